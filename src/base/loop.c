@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/loop.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os.h"
+
+#define TURN_EVENTS 64
+
+struct loop {
+    int epoll_fd, wake_fd;
+    struct heap timers; /* key: nanoseconds of the instant */
+    struct dlc_mono now;
+    _Atomic bool stopping;
+    pthread_t thread;
+    bool running;
+
+    /* This turn's events; loop_watch_del() blanks those of a watch that goes away (2). */
+    struct epoll_event events[TURN_EVENTS];
+    int n_events, at_event;
+
+    struct dlc_mtx mtx;    /* rank LCK_loop */
+    struct dlc_list inbox; /* G: mtx */
+    bool awake;            /* G: mtx: the loop will look at the inbox without being woken */
+};
+
+struct loop *loop_new(struct dlc_err *err)
+{
+    struct loop *l = mem_new(struct loop);
+    struct epoll_event ev = {.events = EPOLLIN, .data.ptr = NULL};
+
+    dlc_mtx_init(&l->mtx, LCK_loop);
+    dlc_list_init(&l->inbox);
+    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l->now = dlc_mono_now();
+    if (l->epoll_fd < 0 || l->wake_fd < 0 ||
+        epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &ev) < 0) {
+        dlc_err_sys(err, "cannot make an event loop");
+        loop_free(&l);
+    }
+    return l;
+}
+
+void loop_free(struct loop **lp)
+{
+    struct loop *l = *lp;
+
+    *lp = NULL;
+    if (l == NULL)
+        return;
+    dlc_check(!l->running);
+    os_close(&l->epoll_fd);
+    os_close(&l->wake_fd);
+    heap_release(&l->timers);
+    dlc_mtx_release(&l->mtx);
+    mem_free(&l);
+}
+
+bool loop_is_current(const struct loop *l)
+{
+    return l->running && pthread_equal(l->thread, pthread_self());
+}
+
+static void wake(struct loop *l)
+{
+    uint64_t one = 1;
+
+    while (write(l->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+        ;
+}
+
+void loop_post(struct loop *l, struct task *t)
+{
+    bool asleep;
+
+    dlc_mtx_lock(&l->mtx);
+    dlc_list_push_tail(&l->inbox, &t->link);
+    asleep = !l->awake;
+    l->awake = true;
+    dlc_mtx_unlock(&l->mtx);
+    if (asleep)
+        wake(l);
+}
+
+void loop_stop(struct loop *l)
+{
+    l->stopping = true;
+    wake(l);
+}
+
+struct dlc_mono loop_now(const struct loop *l)
+{
+    return l->now;
+}
+
+void loop_timer_set(struct loop *l, struct timer *t, struct dlc_mono when)
+{
+    if (heap_has(&t->node))
+        heap_update(&l->timers, &t->node, (double)when.ns);
+    else
+        heap_push(&l->timers, &t->node, (double)when.ns);
+}
+
+void loop_timer_del(struct loop *l, struct timer *t)
+{
+    heap_remove(&l->timers, &t->node);
+}
+
+int loop_watch_set(struct loop *l, struct watch *w, uint32_t events)
+{
+    struct epoll_event ev = {.events = events, .data.ptr = w};
+
+    if (w->added && w->events == events)
+        return 0;
+    if (epoll_ctl(l->epoll_fd, w->added ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, w->fd, &ev) < 0)
+        return -1;
+    w->added = true;
+    w->events = events;
+    return 0;
+}
+
+void loop_watch_del(struct loop *l, struct watch *w)
+{
+    if (!w->added)
+        return;
+    w->added = false;
+    epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL); /* may be closed already: harmless */
+    for (int i = l->at_event; i < l->n_events; i++) {
+        if (l->events[i].data.ptr == w)
+            l->events[i].events = 0;
+    }
+}
+
+static int timeout_ms(struct loop *l)
+{
+    const struct heap_node *top = heap_top(&l->timers);
+    double ms;
+
+    if (l->stopping)
+        return 0;
+    if (top == NULL)
+        return -1;
+    ms = (top->key - (double)dlc_mono_now().ns) / 1e6;
+    /* Round up, so that the timer is due when we wake; wake at least daily. */
+    return ms <= 0 ? 0 : ms > 86400e3 ? 86400000 : (int)ms + 1;
+}
+
+/* Run what was posted before this call. Tasks posted by those tasks run in the next turn. */
+static void run_inbox(struct loop *l)
+{
+    struct dlc_list batch;
+    struct dlc_list *n;
+
+    dlc_list_init(&batch);
+    dlc_mtx_lock(&l->mtx);
+    while ((n = dlc_list_pop_head(&l->inbox)) != NULL)
+        dlc_list_push_tail(&batch, n);
+    l->awake = false;
+    dlc_mtx_unlock(&l->mtx);
+    while ((n = dlc_list_pop_head(&batch)) != NULL) {
+        struct task *t = dlc_container(n, struct task, link);
+
+        t->run(t);
+    }
+}
+
+static void run_timers(struct loop *l)
+{
+    struct heap_node *n;
+
+    while ((n = heap_top(&l->timers)) != NULL && n->key <= (double)l->now.ns) {
+        heap_pop(&l->timers);
+        struct timer *t = dlc_container(n, struct timer, node);
+        t->fire(t);
+    }
+}
+
+static void run_events(struct loop *l)
+{
+    uint64_t drain;
+
+    for (l->at_event = 0; l->at_event < l->n_events; l->at_event++) {
+        const struct epoll_event *ev = &l->events[l->at_event];
+        struct watch *w = ev->data.ptr;
+
+        if (w == NULL) {
+            while (read(l->wake_fd, &drain, sizeof(drain)) < 0 && errno == EINTR)
+                ;
+        } else if (ev->events != 0) {
+            w->ready(w, ev->events);
+        }
+    }
+    l->n_events = 0;
+}
+
+void loop_run(struct loop *l)
+{
+    bool last = false;
+
+    l->thread = pthread_self();
+    l->running = true;
+    while (!last) {
+        last = l->stopping;
+        l->n_events = epoll_wait(l->epoll_fd, l->events, TURN_EVENTS, timeout_ms(l));
+        if (l->n_events < 0) {
+            dlc_check(errno == EINTR);
+            l->n_events = 0;
+        }
+        l->now = dlc_mono_now();
+        run_events(l);
+        run_inbox(l);
+        run_timers(l);
+    }
+    l->running = false;
+}
+
+static void *thread_main(void *arg)
+{
+    loop_run(arg);
+    return NULL;
+}
+
+int loop_thread_start(struct loop_thread *t, const char *name, struct dlc_err *err)
+{
+    t->loop = loop_new(err);
+    if (t->loop == NULL)
+        return err != NULL ? err->code : DLC_EIO;
+    errno = pthread_create(&t->thread, NULL, thread_main, t->loop);
+    if (errno != 0) {
+        int rc = dlc_err_sys(err, "cannot start thread %s", name);
+
+        loop_free(&t->loop);
+        return rc;
+    }
+    pthread_setname_np(t->thread, name);
+    return 0;
+}
+
+void loop_thread_stop(struct loop_thread *t)
+{
+    if (t->loop == NULL)
+        return;
+    loop_stop(t->loop);
+    pthread_join(t->thread, NULL);
+    loop_free(&t->loop);
+}
