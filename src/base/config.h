@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Settings: flag, then environment, then file (--config FILE, $DLCACHE_CONFIG, ~/.config/dlcache.conf,
+ * /etc/dlcache.conf: the first that exists), then default. One table: tbl/options.def.
+ */
+#ifndef DLC_BASE_CONFIG_H
+#define DLC_BASE_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+
+#define CONFIG_AUTO UINT64_MAX /* a size left to us */
+
+typedef char *config_text;
+typedef uint64_t config_size;
+typedef struct dlc_dur config_dur;
+typedef uint64_t config_number;
+typedef double config_real;
+typedef bool config_flag;
+
+struct config {
+#define OPTION(field, type, def, flag, env, help) config_##type field;
+#include "base/tbl/options.def"
+#undef OPTION
+};
+
+#define CONFIG_INIT { NULL }
+
+/* Defaults, then the file, then the environment. `file` may be NULL: look in the usual places. socket
+ * and dir are resolved to absolute paths. Errors name the file and line, or the variable. */
+int config_load(struct config *c, const char *file, struct dlc_err *err);
+
+/* Set by flag name, as on the command line. DLC_EINVAL says what is allowed. */
+int config_set(struct config *c, const char *flag, const char *value, struct dlc_err *err);
+
+/* Is there an option of this flag name, and does it take a value (flags do not need one)? */
+bool config_has(const char *flag, bool *is_boolean);
+
+void config_release(struct config *c);
+
+/* docs/configuration.md, from the table. */
+void config_reference(struct buf *out);
+
+/* "  --memory SIZE      help" lines for --help. */
+void config_help(struct buf *out);
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Where a dataset lies: s3://bucket/prefix, gs://bucket/prefix, http(s)://host/path, file:///path.
+ *
+ * For s3, gs and file the text after the last '?' may give the bucket a shape, for demonstrations,
+ * tests and benchmarks: latency=30ms, jitter=10ms, bandwidth=200MB (per second), errors=0.01 (share
+ * of requests that fail), seed=7. For http(s) the query belongs to the URL, so the names are
+ * written dlcache-latency=... and are taken out of it. Anything after '?' that does not look like
+ * name=value is part of the key; a name=value with an unknown name is an error that lists the known
+ * ones. Keys are otherwise taken literally: no percent-decoding for s3, gs and file.
+ */
+#ifndef DLC_STORAGE_BUCKET_URL_H
+#define DLC_STORAGE_BUCKET_URL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+enum url_scheme { URL_S3, URL_GS, URL_HTTP, URL_HTTPS, URL_FILE };
+
+struct shape {
+    struct dlc_dur latency, jitter;
+    uint64_t bandwidth; /* bytes per second for the whole bucket; 0: unlimited */
+    double errors;      /* 0..1 */
+    uint64_t seed;
+    bool active;
+};
+
+struct url {
+    enum url_scheme scheme;
+    char *bucket; /* s3, gs: bucket name; http: host[:port]; file: "" */
+    char *prefix; /* s3, gs: key prefix, may be ""; http: path with query; file: absolute path */
+    char *text;   /* canonical form without the shape: names the dataset */
+    struct shape shape;
+};
+
+#define URL_INIT                                                                                   \
+    {                                                                                              \
+        .text = NULL                                                                               \
+    }
+
+int url_parse(struct url *u, const char *text,
+              struct dlc_err *err); /* DLC_EINVAL: says what is allowed */
+void url_release(struct url *u);
+
+#endif

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The memory tier: one segment, the indexes of the datasets in it, and the sessions that read them.
+ * Layout and the pin protocol are in shm.h; this is the daemon's side.
+ *
+ * All functions are L (the node loop's). The one exception: the bytes of a fill may be written by
+ * any one thread between memory_reserve() and memory_publish().
+ *
+ *     absent --reserve--> FILLING --publish--> RESIDENT --evict--> LIMBO --no pins--> absent
+ *                         FILLING --abandon--> absent
+ */
+#ifndef DLC_STORAGE_MEMORY_MEMORY_H
+#define DLC_STORAGE_MEMORY_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "storage/memory/shm.h"
+
+struct memory;
+struct mem_index;
+struct mem_session;
+struct mem_fill;
+
+/* A segment that may grow to max bytes and uses at most `ceiling` of them now. */
+int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_err *err);
+void memory_free(struct memory **mp); /* sessions and indexes must be gone */
+
+/* A descriptor of the segment that can only be mapped read-only. Borrowed. */
+int memory_fd(const struct memory *m);
+uint64_t memory_size(const struct memory *m); /* of the mapping */
+void memory_set_closing(struct memory *m);
+
+/* One dataset's slots. */
+int mem_index_new(struct memory *m, uint64_t n, uint64_t snapshot, struct mem_index **out,
+                  struct dlc_err *err);
+void mem_index_free(
+    struct mem_index **xp); /* evicts; sessions must be gone. Fills must have ended */
+int mem_index_fd(const struct mem_index *x);            /* read-only. Borrowed */
+uint64_t mem_index_size(const struct mem_index *x);     /* bytes of the mapping */
+uint64_t mem_index_resident(const struct mem_index *x); /* samples now READY */
+uint64_t mem_index_bytes(const struct mem_index *x);    /* bytes of them */
+bool mem_index_ready(const struct mem_index *x, uint64_t sample);
+
+/* One client's pins and cells. */
+int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_err *err);
+void mem_session_free(struct mem_session **sp); /* its pins no longer count */
+int mem_session_fd(const struct mem_session *s);
+void *mem_session_map(const struct mem_session *s); /* SHM_SESSION_SIZE bytes, hostile */
+
+/* Statistics the client keeps, summed over its blocks. */
+struct mem_session_stats {
+    uint64_t hits, misses, bypasses, bytes, stall_ns, pins;
+};
+void mem_session_stats(const struct mem_session *s, struct mem_session_stats *out);
+
+/*
+ * Allocate for a sample that is absent, evicting as needed. DLC_ELARGE: more than a quarter of the
+ * ceiling. DLC_EBYPASS: what could be evicted is pinned or being filled.
+ */
+int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
+                   struct mem_fill **out);
+void *mem_fill_data(const struct mem_fill *f);
+void memory_publish(struct memory *m, struct mem_fill **fp); /* takes; the sample is READY */
+void memory_abandon(struct memory *m, struct mem_fill **fp); /* takes; the sample stays absent */
+
+/* The daemon's own pin, e.g. while a resident sample is written to disk. NULL: not resident. */
+const void *memory_hold(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t *len);
+void memory_unhold(struct memory *m, struct mem_index *x, uint64_t sample);
+
+void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample); /* used just now */
+bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample); /* false: not resident */
+uint64_t memory_evict_all(struct memory *m, struct mem_index *x);          /* bytes; NULL: of all */
+
+/* Raise or lower the ceiling. Lowering evicts and gives pages back, except where pins hold them;
+ * call memory_tick() to finish. */
+void memory_set_ceiling(struct memory *m, uint64_t bytes);
+
+/* Now and then, and before evicting: read the clients' logs for recency, free what left limbo. */
+void memory_tick(struct memory *m);
+
+struct memory_figures {
+    uint64_t max, ceiling, used, limbo; /* bytes */
+    uint64_t residents;                 /* samples */
+    uint64_t largest_free;
+};
+void memory_figures(const struct memory *m, struct memory_figures *out);
+
+#endif

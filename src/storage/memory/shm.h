@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The layout of shared memory: the contract between the daemon and its clients, and as such a file
+ * format (docs/format/shm.md). Little-endian, fixed widths, offsets instead of pointers,
+ * append-only.
+ *
+ *   segment   [hdr 4096 | arena ...]                     clients: read only
+ *   index     [hdr 4096 | slot 0 | slot 1 | ...]         clients: read only
+ *   session   [hdr 4096 | ring | cells | pin blocks]     clients: read and write
+ *
+ * Reading sample i (client):
+ *     pin = i + 1 into a free entry of the thread's own pin block     (store, seq_cst)
+ *     w = slot[i].where                                               (load, seq_cst)
+ *     READY: read slot[i].len, check that where is still w; the bytes at offset(w) stay until
+ *     the pin is cleared. Otherwise clear the pin: a miss.
+ * Evicting sample i (daemon):
+ *     slot[i].where = EMPTY, next generation                          (store, seq_cst)
+ *     look at the pins of every session of this index                 (load, seq_cst)
+ *     none holds i + 1: the memory is free. Otherwise it waits in limbo and is looked at again.
+ *
+ * (M1) Either the reader's load sees EMPTY, or the evictor's look sees the pin: both sides store
+ * first and load then, in the one total order of seq_cst operations. (M2) len changes only while
+ * the slot is EMPTY, so a READY where that did not change between two loads goes with the len read
+ * between them. (M3) A pin entry is claimed only by the thread that owns its block; anybody in that
+ * process clears it. (M4) The daemon believes nothing in a session: indices are bounded, fields are
+ * copied once, and a client that lies harms only what it reads itself.
+ */
+#ifndef DLC_STORAGE_MEMORY_SHM_H
+#define DLC_STORAGE_MEMORY_SHM_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHM_SEGMENT_MAGIC 0x67655364u /* "dSeg" */
+#define SHM_INDEX_MAGIC   0x78644964u /* "dIdx" */
+#define SHM_SESSION_MAGIC 0x73655364u /* "dSes" */
+#define SHM_VERSION       1u
+#define SHM_HDR_SIZE      4096u
+#define SHM_GRAIN         64u /* arena allocations are multiples of this */
+
+/* ---- index ---- */
+
+struct shm_slot {
+    _Atomic uint64_t where; /* state:2, offset / SHM_GRAIN:34, generation:28 */
+    _Atomic uint64_t len;   /* bytes:32, form:8 (0: as in the bucket), reserved:24 */
+};
+static_assert(sizeof(struct shm_slot) == 16, "slot is ABI");
+
+enum shm_state { SHM_EMPTY = 0, SHM_READY = 1 };
+
+static inline unsigned shm_where_state(uint64_t w)
+{
+    return (unsigned)(w & 3);
+}
+
+static inline uint64_t shm_where_offset(uint64_t w)
+{
+    return (w >> 2 & ((1ull << 34) - 1)) * SHM_GRAIN;
+}
+
+static inline uint32_t shm_where_generation(uint64_t w)
+{
+    return (uint32_t)(w >> 36);
+}
+
+static inline uint64_t shm_where_make(unsigned state, uint64_t offset, uint32_t generation)
+{
+    return (uint64_t)state | (offset / SHM_GRAIN) << 2 | (uint64_t)(generation & 0x0fffffffu) << 36;
+}
+
+struct shm_index_hdr {
+    uint32_t magic, version;
+    uint64_t n_slots;
+    uint64_t slots_off; /* = SHM_HDR_SIZE */
+    uint64_t snapshot;  /* of the catalog the numbers belong to */
+};
+
+/* ---- segment ---- */
+
+struct shm_segment_hdr {
+    uint32_t magic, version;
+    uint64_t size; /* of the whole memfd */
+    uint32_t owner_pid;
+    uint32_t reserved;
+    uint64_t owner_start;     /* clock ticks since boot: pid alone is reused */
+    _Atomic uint32_t closing; /* 1: the daemon is ending in good order. W daemon, R clients */
+};
+
+/* ---- session ---- */
+
+#define SHM_RING_LEN   1024u /* power of two, at least SHM_CELLS */
+#define SHM_CELLS      256u
+#define SHM_BLOCKS     1024u
+#define SHM_PINS       56u
+#define SHM_LOG        64u
+#define SHM_CELL_BATCH 60u
+
+enum shm_op {
+    SHM_OP_FETCH = 1,    /* make `sample` resident and tell */
+    SHM_OP_PREFETCH = 2, /* make `count` samples in batch[] resident; the cell is freed at once */
+};
+
+enum shm_cell_state {
+    SHM_CELL_FREE = 0,  /* the client's */
+    SHM_CELL_ASKED = 1, /* the daemon's */
+    SHM_CELL_DONE = 2,  /* the client's: rc (and text when negative) are set */
+};
+
+struct shm_cell {
+    _Atomic uint32_t state; /* futex */
+    uint32_t op;
+    uint64_t sample;
+    uint32_t count;
+    int32_t rc;
+    uint64_t reserved;
+    union {
+        uint64_t batch[SHM_CELL_BATCH];
+        char text[SHM_CELL_BATCH * 8]; /* NUL-terminated */
+    };
+};
+static_assert(sizeof(struct shm_cell) == 512, "cell is ABI");
+
+struct shm_pin_block {       /* one thread's; eight lines of pins with their header, eight of log */
+    _Atomic uint32_t in_use; /* 0: free, skipped by the evictor */
+    uint32_t reserved0;
+    _Atomic uint64_t hits; /* W owner, R daemon, relaxed: statistics */
+    _Atomic uint64_t misses;
+    _Atomic uint64_t bypasses;
+    _Atomic uint64_t bytes;
+    _Atomic uint64_t stall_ns;
+    _Atomic uint64_t
+        log_seq; /* samples logged so far; the latest is log[(log_seq - 1) % SHM_LOG] */
+    uint64_t reserved1;
+    _Atomic uint64_t pins[SHM_PINS]; /* sample + 1, or 0 */
+    _Atomic uint64_t
+        log[SHM_LOG]; /* sample numbers; W owner, R daemon, relaxed: only for recency */
+};
+static_assert(sizeof(struct shm_pin_block) == 1024, "pin block is ABI");
+
+struct shm_session_hdr {
+    uint32_t magic, version;
+    uint64_t ring_off, cells_off, blocks_off;
+    uint8_t pad0[64 - 32];
+    _Atomic uint32_t tail; /* W client (under its own lock), R daemon; free-running */
+    uint8_t pad1[60];
+    _Atomic uint32_t head;      /* W daemon, R client; free-running */
+    _Atomic uint32_t need_wake; /* daemon: 1 before it sleeps; client: exchanges to 0 and rings */
+    uint8_t pad2[56];
+    _Atomic uint32_t blocks_high; /* W client: blocks [0, this) were ever in use */
+    uint8_t pad3[60];
+};
+static_assert(sizeof(struct shm_session_hdr) == 256, "session header is ABI");
+static_assert(offsetof(struct shm_session_hdr, tail) == 64, "session header is ABI");
+static_assert(offsetof(struct shm_session_hdr, head) == 128, "session header is ABI");
+
+#define SHM_RING_OFF     ((uint64_t)SHM_HDR_SIZE)
+#define SHM_CELLS_OFF    (SHM_RING_OFF + SHM_RING_LEN * sizeof(uint32_t))
+#define SHM_BLOCKS_OFF   (SHM_CELLS_OFF + SHM_CELLS * sizeof(struct shm_cell))
+#define SHM_SESSION_SIZE (SHM_BLOCKS_OFF + SHM_BLOCKS * sizeof(struct shm_pin_block))
+
+#endif
