@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Settings: flag, then environment, then file (--config FILE, $DLCACHE_CONFIG, ~/.config/dlcache.conf,
- * /etc/dlcache.conf: the first that exists), then default. One table: tbl/options.def.
+ * Settings: flag, then environment, then file (--config FILE, $DLCACHE_CONFIG,
+ * ~/.config/dlcache.conf, /etc/dlcache.conf: the first that exists), then default. One table:
+ * tbl/options.def.
  */
 #ifndef DLC_BASE_CONFIG_H
 #define DLC_BASE_CONFIG_H
@@ -28,10 +29,13 @@ struct config {
 #undef OPTION
 };
 
-#define CONFIG_INIT { NULL }
+#define CONFIG_INIT                                                                                \
+    {                                                                                              \
+        NULL                                                                                       \
+    }
 
-/* Defaults, then the file, then the environment. `file` may be NULL: look in the usual places. socket
- * and dir are resolved to absolute paths. Errors name the file and line, or the variable. */
+/* Defaults, then the file, then the environment. `file` may be NULL: look in the usual places.
+ * socket and dir are resolved to absolute paths. Errors name the file and line, or the variable. */
 int config_load(struct config *c, const char *file, struct dlc_err *err);
 
 /* Set by flag name, as on the command line. DLC_EINVAL says what is allowed. */

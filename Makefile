@@ -1,0 +1,77 @@
+# For people; the build itself is Meson's (meson.build).
+#
+#   make            build               make check      all tests (T=word: only those named so)
+#   make run        the demonstration   make bench      all benchmarks
+#   make help       the rest
+#
+# SAN=address,undefined or SAN=thread works on a build of its own with those sanitizers.
+
+SAN    ?=
+PREFIX ?= /usr/local
+JOBS   ?= 2
+T      ?=
+
+ifeq ($(SAN),)
+BUILD ?= build
+else ifeq ($(SAN),address,undefined)
+BUILD ?= build-asan
+else ifeq ($(SAN),thread)
+BUILD ?= build-tsan
+else
+comma := ,
+BUILD ?= build-$(subst $(comma),-,$(SAN))
+endif
+
+SETUP = --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false)
+
+.PHONY: all build run check bench lint fuzz install clean help
+all: build
+
+build: $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	@command -v meson >/dev/null || { echo "meson is missing; run: tools/deps core" >&2; exit 2; }
+	meson setup $(BUILD) $(SETUP)
+
+run:
+	@tools/deps core
+	@$(MAKE) --no-print-directory build
+	@tools/demo $(BUILD)
+
+check:
+	@tools/deps core test
+	@$(MAKE) --no-print-directory build
+	@tools/get-versitygw $(BUILD)
+	@tests/run --build $(BUILD) -j $(JOBS) $(T)
+
+bench:
+	@tools/deps core bench
+	@$(MAKE) --no-print-directory build
+	@tools/get-versitygw $(BUILD)
+	@echo "Benchmarks:"; bench/run --list
+	@set -e; for b in $$(bench/run --list | awk '{print $$1}'); do bench/run --build $(BUILD) $$b; done
+
+lint: build
+	@tools/lint $(BUILD)
+
+fuzz:
+	@tools/fuzz
+
+install: build
+	meson install --no-rebuild -C $(BUILD)
+
+clean:
+	rm -rf build build-*/
+
+help:
+	@echo "make            build into build/"
+	@echo "make run        the demonstration: a bucket, a cache, three epochs, a table"
+	@echo "make check      lint and all tests; T='word word' picks tests by name; JOBS=2 at once"
+	@echo "make bench      all benchmarks, one table each (bench/run NAME for one)"
+	@echo "make lint       formatting, layers, headers, tags, banned calls"
+	@echo "make fuzz       run each fuzz target for a while (FUZZ_SECONDS=60; needs clang)"
+	@echo "make install    into PREFIX=/usr/local"
+	@echo "make clean      remove every build directory"
+	@echo "SAN=address,undefined or SAN=thread with any of them: a build with sanitizers"
+	@echo "run, check and bench first install missing Debian packages when they are root"
