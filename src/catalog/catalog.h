@@ -30,11 +30,11 @@ struct catalog_entry {
 /* Building: one thread at a time; entries in any order. */
 struct catalog_builder;
 struct catalog_builder *catalog_builder_new(void);
-/* DLC_EINVAL: key too long or empty; DLC_ENOMEM. */
+/* DLC_EINVAL: key too long, empty or with a NUL inside, ETag too long; DLC_ENOMEM. */
 int catalog_builder_add(struct catalog_builder *b, const char *key, size_t key_len, uint64_t size,
                         const char *etag, struct dlc_err *err);
 uint64_t catalog_builder_count(const struct catalog_builder *b);
-/* Sort, drop exact duplicates, write to path. `url` names the dataset and is stored. */
+/* Sort, keep the last added of each key, write to path. `url` names the dataset and is stored. */
 int catalog_builder_finish(struct catalog_builder *b, const char *path, const char *url,
                            struct dlc_err *err);
 void catalog_builder_free(struct catalog_builder **bp);
@@ -58,6 +58,7 @@ uint64_t catalog_file_size(const struct catalog *c);
 int catalog_fd(const struct catalog *c); /* borrowed: for handing it to clients */
 int catalog_get(const struct catalog *c, uint64_t i, struct catalog_entry *out,
                 struct dlc_err *err);
-int catalog_find(const struct catalog *c, const char *key, uint64_t *i); /* 0 or DLC_ENOTFOUND */
+/* 0, DLC_ENOTFOUND, or DLC_ECORRUPT when the search met a damaged block. */
+int catalog_find(const struct catalog *c, const char *key, uint64_t *i);
 
 #endif
