@@ -8,6 +8,7 @@
 #define DLC_BASE_CONFIG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -34,11 +35,20 @@ struct config {
         NULL                                                                                       \
     }
 
-/* Defaults, then the file, then the environment. `file` may be NULL: look in the usual places.
- * socket and dir are resolved to absolute paths. Errors name the file and line, or the variable. */
+/*
+ * Defaults, then the file, then the environment. `file` may be NULL: look in the usual places.
+ * socket and dir are resolved to absolute paths; nothing is created. Errors name the file and line,
+ * or the variable. *c was CONFIG_INIT, and is again on failure.
+ */
 int config_load(struct config *c, const char *file, struct dlc_err *err);
 
-/* Set by flag name, as on the command line. DLC_EINVAL says what is allowed. */
+/* Lines of a configuration file, "flag = value" or "# comment", over what *c holds. `name` is for
+ * errors. The first bad line ends it. */
+int config_parse(struct config *c, const char *name, const char *text, size_t len,
+                 struct dlc_err *err);
+
+/* Set by flag name, as on the command line. DLC_EINVAL says what is allowed. value may be NULL for
+ * a boolean: true. */
 int config_set(struct config *c, const char *flag, const char *value, struct dlc_err *err);
 
 /* Is there an option of this flag name, and does it take a value (flags do not need one)? */

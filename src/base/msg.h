@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Messages over the daemon's Unix socket: a JSON object and up to MSG_FDS descriptors, in a frame
- * of magic:4  length:4  fds:4  reserved:4  JSON text The first descriptor travels with the first
- * byte of the frame. Used for what is rare (attach, control); samples go through shared memory.
- * Both sides treat what they receive as hostile: length is bounded, and descriptors that nobody
- * asked for are closed.
+ *
+ *     magic:4  length:4  fds:4  reserved:4  JSON text of `length` bytes
+ *
+ * with numbers in the machine's own order. All descriptors travel with the first byte of the frame.
+ * Used for what is rare (attach, control); samples go through shared memory.
+ * docs/format/protocol.md says which messages there are.
+ *
+ * Both sides treat what they receive as hostile: length and nesting are bounded, memory grows with
+ * the bytes that came and not with those that were promised, and descriptors that nobody asked for
+ * are closed.
  */
 #ifndef DLC_BASE_MSG_H
 #define DLC_BASE_MSG_H
@@ -37,8 +43,13 @@ void msg_release(struct msg *m); /* drops the body and closes the descriptors */
 /* Descriptor i, which the caller now owns; -1 when there is none. */
 int msg_take_fd(struct msg *m, unsigned i);
 
-/* Blocking, for clients. Both give up after `timeout` without progress. DLC_EPROTO: nonsense or
- * closed. */
+/*
+ * Blocking, for clients. msg_recv gives up (DLC_ETIMEDOUT) after `timeout` in which no byte came;
+ * a negative timeout waits for ever. msg_send gives up after MSG_SEND_TIMEOUT in which no byte
+ * went. DLC_EPROTO: nonsense or closed. msg_recv never reads past the message it gives. Borrows:
+ * fds.   Gives: *out, which was MSG_INIT; return it with msg_release().
+ */
+#define MSG_SEND_TIMEOUT DLC_SEC(30)
 int msg_send(int sock, const json_t *body, const int *fds, unsigned n_fds, struct dlc_err *err);
 int msg_recv(int sock, struct msg *out, struct dlc_dur timeout, struct dlc_err *err);
 
@@ -56,7 +67,27 @@ struct msg_reader {
 int msg_reader_next(struct msg_reader *r, int sock, struct msg *out, struct dlc_err *err);
 void msg_reader_release(struct msg_reader *r);
 
-/* A text that JSON can carry: invalid UTF-8 is replaced. Gives. */
+/*
+ * Non-blocking, for the daemon: messages wait here until the socket takes them. msg_writer_add
+ * borrows fds (it keeps duplicates). msg_writer_flush: 1 when nothing waits any more, 0 when the
+ * socket is full (try again when it is writable), negative when it is closed.
+ */
+struct msg_writer {
+    struct msg_frame *frames;
+    unsigned n, cap;
+    size_t sent;    /* bytes of frames[0] that are gone */
+    size_t waiting; /* bytes of all frames: a peer that does not read can be dropped */
+};
+#define MSG_WRITER_INIT                                                                            \
+    {                                                                                              \
+        NULL, 0, 0, 0, 0                                                                           \
+    }
+int msg_writer_add(struct msg_writer *w, const json_t *body, const int *fds, unsigned n_fds,
+                   struct dlc_err *err);
+int msg_writer_flush(struct msg_writer *w, int sock, struct dlc_err *err);
+void msg_writer_release(struct msg_writer *w);
+
+/* A text that JSON can carry: bytes that are not UTF-8 become U+FFFD. Gives. */
 json_t *msg_string(const char *s);
 
 #endif

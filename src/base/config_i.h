@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table of options as data, for config.c and config_doc.c. */
+#ifndef DLC_BASE_CONFIG_I_H
+#define DLC_BASE_CONFIG_I_H
+
+#include "base/config.h"
+
+enum config_type { TYPE_text, TYPE_size, TYPE_dur, TYPE_number, TYPE_real, TYPE_flag };
+
+struct config_option {
+    const char *flag, *env, *def, *help;
+    enum config_type type;
+    size_t offset; /* in struct config */
+};
+
+extern const struct config_option config_options[];
+extern const unsigned config_n_options;
+
+#endif

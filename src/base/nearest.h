@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What did the person mean? For errors about names that do not exist. */
+#ifndef DLC_BASE_NEAREST_H
+#define DLC_BASE_NEAREST_H
+
+#include <stddef.h>
+
+/* The one of n names that is a few typing errors away from `name`, or NULL when none is near. */
+const char *nearest_name(const char *name, const char *const *names, size_t n);
+
+#endif
