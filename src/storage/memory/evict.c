@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who leaves memory, and when the memory may be used again.
+ *
+ * Evicting is retire (slot EMPTY, into limbo) and sweep (look at the pins, free what nobody holds):
+ * (D1) of memory_i.h. A sweep reads every pin of the index, so victims are retired in batches, 1/64
+ * of the ceiling at a time, and one sweep serves the batch. Retiring a pinned sample frees nothing
+ * and makes its next reader miss, so the pins are looked at before victims are chosen too; those
+ * that get pinned in between wait in limbo.
+ *
+ * Victims come from the cold end of the LRU list. When that leaves no hole that is large enough, or
+ * the sample is larger than a batch, a contiguous window of blocks is evicted instead: the cheapest
+ * (fewest bytes to evict) of those around some cold samples, else the cheapest there is. So
+ * allocation fails only when no window without a pinned, held or filling sample is large enough.
+ */
+#include "base/counters.h"
+#include "base/map.h"
+#include "base/os.h"
+#include "storage/memory/memory_i.h"
+
+#define BATCH_SHIFT 6  /* a batch is ceiling >> this */
+#define CANDIDATES  32 /* cold samples around which a window is tried */
+#define WINDOWS     4 /* windows evicted before giving up: each failed because a reader was quick */
+
+void memory_read_logs(struct memory *m)
+{
+    dlc_list_each (i, &m->indexes) {
+        struct mem_index *x = dlc_container(i, struct mem_index, node);
+
+        dlc_list_each (s, &x->sessions)
+            session_read_logs(dlc_container(s, struct mem_session, node));
+    }
+}
+
+/* ---- pins and limbo ---- */
+
+static void scan_pins(struct mem_index *x)
+{
+    map_release(&x->pinned);
+    dlc_list_each (n, &x->sessions)
+        session_read_pins(dlc_container(n, struct mem_session, node), &x->pinned, x);
+}
+
+static bool pinned(const struct mem_fill *f)
+{
+    return f->holds > 0 || map_get(&f->x->pinned, f->sample) != NULL;
+}
+
+void memory_retire(struct mem_fill *f)
+{
+    struct mem_index *x = f->x;
+    struct memory *m = x->m;
+    struct shm_slot *s = &x->slots[f->sample];
+    /* Only we write slots. */
+    uint32_t gen = shm_where_generation(atomic_load_explicit(&s->where, memory_order_relaxed));
+
+    dlc_check(f->state == MEM_RESIDENT);
+    /* Pairs with the reader's load after its pin. (M1) */
+    atomic_store_explicit(&s->where, shm_where_make(SHM_EMPTY, 0, gen + 1), memory_order_seq_cst);
+    f->state = MEM_LIMBO;
+    dlc_list_remove(&f->block.node);
+    dlc_list_push_tail(&m->limbo, &f->block.node);
+    map_remove(&x->samples, f->sample);
+    x->resident--;
+    x->bytes -= f->len;
+    x->limbo++;
+    m->residents--;
+    m->limbo_bytes += f->block.size;
+    m->limbo_held += f->holds > 0;
+    count(mem_evictions);
+}
+
+static void limbo_free(struct memory *m, struct mem_fill *f)
+{
+    struct arena_block *b = &f->block;
+
+    dlc_list_remove(&b->node);
+    f->x->limbo--;
+    m->limbo_bytes -= b->size;
+    arena_free(&m->arena, &b);
+}
+
+/* Look at the pins of the indexes with samples in limbo (of all with samples: `all`), and free what
+ * nobody holds. */
+static void sweep(struct memory *m, bool all)
+{
+    dlc_list_each (n, &m->indexes) {
+        struct mem_index *x = dlc_container(n, struct mem_index, node);
+
+        if (x->limbo > 0 || (all && x->resident > 0))
+            scan_pins(x); /* after every retirement, so what it does not see is free: (D1) */
+    }
+    dlc_list_each_safe (n, &m->limbo) {
+        struct mem_fill *f = mem_fill_of(n);
+
+        if (!pinned(f)) {
+            limbo_free(m, f);
+        } else if (!f->waited) {
+            f->waited = true;
+            count(mem_limbo);
+        }
+    }
+}
+
+void memory_sweep_limbo(struct memory *m)
+{
+    if (!dlc_list_empty(&m->limbo))
+        sweep(m, false);
+}
+
+/* ---- ceiling ---- */
+
+static bool punch(void *arg, uint64_t off, uint64_t len)
+{
+    struct memory *m = arg;
+
+    return os_punch(m->seg.fd, off, len) == 0;
+}
+
+void memory_settle_ceiling(struct memory *m)
+{
+    const struct arena *a = &m->arena;
+
+    for (struct arena_block *b = a->last; b != NULL && arena_block_end(b) > a->ceiling; b = b->prev)
+        if (b->kind == ARENA_USED && mem_fill_of_block(b)->state == MEM_RESIDENT)
+            memory_retire(mem_fill_of_block(b));
+    memory_sweep_limbo(m);
+    arena_drain(&m->arena, punch, m);
+}
+
+void memory_give_back(struct memory *m)
+{
+    arena_drain_free(&m->arena, punch, m);
+}
+
+/* ---- victims ---- */
+
+/* Retire at least `bytes` from the cold end. Pinned samples are in use: they go to the warm end. */
+static void retire_cold(struct memory *m, uint64_t bytes)
+{
+    uint64_t retired = 0;
+
+    for (uint64_t left = m->residents; left > 0 && retired < bytes; left--) {
+        struct mem_fill *f = mem_fill_of(m->lru.next);
+
+        if (pinned(f)) {
+            dlc_list_remove(&f->block.node);
+            dlc_list_push_tail(&m->lru, &f->block.node);
+            continue;
+        }
+        retired += f->block.size;
+        memory_retire(f);
+    }
+}
+
+/* A run of neighbouring blocks that eviction can turn into one hole. */
+struct window {
+    struct arena_block *lo, *hi; /* inclusive; lo NULL: none */
+    uint64_t span, cost;         /* bytes, and those of them that are to be evicted */
+};
+
+/* May this block be part of a hole? Not what is pinned, filling or beyond the ceiling. */
+static bool clearable(const struct arena *a, struct arena_block *b)
+{
+    if (b == NULL || arena_block_end(b) > a->ceiling)
+        return false;
+    if (b->kind == ARENA_FREE)
+        return true;
+    return mem_fill_of_block(b)->state == MEM_RESIDENT && !pinned(mem_fill_of_block(b));
+}
+
+static uint64_t block_cost(const struct arena_block *b)
+{
+    return b->kind == ARENA_USED ? b->size : 0;
+}
+
+/* Widen a window around b, to the cheaper side first, until it spans len. lo is NULL if it cannot.
+ */
+static struct window window_around(const struct arena *a, struct arena_block *b, uint64_t len)
+{
+    struct window w = {b, b, b->size, block_cost(b)};
+
+    while (w.span < len) {
+        struct arena_block *l = clearable(a, w.lo->prev) ? w.lo->prev : NULL;
+        struct arena_block *r = clearable(a, w.hi->next) ? w.hi->next : NULL;
+
+        if (l == NULL && r == NULL)
+            return (struct window){0};
+        bool left = r == NULL || (l != NULL && block_cost(l) <= block_cost(r));
+        struct arena_block *add = left ? l : r;
+
+        w.lo = left ? add : w.lo;
+        w.hi = left ? w.hi : add;
+        w.span += add->size;
+        w.cost += block_cost(add);
+    }
+    return w;
+}
+
+static struct window window_near_cold(struct memory *m, uint64_t len)
+{
+    struct window best = {0};
+    unsigned tries = CANDIDATES;
+
+    dlc_list_each (n, &m->lru) {
+        struct arena_block *b = &mem_fill_of(n)->block;
+
+        if (tries-- == 0)
+            break;
+        if (!clearable(&m->arena, b))
+            continue;
+        struct window w = window_around(&m->arena, b, len);
+        if (w.lo != NULL && (best.lo == NULL || w.cost < best.cost))
+            best = w;
+    }
+    return best;
+}
+
+/* The cheapest window of all, by one pass over the arena. */
+static struct window window_anywhere(struct memory *m, uint64_t len)
+{
+    const struct arena *a = &m->arena;
+    struct window w = {.lo = a->first}, best = {0};
+
+    for (struct arena_block *b = a->first; b != NULL; b = b->next) {
+        if (!clearable(a, b)) {
+            w = (struct window){.lo = b->next};
+            continue;
+        }
+        w.hi = b;
+        w.span += b->size;
+        w.cost += block_cost(b);
+        while (w.span - w.lo->size >= len) {
+            w.span -= w.lo->size;
+            w.cost -= block_cost(w.lo);
+            w.lo = w.lo->next;
+        }
+        if (w.span >= len && (best.lo == NULL || w.cost < best.cost))
+            best = w;
+    }
+    return best;
+}
+
+static void retire_window(struct window w)
+{
+    for (struct arena_block *b = w.lo;; b = b->next) {
+        if (b->kind == ARENA_USED)
+            memory_retire(mem_fill_of_block(b));
+        if (b == w.hi)
+            break;
+    }
+}
+
+struct arena_block *memory_make_room(struct memory *m, uint64_t len)
+{
+    uint64_t batch = m->arena.ceiling >> BATCH_SHIFT;
+    uint64_t size = arena_rounded(len);
+
+    memory_read_logs(m);
+    sweep(m, true);
+    struct arena_block *b = arena_alloc(&m->arena, len);
+    if (b == NULL && size <= batch) {
+        retire_cold(m, batch);
+        memory_sweep_limbo(m);
+        b = arena_alloc(&m->arena, len);
+    }
+    for (int i = 0; b == NULL && i < WINDOWS; i++) {
+        struct window w = window_near_cold(m, size);
+
+        if (w.lo == NULL)
+            w = window_anywhere(m, size);
+        if (w.lo == NULL)
+            break;
+        retire_window(w);
+        memory_sweep_limbo(m);
+        b = arena_alloc(&m->arena, len);
+    }
+    return b;
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The memory tier's objects and the life of a sample in it. States and invariants are in
+ * memory_i.h, the protocol with readers in shm.h.
+ *
+ * (N1) A slot turns READY in memory_publish() only, after its bytes are written.
+ *
+ * Not here: choosing and freeing victims (evict.c), reading what clients wrote (session.c).
+ */
+#include "storage/memory/memory.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/mem.h"
+#include "storage/memory/memory_i.h"
+
+/* The smallest ceiling: the header and one page. */
+#define CEILING_MIN (SHM_HDR_SIZE + ARENA_PAGE)
+
+static_assert(SHM_GRAIN == ARENA_GRAIN, "one grain");
+static_assert(SHM_HDR_SIZE % ARENA_PAGE == 0, "the arena begins on a page");
+
+/* ---- segment ---- */
+
+static uint64_t clamp_ceiling(uint64_t bytes, uint64_t max)
+{
+    return DLC_CLAMP(bytes, CEILING_MIN, max) & ~(uint64_t)(ARENA_PAGE - 1);
+}
+
+int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_err *err)
+{
+    struct segment seg;
+    int rc;
+
+    *out = NULL;
+    max = clamp_ceiling(max, ARENA_MAX);
+    rc = segment_open(&seg, "dlcache-segment", max, SEGMENT_CLIENTS_READ, err);
+    if (rc < 0)
+        return rc;
+    struct memory *m = mem_new(struct memory);
+    struct shm_segment_hdr *h = seg.map;
+
+    *h = (struct shm_segment_hdr){.magic = SHM_SEGMENT_MAGIC,
+                                  .version = SHM_VERSION,
+                                  .size = max,
+                                  .owner_pid = (uint32_t)getpid(),
+                                  .owner_start = segment_owner_start()};
+    m->tag = MEMORY_TAG;
+    m->seg = seg;
+    arena_init(&m->arena, SHM_HDR_SIZE, clamp_ceiling(ceiling, max), max, sizeof(struct mem_fill));
+    dlc_list_init(&m->indexes);
+    dlc_list_init(&m->lru);
+    dlc_list_init(&m->limbo);
+    *out = m;
+    return 0;
+}
+
+void memory_free(struct memory **mp)
+{
+    struct memory *m = *mp;
+
+    *mp = NULL;
+    if (m == NULL)
+        return;
+    dlc_check(m->tag == MEMORY_TAG && dlc_list_empty(&m->indexes));
+    dlc_check(m->arena.used == 0);
+    arena_release(&m->arena);
+    segment_close(&m->seg);
+    m->tag = 0;
+    mem_free(&m);
+}
+
+int memory_fd(const struct memory *m)
+{
+    return m->seg.client_fd;
+}
+
+uint64_t memory_size(const struct memory *m)
+{
+    return m->seg.size;
+}
+
+void memory_set_closing(struct memory *m)
+{
+    struct shm_segment_hdr *h = m->seg.map;
+
+    atomic_store_explicit(&h->closing, 1, memory_order_release); /* R clients */
+}
+
+void memory_figures(const struct memory *m, struct memory_figures *out)
+{
+    *out = (struct memory_figures){.max = m->seg.size,
+                                   .ceiling = m->arena.ceiling,
+                                   .used = m->arena.used,
+                                   .limbo = m->limbo_bytes,
+                                   .residents = m->residents,
+                                   .largest_free = arena_largest(&m->arena)};
+}
+
+void memory_set_ceiling(struct memory *m, uint64_t bytes)
+{
+    uint64_t ceiling = clamp_ceiling(bytes, m->seg.size);
+
+    if (ceiling == m->arena.ceiling)
+        return;
+    if (ceiling > m->arena.ceiling)
+        count(mem_grows);
+    else
+        count(mem_shrinks);
+    arena_set_ceiling(&m->arena, ceiling);
+    memory_settle_ceiling(m);
+}
+
+void memory_tick(struct memory *m)
+{
+    memory_read_logs(m);
+    memory_settle_ceiling(m);
+}
+
+/* ---- index ---- */
+
+int mem_index_new(struct memory *m, uint64_t n, uint64_t snapshot, struct mem_index **out,
+                  struct dlc_err *err)
+{
+    struct segment seg;
+    int rc;
+
+    *out = NULL;
+    if (n > (uint64_t)1 << 40)
+        return dlc_err_set(err, DLC_EINVAL, "a dataset of %llu samples cannot be indexed",
+                           (unsigned long long)n);
+    rc = segment_open(&seg, "dlcache-index", SHM_HDR_SIZE + n * sizeof(struct shm_slot),
+                      SEGMENT_CLIENTS_READ, err);
+    if (rc < 0)
+        return rc;
+    struct mem_index *x = mem_new(struct mem_index);
+    struct shm_index_hdr *h = seg.map;
+
+    *h = (struct shm_index_hdr){.magic = SHM_INDEX_MAGIC,
+                                .version = SHM_VERSION,
+                                .n_slots = n,
+                                .slots_off = SHM_HDR_SIZE,
+                                .snapshot = snapshot};
+    x->tag = MEM_INDEX_TAG;
+    x->m = m;
+    x->seg = seg;
+    x->slots = (struct shm_slot *)((char *)seg.map + SHM_HDR_SIZE);
+    x->n = n;
+    dlc_list_init(&x->sessions);
+    dlc_list_push_tail(&m->indexes, &x->node);
+    *out = x;
+    return 0;
+}
+
+void mem_index_free(struct mem_index **xp)
+{
+    struct mem_index *x = *xp;
+
+    *xp = NULL;
+    if (x == NULL)
+        return;
+    dlc_check(x->tag == MEM_INDEX_TAG && dlc_list_empty(&x->sessions) && x->fills == 0);
+    memory_evict_all(x->m, x);
+    dlc_check(x->limbo == 0); /* no session pins; a hold that outlives its index is a bug */
+    dlc_list_remove(&x->node);
+    map_release(&x->samples);
+    map_release(&x->pinned);
+    segment_close(&x->seg);
+    x->tag = 0;
+    mem_free(&x);
+}
+
+int mem_index_fd(const struct mem_index *x)
+{
+    return x->seg.client_fd;
+}
+
+uint64_t mem_index_size(const struct mem_index *x)
+{
+    return x->seg.size;
+}
+
+uint64_t mem_index_resident(const struct mem_index *x)
+{
+    return x->resident;
+}
+
+uint64_t mem_index_bytes(const struct mem_index *x)
+{
+    return x->bytes;
+}
+
+/* The sample's copy that readers can see; NULL when there is none. */
+static struct mem_fill *resident(const struct mem_index *x, uint64_t sample)
+{
+    struct mem_fill *f = map_get(&x->samples, sample);
+
+    return f != NULL && f->state == MEM_RESIDENT ? f : NULL;
+}
+
+bool mem_index_ready(const struct mem_index *x, uint64_t sample)
+{
+    return resident(x, sample) != NULL;
+}
+
+/* ---- the life of a sample ---- */
+
+int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
+                   struct mem_fill **out)
+{
+    struct arena_block *b;
+
+    dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n);
+    dlc_check(map_get(&x->samples, sample) == NULL);
+    *out = NULL;
+    if (len > m->arena.ceiling / 4 || len > UINT32_MAX)
+        return DLC_ELARGE;
+    b = arena_alloc(&m->arena, len);
+    if (b == NULL)
+        b = memory_make_room(m, len);
+    if (b == NULL) {
+        count(mem_bypasses);
+        return DLC_EBYPASS;
+    }
+    struct mem_fill *f = mem_fill_of_block(b);
+
+    f->x = x;
+    f->sample = sample;
+    f->len = (uint32_t)len;
+    f->holds = 0;
+    f->state = MEM_FILLING;
+    f->waited = false;
+    map_set(&x->samples, sample, f);
+    x->fills++;
+    *out = f;
+    return 0;
+}
+
+void *mem_fill_data(const struct mem_fill *f)
+{
+    return (char *)f->x->m->seg.map + f->block.off;
+}
+
+/* FILLING ends. */
+static struct mem_fill *fill_take(struct mem_fill **fp)
+{
+    struct mem_fill *f = *fp;
+
+    *fp = NULL;
+    dlc_check(f->state == MEM_FILLING);
+    f->x->fills--;
+    return f;
+}
+
+void memory_publish(struct memory *m, struct mem_fill **fp)
+{
+    struct mem_fill *f = fill_take(fp);
+    struct mem_index *x = f->x;
+    struct shm_slot *s = &x->slots[f->sample];
+    /* Only we write slots. */
+    uint32_t gen = shm_where_generation(atomic_load_explicit(&s->where, memory_order_relaxed));
+
+    f->state = MEM_RESIDENT;
+    x->resident++;
+    x->bytes += f->len;
+    m->residents++;
+    dlc_list_push_tail(&m->lru, &f->block.node);
+    count(mem_fills);
+    /* Release after the EMPTY of the last eviction: a reader that gets this len also gets that
+     * where, or a later one, when it looks again. (M2) */
+    atomic_store_explicit(&s->len, f->len, memory_order_release);
+    /* Release of the bytes to readers. (N1) */
+    atomic_store_explicit(&s->where, shm_where_make(SHM_READY, f->block.off, gen),
+                          memory_order_release);
+}
+
+void memory_abandon(struct memory *m, struct mem_fill **fp)
+{
+    struct mem_fill *f = fill_take(fp);
+    struct arena_block *b = &f->block;
+
+    map_remove(&f->x->samples, f->sample);
+    arena_free(&m->arena, &b); /* nobody saw it: no scan needed */
+}
+
+void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample)
+{
+    struct mem_fill *f = resident(x, sample);
+
+    if (f == NULL)
+        return;
+    dlc_list_remove(&f->block.node);
+    dlc_list_push_tail(&m->lru, &f->block.node);
+}
+
+bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample)
+{
+    struct mem_fill *f = resident(x, sample);
+
+    if (f == NULL)
+        return false;
+    memory_retire(f);
+    memory_sweep_limbo(m);
+    return true;
+}
+
+uint64_t memory_evict_all(struct memory *m, struct mem_index *x)
+{
+    uint64_t bytes = 0;
+
+    dlc_list_each_safe (n, &m->lru) {
+        struct mem_fill *f = mem_fill_of(n);
+
+        if (x != NULL && f->x != x)
+            continue;
+        bytes += f->len;
+        memory_retire(f);
+    }
+    memory_sweep_limbo(m);
+    memory_give_back(m); /* whoever empties a tier wants the memory */
+    return bytes;
+}
+
+/* ---- holds ---- */
+
+/* The retired copy of the sample that is still held; NULL in all but the rarest case. */
+static struct mem_fill *held_in_limbo(struct memory *m, struct mem_index *x, uint64_t sample)
+{
+    if (m->limbo_held == 0)
+        return NULL;
+    dlc_list_each (n, &m->limbo) {
+        struct mem_fill *f = mem_fill_of(n);
+
+        if (f->x == x && f->sample == sample && f->holds > 0)
+            return f;
+    }
+    return NULL;
+}
+
+const void *memory_hold(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t *len)
+{
+    struct mem_fill *f = resident(x, sample);
+
+    *len = 0;
+    if (f == NULL || held_in_limbo(m, x, sample) != NULL) /* (D3) */
+        return NULL;
+    f->holds++;
+    *len = f->len;
+    return mem_fill_data(f);
+}
+
+void memory_unhold(struct memory *m, struct mem_index *x, uint64_t sample)
+{
+    struct mem_fill *f = held_in_limbo(m, x, sample);
+
+    if (f == NULL)
+        f = resident(x, sample);
+    dlc_check(f != NULL && f->holds > 0);
+    f->holds--;
+    if (f->state == MEM_LIMBO && f->holds == 0)
+        m->limbo_held--; /* the next sweep frees it */
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The daemon's own view of the memory tier; private to this directory. All of it is the node
+ * loop's.
+ *
+ * One descriptor (struct mem_fill) goes with one sample's memory from memory_reserve() until the
+ * memory is free again. Where it can be found depends on its state:
+ *
+ *     state      index->samples   list (block.node)   slot
+ *     FILLING    yes              none                EMPTY
+ *     RESIDENT   yes              memory->lru         READY
+ *     LIMBO      no               memory->limbo       EMPTY, or READY for a later fill elsewhere
+ *
+ * (D1) Memory goes from RESIDENT to free only through LIMBO, and leaves it only after a scan of the
+ *      index's pins that began after the slot was EMPTY saw no pin, with no hold left: (N2).
+ * (D2) index->pinned says what the last scan of that index saw. It may be out of date, so it only
+ *      advises the choice of victims, except in sweep(), which scans first.
+ * (D3) At most one copy of a sample has holds at a time, so a sample number says which.
+ */
+#ifndef DLC_STORAGE_MEMORY_MEMORY_I_H
+#define DLC_STORAGE_MEMORY_MEMORY_I_H
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "storage/memory/arena_i.h"
+#include "storage/memory/memory.h"
+#include "storage/memory/segment_i.h"
+
+#define MEMORY_TAG      DLC_TAG4('m', 'e', 'm', 'o')
+#define MEM_INDEX_TAG   DLC_TAG4('m', 'i', 'd', 'x')
+#define MEM_SESSION_TAG DLC_TAG4('m', 's', 'e', 's')
+
+struct memory {
+    uint32_t tag;
+    struct segment seg;
+    struct arena arena;
+    struct dlc_list indexes;
+    struct dlc_list lru;   /* RESIDENT, the least recently used first */
+    struct dlc_list limbo; /* LIMBO, the oldest first */
+    uint64_t limbo_bytes;
+    uint64_t limbo_held; /* samples in limbo with holds */
+    uint64_t residents;
+};
+
+struct mem_index {
+    uint32_t tag;
+    struct dlc_list node;
+    struct memory *m;
+    struct segment seg;
+    struct shm_slot *slots;
+    uint64_t n;
+    struct map samples; /* number -> struct mem_fill, FILLING or RESIDENT */
+    struct map pinned;  /* number -> this index, as of the last scan */
+    struct dlc_list sessions;
+    uint64_t resident, bytes; /* of RESIDENT samples */
+    uint64_t fills, limbo;    /* samples FILLING, LIMBO */
+};
+
+struct mem_session {
+    uint32_t tag;
+    struct dlc_list node;
+    struct mem_index *x;
+    struct segment seg;
+    uint64_t log_seen[SHM_BLOCKS]; /* of each block: the log_seq up to which it was read */
+};
+
+enum mem_state { MEM_FILLING, MEM_RESIDENT, MEM_LIMBO };
+
+struct mem_fill {
+    struct arena_block block; /* first: the arena allocates the whole */
+    struct mem_index *x;
+    uint64_t sample;
+    uint32_t len;
+    uint32_t holds;
+    uint8_t state; /* enum mem_state */
+    bool waited;   /* has been seen pinned in limbo */
+};
+static_assert(offsetof(struct mem_fill, block) == 0, "the arena's descriptor comes first");
+
+static inline struct mem_fill *mem_fill_of(struct dlc_list *node)
+{
+    return dlc_container(node, struct mem_fill, block.node);
+}
+
+static inline struct mem_fill *mem_fill_of_block(struct arena_block *b)
+{
+    dlc_check(b->kind == ARENA_USED);
+    return dlc_container(b, struct mem_fill, block);
+}
+
+/* ---- session.c: what clients wrote; hostile ---- */
+
+/* The pin blocks that may be in use: [0, *n). */
+struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n);
+void session_read_logs(struct mem_session *s); /* recency */
+void session_read_pins(const struct mem_session *s, struct map *pinned, void *mark);
+
+/* ---- evict.c ---- */
+
+/* RESIDENT to LIMBO. */
+void memory_retire(struct mem_fill *f);
+/* Scan the pins of the indexes that have samples in limbo and free what nobody holds. */
+void memory_sweep_limbo(struct memory *m);
+/* Retire what lies above the ceiling, sweep, and give pages back. */
+void memory_settle_ceiling(struct memory *m);
+/* Give back the pages of large holes below the ceiling. */
+void memory_give_back(struct memory *m);
+/* Make a hole of len bytes by evicting and allocate it. NULL: what is left is in use. */
+struct arena_block *memory_make_room(struct memory *m, uint64_t len);
+void memory_read_logs(struct memory *m);
+
+#endif
