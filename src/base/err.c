@@ -76,9 +76,9 @@ int dlc_err_sys(struct dlc_err *err, const char *fmt, ...)
     va_list ap;
     size_t n;
 
+    dlc_check(code < 0);
     if (err == NULL)
         return code;
-    dlc_check(code < 0);
     err->code = code;
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof(err->text), fmt, ap);

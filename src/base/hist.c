@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hist.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Eight buckets per power of two: 3 bits after the leading one. */
@@ -45,7 +46,7 @@ void hist_add(struct hist *h, uint64_t value)
 
 uint64_t hist_percentile(const struct hist *h, double p)
 {
-    uint64_t want = (uint64_t)(p * (double)h->total), seen = 0;
+    uint64_t want = (uint64_t)ceil(p * (double)h->total), seen = 0;
 
     if (h->total == 0)
         return 0;

@@ -17,7 +17,6 @@ struct loop {
     struct heap timers; /* key: nanoseconds of the instant */
     struct dlc_mono now;
     _Atomic bool stopping;
-    pthread_t thread;
     bool running;
 
     /* This turn's events; loop_watch_del() blanks those of a watch that goes away (2). */
@@ -28,6 +27,8 @@ struct loop {
     struct dlc_list inbox; /* G: mtx */
     bool awake;            /* G: mtx: the loop will look at the inbox without being woken */
 };
+
+static _Thread_local const struct loop *current; /* the loop this thread runs */
 
 struct loop *loop_new(struct dlc_err *err)
 {
@@ -64,7 +65,7 @@ void loop_free(struct loop **lp)
 
 bool loop_is_current(const struct loop *l)
 {
-    return l->running && pthread_equal(l->thread, pthread_self());
+    return l == current;
 }
 
 static void wake(struct loop *l)
@@ -77,15 +78,12 @@ static void wake(struct loop *l)
 
 void loop_post(struct loop *l, struct task *t)
 {
-    bool asleep;
-
     dlc_mtx_lock(&l->mtx);
     dlc_list_push_tail(&l->inbox, &t->link);
-    asleep = !l->awake;
+    if (!l->awake)
+        wake(l); /* under the lock: once the task can run, it may be the one that ends the loop */
     l->awake = true;
     dlc_mtx_unlock(&l->mtx);
-    if (asleep)
-        wake(l);
 }
 
 void loop_stop(struct loop *l)
@@ -170,11 +168,15 @@ static void run_inbox(struct loop *l)
     }
 }
 
+/* At most as many as there are now, so that a timer that sets itself anew cannot keep the turn. */
 static void run_timers(struct loop *l)
 {
     struct heap_node *n;
 
-    while ((n = heap_top(&l->timers)) != NULL && n->key <= (double)l->now.ns) {
+    for (size_t left = l->timers.n; left > 0; left--) {
+        n = heap_top(&l->timers);
+        if (n == NULL || n->key > (double)l->now.ns)
+            break;
         heap_pop(&l->timers);
         struct timer *t = dlc_container(n, struct timer, node);
         t->fire(t);
@@ -201,9 +203,10 @@ static void run_events(struct loop *l)
 
 void loop_run(struct loop *l)
 {
+    const struct loop *outer = current;
     bool last = false;
 
-    l->thread = pthread_self();
+    current = l;
     l->running = true;
     while (!last) {
         last = l->stopping;
@@ -218,6 +221,7 @@ void loop_run(struct loop *l)
         run_timers(l);
     }
     l->running = false;
+    current = outer;
 }
 
 static void *thread_main(void *arg)

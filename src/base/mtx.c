@@ -54,9 +54,11 @@ void dlc_mtx_lock(struct dlc_mtx *m)
 
 void dlc_mtx_unlock(struct dlc_mtx *m)
 {
+    enum lock_rank rank = m->rank; /* once unlocked, *m may be gone */
+
     m->held = 0;
     dlc_check(pthread_mutex_unlock(&m->m) == 0);
-    pop_rank(m->rank);
+    pop_rank(rank);
 }
 
 void dlc_mtx_assert_held(const struct dlc_mtx *m)

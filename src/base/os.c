@@ -49,7 +49,14 @@ int os_fsync(int fd)
 
 int os_ftruncate(int fd, uint64_t size)
 {
-    return faulty(ENOSPC) ? -1 : ftruncate(fd, (off_t)size);
+    int rc;
+
+    if (faulty(ENOSPC))
+        return -1;
+    do
+        rc = ftruncate(fd, (off_t)size);
+    while (rc < 0 && errno == EINTR);
+    return rc;
 }
 
 int os_fallocate(int fd, uint64_t size)
@@ -72,7 +79,12 @@ int os_fallocate(int fd, uint64_t size)
 
 int os_punch(int fd, uint64_t off, uint64_t len)
 {
-    return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len);
+    int rc;
+
+    do
+        rc = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len);
+    while (rc < 0 && errno == EINTR);
+    return rc;
 }
 
 void *os_map(int fd, uint64_t off, size_t len, bool writable)
@@ -168,6 +180,10 @@ int os_mkdirs(const char *path, mode_t mode)
 
     if (faulty(EACCES))
         return -1;
+    if (path[0] == '\0') {
+        errno = ENOENT;
+        return -1;
+    }
     copy = mem_str(path);
     for (p = copy + 1; rc == 0 && *p != '\0'; p++) {
         if (*p != '/')
@@ -215,7 +231,7 @@ out:
 
 int os_write_file(const char *path, const void *data, size_t len, mode_t mode, struct dlc_err *err)
 {
-    char *tmp = mem_fmt("%s.%d.tmp", path, (int)getpid());
+    char *tmp = mem_fmt("%s.%d.tmp", path, (int)gettid());
     int fd = os_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, mode), rc = 0;
 
     if (fd < 0 || os_write_all(fd, data, len) < 0 || os_fsync(fd) < 0 || os_rename(tmp, path) < 0) {

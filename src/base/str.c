@@ -31,7 +31,7 @@ static bool parse_with_unit(const char *s, const struct unit *units, double limi
     char *end;
     double v;
 
-    if (!isdigit((unsigned char)s[0]) && s[0] != '.')
+    if ((!isdigit((unsigned char)s[0]) && s[0] != '.') || strncasecmp(s, "0x", 2) == 0)
         return false;
     errno = 0;
     v = strtod(s, &end);
@@ -118,19 +118,21 @@ const char *str_size(uint64_t bytes, char out[static 24])
 const char *str_dur(struct dlc_dur d, char out[static 24])
 {
     double s = dlc_dur_seconds(d);
+    unsigned whole = (unsigned)lround(s);
 
-    if (s < 1e-6)
+    /* Each limit is where the text would round up to the next unit. */
+    if (s < 999.5e-9)
         snprintf(out, 24, "%.0f ns", s * 1e9);
-    else if (s < 1e-3)
+    else if (s < 999.5e-6)
         snprintf(out, 24, "%.0f us", s * 1e6);
-    else if (s < 1)
+    else if (s < 0.9995)
         snprintf(out, 24, "%.0f ms", s * 1e3);
-    else if (s < 60)
+    else if (s < 59.95)
         snprintf(out, 24, "%.1f s", s);
-    else if (s < 3600)
-        snprintf(out, 24, "%dm%02ds", (int)s / 60, (int)s % 60);
+    else if (whole < 3600)
+        snprintf(out, 24, "%um%02us", whole / 60, whole % 60);
     else
-        snprintf(out, 24, "%dh%02dm", (int)(s / 3600), (int)s % 3600 / 60);
+        snprintf(out, 24, "%uh%02um", whole / 3600, whole % 3600 / 60);
     return out;
 }
 
@@ -207,7 +209,7 @@ bool str_unbase64(const char *s, struct buf *out)
             buf_addc(out, (char)(v >> bits & 255));
         }
     }
-    return strspn(s, "=") == strlen(s);
+    return bits < 6 && strspn(s, "=") == strlen(s); /* a lone last character is less than a byte */
 }
 
 void str_uri_encode(const char *s, size_t len, bool keep_slash, struct buf *out)
