@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit.h"
+
+#include <stdatomic.h>
+
+#include "base/mem.h"
+#include "base/mtx.h"
+#include "base/pool.h"
+
+static _Atomic int ran;
+
+static void count_and_free(struct job *j)
+{
+    ran++;
+    mem_free(&j);
+}
+
+static void test_every_job_runs_once(void **state)
+{
+    struct pool *p = pool_new("test", 3, NULL);
+
+    (void)state;
+    ran = 0;
+    assert_non_null(p);
+    for (int i = 0; i < 2000; i++) {
+        struct job *j = mem_new(struct job);
+
+        j->run = count_and_free;
+        pool_run(p, j);
+    }
+    pool_free(&p); /* runs what is queued */
+    assert_null(p);
+    assert_int_equal(ran, 2000);
+    pool_free(&p);
+}
+
+struct chain {
+    struct job job;
+    struct pool *pool;
+    int left;
+};
+
+static void run_again(struct job *j)
+{
+    struct chain *c = dlc_container(j, struct chain, job);
+
+    ran++;
+    if (--c->left > 0)
+        pool_run(c->pool, j);
+}
+
+static void test_a_job_may_queue_itself_anew(void **state)
+{
+    struct pool *p = pool_new("test", 2, NULL);
+    struct chain c = {.job.run = run_again, .pool = p, .left = 100};
+
+    (void)state;
+    ran = 0;
+    pool_run(p, &c.job);
+    pool_free(&p);
+    assert_int_equal(ran, 100);
+}
+
+/* Two jobs that each wait for the other: they end only if two threads really run. */
+struct meeting {
+    struct dlc_mtx m;
+    struct dlc_cond c;
+    int here;
+};
+
+struct guest {
+    struct job job;
+    struct meeting *meeting;
+};
+
+static void meet(struct job *j)
+{
+    struct meeting *m = dlc_container(j, struct guest, job)->meeting;
+
+    dlc_mtx_lock(&m->m);
+    m->here++;
+    dlc_cond_broadcast(&m->c);
+    while (m->here < 2)
+        dlc_cond_wait(&m->c, &m->m);
+    dlc_mtx_unlock(&m->m);
+}
+
+static void test_threads_run_side_by_side(void **state)
+{
+    struct pool *p = pool_new("test", 2, NULL);
+    struct meeting m = {.here = 0};
+    struct guest a = {{.run = meet}, &m}, b = {{.run = meet}, &m};
+
+    (void)state;
+    dlc_mtx_init(&m.m, LCK_sync);
+    dlc_cond_init(&m.c);
+    pool_run(p, &a.job);
+    pool_run(p, &b.job);
+    pool_free(&p);
+    assert_int_equal(m.here, 2);
+    dlc_cond_release(&m.c);
+    dlc_mtx_release(&m.m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_job_runs_once),
+        cmocka_unit_test(test_a_job_may_queue_itself_anew),
+        cmocka_unit_test(test_threads_run_side_by_side),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
