@@ -12,13 +12,14 @@ struct mem_machine {
     uint64_t total;       /* MemTotal */
     uint64_t available;   /* MemAvailable */
     uint64_t cgroup_max;  /* smallest limit that applies to us; UINT64_MAX: none */
-    uint64_t cgroup_used; /* of that group, page cache that can be dropped not counted */
+    uint64_t cgroup_used; /* of it, so that the difference is the room left in the fullest group;
+                             page cache that can be dropped not counted */
     double pressure;      /* PSI "some avg10" of memory, 0..100; 0 when not offered */
 };
 
 struct mem_wish {
     uint64_t configured; /* the user's number; 0: as much as is sensible */
-    uint64_t ceiling;    /* what the tier may use now */
+    uint64_t ceiling;    /* what the tier may use now; 0: not decided yet */
     uint64_t used;       /* what it does use */
 };
 
@@ -28,7 +29,8 @@ void mem_machine_read_at(struct mem_machine *m, const char *root);
 
 /* The largest size ever: for reserving the segment. */
 uint64_t mem_limit_max(const struct mem_machine *m, uint64_t configured);
-/* The ceiling from now on. Leaves a reserve for everybody else; reacts to pressure by shrinking. */
+/* The ceiling from now on; ask about once per second. Leaves a tenth of the machine and of the
+ * cgroup to everybody else, shrinks at once when that is short or pressure shows, grows slowly. */
 uint64_t mem_limit_now(const struct mem_machine *m, const struct mem_wish *w);
 
 #endif

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "storage/memory/arena_i.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/rng.h"
+
+#define MB   ((uint64_t)1 << 20)
+#define BASE 4096u
+
+/* The arena beside a plain map of the grains in use and the pages the kernel would hold. */
+struct model {
+    struct arena a;
+    uint8_t *grains;  /* 1: used by a block */
+    uint8_t *touched; /* per page: 1: the kernel would hold it */
+    struct arena_block **blocks;
+    size_t n, cap;
+    struct rng r;
+};
+
+static void model_init(struct model *m, uint64_t ceiling, uint64_t end)
+{
+    *m = (struct model){.r = {rng_seed()}};
+    print_message("seed %llu\n", (unsigned long long)m->r.state);
+    m->grains = mem_zero(end / ARENA_GRAIN);
+    m->touched = mem_zero(end / ARENA_PAGE);
+    arena_init(&m->a, BASE, ceiling, end, sizeof(struct arena_block));
+}
+
+static void model_release(struct model *m)
+{
+    arena_release(&m->a);
+    mem_free(&m->grains);
+    mem_free(&m->touched);
+    mem_free(&m->blocks);
+}
+
+static bool model_alloc(struct model *m, uint64_t len)
+{
+    struct arena_block *b = arena_alloc(&m->a, len);
+
+    if (b == NULL)
+        return false;
+    assert_true(b->size >= len && b->size <= arena_rounded(len) + len / 64 + ARENA_GRAIN);
+    assert_true(b->off >= BASE && arena_block_end(b) <= m->a.ceiling);
+    for (uint64_t g = b->off / ARENA_GRAIN; g < arena_block_end(b) / ARENA_GRAIN; g++) {
+        assert_int_equal(m->grains[g], 0);
+        m->grains[g] = 1;
+    }
+    for (uint64_t p = b->off / ARENA_PAGE; p <= (arena_block_end(b) - 1) / ARENA_PAGE; p++)
+        m->touched[p] = 1;
+    mem_reserve(m->blocks, m->n, m->cap);
+    m->blocks[m->n++] = b;
+    return true;
+}
+
+static void model_free_at(struct model *m, size_t i)
+{
+    struct arena_block *b = m->blocks[i];
+
+    memset(m->grains + b->off / ARENA_GRAIN, 0, b->size / ARENA_GRAIN);
+    m->blocks[i] = m->blocks[--m->n];
+    arena_free(&m->a, &b);
+    assert_null(b);
+}
+
+static bool on_punch(void *arg, uint64_t off, uint64_t len)
+{
+    struct model *m = arg;
+
+    for (uint64_t g = off / ARENA_GRAIN; g < (off + len) / ARENA_GRAIN; g++)
+        assert_int_equal(m->grains[g], 0);
+    for (uint64_t p = DLC_ALIGN_UP(off, ARENA_PAGE) / ARENA_PAGE; p < (off + len) / ARENA_PAGE; p++)
+        m->touched[p] = 0;
+    return true;
+}
+
+/* Pages held above the ceiling, but for those of blocks that are still there. */
+static uint64_t leaked_pages(const struct model *m)
+{
+    uint64_t n = 0;
+
+    for (uint64_t p = m->a.ceiling / ARENA_PAGE; p < m->a.end / ARENA_PAGE; p++) {
+        const uint8_t *g = m->grains + p * (ARENA_PAGE / ARENA_GRAIN);
+
+        n += m->touched[p] && memchr(g, 1, ARENA_PAGE / ARENA_GRAIN) == NULL;
+    }
+    return n;
+}
+
+static void test_simple(void **state)
+{
+    struct model m;
+
+    (void)state;
+    model_init(&m, MB, MB);
+    assert_int_equal(arena_largest(&m.a), MB - BASE);
+    assert_true(model_alloc(&m, 0));
+    assert_true(model_alloc(&m, 1));
+    assert_true(model_alloc(&m, 64));
+    assert_true(model_alloc(&m, 65));
+    assert_int_equal(m.a.used, 5 * 64);
+    assert_false(model_alloc(&m, MB));
+    assert_true(model_alloc(&m, MB - BASE - 5 * 64)); /* exactly what is left */
+    assert_int_equal(arena_largest(&m.a), 0);
+    assert_false(model_alloc(&m, 1));
+    while (m.n > 0)
+        model_free_at(&m, 0);
+    arena_check(&m.a);
+    assert_int_equal(arena_largest(&m.a), MB - BASE); /* one hole again */
+    model_release(&m);
+}
+
+/* Random allocations, frees and ceilings against the model. */
+static void test_random(void **state)
+{
+    struct model m;
+
+    (void)state;
+    model_init(&m, 2 * MB, 4 * MB);
+    for (int i = 0; i < 60000; i++) {
+        uint64_t dice = rng_below(&m.r, 1000);
+        uint64_t size = rng_below(&m.r, (uint64_t)1 << rng_below(&m.r, 17));
+
+        if (dice < 550)
+            model_alloc(&m, size);
+        else if (m.n > 0)
+            model_free_at(&m, rng_below(&m.r, m.n));
+        if (dice == 999)
+            arena_set_ceiling(&m.a, ARENA_PAGE * (2 + rng_below(&m.r, 1022)));
+        if (dice % 100 == 0) {
+            arena_drain(&m.a, on_punch, &m);
+            arena_check(&m.a);
+            assert_int_equal(leaked_pages(&m), 0);
+        }
+    }
+    while (m.n > 0)
+        model_free_at(&m, 0);
+    arena_drain(&m.a, on_punch, &m);
+    arena_check(&m.a);
+    assert_int_equal(m.a.used, 0);
+    assert_int_equal(arena_largest(&m.a), m.a.ceiling - BASE);
+    model_release(&m);
+}
+
+static bool on_punch_fail(void *arg, uint64_t off, uint64_t len)
+{
+    (void)off;
+    (void)len;
+    ++*(int *)arg;
+    return false;
+}
+
+/* A range that could not be punched is asked for again; one that was is not. */
+static void test_punch_again(void **state)
+{
+    struct model m;
+    int asked = 0;
+
+    (void)state;
+    model_init(&m, 2 * MB, 2 * MB);
+    model_alloc(&m, 1500000);
+    model_free_at(&m, 0);
+    arena_drain(&m.a, on_punch_fail, &asked);
+    assert_int_equal(asked, 0); /* below the ceiling pages are kept */
+    arena_set_ceiling(&m.a, MB);
+    arena_drain(&m.a, on_punch_fail, &asked);
+    arena_drain(&m.a, on_punch_fail, &asked);
+    assert_int_equal(asked, 2);
+    arena_drain(&m.a, on_punch, &m);
+    arena_drain(&m.a, on_punch_fail, &asked);
+    assert_int_equal(asked, 2);
+    model_release(&m);
+}
+
+/* Ceiling below, inside and above a block that stays. */
+static void test_ceiling_across_a_block(void **state)
+{
+    struct model m;
+
+    (void)state;
+    model_init(&m, 2 * MB, 4 * MB);
+    model_alloc(&m, MB - BASE);
+    model_alloc(&m, MB / 2);
+    arena_set_ceiling(&m.a, MB + MB / 4); /* inside the second */
+    arena_check(&m.a);
+    assert_false(model_alloc(&m, 64));
+    model_free_at(&m, 1);
+    arena_check(&m.a);
+    assert_int_equal(arena_largest(&m.a), MB / 4);
+    arena_set_ceiling(&m.a, 4 * MB);
+    arena_check(&m.a);
+    assert_int_equal(arena_largest(&m.a), 3 * MB);
+    model_release(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_simple),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_punch_again),
+        cmocka_unit_test(test_ceiling_across_a_block),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
