@@ -48,6 +48,14 @@ bool config_has(const char *flag, bool *is_boolean)
     return o != NULL;
 }
 
+const char *config_env(const char *flag)
+{
+    const struct config_option *o = find(flag);
+
+    dlc_check(o != NULL);
+    return o->env;
+}
+
 /* ---- rules: what an option allows beyond its type ---- */
 
 static bool is_path_style(const char *s)

@@ -54,6 +54,9 @@ int config_set(struct config *c, const char *flag, const char *value, struct dlc
 /* Is there an option of this flag name, and does it take a value (flags do not need one)? */
 bool config_has(const char *flag, bool *is_boolean);
 
+/* The environment variable of an option that exists. */
+const char *config_env(const char *flag);
+
 void config_release(struct config *c);
 
 /* docs/configuration.md, from the table. */
