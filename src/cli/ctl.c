@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/ctl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/os.h"
+
+static const struct dlc_dur answer_timeout = {60000000000};
+
+static int connect_to(struct ctl *c, const char *path, struct dlc_err *err)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+
+    if (strlen(path) >= sizeof(a.sun_path))
+        return dlc_err_set(err, DLC_EINVAL, "the path of the socket is too long: %.200s", path);
+    memcpy(a.sun_path, path, strlen(path));
+    c->sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (c->sock < 0)
+        return dlc_err_sys(err, "cannot make a socket");
+    if (connect(c->sock, (struct sockaddr *)&a, sizeof(a)) == 0)
+        return 0;
+    if (errno == EACCES || errno == EPERM)
+        return dlc_err_set(err, DLC_EDENIED,
+                           "may not connect to %s; its daemon must be started with --allow-uid %u",
+                           path, (unsigned)geteuid());
+    if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR)
+        return dlc_err_set(err, DLC_ENODAEMON,
+                           "no daemon answers at %s; start one with `dlcache serve` or just open a "
+                           "dataset",
+                           path);
+    return dlc_err_sys(err, "cannot connect to %s", path);
+}
+
+static int say_hello(struct ctl *c, struct dlc_err *err)
+{
+    struct msg m = MSG_INIT;
+    json_t *hello =
+        json_pack("{s:s, s:i, s:i}", "op", "hello", "version", CTL_VERSION, "pid", (int)getpid());
+    int rc = ctl_call(c, hello, NULL, NULL, &m, err);
+
+    if (rc < 0)
+        return rc;
+    c->daemon_pid = (int)ctl_u64(m.body, "pid");
+    if (ctl_u64(m.body, "version") != CTL_VERSION)
+        rc =
+            dlc_err_set(err, DLC_EPROTO,
+                        "the daemon (process %d, dlcache %s) speaks version %d of the protocol and "
+                        "this program version %d; end it and start it again with this program",
+                        c->daemon_pid, ctl_text(m.body, "program"), (int)ctl_u64(m.body, "version"),
+                        CTL_VERSION);
+    msg_release(&m);
+    return rc;
+}
+
+int ctl_open(struct ctl *c, const char *socket, struct dlc_err *err)
+{
+    int rc;
+
+    *c = (struct ctl)CTL_INIT;
+    rc = connect_to(c, socket, err);
+    if (rc == 0) {
+        rc = say_hello(c, err);
+        if (rc < 0)
+            dlc_err_prefix(err, "%s", socket);
+    }
+    if (rc < 0)
+        ctl_close(c);
+    return rc;
+}
+
+void ctl_close(struct ctl *c)
+{
+    os_close(&c->sock);
+}
+
+/* The daemon said no: its code, if it is one of ours, and its text. */
+static int refused(const json_t *body, struct dlc_err *err)
+{
+    json_int_t code = json_integer_value(json_object_get(body, "code"));
+    const char *text = ctl_text(body, "error");
+
+    if (code >= 0 || strcmp(dlc_err_name((int)DLC_MAX(code, -1000)), "?") == 0)
+        code = DLC_EPROTO;
+    return dlc_err_set(err, (int)code, "%s", text[0] != '\0' ? text : dlc_strerror((int)code));
+}
+
+int ctl_call(struct ctl *c, json_t *request, ctl_progress_f *on_progress, void *priv,
+             struct msg *answer, struct dlc_err *err)
+{
+    struct dlc_dur timeout = on_progress != NULL ? (struct dlc_dur){-1} : answer_timeout;
+    int rc;
+
+    dlc_check(request != NULL);
+    rc = msg_send(c->sock, request, NULL, 0, err);
+    json_decref(request);
+    while (rc == 0) {
+        const json_t *p;
+
+        rc = msg_recv(c->sock, answer, timeout, err);
+        if (rc < 0)
+            break;
+        p = json_object_get(answer->body, "progress");
+        if (p == NULL) {
+            if (!ctl_bool(answer->body, "ok"))
+                rc = refused(answer->body, err);
+            break;
+        }
+        if (on_progress != NULL)
+            on_progress(p, priv);
+        msg_release(answer);
+    }
+    if (rc < 0)
+        msg_release(answer);
+    return rc;
+}
+
+/* ---- members ---- */
+
+static const json_t *member(const json_t *o, const char *path)
+{
+    for (;;) {
+        size_t n = strcspn(path, ".");
+        char name[64];
+
+        dlc_check(n < sizeof(name));
+        memcpy(name, path, n);
+        name[n] = '\0';
+        o = json_object_get(o, name);
+        if (path[n] == '\0')
+            return o;
+        path += n + 1;
+    }
+}
+
+uint64_t ctl_u64(const json_t *o, const char *path)
+{
+    json_int_t v = json_integer_value(member(o, path));
+
+    return v > 0 ? (uint64_t)v : 0;
+}
+
+double ctl_real(const json_t *o, const char *path)
+{
+    return json_number_value(member(o, path));
+}
+
+bool ctl_bool(const json_t *o, const char *path)
+{
+    return json_is_true(member(o, path));
+}
+
+const char *ctl_text(const json_t *o, const char *path)
+{
+    const char *s = json_string_value(member(o, path));
+
+    return s != NULL ? s : "";
+}
