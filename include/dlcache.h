@@ -79,7 +79,7 @@ struct dlc_options {
     uint32_t anonymous;   /* 1: do not sign requests */
     uint32_t timeout_ms;  /* how long one sample may take; default 300000 */
     uint32_t refresh;     /* 1: list the bucket again even if a catalog is stored */
-    const uint64_t reserved[8];
+    uint64_t reserved[8];
 };
 
 /* What this process has read through one dataset since it was opened. */

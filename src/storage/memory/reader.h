@@ -51,8 +51,31 @@ static inline bool shm_where_valid(uint64_t w, uint64_t len_word, uint64_t segme
 }
 
 /*
- * Pin the sample with a free entry. True: `len` bytes at `offset` of the segment stay as they are
- * until shm_unpin(). False: it is not resident, and the entry is clear again.
+ * Look at a slot whose sample the caller has pinned (seq_cst) before. True: `len` bytes at `offset`
+ * of the segment stay as they are until the pin is cleared. False: it is not resident.
+ */
+static inline bool shm_look(const struct shm_slot *slots, uint64_t sample, uint64_t segment_size,
+                            uint64_t *offset, uint32_t *len)
+{
+    const struct shm_slot *s = &slots[sample];
+    uint64_t w = atomic_load_explicit(&s->where, memory_order_seq_cst);
+    while (shm_where_state(w) == SHM_READY) {
+        /* Acquire, so that the second look at where is not made before this. (M2) */
+        uint64_t l = atomic_load_explicit(&s->len, memory_order_acquire);
+        uint64_t again = atomic_load_explicit(&s->where, memory_order_seq_cst);
+        if (again == w) {
+            *offset = shm_where_offset(w);
+            *len = (uint32_t)(l & UINT32_MAX);
+            return shm_where_valid(w, l, segment_size);
+        }
+        w = again; /* evicted and filled anew in between: a new generation each time */
+    }
+    return false;
+}
+
+/*
+ * Pin the sample with a free entry and look at its slot. False: it is not resident, and the entry is
+ * clear again.
  */
 static inline bool shm_read(const struct shm_slot *slots, uint64_t n_slots, struct shm_pin_block *b,
                             unsigned entry, uint64_t sample, uint64_t segment_size,
@@ -60,22 +83,9 @@ static inline bool shm_read(const struct shm_slot *slots, uint64_t n_slots, stru
 {
     if (sample >= n_slots || entry >= SHM_PINS)
         return false;
-    const struct shm_slot *s = &slots[sample];
     atomic_store_explicit(&b->pins[entry], sample + 1, memory_order_seq_cst);
-    uint64_t w = atomic_load_explicit(&s->where, memory_order_seq_cst);
-    while (shm_where_state(w) == SHM_READY) {
-        /* Acquire, so that the second look at where is not made before this. (M2) */
-        uint64_t l = atomic_load_explicit(&s->len, memory_order_acquire);
-        uint64_t again = atomic_load_explicit(&s->where, memory_order_seq_cst);
-        if (again == w) {
-            if (!shm_where_valid(w, l, segment_size))
-                break;
-            *offset = shm_where_offset(w);
-            *len = (uint32_t)(l & UINT32_MAX);
-            return true;
-        }
-        w = again; /* evicted and filled anew in between: a new generation each time */
-    }
+    if (shm_look(slots, sample, segment_size, offset, len))
+        return true;
     shm_unpin(b, entry);
     return false;
 }

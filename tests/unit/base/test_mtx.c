@@ -111,7 +111,7 @@ static void take_in_falling_rank(void)
 {
     struct dlc_mtx low, high;
 
-    dlc_mtx_init(&low, LCK_client);
+    dlc_mtx_init(&low, LCK_dataset);
     dlc_mtx_init(&high, LCK_loop);
     dlc_mtx_lock(&high);
     dlc_mtx_lock(&low);
@@ -121,7 +121,7 @@ static void take_in_rising_rank(void)
 {
     struct dlc_mtx low, high;
 
-    dlc_mtx_init(&low, LCK_client);
+    dlc_mtx_init(&low, LCK_dataset);
     dlc_mtx_init(&high, LCK_loop);
     for (int i = 0; i < 2; i++) {
         dlc_mtx_lock(&low);

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Attaching to a daemon: greet, open, take five descriptors, map and check them. */
+#include "client/client_i.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/msg.h"
+#include "base/os.h"
+#include "base/str.h"
+
+#define SILENCE DLC_SEC(30) /* a listing sends progress; this much silence means a hung daemon */
+
+/* ---- talking ---- */
+
+static int refused(const struct msg *m, struct dlc_err *err)
+{
+    const char *text = json_string_value(json_object_get(m->body, "error"));
+    int code = (int)json_integer_value(json_object_get(m->body, "code"));
+
+    return dlc_err_set(err, code < 0 ? code : DLC_EPROTO, "%s", text != NULL ? text : "refused");
+}
+
+/* Send, then receive until the final answer. Takes ask. */
+static int ask(int sock, json_t *question, struct msg *answer, struct dlc_err *err)
+{
+    int rc = msg_send(sock, question, NULL, 0, err);
+
+    json_decref(question);
+    while (rc == 0) {
+        msg_release(answer);
+        rc = msg_recv(sock, answer, SILENCE, err);
+        if (rc == 0 && json_object_get(answer->body, "progress") == NULL)
+            break;
+    }
+    if (rc == 0 && !json_is_true(json_object_get(answer->body, "ok")))
+        rc = refused(answer, err);
+    return rc;
+}
+
+static int greet(int sock, struct dlc_err *err)
+{
+    struct msg m = MSG_INIT;
+    int rc =
+        ask(sock, json_pack("{s:s, s:i, s:i}", "op", "hello", "version", 1, "pid", (int)getpid()),
+            &m, err);
+
+    msg_release(&m);
+    return rc;
+}
+
+static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct msg *m,
+                       struct dlc_err *err)
+{
+    json_t *q = json_pack("{s:s, s:o, s:b, s:b}", "op", "open", "url", msg_string(ds->url),
+                          "anonymous", (int)ds->opt.anonymous, "refresh", (int)refresh);
+
+    if (ds->endpoint != NULL)
+        json_object_set_new(q, "endpoint", msg_string(ds->endpoint));
+    return ask(sock, q, m, err);
+}
+
+/* ---- mapping ---- */
+
+static bool fd_has_size(int fd, uint64_t size)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && (uint64_t)st.st_size == size;
+}
+
+static void *map_fd(struct msg *m, unsigned i, uint64_t size, bool writable)
+{
+    int fd = msg_take_fd(m, i);
+    void *p = NULL;
+
+    if (fd >= 0 && fd_has_size(fd, size))
+        p = os_map(fd, 0, size, writable);
+    os_close(&fd);
+    return p;
+}
+
+static int check_maps(struct attachment *a, struct dlc_err *err)
+{
+    const struct shm_segment_hdr *seg = (const void *)a->segment;
+    const struct shm_index_hdr *idx = a->index_map;
+
+    if (seg->magic != SHM_SEGMENT_MAGIC || idx->magic != SHM_INDEX_MAGIC ||
+        a->session->magic != SHM_SESSION_MAGIC || seg->version != SHM_VERSION ||
+        idx->version != SHM_VERSION || a->session->version != SHM_VERSION)
+        return dlc_err_set(err, DLC_EPROTO,
+                           "the daemon's shared memory is of another version: restart it");
+    a->n = idx->n_slots;
+    a->snapshot = idx->snapshot;
+    if (a->n > (a->index_size - SHM_HDR_SIZE) / sizeof(struct shm_slot) ||
+        idx->slots_off != SHM_HDR_SIZE)
+        return dlc_err_set(err, DLC_EPROTO, "the daemon's index does not fit its size");
+    a->slots = (const struct shm_slot *)((const char *)a->index_map + SHM_HDR_SIZE);
+    return 0;
+}
+
+static int map_all(struct attachment *a, struct msg *m, struct dlc_err *err)
+{
+    int fd, rc;
+
+    a->segment_size = (uint64_t)json_integer_value(json_object_get(m->body, "segment_size"));
+    a->index_size = (uint64_t)json_integer_value(json_object_get(m->body, "index_size"));
+    if (m->n_fds != 5 || a->segment_size < SHM_HDR_SIZE || a->index_size < SHM_HDR_SIZE)
+        return dlc_err_set(err, DLC_EPROTO, "the daemon's answer lacks descriptors");
+    a->segment = map_fd(m, 0, a->segment_size, false);
+    a->index_map = map_fd(m, 1, a->index_size, false);
+    a->session = map_fd(m, 2, SHM_SESSION_SIZE, true);
+    a->doorbell = msg_take_fd(m, 3);
+    if (a->segment == NULL || a->index_map == NULL || a->session == NULL || a->doorbell < 0)
+        return dlc_err_set(err, DLC_ENOMEM,
+                           "cannot map the daemon's shared memory: is RLIMIT_AS set too low?");
+    a->ring = (_Atomic uint32_t *)((char *)a->session + SHM_RING_OFF);
+    a->cells = (struct shm_cell *)((char *)a->session + SHM_CELLS_OFF);
+    a->blocks = (struct shm_pin_block *)((char *)a->session + SHM_BLOCKS_OFF);
+    rc = check_maps(a, err);
+    if (rc < 0)
+        return rc;
+    fd = msg_take_fd(m, 4);
+    rc = catalog_open_fd(fd, &a->catalog, err);
+    os_close(&fd);
+    return rc;
+}
+
+/* ---- life ---- */
+
+static _Atomic uint64_t generations; /* relaxed: only uniqueness matters */
+
+int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct attachment **out,
+                   struct dlc_err *err)
+{
+    struct attachment *a = mem_new(struct attachment);
+    struct msg m = MSG_INIT;
+    int rc;
+
+    a->doorbell = -1;
+    a->overflow = UINT32_MAX;
+    a->generation = 1 + atomic_fetch_add_explicit(&generations, 1, memory_order_relaxed);
+    dlc_mtx_init(&a->mtx, LCK_session);
+    dlc_mtx_init(&a->rpc, LCK_rpc);
+    dlc_list_init(&a->link);
+    a->sock = daemon_connect(&ds->config, err);
+    if (a->sock == DLC_ENODAEMON && may_spawn && daemon_spawn(&ds->config, err) == 0)
+        a->sock = daemon_connect(&ds->config, err);
+    if (a->sock < 0) {
+        rc = err->code;
+        a->sock = -1;
+        goto out;
+    }
+    if ((rc = greet(a->sock, err)) < 0 || (rc = open_remote(ds, a->sock, refresh, &m, err)) < 0)
+        goto out;
+    rc = map_all(a, &m, err);
+out:
+    msg_release(&m);
+    if (rc < 0)
+        attachment_free(&a);
+    *out = a;
+    return rc;
+}
+
+void attachment_unmap(struct attachment *a)
+{
+    if (a->unmapped)
+        return;
+    a->unmapped = true;
+    os_unmap(a->segment, a->segment_size);
+    os_unmap(a->index_map, a->index_size);
+    a->segment = NULL;
+    a->slots = NULL;
+}
+
+void attachment_free(struct attachment **ap)
+{
+    struct attachment *a = *ap;
+
+    *ap = NULL;
+    if (a == NULL)
+        return;
+    pins_attachment_gone(a);
+    attachment_unmap(a);
+    os_unmap(a->session, SHM_SESSION_SIZE);
+    os_close(&a->sock);
+    os_close(&a->doorbell);
+    catalog_close(&a->catalog);
+    dlc_mtx_release(&a->mtx);
+    dlc_mtx_release(&a->rpc);
+    mem_free(&a);
+}

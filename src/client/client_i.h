@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * libdlcache inside. A dataset is open for as long as the caller likes; its *attachment* to a
+ * daemon comes and goes below it.
+ *
+ *     cur == NULL --attach--> cur = attachment --daemon lost--> retired --no pins left--> unmapped
+ *
+ * (A1) A thread pins in the attachment it found in `cur`, then looks at `cur` again before it
+ * touches the index. Who retires an attachment changes `cur` first and looks at its pins then. All
+ * seq_cst, so memory is unmapped only when nobody reads or will read it. (A2) The session's own
+ * memory (pins, cells) and the struct stay until dlc_close(), so that a late store or a view put
+ * late lands somewhere harmless. (A3) After fork() the child's attachments are `foreign`: it never
+ * writes to the parent's session and attaches for itself when it first reads.
+ */
+#ifndef DLC_CLIENT_CLIENT_I_H
+#define DLC_CLIENT_CLIENT_I_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "base/mtx.h"
+#include "catalog/catalog.h"
+#include "dlcache.h"
+#include "storage/bucket/bucket.h"
+#include "storage/memory/shm.h"
+
+#define CELL_FREE      0 /* ours to give out */
+#define CELL_WAITED    1 /* a thread waits for it */
+#define CELL_UNWATCHED 2 /* free again as soon as the daemon has let go of it */
+
+struct attachment {
+    uint64_t generation;  /* unique in this process */
+    struct dlc_list link; /* in dataset.retired */
+    bool foreign;         /* inherited over fork */
+    bool unmapped;        /* segment and index are gone; G: dataset.mtx */
+    int sock, doorbell;
+    uint64_t snapshot;
+
+    const char *segment;
+    const struct shm_slot *slots;
+    uint64_t segment_size, index_size, n;
+    const void *index_map;
+
+    struct shm_session_hdr *session; /* SHM_SESSION_SIZE bytes */
+    _Atomic uint32_t *ring;
+    struct shm_cell *cells;
+    struct shm_pin_block *blocks;
+
+    struct dlc_mtx rpc;              /* rank LCK_rpc: one question at a time over the socket */
+    struct dlc_mtx mtx;              /* rank LCK_session */
+    uint8_t cell_use[SHM_CELLS];     /* G: mtx */
+    uint8_t block_owned[SHM_BLOCKS]; /* G: mtx: a thread claims pins there */
+    uint32_t overflow;       /* G: mtx: block for threads that hold more than a block of pins */
+    uint32_t tail;           /* G: mtx */
+    struct catalog *catalog; /* until the dataset takes it */
+};
+
+struct dlc_dataset {
+    uint32_t tag;
+    struct dlc_list link; /* G: the process-wide lock */
+    char *url, *endpoint;
+    struct dlc_options opt; /* strings are not used from here */
+    struct config config;
+    struct dlc_dur timeout;
+    uint64_t n;
+    struct catalog *catalog; /* of the first attachment: what numbers mean */
+
+    _Atomic(struct attachment *) cur;
+
+    struct dlc_mtx mtx;        /* rank LCK_dataset: attaching, retiring, direct */
+    struct dlc_list retired;   /* G: mtx */
+    struct dlc_mono try_again; /* G: mtx: do not look for a daemon before */
+    bool ended_well;           /* G: mtx: the daemon was told to stop: do not start another */
+    bool incompatible;         /* G: mtx: the daemon has another snapshot: stay direct */
+    struct bucket *direct;     /* G: mtx; made when first needed */
+
+    _Atomic uint64_t reconnects, direct_reads, direct_bytes, direct_ns; /* relaxed: statistics */
+};
+
+/* last error of the thread */
+int client_fail(const struct dlc_err *err);
+int client_failf(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* ---- attach.c ---- */
+
+/* Connect, open, map. Starts a daemon if allowed. Gives *out. */
+int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct attachment **out,
+                   struct dlc_err *err);
+void attachment_unmap(struct attachment *a); /* segment and index */
+void attachment_free(struct attachment **ap);
+bool attachment_lost(const struct attachment *a); /* has the daemon gone? */
+
+/* ---- spawn.c ---- */
+
+/* Start a daemon for this socket unless somebody else just did. */
+int daemon_spawn(const struct config *c, struct dlc_err *err);
+/* A connected socket. DLC_ENODAEMON: nobody answers. DLC_EDENIED: somebody else's. */
+int daemon_connect(const struct config *c, struct dlc_err *err);
+
+/* ---- pins.c: which pin block is this thread's ---- */
+
+struct shm_pin_block *pins_slow(struct attachment *a); /* NULL: none left */
+/* Claim an entry outside the thread's own block. The entry is marked with `sample`. */
+_Atomic uint64_t *pins_overflow(struct attachment *a, uint64_t sample);
+void pins_attachment_gone(const struct attachment *a);
+
+struct pins_cached {
+    uint64_t generation;
+    struct shm_pin_block *block;
+    unsigned hint;
+};
+#define PINS_CACHE 4
+extern _Thread_local struct pins_cached pins_cache[PINS_CACHE]
+    __attribute__((tls_model("initial-exec")));
+
+static inline struct shm_pin_block *pins_block(struct attachment *a, unsigned **hint)
+{
+    struct pins_cached *c = &pins_cache[a->generation % PINS_CACHE];
+
+    *hint = &c->hint;
+    return c->generation == a->generation ? c->block : pins_slow(a);
+}
+
+/* ---- miss.c ---- */
+
+/* Ask for one sample and wait. DLC_ENODAEMON: the daemon was lost. */
+int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_err *err);
+int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n);
+/* A view of a sample that lies in a file of the disk tier. */
+int miss_map(struct attachment *a, uint64_t sample, struct dlc_dur timeout, struct dlc_view *out,
+             struct dlc_err *err);
+
+/* ---- direct.c ---- */
+
+/* Read from the bucket into private memory. */
+int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_view *out, struct dlc_err *err);
+
+/* ---- dataset.c ---- */
+
+/* The attachment to use; attaches or re-attaches as allowed. NULL: none now. */
+struct attachment *dataset_attached(struct dlc_dataset *ds);
+/* `a` has lost its daemon: stop using it. */
+void dataset_lost(struct dlc_dataset *ds, struct attachment *a);
+
+/* What kind of view: view.priv[1] */
+#define VIEW_NONE   0u
+#define VIEW_HEAP   1u
+#define VIEW_MAPPED 2u
+/* anything else: pointer to the attachment, and priv[0] to the pin */
+
+#endif

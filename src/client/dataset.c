@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Opening, closing, and keeping a dataset attached while daemons come and go; fork. */
+#include "client/client_i.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os.h"
+
+#define DATASET_TAG     DLC_TAG4('o', 'p', 'e', 'n')
+#define DEFAULT_TIMEOUT DLC_SEC(300)
+#define LOOK_AGAIN      DLC_SEC(1) /* for a lost daemon */
+
+/* ---- errors of the thread ---- */
+
+static _Thread_local char last_error[sizeof(((struct dlc_err *)0)->text)];
+
+const char *dlc_last_error(void)
+{
+    return last_error;
+}
+
+int client_fail(const struct dlc_err *err)
+{
+    snprintf(last_error, sizeof(last_error), "%s", err->text);
+    return err->code;
+}
+
+int client_failf(int code, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(last_error, sizeof(last_error), fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+const char *dlc_version(void)
+{
+#define TEXT2(x) #x
+#define TEXT(x)  TEXT2(x)
+    return TEXT(DLC_VERSION_MAJOR) "." TEXT(DLC_VERSION_MINOR) "." TEXT(DLC_VERSION_PATCH);
+}
+
+/* ---- all open datasets, for fork ---- */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t all_mtx = PTHREAD_MUTEX_INITIALIZER;
+static struct dlc_list all; /* G: all_mtx */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&all_mtx);
+}
+
+static void in_parent(void)
+{
+    pthread_mutex_unlock(&all_mtx);
+}
+
+static void disown(struct attachment *a)
+{
+    a->foreign = true;
+    os_close(&a->sock); /* the daemon must see the parent's end when the parent ends */
+    os_close(&a->doorbell);
+}
+
+/*
+ * The child has one thread, whatever locks others held: make them anew. Its copies of the parent's
+ * descriptors are closed; what lies in shared memory is left alone (A3).
+ */
+static void in_child(void)
+{
+    dlc_list_each (l, &all) {
+        struct dlc_dataset *ds = dlc_container(l, struct dlc_dataset, link);
+        struct attachment *a = atomic_load(&ds->cur);
+
+        dlc_mtx_init(&ds->mtx, LCK_dataset);
+        dlc_list_each (r, &ds->retired)
+            disown(dlc_container(r, struct attachment, link));
+        if (a != NULL) {
+            disown(a);
+            dlc_list_push_tail(&ds->retired, &a->link);
+        }
+        atomic_store(&ds->cur, NULL);
+        ds->direct = NULL; /* its threads stayed with the parent */
+        ds->try_again = (struct dlc_mono){0};
+    }
+    pthread_mutex_init(&all_mtx, NULL);
+}
+
+static void init_once(void)
+{
+    dlc_list_init(&all);
+    pthread_atfork(before_fork, in_parent, in_child);
+}
+
+/* ---- attaching ---- */
+
+/* Unmap what nobody holds any more: (A1). */
+static void reap_locked(struct dlc_dataset *ds)
+{
+    dlc_mtx_assert_held(&ds->mtx);
+    dlc_list_each (l, &ds->retired) {
+        struct attachment *a = dlc_container(l, struct attachment, link);
+        uint32_t high = DLC_MIN(atomic_load(&a->session->blocks_high), SHM_BLOCKS);
+        bool held = a->foreign; /* views got before the fork may still be read */
+
+        for (uint32_t b = 0; b < high && !held; b++) {
+            for (unsigned p = 0; p < SHM_PINS && !held; p++)
+                held = atomic_load(&a->blocks[b].pins[p]) != 0;
+        }
+        if (!held)
+            attachment_unmap(a);
+    }
+}
+
+static void adopt_locked(struct dlc_dataset *ds, struct attachment *a)
+{
+    if (ds->catalog == NULL) {
+        ds->catalog = a->catalog;
+        a->catalog = NULL;
+        ds->n = a->n;
+    }
+    catalog_close(&a->catalog);
+    atomic_store(&ds->cur, a);
+}
+
+static void retire_locked(struct dlc_dataset *ds, struct attachment *a)
+{
+    const struct shm_segment_hdr *seg = (const void *)a->segment;
+
+    ds->ended_well = atomic_load(&seg->closing) != 0;
+    atomic_store(&ds->cur, NULL);
+    dlc_list_push_tail(&ds->retired, &a->link);
+    os_close(&a->sock);
+    os_close(&a->doorbell);
+    reap_locked(ds);
+}
+
+static void reattach_locked(struct dlc_dataset *ds)
+{
+    struct attachment *a = NULL;
+    struct dlc_err err = DLC_ERR_INIT;
+    bool may_spawn = ds->opt.no_spawn == 0 && !ds->ended_well;
+
+    ds->try_again = dlc_mono_add(dlc_mono_now(), LOOK_AGAIN);
+    if (attachment_new(ds, may_spawn, false, &a, &err) < 0) {
+        log_info("reading %s from the bucket: %s", ds->url, err.text);
+        return;
+    }
+    if (a->snapshot != catalog_snapshot(ds->catalog)) {
+        log_warn("%s was listed anew: this process goes on with the old list, past the cache",
+                 ds->url);
+        ds->incompatible = true;
+        attachment_free(&a);
+        return;
+    }
+    ds->ended_well = false;
+    atomic_fetch_add_explicit(&ds->reconnects, 1, memory_order_relaxed);
+    adopt_locked(ds, a);
+}
+
+struct attachment *dataset_attached(struct dlc_dataset *ds)
+{
+    struct attachment *a = atomic_load_explicit(&ds->cur, memory_order_acquire); /* as dlc_get */
+
+    if (a != NULL)
+        return a;
+    dlc_mtx_lock(&ds->mtx);
+    reap_locked(ds);
+    if (atomic_load(&ds->cur) == NULL && !ds->incompatible &&
+        (ds->try_again.ns == 0 || dlc_mono_passed(ds->try_again, dlc_mono_now())))
+        reattach_locked(ds);
+    a = atomic_load(&ds->cur);
+    dlc_mtx_unlock(&ds->mtx);
+    return a;
+}
+
+void dataset_lost(struct dlc_dataset *ds, struct attachment *a)
+{
+    dlc_mtx_lock(&ds->mtx);
+    if (atomic_load(&ds->cur) == a)
+        retire_locked(ds, a);
+    dlc_mtx_unlock(&ds->mtx);
+}
+
+/* ---- open and close ---- */
+
+static int configure(struct dlc_dataset *ds, const struct dlc_options *opt, struct dlc_err *err)
+{
+    int rc = config_load(&ds->config, NULL, err);
+    const char *env;
+
+    if (rc < 0)
+        return rc;
+    if (opt != NULL)
+        ds->opt = *opt;
+    if (ds->opt.socket != NULL && (rc = config_set(&ds->config, "socket", ds->opt.socket, err)) < 0)
+        return rc;
+    /* The daemon may have been started elsewhere: tell it the endpoint this environment means. */
+    env = ds->opt.endpoint != NULL ? ds->opt.endpoint : ds->config.endpoint;
+    if (env[0] == '\0' && (env = getenv("AWS_ENDPOINT_URL_S3")) == NULL &&
+        (env = getenv("AWS_ENDPOINT_URL")) == NULL)
+        env = "";
+    ds->endpoint = env[0] != '\0' ? mem_str(env) : NULL;
+    ds->opt.socket = ds->opt.endpoint = NULL;
+    ds->timeout = ds->opt.timeout_ms != 0 ? DLC_MS(ds->opt.timeout_ms) : DEFAULT_TIMEOUT;
+    return 0;
+}
+
+int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_dataset **out)
+{
+    struct dlc_dataset *ds = mem_new(struct dlc_dataset);
+    struct url u = URL_INIT;
+    struct attachment *a = NULL;
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc;
+
+    *out = NULL;
+    pthread_once(&once, init_once);
+    ds->tag = DATASET_TAG;
+    ds->url = mem_str(url != NULL ? url : "");
+    dlc_mtx_init(&ds->mtx, LCK_dataset);
+    dlc_list_init(&ds->retired);
+    dlc_list_init(&ds->link);
+    rc = url_parse(&u, ds->url, &err); /* a bad URL needs no daemon to be told so */
+    url_release(&u);
+    if (rc < 0 || (rc = configure(ds, opt, &err)) < 0 ||
+        (rc = attachment_new(ds, ds->opt.no_spawn == 0, ds->opt.refresh != 0, &a, &err)) < 0) {
+        dlc_close(&ds);
+        return client_fail(&err);
+    }
+    dlc_mtx_lock(&ds->mtx);
+    adopt_locked(ds, a);
+    dlc_mtx_unlock(&ds->mtx);
+    pthread_mutex_lock(&all_mtx);
+    dlc_list_push_tail(&all, &ds->link);
+    pthread_mutex_unlock(&all_mtx);
+    *out = ds;
+    return 0;
+}
+
+void dlc_close(struct dlc_dataset **dsp)
+{
+    struct dlc_dataset *ds = *dsp;
+    struct attachment *a;
+    struct dlc_list *n;
+
+    *dsp = NULL;
+    if (ds == NULL)
+        return;
+    dlc_check(ds->tag == DATASET_TAG);
+    pthread_mutex_lock(&all_mtx);
+    dlc_list_remove(&ds->link);
+    pthread_mutex_unlock(&all_mtx);
+    a = atomic_load(&ds->cur);
+    attachment_free(&a);
+    while ((n = dlc_list_pop_head(&ds->retired)) != NULL) {
+        a = dlc_container(n, struct attachment, link);
+        attachment_free(&a);
+    }
+    bucket_close(&ds->direct);
+    catalog_close(&ds->catalog);
+    config_release(&ds->config);
+    dlc_mtx_release(&ds->mtx);
+    mem_free(&ds->url);
+    mem_free(&ds->endpoint);
+    ds->tag = 0;
+    mem_free(&ds);
+}
+
+/* ---- what it holds ---- */
+
+uint64_t dlc_count(const struct dlc_dataset *ds)
+{
+    return ds->n;
+}
+
+static int entry_of(struct dlc_dataset *ds, uint64_t i, struct catalog_entry *e)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    return catalog_get(ds->catalog, i, e, &err) < 0 ? client_fail(&err) : 0;
+}
+
+int dlc_key(struct dlc_dataset *ds, uint64_t i, char *buf, size_t cap)
+{
+    struct catalog_entry e;
+    int rc = entry_of(ds, i, &e);
+    size_t n;
+
+    if (rc < 0)
+        return rc;
+    n = strlen(e.key);
+    if (n < cap)
+        memcpy(buf, e.key, n + 1);
+    return (int)n;
+}
+
+int64_t dlc_size(struct dlc_dataset *ds, uint64_t i)
+{
+    struct catalog_entry e;
+    int rc = entry_of(ds, i, &e);
+
+    return rc < 0 ? rc : (int64_t)e.size;
+}
+
+int dlc_find(struct dlc_dataset *ds, const char *key, uint64_t *i)
+{
+    int rc = catalog_find(ds->catalog, key, i);
+
+    return rc < 0 ? client_failf(rc, "%s holds no %s", ds->url, key) : 0;
+}
+
+static void add_session(const struct attachment *a, struct dlc_stats *out)
+{
+    uint32_t high = DLC_MIN(atomic_load(&a->session->blocks_high), SHM_BLOCKS);
+
+    for (uint32_t i = 0; i < high && !a->foreign; i++) {
+        const struct shm_pin_block *b = &a->blocks[i];
+
+        /* relaxed: statistics */
+        out->hits += atomic_load_explicit(&b->hits, memory_order_relaxed);
+        out->misses += atomic_load_explicit(&b->misses, memory_order_relaxed);
+        out->bytes += atomic_load_explicit(&b->bytes, memory_order_relaxed);
+        out->stall_ns += atomic_load_explicit(&b->stall_ns, memory_order_relaxed);
+    }
+}
+
+void dlc_dataset_stats(struct dlc_dataset *ds, struct dlc_stats *out)
+{
+    const struct attachment *a;
+
+    *out = (struct dlc_stats){0};
+    dlc_mtx_lock(&ds->mtx);
+    a = atomic_load(&ds->cur);
+    if (a != NULL)
+        add_session(a, out);
+    dlc_list_each (l, &ds->retired)
+        add_session(dlc_container(l, struct attachment, link), out);
+    dlc_mtx_unlock(&ds->mtx);
+    out->bypasses = atomic_load_explicit(&ds->direct_reads, memory_order_relaxed);
+    out->bytes += atomic_load_explicit(&ds->direct_bytes, memory_order_relaxed);
+    out->stall_ns += atomic_load_explicit(&ds->direct_ns, memory_order_relaxed);
+    out->reconnects = atomic_load_explicit(&ds->reconnects, memory_order_relaxed);
+}

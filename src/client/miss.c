@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Misses: a request cell in shared memory, a doorbell, a futex. While it waits, the thread looks a
+ * few times per second whether the daemon still lives.
+ *
+ *     FREE --(ours)--> WAITED --answered, read--> FREE
+ *                      WAITED --gave up waiting--> UNWATCHED --daemon lets go--> FREE
+ *     FREE --(ours)--> UNWATCHED (prefetch) ------------------daemon lets go--> FREE
+ */
+#include "client/client_i.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/msg.h"
+#include "base/os.h"
+
+#define LOOK_EVERY DLC_MS(100)
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t value, struct dlc_dur d)
+{
+    struct timespec ts = {.tv_sec = d.ns / 1000000000, .tv_nsec = d.ns % 1000000000};
+
+    syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
+}
+
+bool attachment_lost(const struct attachment *a)
+{
+    struct pollfd p = {.fd = a->sock, .events = POLLRDHUP};
+
+    return a->foreign || (poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
+}
+
+/* ---- cells ---- */
+
+static int try_cell_locked(struct attachment *a, uint8_t use)
+{
+    dlc_mtx_assert_held(&a->mtx);
+    for (unsigned i = 0; i < SHM_CELLS; i++) {
+        /* acquire: pairs with the daemon's release when it lets go of the cell */
+        if (a->cell_use[i] == CELL_UNWATCHED &&
+            atomic_load_explicit(&a->cells[i].state, memory_order_acquire) != SHM_CELL_ASKED)
+            a->cell_use[i] = CELL_FREE;
+        if (a->cell_use[i] == CELL_FREE) {
+            a->cell_use[i] = use;
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+/* A cell, waiting for one if all are in use. -1: the daemon was lost or the time is up. */
+static int take_cell(struct attachment *a, uint8_t use, struct dlc_mono deadline)
+{
+    for (unsigned turn = 0;; turn++) {
+        int i;
+
+        dlc_mtx_lock(&a->mtx);
+        i = try_cell_locked(a, use);
+        dlc_mtx_unlock(&a->mtx);
+        if (i >= 0)
+            return i;
+        if (attachment_lost(a) || dlc_mono_passed(deadline, dlc_mono_now()))
+            return -1;
+        futex_wait(&a->cells[turn % SHM_CELLS].state, SHM_CELL_ASKED, DLC_MS(1));
+    }
+}
+
+static void give_cell(struct attachment *a, int i, uint8_t use)
+{
+    dlc_mtx_lock(&a->mtx);
+    a->cell_use[i] = use;
+    dlc_mtx_unlock(&a->mtx);
+}
+
+/* The cell is filled: hand it to the daemon. */
+static void submit(struct attachment *a, int cell)
+{
+    uint64_t one = 1;
+
+    atomic_store_explicit(&a->cells[cell].state, SHM_CELL_ASKED, memory_order_relaxed);
+    dlc_mtx_lock(&a->mtx);
+    /* relaxed: published by the store of tail. There are fewer cells than entries: never full. */
+    atomic_store_explicit(&a->ring[a->tail % SHM_RING_LEN], (uint32_t)cell, memory_order_relaxed);
+    atomic_store(&a->session->tail, ++a->tail);
+    dlc_mtx_unlock(&a->mtx);
+    /* seq_cst on both sides: either the daemon sees the new tail, or we see need_wake */
+    if (atomic_load(&a->session->need_wake) != 0 && atomic_exchange(&a->session->need_wake, 0) != 0)
+        while (write(a->doorbell, &one, sizeof(one)) < 0 && errno == EINTR)
+            ;
+}
+
+/* ---- one sample ---- */
+
+static int read_answer(struct attachment *a, int cell, struct dlc_err *err)
+{
+    struct shm_cell *c = &a->cells[cell];
+    int rc = c->rc;
+
+    c->text[sizeof(c->text) - 1] = '\0';
+    if (rc < 0)
+        dlc_err_set(err, rc, "%s", c->text);
+    give_cell(a, cell, CELL_FREE);
+    return rc;
+}
+
+int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_err *err)
+{
+    int cell = take_cell(a, CELL_WAITED, deadline);
+    struct shm_cell *c;
+
+    if (cell < 0)
+        return attachment_lost(a) ? dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost")
+                                  : dlc_err_set(err, DLC_ETIMEDOUT, "no free request cell in time");
+    c = &a->cells[cell];
+    c->op = SHM_OP_FETCH;
+    c->sample = sample;
+    submit(a, cell);
+    /* acquire: pairs with the daemon's release after it wrote rc and text */
+    while (atomic_load_explicit(&c->state, memory_order_acquire) == SHM_CELL_ASKED) {
+        struct dlc_mono now = dlc_mono_now();
+
+        futex_wait(&c->state, SHM_CELL_ASKED, LOOK_EVERY);
+        if (atomic_load_explicit(&c->state, memory_order_acquire) != SHM_CELL_ASKED)
+            break;
+        if (dlc_mono_sub(dlc_mono_now(), now).ns < LOOK_EVERY.ns / 2)
+            continue; /* a signal, not the time */
+        if (attachment_lost(a)) {
+            give_cell(a, cell, CELL_UNWATCHED);
+            return dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
+        }
+        if (dlc_mono_passed(deadline, dlc_mono_now())) {
+            give_cell(a, cell, CELL_UNWATCHED);
+            return dlc_err_set(err, DLC_ETIMEDOUT, "sample %llu did not come in time",
+                               (unsigned long long)sample);
+        }
+    }
+    return read_answer(a, cell, err);
+}
+
+int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n)
+{
+    struct dlc_mono deadline = dlc_mono_add(dlc_mono_now(), DLC_SEC(10));
+
+    while (n > 0) {
+        uint32_t k = (uint32_t)DLC_MIN(n, (size_t)SHM_CELL_BATCH);
+        int cell = take_cell(a, CELL_UNWATCHED, deadline);
+
+        if (cell < 0)
+            return attachment_lost(a) ? DLC_ENODAEMON : DLC_ETIMEDOUT;
+        a->cells[cell].op = SHM_OP_PREFETCH;
+        a->cells[cell].count = k;
+        memcpy(a->cells[cell].batch, idx, k * sizeof(*idx));
+        submit(a, cell);
+        idx += k;
+        n -= k;
+    }
+    return 0;
+}
+
+/* ---- a large sample ---- */
+
+static int map_file(struct msg *m, struct dlc_view *out, struct dlc_err *err)
+{
+    json_int_t size = json_integer_value(json_object_get(m->body, "size"));
+    int fd = msg_take_fd(m, 0), rc = 0;
+    struct stat st;
+    void *p = NULL;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size != size || size <= 0)
+        rc = dlc_err_set(err, DLC_EPROTO, "the daemon handed over a file of the wrong size");
+    else if ((p = os_map(fd, 0, (size_t)size, false)) == NULL)
+        rc = dlc_err_sys(err, "cannot map a sample of %lld bytes", (long long)size);
+    os_close(&fd);
+    if (rc == 0)
+        *out = (struct dlc_view){p, (size_t)size, {0, VIEW_MAPPED}};
+    return rc;
+}
+
+int miss_map(struct attachment *a, uint64_t sample, struct dlc_dur timeout, struct dlc_view *out,
+             struct dlc_err *err)
+{
+    json_t *ask = json_pack("{s:s, s:I}", "op", "map", "sample", (json_int_t)sample);
+    struct msg m = MSG_INIT;
+    const char *text;
+    int rc;
+
+    dlc_mtx_lock(&a->rpc);
+    rc = msg_send(a->sock, ask, NULL, 0, err);
+    if (rc == 0)
+        rc = msg_recv(a->sock, &m, timeout, err);
+    dlc_mtx_unlock(&a->rpc);
+    json_decref(ask);
+    if (rc < 0)
+        rc = dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
+    else if (json_is_true(json_object_get(m.body, "ok")))
+        rc = map_file(&m, out, err);
+    else {
+        text = json_string_value(json_object_get(m.body, "error"));
+        rc = (int)json_integer_value(json_object_get(m.body, "code"));
+        rc = dlc_err_set(err, rc < 0 ? rc : DLC_EPROTO, "%s", text != NULL ? text : "refused");
+    }
+    msg_release(&m);
+    return rc;
+}

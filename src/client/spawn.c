@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Finding the daemon, and starting one when none answers. */
+#include "client/client_i.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/str.h"
+
+#define START_TIMEOUT DLC_SEC(20)
+#define IDLE_EXIT     "60s"
+
+extern char **environ;
+
+/* ---- connect ---- */
+
+static bool uid_trusted(const struct config *c, uid_t uid)
+{
+    const char *p = c->allow_uid;
+    char *end;
+
+    if (uid == geteuid() || uid == 0)
+        return true;
+    while (*p != '\0') {
+        if (strtoul(p, &end, 10) == uid && end != p)
+            return true;
+        p = end + strcspn(end, ",");
+        p += *p == ',';
+    }
+    return false;
+}
+
+int daemon_connect(const struct config *c, struct dlc_err *err)
+{
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    int fd;
+
+    if (strlen(c->socket) >= sizeof(addr.sun_path))
+        return dlc_err_set(err, DLC_EINVAL, "socket path %s is longer than %zu bytes", c->socket,
+                           sizeof(addr.sun_path) - 1);
+    memcpy(addr.sun_path, c->socket, strlen(c->socket) + 1);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return dlc_err_sys(err, "cannot make a socket");
+    if (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        if (errno == EACCES || errno == EPERM)
+            dlc_err_sys(err, "may not connect to %s", c->socket);
+        else
+            dlc_err_set(err, DLC_ENODAEMON, "no daemon answers at %s (%s)", c->socket,
+                        strerror(errno));
+        os_close(&fd);
+        return err->code;
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || !uid_trusted(c, cred.uid)) {
+        os_close(&fd);
+        return dlc_err_set(
+            err, DLC_EDENIED,
+            "the daemon at %s runs as user %d, neither you (%d) nor root: trust it with "
+            "DLCACHE_ALLOW_UID=%d, or choose another DLCACHE_SOCKET",
+            c->socket, (int)cred.uid, (int)geteuid(), (int)cred.uid);
+    }
+    return fd;
+}
+
+/* ---- start ---- */
+
+static bool runnable(const char *path)
+{
+    return access(path, X_OK) == 0;
+}
+
+/* Beside the file that holds this code: an installed library, the build tree, or the program
+ * itself. */
+static char *beside_us(void)
+{
+    static const char *const places[] = {"dlcache", "../bin/dlcache", "../../bin/dlcache",
+                                         "../cli/dlcache"};
+    char real[PATH_MAX];
+    Dl_info info;
+    const char *dir;
+
+    if (dladdr((const void *)(uintptr_t)daemon_spawn, &info) == 0 || info.dli_fname == NULL ||
+        realpath(info.dli_fname, real) == NULL)
+        return NULL;
+    dir = dirname(real);
+    for (size_t i = 0; i < DLC_COUNT(places); i++) {
+        char *p = mem_fmt("%s/%s", dir, places[i]);
+
+        if (runnable(p))
+            return p;
+        mem_free(&p);
+    }
+    return NULL;
+}
+
+static char *in_path(void)
+{
+    const char *dirs = getenv("PATH");
+
+    while (dirs != NULL && *dirs != '\0') {
+        size_t n = strcspn(dirs, ":");
+        char *p = mem_fmt("%.*s/dlcache", (int)n, dirs);
+
+        if (n > 0 && runnable(p))
+            return p;
+        mem_free(&p);
+        dirs += n + (dirs[n] == ':');
+    }
+    return NULL;
+}
+
+static char *find_program(void)
+{
+    const char *env = getenv("DLCACHE_PROGRAM");
+    char *p;
+
+    if (env != NULL && env[0] != '\0')
+        return mem_str(env);
+    p = beside_us();
+    return p != NULL ? p : in_path();
+}
+
+/* Read what the starting program says until it lets go of the pipe. */
+static void collect(int fd, struct buf *said)
+{
+    struct dlc_mono end = dlc_mono_add(dlc_mono_now(), START_TIMEOUT);
+    char chunk[512];
+
+    while (!dlc_mono_passed(end, dlc_mono_now()) && said->len < 4096) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        ssize_t n;
+
+        if (poll(&p, 1, 100) <= 0)
+            continue;
+        n = read(fd, chunk, sizeof(chunk));
+        if (n == 0 || (n < 0 && errno != EINTR))
+            break;
+        if (n > 0)
+            buf_add(said, chunk, (size_t)n);
+    }
+}
+
+static int run_program(const char *program, const struct config *c, struct dlc_err *err)
+{
+    const char *const argv[] = {program, "serve", "--background", "--socket", c->socket,
+                                "--dir", c->dir,  "--idle-exit",  IDLE_EXIT,  NULL};
+    posix_spawn_file_actions_t fa;
+    posix_spawnattr_t attr;
+    struct buf said = BUF_INIT;
+    sigset_t none;
+    int fds[2], status = 0, rc = 0;
+    pid_t pid;
+
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return dlc_err_sys(err, "cannot make a pipe");
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&fa);
+    posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&fa, fds[1], 1);
+    posix_spawn_file_actions_adddup2(&fa, fds[1], 2);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(&attr, &none);
+    errno = posix_spawn(&pid, program, &fa, &attr, (char *const *)(uintptr_t)argv, environ);
+    os_close(&fds[1]);
+    if (errno != 0) {
+        rc = dlc_err_sys(err, "cannot start %s", program);
+    } else {
+        collect(fds[0], &said);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+            ;
+        /* Where SIGCHLD is ignored there is no status; the next connect will tell. */
+        if (status != 0)
+            rc = dlc_err_set(err, DLC_ENODAEMON, "cannot start a daemon: %s",
+                             said.len > 0 ? str_trim(said.data) : program);
+    }
+    posix_spawn_file_actions_destroy(&fa);
+    posix_spawnattr_destroy(&attr);
+    os_close(&fds[0]);
+    buf_release(&said);
+    return rc;
+}
+
+int daemon_spawn(const struct config *c, struct dlc_err *err)
+{
+    char *lock = mem_fmt("%s.start", c->socket), *copy = mem_str(c->socket), *program = NULL;
+    int fd = -1, probe, rc;
+
+    if (os_mkdirs(dirname(copy), 0700) < 0 ||
+        (fd = os_open(lock, O_RDWR | O_CREAT | O_NOFOLLOW, 0600)) < 0) {
+        rc = dlc_err_sys(err, "cannot make %s", lock);
+        goto out;
+    }
+    while (flock(fd, LOCK_EX) < 0 && errno == EINTR)
+        ;
+    /* Somebody else may have started one while we waited for the lock. */
+    probe = daemon_connect(c, err);
+    rc = probe >= 0 ? 0 : probe;
+    os_close(&probe);
+    if (rc != DLC_ENODAEMON)
+        goto out;
+    program = find_program();
+    if (program == NULL)
+        rc = dlc_err_set(
+            err, DLC_ENODAEMON,
+            "no daemon answers at %s and the program `dlcache` was not found: put it in "
+            "PATH, set DLCACHE_PROGRAM, or run `dlcache serve`",
+            c->socket);
+    else
+        rc = run_program(program, c, err);
+out:
+    mem_free(&program);
+    mem_free(&lock);
+    mem_free(&copy);
+    os_close(&fd);
+    return rc;
+}
