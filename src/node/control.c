@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What may be asked over the socket; docs/format/protocol.md is the list. */
+#include "node/node_i.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/mem.h"
+#include "base/os.h"
+
+/* ---- work on the disk tier, away from the loop ---- */
+
+struct errand {
+    struct job job;
+    struct task task;
+    struct node *node;
+    uint64_t conn;
+    struct dataset *ds; /* NULL: all */
+    /* map */
+    struct chunk_id chunk;
+    uint64_t size;
+    int fd;
+    /* evict */
+    uint64_t memory_bytes, disk_bytes;
+    int rc;
+    struct dlc_err err;
+};
+
+static void errand_start(struct errand *e, void (*work)(struct job *), void (*back)(struct task *))
+{
+    e->job.run = work;
+    e->task.run = back;
+    e->node->jobs++;
+    if (e->ds != NULL)
+        e->ds->refs++;
+    pool_run(e->node->workers, &e->job);
+}
+
+static struct errand *errand_new(struct conn *c)
+{
+    struct errand *e = mem_new(struct errand);
+
+    e->node = c->node;
+    e->conn = c->id;
+    e->fd = -1;
+    return e;
+}
+
+static void errand_end(struct errand *e)
+{
+    e->node->jobs--;
+    if (e->ds != NULL)
+        dataset_put(&e->ds);
+    os_close(&e->fd);
+    mem_free(&e);
+}
+
+/* ---- map: a descriptor of a large sample ---- */
+
+static void map_work(struct job *j)
+{
+    struct errand *e = dlc_container(j, struct errand, job);
+
+    e->rc = disk_map_fd(e->node->disk, e->chunk, e->size, &e->fd, &e->err);
+    loop_post(e->node->loop, &e->task);
+}
+
+static void map_back(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+    struct conn *c = conn_by_id(e->node, e->conn);
+
+    if (c != NULL && e->rc < 0)
+        conn_fail_err(c, &e->err);
+    else if (c != NULL)
+        conn_send(c, json_pack("{s:b, s:I}", "ok", 1, "size", (json_int_t)e->size), &e->fd, 1);
+    errand_end(e);
+}
+
+static void op_map(struct conn *c, const json_t *body)
+{
+    json_int_t sample = json_integer_value(json_object_get(body, "sample"));
+    struct catalog_entry entry;
+    struct dlc_err err;
+    struct errand *e;
+
+    if (c->session == NULL || c->node->disk == NULL || sample < 0) {
+        conn_fail(c, DLC_EINVAL, "map: needs an open dataset, a disk tier and a sample number");
+        return;
+    }
+    if (catalog_get(c->session->ds->catalog, (uint64_t)sample, &entry, &err) < 0) {
+        conn_fail_err(c, &err);
+        return;
+    }
+    e = errand_new(c);
+    e->ds = c->session->ds;
+    e->chunk = chunk_id_of(e->ds->disk_id, entry.key, entry.etag);
+    e->size = entry.size;
+    errand_start(e, map_work, map_back);
+}
+
+/* ---- evict ---- */
+
+static uint64_t drop_chunks(struct node *n, const struct dataset *ds)
+{
+    struct catalog_entry entry;
+    uint64_t bytes = 0;
+
+    for (uint64_t i = 0; i < catalog_count(ds->catalog); i++) {
+        struct chunk_id id;
+
+        if (catalog_get(ds->catalog, i, &entry, NULL) < 0)
+            continue;
+        id = chunk_id_of(ds->disk_id, entry.key, entry.etag);
+        if (!disk_has(n->disk, id))
+            continue;
+        disk_drop(n->disk, id);
+        bytes += entry.size;
+    }
+    return bytes;
+}
+
+static void evict_work(struct job *j)
+{
+    struct errand *e = dlc_container(j, struct errand, job);
+
+    e->disk_bytes = e->ds != NULL ? drop_chunks(e->node, e->ds) : disk_drop_all(e->node->disk);
+    loop_post(e->node->loop, &e->task);
+}
+
+static void evict_answer(struct errand *e)
+{
+    struct conn *c = conn_by_id(e->node, e->conn);
+
+    if (c != NULL)
+        conn_send(c,
+                  json_pack("{s:b, s:I, s:I}", "ok", 1, "memory_bytes", (json_int_t)e->memory_bytes,
+                            "disk_bytes", (json_int_t)e->disk_bytes),
+                  NULL, 0);
+}
+
+static void evict_back(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+
+    evict_answer(e);
+    errand_end(e);
+}
+
+static void op_evict(struct conn *c, const json_t *body)
+{
+    const char *url = json_string_value(json_object_get(body, "url"));
+    const char *tier = json_string_value(json_object_get(body, "tier"));
+    bool all = tier == NULL || strcmp(tier, "all") == 0;
+    struct errand *e;
+
+    if (!all && strcmp(tier, "memory") != 0 && strcmp(tier, "disk") != 0) {
+        conn_fail(c, DLC_EINVAL, "evict: tier is memory, disk or all");
+        return;
+    }
+    e = errand_new(c);
+    e->ds = url != NULL ? dataset_find(c->node, url) : NULL;
+    if (url != NULL && e->ds == NULL) {
+        conn_fail(c, DLC_ENOTFOUND, "no dataset of that URL is open (see `dlcache stat`)");
+        mem_free(&e);
+        return;
+    }
+    if (all || strcmp(tier, "memory") == 0)
+        e->memory_bytes = memory_evict_all(c->node->memory, e->ds != NULL ? e->ds->index : NULL);
+    if (c->node->disk != NULL && (all || strcmp(tier, "disk") == 0)) {
+        errand_start(e, evict_work, evict_back);
+        return;
+    }
+    evict_answer(e);
+    mem_free(&e);
+}
+
+/* ---- stat ---- */
+
+static void add_stats(struct mem_session_stats *sum, const struct mem_session_stats *s)
+{
+    sum->hits += s->hits;
+    sum->misses += s->misses;
+    sum->bypasses += s->bypasses;
+    sum->bytes += s->bytes;
+    sum->stall_ns += s->stall_ns;
+    sum->pins += s->pins;
+}
+
+static json_t *bucket_json(struct bucket *b)
+{
+    struct bucket_figures f;
+
+    bucket_figures(b, &f);
+    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:f}", "in_flight", (int)f.in_flight, "queued",
+                     (int)f.queued, "limit", (int)f.limit, "p50_ms", (double)f.p50.ns / 1e6,
+                     "p99_ms", (double)f.p99.ns / 1e6, "bytes_per_s", f.bytes_per_s);
+}
+
+static json_t *dataset_json(struct dataset *ds)
+{
+    struct mem_session_stats sum = ds->past, s;
+    int sessions = 0;
+    json_t *o;
+
+    dlc_list_each (l, &ds->sessions) {
+        mem_session_stats(dlc_container(l, struct session, link)->mem, &s);
+        add_stats(&sum, &s);
+        sessions++;
+    }
+    o = json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I}",
+                  "id", (json_int_t)ds->id, "url", msg_string(ds->url.text), "samples",
+                  (json_int_t)catalog_count(ds->catalog), "bytes",
+                  (json_int_t)catalog_bytes(ds->catalog), "resident",
+                  (json_int_t)mem_index_resident(ds->index), "resident_bytes",
+                  (json_int_t)mem_index_bytes(ds->index), "sessions", sessions, "hits",
+                  (json_int_t)sum.hits, "misses", (json_int_t)sum.misses, "bypasses",
+                  (json_int_t)sum.bypasses, "read_bytes", (json_int_t)sum.bytes, "stall_s",
+                  (double)sum.stall_ns / 1e9, "fetching", (json_int_t)ds->fetching.n, "backlog",
+                  (json_int_t)ds->backlog_len, "pins", (json_int_t)sum.pins);
+    json_object_set_new(o, "bucket", bucket_json(ds->bucket));
+    return o;
+}
+
+static json_t *disk_json(struct node *n)
+{
+    struct disk_figures f;
+
+    if (n->disk == NULL)
+        return json_pack("{s:b}", "enabled", 0);
+    disk_figures(n->disk, &f);
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "enabled", 1, "chunks",
+                     (json_int_t)f.chunks, "bytes", (json_int_t)f.bytes, "limit",
+                     (json_int_t)f.limit, "keep_free", (json_int_t)f.keep_free, "free",
+                     (json_int_t)f.fs_free, "read_only", f.read_only, "scanning", f.scanning);
+}
+
+static json_t *memory_json(struct node *n)
+{
+    struct memory_figures f;
+
+    memory_figures(n->memory, &f);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "max", (json_int_t)f.max, "ceiling",
+                     (json_int_t)f.ceiling, "used", (json_int_t)f.used, "limbo",
+                     (json_int_t)f.limbo, "residents", (json_int_t)f.residents);
+}
+
+static void op_stat(struct conn *c, const json_t *body)
+{
+    struct node *n = c->node;
+    json_t *datasets = json_array(), *all = json_object(), *daemon;
+
+    (void)body;
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->state == DATASET_READY)
+            json_array_append_new(datasets, dataset_json(ds));
+    }
+    for (unsigned i = 0; i < counter_table_len; i++)
+        json_object_set_new(all, counter_table[i].name,
+                            json_integer((json_int_t)*counter_table[i].value));
+    daemon = json_pack("{s:i, s:s, s:f, s:o, s:o, s:i}", "pid", (int)getpid(), "version",
+                       dlc_version(), "uptime_s", dlc_dur_seconds(dlc_mono_since(n->started)),
+                       "dir", msg_string(n->config->dir), "socket", msg_string(n->config->socket),
+                       "sessions", (int)n->n_conns - 1);
+    conn_send(c,
+              json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "daemon", daemon, "memory",
+                        memory_json(n), "disk", disk_json(n), "datasets", datasets, "counters",
+                        all),
+              NULL, 0);
+}
+
+/* ---- the others ---- */
+
+static void op_open(struct conn *c, const json_t *body)
+{
+    const char *url = json_string_value(json_object_get(body, "url"));
+    const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
+
+    if (c->session != NULL || c->opening != NULL)
+        conn_fail(c, DLC_EINVAL, "open: this connection has a dataset already");
+    else if (url == NULL)
+        conn_fail(c, DLC_EINVAL, "open: a url is needed");
+    else
+        dataset_open(c, url, endpoint, json_is_true(json_object_get(body, "anonymous")),
+                     json_is_true(json_object_get(body, "refresh")));
+}
+
+/* On the connection of a session, so that the dataset is open. */
+static void op_warm(struct conn *c, const json_t *body)
+{
+    const char *tier = json_string_value(json_object_get(body, "tier"));
+    bool disk = tier != NULL && strcmp(tier, "disk") == 0;
+
+    if (c->session == NULL)
+        conn_fail(c, DLC_EINVAL, "warm: open the dataset on this connection first");
+    else if (tier != NULL && !disk && strcmp(tier, "memory") != 0)
+        conn_fail(c, DLC_EINVAL, "warm: tier is memory or disk");
+    else if (disk && c->node->disk == NULL)
+        conn_fail(c, DLC_EINVAL, "warm: this daemon has no disk tier (started with --disk 0?)");
+    else
+        warm_start(c, c->session->ds, disk ? FETCH_DISK : FETCH_MEMORY);
+}
+
+static void op_stop(struct conn *c, const json_t *body)
+{
+    (void)body;
+    conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
+    node_stop(c->node);
+}
+
+static const struct {
+    const char *name;
+    void (*handle)(struct conn *c, const json_t *body);
+} ops[] = {
+    {"open", op_open}, {"map", op_map},     {"stat", op_stat},
+    {"warm", op_warm}, {"evict", op_evict}, {"stop", op_stop},
+};
+
+void control_handle(struct conn *c, struct msg *m)
+{
+    const char *op = json_string_value(json_object_get(m->body, "op"));
+
+    for (size_t i = 0; op != NULL && i < DLC_COUNT(ops); i++) {
+        if (strcmp(op, ops[i].name) == 0) {
+            ops[i].handle(c, m->body);
+            return;
+        }
+    }
+    conn_fail(c, DLC_EPROTO, "no such operation: open, map, stat, warm, evict, stop");
+}

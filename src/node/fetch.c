@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Fetches: read-through from disk and bucket, one per sample whatever the number of readers (N3).
+ *
+ *     start --> DISK --found--> publish
+ *                 |--absent--> BUCKET --> publish --> STORE (behind the reader's back) --> end
+ *                                 |--failed--> end
+ *     a sample too large for memory, or wanted on disk only:
+ *     start --> DISK --found--> end
+ *                 |--absent--> PREPARE (space on disk) --> BUCKET --> COMMIT --> end
+ *
+ * DISK, PREPARE, COMMIT and STORE run on workers, BUCKET on lanes; each posts back to the node
+ * loop, which alone decides the next step. Between steps nobody but the step's thread touches the
+ * bytes.
+ */
+#include "node/node_i.h"
+
+#include <string.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#define FETCH_TAG DLC_TAG4('f', 't', 'c', 'h')
+
+struct fetch {
+    uint32_t tag;
+    struct dataset *ds;
+    uint64_t sample, size;
+    struct catalog_entry entry;
+    struct chunk_id chunk;
+    bool to_disk;           /* the goal, or the size, is the disk tier's */
+    bool from_disk;         /* where the bytes came from */
+    struct mem_fill *fill;  /* memory goal */
+    struct disk_fill *file; /* disk goal */
+    const void *stored;     /* resident bytes while they are written to disk */
+    struct dlc_list waiters;
+    struct warm *warm;
+
+    struct job job;
+    struct task task;
+    void (*step)(struct fetch *f); /* what the worker does */
+    void (*next)(struct fetch *f); /* what the loop does then */
+    struct bucket_read read;
+    int rc;
+    struct dlc_err err;
+};
+
+static void fetch_bucket(struct fetch *f);
+static void fetch_prepare(struct fetch *f);
+
+static struct fetch *fetch_of_task(struct task *t)
+{
+    struct fetch *f = dlc_container(t, struct fetch, task);
+
+    dlc_check(f->tag == FETCH_TAG);
+    return f;
+}
+
+/* ---- moving between threads ---- */
+
+static void back_on_loop(struct task *t)
+{
+    struct fetch *f = fetch_of_task(t);
+
+    f->ds->node->jobs--;
+    f->next(f);
+}
+
+static void on_worker(struct job *j)
+{
+    struct fetch *f = dlc_container(j, struct fetch, job);
+
+    f->step(f);
+    loop_post(f->ds->node->loop, &f->task);
+}
+
+static void work(struct fetch *f, void (*step)(struct fetch *), void (*next)(struct fetch *))
+{
+    f->step = step;
+    f->next = next;
+    f->job.run = on_worker;
+    f->ds->node->jobs++;
+    pool_run(f->ds->node->workers, &f->job);
+}
+
+/* ---- the end ---- */
+
+static void answer_all(struct fetch *f, int rc)
+{
+    struct dlc_list *n;
+
+    while ((n = dlc_list_pop_head(&f->waiters)) != NULL)
+        session_answer(dlc_container(n, struct waiter, of_fetch), rc, f->err.text);
+    if (f->warm != NULL)
+        warm_told(f->warm, f->size, rc == DLC_ELARGE || rc == DLC_EBYPASS ? 0 : rc, &f->err);
+    f->warm = NULL;
+}
+
+static void fetch_end(struct fetch *f, int rc)
+{
+    struct dataset *ds = f->ds;
+
+    if (rc < 0 && rc != DLC_ELARGE && rc != DLC_EBYPASS && rc != DLC_ECANCELED)
+        log_warn("sample %llu of %s: %s", (unsigned long long)f->sample, ds->url.text, f->err.text);
+    map_remove(&ds->fetching, f->sample);
+    answer_all(f, rc);
+    f->tag = 0;
+    mem_free(&f);
+    fetch_pump(ds->node);
+    dataset_put(&ds);
+}
+
+/* ---- storing what is resident on disk ---- */
+
+static void store_step(struct fetch *f)
+{
+    f->rc = disk_store(f->ds->node->disk, f->chunk, f->stored, f->size, &f->err);
+}
+
+static void store_next(struct fetch *f)
+{
+    struct node *n = f->ds->node;
+    struct dataset *ds = f->ds;
+
+    if (f->rc < 0 && f->rc != DLC_EDENIED)
+        log_info("%s not kept on disk: %s", f->entry.key, f->err.text);
+    memory_unhold(n->memory, ds->index, f->sample);
+    n->storing_bytes -= f->size;
+    f->tag = 0;
+    mem_free(&f);
+    fetch_pump(n);
+    dataset_put(&ds);
+}
+
+/* The readers have their answer; the fetch lives on to write the bytes. */
+static bool try_store(struct fetch *f)
+{
+    struct node *n = f->ds->node;
+    struct memory_figures figures;
+    uint64_t len;
+
+    if (n->disk == NULL || f->from_disk || n->stopping)
+        return false;
+    memory_figures(n->memory, &figures);
+    if (n->storing_bytes + f->size > figures.ceiling / 4)
+        return false; /* the disk is slower than the bucket: do not fill memory with its backlog */
+    f->stored = memory_hold(n->memory, f->ds->index, f->sample, &len);
+    if (f->stored == NULL)
+        return false;
+    n->storing_bytes += f->size;
+    work(f, store_step, store_next);
+    return true;
+}
+
+/* ---- memory goal ---- */
+
+static void publish(struct fetch *f)
+{
+    struct dataset *ds = f->ds;
+
+    ds->node->filling_bytes -= f->size;
+    memory_publish(ds->node->memory, &f->fill);
+    count(mem_fills);
+    map_remove(&ds->fetching, f->sample);
+    answer_all(f, 0);
+    if (try_store(f)) {
+        fetch_pump(ds->node);
+        return;
+    }
+    f->tag = 0;
+    mem_free(&f);
+    fetch_pump(ds->node);
+    dataset_put(&ds);
+}
+
+static void give_up(struct fetch *f)
+{
+    if (f->fill != NULL) {
+        f->ds->node->filling_bytes -= f->size;
+        memory_abandon(f->ds->node->memory, &f->fill);
+    }
+    if (f->file != NULL)
+        disk_fill_abandon(f->ds->node->disk, &f->file);
+    fetch_end(f, f->rc);
+}
+
+static void read_disk_step(struct fetch *f)
+{
+    f->rc = disk_read(f->ds->node->disk, f->chunk, mem_fill_data(f->fill), f->size, &f->err);
+}
+
+static void read_disk_next(struct fetch *f)
+{
+    if (f->rc < 0) {
+        if (f->rc != DLC_EMISS)
+            log_warn("disk tier: %s; reading it from the bucket", f->err.text);
+        fetch_bucket(f);
+        return;
+    }
+    count(disk_hits);
+    f->from_disk = true;
+    publish(f);
+}
+
+/* ---- disk goal ---- */
+
+static void commit_step(struct fetch *f)
+{
+    f->rc = disk_fill_commit(f->ds->node->disk, &f->file, &f->err);
+}
+
+static void commit_next(struct fetch *f)
+{
+    /* The bytes are right even if they could not be kept: let readers get them from the bucket. */
+    if (f->rc < 0)
+        log_warn("disk tier: %s", f->err.text);
+    fetch_end(f, f->rc < 0 ? DLC_EBYPASS : DLC_ELARGE);
+}
+
+static void prepare_step(struct fetch *f)
+{
+    f->rc = disk_fill_begin(f->ds->node->disk, f->chunk, f->size, &f->file, &f->err);
+}
+
+static void prepare_next(struct fetch *f)
+{
+    if (f->rc < 0) {
+        log_warn("disk tier: %s", f->err.text);
+        fetch_end(f, DLC_EBYPASS);
+        return;
+    }
+    fetch_bucket(f);
+}
+
+static void fetch_prepare(struct fetch *f)
+{
+    work(f, prepare_step, prepare_next);
+}
+
+static void probe_step(struct fetch *f)
+{
+    f->rc = disk_has(f->ds->node->disk, f->chunk) ? 0 : DLC_EMISS;
+}
+
+static void probe_next(struct fetch *f)
+{
+    if (f->rc == 0)
+        fetch_end(f, DLC_ELARGE);
+    else
+        fetch_prepare(f);
+}
+
+/* ---- bucket ---- */
+
+static void bucket_next(struct fetch *f)
+{
+    f->rc = f->read.rc;
+    if (f->rc < 0) {
+        f->err = f->read.err;
+        give_up(f);
+    } else if (f->to_disk) {
+        work(f, commit_step, commit_next);
+    } else {
+        publish(f);
+    }
+}
+
+/* On a lane. */
+static void on_read(struct bucket_read *r)
+{
+    struct fetch *f = r->priv;
+
+    loop_post(f->ds->node->loop, &f->task);
+}
+
+static void fetch_bucket(struct fetch *f)
+{
+    struct node *n = f->ds->node;
+
+    if (n->stopping) {
+        f->rc = dlc_err_set(&f->err, DLC_ECANCELED, "the daemon is stopping");
+        give_up(f);
+        return;
+    }
+    f->read = (struct bucket_read){
+        .key = f->entry.key,
+        .etag = f->entry.etag,
+        .length = f->size,
+        .whole = true,
+        .dst = f->to_disk ? disk_fill_data(f->file) : mem_fill_data(f->fill),
+        .done = on_read,
+        .priv = f,
+    };
+    f->next = bucket_next;
+    n->jobs++;
+    bucket_read(f->ds->bucket, &f->read);
+}
+
+/* ---- start ---- */
+
+static struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
+{
+    struct fetch *f = mem_new(struct fetch);
+
+    f->tag = FETCH_TAG;
+    f->ds = ds;
+    f->sample = sample;
+    f->task.run = back_on_loop;
+    dlc_list_init(&f->waiters);
+    ds->refs++;
+    map_set(&ds->fetching, sample, f);
+    return f;
+}
+
+static void join(struct fetch *f, struct waiter *w, struct warm *warm)
+{
+    if (w != NULL)
+        dlc_list_push_tail(&f->waiters, &w->of_fetch);
+    if (warm != NULL && f->warm == NULL)
+        f->warm = warm;
+    else if (warm != NULL)
+        warm_told(warm, f->size, 0, NULL); /* two warm-ups of one dataset: the other one waits */
+}
+
+/* Reserve room and take the first step. */
+static void fetch_begin(struct fetch *f, enum fetch_goal goal)
+{
+    struct node *n = f->ds->node;
+
+    f->rc = goal == FETCH_DISK
+                ? DLC_ELARGE
+                : memory_reserve(n->memory, f->ds->index, f->sample, f->size, &f->fill);
+    if (f->rc == 0) {
+        n->filling_bytes += f->size;
+        if (n->disk != NULL)
+            work(f, read_disk_step, read_disk_next);
+        else
+            fetch_bucket(f);
+    } else if (f->rc == DLC_ELARGE && n->disk != NULL) {
+        f->to_disk = true;
+        work(f, probe_step, probe_next);
+    } else {
+        count(mem_bypasses);
+        fetch_end(f, DLC_EBYPASS);
+    }
+}
+
+void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
+                 struct warm *warm)
+{
+    struct fetch *f;
+
+    if (goal == FETCH_MEMORY && mem_index_ready(ds->index, sample)) {
+        if (w != NULL)
+            session_answer(w, 0, NULL);
+        if (warm != NULL)
+            warm_told(warm, 0, 0, NULL);
+        return;
+    }
+    f = map_get(&ds->fetching, sample);
+    if (f != NULL) {
+        count(requests_joined);
+        join(f, w, warm);
+        return;
+    }
+    f = fetch_new(ds, sample);
+    join(f, w, warm);
+    f->rc = catalog_get(ds->catalog, sample, &f->entry, &f->err);
+    if (f->rc < 0) {
+        fetch_end(f, f->rc);
+        return;
+    }
+    f->size = f->entry.size;
+    f->chunk = chunk_id_of(ds->disk_id, f->entry.key, f->entry.etag);
+    fetch_begin(f, goal);
+}
+
+/* May another prefetch start? Demand misses never ask. */
+static bool room_for_more(const struct node *n, const struct memory_figures *m)
+{
+    return n->jobs < 4096 && n->filling_bytes < m->ceiling / 4 && n->storing_bytes < m->ceiling / 8;
+}
+
+void fetch_pump(struct node *n)
+{
+    static bool pumping; /* the node loop's: a fetch that ends at once must not recurse */
+    struct memory_figures m;
+    uint64_t sample;
+    bool some = true;
+
+    if (pumping || n->stopping)
+        return;
+    pumping = true;
+    while (some) {
+        some = false;
+        dlc_list_each_safe (l, &n->datasets) {
+            struct dataset *ds = dlc_container(l, struct dataset, link);
+
+            memory_figures(n->memory, &m);
+            if (room_for_more(n, &m) && dataset_backlog_next(ds, &sample)) {
+                fetch_start(ds, sample, FETCH_MEMORY, NULL, NULL);
+                some = true;
+            }
+        }
+        dlc_list_each_safe (l, &n->warms) {
+            memory_figures(n->memory, &m);
+            if (room_for_more(n, &m))
+                some |= warm_step(dlc_container(l, struct warm, link));
+        }
+    }
+    pumping = false;
+}

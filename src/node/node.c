@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The daemon: puts the parts together, runs the loop, takes them apart again.
+ *
+ * Ending in good order: the socket closes first, then sessions, then the buckets (every request
+ * posts its end), then the loop runs until no job is left that would post to it, and only then the
+ * tiers go.
+ */
+#include "node/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "node/node_i.h"
+
+#define WORKERS 8
+#define TICK    DLC_MS(200)
+
+void node_stop(struct node *n)
+{
+    if (n->stopping)
+        return;
+    n->stopping = true;
+    loop_timer_set(n->loop, &n->tick, loop_now(n->loop)); /* the tick does the rest */
+}
+
+static void on_signal(struct watch *w, uint32_t events)
+{
+    struct node *n = dlc_container(w, struct node, signals);
+    struct signalfd_siginfo info;
+
+    (void)events;
+    if (read(w->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        log_info("signal %u: ending", info.ssi_signo);
+    node_stop(n);
+}
+
+/* ---- the tick ---- */
+
+static void follow_limits(struct node *n)
+{
+    struct memory_figures f;
+    struct mem_wish wish;
+    uint64_t ceiling;
+
+    memory_figures(n->memory, &f);
+    mem_machine_read(&n->machine);
+    wish = (struct mem_wish){
+        .configured = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory,
+        .ceiling = f.ceiling,
+        .used = f.used,
+    };
+    ceiling = DLC_MIN(mem_limit_now(&n->machine, &wish), f.max);
+    if (ceiling == f.ceiling)
+        return;
+    log_debug("memory ceiling %llu -> %llu", (unsigned long long)f.ceiling,
+              (unsigned long long)ceiling);
+    memory_set_ceiling(n->memory, ceiling);
+}
+
+static void say_progress(struct node *n)
+{
+    dlc_list_each (l, &n->datasets)
+        dataset_progress(dlc_container(l, struct dataset, link));
+    dlc_list_each (l, &n->warms)
+        warm_progress(dlc_container(l, struct warm, link));
+}
+
+/* The first half of the end: nothing new comes in, and what is under way is cut short. */
+static void wind_down(struct node *n)
+{
+    memory_set_closing(n->memory);
+    server_close(n);
+    while (!dlc_list_empty(&n->conns)) {
+        struct conn *c = dlc_container(n->conns.next, struct conn, link);
+
+        conn_close(&c);
+    }
+    dlc_list_each_safe (l, &n->datasets)
+        dataset_shutdown(dlc_container(l, struct dataset, link));
+}
+
+static void on_tick(struct timer *t)
+{
+    struct node *n = dlc_container(t, struct node, tick);
+    struct dlc_mono now = loop_now(n->loop);
+
+    if (n->stopping) {
+        if (n->listener.fd >= 0)
+            wind_down(n);
+        if (n->jobs == 0)
+            loop_stop(n->loop);
+        else
+            loop_timer_set(n->loop, t, dlc_mono_add(now, DLC_MS(5)));
+        return;
+    }
+    memory_tick(n->memory);
+    say_progress(n);
+    if (dlc_mono_sub(now, n->limits_checked).ns >= DLC_SEC(1).ns) {
+        n->limits_checked = now;
+        follow_limits(n);
+    }
+    if (n->config->idle_exit.ns > 0 && n->n_conns == 0 && n->jobs == 0 &&
+        dlc_mono_sub(now, n->last_client).ns > n->config->idle_exit.ns) {
+        log_info("idle: ending");
+        n->stopping = true;
+    }
+    fetch_pump(n);
+    loop_timer_set(n->loop, t, dlc_mono_add(now, n->stopping ? DLC_MS(0) : TICK));
+}
+
+/* ---- putting it together ---- */
+
+static int lock_dir(struct node *n, struct dlc_err *err)
+{
+    char *path = mem_fmt("%s/daemon.lock", n->config->dir), *catalogs;
+    char pid[32] = "";
+    int rc = 0;
+
+    catalogs = mem_fmt("%s/catalogs", n->config->dir);
+    if (os_mkdirs(catalogs, 0700) < 0) {
+        rc = dlc_err_sys(err, "cannot make %s (choose another place with --dir)", catalogs);
+        goto out;
+    }
+    n->lock_fd = os_open(path, O_RDWR | O_CREAT, 0600);
+    if (n->lock_fd < 0) {
+        rc = dlc_err_sys(err, "cannot open %s (choose another place with --dir)", path);
+        goto out;
+    }
+    if (flock(n->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+        if (pread(n->lock_fd, pid, sizeof(pid) - 1, 0) < 0)
+            pid[0] = '\0';
+        rc = dlc_err_set(err, DLC_EBUSY,
+                         "another daemon (pid %.*s) uses %s: end it with `dlcache stop`, or choose "
+                         "another --dir",
+                         (int)strcspn(pid, "\n"), pid, n->config->dir);
+        goto out;
+    }
+    snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+    if (os_ftruncate(n->lock_fd, 0) < 0 || os_pwrite_all(n->lock_fd, pid, strlen(pid), 0) < 0)
+        rc = dlc_err_sys(err, "cannot write %s", path);
+out:
+    mem_free(&path);
+    mem_free(&catalogs);
+    return rc;
+}
+
+static int open_memory(struct node *n, struct dlc_err *err)
+{
+    uint64_t asked = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory;
+    struct mem_wish wish = {.configured = asked};
+    uint64_t max, now;
+    char a[24], b[24];
+
+    mem_machine_read(&n->machine);
+    max = mem_limit_max(&n->machine, asked);
+    now = mem_limit_now(&n->machine, &wish);
+    if (asked > max)
+        log_warn("--memory %s is more than this machine or its cgroup allows: using at most %s",
+                 str_size(asked, a), str_size(max, b));
+    return memory_new(max, DLC_MIN(now, max), &n->memory, err);
+}
+
+/* What the settings call auto: 5 % of the file system, at least 1 GB. */
+static uint64_t keep_free(const struct node *n)
+{
+    struct statvfs fs;
+
+    if (n->config->disk_keep_free != CONFIG_AUTO)
+        return n->config->disk_keep_free;
+    if (statvfs(n->config->dir, &fs) < 0)
+        return 1000000000;
+    return DLC_MAX((uint64_t)fs.f_blocks * fs.f_frsize / 20, 1000000000);
+}
+
+static void open_disk(struct node *n)
+{
+    char *root = mem_fmt("%s/disk", n->config->dir);
+    struct disk_config dc = {
+        .root = root,
+        .limit = n->config->disk == CONFIG_AUTO ? 0 : n->config->disk,
+        .keep_free = keep_free(n),
+        .sync = n->config->disk_sync,
+    };
+    struct dlc_err err;
+
+    if (n->config->disk != 0 && disk_open(&dc, &n->disk, &err) < 0)
+        log_warn("no disk tier: %s; samples are kept in memory only", err.text);
+    mem_free(&root);
+}
+
+/* Signals go to a descriptor; block them before any thread is born. */
+static int open_signals(struct node *n, struct dlc_err *err)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    n->signals.ready = on_signal;
+    n->signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (n->signals.fd < 0 || loop_watch_set(n->loop, &n->signals, EPOLLIN) < 0)
+        return dlc_err_sys(err, "cannot watch signals");
+    return 0;
+}
+
+/* A connection per request in flight, a descriptor or more per client. */
+static void raise_files(void)
+{
+    struct rlimit r;
+
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
+static int node_open(struct node *n, struct dlc_err *err)
+{
+    int rc;
+
+    raise_files();
+    n->loop = loop_new(err);
+    if (n->loop == NULL)
+        return err->code;
+    if ((rc = open_signals(n, err)) < 0 || (rc = lock_dir(n, err)) < 0 ||
+        (rc = open_memory(n, err)) < 0)
+        return rc;
+    n->workers = pool_new("dlc-worker", WORKERS, err);
+    if (n->workers == NULL)
+        return err->code;
+    open_disk(n);
+    return server_open(n, err);
+}
+
+static void node_close(struct node *n)
+{
+    pool_free(&n->workers); /* lets the last writes to disk end */
+    while (!dlc_list_empty(&n->warms)) {
+        struct warm *w = dlc_container(n->warms.next, struct warm, link);
+
+        warm_free(&w);
+    }
+    server_close(n);
+    disk_close(&n->disk);
+    if (n->memory != NULL)
+        memory_free(&n->memory);
+    if (n->signals.fd >= 0 && n->loop != NULL)
+        loop_watch_del(n->loop, &n->signals);
+    os_close(&n->signals.fd);
+    loop_free(&n->loop);
+    os_close(&n->lock_fd);
+}
+
+int node_main(const struct config *c, const struct node_start *start, struct dlc_err *err)
+{
+    struct node *n = mem_new(struct node);
+    int rc;
+
+    n->config = c;
+    n->lock_fd = n->listener.fd = n->signals.fd = -1;
+    dlc_list_init(&n->conns);
+    dlc_list_init(&n->datasets);
+    dlc_list_init(&n->warms);
+    n->started = n->last_client = dlc_mono_now();
+    n->tick.fire = on_tick;
+    rc = node_open(n, err);
+    if (rc == 0) {
+        log_info("serving at %s, data in %s", c->socket, c->dir);
+        if (start != NULL && start->ready != NULL)
+            start->ready(start->arg);
+        loop_timer_set(n->loop, &n->tick, dlc_mono_now());
+        loop_run(n->loop);
+    }
+    node_close(n);
+    mem_free(&n);
+    return rc;
+}

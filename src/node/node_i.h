@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The daemon's inner types. Everything here belongs to the node loop (docs/design/0001): functions
+ * are L unless marked otherwise.
+ *
+ *   conn     one connected socket; becomes a session when it opens a dataset
+ *   dataset  a catalog, its bucket and its slots; shared by sessions
+ *   fetch    one sample on its way into a tier; joined by all who want it
+ *   warm     a walk over a dataset that starts fetches
+ */
+#ifndef DLC_NODE_NODE_I_H
+#define DLC_NODE_NODE_I_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <jansson.h>
+
+#include "base/check.h"
+#include "base/config.h"
+#include "base/list.h"
+#include "base/loop.h"
+#include "base/map.h"
+#include "base/msg.h"
+#include "base/pool.h"
+#include "catalog/catalog.h"
+#include "storage/bucket/bucket.h"
+#include "storage/disk/disk.h"
+#include "storage/memory/limits.h"
+#include "storage/memory/memory.h"
+
+#define PROTOCOL_VERSION 1
+
+struct node {
+    const struct config *config;
+    struct loop *loop;
+    struct pool *workers;
+    struct memory *memory;
+    struct disk *disk; /* NULL: no disk tier */
+    struct mem_machine machine;
+
+    struct watch listener, signals;
+    struct timer tick; /* memory, progress, idle */
+    struct dlc_mono started, limits_checked, last_client;
+    int lock_fd;
+    bool stopping;
+
+    struct dlc_list conns;    /* struct conn.link */
+    struct dlc_list datasets; /* struct dataset.link */
+    struct dlc_list warms;    /* struct warm.link */
+    unsigned n_conns;
+    uint64_t next_id; /* of conns and datasets */
+
+    uint64_t filling_bytes; /* memory reserved by fetches under way */
+    uint64_t storing_bytes; /* memory held while it is written to disk */
+    uint64_t jobs;          /* worker jobs and bucket reads that will still post to the loop */
+};
+
+/* ---- conn.c ---- */
+
+struct session;
+
+struct conn {
+    uint32_t tag;
+    struct node *node;
+    struct dlc_list link;
+    uint64_t id; /* for those who come back later and find it gone */
+    struct watch watch;
+    struct msg_reader reader;
+    struct msg_writer writer;
+    bool greeted;
+    uid_t uid;
+    pid_t pid;
+    struct session *session; /* NULL: none yet */
+    struct dlc_list waiting; /* in dataset.openers while it is being listed */
+    struct dataset *opening;
+    bool closing;
+};
+
+int server_open(struct node *n, struct dlc_err *err);
+void server_close(struct node *n);
+void conn_close(struct conn **cp);
+struct conn *conn_by_id(struct node *n, uint64_t id); /* NULL: gone */
+/* Takes body. Descriptors are borrowed (duplicated if they must wait). */
+void conn_send(struct conn *c, json_t *body, const int *fds, unsigned n_fds);
+void conn_fail(struct conn *c, int code, const char *text);
+void conn_fail_err(struct conn *c, const struct dlc_err *err);
+
+/* ---- control.c ---- */
+
+/* Handle one message of a greeted connection. */
+void control_handle(struct conn *c, struct msg *m);
+
+/* ---- dataset.c ---- */
+
+enum dataset_state { DATASET_LISTING, DATASET_READY, DATASET_FAILED };
+
+struct dataset {
+    uint32_t tag;
+    struct node *node;
+    struct dlc_list link;
+    uint64_t id;
+    enum dataset_state state;
+    struct url url;
+    char *name;     /* what was asked for, with shape and endpoint: finds it again */
+    char *endpoint; /* as the client asked, or NULL */
+    bool anonymous;
+    bool stale;       /* replaced by a refresh: goes when its last session does */
+    uint64_t disk_id; /* names its chunks: independent of shape */
+    char *catalog_path;
+    struct catalog *catalog;
+    struct bucket *bucket;
+    struct mem_index *index;
+    struct dlc_err error; /* DATASET_FAILED */
+
+    struct map fetching;      /* sample -> struct fetch */
+    struct dlc_list sessions; /* struct session.link */
+    struct dlc_list openers;  /* struct conn.waiting */
+    struct listing *listing;
+    unsigned refs; /* sessions, openers, warms, fetches */
+
+    /* Prefetch requests that wait for their turn: a queue of sample numbers. */
+    uint64_t *backlog;
+    size_t backlog_head, backlog_len, backlog_cap;
+
+    /* of sessions that have ended */
+    struct mem_session_stats past;
+};
+
+/* Find or start; the connection is answered when the dataset is READY or FAILED. */
+void dataset_open(struct conn *c, const char *url, const char *endpoint, bool anonymous,
+                  bool refresh);
+struct dataset *dataset_find(struct node *n, const char *url);
+void dataset_put(struct dataset **dp);
+void dataset_progress(struct dataset *ds); /* tell those who wait how far the listing is */
+/* End listings and buckets so that nothing more is posted; frees those nobody uses. */
+void dataset_shutdown(struct dataset *ds);
+void dataset_backlog_add(struct dataset *ds, uint64_t sample);
+bool dataset_backlog_next(struct dataset *ds, uint64_t *sample);
+
+/* ---- session.c ---- */
+
+struct session {
+    uint32_t tag;
+    struct conn *conn;
+    struct dataset *ds;
+    struct dlc_list link; /* in dataset.sessions */
+    struct mem_session *mem;
+    struct watch doorbell;
+    struct dlc_list waiters; /* struct waiter.of_session */
+    unsigned n_waiters;      /* an honest client has at most one per cell */
+    uint32_t head;           /* our own copy: the one in shared memory is for the client to read */
+};
+
+struct waiter {
+    struct dlc_list of_fetch, of_session;
+    struct session *session;
+    uint32_t cell;
+};
+
+int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err); /* answers the client */
+void session_free(struct session **sp);
+/* Tell one waiter how its fetch ended. Takes w. */
+void session_answer(struct waiter *w, int rc, const char *text);
+
+/* ---- fetch.c ---- */
+
+enum fetch_goal {
+    FETCH_MEMORY, /* resident; also stored on disk when there is one */
+    FETCH_DISK,   /* on disk only */
+};
+
+struct fetch;
+struct warm;
+
+/*
+ * Bring a sample in. `w` (may be NULL) is answered when it ended; `warm` (may be NULL) is told.
+ * Joins a fetch that is under way.
+ */
+void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
+                 struct warm *warm);
+/* Start queued prefetches and warm-ups while there is room for more. */
+void fetch_pump(struct node *n);
+
+/* ---- warm.c ---- */
+
+struct warm {
+    uint32_t tag;
+    struct node *node;
+    struct dlc_list link;
+    uint64_t conn; /* id; when it went away the walk goes on to its end */
+    struct dataset *ds;
+    enum fetch_goal goal;
+    uint64_t next, done, failed, bytes, running;
+    struct dlc_err first_error;
+};
+
+void warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal);
+/* Start one more fetch; false: nothing left to start. */
+bool warm_step(struct warm *w);
+void warm_told(struct warm *w, uint64_t bytes, int rc, const struct dlc_err *err);
+void warm_progress(struct warm *w);
+void warm_free(struct warm **wp);
+
+/* ---- node.c ---- */
+
+void node_stop(struct node *n);
+
+#endif

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Sessions: one client process on one dataset. Requests come through the submission ring in shared
+ * memory, which the client may fill with anything (N4): every number is copied once and checked,
+ * and a client that breaks the rules is disconnected. The rules:
+ *
+ * (S1) tail is at most SHM_RING_LEN ahead of head.
+ * (S2) a ring entry is below SHM_CELLS, a sample below the dataset's count, an op known.
+ * (S3) no more than SHM_CELLS fetches are waited for at once.
+ */
+#include "node/node_i.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os.h"
+
+#define SESSION_TAG DLC_TAG4('s', 'e', 's', 's')
+
+static struct shm_session_hdr *hdr_of(const struct session *s)
+{
+    return mem_session_map(s->mem);
+}
+
+static _Atomic uint32_t *ring_of(const struct session *s)
+{
+    return (_Atomic uint32_t *)((char *)mem_session_map(s->mem) + SHM_RING_OFF);
+}
+
+static struct shm_cell *cell_of(const struct session *s, uint32_t i)
+{
+    return (struct shm_cell *)((char *)mem_session_map(s->mem) + SHM_CELLS_OFF) + i;
+}
+
+/* ---- answers ---- */
+
+static void cell_set(struct shm_cell *c, uint32_t state)
+{
+    /* release: pairs with the client's acquire load of state before it reads rc and text */
+    atomic_store_explicit(&c->state, state, memory_order_release);
+    syscall(SYS_futex, &c->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void cell_answer(struct session *s, uint32_t cell, int rc, const char *text)
+{
+    struct shm_cell *c = cell_of(s, cell);
+
+    c->rc = rc;
+    c->text[0] = '\0';
+    if (rc < 0 && text != NULL) {
+        size_t n = DLC_MIN(strlen(text), sizeof(c->text) - 1);
+
+        memcpy(c->text, text, n);
+        c->text[n] = '\0';
+    }
+    cell_set(c, SHM_CELL_DONE);
+}
+
+static void waiter_free(struct waiter *w)
+{
+    w->session->n_waiters--;
+    dlc_list_remove(&w->of_session);
+    dlc_list_remove(&w->of_fetch);
+    mem_free(&w);
+}
+
+void session_answer(struct waiter *w, int rc, const char *text)
+{
+    cell_answer(w->session, w->cell, rc, text);
+    waiter_free(w);
+}
+
+/* ---- requests ---- */
+
+static bool ask_fetch(struct session *s, uint32_t cell, uint64_t sample)
+{
+    struct waiter *w;
+
+    if (sample >= catalog_count(s->ds->catalog) || s->n_waiters >= SHM_CELLS)
+        return false;
+    w = mem_new(struct waiter);
+    w->session = s;
+    w->cell = cell;
+    dlc_list_init(&w->of_fetch);
+    dlc_list_push_tail(&s->waiters, &w->of_session);
+    s->n_waiters++;
+    fetch_start(s->ds, sample, FETCH_MEMORY, w, NULL);
+    return true;
+}
+
+static bool ask_prefetch(struct session *s, struct shm_cell *c)
+{
+    uint64_t batch[SHM_CELL_BATCH];
+    uint32_t count = c->count;
+
+    if (count > SHM_CELL_BATCH)
+        return false;
+    memcpy(batch, c->batch, sizeof(batch));
+    cell_set(c, SHM_CELL_FREE);
+    for (uint32_t i = 0; i < count; i++) {
+        if (batch[i] >= catalog_count(s->ds->catalog))
+            return false;
+        dataset_backlog_add(s->ds, batch[i]);
+    }
+    return true;
+}
+
+static bool take_request(struct session *s, uint32_t cell)
+{
+    struct shm_cell *c;
+    uint32_t op;
+
+    if (cell >= SHM_CELLS)
+        return false;
+    c = cell_of(s, cell);
+    op = c->op;
+    if (op == SHM_OP_FETCH)
+        return ask_fetch(s, cell, c->sample);
+    return op == SHM_OP_PREFETCH && ask_prefetch(s, c);
+}
+
+/* Take everything in the ring; false when the client wrote nonsense. */
+static bool drain(struct session *s)
+{
+    struct shm_session_hdr *h = hdr_of(s);
+    _Atomic uint32_t *ring = ring_of(s);
+
+    for (;;) {
+        /* acquire: pairs with the client's release of tail after it filled ring and cell */
+        uint32_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
+
+        if (tail - s->head > SHM_RING_LEN)
+            return false;
+        if (tail == s->head) {
+            atomic_store(&h->need_wake, 1);
+            /* seq_cst on both sides: either we see the new tail, or the client sees need_wake */
+            if (atomic_load(&h->tail) == s->head)
+                return true;
+            atomic_store(&h->need_wake, 0);
+            continue;
+        }
+        while (s->head != tail) {
+            /* relaxed: ordered by the acquire of tail */
+            uint32_t cell =
+                atomic_load_explicit(&ring[s->head % SHM_RING_LEN], memory_order_relaxed);
+
+            s->head++;
+            /* release: the client may reuse the entry when it sees this */
+            atomic_store_explicit(&h->head, s->head, memory_order_release);
+            if (!take_request(s, cell))
+                return false;
+        }
+    }
+}
+
+static void on_doorbell(struct watch *w, uint32_t events)
+{
+    struct session *s = dlc_container(w, struct session, doorbell);
+    uint64_t drained;
+
+    (void)events;
+    dlc_check(s->tag == SESSION_TAG);
+    if (read(w->fd, &drained, sizeof(drained)) < 0)
+        drained = 0; /* somebody else's reading it is the client's own business */
+    if (!drain(s)) {
+        struct conn *c = s->conn;
+
+        count(client_nonsense);
+        log_warn("client %d wrote nonsense into its ring and is disconnected", (int)c->pid);
+        conn_close(&c);
+        return;
+    }
+    fetch_pump(s->ds->node);
+}
+
+/* ---- life ---- */
+
+static json_t *welcome(const struct session *s)
+{
+    struct dataset *ds = s->ds;
+    char snapshot[20];
+
+    snprintf(snapshot, sizeof(snapshot), "%016llx",
+             (unsigned long long)catalog_snapshot(ds->catalog));
+    return json_pack("{s:b, s:I, s:I, s:I, s:s, s:I, s:I}", "ok", 1, "dataset", (json_int_t)ds->id,
+                     "samples", (json_int_t)catalog_count(ds->catalog), "bytes",
+                     (json_int_t)catalog_bytes(ds->catalog), "snapshot", snapshot, "segment_size",
+                     (json_int_t)memory_size(ds->node->memory), "index_size",
+                     (json_int_t)mem_index_size(ds->index));
+}
+
+int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
+{
+    struct session *s = mem_new(struct session);
+    int rc;
+
+    s->tag = SESSION_TAG;
+    s->conn = c;
+    s->ds = ds;
+    s->doorbell.fd = -1;
+    s->doorbell.ready = on_doorbell;
+    dlc_list_init(&s->waiters);
+    dlc_list_push_tail(&ds->sessions, &s->link);
+    ds->refs++;
+    c->session = s;
+    rc = mem_session_new(ds->index, &s->mem, err);
+    if (rc < 0)
+        goto out;
+    s->doorbell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (s->doorbell.fd < 0 || loop_watch_set(c->node->loop, &s->doorbell, EPOLLIN) < 0) {
+        rc = dlc_err_sys(err, "cannot make a doorbell for client %d", (int)c->pid);
+        goto out;
+    }
+    atomic_store(&hdr_of(s)->need_wake, 1);
+    count(sessions_opened);
+    conn_send(c, welcome(s),
+              (int[]){memory_fd(c->node->memory), mem_index_fd(ds->index), mem_session_fd(s->mem),
+                      s->doorbell.fd, catalog_fd(ds->catalog)},
+              5);
+out:
+    if (rc < 0)
+        session_free(&c->session);
+    return rc;
+}
+
+void session_free(struct session **sp)
+{
+    struct session *s = *sp;
+    struct mem_session_stats st;
+
+    *sp = NULL;
+    if (s == NULL)
+        return;
+    dlc_check(s->tag == SESSION_TAG);
+    while (!dlc_list_empty(&s->waiters))
+        waiter_free(dlc_container(s->waiters.next, struct waiter, of_session));
+    if (s->mem != NULL) {
+        mem_session_stats(s->mem, &st);
+        s->ds->past.hits += st.hits;
+        s->ds->past.misses += st.misses;
+        s->ds->past.bypasses += st.bypasses;
+        s->ds->past.bytes += st.bytes;
+        s->ds->past.stall_ns += st.stall_ns;
+        mem_session_free(&s->mem);
+    }
+    loop_watch_del(s->ds->node->loop, &s->doorbell);
+    os_close(&s->doorbell.fd);
+    dlc_list_remove(&s->link);
+    dataset_put(&s->ds);
+    s->tag = 0;
+    mem_free(&s);
+}
