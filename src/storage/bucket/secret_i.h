@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Memory that held a secret is wiped before it is freed. */
+#ifndef DLC_STORAGE_BUCKET_SECRET_I_H
+#define DLC_STORAGE_BUCKET_SECRET_I_H
+
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+
+static inline void secret_free(char **sp)
+{
+    if (*sp != NULL)
+        explicit_bzero(*sp, strlen(*sp));
+    mem_free(sp);
+}
+
+/* Reserve what the buffer will hold before filling it: growing leaves copies behind. */
+static inline void secret_buf_release(struct buf *b)
+{
+    if (b->data != NULL)
+        explicit_bzero(b->data, b->cap);
+    buf_release(b);
+}
+
+#endif
