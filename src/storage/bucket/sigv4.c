@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/str.h"
+#include "storage/bucket/secret_i.h"
 
 #define BLOCK        64 /* SHA-256's */
 #define OWN_HEADERS  4  /* host and the x-amz-* ones */
@@ -45,18 +46,11 @@ void sigv4_signer_init(struct sigv4_signer *sg)
     dlc_check(sg->md != NULL);
 }
 
-static void wipe(struct buf *b)
-{
-    if (b->data != NULL)
-        explicit_bzero(b->data, b->cap);
-    buf_release(b);
-}
-
 void sigv4_signer_release(struct sigv4_signer *sg)
 {
     EVP_MD_CTX_free(sg->md);
-    wipe(&sg->canonical);
-    wipe(&sg->secret);
+    secret_buf_release(&sg->canonical);
+    secret_buf_release(&sg->secret);
     buf_release(&sg->scope);
     explicit_bzero(sg, sizeof(*sg));
 }
@@ -125,7 +119,7 @@ static void derive_key(struct sigv4_signer *sg, const char *secret, const char *
     if (scope_is(sg, region, service) && sg->secret.len == 4 + len &&
         memcmp(sg->secret.data + 4, secret, len) == 0)
         return;
-    wipe(&sg->secret);
+    secret_buf_release(&sg->secret);
     buf_reserve(&sg->secret, 4 + len);
     buf_add(&sg->secret, "AWS4", 4);
     buf_add(&sg->secret, secret, len);
