@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The disk tier's inside: what its files share. The rules are in disk.c.
+ *
+ *   name.c   names of files      table.c  chunks in memory     room.c   limits and eviction
+ *   scan.c   what a restart finds         store.c  writing      read.c   reading
+ */
+#ifndef DLC_STORAGE_DISK_DISK_I_H
+#define DLC_STORAGE_DISK_DISK_I_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mtx.h"
+#include "storage/disk/disk.h"
+#include "storage/disk/name_i.h"
+#include "storage/disk/table_i.h"
+
+#define DISK_TAG DLC_TAG4('d', 'i', 's', 'k')
+
+enum shard_state {
+    SHARD_UNKNOWN,
+    SHARD_SCANNING, /* by some thread */
+    SHARD_KNOWN,
+};
+
+struct disk {
+    uint32_t tag;
+    char *root;
+    bool sync;
+    int lock_fd;
+    uint64_t keep_free;
+    pthread_t scanner;
+    _Atomic bool stop;        /* W disk_close, R scanner, relaxed: only asks it to hurry */
+    _Atomic bool read_only;   /* W any, R any, relaxed: late sight costs one failed write */
+    _Atomic uint64_t serial;  /* of temporary names; relaxed: only has to differ */
+    _Atomic uint32_t n_fills; /* not yet committed or abandoned; relaxed: for a check */
+
+    struct dlc_mtx mtx;          /* rank LCK_disk; not held while files are read or written */
+    struct dlc_cond changed;     /* a chunk stopped being busy, or a shard being scanned */
+    struct table table;          /* G: mtx */
+    uint8_t shards[DISK_SHARDS]; /* enum shard_state; G: mtx */
+    bool scanning;               /* G: mtx: the background scan has not ended */
+    uint64_t limit;              /* G: mtx */
+    uint64_t bytes;              /* G: mtx: of all chunks in the table */
+    uint64_t writing;            /* G: mtx: reserved by stores and fills that are no chunks yet */
+    uint64_t unallocated; /* G: mtx: the part of writing that the file system does not know yet */
+    uint32_t leaving;     /* G: mtx: chunks whose files are being unlinked */
+    uint64_t fs_free;     /* G: mtx: as of fs_asked, and our own changes since */
+    struct dlc_mono fs_asked; /* G: mtx */
+};
+
+static inline struct disk *disk_check(struct disk *d)
+{
+    dlc_check(d != NULL && d->tag == DISK_TAG);
+    return d;
+}
+
+static inline struct chunk_name chunk_name_of(const struct chunk *c)
+{
+    return (struct chunk_name){c->id, c->size, c->checksum};
+}
+
+/* The file system refuses to be written: remember it, say so once. */
+void disk_note_write_error(struct disk *d, int e);
+
+/* scan.c: make sure that the files of id's shard are in the table. 0 or DLC_E*. */
+int disk_shard_ready(struct disk *d, struct chunk_id id, struct dlc_err *err);
+void *disk_scan_thread(void *arg);
+
+/* room.c: reserve len bytes of `writing`, evicting as needed. */
+int disk_reserve(struct disk *d, uint64_t len, struct dlc_err *err);
+/* The file system has allocated (or never will) what was reserved. */
+void disk_allocated(struct disk *d, uint64_t len);
+void disk_unreserve(struct disk *d, uint64_t len); /* give back; was allocated */
+/* The file system was fuller than it said: evict len more bytes, at least a MB. True when
+ * anything went. */
+bool disk_evict_more(struct disk *d, uint64_t len);
+void disk_trim(struct disk *d); /* down to the limit */
+/* Unlink a chunk's file and forget it. Lets go of the lock meanwhile; false when the file stays. */
+bool disk_remove_locked(struct disk *d, uint32_t slot);
+/* Free bytes of the file system, asked now. */
+uint64_t disk_ask_free(const struct disk *d);
+
+/* disk.c: the chunk when it is there and not busy, else TABLE_NONE. */
+uint32_t disk_find_locked(struct disk *d, struct chunk_id id);
+/* Drop the chunk if it is still this one. */
+void disk_forget(struct disk *d, const struct chunk_name *n);
+
+#endif

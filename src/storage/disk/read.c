@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reading chunks. Plain blocking reads: they run on worker threads, which is where their
+ * parallelism comes from (docs/design/0002-disk-tier.md says why not io_uring).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "base/counters.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "storage/disk/disk_i.h"
+
+#define LARGE       ((uint64_t)1 << 20)
+#define STAMP_EVERY 3600u /* seconds between two writings of a file's time */
+
+/* Drop a chunk that is not what its name says. */
+static int drop_corrupt(struct disk *d, const struct chunk_name *n, const char *what,
+                        struct dlc_err *err)
+{
+    struct disk_path path;
+
+    path_of_chunk(d->root, n, &path);
+    count(disk_corrupt);
+    log_warn("%s: %s; dropped", path.s, what);
+    disk_forget(d, n);
+    return dlc_err_set(err, DLC_ECORRUPT, "%s: %s; it has been dropped and will be fetched again",
+                       path.s, what);
+}
+
+/* A chunk that cannot be read is dropped, unless it is we who lack something. */
+static int read_failed(struct disk *d, const struct chunk_name *n, struct dlc_err *err)
+{
+    struct disk_path path;
+    int e = errno;
+
+    path_of_chunk(d->root, n, &path);
+    if (e == ENOENT) {
+        disk_forget(d, n);
+        return dlc_err_set(err, DLC_EMISS, "%s is gone", path.s);
+    }
+    count(disk_errors);
+    if (e != EMFILE && e != ENFILE && e != ENOMEM)
+        disk_forget(d, n);
+    errno = e;
+    return dlc_err_sys(err, "cannot read %s", path.s);
+}
+
+struct found {
+    struct chunk_name name;
+    bool verified, stamp;
+};
+
+/* Look a chunk up and make it the most recently used. */
+static int look_up(struct disk *d, struct chunk_id id, uint64_t len, struct found *out,
+                   struct dlc_err *err)
+{
+    uint32_t now = (uint32_t)dlc_wall_seconds(), slot;
+    struct chunk *c;
+    int rc = disk_shard_ready(d, id, err);
+
+    if (rc < 0)
+        return rc;
+    dlc_mtx_lock(&d->mtx);
+    slot = disk_find_locked(d, id);
+    if (slot == TABLE_NONE) {
+        dlc_mtx_unlock(&d->mtx);
+        return dlc_err_set(err, DLC_EMISS, "not in disk tier %s", d->root);
+    }
+    c = &d->table.chunks[slot];
+    out->name = chunk_name_of(c);
+    out->verified = (c->flags & CHUNK_VERIFIED) != 0;
+    out->stamp = now - c->stamped >= STAMP_EVERY;
+    if (out->stamp)
+        c->stamped = now;
+    c->flags &= ~(uint32_t)CHUNK_RESTORED;
+    table_unlink(&d->table, slot);
+    table_link_newest(&d->table, slot);
+    dlc_mtx_unlock(&d->mtx);
+    return out->name.size == len ? 0
+                                 : drop_corrupt(d, &out->name, "not of the size asked for", err);
+}
+
+/* Open a chunk's file and see that it has its size. Gives *fd. */
+static int open_found(struct disk *d, const struct found *f, int *fd, struct dlc_err *err)
+{
+    struct disk_path path;
+    struct stat st;
+
+    path_of_chunk(d->root, &f->name, &path);
+    *fd = os_open(path.s, O_RDONLY | O_NOFOLLOW, 0);
+    if (*fd < 0)
+        return read_failed(d, &f->name, err);
+    if (fstat(*fd, &st) < 0) {
+        int rc = read_failed(d, &f->name, err);
+
+        os_close(fd);
+        return rc;
+    }
+    if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != f->name.size) {
+        os_close(fd);
+        return drop_corrupt(d, &f->name, "wrong length", err);
+    }
+    /* Restarts order chunks by this; that it fails on a read-only disk does not matter. */
+    if (f->stamp && utimensat(AT_FDCWD, path.s, NULL, 0) < 0)
+        log_debug("cannot set the time of %s", path.s);
+    if (f->name.size > LARGE)
+        posix_fadvise(*fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    return 0;
+}
+
+static void set_verified(struct disk *d, const struct chunk_name *n)
+{
+    uint32_t slot;
+
+    dlc_mtx_lock(&d->mtx);
+    slot = disk_find_locked(d, n->id);
+    if (slot != TABLE_NONE && d->table.chunks[slot].checksum == n->checksum)
+        d->table.chunks[slot].flags |= CHUNK_VERIFIED;
+    dlc_mtx_unlock(&d->mtx);
+}
+
+int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struct dlc_err *err)
+{
+    struct found f;
+    int fd = -1, rc;
+
+    disk_check(d);
+    rc = look_up(d, id, len, &f, err);
+    if (rc == 0)
+        rc = open_found(d, &f, &fd, err);
+    if (rc < 0)
+        return rc;
+    if (os_pread_all(fd, dst, len, 0) < 0)
+        rc = read_failed(d, &f.name, err);
+    else if (hash64(dst, len) != f.name.checksum)
+        rc = drop_corrupt(d, &f.name, "wrong checksum", err);
+    os_close(&fd);
+    if (rc < 0)
+        return rc;
+    if (!f.verified)
+        set_verified(d, &f.name);
+    count(disk_hits);
+    return 0;
+}
+
+/* Read all of a file through a small buffer. Not through a mapping: a device's error would be a
+ * signal there. */
+static int verify(struct disk *d, int fd, const struct chunk_name *n, struct dlc_err *err)
+{
+    XXH3_state_t *state = XXH3_createState();
+    void *buf = mem_try_alloc(LARGE);
+    int rc = 0;
+
+    if (state == NULL || buf == NULL) {
+        rc = dlc_err_set(err, DLC_ENOMEM, "no memory to verify a chunk");
+        goto out;
+    }
+    XXH3_64bits_reset(state);
+    for (uint64_t off = 0; off < n->size && rc == 0; off += LARGE) {
+        size_t part = (size_t)DLC_MIN(n->size - off, LARGE);
+
+        if (os_pread_all(fd, buf, part, off) < 0)
+            rc = read_failed(d, n, err);
+        else
+            XXH3_64bits_update(state, buf, part);
+    }
+    if (rc == 0 && XXH3_64bits_digest(state) != n->checksum)
+        rc = drop_corrupt(d, n, "wrong checksum", err);
+out:
+    XXH3_freeState(state);
+    mem_free(&buf);
+    return rc;
+}
+
+int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct dlc_err *err)
+{
+    struct found f;
+    int rc;
+
+    disk_check(d);
+    *fd = -1;
+    rc = look_up(d, id, len, &f, err);
+    if (rc == 0)
+        rc = open_found(d, &f, fd, err);
+    if (rc == 0 && !f.verified) {
+        rc = verify(d, *fd, &f.name, err);
+        if (rc == 0)
+            set_verified(d, &f.name);
+    }
+    if (rc < 0)
+        os_close(fd);
+    else
+        count(disk_hits);
+    return rc;
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Room on the disk: the byte limit, the floor of free space, and who goes first.
+ *
+ * What is reserved counts before it is written, so that many writers together keep the limits. The
+ * file system is asked for its free space ten times a second at most; between, our own changes are
+ * added. Reserved bytes that it has not allocated yet (`unallocated`) are ours already.
+ *
+ * The least recently used chunks go first. Nothing is evicted for what cannot be stored anyway.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "storage/disk/disk_i.h"
+
+#define ASK_EVERY DLC_MS(100)
+#define MORE_MIN  ((uint64_t)1 << 20)
+#define FS_BLOCK  ((uint64_t)4096)
+
+uint64_t disk_ask_free(const struct disk *d)
+{
+    struct statvfs v;
+
+    if (statvfs(d->root, &v) < 0)
+        return UINT64_MAX; /* the write will tell */
+    return (uint64_t)v.f_bavail * v.f_frsize;
+}
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t sub(uint64_t a, uint64_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* What a file of len bytes takes of the file system, about. */
+static uint64_t on_disk(uint64_t len)
+{
+    return len > UINT64_MAX - FS_BLOCK ? len : DLC_ALIGN_UP(len, FS_BLOCK);
+}
+
+static void refresh_locked(struct disk *d)
+{
+    struct dlc_mono now = dlc_mono_now();
+
+    if (d->fs_asked.ns != 0 && !dlc_mono_passed(dlc_mono_add(d->fs_asked, ASK_EVERY), now))
+        return;
+    d->fs_free = disk_ask_free(d); /* answered from memory: does not wait for the device */
+    d->fs_asked = now;
+}
+
+bool disk_remove_locked(struct disk *d, uint32_t slot)
+{
+    struct chunk_name n = chunk_name_of(&d->table.chunks[slot]);
+    struct disk_path path;
+    int rc;
+
+    dlc_mtx_assert_held(&d->mtx);
+    d->table.chunks[slot].flags |= CHUNK_BUSY;
+    table_unlink(&d->table, slot);
+    d->leaving++;
+    dlc_mtx_unlock(&d->mtx);
+    path_of_chunk(d->root, &n, &path);
+    rc = unlink(path.s);
+    if (rc < 0 && errno == ENOENT)
+        rc = 0;
+    if (rc < 0) {
+        count(disk_errors);
+        log_debug("cannot remove %s: %s", path.s, strerror(errno));
+        disk_note_write_error(d, errno);
+    }
+    dlc_mtx_lock(&d->mtx);
+    d->leaving--;
+    if (rc == 0) {
+        d->bytes -= n.size;
+        d->fs_free = add(d->fs_free, on_disk(n.size));
+        table_remove(&d->table, slot);
+    } else {
+        d->table.chunks[slot].flags &= ~(uint32_t)CHUNK_BUSY;
+        table_link_newest(&d->table, slot); /* not the next victim again */
+    }
+    dlc_cond_broadcast(&d->changed);
+    return rc == 0;
+}
+
+/* Let the least recently used chunk go. False when there is none or its file stays. */
+static bool evict_locked(struct disk *d)
+{
+    while (d->table.oldest == TABLE_NONE && d->leaving > 0)
+        dlc_cond_wait(&d->changed, &d->mtx);
+    if (d->table.oldest == TABLE_NONE || !disk_remove_locked(d, d->table.oldest))
+        return false;
+    count(disk_evictions);
+    return true;
+}
+
+static bool over_limit_locked(const struct disk *d, uint64_t len)
+{
+    return d->limit != 0 && add(add(d->bytes, d->writing), len) > d->limit;
+}
+
+static bool too_full_locked(struct disk *d, uint64_t len)
+{
+    refresh_locked(d);
+    return sub(d->fs_free, d->unallocated) < add(d->keep_free, on_disk(len));
+}
+
+/* Would evicting everything make room? */
+static bool can_help_locked(const struct disk *d, uint64_t len)
+{
+    if (d->limit != 0 && add(d->writing, len) > d->limit)
+        return false;
+    return add(sub(d->fs_free, d->unallocated), d->bytes) >= add(d->keep_free, on_disk(len));
+}
+
+static int no_room(struct disk *d, uint64_t len, struct dlc_err *err)
+{
+    char size[24], limit[24], free_now[24], keep[24];
+
+    return dlc_err_set(
+        err, DLC_ENOSPACE,
+        "no room for %s in disk tier %s (limit %s, %s free on the file system, %s to "
+        "be kept free)",
+        str_size(len, size), d->root, d->limit == 0 ? "none" : str_size(d->limit, limit),
+        str_size(d->fs_free, free_now), str_size(d->keep_free, keep));
+}
+
+int disk_reserve(struct disk *d, uint64_t len, struct dlc_err *err)
+{
+    int rc = 0;
+
+    dlc_mtx_lock(&d->mtx);
+    while (rc == 0 && (over_limit_locked(d, len) || too_full_locked(d, len))) {
+        if (!can_help_locked(d, len) || !evict_locked(d))
+            rc = no_room(d, len, err);
+    }
+    if (rc == 0) {
+        d->writing += len;
+        d->unallocated += len;
+    }
+    dlc_mtx_unlock(&d->mtx);
+    return rc;
+}
+
+void disk_allocated(struct disk *d, uint64_t len)
+{
+    dlc_mtx_lock(&d->mtx);
+    d->unallocated -= len;
+    d->fs_free = sub(d->fs_free, on_disk(len));
+    dlc_mtx_unlock(&d->mtx);
+}
+
+void disk_unreserve(struct disk *d, uint64_t len)
+{
+    dlc_mtx_lock(&d->mtx);
+    d->writing -= len;
+    d->fs_free = add(d->fs_free, on_disk(len));
+    dlc_mtx_unlock(&d->mtx);
+}
+
+bool disk_evict_more(struct disk *d, uint64_t len)
+{
+    uint64_t target;
+    bool any = false;
+
+    dlc_mtx_lock(&d->mtx);
+    target = sub(d->bytes, DLC_MAX(len, MORE_MIN));
+    while (d->bytes > target && evict_locked(d))
+        any = true;
+    d->fs_asked = (struct dlc_mono){0}; /* what it said was wrong */
+    dlc_mtx_unlock(&d->mtx);
+    return any;
+}
+
+void disk_trim(struct disk *d)
+{
+    dlc_mtx_lock(&d->mtx);
+    while (!atomic_load_explicit(&d->stop, memory_order_relaxed) && /* with disk_close */
+           over_limit_locked(d, 0) && evict_locked(d))
+        continue;
+    dlc_mtx_unlock(&d->mtx);
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a restart finds.
+ *
+ * A shard's names tell everything but the age of its chunks, so a shard is known after reading one
+ * directory: by the first who needs it, or by the background thread. That thread then asks for the
+ * files' times and puts the chunks that nobody has used since in order, a few at a time. Until then
+ * they are the first to be evicted, in any order.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "storage/disk/disk_i.h"
+
+#define BATCH 256u /* chunks moved per holding of the lock */
+
+struct names {
+    struct chunk_name *v;
+    size_t n, cap;
+};
+
+static bool names_add(struct names *names, const struct chunk_name *name)
+{
+    if (names->n == names->cap) {
+        size_t cap = names->cap == 0 ? 64 : names->cap * 2;
+        struct chunk_name *p = mem_try_grow(names->v, cap * sizeof(*p));
+
+        if (p == NULL)
+            return false;
+        names->v = p;
+        names->cap = cap;
+    }
+    names->v[names->n++] = *name;
+    return true;
+}
+
+/* The chunks' names in a shard's directory. Foreign files are passed over. */
+static int list_shard(struct disk *d, unsigned shard, struct names *names, struct dlc_err *err)
+{
+    struct disk_path path;
+    struct dirent *e;
+    DIR *dir;
+    int fd, rc = 0;
+
+    path_of_shard(d->root, shard, &path);
+    fd = os_open(path.s, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    dir = fd < 0 ? NULL : fdopendir(fd);
+    if (dir == NULL) {
+        rc = dlc_err_sys(err, "cannot read %s", path.s);
+        os_close(&fd);
+        return rc;
+    }
+    while (rc == 0 && (errno = 0, e = readdir(dir)) != NULL) {
+        struct chunk_name name;
+
+        if ((e->d_type != DT_REG && e->d_type != DT_UNKNOWN) || !name_parse(e->d_name, &name) ||
+            shard_of(name.id) != shard)
+            continue;
+        if (!names_add(names, &name))
+            rc = dlc_err_set(err, DLC_ENOMEM, "no memory to read %s", path.s);
+    }
+    if (rc == 0 && errno != 0)
+        rc = dlc_err_sys(err, "cannot read %s", path.s);
+    closedir(dir);
+    return rc;
+}
+
+/* One name per id: of two, left by a crash in the middle of replacing, one goes. */
+static int add_found_locked(struct disk *d, const struct chunk_name *n)
+{
+    uint32_t slot = table_find(&d->table, n->id);
+    struct disk_path path;
+
+    if (slot != TABLE_NONE) {
+        path_of_chunk(d->root, n, &path);
+        if (n->size != d->table.chunks[slot].size || n->checksum != d->table.chunks[slot].checksum)
+            unlink(path.s);
+        return 0;
+    }
+    slot = table_add(&d->table, n->id, n->size, n->checksum);
+    if (slot == TABLE_NONE)
+        return DLC_ENOMEM;
+    d->table.chunks[slot].flags |= CHUNK_RESTORED;
+    table_link_oldest(&d->table, slot);
+    d->bytes += n->size;
+    return 0;
+}
+
+/* Scan a shard that the caller has marked SHARD_SCANNING. When it fails, what was added stays: the
+ * next one who needs the shard adds the rest. */
+static int scan_shard(struct disk *d, unsigned shard, struct dlc_err *err)
+{
+    struct names names = {NULL, 0, 0};
+    int rc = list_shard(d, shard, &names, err);
+
+    dlc_mtx_lock(&d->mtx);
+    for (size_t i = 0; rc == 0 && i < names.n; i++) {
+        rc = add_found_locked(d, &names.v[i]);
+        if (rc < 0)
+            dlc_err_set(err, rc, "no memory for the chunks of disk tier %s", d->root);
+    }
+    d->shards[shard] = rc == 0 ? SHARD_KNOWN : SHARD_UNKNOWN;
+    dlc_cond_broadcast(&d->changed);
+    dlc_mtx_unlock(&d->mtx);
+    if (rc < 0)
+        count(disk_errors);
+    mem_free(&names.v);
+    return rc;
+}
+
+static int shard_ready(struct disk *d, unsigned shard, struct dlc_err *err)
+{
+    bool known;
+
+    dlc_mtx_lock(&d->mtx);
+    while (d->shards[shard] == SHARD_SCANNING)
+        dlc_cond_wait(&d->changed, &d->mtx);
+    known = d->shards[shard] == SHARD_KNOWN;
+    if (!known)
+        d->shards[shard] = SHARD_SCANNING;
+    dlc_mtx_unlock(&d->mtx);
+    return known ? 0 : scan_shard(d, shard, err);
+}
+
+int disk_shard_ready(struct disk *d, struct chunk_id id, struct dlc_err *err)
+{
+    return shard_ready(d, shard_of(id), err);
+}
+
+static bool stopping(struct disk *d)
+{
+    return atomic_load_explicit(&d->stop, memory_order_relaxed); /* with disk_close */
+}
+
+static uint32_t modified(const char *path)
+{
+    struct statx st;
+
+    if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_MTIME, &st) < 0)
+        return 1;
+    return (uint32_t)DLC_CLAMP(st.stx_mtime.tv_sec, 1, (int64_t)UINT32_MAX);
+}
+
+/* The age of the chunk in a slot, if it is one that nobody has used since the restart. */
+static bool age_of(struct disk *d, uint32_t slot, uint64_t *age)
+{
+    struct disk_path path;
+    struct chunk_name n;
+    bool restored;
+
+    dlc_mtx_lock(&d->mtx);
+    restored = slot < d->table.n_slots && (d->table.chunks[slot].flags & CHUNK_RESTORED) != 0;
+    if (restored)
+        n = chunk_name_of(&d->table.chunks[slot]);
+    dlc_mtx_unlock(&d->mtx);
+    if (!restored)
+        return false;
+    path_of_chunk(d->root, &n, &path);
+    *age = (uint64_t)modified(path.s) << 32 | slot;
+    return true;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x < y) - (x > y);
+}
+
+/* Each goes to the old end, the newest first: the oldest comes to lie last. */
+static void put_in_order(struct disk *d, const uint64_t *ages, size_t n)
+{
+    dlc_mtx_lock(&d->mtx);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t slot = (uint32_t)ages[i];
+        struct chunk *c = &d->table.chunks[slot];
+
+        if ((c->flags & CHUNK_RESTORED) == 0)
+            continue;
+        c->flags &= ~(uint32_t)CHUNK_RESTORED;
+        c->stamped = (uint32_t)(ages[i] >> 32);
+        if ((c->flags & CHUNK_BUSY) != 0)
+            continue;
+        table_unlink(&d->table, slot);
+        table_link_oldest(&d->table, slot);
+    }
+    dlc_mtx_unlock(&d->mtx);
+}
+
+static void order_by_age(struct disk *d)
+{
+    uint32_t n_slots;
+    uint64_t *ages;
+    size_t n = 0;
+
+    dlc_mtx_lock(&d->mtx);
+    n_slots = d->table.n_slots;
+    dlc_mtx_unlock(&d->mtx);
+    ages = mem_try_alloc(n_slots * sizeof(*ages));
+    if (ages == NULL)
+        return; /* any order is a legal one */
+    for (uint32_t slot = 0; slot < n_slots && !stopping(d); slot++)
+        n += age_of(d, slot, &ages[n]);
+    qsort(ages, n, sizeof(*ages), newest_first);
+    for (size_t i = 0; i < n && !stopping(d); i += BATCH)
+        put_in_order(d, ages + i, DLC_MIN(n - i, (size_t)BATCH));
+    mem_free(&ages);
+}
+
+void *disk_scan_thread(void *arg)
+{
+    struct disk *d = disk_check(arg);
+    struct dlc_err err = DLC_ERR_INIT;
+
+    for (unsigned shard = 0; shard < DISK_SHARDS && !stopping(d); shard++) {
+        if (shard_ready(d, shard, &err) < 0)
+            log_warn("disk tier: %s; its chunks are looked for again when they are needed",
+                     err.text);
+    }
+    order_by_age(d);
+    if (!stopping(d))
+        disk_trim(d);
+    dlc_mtx_lock(&d->mtx);
+    d->scanning = false;
+    dlc_mtx_unlock(&d->mtx);
+    return NULL;
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Writing chunks: a temporary file, filled by write (disk_store) or through a mapping
+ * (disk_fill_*), renamed to its final name when it is complete. Whatever fails, the temporary file
+ * and what was reserved for it are gone, and the chunk is there whole or not at all.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "storage/disk/disk_i.h"
+
+#define FILL_TAG DLC_TAG4('d', 'f', 'i', 'l')
+
+/* A file being written: its space is reserved. */
+struct draft {
+    int fd;
+    uint64_t len;
+    struct disk_path path;
+};
+
+struct disk_fill {
+    uint32_t tag;
+    struct chunk_id id;
+    void *map;
+    struct draft draft;
+};
+
+static bool is_full(int e)
+{
+    return e == ENOSPC || e == EDQUOT;
+}
+
+static int refuse_read_only(struct disk *d, struct dlc_err *err)
+{
+    if (!atomic_load_explicit(&d->read_only, memory_order_relaxed)) /* with any */
+        return 0;
+    return dlc_err_set(err, DLC_EDENIED, "disk tier %s can only be read", d->root);
+}
+
+/* Report a failed write, and give up writing when it was for good. */
+static int write_failed(struct disk *d, const char *path, struct dlc_err *err)
+{
+    int e = errno;
+
+    count(disk_errors);
+    disk_note_write_error(d, e);
+    errno = e;
+    return dlc_err_sys(err, "cannot write %s", path);
+}
+
+static void draft_release(struct disk *d, struct draft *f)
+{
+    os_close(&f->fd);
+    unlink(f->path.s);
+    disk_unreserve(d, f->len);
+}
+
+/* Create and allocate; -1 with errno, and nothing left. */
+static int draft_create(struct draft *f)
+{
+    int e;
+
+    f->fd = os_open(f->path.s, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (f->fd < 0)
+        return -1;
+    if (os_fallocate(f->fd, f->len) == 0)
+        return 0;
+    e = errno;
+    os_close(&f->fd);
+    unlink(f->path.s);
+    errno = e;
+    return -1;
+}
+
+/* Reserve space and make the file. When the file system is fuller than it said, once more. */
+static int draft_begin(struct disk *d, struct chunk_id id, uint64_t len, struct draft *f,
+                       struct dlc_err *err)
+{
+    bool full = false;
+    int rc;
+
+    f->fd = -1;
+    f->len = len;
+    snprintf(f->path.s, sizeof(f->path.s), "%s/tmp/%016llx%016llx.%llx.tmp", d->root,
+             (unsigned long long)id.hi, (unsigned long long)id.lo,
+             (unsigned long long)atomic_fetch_add_explicit(&d->serial, 1, memory_order_relaxed));
+    for (unsigned attempt = 0; attempt < 2; attempt++) {
+        rc = disk_reserve(d, len, err);
+        if (rc < 0)
+            return rc;
+        rc = draft_create(f);
+        full = rc < 0 && is_full(errno);
+        if (rc < 0)
+            rc = write_failed(d, f->path.s, err);
+        disk_allocated(d, len);
+        if (rc == 0)
+            return 0;
+        disk_unreserve(d, len);
+        if (!full || !disk_evict_more(d, len))
+            return rc;
+    }
+    return rc;
+}
+
+static int sync_directory(const char *path)
+{
+    int fd = os_open(path, O_RDONLY | O_DIRECTORY, 0);
+    int rc = fd < 0 ? -1 : os_fsync(fd);
+
+    os_close(&fd);
+    return rc;
+}
+
+/* Give the file its final name; -1 with errno, and it has none. */
+static int put_in_place(struct disk *d, const char *tmp, const struct chunk_name *n)
+{
+    struct disk_path shard, path;
+    int rc, e;
+
+    path_of_shard(d->root, shard_of(n->id), &shard);
+    path_of_chunk(d->root, n, &path);
+    rc = os_rename(tmp, path.s);
+    if (rc < 0 && errno == ENOENT) {
+        rc = os_mkdirs(shard.s, 0700);
+        if (rc == 0)
+            rc = os_rename(tmp, path.s);
+        if (rc == 0 && d->sync) {
+            struct disk_path chunks;
+
+            snprintf(chunks.s, sizeof(chunks.s), "%s/chunks", d->root);
+            rc = sync_directory(chunks.s);
+        }
+    }
+    if (rc == 0 && d->sync)
+        rc = sync_directory(shard.s);
+    if (rc < 0) {
+        e = errno;
+        unlink(path.s);
+        errno = e;
+    }
+    return rc;
+}
+
+/* Take the name of a chunk for renaming: a busy slot. TABLE_NONE with *rc 0: the chunk is there
+ * already; otherwise why not. */
+static uint32_t claim_locked(struct disk *d, const struct chunk_name *n, int *rc)
+{
+    uint32_t slot;
+
+    *rc = 0;
+    while ((slot = table_find(&d->table, n->id)) != TABLE_NONE) {
+        struct chunk *c = &d->table.chunks[slot];
+
+        if ((c->flags & CHUNK_BUSY) != 0) {
+            dlc_cond_wait(&d->changed, &d->mtx);
+        } else if (c->size == n->size && c->checksum == n->checksum) {
+            return TABLE_NONE;
+        } else if (!disk_remove_locked(d, slot)) {
+            *rc = DLC_EDENIED;
+            return TABLE_NONE;
+        }
+    }
+    slot = table_add(&d->table, n->id, n->size, n->checksum);
+    if (slot == TABLE_NONE)
+        *rc = DLC_ENOMEM;
+    else
+        d->table.chunks[slot].flags |= CHUNK_BUSY;
+    return slot;
+}
+
+static void settle_locked(struct disk *d, uint32_t slot, bool placed)
+{
+    struct chunk *c = &d->table.chunks[slot];
+
+    if (placed) {
+        c->flags = CHUNK_USED | CHUNK_VERIFIED;
+        c->stamped = (uint32_t)dlc_wall_seconds();
+        d->bytes += c->size;
+        d->writing -= c->size;
+        table_link_newest(&d->table, slot);
+    } else {
+        table_remove(&d->table, slot);
+    }
+    dlc_cond_broadcast(&d->changed);
+}
+
+/* Takes the draft, also on failure. */
+static int draft_commit(struct disk *d, struct draft *f, struct chunk_id id, uint64_t checksum,
+                        struct dlc_err *err)
+{
+    struct chunk_name n = {id, f->len, checksum};
+    uint32_t slot;
+    int rc;
+
+    if (d->sync && os_fsync(f->fd) < 0) {
+        rc = write_failed(d, f->path.s, err);
+        goto out;
+    }
+    dlc_mtx_lock(&d->mtx);
+    slot = claim_locked(d, &n, &rc);
+    dlc_mtx_unlock(&d->mtx);
+    if (slot == TABLE_NONE) {
+        if (rc < 0)
+            dlc_err_set(err, rc, "cannot put a chunk into disk tier %s: %s", d->root,
+                        rc == DLC_ENOMEM ? "no memory" : "the old one cannot be removed");
+        goto out;
+    }
+    rc = put_in_place(d, f->path.s, &n) < 0 ? write_failed(d, f->path.s, err) : 0;
+    dlc_mtx_lock(&d->mtx);
+    settle_locked(d, slot, rc == 0);
+    dlc_mtx_unlock(&d->mtx);
+    if (rc == 0) {
+        count(disk_stores);
+        os_close(&f->fd);
+        return 0;
+    }
+out:
+    draft_release(d, f);
+    return rc;
+}
+
+static bool have_same(struct disk *d, const struct chunk_name *n)
+{
+    uint32_t slot;
+    bool same;
+
+    dlc_mtx_lock(&d->mtx);
+    slot = disk_find_locked(d, n->id);
+    same = slot != TABLE_NONE && d->table.chunks[slot].size == n->size &&
+           d->table.chunks[slot].checksum == n->checksum;
+    dlc_mtx_unlock(&d->mtx);
+    return same;
+}
+
+int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
+               struct dlc_err *err)
+{
+    struct chunk_name n = {id, len, 0};
+    struct draft f;
+    int rc;
+
+    disk_check(d);
+    rc = refuse_read_only(d, err);
+    if (rc == 0)
+        rc = disk_shard_ready(d, id, err);
+    if (rc < 0)
+        return rc;
+    n.checksum = hash64(data, len);
+    if (have_same(d, &n))
+        return 0;
+    for (unsigned attempt = 0; attempt < 2; attempt++) {
+        bool full;
+
+        rc = draft_begin(d, id, len, &f, err);
+        if (rc < 0)
+            return rc;
+        if (os_pwrite_all(f.fd, data, len, 0) == 0)
+            return draft_commit(d, &f, id, n.checksum, err);
+        /* Where space cannot be reserved beforehand, a full disk shows here. */
+        full = is_full(errno);
+        rc = write_failed(d, f.path.s, err);
+        draft_release(d, &f);
+        if (!full || !disk_evict_more(d, len))
+            break;
+    }
+    return rc;
+}
+
+/* Where the file system cannot reserve, posix_fallocate writes: a mapping must not meet a full
+ * disk, because that would be a signal and not an error. */
+static int fill_map(struct disk_fill *f)
+{
+    int e;
+
+    if (f->draft.len == 0)
+        return 0;
+    e = posix_fallocate(f->draft.fd, 0, (off_t)f->draft.len);
+    if (e != 0) {
+        errno = e;
+        return -1;
+    }
+    f->map = os_map(f->draft.fd, 0, f->draft.len, true);
+    return f->map == NULL ? -1 : 0;
+}
+
+int disk_fill_begin(struct disk *d, struct chunk_id id, uint64_t len, struct disk_fill **out,
+                    struct dlc_err *err)
+{
+    struct disk_fill *f;
+    int rc;
+
+    disk_check(d);
+    *out = NULL;
+    rc = refuse_read_only(d, err);
+    if (rc == 0)
+        rc = disk_shard_ready(d, id, err);
+    if (rc < 0)
+        return rc;
+    f = mem_new(struct disk_fill);
+    f->tag = FILL_TAG;
+    f->id = id;
+    rc = draft_begin(d, id, len, &f->draft, err);
+    if (rc < 0)
+        goto out;
+    if (fill_map(f) < 0) {
+        rc = write_failed(d, f->draft.path.s, err);
+        draft_release(d, &f->draft);
+        goto out;
+    }
+    atomic_fetch_add_explicit(&d->n_fills, 1, memory_order_relaxed); /* with disk_close */
+    *out = f;
+    f = NULL;
+out:
+    mem_free(&f);
+    return rc;
+}
+
+static struct disk_fill *fill_check(struct disk_fill *f)
+{
+    dlc_check(f != NULL && f->tag == FILL_TAG);
+    return f;
+}
+
+void *disk_fill_data(struct disk_fill *f)
+{
+    static char nothing;
+
+    fill_check(f);
+    return f->map == NULL ? &nothing : f->map;
+}
+
+static void fill_free(struct disk *d, struct disk_fill **fp)
+{
+    atomic_fetch_sub_explicit(&d->n_fills, 1, memory_order_relaxed); /* with disk_close */
+    (*fp)->tag = 0;
+    mem_free(fp);
+}
+
+int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err)
+{
+    struct disk_fill *f = fill_check(*fp);
+    uint64_t checksum;
+    int rc;
+
+    disk_check(d);
+    *fp = NULL;
+    if (f->map != NULL)
+        madvise(f->map, f->draft.len, MADV_SEQUENTIAL);
+    checksum = hash64(f->map == NULL ? "" : f->map, f->draft.len);
+    os_unmap(f->map, f->draft.len);
+    rc = draft_commit(d, &f->draft, f->id, checksum, err);
+    fill_free(d, &f);
+    return rc;
+}
+
+void disk_fill_abandon(struct disk *d, struct disk_fill **fp)
+{
+    struct disk_fill *f = *fp;
+
+    disk_check(d);
+    *fp = NULL;
+    if (f == NULL)
+        return;
+    fill_check(f);
+    os_unmap(f->map, f->draft.len);
+    draft_release(d, &f->draft);
+    fill_free(d, &f);
+}

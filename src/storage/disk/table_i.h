@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The chunks that the disk tier knows, in memory: a hash table by id and a list by recency, both of
+ * 32-bit numbers into one array. 56 bytes per chunk and 4 to 8 of hash table. No locks, no files.
+ *
+ * A chunk is known by its slot's number; slots of removed chunks are used again.
+ */
+#ifndef DLC_STORAGE_DISK_TABLE_I_H
+#define DLC_STORAGE_DISK_TABLE_I_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "storage/disk/disk.h"
+
+#define TABLE_NONE UINT32_MAX
+
+enum chunk_flags {
+    CHUNK_USED = 1 << 0,     /* the slot holds a chunk */
+    CHUNK_BUSY = 1 << 1,     /* its file is being renamed or unlinked; not in the recency list */
+    CHUNK_VERIFIED = 1 << 2, /* its bytes were right once since the tier was opened */
+    CHUNK_RESTORED =
+        1 << 3, /* found by a scan and not used since: its place in the list is a guess */
+};
+
+struct chunk {
+    struct chunk_id id;
+    uint64_t size, checksum;
+    uint32_t older, newer; /* recency list */
+    uint32_t chain;        /* next in the hash bucket, or in the list of free slots */
+    uint32_t stamped;      /* the file's modification time, Unix; 0: not known */
+    uint32_t flags;
+};
+static_assert(sizeof(struct chunk) <= 56, "a million chunks in 64 MB");
+
+struct table {
+    struct chunk *chunks;
+    uint32_t *buckets;
+    uint32_t n, n_slots, cap; /* chunks, slots ever used, slots allocated */
+    uint32_t n_buckets;       /* 0 or a power of two */
+    uint32_t free;            /* first free slot */
+    uint32_t oldest, newest;
+};
+
+#define TABLE_INIT                                                                                 \
+    {                                                                                              \
+        .free = TABLE_NONE, .oldest = TABLE_NONE, .newest = TABLE_NONE                             \
+    }
+
+void table_release(struct table *t);
+uint32_t table_find(const struct table *t, struct chunk_id id); /* TABLE_NONE when absent */
+
+/* Add a chunk that is not there, outside the recency list. TABLE_NONE: no memory. */
+uint32_t table_add(struct table *t, struct chunk_id id, uint64_t size, uint64_t checksum);
+void table_remove(struct table *t, uint32_t slot); /* it is not in the recency list */
+
+void table_link_newest(struct table *t, uint32_t slot);
+void table_link_oldest(struct table *t, uint32_t slot);
+void table_unlink(struct table *t, uint32_t slot);
+
+#endif

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Writing: fills, syncing, every failing call, and a directory that cannot be written. */
+#include "util.h"
+
+#include "base/check.h"
+#include "base/fault.h"
+
+static int fill(struct disk *d, unsigned i, size_t len)
+{
+    unsigned char *p = bytes_of(i, len);
+    struct disk_fill *f;
+    int rc = disk_fill_begin(d, id_of(i), len, &f, NULL);
+
+    if (rc == 0) {
+        memcpy(disk_fill_data(f), p, len);
+        rc = disk_fill_commit(d, &f, NULL);
+        assert_null(f);
+    }
+    mem_free(&p);
+    return rc;
+}
+
+static void test_fill(void **state)
+{
+    static const size_t sizes[] = {0, 1, 4096, (5 << 20) + 3};
+    struct disk *d = open_limited(0);
+    struct disk_fill *f;
+
+    (void)state;
+    for (unsigned i = 0; i < DLC_COUNT(sizes); i++) {
+        assert_int_equal(fill(d, i, sizes[i]), 0);
+        assert_int_equal(fetch(d, i, sizes[i]), 0);
+        assert_int_equal(fill(d, i, sizes[i]), 0); /* the same once more */
+    }
+    assert_int_equal(figures_of(d).chunks, DLC_COUNT(sizes));
+    assert_int_equal(disk_fill_begin(d, id_of(9), 10000, &f, NULL), 0);
+    memset(disk_fill_data(f), 1, 10000);
+    assert_false(disk_has(d, id_of(9)));
+    assert_int_equal(count_files("tmp", ".tmp"), 1);
+    disk_fill_abandon(d, &f);
+    disk_fill_abandon(d, &f);
+    assert_int_equal(count_files("tmp", ""), 0);
+    disk_close(&d);
+    d = open_limited(0);
+    for (unsigned i = 0; i < DLC_COUNT(sizes); i++)
+        assert_int_equal(fetch(d, i, sizes[i]), 0);
+    disk_close(&d);
+}
+
+/* Whatever call fails: the chunk is there whole or not at all, nothing is left, nothing is lost. */
+static void sweep(int (*put)(struct disk *, unsigned, size_t), bool sync)
+{
+    struct disk_config c = {.root = root, .sync = sync};
+    struct disk *d = open_config(&c);
+    bool fired = true;
+    unsigned i = 100;
+
+    assert_int_equal(store(d, 1, 1000), 0);
+    for (int nth = 1; fired; nth++, i++) {
+        int rc;
+
+        fault_arm(FAULT_SYSCALL | FAULT_ALLOC, nth);
+        rc = put(d, i, 5000);
+        fired = fault_disarm();
+        assert_true(fired || rc == 0);
+        assert_int_equal(disk_has(d, id_of(i)), rc == 0);
+        assert_int_equal(fetch(d, i, 5000), rc == 0 ? 0 : DLC_EMISS);
+        assert_int_equal(count_files("tmp", ""), 0);
+        assert_int_equal(count_files("chunks", ""), (rc == 0) + disk_has(d, id_of(1)));
+        disk_drop(d, id_of(i));
+        assert_int_equal(figures_of(d).bytes, 1000 * disk_has(d, id_of(1)));
+        assert_int_equal(figures_of(d).read_only, rc == DLC_EDENIED);
+        if (rc == DLC_EDENIED) {
+            disk_close(&d);
+            d = open_config(&c);
+        }
+        /* A full disk evicts; a later store works again. */
+        assert_int_equal(store(d, 1, 1000), 0);
+    }
+    disk_close(&d);
+}
+
+static void test_store_faults(void **state)
+{
+    (void)state;
+    sweep(store, false);
+}
+
+static void test_store_sync_faults(void **state)
+{
+    (void)state;
+    sweep(store, true);
+}
+
+static void test_fill_faults(void **state)
+{
+    (void)state;
+    sweep(fill, true);
+}
+
+static int read_only_child(void)
+{
+    uint64_t errors = count_read(disk_errors);
+    struct disk *d = open_limited(0);
+    struct disk_fill *f;
+    char *tmp = mem_fmt("%s/tmp", root);
+    int bad = 0;
+
+    bad |= store(d, 1, 1000) != 0;
+    bad |= chmod(tmp, 0500) != 0;
+    bad |= store(d, 2, 1000) != DLC_EDENIED;
+    bad |= !figures_of(d).read_only;
+    bad |= count_read(disk_errors) != errors + 1;
+    bad |= store(d, 2, 1000) != DLC_EDENIED;
+    bad |= disk_fill_begin(d, id_of(2), 10, &f, NULL) != DLC_EDENIED;
+    bad |= count_read(disk_errors) != errors + 1; /* not tried again */
+    bad |= fetch(d, 1, 1000) != 0;
+    disk_close(&d);
+    chmod(tmp, 0700);
+    mem_free(&tmp);
+    return bad;
+}
+
+static void test_read_only(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(root, 0777), 0);
+    assert_int_equal(in_child(read_only_child), 0);
+}
+
+static int cannot_unlink_child(void)
+{
+    struct disk *d = open_limited(3000);
+    struct disk_path path;
+    int bad = 0;
+
+    for (unsigned i = 0; i < 3; i++)
+        bad |= store(d, i, 1000) != 0;
+    for (unsigned i = 0; i < 3; i++) {
+        path_of_shard(root, shard_of(id_of(i)), &path);
+        bad |= chmod(path.s, 0500) != 0;
+    }
+    bad |= store(d, 5, 1000) != DLC_ENOSPACE; /* it ends, though nothing can be evicted */
+    bad |= !figures_of(d).read_only;
+    for (unsigned i = 0; i < 3; i++)
+        bad |= fetch(d, i, 1000) != 0;
+    disk_drop(d, id_of(0));
+    bad |= fetch(d, 0, 1000) != 0;
+    disk_close(&d);
+    return bad;
+}
+
+static void test_cannot_unlink(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(root, 0777), 0);
+    assert_int_equal(in_child(cannot_unlink_child), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        disk_test(test_fill),
+        disk_test(test_store_faults),
+        disk_test(test_store_sync_faults),
+        disk_test(test_fill_faults),
+        disk_test(test_read_only),
+        disk_test(test_cannot_unlink),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
