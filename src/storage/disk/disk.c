@@ -125,7 +125,7 @@ static void disk_free(struct disk **dp)
 
     *dp = NULL;
     os_close(&d->lock_fd);
-    table_release(&d->table);
+    chunks_release(&d->table);
     dlc_cond_release(&d->changed);
     dlc_mtx_release(&d->mtx);
     mem_free(&d->root);
@@ -144,7 +144,7 @@ static struct disk *disk_new(const struct disk_config *c)
     d->sync = c->sync;
     d->lock_fd = -1;
     d->scanning = true;
-    d->table = (struct table)TABLE_INIT;
+    d->table = (struct chunks)CHUNKS_INIT;
     dlc_mtx_init(&d->mtx, LCK_disk);
     dlc_cond_init(&d->changed);
     return d;
@@ -192,9 +192,9 @@ uint32_t disk_find_locked(struct disk *d, struct chunk_id id)
     uint32_t slot;
 
     dlc_mtx_assert_held(&d->mtx);
-    slot = table_find(&d->table, id);
-    if (slot != TABLE_NONE && (d->table.chunks[slot].flags & CHUNK_BUSY) != 0)
-        slot = TABLE_NONE;
+    slot = chunks_find(&d->table, id);
+    if (slot != CHUNK_NONE && (d->table.chunks[slot].flags & CHUNK_BUSY) != 0)
+        slot = CHUNK_NONE;
     return slot;
 }
 
@@ -206,7 +206,7 @@ bool disk_has(struct disk *d, struct chunk_id id)
     if (disk_shard_ready(d, id, NULL) < 0)
         return false;
     dlc_mtx_lock(&d->mtx);
-    has = disk_find_locked(d, id) != TABLE_NONE;
+    has = disk_find_locked(d, id) != CHUNK_NONE;
     dlc_mtx_unlock(&d->mtx);
     return has;
 }
@@ -217,7 +217,7 @@ void disk_forget(struct disk *d, const struct chunk_name *n)
 
     dlc_mtx_lock(&d->mtx);
     slot = disk_find_locked(d, n->id);
-    if (slot != TABLE_NONE && d->table.chunks[slot].size == n->size &&
+    if (slot != CHUNK_NONE && d->table.chunks[slot].size == n->size &&
         d->table.chunks[slot].checksum == n->checksum)
         disk_remove_locked(d, slot);
     dlc_mtx_unlock(&d->mtx);
@@ -231,7 +231,7 @@ void disk_drop(struct disk *d, struct chunk_id id)
     if (disk_shard_ready(d, id, NULL) < 0)
         return;
     dlc_mtx_lock(&d->mtx);
-    while ((slot = table_find(&d->table, id)) != TABLE_NONE) {
+    while ((slot = chunks_find(&d->table, id)) != CHUNK_NONE) {
         if ((d->table.chunks[slot].flags & CHUNK_BUSY) != 0)
             dlc_cond_wait(&d->changed, &d->mtx);
         else if (!disk_remove_locked(d, slot))
@@ -249,7 +249,7 @@ uint64_t disk_drop_all(struct disk *d)
         disk_shard_ready(d, (struct chunk_id){(uint64_t)shard << 56, 0}, NULL);
     dlc_mtx_lock(&d->mtx);
     /* Bounded, so that a busy writer cannot keep us here for ever. */
-    for (uint32_t n = d->table.n; n > 0 && d->table.oldest != TABLE_NONE; n--) {
+    for (uint32_t n = d->table.n; n > 0 && d->table.oldest != CHUNK_NONE; n--) {
         uint64_t size = d->table.chunks[d->table.oldest].size;
 
         if (disk_remove_locked(d, d->table.oldest))

@@ -2,7 +2,7 @@
 /*
  * The disk tier's inside: what its files share. The rules are in disk.c.
  *
- *   name.c   names of files      table.c  chunks in memory     room.c   limits and eviction
+ *   name.c   names of files      chunks.c  chunks in memory     room.c   limits and eviction
  *   scan.c   what a restart finds         store.c  writing      read.c   reading
  */
 #ifndef DLC_STORAGE_DISK_DISK_I_H
@@ -16,7 +16,7 @@
 #include "base/mtx.h"
 #include "storage/disk/disk.h"
 #include "storage/disk/name_i.h"
-#include "storage/disk/table_i.h"
+#include "storage/disk/chunks_i.h"
 
 #define DISK_TAG DLC_TAG4('d', 'i', 's', 'k')
 
@@ -40,7 +40,7 @@ struct disk {
 
     struct dlc_mtx mtx;          /* rank LCK_disk; not held while files are read or written */
     struct dlc_cond changed;     /* a chunk stopped being busy, or a shard being scanned */
-    struct table table;          /* G: mtx */
+    struct chunks table;         /* G: mtx */
     uint8_t shards[DISK_SHARDS]; /* enum shard_state; G: mtx */
     bool scanning;               /* G: mtx: the background scan has not ended */
     uint64_t limit;              /* G: mtx */
@@ -84,7 +84,7 @@ bool disk_remove_locked(struct disk *d, uint32_t slot);
 /* Free bytes of the file system, asked now. */
 uint64_t disk_ask_free(const struct disk *d);
 
-/* disk.c: the chunk when it is there and not busy, else TABLE_NONE. */
+/* disk.c: the chunk when it is there and not busy, else CHUNK_NONE. */
 uint32_t disk_find_locked(struct disk *d, struct chunk_id id);
 /* Drop the chunk if it is still this one. */
 void disk_forget(struct disk *d, const struct chunk_name *n);

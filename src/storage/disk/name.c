@@ -25,14 +25,14 @@ struct chunk_id chunk_id_of(uint64_t dataset, const char *key, const char *etag)
     return (struct chunk_id){h.high64, h.low64};
 }
 
-void name_format(const struct chunk_name *n, char out[static NAME_MAX_LEN])
+void chunk_name_format(const struct chunk_name *n, char out[static NAME_MAX_LEN])
 {
     snprintf(out, NAME_MAX_LEN, "%016llx%016llx-%llx-%016llx", (unsigned long long)n->id.hi,
              (unsigned long long)n->id.lo, (unsigned long long)n->size,
              (unsigned long long)n->checksum);
 }
 
-bool name_parse(const char *s, struct chunk_name *n)
+bool chunk_name_parse(const char *s, struct chunk_name *n)
 {
     unsigned long long hi, lo, size, checksum;
     char again[NAME_MAX_LEN];
@@ -41,24 +41,24 @@ bool name_parse(const char *s, struct chunk_name *n)
         sscanf(s, "%16llx%16llx-%16llx-%16llx", &hi, &lo, &size, &checksum) != 4)
         return false;
     *n = (struct chunk_name){{hi, lo}, size, checksum};
-    name_format(n, again); /* sscanf is lenient; this is not */
+    chunk_name_format(n, again); /* sscanf is lenient; this is not */
     return strcmp(s, again) == 0;
 }
 
-void path_of_shard(const char *root, unsigned shard, struct disk_path *out)
+void disk_path_of_shard(const char *root, unsigned shard, struct disk_path *out)
 {
     int n = snprintf(out->s, sizeof(out->s), "%s/chunks/%02x", root, shard);
 
     dlc_check(n > 0 && (size_t)n < sizeof(out->s));
 }
 
-void path_of_chunk(const char *root, const struct chunk_name *n, struct disk_path *out)
+void disk_path_of_chunk(const char *root, const struct chunk_name *n, struct disk_path *out)
 {
     char name[NAME_MAX_LEN];
     size_t len;
 
-    path_of_shard(root, shard_of(n->id), out);
-    name_format(n, name);
+    disk_path_of_shard(root, shard_of(n->id), out);
+    chunk_name_format(n, name);
     len = strlen(out->s);
     dlc_check(len + 1 + strlen(name) < sizeof(out->s));
     snprintf(out->s + len, sizeof(out->s) - len, "/%s", name);

@@ -25,13 +25,13 @@ static inline unsigned shard_of(struct chunk_id id)
     return (unsigned)(id.hi >> 56);
 }
 
-void name_format(const struct chunk_name *n, char out[static NAME_MAX_LEN]);
+void chunk_name_format(const struct chunk_name *n, char out[static NAME_MAX_LEN]);
 
-/* Only names that name_format makes. */
-bool name_parse(const char *s, struct chunk_name *n);
+/* Only names that chunk_name_format makes. */
+bool chunk_name_parse(const char *s, struct chunk_name *n);
 
 /* root/chunks/ab, root/chunks/ab/NAME. The root is short enough: disk_open checks. */
-void path_of_shard(const char *root, unsigned shard, struct disk_path *out);
-void path_of_chunk(const char *root, const struct chunk_name *n, struct disk_path *out);
+void disk_path_of_shard(const char *root, unsigned shard, struct disk_path *out);
+void disk_path_of_chunk(const char *root, const struct chunk_name *n, struct disk_path *out);
 
 #endif

@@ -26,7 +26,7 @@ static int drop_corrupt(struct disk *d, const struct chunk_name *n, const char *
 {
     struct disk_path path;
 
-    path_of_chunk(d->root, n, &path);
+    disk_path_of_chunk(d->root, n, &path);
     count(disk_corrupt);
     log_warn("%s: %s; dropped", path.s, what);
     disk_forget(d, n);
@@ -40,7 +40,7 @@ static int read_failed(struct disk *d, const struct chunk_name *n, struct dlc_er
     struct disk_path path;
     int e = errno;
 
-    path_of_chunk(d->root, n, &path);
+    disk_path_of_chunk(d->root, n, &path);
     if (e == ENOENT) {
         disk_forget(d, n);
         return dlc_err_set(err, DLC_EMISS, "%s is gone", path.s);
@@ -69,7 +69,7 @@ static int look_up(struct disk *d, struct chunk_id id, uint64_t len, struct foun
         return rc;
     dlc_mtx_lock(&d->mtx);
     slot = disk_find_locked(d, id);
-    if (slot == TABLE_NONE) {
+    if (slot == CHUNK_NONE) {
         dlc_mtx_unlock(&d->mtx);
         return dlc_err_set(err, DLC_EMISS, "not in disk tier %s", d->root);
     }
@@ -80,8 +80,8 @@ static int look_up(struct disk *d, struct chunk_id id, uint64_t len, struct foun
     if (out->stamp)
         c->stamped = now;
     c->flags &= ~(uint32_t)CHUNK_RESTORED;
-    table_unlink(&d->table, slot);
-    table_link_newest(&d->table, slot);
+    chunks_unlink(&d->table, slot);
+    chunks_link_newest(&d->table, slot);
     dlc_mtx_unlock(&d->mtx);
     return out->name.size == len ? 0
                                  : drop_corrupt(d, &out->name, "not of the size asked for", err);
@@ -93,7 +93,7 @@ static int open_found(struct disk *d, const struct found *f, int *fd, struct dlc
     struct disk_path path;
     struct stat st;
 
-    path_of_chunk(d->root, &f->name, &path);
+    disk_path_of_chunk(d->root, &f->name, &path);
     *fd = os_open(path.s, O_RDONLY | O_NOFOLLOW, 0);
     if (*fd < 0)
         return read_failed(d, &f->name, err);
@@ -121,7 +121,7 @@ static void set_verified(struct disk *d, const struct chunk_name *n)
 
     dlc_mtx_lock(&d->mtx);
     slot = disk_find_locked(d, n->id);
-    if (slot != TABLE_NONE && d->table.chunks[slot].checksum == n->checksum)
+    if (slot != CHUNK_NONE && d->table.chunks[slot].checksum == n->checksum)
         d->table.chunks[slot].flags |= CHUNK_VERIFIED;
     dlc_mtx_unlock(&d->mtx);
 }

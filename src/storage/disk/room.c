@@ -66,10 +66,10 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
 
     dlc_mtx_assert_held(&d->mtx);
     d->table.chunks[slot].flags |= CHUNK_BUSY;
-    table_unlink(&d->table, slot);
+    chunks_unlink(&d->table, slot);
     d->leaving++;
     dlc_mtx_unlock(&d->mtx);
-    path_of_chunk(d->root, &n, &path);
+    disk_path_of_chunk(d->root, &n, &path);
     rc = unlink(path.s);
     if (rc < 0 && errno == ENOENT)
         rc = 0;
@@ -83,10 +83,10 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
     if (rc == 0) {
         d->bytes -= n.size;
         d->fs_free = add(d->fs_free, on_disk(n.size));
-        table_remove(&d->table, slot);
+        chunks_remove(&d->table, slot);
     } else {
         d->table.chunks[slot].flags &= ~(uint32_t)CHUNK_BUSY;
-        table_link_newest(&d->table, slot); /* not the next victim again */
+        chunks_link_newest(&d->table, slot); /* not the next victim again */
     }
     dlc_cond_broadcast(&d->changed);
     return rc == 0;
@@ -95,9 +95,9 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
 /* Let the least recently used chunk go. False when there is none or its file stays. */
 static bool evict_locked(struct disk *d)
 {
-    while (d->table.oldest == TABLE_NONE && d->leaving > 0)
+    while (d->table.oldest == CHUNK_NONE && d->leaving > 0)
         dlc_cond_wait(&d->changed, &d->mtx);
-    if (d->table.oldest == TABLE_NONE || !disk_remove_locked(d, d->table.oldest))
+    if (d->table.oldest == CHUNK_NONE || !disk_remove_locked(d, d->table.oldest))
         return false;
     count(disk_evictions);
     return true;

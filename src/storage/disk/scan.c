@@ -51,7 +51,7 @@ static int list_shard(struct disk *d, unsigned shard, struct names *names, struc
     DIR *dir;
     int fd, rc = 0;
 
-    path_of_shard(d->root, shard, &path);
+    disk_path_of_shard(d->root, shard, &path);
     fd = os_open(path.s, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0 && errno == ENOENT)
         return 0;
@@ -64,8 +64,8 @@ static int list_shard(struct disk *d, unsigned shard, struct names *names, struc
     while (rc == 0 && (errno = 0, e = readdir(dir)) != NULL) {
         struct chunk_name name;
 
-        if ((e->d_type != DT_REG && e->d_type != DT_UNKNOWN) || !name_parse(e->d_name, &name) ||
-            shard_of(name.id) != shard)
+        if ((e->d_type != DT_REG && e->d_type != DT_UNKNOWN) ||
+            !chunk_name_parse(e->d_name, &name) || shard_of(name.id) != shard)
             continue;
         if (!names_add(names, &name))
             rc = dlc_err_set(err, DLC_ENOMEM, "no memory to read %s", path.s);
@@ -79,20 +79,20 @@ static int list_shard(struct disk *d, unsigned shard, struct names *names, struc
 /* One name per id: of two, left by a crash in the middle of replacing, one goes. */
 static int add_found_locked(struct disk *d, const struct chunk_name *n)
 {
-    uint32_t slot = table_find(&d->table, n->id);
+    uint32_t slot = chunks_find(&d->table, n->id);
     struct disk_path path;
 
-    if (slot != TABLE_NONE) {
-        path_of_chunk(d->root, n, &path);
+    if (slot != CHUNK_NONE) {
+        disk_path_of_chunk(d->root, n, &path);
         if (n->size != d->table.chunks[slot].size || n->checksum != d->table.chunks[slot].checksum)
             unlink(path.s);
         return 0;
     }
-    slot = table_add(&d->table, n->id, n->size, n->checksum);
-    if (slot == TABLE_NONE)
+    slot = chunks_add(&d->table, n->id, n->size, n->checksum);
+    if (slot == CHUNK_NONE)
         return DLC_ENOMEM;
     d->table.chunks[slot].flags |= CHUNK_RESTORED;
-    table_link_oldest(&d->table, slot);
+    chunks_link_oldest(&d->table, slot);
     d->bytes += n->size;
     return 0;
 }
@@ -166,7 +166,7 @@ static bool age_of(struct disk *d, uint32_t slot, uint64_t *age)
     dlc_mtx_unlock(&d->mtx);
     if (!restored)
         return false;
-    path_of_chunk(d->root, &n, &path);
+    disk_path_of_chunk(d->root, &n, &path);
     *age = (uint64_t)modified(path.s) << 32 | slot;
     return true;
 }
@@ -192,8 +192,8 @@ static void put_in_order(struct disk *d, const uint64_t *ages, size_t n)
         c->stamped = (uint32_t)(ages[i] >> 32);
         if ((c->flags & CHUNK_BUSY) != 0)
             continue;
-        table_unlink(&d->table, slot);
-        table_link_oldest(&d->table, slot);
+        chunks_unlink(&d->table, slot);
+        chunks_link_oldest(&d->table, slot);
     }
     dlc_mtx_unlock(&d->mtx);
 }

@@ -126,8 +126,8 @@ static int put_in_place(struct disk *d, const char *tmp, const struct chunk_name
     struct disk_path shard, path;
     int rc, e;
 
-    path_of_shard(d->root, shard_of(n->id), &shard);
-    path_of_chunk(d->root, n, &path);
+    disk_path_of_shard(d->root, shard_of(n->id), &shard);
+    disk_path_of_chunk(d->root, n, &path);
     rc = os_rename(tmp, path.s);
     if (rc < 0 && errno == ENOENT) {
         rc = os_mkdirs(shard.s, 0700);
@@ -150,27 +150,27 @@ static int put_in_place(struct disk *d, const char *tmp, const struct chunk_name
     return rc;
 }
 
-/* Take the name of a chunk for renaming: a busy slot. TABLE_NONE with *rc 0: the chunk is there
+/* Take the name of a chunk for renaming: a busy slot. CHUNK_NONE with *rc 0: the chunk is there
  * already; otherwise why not. */
 static uint32_t claim_locked(struct disk *d, const struct chunk_name *n, int *rc)
 {
     uint32_t slot;
 
     *rc = 0;
-    while ((slot = table_find(&d->table, n->id)) != TABLE_NONE) {
+    while ((slot = chunks_find(&d->table, n->id)) != CHUNK_NONE) {
         struct chunk *c = &d->table.chunks[slot];
 
         if ((c->flags & CHUNK_BUSY) != 0) {
             dlc_cond_wait(&d->changed, &d->mtx);
         } else if (c->size == n->size && c->checksum == n->checksum) {
-            return TABLE_NONE;
+            return CHUNK_NONE;
         } else if (!disk_remove_locked(d, slot)) {
             *rc = DLC_EDENIED;
-            return TABLE_NONE;
+            return CHUNK_NONE;
         }
     }
-    slot = table_add(&d->table, n->id, n->size, n->checksum);
-    if (slot == TABLE_NONE)
+    slot = chunks_add(&d->table, n->id, n->size, n->checksum);
+    if (slot == CHUNK_NONE)
         *rc = DLC_ENOMEM;
     else
         d->table.chunks[slot].flags |= CHUNK_BUSY;
@@ -186,9 +186,9 @@ static void settle_locked(struct disk *d, uint32_t slot, bool placed)
         c->stamped = (uint32_t)dlc_wall_seconds();
         d->bytes += c->size;
         d->writing -= c->size;
-        table_link_newest(&d->table, slot);
+        chunks_link_newest(&d->table, slot);
     } else {
-        table_remove(&d->table, slot);
+        chunks_remove(&d->table, slot);
     }
     dlc_cond_broadcast(&d->changed);
 }
@@ -208,7 +208,7 @@ static int draft_commit(struct disk *d, struct draft *f, struct chunk_id id, uin
     dlc_mtx_lock(&d->mtx);
     slot = claim_locked(d, &n, &rc);
     dlc_mtx_unlock(&d->mtx);
-    if (slot == TABLE_NONE) {
+    if (slot == CHUNK_NONE) {
         if (rc < 0)
             dlc_err_set(err, rc, "cannot put a chunk into disk tier %s: %s", d->root,
                         rc == DLC_ENOMEM ? "no memory" : "the old one cannot be removed");
@@ -235,7 +235,7 @@ static bool have_same(struct disk *d, const struct chunk_name *n)
 
     dlc_mtx_lock(&d->mtx);
     slot = disk_find_locked(d, n->id);
-    same = slot != TABLE_NONE && d->table.chunks[slot].size == n->size &&
+    same = slot != CHUNK_NONE && d->table.chunks[slot].size == n->size &&
            d->table.chunks[slot].checksum == n->checksum;
     dlc_mtx_unlock(&d->mtx);
     return same;

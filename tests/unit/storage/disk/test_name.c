@@ -46,17 +46,17 @@ static void test_names(void **state)
     char name[NAME_MAX_LEN];
 
     (void)state;
-    name_format(&n, name);
+    chunk_name_format(&n, name);
     assert_string_equal(name, "00000000000000ab00000000000000cd-10-00000000000000ff");
-    assert_true(name_parse(name, &got));
+    assert_true(chunk_name_parse(name, &got));
     assert_memory_equal(&n, &got, sizeof(n));
     for (unsigned i = 0; i < DLC_COUNT(bad); i++)
-        assert_false(name_parse(bad[i], &got));
+        assert_false(chunk_name_parse(bad[i], &got));
     n = (struct chunk_name){{UINT64_MAX, UINT64_MAX}, UINT64_MAX, UINT64_MAX};
-    name_format(&n, name);
-    assert_true(name_parse(name, &got));
+    chunk_name_format(&n, name);
+    assert_true(chunk_name_parse(name, &got));
     assert_memory_equal(&n, &got, sizeof(n));
-    path_of_chunk("/r", &(struct chunk_name){{(uint64_t)0xab << 56, 1}, 0, 2}, &path);
+    disk_path_of_chunk("/r", &(struct chunk_name){{(uint64_t)0xab << 56, 1}, 0, 2}, &path);
     assert_string_equal(path.s, "/r/chunks/ab/ab000000000000000000000000000001-0-0000000000000002");
 }
 

@@ -65,17 +65,17 @@ static void test_foreign_files(void **state)
     (void)state;
     store(d, 1, 1000);
     disk_close(&d);
-    path_of_shard(root, 0xab, &path);
+    disk_path_of_shard(root, 0xab, &path);
     os_mkdirs(path.s, 0700);
     write_at("%s/chunks/README", root);
     write_at("%s/chunks/ab/notes.txt", root);
     write_at("%s/chunks/ab/%016x%016x-5-%016x", root, 1, 1, 1); /* in the wrong shard */
     write_at("%s/tmp/mine", root);
     write_at("%s/tmp/left.over.tmp", root);
-    path_of_chunk(root, &n, &path);
+    disk_path_of_chunk(root, &n, &path);
     assert_int_equal(mkdir(path.s, 0700), 0); /* the name of a chunk, but no file */
     n.id.lo = 2;
-    path_of_chunk(root, &n, &path);
+    disk_path_of_chunk(root, &n, &path);
     link_path = mem_fmt("%s/chunks/README", root);
     assert_int_equal(symlink(link_path, path.s), 0);
     d = open_limited(0);
@@ -98,7 +98,7 @@ static void test_two_of_one(void **state)
     (void)state;
     store(d, 1, 1000);
     disk_close(&d);
-    path_of_chunk(root, &n, &path);
+    disk_path_of_chunk(root, &n, &path);
     write_at("%s", path.s);
     d = open_limited(0);
     assert_int_equal(figures_of(d).chunks, 1);

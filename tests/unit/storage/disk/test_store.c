@@ -137,7 +137,7 @@ static int cannot_unlink_child(void)
     for (unsigned i = 0; i < 3; i++)
         bad |= store(d, i, 1000) != 0;
     for (unsigned i = 0; i < 3; i++) {
-        path_of_shard(root, shard_of(id_of(i)), &path);
+        disk_path_of_shard(root, shard_of(id_of(i)), &path);
         bad |= chmod(path.s, 0500) != 0;
     }
     bad |= store(d, 5, 1000) != DLC_ENOSPACE; /* it ends, though nothing can be evicted */

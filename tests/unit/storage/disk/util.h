@@ -116,7 +116,7 @@ __attribute__((unused)) static void path_of(unsigned i, size_t len, struct disk_
     unsigned char *p = bytes_of(i, len);
     struct chunk_name n = {id_of(i), len, hash64(p, len)};
 
-    path_of_chunk(root, &n, out);
+    disk_path_of_chunk(root, &n, out);
     mem_free(&p);
 }
 

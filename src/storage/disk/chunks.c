@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "storage/disk/table_i.h"
+#include "storage/disk/chunks_i.h"
 
 #include <string.h>
 
@@ -8,34 +8,34 @@
 
 #define FIRST_SLOTS 64u
 
-void table_release(struct table *t)
+void chunks_release(struct chunks *t)
 {
     mem_free(&t->chunks);
     mem_free(&t->buckets);
-    *t = (struct table)TABLE_INIT;
+    *t = (struct chunks)CHUNKS_INIT;
 }
 
 /* Ids are hashes already. */
-static uint32_t *bucket_of(const struct table *t, struct chunk_id id)
+static uint32_t *bucket_of(const struct chunks *t, struct chunk_id id)
 {
     return &t->buckets[id.lo & (t->n_buckets - 1)];
 }
 
-uint32_t table_find(const struct table *t, struct chunk_id id)
+uint32_t chunks_find(const struct chunks *t, struct chunk_id id)
 {
-    uint32_t slot = t->n_buckets == 0 ? TABLE_NONE : *bucket_of(t, id);
+    uint32_t slot = t->n_buckets == 0 ? CHUNK_NONE : *bucket_of(t, id);
 
-    while (slot != TABLE_NONE && (t->chunks[slot].id.lo != id.lo || t->chunks[slot].id.hi != id.hi))
+    while (slot != CHUNK_NONE && (t->chunks[slot].id.lo != id.lo || t->chunks[slot].id.hi != id.hi))
         slot = t->chunks[slot].chain;
     return slot;
 }
 
-static bool grow_slots(struct table *t)
+static bool grow_slots(struct chunks *t)
 {
     uint32_t cap = t->cap == 0 ? FIRST_SLOTS : t->cap + t->cap / 2;
     struct chunk *p;
 
-    if (cap <= t->cap || cap >= TABLE_NONE)
+    if (cap <= t->cap || cap >= CHUNK_NONE)
         return false;
     p = mem_try_grow(t->chunks, cap * sizeof(*p));
     if (p == NULL)
@@ -45,7 +45,7 @@ static bool grow_slots(struct table *t)
     return true;
 }
 
-static bool grow_buckets(struct table *t)
+static bool grow_buckets(struct chunks *t)
 {
     uint32_t n = t->n_buckets == 0 ? FIRST_SLOTS : t->n_buckets * 2;
     uint32_t *p;
@@ -55,7 +55,7 @@ static bool grow_buckets(struct table *t)
     p = mem_try_alloc(n * sizeof(*p));
     if (p == NULL)
         return false;
-    memset(p, 0xff, n * sizeof(*p)); /* TABLE_NONE */
+    memset(p, 0xff, n * sizeof(*p)); /* CHUNK_NONE */
     mem_free(&t->buckets);
     t->buckets = p;
     t->n_buckets = n;
@@ -70,34 +70,34 @@ static bool grow_buckets(struct table *t)
     return true;
 }
 
-static uint32_t take_slot(struct table *t)
+static uint32_t take_slot(struct chunks *t)
 {
     uint32_t slot = t->free;
 
-    if (slot != TABLE_NONE) {
+    if (slot != CHUNK_NONE) {
         t->free = t->chunks[slot].chain;
         return slot;
     }
     if (t->n_slots == t->cap && !grow_slots(t))
-        return TABLE_NONE;
+        return CHUNK_NONE;
     return t->n_slots++;
 }
 
-uint32_t table_add(struct table *t, struct chunk_id id, uint64_t size, uint64_t checksum)
+uint32_t chunks_add(struct chunks *t, struct chunk_id id, uint64_t size, uint64_t checksum)
 {
     uint32_t slot;
 
     if (t->n >= t->n_buckets && !grow_buckets(t))
-        return TABLE_NONE;
+        return CHUNK_NONE;
     slot = take_slot(t);
-    if (slot == TABLE_NONE)
-        return TABLE_NONE;
+    if (slot == CHUNK_NONE)
+        return CHUNK_NONE;
     t->chunks[slot] = (struct chunk){
         .id = id,
         .size = size,
         .checksum = checksum,
-        .older = TABLE_NONE,
-        .newer = TABLE_NONE,
+        .older = CHUNK_NONE,
+        .newer = CHUNK_NONE,
         .chain = *bucket_of(t, id),
         .flags = CHUNK_USED,
     };
@@ -106,7 +106,7 @@ uint32_t table_add(struct table *t, struct chunk_id id, uint64_t size, uint64_t 
     return slot;
 }
 
-void table_remove(struct table *t, uint32_t slot)
+void chunks_remove(struct chunks *t, uint32_t slot)
 {
     struct chunk *c = &t->chunks[slot];
     uint32_t *link = bucket_of(t, c->id);
@@ -121,43 +121,43 @@ void table_remove(struct table *t, uint32_t slot)
     t->n--;
 }
 
-void table_link_newest(struct table *t, uint32_t slot)
+void chunks_link_newest(struct chunks *t, uint32_t slot)
 {
     struct chunk *c = &t->chunks[slot];
 
     c->older = t->newest;
-    c->newer = TABLE_NONE;
-    if (t->newest == TABLE_NONE)
+    c->newer = CHUNK_NONE;
+    if (t->newest == CHUNK_NONE)
         t->oldest = slot;
     else
         t->chunks[t->newest].newer = slot;
     t->newest = slot;
 }
 
-void table_link_oldest(struct table *t, uint32_t slot)
+void chunks_link_oldest(struct chunks *t, uint32_t slot)
 {
     struct chunk *c = &t->chunks[slot];
 
     c->newer = t->oldest;
-    c->older = TABLE_NONE;
-    if (t->oldest == TABLE_NONE)
+    c->older = CHUNK_NONE;
+    if (t->oldest == CHUNK_NONE)
         t->newest = slot;
     else
         t->chunks[t->oldest].older = slot;
     t->oldest = slot;
 }
 
-void table_unlink(struct table *t, uint32_t slot)
+void chunks_unlink(struct chunks *t, uint32_t slot)
 {
     struct chunk *c = &t->chunks[slot];
 
-    if (c->older == TABLE_NONE)
+    if (c->older == CHUNK_NONE)
         t->oldest = c->newer;
     else
         t->chunks[c->older].newer = c->newer;
-    if (c->newer == TABLE_NONE)
+    if (c->newer == CHUNK_NONE)
         t->newest = c->older;
     else
         t->chunks[c->newer].older = c->older;
-    c->older = c->newer = TABLE_NONE;
+    c->older = c->newer = CHUNK_NONE;
 }

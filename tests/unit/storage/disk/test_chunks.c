@@ -10,7 +10,7 @@
 
 #include "base/fault.h"
 #include "base/rng.h"
-#include "storage/disk/table_i.h"
+#include "storage/disk/chunks_i.h"
 
 enum { IDS = 300 };
 
@@ -20,7 +20,7 @@ static struct chunk_id id_of(unsigned i)
 }
 
 /* The list, from old to new, is what the model says. */
-static void check_order(const struct table *t, const unsigned *model, unsigned n)
+static void check_order(const struct chunks *t, const unsigned *model, unsigned n)
 {
     uint32_t slot = t->oldest, back = t->newest;
 
@@ -30,8 +30,8 @@ static void check_order(const struct table *t, const unsigned *model, unsigned n
         assert_int_equal(t->chunks[back].size, model[n - 1 - i]);
         back = t->chunks[back].older;
     }
-    assert_int_equal(slot, TABLE_NONE);
-    assert_int_equal(back, TABLE_NONE);
+    assert_int_equal(slot, CHUNK_NONE);
+    assert_int_equal(back, CHUNK_NONE);
     assert_int_equal(t->n, n);
 }
 
@@ -47,29 +47,29 @@ static unsigned take_out(unsigned *model, unsigned n, unsigned what)
 
 static void test_model(void **state)
 {
-    struct table t = TABLE_INIT;
+    struct chunks t = CHUNKS_INIT;
     unsigned model[IDS], n = 0;
     struct rng r = {3};
 
     (void)state;
     for (unsigned step = 0; step < 20000; step++) {
         unsigned i = (unsigned)rng_below(&r, IDS), what = (unsigned)rng_below(&r, 3);
-        uint32_t slot = table_find(&t, id_of(i));
+        uint32_t slot = chunks_find(&t, id_of(i));
 
-        if (slot == TABLE_NONE && what != 0) {
-            slot = table_add(&t, id_of(i), i, 0);
-            table_link_newest(&t, slot);
+        if (slot == CHUNK_NONE && what != 0) {
+            slot = chunks_add(&t, id_of(i), i, 0);
+            chunks_link_newest(&t, slot);
             model[n++] = i;
-        } else if (slot != TABLE_NONE) {
+        } else if (slot != CHUNK_NONE) {
             n = take_out(model, n, i);
-            table_unlink(&t, slot);
+            chunks_unlink(&t, slot);
             if (what == 0) {
-                table_remove(&t, slot);
+                chunks_remove(&t, slot);
             } else if (what == 1) {
-                table_link_newest(&t, slot);
+                chunks_link_newest(&t, slot);
                 model[n++] = i;
             } else {
-                table_link_oldest(&t, slot);
+                chunks_link_oldest(&t, slot);
                 memmove(model + 1, model, n++ * sizeof(*model));
                 model[0] = i;
             }
@@ -78,43 +78,43 @@ static void test_model(void **state)
             check_order(&t, model, n);
     }
     assert_true(t.n_slots <= IDS);
-    table_release(&t);
+    chunks_release(&t);
 }
 
 static void test_no_memory(void **state)
 {
-    struct table t = TABLE_INIT;
+    struct chunks t = CHUNKS_INIT;
     unsigned failed = 0;
 
     (void)state;
     for (unsigned i = 0; i < IDS; i++) {
         fault_arm(FAULT_ALLOC, 1);
-        if (table_add(&t, id_of(i), i, 0) == TABLE_NONE) {
+        if (chunks_add(&t, id_of(i), i, 0) == CHUNK_NONE) {
             failed++;
             assert_int_equal(t.n, i);
-            assert_int_equal(table_find(&t, id_of(i)), TABLE_NONE);
+            assert_int_equal(chunks_find(&t, id_of(i)), CHUNK_NONE);
             fault_disarm();
-            assert_int_not_equal(table_add(&t, id_of(i), i, 0), TABLE_NONE);
+            assert_int_not_equal(chunks_add(&t, id_of(i), i, 0), CHUNK_NONE);
         }
         fault_disarm();
     }
     assert_true(failed >= 4); /* both arrays grew more than once */
     for (unsigned i = 0; i < IDS; i++)
-        assert_int_equal(t.chunks[table_find(&t, id_of(i))].size, i);
-    table_release(&t);
+        assert_int_equal(t.chunks[chunks_find(&t, id_of(i))].size, i);
+    chunks_release(&t);
 }
 
 static void test_million(void **state)
 {
-    struct table t = TABLE_INIT;
+    struct chunks t = CHUNKS_INIT;
     struct rng r = {5};
 
     (void)state;
     for (unsigned i = 0; i < 1000000; i++)
-        assert_int_not_equal(table_add(&t, (struct chunk_id){rng_next(&r), rng_next(&r)}, i, i),
-                             TABLE_NONE);
+        assert_int_not_equal(chunks_add(&t, (struct chunk_id){rng_next(&r), rng_next(&r)}, i, i),
+                             CHUNK_NONE);
     assert_true(t.cap * sizeof(*t.chunks) + t.n_buckets * sizeof(*t.buckets) < 100000000);
-    table_release(&t);
+    chunks_release(&t);
 }
 
 int main(void)

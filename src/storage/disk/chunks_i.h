@@ -5,8 +5,8 @@
  *
  * A chunk is known by its slot's number; slots of removed chunks are used again.
  */
-#ifndef DLC_STORAGE_DISK_TABLE_I_H
-#define DLC_STORAGE_DISK_TABLE_I_H
+#ifndef DLC_STORAGE_DISK_CHUNKS_I_H
+#define DLC_STORAGE_DISK_CHUNKS_I_H
 
 #include <assert.h>
 #include <stdbool.h>
@@ -15,7 +15,7 @@
 
 #include "storage/disk/disk.h"
 
-#define TABLE_NONE UINT32_MAX
+#define CHUNK_NONE UINT32_MAX
 
 enum chunk_flags {
     CHUNK_USED = 1 << 0,     /* the slot holds a chunk */
@@ -35,7 +35,7 @@ struct chunk {
 };
 static_assert(sizeof(struct chunk) <= 56, "a million chunks in 64 MB");
 
-struct table {
+struct chunks {
     struct chunk *chunks;
     uint32_t *buckets;
     uint32_t n, n_slots, cap; /* chunks, slots ever used, slots allocated */
@@ -44,20 +44,20 @@ struct table {
     uint32_t oldest, newest;
 };
 
-#define TABLE_INIT                                                                                 \
+#define CHUNKS_INIT                                                                                \
     {                                                                                              \
-        .free = TABLE_NONE, .oldest = TABLE_NONE, .newest = TABLE_NONE                             \
+        .free = CHUNK_NONE, .oldest = CHUNK_NONE, .newest = CHUNK_NONE                             \
     }
 
-void table_release(struct table *t);
-uint32_t table_find(const struct table *t, struct chunk_id id); /* TABLE_NONE when absent */
+void chunks_release(struct chunks *t);
+uint32_t chunks_find(const struct chunks *t, struct chunk_id id); /* CHUNK_NONE when absent */
 
-/* Add a chunk that is not there, outside the recency list. TABLE_NONE: no memory. */
-uint32_t table_add(struct table *t, struct chunk_id id, uint64_t size, uint64_t checksum);
-void table_remove(struct table *t, uint32_t slot); /* it is not in the recency list */
+/* Add a chunk that is not there, outside the recency list. CHUNK_NONE: no memory. */
+uint32_t chunks_add(struct chunks *t, struct chunk_id id, uint64_t size, uint64_t checksum);
+void chunks_remove(struct chunks *t, uint32_t slot); /* it is not in the recency list */
 
-void table_link_newest(struct table *t, uint32_t slot);
-void table_link_oldest(struct table *t, uint32_t slot);
-void table_unlink(struct table *t, uint32_t slot);
+void chunks_link_newest(struct chunks *t, uint32_t slot);
+void chunks_link_oldest(struct chunks *t, uint32_t slot);
+void chunks_unlink(struct chunks *t, uint32_t slot);
 
 #endif
