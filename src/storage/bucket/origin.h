@@ -7,6 +7,10 @@
  * Lanes: the bucket runs `lanes` threads with a loop each. start() and cancel() of an attempt are
  * called on the lane's thread, and done() is called there too, exactly once and never from inside
  * start().
+ *
+ * (O1) After done(), the origin writes neither into the attempt nor into dst.
+ * (O2) rc 0 of a GET means that exactly `length` bytes are in dst; length may be 0.
+ * (O3) Counters and money are the bucket's; an origin counts nothing.
  */
 #ifndef DLC_STORAGE_BUCKET_ORIGIN_H
 #define DLC_STORAGE_BUCKET_ORIGIN_H
@@ -36,7 +40,8 @@ struct attempt {
     bool throttled;                /* the origin asked to slow down */
     struct dlc_dur retry_after;    /* as asked by the origin; 0: not said */
     struct dlc_mono first_byte;    /* when the answer began; also kept current during the attempt */
-    uint64_t received;             /* bytes of body that came, also of failed attempts */
+    uint64_t received;             /* bytes of body that came, also of failed attempts; kept current
+                                    * during the attempt: a stall is when it stands still */
     uint64_t size;                 /* STAT: object size */
     char etag_seen[ETAG_MAX];      /* STAT, GET */
     struct bucket_object *objects; /* LIST: objects with strings, freed by attempt_clear() */
@@ -46,10 +51,15 @@ struct attempt {
     char *next; /* LIST: continuation of the next page; NULL: this was the last */
 
     void *priv; /* the origin's, during the attempt */
+
+    struct attempt_text *text; /* attempt_*: memory of the LIST answer */
+    size_t cap_objects, cap_folders;
 };
 
 /* Free what an answer holds, so that the attempt can be used again. */
 void attempt_clear(struct attempt *a);
+/* Move an answer to another attempt; `from` is as after attempt_clear(). */
+void attempt_move_answer(struct attempt *to, struct attempt *from);
 /* Helpers for origins to fill a LIST answer; they copy. */
 void attempt_add_object(struct attempt *a, const char *key, size_t key_len, uint64_t size,
                         const char *etag);
@@ -66,8 +76,11 @@ struct origin_ops {
     void (*start)(struct origin *o, struct attempt *a); /* L */
     void (*cancel)(struct origin *o,
                    struct attempt *a); /* L: done(DLC_ECANCELED) before it returns */
+    /* L: bring a->received up to date. Optional: for origins that do not keep it current. */
+    void (*progress)(struct origin *o, struct attempt *a);
     void (*free)(struct origin *o);
-    bool folders; /* LIST by_folder is supported */
+    bool folders;      /* LIST by_folder is supported */
+    bool folders_free; /* LIST of one folder costs next to nothing: never prefer a flat listing */
 };
 
 struct origin {
