@@ -7,13 +7,6 @@ static int missing(const char *scheme, struct dlc_err *err)
     return dlc_err_set(err, DLC_EINVAL, "%s:// buckets are not built yet; use file://", scheme);
 }
 
-int origin_s3_new(const struct url *u, const struct bucket_config *c, unsigned lanes,
-                  struct origin **out, struct dlc_err *err)
-{
-    (void)u, (void)c, (void)lanes, (void)out;
-    return missing("s3", err);
-}
-
 int origin_gs_new(const struct url *u, const struct bucket_config *c, unsigned lanes,
                   struct origin **out, struct dlc_err *err)
 {
