@@ -274,6 +274,7 @@ static void set_up_easy(struct http *h, struct http_request *r)
     curl_easy_setopt(e, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
     curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(e, CURLOPT_MAXREDIRS, 8L);
     curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE, BUFFER_SIZE);
@@ -325,7 +326,7 @@ struct http_request *http_get(struct http *h)
     buf_clear(&r->text);
     buf_clear(&r->body);
     r->n_lines = 0;
-    r->head = r->ranged = r->unexpected = false;
+    r->head = r->follow = r->ranged = r->unexpected = false;
     r->dst = NULL;
     r->dst_len = r->offset = r->got = 0;
     r->body_max = 0;
@@ -393,13 +394,17 @@ static struct curl_slist *header_list(struct http_request *r)
 
 void http_send(struct http_request *r)
 {
-    memset(&r->answer, 0, offsetof(struct http_answer, date));
+    http_answer_clear(&r->answer);
     r->curl_error[0] = '\0';
     curl_easy_setopt(r->easy, CURLOPT_URL, r->url.data);
     curl_easy_setopt(r->easy, CURLOPT_HTTPHEADER, header_list(r));
     if (r->head != r->was_head) {
         curl_easy_setopt(r->easy, r->head ? CURLOPT_NOBODY : CURLOPT_HTTPGET, 1L);
         r->was_head = r->head;
+    }
+    if (r->follow != r->was_follow) {
+        curl_easy_setopt(r->easy, CURLOPT_FOLLOWLOCATION, r->follow ? 1L : 0L);
+        r->was_follow = r->follow;
     }
     dlc_check(curl_multi_add_handle(r->http->multi, r->easy) == CURLM_OK);
     r->flying = true;

@@ -58,7 +58,7 @@ static bool skip(struct span *v, const char *s)
 
 static void take_etag(struct http_answer *a, struct span v)
 {
-    skip(&v, "W/");
+    a->weak = skip(&v, "W/");
     if (v.n >= 2 && v.p[0] == '"' && v.p[v.n - 1] == '"') {
         v.p++;
         v.n -= 2;
@@ -162,6 +162,17 @@ static void take(struct http_answer *a, struct span name, struct span v)
         take_sum(a, rest, v);
 }
 
+void http_answer_clear(struct http_answer *a)
+{
+    a->status = 0;
+    a->length = a->first = a->total = HTTP_UNKNOWN;
+    a->retry_after = 0;
+    a->weak = false;
+    a->date[0] = a->etag[0] = a->region[0] = a->type[0] = '\0';
+    for (int i = 0; i < HTTP_SUMS; i++)
+        a->sums[i][0] = '\0';
+}
+
 /* "HTTP/1.1 200 OK" */
 static void start(struct http_answer *a, struct span v)
 {
@@ -173,12 +184,8 @@ static void start(struct http_answer *a, struct span v)
     }
     if (skip(&v, " "))
         status = number(&v);
+    http_answer_clear(a);
     a->status = status >= 100 && status < 1000 ? (int)status : 0;
-    a->length = a->first = a->total = HTTP_UNKNOWN;
-    a->retry_after = 0;
-    a->date[0] = a->etag[0] = a->region[0] = a->type[0] = '\0';
-    for (int i = 0; i < HTTP_SUMS; i++)
-        a->sums[i][0] = '\0';
 }
 
 void http_answer_line(struct http_answer *a, const char *line, size_t len)

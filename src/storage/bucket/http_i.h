@@ -42,6 +42,7 @@ struct http_answer {
     uint64_t length;          /* Content-Length, or HTTP_UNKNOWN */
     uint64_t first, total;    /* Content-Range, or HTTP_UNKNOWN */
     uint64_t retry_after;     /* seconds; 0: not said */
+    bool weak;                /* the ETag names an equivalent, not these bytes: no If-Match */
     char date[40];            /* the server's clock as it writes it; "": not said */
     char etag[ETAG_MAX];      /* without quotes and W/; "": none */
     char region[32];          /* x-amz-bucket-region; "": none */
@@ -53,6 +54,7 @@ struct http_request {
     /* The question: filled by the owner after http_get(). */
     struct buf url; /* absolute, encoded */
     bool head;
+    bool follow;             /* redirects, also to other hosts: not for requests with credentials */
     void *dst;               /* where the body goes; NULL: into body */
     uint64_t offset;         /* with dst and ranged */
     uint64_t dst_len;        /* with dst: exact */
@@ -78,10 +80,12 @@ struct http_request {
     size_t n_lines;
     struct curl_slist nodes[HTTP_HEADERS_MAX];
     uint64_t got; /* bytes written to dst */
-    bool flying, was_head, unexpected;
+    bool flying, was_head, was_follow, unexpected;
     char curl_error[CURL_ERROR_SIZE];
     struct dlc_list link;
 };
+
+void http_answer_clear(struct http_answer *a);
 
 /* One line of an answer's head, as it came. A status line starts the answer anew. */
 void http_answer_line(struct http_answer *a, const char *line, size_t len);
