@@ -114,7 +114,7 @@ static void on_conn(struct watch *w, uint32_t events)
         msg_release(&m);
     }
     if (rc == DLC_EPROTO && err.text[0] != '\0')
-        log_info("client %d: %s", (int)c->pid, err.text);
+        log_debug("client %d: %s", (int)c->pid, err.text);
     if (rc < 0 || c->closing)
         conn_close(&c);
 }
