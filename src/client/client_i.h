@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/err.h"
@@ -59,6 +60,8 @@ struct attachment {
     uint32_t tail;           /* G: mtx */
     struct catalog *catalog; /* until the dataset takes it */
 };
+
+#define DATASET_TAG DLC_TAG4('o', 'p', 'e', 'n')
 
 struct dlc_dataset {
     uint32_t tag;

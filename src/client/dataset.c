@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "base/os.h"
 
-#define DATASET_TAG     DLC_TAG4('o', 'p', 'e', 'n')
 #define DEFAULT_TIMEOUT DLC_SEC(300)
 #define LOOK_AGAIN      DLC_SEC(1) /* for a lost daemon */
 

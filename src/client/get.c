@@ -13,7 +13,6 @@
 #include "base/os.h"
 #include "storage/memory/reader.h"
 
-#define DATASET_TAG     DLC_TAG4('o', 'p', 'e', 'n')
 #define EVICTED_RETRIES 8
 
 /* ---- hit ---- */

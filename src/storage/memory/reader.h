@@ -74,8 +74,8 @@ static inline bool shm_look(const struct shm_slot *slots, uint64_t sample, uint6
 }
 
 /*
- * Pin the sample with a free entry and look at its slot. False: it is not resident, and the entry is
- * clear again.
+ * Pin the sample with a free entry and look at its slot. False: it is not resident, and the entry
+ * is clear again.
  */
 static inline bool shm_read(const struct shm_slot *slots, uint64_t n_slots, struct shm_pin_block *b,
                             unsigned entry, uint64_t sample, uint64_t segment_size,
