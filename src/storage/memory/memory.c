@@ -9,7 +9,7 @@
  */
 #include "storage/memory/memory.h"
 
-#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/counters.h"
@@ -91,12 +91,16 @@ void memory_set_closing(struct memory *m)
 
 void memory_figures(const struct memory *m, struct memory_figures *out)
 {
+    struct stat st = {0};
+
+    fstat(m->seg.fd, &st);
     *out = (struct memory_figures){.max = m->seg.size,
                                    .ceiling = m->arena.ceiling,
                                    .used = m->arena.used,
                                    .limbo = m->limbo_bytes,
                                    .residents = m->residents,
-                                   .largest_free = arena_largest(&m->arena)};
+                                   .largest_free = arena_largest(&m->arena),
+                                   .populated = (uint64_t)st.st_blocks * 512};
 }
 
 void memory_set_ceiling(struct memory *m, uint64_t bytes)

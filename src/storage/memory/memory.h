@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "storage/memory/shm.h"
 
@@ -66,7 +67,8 @@ void *mem_fill_data(const struct mem_fill *f);
 void memory_publish(struct memory *m, struct mem_fill **fp); /* takes; the sample is READY */
 void memory_abandon(struct memory *m, struct mem_fill **fp); /* takes; the sample stays absent */
 
-/* The daemon's own pin, e.g. while a resident sample is written to disk. NULL: not resident. */
+/* The daemon's own pin, e.g. while a resident sample is written to disk; it outlasts an eviction.
+ * NULL: not resident, or a copy that was evicted since is still held. */
 const void *memory_hold(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t *len);
 void memory_unhold(struct memory *m, struct mem_index *x, uint64_t sample);
 
@@ -85,7 +87,12 @@ struct memory_figures {
     uint64_t max, ceiling, used, limbo; /* bytes */
     uint64_t residents;                 /* samples */
     uint64_t largest_free;
+    uint64_t populated; /* bytes of memory the kernel has given to the segment: what counts in
+                           struct mem_wish as used, since holes keep their pages */
 };
 void memory_figures(const struct memory *m, struct memory_figures *out);
+
+/* All of it in words, for people: segment, indexes, sessions and their pins, blocks, limbo. */
+void memory_dump(const struct memory *m, struct buf *out);
 
 #endif

@@ -6,8 +6,6 @@
  * session is bounded by its size whatever it holds. A client that lies keeps samples of its own
  * dataset in memory or spoils their recency; it cannot make the daemon read or write elsewhere.
  */
-#include <string.h>
-
 #include "base/mem.h"
 #include "storage/memory/memory_i.h"
 

@@ -86,13 +86,9 @@ static struct memory_figures figures(const struct world *w)
     return f;
 }
 
-/* Bytes of memory that the kernel has given to the segment. */
 static uint64_t populated(const struct world *w)
 {
-    struct stat st;
-
-    assert_int_equal(fstat(memory_fd(w->m), &st), 0);
-    return (uint64_t)st.st_blocks * 512;
+    return figures(w).populated;
 }
 
 /* ---- what clients get ---- */
@@ -380,6 +376,7 @@ static void test_shrink_and_grow(void **state)
 
     for (unsigned i = 0; i < 39; i++)
         put(w, i, 100 * 1000);
+    assert_true(populated(w) >= 39 * 100 * 1000);
     kept = client_read(&w->c, w->b, 0, 38, &len);
     assert_true((const char *)kept - w->c.segment > (ptrdiff_t)MB);
     memory_set_ceiling(w->m, MB);
@@ -427,6 +424,30 @@ static void test_evict_all_gives_memory_back(void **state)
     assert_int_equal(mem_index_resident(w->x), 0);
     assert_true(populated(w) <= MB);
     shm_unpin(w->b, 0);
+}
+
+static void test_dump(void **state)
+{
+    struct world *w = *state;
+    struct buf b = BUF_INIT;
+    struct mem_fill *f;
+    uint32_t len;
+
+    for (unsigned i = 0; i < 200; i++)
+        put(w, i, 1000);
+    assert_non_null(client_read(&w->c, w->b, 4, 17, &len));
+    atomic_store(&w->b->pins[5], 5000); /* a lie */
+    memory_evict(w->m, w->x, 17);
+    assert_int_equal(memory_reserve(w->m, w->x, 900, 10, &f), 0);
+    memory_dump(w->m, &b);
+    memory_abandon(w->m, &f);
+    assert_non_null(strstr(b.data, "index snapshot 77, slots 1000, resident 199 "));
+    assert_non_null(strstr(b.data, "block 0 entry 4 sample 17\n"));
+    assert_non_null(strstr(b.data, "entry 5 sample 4999 (no such sample)"));
+    assert_non_null(strstr(b.data, "limbo snapshot 77 sample 17 len 1000"));
+    assert_non_null(strstr(b.data, "more blocks"));
+    buf_release(&b);
+    shm_unpin(w->b, 4);
 }
 
 /* ---- hostile ---- */
@@ -484,6 +505,7 @@ int main(void)
         T(test_shrink_and_grow),
         T(test_shrink_under_a_fill),
         T(test_evict_all_gives_memory_back),
+        T(test_dump),
         T(test_garbage_session),
     };
 
