@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Arbitrary bytes as what a metadata service (first byte even) or STS (odd) answers. */
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "storage/bucket/answer_i.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct credentials c;
+    char *text;
+    int64_t t;
+    int rc;
+
+    if (size < 1)
+        return 0;
+    text = mem_strn((const char *)data + 1, size - 1);
+    if (data[0] % 2 == 0)
+        rc = answer_json(text, size - 1, &c, &err);
+    else
+        rc = answer_sts(text, size - 1, &c, &err);
+    if (rc == 0)
+        dlc_check(c.access_key[0] != '\0' && c.secret_key[0] != '\0');
+    else
+        dlc_check(err.text[0] != '\0' && c.access_key == NULL && c.secret_key == NULL);
+    credentials_release(&c);
+    if (answer_time(text, &t))
+        dlc_check(t >= -86400 && t < 253402387200); /* 1970 to 9999, give or take an offset */
+    mem_free(&text);
+    return 0;
+}
