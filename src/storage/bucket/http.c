@@ -7,8 +7,9 @@
  * Sockets: libcurl forgets a socket after each transfer and names it again for the next one on the
  * same connection. To save two epoll_ctl calls per request, the watch of a connection stays in
  * place in between (`wanted` is false) and goes when the connection is closed or when the server
- * speaks, that is closes, while nobody listens. Sockets that libcurl makes for itself (the
- * resolver's) are closed without telling us, so their watches go at once.
+ * speaks, that is closes, while nobody listens. Some sockets libcurl closes without telling us: its
+ * own (the resolver's) and connections given up before they stood, that is while they were watched
+ * for writing alone. Their watches go at once.
  *
  * Timers: a timer of 0 ms fires at the end of the same turn of the loop, so all requests sent in
  * one turn are driven by one call.
@@ -176,6 +177,7 @@ static struct sock *sock_add(struct http *h, int fd)
 {
     struct sock *s = mem_new(struct sock);
 
+    sock_remove(h, fd); /* closed without telling us, and the number is in use again */
     if ((size_t)fd >= h->n_socks) {
         size_t n = (size_t)fd + 64;
 
@@ -183,7 +185,6 @@ static struct sock *sock_add(struct http *h, int fd)
         memset(h->socks + h->n_socks, 0, (n - h->n_socks) * sizeof(struct sock *));
         h->n_socks = n;
     }
-    dlc_check(h->socks[fd] == NULL);
     s->watch.ready = on_socket_ready;
     s->watch.fd = fd;
     s->http = h;
@@ -218,7 +219,7 @@ static int on_socket_want(CURL *easy, curl_socket_t fd, int what, void *priv, vo
     (void)easy;
     (void)sock_priv;
     if (what == CURL_POLL_REMOVE) {
-        if (s != NULL && s->connection)
+        if (s != NULL && s->connection && s->watch.events != EPOLLOUT)
             s->wanted = false;
         else
             sock_remove(h, fd);

@@ -286,6 +286,7 @@ static void on_probe(struct http_request *r)
         call_found(c, r);
         return;
     }
+    c->attempt->received++; /* HEAD has no body, but this is progress */
     http_put(&p->request);
     probe_more(c);
 }
