@@ -2,8 +2,9 @@
 /*
  * What a catalog of many samples costs.
  *
- *     bench-scale build PATH [SAMPLES]   make a catalog (10,000,000 samples) of ImageNet-like keys
- *     bench-scale open PATH              open it in this process and read 1000 entries at random
+ *     bench-scale build DIR URL [SAMPLES]   put a catalog of URL (10,000,000 samples, ImageNet-like
+ * keys) where a daemon that runs in DIR will find it bench-scale open URL SOCKET           open the
+ * dataset through that daemon, find 1000 samples
  *
  * Prints one line of JSON.
  */
@@ -14,9 +15,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "catalog/catalog.h"
+#include "dlcache.h"
 
 #define SAMPLES 10000000u
 #define CLASSES 1000u
@@ -67,8 +70,9 @@ static int fill(struct catalog_builder *b, uint64_t n, struct dlc_err *err)
     return 0;
 }
 
-static int build(const char *path, uint64_t n)
+static int build(const char *dir, const char *url, uint64_t n)
 {
+    char *path = catalog_path(dir, "", url);
     struct catalog_builder *b = catalog_builder_new();
     struct dlc_err err = DLC_ERR_INIT;
     struct catalog *c = NULL;
@@ -81,7 +85,7 @@ static int build(const char *path, uint64_t n)
         goto out;
     add_s = seconds_since(t);
     t = dlc_mono_now();
-    if (catalog_builder_finish(b, path, "s3://bench/imagenet", &err) < 0)
+    if (catalog_builder_finish(b, path, url, &err) < 0)
         goto out;
     finish_s = seconds_since(t);
     if (catalog_open(path, &c, &err) < 0)
@@ -98,41 +102,40 @@ out:
         give_up(&err);
     catalog_close(&c);
     catalog_builder_free(&b);
+    mem_free(&path);
     return rc;
 }
 
-static int open_and_read(const char *path)
+static int open_and_find(const char *url, const char *socket)
 {
-    struct dlc_err err = DLC_ERR_INIT;
-    struct catalog_entry e;
-    struct catalog *c;
+    struct dlc_options opt = {.socket = socket, .no_spawn = 1};
+    struct dlc_dataset *ds;
     long before = resident(), opened;
     struct dlc_mono t = dlc_mono_now();
-    double open_s, get_s;
+    double open_s, find_s;
     struct rng r = {7};
+    char key[1025];
     uint64_t at;
 
-    if (catalog_open(path, &c, &err) < 0)
-        return give_up(&err);
+    if (dlc_open(url, &opt, &ds) < 0) {
+        fprintf(stderr, "bench-scale: %s\n", dlc_last_error());
+        return 1;
+    }
     open_s = seconds_since(t);
     opened = resident();
     t = dlc_mono_now();
-    for (unsigned i = 0; catalog_count(c) > 0 && i < READS; i++) {
-        uint64_t k = rng_below(&r, catalog_count(c));
+    for (unsigned i = 0; dlc_count(ds) > 0 && i < READS; i++) {
+        uint64_t k = rng_below(&r, dlc_count(ds));
 
-        if (catalog_get(c, k, &e, &err) < 0)
-            return give_up(&err);
-        if (catalog_find(c, e.key, &at) < 0 || at != k) {
-            fprintf(stderr, "bench-scale: %s is not found again\n", e.key);
+        if (dlc_key(ds, k, key, sizeof(key)) < 0 || dlc_find(ds, key, &at) < 0 || at != k) {
+            fprintf(stderr, "bench-scale: sample %llu is not found again\n", (unsigned long long)k);
             return 1;
         }
     }
-    get_s = seconds_since(t);
-    printf("{\"samples\": %llu, \"open_s\": %.6f, \"open_rss_bytes\": %ld, \"get_find_us\": %.2f, "
-           "\"read_rss_bytes\": %ld}\n",
-           (unsigned long long)catalog_count(c), open_s, opened - before, get_s / READS * 1e6,
-           resident() - before);
-    catalog_close(&c);
+    find_s = seconds_since(t);
+    printf("{\"samples\": %llu, \"open_s\": %.6f, \"open_rss_bytes\": %ld, \"find_us\": %.2f}\n",
+           (unsigned long long)dlc_count(ds), open_s, opened - before, find_s / READS * 1e6);
+    dlc_close(&ds);
     return 0;
 }
 
@@ -140,10 +143,10 @@ int main(int argc, char **argv)
 {
     uint64_t n = SAMPLES;
 
-    if (argc >= 3 && strcmp(argv[1], "open") == 0)
-        return open_and_read(argv[2]);
-    if (argc >= 3 && strcmp(argv[1], "build") == 0 && (argc == 3 || str_parse_u64(argv[3], &n)))
-        return build(argv[2], n);
-    fprintf(stderr, "usage: bench-scale build PATH [SAMPLES] | open PATH\n");
+    if (argc == 4 && strcmp(argv[1], "open") == 0)
+        return open_and_find(argv[2], argv[3]);
+    if (argc >= 4 && strcmp(argv[1], "build") == 0 && (argc == 4 || str_parse_u64(argv[4], &n)))
+        return build(argv[2], argv[3], n);
+    fprintf(stderr, "usage: bench-scale build DIR URL [SAMPLES] | open URL SOCKET\n");
     return 2;
 }

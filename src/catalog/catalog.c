@@ -20,6 +20,7 @@
 #include <xxhash.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "catalog/format_i.h"
@@ -128,6 +129,15 @@ out:
     else
         catalog_close(&c);
     return rc;
+}
+
+char *catalog_path(const char *dir, const char *endpoint, const char *url)
+{
+    char *place = mem_fmt("%s %s", endpoint, url);
+    char *path = mem_fmt("%s/catalogs/%016llx.cat", dir, (unsigned long long)hash64_str(place));
+
+    mem_free(&place);
+    return path;
 }
 
 int catalog_open(const char *path, struct catalog **out, struct dlc_err *err)

@@ -39,6 +39,10 @@ int catalog_builder_finish(struct catalog_builder *b, const char *path, const ch
                            struct dlc_err *err);
 void catalog_builder_free(struct catalog_builder **bp);
 
+/* Where the catalog of `url` (canonical, without shape) at `endpoint` ("" when it has none) is kept
+ * below the daemon's directory. Gives. */
+char *catalog_path(const char *dir, const char *endpoint, const char *url);
+
 struct catalog;
 /* Map the file. DLC_ECORRUPT when it is damaged or of another version, DLC_ENOTFOUND when absent.
  */

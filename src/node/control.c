@@ -311,12 +311,22 @@ static void op_stop(struct conn *c, const json_t *body)
     node_stop(c->node);
 }
 
+static void op_dump(struct conn *c, const json_t *body)
+{
+    struct buf text = BUF_INIT;
+
+    (void)body;
+    memory_dump(c->node->memory, &text);
+    conn_send(c, json_pack("{s:b, s:o}", "ok", 1, "text", msg_string(buf_str(&text))), NULL, 0);
+    buf_release(&text);
+}
+
 static const struct {
     const char *name;
     void (*handle)(struct conn *c, const json_t *body);
 } ops[] = {
-    {"open", op_open}, {"map", op_map},     {"stat", op_stat},
-    {"warm", op_warm}, {"evict", op_evict}, {"stop", op_stop},
+    {"open", op_open},   {"map", op_map},   {"stat", op_stat}, {"warm", op_warm},
+    {"evict", op_evict}, {"stop", op_stop}, {"dump", op_dump},
 };
 
 void control_handle(struct conn *c, struct msg *m)
@@ -329,5 +339,5 @@ void control_handle(struct conn *c, struct msg *m)
             return;
         }
     }
-    conn_fail(c, DLC_EPROTO, "no such operation: open, map, stat, warm, evict, stop");
+    conn_fail(c, DLC_EPROTO, "no such operation: open, map, stat, warm, evict, stop, dump");
 }

@@ -23,7 +23,6 @@
 
 #define DATASET_TAG DLC_TAG4('d', 's', 'e', 't')
 #define BACKLOG_MAX (1u << 22)
-#define CATALOG_DIR "catalogs"
 
 /* A listing under way: bucket pages on a lane, then sorting and writing on a worker. */
 struct listing {
@@ -343,7 +342,6 @@ static struct dataset *dataset_new(struct node *n, const char *url, const char *
                                    bool anonymous, struct dlc_err *err)
 {
     struct dataset *ds = mem_new(struct dataset);
-    char *place;
 
     ds->tag = DATASET_TAG;
     ds->node = n;
@@ -360,10 +358,7 @@ static struct dataset *dataset_new(struct node *n, const char *url, const char *
         dataset_put(&ds);
         return NULL;
     }
-    place = mem_fmt("%s %s", effective_endpoint(ds), ds->url.text);
-    ds->catalog_path = mem_fmt("%s/" CATALOG_DIR "/%016llx.cat", n->config->dir,
-                               (unsigned long long)hash64_str(place));
-    mem_free(&place);
+    ds->catalog_path = catalog_path(n->config->dir, effective_endpoint(ds), ds->url.text);
     ds->disk_id = disk_id_of(ds);
     ds->stale = false;
     return ds;

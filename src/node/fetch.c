@@ -161,7 +161,6 @@ static void publish(struct fetch *f)
 
     ds->node->filling_bytes -= f->size;
     memory_publish(ds->node->memory, &f->fill);
-    count(mem_fills);
     map_remove(&ds->fetching, f->sample);
     answer_all(f, 0);
     if (try_store(f)) {
@@ -341,7 +340,6 @@ static void fetch_begin(struct fetch *f, enum fetch_goal goal)
         f->to_disk = true;
         work(f, probe_step, probe_next);
     } else {
-        count(mem_bypasses);
         fetch_end(f, DLC_EBYPASS);
     }
 }
