@@ -62,7 +62,7 @@ static void follow_limits(struct node *n)
     wish = (struct mem_wish){
         .configured = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory,
         .ceiling = f.ceiling,
-        .used = f.used,
+        .used = f.populated,
     };
     ceiling = DLC_MIN(mem_limit_now(&n->machine, &wish), f.max);
     if (ceiling == f.ceiling)
