@@ -1,41 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/ctl.h"
 
-#include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/os.h"
+#include "client/spawn.h"
 
 static const struct dlc_dur answer_timeout = {60000000000};
-
-static int connect_to(struct ctl *c, const char *path, struct dlc_err *err)
-{
-    struct sockaddr_un a = {.sun_family = AF_UNIX};
-
-    if (strlen(path) >= sizeof(a.sun_path))
-        return dlc_err_set(err, DLC_EINVAL, "the path of the socket is too long: %.200s", path);
-    memcpy(a.sun_path, path, strlen(path));
-    c->sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (c->sock < 0)
-        return dlc_err_sys(err, "cannot make a socket");
-    if (connect(c->sock, (struct sockaddr *)&a, sizeof(a)) == 0)
-        return 0;
-    if (errno == EACCES || errno == EPERM)
-        return dlc_err_set(err, DLC_EDENIED,
-                           "may not connect to %s; its daemon must be started with --allow-uid %u",
-                           path, (unsigned)geteuid());
-    if (errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR)
-        return dlc_err_set(err, DLC_ENODAEMON,
-                           "no daemon answers at %s; start one with `dlcache serve` or just open a "
-                           "dataset",
-                           path);
-    return dlc_err_sys(err, "cannot connect to %s", path);
-}
 
 static int say_hello(struct ctl *c, struct dlc_err *err)
 {
@@ -58,19 +32,30 @@ static int say_hello(struct ctl *c, struct dlc_err *err)
     return rc;
 }
 
-int ctl_open(struct ctl *c, const char *socket, struct dlc_err *err)
+int ctl_open(struct ctl *c, const struct config *config, bool start, struct dlc_err *err)
 {
     int rc;
 
     *c = (struct ctl)CTL_INIT;
-    rc = connect_to(c, socket, err);
-    if (rc == 0) {
-        rc = say_hello(c, err);
-        if (rc < 0)
-            dlc_err_prefix(err, "%s", socket);
+    rc = daemon_connect(config, err);
+    if (rc == DLC_ENODAEMON && start) {
+        rc = daemon_spawn(config, err);
+        if (rc == 0)
+            rc = daemon_connect(config, err);
+    } else if (rc == DLC_ENODAEMON) {
+        dlc_err_set(
+            err, rc,
+            "no daemon answers at %s; start one with `dlcache serve` or just open a dataset",
+            config->socket);
     }
     if (rc < 0)
+        return rc;
+    c->sock = rc;
+    rc = say_hello(c, err);
+    if (rc < 0) {
+        dlc_err_prefix(err, "%s", config->socket);
         ctl_close(c);
+    }
     return rc;
 }
 
@@ -118,6 +103,35 @@ int ctl_call(struct ctl *c, json_t *request, ctl_progress_f *on_progress, void *
     if (rc < 0)
         msg_release(answer);
     return rc;
+}
+
+/* The endpoint that this environment means: the daemon may have been started in another one. */
+static const char *endpoint_of(const struct config *config)
+{
+    static const char *const names[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"};
+
+    if (config->endpoint[0] != '\0')
+        return config->endpoint;
+    for (unsigned i = 0; i < DLC_COUNT(names); i++) {
+        const char *s = getenv(names[i]);
+
+        if (s != NULL && s[0] != '\0')
+            return s;
+    }
+    return NULL;
+}
+
+int ctl_open_dataset(struct ctl *c, const struct config *config, const char *url, bool refresh,
+                     ctl_progress_f *on_progress, void *priv, struct msg *answer,
+                     struct dlc_err *err)
+{
+    const char *endpoint = endpoint_of(config);
+    json_t *request = json_pack("{s:s, s:o, s:b, s:b}", "op", "open", "url", msg_string(url),
+                                "anonymous", config->anonymous, "refresh", refresh);
+
+    if (endpoint != NULL)
+        json_object_set_new(request, "endpoint", msg_string(endpoint));
+    return ctl_call(c, request, on_progress, priv, answer, err);
 }
 
 /* ---- members ---- */

@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "base/config.h"
 #include "base/err.h"
 #include "base/msg.h"
 
@@ -25,8 +26,11 @@ struct ctl {
         -1, 0                                                                                      \
     }
 
-/* Borrows: socket.   Gives: *c; return it with ctl_close(). DLC_ENODAEMON: nobody answers there. */
-int ctl_open(struct ctl *c, const char *socket, struct dlc_err *err);
+/*
+ * Connect to the daemon of this configuration; with `start`, start one if none answers.
+ * Gives: *c; return it with ctl_close(). DLC_ENODAEMON: nobody answers, or none could be started.
+ */
+int ctl_open(struct ctl *c, const struct config *config, bool start, struct dlc_err *err);
 void ctl_close(struct ctl *c);
 
 /* Progress of a long operation; `p` is the object inside "progress", borrowed for the call. */
@@ -39,6 +43,15 @@ typedef void ctl_progress_f(const json_t *p, void *priv);
  */
 int ctl_call(struct ctl *c, json_t *request, ctl_progress_f *on_progress, void *priv,
              struct msg *answer, struct dlc_err *err);
+
+/*
+ * Open the dataset at url, as the library does; the connection is then its session.
+ * Gives: *answer, with the five descriptors of docs/format/protocol.md.
+ */
+enum ctl_fd { CTL_FD_SEGMENT, CTL_FD_INDEX, CTL_FD_SESSION, CTL_FD_DOORBELL, CTL_FD_CATALOG };
+int ctl_open_dataset(struct ctl *c, const struct config *config, const char *url, bool refresh,
+                     ctl_progress_f *on_progress, void *priv, struct msg *answer,
+                     struct dlc_err *err);
 
 /* Members of an answer; 0, 0.0, false or "" when absent or of another type. `path` is "a.b". */
 uint64_t ctl_u64(const json_t *o, const char *path);

@@ -26,6 +26,7 @@
 #include "base/list.h"
 #include "base/mtx.h"
 #include "catalog/catalog.h"
+#include "client/spawn.h"
 #include "dlcache.h"
 #include "storage/bucket/bucket.h"
 #include "storage/memory/shm.h"
@@ -97,13 +98,6 @@ int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct 
 void attachment_unmap(struct attachment *a); /* segment and index */
 void attachment_free(struct attachment **ap);
 bool attachment_lost(const struct attachment *a); /* has the daemon gone? */
-
-/* ---- spawn.c ---- */
-
-/* Start a daemon for this socket unless somebody else just did. */
-int daemon_spawn(const struct config *c, struct dlc_err *err);
-/* A connected socket. DLC_ENODAEMON: nobody answers. DLC_EDENIED: somebody else's. */
-int daemon_connect(const struct config *c, struct dlc_err *err);
 
 /* ---- pins.c: which pin block is this thread's ---- */
 

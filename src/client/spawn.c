@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Finding the daemon, and starting one when none answers. */
-#include "client/client_i.h"
+#include "client/spawn.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -17,11 +17,13 @@
 
 static char dir[] = "/tmp/test-ctl-XXXXXX";
 static char path[64];
+static struct config config = CONFIG_INIT;
 static int listener;
 static pthread_t daemon_thread;
 static const char *const *script; /* answers after hello's; "" closes */
 static const char *hello_answer;
 static char last_op[32];
+static json_t *last_request;
 
 #define HELLO "{\"ok\":true,\"version\":1,\"pid\":77,\"program\":\"0.1.0\"}"
 
@@ -45,6 +47,8 @@ static void *daemon_main(void *arg)
     }
     if (msg_recv(sock, &m, DLC_SEC(10), NULL) == 0) {
         snprintf(last_op, sizeof(last_op), "%s", ctl_text(m.body, "op"));
+        json_decref(last_request);
+        last_request = json_incref(m.body);
         msg_release(&m);
         for (const char *const *s = script; *s != NULL && (*s)[0] != '\0'; s++)
             say(sock, *s);
@@ -81,7 +85,7 @@ static void test_no_daemon(void **state)
 
     (void)state;
     unlink(path);
-    assert_int_equal(DLC_ENODAEMON, ctl_open(&c, path, &err));
+    assert_int_equal(DLC_ENODAEMON, ctl_open(&c, &config, false, &err));
     assert_non_null(strstr(err.text, "start one with `dlcache serve`"));
     assert_non_null(strstr(err.text, path));
     assert_int_equal(-1, c.sock);
@@ -91,12 +95,13 @@ static void test_dead_socket(void **state)
 {
     static const char *const none[] = {NULL};
     struct ctl c = CTL_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
 
     (void)state;
     start(HELLO, none);
-    assert_int_equal(0, ctl_open(&c, path, NULL));
+    assert_int_equal(0, ctl_open(&c, &config, false, NULL));
     stop(&c); /* leaves the file behind */
-    assert_int_equal(DLC_ENODAEMON, ctl_open(&c, path, NULL));
+    assert_int_equal(DLC_ENODAEMON, ctl_open(&c, &config, false, &err));
 }
 
 static void count_progress(const json_t *p, void *priv)
@@ -118,7 +123,7 @@ static void test_call(void **state)
 
     (void)state;
     start(HELLO, answers);
-    assert_int_equal(0, ctl_open(&c, path, NULL));
+    assert_int_equal(0, ctl_open(&c, &config, false, NULL));
     assert_int_equal(77, c.daemon_pid);
     assert_int_equal(
         0, ctl_call(&c, json_pack("{s:s}", "op", "warm"), count_progress, &sum, &m, NULL));
@@ -141,7 +146,7 @@ static void expect_call(const char *const *answers, int code, const char *says)
     struct dlc_err err = DLC_ERR_INIT;
 
     start(HELLO, answers);
-    assert_int_equal(0, ctl_open(&c, path, NULL));
+    assert_int_equal(0, ctl_open(&c, &config, false, NULL));
     assert_int_equal(code, ctl_call(&c, json_pack("{s:s}", "op", "stat"), NULL, NULL, &m, &err));
     if (strstr(err.text, says) == NULL)
         fail_msg("says: %s", err.text);
@@ -166,6 +171,30 @@ static void test_errors(void **state)
     expect_call(nothing, DLC_EPROTO, "protocol error");
 }
 
+/* What `open` asks for, as the daemon would see it. */
+static void test_open_dataset(void **state)
+{
+    static const char *const answers[] = {"{\"ok\":true,\"samples\":3}", NULL};
+    struct ctl c = CTL_INIT;
+    struct msg m = MSG_INIT;
+
+    (void)state;
+    setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9", 1);
+    start(HELLO, answers);
+    assert_int_equal(0, ctl_open(&c, &config, false, NULL));
+    assert_int_equal(0, ctl_open_dataset(&c, &config, "s3://b/\xff", true, NULL, NULL, &m, NULL));
+    assert_int_equal(3, ctl_u64(m.body, "samples"));
+    msg_release(&m);
+    stop(&c);
+    assert_string_equal("open", last_op);
+    assert_string_equal("http://127.0.0.1:9", ctl_text(last_request, "endpoint"));
+    assert_string_equal("s3://b/\xef\xbf\xbd", ctl_text(last_request, "url"));
+    assert_true(ctl_bool(last_request, "refresh") && !ctl_bool(last_request, "anonymous"));
+    json_decref(last_request);
+    last_request = NULL;
+    unsetenv("AWS_ENDPOINT_URL");
+}
+
 static void test_other_version(void **state)
 {
     static const char *const none[] = {NULL};
@@ -174,7 +203,7 @@ static void test_other_version(void **state)
 
     (void)state;
     start("{\"ok\":true,\"version\":9,\"pid\":77,\"program\":\"9.0\"}", none);
-    assert_int_equal(DLC_EPROTO, ctl_open(&c, path, &err));
+    assert_int_equal(DLC_EPROTO, ctl_open(&c, &config, false, &err));
     assert_non_null(strstr(err.text, "process 77, dlcache 9.0"));
     stop(&c);
 }
@@ -185,12 +214,16 @@ static int make_dir(void **state)
     if (mkdtemp(dir) == NULL)
         return -1;
     snprintf(path, sizeof(path), "%s/socket", dir);
-    return 0;
+    if (config_load(&config, "/dev/null", NULL) < 0)
+        return -1;
+    return config_set(&config, "socket", path, NULL);
 }
 
 static int remove_dir(void **state)
 {
     (void)state;
+    json_decref(last_request);
+    config_release(&config);
     os_rmtree(dir);
     return 0;
 }
@@ -198,9 +231,9 @@ static int remove_dir(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_daemon),     cmocka_unit_test(test_dead_socket),
-        cmocka_unit_test(test_call),          cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_other_version),
+        cmocka_unit_test(test_no_daemon),    cmocka_unit_test(test_dead_socket),
+        cmocka_unit_test(test_call),         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_open_dataset), cmocka_unit_test(test_other_version),
     };
 
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
