@@ -71,9 +71,8 @@ void args_help(const struct command *cmd, const struct args_option *options, str
         buf_adds(out, "\nSettings (also by environment and file; `dlcache help config`):\n");
         config_help(out);
     } else {
-        buf_adds(out,
-                 "\nAll settings, such as --socket, --endpoint and --anonymous, are allowed as "
-                 "well: `dlcache help config`.\n");
+        buf_adds(out, "\nAll settings (--socket, --endpoint, --anonymous ...) are options too: "
+                      "`dlcache help config`.\n");
     }
 }
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/ctl.h"
+
+static json_t *request(const char *url, const char *tier)
+{
+    json_t *r = json_pack("{s:s, s:s}", "op", "evict", "tier", tier);
+
+    if (url != NULL)
+        json_object_set_new(r, "url", msg_string(url));
+    return r;
+}
+
+/* The daemon knows what is cached of a dataset once it is open; open one that is not. */
+static int evict(const struct config *config, const char *url, const char *tier,
+                 struct progress *bar, struct msg *answer, struct dlc_err *err)
+{
+    struct ctl c = CTL_INIT;
+    struct msg opened = MSG_INIT;
+    int rc = ctl_open(&c, config, true, err);
+
+    if (rc == 0)
+        rc = ctl_call(&c, request(url, tier), NULL, NULL, answer, err);
+    if (rc == DLC_ENOTFOUND && url != NULL) {
+        rc = ctl_open_dataset(&c, config, url, false, show_progress, bar, &opened, err);
+        if (rc == 0)
+            rc = ctl_call(&c, request(url, tier), NULL, NULL, answer, err);
+    }
+    msg_release(&opened);
+    ctl_close(&c);
+    return rc;
+}
+
+static void print_result(const json_t *answer, bool json)
+{
+    uint64_t memory = ctl_u64(answer, "memory_bytes"), disk = ctl_u64(answer, "disk_bytes");
+    char m[24], d[24];
+
+    if (json)
+        print_json(json_pack("{s:I, s:I}", "memory_bytes", (json_int_t)memory, "disk_bytes",
+                             (json_int_t)disk),
+                   false);
+    else
+        printf("evicted %s from memory, %s from disk\n", str_size(memory, m), str_size(disk, d));
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+    const char *tier = "all";
+    bool json = false, all = false;
+    const struct args_option options[] = {
+        {"all", 'a', NULL, "Everything, of every dataset.", &all, NULL},
+        {"tier", 't', "TIER", "From where: memory, disk or all (default).", NULL, &tier},
+        {"json", 0, NULL, "Print a JSON object.", &json, NULL},
+        {NULL, 0, NULL, NULL, NULL, NULL},
+    };
+    struct args a = ARGS_INIT;
+    struct msg answer = MSG_INIT;
+    struct progress bar;
+    struct dlc_err err = DLC_ERR_INIT;
+    int status, rc;
+
+    if (!args_parse(&a, cmd, options, argc, argv, &status) ||
+        !args_choice(cmd, "tier", tier, "memory|disk|all", &status))
+        goto out;
+    if (all == (a.n == 1)) {
+        dlc_err_set(&err, DLC_EINVAL, "give the URL of a dataset, or --all%s",
+                    all ? ", not both" : "");
+        status = cli_fail(cmd, &err);
+        goto out;
+    }
+    progress_init(&bar, "samples", a.quiet || json);
+    rc = evict(&a.config, all ? NULL : a.operands[0], tier, &bar, &answer, &err);
+    progress_end(&bar);
+    if (rc < 0) {
+        status = cli_fail(cmd, &err);
+        goto out;
+    }
+    print_result(answer.body, json);
+    status = end_output(cmd);
+out:
+    msg_release(&answer);
+    args_release(&a);
+    return status;
+}
+
+const struct command cmd_evict = {
+    .name = "evict",
+    .synopsis = "(URL | --all) [--tier memory|disk|all] [--json]",
+    .summary = "Forget what is cached.",
+    .details = "Gives back the memory and disk space of one dataset, or of all. Samples that a "
+               "program is\n"
+               "reading stay until it lets go of them. The bucket is not touched.",
+    .examples = "  $ dlcache evict s3://my-bucket/train/\n"
+                "  $ dlcache evict --tier memory s3://my-bucket/train/\n"
+                "  $ dlcache evict --all\n",
+    .max = 1,
+    .run = run,
+};

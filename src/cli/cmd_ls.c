@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Lists a catalog: the daemon's, whose descriptor comes with `open`, or with --no-daemon one made
+ * here from a listing of the bucket. Both are sorted by key, so the numbers are the same.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "catalog/catalog.h"
+#include "cli/commands.h"
+#include "cli/ctl.h"
+#include "cli/table.h"
+#include "storage/bucket/bucket.h"
+
+struct options {
+    bool json, details, no_daemon, refresh;
+    uint64_t limit;
+};
+
+/* ---- a catalog without a daemon ---- */
+
+struct listing {
+    struct catalog_builder *builder;
+    struct progress *bar;
+    int rc;
+    struct dlc_err err;
+};
+
+static bool on_page(struct bucket_list *l, const struct bucket_object *objects, size_t n)
+{
+    struct listing *s = l->priv;
+
+    for (size_t i = 0; i < n && s->rc == 0; i++)
+        s->rc = catalog_builder_add(s->builder, objects[i].key, strlen(objects[i].key),
+                                    objects[i].size, objects[i].etag, &s->err);
+    progress_update(s->bar, "listing", catalog_builder_count(s->builder), 0, 0, 0);
+    return s->rc == 0;
+}
+
+static struct bucket_config bucket_config_of(const struct config *c)
+{
+    struct bucket_config b = BUCKET_CONFIG_INIT;
+    bool path = false;
+
+    b.endpoint = c->endpoint[0] != '\0' ? c->endpoint : NULL;
+    b.region = c->region[0] != '\0' ? c->region : NULL;
+    b.profile = c->profile[0] != '\0' ? c->profile : NULL;
+    b.anonymous = c->anonymous;
+    b.path_style = str_parse_bool(c->path_style, &path) ? path : -1;
+    b.retries = (unsigned)c->retries;
+    b.connect_timeout = c->connect_timeout;
+    b.stall_timeout = c->stall_timeout;
+    b.deadline = c->deadline;
+    return b;
+}
+
+/* List the bucket into s->builder. */
+static int list_bucket(const struct config *c, const char *url, struct listing *s,
+                       struct dlc_err *err)
+{
+    struct bucket_config bc = bucket_config_of(c);
+    struct bucket *b = NULL;
+    struct url u = URL_INIT;
+    int rc = url_parse(&u, url, err);
+
+    if (rc == 0)
+        rc = bucket_open(&u, &bc, &b, err);
+    if (rc == 0)
+        rc = bucket_list_wait(b, NULL, on_page, s, err);
+    if (s->rc < 0) {
+        *err = s->err;
+        rc = s->rc;
+    }
+    bucket_close(&b);
+    url_release(&u);
+    return rc;
+}
+
+static int catalog_here(const struct config *c, const char *url, struct progress *bar,
+                        struct catalog **out, struct dlc_err *err)
+{
+    struct listing s = {.builder = catalog_builder_new(), .bar = bar};
+    const char *tmp = getenv("TMPDIR");
+    char *dir = mem_fmt("%s/dlcache-ls-XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    char *path = NULL;
+    int rc = list_bucket(c, url, &s, err);
+
+    if (rc == 0 && mkdtemp(dir) == NULL)
+        rc = dlc_err_sys(err, "cannot make %s", dir);
+    if (rc == 0) {
+        path = mem_fmt("%s/catalog", dir);
+        rc = catalog_builder_finish(s.builder, path, url, err);
+        if (rc == 0)
+            rc = catalog_open(path, out, err);
+        os_rmtree(dir);
+    }
+    catalog_builder_free(&s.builder);
+    mem_free(&path);
+    mem_free(&dir);
+    return rc;
+}
+
+/* ---- the daemon's catalog ---- */
+
+static int catalog_there(const struct config *c, const char *url, bool refresh,
+                         struct progress *bar, struct catalog **out, struct dlc_err *err)
+{
+    struct ctl ctl = CTL_INIT;
+    struct msg opened = MSG_INIT;
+    int rc = ctl_open(&ctl, c, true, err), fd = -1;
+
+    if (rc == 0)
+        rc = ctl_open_dataset(&ctl, c, url, refresh, show_progress, bar, &opened, err);
+    if (rc == 0) {
+        fd = msg_take_fd(&opened, CTL_FD_CATALOG);
+        rc = fd >= 0 ? catalog_open_fd(fd, out, err)
+                     : dlc_err_set(err, DLC_EPROTO, "the daemon sent no catalog");
+    }
+    os_close(&fd);
+    msg_release(&opened);
+    ctl_close(&ctl);
+    return rc;
+}
+
+/* ---- printing ---- */
+
+static void print_entry(const struct options *o, uint64_t i, int digits,
+                        const struct catalog_entry *e, bool terminal)
+{
+    struct buf key = BUF_INIT;
+    char size[24];
+
+    if (o->json) {
+        print_json(json_pack("{s:I, s:o, s:I, s:o}", "sample", (json_int_t)i, "key",
+                             msg_string(e->key), "size", (json_int_t)e->size, "etag",
+                             msg_string(e->etag)),
+                   false);
+        return;
+    }
+    if (terminal)
+        str_printable(e->key, strlen(e->key), &key);
+    else
+        buf_adds(&key, e->key);
+    if (o->details)
+        printf("%*llu  %13llu  %-34s  %s\n", digits, (unsigned long long)i,
+               (unsigned long long)e->size, e->etag[0] != '\0' ? e->etag : "-", buf_str(&key));
+    else
+        printf("%*llu  %8s  %s\n", digits, (unsigned long long)i, str_size(e->size, size),
+               buf_str(&key));
+    buf_release(&key);
+}
+
+static int print_catalog(const struct catalog *c, const struct options *o, bool quiet,
+                         struct dlc_err *err)
+{
+    struct catalog_entry *e = mem_new(struct catalog_entry);
+    uint64_t n = catalog_count(c), shown = DLC_MIN(n, o->limit);
+    bool terminal = isatty(STDOUT_FILENO) == 1;
+    char count[32], size[24];
+    int digits = snprintf(NULL, 0, "%llu", (unsigned long long)(shown > 0 ? shown - 1 : 0)), rc = 0;
+
+    for (uint64_t i = 0; i < shown && rc == 0 && !ferror(stdout); i++) {
+        rc = catalog_get(c, i, e, err);
+        if (rc == 0)
+            print_entry(o, i, digits, e, terminal);
+    }
+    if (rc == 0 && !quiet && !o->json) {
+        fflush(stdout);
+        fprintf(stderr, "%s samples, %s\n", table_count(n, count),
+                str_size(catalog_bytes(c), size));
+    }
+    mem_free(&e);
+    return rc;
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+    struct options o = {.limit = UINT64_MAX};
+    const char *limit = NULL;
+    const struct args_option options[] = {
+        {"long", 'l', NULL, "Exact sizes, and ETags.", &o.details, NULL},
+        {"limit", 'n', "N", "Only the first N samples.", NULL, &limit},
+        {"refresh", 0, NULL, "List the bucket again.", &o.refresh, NULL},
+        {"no-daemon", 0, NULL, "List straight from the bucket.", &o.no_daemon, NULL},
+        {"json", 0, NULL, "Print one JSON object per line.", &o.json, NULL},
+        {NULL, 0, NULL, NULL, NULL, NULL},
+    };
+    struct args a = ARGS_INIT;
+    struct catalog *catalog = NULL;
+    struct progress bar;
+    struct dlc_err err = DLC_ERR_INIT;
+    int status, rc;
+
+    if (!args_parse(&a, cmd, options, argc, argv, &status))
+        goto out;
+    if (limit != NULL && !str_parse_u64(limit, &o.limit)) {
+        dlc_err_set(&err, DLC_EINVAL, "--limit: \"%.60s\" is not a whole number", limit);
+        status = cli_fail(cmd, &err);
+        goto out;
+    }
+    progress_init(&bar, "objects", a.quiet || o.json);
+    rc = o.no_daemon ? catalog_here(&a.config, a.operands[0], &bar, &catalog, &err)
+                     : catalog_there(&a.config, a.operands[0], o.refresh, &bar, &catalog, &err);
+    progress_end(&bar);
+    if (rc == 0)
+        rc = print_catalog(catalog, &o, a.quiet, &err);
+    status = rc < 0 ? cli_fail(cmd, &err) : end_output(cmd);
+out:
+    catalog_close(&catalog);
+    args_release(&a);
+    return status;
+}
+
+const struct command cmd_ls = {
+    .name = "ls",
+    .synopsis = "URL [-l] [-n N] [--refresh] [--no-daemon] [--json]",
+    .summary = "List the samples of a dataset.",
+    .details =
+        "Prints number, size and key of every sample. The first listing of a URL asks the bucket; "
+        "the\n"
+        "daemon stores it, and later ones, also of other programs, take that. --refresh asks the\n"
+        "bucket again.",
+    .examples = "  $ dlcache ls s3://my-bucket/train/\n"
+                "  $ dlcache ls -l -n 10 gs://my-bucket/train/\n"
+                "  $ dlcache ls --json file:///data/images | jq .key\n",
+    .min = 1,
+    .max = 1,
+    .missing = "the URL of a dataset",
+    .run = run,
+};

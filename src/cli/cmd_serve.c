@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The daemon, in the foreground or behind. In the background a child serves; its parent waits until
+ * the socket answers, so that whoever started it can connect at once, or until the child has said
+ * why not.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "cli/commands.h"
+#include "node/node.h"
+
+#define LOG_MAX (1 << 20) /* an older log is begun anew when it is larger than that */
+
+struct serving {
+    const struct config *config;
+    int ready_fd; /* background: told when the socket answers */
+    bool quiet;
+};
+
+/* ---- foreground ---- */
+
+static void announce(void *arg)
+{
+    const struct serving *s = arg;
+
+    if (!s->quiet)
+        fprintf(stderr, "serving at %s, data in %s; end with ^C or `dlcache stop`\n",
+                s->config->socket, s->config->dir);
+}
+
+static int serve(const struct command *cmd, const struct config *config,
+                 const struct node_start *start)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    log_level_parse(config->log_level, &log_threshold);
+    return node_main(config, start, &err) < 0 ? cli_fail(cmd, &err) : CLI_OK;
+}
+
+/* ---- background ---- */
+
+/* From now on what we say goes to DIR/daemon.log, or nowhere. */
+static void turn_to_log(const struct config *config)
+{
+    char *path = mem_fmt("%s/daemon.log", config->dir);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    struct stat st;
+
+    if (log >= 0 && fstat(log, &st) == 0 && st.st_size > LOG_MAX && ftruncate(log, 0) < 0)
+        log_warn("cannot begin %s anew", path);
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(log >= 0 ? log : null, STDERR_FILENO);
+    os_close(&null);
+    os_close(&log);
+    mem_free(&path);
+}
+
+static void tell_parent(void *arg)
+{
+    struct serving *s = arg;
+
+    turn_to_log(s->config);
+    if (os_write_all(s->ready_fd, "R", 1) < 0)
+        log_warn("the program that started this daemon is gone");
+    os_close(&s->ready_fd);
+}
+
+static int in_child(const struct command *cmd, struct serving *s)
+{
+    const struct node_start start = {tell_parent, s};
+
+    setsid();
+    if (chdir("/") < 0)
+        log_warn("cannot leave the directory: %s", strerror(errno));
+    return serve(cmd, s->config, &start);
+}
+
+/* The child is ready, or it has printed its error and ended. */
+static int in_parent(pid_t child, int ready_fd, bool quiet)
+{
+    int status = 0;
+    ssize_t n;
+    char c;
+
+    do
+        n = read(ready_fd, &c, 1);
+    while (n < 0 && errno == EINTR);
+    if (n == 1) {
+        if (!quiet)
+            printf("%d\n", (int)child);
+        return CLI_OK;
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    return WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : CLI_FAILED;
+}
+
+static int serve_behind(const struct command *cmd, const struct config *config, bool quiet)
+{
+    struct serving s = {config, -1, quiet};
+    struct dlc_err err = DLC_ERR_INIT;
+    int fds[2], status;
+    pid_t child;
+
+    if (pipe2(fds, O_CLOEXEC) < 0 || (child = fork()) < 0) {
+        dlc_err_sys(&err, "cannot start a process");
+        return cli_fail(cmd, &err);
+    }
+    if (child == 0) {
+        os_close(&fds[0]);
+        s.ready_fd = fds[1];
+        return in_child(cmd, &s);
+    }
+    os_close(&fds[1]);
+    status = in_parent(child, fds[0], quiet);
+    os_close(&fds[0]);
+    return status;
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+    bool background = false;
+    const struct args_option options[] = {
+        {"background", 'b', NULL, "Return when the daemon answers, and print its process number.",
+         &background, NULL},
+        {NULL, 0, NULL, NULL, NULL, NULL},
+    };
+    struct args a = ARGS_INIT;
+    struct serving s = {&a.config, -1, false};
+    const struct node_start start = {announce, &s};
+    int status;
+
+    if (args_parse(&a, cmd, options, argc, argv, &status)) {
+        s.quiet = a.quiet;
+        status = background ? serve_behind(cmd, &a.config, a.quiet) : serve(cmd, &a.config, &start);
+    }
+    args_release(&a);
+    return status;
+}
+
+const struct command cmd_serve = {
+    .name = "serve",
+    .synopsis = "[--background] [SETTINGS]",
+    .summary = "Run the daemon.",
+    .details =
+        "Serves datasets to all programs of this user on this machine, until it is told to stop, "
+        "is\n"
+        "interrupted, or was idle for --idle-exit. You need not run it by hand: programs that use\n"
+        "libdlcache and the commands ls, cat, warm and bench start one when none answers, which "
+        "ends\n"
+        "after a minute without clients. Run it yourself to choose its settings and to keep it.\n"
+        "\n"
+        "Warnings go to standard error; in the background, to daemon.log in --dir.",
+    .examples = "  $ dlcache serve --memory 16GB --dir /mnt/ssd/dlcache\n"
+                "  $ dlcache serve --background --log-level info\n"
+                "  $ DLCACHE_DISK=0 dlcache serve                  without a disk tier\n",
+    .run = run,
+};

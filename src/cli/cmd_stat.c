@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the daemon is doing, once or again and again. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/counters.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/ctl.h"
+#include "cli/table.h"
+
+struct options {
+    bool json, counters, dump;
+    struct dlc_dur every; /* 0: once */
+};
+
+static const char *size_of(const json_t *o, const char *path, char out[static 24])
+{
+    return str_size(ctl_u64(o, path), out);
+}
+
+static const char *share_of(uint64_t part, uint64_t whole, char out[static 24])
+{
+    snprintf(out, 24, "%.0f %%", whole > 0 ? 100.0 * (double)part / (double)whole : 0.0);
+    return out;
+}
+
+static void print_daemon(const json_t *s)
+{
+    char up[24], a[24], b[24], c[24], n[32];
+
+    printf("daemon   process %d, dlcache %s, up %s, %llu clients\n", (int)ctl_u64(s, "daemon.pid"),
+           ctl_text(s, "daemon.version"),
+           str_dur(dlc_dur_of_seconds(ctl_real(s, "daemon.uptime_s")), up),
+           (unsigned long long)ctl_u64(s, "daemon.sessions"));
+    printf("         socket %s, data in %s\n", ctl_text(s, "daemon.socket"),
+           ctl_text(s, "daemon.dir"));
+    printf("memory   %s in %s samples; may use %s now, %s at most", size_of(s, "memory.used", a),
+           table_count(ctl_u64(s, "memory.residents"), n), size_of(s, "memory.ceiling", b),
+           size_of(s, "memory.max", c));
+    if (ctl_u64(s, "memory.limbo") > 0)
+        printf("; %s wait for readers", size_of(s, "memory.limbo", a));
+    putchar('\n');
+    if (!ctl_bool(s, "disk.enabled")) {
+        printf("disk     off\n");
+        return;
+    }
+    printf("disk     %s in %s chunks; %s free there, %s of it stay free%s\n",
+           size_of(s, "disk.bytes", a), table_count(ctl_u64(s, "disk.chunks"), n),
+           size_of(s, "disk.free", b), size_of(s, "disk.keep_free", c),
+           ctl_bool(s, "disk.read_only") ? "; READ-ONLY: nothing is stored" : "");
+}
+
+static void add_dataset(struct table *t, const json_t *d)
+{
+    uint64_t hits = ctl_u64(d, "hits"), misses = ctl_u64(d, "misses");
+    uint64_t bypasses = ctl_u64(d, "bypasses");
+    char a[32], b[24];
+
+    table_add(t, ctl_text(d, "url"));
+    table_add(t, table_count(ctl_u64(d, "samples"), a));
+    table_add(t, size_of(d, "bytes", b));
+    table_add(t, share_of(ctl_u64(d, "resident_bytes"), ctl_u64(d, "bytes"), b));
+    table_addf(t, "%llu", (unsigned long long)ctl_u64(d, "sessions"));
+    table_add(t, table_count(hits + misses + bypasses, a));
+    table_add(t, hits + misses + bypasses > 0 ? share_of(hits, hits + misses + bypasses, b) : "-");
+    table_add(t, size_of(d, "read_bytes", b));
+    table_addf(t, "%.1f s", ctl_real(d, "stall_s"));
+}
+
+static void print_datasets(const json_t *s)
+{
+    const json_t *list = json_object_get(s, "datasets"), *d;
+    struct table t;
+    size_t i;
+
+    if (json_array_size(list) == 0) {
+        printf("\nno dataset is open\n");
+        return;
+    }
+    table_init(&t, "dataset|>samples|>size|>in memory|>clients|>reads|>hits|>read|>stalled");
+    json_array_foreach(list, i, d) add_dataset(&t, d);
+    putchar('\n');
+    table_print(&t, stdout);
+    table_release(&t);
+
+    table_init(&t, "bucket|>in flight|>queued|>limit|>p50|>p99|>rate");
+    json_array_foreach(list, i, d)
+    {
+        char rate[24];
+
+        table_add(&t, ctl_text(d, "url"));
+        table_addf(&t, "%llu", (unsigned long long)ctl_u64(d, "bucket.in_flight"));
+        table_addf(&t, "%llu", (unsigned long long)ctl_u64(d, "bucket.queued"));
+        table_addf(&t, "%llu", (unsigned long long)ctl_u64(d, "bucket.limit"));
+        table_addf(&t, "%.0f ms", ctl_real(d, "bucket.p50_ms"));
+        table_addf(&t, "%.0f ms", ctl_real(d, "bucket.p99_ms"));
+        table_addf(&t, "%s/s", str_size((uint64_t)ctl_real(d, "bucket.bytes_per_s"), rate));
+    }
+    putchar('\n');
+    table_print(&t, stdout);
+    table_release(&t);
+}
+
+/* All counters with what they mean, or the few that everybody asks for. */
+static void print_counters(const json_t *s, bool all)
+{
+    const json_t *values = json_object_get(s, "counters");
+    char n[32], b[24];
+    struct table t;
+
+    if (!all) {
+        printf("\nbucket   %s requests, %s received, %s retries; estimated price %.4f\n",
+               table_count(ctl_u64(values, "bucket_requests"), n),
+               str_size(ctl_u64(values, "bucket_bytes"), b),
+               table_count(ctl_u64(values, "bucket_retries"), (char[32]){0}),
+               (double)ctl_u64(values, "money_nano") / 1e9);
+        return;
+    }
+    table_init(&t, "counter|>value|unit|meaning");
+    for (unsigned i = 0; i < counter_table_len; i++) {
+        table_add(&t, counter_table[i].name);
+        table_add(&t, table_count(ctl_u64(values, counter_table[i].name), n));
+        table_add(&t, counter_table[i].unit);
+        table_add(&t, counter_table[i].help);
+    }
+    putchar('\n');
+    table_print(&t, stdout);
+    table_release(&t);
+}
+
+static void print_answer(const struct options *o, json_t *body)
+{
+    if (o->json) {
+        json_object_del(body, "ok");
+        print_json(json_incref(body), o->every.ns == 0);
+    } else if (o->dump) {
+        fputs(ctl_text(body, "text"), stdout);
+    } else {
+        print_daemon(body);
+        print_datasets(body);
+        print_counters(body, o->counters);
+    }
+}
+
+/* One look at the daemon. */
+static int look(struct ctl *c, const struct options *o, struct dlc_err *err)
+{
+    struct msg answer = MSG_INIT;
+    int rc =
+        ctl_call(c, json_pack("{s:s}", "op", o->dump ? "dump" : "stat"), NULL, NULL, &answer, err);
+
+    if (rc == 0) {
+        if (o->every.ns > 0 && !o->json && isatty(STDOUT_FILENO) == 1)
+            fputs("\033[H\033[2J", stdout);
+        print_answer(o, answer.body);
+        if (o->every.ns > 0 && !o->json && isatty(STDOUT_FILENO) != 1)
+            putchar('\n');
+    }
+    msg_release(&answer);
+    return rc;
+}
+
+/* Look once, or until interrupted or the daemon ends. */
+static int watch(const struct config *config, const struct options *o, struct dlc_err *err)
+{
+    const struct timespec pause = {o->every.ns / 1000000000, o->every.ns % 1000000000};
+    struct ctl c = CTL_INIT;
+    int rc = ctl_open(&c, config, false, err);
+
+    while (rc == 0) {
+        rc = look(&c, o, err);
+        if (o->every.ns == 0 || rc < 0 || fflush(stdout) != 0)
+            break;
+        nanosleep(&pause, NULL);
+    }
+    ctl_close(&c);
+    return rc;
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+    struct options o = {.json = false};
+    const char *every = NULL;
+    const struct args_option options[] = {
+        {"watch", 'w', "TIME", "Look again every TIME, such as 1s.", NULL, &every},
+        {"counters", 'c', NULL, "All counters and what they mean.", &o.counters, NULL},
+        {"shm", 0, NULL, "Print the memory tier in words, for finding faults.", &o.dump, NULL},
+        {"json", 0, NULL, "Print a JSON object (with --watch one per line).", &o.json, NULL},
+        {NULL, 0, NULL, NULL, NULL, NULL},
+    };
+    struct args a = ARGS_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    int status;
+
+    if (args_parse(&a, cmd, options, argc, argv, &status)) {
+        if (every != NULL && (!str_parse_dur(every, &o.every) || o.every.ns < DLC_MS(10).ns)) {
+            dlc_err_set(&err, DLC_EINVAL, "--watch: \"%.60s\" is not a time of 10ms or more",
+                        every);
+            status = cli_fail(cmd, &err);
+        } else if (watch(&a.config, &o, &err) < 0) {
+            status = cli_fail(cmd, &err);
+        } else {
+            status = end_output(cmd);
+        }
+    }
+    args_release(&a);
+    return status;
+}
+
+const struct command cmd_stat = {
+    .name = "stat",
+    .synopsis = "[--watch TIME] [--counters] [--shm] [--json]",
+    .summary = "Show what the daemon holds and does.",
+    .details = "Memory and disk in use, the datasets that are open, how often readers found what "
+               "they asked\n"
+               "for, how long they waited, and how the bucket answers.",
+    .examples = "  $ dlcache stat\n"
+                "  $ dlcache stat --watch 1s\n"
+                "  $ dlcache stat --json | jq .memory.used\n"
+                "  $ dlcache stat --counters\n",
+    .run = run,
+};

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/ctl.h"
+#include "cli/table.h"
+
+/* Open the dataset, then warm it on the same connection. */
+static int warm(const struct args *a, const char *tier, struct progress *bar, struct msg *answer,
+                struct dlc_err *err)
+{
+    struct ctl c = CTL_INIT;
+    struct msg opened = MSG_INIT;
+    int rc = ctl_open(&c, &a->config, true, err);
+
+    if (rc == 0)
+        rc = ctl_open_dataset(&c, &a->config, a->operands[0], false, show_progress, bar, &opened,
+                              err);
+    if (rc == 0)
+        rc = ctl_call(&c, json_pack("{s:s, s:s}", "op", "warm", "tier", tier), show_progress, bar,
+                      answer, err);
+    msg_release(&opened);
+    ctl_close(&c);
+    return rc;
+}
+
+static void print_result(const json_t *answer, const char *tier, double seconds, bool json)
+{
+    uint64_t bytes = ctl_u64(answer, "bytes");
+    char n[32], size[24], rate[24];
+
+    if (json) {
+        print_json(json_pack("{s:I, s:I, s:I, s:s, s:s, s:f}", "samples",
+                             (json_int_t)ctl_u64(answer, "samples"), "bytes", (json_int_t)bytes,
+                             "failed", (json_int_t)ctl_u64(answer, "failed"), "first_error",
+                             ctl_text(answer, "first_error"), "tier", tier, "seconds", seconds),
+                   false);
+        return;
+    }
+    printf("%s samples are in %s; %s fetched in %.1f s", table_count(ctl_u64(answer, "samples"), n),
+           strcmp(tier, "disk") == 0 ? "the disk tier" : "memory", str_size(bytes, size), seconds);
+    if (bytes > 0 && seconds > 0)
+        printf(", %s/s", str_size((uint64_t)((double)bytes / seconds), rate));
+    putchar('\n');
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+    const char *tier = "memory";
+    bool json = false;
+    const struct args_option options[] = {
+        {"tier", 't', "TIER", "Where to: memory (default) or disk.", NULL, &tier},
+        {"json", 0, NULL, "Print a JSON object.", &json, NULL},
+        {NULL, 0, NULL, NULL, NULL, NULL},
+    };
+    struct args a = ARGS_INIT;
+    struct msg answer = MSG_INIT;
+    struct progress bar;
+    struct dlc_err err = DLC_ERR_INIT;
+    struct dlc_mono start = dlc_mono_now();
+    int status, rc;
+
+    if (!args_parse(&a, cmd, options, argc, argv, &status) ||
+        !args_choice(cmd, "tier", tier, "memory|disk", &status))
+        goto out;
+    progress_init(&bar, "samples", a.quiet || json);
+    rc = warm(&a, tier, &bar, &answer, &err);
+    progress_end(&bar);
+    if (rc < 0) {
+        status = cli_fail(cmd, &err);
+        goto out;
+    }
+    print_result(answer.body, tier, dlc_dur_seconds(dlc_mono_since(start)), json);
+    status = end_output(cmd);
+    if (ctl_u64(answer.body, "failed") > 0) {
+        dlc_err_set(&err, DLC_EBUCKET, "%llu samples failed; the first: %s",
+                    (unsigned long long)ctl_u64(answer.body, "failed"),
+                    ctl_text(answer.body, "first_error"));
+        status = cli_fail(cmd, &err);
+    }
+out:
+    msg_release(&answer);
+    args_release(&a);
+    return status;
+}
+
+const struct command cmd_warm = {
+    .name = "warm",
+    .synopsis = "URL [--tier memory|disk] [--json]",
+    .summary = "Bring a whole dataset into the cache.",
+    .details = "Fetches every sample of the dataset that is not cached yet, and waits for it. What "
+               "does not\n"
+               "fit into memory goes to the disk tier. Samples that cannot be had are counted and "
+               "the first\n"
+               "of their errors is printed; the exit status is then 1.",
+    .examples = "  $ dlcache warm s3://my-bucket/train/\n"
+                "  $ dlcache warm --tier disk gs://my-bucket/video/\n"
+                "  $ dlcache warm --anonymous --json s3://public-bucket/images/\n",
+    .min = 1,
+    .max = 1,
+    .missing = "the URL of a dataset",
+    .run = run,
+};

@@ -1,0 +1,33 @@
+# bash completion for dlcache. Commands and options are asked of the program itself, so they are always
+# those of the version installed.
+
+_dlcache()
+{
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} program=${COMP_WORDS[0]}
+    local commands command
+
+    COMPREPLY=()
+    commands=$("$program" --help 2>/dev/null | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+    if ((COMP_CWORD == 1)); then
+        COMPREPLY=($(compgen -W "$commands" -- "$cur"))
+        return
+    fi
+    command=${COMP_WORDS[1]}
+    if [[ $command == help ]]; then
+        COMPREPLY=($(compgen -W "$commands config man" -- "$cur"))
+        return
+    fi
+    case $prev in
+    --config | --socket) COMPREPLY=($(compgen -f -- "$cur")) && return ;;
+    --dir) COMPREPLY=($(compgen -d -- "$cur")) && return ;;
+    --log-level) COMPREPLY=($(compgen -W "error warn info debug" -- "$cur")) && return ;;
+    --tier | -t) COMPREPLY=($(compgen -W "memory disk all" -- "$cur")) && return ;;
+    esac
+    if [[ $cur == -* ]]; then
+        COMPREPLY=($(compgen -W "$({
+            "$program" "$command" --help
+            "$program" serve --help | sed -n '/^Settings/,$p'
+        } 2>/dev/null | sed -n 's/^  \(-[a-z], \)\{0,1\}\(--[a-z][a-z-]*\).*/\2/p' | sort -u)" -- "$cur"))
+    fi
+}
+complete -o default -F _dlcache dlcache
