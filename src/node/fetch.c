@@ -197,7 +197,6 @@ static void read_disk_next(struct fetch *f)
         fetch_bucket(f);
         return;
     }
-    count(disk_hits);
     f->from_disk = true;
     publish(f);
 }
@@ -340,6 +339,8 @@ static void fetch_begin(struct fetch *f, enum fetch_goal goal)
         f->to_disk = true;
         work(f, probe_step, probe_next);
     } else {
+        if (f->rc == DLC_ELARGE) /* the memory tier counts its own */
+            count(mem_bypasses);
         fetch_end(f, DLC_EBYPASS);
     }
 }
