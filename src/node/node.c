@@ -163,15 +163,17 @@ static int open_memory(struct node *n, struct dlc_err *err)
 {
     uint64_t asked = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory;
     struct mem_wish wish = {.configured = asked};
-    uint64_t max, now;
+    uint64_t max, now, allowed;
     char a[24], b[24];
 
     mem_machine_read(&n->machine);
-    max = mem_limit_max(&n->machine, asked);
+    allowed = DLC_MIN(n->machine.total, n->machine.cgroup_max);
+    /* The limit of a cgroup may be raised while we run, the machine's memory not. */
+    max = DLC_MIN(mem_limit_max(&n->machine, asked), n->machine.total);
     now = mem_limit_now(&n->machine, &wish);
-    if (asked > max)
+    if (asked > allowed)
         log_warn("--memory %s is more than this machine or its cgroup allows: using at most %s",
-                 str_size(asked, a), str_size(max, b));
+                 str_size(asked, a), str_size(allowed, b));
     return memory_new(max, DLC_MIN(now, max), &n->memory, err);
 }
 
