@@ -65,11 +65,14 @@ static void warm_end(struct warm *w)
 static enum fetch_goal goal_now(const struct warm *w)
 {
     struct memory_figures m;
+    struct catalog_entry next;
 
     if (w->goal == FETCH_DISK || w->node->disk == NULL)
         return w->goal;
     memory_figures(w->node->memory, &m);
-    return m.used > m.ceiling - m.ceiling / 16 ? FETCH_DISK : FETCH_MEMORY;
+    if (catalog_get(w->ds->catalog, w->next, &next, NULL) < 0)
+        return FETCH_MEMORY; /* the fetch will say why not */
+    return m.used + next.size > m.ceiling - m.ceiling / 16 ? FETCH_DISK : FETCH_MEMORY;
 }
 
 bool warm_step(struct warm *w)
