@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libdlcache (include/dlcache.h) for scenarios, by ctypes.
+
+    with dl.Daemon() as d, libdlc.Dataset(dl.url("bucket"), daemon=d) as ds:
+        assert ds.read(0) == b"..."            a copy
+        with ds.get(0) as v:                   a view: v.memory() is the shared memory itself
+            ...
+    libdlc.processes(8, lambda k: ...)         in eight processes; their results, in order
+
+Errors are raised as libdlc.Error with code and text; the text is searched for secrets.
+"""
+import ctypes
+import functools
+import json
+import os
+import pickle
+import subprocess
+import sys
+
+import dl
+
+EINVAL, ENOMEM, EIO, ENOTFOUND, EDENIED, ECHANGED, ECORRUPT, EBUCKET = range(-1, -9, -1)
+ETIMEDOUT, EMISS, ENODAEMON, EPROTO, EBUSY, ENOSPACE, ECANCELED = range(-9, -16, -1)
+
+
+class CView(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("len", ctypes.c_size_t), ("priv", ctypes.c_uint64 * 2)]
+
+
+class COptions(ctypes.Structure):
+    _fields_ = [("socket", ctypes.c_char_p), ("endpoint", ctypes.c_char_p), ("no_spawn", ctypes.c_uint32),
+                ("anonymous", ctypes.c_uint32), ("timeout_ms", ctypes.c_uint32), ("refresh", ctypes.c_uint32),
+                ("reserved", ctypes.c_uint64 * 8)]
+
+
+class CStats(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_uint64) for n in ("hits", "misses", "bypasses", "bytes", "stall_ns", "reconnects")] + \
+               [("reserved", ctypes.c_uint64 * 10)]
+
+
+class Error(Exception):
+    def __init__(self, code, text):
+        super().__init__("%s (%d)" % (dl.hide_nothing(text), code))
+        self.code, self.text = code, text
+
+
+# name: (result, arguments); a negative int is an error
+U64, PTR, SIZE = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t
+VIEWS, U64S = ctypes.POINTER(CView), ctypes.POINTER(U64)
+FUNCTIONS = {
+    "dlc_open": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(COptions), ctypes.POINTER(PTR)]),
+    "dlc_close": (None, [ctypes.POINTER(PTR)]),
+    "dlc_count": (U64, [PTR]),
+    "dlc_key": (ctypes.c_int, [PTR, U64, ctypes.c_char_p, SIZE]),
+    "dlc_size": (ctypes.c_int64, [PTR, U64]),
+    "dlc_find": (ctypes.c_int, [PTR, ctypes.c_char_p, U64S]),
+    "dlc_get": (ctypes.c_int, [PTR, U64, VIEWS]),
+    "dlc_try_get": (ctypes.c_int, [PTR, U64, VIEWS]),
+    "dlc_get_many": (ctypes.c_int, [PTR, U64S, SIZE, VIEWS, ctypes.POINTER(SIZE)]),
+    "dlc_put": (None, [PTR, VIEWS]),
+    "dlc_read": (ctypes.c_int64, [PTR, U64, ctypes.c_void_p, SIZE]),
+    "dlc_prefetch": (ctypes.c_int, [PTR, U64S, SIZE]),
+    "dlc_dataset_stats": (None, [PTR, ctypes.POINTER(CStats)]),
+    "dlc_last_error": (ctypes.c_char_p, []),
+    "dlc_strerror": (ctypes.c_char_p, [ctypes.c_int]),
+    "dlc_version": (ctypes.c_char_p, []),
+}
+
+
+def preload_sanitizer():
+    """A sanitizer's runtime must be there before Python: start this program again with it."""
+    with open(os.path.join(dl.BUILD, "meson-info/intro-buildoptions.json")) as f:
+        kind = next(o["value"] for o in json.load(f) if o["name"] == "b_sanitize")
+    runtime = {"address": "libasan.so", "thread": "libtsan.so"}.get(kind.split(",")[0])
+    if runtime is None or "DLC_TEST_PRELOADED" in os.environ:
+        return
+    path = subprocess.run(["gcc", "-print-file-name=" + runtime], capture_output=True, text=True).stdout.strip()
+    env = dict(os.environ, DLC_TEST_PRELOADED="1", LD_PRELOAD=os.path.realpath(path))
+    env["ASAN_OPTIONS"] += ":detect_leaks=0"  # Python never frees all; the daemon's leaks are looked for
+    os.execve(sys.executable, [sys.executable, *sys.argv], env)
+
+
+@functools.cache
+def lib():
+    path = os.path.join(dl.BUILD, "libdlcache.so")
+    if not os.path.exists(path):
+        raise dl.Skip("%s is not built" % path)
+    so = ctypes.CDLL(path)
+    for name, (result, arguments) in FUNCTIONS.items():
+        function = getattr(so, name)
+        function.restype, function.argtypes = result, arguments
+    return so
+
+
+def check(rc):
+    """rc, or the error it stands for."""
+    if rc < 0:
+        raise Error(rc, lib().dlc_last_error().decode(errors="replace"))
+    return rc
+
+
+def name(key):
+    return key if isinstance(key, bytes) else key.encode(errors="surrogateescape")
+
+
+class View:
+    """Bytes of a sample, held until put()."""
+
+    def __init__(self, ds, c):
+        self.ds, self.c = ds, c
+
+    def __len__(self):
+        return self.c.len
+
+    def memory(self):
+        return memoryview((ctypes.c_char * self.c.len).from_address(self.c.data)).cast("B") if self.c.len else b""
+
+    def bytes(self):
+        return ctypes.string_at(self.c.data, self.c.len) if self.c.len else b""
+
+    def put(self):
+        lib().dlc_put(self.ds.handle, ctypes.byref(self.c))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.put()
+
+
+class Dataset:
+    """daemon: a dl.Daemon whose socket and credentials this process then uses (spawn=False), or None."""
+
+    def __init__(self, url, daemon=None, spawn=None, endpoint=None, anonymous=False, timeout_ms=0, refresh=False):
+        if daemon is not None:
+            os.environ.update(daemon.env)
+        spawn = daemon is None if spawn is None else spawn
+        options = COptions(endpoint=endpoint and endpoint.encode(), no_spawn=not spawn, anonymous=anonymous,
+                           timeout_ms=timeout_ms, refresh=refresh)
+        self.handle = PTR()
+        check(lib().dlc_open(name(url), ctypes.byref(options), ctypes.byref(self.handle)))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def close(self):
+        lib().dlc_close(ctypes.byref(self.handle))
+
+    def __len__(self):
+        return lib().dlc_count(self.handle)
+
+    def key(self, i):
+        """As a text; bytes that are no UTF-8 as surrogates."""
+        buf = ctypes.create_string_buffer(2048)
+        n = check(lib().dlc_key(self.handle, i, buf, len(buf)))
+        return buf.raw[:n].decode(errors="surrogateescape")
+
+    def keys(self):
+        return [self.key(i) for i in range(len(self))]
+
+    def size(self, i):
+        return check(lib().dlc_size(self.handle, i))
+
+    def find(self, key):
+        i = U64()
+        check(lib().dlc_find(self.handle, name(key), ctypes.byref(i)))
+        return i.value
+
+    def get(self, i):
+        view = CView()
+        check(lib().dlc_get(self.handle, i, ctypes.byref(view)))
+        return View(self, view)
+
+    def try_get(self, i):
+        """None: not resident."""
+        view = CView()
+        rc = lib().dlc_try_get(self.handle, i, ctypes.byref(view))
+        return None if rc == EMISS else View(self, view) if check(rc) == 0 else None
+
+    def get_many(self, idx):
+        views, bad = (CView * len(idx))(), SIZE(0)
+        rc = lib().dlc_get_many(self.handle, (U64 * len(idx))(*idx), len(idx), views, ctypes.byref(bad))
+        if rc < 0:
+            error = Error(rc, lib().dlc_last_error().decode(errors="replace"))
+            error.bad = bad.value
+            raise error
+        return [View(self, v) for v in views]
+
+    def read(self, i):
+        """A copy, through dlc_read()."""
+        n = self.size(i)
+        buf = ctypes.create_string_buffer(max(n, 1))
+        got = check(lib().dlc_read(self.handle, i, buf, len(buf)))
+        assert got == n, "dlc_read says %d bytes and dlc_size %d" % (got, n)
+        return buf.raw[:n]
+
+    def prefetch(self, idx):
+        check(lib().dlc_prefetch(self.handle, (U64 * len(idx))(*idx), len(idx)))
+
+    def stats(self):
+        s = CStats()
+        lib().dlc_dataset_stats(self.handle, ctypes.byref(s))
+        return {n: getattr(s, n) for n, _ in CStats._fields_ if n != "reserved"}
+
+
+def refused(code, call, *args, **how):
+    """The text of the error with which call() fails; fails the test unless it is this error."""
+    try:
+        call(*args, **how)
+    except Error as e:
+        if e.code != code:
+            raise AssertionError("error %d, not %d: %s" % (e.code, code, e.text)) from None
+        return e.text
+    raise AssertionError("it did not fail, with error %d expected" % code)
+
+
+class Process:
+    """A forked process that runs work() and hands over what it returns."""
+
+    def __init__(self, work):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pipe, end = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            status = 1
+            try:
+                os.close(self.pipe)
+                with os.fdopen(end, "wb") as f:
+                    pickle.dump(work(), f)
+                status = 0
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+            finally:
+                sys.stderr.flush()
+                os._exit(status)
+        os.close(end)
+
+    def kill(self, signal=9):
+        os.kill(self.pid, signal)
+        os.close(self.pipe)
+        return os.waitpid(self.pid, 0)[1]
+
+    def result(self):
+        with os.fdopen(self.pipe, "rb") as f:
+            text = f.read()
+        _, status = os.waitpid(self.pid, 0)
+        if status != 0:
+            raise AssertionError("process %d ended with status %#x" % (self.pid, status))
+        return pickle.loads(text)
+
+
+def processes(n, work):
+    """[work(0), ..., work(n - 1)], each in a process of its own, all at once."""
+    return [p.result() for p in [Process(functools.partial(work, k)) for k in range(n)]]
+
+
+class Gate:
+    """Processes wait at it until it is opened: gate.wait() in each, gate.open(n) when n have come."""
+
+    def __init__(self):
+        self.come, self.go = os.pipe(), os.pipe()
+
+    def wait(self):
+        os.write(self.come[1], b".")
+        os.close(self.go[1])
+        os.read(self.go[0], 1)
+
+    def open(self, n):
+        while n > 0:
+            n -= len(os.read(self.come[0], n))
+        os.close(self.go[1])
+
+
+preload_sanitizer()
