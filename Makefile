@@ -37,7 +37,7 @@ $(BUILD)/build.ninja:
 run:
 	@tools/deps core
 	@$(MAKE) --no-print-directory build
-	@tools/demo $(BUILD)
+	@$(BUILD)/src/cli/dlcache demo
 
 check:
 	@tools/deps core test

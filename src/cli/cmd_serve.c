@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -113,6 +114,8 @@ static int serve_behind(const struct command *cmd, const struct config *config, 
     int fds[2], status;
     pid_t child;
 
+    /* What the starter left open is not ours: a pipe held here would never end for its reader. */
+    close_range(STDERR_FILENO + 1, UINT_MAX, 0);
     if (pipe2(fds, O_CLOEXEC) < 0 || (child = fork()) < 0) {
         dlc_err_sys(&err, "cannot start a process");
         return cli_fail(cmd, &err);
