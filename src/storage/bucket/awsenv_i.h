@@ -7,6 +7,8 @@
 #ifndef DLC_STORAGE_BUCKET_AWSENV_I_H
 #define DLC_STORAGE_BUCKET_AWSENV_I_H
 
+#include <stddef.h>
+
 #define AWS_VARS(X)                                                                                \
     X(AWS_ACCESS_KEY_ID)                                                                           \
     X(AWS_CA_BUNDLE)                                                                               \
@@ -33,7 +35,8 @@
     X(AWS_SESSION_TOKEN)                                                                           \
     X(AWS_SHARED_CREDENTIALS_FILE)                                                                 \
     X(AWS_WEB_IDENTITY_TOKEN_FILE)                                                                 \
-    X(HOME)
+    X(HOME)                                                                                        \
+    X(SSL_CERT_FILE)
 
 enum aws_var {
 #define X(name) VAR_##name,
@@ -52,6 +55,14 @@ void aws_env_release(struct aws_env *e); /* wipes */
 static inline const char *aws_env_get(const struct aws_env *e, enum aws_var v)
 {
     return e->value[v];
+}
+
+/* File with the certificates to trust, or NULL: the system's. */
+static inline const char *aws_env_ca_file(const struct aws_env *e)
+{
+    const char *own = aws_env_get(e, VAR_AWS_CA_BUNDLE);
+
+    return own != NULL ? own : aws_env_get(e, VAR_SSL_CERT_FILE);
 }
 
 #endif

@@ -129,7 +129,7 @@ int find_in_container(struct look *l, struct credentials *out, struct dlc_err *e
             .timeout = DLC_SEC(2),
             .tries = 3,
             .direct = true,
-            .ca_bundle = aws_env_get(l->env, VAR_AWS_CA_BUNDLE),
+            .ca_file = aws_env_ca_file(l->env),
             .stop_fd = l->stop_fd,
         };
 

@@ -145,10 +145,11 @@ int find_in_profile(struct look *l, struct credentials *out, struct dlc_err *err
     if (profiles_have(l->profiles, l->profile))
         return resolve(l, l->profile, 0, out, err);
     if (l->profile_by != NULL)
-        return dlc_err_set(err, DLC_EINVAL, "%s names \"%s\", which is neither in %s nor in %s",
-                           l->profile_by, l->profile,
-                           credentials == NULL ? "~/.aws/credentials" : credentials,
-                           config == NULL ? "~/.aws/config" : config);
+        return dlc_err_set(err, DLC_EINVAL,
+                           "%s names \"%s\", which is neither in %s nor in %s: correct the name, "
+                           "or add the profile",
+                           l->profile_by, l->profile, credentials == NULL ? "~/.aws" : credentials,
+                           config == NULL ? "~/.aws" : config);
     return look_elsewhere(l, "no \"%s\" in %.60s", l->profile,
                           credentials == NULL ? "~/.aws, no home directory" : credentials);
 }

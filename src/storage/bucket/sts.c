@@ -101,7 +101,7 @@ static int ask(const struct look *l, const char *arn, const struct buf *form,
         .body = buf_str(form),
         .timeout = DLC_SEC(10),
         .tries = 3,
-        .ca_bundle = aws_env_get(l->env, VAR_AWS_CA_BUNDLE),
+        .ca_file = aws_env_ca_file(l->env),
         .stop_fd = l->stop_fd,
     };
     int rc = web_url_parse(&u, url, err);

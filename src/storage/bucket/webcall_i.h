@@ -22,7 +22,7 @@ struct web_call {
     struct dlc_dur timeout; /* of one try, connecting included */
     unsigned tries;         /* another one after no answer, 429 or 5xx */
     bool direct;            /* through no proxy: link-local addresses */
-    const char *ca_bundle;  /* or NULL: the system's */
+    const char *ca_file;    /* or NULL: the system's */
     int stop_fd;            /* readable: give up; -1: none */
 };
 
