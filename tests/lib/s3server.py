@@ -19,7 +19,7 @@ class Skip(SystemExit):
     """The test cannot run here: ends the program with a line that says why and status 77."""
 
     def __init__(self, why):
-        print("skipped: " + why)
+        print(why)
         sys.stdout.flush()
         super().__init__(77)
 
