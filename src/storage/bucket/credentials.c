@@ -190,7 +190,7 @@ static void *look_main(void *priv)
     if (rc == 0)
         install_locked(s, &found);
     else if (s->current != NULL && rc != DLC_ECANCELED)
-        log_warn("cannot refresh credentials, keeping the old ones: %s", err.text);
+        log_warn("cannot refresh credentials: %s", err.text);
     s->looking = false;
     s->looked = dlc_mono_now();
     for (size_t i = 0; i < s->n_waiters; i++)
