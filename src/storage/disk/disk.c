@@ -7,13 +7,14 @@
  *     (tmp file) --rename--> PRESENT --unlink--> gone
  *                  BUSY               BUSY
  *
- * (D1) A file under its final name is complete; its bytes never change.
- * (D2) While a chunk is BUSY one thread changes its name in the file system, without the lock. All
- *      others take it for absent, or wait when they want to change that name too.
- * (D3) The files of a shard are changed only after it was scanned, so a scan never finds a file
- * that the table has forgotten. (D4) bytes + writing <= limit when the scan has ended, but for a
- * limit just lowered. (D5) Nothing is trusted because it is in the table: a reader who finds the
- * file gone, short or wrong drops the chunk and says so. Losing a chunk is always harmless.
+ * - (D1) A file under its final name is complete; its bytes never change.
+ * - (D2) While a chunk is BUSY one thread changes its file's name, without the lock. All others
+ * take it for absent, or wait when they want to change that name too.
+ * - (D3) The files of a shard are changed only after it was scanned, so a scan never finds a file
+ *   that the table has forgotten.
+ * - (D4) bytes + writing <= limit when the scan has ended, but for a limit just lowered.
+ * - (D5) Nothing is trusted because it is in the table: a reader who finds the file gone, short or
+ *   wrong drops the chunk and says so. Losing a chunk is always harmless.
  *
  * One process has the root (flock on root/lock). One lock guards the memory; files are read,
  * written, renamed and unlinked without it.
@@ -166,11 +167,13 @@ int disk_open(const struct disk_config *c, struct disk **out, struct dlc_err *er
         rc = clean_tmp(d, err);
     if (rc == 0 && (errno = pthread_create(&d->scanner, NULL, disk_scan_thread, d)) != 0)
         rc = dlc_err_sys(err, "cannot start a thread for disk tier %s", d->root);
-    if (rc == 0)
-        *out = d;
-    else
+    if (rc < 0) {
         disk_free(&d);
-    return rc;
+        return rc;
+    }
+    pthread_setname_np(d->scanner, "disk-scan");
+    *out = d;
+    return 0;
 }
 
 void disk_close(struct disk **dp)

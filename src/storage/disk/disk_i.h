@@ -2,8 +2,9 @@
 /*
  * The disk tier's inside: what its files share. The rules are in disk.c.
  *
- *   name.c   names of files      chunks.c  chunks in memory     room.c   limits and eviction
- *   scan.c   what a restart finds         store.c  writing      read.c   reading
+ *     name.c   names of files            chunks.c  chunks in memory
+ *     room.c   limits and eviction       scan.c    what a restart finds
+ *     store.c  writing                   read.c    reading
  */
 #ifndef DLC_STORAGE_DISK_DISK_I_H
 #define DLC_STORAGE_DISK_DISK_I_H

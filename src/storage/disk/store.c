@@ -18,7 +18,8 @@
 #include "base/os.h"
 #include "storage/disk/disk_i.h"
 
-#define FILL_TAG DLC_TAG4('d', 'f', 'i', 'l')
+#define FILL_TAG    DLC_TAG4('d', 'f', 'i', 'l')
+#define PREALLOCATE ((uint64_t)256 << 10) /* smaller files are written in one call anyway */
 
 /* A file being written: its space is reserved. */
 struct draft {
@@ -64,7 +65,8 @@ static void draft_release(struct disk *d, struct draft *f)
     disk_unreserve(d, f->len);
 }
 
-/* Create and allocate; -1 with errno, and nothing left. */
+/* Create and allocate; -1 with errno, and nothing left. A small file is left to the file system's
+ * delayed allocation, which costs nothing for a chunk that is soon evicted. */
 static int draft_create(struct draft *f)
 {
     int e;
@@ -72,7 +74,7 @@ static int draft_create(struct draft *f)
     f->fd = os_open(f->path.s, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (f->fd < 0)
         return -1;
-    if (os_fallocate(f->fd, f->len) == 0)
+    if (f->len < PREALLOCATE || os_fallocate(f->fd, f->len) == 0)
         return 0;
     e = errno;
     os_close(&f->fd);
@@ -265,7 +267,7 @@ int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t le
             return rc;
         if (os_pwrite_all(f.fd, data, len, 0) == 0)
             return draft_commit(d, &f, id, n.checksum, err);
-        /* Where space cannot be reserved beforehand, a full disk shows here. */
+        /* Where space was not or could not be reserved, a full disk shows here. */
         full = is_full(errno);
         rc = write_failed(d, f.path.s, err);
         draft_release(d, &f);
@@ -275,8 +277,8 @@ int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t le
     return rc;
 }
 
-/* Where the file system cannot reserve, posix_fallocate writes: a mapping must not meet a full
- * disk, because that would be a signal and not an error. */
+/* Reserves what draft_create did not. Where the file system cannot, posix_fallocate writes: a
+ * mapping must not meet a full disk, because that would be a signal and not an error. */
 static int fill_map(struct disk_fill *f)
 {
     int e;

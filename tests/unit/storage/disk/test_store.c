@@ -48,7 +48,7 @@ static void test_fill(void **state)
 }
 
 /* Whatever call fails: the chunk is there whole or not at all, nothing is left, nothing is lost. */
-static void sweep(int (*put)(struct disk *, unsigned, size_t), bool sync)
+static void sweep(int (*put)(struct disk *, unsigned, size_t), size_t len, bool sync)
 {
     struct disk_config c = {.root = root, .sync = sync};
     struct disk *d = open_config(&c);
@@ -60,11 +60,11 @@ static void sweep(int (*put)(struct disk *, unsigned, size_t), bool sync)
         int rc;
 
         fault_arm(FAULT_SYSCALL | FAULT_ALLOC, nth);
-        rc = put(d, i, 5000);
+        rc = put(d, i, len);
         fired = fault_disarm();
         assert_true(fired || rc == 0);
         assert_int_equal(disk_has(d, id_of(i)), rc == 0);
-        assert_int_equal(fetch(d, i, 5000), rc == 0 ? 0 : DLC_EMISS);
+        assert_int_equal(fetch(d, i, len), rc == 0 ? 0 : DLC_EMISS);
         assert_int_equal(count_files("tmp", ""), 0);
         assert_int_equal(count_files("chunks", ""), (rc == 0) + disk_has(d, id_of(1)));
         disk_drop(d, id_of(i));
@@ -83,19 +83,21 @@ static void sweep(int (*put)(struct disk *, unsigned, size_t), bool sync)
 static void test_store_faults(void **state)
 {
     (void)state;
-    sweep(store, false);
+    sweep(store, 5000, false);
+    sweep(store, 300000, false);
 }
 
 static void test_store_sync_faults(void **state)
 {
     (void)state;
-    sweep(store, true);
+    sweep(store, 300000, true);
 }
 
 static void test_fill_faults(void **state)
 {
     (void)state;
-    sweep(fill, true);
+    sweep(fill, 5000, true);
+    sweep(fill, 300000, false);
 }
 
 static int read_only_child(void)

@@ -20,6 +20,7 @@ static void *play(void *arg)
     for (unsigned step = 0; step < STEPS; step++) {
         unsigned i = (unsigned)rng_below(&r, CHUNKS);
         unsigned char *want = bytes_of(i, LEN);
+        struct disk_figures now;
         struct disk_fill *f;
         int rc, fd;
 
@@ -49,7 +50,8 @@ static void *play(void *arg)
             }
         }
         p->bad += rc != 0 && rc != DLC_EMISS && rc != DLC_ENOSPACE;
-        p->bad += figures_of(p->d).bytes > 20 * LEN;
+        disk_figures(p->d, &now);
+        p->bad += !now.scanning && now.bytes > 20 * LEN;
         mem_free(&want);
     }
     mem_free(&buf);
