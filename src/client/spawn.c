@@ -93,7 +93,7 @@ static bool runnable(const char *path)
 static char *beside_us(void)
 {
     static const char *const places[] = {"dlcache", "../bin/dlcache", "../../bin/dlcache",
-                                         "../cli/dlcache"};
+                                         "src/cli/dlcache"};
     char real[PATH_MAX];
     Dl_info info;
     const char *dir;
