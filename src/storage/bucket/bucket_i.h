@@ -47,6 +47,7 @@ try {
     struct dlc_list link; /* lane->flying, by start; or next spare */
     struct dlc_mono started, progress;
     uint64_t progress_bytes; /* received when `progress` was taken */
+    bool hedged;             /* a second one was sent beside it */
     void *buffer;            /* of a hedge */
 };
 

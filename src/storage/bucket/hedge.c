@@ -31,8 +31,7 @@ static bool wants_hedge(const struct try *t)
 {
     const struct op *op = t->op;
 
-    return op->kind == ATTEMPT_GET && t == op->first && op->hedge == NULL &&
-           t->a.first_byte.ns == 0;
+    return op->kind == ATTEMPT_GET && t == op->first && !t->hedged && t->a.first_byte.ns == 0;
 }
 
 void hedge_check(struct lane *l, struct dlc_mono now)
@@ -53,6 +52,7 @@ void hedge_check(struct lane *l, struct dlc_mono now)
         buffer = mem_try_alloc(t->op->length);
         if (buffer == NULL)
             return;
+        t->hedged = true;
         l->hedge_tokens -= 1;
         count(bucket_hedges);
         try_start(t->op, &t->op->hedge, buffer);

@@ -212,6 +212,7 @@ int lane_open(struct lane *l, struct bucket *b, unsigned index, struct dlc_err *
     hist_init(&l->ttfb, HIST_FADE);
     hist_init(&l->whole, HIST_FADE);
     limiter_init(&l->limiter, (b->config.max_requests + b->n_lanes - 1) / b->n_lanes, b->n_lanes);
+    publish(l, dlc_mono_now());
     l->loop = loop_new(err);
     if (l->loop == NULL)
         return err == NULL ? DLC_EIO : err->code;

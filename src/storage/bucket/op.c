@@ -114,6 +114,7 @@ void try_start(struct op *op, struct try **slot, void *dst)
     t->op = op;
     t->started = t->progress = dlc_mono_now();
     t->progress_bytes = 0;
+    t->hedged = false;
     *slot = t;
     op->attempts++;
     l->in_flight++;

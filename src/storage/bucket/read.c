@@ -172,10 +172,12 @@ static void reading_abort(struct request *q, int code, const char *why)
 
     if (q->ended)
         return;
-    if (g->split != NULL)
+    if (g->split != NULL) {
         parts_cancel(g->split);
-    else
+    } else {
+        g->r->attempts = g->op.attempts;
         op_cancel(&g->op);
+    }
     reading_end(g, dlc_err_set(&g->r->err, code, "reading %.120s: %s", g->r->key, why));
 }
 

@@ -75,11 +75,14 @@ static void link_take(struct passage *p, uint64_t bytes)
 {
     struct shaped *s = p->s;
 
+    if (bytes == 0) {
+        p->begin = p->end = p->arrival;
+        return;
+    }
     dlc_mtx_lock(&s->mtx);
     p->begin.ns = DLC_MAX(p->arrival.ns, s->link_free.ns);
     p->end.ns = p->begin.ns + nanoseconds(s, bytes);
-    if (bytes > 0)
-        s->link_free = p->end;
+    s->link_free = p->end;
     dlc_mtx_unlock(&s->mtx);
 }
 
