@@ -122,6 +122,13 @@ static void listing_end(struct listing *g, int rc)
     request_end(&g->req);
 }
 
+/* So many folders were found that another level's would be too many: do not even look. */
+static bool folders_used_up(const struct listing *g)
+{
+    return !g->req.lane->bucket->origin->ops->folders_free &&
+           g->n_folders > FOLDERS_MAX - LEVEL_FOLDERS;
+}
+
 static void listing_pump(struct listing *g)
 {
     while (g->n_flying < LEVELS_FLYING && !dlc_list_empty(&g->pending)) {
@@ -129,6 +136,7 @@ static void listing_pump(struct listing *g)
 
         dlc_list_push_tail(&g->flying, &v->link);
         g->n_flying++;
+        v->flat = v->flat || folders_used_up(g);
         level_submit(v);
     }
     if (g->n_flying == 0)
