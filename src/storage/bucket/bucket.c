@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "storage/bucket/bucket_i.h"
+#include "storage/bucket/web_i.h"
 
 #define BUCKET_TAG DLC_TAG4('b', 'c', 'k', 't')
 
@@ -57,6 +58,7 @@ static void bucket_free(struct bucket *b)
     b->origin->ops->free(b->origin);
     dlc_cond_release(&b->drained);
     dlc_mtx_release(&b->mtx);
+    mem_free(&b->place);
     mem_free(&b->root);
     mem_free(&b->lanes);
     b->tag = 0;
@@ -71,6 +73,7 @@ int bucket_open_origin(struct origin *origin, const char *root, const struct buc
 
     b->tag = BUCKET_TAG;
     b->origin = origin;
+    b->place = mem_str(""); /* bucket_open() knows better */
     b->root = mem_str(root);
     dlc_mtx_init(&b->mtx, LCK_sync);
     dlc_cond_init(&b->drained);
@@ -104,6 +107,25 @@ static int origin_new(const struct url *u, const struct bucket_config *c, unsign
     return origin_file_new(u, lanes, out, err);
 }
 
+/* Gives the string. */
+static char *place_of(const struct url *u)
+{
+    struct buf shown = BUF_INIT;
+    char *place;
+
+    switch (u->scheme) {
+    case URL_S3:
+    case URL_GS: return mem_fmt("%s://%s/", scheme_names[u->scheme], u->bucket);
+    case URL_FILE: return mem_fmt("file://%s/", u->prefix);
+    case URL_HTTP:
+    case URL_HTTPS: break;
+    }
+    web_show(u->text, &shown);
+    place = mem_str(buf_str(&shown));
+    buf_release(&shown);
+    return place;
+}
+
 int bucket_open(const struct url *u, const struct bucket_config *c, struct bucket **out,
                 struct dlc_err *err)
 {
@@ -117,8 +139,11 @@ int bucket_open(const struct url *u, const struct bucket_config *c, struct bucke
         rc = origin_shaped_new(&u->shape, o, &o, err);
     if (rc == 0)
         rc = bucket_open_origin(o, u->scheme == URL_FILE ? "" : u->prefix, c, lanes, out, err);
-    if (rc == 0)
+    if (rc == 0) {
         (*out)->scheme = u->scheme;
+        mem_free(&(*out)->place);
+        (*out)->place = place_of(u);
+    }
     return rc;
 }
 

@@ -142,6 +142,7 @@ struct bucket {
     uint32_t tag;
     enum url_scheme scheme;
     struct origin *origin;
+    char *place;                 /* what stands before keys in messages: s3://bucket/ */
     char *root;                  /* prefix of a listing that names none */
     struct bucket_config config; /* resolved; its strings are not kept */
     double nano_get, nano_list, nano_byte;

@@ -18,6 +18,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "storage/bucket/bucket_i.h"
+#include "storage/bucket/web_i.h"
 
 #define TRY_TAG DLC_TAG4('b', 't', 'r', 'y')
 
@@ -32,12 +33,6 @@ struct dlc_dur retry_ceiling(unsigned nth)
     return (struct dlc_dur){DLC_MIN(BACKOFF_BASE.ns << doublings, BACKOFF_CAP.ns)};
 }
 
-/* What the op is about, for messages. */
-static const char *subject(const struct op *op)
-{
-    return op->kind == ATTEMPT_LIST ? op->prefix : op->key;
-}
-
 static const char *verb(const struct op *op)
 {
     switch (op->kind) {
@@ -46,6 +41,27 @@ static const char *verb(const struct op *op)
     case ATTEMPT_LIST: break;
     }
     return "listing";
+}
+
+/* What the op is about, for messages: "reading s3://bucket/key". Gives the string. */
+static char *what(const struct op *op)
+{
+    const struct bucket *b = op->lane->bucket;
+    const char *subject = op->kind == ATTEMPT_LIST ? op->prefix : op->key;
+    struct buf text = BUF_INIT;
+    char *s;
+
+    buf_addf(&text, "%s %s", verb(op), b->place);
+    if (b->scheme == URL_HTTP || b->scheme == URL_HTTPS) {
+        buf_adds(&text, " (");
+        web_show(subject, &text); /* its query may be a secret */
+        buf_adds(&text, ")");
+    } else {
+        str_printable(subject, DLC_MIN(strlen(subject), 120), &text);
+    }
+    s = mem_str(buf_str(&text));
+    buf_release(&text);
+    return s;
 }
 
 /* ---- tries ---- */
@@ -365,13 +381,13 @@ void op_send(struct op *op)
 
 static void op_expire(struct op *op, struct dlc_mono now)
 {
-    char took[24], last[300] = "";
+    char took[24], last[300] = "", *subject = what(op);
 
     if (op->failures > 0)
         snprintf(last, sizeof(last), "; the last failure was: %.270s", op->err->text);
-    dlc_err_set(op->err, DLC_ETIMEDOUT, "%s %.120s took longer than allowed (%s, %u attempts)%s",
-                verb(op), subject(op), str_dur(dlc_mono_sub(now, op->first_sent), took),
-                op->attempts, last);
+    dlc_err_set(op->err, DLC_ETIMEDOUT, "%s took longer than allowed (%s, %u attempts)%s", subject,
+                str_dur(dlc_mono_sub(now, op->first_sent), took), op->attempts, last);
+    mem_free(&subject);
     try_abandon(&op->hedge);
     try_abandon(&op->first);
     op_end(op, NULL, DLC_ETIMEDOUT);
@@ -396,10 +412,13 @@ static void try_stalled(struct try *t, struct dlc_mono now)
     struct op *op = t->op;
     struct dlc_dur limit = t->lane->bucket->config.stall_timeout;
     struct try copy = {.a.rc = DLC_ETIMEDOUT, .a.retryable = true};
-    char silence[24];
+    char silence[24], *subject = what(op);
 
-    dlc_err_set(&copy.a.err, DLC_ETIMEDOUT, "%s %.120s: no byte came for %s", verb(op), subject(op),
-                str_dur(limit, silence));
+    dlc_err_set(&copy.a.err, DLC_ETIMEDOUT,
+                "%s: no byte came for %s (--stall-timeout): is the bucket's endpoint right and "
+                "reachable?",
+                subject, str_dur(limit, silence));
+    mem_free(&subject);
     if (t == op->first)
         try_abandon(&op->first);
     else
