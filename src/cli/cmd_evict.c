@@ -20,8 +20,10 @@ static int evict(const struct config *config, const char *url, const char *tier,
 {
     struct ctl c = CTL_INIT;
     struct msg opened = MSG_INIT;
-    int rc = ctl_open(&c, config, true, err);
+    int rc = url != NULL ? ctl_check_url(url, err) : 0;
 
+    if (rc == 0)
+        rc = ctl_open(&c, config, true, err);
     if (rc == 0)
         rc = ctl_call(&c, request(url, tier), NULL, NULL, answer, err);
     if (rc == DLC_ENOTFOUND && url != NULL) {

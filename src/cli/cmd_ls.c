@@ -36,9 +36,13 @@ static bool on_page(struct bucket_list *l, const struct bucket_object *objects, 
 {
     struct listing *s = l->priv;
 
-    for (size_t i = 0; i < n && s->rc == 0; i++)
+    for (size_t i = 0; i < n && s->rc == 0; i++) {
+        if (objects[i].size == 0 && str_ends(objects[i].key, "/"))
+            continue; /* the mark that consoles leave for an empty folder: the daemon skips it too
+                       */
         s->rc = catalog_builder_add(s->builder, objects[i].key, strlen(objects[i].key),
                                     objects[i].size, objects[i].etag, &s->err);
+    }
     progress_update(s->bar, "listing", catalog_builder_count(s->builder), 0, 0, 0);
     return s->rc == 0;
 }
@@ -113,8 +117,10 @@ static int catalog_there(const struct config *c, const char *url, bool refresh,
 {
     struct ctl ctl = CTL_INIT;
     struct msg opened = MSG_INIT;
-    int rc = ctl_open(&ctl, c, true, err), fd = -1;
+    int rc = ctl_check_url(url, err), fd = -1;
 
+    if (rc == 0)
+        rc = ctl_open(&ctl, c, true, err);
     if (rc == 0)
         rc = ctl_open_dataset(&ctl, c, url, refresh, show_progress, bar, &opened, err);
     if (rc == 0) {

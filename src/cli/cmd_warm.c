@@ -13,8 +13,10 @@ static int warm(const struct args *a, const char *tier, struct progress *bar, st
 {
     struct ctl c = CTL_INIT;
     struct msg opened = MSG_INIT;
-    int rc = ctl_open(&c, &a->config, true, err);
+    int rc = ctl_check_url(a->operands[0], err);
 
+    if (rc == 0)
+        rc = ctl_open(&c, &a->config, true, err);
     if (rc == 0)
         rc = ctl_open_dataset(&c, &a->config, a->operands[0], false, show_progress, bar, &opened,
                               err);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/os.h"
 #include "client/spawn.h"
+#include "storage/bucket/url.h"
 
 static const struct dlc_dur answer_timeout = {60000000000};
 
@@ -102,6 +103,15 @@ int ctl_call(struct ctl *c, json_t *request, ctl_progress_f *on_progress, void *
     }
     if (rc < 0)
         msg_release(answer);
+    return rc;
+}
+
+int ctl_check_url(const char *url, struct dlc_err *err)
+{
+    struct url u = URL_INIT;
+    int rc = url_parse(&u, url, err);
+
+    url_release(&u);
     return rc;
 }
 

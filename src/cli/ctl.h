@@ -44,6 +44,9 @@ typedef void ctl_progress_f(const json_t *p, void *priv);
 int ctl_call(struct ctl *c, json_t *request, ctl_progress_f *on_progress, void *priv,
              struct msg *answer, struct dlc_err *err);
 
+/* Is this a URL at all? No daemon is started for one that is not. */
+int ctl_check_url(const char *url, struct dlc_err *err);
+
 /*
  * Open the dataset at url, as the library does; the connection is then its session.
  * Gives: *answer, with the five descriptors of docs/format/protocol.md.
