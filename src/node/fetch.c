@@ -42,6 +42,7 @@ struct fetch {
     void (*step)(struct fetch *f); /* what the worker does */
     void (*next)(struct fetch *f); /* what the loop does then */
     struct bucket_read read;
+    struct bucket_stat stat; /* of an object that has changed */
     int rc;
     struct dlc_err err;
 };
@@ -251,10 +252,41 @@ static void probe_next(struct fetch *f)
 
 /* ---- bucket ---- */
 
+static void changed_next(struct fetch *f)
+{
+    f->rc = DLC_ECHANGED;
+    f->err = f->read.err;
+    if (f->stat.rc == 0)
+        dlc_err_set(&f->err, f->rc,
+                    "%.200s of %.120s is no longer the object that was listed: its ETag was %s and "
+                    "is now %s; list the bucket anew (refresh, `dlcache ls --refresh`)",
+                    f->entry.key, f->ds->url.text, f->entry.etag, f->stat.etag);
+    give_up(f);
+}
+
+/* On a lane. */
+static void on_changed(struct bucket_stat *s)
+{
+    struct fetch *f = s->priv;
+
+    loop_post(f->ds->node->loop, &f->task);
+}
+
+/* The bucket has another version than the catalog, and perhaps did not say which: ask. */
+static void fetch_changed(struct fetch *f)
+{
+    f->stat = (struct bucket_stat){.key = f->entry.key, .done = on_changed, .priv = f};
+    f->next = changed_next;
+    f->ds->node->jobs++;
+    bucket_stat(f->ds->bucket, &f->stat);
+}
+
 static void bucket_next(struct fetch *f)
 {
     f->rc = f->read.rc;
-    if (f->rc < 0) {
+    if (f->rc == DLC_ECHANGED && !f->ds->node->stopping) {
+        fetch_changed(f);
+    } else if (f->rc < 0) {
         f->err = f->read.err;
         give_up(f);
     } else if (f->to_disk) {
