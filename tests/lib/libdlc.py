@@ -22,6 +22,14 @@ import dl
 EINVAL, ENOMEM, EIO, ENOTFOUND, EDENIED, ECHANGED, ECORRUPT, EBUCKET = range(-1, -9, -1)
 ETIMEDOUT, EMISS, ENODAEMON, EPROTO, EBUSY, ENOSPACE, ECANCELED = range(-9, -16, -1)
 
+# Keys that have broken programs: everywhere, where S3 allows them, where file names do.
+ODD_KEYS = ["a b", " lead", "trail ", "a+b", "a%b", "a%20b", "a%2Fb", "a?b", "a?b=c", "a#b", "a&b", "a=b", "a;b,c:d",
+            "quote\"", "'q'", "`tick`", "$HOME", "back\\slash", "(paren)[brack]{brace}", "<tag>", "a|b", "a*b", "~tilde",
+            "line\nbreak", "tab\tstop", "return\rx", "dots..", "dot.", "...", "a/b/c", "é/ü", "日本語/写真.jpg", "😀",
+            "e\u0301", "\u00a0nbsp", "\u202etxt", "-dash", "--flag", "@at!", "x" * 250]
+ODD_S3_KEYS = ["/leading", "double//slash", "a/./b", "a/../b", "trailing/x/../", "k" * 900]
+ODD_FILE_KEYS = ["not\udcff\udcfeutf8", "\x01control"]
+
 
 class CView(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("len", ctypes.c_size_t), ("priv", ctypes.c_uint64 * 2)]
