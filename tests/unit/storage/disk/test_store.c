@@ -2,7 +2,8 @@
 /* Writing: fills, syncing, every failing call, and a directory that cannot be written. */
 #include "util.h"
 
-#include "base/check.h"
+#include <sys/mount.h>
+
 #include "base/fault.h"
 
 static int fill(struct disk *d, unsigned i, size_t len)
@@ -130,6 +131,39 @@ static void test_read_only(void **state)
     assert_int_equal(in_child(read_only_child), 0);
 }
 
+/* The file system turns read-only under us; needs the right to mount. */
+static void test_read_only_mount(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct disk *d;
+
+    (void)state;
+    if (mount("tmpfs", root, "tmpfs", 0, "size=4m") < 0)
+        skip();
+    d = open_limited(2000);
+    assert_int_equal(store(d, 1, 1000), 0);
+    disk_close(&d);
+    assert_int_equal(mount("tmpfs", root, NULL, MS_REMOUNT | MS_RDONLY, NULL), 0);
+    assert_int_equal(disk_open(&(struct disk_config){.root = root}, &d, &err), DLC_EDENIED);
+    assert_non_null(strstr(err.text, "Read-only file system"));
+    assert_int_equal(mount("tmpfs", root, NULL, MS_REMOUNT, NULL), 0);
+    d = open_limited(2000);
+    /* The kernel refuses to remount while a file is open for writing; a read-only view does. */
+    assert_int_equal(mount(root, root, NULL, MS_BIND, NULL), 0);
+    assert_int_equal(mount(NULL, root, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL), 0);
+    assert_int_equal(store(d, 2, 1000), DLC_EDENIED);
+    assert_true(figures_of(d).read_only);
+    assert_int_equal(fetch(d, 1, 1000), 0);
+    disk_close(&d);
+}
+
+static int unmount_and_remove(void **state)
+{
+    while (umount2(root, MNT_DETACH) == 0)
+        continue;
+    return remove_root(state);
+}
+
 static int cannot_unlink_child(void)
 {
     struct disk *d = open_limited(3000);
@@ -168,6 +202,7 @@ int main(void)
         disk_test(test_fill_faults),
         disk_test(test_read_only),
         disk_test(test_cannot_unlink),
+        cmocka_unit_test_setup_teardown(test_read_only_mount, make_root, unmount_and_remove),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
