@@ -31,7 +31,7 @@ static int find_sample(struct dlc_dataset *ds, const struct url *u, const char *
         if (*i < dlc_count(ds))
             return 0;
         return dlc_err_set(err, DLC_ENOTFOUND, "there is no sample %s: %s has %llu, from #0", name,
-                           u->text, (unsigned long long)dlc_count(ds));
+                           u->shown, (unsigned long long)dlc_count(ds));
     }
     rc = dlc_find(ds, name, i);
     if (rc != DLC_ENOTFOUND)
@@ -41,7 +41,7 @@ static int find_sample(struct dlc_dataset *ds, const struct url *u, const char *
     mem_free(&whole);
     if (rc == DLC_ENOTFOUND)
         return dlc_err_set(err, rc, "%s has no sample \"%.300s\"; `dlcache ls` shows the keys",
-                           u->text, name);
+                           u->shown, name);
     return rc < 0 ? library_error(rc, err) : 0;
 }
 
@@ -101,10 +101,10 @@ static int write_object(struct dlc_dataset *ds, const struct url *u, const struc
     if (dlc_count(ds) == 1 || (t->key != NULL && dlc_find(ds, t->key, &i) == 0))
         return write_sample(ds, i, err);
     if (dlc_count(ds) == 0)
-        return dlc_err_set(err, DLC_ENOTFOUND, "there is nothing at %s", u->text);
+        return dlc_err_set(err, DLC_ENOTFOUND, "there is nothing at %s", u->shown);
     return dlc_err_set(err, DLC_EINVAL,
                        "%s is a dataset of %llu samples; say which: a key or a number such as '#0'",
-                       u->text, (unsigned long long)dlc_count(ds));
+                       u->shown, (unsigned long long)dlc_count(ds));
 }
 
 static int cat(const struct args *a, const struct url *u, struct dlc_err *err)

@@ -68,6 +68,7 @@ struct dlc_dataset {
     uint32_t tag;
     struct dlc_list link; /* G: the process-wide lock */
     char *url, *endpoint;
+    char *shown;            /* the URL as messages show it */
     struct dlc_options opt; /* strings are not used from here */
     struct config config;
     struct dlc_dur timeout;

@@ -151,12 +151,12 @@ static void reattach_locked(struct dlc_dataset *ds)
 
     ds->try_again = dlc_mono_add(dlc_mono_now(), LOOK_AGAIN);
     if (attachment_new(ds, may_spawn, false, &a, &err) < 0) {
-        log_info("reading %s from the bucket: %s", ds->url, err.text);
+        log_info("reading %s from the bucket: %s", ds->shown, err.text);
         return;
     }
     if (a->snapshot != catalog_snapshot(ds->catalog)) {
         log_warn("%s was listed anew: this process goes on with the old list, past the cache",
-                 ds->url);
+                 ds->shown);
         ds->incompatible = true;
         attachment_free(&a);
         return;
@@ -230,6 +230,7 @@ int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_dataset 
     dlc_list_init(&ds->retired);
     dlc_list_init(&ds->link);
     rc = url_parse(&u, ds->url, &err); /* a bad URL needs no daemon to be told so */
+    ds->shown = mem_str(u.shown);
     url_release(&u);
     if (rc < 0 || (rc = configure(ds, opt, &err)) < 0 ||
         (rc = attachment_new(ds, ds->opt.no_spawn == 0, ds->opt.refresh != 0, &a, &err)) < 0) {
@@ -270,6 +271,7 @@ void dlc_close(struct dlc_dataset **dsp)
     config_release(&ds->config);
     dlc_mtx_release(&ds->mtx);
     mem_free(&ds->url);
+    mem_free(&ds->shown);
     mem_free(&ds->endpoint);
     ds->tag = 0;
     mem_free(&ds);
@@ -315,7 +317,7 @@ int dlc_find(struct dlc_dataset *ds, const char *key, uint64_t *i)
 {
     int rc = catalog_find(ds->catalog, key, i);
 
-    return rc < 0 ? client_failf(rc, "%s holds no %s", ds->url, key) : 0;
+    return rc < 0 ? client_failf(rc, "%s holds no %s", ds->shown, key) : 0;
 }
 
 static void add_session(const struct attachment *a, struct dlc_stats *out)

@@ -210,7 +210,7 @@ static json_t *dataset_json(struct dataset *ds)
         sessions++;
     }
     o = json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I}",
-                  "id", (json_int_t)ds->id, "url", msg_string(ds->url.text), "samples",
+                  "id", (json_int_t)ds->id, "url", msg_string(ds->url.shown), "samples",
                   (json_int_t)catalog_count(ds->catalog), "bytes",
                   (json_int_t)catalog_bytes(ds->catalog), "resident",
                   (json_int_t)mem_index_resident(ds->index), "resident_bytes",

@@ -67,7 +67,7 @@ static void dataset_fail(struct dataset *ds, const struct dlc_err *err)
     ds->state = DATASET_FAILED;
     ds->error = *err;
     ds->stale = true;
-    log_warn("cannot open %s: %s", ds->url.text, err->text);
+    log_warn("cannot open %s: %s", ds->url.shown, err->text);
     answer_openers(ds);
     dataset_put(&ref);
 }
@@ -94,7 +94,7 @@ static int dataset_ready(struct dataset *ds, struct dlc_err *err)
     if (n > 0)
         bucket_hint_size(ds->bucket, catalog_bytes(ds->catalog) / n);
     ds->state = DATASET_READY;
-    log_info("%s: %llu samples", ds->url.text, (unsigned long long)n);
+    log_info("%s: %llu samples", ds->url.shown, (unsigned long long)n);
     return 0;
 }
 
@@ -171,7 +171,7 @@ static void listing_nothing(struct listing *l)
     l->rc = dlc_err_set(&l->err, DLC_ENOTFOUND,
                         "%s holds no objects: check the spelling of the prefix, and the endpoint "
                         "(list it with `dlcache ls`)",
-                        l->ds->url.text);
+                        l->ds->url.shown);
     listing_end(l);
 }
 

@@ -103,7 +103,8 @@ static void fetch_end(struct fetch *f, int rc)
     struct dataset *ds = f->ds;
 
     if (rc < 0 && rc != DLC_ELARGE && rc != DLC_EBYPASS && rc != DLC_ECANCELED)
-        log_warn("sample %llu of %s: %s", (unsigned long long)f->sample, ds->url.text, f->err.text);
+        log_warn("sample %llu of %s: %s", (unsigned long long)f->sample, ds->url.shown,
+                 f->err.text);
     map_remove(&ds->fetching, f->sample);
     answer_all(f, rc);
     f->tag = 0;
@@ -260,7 +261,7 @@ static void changed_next(struct fetch *f)
         dlc_err_set(&f->err, f->rc,
                     "%.200s of %.120s is no longer the object that was listed: its ETag was %s and "
                     "is now %s; list the bucket anew (refresh, `dlcache ls --refresh`)",
-                    f->entry.key, f->ds->url.text, f->entry.etag, f->stat.etag);
+                    f->entry.key, f->ds->url.shown, f->entry.etag, f->stat.etag);
     give_up(f);
 }
 

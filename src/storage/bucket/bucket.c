@@ -11,7 +11,6 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "storage/bucket/bucket_i.h"
-#include "storage/bucket/web_i.h"
 
 #define BUCKET_TAG DLC_TAG4('b', 'c', 'k', 't')
 
@@ -110,9 +109,6 @@ static int origin_new(const struct url *u, const struct bucket_config *c, unsign
 /* Gives the string. */
 static char *place_of(const struct url *u)
 {
-    struct buf shown = BUF_INIT;
-    char *place;
-
     switch (u->scheme) {
     case URL_S3:
     case URL_GS: return mem_fmt("%s://%s/", scheme_names[u->scheme], u->bucket);
@@ -120,10 +116,7 @@ static char *place_of(const struct url *u)
     case URL_HTTP:
     case URL_HTTPS: break;
     }
-    web_show(u->text, &shown);
-    place = mem_str(buf_str(&shown));
-    buf_release(&shown);
-    return place;
+    return mem_str(u->shown);
 }
 
 int bucket_open(const struct url *u, const struct bucket_config *c, struct bucket **out,

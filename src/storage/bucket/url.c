@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "storage/bucket/web_i.h"
 
 #define URL_MAX 8192
 #define KEY_MAX 1024 /* s3 and gs: their longest key */
@@ -40,6 +41,7 @@ void url_release(struct url *u)
     mem_free(&u->bucket);
     mem_free(&u->prefix);
     mem_free(&u->text);
+    mem_free(&u->shown);
     memset(u, 0, sizeof(*u));
 }
 
@@ -378,6 +380,19 @@ static int unknown_scheme(const char *text, size_t scheme_len, struct dlc_err *e
                        (int)DLC_MIN(scheme_len, (size_t)40), text);
 }
 
+/* Gives u->shown (U3). */
+static void show(struct url *u)
+{
+    struct buf b = BUF_INIT;
+
+    if (u->scheme == URL_HTTP || u->scheme == URL_HTTPS)
+        web_show(u->text, &b);
+    else
+        buf_adds(&b, u->text);
+    u->shown = mem_str(buf_str(&b));
+    buf_release(&b);
+}
+
 static int parse_rest(struct url *u, const char *name, char *rest, struct dlc_err *err)
 {
     switch (u->scheme) {
@@ -412,6 +427,8 @@ int url_parse(struct url *u, const char *text, struct dlc_err *err)
         mem_free(&rest);
         if (rc < 0)
             url_release(u);
+        else
+            show(u);
         return rc;
     }
     return unknown_scheme(text, len, err);

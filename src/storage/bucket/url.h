@@ -33,6 +33,7 @@ struct url {
     char *bucket; /* s3, gs: bucket name; http: host[:port]; file: "" */
     char *prefix; /* s3, gs: key prefix, may be ""; http: path with query; file: absolute path */
     char *text;   /* canonical form without the shape: names the dataset */
+    char *shown;  /* as people may see it: without user name, password and query of http(s) */
     struct shape shape;
 };
 
