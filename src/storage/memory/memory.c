@@ -89,6 +89,13 @@ void memory_set_closing(struct memory *m)
     atomic_store_explicit(&h->closing, 1, memory_order_release); /* R clients */
 }
 
+bool memory_is_closing(const struct memory *m)
+{
+    const struct shm_segment_hdr *h = m->seg.map;
+
+    return atomic_load_explicit(&h->closing, memory_order_relaxed) != 0; /* our own store */
+}
+
 void memory_figures(const struct memory *m, struct memory_figures *out)
 {
     struct stat st = {0};

@@ -32,6 +32,7 @@ void memory_free(struct memory **mp); /* sessions and indexes must be gone */
 /* A descriptor of the segment that can only be mapped read-only. Borrowed. */
 int memory_fd(const struct memory *m);
 uint64_t memory_size(const struct memory *m); /* of the mapping */
+/* The daemon is ending: clients are told, and from now on no byte of the segment changes. */
 void memory_set_closing(struct memory *m);
 
 /* One dataset's slots. */

@@ -107,6 +107,7 @@ void memory_settle_ceiling(struct memory *m);
 /* Give back the pages of large holes below the ceiling. */
 void memory_give_back(struct memory *m);
 /* Make a hole of len bytes by evicting and allocate it. NULL: what is left is in use. */
+bool memory_is_closing(const struct memory *m);
 struct arena_block *memory_make_room(struct memory *m, uint64_t len);
 void memory_read_logs(struct memory *m);
 
