@@ -25,7 +25,7 @@
 #include "base/str.h"
 
 #define START_TIMEOUT DLC_SEC(20)
-#define IDLE_EXIT     "60s"
+#define IDLE_EXIT     DLC_SEC(60) /* unless the settings say how long */
 
 extern char **environ;
 
@@ -161,8 +161,10 @@ static void collect(int fd, struct buf *said)
 
 static int run_program(const char *program, const struct config *c, struct dlc_err *err)
 {
+    struct dlc_dur idle = c->idle_exit.ns > 0 ? c->idle_exit : IDLE_EXIT;
+    char *idle_ms = mem_fmt("%lldms", (long long)DLC_MAX(idle.ns / 1000000, 1));
     const char *const argv[] = {program, "serve", "--background", "--socket", c->socket,
-                                "--dir", c->dir,  "--idle-exit",  IDLE_EXIT,  NULL};
+                                "--dir", c->dir,  "--idle-exit",  idle_ms,    NULL};
     posix_spawn_file_actions_t fa;
     posix_spawnattr_t attr;
     struct buf said = BUF_INIT;
@@ -170,8 +172,10 @@ static int run_program(const char *program, const struct config *c, struct dlc_e
     int fds[2], status = 0, rc = 0;
     pid_t pid;
 
-    if (pipe2(fds, O_CLOEXEC) < 0)
+    if (pipe2(fds, O_CLOEXEC) < 0) {
+        mem_free(&idle_ms);
         return dlc_err_sys(err, "cannot make a pipe");
+    }
     sigemptyset(&none);
     posix_spawn_file_actions_init(&fa);
     posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
@@ -183,7 +187,7 @@ static int run_program(const char *program, const struct config *c, struct dlc_e
     errno = posix_spawn(&pid, program, &fa, &attr, (char *const *)(uintptr_t)argv, environ);
     os_close(&fds[1]);
     if (errno != 0) {
-        rc = dlc_err_sys(err, "cannot start %s", program);
+        rc = dlc_err_set(err, DLC_ENODAEMON, "cannot start %s: %s", program, strerror(errno));
     } else {
         collect(fds[0], &said);
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
@@ -197,6 +201,7 @@ static int run_program(const char *program, const struct config *c, struct dlc_e
     posix_spawnattr_destroy(&attr);
     os_close(&fds[0]);
     buf_release(&said);
+    mem_free(&idle_ms);
     return rc;
 }
 
