@@ -12,8 +12,11 @@ Errors are raised as libdlc.Error with code and text; the text is searched for s
 import ctypes
 import functools
 import json
+import mmap
 import os
 import pickle
+import socket
+import struct
 import subprocess
 import sys
 
@@ -267,7 +270,7 @@ def processes(n, work):
 
 
 class Gate:
-    """Processes wait at it until it is opened: gate.wait() in each, gate.open(n) when n have come."""
+    """Forked processes wait() at it; their parent knows when n came(), and lets them go with open()."""
 
     def __init__(self):
         self.come, self.go = os.pipe(), os.pipe()
@@ -277,10 +280,91 @@ class Gate:
         os.close(self.go[1])
         os.read(self.go[0], 1)
 
-    def open(self, n):
+    def came(self, n):
+        """Returns when n have come; fails the test when they never will."""
+        os.close(self.come[1])
         while n > 0:
-            n -= len(os.read(self.come[0], n))
+            arrived = len(os.read(self.come[0], n))
+            assert arrived > 0, "a process ended before it came to the gate"
+            n -= arrived
+
+    def open(self, n=0):
+        if n > 0:
+            self.came(n)
         os.close(self.go[1])
+
+
+def alive(pid):
+    """A process that has ended but was not waited for yet does not count."""
+    try:
+        with open("/proc/%d/stat" % pid) as f:
+            return f.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+# Where things lie in a session's memory (docs/format/shm.md).
+TAIL, RING, CELLS, BLOCKS, SESSION = 64, 4096, 8192, 8192 + 256 * 512, 8192 + 256 * 512 + 1024 * 1024
+
+
+class Raw:
+    """A client that speaks the control protocol (docs/format/protocol.md) by itself, and need not be polite."""
+
+    def __init__(self, daemon, greet=True):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(20 * dl.SLOW)
+        self.sock.connect(daemon.socket)
+        if greet:
+            assert self.ask({"op": "hello", "version": 1, "pid": os.getpid()})["ok"]
+
+    @staticmethod
+    def frame(body, fds=0):
+        text = json.dumps(body).encode()
+        return struct.pack("=4sIII", b"dlc1", len(text), fds, 0) + text
+
+    def answer(self):
+        """The next message; descriptors that come along are kept in self.fds."""
+        data, self.fds, _, _ = socket.recv_fds(self.sock, 16, 8, socket.MSG_WAITALL)
+        magic, length, n, _ = struct.unpack("=4sIII", data)
+        assert magic == b"dlc1" and n == len(self.fds), (data, self.fds)
+        text = b""
+        while len(text) < length:
+            text += self.sock.recv(length - len(text))
+        return json.loads(text)
+
+    def ask(self, body):
+        self.sock.sendall(self.frame(body))
+        answer = self.answer()
+        while "progress" in answer:
+            answer = self.answer()
+        return answer
+
+    def attach(self, url):
+        """Opens a dataset; the session's memory, writable."""
+        assert self.ask({"op": "open", "url": url})["ok"]
+        self.doorbell = self.fds[3]
+        return mmap.mmap(self.fds[2], SESSION)
+
+    def ring(self):
+        os.write(self.doorbell, (1).to_bytes(8, sys.byteorder))
+
+    def ended(self):
+        """Has the daemon closed the connection?"""
+        self.sock.setblocking(False)
+        try:
+            return self.sock.recv(1) == b""
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.sock.close()
+        for fd in getattr(self, "fds", []):
+            os.close(fd)
 
 
 preload_sanitizer()
