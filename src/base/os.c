@@ -176,7 +176,7 @@ int os_mkdirs(const char *path, mode_t mode)
 {
     char *copy, *p;
     struct stat st;
-    int rc = 0;
+    int rc = 0, why;
 
     if (faulty(EACCES))
         return -1;
@@ -189,8 +189,10 @@ int os_mkdirs(const char *path, mode_t mode)
         if (*p != '/')
             continue;
         *p = '\0';
-        if (mkdir(copy, mode) < 0 && errno != EEXIST && stat(copy, &st) < 0)
+        if (mkdir(copy, mode) < 0 && (why = errno) != EEXIST && stat(copy, &st) < 0) {
+            errno = why; /* of mkdir: stat only says that it is not there */
             rc = -1;
+        }
         *p = '/';
     }
     if (rc == 0 && mkdir(copy, mode) < 0) {
