@@ -44,6 +44,8 @@ static const struct outcome by_code[] = {
     {"AccessDenied", 0, 0, DLC_EDENIED, NEEDS, NULL},
     {"InvalidAccessKeyId", 0, 0, DLC_EDENIED, 0,
      "this endpoint does not know the access key: check the credentials and the endpoint"},
+    {"XAdminUserNotFound", 0, 0, DLC_EDENIED, 0, /* versitygw's word for the same */
+     "this endpoint does not know the access key: check the credentials and the endpoint"},
     {"SignatureDoesNotMatch", 0, 0, DLC_EDENIED, 0,
      "the secret key does not belong to the access key, or a proxy changed the request"},
     {"ExpiredToken", 0, 0, DLC_EDENIED, EXPIRED, expired_advice},
