@@ -449,6 +449,7 @@ static void test_cancel_in_backoff(void **state)
 struct race {
     struct bucket_read r;
     int dones; /* G: race_mtx */
+    char data[10];
 };
 
 static struct dlc_mtx race_mtx;
@@ -466,12 +467,11 @@ static void test_cancel_races(void **state)
     struct bucket *b = fake_bucket(fake_new(2, script_ok), NULL);
     struct race *x = mem_zero(N * sizeof(*x));
     unsigned cancelled = 0;
-    char data[10];
 
     (void)state;
     dlc_mtx_init(&race_mtx, LCK_sync);
     for (unsigned i = 0; i < N; i++) {
-        x[i].r = (struct bucket_read){.key = KEY, .length = 10, .dst = data, .done = on_race};
+        x[i].r = (struct bucket_read){.key = KEY, .length = 10, .dst = x[i].data, .done = on_race};
         bucket_read(b, &x[i].r);
         if (i < 20)
             continue;
@@ -543,6 +543,7 @@ struct again {
     struct fake_read x;
     struct bucket *b;
     _Atomic int dones;
+    char data[10];
 };
 
 static void on_again(struct bucket_read *r)
@@ -559,12 +560,12 @@ static void test_close_while_done_asks_again(void **state)
     struct fake *f = fake_new(2, script_hang);
     struct bucket *b = fake_bucket(f, NULL);
     struct again g[N] = {0};
-    char data[10];
 
     (void)state;
     for (unsigned i = 0; i < N; i++) {
         g[i].b = b;
-        g[i].x.r = (struct bucket_read){.key = KEY, .length = 10, .dst = data, .done = on_again};
+        g[i].x.r =
+            (struct bucket_read){.key = KEY, .length = 10, .dst = g[i].data, .done = on_again};
         bucket_read(b, &g[i].x.r);
     }
     wait_until(f->started == N);
