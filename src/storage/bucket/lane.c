@@ -25,9 +25,10 @@
 static void publish_rate(struct lane *l, struct dlc_mono now)
 {
     struct dlc_dur d = dlc_mono_sub(now, l->rate_from);
+    bool idle = dlc_list_empty(&l->requests);
 
-    if (l->rate_from.ns != 0 && d.ns < RATE_PERIOD.ns)
-        return;
+    if (l->rate_from.ns != 0 && d.ns < RATE_PERIOD.ns && !idle)
+        return; /* the last period counts, however short */
     if (l->rate_from.ns != 0) {
         uint64_t rate = (uint64_t)((double)l->rate_bytes / dlc_dur_seconds(d));
 
@@ -38,7 +39,7 @@ static void publish_rate(struct lane *l, struct dlc_mono now)
                           memory_order_relaxed);
     atomic_store_explicit(&l->figures.p99, (int64_t)hist_percentile(&l->whole, 0.99),
                           memory_order_relaxed);
-    l->rate_from = now;
+    l->rate_from = idle ? (struct dlc_mono){0} : now;
     l->rate_bytes = 0;
 }
 

@@ -8,16 +8,18 @@
 #define BLIND_LIMIT   64
 #define START_MIN     32
 #define START_MAX     512
-#define FLOOR         16 /* hill climbing goes no lower */
-#define FLOOR_CUT     8  /* throttling does */
-#define ASSUMED_LINK  1e9
+#define FLOOR         16  /* hill climbing goes no lower */
+#define FLOOR_CUT     8   /* throttling does */
+#define ASSUMED_LINK  1e9 /* bytes per second ... */
+#define ASSUMED_RATE  2e4 /* ... or requests per second, whichever is less */
 #define WINDOW_MIN_NS 50000000
 #define WINDOW_MIN_N  16
 #define LOW_PERIOD_NS 10000000000
 #define HOLD_MAX      16
 
 #define RISE       1.20 /* START: goodput must rise by this to double again */
-#define GAIN       1.05 /* STEADY: by this to keep a step up */
+#define GAIN       1.05 /* STEADY: by this to keep a step up ... */
+#define GAIN_QUEUE 1.10 /* ... when requests wait in line anyway */
 #define LOSS       0.97 /* ... and may fall to this after a step down */
 #define FADE       0.99
 #define QUEUEING   1.5 /* median over lowest latency */
@@ -45,8 +47,8 @@ static double bounded(const struct limiter *l, double limit)
 /* Little's law: what keeps the assumed link busy for one latency. */
 static double little(const struct limiter *l, struct dlc_dur latency)
 {
-    double n =
-        l->mean == 0 ? BLIND_LIMIT : dlc_dur_seconds(latency) * ASSUMED_LINK / (double)l->mean;
+    double rate = DLC_MIN(ASSUMED_LINK / (double)DLC_MAX(l->mean, 1u), ASSUMED_RATE);
+    double n = l->mean == 0 ? BLIND_LIMIT : dlc_dur_seconds(latency) * rate;
 
     return bounded(l, DLC_CLAMP(n, START_MIN, START_MAX) / l->lanes);
 }
@@ -175,7 +177,8 @@ static void try_step(struct limiter *l, struct dlc_mono now, double goodput, int
 /* The window after a step: keep it and go on, or take it back and rest. */
 static void judge_step(struct limiter *l, struct dlc_mono now, double goodput)
 {
-    bool good = l->step > 0 ? goodput >= GAIN * l->base_goodput : goodput >= LOSS * l->best;
+    double gain = queueing(l) ? GAIN_QUEUE : GAIN;
+    bool good = l->step > 0 ? goodput >= gain * l->base_goodput : goodput >= LOSS * l->best;
 
     l->best = DLC_MAX(l->best, goodput);
     if (good && (l->step > 0 || queueing(l))) {
