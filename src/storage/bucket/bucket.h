@@ -34,11 +34,14 @@ struct bucket_config {
     int path_style;        /* 1 yes, 0 no, -1: yes for custom endpoints */
     unsigned lanes;        /* 0: one per two cores, 1 to 8 */
     unsigned max_requests; /* in flight at once, over all lanes; 0: 1024 */
-    unsigned retries;      /* attempts after the first; 0: 8 */
+    unsigned retries;      /* attempts after the first; 0: 8. For 30 s, answers that ask to slow
+                            * down do not count */
     bool no_hedge;
     struct dlc_dur connect_timeout; /* 0: 5 s */
     struct dlc_dur stall_timeout;   /* no byte for so long: the attempt is given up; 0: 20 s */
-    struct dlc_dur deadline;        /* for a whole request with its retries; 0: 5 min */
+    /* For one question with its retries, from its first attempt on: a read, a part of a large one,
+     * a page of a listing. Time in our own queue does not count. 0: 5 min */
+    struct dlc_dur deadline;
     /* Prices in money per 1000 requests and per GB, for the estimate. Negative: the cloud's
      * default. */
     double price_get, price_list, price_gb;

@@ -116,7 +116,7 @@ struct lane {
     bool started;
 
     struct dlc_list requests;
-    struct dlc_list queue;  /* ops that wait for the limiter; retried ones first */
+    struct dlc_list queue;  /* ops that wait for the limiter; retries, stats, lists first */
     struct dlc_list begun;  /* ops by the time of their first try, hence by deadline */
     struct dlc_list flying; /* tries by start */
     struct dlc_list spare;  /* tries to use again */

@@ -358,9 +358,12 @@ void op_submit(struct op *op, struct lane *l)
     op->answer = NULL;
     op->first_sent.ns = 0;
     dlc_list_init(&op->begun);
-    if (op->kind == ATTEMPT_GET)
+    if (op->kind == ATTEMPT_GET) {
         update_mean(l, op->length);
-    dlc_list_push_tail(&l->queue, &op->link);
+        dlc_list_push_tail(&l->queue, &op->link);
+    } else { /* somebody waits to know what to read: before all reads */
+        dlc_list_push_head(&l->queue, &op->link);
+    }
 }
 
 void op_send(struct op *op)

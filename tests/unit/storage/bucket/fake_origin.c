@@ -61,7 +61,8 @@ static void deliver(struct fake_call *c)
         a->throttled = c->throttled;
         a->retry_after = c->retry_after;
     } else if (a->op == ATTEMPT_GET) {
-        fill(a);
+        if (c->fate != FAKE_EMPTY)
+            fill(a);
         a->received = a->length - (c->fate == FAKE_SHORT);
     } else if (a->op == ATTEMPT_STAT) {
         a->size = 42;
@@ -107,9 +108,9 @@ static void fake_start(struct origin *o, struct attempt *a)
     f->lane_started[a->lane]++;
     a->priv = c;
     note_flying(f);
-    if (a->op == ATTEMPT_GET && a->length > 1)
-        memset(a->dst, 0xee, a->length / 2); /* what a cut answer leaves behind */
     f->script(f, c);
+    if (a->op == ATTEMPT_GET && a->length > 1 && c->fate != FAKE_EMPTY)
+        memset(a->dst, 0xee, a->length / 2); /* what a cut answer leaves behind */
     first = c->first_byte.ns != 0 ? c->first_byte : c->delay;
     if (c->fate != FAKE_HANG || c->first_byte.ns != 0)
         loop_timer_set(f->loops[a->lane], &c->timer, dlc_mono_add(dlc_mono_now(), first));

@@ -16,6 +16,7 @@ enum fake_fate {
     FAKE_FAIL,  /* with rc, retryable, throttled, retry_after */
     FAKE_HANG,  /* until it is cancelled */
     FAKE_SHORT, /* success, but a byte is missing */
+    FAKE_EMPTY, /* success, but dst is left alone */
 };
 
 struct fake;

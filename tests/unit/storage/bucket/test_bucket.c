@@ -94,6 +94,39 @@ static void test_many_reads_on_many_lanes(void **state)
     mem_free(&x);
 }
 
+/* A stat does not wait behind a long queue of reads. */
+static _Atomic unsigned reads_before_stat;
+
+static void script_order(struct fake *f, struct fake_call *c)
+{
+    (void)f;
+    c->delay = DLC_MS(1);
+    if (c->a->op == ATTEMPT_STAT)
+        reads_before_stat = c->nth - 1;
+}
+
+static void test_stat_goes_first(void **state)
+{
+    enum { N = 200 };
+    struct bucket_config config = BUCKET_CONFIG_INIT;
+    struct fake_read x[N] = {0};
+    struct bucket_stat st;
+    struct bucket *b;
+
+    (void)state;
+    config.max_requests = 2;
+    b = fake_bucket(fake_new(1, script_order), &config);
+    for (unsigned i = 0; i < N; i++)
+        fake_read(b, &x[i], KEY, 10);
+    assert_int_equal(bucket_stat_wait(b, KEY, &st, NULL), 0);
+    assert_in_range(reads_before_stat, 0, N / 2);
+    for (unsigned i = 0; i < N; i++) {
+        wait_until(x[i].done);
+        fake_read_release(&x[i]);
+    }
+    bucket_close(&b);
+}
+
 /* ---- retries ---- */
 
 static void script_fails_thrice(struct fake *f, struct fake_call *c)
@@ -606,6 +639,7 @@ int main(void)
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_waiting_calls),
         cmocka_unit_test(test_many_reads_on_many_lanes),
+        cmocka_unit_test(test_stat_goes_first),
         cmocka_unit_test(test_retry),
         cmocka_unit_test(test_no_retry_of_what_is_final),
         cmocka_unit_test(test_gives_up),

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -176,6 +177,40 @@ static void test_cancel_parts(void **state)
     assert_int_equal(f->flying, 0);
     bucket_close(&b);
     fake_read_release(&x);
+}
+
+/* Nothing is touched, so 6 GB of addresses are enough. */
+struct six_log {
+    _Atomic uint64_t bytes, offsets;
+};
+
+static void script_six(struct fake *f, struct fake_call *c)
+{
+    struct six_log *log = f->priv;
+
+    c->fate = FAKE_EMPTY;
+    c->etag = "e1";
+    log->bytes += c->a->length;
+    log->offsets += c->a->offset / (8 * MiB);
+}
+
+static void test_six_gigabytes(void **state)
+{
+    const uint64_t length = 6000000000, parts = (length + 8 * MiB - 1) / (8 * MiB);
+    struct six_log log = {0};
+    struct fake *f = fake_new(1, script_six);
+    struct bucket *b = fake_bucket(f, NULL);
+    void *dst = mmap(NULL, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    (void)state;
+    f->priv = &log;
+    assert_ptr_not_equal(dst, MAP_FAILED);
+    assert_int_equal(bucket_read_wait(b, "big", NULL, 0, length, true, dst, NULL), 0);
+    assert_int_equal(log.bytes, length);
+    assert_int_equal(log.offsets, parts * (parts - 1) / 2);
+    assert_int_equal(f->started, parts);
+    munmap(dst, length);
+    bucket_close(&b);
 }
 
 /* ---- hedging ---- */
@@ -378,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_object_changes_between_parts),
         cmocka_unit_test(test_part_fails_for_good),
         cmocka_unit_test(test_cancel_parts),
+        cmocka_unit_test(test_six_gigabytes),
         cmocka_unit_test(test_hedge_wins),
         cmocka_unit_test(test_hedge_loses),
         cmocka_unit_test(test_hedge_fails),
