@@ -273,8 +273,10 @@ static void fail_curl(struct http_request *r, CURLcode code)
              "AWS_CA_BUNDLE or SSL_CERT_FILE");
         break;
     case CURLE_SSL_CONNECT_ERROR: fail(r, DLC_EBUCKET, true, "TLS handshake failed"); break;
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL: fail(r, DLC_EINVAL, false, "malformed URL"); break;
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        fail(r, DLC_EBUCKET, true, "the answer is no HTTP; check the endpoint");
+        break;
+    case CURLE_URL_MALFORMAT: fail(r, DLC_EINVAL, false, "malformed URL"); break;
     case CURLE_PARTIAL_FILE: fail(r, DLC_ECORRUPT, true, "the body was cut short"); break;
     case CURLE_OUT_OF_MEMORY: fail(r, DLC_ENOMEM, true, "out of memory"); break;
     case CURLE_GOT_NOTHING:

@@ -333,7 +333,7 @@ static void on_listing(struct http_request *r)
         call_end(c);
         return;
     }
-    buf_reserve(&r->body, 0); /* an empty listing is text too */
+    buf_adds(&r->body, ""); /* an empty listing is text too */
     a->rc = web_list_parse(r->body.data, &c->lines, &c->n_lines, &a->err);
     if (a->rc < 0) {
         struct buf url = BUF_INIT;
