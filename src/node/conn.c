@@ -25,8 +25,10 @@
 #include "base/os.h"
 #include "base/str.h"
 
-#define CONN_TAG   DLC_TAG4('c', 'o', 'n', 'n')
-#define UNREAD_MAX (8u << 20) /* bytes a client may leave unread before it is dropped */
+#define CONN_TAG        DLC_TAG4('c', 'o', 'n', 'n')
+#define UNREAD_MAX      (8u << 20) /* bytes a client may leave unread before it is dropped */
+#define UNREAD_MESSAGES 64u        /* and messages: each may hold descriptors */
+#define TURN_MESSAGES   16u        /* taken from one client before the others have their turn */
 
 static struct conn *conn_of(struct watch *w)
 {
@@ -38,12 +40,19 @@ static struct conn *conn_of(struct watch *w)
 
 /* ---- out ---- */
 
+/* To be closed by its next event (C3), which this makes happen. */
+static void conn_doom(struct conn *c)
+{
+    c->closing = true;
+    shutdown(c->watch.fd, SHUT_RDWR);
+}
+
 static void conn_flush(struct conn *c)
 {
     int rc = msg_writer_flush(&c->writer, c->watch.fd, NULL);
 
-    if (rc < 0 || c->writer.waiting > UNREAD_MAX)
-        c->closing = true; /* closed by its next event: a broken socket always has one */
+    if (rc < 0 || c->writer.waiting > UNREAD_MAX || c->writer.n > UNREAD_MESSAGES)
+        conn_doom(c);
     loop_watch_set(c->node->loop, &c->watch, rc == 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
@@ -52,12 +61,24 @@ void conn_send(struct conn *c, json_t *body, const int *fds, unsigned n_fds)
     struct dlc_err err;
 
     dlc_check(body != NULL);
+    if (c->closing) {
+        json_decref(body);
+        return;
+    }
     if (msg_writer_add(&c->writer, body, fds, n_fds, &err) < 0) {
         log_warn("client %d: %s", (int)c->pid, err.text);
-        c->closing = true;
+        conn_doom(c);
     }
     json_decref(body);
     conn_flush(c);
+}
+
+void conn_progress(struct conn *c, json_t *progress)
+{
+    if (c->writer.n == 0)
+        conn_send(c, json_pack("{s:o}", "progress", progress), NULL, 0);
+    else
+        json_decref(progress);
 }
 
 void conn_fail(struct conn *c, int code, const char *text)
@@ -103,7 +124,7 @@ static void on_conn(struct watch *w, uint32_t events)
 
     if (events & EPOLLOUT)
         conn_flush(c);
-    while (rc == 1 && !c->closing) {
+    for (unsigned i = 0; i < TURN_MESSAGES && rc == 1 && !c->closing; i++) {
         struct msg m = MSG_INIT;
 
         rc = msg_reader_next(&c->reader, w->fd, &m, &err);
@@ -148,8 +169,13 @@ static void on_listener(struct watch *w, uint32_t events)
     struct conn *c;
 
     (void)events;
-    if (fd < 0)
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE) {
+            log_warn("no descriptor left for a client: raise the limit on open files (ulimit -n)");
+            loop_watch_del(n->loop, &n->listener); /* the tick listens again */
+        }
         return;
+    }
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || !uid_allowed(n, cred.uid)) {
         count(sessions_refused);
         log_warn("refused user %d: allow it with --allow-uid %d", (int)cred.uid, (int)cred.uid);
@@ -270,18 +296,27 @@ int server_open(struct node *n, struct dlc_err *err)
     n->listener.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     n->listener.ready = on_listener;
     if (n->listener.fd < 0 ||
-        bind(n->listener.fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
-        chmod(path, shared ? 0666 : 0600) < 0 || listen(n->listener.fd, 128) < 0 ||
-        loop_watch_set(n->loop, &n->listener, EPOLLIN) < 0)
+        bind(n->listener.fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        rc = dlc_err_sys(err, "cannot make the socket %s", path);
+        os_close(&n->listener.fd); /* what lies at the path is not ours to remove */
+        return rc;
+    }
+    if (chmod(path, shared ? 0666 : 0600) < 0 || listen(n->listener.fd, 128) < 0 ||
+        server_listen(n) < 0)
         return dlc_err_sys(err, "cannot listen at %s", path);
     return 0;
+}
+
+int server_listen(struct node *n)
+{
+    return loop_watch_set(n->loop, &n->listener, EPOLLIN);
 }
 
 void server_close(struct node *n)
 {
     if (n->listener.fd < 0)
         return;
+    unlink(n->config->socket); /* first: once closed, the path may be another daemon's */
     loop_watch_del(n->loop, &n->listener);
     os_close(&n->listener.fd);
-    unlink(n->config->socket);
 }

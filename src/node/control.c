@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "base/os.h"
 
+#define ERRANDS_MAX 16 /* of one client; the library has one at a time */
+
 /* ---- work on the disk tier, away from the loop ---- */
 
 struct errand {
@@ -27,28 +29,40 @@ struct errand {
     struct dlc_err err;
 };
 
-static void errand_start(struct errand *e, void (*work)(struct job *), void (*back)(struct task *))
+/* NULL: the client asks for more at once than it could want; it has been told. */
+static struct errand *errand_new(struct conn *c, struct dataset *ds)
 {
-    e->job.run = work;
-    e->task.run = back;
-    e->node->jobs++;
-    if (e->ds != NULL)
-        e->ds->refs++;
-    pool_run(e->node->workers, &e->job);
-}
+    struct errand *e;
 
-static struct errand *errand_new(struct conn *c)
-{
-    struct errand *e = mem_new(struct errand);
-
+    if (c->errands >= ERRANDS_MAX) {
+        conn_fail(c, DLC_EBUSY, "too many questions at once: wait for the answers");
+        return NULL;
+    }
+    e = mem_new(struct errand);
+    c->errands++;
     e->node = c->node;
+    e->node->jobs++;
     e->conn = c->id;
+    e->ds = ds;
+    if (ds != NULL)
+        ds->refs++;
     e->fd = -1;
     return e;
 }
 
+static void errand_run(struct errand *e, void (*work)(struct job *), void (*back)(struct task *))
+{
+    e->job.run = work;
+    e->task.run = back;
+    pool_run(e->node->workers, &e->job);
+}
+
 static void errand_end(struct errand *e)
 {
+    struct conn *c = conn_by_id(e->node, e->conn);
+
+    if (c != NULL)
+        c->errands--;
     e->node->jobs--;
     if (e->ds != NULL)
         dataset_put(&e->ds);
@@ -93,11 +107,12 @@ static void op_map(struct conn *c, const json_t *body)
         conn_fail_err(c, &err);
         return;
     }
-    e = errand_new(c);
-    e->ds = c->session->ds;
+    e = errand_new(c, c->session->ds);
+    if (e == NULL)
+        return;
     e->chunk = chunk_id_of(e->ds->disk_id, entry.key, entry.etag);
     e->size = entry.size;
-    errand_start(e, map_work, map_back);
+    errand_run(e, map_work, map_back);
 }
 
 /* ---- evict ---- */
@@ -129,8 +144,9 @@ static void evict_work(struct job *j)
     loop_post(e->node->loop, &e->task);
 }
 
-static void evict_answer(struct errand *e)
+static void evict_back(struct task *t)
 {
+    struct errand *e = dlc_container(t, struct errand, task);
     struct conn *c = conn_by_id(e->node, e->conn);
 
     if (c != NULL)
@@ -138,13 +154,6 @@ static void evict_answer(struct errand *e)
                   json_pack("{s:b, s:I, s:I}", "ok", 1, "memory_bytes", (json_int_t)e->memory_bytes,
                             "disk_bytes", (json_int_t)e->disk_bytes),
                   NULL, 0);
-}
-
-static void evict_back(struct task *t)
-{
-    struct errand *e = dlc_container(t, struct errand, task);
-
-    evict_answer(e);
     errand_end(e);
 }
 
@@ -153,40 +162,29 @@ static void op_evict(struct conn *c, const json_t *body)
     const char *url = json_string_value(json_object_get(body, "url"));
     const char *tier = json_string_value(json_object_get(body, "tier"));
     bool all = tier == NULL || strcmp(tier, "all") == 0;
+    struct dataset *ds = url != NULL ? dataset_find(c->node, url) : NULL;
     struct errand *e;
 
     if (!all && strcmp(tier, "memory") != 0 && strcmp(tier, "disk") != 0) {
         conn_fail(c, DLC_EINVAL, "evict: tier is memory, disk or all");
         return;
     }
-    e = errand_new(c);
-    e->ds = url != NULL ? dataset_find(c->node, url) : NULL;
-    if (url != NULL && e->ds == NULL) {
+    if (url != NULL && ds == NULL) {
         conn_fail(c, DLC_ENOTFOUND, "no dataset of that URL is open (see `dlcache stat`)");
-        mem_free(&e);
         return;
     }
+    e = errand_new(c, ds);
+    if (e == NULL)
+        return;
     if (all || strcmp(tier, "memory") == 0)
-        e->memory_bytes = memory_evict_all(c->node->memory, e->ds != NULL ? e->ds->index : NULL);
-    if (c->node->disk != NULL && (all || strcmp(tier, "disk") == 0)) {
-        errand_start(e, evict_work, evict_back);
-        return;
-    }
-    evict_answer(e);
-    mem_free(&e);
+        e->memory_bytes = memory_evict_all(c->node->memory, ds != NULL ? ds->index : NULL);
+    if (c->node->disk != NULL && (all || strcmp(tier, "disk") == 0))
+        errand_run(e, evict_work, evict_back);
+    else
+        evict_back(&e->task);
 }
 
 /* ---- stat ---- */
-
-static void add_stats(struct mem_session_stats *sum, const struct mem_session_stats *s)
-{
-    sum->hits += s->hits;
-    sum->misses += s->misses;
-    sum->bypasses += s->bypasses;
-    sum->bytes += s->bytes;
-    sum->stall_ns += s->stall_ns;
-    sum->pins += s->pins;
-}
 
 static json_t *bucket_json(struct bucket *b)
 {
@@ -200,13 +198,12 @@ static json_t *bucket_json(struct bucket *b)
 
 static json_t *dataset_json(struct dataset *ds)
 {
-    struct mem_session_stats sum = ds->past, s;
+    struct mem_session_stats sum = ds->past;
     int sessions = 0;
     json_t *o;
 
     dlc_list_each (l, &ds->sessions) {
-        mem_session_stats(dlc_container(l, struct session, link)->mem, &s);
-        add_stats(&sum, &s);
+        session_add_stats(dlc_container(l, struct session, link), &sum);
         sessions++;
     }
     o = json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I}",
@@ -250,6 +247,7 @@ static void op_stat(struct conn *c, const json_t *body)
 {
     struct node *n = c->node;
     json_t *datasets = json_array(), *all = json_object(), *daemon;
+    int sessions = 0;
 
     (void)body;
     dlc_list_each (l, &n->datasets) {
@@ -258,13 +256,15 @@ static void op_stat(struct conn *c, const json_t *body)
         if (ds->state == DATASET_READY)
             json_array_append_new(datasets, dataset_json(ds));
     }
+    dlc_list_each (l, &n->conns)
+        sessions += dlc_container(l, struct conn, link)->session != NULL;
     for (unsigned i = 0; i < counter_table_len; i++)
         json_object_set_new(all, counter_table[i].name,
                             json_integer((json_int_t)*counter_table[i].value));
     daemon = json_pack("{s:i, s:s, s:f, s:o, s:o, s:i}", "pid", (int)getpid(), "version",
                        dlc_version(), "uptime_s", dlc_dur_seconds(dlc_mono_since(n->started)),
                        "dir", msg_string(n->config->dir), "socket", msg_string(n->config->socket),
-                       "sessions", (int)n->n_conns - 1);
+                       "sessions", sessions);
     conn_send(c,
               json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "daemon", daemon, "memory",
                         memory_json(n), "disk", disk_json(n), "datasets", datasets, "counters",
@@ -300,8 +300,8 @@ static void op_warm(struct conn *c, const json_t *body)
         conn_fail(c, DLC_EINVAL, "warm: tier is memory or disk");
     else if (disk && c->node->disk == NULL)
         conn_fail(c, DLC_EINVAL, "warm: this daemon has no disk tier (started with --disk 0?)");
-    else
-        warm_start(c, c->session->ds, disk ? FETCH_DISK : FETCH_MEMORY);
+    else if (!warm_start(c, c->session->ds, disk ? FETCH_DISK : FETCH_MEMORY))
+        conn_fail(c, DLC_EBUSY, "warm: too many are under way: wait for one to end");
 }
 
 static void op_stop(struct conn *c, const json_t *body)

@@ -23,6 +23,8 @@
 
 #define DATASET_TAG DLC_TAG4('d', 's', 'e', 't')
 #define BACKLOG_MAX (1u << 22)
+#define IDLE_MAX    32  /* datasets without users that stay for the next run */
+#define OPEN_MAX    256 /* datasets in all: each has threads and descriptors */
 
 /* A listing under way: bucket pages on a lane, then sorting and writing on a worker. */
 struct listing {
@@ -38,6 +40,37 @@ struct listing {
     int rc;
     struct dlc_err err;
 };
+
+/* ---- references ---- */
+
+static void dataset_free(struct dataset *ds)
+{
+    dlc_check(dlc_list_empty(&ds->sessions) && dlc_list_empty(&ds->openers));
+    dlc_check(ds->fetching.n == 0 && ds->listing == NULL);
+    dlc_list_remove(&ds->link);
+    bucket_close(&ds->bucket);
+    if (ds->index != NULL)
+        mem_index_free(&ds->index);
+    catalog_close(&ds->catalog);
+    url_release(&ds->url);
+    map_release(&ds->fetching);
+    mem_free(&ds->name);
+    mem_free(&ds->endpoint);
+    mem_free(&ds->catalog_path);
+    mem_free(&ds->backlog);
+    ds->tag = 0;
+    mem_free(&ds);
+}
+
+void dataset_put(struct dataset **dp)
+{
+    struct dataset *ds = *dp;
+
+    *dp = NULL;
+    dlc_check(ds->tag == DATASET_TAG && ds->refs > 0);
+    if (--ds->refs == 0 && ds->stale)
+        dataset_free(ds);
+}
 
 /* ---- answering those who wait ---- */
 
@@ -128,8 +161,14 @@ static void listing_end(struct listing *l)
 static void listing_on_loop(struct task *t)
 {
     struct listing *l = dlc_container(t, struct listing, task);
+    struct node *n = l->ds->node;
 
-    l->ds->node->jobs--;
+    n->jobs--;
+    if (n->stopping) { /* the bucket may be closed already */
+        l->rc = dlc_err_set(&l->err, DLC_ECANCELED, "the daemon is stopping");
+        listing_end(l);
+        return;
+    }
     l->next(l);
 }
 
@@ -269,10 +308,8 @@ void dataset_progress(struct dataset *ds)
         return;
     seen = atomic_load_explicit(&ds->listing->seen, memory_order_relaxed);
     dlc_list_each (n, &ds->openers) {
-        conn_send(dlc_container(n, struct conn, waiting),
-                  json_pack("{s:{s:s, s:I}}", "progress", "phase", "listing", "objects",
-                            (json_int_t)seen),
-                  NULL, 0);
+        conn_progress(dlc_container(n, struct conn, waiting),
+                      json_pack("{s:s, s:I}", "phase", "listing", "objects", (json_int_t)seen));
     }
 }
 
@@ -392,6 +429,27 @@ struct dataset *dataset_find(struct node *n, const char *url)
     return found;
 }
 
+/* Let go of the datasets that were not used for the longest time. false: too many are in use. */
+static bool room_for_dataset(struct node *n)
+{
+    unsigned idle = 0, all = 0;
+
+    dlc_list_each (l, &n->datasets) {
+        idle += dlc_container(l, struct dataset, link)->refs == 0;
+        all++;
+    }
+    dlc_list_each_safe (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->refs == 0 && (idle > IDLE_MAX || all >= OPEN_MAX)) {
+            dataset_free(ds);
+            idle--;
+            all--;
+        }
+    }
+    return all < OPEN_MAX;
+}
+
 static void wait_for(struct conn *c, struct dataset *ds)
 {
     c->opening = ds;
@@ -408,6 +466,8 @@ void dataset_open(struct conn *c, const char *url, const char *endpoint, bool an
 
     mem_free(&name);
     if (ds != NULL && ds->state == DATASET_READY && !refresh) {
+        dlc_list_remove(&ds->link); /* the list is in order of use */
+        dlc_list_push_tail(&c->node->datasets, &ds->link);
         if (session_new(c, ds, &err) < 0)
             conn_fail_err(c, &err);
         return;
@@ -420,6 +480,10 @@ void dataset_open(struct conn *c, const char *url, const char *endpoint, bool an
         ds->stale = true; /* refresh: the old one stays for its sessions */
         ds->refs++;
         dataset_put(&ds);
+    }
+    if (!room_for_dataset(c->node)) {
+        conn_fail(c, DLC_EBUSY, "too many datasets are open at this daemon: close some");
+        return;
     }
     ds = dataset_new(c->node, url, endpoint, anonymous, &err);
     if (ds == NULL) {
@@ -467,35 +531,6 @@ bool dataset_backlog_next(struct dataset *ds, uint64_t *sample)
 }
 
 /* ---- the end ---- */
-
-static void dataset_free(struct dataset *ds)
-{
-    dlc_check(dlc_list_empty(&ds->sessions) && dlc_list_empty(&ds->openers));
-    dlc_check(ds->fetching.n == 0 && ds->listing == NULL);
-    dlc_list_remove(&ds->link);
-    bucket_close(&ds->bucket);
-    if (ds->index != NULL)
-        mem_index_free(&ds->index);
-    catalog_close(&ds->catalog);
-    url_release(&ds->url);
-    map_release(&ds->fetching);
-    mem_free(&ds->name);
-    mem_free(&ds->endpoint);
-    mem_free(&ds->catalog_path);
-    mem_free(&ds->backlog);
-    ds->tag = 0;
-    mem_free(&ds);
-}
-
-void dataset_put(struct dataset **dp)
-{
-    struct dataset *ds = *dp;
-
-    *dp = NULL;
-    dlc_check(ds->tag == DATASET_TAG && ds->refs > 0);
-    if (--ds->refs == 0 && ds->stale)
-        dataset_free(ds);
-}
 
 void dataset_shutdown(struct dataset *ds)
 {

@@ -22,6 +22,7 @@
 #include "base/mem.h"
 
 #define FETCH_TAG DLC_TAG4('f', 't', 'c', 'h')
+#define PUMP_TURN 256 /* fetches started before the loop looks at its clients again */
 
 struct fetch {
     uint32_t tag;
@@ -94,7 +95,7 @@ static void answer_all(struct fetch *f, int rc)
     while ((n = dlc_list_pop_head(&f->waiters)) != NULL)
         session_answer(dlc_container(n, struct waiter, of_fetch), rc, f->err.text);
     if (f->warm != NULL)
-        warm_told(f->warm, f->size, rc == DLC_ELARGE || rc == DLC_EBYPASS ? 0 : rc, &f->err);
+        warm_told(f->warm, f->size, rc == DLC_ELARGE ? 0 : rc, &f->err);
     f->warm = NULL;
 }
 
@@ -414,32 +415,47 @@ static bool room_for_more(const struct node *n, const struct memory_figures *m)
     return n->jobs < 4096 && n->filling_bytes < m->ceiling / 4 && n->storing_bytes < m->ceiling / 8;
 }
 
-void fetch_pump(struct node *n)
+/* Start one prefetch of each dataset and one step of each warm-up. How many were started. */
+static unsigned pump_round(struct node *n)
 {
-    static bool pumping; /* the node loop's: a fetch that ends at once must not recurse */
     struct memory_figures m;
+    unsigned started = 0;
     uint64_t sample;
-    bool some = true;
 
-    if (pumping || n->stopping)
-        return;
-    pumping = true;
-    while (some) {
-        some = false;
-        dlc_list_each_safe (l, &n->datasets) {
-            struct dataset *ds = dlc_container(l, struct dataset, link);
+    dlc_list_each_safe (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
 
-            memory_figures(n->memory, &m);
-            if (room_for_more(n, &m) && dataset_backlog_next(ds, &sample)) {
-                fetch_start(ds, sample, FETCH_MEMORY, NULL, NULL);
-                some = true;
-            }
-        }
-        dlc_list_each_safe (l, &n->warms) {
-            memory_figures(n->memory, &m);
-            if (room_for_more(n, &m))
-                some |= warm_step(dlc_container(l, struct warm, link));
+        memory_figures(n->memory, &m);
+        if (room_for_more(n, &m) && dataset_backlog_next(ds, &sample)) {
+            fetch_start(ds, sample, FETCH_MEMORY, NULL, NULL);
+            started++;
         }
     }
-    pumping = false;
+    dlc_list_each_safe (l, &n->warms) {
+        memory_figures(n->memory, &m);
+        if (room_for_more(n, &m) && warm_step(dlc_container(l, struct warm, link)))
+            started++;
+    }
+    return started;
+}
+
+void fetch_pump(struct node *n)
+{
+    unsigned left = PUMP_TURN, started = 1;
+
+    if (n->pumping || n->stopping)
+        return;
+    n->pumping = true;
+    while (left > 0 && started > 0) {
+        started = pump_round(n);
+        left -= DLC_MIN(started, left);
+    }
+    n->pumping = false;
+    if (left == 0)
+        loop_timer_set(n->loop, &n->pump, loop_now(n->loop));
+}
+
+void fetch_pump_again(struct timer *t)
+{
+    fetch_pump(dlc_container(t, struct node, pump));
 }

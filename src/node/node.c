@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/counters.h"
@@ -27,8 +28,9 @@
 #include "base/str.h"
 #include "node/node_i.h"
 
-#define WORKERS 8
-#define TICK    DLC_MS(200)
+#define WORKERS   8
+#define TICK      DLC_MS(200)
+#define LOCK_WAIT DLC_SEC(30) /* for a daemon that is ending */
 
 void node_stop(struct node *n)
 {
@@ -84,6 +86,8 @@ static void say_progress(struct node *n)
 static void wind_down(struct node *n)
 {
     memory_set_closing(n->memory);
+    if (os_ftruncate(n->lock_fd, 0) < 0) /* no pid: who wants the directory now waits for us */
+        log_debug("cannot empty the lock file");
     server_close(n);
     while (!dlc_list_empty(&n->conns)) {
         struct conn *c = dlc_container(n->conns.next, struct conn, link);
@@ -110,6 +114,7 @@ static void on_tick(struct timer *t)
     }
     memory_tick(n->memory);
     say_progress(n);
+    server_listen(n);
     if (dlc_mono_sub(now, n->limits_checked).ns >= DLC_SEC(1).ns) {
         n->limits_checked = now;
         follow_limits(n);
@@ -124,6 +129,21 @@ static void on_tick(struct timer *t)
 }
 
 /* ---- putting it together ---- */
+
+/* 0: ours. -1: held by the daemon whose pid is told, or by nobody who tells. */
+static int take_lock(int fd, char pid[static 32])
+{
+    struct dlc_mono end = dlc_mono_add(dlc_mono_now(), LOCK_WAIT);
+    const struct timespec pause = {.tv_nsec = 10000000};
+
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        memset(pid, 0, 32);
+        if (pread(fd, pid, 31, 0) != 0 || dlc_mono_passed(end, dlc_mono_now()))
+            return -1;
+        nanosleep(&pause, NULL); /* empty: it is ending, or just starting */
+    }
+    return 0;
+}
 
 static int lock_dir(struct node *n, struct dlc_err *err)
 {
@@ -141,9 +161,7 @@ static int lock_dir(struct node *n, struct dlc_err *err)
         rc = dlc_err_sys(err, "cannot open %s (choose another place with --dir)", path);
         goto out;
     }
-    if (flock(n->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-        if (pread(n->lock_fd, pid, sizeof(pid) - 1, 0) < 0)
-            pid[0] = '\0';
+    if (take_lock(n->lock_fd, pid) < 0) {
         rc = dlc_err_set(err, DLC_EBUSY,
                          "another daemon (pid %.*s) uses %s: end it with `dlcache stop`, or choose "
                          "another --dir",
@@ -283,6 +301,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     dlc_list_init(&n->warms);
     n->started = n->last_client = dlc_mono_now();
     n->tick.fire = on_tick;
+    n->pump.fire = fetch_pump_again;
     rc = node_open(n, err);
     if (rc == 0) {
         log_info("serving at %s, data in %s", c->socket, c->dir);

@@ -42,6 +42,8 @@ struct node {
 
     struct watch listener, signals;
     struct timer tick; /* memory, progress, idle */
+    struct timer pump; /* goes on with what fetch_pump() left for the next turn */
+    bool pumping;      /* a fetch that ends at once must not pump again */
     struct dlc_mono started, limits_checked, last_client;
     int lock_fd;
     bool stopping;
@@ -75,15 +77,19 @@ struct conn {
     struct session *session; /* NULL: none yet */
     struct dlc_list waiting; /* in dataset.openers while it is being listed */
     struct dataset *opening;
+    unsigned errands; /* jobs on the disk tier under way for it */
     bool closing;
 };
 
 int server_open(struct node *n, struct dlc_err *err);
+int server_listen(struct node *n); /* again, after descriptors ran out; 0 or -1 */
 void server_close(struct node *n);
 void conn_close(struct conn **cp);
 struct conn *conn_by_id(struct node *n, uint64_t id); /* NULL: gone */
 /* Takes body. Descriptors are borrowed (duplicated if they must wait). */
 void conn_send(struct conn *c, json_t *body, const int *fds, unsigned n_fds);
+/* Takes progress; says nothing to a client that has not read what it was told before. */
+void conn_progress(struct conn *c, json_t *progress);
 void conn_fail(struct conn *c, int code, const char *text);
 void conn_fail_err(struct conn *c, const struct dlc_err *err);
 
@@ -148,6 +154,7 @@ struct session {
     struct dlc_list link; /* in dataset.sessions */
     struct mem_session *mem;
     struct watch doorbell;
+    struct timer again;      /* the ring holds more than one turn's work */
     struct dlc_list waiters; /* struct waiter.of_session */
     unsigned n_waiters;      /* an honest client has at most one per cell */
     uint32_t head;           /* our own copy: the one in shared memory is for the client to read */
@@ -161,6 +168,7 @@ struct waiter {
 
 int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err); /* answers the client */
 void session_free(struct session **sp);
+void session_add_stats(const struct session *s, struct mem_session_stats *sum);
 /* Tell one waiter how its fetch ended. Takes w. */
 void session_answer(struct waiter *w, int rc, const char *text);
 
@@ -180,8 +188,9 @@ struct warm;
  */
 void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
                  struct warm *warm);
-/* Start queued prefetches and warm-ups while there is room for more. */
+/* Start queued prefetches and warm-ups while there is room for more; a turn's worth at most. */
 void fetch_pump(struct node *n);
+void fetch_pump_again(struct timer *t); /* node.pump fires */
 
 /* ---- warm.c ---- */
 
@@ -192,13 +201,16 @@ struct warm {
     uint64_t conn; /* id; when it went away the walk goes on to its end */
     struct dataset *ds;
     enum fetch_goal goal;
-    uint64_t next, done, failed, bytes, running;
+    uint64_t next, end; /* samples [next, end) are still to be started */
+    uint64_t done, failed, bytes, running;
     struct dlc_err first_error;
 };
 
-void warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal);
+/* The connection is answered when the walk ends. false: too many are under way. */
+bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal);
 /* Start one more fetch; false: nothing left to start. */
 bool warm_step(struct warm *w);
+/* One of its fetches ended. DLC_EBYPASS: there was no room. May end the walk. */
 void warm_told(struct warm *w, uint64_t bytes, int rc, const struct dlc_err *err);
 void warm_progress(struct warm *w);
 void warm_free(struct warm **wp);

@@ -7,6 +7,9 @@
  * (S1) tail is at most SHM_RING_LEN ahead of head.
  * (S2) a ring entry is below SHM_CELLS, a sample below the dataset's count, an op known.
  * (S3) no more than SHM_CELLS fetches are waited for at once.
+ *
+ * A client that fills its ring without end gets SHM_RING_LEN requests a turn, as all do. The
+ * doorbell is edge-triggered and never read: its flags are the client's too, so a read could block.
  */
 #include "node/node_i.h"
 
@@ -81,6 +84,9 @@ void session_answer(struct waiter *w, int rc, const char *text)
 
 /* ---- requests ---- */
 
+/* A field that the client may change under us: (N4). */
+#define once(field) (*(volatile const __typeof__(field) *)&(field))
+
 static bool ask_fetch(struct session *s, uint32_t cell, uint64_t sample)
 {
     struct waiter *w;
@@ -100,7 +106,7 @@ static bool ask_fetch(struct session *s, uint32_t cell, uint64_t sample)
 static bool ask_prefetch(struct session *s, struct shm_cell *c)
 {
     uint64_t batch[SHM_CELL_BATCH];
-    uint32_t count = c->count;
+    uint32_t count = once(c->count);
 
     if (count > SHM_CELL_BATCH)
         return false;
@@ -122,19 +128,20 @@ static bool take_request(struct session *s, uint32_t cell)
     if (cell >= SHM_CELLS)
         return false;
     c = cell_of(s, cell);
-    op = c->op;
+    op = once(c->op);
     if (op == SHM_OP_FETCH)
-        return ask_fetch(s, cell, c->sample);
+        return ask_fetch(s, cell, once(c->sample));
     return op == SHM_OP_PREFETCH && ask_prefetch(s, c);
 }
 
-/* Take everything in the ring; false when the client wrote nonsense. */
+/* Take what is in the ring, a turn's worth at most; false when the client wrote nonsense. */
 static bool drain(struct session *s)
 {
     struct shm_session_hdr *h = hdr_of(s);
     _Atomic uint32_t *ring = ring_of(s);
+    unsigned taken = 0;
 
-    for (;;) {
+    while (taken < SHM_RING_LEN) {
         /* acquire: pairs with the client's release of tail after it filled ring and cell */
         uint32_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
 
@@ -154,23 +161,20 @@ static bool drain(struct session *s)
                 atomic_load_explicit(&ring[s->head % SHM_RING_LEN], memory_order_relaxed);
 
             s->head++;
+            taken++;
             /* release: the client may reuse the entry when it sees this */
             atomic_store_explicit(&h->head, s->head, memory_order_release);
             if (!take_request(s, cell))
                 return false;
         }
     }
+    loop_timer_set(s->ds->node->loop, &s->again, loop_now(s->ds->node->loop));
+    return true;
 }
 
-static void on_doorbell(struct watch *w, uint32_t events)
+static void serve_ring(struct session *s)
 {
-    struct session *s = dlc_container(w, struct session, doorbell);
-    uint64_t drained;
-
-    (void)events;
     dlc_check(s->tag == SESSION_TAG);
-    if (read(w->fd, &drained, sizeof(drained)) < 0)
-        drained = 0; /* somebody else's reading it is the client's own business */
     if (!drain(s)) {
         struct conn *c = s->conn;
 
@@ -180,6 +184,17 @@ static void on_doorbell(struct watch *w, uint32_t events)
         return;
     }
     fetch_pump(s->ds->node);
+}
+
+static void on_doorbell(struct watch *w, uint32_t events)
+{
+    (void)events;
+    serve_ring(dlc_container(w, struct session, doorbell));
+}
+
+static void on_again(struct timer *t)
+{
+    serve_ring(dlc_container(t, struct session, again));
 }
 
 /* ---- life ---- */
@@ -208,6 +223,7 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     s->ds = ds;
     s->doorbell.fd = -1;
     s->doorbell.ready = on_doorbell;
+    s->again.fire = on_again;
     dlc_list_init(&s->waiters);
     dlc_list_push_tail(&ds->sessions, &s->link);
     ds->refs++;
@@ -216,7 +232,7 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     if (rc < 0)
         goto out;
     s->doorbell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (s->doorbell.fd < 0 || loop_watch_set(c->node->loop, &s->doorbell, EPOLLIN) < 0) {
+    if (s->doorbell.fd < 0 || loop_watch_set(c->node->loop, &s->doorbell, EPOLLIN | EPOLLET) < 0) {
         rc = dlc_err_sys(err, "cannot make a doorbell for client %d", (int)c->pid);
         goto out;
     }
@@ -232,10 +248,22 @@ out:
     return rc;
 }
 
+void session_add_stats(const struct session *s, struct mem_session_stats *sum)
+{
+    struct mem_session_stats st;
+
+    mem_session_stats(s->mem, &st);
+    sum->hits += st.hits;
+    sum->misses += st.misses;
+    sum->bypasses += st.bypasses;
+    sum->bytes += st.bytes;
+    sum->stall_ns += st.stall_ns;
+    sum->pins += st.pins;
+}
+
 void session_free(struct session **sp)
 {
     struct session *s = *sp;
-    struct mem_session_stats st;
 
     *sp = NULL;
     if (s == NULL)
@@ -244,14 +272,11 @@ void session_free(struct session **sp)
     while (!dlc_list_empty(&s->waiters))
         waiter_free(dlc_container(s->waiters.next, struct waiter, of_session));
     if (s->mem != NULL) {
-        mem_session_stats(s->mem, &st);
-        s->ds->past.hits += st.hits;
-        s->ds->past.misses += st.misses;
-        s->ds->past.bypasses += st.bypasses;
-        s->ds->past.bytes += st.bytes;
-        s->ds->past.stall_ns += st.stall_ns;
+        session_add_stats(s, &s->ds->past);
+        s->ds->past.pins = 0; /* they no longer count */
         mem_session_free(&s->mem);
     }
+    loop_timer_del(s->ds->node->loop, &s->again);
     loop_watch_del(s->ds->node->loop, &s->doorbell);
     os_close(&s->doorbell.fd);
     dlc_list_remove(&s->link);

@@ -4,20 +4,29 @@
 
 #include "base/mem.h"
 
-#define WARM_TAG DLC_TAG4('w', 'a', 'r', 'm')
+#define WARM_TAG  DLC_TAG4('w', 'a', 'r', 'm')
+#define WARMS_MAX 64
 
-void warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal)
+bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal)
 {
-    struct warm *w = mem_new(struct warm);
+    struct warm *w;
+    unsigned others = 0;
 
+    dlc_list_each (l, &c->node->warms)
+        others++;
+    if (others >= WARMS_MAX)
+        return false;
+    w = mem_new(struct warm);
     w->tag = WARM_TAG;
     w->node = c->node;
     w->conn = c->id;
     w->ds = ds;
     w->goal = goal;
+    w->end = catalog_count(ds->catalog);
     ds->refs++;
     dlc_list_push_tail(&c->node->warms, &w->link);
     fetch_pump(c->node); /* may end it at once */
+    return true;
 }
 
 static json_t *figures(const struct warm *w)
@@ -34,7 +43,7 @@ void warm_progress(struct warm *w)
     struct conn *c = conn_by_id(w->node, w->conn);
 
     if (c != NULL)
-        conn_send(c, json_pack("{s:o}", "progress", figures(w)), NULL, 0);
+        conn_progress(c, figures(w));
 }
 
 void warm_free(struct warm **wp)
@@ -48,40 +57,51 @@ void warm_free(struct warm **wp)
     mem_free(&w);
 }
 
-static void warm_end(struct warm *w)
+static void warm_check_end(struct warm *w)
 {
-    struct conn *c = conn_by_id(w->node, w->conn);
+    struct conn *c;
 
+    if (w->running > 0 || w->next < w->end)
+        return;
+    c = conn_by_id(w->node, w->conn);
     if (c != NULL)
         conn_send(c,
-                  json_pack("{s:b, s:I, s:I, s:I, s:s}", "ok", 1, "samples", (json_int_t)w->done,
+                  json_pack("{s:b, s:I, s:I, s:I, s:o}", "ok", 1, "samples", (json_int_t)w->done,
                             "bytes", (json_int_t)w->bytes, "failed", (json_int_t)w->failed,
-                            "first_error", w->failed > 0 ? w->first_error.text : ""),
+                            "first_error", msg_string(w->first_error.text)),
                   NULL, 0);
     warm_free(&w);
 }
 
-/* Into memory while it has room without pushing out what this walk brought in; the rest to disk. */
-static enum fetch_goal goal_now(const struct warm *w)
+/* Does memory have room for the next sample without pushing out what this walk brought in? */
+static bool has_room(const struct warm *w)
 {
     struct memory_figures m;
     struct catalog_entry next;
 
-    if (w->goal == FETCH_DISK || w->node->disk == NULL)
-        return w->goal;
-    memory_figures(w->node->memory, &m);
     if (catalog_get(w->ds->catalog, w->next, &next, NULL) < 0)
-        return FETCH_MEMORY; /* the fetch will say why not */
-    return m.used + next.size > m.ceiling - m.ceiling / 16 ? FETCH_DISK : FETCH_MEMORY;
+        return true; /* the fetch will say why not */
+    memory_figures(w->node->memory, &m);
+    return m.used + next.size <= m.ceiling - m.ceiling / 16;
 }
 
 bool warm_step(struct warm *w)
 {
+    enum fetch_goal goal = w->goal;
+
     dlc_check(w->tag == WARM_TAG);
-    if (w->next == catalog_count(w->ds->catalog))
+    if (w->next == w->end)
         return false;
+    if (goal == FETCH_MEMORY && !mem_index_ready(w->ds->index, w->next) && !has_room(w)) {
+        if (w->node->disk == NULL) {
+            w->end = w->next; /* full, and nowhere else to put the rest */
+            warm_check_end(w);
+            return false;
+        }
+        goal = FETCH_DISK;
+    }
     w->running++;
-    fetch_start(w->ds, w->next++, goal_now(w), NULL, w);
+    fetch_start(w->ds, w->next++, goal, NULL, w);
     return true;
 }
 
@@ -89,13 +109,14 @@ void warm_told(struct warm *w, uint64_t bytes, int rc, const struct dlc_err *err
 {
     dlc_check(w->tag == WARM_TAG && w->running > 0);
     w->running--;
-    if (rc < 0) {
-        if (w->failed++ == 0 && err != NULL)
-            w->first_error = *err;
-    } else {
+    if (rc == 0) {
         w->done++;
         w->bytes += bytes;
+    } else if (rc == DLC_EBYPASS) {
+        if (w->node->disk != NULL)
+            w->end = w->next; /* the disk takes no more */
+    } else if (w->failed++ == 0 && err != NULL) {
+        w->first_error = *err;
     }
-    if (w->running == 0 && w->next == catalog_count(w->ds->catalog))
-        warm_end(w);
+    warm_check_end(w);
 }
