@@ -2,6 +2,7 @@
 /* Attaching to a daemon: greet, open, take five descriptors, map and check them. */
 #include "client/client_i.h"
 
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,43 +14,70 @@
 #include "base/str.h"
 
 #define SILENCE DLC_SEC(30) /* a listing sends progress; this much silence means a hung daemon */
+#define CALLS   4
 
 /* ---- talking ---- */
 
-static int refused(const struct msg *m, struct dlc_err *err)
+int attach_refused(const struct msg *m, struct dlc_err *err)
 {
     const char *text = json_string_value(json_object_get(m->body, "error"));
-    int code = (int)json_integer_value(json_object_get(m->body, "code"));
+    json_int_t code = json_integer_value(json_object_get(m->body, "code"));
 
-    return dlc_err_set(err, code < 0 ? code : DLC_EPROTO, "%s", text != NULL ? text : "refused");
+    if (code >= 0 || code < INT_MIN)
+        code = DLC_EPROTO;
+    return dlc_err_set(err, (int)code, "%s", text != NULL ? text : "refused");
 }
 
-/* Send, then receive until the final answer. Takes ask. */
-static int ask(int sock, json_t *question, struct msg *answer, struct dlc_err *err)
+/* Send, then receive until the final answer. Takes question. DLC_ENODAEMON: it hung up. */
+static int ask(struct dlc_dataset *ds, int sock, json_t *question, struct msg *answer,
+               struct dlc_err *err)
 {
+    struct dlc_dur silence = SILENCE;
     int rc = msg_send(sock, question, NULL, 0, err);
 
     json_decref(question);
+    if (ds->catalog != NULL) /* within a read: it has its own limit */
+        silence.ns = DLC_MIN(silence.ns, ds->timeout.ns);
     while (rc == 0) {
         msg_release(answer);
-        rc = msg_recv(sock, answer, SILENCE, err);
+        rc = msg_recv(sock, answer, silence, err);
         if (rc == 0 && json_object_get(answer->body, "progress") == NULL)
             break;
     }
-    if (rc == 0 && !json_is_true(json_object_get(answer->body, "ok")))
-        rc = refused(answer, err);
+    if (rc == DLC_EPROTO)
+        rc = dlc_err_set(err, DLC_ENODAEMON, "the daemon at %s went away", ds->config.socket);
+    else if (rc == 0 && !json_is_true(json_object_get(answer->body, "ok")))
+        rc = attach_refused(answer, err);
     return rc;
 }
 
-static int greet(int sock, struct dlc_err *err)
+static int greet(struct dlc_dataset *ds, int sock, struct dlc_err *err)
 {
     struct msg m = MSG_INIT;
-    int rc =
-        ask(sock, json_pack("{s:s, s:i, s:i}", "op", "hello", "version", 1, "pid", (int)getpid()),
-            &m, err);
+    int rc = ask(ds, sock,
+                 json_pack("{s:s, s:i, s:i}", "op", "hello", "version", 1, "pid", (int)getpid()),
+                 &m, err);
 
     msg_release(&m);
     return rc;
+}
+
+/* A connection to a daemon that greeted us. One that is just ending may answer the call and hang
+ * up: then call again, and start another one if we may. */
+static int call_daemon(struct dlc_dataset *ds, bool may_spawn, struct dlc_err *err)
+{
+    int sock = DLC_ENODAEMON, rc;
+
+    for (int call = 0; call < CALLS && sock == DLC_ENODAEMON; call++) {
+        sock = daemon_connect(&ds->config, err);
+        if (sock == DLC_ENODAEMON && may_spawn && (rc = daemon_spawn(&ds->config, err)) < 0)
+            return rc;
+        if (sock >= 0 && (rc = greet(ds, sock, err)) < 0) {
+            os_close(&sock);
+            sock = rc;
+        }
+    }
+    return sock;
 }
 
 static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct msg *m,
@@ -60,7 +88,7 @@ static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct ms
 
     if (ds->endpoint != NULL)
         json_object_set_new(q, "endpoint", msg_string(ds->endpoint));
-    return ask(sock, q, m, err);
+    return ask(ds, sock, q, m, err);
 }
 
 /* ---- mapping ---- */
@@ -126,6 +154,8 @@ static int map_all(struct attachment *a, struct msg *m, struct dlc_err *err)
     fd = msg_take_fd(m, 4);
     rc = catalog_open_fd(fd, &a->catalog, err);
     os_close(&fd);
+    if (rc == 0 && catalog_count(a->catalog) != a->n)
+        rc = dlc_err_set(err, DLC_EPROTO, "the daemon's index and catalog do not match");
     return rc;
 }
 
@@ -146,18 +176,12 @@ int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct 
     dlc_mtx_init(&a->mtx, LCK_session);
     dlc_mtx_init(&a->rpc, LCK_rpc);
     dlc_list_init(&a->link);
-    a->sock = daemon_connect(&ds->config, err);
-    if (a->sock == DLC_ENODAEMON && may_spawn && daemon_spawn(&ds->config, err) == 0)
-        a->sock = daemon_connect(&ds->config, err);
-    if (a->sock < 0) {
-        rc = err->code;
-        a->sock = -1;
-        goto out;
-    }
-    if ((rc = greet(a->sock, err)) < 0 || (rc = open_remote(ds, a->sock, refresh, &m, err)) < 0)
-        goto out;
-    rc = map_all(a, &m, err);
-out:
+    rc = call_daemon(ds, may_spawn, err);
+    a->sock = rc < 0 ? -1 : rc;
+    if (rc >= 0)
+        rc = open_remote(ds, a->sock, refresh, &m, err);
+    if (rc == 0)
+        rc = map_all(a, &m, err);
     msg_release(&m);
     if (rc < 0)
         attachment_free(&a);
@@ -174,6 +198,8 @@ void attachment_unmap(struct attachment *a)
     os_unmap(a->index_map, a->index_size);
     a->segment = NULL;
     a->slots = NULL;
+    os_close(&a->sock);
+    os_close(&a->doorbell);
 }
 
 void attachment_free(struct attachment **ap)
@@ -186,8 +212,6 @@ void attachment_free(struct attachment **ap)
     pins_attachment_gone(a);
     attachment_unmap(a);
     os_unmap(a->session, SHM_SESSION_SIZE);
-    os_close(&a->sock);
-    os_close(&a->doorbell);
     catalog_close(&a->catalog);
     dlc_mtx_release(&a->mtx);
     dlc_mtx_release(&a->rpc);

@@ -5,12 +5,14 @@
  *
  *     cur == NULL --attach--> cur = attachment --daemon lost--> retired --no pins left--> unmapped
  *
- * (A1) A thread pins in the attachment it found in `cur`, then looks at `cur` again before it
- * touches the index. Who retires an attachment changes `cur` first and looks at its pins then. All
- * seq_cst, so memory is unmapped only when nobody reads or will read it. (A2) The session's own
- * memory (pins, cells) and the struct stay until dlc_close(), so that a late store or a view put
- * late lands somewhere harmless. (A3) After fork() the child's attachments are `foreign`: it never
- * writes to the parent's session and attaches for itself when it first reads.
+ * (A1) A thread pins in the attachment it found in `cur`, or counts itself among its `users`,
+ * then looks at `cur` again before it touches index or descriptors. Who retires an attachment
+ * changes `cur` first and looks at pins and users then. All seq_cst, so memory is unmapped and
+ * descriptors are closed only when nobody uses or will use them; until then the daemon, if it still
+ * lives, keeps the session and what it pins. (A2) The session's own memory (pins, cells) and the
+ * struct stay until dlc_close(), so that a late store or a view put late lands somewhere harmless.
+ * (A3) After fork() the child's attachments are `foreign`: it never writes to the parent's session
+ * and attaches for itself when it first reads.
  */
 #ifndef DLC_CLIENT_CLIENT_I_H
 #define DLC_CLIENT_CLIENT_I_H
@@ -24,6 +26,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "base/msg.h"
 #include "base/mtx.h"
 #include "catalog/catalog.h"
 #include "client/spawn.h"
@@ -39,7 +42,7 @@ struct attachment {
     uint64_t generation;  /* unique in this process */
     struct dlc_list link; /* in dataset.retired */
     bool foreign;         /* inherited over fork */
-    bool unmapped;        /* segment and index are gone; G: dataset.mtx */
+    bool unmapped;        /* segment, index and descriptors are gone; G: the process-wide lock */
     int sock, doorbell;
     uint64_t snapshot;
 
@@ -60,6 +63,7 @@ struct attachment {
     uint32_t overflow;       /* G: mtx: block for threads that hold more than a block of pins */
     uint32_t tail;           /* G: mtx */
     struct catalog *catalog; /* until the dataset takes it */
+    _Atomic uint32_t users;  /* threads in their slow path; seq_cst: (A1) */
 };
 
 #define DATASET_TAG DLC_TAG4('o', 'p', 'e', 'n')
@@ -75,12 +79,16 @@ struct dlc_dataset {
     uint64_t n;
     struct catalog *catalog; /* of the first attachment: what numbers mean */
 
+    /* Changed under the process-wide lock, which is held for moments, so that fork() finds them
+     * whole whatever other threads do. */
     _Atomic(struct attachment *) cur;
+    struct dlc_list retired;
+    bool ended_well; /* the daemon was told to stop: do not start another */
+    bool lost;       /* had one, and lost it */
 
-    struct dlc_mtx mtx;        /* rank LCK_dataset: attaching, retiring, direct */
-    struct dlc_list retired;   /* G: mtx */
+    struct dlc_mtx mtx;        /* rank LCK_dataset: attaching, direct */
     struct dlc_mono try_again; /* G: mtx: do not look for a daemon before */
-    bool ended_well;           /* G: mtx: the daemon was told to stop: do not start another */
+    struct dlc_dur patience;   /* G: mtx: between looks, growing while none is found */
     bool incompatible;         /* G: mtx: the daemon has another snapshot: stay direct */
     struct bucket *direct;     /* G: mtx; made when first needed */
 
@@ -96,9 +104,11 @@ int client_failf(int code, const char *fmt, ...) __attribute__((format(printf, 2
 /* Connect, open, map. Starts a daemon if allowed. Gives *out. */
 int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct attachment **out,
                    struct dlc_err *err);
-void attachment_unmap(struct attachment *a); /* segment and index */
+void attachment_unmap(struct attachment *a); /* segment, index and descriptors */
 void attachment_free(struct attachment **ap);
 bool attachment_lost(const struct attachment *a); /* has the daemon gone? */
+/* What an answer says that is not "ok": its code and text. */
+int attach_refused(const struct msg *m, struct dlc_err *err);
 
 /* ---- pins.c: which pin block is this thread's ---- */
 
@@ -128,9 +138,12 @@ static inline struct shm_pin_block *pins_block(struct attachment *a, unsigned **
 
 /* Ask for one sample and wait. DLC_ENODAEMON: the daemon was lost. */
 int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_err *err);
+/* Ask for one sample and do not wait; nothing happens when all cells are in use. */
+void miss_ask(struct attachment *a, uint64_t sample);
 int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n);
-/* A view of a sample that lies in a file of the disk tier. */
-int miss_map(struct attachment *a, uint64_t sample, struct dlc_dur timeout, struct dlc_view *out,
+/* A view of a sample that lies in a file of the disk tier. After DLC_ENODAEMON and DLC_ETIMEDOUT
+ * the attachment must not be asked again: the answer may still come. */
+int miss_map(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_view *out,
              struct dlc_err *err);
 
 /* ---- direct.c ---- */
@@ -140,10 +153,14 @@ int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_view *out, st
 
 /* ---- dataset.c ---- */
 
-/* The attachment to use; attaches or re-attaches as allowed. NULL: none now. */
+/* The attachment to use; attaches or re-attaches as allowed. NULL: none now. Gives; return it with
+ * dataset_detach(). */
 struct attachment *dataset_attached(struct dlc_dataset *ds);
+void dataset_detach(struct dlc_dataset *ds, struct attachment *a);
 /* `a` has lost its daemon: stop using it. */
 void dataset_lost(struct dlc_dataset *ds, struct attachment *a);
+/* Unmap retired attachments that nobody uses any more. */
+void dataset_reap(struct dlc_dataset *ds);
 
 /* What kind of view: view.priv[1] */
 #define VIEW_NONE   0u

@@ -13,7 +13,8 @@
 #include "base/os.h"
 
 #define DEFAULT_TIMEOUT DLC_SEC(300)
-#define LOOK_AGAIN      DLC_SEC(1) /* for a lost daemon */
+#define LOOK_AGAIN      DLC_SEC(1) /* for a lost daemon, and doubling up to */
+#define LOOK_SELDOM     DLC_SEC(30)
 
 /* ---- errors of the thread ---- */
 
@@ -47,7 +48,7 @@ const char *dlc_version(void)
     return TEXT(DLC_VERSION_MAJOR) "." TEXT(DLC_VERSION_MINOR) "." TEXT(DLC_VERSION_PATCH);
 }
 
-/* ---- all open datasets, for fork ---- */
+/* ---- all open datasets, and the lock on what fork() must find whole ---- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t all_mtx = PTHREAD_MUTEX_INITIALIZER;
@@ -68,6 +69,8 @@ static void disown(struct attachment *a)
     a->foreign = true;
     os_close(&a->sock); /* the daemon must see the parent's end when the parent ends */
     os_close(&a->doorbell);
+    dlc_mtx_init(&a->mtx, LCK_session);
+    dlc_mtx_init(&a->rpc, LCK_rpc);
 }
 
 /*
@@ -88,8 +91,10 @@ static void in_child(void)
             dlc_list_push_tail(&ds->retired, &a->link);
         }
         atomic_store(&ds->cur, NULL);
+        ds->lost = false;
         ds->direct = NULL; /* its threads stayed with the parent */
         ds->try_again = (struct dlc_mono){0};
+        ds->reconnects = ds->direct_reads = ds->direct_bytes = ds->direct_ns = 0;
     }
     pthread_mutex_init(&all_mtx, NULL);
 }
@@ -102,25 +107,35 @@ static void init_once(void)
 
 /* ---- attaching ---- */
 
-/* Unmap what nobody holds any more: (A1). */
-static void reap_locked(struct dlc_dataset *ds)
+/* Does anybody read there, or may: (A1)? */
+static bool in_use(const struct attachment *a)
 {
-    dlc_mtx_assert_held(&ds->mtx);
-    dlc_list_each (l, &ds->retired) {
-        struct attachment *a = dlc_container(l, struct attachment, link);
-        uint32_t high = DLC_MIN(atomic_load(&a->session->blocks_high), SHM_BLOCKS);
-        bool held = a->foreign; /* views got before the fork may still be read */
+    uint32_t high = DLC_MIN(atomic_load(&a->session->blocks_high), SHM_BLOCKS);
 
-        for (uint32_t b = 0; b < high && !held; b++) {
-            for (unsigned p = 0; p < SHM_PINS && !held; p++)
-                held = atomic_load(&a->blocks[b].pins[p]) != 0;
+    if (a->foreign || atomic_load(&a->users) > 0) /* foreign: views got before the fork */
+        return true;
+    for (uint32_t b = 0; b < high; b++) {
+        for (unsigned p = 0; p < SHM_PINS; p++) {
+            if (atomic_load(&a->blocks[b].pins[p]) != 0)
+                return true;
         }
-        if (!held)
-            attachment_unmap(a);
     }
+    return false;
 }
 
-static void adopt_locked(struct dlc_dataset *ds, struct attachment *a)
+void dataset_reap(struct dlc_dataset *ds)
+{
+    pthread_mutex_lock(&all_mtx);
+    dlc_list_each (l, &ds->retired) {
+        struct attachment *a = dlc_container(l, struct attachment, link);
+
+        if (!a->unmapped && !in_use(a))
+            attachment_unmap(a);
+    }
+    pthread_mutex_unlock(&all_mtx);
+}
+
+static void adopt(struct dlc_dataset *ds, struct attachment *a)
 {
     if (ds->catalog == NULL) {
         ds->catalog = a->catalog;
@@ -128,32 +143,37 @@ static void adopt_locked(struct dlc_dataset *ds, struct attachment *a)
         ds->n = a->n;
     }
     catalog_close(&a->catalog);
+    pthread_mutex_lock(&all_mtx);
+    if (ds->lost) /* relaxed: statistics */
+        atomic_fetch_add_explicit(&ds->reconnects, 1, memory_order_relaxed);
+    ds->lost = ds->ended_well = false;
     atomic_store(&ds->cur, a);
+    pthread_mutex_unlock(&all_mtx);
 }
 
-static void retire_locked(struct dlc_dataset *ds, struct attachment *a)
+static bool ended_well(struct dlc_dataset *ds)
 {
-    const struct shm_segment_hdr *seg = (const void *)a->segment;
+    bool well;
 
-    ds->ended_well = atomic_load(&seg->closing) != 0;
-    atomic_store(&ds->cur, NULL);
-    dlc_list_push_tail(&ds->retired, &a->link);
-    os_close(&a->sock);
-    os_close(&a->doorbell);
-    reap_locked(ds);
+    pthread_mutex_lock(&all_mtx);
+    well = ds->ended_well;
+    pthread_mutex_unlock(&all_mtx);
+    return well;
 }
 
 static void reattach_locked(struct dlc_dataset *ds)
 {
     struct attachment *a = NULL;
     struct dlc_err err = DLC_ERR_INIT;
-    bool may_spawn = ds->opt.no_spawn == 0 && !ds->ended_well;
 
-    ds->try_again = dlc_mono_add(dlc_mono_now(), LOOK_AGAIN);
-    if (attachment_new(ds, may_spawn, false, &a, &err) < 0) {
+    dlc_mtx_assert_held(&ds->mtx);
+    if (attachment_new(ds, ds->opt.no_spawn == 0 && !ended_well(ds), false, &a, &err) < 0) {
         log_info("reading %s from the bucket: %s", ds->shown, err.text);
+        ds->patience.ns = DLC_CLAMP(ds->patience.ns * 2, LOOK_AGAIN.ns, LOOK_SELDOM.ns);
+        ds->try_again = dlc_mono_add(dlc_mono_now(), ds->patience);
         return;
     }
+    ds->patience = (struct dlc_dur){0};
     if (a->snapshot != catalog_snapshot(ds->catalog)) {
         log_warn("%s was listed anew: this process goes on with the old list, past the cache",
                  ds->shown);
@@ -161,66 +181,95 @@ static void reattach_locked(struct dlc_dataset *ds)
         attachment_free(&a);
         return;
     }
-    ds->ended_well = false;
-    atomic_fetch_add_explicit(&ds->reconnects, 1, memory_order_relaxed);
-    adopt_locked(ds, a);
+    adopt(ds, a);
+}
+
+static struct attachment *use_current(struct dlc_dataset *ds)
+{
+    struct attachment *a = atomic_load(&ds->cur);
+
+    if (a == NULL)
+        return NULL;
+    atomic_fetch_add(&a->users, 1);
+    if (atomic_load(&ds->cur) == a)
+        return a;
+    dataset_detach(ds, a);
+    return NULL;
 }
 
 struct attachment *dataset_attached(struct dlc_dataset *ds)
 {
-    struct attachment *a = atomic_load_explicit(&ds->cur, memory_order_acquire); /* as dlc_get */
+    struct attachment *a = use_current(ds);
 
     if (a != NULL)
         return a;
     dlc_mtx_lock(&ds->mtx);
-    reap_locked(ds);
     if (atomic_load(&ds->cur) == NULL && !ds->incompatible &&
         (ds->try_again.ns == 0 || dlc_mono_passed(ds->try_again, dlc_mono_now())))
         reattach_locked(ds);
-    a = atomic_load(&ds->cur);
     dlc_mtx_unlock(&ds->mtx);
-    return a;
+    return use_current(ds);
+}
+
+void dataset_detach(struct dlc_dataset *ds, struct attachment *a)
+{
+    if (atomic_fetch_sub(&a->users, 1) == 1 && atomic_load(&ds->cur) != a)
+        dataset_reap(ds);
 }
 
 void dataset_lost(struct dlc_dataset *ds, struct attachment *a)
 {
-    dlc_mtx_lock(&ds->mtx);
-    if (atomic_load(&ds->cur) == a)
-        retire_locked(ds, a);
-    dlc_mtx_unlock(&ds->mtx);
+    const struct shm_segment_hdr *seg = (const void *)a->segment; /* mapped: we are a user */
+
+    pthread_mutex_lock(&all_mtx);
+    if (atomic_load(&ds->cur) == a) {
+        ds->ended_well = atomic_load(&seg->closing) != 0;
+        ds->lost = true;
+        atomic_store(&ds->cur, NULL);
+        dlc_list_push_tail(&ds->retired, &a->link);
+    }
+    pthread_mutex_unlock(&all_mtx);
 }
 
 /* ---- open and close ---- */
 
+/* The daemon may have been started elsewhere: tell it the endpoint this environment means. */
+static char *endpoint_of(const struct dlc_dataset *ds, enum url_scheme scheme)
+{
+    const char *e = ds->opt.endpoint != NULL ? ds->opt.endpoint : ds->config.endpoint;
+
+    if (scheme != URL_S3 && scheme != URL_GS)
+        return NULL;
+    if (e[0] == '\0' && scheme == URL_S3 && (e = getenv("AWS_ENDPOINT_URL_S3")) == NULL)
+        e = getenv("AWS_ENDPOINT_URL");
+    return e != NULL && e[0] != '\0' ? mem_str(e) : NULL;
+}
+
 static int configure(struct dlc_dataset *ds, const struct dlc_options *opt, struct dlc_err *err)
 {
-    int rc = config_load(&ds->config, NULL, err);
-    const char *env;
+    struct url u = URL_INIT;
+    int rc = url_parse(&u, ds->url, err); /* a bad URL needs no daemon to be told so */
 
-    if (rc < 0)
-        return rc;
-    if (opt != NULL)
+    if (rc == 0)
+        rc = config_load(&ds->config, NULL, err);
+    if (rc == 0 && opt != NULL)
         ds->opt = *opt;
-    if (ds->opt.socket != NULL && (rc = config_set(&ds->config, "socket", ds->opt.socket, err)) < 0)
-        return rc;
-    /* The daemon may have been started elsewhere: tell it the endpoint this environment means. */
-    env = ds->opt.endpoint != NULL ? ds->opt.endpoint : ds->config.endpoint;
-    if (env[0] == '\0' && (env = getenv("AWS_ENDPOINT_URL_S3")) == NULL &&
-        (env = getenv("AWS_ENDPOINT_URL")) == NULL)
-        env = "";
-    ds->endpoint = env[0] != '\0' ? mem_str(env) : NULL;
+    if (rc == 0 && ds->opt.socket != NULL)
+        rc = config_set(&ds->config, "socket", ds->opt.socket, err);
+    if (rc == 0)
+        ds->endpoint = endpoint_of(ds, u.scheme);
+    ds->shown = mem_str(u.shown);
     ds->opt.socket = ds->opt.endpoint = NULL;
     ds->timeout = ds->opt.timeout_ms != 0 ? DLC_MS(ds->opt.timeout_ms) : DEFAULT_TIMEOUT;
-    return 0;
+    url_release(&u);
+    return rc;
 }
 
 int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_dataset **out)
 {
     struct dlc_dataset *ds = mem_new(struct dlc_dataset);
-    struct url u = URL_INIT;
     struct attachment *a = NULL;
     struct dlc_err err = DLC_ERR_INIT;
-    int rc;
 
     *out = NULL;
     pthread_once(&once, init_once);
@@ -229,17 +278,12 @@ int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_dataset 
     dlc_mtx_init(&ds->mtx, LCK_dataset);
     dlc_list_init(&ds->retired);
     dlc_list_init(&ds->link);
-    rc = url_parse(&u, ds->url, &err); /* a bad URL needs no daemon to be told so */
-    ds->shown = mem_str(u.shown);
-    url_release(&u);
-    if (rc < 0 || (rc = configure(ds, opt, &err)) < 0 ||
-        (rc = attachment_new(ds, ds->opt.no_spawn == 0, ds->opt.refresh != 0, &a, &err)) < 0) {
+    if (configure(ds, opt, &err) < 0 ||
+        attachment_new(ds, ds->opt.no_spawn == 0, ds->opt.refresh != 0, &a, &err) < 0) {
         dlc_close(&ds);
         return client_fail(&err);
     }
-    dlc_mtx_lock(&ds->mtx);
-    adopt_locked(ds, a);
-    dlc_mtx_unlock(&ds->mtx);
+    adopt(ds, a);
     pthread_mutex_lock(&all_mtx);
     dlc_list_push_tail(&all, &ds->link);
     pthread_mutex_unlock(&all_mtx);
@@ -340,13 +384,13 @@ void dlc_dataset_stats(struct dlc_dataset *ds, struct dlc_stats *out)
     const struct attachment *a;
 
     *out = (struct dlc_stats){0};
-    dlc_mtx_lock(&ds->mtx);
+    pthread_mutex_lock(&all_mtx);
     a = atomic_load(&ds->cur);
     if (a != NULL)
         add_session(a, out);
     dlc_list_each (l, &ds->retired)
         add_session(dlc_container(l, struct attachment, link), out);
-    dlc_mtx_unlock(&ds->mtx);
+    pthread_mutex_unlock(&all_mtx);
     out->bypasses = atomic_load_explicit(&ds->direct_reads, memory_order_relaxed);
     out->bytes += atomic_load_explicit(&ds->direct_bytes, memory_order_relaxed);
     out->stall_ns += atomic_load_explicit(&ds->direct_ns, memory_order_relaxed);

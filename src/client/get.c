@@ -14,6 +14,7 @@
 #include "storage/memory/reader.h"
 
 #define EVICTED_RETRIES 8
+#define ASK_AHEAD       64 /* samples of dlc_get_many() on their way at once */
 
 /* ---- hit ---- */
 
@@ -28,9 +29,9 @@ static inline bool hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
     uint32_t len;
     int e;
 
-    if (b == NULL || i >= a->n)
+    if (i >= a->n)
         return false;
-    e = shm_free_entry(b, *hint);
+    e = b == NULL ? -1 : shm_free_entry(b, *hint);
     if (e >= 0) {
         *hint = (unsigned)e + 1;
         pin = &b->pins[e];
@@ -44,9 +45,16 @@ static inline bool hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
         atomic_store_explicit(pin, 0, memory_order_release);
         return false;
     }
-    shm_log(b, i, len);
+    if (b != NULL)
+        shm_log(b, i, len);
     *out = (struct dlc_view){a->segment + offset, len, {(uintptr_t)pin, (uintptr_t)a}};
     return true;
+}
+
+static int no_such_sample(const struct dlc_dataset *ds, uint64_t i)
+{
+    return client_failf(DLC_EINVAL, "sample %llu: the dataset has %llu, numbered from 0",
+                        (unsigned long long)i, (unsigned long long)ds->n);
 }
 
 int dlc_try_get(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out)
@@ -57,97 +65,101 @@ int dlc_try_get(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out)
     if (a != NULL && hit(ds, a, i, out))
         return 0;
     *out = (struct dlc_view){0};
-    return i >= ds->n ? client_failf(DLC_EINVAL, "sample %llu of %llu", (unsigned long long)i,
-                                     (unsigned long long)ds->n)
-                      : DLC_EMISS;
+    if (i >= ds->n)
+        return no_such_sample(ds, i);
+    return client_failf(DLC_EMISS, "sample %llu is not resident", (unsigned long long)i);
 }
 
 /* ---- miss ---- */
 
-static void note_stall(struct attachment *a, struct dlc_mono since)
+/* A relaxed load and store: the thread that owns the block is the only writer. */
+static void add_to(_Atomic uint64_t *counter, uint64_t n)
 {
-    unsigned *hint;
-    struct shm_pin_block *b = pins_block(a, &hint);
-    uint64_t ns = (uint64_t)dlc_mono_since(since).ns;
-
-    if (b == NULL)
-        return;
-    /* relaxed load and store: this thread is the only writer */
-    atomic_store_explicit(&b->misses, atomic_load_explicit(&b->misses, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-    atomic_store_explicit(&b->stall_ns,
-                          atomic_load_explicit(&b->stall_ns, memory_order_relaxed) + ns,
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
                           memory_order_relaxed);
 }
 
-static void note_bypass(struct attachment *a, size_t len)
+/* What became of a sample that was not resident when it was asked for. */
+static void note(struct attachment *a, struct dlc_mono since, int rc)
 {
     unsigned *hint;
     struct shm_pin_block *b = pins_block(a, &hint);
 
     if (b == NULL)
         return;
-    atomic_store_explicit(&b->bypasses,
-                          atomic_load_explicit(&b->bypasses, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-    atomic_store_explicit(&b->bytes, atomic_load_explicit(&b->bytes, memory_order_relaxed) + len,
-                          memory_order_relaxed);
+    add_to(&b->stall_ns, (uint64_t)dlc_mono_since(since).ns);
+    if (rc == 0)
+        add_to(&b->misses, 1);
+    else if (rc == DLC_EBYPASS)
+        add_to(&b->bypasses, 1);
 }
 
-/* A hit that had to be waited for is counted as a miss, not as a hit. */
-static void uncount_hit(struct attachment *a)
+/* As hit(), for who had to wait: it is counted as a miss, not as a hit. */
+static bool hit_late(struct dlc_dataset *ds, struct attachment *a, uint64_t i, struct dlc_view *out)
 {
     unsigned *hint;
-    struct shm_pin_block *b = pins_block(a, &hint);
+    struct shm_pin_block *b;
 
+    if (!hit(ds, a, i, out))
+        return false;
+    b = pins_block(a, &hint);
     if (b != NULL)
-        atomic_store_explicit(&b->hits, atomic_load_explicit(&b->hits, memory_order_relaxed) - 1,
-                              memory_order_relaxed);
+        add_to(&b->hits, UINT64_MAX);
+    return true;
+}
+
+/* It lies in a file of the disk tier. */
+static int from_file(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
+                     struct dlc_mono deadline, struct dlc_view *out, struct dlc_err *err)
+{
+    int rc = miss_map(a, i, deadline, out, err);
+    unsigned *hint;
+    struct shm_pin_block *b = pins_block(a, &hint);
+
+    if (rc == DLC_ENODAEMON || rc == DLC_ETIMEDOUT)
+        dataset_lost(ds, a);
+    if (rc == 0 && b != NULL)
+        add_to(&b->bytes, out->len);
+    return rc == DLC_EMISS ? DLC_EBYPASS : rc; /* evicted from disk in between */
 }
 
 /* One try through the daemon. 0: *out is set. DLC_EMISS: evicted before we could pin it. */
 static int through_daemon(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
                           struct dlc_mono deadline, struct dlc_view *out, struct dlc_err *err)
 {
-    struct dlc_mono start = dlc_mono_now();
-    int rc = miss_wait(a, i, deadline, err);
+    int rc;
 
-    if (rc == 0) {
-        rc = hit(ds, a, i, out) ? 0 : DLC_EMISS;
-        if (rc == 0)
-            uncount_hit(a);
-    } else if (rc == DLC_ELARGE) {
-        rc = miss_map(a, i, ds->timeout, out, err);
-        if (rc == 0)
-            note_bypass(a, out->len);
-        else if (rc == DLC_EMISS)
-            rc = DLC_EBYPASS; /* evicted from disk in between */
-    }
-    note_stall(a, start);
-    return rc;
+    if (hit_late(ds, a, i, out))
+        return 0;
+    rc = miss_wait(a, i, deadline, err);
+    if (rc == 0)
+        return hit_late(ds, a, i, out) ? 0 : DLC_EMISS;
+    if (rc == DLC_ELARGE)
+        return from_file(ds, a, i, deadline, out, err);
+    if (rc == DLC_ENODAEMON)
+        dataset_lost(ds, a);
+    return rc == DLC_ECANCELED ? DLC_EBYPASS : rc; /* the daemon is ending: do without it */
 }
 
 static int get_slow(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out, struct dlc_err *err)
 {
     struct dlc_mono deadline = dlc_mono_add(dlc_mono_now(), ds->timeout);
+    int rc = DLC_EMISS;
 
-    for (int turn = 0; turn < EVICTED_RETRIES; turn++) {
+    for (int turn = 0; turn < EVICTED_RETRIES && (rc == DLC_EMISS || rc == DLC_ENODAEMON); turn++) {
+        struct dlc_mono start = dlc_mono_now();
         struct attachment *a = dataset_attached(ds);
-        int rc;
 
         if (a == NULL)
-            return direct_get(ds, i, out, err);
-        if (hit(ds, a, i, out))
-            return 0;
+            break;
         rc = through_daemon(ds, a, i, deadline, out, err);
-        if (rc == DLC_EBYPASS)
-            return direct_get(ds, i, out, err);
-        if (rc == DLC_ENODAEMON)
-            dataset_lost(ds, a);
-        else if (rc != DLC_EMISS)
-            return rc;
+        note(a, start, rc);
+        dataset_detach(ds, a);
     }
-    return direct_get(ds, i, out, err); /* memory is too tight to keep it long enough */
+    /* No daemon, no room there, or memory too tight to keep it long enough. */
+    if (rc == DLC_EMISS || rc == DLC_ENODAEMON || rc == DLC_EBYPASS)
+        rc = direct_get(ds, i, out, err);
+    return rc;
 }
 
 int dlc_get(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out)
@@ -160,8 +172,7 @@ int dlc_get(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out)
         return 0;
     *out = (struct dlc_view){0};
     if (i >= ds->n)
-        return client_failf(DLC_EINVAL, "sample %llu: the dataset has %llu, numbered from 0",
-                            (unsigned long long)i, (unsigned long long)ds->n);
+        return no_such_sample(ds, i);
     if (get_slow(ds, i, out, &err) < 0)
         return client_fail(&err);
     return 0;
@@ -169,13 +180,15 @@ int dlc_get(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out)
 
 void dlc_put(struct dlc_dataset *ds, struct dlc_view *v)
 {
-    (void)ds;
     if (v->priv[1] > VIEW_MAPPED) {
         const struct attachment *a = (const void *)(uintptr_t)v->priv[1];
 
         if (!a->foreign) /* (A3) */
             atomic_store_explicit((_Atomic uint64_t *)(uintptr_t)v->priv[0], 0,
                                   memory_order_release);
+        /* relaxed: reaping looks for itself. The last view of a lost daemon frees its memory. */
+        if (atomic_load_explicit(&ds->cur, memory_order_relaxed) != a)
+            dataset_reap(ds);
     } else if (v->priv[1] == VIEW_HEAP) {
         free((void *)(uintptr_t)v->data);
     } else if (v->priv[1] == VIEW_MAPPED) {
@@ -189,45 +202,69 @@ void dlc_put(struct dlc_dataset *ds, struct dlc_view *v)
 int dlc_prefetch(struct dlc_dataset *ds, const uint64_t *idx, size_t n)
 {
     struct attachment *a;
-    int rc;
 
     for (size_t k = 0; k < n; k++) {
         if (idx[k] >= ds->n)
-            return client_failf(DLC_EINVAL, "sample %llu: the dataset has %llu, numbered from 0",
-                                (unsigned long long)idx[k], (unsigned long long)ds->n);
+            return no_such_sample(ds, idx[k]);
     }
     a = dataset_attached(ds);
     if (a == NULL)
         return 0; /* a hint; there is nobody to give it to */
-    rc = miss_prefetch(a, idx, n);
-    if (rc == DLC_ENODAEMON)
+    if (miss_prefetch(a, idx, n) == DLC_ENODAEMON)
         dataset_lost(ds, a);
+    dataset_detach(ds, a);
     return 0;
 }
 
-/* Ask for all that is not resident before waiting for the first. */
-static void announce(struct dlc_dataset *ds, const uint64_t *idx, size_t n,
-                     const struct dlc_view *have)
+/* Have a sample fetched that will be waited for soon. */
+static void ask_ahead(struct dlc_dataset *ds, uint64_t i)
 {
-    uint64_t *missing = mem_alloc(n * sizeof(*missing));
-    size_t m = 0;
+    struct attachment *a = i < ds->n ? dataset_attached(ds) : NULL;
+
+    if (a == NULL)
+        return;
+    miss_ask(a, i);
+    dataset_detach(ds, a);
+}
+
+/* Get what is not held yet, asking for the next ones before waiting for one. Returns how far it
+ * came: n, or the position of the sample that failed. */
+static size_t get_missing(struct dlc_dataset *ds, const uint64_t *idx, size_t n,
+                          struct dlc_view *out, int *rc)
+{
+    size_t ahead = 0, asked = 0; /* asked: of those in (k, ahead) */
+    struct dlc_err err = DLC_ERR_INIT;
 
     for (size_t k = 0; k < n; k++) {
-        if (have[k].priv[1] == VIEW_NONE)
-            missing[m++] = idx[k];
+        if (out[k].priv[1] != VIEW_NONE)
+            continue;
+        if (k < ahead)
+            asked--;
+        else
+            ahead = k + 1;
+        for (; ahead < n && asked < ASK_AHEAD; ahead++) {
+            if (out[ahead].priv[1] == VIEW_NONE) {
+                ask_ahead(ds, idx[ahead]);
+                asked++;
+            }
+        }
+        if (idx[k] >= ds->n)
+            *rc = no_such_sample(ds, idx[k]);
+        else if (get_slow(ds, idx[k], &out[k], &err) < 0)
+            *rc = client_fail(&err);
+        if (*rc < 0)
+            return k;
     }
-    if (m > 1)
-        dlc_prefetch(ds, missing, m);
-    mem_free(&missing);
+    return n;
 }
 
 int dlc_get_many(struct dlc_dataset *ds, const uint64_t *idx, size_t n, struct dlc_view *out,
                  size_t *bad)
 {
-    size_t hits = 0, k;
+    size_t hits = 0, at;
     int rc = 0;
 
-    for (k = 0; k < n; k++) {
+    for (size_t k = 0; k < n; k++) {
         struct attachment *a =
             atomic_load_explicit(&ds->cur, memory_order_acquire); /* as dlc_get */
 
@@ -238,16 +275,12 @@ int dlc_get_many(struct dlc_dataset *ds, const uint64_t *idx, size_t n, struct d
     }
     if (hits == n)
         return 0;
-    announce(ds, idx, n, out);
-    for (k = 0; k < n && rc == 0; k++) {
-        if (out[k].priv[1] == VIEW_NONE)
-            rc = dlc_get(ds, idx[k], &out[k]);
-    }
+    at = get_missing(ds, idx, n, out, &rc);
     if (rc == 0)
         return 0;
     if (bad != NULL)
-        *bad = k - 1;
-    for (k = 0; k < n; k++)
+        *bad = at;
+    for (size_t k = 0; k < n; k++)
         dlc_put(ds, &out[k]);
     return rc;
 }

@@ -24,7 +24,8 @@
 #include "base/msg.h"
 #include "base/os.h"
 
-#define LOOK_EVERY DLC_MS(100)
+#define LOOK_EVERY    DLC_MS(100)
+#define PREFETCH_WAIT DLC_MS(100) /* for a daemon that takes nothing: it was only a hint */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, struct dlc_dur d)
 {
@@ -52,6 +53,8 @@ static int try_cell_locked(struct attachment *a, uint8_t use)
             a->cell_use[i] = CELL_FREE;
         if (a->cell_use[i] == CELL_FREE) {
             a->cell_use[i] = use;
+            /* Now, not when it is filled: what is UNWATCHED and not ASKED is taken by the next. */
+            atomic_store_explicit(&a->cells[i].state, SHM_CELL_ASKED, memory_order_relaxed);
             return (int)i;
         }
     }
@@ -87,7 +90,6 @@ static void submit(struct attachment *a, int cell)
 {
     uint64_t one = 1;
 
-    atomic_store_explicit(&a->cells[cell].state, SHM_CELL_ASKED, memory_order_relaxed);
     dlc_mtx_lock(&a->mtx);
     /* relaxed: published by the store of tail. There are fewer cells than entries: never full. */
     atomic_store_explicit(&a->ring[a->tail % SHM_RING_LEN], (uint32_t)cell, memory_order_relaxed);
@@ -113,47 +115,67 @@ static int read_answer(struct attachment *a, int cell, struct dlc_err *err)
     return rc;
 }
 
+static void ask_for(struct attachment *a, int cell, uint64_t sample)
+{
+    a->cells[cell].op = SHM_OP_FETCH;
+    a->cells[cell].sample = sample;
+    submit(a, cell);
+}
+
+/* Wait until the daemon lets go of the cell. */
+static int await(struct attachment *a, struct shm_cell *c, struct dlc_mono deadline,
+                 struct dlc_err *err)
+{
+    struct dlc_mono now = dlc_mono_now(), look = dlc_mono_add(now, LOOK_EVERY);
+
+    /* acquire: pairs with the daemon's release after it wrote rc and text */
+    while (atomic_load_explicit(&c->state, memory_order_acquire) == SHM_CELL_ASKED) {
+        if (dlc_mono_passed(look, now)) {
+            if (attachment_lost(a))
+                return dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
+            look = dlc_mono_add(now, LOOK_EVERY);
+        }
+        if (dlc_mono_passed(deadline, now))
+            return dlc_err_set(err, DLC_ETIMEDOUT, "sample %llu did not come in time",
+                               (unsigned long long)c->sample);
+        futex_wait(&c->state, SHM_CELL_ASKED,
+                   (struct dlc_dur){DLC_MIN(look.ns, deadline.ns) - now.ns});
+        now = dlc_mono_now();
+    }
+    return 0;
+}
+
 int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_err *err)
 {
-    int cell = take_cell(a, CELL_WAITED, deadline);
-    struct shm_cell *c;
+    int cell = take_cell(a, CELL_WAITED, deadline), rc;
 
     if (cell < 0)
         return attachment_lost(a) ? dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost")
                                   : dlc_err_set(err, DLC_ETIMEDOUT, "no free request cell in time");
-    c = &a->cells[cell];
-    c->op = SHM_OP_FETCH;
-    c->sample = sample;
-    submit(a, cell);
-    /* acquire: pairs with the daemon's release after it wrote rc and text */
-    while (atomic_load_explicit(&c->state, memory_order_acquire) == SHM_CELL_ASKED) {
-        struct dlc_mono now = dlc_mono_now();
+    ask_for(a, cell, sample);
+    rc = await(a, &a->cells[cell], deadline, err);
+    if (rc == 0)
+        return read_answer(a, cell, err);
+    give_cell(a, cell, CELL_UNWATCHED);
+    return rc;
+}
 
-        futex_wait(&c->state, SHM_CELL_ASKED, LOOK_EVERY);
-        if (atomic_load_explicit(&c->state, memory_order_acquire) != SHM_CELL_ASKED)
-            break;
-        if (dlc_mono_sub(dlc_mono_now(), now).ns < LOOK_EVERY.ns / 2)
-            continue; /* a signal, not the time */
-        if (attachment_lost(a)) {
-            give_cell(a, cell, CELL_UNWATCHED);
-            return dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
-        }
-        if (dlc_mono_passed(deadline, dlc_mono_now())) {
-            give_cell(a, cell, CELL_UNWATCHED);
-            return dlc_err_set(err, DLC_ETIMEDOUT, "sample %llu did not come in time",
-                               (unsigned long long)sample);
-        }
-    }
-    return read_answer(a, cell, err);
+void miss_ask(struct attachment *a, uint64_t sample)
+{
+    int cell;
+
+    dlc_mtx_lock(&a->mtx);
+    cell = try_cell_locked(a, CELL_UNWATCHED);
+    dlc_mtx_unlock(&a->mtx);
+    if (cell >= 0)
+        ask_for(a, cell, sample);
 }
 
 int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n)
 {
-    struct dlc_mono deadline = dlc_mono_add(dlc_mono_now(), DLC_SEC(10));
-
     while (n > 0) {
         uint32_t k = (uint32_t)DLC_MIN(n, (size_t)SHM_CELL_BATCH);
-        int cell = take_cell(a, CELL_UNWATCHED, deadline);
+        int cell = take_cell(a, CELL_UNWATCHED, dlc_mono_add(dlc_mono_now(), PREFETCH_WAIT));
 
         if (cell < 0)
             return attachment_lost(a) ? DLC_ENODAEMON : DLC_ETIMEDOUT;
@@ -176,39 +198,48 @@ static int map_file(struct msg *m, struct dlc_view *out, struct dlc_err *err)
     struct stat st;
     void *p = NULL;
 
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size != size || size <= 0)
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size != size)
         rc = dlc_err_set(err, DLC_EPROTO, "the daemon handed over a file of the wrong size");
-    else if ((p = os_map(fd, 0, (size_t)size, false)) == NULL)
+    else if (size > 0 && (p = os_map(fd, 0, (size_t)size, false)) == NULL)
         rc = dlc_err_sys(err, "cannot map a sample of %lld bytes", (long long)size);
     os_close(&fd);
-    if (rc == 0)
+    if (rc == 0 && size > 0)
         *out = (struct dlc_view){p, (size_t)size, {0, VIEW_MAPPED}};
+    else if (rc == 0)
+        *out = (struct dlc_view){mem_alloc(1), 0, {0, VIEW_HEAP}};
     return rc;
 }
 
-int miss_map(struct attachment *a, uint64_t sample, struct dlc_dur timeout, struct dlc_view *out,
-             struct dlc_err *err)
+static int ask_map(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct msg *m,
+                   struct dlc_err *err)
 {
     json_t *ask = json_pack("{s:s, s:I}", "op", "map", "sample", (json_int_t)sample);
-    struct msg m = MSG_INIT;
-    const char *text;
+    struct dlc_dur left;
     int rc;
 
     dlc_mtx_lock(&a->rpc);
+    left = dlc_mono_sub(deadline, dlc_mono_now()); /* after the wait for the others */
+    left.ns = DLC_MAX(left.ns, 0);
     rc = msg_send(a->sock, ask, NULL, 0, err);
     if (rc == 0)
-        rc = msg_recv(a->sock, &m, timeout, err);
+        rc = msg_recv(a->sock, m, left, err);
     dlc_mtx_unlock(&a->rpc);
     json_decref(ask);
-    if (rc < 0)
+    return rc;
+}
+
+int miss_map(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_view *out,
+             struct dlc_err *err)
+{
+    struct msg m = MSG_INIT;
+    int rc = ask_map(a, sample, deadline, &m, err);
+
+    if (rc < 0 && rc != DLC_ETIMEDOUT)
         rc = dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
-    else if (json_is_true(json_object_get(m.body, "ok")))
+    else if (rc == 0 && json_is_true(json_object_get(m.body, "ok")))
         rc = map_file(&m, out, err);
-    else {
-        text = json_string_value(json_object_get(m.body, "error"));
-        rc = (int)json_integer_value(json_object_get(m.body, "code"));
-        rc = dlc_err_set(err, rc < 0 ? rc : DLC_EPROTO, "%s", text != NULL ? text : "refused");
-    }
+    else if (rc == 0)
+        rc = attach_refused(&m, err);
     msg_release(&m);
     return rc;
 }

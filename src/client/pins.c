@@ -2,7 +2,8 @@
 /*
  * Which pin block is this thread's. A thread has one block per attachment and claims entries there
  * without a lock; who holds more views than a block has pins claims further ones under the
- * session's lock. A block goes back when its thread ends; pins that are still set in it stay good.
+ * session's lock, in blocks that belong to no thread, and so do threads for which no block is left.
+ * A block goes back when its thread ends; pins that are still set in it stay good.
  */
 #include "client/client_i.h"
 
@@ -12,6 +13,8 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "storage/memory/reader.h"
+
+#define OVERFLOW_BLOCKS 64 /* that no thread can have for itself */
 
 _Thread_local struct pins_cached pins_cache[PINS_CACHE];
 
@@ -64,6 +67,7 @@ static void thread_ends(void *arg)
     pthread_mutex_unlock(&live_mtx);
     mem_free(&l->v);
     mem_free(&l);
+    memset(pins_cache, 0, sizeof(pins_cache)); /* other destructors may still read samples */
 }
 
 static void before_fork(void)
@@ -95,11 +99,11 @@ static struct owned_list *my_blocks(void)
     return l;
 }
 
-/* Take a block that no thread claims pins in. Its number, or -1. */
-static int claim_block_locked(struct attachment *a)
+/* Take a block of the first n that no thread claims pins in. Its number, or -1. */
+static int claim_block_locked(struct attachment *a, unsigned n)
 {
     dlc_mtx_assert_held(&a->mtx);
-    for (unsigned i = 0; i < SHM_BLOCKS; i++) {
+    for (unsigned i = 0; i < n; i++) {
         if (a->block_owned[i])
             continue;
         a->block_owned[i] = 1;
@@ -140,6 +144,20 @@ static struct shm_pin_block *remember(struct attachment *a, unsigned block)
     return c->block;
 }
 
+/* Forget blocks of attachments that are gone. */
+static void forget_gone(struct owned_list *l)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&live_mtx);
+    for (size_t i = 0; i < l->n; i++) {
+        if (is_live(&l->v[i]))
+            l->v[n++] = l->v[i];
+    }
+    pthread_mutex_unlock(&live_mtx);
+    l->n = n;
+}
+
 struct shm_pin_block *pins_slow(struct attachment *a)
 {
     struct owned_list *l = my_blocks();
@@ -150,10 +168,12 @@ struct shm_pin_block *pins_slow(struct attachment *a)
             return remember(a, l->v[i].block);
     }
     dlc_mtx_lock(&a->mtx);
-    block = claim_block_locked(a);
+    block = claim_block_locked(a, SHM_BLOCKS - OVERFLOW_BLOCKS);
     dlc_mtx_unlock(&a->mtx);
     if (block < 0)
         return NULL;
+    if (l->n == l->cap)
+        forget_gone(l);
     mem_reserve(l->v, l->n, l->cap);
     l->v[l->n] = (struct owned){a, a->generation, (unsigned)block};
     note_live(&l->v[l->n++]);
@@ -177,7 +197,7 @@ _Atomic uint64_t *pins_overflow(struct attachment *a, uint64_t sample)
         }
     }
     if (entry < 0) {
-        block = claim_block_locked(a);
+        block = claim_block_locked(a, SHM_BLOCKS);
         entry = block < 0 ? -1 : shm_free_entry(&a->blocks[block], 0);
         if (block >= 0)
             a->block_owned[block] = 2;

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,8 +25,9 @@
 #include "base/os.h"
 #include "base/str.h"
 
-#define START_TIMEOUT DLC_SEC(20)
-#define IDLE_EXIT     DLC_SEC(60) /* unless the settings say how long */
+#define CONNECT_TIMEOUT_S 30
+#define START_TIMEOUT     DLC_SEC(40) /* a daemon waits up to 30 s for one that is ending */
+#define IDLE_EXIT         DLC_SEC(60) /* unless the settings say how long */
 
 extern char **environ;
 
@@ -52,7 +54,8 @@ int daemon_connect(const struct config *c, struct dlc_err *err)
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     struct ucred cred;
     socklen_t len = sizeof(cred);
-    int fd;
+    const struct timeval wait = {.tv_sec = CONNECT_TIMEOUT_S}; /* for room in its queue */
+    int fd, n;
 
     if (strlen(c->socket) >= sizeof(addr.sun_path))
         return dlc_err_set(err, DLC_EINVAL, "socket path %s is longer than %zu bytes", c->socket,
@@ -61,9 +64,16 @@ int daemon_connect(const struct config *c, struct dlc_err *err)
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return dlc_err_sys(err, "cannot make a socket");
-    if (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+    do
+        n = connect(fd, (const struct sockaddr *)&addr, sizeof(addr));
+    while (n < 0 && errno == EINTR);
+    if (n < 0) {
         if (errno == EACCES || errno == EPERM)
             dlc_err_sys(err, "may not connect to %s", c->socket);
+        else if (errno == EAGAIN)
+            dlc_err_set(err, DLC_ETIMEDOUT, "the daemon at %s takes no calls: is it stopped?",
+                        c->socket);
         else
             dlc_err_set(err, DLC_ENODAEMON, "no daemon answers at %s (%s)", c->socket,
                         strerror(errno));
@@ -139,13 +149,13 @@ static char *find_program(void)
     return p != NULL ? p : in_path();
 }
 
-/* Read what the starting program says until it lets go of the pipe. */
-static void collect(int fd, struct buf *said)
+/* Read what the starting program says until it lets go of the pipe. false: it did not in time. */
+static bool collect(int fd, struct buf *said)
 {
     struct dlc_mono end = dlc_mono_add(dlc_mono_now(), START_TIMEOUT);
     char chunk[512];
 
-    while (!dlc_mono_passed(end, dlc_mono_now()) && said->len < 4096) {
+    while (!dlc_mono_passed(end, dlc_mono_now())) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         ssize_t n;
 
@@ -153,10 +163,11 @@ static void collect(int fd, struct buf *said)
             continue;
         n = read(fd, chunk, sizeof(chunk));
         if (n == 0 || (n < 0 && errno != EINTR))
-            break;
-        if (n > 0)
+            return true;
+        if (n > 0 && said->len < 4096)
             buf_add(said, chunk, (size_t)n);
     }
+    return false;
 }
 
 static int run_program(const char *program, const struct config *c, struct dlc_err *err)
@@ -168,7 +179,7 @@ static int run_program(const char *program, const struct config *c, struct dlc_e
     posix_spawn_file_actions_t fa;
     posix_spawnattr_t attr;
     struct buf said = BUF_INIT;
-    sigset_t none;
+    sigset_t none, usual;
     int fds[2], status = 0, rc = 0;
     pid_t pid;
 
@@ -177,19 +188,27 @@ static int run_program(const char *program, const struct config *c, struct dlc_e
         return dlc_err_sys(err, "cannot make a pipe");
     }
     sigemptyset(&none);
+    sigemptyset(&usual); /* a program that ignores these must not make the daemon ignore them */
+    sigaddset(&usual, SIGCHLD);
+    sigaddset(&usual, SIGPIPE);
+    sigaddset(&usual, SIGTERM);
+    sigaddset(&usual, SIGINT);
+    sigaddset(&usual, SIGHUP);
     posix_spawn_file_actions_init(&fa);
     posix_spawn_file_actions_addopen(&fa, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&fa, fds[1], 1);
     posix_spawn_file_actions_adddup2(&fa, fds[1], 2);
     posix_spawnattr_init(&attr);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigdefault(&attr, &usual);
     posix_spawnattr_setsigmask(&attr, &none);
     errno = posix_spawn(&pid, program, &fa, &attr, (char *const *)(uintptr_t)argv, environ);
     os_close(&fds[1]);
     if (errno != 0) {
         rc = dlc_err_set(err, DLC_ENODAEMON, "cannot start %s: %s", program, strerror(errno));
     } else {
-        collect(fds[0], &said);
+        if (!collect(fds[0], &said) && waitpid(pid, &status, WNOHANG) == 0)
+            kill(pid, SIGKILL); /* or we would wait for it for ever */
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;
         /* Where SIGCHLD is ignored there is no status; the next connect will tell. */
