@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/* fork() with datasets open: each process reads through a session of its own. */
+#include "daemon.h"
+
+#include <pthread.h>
+
+#define N    100u
+#define SIZE 20000u
+
+static struct daemon d;
+static struct dlc_dataset *ds;
+
+static int setup(void **state)
+{
+    char url[512];
+
+    (void)state;
+    daemon_init(&d, "d", "1MB", false);
+    daemon_start(&d);
+    ds = open_at(&d, dataset("f", N, SIZE, "", url), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    dlc_close(&ds);
+    daemon_end(&d);
+    return 0;
+}
+
+/* In a child: 0, or the number of the first thing that is wrong. */
+static int reads_all(void)
+{
+    for (unsigned i = 0; i < N; i++) {
+        struct dlc_view v;
+
+        if (dlc_get(ds, i, &v) < 0)
+            return 1;
+        if (!is_sample(&v, i))
+            return 2;
+        dlc_put(ds, &v);
+    }
+    return 0;
+}
+
+static int child_of(int (*f)(void))
+{
+    pid_t pid;
+    int status;
+
+    fflush(NULL);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(f());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int reads_and_counts(void)
+{
+    struct dlc_stats st;
+    int rc = reads_all();
+
+    if (rc != 0)
+        return rc;
+    dlc_dataset_stats(ds, &st);
+    if (st.hits + st.misses != N || st.bypasses != 0 || st.reconnects != 0)
+        return 3;
+    dlc_close(&ds);
+    return 0;
+}
+
+static void test_child_reads(void **state)
+{
+    (void)state;
+    read_one(ds, 1);
+    assert_int_equal(child_of(reads_and_counts), 0);
+    read_one(ds, 2);
+    until(stat_of(&d, "datasets", "sessions") == 1);
+}
+
+static struct dlc_view held;
+
+static int puts_views_of_parent(void)
+{
+    if (!is_sample(&held, 7))
+        return 9;
+    dlc_put(ds, &held); /* harmless: it is the parent's */
+    return held.data == NULL ? reads_all() : 8;
+}
+
+static void test_views_of_parent(void **state)
+{
+    (void)state;
+    assert_int_equal(dlc_get(ds, 7, &held), 0);
+    assert_int_equal(child_of(puts_views_of_parent), 0);
+    for (unsigned i = 0; i < N; i++)
+        read_one(ds, i); /* would overwrite it, were it not pinned */
+    assert_true(is_sample(&held, 7));
+    dlc_put(ds, &held);
+    until(stat_of(&d, "datasets", "pins") == 0);
+}
+
+static int forks_again(void)
+{
+    int rc = reads_all();
+
+    return rc != 0 ? rc : child_of(reads_all);
+}
+
+static void test_grandchild(void **state)
+{
+    (void)state;
+    assert_int_equal(child_of(forks_again), 0);
+}
+
+/* Threads in the middle of everything while the process forks. */
+static _Atomic bool enough;
+
+static void *busy(void *arg)
+{
+    (void)arg;
+    while (!enough) {
+        uint64_t idx[3] = {1, 50, 99};
+
+        dlc_prefetch(ds, idx, 3);
+        if (reads_all() != 0)
+            return (void *)(uintptr_t)1;
+    }
+    return NULL;
+}
+
+static void test_fork_among_threads(void **state)
+{
+    pthread_t t[4];
+    void *wrong;
+
+    (void)state;
+    for (unsigned k = 0; k < 4; k++)
+        assert_int_equal(pthread_create(&t[k], NULL, busy, NULL), 0);
+    for (unsigned k = 0; k < 10; k++)
+        assert_int_equal(child_of(reads_all), 0);
+    enough = true;
+    for (unsigned k = 0; k < 4; k++) {
+        pthread_join(t[k], &wrong);
+        assert_null(wrong);
+    }
+}
+
+/* What a program executed after fork() inherits: nothing of ours. */
+static int looks_for_descriptors(void)
+{
+    execl(
+        "/bin/sh", "sh", "-c",
+        "exec </dev/null >/dev/null 2>&1; ls -l /proc/$$/fd | grep -E 'memfd|eventfd|catalogs' && "
+        "exit 1; exit 0",
+        (char *)NULL);
+    return 7;
+}
+
+static void test_exec(void **state)
+{
+    (void)state;
+    assert_int_equal(child_of(looks_for_descriptors), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_child_reads), cmocka_unit_test(test_views_of_parent),
+        cmocka_unit_test(test_grandchild),  cmocka_unit_test(test_fork_among_threads),
+        cmocka_unit_test(test_exec),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

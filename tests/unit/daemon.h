@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A daemon in a child process, with a directory, a socket and datasets of its own, for the tests of
+ * node and client. Sample i of a dataset is the file sNNNNNN, whose bytes follow from i, so that
+ * every reader can check what it got.
+ */
+#ifndef DLC_TESTS_DAEMON_H
+#define DLC_TESTS_DAEMON_H
+
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/msg.h"
+#include "base/os.h"
+#include "client/spawn.h"
+#include "dlcache.h"
+#include "node/node.h"
+
+/* Wait for a condition; fails after 30 seconds. */
+#define until(cond)                                                                                \
+    do {                                                                                           \
+        struct dlc_mono until_end = dlc_mono_add(dlc_mono_now(), DLC_SEC(30));                     \
+        while (!(cond)) {                                                                          \
+            assert_false(dlc_mono_passed(until_end, dlc_mono_now()));                              \
+            poll(NULL, 0, 1);                                                                      \
+        }                                                                                          \
+    } while (0)
+
+struct daemon {
+    char dir[256], socket[256];
+    struct config config;
+    pid_t pid;
+};
+
+/* ---- datasets ---- */
+
+static inline unsigned char byte_of(uint64_t sample, uint64_t at)
+{
+    return (unsigned char)((sample * 131 + at * 7 + at / 251) & 0xff);
+}
+
+static inline void fill_bytes(unsigned char *p, uint64_t sample, size_t len)
+{
+    for (size_t k = 0; k < len; k++)
+        p[k] = byte_of(sample, k);
+}
+
+/* Is the view sample i? */
+static inline bool is_sample(const struct dlc_view *v, uint64_t i)
+{
+    const unsigned char *p = v->data;
+
+    for (size_t k = 0; k < v->len; k++) {
+        if (p[k] != byte_of(i, k))
+            return false;
+    }
+    return p != NULL;
+}
+
+/* n files of size bytes each below the test's directory, made once. The URL, with a shape or "". */
+static inline const char *dataset(const char *name, unsigned n, size_t size, const char *shape,
+                                  char url[static 512])
+{
+    unsigned char *bytes = mem_alloc(size + 1);
+    char dir[256], path[300];
+
+    unit_path(name, dir);
+    for (unsigned i = 0; i < n && (i > 0 || mkdir(dir, 0700) == 0); i++) {
+        int fd;
+
+        fill_bytes(bytes, i, size);
+        snprintf(path, sizeof(path), "%s/s%06u", dir, i);
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        assert_true(fd >= 0);
+        assert_int_equal(os_write_all(fd, bytes, size), 0);
+        os_close(&fd);
+    }
+    mem_free(&bytes);
+    snprintf(url, 512, "file://%s/%s", dir, shape);
+    return url;
+}
+
+/* ---- the daemon ---- */
+
+static inline void set(struct config *c, const char *flag, const char *value)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (config_set(c, flag, value, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+/* Settings of a daemon that is not started yet: `memory` bytes, and a disk tier if asked for. */
+static inline void daemon_init(struct daemon *d, const char *name, const char *memory, bool disk)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    char file[64];
+
+    *d = (struct daemon){.pid = -1};
+    unit_path(name, d->dir);
+    snprintf(file, sizeof(file), "%s.sock", name);
+    unit_path(file, d->socket);
+    assert_int_equal(config_load(&d->config, "/dev/null", &err), 0);
+    set(&d->config, "dir", d->dir);
+    set(&d->config, "socket", d->socket);
+    set(&d->config, "memory", memory);
+    set(&d->config, "disk", disk ? "auto" : "0");
+    set(&d->config, "disk-keep-free", "0");
+    set(&d->config, "retries", "1");
+    set(&d->config, "log-level", "error");
+}
+
+static inline void daemon_ready(void *arg)
+{
+    int *fd = arg;
+
+    assert_int_equal(os_write_all(*fd, "R", 1), 0);
+    os_close(fd);
+}
+
+/* Start it and wait until it answers. */
+static inline void daemon_start(struct daemon *d)
+{
+    int fds[2];
+    char c;
+
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    fflush(NULL);
+    d->pid = fork();
+    assert_true(d->pid >= 0);
+    if (d->pid == 0) {
+        const struct node_start start = {daemon_ready, &fds[1]};
+        struct dlc_err err = DLC_ERR_INIT;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        os_close(&fds[0]);
+        log_level_parse(d->config.log_level, &log_threshold);
+        if (node_main(&d->config, &start, &err) < 0)
+            fprintf(stderr, "daemon: %s\n", err.text);
+        config_release(&d->config);
+        exit(err.code != 0);
+    }
+    os_close(&fds[1]);
+    assert_int_equal(read(fds[0], &c, 1), 1);
+    os_close(&fds[0]);
+}
+
+static inline int daemon_wait(struct daemon *d)
+{
+    int status = 0;
+
+    assert_int_equal(waitpid(d->pid, &status, 0), d->pid);
+    d->pid = -1;
+    return status;
+}
+
+static inline void daemon_kill(struct daemon *d)
+{
+    assert_int_equal(kill(d->pid, SIGKILL), 0);
+    daemon_wait(d);
+}
+
+/* End it in good order; it must say that all is well. */
+static inline void daemon_stop(struct daemon *d)
+{
+    assert_int_equal(kill(d->pid, SIGTERM), 0);
+    assert_int_equal(daemon_wait(d), 0);
+}
+
+static inline void daemon_end(struct daemon *d)
+{
+    if (d->pid > 0)
+        daemon_stop(d);
+    config_release(&d->config);
+}
+
+/* ---- talking to it ---- */
+
+static inline int dial(const struct daemon *d)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    int sock = daemon_connect(&d->config, &err);
+
+    if (sock < 0)
+        fail_msg("%s", err.text);
+    return sock;
+}
+
+/* The final answer. Takes ask. Gives; m was MSG_INIT. */
+static inline void tell(int sock, json_t *ask, struct msg *m)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = msg_send(sock, ask, NULL, 0, &err);
+
+    json_decref(ask);
+    do {
+        msg_release(m);
+        if (rc == 0)
+            rc = msg_recv(sock, m, DLC_SEC(30), &err);
+        if (rc < 0)
+            fail_msg("%s", err.text);
+    } while (json_object_get(m->body, "progress") != NULL);
+}
+
+static inline int dial_greeted(const struct daemon *d)
+{
+    struct msg m = MSG_INIT;
+    int sock = dial(d);
+
+    tell(sock, json_pack("{s:s, s:i}", "op", "hello", "version", 1), &m);
+    assert_true(json_is_true(json_object_get(m.body, "ok")));
+    msg_release(&m);
+    return sock;
+}
+
+/* A number in the answer to `stat`: of the daemon's part, or of the first dataset ("datasets"). */
+static inline json_int_t stat_of(const struct daemon *d, const char *part, const char *name)
+{
+    struct msg m = MSG_INIT;
+    int sock = dial_greeted(d);
+    json_int_t v;
+    json_t *o;
+
+    tell(sock, json_pack("{s:s}", "op", "stat"), &m);
+    o = json_object_get(m.body, part);
+    if (json_is_array(o))
+        o = json_array_get(o, 0);
+    v = json_integer_value(json_object_get(o, name));
+    msg_release(&m);
+    os_close(&sock);
+    return v;
+}
+
+static inline struct dlc_dataset *open_at(const struct daemon *d, const char *url,
+                                          uint32_t timeout_ms)
+{
+    const struct dlc_options opt = {.socket = d->socket, .no_spawn = 1, .timeout_ms = timeout_ms};
+    struct dlc_dataset *ds = NULL;
+
+    if (dlc_open(url, &opt, &ds) < 0)
+        fail_msg("%s", dlc_last_error());
+    return ds;
+}
+
+/* Get, check and put sample i. */
+static inline void read_one(struct dlc_dataset *ds, uint64_t i)
+{
+    struct dlc_view v;
+
+    if (dlc_get(ds, i, &v) < 0)
+        fail_msg("%s", dlc_last_error());
+    assert_true(is_sample(&v, i));
+    dlc_put(ds, &v);
+}
+
+#endif
