@@ -45,23 +45,33 @@ static void down(struct heap *h, size_t i)
     put(h, i, n);
 }
 
-void heap_push(struct heap *h, struct heap_node *n, double key)
+void heap_push_tied(struct heap *h, struct heap_node *n, double key, uint64_t tie)
 {
     dlc_check(n->at == 0);
     n->key = key;
-    n->seq = h->seq++;
+    n->seq = tie;
     mem_reserve(h->nodes, h->n, h->cap);
     put(h, h->n++, n);
     up(h, h->n - 1);
 }
 
-void heap_update(struct heap *h, struct heap_node *n, double key)
+void heap_push(struct heap *h, struct heap_node *n, double key)
+{
+    heap_push_tied(h, n, key, h->seq++);
+}
+
+void heap_update_tied(struct heap *h, struct heap_node *n, double key, uint64_t tie)
 {
     dlc_check(n->at != 0 && h->nodes[n->at - 1] == n);
     n->key = key;
-    n->seq = h->seq++;
+    n->seq = tie;
     up(h, n->at - 1);
     down(h, n->at - 1);
+}
+
+void heap_update(struct heap *h, struct heap_node *n, double key)
+{
+    heap_update_tied(h, n, key, h->seq++);
 }
 
 void heap_remove(struct heap *h, struct heap_node *n)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Intrusive binary min-heap. A node remembers its place, so that any node can be removed or
- * re-keyed in O(log n). Keys are compared by (key, seq): equal keys leave in the order they came.
+ * re-keyed in O(log n). Keys are compared by (key, seq): equal keys leave in the order they came,
+ * or in that of the ties they were given. A heap uses ties for all its nodes or for none.
  */
 #ifndef DLC_BASE_HEAP_H
 #define DLC_BASE_HEAP_H
@@ -29,6 +30,8 @@ struct heap {
 
 void heap_push(struct heap *h, struct heap_node *n, double key);
 void heap_update(struct heap *h, struct heap_node *n, double key);
+void heap_push_tied(struct heap *h, struct heap_node *n, double key, uint64_t tie);
+void heap_update_tied(struct heap *h, struct heap_node *n, double key, uint64_t tie);
 void heap_remove(struct heap *h, struct heap_node *n); /* no-op when in no heap */
 struct heap_node *heap_top(const struct heap *h);      /* NULL when empty */
 struct heap_node *heap_pop(struct heap *h);            /* NULL when empty */

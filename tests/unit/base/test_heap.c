@@ -90,6 +90,24 @@ static void test_update_moves_both_ways(void **state)
     heap_release(&h);
 }
 
+static void test_ties_decide_between_equal_keys(void **state)
+{
+    struct heap h = HEAP_INIT;
+    struct heap_node a = {0}, b = {0}, c = {0};
+
+    (void)state;
+    heap_push_tied(&h, &a, 1, 30);
+    heap_push_tied(&h, &b, 1, 20);
+    heap_push_tied(&h, &c, 1, 10);
+    heap_update_tied(&h, &c, 1, 25);
+    assert_ptr_equal(heap_pop(&h), &b);
+    assert_ptr_equal(heap_pop(&h), &c);
+    heap_push_tied(&h, &b, 0, 99);
+    assert_ptr_equal(heap_pop(&h), &b);
+    assert_ptr_equal(heap_pop(&h), &a);
+    heap_release(&h);
+}
+
 /* Against the plainest model: an array that is searched for its least element. */
 static void test_random_operations_against_a_model(void **state)
 {
@@ -127,6 +145,7 @@ int main(void)
         cmocka_unit_test(test_equal_keys_leave_as_they_came),
         cmocka_unit_test(test_remove_anywhere),
         cmocka_unit_test(test_update_moves_both_ways),
+        cmocka_unit_test(test_ties_decide_between_equal_keys),
         cmocka_unit_test(test_random_operations_against_a_model),
     };
 
