@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The life of a chunk, or of a dataset as a whole: who may evict it, and when.
+ *
+ *     PREPARE ──ready, n jobs──> ACTIVE <──join──┐
+ *        │                         │             │
+ *        │                     last leave        ├── INACTIVE ──evicted──> gone
+ *        │                         v             │      ^
+ *        └──ready, no jobs──> COOL_DOWN ─────────┘      │
+ *                                  └──cool-down over────┘
+ *
+ * PREPARE: its bytes are being fetched or unpacked. ACTIVE: n jobs read it. COOL_DOWN: nobody does,
+ * but somebody did a short while ago and may come again. INACTIVE: free to go.
+ *
+ * (L1) Only INACTIVE is evicted; under pressure COOL_DOWN and then ACTIVE too, never PREPARE.
+ * (L2) The count of jobs is right in every state: jobs may join and leave in mid-preparation.
+ *
+ * A pure state machine: time is passed in, in seconds.
+ */
+#ifndef DLC_STORAGE_POLICY_LIFE_H
+#define DLC_STORAGE_POLICY_LIFE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum life_state { LIFE_PREPARE, LIFE_ACTIVE, LIFE_COOL_DOWN, LIFE_INACTIVE };
+
+enum life_pressure {
+    LIFE_CALM,  /* evict what nobody needs */
+    LIFE_SHORT, /* ... and what is cooling down */
+    LIFE_DIRE,  /* ... and what jobs are reading; log the reason */
+};
+
+struct life {
+    enum life_state state;
+    uint32_t jobs;
+    double since; /* when it entered its state */
+};
+
+void life_init(struct life *l, double now);  /* PREPARE, no jobs */
+void life_join(struct life *l, double now);  /* a job begins to need it */
+void life_leave(struct life *l, double now); /* a job ends, or has read all of it */
+void life_ready(struct life *l, double now); /* preparation has succeeded */
+void life_lost(struct life *l, double now);  /* its bytes are gone: PREPARE again, jobs as before */
+
+/* Let time pass. True when the state changed, from COOL_DOWN to INACTIVE. */
+bool life_tick(struct life *l, double now, double cool_down);
+
+bool life_evictable(const struct life *l, enum life_pressure pressure);
+const char *life_name(enum life_state state); /* "COOL_DOWN" */
+
+#endif
