@@ -3,11 +3,19 @@
  * In which sequence a rank reads samples in an epoch: computed, not stored.
  *
  * One global order per epoch (a keyed bijection on [0, n)), extended or cut to a multiple of the
- * world size as PyTorch's DistributedSampler does; rank r takes positions r, r + world, r + 2
- * world, ... so that the sequence of global batches is the same on any number of ranks. The state
- * to save is (seed, epoch, position).
+ * world size as PyTorch's DistributedSampler does; rank r takes global positions r, r + world,
+ * r + 2 world, ... so that the sequence of global batches is the same on any number of ranks. The
+ * state to save is (seed, epoch, position).
  *
- * Pure and X: no allocation after init, no locks, no clock.
+ *     n = 5, world = 2        global position   0  1  2  3  4 | 5
+ *     padded                  element of order  a  b  c  d  e | a      rank 0: a c e   rank 1: b d
+ * a drop_last                                 a  b  c  d             rank 0: a c     rank 1: b d
+ *
+ * (O1) Without drop_last every sample is read by some rank in every epoch, and with it no sample is
+ *      read twice. A rank by itself never reads a sample twice in an epoch.
+ *
+ * Pure and X: no allocation, no locks, no clock.
+ * Not here: running on over epochs (order/cursor.h), explicit lists (order/index.h).
  */
 #ifndef DLC_ORDER_ORDER_H
 #define DLC_ORDER_ORDER_H
@@ -16,17 +24,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "order/permutation.h"
 
-/* A keyed bijection on [0, n): Feistel network with cycle walking. */
-struct permutation {
-    uint64_t n;
-    uint64_t keys[8];
-    unsigned bits; /* of one half */
-};
+#define ORDER_NONE UINT64_MAX
 
-void permutation_init(struct permutation *p, uint64_t n, uint64_t seed, uint64_t epoch);
-uint64_t permutation_at(const struct permutation *p, uint64_t k);      /* element at position k */
-uint64_t permutation_inverse(const struct permutation *p, uint64_t s); /* position of element s */
+struct order_index; /* order/index.h */
 
 enum order_kind {
     ORDER_SEQUENTIAL, /* 0, 1, 2, ... */
@@ -36,7 +38,7 @@ enum order_kind {
 
 struct order_spec {
     enum order_kind kind;
-    uint64_t n;     /* samples in the dataset (or in the split) */
+    uint64_t n;     /* samples in the dataset (or in the split); first + n <= PERMUTATION_MAX */
     uint64_t first; /* number of the split's first sample; added to every element */
     uint64_t seed;
     uint32_t rank, world; /* world 0 counts as 1 */
@@ -48,21 +50,33 @@ struct order {
     struct order_spec spec;
     uint64_t epoch;
     uint64_t total;  /* global positions, a multiple of world */
-    uint64_t length; /* positions of this rank */
-    struct permutation perm;
-    const uint64_t *list; /* EXPLICIT: length sample numbers of this rank; borrowed */
+    uint64_t length; /* positions of this rank; 0 when drop_last leaves nothing (n < world) */
+    struct permutation perm;         /* SHUFFLED */
+    const uint64_t *list;            /* EXPLICIT: length sample numbers of this rank; borrowed */
+    const struct order_index *index; /* EXPLICIT: of list, borrowed; NULL: no order_next */
 };
 
-/* DLC_EINVAL: rank >= world, n = 0, and the like, with a text that says so. */
+/* DLC_EINVAL with a text that says what is wrong: rank >= world, n = 0, too many samples, a kind
+ * that is not computed. */
 int order_init(struct order *o, const struct order_spec *spec, uint64_t epoch, struct dlc_err *err);
+
+/* The caller's list as one rank's order. Borrows: list, as long as *o is used. */
 int order_init_explicit(struct order *o, const uint64_t *list, uint64_t length, uint64_t epoch,
                         struct dlc_err *err);
 
-uint64_t order_at(const struct order *o,
-                  uint64_t k); /* sample at this rank's position k < length */
+/* The same with the list of an index, which also answers order_next(). Borrows: ix, as above. */
+void order_init_indexed(struct order *o, const struct order_index *ix, uint64_t epoch);
 
-/* This rank's next position >= from at which sample s is read in this epoch; UINT64_MAX: none. Not
- * for EXPLICIT orders (they need an index of their own). */
+/* Sample at this rank's position k < length. */
+uint64_t order_at(const struct order *o, uint64_t k);
+
+/* This rank's next position >= from at which sample s is read in this epoch; ORDER_NONE: none. An
+ * explicit order needs an index for it. */
 uint64_t order_next(const struct order *o, uint64_t s, uint64_t from);
+
+/* A rank's position as a position of the global order, and the first position of this rank at or
+ * after a global one: a state saved at one world size is resumed at another. */
+uint64_t order_global(const struct order *o, uint64_t k);
+uint64_t order_local(const struct order *o, uint64_t g);
 
 #endif
