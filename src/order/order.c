@@ -37,12 +37,19 @@ int order_init(struct order *o, const struct order_spec *spec, uint64_t epoch, s
     rc = check_spec(&s, err);
     if (rc < 0)
         return rc;
-    *o = (struct order){.spec = s, .epoch = epoch};
+    *o = (struct order){.spec = s};
     o->length = s.n / s.world + (!s.drop_last && s.n % s.world != 0);
     o->total = o->length * s.world;
-    if (s.kind == ORDER_SHUFFLED)
-        permutation_init(&o->perm, s.n, s.seed, epoch);
+    order_set_epoch(o, epoch);
     return 0;
+}
+
+void order_set_epoch(struct order *o, uint64_t epoch)
+{
+    dlc_check(o->spec.kind != ORDER_EXPLICIT);
+    o->epoch = epoch;
+    if (o->spec.kind == ORDER_SHUFFLED)
+        permutation_init(&o->perm, o->spec.n, o->spec.seed, epoch);
 }
 
 int order_init_explicit(struct order *o, const uint64_t *list, uint64_t length, uint64_t epoch,

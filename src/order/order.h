@@ -60,6 +60,9 @@ struct order {
  * that is not computed. */
 int order_init(struct order *o, const struct order_spec *spec, uint64_t epoch, struct dlc_err *err);
 
+/* The same rank's order of another epoch; not for explicit orders. */
+void order_set_epoch(struct order *o, uint64_t epoch);
+
 /* The caller's list as one rank's order. Borrows: list, as long as *o is used. */
 int order_init_explicit(struct order *o, const uint64_t *list, uint64_t length, uint64_t epoch,
                         struct dlc_err *err);

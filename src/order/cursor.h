@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One rank's way through all its epochs, for the prefetcher (what comes next?) and the evictor
+ * (when is this sample used again?).
+ *
+ * Absolute positions count on over the ends of epochs; 0 is the beginning of the first epoch:
+ *
+ *     epoch        4          5          6              first epoch 4, length 3
+ *     position     0  1  2    0  1  2    0  1 ...       a state (4, 2) is resumed at absolute 2
+ *     absolute     0  1  2    3  4  5    6  7 ...
+ *
+ * The epoch where the reader is and the one after it are kept ready. Others are computed when they
+ * are asked for, with the same answer, only slower; of an explicit order there are no others.
+ *
+ * (C1) cursor_move() changes how fast answers come, never the answers, except that it drops the
+ *      explicit lists of epochs that are over.
+ *
+ * Pure: no allocation, no locks, no clock. Owned by one thread at a time.
+ */
+#ifndef DLC_ORDER_CURSOR_H
+#define DLC_ORDER_CURSOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "order/index.h"
+#include "order/order.h"
+
+#define CURSOR_NEVER UINT64_MAX       /* not in what is left of the last epoch */
+#define CURSOR_LATER (UINT64_MAX - 1) /* after what can be seen from here */
+
+struct cursor_epoch {
+    uint64_t begin, end; /* absolute */
+    struct order order;
+};
+
+struct cursor {
+    enum order_kind kind;
+    uint64_t epoch;  /* number of the first epoch */
+    uint64_t epochs; /* how many there are; absolute positions end before CURSOR_LATER */
+    uint64_t length; /* positions of every epoch; EXPLICIT: 0, lists may differ in length */
+    uint64_t given;  /* EXPLICIT: epochs whose lists have come */
+    uint64_t known;  /* EXPLICIT: absolute end of those */
+    unsigned n_ready;
+    struct cursor_epoch ready[2]; /* consecutive */
+};
+
+/*
+ * epochs: how many epochs there are from the given one on; 0: no end. An explicit order (only the
+ * kind of its spec counts) begins without a list.
+ * Returns: 0, or DLC_EINVAL as order_init().
+ */
+int cursor_init(struct cursor *c, const struct order_spec *spec, uint64_t epoch, uint64_t epochs,
+                struct dlc_err *err);
+
+/*
+ * The list of the next epoch of an explicit order.
+ * Borrows: ix, until cursor_oldest() is past its epoch.
+ * Returns: 0; DLC_EBUSY when two lists are there already; DLC_EINVAL after the last epoch.
+ */
+int cursor_give(struct cursor *c, const struct order_index *ix, struct dlc_err *err);
+
+/* The reader is at absolute position a, wherever that is: forward, back, or past the end. */
+void cursor_move(struct cursor *c, uint64_t a);
+
+/* Number of the first epoch that is kept ready: explicit lists before it are no longer used. */
+uint64_t cursor_oldest(const struct cursor *c);
+
+/* Sample at absolute position a. CURSOR_NEVER: after the end; CURSOR_LATER: an explicit list that
+ * has not come yet, or has gone. */
+uint64_t cursor_at(const struct cursor *c, uint64_t a);
+
+/* The first absolute position >= from at which sample s is read, in the epoch of from or in the
+ * one after; else CURSOR_LATER or, when no later one can have it, CURSOR_NEVER. */
+uint64_t cursor_next_use(const struct cursor *c, uint64_t s, uint64_t from);
+
+/* From the state that users save to an absolute position; CURSOR_NEVER: not an epoch and position
+ * of this cursor. The end of an epoch is allowed: it is the beginning of the next. */
+uint64_t cursor_absolute(const struct cursor *c, uint64_t epoch, uint64_t k);
+
+/* And back; false: a is not in an epoch that is known. */
+bool cursor_state(const struct cursor *c, uint64_t a, uint64_t *epoch, uint64_t *k);
+
+#endif
