@@ -8,6 +8,7 @@
  */
 #include "storage/bucket/http_i.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -235,23 +236,33 @@ static void fail(struct http_request *r, int rc, bool retryable, const char *wha
              r->curl_error);
 }
 
+__attribute__((format(printf, 3, 4))) static void refuse(struct http_request *r, int rc,
+                                                         const char *fmt, ...)
+{
+    va_list ap;
+
+    r->rc = rc;
+    r->retryable = false;
+    va_start(ap, fmt);
+    vsnprintf(r->why, sizeof(r->why), fmt, ap);
+    va_end(ap);
+}
+
 /* An answer that is not the one asked for: say which of its figures is wrong. */
 static void fail_unexpected(struct http_request *r)
 {
     const struct http_answer *a = &r->answer;
 
-    r->rc = DLC_ECHANGED;
-    r->retryable = false;
     if (r->dst == NULL)
-        snprintf(r->why, sizeof(r->why), "the answer is longer than %zu bytes", r->body_max);
+        refuse(r, DLC_EPROTO, "the answer is longer than %zu bytes", r->body_max);
     else if (r->ranged && a->status != 206)
-        snprintf(r->why, sizeof(r->why),
-                 "the server ignored the Range header: it cannot serve parts of objects");
+        refuse(r, DLC_EBUCKET, "the server ignored the Range header: it cannot serve parts");
     else if (r->ranged && a->first != r->offset)
-        snprintf(r->why, sizeof(r->why), "the server sent another range than was asked for");
+        refuse(r, DLC_EPROTO, "the server sent another range than from byte %llu on",
+               (unsigned long long)r->offset);
     else
-        snprintf(r->why, sizeof(r->why), "the object's length is not %llu bytes any more",
-                 (unsigned long long)r->dst_len);
+        refuse(r, DLC_ECHANGED, "the object's length is not %llu bytes any more",
+               (unsigned long long)r->dst_len);
 }
 
 static void fail_curl(struct http_request *r, CURLcode code)

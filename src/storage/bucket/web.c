@@ -270,7 +270,7 @@ static void on_probe(struct http_request *r)
     if (!probe_size(p, &line->size)) {
         if (probe_again(p))
             return;
-        if (succeeded(r) || r->rc == DLC_ECHANGED)
+        if (http_success(r->answer.status) && (r->rc == 0 || !r->retryable))
             explain_other(c->attempt, r, DLC_EPROTO, "the server does not tell the object's size");
         else
             explain(c->attempt, r);

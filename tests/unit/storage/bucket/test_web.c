@@ -88,7 +88,7 @@ static void test_get_range(void **state)
     assert_true(script_saw(&server, "\r\nRange: bytes=3-11\r\n"));
     assert_true(script_saw(&server, "\r\nIf-Match: \"e\"\r\n"));
     origin_run_attempt(&lane, &a);
-    assert_int_equal(a.rc, DLC_ECHANGED);
+    assert_int_equal(a.rc, DLC_EBUCKET);
     assert_non_null(strstr(a.err.text, "cannot serve parts"));
 }
 
