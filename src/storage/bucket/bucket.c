@@ -40,8 +40,6 @@ static void resolve(struct bucket *b, const struct bucket_config *c)
     r->endpoint = r->region = r->profile = NULL; /* the origin has its own copies */
     if (r->max_requests == 0)
         r->max_requests = 1024;
-    if (r->retries == 0)
-        r->retries = 8;
     if (r->stall_timeout.ns <= 0)
         r->stall_timeout = DLC_SEC(20);
     if (r->deadline.ns <= 0)

@@ -34,7 +34,7 @@ struct bucket_config {
     int path_style;        /* 1 yes, 0 no, -1: yes for custom endpoints */
     unsigned lanes;        /* 0: one per two cores, 1 to 8 */
     unsigned max_requests; /* in flight at once, over all lanes; 0: 1024 */
-    unsigned retries;      /* attempts after the first; 0: 8. For 30 s, answers that ask to slow
+    unsigned retries;      /* attempts after the first. For 30 s, answers that ask to slow
                             * down do not count */
     bool no_hedge;
     struct dlc_dur connect_timeout; /* 0: 5 s */
@@ -49,7 +49,7 @@ struct bucket_config {
 
 #define BUCKET_CONFIG_INIT                                                                         \
     {                                                                                              \
-        .path_style = -1, .price_get = -1, .price_list = -1, .price_gb = -1                        \
+        .path_style = -1, .retries = 8, .price_get = -1, .price_list = -1, .price_gb = -1          \
     }
 
 struct bucket_object {
