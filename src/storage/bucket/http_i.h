@@ -98,7 +98,7 @@ void http_judge(struct http_request *r, CURLcode code);
 /* `connections`: how many to keep open. */
 int http_new(struct loop *loop, unsigned connections, struct dlc_dur connect_timeout,
              struct http **out, struct dlc_err *err);
-void http_free(struct http **hp); /* no request is out */
+void http_free(struct http **hp); /* no request is out; not from inside done() */
 
 struct http_request *http_get(struct http *h); /* gives a blank one */
 void http_put(struct http_request **rp);       /* takes it; cancels it if it is under way */

@@ -81,7 +81,7 @@ static void server_stop(void)
 
 /* A run of requests, one after the other, on a loop of its own. */
 struct run {
-    struct task begin;
+    struct task begin, end;
     struct loop *loop;
     struct http *http;
     struct http_request *request, *cancelled;
@@ -124,6 +124,14 @@ static void next(struct run *x)
     }
 }
 
+static void end(struct task *t)
+{
+    struct run *x = dlc_container(t, struct run, end);
+
+    http_free(&x->http);
+    loop_stop(x->loop);
+}
+
 static void on_done(struct http_request *r)
 {
     struct run *x = r->owner;
@@ -137,8 +145,8 @@ static void on_done(struct http_request *r)
     memset(x->dst, 0, sizeof(x->dst));
     http_put(&x->request);
     if (--x->left == 0) {
-        http_free(&x->http);
-        loop_stop(x->loop);
+        x->end.run = end;
+        loop_post(x->loop, &x->end);
         return;
     }
     if (x->wait_for_close)
