@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bench-bucket-read URL [REPEAT]: list a bucket, then read all its objects into memory at full
- * speed through the engine. Last line: JSON. Seconds count from the first read to the last byte;
- * CPU time is the whole process's during the reads.
+ * bench-bucket-read URL [REPEAT [LANES]]: list a bucket, then read all its objects into memory at
+ * full speed through the engine. Last line: JSON. Seconds count from the first read to the last
+ * byte; CPU time is the whole process's during the reads.
  */
 #include <err.h>
 #include <inttypes.h>
@@ -138,7 +138,9 @@ int main(int argc, char **argv)
     struct url u = URL_INIT;
 
     if (argc < 2)
-        errx(2, "usage: bench-bucket-read URL [REPEAT]");
+        errx(2, "usage: bench-bucket-read URL [REPEAT [LANES]]");
+    if (argc > 3)
+        config.lanes = (unsigned)atoi(argv[3]);
     dlc_mtx_init(&x.mtx, LCK_sync);
     dlc_cond_init(&x.all);
     if (url_parse(&u, argv[1], &e) < 0 || bucket_open(&u, &config, &b, &e) < 0 ||

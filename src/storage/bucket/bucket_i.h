@@ -104,6 +104,8 @@ struct request {
 /* What a lane tells other threads about itself; W lane, R any, relaxed: statistics. */
 struct lane_figures {
     _Atomic unsigned in_flight, limit;
+    _Atomic unsigned unused; /* of the limit, with nothing left to send */
+    _Atomic bool hungry;     /* has more to send than it may */
     _Atomic int64_t p50, p99, rate_at;
     _Atomic uint64_t rate;
 };
@@ -121,6 +123,7 @@ struct lane {
     struct dlc_list flying; /* tries by start */
     struct dlc_list spare;  /* tries to use again */
     unsigned in_flight;
+    unsigned borrowed; /* of other lanes' limits, which they do not need now */
     struct limiter limiter;
     struct hist ttfb, whole; /* of successful GETs, in nanoseconds */
     double hedge_tokens;
@@ -147,6 +150,7 @@ struct bucket {
     struct bucket_config config; /* resolved; its strings are not kept */
     double nano_get, nano_list, nano_byte;
     _Atomic uint64_t hint; /* X: mean size told by the caller; 0: none */
+    _Atomic int64_t ttfb;  /* X: lowest time to first byte in ns; 0: none. W, R lanes, relaxed */
     _Atomic bool closing;  /* X */
     struct dlc_mtx mtx;    /* rank LCK_sync: only for bucket_close() to wait with */
     struct dlc_cond drained;

@@ -45,9 +45,14 @@ static void publish_rate(struct lane *l, struct dlc_mono now)
 
 static void publish(struct lane *l, struct dlc_mono now)
 {
+    unsigned limit = limiter_allows(&l->limiter, now);
+    bool hungry = !dlc_list_empty(&l->queue);
+    unsigned unused = hungry || l->in_flight > limit ? 0 : limit - l->in_flight;
+
     atomic_store_explicit(&l->figures.in_flight, l->in_flight, memory_order_relaxed);
-    atomic_store_explicit(&l->figures.limit, limiter_allows(&l->limiter, now),
-                          memory_order_relaxed);
+    atomic_store_explicit(&l->figures.limit, limit, memory_order_relaxed);
+    atomic_store_explicit(&l->figures.unused, unused, memory_order_relaxed);
+    atomic_store_explicit(&l->figures.hungry, hungry, memory_order_relaxed);
     publish_rate(l, now);
 }
 
@@ -72,13 +77,35 @@ void lane_received(struct lane *l, const struct attempt *a)
 
 /* ---- the queue ---- */
 
+static unsigned allowed_now(const struct lane *l, struct dlc_mono now)
+{
+    return limiter_allows(&l->limiter, now) + l->borrowed;
+}
+
+/* Lanes with an empty queue lend what they do not use, or the last requests would trickle; no more
+ * than if they all had this lane's limit. For a few milliseconds a limit may be used twice. */
+static unsigned borrow(const struct lane *l, struct dlc_mono now)
+{
+    const struct bucket *b = l->bucket;
+    unsigned unused = 0, hungry = 0;
+
+    for (unsigned i = 0; i < b->n_lanes; i++) {
+        unused += atomic_load_explicit(&b->lanes[i].figures.unused, memory_order_relaxed);
+        hungry += atomic_load_explicit(&b->lanes[i].figures.hungry, memory_order_relaxed);
+    }
+    if (dlc_list_empty(&l->queue))
+        return 0;
+    return DLC_MIN(unused / DLC_MAX(hungry, 1u),
+                   limiter_allows(&l->limiter, now) * (b->n_lanes - 1));
+}
+
 void lane_pump(struct lane *l)
 {
     unsigned allowed;
 
     if (dlc_list_empty(&l->queue))
         return;
-    allowed = limiter_allows(&l->limiter, loop_now(l->loop));
+    allowed = allowed_now(l, loop_now(l->loop));
     while (l->in_flight < allowed) {
         struct dlc_list *n = dlc_list_pop_head(&l->queue);
 
@@ -98,6 +125,7 @@ static void on_tick(struct timer *t)
     op_check_deadlines(l, now);
     op_check_stalls(l, now);
     hedge_check(l, now);
+    l->borrowed = borrow(l, now);
     lane_pump(l);
     publish(l, now);
     l->ticking = !dlc_list_empty(&l->requests);

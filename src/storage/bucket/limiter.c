@@ -27,21 +27,25 @@
 #define CUT_SAMPLE 32 /* answers before throttling is believed ... */
 #define CUT_SHARE  16 /* ... to be more than a stray: one in so many */
 
+/* The constants are for all lanes together. */
+static double floor_of(const struct limiter *l, double all)
+{
+    return DLC_MIN(DLC_MAX(all / l->lanes, 1.0), (double)l->max);
+}
+
+static double bounded(const struct limiter *l, double limit)
+{
+    return DLC_CLAMP(limit, floor_of(l, FLOOR), (double)l->max);
+}
+
 void limiter_init(struct limiter *l, unsigned max, unsigned lanes)
 {
     memset(l, 0, sizeof(*l));
     hist_init(&l->latencies, UINT32_MAX);
     l->max = DLC_MAX(max, 1u);
     l->lanes = lanes;
-    l->limit = DLC_MIN(BLIND_LIMIT, l->max);
+    l->limit = bounded(l, (double)BLIND_LIMIT / lanes);
     l->hold = 1;
-}
-
-static double bounded(const struct limiter *l, double limit)
-{
-    double floor = DLC_MIN(FLOOR, l->max);
-
-    return DLC_CLAMP(limit, floor, (double)l->max);
 }
 
 /* Little's law: what keeps the assumed link busy for one latency. */
@@ -198,7 +202,7 @@ static void judge_step(struct limiter *l, struct dlc_mono now, double goodput)
 
 static void end_steady(struct limiter *l, struct dlc_mono now, double goodput)
 {
-    if (l->limit <= FLOOR_CUT && l->max > FLOOR_CUT) { /* throttling is over */
+    if (l->limit <= floor_of(l, FLOOR_CUT) && l->max > l->limit) { /* throttling is over */
         l->phase = LIMITER_START;
         l->best = l->base = 0;
         end_start(l, now, goodput);
@@ -264,7 +268,7 @@ void limiter_throttled(struct limiter *l, struct dlc_mono now)
     l->answers = l->throttled = 0;
     l->no_cut_before.ns = now.ns + pause;
     steady(l);
-    set_limit(l, DLC_MAX(CUT * l->limit, (double)DLC_MIN(FLOOR_CUT, l->max)), now);
+    set_limit(l, DLC_MAX(CUT * l->limit, floor_of(l, FLOOR_CUT)), now);
 }
 
 void limiter_slack(struct limiter *l)

@@ -186,6 +186,15 @@ void op_cancel(struct op *op)
 
 /* ---- answers ---- */
 
+/* For lanes that have seen nothing yet. A lost update does no harm. */
+static void share_ttfb(struct bucket *b, struct dlc_dur ttfb)
+{
+    int64_t known = atomic_load_explicit(&b->ttfb, memory_order_relaxed);
+
+    if (known == 0 || ttfb.ns < known)
+        atomic_store_explicit(&b->ttfb, DLC_MAX(ttfb.ns, (int64_t)1), memory_order_relaxed);
+}
+
 static void learn(struct lane *l, const struct try *t, struct dlc_mono now)
 {
     const struct attempt *a = &t->a;
@@ -193,6 +202,7 @@ static void learn(struct lane *l, const struct try *t, struct dlc_mono now)
 
     ttfb = a->first_byte.ns == 0 ? whole : dlc_mono_sub(a->first_byte, t->started);
     limiter_began(&l->limiter, ttfb);
+    share_ttfb(l->bucket, ttfb);
     if (a->op != ATTEMPT_GET)
         return;
     hist_add(&l->ttfb, (uint64_t)DLC_MAX(ttfb.ns, (int64_t)0));
@@ -336,16 +346,20 @@ static void on_done(struct attempt *a)
 
 /* ---- submission ---- */
 
-static void update_mean(struct lane *l, uint64_t length)
+/* What the limiter may know before this lane's first answer. */
+static void inform_limiter(struct lane *l, uint64_t length)
 {
-    uint64_t hint =
-        atomic_load_explicit(&l->bucket->hint, memory_order_relaxed); /* any value will do */
+    struct bucket *b = l->bucket;
+    uint64_t hint = atomic_load_explicit(&b->hint, memory_order_relaxed); /* any value will do */
+    struct dlc_dur ttfb = {atomic_load_explicit(&b->ttfb, memory_order_relaxed)};
 
     l->mean_n++;
     l->mean_sum += length;
     if (hint == 0)
         hint = l->mean_sum / l->mean_n;
     limiter_hint(&l->limiter, DLC_CLAMP(hint, 1, PART_BYTES));
+    if (l->limiter.phase == LIMITER_BLIND && ttfb.ns != 0)
+        limiter_began(&l->limiter, ttfb);
 }
 
 void op_submit(struct op *op, struct lane *l)
@@ -359,7 +373,7 @@ void op_submit(struct op *op, struct lane *l)
     op->first_sent.ns = 0;
     dlc_list_init(&op->begun);
     if (op->kind == ATTEMPT_GET) {
-        update_mean(l, op->length);
+        inform_limiter(l, op->length);
         dlc_list_push_tail(&l->queue, &op->link);
     } else { /* somebody waits to know what to read: before all reads */
         dlc_list_push_head(&l->queue, &op->link);

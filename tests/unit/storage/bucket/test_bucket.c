@@ -94,6 +94,40 @@ static void test_many_reads_on_many_lanes(void **state)
     mem_free(&x);
 }
 
+/* Lane 0 is done soon; then lane 1 may use both limits. */
+static _Atomic unsigned late_flying;
+
+static void script_slow_lane(struct fake *f, struct fake_call *c)
+{
+    c->delay = c->a->lane == 0 ? DLC_MS(20) : DLC_MS(50);
+    if (c->a->lane == 1 && f->lane_started[1] > 20 && f->flying > late_flying)
+        late_flying = f->flying;
+}
+
+static void test_idle_lane_lends(void **state)
+{
+    enum { N = 80 };
+    struct bucket_config config = BUCKET_CONFIG_INIT;
+    struct fake *f = fake_new(2, script_slow_lane);
+    struct fake_read x[N] = {0};
+    struct bucket *b;
+
+    (void)state;
+    late_flying = 0;
+    config.max_requests = 8;
+    config.no_hedge = true;
+    b = fake_bucket(f, &config);
+    for (unsigned i = 0; i < N; i++)
+        fake_read(b, &x[i], KEY, 10);
+    for (unsigned i = 0; i < N; i++) {
+        wait_until(x[i].done);
+        fake_read_release(&x[i]);
+    }
+    assert_true(f->lane_started[1] > 20);
+    assert_in_range(late_flying, 5, 8);
+    bucket_close(&b);
+}
+
 /* A stat does not wait behind a long queue of reads. */
 static _Atomic unsigned reads_before_stat;
 
@@ -639,6 +673,7 @@ int main(void)
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_waiting_calls),
         cmocka_unit_test(test_many_reads_on_many_lanes),
+        cmocka_unit_test(test_idle_lane_lends),
         cmocka_unit_test(test_stat_goes_first),
         cmocka_unit_test(test_retry),
         cmocka_unit_test(test_no_retry_of_what_is_final),
