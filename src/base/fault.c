@@ -3,20 +3,21 @@
 
 #include <stdatomic.h>
 
-static _Atomic unsigned armed; /* kinds; W test, R any, relaxed: tests are single-threaded here */
-static int countdown;
-static bool fired;
+/* W the test, R any; sequentially consistent but for the look at `armed` that is always paid. */
+static _Atomic unsigned armed; /* kinds */
+static _Atomic int countdown;  /* the operation that makes it 0 fails */
+static _Atomic bool fired;
 
 void fault_arm(unsigned kinds, int nth)
 {
     countdown = nth;
     fired = false;
-    atomic_store_explicit(&armed, kinds, memory_order_relaxed);
+    armed = kinds;
 }
 
 bool fault_disarm(void)
 {
-    atomic_store_explicit(&armed, 0, memory_order_relaxed);
+    armed = 0;
     return fired;
 }
 
@@ -24,7 +25,7 @@ bool fault_hit(enum fault_kind kind)
 {
     if ((atomic_load_explicit(&armed, memory_order_relaxed) & kind) == 0)
         return false;
-    if (fired || --countdown > 0)
+    if (atomic_fetch_sub(&countdown, 1) != 1)
         return false;
     fired = true;
     return true;

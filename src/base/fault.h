@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Fault injection for tests: make the nth allocation or system call that goes through base/mem.h
- * and base/os.h fail. Off, it costs one relaxed load. Process-wide; arm it in single-threaded tests
- * only.
+ * and base/os.h fail. Off, it costs one relaxed load. Process-wide: with several threads, whichever
+ * comes nth.
  */
 #ifndef DLC_BASE_FAULT_H
 #define DLC_BASE_FAULT_H
