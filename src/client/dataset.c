@@ -96,7 +96,7 @@ static void in_child(void)
         ds->try_again = (struct dlc_mono){0};
         ds->reconnects = ds->direct_reads = ds->direct_bytes = ds->direct_ns = 0;
     }
-    pthread_mutex_init(&all_mtx, NULL);
+    pthread_mutex_unlock(&all_mtx); /* before_fork() took it, on this very thread */
 }
 
 static void init_once(void)
