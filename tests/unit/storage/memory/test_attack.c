@@ -32,10 +32,15 @@
 #define READERS 3
 #define HELD    24 /* pins of a reader at a time */
 
-#define ENOUGH_FILLS 20000
-#define ENOUGH_READS 20000
-#define ENOUGH_KILLS 25
-#define DUEL_FILLS   500000
+#ifdef DLC_DEBUG
+#define SLOWER 10 /* the sanitizers see more in each step, and take their time for it */
+#else
+#define SLOWER 1
+#endif
+#define ENOUGH_FILLS (20000 / SLOWER)
+#define ENOUGH_READS (20000 / SLOWER)
+#define ENOUGH_KILLS (25 / SLOWER)
+#define DUEL_FILLS   (500000 / SLOWER)
 #define TOO_LONG     DLC_SEC(60)
 
 /* In memory that all processes of the test share. */
