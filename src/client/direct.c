@@ -3,19 +3,26 @@
 #include "client/client_i.h"
 
 #include "base/mem.h"
+#include "base/str.h"
 
 static int open_direct_locked(struct dlc_dataset *ds, struct dlc_err *err)
 {
     struct bucket_config bc = BUCKET_CONFIG_INIT;
     struct url u = URL_INIT;
     int rc = url_parse(&u, ds->url, err);
+    bool path_style;
 
     dlc_mtx_assert_held(&ds->mtx);
     bc.endpoint = ds->endpoint;
     bc.region = ds->config.region[0] ? ds->config.region : NULL;
     bc.profile = ds->config.profile[0] ? ds->config.profile : NULL;
     bc.anonymous = ds->opt.anonymous != 0 || ds->config.anonymous;
+    if (str_parse_bool(ds->config.path_style, &path_style))
+        bc.path_style = path_style;
     bc.lanes = 1;
+    bc.retries = (unsigned)ds->config.retries;
+    bc.connect_timeout = ds->config.connect_timeout;
+    bc.stall_timeout = ds->config.stall_timeout;
     bc.deadline = ds->timeout;
     if (rc == 0)
         rc = bucket_open(&u, &bc, &ds->direct, err);
