@@ -59,7 +59,7 @@ class Real:
             self.log = open(self.root + ".log", "ab")
             self.process = subprocess.Popen(
                 [self.path, "--port", "127.0.0.1:%d" % self.port, "--access", self.KEY_ID, "--secret", self.SECRET,
-                 "--region", self.REGION, "--quiet", "posix", self.root],
+                 "--region", self.REGION, "--keep-alive", "--quiet", "posix", self.root],
                 stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
             if self.answers():
                 print("real S3 server: versitygw %s at %s" % (self.version, self.endpoint))
