@@ -77,7 +77,7 @@ void permutation_init(struct permutation *p, uint64_t n, uint64_t seed, uint64_t
         fill_table(p, &r);
         return;
     }
-    p->bits = (unsigned)(63 - __builtin_clzll(n)) / 2;
+    p->bits = (unsigned)(64 - __builtin_clzll(n)) / 2; /* 2^bits is nearest to sqrt(n) */
     p->a = (n + ((uint64_t)1 << p->bits) - 1) >> p->bits;
     for (unsigned i = 0; i < PERMUTATION_ROUNDS; i++)
         p->keys[i] = rng_next(&r);

@@ -75,7 +75,7 @@ static void test_answers_against_a_scan(void **state)
         bool drop_last;
     } table[] = {
         {1, 0, 1, false}, {3, 0, 1, false}, {17, 0, 1, false}, {17, 1, 3, false},
-        {17, 2, 3, true}, {3, 7, 8, false}, {3, 7, 8, true},   {70, 1, 4, false},
+        {17, 2, 3, true}, {3, 7, 8, false}, {3, 7, 8, true},   {150, 1, 4, false},
     };
     const uint64_t epochs = 5;
     static uint64_t reads[1000];

@@ -152,7 +152,7 @@ static void test_global_batches_do_not_depend_on_world(void **state)
 static void test_next_finds_every_use_and_no_other(void **state)
 {
     (void)state;
-    for (uint64_t n = 1; n <= 70; n += n < 20 ? 1 : 7)
+    for (uint64_t n = 1; n <= 140; n += n < 20 ? 1 : 15)
         for (uint32_t world = 1; world <= 20; world++)
             for (uint32_t rank = 0; rank < world; rank++)
                 for (int mode = 0; mode < 4; mode++) {

@@ -26,7 +26,7 @@ static void test_vectors(void **state)
 
 static void check_bijection(uint64_t n, uint64_t seed)
 {
-    static uint8_t seen[70000];
+    static uint8_t seen[1000000];
     struct permutation p;
 
     assert_true(n <= sizeof(seen));
@@ -56,6 +56,7 @@ static void test_bijection_around_powers(void **state)
     for (unsigned e = 11; e <= 16; e++)
         for (uint64_t n = ((uint64_t)1 << e) - 1; n <= ((uint64_t)1 << e) + 1; n++)
             check_bijection(n, e);
+    check_bijection(1000000, 1);
 }
 
 static void test_round_trips_of_large_n(void **state)

@@ -3,7 +3,7 @@
 """The orders once more, from docs/orders.md instead of from the C code; prints vectors.def."""
 
 M = (1 << 64) - 1
-SHAPES = (1, 2, 3, 10, 64, 65, 1000, 10**6, 10**9, 2**40)
+SHAPES = (1, 2, 3, 10, 128, 129, 1000, 10**6, 10**9, 2**40)
 KEYS = ((0, 0), (0, 1), (42, 7), (M, M))
 
 
@@ -34,14 +34,14 @@ def stream(n, seed, epoch):
 def shuffle(n, seed, epoch):
     """A function from position to element."""
     rng = stream(n, seed, epoch)
-    if n <= 64:
+    if n <= 128:
         table = []
         for k in range(n):
             j = rng.next() * (k + 1) >> 64
             table.append(k)
             table[k], table[j] = table[j], k
         return lambda k: table[k]
-    bits = (n.bit_length() - 1) // 2
+    bits = n.bit_length() // 2
     a = -(-n >> bits)
     keys = [rng.next() for _ in range(8)]
 
