@@ -13,8 +13,7 @@
 #define DEFAULT_PARTITION ((uint64_t)64 << 20)
 
 const struct scanner *const scanners[] = {
-    &scanner_tar,
-    NULL,
+    &scanner_tar, &scanner_tar_gz, &scanner_tar_bz2, &scanner_tar_xz, &scanner_tar_zst, NULL,
 };
 
 static bool ends_with(const char *key, size_t len, const char *suffix)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "scanning.h"
-
-#include "catalog/scan/tar_head_i.h"
+#include "packing.h"
 
 static struct scanning k;
 static struct buf made = BUF_INIT;
@@ -12,15 +10,6 @@ static struct buf made = BUF_INIT;
     "    i = tarfile.TarInfo(name); i.size = len(data)\n"                                          \
     "    for a, v in more.items(): setattr(i, a, v)\n"                                             \
     "    t.addfile(i, io.BytesIO(data))\n"
-
-static void mend_checksum(char *block)
-{
-    unsigned sum = 8 * ' ';
-
-    for (size_t i = 0; i < 512; i++)
-        sum += i >= 148 && i < 156 ? 0 : (unsigned char)block[i];
-    snprintf(block + 148, 8, "%06o", sum);
-}
 
 static void test_members_are_ranges(void **state)
 {
@@ -93,26 +82,6 @@ static void test_pax_sets_the_size(void **state)
     assert_int_equal(k.n, 2);
     scanning_expect(&k, 0, "a", "abc");
     scanning_expect(&k, 1, "b", "def");
-}
-
-/* Blocks made by hand: header, then as many bytes of data as asked for. */
-static void add_member(struct buf *b, char type, const char *name, const char *data)
-{
-    size_t len = strlen(data), at = b->len;
-    char zeros[512] = {0};
-
-    tar_head_make(b, name, strlen(name), len);
-    b->data[at + 156] = type;
-    mend_checksum(b->data + at);
-    buf_add(b, data, len);
-    buf_add(b, zeros, (size_t)(TAR_PADDED(len) - len));
-}
-
-static void end_tar(struct buf *b)
-{
-    char zeros[1024] = {0};
-
-    buf_add(b, zeros, sizeof(zeros));
 }
 
 static void test_hostile_members_are_refused(void **state)
