@@ -39,6 +39,7 @@
 struct daemon {
     char dir[256], socket[256];
     struct config config;
+    bool among_threads; /* started from a process with threads: what is theirs looks leaked */
     pid_t pid;
 };
 
@@ -148,6 +149,8 @@ static inline void daemon_start(struct daemon *d)
         if (node_main(&d->config, &start, &err) < 0)
             fprintf(stderr, "daemon: %s\n", err.text);
         config_release(&d->config);
+        if (d->among_threads)
+            _exit(err.code != 0);
         exit(err.code != 0);
     }
     os_close(&fds[1]);
