@@ -18,9 +18,10 @@
 
 /* ---- hit ---- */
 
-/* Is the sample resident? Then *out is a view of it. */
-static inline bool hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
-                       struct dlc_view *out)
+/* 0: the sample is resident and *out a view of it. DLC_EMISS: it is not. DLC_EBUSY: this process
+ * holds as many views as there are pins. */
+static inline int hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
+                      struct dlc_view *out)
 {
     unsigned *hint;
     struct shm_pin_block *b = pins_block(a, &hint);
@@ -30,7 +31,7 @@ static inline bool hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
     int e;
 
     if (i >= a->n)
-        return false;
+        return DLC_EMISS;
     e = b == NULL ? -1 : shm_free_entry(b, *hint);
     if (e >= 0) {
         *hint = (unsigned)e + 1;
@@ -39,16 +40,16 @@ static inline bool hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
     } else {
         pin = pins_overflow(a, i);
         if (pin == NULL)
-            return false;
+            return DLC_EBUSY;
     }
     if (atomic_load(&ds->cur) != a || !shm_look(a->slots, i, a->segment_size, &offset, &len)) {
         atomic_store_explicit(pin, 0, memory_order_release);
-        return false;
+        return DLC_EMISS;
     }
     if (b != NULL)
         shm_log(b, i, len);
     *out = (struct dlc_view){a->segment + offset, len, {(uintptr_t)pin, (uintptr_t)a}};
-    return true;
+    return 0;
 }
 
 static int no_such_sample(const struct dlc_dataset *ds, uint64_t i)
@@ -62,7 +63,7 @@ int dlc_try_get(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out)
     /* acquire: pairs with the store that publishes a complete attachment */
     struct attachment *a = atomic_load_explicit(&ds->cur, memory_order_acquire);
 
-    if (a != NULL && hit(ds, a, i, out))
+    if (a != NULL && hit(ds, a, i, out) == 0)
         return 0;
     *out = (struct dlc_view){0};
     if (i >= ds->n)
@@ -95,17 +96,15 @@ static void note(struct attachment *a, struct dlc_mono since, int rc)
 }
 
 /* As hit(), for who had to wait: it is counted as a miss, not as a hit. */
-static bool hit_late(struct dlc_dataset *ds, struct attachment *a, uint64_t i, struct dlc_view *out)
+static int hit_late(struct dlc_dataset *ds, struct attachment *a, uint64_t i, struct dlc_view *out)
 {
+    int rc = hit(ds, a, i, out);
     unsigned *hint;
-    struct shm_pin_block *b;
+    struct shm_pin_block *b = pins_block(a, &hint);
 
-    if (!hit(ds, a, i, out))
-        return false;
-    b = pins_block(a, &hint);
-    if (b != NULL)
+    if (rc == 0 && b != NULL)
         add_to(&b->hits, UINT64_MAX);
-    return true;
+    return rc;
 }
 
 /* It lies in a file of the disk tier. */
@@ -127,13 +126,13 @@ static int from_file(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
 static int through_daemon(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
                           struct dlc_mono deadline, struct dlc_view *out, struct dlc_err *err)
 {
-    int rc;
+    int rc = hit_late(ds, a, i, out);
 
-    if (hit_late(ds, a, i, out))
-        return 0;
+    if (rc != DLC_EMISS)
+        return rc == DLC_EBUSY ? DLC_EBYPASS : rc;
     rc = miss_wait(a, i, deadline, err);
     if (rc == 0)
-        return hit_late(ds, a, i, out) ? 0 : DLC_EMISS;
+        return hit_late(ds, a, i, out) == 0 ? 0 : DLC_EMISS;
     if (rc == DLC_ELARGE)
         return from_file(ds, a, i, deadline, out, err);
     if (rc == DLC_ENODAEMON)
@@ -168,7 +167,7 @@ int dlc_get(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out)
     struct attachment *a = atomic_load_explicit(&ds->cur, memory_order_acquire);
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (a != NULL && hit(ds, a, i, out))
+    if (a != NULL && hit(ds, a, i, out) == 0)
         return 0;
     *out = (struct dlc_view){0};
     if (i >= ds->n)
@@ -268,7 +267,7 @@ int dlc_get_many(struct dlc_dataset *ds, const uint64_t *idx, size_t n, struct d
         struct attachment *a =
             atomic_load_explicit(&ds->cur, memory_order_acquire); /* as dlc_get */
 
-        if (a != NULL && hit(ds, a, idx[k], &out[k]))
+        if (a != NULL && hit(ds, a, idx[k], &out[k]) == 0)
             hits++;
         else
             out[k] = (struct dlc_view){0};

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -39,8 +40,8 @@
 struct daemon {
     char dir[256], socket[256];
     struct config config;
-    bool among_threads; /* started from a process with threads: what is theirs looks leaked */
-    pid_t pid;
+    int helper; /* socket to the process that starts and awaits daemons; -1: none yet */
+    pid_t helper_pid, pid;
 };
 
 /* ---- datasets ---- */
@@ -107,7 +108,7 @@ static inline void daemon_init(struct daemon *d, const char *name, const char *m
     struct dlc_err err = DLC_ERR_INIT;
     char file[64];
 
-    *d = (struct daemon){.pid = -1};
+    *d = (struct daemon){.helper = -1, .pid = -1};
     unit_path(name, d->dir);
     snprintf(file, sizeof(file), "%s.sock", name);
     unit_path(file, d->socket);
@@ -129,40 +130,91 @@ static inline void daemon_ready(void *arg)
     os_close(fd);
 }
 
-/* Start it and wait until it answers. */
-static inline void daemon_start(struct daemon *d)
+/* In the helper: a daemon that answers. */
+static inline pid_t daemon_fork(struct daemon *d)
 {
     int fds[2];
+    pid_t pid;
     char c;
 
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-    fflush(NULL);
-    d->pid = fork();
-    assert_true(d->pid >= 0);
-    if (d->pid == 0) {
+    pid = fork();
+    if (pid == 0) {
         const struct node_start start = {daemon_ready, &fds[1]};
         struct dlc_err err = DLC_ERR_INIT;
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         os_close(&fds[0]);
+        os_close(&d->helper);
         log_level_parse(d->config.log_level, &log_threshold);
         if (node_main(&d->config, &start, &err) < 0)
             fprintf(stderr, "daemon: %s\n", err.text);
         config_release(&d->config);
-        if (d->among_threads)
-            _exit(err.code != 0);
         exit(err.code != 0);
     }
     os_close(&fds[1]);
-    assert_int_equal(read(fds[0], &c, 1), 1);
+    if (read(fds[0], &c, 1) != 1)
+        pid = -1;
     os_close(&fds[0]);
+    return pid;
 }
 
+/* Requests: 0, a daemon please; else a pid, how did it end? */
+static inline void helper_main(struct daemon *d)
+{
+    int ask, answer;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (read(d->helper, &ask, sizeof(ask)) == (ssize_t)sizeof(ask)) {
+        if (ask == 0)
+            answer = daemon_fork(d);
+        else if (waitpid(ask, &answer, 0) != ask)
+            answer = -1;
+        if (write(d->helper, &answer, sizeof(answer)) != (ssize_t)sizeof(answer))
+            break;
+    }
+    _exit(0);
+}
+
+static inline int helper_ask(struct daemon *d, int ask)
+{
+    int answer;
+
+    assert_int_equal(write(d->helper, &ask, sizeof(ask)), sizeof(ask));
+    assert_int_equal(read(d->helper, &answer, sizeof(answer)), sizeof(answer));
+    return answer;
+}
+
+/* Daemons are children of a process without threads, whatever the test has: fork() and sanitizers
+ * like it so. Its first start is before the test has any. */
+static inline void helper_start(struct daemon *d)
+{
+    int fds[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    fflush(NULL);
+    d->helper_pid = fork();
+    assert_true(d->helper_pid >= 0);
+    d->helper = fds[d->helper_pid == 0];
+    os_close(&fds[d->helper_pid != 0]);
+    if (d->helper_pid == 0)
+        helper_main(d);
+}
+
+/* Start it and wait until it answers. */
+static inline void daemon_start(struct daemon *d)
+{
+    if (d->helper < 0)
+        helper_start(d);
+    d->pid = helper_ask(d, 0);
+    assert_true(d->pid > 0);
+}
+
+/* How it ended, as waitpid() says it. */
 static inline int daemon_wait(struct daemon *d)
 {
-    int status = 0;
+    int status = helper_ask(d, d->pid);
 
-    assert_int_equal(waitpid(d->pid, &status, 0), d->pid);
     d->pid = -1;
     return status;
 }
@@ -184,6 +236,8 @@ static inline void daemon_end(struct daemon *d)
 {
     if (d->pid > 0)
         daemon_stop(d);
+    os_close(&d->helper);
+    waitpid(d->helper_pid, NULL, 0);
     config_release(&d->config);
 }
 

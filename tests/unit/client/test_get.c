@@ -208,7 +208,7 @@ static void test_many_views(void **state)
     dlc_dataset_stats(ds, &after);
     assert_int_equal(after.bypasses, before.bypasses); /* all through the cache */
     until(stat_of(&d, "datasets", "pins") == 0);
-    hold(ds, 60000, 4); /* more than there are pins: the rest is read from the bucket */
+    hold(ds, 57500, 4); /* more than there are pins: the rest is read from the bucket */
     dlc_close(&ds);
 }
 

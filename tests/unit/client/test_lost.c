@@ -17,7 +17,6 @@ static int setup(void **state)
 {
     (void)state;
     daemon_init(&d, "d", "1MB", true);
-    d.among_threads = true;
     daemon_start(&d);
     return 0;
 }

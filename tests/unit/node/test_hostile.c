@@ -170,7 +170,7 @@ static void test_never_reads(void **state)
     serves();
 }
 
-/* A warm-up with progress that nobody reads, on a connection that says nothing more. */
+/* Jobs for the workers by the hundred, and gone before the first is done. */
 static void test_many_questions_at_once(void **state)
 {
     struct dlc_err err;
