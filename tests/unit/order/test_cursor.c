@@ -175,6 +175,9 @@ static void test_states_and_positions(void **state)
     }
     assert_false(cursor_state(&c, 30, &epoch, &k));
     assert_false(cursor_state(&c, UINT64_MAX, &epoch, &k));
+    spec = spec_of(ORDER_SHUFFLED, 1, 0, 1, false);
+    c = make(&spec, 0);
+    assert_true(cursor_absolute(&c, FIRST_EPOCH - 4, 0) == CURSOR_NEVER);
 }
 
 static void test_explicit_lists_come_one_by_one(void **state)
@@ -216,6 +219,7 @@ static void test_explicit_lists_come_one_by_one(void **state)
     assert_true(cursor_at(&c, 3) == CURSOR_LATER); /* gone */
     assert_int_equal(cursor_give(&c, &ix[2], &err), 0);
     assert_int_equal(cursor_at(&c, 8), 9);
+    assert_true(cursor_at(&c, 3) == CURSOR_LATER); /* gone is not the end */
     assert_int_equal(cursor_next_use(&c, 2, 4), 6);
     assert_true(cursor_next_use(&c, 5, 4) == CURSOR_NEVER); /* no more lists will come */
     assert_true(cursor_at(&c, 9) == CURSOR_NEVER);
