@@ -12,8 +12,15 @@
 
 #define DEFAULT_PARTITION ((uint64_t)64 << 20)
 
+/* Matched in this order; no suffix ends in another. */
 const struct scanner *const scanners[] = {
-    &scanner_tar, &scanner_tar_gz, &scanner_tar_bz2, &scanner_tar_xz, &scanner_tar_zst, NULL,
+    &scanner_tar, /* clang-format off: one to a line */
+    &scanner_tar_gz,
+    &scanner_tar_bz2,
+    &scanner_tar_xz,
+    &scanner_tar_zst,
+    &scanner_zip,
+    NULL, /* clang-format on */
 };
 
 static bool ends_with(const char *key, size_t len, const char *suffix)
