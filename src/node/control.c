@@ -339,5 +339,5 @@ void control_handle(struct conn *c, struct msg *m)
             return;
         }
     }
-    conn_fail(c, DLC_EPROTO, "no such operation: open, map, stat, warm, evict, stop, dump");
+    conn_fail(c, DLC_EINVAL, "no such operation: open, map, stat, warm, evict, stop, dump");
 }
