@@ -21,6 +21,9 @@ _dlcache()
     --config | --socket) COMPREPLY=($(compgen -f -- "$cur")) && return ;;
     --dir) COMPREPLY=($(compgen -d -- "$cur")) && return ;;
     --log-level) COMPREPLY=($(compgen -W "error warn info debug" -- "$cur")) && return ;;
+    --trace | --chunks | --plot | --each) COMPREPLY=($(compgen -f -- "$cur")) && return ;;
+    --workload | -w) COMPREPLY=($(compgen -W "mix epochs" -- "$cur")) && return ;;
+    --measure | -m) COMPREPLY=($(compgen -W "seconds hits bytes money" -- "$cur")) && return ;;
     --tier | -t) COMPREPLY=($(compgen -W "memory disk all" -- "$cur")) && return ;;
     esac
     if [[ $cur == -* ]]; then
