@@ -9,9 +9,10 @@
  *
  * The file must not shrink while it is mapped: it is replaced by renaming, never written again.
  *
- * Not here: writing (builder.c), the bytes (format_i.h).
+ * Not here: samples, labels and the like (read_samples.c), writing (write.c), the bytes
+ * (format_i.h).
  */
-#include "catalog/catalog.h"
+#include "catalog/catalog_i.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -19,43 +20,13 @@
 
 #include <xxhash.h>
 
-#include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/os.h"
-#include "catalog/format_i.h"
 
-#define CATALOG_TAG DLC_TAG4('c', 't', 'l', 'g')
-
-struct catalog {
-    uint32_t tag;
-    int fd;
-    const unsigned char *map;
-    struct catalog_header h; /* copied: what was checked is what is used */
-    struct catalog_section entries, blocks;
-    uint64_t n_blocks;
-    char *url;
-};
-
-static const struct catalog *catalog_of(const struct catalog *c)
-{
-    dlc_check(c != NULL && c->tag == CATALOG_TAG);
-    return c;
-}
-
-static int corrupt(struct dlc_err *err, const char *what)
+int catalog_corrupt(struct dlc_err *err, const char *what)
 {
     return dlc_err_set(err, DLC_ECORRUPT, "catalog is damaged: %s; make it again", what);
-}
-
-static bool find_section(const struct catalog_header *h, uint32_t id, struct catalog_section *out)
-{
-    for (unsigned i = 0; i < CATALOG_SECTIONS; i++) {
-        *out = h->sections[i];
-        if (out->id == id)
-            return out->off <= h->file_size && out->len <= h->file_size - out->off;
-    }
-    return false;
 }
 
 static int check_header(const struct catalog_header *h, uint64_t size, struct dlc_err *err)
@@ -67,30 +38,58 @@ static int check_header(const struct catalog_header *h, uint64_t size, struct dl
                            "catalog is of version %u, this program reads version %d; make it again",
                            h->ver_major, CATALOG_MAJOR);
     if (h->checksum != catalog_header_checksum(h))
-        return corrupt(err, "wrong checksum of its header");
+        return catalog_corrupt(err, "wrong checksum of its header");
     if (h->file_size != size)
-        return corrupt(err, "it is shorter or longer than it should be");
+        return catalog_corrupt(err, "it is shorter or longer than it should be");
     if (h->block_entries != CATALOG_BLOCK)
-        return corrupt(err, "unknown size of blocks");
+        return catalog_corrupt(err, "unknown size of blocks");
     return 0;
+}
+
+/* Where a known section goes; NULL: unknown. */
+static struct catalog_section *place_of(struct catalog *c, uint32_t id,
+                                        struct catalog_section *small)
+{
+    switch (id) {
+    case CATALOG_SEC_ENTRIES: return &c->objects.data;
+    case CATALOG_SEC_BLOCKS: return &c->objects.table;
+    case CATALOG_SEC_URL: return small;
+    case CATALOG_SEC_SAMPLES: return &c->samples.data;
+    case CATALOG_SEC_SAMPLE_BLOCKS: return &c->samples.table;
+    case CATALOG_SEC_NAMES: return &c->names;
+    case CATALOG_SEC_INLINE: return &c->inlined;
+    case CATALOG_SEC_DERIVED: return &c->derived;
+    case CATALOG_SEC_LABELS: return &c->labels;
+    case CATALOG_SEC_TEXTS: return &c->texts.data;
+    case CATALOG_SEC_TEXT_BLOCKS: return &c->texts.table;
+    case CATALOG_SEC_SPLITS: return &c->small;
+    case CATALOG_SEC_TARGETS: return &c->targets;
+    default: return NULL;
+    }
 }
 
 static int load_sections(struct catalog *c, struct dlc_err *err)
 {
-    struct catalog_section url;
+    struct catalog_section url = {.id = 0}, *place;
 
-    if (!find_section(&c->h, CATALOG_SEC_ENTRIES, &c->entries) ||
-        !find_section(&c->h, CATALOG_SEC_BLOCKS, &c->blocks) ||
-        !find_section(&c->h, CATALOG_SEC_URL, &url))
-        return corrupt(err, "a section is missing or lies outside of it");
-    c->n_blocks = c->h.count / CATALOG_BLOCK + (c->h.count % CATALOG_BLOCK != 0);
-    if (c->blocks.len / sizeof(struct catalog_block) != c->n_blocks ||
-        c->blocks.len % sizeof(struct catalog_block) != 0)
-        return corrupt(err, "the block table has the wrong length");
+    for (unsigned i = 0; i < CATALOG_SECTIONS; i++) {
+        const struct catalog_section *s = &c->h.sections[i];
+
+        place = place_of(c, s->id, &url);
+        if (place == NULL)
+            continue;
+        if (place->id != 0 || s->off > c->h.file_size || s->len > c->h.file_size - s->off)
+            return catalog_corrupt(err, "a section is there twice or lies outside of it");
+        *place = *s;
+    }
+    if (c->objects.data.id == 0 || c->objects.table.id == 0 || url.id == 0)
+        return catalog_corrupt(err, "a section is missing");
+    if (!catalog_blocks_fit(&c->objects, c->h.n_objects, CATALOG_BLOCK_MAX))
+        return catalog_corrupt(err, "the block table has the wrong length");
     if (url.len > CATALOG_URL_MAX || XXH3_64bits(c->map + url.off, url.len) != url.checksum)
-        return corrupt(err, "wrong checksum of its URL");
+        return catalog_corrupt(err, "wrong checksum of its URL");
     c->url = mem_strn((const char *)c->map + url.off, url.len);
-    return 0;
+    return catalog_load_samples(c, err);
 }
 
 /* Takes *fd, also on failure. */
@@ -109,7 +108,7 @@ static int open_taking(int *fd, struct catalog **out, struct dlc_err *err)
         goto out;
     }
     if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size < sizeof(c->h)) {
-        rc = corrupt(err, "it is too short");
+        rc = catalog_corrupt(err, "it is too short");
         goto out;
     }
     c->h.file_size = (uint64_t)st.st_size; /* what is unmapped when we fail below */
@@ -175,6 +174,8 @@ void catalog_close(struct catalog **cp)
     os_unmap(c->map, (size_t)c->h.file_size);
     os_close(&c->fd);
     mem_free(&c->url);
+    mem_free(&c->splits);
+    mem_free(&c->columns);
     c->tag = 0;
     mem_free(&c);
 }
@@ -182,6 +183,21 @@ void catalog_close(struct catalog **cp)
 uint64_t catalog_count(const struct catalog *c)
 {
     return catalog_of(c)->h.count;
+}
+
+uint64_t catalog_visible(const struct catalog *c)
+{
+    return catalog_of(c)->h.visible;
+}
+
+uint64_t catalog_objects(const struct catalog *c)
+{
+    return catalog_of(c)->h.n_objects;
+}
+
+bool catalog_is_whole(const struct catalog *c)
+{
+    return catalog_of(c)->samples.data.id == 0;
 }
 
 uint64_t catalog_bytes(const struct catalog *c)
@@ -214,18 +230,27 @@ int catalog_fd(const struct catalog *c)
     return catalog_of(c)->fd;
 }
 
-/* A cursor over the verified bytes of block b. */
-static bool open_block(const struct catalog *c, uint64_t b, struct catalog_cursor *cur)
+bool catalog_blocks_fit(struct blocks *b, uint64_t n_records, uint64_t block_max)
+{
+    uint64_t n_blocks = n_records / CATALOG_BLOCK + (n_records % CATALOG_BLOCK != 0);
+
+    b->n_records = n_records;
+    b->block_max = block_max;
+    return b->table.len / sizeof(struct catalog_block) == n_blocks &&
+           b->table.len % sizeof(struct catalog_block) == 0;
+}
+
+bool catalog_open_block(const struct catalog *c, const struct blocks *b, uint64_t k,
+                        struct catalog_cursor *cur)
 {
     struct catalog_block row;
 
-    memcpy(&row, c->map + c->blocks.off + b * sizeof(row), sizeof(row));
-    if (row.len > CATALOG_BLOCK_MAX || row.off > c->entries.len ||
-        row.len > c->entries.len - row.off)
+    memcpy(&row, c->map + b->table.off + k * sizeof(row), sizeof(row));
+    if (row.len > b->block_max || row.off > b->data.len || row.len > b->data.len - row.off)
         return false;
-    cur->p = c->map + c->entries.off + row.off;
+    cur->p = c->map + b->data.off + row.off;
     cur->end = cur->p + row.len;
-    return catalog_block_checksum(cur->p, row.len, b) == row.checksum;
+    return catalog_block_checksum(cur->p, row.len, k) == row.checksum;
 }
 
 /* Decode the next entry; e holds the one before (any, when first), and keeps its key's length in
@@ -245,7 +270,8 @@ static bool next_entry(struct catalog_cursor *cur, struct catalog_entry *e, size
     return catalog_get_tail(cur, &e->size, e->etag);
 }
 
-int catalog_get(const struct catalog *c, uint64_t i, struct catalog_entry *out, struct dlc_err *err)
+int catalog_object(const struct catalog *c, uint64_t j, struct catalog_entry *out,
+                   struct dlc_err *err)
 {
     struct catalog_cursor cur;
     size_t len = 0;
@@ -254,31 +280,40 @@ int catalog_get(const struct catalog *c, uint64_t i, struct catalog_entry *out, 
     catalog_of(c);
     out->key[0] = out->etag[0] = '\0';
     out->size = 0;
-    if (i >= c->h.count)
-        return dlc_err_set(err, DLC_EINVAL, "no sample %llu: the dataset has %llu",
-                           (unsigned long long)i, (unsigned long long)c->h.count);
-    good = open_block(c, i / CATALOG_BLOCK, &cur);
-    for (uint64_t k = 0; good && k <= i % CATALOG_BLOCK; k++)
+    if (j >= c->h.n_objects)
+        return dlc_err_set(err, DLC_EINVAL, "no %s %llu: the dataset has %llu",
+                           catalog_is_whole(c) ? "sample" : "object", (unsigned long long)j,
+                           (unsigned long long)c->h.n_objects);
+    good = catalog_open_block(c, &c->objects, j / CATALOG_BLOCK, &cur);
+    for (uint64_t k = 0; good && k <= j % CATALOG_BLOCK; k++)
         good = next_entry(&cur, out, &len);
     if (good)
         return 0;
     out->key[0] = out->etag[0] = '\0';
-    return dlc_err_set(err, DLC_ECORRUPT, "catalog of %s is damaged at sample %llu; make it again",
-                       c->url, (unsigned long long)i);
+    return dlc_err_set(err, DLC_ECORRUPT, "catalog of %s is damaged at %s %llu; make it again",
+                       c->url, catalog_is_whole(c) ? "sample" : "object", (unsigned long long)j);
+}
+
+int catalog_get(const struct catalog *c, uint64_t i, struct catalog_entry *out, struct dlc_err *err)
+{
+    if (catalog_is_whole(c))
+        return catalog_object(c, i, out, err);
+    return catalog_get_sample(c, i, out, err);
 }
 
 /* The block that would hold key: the last whose first key is not greater. */
 static int find_block(const struct catalog *c, const char *key, struct catalog_entry *e,
                       uint64_t *block)
 {
-    uint64_t lo = 0, hi = c->n_blocks; /* the answer is in [lo, hi) */
+    uint64_t lo = 0, hi = (c->h.n_objects + CATALOG_BLOCK - 1) /
+                          CATALOG_BLOCK; /* the answer is in [lo, hi) */
     struct catalog_cursor cur;
 
     while (hi - lo > 1) {
         uint64_t mid = lo + (hi - lo) / 2;
         size_t len = 0;
 
-        if (!open_block(c, mid, &cur) || !next_entry(&cur, e, &len))
+        if (!catalog_open_block(c, &c->objects, mid, &cur) || !next_entry(&cur, e, &len))
             return DLC_ECORRUPT;
         if (strcmp(e->key, key) <= 0)
             lo = mid;
@@ -296,12 +331,13 @@ int catalog_find(const struct catalog *c, const char *key, uint64_t *i)
     uint64_t block, n;
     size_t len = 0;
 
-    catalog_of(c);
-    if (c->h.count == 0)
+    if (!catalog_is_whole(c))
+        return catalog_find_sample(c, key, i);
+    if (c->h.n_objects == 0)
         return DLC_ENOTFOUND;
-    if (find_block(c, key, &e, &block) < 0 || !open_block(c, block, &cur))
+    if (find_block(c, key, &e, &block) < 0 || !catalog_open_block(c, &c->objects, block, &cur))
         return DLC_ECORRUPT;
-    n = DLC_MIN(c->h.count - block * CATALOG_BLOCK, CATALOG_BLOCK);
+    n = DLC_MIN(c->h.n_objects - block * CATALOG_BLOCK, CATALOG_BLOCK);
     for (uint64_t k = 0; k < n; k++) {
         int order;
 

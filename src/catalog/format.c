@@ -25,6 +25,24 @@ uint64_t catalog_header_checksum(const struct catalog_header *h)
     return XXH3_64bits(&copy, sizeof(copy));
 }
 
+uint64_t catalog_header_snapshot(const struct catalog_header *h)
+{
+    uint64_t said[2 * CATALOG_SECTIONS + 3] = {h->count, h->visible, h->n_objects};
+
+    for (unsigned i = 0; i < CATALOG_SECTIONS; i++) {
+        if (h->sections[i].id == CATALOG_SEC_URL)
+            continue;
+        said[3 + 2 * i] = h->sections[i].id;
+        said[4 + 2 * i] = h->sections[i].checksum;
+    }
+    return XXH3_64bits(said, sizeof(said));
+}
+
+uint64_t catalog_page_checksum(const void *data, size_t len, uint32_t section, uint64_t page)
+{
+    return XXH3_64bits_withSeed(data, len, (uint64_t)section << 48 ^ page);
+}
+
 uint32_t catalog_block_checksum(const void *data, size_t len, uint64_t number)
 {
     return (uint32_t)XXH3_64bits_withSeed(data, len, number);

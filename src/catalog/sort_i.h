@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A record in the builder's arena is: u16 key length, u8 tail length, key, tail. */
+/* A record in the builder's arena is: u16 key length, u8 tail length, key, NUL, tail. */
 #define RECORD_KEY_LEN(p)  ((size_t)((p)[0] | (p)[1] << 8))
 #define RECORD_TAIL_LEN(p) ((size_t)(p)[2])
 #define RECORD_HEAD        3
 #define RECORD_KEY(p)      ((p) + RECORD_HEAD)
-#define RECORD_TAIL(p)     ((p) + RECORD_HEAD + RECORD_KEY_LEN(p))
+#define RECORD_TAIL(p)     ((p) + RECORD_HEAD + RECORD_KEY_LEN(p) + 1)
 
 struct record_ref {
     uint64_t cache; /* while sorting: eight bytes of the key, the first most significant */

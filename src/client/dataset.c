@@ -325,7 +325,7 @@ void dlc_close(struct dlc_dataset **dsp)
 
 uint64_t dlc_count(const struct dlc_dataset *ds)
 {
-    return ds->n;
+    return catalog_visible(ds->catalog);
 }
 
 static int entry_of(struct dlc_dataset *ds, uint64_t i, struct catalog_entry *e)

@@ -207,7 +207,7 @@ static json_t *welcome(const struct session *s)
     snprintf(snapshot, sizeof(snapshot), "%016llx",
              (unsigned long long)catalog_snapshot(ds->catalog));
     return json_pack("{s:b, s:I, s:I, s:I, s:s, s:I, s:I}", "ok", 1, "dataset", (json_int_t)ds->id,
-                     "samples", (json_int_t)catalog_count(ds->catalog), "bytes",
+                     "samples", (json_int_t)catalog_visible(ds->catalog), "bytes",
                      (json_int_t)catalog_bytes(ds->catalog), "snapshot", snapshot, "segment_size",
                      (json_int_t)memory_size(ds->node->memory), "index_size",
                      (json_int_t)mem_index_size(ds->index));

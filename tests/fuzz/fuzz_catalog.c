@@ -16,32 +16,61 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A section that lies inside the file, or false. */
-static bool section_of(const struct catalog_header *h, unsigned i, size_t size)
+static const struct catalog_section *find(const struct catalog_header *h, uint32_t id, size_t size)
 {
-    return h->sections[i].off <= size && h->sections[i].len <= size - h->sections[i].off;
+    for (unsigned i = 0; i < CATALOG_SECTIONS; i++) {
+        const struct catalog_section *s = &h->sections[i];
+
+        if (s->id == id && s->off <= size && s->len <= size - s->off)
+            return s;
+    }
+    return NULL;
 }
 
-static void mend_blocks(unsigned char *file, size_t size, const struct catalog_header *h)
+static void mend_blocks(unsigned char *file, size_t size, const struct catalog_header *h,
+                        uint32_t id)
 {
-    const struct catalog_section *entries = &h->sections[0], *blocks = &h->sections[1];
+    const struct catalog_section *data = find(h, id, size), *blocks = find(h, id + 1, size);
     struct catalog_block row;
 
-    if (!section_of(h, 0, size) || !section_of(h, 1, size))
+    if (data == NULL || blocks == NULL)
         return;
     for (uint64_t i = 0; (i + 1) * sizeof(row) <= blocks->len; i++) {
         unsigned char *at = file + blocks->off + i * sizeof(row);
 
         memcpy(&row, at, sizeof(row));
-        if (row.off > entries->len || row.len > entries->len - row.off)
+        if (row.off > data->len || row.len > data->len - row.off)
             continue;
-        row.checksum = catalog_block_checksum(file + entries->off + row.off, row.len, i);
+        row.checksum = catalog_block_checksum(file + data->off + row.off, row.len, i);
         memcpy(at, &row, sizeof(row));
+    }
+}
+
+static void mend_pages(unsigned char *file, size_t size, const struct catalog_header *h,
+                       uint32_t id)
+{
+    const struct catalog_section *s = find(h, id, size);
+    uint64_t full, n;
+
+    if (s == NULL || s->width == 0 || s->width > 16)
+        return;
+    full = catalog_per_page(s->width) * s->width + sizeof(uint64_t);
+    for (uint64_t off = 0; off < s->len; off += full) {
+        uint64_t sum;
+
+        n = DLC_MIN(s->len - off, full);
+        if (n < sizeof(sum))
+            return;
+        sum = catalog_page_checksum(file + s->off + off, n - sizeof(sum), id, off / full);
+        memcpy(file + s->off + off + n - sizeof(sum), &sum, sizeof(sum));
     }
 }
 
 static void mend(unsigned char *file, size_t size)
 {
+    static const uint32_t blocks[] = {CATALOG_SEC_ENTRIES, CATALOG_SEC_SAMPLES, CATALOG_SEC_TEXTS};
+    static const uint32_t pages[] = {CATALOG_SEC_NAMES, CATALOG_SEC_DERIVED, CATALOG_SEC_LABELS,
+                                     CATALOG_SEC_TARGETS};
     struct catalog_header h;
 
     if (size < sizeof(h))
@@ -51,15 +80,41 @@ static void mend(unsigned char *file, size_t size)
     h.ver_major = CATALOG_MAJOR;
     h.block_entries = CATALOG_BLOCK;
     h.file_size = size;
-    for (unsigned i = 0; i < 3; i++)
-        h.sections[i].id = CATALOG_SEC_ENTRIES + i;
-    if (section_of(&h, 1, size))
-        h.count = h.sections[1].len / sizeof(struct catalog_block) * CATALOG_BLOCK;
-    h.sections[2].len = 0;
-    h.sections[2].checksum = hash64("", 0);
+    for (unsigned i = 0; i < CATALOG_SECTIONS; i++) {
+        struct catalog_section *s = &h.sections[i];
+
+        if (find(&h, s->id, size) == s)
+            s->checksum = hash64(file + s->off, s->len);
+    }
+    for (unsigned i = 0; i < DLC_COUNT(blocks); i++)
+        mend_blocks(file, size, &h, blocks[i]);
+    for (unsigned i = 0; i < DLC_COUNT(pages); i++)
+        mend_pages(file, size, &h, pages[i]);
     h.checksum = catalog_header_checksum(&h);
     memcpy(file, &h, sizeof(h));
-    mend_blocks(file, size, &h);
+}
+
+static void use_sample(const struct catalog *c, uint64_t i)
+{
+    struct catalog_sample s;
+    struct catalog_text t;
+    uint64_t sum = 0, at;
+    uint32_t label;
+
+    if (catalog_sample(c, i, &s, NULL) == 0) {
+        for (size_t k = 0; k < s.n_pieces; k++)
+            sum += s.pieces[k].length;
+        dlc_check(sum == s.size && strlen(s.name) <= CATALOG_KEY_MAX);
+    }
+    catalog_sample_release(&s);
+    if (catalog_label(c, i, &label, NULL) == 0)
+        dlc_check(label == SAMPLE_NO_LABEL || label < catalog_classes(c));
+    if (catalog_target(c, i, &at, NULL) == 0)
+        dlc_check(at < catalog_count(c));
+    for (unsigned k = 0; k < catalog_columns(c); k++)
+        catalog_cell(c, i, k, &t, NULL);
+    catalog_class_name(c, i, &t, NULL);
+    catalog_derived(c, i, &at, NULL);
 }
 
 static void use(const struct catalog *c)
@@ -68,6 +123,7 @@ static void use(const struct catalog *c)
     struct catalog_entry e;
 
     for (uint64_t i = 0; i < DLC_MIN(n, 100u); i++) {
+        use_sample(c, i);
         if (catalog_get(c, i, &e, NULL) < 0)
             continue;
         dlc_check(strlen(e.key) <= CATALOG_KEY_MAX && strlen(e.etag) < CATALOG_ETAG_MAX);

@@ -15,7 +15,7 @@
 
 enum { N = 3000, KEY_MAX = 64 };
 
-static unsigned char arena[N * (RECORD_HEAD + KEY_MAX)];
+static unsigned char arena[N * (RECORD_HEAD + KEY_MAX + 1)];
 static struct record_ref refs[N];
 static char expected[N][KEY_MAX];
 
