@@ -8,7 +8,7 @@
  * and makes its next reader miss, so the pins are looked at before victims are chosen too; those
  * that get pinned in between wait in limbo.
  *
- * Victims come from the cold end of the LRU list. When that leaves no hole that is large enough, or
+ * Victims are the policy's. When that leaves no hole that is large enough, or
  * the sample is larger than a batch, a contiguous window of blocks is evicted instead: the cheapest
  * (fewest bytes to evict) of those around some cold samples, else the cheapest there is. So
  * allocation fails only when no window without a pinned, held or filling sample is large enough.
@@ -58,7 +58,7 @@ void memory_retire(struct mem_fill *f)
     /* Pairs with the reader's load after its pin. (M1) */
     atomic_store_explicit(&s->where, shm_where_make(SHM_EMPTY, 0, gen + 1), memory_order_seq_cst);
     f->state = MEM_LIMBO;
-    dlc_list_remove(&f->block.node);
+    policy_remove(m->policy, &f->item);
     dlc_list_push_tail(&m->limbo, &f->block.node);
     map_remove(&x->samples, f->sample);
     x->resident--;
@@ -139,22 +139,44 @@ void memory_give_back(struct memory *m)
 
 /* ---- victims ---- */
 
-/* Retire at least `bytes` from the cold end. Pinned samples are in use: they go to the warm end. */
+/* The policy's next victim that nobody reads; those read now are held until the list is released.
+ */
+static struct mem_fill *next_victim(struct memory *m, struct dlc_list *aside)
+{
+    struct policy_item *it;
+
+    while ((it = policy_victim(m->policy, memory_now(), false)) != NULL) {
+        struct mem_fill *f = mem_fill_of_item(it);
+
+        if (!pinned(f))
+            return f;
+        policy_hold(m->policy, it);
+        dlc_list_push_tail(aside, &f->block.node);
+    }
+    return NULL;
+}
+
+static void release_aside(struct memory *m, struct dlc_list *aside)
+{
+    struct dlc_list *n;
+
+    while ((n = dlc_list_pop_head(aside)) != NULL)
+        policy_unhold(m->policy, &mem_fill_of(n)->item);
+}
+
+/* Retire at least `bytes`. */
 static void retire_cold(struct memory *m, uint64_t bytes)
 {
+    struct dlc_list aside;
+    struct mem_fill *f;
     uint64_t retired = 0;
 
-    for (uint64_t left = m->residents; left > 0 && retired < bytes; left--) {
-        struct mem_fill *f = mem_fill_of(m->lru.next);
-
-        if (pinned(f)) {
-            dlc_list_remove(&f->block.node);
-            dlc_list_push_tail(&m->lru, &f->block.node);
-            continue;
-        }
+    dlc_list_init(&aside);
+    while (retired < bytes && (f = next_victim(m, &aside)) != NULL) {
         retired += f->block.size;
         memory_retire(f);
     }
+    release_aside(m, &aside);
 }
 
 /* A run of neighbouring blocks that eviction can turn into one hole. */
@@ -204,19 +226,23 @@ static struct window window_around(const struct arena *a, struct arena_block *b,
 static struct window window_near_cold(struct memory *m, uint64_t len)
 {
     struct window best = {0};
-    unsigned tries = CANDIDATES;
+    struct dlc_list aside;
 
-    dlc_list_each (n, &m->lru) {
-        struct arena_block *b = &mem_fill_of(n)->block;
+    dlc_list_init(&aside);
+    for (unsigned tries = 0; tries < CANDIDATES; tries++) {
+        struct mem_fill *f = next_victim(m, &aside);
 
-        if (tries-- == 0)
+        if (f == NULL)
             break;
-        if (!clearable(&m->arena, b))
+        policy_hold(m->policy, &f->item);
+        dlc_list_push_tail(&aside, &f->block.node);
+        if (!clearable(&m->arena, &f->block))
             continue;
-        struct window w = window_around(&m->arena, b, len);
+        struct window w = window_around(&m->arena, &f->block, len);
         if (w.lo != NULL && (best.lo == NULL || w.cost < best.cost))
             best = w;
     }
+    release_aside(m, &aside);
     return best;
 }
 

@@ -9,6 +9,7 @@
  */
 #include "storage/memory/memory.h"
 
+#include <math.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,7 +52,7 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
     m->seg = seg;
     arena_init(&m->arena, SHM_HDR_SIZE, clamp_ceiling(ceiling, max), max, sizeof(struct mem_fill));
     dlc_list_init(&m->indexes);
-    dlc_list_init(&m->lru);
+    m->policy = policy_new(&policy_clairvoyant, NULL);
     dlc_list_init(&m->limbo);
     *out = m;
     return 0;
@@ -67,6 +68,7 @@ void memory_free(struct memory **mp)
     dlc_check(m->tag == MEMORY_TAG && dlc_list_empty(&m->indexes));
     dlc_check(m->arena.used == 0);
     arena_release(&m->arena);
+    policy_free(&m->policy);
     segment_close(&m->seg);
     m->tag = 0;
     mem_free(&m);
@@ -237,6 +239,7 @@ int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint6
     }
     struct mem_fill *f = mem_fill_of_block(b);
 
+    policy_item_init(&f->item, sample, b->size, 0);
     f->x = x;
     f->sample = sample;
     f->len = (uint32_t)len;
@@ -277,7 +280,10 @@ void memory_publish(struct memory *m, struct mem_fill **fp)
     x->resident++;
     x->bytes += f->len;
     m->residents++;
-    dlc_list_push_tail(&m->lru, &f->block.node);
+    /* Nobody has said when it is used next: it goes before those of which that is known. */
+    policy_next_use(m->policy, &f->item, INFINITY);
+    policy_insert(m->policy, &f->item);
+    policy_access(m->policy, &f->item, memory_now());
     count(mem_fills);
     /* Release after the EMPTY of the last eviction: a reader that gets this len also gets that
      * where, or a later one, when it looks again. (M2) */
@@ -300,10 +306,37 @@ void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample)
 {
     struct mem_fill *f = resident(x, sample);
 
-    if (f == NULL)
-        return;
-    dlc_list_remove(&f->block.node);
-    dlc_list_push_tail(&m->lru, &f->block.node);
+    if (f != NULL)
+        policy_access(m->policy, &f->item, memory_now());
+}
+
+void memory_next_use(struct memory *m, struct mem_index *x, uint64_t sample, double when)
+{
+    struct mem_fill *f = resident(x, sample);
+
+    if (f != NULL)
+        policy_next_use(m->policy, &f->item, when);
+}
+
+void memory_set_policy(struct memory *m, const struct policy_ops *ops)
+{
+    dlc_check(m->residents == 0);
+    policy_free(&m->policy);
+    m->policy = policy_new(ops, NULL);
+}
+
+bool mem_index_next_resident(const struct mem_index *x, uint64_t *place, uint64_t *sample)
+{
+    for (; *place < x->samples.cap; (*place)++) {
+        const struct mem_fill *f = x->samples.entries[*place].value;
+
+        if (f != NULL && f->state == MEM_RESIDENT) {
+            *sample = f->sample;
+            (*place)++;
+            return true;
+        }
+    }
+    return false;
 }
 
 bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample)
@@ -321,10 +354,10 @@ uint64_t memory_evict_all(struct memory *m, struct mem_index *x)
 {
     uint64_t bytes = 0;
 
-    dlc_list_each_safe (n, &m->lru) {
-        struct mem_fill *f = mem_fill_of(n);
+    for (struct arena_block *b = m->arena.first; b != NULL; b = b->next) {
+        struct mem_fill *f = b->kind == ARENA_USED ? mem_fill_of_block(b) : NULL;
 
-        if (x != NULL && f->x != x)
+        if (f == NULL || f->state != MEM_RESIDENT || (x != NULL && f->x != x))
             continue;
         bytes += f->len;
         memory_retire(f);

@@ -24,6 +24,7 @@ struct memory;
 struct mem_index;
 struct mem_session;
 struct mem_fill;
+struct policy_ops;
 
 /* A segment that may grow to max bytes and uses at most `ceiling` of them now. */
 int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_err *err);
@@ -74,6 +75,13 @@ const void *memory_hold(struct memory *m, struct mem_index *x, uint64_t sample, 
 void memory_unhold(struct memory *m, struct mem_index *x, uint64_t sample);
 
 void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample); /* used just now */
+/* When it will be used next, on any clock that all callers share; INFINITY: not known. */
+void memory_next_use(struct memory *m, struct mem_index *x, uint64_t sample, double when);
+/* Who goes first; clairvoyant unless set, which is LRU where no next use is known. Only when empty.
+ */
+void memory_set_policy(struct memory *m, const struct policy_ops *ops);
+/* Walk over the READY samples of an index: *place begins at 0. False: that was all. */
+bool mem_index_next_resident(const struct mem_index *x, uint64_t *place, uint64_t *sample);
 bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample); /* false: not resident */
 uint64_t memory_evict_all(struct memory *m, struct mem_index *x);          /* bytes; NULL: of all */
 

@@ -6,10 +6,10 @@
  * One descriptor (struct mem_fill) goes with one sample's memory from memory_reserve() until the
  * memory is free again. Where it can be found depends on its state:
  *
- *     state      index->samples   list (block.node)   slot
- *     FILLING    yes              none                EMPTY
- *     RESIDENT   yes              memory->lru         READY
- *     LIMBO      no               memory->limbo       EMPTY, or READY for a later fill elsewhere
+ *     state      index->samples   policy   list (block.node)   slot
+ *     FILLING    yes              no       none                EMPTY
+ *     RESIDENT   yes              yes      none                READY
+ *     LIMBO      no               no       memory->limbo       EMPTY, or READY for a later fill
  *
  * (D1) Memory goes from RESIDENT to free only through LIMBO, and leaves it only after a scan of the
  *      index's pins that began after the slot was EMPTY saw no pin, with no hold left: (N2).
@@ -21,11 +21,13 @@
 #define DLC_STORAGE_MEMORY_MEMORY_I_H
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "storage/memory/arena_i.h"
 #include "storage/memory/memory.h"
 #include "storage/memory/segment_i.h"
+#include "storage/policy/policy.h"
 
 #define MEMORY_TAG      DLC_TAG4('m', 'e', 'm', 'o')
 #define MEM_INDEX_TAG   DLC_TAG4('m', 'i', 'd', 'x')
@@ -36,7 +38,7 @@ struct memory {
     struct segment seg;
     struct arena arena;
     struct dlc_list indexes;
-    struct dlc_list lru;   /* RESIDENT, the least recently used first */
+    struct policy *policy; /* which of the RESIDENT goes next */
     struct dlc_list limbo; /* LIMBO, the oldest first */
     uint64_t limbo_bytes;
     uint64_t limbo_held; /* samples in limbo with holds */
@@ -69,6 +71,7 @@ enum mem_state { MEM_FILLING, MEM_RESIDENT, MEM_LIMBO };
 
 struct mem_fill {
     struct arena_block block; /* first: the arena allocates the whole */
+    struct policy_item item;
     struct mem_index *x;
     uint64_t sample;
     uint32_t len;
@@ -83,6 +86,11 @@ static inline struct mem_fill *mem_fill_of(struct dlc_list *node)
     return dlc_container(node, struct mem_fill, block.node);
 }
 
+static inline struct mem_fill *mem_fill_of_item(struct policy_item *it)
+{
+    return dlc_container(it, struct mem_fill, item);
+}
+
 static inline struct mem_fill *mem_fill_of_block(struct arena_block *b)
 {
     dlc_check(b->kind == ARENA_USED);
@@ -95,6 +103,12 @@ static inline struct mem_fill *mem_fill_of_block(struct arena_block *b)
 struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n);
 void session_read_logs(struct mem_session *s); /* recency */
 void session_read_pins(const struct mem_session *s, struct map *pinned, void *mark);
+
+/* The policy's time: seconds that never run backwards. */
+static inline double memory_now(void)
+{
+    return (double)dlc_mono_now().ns / 1e9;
+}
 
 /* ---- evict.c ---- */
 
