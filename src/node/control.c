@@ -3,13 +3,23 @@
 #include "node/node_i.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/counters.h"
 #include "base/mem.h"
 #include "base/os.h"
 
-#define ERRANDS_MAX 16 /* of one client; the library has one at a time */
+#define ERRANDS_MAX 16           /* of one client; the library has one at a time */
+#define ORDER_MAX   1000000000ll /* samples in an explicit order */
+
+/* A number that is not negative; 0 when absent. */
+static uint64_t number(const json_t *o, const char *name)
+{
+    json_int_t v = json_integer_value(json_object_get(o, name));
+
+    return v > 0 ? (uint64_t)v : 0;
+}
 
 /* ---- work on the disk tier, away from the loop ---- */
 
@@ -92,9 +102,9 @@ static void map_back(struct task *t)
     errand_end(e);
 }
 
-static void op_map(struct conn *c, const json_t *body)
+static void op_map(struct conn *c, struct msg *m)
 {
-    json_int_t sample = json_integer_value(json_object_get(body, "sample"));
+    json_int_t sample = json_integer_value(json_object_get(m->body, "sample"));
     struct catalog_entry entry;
     struct dlc_err err;
     struct errand *e;
@@ -157,10 +167,10 @@ static void evict_back(struct task *t)
     errand_end(e);
 }
 
-static void op_evict(struct conn *c, const json_t *body)
+static void op_evict(struct conn *c, struct msg *m)
 {
-    const char *url = json_string_value(json_object_get(body, "url"));
-    const char *tier = json_string_value(json_object_get(body, "tier"));
+    const char *url = json_string_value(json_object_get(m->body, "url"));
+    const char *tier = json_string_value(json_object_get(m->body, "tier"));
     bool all = tier == NULL || strcmp(tier, "all") == 0;
     struct dataset *ds = url != NULL ? dataset_find(c->node, url) : NULL;
     struct errand *e;
@@ -199,12 +209,17 @@ static json_t *bucket_json(struct bucket *b)
 static json_t *dataset_json(struct dataset *ds)
 {
     struct mem_session_stats sum = ds->past;
+    uint64_t ahead = 0;
     int sessions = 0;
     json_t *o;
 
     dlc_list_each (l, &ds->sessions) {
-        session_add_stats(dlc_container(l, struct session, link), &sum);
+        const struct session *session = dlc_container(l, struct session, link);
+
+        session_add_stats(session, &sum);
         sessions++;
+        if (session->follow.active)
+            ahead += session->follow.ahead - session->follow.pos;
     }
     o = json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I}",
                   "id", (json_int_t)ds->id, "url", msg_string(ds->url.shown), "samples",
@@ -216,6 +231,7 @@ static json_t *dataset_json(struct dataset *ds)
                   (json_int_t)sum.bypasses, "read_bytes", (json_int_t)sum.bytes, "stall_s",
                   (double)sum.stall_ns / 1e9, "fetching", (json_int_t)ds->fetching.n, "backlog",
                   (json_int_t)ds->backlog_len, "pins", (json_int_t)sum.pins);
+    json_object_set_new(o, "ahead", json_integer((json_int_t)ahead));
     json_object_set_new(o, "bucket", bucket_json(ds->bucket));
     return o;
 }
@@ -243,13 +259,13 @@ static json_t *memory_json(struct node *n)
                      (json_int_t)f.limbo, "residents", (json_int_t)f.residents);
 }
 
-static void op_stat(struct conn *c, const json_t *body)
+static void op_stat(struct conn *c, struct msg *m)
 {
     struct node *n = c->node;
     json_t *datasets = json_array(), *all = json_object(), *daemon;
     int sessions = 0;
 
-    (void)body;
+    (void)m;
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
@@ -272,26 +288,104 @@ static void op_stat(struct conn *c, const json_t *body)
               NULL, 0);
 }
 
+/* ---- order: what the session will read ---- */
+
+/* The list of an explicit order, copied: the client could change or cut the memory it handed over.
+ */
+static uint64_t *read_list(int fd, uint64_t *len, struct dlc_err *err)
+{
+    struct stat st;
+    uint64_t *list;
+
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= 0 || st.st_size % 8 != 0 ||
+        st.st_size > ORDER_MAX * 8) {
+        dlc_err_set(err, DLC_EINVAL,
+                    "order: an explicit order is a list of 1 to %lld numbers of 8 bytes",
+                    ORDER_MAX);
+        return NULL;
+    }
+    *len = (uint64_t)st.st_size / 8;
+    list = mem_try_alloc((size_t)st.st_size);
+    if (list == NULL)
+        dlc_err_set(err, DLC_ENOMEM, "order: no memory for %llu numbers", (unsigned long long)*len);
+    else if (os_pread_all(fd, list, (size_t)st.st_size, 0) < 0) {
+        dlc_err_sys(err, "order: cannot read the list");
+        mem_free(&list);
+    }
+    return list;
+}
+
+static struct told *explicit_order(struct session *s, struct msg *m, struct dlc_err *err)
+{
+    uint64_t len = 0, *list = read_list(m->fds[0], &len, err);
+
+    return list == NULL ? NULL
+                        : told_new_list(list, len, catalog_count(s->ds->catalog),
+                                        number(m->body, "epoch"), err);
+}
+
+static struct told *computed_order(struct session *s, const json_t *body, const char *kind,
+                                   struct dlc_err *err)
+{
+    uint64_t samples = catalog_count(s->ds->catalog);
+    struct order_spec spec = {
+        .kind = strcmp(kind, "shuffled") == 0 ? ORDER_SHUFFLED : ORDER_SEQUENTIAL,
+        .n = number(body, "n"),
+        .first = number(body, "first"),
+        .seed = (uint64_t)json_integer_value(json_object_get(body, "seed")),
+        .rank = (uint32_t)number(body, "rank"),
+        .world = (uint32_t)number(body, "world"),
+        .drop_last = json_is_true(json_object_get(body, "drop_last")),
+    };
+
+    if (spec.first > samples || spec.n > samples - spec.first) {
+        dlc_err_set(err, DLC_EINVAL, "order: samples beyond the dataset's %llu",
+                    (unsigned long long)samples);
+        return NULL;
+    }
+    return told_new(&spec, number(body, "epoch"), number(body, "epochs"), err);
+}
+
+static void op_order(struct conn *c, struct msg *m)
+{
+    const char *kind = json_string_value(json_object_get(m->body, "kind"));
+    struct dlc_err err = DLC_ERR_INIT;
+    struct told *t;
+
+    if (c->session == NULL || kind == NULL) {
+        conn_fail(c, DLC_EINVAL, "order: needs an open dataset and a kind");
+        return;
+    }
+    t = strcmp(kind, "explicit") == 0 ? explicit_order(c->session, m, &err)
+                                      : computed_order(c->session, m->body, kind, &err);
+    if (t == NULL) {
+        conn_fail_err(c, &err);
+        return;
+    }
+    prefetch_follow(c->session, t, number(m->body, "position"));
+    conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
+}
+
 /* ---- the others ---- */
 
-static void op_open(struct conn *c, const json_t *body)
+static void op_open(struct conn *c, struct msg *m)
 {
-    const char *url = json_string_value(json_object_get(body, "url"));
-    const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
+    const char *url = json_string_value(json_object_get(m->body, "url"));
+    const char *endpoint = json_string_value(json_object_get(m->body, "endpoint"));
 
     if (c->session != NULL || c->opening != NULL)
         conn_fail(c, DLC_EINVAL, "open: this connection has a dataset already");
     else if (url == NULL)
         conn_fail(c, DLC_EINVAL, "open: a url is needed");
     else
-        dataset_open(c, url, endpoint, json_is_true(json_object_get(body, "anonymous")),
-                     json_is_true(json_object_get(body, "refresh")));
+        dataset_open(c, url, endpoint, json_is_true(json_object_get(m->body, "anonymous")),
+                     json_is_true(json_object_get(m->body, "refresh")));
 }
 
 /* On the connection of a session, so that the dataset is open. */
-static void op_warm(struct conn *c, const json_t *body)
+static void op_warm(struct conn *c, struct msg *m)
 {
-    const char *tier = json_string_value(json_object_get(body, "tier"));
+    const char *tier = json_string_value(json_object_get(m->body, "tier"));
     bool disk = tier != NULL && strcmp(tier, "disk") == 0;
 
     if (c->session == NULL)
@@ -304,18 +398,18 @@ static void op_warm(struct conn *c, const json_t *body)
         conn_fail(c, DLC_EBUSY, "warm: too many are under way: wait for one to end");
 }
 
-static void op_stop(struct conn *c, const json_t *body)
+static void op_stop(struct conn *c, struct msg *m)
 {
-    (void)body;
+    (void)m;
     conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
     node_stop(c->node);
 }
 
-static void op_dump(struct conn *c, const json_t *body)
+static void op_dump(struct conn *c, struct msg *m)
 {
     struct buf text = BUF_INIT;
 
-    (void)body;
+    (void)m;
     memory_dump(c->node->memory, &text);
     conn_send(c, json_pack("{s:b, s:o}", "ok", 1, "text", msg_string(buf_str(&text))), NULL, 0);
     buf_release(&text);
@@ -323,10 +417,10 @@ static void op_dump(struct conn *c, const json_t *body)
 
 static const struct {
     const char *name;
-    void (*handle)(struct conn *c, const json_t *body);
+    void (*handle)(struct conn *c, struct msg *m);
 } ops[] = {
     {"open", op_open},   {"map", op_map},   {"stat", op_stat}, {"warm", op_warm},
-    {"evict", op_evict}, {"stop", op_stop}, {"dump", op_dump},
+    {"evict", op_evict}, {"stop", op_stop}, {"dump", op_dump}, {"order", op_order},
 };
 
 void control_handle(struct conn *c, struct msg *m)
@@ -335,9 +429,9 @@ void control_handle(struct conn *c, struct msg *m)
 
     for (size_t i = 0; op != NULL && i < DLC_COUNT(ops); i++) {
         if (strcmp(op, ops[i].name) == 0) {
-            ops[i].handle(c, m->body);
+            ops[i].handle(c, m);
             return;
         }
     }
-    conn_fail(c, DLC_EINVAL, "no such operation: open, map, stat, warm, evict, stop, dump");
+    conn_fail(c, DLC_EINVAL, "no such operation: open, map, stat, warm, evict, stop, dump, order");
 }

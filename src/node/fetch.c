@@ -32,11 +32,13 @@ struct fetch {
     struct chunk_id chunk;
     bool to_disk;           /* the goal, or the size, is the disk tier's */
     bool from_disk;         /* where the bytes came from */
+    bool on_demand;         /* a reader was waiting when it began */
     struct mem_fill *fill;  /* memory goal */
     struct disk_fill *file; /* disk goal */
     const void *stored;     /* resident bytes while they are written to disk */
     struct dlc_list waiters;
     struct warm *warm;
+    struct dlc_mono started;
 
     struct job job;
     struct task task;
@@ -88,12 +90,39 @@ static void work(struct fetch *f, void (*step)(struct fetch *), void (*next)(str
 
 /* ---- the end ---- */
 
+/* Why did the reader have to wait? Counted, so that a slow run can be explained. */
+static void count_stall(const struct fetch *f, const struct waiter *w)
+{
+    const struct follow *follow = &w->session->follow;
+    uint64_t ns = (uint64_t)dlc_mono_since(w->asked).ns;
+    struct bucket_figures b;
+
+    if (f->from_disk) {
+        count_add(stall_disk_ns, ns);
+    } else if (follow->active && follow->short_of_memory) {
+        count_add(stall_memory_ns, ns);
+    } else if (!follow->active && f->on_demand) {
+        count_add(stall_client_ns, ns);
+    } else {
+        bucket_figures(f->ds->bucket, &b);
+        if (b.queued > 0)
+            count_add(stall_bandwidth_ns, ns);
+        else
+            count_add(stall_latency_ns, ns);
+    }
+}
+
 static void answer_all(struct fetch *f, int rc)
 {
     struct dlc_list *n;
 
-    while ((n = dlc_list_pop_head(&f->waiters)) != NULL)
-        session_answer(dlc_container(n, struct waiter, of_fetch), rc, f->err.text);
+    while ((n = dlc_list_pop_head(&f->waiters)) != NULL) {
+        struct waiter *w = dlc_container(n, struct waiter, of_fetch);
+
+        if (f->ds->bucket != NULL)
+            count_stall(f, w);
+        session_answer(w, rc, f->err.text);
+    }
     if (f->warm != NULL)
         warm_told(f->warm, f->size, rc == DLC_ELARGE ? 0 : rc, &f->err);
     f->warm = NULL;
@@ -164,6 +193,8 @@ static void publish(struct fetch *f)
 
     ds->node->filling_bytes -= f->size;
     memory_publish(ds->node->memory, &f->fill);
+    hist_add(&ds->latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
+    prefetch_published(ds, f->sample);
     map_remove(&ds->fetching, f->sample);
     answer_all(f, 0);
     if (try_store(f)) {
@@ -338,6 +369,7 @@ static struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
     f->tag = FETCH_TAG;
     f->ds = ds;
     f->sample = sample;
+    f->started = dlc_mono_now();
     f->task.run = back_on_loop;
     dlc_list_init(&f->waiters);
     ds->refs++;
@@ -398,6 +430,7 @@ void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, stru
         return;
     }
     f = fetch_new(ds, sample);
+    f->on_demand = w != NULL;
     join(f, w, warm);
     f->rc = catalog_get(ds->catalog, sample, &f->entry, &f->err);
     if (f->rc < 0) {

@@ -27,6 +27,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "node/node_i.h"
+#include "storage/policy/policy.h"
 
 #define WORKERS   8
 #define TICK      DLC_MS(200)
@@ -181,9 +182,16 @@ static int open_memory(struct node *n, struct dlc_err *err)
 {
     uint64_t asked = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory;
     struct mem_wish wish = {.configured = asked};
+    const struct policy_ops *policy = policy_find(n->config->memory_policy);
     uint64_t max, now, allowed;
     char a[24], b[24];
+    int rc;
 
+    if (policy == NULL && strcmp(n->config->memory_policy, "auto") != 0)
+        return dlc_err_set(
+            err, DLC_EINVAL,
+            "--memory-policy %s: there is auto, and the policies of `dlcache sim --help`",
+            n->config->memory_policy);
     mem_machine_read(&n->machine);
     allowed = DLC_MIN(n->machine.total, n->machine.cgroup_max);
     /* The limit of a cgroup may be raised while we run, the machine's memory not. */
@@ -192,7 +200,10 @@ static int open_memory(struct node *n, struct dlc_err *err)
     if (asked > allowed)
         log_warn("--memory %s is more than this machine or its cgroup allows: using at most %s",
                  str_size(asked, a), str_size(allowed, b));
-    return memory_new(max, DLC_MIN(now, max), &n->memory, err);
+    rc = memory_new(max, DLC_MIN(now, max), &n->memory, err);
+    if (rc == 0 && policy != NULL)
+        memory_set_policy(n->memory, policy);
+    return rc;
 }
 
 /* What the settings call auto: 5 % of the file system, at least 1 GB. */

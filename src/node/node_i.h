@@ -19,12 +19,14 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/hist.h"
 #include "base/list.h"
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/msg.h"
 #include "base/pool.h"
 #include "catalog/catalog.h"
+#include "order/told.h"
 #include "storage/bucket/bucket.h"
 #include "storage/disk/disk.h"
 #include "storage/memory/limits.h"
@@ -41,9 +43,10 @@ struct node {
     struct mem_machine machine;
 
     struct watch listener, signals;
-    struct timer tick; /* memory, progress, idle */
-    struct timer pump; /* goes on with what fetch_pump() left for the next turn */
-    bool pumping;      /* a fetch that ends at once must not pump again */
+    struct timer looking; /* prefetch.c */
+    struct timer tick;    /* memory, progress, idle */
+    struct timer pump;    /* goes on with what fetch_pump() left for the next turn */
+    bool pumping;         /* a fetch that ends at once must not pump again */
     struct dlc_mono started, limits_checked, last_client;
     int lock_fd;
     bool stopping;
@@ -130,6 +133,11 @@ struct dataset {
     uint64_t *backlog;
     size_t backlog_head, backlog_len, backlog_cap;
 
+    /* What prefetch.c knows. */
+    struct hist latency;  /* of fetches, in microseconds */
+    unsigned n_following; /* sessions that told their order */
+    double progress;      /* how far they are, on average: the clock of next uses */
+
     /* of sessions that have ended */
     struct mem_session_stats past;
 };
@@ -147,6 +155,21 @@ bool dataset_backlog_next(struct dataset *ds, uint64_t *sample);
 
 /* ---- session.c ---- */
 
+/* A session whose order is known. */
+struct follow {
+    bool active;
+    struct told *told;
+    uint64_t pos;         /* where the client was when we looked last */
+    uint64_t ahead;       /* everything before it is resident or asked for */
+    uint64_t window;      /* how far ahead may be */
+    bool short_of_memory; /* it should be farther, but memory does not allow it */
+    double rate;          /* samples per second; 0: not known yet */
+    uint64_t moved;       /* since rated_at */
+    struct dlc_mono rated_at;
+    struct dlc_mono waiting_since; /* a reader of the session waits; 0: none does */
+    struct dlc_dur waited;         /* since rated_at */
+};
+
 struct session {
     uint32_t tag;
     struct conn *conn;
@@ -157,13 +180,15 @@ struct session {
     struct timer again;      /* the ring holds more than one turn's work */
     struct dlc_list waiters; /* struct waiter.of_session */
     unsigned n_waiters;      /* an honest client has at most one per cell */
-    uint32_t head;           /* our own copy: the one in shared memory is for the client to read */
+    struct follow follow;
+    uint32_t head; /* our own copy: the one in shared memory is for the client to read */
 };
 
 struct waiter {
     struct dlc_list of_fetch, of_session;
     struct session *session;
     uint32_t cell;
+    struct dlc_mono asked;
 };
 
 int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err); /* answers the client */
@@ -191,6 +216,16 @@ void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, stru
 /* Start queued prefetches and warm-ups while there is room for more; a turn's worth at most. */
 void fetch_pump(struct node *n);
 void fetch_pump_again(struct timer *t); /* node.pump fires */
+
+/* ---- prefetch.c ---- */
+
+/* From now on the session reads in this order, from position pos on. Takes t. */
+void prefetch_follow(struct session *s, struct told *t, uint64_t pos);
+void prefetch_unfollow(struct session *s); /* no-op when it told no order */
+/* Readers of the session begin, or cease, to wait. */
+void prefetch_waits(struct session *s, bool waits);
+/* A sample has become resident: say when it will be used. */
+void prefetch_published(struct dataset *ds, uint64_t sample);
 
 /* ---- warm.c ---- */
 

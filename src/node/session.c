@@ -70,7 +70,8 @@ static void cell_answer(struct session *s, uint32_t cell, int rc, const char *te
 
 static void waiter_free(struct waiter *w)
 {
-    w->session->n_waiters--;
+    if (--w->session->n_waiters == 0)
+        prefetch_waits(w->session, false);
     dlc_list_remove(&w->of_session);
     dlc_list_remove(&w->of_fetch);
     mem_free(&w);
@@ -96,9 +97,11 @@ static bool ask_fetch(struct session *s, uint32_t cell, uint64_t sample)
     w = mem_new(struct waiter);
     w->session = s;
     w->cell = cell;
+    w->asked = dlc_mono_now();
     dlc_list_init(&w->of_fetch);
     dlc_list_push_tail(&s->waiters, &w->of_session);
-    s->n_waiters++;
+    if (s->n_waiters++ == 0)
+        prefetch_waits(s, true);
     fetch_start(s->ds, sample, FETCH_MEMORY, w, NULL);
     return true;
 }
@@ -269,6 +272,7 @@ void session_free(struct session **sp)
     if (s == NULL)
         return;
     dlc_check(s->tag == SESSION_TAG);
+    prefetch_unfollow(s);
     while (!dlc_list_empty(&s->waiters))
         waiter_free(dlc_container(s->waiters.next, struct waiter, of_session));
     if (s->mem != NULL) {

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The prefetcher: a session that told its order is never waited for, it is followed. The client
+ * writes how far it is (its cursor) into shared memory; the node looks there every few milliseconds
+ * and keeps a window of samples ahead of it resident or on their way.
+ *
+ *     window = consumption rate x fetch latency (99th percentile) x MARGIN + a few
+ *
+ * The rate is that of a reader that never waits: time spent waiting does not count. Both sides are
+ * measured all the time: faster training or a slower bucket widens it, the reverse
+ * narrows it. Positions run on over the ends of epochs, so the next epoch's first window is ready
+ * before the last sample of this one is taken.
+ *
+ * The same knowledge decides who stays. A resident sample's *next use* is the number of samples
+ * that will be read before it is needed again, by the cursor that needs it first, counted from a
+ * clock that advances as the cursors do (dataset.progress). So the number told to the memory tier
+ * stays right while time passes, and changes only when a cursor reads the sample.
+ *
+ * (F1) ahead is in [pos, pos + window] after each look; everything in [pos, ahead) was resident or
+ * asked for when ahead passed it. (F2) A cursor may jump: then the window starts anew at the new
+ * place. (F3) Nothing a client writes as its cursor is believed beyond being a number: positions
+ * are taken modulo what the order defines, and one look never does more than LOOK_MAX steps of
+ * work.
+ */
+#include "node/node_i.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define MARGIN     1.3
+#define WINDOW_MIN 8u
+#define WINDOW_NEW 64u   /* before anything is measured */
+#define LOOK_MAX   8192u /* positions looked at in one look, of each kind */
+#define POS_MAX    (UINT64_MAX / 2)
+#define RATE_KEEP  0.8 /* weight of the past in the consumption rate, per RATE_SPAN */
+#define RATE_SPAN  DLC_MS(20)
+#define LOOK_LEAST DLC_MS(1)
+#define LOOK_MOST  DLC_MS(20)
+
+/* ---- next uses ---- */
+
+/* When will the sample be needed next, by any cursor of the dataset? INFINITY: nobody knows. */
+static double next_use(const struct dataset *ds, uint64_t sample)
+{
+    double soonest = INFINITY;
+
+    dlc_list_each (l, &ds->sessions) {
+        const struct follow *f = &dlc_container(l, struct session, link)->follow;
+        uint64_t at;
+
+        if (!f->active)
+            continue;
+        at = cursor_next_use(&f->told->cursor, sample, f->pos);
+        if (at >= CURSOR_LATER)
+            continue;
+        soonest = fmin(soonest, ds->progress + (double)(at - f->pos));
+    }
+    return soonest;
+}
+
+void prefetch_published(struct dataset *ds, uint64_t sample)
+{
+    if (ds->n_following > 0)
+        memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
+}
+
+/* A cursor has come or gone, or jumped: what was told before is wrong. */
+static void retell(struct dataset *ds)
+{
+    uint64_t place = 0, sample;
+
+    while (mem_index_next_resident(ds->index, &place, &sample))
+        memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
+}
+
+/* ---- one session ---- */
+
+/* Samples that may be ahead at once without taking more than half of memory. */
+static uint64_t window_limit(const struct dataset *ds)
+{
+    uint64_t n = catalog_count(ds->catalog), mean = n > 0 ? catalog_bytes(ds->catalog) / n : 1;
+    struct memory_figures m;
+
+    memory_figures(ds->node->memory, &m);
+    return DLC_MAX(m.ceiling / 2 / DLC_MAX(mean, 1u) / DLC_MAX(ds->n_following, 1u), 2u);
+}
+
+static void set_window(struct session *s)
+{
+    struct follow *f = &s->follow;
+    uint64_t limit = window_limit(s->ds), want = WINDOW_NEW;
+    double p99 = (double)hist_percentile(&s->ds->latency, 0.99) / 1e6; /* microseconds */
+
+    if (f->rate > 0 && p99 > 0)
+        want = (uint64_t)(f->rate * p99 * MARGIN) + WINDOW_MIN;
+    f->short_of_memory = want > limit;
+    f->window = DLC_CLAMP(want, WINDOW_MIN, limit);
+}
+
+void prefetch_waits(struct session *s, bool waits)
+{
+    struct follow *f = &s->follow;
+    struct dlc_mono now = dlc_mono_now();
+
+    if (f->waiting_since.ns != 0)
+        f->waited.ns += dlc_mono_sub(now, f->waiting_since).ns;
+    f->waiting_since = waits ? now : (struct dlc_mono){0};
+}
+
+static void measure_rate(struct session *s, uint64_t moved, struct dlc_mono now)
+{
+    struct follow *f = &s->follow;
+    struct dlc_dur span = dlc_mono_sub(now, f->rated_at);
+    double busy, keep;
+
+    f->moved += moved;
+    if (span.ns < RATE_SPAN.ns)
+        return;
+    if (f->waiting_since.ns != 0)
+        prefetch_waits(s, true); /* count the wait so far */
+    busy = dlc_dur_seconds((struct dlc_dur){span.ns - f->waited.ns});
+    f->waited.ns = 0;
+    f->rated_at = now;
+    if (f->moved == 0 && busy < dlc_dur_seconds(span) / 2)
+        return; /* it waited all the time: nothing learned */
+    busy = fmax(busy, dlc_dur_seconds(span) / 20);
+    keep = f->rate <= 0 ? 0 : pow(RATE_KEEP, busy / dlc_dur_seconds(RATE_SPAN));
+    f->rate = f->rate * keep + (double)f->moved / busy * (1 - keep);
+    f->moved = 0;
+}
+
+/* The cursor went from f->pos to pos: what it read is needed again later. */
+static void pass(struct session *s, uint64_t pos)
+{
+    struct follow *f = &s->follow;
+    struct dataset *ds = s->ds;
+    uint64_t from = f->pos, moved = pos - from;
+
+    f->pos = pos;
+    ds->progress += (double)moved / ds->n_following;
+    if (moved > LOOK_MAX) {
+        retell(ds);
+        return;
+    }
+    for (uint64_t a = from; a < pos; a++) {
+        uint64_t sample = cursor_at(&f->told->cursor, a);
+
+        if (mem_index_ready(ds->index, sample))
+            memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
+    }
+}
+
+static void jump(struct session *s, uint64_t pos)
+{
+    struct follow *f = &s->follow;
+
+    cursor_move(&f->told->cursor, pos);
+    f->pos = f->ahead = pos;
+    f->moved = 0;
+    f->rated_at = loop_now(s->ds->node->loop);
+    retell(s->ds);
+}
+
+static void fill_window(struct session *s)
+{
+    struct follow *f = &s->follow;
+    unsigned steps = 0;
+
+    f->ahead = DLC_MAX(f->ahead, f->pos);
+    while (f->ahead < f->pos + f->window && steps++ < LOOK_MAX) {
+        uint64_t sample = cursor_at(&f->told->cursor, f->ahead);
+
+        if (sample >= CURSOR_LATER)
+            break; /* the end of the last epoch */
+        f->ahead++;
+        if (!mem_index_ready(s->ds->index, sample) && map_get(&s->ds->fetching, sample) == NULL)
+            fetch_start(s->ds, sample, FETCH_MEMORY, NULL, NULL);
+    }
+}
+
+static void look(struct session *s)
+{
+    struct follow *f = &s->follow;
+    struct shm_session_hdr *h = mem_session_map(s->mem);
+    /* relaxed: a number that only grows; a late look only delays */
+    uint64_t pos = atomic_load_explicit(&h->cursor, memory_order_relaxed);
+
+    pos = DLC_MIN(pos, POS_MAX);
+    if (pos < f->pos || pos > f->ahead + LOOK_MAX) {
+        jump(s, pos);
+    } else {
+        measure_rate(s, pos - f->pos, loop_now(s->ds->node->loop));
+        pass(s, pos);
+    }
+    cursor_move(&f->told->cursor, pos);
+    set_window(s);
+    fill_window(s);
+}
+
+/* ---- all of them ---- */
+
+/* Often enough that the window does not run dry between two looks. */
+static struct dlc_dur look_again_after(const struct dataset *ds, struct dlc_dur least)
+{
+    dlc_list_each (l, &ds->sessions) {
+        const struct follow *f = &dlc_container(l, struct session, link)->follow;
+
+        if (f->active && f->rate > 0) {
+            struct dlc_dur d = dlc_dur_of_seconds((double)f->window / f->rate / 16);
+
+            least.ns = DLC_MIN(least.ns, DLC_MAX(d.ns, LOOK_LEAST.ns));
+        }
+    }
+    return least;
+}
+
+static void on_look(struct timer *t)
+{
+    struct node *n = dlc_container(t, struct node, looking);
+    struct dlc_dur next = LOOK_MOST;
+    bool any = false;
+
+    dlc_list_each_safe (d, &n->datasets) {
+        struct dataset *ds = dlc_container(d, struct dataset, link);
+
+        if (ds->n_following == 0)
+            continue;
+        any = true;
+        ds->refs++; /* a fetch that ends at once must not take the dataset away */
+        dlc_list_each_safe (l, &ds->sessions) {
+            struct session *s = dlc_container(l, struct session, link);
+
+            if (s->follow.active)
+                look(s);
+        }
+        next = look_again_after(ds, next);
+        dataset_put(&ds);
+    }
+    if (any && !n->stopping)
+        loop_timer_set(n->loop, t, dlc_mono_add(loop_now(n->loop), next));
+}
+
+void prefetch_follow(struct session *s, struct told *t, uint64_t pos)
+{
+    struct follow *f = &s->follow;
+    struct node *n = s->ds->node;
+    struct shm_session_hdr *h = mem_session_map(s->mem);
+
+    prefetch_unfollow(s);
+    f->told = t;
+    f->active = true;
+    f->rate = 0;
+    s->ds->n_following++;
+    atomic_store_explicit(&h->cursor, pos, memory_order_relaxed);
+    jump(s, pos);
+    n->looking.fire = on_look;
+    loop_timer_set(n->loop, &n->looking, loop_now(n->loop));
+}
+
+void prefetch_unfollow(struct session *s)
+{
+    struct follow *f = &s->follow;
+
+    if (!f->active)
+        return;
+    f->active = false;
+    told_free(&f->told);
+    s->ds->n_following--;
+    retell(s->ds);
+}
