@@ -149,6 +149,59 @@ DLC_API int64_t dlc_read(struct dlc_dataset *ds, uint64_t i, void *buf, size_t c
 /* Ask for n samples to be made resident; returns without waiting. Threads: any. */
 DLC_API int dlc_prefetch(struct dlc_dataset *ds, const uint64_t *idx, size_t n);
 
+/*
+ * A known order: the daemon follows it and fetches ahead, so that nothing is waited for.
+ * Zero-initialise. Ranks take interleaved positions of one global order, so the sequence of global
+ * batches is the same on any number of ranks; what does not divide is padded or dropped as
+ * PyTorch's DistributedSampler does it.
+ */
+enum dlc_order_kind {
+    DLC_SEQUENTIAL = 0, /* 0, 1, 2, ... */
+    DLC_SHUFFLED = 1,   /* a new permutation per epoch, from the seed */
+    DLC_EXPLICIT = 2,   /* list[0], list[1], ...: one epoch of this rank */
+};
+
+struct dlc_order {
+    uint32_t kind;      /* enum dlc_order_kind */
+    uint32_t rank;      /* this process of ... */
+    uint32_t world;     /* ... so many; 0 counts as 1 */
+    uint32_t drop_last; /* 1: leave out what does not divide by world; 0: pad */
+    uint32_t relaxed;   /* 1: a ready sample may come before a late one; each still exactly once */
+    uint32_t reserved0;
+    uint64_t seed;
+    uint64_t epochs;       /* how many will be read in all; 0: no end */
+    uint64_t first, count; /* a range of samples (a split); count 0: to the last */
+    const uint64_t *list;  /* DLC_EXPLICIT: borrowed for the call */
+    uint64_t list_len;
+    uint64_t reserved[4];
+};
+
+/*
+ * Read in this order from now on, starting at `position` (samples of this rank) of `epoch`.
+ * Threads: one at a time; the same for the functions below.
+ */
+DLC_API int dlc_follow(struct dlc_dataset *ds, const struct dlc_order *order, uint64_t epoch,
+                       uint64_t position);
+
+/* Samples per epoch of this rank, or DLC_E* when no order is set. */
+DLC_API int64_t dlc_epoch_length(struct dlc_dataset *ds);
+
+/*
+ * The next sample of the order. Returns 1 and gives *out (and *sample, may be NULL); 0 at the end
+ * of an epoch: the next call gives the first of the next one; or DLC_E*: the sample that failed is
+ * passed.
+ */
+DLC_API int dlc_next(struct dlc_dataset *ds, struct dlc_view *out, uint64_t *sample);
+
+/* Where dlc_next() stands: all that must be saved to resume, beside the order itself. */
+DLC_API void dlc_tell(struct dlc_dataset *ds, uint64_t *epoch, uint64_t *position);
+
+/*
+ * For programs that read the samples by other means (dlc_get in worker processes): say that
+ * everything before `position` of `epoch` was consumed.
+ */
+DLC_API int dlc_advance(struct dlc_dataset *ds, uint64_t epoch, uint64_t position);
+
 /* What this process has read through ds. Threads: any. */
 DLC_API void dlc_dataset_stats(struct dlc_dataset *ds, struct dlc_stats *out);
 

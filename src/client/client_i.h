@@ -31,6 +31,7 @@
 #include "catalog/catalog.h"
 #include "client/spawn.h"
 #include "dlcache.h"
+#include "order/told.h"
 #include "storage/bucket/bucket.h"
 #include "storage/memory/shm.h"
 
@@ -68,6 +69,19 @@ struct attachment {
 
 #define DATASET_TAG DLC_TAG4('o', 'p', 'e', 'n')
 
+#define READING_WORDS 16 /* a relaxed order looks at most 1024 samples ahead */
+
+/* The order that dlc_next() follows. Positions are absolute: they run on from the first epoch. */
+struct reading {
+    struct told *told; /* NULL: no order is set */
+    struct order_spec spec;
+    uint64_t epoch, epochs; /* the first one, and how many are left from there; 0: no end */
+    bool relaxed;
+    uint64_t pos;                  /* all before it was read */
+    uint64_t told_at;              /* the end of an epoch that was told to the caller */
+    uint64_t taken[READING_WORDS]; /* bit k: pos + k was read */
+};
+
 struct dlc_dataset {
     uint32_t tag;
     struct dlc_list link; /* G: the process-wide lock */
@@ -91,6 +105,8 @@ struct dlc_dataset {
     struct dlc_dur patience;   /* G: mtx: between looks, growing while none is found */
     bool incompatible;         /* G: mtx: the daemon has another snapshot: stay direct */
     struct bucket *direct;     /* G: mtx; made when first needed */
+
+    struct reading reading; /* one thread at a time, by contract */
 
     _Atomic uint64_t reconnects, direct_reads, direct_bytes, direct_ns; /* relaxed: statistics */
 };
@@ -161,6 +177,12 @@ void dataset_detach(struct dlc_dataset *ds, struct attachment *a);
 void dataset_lost(struct dlc_dataset *ds, struct attachment *a);
 /* Unmap retired attachments that nobody uses any more. */
 void dataset_reap(struct dlc_dataset *ds);
+
+/* ---- order.c ---- */
+
+/* Tell a daemon the order that is set. */
+int reading_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err);
+void reading_release(struct reading *r);
 
 /* What kind of view: view.priv[1] */
 #define VIEW_NONE   0u

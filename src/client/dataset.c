@@ -92,7 +92,8 @@ static void in_child(void)
         }
         atomic_store(&ds->cur, NULL);
         ds->lost = false;
-        ds->direct = NULL; /* its threads stayed with the parent */
+        ds->direct = NULL;             /* its threads stayed with the parent */
+        reading_release(&ds->reading); /* the parent goes on with it */
         ds->try_again = (struct dlc_mono){0};
         ds->reconnects = ds->direct_reads = ds->direct_bytes = ds->direct_ns = 0;
     }
@@ -182,6 +183,8 @@ static void reattach_locked(struct dlc_dataset *ds)
         return;
     }
     adopt(ds, a);
+    if (ds->reading.told != NULL && reading_tell(ds, a, &err) < 0)
+        log_info("%s: the daemon does not follow the order: %s", ds->shown, err.text);
 }
 
 static struct attachment *use_current(struct dlc_dataset *ds)
@@ -310,6 +313,7 @@ void dlc_close(struct dlc_dataset **dsp)
         a = dlc_container(n, struct attachment, link);
         attachment_free(&a);
     }
+    reading_release(&ds->reading);
     bucket_close(&ds->direct);
     catalog_close(&ds->catalog);
     config_release(&ds->config);

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A training loop's appetite: reads a dataset in shuffled order for some epochs, at a steady rate
+ * or as fast as it can, following a known order or (plain) asking for each sample when it needs it.
+ *
+ * usage: bench-consume URL SOCKET EPOCHS RATE follow|plain
+ *        RATE in samples per second; 0: as fast as possible
+ * Prints one line of JSON per epoch: seconds, seconds stalled, the same without the first second of
+ * all.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "dlcache.h"
+#include "order/order.h"
+
+#define SEED 2023
+
+static double now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void wait_until(double t)
+{
+    struct timespec ts = {.tv_sec = (time_t)t, .tv_nsec = (long)((t - (double)(time_t)t) * 1e9)};
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+        ;
+}
+
+static int die(const char *what)
+{
+    fprintf(stderr, "bench-consume: %s: %s\n", what, dlc_last_error());
+    exit(1);
+}
+
+/* The next view; 0 at the end of the epoch. */
+static int take(struct dlc_dataset *ds, int follow, const struct permutation *p, uint64_t i,
+                struct dlc_view *v)
+{
+    if (follow)
+        return dlc_next(ds, v, NULL);
+    if (i == dlc_count(ds))
+        return 0;
+    return dlc_get(ds, permutation_at(p, i), v) < 0 ? -1 : 1;
+}
+
+static void epoch(struct dlc_dataset *ds, unsigned e, double rate, int follow, double begin)
+{
+    struct permutation p;
+    struct dlc_stats st;
+    struct dlc_view v;
+    double start = now(), due = start, stalled = 0, later = 0, first = 0;
+    uint64_t i = 0, sum = 0;
+    int rc;
+
+    permutation_init(&p, dlc_count(ds), SEED, e);
+    for (;; i++) {
+        double t = now(), took;
+
+        if (rate > 0 && t < due) {
+            wait_until(due);
+            t = now();
+        }
+        rc = take(ds, follow, &p, i, &v);
+        if (rc < 0)
+            die("reading");
+        if (rc == 0)
+            break;
+        took = now() - t;
+        first = i == 0 ? took : first;
+        stalled += took;
+        later += t - begin > 1 ? took : 0;
+        sum += *(const unsigned char *)v.data;
+        dlc_put(ds, &v);
+        /* A training loop does not catch up: after a stall the next sample is due a step later. */
+        due = (rate > 0 ? t + took + 1 / rate : 0);
+        if (rate > 0 && due < now() - 1)
+            due = now();
+    }
+    dlc_dataset_stats(ds, &st);
+    printf("{\"epoch\": %u, \"samples\": %llu, \"seconds\": %.4f, \"stalled_s\": %.5f, "
+           "\"stalled_later_s\": %.5f, \"first_s\": %.5f, \"sum\": %llu}\n",
+           e, (unsigned long long)i, now() - start, stalled, later, first, (unsigned long long)sum);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    struct dlc_options opt = {.no_spawn = 1};
+    struct dlc_order order = {.kind = DLC_SHUFFLED, .seed = SEED};
+    struct dlc_dataset *ds;
+    char go[8];
+    int follow;
+
+    if (argc != 6) {
+        fprintf(stderr, "usage: bench-consume URL SOCKET EPOCHS RATE follow|plain\n");
+        return 2;
+    }
+    opt.socket = argv[2];
+    order.epochs = strtoull(argv[3], NULL, 10);
+    follow = strcmp(argv[5], "follow") == 0;
+    if (dlc_open(argv[1], &opt, &ds) < 0 || (follow && dlc_follow(ds, &order, 0, 0) < 0))
+        die(argv[1]);
+    for (unsigned e = 0; e < order.epochs; e++) {
+        static double begin;
+
+        begin = e == 0 ? now() : begin;
+        epoch(ds, e, strtod(argv[4], NULL), follow, begin);
+        if (fgets(go, sizeof(go), stdin) == NULL) /* whoever measures reads the counters now */
+            break;
+    }
+    dlc_close(&ds);
+    return 0;
+}
