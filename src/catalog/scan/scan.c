@@ -15,9 +15,11 @@
 /* Matched in this order; no suffix ends in another. */
 const struct scanner *const scanners[] = {
     &scanner_tar, /* clang-format off: one to a line */
-    &scanner_tar_gz,  &scanner_tar_bz2, &scanner_tar_xz,
-    &scanner_tar_zst, &scanner_zip,     &scanner_csv,
-    &scanner_tsv,     &scanner_npy,     NULL, /* clang-format on */
+    &scanner_tar_gz,  &scanner_tar_bz2,
+    &scanner_tar_xz,  &scanner_tar_zst,
+    &scanner_zip,     &scanner_csv,
+    &scanner_tsv,     &scanner_npy,
+    &scanner_parquet, NULL, /* clang-format on */
 };
 
 static bool ends_with(const char *key, size_t len, const char *suffix)

@@ -7,6 +7,7 @@
 
 extern const struct scanner scanner_tar, scanner_tar_gz, scanner_tar_bz2, scanner_tar_xz;
 extern const struct scanner scanner_tar_zst, scanner_zip, scanner_csv, scanner_tsv, scanner_npy;
+extern const struct scanner scanner_parquet;
 
 #define SCAN_SHOWN 160
 
