@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -129,13 +130,14 @@ static bool apply_zip64(struct zip_entry *e, const unsigned char *extra, size_t 
     return true;
 }
 
+/* No directory, link or device. What was zipped from a pipe is marked as one, and is a file. */
 static bool is_file(const unsigned char *v, const char *name, size_t name_len)
 {
-    unsigned mode = get32(v + 38) >> 16, type = mode & 0170000;
+    unsigned type = get32(v + 38) >> 16 & S_IFMT;
 
     if (name_len > 0 && (name[name_len - 1] == '/' || name[name_len - 1] == '\\'))
         return false;
-    return v[5] != MADE_ON_UNIX || type == 0 || type == 0100000;
+    return v[5] != MADE_ON_UNIX || type == 0 || type == S_IFREG || type == S_IFIFO;
 }
 
 /* Room for one more; false: no memory. */

@@ -247,6 +247,37 @@ static void test_groups_of_others(void **state)
     k.limits.group = false;
 }
 
+/* Python reads both kinds of groups as they are, without an end block. */
+static void test_groups_are_read_by_others(void **state)
+{
+    char path[256];
+    char *command;
+
+    (void)state;
+    k.limits.group = true;
+    for (int neighbours = 0; neighbours < 2; neighbours++) {
+        buf_clear(&made);
+        add_member(&made, '0', "7.jpg", "jpeg");
+        if (!neighbours)
+            add_member(&made, '2', "link", "");
+        add_member(&made, '0', "7.cls", "3");
+        end_tar(&made);
+        assert_int_equal(scanning_run(&k, "box.tar", made.data, made.len), 0);
+        assert_int_equal(k.samples[0].n_pieces, neighbours ? 1 : 5);
+        unit_path("group.tar", path);
+        assert_int_equal(os_write_file(path, scanning_bytes(&k, 0)->data,
+                                       scanning_bytes(&k, 0)->len, 0600, NULL),
+                         0);
+        command = mem_fmt("exec python3 -c \"import tarfile; t = tarfile.open('%s'); "
+                          "assert [(m.name, t.extractfile(m).read()) for m in t] "
+                          "== [('7.jpg', b'jpeg'), ('7.cls', b'3')]\"",
+                          path);
+        assert_int_equal(system(command), 0);
+        mem_free(&command);
+    }
+    k.limits.group = false;
+}
+
 static void test_made_headers_are_read_back(void **state)
 {
     char name[1024];
@@ -350,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_max_members),
         cmocka_unit_test(test_groups_of_neighbours),
         cmocka_unit_test(test_groups_of_others),
+        cmocka_unit_test(test_groups_are_read_by_others),
         cmocka_unit_test(test_made_headers_are_read_back),
         cmocka_unit_test(test_too_many_in_a_group),
         cmocka_unit_test(test_reads_are_few),

@@ -20,7 +20,7 @@ static void test_members(void **state)
                              "add('dir/c.txt', 'bzip2', zipfile.ZIP_BZIP2)\n"
                              "add('empty', '')\n"
                              "add('empty stored', '', zipfile.ZIP_STORED)\n"
-                             "add('last', 'z', zipfile.ZIP_STORED, extra=b'\\xfe\\xca\\0\\0')\n"
+                             "add('last', 'z', zipfile.ZIP_STORED, 0o010660, b'\\xfe\\xca\\0\\0')\n"
                              "z.comment = b'a comment'\n"
                              "z.close()\n");
     assert_int_equal(scanning_run(&k, "box.zip", made.data, made.len), 0);
