@@ -12,14 +12,10 @@
 
 #define DEFAULT_PARTITION ((uint64_t)64 << 20)
 
-/* Matched in this order; no suffix ends in another. */
 const struct scanner *const scanners[] = {
-    &scanner_tar, /* clang-format off: one to a line */
-    &scanner_tar_gz,  &scanner_tar_bz2,
-    &scanner_tar_xz,  &scanner_tar_zst,
-    &scanner_zip,     &scanner_csv,
-    &scanner_tsv,     &scanner_npy,
-    &scanner_parquet, NULL, /* clang-format on */
+    &scanner_tar, &scanner_tar_gz, &scanner_tar_bz2, &scanner_tar_xz, &scanner_tar_zst,
+    &scanner_zip, &scanner_csv,    &scanner_tsv,     &scanner_npy,    &scanner_parquet,
+    NULL,
 };
 
 static bool ends_with(const char *key, size_t len, const char *suffix)

@@ -138,7 +138,6 @@ static void test_chunks_are_joined_and_ordered(void **state)
     (void)state;
     make(groups, 3);
     assert_int_equal(run(), DLC_ECORRUPT); /* the first chunk does not hold its data page */
-    made.len = 0;
     make((struct group[]){{5, {{10, 10, 4, 0}, {10, 14, 0, 0}, {6, 90, 0, 0}}, 3},
                           groups[1],
                           groups[2]},
