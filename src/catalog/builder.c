@@ -193,8 +193,7 @@ void catalog_builder_etag(const struct catalog_builder *b, uint64_t j,
     dlc_check(catalog_get_tail(&tail, &size, etag));
 }
 
-int catalog_builder_find(const struct catalog_builder *b, const char *key, size_t key_len,
-                         uint64_t *j)
+uint64_t catalog_builder_seek(const struct catalog_builder *b, const char *key, size_t key_len)
 {
     size_t lo = 0, hi = b->n;
 
@@ -204,16 +203,25 @@ int catalog_builder_find(const struct catalog_builder *b, const char *key, size_
         size_t mid = lo + (hi - lo) / 2, len = RECORD_KEY_LEN(record_at(b, mid));
         int order = memcmp(RECORD_KEY(record_at(b, mid)), key, DLC_MIN(len, key_len));
 
-        if (order == 0)
-            order = (len > key_len) - (len < key_len);
-        if (order == 0) {
-            *j = mid;
-            return 0;
-        }
-        if (order < 0)
+        if (order < 0 || (order == 0 && len < key_len))
             lo = mid + 1;
         else
             hi = mid;
     }
-    return DLC_ENOTFOUND;
+    return lo;
+}
+
+int catalog_builder_find(const struct catalog_builder *b, const char *key, size_t key_len,
+                         uint64_t *j)
+{
+    uint64_t at = catalog_builder_seek(b, key, key_len);
+    struct catalog_object o;
+
+    if (at == b->n)
+        return DLC_ENOTFOUND;
+    catalog_builder_object(b, at, &o);
+    if (o.key_len != key_len || memcmp(o.key, key, key_len) != 0)
+        return DLC_ENOTFOUND;
+    *j = at;
+    return 0;
 }

@@ -61,6 +61,8 @@ void catalog_builder_object(const struct catalog_builder *b, uint64_t j,
                             struct catalog_object *out);
 void catalog_builder_etag(const struct catalog_builder *b, uint64_t j,
                           char etag[static CATALOG_ETAG_MAX]);
+/* The first object whose key is not less; the number of objects when there is none. */
+uint64_t catalog_builder_seek(const struct catalog_builder *b, const char *key, size_t key_len);
 /* 0 or DLC_ENOTFOUND */
 int catalog_builder_find(const struct catalog_builder *b, const char *key, size_t key_len,
                          uint64_t *j);

@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Layouts: what becomes of a list of objects. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "catalog/layout.h"
+
+static char dir[] = "/tmp/dlcache-test-XXXXXX";
+static char path[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (mkdtemp(dir) == NULL)
+        return -1;
+    snprintf(path, sizeof(path), "%s/catalog", dir);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    os_rmtree(dir);
+    return 0;
+}
+
+/* ---- a dataset: keys, a manifest's text ---- */
+
+struct world {
+    struct layout l;
+    const char *manifest; /* the text of whatever is opened */
+    size_t len;
+    unsigned opens, closes;
+};
+
+static int open_object(struct layout *l, uint64_t j, struct source *out, struct dlc_err *err)
+{
+    struct world *w = dlc_container(l, struct world, l);
+    struct catalog_object o;
+
+    (void)err;
+    catalog_builder_object(l->builder, j, &o);
+    *out = source_of_memory(w->manifest, w->len, o.key);
+    w->opens++;
+    return 0;
+}
+
+static void close_object(struct layout *l, struct source *s)
+{
+    (void)s;
+    dlc_container(l, struct world, l)->closes++;
+}
+
+static struct world world_of(const char *const *keys, const char *manifest)
+{
+    struct world w = {.l = {.root = "", .group = -1, .open = open_object, .close = close_object}};
+
+    w.l.builder = catalog_builder_new();
+    w.manifest = manifest;
+    w.len = manifest == NULL ? 0 : strlen(manifest);
+    for (unsigned i = 0; keys[i] != NULL; i++) {
+        uint64_t size = str_ends(keys[i], ".csv") || str_ends(keys[i], ".jsonl") ? w.len : 100 + i;
+
+        assert_int_equal(
+            catalog_builder_add(w.l.builder, keys[i], strlen(keys[i]), size, "e", NULL), 0);
+    }
+    return w;
+}
+
+static struct catalog *apply(struct world *w, enum layout_kind expected)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct catalog *c;
+
+    if (layout_apply(&w->l, &err) < 0)
+        fail_msg("%s", err.text);
+    assert_string_equal(layout_name(w->l.kind), layout_name(expected));
+    if (catalog_builder_finish(w->l.builder, path, "u", &err) < 0 ||
+        catalog_open(path, &c, &err) < 0)
+        fail_msg("%s", err.text);
+    catalog_builder_free(&w->l.builder);
+    assert_int_equal(w->opens, w->closes);
+    return c;
+}
+
+static void refused(struct world *w, const char *text)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    assert_int_equal(layout_apply(&w->l, &err), DLC_EINVAL);
+    if (strstr(err.text, text) == NULL)
+        fail_msg("'%s' says nothing of '%s'", err.text, text);
+    catalog_builder_free(&w->l.builder);
+    assert_int_equal(w->opens, w->closes);
+}
+
+/* "key=label key=label ...", in order; no label: "key". */
+static void expect(const struct catalog *c, const char *const *want)
+{
+    uint64_t i = 0;
+
+    for (; want[i] != NULL; i++) {
+        struct catalog_entry e;
+        struct catalog_text t;
+        uint32_t label;
+        char got[200];
+
+        assert_int_equal(catalog_get(c, i, &e, NULL), 0);
+        assert_int_equal(catalog_label(c, i, &label, NULL), 0);
+        snprintf(got, sizeof(got), "%.150s", e.key);
+        if (label != SAMPLE_NO_LABEL) {
+            assert_int_equal(catalog_class_name(c, label, &t, NULL), 0);
+            snprintf(got, sizeof(got), "%.100s=%u:%.*s", e.key, label, (int)t.len, t.s);
+        }
+        assert_string_equal(got, want[i]);
+    }
+    assert_int_equal(catalog_visible(c), i);
+}
+
+static void expect_split(const struct catalog *c, const char *name, uint64_t first, uint64_t count)
+{
+    const struct catalog_split *s = catalog_split(c, name);
+
+    assert_non_null(s);
+    assert_int_equal(s->first, first);
+    assert_int_equal(s->count, count);
+}
+
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* ---- flat, folders, splits ---- */
+
+static void test_flat(void **state)
+{
+    struct world w = world_of(LIST("b.jpg", "a/x.jpg", "a/y.jpg", ".hidden"), NULL);
+    struct catalog *c = apply(&w, LAYOUT_FLAT);
+
+    (void)state;
+    assert_true(catalog_is_whole(c));
+    expect(c, LIST(".hidden", "a/x.jpg", "a/y.jpg", "b.jpg"));
+    catalog_close(&c);
+}
+
+/* Classes are sorted by name, not by key: '-' comes before '/'. */
+static void test_folders(void **state)
+{
+    struct world w = world_of(LIST("a/1", "a-b/2", "c/d/3", ".DS_Store"), NULL);
+    struct catalog *c = apply(&w, LAYOUT_FOLDERS);
+
+    (void)state;
+    expect(c, LIST("a-b/2=1:a-b", "a/1=0:a", "c/d/3=2:c"));
+    catalog_close(&c);
+    /* seen from the root of the URL */
+    w = world_of(LIST("set/x/1", "set/y/2"), NULL);
+    w.l.root = "set/";
+    c = apply(&w, LAYOUT_FOLDERS);
+    assert_true(catalog_is_whole(c));
+    expect(c, LIST("set/x/1=0:x", "set/y/2=1:y"));
+    catalog_close(&c);
+    /* what lies in no folder is no sample when folders are wanted */
+    w = world_of(LIST("README", "x/1"), NULL);
+    w.l.kind = LAYOUT_FOLDERS;
+    c = apply(&w, LAYOUT_FOLDERS);
+    expect(c, LIST("x/1=0:x"));
+    catalog_close(&c);
+    w = world_of(LIST("README"), NULL);
+    w.l.kind = LAYOUT_FOLDERS;
+    refused(&w, "finds no samples");
+}
+
+static void test_splits(void **state)
+{
+    const char *const *keys = LIST("train/cat/1", "train/dog/2", "val/dog/3", "test/cat/4");
+    struct world w = world_of(keys, NULL);
+    struct catalog *c = apply(&w, LAYOUT_FOLDERS);
+
+    (void)state;
+    assert_true(catalog_is_whole(c)); /* the order of keys is the order of splits */
+    expect(c,
+           LIST("test/cat/4=0:cat", "train/cat/1=0:cat", "train/dog/2=1:dog", "val/dog/3=1:dog"));
+    expect_split(c, "test", 0, 1);
+    expect_split(c, "train", 1, 2);
+    expect_split(c, "validation", 3, 1);
+    catalog_close(&c);
+    w = world_of(keys, NULL);
+    w.l.split = "valid";
+    c = apply(&w, LAYOUT_FOLDERS);
+    expect(c, LIST("val/dog/3=0:dog"));
+    catalog_close(&c);
+    w = world_of(LIST("x/1", "y/2"), NULL);
+    w.l.split = "train";
+    refused(&w, "no split 'train'");
+    /* two folders for one split: which one is meant is not known */
+    w = world_of(LIST("val/1", "valid/2"), NULL);
+    c = apply(&w, LAYOUT_FOLDERS);
+    assert_int_equal(catalog_splits(c), 0);
+    catalog_close(&c);
+    w = world_of(LIST("train/1.jpg", "test/2.jpg"), NULL);
+    c = apply(&w, LAYOUT_FLAT);
+    expect_split(c, "train", 1, 1);
+    catalog_close(&c);
+}
+
+/* ---- pairs ---- */
+
+static void expect_target(const struct catalog *c, uint64_t i, const char *key)
+{
+    struct catalog_entry e;
+    uint64_t t;
+
+    assert_int_equal(catalog_target(c, i, &t, NULL), 0);
+    assert_true(t >= catalog_visible(c));
+    assert_int_equal(catalog_get(c, t, &e, NULL), 0);
+    assert_string_equal(e.key, key);
+}
+
+static void test_pairs(void **state)
+{
+    struct world w =
+        world_of(LIST("images/1.jpg", "images/s/2.jpg", "masks/1.png", "masks/s/2.png"), NULL);
+    struct catalog *c = apply(&w, LAYOUT_PAIRS);
+
+    (void)state;
+    expect(c, LIST("images/1.jpg", "images/s/2.jpg"));
+    assert_int_equal(catalog_count(c), 4);
+    expect_target(c, 0, "masks/1.png");
+    expect_target(c, 1, "masks/s/2.png");
+    catalog_close(&c);
+    w = world_of(LIST("train/1.jpg", "train/1.txt", "test/a.b.jpg", "test/a.b.txt", "test/a.jpg",
+                      "test/a.txt"),
+                 NULL);
+    c = apply(&w, LAYOUT_PAIRS);
+    expect(c, LIST("test/a.b.jpg", "test/a.jpg", "train/1.jpg"));
+    expect_target(c, 0, "test/a.b.txt");
+    expect_target(c, 1, "test/a.txt");
+    expect_target(c, 2, "train/1.txt");
+    expect_split(c, "train", 2, 1);
+    catalog_close(&c);
+    /* not all have one: it is not chosen, and refused when it is wanted */
+    w = world_of(LIST("1.jpg", "1.txt", "2.jpg"), NULL);
+    c = apply(&w, LAYOUT_FLAT);
+    catalog_close(&c);
+    w = world_of(LIST("1.jpg", "1.txt", "2.jpg"), NULL);
+    w.l.kind = LAYOUT_PAIRS;
+    refused(&w, "2.jpg has no target, or several: 1 of 2");
+}
+
+/* ---- manifests ---- */
+
+static void expect_cell(const struct catalog *c, uint64_t i, unsigned column, const char *want)
+{
+    struct catalog_text t;
+
+    assert_int_equal(catalog_cell(c, i, column, &t, NULL), 0);
+    assert_int_equal(t.len, strlen(want));
+    assert_memory_equal(t.s, want, t.len);
+}
+
+static void test_csv(void **state)
+{
+    struct world w = world_of(LIST("manifest.csv", "i/a.jpg", "i/b.jpg", "i/c.jpg", "i/d.jpg"),
+                              "\xef\xbb\xbfpath,Label,caption,split\r\n"
+                              "i/c.jpg,dog,\"a \"\"big\"\" dog,\r\nbarking\",val\r\n"
+                              "\r\n"
+                              "./i/b.jpg,cat,,train\r\n"
+                              "i/a.jpg,dog,\"\",train");
+    struct catalog *c = apply(&w, LAYOUT_MANIFEST);
+
+    (void)state;
+    expect(c, LIST("i/c.jpg=1:dog", "i/b.jpg=0:cat", "i/a.jpg=1:dog"));
+    expect_split(c, "validation", 0, 1);
+    expect_split(c, "train", 1, 2);
+    assert_int_equal(catalog_columns(c), 1);
+    assert_string_equal(catalog_column_name(c, 0), "caption");
+    expect_cell(c, 0, 0, "a \"big\" dog,\r\nbarking");
+    expect_cell(c, 1, 0, "");
+    catalog_close(&c);
+}
+
+static void test_csv_forms(void **state)
+{
+    struct world w = world_of(LIST("s/m.csv", "s/a", "s/b"), "whatever,class\nb,7\na,2\n");
+    struct catalog *c;
+    uint32_t label;
+
+    (void)state;
+    /* first column for want of a name; keys from the manifest's folder; numbers are classes */
+    w.l.manifest = "s/m.csv";
+    c = apply(&w, LAYOUT_MANIFEST);
+    assert_int_equal(catalog_classes(c), 8);
+    expect(c, LIST("s/b=7:7", "s/a=2:2"));
+    catalog_close(&c);
+    /* no header */
+    w = world_of(LIST("s/m.csv", "s/a", "s/b"), "a,x,1\nb,y,2");
+    w.l.root = "s/";
+    w.l.manifest = "m.csv";
+    c = apply(&w, LAYOUT_MANIFEST);
+    expect(c, LIST("s/a=0:x", "s/b=1:y"));
+    assert_string_equal(catalog_column_name(c, 0), "column3");
+    catalog_close(&c);
+    /* fractions are no classes */
+    w = world_of(LIST("manifest.csv", "a", "b"), "key,target\na,0.5\nb,3\n");
+    c = apply(&w, LAYOUT_MANIFEST);
+    assert_int_equal(catalog_classes(c), 0);
+    assert_int_equal(catalog_label(c, 0, &label, NULL), 0);
+    assert_int_equal(label, SAMPLE_NO_LABEL);
+    assert_string_equal(catalog_column_name(c, 0), "target");
+    expect_cell(c, 0, 0, "0.5");
+    catalog_close(&c);
+    w = world_of(LIST("manifest.csv", "a", "b"), "key,split\na,train\nb,test\n");
+    w.l.split = "test";
+    c = apply(&w, LAYOUT_MANIFEST);
+    expect(c, LIST("b"));
+    catalog_close(&c);
+}
+
+static void test_jsonl(void **state)
+{
+    struct world w = world_of(LIST("metadata.jsonl", "a", "b"),
+                              "{\"file_name\": \"b\", \"label\": \"x\", \"box\": [1, 2]}\n\n"
+                              "{\"file_name\": \"a\", \"box\": null}\r\n");
+    struct catalog *c = apply(&w, LAYOUT_MANIFEST);
+
+    (void)state;
+    expect(c, LIST("b=0:x", "a"));
+    expect_cell(c, 0, 0, "[1,2]");
+    expect_cell(c, 1, 0, "");
+    catalog_close(&c);
+}
+
+static void test_bad_manifests(void **state)
+{
+    static const struct {
+        const char *key, *text, *says;
+    } bad[] = {
+        {"manifest.csv", "", "is empty"},
+        {"manifest.csv", "key,label\na\n", "line 2: key 'a': 1 fields, and there are 2 columns"},
+        {"manifest.csv", "key\na\nb\na\n", "line 4: key 'a': the key is there twice"},
+        {"manifest.csv", "key\na\nz\ny\n",
+         "line 3: key 'z': there is no such object (the first of 2"},
+        {"manifest.csv", "key\n\"a\nb", "line 2: quotes that are opened"},
+        {"manifest.csv", "key\n\"a\"b\n", "line 2: text after the quotes"},
+        {"manifest.csv", "key,x\n,1\n", "line 2: the key is empty"},
+        {"manifest.csv", "key,x,x\na,1,2\n", "two columns named 'x'"},
+        {"manifest.csv", "key\nmanifest.csv\n", "the manifest itself"},
+        {"manifest.csv", "key,split\na,\n", "key 'a': the split is empty"},
+        {"manifest.csv", "key\n", "finds no samples"},
+        {"manifest.jsonl", "", "first line must be a JSON object"},
+        {"manifest.jsonl", "[1]\n", "first line must be a JSON object: not a JSON object"},
+        {"manifest.jsonl", "{\"x\": 1}\n", "no field for the key"},
+        {"manifest.jsonl", "{\"key\": \"a\"}\n{\"key\": \n", "line 2: no JSON"},
+        {"manifest.jsonl", "{\"key\": \"a\"}\n{\"key\": \"b\", \"z\": 1}\n",
+         "'z' is not in the first"},
+        {"manifest.jsonl", "{\"key\": \"a\"}\n{}\n", "line 2: not a JSON object with fields"},
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < DLC_COUNT(bad); i++) {
+        struct world w = world_of(LIST(bad[i].key, "a", "b"), bad[i].text);
+
+        refused(&w, bad[i].says);
+    }
+}
+
+static void test_missing_manifest(void **state)
+{
+    struct world w = world_of(LIST("a", "b"), "");
+
+    (void)state;
+    w.l.kind = LAYOUT_MANIFEST;
+    refused(&w, "?manifest=KEY");
+    w = world_of(LIST("a", "b"), "");
+    w.l.manifest = "nope.csv";
+    refused(&w, "nope.csv is not among");
+    w = world_of(LIST("manifest.csv", "a"), "key\na\n");
+    w.l.split = "train";
+    refused(&w, "no column named split");
+    w = world_of(LIST("manifest.csv", "a"), "key\na\0b\n");
+    w.len = 8;
+    refused(&w, "a NUL byte");
+}
+
+/* ---- archives ---- */
+
+/* A tar with the members named, each with its name as its bytes. */
+static void tar_of(const char *const *members, struct buf *out)
+{
+    for (; *members != NULL; members++) {
+        char h[512] = "", body[512] = "";
+        unsigned sum = 0;
+
+        snprintf(h, 100, "%s", *members);
+        snprintf(h + 100, 8, "0000644");
+        snprintf(h + 124, 12, "%011o", (unsigned)strlen(*members));
+        snprintf(h + 136, 12, "%011o", 0u);
+        h[156] = '0';
+        memcpy(h + 257, "ustar\00000", 8);
+        memset(h + 148, ' ', 8);
+        for (unsigned i = 0; i < 512; i++)
+            sum += (unsigned char)h[i];
+        snprintf(h + 148, 8, "%06o", sum);
+        buf_add(out, h, sizeof(h));
+        memcpy(body, *members, strlen(*members));
+        buf_add(out, body, sizeof(body));
+    }
+    for (unsigned i = 0; i < 1024; i++)
+        buf_addc(out, '\0');
+}
+
+static struct world tar_world(const char *key, const char *const *members, struct buf *tar)
+{
+    struct world w = world_of(LIST("x"), NULL);
+
+    catalog_builder_free(&w.l.builder);
+    w.l.builder = catalog_builder_new();
+    buf_clear(tar);
+    tar_of(members, tar);
+    w.manifest = tar->data;
+    w.len = tar->len;
+    assert_int_equal(catalog_builder_add(w.l.builder, key, strlen(key), tar->len, "e", NULL), 0);
+    return w;
+}
+
+static void test_archive(void **state)
+{
+    struct buf tar = BUF_INIT;
+    struct world w = tar_world("train/s.tar", LIST("a.jpg", "b.jpg"), &tar);
+    struct catalog *c = apply(&w, LAYOUT_ARCHIVE);
+    struct catalog_sample s;
+
+    (void)state;
+    expect(c, LIST("train/s.tar/a.jpg", "train/s.tar/b.jpg"));
+    expect_split(c, "train", 0, 2);
+    assert_int_equal(catalog_sample(c, 1, &s, NULL), 0);
+    assert_int_equal(s.size, 5);
+    assert_memory_equal(tar.data + s.pieces[0].offset, "b.jpg", 5);
+    catalog_sample_release(&s);
+    catalog_close(&c);
+    /* neighbours with the same stem are one sample, unless the user says no */
+    w = tar_world("s.tar", LIST("1.jpg", "1.cls", "2.jpg", "2.cls"), &tar);
+    c = apply(&w, LAYOUT_ARCHIVE);
+    expect(c, LIST("s.tar/1", "s.tar/2"));
+    catalog_close(&c);
+    w = tar_world("s.tar", LIST("1.jpg", "1.cls"), &tar);
+    w.l.group = 0;
+    c = apply(&w, LAYOUT_ARCHIVE);
+    expect(c, LIST("s.tar/1.jpg", "s.tar/1.cls"));
+    catalog_close(&c);
+    w = tar_world("s.tar", LIST("../x"), &tar);
+    refused(&w, "s.tar");
+    w = world_of(LIST("s.tar", "notes"), "");
+    w.l.kind = LAYOUT_ARCHIVE;
+    refused(&w, "notes is no archive");
+    buf_release(&tar);
+}
+
+static int stop(struct layout *l, const char *phase, uint64_t done, uint64_t total)
+{
+    (void)l, (void)phase, (void)done, (void)total;
+    return -1;
+}
+
+static void test_stopped(void **state)
+{
+    struct buf tar = BUF_INIT;
+    struct world w = tar_world("s.tar", LIST("a"), &tar);
+
+    (void)state;
+    w.l.progress = stop;
+    assert_int_equal(layout_apply(&w.l, NULL), DLC_ECANCELED);
+    catalog_builder_free(&w.l.builder);
+    buf_release(&tar);
+}
+
+static void test_names(void **state)
+{
+    enum layout_kind kind;
+
+    (void)state;
+    assert_true(layout_parse("pairs", &kind));
+    assert_int_equal(kind, LAYOUT_PAIRS);
+    assert_false(layout_parse("pair", &kind));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flat),
+        cmocka_unit_test(test_folders),
+        cmocka_unit_test(test_splits),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_csv_forms),
+        cmocka_unit_test(test_jsonl),
+        cmocka_unit_test(test_bad_manifests),
+        cmocka_unit_test(test_missing_manifest),
+        cmocka_unit_test(test_archive),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_names),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
