@@ -55,6 +55,9 @@ struct disk_fill;
 int disk_fill_begin(struct disk *d, struct chunk_id id, uint64_t len, struct disk_fill **out,
                     struct dlc_err *err);
 void *disk_fill_data(struct disk_fill *f); /* len bytes, mapped writable, space reserved */
+/* For a chunk whose length is not known ahead: begin it with length 0, append, commit. */
+int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size_t len,
+                     struct dlc_err *err);
 int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err); /* checksums it */
 void disk_fill_abandon(struct disk *d, struct disk_fill **fp);
 

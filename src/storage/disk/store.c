@@ -340,6 +340,27 @@ void *disk_fill_data(struct disk_fill *f)
     return f->map == NULL ? &nothing : f->map;
 }
 
+int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size_t len,
+                     struct dlc_err *err)
+{
+    int rc;
+
+    disk_check(d);
+    fill_check(f);
+    dlc_check(f->map == NULL);
+    rc = disk_reserve(d, len, err);
+    if (rc < 0)
+        return rc;
+    if (os_pwrite_all(f->draft.fd, data, len, f->draft.len) < 0)
+        rc = write_failed(d, f->draft.path.s, err);
+    disk_allocated(d, len);
+    if (rc < 0)
+        disk_unreserve(d, len);
+    else
+        f->draft.len += len;
+    return rc;
+}
+
 static void fill_free(struct disk *d, struct disk_fill **fp)
 {
     atomic_fetch_sub_explicit(&d->n_fills, 1, memory_order_relaxed); /* with disk_close */
@@ -355,6 +376,12 @@ int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err)
 
     disk_check(d);
     *fp = NULL;
+    if (f->map == NULL && fill_map(f) < 0) { /* it was appended to */
+        rc = dlc_err_sys(err, "cannot map %s", f->draft.path.s);
+        draft_release(d, &f->draft);
+        fill_free(d, &f);
+        return rc;
+    }
     if (f->map != NULL)
         madvise(f->map, f->draft.len, MADV_SEQUENTIAL);
     checksum = hash64(f->map == NULL ? "" : f->map, f->draft.len);
