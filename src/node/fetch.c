@@ -337,13 +337,34 @@ static void on_read(struct bucket_read *r)
     loop_post(f->ds->node->loop, &f->task);
 }
 
+/* A sample that is more, or less, than one object. */
+static void parts_next(void *arg, int rc, const struct dlc_err *err, bool from_disk)
+{
+    struct fetch *f = arg;
+
+    f->rc = rc;
+    f->from_disk = from_disk;
+    f->err = *err;
+    if (rc < 0)
+        give_up(f);
+    else if (f->to_disk)
+        work(f, commit_step, commit_next);
+    else
+        publish(f);
+}
+
 static void fetch_bucket(struct fetch *f)
 {
     struct node *n = f->ds->node;
+    void *dst = f->to_disk ? disk_fill_data(f->file) : mem_fill_data(f->fill);
 
     if (n->stopping) {
         f->rc = dlc_err_set(&f->err, DLC_ECANCELED, "the daemon is stopping");
         give_up(f);
+        return;
+    }
+    if (!catalog_is_whole(f->ds->catalog)) {
+        parts_read(f->ds, f->sample, dst, parts_next, f);
         return;
     }
     f->read = (struct bucket_read){
@@ -351,7 +372,7 @@ static void fetch_bucket(struct fetch *f)
         .etag = f->entry.etag,
         .length = f->size,
         .whole = true,
-        .dst = f->to_disk ? disk_fill_data(f->file) : mem_fill_data(f->fill),
+        .dst = dst,
         .done = on_read,
         .priv = f,
     };

@@ -310,6 +310,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     dlc_list_init(&n->conns);
     dlc_list_init(&n->datasets);
     dlc_list_init(&n->warms);
+    dlc_list_init(&n->deriving);
     n->started = n->last_client = dlc_mono_now();
     n->tick.fire = on_tick;
     n->pump.fire = fetch_pump_again;

@@ -54,6 +54,7 @@ struct node {
     struct dlc_list conns;    /* struct conn.link */
     struct dlc_list datasets; /* struct dataset.link */
     struct dlc_list warms;    /* struct warm.link */
+    struct dlc_list deriving; /* parts.c */
     unsigned n_conns;
     uint64_t next_id; /* of conns and datasets */
 
@@ -216,6 +217,13 @@ void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, stru
 /* Start queued prefetches and warm-ups while there is room for more; a turn's worth at most. */
 void fetch_pump(struct node *n);
 void fetch_pump_again(struct timer *t); /* node.pump fires */
+
+/* ---- parts.c ---- */
+
+typedef void parts_done_f(void *arg, int rc, const struct dlc_err *err, bool from_disk);
+/* Put the pieces of a sample into dst; done() is called on the loop, perhaps before this returns.
+ */
+void parts_read(struct dataset *ds, uint64_t sample, void *dst, parts_done_f *done, void *arg);
 
 /* ---- prefetch.c ---- */
 
