@@ -106,6 +106,34 @@ static void print_datasets(const json_t *s)
     table_release(&t);
 }
 
+/* Why readers waited, and how long. */
+static void print_stalls(const json_t *values)
+{
+    static const struct {
+        const char *counter, *what;
+    } reasons[] = {
+        {"stall_latency_ns", "bucket latency"},
+        {"stall_bandwidth_ns", "bucket bandwidth"},
+        {"stall_disk_ns", "disk"},
+        {"stall_memory_ns", "too little memory"},
+        {"stall_client_ns", "no order told"},
+    };
+    char text[24];
+    bool any = false;
+
+    for (size_t i = 0; i < DLC_COUNT(reasons); i++) {
+        uint64_t ns = ctl_u64(values, reasons[i].counter);
+
+        if (ns < 1000000)
+            continue;
+        printf("%s%s %s", any ? ", " : "stalls   ", reasons[i].what,
+               str_dur((struct dlc_dur){(int64_t)ns}, text));
+        any = true;
+    }
+    if (any)
+        printf("\n");
+}
+
 /* All counters with what they mean, or the few that everybody asks for. */
 static void print_counters(const json_t *s, bool all)
 {
@@ -119,6 +147,7 @@ static void print_counters(const json_t *s, bool all)
                str_size(ctl_u64(values, "bucket_bytes"), b),
                table_count(ctl_u64(values, "bucket_retries"), (char[32]){0}),
                (double)ctl_u64(values, "money_nano") / 1e9);
+        print_stalls(values);
         return;
     }
     table_init(&t, "counter|>value|unit|meaning");

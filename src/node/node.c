@@ -99,6 +99,21 @@ static void wind_down(struct node *n)
         dataset_shutdown(dlc_container(l, struct dataset, link));
 }
 
+/* Memory of datasets that nobody has had open for long goes back to the machine. */
+static void free_idle(struct node *n, struct dlc_mono now)
+{
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->state != DATASET_READY || ds->refs > 0 || mem_index_resident(ds->index) == 0 ||
+            n->config->memory_idle.ns == 0 ||
+            dlc_mono_sub(now, ds->last_used).ns < n->config->memory_idle.ns)
+            continue;
+        log_info("%s was not used for long: its memory is given back", ds->url.shown);
+        memory_evict_all(n->memory, ds->index);
+    }
+}
+
 static void on_tick(struct timer *t)
 {
     struct node *n = dlc_container(t, struct node, tick);
@@ -119,6 +134,7 @@ static void on_tick(struct timer *t)
     if (dlc_mono_sub(now, n->limits_checked).ns >= DLC_SEC(1).ns) {
         n->limits_checked = now;
         follow_limits(n);
+        free_idle(n, now);
     }
     if (n->config->idle_exit.ns > 0 && n->n_conns == 0 && n->jobs == 0 &&
         dlc_mono_sub(now, n->last_client).ns > n->config->idle_exit.ns) {

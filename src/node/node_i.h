@@ -139,6 +139,8 @@ struct dataset {
     unsigned n_following; /* sessions that told their order */
     double progress;      /* how far they are, on average: the clock of next uses */
 
+    struct dlc_mono last_used; /* when its last session ended */
+
     /* of sessions that have ended */
     struct mem_session_stats past;
 };

@@ -284,6 +284,7 @@ void session_free(struct session **sp)
     loop_watch_del(s->ds->node->loop, &s->doorbell);
     os_close(&s->doorbell.fd);
     dlc_list_remove(&s->link);
+    s->ds->last_used = dlc_mono_now();
     dataset_put(&s->ds);
     s->tag = 0;
     mem_free(&s);
