@@ -472,3 +472,19 @@ void config_release(struct config *c)
             mem_free((char **)(void *)((char *)c + config_options[i].offset));
     *c = (struct config)CONFIG_INIT;
 }
+
+bool config_trusts(const struct config *c, uid_t uid)
+{
+    const char *p = c->allow_uid;
+    char *end;
+
+    if (uid == geteuid() || uid == 0)
+        return true;
+    for (; *p != '\0'; p = *end == ',' ? end + 1 : end + strcspn(end, ",")) {
+        unsigned long v = strtoul(p, &end, 10);
+
+        if (end != p && v == uid)
+            return true;
+    }
+    return false;
+}

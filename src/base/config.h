@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -58,6 +59,9 @@ bool config_has(const char *flag, bool *is_boolean);
 const char *config_env(const char *flag);
 
 void config_release(struct config *c);
+
+/* May we talk to a process of this user: our own, root, or one in allow-uid? */
+bool config_trusts(const struct config *c, uid_t uid);
 
 /* docs/configuration.md, from the table. */
 void config_reference(struct buf *out);

@@ -33,22 +33,6 @@ extern char **environ;
 
 /* ---- connect ---- */
 
-static bool uid_trusted(const struct config *c, uid_t uid)
-{
-    const char *p = c->allow_uid;
-    char *end;
-
-    if (uid == geteuid() || uid == 0)
-        return true;
-    while (*p != '\0') {
-        if (strtoul(p, &end, 10) == uid && end != p)
-            return true;
-        p = end + strcspn(end, ",");
-        p += *p == ',';
-    }
-    return false;
-}
-
 int daemon_connect(const struct config *c, struct dlc_err *err)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -80,7 +64,7 @@ int daemon_connect(const struct config *c, struct dlc_err *err)
         os_close(&fd);
         return err->code;
     }
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || !uid_trusted(c, cred.uid)) {
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || !config_trusts(c, cred.uid)) {
         os_close(&fd);
         return dlc_err_set(
             err, DLC_EDENIED,

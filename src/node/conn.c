@@ -144,24 +144,6 @@ static void on_conn(struct watch *w, uint32_t events)
 
 /* ---- who may ---- */
 
-static bool uid_allowed(const struct node *n, uid_t uid)
-{
-    const char *p = n->config->allow_uid;
-    char *end;
-
-    if (uid == geteuid() || uid == 0)
-        return true;
-    while (*p != '\0') {
-        unsigned long v = strtoul(p, &end, 10);
-
-        if (end != p && v == uid)
-            return true;
-        p = end + strcspn(end, ",");
-        p += *p == ',';
-    }
-    return false;
-}
-
 static void on_listener(struct watch *w, uint32_t events)
 {
     struct node *n = dlc_container(w, struct node, listener);
@@ -178,7 +160,8 @@ static void on_listener(struct watch *w, uint32_t events)
         }
         return;
     }
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || !uid_allowed(n, cred.uid)) {
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+        !config_trusts(n->config, cred.uid)) {
         count(sessions_refused);
         log_warn("refused user %d: allow it with --allow-uid %d", (int)cred.uid, (int)cred.uid);
         os_close(&fd);

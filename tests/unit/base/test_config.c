@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "base/os.h"
 
@@ -320,9 +321,36 @@ static void test_documents(void **state)
     buf_release(&reference);
 }
 
+static void test_trusted_users(void **state)
+{
+    static const struct {
+        const char *list;
+        bool trusts_1000, trusts_10;
+    } cases[] = {
+        {"", false, false},       {"1000", true, false},   {"10,1000", true, true},
+        {"10, 1000", true, true}, {"x,1000", true, false}, {"1000x", true, false},
+        {",,,10,", false, true},  {"100", false, false},
+    };
+    struct dlc_err err = DLC_ERR_INIT;
+
+    (void)state;
+    for (size_t i = 0; i < DLC_COUNT(cases); i++) {
+        struct config c = CONFIG_INIT;
+
+        assert_int_equal(config_load(&c, "/dev/null", &err), 0);
+        assert_int_equal(config_set(&c, "allow-uid", cases[i].list, &err), 0);
+        assert_int_equal(config_trusts(&c, 1000), cases[i].trusts_1000 || geteuid() == 1000);
+        assert_int_equal(config_trusts(&c, 10), cases[i].trusts_10 || geteuid() == 10);
+        assert_true(config_trusts(&c, 0));
+        assert_true(config_trusts(&c, geteuid()));
+        config_release(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trusted_users),
         cmocka_unit_test_setup(test_defaults, set_up),
         cmocka_unit_test_setup(test_precedence, set_up),
         cmocka_unit_test_setup(test_usual_files, set_up),
