@@ -7,7 +7,8 @@
  *                  |--> FAILED (told to all who waited, then forgotten)
  *
  * A dataset without sessions stays: its samples remain resident for the next run. A refresh makes a
- * new dataset beside the old one, whose sessions keep the old numbers until they close.
+ * new dataset beside the old one, whose sessions keep the old numbers until they close; when
+ * nothing has changed, the old one goes on and the new one is forgotten.
  */
 #include "node/node_i.h"
 
@@ -25,21 +26,6 @@
 #define BACKLOG_MAX (1u << 22)
 #define IDLE_MAX    32  /* datasets without users that stay for the next run */
 #define OPEN_MAX    256 /* datasets in all: each has threads and descriptors */
-
-/* A listing under way: bucket pages on a lane, then sorting and writing on a worker. */
-struct listing {
-    struct dataset *ds;
-    struct catalog_builder *builder; /* the lane's until done, then the worker's */
-    char *prefix;                    /* what is asked for; NULL: the URL's own */
-    struct bucket_list list;
-    struct bucket_stat stat;
-    _Atomic uint64_t seen; /* W lane, R loop, relaxed: progress only */
-    struct task task;
-    struct job job;
-    void (*next)(struct listing *l);
-    int rc;
-    struct dlc_err err;
-};
 
 /* ---- references ---- */
 
@@ -131,185 +117,55 @@ static int dataset_ready(struct dataset *ds, struct dlc_err *err)
     return 0;
 }
 
-/* ---- listing ---- */
-
-static void listing_free(struct listing **lp)
+/* The bucket is as it was: those who asked get the dataset that is there. */
+static void keep_old(struct dataset *ds, struct dataset *old)
 {
-    struct listing *l = *lp;
+    struct dlc_list *n;
 
-    *lp = NULL;
-    catalog_builder_free(&l->builder);
-    mem_free(&l->prefix);
-    mem_free(&l);
-}
+    log_info("%s: nothing has changed", ds->url.shown);
+    while ((n = dlc_list_pop_head(&ds->openers)) != NULL) {
+        struct conn *c = dlc_container(n, struct conn, waiting);
+        struct dataset *ref = c->opening;
 
-static void listing_end(struct listing *l)
-{
-    struct dataset *ds = l->ds;
-
-    ds->listing = NULL;
-    if (l->rc == 0)
-        l->rc = dataset_ready(ds, &l->err);
-    if (l->rc < 0)
-        dataset_fail(ds, &l->err);
-    else
-        answer_openers(ds);
-    listing_free(&l);
-    dataset_put(&ds);
-}
-
-static void listing_on_loop(struct task *t)
-{
-    struct listing *l = dlc_container(t, struct listing, task);
-    struct node *n = l->ds->node;
-
-    n->jobs--;
-    if (n->stopping) { /* the bucket may be closed already */
-        l->rc = dlc_err_set(&l->err, DLC_ECANCELED, "the daemon is stopping");
-        listing_end(l);
-        return;
+        dlc_list_push_tail(&old->openers, n);
+        c->opening = old;
+        old->refs++;
+        dataset_put(&ref);
     }
-    l->next(l);
+    ds->stale = true;
+    answer_openers(old);
 }
 
-static void write_on_worker(struct job *j)
+/* The one that a refresh is about to replace, or NULL. */
+static struct dataset *old_of(const struct dataset *ds)
 {
-    struct listing *l = dlc_container(j, struct listing, job);
+    dlc_list_each (l, &ds->node->datasets) {
+        struct dataset *old = dlc_container(l, struct dataset, link);
 
-    l->rc = catalog_builder_finish(l->builder, l->ds->catalog_path, l->ds->url.text, &l->err);
-    loop_post(l->ds->node->loop, &l->task);
-}
-
-static void listing_write(struct listing *l)
-{
-    l->next = listing_end;
-    l->job.run = write_on_worker;
-    l->ds->node->jobs++;
-    pool_run(l->ds->node->workers, &l->job);
-}
-
-static bool on_page(struct bucket_list *bl, const struct bucket_object *objects, size_t n)
-{
-    struct listing *l = bl->priv;
-
-    for (size_t i = 0; i < n; i++) {
-        const struct bucket_object *o = &objects[i];
-
-        if (o->size == 0 && str_ends(o->key, "/"))
-            continue; /* the mark that consoles leave for an empty folder */
-        l->rc = catalog_builder_add(l->builder, o->key, strlen(o->key), o->size, o->etag, &l->err);
-        if (l->rc < 0)
-            return false;
+        if (old != ds && !old->stale && old->state == DATASET_READY &&
+            strcmp(old->name, ds->name) == 0)
+            return old;
     }
-    atomic_store_explicit(&l->seen, catalog_builder_count(l->builder), memory_order_relaxed);
-    return true;
+    return NULL;
 }
 
-static void listing_nothing(struct listing *l)
+void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err)
 {
-    l->rc = dlc_err_set(&l->err, DLC_ENOTFOUND,
-                        "%s holds no objects: check the spelling of the prefix, and the endpoint "
-                        "(list it with `dlcache ls`)",
-                        l->ds->url.shown);
-    listing_end(l);
-}
+    struct dataset *old = old_of(ds);
 
-static void stat_next(struct listing *l)
-{
-    if (l->stat.rc == DLC_ENOTFOUND) {
-        listing_nothing(l);
-        return;
-    }
-    l->rc = l->stat.rc;
-    l->err = l->stat.err;
-    if (l->rc == 0)
-        l->rc = catalog_builder_add(l->builder, l->stat.key, strlen(l->stat.key), l->stat.size,
-                                    l->stat.etag, &l->err);
-    if (l->rc < 0)
-        listing_end(l);
-    else
-        listing_write(l);
-}
-
-static void on_stat(struct bucket_stat *s)
-{
-    struct listing *l = s->priv;
-
-    loop_post(l->ds->node->loop, &l->task);
-}
-
-static void list_next(struct listing *l)
-{
-    struct dataset *ds = l->ds;
-
-    if (l->rc == 0 && l->list.rc < 0) {
-        l->rc = l->list.rc;
-        l->err = l->list.err;
-    }
-    if (l->rc < 0) {
-        listing_end(l);
-    } else if (catalog_builder_count(l->builder) > 0) {
-        listing_write(l);
-    } else if (l->prefix != NULL && !str_ends(ds->url.prefix, "*")) {
-        /* Not a folder: perhaps the URL names one object. */
-        l->stat = (struct bucket_stat){.key = ds->url.prefix, .done = on_stat, .priv = l};
-        l->next = stat_next;
-        ds->node->jobs++;
-        bucket_stat(ds->bucket, &l->stat);
+    if (rc == 0)
+        rc = dataset_ready(ds, err);
+    if (rc < 0) {
+        dataset_fail(ds, err);
+    } else if (old != NULL && catalog_snapshot(old->catalog) == catalog_snapshot(ds->catalog)) {
+        keep_old(ds, old);
     } else {
-        listing_nothing(l);
-    }
-}
-
-static void on_listed(struct bucket_list *bl)
-{
-    struct listing *l = bl->priv;
-
-    loop_post(l->ds->node->loop, &l->task);
-}
-
-/*
- * A prefix names a folder: `s3://b/train` is what lies below `train/`, not `training/...` too. A
- * star at the end makes it a plain prefix: `s3://b/part-*`.
- */
-static char *list_prefix(const struct url *u)
-{
-    size_t n = strlen(u->prefix);
-
-    if (u->scheme != URL_S3 && u->scheme != URL_GS)
-        return NULL;
-    if (n > 0 && u->prefix[n - 1] == '*')
-        return mem_strn(u->prefix, n - 1);
-    return n == 0 || u->prefix[n - 1] == '/' ? NULL : mem_fmt("%s/", u->prefix);
-}
-
-static void listing_start(struct dataset *ds)
-{
-    struct listing *l = mem_new(struct listing);
-
-    l->ds = ds;
-    l->builder = catalog_builder_new();
-    l->prefix = list_prefix(&ds->url);
-    l->task.run = listing_on_loop;
-    l->next = list_next;
-    l->list =
-        (struct bucket_list){.prefix = l->prefix, .page = on_page, .done = on_listed, .priv = l};
-    ds->listing = l;
-    ds->refs++;
-    ds->node->jobs++;
-    bucket_list(ds->bucket, &l->list);
-}
-
-void dataset_progress(struct dataset *ds)
-{
-    uint64_t seen;
-
-    if (ds->listing == NULL)
-        return;
-    seen = atomic_load_explicit(&ds->listing->seen, memory_order_relaxed);
-    dlc_list_each (n, &ds->openers) {
-        conn_progress(dlc_container(n, struct conn, waiting),
-                      json_pack("{s:s, s:I}", "phase", "listing", "objects", (json_int_t)seen));
+        if (old != NULL) { /* it stays for its sessions */
+            old->stale = true;
+            old->refs++;
+            dataset_put(&old);
+        }
+        answer_openers(ds);
     }
 }
 
@@ -336,15 +192,15 @@ static const char *effective_endpoint(const struct dataset *ds)
 static uint64_t disk_id_of(const struct dataset *ds)
 {
     bool whole_keys = ds->url.scheme == URL_S3 || ds->url.scheme == URL_GS;
-    char *place = mem_fmt("%d %s %s", (int)ds->url.scheme, effective_endpoint(ds),
-                          whole_keys ? ds->url.bucket : ds->url.text);
+    char *place = mem_fmt("%d %s %s%s", (int)ds->url.scheme, effective_endpoint(ds), ds->url.bucket,
+                          whole_keys ? "" : ds->url.prefix);
     uint64_t id = hash64_str(place);
 
     mem_free(&place);
     return id;
 }
 
-static int open_bucket(struct dataset *ds, struct dlc_err *err)
+struct bucket_config dataset_bucket_config(const struct dataset *ds)
 {
     const struct config *c = ds->node->config;
     struct bucket_config bc = BUCKET_CONFIG_INIT;
@@ -366,6 +222,13 @@ static int open_bucket(struct dataset *ds, struct dlc_err *err)
     bc.price_get = c->price_get;
     bc.price_list = c->price_list;
     bc.price_gb = c->price_gb;
+    return bc;
+}
+
+static int open_bucket(struct dataset *ds, struct dlc_err *err)
+{
+    struct bucket_config bc = dataset_bucket_config(ds);
+
     return bucket_open(&ds->url, &bc, &ds->bucket, err);
 }
 
@@ -402,15 +265,19 @@ static struct dataset *dataset_new(struct node *n, const char *url, const char *
     return ds;
 }
 
-static struct dataset *find_by_name(struct node *n, const char *name)
+/* A refresh wants the one that is being listed, if any, everybody else the one that is ready. */
+static struct dataset *find_by_name(struct node *n, const char *name, bool refresh)
 {
+    enum dataset_state first = refresh ? DATASET_LISTING : DATASET_READY;
+    struct dataset *found = NULL;
+
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        if (!ds->stale && strcmp(ds->name, name) == 0)
-            return ds;
+        if (!ds->stale && strcmp(ds->name, name) == 0 && (found == NULL || ds->state == first))
+            found = ds;
     }
-    return NULL;
+    return found;
 }
 
 struct dataset *dataset_find(struct node *n, const char *url)
@@ -462,7 +329,7 @@ void dataset_open(struct conn *c, const char *url, const char *endpoint, bool an
                   bool refresh)
 {
     char *name = dataset_name(url, endpoint, anonymous);
-    struct dataset *ds = find_by_name(c->node, name);
+    struct dataset *ds = find_by_name(c->node, name, refresh);
     struct dlc_err err;
 
     mem_free(&name);
@@ -476,11 +343,6 @@ void dataset_open(struct conn *c, const char *url, const char *endpoint, bool an
     if (ds != NULL && ds->state == DATASET_LISTING) {
         wait_for(c, ds);
         return;
-    }
-    if (ds != NULL) {
-        ds->stale = true; /* refresh: the old one stays for its sessions */
-        ds->refs++;
-        dataset_put(&ds);
     }
     if (!room_for_dataset(c->node)) {
         conn_fail(c, DLC_EBUSY, "too many datasets are open at this daemon: close some");
@@ -539,6 +401,7 @@ void dataset_shutdown(struct dataset *ds)
 
     ds->stale = true;
     ds->backlog_len = 0;
+    listing_stop(ds);
     bucket_close(&ds->bucket); /* every request under way posts its end */
     ds->refs++;
     dataset_put(&ref);

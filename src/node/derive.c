@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "base/mem.h"
 #include "catalog/scan/scan.h"
+#include "node/cataloguer.h"
 
 /* ---- an object of the bucket as a source ---- */
 
@@ -39,11 +39,7 @@ static int write_chunk(struct scan_sink *k, const void *data, size_t len, struct
 
 struct chunk_id derived_id(const struct dataset *ds, const struct catalog_entry *object)
 {
-    char *name = mem_fmt("%s\nderived", object->key);
-    struct chunk_id id = chunk_id_of(ds->disk_id, name, object->etag);
-
-    mem_free(&name);
-    return id;
+    return derived_chunk_id(ds->disk_id, object->key, object->etag);
 }
 
 int chunk_sink_open(struct chunk_sink *c, struct dataset *ds, const struct catalog_entry *object,

@@ -150,11 +150,19 @@ void dataset_open(struct conn *c, const char *url, const char *endpoint, bool an
                   bool refresh);
 struct dataset *dataset_find(struct node *n, const char *url);
 void dataset_put(struct dataset **dp);
-void dataset_progress(struct dataset *ds); /* tell those who wait how far the listing is */
+/* Its listing has ended. */
+void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err);
+struct bucket_config dataset_bucket_config(const struct dataset *ds);
 /* End listings and buckets so that nothing more is posted; frees those nobody uses. */
 void dataset_shutdown(struct dataset *ds);
 void dataset_backlog_add(struct dataset *ds, uint64_t sample);
 bool dataset_backlog_next(struct dataset *ds, uint64_t *sample);
+
+/* ---- listing.c ---- */
+
+void listing_start(struct dataset *ds);    /* dataset_listed() is called when it has ended */
+void listing_stop(struct dataset *ds);     /* ask it to end soon */
+void dataset_progress(struct dataset *ds); /* tell those who wait how far it is */
 
 /* ---- session.c ---- */
 

@@ -33,7 +33,9 @@ static const struct {
 };
 
 #define SCHEMES_TEXT "s3://bucket/prefix, gs://bucket/prefix, http(s)://host/path or file:///path"
+#define LAYOUTS_TEXT "folders, flat, manifest, pairs, archive or table"
 #define OPTIONS_TEXT                                                                               \
+    "layout=" LAYOUTS_TEXT ", manifest=KEY, split=train, partition=64MB, group=yes or no; "        \
     "latency=30ms, jitter=10ms, bandwidth=200MB (per second), errors=0.01 (0 to 1), seed=7"
 
 void url_release(struct url *u)
@@ -42,10 +44,13 @@ void url_release(struct url *u)
     mem_free(&u->prefix);
     mem_free(&u->text);
     mem_free(&u->shown);
+    mem_free(&u->layout.layout);
+    mem_free(&u->layout.manifest);
+    mem_free(&u->layout.split);
     memset(u, 0, sizeof(*u));
 }
 
-/* ---- shape options ---- */
+/* ---- options ---- */
 
 static int bad_value(const char *name, const char *value, const char *want, struct dlc_err *err)
 {
@@ -78,6 +83,83 @@ static int shape_set(struct shape *s, const char *name, const char *value, struc
                        "URL option '%.60s' is unknown; the options are " OPTIONS_TEXT, name);
 }
 
+static void set_text(char **p, const char *value)
+{
+    mem_free(p);
+    *p = mem_str(value);
+}
+
+static int set_layout(struct url_layout *l, const char *value, struct dlc_err *err)
+{
+    static const char *const names[] = {"folders", "flat", "manifest", "pairs", "archive", "table"};
+
+    for (size_t i = 0; i < DLC_COUNT(names); i++) {
+        if (strcmp(value, names[i]) == 0) {
+            set_text(&l->layout, value);
+            return 0;
+        }
+    }
+    return bad_value("layout", value, LAYOUTS_TEXT, err);
+}
+
+static int option_set(struct url *u, const char *name, const char *value, struct dlc_err *err)
+{
+    struct url_layout *l = &u->layout;
+    bool yes;
+
+    if (strcmp(name, "layout") == 0)
+        return set_layout(l, value, err);
+    if (strcmp(name, "manifest") == 0 || strcmp(name, "split") == 0) {
+        if (value[0] == '\0')
+            return bad_value(name, value, name[0] == 'm' ? "a key" : "a name", err);
+        set_text(name[0] == 'm' ? &l->manifest : &l->split, value);
+        return 0;
+    }
+    if (strcmp(name, "partition") == 0)
+        return str_parse_size(value, &l->partition) && l->partition > 0
+                   ? 0
+                   : bad_value(name, value, "a size such as 64MB", err);
+    if (strcmp(name, "group") != 0)
+        return shape_set(&u->shape, name, value, err);
+    if (!str_parse_bool(value, &yes))
+        return bad_value(name, value, "yes or no", err);
+    l->group = yes;
+    return 0;
+}
+
+static void add_option(struct url *u, bool *first, const char *name, const char *value)
+{
+    bool web = u->scheme == URL_HTTP || u->scheme == URL_HTTPS;
+    bool more = *first ? web && strchr(u->prefix, '?') != NULL : true;
+    char *text =
+        mem_fmt("%s%c%s%s=%s", u->text, more ? '&' : '?', web ? HTTP_OPTION : "", name, value);
+
+    mem_free(&u->text);
+    u->text = text;
+    *first = false;
+}
+
+/* The layout is part of the name. Values have no '&' and no '?', so that (U2) holds. */
+static void add_layout(struct url *u)
+{
+    const struct url_layout *l = &u->layout;
+    bool first = true;
+    char size[24];
+
+    if (l->layout != NULL)
+        add_option(u, &first, "layout", l->layout);
+    if (l->manifest != NULL)
+        add_option(u, &first, "manifest", l->manifest);
+    if (l->split != NULL)
+        add_option(u, &first, "split", l->split);
+    if (l->partition != 0) {
+        snprintf(size, sizeof(size), "%llu", (unsigned long long)l->partition);
+        add_option(u, &first, "partition", size);
+    }
+    if (l->group >= 0)
+        add_option(u, &first, "group", l->group != 0 ? "yes" : "no");
+}
+
 /* Does s[0..len) read name=value, the name being letters, digits, '-' and '_'? */
 static bool looks_like_option(const char *s, size_t len)
 {
@@ -102,7 +184,7 @@ static bool all_look_like_options(const char *s)
 }
 
 /* One "name=value" of len bytes, `skip` of them a prefix of the name. */
-static int option_apply(struct shape *s, const char *text, size_t len, size_t skip,
+static int option_apply(struct url *u, const char *text, size_t len, size_t skip,
                         struct dlc_err *err)
 {
     char *name = mem_strn(text + skip, len - skip);
@@ -111,16 +193,16 @@ static int option_apply(struct shape *s, const char *text, size_t len, size_t sk
 
     dlc_check(value != NULL);
     *value++ = '\0';
-    rc = shape_set(s, name, value, err);
+    rc = option_set(u, name, value, err);
     mem_free(&name);
     return rc;
 }
 
-static int apply_all(struct shape *s, const char *q, struct dlc_err *err)
+static int apply_all(struct url *u, const char *q, struct dlc_err *err)
 {
     for (;;) {
         size_t len = strcspn(q, "&");
-        int rc = option_apply(s, q, len, 0, err);
+        int rc = option_apply(u, q, len, 0, err);
 
         if (rc < 0 || q[len] == '\0')
             return rc;
@@ -136,7 +218,7 @@ static int take_options(struct url *u, char *rest, struct dlc_err *err)
 
     while (rc == 0 && (q = strrchr(rest, '?')) != NULL && all_look_like_options(q + 1)) {
         *q = '\0';
-        rc = apply_all(&u->shape, q + 1, err);
+        rc = apply_all(u, q + 1, err);
     }
     return rc;
 }
@@ -304,7 +386,7 @@ static int parse_query(struct url *u, const char *query, struct buf *path, struc
         size_t len = strcspn(query, "&");
 
         if (str_starts(query, HTTP_OPTION) && looks_like_option(query, len)) {
-            rc = option_apply(&u->shape, query, len, strlen(HTTP_OPTION), err);
+            rc = option_apply(u, query, len, strlen(HTTP_OPTION), err);
         } else if (len > 0) {
             buf_addc(path, sep);
             buf_add(path, query, len);
@@ -413,6 +495,7 @@ int url_parse(struct url *u, const char *text, struct dlc_err *err)
     int rc;
 
     memset(u, 0, sizeof(*u));
+    u->layout.group = -1;
     if (text[0] == '\0')
         return dlc_err_set(err, DLC_EINVAL, "the URL is empty; a dataset is named " SCHEMES_TEXT);
     if (strlen(text) > URL_MAX)
@@ -425,11 +508,13 @@ int url_parse(struct url *u, const char *text, struct dlc_err *err)
         rest = mem_str(sep + 3);
         rc = parse_rest(u, schemes[i].name, rest, err);
         mem_free(&rest);
-        if (rc < 0)
+        if (rc < 0) {
             url_release(u);
-        else
-            show(u);
-        return rc;
+            return rc;
+        }
+        add_layout(u);
+        show(u);
+        return 0;
     }
     return unknown_scheme(text, len, err);
 }

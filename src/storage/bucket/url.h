@@ -7,7 +7,9 @@
  * of requests that fail), seed=7. For http(s) the query belongs to the URL, so the names are
  * written dlcache-latency=... and are taken out of it. Anything after '?' that does not look like
  * name=value is part of the key; a name=value with an unknown name is an error that lists the known
- * ones. Keys are otherwise taken literally: no percent-decoding for s3, gs and file.
+ * ones. The same place says how the dataset is laid out (docs/datasets.md): layout=folders,
+ * manifest=KEY, split=train, partition=64MB, group=yes. Keys are otherwise taken literally: no
+ * percent-decoding for s3, gs and file.
  */
 #ifndef DLC_STORAGE_BUCKET_URL_H
 #define DLC_STORAGE_BUCKET_URL_H
@@ -28,13 +30,23 @@ struct shape {
     bool active;
 };
 
+/* How objects become samples; part of what names the dataset. */
+struct url_layout {
+    char *layout;       /* "folders" and so on; NULL: seen from the keys */
+    char *manifest;     /* key; NULL: none named */
+    char *split;        /* only this one; NULL: all */
+    uint64_t partition; /* bytes; 0: the default */
+    int group;          /* 1 yes, 0 no, -1 not said */
+};
+
 struct url {
     enum url_scheme scheme;
     char *bucket; /* s3, gs: bucket name; http: host[:port]; file: "" */
     char *prefix; /* s3, gs: key prefix, may be ""; http: path with query; file: absolute path */
-    char *text;   /* canonical form without the shape: names the dataset */
+    char *text;   /* canonical form with the layout, without the shape: names the dataset */
     char *shown;  /* as people may see it: without user name, password and query of http(s) */
     struct shape shape;
+    struct url_layout layout;
 };
 
 #define URL_INIT                                                                                   \

@@ -21,6 +21,60 @@ static int fill(struct disk *d, unsigned i, size_t len)
     return rc;
 }
 
+/* In pieces of uneven sizes. */
+static int grow(struct disk *d, unsigned i, size_t len)
+{
+    unsigned char *p = bytes_of(i, len);
+    struct disk_fill *g;
+    int rc = disk_fill_begin(d, id_of(i), 0, &g, NULL);
+
+    for (size_t at = 0, n; at < len && rc == 0; at += n) {
+        n = DLC_MIN(len - at, 1 + at * 3);
+        rc = disk_fill_append(d, g, p + at, n, NULL);
+    }
+    if (rc == 0)
+        rc = disk_fill_commit(d, &g, NULL);
+    else
+        disk_fill_abandon(d, &g);
+    assert_null(g);
+    mem_free(&p);
+    return rc;
+}
+
+static void test_grow(void **state)
+{
+    static const size_t sizes[] = {0, 1, 4096, (9 << 20) + 3};
+    struct disk *d = open_limited(0);
+    struct disk_fill *g;
+
+    (void)state;
+    for (unsigned i = 0; i < DLC_COUNT(sizes); i++) {
+        assert_int_equal(grow(d, i, sizes[i]), 0);
+        assert_int_equal(fetch(d, i, sizes[i]), 0);
+        assert_int_equal(grow(d, i, sizes[i]), 0);
+    }
+    assert_int_equal(figures_of(d).bytes, 1 + 4096 + (9 << 20) + 3);
+    assert_int_equal(disk_fill_begin(d, id_of(9), 0, &g, NULL), 0);
+    assert_int_equal(disk_fill_append(d, g, "abc", 3, NULL), 0);
+    assert_false(disk_has(d, id_of(9)));
+    disk_fill_abandon(d, &g);
+    disk_fill_abandon(d, &g);
+    assert_int_equal(count_files("tmp", ""), 0);
+    disk_close(&d);
+}
+
+/* More than the tier may hold: refused, and nothing stays reserved. */
+static void test_grow_too_large(void **state)
+{
+    struct disk *d = open_limited(20 << 20);
+
+    (void)state;
+    assert_int_equal(grow(d, 1, 30 << 20), DLC_ENOSPACE);
+    assert_int_equal(count_files("tmp", ""), 0);
+    assert_int_equal(grow(d, 2, 10 << 20), 0);
+    disk_close(&d);
+}
+
 static void test_fill(void **state)
 {
     static const size_t sizes[] = {0, 1, 4096, (5 << 20) + 3};
@@ -99,6 +153,7 @@ static void test_fill_faults(void **state)
     (void)state;
     sweep(fill, 5000, true);
     sweep(fill, 300000, false);
+    sweep(grow, 5000, true);
 }
 
 static int read_only_child(void)
@@ -197,6 +252,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         disk_test(test_fill),
+        disk_test(test_grow),
+        disk_test(test_grow_too_large),
         disk_test(test_store_faults),
         disk_test(test_store_sync_faults),
         disk_test(test_fill_faults),
