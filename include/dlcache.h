@@ -105,7 +105,7 @@ DLC_API int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_
  * more. */
 DLC_API void dlc_close(struct dlc_dataset **ds);
 
-/* Number of samples. Threads: any. */
+/* Number of samples; targets do not count. Threads: any. */
 DLC_API uint64_t dlc_count(const struct dlc_dataset *ds);
 
 /*
@@ -119,6 +119,31 @@ DLC_API int64_t dlc_size(struct dlc_dataset *ds, uint64_t i);
 
 /* Number of the sample with this key. Returns 0 and sets *i, or DLC_ENOTFOUND. */
 DLC_API int dlc_find(struct dlc_dataset *ds, const char *key, uint64_t *i);
+
+/*
+ * What else the dataset says of its samples (docs/datasets.md: class folders, manifests, pairs,
+ * splits). Functions that copy a text return its length as dlc_key() does. Threads: any.
+ */
+
+/* Class of sample i, counted from 0, or DLC_ENOTFOUND when it has none, or another DLC_E*. */
+DLC_API int64_t dlc_label(struct dlc_dataset *ds, uint64_t i);
+DLC_API uint64_t dlc_class_count(const struct dlc_dataset *ds);
+DLC_API int dlc_class_name(struct dlc_dataset *ds, uint64_t k, char *buf, size_t cap);
+
+/* Samples [*first, *first + *count) are the split `name` ("train", "validation", "test").
+ * Returns 0 or DLC_ENOTFOUND. */
+DLC_API int dlc_split(struct dlc_dataset *ds, const char *name, uint64_t *first, uint64_t *count);
+DLC_API unsigned dlc_split_count(const struct dlc_dataset *ds);
+DLC_API int dlc_split_name(struct dlc_dataset *ds, unsigned k, char *buf, size_t cap);
+
+/* The sample that is the target of sample i: dlc_get() reads it like any other, though
+ * dlc_count() does not count it. Returns 0 or DLC_ENOTFOUND. */
+DLC_API int dlc_target(struct dlc_dataset *ds, uint64_t i, uint64_t *target);
+
+/* The text of sample i in a column of the manifest, or DLC_ENOTFOUND: no such column. */
+DLC_API int dlc_column(struct dlc_dataset *ds, uint64_t i, const char *name, char *buf, size_t cap);
+DLC_API unsigned dlc_column_count(const struct dlc_dataset *ds);
+DLC_API int dlc_column_name(struct dlc_dataset *ds, unsigned k, char *buf, size_t cap);
 
 /*
  * Pin sample i and describe its bytes in *out, waiting for it if it is not resident.

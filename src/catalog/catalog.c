@@ -220,6 +220,15 @@ uint64_t catalog_snapshot(const struct catalog *c)
     return catalog_of(c)->h.snapshot;
 }
 
+bool catalog_same(const struct catalog *a, const struct catalog *b)
+{
+    size_t skip = sizeof(struct catalog_header);
+
+    return catalog_of(a)->h.snapshot == catalog_of(b)->h.snapshot &&
+           a->h.file_size == b->h.file_size &&
+           memcmp(a->map + skip, b->map + skip, (size_t)a->h.file_size - skip) == 0;
+}
+
 uint64_t catalog_file_size(const struct catalog *c)
 {
     return catalog_of(c)->h.file_size;

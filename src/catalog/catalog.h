@@ -129,6 +129,8 @@ const char *catalog_url(const struct catalog *c);
 int64_t catalog_created(const struct catalog *c); /* Unix time */
 /* Hash of all that is said of objects and samples: names the snapshot. */
 uint64_t catalog_snapshot(const struct catalog *c);
+/* Do they say the same, byte by byte? A damaged one is not the same as a good one. */
+bool catalog_same(const struct catalog *a, const struct catalog *b);
 uint64_t catalog_file_size(const struct catalog *c);
 int catalog_fd(const struct catalog *c);        /* borrowed: for handing it to clients */
 bool catalog_is_whole(const struct catalog *c); /* sample i is object i */

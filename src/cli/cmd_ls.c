@@ -16,10 +16,11 @@
 #include "cli/commands.h"
 #include "cli/ctl.h"
 #include "cli/table.h"
+#include "node/cataloguer.h"
 #include "storage/bucket/bucket.h"
 
 struct options {
-    bool json, details, no_daemon, refresh;
+    bool json, details, no_daemon, refresh, classes, splits;
     uint64_t limit;
 };
 
@@ -64,25 +65,52 @@ static struct bucket_config bucket_config_of(const struct config *c)
     return b;
 }
 
-/* List the bucket into s->builder. */
-static int list_bucket(const struct config *c, const char *url, struct listing *s,
+/* The URL may name one object. */
+static int list_one(struct bucket *b, const struct url *u, struct listing *s, struct dlc_err *err)
+{
+    struct bucket_stat stat;
+    int rc = bucket_stat_wait(b, u->prefix, &stat, err);
+
+    if (rc == DLC_ENOTFOUND)
+        return 0;
+    if (rc == 0)
+        rc = catalog_builder_add(s->builder, u->prefix, strlen(u->prefix), stat.size, stat.etag,
+                                 err);
+    return rc;
+}
+
+/* List the bucket into s->builder, as the daemon does. */
+static int list_bucket(const struct bucket_config *bc, const struct url *u, struct listing *s,
                        struct dlc_err *err)
 {
-    struct bucket_config bc = bucket_config_of(c);
+    char *prefix = list_prefix(u);
     struct bucket *b = NULL;
-    struct url u = URL_INIT;
-    int rc = url_parse(&u, url, err);
+    int rc = bucket_open(u, bc, &b, err);
 
     if (rc == 0)
-        rc = bucket_open(&u, &bc, &b, err);
-    if (rc == 0)
-        rc = bucket_list_wait(b, NULL, on_page, s, err);
+        rc = bucket_list_wait(b, prefix, on_page, s, err);
     if (s->rc < 0) {
         *err = s->err;
         rc = s->rc;
     }
+    if (rc == 0 && catalog_builder_count(s->builder) == 0 && prefix != NULL &&
+        !str_ends(u->prefix, "*"))
+        rc = list_one(b, u, s, err);
     bucket_close(&b);
-    url_release(&u);
+    mem_free(&prefix);
+    return rc;
+}
+
+static int make_catalog(const struct config *c, const struct url *u, struct listing *s,
+                        const char *path, struct dlc_err *err)
+{
+    struct cataloguer g = {.url = u, .config = bucket_config_of(c), .builder = s->builder};
+    int rc = list_bucket(&g.config, u, s, err);
+
+    cataloguer_init(&g);
+    if (rc == 0)
+        rc = cataloguer_run(&g, path, err);
+    cataloguer_release(&g);
     return rc;
 }
 
@@ -92,19 +120,21 @@ static int catalog_here(const struct config *c, const char *url, struct progress
     struct listing s = {.builder = catalog_builder_new(), .bar = bar};
     const char *tmp = getenv("TMPDIR");
     char *dir = mem_fmt("%s/dlcache-ls-XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    struct url u = URL_INIT;
     char *path = NULL;
-    int rc = list_bucket(c, url, &s, err);
+    int rc = url_parse(&u, url, err);
 
     if (rc == 0 && mkdtemp(dir) == NULL)
         rc = dlc_err_sys(err, "cannot make %s", dir);
     if (rc == 0) {
         path = mem_fmt("%s/catalog", dir);
-        rc = catalog_builder_finish(s.builder, path, url, err);
+        rc = make_catalog(c, &u, &s, path, err);
         if (rc == 0)
             rc = catalog_open(path, out, err);
         os_rmtree(dir);
     }
     catalog_builder_free(&s.builder);
+    url_release(&u);
     mem_free(&path);
     mem_free(&dir);
     return rc;
@@ -136,37 +166,96 @@ static int catalog_there(const struct config *c, const char *url, bool refresh,
 
 /* ---- printing ---- */
 
-static void print_entry(const struct options *o, uint64_t i, int digits,
-                        const struct catalog_entry *e, bool terminal)
+/* For a terminal without what could control it. */
+static void add_shown(struct buf *out, const char *text, size_t len, bool terminal)
 {
-    struct buf key = BUF_INIT;
-    char size[24];
-
-    if (o->json) {
-        print_json(json_pack("{s:I, s:o, s:I, s:o}", "sample", (json_int_t)i, "key",
-                             msg_string(e->key), "size", (json_int_t)e->size, "etag",
-                             msg_string(e->etag)),
-                   false);
-        return;
-    }
     if (terminal)
-        str_printable(e->key, strlen(e->key), &key);
+        str_printable(text, len, out);
     else
-        buf_adds(&key, e->key);
-    if (o->details)
-        printf("%*llu  %13llu  %-34s  %s\n", digits, (unsigned long long)i,
-               (unsigned long long)e->size, e->etag[0] != '\0' ? e->etag : "-", buf_str(&key));
-    else
-        printf("%*llu  %8s  %s\n", digits, (unsigned long long)i, str_size(e->size, size),
-               buf_str(&key));
-    buf_release(&key);
+        buf_add(out, text, len);
 }
 
-static int print_catalog(const struct catalog *c, const struct options *o, bool quiet,
+/* The name of sample i's class; "" when it has none. */
+static int label_of(const struct catalog *c, uint64_t i, uint32_t *label, struct catalog_text *name,
+                    struct dlc_err *err)
+{
+    int rc = catalog_label(c, i, label, err);
+
+    *name = (struct catalog_text){"", 0};
+    if (rc == 0 && *label != SAMPLE_NO_LABEL)
+        rc = catalog_class_name(c, *label, name, err);
+    return rc;
+}
+
+static json_t *json_text(struct catalog_text t)
+{
+    char *s = mem_strn(t.s, t.len);
+    json_t *j = msg_string(s);
+
+    mem_free(&s);
+    return j;
+}
+
+static int print_json_entry(const struct catalog *c, uint64_t i, const struct catalog_entry *e,
+                            struct dlc_err *err)
+{
+    json_t *o =
+        json_pack("{s:I, s:o, s:I, s:o}", "sample", (json_int_t)i, "key", msg_string(e->key),
+                  "size", (json_int_t)e->size, "etag", msg_string(e->etag));
+    struct catalog_text t;
+    uint32_t label;
+    int rc = label_of(c, i, &label, &t, err);
+
+    if (rc == 0 && label != SAMPLE_NO_LABEL) {
+        json_object_set_new(o, "label", json_integer(label));
+        json_object_set_new(o, "class", json_text(t));
+    }
+    for (unsigned k = 0; k < catalog_columns(c) && rc == 0; k++) {
+        json_t *columns = json_object_get(o, "columns");
+
+        rc = catalog_cell(c, i, k, &t, err);
+        if (columns == NULL) {
+            columns = json_object();
+            json_object_set_new(o, "columns", columns);
+        }
+        json_object_set_new(columns, catalog_column_name(c, k), json_text(t));
+    }
+    print_json(o, false);
+    return rc;
+}
+
+static int print_entry(const struct catalog *c, const struct options *o, uint64_t i, int digits,
+                       const struct catalog_entry *e, bool terminal, struct dlc_err *err)
+{
+    struct buf line = BUF_INIT;
+    struct catalog_text name;
+    uint32_t label;
+    char size[24];
+    int rc;
+
+    if (o->json)
+        return print_json_entry(c, i, e, err);
+    rc = label_of(c, i, &label, &name, err);
+    add_shown(&line, e->key, strlen(e->key), terminal);
+    if (label != SAMPLE_NO_LABEL) {
+        buf_adds(&line, "  ");
+        add_shown(&line, name.s, name.len, terminal);
+    }
+    if (o->details)
+        printf("%*llu  %13llu  %-34s  %s\n", digits, (unsigned long long)i,
+               (unsigned long long)e->size, e->etag[0] != '\0' ? e->etag : "-", buf_str(&line));
+    else
+        printf("%*llu  %8s  %s\n", digits, (unsigned long long)i, str_size(e->size, size),
+               buf_str(&line));
+    buf_release(&line);
+    return rc;
+}
+
+static int print_samples(const struct catalog *c, const struct options *o, bool quiet,
                          struct dlc_err *err)
 {
     struct catalog_entry *e = mem_new(struct catalog_entry);
-    uint64_t n = catalog_count(c), shown = DLC_MIN(n, o->limit);
+    uint64_t n = catalog_visible(c), shown = DLC_MIN(n, o->limit);
     bool terminal = isatty(STDOUT_FILENO) == 1;
     char count[32], size[24];
     int digits = snprintf(NULL, 0, "%llu", (unsigned long long)(shown > 0 ? shown - 1 : 0)), rc = 0;
@@ -174,7 +263,7 @@ static int print_catalog(const struct catalog *c, const struct options *o, bool 
     for (uint64_t i = 0; i < shown && rc == 0 && !ferror(stdout); i++) {
         rc = catalog_get(c, i, e, err);
         if (rc == 0)
-            print_entry(o, i, digits, e, terminal);
+            rc = print_entry(c, o, i, digits, e, terminal, err);
     }
     if (rc == 0 && !quiet && !o->json) {
         fflush(stdout);
@@ -185,6 +274,55 @@ static int print_catalog(const struct catalog *c, const struct options *o, bool 
     return rc;
 }
 
+static int print_classes(const struct catalog *c, const struct options *o, struct dlc_err *err)
+{
+    uint64_t n = DLC_MIN(catalog_classes(c), o->limit);
+    bool terminal = isatty(STDOUT_FILENO) == 1;
+    int rc = 0;
+
+    for (uint64_t k = 0; k < n && rc == 0; k++) {
+        struct buf line = BUF_INIT;
+        struct catalog_text t;
+
+        rc = catalog_class_name(c, k, &t, err);
+        add_shown(&line, t.s, t.len, terminal);
+        if (rc == 0 && o->json)
+            print_json(json_pack("{s:I, s:o}", "label", (json_int_t)k, "class", json_text(t)),
+                       false);
+        else if (rc == 0)
+            printf("%llu  %s\n", (unsigned long long)k, buf_str(&line));
+        buf_release(&line);
+    }
+    return rc;
+}
+
+static void print_splits(const struct catalog *c, const struct options *o)
+{
+    for (unsigned k = 0; k < catalog_splits(c); k++) {
+        const struct catalog_split *s = catalog_split_at(c, k);
+
+        if (o->json)
+            print_json(json_pack("{s:o, s:I, s:I}", "split", msg_string(s->name), "first",
+                                 (json_int_t)s->first, "samples", (json_int_t)s->count),
+                       false);
+        else
+            printf("%-12s  %12llu samples from %llu\n", s->name, (unsigned long long)s->count,
+                   (unsigned long long)s->first);
+    }
+}
+
+static int print_catalog(const struct catalog *c, const struct options *o, bool quiet,
+                         struct dlc_err *err)
+{
+    int rc = 0;
+
+    if (o->splits)
+        print_splits(c, o);
+    if (o->classes)
+        rc = print_classes(c, o, err);
+    return o->splits || o->classes ? rc : print_samples(c, o, quiet, err);
+}
+
 static int run(const struct command *cmd, int argc, char **argv)
 {
     struct options o = {.limit = UINT64_MAX};
@@ -192,6 +330,8 @@ static int run(const struct command *cmd, int argc, char **argv)
     const struct args_option options[] = {
         {"long", 'l', NULL, "Exact sizes, and ETags.", &o.details, NULL},
         {"limit", 'n', "N", "Only the first N samples.", NULL, &limit},
+        {"classes", 0, NULL, "The classes and their numbers instead.", &o.classes, NULL},
+        {"splits", 0, NULL, "The splits instead.", &o.splits, NULL},
         {"refresh", 0, NULL, "List the bucket again.", &o.refresh, NULL},
         {"no-daemon", 0, NULL, "List straight from the bucket.", &o.no_daemon, NULL},
         {"json", 0, NULL, "Print one JSON object per line.", &o.json, NULL},
@@ -225,13 +365,13 @@ out:
 
 const struct command cmd_ls = {
     .name = "ls",
-    .synopsis = "URL [-l] [-n N] [--refresh] [--no-daemon] [--json]",
+    .synopsis = "URL [-l] [-n N] [--classes] [--splits] [--refresh] [--no-daemon] [--json]",
     .summary = "List the samples of a dataset.",
     .details =
-        "Prints number, size and key of every sample. The first listing of a URL asks the bucket; "
-        "the\n"
-        "daemon stores it, and later ones, also of other programs, take that. --refresh asks the\n"
-        "bucket again.",
+        "Prints number, size, key and class of every sample. The first listing of a URL asks the\n"
+        "bucket; the daemon stores it, and later ones, also of other programs, take that. "
+        "--refresh\n"
+        "asks the bucket again.",
     .examples = "  $ dlcache ls s3://my-bucket/train/\n"
                 "  $ dlcache ls -l -n 10 gs://my-bucket/train/\n"
                 "  $ dlcache ls --json file:///data/images | jq .key\n",

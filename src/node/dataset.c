@@ -157,7 +157,7 @@ void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err)
         rc = dataset_ready(ds, err);
     if (rc < 0) {
         dataset_fail(ds, err);
-    } else if (old != NULL && catalog_snapshot(old->catalog) == catalog_snapshot(ds->catalog)) {
+    } else if (old != NULL && catalog_same(old->catalog, ds->catalog)) {
         keep_old(ds, old);
     } else {
         if (old != NULL) { /* it stays for its sessions */
