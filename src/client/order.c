@@ -85,7 +85,8 @@ static void publish(struct dlc_dataset *ds)
 static int spec_of(struct dlc_dataset *ds, const struct dlc_order *o, struct order_spec *spec,
                    struct dlc_err *err)
 {
-    uint64_t count = o->count != 0 ? o->count : ds->n - DLC_MIN(o->first, ds->n);
+    uint64_t all = dlc_count(ds); /* without targets */
+    uint64_t count = o->count != 0 ? o->count : all - DLC_MIN(o->first, all);
 
     if (o->kind > DLC_EXPLICIT)
         return dlc_err_set(err, DLC_EINVAL,

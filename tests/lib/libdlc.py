@@ -65,6 +65,16 @@ FUNCTIONS = {
     "dlc_key": (ctypes.c_int, [PTR, U64, ctypes.c_char_p, SIZE]),
     "dlc_size": (ctypes.c_int64, [PTR, U64]),
     "dlc_find": (ctypes.c_int, [PTR, ctypes.c_char_p, U64S]),
+    "dlc_label": (ctypes.c_int64, [PTR, U64]),
+    "dlc_class_count": (U64, [PTR]),
+    "dlc_class_name": (ctypes.c_int, [PTR, U64, ctypes.c_char_p, SIZE]),
+    "dlc_split": (ctypes.c_int, [PTR, ctypes.c_char_p, U64S, U64S]),
+    "dlc_split_count": (ctypes.c_uint, [PTR]),
+    "dlc_split_name": (ctypes.c_int, [PTR, ctypes.c_uint, ctypes.c_char_p, SIZE]),
+    "dlc_target": (ctypes.c_int, [PTR, U64, U64S]),
+    "dlc_column": (ctypes.c_int, [PTR, U64, ctypes.c_char_p, ctypes.c_char_p, SIZE]),
+    "dlc_column_count": (ctypes.c_uint, [PTR]),
+    "dlc_column_name": (ctypes.c_int, [PTR, ctypes.c_uint, ctypes.c_char_p, SIZE]),
     "dlc_get": (ctypes.c_int, [PTR, U64, VIEWS]),
     "dlc_try_get": (ctypes.c_int, [PTR, U64, VIEWS]),
     "dlc_get_many": (ctypes.c_int, [PTR, U64S, SIZE, VIEWS, ctypes.POINTER(SIZE)]),
@@ -179,6 +189,39 @@ class Dataset:
         i = U64()
         check(lib().dlc_find(self.handle, name(key), ctypes.byref(i)))
         return i.value
+
+    def text(self, function, *args):
+        """What a function that copies a text gives."""
+        buf = ctypes.create_string_buffer(2048)
+        n = check(getattr(lib(), function)(self.handle, *args, buf, len(buf)))
+        return buf.raw[:n].decode(errors="surrogateescape")
+
+    def label(self, i):
+        """None: it has none."""
+        rc = lib().dlc_label(self.handle, i)
+        return None if rc == ENOTFOUND else check(rc)
+
+    def classes(self):
+        return [self.text("dlc_class_name", k) for k in range(lib().dlc_class_count(self.handle))]
+
+    def splits(self):
+        return [self.text("dlc_split_name", k) for k in range(lib().dlc_split_count(self.handle))]
+
+    def split(self, split):
+        first, count = U64(), U64()
+        check(lib().dlc_split(self.handle, name(split), ctypes.byref(first), ctypes.byref(count)))
+        return range(first.value, first.value + count.value)
+
+    def target(self, i):
+        target = U64()
+        check(lib().dlc_target(self.handle, i, ctypes.byref(target)))
+        return target.value
+
+    def columns(self):
+        return [self.text("dlc_column_name", k) for k in range(lib().dlc_column_count(self.handle))]
+
+    def column(self, i, column):
+        return self.text("dlc_column", i, name(column))
 
     def get(self, i):
         view = CView()
