@@ -113,6 +113,7 @@ static const struct rule {
     {"price-get", "-1 or more", NULL, -1, 1e9},
     {"price-list", "-1 or more", NULL, -1, 1e9},
     {"price-gb", "-1 or more", NULL, -1, 1e9},
+    {"price-second", "0 or more", NULL, 0, 1e9},
 };
 
 /* `number` is the value of an option that is not a text, in bytes, seconds or units. */

@@ -55,6 +55,19 @@ static void print_daemon(const json_t *s)
            ctl_bool(s, "disk.read_only") ? "; READ-ONLY: nothing is stored" : "");
 }
 
+static void add_state(struct table *t, const json_t *d)
+{
+    uint64_t jobs = ctl_u64(d, "jobs");
+
+    if (json_object_get(d, "state") == NULL)
+        table_add(t, "-"); /* no disk tier, nothing to be decided */
+    else if (jobs > 0)
+        table_addf(t, "%s (%llu job%s)", ctl_text(d, "state"), (unsigned long long)jobs,
+                   jobs == 1 ? "" : "s");
+    else
+        table_add(t, ctl_text(d, "state"));
+}
+
 static void add_dataset(struct table *t, const json_t *d)
 {
     uint64_t hits = ctl_u64(d, "hits"), misses = ctl_u64(d, "misses");
@@ -65,6 +78,8 @@ static void add_dataset(struct table *t, const json_t *d)
     table_add(t, table_count(ctl_u64(d, "samples"), a));
     table_add(t, size_of(d, "bytes", b));
     table_add(t, share_of(ctl_u64(d, "resident_bytes"), ctl_u64(d, "bytes"), b));
+    table_add(t, json_object_get(d, "state") == NULL ? "-" : size_of(d, "disk_bytes", b));
+    add_state(t, d);
     table_addf(t, "%llu", (unsigned long long)ctl_u64(d, "sessions"));
     table_add(t, table_count(hits + misses + bypasses, a));
     table_add(t, hits + misses + bypasses > 0 ? share_of(hits, hits + misses + bypasses, b) : "-");
@@ -82,7 +97,9 @@ static void print_datasets(const json_t *s)
         printf("\nno dataset is open\n");
         return;
     }
-    table_init(&t, "dataset|>samples|>size|>in memory|>clients|>reads|>hits|>read|>stalled");
+    table_init(
+        &t,
+        "dataset|>samples|>size|>in memory|>on disk|state|>clients|>reads|>hits|>read|>stalled");
     json_array_foreach(list, i, d) add_dataset(&t, d);
     putchar('\n');
     table_print(&t, stdout);

@@ -177,14 +177,17 @@ static int derive(struct layout *l, uint64_t j, struct scan_sink **out, struct d
     char etag[CATALOG_ETAG_MAX];
     struct derived_sink *s;
     struct catalog_object o;
+    struct chunk_id id;
     int rc;
 
     catalog_builder_object(l->builder, j, &o);
     catalog_builder_etag(l->builder, j, etag);
+    id = derived_chunk_id(c->disk_id, o.key, etag);
+    id.group = c->group;
     s = mem_new(struct derived_sink);
     s->sink.write = write_derived;
     s->disk = c->disk;
-    rc = disk_fill_begin(c->disk, derived_chunk_id(c->disk_id, o.key, etag), 0, &s->chunk, err);
+    rc = disk_fill_begin(c->disk, id, 0, &s->chunk, err);
     if (rc < 0)
         mem_free(&s);
     else

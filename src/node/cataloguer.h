@@ -21,6 +21,7 @@ struct cataloguer {
     struct catalog_builder *builder;
     struct disk *disk; /* where derived forms go; NULL: archives that need one fail */
     uint64_t disk_id;  /* names its chunks */
+    uint32_t group;    /* of its chunks in the disk tier */
 
     /* W the running thread, R any, relaxed: for progress only */
     _Atomic(const char *) phase; /* NULL: not begun */

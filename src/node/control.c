@@ -120,7 +120,7 @@ static void op_map(struct conn *c, struct msg *m)
     e = errand_new(c, c->session->ds);
     if (e == NULL)
         return;
-    e->chunk = chunk_id_of(e->ds->disk_id, entry.key, entry.etag);
+    e->chunk = dataset_chunk(e->ds, entry.key, entry.etag);
     e->size = entry.size;
     errand_run(e, map_work, map_back);
 }
@@ -137,7 +137,7 @@ static uint64_t drop_chunks(struct node *n, const struct dataset *ds)
 
         if (catalog_get(ds->catalog, i, &entry, NULL) < 0)
             continue;
-        id = chunk_id_of(ds->disk_id, entry.key, entry.etag);
+        id = dataset_chunk(ds, entry.key, entry.etag);
         if (!disk_has(n->disk, id))
             continue;
         disk_drop(n->disk, id);
@@ -209,6 +209,7 @@ static json_t *bucket_json(struct bucket *b)
 static json_t *dataset_json(struct dataset *ds)
 {
     struct mem_session_stats sum = ds->past;
+    struct disk_group_figures g;
     uint64_t ahead = 0;
     int sessions = 0;
     json_t *o;
@@ -233,6 +234,13 @@ static json_t *dataset_json(struct dataset *ds)
                   (json_int_t)ds->backlog_len, "pins", (json_int_t)sum.pins);
     json_object_set_new(o, "ahead", json_integer((json_int_t)ahead));
     json_object_set_new(o, "bucket", bucket_json(ds->bucket));
+    if (ds->node->disk != NULL) {
+        disk_group_figures(ds->node->disk, ds->group, &g);
+        json_object_set_new(o, "state", json_string(life_name(g.state)));
+        json_object_set_new(o, "jobs", json_integer(g.jobs));
+        json_object_set_new(o, "disk_chunks", json_integer((json_int_t)g.chunks));
+        json_object_set_new(o, "disk_bytes", json_integer((json_int_t)g.bytes));
+    }
     return o;
 }
 

@@ -261,6 +261,7 @@ static struct dataset *dataset_new(struct node *n, const char *url, const char *
     }
     ds->catalog_path = catalog_path(n->config->dir, effective_endpoint(ds), ds->url.text);
     ds->disk_id = disk_id_of(ds);
+    dataset_enter_group(ds);
     ds->stale = false;
     return ds;
 }

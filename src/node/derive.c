@@ -39,7 +39,10 @@ static int write_chunk(struct scan_sink *k, const void *data, size_t len, struct
 
 struct chunk_id derived_id(const struct dataset *ds, const struct catalog_entry *object)
 {
-    return derived_chunk_id(ds->disk_id, object->key, object->etag);
+    struct chunk_id id = derived_chunk_id(ds->disk_id, object->key, object->etag);
+
+    id.group = ds->group;
+    return id;
 }
 
 int chunk_sink_open(struct chunk_sink *c, struct dataset *ds, const struct catalog_entry *object,

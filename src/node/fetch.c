@@ -38,7 +38,7 @@ struct fetch {
     const void *stored;     /* resident bytes while they are written to disk */
     struct dlc_list waiters;
     struct warm *warm;
-    struct dlc_mono started;
+    struct dlc_mono started, asked; /* asked: the bucket */
 
     struct job job;
     struct task task;
@@ -156,7 +156,8 @@ static void store_next(struct fetch *f)
     struct dataset *ds = f->ds;
 
     if (f->rc < 0 && f->rc != DLC_EDENIED)
-        log_info("%s not kept on disk: %s", f->entry.key, f->err.text);
+        log_at(f->rc == DLC_ENOSPACE ? LOG_DEBUG : LOG_INFO, "%s not kept on disk: %s",
+               f->entry.key, f->err.text);
     memory_unhold(n->memory, ds->index, f->sample);
     n->storing_bytes -= f->size;
     f->tag = 0;
@@ -258,7 +259,7 @@ static void prepare_step(struct fetch *f)
 static void prepare_next(struct fetch *f)
 {
     if (f->rc < 0) {
-        log_warn("disk tier: %s", f->err.text);
+        log_at(f->rc == DLC_ENOSPACE ? LOG_DEBUG : LOG_WARN, "disk tier: %s", f->err.text);
         fetch_end(f, DLC_EBYPASS);
         return;
     }
@@ -314,6 +315,16 @@ static void fetch_changed(struct fetch *f)
     bucket_stat(f->ds->bucket, &f->stat);
 }
 
+static void arrived(struct fetch *f)
+{
+    if (!f->from_disk)
+        dataset_fetched(f->ds, dlc_mono_since(f->asked), f->size);
+    if (f->to_disk)
+        work(f, commit_step, commit_next);
+    else
+        publish(f);
+}
+
 static void bucket_next(struct fetch *f)
 {
     f->rc = f->read.rc;
@@ -322,10 +333,8 @@ static void bucket_next(struct fetch *f)
     } else if (f->rc < 0) {
         f->err = f->read.err;
         give_up(f);
-    } else if (f->to_disk) {
-        work(f, commit_step, commit_next);
     } else {
-        publish(f);
+        arrived(f);
     }
 }
 
@@ -347,10 +356,8 @@ static void parts_next(void *arg, int rc, const struct dlc_err *err, bool from_d
     f->err = *err;
     if (rc < 0)
         give_up(f);
-    else if (f->to_disk)
-        work(f, commit_step, commit_next);
     else
-        publish(f);
+        arrived(f);
 }
 
 static void fetch_bucket(struct fetch *f)
@@ -363,6 +370,7 @@ static void fetch_bucket(struct fetch *f)
         give_up(f);
         return;
     }
+    f->asked = dlc_mono_now();
     if (!catalog_is_whole(f->ds->catalog)) {
         parts_read(f->ds, f->sample, dst, parts_next, f);
         return;
@@ -459,7 +467,7 @@ void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, stru
         return;
     }
     f->size = f->entry.size;
-    f->chunk = chunk_id_of(ds->disk_id, f->entry.key, f->entry.etag);
+    f->chunk = dataset_chunk(ds, f->entry.key, f->entry.etag);
     fetch_begin(f, goal);
 }
 

@@ -75,6 +75,7 @@ static void listing_catalogue(struct listing *l)
     l->cataloguer.builder = l->builder;
     l->cataloguer.disk = ds->node->disk;
     l->cataloguer.disk_id = ds->disk_id;
+    l->cataloguer.group = ds->group;
     l->next = listing_end;
     l->job.run = catalogue_on_worker;
     ds->node->jobs++;

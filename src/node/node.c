@@ -134,6 +134,8 @@ static void on_tick(struct timer *t)
     if (dlc_mono_sub(now, n->limits_checked).ns >= DLC_SEC(1).ns) {
         n->limits_checked = now;
         follow_limits(n);
+        dlc_list_each (l, &n->datasets)
+            dataset_expect(dlc_container(l, struct dataset, link));
         free_idle(n, now);
     }
     if (n->config->idle_exit.ns > 0 && n->n_conns == 0 && n->jobs == 0 &&
@@ -242,6 +244,7 @@ static void open_disk(struct node *n)
         .limit = n->config->disk == CONFIG_AUTO ? 0 : n->config->disk,
         .keep_free = keep_free(n),
         .sync = n->config->disk_sync,
+        .cool_down = n->config->cool_down,
     };
     struct dlc_err err;
 

@@ -118,6 +118,7 @@ struct dataset {
     bool anonymous;
     bool stale;       /* replaced by a refresh: goes when its last session does */
     uint64_t disk_id; /* names its chunks: independent of shape */
+    uint32_t group;   /* of its chunks in the disk tier */
     char *catalog_path;
     struct catalog *catalog;
     struct bucket *bucket;
@@ -163,6 +164,17 @@ bool dataset_backlog_next(struct dataset *ds, uint64_t *sample);
 void listing_start(struct dataset *ds);    /* dataset_listed() is called when it has ended */
 void listing_stop(struct dataset *ds);     /* ask it to end soon */
 void dataset_progress(struct dataset *ds); /* tell those who wait how far it is */
+
+/* ---- residency.c ---- */
+
+/* What the disk tier should know of the dataset. All are no-ops without a disk tier. */
+void dataset_enter_group(struct dataset *ds);
+void dataset_join(struct dataset *ds); /* a job begins to need it: a session, a warm-up */
+void dataset_leave(struct dataset *ds);
+/* A sample of that many bytes came from the bucket. */
+void dataset_fetched(struct dataset *ds, struct dlc_dur took, uint64_t bytes);
+void dataset_expect(struct dataset *ds); /* how often it will still be read; now and then */
+struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const char *etag);
 
 /* ---- session.c ---- */
 

@@ -230,6 +230,7 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     dlc_list_init(&s->waiters);
     dlc_list_push_tail(&ds->sessions, &s->link);
     ds->refs++;
+    dataset_join(ds);
     c->session = s;
     rc = mem_session_new(ds->index, &s->mem, err);
     if (rc < 0)
@@ -285,6 +286,7 @@ void session_free(struct session **sp)
     os_close(&s->doorbell.fd);
     dlc_list_remove(&s->link);
     s->ds->last_used = dlc_mono_now();
+    dataset_leave(s->ds);
     dataset_put(&s->ds);
     s->tag = 0;
     mem_free(&s);

@@ -24,6 +24,7 @@ bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal)
     w->goal = goal;
     w->end = catalog_count(ds->catalog);
     ds->refs++;
+    dataset_join(ds);
     dlc_list_push_tail(&c->node->warms, &w->link);
     fetch_pump(c->node); /* may end it at once */
     return true;
@@ -52,6 +53,7 @@ void warm_free(struct warm **wp)
 
     *wp = NULL;
     dlc_list_remove(&w->link);
+    dataset_leave(w->ds);
     dataset_put(&w->ds);
     w->tag = 0;
     mem_free(&w);

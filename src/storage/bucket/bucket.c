@@ -198,3 +198,9 @@ const char *bucket_scheme(const struct bucket *b)
 {
     return scheme_names[b->scheme];
 }
+
+void bucket_prices(const struct bucket *b, double *get, double *byte)
+{
+    *get = b->nano_get / 1e9;
+    *byte = b->nano_byte / 1e9;
+}

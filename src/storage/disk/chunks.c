@@ -16,16 +16,16 @@ void chunks_release(struct chunks *t)
 }
 
 /* Ids are hashes already. */
-static uint32_t *bucket_of(const struct chunks *t, struct chunk_id id)
+static uint32_t *bucket_of(const struct chunks *t, uint64_t lo)
 {
-    return &t->buckets[id.lo & (t->n_buckets - 1)];
+    return &t->buckets[lo & (t->n_buckets - 1)];
 }
 
 uint32_t chunks_find(const struct chunks *t, struct chunk_id id)
 {
-    uint32_t slot = t->n_buckets == 0 ? CHUNK_NONE : *bucket_of(t, id);
+    uint32_t slot = t->n_buckets == 0 ? CHUNK_NONE : *bucket_of(t, id.lo);
 
-    while (slot != CHUNK_NONE && (t->chunks[slot].id.lo != id.lo || t->chunks[slot].id.hi != id.hi))
+    while (slot != CHUNK_NONE && (t->chunks[slot].lo != id.lo || t->chunks[slot].hi != id.hi))
         slot = t->chunks[slot].chain;
     return slot;
 }
@@ -64,8 +64,8 @@ static bool grow_buckets(struct chunks *t)
 
         if ((c->flags & CHUNK_USED) == 0)
             continue;
-        c->chain = *bucket_of(t, c->id);
-        *bucket_of(t, c->id) = i;
+        c->chain = *bucket_of(t, c->lo);
+        *bucket_of(t, c->lo) = i;
     }
     return true;
 }
@@ -93,15 +93,16 @@ uint32_t chunks_add(struct chunks *t, struct chunk_id id, uint64_t size, uint64_
     if (slot == CHUNK_NONE)
         return CHUNK_NONE;
     t->chunks[slot] = (struct chunk){
-        .id = id,
+        .hi = id.hi,
+        .lo = id.lo,
         .size = size,
         .checksum = checksum,
         .older = CHUNK_NONE,
         .newer = CHUNK_NONE,
-        .chain = *bucket_of(t, id),
+        .chain = *bucket_of(t, id.lo),
         .flags = CHUNK_USED,
     };
-    *bucket_of(t, id) = slot;
+    *bucket_of(t, id.lo) = slot;
     t->n++;
     return slot;
 }
@@ -109,7 +110,7 @@ uint32_t chunks_add(struct chunks *t, struct chunk_id id, uint64_t size, uint64_
 void chunks_remove(struct chunks *t, uint32_t slot)
 {
     struct chunk *c = &t->chunks[slot];
-    uint32_t *link = bucket_of(t, c->id);
+    uint32_t *link = bucket_of(t, c->lo);
 
     dlc_check((c->flags & CHUNK_USED) != 0);
     while (*link != slot)
@@ -121,42 +122,42 @@ void chunks_remove(struct chunks *t, uint32_t slot)
     t->n--;
 }
 
-void chunks_link_newest(struct chunks *t, uint32_t slot)
+void chunks_link_newest(struct chunks *t, struct chunk_list *l, uint32_t slot)
 {
     struct chunk *c = &t->chunks[slot];
 
-    c->older = t->newest;
+    c->older = l->newest;
     c->newer = CHUNK_NONE;
-    if (t->newest == CHUNK_NONE)
-        t->oldest = slot;
+    if (l->newest == CHUNK_NONE)
+        l->oldest = slot;
     else
-        t->chunks[t->newest].newer = slot;
-    t->newest = slot;
+        t->chunks[l->newest].newer = slot;
+    l->newest = slot;
 }
 
-void chunks_link_oldest(struct chunks *t, uint32_t slot)
+void chunks_link_oldest(struct chunks *t, struct chunk_list *l, uint32_t slot)
 {
     struct chunk *c = &t->chunks[slot];
 
-    c->newer = t->oldest;
+    c->newer = l->oldest;
     c->older = CHUNK_NONE;
-    if (t->oldest == CHUNK_NONE)
-        t->newest = slot;
+    if (l->oldest == CHUNK_NONE)
+        l->newest = slot;
     else
-        t->chunks[t->oldest].older = slot;
-    t->oldest = slot;
+        t->chunks[l->oldest].older = slot;
+    l->oldest = slot;
 }
 
-void chunks_unlink(struct chunks *t, uint32_t slot)
+void chunks_unlink(struct chunks *t, struct chunk_list *l, uint32_t slot)
 {
     struct chunk *c = &t->chunks[slot];
 
     if (c->older == CHUNK_NONE)
-        t->oldest = c->newer;
+        l->oldest = c->newer;
     else
         t->chunks[c->older].newer = c->newer;
     if (c->newer == CHUNK_NONE)
-        t->newest = c->older;
+        l->newest = c->older;
     else
         t->chunks[c->newer].older = c->older;
     c->older = c->newer = CHUNK_NONE;

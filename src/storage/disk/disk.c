@@ -127,6 +127,7 @@ static void disk_free(struct disk **dp)
     *dp = NULL;
     os_close(&d->lock_fd);
     chunks_release(&d->table);
+    groups_release(&d->groups);
     dlc_cond_release(&d->changed);
     dlc_mtx_release(&d->mtx);
     mem_free(&d->root);
@@ -146,6 +147,7 @@ static struct disk *disk_new(const struct disk_config *c)
     d->lock_fd = -1;
     d->scanning = true;
     d->table = (struct chunks)CHUNKS_INIT;
+    groups_init(&d->groups, dlc_dur_seconds(c->cool_down));
     dlc_mtx_init(&d->mtx, LCK_disk);
     dlc_cond_init(&d->changed);
     return d;
@@ -203,15 +205,17 @@ uint32_t disk_find_locked(struct disk *d, struct chunk_id id)
 
 bool disk_has(struct disk *d, struct chunk_id id)
 {
-    bool has;
+    uint32_t slot;
 
     disk_check(d);
     if (disk_shard_ready(d, id, NULL) < 0)
         return false;
     dlc_mtx_lock(&d->mtx);
-    has = disk_find_locked(d, id) != CHUNK_NONE;
+    slot = disk_find_locked(d, id);
+    if (slot != CHUNK_NONE)
+        groups_claim(&d->groups, &d->table, slot, id.group);
     dlc_mtx_unlock(&d->mtx);
-    return has;
+    return slot != CHUNK_NONE;
 }
 
 void disk_forget(struct disk *d, const struct chunk_name *n)
@@ -243,21 +247,30 @@ void disk_drop(struct disk *d, struct chunk_id id)
     dlc_mtx_unlock(&d->mtx);
 }
 
+/* Bounded, so that a busy writer cannot keep us here for ever. */
+static uint64_t drop_group_locked(struct disk *d, struct group *g)
+{
+    uint64_t freed = 0;
+
+    for (uint32_t n = g->n; n > 0 && g->n > 0; n--) {
+        uint64_t size = d->table.chunks[g->chunks.oldest].size;
+
+        if (disk_remove_locked(d, g->chunks.oldest))
+            freed += size;
+    }
+    return freed;
+}
+
 uint64_t disk_drop_all(struct disk *d)
 {
     uint64_t freed = 0;
 
     disk_check(d);
     for (unsigned shard = 0; shard < DISK_SHARDS; shard++)
-        disk_shard_ready(d, (struct chunk_id){(uint64_t)shard << 56, 0}, NULL);
+        disk_shard_ready(d, (struct chunk_id){.hi = (uint64_t)shard << 56}, NULL);
     dlc_mtx_lock(&d->mtx);
-    /* Bounded, so that a busy writer cannot keep us here for ever. */
-    for (uint32_t n = d->table.n; n > 0 && d->table.oldest != CHUNK_NONE; n--) {
-        uint64_t size = d->table.chunks[d->table.oldest].size;
-
-        if (disk_remove_locked(d, d->table.oldest))
-            freed += size;
-    }
+    for (uint32_t g = 0; g < d->groups.n; g++)
+        freed += drop_group_locked(d, groups_get(&d->groups, g));
     dlc_mtx_unlock(&d->mtx);
     return freed;
 }
@@ -284,5 +297,62 @@ void disk_figures(struct disk *d, struct disk_figures *out)
     out->bytes = d->bytes;
     out->limit = d->limit;
     out->scanning = d->scanning;
+    dlc_mtx_unlock(&d->mtx);
+}
+
+/* ---- groups ---- */
+
+uint32_t disk_group(struct disk *d, uint64_t key, const char *name)
+{
+    uint32_t group;
+
+    disk_check(d);
+    dlc_mtx_lock(&d->mtx);
+    group = groups_find(&d->groups, key, name, disk_now());
+    dlc_mtx_unlock(&d->mtx);
+    return group;
+}
+
+void disk_group_join(struct disk *d, uint32_t group)
+{
+    disk_check(d);
+    dlc_mtx_lock(&d->mtx);
+    groups_join(&d->groups, groups_get(&d->groups, group), disk_now());
+    dlc_mtx_unlock(&d->mtx);
+}
+
+void disk_group_leave(struct disk *d, uint32_t group)
+{
+    disk_check(d);
+    dlc_mtx_lock(&d->mtx);
+    groups_leave(&d->groups, groups_get(&d->groups, group), disk_now());
+    dlc_mtx_unlock(&d->mtx);
+}
+
+void disk_group_expect(struct disk *d, uint32_t group, int32_t runs)
+{
+    disk_check(d);
+    dlc_mtx_lock(&d->mtx);
+    groups_expect(&d->groups, groups_get(&d->groups, group), runs);
+    dlc_mtx_unlock(&d->mtx);
+}
+
+void disk_group_cost(struct disk *d, uint32_t group, double cost, uint64_t bytes)
+{
+    disk_check(d);
+    dlc_mtx_lock(&d->mtx);
+    groups_cost(&d->groups, groups_get(&d->groups, group), cost, bytes);
+    dlc_mtx_unlock(&d->mtx);
+}
+
+void disk_group_figures(struct disk *d, uint32_t group, struct disk_group_figures *out)
+{
+    const struct group *g;
+
+    disk_check(d);
+    dlc_mtx_lock(&d->mtx);
+    groups_tick(&d->groups, disk_now());
+    g = groups_get(&d->groups, group);
+    *out = (struct disk_group_figures){g->life.state, g->life.jobs, g->n, g->item.size};
     dlc_mtx_unlock(&d->mtx);
 }

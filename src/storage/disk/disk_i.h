@@ -3,7 +3,8 @@
  * The disk tier's inside: what its files share. The rules are in disk.c.
  *
  *     name.c   names of files            chunks.c  chunks in memory
- *     room.c   limits and eviction       scan.c    what a restart finds
+ *     room.c   limits and eviction       groups.c  who goes first
+ *     scan.c   what a restart finds
  *     store.c  writing                   read.c    reading
  */
 #ifndef DLC_STORAGE_DISK_DISK_I_H
@@ -18,6 +19,7 @@
 #include "storage/disk/disk.h"
 #include "storage/disk/name_i.h"
 #include "storage/disk/chunks_i.h"
+#include "storage/disk/groups_i.h"
 
 #define DISK_TAG DLC_TAG4('d', 'i', 's', 'k')
 
@@ -42,6 +44,7 @@ struct disk {
     struct dlc_mtx mtx;          /* rank LCK_disk; not held while files are read or written */
     struct dlc_cond changed;     /* a chunk stopped being busy, or a shard being scanned */
     struct chunks table;         /* G: mtx */
+    struct groups groups;        /* G: mtx */
     uint8_t shards[DISK_SHARDS]; /* enum shard_state; G: mtx */
     bool scanning;               /* G: mtx: the background scan has not ended */
     uint64_t limit;              /* G: mtx */
@@ -61,7 +64,13 @@ static inline struct disk *disk_check(struct disk *d)
 
 static inline struct chunk_name chunk_name_of(const struct chunk *c)
 {
-    return (struct chunk_name){c->id, c->size, c->checksum};
+    return (struct chunk_name){{c->hi, c->lo, c->group}, c->size, c->checksum};
+}
+
+/* The time of lives and policies. */
+static inline double disk_now(void)
+{
+    return (double)dlc_mono_now().ns / 1e9;
 }
 
 /* The file system refuses to be written: remember it, say so once. */
@@ -71,14 +80,15 @@ void disk_note_write_error(struct disk *d, int e);
 int disk_shard_ready(struct disk *d, struct chunk_id id, struct dlc_err *err);
 void *disk_scan_thread(void *arg);
 
-/* room.c: reserve len bytes of `writing`, evicting as needed. */
-int disk_reserve(struct disk *d, uint64_t len, struct dlc_err *err);
+/* room.c: reserve len bytes of `writing` for a chunk of that group, evicting as needed. `must`: it
+ * is worth whatever has to go. */
+int disk_reserve(struct disk *d, uint32_t group, uint64_t len, bool must, struct dlc_err *err);
 /* The file system has allocated (or never will) what was reserved. */
 void disk_allocated(struct disk *d, uint64_t len);
 void disk_unreserve(struct disk *d, uint64_t len); /* give back; was allocated */
 /* The file system was fuller than it said: evict len more bytes, at least a MB. True when
  * anything went. */
-bool disk_evict_more(struct disk *d, uint64_t len);
+bool disk_evict_more(struct disk *d, uint32_t group, uint64_t len);
 void disk_trim(struct disk *d); /* down to the limit */
 /* Unlink a chunk's file and forget it. Lets go of the lock meanwhile; false when the file stays. */
 bool disk_remove_locked(struct disk *d, uint32_t slot);

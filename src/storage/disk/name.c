@@ -22,7 +22,7 @@ struct chunk_id chunk_id_of(uint64_t dataset, const char *key, const char *etag)
     XXH128_hash_t h = XXH3_128bits(&parts, sizeof(parts));
 
     static_assert(sizeof(parts) == 40, "no padding: it would be hashed");
-    return (struct chunk_id){h.high64, h.low64};
+    return (struct chunk_id){.hi = h.high64, .lo = h.low64};
 }
 
 void chunk_name_format(const struct chunk_name *n, char out[static NAME_MAX_LEN])

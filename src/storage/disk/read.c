@@ -57,7 +57,7 @@ struct found {
     bool verified, stamp;
 };
 
-/* Look a chunk up and make it the most recently used. */
+/* Look a chunk up and make it the most recently used of its group. */
 static int look_up(struct disk *d, struct chunk_id id, uint64_t len, struct found *out,
                    struct dlc_err *err)
 {
@@ -79,9 +79,9 @@ static int look_up(struct disk *d, struct chunk_id id, uint64_t len, struct foun
     out->stamp = now - c->stamped >= STAMP_EVERY;
     if (out->stamp)
         c->stamped = now;
-    c->flags &= ~(uint32_t)CHUNK_RESTORED;
-    chunks_unlink(&d->table, slot);
-    chunks_link_newest(&d->table, slot);
+    c->flags &= (uint16_t)~CHUNK_RESTORED;
+    groups_claim(&d->groups, &d->table, slot, id.group);
+    groups_touch(&d->groups, &d->table, slot);
     dlc_mtx_unlock(&d->mtx);
     return out->name.size == len ? 0
                                  : drop_corrupt(d, &out->name, "not of the size asked for", err);

@@ -6,7 +6,9 @@
  * file system is asked for its free space ten times a second at most; between, our own changes are
  * added. Reserved bytes that it has not allocated yet (`unallocated`) are ours already.
  *
- * The least recently used chunks go first. Nothing is evicted for what cannot be stored anyway.
+ * Who goes is the groups' to say (groups_i.h). Nothing is evicted for what cannot be stored anyway,
+ * or is worth less. Where the limits are broken already (the limit was lowered, somebody else
+ * filled the file system) anything goes.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -22,6 +24,7 @@
 #define ASK_EVERY DLC_MS(100)
 #define MORE_MIN  ((uint64_t)1 << 20)
 #define FS_BLOCK  ((uint64_t)4096)
+#define SAY_EVERY 600.0 /* seconds between two lines about one group */
 
 uint64_t disk_ask_free(const struct disk *d)
 {
@@ -66,7 +69,7 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
 
     dlc_mtx_assert_held(&d->mtx);
     d->table.chunks[slot].flags |= CHUNK_BUSY;
-    chunks_unlink(&d->table, slot);
+    groups_unlink(&d->groups, &d->table, slot);
     d->leaving++;
     dlc_mtx_unlock(&d->mtx);
     disk_path_of_chunk(d->root, &n, &path);
@@ -85,23 +88,75 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
         d->fs_free = add(d->fs_free, on_disk(n.size));
         chunks_remove(&d->table, slot);
     } else {
-        d->table.chunks[slot].flags &= ~(uint32_t)CHUNK_BUSY;
-        chunks_link_newest(&d->table, slot); /* not the next victim again */
+        d->table.chunks[slot].flags &= (uint16_t)~CHUNK_BUSY;
+        groups_link_newest(&d->groups, &d->table, slot); /* not the next victim again */
     }
     dlc_cond_broadcast(&d->changed);
     return rc == 0;
 }
 
-/* Let the least recently used chunk go. False when there is none or its file stays. */
-static bool evict_locked(struct disk *d)
+/* ---- who goes ---- */
+
+/* For whom is room made? */
+struct need {
+    uint32_t group;
+    bool must; /* whatever has to go */
+    const char *why;
+};
+
+enum evicted { EVICTED, EVICT_NONE, EVICT_NOT_WORTH };
+
+/* One line about a group now and then, however many chunks it is about. */
+static bool may_say(struct group *g, double now)
 {
-    while (d->table.oldest == CHUNK_NONE && d->leaving > 0)
-        dlc_cond_wait(&d->changed, &d->mtx);
-    if (d->table.oldest == CHUNK_NONE || !disk_remove_locked(d, d->table.oldest))
+    if (now - g->said < SAY_EVERY)
         return false;
-    count(disk_evictions);
+    g->said = now;
     return true;
 }
+
+static enum evicted refuse(struct disk *d, struct group *g, enum life_pressure pressure, double now)
+{
+    char size[24];
+
+    count(disk_not_admitted);
+    if (pressure == LIFE_DIRE && g->life.state == LIFE_ACTIVE && may_say(g, now))
+        log_warn(
+            "disk tier %s is full of what jobs are reading: %s of %s stay there, the rest comes "
+            "from the bucket each time (give it more with --disk)",
+            d->root, str_size(g->item.size, size), g->name);
+    return EVICT_NOT_WORTH;
+}
+
+static void say_pressure(struct disk *d, struct group *victim, const struct need *need, double now)
+{
+    if (may_say(victim, now))
+        log_warn("disk tier %s: evicting chunks of %s though jobs (%u) are reading it: %s", d->root,
+                 victim->name, victim->life.jobs, need->why);
+}
+
+/* Let one chunk go. EVICT_NONE: there is none, or its file stays. */
+static enum evicted evict_locked(struct disk *d, const struct need *need)
+{
+    struct group *g = groups_get(&d->groups, need->group), *victim;
+    enum life_pressure pressure;
+    double now = disk_now();
+
+    while ((victim = groups_victim(&d->groups, now, &pressure)) == NULL && d->leaving > 0)
+        dlc_cond_wait(&d->changed, &d->mtx);
+    if (victim == NULL)
+        return EVICT_NONE;
+    if (!need->must && !groups_admit(&d->groups, g, victim, pressure, now))
+        return refuse(d, g, pressure, now);
+    if (pressure == LIFE_DIRE)
+        say_pressure(d, victim, need, now);
+    if (!disk_remove_locked(d, victim->chunks.oldest))
+        return EVICT_NONE;
+    count(disk_evictions);
+    return EVICTED;
+}
+
+/* ---- limits ---- */
 
 static bool over_limit_locked(const struct disk *d, uint64_t len)
 {
@@ -134,15 +189,43 @@ static int no_room(struct disk *d, uint64_t len, struct dlc_err *err)
         str_size(d->fs_free, free_now), str_size(d->keep_free, keep));
 }
 
-int disk_reserve(struct disk *d, uint64_t len, struct dlc_err *err)
+static int not_worth(struct disk *d, uint64_t len, struct dlc_err *err)
+{
+    char size[24];
+
+    return dlc_err_set(err, DLC_ENOSPACE,
+                       "disk tier %s is full of what is worth more than these %s", d->root,
+                       str_size(len, size));
+}
+
+/* Let one chunk go, for a newcomer or because the limits are broken without it. */
+static int make_room_locked(struct disk *d, uint32_t group, uint64_t len, bool must,
+                            struct dlc_err *err)
+{
+    struct need need = {group, must, "others need the room more"};
+
+    if (!can_help_locked(d, len))
+        return no_room(d, len, err);
+    if (too_full_locked(d, 0)) {
+        need = (struct need){group, true, "the file system is full"};
+    } else if (over_limit_locked(d, 0)) {
+        need = (struct need){group, true, "the limit is lower than what is there"};
+    }
+    switch (evict_locked(d, &need)) {
+    case EVICTED: return 0;
+    case EVICT_NOT_WORTH: return not_worth(d, len, err);
+    case EVICT_NONE: break;
+    }
+    return no_room(d, len, err);
+}
+
+int disk_reserve(struct disk *d, uint32_t group, uint64_t len, bool must, struct dlc_err *err)
 {
     int rc = 0;
 
     dlc_mtx_lock(&d->mtx);
-    while (rc == 0 && (over_limit_locked(d, len) || too_full_locked(d, len))) {
-        if (!can_help_locked(d, len) || !evict_locked(d))
-            rc = no_room(d, len, err);
-    }
+    while (rc == 0 && (over_limit_locked(d, len) || too_full_locked(d, len)))
+        rc = make_room_locked(d, group, len, must, err);
     if (rc == 0) {
         d->writing += len;
         d->unallocated += len;
@@ -167,14 +250,15 @@ void disk_unreserve(struct disk *d, uint64_t len)
     dlc_mtx_unlock(&d->mtx);
 }
 
-bool disk_evict_more(struct disk *d, uint64_t len)
+bool disk_evict_more(struct disk *d, uint32_t group, uint64_t len)
 {
+    const struct need need = {group, false, "the file system is full"};
     uint64_t target;
     bool any = false;
 
     dlc_mtx_lock(&d->mtx);
     target = sub(d->bytes, DLC_MAX(len, MORE_MIN));
-    while (d->bytes > target && evict_locked(d))
+    while (d->bytes > target && evict_locked(d, &need) == EVICTED)
         any = true;
     d->fs_asked = (struct dlc_mono){0}; /* what it said was wrong */
     dlc_mtx_unlock(&d->mtx);
@@ -183,9 +267,11 @@ bool disk_evict_more(struct disk *d, uint64_t len)
 
 void disk_trim(struct disk *d)
 {
+    const struct need need = {GROUP_UNKNOWN, true, "the limit is lower than what is there"};
+
     dlc_mtx_lock(&d->mtx);
     while (!atomic_load_explicit(&d->stop, memory_order_relaxed) && /* with disk_close */
-           over_limit_locked(d, 0) && evict_locked(d))
+           over_limit_locked(d, 0) && evict_locked(d, &need) == EVICTED)
         continue;
     dlc_mtx_unlock(&d->mtx);
 }

@@ -92,7 +92,7 @@ static int add_found_locked(struct disk *d, const struct chunk_name *n)
     if (slot == CHUNK_NONE)
         return DLC_ENOMEM;
     d->table.chunks[slot].flags |= CHUNK_RESTORED;
-    chunks_link_oldest(&d->table, slot);
+    groups_link_oldest(&d->groups, &d->table, slot);
     d->bytes += n->size;
     return 0;
 }
@@ -188,12 +188,12 @@ static void put_in_order(struct disk *d, const uint64_t *ages, size_t n)
 
         if ((c->flags & CHUNK_RESTORED) == 0)
             continue;
-        c->flags &= ~(uint32_t)CHUNK_RESTORED;
+        c->flags &= (uint16_t)~CHUNK_RESTORED;
         c->stamped = (uint32_t)(ages[i] >> 32);
         if ((c->flags & CHUNK_BUSY) != 0)
             continue;
-        chunks_unlink(&d->table, slot);
-        chunks_link_oldest(&d->table, slot);
+        groups_unlink(&d->groups, &d->table, slot);
+        groups_link_oldest(&d->groups, &d->table, slot);
     }
     dlc_mtx_unlock(&d->mtx);
 }

@@ -96,7 +96,7 @@ static int draft_begin(struct disk *d, struct chunk_id id, uint64_t len, struct 
              (unsigned long long)id.hi, (unsigned long long)id.lo,
              (unsigned long long)atomic_fetch_add_explicit(&d->serial, 1, memory_order_relaxed));
     for (unsigned attempt = 0; attempt < 2; attempt++) {
-        rc = disk_reserve(d, len, err);
+        rc = disk_reserve(d, id.group, len, false, err);
         if (rc < 0)
             return rc;
         rc = draft_create(f);
@@ -107,7 +107,7 @@ static int draft_begin(struct disk *d, struct chunk_id id, uint64_t len, struct 
         if (rc == 0)
             return 0;
         disk_unreserve(d, len);
-        if (!full || !disk_evict_more(d, len))
+        if (!full || !disk_evict_more(d, id.group, len))
             return rc;
     }
     return rc;
@@ -165,6 +165,7 @@ static uint32_t claim_locked(struct disk *d, const struct chunk_name *n, int *rc
         if ((c->flags & CHUNK_BUSY) != 0) {
             dlc_cond_wait(&d->changed, &d->mtx);
         } else if (c->size == n->size && c->checksum == n->checksum) {
+            groups_claim(&d->groups, &d->table, slot, n->id.group);
             return CHUNK_NONE;
         } else if (!disk_remove_locked(d, slot)) {
             *rc = DLC_EDENIED;
@@ -174,8 +175,10 @@ static uint32_t claim_locked(struct disk *d, const struct chunk_name *n, int *rc
     slot = chunks_add(&d->table, n->id, n->size, n->checksum);
     if (slot == CHUNK_NONE)
         *rc = DLC_ENOMEM;
-    else
+    else {
         d->table.chunks[slot].flags |= CHUNK_BUSY;
+        d->table.chunks[slot].group = (uint16_t)n->id.group;
+    }
     return slot;
 }
 
@@ -188,7 +191,7 @@ static void settle_locked(struct disk *d, uint32_t slot, bool placed)
         c->stamped = (uint32_t)dlc_wall_seconds();
         d->bytes += c->size;
         d->writing -= c->size;
-        chunks_link_newest(&d->table, slot);
+        groups_link_newest(&d->groups, &d->table, slot);
     } else {
         chunks_remove(&d->table, slot);
     }
@@ -239,6 +242,8 @@ static bool have_same(struct disk *d, const struct chunk_name *n)
     slot = disk_find_locked(d, n->id);
     same = slot != CHUNK_NONE && d->table.chunks[slot].size == n->size &&
            d->table.chunks[slot].checksum == n->checksum;
+    if (same)
+        groups_claim(&d->groups, &d->table, slot, n->id.group);
     dlc_mtx_unlock(&d->mtx);
     return same;
 }
@@ -271,7 +276,7 @@ int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t le
         full = is_full(errno);
         rc = write_failed(d, f.path.s, err);
         draft_release(d, &f);
-        if (!full || !disk_evict_more(d, len))
+        if (!full || !disk_evict_more(d, id.group, len))
             break;
     }
     return rc;
@@ -348,7 +353,7 @@ int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size
     disk_check(d);
     fill_check(f);
     dlc_check(f->map == NULL);
-    rc = disk_reserve(d, len, err);
+    rc = disk_reserve(d, f->id.group, len, true, err);
     if (rc < 0)
         return rc;
     if (os_pwrite_all(f->draft.fd, data, len, f->draft.len) < 0)

@@ -222,6 +222,12 @@ void policy_set_cost(struct policy *p, struct policy_item *it, double cost)
     place_again(p, it);
 }
 
+void policy_resize(struct policy *p, struct policy_item *it, uint64_t size, double cost)
+{
+    it->size = size;
+    policy_set_cost(p, it, cost);
+}
+
 /* ---- what policies share ---- */
 
 void policy_refer(const struct policy *p, struct policy_item *it, double now)

@@ -127,6 +127,8 @@ void policy_next_use(struct policy *p, struct policy_item *it, double when); /* 
 void policy_weight(struct policy *p, struct policy_item *it, double weight); /* importance */
 void policy_expect(struct policy *p, struct policy_item *it, int32_t runs);  /* worth */
 void policy_set_cost(struct policy *p, struct policy_item *it, double cost); /* measured anew */
+/* It holds more or less than before: an item that stands for many. */
+void policy_resize(struct policy *p, struct policy_item *it, uint64_t size, double cost);
 
 /* What losing an item costs: share x seconds + (1 - share) x money. */
 struct policy_prices {

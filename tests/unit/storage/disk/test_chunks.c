@@ -16,13 +16,14 @@ enum { IDS = 300 };
 
 static struct chunk_id id_of(unsigned i)
 {
-    return (struct chunk_id){i % 7, i * 64}; /* all in few buckets */
+    return (struct chunk_id){.hi = i % 7, .lo = i * 64}; /* all in few buckets */
 }
 
 /* The list, from old to new, is what the model says. */
-static void check_order(const struct chunks *t, const unsigned *model, unsigned n)
+static void check_order(const struct chunks *t, const struct chunk_list *l, const unsigned *model,
+                        unsigned n)
 {
-    uint32_t slot = t->oldest, back = t->newest;
+    uint32_t slot = l->oldest, back = l->newest;
 
     for (unsigned i = 0; i < n; i++) {
         assert_int_equal(t->chunks[slot].size, model[i]);
@@ -48,6 +49,7 @@ static unsigned take_out(unsigned *model, unsigned n, unsigned what)
 static void test_model(void **state)
 {
     struct chunks t = CHUNKS_INIT;
+    struct chunk_list l = CHUNK_LIST_INIT;
     unsigned model[IDS], n = 0;
     struct rng r = {3};
 
@@ -58,24 +60,24 @@ static void test_model(void **state)
 
         if (slot == CHUNK_NONE && what != 0) {
             slot = chunks_add(&t, id_of(i), i, 0);
-            chunks_link_newest(&t, slot);
+            chunks_link_newest(&t, &l, slot);
             model[n++] = i;
         } else if (slot != CHUNK_NONE) {
             n = take_out(model, n, i);
-            chunks_unlink(&t, slot);
+            chunks_unlink(&t, &l, slot);
             if (what == 0) {
                 chunks_remove(&t, slot);
             } else if (what == 1) {
-                chunks_link_newest(&t, slot);
+                chunks_link_newest(&t, &l, slot);
                 model[n++] = i;
             } else {
-                chunks_link_oldest(&t, slot);
+                chunks_link_oldest(&t, &l, slot);
                 memmove(model + 1, model, n++ * sizeof(*model));
                 model[0] = i;
             }
         }
         if (step % 50 == 0)
-            check_order(&t, model, n);
+            check_order(&t, &l, model, n);
     }
     assert_true(t.n_slots <= IDS);
     chunks_release(&t);
@@ -111,8 +113,9 @@ static void test_million(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 1000000; i++)
-        assert_int_not_equal(chunks_add(&t, (struct chunk_id){rng_next(&r), rng_next(&r)}, i, i),
-                             CHUNK_NONE);
+        assert_int_not_equal(
+            chunks_add(&t, (struct chunk_id){.hi = rng_next(&r), .lo = rng_next(&r)}, i, i),
+            CHUNK_NONE);
     assert_true(t.cap * sizeof(*t.chunks) + t.n_buckets * sizeof(*t.buckets) < 100000000);
     chunks_release(&t);
 }
