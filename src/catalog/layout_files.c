@@ -195,7 +195,8 @@ struct tally {
     char first[200]; /* lonely sample */
 };
 
-/* Match everything; with `found` each sample and its target are told. */
+/* Match everything; each sample and its target are told. Without `found` it ends at the first that
+ * has none: looking is all that is wanted. */
 static int match_part(struct plan *p, const struct part *part, struct tally *t,
                       int (*found)(struct plan *, uint64_t, uint64_t, void *, struct dlc_err *),
                       void *priv, struct dlc_err *err)
@@ -223,6 +224,8 @@ static int match_part(struct plan *p, const struct part *part, struct tally *t,
 
             memcpy(t->first, s.o.key, n);
             t->first[n] = '\0';
+            if (found == NULL)
+                return 0;
         }
     }
     return rc;
