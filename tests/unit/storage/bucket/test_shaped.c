@@ -164,6 +164,14 @@ static void script_sometimes_hangs(struct fake *f, struct fake_call *c)
         c->fate = FAKE_HANG;
 }
 
+static bool any_done(const struct fake_read *x, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (x[i].done)
+            return true;
+    return false;
+}
+
 static void test_close_while_busy(void **state)
 {
     enum { N = 100 };
@@ -176,7 +184,7 @@ static void test_close_while_busy(void **state)
     (void)state;
     for (unsigned i = 0; i < N; i++)
         fake_read(b, &x[i], "k", 1000);
-    wait_until(x[0].done);
+    wait_until(any_done(x, N)); /* which of them hang depends on the lanes */
     bucket_close(&b);
     for (unsigned i = 0; i < N; i++) {
         assert_int_equal(x[i].done, 1);
