@@ -26,10 +26,10 @@ static json_t *order_json(const struct reading *r)
 {
     const struct order_spec *s = &r->spec;
 
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:b, s:I, s:I, s:I}", "op", "order",
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I}", "op", "order",
                      "kind", kind_names[s->kind], "n", (json_int_t)s->n, "first",
-                     (json_int_t)s->first, "seed", (json_int_t)s->seed, "rank", (int)s->rank,
-                     "world", (int)s->world, "drop_last", (int)s->drop_last, "epoch",
+                     (json_int_t)s->first, "seed", (json_int_t)s->seed, "rank", (json_int_t)s->rank,
+                     "world", (json_int_t)s->world, "drop_last", (int)s->drop_last, "epoch",
                      (json_int_t)r->epoch, "epochs", (json_int_t)r->epochs, "position",
                      (json_int_t)r->pos);
 }
@@ -102,6 +102,9 @@ static int spec_of(struct dlc_dataset *ds, const struct dlc_order *o, struct ord
                                 .rank = o->rank,
                                 .world = DLC_MAX(o->world, 1u),
                                 .drop_last = o->drop_last != 0};
+    if (o->kind == DLC_EXPLICIT && (o->list == NULL || o->list_len == 0))
+        return dlc_err_set(err, DLC_EINVAL, "an explicit order without a list: list %llu samples",
+                           (unsigned long long)DLC_MAX(o->list_len, 1u));
     for (uint64_t i = 0; o->kind == DLC_EXPLICIT && i < o->list_len; i++) {
         if (o->list[i] >= ds->n)
             return dlc_err_set(err, DLC_EINVAL, "order[%llu] is sample %llu: the dataset has %llu",
@@ -239,6 +242,8 @@ int dlc_next(struct dlc_dataset *ds, struct dlc_view *out, uint64_t *sample)
     *out = (struct dlc_view){0};
     if (r->told == NULL)
         return none_set();
+    if (r->told->length == 0)
+        return 0; /* fewer samples than ranks, and drop_last: every epoch is empty */
     if (r->pos % r->told->length == 0 && r->told_at != r->pos) {
         r->told_at = r->pos;
         return 0;
@@ -262,9 +267,10 @@ int dlc_next(struct dlc_dataset *ds, struct dlc_view *out, uint64_t *sample)
 void dlc_tell(struct dlc_dataset *ds, uint64_t *epoch, uint64_t *position)
 {
     const struct reading *r = &ds->reading;
+    uint64_t length = r->told != NULL ? DLC_MAX(r->told->length, 1u) : 1;
 
-    *epoch = r->told != NULL ? r->epoch + r->pos / r->told->length : 0;
-    *position = r->told != NULL ? r->pos % r->told->length : 0;
+    *epoch = r->epoch + r->pos / length;
+    *position = r->pos % length;
 }
 
 int dlc_advance(struct dlc_dataset *ds, uint64_t epoch, uint64_t position)
@@ -273,11 +279,13 @@ int dlc_advance(struct dlc_dataset *ds, uint64_t epoch, uint64_t position)
 
     if (r->told == NULL)
         return none_set();
-    if (epoch < r->epoch || position > r->told->length)
+    if (epoch < r->epoch || epoch - r->epoch >= r->told->cursor.epochs ||
+        position > r->told->length)
         return client_failf(DLC_EINVAL,
-                            "position %llu of epoch %llu: the order begins at epoch %llu "
-                            "and an epoch has %llu",
+                            "position %llu of epoch %llu: the order has %llu epochs from %llu on "
+                            "and an epoch has %llu samples",
                             (unsigned long long)position, (unsigned long long)epoch,
+                            (unsigned long long)r->told->cursor.epochs,
                             (unsigned long long)r->epoch, (unsigned long long)r->told->length);
     memset(r->taken, 0, sizeof(r->taken));
     r->pos = r->told_at = (epoch - r->epoch) * r->told->length + position;

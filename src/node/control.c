@@ -354,14 +354,21 @@ static struct told *computed_order(struct session *s, const json_t *body, const 
     return told_new(&spec, number(body, "epoch"), number(body, "epochs"), err);
 }
 
+static bool is_order_kind(const char *kind)
+{
+    return kind != NULL && (strcmp(kind, "sequential") == 0 || strcmp(kind, "shuffled") == 0 ||
+                            strcmp(kind, "explicit") == 0);
+}
+
 static void op_order(struct conn *c, struct msg *m)
 {
     const char *kind = json_string_value(json_object_get(m->body, "kind"));
     struct dlc_err err = DLC_ERR_INIT;
     struct told *t;
 
-    if (c->session == NULL || kind == NULL) {
-        conn_fail(c, DLC_EINVAL, "order: needs an open dataset and a kind");
+    if (c->session == NULL || !is_order_kind(kind)) {
+        conn_fail(c, DLC_EINVAL,
+                  "order: needs an open dataset and a kind: sequential, shuffled or explicit");
         return;
     }
     t = strcmp(kind, "explicit") == 0 ? explicit_order(c->session, m, &err)

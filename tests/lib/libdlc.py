@@ -49,6 +49,16 @@ class CStats(ctypes.Structure):
                [("reserved", ctypes.c_uint64 * 10)]
 
 
+SEQUENTIAL, SHUFFLED, EXPLICIT = range(3)
+
+
+class COrder(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_uint32) for n in ("kind", "rank", "world", "drop_last", "relaxed", "reserved0")] + \
+               [(n, ctypes.c_uint64) for n in ("seed", "epochs", "first", "count")] + \
+               [("list", ctypes.POINTER(ctypes.c_uint64)), ("list_len", ctypes.c_uint64),
+                ("reserved", ctypes.c_uint64 * 4)]
+
+
 class Error(Exception):
     def __init__(self, code, text):
         super().__init__("%s (%d)" % (dl.hide_nothing(text), code))
@@ -81,6 +91,11 @@ FUNCTIONS = {
     "dlc_put": (None, [PTR, VIEWS]),
     "dlc_read": (ctypes.c_int64, [PTR, U64, ctypes.c_void_p, SIZE]),
     "dlc_prefetch": (ctypes.c_int, [PTR, U64S, SIZE]),
+    "dlc_follow": (ctypes.c_int, [PTR, ctypes.POINTER(COrder), U64, U64]),
+    "dlc_epoch_length": (ctypes.c_int64, [PTR]),
+    "dlc_next": (ctypes.c_int, [PTR, VIEWS, U64S]),
+    "dlc_tell": (None, [PTR, U64S, U64S]),
+    "dlc_advance": (ctypes.c_int, [PTR, U64, U64]),
     "dlc_dataset_stats": (None, [PTR, ctypes.POINTER(CStats)]),
     "dlc_last_error": (ctypes.c_char_p, []),
     "dlc_strerror": (ctypes.c_char_p, [ctypes.c_int]),
@@ -254,6 +269,40 @@ class Dataset:
     def prefetch(self, idx):
         check(lib().dlc_prefetch(self.handle, (U64 * len(idx))(*idx), len(idx)))
 
+    def follow(self, kind=SHUFFLED, epoch=0, position=0, samples=None, **order):
+        """Read in this order from now on; samples: the list of an explicit one. Returns self."""
+        if samples is not None:
+            kind, order["list"], order["list_len"] = EXPLICIT, (U64 * len(samples))(*samples), len(samples)
+        check(lib().dlc_follow(self.handle, ctypes.byref(COrder(kind=kind, **order)), epoch, position))
+        return self
+
+    def epoch_length(self):
+        return check(lib().dlc_epoch_length(self.handle))
+
+    def next(self):
+        """(sample, view) or, at the end of an epoch, None."""
+        view, sample = CView(), U64()
+        rc = check(lib().dlc_next(self.handle, ctypes.byref(view), ctypes.byref(sample)))
+        return (sample.value, View(self, view)) if rc == 1 else None
+
+    def epoch(self, n=None):
+        """What is left of this epoch, n samples at most: sample and bytes of each."""
+        while n is None or n > 0:
+            got = self.next()
+            if got is None:
+                return
+            with got[1] as view:
+                yield got[0], view.bytes()
+            n = None if n is None else n - 1
+
+    def tell(self):
+        epoch, position = U64(), U64()
+        lib().dlc_tell(self.handle, ctypes.byref(epoch), ctypes.byref(position))
+        return epoch.value, position.value
+
+    def advance(self, epoch, position):
+        check(lib().dlc_advance(self.handle, epoch, position))
+
     def stats(self):
         s = CStats()
         lib().dlc_dataset_stats(self.handle, ctypes.byref(s))
@@ -347,7 +396,7 @@ def alive(pid):
 
 
 # Where things lie in a session's memory (docs/format/shm.md).
-TAIL, RING, CELLS, BLOCKS, SESSION = 64, 4096, 8192, 8192 + 256 * 512, 8192 + 256 * 512 + 1024 * 1024
+TAIL, CURSOR, RING, CELLS, BLOCKS, SESSION = 64, 200, 4096, 8192, 8192 + 256 * 512, 8192 + 256 * 512 + 1024 * 1024
 
 
 class Raw:
