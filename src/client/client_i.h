@@ -106,7 +106,8 @@ struct dlc_dataset {
     bool incompatible;         /* G: mtx: the daemon has another snapshot: stay direct */
     struct bucket *direct;     /* G: mtx; made when first needed */
 
-    struct reading reading; /* one thread at a time, by contract */
+    struct reading reading; /* one thread at a time, by contract; replaced under mtx */
+    _Atomic uint64_t at;    /* reading.pos, for any thread that finds the daemon again */
 
     _Atomic uint64_t reconnects, direct_reads, direct_bytes, direct_ns; /* relaxed: statistics */
 };

@@ -22,7 +22,7 @@ static const char *const kind_names[] = {"sequential", "shuffled", "explicit"};
 
 /* ---- telling the daemon ---- */
 
-static json_t *order_json(const struct reading *r)
+static json_t *order_json(const struct reading *r, uint64_t pos)
 {
     const struct order_spec *s = &r->spec;
 
@@ -31,7 +31,7 @@ static json_t *order_json(const struct reading *r)
                      (json_int_t)s->first, "seed", (json_int_t)s->seed, "rank", (json_int_t)s->rank,
                      "world", (json_int_t)s->world, "drop_last", (int)s->drop_last, "epoch",
                      (json_int_t)r->epoch, "epochs", (json_int_t)r->epochs, "position",
-                     (json_int_t)r->pos);
+                     (json_int_t)pos);
 }
 
 /* A descriptor of the explicit list, or -1. */
@@ -48,7 +48,8 @@ int reading_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *e
 {
     struct reading *r = &ds->reading;
     struct msg m = MSG_INIT;
-    json_t *ask = order_json(r);
+    /* relaxed: where to begin to fetch; the cursor follows */
+    json_t *ask = order_json(r, atomic_load_explicit(&ds->at, memory_order_relaxed));
     int fd = -1, rc = 0;
 
     if (r->spec.kind == ORDER_EXPLICIT && (fd = list_fd(r)) < 0)
@@ -71,13 +72,28 @@ int reading_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *e
     return rc;
 }
 
-/* Write the cursor where the daemon looks. */
+static uint32_t overtaken(const struct reading *r)
+{
+    uint32_t n = 0;
+
+    for (unsigned w = 0; w < READING_WORDS; w++)
+        n += (uint32_t)__builtin_popcountll(r->taken[w]);
+    return n;
+}
+
+/* Write where we are to where the daemon looks. */
 static void publish(struct dlc_dataset *ds)
 {
     struct attachment *a = atomic_load_explicit(&ds->cur, memory_order_acquire); /* as dlc_get */
+    const struct reading *r = &ds->reading;
 
-    if (a != NULL) /* relaxed: a number that only grows; the daemon may see it late */
-        atomic_store_explicit(&a->session->cursor, ds->reading.pos, memory_order_relaxed);
+    atomic_store_explicit(&ds->at, r->pos, memory_order_relaxed); /* as below */
+    if (a == NULL)
+        return;
+    /* relaxed: numbers that decide how far to fetch; the daemon may see them late */
+    if (r->relaxed)
+        atomic_store_explicit(&a->session->overtaken, overtaken(r), memory_order_relaxed);
+    atomic_store_explicit(&a->session->cursor, r->pos, memory_order_relaxed);
 }
 
 /* ---- setting it ---- */
@@ -138,6 +154,20 @@ static struct told *make_told(struct dlc_dataset *ds, const struct dlc_order *o,
     return told_new_list(list, o->list_len, ds->n, r->epoch, err);
 }
 
+/* Another thread may be telling the one before to a daemon that it found again. Takes what r holds.
+ */
+static void replace(struct dlc_dataset *ds, const struct reading *r)
+{
+    struct reading before;
+
+    dlc_mtx_lock(&ds->mtx);
+    before = ds->reading;
+    ds->reading = *r;
+    atomic_store_explicit(&ds->at, r->pos, memory_order_relaxed); /* read under mtx */
+    dlc_mtx_unlock(&ds->mtx);
+    reading_release(&before);
+}
+
 static int set_order(struct dlc_dataset *ds, const struct dlc_order *o, uint64_t epoch,
                      uint64_t position, struct dlc_err *err)
 {
@@ -162,12 +192,15 @@ static int set_order(struct dlc_dataset *ds, const struct dlc_order *o, uint64_t
     }
     r.pos = r.told_at = position;
     cursor_move(&r.told->cursor, r.pos);
-    reading_release(&ds->reading);
-    ds->reading = r;
+    replace(ds, &r);
     a = dataset_attached(ds);
     if (a == NULL)
         return 0; /* told when there is a daemon again */
     rc = reading_tell(ds, a, err);
+    if (rc < 0 && attachment_lost(a)) {
+        dataset_lost(ds, a);
+        rc = 0; /* as above */
+    }
     dataset_detach(ds, a);
     return rc;
 }

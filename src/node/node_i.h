@@ -183,6 +183,7 @@ struct follow {
     bool active;
     struct told *told;
     uint64_t pos;         /* where the client was when we looked last */
+    uint64_t overtaken;   /* samples from pos on that it has read already (relaxed orders) */
     uint64_t ahead;       /* everything before it is resident or asked for */
     uint64_t window;      /* how far ahead may be */
     bool short_of_memory; /* it should be farther, but memory does not allow it */

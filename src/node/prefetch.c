@@ -16,6 +16,9 @@
  * clock that advances as the cursors do (dataset.progress). So the number told to the memory tier
  * stays right while time passes, and changes only when a cursor reads the sample.
  *
+ * In a relaxed order a late sample holds the cursor while others overtake it. They count as
+ * consumed, so the window stays as many samples ahead of the reader as in a strict order.
+ *
  * (F1) ahead is in [pos, pos + window] after each look; everything in [pos, ahead) was resident or
  * asked for when ahead passed it. (F2) A cursor may jump: then the window starts anew at the new
  * place. (F3) Nothing a client writes as its cursor is believed beyond being a number: positions
@@ -97,7 +100,7 @@ static void set_window(struct session *s)
     if (f->rate > 0 && p99 > 0)
         want = (uint64_t)(f->rate * p99 * MARGIN) + WINDOW_MIN;
     f->short_of_memory = want > limit;
-    f->window = DLC_CLAMP(want, WINDOW_MIN, limit);
+    f->window = DLC_CLAMP(want + f->overtaken, WINDOW_MIN, limit);
 }
 
 void prefetch_waits(struct session *s, bool waits)
@@ -159,7 +162,7 @@ static void jump(struct session *s, uint64_t pos)
 
     cursor_move(&f->told->cursor, pos);
     f->pos = f->ahead = pos;
-    f->moved = 0;
+    f->moved = f->overtaken = 0;
     f->rated_at = loop_now(s->ds->node->loop);
     retell(s->ds);
 }
@@ -187,13 +190,19 @@ static void look(struct session *s)
     struct shm_session_hdr *h = mem_session_map(s->mem);
     /* relaxed: a number that only grows; a late look only delays */
     uint64_t pos = atomic_load_explicit(&h->cursor, memory_order_relaxed);
+    uint64_t overtaken = atomic_load_explicit(&h->overtaken, memory_order_relaxed);
+    uint64_t read_before = f->pos + f->overtaken;
 
     pos = DLC_MIN(pos, POS_MAX);
+    overtaken = DLC_MIN(overtaken, LOOK_MAX);
     if (pos < f->pos || pos > f->ahead + LOOK_MAX) {
         jump(s, pos);
     } else {
-        measure_rate(s, pos - f->pos, loop_now(s->ds->node->loop));
+        /* the two numbers are not of one moment: read may seem to go back a little */
+        measure_rate(s, DLC_MAX(pos + overtaken, read_before) - read_before,
+                     loop_now(s->ds->node->loop));
         pass(s, pos);
+        f->overtaken = DLC_MAX(pos + overtaken, read_before) - pos;
     }
     cursor_move(&f->told->cursor, pos);
     set_window(s);
@@ -255,6 +264,7 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos)
     f->rate = 0;
     s->ds->n_following++;
     atomic_store_explicit(&h->cursor, pos, memory_order_relaxed);
+    atomic_store_explicit(&h->overtaken, 0, memory_order_relaxed);
     jump(s, pos);
     n->looking.fire = on_look;
     loop_timer_set(n->loop, &n->looking, loop_now(n->loop));

@@ -149,8 +149,8 @@ struct shm_session_hdr {
     _Atomic uint32_t need_wake; /* daemon: 1 before it sleeps; client: exchanges to 0 and rings */
     uint8_t pad2[56];
     _Atomic uint32_t blocks_high; /* W client: blocks [0, this) were ever in use */
-    uint32_t reserved;
-    _Atomic uint64_t cursor; /* W client: how far it is in its order, in samples since epoch 0 */
+    _Atomic uint32_t overtaken;   /* W client: samples after its cursor that it has read already */
+    _Atomic uint64_t cursor;      /* W client: how far it is in its order, in samples */
     uint8_t pad3[48];
 };
 static_assert(sizeof(struct shm_session_hdr) == 256, "session header is ABI");
