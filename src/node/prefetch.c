@@ -99,6 +99,7 @@ static void set_window(struct session *s)
 
     if (f->rate > 0 && p99 > 0)
         want = (uint64_t)(f->rate * p99 * MARGIN) + WINDOW_MIN;
+    want = DLC_MIN(want, catalog_count(s->ds->catalog)); /* then all of it is there */
     f->short_of_memory = want > limit;
     f->window = DLC_CLAMP(want + f->overtaken, WINDOW_MIN, limit);
 }
