@@ -136,9 +136,13 @@ struct dataset {
     size_t backlog_head, backlog_len, backlog_cap;
 
     /* What prefetch.c knows. */
-    struct hist latency;  /* of fetches, in microseconds */
-    unsigned n_following; /* sessions that told their order */
-    double progress;      /* how far they are, on average: the clock of next uses */
+    struct hist latency;      /* of fetches, in microseconds */
+    unsigned n_following;     /* sessions that told their order */
+    unsigned n_reading;       /* of those the ones that are not idle */
+    double progress;          /* how far they are, on average: the clock of next uses */
+    double pace;              /* seconds per sample, to compare with other datasets, ... */
+    double anchor;            /* ... from this progress on, which was reached ... */
+    struct dlc_mono anchored; /* ... then */
 
     struct dlc_mono last_used; /* when its last session ended */
 
@@ -181,6 +185,8 @@ struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const c
 /* A session whose order is known. */
 struct follow {
     bool active;
+    bool idle; /* it has not read for a while: what it needs next counts for nothing */
+    struct dlc_mono last_read;
     struct told *told;
     uint64_t pos;         /* where the client was when we looked last */
     uint64_t overtaken;   /* samples from pos on that it has read already (relaxed orders) */

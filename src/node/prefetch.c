@@ -14,7 +14,10 @@
  * The same knowledge decides who stays. A resident sample's *next use* is the number of samples
  * that will be read before it is needed again, by the cursor that needs it first, counted from a
  * clock that advances as the cursors do (dataset.progress). So the number told to the memory tier
- * stays right while time passes, and changes only when a cursor reads the sample.
+ * stays right while time passes, and changes only when a cursor reads the sample. Different
+ * datasets are compared in seconds: samples x the dataset's pace, which stays as it is until its
+ * clock has drifted far from the time; then all is told anew. A cursor that does not move for
+ * IDLE_AFTER has no next uses, so that its memory goes to those who read.
  *
  * In a relaxed order a late sample holds the cursor while others overtake it. They count as
  * consumed, so the window stays as many samples ahead of the reader as in a strict order.
@@ -42,8 +45,18 @@
 #define RATE_SPAN  DLC_MS(20)
 #define LOOK_LEAST DLC_MS(1)
 #define LOOK_MOST  DLC_MS(20)
+#define IDLE_AFTER DLC_SEC(1)
+#define PACE_NEW   1e-3 /* seconds per sample, before anything is measured */
+#define DRIFT_MOST 0.1  /* of an epoch, between a dataset's clock and the time */
+#define RETELL_S   1e-4 /* seconds between two anchors for each resident: 1 % of a core at most */
 
 /* ---- next uses ---- */
+
+/* The clock of the dataset, in seconds since the machine started. */
+static double clock_of(const struct dataset *ds)
+{
+    return (double)ds->anchored.ns / 1e9 + (ds->progress - ds->anchor) * ds->pace;
+}
 
 /* When will the sample be needed next, by any cursor of the dataset? INFINITY: nobody knows. */
 static double next_use(const struct dataset *ds, uint64_t sample)
@@ -54,14 +67,14 @@ static double next_use(const struct dataset *ds, uint64_t sample)
         const struct follow *f = &dlc_container(l, struct session, link)->follow;
         uint64_t at;
 
-        if (!f->active)
+        if (!f->active || f->idle)
             continue;
         at = cursor_next_use(&f->told->cursor, sample, f->pos);
         if (at >= CURSOR_LATER)
             continue;
-        soonest = fmin(soonest, ds->progress + (double)(at - f->pos));
+        soonest = fmin(soonest, (double)(at - f->pos));
     }
-    return soonest;
+    return clock_of(ds) + soonest * ds->pace;
 }
 
 void prefetch_published(struct dataset *ds, uint64_t sample)
@@ -79,7 +92,52 @@ static void retell(struct dataset *ds)
         memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
 }
 
+static void anchor(struct dataset *ds, struct dlc_mono now)
+{
+    double took = dlc_dur_seconds(dlc_mono_sub(now, ds->anchored));
+
+    if (ds->progress > ds->anchor)
+        ds->pace = took / (ds->progress - ds->anchor);
+    ds->anchor = ds->progress;
+    ds->anchored = now;
+    retell(ds);
+}
+
+/* Only where there are others to compare with: within one dataset the order of next uses is right.
+ */
+static void anchor_if_adrift(struct dataset *ds, struct dlc_mono now)
+{
+    double since = dlc_dur_seconds(dlc_mono_sub(now, ds->anchored));
+    double drift = fabs(clock_of(ds) - (double)now.ns / 1e9);
+    double epoch = (double)catalog_count(ds->catalog) * ds->pace;
+
+    if (drift > fmax(epoch * DRIFT_MOST, dlc_dur_seconds(IDLE_AFTER) / 4) &&
+        since > (double)mem_index_resident(ds->index) * RETELL_S)
+        anchor(ds, now);
+}
+
 /* ---- one session ---- */
+
+static unsigned n_reading(const struct node *n)
+{
+    unsigned all = 0;
+
+    dlc_list_each (l, &n->datasets)
+        all += dlc_container(l, struct dataset, link)->n_reading;
+    return all;
+}
+
+static void set_idle(struct session *s, bool idle)
+{
+    struct follow *f = &s->follow;
+
+    if (f->idle == idle)
+        return;
+    f->idle = idle;
+    s->ds->n_reading += idle ? -1 : 1;
+    f->ahead = f->pos; /* when it comes back, what was ahead may have gone */
+    retell(s->ds);
+}
 
 /* Samples that may be ahead at once without taking more than half of memory. */
 static uint64_t window_limit(const struct dataset *ds)
@@ -88,7 +146,7 @@ static uint64_t window_limit(const struct dataset *ds)
     struct memory_figures m;
 
     memory_figures(ds->node->memory, &m);
-    return DLC_MAX(m.ceiling / 2 / DLC_MAX(mean, 1u) / DLC_MAX(ds->n_following, 1u), 2u);
+    return DLC_MAX(m.ceiling / 2 / DLC_MAX(mean, 1u) / DLC_MAX(n_reading(ds->node), 1u), 2u);
 }
 
 static void set_window(struct session *s)
@@ -144,7 +202,7 @@ static void pass(struct session *s, uint64_t pos)
     uint64_t from = f->pos, moved = pos - from;
 
     f->pos = pos;
-    ds->progress += (double)moved / ds->n_following;
+    ds->progress += (double)moved / DLC_MAX(ds->n_reading, 1u);
     if (moved > LOOK_MAX) {
         retell(ds);
         return;
@@ -164,7 +222,7 @@ static void jump(struct session *s, uint64_t pos)
     cursor_move(&f->told->cursor, pos);
     f->pos = f->ahead = pos;
     f->moved = f->overtaken = 0;
-    f->rated_at = loop_now(s->ds->node->loop);
+    f->rated_at = f->last_read = loop_now(s->ds->node->loop);
     retell(s->ds);
 }
 
@@ -193,6 +251,7 @@ static void look(struct session *s)
     uint64_t pos = atomic_load_explicit(&h->cursor, memory_order_relaxed);
     uint64_t overtaken = atomic_load_explicit(&h->overtaken, memory_order_relaxed);
     uint64_t read_before = f->pos + f->overtaken;
+    struct dlc_mono now = loop_now(s->ds->node->loop);
 
     pos = DLC_MIN(pos, POS_MAX);
     overtaken = DLC_MIN(overtaken, LOOK_MAX);
@@ -200,11 +259,15 @@ static void look(struct session *s)
         jump(s, pos);
     } else {
         /* the two numbers are not of one moment: read may seem to go back a little */
-        measure_rate(s, DLC_MAX(pos + overtaken, read_before) - read_before,
-                     loop_now(s->ds->node->loop));
+        uint64_t read = DLC_MAX(pos + overtaken, read_before) - read_before;
+
+        if (read > 0 || s->n_waiters > 0)
+            f->last_read = now;
+        measure_rate(s, read, now);
         pass(s, pos);
-        f->overtaken = DLC_MAX(pos + overtaken, read_before) - pos;
+        f->overtaken = read_before + read - pos;
     }
+    set_idle(s, dlc_mono_sub(now, f->last_read).ns > IDLE_AFTER.ns);
     cursor_move(&f->told->cursor, pos);
     set_window(s);
     fill_window(s);
@@ -246,6 +309,8 @@ static void on_look(struct timer *t)
             if (s->follow.active)
                 look(s);
         }
+        if (n_reading(n) > ds->n_reading)
+            anchor_if_adrift(ds, loop_now(n->loop));
         next = look_again_after(ds, next);
         dataset_put(&ds);
     }
@@ -262,8 +327,14 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos)
     prefetch_unfollow(s);
     f->told = t;
     f->active = true;
+    f->idle = false;
     f->rate = 0;
-    s->ds->n_following++;
+    if (s->ds->n_following++ == 0) {
+        s->ds->pace = PACE_NEW;
+        s->ds->anchor = s->ds->progress;
+        s->ds->anchored = loop_now(n->loop);
+    }
+    s->ds->n_reading++;
     atomic_store_explicit(&h->cursor, pos, memory_order_relaxed);
     atomic_store_explicit(&h->overtaken, 0, memory_order_relaxed);
     jump(s, pos);
@@ -280,5 +351,6 @@ void prefetch_unfollow(struct session *s)
     f->active = false;
     told_free(&f->told);
     s->ds->n_following--;
+    s->ds->n_reading -= !f->idle;
     retell(s->ds);
 }
