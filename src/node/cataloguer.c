@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "node/cataloguer.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -117,10 +118,9 @@ void cataloguer_stop(struct cataloguer *c)
     dlc_mtx_unlock(&c->mtx);
 }
 
-static int open_object(struct layout *l, uint64_t j, struct source *out, struct dlc_err *err)
+static int source_open(struct cataloguer *c, const char *key, size_t key_len, const char *etag,
+                       uint64_t size, struct source *out, struct dlc_err *err)
 {
-    struct cataloguer *c = l->priv;
-    struct catalog_object seen;
     struct object *o;
     int rc = 0;
 
@@ -128,23 +128,37 @@ static int open_object(struct layout *l, uint64_t j, struct source *out, struct 
         rc = bucket_open(c->url, &c->config, &c->bucket, err);
     if (rc < 0)
         return rc;
-    catalog_builder_object(l->builder, j, &seen);
     o = mem_new(struct object);
     o->c = c;
-    o->key = mem_strn(seen.key, seen.key_len);
-    catalog_builder_etag(l->builder, j, o->etag);
-    *out = (struct source){.name = o->key, .size = seen.size, .read = read_object, .priv = o};
+    o->key = mem_strn(key, key_len);
+    snprintf(o->etag, sizeof(o->etag), "%s", etag);
+    *out = (struct source){.name = o->key, .size = size, .read = read_object, .priv = o};
     return 0;
+}
+
+static void source_close(struct source *s)
+{
+    struct object *o = s->priv;
+
+    mem_free(&o->key);
+    mem_free(&o);
+    s->priv = NULL;
+}
+
+static int open_object(struct layout *l, uint64_t j, struct source *out, struct dlc_err *err)
+{
+    char etag[CATALOG_ETAG_MAX];
+    struct catalog_object o;
+
+    catalog_builder_object(l->builder, j, &o);
+    catalog_builder_etag(l->builder, j, etag);
+    return source_open(l->priv, o.key, o.key_len, etag, o.size, out, err);
 }
 
 static void close_object(struct layout *l, struct source *s)
 {
-    struct object *o = s->priv;
-
     (void)l;
-    mem_free(&o->key);
-    mem_free(&o);
-    s->priv = NULL;
+    source_close(s);
 }
 
 /* ---- derived forms ---- */
@@ -171,20 +185,14 @@ static int write_derived(struct scan_sink *k, const void *data, size_t len, stru
     return disk_fill_append(s->disk, s->chunk, data, len, err);
 }
 
-static int derive(struct layout *l, uint64_t j, struct scan_sink **out, struct dlc_err *err)
+static int sink_open(struct cataloguer *c, const char *key, const char *etag,
+                     struct scan_sink **out, struct dlc_err *err)
 {
-    struct cataloguer *c = l->priv;
-    char etag[CATALOG_ETAG_MAX];
-    struct derived_sink *s;
-    struct catalog_object o;
-    struct chunk_id id;
+    struct chunk_id id = derived_chunk_id(c->disk_id, key, etag);
+    struct derived_sink *s = mem_new(struct derived_sink);
     int rc;
 
-    catalog_builder_object(l->builder, j, &o);
-    catalog_builder_etag(l->builder, j, etag);
-    id = derived_chunk_id(c->disk_id, o.key, etag);
     id.group = c->group;
-    s = mem_new(struct derived_sink);
     s->sink.write = write_derived;
     s->disk = c->disk;
     rc = disk_fill_begin(c->disk, id, 0, &s->chunk, err);
@@ -195,18 +203,63 @@ static int derive(struct layout *l, uint64_t j, struct scan_sink **out, struct d
     return rc;
 }
 
-static int derived(struct layout *l, struct scan_sink **k, bool keep, struct dlc_err *err)
+static int sink_close(struct scan_sink **k, bool keep, struct dlc_err *err)
 {
     struct derived_sink *s = dlc_container(*k, struct derived_sink, sink);
     int rc = 0;
 
-    (void)l;
     *k = NULL;
     if (keep)
         rc = disk_fill_commit(s->disk, &s->chunk, err);
     else
         disk_fill_abandon(s->disk, &s->chunk);
     mem_free(&s);
+    return rc;
+}
+
+static int derive(struct layout *l, uint64_t j, struct scan_sink **out, struct dlc_err *err)
+{
+    char etag[CATALOG_ETAG_MAX];
+    struct catalog_object o;
+
+    catalog_builder_object(l->builder, j, &o);
+    catalog_builder_etag(l->builder, j, etag);
+    return sink_open(l->priv, o.key, etag, out, err);
+}
+
+static int derived(struct layout *l, struct scan_sink **k, bool keep, struct dlc_err *err)
+{
+    (void)l;
+    return sink_close(k, keep, err);
+}
+
+static int ignore(struct scan *s, const struct scan_sample *sample, struct dlc_err *err)
+{
+    (void)s;
+    (void)sample;
+    (void)err;
+    return 0;
+}
+
+int cataloguer_derive(struct cataloguer *c, const struct catalog_entry *object, struct dlc_err *err)
+{
+    const struct scanner *scanner = scanner_of(object->key);
+    struct source source;
+    struct scan scan = {.source = &source, .found = ignore};
+    int rc;
+
+    if (scanner == NULL || !scanner->derives)
+        return dlc_err_set(err, DLC_ECORRUPT, "%s has no derived form", object->key);
+    rc = source_open(c, object->key, strlen(object->key), object->etag, object->size, &source, err);
+    if (rc < 0)
+        return rc;
+    rc = sink_open(c, object->key, object->etag, &scan.sink, err);
+    if (rc == 0) {
+        rc = scanner->run(&scan, err);
+        rc = rc < 0 ? (sink_close(&scan.sink, false, NULL), rc) : sink_close(&scan.sink, true, err);
+    }
+    source_close(&source);
+    bucket_close(&c->bucket);
     return rc;
 }
 

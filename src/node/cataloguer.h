@@ -18,10 +18,10 @@ struct cataloguer {
     /* of the caller; borrowed while it runs */
     const struct url *url;
     struct bucket_config config;
-    struct catalog_builder *builder;
-    struct disk *disk; /* where derived forms go; NULL: archives that need one fail */
-    uint64_t disk_id;  /* names its chunks */
-    uint32_t group;    /* of its chunks in the disk tier */
+    struct catalog_builder *builder; /* cataloguer_run() only */
+    struct disk *disk;               /* where derived forms go; NULL: archives that need one fail */
+    uint64_t disk_id;                /* names its chunks */
+    uint32_t group;                  /* of its chunks in the disk tier */
 
     /* W the running thread, R any, relaxed: for progress only */
     _Atomic(const char *) phase; /* NULL: not begun */
@@ -41,7 +41,10 @@ void cataloguer_init(struct cataloguer *c);
 void cataloguer_release(struct cataloguer *c);
 /* Write the catalog to path. */
 int cataloguer_run(struct cataloguer *c, const char *path, struct dlc_err *err);
-/* X: end cataloguer_run() soon, with DLC_ECANCELED. */
+/* Make the derived form of an archive again. */
+int cataloguer_derive(struct cataloguer *c, const struct catalog_entry *object,
+                      struct dlc_err *err);
+/* X: end either soon, with DLC_ECANCELED. */
 void cataloguer_stop(struct cataloguer *c);
 
 /* The chunk of an object's derived form. */

@@ -403,6 +403,7 @@ void dataset_shutdown(struct dataset *ds)
     ds->stale = true;
     ds->backlog_len = 0;
     listing_stop(ds);
+    parts_stop(ds);
     bucket_close(&ds->bucket); /* every request under way posts its end */
     ds->refs++;
     dataset_put(&ref);

@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os.h"
-#include "node/derive.h"
+#include "node/cataloguer.h"
 
 struct parts;
 
@@ -56,8 +56,8 @@ struct deriving {
     struct dlc_list waiting;
     struct dataset *ds;
     struct catalog_entry object;
-    uint64_t size;
     struct chunk_id id;
+    struct cataloguer cataloguer;
     struct job job;
     struct task task;
     int rc;
@@ -122,11 +122,20 @@ static void read_object(struct part *p)
 
 /* ---- making a derived form again ---- */
 
+/* Names the chunk. */
+static struct chunk_id derived_id(const struct dataset *ds, const struct catalog_entry *object)
+{
+    struct chunk_id id = derived_chunk_id(ds->disk_id, object->key, object->etag);
+
+    id.group = ds->group;
+    return id;
+}
+
 static void derive_work(struct job *j)
 {
     struct deriving *g = dlc_container(j, struct deriving, job);
 
-    g->rc = derive_to_disk(g->ds, &g->object, &g->err);
+    g->rc = cataloguer_derive(&g->cataloguer, &g->object, &g->err);
     loop_post(g->ds->node->loop, &g->task);
 }
 
@@ -147,6 +156,7 @@ static void derive_back(struct task *t)
         else
             read_derived(p);
     }
+    cataloguer_release(&g->cataloguer);
     dataset_put(&g->ds);
     mem_free(&g);
 }
@@ -174,6 +184,12 @@ static void derive_again(struct part *p)
         g->ds = ds;
         g->object = p->object;
         g->id = id;
+        cataloguer_init(&g->cataloguer);
+        g->cataloguer.url = &ds->url;
+        g->cataloguer.config = dataset_bucket_config(ds);
+        g->cataloguer.disk = ds->node->disk;
+        g->cataloguer.disk_id = ds->disk_id;
+        g->cataloguer.group = ds->group;
         g->job.run = derive_work;
         g->task.run = derive_back;
         dlc_list_init(&g->waiting);
@@ -184,6 +200,16 @@ static void derive_again(struct part *p)
         pool_run(ds->node->workers, &g->job);
     }
     dlc_list_push_tail(&g->waiting, &p->link);
+}
+
+void parts_stop(struct dataset *ds)
+{
+    dlc_list_each (l, &ds->node->deriving) {
+        struct deriving *g = dlc_container(l, struct deriving, link);
+
+        if (g->ds == ds)
+            cataloguer_stop(&g->cataloguer);
+    }
 }
 
 /* ---- ranges of derived forms ---- */
