@@ -85,16 +85,6 @@ FUNCTIONS = {
     "dlc_column": (ctypes.c_int, [PTR, U64, ctypes.c_char_p, ctypes.c_char_p, SIZE]),
     "dlc_column_count": (ctypes.c_uint, [PTR]),
     "dlc_column_name": (ctypes.c_int, [PTR, ctypes.c_uint, ctypes.c_char_p, SIZE]),
-    "dlc_label": (ctypes.c_int64, [PTR, U64]),
-    "dlc_class_count": (U64, [PTR]),
-    "dlc_class_name": (ctypes.c_int, [PTR, U64, ctypes.c_char_p, SIZE]),
-    "dlc_split": (ctypes.c_int, [PTR, ctypes.c_char_p, U64S, U64S]),
-    "dlc_split_count": (ctypes.c_uint, [PTR]),
-    "dlc_split_name": (ctypes.c_int, [PTR, ctypes.c_uint, ctypes.c_char_p, SIZE]),
-    "dlc_target": (ctypes.c_int, [PTR, U64, U64S]),
-    "dlc_column": (ctypes.c_int, [PTR, U64, ctypes.c_char_p, ctypes.c_char_p, SIZE]),
-    "dlc_column_count": (ctypes.c_uint, [PTR]),
-    "dlc_column_name": (ctypes.c_int, [PTR, ctypes.c_uint, ctypes.c_char_p, SIZE]),
     "dlc_get": (ctypes.c_int, [PTR, U64, VIEWS]),
     "dlc_try_get": (ctypes.c_int, [PTR, U64, VIEWS]),
     "dlc_get_many": (ctypes.c_int, [PTR, U64S, SIZE, VIEWS, ctypes.POINTER(SIZE)]),
@@ -198,14 +188,8 @@ class Dataset:
     def __len__(self):
         return lib().dlc_count(self.handle)
 
-    def text(self, function, *args):
-        """What a function copies, as a text; bytes that are no UTF-8 as surrogates."""
-        buf = ctypes.create_string_buffer(4096)
-        n = check(function(self.handle, *args, buf, len(buf)))
-        return buf.raw[:n].decode(errors="surrogateescape")
-
     def key(self, i):
-        return self.text(lib().dlc_key, i)
+        return self.text("dlc_key", i)
 
     def keys(self):
         return [self.key(i) for i in range(len(self))]
@@ -219,8 +203,8 @@ class Dataset:
         return i.value
 
     def text(self, function, *args):
-        """What a function that copies a text gives."""
-        buf = ctypes.create_string_buffer(2048)
+        """What a function that copies a text gives; bytes that are no UTF-8 as surrogates."""
+        buf = ctypes.create_string_buffer(4096)
         n = check(getattr(lib(), function)(self.handle, *args, buf, len(buf)))
         return buf.raw[:n].decode(errors="surrogateescape")
 
@@ -251,36 +235,10 @@ class Dataset:
     def column(self, i, column):
         return self.text("dlc_column", i, name(column))
 
-    def label(self, i):
-        """The name of its class; None: it has none."""
-        k = lib().dlc_label(self.handle, i)
-        return None if k == ENOTFOUND else self.text(lib().dlc_class_name, check(k))
-
     def labels(self):
-        return [self.label(i) for i in range(len(self))]
-
-    def classes(self):
-        return [self.text(lib().dlc_class_name, k) for k in range(lib().dlc_class_count(self.handle))]
-
-    def split(self, split):
-        """Its samples."""
-        first, count = U64(), U64()
-        check(lib().dlc_split(self.handle, split.encode(), ctypes.byref(first), ctypes.byref(count)))
-        return range(first.value, first.value + count.value)
-
-    def splits(self):
-        return [self.text(lib().dlc_split_name, k) for k in range(lib().dlc_split_count(self.handle))]
-
-    def target(self, i):
-        t = U64()
-        check(lib().dlc_target(self.handle, i, ctypes.byref(t)))
-        return t.value
-
-    def column(self, i, column):
-        return self.text(lib().dlc_column, i, column.encode())
-
-    def columns(self):
-        return [self.text(lib().dlc_column_name, k) for k in range(lib().dlc_column_count(self.handle))]
+        """The names of the classes of all samples."""
+        names = self.classes()
+        return [names[self.label(i)] for i in range(len(self))]
 
     def contents(self):
         """{key: bytes} of all samples."""
