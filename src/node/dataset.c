@@ -114,6 +114,7 @@ static int dataset_ready(struct dataset *ds, struct dlc_err *err)
         bucket_hint_size(ds->bucket, catalog_bytes(ds->catalog) / n);
     ds->state = DATASET_READY;
     log_info("%s: %llu samples", ds->url.shown, (unsigned long long)n);
+    dataset_adopt(ds);
     return 0;
 }
 
@@ -404,6 +405,7 @@ void dataset_shutdown(struct dataset *ds)
     ds->backlog_len = 0;
     listing_stop(ds);
     parts_stop(ds);
+    dataset_adopt_stop(ds);
     bucket_close(&ds->bucket); /* every request under way posts its end */
     ds->refs++;
     dataset_put(&ref);

@@ -119,6 +119,7 @@ struct dataset {
     bool stale;       /* replaced by a refresh: goes when its last session does */
     uint64_t disk_id; /* names its chunks: independent of shape */
     uint32_t group;   /* of its chunks in the disk tier */
+    struct adoption *adoption;
     char *catalog_path;
     struct catalog *catalog;
     struct bucket *bucket;
@@ -178,6 +179,9 @@ void dataset_leave(struct dataset *ds);
 /* A sample of that many bytes came from the bucket. */
 void dataset_fetched(struct dataset *ds, struct dlc_dur took, uint64_t bytes);
 void dataset_expect(struct dataset *ds); /* how often it will still be read; now and then */
+/* Make its group's what an earlier daemon has left on disk, in the background, or end that. */
+void dataset_adopt(struct dataset *ds);
+void dataset_adopt_stop(struct dataset *ds);
 struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const char *etag);
 
 /* ---- session.c ---- */

@@ -6,7 +6,12 @@
  */
 #include "node/node_i.h"
 
+#include <math.h>
+#include <stdatomic.h>
+
 #include "base/hash.h"
+#include "base/mem.h"
+#include "node/derive.h"
 #include "storage/policy/policy.h"
 
 void dataset_enter_group(struct dataset *ds)
@@ -47,28 +52,102 @@ void dataset_fetched(struct dataset *ds, struct dlc_dur took, uint64_t bytes)
                     bytes);
 }
 
-/* Epochs that the session has still to read, this one included; POLICY_UNKNOWN: it did not say. */
-static int64_t runs_left(const struct follow *f)
+/* Samples that the session has still to read; -1: it did not say. */
+static double reads_left(const struct follow *f)
 {
     const struct cursor *c = f->active ? &f->told->cursor : NULL;
-    uint64_t over;
 
     if (c == NULL || c->length == 0 || c->epochs > INT32_MAX)
-        return POLICY_UNKNOWN; /* no order, a list for each epoch, or no end */
-    over = f->pos / c->length;
-    return (int64_t)(c->epochs > over ? c->epochs - over : 0);
+        return -1; /* no order, a list for each epoch, or no end */
+    return fmax((double)c->epochs * (double)c->length - (double)f->pos, 0);
 }
 
+/* Ranks read a part each, so runs are counted in samples. */
 void dataset_expect(struct dataset *ds)
 {
-    int64_t sum = dlc_list_empty(&ds->sessions) ? POLICY_UNKNOWN : 0;
+    double reads = 0, samples;
+    bool known;
 
     if (ds->node->disk == NULL || ds->state != DATASET_READY)
         return;
+    samples = (double)catalog_visible(ds->catalog);
+    known = samples > 0 && !dlc_list_empty(&ds->sessions);
     dlc_list_each (l, &ds->sessions) {
-        int64_t runs = runs_left(&dlc_container(l, struct session, link)->follow);
+        double left = reads_left(&dlc_container(l, struct session, link)->follow);
 
-        sum = runs < 0 || sum < 0 ? POLICY_UNKNOWN : sum + runs;
+        known = known && left >= 0;
+        reads += left;
     }
-    disk_group_expect(ds->node->disk, ds->group, (int32_t)DLC_MIN(sum, INT32_MAX));
+    disk_group_expect(ds->node->disk, ds->group,
+                      known ? (int32_t)fmin(ceil(reads / samples), INT32_MAX) : POLICY_UNKNOWN);
+}
+
+/* ---- what an earlier daemon has left ---- */
+
+/* A walk over the dataset's chunks that makes them its group's, on a worker. */
+struct adoption {
+    struct dataset *ds;
+    struct job job;
+    struct task task;
+    _Atomic bool stop; /* W loop, R worker, relaxed: only asks it to hurry */
+};
+
+static bool stopped(struct adoption *a)
+{
+    return atomic_load_explicit(&a->stop, memory_order_relaxed); /* with the loop */
+}
+
+static void adopt_work(struct job *j)
+{
+    struct adoption *a = dlc_container(j, struct adoption, job);
+    const struct dataset *ds = a->ds;
+    struct catalog_entry e;
+    uint64_t size;
+
+    for (uint64_t i = 0; i < catalog_count(ds->catalog) && !stopped(a); i++)
+        if (catalog_get(ds->catalog, i, &e, NULL) == 0)
+            disk_has(ds->node->disk, dataset_chunk(ds, e.key, e.etag));
+    for (uint64_t i = 0; i < catalog_objects(ds->catalog) && !stopped(a); i++)
+        if (catalog_derived(ds->catalog, i, &size, NULL) == 0 &&
+            catalog_object(ds->catalog, i, &e, NULL) == 0)
+            disk_has(ds->node->disk, derived_id(ds, &e));
+    loop_post(ds->node->loop, &a->task);
+}
+
+static void adopt_back(struct task *t)
+{
+    struct adoption *a = dlc_container(t, struct adoption, task);
+
+    a->ds->node->jobs--;
+    a->ds->adoption = NULL;
+    dataset_put(&a->ds);
+    mem_free(&a);
+}
+
+void dataset_adopt(struct dataset *ds)
+{
+    struct disk_group_figures orphans;
+    struct disk_figures all;
+    struct adoption *a;
+
+    if (ds->node->disk == NULL || ds->node->stopping)
+        return;
+    disk_group_figures(ds->node->disk, 0, &orphans);
+    disk_figures(ds->node->disk, &all);
+    if (orphans.chunks == 0 && !all.scanning)
+        return;
+    a = mem_new(struct adoption);
+    a->ds = ds;
+    a->job.run = adopt_work;
+    a->task.run = adopt_back;
+    ds->adoption = a;
+    ds->refs++;
+    ds->node->jobs++;
+    pool_run(ds->node->workers, &a->job);
+}
+
+void dataset_adopt_stop(struct dataset *ds)
+{
+    if (ds->adoption != NULL)
+        atomic_store_explicit(&ds->adoption->stop, true, memory_order_relaxed); /* with it */
 }

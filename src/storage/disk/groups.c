@@ -112,8 +112,9 @@ void groups_join(struct groups *gs, struct group *g, double now)
     if (g->number == GROUP_UNKNOWN)
         return;
     leave_order(gs, g);
+    if (g->life.jobs == 0) /* those who join it are ranks of the run, or share its reads */
+        policy_access(order_of(gs, g), &g->item, now);
     life_join(&g->life, now);
-    policy_access(order_of(gs, g), &g->item, now); /* a run */
     enter_order(gs, g);
 }
 

@@ -170,8 +170,9 @@ static bool too_full_locked(struct disk *d, uint64_t len)
 }
 
 /* Would evicting everything make room? */
-static bool can_help_locked(const struct disk *d, uint64_t len)
+static bool can_help_locked(struct disk *d, uint64_t len)
 {
+    refresh_locked(d);
     if (d->limit != 0 && add(d->writing, len) > d->limit)
         return false;
     return add(sub(d->fs_free, d->unallocated), d->bytes) >= add(d->keep_free, on_disk(len));

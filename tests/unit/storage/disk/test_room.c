@@ -128,6 +128,21 @@ static void test_limit_after_restart(void **state)
     disk_close(&d);
 }
 
+/* A tier that is full when it is opened makes room as any other. */
+static void test_full_after_restart(void **state)
+{
+    struct disk *d = open_limited(10000);
+
+    (void)state;
+    for (unsigned i = 0; i < 10; i++)
+        store(d, i, 1000);
+    disk_close(&d);
+    d = open_config(&(struct disk_config){.root = root, .limit = 10000, .keep_free = 1 << 20});
+    assert_int_equal(store(d, 10, 1000), 0);
+    assert_int_equal(figures_of(d).bytes, 10000);
+    disk_close(&d);
+}
+
 /* Somebody else takes all that is free, after we last asked: what we believe is free is not. */
 static void fill_up(struct disk *d, int hog, size_t len)
 {
@@ -216,6 +231,7 @@ int main(void)
         disk_test(test_fill_reserves),
         disk_test(test_keep_free),
         disk_test(test_limit_after_restart),
+        disk_test(test_full_after_restart),
         cmocka_unit_test_setup_teardown(test_full_disk, make_root, unmount_and_remove),
         disk_test(test_file_size_limit),
     };

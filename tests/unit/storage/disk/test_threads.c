@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Eight threads store, fill, read, drop and map the same few chunks under a tight limit. */
+/* Eight threads store, fill, read, drop and map the same few chunks under a tight limit, for groups
+ * whose jobs come and go. */
 #include "util.h"
 
 #include <pthread.h>
 
-enum { THREADS = 8, CHUNKS = 40, STEPS = 400, LEN = 3000 };
+enum { THREADS = 8, GROUPS = 3, CHUNKS = 40, STEPS = 400, LEN = 3000 };
 
 struct player {
     struct disk *d;
     unsigned seed, bad, hits;
+    unsigned joined[GROUPS + 1];
 };
 
 static void *play(void *arg)
@@ -20,30 +22,46 @@ static void *play(void *arg)
     for (unsigned step = 0; step < STEPS; step++) {
         unsigned i = (unsigned)rng_below(&r, CHUNKS);
         unsigned char *want = bytes_of(i, LEN);
+        uint32_t group = disk_group(p->d, rng_below(&r, GROUPS), "g");
+        struct disk_group_figures in;
+        struct chunk_id id = id_of(i);
         struct disk_figures now;
         struct disk_fill *f;
         int rc, fd;
 
-        switch (rng_below(&r, 8)) {
+        id.group = group;
+        switch (rng_below(&r, 10)) {
         case 0:
-        case 1: rc = disk_store(p->d, id_of(i), want, LEN, NULL); break;
+        case 1: rc = disk_store(p->d, id, want, LEN, NULL); break;
         case 2:
-            rc = disk_fill_begin(p->d, id_of(i), LEN, &f, NULL);
+            rc = disk_fill_begin(p->d, id, LEN, &f, NULL);
             if (rc == 0) {
                 memcpy(disk_fill_data(f), want, LEN);
                 rc = disk_fill_commit(p->d, &f, NULL);
             }
             break;
         case 3:
-            disk_drop(p->d, id_of(i));
+            disk_drop(p->d, id);
             rc = 0;
             break;
         case 4:
-            rc = disk_map_fd(p->d, id_of(i), LEN, &fd, NULL);
+            rc = disk_map_fd(p->d, id, LEN, &fd, NULL);
             os_close(&fd);
             break;
+        case 5:
+            disk_group_join(p->d, group);
+            p->joined[group]++;
+            rc = 0;
+            break;
+        case 6:
+            if (p->joined[group] > 0)
+                disk_group_leave(p->d, group);
+            p->joined[group] -= p->joined[group] > 0;
+            disk_group_cost(p->d, group, (double)i, LEN);
+            rc = 0;
+            break;
         default:
-            rc = disk_read(p->d, id_of(i), buf, LEN, NULL);
+            rc = disk_read(p->d, id, buf, LEN, NULL);
             if (rc == 0) {
                 p->hits++;
                 p->bad += memcmp(buf, want, LEN) != 0;
@@ -51,6 +69,8 @@ static void *play(void *arg)
         }
         p->bad += rc != 0 && rc != DLC_EMISS && rc != DLC_ENOSPACE;
         disk_figures(p->d, &now);
+        disk_group_figures(p->d, group, &in);
+        p->bad += in.bytes != in.chunks * LEN || in.jobs < p->joined[group];
         p->bad += !now.scanning && now.bytes > 20 * LEN;
         mem_free(&want);
     }

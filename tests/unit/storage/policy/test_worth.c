@@ -59,6 +59,30 @@ static void test_of_equals_the_most_recent_goes(void **state)
     policy_free(&p);
 }
 
+/* An item that stands for many: its worth per byte counts, whatever its size. */
+static void test_resize(void **state)
+{
+    struct policy *p = policy_new(&policy_worth, NULL);
+    struct policy_item a = make(1, 10, 20), b = make(2, 10, 10);
+
+    (void)state;
+    policy_expect(p, &a, 1);
+    policy_expect(p, &b, 1);
+    bring(p, &a, 1);
+    bring(p, &b, 1);
+    assert_ptr_equal(policy_victim(p, 2, false), &b);
+    policy_resize(p, &b, 1000, 1000);
+    assert_ptr_equal(policy_victim(p, 2, false), &b);
+    policy_resize(p, &b, 1000, 2001);
+    assert_ptr_equal(policy_victim(p, 2, false), &a);
+    policy_resize(p, &a, 5, 20);
+    assert_ptr_equal(policy_victim(p, 2, false), &b);
+    policy_remove(p, &a);
+    policy_resize(p, &a, 0, 0); /* also outside */
+    assert_ptr_equal(policy_victim(p, 2, false), &b);
+    policy_free(&p);
+}
+
 static void test_admits_only_what_is_worth_it(void **state)
 {
     struct policy *p = policy_new(&policy_worth, NULL);
@@ -128,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_declared_runs_decide),
         cmocka_unit_test(test_of_equals_the_most_recent_goes),
+        cmocka_unit_test(test_resize),
         cmocka_unit_test(test_admits_only_what_is_worth_it),
         cmocka_unit_test(test_undeclared_worth_fades),
         cmocka_unit_test(test_odd_numbers),
