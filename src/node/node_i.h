@@ -257,6 +257,8 @@ typedef void parts_done_f(void *arg, int rc, const struct dlc_err *err, bool fro
 /* Put the pieces of a sample into dst; done() is called on the loop, perhaps before this returns.
  */
 void parts_read(struct dataset *ds, uint64_t sample, void *dst, parts_done_f *done, void *arg);
+/* Names the chunk of an object's derived form. */
+struct chunk_id parts_derived_id(const struct dataset *ds, const struct catalog_entry *object);
 void parts_stop(struct dataset *ds); /* end soon what is being made for it */
 
 /* ---- prefetch.c ---- */

@@ -122,8 +122,7 @@ static void read_object(struct part *p)
 
 /* ---- making a derived form again ---- */
 
-/* Names the chunk. */
-static struct chunk_id derived_id(const struct dataset *ds, const struct catalog_entry *object)
+struct chunk_id parts_derived_id(const struct dataset *ds, const struct catalog_entry *object)
 {
     struct chunk_id id = derived_chunk_id(ds->disk_id, object->key, object->etag);
 
@@ -175,7 +174,7 @@ static struct deriving *find_deriving(struct node *n, struct chunk_id id)
 static void derive_again(struct part *p)
 {
     struct dataset *ds = p->of->ds;
-    struct chunk_id id = derived_id(ds, &p->object);
+    struct chunk_id id = parts_derived_id(ds, &p->object);
     struct deriving *g = find_deriving(ds->node, id);
 
     p->derived_again = true;
@@ -223,7 +222,7 @@ static void derived_work(struct job *j)
 
     p->rc = catalog_derived(ds->catalog, p->piece.object, &size, &p->err);
     if (p->rc == 0)
-        p->rc = disk_map_fd(ds->node->disk, derived_id(ds, &p->object), size, &fd, &p->err);
+        p->rc = disk_map_fd(ds->node->disk, parts_derived_id(ds, &p->object), size, &fd, &p->err);
     if (p->rc == 0 && os_pread_all(fd, p->dst, p->piece.length, p->piece.offset) < 0)
         p->rc = dlc_err_sys(&p->err, "cannot read the derived form of %s", p->object.key);
     os_close(&fd);

@@ -11,7 +11,6 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "node/derive.h"
 #include "storage/policy/policy.h"
 
 void dataset_enter_group(struct dataset *ds)
@@ -110,7 +109,7 @@ static void adopt_work(struct job *j)
     for (uint64_t i = 0; i < catalog_objects(ds->catalog) && !stopped(a); i++)
         if (catalog_derived(ds->catalog, i, &size, NULL) == 0 &&
             catalog_object(ds->catalog, i, &e, NULL) == 0)
-            disk_has(ds->node->disk, derived_id(ds, &e));
+            disk_has(ds->node->disk, parts_derived_id(ds, &e));
     loop_post(ds->node->loop, &a->task);
 }
 
