@@ -191,6 +191,7 @@ struct follow {
     bool active;
     bool idle; /* it has not read for a while: what it needs next counts for nothing */
     struct dlc_mono last_read;
+    struct dlc_dur pause; /* the longest between two reads, lately */
     struct told *told;
     uint64_t pos;         /* where the client was when we looked last */
     uint64_t overtaken;   /* samples from pos on that it has read already (relaxed orders) */

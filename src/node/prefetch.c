@@ -17,7 +17,8 @@
  * stays right while time passes, and changes only when a cursor reads the sample. Different
  * datasets are compared in seconds: samples x the dataset's pace, which stays as it is until its
  * clock has drifted far from the time; then all is told anew. A cursor that does not move for
- * IDLE_AFTER has no next uses, so that its memory goes to those who read.
+ * IDLE_AFTER, or four times its longest pause so far, has no next uses, so that its memory goes to
+ * those who read.
  *
  * In a relaxed order a late sample holds the cursor while others overtake it. They count as
  * consumed, so the window stays as many samples ahead of the reader as in a strict order.
@@ -243,6 +244,15 @@ static void fill_window(struct session *s)
     }
 }
 
+/* A loop with long steps reads in bursts: its pauses are no idleness. */
+static void note_read(struct follow *f, struct dlc_mono now)
+{
+    int64_t gap = dlc_mono_sub(now, f->last_read).ns;
+
+    f->pause.ns = DLC_MAX(gap, f->pause.ns - f->pause.ns / 1024);
+    f->last_read = now;
+}
+
 static void look(struct session *s)
 {
     struct follow *f = &s->follow;
@@ -262,12 +272,12 @@ static void look(struct session *s)
         uint64_t read = DLC_MAX(pos + overtaken, read_before) - read_before;
 
         if (read > 0 || s->n_waiters > 0)
-            f->last_read = now;
+            note_read(f, now);
         measure_rate(s, read, now);
         pass(s, pos);
         f->overtaken = read_before + read - pos;
     }
-    set_idle(s, dlc_mono_sub(now, f->last_read).ns > IDLE_AFTER.ns);
+    set_idle(s, dlc_mono_sub(now, f->last_read).ns > DLC_MAX(IDLE_AFTER.ns, 4 * f->pause.ns));
     cursor_move(&f->told->cursor, pos);
     set_window(s);
     fill_window(s);
