@@ -252,7 +252,7 @@ static struct dataset *dataset_new(struct node *n, const char *url, const char *
     ds->endpoint = mem_str(endpoint);
     ds->anonymous = anonymous;
     ds->stale = true; /* until it is known to be good */
-    hist_init(&ds->latency, 512);
+    hist_init(&ds->latency, 1024);
     dlc_list_init(&ds->sessions);
     dlc_list_init(&ds->openers);
     dlc_list_push_tail(&n->datasets, &ds->link);
