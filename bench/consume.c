@@ -81,10 +81,11 @@ static void epoch(struct dlc_dataset *ds, unsigned e, double rate, int follow, d
         later += t - begin > 1 ? took : 0;
         sum += *(const unsigned char *)v.data;
         dlc_put(ds, &v);
-        /* A training loop does not catch up: after a stall the next sample is due a step later. */
-        due = (rate > 0 ? t + took + 1 / rate : 0);
-        if (rate > 0 && due < now() - 1)
-            due = now();
+        /* A clock that woke us late is made up for; a stall is not: a training loop does not
+         * catch up. */
+        due += rate > 0 ? 1 / rate : 0;
+        if (t + took - due > 5 / (rate > 0 ? rate : 1))
+            due = t + took;
     }
     dlc_dataset_stats(ds, &st);
     printf("{\"epoch\": %u, \"samples\": %llu, \"seconds\": %.4f, \"stalled_s\": %.5f, "

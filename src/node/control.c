@@ -10,8 +10,8 @@
 #include "base/mem.h"
 #include "base/os.h"
 
-#define ERRANDS_MAX 16           /* of one client; the library has one at a time */
-#define ORDER_MAX   1000000000ll /* samples in an explicit order */
+#define ERRANDS_MAX 16          /* of one client; the library has one at a time */
+#define ORDER_MAX   100000000ll /* samples in an explicit order */
 
 /* A number that is not negative; 0 when absent. */
 static uint64_t number(const json_t *o, const char *name)
