@@ -126,25 +126,41 @@ static void scanning_release(struct scanning *g)
     mem_free(&g->first_pieces);
 }
 
+/* Where there is no place for a derived form: archives that need none are scanned all the same. */
+struct no_place {
+    struct scan_sink sink;
+    const char *name;
+};
+
+static int refuse(struct scan_sink *k, const void *data, size_t len, struct dlc_err *err)
+{
+    const struct no_place *n = dlc_container(k, struct no_place, sink);
+
+    (void)data;
+    (void)len;
+    return dlc_err_set(err, DLC_EINVAL,
+                       "%s must be decompressed once, and there is no disk tier to keep that: "
+                       "give the daemon one (--disk), or store the archive as plain tar",
+                       n->name);
+}
+
 static int run_scan(struct plan *p, const struct scanner *scanner, struct scanning *g,
                     struct source *source, struct dlc_err *err)
 {
     struct layout *l = p->l;
     struct scan scan = {.source = source, .found = on_found, .priv = g};
+    struct no_place none = {.sink = {refuse}, .name = source->name};
     int rc = 0, kept;
 
     scan.limits.partition_bytes = partition_of(p);
     scan.limits.group = l->group == 1;
     if (scanner->derives && l->derive == NULL)
-        return dlc_err_set(err, DLC_EINVAL,
-                           "%s must be decompressed once, and there is no disk tier to keep that: "
-                           "give the daemon one (--disk), or store the archive as plain tar",
-                           source->name);
-    if (scanner->derives)
+        scan.sink = &none.sink;
+    else if (scanner->derives)
         rc = l->derive(l, g->object, &scan.sink, err);
     if (rc == 0)
         rc = scanner->run(&scan, err);
-    if (scan.sink != NULL) {
+    if (scan.sink != NULL && scan.sink != &none.sink) {
         kept = l->derived(l, &scan.sink, rc == 0 && scan.derived_size > 0, err);
         rc = rc < 0 ? rc : kept;
     }
