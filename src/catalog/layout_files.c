@@ -2,6 +2,7 @@
 /* Layouts whose samples are whole objects, seen from their keys: flat, folders, pairs. */
 #include "catalog/layout_i.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -76,24 +77,81 @@ static int add_classes(struct plan *p, struct words *classes, struct dlc_err *er
     return rc;
 }
 
+/*
+ * The samples of a part in the order of torchvision's ImageFolder: by class, then folder, then
+ * name. Keys come sorted, which is the same unless classes have folders in them ("cat/a/1" <
+ * "cat/b") or begin alike ("cat-2/1" < "cat/1").
+ */
+struct filed {
+    uint64_t object;
+    uint32_t label;
+};
+
+struct filing {
+    const struct plan *plan;
+    const struct part *part;
+    struct filed *v;
+    size_t n, cap;
+};
+
+static int compare_bytes(const char *a, size_t na, const char *b, size_t nb)
+{
+    int c = memcmp(a, b, DLC_MIN(na, nb));
+
+    return c != 0 ? c : (na > nb) - (na < nb);
+}
+
+static int by_class_folder_name(const void *x, const void *y, void *priv)
+{
+    const struct filed *a = x, *b = y;
+    const struct filing *f = priv;
+    struct seen s, t;
+    int c;
+
+    if (a->label != b->label)
+        return a->label < b->label ? -1 : 1;
+    plan_see(f->plan, f->part, a->object, &s);
+    plan_see(f->plan, f->part, b->object, &t);
+    c = compare_bytes(s.path, (size_t)(s.base - s.path) - 1, t.path, (size_t)(t.base - t.path) - 1);
+    return c != 0 ? c : strcmp(s.base, t.base);
+}
+
+static void file_part(struct filing *f, const struct words *classes)
+{
+    bool sorted = true;
+
+    f->n = 0;
+    for (uint64_t j = f->part->first; j < f->part->end; j++) {
+        struct filed x = {.object = j};
+        struct seen s;
+        size_t len;
+
+        plan_see(f->plan, f->part, j, &s);
+        len = class_of(&s);
+        if (len == 0 || !words_find(classes, s.path, len, &x.label))
+            continue;
+        mem_reserve(f->v, f->n, f->cap);
+        sorted = sorted && (f->n == 0 || by_class_folder_name(&f->v[f->n - 1], &x, f) < 0);
+        f->v[f->n++] = x;
+    }
+    if (!sorted)
+        qsort_r(f->v, f->n, sizeof(*f->v), by_class_folder_name, f);
+}
+
 int layout_folders(struct plan *p, struct dlc_err *err)
 {
     struct words classes = {.n = 0};
+    struct filing f = {.plan = p};
     int rc = add_classes(p, &classes, err);
 
     for (size_t k = 0; k < p->n_parts && rc == 0; k++) {
         rc = layout_begin_part(p, &p->parts[k], err);
-        for (uint64_t j = p->parts[k].first; j < p->parts[k].end && rc == 0; j++) {
-            struct seen s;
-            uint32_t label;
-            size_t len;
-
-            plan_see(p, &p->parts[k], j, &s);
-            len = class_of(&s);
-            if (len > 0 && words_find(&classes, s.path, len, &label))
-                rc = layout_add_whole(p, j, label, err);
-        }
+        f.part = &p->parts[k];
+        file_part(&f, &classes);
+        for (size_t i = 0; i < f.n && rc == 0; i++)
+            rc = layout_add_whole(p, f.v[i].object, f.v[i].label, err);
     }
+    mem_free(&f.v);
     words_release(&classes);
     return rc;
 }

@@ -152,14 +152,14 @@ static void test_flat(void **state)
     catalog_close(&c);
 }
 
-/* Classes are sorted by name, not by key: '-' comes before '/'. */
+/* By class ('-' comes before '/' in keys, but "a" before "a-b"), then folder, then name. */
 static void test_folders(void **state)
 {
-    struct world w = world_of(LIST("a/1", "a-b/2", "c/d/3", ".DS_Store"), NULL);
+    struct world w = world_of(LIST("a/1", "a-b/2", "c/d/3", "c/e", ".DS_Store"), NULL);
     struct catalog *c = apply(&w, LAYOUT_FOLDERS);
 
     (void)state;
-    expect(c, LIST("a-b/2=1:a-b", "a/1=0:a", "c/d/3=2:c"));
+    expect(c, LIST("a/1=0:a", "a-b/2=1:a-b", "c/e=2:c", "c/d/3=2:c"));
     catalog_close(&c);
     /* seen from the root of the URL */
     w = world_of(LIST("set/x/1", "set/y/2"), NULL);
