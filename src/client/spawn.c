@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -79,15 +80,18 @@ int daemon_connect(const struct config *c, struct dlc_err *err)
 
 static bool runnable(const char *path)
 {
-    return access(path, X_OK) == 0;
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
 }
 
-/* Beside the file that holds this code: an installed library, the build tree, or the program
- * itself. */
+/* Beside the file that holds this code: an installed library, the build tree, the program itself,
+ * or the Python package, installed ("bin/") and in the build tree. */
 static char *beside_us(void)
 {
-    static const char *const places[] = {"dlcache", "../bin/dlcache", "../../bin/dlcache",
-                                         "src/cli/dlcache"};
+    static const char *const places[] = {"dlcache",           "../bin/dlcache",
+                                         "../../bin/dlcache", "src/cli/dlcache",
+                                         "bin/dlcache",       "../../src/cli/dlcache"};
     char real[PATH_MAX];
     Dl_info info;
     const char *dir;

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dataset: the samples of one URL.
+
+Views (what ds[i], read_many() and next() give) are memoryviews of shared memory, read-only. The bytes
+stay where they are until the last memoryview, slice or numpy array over them is released or gone,
+whatever happens to the dataset, the daemon or the bucket. Only so many can be held at a time (some
+32,000 per process, or the daemon's memory); what is read beyond that is copied.
+
+(D1) A closed dataset refuses every call with ValueError; views that are still held live on.
+(D2) After fork the child attaches for itself when it first reads. Views that it inherits are valid
+     only for as long as the parent holds them.
+(D3) Any method may be called by any thread. Calls that wait let other threads run.
+"""
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any, NamedTuple, Optional, SupportsIndex, Type, Union, overload
+
+from . import _dlcache
+from .order import SEED_MASK, natural
+
+__all__ = ["Dataset", "Keys", "Stats", "open"]
+
+_SEQUENTIAL, _SHUFFLED, _EXPLICIT = range(3)
+
+
+class Stats(NamedTuple):
+    """What this process has read through one dataset since it was opened."""
+
+    hits: int  #: samples that were in memory when asked for
+    misses: int  #: samples that had to be waited for
+    bypasses: int  #: samples read straight from the bucket by this process
+    bytes: int  #: bytes of all of them
+    stall_s: float  #: seconds spent waiting
+    reconnects: int  #: times the daemon was lost and found again
+
+
+class Keys(Sequence[str]):
+    """The keys of a dataset in the order of its samples, made when asked for."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: Union[SupportsIndex, slice]) -> Union[str, list[str]]:
+        if isinstance(index, slice):
+            return [self._dataset.key(i) for i in range(*index.indices(len(self)))]
+        return self._dataset.key(index)
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            self.index(key)
+        except ValueError:
+            return False
+        return True
+
+    def index(self, value: Any, start: int = 0, stop: Optional[int] = None) -> int:
+        """Number of the sample with this key, as list.index() finds it; a binary search."""
+        try:
+            at = self._dataset.find(value) if isinstance(value, str) else -1
+        except FileNotFoundError:
+            at = -1
+        if at not in range(len(self))[start:stop]:
+            raise ValueError(f"{value!r} is not a key of {self._dataset.url}")
+        return at
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} keys of {self._dataset.url}>"
+
+
+class Dataset(_dlcache.Handle):
+    """The samples of one URL, numbered from 0; made by dlcache.open().
+
+    len(ds), ds[i] (a view; negative i count from the end), ds[a:b] (a list of views) and iteration
+    work as with a list of bytes. Pickling one and unpickling it elsewhere opens it there.
+
+    Attributes:
+        url (str): As it was opened.
+        options (dict): The other arguments of open().
+    """
+
+    def __init__(self, url: str, *, socket: Optional[str] = None, endpoint: Optional[str] = None,
+                 spawn: bool = True, anonymous: bool = False, timeout: float = 300.0,
+                 refresh: bool = False) -> None:
+        milliseconds = timeout * 1000
+        if not 1 <= milliseconds < 2**32:
+            raise ValueError(f"timeout is {timeout}; it must be at least 0.001 s and below 49 days")
+        self.url = url
+        self.options: dict[str, Any] = dict(socket=socket, endpoint=endpoint, spawn=spawn,
+                                            anonymous=anonymous, timeout=timeout, refresh=refresh)
+        self._cache: dict[str, Any] = {}
+        self._open(url, socket, endpoint, int(not spawn), int(anonymous), int(milliseconds),
+                   int(refresh))
+
+    # ---- closing, pickling ----
+
+    def close(self) -> None:
+        """Give the dataset back. Views that are still held stay valid. May be called again."""
+        self._close()
+
+    def __enter__(self) -> Dataset:
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __reduce__(self) -> Any:
+        if self.closed:
+            raise ValueError("the dataset is closed")
+        return _reopened, (type(self), self.url, {**self.options, "refresh": False})
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{len(self)} samples"
+        return f"<dlcache.Dataset {self.url} ({state})>"
+
+    # ---- samples ----
+
+    def __iter__(self) -> Iterator[memoryview]:
+        for i in range(len(self)):
+            yield self[i]
+
+    # ---- what is said of them ----
+
+    @property
+    def keys(self) -> Keys:
+        """The key of each sample."""
+        return Keys(self)
+
+    def _cached(self, name: str, make: Any) -> Any:
+        if self.closed:
+            raise ValueError("the dataset is closed")
+        if name not in self._cache:
+            self._cache[name] = make()
+        return self._cache[name]
+
+    @property
+    def labels(self) -> Optional[memoryview]:
+        """The class of each sample as int64, -1 for those without; None when no sample has one."""
+        labels = self._cached("labels", self._labels)
+        return None if labels is None else memoryview(labels).cast("q")
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes, in the order of their numbers."""
+        return list(self._cached("classes", self._classes))
+
+    @property
+    def class_to_idx(self) -> dict[str, int]:
+        """Numbers of the classes by name."""
+        return {name: k for k, name in enumerate(self.classes)}
+
+    @property
+    def splits(self) -> dict[str, range]:
+        """Which samples are "train", "validation" and "test", where the dataset says so."""
+        splits = self._cached("splits", self._splits)
+        return {name: range(first, first + count) for name, first, count in splits}
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the manifest's columns, for column()."""
+        return list(self._cached("columns", self._columns))
+
+    # ---- figures ----
+
+    def stats(self) -> Stats:
+        """What this process has read through this dataset."""
+        return Stats(*self._stats())
+
+    # ---- orders ----
+
+    def follow(self, kind: Any = "shuffled", *, seed: SupportsIndex = 0, rank: SupportsIndex = 0,
+               world: SupportsIndex = 1, drop_last: bool = False, relaxed: bool = False,
+               epochs: SupportsIndex = 0, first: SupportsIndex = 0, count: SupportsIndex = 0,
+               epoch: SupportsIndex = 0, position: SupportsIndex = 0) -> None:
+        """Read in this order from now on, by next(); the daemon fetches ahead.
+
+        Args:
+            kind: "shuffled", "sequential", or the indices themselves (a sequence or an array):
+                what this rank reads in one epoch.
+            seed (int): Of the shuffle.
+            rank, world (int): This process of so many; they take turns in one global order.
+            drop_last (bool): Leave out what does not divide by `world`; else it is padded.
+            relaxed (bool): A sample that is there may come before one that is late.
+            epochs (int): How many will be read in all; 0: no end.
+            first, count (int): A range of samples, such as a split; count 0: to the last.
+            epoch, position (int): Where to start, as tell() said.
+        """
+        code, numbers = _EXPLICIT, kind
+        if isinstance(kind, str):
+            if kind not in ("shuffled", "sequential"):
+                raise ValueError(f'the order is {kind!r}; it must be "shuffled", "sequential" or a '
+                                 "sequence of indices")
+            code, numbers = _SHUFFLED if kind == "shuffled" else _SEQUENTIAL, None
+        self._follow(code, numbers, natural("rank", rank, 2**32), natural("world", world, 2**32),
+                     drop_last, relaxed, operator.index(seed) & SEED_MASK, natural("epochs", epochs),
+                     natural("first", first), natural("count", count), natural("epoch", epoch),
+                     natural("position", position))
+
+
+def _reopened(cls: Type[Dataset], url: str, options: dict[str, Any]) -> Dataset:
+    return cls(url, **options)
+
+
+def open(url: str, *, socket: Optional[str] = None, endpoint: Optional[str] = None,
+         spawn: bool = True, anonymous: bool = False, timeout: float = 300.0,
+         refresh: bool = False) -> Dataset:
+    """Open the dataset at a URL, starting a daemon if none runs.
+
+    The first open of a URL lists the bucket; later ones, in any process, find the list stored.
+
+    Args:
+        url (str): ``s3://``, ``gs://``, ``http://``, ``https://`` or ``file://``.
+        socket (str): The daemon's socket. Default: as ``dlcache serve``.
+        endpoint (str): S3 or GCS endpoint. Default: the environment's, then the cloud's.
+        spawn (bool): Start a daemon when none answers.
+        anonymous (bool): Do not sign requests.
+        timeout (float): Seconds that one sample may take.
+        refresh (bool): List the bucket again, even if a list is stored.
+    """
+    return Dataset(url, socket=socket, endpoint=endpoint, spawn=spawn, anonymous=anonymous,
+                   timeout=timeout, refresh=refresh)
