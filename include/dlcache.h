@@ -183,7 +183,7 @@ DLC_API int dlc_prefetch(struct dlc_dataset *ds, const uint64_t *idx, size_t n);
 enum dlc_order_kind {
     DLC_SEQUENTIAL = 0, /* 0, 1, 2, ... */
     DLC_SHUFFLED = 1,   /* a new permutation per epoch, from the seed */
-    DLC_EXPLICIT = 2,   /* list[0], list[1], ...: one epoch of this rank */
+    DLC_EXPLICIT = 2,   /* list[0], list[1], ...: one epoch of this rank; see dlc_follow_more() */
 };
 
 struct dlc_order {
@@ -208,7 +208,17 @@ struct dlc_order {
 DLC_API int dlc_follow(struct dlc_dataset *ds, const struct dlc_order *order, uint64_t epoch,
                        uint64_t position);
 
-/* Samples per epoch of this rank, or DLC_E* when no order is set. */
+/*
+ * DLC_EXPLICIT: the list of the epoch after the last one given, so that the daemon fetches on over
+ * the end of this one. Lists may differ in length. Two are kept: the one that is being read and the
+ * one after it. Borrows: list, for the call.
+ * Returns: 0; DLC_EBUSY when the next epoch's list was given already: wait until this epoch has
+ * ended; DLC_EINVAL after the last of order.epochs, or when no explicit order is followed.
+ */
+DLC_API int dlc_follow_more(struct dlc_dataset *ds, const uint64_t *list, uint64_t n);
+
+/* Samples of this rank in the epoch that is being read, or DLC_E* when no order is set. At the end
+ * of the last list given, those of that list. */
 DLC_API int64_t dlc_epoch_length(struct dlc_dataset *ds);
 
 /*
@@ -221,14 +231,32 @@ DLC_API int dlc_next(struct dlc_dataset *ds, struct dlc_view *out, uint64_t *sam
 /* Where dlc_next() stands: all that must be saved to resume, beside the order itself. */
 DLC_API void dlc_tell(struct dlc_dataset *ds, uint64_t *epoch, uint64_t *position);
 
+/* How far a program is that reads the samples by other means. Zero-initialise. */
+struct dlc_progress {
+    uint64_t epoch, position; /* everything before was consumed */
+    uint64_t ahead;           /* so many samples from there on are in the hands of workers */
+    uint64_t waited_ns;       /* they waited so long for samples since the order was told: the mean
+                               * over workers, only growing */
+    uint64_t reserved[4];
+};
+
 /*
- * For programs that read the samples by other means (dlc_get in worker processes): say that
- * everything before `position` of `epoch` was consumed.
+ * For programs whose samples are read by others (dlc_get in worker processes): say how far they
+ * are. The daemon fetches beyond what is in the workers' hands, and keeps it. Call it for every
+ * batch: it also notices, a few times per second, that the daemon was lost, and tells the order to
+ * the next one.
  */
-DLC_API int dlc_advance(struct dlc_dataset *ds, uint64_t epoch, uint64_t position);
+DLC_API int dlc_advance(struct dlc_dataset *ds, const struct dlc_progress *p);
 
 /* What this process has read through ds. Threads: any. */
 DLC_API void dlc_dataset_stats(struct dlc_dataset *ds, struct dlc_stats *out);
+
+/*
+ * What the daemon knows: a JSON text as `dlcache stat --json` gives it, in which "dataset" is the
+ * one that ds reads (docs/format/protocol.md, stat). Copied with its NUL if cap allows.
+ * Returns: the text's length as dlc_key() does, DLC_ENODAEMON, or another DLC_E*. Threads: any.
+ */
+DLC_API int64_t dlc_daemon_stats(struct dlc_dataset *ds, char *buf, size_t cap);
 
 /* The text of this thread's latest failure; never NULL, valid until its next failing call. */
 DLC_API const char *dlc_last_error(void);

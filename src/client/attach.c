@@ -51,6 +51,26 @@ static int ask(struct dlc_dataset *ds, int sock, json_t *question, struct msg *a
     return rc;
 }
 
+int attach_call(struct attachment *a, const json_t *ask, int fd, struct dlc_mono deadline,
+                struct msg *m, struct dlc_err *err)
+{
+    struct dlc_dur left;
+    int rc;
+
+    dlc_mtx_lock(&a->rpc);
+    left = dlc_mono_sub(deadline, dlc_mono_now()); /* after the wait for the others */
+    left.ns = DLC_MAX(left.ns, 0);
+    rc = msg_send(a->sock, ask, &fd, fd >= 0 ? 1 : 0, err);
+    if (rc == 0)
+        rc = msg_recv(a->sock, m, left, err);
+    dlc_mtx_unlock(&a->rpc);
+    if (rc < 0 && rc != DLC_ETIMEDOUT)
+        rc = dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
+    else if (rc == 0 && !json_is_true(json_object_get(m->body, "ok")))
+        rc = attach_refused(m, err);
+    return rc;
+}
+
 static int greet(struct dlc_dataset *ds, int sock, struct dlc_err *err)
 {
     struct msg m = MSG_INIT;

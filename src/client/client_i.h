@@ -73,13 +73,16 @@ struct attachment {
 
 /* The order that dlc_next() follows. Positions are absolute: they run on from the first epoch. */
 struct reading {
-    struct told *told; /* NULL: no order is set */
+    struct told
+        *told; /* NULL: no order is set. Its lists: G: dataset.mtx and the process-wide lock */
     struct order_spec spec;
     uint64_t epoch, epochs; /* the first one, and how many are left from there; 0: no end */
     bool relaxed;
     uint64_t pos;                  /* all before it was read */
     uint64_t told_at;              /* the end of an epoch that was told to the caller */
     uint64_t taken[READING_WORDS]; /* bit k: pos + k was read */
+    uint64_t ahead, waited_ns;     /* as in struct dlc_progress */
+    struct dlc_mono look_again;    /* whether the daemon is still there */
 };
 
 struct dlc_dataset {
@@ -106,8 +109,9 @@ struct dlc_dataset {
     bool incompatible;         /* G: mtx: the daemon has another snapshot: stay direct */
     struct bucket *direct;     /* G: mtx; made when first needed */
 
-    struct reading reading; /* one thread at a time, by contract; replaced under mtx */
-    _Atomic uint64_t at;    /* reading.pos, for any thread that finds the daemon again */
+    /* One thread at a time, by contract; replaced under mtx and the process-wide lock. */
+    struct reading reading;
+    _Atomic uint64_t at; /* reading.pos, for any thread that finds the daemon again */
 
     _Atomic uint64_t reconnects, direct_reads, direct_bytes, direct_ns; /* relaxed: statistics */
 };
@@ -126,6 +130,13 @@ void attachment_free(struct attachment **ap);
 bool attachment_lost(const struct attachment *a); /* has the daemon gone? */
 /* What an answer says that is not "ok": its code and text. */
 int attach_refused(const struct msg *m, struct dlc_err *err);
+/*
+ * One question over the socket, with a descriptor unless fd is negative, and its answer in *m,
+ * which was MSG_INIT. After DLC_ENODAEMON and DLC_ETIMEDOUT the attachment must not be asked again:
+ * the answer may still come.
+ */
+int attach_call(struct attachment *a, const json_t *ask, int fd, struct dlc_mono deadline,
+                struct msg *m, struct dlc_err *err);
 
 /* ---- pins.c: which pin block is this thread's ---- */
 
@@ -158,8 +169,7 @@ int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, s
 /* Ask for one sample and do not wait; nothing happens when all cells are in use. */
 void miss_ask(struct attachment *a, uint64_t sample);
 int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n);
-/* A view of a sample that lies in a file of the disk tier. After DLC_ENODAEMON and DLC_ETIMEDOUT
- * the attachment must not be asked again: the answer may still come. */
+/* A view of a sample that lies in a file of the disk tier. Returns as attach_call(). */
 int miss_map(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_view *out,
              struct dlc_err *err);
 
@@ -173,15 +183,20 @@ int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_view *out, st
 /* The attachment to use; attaches or re-attaches as allowed. NULL: none now. Gives; return it with
  * dataset_detach(). */
 struct attachment *dataset_attached(struct dlc_dataset *ds);
+/* The same without attaching. */
+struct attachment *dataset_current(struct dlc_dataset *ds);
 void dataset_detach(struct dlc_dataset *ds, struct attachment *a);
 /* `a` has lost its daemon: stop using it. */
 void dataset_lost(struct dlc_dataset *ds, struct attachment *a);
 /* Unmap retired attachments that nobody uses any more. */
 void dataset_reap(struct dlc_dataset *ds);
+/* The process-wide lock, for what fork() must find whole: for moments. */
+void client_lock(void);
+void client_unlock(void);
 
 /* ---- order.c ---- */
 
-/* Tell a daemon the order that is set. */
+/* Tell a daemon the order that is set, if any. Returns as attach_call(), or that it was refused. */
 int reading_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err);
 void reading_release(struct reading *r);
 

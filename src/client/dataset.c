@@ -54,12 +54,12 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_mutex_t all_mtx = PTHREAD_MUTEX_INITIALIZER;
 static struct dlc_list all; /* G: all_mtx */
 
-static void before_fork(void)
+void client_lock(void)
 {
     pthread_mutex_lock(&all_mtx);
 }
 
-static void in_parent(void)
+void client_unlock(void)
 {
     pthread_mutex_unlock(&all_mtx);
 }
@@ -97,13 +97,13 @@ static void in_child(void)
         ds->try_again = (struct dlc_mono){0};
         ds->reconnects = ds->direct_reads = ds->direct_bytes = ds->direct_ns = 0;
     }
-    pthread_mutex_unlock(&all_mtx); /* before_fork() took it, on this very thread */
+    client_unlock(); /* taken before the fork, on this very thread */
 }
 
 static void init_once(void)
 {
     dlc_list_init(&all);
-    pthread_atfork(before_fork, in_parent, in_child);
+    pthread_atfork(client_lock, client_unlock, in_child);
 }
 
 /* ---- attaching ---- */
@@ -162,13 +162,31 @@ static bool ended_well(struct dlc_dataset *ds)
     return well;
 }
 
+/* Tell the order before anybody else knows of the attachment. false: the daemon has gone again. */
+static bool tell_first(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
+{
+    int rc = reading_tell(ds, a, err);
+
+    if (rc == DLC_ENODAEMON || rc == DLC_ETIMEDOUT)
+        return false;
+    if (rc < 0)
+        log_info("%s: the daemon does not follow the order: %s", ds->shown, err->text);
+    return true;
+}
+
 static void reattach_locked(struct dlc_dataset *ds)
 {
     struct attachment *a = NULL;
     struct dlc_err err = DLC_ERR_INIT;
+    int rc;
 
     dlc_mtx_assert_held(&ds->mtx);
-    if (attachment_new(ds, ds->opt.no_spawn == 0 && !ended_well(ds), false, &a, &err) < 0) {
+    rc = attachment_new(ds, ds->opt.no_spawn == 0 && !ended_well(ds), false, &a, &err);
+    if (rc == 0 && a->snapshot == catalog_snapshot(ds->catalog) && !tell_first(ds, a, &err)) {
+        attachment_free(&a);
+        rc = err.code;
+    }
+    if (rc < 0) {
         log_info("reading %s from the bucket: %s", ds->shown, err.text);
         ds->patience.ns = DLC_CLAMP(ds->patience.ns * 2, LOOK_AGAIN.ns, LOOK_SELDOM.ns);
         ds->try_again = dlc_mono_add(dlc_mono_now(), ds->patience);
@@ -183,11 +201,12 @@ static void reattach_locked(struct dlc_dataset *ds)
         return;
     }
     adopt(ds, a);
-    if (ds->reading.told != NULL && reading_tell(ds, a, &err) < 0)
-        log_info("%s: the daemon does not follow the order: %s", ds->shown, err.text);
+    /* relaxed: as publish(), whose number may have gone to the one before */
+    atomic_store_explicit(&a->session->cursor, atomic_load_explicit(&ds->at, memory_order_relaxed),
+                          memory_order_relaxed);
 }
 
-static struct attachment *use_current(struct dlc_dataset *ds)
+struct attachment *dataset_current(struct dlc_dataset *ds)
 {
     struct attachment *a = atomic_load(&ds->cur);
 
@@ -202,7 +221,7 @@ static struct attachment *use_current(struct dlc_dataset *ds)
 
 struct attachment *dataset_attached(struct dlc_dataset *ds)
 {
-    struct attachment *a = use_current(ds);
+    struct attachment *a = dataset_current(ds);
 
     if (a != NULL)
         return a;
@@ -211,7 +230,7 @@ struct attachment *dataset_attached(struct dlc_dataset *ds)
         (ds->try_again.ns == 0 || dlc_mono_passed(ds->try_again, dlc_mono_now())))
         reattach_locked(ds);
     dlc_mtx_unlock(&ds->mtx);
-    return use_current(ds);
+    return dataset_current(ds);
 }
 
 void dataset_detach(struct dlc_dataset *ds, struct attachment *a)

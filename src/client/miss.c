@@ -210,36 +210,16 @@ static int map_file(struct msg *m, struct dlc_view *out, struct dlc_err *err)
     return rc;
 }
 
-static int ask_map(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct msg *m,
-                   struct dlc_err *err)
-{
-    json_t *ask = json_pack("{s:s, s:I}", "op", "map", "sample", (json_int_t)sample);
-    struct dlc_dur left;
-    int rc;
-
-    dlc_mtx_lock(&a->rpc);
-    left = dlc_mono_sub(deadline, dlc_mono_now()); /* after the wait for the others */
-    left.ns = DLC_MAX(left.ns, 0);
-    rc = msg_send(a->sock, ask, NULL, 0, err);
-    if (rc == 0)
-        rc = msg_recv(a->sock, m, left, err);
-    dlc_mtx_unlock(&a->rpc);
-    json_decref(ask);
-    return rc;
-}
-
 int miss_map(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_view *out,
              struct dlc_err *err)
 {
+    json_t *ask = json_pack("{s:s, s:I}", "op", "map", "sample", (json_int_t)sample);
     struct msg m = MSG_INIT;
-    int rc = ask_map(a, sample, deadline, &m, err);
+    int rc = attach_call(a, ask, -1, deadline, &m, err);
 
-    if (rc < 0 && rc != DLC_ETIMEDOUT)
-        rc = dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
-    else if (rc == 0 && json_is_true(json_object_get(m.body, "ok")))
+    if (rc == 0)
         rc = map_file(&m, out, err);
-    else if (rc == 0)
-        rc = attach_refused(&m, err);
+    json_decref(ask);
     msg_release(&m);
     return rc;
 }

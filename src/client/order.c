@@ -15,8 +15,9 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/msg.h"
 #include "base/os.h"
+
+#define LOOK_EVERY DLC_MS(100) /* whether the daemon is still there */
 
 static const char *const kind_names[] = {"sequential", "shuffled", "explicit"};
 
@@ -34,41 +35,64 @@ static json_t *order_json(const struct reading *r, uint64_t pos)
                      (json_int_t)pos);
 }
 
-/* A descriptor of the explicit list, or -1. */
-static int list_fd(const struct reading *r)
+/* Earlier lists have gone: the order is told from the oldest one on. */
+static json_t *list_json(const struct reading *r, const struct told_list *l, uint64_t pos)
+{
+    uint64_t left = r->epochs != 0 ? r->epochs - (l->epoch - r->epoch) : 0;
+
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "op", "order", "kind", "explicit", "epoch",
+                     (json_int_t)l->epoch, "epochs", (json_int_t)left, "begin",
+                     (json_int_t)l->begin, "position", (json_int_t)pos);
+}
+
+/* A descriptor of the list, or -1. */
+static int list_fd(const struct told_list *l)
 {
     int fd = os_memfd("dlcache-order");
 
-    if (fd >= 0 && os_write_all(fd, r->told->list, r->told->length * sizeof(uint64_t)) < 0)
+    if (fd >= 0 && os_write_all(fd, l->list, l->length * sizeof(uint64_t)) < 0)
         os_close(&fd);
     return fd;
 }
 
-int reading_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
+/* Takes ask. l: the list that goes with it, or NULL. */
+static int tell(struct dlc_dataset *ds, struct attachment *a, json_t *ask,
+                const struct told_list *l, struct dlc_err *err)
 {
-    struct reading *r = &ds->reading;
     struct msg m = MSG_INIT;
-    /* relaxed: where to begin to fetch; the cursor follows */
-    json_t *ask = order_json(r, atomic_load_explicit(&ds->at, memory_order_relaxed));
     int fd = -1, rc = 0;
 
-    if (r->spec.kind == ORDER_EXPLICIT && (fd = list_fd(r)) < 0)
+    if (l != NULL && (fd = list_fd(l)) < 0)
         rc = dlc_err_sys(err, "cannot hand over an order of %llu samples",
-                         (unsigned long long)r->told->length);
-    dlc_mtx_lock(&a->rpc);
+                         (unsigned long long)l->length);
     if (rc == 0)
-        rc = msg_send(a->sock, ask, &fd, fd >= 0 ? 1 : 0, err);
-    if (rc == 0)
-        rc = msg_recv(a->sock, &m, ds->timeout, err);
-    dlc_mtx_unlock(&a->rpc);
-    if (rc == 0 && !json_is_true(json_object_get(m.body, "ok"))) {
-        const char *text = json_string_value(json_object_get(m.body, "error"));
-
-        rc = dlc_err_set(err, DLC_EINVAL, "%s", text != NULL ? text : "the order was refused");
-    }
+        rc = attach_call(a, ask, fd, dlc_mono_add(dlc_mono_now(), ds->timeout), &m, err);
     json_decref(ask);
     msg_release(&m);
     os_close(&fd);
+    return rc;
+}
+
+static int tell_more(struct dlc_dataset *ds, struct attachment *a, const struct told_list *l,
+                     struct dlc_err *err)
+{
+    return tell(ds, a, json_pack("{s:s, s:b}", "op", "order", "more", 1), l, err);
+}
+
+int reading_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
+{
+    const struct reading *r = &ds->reading;
+    /* relaxed: where to begin to fetch; the cursor follows */
+    uint64_t pos = atomic_load_explicit(&ds->at, memory_order_relaxed);
+    const struct told_list *l;
+    int rc;
+
+    if (r->told == NULL)
+        return 0;
+    l = r->told->lists[0];
+    rc = tell(ds, a, l != NULL ? list_json(r, l, pos) : order_json(r, pos), l, err);
+    if (rc == 0 && l != NULL && r->told->lists[1] != NULL)
+        rc = tell_more(ds, a, r->told->lists[1], err);
     return rc;
 }
 
@@ -93,6 +117,8 @@ static void publish(struct dlc_dataset *ds)
     /* relaxed: numbers that decide how far to fetch; the daemon may see them late */
     if (r->relaxed)
         atomic_store_explicit(&a->session->overtaken, overtaken(r), memory_order_relaxed);
+    atomic_store_explicit(&a->session->ahead, r->ahead, memory_order_relaxed);
+    atomic_store_explicit(&a->session->waited_ns, r->waited_ns, memory_order_relaxed);
     atomic_store_explicit(&a->session->cursor, r->pos, memory_order_relaxed);
 }
 
@@ -118,15 +144,6 @@ static int spec_of(struct dlc_dataset *ds, const struct dlc_order *o, struct ord
                                 .rank = o->rank,
                                 .world = DLC_MAX(o->world, 1u),
                                 .drop_last = o->drop_last != 0};
-    if (o->kind == DLC_EXPLICIT && (o->list == NULL || o->list_len == 0))
-        return dlc_err_set(err, DLC_EINVAL, "an explicit order without a list: list %llu samples",
-                           (unsigned long long)DLC_MAX(o->list_len, 1u));
-    for (uint64_t i = 0; o->kind == DLC_EXPLICIT && i < o->list_len; i++) {
-        if (o->list[i] >= ds->n)
-            return dlc_err_set(err, DLC_EINVAL, "order[%llu] is sample %llu: the dataset has %llu",
-                               (unsigned long long)i, (unsigned long long)o->list[i],
-                               (unsigned long long)ds->n);
-    }
     return 0;
 }
 
@@ -136,22 +153,37 @@ void reading_release(struct reading *r)
     *r = (struct reading){0};
 }
 
+/* A copy of the caller's list. Gives; NULL: *err. */
+static struct told_list *copy_list(struct dlc_dataset *ds, const uint64_t *list, uint64_t n,
+                                   struct dlc_err *err)
+{
+    uint64_t *copy = NULL;
+
+    if (list == NULL || n == 0)
+        dlc_err_set(err, DLC_EINVAL, "an explicit order without a list: list %llu samples",
+                    (unsigned long long)DLC_MAX(n, 1u));
+    else if (n > TOLD_LIST_MAX)
+        dlc_err_set(err, DLC_EINVAL, "an explicit order of %llu samples: at most %llu",
+                    (unsigned long long)n, (unsigned long long)TOLD_LIST_MAX);
+    else if ((copy = mem_try_alloc(n * sizeof(*copy))) == NULL)
+        dlc_err_set(err, DLC_ENOMEM, "no memory for an order of %llu samples",
+                    (unsigned long long)n);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, list, n * sizeof(*copy));
+    return told_list_new(copy, n, ds->n, err);
+}
+
 /* The order as both sides keep it. NULL: *err. */
 static struct told *make_told(struct dlc_dataset *ds, const struct dlc_order *o,
                               const struct reading *r, struct dlc_err *err)
 {
-    uint64_t *list;
+    struct told_list *l;
 
     if (o->kind != DLC_EXPLICIT)
         return told_new(&r->spec, r->epoch, r->epochs, err);
-    list = mem_try_alloc(o->list_len * sizeof(*list));
-    if (list == NULL) {
-        dlc_err_set(err, DLC_ENOMEM, "no memory for an order of %llu samples",
-                    (unsigned long long)o->list_len);
-        return NULL;
-    }
-    memcpy(list, o->list, o->list_len * sizeof(*list));
-    return told_new_list(list, o->list_len, ds->n, r->epoch, err);
+    l = copy_list(ds, o->list, o->list_len, err);
+    return l != NULL ? told_new_list(&l, r->epoch, r->epochs, 0) : NULL;
 }
 
 /* Another thread may be telling the one before to a daemon that it found again. Takes what r holds.
@@ -161,11 +193,41 @@ static void replace(struct dlc_dataset *ds, const struct reading *r)
     struct reading before;
 
     dlc_mtx_lock(&ds->mtx);
+    client_lock();
     before = ds->reading;
     ds->reading = *r;
+    client_unlock();
     atomic_store_explicit(&ds->at, r->pos, memory_order_relaxed); /* read under mtx */
     dlc_mtx_unlock(&ds->mtx);
     reading_release(&before);
+}
+
+/* Another thread may be telling the lists to a daemon that it found again. */
+static void drop_old(struct dlc_dataset *ds)
+{
+    dlc_mtx_lock(&ds->mtx);
+    client_lock();
+    told_drop(ds->reading.told);
+    client_unlock();
+    dlc_mtx_unlock(&ds->mtx);
+}
+
+static void move(struct dlc_dataset *ds)
+{
+    struct reading *r = &ds->reading;
+
+    told_move(r->told, r->pos);
+    if (told_has_old(r->told))
+        drop_old(ds);
+}
+
+/* A daemon that has gone is no failure: the next one is told. */
+static int lose_if_gone(struct dlc_dataset *ds, struct attachment *a, int rc)
+{
+    if (rc != DLC_ENODAEMON && rc != DLC_ETIMEDOUT)
+        return rc;
+    dataset_lost(ds, a);
+    return 0;
 }
 
 static int set_order(struct dlc_dataset *ds, const struct dlc_order *o, uint64_t epoch,
@@ -191,16 +253,12 @@ static int set_order(struct dlc_dataset *ds, const struct dlc_order *o, uint64_t
         return rc;
     }
     r.pos = r.told_at = position;
-    cursor_move(&r.told->cursor, r.pos);
+    told_move(r.told, r.pos);
     replace(ds, &r);
     a = dataset_attached(ds);
     if (a == NULL)
         return 0; /* told when there is a daemon again */
-    rc = reading_tell(ds, a, err);
-    if (rc < 0 && attachment_lost(a)) {
-        dataset_lost(ds, a);
-        rc = 0; /* as above */
-    }
+    rc = lose_if_gone(ds, a, reading_tell(ds, a, err));
     dataset_detach(ds, a);
     return rc;
 }
@@ -213,12 +271,58 @@ int dlc_follow(struct dlc_dataset *ds, const struct dlc_order *order, uint64_t e
     return set_order(ds, order, epoch, position, &err) < 0 ? client_fail(&err) : 0;
 }
 
-/* ---- reading ---- */
-
 static int none_set(void)
 {
     return client_failf(DLC_EINVAL, "no order is set: call dlc_follow() first");
 }
+
+/* To the daemon first, so that nothing has changed when it refuses. Takes *l when it succeeds. No
+ * other daemon can be found meanwhile, which would be told one list too few or too many. */
+static int give_locked(struct dlc_dataset *ds, struct told_list **l, struct dlc_err *err)
+{
+    struct told *t = ds->reading.told;
+    struct attachment *a;
+    int rc;
+
+    dlc_mtx_assert_held(&ds->mtx);
+    rc = cursor_may_give(&t->cursor, err);
+    if (rc < 0)
+        return rc;
+    a = dataset_current(ds);
+    if (a != NULL) {
+        rc = lose_if_gone(ds, a, tell_more(ds, a, *l, err));
+        dataset_detach(ds, a);
+    }
+    if (rc < 0)
+        return rc;
+    client_lock();
+    rc = told_give(t, l, err);
+    client_unlock();
+    return rc;
+}
+
+int dlc_follow_more(struct dlc_dataset *ds, const uint64_t *list, uint64_t n)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct told_list *l;
+    int rc;
+
+    if (ds->reading.told == NULL)
+        return none_set();
+    if (ds->reading.spec.kind != ORDER_EXPLICIT)
+        return client_failf(DLC_EINVAL, "a %s order needs no more lists: it is computed",
+                            kind_names[ds->reading.spec.kind]);
+    l = copy_list(ds, list, n, &err);
+    if (l == NULL)
+        return client_fail(&err);
+    dlc_mtx_lock(&ds->mtx);
+    rc = give_locked(ds, &l, &err);
+    dlc_mtx_unlock(&ds->mtx);
+    told_list_free(&l);
+    return rc < 0 ? client_fail(&err) : 0;
+}
+
+/* ---- reading ---- */
 
 int64_t dlc_epoch_length(struct dlc_dataset *ds)
 {
@@ -231,8 +335,10 @@ static bool is_taken(const struct reading *r, uint64_t k)
 }
 
 /* Positions are read up to here without a gap: forget their bits. */
-static void settle(struct reading *r)
+static void settle(struct dlc_dataset *ds)
 {
+    struct reading *r = &ds->reading;
+
     while (is_taken(r, 0)) {
         for (unsigned w = 0; w < READING_WORDS; w++) {
             uint64_t carry = w + 1 < READING_WORDS ? r->taken[w + 1] << 63 : 0;
@@ -241,15 +347,14 @@ static void settle(struct reading *r)
         }
         r->pos++;
     }
-    cursor_move(&r->told->cursor, r->pos);
+    move(ds);
 }
 
 /* The first position whose sample is resident, else the first that is not taken. */
 static int take_relaxed(struct dlc_dataset *ds, uint64_t *k, uint64_t *sample, struct dlc_view *out)
 {
     struct reading *r = &ds->reading;
-    uint64_t end =
-        DLC_MIN((uint64_t)READING_WORDS * 64, r->told->length - r->pos % r->told->length);
+    uint64_t end = DLC_MIN((uint64_t)READING_WORDS * 64, cursor_left(&r->told->cursor, r->pos));
     uint64_t first = UINT64_MAX;
 
     for (uint64_t i = 0; i < end; i++) {
@@ -263,7 +368,7 @@ static int take_relaxed(struct dlc_dataset *ds, uint64_t *k, uint64_t *sample, s
     }
     *k = first;
     *sample = cursor_at(&r->told->cursor, r->pos + first);
-    return *sample >= CURSOR_LATER ? 0 : dlc_get(ds, *sample, out);
+    return dlc_get(ds, *sample, out);
 }
 
 int dlc_next(struct dlc_dataset *ds, struct dlc_view *out, uint64_t *sample)
@@ -275,22 +380,16 @@ int dlc_next(struct dlc_dataset *ds, struct dlc_view *out, uint64_t *sample)
     *out = (struct dlc_view){0};
     if (r->told == NULL)
         return none_set();
-    if (r->told->length == 0)
-        return 0; /* fewer samples than ranks, and drop_last: every epoch is empty */
-    if (r->pos % r->told->length == 0 && r->told_at != r->pos) {
+    if (r->told_at != r->pos && cursor_is_start(&r->told->cursor, r->pos)) {
         r->told_at = r->pos;
         return 0;
     }
-    if (r->relaxed) {
-        rc = take_relaxed(ds, &k, &s, out);
-    } else {
-        s = cursor_at(&r->told->cursor, r->pos);
-        rc = s >= CURSOR_LATER ? 0 : dlc_get(ds, s, out);
-    }
+    s = cursor_at(&r->told->cursor, r->pos);
     if (s >= CURSOR_LATER)
-        return 0; /* after the last epoch */
+        return 0; /* after the last epoch or list; or fewer samples than ranks, and drop_last */
+    rc = r->relaxed ? take_relaxed(ds, &k, &s, out) : dlc_get(ds, s, out);
     r->taken[k / 64] |= 1ull << (k % 64);
-    settle(r);
+    settle(ds);
     publish(ds);
     if (sample != NULL)
         *sample = s;
@@ -300,29 +399,73 @@ int dlc_next(struct dlc_dataset *ds, struct dlc_view *out, uint64_t *sample)
 void dlc_tell(struct dlc_dataset *ds, uint64_t *epoch, uint64_t *position)
 {
     const struct reading *r = &ds->reading;
-    uint64_t length = r->told != NULL ? DLC_MAX(r->told->length, 1u) : 1;
+    const struct cursor *c = r->told != NULL ? &r->told->cursor : NULL;
 
-    *epoch = r->epoch + r->pos / length;
-    *position = r->pos % length;
+    *epoch = *position = 0;
+    if (c == NULL || cursor_state(c, r->pos, epoch, position))
+        return;
+    /* The end of all that is known; an order of nothing stays where it began. */
+    *epoch =
+        c->kind == ORDER_EXPLICIT ? cursor_oldest(c) : r->epoch + (c->length > 0 ? c->epochs : 0);
 }
 
-int dlc_advance(struct dlc_dataset *ds, uint64_t epoch, uint64_t position)
+/* A leader that reads nothing finds out here that its daemon has gone. */
+static void look_after(struct dlc_dataset *ds)
+{
+    struct dlc_mono now = dlc_mono_now();
+    struct attachment *a;
+
+    if (!dlc_mono_passed(ds->reading.look_again, now))
+        return;
+    ds->reading.look_again = dlc_mono_add(now, LOOK_EVERY);
+    a = dataset_current(ds);
+    if (a != NULL && attachment_lost(a)) {
+        dataset_lost(ds, a);
+        dataset_detach(ds, a);
+        a = NULL;
+    }
+    if (a == NULL)
+        a = dataset_attached(ds);
+    if (a != NULL)
+        dataset_detach(ds, a);
+}
+
+static int no_such_position(const struct reading *r, const struct dlc_progress *p)
+{
+    const struct cursor *c = &r->told->cursor;
+
+    if (c->kind == ORDER_EXPLICIT)
+        return client_failf(DLC_EINVAL,
+                            "position %llu of epoch %llu: lists are there for epochs %llu to %llu, "
+                            "and the first of them has %llu samples",
+                            (unsigned long long)p->position, (unsigned long long)p->epoch,
+                            (unsigned long long)cursor_oldest(c),
+                            (unsigned long long)(c->epoch + c->given - 1),
+                            (unsigned long long)r->told->length);
+    return client_failf(DLC_EINVAL,
+                        "position %llu of epoch %llu: the order has %llu epochs from %llu on "
+                        "and an epoch has %llu samples",
+                        (unsigned long long)p->position, (unsigned long long)p->epoch,
+                        (unsigned long long)c->epochs, (unsigned long long)r->epoch,
+                        (unsigned long long)r->told->length);
+}
+
+int dlc_advance(struct dlc_dataset *ds, const struct dlc_progress *p)
 {
     struct reading *r = &ds->reading;
+    uint64_t pos;
 
     if (r->told == NULL)
         return none_set();
-    if (epoch < r->epoch || epoch - r->epoch >= r->told->cursor.epochs ||
-        position > r->told->length)
-        return client_failf(DLC_EINVAL,
-                            "position %llu of epoch %llu: the order has %llu epochs from %llu on "
-                            "and an epoch has %llu samples",
-                            (unsigned long long)position, (unsigned long long)epoch,
-                            (unsigned long long)r->told->cursor.epochs,
-                            (unsigned long long)r->epoch, (unsigned long long)r->told->length);
+    pos = cursor_absolute(&r->told->cursor, p->epoch, p->position);
+    if (pos == CURSOR_NEVER)
+        return no_such_position(r, p);
     memset(r->taken, 0, sizeof(r->taken));
-    r->pos = r->told_at = (epoch - r->epoch) * r->told->length + position;
-    cursor_move(&r->told->cursor, r->pos);
+    r->pos = r->told_at = pos;
+    r->ahead = p->ahead;
+    r->waited_ns = p->waited_ns;
+    move(ds);
     publish(ds);
+    look_after(ds);
     return 0;
 }

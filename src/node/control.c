@@ -10,8 +10,7 @@
 #include "base/mem.h"
 #include "base/os.h"
 
-#define ERRANDS_MAX 16          /* of one client; the library has one at a time */
-#define ORDER_MAX   100000000ll /* samples in an explicit order */
+#define ERRANDS_MAX 16 /* of one client; the library has one at a time */
 
 /* A number that is not negative; 0 when absent. */
 static uint64_t number(const json_t *o, const char *name)
@@ -270,7 +269,7 @@ static json_t *memory_json(struct node *n)
 static void op_stat(struct conn *c, struct msg *m)
 {
     struct node *n = c->node;
-    json_t *datasets = json_array(), *all = json_object(), *daemon;
+    json_t *datasets = json_array(), *all = json_object(), *daemon, *answer;
     int sessions = 0;
 
     (void)m;
@@ -289,11 +288,11 @@ static void op_stat(struct conn *c, struct msg *m)
                        dlc_version(), "uptime_s", dlc_dur_seconds(dlc_mono_since(n->started)),
                        "dir", msg_string(n->config->dir), "socket", msg_string(n->config->socket),
                        "sessions", sessions);
-    conn_send(c,
-              json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "daemon", daemon, "memory",
-                        memory_json(n), "disk", disk_json(n), "datasets", datasets, "counters",
-                        all),
-              NULL, 0);
+    answer = json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "daemon", daemon, "memory",
+                       memory_json(n), "disk", disk_json(n), "datasets", datasets, "counters", all);
+    if (c->session != NULL)
+        json_object_set_new(answer, "dataset", dataset_json(c->session->ds));
+    conn_send(c, answer, NULL, 0);
 }
 
 /* ---- order: what the session will read ---- */
@@ -306,10 +305,10 @@ static uint64_t *read_list(int fd, uint64_t *len, struct dlc_err *err)
     uint64_t *list;
 
     if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= 0 || st.st_size % 8 != 0 ||
-        st.st_size > ORDER_MAX * 8) {
+        (uint64_t)st.st_size > (uint64_t)TOLD_LIST_MAX * 8) {
         dlc_err_set(err, DLC_EINVAL,
-                    "order: an explicit order is a list of 1 to %lld numbers of 8 bytes",
-                    ORDER_MAX);
+                    "order: an explicit order is a list of 1 to %u numbers of 8 bytes",
+                    TOLD_LIST_MAX);
         return NULL;
     }
     *len = (uint64_t)st.st_size / 8;
@@ -323,13 +322,21 @@ static uint64_t *read_list(int fd, uint64_t *len, struct dlc_err *err)
     return list;
 }
 
-static struct told *explicit_order(struct session *s, struct msg *m, struct dlc_err *err)
+static struct told_list *told_list_of(struct session *s, const struct msg *m, struct dlc_err *err)
 {
     uint64_t len = 0, *list = read_list(m->fds[0], &len, err);
 
-    return list == NULL ? NULL
-                        : told_new_list(list, len, catalog_count(s->ds->catalog),
-                                        number(m->body, "epoch"), err);
+    return list != NULL ? told_list_new(list, len, catalog_count(s->ds->catalog), err) : NULL;
+}
+
+static struct told *explicit_order(struct session *s, const struct msg *m, struct dlc_err *err)
+{
+    struct told_list *l = told_list_of(s, m, err);
+
+    /* A cursor never gets that far: positions of all lists that may come can be counted on. */
+    return l == NULL ? NULL
+                     : told_new_list(&l, number(m->body, "epoch"), number(m->body, "epochs"),
+                                     DLC_MIN(number(m->body, "begin"), (uint64_t)1 << 62));
 }
 
 static struct told *computed_order(struct session *s, const json_t *body, const char *kind,
@@ -360,12 +367,36 @@ static bool is_order_kind(const char *kind)
                             strcmp(kind, "explicit") == 0);
 }
 
+/* The list of one more epoch. */
+static void order_more(struct conn *c, const struct msg *m)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct told_list *l;
+    int rc;
+
+    if (c->session == NULL || !prefetch_follows_lists(c->session)) {
+        conn_fail(c, DLC_EINVAL, "order: one list more needs an explicit order before it");
+        return;
+    }
+    l = told_list_of(c->session, m, &err);
+    rc = l != NULL ? prefetch_follow_more(c->session, &l, &err) : err.code;
+    told_list_free(&l);
+    if (rc < 0)
+        conn_fail_err(c, &err);
+    else
+        conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
+}
+
 static void op_order(struct conn *c, struct msg *m)
 {
     const char *kind = json_string_value(json_object_get(m->body, "kind"));
     struct dlc_err err = DLC_ERR_INIT;
     struct told *t;
 
+    if (json_is_true(json_object_get(m->body, "more"))) {
+        order_more(c, m);
+        return;
+    }
     if (c->session == NULL || !is_order_kind(kind)) {
         conn_fail(c, DLC_EINVAL,
                   "order: needs an open dataset and a kind: sequential, shuffled or explicit");

@@ -266,6 +266,10 @@ void parts_stop(struct dataset *ds); /* end soon what is being made for it */
 
 /* From now on the session reads in this order, from position pos on. Takes t. */
 void prefetch_follow(struct session *s, struct told *t, uint64_t pos);
+/* Is it an explicit order that it reads in? Then here is one more of its lists: takes *l when it
+ * succeeds. Returns: as told_give(). */
+bool prefetch_follows_lists(const struct session *s);
+int prefetch_follow_more(struct session *s, struct told_list **l, struct dlc_err *err);
 void prefetch_unfollow(struct session *s); /* no-op when it told no order */
 /* Readers of the session begin, or cease, to wait. */
 void prefetch_waits(struct session *s, bool waits);

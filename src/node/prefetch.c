@@ -220,7 +220,7 @@ static void jump(struct session *s, uint64_t pos)
 {
     struct follow *f = &s->follow;
 
-    cursor_move(&f->told->cursor, pos);
+    told_move(f->told, pos);
     f->pos = f->ahead = pos;
     f->moved = f->overtaken = 0;
     f->rated_at = f->last_read = loop_now(s->ds->node->loop);
@@ -278,7 +278,8 @@ static void look(struct session *s)
         f->overtaken = read_before + read - pos;
     }
     set_idle(s, dlc_mono_sub(now, f->last_read).ns > DLC_MAX(IDLE_AFTER.ns, 4 * f->pause.ns));
-    cursor_move(&f->told->cursor, pos);
+    told_move(f->told, pos);
+    told_drop(f->told);
     set_window(s);
     fill_window(s);
 }
@@ -350,6 +351,22 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos)
     jump(s, pos);
     n->looking.fire = on_look;
     loop_timer_set(n->loop, &n->looking, loop_now(n->loop));
+}
+
+bool prefetch_follows_lists(const struct session *s)
+{
+    return s->follow.active && s->follow.told->cursor.kind == ORDER_EXPLICIT;
+}
+
+int prefetch_follow_more(struct session *s, struct told_list **l, struct dlc_err *err)
+{
+    int rc;
+
+    look(s); /* the client may just have passed the end of a list */
+    rc = told_give(s->follow.told, l, err);
+    if (rc == 0)
+        retell(s->ds);
+    return rc;
 }
 
 void prefetch_unfollow(struct session *s)

@@ -29,10 +29,14 @@ int cursor_init(struct cursor *c, const struct order_spec *spec, uint64_t epoch,
     return 0;
 }
 
-int cursor_give(struct cursor *c, const struct order_index *ix, struct dlc_err *err)
+void cursor_begin(struct cursor *c, uint64_t a)
 {
-    struct cursor_epoch *e = &c->ready[c->n_ready];
+    dlc_check(c->kind == ORDER_EXPLICIT && c->given == 0);
+    c->known = a;
+}
 
+int cursor_may_give(const struct cursor *c, struct dlc_err *err)
+{
     dlc_check(c->kind == ORDER_EXPLICIT);
     if (c->given == c->epochs)
         return dlc_err_set(err, DLC_EINVAL,
@@ -43,6 +47,16 @@ int cursor_give(struct cursor *c, const struct order_index *ix, struct dlc_err *
                            "explicit order: the lists of epochs %" PRIu64 " and %" PRIu64
                            " are not used up; hand the next one over when the first is",
                            c->ready[0].order.epoch, c->ready[1].order.epoch);
+    return 0;
+}
+
+int cursor_give(struct cursor *c, const struct order_index *ix, struct dlc_err *err)
+{
+    struct cursor_epoch *e = &c->ready[c->n_ready];
+    int rc = cursor_may_give(c, err);
+
+    if (rc < 0)
+        return rc;
     e->begin = c->known;
     e->end = c->known += ix->length;
     order_init_indexed(&e->order, ix, c->epoch + c->given++);
@@ -66,6 +80,7 @@ static void set_epoch(const struct cursor *c, struct cursor_epoch *e, uint64_t i
 static void drop_finished(struct cursor *c, uint64_t a)
 {
     while (c->n_ready > 0 && a >= c->ready[0].end) {
+        c->passed = c->ready[0].order.length;
         c->ready[0] = c->ready[1];
         c->n_ready--;
     }
@@ -112,6 +127,24 @@ static const struct cursor_epoch *find(const struct cursor *c, uint64_t a,
     *other = c->ready[0];
     set_epoch(c, other, a / c->length);
     return other;
+}
+
+uint64_t cursor_left(const struct cursor *c, uint64_t a)
+{
+    struct cursor_epoch other;
+    const struct cursor_epoch *e = find(c, a, &other);
+
+    return e != NULL ? e->end - a : 0;
+}
+
+bool cursor_is_start(const struct cursor *c, uint64_t a)
+{
+    if (c->kind != ORDER_EXPLICIT)
+        return c->length == 0 || a % c->length == 0;
+    for (unsigned j = 0; j < c->n_ready; j++)
+        if (c->ready[j].begin == a)
+            return true;
+    return a == c->known;
 }
 
 /* What there is after the last position that is known. */
@@ -187,6 +220,10 @@ uint64_t cursor_absolute(const struct cursor *c, uint64_t epoch, uint64_t k)
     for (unsigned j = 0; j < c->n_ready; j++)
         if (c->ready[j].order.epoch == epoch && k <= c->ready[j].order.length)
             return c->ready[j].begin + k;
+    if (i == c->given && k == 0)
+        return c->known;
+    if (i < c->given && epoch + 1 == cursor_oldest(c) && k == c->passed)
+        return c->n_ready > 0 ? c->ready[0].begin : c->known;
     return CURSOR_NEVER;
 }
 

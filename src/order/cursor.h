@@ -41,6 +41,7 @@ struct cursor {
     uint64_t length; /* positions of every epoch; EXPLICIT: 0, lists may differ in length */
     uint64_t given;  /* EXPLICIT: epochs whose lists have come */
     uint64_t known;  /* EXPLICIT: absolute end of those */
+    uint64_t passed; /* EXPLICIT: positions of the epoch that was dropped last */
     unsigned n_ready;
     struct cursor_epoch ready[2]; /* consecutive */
 };
@@ -53,6 +54,9 @@ struct cursor {
 int cursor_init(struct cursor *c, const struct order_spec *spec, uint64_t epoch, uint64_t epochs,
                 struct dlc_err *err);
 
+/* Before the first list is given: it begins at absolute position a, not at 0. */
+void cursor_begin(struct cursor *c, uint64_t a);
+
 /*
  * The list of the next epoch of an explicit order.
  * Borrows: ix, until cursor_oldest() is past its epoch.
@@ -60,11 +64,20 @@ int cursor_init(struct cursor *c, const struct order_spec *spec, uint64_t epoch,
  */
 int cursor_give(struct cursor *c, const struct order_index *ix, struct dlc_err *err);
 
+/* Would cursor_give() take a list now? Returns as it does. */
+int cursor_may_give(const struct cursor *c, struct dlc_err *err);
+
 /* The reader is at absolute position a, wherever that is: forward, back, or past the end. */
 void cursor_move(struct cursor *c, uint64_t a);
 
 /* Number of the first epoch that is kept ready: explicit lists before it are no longer used. */
 uint64_t cursor_oldest(const struct cursor *c);
+
+/* Positions from a to the end of its epoch; 0: it is in none that is known. */
+uint64_t cursor_left(const struct cursor *c, uint64_t a);
+
+/* Does an epoch begin at a? The one after the last that is known counts. */
+bool cursor_is_start(const struct cursor *c, uint64_t a);
 
 /* Sample at absolute position a. CURSOR_NEVER: after the end; CURSOR_LATER: an explicit list that
  * has not come yet, or has gone. */
@@ -75,7 +88,8 @@ uint64_t cursor_at(const struct cursor *c, uint64_t a);
 uint64_t cursor_next_use(const struct cursor *c, uint64_t s, uint64_t from);
 
 /* From the state that users save to an absolute position; CURSOR_NEVER: not an epoch and position
- * of this cursor. The end of an epoch is allowed: it is the beginning of the next. */
+ * of this cursor. The end of an epoch is allowed: it is the beginning of the next, also when the
+ * explicit list of the one has gone or that of the other has not come yet. */
 uint64_t cursor_absolute(const struct cursor *c, uint64_t epoch, uint64_t k);
 
 /* And back; false: a is not in an epoch that is known. */

@@ -59,6 +59,11 @@ class COrder(ctypes.Structure):
                 ("reserved", ctypes.c_uint64 * 4)]
 
 
+class CProgress(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_uint64) for n in ("epoch", "position", "ahead", "waited_ns")] + \
+               [("reserved", ctypes.c_uint64 * 4)]
+
+
 class Error(Exception):
     def __init__(self, code, text):
         super().__init__("%s (%d)" % (dl.hide_nothing(text), code))
@@ -95,7 +100,9 @@ FUNCTIONS = {
     "dlc_epoch_length": (ctypes.c_int64, [PTR]),
     "dlc_next": (ctypes.c_int, [PTR, VIEWS, U64S]),
     "dlc_tell": (None, [PTR, U64S, U64S]),
-    "dlc_advance": (ctypes.c_int, [PTR, U64, U64]),
+    "dlc_follow_more": (ctypes.c_int, [PTR, U64S, U64]),
+    "dlc_advance": (ctypes.c_int, [PTR, ctypes.POINTER(CProgress)]),
+    "dlc_daemon_stats": (ctypes.c_int64, [PTR, ctypes.c_char_p, SIZE]),
     "dlc_dataset_stats": (None, [PTR, ctypes.POINTER(CStats)]),
     "dlc_last_error": (ctypes.c_char_p, []),
     "dlc_strerror": (ctypes.c_char_p, [ctypes.c_int]),
@@ -306,8 +313,21 @@ class Dataset:
         lib().dlc_tell(self.handle, ctypes.byref(epoch), ctypes.byref(position))
         return epoch.value, position.value
 
-    def advance(self, epoch, position):
-        check(lib().dlc_advance(self.handle, epoch, position))
+    def follow_more(self, samples):
+        check(lib().dlc_follow_more(self.handle, (U64 * len(samples))(*samples), len(samples)))
+
+    def advance(self, epoch, position, ahead=0, waited_s=0):
+        progress = CProgress(epoch=epoch, position=position, ahead=ahead, waited_ns=int(waited_s * 1e9))
+        check(lib().dlc_advance(self.handle, ctypes.byref(progress)))
+
+    def daemon_stats(self):
+        size = 1 << 16
+        while True:
+            text = ctypes.create_string_buffer(size)
+            n = check(lib().dlc_daemon_stats(self.handle, text, size))
+            if n < size:
+                return json.loads(text.value)
+            size = 2 * n
 
     def stats(self):
         s = CStats()

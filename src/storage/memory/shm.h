@@ -151,7 +151,9 @@ struct shm_session_hdr {
     _Atomic uint32_t blocks_high; /* W client: blocks [0, this) were ever in use */
     _Atomic uint32_t overtaken;   /* W client: samples after its cursor that it has read already */
     _Atomic uint64_t cursor;      /* W client: how far it is in its order, in samples */
-    uint8_t pad3[48];
+    _Atomic uint64_t ahead;       /* W client: samples from there on that its workers have */
+    _Atomic uint64_t waited_ns;   /* W client: they waited so long since the order was told */
+    uint8_t pad3[32];
 };
 static_assert(sizeof(struct shm_session_hdr) == 256, "session header is ABI");
 static_assert(offsetof(struct shm_session_hdr, tail) == 64, "session header is ABI");
