@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What makes batches: in a worker process, and in the training process when there are no workers.
+
+A Job says how, a Task says which batch, make() does it, a Done is what comes of it. A batch depends on
+the job and the task alone: make() seeds torch, random and numpy with task.seed first. Whoever makes
+samples calls note(index) before each, so that an error, or the death of the process, names the sample.
+
+The leader sends to a worker (transport.Near.send):
+    (number, indices, seed)     make this batch
+    int                         skip what waits here and has a smaller number
+    None                        retire: end after the batch at hand
+and the worker (transport.Far.send) says READY once, then, for each task that it was given and in the same
+order, the fields of Done without the batch, which travels beside them. `samples` is None if it was skipped.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import random
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+import torch
+import torch.utils.data
+
+from . import transport
+
+__all__ = ["Done", "Failure", "Job", "Task", "local", "make", "note"]
+
+READY = "ready"
+ORPHAN_S = 5.0  # a worker without a leader may still finish for so long
+_NOBODY = -1
+_BATCH, _SAMPLE = 0, 1  # cells
+_PR_SET_PDEATHSIG = 1
+
+_cells: Any = [_NOBODY] * transport.CELLS  # in a worker: shared with the leader
+
+
+class Job(NamedTuple):
+    """What a worker needs; picklable if all in it is."""
+    dataset: Any
+    collate_fn: Callable
+    auto_collation: bool = True
+    drop_last: bool = False
+    worker_init_fn: Optional[Callable[[int], None]] = None
+    base_seed: int = 0
+    num_workers: int = 0  # what get_worker_info() says; 0: how many there were when it began
+
+
+class Task(NamedTuple):
+    """A batch to make: indices as the batch sampler said (one index without auto-collation)."""
+    number: int
+    indices: Any
+    seed: Optional[int] = None
+
+
+class Done(NamedTuple):
+    """A batch made, or the exception to raise in its place."""
+    number: int
+    batch: Any
+    error: Optional[BaseException]
+    samples: int
+    busy_s: float  # wall time of making and packing it
+    cpu_s: float  # CPU time of the process meanwhile
+    waited_s: float  # of busy_s: waiting for bytes
+    stats: Dict[str, int]  # what the sources counted: hits, misses, bypasses, bytes
+
+
+def note(index: Any) -> None:
+    """Says which sample is being made."""
+    try:
+        _cells[_SAMPLE] = index
+    except (TypeError, ValueError):
+        _cells[_SAMPLE] = _NOBODY
+
+
+def sample_of(cells: Any, number: int) -> Optional[int]:
+    """The sample noted last while batch `number` was made."""
+    if cells is None or cells[_BATCH] != number or cells[_SAMPLE] == _NOBODY:
+        return None
+    return cells[_SAMPLE]
+
+
+def _seed(seed: int) -> None:
+    """Not torch.manual_seed(): that would seed the GPUs too."""
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        # Its generator is torch's own: another seed, so that they do not draw the same numbers.
+        numpy.random.seed((seed ^ seed >> 32 ^ 0x6E756D70) & 0xFFFFFFFF)
+
+
+def _fetch(job: Job, indices: Any) -> Any:
+    dataset = job.dataset
+    if not job.auto_collation:
+        note(indices)
+        return dataset[indices]
+    if getattr(dataset, "__getitems__", None):
+        return dataset.__getitems__(indices)
+    samples = []
+    for index in indices:
+        note(index)
+        samples.append(dataset[index])
+    return samples
+
+
+def make(job: Job, task: Task) -> Any:
+    """Makes the batch; raises what the dataset or the collate function raise."""
+    _cells[_SAMPLE] = _NOBODY
+    _cells[_BATCH] = task.number
+    if task.seed is not None:
+        _seed(task.seed)
+    samples = _fetch(job, task.indices)
+    _cells[_SAMPLE] = _NOBODY
+    return job.collate_fn(samples)
+
+
+def _handles(dataset: Any) -> List[Any]:
+    """The dlcache handles a dataset reads through, behind Subset and ConcatDataset."""
+    if callable(getattr(dataset, "source", None)):
+        source = dataset.source()
+        return [] if source is None else [source[0]]
+    if hasattr(dataset, "dataset"):
+        return _handles(dataset.dataset)
+    parts = getattr(dataset, "datasets", None)
+    return [h for part in parts for h in _handles(part)] if isinstance(parts, (list, tuple)) else []
+
+
+class _Meter:
+    """What was spent on a batch, from begin() to end()."""
+
+    COUNTERS = ("hits", "misses", "bypasses", "bytes")
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset, self._sources = dataset, None
+
+    def _read(self) -> List[float]:
+        if self._sources is None:
+            try:
+                self._sources = [h for h in _handles(self._dataset) if hasattr(h, "stats")]
+            except Exception:  # what it cannot open it will say when it is read
+                return [0] * 5
+        totals = [0] * 5
+        for source in self._sources:
+            stats = source.stats()
+            for i, name in enumerate((*self.COUNTERS, "stall_s")):
+                totals[i] += getattr(stats, name)
+        return totals
+
+    def begin(self) -> None:
+        self._counts = self._read()
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def end(self) -> tuple:
+        """(busy_s, cpu_s, waited_s, stats)"""
+        busy, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        if not self._sources:
+            return busy, cpu, 0.0, {}
+        *counts, stall = [b - a for a, b in zip(self._counts, self._read())]
+        return busy, cpu, stall, dict(zip(self.COUNTERS, counts))
+
+
+def _name_of_sample(dataset: Any, index: int) -> str:
+    """ "sample 421 (train/7.jpg)", the key where the dataset is ours."""
+    try:
+        handle, mapping = dataset.source()
+        return f"sample {index} ({handle.key(index if mapping is None else mapping[index])})"
+    except Exception:
+        return f"sample {index}"
+
+
+def _place(job: Job, number: int) -> str:
+    sample = sample_of(_cells, number)
+    where = f"batch {number}"
+    return where if sample is None else f"{where}, {_name_of_sample(job.dataset, sample)}"
+
+
+def _samples(job: Job, task: Task) -> int:
+    return len(task.indices) if job.auto_collation else 1
+
+
+class _Text(str):
+    """A message that KeyError shows as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Failure:
+    """An exception on its way to the leader, with its traceback as text and where it happened."""
+
+    def __init__(self, error: BaseException, where: str) -> None:
+        self.kind = type(error).__name__
+        self.text = (f"{self.kind} in {where}. Original traceback:\n"
+                     + "".join(traceback.format_exception(type(error), error, error.__traceback__)))
+        self.pickled = _pickled(error)
+
+    def rebuild(self) -> BaseException:
+        """An exception of the same type that says all this; a RuntimeError where that cannot be."""
+        for build in (self._with_attributes, self._with_text):
+            try:
+                error = build()
+                # A StopIteration would end the loop of the user in silence.
+                if self.text in str(error) and not isinstance(error, StopIteration):
+                    return error
+            except Exception:
+                continue
+        return RuntimeError(self.text)
+
+    def _with_attributes(self) -> BaseException:
+        error = pickle.loads(self.pickled)
+        error.args = (_Text(self.text),)
+        if isinstance(error, OSError) and error.strerror is not None:  # it says those, not its args
+            error.strerror = self.text
+        return error
+
+    def _with_text(self) -> BaseException:
+        return type(pickle.loads(self.pickled))(_Text(self.text))
+
+
+def _pickled(error: BaseException) -> bytes:
+    """The exception, or one of its type without its attributes; empty if neither can be pickled."""
+    for candidate in (lambda: error, lambda: type(error)("")):
+        try:
+            data = pickle.dumps(candidate(), 5)
+            if isinstance(pickle.loads(data), type(error)):
+                return data
+        except Exception:
+            continue
+    return b""
+
+
+class _RandomState:
+    """The random state of the training process, put aside while a batch is made in it."""
+
+    def __enter__(self) -> None:
+        self._numpy = sys.modules.get("numpy")
+        self._states = (torch.get_rng_state(), random.getstate(),
+                        self._numpy.random.get_state() if self._numpy else None)
+
+    def __exit__(self, *_) -> None:
+        torch.set_rng_state(self._states[0])
+        random.setstate(self._states[1])
+        if self._numpy:
+            self._numpy.random.set_state(self._states[2])
+
+
+def local(job: Job, task: Task) -> Done:
+    """Makes a batch in this process. An error keeps its traceback and gets a note of where it was."""
+    meter, batch, error = _Meter(job.dataset), None, None
+    with _RandomState():
+        meter.begin()
+        try:
+            batch = make(job, task)
+        except Exception as e:
+            e.add_note(f"dlcache: in {_place(job, task.number)}")
+            error = RuntimeError(str(e)) if isinstance(e, StopIteration) else e
+    return Done(task.number, batch, error, _samples(job, task), *meter.end())
+
+
+# ---- what runs in a worker process ----
+
+
+def _watch(sock: socket.socket, parent: int) -> None:
+    """Ends the process when its leader has gone and the batch at hand takes too long."""
+    poll = select.poll()
+    poll.register(sock, 0)
+    while not poll.poll(1000) and os.getppid() == parent:
+        pass
+    time.sleep(ORPHAN_S)
+    os._exit(1)
+
+
+def _die_with(leader: int) -> None:
+    """Asks the kernel for SIGKILL when the leader dies. Only for children of its main thread: the kernel
+    means the thread that forked, not the process."""
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    except (OSError, AttributeError):
+        return
+    if os.getppid() != leader:
+        os._exit(1)
+
+
+def _stack_into(far: transport.Far) -> None:
+    """Has default_collate stack tensors in shared memory that is used again, where torch would make
+    new shared memory for each batch. Whoever calls default_collate gets it, in this process."""
+    try:
+        from torch.utils.data._utils.collate import collate_tensor_fn, default_collate_fn_map
+    except ImportError:
+        return
+    if default_collate_fn_map.get(torch.Tensor) is not collate_tensor_fn:
+        return  # the user has put in another
+
+    def stack(batch, *, collate_fn_map=None):
+        first = batch[0]
+        if any(type(t) is not torch.Tensor or t.dtype is not first.dtype or t.requires_grad
+               or t.layout is not torch.strided or t.device.type != "cpu" for t in batch):
+            return collate_tensor_fn(batch, collate_fn_map=collate_fn_map)
+        nbytes = len(batch) * first.numel() * first.element_size()
+        return torch.stack(batch, 0, out=far.empty((len(batch), *first.shape), first.dtype, nbytes))
+
+    default_collate_fn_map[torch.Tensor] = stack
+
+
+class _Worker:
+    def __init__(self, far: transport.Far, job: Job, ident: int, num_workers: int) -> None:
+        self.far, self.job, self.ident = far, job, ident
+        self.tasks: deque = deque()
+        self.retired = False
+        self.meter = _Meter(job.dataset)
+        self.failure = self._begin(num_workers)
+
+    def _begin(self, num_workers: int) -> Optional[Failure]:
+        """Does what torch does at the start of a worker."""
+        torch.set_num_threads(1)
+        seed = self.job.base_seed + self.ident
+        _seed(seed)
+        info = torch.utils.data._utils.worker
+        info._worker_info = info.WorkerInfo(id=self.ident, num_workers=num_workers, seed=seed,
+                                            dataset=self.job.dataset)
+        try:
+            if self.job.worker_init_fn is not None:
+                self.job.worker_init_fn(self.ident)
+        except Exception as e:
+            return Failure(e, f"worker_init_fn of worker {self.ident}")
+        return None
+
+    def _take(self, message: Any) -> None:
+        if message is None:
+            self.retired = True
+        elif isinstance(message, int):
+            keep = deque()
+            for task in self.tasks:
+                if task.number < message:
+                    self.far.send((task.number, None, None, 0.0, 0.0, 0.0, {}))
+                else:
+                    keep.append(task)
+            self.tasks = keep
+        else:
+            self.tasks.append(Task(*message))
+
+    def _pump(self) -> None:
+        """Takes in all that the leader has said; waits only if there is nothing to do."""
+        message = self.far.receive(wait=not self.tasks)
+        while message is not None:
+            self._take(*message)
+            message = self.far.receive(wait=False)
+
+    def run(self) -> None:
+        self.far.send(READY)
+        while True:
+            self._pump()
+            if self.retired:
+                return
+            if self.tasks:
+                self._do(self.tasks.popleft())
+
+    def _do(self, task: Task) -> None:
+        failure, packed = self.failure, None
+        self.meter.begin()
+        if failure is None:
+            try:
+                packed = self.far.pack(make(self.job, task))
+            except Exception as e:
+                failure = Failure(e, f"worker {self.ident}, {_place(self.job, task.number)}")
+        self.far.send((task.number, failure, _samples(self.job, task), *self.meter.end()), packed)
+
+
+def main(sock: socket.socket, job: Job, ident: int, num_workers: int, leader: Optional[int]) -> None:
+    """The life of a worker process. `leader`: its pid if its death is to be ours."""
+    global _cells
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    if leader is not None:
+        _die_with(leader)
+    threading.Thread(target=_watch, args=(sock, os.getppid()), daemon=True).start()
+    try:
+        far = transport.Far(sock)
+        _cells = far.cells
+        _cells[_BATCH] = _cells[_SAMPLE] = _NOBODY
+        _stack_into(far)
+        _Worker(far, job, ident, num_workers).run()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the leader has gone, or closed the pool
