@@ -13,6 +13,7 @@ whatever happens to the dataset, the daemon or the bucket. Only so many can be h
 """
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -177,6 +178,12 @@ class Dataset(_dlcache.Handle):
         """What this process has read through this dataset."""
         return Stats(*self._stats())
 
+    def daemon_stats(self) -> dict[str, Any]:
+        """What the daemon knows of itself, as ``dlcache stat --json`` says it; the part about this
+        dataset is under "dataset"."""
+        answer: dict[str, Any] = json.loads(self._daemon_stats())
+        return answer
+
     # ---- orders ----
 
     def follow(self, kind: Any = "shuffled", *, seed: SupportsIndex = 0, rank: SupportsIndex = 0,
@@ -206,6 +213,19 @@ class Dataset(_dlcache.Handle):
                      drop_last, relaxed, operator.index(seed) & SEED_MASK, natural("epochs", epochs),
                      natural("first", first), natural("count", count), natural("epoch", epoch),
                      natural("position", position))
+
+    def advance(self, epoch: SupportsIndex, position: SupportsIndex, ahead: SupportsIndex = 0,
+                waited_s: float = 0.0) -> None:
+        """Say how far the order was read, when that is not done by next() but in other processes.
+
+        Args:
+            epoch, position (int): Everything before was consumed.
+            ahead (int): So many samples from there on are in the hands of workers.
+            waited_s (float): Seconds that workers have waited for samples since follow(); the mean
+                over workers, only growing.
+        """
+        self._advance(natural("epoch", epoch), natural("position", position),
+                      natural("ahead", ahead), natural("waited_s", int(waited_s * 1e9)))
 
 
 def _reopened(cls: Type[Dataset], url: str, options: dict[str, Any]) -> Dataset:

@@ -109,6 +109,7 @@ PyObject *handle_classes(PyObject *self, PyObject *none);
 PyObject *handle_splits(PyObject *self, PyObject *none);
 PyObject *handle_columns(PyObject *self, PyObject *none);
 PyObject *handle_stats(PyObject *self, PyObject *none);
+PyObject *handle_daemon_stats(PyObject *self, PyObject *none);
 
 /* Counts the handle's conn in *cp (return it with conn_put() in any case) and finds the target of
  * a sample. Returns 0 or DLC_E*, with or without an exception set. */
@@ -117,6 +118,8 @@ int handle_find_target(PyObject *self, PyObject *index, struct conn **cp, uint64
 PyObject *handle_no_target(int rc);
 
 PyObject *handle_follow(PyObject *self, PyObject *args);
+PyObject *handle_follow_more(PyObject *self, PyObject *numbers);
+PyObject *handle_advance(PyObject *self, PyObject *args);
 PyObject *handle_epoch_length(PyObject *self, PyObject *none);
 PyObject *handle_next(PyObject *self, PyObject *none);
 PyObject *handle_tell(PyObject *self, PyObject *none);

@@ -267,3 +267,30 @@ PyObject *handle_stats(PyObject *self, PyObject *none)
                          (unsigned long long)s.bypasses, (unsigned long long)s.bytes,
                          (double)s.stall_ns / 1e9, (unsigned long long)s.reconnects);
 }
+
+/* -> str of JSON. It may have grown between two looks at it. */
+PyObject *handle_daemon_stats(PyObject *self, PyObject *none)
+{
+    struct conn *c = handle_conn(self);
+    size_t cap = 16 * 1024;
+    PyObject *got = NULL;
+    char *text = NULL;
+    int64_t n = -1;
+
+    (void)none;
+    while (c != NULL && got == NULL && !PyErr_Occurred()) {
+        PyMem_Free(text);
+        text = PyMem_Malloc(cap);
+        if (text == NULL) {
+            PyErr_NoMemory();
+            break;
+        }
+        Py_BEGIN_ALLOW_THREADS n = dlc_daemon_stats(c->ds, text, cap);
+        Py_END_ALLOW_THREADS if (n < 0) raise_last((int)n);
+        else if ((size_t)n < cap) got = PyUnicode_DecodeUTF8(text, (Py_ssize_t)n, "replace");
+        else cap = 2 * (size_t)n;
+    }
+    PyMem_Free(text);
+    conn_put(&c);
+    return got;
+}

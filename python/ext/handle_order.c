@@ -41,6 +41,46 @@ out:
     return rc < 0 ? NULL : Py_NewRef(Py_None);
 }
 
+PyObject *handle_follow_more(PyObject *self, PyObject *numbers)
+{
+    struct conn *c = handle_conn(self);
+    struct indices list = {NULL, 0};
+    int rc = -1;
+
+    if (c != NULL && indices_of(numbers, c->count, &list) == 0) {
+        Py_BEGIN_ALLOW_THREADS conn_lock(c);
+        rc = dlc_follow_more(c->ds, list.at, list.n);
+        conn_unlock(c);
+        Py_END_ALLOW_THREADS if (rc < 0) raise_last(rc);
+        PyMem_Free(list.at);
+    }
+    conn_put(&c);
+    return rc < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+/* (epoch, position, ahead, waited_ns) */
+PyObject *handle_advance(PyObject *self, PyObject *args)
+{
+    unsigned long long epoch, position, ahead, waited_ns;
+    struct conn *c = handle_conn(self);
+    struct dlc_progress p = {0};
+    int rc = -1;
+
+    if (c != NULL &&
+        PyArg_ParseTuple(args, "KKKK:advance", &epoch, &position, &ahead, &waited_ns)) {
+        p.epoch = epoch;
+        p.position = position;
+        p.ahead = ahead;
+        p.waited_ns = waited_ns;
+        Py_BEGIN_ALLOW_THREADS conn_lock(c);
+        rc = dlc_advance(c->ds, &p);
+        conn_unlock(c);
+        Py_END_ALLOW_THREADS if (rc < 0) raise_last(rc);
+    }
+    conn_put(&c);
+    return rc < 0 ? NULL : Py_NewRef(Py_None);
+}
+
 PyObject *handle_epoch_length(PyObject *self, PyObject *none)
 {
     struct conn *c = handle_conn(self);
