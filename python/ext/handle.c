@@ -256,6 +256,51 @@ static PyObject *handle_read_target(PyObject *self, PyObject *key)
     return got;
 }
 
+/* The numbers of samples, followed by those of their targets. */
+static int add_targets(struct conn *c, struct indices *ix)
+{
+    uint64_t *both = PyMem_Realloc(ix->at, 2 * ix->n * sizeof(*both) + 1);
+    int rc;
+
+    if (both == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    ix->at = both;
+    for (size_t k = 0; k < ix->n; k++) {
+        rc = dlc_target(c->ds, both[k], &both[ix->n + k]);
+        if (rc < 0) {
+            raise_sample(c, both[k], rc);
+            return -1;
+        }
+    }
+    ix->n *= 2;
+    return 0;
+}
+
+static PyObject *handle_read_pairs(PyObject *self, PyObject *which)
+{
+    struct conn *c = handle_conn(self);
+    PyObject *views = NULL, *pair = NULL;
+    struct indices ix = {NULL, 0};
+
+    if (c != NULL && indices_of(which, c->count, &ix) == 0 && add_targets(c, &ix) == 0)
+        views = view_get_many(c, &ix);
+    if (views != NULL) {
+        PyObject *samples = PyList_GetSlice(views, 0, (Py_ssize_t)ix.n / 2);
+        PyObject *targets = PyList_GetSlice(views, (Py_ssize_t)ix.n / 2, (Py_ssize_t)ix.n);
+
+        if (samples != NULL && targets != NULL)
+            pair = PyTuple_Pack(2, samples, targets);
+        Py_XDECREF(samples);
+        Py_XDECREF(targets);
+        Py_DECREF(views);
+    }
+    PyMem_Free(ix.at);
+    conn_put(&c);
+    return pair;
+}
+
 /* ---- the type ---- */
 
 static PyMethodDef handle_methods[] = {
@@ -273,6 +318,9 @@ static PyMethodDef handle_methods[] = {
      "target($self, index, /)\n--\n\nNumber of the sample's target, or None."},
     {"read_target", handle_read_target, METH_O,
      "read_target($self, index, /)\n--\n\nMemoryview of the sample's target, or None."},
+    {"read_pairs", handle_read_pairs, METH_O,
+     "read_pairs($self, indices, /)\n--\n\n"
+     "As read_many(), for samples whose targets are files: (list of samples, list of targets)."},
     {"key", handle_key, METH_O, "key($self, index, /)\n--\n\nThe sample's key below the URL."},
     {"target_key", handle_target_key, METH_O,
      "target_key($self, index, /)\n--\n\nThe key of the sample's target, or None."},
