@@ -1,0 +1,707 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dataset: the samples of a URL as torch wants them, with the face of torchvision's ImageFolder.
+
+An item is made in stages, and an error says in which one it happened:
+
+    read --> decode --> transform --> target_transform     (or transforms, for both at once)
+             load_sample, load_target: to override
+
+An *index* counts the items of this dataset. source() tells which *sample* of the dlcache.Dataset
+each of them is: a split is a range of samples, a filter or process() makes a list.
+
+(T1) A view lives no longer than the decoding of its sample.
+(T2) A dataset holds nothing that a child process could not use: after a fork it reads on, and what
+     was pickled opens itself again when it is first read.
+(T3) `version` changes whenever an attribute is set, so that workers with an older copy are noticed.
+(T4) Under on_error "skip" and "replace" only errors of a sample are forgiven. A bucket that fails,
+     refuses or keeps silent, a missing library and a lack of memory always raise.
+
+Not here: what the bytes mean (decode.py), batches and workers (loader.py), rows of tables
+(partitions.py).
+"""
+import array
+import collections
+import collections.abc
+import operator
+import os
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import torch.utils.data
+
+import dlcache
+import dlcache.errors
+
+from .decode import Group, How, SampleFile, check, decode
+from .worker import note
+
+IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+ON_ERROR = ("raise", "skip", "replace")
+OF_THE_SAMPLE = (dlcache.NotFoundError, dlcache.ChangedError, dlcache.CorruptError)
+NEVER_FORGIVEN = (ImportError, MemoryError)
+REPLACEMENT_TRIES = 100  # neighbours that are looked at for a good one
+BAD_IN_A_ROW = 1000      # skipped without one that is good: then it is not a matter of samples
+BAD_KEPT = 1000          # entries of `bad`
+
+
+# ---- lazy attributes ----
+
+
+class Lazy(collections.abc.Sequence):
+    """A sequence whose elements are made when asked for; slices are lists."""
+
+    def __init__(self, length: int, get: Callable[[int], Any]):
+        self._length, self._get = length, get
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self._get(i) for i in range(*index.indices(self._length))]
+        return self._get(_position(index, self._length))
+
+    def __eq__(self, other) -> bool:
+        if not isinstance(other, collections.abc.Sequence) or isinstance(other, str):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other))
+
+    __hash__ = None
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self[:3]))
+        return "[%s%s] (%d)" % (shown, ", ..." if len(self) > 3 else "", len(self))
+
+
+class Table(collections.abc.Mapping):
+    """What is known of the samples before any is read: column to lazy sequence, one element each.
+
+    The columns of the manifest are texts. "key" is always there; "label", the class's number, where
+    samples have one (-1: this one has none).
+    """
+
+    def __init__(self, handle: dlcache.Dataset, numbers: Sequence[int]):
+        self._handle, self._numbers = handle, numbers
+        known = ["key"] + (["label"] if handle.labels is not None else [])
+        self._names = known + [name for name in handle.columns if name not in known]
+
+    def __getitem__(self, name: str) -> Lazy:
+        if name not in self._names:
+            raise KeyError("there is no column %r; there are %s" % (name, ", ".join(self._names)))
+        handle, numbers = self._handle, self._numbers
+        get = {"key": lambda i: handle.key(numbers[i]),
+               "label": lambda i: handle.labels[numbers[i]]}.get(
+                   name, lambda i: handle.column(name, numbers[i]))
+        return Lazy(len(numbers), get)
+
+    def __iter__(self):
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class StandardTransform:
+    """transform and target_transform as one callable, as torchvision has it."""
+
+    def __init__(self, transform: Optional[Callable], target_transform: Optional[Callable]):
+        self.transform, self.target_transform = transform, target_transform
+
+    def __call__(self, sample, target):
+        if self.transform is not None:
+            sample = self.transform(sample)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return sample, target
+
+    def __repr__(self) -> str:
+        lines = ["StandardTransform"]
+        for head, what in (("Transform: ", self.transform),
+                           ("Target transform: ", self.target_transform)):
+            if what is not None:
+                lines.append(head + repr(what).replace("\n", "\n" + " " * len(head)))
+        return "\n".join(lines)
+
+
+# ---- errors ----
+
+
+class BadSample(Exception):
+    """Inside this module: an item that could not be made."""
+
+    def __init__(self, index: int, key: str, stage: str, cause: Exception):
+        self.index, self.key, self.stage, self.cause = index, key, stage, cause
+        self.reason = "%s failed: %s: %s" % (stage, type(cause).__name__, cause)
+
+    def forgivable(self) -> bool:
+        """(T4)"""
+        if isinstance(self.cause, dlcache.Error):
+            return isinstance(self.cause, OF_THE_SAMPLE)
+        return not isinstance(self.cause, NEVER_FORGIVEN)
+
+    def explained(self, more: str = "") -> Exception:
+        """The cause again, of the same type where one text is enough to make it, saying where."""
+        text = "sample %d (%s): %s%s" % (self.index, self.key, self.reason, more)
+        if isinstance(self.cause, dlcache.Error):
+            return dlcache.errors.of(self.cause.code, text)
+        try:
+            error = type(self.cause)(text)
+        except Exception:
+            return RuntimeError(text)
+        same = self.reason in str(error) or isinstance(error, KeyError)
+        return error if same and not isinstance(error, StopIteration) else RuntimeError(text)
+
+
+class Tally:
+    """Errors that were forgiven: in all, and since they were taken. A forked child begins anew."""
+
+    def __init__(self):
+        self._begin()
+
+    def _begin(self):
+        self.pid = os.getpid()
+        self.errors: collections.Counter = collections.Counter()
+        self.bad: List[Tuple[int, str, str]] = []
+        self.untold: Optional[Dict[str, Any]] = None
+        self.in_a_row = 0
+
+    def _mine(self):
+        if self.pid != os.getpid():
+            self._begin()
+
+    def add(self, bad: BadSample, how: str) -> None:
+        self._mine()
+        self.in_a_row += 1
+        self.merge({how: 1, "stages": {bad.stage: 1}, "bad": [(bad.index, bad.key, bad.reason)]})
+        if self.untold is None:
+            self.untold = {"skipped": 0, "replaced": 0, "stages": collections.Counter(), "bad": []}
+        self.untold[how] += 1
+        self.untold["stages"][bad.stage] += 1
+        if len(self.untold["bad"]) < BAD_KEPT:
+            self.untold["bad"].append((bad.index, bad.key, bad.reason))
+
+    def merge(self, told: Mapping[str, Any]) -> None:
+        self._mine()
+        self.errors.update(told.get("stages", {}))
+        self.bad.extend(told["bad"][:max(0, BAD_KEPT - len(self.bad))])
+
+    def take(self) -> Optional[Dict[str, Any]]:
+        self._mine()
+        told, self.untold = self.untold, None
+        return told
+
+
+# ---- the dataset ----
+
+
+class Dataset(torch.utils.data.Dataset):
+    """The samples below a URL, decoded. A drop-in for torchvision's ImageFolder and DatasetFolder.
+
+        from dlcache.torch import DataLoader, Dataset
+
+        train = Dataset("s3://my-bucket/pets/", split="train", transform=augment)
+        image, label = train[0]
+        for images, labels in DataLoader(train, batch_size=256, shuffle=True):
+            ...
+
+    An item is (sample, target) when the dataset says something of its samples: a class folder or
+    the label of a manifest (an int; -1 for a sample without), a target file (decoded), the class
+    in a WebDataset group, or what process() returned. Else it is the sample alone.
+
+    url               where the data lies (docs/datasets.md); a path means file://
+    split             "train", "validation" or "test"; None: all samples
+    transform         called with the sample
+    target_transform  called with the target
+    transforms        called with both, instead of the two above; returns both (segmentation)
+    decode            what the bytes are: "auto", "image", "audio", ... (dlcache.torch.decode), a
+                      callable that gets a memoryview, or a dict of suffixes
+    target_decode     the same for target files; "auto" leaves masks as they are stored
+    on_error          "raise": an item that cannot be made raises an error with index, key and stage
+                      "replace": the next good sample takes its place, and it is counted
+                      "skip": it is left out of its batch, and it is counted; ds[i], which cannot
+                      leave out anything, replaces it
+    loader            called with a file to read (its `name` is the key) instead of decode
+    extensions        only keys that end so
+    is_valid_file     only keys for which it is true
+    All other arguments go to dlcache.open(): socket, endpoint, spawn, anonymous, timeout, refresh.
+
+    To make samples in another way, subclass it:
+
+        class Captions(Dataset):
+            def process(self, table):                 # once, when it is opened
+                wanted = [i for i, source in enumerate(table["source"]) if source == "web"]
+                return [(i, table["caption"][i]) for i in wanted]
+
+            def load_sample(self, data, key):         # in the worker; data is a memoryview
+                return turbo.decode(data)
+
+            def load_target(self, target):            # what process() gave for this sample
+                return tokenizer.encode(target)
+
+        captions = Captions("s3://my-bucket/pictures/")   # with a manifest.csv: path,caption,source
+    """
+
+    def __init__(self, url: Union[str, os.PathLike], split: Optional[str] = None,
+                 transform: Optional[Callable] = None, target_transform: Optional[Callable] = None,
+                 decode: How = "auto", on_error: str = "raise", *,
+                 transforms: Optional[Callable] = None, target_decode: How = "auto",
+                 loader: Optional[Callable] = None,
+                 extensions: Union[str, Sequence[str], None] = None,
+                 is_valid_file: Optional[Callable[[str], bool]] = None, **options):
+        if callable(split):
+            raise TypeError("the second argument is the split; write transform=...")
+        if transforms is not None and (transform is not None or target_transform is not None):
+            raise ValueError("transforms takes the place of transform and target_transform: "
+                             "give the one or the others")
+        if extensions is not None and is_valid_file is not None:
+            raise ValueError("extensions and is_valid_file both choose files: give one of them")
+        self._version = 0
+        self._tally = Tally()
+        self.url = url_of(url)
+        self.root = url
+        self.split = split
+        self.transform, self.target_transform, self._joint = transform, target_transform, transforms
+        self.decode, self.target_decode, self.loader = decode, target_decode, loader
+        self.on_error = on_error
+        self._options = options
+        self._handle: Optional[dlcache.Dataset] = dlcache.open(self.url, **options)
+        self._samples_in_all = len(self._handle)
+        self._numbers = _split_of(self._handle, split)
+        self._given: Optional[List[Any]] = None  # targets from process()
+        self._choose(extensions, is_valid_file)
+        self._process()
+        self._has_labels = self._handle.labels is not None
+        self._has_files = len(self) > 0 and self._handle.target(self._numbers[0]) is not None
+
+    # -- what is in it
+
+    def _choose(self, extensions, is_valid_file) -> None:
+        if extensions is None and is_valid_file is None:
+            return
+        if is_valid_file is None:
+            ends = (extensions,) if isinstance(extensions, str) else tuple(extensions)
+
+            def is_valid_file(key: str) -> bool:
+                return key.lower().endswith(ends)
+        handle = self._handle
+        chosen = array.array("q", (n for n in self._numbers if is_valid_file(handle.key(n))))
+        if len(chosen) == 0:
+            by = "is_valid_file" if extensions is None else "extensions=%r" % (extensions,)
+            raise FileNotFoundError("none of the %d samples of %s is chosen by %s"
+                                    % (len(self._numbers), self.url, by))
+        if len(chosen) < len(self._numbers):
+            self._numbers = chosen
+
+    def _process(self) -> None:
+        if type(self).process is Dataset.process:
+            return
+        made = self.process(Table(self._handle, self._numbers))
+        if made is None:
+            return
+        numbers, self._given = array.array("q"), []
+        for place, entry in enumerate(made):
+            try:
+                which, target = entry
+                numbers.append(self._number_of(which))
+            except (TypeError, ValueError, LookupError, dlcache.Error) as error:
+                raise ValueError("process() returned %r at place %d: %s; return a list of (key or "
+                                 "index in the table, target)" % (entry, place, error)) from error
+            self._given.append(target)
+        self._numbers = numbers
+
+    def _number_of(self, which) -> int:
+        if isinstance(which, str):
+            return self._handle.find(which)
+        return self._numbers[_position(which, len(self._numbers))]
+
+    def process(self, table: Table) -> Optional[Sequence[Tuple[Union[str, int], Any]]]:
+        """To override: the items of this dataset, as (key or index in the table, target) each.
+
+        Called once, when the dataset is opened. None: as they are.
+        """
+        return None
+
+    def load_sample(self, data: memoryview, key: str) -> Any:
+        """To override: the sample made of these bytes. Keep no reference to `data`: copy."""
+        if self.loader is not None:
+            with SampleFile(data, key) as file:
+                return self.loader(file)
+        return decode(data, key, self.decode)
+
+    def load_target(self, target: Any) -> Any:
+        """To override: the target made of a class number, a decoded target file, or what
+        process() gave."""
+        return target
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def key(self, index: int) -> str:
+        """The key of an item."""
+        return self._open().key(self._numbers[_position(index, len(self))])
+
+    @property
+    def classes(self) -> List[str]:
+        return self._open().classes
+
+    @property
+    def class_to_idx(self) -> Dict[str, int]:
+        return self._open().class_to_idx
+
+    @property
+    def targets(self) -> Lazy:
+        """The target of each item, where none has to be read for it; a lazy sequence."""
+        if self._given is None and not self._has_labels:
+            raise AttributeError("the samples of %s have no labels; their targets, if any, are in "
+                                 "files or groups: read the items" % self.url)
+        return Lazy(len(self), self._known_target)
+
+    @property
+    def samples(self) -> Lazy:
+        """(key, target) of each item, a lazy sequence; None for a target that is in a file."""
+        return Lazy(len(self), lambda i: (self.key(i), self._known_target(i)))
+
+    imgs = samples
+
+    def _known_target(self, index: int) -> Any:
+        if self._given is not None:
+            return self._given[index]
+        return self._open().labels[self._numbers[index]] if self._has_labels else None
+
+    @property
+    def transforms(self) -> Optional[Callable]:
+        """What is called with sample and target, if anything."""
+        if self.transform is None and self.target_transform is None:
+            return self._joint
+        return StandardTransform(self.transform, self.target_transform)
+
+    @transforms.setter
+    def transforms(self, value: Optional[Callable]) -> None:
+        self.transform = self.target_transform = None
+        self._joint = value
+
+    def __repr__(self) -> str:
+        lines = ["Number of datapoints: %d" % len(self), "Root location: %s" % self.root]
+        lines += ["Split: %s" % self.split] if self.split is not None else []
+        lines += self.extra_repr().splitlines()
+        lines += [repr(self.transforms)] if self.transforms is not None else []
+        return "\n".join(["Dataset " + type(self).__name__] + ["    " + line for line in lines])
+
+    def extra_repr(self) -> str:
+        """To override: more lines of the repr."""
+        return ""
+
+    # -- items
+
+    def __getitem__(self, index: int) -> Any:
+        index = _position(index, len(self))
+        try:
+            return self._good(self._make(index, self._reader(index)))
+        except BadSample as bad:
+            return self._replacement(bad)
+
+    def __getitems__(self, indices: Sequence[int]) -> List[Any]:
+        """The items of a batch, read with one call.
+
+        Under on_error="skip" there may be fewer than were asked for, even none.
+        """
+        indices = [_position(index, len(self)) for index in indices]
+        items = []
+        readers = self._read_batch(indices)
+        for index in indices:
+            try:
+                items.append(self._good(self._make(index, readers.popleft())))
+            except BadSample as bad:
+                if self.on_error == "skip":
+                    self._skip(bad)
+                else:
+                    items.append(self._replacement(bad))
+        return items
+
+    def __iter__(self):
+        return (self[index] for index in range(len(self)))
+
+    def _reader(self, index: int) -> Callable[[], Tuple[memoryview, Optional[memoryview]]]:
+        """A function that reads a sample, and its target where that is a file."""
+        handle, number = self._open(), self._numbers[index]
+
+        def read():
+            target = handle.read_target(number) if self._wants_file() else None
+            return handle[number], target
+        return read
+
+    def _read_batch(self, indices: List[int]) -> collections.deque:
+        """For each index what _reader() gives; all are read now, with one call, if all can be."""
+        handle = self._open()
+        numbers = [self._numbers[index] for index in indices]
+        try:
+            if self._wants_file():
+                samples, targets = handle.read_pairs(numbers)
+            else:
+                samples, targets = handle.read_many(numbers), [None] * len(numbers)
+        except OF_THE_SAMPLE:
+            return collections.deque(self._reader(index) for index in indices)
+        return collections.deque((lambda pair=pair: pair) for pair in zip(samples, targets))
+
+    def _wants_file(self) -> bool:
+        return self._has_files and self._given is None
+
+    def _make(self, index: int, read: Callable) -> Any:
+        """The item; BadSample when it cannot be made."""
+        note(index)
+        data, file = self._stage("read", index, read)
+        try:
+            sample = self._stage("decode", index, self.load_sample, data, self.key(index))
+            target = self._stage("decode", index, self._target, index, file)
+        finally:
+            _release(data)
+            _release(file)
+        has_target = self._has_target()
+        if isinstance(sample, Group):
+            pair = None if has_target else sample.pair()
+            has_target = has_target or pair is not None
+            sample, target = pair or (dict(sample), target)
+        if self._joint is not None:
+            sample, target = self._stage("transforms", index, self._joint, sample, target)
+        if self.transform is not None:
+            sample = self._stage("transform", index, self.transform, sample)
+        if has_target and self.target_transform is not None:
+            target = self._stage("target_transform", index, self.target_transform, target)
+        return (sample, target) if has_target else sample
+
+    def _stage(self, stage: str, index: int, function: Callable, *args) -> Any:
+        try:
+            return function(*args)
+        except Exception as error:
+            raise BadSample(index, self.key(index), stage, error) from error
+
+    def _has_target(self) -> bool:
+        return self._given is not None or self._has_labels or self._has_files
+
+    def _target(self, index: int, file: Optional[memoryview]) -> Any:
+        if not self._has_target():
+            return None
+        if file is None:
+            return self.load_target(self._known_target(index))
+        key = self._open().target_key(self._numbers[index])
+        how = "target" if self.target_decode == "auto" else self.target_decode
+        return self.load_target(decode(file, key, how))
+
+    # -- bad ones
+
+    def _good(self, item: Any) -> Any:
+        self._tally.in_a_row = 0
+        return item
+
+    def _replacement(self, bad: BadSample) -> Any:
+        """The next good one; raises when errors are not to be forgiven."""
+        if self.on_error == "raise" or not bad.forgivable():
+            raise bad.explained() from bad.cause
+        self._tally.add(bad, "replaced")
+        for step in range(1, min(REPLACEMENT_TRIES, len(self) - 1) + 1):
+            index = (bad.index + step) % len(self)
+            try:
+                return self._good(self._make(index, self._reader(index)))
+            except BadSample as next_bad:
+                if not next_bad.forgivable():
+                    raise next_bad.explained() from next_bad.cause
+        raise bad.explained("; and there is no good one among the %d after it"
+                            % min(REPLACEMENT_TRIES, len(self) - 1)) from bad.cause
+
+    def _skip(self, bad: BadSample) -> None:
+        if not bad.forgivable():
+            raise bad.explained() from bad.cause
+        self._tally.add(bad, "skipped")
+        if self._tally.in_a_row >= BAD_IN_A_ROW:
+            raise bad.explained("; and so did the %d before it" % (BAD_IN_A_ROW - 1)) from bad.cause
+
+    @property
+    def errors(self) -> collections.Counter:
+        """How many items were skipped or replaced, by the stage that failed."""
+        self._tally._mine()
+        return self._tally.errors
+
+    @property
+    def bad(self) -> List[Tuple[int, str, str]]:
+        """(index, key, reason) of them, the first thousand."""
+        self._tally._mine()
+        return self._tally.bad
+
+    def take_errors(self) -> Optional[Dict[str, Any]]:
+        """What was forgiven since the last call: {"skipped", "replaced", "stages", "bad"}, or None.
+
+        Workers send it along with each batch.
+        """
+        return self._tally.take()
+
+    def add_errors(self, told: Mapping[str, Any]) -> None:
+        """Count what take_errors() gave in a worker."""
+        self._tally.merge(told)
+
+    # -- for the loader
+
+    def source(self) -> Tuple[dlcache.Dataset, Optional[Sequence[int]]]:
+        """The handle that is read, and the sample number of each item; None: they are the same."""
+        handle = self._open()
+        whole = isinstance(self._numbers, range) and self._numbers == range(len(handle))
+        return handle, None if whole else self._numbers
+
+    @property
+    def version(self) -> int:
+        """Changes whenever an attribute is set."""
+        return self._version
+
+    def _open(self) -> dlcache.Dataset:
+        if self._handle is None:
+            self._handle = dlcache.open(self.url, **self._options)
+            if len(self._handle) != self._samples_in_all:
+                raise RuntimeError("%s has %d samples now and had %d when this dataset was made; "
+                                   "make it anew"
+                                   % (self.url, len(self._handle), self._samples_in_all))
+        return self._handle
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in CHECKS:
+            CHECKS[name](value)
+        super().__setattr__(name, value)
+        if not name.startswith("_"):
+            super().__setattr__("_version", self._version + 1)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        state = dict(self.__dict__, _handle=None, _tally=Tally())
+        state["_options"] = {k: v for k, v in self._options.items() if k != "refresh"}
+        return state
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+class DatasetFolder(Dataset):
+    """Dataset with the arguments of torchvision.datasets.DatasetFolder.
+
+    `root` is a URL or a path whose folders are classes. `loader` is called with a file to read, not
+    with a path: PIL.Image.open, numpy.load, soundfile.read and most others take both. Folders
+    without a file do not exist in a bucket, so `allow_empty` changes nothing.
+    """
+
+    def __init__(self, root: Union[str, os.PathLike], loader: Optional[Callable] = None,
+                 extensions: Union[str, Sequence[str], None] = None,
+                 transform: Optional[Callable] = None, target_transform: Optional[Callable] = None,
+                 is_valid_file: Optional[Callable[[str], bool]] = None, allow_empty: bool = False,
+                 **more):
+        super().__init__(folders_url_of(root), transform=transform, loader=loader,
+                         target_transform=target_transform, extensions=extensions,
+                         is_valid_file=is_valid_file, **more)
+        self.root = root
+
+
+class ImageFolder(DatasetFolder):
+    """Dataset with the arguments of torchvision.datasets.ImageFolder; the same items in order."""
+
+    def __init__(self, root: Union[str, os.PathLike], transform: Optional[Callable] = None,
+                 target_transform: Optional[Callable] = None, loader: Optional[Callable] = None,
+                 is_valid_file: Optional[Callable[[str], bool]] = None, allow_empty: bool = False,
+                 **more):
+        more.setdefault("decode", "image")
+        super().__init__(root, loader, IMG_EXTENSIONS if is_valid_file is None else None, transform,
+                         target_transform, is_valid_file, allow_empty, **more)
+
+
+# ---- small things ----
+
+
+def source_of(dataset) -> Optional[Tuple[dlcache.Dataset, Optional[Sequence[int]]]]:
+    """As Dataset.source(), seen through torch's Subset; None when it is no dataset of ours."""
+    if isinstance(dataset, dlcache.Dataset):
+        return dataset, None
+    if isinstance(dataset, torch.utils.data.Subset):
+        below = source_of(dataset.dataset)
+        return below and (below[0], _subset(dataset, below[1]))
+    return dataset.source() if callable(getattr(dataset, "source", None)) else None
+
+
+def _subset(subset: torch.utils.data.Subset, numbers: Optional[Sequence[int]]) -> Sequence[int]:
+    if numbers is None:
+        numbers = range(len(subset.dataset))
+    return array.array("q", (numbers[operator.index(i)] for i in subset.indices))
+
+
+def parts_of(dataset) -> List[Dataset]:
+    """Our datasets inside of torch's Subset and ConcatDataset."""
+    if isinstance(dataset, torch.utils.data.Subset):
+        return parts_of(dataset.dataset)
+    if isinstance(dataset, torch.utils.data.ConcatDataset):
+        return [part for below in dataset.datasets for part in parts_of(below)]
+    return [dataset] if isinstance(dataset, Dataset) else []
+
+
+def take_errors_of(dataset) -> Optional[Dict[str, Any]]:
+    """Dataset.take_errors() of all parts_of(dataset) together, or None."""
+    total = None
+    for part in parts_of(dataset):
+        told = part.take_errors()
+        if total is None or told is None:
+            total = total or told
+            continue
+        total["stages"].update(told["stages"])
+        total["bad"] += told["bad"]
+        total["skipped"] += told["skipped"]
+        total["replaced"] += told["replaced"]
+    return total
+
+
+def url_of(place: Union[str, os.PathLike]) -> str:
+    """A URL as it is; a path as file://."""
+    place = os.fspath(place)
+    if not isinstance(place, str):
+        raise TypeError("a dataset is named by a URL or a path, not by %s" % type(place).__name__)
+    if "://" in place:
+        return place
+    path = os.path.abspath(os.path.expanduser(place))
+    if not os.path.exists(path):
+        raise FileNotFoundError("%s does not exist; a dataset is named by a path, or by a URL such "
+                                "as s3://bucket/prefix/" % path)
+    return "file://" + path + ("/" if os.path.isdir(path) and path != "/" else "")
+
+
+def folders_url_of(place: Union[str, os.PathLike]) -> str:
+    """url_of(), saying that folders are classes unless the URL says what they are."""
+    url = url_of(place)
+    if "layout=" in url:
+        return url
+    name = "dlcache-layout" if url.startswith("http") else "layout"
+    return "%s%s%s=folders" % (url, "&" if "?" in url else "?", name)
+
+
+def _split_of(handle: dlcache.Dataset, split: Optional[str]) -> range:
+    if split is None:
+        return range(len(handle))
+    name = {"val": "validation", "valid": "validation"}.get(split, split)
+    if name not in handle.splits:
+        raise ValueError("there is no split %r in %s; %s" % (
+            split, handle.url, "there are " + ", ".join(handle.splits) if handle.splits else
+            "it has none: splits are folders train, validation and test, or a manifest's column"))
+    return handle.splits[name]
+
+
+def _position(index, length: int) -> int:
+    """An index of any integer type, counted from the end when negative; IndexError outside."""
+    place = operator.index(index)
+    if place < -length or place >= length:
+        raise IndexError("index %d is out of range for %d samples" % (place, length))
+    return place + length if place < 0 else place
+
+
+def _release(view: Optional[memoryview]) -> None:
+    try:
+        if view is not None:
+            view.release()
+    except BufferError:
+        pass  # a loader of the user has kept a part of it: it lives until that is gone
+
+
+def _check_on_error(value: Any) -> None:
+    if value not in ON_ERROR:
+        raise ValueError("on_error=%r is unknown; there are %s" % (value, ", ".join(ON_ERROR)))
+
+
+CHECKS = {"on_error": _check_on_error, "decode": check, "target_decode": check}
