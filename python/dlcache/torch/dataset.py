@@ -625,30 +625,6 @@ def _subset(subset: torch.utils.data.Subset, numbers: Optional[Sequence[int]]) -
     return array.array("q", (numbers[operator.index(i)] for i in subset.indices))
 
 
-def parts_of(dataset) -> List[Dataset]:
-    """Our datasets inside of torch's Subset and ConcatDataset."""
-    if isinstance(dataset, torch.utils.data.Subset):
-        return parts_of(dataset.dataset)
-    if isinstance(dataset, torch.utils.data.ConcatDataset):
-        return [part for below in dataset.datasets for part in parts_of(below)]
-    return [dataset] if isinstance(dataset, Dataset) else []
-
-
-def take_errors_of(dataset) -> Optional[Dict[str, Any]]:
-    """Dataset.take_errors() of all parts_of(dataset) together, or None."""
-    total = None
-    for part in parts_of(dataset):
-        told = part.take_errors()
-        if total is None or told is None:
-            total = total or told
-            continue
-        total["stages"].update(told["stages"])
-        total["bad"] += told["bad"]
-        total["skipped"] += told["skipped"]
-        total["replaced"] += told["replaced"]
-    return total
-
-
 def url_of(place: Union[str, os.PathLike]) -> str:
     """A URL as it is; a path as file://."""
     place = os.fspath(place)

@@ -30,6 +30,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 import torch
 import torch.utils.data
+from torch.utils.data import ConcatDataset, Subset
 
 from . import transport
 
@@ -67,11 +68,12 @@ class Done(NamedTuple):
     number: int
     batch: Any
     error: Optional[BaseException]
-    samples: int
+    samples: int  # in the batch; 0: all of them were bad and left out, there is no batch
     busy_s: float  # wall time of making and packing it
     cpu_s: float  # CPU time of the process meanwhile
     waited_s: float  # of busy_s: waiting for bytes
-    stats: Dict[str, int]  # what the sources counted: hits, misses, bypasses, bytes
+    stats: Dict[str, Any]  # what the sources counted: hits, misses, bypasses, bytes; and "errors",
+    # what take_errors() of the datasets said, if anything
 
 
 def note(index: Any) -> None:
@@ -104,6 +106,8 @@ def _fetch(job: Job, indices: Any) -> Any:
     if not job.auto_collation:
         note(indices)
         return dataset[indices]
+    if type(dataset) is Subset and not hasattr(Subset, "__getitems__"):  # torch before 2.0
+        return _fetch(job._replace(dataset=dataset.dataset), [dataset.indices[i] for i in indices])
     if getattr(dataset, "__getitems__", None):
         return dataset.__getitems__(indices)
     samples = []
@@ -114,25 +118,48 @@ def _fetch(job: Job, indices: Any) -> Any:
 
 
 def make(job: Job, task: Task) -> Any:
-    """Makes the batch; raises what the dataset or the collate function raise."""
+    """Makes the batch; raises what the dataset or the collate function raise. None when the dataset
+    left out all of its samples."""
     _cells[_SAMPLE] = _NOBODY
     _cells[_BATCH] = task.number
     if task.seed is not None:
         _seed(task.seed)
     samples = _fetch(job, task.indices)
     _cells[_SAMPLE] = _NOBODY
+    if job.auto_collation and len(task.indices) > 0 and len(samples) == 0:
+        return None
     return job.collate_fn(samples)
 
 
+def _parts(dataset: Any) -> List[Any]:
+    """The datasets behind Subset and ConcatDataset."""
+    if isinstance(dataset, Subset):
+        return _parts(dataset.dataset)
+    if isinstance(dataset, ConcatDataset):
+        return [part for below in dataset.datasets for part in _parts(below)]
+    return [dataset]
+
+
 def _handles(dataset: Any) -> List[Any]:
-    """The dlcache handles a dataset reads through, behind Subset and ConcatDataset."""
-    if callable(getattr(dataset, "source", None)):
-        source = dataset.source()
-        return [] if source is None else [source[0]]
-    if hasattr(dataset, "dataset"):
-        return _handles(dataset.dataset)
-    parts = getattr(dataset, "datasets", None)
-    return [h for part in parts for h in _handles(part)] if isinstance(parts, (list, tuple)) else []
+    """The dlcache handles a dataset reads through."""
+    parts = [p for p in _parts(dataset) if callable(getattr(p, "source", None))]
+    return [source[0] for source in (part.source() for part in parts) if source is not None]
+
+
+def _take_errors(dataset: Any) -> Optional[Dict[str, Any]]:
+    """What the datasets left out or replaced since the last batch, together."""
+    total: Optional[Dict[str, Any]] = None
+    for part in _parts(dataset):
+        told = part.take_errors() if callable(getattr(part, "take_errors", None)) else None
+        if told is not None and total is not None:
+            for name, count in told["stages"].items():
+                total["stages"][name] = total["stages"].get(name, 0) + count
+            total["bad"] += told["bad"]
+            total["skipped"] += told["skipped"]
+            total["replaced"] += told["replaced"]
+        else:
+            total = total or told
+    return total
 
 
 class _Meter:
@@ -163,16 +190,19 @@ class _Meter:
     def end(self) -> tuple:
         """(busy_s, cpu_s, waited_s, stats)"""
         busy, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        if not self._sources:
-            return busy, cpu, 0.0, {}
         *counts, stall = [b - a for a, b in zip(self._counts, self._read())]
-        return busy, cpu, stall, dict(zip(self.COUNTERS, counts))
+        stats: Dict[str, Any] = dict(zip(self.COUNTERS, counts)) if self._sources else {}
+        errors = _take_errors(self._dataset)
+        if errors is not None:
+            stats["errors"] = errors
+        return busy, cpu, stall, stats
 
 
 def _name_of_sample(dataset: Any, index: int) -> str:
     """ "sample 421 (train/7.jpg)", the key where the dataset is ours."""
     try:
-        handle, mapping = dataset.source()
+        part, = _parts(dataset)
+        handle, mapping = part.source()
         return f"sample {index} ({handle.key(index if mapping is None else mapping[index])})"
     except Exception:
         return f"sample {index}"
@@ -184,8 +214,10 @@ def _place(job: Job, number: int) -> str:
     return where if sample is None else f"{where}, {_name_of_sample(job.dataset, sample)}"
 
 
-def _samples(job: Job, task: Task) -> int:
-    return len(task.indices) if job.auto_collation else 1
+def _samples(job: Job, task: Task, stats: Dict[str, Any]) -> int:
+    if not job.auto_collation:
+        return 1
+    return len(task.indices) - stats.get("errors", {}).get("skipped", 0)
 
 
 class _Text(str):
@@ -264,7 +296,8 @@ def local(job: Job, task: Task) -> Done:
         except Exception as e:
             e.add_note(f"dlcache: in {_place(job, task.number)}")
             error = RuntimeError(str(e)) if isinstance(e, StopIteration) else e
-    return Done(task.number, batch, error, _samples(job, task), *meter.end())
+    spent = meter.end()
+    return Done(task.number, batch, error, _samples(job, task, spent[-1]), *spent)
 
 
 # ---- what runs in a worker process ----
@@ -373,7 +406,8 @@ class _Worker:
                 packed = self.far.pack(make(self.job, task))
             except Exception as e:
                 failure = Failure(e, f"worker {self.ident}, {_place(self.job, task.number)}")
-        self.far.send((task.number, failure, _samples(self.job, task), *self.meter.end()), packed)
+        spent = self.meter.end()
+        self.far.send((task.number, failure, _samples(self.job, task, spent[-1]), *spent), packed)
 
 
 def main(sock: socket.socket, job: Job, ident: int, num_workers: int, leader: Optional[int]) -> None:

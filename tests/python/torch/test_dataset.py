@@ -15,7 +15,8 @@ from torch.utils.data import ConcatDataset, Subset
 
 import dlcache
 from dlcache.torch import dataset as module
-from dlcache.torch.dataset import Dataset, DatasetFolder, source_of, take_errors_of, url_of
+from dlcache.torch import worker
+from dlcache.torch.dataset import Dataset, DatasetFolder, source_of, url_of
 
 
 class Handle:
@@ -346,16 +347,21 @@ class Errors(unittest.TestCase):
                 opened(texts(2), transform=transform, on_error=on_error).__getitems__([0])
 
     def test_counts_travel(self):
-        ds, other = self.bad("skip"), self.bad("replace")
-        both = ConcatDataset([Subset(ds, range(5)), other])
-        self.assertIsNone(take_errors_of(both))
-        ds.__getitems__([3]), other.__getitems__([4])
-        told = take_errors_of(both)
-        self.assertEqual((told["skipped"], told["replaced"], [b[0] for b in told["bad"]]), (1, 1, [3, 4]))
+        ds = ConcatDataset([Subset(self.bad("skip"), range(2, 7)), self.bad("replace", n=3, which=(0,))])
+        job = worker.Job(ds.datasets[0], list)
+        done = worker.local(job, worker.Task(0, [0, 1, 2], None))
+        self.assertEqual((done.batch, done.samples), (["text 2"], 1))
+        told = pickle.loads(pickle.dumps(done.stats["errors"]))
+        self.assertEqual((told["skipped"], told["replaced"], [b[0] for b in told["bad"]]), (2, 0, [3, 4]))
         third = self.bad("skip")
-        third.add_errors(pickle.loads(pickle.dumps(told)))
+        third.add_errors(told)
         self.assertEqual((third.errors, len(third.bad)), ({"transform": 2}, 2))
         self.assertIsNone(third.take_errors())
+        done = worker.local(job, worker.Task(1, [1, 2], None))
+        self.assertEqual((done.batch, done.samples, done.error), (None, 0, None), "nothing is left of it")
+        done = worker.local(worker.Job(ds, list), worker.Task(2, [1, 5, 4], None))
+        self.assertEqual((done.batch, done.samples), (["text 5", "text 1", "text 6"], 3), "one by one: replaced")
+        self.assertEqual(done.stats["errors"]["replaced"], 2)
 
     def test_a_forked_child_counts_its_own(self):
         ds = self.bad("skip")
