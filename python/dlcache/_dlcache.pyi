@@ -7,7 +7,7 @@ _Indices = Union[Sequence[SupportsIndex], memoryview, Any]  # Any: numpy arrays 
 
 version: str
 
-def order_numbers(n: int, first: int, seed: int, epoch: int, rank: int, world: int, drop_last: bool,
+def order_numbers(n: int, first: int, seed: int, epoch: int, rank: int, world: int, drop_last: int,
                   shuffle: bool, start: int, stop: int, /) -> bytes: ...
 
 @final
@@ -47,6 +47,6 @@ class Handle:
     def _stats(self) -> tuple[int, int, int, int, float, int]: ...
     def _daemon_stats(self) -> str: ...
     def _advance(self, epoch: int, position: int, ahead: int, waited_ns: int, /) -> None: ...
-    def _follow(self, kind: int, numbers: Optional[_Indices], rank: int, world: int, drop_last: bool,
-                relaxed: bool, seed: int, epochs: int, first: int, count: int, epoch: int,
+    def _follow(self, kind: int, numbers: Optional[_Indices], rank: int, world: int, drop_last: int,
+                relaxed: int, seed: int, epochs: int, first: int, count: int, epoch: int,
                 position: int, /) -> None: ...

@@ -210,9 +210,9 @@ class Dataset(_dlcache.Handle):
                                  "sequence of indices")
             code, numbers = _SHUFFLED if kind == "shuffled" else _SEQUENTIAL, None
         self._follow(code, numbers, natural("rank", rank, 2**32), natural("world", world, 2**32),
-                     drop_last, relaxed, operator.index(seed) & SEED_MASK, natural("epochs", epochs),
-                     natural("first", first), natural("count", count), natural("epoch", epoch),
-                     natural("position", position))
+                     int(drop_last), int(relaxed), operator.index(seed) & SEED_MASK,
+                     natural("epochs", epochs), natural("first", first), natural("count", count),
+                     natural("epoch", epoch), natural("position", position))
 
     def advance(self, epoch: SupportsIndex, position: SupportsIndex, ahead: SupportsIndex = 0,
                 waited_s: float = 0.0) -> None:

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What dlc_open() gave, counted; and the lock that gives threads their turn in an order. */
+/* What dlc_open() gave, counted; the lock that gives threads their turn in an order; waiting. */
 #include "ext.h"
+
+#include <unistd.h>
+
+#define LOOK_EVERY DLC_MS(50)
 
 /* How often this process is a fork of the one that loaded us. Written in the child before it has a
  * second thread. */
@@ -45,17 +49,54 @@ void conn_put(struct conn **cp)
     PyMem_Free(c);
 }
 
-void conn_lock(struct conn *c)
+/* ---- waiting ---- */
+
+/* Called by a wait of libdlcache, without the GIL. */
+static bool signal_came(struct interrupt *i)
 {
-    /* Held by a thread that stayed with the parent, for all we know. */
-    if (c->generation != generation) {
+    struct wait *w = (struct wait *)i; /* its first member */
+    struct dlc_mono now = dlc_mono_now();
+    int rc;
+
+    if (!dlc_mono_passed(w->next, now))
+        return false;
+    w->next = dlc_mono_add(now, LOOK_EVERY);
+    PyEval_RestoreThread(w->thread);
+    rc = PyErr_CheckSignals();
+    w->thread = PyEval_SaveThread();
+    return rc < 0;
+}
+
+void wait_begin(struct wait *w)
+{
+    *w = (struct wait){.interrupt = {.ask = signal_came}, .thread = PyEval_SaveThread()};
+    if (gettid() == getpid()) { /* Python runs handlers in the main thread only */
+        w->next = dlc_mono_add(dlc_mono_now(), LOOK_EVERY);
+        interrupt_asked = &w->interrupt;
+    }
+}
+
+bool wait_end(struct wait *w)
+{
+    interrupt_asked = NULL;
+    PyEval_RestoreThread(w->thread);
+    return !w->interrupt.yes;
+}
+
+/* ---- turns ---- */
+
+void turn_begin(struct conn *c, struct wait *w)
+{
+    if (c->generation != generation) { /* held by a thread that stayed with the parent, maybe */
         pthread_mutex_init(&c->turn, NULL);
         c->generation = generation;
     }
+    wait_begin(w);
     pthread_mutex_lock(&c->turn);
 }
 
-void conn_unlock(struct conn *c)
+bool turn_end(struct conn *c, struct wait *w)
 {
     pthread_mutex_unlock(&c->turn);
+    return wait_end(w);
 }

@@ -13,7 +13,9 @@
  *      long, runs without it, on a conn that it counts itself.
  * (E2) A View's pin goes back when the View does, in whatever thread that is. In a forked child,
  *      libdlcache itself leaves alone what the parent pinned: (A3) in src/client/client_i.h.
- * (E3) Nothing here outlives an interpreter but what its objects hold: no globals, so several
+ * (E3) A wait in the main thread ends when a signal's handler raises: nothing is lost, and the
+ *      sample that next() waited for comes again.
+ * (E4) Nothing here outlives an interpreter but what its objects hold: no globals, so several
  *      interpreters may load it.
  *
  * The stable ABI of 3.11, the first with buffers in it: one binary for 3.11 and later.
@@ -30,6 +32,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/interrupt.h"
 #include "dlcache.h"
 
 struct conn {
@@ -45,7 +48,10 @@ struct module_state {
     PyTypeObject *handle, *view;
 };
 
-/* Give these with `ref`, return them with conn_put(). All under the GIL. */
+/* ---- conn.c: all under the GIL ---- */
+
+/* Gives a conn; return it, and what conn_ref() counts, with conn_put(). Takes ds
+ * unless it fails. */
 struct conn *conn_new(struct dlc_dataset *ds, PyTypeObject *view);
 static inline struct conn *conn_ref(struct conn *c)
 {
@@ -54,9 +60,21 @@ static inline struct conn *conn_ref(struct conn *c)
 }
 void conn_put(struct conn **cp);
 
-/* Without the GIL: wait for, and end, this thread's turn. */
-void conn_lock(struct conn *c);
-void conn_unlock(struct conn *c);
+/* A call that may wait: the GIL is free between these two. In the main thread it is looked several
+ * times per second whether a signal has come, such as Ctrl-C; when its handler raises, the call is
+ * given up. false: the exception is set, and what the call gave must be dropped. */
+struct wait {
+    struct interrupt interrupt;
+    PyThreadState *thread;
+    struct dlc_mono next; /* when to look again */
+};
+void wait_begin(struct wait *w);
+bool wait_end(struct wait *w);
+
+/* The same for what one thread may do at a time: it waits for its turn first, without the GIL, so
+ * that threads cannot wait for each other twice. */
+void turn_begin(struct conn *c, struct wait *w);
+bool turn_end(struct conn *c, struct wait *w);
 
 /* ---- errors.c: all return NULL with an exception set ---- */
 
@@ -82,7 +100,10 @@ int indices_of(PyObject *o, uint64_t count, struct indices *out);
 
 extern PyType_Spec view_spec;
 
-/* Memoryviews over samples. Waits where it must. */
+/* Pin sample i, waiting for it where it must; false with an exception set. Gives *out. */
+bool sample_get(struct conn *c, uint64_t i, struct dlc_view *out);
+
+/* Memoryviews over samples. */
 PyObject *view_get(struct conn *c, uint64_t i);
 PyObject *view_get_many(struct conn *c, const struct indices *ix);
 PyObject *view_wrap(struct conn *c, struct dlc_view *v); /* takes *v, also when it fails */

@@ -26,17 +26,20 @@ static PyObject *opened(struct handle *h, PyTypeObject *view, PyObject *args)
 {
     struct dlc_options opt = {0};
     struct dlc_dataset *ds = NULL;
+    struct wait w;
     const char *url;
     int rc;
 
     if (!PyArg_ParseTuple(args, "szzIIII:open", &url, &opt.socket, &opt.endpoint, &opt.no_spawn,
                           &opt.anonymous, &opt.timeout_ms, &opt.refresh))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS rc = dlc_open(url, &opt, &ds);
-    Py_END_ALLOW_THREADS if (rc < 0) return raise_last(rc);
-    if (h->conn == NULL)
+    wait_begin(&w);
+    rc = dlc_open(url, &opt, &ds);
+    if (wait_end(&w) && rc < 0)
+        return raise_last(rc);
+    if (!PyErr_Occurred() && h->conn == NULL)
         h->conn = conn_new(ds, view);
-    else
+    else if (!PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "the dataset is open already");
     if (PyErr_Occurred()) {
         dlc_close(&ds);
@@ -159,8 +162,10 @@ static PyObject *copy_of(struct conn *c, struct dlc_view *v)
     char *to = bytes != NULL ? PyBytes_AsString(bytes) : NULL;
 
     if (to != NULL && v->len > COPY_WITHOUT_GIL) {
-        Py_BEGIN_ALLOW_THREADS memcpy(to, v->data, v->len);
-        Py_END_ALLOW_THREADS
+        PyThreadState *t = PyEval_SaveThread();
+
+        memcpy(to, v->data, v->len);
+        PyEval_RestoreThread(t);
     } else if (to != NULL && v->len > 0) {
         memcpy(to, v->data, v->len);
     }
@@ -174,16 +179,9 @@ static PyObject *handle_read(PyObject *self, PyObject *key)
     struct dlc_view v = {0};
     PyObject *got = NULL;
     Py_ssize_t i = c != NULL ? index_of(key, c->count) : -1;
-    int rc;
 
-    if (i >= 0) {
-        rc = dlc_try_get(c->ds, (uint64_t)i, &v);
-        if (rc < 0) {
-            Py_BEGIN_ALLOW_THREADS rc = dlc_get(c->ds, (uint64_t)i, &v);
-            Py_END_ALLOW_THREADS
-        }
-        got = rc < 0 ? raise_sample(c, (uint64_t)i, rc) : copy_of(c, &v);
-    }
+    if (i >= 0 && sample_get(c, (uint64_t)i, &v))
+        got = copy_of(c, &v);
     conn_put(&c);
     return got;
 }
@@ -206,16 +204,18 @@ static PyObject *handle_prefetch(PyObject *self, PyObject *which)
 {
     struct conn *c = handle_conn(self);
     struct indices ix;
-    int rc = -1;
+    struct wait w;
+    int rc;
 
     if (c != NULL && indices_of(which, c->count, &ix) == 0) {
-        Py_BEGIN_ALLOW_THREADS rc = dlc_prefetch(c->ds, ix.at, ix.n);
-        Py_END_ALLOW_THREADS PyMem_Free(ix.at);
-        if (rc < 0)
+        wait_begin(&w);
+        rc = dlc_prefetch(c->ds, ix.at, ix.n);
+        if (wait_end(&w) && rc < 0)
             raise_last(rc);
+        PyMem_Free(ix.at);
     }
     conn_put(&c);
-    return rc < 0 ? NULL : Py_NewRef(Py_None);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
 int handle_find_target(PyObject *self, PyObject *key, struct conn **cp, uint64_t *target)

@@ -150,30 +150,38 @@ PyObject *handle_column(PyObject *self, PyObject *args)
 
 /* ---- all of them ---- */
 
+/* Without the GIL. Does any sample have one? */
+static bool copy_labels(struct conn *c, int64_t *to)
+{
+    bool some = false;
+
+    for (uint64_t i = 0; i < c->count; i++) {
+        int64_t label = dlc_label(c->ds, i);
+
+        to[i] = label < 0 ? -1 : label;
+        some = some || label >= 0;
+    }
+    return some;
+}
+
 /* -> bytes of int64, -1 where a sample has none; or None when no sample has a label */
 PyObject *handle_labels(PyObject *self, PyObject *none)
 {
     struct conn *c = handle_conn(self);
     PyObject *bytes = NULL;
-    int64_t *to, label;
-    bool some = false;
+    PyThreadState *t;
+    bool some = true;
 
     (void)none;
-    if (c == NULL)
-        return NULL;
-    bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(c->count * sizeof(*to)));
-    to = bytes != NULL ? (int64_t *)(void *)PyBytes_AsString(bytes) : NULL;
-    if (to != NULL) {
-        Py_BEGIN_ALLOW_THREADS for (uint64_t i = 0; i < c->count; i++)
-        {
-            label = dlc_label(c->ds, i);
-            to[i] = label < 0 ? -1 : label;
-            some = some || label >= 0;
-        }
-        Py_END_ALLOW_THREADS
+    if (c != NULL)
+        bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(c->count * sizeof(int64_t)));
+    if (bytes != NULL) {
+        t = PyEval_SaveThread();
+        some = copy_labels(c, (int64_t *)(void *)PyBytes_AsString(bytes));
+        PyEval_RestoreThread(t);
     }
     conn_put(&c);
-    if (to != NULL && !some) {
+    if (!some) {
         Py_DECREF(bytes);
         return Py_NewRef(Py_None);
     }
@@ -274,6 +282,7 @@ PyObject *handle_daemon_stats(PyObject *self, PyObject *none)
     struct conn *c = handle_conn(self);
     size_t cap = 16 * 1024;
     PyObject *got = NULL;
+    struct wait w;
     char *text = NULL;
     int64_t n = -1;
 
@@ -285,10 +294,16 @@ PyObject *handle_daemon_stats(PyObject *self, PyObject *none)
             PyErr_NoMemory();
             break;
         }
-        Py_BEGIN_ALLOW_THREADS n = dlc_daemon_stats(c->ds, text, cap);
-        Py_END_ALLOW_THREADS if (n < 0) raise_last((int)n);
-        else if ((size_t)n < cap) got = PyUnicode_DecodeUTF8(text, (Py_ssize_t)n, "replace");
-        else cap = 2 * (size_t)n;
+        wait_begin(&w);
+        n = dlc_daemon_stats(c->ds, text, cap);
+        if (!wait_end(&w))
+            break;
+        if (n < 0)
+            raise_last((int)n);
+        else if ((size_t)n < cap)
+            got = PyUnicode_DecodeUTF8(text, (Py_ssize_t)n, "replace");
+        else
+            cap = 2 * (size_t)n;
     }
     PyMem_Free(text);
     conn_put(&c);

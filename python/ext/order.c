@@ -14,6 +14,7 @@ PyObject *order_numbers(PyObject *module, PyObject *args)
     struct order_spec spec = {0};
     struct dlc_err err = DLC_ERR_INIT;
     struct order o;
+    PyThreadState *t;
     PyObject *bytes;
     int drop_last, shuffle;
     uint64_t *to;
@@ -35,6 +36,9 @@ PyObject *order_numbers(PyObject *module, PyObject *args)
     if (bytes == NULL)
         return NULL;
     to = (uint64_t *)(void *)PyBytes_AsString(bytes);
-    Py_BEGIN_ALLOW_THREADS for (uint64_t k = start; k < stop; k++) to[k - start] = order_at(&o, k);
-    Py_END_ALLOW_THREADS return bytes;
+    t = PyEval_SaveThread();
+    for (uint64_t k = start; k < stop; k++)
+        to[k - start] = order_at(&o, k);
+    PyEval_RestoreThread(t);
+    return bytes;
 }

@@ -81,38 +81,55 @@ PyObject *view_wrap(struct conn *c, struct dlc_view *v)
     return looked_at(view);
 }
 
+bool sample_get(struct conn *c, uint64_t i, struct dlc_view *out)
+{
+    struct wait w;
+    int rc;
+
+    if (dlc_try_get(c->ds, i, out) == 0) /* a hit waits for nobody: keep the GIL */
+        return true;
+    wait_begin(&w);
+    rc = dlc_get(c->ds, i, out);
+    if (!wait_end(&w))
+        dlc_put(c->ds, out);
+    else if (rc < 0)
+        raise_sample(c, i, rc);
+    else
+        return true;
+    return false;
+}
+
 PyObject *view_get(struct conn *c, uint64_t i)
 {
     struct view *view = view_new(c);
-    int rc;
 
     if (view == NULL)
         return NULL;
-    rc = dlc_try_get(c->ds, i, &view->v); /* a hit waits for nobody: keep the GIL */
-    if (rc < 0) {
-        Py_BEGIN_ALLOW_THREADS rc = dlc_get(c->ds, i, &view->v);
-        Py_END_ALLOW_THREADS
-    }
-    if (rc < 0) {
-        raise_sample(c, i, rc);
+    if (!sample_get(c, i, &view->v)) {
         Py_DECREF((PyObject *)view);
         return NULL;
     }
     return looked_at(view);
 }
 
+/* Puts what was not taken. */
+static void put_all(struct conn *c, struct dlc_view *v, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        dlc_put(c->ds, &v[k]);
+}
+
 static PyObject *wrap_all(struct conn *c, struct dlc_view *v, size_t n)
 {
     PyObject *list = PyList_New((Py_ssize_t)n);
 
-    for (size_t k = 0; k < n; k++) {
-        PyObject *memory = list != NULL ? view_wrap(c, &v[k]) : NULL;
+    for (size_t k = 0; list != NULL && k < n; k++) {
+        PyObject *memory = view_wrap(c, &v[k]);
 
         if (memory != NULL)
             PyList_SetItem(list, (Py_ssize_t)k, memory);
         else
             Py_CLEAR(list);
-        dlc_put(c->ds, &v[k]); /* nothing, if it was taken */
     }
     return list;
 }
@@ -120,14 +137,19 @@ static PyObject *wrap_all(struct conn *c, struct dlc_view *v, size_t n)
 PyObject *view_get_many(struct conn *c, const struct indices *ix)
 {
     struct dlc_view *v = PyMem_Calloc(ix->n > 0 ? ix->n : 1, sizeof(*v));
-    PyObject *list;
+    PyObject *list = NULL;
+    struct wait w;
     size_t bad = 0;
     int rc;
 
     if (v == NULL)
         return PyErr_NoMemory();
-    Py_BEGIN_ALLOW_THREADS rc = dlc_get_many(c->ds, ix->at, ix->n, v, &bad);
-    Py_END_ALLOW_THREADS list = rc < 0 ? raise_sample(c, ix->at[bad], rc) : wrap_all(c, v, ix->n);
+    wait_begin(&w);
+    rc = dlc_get_many(c->ds, ix->at, ix->n, v, &bad);
+    if (wait_end(&w))
+        list = rc < 0 ? raise_sample(c, ix->at[bad], rc) : wrap_all(c, v, ix->n);
+    if (list == NULL)
+        put_all(c, v, ix->n);
     PyMem_Free(v);
     return list;
 }

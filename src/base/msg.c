@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "base/check.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -203,15 +204,17 @@ static int wait_for(int sock, short events, struct dlc_dur timeout, struct dlc_e
     char text[24];
 
     for (;;) {
-        int64_t ns = dlc_mono_sub(end, dlc_mono_now()).ns;
-        int64_t ms = DLC_CLAMP((ns + 999999) / 1000000, 0, 3600000);
-        int n = poll(&p, 1, timeout.ns < 0 ? -1 : (int)ms);
+        int64_t ns = timeout.ns < 0 ? INT64_MAX : dlc_mono_sub(end, dlc_mono_now()).ns;
+        int64_t most = interrupt_may_come() ? INTERRUPT_EVERY.ns : DLC_SEC(3600).ns;
+        int n = poll(&p, 1, (int)((DLC_CLAMP(ns, 0, most) + 999999) / 1000000));
 
         if (n > 0)
             return 0;
+        if (interrupted())
+            return interrupt_err(err);
         if (n < 0 && errno != EINTR)
             return dlc_err_sys(err, "cannot wait for the socket");
-        if (n == 0 && dlc_mono_sub(end, dlc_mono_now()).ns <= 0)
+        if (n == 0 && timeout.ns >= 0 && dlc_mono_sub(end, dlc_mono_now()).ns <= 0)
             return dlc_err_set(err, DLC_ETIMEDOUT, "the other side was silent for %s",
                                str_dur(timeout, text));
     }

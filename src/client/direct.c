@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "catalog/scan/scan.h"
@@ -152,6 +153,8 @@ int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_view *out, st
 
     if (b == NULL)
         return err->code;
+    if (interrupted())
+        return interrupt_err(err);
     e = mem_new(struct catalog_entry);
     rc = catalog_get(ds->catalog, sample, e, err);
     if (rc < 0)

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/msg.h"
 #include "base/os.h"
@@ -61,7 +62,8 @@ static int try_cell_locked(struct attachment *a, uint8_t use)
     return -1;
 }
 
-/* A cell, waiting for one if all are in use. -1: the daemon was lost or the time is up. */
+/* A cell, waiting for one if all are in use. -1: the daemon was lost, the time is up, or the caller
+ * gave up. */
 static int take_cell(struct attachment *a, uint8_t use, struct dlc_mono deadline)
 {
     for (unsigned turn = 0;; turn++) {
@@ -72,7 +74,7 @@ static int take_cell(struct attachment *a, uint8_t use, struct dlc_mono deadline
         dlc_mtx_unlock(&a->mtx);
         if (i >= 0)
             return i;
-        if (attachment_lost(a) || dlc_mono_passed(deadline, dlc_mono_now()))
+        if (attachment_lost(a) || dlc_mono_passed(deadline, dlc_mono_now()) || interrupted())
             return -1;
         futex_wait(&a->cells[turn % SHM_CELLS].state, SHM_CELL_ASKED, DLC_MS(1));
     }
@@ -135,6 +137,8 @@ static int await(struct attachment *a, struct shm_cell *c, struct dlc_mono deadl
                 return dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
             look = dlc_mono_add(now, LOOK_EVERY);
         }
+        if (interrupted())
+            return interrupt_err(err);
         if (dlc_mono_passed(deadline, now))
             return dlc_err_set(err, DLC_ETIMEDOUT, "sample %llu did not come in time",
                                (unsigned long long)c->sample);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/os.h"
 
@@ -388,6 +389,10 @@ int dlc_next(struct dlc_dataset *ds, struct dlc_view *out, uint64_t *sample)
     if (s >= CURSOR_LATER)
         return 0; /* after the last epoch or list; or fewer samples than ranks, and drop_last */
     rc = r->relaxed ? take_relaxed(ds, &k, &s, out) : dlc_get(ds, s, out);
+    if (interrupted()) { /* not the sample's fault: do not pass it */
+        dlc_put(ds, out);
+        return client_failf(DLC_ECANCELED, "interrupted by the caller");
+    }
     r->taken[k / 64] |= 1ull << (k % 64);
     settle(ds);
     publish(ds);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/interrupt.h"
 #include "storage/bucket/bucket_i.h"
 
 struct waiter {
@@ -44,6 +45,19 @@ static void waiter_wake(struct waiter *w)
     dlc_mtx_unlock(&w->mtx);
 }
 
+/* For a moment; is it done? */
+static bool waiter_look(struct waiter *w)
+{
+    bool done;
+
+    dlc_mtx_lock(&w->mtx);
+    if (!w->done)
+        dlc_cond_wait_for(&w->cond, &w->mtx, INTERRUPT_EVERY);
+    done = w->done;
+    dlc_mtx_unlock(&w->mtx);
+    return done;
+}
+
 static void waiter_wait(struct waiter *w)
 {
     dlc_mtx_lock(&w->mtx);
@@ -66,6 +80,14 @@ static void read_done(struct bucket_read *r)
     waiter_wake(&dlc_container(r, struct read_wait, r)->w);
 }
 
+static void cancel(struct bucket *b, struct read_wait *x)
+{
+    dlc_mtx_lock(&x->w.mtx); /* done() has not returned while it is held */
+    if (!x->w.done)
+        bucket_read_cancel(b, &x->r);
+    dlc_mtx_unlock(&x->w.mtx);
+}
+
 int bucket_read_wait(struct bucket *b, const char *key, const char *etag, uint64_t offset,
                      uint64_t length, bool whole, void *dst, struct dlc_err *err)
 {
@@ -79,6 +101,12 @@ int bucket_read_wait(struct bucket *b, const char *key, const char *etag, uint64
 
     waiter_init(&x.w, b);
     bucket_read(b, &x.r);
+    while (interrupt_may_come() && !waiter_look(&x.w)) {
+        if (interrupted()) {
+            cancel(b, &x);
+            break;
+        }
+    }
     waiter_wait(&x.w);
     return outcome(x.r.rc, &x.r.err, err);
 }
