@@ -26,6 +26,7 @@
 #include "base/msg.h"
 #include "base/pool.h"
 #include "catalog/catalog.h"
+#include "node/rate.h"
 #include "order/told.h"
 #include "storage/bucket/bucket.h"
 #include "storage/disk/disk.h"
@@ -194,15 +195,14 @@ struct follow {
     struct dlc_dur pause; /* the longest between two reads, lately */
     struct told *told;
     uint64_t pos;         /* where the client was when we looked last */
+    uint64_t in_hand;     /* samples from pos on that its workers read, or will at once */
     uint64_t overtaken;   /* samples from pos on that it has read already (relaxed orders) */
     uint64_t ahead;       /* everything before it is resident or asked for */
     uint64_t window;      /* how far ahead may be */
     bool short_of_memory; /* it should be farther, but memory does not allow it */
-    double rate;          /* samples per second; 0: not known yet */
-    uint64_t moved;       /* since rated_at */
-    struct dlc_mono rated_at;
+    struct rate rate;
     struct dlc_mono waiting_since; /* a reader of the session waits; 0: none does */
-    struct dlc_dur waited;         /* since rated_at */
+    uint64_t waited_ns;            /* what the client said of its workers when we looked last */
 };
 
 struct session {

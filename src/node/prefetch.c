@@ -4,12 +4,14 @@
  * writes how far it is (its cursor) into shared memory; the node looks there every few milliseconds
  * and keeps a window of samples ahead of it resident or on their way.
  *
- *     window = consumption rate x fetch latency (99th percentile) x MARGIN + a few
+ *     window = consumption rate x fetch latency (99th percentile) x MARGIN + what is read at once
  *
- * The rate is that of a reader that never waits: time spent waiting does not count. Both sides are
- * measured all the time: faster training or a slower bucket widens it, the reverse
- * narrows it. Positions run on over the ends of epochs, so the next epoch's first window is ready
- * before the last sample of this one is taken.
+ * The rate (node/rate.h) is that of a reader that never waits: time spent waiting does not count.
+ * Both sides are measured all the time: faster training or a slower bucket widens it, the reverse
+ * narrows it. A leader, whose samples are read by worker processes, also says how many of them are
+ * in their hands; the window begins behind those, and none of them counts as read. Positions run on
+ * over the ends of epochs, so the next epoch's first window is ready before the last sample of this
+ * one is taken.
  *
  * The same knowledge decides who stays. A resident sample's *next use* is the number of samples
  * that will be read before it is needed again, by the cursor that needs it first, counted from a
@@ -18,16 +20,16 @@
  * datasets are compared in seconds: samples x the dataset's pace, which stays as it is until its
  * clock has drifted far from the time; then all is told anew. A cursor that does not move for
  * IDLE_AFTER, or four times its longest pause so far, has no next uses, so that its memory goes to
- * those who read.
+ * those who read. One that waits, itself or by its workers, is not idle.
  *
  * In a relaxed order a late sample holds the cursor while others overtake it. They count as
  * consumed, so the window stays as many samples ahead of the reader as in a strict order.
  *
  * (F1) ahead is in [pos, pos + window] after each look; everything in [pos, ahead) was resident or
  * asked for when ahead passed it. (F2) A cursor may jump: then the window starts anew at the new
- * place. (F3) Nothing a client writes as its cursor is believed beyond being a number: positions
- * are taken modulo what the order defines, and one look never does more than LOOK_MAX steps of
- * work.
+ * place. (F3) Nothing a client writes as its cursor is believed beyond being a number: what the
+ * order does not define is not fetched, the window is bounded by memory whatever is said to be in
+ * hand, and one look never does more than LOOK_MAX steps of work.
  */
 #include "node/node_i.h"
 
@@ -42,13 +44,12 @@
 #define WINDOW_NEW 64u   /* before anything is measured */
 #define LOOK_MAX   8192u /* positions looked at in one look, of each kind */
 #define POS_MAX    (UINT64_MAX / 2)
-#define RATE_KEEP  0.8 /* weight of the past in the consumption rate, per RATE_SPAN */
-#define RATE_SPAN  DLC_MS(20)
 #define LOOK_LEAST DLC_MS(1)
 #define LOOK_MOST  DLC_MS(20)
 #define IDLE_AFTER DLC_SEC(1)
-#define PACE_NEW   1e-3 /* seconds per sample, before anything is measured */
-#define DRIFT_MOST 0.1  /* of an epoch, between a dataset's clock and the time */
+#define WAIT_MAX   DLC_SEC(3600) /* believed of one step */
+#define PACE_NEW   1e-3          /* seconds per sample, before anything is measured */
+#define DRIFT_MOST 0.1           /* of an epoch, between a dataset's clock and the time */
 #define RETELL_S   1e-4 /* seconds between two anchors for each resident: 1 % of a core at most */
 
 /* ---- next uses ---- */
@@ -153,12 +154,14 @@ static uint64_t window_limit(const struct dataset *ds)
 static void set_window(struct session *s)
 {
     struct follow *f = &s->follow;
-    uint64_t limit = window_limit(s->ds), want = WINDOW_NEW;
+    uint64_t limit = window_limit(s->ds), samples = catalog_count(s->ds->catalog);
+    uint64_t want = DLC_MAX(WINDOW_NEW, f->in_hand); /* as much again as was taken at once */
     double p99 = (double)hist_percentile(&s->ds->latency, 0.99) / 1e6; /* microseconds */
 
-    if (f->rate > 0 && p99 > 0)
-        want = (uint64_t)(f->rate * p99 * MARGIN) + WINDOW_MIN;
-    want = DLC_MIN(want, catalog_count(s->ds->catalog)); /* then all of it is there */
+    if (f->rate.per_s > 0 && p99 > 0)
+        want = (uint64_t)(f->rate.per_s * p99 * MARGIN + f->rate.burst) + WINDOW_MIN;
+    want = DLC_MIN(want, samples) + f->in_hand;
+    want = DLC_MIN(want, samples); /* then all of it is there */
     f->short_of_memory = want > limit;
     f->window = DLC_CLAMP(want + f->overtaken, WINDOW_MIN, limit);
 }
@@ -169,30 +172,32 @@ void prefetch_waits(struct session *s, bool waits)
     struct dlc_mono now = dlc_mono_now();
 
     if (f->waiting_since.ns != 0)
-        f->waited.ns += dlc_mono_sub(now, f->waiting_since).ns;
+        rate_waited(&f->rate, dlc_mono_sub(now, f->waiting_since));
     f->waiting_since = waits ? now : (struct dlc_mono){0};
 }
 
-static void measure_rate(struct session *s, uint64_t moved, struct dlc_mono now)
+/* Is somebody waiting for what the cursor stands at? Workers have sessions of their own. */
+static bool is_waited_for(const struct session *s)
+{
+    if (s->n_waiters > 0 || s->follow.in_hand == 0)
+        return s->n_waiters > 0;
+    dlc_list_each (l, &s->ds->sessions)
+        if (dlc_container(l, struct session, link)->n_waiters > 0)
+            return true;
+    return false;
+}
+
+/* waited_ns: by all workers together since the order was told, as the client says. */
+static void measure_rate(struct session *s, uint64_t moved, uint64_t waited_ns, struct dlc_mono now)
 {
     struct follow *f = &s->follow;
-    struct dlc_dur span = dlc_mono_sub(now, f->rated_at);
-    double busy, keep;
+    uint64_t more = waited_ns > f->waited_ns ? waited_ns - f->waited_ns : 0;
 
-    f->moved += moved;
-    if (span.ns < RATE_SPAN.ns)
-        return;
     if (f->waiting_since.ns != 0)
         prefetch_waits(s, true); /* count the wait so far */
-    busy = dlc_dur_seconds((struct dlc_dur){span.ns - f->waited.ns});
-    f->waited.ns = 0;
-    f->rated_at = now;
-    if (f->moved == 0 && busy < dlc_dur_seconds(span) / 2)
-        return; /* it waited all the time: nothing learned */
-    busy = fmax(busy, dlc_dur_seconds(span) / 20);
-    keep = f->rate <= 0 ? 0 : pow(RATE_KEEP, busy / dlc_dur_seconds(RATE_SPAN));
-    f->rate = f->rate * keep + (double)f->moved / busy * (1 - keep);
-    f->moved = 0;
+    rate_waited(&f->rate, (struct dlc_dur){(int64_t)DLC_MIN(more, (uint64_t)WAIT_MAX.ns)});
+    f->waited_ns = waited_ns;
+    rate_look(&f->rate, moved, is_waited_for(s), now);
 }
 
 /* The cursor went from f->pos to pos: what it read is needed again later. */
@@ -220,10 +225,12 @@ static void jump(struct session *s, uint64_t pos)
 {
     struct follow *f = &s->follow;
 
+    set_idle(s, false);
     told_move(f->told, pos);
     f->pos = f->ahead = pos;
-    f->moved = f->overtaken = 0;
-    f->rated_at = f->last_read = loop_now(s->ds->node->loop);
+    f->overtaken = 0;
+    f->last_read = loop_now(s->ds->node->loop);
+    rate_restart(&f->rate);
     retell(s->ds);
 }
 
@@ -245,12 +252,16 @@ static void fill_window(struct session *s)
 }
 
 /* A loop with long steps reads in bursts: its pauses are no idleness. */
-static void note_read(struct follow *f, struct dlc_mono now)
+static void note_read(struct session *s, uint64_t read, struct dlc_mono now)
 {
+    struct follow *f = &s->follow;
     int64_t gap = dlc_mono_sub(now, f->last_read).ns;
 
-    f->pause.ns = DLC_MAX(gap, f->pause.ns - f->pause.ns / 1024);
-    f->last_read = now;
+    if (read > 0)
+        f->pause.ns = DLC_MAX(gap, f->pause.ns - f->pause.ns / 1024);
+    if (read > 0 || is_waited_for(s))
+        f->last_read = now;
+    set_idle(s, dlc_mono_sub(now, f->last_read).ns > DLC_MAX(IDLE_AFTER.ns, 4 * f->pause.ns));
 }
 
 static void look(struct session *s)
@@ -260,24 +271,25 @@ static void look(struct session *s)
     /* relaxed: a number that only grows; a late look only delays */
     uint64_t pos = atomic_load_explicit(&h->cursor, memory_order_relaxed);
     uint64_t overtaken = atomic_load_explicit(&h->overtaken, memory_order_relaxed);
+    uint64_t in_hand = atomic_load_explicit(&h->ahead, memory_order_relaxed);
+    uint64_t waited_ns = atomic_load_explicit(&h->waited_ns, memory_order_relaxed);
     uint64_t read_before = f->pos + f->overtaken;
     struct dlc_mono now = loop_now(s->ds->node->loop);
 
     pos = DLC_MIN(pos, POS_MAX);
     overtaken = DLC_MIN(overtaken, LOOK_MAX);
+    f->in_hand = DLC_MIN(in_hand, catalog_count(s->ds->catalog));
     if (pos < f->pos || pos > f->ahead + LOOK_MAX) {
         jump(s, pos);
     } else {
         /* the two numbers are not of one moment: read may seem to go back a little */
         uint64_t read = DLC_MAX(pos + overtaken, read_before) - read_before;
 
-        if (read > 0 || s->n_waiters > 0)
-            note_read(f, now);
-        measure_rate(s, read, now);
+        note_read(s, read, now);
+        measure_rate(s, read, waited_ns, now);
         pass(s, pos);
         f->overtaken = read_before + read - pos;
     }
-    set_idle(s, dlc_mono_sub(now, f->last_read).ns > DLC_MAX(IDLE_AFTER.ns, 4 * f->pause.ns));
     told_move(f->told, pos);
     told_drop(f->told);
     set_window(s);
@@ -292,8 +304,8 @@ static struct dlc_dur look_again_after(const struct dataset *ds, struct dlc_dur 
     dlc_list_each (l, &ds->sessions) {
         const struct follow *f = &dlc_container(l, struct session, link)->follow;
 
-        if (f->active && f->rate > 0) {
-            struct dlc_dur d = dlc_dur_of_seconds((double)f->window / f->rate / 16);
+        if (f->active && f->rate.per_s > 0) {
+            struct dlc_dur d = dlc_dur_of_seconds((double)f->window / f->rate.per_s / 16);
 
             least.ns = DLC_MIN(least.ns, DLC_MAX(d.ns, LOOK_LEAST.ns));
         }
@@ -339,7 +351,7 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos)
     f->told = t;
     f->active = true;
     f->idle = false;
-    f->rate = 0;
+    f->waited_ns = 0; /* rate and pause stay: it is the same reader */
     if (s->ds->n_following++ == 0) {
         s->ds->pace = PACE_NEW;
         s->ds->anchor = s->ds->progress;
@@ -348,6 +360,8 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos)
     s->ds->n_reading++;
     atomic_store_explicit(&h->cursor, pos, memory_order_relaxed);
     atomic_store_explicit(&h->overtaken, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->ahead, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->waited_ns, 0, memory_order_relaxed);
     jump(s, pos);
     n->looking.fire = on_look;
     loop_timer_set(n->loop, &n->looking, loop_now(n->loop));

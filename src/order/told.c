@@ -87,9 +87,11 @@ int told_give(struct told *t, struct told_list **lp, struct dlc_err *err)
 
 void told_move(struct told *t, uint64_t a)
 {
+    const struct cursor *c = &t->cursor;
+
     cursor_move(&t->cursor, a);
-    if (t->cursor.kind == ORDER_EXPLICIT && t->cursor.n_ready > 0)
-        t->length = t->cursor.ready[0].order.length;
+    if (c->kind == ORDER_EXPLICIT)
+        t->length = c->n_ready > 0 ? c->ready[0].order.length : c->passed;
 }
 
 bool told_has_old(const struct told *t)

@@ -212,11 +212,21 @@ static void test_explicit_lists_come_one_by_one(void **state)
     assert_int_equal(cursor_absolute(&c, FIRST_EPOCH + 1, 2), 6);
     assert_true(cursor_absolute(&c, FIRST_EPOCH + 1, 3) == CURSOR_NEVER);
 
+    assert_int_equal(cursor_left(&c, 1), 3);
+    assert_int_equal(cursor_left(&c, 4), 2);
+    assert_int_equal(cursor_left(&c, 6), 0); /* not known yet */
+    assert_true(cursor_is_start(&c, 0) && cursor_is_start(&c, 4) && cursor_is_start(&c, 6));
+    assert_false(cursor_is_start(&c, 1) || cursor_is_start(&c, 5) || cursor_is_start(&c, 7));
+    assert_int_equal(cursor_absolute(&c, FIRST_EPOCH + 2, 0), 6); /* where the next will begin */
+    assert_true(cursor_absolute(&c, FIRST_EPOCH + 2, 1) == CURSOR_NEVER);
+
     cursor_move(&c, 3);
     assert_int_equal(cursor_oldest(&c), FIRST_EPOCH);
     cursor_move(&c, 4); /* the first list is used up */
     assert_int_equal(cursor_oldest(&c), FIRST_EPOCH + 1);
     assert_true(cursor_at(&c, 3) == CURSOR_LATER); /* gone */
+    assert_int_equal(cursor_absolute(&c, FIRST_EPOCH, 4), 4); /* but its end is still a place */
+    assert_true(cursor_absolute(&c, FIRST_EPOCH, 3) == CURSOR_NEVER);
     assert_int_equal(cursor_give(&c, &ix[2], &err), 0);
     assert_int_equal(cursor_at(&c, 8), 9);
     assert_true(cursor_at(&c, 3) == CURSOR_LATER); /* gone is not the end */
@@ -229,6 +239,30 @@ static void test_explicit_lists_come_one_by_one(void **state)
     assert_int_equal(cursor_give(&c, &ix[0], &err), DLC_EINVAL);
     for (unsigned i = 0; i < 3; i++)
         order_index_release(&ix[i]);
+}
+
+/* Told again from the second list on: absolute positions stay what they were. */
+static void test_explicit_lists_from_a_place_on(void **state)
+{
+    static const uint64_t list[] = {3, 1};
+    struct order_spec spec = {.kind = ORDER_EXPLICIT};
+    struct cursor c = make(&spec, 0);
+    struct order_index ix;
+    uint64_t epoch = 0, k = 0;
+
+    (void)state;
+    assert_int_equal(order_index_init(&ix, list, 2, 10, NULL), 0);
+    cursor_begin(&c, 1000);
+    assert_int_equal(cursor_give(&c, &ix, NULL), 0);
+    assert_true(cursor_at(&c, 0) == CURSOR_LATER);
+    assert_int_equal(cursor_at(&c, 1001), 1);
+    assert_int_equal(cursor_next_use(&c, 3, 0), 1000);
+    assert_true(cursor_state(&c, 1001, &epoch, &k) && epoch == FIRST_EPOCH && k == 1);
+    cursor_move(&c, 1002);
+    assert_int_equal(cursor_absolute(&c, FIRST_EPOCH, 2), 1002);
+    assert_int_equal(cursor_absolute(&c, FIRST_EPOCH + 1, 0), 1002);
+    assert_true(cursor_absolute(&c, FIRST_EPOCH - 1, 0) == CURSOR_NEVER);
+    order_index_release(&ix);
 }
 
 static void test_empty_explicit_list(void **state)
@@ -286,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_resume),
         cmocka_unit_test(test_states_and_positions),
         cmocka_unit_test(test_explicit_lists_come_one_by_one),
+        cmocka_unit_test(test_explicit_lists_from_a_place_on),
         cmocka_unit_test(test_empty_explicit_list),
         cmocka_unit_test(test_bad_input),
         cmocka_unit_test(test_misuse_is_caught),

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * How fast would a reader read if it never had to wait? Measured from looks at how far it is.
+ *
+ * A reader may move all the time, or by a whole batch every few seconds. So time is cut into
+ * *steps* that end with a move and last at least RATE_SPAN: many moves of the one, one of the
+ * other. The rate is the samples of the last steps by their seconds, the waits taken out, older
+ * steps counting less and less. Samples and seconds are added up apart, so that a batch which two
+ * looks see in halves counts once.
+ *
+ * (R1) Between two moves the rate stays as it is, until the pause is longer than the steps before
+ *      let expect; then it falls. What comes after such a pause says nothing of its length: it
+ *      counts as RATE_PAUSE steps at most.
+ * (R2) Nothing before the first move counts: nobody knows when the reader began to read.
+ *
+ * Pure: no clock, no locks.
+ */
+#ifndef DLC_NODE_RATE_H
+#define DLC_NODE_RATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+
+#define RATE_SPAN  DLC_MS(20)
+#define RATE_PAUSE 4
+
+struct rate {                       /* zero-initialised */
+    double per_s;                   /* samples; 0: not known yet */
+    double burst;                   /* samples that are read at once, lately */
+    double samples, seconds, steps; /* of the steps before: decaying sums */
+    bool moved_once;
+    struct dlc_mono since; /* this step: its beginning, */
+    uint64_t moved;        /* its samples */
+    struct dlc_dur waited; /* and how long the reader waited in it */
+};
+
+/* The reader is somewhere else: what was measured stays, the step under way does not count. */
+void rate_restart(struct rate *r);
+
+/* It waited so long for samples, in this step. */
+void rate_waited(struct rate *r, struct dlc_dur d);
+
+/* It read so many samples since the look before, perhaps none. waits: it waits just now, so that it
+ * cannot move. */
+void rate_look(struct rate *r, uint64_t moved, bool waits, struct dlc_mono now);
+
+#endif
