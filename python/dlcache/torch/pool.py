@@ -172,6 +172,7 @@ class Pool:
         self._job, self._context, self._timeout, self._prefetch = job, context, timeout, prefetch
         self._pending: deque = deque()  # tasks that no worker has
         self._ready: deque = deque()  # (head, parcel) or an exception, first come first
+        self._poll, self._polled = select.poll(), {}  # descriptor to (member, what is asked beyond reading)
         self._crew = _Crew()
         self._end = weakref.finalize(self, self._crew.end)
 
@@ -297,6 +298,7 @@ class Pool:
         self._check_open()
         limit = self._timeout if timeout is None else timeout
         end = time.monotonic() + limit if limit > 0 or timeout is not None else None
+        self._pump(0.0)  # also when there is one: whoever has finished gets more to do
         while not self._ready:
             self._check_some()
             left = LOOK_S if end is None else min(LOOK_S, max(0.0, end - time.monotonic()))
@@ -353,16 +355,15 @@ class Pool:
 
     def _pump(self, seconds: float) -> bool:
         """Waits for sockets and takes in what came. False: nothing happened."""
-        poll = select.poll()
-        members = {}
         for member in self._crew.members:
-            fd = member.near.fileno()
-            members[fd] = member
-            poll.register(fd, select.POLLIN | (select.POLLOUT if member.near.pending else 0))
-        events = poll.poll(seconds * 1000)
+            writes = select.POLLOUT if member.near.pending else 0
+            if self._polled.get(member.near.fileno()) != (member, writes):
+                self._poll.register(member.near, select.POLLIN | writes)
+                self._polled[member.near.fileno()] = (member, writes)
+        events = self._poll.poll(seconds * 1000)
         try:
             for fd, event in events:
-                self._serve(members[fd], event)
+                self._serve(self._polled[fd][0], event)
         except BaseException:  # a message may be lost: nothing here can be trusted any more
             self.close()
             raise
@@ -401,6 +402,8 @@ class Pool:
 
     def _gone(self, member: _Member) -> None:
         self._crew.members.remove(member)
+        del self._polled[member.near.fileno()]
+        self._poll.unregister(member.near)
         process, entries = member.process, member.entries
         process.join(TERM_S)
         if process.exitcode is None:
