@@ -15,7 +15,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from common import cpu_seconds, daemon, make_files, median, process, scratch, spread, table
+from common import cpu_seconds, daemon, far, make_files, median, scratch, spread, table
 
 OBJECTS, SIZE, LIMIT, ROUNDS = 10_000, 100_000, 400_000_000, 5
 THREADS = (8, 16, 32, 64, 128)
@@ -122,19 +122,13 @@ def run(build):
             threads, mbps, theirs = boto3_best(server.endpoint, env)
             rows.append([f"boto3, S3 server on loopback, {threads} threads", f"{mbps:.0f}", "", "",
                          f"{theirs:.0f}"])
-            proxy = subprocess.Popen([os.path.join(build, "bench", "bench-delay-proxy"),
-                                      server.endpoint.rsplit(":", 1)[1], "30"],
-                                     stdout=subprocess.PIPE, text=True)
-            try:
-                far = f"http://127.0.0.1:{proxy.stdout.readline().strip()}"
-                threads, boto_far, _ = boto3_best(far, env)
+            with far(build, server.port, 30) as port:
+                endpoint = f"http://127.0.0.1:{port}"
+                threads, boto_far, _ = boto3_best(endpoint, env)
                 rows.append([f"boto3, S3 server, 30 ms, {threads} threads", f"{boto_far:.0f}", "", "", ""])
-                far_env = {**env, "AWS_ENDPOINT_URL": far}
+                far_env = {**env, "AWS_ENDPOINT_URL": endpoint}
                 s3_far = [read_all(build, f"s3://{BUCKET}/", env=far_env)[0] for _ in range(ROUNDS)]
                 rows.append(["dlcache, S3 server, 30 ms", f"{median(s3_far):.0f}", spread(s3_far), "", ""])
-            finally:
-                proxy.terminate()
-                proxy.wait()
     table(["cold read", "MB/s", "spread", "of the limit", "objects per CPU s"], rows)
     return {
         "cap_MBps": LIMIT / 1e6,

@@ -2,6 +2,7 @@
 """What benchmarks share: a private directory, a daemon, data, tables, spread."""
 import contextlib
 import json
+import multiprocessing
 import os
 import random
 import shutil
@@ -60,6 +61,34 @@ def daemon(build, directory, *flags, env=None):
         if child.poll() is not None:
             raise SystemExit("bench: the daemon did not start")
         yield socket, child
+
+
+@contextlib.contextmanager
+def far(build, port, ms):
+    """A port that leads to a server at another port of this machine, ms away."""
+    argv = [os.path.join(build, "bench", "bench-delay-proxy"), str(port), str(ms)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as proxy:
+        try:
+            yield int(proxy.stdout.readline())
+        finally:
+            proxy.terminate()
+
+
+def apart(work, *args):
+    """What work(*args) returns, done in a process of its own that is forked from this one."""
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: there.send(work(*args)))
+    child.start()
+    there.close()
+    try:
+        result = here.recv()
+    except EOFError:
+        result = None
+    child.join()
+    if child.exitcode != 0:
+        raise SystemExit(f"bench: {work.__name__} failed (exit status {child.exitcode}), see above")
+    return result
 
 
 def stat(build, socket):
