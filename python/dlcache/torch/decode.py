@@ -36,7 +36,7 @@ import json
 import math
 import re
 import tarfile
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Union
 
 import torch
 
@@ -225,38 +225,70 @@ def _cls(data, key):
 
 
 def _csv(data, key):
-    header, rows = read_csv(data, tabs=False)
-    return _columns(header, rows)
+    return _columns(data, csv_form(data, tabs=False))
 
 
 def _tsv(data, key):
-    header, rows = read_csv(data, tabs=True)
-    return _columns(header, rows)
+    return _columns(data, csv_form(data, tabs=True))
 
 
-def _columns(header, rows):
-    columns = zip(*rows) if rows else [()] * len(header)
-    return {name: list(column) for name, column in zip(header, columns)}
+def _columns(data, form):
+    rows = list(csv_rows(data, form))
+    columns = zip(*rows) if rows else [()] * len(form.names)
+    return {name: list(column) for name, column in zip(form.names, columns)}
 
 
-def read_csv(data, tabs: bool, limit: Optional[int] = None):
-    """(names of the columns, rows as lists of texts), by the rules of docs/datasets-formats.md."""
-    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
-    first = text.readline()
-    delimiter = "\t" if tabs else max(",;|\t", key=first.count)
-    text.seek(0)
-    lines = (row for row in csv.reader(text, delimiter=delimiter) if row)
-    header = next(lines, [])
-    rows = []
-    if any(is_number(field) for field in header):
-        rows, header = [header], ["column%d" % (k + 1) for k in range(len(header))]
-    for row in lines:
-        if limit is not None and len(rows) >= limit:
-            break
-        if len(row) != len(header):
-            raise ValueError("row %d has %d fields, not %d" % (len(rows), len(row), len(header)))
-        rows.append(row)
-    return header, rows
+class CsvForm(NamedTuple):
+    """How a csv is written."""
+
+    names: List[str]  # of the columns
+    header: bool  # the first row has the names
+    delimiter: str
+
+
+class ViewReader(io.RawIOBase):
+    """A file over a view, not copied. Close it before the view is released."""
+
+    def __init__(self, data):
+        self._data, self._at = data, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer) -> int:
+        part = self._data[self._at:self._at + len(buffer)]
+        buffer[:len(part)] = part
+        self._at += len(part)
+        return len(part)
+
+
+def text_of(data) -> io.TextIOWrapper:
+    """The text in a view, to be read line by line; line ends stay as they are."""
+    return io.TextIOWrapper(io.BufferedReader(ViewReader(data), 1 << 16), "utf-8-sig", newline="")
+
+
+def csv_form(data, tabs: bool) -> CsvForm:
+    """What the first row tells, by the rules of docs/datasets-formats.md."""
+    with text_of(data) as text:
+        delimiter = "\t" if tabs else max(",;|\t", key=text.readline().count)
+    with text_of(data) as text:
+        first = next((row for row in csv.reader(text, delimiter=delimiter) if row), [])
+    if any(is_number(field) for field in first):
+        return CsvForm(["column%d" % (k + 1) for k in range(len(first))], False, delimiter)
+    return CsvForm(first, True, delimiter)
+
+
+def csv_rows(data, form: CsvForm) -> Iterator[List[str]]:
+    """The rows without header and blank lines; ValueError for one with too many or few fields."""
+    with text_of(data) as text:
+        rows = (row for row in csv.reader(text, delimiter=form.delimiter) if row)
+        if form.header:
+            next(rows, None)
+        for number, row in enumerate(rows):
+            if len(row) != len(form.names):
+                raise ValueError("row %d has %d fields, not %d"
+                                 % (number, len(row), len(form.names)))
+            yield row
 
 
 NUMBER = re.compile(r"\s*[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|nan|inf|infinity)\s*", re.I)
