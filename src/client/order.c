@@ -420,7 +420,7 @@ static void look_after(struct dlc_dataset *ds)
     struct dlc_mono now = dlc_mono_now();
     struct attachment *a;
 
-    if (!dlc_mono_passed(ds->reading.look_again, now))
+    if (now.ns < ds->reading.look_again.ns)
         return;
     ds->reading.look_again = dlc_mono_add(now, LOOK_EVERY);
     a = dataset_current(ds);

@@ -195,6 +195,12 @@ static void op_evict(struct conn *c, struct msg *m)
 
 /* ---- stat ---- */
 
+static const char *const stall_names[N_STALLED] = {
+    [STALLED_LATENCY] = "stall_latency_ns", [STALLED_BANDWIDTH] = "stall_bandwidth_ns",
+    [STALLED_DISK] = "stall_disk_ns",       [STALLED_MEMORY] = "stall_memory_ns",
+    [STALLED_CLIENT] = "stall_client_ns",
+};
+
 static json_t *bucket_json(struct bucket *b)
 {
     struct bucket_figures f;
@@ -203,6 +209,22 @@ static json_t *bucket_json(struct bucket *b)
     return json_pack("{s:i, s:i, s:i, s:f, s:f, s:f}", "in_flight", (int)f.in_flight, "queued",
                      (int)f.queued, "limit", (int)f.limit, "p50_ms", (double)f.p50.ns / 1e6,
                      "p99_ms", (double)f.p99.ns / 1e6, "bytes_per_s", f.bytes_per_s);
+}
+
+/* As the daemon's counters of these names, but of one dataset. */
+static json_t *dataset_counters(const struct dataset *ds)
+{
+    const struct bucket_tally *t = ds->tally;
+    json_t *o = json_object();
+
+    json_object_set_new(o, "bucket_requests", json_integer((json_int_t)t->requests));
+    json_object_set_new(o, "bucket_gets", json_integer((json_int_t)t->gets));
+    json_object_set_new(o, "bucket_lists", json_integer((json_int_t)t->lists));
+    json_object_set_new(o, "bucket_bytes", json_integer((json_int_t)t->bytes));
+    json_object_set_new(o, "money_nano", json_integer((json_int_t)t->money_nano));
+    for (unsigned i = 0; i < N_STALLED; i++)
+        json_object_set_new(o, stall_names[i], json_integer((json_int_t)ds->stall_ns[i]));
+    return o;
 }
 
 static json_t *dataset_json(struct dataset *ds)
@@ -233,6 +255,7 @@ static json_t *dataset_json(struct dataset *ds)
                   (json_int_t)ds->backlog_len, "pins", (json_int_t)sum.pins);
     json_object_set_new(o, "ahead", json_integer((json_int_t)ahead));
     json_object_set_new(o, "bucket", bucket_json(ds->bucket));
+    json_object_set_new(o, "counters", dataset_counters(ds));
     if (ds->node->disk != NULL) {
         disk_group_figures(ds->node->disk, ds->group, &g);
         json_object_set_new(o, "state", json_string(life_name(g.state)));

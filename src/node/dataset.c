@@ -44,6 +44,7 @@ static void dataset_free(struct dataset *ds)
     mem_free(&ds->endpoint);
     mem_free(&ds->catalog_path);
     mem_free(&ds->backlog);
+    mem_free(&ds->tally);
     ds->tag = 0;
     mem_free(&ds);
 }
@@ -223,6 +224,7 @@ struct bucket_config dataset_bucket_config(const struct dataset *ds)
     bc.price_get = c->price_get;
     bc.price_list = c->price_list;
     bc.price_gb = c->price_gb;
+    bc.tally = ds->tally;
     return bc;
 }
 
@@ -251,6 +253,7 @@ static struct dataset *dataset_new(struct node *n, const char *url, const char *
     ds->name = dataset_name(url, endpoint, anonymous);
     ds->endpoint = mem_str(endpoint);
     ds->anonymous = anonymous;
+    ds->tally = mem_new(struct bucket_tally);
     ds->stale = true; /* until it is known to be good */
     hist_init(&ds->latency, 1024);
     dlc_list_init(&ds->sessions);

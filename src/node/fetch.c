@@ -90,25 +90,34 @@ static void work(struct fetch *f, void (*step)(struct fetch *), void (*next)(str
 
 /* ---- the end ---- */
 
+static enum stalled why_stalled(const struct fetch *f, const struct waiter *w)
+{
+    const struct follow *follow = prefetch_of(w->session);
+    struct bucket_figures b;
+
+    if (f->from_disk)
+        return STALLED_DISK;
+    if (follow != NULL && follow->short_of_memory)
+        return STALLED_MEMORY;
+    if (follow == NULL && f->on_demand)
+        return STALLED_CLIENT;
+    bucket_figures(f->ds->bucket, &b);
+    return b.queued > 0 ? STALLED_BANDWIDTH : STALLED_LATENCY;
+}
+
 /* Why did the reader have to wait? Counted, so that a slow run can be explained. */
 static void count_stall(const struct fetch *f, const struct waiter *w)
 {
-    const struct follow *follow = &w->session->follow;
+    enum stalled why = why_stalled(f, w);
     uint64_t ns = (uint64_t)dlc_mono_since(w->asked).ns;
-    struct bucket_figures b;
 
-    if (f->from_disk) {
-        count_add(stall_disk_ns, ns);
-    } else if (follow->active && follow->short_of_memory) {
-        count_add(stall_memory_ns, ns);
-    } else if (!follow->active && f->on_demand) {
-        count_add(stall_client_ns, ns);
-    } else {
-        bucket_figures(f->ds->bucket, &b);
-        if (b.queued > 0)
-            count_add(stall_bandwidth_ns, ns);
-        else
-            count_add(stall_latency_ns, ns);
+    f->ds->stall_ns[why] += ns;
+    switch (why) {
+    case STALLED_LATENCY: count_add(stall_latency_ns, ns); break;
+    case STALLED_BANDWIDTH: count_add(stall_bandwidth_ns, ns); break;
+    case STALLED_DISK: count_add(stall_disk_ns, ns); break;
+    case STALLED_MEMORY: count_add(stall_memory_ns, ns); break;
+    case STALLED_CLIENT: count_add(stall_client_ns, ns); break;
     }
 }
 

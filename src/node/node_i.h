@@ -107,6 +107,10 @@ void control_handle(struct conn *c, struct msg *m);
 
 enum dataset_state { DATASET_LISTING, DATASET_READY, DATASET_FAILED };
 
+/* Why a reader had to wait: the counters stall_*_ns. */
+enum stalled { STALLED_LATENCY, STALLED_BANDWIDTH, STALLED_DISK, STALLED_MEMORY, STALLED_CLIENT };
+#define N_STALLED 5
+
 struct dataset {
     uint32_t tag;
     struct node *node;
@@ -150,6 +154,9 @@ struct dataset {
 
     /* of sessions that have ended */
     struct mem_session_stats past;
+
+    struct bucket_tally *tally;   /* of all its buckets: its own and those that make catalogs */
+    uint64_t stall_ns[N_STALLED]; /* how long readers waited, and why */
 };
 
 /* Find or start; the connection is answered when the dataset is READY or FAILED. */
@@ -273,6 +280,9 @@ int prefetch_follow_more(struct session *s, struct told_list **l, struct dlc_err
 void prefetch_unfollow(struct session *s); /* no-op when it told no order */
 /* Readers of the session begin, or cease, to wait. */
 void prefetch_waits(struct session *s, bool waits);
+/* The order that a sample of this session is fetched by: its own, or that of the leader whose
+ * worker it is. NULL: none was told. */
+const struct follow *prefetch_of(const struct session *s);
 /* A sample has become resident: say when it will be used. */
 void prefetch_published(struct dataset *ds, uint64_t sample);
 

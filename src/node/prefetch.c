@@ -383,6 +383,19 @@ int prefetch_follow_more(struct session *s, struct told_list **l, struct dlc_err
     return rc;
 }
 
+const struct follow *prefetch_of(const struct session *s)
+{
+    if (s->follow.active)
+        return &s->follow;
+    dlc_list_each (l, &s->ds->sessions) {
+        const struct follow *f = &dlc_container(l, struct session, link)->follow;
+
+        if (f->active && f->in_hand > 0)
+            return f;
+    }
+    return NULL;
+}
+
 void prefetch_unfollow(struct session *s)
 {
     struct follow *f = &s->follow;

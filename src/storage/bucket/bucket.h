@@ -12,6 +12,7 @@
 #ifndef DLC_STORAGE_BUCKET_BUCKET_H
 #define DLC_STORAGE_BUCKET_BUCKET_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,11 @@
 struct bucket;
 
 #define ETAG_MAX 128 /* with its NUL; ETags are kept without quotes and without W/ */
+
+/* What was asked of one bucket or of several: as the counters of these names. X. */
+struct bucket_tally {
+    _Atomic uint64_t requests, gets, lists, bytes, money_nano; /* relaxed: statistics */
+};
 
 struct bucket_config {
     const char *endpoint; /* NULL: environment, then the cloud's own */
@@ -45,6 +51,7 @@ struct bucket_config {
     /* Prices in money per 1000 requests and per GB, for the estimate. Negative: the cloud's
      * default. */
     double price_get, price_list, price_gb;
+    struct bucket_tally *tally; /* borrowed until bucket_close(): counts here too; NULL: no */
 };
 
 #define BUCKET_CONFIG_INIT                                                                         \

@@ -159,6 +159,15 @@ struct bucket {
     struct lane *lanes;
 };
 
+/* Count for the process and for those who asked for it. */
+#define bucket_count(b, field, name, n)                                                            \
+    do {                                                                                           \
+        count_add(name, n);                                                                        \
+        if ((b)->config.tally != NULL)                                                             \
+            atomic_fetch_add_explicit(&(b)->config.tally->field, (uint64_t)(n),                    \
+                                      memory_order_relaxed); /* statistics */                      \
+    } while (0)
+
 /* bucket.c */
 /* An origin of the caller's own (a test's fake). Takes origin. `root` as in struct bucket. */
 int bucket_open_origin(struct origin *origin, const char *root, const struct bucket_config *c,

@@ -63,7 +63,7 @@ void lane_received(struct lane *l, const struct attempt *a)
 
     switch (a->op) {
     case ATTEMPT_GET:
-        count_add(bucket_bytes, a->received);
+        bucket_count(b, bytes, bucket_bytes, a->received);
         l->rate_bytes += a->received;
         money += b->nano_get;
         break;
@@ -71,7 +71,7 @@ void lane_received(struct lane *l, const struct attempt *a)
     case ATTEMPT_LIST: money += b->nano_list; break;
     }
     l->money_rest += money;
-    count_add(money_nano, (uint64_t)l->money_rest);
+    bucket_count(b, money_nano, money_nano, (uint64_t)l->money_rest);
     l->money_rest -= (double)(uint64_t)l->money_rest;
 }
 

@@ -103,11 +103,13 @@ static void try_recycle(struct try *t)
 
 static void count_sent(const struct op *op)
 {
-    count(bucket_requests);
+    const struct bucket *b = op->lane->bucket;
+
+    bucket_count(b, requests, bucket_requests, 1);
     if (op->kind == ATTEMPT_GET)
-        count(bucket_gets);
+        bucket_count(b, gets, bucket_gets, 1);
     else if (op->kind == ATTEMPT_LIST)
-        count(bucket_lists);
+        bucket_count(b, lists, bucket_lists, 1);
 }
 
 void try_start(struct op *op, struct try **slot, void *dst)

@@ -103,6 +103,46 @@ static void test_views_of_parent(void **state)
     until(stat_of(&d, "datasets", "pins") == 0);
 }
 
+/* In a child: the order is the parent's. */
+static int has_no_order(void)
+{
+    const struct dlc_progress p = {.position = 90};
+    const struct dlc_order o = {.kind = DLC_SEQUENTIAL};
+    struct dlc_view v;
+    uint64_t one = 1;
+
+    if (dlc_next(ds, &v, NULL) != DLC_EINVAL || dlc_advance(ds, &p) != DLC_EINVAL ||
+        dlc_follow_more(ds, &one, 1) != DLC_EINVAL)
+        return 10;
+    if (reads_all() != 0 || dlc_daemon_stats(ds, NULL, 0) <= 0)
+        return 11;
+    if (dlc_follow(ds, &o, 0, 7) < 0 || dlc_next(ds, &v, &one) != 1 || one != 7)
+        return 12;
+    dlc_put(ds, &v);
+    dlc_close(&ds);
+    return 0;
+}
+
+/* Children read through a session of their own and leave the parent's order alone. */
+static void test_order_of_parent(void **state)
+{
+    const uint64_t list[] = {1, 2, 3}, more[] = {4, 5};
+    const struct dlc_order o = {.kind = DLC_EXPLICIT, .list = list, .list_len = 3};
+    struct dlc_view v;
+    uint64_t sample;
+
+    (void)state;
+    assert_int_equal(dlc_follow(ds, &o, 0, 1), 0);
+    assert_int_equal(dlc_follow_more(ds, more, 2), 0);
+    assert_int_equal(child_of(has_no_order), 0);
+    until(stat_of(&d, "datasets", "sessions") == 1);
+    until(stat_of(&d, "datasets", "ahead") == 4); /* to the end of the second list, as before */
+    assert_int_equal(dlc_next(ds, &v, &sample), 1);
+    assert_int_equal(sample, 2);
+    dlc_put(ds, &v);
+    until(stat_of(&d, "datasets", "ahead") == 3);
+}
+
 static int forks_again(void)
 {
     int rc = reads_all();
@@ -132,6 +172,27 @@ static void *busy(void *arg)
     return NULL;
 }
 
+/* Gives lists, passes their ends and tells other orders. */
+static void *leads(void *arg)
+{
+    const uint64_t list[] = {1, 2, 3};
+    const struct dlc_order o = {.kind = DLC_EXPLICIT, .list = list, .list_len = 3};
+    int rc = 0;
+
+    (void)arg;
+    while (!enough && rc == 0) {
+        rc = dlc_follow(ds, &o, 0, 0);
+        for (uint64_t e = 0; e < 5 && rc == 0; e++) {
+            const struct dlc_progress p = {.epoch = e + 1};
+
+            rc = dlc_follow_more(ds, list, 3);
+            if (rc == 0)
+                rc = dlc_advance(ds, &p);
+        }
+    }
+    return (void *)(uintptr_t)(rc != 0);
+}
+
 static void test_fork_among_threads(void **state)
 {
     pthread_t t[4];
@@ -139,7 +200,7 @@ static void test_fork_among_threads(void **state)
 
     (void)state;
     for (unsigned k = 0; k < 4; k++)
-        assert_int_equal(pthread_create(&t[k], NULL, busy, NULL), 0);
+        assert_int_equal(pthread_create(&t[k], NULL, k == 0 ? leads : busy, NULL), 0);
     for (unsigned k = 0; k < 10; k++)
         assert_int_equal(child_of(reads_all), 0);
     enough = true;
@@ -169,9 +230,9 @@ static void test_exec(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_child_reads), cmocka_unit_test(test_views_of_parent),
-        cmocka_unit_test(test_grandchild),  cmocka_unit_test(test_fork_among_threads),
-        cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_child_reads),        cmocka_unit_test(test_views_of_parent),
+        cmocka_unit_test(test_order_of_parent),    cmocka_unit_test(test_grandchild),
+        cmocka_unit_test(test_fork_among_threads), cmocka_unit_test(test_exec),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

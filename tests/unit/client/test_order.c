@@ -150,6 +150,171 @@ static void test_explicit(void **state)
     dlc_close(&ds);
 }
 
+static void assert_at(struct dlc_dataset *ds, uint64_t epoch, uint64_t position)
+{
+    uint64_t e, p;
+
+    dlc_tell(ds, &e, &p);
+    assert_int_equal(e, epoch);
+    assert_int_equal(p, position);
+}
+
+/* Lists of 6, 3 and 4 samples, each given while the one before is read; strict and relaxed. */
+static void lists_of_different_lengths(struct dlc_dataset *ds, uint32_t relaxed)
+{
+    const uint64_t lists[3][6] = {{5, 5, 100, 0, 5, 99}, {7, 8, 9}, {1, 2, 3, 4}};
+    const uint64_t length[] = {6, 3, 4};
+    const struct dlc_order o = {
+        .kind = DLC_EXPLICIT, .list = lists[0], .list_len = 6, .relaxed = relaxed, .epochs = 7};
+    uint64_t got[N];
+    unsigned seen[N];
+
+    assert_int_equal(dlc_follow(ds, &o, 4, 0), 0);
+    for (unsigned e = 0; e < 3; e++) {
+        if (e < 2)
+            assert_int_equal(dlc_follow_more(ds, lists[e + 1], length[e + 1]), 0);
+        if (e < 1)
+            assert_int_equal(dlc_follow_more(ds, lists[2], 4), DLC_EBUSY);
+        assert_int_equal(dlc_epoch_length(ds), length[e]);
+        assert_at(ds, 4 + e, 0);
+        assert_int_equal(read_epoch(ds, seen, got), length[e]);
+        if (!relaxed)
+            assert_memory_equal(got, lists[e], length[e] * sizeof(*got));
+        for (unsigned i = 0; i < length[e]; i++)
+            assert_true(seen[lists[e][i]] > 0);
+        assert_at(ds, 5 + e, 0);
+    }
+    assert_int_equal(dlc_epoch_length(ds), 4);
+    assert_int_equal(dlc_follow_more(ds, lists[0], 6), DLC_EINVAL); /* seven epochs, all given */
+}
+
+static void test_lists_of_epochs(void **state)
+{
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("s", N, SIZE, "?latency=2ms", url), 0);
+
+    (void)state;
+    lists_of_different_lengths(ds, 0);
+    lists_of_different_lengths(ds, 1);
+    dlc_close(&ds);
+}
+
+/* The list comes too late: the order ends, and goes on when it is there. */
+static void test_list_that_comes_late(void **state)
+{
+    const uint64_t list[] = {3, 4, 5};
+    const struct dlc_order o = {.kind = DLC_EXPLICIT, .list = list, .list_len = 3};
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("s", N, SIZE, "?latency=2ms", url), 0);
+    struct dlc_view v;
+    unsigned seen[N];
+
+    (void)state;
+    assert_int_equal(dlc_follow(ds, &o, 0, 3), 0); /* resumed at the end of the first */
+    assert_at(ds, 1, 0);
+    assert_int_equal(dlc_next(ds, &v, NULL), 0);
+    assert_int_equal(dlc_next(ds, &v, NULL), 0);
+    for (unsigned e = 1; e < 4; e++) {
+        assert_int_equal(dlc_follow_more(ds, list, e), 0);
+        assert_int_equal(dlc_epoch_length(ds), e);
+        assert_int_equal(read_epoch(ds, seen, NULL), e);
+        assert_at(ds, e + 1, 0);
+    }
+    dlc_close(&ds);
+}
+
+/* Nothing is consumed, and yet the second list's samples come. */
+static void test_fetched_over_the_end_of_a_list(void **state)
+{
+    const uint64_t list[] = {1, 2, 3}, more[] = {90, 91};
+    const struct dlc_order o = {.kind = DLC_EXPLICIT, .list = list, .list_len = 3};
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("lists", N, SIZE, "?latency=2ms", url), 0);
+    struct dlc_view v;
+
+    (void)state;
+    assert_int_equal(dlc_follow(ds, &o, 0, 0), 0);
+    until(dlc_try_get(ds, 3, &v) == 0);
+    dlc_put(ds, &v);
+    assert_int_equal(dlc_follow_more(ds, more, 2), 0);
+    until(dlc_try_get(ds, 91, &v) == 0);
+    dlc_put(ds, &v);
+    dlc_close(&ds);
+}
+
+static void test_advance_over_lists(void **state)
+{
+    const uint64_t list[] = {1, 2, 3}, more[] = {90, 91}, third[] = {50};
+    const struct dlc_order o = {.kind = DLC_EXPLICIT, .list = list, .list_len = 3};
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("s", N, SIZE, "?latency=2ms", url), 0);
+
+    (void)state;
+    assert_int_equal(dlc_follow(ds, &o, 0, 0), 0);
+    assert_int_equal(advance(ds, 1, 0), 0); /* the end of the first: the next has not come */
+    assert_int_equal(advance(ds, 0, 3), 0); /* the same place */
+    assert_int_equal(advance(ds, 1, 1), DLC_EINVAL);
+    assert_int_equal(advance(ds, 0, 2), DLC_EINVAL); /* the list has gone */
+    assert_int_equal(dlc_follow_more(ds, more, 2), 0);
+    assert_int_equal(advance(ds, 1, 1), 0);
+    assert_at(ds, 1, 1);
+    assert_int_equal(dlc_follow_more(ds, third, 1), 0);
+    assert_int_equal(advance(ds, 2, 0), 0);
+    assert_int_equal(dlc_follow_more(ds, list, 3), 0); /* the daemon has seen it too */
+    assert_int_equal(advance(ds, 3, 2), 0);
+    assert_at(ds, 3, 2);
+    dlc_close(&ds);
+}
+
+static void test_more_of_what(void **state)
+{
+    const uint64_t list[] = {1, N};
+    const struct dlc_order computed = {.kind = DLC_SHUFFLED};
+    const struct dlc_order o = {.kind = DLC_EXPLICIT, .list = list, .list_len = 1};
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("s", N, SIZE, "?latency=2ms", url), 0);
+
+    (void)state;
+    assert_int_equal(dlc_follow_more(ds, list, 1), DLC_EINVAL);
+    assert_non_null(strstr(dlc_last_error(), "dlc_follow() first"));
+    assert_int_equal(dlc_follow(ds, &computed, 0, 0), 0);
+    assert_int_equal(dlc_follow_more(ds, list, 1), DLC_EINVAL);
+    assert_non_null(strstr(dlc_last_error(), "computed"));
+    assert_int_equal(dlc_follow(ds, &o, 0, 0), 0);
+    assert_int_equal(dlc_follow_more(ds, list, 2), DLC_EINVAL);
+    assert_non_null(strstr(dlc_last_error(), "does not exist"));
+    assert_int_equal(dlc_follow_more(ds, list, 0), DLC_EINVAL);
+    assert_int_equal(dlc_follow_more(ds, NULL, 2), DLC_EINVAL);
+    assert_int_equal(dlc_follow_more(ds, list, 1), 0); /* all that changed nothing */
+    dlc_close(&ds);
+}
+
+/* What workers hold counts as ahead of the window, not as part of it. */
+static void test_in_the_hands_of_workers(void **state)
+{
+    const struct dlc_order o = {.kind = DLC_SEQUENTIAL};
+    struct dlc_progress p = {.ahead = 70};
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("hands", N, 100, "?latency=2ms", url), 0);
+    struct dlc_view v;
+
+    (void)state;
+    assert_int_equal(dlc_follow(ds, &o, 0, 0), 0);
+    until(dlc_try_get(ds, 63, &v) == 0); /* the first window */
+    dlc_put(ds, &v);
+    assert_int_equal(dlc_try_get(ds, 64, &v), DLC_EMISS);
+    assert_int_equal(dlc_advance(ds, &p), 0);
+    until(dlc_try_get(ds, N - 1, &v) == 0);
+    dlc_put(ds, &v);
+    p.ahead = UINT64_MAX; /* nonsense harms nobody */
+    p.waited_ns = UINT64_MAX;
+    p.position = 1;
+    assert_int_equal(dlc_advance(ds, &p), 0);
+    until(stat_of(&d, "daemon", "pid") > 0);
+    read_one(ds, 5);
+    dlc_close(&ds);
+}
+
 static void test_relaxed_is_exactly_once(void **state)
 {
     const struct dlc_order o = {.kind = DLC_SHUFFLED, .seed = 1, .relaxed = 1, .epochs = 3};
@@ -229,6 +394,37 @@ static void test_daemon_killed(void **state)
     dlc_close(&ds);
 }
 
+/* A leader that only advances finds the next daemon, and tells it both lists. */
+static void test_daemon_killed_under_a_leader(void **state)
+{
+    const uint64_t list[] = {1, 2, 3}, more[] = {90, 91}, third[] = {50, 51};
+    const struct dlc_order o = {.kind = DLC_EXPLICIT, .list = list, .list_len = 3};
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("leader", N, SIZE, "?latency=2ms", url), 0);
+    struct dlc_stats st;
+    struct dlc_view v;
+
+    (void)state;
+    assert_int_equal(dlc_follow(ds, &o, 0, 0), 0);
+    assert_int_equal(dlc_follow_more(ds, more, 2), 0);
+    assert_int_equal(advance(ds, 1, 1), 0);
+    assert_int_equal(dlc_follow_more(ds, third, 2), 0);
+    daemon_kill(&d);
+    until((advance(ds, 1, 1), dlc_daemon_stats(ds, NULL, 0) == DLC_ENODAEMON));
+    daemon_start(&d);
+    until((advance(ds, 1, 1), dlc_dataset_stats(ds, &st), st.reconnects == 1));
+    until(dlc_try_get(ds, 91, &v) == 0); /* nobody asked for it */
+    dlc_put(ds, &v);
+    until(dlc_try_get(ds, 51, &v) == 0);
+    dlc_put(ds, &v);
+    assert_int_equal(dlc_try_get(ds, 2, &v), DLC_EMISS); /* a list that was over */
+    assert_int_equal(advance(ds, 2, 1), 0);
+    assert_int_equal(dlc_follow_more(ds, list, 3), 0);
+    until(dlc_try_get(ds, 3, &v) == 0);
+    dlc_put(ds, &v);
+    dlc_close(&ds);
+}
+
 static void test_bad_orders(void **state)
 {
     const uint64_t beyond[] = {1, N};
@@ -262,9 +458,16 @@ int main(void)
         cmocka_unit_test(test_resume),
         cmocka_unit_test(test_ranks),
         cmocka_unit_test(test_explicit),
+        cmocka_unit_test(test_lists_of_epochs),
+        cmocka_unit_test(test_list_that_comes_late),
+        cmocka_unit_test(test_fetched_over_the_end_of_a_list),
+        cmocka_unit_test(test_advance_over_lists),
+        cmocka_unit_test(test_more_of_what),
+        cmocka_unit_test(test_in_the_hands_of_workers),
         cmocka_unit_test(test_relaxed_is_exactly_once),
         cmocka_unit_test(test_fetched_ahead),
         cmocka_unit_test(test_daemon_killed),
+        cmocka_unit_test(test_daemon_killed_under_a_leader),
         cmocka_unit_test(test_bad_orders),
     };
 

@@ -224,7 +224,7 @@ static void test_explicit_lists_come_one_by_one(void **state)
     assert_int_equal(cursor_oldest(&c), FIRST_EPOCH);
     cursor_move(&c, 4); /* the first list is used up */
     assert_int_equal(cursor_oldest(&c), FIRST_EPOCH + 1);
-    assert_true(cursor_at(&c, 3) == CURSOR_LATER); /* gone */
+    assert_true(cursor_at(&c, 3) == CURSOR_LATER);            /* gone */
     assert_int_equal(cursor_absolute(&c, FIRST_EPOCH, 4), 4); /* but its end is still a place */
     assert_true(cursor_absolute(&c, FIRST_EPOCH, 3) == CURSOR_NEVER);
     assert_int_equal(cursor_give(&c, &ix[2], &err), 0);

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the daemon says of itself and of the dataset that is open. */
+#include "daemon.h"
+
+#define N    20u
+#define SIZE 3000u
+
+static struct daemon d;
+
+static int setup(void **state)
+{
+    (void)state;
+    daemon_init(&d, "d", "1MB", false);
+    daemon_start(&d);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    daemon_end(&d);
+    return 0;
+}
+
+/* Gives. */
+static json_t *figures(struct dlc_dataset *ds)
+{
+    int64_t len = dlc_daemon_stats(ds, NULL, 0);
+    size_t cap = (size_t)len + 200; /* numbers may have grown meanwhile */
+    char *text = mem_alloc(cap);
+    json_t *o;
+
+    if (len < 0)
+        fail_msg("%s", dlc_last_error());
+    len = dlc_daemon_stats(ds, text, cap);
+    assert_in_range(len, 1, cap - 1);
+    assert_int_equal(strlen(text), len);
+    o = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(o);
+    mem_free(&text);
+    return o;
+}
+
+static json_int_t counter(const json_t *o, const char *name)
+{
+    const json_t *v = json_object_get(json_object_get(o, "counters"), name);
+
+    assert_true(json_is_integer(v));
+    return json_integer_value(v);
+}
+
+/* Two datasets: each is told what was done for it alone, and the daemon's sum of both. */
+static void test_each_its_own(void **state)
+{
+    char url[2][512];
+    struct dlc_dataset *a = open_at(&d, dataset("a", N, SIZE, "", url[0]), 0);
+    struct dlc_dataset *b = open_at(&d, dataset("b", N, SIZE, "", url[1]), 0);
+    json_t *of_a, *of_b, *mine;
+
+    (void)state;
+    for (unsigned i = 0; i < 7; i++)
+        read_one(a, i);
+    read_one(b, 0);
+    of_a = figures(a);
+    of_b = figures(b);
+    assert_null(json_object_get(of_a, "ok"));
+    assert_true(json_object_size(json_object_get(of_a, "daemon")) > 0);
+    assert_true(json_object_size(json_object_get(of_a, "memory")) > 0);
+    assert_int_equal(json_array_size(json_object_get(of_a, "datasets")), 2);
+
+    mine = json_object_get(of_a, "dataset");
+    assert_int_equal(counter(mine, "bucket_gets"), 7);
+    assert_int_equal(counter(mine, "bucket_bytes"), 7 * SIZE);
+    assert_true(counter(mine, "bucket_lists") >= 1);
+    assert_true(counter(mine, "bucket_requests") >= 8);
+    assert_true(counter(mine, "stall_client_ns") > 0); /* no order was told */
+    assert_int_equal(counter(mine, "stall_memory_ns"), 0);
+    assert_int_equal(counter(json_object_get(of_b, "dataset"), "bucket_gets"), 1);
+    assert_int_equal(counter(of_b, "bucket_gets"), 8);
+    json_decref(of_a);
+    json_decref(of_b);
+    dlc_close(&a);
+    dlc_close(&b);
+}
+
+static void test_too_small_a_buffer(void **state)
+{
+    char url[512], small[8] = "before";
+    struct dlc_dataset *ds = open_at(&d, dataset("a", N, SIZE, "", url), 0);
+
+    (void)state;
+    assert_true(dlc_daemon_stats(ds, small, sizeof(small)) > (int64_t)sizeof(small));
+    assert_string_equal(small, "before");
+    dlc_close(&ds);
+}
+
+/* Workers wait for what their leader's order brings: that is not "no order told". */
+static void test_stalls_of_workers(void **state)
+{
+    const struct dlc_order o = {.kind = DLC_SEQUENTIAL};
+    const struct dlc_progress p = {.ahead = 10};
+    char url[512];
+    struct dlc_dataset *leader, *worker;
+    json_t *all, *mine;
+
+    (void)state;
+    leader = open_at(&d, dataset("w", N, SIZE, "?latency=50ms", url), 0);
+    worker = open_at(&d, url, 0);
+    assert_int_equal(dlc_follow(leader, &o, 0, 0), 0);
+    assert_int_equal(dlc_advance(leader, &p), 0);
+    read_one(worker, N - 1);
+    all = figures(leader);
+    mine = json_object_get(all, "dataset");
+    assert_int_equal(counter(mine, "stall_client_ns"), 0);
+    assert_true(counter(mine, "stall_latency_ns") + counter(mine, "stall_bandwidth_ns") > 0);
+    json_decref(all);
+    dlc_close(&leader);
+    dlc_close(&worker);
+}
+
+static void test_no_daemon(void **state)
+{
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("a", N, SIZE, "", url), 0);
+    json_t *o;
+
+    (void)state;
+    daemon_kill(&d);
+    assert_int_equal(dlc_daemon_stats(ds, NULL, 0), DLC_ENODAEMON);
+    assert_true(strlen(dlc_last_error()) > 0);
+    daemon_start(&d);
+    until(dlc_daemon_stats(ds, NULL, 0) > 0);
+    o = figures(ds);
+    assert_int_equal(json_integer_value(json_object_get(json_object_get(o, "daemon"), "pid")),
+                     d.pid);
+    json_decref(o);
+    dlc_close(&ds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_its_own),
+        cmocka_unit_test(test_too_small_a_buffer),
+        cmocka_unit_test(test_stalls_of_workers),
+        cmocka_unit_test(test_no_daemon),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
