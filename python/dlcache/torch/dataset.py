@@ -171,17 +171,18 @@ class Tally:
     def add(self, bad: BadSample, how: str) -> None:
         self._mine()
         self.in_a_row += 1
-        self.merge({how: 1, "stages": {bad.stage: 1}, "bad": [(bad.index, bad.key, bad.reason)]})
+        what = (bad.index, bad.key, bad.reason)
+        self.merge({"stages": {bad.stage: 1}, "bad": [what]})
         if self.untold is None:
             self.untold = {"skipped": 0, "replaced": 0, "stages": collections.Counter(), "bad": []}
         self.untold[how] += 1
         self.untold["stages"][bad.stage] += 1
         if len(self.untold["bad"]) < BAD_KEPT:
-            self.untold["bad"].append((bad.index, bad.key, bad.reason))
+            self.untold["bad"].append(what)
 
     def merge(self, told: Mapping[str, Any]) -> None:
         self._mine()
-        self.errors.update(told.get("stages", {}))
+        self.errors.update(told["stages"])
         self.bad.extend(told["bad"][:max(0, BAD_KEPT - len(self.bad))])
 
     def take(self) -> Optional[Dict[str, Any]]:
@@ -240,6 +241,8 @@ class Dataset(torch.utils.data.Dataset):
         captions = Captions("s3://my-bucket/pictures/")   # with a manifest.csv: path,caption,source
     """
 
+    _version = 0  # here, so that a subclass may set attributes before it calls __init__()
+
     def __init__(self, url: Union[str, os.PathLike], split: Optional[str] = None,
                  transform: Optional[Callable] = None, target_transform: Optional[Callable] = None,
                  decode: How = "auto", on_error: str = "raise", *,
@@ -254,12 +257,12 @@ class Dataset(torch.utils.data.Dataset):
                              "give the one or the others")
         if extensions is not None and is_valid_file is not None:
             raise ValueError("extensions and is_valid_file both choose files: give one of them")
-        self._version = 0
         self._tally = Tally()
         self.url = url_of(url)
         self.root = url
         self.split = split
-        self.transform, self.target_transform, self._joint = transform, target_transform, transforms
+        self.transform, self.target_transform = transform, target_transform
+        self._joint = transforms
         self.decode, self.target_decode, self.loader = decode, target_decode, loader
         self.on_error = on_error
         self._options = options
@@ -323,8 +326,7 @@ class Dataset(torch.utils.data.Dataset):
     def load_sample(self, data: memoryview, key: str) -> Any:
         """To override: the sample made of these bytes. Keep no reference to `data`: copy."""
         if self.loader is not None:
-            with SampleFile(data, key) as file:
-                return self.loader(file)
+            return self.loader(SampleFile(data, key))
         return decode(data, key, self.decode)
 
     def load_target(self, target: Any) -> Any:
@@ -405,17 +407,25 @@ class Dataset(torch.utils.data.Dataset):
         Under on_error="skip" there may be fewer than were asked for, even none.
         """
         indices = [_position(index, len(self)) for index in indices]
+        views = self._read_batch(indices)
         items = []
-        readers = self._read_batch(indices)
-        for index in indices:
-            try:
-                items.append(self._good(self._make(index, readers.popleft())))
-            except BadSample as bad:
-                if self.on_error == "skip":
-                    self._skip(bad)
-                else:
-                    items.append(self._replacement(bad))
+        try:
+            for index in indices:
+                self._add_item(items, index, views.popleft())
+        finally:
+            for pair in views:  # what an error left
+                _release(*pair)
         return items
+
+    def _add_item(self, items: List[Any], index: int, pair: Tuple) -> None:
+        read = self._reader(index) if not pair else lambda: pair
+        try:
+            items.append(self._good(self._make(index, read)))
+        except BadSample as bad:
+            if self.on_error == "skip":
+                self._skip(bad)
+            else:
+                items.append(self._replacement(bad))
 
     def __iter__(self):
         return (self[index] for index in range(len(self)))
@@ -430,17 +440,15 @@ class Dataset(torch.utils.data.Dataset):
         return read
 
     def _read_batch(self, indices: List[int]) -> collections.deque:
-        """For each index what _reader() gives; all are read now, with one call, if all can be."""
+        """(sample, target or None) per index, read with one call; () where one cannot be read."""
         handle = self._open()
         numbers = [self._numbers[index] for index in indices]
         try:
             if self._wants_file():
-                samples, targets = handle.read_pairs(numbers)
-            else:
-                samples, targets = handle.read_many(numbers), [None] * len(numbers)
+                return collections.deque(zip(*handle.read_pairs(numbers)))
+            return collections.deque((view, None) for view in handle.read_many(numbers))
         except OF_THE_SAMPLE:
-            return collections.deque(self._reader(index) for index in indices)
-        return collections.deque((lambda pair=pair: pair) for pair in zip(samples, targets))
+            return collections.deque(() for _ in indices)  # one by one, to see which
 
     def _wants_file(self) -> bool:
         return self._has_files and self._given is None
@@ -453,8 +461,7 @@ class Dataset(torch.utils.data.Dataset):
             sample = self._stage("decode", index, self.load_sample, data, self.key(index))
             target = self._stage("decode", index, self._target, index, file)
         finally:
-            _release(data)
-            _release(file)
+            _release(data, file)
         has_target = self._has_target()
         if isinstance(sample, Group):
             pair = None if has_target else sample.pair()
@@ -563,6 +570,8 @@ class Dataset(torch.utils.data.Dataset):
         if name in CHECKS:
             CHECKS[name](value)
         super().__setattr__(name, value)
+        if name in ("transform", "target_transform") and value is not None:
+            self._joint = None
         if not name.startswith("_"):
             super().__setattr__("_version", self._version + 1)
 
@@ -667,12 +676,13 @@ def _position(index, length: int) -> int:
     return place + length if place < 0 else place
 
 
-def _release(view: Optional[memoryview]) -> None:
-    try:
-        if view is not None:
-            view.release()
-    except BufferError:
-        pass  # a loader of the user has kept a part of it: it lives until that is gone
+def _release(*views: Optional[memoryview]) -> None:
+    for view in views:
+        try:
+            if view is not None:
+                view.release()
+        except BufferError:
+            pass  # a loader of the user has kept a part of it: it lives until that is gone
 
 
 def _check_on_error(value: Any) -> None:

@@ -153,6 +153,8 @@ class Items(unittest.TestCase):
     def test_loader_gets_a_file(self):
         ds = opened(texts(2), loader=lambda file: (file.name, file.read(4)))
         self.assertEqual(ds[1], ("1.txt", b"text"))
+        lazy = opened(texts(2), loader=lambda file: file, transform=lambda file: file.read())
+        self.assertEqual(lazy[1], b"text 1", "PIL.Image.open reads late")
 
     def test_transforms(self):
         labels = memoryview(numpy.array([5, 6]))
@@ -247,6 +249,16 @@ class Hooks(unittest.TestCase):
         with self.assertRaisesRegex(KeyError, "there are key, caption, source"):
             module.Table(texts(4, columns=self.COLUMNS), range(4))["speaker"]
 
+    def test_attributes_before_it_is_opened(self):
+        class Chosen(Dataset):
+            def __init__(self, *args, **how):
+                self.wanted = 1
+                super().__init__(*args, **how)
+
+            def process(self, table):
+                return [(self.wanted, "this")]
+        self.assertEqual(list(opened(texts(3), Chosen)), [("text 1", "this")])
+
     def test_none_leaves_all_as_it_is(self):
         class Same(Dataset):
             def process(self, table):
@@ -273,6 +285,9 @@ class Errors(unittest.TestCase):
             with self.assertRaisesRegex(KeyError, r"sample 3 \(3.txt\): transform failed: KeyError: 'cannot'") as got:
                 get()
             self.assertIsInstance(got.exception.__cause__, KeyError)
+        with self.assertRaises(KeyError) as got:
+            ds.__getitems__(range(10))
+        self.assertEqual(ds.source()[0].held(), 0, "while the error lives")
         ds = opened(Handle([("a.json", b"{")]))
         with self.assertRaisesRegex(ValueError, r"sample 0 \(a.json\): decode failed"):
             ds[0]
@@ -399,6 +414,8 @@ class Manners(unittest.TestCase):
         self.assertEqual(ds[0], "TEXT 0")
         ds.transforms = lambda s, t: (s[:2], t)
         self.assertEqual((ds[0], ds.transform), ("te", None))
+        ds.transform = str.upper
+        self.assertEqual(ds[0], "TEXT 0")
         before = ds.version
         ds.mine = 3
         self.assertNotEqual(ds.version, before)
