@@ -48,6 +48,11 @@ BLOCKS = 64      # of a window that are kept to tell its noise
 HOLD, HOLD_MOST = 128, 4096  # batches until something is tried again
 
 
+def differ(a: float, b: float) -> bool:
+    """Whether two known times are too different to be the same."""
+    return a > 0 and b > 0 and not 1 / CHANGED < a / b < CHANGED
+
+
 class _Window:
     """Time per sample over a run of batches, in blocks: batches of W workers come in bursts of W."""
 
@@ -110,8 +115,9 @@ class _Times:
     def __init__(self):
         self._steps: collections.deque[float] = collections.deque(maxlen=16)
         self._slow: collections.deque[float] = collections.deque(maxlen=4 * WINDOW)
-        self._by_workers: dict[int, list[float]] = {}
+        self._by_workers: dict[int, tuple[float, int]] = {}  # mean time of a batch, of how many
         self.busy, self.cpu, self._since_pause = 0.0, 0.0, 0
+        self._cpu_then = 0.0  # what the means by workers belong to
 
     def learn(self, step: float, busy: float, cpu: float, workers: int, settled: bool) -> bool:
         """Take one batch's times; True if the step was a pause."""
@@ -124,6 +130,9 @@ class _Times:
             self.busy += (busy - self.busy) * (0.2 if self.busy > 0 else 1)
             self.cpu += (cpu - self.cpu) * (0.2 if self.cpu > 0 else 1)
             self._slow.append(busy)
+            if differ(self.cpu, self._cpu_then) or self._cpu_then == 0:
+                self.forget()
+                self._cpu_then = self.cpu
             if settled:
                 self._learn_at(workers, busy)
         return pause
@@ -131,7 +140,7 @@ class _Times:
     def _learn_at(self, workers: int, busy: float) -> None:
         mean, n = self._by_workers.get(workers, (0.0, 0))
         n = min(n + 1, WINDOW)
-        self._by_workers[workers] = [mean + (busy - mean) / n, n]
+        self._by_workers[workers] = (mean + (busy - mean) / n, n)
 
     def _median(self) -> float:
         ordered = sorted(self._steps)
@@ -145,7 +154,7 @@ class _Times:
     @property
     def alone(self) -> float:
         """Time to make a batch when nobody is in the way: the least of what was measured."""
-        return min([b for b, _ in self._by_workers.values()] + [self.busy])
+        return min([mean for mean, _ in self._by_workers.values()] + [self.busy])
 
     @property
     def fewest(self) -> int:
@@ -297,22 +306,20 @@ class Scaler:
         return self._move(self.wanted) if self._held > 0 else self._explore()
 
     def _changed(self) -> bool:
-        def other(a: float, b: float) -> bool:
-            return a > 0 and b > 0 and not 1 / CHANGED < a / b < CHANGED
-
         step, cpu = self._regime
         known = self._costs.get(self.wanted)
-        return (other(self._times.cpu, cpu) or (other(self._times.step, step) and
+        return (differ(self._times.cpu, cpu) or (differ(self._times.step, step) and
                 max(step, self._times.step) > 0.1 * self._times.busy) or
                 (known is not None and self._window.batches >= WINDOW and
-                 other(known.cost, self._window.cost)))
+                 differ(known.cost, self._window.cost)))
 
     # Trying numbers while hungry
 
     def _judge(self) -> int:
         """A number was tried: is it known well enough, and what comes next?"""
         window, others = self._window, [w for n, w in self._costs.items() if n != self.wanted]
-        if window.batches < max(WINDOW // 2, 2 * window.block):
+        hopeless = window.cost > CHANGED * min(w.cost for w in others)
+        if window.batches < max(WINDOW // 2, 2 * window.block) and not hopeless:
             return self.wanted
         clear = all(abs(window.cost / w.cost - 1) > 2 * math.hypot(window.error, w.error)
                     for w in others)

@@ -69,12 +69,15 @@ class AgainstFixed(unittest.TestCase):
                 self.assertGreater(run(scene, 1000, scaler(scene)).rate(), WITHIN * rate)
 
     def test_changes(self):
-        """Steps ten times as short, then as long, then short again; from the bucket, then cached."""
+        """Steps ten times as short, then as long, then short again; from the bucket, then cached, then
+        with another transform."""
         steps = Scene(io_s=0.1, cpu_s=0.005, step_s=0.1, phases=(
             (200, {"step_s": 0.01}), (800, {"step_s": 0.1}), (1400, {"step_s": 0.01})))
         cached = Scene(io_s=0.2, cpu_s=0.005, step_s=0.002, phases=(
             (700, {"io_s": 0.0, "cpu_s": 0.05}),))
-        for scene in (steps, cached, dataclasses.replace(steps, jitter=0.3)):
+        dearer = Scene(io_s=0.15, cpu_s=0.01, step_s=0.02, jitter=0.3, phases=(
+            (250, {"io_s": 0.0}), (700, {"cpu_s": 0.11})))
+        for scene in (steps, cached, dearer, dataclasses.replace(steps, jitter=0.3)):
             with self.subTest(scene=scene):
                 fixed = max(run(scene, 2000, n).rate() for n in NUMBERS)
                 self.assertGreater(run(scene, 2000, scaler(scene)).rate(), WITHIN * fixed)

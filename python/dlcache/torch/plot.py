@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A report as a picture: three panels over one time axis, written as SVG.
+
+    samples/s          how fast
+    stalled            share of the time that training waited, by cause, stacked
+    workers            how many
+
+Epochs are marked by thin lines. The picture brings its background, light or dark as the reader's
+browser prefers. No library is needed to draw it, and nothing in it is fetched from anywhere.
+"""
+from __future__ import annotations
+
+import html
+import math
+from typing import Any, Callable, List, Sequence, Tuple
+
+from dlcache.torch.words import clock, count, share
+
+__all__ = ["svg"]
+
+WIDTH, HEIGHT = 900.0, 600.0
+LEFT, RIGHT, TOP = 78.0, 136.0, 112.0
+PANELS = ((TOP, 170.0), (TOP + 214, 120.0), (TOP + 378, 62.0))  # top, height
+COLUMNS = 120  # bursts of batches are not what one wants to see
+LABELS = 14    # most epochs that are named
+FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+# Told apart by people who see colours differently, too.
+COLOURS = {"start": "#8a939e", "bucket": "#d55e00", "workers": "#e69f00", "transport": "#cc79a7"}
+STYLE = """
+text { font-family: %s; font-size: 12.5px; fill: #1b1f24 }
+.faint { fill: #667180 } .title { font-size: 18px; font-weight: 600 } .name { font-weight: 600 }
+.card { fill: #ffffff } .rule { stroke: #e4e8ed } .mark { stroke: #aab3bd; stroke-dasharray: 2 3 }
+.rate { stroke: #0072b2; fill: none; stroke-width: 2 } .ratefill { fill: #0072b2; opacity: .12 }
+.count { stroke: #009e73; fill: none; stroke-width: 2 } .countfill { fill: #009e73; opacity: .12 }
+@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 } .faint { fill: #9aa5b1 } .card { fill: #14181d } .rule { stroke: #2b323a }
+.mark { stroke: #5b6570 } .rate { stroke: #56b4e9 } .ratefill { fill: #56b4e9; opacity: .18 }
+.count { stroke: #2ec79b } .countfill { fill: #2ec79b; opacity: .18 }
+}
+""" % FONT
+
+
+def svg(report: Any) -> str:
+    """The text of an SVG file about a Report."""
+    columns = _columns(report.series)
+    end = max([p.begin_s + p.wall_s for p in columns] + [1e-9])
+    x = _Axis(0.0, end, LEFT, WIDTH - RIGHT)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" '
+           f'width="{WIDTH:.0f}" height="{HEIGHT:.0f}" role="img">',
+           f"<title>{html.escape(_title(report))}</title>", f"<style>{STYLE}</style>",
+           f'<rect class="card" width="{WIDTH:.0f}" height="{HEIGHT:.0f}" rx="10"/>',
+           _text(LEFT - 56, 34, _title(report), "title"),
+           _text(LEFT - 56, 56, _subtitle(report), "faint")]
+    out += _marks(report.marks, x)
+    out += _rate_panel(columns, x)
+    out += _stall_panel(columns, report.cause, x)
+    out += _worker_panel(columns, x)
+    out += _time_axis(x)
+    return "\n".join(out + ["</svg>", ""])
+
+
+class _Axis:
+    """From figures to the picture."""
+
+    def __init__(self, low: float, high: float, begin: float, end: float) -> None:
+        self.low, self.high, self.begin, self.end = low, high, begin, end
+
+    def __call__(self, value: float) -> float:
+        part = (value - self.low) / (self.high - self.low)
+        return self.begin + min(1.0, max(0.0, part)) * (self.end - self.begin)
+
+
+def _columns(series: Sequence[Any]) -> List[Any]:
+    """The series with at most COLUMNS points, none shorter than a column unless there are few."""
+    if not series:
+        return []
+    least = sum(p.wall_s for p in series) / COLUMNS
+    columns: List[Any] = []
+    for point in series:
+        if columns and columns[-1].wall_s < least:
+            columns[-1].add(point)
+        else:
+            columns.append(type(point)(point.begin_s, point.wall_s, point.samples, point.workers,
+                                       point.batches, dict(point.waited)))
+    if len(columns) > 1 and columns[-1].wall_s < least:
+        columns[-2].add(columns.pop())
+    return columns
+
+
+def _nice(least: float) -> float:
+    """1, 2 or 5 times a power of ten, at least so much."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return power * next(m for m in (1, 2, 5, 10) if m * power >= least * (1 - 1e-9))
+
+
+def _nice_time(least: float) -> float:
+    """As _nice(), but of minutes and hours where those are read."""
+    steps = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
+    return next((float(s) for s in steps if s >= least), None) or 86400 * _nice(least / 86400) \
+        if least >= 1 else _nice(least)
+
+
+def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
+    kind = f' class="{kind}"' if kind else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{kind}>{html.escape(text)}</text>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{kind}"/>'
+
+
+def _title(report: Any) -> str:
+    return f"{count(report.samples)} samples, {count(report.samples_per_s)} samples/s"
+
+
+def _subtitle(report: Any) -> str:
+    reads = report.hits + report.misses + report.bypasses
+    hits = f", hits {share(report.hit_share)}" if reads else ""
+    return f"in {clock(report.wall_s)}, stalled {share(report.stalled_share)} of it{hits}"
+
+
+def _panel(which: int, name: str, top: float, step: float,
+           number: Callable[[float], str]) -> Tuple[_Axis, List[str]]:
+    """An axis from 0 to `top` and its rules."""
+    y0, height = PANELS[which]
+    axis = _Axis(0.0, top, y0 + height, y0)
+    out = [_text(LEFT - 56, y0 - 12, name, "name")]
+    for i in range(round(top / step) + 1):
+        y = axis(i * step)
+        out += [_line(LEFT, y, WIDTH - RIGHT, y, "rule"),
+                _text(LEFT - 9, y + 4, number(i * step), "faint", "end")]
+    return axis, out
+
+
+def _steps(columns: Sequence[Any], values: Sequence[float], x: _Axis, y: _Axis) -> List[str]:
+    """Corners of a line that is level for as long as each column lasted."""
+    corners = []
+    for point, value in zip(columns, values):
+        for t in (point.begin_s, point.begin_s + point.wall_s):
+            corners.append(f"{x(t):.1f},{y(value):.1f}")
+    return corners
+
+
+def _curve(columns: Sequence[Any], values: Sequence[float], x: _Axis, y: _Axis,
+           kind: str) -> List[str]:
+    if not columns:
+        return []
+    corners = _steps(columns, values, x, y)
+    first, last = corners[0].split(",")[0], corners[-1].split(",")[0]
+    area = " ".join([f"{first},{y(0):.1f}", *corners, f"{last},{y(0):.1f}"])
+    return [f'<polygon class="{kind}fill" points="{area}"/>',
+            f'<polyline class="{kind}" stroke-linejoin="round" points="{" ".join(corners)}"/>']
+
+
+def _key(x: float, y: float, colour: str, text: str, value: str) -> List[str]:
+    return [f'<rect x="{x:.1f}" y="{y - 10:.1f}" width="11" height="11" rx="2" fill="{colour}"/>',
+            _text(x + 17, y, text), _text(x + 17, y + 15, value, "faint")]
+
+
+def _rate_panel(columns: Sequence[Any], x: _Axis) -> List[str]:
+    rates = [p.samples / p.wall_s if p.wall_s > 0 else 0.0 for p in columns]
+    top = max(rates + [1e-9])
+    step = _nice(top / 5)
+    y, out = _panel(0, "samples/s", math.ceil(top / step) * step, step, count)
+    return out + _curve(columns, rates, x, y, "rate")
+
+
+def _stall_panel(columns: Sequence[Any], causes: dict, x: _Axis) -> List[str]:
+    """Shares stacked: the cause that took most lies at the bottom."""
+    top = max([sum(p.waited.values()) / p.wall_s for p in columns if p.wall_s > 0] + [0.04])
+    step = _nice(min(1.0, top) / 4)
+    y, out = _panel(1, "stalled", min(1.0, math.ceil(top / step) * step), step,
+                    lambda v: f"{100 * v:.3g} %")
+    base = [0.0] * len(columns)
+    key_y = PANELS[1][0] + 10
+    for cause in sorted(causes, key=lambda c: -causes[c]):
+        if causes[cause] <= 0:
+            continue
+        tops = [b + (p.waited.get(cause, 0.0) / p.wall_s if p.wall_s > 0 else 0.0)
+                for b, p in zip(base, columns)]
+        corners = _steps(columns, tops, x, y) + _steps(columns, base, x, y)[::-1]
+        colour = COLOURS.get(cause, "#7a5195")
+        out.append(f'<polygon fill="{colour}" points="{" ".join(corners)}"/>')
+        out += _key(WIDTH - RIGHT + 18, key_y, colour, cause, share(causes[cause]))
+        key_y += 36
+        base = tops
+    return out
+
+
+def _worker_panel(columns: Sequence[Any], x: _Axis) -> List[str]:
+    numbers = [p.workers for p in columns]
+    top = max([math.ceil(n) for n in numbers] + [1])
+    step = max(1.0, _nice(top / 3))
+    y, out = _panel(2, "workers", math.ceil(top / step) * step, step, count)
+    return out + _curve(columns, numbers, x, y, "count")
+
+
+def _marks(marks: Sequence[Tuple[float, int]], x: _Axis) -> List[str]:
+    """Where epochs end, as many as can be told apart; the lines go through all panels."""
+    every = max(1, math.ceil(len(marks) / 60))
+    named = max(1, math.ceil(len(marks) / LABELS))
+    bottom = PANELS[-1][0] + PANELS[-1][1]
+    out, free = [], 0.0
+    for i, (at, number) in enumerate(marks):
+        if i % every == every - 1 or every == 1:
+            out.append(_line(x(at), TOP - 8, x(at), bottom, "mark"))
+        if i % named == named - 1 and x(at) - free > 46:
+            out.append(_text(x(at), TOP - 14, f"epoch {number}" if free == 0 else str(number),
+                             "faint", "middle"))
+            free = x(at)
+    return out
+
+
+def _time_axis(x: _Axis) -> List[str]:
+    bottom = PANELS[-1][0] + PANELS[-1][1]
+    step = _nice_time(x.high / 8)
+    out, t = [], 0.0
+    while t <= x.high * (1 + 1e-9):
+        label = clock(t) if step >= 1 else f"{t:.3g} s"
+        out += [_line(x(t), bottom, x(t), bottom + 5, "rule"),
+                _text(x(t), bottom + 20, label, "faint", "middle")]
+        t += step
+    name = "time" if step < 1 else "time, minutes:seconds" if x.high < 3600 else "time, h:min:s"
+    return out + [_text((LEFT + WIDTH - RIGHT) / 2, bottom + 40, name, "faint", "middle")]
