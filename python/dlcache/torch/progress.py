@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress: one line on stderr about a loader that runs.
 
-On a terminal the line is written over itself, at most REDRAWS times a second; elsewhere (a log file) a
-new line comes every LOG_S seconds and at the end. Figures are of the last SPAN_S seconds, for what was
-an hour ago helps nobody.
+On a terminal the line is written over itself, at most REDRAWS times a second; elsewhere (a log
+file) a new line comes every LOG_S seconds and at the end. Figures are of the last SPAN_S seconds,
+for what was an hour ago helps nobody.
 
     progress = Progress()
     if progress.due():
         progress.show(tally, epoch, position, length, money_usd)
     progress.close()
 
-(P1) A line is never longer than the terminal is wide: what does not fit is left out, last things first.
-(P2) After close() nothing is written. A stream that fails is not written to again, and nothing is raised.
+(P1) A line is shorter than the terminal is wide: what does not fit is left out, in the order of
+     LEAST_FIRST.
+(P2) After close() nothing is written. A stream that fails is not written to again, and nothing is
+     raised.
 """
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ class Progress:
     """
 
     def __init__(self, stream: Optional[TextIO] = None, *,
-                 clock: Callable[[], float] = time.monotonic, columns: Optional[int] = None) -> None:
+                 clock: Callable[[], float] = time.monotonic,
+                 columns: Optional[int] = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._clock, self._columns = clock, columns
         self._terminal = _is_terminal(self._stream)
@@ -58,7 +61,8 @@ class Progress:
         """Whether show() would write now: asking is cheap."""
         return not self._closed and self._clock() >= self._next
 
-    def show(self, tally: Any, epoch: int, position: int, length: int, money_usd: float = 0.0) -> None:
+    def show(self, tally: Any, epoch: int, position: int, length: int,
+             money_usd: float = 0.0) -> None:
         """Write the line, if it is time.
 
         Args:

@@ -4,8 +4,8 @@
     Tally     counts: the loader tells it every batch. No clock: time is what it is told.
     Report    the figures at one moment: attributes, as_dict(), JSON, text for people, a plot.
 
-(R1) Memory is bounded: the series for the plot has at most 2 x POINTS entries, however long the run;
-     of bad samples BAD_KEPT are named.
+(R1) Memory is bounded: the series for the plot has at most 2 x POINTS entries, however long the
+     run; of bad samples BAD_KEPT are named.
 (R2) samples, waits and bytes of the series add up to those of the report.
 
 Why it waited. The time a user waits for a batch is divided by what happened while it was made:
@@ -38,16 +38,25 @@ BAD_KEPT = 1000
 SMOOTH = 0.01  # stalled share below which there is nothing to do
 
 _READS = ("hits", "misses", "bypasses", "bytes")
-_WHY_BYTES = {
-    "stall_latency_ns": ("bucket latency", "The bucket answers slowly. At the start of a run that is "
-                         "normal; if it lasts, take a nearer bucket or give the daemon more memory."),
-    "stall_bandwidth_ns": ("bucket bandwidth", "The bucket gives no more bytes. Keep more of the data "
-                           "here: a larger --memory or a disk tier; or smaller objects."),
-    "stall_disk_ns": ("disk", "The disk tier is slow. Use a faster disk for --dir, or more memory."),
-    "stall_memory_ns": ("too little memory", "There is too little memory to fetch far enough ahead. "
-                        "Start the daemon with a larger --memory."),
-    "stall_client_ns": ("no order told", "Samples were asked for only when needed. Read them with "
-                        "dlcache.torch.Dataset or a dataset with source()."),
+_WHY_BYTES = {  # the daemon's counter: (its name for people, what to do)
+    "stall_latency_ns": (
+        "bucket latency",
+        "The bucket answers slowly. At the start of a run that is normal; if it lasts, take a "
+        "nearer bucket or give the daemon more memory."),
+    "stall_bandwidth_ns": (
+        "bucket bandwidth",
+        "The bucket gives no more bytes. Keep more of the data here: a larger --memory or a disk "
+        "tier; or make the objects smaller."),
+    "stall_disk_ns": (
+        "disk", "The disk tier is slow. Use a faster disk for --dir, or more memory."),
+    "stall_memory_ns": (
+        "too little memory",
+        "There is too little memory to fetch far enough ahead. Start the daemon with a larger "
+        "--memory."),
+    "stall_client_ns": (
+        "no order told",
+        "Samples were asked for only when needed. Read them with dlcache.torch.Dataset, or give "
+        "your own dataset a source()."),
 }
 
 
@@ -176,7 +185,7 @@ class Tally:
             waited_s=self.waited_s, cause=_shares(self.causes), hits=self.reads["hits"],
             misses=self.reads["misses"], bypasses=self.reads["bypasses"],
             read_bytes=self.reads["bytes"], requests=figures["bucket_requests"],
-            bucket_bytes=figures["bucket_bytes"], money_usd=figures["money_nano"] / 1e9,
+            bytes=figures["bucket_bytes"], money_usd=figures["money_nano"] / 1e9,
             why_bytes=_shares({w: figures[name] for name, (w, _) in _WHY_BYTES.items()}),
             workers=self.workers_now, workers_most=self.workers_most,
             sample_s=self.busy_s / self.made_samples if self.made_samples else 0.0,
@@ -221,7 +230,7 @@ class Report:
     bypasses: int
     read_bytes: int
     requests: int
-    bucket_bytes: int
+    bytes: int        # from the bucket
     money_usd: float
     why_bytes: Dict[str, float]  # why the daemon let readers wait: shares
     workers: int
@@ -299,7 +308,7 @@ class Report:
         if reads:
             rows.append(("cache", f"{share(self.hit_share)} hits of {count(reads)} reads, "
                                   f"{size(self.read_bytes)}"))
-        rows.append(("bucket", f"{count(self.requests)} requests, {size(self.bucket_bytes)}, "
+        rows.append(("bucket", f"{count(self.requests)} requests, {size(self.bytes)}, "
                                f"{money(self.money_usd)}"))
         rows.append(("workers", self._workers_text()))
         if self.skipped or self.replaced:
@@ -324,12 +333,13 @@ class Report:
             now = "none: batches are made in the training process"
         if self.sample_s <= 0:
             return now
-        return f"{now}; {self.sample_s * 1e3:.3g} ms for a sample, {share(self.cpu_share)} of it CPU"
+        return (f"{now}; {self.sample_s * 1e3:.3g} ms for a sample, "
+                f"{share(self.cpu_share)} of it CPU")
 
     def _advice_bucket(self) -> str:
         if not any(self.why_bytes.values()):
-            return ("Workers wait for bytes. See `dlcache stat` for the reason; more memory for the "
-                    "daemon helps most often.")
+            return ("Workers wait for bytes. See `dlcache stat` for the reason; more memory for "
+                    "the daemon helps most often.")
         why = max(self.why_bytes, key=self.why_bytes.__getitem__)
         return next(text for name, text in _WHY_BYTES.values() if name == why)
 
@@ -340,8 +350,8 @@ class Report:
                 "more cores, a cheaper transform, or smaller images in the bucket.")
 
     def _advice_transport(self) -> str:
-        return ("Batches are large for what is computed on them: let workers send uint8 and convert "
-                "on the GPU, or try without pin_memory.")
+        return ("Batches are large for what is computed on them: let workers send uint8 and "
+                "convert on the GPU, or try without pin_memory.")
 
 
 def _shares(seconds: Mapping[str, float]) -> Dict[str, float]:

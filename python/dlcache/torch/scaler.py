@@ -5,25 +5,25 @@ No clock, no threads, no processes: the same calls give the same answers.
 
 Two regimes, told apart by the stalled share (time waited / time) of the batches seen lately:
 
-    FED      Hardly any waits. `need` = time to make a batch / time of a step, with headroom for jitter and for
-             the slowest batch seen. Workers above it are retired, slowly, after they were too many for a
-             whole window. A retirement that is followed by waits is taken back, and not repeated for a
-             while that doubles each time.
-    HUNGRY   The loader waits. Then the time per sample is measured for some numbers of workers, one
-             window each, and the cheapest number is held; of those that differ by less than GAIN, the
-             smallest. Which numbers:
+    FED      Hardly any waits. `need` = time to make a batch / time of a step, with headroom for
+             jitter and for the slowest batch seen. Workers above it are retired, slowly, after
+             they were too many for a whole window. A retirement that is followed by waits is
+             taken back, and not repeated for a while that doubles each time.
+    HUNGRY   The loader waits. Then the time per sample is measured for some numbers of workers,
+             one window each, and the cheapest number is held; of those that differ by less than
+             GAIN, the smallest. Which numbers:
                1. at once as many as `need` says, for waiting for I/O may need very many;
-               2. if that bought less than it should: the knee, somewhat over rate x (time of a batch
-                  when few make them), or half of them when the cores are busy and no small
+               2. if that bought less than it should: the knee, somewhat over rate x (time of a
+                  batch when few make them), or half of them when the cores are busy and no small
                   number was measured. Beyond the knee they only queue, for a bucket or for cores;
                3. if it made things worse: a little more than the best.
-             Then nothing is tried for a while that doubles each time, or until the times of steps or
-             batches change.
+             Then nothing is tried for a while that doubles each time, or until the times of steps
+             or batches change.
 
 (S1) 1 <= wanted <= limit.
 (S2) Not over cores + 1, unless workers mostly wait: their CPU time is below WAITING of their time.
-(S3) One step that lasts long (an evaluation, the pause between epochs) retires nobody and spoils no
-     measurement.
+(S3) One step that lasts long (an evaluation, the pause between epochs) retires nobody and spoils
+     no measurement.
 
 Not here: what memory allows (the loader's `limit`), starting and ending processes (pool.py).
 """
@@ -54,7 +54,7 @@ def differ(a: float, b: float) -> bool:
 
 
 class _Window:
-    """Time per sample over a run of batches, in blocks: batches of W workers come in bursts of W."""
+    """Time per sample over some batches, in blocks: those of W workers come in bursts of W."""
 
     def __init__(self, workers: int):
         self.block = max(4, workers)
@@ -323,7 +323,8 @@ class Scaler:
             return self.wanted
         clear = all(abs(window.cost / w.cost - 1) > 2 * math.hypot(window.error, w.error)
                     for w in others)
-        if not clear and window.error > GAIN / 2 and window.batches < max(2 * WINDOW, 4 * window.block):
+        enough = window.batches >= max(2 * WINDOW, 4 * window.block)
+        if not clear and not enough and window.error > GAIN / 2:
             return self.wanted
         self._trying = False
         self._costs[self.wanted] = window
@@ -349,7 +350,8 @@ class Scaler:
         saturated = rate * self._times.cpu > 0.9 * self.cores
         if saturated and self._times.fewest > self.cores + 1:
             knee = min(knee, max(self.cores + 1, best // 2))
-        if cost.stalled > STARVED and knee < best and not any(knee <= n < best for n in self._costs):
+        known = any(knee <= n < best for n in self._costs)
+        if cost.stalled > STARVED and knee < best and not known:
             return knee
         up = best + max(1, best // 4)
         between = any(best < n <= up for n in self._costs)

@@ -4,15 +4,15 @@
     run(Scene(...), workers=4)          a fixed number
     run(Scene(...), workers=Scaler(..)) as many as it says, asked once per batch
 
-Events in exact order, no clock, one seed: the same arguments give the same Outcome. What is modelled:
+Events in exact order, no clock, one seed: the same arguments give the same Outcome. Modelled are:
 
-- W workers, each with a queue of its own; at most `prefetch` x W batches made or being made and not
-  yet taken; batches are taken strictly in order; a new worker comes `start_s` after it is asked for;
-  a retired one finishes what is in its queue.
+- W workers, each with a queue of its own; at most `prefetch` x W batches made or being made and
+  not yet taken; batches are taken strictly in order; a new worker comes `start_s` after it is
+  asked for; a retired one finishes what is in its queue.
 - A batch waits `io_s` (nobody else is slowed by that), then moves `bucket_s` through a pipe that is
   shared (a bucket's bandwidth), then computes `cpu_s` on cores that are shared.
-- The consumer's step waits (`step_s`, a GPU) or computes (`step_cpu_s`, on the same cores). Each core
-  that is asked for by more than one slows everybody by `crowd`, for switching.
+- The consumer's step waits (`step_s`, a GPU) or computes (`step_cpu_s`, on the same cores). Each
+  core that is asked for by more than one slows everybody by `crowd`, for switching.
 - Every time is multiplied by a random factor of +-`jitter`; one batch in `tail_every` takes
   `tail` times as long. `phases` change the scene from a given batch on.
 """
@@ -55,8 +55,7 @@ class Scene:
 class Outcome:
     taken: list  # when each batch was taken
     waited: list
-    workers: list  # how many were wanted after it
-    pauses: float = 0.0
+    workers: list  # how many there were to be after it
 
     def rate(self, first=0, last=None):
         """Batches per second from batch `first` on, up to `last`."""
@@ -100,7 +99,7 @@ class _Shared:
         heapq.heappush(self.heap, (self.virtual + work, what))
 
     def next_end(self):
-        return self.last + max(0.0, self.heap[0][0] - self.virtual) / self.speed() if self.heap else None
+        return self.last + max(0.0, self.heap[0][0] - self.virtual) / self.speed()
 
     def pop(self, now):
         self.advance(now)
@@ -116,8 +115,6 @@ class _Worker:
 
 
 class _Model:
-    CONSUMER = -1
-
     def __init__(self, scene, batches, workers, seed):
         self.scene, self.batches, self.seed = scene, batches, seed
         self.scaler = None if isinstance(workers, int) else workers
@@ -125,7 +122,7 @@ class _Model:
         self.timers = []
         self.cores = _Shared(scene.cores, scene.crowd)
         self.pipe = _Shared(1)
-        self.workers, self.ids = [], {}
+        self.workers = []
         self.dealt, self.taken, self.ready = 0, 0, set()
         self.begun, self.used = {}, {}
         self.finished = []  # (busy, cpu) since the scaler was last asked
@@ -153,7 +150,6 @@ class _Model:
             worker.retired = True
         for _ in range(n - len(active)):
             worker = _Worker()
-            self.ids[id(worker)] = worker
             self.workers.append(worker)
             self.timer(self.scene.start_s, "born", worker)
         self.deal()
@@ -227,11 +223,12 @@ class _Model:
         self.step_began = self.now
         if scene.step_cpu_s > 0:
             self.order += 1
-            self.cores.add(self.now, scene.step_cpu_s * self.factor(scene, batch, STEP), (self.order, None))
+            work = scene.step_cpu_s * self.factor(scene, batch, STEP)
+            self.cores.add(self.now, work, (self.order, None))
             return
-        pause = scene.pause_s if scene.pause_every and batch % scene.pause_every == scene.pause_every - 1 else 0
-        self.out.pauses += pause
-        self.timer(scene.step_s * self.factor(scene, batch, STEP) + pause, "trained", None)
+        pauses = scene.pause_every and batch % scene.pause_every == scene.pause_every - 1
+        step = scene.step_s * self.factor(scene, batch, STEP)
+        self.timer(step + (scene.pause_s if pauses else 0.0), "trained", None)
 
     def trained(self):
         self.step_s = self.now - self.step_began

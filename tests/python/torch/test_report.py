@@ -29,7 +29,8 @@ class Counting(unittest.TestCase):
         t = tally(10, 0.1, 0.3, stats={"hits": 30, "misses": 1, "bypasses": 1, "bytes": 1000})
         t.epoch_end()
         r = t.report()
-        self.assertEqual((r.samples, r.batches, r.epochs, r.hits, r.read_bytes), (320, 10, 1, 300, 10000))
+        self.assertEqual((r.samples, r.batches, r.epochs), (320, 10, 1))
+        self.assertEqual((r.hits, r.read_bytes), (300, 10000))
         self.assertAlmostEqual(r.wall_s, 4.0)
         self.assertAlmostEqual(r.samples_per_s, 80.0)
         self.assertAlmostEqual(r.stalled_share, 0.25)
@@ -63,8 +64,8 @@ class Counting(unittest.TestCase):
         t = tally(3)
         r = t.report()
         before = r.as_dict(), [p.samples for p in r.series]
-        tally_more = [t.batch(32, 0.1, 0.1, 9) for _ in range(5000)]
-        self.assertEqual(len(tally_more), 5000)
+        for _ in range(5000):
+            t.batch(32, 0.1, 0.1, 9)
         self.assertEqual((r.as_dict(), [p.samples for p in r.series]), before)
 
     def test_errors(self):
@@ -116,7 +117,7 @@ class Bucket(unittest.TestCase):
         before = daemon(bucket_requests=100, bucket_bytes=5, money_nano=10 ** 9)
         now = daemon(bucket_requests=150, bucket_bytes=1005, money_nano=3 * 10 ** 9)
         r = tally().report([(before, now)])
-        self.assertEqual((r.requests, r.bucket_bytes, r.money_usd), (50, 1000, 2.0))
+        self.assertEqual((r.requests, r.bytes, r.money_usd), (50, 1000, 2.0))
         twice = tally().report([(before, now), (before, now)])
         self.assertEqual((twice.requests, twice.money_usd), (100, 4.0))
 
@@ -136,8 +137,9 @@ class Words(unittest.TestCase):
     def test_text(self):
         t = tally(100, 0.1, 0.3, busy_s=0.5, cpu_s=0.4, stats={
             "hits": 30, "misses": 2, "bytes": 10 ** 7, "stall_s": 0.5})
-        text = str(t.report([(daemon(bucket_requests=0), daemon(bucket_requests=1234, bucket_bytes=2 * 10 ** 9,
-                                               money_nano=1200000, stall_memory_ns=5))]))
+        now = daemon(bucket_requests=1234, bucket_bytes=2 * 10 ** 9, money_nano=1200000,
+                     stall_memory_ns=5)
+        text = str(t.report([(daemon(bucket_requests=0), now)]))
         for word in ("3,200 samples in 0:40, 80 samples/s", "stalled   25.0 %, 0:10: bucket 99.0 %",
                      "93.8 % hits of 3,200 reads, 1.0 GB", "1,234 requests, 2.0 GB, 0.0012 USD",
                      "3 now, 3 at most; 15.6 ms for a sample, 80.0 % of it CPU", "larger --memory"):
@@ -165,7 +167,7 @@ class Words(unittest.TestCase):
         r = tally(9, 0.1, 0.1).report()
         d = r.as_dict()
         self.assertEqual(json.loads(r.json()), json.loads(json.dumps(d, default=str)))
-        for name in ("samples_per_s", "stalled_share", "cause", "hit_share", "money_usd", "workers"):
+        for name in ("samples_per_s", "stalled_share", "cause", "hit_share", "money_usd"):
             self.assertIn(name, d)
 
     def test_figures(self):
@@ -200,8 +202,8 @@ class Plot(unittest.TestCase):
 
     def test_any_run(self):
         """No batch, one batch, a zero, a day, a thousand epochs: always a picture."""
-        for batches, waited, step in ((0, 0, 0), (1, 0, 0), (1, 0.1, 0), (3, 1e-9, 1e-9), (5, 9e4, 9e5),
-                                      (3000, 0.1, 0.1)):
+        runs = ((0, 0, 0), (1, 0, 0), (1, 0.1, 0), (3, 1e-9, 1e-9), (5, 9e4, 9e5), (3000, 0.1, 0.1))
+        for batches, waited, step in runs:
             t = Tally()
             for _ in range(batches):
                 t.batch(1, waited, step, 0)
@@ -250,8 +252,9 @@ class ProgressLine(unittest.TestCase):
         out = Terminal()
         p = Progress(out, clock=lambda: self.now, columns=200)
         self.run_for(p, 30)
-        self.assertEqual(out.screen().rstrip(), "epoch 2  30 %  320 samples/s  stalled 10.0 % (workers)  "
-                                                "hits 96.9 %  workers 3  0.0012 USD  eta 1:10")
+        self.assertEqual(out.screen().rstrip(),
+                         "epoch 2  30 %  320 samples/s  stalled 10.0 % (workers)  "
+                         "hits 96.9 %  workers 3  0.0012 USD  eta 1:10")
         self.assertLessEqual(out.getvalue().count("\r"), 30 * 5 + 1)
         self.assertNotIn("\n", out.getvalue())
         p.close()

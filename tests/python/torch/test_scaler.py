@@ -2,8 +2,8 @@
 # timeout: 180
 """The number of workers, against every fixed one, in a model of a loader (loader_model.py).
 
-A scene is a point of: what a batch costs (waiting, a shared bucket, CPU), what a step costs (a GPU's
-time or CPU), cores, jitter. The best fixed number is known by trying; auto must come within 5 % of it.
+A scene says what a batch costs (waiting, a shared bucket, CPU), what a step costs (a GPU's time or
+CPU), cores and jitter. The best fixed number is known by trying; auto must come within 5 % of it.
 """
 import dataclasses
 import functools
@@ -13,7 +13,7 @@ import unittest
 from dlcache.torch.scaler import Scaler
 from loader_model import Scene, run
 
-NUMBERS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
+NUMBERS = (1, 2, 3, 4, 5, 8, 12, 16)
 WITHIN = 0.95
 LOADS = {
     "io, load-bound": dict(io_s=0.1, cpu_s=0.002, step_s=0.002),
@@ -34,7 +34,8 @@ def scenes():
     for cores in (2, 4):
         for jitter in (0.1, 0.3):
             for name, load in LOADS.items():
-                yield f"{name}, {cores} cores, +-{jitter}", Scene(cores=cores, jitter=jitter, **load)
+                scene = Scene(cores=cores, jitter=jitter, **load)
+                yield f"{name}, {cores} cores, +-{jitter}", scene
 
 
 def scaler(scene):
@@ -44,7 +45,7 @@ def scaler(scene):
 @functools.cache
 def best(scene):
     """Batches per second of the best fixed number, once it runs."""
-    return max(run(scene, 500, n).rate(50, 450) for n in NUMBERS)
+    return max(run(scene, 400, n).rate(50, 350) for n in NUMBERS)
 
 
 class AgainstFixed(unittest.TestCase):
@@ -52,7 +53,7 @@ class AgainstFixed(unittest.TestCase):
         """A hundred batches: from the twentieth on as fast as the best number would be for ever."""
         for name, scene in scenes():
             with self.subTest(name):
-                rates = [run(scene, 100, scaler(scene), seed).rate(20) for seed in range(6)]
+                rates = [run(scene, 100, scaler(scene), seed).rate(20) for seed in range(4)]
                 self.assertGreater(sum(rates) / len(rates), WITHIN * best(scene))
 
     def test_long_runs(self):
@@ -69,8 +70,7 @@ class AgainstFixed(unittest.TestCase):
                 self.assertGreater(run(scene, 1000, scaler(scene)).rate(), WITHIN * rate)
 
     def test_changes(self):
-        """Steps ten times as short, then as long, then short again; from the bucket, then cached, then
-        with another transform."""
+        """Steps ten times as short, as long, as short; bucket, then cached; a dearer transform."""
         steps = Scene(io_s=0.1, cpu_s=0.005, step_s=0.1, phases=(
             (200, {"step_s": 0.01}), (800, {"step_s": 0.1}), (1400, {"step_s": 0.01})))
         cached = Scene(io_s=0.2, cpu_s=0.005, step_s=0.002, phases=(
@@ -86,7 +86,8 @@ class AgainstFixed(unittest.TestCase):
 class Frugal(unittest.TestCase):
     def test_compute_bound(self):
         """Nothing stalls, and nobody is there for nothing."""
-        for busy, step, most in ((0.03, 0.05, 1), (0.05, 0.052, 2), (0.001, 1.0, 1), (0.1, 0.05, 3)):
+        cases = ((0.03, 0.05, 1), (0.05, 0.052, 2), (0.001, 1.0, 1), (0.1, 0.05, 3))
+        for busy, step, most in cases:
             with self.subTest(busy=busy, step=step):
                 scene = Scene(cores=8, cpu_s=busy, step_s=step)
                 out = run(scene, 600, scaler(scene))
