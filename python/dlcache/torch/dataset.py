@@ -65,7 +65,7 @@ class Lazy(collections.abc.Sequence):
             return NotImplemented
         return len(self) == len(other) and all(a == b for a, b in zip(self, other))
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self[:3]))
@@ -80,18 +80,21 @@ class Table(collections.abc.Mapping):
     """
 
     def __init__(self, handle: dlcache.Dataset, numbers: Sequence[int]):
-        self._handle, self._numbers = handle, numbers
-        known = ["key"] + (["label"] if handle.labels is not None else [])
+        self._handle, self._numbers, self._labels = handle, numbers, handle.labels
+        known = ["key"] + (["label"] if self._labels is not None else [])
         self._names = known + [name for name in handle.columns if name not in known]
 
     def __getitem__(self, name: str) -> Lazy:
         if name not in self._names:
             raise KeyError("there is no column %r; there are %s" % (name, ", ".join(self._names)))
-        handle, numbers = self._handle, self._numbers
-        get = {"key": lambda i: handle.key(numbers[i]),
-               "label": lambda i: handle.labels[numbers[i]]}.get(
-                   name, lambda i: handle.column(name, numbers[i]))
-        return Lazy(len(numbers), get)
+        return Lazy(len(self._numbers), lambda i: self._cell(name, self._numbers[i]))
+
+    def _cell(self, name: str, number: int) -> Any:
+        if name == "key":
+            return self._handle.key(number)
+        if name == "label" and self._labels is not None:
+            return self._labels[number]
+        return self._handle.column(name, number)
 
     def __iter__(self):
         return iter(self._names)
@@ -154,17 +157,17 @@ class BadSample(Exception):
 class Tally:
     """Errors that were forgiven: in all, and since they were taken. A forked child begins anew."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._begin()
 
-    def _begin(self):
+    def _begin(self) -> None:
         self.pid = os.getpid()
         self.errors: collections.Counter = collections.Counter()
         self.bad: List[Tuple[int, str, str]] = []
         self.untold: Optional[Dict[str, Any]] = None
         self.in_a_row = 0
 
-    def _mine(self):
+    def _mine(self) -> None:
         if self.pid != os.getpid():
             self._begin()
 
@@ -268,7 +271,7 @@ class Dataset(torch.utils.data.Dataset):
         self._options = options
         self._handle: Optional[dlcache.Dataset] = dlcache.open(self.url, **options)
         self._samples_in_all = len(self._handle)
-        self._numbers = _split_of(self._handle, split)
+        self._numbers: Sequence[int] = _split_of(self._handle, split)
         self._given: Optional[List[Any]] = None  # targets from process()
         self._choose(extensions, is_valid_file)
         self._process()
@@ -285,7 +288,7 @@ class Dataset(torch.utils.data.Dataset):
 
             def is_valid_file(key: str) -> bool:
                 return key.lower().endswith(ends)
-        handle = self._handle
+        handle = self._open()
         chosen = array.array("q", (n for n in self._numbers if is_valid_file(handle.key(n))))
         if len(chosen) == 0:
             by = "is_valid_file" if extensions is None else "extensions=%r" % (extensions,)
@@ -297,7 +300,7 @@ class Dataset(torch.utils.data.Dataset):
     def _process(self) -> None:
         if type(self).process is Dataset.process:
             return
-        made = self.process(Table(self._handle, self._numbers))
+        made = self.process(Table(self._open(), self._numbers))
         if made is None:
             return
         numbers, self._given = array.array("q"), []
@@ -313,7 +316,7 @@ class Dataset(torch.utils.data.Dataset):
 
     def _number_of(self, which) -> int:
         if isinstance(which, str):
-            return self._handle.find(which)
+            return self._open().find(which)
         return self._numbers[_position(which, len(self._numbers))]
 
     def process(self, table: Table) -> Optional[Sequence[Tuple[Union[str, int], Any]]]:
@@ -367,7 +370,8 @@ class Dataset(torch.utils.data.Dataset):
     def _known_target(self, index: int) -> Any:
         if self._given is not None:
             return self._given[index]
-        return self._open().labels[self._numbers[index]] if self._has_labels else None
+        labels = self._open().labels
+        return None if labels is None else labels[self._numbers[index]]
 
     @property
     def transforms(self) -> Optional[Callable]:
@@ -408,7 +412,7 @@ class Dataset(torch.utils.data.Dataset):
         """
         indices = [_position(index, len(self)) for index in indices]
         views = self._read_batch(indices)
-        items = []
+        items: List[Any] = []
         try:
             for index in indices:
                 self._add_item(items, index, views.popleft())
@@ -418,7 +422,7 @@ class Dataset(torch.utils.data.Dataset):
         return items
 
     def _add_item(self, items: List[Any], index: int, pair: Tuple) -> None:
-        read = self._reader(index) if not pair else lambda: pair
+        read = (lambda: pair) if pair else self._reader(index)
         try:
             items.append(self._good(self._make(index, read)))
         except BadSample as bad:
@@ -491,7 +495,7 @@ class Dataset(torch.utils.data.Dataset):
             return self.load_target(self._known_target(index))
         key = self._open().target_key(self._numbers[index])
         how = "target" if self.target_decode == "auto" else self.target_decode
-        return self.load_target(decode(file, key, how))
+        return self.load_target(decode(file, key or "", how))
 
     # -- bad ones
 
@@ -630,7 +634,7 @@ def source_of(dataset) -> Optional[Tuple[dlcache.Dataset, Optional[Sequence[int]
 
 def _subset(subset: torch.utils.data.Subset, numbers: Optional[Sequence[int]]) -> Sequence[int]:
     if numbers is None:
-        numbers = range(len(subset.dataset))
+        numbers = range(len(subset.dataset))  # type: ignore[arg-type]
     return array.array("q", (numbers[operator.index(i)] for i in subset.indices))
 
 

@@ -36,7 +36,7 @@ import json
 import math
 import re
 import tarfile
-from typing import Any, Callable, Iterator, List, Mapping, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Union
 
 import torch
 
@@ -272,7 +272,7 @@ def csv_form(data, tabs: bool) -> CsvForm:
     with text_of(data) as text:
         delimiter = "\t" if tabs else max(",;|\t", key=text.readline().count)
     with text_of(data) as text:
-        first = next((row for row in csv.reader(text, delimiter=delimiter) if row), [])
+        first: List[str] = next((row for row in csv.reader(text, delimiter=delimiter) if row), [])
     if any(is_number(field) for field in first):
         return CsvForm(["column%d" % (k + 1) for k in range(len(first))], False, delimiter)
     return CsvForm(first, True, delimiter)
@@ -317,10 +317,10 @@ def group(data, key: str, how: How = "auto") -> Group:
         how = {"": "auto", **how}
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
         for member in archive:
-            if member.isfile():
+            file = archive.extractfile(member) if member.isfile() else None
+            if file is not None:
                 suffix = member.name.rpartition("/")[2].partition(".")[2]
-                content = memoryview(archive.extractfile(member).read())
-                members[suffix] = decode(content, member.name, how)
+                members[suffix] = decode(memoryview(file.read()), member.name, how)
     return members
 
 
@@ -328,7 +328,7 @@ def _bytes(data, key):
     return bytes(data)
 
 
-DECODERS = {
+DECODERS: Dict[str, Callable[[Any, str], Any]] = {
     "image": _image, "mask": _mask, "audio": _audio, "npy": _npy, "npz": _npz, "json": _json,
     "text": _text, "cls": _cls, "csv": _csv, "tsv": _tsv, "parquet": _parquet, "torch": _torch,
     "torch-unsafe": _torch_unsafe, "group": group, "bytes": _bytes,

@@ -115,7 +115,7 @@ class Partitions(torch.utils.data.IterableDataset):
 
     def ranks(self) -> Tuple[int, int]:
         """(rank, world)"""
-        if self._rank is not None:
+        if self._rank is not None and self._world is not None:
             return self._rank, self._world
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             return torch.distributed.get_rank(), torch.distributed.get_world_size()
@@ -151,8 +151,7 @@ class Partitions(torch.utils.data.IterableDataset):
             return
         with dlcache.open(self.url, **self._again()) as handle:  # an order of its own
             handle.follow([self._numbers[place] for place in mine], epochs=1)
-            for place in mine:
-                number, data = handle.next()
+            for place, (number, data) in zip(mine, iter(handle.next, None)):
                 yield from self._items(self._table(data, handle.key(number)), epoch, place)
 
     def partition(self, i: int) -> Any:
