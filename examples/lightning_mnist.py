@@ -5,6 +5,7 @@
     pip install lightning                   needs torch 2.1 or later, so not Debian 12's
     examples/lightning_mnist.py
     examples/lightning_mnist.py --url s3://my-bucket/mnist/
+    examples/lightning_mnist.py --devices 2        as many processes, one cache
 
 (A file of one's own must not be called lightning.py: `import lightning` would find it first.)
 From a build tree: PYTHONPATH=build/python python3 examples/lightning_mnist.py
@@ -57,14 +58,19 @@ class Images(lightning.LightningDataModule):
 
 
 def main() -> None:
-    args = common.options(__doc__, data="mnist").parse_args()
+    parser = common.options(__doc__, data="mnist")
+    parser.add_argument("--devices", default="auto", type=lambda s: s if s == "auto" else int(s),
+                        help="processes; Lightning gives our loader a DistributedSampler then")
+    args = parser.parse_args()
     args.url = common.url_of(args)
     lightning.seed_everything(0)
-    trainer = lightning.Trainer(max_epochs=args.epochs, logger=False, enable_checkpointing=False,
-                                enable_progress_bar=args.progress, enable_model_summary=False)
+    trainer = lightning.Trainer(devices=args.devices, max_epochs=args.epochs, logger=False,
+                                enable_checkpointing=False, enable_model_summary=False,
+                                enable_progress_bar=args.progress)
     trainer.fit(Digits(args.lr), datamodule=Images(args))
-    print(f"{100 * float(trainer.callback_metrics['accuracy']):.2f} % right")
-    common.finish(trainer.train_dataloader, args.plot)
+    if trainer.is_global_zero:
+        print(f"{100 * float(trainer.callback_metrics['accuracy']):.2f} % right")
+        common.finish(trainer.train_dataloader, args.plot)
 
 
 if __name__ == "__main__":
