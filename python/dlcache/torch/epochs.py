@@ -1,0 +1,525 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Epochs: which batches come, in this iteration and in the next one, and what to save of it.
+
+Each iteration over a loader has a Plan. That of our own Shuffle is computed; any other sampler or
+batch sampler is drained when the iteration begins, and again, for the iteration after it, when the
+loader asks ahead(). A sampler without end is a Stream: it is taken from as batches are needed.
+
+Looking ahead must not be noticed. A sampler is drained under random numbers of its own (the
+loader's seed and the epoch say which), so it does not matter when; its set_epoch() is called with
+the step seen last; and afterwards all that it holds is put back. When the iteration begins, the
+plan is used if the sampler holds the very same as when it was drained ahead; then it is given what
+it held afterwards.
+
+(E1) begin() returns what was looked ahead only if the sampler would say the same now.
+(E2) A state is taken back exactly: the batches that follow, and their seeds, are those that would
+     have followed. Of Shuffle and DistributedSampler also on another number of ranks: the samples
+     of the global order that follow, each once.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+import torch
+from torch.utils.data import BatchSampler, DistributedSampler
+
+from dlcache.torch.drain import Numbers, Randomness, Snapshot, pack, pack_lists
+from dlcache.torch.samplers import Shuffle, distributed, draw_seed
+
+__all__ = ["Epochs", "Plan"]
+
+_VERSION = 1
+_UNKNOWN = 1 << 20  # so much is drained of a sampler without length before it counts as endless
+_DRAIN = 2**64 - 1  # in place of the number of a batch
+
+
+def mix(*numbers: int) -> int:
+    """A seed of 63 bits: a good hash of the numbers (splitmix64's finish after each)."""
+    h = 0
+    for n in numbers:
+        h = (h + n + 0x9E3779B97F4A7C15) % 2**64
+        h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        h = (h ^ h >> 27) * 0x94D049BB133111EB % 2**64
+        h ^= h >> 31
+    return h >> 1
+
+
+class Plan:
+    """The batches of one iteration, numbered from 0, and which of them the user has.
+
+    epoch: of the loader: how many iterations were begun before.
+    start: samples of the global order that were consumed before this plan's first one.
+    offset: batches that were handed out before this plan's batch 0 (resumed on other ranks).
+    handed, out: batches below `handed`, and those in `out`, were handed to the user.
+    """
+
+    def __init__(self, epoch: int, seed: int, start: int = 0, offset: int = 0) -> None:
+        self.epoch, self.start, self.offset = epoch, start, offset
+        self.handed, self.out = 0, set()
+        self.finished = False  # the user has seen the end
+        self.held: Snapshot | None = None  # what the sampler held before it was drained
+        self.own: Any = None               # and its own state, if it has one
+        self.sampler_epochs: list[int] = []
+        self._seed = seed
+
+    def seed(self, b: int) -> int:
+        """Under which batch b is made, whoever makes it."""
+        return mix(self._seed, self.epoch, self.offset + b)
+
+    def hand(self, b: int) -> None:
+        self.out.add(b)
+        while self.handed in self.out:
+            self.out.remove(self.handed)
+            self.handed += 1
+
+    def count(self) -> int | None:
+        """Number of batches; None: not known."""
+        raise NotImplementedError
+
+    def has(self, b: int) -> bool:
+        return b < self.count()
+
+    def batch(self, b: int) -> Any:
+        """The indices of batch b: a list, or what the sampler said where nothing is collated."""
+        raise NotImplementedError
+
+    def before(self, b: int) -> int:
+        """Indices in the batches before b."""
+        raise NotImplementedError
+
+    def length(self) -> int:
+        """Indices in all, also those that make no whole batch."""
+        raise NotImplementedError
+
+    def indices(self) -> numpy.ndarray | None:
+        """All of them, for the daemon; None: they are no numbers."""
+        raise NotImplementedError
+
+    def crc(self) -> int | None:
+        """Of all indices; None: not known."""
+        return None
+
+
+class _Cut:
+    """How a sequence of so many indices is cut into batches. size None: one by one."""
+
+    def __init__(self, length: int, size: int | None, drop_last: bool) -> None:
+        self.length, self.size = length, size
+        whole = length // (size or 1)
+        self.count = whole if drop_last else -(-length // (size or 1))
+
+    def before(self, b: int) -> int:
+        return min(b * (self.size or 1), self.length)
+
+
+class Computed(Plan):
+    """Of a Shuffle. The Shuffle may change after that; the plan does not."""
+
+    def __init__(self, shuffle: Shuffle, shuffle_epoch: int, size: int | None, drop_last: bool,
+                 **plan: Any) -> None:
+        super().__init__(**plan)
+        self.order = copy.copy(shuffle)
+        self.order.source, self.order.epoch = shuffle.n, shuffle_epoch
+        self.order._seed = shuffle.seed  # which may be drawn only now
+        self.sampler_epochs = [shuffle_epoch]
+        self._cut = _Cut(self.order.length(self.start), size, drop_last)
+
+    def same(self, other: Plan | None) -> bool:
+        def key(p: Computed) -> tuple:
+            o = p.order
+            return (p.start, p.epoch, p.offset, o.n, o.shuffle, o.seed, o.epoch, o.rank, o.world,
+                    o.drop_last)
+        return isinstance(other, Computed) and key(self) == key(other)
+
+    def count(self) -> int:
+        return self._cut.count
+
+    def before(self, b: int) -> int:
+        return self._cut.before(b)
+
+    def batch(self, b: int) -> Any:
+        part = self.order.part(self.order.epoch, self.before(b), self.before(b + 1), self.start)
+        return part[0] if self._cut.size is None else part
+
+    def length(self) -> int:
+        return self._cut.length
+
+    def indices(self) -> numpy.ndarray:
+        order = self.order
+        return numpy.array(order.part(order.epoch, 0, self._cut.length, self.start), numpy.int64)
+
+
+class Drained(Plan):
+    """Indices that a sampler has said, cut into batches, or batches that a batch sampler has."""
+
+    def __init__(self, items: Sequence, size: int | None, drop_last: bool,
+                 ends: list[int] | None = None, **plan: Any) -> None:
+        super().__init__(**plan)
+        self._items, self._ends = items, ends
+        self._cut = _Cut(len(items), size, drop_last)
+
+    def count(self) -> int:
+        return len(self._ends) - 1 if self._ends is not None else self._cut.count
+
+    def before(self, b: int) -> int:
+        if self._ends is not None:
+            return self._ends[min(b, len(self._ends) - 1)]
+        return self._cut.before(b)
+
+    def batch(self, b: int) -> Any:
+        if self._ends is None and self._cut.size is None:
+            return self._items[b]
+        return self._items[self.before(b):self.before(b + 1)]
+
+    def length(self) -> int:
+        return len(self._items)
+
+    def indices(self) -> numpy.ndarray | None:
+        return self._items.array if isinstance(self._items, Numbers) else None
+
+    def crc(self) -> int | None:
+        return self._items.crc() if isinstance(self._items, Numbers) else None
+
+
+class Stream(Plan):
+    """Of a sampler that does not end, or not yet: batches are asked for in sequence."""
+
+    def __init__(self, batches: Any, randomness: Randomness, **plan: Any) -> None:
+        super().__init__(**plan)
+        self._rest, self._randomness = batches, randomness
+        self._taken: dict[int, Any] = {}
+        self._next = 0
+
+    def count(self) -> None:
+        return None
+
+    def has(self, b: int) -> bool:
+        with self._randomness:
+            while self._next <= b:
+                try:
+                    batch = next(self._rest)
+                except StopIteration:
+                    return False
+                if self._next >= self.handed:  # else it was handed out before it was resumed
+                    self._taken[self._next] = batch
+                self._next += 1
+        return True
+
+    def batch(self, b: int) -> Any:
+        return self._taken.pop(b)
+
+    def before(self, b: int) -> int:
+        return b
+
+    def indices(self) -> None:
+        return None
+
+
+class Epochs:
+    """The plans of a loader, one iteration after the other.
+
+    Args:
+        sampler, batch_sampler: As torch's loader has them; without batch sampler nothing is
+            collated.
+        dataset: What is sampled; samplers that refer to it are no copies of it.
+        generator: From which the loader's seed is drawn, at the first iteration.
+        epochs: How many iterations there will be; None: no end.
+    """
+
+    def __init__(self, sampler: Any, batch_sampler: Any = None, *, dataset: Any = None,
+                 generator: torch.Generator | None = None, epochs: int | None = None) -> None:
+        self._lists = batch_sampler is not None and type(batch_sampler) is not BatchSampler
+        self._size, self._drop_last = None, False
+        if self._lists:
+            self._sampler = batch_sampler
+        elif batch_sampler is None:
+            self._sampler = sampler
+        else:
+            self._sampler = batch_sampler.sampler
+            self._size, self._drop_last = batch_sampler.batch_size, batch_sampler.drop_last
+        self._dataset, self._generator, self._epochs = dataset, generator, epochs
+        self._seed: int | None = None
+        self._epoch = 0   # of the next iteration
+        self._step = 1    # by which set_epoch() goes on
+        self._current: Plan | None = None  # of the latest iteration
+        self._ahead: Plan | None = None
+        self._ahead_after: Snapshot | None = None
+        self._asked = False  # for what comes ahead
+        self._loaded: dict[str, Any] | None = None
+
+    # Plans
+
+    @property
+    def kind(self) -> str:
+        """What is known of the sampler: "shuffle" and "distributed" have a global order."""
+        its = getattr(type(self._sampler), "__iter__", None)
+        if not self._lists and isinstance(self._sampler, Shuffle) and its is Shuffle.__iter__:
+            return "shuffle"
+        if (not self._lists and isinstance(self._sampler, DistributedSampler)
+                and its is DistributedSampler.__iter__):
+            return "distributed"
+        return "other"
+
+    @property
+    def seed(self) -> int:
+        """The loader's seed."""
+        if self._seed is None:
+            self._seed = draw_seed(self._generator)
+        return self._seed
+
+    def begin(self) -> Plan:
+        """An iteration begins: its plan."""
+        state, self._loaded = self._loaded, None
+        ahead, after = self._ahead, self._ahead_after
+        self._ahead = self._ahead_after = None
+        self._asked = False
+        if state is not None:
+            plan = self._resumed(state)
+        elif self.kind == "shuffle":
+            plan = self._computed(*self._sampler.begin())
+            plan = ahead if plan.same(ahead) else plan
+        elif ahead is not None and ahead.epoch == self._epoch and ahead.held == self._snapshot():
+            plan = ahead
+            after.restore()
+        else:
+            plan = self._drain()
+        self._learn_step(plan)
+        self._current = plan
+        self._epoch = plan.epoch + 1
+        return plan
+
+    def ahead(self) -> Plan | None:
+        """What the next iteration will be, if the user does as before; None: who knows. The
+        sampler is drained when this is asked for the first time in an iteration."""
+        if not self._asked and self._loaded is None:
+            self._asked = True
+            if self._epochs is None or self._epoch < self._epochs:
+                self._look_ahead()
+        return self._ahead
+
+    def forget_ahead(self) -> None:
+        self._ahead = self._ahead_after = None
+
+    def _plan(self, **more: Any) -> dict[str, Any]:
+        return dict({"epoch": self._epoch, "seed": self.seed}, **more)
+
+    def _computed(self, epoch: int, start: int, **more: Any) -> Computed:
+        return Computed(self._sampler, epoch, self._size, self._drop_last,
+                        **self._plan(start=start, **more))
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(self._sampler, self._dataset)
+
+    def _learn_step(self, plan: Plan) -> None:
+        last = self._current.sampler_epochs if self._current is not None else []
+        if last and plan.sampler_epochs:
+            self._step = plan.sampler_epochs[0] - last[0]
+
+    def _look_ahead(self) -> None:
+        if self.kind == "shuffle":
+            epoch = self._sampler.epoch + (0 if self._sampler.counts else self._step)
+            self._ahead = self._computed(max(epoch, 0), 0)
+            return
+        now = self._snapshot()
+        timed = now.with_epochs()
+        if now.moving or (now.hidden and not timed):
+            return
+        try:
+            for sampler in timed:
+                sampler.set_epoch(max(sampler.epoch + self._step, 0))
+            plan = self._drain()
+            if plan.count() is not None:
+                self._ahead, self._ahead_after = plan, self._snapshot()
+        except Exception:
+            pass  # it will be raised when the iteration begins, if it is still so then
+        finally:
+            now.restore()
+
+    def _drain(self) -> Plan:
+        """What the sampler says now."""
+        held = self._snapshot()
+        randomness = Randomness(mix(self.seed, self._epoch, _DRAIN))
+        own = self._own_state()
+        try:
+            limit = len(self._sampler)
+        except (TypeError, NotImplementedError):
+            limit = _UNKNOWN
+        with randomness:
+            said = iter(self._sampler)
+            head = itertools.islice(said, limit)
+            items, ends = pack_lists(head) if self._lists else (pack(head), None)
+            more = list(itertools.islice(said, 1))
+        plan: Plan = Drained(items, self._size, self._drop_last, ends, **self._plan())
+        if more:
+            rest = itertools.chain(_whole(items, ends), more, said)
+            if self._size is not None:
+                rest = iter(BatchSampler(rest, self._size, self._drop_last))
+            plan = Stream(rest, randomness, **self._plan())
+        plan.held, plan.own = held, own
+        plan.sampler_epochs = [s.epoch for s in held.with_epochs()]
+        return plan
+
+    # State
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is needed to go on behind the last batch that was handed to the user; plain
+        Python."""
+        if self._loaded is not None:
+            return copy.deepcopy(self._loaded)
+        plan = self._current
+        if plan is None or plan.finished:
+            plan = Plan(self._epoch, self.seed)
+            plan.held, plan.own = self._snapshot(), self._own_state()
+            fresh = True
+        else:
+            fresh = False
+        return {
+            "version": _VERSION,
+            "kind": self.kind,
+            "epoch": plan.epoch,
+            "seed": self.seed,
+            "world": self._world(),
+            "rank": distributed()[0],
+            "size": self._size,
+            "start": plan.start,
+            "offset": plan.offset,
+            "handed": plan.handed,
+            "out": sorted(plan.out),
+            "consumed": 0 if fresh else plan.start + plan.before(plan.handed) * self._world(),
+            "batches": None if fresh else plan.count(),
+            "crc": None if fresh else plan.crc(),
+            "sampler": self._sampler_state(plan, fresh),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on there at the next begin(). Raises ValueError when that is not possible."""
+        state = copy.deepcopy(state)
+        self._check(state)
+        held, sampler = state["sampler"], self._sampler
+        if self.kind == "shuffle":
+            sampler.load_state_dict(dict(held, start=0))
+        elif self.kind == "distributed":
+            sampler.seed = held["seed"]
+            sampler.set_epoch(held["epoch"])
+        else:
+            self._load_other(held)
+        self._seed, self._epoch, self._loaded = state["seed"], state["epoch"], state
+        self._current = None
+        self._ahead = self._ahead_after = None
+
+    def _world(self) -> int:
+        if self.kind == "shuffle":
+            return self._sampler.world
+        return self._sampler.num_replicas if self.kind == "distributed" else distributed()[1]
+
+    def _own_state(self) -> Any:
+        if self.kind != "other" or not (hasattr(self._sampler, "state_dict")
+                                        and hasattr(self._sampler, "load_state_dict")):
+            return None
+        return copy.deepcopy(self._sampler.state_dict())
+
+    def _sampler_state(self, plan: Plan, fresh: bool) -> dict[str, Any]:
+        sampler = self._sampler
+        if self.kind == "other":
+            return {"epochs": [s.epoch for s in plan.held.with_epochs()] if fresh
+                    else plan.sampler_epochs,
+                    "generators": plan.held.generators(), "own": plan.own}
+        n = sampler.n if self.kind == "shuffle" else len(sampler.dataset)
+        epoch = sampler.epoch if fresh else plan.sampler_epochs[0]
+        return {"n": n, "seed": sampler.seed, "epoch": epoch}
+
+    def _check(self, state: dict[str, Any]) -> None:
+        if state.get("version") != _VERSION:
+            raise ValueError(f"a state of version {state.get('version')!r}: this dlcache reads "
+                             f"version {_VERSION}; take the one that wrote it")
+        if state["kind"] != self.kind:
+            raise ValueError(f"the state is of a loader with a sampler of kind {state['kind']!r}, "
+                             f"this one has {self.kind!r}: build it as it was built then")
+        if state["world"] != self._world() and self.kind == "other":
+            raise ValueError(
+                f"the state was made on {state['world']} ranks and this is one of {self._world()}: "
+                f"with {type(self._sampler).__name__} only the same number can resume; use "
+                "dlcache.torch.Shuffle or DistributedSampler to change it")
+        if state["out"] and not self._same_layout(state):
+            raise ValueError("the state was made in relaxed order, in mid-epoch: only the same "
+                             "number of ranks and batch size can resume it")
+        if self.kind == "distributed" and state["sampler"]["n"] != len(self._sampler.dataset):
+            raise ValueError(f"the state is of {state['sampler']['n']} samples, and here are "
+                             f"{len(self._sampler.dataset)}: it cannot be resumed with other data")
+
+    def _load_other(self, held: dict[str, Any]) -> None:
+        if held["own"] is not None:
+            self._sampler.load_state_dict(held["own"])
+        now = self._snapshot()
+        timed = now.with_epochs()
+        if len(timed) != len(held["epochs"]) or not now.set_generators(held["generators"]):
+            raise ValueError(f"the state is of another sampler than {type(self._sampler).__name__} "
+                             "with its generators: build it as it was built then")
+        for sampler, epoch in zip(timed, held["epochs"]):
+            sampler.set_epoch(epoch)
+
+    def _same_layout(self, state: dict[str, Any]) -> bool:
+        return state["world"] == self._world() and state["size"] == self._size
+
+    def _resumed(self, state: dict[str, Any]) -> Plan:
+        begun = state["handed"] or state["out"] or state["start"]
+        same = self._same_layout(state)
+        start = state["start"] if same else state["consumed"]
+        offset = state["offset"] + (0 if same else state["handed"])
+        if self.kind == "shuffle":
+            plan: Plan = self._computed(self._sampler.begin()[0], start, offset=offset)
+        elif self.kind == "distributed" and start > 0:
+            plan = self._dealt(start, offset)
+        else:
+            plan = self._drain()
+            if begun:
+                self._check_drained(plan, state)
+        if begun and plan.sampler_epochs != self._epochs_of(state):
+            warnings.warn(f"the state is of epoch {self._epochs_of(state)} of the sampler, and "
+                          f"set_epoch() said {plan.sampler_epochs}: that one begins at its start",
+                          stacklevel=4)
+            return self._computed(plan.sampler_epochs[0], 0) if self.kind == "shuffle" else (
+                self._drain() if start > 0 else plan)
+        if same:
+            plan.handed, plan.out = state["handed"], set(state["out"])
+        return plan
+
+    @staticmethod
+    def _epochs_of(state: dict[str, Any]) -> list[int]:
+        held = state["sampler"]
+        return [held["epoch"]] if "epoch" in held else held["epochs"]
+
+    def _check_drained(self, plan: Plan, state: dict[str, Any]) -> None:
+        if (self.kind == "other" and state["rank"] == distributed()[0]
+                and plan.sampler_epochs == self._epochs_of(state)
+                and (plan.count(), plan.crc()) != (state["batches"], state["crc"])):
+            raise RuntimeError(
+                f"{type(self._sampler).__name__} does not say what it said when the state was made "
+                f"({plan.count()} batches, then {state['batches']}): it cannot be resumed in "
+                "mid-epoch. Take the same data, and a sampler whose randomness comes from torch, "
+                "random, numpy or a generator that it holds, or one with state_dict()")
+
+    def _dealt(self, start: int, offset: int) -> Plan:
+        """What is left of DistributedSampler's global order, dealt to the ranks there are now."""
+        sampler, whole = self._sampler, copy.copy(self._sampler)
+        whole.num_replicas, whole.rank, whole.drop_last = 1, 0, False
+        whole.num_samples = whole.total_size = len(sampler.dataset)
+        order = pack(whole).array
+        world, left = sampler.num_replicas, max(len(order) - start, 0)
+        length = left // world if sampler.drop_last else -(-left // world)
+        at = start + sampler.rank + numpy.arange(length) * world
+        plan = Drained(Numbers(int, order[at % len(order)].tobytes()), self._size, self._drop_last,
+                       **self._plan(start=start, offset=offset))
+        plan.held, plan.sampler_epochs = self._snapshot(), [sampler.epoch]
+        return plan
+
+
+def _whole(items: Sequence, ends: list[int] | None) -> Any:
+    """What was packed, as it was."""
+    return items if ends is None else (items[a:b] for a, b in itertools.pairwise(ends))
