@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leader: tells the daemon in which order a loader reads, and how far it is.
+
+Workers read samples each through a session of its own; the order is told once, by the training
+process, through a handle of its own, so that two loaders on one dataset are two cursors.
+
+    Shuffle over a whole dataset or a split    told once by its seed: the daemon knows all epochs
+    anything else                              listed, this epoch and, ahead, the one after it
+
+A listed order is a run of legs, one for each plan; the daemon counts them as its epochs.
+
+(L1) Nothing here fails a training: without a daemon, or without a list of numbers, samples are read
+     as they are asked for. It is said once, and tried again after RETRY_S.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+import dlcache
+from dlcache.torch.epochs import Computed, Plan
+
+__all__ = ["Leader"]
+
+RETRY_S = 1.0
+
+
+class Leader:
+    """Leads for one iteration after the other.
+
+    Args:
+        source: What dlcache.torch.source_of() says of the dataset: a handle, of which only URL and
+            options are used, and the sample number of each index.
+    """
+
+    def __init__(self, source: tuple[dlcache.Dataset, Any]) -> None:
+        self._url, self._options = source[0].url, dict(source[0].options, refresh=False)
+        self._mapping = source[1]
+        self._handle: dlcache.Dataset | None = None
+        self._plan: Plan | None = None      # where the reader is
+        self._mute: Plan | None = None      # a plan that cannot be told
+        self._order: dict[str, Any] | None = None  # the computed order that was told
+        self._legs: dict[Plan, int] = {}    # the plans that were told, and their daemon's epochs
+        self._next_leg = 0
+        self._waited = 0.0
+        self._retry_at = 0.0
+        self._warned = False
+
+    def begin(self, plan: Plan) -> None:
+        """The iteration of this plan begins, behind what was handed out of it."""
+        self._plan = plan
+        self._try(self._begin)
+
+    def look_ahead(self, plan: Plan) -> None:
+        """This plan comes after the current one, probably."""
+        if self._plan not in self._legs or plan in self._legs:
+            return
+        if self._order is None:
+            self._try(lambda: self._more(plan))
+        elif self._computable(plan) and self._spec(plan) == self._order:
+            if plan.order.epoch == self._legs[self._plan] + 1:
+                self._legs[plan] = plan.order.epoch
+
+    def advance(self, plan: Plan, done: int, ahead: int, waited_s: float) -> None:
+        """All batches before number `done` of the plan were read; so many samples behind them are
+        in the hands of workers; so long have workers waited for bytes since the last call."""
+        self._waited += waited_s
+        if self._plan not in self._legs and self._plan is not self._mute:
+            self._try(self._begin)
+        if plan in self._legs:
+            at = self._position(plan, done)
+            self._try(lambda: self._handle.advance(self._legs[plan], at, ahead, self._waited))
+
+    def daemon_stats(self) -> dict[str, Any] | None:
+        """What the daemon knows of the dataset and of itself; None: it does not say."""
+        return self._try(lambda: self._handle.daemon_stats() if self._handle else None)
+
+    def close(self) -> None:
+        handle, self._handle = self._handle, None
+        self._legs.clear()
+        if handle is not None:
+            handle.close()
+
+    # Telling
+
+    def _try(self, what: Callable[[], Any]) -> Any:
+        if time.monotonic() < self._retry_at:
+            return None
+        try:
+            return what()
+        except (dlcache.Error, OSError, ValueError) as error:
+            self._legs.clear()
+            self._order = None
+            self._retry_at = time.monotonic() + RETRY_S
+            if not self._warned:
+                self._warned = True
+                warnings.warn(f"dlcache: the order of {self._url} could not be told to the daemon, so "
+                              f"nothing is fetched ahead: {error}", stacklevel=2)
+        return None
+
+    def _open(self) -> dlcache.Dataset:
+        if self._handle is None:
+            self._handle = dlcache.open(self._url, **self._options)
+        return self._handle
+
+    def _begin(self) -> None:
+        plan = self._plan
+        if plan in self._legs and (self._order is not None or not self._computable(plan)):
+            self._legs = {plan: self._legs[plan]}
+        elif self._computable(plan):
+            self._begin_computed(plan)
+        else:
+            self._begin_listed(plan)
+
+    def _computable(self, plan: Plan) -> bool:
+        mapping = self._mapping
+        return isinstance(plan, Computed) and plan.start == 0 and (
+            mapping is None or isinstance(mapping, range) and mapping.step == 1)
+
+    def _spec(self, plan: Computed) -> dict[str, Any]:
+        order = plan.order
+        return {"kind": "shuffled" if order.shuffle else "sequential", "seed": order.seed,
+                "rank": order.rank, "world": order.world, "drop_last": order.drop_last,
+                "first": 0 if self._mapping is None else self._mapping.start, "count": order.n}
+
+    def _begin_computed(self, plan: Computed) -> None:
+        """The daemon is told once; after that, which epoch."""
+        order, epoch = self._spec(plan), plan.order.epoch
+        last = max(self._legs.values(), default=-2)
+        if order != self._order or epoch not in (last, last + 1):
+            self._open().follow(**order, epoch=epoch, position=self._position(plan, plan.handed))
+            self._waited = 0.0
+        self._order, self._legs = order, {plan: epoch}
+
+    def _begin_listed(self, plan: Plan) -> None:
+        self._order = None
+        self._legs = {}
+        samples = self._samples(plan)
+        if samples is None:
+            self._mute = plan
+            return
+        self._open().follow(samples, epoch=self._next_leg,
+                            position=self._position(plan, plan.handed))
+        self._waited = 0.0
+        self._add(plan)
+
+    def _more(self, plan: Plan) -> None:
+        samples = self._samples(plan)
+        if samples is not None:
+            self._open().follow_more(samples)
+            self._add(plan)
+
+    def _add(self, plan: Plan) -> None:
+        self._legs[plan] = self._next_leg
+        self._next_leg += 1
+
+    def _position(self, plan: Plan, b: int) -> int:
+        return plan.length() if b >= plan.count() else plan.before(b)
+
+    def _samples(self, plan: Plan) -> numpy.ndarray | None:
+        """The sample numbers of all indices of the plan; None: some index is no number of one."""
+        found, mapping = plan.indices(), self._mapping
+        if found is None or len(found) == 0:
+            return None
+        n = len(self._open()) if mapping is None else len(mapping)
+        if found.min() < 0:
+            found = numpy.where(found < 0, found + n, found)
+        if found.min() < 0 or found.max() >= n:
+            return None
+        if mapping is None:
+            return found
+        if isinstance(mapping, range):
+            return mapping.start + found * mapping.step
+        return numpy.asarray(mapping)[found]
