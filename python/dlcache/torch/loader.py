@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DataLoader: torch's, with the number of workers found while it runs and no gap between epochs.
+
+    from dlcache.torch import DataLoader          # was: from torch.utils.data import DataLoader
+
+It puts the parts together: Epochs says which batches come, Feed has them made by workers ahead of
+time, Leader tells the daemon, Scaler says how many workers, Tally counts. Datasets of other makers
+work too; only their bytes are then not fetched ahead.
+
+(Y1) Each batch of an epoch is handed out exactly once.
+(Y2) What comes depends on sampler, seed, epoch and position; not on workers or timing.
+(Y3) No process outlives its loader, and a loader may be dropped at any time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.utils.data
+from torch.autograd.profiler import record_function
+from torch.utils.data import IterableDataset, Sampler
+
+import dlcache
+from dlcache.torch.dataset import Dataset, source_of
+from dlcache.torch.epochs import Epochs, Plan
+from dlcache.torch.feed import Feed, Local
+from dlcache.torch.leader import Leader
+from dlcache.torch.machine import cores, workers_that_fit
+from dlcache.torch.pool import Pool, WorkerDied
+from dlcache.torch.samplers import Shuffle
+from dlcache.torch.scaler import Scaler
+from dlcache.torch.worker import Done, Job
+
+__all__ = ["DataLoader"]
+
+_START = 4        # "auto" begins with so many workers, if there are as many cores
+_MOST = 16        # and has at most so many, or four for each core
+
+
+class _Auto(int):
+    """num_workers="auto", as a number for those who ask: how many there were to begin with. Given
+    to another loader, as Lightning does, it means "auto" again."""
+
+
+class DataLoader(torch.utils.data.DataLoader):
+    """Batches of a dataset, made ahead by worker processes.
+
+    Takes all that torch.utils.data.DataLoader takes, of torch 1.13 and of 2.x. What is different:
+
+    Args:
+        num_workers: "auto" (default): found while training runs, and changed when it changes. A
+            number: that many. 0: batches are made in this process. For an IterableDataset torch's
+            own loader is used, and "auto" means a fixed number.
+        shuffle: Without a sampler, True and False give dlcache.torch.Shuffle, which is `sampler`
+            then. Its seed is drawn once, at the first iteration, from `generator` or torch's
+            default one.
+        persistent_workers: None (default): workers are kept between epochs if the dataset is a
+            dlcache.torch.Dataset, and started anew when one of its attributes was set.
+        prefetch_factor: Batches per worker that are made ahead; None: 2.
+        in_order: As in torch 2.x; the same as order="strict" or "relaxed".
+        max_workers: The most that "auto" may take.
+        epochs: How many iterations there will be, if that is known: nothing is made ahead after
+            the last one.
+        order: "strict" (default), or "relaxed": batches come as they are finished, each once.
+        progress: Show a line on stderr.
+    """
+
+    def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None,
+                 sampler: Sampler | Iterable | None = None,
+                 batch_sampler: Sampler[Sequence] | Iterable[Sequence] | None = None,
+                 num_workers: int | str = "auto", collate_fn: Callable | None = None,
+                 pin_memory: bool = False, drop_last: bool = False, timeout: float = 0,
+                 worker_init_fn: Callable[[int], None] | None = None,
+                 multiprocessing_context: Any = None, generator: torch.Generator | None = None, *,
+                 prefetch_factor: int | None = None, persistent_workers: bool | None = None,
+                 pin_memory_device: str = "", in_order: bool = True,
+                 max_workers: int | None = None, epochs: int | None = None, order: str = "strict",
+                 progress: bool = False) -> None:
+        if order not in ("strict", "relaxed"):
+            raise ValueError(f'order={order!r}: it is "strict" or "relaxed"')
+        if max_workers is not None and max_workers < 1:
+            raise ValueError(f"max_workers={max_workers}: give at least 1, or num_workers=0 to make "
+                             "batches in this process")
+        if epochs is not None and epochs < 1:
+            raise ValueError(f"epochs={epochs}: give at least 1, or None when it is not known")
+        workers = _number_of(num_workers, max_workers)
+        iterable = isinstance(dataset, IterableDataset)
+        if sampler is None and batch_sampler is None and not iterable:
+            sampler = Shuffle(dataset, shuffle=bool(shuffle), seed=None, rank=0, world=1,
+                              generator=generator)
+            shuffle = None
+        if persistent_workers is None:
+            persistent_workers = workers > 0 and not iterable and _version_of(dataset) is not None
+        more: dict[str, Any] = {"persistent_workers": persistent_workers}
+        if prefetch_factor is not None:
+            more["prefetch_factor"] = prefetch_factor
+        if pin_memory_device:
+            more["pin_memory_device"] = pin_memory_device
+        if not in_order and iterable:
+            more["in_order"] = False
+        super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, workers, collate_fn,
+                         pin_memory, drop_last, timeout, worker_init_fn, multiprocessing_context,
+                         generator, **more)
+        self.in_order, self.order = in_order, order
+        self.max_workers, self.epochs, self.progress = max_workers, epochs, progress
+        self._engine = self._new_engine()
+
+    def __iter__(self) -> Iterator:
+        return super().__iter__() if self._engine is None else self._engine.iterate(self)
+
+    def _new_engine(self) -> _Engine | None:
+        if isinstance(self.dataset, IterableDataset):
+            return None
+        return _Engine(Epochs(self.sampler, self.batch_sampler, dataset=self.dataset,
+                              generator=self.generator, epochs=self.epochs))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k not in ("_engine", "_iterator")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _iterator=None)
+        vars(self)["_engine"] = self._new_engine()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the latest iteration is, counted by the batches that were handed out; plain Python.
+
+        A state is exact in mid-epoch: what follows is what would have followed, random transforms
+        included. With Shuffle and DistributedSampler it may be taken back on another number of
+        ranks.
+        """
+        return self._own().epochs.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on there with the next iteration."""
+        self._own().epochs.load_state_dict(state)
+
+    def report(self) -> Any:
+        """What was measured since the loader was made."""
+        return self._own().report()
+
+    def _own(self) -> _Engine:
+        if self._engine is None:
+            raise TypeError("an IterableDataset is read by torch's own loader: there is neither "
+                            "state nor report of it")
+        return self._engine
+
+
+def _number_of(num_workers: int | str, most: int | None) -> int:
+    if isinstance(num_workers, _Auto) or num_workers == "auto":
+        return _Auto(min(cores(), _START, most or _MOST))
+    if isinstance(num_workers, str):
+        raise ValueError(f'num_workers={num_workers!r}: it is a number or "auto"')
+    return num_workers
+
+
+def _version_of(dataset: Any) -> Any:
+    """Of a dataset of ours, also behind torch's Subset: another value when it has been changed."""
+    if type(dataset) is torch.utils.data.Subset:
+        below = _version_of(dataset.dataset)
+        return below and (below, id(dataset.indices), len(dataset.indices))
+    return (id(dataset), dataset.version) if isinstance(dataset, Dataset) else None
+
+
+def _job_of(loader: DataLoader, seed: int) -> Job:
+    fixed = 0 if isinstance(loader.num_workers, _Auto) else loader.num_workers
+    return Job(loader.dataset, loader.collate_fn, loader.batch_sampler is not None,
+               loader.drop_last, loader.worker_init_fn, seed, fixed)
+
+
+def _pin_of(loader: DataLoader) -> str | None:
+    """Where to pin: None, a device's name, or "" for the default."""
+    if not loader.pin_memory:
+        return None
+    if getattr(loader, "pin_memory_device", ""):
+        return loader.pin_memory_device
+    if not torch.cuda.is_available():
+        warnings.warn("pin_memory=True, but there is no GPU: batches are not pinned", stacklevel=4)
+        return None
+    return ""
+
+
+def _source_of(dataset: Any) -> tuple[dlcache.Dataset, Any] | None:
+    try:
+        return source_of(dataset)
+    except (dlcache.Error, OSError) as error:  # workers will try again, and say it if need be
+        warnings.warn(f"dlcache: nothing is fetched ahead: {error}", stacklevel=4)
+        return None
+
+
+def _named(died: WorkerDied, source: tuple[dlcache.Dataset, Any] | None) -> RuntimeError:
+    """What the pool says of a death, and the key of the sample."""
+    text = f"dlcache: {died}"
+    if source is not None and died.sample is not None:
+        handle, mapping = source
+        try:
+            key = handle.key(died.sample if mapping is None else mapping[died.sample])
+            text += f"; sample {died.sample} is {key}"
+        except Exception:
+            pass  # the message is good enough without
+    return RuntimeError(text)
+
+
+class _Lane:
+    """What one iteration after the other runs on: workers, their number, and the daemon's leader.
+
+    The loader holds it, and so does the iteration that runs on it: it goes when both are gone, and
+    its workers with it. `batches` is that iteration, weakly: when it is gone the lane is free.
+    """
+
+    def __init__(self, loader: DataLoader, epochs: Epochs, settings: tuple) -> None:
+        self.settings = settings
+        self.pid = os.getpid()
+        self.lost = False  # another lane has taken its place
+        self.batches: weakref.ref | None = None
+        self.source = _source_of(loader.dataset)
+        self.leader = Leader(self.source) if self.source is not None else None
+        workers = loader.num_workers
+        auto = isinstance(workers, _Auto) and workers > 0
+        most = loader.max_workers or max(_MOST, 4 * cores())
+        self.scaler = Scaler(cores(), most, min(int(workers), most)) if auto else None
+        keep, relaxed, pin, prefetch = settings[1:]
+        if workers == 0:
+            self.feed: Any = Local(self.leader, epochs, pin)
+        else:
+            self.feed = Feed(int(workers), prefetch, self.leader, epochs, keep=keep,
+                             relaxed=relaxed, pin=pin)
+
+    @property
+    def free(self) -> bool:
+        return self.batches is None or self.batches() is None
+
+    def release(self) -> None:
+        """The iteration is over or was dropped."""
+        self.batches = None
+        if self.pid == os.getpid():
+            self.close() if self.lost else self.feed.end()
+
+    def close(self) -> None:
+        if self.pid != os.getpid():
+            return
+        try:
+            self.feed.close()
+        finally:
+            if self.leader is not None:
+                self.leader.close()
+
+    def scale(self, waited_s: float, step_s: float, samples: int) -> None:
+        """Ask for how many workers there should be, and have them."""
+        if self.scaler is None:
+            return
+        feed = self.feed
+        n = len(feed.recent) or 1
+        wanted = self.scaler.step(waited_s, step_s, sum(d.busy_s for d in feed.recent) / n,
+                                  sum(d.cpu_s for d in feed.recent) / n, samples)
+        if wanted > feed.size:
+            self.scaler.limit = min(self.scaler.limit, max(1, workers_that_fit(feed.pids)))
+            wanted = min(wanted, self.scaler.limit)
+        if wanted != feed.size:
+            feed.resize(wanted)
+
+
+class _Engine:
+    """All of a loader that works; it knows the loader only while an iteration begins.
+
+    Nothing here refers back to who holds it: dropping the last reference ends the workers.
+    """
+
+    def __init__(self, epochs: Epochs) -> None:
+        self.epochs = epochs
+        self._lane: _Lane | None = None
+
+    def iterate(self, loader: DataLoader) -> _Batches:
+        pin = _pin_of(loader)
+        plan = self.epochs.begin()
+        relaxed = loader.order == "relaxed" or not loader.in_order
+        prefetch = loader.prefetch_factor or 2
+        settings = (loader.num_workers, loader.persistent_workers, relaxed, pin, prefetch)
+        lane = self._free_lane(loader, settings)
+        job = _job_of(loader, self.epochs.seed)
+        context, timeout = loader.multiprocessing_context, loader.timeout
+        lane.feed.begin(plan, _version_of(loader.dataset), job,
+                        lambda: Pool(job, context, timeout=timeout, prefetch=prefetch))
+        return _Batches(lane, plan)
+
+    def _free_lane(self, loader: DataLoader, settings: tuple) -> _Lane:
+        lane = self._lane
+        if lane is not None and lane.pid == os.getpid():
+            if lane.free and lane.settings == settings:
+                return lane
+            if lane.free:
+                lane.close()
+            else:
+                lane.lost = True
+        self._lane = _Lane(loader, self.epochs, settings)
+        return self._lane
+
+
+class _Batches(Iterator):
+    """One iteration over a loader."""
+
+    def __init__(self, lane: _Lane, plan: Plan) -> None:
+        self._lane: _Lane | None = lane
+        self._plan, self._before = plan, plan.handed + len(plan.out)
+        self._left: float | None = None  # when the user got the last batch
+        lane.batches = weakref.ref(self)
+        self._dropped = weakref.finalize(self, lane.release)
+
+    def __len__(self) -> int:
+        """Batches of this iteration in all, without those handed out before it was resumed."""
+        count = self._plan.count()
+        if count is None:
+            raise TypeError("the sampler does not say how many batches there are")
+        return count - self._before
+
+    def __next__(self) -> Any:
+        if self._lane is None:
+            raise StopIteration
+        with record_function("enumerate(dlcache.DataLoader).__next__"):
+            done = self._next()
+        if done.error is None:
+            return done.batch
+        try:
+            raise done.error
+        finally:
+            del done  # or error and traceback hold each other
+
+    def _next(self) -> Done:
+        began = time.perf_counter()
+        step_s = 0.0 if self._left is None else began - self._left
+        try:
+            done = self._lane.feed.next()
+            self._lane.scale(time.perf_counter() - began, step_s, done.samples)
+        except StopIteration:
+            self._plan.finished = True
+            self._release()
+            raise
+        except WorkerDied as died:
+            source = self._lane.source
+            self._release()
+            died.__traceback__ = None  # its frames hold the workers' feed
+            raise _named(died, source) from None
+        except BaseException:
+            self._release()
+            raise
+        self._left = time.perf_counter()
+        return done
+
+    def _release(self) -> None:
+        self._lane = None
+        self._dropped()
