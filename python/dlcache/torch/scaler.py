@@ -38,7 +38,7 @@ BLIP_S = 0.0005  # a shorter wait is the cost of next(), not a stall
 HUNGRY = 0.02    # stalled share from which more workers are looked for
 STARVED = 0.2    # ... without waiting for the end of the window
 FED = 0.005      # stalled share up to which workers are retired
-GAIN = 0.03      # less than that is not worth a worker
+GAIN = 0.02      # less than that is not worth a worker
 USE = 0.8        # share of their time that workers may be busy when nothing stalls
 WAITING = 0.7    # CPU time / time of a worker below which it mostly waits
 PAUSE = 8.0      # a step this many times as long as usual is a pause
@@ -274,8 +274,8 @@ class Scaler:
             return self.wanted
         if self._trying:
             return self._judge()
-        long = window.batches >= max(WINDOW, 2 * window.block)
-        if not long and not (window.stalled > STARVED and window.batches >= 2 * window.block):
+        enough = 2 * window.block if window.stalled > STARVED else WINDOW
+        if window.batches < max(enough, 2 * window.block):
             return self.wanted
         if window.stalled > HUNGRY:
             return self._hungry()
