@@ -100,11 +100,8 @@ class _Member:
         self.ident, self.process, self.near = ident, process, near
         self.state = _STARTING
         self.entries: deque = deque()
+        self.held = 0  # entries not forgotten
         self.since = time.monotonic()  # nothing to do since
-
-    def give(self, task: Task) -> None:
-        self.entries.append(_Entry(task))
-        self.near.send(tuple(task))
 
     def load(self) -> tuple:
         return len(self.entries), self.since
@@ -116,6 +113,7 @@ class _Crew:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.members: List[_Member] = []
+        self.ready: deque = deque()  # (head, parcel) or an exception, first come first
         _crews.add(self)
 
     def here(self) -> bool:
@@ -136,8 +134,18 @@ class _Crew:
         for member in members:
             if member.process.exitcode is None:
                 member.process.kill()
-            member.process.join()
-            member.process.close()
+            _bury(member.process)
+
+
+def _bury(process: Any) -> Optional[int]:
+    """Waits for a process that ends or was killed; its exit code, None if another has taken that."""
+    process.join()
+    exitcode = process.exitcode
+    try:
+        process.close()
+    except ValueError:  # SIGCHLD is ignored: nobody knows that it has ended
+        pass
+    return exitcode
 
 
 def _join(members: List[_Member], seconds: float) -> None:
@@ -150,11 +158,14 @@ _crews: weakref.WeakSet = weakref.WeakSet()
 
 
 def _leave_crews() -> None:
-    """In a forked child: close the leader's ends, so that workers see the leader's end, not the child's."""
+    """In a forked child: close the leader's ends, so that workers see when the leader goes, and let go of
+    all shared memory that no tensor uses, so that it goes when the leader drops it."""
     for crew in list(_crews):
         for member in crew.members:
             member.near.close()
+            member.near.cells = None
         crew.members = []
+        crew.ready.clear()
 
 
 os.register_at_fork(after_in_child=_leave_crews)
@@ -171,9 +182,9 @@ class Pool:
             context = multiprocessing.get_context(context)
         self._job, self._context, self._timeout, self._prefetch = job, context, timeout, prefetch
         self._pending: deque = deque()  # tasks that no worker has
-        self._ready: deque = deque()  # (head, parcel) or an exception, first come first
         self._poll, self._polled = select.poll(), {}  # descriptor to (member, what is asked beyond reading)
         self._crew = _Crew()
+        self._ready = self._crew.ready
         self._end = weakref.finalize(self, self._crew.end)
 
     # ---- workers ----
@@ -248,14 +259,15 @@ class Pool:
     def room(self) -> int:
         """How many more tasks may be submitted now."""
         staff = self._staff()
-        taken = sum(not e.forgotten for m in self._crew.members for e in m.entries)
-        return max(0, len(staff) * self._prefetch - taken - len(self._pending))
+        return max(0, len(staff) * self._prefetch - self._held() - len(self._pending))
 
     @property
     def outstanding(self) -> int:
         """Tasks submitted whose Done was not received yet."""
-        made = sum(not e.forgotten for m in self._crew.members for e in m.entries)
-        return made + len(self._pending) + len(self._ready)
+        return self._held() + len(self._pending) + len(self._ready)
+
+    def _held(self) -> int:
+        return sum(m.held for m in self._crew.members)
 
     def submit(self, task: Task) -> None:
         """Hands in a task. More than `room` are taken too: they wait."""
@@ -270,9 +282,20 @@ class Pool:
         staff = staff or self._staff()  # before the first is ready, each gets its share
         while self._pending and staff:
             member = min(staff, key=_Member.load)
-            if sum(not e.forgotten for e in member.entries) >= self._prefetch:
+            if member.held >= self._prefetch:
                 return
-            member.give(self._pending.popleft())
+            self._give(member, self._pending.popleft())
+
+    def _give(self, member: _Member, task: Task) -> None:
+        try:
+            member.near.send(tuple(task))
+            member.entries.append(_Entry(task))
+            member.held += 1
+        except Exception:
+            raise  # it cannot be pickled; nothing was sent
+        except BaseException:  # Ctrl-C: sent or not, nobody knows
+            self.close()
+            raise
 
     def forget(self, below: int) -> None:
         """Drops all tasks and results with smaller numbers: they will not be received."""
@@ -288,6 +311,7 @@ class Pool:
             for entry in lost:
                 entry.forgotten = True
             if lost:
+                member.held -= len(lost)
                 member.near.send(below)
         self._deal()
 
@@ -387,6 +411,7 @@ class Pool:
         entry = member.entries.popleft()
         member.since = time.monotonic()
         if not entry.forgotten:
+            member.held -= 1
             self._ready.append((head, parcel))
         elif parcel is not None:
             parcel.discard()
@@ -408,9 +433,7 @@ class Pool:
         process.join(TERM_S)
         if process.exitcode is None:
             process.kill()
-            process.join()
-        exitcode, pid = process.exitcode, process.pid
-        process.close()
+        pid, exitcode = process.pid, _bury(process)
         member.near.close()
         lost = None
         if member.state != _RETIRING or exitcode != 0:

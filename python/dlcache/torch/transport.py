@@ -1,223 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches through reused shared memory, over one unix socket between a worker and its leader.
+"""Messages and batches over one unix socket between a worker and its leader.
 
 The worker has the Far end, the leader the Near end. A batch is a pickle (protocol 5). Buffers of at
 least SMALL bytes (dense CPU tensors, numpy arrays, whatever gives pickle a PickleBuffer) do not go
-into it but into chunks of slabs: memfds that the worker makes, sends once, and both sides map once.
+into it but into chunks of slabs (slabs.py) that the worker makes and announces once. The tensors of the leader
+are views of those chunks, writable; when the last of a chunk has gone, the leader says so with its next message.
 
-    slab    memfd of max(chunk, SLAB) bytes, cut into equal chunks; chunk sizes are powers of two, and
-            pages that were never written do not exist, so the rounding costs addresses, not memory
-    chunk   holds one buffer, so that a tensor kept for long keeps its own bytes and no others
-
-    free --take--> open --sent--> lent --last view gone in the leader, told with its next send--> free
-                   open --last view gone in the worker, never sent--> free
-
-(T1) A chunk is written again only after every view of it has gone, in the leader and in the worker.
-     Views hang on the ctypes array that lend() makes; its weak reference tells their end, in any
-     thread, by nothing but an append to a deque.
+(T1) Near never blocks: what the socket does not take waits in it. Far may block: the leader reads on.
 (T2) After a fork of the leader the child may still see what was lent: such slabs are never used again.
-(T3) A mapping lives as long as its Slab or a view of it, whichever is later: also after close().
-(T4) Near never blocks: what the socket does not take waits in it; Far may block, the leader reads on.
-(T5) Where no memfd or mapping can be had in the worker, buffers travel inside the pickle.
+(T3) What was handed out stays valid after close(), and after the death of the worker.
+(T4) Where the worker gets no memfd or no mapping, buffers travel inside the pickle.
 """
 from __future__ import annotations
 
 import copyreg
 import ctypes
 import errno
-import functools
 import io
 import mmap
 import os
 import pickle
 import socket
 import struct
-import weakref
 from array import array
 from collections import deque
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
+from .slabs import SMALL, Heap, Key, Lease, Slab, forks, make_slab, raw
+
 __all__ = ["Far", "Near", "Packed", "Parcel"]
 
-SMALL = 1 << 14  # smaller buffers stay in the pickle
-SLAB = 1 << 22  # smaller chunks share a slab of so many bytes
-IDLE = 64  # a slab unused for so many batches is dropped
 CELLS = 4  # int64 cells that the worker writes and the leader may read at any time
 
 _READ = 1 << 16
+_SEND_FLAGS = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+_RECEIVE_FLAGS = int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+_ANCILLARY = socket.CMSG_SPACE(64)
 _FRAME = struct.Struct("<IIQ")  # worker to leader: kind, bytes of meta, bytes of body
 _LENGTH = struct.Struct("<Q")  # leader to worker
 _SLAB = struct.Struct("<QQQ")  # number of the slab, its size, size of its chunks
 _KIND_SLAB, _KIND_MESSAGE = 1, 2
 _CELL_SLAB = 0
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_mmap = _libc.mmap
-_mmap.restype = ctypes.c_void_p
-_mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
-                  ctypes.c_long]
-_munmap = _libc.munmap
-_munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_MAP_FAILED = ctypes.c_void_p(-1).value
-
-_forks = 0  # forks of this process so far
-
-
-def _count_fork() -> None:
-    global _forks
-    _forks += 1
-
-
-os.register_at_fork(before=_count_fork)
-
-
-def _map(fd: int, size: int) -> int:
-    """Maps without keeping the descriptor, as mmap.mmap would: a user may hold thousands of batches."""
-    address = _mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
-    if address == _MAP_FAILED:
-        code = ctypes.get_errno()
-        raise OSError(code, f"cannot map {size} bytes of shared memory: {os.strerror(code)}")
-    return address
-
-
-@functools.lru_cache(maxsize=None)
-def _chunk_type(size: int) -> type:
-    """A buffer of `size` bytes that can be weakly referenced; `slab` keeps the mapping alive."""
-    return type("Chunk", (ctypes.Array,), {
-        "_type_": ctypes.c_ubyte, "_length_": size, "__slots__": ("slab", "number", "__weakref__")})
-
-
-class _Lease(weakref.ref):
-    """Tells when the last view of a chunk has gone."""
-    __slots__ = ("key", "address", "forks")
-
-
-def _raw(chunk: Any) -> memoryview:
-    return pickle.PickleBuffer(chunk).raw()
-
-
-class Slab:
-    """A mapped memfd; the descriptor stays the caller's."""
-
-    def __init__(self, ident: int, fd: int, size: int, chunk: int) -> None:
-        self.ident, self.size, self.chunk = ident, size, chunk
-        self.used = 0  # chunks that are not free; counted in the worker only
-        self.last = 0  # batch that took a chunk last
-        self.address = _map(fd, size)
-        weakref.finalize(self, _munmap, self.address, size).atexit = False
-
-    def lend(self, number: int) -> Any:
-        """The chunk as an object with the buffer protocol."""
-        chunk = _chunk_type(self.chunk).from_address(self.address + number * self.chunk)
-        chunk.slab, chunk.number = self, number
-        return chunk
-
-
-class Heap:
-    """The worker's slabs. `announce(slab, fd)` is called once for each new one."""
-
-    def __init__(self, announce) -> None:
-        self._announce = announce
-        self._slabs: Dict[int, Slab] = {}
-        self._free: Dict[int, List[Tuple[Slab, int]]] = {}  # by size of chunk; last in, first out
-        self._holds: Dict[Tuple[int, int], int] = {}  # 1 for views here, 1 for the leader
-        self._leases: Dict[Tuple[int, int], _Lease] = {}
-        self._gone: deque = deque()  # leases whose views have gone
-        self._open: Dict[int, Tuple[int, int]] = {}  # address of a chunk not sent yet
-        self._dropped: List[int] = []
-        self._next = _CELL_SLAB
-        self._batch = 0
-
-    def __len__(self) -> int:
-        return len(self._slabs)
-
-    def new_slab(self, size: int, chunk: int) -> Slab:
-        """Makes and announces a slab whose chunks are not (yet) free."""
-        fd = os.memfd_create("dlcache-batch", os.MFD_CLOEXEC)
-        try:
-            os.ftruncate(fd, size)
-            slab = Slab(self._next, fd, size, chunk)
-            self._next += 1
-            self._announce(slab, fd)
-        finally:
-            os.close(fd)
-        return slab
-
-    def take(self, nbytes: int) -> Optional[Any]:
-        """A chunk of at least nbytes, or None where the system gives no more."""
-        self._collect()
-        size = max(SMALL, 1 << (nbytes - 1).bit_length())
-        free = self._free.setdefault(size, [])
-        if not free:
-            try:
-                slab = self.new_slab(max(size, SLAB), size)
-            except (BrokenPipeError, ConnectionResetError):
-                raise
-            except OSError:
-                return None
-            self._slabs[slab.ident] = slab
-            free.extend((slab, n) for n in reversed(range(slab.size // size)))
-        slab, number = free.pop()
-        slab.used += 1
-        slab.last = self._batch
-        return self._lease(slab, number)
-
-    def _lease(self, slab: Slab, number: int) -> Any:
-        chunk = slab.lend(number)
-        lease = _Lease(chunk, self._gone.append)
-        lease.key, lease.address = (slab.ident, number), ctypes.addressof(chunk)
-        self._leases[lease.key] = lease
-        self._holds[lease.key] = 1
-        self._open[lease.address] = lease.key
-        return chunk
-
-    def opened(self, address: int) -> Optional[Any]:
-        """The chunk at this address, if it was taken and not sent."""
-        key = self._open.get(address)
-        return self._leases[key]() if key is not None else None
-
-    def sent(self, chunk: Any) -> None:
-        self._holds[(chunk.slab.ident, chunk.number)] += 1
-        del self._open[ctypes.addressof(chunk)]
-
-    def put(self, key: Tuple[int, int]) -> None:
-        """One of the two holders of a chunk has let it go."""
-        slab = self._slabs.get(key[0])
-        if slab is None:
-            self._holds.pop(key, None)
-            return
-        self._holds[key] -= 1
-        if self._holds[key] == 0:
-            del self._holds[key]
-            slab.used -= 1
-            self._free[slab.chunk].append((slab, key[1]))
-
-    def _collect(self) -> None:
-        while self._gone:
-            lease = self._gone.popleft()
-            del self._leases[lease.key]
-            self._open.pop(lease.address, None)
-            self.put(lease.key)
-
-    def drop(self, ident: int) -> None:
-        """Uses a slab no more. What is still seen of it stays mapped."""
-        slab = self._slabs.pop(ident, None)
-        if slab is not None:
-            self._free[slab.chunk] = [f for f in self._free[slab.chunk] if f[0] is not slab]
-            self._dropped.append(ident)
-
-    def next_batch(self) -> List[int]:
-        """Counts a batch; returns the slabs dropped since the last one."""
-        self._batch += 1
-        if self._batch % IDLE == 0:
-            self._collect()
-            for slab in list(self._slabs.values()):
-                if slab.used == 0 and self._batch - slab.last >= IDLE:
-                    self.drop(slab.ident)
-        dropped, self._dropped = self._dropped, []
-        return dropped
 
 
 def _is_plain(t: torch.Tensor) -> bool:
@@ -266,7 +91,8 @@ class Far:
     def _make_cells(self):
         try:
             page = mmap.PAGESIZE
-            return _raw(self._heap.new_slab(page, page).lend(0)).cast("q")[:CELLS]
+            slab = make_slab(_CELL_SLAB, page, page, self._announce)
+            return raw(slab.lend(0)).cast("q")[:CELLS]
         except (BrokenPipeError, ConnectionResetError):
             raise
         except OSError:
@@ -282,7 +108,7 @@ class Far:
         chunk = self._heap.take(nbytes) if nbytes >= SMALL else None
         if chunk is None:
             return None
-        return torch.frombuffer(_raw(chunk)[:nbytes], dtype=dtype).view(size)
+        return torch.frombuffer(raw(chunk)[:nbytes], dtype=dtype).view(size)
 
     def pack(self, batch: Any) -> Packed:
         """Pickles; raises what pickling raises, and then nothing was lent."""
@@ -324,21 +150,21 @@ class Far:
             chunk = self._heap.take(nbytes)
             if chunk is None:
                 return None
-            torch.frombuffer(_raw(chunk)[:nbytes], dtype=t.dtype).view(t.shape).copy_(t)
+            torch.frombuffer(raw(chunk)[:nbytes], dtype=t.dtype).view(t.shape).copy_(t)
         self._placed = chunk
-        return pickle.PickleBuffer(_raw(chunk)[:nbytes])
+        return pickle.PickleBuffer(raw(chunk)[:nbytes])
 
     def _out_of_band(self, buffer: pickle.PickleBuffer) -> bool:
         """True: keep it in the pickle."""
-        raw = buffer.raw()
+        data = buffer.raw()
         chunk, self._placed = self._placed, None
         if chunk is None:
-            chunk = self._heap.take(raw.nbytes) if raw.nbytes >= SMALL else None
+            chunk = self._heap.take(data.nbytes) if data.nbytes >= SMALL else None
             if chunk is None:
                 return True
-            _raw(chunk)[:raw.nbytes] = raw
+            raw(chunk)[:data.nbytes] = data
         self._heap.sent(chunk)
-        self._table.append((chunk.slab.ident, chunk.number, raw.nbytes))
+        self._table.append((chunk.slab.ident, chunk.number, data.nbytes))
         return False
 
     def send(self, head: Any, packed: Optional[Packed] = None) -> None:
@@ -377,13 +203,13 @@ class Far:
         end = _LENGTH.size + _LENGTH.unpack_from(self._in)[0]
         if len(self._in) < end:
             return None
-        returned, spoilt, message = pickle.loads(memoryview(self._in)[_LENGTH.size:end])
+        returned, spoilt, body = pickle.loads(memoryview(self._in)[_LENGTH.size:end])
         del self._in[:end]
         for ident in spoilt:
             self._heap.drop(ident)
         for key in returned:
             self._heap.put(key)
-        return (message,)
+        return (pickle.loads(body),)
 
 
 class Parcel:
@@ -411,9 +237,9 @@ class Near:
         self._out = bytearray()
         self._slabs: Dict[int, Slab] = {}
         self._spoilt: set = set()
-        self._leases: Dict[Tuple[int, int], _Lease] = {}
+        self._leases: Dict[Key, Lease] = {}
         self._gone: deque = deque()
-        self._returned: List[Tuple[int, int]] = []
+        self._returned: List[Key] = []
         self.cells: Optional[memoryview] = None  # what the worker writes; None until it was heard of
         self.ended = False  # the worker has gone; all it had sent was received
 
@@ -431,10 +257,10 @@ class Near:
 
     def _lend(self, slab: Slab, number: int, nbytes: int) -> memoryview:
         chunk = slab.lend(number)
-        lease = _Lease(chunk, self._gone.append)
-        lease.key, lease.forks = (slab.ident, number), _forks
+        lease = Lease(chunk, self._gone.append)
+        lease.key, lease.forks = (slab.ident, number), forks()
         self._leases[lease.key] = lease
-        return _raw(chunk)[:nbytes]
+        return raw(chunk)[:nbytes]
 
     def _collect(self) -> Tuple[list, list]:
         """(chunks to give back, slabs to give up) since the last call."""
@@ -446,7 +272,7 @@ class Near:
             ident = lease.key[0]
             if ident in self._spoilt or ident not in self._slabs:
                 continue
-            if lease.forks == _forks:
+            if lease.forks == forks():
                 returned.append(lease.key)
             else:
                 self._spoilt.add(ident)
@@ -455,14 +281,14 @@ class Near:
 
     def send(self, message: Any) -> None:
         """Sends a message, with the chunks that can be used again."""
-        data = pickle.dumps((*self._collect(), message), 5)
-        self._out += _LENGTH.pack(len(data))
-        self._out += data
+        body = pickle.dumps(message, 5)  # may raise, and then nothing has happened
+        data = pickle.dumps((*self._collect(), body), 5)
+        self._out += _LENGTH.pack(len(data)) + data
         self.flush()
 
     def flush(self) -> None:
         try:
-            sent = self._sock.send(self._out, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            sent = self._sock.send(self._out, _SEND_FLAGS)
             del self._out[:sent]
         except BlockingIOError:
             pass
@@ -472,14 +298,13 @@ class Near:
     def receive(self) -> List[Tuple[Any, Optional[Parcel]]]:
         """What has arrived: (head, batch or None), one by one. Sets `ended` at the end of file."""
         try:
-            data, ancillary, flags, _ = self._sock.recvmsg(
-                _READ, socket.CMSG_SPACE(64), socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
+            data, ancillary, flags, _ = self._sock.recvmsg(_READ, _ANCILLARY, _RECEIVE_FLAGS)
         except BlockingIOError:
             return []
         except ConnectionResetError:
             data, ancillary, flags = b"", [], 0
-        for _, _, raw in ancillary:
-            self._fds.extend(array("i", raw[:len(raw) // 4 * 4]))
+        for _, _, descriptors in ancillary:
+            self._fds.extend(array("i", descriptors[:len(descriptors) // 4 * 4]))
         if flags & socket.MSG_CTRUNC:
             raise OSError(errno.EMFILE, "cannot take the shared memory of a worker: too many open files; "
                           "raise the limit (ulimit -n) or use fewer workers")
@@ -510,7 +335,7 @@ class Near:
         finally:
             os.close(fd)
         if ident == _CELL_SLAB:
-            self.cells = _raw(slab.lend(0)).cast("q")[:CELLS]
+            self.cells = raw(slab.lend(0)).cast("q")[:CELLS]
         else:
             self._slabs[ident] = slab
 
@@ -526,7 +351,8 @@ class Near:
         return head, parcel
 
     def close(self) -> None:
-        """Closes the socket; what was handed out stays valid."""
+        """Closes the socket and lets the slabs go; what was handed out stays valid."""
         self._sock.close()
+        self._slabs.clear()
         while self._fds:
             os.close(self._fds.popleft())

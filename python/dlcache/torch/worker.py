@@ -170,18 +170,16 @@ class _Meter:
     def __init__(self, dataset: Any) -> None:
         self._dataset, self._sources = dataset, None
 
-    def _read(self) -> List[float]:
-        if self._sources is None:
-            try:
+    def _read(self) -> Optional[List[float]]:
+        """The counters and the seconds waited, over all sources; None where there are none."""
+        try:
+            if self._sources is None:
                 self._sources = [h for h in _handles(self._dataset) if hasattr(h, "stats")]
-            except Exception:  # what it cannot open it will say when it is read
-                return [0] * 5
-        totals = [0] * 5
-        for source in self._sources:
-            stats = source.stats()
-            for i, name in enumerate((*self.COUNTERS, "stall_s")):
-                totals[i] += getattr(stats, name)
-        return totals
+            rows = [source.stats() for source in self._sources]
+            names = (*self.COUNTERS, "stall_s")
+            return [sum(getattr(row, name) for row in rows) for name in names] if rows else None
+        except Exception:  # what cannot be opened will say so when it is read
+            return None
 
     def begin(self) -> None:
         self._counts = self._read()
@@ -190,12 +188,11 @@ class _Meter:
     def end(self) -> tuple:
         """(busy_s, cpu_s, waited_s, stats)"""
         busy, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        *counts, stall = [b - a for a, b in zip(self._counts, self._read())]
-        stats: Dict[str, Any] = dict(zip(self.COUNTERS, counts)) if self._sources else {}
-        errors = _take_errors(self._dataset)
-        if errors is not None:
-            stats["errors"] = errors
-        return busy, cpu, stall, stats
+        counts = self._read() if self._counts is not None else None
+        if counts is None:
+            return busy, cpu, 0.0, {}
+        *counts, stall = [b - a for a, b in zip(self._counts, counts)]
+        return busy, cpu, stall, dict(zip(self.COUNTERS, counts))
 
 
 def _name_of_sample(dataset: Any, index: int) -> str:
@@ -336,11 +333,14 @@ def _stack_into(far: transport.Far) -> None:
 
     def stack(batch, *, collate_fn_map=None):
         first = batch[0]
-        if any(type(t) is not torch.Tensor or t.dtype is not first.dtype or t.requires_grad
-               or t.layout is not torch.strided or t.device.type != "cpu" for t in batch):
-            return collate_tensor_fn(batch, collate_fn_map=collate_fn_map)
+        dtype = first.dtype
+        if getattr(first, "is_nested", False):
+            return collate_tensor_fn(batch, collate_fn_map=collate_fn_map)  # says what is wrong
+        if first.layout is not torch.strided or not first.is_cpu or any(
+                type(t) is not torch.Tensor or t.dtype is not dtype or t.requires_grad for t in batch):
+            return torch.stack(batch, 0)
         nbytes = len(batch) * first.numel() * first.element_size()
-        return torch.stack(batch, 0, out=far.empty((len(batch), *first.shape), first.dtype, nbytes))
+        return torch.stack(batch, 0, out=far.empty((len(batch), *first.shape), dtype, nbytes))
 
     default_collate_fn_map[torch.Tensor] = stack
 

@@ -55,6 +55,12 @@ def who(_):
     return os.getpid()
 
 
+def mapped(_=None):
+    """Slabs that this process has mapped."""
+    with open("/proc/self/maps") as f:
+        return f.read().count("dlcache-batch")
+
+
 def info(_):
     found = get_worker_info()
     return found.id, found.num_workers, found.seed, type(found.dataset).__name__, torch.get_num_threads()
@@ -524,9 +530,6 @@ class Leaks(Base):
         self.check(done)
 
     def test_pools_leave_nothing(self):
-        def mapped():
-            with open("/proc/self/maps") as f:
-                return f.read().count("dlcache-batch")
         gc.collect()
         before, maps = descriptors(), mapped()
         for k in range(10):
@@ -538,6 +541,21 @@ class Leaks(Base):
         self.doCleanups()
         gc.collect()
         self.assertEqual((descriptors(), mapped()), (before, maps))
+
+
+    def test_a_worker_keeps_nothing_of_the_others(self):
+        p = self.pool(2, Data(s5=mapped), collate=list)
+        for number in range(8):
+            p.submit(Task(number, [1, 2]))
+        held = p.receive().batch
+        wait_until(lambda: p._pump(0.1) and len(p._ready) == 7)
+        p.forget(8)
+        p.resize(0)
+        wait_until(lambda: not p.poll() and not p.pids)
+        p.resize(1)
+        p.submit(Task(9, [5]))
+        self.assertLessEqual(p.receive().batch[0], 2)  # its own cells, and what is held
+        self.assertEqual(held[0][1], 1)
 
 
 class Ends(Base):

@@ -12,9 +12,9 @@ import unittest
 import numpy
 import torch
 
-from dlcache.torch import transport
+from dlcache.torch import slabs, transport
 
-BIG = transport.SMALL * 2
+BIG = slabs.SMALL * 2
 
 Pair = collections.namedtuple("Pair", "left right")
 
@@ -238,7 +238,7 @@ class Reuse(Ends):
     def test_idle_slabs_are_dropped_on_both_sides(self):
         held = [self.through(torch.zeros(1 << 20)) for _ in range(10)]
         held.clear()
-        for _ in range(transport.IDLE * 2):
+        for _ in range(slabs.IDLE * 2):
             self.say()
             self.through(torch.zeros(BIG))
         self.assertEqual(self.near.slabs, 1)
@@ -322,7 +322,7 @@ class InPlace(Ends):
 
     def test_never_sent_it_is_free_again(self):
         for _ in range(300):
-            self.far.empty((transport.SLAB,), torch.uint8, transport.SLAB)
+            self.far.empty((slabs.SLAB,), torch.uint8, slabs.SLAB)
         self.assertEqual(len(self.far._heap), 1)
 
     def test_small_ones_are_not_worth_it(self):
