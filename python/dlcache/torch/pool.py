@@ -1,19 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pool: worker processes, one socket each; who makes which batch; what happens when one dies.
 
-Tasks are dealt to the worker with the fewest at hand, among equals to the one that has waited longest,
-and never more than `prefetch` to one; the rest waits here. A worker answers its tasks in order, so the
-first of its list is the one it is at.
+Tasks are dealt to the worker with the fewest at hand, among equals to the one that has waited
+longest, and never more than `prefetch` to one; the rest waits here. A worker answers its tasks in
+order, so the first of its list is the one it is at.
 
     STARTING --says READY--> READY --resize()--> RETIRING --end of file--> gone
         any --end of file, not asked for--> WorkerDied
 
 (P1) No lock and no queue is shared between workers: one killed at any instruction harms no other.
-(P2) A task submitted comes back once as a Done, is named by a WorkerDied, or was forgotten. What a dead or
-     retired worker had not begun is dealt to others.
+(P2) A task submitted comes back once as a Done, is named by a WorkerDied, or was forgotten. What a
+     dead or retired worker had not begun is dealt to others.
 (P3) The leader never blocks in writing.
-(P4) After close(), which always ends, no process of the pool is left. A pool that is lost, and the end of
-     the interpreter, close it. In a forked child it is dead: nothing there touches the workers.
+(P4) After close(), which always ends, no process of the pool is left. A pool that is lost, and the
+     end of the interpreter, close it. In a forked child it is dead: nothing there touches workers.
+(P5) What breaks off in the middle of a message (Ctrl-C, no descriptors left) closes the pool.
 
 One thread at a time may use a pool.
 """
@@ -45,10 +46,10 @@ _STARTING, _READY, _RETIRING = range(3)
 
 
 class WorkerDied(RuntimeError):
-    """A worker process ended by itself. `indices`: the batch it was at; `sample`: its index there."""
+    """A worker process ended by itself. `indices`: the batch it was at; `sample`: the index."""
 
-    def __init__(self, indices: Any, sample: Optional[int], exitcode: Optional[int], pid: Optional[int],
-                 number: Optional[int] = None, ready: bool = True) -> None:
+    def __init__(self, indices: Any, sample: Optional[int], exitcode: Optional[int],
+                 pid: Optional[int], number: Optional[int] = None, ready: bool = True) -> None:
         self.indices, self.sample, self.exitcode, self.pid = indices, sample, exitcode, pid
         self.number = number
         super().__init__(f"worker process {pid} {_how(exitcode)} {self._when(ready)}")
@@ -65,6 +66,13 @@ class WorkerDied(RuntimeError):
         return RuntimeError, self.args
 
 
+_HINTS = {
+    signal.SIGKILL: ", perhaps for lack of memory,",
+    signal.SIGSEGV: ", a fault in native code,",
+    signal.SIGBUS: ", a fault in native code or a lack of shared memory,",
+}
+
+
 def _how(exitcode: Optional[int]) -> str:
     if exitcode is None:
         return "closed its end of the socket"
@@ -74,10 +82,7 @@ def _how(exitcode: Optional[int]) -> str:
         name = signal.Signals(-exitcode).name
     except ValueError:
         name = "a signal"
-    hint = {signal.SIGKILL: ", perhaps for lack of memory,",
-            signal.SIGSEGV: ", a fault in native code,",
-            signal.SIGBUS: ", a fault in native code or a lack of shared memory,"}.get(-exitcode, "")
-    return f"was killed by signal {-exitcode} ({name}){hint}"
+    return f"was killed by signal {-exitcode} ({name}){_HINTS.get(-exitcode, '')}"
 
 
 def _shorten(indices: Any) -> str:
@@ -138,7 +143,7 @@ class _Crew:
 
 
 def _bury(process: Any) -> Optional[int]:
-    """Waits for a process that ends or was killed; its exit code, None if another has taken that."""
+    """Waits for a process that ends or was killed; its exit code, None if that is lost."""
     process.join()
     exitcode = process.exitcode
     try:
@@ -158,8 +163,8 @@ _crews: weakref.WeakSet = weakref.WeakSet()
 
 
 def _leave_crews() -> None:
-    """In a forked child: close the leader's ends, so that workers see when the leader goes, and let go of
-    all shared memory that no tensor uses, so that it goes when the leader drops it."""
+    """In a forked child: close the leader's ends, so that workers see when the leader goes, and let
+    go of all shared memory that no tensor uses, so that it goes when the leader drops it."""
     for crew in list(_crews):
         for member in crew.members:
             member.near.close()
@@ -172,17 +177,26 @@ os.register_at_fork(after_in_child=_leave_crews)
 
 
 class Pool:
-    """Workers for one job. `timeout`: seconds that receive() waits, 0 for ever. `prefetch`: tasks per worker."""
+    """Workers for one job; none until resize().
 
-    def __init__(self, job: worker.Job, context: Union[str, Any, None] = None, *, timeout: float = 0.0,
-                 prefetch: int = 2) -> None:
+    Args:
+        job (Job): What they do.
+        context (str | context | None): ``"fork"``, ``"spawn"``, ``"forkserver"``, a context of
+            multiprocessing, or its default.
+        timeout (float): Seconds that receive() waits at most; 0: for ever.
+        prefetch (int): Tasks that a worker has at hand at most.
+    """
+
+    def __init__(self, job: worker.Job, context: Union[str, Any, None] = None, *,
+                 timeout: float = 0.0, prefetch: int = 2) -> None:
         if prefetch < 1:
             raise ValueError(f"prefetch must be at least 1, got {prefetch}")
         if context is None or isinstance(context, str):
             context = multiprocessing.get_context(context)
         self._job, self._context, self._timeout, self._prefetch = job, context, timeout, prefetch
         self._pending: deque = deque()  # tasks that no worker has
-        self._poll, self._polled = select.poll(), {}  # descriptor to (member, what is asked beyond reading)
+        self._poll = select.poll()
+        self._polled: dict = {}  # descriptor to (member, what is asked beyond reading)
         self._crew = _Crew()
         self._ready = self._crew.ready
         self._end = weakref.finalize(self, self._crew.end)
@@ -207,7 +221,7 @@ class Pool:
         return [m for m in self._crew.members if m.state != _RETIRING]
 
     def resize(self, n: int) -> None:
-        """Starts workers or retires them, each after the batch it is at, those with least to do first."""
+        """Starts workers, or retires those with least to do, each after the batch it is at."""
         self._check_open()
         if n < 0:
             raise ValueError(f"a pool cannot have {n} workers")
@@ -318,7 +332,10 @@ class Pool:
     # ---- results ----
 
     def receive(self, timeout: Optional[float] = None) -> Done:
-        """Waits for the next batch that is finished. Raises WorkerDied, or RuntimeError after `timeout`."""
+        """Waits for the next batch that is finished: the first finished comes first.
+
+        Raises WorkerDied when a worker has died, and RuntimeError after `timeout` seconds.
+        """
         self._check_open()
         limit = self._timeout if timeout is None else timeout
         end = time.monotonic() + limit if limit > 0 or timeout is not None else None
@@ -357,8 +374,10 @@ class Pool:
         return Done(number, batch, error, *figures)
 
     def _check_open(self) -> None:
-        if self.closed or not self._crew.here():
-            raise RuntimeError("the pool is closed" if self.closed else "the pool belongs to another process")
+        if self.closed:
+            raise RuntimeError("the pool is closed: make another")
+        if not self._crew.here():
+            raise RuntimeError("the pool belongs to the process that made it: make another here")
 
     def _check_some(self) -> None:
         if not self.outstanding:
@@ -374,8 +393,8 @@ class Pool:
                 at = "" if sample is None else f", at sample {sample}"
                 waiting.append(f"batch {entry.task.number} in worker {member.ident} (pid "
                                f"{member.process.pid}{at})")
-        return (f"DataLoader timed out after {seconds:g} seconds: waiting for {', '.join(waiting) or 'workers'}; "
-                "raise timeout= or look what the dataset waits for")
+        return (f"DataLoader timed out after {seconds:g} seconds: waiting for "
+                f"{', '.join(waiting) or 'workers'}; raise timeout= or see what the dataset waits for")
 
     def _pump(self, seconds: float) -> bool:
         """Waits for sockets and takes in what came. False: nothing happened."""
@@ -417,7 +436,7 @@ class Pool:
             parcel.discard()
 
     def _look(self) -> None:
-        """Finds the dead whose end of file does not come, because another process holds their end."""
+        """Finds the dead whose end of file does not come: another process holds their socket."""
         for member in list(self._crew.members):
             if member.process.exitcode is not None:
                 for head, parcel in member.near.receive():

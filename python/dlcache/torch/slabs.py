@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slabs: shared memory for batches that is made once and used again.
 
-    slab    memfd of max(chunk, SLAB) bytes, cut into equal chunks; chunk sizes are powers of two, and
-            pages that were never written do not exist, so the rounding costs addresses, not memory
+    slab    memfd of max(chunk, SLAB) bytes, cut into equal chunks; their sizes are powers of two:
+            pages that were never written do not exist, so that costs addresses, not memory
     chunk   holds one buffer, so that a tensor kept for long keeps its own bytes and no others
 
 The worker owns the slabs, in a Heap; the leader maps them too and lends chunks to its tensors.
@@ -10,9 +10,9 @@ The worker owns the slabs, in a Heap; the leader maps them too and lends chunks 
     free --take--> open --sent--> lent --put by the leader--> free
                    open --last view gone, never sent--> free
 
-(S1) A chunk is free again only after every view of it has gone, in the leader and in the worker. Views hang
-     on the ctypes array that lend() makes; a Lease, its weak reference, tells their end, in any thread,
-     by nothing but an append to a deque.
+(S1) A chunk is free again only after every view of it has gone, in the leader and in the worker.
+     Views hang on the ctypes array that lend() makes; a Lease, its weak reference, tells their end,
+     in any thread, by nothing but an append to a deque.
 (S2) A mapping lives as long as its Slab or a view of it, whichever is later.
 (S3) No descriptor is kept: a user may hold thousands of batches.
 (S4) A slab of which nothing was used for IDLE batches is dropped.

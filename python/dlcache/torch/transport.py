@@ -3,11 +3,12 @@
 
 The worker has the Far end, the leader the Near end. A batch is a pickle (protocol 5). Buffers of at
 least SMALL bytes (dense CPU tensors, numpy arrays, whatever gives pickle a PickleBuffer) do not go
-into it but into chunks of slabs (slabs.py) that the worker makes and announces once. The tensors of the leader
-are views of those chunks, writable; when the last of a chunk has gone, the leader says so with its next message.
+into it but into chunks of slabs (slabs.py) that the worker makes and announces once. The tensors
+of the leader are views of those chunks, writable; when the last of a chunk has gone, the leader
+says so with its next message.
 
-(T1) Near never blocks: what the socket does not take waits in it. Far may block: the leader reads on.
-(T2) After a fork of the leader the child may still see what was lent: such slabs are never used again.
+(T1) Near never blocks: what the socket does not take waits in it. Far may: the leader reads on.
+(T2) After a fork of the leader the child may still see what was lent: such slabs are used no more.
 (T3) What was handed out stays valid after close(), and after the death of the worker.
 (T4) Where the worker gets no memfd or no mapping, buffers travel inside the pickle.
 """
@@ -72,7 +73,7 @@ def empty(dtype: torch.dtype, size: tuple, grad: bool):
 
 
 class Packed(NamedTuple):
-    """A batch ready to be sent: its pickle, and (slab, chunk, bytes) of each buffer outside of it."""
+    """A batch ready to be sent: its pickle, and (slab, chunk, bytes) of each buffer outside."""
     body: bytes
     table: List[Tuple[int, int, int]]
 
@@ -99,12 +100,13 @@ class Far:
             return array("q", [0] * CELLS)
 
     def _announce(self, slab: Slab, fd: int) -> None:
-        frame = _FRAME.pack(_KIND_SLAB, _SLAB.size, 0) + _SLAB.pack(slab.ident, slab.size, slab.chunk)
+        frame = _FRAME.pack(_KIND_SLAB, _SLAB.size, 0)
+        frame += _SLAB.pack(slab.ident, slab.size, slab.chunk)
         sent = socket.send_fds(self._sock, [frame], [fd])
         self._sock.sendall(frame[sent:])
 
     def empty(self, size: tuple, dtype: torch.dtype, nbytes: int) -> Optional[torch.Tensor]:
-        """A tensor in shared memory, which pack() will not copy; None if it would not be worth it."""
+        """A tensor in shared memory, which pack() will not copy; None if that is not worth it."""
         chunk = self._heap.take(nbytes) if nbytes >= SMALL else None
         if chunk is None:
             return None
@@ -130,8 +132,8 @@ class Far:
             return t.__reduce_ex__(5)
         grad = t.requires_grad
         if grad and not t.is_leaf:
-            raise RuntimeError("a batch holds a tensor that requires grad and is not a leaf: its graph "
-                               "cannot leave the worker; return tensor.detach()")
+            raise RuntimeError("a batch holds a tensor that requires grad and is not a leaf: its "
+                               "graph cannot leave the worker; return tensor.detach()")
         t = t.detach().resolve_conj().resolve_neg()
         size, nbytes = tuple(t.shape), t.numel() * t.element_size()
         if nbytes == 0:
@@ -168,7 +170,7 @@ class Far:
         return False
 
     def send(self, head: Any, packed: Optional[Packed] = None) -> None:
-        """Sends a message: anything small, and perhaps a batch. Blocks while the leader is behind."""
+        """Sends a message: anything small, perhaps a batch. Blocks while the leader is behind."""
         body, table = packed if packed is not None else (b"", [])
         meta = pickle.dumps((head, table, self._heap.next_batch()), 5)
         frame = _FRAME.pack(_KIND_MESSAGE, len(meta), len(body)) + meta
@@ -179,7 +181,7 @@ class Far:
             self._sock.sendall(body)
 
     def receive(self, wait: bool) -> Optional[tuple]:
-        """The next message of the leader as a tuple of one; None if there is none and wait is false.
+        """The next message of the leader as a tuple of one; None: there is none, and no waiting.
 
         Raises EOFError when the leader has gone.
         """
@@ -240,7 +242,7 @@ class Near:
         self._leases: Dict[Key, Lease] = {}
         self._gone: deque = deque()
         self._returned: List[Key] = []
-        self.cells: Optional[memoryview] = None  # what the worker writes; None until it was heard of
+        self.cells: Optional[memoryview] = None  # what the worker writes; None before it began
         self.ended = False  # the worker has gone; all it had sent was received
 
     @property
@@ -306,8 +308,8 @@ class Near:
         for _, _, descriptors in ancillary:
             self._fds.extend(array("i", descriptors[:len(descriptors) // 4 * 4]))
         if flags & socket.MSG_CTRUNC:
-            raise OSError(errno.EMFILE, "cannot take the shared memory of a worker: too many open files; "
-                          "raise the limit (ulimit -n) or use fewer workers")
+            raise OSError(errno.EMFILE, "cannot take the shared memory of a worker: too many open "
+                          "files; raise the limit (ulimit -n) or use fewer workers")
         self.ended = not data
         self._in += data
         return self._parse()

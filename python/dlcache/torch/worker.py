@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What makes batches: in a worker process, and in the training process when there are no workers.
 
-A Job says how, a Task says which batch, make() does it, a Done is what comes of it. A batch depends on
-the job and the task alone: make() seeds torch, random and numpy with task.seed first. Whoever makes
-samples calls note(index) before each, so that an error, or the death of the process, names the sample.
+A Job says how, a Task says which batch, make() does it, a Done is what comes of it. A batch
+depends on the job and the task alone: make() seeds torch, random and numpy with task.seed first.
+Whoever makes samples calls note(index) before each, so that an error, or the death of the process,
+names the sample.
 
 The leader sends to a worker (transport.Near.send):
     (number, indices, seed)     make this batch
     int                         skip what waits here and has a smaller number
     None                        retire: end after the batch at hand
-and the worker (transport.Far.send) says READY once, then, for each task that it was given and in the same
-order, the fields of Done without the batch, which travels beside them. `samples` is None if it was skipped.
+and the worker (transport.Far.send) says READY once, then, for each task that it was given and in
+the same order, SKIPPED or the fields of Done without the batch, which travels beside them.
 """
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ from . import transport
 
 __all__ = ["Done", "Failure", "Job", "Task", "local", "make", "note"]
 
-READY = "ready"
+READY, SKIPPED = "ready", "skipped"
 ORPHAN_S = 5.0  # a worker without a leader may still finish for so long
 _NOBODY = -1
 _BATCH, _SAMPLE = 0, 1  # cells
@@ -188,11 +189,15 @@ class _Meter:
     def end(self) -> tuple:
         """(busy_s, cpu_s, waited_s, stats)"""
         busy, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        counts = self._read() if self._counts is not None else None
-        if counts is None:
-            return busy, cpu, 0.0, {}
-        *counts, stall = [b - a for a, b in zip(self._counts, counts)]
-        return busy, cpu, stall, dict(zip(self.COUNTERS, counts))
+        stats: Dict[str, Any] = {}
+        stall, now = 0.0, self._read()
+        if self._counts is not None and now is not None:
+            *counts, stall = [b - a for a, b in zip(self._counts, now)]
+            stats.update(zip(self.COUNTERS, counts))
+        errors = _take_errors(self._dataset)
+        if errors is not None:
+            stats["errors"] = errors
+        return busy, cpu, stall, stats
 
 
 def _name_of_sample(dataset: Any, index: int) -> str:
@@ -284,7 +289,7 @@ class _RandomState:
 
 
 def local(job: Job, task: Task) -> Done:
-    """Makes a batch in this process. An error keeps its traceback and gets a note of where it was."""
+    """Makes a batch in this process. An error keeps its traceback; a note says where it was."""
     meter, batch, error = _Meter(job.dataset), None, None
     with _RandomState():
         meter.begin()
@@ -311,8 +316,8 @@ def _watch(sock: socket.socket, parent: int) -> None:
 
 
 def _die_with(leader: int) -> None:
-    """Asks the kernel for SIGKILL when the leader dies. Only for children of its main thread: the kernel
-    means the thread that forked, not the process."""
+    """Asks the kernel for SIGKILL when the leader dies. Only for children of its main thread: the
+    kernel means the thread that forked, not the process."""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     except (OSError, AttributeError):
@@ -336,8 +341,10 @@ def _stack_into(far: transport.Far) -> None:
         dtype = first.dtype
         if getattr(first, "is_nested", False):
             return collate_tensor_fn(batch, collate_fn_map=collate_fn_map)  # says what is wrong
-        if first.layout is not torch.strided or not first.is_cpu or any(
-                type(t) is not torch.Tensor or t.dtype is not dtype or t.requires_grad for t in batch):
+        if first.layout is not torch.strided or not first.is_cpu:
+            return torch.stack(batch, 0)
+        if any(type(t) is not torch.Tensor or t.dtype is not dtype or t.requires_grad
+               for t in batch):
             return torch.stack(batch, 0)
         nbytes = len(batch) * first.numel() * first.element_size()
         return torch.stack(batch, 0, out=far.empty((len(batch), *first.shape), dtype, nbytes))
@@ -348,7 +355,7 @@ def _stack_into(far: transport.Far) -> None:
 class _Worker:
     def __init__(self, far: transport.Far, job: Job, ident: int, num_workers: int) -> None:
         self.far, self.job, self.ident = far, job, ident
-        self.tasks: deque = deque()
+        self.tasks: deque = deque()  # None: one to skip
         self.retired = False
         self.meter = _Meter(job.dataset)
         self.failure = self._begin(num_workers)
@@ -372,13 +379,7 @@ class _Worker:
         if message is None:
             self.retired = True
         elif isinstance(message, int):
-            keep = deque()
-            for task in self.tasks:
-                if task.number < message:
-                    self.far.send((task.number, None, None, 0.0, 0.0, 0.0, {}))
-                else:
-                    keep.append(task)
-            self.tasks = keep
+            self.tasks = deque(t if t and t.number >= message else None for t in self.tasks)
         else:
             self.tasks.append(Task(*message))
 
@@ -396,7 +397,8 @@ class _Worker:
             if self.retired:
                 return
             if self.tasks:
-                self._do(self.tasks.popleft())
+                task = self.tasks.popleft()
+                self._do(task) if task is not None else self.far.send(SKIPPED)
 
     def _do(self, task: Task) -> None:
         failure, packed = self.failure, None
@@ -410,7 +412,8 @@ class _Worker:
         self.far.send((task.number, failure, _samples(self.job, task, spent[-1]), *spent), packed)
 
 
-def main(sock: socket.socket, job: Job, ident: int, num_workers: int, leader: Optional[int]) -> None:
+def main(sock: socket.socket, job: Job, ident: int, num_workers: int,
+         leader: Optional[int]) -> None:
     """The life of a worker process. `leader`: its pid if its death is to be ours."""
     global _cells
     signal.signal(signal.SIGINT, signal.SIG_IGN)

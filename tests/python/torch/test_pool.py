@@ -63,7 +63,8 @@ def mapped(_=None):
 
 def info(_):
     found = get_worker_info()
-    return found.id, found.num_workers, found.seed, type(found.dataset).__name__, torch.get_num_threads()
+    name = type(found.dataset).__name__
+    return found.id, found.num_workers, found.seed, name, torch.get_num_threads()
 
 
 def fail(i):
@@ -141,7 +142,7 @@ def descriptors():
 
 class Base(unittest.TestCase):
     def pool(self, n=1, data=None, context="fork", collate=default_collate, **options):
-        job = {k: options.pop(k) for k in ("worker_init_fn", "base_seed", "num_workers") if k in options}
+        job = {k: options.pop(k) for k in ("worker_init_fn", "base_seed") if k in options}
         p = Pool(Job(data or Data(), collate, **job), context, **options)
         self.addCleanup(p.close)
         p.resize(n)
@@ -216,7 +217,8 @@ class Work(Base):
 
     def test_the_one_idle_longest_is_taken(self):
         p = self.pool(3, Data(s1=who), collate=first)
-        wait_until(lambda: not p.poll() and all(m.state == pool_module._READY for m in p._crew.members))
+        wait_until(lambda: not p.poll() and
+                   all(m.state == pool_module._READY for m in p._crew.members))
         pids = []
         for number in range(9):
             p.submit(Task(number, [1]))
@@ -265,7 +267,12 @@ class Work(Base):
 
     def test_threads_may_take_turns(self):
         p = self.pool(0)
-        thread = threading.Thread(target=lambda: (p.resize(1), p.submit(self.task(0)), self.check(p.receive())))
+
+        def use():
+            p.resize(1)
+            p.submit(self.task(0))
+            self.check(p.receive())
+        thread = threading.Thread(target=use)
         thread.start()
         thread.join()
         p.submit(self.task(1))
@@ -284,7 +291,8 @@ class Work(Base):
     def test_timeout_names_the_batch(self):
         p = self.pool(1, Data(s2=hang), timeout=0.3)
         p.submit(Task(5, [1, 2, 3]))
-        with self.assertRaisesRegex(RuntimeError, r"timed out after 0.3 s.*batch 5 in worker 0 .*sample 2\b"):
+        pattern = r"timed out after 0.3 s.*batch 5 in worker 0 .*sample 2\b"
+        with self.assertRaisesRegex(RuntimeError, pattern):
             p.receive()
 
 
@@ -494,6 +502,19 @@ class Forgetting(Base):
         self.assertEqual(p.receive().number, 5)
         self.assertEqual(p.outstanding, 0)
 
+    def test_skipped_ones_keep_their_place_among_others(self):
+        gate = self.gate()
+        p = self.pool(1, Data(s0=gate), prefetch=4)
+        for number in (0, 9, 3, 8):
+            p.submit(self.task(number))
+        gate.reached()
+        p.forget(5)
+        gate.open()
+        for number in (9, 8):
+            done = p.receive()
+            self.check(done)
+            self.assertEqual(done.number, number)
+
     def test_what_is_finished_is_dropped_too(self):
         p = self.pool(2)
         for number in range(4):
@@ -572,7 +593,8 @@ class Ends(Base):
         p.close()
         p.close()
         self.assertTrue(p.closed)
-        for use in (lambda: p.resize(1), lambda: p.submit(self.task(0)), p.receive, p.poll, lambda: p.forget(1)):
+        for use in (lambda: p.resize(1), lambda: p.submit(self.task(0)), lambda: p.forget(1),
+                    p.receive, p.poll):
             with self.assertRaisesRegex(RuntimeError, "closed"):
                 use()
 
@@ -584,8 +606,13 @@ class Ends(Base):
         p.submit(Task(0, [0]))
         p.submit(Task(1, [1]))
         pids = p.pids
-        wait_until(lambda: sum(m.near.cells is not None and m.near.cells[1] >= 0 for m in p._crew.members
-                               if p._pump(0) or True) == 2)
+
+
+        def both_busy():
+            p._pump(0.0)
+            cells = [m.near.cells for m in p._crew.members]
+            return all(c is not None and c[1] >= 0 for c in cells)
+        wait_until(both_busy)
         p.close()
         self.assertFalse(any(map(alive, pids)))
 
@@ -635,10 +662,11 @@ class Scripts(Base):
     def script(self, then, context="fork", sig=None):
         path = os.path.join(os.environ.get("TEST_DIR", "/tmp"), f"pool-script-{os.getpid()}.py")
         with open(path, "w") as f:
-            f.write(SCRIPT.format(here=os.path.dirname(os.path.abspath(__file__)), context=context, then=then))
+            here = os.path.dirname(os.path.abspath(__file__))
+            f.write(SCRIPT.format(here=here, context=context, then=then))
         self.addCleanup(os.unlink, path)
-        child = subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 start_new_session=True)
+        child = subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, text=True,
+                                 stderr=subprocess.PIPE, start_new_session=True)
         pids = [int(pid) for pid in child.stdout.readline().split()]
         self.assertEqual(len(pids), 2)
         if sig == signal.SIGINT:

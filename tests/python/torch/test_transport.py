@@ -70,8 +70,9 @@ class Ends(unittest.TestCase):
 
 class Tensors(Ends):
     def test_every_dtype_small_and_big(self):
-        for dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.half,
-                      torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128):
+        for dtype in (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+                      torch.half, torch.bfloat16, torch.float32, torch.float64, torch.complex64,
+                      torch.complex128):
             for n in (1, 7, BIG):
                 self.same(torch.arange(n).remainder(2).to(dtype))
 

@@ -141,7 +141,8 @@ class Local(unittest.TestCase):
 
 class Notes(unittest.TestCase):
     def test_any_kind_of_index(self):
-        for index, seen in ((5, 5), (numpy.int32(6), 6), (torch.tensor(7), 7), ("a", None), (2**70, None)):
+        for index, seen in ((5, 5), (numpy.int32(6), 6), (torch.tensor(7), 7), ("a", None),
+                            (2**70, None)):
             with self.subTest(index=index):
                 worker._cells = torch.zeros(4, dtype=torch.int64).numpy().data
                 try:
@@ -157,7 +158,8 @@ class Failures(unittest.TestCase):
     def check(self, error, kind):
         back = pickle.loads(pickle.dumps(raised(error))).rebuild()
         self.assertIs(type(back), kind)
-        for part in ("worker 3, batch 17, sample 421", "Original traceback", "in raised", type(error).__name__):
+        for part in ("worker 3, batch 17, sample 421", "Original traceback", "in raised",
+                     type(error).__name__):
             self.assertIn(part, str(back))
         self.assertIn("\n", str(back))
         return back
