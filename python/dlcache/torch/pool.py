@@ -394,7 +394,7 @@ class Pool:
                 waiting.append(f"batch {entry.task.number} in worker {member.ident} (pid "
                                f"{member.process.pid}{at})")
         return (f"DataLoader timed out after {seconds:g} seconds: waiting for "
-                f"{', '.join(waiting) or 'workers'}; raise timeout= or see what the dataset waits for")
+                f"{', '.join(waiting) or 'workers'}; raise timeout= or see what the data waits for")
 
     def _pump(self, seconds: float) -> bool:
         """Waits for sockets and takes in what came. False: nothing happened."""
