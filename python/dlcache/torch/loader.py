@@ -335,6 +335,8 @@ class _Batches(Iterator):
         step_s = 0.0 if self._left is None else began - self._left
         try:
             done = self._lane.feed.next()
+            while done.samples == 0 and done.error is None:  # nothing in it but what was skipped
+                done = self._lane.feed.next()
             self._lane.scale(time.perf_counter() - began, step_s, done.samples)
         except StopIteration:
             self._plan.finished = True
