@@ -174,7 +174,7 @@ class Scaler:
 
     Args:
         cores: Cores that workers and training share.
-        limit: Most workers there may be.
+        limit: Most workers there may be; the attribute may be changed, when memory grows short.
         start: How many there are before the first batch.
     """
 
@@ -213,6 +213,10 @@ class Scaler:
         self._floor_for = max(0, self._floor_for - 1)
         self._held = max(0, self._held - 1)
         self._since_retired += 1
+        if self.wanted > self.limit:
+            self._trying = False
+            self._costs.clear()
+            return self._move(max(1, self.limit))
         if self._batches == 1:  # its wait is the start of the processes
             return self.wanted
         if self._batches == 2:

@@ -164,6 +164,15 @@ class Plain(unittest.TestCase):
             out = run(scene, 200, scaler(scene))
             self.assertTrue(all(1 <= n <= limit for n in out.workers))
 
+    def test_a_limit_that_shrinks(self):
+        """Memory grows short in the middle of everything."""
+        for when in (1, 2, 10, 60, 80, 150):
+            s = Scaler(2, 16, 2)
+            for i in range(400):
+                s.limit = 16 if i < when else 5
+                n = s.step(0.03 if i % 4 == 0 else 0.0, 0.001, 0.1, 0.001, 32)
+                self.assertTrue(1 <= n <= s.limit)
+
     def test_nothing_known(self):
         s = Scaler(2, 4, 2)
         for _ in range(300):
