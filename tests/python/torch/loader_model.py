@@ -17,6 +17,7 @@ Events in exact order, no clock, one seed: the same arguments give the same Outc
   `tail` times as long. `phases` change the scene from a given batch on.
 """
 import dataclasses
+import functools
 import heapq
 
 IO, CPU, STEP = range(3)
@@ -40,15 +41,18 @@ class Scene:
     samples: int = 32
     pause_every: int = 0  # batches between two pauses: evaluation, the end of an epoch
     pause_s: float = 0.0
-    phases: tuple = ()  # of (first batch, {field: value})
+    phases: tuple = dataclasses.field(default=(), hash=False)  # of (first batch, {field: value})
 
     def at(self, batch):
         """The scene as it is when this batch is made or taken."""
-        changed = {}
-        for first, fields in self.phases:
-            if batch >= first:
-                changed.update(fields)
-        return dataclasses.replace(self, phases=(), **changed) if changed else self
+        return self._phase(sum(batch >= first for first, _ in self.phases)) if self.phases else self
+
+    @functools.cache
+    def _phase(self, number):
+        scene = self
+        for _, fields in self.phases[:number]:
+            scene = dataclasses.replace(scene, phases=(), **fields)
+        return scene
 
 
 @dataclasses.dataclass

@@ -12,7 +12,7 @@ import unittest
 from dlcache.torch.scaler import Scaler
 from loader_model import Scene, run
 
-NUMBERS = (1, 2, 3, 4, 5, 8, 12, 16)
+NUMBERS = (1, 2, 3, 5, 8, 16)
 WITHIN = 0.95
 LOADS = {
     "io, load-bound": dict(io_s=0.1, cpu_s=0.002, step_s=0.002),
