@@ -15,7 +15,7 @@ def main() -> NoReturn:
     for place in PLACES:
         program = os.path.join(here, place)
         if os.access(program, os.X_OK):
-            os.execv(program, ["dlcache", *sys.argv[1:]])
+            os.execv(program, [program, *sys.argv[1:]])
     sys.exit(f"the program dlcache is not below {here}: install the package again")
 
 
