@@ -104,7 +104,6 @@ def network(shape):
 
 def train(loader):
     """Seconds waited for data, and trained, in each epoch."""
-    torch.set_num_threads(1)  # the other core is for whoever provides the data
     model = optimizer = None
     waits, works = [], []
     for _ in range(EPOCHS):
@@ -146,6 +145,7 @@ def with_daemon(build, far, name, memory):
 
 
 def run(build):
+    torch.set_num_threads(1)  # the other core is for whoever provides the data
     rows = []
     result = {"direct_s": {}, "fifty_fifty_s": {}, "ours_s": {}, "epochs_s": {}, "scale": SCALE,
               "samples": DATA, "latency_ms": LATENCY_MS}
@@ -155,6 +155,7 @@ def run(build):
             samples.some(f"{samples.folder(name, build)}/train", count, path)
             far.add(name, path)
             keys = samples.files(path)
+            samples.digit(samples.first(path))
             objects = (far.port, far.signed(name, keys), labels_of(keys), samples.digit)
             memory = CACHE * samples.mean_block(path)
             contenders = {"direct": (1, partial(apart, direct, objects)),

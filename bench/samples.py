@@ -6,13 +6,18 @@ folder(name, build) gives a folder of samples below build/data, made at the firs
 the same. image(), sound() and digit() turn the bytes of a sample into a tensor; every contender
 calls these very functions.
 """
-import functools
 import glob
 import io
 import os
 import random
 import shutil
 import subprocess
+
+import numpy as np
+import soundfile
+import torch
+from PIL import Image
+from torchvision import transforms
 
 IMAGES = UTTERANCES = 1_024
 SIDE = 256  # of an image
@@ -41,6 +46,12 @@ def files(path):
                   for here, _, names in os.walk(path) for f in names)
 
 
+def first(path):
+    """The bytes of a sample, to make one before any clock starts: it loads modules."""
+    with open(os.path.join(path, files(path)[0]), "rb") as f:
+        return f.read()
+
+
 def some(path, count, to):
     """Copy `count` files, evenly from all, below another folder: each class keeps its share."""
     keys = files(path)
@@ -64,9 +75,6 @@ def place(path, i, suffix):
 
 def make_images(path, build):
     """JPEG pictures of about 25 KB with detail at all scales, as photographs have."""
-    import numpy as np
-    from PIL import Image
-
     rng = np.random.default_rng(1)
     for i in range(IMAGES):
         total = np.zeros((SIDE, SIDE, 3), "f4")
@@ -80,9 +88,6 @@ def make_images(path, build):
 
 def make_utterances(path, build):
     """FLAC files of ten seconds and more: prompts one after the other."""
-    import numpy as np
-    import soundfile
-
     prompts = [soundfile.read(f, dtype="int16")[0]
                for f in sorted(glob.glob(os.path.join(folder("speech", build), "*", "*.flac")))]
     rng = random.Random(1)
@@ -93,26 +98,18 @@ def make_utterances(path, build):
         soundfile.write(place(path, i, ".flac"), np.concatenate(parts), 8_000)
 
 
-@functools.cache
-def augment():
-    from torchvision import transforms as t
-
-    return t.Compose([t.RandomResizedCrop(224), t.RandomHorizontalFlip(), t.ToTensor(),
-                      t.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
+AUGMENT = transforms.Compose([
+    transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
+    transforms.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))])
 
 
 def image(data):
     """As in every ImageNet script."""
-    from PIL import Image
-
-    return augment()(Image.open(io.BytesIO(data)).convert("RGB"))
+    return AUGMENT(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
 def sound(data):
     """Four seconds from anywhere as a log spectrogram."""
-    import soundfile
-    import torch
-
     wave = soundfile.read(io.BytesIO(data), dtype="float32")[0]
     start = int(torch.randint(len(wave) - CROP, ()))
     spectrum = torch.stft(torch.from_numpy(wave[start:start + CROP]), 256, 80,
@@ -122,9 +119,5 @@ def sound(data):
 
 def digit(data):
     """A small picture as it is, grey or coloured."""
-    import numpy as np
-    import torch
-    from PIL import Image
-
     pixels = torch.from_numpy(np.array(Image.open(io.BytesIO(data))))
     return (pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)).float() / 255

@@ -12,6 +12,9 @@ Samples per second from iter() on, so what auto spends on finding out counts. Ro
 interleaved. Goal: within 5 % of the best fixed number in each loop.
 """
 import time
+import warnings
+
+import torch
 
 import samples
 from common import apart, daemon, median, scratch, spread, table
@@ -49,6 +52,7 @@ def loop(url, socket, number, step_s, epochs):
 
     dataset = open_dataset(url, socket)
     limit = {"max_workers": LIMIT} if number == "auto" else {}
+    warnings.filterwarnings("ignore", message="This DataLoader will create")  # on few cores
     loader = dlcache.torch.DataLoader(dataset, batch_size=BATCH, shuffle=True, num_workers=number,
                                       drop_last=True, epochs=epochs, **limit)
     count, start = 0, time.monotonic()
@@ -61,7 +65,10 @@ def loop(url, socket, number, step_s, epochs):
 
 
 def run(build):
-    url = f"file://{samples.folder('images', build)}"
+    torch.set_num_threads(1)
+    path = samples.folder("images", build)
+    samples.image(samples.first(path))
+    url = f"file://{path}"
     got = {name: {number: [] for number in ("auto", *FIXED)} for name in LOOPS}
     with scratch() as home, daemon(build, home, "--quiet", "--memory", "1GB", "--disk", "0") as (
             socket, _):
