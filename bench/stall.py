@@ -37,8 +37,7 @@ DATA = {"images": (samples.image, False), "utterances": (samples.sound, True)}
 def loop(loader, step_s):
     """(seconds in iter() and next(), seconds in all) of BATCHES steps; loader() makes it."""
     start = time.monotonic()
-    made = loader()
-    batches = iter(made)
+    batches = iter(loader())
     stall = time.monotonic() - start
     for _ in range(BATCHES):
         asked = time.monotonic()
