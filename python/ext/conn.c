@@ -2,6 +2,7 @@
 /* What dlc_open() gave, counted; the lock that gives threads their turn in an order; waiting. */
 #include "ext.h"
 
+#include <limits.h>
 #include <unistd.h>
 
 #define LOOK_EVERY DLC_MS(50)
@@ -16,9 +17,14 @@ static void in_child(void)
     generation++;
 }
 
-static void init_once(void)
+static void watch_forks(void)
 {
     pthread_atfork(NULL, NULL, in_child);
+}
+
+void conn_init(void)
+{
+    pthread_once(&once, watch_forks);
 }
 
 struct conn *conn_new(struct dlc_dataset *ds, PyTypeObject *view)
@@ -29,7 +35,6 @@ struct conn *conn_new(struct dlc_dataset *ds, PyTypeObject *view)
         PyErr_NoMemory();
         return NULL;
     }
-    pthread_once(&once, init_once);
     *c = (struct conn){.ds = ds, .count = dlc_count(ds), .refs = 1, .generation = generation};
     pthread_mutex_init(&c->turn, NULL);
     c->view = (PyTypeObject *)Py_NewRef((PyObject *)view);
@@ -67,10 +72,23 @@ static bool signal_came(struct interrupt *i)
     return rc < 0;
 }
 
+/* Python runs handlers in the main thread only, which after a fork is another. */
+static bool is_main_thread(void)
+{
+    static _Thread_local unsigned asked = UINT_MAX; /* in which generation */
+    static _Thread_local bool answer;
+
+    if (asked != generation) {
+        asked = generation;
+        answer = gettid() == getpid();
+    }
+    return answer;
+}
+
 void wait_begin(struct wait *w)
 {
     *w = (struct wait){.interrupt = {.ask = signal_came}, .thread = PyEval_SaveThread()};
-    if (gettid() == getpid()) { /* Python runs handlers in the main thread only */
+    if (is_main_thread()) {
         w->next = dlc_mono_add(dlc_mono_now(), LOOK_EVERY);
         interrupt_asked = &w->interrupt;
     }

@@ -50,6 +50,8 @@ struct module_state {
 
 /* ---- conn.c: all under the GIL ---- */
 
+void conn_init(void); /* once per process at least */
+
 /* Gives a conn; return it, and what conn_ref() counts, with conn_put(). Takes ds
  * unless it fails. */
 struct conn *conn_new(struct dlc_dataset *ds, PyTypeObject *view);

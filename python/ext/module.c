@@ -12,6 +12,7 @@ static int module_exec(PyObject *module)
 {
     struct module_state *m = PyModule_GetState(module);
 
+    conn_init();
     if (add_type(module, &view_spec, &m->view) < 0 ||
         add_type(module, &handle_spec, &m->handle) < 0)
         return -1;
