@@ -33,7 +33,7 @@ from dlcache.torch.feed import Feed, Local
 from dlcache.torch.leader import Leader
 from dlcache.torch.machine import cores, workers_that_fit
 from dlcache.torch.pool import Pool, WorkerDied
-from dlcache.torch.samplers import Shuffle
+from dlcache.torch.samplers import InPlaceOfRandom, InPlaceOfSequential
 from dlcache.torch.scaler import Scaler
 from dlcache.torch.worker import Done, Job
 
@@ -92,8 +92,8 @@ class DataLoader(torch.utils.data.DataLoader):
         workers = _number_of(num_workers, max_workers)
         iterable = isinstance(dataset, IterableDataset)
         if sampler is None and batch_sampler is None and not iterable:
-            sampler = Shuffle(dataset, shuffle=bool(shuffle), seed=None, rank=0, world=1,
-                              generator=generator)
+            kind = InPlaceOfRandom if shuffle else InPlaceOfSequential
+            sampler = kind(dataset, generator)
             shuffle = None
         if persistent_workers is None:
             persistent_workers = workers > 0 and not iterable and _version_of(dataset) is not None

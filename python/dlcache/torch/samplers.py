@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 import torch.distributed
-from torch.utils.data import Sampler
+from torch.utils.data import RandomSampler, Sampler, SequentialSampler
 
 import dlcache
 
@@ -156,3 +156,26 @@ class Shuffle(Sampler):
             raise ValueError(f"the state is of {state['n']} samples, and here are {self.n}: it "
                              "cannot be resumed with other data")
         self._seed, self.epoch, self._start = state["seed"], state["epoch"], state["start"]
+
+
+class InPlaceOfRandom(Shuffle, RandomSampler):
+    """The loader's sampler for shuffle=True.
+
+    Who deals a loader to ranks (Lightning, Accelerate) replaces torch's own samplers by one for
+    several ranks and wraps all others, so that each rank would draw a seed of its own. So it must
+    be seen to be one of torch's.
+    """
+
+    def __init__(self, source: Sized, generator: torch.Generator | None) -> None:
+        Shuffle.__init__(self, source, seed=None, rank=0, world=1, generator=generator)
+        self.data_source, self.generator = source, generator
+        self.replacement, self._num_samples = False, None
+
+
+class InPlaceOfSequential(Shuffle, SequentialSampler):
+    """The loader's sampler for shuffle=False; see InPlaceOfRandom."""
+
+    def __init__(self, source: Sized, generator: torch.Generator | None) -> None:
+        Shuffle.__init__(self, source, shuffle=False, seed=None, rank=0, world=1,
+                         generator=generator)
+        self.data_source = source

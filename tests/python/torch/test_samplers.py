@@ -2,10 +2,10 @@
 import unittest
 
 import torch
-from torch.utils.data import DistributedSampler
+from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler
 
 import dlcache
-from dlcache.torch.samplers import Shuffle
+from dlcache.torch.samplers import InPlaceOfRandom, InPlaceOfSequential, Shuffle
 
 
 def dealt(n, world, start, **how):
@@ -86,6 +86,27 @@ class Epochs(unittest.TestCase):
             Shuffle(10).set_epoch(-1)
         with self.assertRaisesRegex(ValueError, "from 0 on"):
             Shuffle(-1)
+
+
+class InPlaceOfTorchs(unittest.TestCase):
+    def test_are_seen_to_be_torchs(self):
+        data = range(20)
+        random, sequential = InPlaceOfRandom(data, None), InPlaceOfSequential(data, None)
+        self.assertIsInstance(random, RandomSampler)
+        self.assertIsInstance(sequential, SequentialSampler)
+        theirs = RandomSampler(data)
+        for name in ("data_source", "replacement", "num_samples", "generator"):
+            self.assertEqual(getattr(random, name), getattr(theirs, name), name)
+        self.assertEqual(vars(theirs).keys() - vars(random).keys(), set())
+        self.assertIs(sequential.data_source, data)
+
+    def test_give_what_shuffle_gives(self):
+        one, two = (torch.Generator().manual_seed(3) for _ in range(2))
+        random = InPlaceOfRandom(range(20), one)
+        same = Shuffle(20, seed=None, generator=two)
+        for _ in range(2):
+            self.assertEqual(list(random), list(same))
+        self.assertEqual(list(InPlaceOfSequential(range(5), None)), [0, 1, 2, 3, 4])
 
 
 class Elastic(unittest.TestCase):
