@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -91,6 +92,7 @@ class Local:
         self._leader, self._epochs, self._pin = leader, epochs, pin
         self._told_ahead = False
         self.recent: list[Done] = []
+        self.transport_s = 0.0
 
     def begin(self, plan: Plan, version: Any, job: Job, new_pool: Callable[[], Pool]) -> None:
         self._plan, self._job, self._told_ahead = plan, job, False
@@ -104,8 +106,10 @@ class Local:
         done = worker.local(self._job, Task(plan.offset + b, plan.batch(b), plan.seed(b)))
         self.recent = [done]
         plan.hand(b)
+        began = time.perf_counter()
         if self._pin is not None and done.error is None:
             done = pinned(done, self._pin or None)
+        self.transport_s = time.perf_counter() - began
         return done
 
     def _lead(self, b: int) -> None:
@@ -113,7 +117,7 @@ class Local:
             return
         waited = sum(d.waited_s for d in self.recent)
         self._leader.advance(self._plan, b, self._plan.before(b + 1) - self._plan.before(b), waited)
-        if not self._told_ahead and past_middle(self._plan):
+        if not self._told_ahead and past_middle(self._plan, b + 1):
             self._told_ahead = True
             ahead = self._epochs.ahead()
             if ahead is not None:
@@ -126,9 +130,10 @@ class Local:
         self._job = None
 
 
-def past_middle(plan: Plan) -> bool:
+def past_middle(plan: Plan, given: int) -> bool:
+    """With so many batches given to workers it is time to look ahead."""
     count = plan.count()
-    return count is not None and 2 * plan.handed >= count
+    return count is not None and 2 * given >= count
 
 
 def _open_batches(plan: Plan, first: int) -> Iterator[int]:
@@ -193,6 +198,7 @@ class Feed:
         self._ahead: _Span | None = None
         self._asked_ahead = False
         self.recent: list[Done] = []  # finished since the batch before
+        self.transport_s = 0.0        # of the last next(): unpacking, and waiting to be pinned
 
     # One iteration
 
@@ -232,7 +238,7 @@ class Feed:
 
     def _next(self) -> Done:
         span = self._span
-        self.recent = []
+        self.recent, self.transport_s = [], 0.0
         if self._pool is None:
             raise RuntimeError("this iteration was broken off by an error: begin another one")
         self._collect()
@@ -266,14 +272,18 @@ class Feed:
     def _wait(self, span: _Span) -> None:
         wanted = span.plan.handed
         if wanted in span.pinning or self._relaxed and span.pinning:
+            began = time.perf_counter()
             self._pinned(*self._pinner.get(wait=True))
+            self.transport_s += time.perf_counter() - began
         else:
             self._take(self._pool.receive())
 
     def _collect(self) -> None:
         """Take in what is finished."""
+        began = time.perf_counter()
         for done in self._pool.poll():
             self._take(done)
+        self.transport_s += time.perf_counter() - began
         while self._pinner is not None:
             item = self._pinner.get(wait=False)
             if item is None:
@@ -338,7 +348,7 @@ class Feed:
                 span = self._ahead
         waited = sum(d.waited_s for d in self.recent) / max(self.size, 1)
         self._leader.advance(span.plan, span.low, out, waited)
-        if not self._asked_ahead and past_middle(self._span.plan):
+        if not self._asked_ahead and past_middle(self._span.plan, self._span.given):
             self._look_ahead()
 
     # Workers

@@ -78,7 +78,7 @@ class Leader:
 
     def daemon_stats(self) -> dict[str, Any] | None:
         """What the daemon knows of the dataset and of itself; None: it does not say."""
-        return self._try(lambda: self._handle.daemon_stats() if self._handle else None)
+        return self._try(lambda: self._open().daemon_stats())
 
     def close(self) -> None:
         handle, self._handle = self._handle, None

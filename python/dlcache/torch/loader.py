@@ -33,6 +33,8 @@ from dlcache.torch.feed import Feed, Local
 from dlcache.torch.leader import Leader
 from dlcache.torch.machine import cores, workers_that_fit
 from dlcache.torch.pool import Pool, WorkerDied
+from dlcache.torch.progress import Progress
+from dlcache.torch.report import Report, Tally
 from dlcache.torch.samplers import InPlaceOfRandom, InPlaceOfSequential
 from dlcache.torch.scaler import Scaler
 from dlcache.torch.worker import Done, Job
@@ -140,8 +142,8 @@ class DataLoader(torch.utils.data.DataLoader):
         """Go on there with the next iteration."""
         self._own().epochs.load_state_dict(state)
 
-    def report(self) -> Any:
-        """What was measured since the loader was made."""
+    def report(self) -> Report:
+        """What was measured since the loader was made: figures, and a text for people."""
         return self._own().report()
 
     def _own(self) -> _Engine:
@@ -250,6 +252,9 @@ class _Lane:
             if self.leader is not None:
                 self.leader.close()
 
+    def daemon_stats(self) -> dict[str, Any] | None:
+        return self.leader.daemon_stats() if self.leader is not None else None
+
     def scale(self, waited_s: float, step_s: float, samples: int) -> None:
         """Ask for how many workers there should be, and have them."""
         if self.scaler is None:
@@ -273,20 +278,26 @@ class _Engine:
 
     def __init__(self, epochs: Epochs) -> None:
         self.epochs = epochs
+        self.log = _Log()
         self._lane: _Lane | None = None
 
+    def report(self) -> Report:
+        return self.log.report(self._lane)
+
     def iterate(self, loader: DataLoader) -> _Batches:
+        began = time.perf_counter()
         pin = _pin_of(loader)
         plan = self.epochs.begin()
         relaxed = loader.order == "relaxed" or not loader.in_order
         prefetch = loader.prefetch_factor or 2
         settings = (loader.num_workers, loader.persistent_workers, relaxed, pin, prefetch)
         lane = self._free_lane(loader, settings)
+        self.log.begin(lane, loader.progress, loader.dataset)
         job = _job_of(loader, self.epochs.seed)
         context, timeout = loader.multiprocessing_context, loader.timeout
         lane.feed.begin(plan, _version_of(loader.dataset), job,
                         lambda: Pool(job, context, timeout=timeout, prefetch=prefetch))
-        return _Batches(lane, plan)
+        return _Batches(lane, plan, self.log, time.perf_counter() - began)
 
     def _free_lane(self, loader: DataLoader, settings: tuple) -> _Lane:
         lane = self._lane
@@ -301,12 +312,62 @@ class _Engine:
         return self._lane
 
 
+class _Log:
+    """What is told of each batch: to the tally, to the progress line, to the dataset."""
+
+    MONEY_S = 5.0  # the daemon is asked for the price no more often
+
+    def __init__(self) -> None:
+        self._tally = Tally()
+        self._progress: Progress | None = None
+        self._counting: Any = None  # the dataset, if it counts the errors of its copies in workers
+        self._before: dict[str, Any] | None = None  # what the daemon said at the beginning
+        self._usd, self._asked_at = 0.0, 0.0
+
+    def begin(self, lane: _Lane, progress: bool, dataset: Any) -> None:
+        if self._before is None:
+            self._before = lane.daemon_stats()
+        while type(dataset) is torch.utils.data.Subset:
+            dataset = dataset.dataset
+        self._counting = dataset if lane.feed.size > 0 and hasattr(dataset, "add_errors") else None
+        if progress and self._progress is None:
+            self._progress = Progress()
+            weakref.finalize(self, self._progress.close)
+
+    def batch(self, lane: _Lane, plan: Plan, done: Done, waited_s: float, step_s: float) -> None:
+        feed = lane.feed
+        self._tally.batch(done.samples, waited_s, step_s, feed.size,
+                          stats=dict(done.stats, stall_s=done.waited_s), busy_s=done.busy_s,
+                          cpu_s=done.cpu_s, transport_s=feed.transport_s)
+        if self._counting is not None and "errors" in done.stats:
+            self._counting.add_errors(done.stats["errors"])
+        if self._progress is not None and self._progress.due():
+            length = 0 if plan.count() is None else plan.length()
+            self._progress.show(self._tally, plan.epoch, plan.before(plan.handed), length,
+                                self._money(lane))
+
+    def epoch_end(self) -> None:
+        self._tally.epoch_end()
+
+    def report(self, lane: _Lane | None) -> Report:
+        now = lane.daemon_stats() if lane is not None else None
+        return self._tally.report([(self._before, now)] if self._before and now else [])
+
+    def _money(self, lane: _Lane) -> float:
+        if time.monotonic() - self._asked_at > self.MONEY_S:
+            self._asked_at = time.monotonic()
+            self._usd = self.report(lane).money_usd
+        return self._usd
+
+
 class _Batches(Iterator):
     """One iteration over a loader."""
 
-    def __init__(self, lane: _Lane, plan: Plan) -> None:
+    def __init__(self, lane: _Lane, plan: Plan, log: _Log, began_s: float) -> None:
         self._lane: _Lane | None = lane
         self._plan, self._before = plan, plan.handed + len(plan.out)
+        self._log = log
+        self._began_s = began_s          # what beginning has taken: the first batch waited for it
         self._left: float | None = None  # when the user got the last batch
         lane.batches = weakref.ref(self)
         self._dropped = weakref.finalize(self, lane.release)
@@ -319,8 +380,6 @@ class _Batches(Iterator):
         return count - self._before
 
     def __next__(self) -> Any:
-        if self._lane is None:
-            raise StopIteration
         with record_function("enumerate(dlcache.DataLoader).__next__"):
             done = self._next()
         if done.error is None:
@@ -331,27 +390,41 @@ class _Batches(Iterator):
             del done  # or error and traceback hold each other
 
     def _next(self) -> Done:
-        began = time.perf_counter()
-        step_s = 0.0 if self._left is None else began - self._left
+        """The next batch that is one: of some, all samples were bad and left out."""
+        while True:
+            done = self._next_done()
+            if done.samples > 0 or done.error is not None or "errors" not in done.stats:
+                return done
+
+    def _next_done(self) -> Done:
+        lane = self._lane
+        if lane is None:
+            raise StopIteration
+        asked = time.perf_counter()
         try:
-            done = self._lane.feed.next()
-            while done.samples == 0 and done.error is None:  # nothing in it but what was skipped
-                done = self._lane.feed.next()
-            self._lane.scale(time.perf_counter() - began, step_s, done.samples)
+            done = lane.feed.next()
+            self._account(lane, done, asked)
         except StopIteration:
             self._plan.finished = True
+            self._log.epoch_end()
             self._release()
             raise
         except WorkerDied as died:
-            source = self._lane.source
             self._release()
             died.__traceback__ = None  # its frames hold the workers' feed
-            raise _named(died, source) from None
+            raise _named(died, lane.source) from None
         except BaseException:
             self._release()
             raise
-        self._left = time.perf_counter()
         return done
+
+    def _account(self, lane: _Lane, done: Done, asked: float) -> None:
+        step_s = 0.0 if self._left is None else asked - self._left
+        waited_s = time.perf_counter() - asked + self._began_s
+        self._began_s = 0.0
+        lane.scale(waited_s, step_s, done.samples)
+        self._log.batch(lane, self._plan, done, waited_s, step_s)
+        self._left = time.perf_counter()
 
     def _release(self) -> None:
         self._lane = None
