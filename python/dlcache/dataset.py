@@ -190,7 +190,8 @@ class Dataset(_dlcache.Handle):
     def follow(self, kind: Any = "shuffled", *, seed: SupportsIndex = 0, rank: SupportsIndex = 0,
                world: SupportsIndex = 1, drop_last: bool = False, relaxed: bool = False,
                epochs: SupportsIndex = 0, first: SupportsIndex = 0, count: SupportsIndex = 0,
-               epoch: SupportsIndex = 0, position: SupportsIndex = 0) -> None:
+               epoch: SupportsIndex = 0, position: SupportsIndex = 0,
+               targets: bool = False) -> None:
         """Read in this order from now on, by next(); the daemon fetches ahead.
 
         Args:
@@ -203,9 +204,13 @@ class Dataset(_dlcache.Handle):
             epochs (int): How many will be read in all; 0: no end.
             first, count (int): A range of samples, such as a split; count 0: to the last.
             epoch, position (int): Where to start, as tell() said.
+            targets (bool): With indices: after each sample comes its target file (the sample itself
+                again if it has none), and positions count both.
         """
         code, numbers = _EXPLICIT, kind
         if isinstance(kind, str):
+            if targets:
+                raise ValueError("an order with targets must be a sequence of indices")
             if kind not in ("shuffled", "sequential"):
                 raise ValueError(f'the order is {kind!r}; it must be "shuffled", "sequential" or a '
                                  "sequence of indices")
@@ -213,7 +218,12 @@ class Dataset(_dlcache.Handle):
         self._follow(code, numbers, natural("rank", rank, 2**32), natural("world", world, 2**32),
                      int(drop_last), int(relaxed), operator.index(seed) & SEED_MASK,
                      natural("epochs", epochs), natural("first", first), natural("count", count),
-                     natural("epoch", epoch), natural("position", position))
+                     natural("epoch", epoch), natural("position", position), targets)
+
+    def follow_more(self, indices: Any, /, *, targets: bool = False) -> None:
+        """After follow() with indices: those of the epoch after the last one given. One epoch ahead
+        at most: BusyError until the one being read has ended. targets: as with follow()."""
+        self._follow_more(indices, targets)
 
     def advance(self, epoch: SupportsIndex, position: SupportsIndex, ahead: SupportsIndex = 0,
                 waited_s: float = 0.0) -> None:

@@ -141,7 +141,7 @@ int handle_find_target(PyObject *self, PyObject *index, struct conn **cp, uint64
 PyObject *handle_no_target(int rc);
 
 PyObject *handle_follow(PyObject *self, PyObject *args);
-PyObject *handle_follow_more(PyObject *self, PyObject *numbers);
+PyObject *handle_follow_more(PyObject *self, PyObject *args);
 PyObject *handle_advance(PyObject *self, PyObject *args);
 PyObject *handle_epoch_length(PyObject *self, PyObject *none);
 PyObject *handle_next(PyObject *self, PyObject *none);

@@ -339,11 +339,7 @@ static PyMethodDef handle_methods[] = {
     {"_stats", handle_stats, METH_NOARGS, NULL},
     {"_daemon_stats", handle_daemon_stats, METH_NOARGS, NULL},
     {"_follow", handle_follow, METH_VARARGS, NULL},
-    {"follow_more", handle_follow_more, METH_O,
-     "follow_more($self, indices, /)\n--\n\n"
-     "After follow() with indices: those of the epoch after the last one given. One epoch ahead "
-     "at\n"
-     "most: BusyError until the one being read has ended."},
+    {"_follow_more", handle_follow_more, METH_VARARGS, NULL},
     {"_advance", handle_advance, METH_VARARGS, NULL},
     {"epoch_length", handle_epoch_length, METH_NOARGS,
      "epoch_length($self, /)\n--\n\nSamples per epoch of this rank, in the order that is set."},

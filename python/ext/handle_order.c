@@ -12,7 +12,35 @@ static PyObject *finished(struct conn *c)
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-/* (kind, numbers, rank, world, drop_last, relaxed, seed, epochs, first, count, epoch, position) */
+/* A list of samples; with targets: each sample, then its target, or itself again where it has none.
+ * 0, or -1 and an exception. */
+static int list_of(struct conn *c, PyObject *numbers, int targets, struct indices *out)
+{
+    uint64_t *both;
+
+    if (indices_of(numbers, c->count, out) < 0)
+        return -1;
+    if (!targets)
+        return 0;
+    both = PyMem_Realloc(out->at, 2 * out->n * sizeof(*both) + 1);
+    if (both == NULL) {
+        PyMem_Free(out->at);
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (size_t k = out->n; k-- > 0;) {
+        uint64_t sample = both[k];
+
+        both[2 * k] = sample;
+        if (dlc_target(c->ds, sample, &both[2 * k + 1]) < 0)
+            both[2 * k + 1] = sample;
+    }
+    *out = (struct indices){both, 2 * out->n};
+    return 0;
+}
+
+/* (kind, numbers, rank, world, drop_last, relaxed, seed, epochs, first, count, epoch, position,
+ * targets) */
 PyObject *handle_follow(PyObject *self, PyObject *args)
 {
     unsigned long long seed, epochs, first, count, epoch, position;
@@ -21,13 +49,13 @@ PyObject *handle_follow(PyObject *self, PyObject *args)
     struct dlc_order o = {0};
     PyObject *numbers;
     struct wait w;
-    int rc;
+    int targets, rc;
 
     if (c == NULL ||
-        !PyArg_ParseTuple(args, "IOIIIIKKKKKK:follow", &o.kind, &numbers, &o.rank, &o.world,
+        !PyArg_ParseTuple(args, "IOIIIIKKKKKKp:follow", &o.kind, &numbers, &o.rank, &o.world,
                           &o.drop_last, &o.relaxed, &seed, &epochs, &first, &count, &epoch,
-                          &position) ||
-        (o.kind == DLC_EXPLICIT && indices_of(numbers, c->count, &list) < 0))
+                          &position, &targets) ||
+        (o.kind == DLC_EXPLICIT && list_of(c, numbers, targets, &list) < 0))
         return finished(c);
     o.seed = seed;
     o.epochs = epochs;
@@ -43,14 +71,17 @@ PyObject *handle_follow(PyObject *self, PyObject *args)
     return finished(c);
 }
 
-PyObject *handle_follow_more(PyObject *self, PyObject *numbers)
+/* (numbers, targets) */
+PyObject *handle_follow_more(PyObject *self, PyObject *args)
 {
     struct conn *c = handle_conn(self);
     struct indices list;
+    PyObject *numbers;
     struct wait w;
-    int rc;
+    int targets, rc;
 
-    if (c == NULL || indices_of(numbers, c->count, &list) < 0)
+    if (c == NULL || !PyArg_ParseTuple(args, "Op:follow_more", &numbers, &targets) ||
+        list_of(c, numbers, targets, &list) < 0)
         return finished(c);
     turn_begin(c, &w);
     rc = dlc_follow_more(c->ds, list.at, list.n);
