@@ -439,7 +439,7 @@ class Dataset(torch.utils.data.Dataset):
         handle, number = self._open(), self._numbers[index]
 
         def read():
-            target = handle.read_target(number) if self._wants_file() else None
+            target = handle.read_target(number) if self.reads_targets else None
             return handle[number], target
         return read
 
@@ -448,14 +448,11 @@ class Dataset(torch.utils.data.Dataset):
         handle = self._open()
         numbers = [self._numbers[index] for index in indices]
         try:
-            if self._wants_file():
+            if self.reads_targets:
                 return collections.deque(zip(*handle.read_pairs(numbers)))
             return collections.deque((view, None) for view in handle.read_many(numbers))
         except OF_THE_SAMPLE:
             return collections.deque(() for _ in indices)  # one by one, to see which
-
-    def _wants_file(self) -> bool:
-        return self._has_files and self._given is None
 
     def _make(self, index: int, read: Callable) -> Any:
         """The item; BadSample when it cannot be made."""
@@ -555,6 +552,11 @@ class Dataset(torch.utils.data.Dataset):
         handle = self._open()
         whole = isinstance(self._numbers, range) and self._numbers == range(len(handle))
         return handle, None if whole else self._numbers
+
+    @property
+    def reads_targets(self) -> bool:
+        """The target file of a sample is read along with it."""
+        return self._has_files and self._given is None
 
     @property
     def version(self) -> int:

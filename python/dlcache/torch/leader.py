@@ -5,7 +5,7 @@ Workers read samples each through a session of its own; the order is told once, 
 process, through a handle of its own, so that two loaders on one dataset are two cursors.
 
     Shuffle over a whole dataset or a split    told once by its seed: the daemon knows all epochs
-    anything else                              listed, this epoch and, ahead, the one after it
+    anything else, or with target files        listed, this epoch and, ahead, the one after it
 
 A listed order is a run of legs, one for each plan; the daemon counts them as its epochs.
 
@@ -36,9 +36,11 @@ class Leader:
     Args:
         source: What dlcache.torch.source_of() says of the dataset: a handle, of which only URL and
             options are used, and the sample number of each index.
+        targets: The target file of each sample is read along with it. Positions count both then.
     """
 
-    def __init__(self, source: tuple[dlcache.Dataset, Any]) -> None:
+    def __init__(self, source: tuple[dlcache.Dataset, Any], targets: bool = False) -> None:
+        self._targets, self._each = targets, 2 if targets else 1
         self._url, self._options = source[0].url, dict(source[0].options, refresh=False)
         self._mapping = source[1]
         self._handle: dlcache.Dataset | None = None
@@ -74,7 +76,8 @@ class Leader:
             self._try(self._begin)
         if plan in self._legs:
             at = self._position(plan, done)
-            self._try(lambda: self._handle.advance(self._legs[plan], at, ahead, self._waited))
+            self._try(lambda: self._handle.advance(self._legs[plan], at, ahead * self._each,
+                                                   self._waited))
 
     def daemon_stats(self) -> dict[str, Any] | None:
         """What the daemon knows of the dataset and of itself; None: it does not say."""
@@ -119,7 +122,7 @@ class Leader:
 
     def _computable(self, plan: Plan) -> bool:
         mapping = self._mapping
-        return isinstance(plan, Computed) and plan.start == 0 and (
+        return isinstance(plan, Computed) and plan.start == 0 and not self._targets and (
             mapping is None or isinstance(mapping, range) and mapping.step == 1)
 
     def _spec(self, plan: Computed) -> dict[str, Any]:
@@ -144,7 +147,7 @@ class Leader:
         if samples is None:
             self._mute = plan
             return
-        self._open().follow(samples, epoch=self._next_leg,
+        self._open().follow(samples, epoch=self._next_leg, targets=self._targets,
                             position=self._position(plan, plan.handed))
         self._waited = 0.0
         self._add(plan)
@@ -152,7 +155,7 @@ class Leader:
     def _more(self, plan: Plan) -> None:
         samples = self._samples(plan)
         if samples is not None:
-            self._open().follow_more(samples)
+            self._open().follow_more(samples, targets=self._targets)
             self._add(plan)
 
     def _add(self, plan: Plan) -> None:
@@ -160,7 +163,7 @@ class Leader:
         self._next_leg += 1
 
     def _position(self, plan: Plan, b: int) -> int:
-        return plan.length() if b >= plan.count() else plan.before(b)
+        return self._each * (plan.length() if b >= plan.count() else plan.before(b))
 
     def _samples(self, plan: Plan) -> numpy.ndarray | None:
         """The sample numbers of all indices of the plan; None: some index is no number of one."""

@@ -169,6 +169,13 @@ def _version_of(dataset: Any) -> Any:
     return (id(dataset), dataset.version) if isinstance(dataset, Dataset) else None
 
 
+def _base_of(dataset: Any) -> Any:
+    """What is behind torch's Subset."""
+    while isinstance(dataset, torch.utils.data.Subset):
+        dataset = dataset.dataset
+    return dataset
+
+
 def _job_of(loader: DataLoader, seed: int) -> Job:
     fixed = 0 if isinstance(loader.num_workers, _Auto) else loader.num_workers
     return Job(loader.dataset, loader.collate_fn, loader.batch_sampler is not None,
@@ -221,7 +228,8 @@ class _Lane:
         self.lost = False  # another lane has taken its place
         self.batches: weakref.ref | None = None
         self.source = _source_of(loader.dataset)
-        self.leader = Leader(self.source) if self.source is not None else None
+        targets = getattr(_base_of(loader.dataset), "reads_targets", False)
+        self.leader = Leader(self.source, targets) if self.source is not None else None
         workers = loader.num_workers
         auto = isinstance(workers, _Auto) and workers > 0
         most = loader.max_workers or max(_MOST, 4 * cores())
@@ -327,8 +335,7 @@ class _Log:
     def begin(self, lane: _Lane, progress: bool, dataset: Any) -> None:
         if self._before is None:
             self._before = lane.daemon_stats()
-        while type(dataset) is torch.utils.data.Subset:
-            dataset = dataset.dataset
+        dataset = _base_of(dataset)
         self._counting = dataset if lane.feed.size > 0 and hasattr(dataset, "add_errors") else None
         if progress and self._progress is None:
             self._progress = Progress()
