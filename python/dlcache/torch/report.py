@@ -263,7 +263,7 @@ class Report:
     def advice(self) -> str:
         """What to do about the largest cause of waiting; "" if nothing has to be done."""
         steady = {c: s for c, s in self.cause.items() if c != "start"}
-        if self.stalled_share < SMOOTH or not steady:
+        if self.stalled_share * sum(steady.values()) < SMOOTH:
             return ""
         return getattr(self, "_advice_" + max(steady, key=steady.__getitem__), str)()
 

@@ -158,6 +158,10 @@ class Words(unittest.TestCase):
         for name, (_, advice) in report._WHY_BYTES.items():
             self.assertEqual(bytes_.report([(daemon(), daemon(**{name: 5}))]).advice(), advice)
 
+    def test_no_advice_for_the_start(self):
+        r = tally(1, 1.0, 0.0).report()
+        self.assertEqual((r.stalled_share, r.advice()), (1.0, ""))
+
     def test_no_advice_when_nothing_stalls(self):
         r = tally(1000, 0.0001, 0.1).report()
         self.assertEqual(r.advice(), "")
