@@ -112,15 +112,14 @@ def run(args) -> None:
 
 def main() -> None:
     args = options()
-    if "RANK" in os.environ:  # under torchrun
-        args.url = common.url_of(args)
-        return run(args)
     args.url = common.url_of(args)
+    if "RANK" in os.environ:  # under torchrun
+        return run(args)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.multiprocessing.spawn(one_rank, (args,), args.ranks)
+    torch.multiprocessing.start_processes(one_rank, (args,), args.ranks, start_method="fork")
 
 
 if __name__ == "__main__":
