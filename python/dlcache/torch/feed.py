@@ -199,6 +199,7 @@ class Feed:
         self._asked_ahead = False
         self.recent: list[Done] = []  # finished since the batch before
         self.transport_s = 0.0        # of the last next(): unpacking, and waiting to be pinned
+        self._waited_s = 0.0          # of workers for bytes, not yet published
 
     # One iteration
 
@@ -222,6 +223,7 @@ class Feed:
         try:
             self._start(new_pool)
             self._fill()
+            self._lead()
         except BaseException:
             self.close()
             raise
@@ -242,17 +244,18 @@ class Feed:
         if self._pool is None:
             raise RuntimeError("this iteration was broken off by an error: begin another one")
         self._collect()
-        self._lead()
         self._fill()
         while True:
             b = self._choice(span)
             if b is not None:
                 break
+            self._lead()
             self._wait(span)
             self._fill()
         done = span.ready.pop(b)
         span.plan.hand(b)
         self._fill()
+        self._lead()
         return done
 
     def _choice(self, span: _Span) -> int | None:
@@ -292,6 +295,7 @@ class Feed:
 
     def _take(self, done: Done) -> None:
         self.recent.append(done)
+        self._waited_s += done.waited_s
         span, b = self._given.pop(done.number)
         span.finish(b)
         if self._pinner is not None and done.error is None:
@@ -338,7 +342,8 @@ class Feed:
         return plan
 
     def _lead(self) -> None:
-        """Publish how far the workers are."""
+        """Publish how far the workers are. After each _fill(): the daemon's window begins behind what
+        they hold, and an idle worker reads what it was given at once."""
         if self._leader is None:
             return
         span, out = self._span, self._span.samples_out()
@@ -346,7 +351,7 @@ class Feed:
             out += self._ahead.samples_out()
             if span.low == span.plan.count():
                 span = self._ahead
-        waited = sum(d.waited_s for d in self.recent) / max(self.size, 1)
+        waited, self._waited_s = self._waited_s / max(self.size, 1), 0.0
         self._leader.advance(span.plan, span.low, out, waited)
         if not self._asked_ahead and past_middle(self._span.plan, self._span.given):
             self._look_ahead()
