@@ -22,8 +22,9 @@ from __future__ import annotations
 import copy
 import itertools
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy
 import torch
@@ -36,6 +37,8 @@ __all__ = ["Epochs", "Plan"]
 
 _VERSION = 1
 _UNKNOWN = 1 << 20  # so much is drained of a sampler without length before it counts as endless
+_CHUNK = 1 << 16    # indices computed at a time
+_PART = 256         # batches of an endless one that are drained at a time
 _DRAIN = 2**64 - 1  # in place of the number of a batch
 
 
@@ -77,6 +80,14 @@ class Plan:
         while self.handed in self.out:
             self.out.remove(self.handed)
             self.handed += 1
+
+    def leg(self, b: int) -> tuple[Plan, int]:
+        """The plan with a list of indices that batch b is in, and its number there."""
+        return self, b
+
+    def next_leg(self, b: int) -> Plan | None:
+        """The one after that, when it is time to know it."""
+        return None
 
     def count(self) -> int | None:
         """Number of batches; None: not known."""
@@ -151,8 +162,12 @@ class Computed(Plan):
         return self._cut.length
 
     def indices(self) -> numpy.ndarray:
-        order = self.order
-        return numpy.array(order.part(order.epoch, 0, self._cut.length, self.start), numpy.int64)
+        order, length = self.order, self._cut.length
+        found = numpy.empty(length, numpy.int64)
+        for a in range(0, length, _CHUNK):
+            b = min(a + _CHUNK, length)
+            found[a:b] = order.part(order.epoch, a, b, self.start)
+        return found
 
 
 class Drained(Plan):
@@ -187,35 +202,72 @@ class Drained(Plan):
         return self._items.crc() if isinstance(self._items, Numbers) else None
 
 
-class Stream(Plan):
-    """Of a sampler that does not end, or not yet: batches are asked for in sequence."""
+class _Part(NamedTuple):
+    """Batches [begin, end) of a stream; `samples` indices are in those before."""
 
-    def __init__(self, batches: Any, randomness: Randomness, **plan: Any) -> None:
+    begin: int
+    end: int
+    samples: int
+    plan: Drained
+
+
+class Stream(Plan):
+    """Of a sampler that does not end, or not yet. It is drained in parts, as batches are asked for
+    in sequence; a part that the user has is forgotten."""
+
+    def __init__(self, batches: Iterator, lists: bool, randomness: Randomness,
+                 **plan: Any) -> None:
         super().__init__(**plan)
-        self._rest, self._randomness = batches, randomness
-        self._taken: dict[int, Any] = {}
-        self._next = 0
+        self._rest, self._lists, self._randomness = batches, lists, randomness
+        self._parts: deque[_Part] = deque()
+        self._end = self._samples = 0  # batches and indices drained
 
     def count(self) -> None:
         return None
 
     def has(self, b: int) -> bool:
+        while b >= self._end and self._drain_part():
+            pass
+        return b < self._end
+
+    def _drain_part(self) -> bool:
         with self._randomness:
-            while self._next <= b:
-                try:
-                    batch = next(self._rest)
-                except StopIteration:
-                    return False
-                if self._next >= self.handed:  # else it was handed out before it was resumed
-                    self._taken[self._next] = batch
-                self._next += 1
-        return True
+            some = list(itertools.islice(self._rest, _PART))
+        if not some and self._parts:
+            return False
+        while self._parts and self.handed >= self._parts[0].end:
+            self._parts.popleft()
+        items, ends = pack_lists(some) if self._lists else (pack(some), None)
+        plan = Drained(items, None, False, ends, epoch=self.epoch, seed=self._seed)
+        self._parts.append(_Part(self._end, self._end + len(some), self._samples, plan))
+        self._end += len(some)
+        self._samples += plan.length()
+        return bool(some)
+
+    def _part(self, b: int) -> _Part:
+        """The one that has batch b, or after the end the last one."""
+        self.has(b)
+        return next((p for p in self._parts if b < p.end), self._parts[-1])
+
+    def leg(self, b: int) -> tuple[Plan, int]:
+        part = self._part(b)
+        part.plan.handed = max(0, self.handed - part.begin)
+        return part.plan, b - part.begin
+
+    def next_leg(self, b: int) -> Plan | None:
+        part = self._part(b)
+        return self._part(part.end).plan if 2 * (b - part.begin) >= part.end - part.begin else None
 
     def batch(self, b: int) -> Any:
-        return self._taken.pop(b)
+        part = self._part(b)
+        return part.plan.batch(b - part.begin)
 
     def before(self, b: int) -> int:
-        return b
+        part = self._part(b)
+        return part.samples + part.plan.before(b - part.begin)
+
+    def length(self) -> int:
+        return 0
 
     def indices(self) -> None:
         return None
@@ -360,7 +412,8 @@ class Epochs:
             rest = itertools.chain(_whole(items, ends), more, said)
             if self._size is not None:
                 rest = iter(BatchSampler(rest, self._size, self._drop_last))
-            plan = Stream(rest, randomness, **self._plan())
+            lists = self._lists or self._size is not None
+            plan = Stream(rest, lists, randomness, **self._plan())
         plan.held, plan.own = held, own
         plan.sampler_epochs = [s.epoch for s in held.with_epochs()]
         return plan

@@ -7,7 +7,8 @@ process, through a handle of its own, so that two loaders on one dataset are two
     Shuffle over a whole dataset or a split    told once by its seed: the daemon knows all epochs
     anything else, or with target files        listed, this epoch and, ahead, the one after it
 
-A listed order is a run of legs, one for each plan; the daemon counts them as its epochs.
+A listed order is a run of legs, one for each plan, or for each part of a plan without end; the daemon
+counts them as its epochs.
 
 (L1) Nothing here fails a training: without a daemon, or without a list of numbers, samples are read
      as they are asked for. It is said once, and tried again after RETRY_S.
@@ -55,7 +56,7 @@ class Leader:
 
     def begin(self, plan: Plan) -> None:
         """The iteration of this plan begins, behind what was handed out of it."""
-        self._plan = plan
+        self._plan = plan.leg(plan.handed)[0]
         self._try(self._begin)
 
     def look_ahead(self, plan: Plan) -> None:
@@ -72,12 +73,17 @@ class Leader:
         """All batches before number `done` of the plan were read; so many samples behind them are
         in the hands of workers; so long have workers waited for bytes since the last call."""
         self._waited += waited_s
-        if self._plan not in self._legs and self._plan is not self._mute:
+        leg, b = plan.leg(done)
+        if leg is not self._plan or leg not in self._legs and leg is not self._mute:
+            self._plan = leg
             self._try(self._begin)
-        if plan in self._legs:
-            at = self._position(plan, done)
-            self._try(lambda: self._handle.advance(self._legs[plan], at, ahead * self._each,
+        if leg in self._legs:
+            at = self._position(leg, b)
+            self._try(lambda: self._handle.advance(self._legs[leg], at, ahead * self._each,
                                                    self._waited))
+        after = plan.next_leg(done)
+        if after is not None:
+            self.look_ahead(after)
 
     def daemon_stats(self) -> dict[str, Any] | None:
         """What the daemon knows of the dataset and of itself; None: it does not say."""
