@@ -71,7 +71,7 @@ class Done(NamedTuple):
     error: Optional[BaseException]
     samples: int  # in the batch; 0: all of them were bad and left out, there is no batch
     busy_s: float  # wall time of making and packing it
-    cpu_s: float  # CPU time of the process meanwhile
+    cpu_s: float  # of busy_s: on a core, or waiting for one
     waited_s: float  # of busy_s: waiting for bytes
     stats: Dict[str, Any]  # what the sources counted: hits, misses, bypasses, bytes; and "errors",
     # what take_errors() of the datasets said, if anything
@@ -163,6 +163,20 @@ def _take_errors(dataset: Any) -> Optional[Dict[str, Any]]:
     return total
 
 
+def _waited_for_core() -> float:
+    """Seconds that this thread was ready to run and did not, since it began; 0 where the kernel does
+    not say. Workers that are too many for the cores would otherwise look as if they waited."""
+    try:
+        with open("/proc/thread-self/schedstat", "rb", 0) as f:
+            return int(f.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+def _core_time() -> float:
+    return time.process_time() + _waited_for_core()
+
+
 class _Meter:
     """What was spent on a batch, from begin() to end()."""
 
@@ -184,11 +198,11 @@ class _Meter:
 
     def begin(self) -> None:
         self._counts = self._read()
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
+        self._wall, self._cpu = time.perf_counter(), _core_time()
 
     def end(self) -> tuple:
         """(busy_s, cpu_s, waited_s, stats)"""
-        busy, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        busy, cpu = time.perf_counter() - self._wall, _core_time() - self._cpu
         stats: Dict[str, Any] = {}
         stall, now = 0.0, self._read()
         if self._counts is not None and now is not None:

@@ -24,6 +24,7 @@ from torch.utils.data import (BatchSampler, DistributedSampler, IterableDataset,
 from torch.utils.data import DataLoader as Theirs
 
 from dlcache.torch import DataLoader, Shuffle
+from dlcache.torch.machine import cores
 from dlcache.torch.samplers import distributed
 
 
@@ -566,6 +567,48 @@ class States(unittest.TestCase):
                 got += turns(list(map(iter, after)), None)
                 self.assertEqual(got[:50], whole)
                 self.assertLess(len(got), 50 + now)
+
+
+class Spin(Numbers):
+    """A hundredth of a second of computing."""
+
+    def __getitem__(self, i):
+        end = time.thread_time() + 0.01
+        while time.thread_time() < end:
+            pass
+        return i
+
+
+class Reports(unittest.TestCase):
+    def test_counts_what_was_handed_out(self):
+        for workers in (0, 2):
+            loader = DataLoader(Spin(20), batch_size=4, num_workers=workers)
+            self.assertEqual(loader.report().samples, 0)
+            list(loader)
+            indices(loader, 2)
+            report = loader.report()
+            self.assertEqual((report.samples, report.batches, report.epochs), (28, 7, 1))
+            self.assertEqual(report.workers, workers)
+            self.assertGreater(report.waited_s, 0)
+            self.assertLessEqual(report.waited_s, report.wall_s)
+            self.assertAlmostEqual(sum(report.cause.values()), 1)
+            self.assertGreater(report.cpu_share, 0.8)  # also where cores are short
+            self.assertGreater(report.sample_s, 0.01)
+
+    def test_progress_is_one_line(self):
+        script = ("from dlcache.torch import DataLoader\n"
+                  "loader = DataLoader(list(range(50)), num_workers=0, progress=True)\n"
+                  "for epoch in range(2):\n    list(loader)\n")
+        p = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        self.assertEqual((p.returncode, p.stdout), (0, ""))
+        self.assertLessEqual(len(p.stderr.splitlines()), 1)
+
+    def test_more_workers_than_cores_are_not_taken_to_wait(self):
+        loader = DataLoader(Spin(400), batch_size=2, num_workers="auto")
+        for n, batch in enumerate(loader):
+            if n == 60:
+                break
+        self.assertLessEqual(loader.report().workers_most, cores() + 1)
 
 
 class Defaults(unittest.TestCase):
