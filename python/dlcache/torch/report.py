@@ -263,9 +263,10 @@ class Report:
     def advice(self) -> str:
         """What to do about the largest cause of waiting; "" if nothing has to be done."""
         steady = {c: s for c, s in self.cause.items() if c != "start"}
-        if self.stalled_share * sum(steady.values()) < SMOOTH:
+        worst = max(steady, key=steady.__getitem__, default="")
+        if self.stalled_share * steady.get(worst, 0.0) < SMOOTH:
             return ""
-        return getattr(self, "_advice_" + max(steady, key=steady.__getitem__), str)()
+        return getattr(self, "_advice_" + worst, str)()
 
     def as_dict(self) -> Dict[str, Any]:
         names = [f.name for f in dataclasses.fields(self) if f.name not in ("series", "marks")]
