@@ -102,7 +102,7 @@ class Leader:
             return None
         try:
             return what()
-        except (dlcache.Error, OSError, ValueError) as error:
+        except Exception as error:
             self._legs.clear()
             self._order = None
             self._retry_at = time.monotonic() + RETRY_S

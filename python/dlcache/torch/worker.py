@@ -163,18 +163,22 @@ def _take_errors(dataset: Any) -> Optional[Dict[str, Any]]:
     return total
 
 
-def _waited_for_core() -> float:
-    """Seconds that this thread was ready to run and did not, since it began; 0 where the kernel does
-    not say. Workers that are too many for the cores would otherwise look as if they waited."""
-    try:
-        with open("/proc/thread-self/schedstat", "rb", 0) as f:
-            return int(f.read().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return 0.0
+class _Core:
+    """Time of this process on a core, and waiting for one: workers that are too many for the cores
+    would otherwise look as if they waited for something else."""
 
+    def __init__(self) -> None:
+        try:
+            self._file = open("/proc/thread-self/schedstat", "rb", 0)  # this thread's
+        except OSError:
+            self._file = None
 
-def _core_time() -> float:
-    return time.process_time() + _waited_for_core()
+    def seconds(self) -> float:
+        used = time.process_time()
+        try:
+            return used + int(os.pread(self._file.fileno(), 100, 0).split()[1]) / 1e9
+        except (OSError, AttributeError, IndexError, ValueError):  # the kernel does not say
+            return used
 
 
 class _Meter:
@@ -182,8 +186,8 @@ class _Meter:
 
     COUNTERS = ("hits", "misses", "bypasses", "bytes")
 
-    def __init__(self, dataset: Any) -> None:
-        self._dataset, self._sources = dataset, None
+    def __init__(self, dataset: Any, core_time: Callable[[], float] = time.process_time) -> None:
+        self._dataset, self._sources, self._core_time = dataset, None, core_time
 
     def _read(self) -> Optional[List[float]]:
         """The counters and the seconds waited, over all sources; None where there are none."""
@@ -198,11 +202,11 @@ class _Meter:
 
     def begin(self) -> None:
         self._counts = self._read()
-        self._wall, self._cpu = time.perf_counter(), _core_time()
+        self._wall, self._cpu = time.perf_counter(), self._core_time()
 
     def end(self) -> tuple:
         """(busy_s, cpu_s, waited_s, stats)"""
-        busy, cpu = time.perf_counter() - self._wall, _core_time() - self._cpu
+        busy, cpu = time.perf_counter() - self._wall, self._core_time() - self._cpu
         stats: Dict[str, Any] = {}
         stall, now = 0.0, self._read()
         if self._counts is not None and now is not None:
@@ -371,7 +375,7 @@ class _Worker:
         self.far, self.job, self.ident = far, job, ident
         self.tasks: deque = deque()  # None: one to skip
         self.retired = False
-        self.meter = _Meter(job.dataset)
+        self.meter = _Meter(job.dataset, _Core().seconds)
         self.failure = self._begin(num_workers)
 
     def _begin(self, num_workers: int) -> Optional[Failure]:

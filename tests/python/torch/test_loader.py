@@ -592,7 +592,8 @@ class Reports(unittest.TestCase):
             self.assertGreater(report.waited_s, 0)
             self.assertLessEqual(report.waited_s, report.wall_s)
             self.assertAlmostEqual(sum(report.cause.values()), 1)
-            self.assertGreater(report.cpu_share, 0.8)  # also where cores are short
+            if workers:
+                self.assertGreater(report.cpu_share, 0.8)  # also where cores are short
             self.assertGreater(report.sample_s, 0.01)
 
     def test_progress_is_one_line(self):
