@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several processes train one model; one saves; any other number of them goes on from there.
 
-    torchrun --nproc_per_node 4 examples/ddp.py           as usual, on one machine or on many
-    examples/ddp.py --ranks 2                             the same without torchrun, on this one
+    torchrun --nproc_per_node 4 examples/ddp.py           as usual; Debian 12's own torchrun fails
+    examples/ddp.py --ranks 2                             the same without torchrun, on one machine
     examples/ddp.py --ranks 2 --checkpoint run.pt --stop 200        two ranks stop after 200 steps,
     examples/ddp.py --ranks 4 --checkpoint run.pt --resume          four go on in mid-epoch
     examples/ddp.py --sampler distributed                 with PyTorch's DistributedSampler

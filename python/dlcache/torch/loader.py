@@ -349,12 +349,18 @@ class _Log:
         if self._counting is not None and "errors" in done.stats:
             self._counting.add_errors(done.stats["errors"])
         if self._progress is not None and self._progress.due():
-            length = 0 if plan.count() is None else plan.length()
-            self._progress.show(self._tally, plan.epoch, plan.before(plan.handed), length,
-                                self._money(lane))
+            self._show(lane, plan)
 
-    def epoch_end(self) -> None:
+    def epoch_end(self, lane: _Lane, plan: Plan) -> None:
         self._tally.epoch_end()
+        if self._progress is not None:
+            self._show(lane, plan)
+            self._progress.end_line()
+
+    def _show(self, lane: _Lane, plan: Plan) -> None:
+        length = 0 if plan.count() is None else plan.length()
+        self._progress.show(self._tally, plan.epoch, plan.before(plan.handed), length,
+                            self._money(lane))
 
     def report(self, lane: _Lane | None) -> Report:
         now = lane.daemon_stats() if lane is not None else None
@@ -413,7 +419,7 @@ class _Batches(Iterator):
             self._account(lane, done, asked)
         except StopIteration:
             self._plan.finished = True
-            self._log.epoch_end()
+            self._log.epoch_end(self._lane, self._plan)
             self._release()
             raise
         except WorkerDied as died:

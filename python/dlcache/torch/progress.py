@@ -8,6 +8,7 @@ for what was an hour ago helps nobody.
     progress = Progress()
     if progress.due():
         progress.show(tally, epoch, position, length, money_usd)
+    progress.end_line()                       # of an epoch: what others print begins a new line
     progress.close()
 
 (P1) A line is shorter than the terminal is wide: what does not fit is left out, in the order of
@@ -82,6 +83,12 @@ class Progress:
             self._seen.popleft()
         self._next = now + self._every
         self._write(self._last)
+
+    def end_line(self) -> None:
+        """On a terminal, leave the line as it is now, and go on below it."""
+        if self._terminal and self._drawn and not self._closed and os.getpid() == self._pid:
+            self._write(self._last, end="\n")
+            self._drawn, self._last = 0, ""
 
     def close(self) -> None:
         """End the line. Again: nothing."""

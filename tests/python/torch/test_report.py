@@ -268,6 +268,18 @@ class ProgressLine(unittest.TestCase):
         self.run_for(p, 5)
         self.assertEqual(len(out.getvalue()), size)
 
+    def test_an_epoch_ends_its_line(self):
+        out = Terminal()
+        p = Progress(out, clock=lambda: self.now, columns=200)
+        p.end_line()
+        self.assertEqual(out.getvalue(), "")  # none was begun
+        self.run_for(p, 1)
+        p.end_line()
+        p.end_line()
+        p.close()
+        self.assertEqual(out.getvalue().count("\n"), 1)
+        self.assertTrue(out.getvalue().endswith("\n"))
+
     def test_figures_are_recent(self):
         out = Terminal()
         p = Progress(out, clock=lambda: self.now, columns=200)
