@@ -3,9 +3,10 @@
 
     pack()      all that an iterable gives, plain integers in eight bytes each
     Randomness  torch's, Python's and numpy's random numbers, from a seed of our own for a while
-    Snapshot    what a sampler holds: restored after a look ahead, compared before its result is used
+    Snapshot    what a sampler holds: put back after a look ahead, compared before that is used
 
-(D1) After Snapshot(x).restore() x is as it was: attributes, lists, tensors and generators, in place.
+(D1) After Snapshot(x).restore() x is as it was: attributes, lists, tensors and generators, in
+     place.
 (D2) Two equal snapshots of a sampler mean that it would say the same, unless `hidden` or `moving`
      says that it holds what we cannot see into.
 """

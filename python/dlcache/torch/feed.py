@@ -28,8 +28,9 @@ from typing import Any
 import torch
 
 from dlcache.torch import worker
-from dlcache.torch.epochs import Epochs, Plan
+from dlcache.torch.epochs import Epochs
 from dlcache.torch.leader import Leader
+from dlcache.torch.plans import Plan
 from dlcache.torch.pool import Pool
 from dlcache.torch.worker import Done, Job, Task
 
@@ -342,8 +343,8 @@ class Feed:
         return plan
 
     def _lead(self) -> None:
-        """Publish how far the workers are. After each _fill(): the daemon's window begins behind what
-        they hold, and an idle worker reads what it was given at once."""
+        """Publish how far the workers are. After each _fill(): the daemon's window begins behind
+        what they hold, and an idle worker reads what it was given at once."""
         if self._leader is None:
             return
         span, out = self._span, self._span.samples_out()

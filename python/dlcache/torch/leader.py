@@ -7,8 +7,8 @@ process, through a handle of its own, so that two loaders on one dataset are two
     Shuffle over a whole dataset or a split    told once by its seed: the daemon knows all epochs
     anything else, or with target files        listed, this epoch and, ahead, the one after it
 
-A listed order is a run of legs, one for each plan, or for each part of a plan without end; the daemon
-counts them as its epochs.
+A listed order is a run of legs, one for each plan, or for each part of a plan without end; the
+daemon counts them as its epochs.
 
 (L1) Nothing here fails a training: without a daemon, or without a list of numbers, samples are read
      as they are asked for. It is said once, and tried again after RETRY_S.
@@ -24,7 +24,7 @@ from typing import Any
 import numpy
 
 import dlcache
-from dlcache.torch.epochs import Computed, Plan
+from dlcache.torch.plans import Computed, Plan
 
 __all__ = ["Leader"]
 
@@ -108,8 +108,8 @@ class Leader:
             self._retry_at = time.monotonic() + RETRY_S
             if not self._warned:
                 self._warned = True
-                warnings.warn(f"dlcache: the order of {self._url} could not be told to the daemon, so "
-                              f"nothing is fetched ahead: {error}", stacklevel=2)
+                warnings.warn(f"dlcache: the order of {self._url} could not be told to the daemon, "
+                              f"so nothing is fetched ahead: {error}", stacklevel=2)
         return None
 
     def _open(self) -> dlcache.Dataset:

@@ -28,10 +28,11 @@ from torch.utils.data import IterableDataset, Sampler
 
 import dlcache
 from dlcache.torch.dataset import Dataset, source_of
-from dlcache.torch.epochs import Epochs, Plan
+from dlcache.torch.epochs import Epochs
 from dlcache.torch.feed import Feed, Local
 from dlcache.torch.leader import Leader
 from dlcache.torch.machine import cores, workers_that_fit
+from dlcache.torch.plans import Plan
 from dlcache.torch.pool import Pool, WorkerDied
 from dlcache.torch.progress import Progress
 from dlcache.torch.report import Report, Tally
@@ -87,8 +88,8 @@ class DataLoader(torch.utils.data.DataLoader):
         if order not in ("strict", "relaxed"):
             raise ValueError(f'order={order!r}: it is "strict" or "relaxed"')
         if max_workers is not None and max_workers < 1:
-            raise ValueError(f"max_workers={max_workers}: give at least 1, or num_workers=0 to make "
-                             "batches in this process")
+            raise ValueError(f"max_workers={max_workers}: give at least 1, or num_workers=0 to "
+                             "make batches in this process")
         if epochs is not None and epochs < 1:
             raise ValueError(f"epochs={epochs}: give at least 1, or None when it is not known")
         workers = _number_of(num_workers, max_workers)

@@ -10,7 +10,7 @@ does it.
 An epoch can be resumed on another number of ranks: `start` samples of its global order were
 consumed, and what is left behind them is dealt anew:
 
-    global order    a b c d e f g        3 ranks took a b c | then 2 ranks:  rank 0: d f   rank 1: e g
+    global order    a b c d e f g      3 ranks took a b c; then 2 ranks: rank 0 d f, rank 1 e g
 
 (S1) With the same number of ranks, what is left is exactly what would have come.
 """
@@ -130,8 +130,8 @@ class Shuffle(Sampler):
         if first >= last:
             return []
         return memoryview(dlcache.order_list(
-            self.n, seed=self.seed % 2**64, epoch=epoch, rank=rank, world=world, shuffle=self.shuffle,
-            start=first, stop=last)).tolist()
+            self.n, seed=self.seed % 2**64, epoch=epoch, rank=rank, world=world,
+            shuffle=self.shuffle, start=first, stop=last)).tolist()
 
     def __len__(self) -> int:
         """Of a whole epoch, also when the next one is resumed."""

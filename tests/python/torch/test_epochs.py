@@ -11,7 +11,8 @@ import torch
 from torch.utils.data import (BatchSampler, DistributedSampler, RandomSampler, Sampler,
                               SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
 
-from dlcache.torch.epochs import Epochs, Stream, mix
+from dlcache.torch.epochs import Epochs
+from dlcache.torch.plans import Stream, mix
 from dlcache.torch.samplers import Shuffle
 
 

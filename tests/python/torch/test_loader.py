@@ -484,7 +484,8 @@ class States(unittest.TestCase):
     def test_exact_in_mid_epoch(self):
         for args in ({}, {"num_workers": 0}, {"persistent_workers": True},
                      {"shuffle": False, "sampler": RandomSampler(range(37))},
-                     {"shuffle": False, "sampler": RandomSampler(range(37), generator=generator(4))}):
+                     {"shuffle": False,
+                      "sampler": RandomSampler(range(37), generator=generator(4))}):
             loader = self.loader(generator=generator(7), **args)
             whole = [plain(b) for _ in range(2) for b in loader]
             for at in (0, 1, 9, 10, 13):

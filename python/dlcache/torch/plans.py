@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans: the batches of one iteration, and which of them the user has.
+
+    Computed    of a Shuffle: nothing is listed
+    Drained     what a sampler or a batch sampler has said
+    Stream      of one that does not end: drained in parts
+
+(P1) A plan does not change, whatever becomes of its sampler.
+(P2) The seed of a batch depends on the loader's seed, the epoch and the batch's number in it.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy
+
+from dlcache.torch.drain import Numbers, Randomness, Snapshot, pack, pack_lists
+from dlcache.torch.samplers import Shuffle
+
+__all__ = ["Computed", "Drained", "Plan", "Stream", "mix"]
+
+_CHUNK = 1 << 16  # indices computed at a time
+_PART = 256       # batches of an endless sampler that are drained at a time
+
+
+def mix(*numbers: int) -> int:
+    """A seed of 63 bits: a good hash of the numbers (splitmix64's finish after each)."""
+    h = 0
+    for n in numbers:
+        h = (h + n + 0x9E3779B97F4A7C15) % 2**64
+        h = (h ^ h >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        h = (h ^ h >> 27) * 0x94D049BB133111EB % 2**64
+        h ^= h >> 31
+    return h >> 1
+
+
+class Plan:
+    """The batches of one iteration, numbered from 0, and which of them the user has.
+
+    epoch: of the loader: how many iterations were begun before.
+    start: samples of the global order that were consumed before this plan's first one.
+    offset: batches that were handed out before this plan's batch 0 (resumed on other ranks).
+    handed, out: batches below `handed`, and those in `out`, were handed to the user.
+    """
+
+    def __init__(self, epoch: int, seed: int, start: int = 0, offset: int = 0) -> None:
+        self.epoch, self.start, self.offset = epoch, start, offset
+        self.handed, self.out = 0, set()
+        self.finished = False  # the user has seen the end
+        self.held: Snapshot | None = None  # what the sampler held before it was drained
+        self.own: Any = None               # and its own state, if it has one
+        self.sampler_epochs: list[int] = []
+        self._seed = seed
+
+    def seed(self, b: int) -> int:
+        """Under which batch b is made, whoever makes it."""
+        return mix(self._seed, self.epoch, self.offset + b)
+
+    def hand(self, b: int) -> None:
+        self.out.add(b)
+        while self.handed in self.out:
+            self.out.remove(self.handed)
+            self.handed += 1
+
+    def leg(self, b: int) -> tuple[Plan, int]:
+        """The plan with a list of indices that batch b is in, and its number there."""
+        return self, b
+
+    def next_leg(self, b: int) -> Plan | None:
+        """The one after that, when it is time to know it."""
+        return None
+
+    def count(self) -> int | None:
+        """Number of batches; None: not known."""
+        raise NotImplementedError
+
+    def has(self, b: int) -> bool:
+        return b < self.count()
+
+    def batch(self, b: int) -> Any:
+        """The indices of batch b: a list, or what the sampler said where nothing is collated."""
+        raise NotImplementedError
+
+    def before(self, b: int) -> int:
+        """Indices in the batches before b."""
+        raise NotImplementedError
+
+    def length(self) -> int:
+        """Indices in all, also those that make no whole batch."""
+        raise NotImplementedError
+
+    def indices(self) -> numpy.ndarray | None:
+        """All of them, for the daemon; None: they are no numbers."""
+        raise NotImplementedError
+
+    def crc(self) -> int | None:
+        """Of all indices; None: not known."""
+        return None
+
+
+class _Cut:
+    """How a sequence of so many indices is cut into batches. size None: one by one."""
+
+    def __init__(self, length: int, size: int | None, drop_last: bool) -> None:
+        self.length, self.size = length, size
+        whole = length // (size or 1)
+        self.count = whole if drop_last else -(-length // (size or 1))
+
+    def before(self, b: int) -> int:
+        return min(b * (self.size or 1), self.length)
+
+
+class Computed(Plan):
+    """Of a Shuffle. The Shuffle may change after that; the plan does not."""
+
+    def __init__(self, shuffle: Shuffle, shuffle_epoch: int, size: int | None, drop_last: bool,
+                 **plan: Any) -> None:
+        super().__init__(**plan)
+        self.order = copy.copy(shuffle)
+        self.order.source, self.order.epoch = shuffle.n, shuffle_epoch
+        self.order._seed = shuffle.seed  # which may be drawn only now
+        self.sampler_epochs = [shuffle_epoch]
+        self._cut = _Cut(self.order.length(self.start), size, drop_last)
+
+    def same(self, other: Plan | None) -> bool:
+        def key(p: Computed) -> tuple:
+            o = p.order
+            return (p.start, p.epoch, p.offset, o.n, o.shuffle, o.seed, o.epoch, o.rank, o.world,
+                    o.drop_last)
+        return isinstance(other, Computed) and key(self) == key(other)
+
+    def count(self) -> int:
+        return self._cut.count
+
+    def before(self, b: int) -> int:
+        return self._cut.before(b)
+
+    def batch(self, b: int) -> Any:
+        part = self.order.part(self.order.epoch, self.before(b), self.before(b + 1), self.start)
+        return part[0] if self._cut.size is None else part
+
+    def length(self) -> int:
+        return self._cut.length
+
+    def indices(self) -> numpy.ndarray:
+        order, length = self.order, self._cut.length
+        found = numpy.empty(length, numpy.int64)
+        for a in range(0, length, _CHUNK):
+            b = min(a + _CHUNK, length)
+            found[a:b] = order.part(order.epoch, a, b, self.start)
+        return found
+
+
+class Drained(Plan):
+    """Indices that a sampler has said, cut into batches, or batches that a batch sampler has."""
+
+    def __init__(self, items: Sequence, size: int | None, drop_last: bool,
+                 ends: list[int] | None = None, **plan: Any) -> None:
+        super().__init__(**plan)
+        self._items, self._ends = items, ends
+        self._cut = _Cut(len(items), size, drop_last)
+
+    def count(self) -> int:
+        return len(self._ends) - 1 if self._ends is not None else self._cut.count
+
+    def before(self, b: int) -> int:
+        if self._ends is not None:
+            return self._ends[min(b, len(self._ends) - 1)]
+        return self._cut.before(b)
+
+    def batch(self, b: int) -> Any:
+        if self._ends is None and self._cut.size is None:
+            return self._items[b]
+        return self._items[self.before(b):self.before(b + 1)]
+
+    def length(self) -> int:
+        return len(self._items)
+
+    def indices(self) -> numpy.ndarray | None:
+        return self._items.array if isinstance(self._items, Numbers) else None
+
+    def crc(self) -> int | None:
+        return self._items.crc() if isinstance(self._items, Numbers) else None
+
+
+class _Part(NamedTuple):
+    """Batches [begin, end) of a stream; `samples` indices are in those before."""
+
+    begin: int
+    end: int
+    samples: int
+    plan: Drained
+
+
+class Stream(Plan):
+    """Of a sampler that does not end, or not yet. It is drained in parts, as batches are asked for
+    in sequence; a part that the user has is forgotten."""
+
+    def __init__(self, batches: Iterator, lists: bool, randomness: Randomness,
+                 **plan: Any) -> None:
+        super().__init__(**plan)
+        self._rest, self._lists, self._randomness = batches, lists, randomness
+        self._parts: deque[_Part] = deque()
+        self._end = self._samples = 0  # batches and indices drained
+
+    def count(self) -> None:
+        return None
+
+    def has(self, b: int) -> bool:
+        while b >= self._end and self._drain_part():
+            pass
+        return b < self._end
+
+    def _drain_part(self) -> bool:
+        with self._randomness:
+            some = list(itertools.islice(self._rest, _PART))
+        if not some and self._parts:
+            return False
+        while self._parts and self.handed >= self._parts[0].end:
+            self._parts.popleft()
+        items, ends = pack_lists(some) if self._lists else (pack(some), None)
+        plan = Drained(items, None, False, ends, epoch=self.epoch, seed=self._seed)
+        self._parts.append(_Part(self._end, self._end + len(some), self._samples, plan))
+        self._end += len(some)
+        self._samples += plan.length()
+        return bool(some)
+
+    def _part(self, b: int) -> _Part:
+        """The one that has batch b, or after the end the last one."""
+        self.has(b)
+        return next((p for p in self._parts if b < p.end), self._parts[-1])
+
+    def leg(self, b: int) -> tuple[Plan, int]:
+        part = self._part(b)
+        part.plan.handed = max(0, self.handed - part.begin)
+        return part.plan, b - part.begin
+
+    def next_leg(self, b: int) -> Plan | None:
+        part = self._part(b)
+        return self._part(part.end).plan if 2 * (b - part.begin) >= part.end - part.begin else None
+
+    def batch(self, b: int) -> Any:
+        part = self._part(b)
+        return part.plan.batch(b - part.begin)
+
+    def before(self, b: int) -> int:
+        part = self._part(b)
+        return part.samples + part.plan.before(b - part.begin)
+
+    def length(self) -> int:
+        return 0
+
+    def indices(self) -> None:
+        return None
