@@ -183,13 +183,15 @@ class Feed:
         keep: Workers are kept when an iteration ends, and make the next one's batches ahead.
         relaxed: Batches are handed out as they are finished.
         pin: None: not pinned. Else the device's name, "" for the default.
+        here: The first batch is made in this process while the workers start.
     """
 
     def __init__(self, size: int, prefetch: int, leader: Leader | None, epochs: Epochs, *,
-                 keep: bool, relaxed: bool, pin: str | None) -> None:
+                 keep: bool, relaxed: bool, pin: str | None, here: bool = False) -> None:
         self.size, self._prefetch = size, prefetch
         self._leader, self._epochs = leader, epochs
-        self._keep, self._relaxed, self._pin = keep, relaxed, pin
+        self._keep, self._relaxed, self._pin, self._here = keep, relaxed, pin, here
+        self._mine: tuple[Job, Task] | None = None  # the batch that is made here
         self._pool: Pool | None = None
         self._pinner: Pinner | None = None
         self._version: Any = None
@@ -221,8 +223,12 @@ class Feed:
         self._ahead, self._asked_ahead = None, False
         if self._leader is not None:
             self._leader.begin(plan)
+        fresh, self._mine = self._pool is None, None
         try:
             self._start(new_pool)
+            if fresh and self._here:
+                task = self._next_task()
+                self._mine = (job, task) if task is not None else None
             self._fill()
             self._lead()
         except BaseException:
@@ -275,7 +281,10 @@ class Feed:
 
     def _wait(self, span: _Span) -> None:
         wanted = span.plan.handed
-        if wanted in span.pinning or self._relaxed and span.pinning:
+        if self._mine is not None:
+            mine, self._mine = self._mine, None
+            self._take(worker.local(*mine))
+        elif wanted in span.pinning or self._relaxed and span.pinning:
             began = time.perf_counter()
             self._pinned(*self._pinner.get(wait=True))
             self.transport_s += time.perf_counter() - began
@@ -316,17 +325,25 @@ class Feed:
         held = len(self._given) + self._span.held() + (self._ahead.held() if self._ahead else 0)
         free = min(self._pool.size * self._prefetch - held, self._pool.room)
         for _ in range(free):
-            span = self._span
-            b = next(span.to_give, None)
+            task = self._next_task()
+            if task is None:
+                return
+            self._pool.submit(task)
+
+    def _next_task(self) -> Task | None:
+        """The next batch to be made, which counts as given from now on; None: there is none."""
+        span = self._span
+        b = next(span.to_give, None)
+        if b is None:
+            span = self._ahead_span()
+            b = next(span.to_give, None) if span is not None else None
             if b is None:
-                span = self._ahead_span()
-                b = next(span.to_give, None) if span is not None else None
-                if b is None:
-                    return
-            self._given[self._number] = span, b
-            span.given = b + 1
-            self._pool.submit(Task(self._number, span.plan.batch(b), span.plan.seed(b)))
-            self._number += 1
+                return None
+        task = Task(self._number, span.plan.batch(b), span.plan.seed(b))
+        self._given[self._number] = span, b
+        span.given = b + 1
+        self._number += 1
+        return task
 
     def _ahead_span(self) -> _Span | None:
         if self._ahead is None and self._keep:
@@ -398,7 +415,7 @@ class Feed:
         """End the workers. begin() starts new ones."""
         pool, self._pool = self._pool, None
         pinner, self._pinner = self._pinner, None
-        self._given = {}
+        self._given, self._mine = {}, None
         self._span = self._ahead = None
         try:
             if pool is not None:

@@ -240,7 +240,8 @@ class _Lane:
             self.feed: Any = Local(self.leader, epochs, pin)
         else:
             self.feed = Feed(int(workers), prefetch, self.leader, epochs, keep=keep,
-                             relaxed=relaxed, pin=pin)
+                             relaxed=relaxed, pin=pin,
+                             here=auto and loader.worker_init_fn is None and not loader.timeout)
 
     @property
     def free(self) -> bool:

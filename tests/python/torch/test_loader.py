@@ -55,6 +55,13 @@ class Noise(Numbers):
         return i, torch.rand(()).item(), random.random(), numpy.random.random()
 
 
+class Whose(Numbers):
+    """The process that made it."""
+
+    def __getitem__(self, i):
+        return os.getpid()
+
+
 class Slow(Numbers):
     """Later samples are made sooner."""
 
@@ -357,6 +364,12 @@ class Iterations(unittest.TestCase):
         loader = DataLoader(list(range(10)), batch_size=4, num_workers=0, generator=None)
         list(loader)
         self.assertEqual(indices(pickle.loads(pickle.dumps(loader))), list(range(10)))
+
+    def test_the_first_batch_is_made_here_while_workers_start(self):
+        for given, here in (({}, True), ({"num_workers": 2}, False),
+                            ({"worker_init_fn": id}, False)):
+            pids = [int(b[0]) for b in DataLoader(Whose(8), batch_size=1, **given)]
+            self.assertEqual([p == os.getpid() for p in pids], [here] + [False] * 7, given)
 
     def test_auto_means_auto_for_those_who_copy(self):
         loader = DataLoader(list(range(10)), num_workers="auto")
