@@ -282,8 +282,10 @@ class Feed:
     def _wait(self, span: _Span) -> None:
         wanted = span.plan.handed
         if self._mine is not None:
-            mine, self._mine = self._mine, None
-            self._take(worker.local(*mine))
+            (job, task), self._mine = self._mine, None
+            core = worker.Core()
+            self._take(worker.local(job, task, core.seconds))
+            core.close()
         elif wanted in span.pinning or self._relaxed and span.pinning:
             began = time.perf_counter()
             self._pinned(*self._pinner.get(wait=True))

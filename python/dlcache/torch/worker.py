@@ -163,22 +163,27 @@ def _take_errors(dataset: Any) -> Optional[Dict[str, Any]]:
     return total
 
 
-class _Core:
+class Core:
     """Time of this process on a core, and waiting for one: workers that are too many for the cores
     would otherwise look as if they waited for something else."""
 
     def __init__(self) -> None:
         try:
-            self._file = open("/proc/thread-self/schedstat", "rb", 0)  # this thread's
+            self._fd = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            self._file = None
+            self._fd = -1
 
     def seconds(self) -> float:
         used = time.process_time()
         try:
-            return used + int(os.pread(self._file.fileno(), 100, 0).split()[1]) / 1e9
-        except (OSError, AttributeError, IndexError, ValueError):  # the kernel does not say
+            return used + int(os.pread(self._fd, 100, 0).split()[1]) / 1e9
+        except (OSError, IndexError, ValueError):  # the kernel does not say
             return used
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 class _Meter:
@@ -306,9 +311,9 @@ class _RandomState:
             self._numpy.random.set_state(self._states[2])
 
 
-def local(job: Job, task: Task) -> Done:
+def local(job: Job, task: Task, core_time: Callable[[], float] = time.process_time) -> Done:
     """Makes a batch in this process. An error keeps its traceback; a note says where it was."""
-    meter, batch, error = _Meter(job.dataset), None, None
+    meter, batch, error = _Meter(job.dataset, core_time), None, None
     with _RandomState():
         meter.begin()
         try:
@@ -375,7 +380,7 @@ class _Worker:
         self.far, self.job, self.ident = far, job, ident
         self.tasks: deque = deque()  # None: one to skip
         self.retired = False
-        self.meter = _Meter(job.dataset, _Core().seconds)
+        self.meter = _Meter(job.dataset, Core().seconds)
         self.failure = self._begin(num_workers)
 
     def _begin(self, num_workers: int) -> Optional[Failure]:
