@@ -36,7 +36,14 @@ const char *meta_kind_of_store(const struct meta *m); /* "sqlite", "redis", "red
 
 /* ---- documents ---- */
 
-enum meta_kind { META_TENANT, META_DATASET, META_JOB, META_NODE, META_KINDS };
+enum meta_kind {
+    META_TENANT,
+    META_DATASET,
+    META_JOB,
+    META_NODE,
+    META_CONTROL, /* the manager's own: whose a token is, answers to repeat, the key's check */
+    META_KINDS
+};
 
 #define META_ANY UINT64_MAX /* whatever version is there, or none */
 #define META_NEW 0          /* there must be none */
