@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define ADMISSION_PARTITION (UINT64_C(1) << 30) /* of a partitioned job that gives no limit */
+
 enum qos_mode { QOS_LAZY, QOS_PARTITIONED };
 
 struct qos {
@@ -24,8 +26,9 @@ struct admission {
     bool admitted;
 };
 
-/* bytes: of the splits; cached: of those what is there already. */
-void admit(struct admission *a, const struct qos *q, uint64_t bytes, uint64_t cached,
-           uint64_t free, uint64_t evictable, uint64_t promised);
+/* bytes: of the splits; cached: of those what is there already, which is not part of `evictable`.
+ */
+void admit(struct admission *a, const struct qos *q, uint64_t bytes, uint64_t cached, uint64_t free,
+           uint64_t evictable, uint64_t promised);
 
 #endif
