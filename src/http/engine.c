@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The HTTP engine of one lane. libcurl tells us which sockets to watch and when its next timer is
+ * The HTTP engine of one loop. libcurl tells us which sockets to watch and when its next timer is
  * due (socket and timer callbacks); the loop tells libcurl what happened
  * (curl_multi_socket_action); finished transfers are collected after each such call.
  *
@@ -14,7 +14,7 @@
  * Timers: a timer of 0 ms fires at the end of the same turn of the loop, so all requests sent in
  * one turn are driven by one call.
  */
-#include "storage/bucket/http_i.h"
+#include "http/engine.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -28,41 +28,42 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-#define HTTP_TAG    DLC_TAG4('h', 't', 't', 'p')
+#define ENGINE_TAG  DLC_TAG4('h', 't', 'e', 'n')
 #define REQUEST_TAG DLC_TAG4('h', 'r', 'e', 'q')
 #define BUFFER_SIZE (128L << 10) /* of one recv(); one per request in flight */
 
 struct sock {
     struct watch watch;
-    struct http *http;
+    struct engine *http;
     bool connection; /* made by on_socket_open: on_socket_close will be called */
     bool wanted;     /* libcurl waits for it */
 };
 
-struct http {
+struct engine {
     uint32_t tag;
     struct loop *loop;
     CURLM *multi;
     struct timer timer;
     struct sock **socks; /* by descriptor */
     size_t n_socks;
-    struct dlc_list idle; /* of http_request.link */
+    struct dlc_list idle; /* of engine_request.link */
     unsigned out;         /* requests not idle */
     long connect_ms;
     const char *ca_file; /* NULL: the system's */
+    bool direct;
 };
 
-static struct http *http_of(void *priv)
+static struct engine *engine_of(void *priv)
 {
-    struct http *h = priv;
+    struct engine *h = priv;
 
-    dlc_check(h != NULL && h->tag == HTTP_TAG);
+    dlc_check(h != NULL && h->tag == ENGINE_TAG);
     return h;
 }
 
-static struct http_request *request_of(void *priv)
+static struct engine_request *request_of(void *priv)
 {
-    struct http_request *r = priv;
+    struct engine_request *r = priv;
 
     dlc_check(r != NULL && r->tag == REQUEST_TAG);
     return r;
@@ -72,17 +73,17 @@ static struct http_request *request_of(void *priv)
 
 static size_t on_head_line(char *line, size_t size, size_t n, void *priv)
 {
-    struct http_request *r = request_of(priv);
+    struct engine_request *r = request_of(priv);
 
-    if (r->attempt != NULL && r->attempt->first_byte.ns == 0)
-        r->attempt->first_byte = dlc_mono_now();
-    http_answer_line(&r->answer, line, size * n);
+    if (r->first_byte != NULL && r->first_byte->ns == 0)
+        *r->first_byte = dlc_mono_now();
+    engine_answer_line(&r->answer, line, size * n);
     return size * n;
 }
 
-static size_t take_data(struct http_request *r, const char *data, size_t len)
+static size_t take_data(struct engine_request *r, const char *data, size_t len)
 {
-    if (r->got == 0 && !http_expected(r))
+    if (r->got == 0 && !engine_expected(r))
         r->unexpected = true;
     if (r->unexpected || len > r->dst_len - r->got) {
         r->unexpected = true;
@@ -95,15 +96,15 @@ static size_t take_data(struct http_request *r, const char *data, size_t len)
 
 static size_t on_body(char *data, size_t size, size_t n, void *priv)
 {
-    struct http_request *r = request_of(priv);
+    struct engine_request *r = request_of(priv);
     size_t len = size * n, room;
 
-    if (r->attempt != NULL)
-        r->attempt->received += len;
-    if (http_success(r->answer.status) && r->dst != NULL)
+    if (r->received != NULL)
+        *r->received += len;
+    if (engine_success(r->answer.status) && r->dst != NULL)
         return take_data(r, data, len);
-    room = (http_success(r->answer.status) ? r->body_max : HTTP_ERROR_BODY) - r->body.len;
-    if (len > room && http_success(r->answer.status)) {
+    room = (engine_success(r->answer.status) ? r->body_max : ENGINE_ERROR_BODY) - r->body.len;
+    if (len > room && engine_success(r->answer.status)) {
         r->unexpected = true;
         return 0;
     }
@@ -113,12 +114,12 @@ static size_t on_body(char *data, size_t size, size_t n, void *priv)
 
 /* -------- sockets and timers -------- */
 
-static struct sock *sock_at(struct http *h, int fd)
+static struct sock *sock_at(struct engine *h, int fd)
 {
     return (size_t)fd < h->n_socks ? h->socks[fd] : NULL;
 }
 
-static void sock_remove(struct http *h, int fd)
+static void sock_remove(struct engine *h, int fd)
 {
     struct sock *s = sock_at(h, fd);
 
@@ -129,10 +130,10 @@ static void sock_remove(struct http *h, int fd)
     mem_free(&s);
 }
 
-static void finish(struct http_request *r, CURLcode code);
+static void finish(struct engine_request *r, CURLcode code);
 
 /* Hand over what has ended. Callbacks may send, put and cancel. */
-static void collect(struct http *h)
+static void collect(struct engine *h)
 {
     CURLMsg *m;
     int left;
@@ -146,7 +147,7 @@ static void collect(struct http *h)
     }
 }
 
-static void drive(struct http *h, curl_socket_t fd, int what)
+static void drive(struct engine *h, curl_socket_t fd, int what)
 {
     int running;
 
@@ -157,7 +158,7 @@ static void drive(struct http *h, curl_socket_t fd, int what)
 static void on_socket_ready(struct watch *w, uint32_t events)
 {
     struct sock *s = dlc_container(w, struct sock, watch);
-    struct http *h = http_of(s->http);
+    struct engine *h = engine_of(s->http);
     int what = 0;
 
     if (!s->wanted) {
@@ -173,7 +174,7 @@ static void on_socket_ready(struct watch *w, uint32_t events)
     drive(h, w->fd, what);
 }
 
-static struct sock *sock_add(struct http *h, int fd)
+static struct sock *sock_add(struct engine *h, int fd)
 {
     struct sock *s = mem_new(struct sock);
 
@@ -194,7 +195,7 @@ static struct sock *sock_add(struct http *h, int fd)
 
 static curl_socket_t on_socket_open(void *priv, curlsocktype purpose, struct curl_sockaddr *addr)
 {
-    struct http *h = http_of(priv);
+    struct engine *h = engine_of(priv);
     int fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
 
     (void)purpose;
@@ -206,13 +207,13 @@ static curl_socket_t on_socket_open(void *priv, curlsocktype purpose, struct cur
 
 static int on_socket_close(void *priv, curl_socket_t fd)
 {
-    sock_remove(http_of(priv), fd);
+    sock_remove(engine_of(priv), fd);
     return close(fd);
 }
 
 static int on_socket_want(CURL *easy, curl_socket_t fd, int what, void *priv, void *sock_priv)
 {
-    struct http *h = http_of(priv);
+    struct engine *h = engine_of(priv);
     struct sock *s = sock_at(h, fd);
     uint32_t events = 0;
 
@@ -237,12 +238,12 @@ static int on_socket_want(CURL *easy, curl_socket_t fd, int what, void *priv, vo
 
 static void on_timer(struct timer *t)
 {
-    drive(http_of(dlc_container(t, struct http, timer)), CURL_SOCKET_TIMEOUT, 0);
+    drive(engine_of(dlc_container(t, struct engine, timer)), CURL_SOCKET_TIMEOUT, 0);
 }
 
 static int on_timer_want(CURLM *multi, long ms, void *priv)
 {
-    struct http *h = http_of(priv);
+    struct engine *h = engine_of(priv);
 
     (void)multi;
     if (ms < 0)
@@ -254,15 +255,15 @@ static int on_timer_want(CURLM *multi, long ms, void *priv)
 
 /* -------- requests -------- */
 
-static void finish(struct http_request *r, CURLcode code)
+static void finish(struct engine_request *r, CURLcode code)
 {
     curl_multi_remove_handle(r->http->multi, r->easy);
     r->flying = false;
-    http_judge(r, code);
+    engine_judge(r, code);
     r->done(r);
 }
 
-static void set_up_easy(struct http *h, struct http_request *r)
+static void set_up_easy(struct engine *h, struct engine_request *r)
 {
     CURL *e = r->easy;
 
@@ -292,11 +293,13 @@ static void set_up_easy(struct http *h, struct http_request *r)
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, h);
     if (h->ca_file != NULL)
         curl_easy_setopt(e, CURLOPT_CAINFO, h->ca_file);
+    if (h->direct)
+        curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
 }
 
-static struct http_request *request_new(struct http *h)
+static struct engine_request *request_new(struct engine *h)
 {
-    struct http_request *r = mem_new(struct http_request);
+    struct engine_request *r = mem_new(struct engine_request);
 
     r->tag = REQUEST_TAG;
     r->http = h;
@@ -306,7 +309,7 @@ static struct http_request *request_new(struct http *h)
     return r;
 }
 
-static void request_free(struct http_request *r)
+static void request_free(struct engine_request *r)
 {
     curl_easy_cleanup(r->easy);
     buf_release(&r->url);
@@ -315,10 +318,10 @@ static void request_free(struct http_request *r)
     mem_free(&r);
 }
 
-struct http_request *http_get(struct http *h)
+struct engine_request *engine_get(struct engine *h)
 {
     struct dlc_list *n = dlc_list_pop_head(&h->idle);
-    struct http_request *r = n != NULL ? dlc_container(n, struct http_request, link) : NULL;
+    struct engine_request *r = n != NULL ? dlc_container(n, struct engine_request, link) : NULL;
 
     if (r == NULL)
         r = request_new(h);
@@ -331,14 +334,15 @@ struct http_request *http_get(struct http *h)
     r->dst = NULL;
     r->dst_len = r->offset = r->got = 0;
     r->body_max = 0;
-    r->attempt = NULL;
+    r->first_byte = NULL;
+    r->received = NULL;
     r->owner = NULL;
     return r;
 }
 
-void http_put(struct http_request **rp)
+void engine_put(struct engine_request **rp)
 {
-    struct http_request *r = *rp;
+    struct engine_request *r = *rp;
 
     *rp = NULL;
     if (r == NULL)
@@ -346,13 +350,13 @@ void http_put(struct http_request **rp)
     if (r->flying)
         curl_multi_remove_handle(r->http->multi, r->easy);
     r->flying = false;
-    if (r->body.cap > HTTP_ERROR_BODY)
+    if (r->body.cap > ENGINE_ERROR_BODY)
         buf_release(&r->body); /* listings are large and rare */
     r->http->out--;
     dlc_list_push_head(&r->http->idle, &r->link);
 }
 
-void http_header(struct http_request *r, const char *fmt, ...)
+void engine_header(struct engine_request *r, const char *fmt, ...)
 {
     char line[512];
     va_list ap;
@@ -362,17 +366,17 @@ void http_header(struct http_request *r, const char *fmt, ...)
     n = vsnprintf(line, sizeof(line), fmt, ap);
     va_end(ap);
     dlc_check(n > 0 && (size_t)n < sizeof(line));
-    http_header_lines(r, line, (size_t)n);
+    engine_header_lines(r, line, (size_t)n);
 }
 
-void http_header_lines(struct http_request *r, const char *lines, size_t len)
+void engine_header_lines(struct engine_request *r, const char *lines, size_t len)
 {
     while (len > 0) {
         const char *end = memchr(lines, '\n', len);
         size_t n = end != NULL ? (size_t)(end - lines) : len;
 
         if (n > 0) {
-            dlc_check(r->n_lines < HTTP_HEADERS_MAX);
+            dlc_check(r->n_lines < ENGINE_HEADERS_MAX);
             r->lines[r->n_lines++] = r->text.len;
             buf_add(&r->text, lines, n);
             buf_addc(&r->text, '\0');
@@ -384,7 +388,7 @@ void http_header_lines(struct http_request *r, const char *lines, size_t len)
 }
 
 /* libcurl only walks the list of headers, so it can lie in our own memory. */
-static struct curl_slist *header_list(struct http_request *r)
+static struct curl_slist *header_list(struct engine_request *r)
 {
     for (size_t i = 0; i < r->n_lines; i++) {
         r->nodes[i].data = r->text.data + r->lines[i];
@@ -393,9 +397,9 @@ static struct curl_slist *header_list(struct http_request *r)
     return r->n_lines > 0 ? r->nodes : NULL;
 }
 
-void http_send(struct http_request *r)
+void engine_send(struct engine_request *r)
 {
-    http_answer_clear(&r->answer);
+    engine_answer_clear(&r->answer);
     r->curl_error[0] = '\0';
     curl_easy_setopt(r->easy, CURLOPT_URL, r->url.data);
     curl_easy_setopt(r->easy, CURLOPT_HTTPHEADER, header_list(r));
@@ -434,37 +438,38 @@ static const char *find_ca_file(void)
     return NULL;
 }
 
-int http_new(struct loop *loop, unsigned connections, struct dlc_dur connect_timeout,
-             struct http **out, struct dlc_err *err)
+int engine_new(struct loop *loop, const struct engine_config *c, struct engine **out,
+               struct dlc_err *err)
 {
-    struct http *h;
+    struct engine *h;
     CURLM *multi;
 
     pthread_once(&curl_once, init_curl);
     multi = curl_ready == CURLE_OK ? curl_multi_init() : NULL;
     if (multi == NULL)
         return dlc_err_set(err, DLC_ENOMEM, "libcurl cannot be started");
-    h = mem_new(struct http);
-    h->tag = HTTP_TAG;
+    h = mem_new(struct engine);
+    h->tag = ENGINE_TAG;
     h->loop = loop;
     h->multi = multi;
     h->timer.fire = on_timer;
     dlc_list_init(&h->idle);
-    h->connect_ms = (long)(connect_timeout.ns / 1000000);
-    h->ca_file = find_ca_file();
+    h->connect_ms = (long)(c->connect_timeout.ns / 1000000);
+    h->ca_file = c->ca != NULL ? c->ca : find_ca_file();
+    h->direct = c->direct;
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket_want);
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, h);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer_want);
     curl_multi_setopt(multi, CURLMOPT_TIMERDATA, h);
     curl_multi_setopt(multi, CURLMOPT_PIPELINING, (long)CURLPIPE_NOTHING);
-    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)connections);
+    curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS, (long)c->connections);
     *out = h;
     return 0;
 }
 
-void http_free(struct http **hp)
+void engine_free(struct engine **hp)
 {
-    struct http *h = *hp;
+    struct engine *h = *hp;
     struct dlc_list *n;
 
     *hp = NULL;
@@ -472,7 +477,7 @@ void http_free(struct http **hp)
         return;
     dlc_check(h->out == 0);
     while ((n = dlc_list_pop_head(&h->idle)) != NULL)
-        request_free(dlc_container(n, struct http_request, link));
+        request_free(dlc_container(n, struct engine_request, link));
     curl_multi_cleanup(h->multi); /* closes the connections: on_socket_close */
     loop_timer_del(h->loop, &h->timer);
     for (size_t fd = 0; fd < h->n_socks; fd++)

@@ -3,7 +3,7 @@
  * Connections of the HTTP engine: kept between requests, replaced when the server has closed them,
  * given up when a request is cancelled. The server counts the connections it was asked for.
  */
-#include "storage/bucket/http_i.h"
+#include "http/engine.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -83,28 +83,28 @@ static void server_stop(void)
 struct run {
     struct task begin, end;
     struct loop *loop;
-    struct http *http;
-    struct http_request *request, *cancelled;
+    struct engine *http;
+    struct engine_request *request, *cancelled;
     int left, good;
     bool wait_for_close; /* before each request but the first */
     bool cancel;         /* a second request along with each */
     char dst[5];
 };
 
-static void on_done(struct http_request *r);
+static void on_done(struct engine_request *r);
 
-static void on_never(struct http_request *r)
+static void on_never(struct engine_request *r)
 {
     (void)r;
     fail_msg("a cancelled request was answered");
 }
 
-static struct http_request *make(struct run *x, void (*done)(struct http_request *))
+static struct engine_request *make(struct run *x, void (*done)(struct engine_request *))
 {
-    struct http_request *r = http_get(x->http);
+    struct engine_request *r = engine_get(x->http);
 
     buf_adds(&r->url, server.url);
-    http_header(r, "X-Number: %d", x->left);
+    engine_header(r, "X-Number: %d", x->left);
     r->body_max = 100;
     r->done = done;
     r->owner = x;
@@ -116,11 +116,11 @@ static void next(struct run *x)
     x->request = make(x, on_done);
     x->request->dst = x->dst;
     x->request->dst_len = sizeof(x->dst);
-    http_send(x->request);
+    engine_send(x->request);
     if (x->cancel) {
         x->cancelled = make(x, on_never);
-        http_send(x->cancelled);
-        http_put(&x->cancelled);
+        engine_send(x->cancelled);
+        engine_put(&x->cancelled);
     }
 }
 
@@ -128,22 +128,22 @@ static void end(struct task *t)
 {
     struct run *x = dlc_container(t, struct run, end);
 
-    http_free(&x->http);
+    engine_free(&x->http);
     loop_stop(x->loop);
 }
 
-static void on_done(struct http_request *r)
+static void on_done(struct engine_request *r)
 {
     struct run *x = r->owner;
 
     if (r->rc < 0 && r->retryable) { /* the server closed while the request was on its way */
-        http_put(&x->request);
+        engine_put(&x->request);
         next(x);
         return;
     }
     x->good += r->rc == 0 && r->answer.status == 200 && memcmp(x->dst, "hello", 5) == 0;
     memset(x->dst, 0, sizeof(x->dst));
-    http_put(&x->request);
+    engine_put(&x->request);
     if (--x->left == 0) {
         x->end.run = end;
         loop_post(x->loop, &x->end);
@@ -164,7 +164,8 @@ static void run_requests(struct run *x, int n)
     x->begin.run = begin;
     x->left = n;
     x->loop = loop_new(NULL);
-    assert_int_equal(http_new(x->loop, 4, DLC_SEC(5), &x->http, NULL), 0);
+    assert_int_equal(engine_new(x->loop, &(struct engine_config){4, DLC_SEC(5)}, &x->http, NULL),
+                     0);
     loop_post(x->loop, &x->begin);
     loop_run(x->loop);
     loop_free(&x->loop);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Heads of answers: what is picked from them, and whether an answer is the one asked for. */
-#include "storage/bucket/http_i.h"
+#include "http/engine.h"
 
 #include "unit.h"
 
-static struct http_answer answer_to(const char *const *lines)
+static struct engine_answer answer_to(const char *const *lines)
 {
-    struct http_answer a;
+    struct engine_answer a;
 
     memset(&a, 0x55, sizeof(a)); /* a status line must reset all of it */
     for (; *lines != NULL; lines++)
-        http_answer_line(&a, *lines, strlen(*lines));
+        engine_answer_line(&a, *lines, strlen(*lines));
     return a;
 }
 
@@ -31,7 +31,7 @@ static void test_object(void **state)
         "\r\n",
         NULL,
     };
-    struct http_answer a = answer_to(lines);
+    struct engine_answer a = answer_to(lines);
 
     (void)state;
     assert_int_equal(a.status, 206);
@@ -51,15 +51,16 @@ static void test_object(void **state)
 static void test_bare(void **state)
 {
     static const char *const lines[] = {"HTTP/1.1 200 OK\r\n", "Server: x\r\n", NULL};
-    struct http_answer a = answer_to(lines);
+    struct engine_answer a = answer_to(lines);
 
     (void)state;
     assert_int_equal(a.status, 200);
-    assert_true(a.length == HTTP_UNKNOWN && a.first == HTTP_UNKNOWN && a.total == HTTP_UNKNOWN);
+    assert_true(a.length == ENGINE_UNKNOWN && a.first == ENGINE_UNKNOWN &&
+                a.total == ENGINE_UNKNOWN);
     assert_int_equal(a.retry_after, 0);
     assert_string_equal(a.etag, "");
     assert_string_equal(a.region, "");
-    for (int i = 0; i < HTTP_SUMS; i++)
+    for (int i = 0; i < ENGINE_SUMS; i++)
         assert_string_equal(a.sums[i], "");
 }
 
@@ -68,7 +69,7 @@ static void test_second_status_resets(void **state)
 {
     static const char *const lines[] = {"HTTP/1.1 100 Continue\r\n", "ETag: \"old\"\r\n", "\r\n",
                                         "HTTP/1.1 404 Not Found\r\n", NULL};
-    struct http_answer a = answer_to(lines);
+    struct engine_answer a = answer_to(lines);
 
     (void)state;
     assert_int_equal(a.status, 404);
@@ -121,14 +122,14 @@ static void test_odd_numbers(void **state)
                                         "Content-Range: bytes */1234",
                                         "Retry-After: Sat, 31 Jan 2026 12:00:00 GMT", NULL};
     static const char *const broken[] = {"HTTP/1.1 206 x", "Content-Range: bytes 5/1234", NULL};
-    struct http_answer a = answer_to(lines);
+    struct engine_answer a = answer_to(lines);
 
     (void)state;
-    assert_true(a.length == HTTP_UNKNOWN);
-    assert_true(a.first == HTTP_UNKNOWN);
+    assert_true(a.length == ENGINE_UNKNOWN);
+    assert_true(a.first == ENGINE_UNKNOWN);
     assert_int_equal(a.total, 1234);
     assert_int_equal(a.retry_after, 0);
-    assert_true(answer_to(broken).first == HTTP_UNKNOWN);
+    assert_true(answer_to(broken).first == ENGINE_UNKNOWN);
     assert_int_equal(answer_to((const char *const[]){"HTTP/1.1 abc", NULL}).status, 0);
 }
 
@@ -141,25 +142,25 @@ static void test_expected(void **state)
         uint64_t first, length;
         bool want;
     } cases[] = {
-        {false, 200, HTTP_UNKNOWN, 100, true},
-        {false, 200, HTTP_UNKNOWN, HTTP_UNKNOWN, true},
-        {false, 200, HTTP_UNKNOWN, 99, false},
+        {false, 200, ENGINE_UNKNOWN, 100, true},
+        {false, 200, ENGINE_UNKNOWN, ENGINE_UNKNOWN, true},
+        {false, 200, ENGINE_UNKNOWN, 99, false},
         {false, 206, 0, 100, false},
         {true, 206, 50, 100, true},
         {true, 206, 51, 100, false},
-        {true, 206, HTTP_UNKNOWN, 100, false},
+        {true, 206, ENGINE_UNKNOWN, 100, false},
         {true, 206, 50, 101, false},
-        {true, 200, HTTP_UNKNOWN, 100, false},
+        {true, 200, ENGINE_UNKNOWN, 100, false},
     };
 
     (void)state;
     for (size_t i = 0; i < unit_count(cases); i++) {
-        struct http_request r = {.ranged = cases[i].ranged, .offset = 50, .dst_len = 100};
+        struct engine_request r = {.ranged = cases[i].ranged, .offset = 50, .dst_len = 100};
 
         r.answer.status = cases[i].status;
         r.answer.first = cases[i].first;
         r.answer.length = cases[i].length;
-        assert_int_equal(http_expected(&r), cases[i].want);
+        assert_int_equal(engine_expected(&r), cases[i].want);
     }
 }
 
@@ -184,9 +185,9 @@ static void test_judge(void **state)
 
     (void)state;
     for (size_t i = 0; i < unit_count(cases); i++) {
-        struct http_request r = {.curl_error = "detail"};
+        struct engine_request r = {.curl_error = "detail"};
 
-        http_judge(&r, cases[i].code);
+        engine_judge(&r, cases[i].code);
         assert_int_equal(r.rc, cases[i].rc);
         assert_int_equal(r.retryable, cases[i].retryable);
         assert_non_null(strstr(r.why, cases[i].word));
@@ -197,22 +198,22 @@ static void test_judge(void **state)
 static void test_judge_length(void **state)
 {
     char dst[10];
-    struct http_request r = {.dst = dst, .dst_len = 10, .got = 10};
+    struct engine_request r = {.dst = dst, .dst_len = 10, .got = 10};
 
     (void)state;
-    http_answer_line(&r.answer, "HTTP/1.1 200 OK", 15);
-    http_judge(&r, CURLE_OK);
+    engine_answer_line(&r.answer, "HTTP/1.1 200 OK", 15);
+    engine_judge(&r, CURLE_OK);
     assert_int_equal(r.rc, 0);
     r.got = 9; /* no Content-Length, and the connection closed early */
-    http_judge(&r, CURLE_OK);
+    engine_judge(&r, CURLE_OK);
     assert_int_equal(r.rc, DLC_ECORRUPT);
     assert_true(r.retryable);
     r.answer.length = 11;
-    http_judge(&r, CURLE_OK);
+    engine_judge(&r, CURLE_OK);
     assert_int_equal(r.rc, DLC_ECHANGED);
     assert_false(r.retryable);
     r.answer.status = 404; /* whatever its length */
-    http_judge(&r, CURLE_OK);
+    engine_judge(&r, CURLE_OK);
     assert_int_equal(r.rc, 0);
 }
 

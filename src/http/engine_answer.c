@@ -6,7 +6,7 @@
  * Of the head the few headers that origins look at are picked. That runs for every line of every
  * answer, so a line that is not ours must be known by its length or its first characters.
  */
-#include "storage/bucket/http_i.h"
+#include "http/engine.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,11 +36,11 @@ static uint64_t number(struct span *v)
 
     for (; i < v->n && v->p[i] >= '0' && v->p[i] <= '9'; i++) {
         if (n > (UINT64_MAX - 9) / 10)
-            return HTTP_UNKNOWN;
+            return ENGINE_UNKNOWN;
         n = n * 10 + (uint64_t)(v->p[i] - '0');
     }
     if (i == 0)
-        return HTTP_UNKNOWN;
+        return ENGINE_UNKNOWN;
     v->p += i;
     v->n -= i;
     return n;
@@ -57,7 +57,7 @@ static bool skip(struct span *v, const char *s)
     return true;
 }
 
-static void take_etag(struct http_answer *a, struct span v)
+static void take_etag(struct engine_answer *a, struct span v)
 {
     a->weak = skip(&v, "W/");
     if (v.n >= 2 && v.p[0] == '"' && v.p[v.n - 1] == '"') {
@@ -68,31 +68,31 @@ static void take_etag(struct http_answer *a, struct span v)
 }
 
 /* "bytes 0-99/1000", "bytes 0-99/" followed by an asterisk, or for status 416 that and the size. */
-static void take_range(struct http_answer *a, struct span v)
+static void take_range(struct engine_answer *a, struct span v)
 {
     if (!skip(&v, "bytes "))
         return;
     if (!skip(&v, "*")) {
         a->first = number(&v);
-        if (!skip(&v, "-") || number(&v) == HTTP_UNKNOWN)
-            a->first = HTTP_UNKNOWN;
+        if (!skip(&v, "-") || number(&v) == ENGINE_UNKNOWN)
+            a->first = ENGINE_UNKNOWN;
     }
     if (skip(&v, "/"))
         a->total = number(&v);
 }
 
-static void take_sum(struct http_answer *a, struct span name, struct span v)
+static void take_sum(struct engine_answer *a, struct span name, struct span v)
 {
-    static const char *const names[HTTP_SUMS] = {"crc64nvme", "crc32c", "crc32", "sha256"};
+    static const char *const names[ENGINE_SUMS] = {"crc64nvme", "crc32c", "crc32", "sha256"};
 
-    for (int i = 0; i < HTTP_SUMS; i++) {
+    for (int i = 0; i < ENGINE_SUMS; i++) {
         if (name.n == strlen(names[i]) && strncasecmp(name.p, names[i], name.n) == 0)
             copy(a->sums[i], sizeof(a->sums[i]), v);
     }
 }
 
 /* "crc32c=n03x6A==,md5=Ojk9c3dhfxgoKVVHYwFbHQ==" */
-static void take_goog_hash(struct http_answer *a, struct span v)
+static void take_goog_hash(struct engine_answer *a, struct span v)
 {
     while (v.n > 0) {
         const char *comma = memchr(v.p, ',', v.n);
@@ -107,7 +107,7 @@ static void take_goog_hash(struct http_answer *a, struct span v)
     }
 }
 
-static void take_type(struct http_answer *a, struct span v)
+static void take_type(struct engine_answer *a, struct span v)
 {
     const char *semicolon = memchr(v.p, ';', v.n);
 
@@ -121,7 +121,7 @@ static bool is(struct span name, const char *s)
     return strncasecmp(name.p, s, name.n) == 0;
 }
 
-static void take(struct http_answer *a, struct span name, struct span v)
+static void take(struct engine_answer *a, struct span name, struct span v)
 {
     struct span rest = name;
 
@@ -135,7 +135,7 @@ static void take(struct http_answer *a, struct span name, struct span v)
     case 11:
         if (is(name, "retry-after")) {
             a->retry_after = number(&v); /* the form with a date is not worth its code */
-            if (a->retry_after == HTTP_UNKNOWN)
+            if (a->retry_after == ENGINE_UNKNOWN)
                 a->retry_after = 0;
         } else if (is(name, "x-goog-hash")) {
             take_goog_hash(a, v);
@@ -144,6 +144,8 @@ static void take(struct http_answer *a, struct span name, struct span v)
     case 12:
         if (is(name, "content-type"))
             take_type(a, v);
+        else if (is(name, "dlcache-from"))
+            copy(a->from, sizeof(a->from), v);
         break;
     case 13:
         if (is(name, "content-range"))
@@ -163,21 +165,21 @@ static void take(struct http_answer *a, struct span name, struct span v)
         take_sum(a, rest, v);
 }
 
-void http_answer_clear(struct http_answer *a)
+void engine_answer_clear(struct engine_answer *a)
 {
     a->status = 0;
-    a->length = a->first = a->total = HTTP_UNKNOWN;
+    a->length = a->first = a->total = ENGINE_UNKNOWN;
     a->retry_after = 0;
     a->weak = false;
-    a->date[0] = a->etag[0] = a->region[0] = a->type[0] = '\0';
-    for (int i = 0; i < HTTP_SUMS; i++)
+    a->date[0] = a->etag[0] = a->region[0] = a->type[0] = a->from[0] = '\0';
+    for (int i = 0; i < ENGINE_SUMS; i++)
         a->sums[i][0] = '\0';
 }
 
 /* "HTTP/1.1 200 OK" */
-static void start(struct http_answer *a, struct span v)
+static void start(struct engine_answer *a, struct span v)
 {
-    uint64_t status = HTTP_UNKNOWN;
+    uint64_t status = ENGINE_UNKNOWN;
 
     while (v.n > 0 && v.p[0] != ' ') {
         v.p++;
@@ -185,11 +187,11 @@ static void start(struct http_answer *a, struct span v)
     }
     if (skip(&v, " "))
         status = number(&v);
-    http_answer_clear(a);
+    engine_answer_clear(a);
     a->status = status >= 100 && status < 1000 ? (int)status : 0;
 }
 
-void http_answer_line(struct http_answer *a, const char *line, size_t len)
+void engine_answer_line(struct engine_answer *a, const char *line, size_t len)
 {
     const char *colon;
     struct span v = {line, len};
@@ -214,21 +216,21 @@ void http_answer_line(struct http_answer *a, const char *line, size_t len)
 
 /* -------- judging -------- */
 
-bool http_success(int status)
+bool engine_success(int status)
 {
     return status >= 200 && status < 300;
 }
 
-bool http_expected(const struct http_request *r)
+bool engine_expected(const struct engine_request *r)
 {
-    const struct http_answer *a = &r->answer;
+    const struct engine_answer *a = &r->answer;
 
     if (r->ranged ? a->status != 206 || a->first != r->offset : a->status == 206)
         return false;
-    return a->length == HTTP_UNKNOWN || a->length == r->dst_len;
+    return a->length == ENGINE_UNKNOWN || a->length == r->dst_len;
 }
 
-static void fail(struct http_request *r, int rc, bool retryable, const char *what)
+static void fail(struct engine_request *r, int rc, bool retryable, const char *what)
 {
     r->rc = rc;
     r->retryable = retryable;
@@ -236,7 +238,7 @@ static void fail(struct http_request *r, int rc, bool retryable, const char *wha
              r->curl_error);
 }
 
-__attribute__((format(printf, 3, 4))) static void refuse(struct http_request *r, int rc,
+__attribute__((format(printf, 3, 4))) static void refuse(struct engine_request *r, int rc,
                                                          const char *fmt, ...)
 {
     va_list ap;
@@ -249,9 +251,9 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct http_request *r,
 }
 
 /* An answer that is not the one asked for: say which of its figures is wrong. */
-static void fail_unexpected(struct http_request *r)
+static void fail_unexpected(struct engine_request *r)
 {
-    const struct http_answer *a = &r->answer;
+    const struct engine_answer *a = &r->answer;
 
     if (r->dst == NULL)
         refuse(r, DLC_EPROTO, "the answer is longer than %zu bytes", r->body_max);
@@ -265,7 +267,7 @@ static void fail_unexpected(struct http_request *r)
                (unsigned long long)r->dst_len);
 }
 
-static void fail_curl(struct http_request *r, CURLcode code)
+static void fail_curl(struct engine_request *r, CURLcode code)
 {
     switch (code) {
     case CURLE_COULDNT_RESOLVE_HOST:
@@ -299,12 +301,12 @@ static void fail_curl(struct http_request *r, CURLcode code)
     }
 }
 
-void http_judge(struct http_request *r, CURLcode code)
+void engine_judge(struct engine_request *r, CURLcode code)
 {
-    bool wants_data = r->dst != NULL && !r->head && http_success(r->answer.status);
+    bool wants_data = r->dst != NULL && !r->head && engine_success(r->answer.status);
 
     r->rc = 0;
-    if (r->unexpected || (code == CURLE_OK && wants_data && !http_expected(r)))
+    if (r->unexpected || (code == CURLE_OK && wants_data && !engine_expected(r)))
         fail_unexpected(r);
     else if (code != CURLE_OK)
         fail_curl(r, code);
