@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A client of JSON APIs, on libcurl: blocking, keep-alive, one request at a time per handle. For the
- * command line, the agent and the operator.
+ * A client of JSON APIs, on libcurl: blocking, keep-alive, one request at a time per handle. For
+ * the command line, the agent and the operator.
  */
 #ifndef DLC_HTTP_CLIENT_H
 #define DLC_HTTP_CLIENT_H
@@ -14,10 +14,10 @@
 struct http_client;
 
 struct http_client_config {
-    const char *base;  /* "http://host:port", "https://…", "unix:/path", several with commas: tried
-                        * in turn when one does not answer or says it does not lead (503) */
-    const char *token; /* NULL: none */
-    const char *ca;    /* PEM file; NULL: the system's */
+    const char *base; /* "http://host:port", "https://…", "unix:/path", several with commas: tried
+                       * in turn when one does not answer or says it does not lead (503) */
+    const char *token;      /* NULL: none */
+    const char *ca;         /* PEM file; NULL: the system's */
     struct dlc_dur timeout; /* 0: 30 s */
 };
 

@@ -5,8 +5,11 @@
  * most `connections` of them.
  *
  * The server parses, limits and refuses; handlers see only well-formed requests of a known route:
- * 404 unknown path, 405 (with Allow), 411/413 body missing or over `max_body`, 415 not JSON, 400 not
- * a JSON object or bad percent-encoding, path parameters decoded and without '/' or NUL.
+ * 404 unknown path, 405 (with Allow), 411/413 body missing or over `max_body`, 415 not JSON, 400
+ * not a JSON object or bad percent-encoding, path parameters decoded and without '/' or NUL. A POST
+ * or PUT says how long its body is, be it 0 (body is then NULL). HEAD is answered as GET is.
+ *
+ * The first route that fits a path counts. While the server closes, new requests get 503.
  */
 #ifndef DLC_HTTP_SERVER_H
 #define DLC_HTTP_SERVER_H
@@ -22,7 +25,8 @@
 
 struct http_server;
 
-#define HTTP_PARAMS 4
+#define HTTP_PARAMS  4
+#define HTTP_HEADERS 4
 
 struct http_request {
     const char *method, *path;
@@ -36,17 +40,23 @@ const char *http_query(const struct http_request *r, const char *name);  /* NULL
 const char *http_header(const struct http_request *r, const char *name); /* NULL: not there */
 
 struct http_reply {
-    int status; /* 0: 200 */
-    json_t *body; /* taken; NULL: none or data */
-    const char *type; /* of the body; NULL: application/json */
+    int status;                          /* 0: 200 */
+    json_t *body;                        /* taken; NULL: none or data */
+    const char *type;                    /* of the body; NULL: application/json */
     char *location, *etag, *retry_after; /* taken; NULL: not sent */
-    /* Bytes instead of JSON: sent without a copy; done(arg) when they are not needed any more. */
+    struct {
+        const char *name; /* a constant */
+        char *value;
+    } headers[HTTP_HEADERS]; /* filled by http_reply_header() */
+    /* Bytes instead of JSON: sent without a copy. done(arg), when given, is called exactly once,
+     * when the reply is over, whatever its kind. */
     const void *data;
     size_t data_len;
     void (*done)(void *arg);
     void *arg;
     /* A stream instead (events): next() blocks until there is more, at most a second, and
-     * gives bytes to append to the answer, 0 for nothing yet, or -1 for the end. */
+     * gives bytes to append to the answer, 0 for nothing yet, or -1 for the end. It is not called
+     * again once the client has gone or the server closes. */
     long (*next)(void *arg, char *buf, size_t cap);
 };
 
@@ -60,19 +70,24 @@ struct http_route {
     http_handler_f *handler;
 };
 
-/* An error as RFC 9457 has it: {"type", "title", "status", "detail", ...}. detail: what, where, what
- * to do. */
+/* An error as RFC 9457 has it: {"type", "title", "status", "detail", ...}. detail: what, where,
+ * what to do. */
 void http_problem(struct http_reply *reply, int status, const char *title, const char *detail, ...)
     __attribute__((format(printf, 4, 5)));
-void http_problem_err(struct http_reply *reply, const struct dlc_err *err); /* status from its code */
+void http_problem_err(struct http_reply *reply,
+                      const struct dlc_err *err); /* status from its code */
+
+/* One more header. The value is one line. */
+void http_reply_header(struct http_reply *reply, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 struct http_server_config {
-    const char *address;   /* "HOST:PORT", "[::1]:PORT", port 0: any; NULL: none */
-    const char *unix_path; /* NULL: none; made with mode 0600, replaced when dead */
-    const char *tls_cert, *tls_key; /* PEM files; NULL: plain */
-    unsigned connections;  /* 0: 512 */
-    size_t max_body;       /* 0: 1 MiB */
-    struct dlc_dur idle;   /* 0: 60 s */
+    const char *address;             /* "HOST:PORT", "[::1]:PORT", port 0: any; NULL: none */
+    const char *unix_path;           /* NULL: none; made with mode 0600, replaced when dead */
+    const char *tls_cert, *tls_key;  /* PEM files; NULL: plain */
+    unsigned connections;            /* 0: 512 */
+    size_t max_body;                 /* 0: 1 MiB */
+    struct dlc_dur idle;             /* 0: 60 s */
     const struct http_route *routes; /* ends with a NULL method */
     void *ctx;
     /* Called before each handler: false when it has filled the reply (401, 403). */
@@ -83,6 +98,7 @@ struct http_server_config {
 int http_server_open(const struct http_server_config *c, struct http_server **out,
                      struct dlc_err *err);
 void http_server_close(struct http_server **sp); /* waits for handlers; ends streams */
-const char *http_server_address(const struct http_server *s); /* "127.0.0.1:40123" */
+/* "127.0.0.1:40123"; NULL: no TCP */
+const char *http_server_address(const struct http_server *s);
 
 #endif

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Other nodes as a tier: samples by HTTP GET, asynchronous, on threads of its own (libcurl multi,
- * keep-alive). A peer is tried once per sample: when it is slow, dead, or refuses, the caller goes to
- * the bucket.
+ * keep-alive). A peer is tried once per sample: when it is slow, dead, or refuses, the caller goes
+ * to the bucket.
  *
- * (P1) done() is called exactly once, on a thread of the peers, also after close; it must not block.
- * (P2) A peer that failed three times in a row is not asked for a second, then two, up to 30; one
- * question then finds out whether it is back. (P3) dst is not touched after done().
+ * (P1) done() is called exactly once, on a thread of the peers, also after close; it must not
+ * block. (P2) A peer that failed three times in a row is not asked for a second, then two, up to
+ * 30; one question then finds out whether it is back. (P3) dst is not touched after done().
  */
 #ifndef DLC_STORAGE_REMOTE_PEERS_H
 #define DLC_STORAGE_REMOTE_PEERS_H
@@ -21,9 +21,9 @@
 struct peers;
 
 struct peers_config {
-    unsigned connections;         /* to one peer at most; 0: 16 */
-    struct dlc_dur least, most;   /* bounds of the deadline; 0: 50 ms, 2 s */
-    const char *ca;               /* PEM; NULL: the system's */
+    unsigned connections;       /* to one peer at most; 0: 16 */
+    struct dlc_dur least, most; /* bounds of the deadline; 0: 50 ms, 2 s */
+    const char *ca;             /* PEM; NULL: the system's */
 };
 
 struct peers *peers_new(const struct peers_config *c, struct dlc_err *err);
