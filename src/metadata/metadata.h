@@ -21,6 +21,7 @@
 
 #include <jansson.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 
@@ -32,7 +33,8 @@ struct meta;
  */
 int meta_open(const char *url, struct meta **out, struct dlc_err *err);
 void meta_close(struct meta **mp);
-const char *meta_kind_of_store(const struct meta *m); /* "sqlite", "redis", "redis cluster" */
+const char *meta_kind_of_store(const struct meta *m);      /* "sqlite", "redis", "redis cluster" */
+void meta_url_printable(const char *url, struct buf *out); /* without user and password */
 
 /* ---- documents ---- */
 
@@ -54,7 +56,10 @@ struct meta_doc {
     json_t *body;
     uint64_t version;
 };
-#define META_DOC_INIT {0}
+#define META_DOC_INIT                                                                              \
+    {                                                                                              \
+        0                                                                                          \
+    }
 
 void meta_doc_release(struct meta_doc *d); /* zeroed is allowed */
 int meta_get(struct meta *m, enum meta_kind kind, const char *id, struct meta_doc *out,
@@ -102,7 +107,7 @@ struct meta_chunk_page {
     struct meta_chunk *chunks; /* their texts lie in `texts` */
     size_t n;
     char *texts;
-    char *next; /* NULL: this was the last page */
+    char *next; /* NULL: this was the last page. A page may be short, or empty, and not the last */
 };
 int meta_chunks_query(struct meta *m, const struct meta_chunk_query *q, struct meta_chunk_page *out,
                       struct dlc_err *err);
@@ -112,17 +117,21 @@ struct meta_sum {
     char node[256];
     uint64_t chunks, bytes;
 };
-/* Per node what it has of a dataset; kept by the store as it is written, not counted at each call. */
+/* Per node what it has of a dataset; kept by the store as it is written, not counted at each call.
+ */
 int meta_chunks_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_t max,
                      size_t *n, struct dlc_err *err);
 
 /* ---- locks ---- */
 
-/* Take or renew. DLC_EBUSY: *err says who holds it. *fence grows with every new holder. */
+/*
+ * Take or renew. DLC_EBUSY: *err says who holds it. *fence grows with every new holder, and when a
+ * lock that expired is taken again. holder: another one for each process, or both hold it.
+ */
 int meta_lock(struct meta *m, const char *name, const char *holder, struct dlc_dur ttl,
               uint64_t *fence, struct dlc_err *err);
 int meta_unlock(struct meta *m, const char *name, const char *holder, struct dlc_err *err);
-/* Document and event writes through m carry this from now on; 0: none. */
+/* Document and event writes through m carry this from now on; 0: none, they are never refused. */
 void meta_set_fence(struct meta *m, uint64_t fence);
 
 /* ---- events ---- */

@@ -15,7 +15,8 @@ struct meta_writer;
 struct meta_writer *meta_writer_new(struct meta *m, size_t batch, size_t most);
 void meta_writer_free(struct meta_writer **wp); /* writes what it can within a second */
 void meta_writer_put(struct meta_writer *w, const struct meta_chunk *c); /* copies; never blocks */
-void meta_writer_gone(struct meta_writer *w, const char *dataset, const char *node, const char *key);
+void meta_writer_gone(struct meta_writer *w, const char *dataset, const char *node,
+                      const char *key);
 /* Wait until all that was put so far is written. DLC_ETIMEDOUT. */
 int meta_writer_flush(struct meta_writer *w, struct dlc_dur limit, struct dlc_err *err);
 
