@@ -16,7 +16,6 @@
  */
 #include "http/engine.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +26,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "http/begin.h"
 
 #define ENGINE_TAG  DLC_TAG4('h', 't', 'e', 'n')
 #define REQUEST_TAG DLC_TAG4('h', 'r', 'e', 'q')
@@ -417,14 +417,6 @@ void engine_send(struct engine_request *r)
 
 /* -------- life -------- */
 
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-static CURLcode curl_ready;
-
-static void init_curl(void)
-{
-    curl_ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-}
-
 static const char *find_ca_file(void)
 {
     static const char *const names[] = {"AWS_CA_BUNDLE", "SSL_CERT_FILE"};
@@ -444,8 +436,9 @@ int engine_new(struct loop *loop, const struct engine_config *c, struct engine *
     struct engine *h;
     CURLM *multi;
 
-    pthread_once(&curl_once, init_curl);
-    multi = curl_ready == CURLE_OK ? curl_multi_init() : NULL;
+    if (http_begin(err) < 0)
+        return DLC_ENOMEM;
+    multi = curl_multi_init();
     if (multi == NULL)
         return dlc_err_set(err, DLC_ENOMEM, "libcurl cannot be started");
     h = mem_new(struct engine);
