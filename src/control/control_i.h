@@ -62,6 +62,7 @@ struct control {
     struct meta *meta;
     struct http_server *server;
     struct secrets *secrets;
+    struct http_route *routes;
     char *dir, *advertise; /* advertise: "http://HOST:PORT" or "unix:PATH" */
     struct dlc_dur node_ttl, job_ttl, lock_ttl;
     unsigned char admin_hash[SHA256_LEN], node_hash[SHA256_LEN];
@@ -94,7 +95,8 @@ struct control {
 
 struct control *control_of(void *ctx);
 extern const struct http_route control_tenant_routes[], control_dataset_routes[],
-    control_job_routes[], control_node_routes[], control_event_routes[], control_base_routes[];
+    control_job_routes[], control_node_routes[], control_event_routes[], control_base_routes[],
+    control_resolve_routes[];
 
 /* ---- who asks: auth.c ---- */
 
@@ -124,9 +126,10 @@ bool name_ok(const char *s); /* [a-z0-9][a-z0-9._-]{0,62} */
 enum field_type {
     FIELD_NAME, /* const char **: as name_ok() */
     FIELD_TEXT, /* const char **: at most `max` bytes (0: 1024), no control characters, not empty */
-    FIELD_U64,  /* uint64_t *: at most `max` (0: 2^53) */
-    FIELD_INT,  /* int64_t *: between -max and max */
-    FIELD_BOOL, /* bool * */
+    FIELD_TEXT0, /* the same, but "" is allowed */
+    FIELD_U64,   /* uint64_t *: at most `max` (0: 2^53) */
+    FIELD_INT,   /* int64_t *: between -max and max */
+    FIELD_BOOL,  /* bool * */
     FIELD_NAMES, /* const json_t **: array of at most `max` (0: 1000) different names */
     FIELD_TEXTS, /* const json_t **: array of at most `max` (0: 1000) texts of at most 1024 bytes */
     FIELD_OBJECT, /* const json_t **: look inside with read_object() */
@@ -195,6 +198,7 @@ int control_each(struct control *c, enum meta_kind kind, const char *tenant,
 bool reply_again(struct control *c, const struct http_request *r, struct http_reply *reply);
 void reply_remember(struct control *c, const struct http_request *r,
                     const struct http_reply *reply);
+void repeat_purge(struct control *c); /* thread: forget answers that are too old */
 /* A name for a new document: from the Idempotency-Key, where there is one, so that a request
  * repeated after a crash makes the same; else random. "j-0123456789abcdef" for prefix 'j'. */
 void new_id(const struct http_request *r, char prefix, char out[static 20]);
@@ -208,7 +212,8 @@ char *control_time(int64_t ms); /* gives "2026-01-31T12:00:00.000Z" */
 
 bool control_leads(struct control *c);
 void reply_not_leading(struct control *c,
-                       struct http_reply *reply); /* 503 and the leader's address */
+                       struct http_reply *reply);            /* 503 and the leader's address */
+int leader_lock_dir(struct control *c, struct dlc_err *err); /* one manager per directory */
 int leader_open(struct control *c, struct dlc_err *err);
 void leader_tick(struct control *c, struct dlc_mono now); /* thread */
 void leader_close(struct control *c);
