@@ -184,8 +184,10 @@ static bool parse_body(struct exchange *x, struct http_reply *reply)
     x->json = json_loadb(x->body.data, x->body.len, JSON_REJECT_DUPLICATES, &e);
     if (x->json == NULL) {
         struct buf text = BUF_INIT;
+        const char *near =
+            strstr(e.text, " near "); /* what follows is of the body: maybe a secret */
 
-        str_printable(e.text, strlen(e.text), &text);
+        str_printable(e.text, near != NULL ? (size_t)(near - e.text) : strlen(e.text), &text);
         http_problem(reply, 400, "Bad request", "the body is not JSON: line %d, column %d: %s",
                      e.line, e.column, buf_str(&text));
         buf_release(&text);
