@@ -10,8 +10,12 @@
 #include "cli/commands.h"
 
 const struct command *const commands[] = {
-    &cmd_serve, &cmd_stop,  &cmd_ls,  &cmd_cat,  &cmd_warm,    &cmd_stat,
-    &cmd_evict, &cmd_bench, &cmd_sim, &cmd_demo, &cmd_version, NULL,
+    &cmd_serve,   &cmd_stop,  &cmd_ls,    &cmd_cat, &cmd_warm,
+    &cmd_stat,    &cmd_evict, &cmd_bench, &cmd_sim, &cmd_demo,
+#ifdef DLC_CONTROL
+    &cmd_manager,
+#endif
+    &cmd_version, NULL,
 };
 
 /* A daemon that the library starts for us is this very program. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The manager: who may read what, what lies where, who may run. It answers HTTP (openapi.json beside
- * this file), keeps its records in the metadata store and is never on the data path.
+ * The manager: who may read what, what lies where, who may run. It answers HTTP (openapi.json
+ * beside this file), keeps its records in the metadata store and is never on the data path.
  */
 #ifndef DLC_CONTROL_CONTROL_H
 #define DLC_CONTROL_CONTROL_H
