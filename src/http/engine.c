@@ -71,10 +71,17 @@ static struct engine_request *request_of(void *priv)
 
 /* -------- what libcurl calls for a transfer -------- */
 
+static void heard(struct engine_request *r)
+{
+    if (r->heard != NULL)
+        *r->heard = dlc_mono_now();
+}
+
 static size_t on_head_line(char *line, size_t size, size_t n, void *priv)
 {
     struct engine_request *r = request_of(priv);
 
+    heard(r);
     if (r->first_byte != NULL && r->first_byte->ns == 0)
         *r->first_byte = dlc_mono_now();
     engine_answer_line(&r->answer, line, size * n);
@@ -99,6 +106,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *priv)
     struct engine_request *r = request_of(priv);
     size_t len = size * n, room;
 
+    heard(r);
     if (r->received != NULL)
         *r->received += len;
     if (engine_success(r->answer.status) && r->dst != NULL)
@@ -336,6 +344,7 @@ struct engine_request *engine_get(struct engine *h)
     r->body_max = 0;
     r->first_byte = NULL;
     r->received = NULL;
+    r->heard = NULL;
     r->owner = NULL;
     return r;
 }

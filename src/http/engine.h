@@ -65,6 +65,7 @@ struct engine_request {
     size_t body_max;  /* without dst: more is an error */
     struct dlc_mono *first_byte; /* kept current: when the answer began; may be NULL */
     uint64_t *received;          /* kept current: bytes of body so far; may be NULL */
+    struct dlc_mono *heard;      /* kept current: when anything came last; may be NULL */
     void (*done)(struct engine_request *r);
     void *owner;
 

@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "http/listen_i.h"
@@ -33,6 +35,23 @@ const char *http_query(const struct http_request *r, const char *name)
 const char *http_header(const struct http_request *r, const char *name)
 {
     return MHD_lookup_connection_value(exchange_of(r->priv)->connection, MHD_HEADER_KIND, name);
+}
+
+/* Nobody else writes to the connection while its handler runs. */
+void http_processing(const struct http_request *r)
+{
+    static const char interim[] = "HTTP/1.1 102 Processing\r\n\r\n";
+    struct exchange *x = exchange_of(r->priv);
+    const char *asked = http_header(r, "Dlcache-Processing");
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    if (asked == NULL || strcmp(asked, "1") != 0 || info == NULL ||
+        (!x->listener->local && x->server->cert.len > 0))
+        return;
+    /* Either it fits whole into an empty send buffer or the client is not listening anyway. */
+    if (send(info->connect_fd, interim, sizeof(interim) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        log_debug("http: a client that waits is not there any more");
 }
 
 /* -------- the head -------- */

@@ -7,6 +7,12 @@
  * (P1) done() is called exactly once, on a thread of the peers, also after close; it must not
  * block. (P2) A peer that failed three times in a row is not asked for a second, then two, up to
  * 30; one question then finds out whether it is back. (P3) dst is not touched after done().
+ *
+ * GET ADDRESS/v1/peer/DATASET/SNAPSHOT/samples/SAMPLE (SNAPSHOT: 16 hexadecimal digits). A question
+ * is given up when nothing was heard for p99 x 4 of the times to a first sign, within [least,
+ * most]; an owner that must wait for its bucket says so with http_processing() (102), at once and
+ * then every half second: from then on silence of `most` ends it. 404 is DLC_ENOTFOUND, 409
+ * DLC_ECHANGED, 401 and 403 DLC_EDENIED; those are no failures of the peer's health.
  */
 #ifndef DLC_STORAGE_REMOTE_PEERS_H
 #define DLC_STORAGE_REMOTE_PEERS_H

@@ -2,12 +2,8 @@
 /* The client against our own server, and against servers that are dead, silent or talk nonsense. */
 #include "http/client.h"
 
-#include <arpa/inet.h>
-#include <pthread.h>
-#include <sys/socket.h>
-
 #include "base/mem.h"
-#include "base/os.h"
+#include "odd.h"
 #include "place.h"
 #include "unit.h"
 
@@ -166,68 +162,6 @@ static void test_bad_addresses(void **state)
 
 /* -------- servers that do not behave -------- */
 
-/* Takes connections; each gets `answer` after its first line of request, or nothing. */
-struct odd {
-    int fd;
-    const char *answer; /* NULL: silence */
-    _Atomic int asked;
-    pthread_t thread;
-    char base[64];
-};
-
-static void *odd_run(void *arg)
-{
-    struct odd *o = arg;
-    int kept[64], n = 0, fd;
-    char data[4096];
-
-    while ((fd = accept(o->fd, NULL, NULL)) >= 0 && n < 64) {
-        if (recv(fd, data, sizeof(data), 0) > 0)
-            o->asked++;
-        if (o->answer != NULL) {
-            send(fd, o->answer, strlen(o->answer), MSG_NOSIGNAL);
-            close(fd);
-        } else {
-            kept[n++] = fd;
-        }
-    }
-    while (n > 0)
-        close(kept[--n]);
-    return NULL;
-}
-
-static void odd_open(struct odd *o, const char *answer)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(a);
-
-    memset(o, 0, sizeof(*o));
-    o->answer = answer;
-    o->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(o->fd, (struct sockaddr *)&a, len), 0);
-    assert_int_equal(listen(o->fd, 16), 0);
-    assert_int_equal(getsockname(o->fd, (struct sockaddr *)&a, &len), 0);
-    snprintf(o->base, sizeof(o->base), "http://127.0.0.1:%u", ntohs(a.sin_port));
-    assert_int_equal(pthread_create(&o->thread, NULL, odd_run, o), 0);
-}
-
-static void odd_close(struct odd *o)
-{
-    shutdown(o->fd, SHUT_RDWR);
-    pthread_join(o->thread, NULL);
-    os_close(&o->fd);
-}
-
-/* An address at which nobody listens. */
-static void dead_base(char out[static 64])
-{
-    struct odd o;
-
-    odd_open(&o, "");
-    memcpy(out, o.base, 64);
-    odd_close(&o);
-}
-
 static void test_answers_that_are_none(void **state)
 {
     static const struct {
@@ -296,7 +230,7 @@ static void test_several_addresses(void **state)
     (void)state;
     place_open(&p, NULL);
     odd_open(&busy, "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
-    dead_base(dead);
+    odd_dead(dead);
     snprintf(base, sizeof(base), "%s,%s,unix:%s", dead, busy.base, p.unix_path);
     c = client_of(base, NULL, DLC_SEC(10));
     for (int i = 0; i < 3; i++) {
