@@ -13,7 +13,8 @@
  *
  * Threads: handlers run on threads of the HTTP server, one per connection; the manager's own thread
  * keeps the lock, notices nodes that fell silent, makes the view, and calls jobs_tick(). The store
- * is never called with mtx held.
+ * is never called with mtx held. No JSON value is shared by two threads: what lies in struct
+ * control is read and copied with mtx held.
  *
  * (C1) Only the leader writes: the check refuses every method but GET (and routes marked
  * ROUTE_READS) with 503 elsewhere. Writes that slip through as the lock is lost are refused by the
@@ -223,8 +224,7 @@ void leader_close(struct control *c);
 enum node_state { NODE_JOINING, NODE_LIVE, NODE_DRAINING, NODE_GONE };
 const char *node_state_name(enum node_state s);
 
-/* What the leader knows of a node. A copy: figures and progress are references, not to be changed.
- */
+/* What the leader knows of a node. All of it is a copy. */
 struct node_info {
     char name[NAME_MAX_LEN + 1];
     char address[256];
@@ -262,8 +262,8 @@ int order_withdraw(struct control *c, const char *dataset, struct dlc_err *err);
 
 /* Something changed that nodes must know: the thread makes a new view if it comes out different. */
 void view_changed(struct control *c);
-void view_tick(struct control *c);                      /* thread */
-json_t *view_get(struct control *c, uint64_t *version); /* a reference; NULL: none yet */
+void view_tick(struct control *c);                 /* thread */
+json_t *view_get(struct control *c, uint64_t has); /* gives a copy; NULL: none but `has` */
 
 /* ---- asked of others in this directory ---- */
 

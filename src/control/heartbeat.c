@@ -34,17 +34,14 @@ int64_t nodes_interval_ms(struct control *c)
 void nodes_add_news(struct control *c, const char *name, uint64_t has, json_t *answer)
 {
     struct live_node *n;
-    json_t *view, *orders = NULL;
-    uint64_t version = 0;
+    json_t *view = view_get(c, has), *orders = NULL;
 
-    view = view_get(c, &version);
-    if (view != NULL && version != has)
-        json_object_set(answer, "view", view);
-    json_decref(view);
+    if (view != NULL)
+        json_object_set_new(answer, "view", view);
     dlc_mtx_lock(&c->mtx);
     n = nodes_find_locked(c, name);
     if (n != NULL)
-        orders = json_incref(json_object_get(n->doc, "orders"));
+        orders = json_deep_copy(json_object_get(n->doc, "orders"));
     dlc_mtx_unlock(&c->mtx);
     json_object_set_new(answer, "orders", orders != NULL ? orders : json_array());
     json_object_set_new(answer, "interval_ms", json_integer(nodes_interval_ms(c)));
@@ -179,11 +176,14 @@ static bool take_chunks(struct control *c, const struct http_request *r, const c
 
 /* ---- the node itself ---- */
 
-static void replace(json_t **slot, const json_t *with)
+/* Takes *with: afterwards it is what was there before. */
+static void replace(json_t **slot, json_t **with)
 {
-    if (with != NULL) {
-        json_decref(*slot);
-        *slot = json_incref((json_t *)with); /* nobody changes a request's body */
+    json_t *was = *slot;
+
+    if (*with != NULL) {
+        *slot = *with;
+        *with = was;
     }
 }
 
@@ -191,6 +191,7 @@ static void replace(json_t **slot, const json_t *with)
 static bool note_beat(struct control *c, const char *name, const json_t *figures,
                       const json_t *progress, bool *woke)
 {
+    json_t *f = json_deep_copy(figures), *p = json_deep_copy(progress);
     struct live_node *n;
 
     dlc_mtx_lock(&c->mtx);
@@ -199,14 +200,16 @@ static bool note_beat(struct control *c, const char *name, const json_t *figures
         *woke = n->state != NODE_LIVE;
         n->state = NODE_LIVE;
         n->heard = dlc_mono_now();
-        replace(&n->figures, figures);
-        replace(&n->progress, progress);
+        replace(&n->figures, &f);
+        replace(&n->progress, &p);
         if (*woke) {
             c->view_dirty = true;
             dlc_cond_signal(&c->wake);
         }
     }
     dlc_mtx_unlock(&c->mtx);
+    json_decref(f);
+    json_decref(p);
     return n != NULL;
 }
 

@@ -98,17 +98,18 @@ static enum node_state state_of(const json_t *doc)
 
 void nodes_remember(struct control *c, const struct meta_doc *d, bool heard)
 {
+    json_t *body = json_deep_copy(d->body);
     struct live_node *n;
 
-    if (!name_ok(d->id))
-        return;
+    dlc_check(name_ok(d->id));
     dlc_mtx_lock(&c->mtx);
     n = nodes_find_locked(c, d->id);
     if (n == NULL)
         n = add_locked(c, d->id);
     if (n->doc == NULL || d->version > n->version) {
         json_decref(n->doc);
-        n->doc = json_incref(d->body);
+        n->doc = body;
+        body = NULL;
         n->version = d->version;
         n->state = state_of(d->body);
         n->drain = json_is_true(json_object_get(d->body, "drain"));
@@ -118,6 +119,7 @@ void nodes_remember(struct control *c, const struct meta_doc *d, bool heard)
         n->heard = dlc_mono_now();
     dlc_cond_signal(&c->wake);
     dlc_mtx_unlock(&c->mtx);
+    json_decref(body);
 }
 
 void nodes_forget(struct control *c, const char *name)
@@ -148,7 +150,8 @@ static void forget_everybody(struct control *c)
 
 static bool load_one(struct meta_doc *d, void *arg)
 {
-    nodes_remember(arg, d, true);
+    if (name_ok(d->id))
+        nodes_remember(arg, d, true);
     return true;
 }
 
@@ -185,8 +188,8 @@ static void describe(const struct live_node *n, struct node_info *out)
     out->memory = (uint64_t)json_integer_value(json_object_get(n->doc, "memory"));
     out->gpus = (unsigned)json_integer_value(json_object_get(n->doc, "gpus"));
     out->silent = dlc_mono_since(n->heard);
-    out->figures = json_incref(n->figures);
-    out->progress = json_incref(n->progress);
+    out->figures = json_deep_copy(n->figures);
+    out->progress = json_deep_copy(n->progress);
     out->orders = json_array_size(json_object_get(n->doc, "orders"));
 }
 

@@ -17,6 +17,11 @@ static json_t *since(struct dlc_dur d)
     return json_real((double)(d.ns / 1000000) / 1000.0);
 }
 
+static json_t *copy_or_null(const json_t *j)
+{
+    return j != NULL ? json_deep_copy(j) : json_null();
+}
+
 /* What only the leader knows: false when it has nothing to say. */
 static bool add_live(struct control *c, json_t *o, const char *name, bool all)
 {
@@ -28,8 +33,8 @@ static bool add_live(struct control *c, json_t *o, const char *name, bool all)
         json_object_set_new(o, "state", json_string(node_state_name(live_state(n))));
         if (all) {
             json_object_set_new(o, "silent_s", since(dlc_mono_since(n->heard)));
-            json_object_set(o, "figures", n->figures != NULL ? n->figures : json_null());
-            json_object_set(o, "progress", n->progress != NULL ? n->progress : json_null());
+            json_object_set_new(o, "figures", copy_or_null(n->figures));
+            json_object_set_new(o, "progress", copy_or_null(n->progress));
         }
     }
     dlc_mtx_unlock(&c->mtx);

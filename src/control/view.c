@@ -49,13 +49,13 @@ void view_changed(struct control *c)
     dlc_mtx_unlock(&c->mtx);
 }
 
-json_t *view_get(struct control *c, uint64_t *version)
+json_t *view_get(struct control *c, uint64_t has)
 {
-    json_t *view;
+    json_t *view = NULL;
 
     dlc_mtx_lock(&c->mtx);
-    view = json_incref(c->view);
-    *version = c->view_version;
+    if (c->view_version != has)
+        view = json_deep_copy(c->view);
     dlc_mtx_unlock(&c->mtx);
     return view;
 }
@@ -76,9 +76,9 @@ static void install(struct control *c, json_t *nodes, json_t *datasets)
                             (json_int_t)c->fence, "nodes", nodes, "datasets", datasets);
         c->view_version = version;
     }
-    dlc_mtx_unlock(&c->mtx);
     json_decref(nodes);
     json_decref(datasets);
+    dlc_mtx_unlock(&c->mtx);
 }
 
 void view_tick(struct control *c)
