@@ -240,13 +240,24 @@ static bool take_bearer(struct gs *g, const char *token)
     return true;
 }
 
+/* Those of a tenant are HMAC keys. */
+static bool take_given(struct gs *g, struct bucket_keys *k)
+{
+    if (k == NULL)
+        return false;
+    g->mode = GS_HMAC;
+    bucket_keys_read(k, &g->hmac);
+    return true;
+}
+
 static struct gs *gs_new(const struct bucket_config *c, unsigned lanes)
 {
     struct gs *g = mem_zero(sizeof(*g) + lanes * sizeof(g->lanes[0]));
     const char *host = env("GCE_METADATA_HOST");
 
     g->tag = GS_TAG;
-    if (!c->anonymous && !take_hmac(g, env("GS_ACCESS_KEY_ID"), env("GS_SECRET_ACCESS_KEY")) &&
+    if (!c->anonymous && !take_given(g, c->keys) &&
+        !take_hmac(g, env("GS_ACCESS_KEY_ID"), env("GS_SECRET_ACCESS_KEY")) &&
         !take_bearer(g, env("GOOGLE_OAUTH_ACCESS_TOKEN")) && !take_aws_hmac(g, c->endpoint != NULL))
         g->mode = GS_METADATA;
     g->metadata = mem_fmt("http://%s/computeMetadata/v1/instance/service-accounts/default/token",
