@@ -10,7 +10,7 @@
 #include "cli/progress.h"
 
 extern const struct command cmd_serve, cmd_stop, cmd_ls, cmd_cat, cmd_warm, cmd_stat, cmd_evict,
-    cmd_bench, cmd_sim, cmd_demo, cmd_manager, cmd_version;
+    cmd_bench, cmd_sim, cmd_demo, cmd_manager, cmd_node, cmd_version;
 
 extern const struct command *const commands[]; /* ends with NULL */
 

@@ -13,7 +13,7 @@ const struct command *const commands[] = {
     &cmd_serve,   &cmd_stop,  &cmd_ls,    &cmd_cat, &cmd_warm,
     &cmd_stat,    &cmd_evict, &cmd_bench, &cmd_sim, &cmd_demo,
 #ifdef DLC_CONTROL
-    &cmd_manager,
+    &cmd_manager, &cmd_node,
 #endif
     &cmd_version, NULL,
 };
