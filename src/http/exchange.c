@@ -8,9 +8,11 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
+#ifdef DLC_GNUTLS
+#include <gnutls/gnutls.h>
+#endif
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "http/listen_i.h"
@@ -37,21 +39,42 @@ const char *http_header(const struct http_request *r, const char *name)
     return MHD_lookup_connection_value(exchange_of(r->priv)->connection, MHD_HEADER_KIND, name);
 }
 
-/* Nobody else writes to the connection while its handler runs. */
+/* Send it whole: a piece would garble what follows. */
+static bool send_all(const struct exchange *x, const char *data, size_t len)
+{
+    int fd = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+
+#ifdef DLC_GNUTLS
+    if (!x->listener->local && x->server->cert.len > 0) {
+        gnutls_session_t tls =
+            MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
+
+        return gnutls_record_send(tls, data, len) == (ssize_t)len;
+    }
+#endif
+    return send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
+}
+
+/*
+ * Nobody else writes to the connection while its handler runs, and its send buffer is empty unless
+ * the client pipelines and does not read: then it has to go.
+ */
 void http_processing(const struct http_request *r)
 {
     static const char interim[] = "HTTP/1.1 102 Processing\r\n\r\n";
     struct exchange *x = exchange_of(r->priv);
     const char *asked = http_header(r, "Dlcache-Processing");
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
-    if (asked == NULL || strcmp(asked, "1") != 0 || info == NULL ||
-        (!x->listener->local && x->server->cert.len > 0))
+    if (asked == NULL || strcmp(asked, "1") != 0)
         return;
-    /* Either it fits whole into an empty send buffer or the client is not listening anyway. */
-    if (send(info->connect_fd, interim, sizeof(interim) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        log_debug("http: a client that waits is not there any more");
+#ifndef DLC_GNUTLS
+    if (!x->listener->local && x->server->cert.len > 0)
+        return;
+#endif
+    if (!send_all(x, interim, sizeof(interim) - 1))
+        shutdown(
+            MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+            SHUT_RDWR);
 }
 
 /* -------- the head -------- */
@@ -224,7 +247,7 @@ static enum MHD_Result handle(struct exchange *x)
     struct http_server *s = x->server;
     struct http_reply reply = {0};
 
-    exchange_busy(x);
+    conns_busy(x);
     /* A handler may take its time: the connection is not idle meanwhile. */
     MHD_set_connection_option(x->connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
     if (parse_body(x, &reply) &&
@@ -233,14 +256,6 @@ static enum MHD_Result handle(struct exchange *x)
     if (reply.next == NULL)
         MHD_set_connection_option(x->connection, MHD_CONNECTION_OPTION_TIMEOUT, s->idle_s);
     return exchange_reply(x, &reply);
-}
-
-void exchange_busy(struct exchange *x)
-{
-    dlc_mtx_lock(&x->server->mtx);
-    x->server->busy++;
-    dlc_mtx_unlock(&x->server->mtx);
-    x->busy = true;
 }
 
 /* -------- called by libmicrohttpd -------- */
@@ -287,7 +302,6 @@ void exchange_end(void *cls, struct MHD_Connection *c, void **priv,
                   enum MHD_RequestTerminationCode why)
 {
     struct exchange *x;
-    struct http_server *s;
 
     (void)cls;
     (void)why;
@@ -295,14 +309,8 @@ void exchange_end(void *cls, struct MHD_Connection *c, void **priv,
         return;
     x = exchange_of(*priv);
     *priv = NULL;
-    s = x->server;
-    MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, s->idle_s);
-    if (x->busy) {
-        dlc_mtx_lock(&s->mtx);
-        if (--s->busy == 0)
-            dlc_cond_broadcast(&s->quiet);
-        dlc_mtx_unlock(&s->mtx);
-    }
+    MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, x->server->idle_s);
+    conns_free(x);
     json_decref(x->json);
     if (x->body.data != NULL)
         explicit_bzero(x->body.data, x->body.cap); /* it may have held credentials */

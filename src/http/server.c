@@ -65,7 +65,8 @@ static int start(struct http_server *s, struct listener *l, struct dlc_err *err)
         s->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_MAX,
         MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK, MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL, MHD_OPTION_URI_LOG_CALLBACK,
-        exchange_begin, l, MHD_OPTION_NOTIFY_COMPLETED, exchange_end, l, MHD_OPTION_ARRAY,
+        exchange_begin, l, MHD_OPTION_NOTIFY_COMPLETED, exchange_end, l,
+        MHD_OPTION_NOTIFY_CONNECTION, conns_notify, l, MHD_OPTION_ARRAY,
         secure ? tls : &tls[DLC_COUNT(tls) - 1], MHD_OPTION_END);
     if (l->daemon != NULL)
         return 0;
@@ -130,6 +131,8 @@ static struct http_server *blank(const struct http_server_config *c)
     s->local = (struct listener){.fd = -1, .local = true, .server = s};
     dlc_mtx_init(&s->mtx, LCK_http);
     dlc_cond_init(&s->quiet);
+    dlc_cond_init(&s->watch_wake);
+    dlc_list_init(&s->conns);
     return s;
 }
 
@@ -141,7 +144,8 @@ int http_server_open(const struct http_server_config *c, struct http_server **ou
 
     dlc_check(c->address != NULL || c->unix_path != NULL);
     *out = NULL;
-    if (c->address != NULL)
+    rc = conns_open(s, err);
+    if (rc == 0 && c->address != NULL)
         rc = open_tcp(s, c, err);
     if (rc == 0 && c->unix_path != NULL)
         rc = open_unix(s, c->unix_path, err);
@@ -190,6 +194,7 @@ void http_server_close(struct http_server **sp)
     atomic_store_explicit(&s->closing, true, memory_order_relaxed);
     stop_listening(s);
     wait_quiet(s);
+    conns_close(s);
     if (s->tcp.daemon != NULL)
         MHD_stop_daemon(s->tcp.daemon);
     if (s->local.daemon != NULL)
@@ -202,6 +207,7 @@ void http_server_close(struct http_server **sp)
     buf_release(&s->cert);
     dlc_check(s->busy == 0);
     dlc_cond_release(&s->quiet);
+    dlc_cond_release(&s->watch_wake);
     dlc_mtx_release(&s->mtx);
     mem_free(&s->address);
     mem_free(&s->unix_path);

@@ -2,7 +2,7 @@
 /*
  * An HTTP server for the API and for peers, on libmicrohttpd: a table of routes, JSON in and out,
  * errors as application/problem+json. One thread per connection, so that handlers may block; at
- * most `connections` of them.
+ * most `connections` of them: more are turned away.
  *
  * The server parses, limits and refuses; handlers see only well-formed requests of a known route:
  * 404 unknown path, 405 (with Allow), 411/413 body missing or over `max_body`, 415 not JSON, 400
@@ -79,7 +79,7 @@ void http_problem_err(struct http_reply *reply,
 
 /*
  * Tell a client that waits that we are at work on its request: an interim answer (102), for clients
- * that say "Dlcache-Processing: 1" and so understand it; nothing otherwise, and nothing over TLS.
+ * that say "Dlcache-Processing: 1" and so understand it; nothing otherwise.
  * From inside a handler, before it returns, as often as it likes.
  */
 void http_processing(const struct http_request *r);

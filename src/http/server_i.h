@@ -13,10 +13,12 @@
 #define DLC_HTTP_SERVER_I_H
 
 #include <microhttpd.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/list.h"
 #include "base/mtx.h"
 #include "http/server.h"
 #include "http/target_i.h"
@@ -42,7 +44,13 @@ struct http_server {
 
     struct dlc_mtx mtx; /* rank LCK_http */
     struct dlc_cond quiet;
-    unsigned busy; /* G: mtx */
+    unsigned busy;         /* G: mtx */
+    struct dlc_list conns; /* G: mtx: of conn.link */
+
+    pthread_t watcher; /* of connections */
+    bool watching;
+    struct dlc_cond watch_wake;
+    bool watch_ends; /* G: mtx */
 };
 
 struct exchange {
@@ -60,7 +68,14 @@ struct exchange {
     bool begun, busy, large;
 };
 
-void exchange_busy(struct exchange *x);
+/* Connections (conns.c). */
+int conns_open(struct http_server *s, struct dlc_err *err);
+void conns_close(struct http_server *s);
+void conns_busy(struct exchange *x); /* its handler begins */
+void conns_free(struct exchange *x); /* it is over, with or without a handler */
+void conns_notify(void *cls, struct MHD_Connection *c, void **priv,
+                  enum MHD_ConnectionNotificationCode what);
+
 /* Answer x with *reply, and release it. MHD_NO: the connection closes. */
 enum MHD_Result exchange_reply(struct exchange *x, struct http_reply *reply);
 

@@ -101,10 +101,13 @@ int raw_ask(const char *address, const char *text, struct buf *out)
     return raw_ask_n(address, text, strlen(text), out);
 }
 
-void raw_expect_closed(int fd)
+void raw_rest(int fd, struct buf *out)
 {
     char data[4096];
+    ssize_t n;
 
-    while (receive(fd, data, sizeof(data)) > 0)
-        ;
+    while ((n = receive(fd, data, sizeof(data))) > 0) {
+        if (out != NULL)
+            buf_add(out, data, (size_t)n);
+    }
 }

@@ -15,7 +15,7 @@ int raw_answer(int fd, struct buf *out);
 /* Connect, send, answer, close. */
 int raw_ask(const char *address, const char *text, struct buf *out);
 int raw_ask_n(const char *address, const void *data, size_t len, struct buf *out);
-/* Has the other end closed? Waits at most ten seconds. */
-void raw_expect_closed(int fd);
+/* All that comes until the other end closes; fails the test after ten seconds of silence. */
+void raw_rest(int fd, struct buf *out); /* out may be NULL */
 
 #endif
