@@ -155,7 +155,7 @@ static void *run(void *arg)
     while (!ending) {
         tick(c, &jobs_at, &purge_at);
         dlc_mtx_lock(&c->mtx);
-        if (!c->ending && !(c->view_dirty && c->leads && c->view == NULL))
+        if (!c->ending)
             dlc_cond_wait_for(&c->wake, &c->mtx, TICK);
         ending = c->ending;
         dlc_mtx_unlock(&c->mtx);

@@ -91,7 +91,7 @@ struct control {
     size_t n_nodes, cap_nodes;
     bool view_dirty;       /* G: mtx */
     json_t *view;          /* G: mtx; never changed once it is here: replaced */
-    uint64_t view_version; /* G: mtx; fence << 24 + how often it changed under it */
+    uint64_t view_version; /* G: mtx; of the view, or of the last before it */
 };
 
 struct control *control_of(void *ctx);
@@ -262,6 +262,8 @@ int order_withdraw(struct control *c, const char *dataset, struct dlc_err *err);
 
 /* Something changed that nodes must know: the thread makes a new view if it comes out different. */
 void view_changed(struct control *c);
+int view_load(struct control *c, uint64_t fence,
+              struct dlc_err *err);                /* thread: we lead from now on */
 void view_tick(struct control *c);                 /* thread */
 json_t *view_get(struct control *c, uint64_t has); /* gives a copy; NULL: none but `has` */
 

@@ -125,6 +125,10 @@ static bool read_move(struct control *c, const struct http_request *r, struct mo
 
     if (!read_body(r, fields, reply) || !nodes_known(c, m->nodes, "nodes", reply))
         return false;
+    if (json_object_get(r->body, "node_count") != NULL && m->count == 0) {
+        refuse_field(reply, "", "node_count", "must be 1 at least; \"nodes\": [] means all");
+        return false;
+    }
     if ((m->nodes == NULL) == (m->count == 0)) {
         refuse_field(reply, "", "nodes",
                      "give \"nodes\" (names; [] for all nodes) or \"node_count\" (how many)");

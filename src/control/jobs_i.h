@@ -2,7 +2,8 @@
 /*
  * Jobs inside the manager.
  *
- *     jobs.c        the routes
+ *     jobs.c        the routes, and what documents look like
+ *     jobs_new.c    registering
  *     jobs_live.c   jobs as the leader knows them: who was heard of when, the queue, the clock
  *     room.c        the numbers of admission: pure, over copies
  *
@@ -54,7 +55,16 @@ struct jobs {
     struct dlc_mono listed_at; /* the thread's: when unlisted datasets were last asked for */
 };
 
+#define EPOCHS_MAX 1000000000
+
 /* ---- jobs.c ---- */
+
+extern const char *const job_modes[2];                                /* by enum qos_mode */
+int name_index(const char *const *names, size_t n, const char *name); /* -1: none of them */
+/* As the API shows it; and what is known of it now. Gives. */
+json_t *job_json(const struct meta_doc *d);
+void job_add_live(struct control *c, json_t *out, const char *id);
+http_handler_f job_create; /* jobs_new.c */
 
 /* From and to documents. job_of_doc() gives; false: it makes no sense. */
 bool job_of_doc(struct job *j, const struct meta_doc *d);

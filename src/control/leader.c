@@ -97,6 +97,8 @@ static int begin(struct control *c, uint64_t fence, struct dlc_mono until, struc
     if (rc == 0)
         rc = nodes_load(c, err);
     if (rc == 0)
+        rc = view_load(c, fence, err);
+    if (rc == 0)
         rc = jobs_load(c, err);
     if (rc < 0)
         return rc;
@@ -104,7 +106,6 @@ static int begin(struct control *c, uint64_t fence, struct dlc_mono until, struc
     c->leads = true;
     c->fence = fence;
     c->lease_until = until;
-    c->view_dirty = true;
     dlc_mtx_unlock(&c->mtx);
     note_leader(c, c->advertise);
     log_info("this manager leads from now on (fence %llu)", (unsigned long long)fence);

@@ -143,13 +143,48 @@ static uint64_t cached_of(const struct node_info *nodes, size_t n, const char *d
     return sum;
 }
 
+/* Bytes of splits, which are everything when *all, that are not there yet. */
+static uint64_t missing(const json_t *snapshot, json_t *splits, bool all, uint64_t cached)
+{
+    uint64_t bytes = 0;
+
+    if (all)
+        json_array_clear(splits);
+    if (snapshot != NULL && (all || json_array_size(splits) > 0))
+        snapshot_bytes(snapshot, splits, &bytes);
+    return minus(bytes, cached);
+}
+
+static bool is_lazy(const struct job *j)
+{
+    return j->qos.use_cache && j->qos.mode == QOS_LAZY;
+}
+
+/* What must come for j that does not come anyway for jobs that run on the same dataset. */
+static uint64_t comes_for(const struct job *j, const struct job *jobs, size_t n_jobs,
+                          uint64_t cached)
+{
+    json_t *splits = json_array();
+    bool all = false;
+    uint64_t without, with;
+
+    for (size_t i = 0; i < n_jobs; i++)
+        if (jobs[i].state == JOB_RUNNING && is_lazy(&jobs[i]) && strcmp(jobs[i].id, j->id) != 0 &&
+            strcmp(jobs[i].dataset, j->dataset) == 0)
+            add_splits(splits, jobs[i].splits, &all);
+    without = missing(j->snapshot, splits, all, cached);
+    add_splits(splits, j->splits, &all);
+    with = missing(j->snapshot, splits, all, cached);
+    json_decref(splits);
+    return minus(with, without);
+}
+
 /* What must still come for the jobs of one dataset that count, j's own part left out. */
 static uint64_t promised_to(const struct job *first, const struct job *jobs, size_t n_jobs,
                             const struct job *j, const struct node_info *nodes, size_t n)
 {
-    bool own =
-        strcmp(first->dataset, j->dataset) == 0 && j->qos.use_cache && j->qos.mode == QOS_LAZY;
-    uint64_t cached = cached_of(nodes, n, first->dataset), bytes = 0, parts = 0, mine = 0;
+    bool own = strcmp(first->dataset, j->dataset) == 0 && is_lazy(j);
+    uint64_t cached = cached_of(nodes, n, first->dataset), parts = 0, bytes;
     bool all = false, lazy = own;
     json_t *splits = json_array();
 
@@ -167,17 +202,14 @@ static uint64_t promised_to(const struct job *first, const struct job *jobs, siz
             parts = plus(parts, alone.need);
         }
     }
-    if (own) {
+    if (own)
         add_splits(splits, j->splits, &all);
-        mine = minus(bytes_of(j), cached);
-    }
-    if (all)
-        json_array_clear(splits);
-    if (lazy && first->snapshot != NULL)
-        snapshot_bytes(first->snapshot, splits, &bytes);
+    bytes = missing(first->snapshot, splits, all, cached);
     json_decref(splits);
+    if (!lazy)
+        return parts;
     /* a lazy job's bytes hold the partitions of the others */
-    return lazy ? minus(minus(bytes, cached), mine) : parts;
+    return own ? minus(bytes, comes_for(j, jobs, n_jobs, cached)) : bytes;
 }
 
 /* The part of a dataset's bytes that will lie on the nodes of j. */
@@ -226,8 +258,8 @@ void room_admit(const struct node_info *nodes, size_t n, const struct job *jobs,
         available = plus(available, minus(node_space(&nodes[i]), node_used(&nodes[i])));
         evictable = plus(evictable, evictable_on(&nodes[i], jobs, n_jobs, j->dataset));
     }
-    admit(out, &j->qos, bytes_of(j), cached_of(nodes, n, j->dataset), available, evictable,
-          promised(jobs, n_jobs, j, nodes, n));
+    admit(out, &j->qos, comes_for(j, jobs, n_jobs, cached_of(nodes, n, j->dataset)), 0, available,
+          evictable, promised(jobs, n_jobs, j, nodes, n));
     *known = j->snapshot != NULL || !j->qos.use_cache;
 }
 

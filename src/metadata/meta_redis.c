@@ -171,6 +171,7 @@ static int redis_put(struct meta *m, enum meta_kind kind, struct meta_raw *d, ui
     add_key(&c, q, kind_key(kind, "doc", key), ":", d->id);
     add_mark(&c, q);
     add_key(&c, q, kind_key(kind, "ids", key), "", "");
+    add_key(&c, q, key, ":", d->tenant);
     redis_cmd_number(&c, fence);
     redis_cmd_text(&c, d->id);
     redis_cmd_text(&c, d->tenant);

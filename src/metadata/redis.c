@@ -300,8 +300,8 @@ static bool fly_once(struct call *k, struct pollfd *fds, struct dlc_mono until)
     for (size_t i = 0; i < n; i++) {
         struct flight *f = who[i];
 
-        if (!good) {
-            flight_lost(k, f, "no answer in time");
+        if (!good) { /* what was said before tells more */
+            flight_lost(k, f, k->last.text[0] != '\0' ? NULL : "no answer in time");
             continue;
         }
         if ((fds[i].revents & POLLOUT) != 0 &&

@@ -59,7 +59,8 @@ static int parse_host(const char *s, size_t len, struct redis_url *out, struct d
     char *full = strchr(bracket != NULL ? bracket : one, ':') != NULL
                      ? mem_str(one)
                      : mem_fmt("%s:%d", one, DEFAULT_PORT);
-    bool good = redis_address_split(full, host, &port) && host[0] != '\0';
+    bool good = redis_address_split(full, host, &port) && host[0] != '\0' &&
+                (bracket != NULL || strchr(host, ':') == NULL);
 
     for (const char *p = host; good && *p != '\0'; p++)
         good = isalnum((unsigned char)*p) || strchr(".-_:%", *p) != NULL;
@@ -168,7 +169,8 @@ enum redis_answer redis_answer_parse(const char *text, int *slot, char address[s
     for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++)
         if (word == strlen(later[i]) && strncmp(text, later[i], word) == 0)
             return REDIS_LATER;
-    return REDIS_FINAL;
+    /* A script met a key that has moved already: its slot is on its way. */
+    return strstr(text, "non local key") != NULL ? REDIS_LATER : REDIS_FINAL;
 }
 
 /* CRC16 (XMODEM) of the key, or of what is in its first braces. */

@@ -160,9 +160,9 @@ class Manager(manager.Manager):
         """The answer's JSON lines."""
         return [json.loads(x) for x in self.ok("GET", path, **how).raw.decode().splitlines()]
 
-    def pages(self, path, **how):
+    def pages(self, path, after=None, **how):
         """All items of a list, page by page."""
-        items, after = [], None
+        items = []
         while True:
             joint = "&" if "?" in path else "?"
             page = self.ok("GET", path + (joint + "after=" + urllib.parse.quote(after) if after else ""), **how).json
