@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
+#include "base/check.h"
 #include "metadata/metadata.h"
 
 #define META_TAG        DLC_TAG4('m', 'e', 't', 'a')
