@@ -79,7 +79,7 @@ static int run(const struct command *cmd, int argc, char **argv)
 const struct command cmd_node = {
     .name = "node",
     .synopsis = "--manager URL --listen HOST:PORT [--name NAME] [--capacity SIZE] [SETTINGS]",
-    .summary = "Run a node of a cluster.",
+    .summary = "Run a node of a cluster; or list, show, drain nodes.",
     .details =
         "As `dlcache serve`, but what is opened, and by whom, is the manager's to say "
         "(docs/cluster.md).\n"
@@ -90,10 +90,14 @@ const struct command cmd_node = {
         "\n"
         "--token-file is a copy of the manager's node.token. A manager that is away stops "
         "nothing: what\n"
-        "it has said before counts until it is back.",
+        "it has said before counts until it is back.\n"
+        "\n"
+        "With a subcommand it asks the manager about nodes instead, as `dlcache dataset` does.",
     .examples = "  $ dlcache node --manager http://10.0.0.1:7070 --listen 10.0.0.2:7071 "
                 "--token-file node.token\n"
                 "  $ dlcache node --manager http://a:7070,http://b:7070 --listen 0.0.0.0:7071 \\\n"
-                "        --advertise http://gpu7:7071 --name gpu7 --capacity 500GB --gpus 8\n",
+                "        --advertise http://gpu7:7071 --name gpu7 --capacity 500GB --gpus 8\n"
+                "  $ dlcache node ls\n",
     .run = run,
+    .subs = node_subs,
 };

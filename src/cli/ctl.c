@@ -132,6 +132,11 @@ static const char *endpoint_of(const struct config *config)
     return NULL;
 }
 
+const char *ctl_endpoint(const struct config *config)
+{
+    return endpoint_of(config);
+}
+
 int ctl_open_dataset(struct ctl *c, const struct config *config, const char *url, bool refresh,
                      ctl_progress_f *on_progress, void *priv, struct msg *answer,
                      struct dlc_err *err)
