@@ -14,8 +14,8 @@
  * (J1) Whoever decides (a registration, the tick) holds jobs->admit from the look at the numbers
  * until the job is in the table: no byte is promised twice. (J2) A queued job starts before every
  * other that came later with the same priority and needs room, unless it could not run even in an
- * empty cluster. (J3) The table is guarded by control->mtx; json values in it are never changed
- * once they are there.
+ * empty cluster. (J3) The table is guarded by control->mtx; what leaves it is a copy, JSON
+ * values too.
  */
 #ifndef DLC_CONTROL_JOBS_I_H
 #define DLC_CONTROL_JOBS_I_H

@@ -19,11 +19,11 @@
 static void job_copy(struct job *to, const struct job *from)
 {
     *to = *from;
-    json_incref(to->splits);
-    json_incref(to->nodes);
-    json_incref(to->snapshot);
-    json_incref(to->lies_on);
-    json_incref(to->figures);
+    to->splits = json_deep_copy(from->splits);
+    to->nodes = json_deep_copy(from->nodes);
+    to->snapshot = json_deep_copy(from->snapshot);
+    to->lies_on = json_deep_copy(from->lies_on);
+    to->figures = json_deep_copy(from->figures);
 }
 
 void job_release(struct job *j)
