@@ -243,11 +243,17 @@ static const struct placed *placed_of(const struct cluster *c, const char *datas
                             : bsearch(&key, c->placed, c->n_placed, sizeof(c->placed[0]), by_id);
 }
 
+static const struct owners *owners_of(const struct cluster *c, const char *dataset)
+{
+    const struct placed *p = placed_of(c, dataset);
+
+    return p != NULL && p->owners.n > 0 ? &p->owners : &c->all;
+}
+
 bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
                   bool (*skip)(const char *peer, void *arg), void *arg, struct cluster_peer *peer)
 {
-    const struct placed *p = placed_of(c, dataset);
-    const struct owners *o = p != NULL && p->owners.n > 0 ? &p->owners : &c->all;
+    const struct owners *o = owners_of(c, dataset);
     uint64_t parts[2] = {hash64_str(dataset), hash64_str(key)};
     int rank[RANK_MAX];
     size_t n = owner_rank(o->nodes, o->n, hash64(parts, sizeof(parts)), rank, RANK_MAX);
@@ -263,6 +269,19 @@ bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
         return false;
     }
     return true;
+}
+
+double cluster_share(const struct cluster *c, const char *dataset)
+{
+    const struct owners *o = owners_of(c, dataset);
+    double all = 0, ours = 0;
+
+    for (size_t i = 0; i < o->n; i++) {
+        all += o->nodes[i].weight;
+        if (strcmp(c->members[o->member[i]].name, c->name) == 0)
+            ours = o->nodes[i].weight;
+    }
+    return all > 0 ? ours / all : 1;
 }
 
 struct cluster_use cluster_use(const struct cluster *c, const char *dataset)

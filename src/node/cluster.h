@@ -46,6 +46,9 @@ struct cluster_peer {
 bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
                   bool (*skip)(const char *peer, void *arg), void *arg, struct cluster_peer *peer);
 
+/* About which part of it is this node's. */
+double cluster_share(const struct cluster *c, const char *dataset);
+
 struct cluster_use {
     uint64_t readers; /* jobs and sessions in the whole cluster */
     int64_t runs;     /* how often it will still be read; -1: not known */

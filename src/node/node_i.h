@@ -334,6 +334,8 @@ bool dataset_owns(struct dataset *ds, uint64_t sample);
 bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out);
 /* Does anybody in the cluster, besides our own sessions, read it? */
 bool dataset_read_elsewhere(const struct dataset *ds);
+/* About how many bytes this node should keep for all; 0: nobody reads it, or it is not shared. */
+uint64_t dataset_owned_bytes(const struct dataset *ds);
 void ownership_changed(struct node *n); /* there is a new view */
 
 /* ---- resolve.c ---- */

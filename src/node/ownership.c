@@ -6,6 +6,7 @@
  */
 #include "node/node_i.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -99,6 +100,21 @@ bool dataset_read_elsewhere(const struct dataset *ds)
     return is_shared(ds) &&
            (ds->read_elsewhere ||
             (ds->served_at.ns != 0 && dlc_mono_since(ds->served_at).ns < SERVED_LATELY.ns));
+}
+
+uint64_t dataset_owned_bytes(const struct dataset *ds)
+{
+    double share, n;
+
+    if (!is_shared(ds) || ds->state != DATASET_READY ||
+        (ds->n_following == 0 && !dataset_read_elsewhere(ds)))
+        return 0;
+    share = cluster_share(ds->node->cluster, ds->cid);
+    n = (double)DLC_MAX(catalog_objects(ds->catalog), 1u);
+    if (share >= 1)
+        return 0; /* nobody borrows: as without a cluster */
+    share = fmin(share + 2 * sqrt(share * (1 - share) / n), 1); /* it is a matter of chance */
+    return (uint64_t)(share * (double)catalog_bytes(ds->catalog));
 }
 
 /* The disk tier counts the cluster's readers as one job. */

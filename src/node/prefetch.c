@@ -166,14 +166,30 @@ static void set_idle(struct session *s, bool idle)
     retell(s->ds);
 }
 
-/* Samples that may be ahead at once without taking more than half of memory. */
+/* What windows may take of memory: half of it, but where nodes share datasets not what this one
+ * must keep for all, as far as that fits. */
+static uint64_t room_for_windows(struct node *n)
+{
+    uint64_t owned = 0, half;
+    struct memory_figures m;
+
+    memory_figures(n->memory, &m);
+    dlc_list_each (l, &n->datasets)
+        owned += dataset_owned_bytes(dlc_container(l, struct dataset, link));
+    half = m.ceiling / 2;
+    owned += m.ceiling / 64; /* holes between samples, and what is on its way out */
+    if (owned >= m.ceiling)
+        return half; /* it cannot be kept anyway */
+    return DLC_CLAMP(m.ceiling - owned, m.ceiling / (n->disk != NULL ? 8 : 64), half);
+}
+
+/* Samples that may be ahead at once. */
 static uint64_t window_limit(const struct dataset *ds)
 {
     uint64_t n = catalog_count(ds->catalog), mean = n > 0 ? catalog_bytes(ds->catalog) / n : 1;
-    struct memory_figures m;
+    uint64_t room = room_for_windows(ds->node);
 
-    memory_figures(ds->node->memory, &m);
-    return DLC_MAX(m.ceiling / 2 / DLC_MAX(mean, 1u) / DLC_MAX(n_reading(ds->node), 1u), 2u);
+    return DLC_MAX(room / DLC_MAX(mean, 1u) / DLC_MAX(n_reading(ds->node), 1u), 2u);
 }
 
 static void set_window(struct session *s)

@@ -21,6 +21,7 @@ import faulty
 import manager
 
 NAMES = ("a", "b", "c", "d", "e", "f")
+AWAY = -8  # DLC_EBUCKET: what a client is told when the manager cannot be asked
 
 
 class Node(dl.Daemon):
@@ -146,7 +147,7 @@ class Bucket(faulty.S3):
 class Cluster:
     def __init__(self, n, *flags, memory="64MB", disk="0", manager_flags=("--node-ttl", "2s"), env=None):
         self.manager = manager.Manager(*manager_flags)
-        self.flags, self.env = ["--memory", memory, "--disk", disk, *flags], dict(env or {})
+        self.flags, self.env = ["--memory", memory, "--disk", disk, "--no-hedge", *flags], dict(env or {})
         self.n, self.nodes, self.readers = n, [], []
         self.node_token = dl.path("m/node.token")
         self.stack = contextlib.ExitStack()
