@@ -430,6 +430,13 @@ int cluster_grant(struct cluster *c, const char *token, const char *what, const 
     return 0;
 }
 
+void cluster_forget(struct cluster *c, const char *dataset)
+{
+    for (size_t i = 0; i < c->n_known; i++)
+        if (strcmp(c->known[i].grant.dataset, dataset) == 0)
+            c->known[i].given.ns -= GRANT_LIFE.ns;
+}
+
 void cluster_revoke(struct cluster *c, const char *token, const char *what)
 {
     unsigned char key[SHA256_LEN];

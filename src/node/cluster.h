@@ -78,6 +78,7 @@ enum grant_age cluster_granted(const struct cluster *c, const char *token, const
 /* The manager's answer. DLC_EPROTO: it lacks something. */
 int cluster_grant(struct cluster *c, const char *token, const char *what, const json_t *answer,
                   struct dlc_mono now, struct dlc_err *err);
+void cluster_forget(struct cluster *c, const char *dataset); /* all grants of it grow old */
 void cluster_revoke(struct cluster *c, const char *token, const char *what);
 
 #endif

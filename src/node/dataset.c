@@ -179,6 +179,8 @@ void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err)
 
     if (rc == 0)
         rc = dataset_ready(ds, err);
+    if (rc == DLC_EDENIED && ds->cid != NULL && ds->node->cluster != NULL)
+        cluster_forget(ds->node->cluster, ds->cid); /* whoever tries again gets what is new */
     if (rc < 0) {
         dataset_fail(ds, err);
     } else if (old != NULL && catalog_same(old->catalog, ds->catalog)) {
@@ -269,8 +271,7 @@ static char *dataset_name(const struct wanted *w)
                    w->anonymous, g != NULL ? g->tenant : "", g != NULL ? g->dataset : "");
 }
 
-/* Whose it is and what it is read with; again whenever the manager was asked. */
-static void take_grant(struct dataset *ds, const struct grant *g)
+void dataset_take_grant(struct dataset *ds, const struct grant *g)
 {
     if (ds->cid == NULL) {
         ds->cid = mem_str(g->dataset);
@@ -278,9 +279,11 @@ static void take_grant(struct dataset *ds, const struct grant *g)
         ds->region = mem_str(g->region);
         ds->keys = g->access_key != NULL ? bucket_keys_new() : NULL;
     }
-    if (ds->keys != NULL && g->access_key != NULL &&
-        bucket_keys_set(ds->keys, g->access_key, g->secret_key, g->session_token) &&
-        ds->bucket != NULL)
+    if (ds->keys == NULL || g->access_key == NULL ||
+        !bucket_keys_set(ds->keys, g->access_key, g->secret_key, g->session_token))
+        return;
+    ds->keys_version++;
+    if (ds->bucket != NULL)
         log_info("%s: the credentials of %s have changed", ds->url.shown, ds->tenant);
 }
 
@@ -313,9 +316,10 @@ static struct dataset *dataset_new(struct node *n, const struct wanted *w, struc
     dlc_list_init(&ds->sessions);
     dlc_list_init(&ds->openers);
     dlc_list_init(&ds->needers);
+    dlc_list_init(&ds->agains);
     dlc_list_push_tail(&n->datasets, &ds->link);
     if (w->grant != NULL)
-        take_grant(ds, w->grant);
+        dataset_take_grant(ds, w->grant);
     if (url_parse(&ds->url, w->url, err) < 0 || open_bucket(ds, err) < 0) {
         dataset_put(&ds);
         return NULL;
@@ -407,7 +411,7 @@ static struct dataset *find_or_begin(struct node *n, const struct wanted *w, boo
     mem_free(&name);
     *begun = false;
     if (ds != NULL && w->grant != NULL)
-        take_grant(ds, w->grant);
+        dataset_take_grant(ds, w->grant);
     if (ds != NULL && (ds->state == DATASET_LISTING || !w->refresh)) {
         ds->refs++;
         return ds;

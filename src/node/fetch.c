@@ -37,8 +37,11 @@ struct fetch {
     bool to_disk;   /* the goal, or the size, is the disk tier's */
     bool from_disk; /* where the bytes came from */
     bool from_peer;
-    bool for_peer;          /* a peer waits: it is not passed on to another one */
-    bool at_peer;           /* PEER is under way */
+    bool for_peer;         /* a peer waits: it is not passed on to another one */
+    bool at_peer;          /* PEER is under way */
+    bool tried_again;      /* with other credentials */
+    unsigned keys_version; /* of those that it was tried with */
+    struct again again;
     bool on_demand;         /* a reader was waiting when it began */
     struct mem_fill *fill;  /* memory goal */
     struct disk_fill *file; /* disk goal */
@@ -352,6 +355,33 @@ static void arrived(struct fetch *f)
         publish(f);
 }
 
+static void asked_again(struct again *a, bool changed)
+{
+    struct fetch *f = dlc_container(a, struct fetch, again);
+
+    if (changed)
+        fetch_bucket(f);
+    else
+        give_up(f);
+}
+
+/* f->rc and f->err say why. A tenant may have set other credentials since. */
+static void failed(struct fetch *f)
+{
+    struct dataset *ds = f->ds;
+
+    if (f->rc != DLC_EDENIED || ds->keys == NULL || f->tried_again) {
+        give_up(f);
+        return;
+    }
+    f->tried_again = true;
+    f->again.done = asked_again;
+    if (f->keys_version != ds->keys_version)
+        fetch_bucket(f);
+    else
+        resolve_again(ds, &f->again);
+}
+
 static void bucket_next(struct fetch *f)
 {
     f->rc = f->read.rc;
@@ -359,7 +389,7 @@ static void bucket_next(struct fetch *f)
         fetch_changed(f);
     } else if (f->rc < 0) {
         f->err = f->read.err;
-        give_up(f);
+        failed(f);
     } else {
         arrived(f);
     }
@@ -382,7 +412,7 @@ static void parts_next(void *arg, int rc, const struct dlc_err *err, bool from_d
     f->from_disk = from_disk;
     f->err = *err;
     if (rc < 0)
-        give_up(f);
+        failed(f);
     else
         arrived(f);
 }
@@ -403,6 +433,7 @@ static void fetch_bucket(struct fetch *f)
         return;
     }
     f->asked = dlc_mono_now();
+    f->keys_version = f->ds->keys_version;
     if (!catalog_is_whole(f->ds->catalog)) {
         parts_read(f->ds, f->sample, dst, parts_next, f);
         return;

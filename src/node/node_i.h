@@ -147,9 +147,13 @@ struct dataset {
     char *cid;                /* what the cluster calls it; NULL: it is nobody's */
     char *tenant, *region;    /* with cid; region may be NULL */
     struct bucket_keys *keys; /* NULL: it has no credentials of its own */
-    bool stale;               /* replaced by a refresh: goes when its last session does */
-    uint64_t disk_id;         /* names its chunks: independent of shape */
-    uint32_t group;           /* of its chunks in the disk tier */
+    unsigned keys_version;    /* grows when they change */
+    struct dlc_list agains;   /* struct again.link: the bucket refused them, the manager is asked */
+    bool asking_again;
+    struct dlc_mono asked_again;
+    bool stale;       /* replaced by a refresh: goes when its last session does */
+    uint64_t disk_id; /* names its chunks: independent of shape */
+    uint32_t group;   /* of its chunks in the disk tier */
     struct adoption *adoption;
     char *catalog_path;
     struct catalog *catalog;
@@ -211,6 +215,8 @@ struct needer {
     /* Once, perhaps before dataset_need() returns. ds is NULL when *err says why. */
     void (*ready)(struct needer *d, struct dataset *ds, const struct dlc_err *err);
 };
+/* Whose it is and what it is read with; again whenever the manager was asked. */
+void dataset_take_grant(struct dataset *ds, const struct grant *g);
 void dataset_need(struct node *n, const struct wanted *w, struct needer *d);
 /* The one of the cluster's that is ready; snapshot 0: the newest. NULL: none. */
 struct dataset *dataset_of_cluster(struct node *n, const char *cid, uint64_t snapshot);
@@ -345,6 +351,13 @@ typedef void resolve_f(struct node *n, const struct grant *g, const struct dlc_e
  * URL (dlcache://NAME, or that of its bucket). done() may be called before this returns. */
 void resolve(struct node *n, const char *token, const char *what, const char *endpoint,
              resolve_f *done, void *arg);
+/* The bucket refuses what the dataset is read with: perhaps the manager has other credentials by
+ * now. done() is called with whether it has, perhaps before this returns. */
+struct again {
+    struct dlc_list link;
+    void (*done)(struct again *a, bool changed);
+};
+void resolve_again(struct dataset *ds, struct again *a);
 /* A client wants to open something: asks the manager where that is needed. */
 void resolve_open(struct conn *c, const json_t *body);
 

@@ -106,6 +106,60 @@ void resolve(struct node *n, const char *token, const char *what, const char *en
     agent_ask(n->agent, &a->call);
 }
 
+/* ---- credentials that the bucket refuses ---- */
+
+#define AGAIN_PAUSE DLC_SEC(1) /* the manager is not asked more often */
+
+static void answer_agains(struct dataset *ds, bool changed)
+{
+    struct dlc_list waiting, *l;
+
+    dlc_list_init(&waiting);
+    while ((l = dlc_list_pop_head(&ds->agains)) != NULL)
+        dlc_list_push_tail(&waiting, l);
+    while ((l = dlc_list_pop_head(&waiting)) != NULL) {
+        struct again *a = dlc_container(l, struct again, link);
+
+        a->done(a, changed);
+    }
+}
+
+static void told_again(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
+{
+    struct dataset *ds = arg;
+    unsigned before = ds->keys_version;
+
+    (void)n;
+    (void)err;
+    ds->asking_again = false;
+    ds->asked_again = dlc_mono_now();
+    if (g != NULL)
+        dataset_take_grant(ds, g);
+    answer_agains(ds, ds->keys_version != before);
+    dataset_put(&ds);
+}
+
+void resolve_again(struct dataset *ds, struct again *a)
+{
+    struct node *n = ds->node;
+    bool lately = ds->asked_again.ns != 0 && dlc_mono_since(ds->asked_again).ns < AGAIN_PAUSE.ns;
+    char *url;
+
+    if (n->agent == NULL || n->stopping || ds->keys == NULL || (lately && !ds->asking_again)) {
+        a->done(a, false);
+        return;
+    }
+    dlc_list_push_tail(&ds->agains, &a->link);
+    if (ds->asking_again)
+        return;
+    ds->asking_again = true;
+    ds->refs++;
+    cluster_forget(n->cluster, ds->cid);
+    url = mem_fmt("dlcache://%s", ds->cid);
+    resolve(n, NULL, url, NULL, told_again, ds);
+    mem_free(&url);
+}
+
 /* ---- clients ---- */
 
 struct opening {

@@ -88,7 +88,11 @@ for line in sys.stdin:
         self.process = subprocess.Popen(
             [sys.executable, "-c", self.PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=dict(os.environ, **dict(node.env, **({"DLCACHE_TOKEN": token} if token else {})), **(env or {})))
-        self.ask("open", url=url, timeout_ms=timeout_ms)
+        try:
+            self.ask("open", url=url, timeout_ms=timeout_ms)
+        except Refused:
+            self.close()
+            raise
 
     def send(self, op, **more):
         self.process.stdin.write(json.dumps(dict(more, op=op)) + "\n")
