@@ -79,7 +79,8 @@ struct dlc_options {
     uint32_t anonymous;   /* 1: do not sign requests */
     uint32_t timeout_ms;  /* how long one sample may take; default 300000 */
     uint32_t refresh;     /* 1: list the bucket again even if a catalog is stored */
-    uint64_t reserved[8];
+    const char *token; /* who we are, for a cluster; default: DLCACHE_TOKEN, DLCACHE_TOKEN_FILE */
+    uint64_t reserved[7];
 };
 
 /* What this process has read through one dataset since it was opened. */
@@ -94,7 +95,8 @@ struct dlc_stats {
 };
 
 /*
- * Open the dataset at `url` (s3://, gs://, http(s)://, file://), starting a daemon if none runs.
+ * Open the dataset at `url` (s3://, gs://, http(s)://, file://, or dlcache://NAME: one that a
+ * manager knows, docs/cluster.md), starting a daemon if none runs.
  * The first open of a URL lists the bucket; later ones, in any process, map the stored catalog.
  * Borrows: url, opt (may be NULL).   Gives: *out; return it with dlc_close().
  * Threads: any.

@@ -93,16 +93,17 @@ class Dataset(_dlcache.Handle):
 
     def __init__(self, url: str, *, socket: Optional[str] = None, endpoint: Optional[str] = None,
                  spawn: bool = True, anonymous: bool = False, timeout: float = 300.0,
-                 refresh: bool = False) -> None:
+                 refresh: bool = False, token: Optional[str] = None) -> None:
         milliseconds = timeout * 1000
         if not 1 <= milliseconds < 2**32:
             raise ValueError(f"timeout is {timeout}; it must be at least 0.001 s and below 49 days")
         self.url = url
         self.options: dict[str, Any] = dict(socket=socket, endpoint=endpoint, spawn=spawn,
-                                            anonymous=anonymous, timeout=timeout, refresh=refresh)
+                                            anonymous=anonymous, timeout=timeout, refresh=refresh,
+                                            token=token)
         self._cache: dict[str, Any] = {}
         self._open(url, socket, endpoint, int(not spawn), int(anonymous), int(milliseconds),
-                   int(refresh))
+                   int(refresh), token)
 
     # ---- closing, pickling ----
 
@@ -245,19 +246,21 @@ def _reopened(cls: Type[Dataset], url: str, options: dict[str, Any]) -> Dataset:
 
 def open(url: str, *, socket: Optional[str] = None, endpoint: Optional[str] = None,
          spawn: bool = True, anonymous: bool = False, timeout: float = 300.0,
-         refresh: bool = False) -> Dataset:
+         refresh: bool = False, token: Optional[str] = None) -> Dataset:
     """Open the dataset at a URL, starting a daemon if none runs.
 
     The first open of a URL lists the bucket; later ones, in any process, find the list stored.
 
     Args:
-        url (str): ``s3://``, ``gs://``, ``http://``, ``https://`` or ``file://``.
+        url (str): ``s3://``, ``gs://``, ``http://``, ``https://``, ``file://`` or
+            ``dlcache://NAME``, a dataset that a manager knows.
         socket (str): The daemon's socket. Default: as ``dlcache serve``.
         endpoint (str): S3 or GCS endpoint. Default: the environment's, then the cloud's.
         spawn (bool): Start a daemon when none answers.
         anonymous (bool): Do not sign requests.
         timeout (float): Seconds that one sample may take.
         refresh (bool): List the bucket again, even if a list is stored.
+        token (str): Who we are, for a cluster. Default: ``DLCACHE_TOKEN``, ``DLCACHE_TOKEN_FILE``.
     """
     return Dataset(url, socket=socket, endpoint=endpoint, spawn=spawn, anonymous=anonymous,
-                   timeout=timeout, refresh=refresh)
+                   timeout=timeout, refresh=refresh, token=token)

@@ -30,8 +30,8 @@ static PyObject *opened(struct handle *h, PyTypeObject *view, PyObject *args)
     const char *url;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "szzIIII:open", &url, &opt.socket, &opt.endpoint, &opt.no_spawn,
-                          &opt.anonymous, &opt.timeout_ms, &opt.refresh))
+    if (!PyArg_ParseTuple(args, "szzIIIIz:open", &url, &opt.socket, &opt.endpoint, &opt.no_spawn,
+                          &opt.anonymous, &opt.timeout_ms, &opt.refresh, &opt.token))
         return NULL;
     wait_begin(&w);
     rc = dlc_open(url, &opt, &ds);

@@ -62,6 +62,10 @@ void args_help(const struct command *cmd, const struct args_option *options, str
     common_options(&p, common);
     buf_addf(out, "dlcache %s: %s\n\nUsage: dlcache %s %s\n\n%s\n", cmd->name, cmd->summary,
              cmd->name, cmd->synopsis, cmd->details);
+    if (cmd->subs != NULL)
+        buf_adds(out, "\nSubcommands:\n");
+    for (const struct command *const *s = cmd->subs; s != NULL && *s != NULL; s++)
+        buf_addf(out, "  %-12s %s\n", command_word(*s), (*s)->summary);
     buf_addf(out, "\nExamples:\n%s\nOptions:\n", cmd->examples);
     for (; options != NULL && options->name != NULL; options++)
         help_option(out, options);
@@ -251,6 +255,8 @@ static int check_operands(const struct command *cmd, struct parser *p)
 
     if (a->n < cmd->min)
         return dlc_err_set(&p->err, DLC_EINVAL, "%s is missing", cmd->missing);
+    if (cmd->subs != NULL && cmd->max == 0 && a->n > 0)
+        return group_which(cmd, a->operands[0], &p->err);
     if (cmd->max >= 0 && a->n > cmd->max)
         return dlc_err_set(&p->err, DLC_EINVAL, "\"%.100s\" is one argument too many",
                            a->operands[cmd->max]);

@@ -26,7 +26,18 @@ struct command {
     int min, max;         /* operands; max -1: any number */
     const char *missing;  /* what to say when there are fewer than min: "a URL" */
     int (*run)(const struct command *cmd, int argc, char **argv);
+    const struct command *const *subs; /* NULL: none; ends with NULL; names are "tenant create" */
 };
+
+/*
+ * Run cmd with argv[0] its name: the subcommand that argv[1] names, if there is one, else its own
+ * run(). That of a command which is nothing but its subcommands is group_run().
+ */
+int command_run(const struct command *cmd, int argc, char **argv);
+int group_run(const struct command *cmd, int argc, char **argv);
+/* Say that a subcommand is missing (given: NULL), or that there is none of that name. */
+int group_which(const struct command *cmd, const char *given, struct dlc_err *err);
+const char *command_word(const struct command *cmd); /* the last word of its name */
 
 /* An option of one command. The array ends with a NULL name. */
 struct args_option {

@@ -25,6 +25,7 @@ struct serving {
     const struct config *config;
     int ready_fd; /* background: told when the socket answers */
     bool quiet;
+    struct node_cluster cluster;
 };
 
 /* ---- foreground ---- */
@@ -79,7 +80,7 @@ static void tell_parent(void *arg)
 
 static int in_child(const struct command *cmd, struct serving *s)
 {
-    const struct node_start start = {tell_parent, s};
+    const struct node_start start = {tell_parent, s, node_has_control ? &s->cluster : NULL};
 
     setsid();
     if (chdir("/") < 0)
@@ -107,9 +108,8 @@ static int in_parent(pid_t child, int ready_fd, bool quiet)
     return WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : CLI_FAILED;
 }
 
-static int serve_behind(const struct command *cmd, const struct config *config, bool quiet)
+static int serve_behind(const struct command *cmd, struct serving *s)
 {
-    struct serving s = {config, -1, quiet};
     struct dlc_err err = DLC_ERR_INIT;
     int fds[2], status;
     pid_t child;
@@ -122,11 +122,11 @@ static int serve_behind(const struct command *cmd, const struct config *config, 
     }
     if (child == 0) {
         os_close(&fds[0]);
-        s.ready_fd = fds[1];
-        return in_child(cmd, &s);
+        s->ready_fd = fds[1];
+        return in_child(cmd, s);
     }
     os_close(&fds[1]);
-    status = in_parent(child, fds[0], quiet);
+    status = in_parent(child, fds[0], s->quiet);
     os_close(&fds[0]);
     return status;
 }
@@ -134,19 +134,22 @@ static int serve_behind(const struct command *cmd, const struct config *config, 
 static int run(const struct command *cmd, int argc, char **argv)
 {
     bool background = false;
+    struct args a = ARGS_INIT;
+    struct serving s = {.config = &a.config, .ready_fd = -1, .cluster = {.inside = true}};
     const struct args_option options[] = {
         {"background", 'b', NULL, "Return when the daemon answers, and print its process number.",
          &background, NULL},
+        {"name", 0, "NAME", "What this node is called. Default: the host's name.", NULL,
+         &s.cluster.name},
         {NULL, 0, NULL, NULL, NULL, NULL},
     };
-    struct args a = ARGS_INIT;
-    struct serving s = {&a.config, -1, false};
-    const struct node_start start = {announce, &s};
+    const struct node_start start = {announce, &s, node_has_control ? &s.cluster : NULL};
     int status;
 
     if (args_parse(&a, cmd, options, argc, argv, &status)) {
         s.quiet = a.quiet;
-        status = background ? serve_behind(cmd, &a.config, a.quiet) : serve(cmd, &a.config, &start);
+        s.cluster.api = a.config.listen[0] != '\0' ? a.config.listen : NULL;
+        status = background ? serve_behind(cmd, &s) : serve(cmd, &a.config, &start);
     }
     args_release(&a);
     return status;
@@ -154,7 +157,7 @@ static int run(const struct command *cmd, int argc, char **argv)
 
 const struct command cmd_serve = {
     .name = "serve",
-    .synopsis = "[--background] [SETTINGS]",
+    .synopsis = "[--background] [--listen HOST:PORT] [SETTINGS]",
     .summary = "Run the daemon.",
     .details =
         "Serves datasets to all programs of this user on this machine, until it is told to stop, "
@@ -164,7 +167,11 @@ const struct command cmd_serve = {
         "ends\n"
         "after a minute without clients. Run it yourself to choose its settings and to keep it.\n"
         "\n"
-        "Warnings go to standard error; in the background, to daemon.log in --dir.",
+        "Warnings go to standard error; in the background, to daemon.log in --dir.\n"
+        "\n"
+        "A control plane is inside (docs/cluster.md): its API answers at the socket with .api "
+        "behind its\n"
+        "name, to you alone, and with --listen to all who show a token.",
     .examples = "  $ dlcache serve --memory 16GB --dir /mnt/ssd/dlcache\n"
                 "  $ dlcache serve --background --log-level info\n"
                 "  $ DLCACHE_DISK=0 dlcache serve                  without a disk tier\n",

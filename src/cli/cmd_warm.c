@@ -3,8 +3,11 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "cli/api.h"
 #include "cli/commands.h"
 #include "cli/ctl.h"
+#include "cli/dataset.h"
+#include "cli/names.h"
 #include "cli/table.h"
 
 /* Open the dataset, then warm it on the same connection. */
@@ -48,12 +51,25 @@ static void print_result(const json_t *answer, const char *tier, double seconds,
     putchar('\n');
 }
 
+/* The name of a registered dataset: NAME or dlcache://NAME, where there is a manager to ask. NULL:
+ * it is, or should be, a URL. */
+static const char *name_in(const struct args *a)
+{
+    const char *s = a->operands[0], *name = str_starts(s, "dlcache://") ? s + 10 : s;
+
+    return name_is_ok(name) && api_is_known(&a->config) ? name : NULL;
+}
+
 static int run(const struct command *cmd, int argc, char **argv)
 {
     const char *tier = "memory";
     bool json = false;
+    struct dataset_warming whole = {.name = NULL};
     const struct args_option options[] = {
         {"tier", 't', "TIER", "Where to: memory (default) or disk.", NULL, &tier},
+        {"split", 's', "NAME", "One split only, of a registered dataset.", NULL, &whole.split},
+        {"background", 'b', NULL, "Do not wait for the nodes of a registered dataset.",
+         &whole.background, NULL},
         {"json", 0, NULL, "Print a JSON object.", &json, NULL},
         {NULL, 0, NULL, NULL, NULL, NULL},
     };
@@ -67,6 +83,18 @@ static int run(const struct command *cmd, int argc, char **argv)
     if (!args_parse(&a, cmd, options, argc, argv, &status) ||
         !args_choice(cmd, "tier", tier, "memory|disk", &status))
         goto out;
+    whole.name = name_in(&a);
+    if (whole.name != NULL) {
+        whole.tier = tier;
+        whole.json = json;
+        status = cli_dataset_warm(cmd, &a, &whole);
+        goto out;
+    }
+    if (whole.split != NULL || whole.background) {
+        dlc_err_set(&err, DLC_EINVAL, "--split and --background are for registered datasets");
+        status = cli_fail(cmd, &err);
+        goto out;
+    }
     progress_init(&bar, "samples", a.quiet || json);
     rc = warm(&a, tier, &bar, &answer, &err);
     progress_end(&bar);
@@ -90,18 +118,23 @@ out:
 
 const struct command cmd_warm = {
     .name = "warm",
-    .synopsis = "URL [--tier memory|disk] [--json]",
+    .synopsis = "URL | NAME [--tier memory|disk] [--split NAME] [--background] [--json]",
     .summary = "Bring a whole dataset into the cache.",
     .details = "Fetches every sample of the dataset that is not cached yet, and waits for it. What "
                "does not\n"
                "fit into memory goes to the disk tier. Samples that cannot be had are counted and "
                "the first\n"
-               "of their errors is printed; the exit status is then 1.",
+               "of their errors is printed; the exit status is then 1.\n"
+               "\n"
+               "The name of a registered dataset instead of a URL warms it on all nodes of the "
+               "cluster, each\n"
+               "its own part, with one bar for all (`dlcache dataset warm`).",
     .examples = "  $ dlcache warm s3://my-bucket/train/\n"
                 "  $ dlcache warm --tier disk gs://my-bucket/video/\n"
-                "  $ dlcache warm --anonymous --json s3://public-bucket/images/\n",
+                "  $ dlcache warm --anonymous --json s3://public-bucket/images/\n"
+                "  $ dlcache warm imagenet --split train\n",
     .min = 1,
     .max = 1,
-    .missing = "the URL of a dataset",
+    .missing = "the URL or name of a dataset",
     .run = run,
 };

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/os.h"
+#include "base/token.h"
 #include "client/spawn.h"
 #include "storage/bucket/url.h"
 
@@ -131,16 +132,29 @@ static const char *endpoint_of(const struct config *config)
     return NULL;
 }
 
+const char *ctl_endpoint(const struct config *config)
+{
+    return endpoint_of(config);
+}
+
 int ctl_open_dataset(struct ctl *c, const struct config *config, const char *url, bool refresh,
                      ctl_progress_f *on_progress, void *priv, struct msg *answer,
                      struct dlc_err *err)
 {
     const char *endpoint = endpoint_of(config);
+    char *token = NULL;
     json_t *request = json_pack("{s:s, s:o, s:b, s:b}", "op", "open", "url", msg_string(url),
                                 "anonymous", config->anonymous, "refresh", refresh);
 
     if (endpoint != NULL)
         json_object_set_new(request, "endpoint", msg_string(endpoint));
+    if (token_load(config, NULL, &token, err) < 0) {
+        json_decref(request);
+        return err->code;
+    }
+    if (token != NULL)
+        json_object_set_new(request, "token", msg_string(token));
+    token_free(&token);
     return ctl_call(c, request, on_progress, priv, answer, err);
 }
 

@@ -47,6 +47,10 @@ int ctl_call(struct ctl *c, json_t *request, ctl_progress_f *on_progress, void *
 /* Is this a URL at all? No daemon is started for one that is not. */
 int ctl_check_url(const char *url, struct dlc_err *err);
 
+/* The endpoint that this environment means: the daemon may have been started in another one. NULL:
+ * none. */
+const char *ctl_endpoint(const struct config *config);
+
 /*
  * Open the dataset at url, as the library does; the connection is then its session.
  * Gives: *answer, with the five descriptors of docs/format/protocol.md.

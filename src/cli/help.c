@@ -78,7 +78,15 @@ static void man_command(struct buf *out, const struct command *c)
     buf_adds(out, "\n.PP\n.nf\n.B ");
     buf_addf(out, "dlcache %s ", c->name);
     troff(out, c->synopsis);
-    buf_adds(out, "\n");
+    buf_adds(out, "\n.fi\n");
+    for (const struct command *const *s = c->subs; s != NULL && *s != NULL; s++) {
+        buf_addf(out, ".TP\n.B dlcache %s ", (*s)->name);
+        troff(out, (*s)->synopsis);
+        buf_adds(out, "\n");
+        troff(out, (*s)->summary);
+        buf_adds(out, "\n");
+    }
+    buf_adds(out, ".PP\n.nf\n");
     troff(out, c->examples);
     buf_adds(out, ".fi\n");
 }
@@ -124,12 +132,12 @@ int help_main(int argc, char **argv)
 {
     const char *topic = argc > 1 ? argv[1] : "";
     char dash_h[] = "--help";
-    char *page_argv[] = {argv[1], dash_h, NULL};
+    char *page_argv[] = {argv[1], argc > 2 ? argv[2] : dash_h, dash_h, NULL};
     struct buf page = BUF_INIT;
 
     for (const struct command *const *c = commands; *c != NULL; c++)
         if (strcmp((*c)->name, topic) == 0)
-            return (*c)->run(*c, 2, page_argv);
+            return command_run(*c, argc > 2 ? 3 : 2, page_argv);
     if (strcmp(topic, "config") == 0)
         config_reference(&page);
     else if (strcmp(topic, "man") == 0)

@@ -10,8 +10,12 @@
 #include "cli/commands.h"
 
 const struct command *const commands[] = {
-    &cmd_serve, &cmd_stop,  &cmd_ls,  &cmd_cat,  &cmd_warm,    &cmd_stat,
-    &cmd_evict, &cmd_bench, &cmd_sim, &cmd_demo, &cmd_version, NULL,
+    &cmd_serve,   &cmd_stop,    &cmd_ls,   &cmd_cat,    &cmd_warm,    &cmd_stat,    &cmd_evict,
+    &cmd_bench,   &cmd_sim,     &cmd_demo,
+#ifdef DLC_CONTROL
+    &cmd_manager, &cmd_node,
+#endif
+    &cmd_tenant,  &cmd_dataset, &cmd_job,  &cmd_events, &cmd_rebuild, &cmd_version, NULL,
 };
 
 /* A daemon that the library starts for us is this very program. */
@@ -52,6 +56,6 @@ int main(int argc, char **argv)
     name_program();
     for (const struct command *const *c = commands; *c != NULL; c++)
         if (strcmp((*c)->name, name) == 0)
-            return (*c)->run(*c, argc - 1, argv + 1);
+            return command_run(*c, argc - 1, argv + 1);
     return help_unknown(name);
 }

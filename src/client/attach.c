@@ -3,6 +3,7 @@
 #include "client/client_i.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -103,12 +104,27 @@ static int call_daemon(struct dlc_dataset *ds, bool may_spawn, struct dlc_err *e
 static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct msg *m,
                        struct dlc_err *err)
 {
+    const char *job = getenv("DLCACHE_JOB");
     json_t *q = json_pack("{s:s, s:o, s:b, s:b}", "op", "open", "url", msg_string(ds->url),
                           "anonymous", (int)ds->opt.anonymous, "refresh", (int)refresh);
 
     if (ds->endpoint != NULL)
         json_object_set_new(q, "endpoint", msg_string(ds->endpoint));
+    if (ds->token != NULL)
+        json_object_set_new(q, "token", msg_string(ds->token));
+    if (job != NULL && job[0] != '\0')
+        json_object_set_new(q, "job", msg_string(job));
     return ask(ds, sock, q, m, err);
+}
+
+/* Where a named dataset lies: for reading past the daemon. */
+static void take_place(struct attachment *a, const struct msg *m)
+{
+    const char *url = json_string_value(json_object_get(m->body, "url"));
+    const char *endpoint = json_string_value(json_object_get(m->body, "endpoint"));
+
+    a->place = mem_str(url);
+    a->place_endpoint = mem_str(endpoint);
 }
 
 /* ---- mapping ---- */
@@ -202,6 +218,8 @@ int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct 
         rc = open_remote(ds, a->sock, refresh, &m, err);
     if (rc == 0)
         rc = map_all(a, &m, err);
+    if (rc == 0)
+        take_place(a, &m);
     msg_release(&m);
     if (rc < 0)
         attachment_free(&a);
@@ -233,6 +251,8 @@ void attachment_free(struct attachment **ap)
     attachment_unmap(a);
     os_unmap(a->session, SHM_SESSION_SIZE);
     catalog_close(&a->catalog);
+    mem_free(&a->place);
+    mem_free(&a->place_endpoint);
     dlc_mtx_release(&a->mtx);
     dlc_mtx_release(&a->rpc);
     mem_free(&a);

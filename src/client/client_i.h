@@ -64,7 +64,8 @@ struct attachment {
     uint32_t overflow;       /* G: mtx: block for threads that hold more than a block of pins */
     uint32_t tail;           /* G: mtx */
     struct catalog *catalog; /* until the dataset takes it */
-    _Atomic uint32_t users;  /* threads in their slow path; seq_cst: (A1) */
+    char *place, *place_endpoint; /* the same */
+    _Atomic uint32_t users;       /* threads in their slow path; seq_cst: (A1) */
 };
 
 #define DATASET_TAG DLC_TAG4('o', 'p', 'e', 'n')
@@ -89,6 +90,9 @@ struct dlc_dataset {
     uint32_t tag;
     struct dlc_list link; /* G: the process-wide lock */
     char *url, *endpoint;
+    char *token; /* or NULL; never shown */
+    /* Where a named dataset lies, as the daemon said at first; else NULL. Fixed once it is open. */
+    char *place, *place_endpoint;
     char *shown;            /* the URL as messages show it */
     struct dlc_options opt; /* strings are not used from here */
     struct config config;

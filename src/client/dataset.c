@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os.h"
+#include "base/token.h"
 
 #define DEFAULT_TIMEOUT DLC_SEC(300)
 #define LOOK_AGAIN      DLC_SEC(1) /* for a lost daemon, and doubling up to */
@@ -142,6 +143,9 @@ static void adopt(struct dlc_dataset *ds, struct attachment *a)
         ds->catalog = a->catalog;
         a->catalog = NULL;
         ds->n = a->n;
+        ds->place = a->place;
+        ds->place_endpoint = a->place_endpoint;
+        a->place = a->place_endpoint = NULL;
     }
     catalog_close(&a->catalog);
     pthread_mutex_lock(&all_mtx);
@@ -279,9 +283,11 @@ static int configure(struct dlc_dataset *ds, const struct dlc_options *opt, stru
     if (rc == 0 && ds->opt.socket != NULL)
         rc = config_set(&ds->config, "socket", ds->opt.socket, err);
     if (rc == 0)
+        rc = token_load(&ds->config, ds->opt.token, &ds->token, err);
+    if (rc == 0)
         ds->endpoint = endpoint_of(ds, u.scheme);
     ds->shown = mem_str(u.shown);
-    ds->opt.socket = ds->opt.endpoint = NULL;
+    ds->opt.socket = ds->opt.endpoint = ds->opt.token = NULL;
     ds->timeout = ds->opt.timeout_ms != 0 ? DLC_MS(ds->opt.timeout_ms) : DEFAULT_TIMEOUT;
     url_release(&u);
     return rc;
@@ -340,6 +346,9 @@ void dlc_close(struct dlc_dataset **dsp)
     mem_free(&ds->url);
     mem_free(&ds->shown);
     mem_free(&ds->endpoint);
+    mem_free(&ds->place);
+    mem_free(&ds->place_endpoint);
+    token_free(&ds->token);
     ds->tag = 0;
     mem_free(&ds);
 }

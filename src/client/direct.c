@@ -14,11 +14,11 @@ static int open_direct_locked(struct dlc_dataset *ds, struct dlc_err *err)
 {
     struct bucket_config bc = BUCKET_CONFIG_INIT;
     struct url u = URL_INIT;
-    int rc = url_parse(&u, ds->url, err);
+    int rc = url_parse(&u, ds->place != NULL ? ds->place : ds->url, err);
     bool path_style;
 
     dlc_mtx_assert_held(&ds->mtx);
-    bc.endpoint = ds->endpoint;
+    bc.endpoint = ds->place_endpoint != NULL ? ds->place_endpoint : ds->endpoint;
     bc.region = ds->config.region[0] ? ds->config.region : NULL;
     bc.profile = ds->config.profile[0] ? ds->config.profile : NULL;
     bc.anonymous = ds->opt.anonymous != 0 || ds->config.anonymous;

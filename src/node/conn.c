@@ -195,6 +195,7 @@ void conn_close(struct conn **cp)
     dlc_list_remove(&c->waiting);
     if (c->opening != NULL)
         dataset_put(&c->opening);
+    mem_free(&c->job);
     msg_writer_release(&c->writer);
     msg_reader_release(&c->reader);
     loop_watch_del(c->node->loop, &c->watch);

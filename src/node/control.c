@@ -9,6 +9,7 @@
 #include "base/counters.h"
 #include "base/mem.h"
 #include "base/os.h"
+#include "node/agent.h"
 
 #define ERRANDS_MAX 16 /* of one client; the library has one at a time */
 
@@ -126,8 +127,9 @@ static void op_map(struct conn *c, struct msg *m)
 
 /* ---- evict ---- */
 
-static uint64_t drop_chunks(struct node *n, const struct dataset *ds)
+uint64_t dataset_drop_chunks(const struct dataset *ds)
 {
+    struct node *n = ds->node;
     struct catalog_entry entry;
     uint64_t bytes = 0;
 
@@ -149,7 +151,7 @@ static void evict_work(struct job *j)
 {
     struct errand *e = dlc_container(j, struct errand, job);
 
-    e->disk_bytes = e->ds != NULL ? drop_chunks(e->node, e->ds) : disk_drop_all(e->node->disk);
+    e->disk_bytes = e->ds != NULL ? dataset_drop_chunks(e->ds) : disk_drop_all(e->node->disk);
     loop_post(e->node->loop, &e->task);
 }
 
@@ -222,6 +224,11 @@ static json_t *dataset_counters(const struct dataset *ds)
     json_object_set_new(o, "bucket_lists", json_integer((json_int_t)t->lists));
     json_object_set_new(o, "bucket_bytes", json_integer((json_int_t)t->bytes));
     json_object_set_new(o, "money_nano", json_integer((json_int_t)t->money_nano));
+    json_object_set_new(o, "peer_hits", json_integer((json_int_t)ds->peer_hits));
+    json_object_set_new(o, "peer_misses", json_integer((json_int_t)ds->peer_misses));
+    json_object_set_new(o, "peer_bytes", json_integer((json_int_t)ds->peer_bytes));
+    json_object_set_new(o, "peer_served", json_integer((json_int_t)ds->served));
+    json_object_set_new(o, "peer_served_bytes", json_integer((json_int_t)ds->served_bytes));
     for (unsigned i = 0; i < N_STALLED; i++)
         json_object_set_new(o, stall_names[i], json_integer((json_int_t)ds->stall_ns[i]));
     return o;
@@ -254,6 +261,10 @@ static json_t *dataset_json(struct dataset *ds)
                   (double)sum.stall_ns / 1e9, "fetching", (json_int_t)ds->fetching.n, "backlog",
                   (json_int_t)ds->backlog_len, "pins", (json_int_t)sum.pins);
     json_object_set_new(o, "ahead", json_integer((json_int_t)ahead));
+    if (ds->cid != NULL) {
+        json_object_set_new(o, "name", msg_string(ds->cid));
+        json_object_set_new(o, "tenant", msg_string(ds->tenant));
+    }
     json_object_set_new(o, "bucket", bucket_json(ds->bucket));
     json_object_set_new(o, "counters", dataset_counters(ds));
     if (ds->node->disk != NULL) {
@@ -313,6 +324,8 @@ static void op_stat(struct conn *c, struct msg *m)
                        "sessions", sessions);
     answer = json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "daemon", daemon, "memory",
                        memory_json(n), "disk", disk_json(n), "datasets", datasets, "counters", all);
+    if (n->agent != NULL)
+        json_object_set_new(answer, "cluster", agent_figures(n->agent));
     if (c->session != NULL)
         json_object_set_new(answer, "dataset", dataset_json(c->session->ds));
     conn_send(c, answer, NULL, 0);
@@ -439,16 +452,12 @@ static void op_order(struct conn *c, struct msg *m)
 
 static void op_open(struct conn *c, struct msg *m)
 {
-    const char *url = json_string_value(json_object_get(m->body, "url"));
-    const char *endpoint = json_string_value(json_object_get(m->body, "endpoint"));
-
-    if (c->session != NULL || c->opening != NULL)
+    if (c->session != NULL || c->opening != NULL || c->asking)
         conn_fail(c, DLC_EINVAL, "open: this connection has a dataset already");
-    else if (url == NULL)
+    else if (!json_is_string(json_object_get(m->body, "url")))
         conn_fail(c, DLC_EINVAL, "open: a url is needed");
     else
-        dataset_open(c, url, endpoint, json_is_true(json_object_get(m->body, "anonymous")),
-                     json_is_true(json_object_get(m->body, "refresh")));
+        resolve_open(c, m->body);
 }
 
 /* On the connection of a session, so that the dataset is open. */

@@ -32,6 +32,7 @@
 static void dataset_free(struct dataset *ds)
 {
     dlc_check(dlc_list_empty(&ds->sessions) && dlc_list_empty(&ds->openers));
+    dlc_check(dlc_list_empty(&ds->needers));
     dlc_check(ds->fetching.n == 0 && ds->listing == NULL);
     dlc_list_remove(&ds->link);
     bucket_close(&ds->bucket);
@@ -41,7 +42,14 @@ static void dataset_free(struct dataset *ds)
     url_release(&ds->url);
     map_release(&ds->fetching);
     mem_free(&ds->name);
+    mem_free(&ds->given);
     mem_free(&ds->endpoint);
+    mem_free(&ds->cid);
+    mem_free(&ds->tenant);
+    mem_free(&ds->region);
+    bucket_keys_put(&ds->keys);
+    mem_free(&ds->whose);
+    report_free(&ds->report);
     mem_free(&ds->catalog_path);
     mem_free(&ds->backlog);
     mem_free(&ds->tally);
@@ -66,6 +74,13 @@ static void answer_openers(struct dataset *ds)
     struct dlc_list *n;
     struct dlc_err err;
 
+    while ((n = dlc_list_pop_head(&ds->needers)) != NULL) {
+        struct needer *d = dlc_container(n, struct needer, link);
+        struct dataset *ref = ds;
+
+        d->ready(d, ds->state == DATASET_FAILED ? NULL : ds, &ds->error);
+        dataset_put(&ref);
+    }
     while ((n = dlc_list_pop_head(&ds->openers)) != NULL) {
         struct conn *c = dlc_container(n, struct conn, waiting);
         struct dataset *ref = c->opening;
@@ -134,6 +149,13 @@ static void keep_old(struct dataset *ds, struct dataset *old)
         old->refs++;
         dataset_put(&ref);
     }
+    while ((n = dlc_list_pop_head(&ds->needers)) != NULL) {
+        struct dataset *ref = ds;
+
+        dlc_list_push_tail(&old->needers, n);
+        old->refs++;
+        dataset_put(&ref);
+    }
     ds->stale = true;
     answer_openers(old);
 }
@@ -157,6 +179,8 @@ void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err)
 
     if (rc == 0)
         rc = dataset_ready(ds, err);
+    if (rc == DLC_EDENIED && ds->cid != NULL && ds->node->cluster != NULL)
+        cluster_forget(ds->node->cluster, ds->cid); /* whoever tries again gets what is new */
     if (rc < 0) {
         dataset_fail(ds, err);
     } else if (old != NULL && catalog_same(old->catalog, ds->catalog)) {
@@ -190,12 +214,14 @@ static const char *effective_endpoint(const struct dataset *ds)
 }
 
 /* What a chunk's name is made of beside key and ETag: the place, not the prefix, so that datasets
- * that overlap share chunks. */
+ * that overlap share chunks; and the tenant, so that nobody finds what another one paid for with
+ * credentials of its own (K2). */
 static uint64_t disk_id_of(const struct dataset *ds)
 {
     bool whole_keys = ds->url.scheme == URL_S3 || ds->url.scheme == URL_GS;
-    char *place = mem_fmt("%d %s %s%s", (int)ds->url.scheme, effective_endpoint(ds), ds->url.bucket,
-                          whole_keys ? "" : ds->url.prefix);
+    char *place = mem_fmt("%d %s %s%s%s%s", (int)ds->url.scheme, effective_endpoint(ds),
+                          ds->url.bucket, whole_keys ? "" : ds->url.prefix,
+                          ds->cid != NULL ? "\n" : "", ds->cid != NULL ? ds->tenant : "");
     uint64_t id = hash64_str(place);
 
     mem_free(&place);
@@ -209,9 +235,10 @@ struct bucket_config dataset_bucket_config(const struct dataset *ds)
     bool path_style;
 
     bc.endpoint = ds->endpoint != NULL ? ds->endpoint : c->endpoint[0] ? c->endpoint : NULL;
-    bc.region = c->region[0] ? c->region : NULL;
+    bc.region = ds->region != NULL ? ds->region : c->region[0] ? c->region : NULL;
     bc.profile = c->profile[0] ? c->profile : NULL;
-    bc.anonymous = ds->anonymous || c->anonymous;
+    bc.keys = ds->keys;
+    bc.anonymous = ds->anonymous || (c->anonymous && ds->keys == NULL);
     if (str_parse_bool(c->path_style, &path_style))
         bc.path_style = path_style;
     bc.lanes = (unsigned)c->lanes;
@@ -235,14 +262,43 @@ static int open_bucket(struct dataset *ds, struct dlc_err *err)
     return bucket_open(&ds->url, &bc, &ds->bucket, err);
 }
 
-static char *dataset_name(const char *url, const char *endpoint, bool anonymous)
+/* Finds it again. Datasets of different tenants, and of different names, are never the same. */
+static char *dataset_name(const struct wanted *w)
 {
-    return mem_fmt("%s\n%s\n%d", url, endpoint != NULL ? endpoint : "", anonymous);
+    const struct grant *g = w->grant;
+
+    return mem_fmt("%s\n%s\n%d\n%s\n%s", w->url, w->endpoint != NULL ? w->endpoint : "",
+                   w->anonymous, g != NULL ? g->tenant : "", g != NULL ? g->dataset : "");
+}
+
+void dataset_take_grant(struct dataset *ds, const struct grant *g)
+{
+    if (ds->cid == NULL) {
+        ds->cid = mem_str(g->dataset);
+        ds->tenant = mem_str(g->tenant);
+        ds->region = mem_str(g->region);
+        ds->keys = g->access_key != NULL ? bucket_keys_new() : NULL;
+    }
+    if (ds->keys == NULL || g->access_key == NULL ||
+        !bucket_keys_set(ds->keys, g->access_key, g->secret_key, g->session_token))
+        return;
+    ds->keys_version++;
+    if (ds->bucket != NULL)
+        log_info("%s: the credentials of %s have changed", ds->url.shown, ds->tenant);
+}
+
+static char *catalog_path_of(const struct dataset *ds)
+{
+    const char *endpoint = effective_endpoint(ds);
+    char *whose = ds->cid != NULL ? mem_fmt("%s\n%s", endpoint, ds->tenant) : mem_str(endpoint);
+    char *path = catalog_path(ds->node->config->dir, whose, ds->url.text);
+
+    mem_free(&whose);
+    return path;
 }
 
 /* Gives, with one reference. NULL: *err says why. */
-static struct dataset *dataset_new(struct node *n, const char *url, const char *endpoint,
-                                   bool anonymous, struct dlc_err *err)
+static struct dataset *dataset_new(struct node *n, const struct wanted *w, struct dlc_err *err)
 {
     struct dataset *ds = mem_new(struct dataset);
 
@@ -250,20 +306,25 @@ static struct dataset *dataset_new(struct node *n, const char *url, const char *
     ds->node = n;
     ds->id = ++n->next_id;
     ds->refs = 1;
-    ds->name = dataset_name(url, endpoint, anonymous);
-    ds->endpoint = mem_str(endpoint);
-    ds->anonymous = anonymous;
+    ds->name = dataset_name(w);
+    ds->given = mem_str(w->url);
+    ds->endpoint = mem_str(w->endpoint);
+    ds->anonymous = w->anonymous;
     ds->tally = mem_new(struct bucket_tally);
     ds->stale = true; /* until it is known to be good */
     hist_init(&ds->latency, 1024);
     dlc_list_init(&ds->sessions);
     dlc_list_init(&ds->openers);
+    dlc_list_init(&ds->needers);
+    dlc_list_init(&ds->agains);
     dlc_list_push_tail(&n->datasets, &ds->link);
-    if (url_parse(&ds->url, url, err) < 0 || open_bucket(ds, err) < 0) {
+    if (w->grant != NULL)
+        dataset_take_grant(ds, w->grant);
+    if (url_parse(&ds->url, w->url, err) < 0 || open_bucket(ds, err) < 0) {
         dataset_put(&ds);
         return NULL;
     }
-    ds->catalog_path = catalog_path(n->config->dir, effective_endpoint(ds), ds->url.text);
+    ds->catalog_path = catalog_path_of(ds);
     ds->disk_id = disk_id_of(ds);
     dataset_enter_group(ds);
     ds->stale = false;
@@ -323,46 +384,101 @@ static bool room_for_dataset(struct node *n)
     return all < OPEN_MAX;
 }
 
-static void wait_for(struct conn *c, struct dataset *ds)
+struct dataset *dataset_of_cluster(struct node *n, const char *cid, uint64_t snapshot)
 {
-    c->opening = ds;
-    ds->refs++;
-    dlc_list_push_tail(&ds->openers, &c->waiting);
+    struct dataset *found = NULL;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->cid == NULL || ds->state != DATASET_READY || strcmp(ds->cid, cid) != 0)
+            continue;
+        if (snapshot != 0 && catalog_snapshot(ds->catalog) == snapshot)
+            return ds; /* also one that was listed anew since, as long as somebody reads it */
+        if (!ds->stale)
+            found = ds;
+    }
+    return snapshot == 0 ? found : NULL;
 }
 
-void dataset_open(struct conn *c, const char *url, const char *endpoint, bool anonymous,
-                  bool refresh)
+/* The one that is there or is begun now, with a reference. NULL: *err says why not. */
+static struct dataset *find_or_begin(struct node *n, const struct wanted *w, bool *begun,
+                                     struct dlc_err *err)
 {
-    char *name = dataset_name(url, endpoint, anonymous);
-    struct dataset *ds = find_by_name(c->node, name, refresh);
-    struct dlc_err err;
+    char *name = dataset_name(w);
+    struct dataset *ds = find_by_name(n, name, w->refresh);
 
     mem_free(&name);
-    if (ds != NULL && ds->state == DATASET_READY && !refresh) {
-        dlc_list_remove(&ds->link); /* the list is in order of use */
-        dlc_list_push_tail(&c->node->datasets, &ds->link);
-        if (session_new(c, ds, &err) < 0)
-            conn_fail_err(c, &err);
-        return;
+    *begun = false;
+    if (ds != NULL && w->grant != NULL)
+        dataset_take_grant(ds, w->grant);
+    if (ds != NULL && (ds->state == DATASET_LISTING || !w->refresh)) {
+        ds->refs++;
+        return ds;
     }
-    if (ds != NULL && ds->state == DATASET_LISTING) {
-        wait_for(c, ds);
-        return;
+    if (!room_for_dataset(n)) {
+        dlc_err_set(err, DLC_EBUSY, "too many datasets are open at this daemon: close some");
+        return NULL;
     }
-    if (!room_for_dataset(c->node)) {
-        conn_fail(c, DLC_EBUSY, "too many datasets are open at this daemon: close some");
-        return;
-    }
-    ds = dataset_new(c->node, url, endpoint, anonymous, &err);
-    if (ds == NULL) {
-        conn_fail_err(c, &err);
-        return;
-    }
-    wait_for(c, ds);
+    *begun = true;
+    return dataset_new(n, w, err);
+}
+
+/* Somebody waits for it by now. */
+static void begin(struct dataset *ds, bool refresh)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
     if (!refresh && dataset_ready(ds, &err) == 0)
         answer_openers(ds);
     else
         listing_start(ds);
+}
+
+void dataset_open(struct conn *c, const struct wanted *w)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    bool begun;
+    struct dataset *ds = find_or_begin(c->node, w, &begun, &err);
+
+    if (ds == NULL) {
+        conn_fail_err(c, &err);
+        return;
+    }
+    if (ds->state == DATASET_READY) {
+        dlc_list_remove(&ds->link); /* the list is in order of use */
+        dlc_list_push_tail(&c->node->datasets, &ds->link);
+        if (session_new(c, ds, &err) < 0)
+            conn_fail_err(c, &err);
+    } else {
+        c->opening = ds;
+        ds->refs++;
+        dlc_list_push_tail(&ds->openers, &c->waiting);
+    }
+    if (begun)
+        begin(ds, w->refresh);
+    dataset_put(&ds);
+}
+
+void dataset_need(struct node *n, const struct wanted *w, struct needer *d)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    bool begun;
+    struct dataset *ds = find_or_begin(n, w, &begun, &err);
+
+    dlc_list_init(&d->link);
+    if (ds == NULL) {
+        d->ready(d, NULL, &err);
+        return;
+    }
+    if (ds->state == DATASET_READY) {
+        d->ready(d, ds, &err);
+    } else {
+        ds->refs++;
+        dlc_list_push_tail(&ds->needers, &d->link);
+    }
+    if (begun)
+        begin(ds, w->refresh);
     dataset_put(&ds);
 }
 

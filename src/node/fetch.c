@@ -5,6 +5,9 @@
  *     start --> DISK --found--> publish
  *                 |--absent--> BUCKET --> publish --> STORE (behind the reader's back) --> end
  *                                 |--failed--> end
+ *     a sample of a cluster's dataset that another node owns (docs/design/0006):
+ *                 |--absent--> PEER --> publish --> end
+ *                                |--failed, late--> BUCKET
  *     a sample too large for memory, or wanted on disk only:
  *     start --> DISK --found--> end
  *                 |--absent--> PREPARE (space on disk) --> BUCKET --> COMMIT --> end
@@ -20,6 +23,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "storage/remote/peers.h"
 
 #define FETCH_TAG DLC_TAG4('f', 't', 'c', 'h')
 #define PUMP_TURN 256 /* fetches started before the loop looks at its clients again */
@@ -30,8 +34,14 @@ struct fetch {
     uint64_t sample, size;
     struct catalog_entry entry;
     struct chunk_id chunk;
-    bool to_disk;           /* the goal, or the size, is the disk tier's */
-    bool from_disk;         /* where the bytes came from */
+    bool to_disk;   /* the goal, or the size, is the disk tier's */
+    bool from_disk; /* where the bytes came from */
+    bool from_peer;
+    bool for_peer;         /* a peer waits: it is not passed on to another one */
+    bool at_peer;          /* PEER is under way */
+    bool tried_again;      /* with other credentials */
+    unsigned keys_version; /* of those that it was tried with */
+    struct again again;
     bool on_demand;         /* a reader was waiting when it began */
     struct mem_fill *fill;  /* memory goal */
     struct disk_fill *file; /* disk goal */
@@ -46,11 +56,14 @@ struct fetch {
     void (*next)(struct fetch *f); /* what the loop does then */
     struct bucket_read read;
     struct bucket_stat stat; /* of an object that has changed */
+    struct peer_read ask;
+    char *peer, *address; /* of it */
     int rc;
     struct dlc_err err;
 };
 
 static void fetch_bucket(struct fetch *f);
+static void fetch_afar(struct fetch *f);
 static void fetch_prepare(struct fetch *f);
 
 static struct fetch *fetch_of_task(struct task *t)
@@ -128,13 +141,24 @@ static void answer_all(struct fetch *f, int rc)
     while ((n = dlc_list_pop_head(&f->waiters)) != NULL) {
         struct waiter *w = dlc_container(n, struct waiter, of_fetch);
 
-        if (f->ds->bucket != NULL)
+        if (f->ds->bucket != NULL && w->session != NULL)
             count_stall(f, w);
         session_answer(w, rc, f->err.text);
     }
     if (f->warm != NULL)
         warm_told(f->warm, f->size, rc == DLC_ELARGE ? 0 : rc, &f->err);
     f->warm = NULL;
+}
+
+static void fetch_free(struct fetch **fp)
+{
+    struct fetch *f = *fp;
+
+    *fp = NULL;
+    mem_free(&f->peer);
+    mem_free(&f->address);
+    f->tag = 0;
+    mem_free(&f);
 }
 
 static void fetch_end(struct fetch *f, int rc)
@@ -146,8 +170,7 @@ static void fetch_end(struct fetch *f, int rc)
                  f->err.text);
     map_remove(&ds->fetching, f->sample);
     answer_all(f, rc);
-    f->tag = 0;
-    mem_free(&f);
+    fetch_free(&f);
     fetch_pump(ds->node);
     dataset_put(&ds);
 }
@@ -169,8 +192,7 @@ static void store_next(struct fetch *f)
                f->entry.key, f->err.text);
     memory_unhold(n->memory, ds->index, f->sample);
     n->storing_bytes -= f->size;
-    f->tag = 0;
-    mem_free(&f);
+    fetch_free(&f);
     fetch_pump(n);
     dataset_put(&ds);
 }
@@ -182,8 +204,8 @@ static bool try_store(struct fetch *f)
     struct memory_figures figures;
     uint64_t len;
 
-    if (n->disk == NULL || f->from_disk || n->stopping)
-        return false;
+    if (n->disk == NULL || f->from_disk || n->stopping || !dataset_owns(f->ds, f->sample))
+        return false; /* what is borrowed is kept on disk by its owner */
     memory_figures(n->memory, &figures);
     if (n->storing_bytes + f->size > figures.ceiling / 4)
         return false; /* the disk is slower than the bucket: do not fill memory with its backlog */
@@ -211,8 +233,7 @@ static void publish(struct fetch *f)
         fetch_pump(ds->node);
         return;
     }
-    f->tag = 0;
-    mem_free(&f);
+    fetch_free(&f);
     fetch_pump(ds->node);
     dataset_put(&ds);
 }
@@ -238,7 +259,7 @@ static void read_disk_next(struct fetch *f)
     if (f->rc < 0) {
         if (f->rc != DLC_EMISS)
             log_warn("disk tier: %s; reading it from the bucket", f->err.text);
-        fetch_bucket(f);
+        fetch_afar(f);
         return;
     }
     f->from_disk = true;
@@ -272,7 +293,7 @@ static void prepare_next(struct fetch *f)
         fetch_end(f, DLC_EBYPASS);
         return;
     }
-    fetch_bucket(f);
+    fetch_afar(f);
 }
 
 static void fetch_prepare(struct fetch *f)
@@ -326,12 +347,39 @@ static void fetch_changed(struct fetch *f)
 
 static void arrived(struct fetch *f)
 {
-    if (!f->from_disk)
-        dataset_fetched(f->ds, dlc_mono_since(f->asked), f->size);
+    if (!f->from_disk && !f->from_peer)
+        dataset_fetched(f->ds, f->sample, dlc_mono_since(f->asked), f->size);
     if (f->to_disk)
         work(f, commit_step, commit_next);
     else
         publish(f);
+}
+
+static void asked_again(struct again *a, bool changed)
+{
+    struct fetch *f = dlc_container(a, struct fetch, again);
+
+    if (changed)
+        fetch_bucket(f);
+    else
+        give_up(f);
+}
+
+/* f->rc and f->err say why. A tenant may have set other credentials since. */
+static void failed(struct fetch *f)
+{
+    struct dataset *ds = f->ds;
+
+    if (f->rc != DLC_EDENIED || ds->keys == NULL || f->tried_again) {
+        give_up(f);
+        return;
+    }
+    f->tried_again = true;
+    f->again.done = asked_again;
+    if (f->keys_version != ds->keys_version)
+        fetch_bucket(f);
+    else
+        resolve_again(ds, &f->again);
 }
 
 static void bucket_next(struct fetch *f)
@@ -341,7 +389,7 @@ static void bucket_next(struct fetch *f)
         fetch_changed(f);
     } else if (f->rc < 0) {
         f->err = f->read.err;
-        give_up(f);
+        failed(f);
     } else {
         arrived(f);
     }
@@ -364,15 +412,20 @@ static void parts_next(void *arg, int rc, const struct dlc_err *err, bool from_d
     f->from_disk = from_disk;
     f->err = *err;
     if (rc < 0)
-        give_up(f);
+        failed(f);
     else
         arrived(f);
+}
+
+static void *destination(struct fetch *f)
+{
+    return f->to_disk ? disk_fill_data(f->file) : mem_fill_data(f->fill);
 }
 
 static void fetch_bucket(struct fetch *f)
 {
     struct node *n = f->ds->node;
-    void *dst = f->to_disk ? disk_fill_data(f->file) : mem_fill_data(f->fill);
+    void *dst = destination(f);
 
     if (n->stopping) {
         f->rc = dlc_err_set(&f->err, DLC_ECANCELED, "the daemon is stopping");
@@ -380,6 +433,7 @@ static void fetch_bucket(struct fetch *f)
         return;
     }
     f->asked = dlc_mono_now();
+    f->keys_version = f->ds->keys_version;
     if (!catalog_is_whole(f->ds->catalog)) {
         parts_read(f->ds, f->sample, dst, parts_next, f);
         return;
@@ -396,6 +450,73 @@ static void fetch_bucket(struct fetch *f)
     f->next = bucket_next;
     n->jobs++;
     bucket_read(f->ds->bucket, &f->read);
+}
+
+/* ---- peer ---- */
+
+static void peer_next(struct fetch *f)
+{
+    struct dataset *ds = f->ds;
+
+    f->at_peer = false;
+    if (f->ask.rc == 0) {
+        f->from_peer = true;
+        ds->peer_hits++;
+        ds->peer_bytes += f->size;
+        count(peer_hits);
+        count_add(peer_bytes, f->size);
+        arrived(f);
+        return;
+    }
+    ds->peer_misses++;
+    count(peer_misses);
+    log_debug("sample %llu of %s: peer %s: %s; reading it from the bucket",
+              (unsigned long long)f->sample, ds->url.shown, f->peer, f->ask.err.text);
+    fetch_bucket(f);
+}
+
+/* On a thread of the peers. */
+static void on_peer(struct peer_read *r)
+{
+    struct fetch *f = r->priv;
+
+    loop_post(f->ds->node->loop, &f->task);
+}
+
+static void fetch_peer(struct fetch *f, const struct cluster_peer *peer)
+{
+    struct node *n = f->ds->node;
+
+    f->peer = mem_str(peer->name);
+    f->address = mem_str(peer->address);
+    f->ask = (struct peer_read){
+        .peer = f->peer,
+        .address = f->address,
+        .token = n->token,
+        .dataset = f->ds->cid,
+        .snapshot = catalog_snapshot(f->ds->catalog),
+        .sample = f->sample,
+        .dst = destination(f),
+        .length = f->size,
+        .done = on_peer,
+        .priv = f,
+    };
+    f->at_peer = true;
+    f->next = peer_next;
+    n->jobs++;
+    peers_read(n->peers, &f->ask);
+}
+
+/* It is not here: from the node that owns it, or from the bucket. */
+static void fetch_afar(struct fetch *f)
+{
+    struct cluster_peer peer;
+
+    if (!f->ds->node->stopping && !f->for_peer && f->size > 0 &&
+        dataset_peer(f->ds, f->sample, &peer))
+        fetch_peer(f, &peer);
+    else
+        fetch_bucket(f);
 }
 
 /* ---- start ---- */
@@ -438,7 +559,7 @@ static void fetch_begin(struct fetch *f, enum fetch_goal goal)
         if (n->disk != NULL)
             work(f, read_disk_step, read_disk_next);
         else
-            fetch_bucket(f);
+            fetch_afar(f);
     } else if (f->rc == DLC_ELARGE && n->disk != NULL) {
         f->to_disk = true;
         work(f, probe_step, probe_next);
@@ -449,26 +570,20 @@ static void fetch_begin(struct fetch *f, enum fetch_goal goal)
     }
 }
 
-void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
-                 struct warm *warm)
+static void start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
+                  struct warm *warm, bool for_peer)
 {
-    struct fetch *f;
+    struct fetch *f = map_get(&ds->fetching, sample);
 
-    if (goal == FETCH_MEMORY && mem_index_ready(ds->index, sample)) {
-        if (w != NULL)
-            session_answer(w, 0, NULL);
-        if (warm != NULL)
-            warm_told(warm, 0, 0, NULL);
-        return;
-    }
-    f = map_get(&ds->fetching, sample);
     if (f != NULL) {
         count(requests_joined);
+        f->for_peer |= for_peer;
         join(f, w, warm);
         return;
     }
     f = fetch_new(ds, sample);
     f->on_demand = w != NULL;
+    f->for_peer = for_peer;
     join(f, w, warm);
     f->rc = catalog_get(ds->catalog, sample, &f->entry, &f->err);
     if (f->rc < 0) {
@@ -478,6 +593,32 @@ void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, stru
     f->size = f->entry.size;
     f->chunk = dataset_chunk(ds, f->entry.key, f->entry.etag);
     fetch_begin(f, goal);
+}
+
+void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
+                 struct warm *warm)
+{
+    if (goal == FETCH_MEMORY && mem_index_ready(ds->index, sample)) {
+        if (w != NULL)
+            session_answer(w, 0, NULL);
+        if (warm != NULL)
+            warm_told(warm, 0, 0, NULL);
+        return;
+    }
+    start(ds, sample, goal, w, warm, false);
+}
+
+bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)
+{
+    struct fetch *f = map_get(&ds->fetching, sample);
+
+    if (f != NULL && f->at_peer)
+        return false; /* that peer may be waiting for us */
+    if (mem_index_ready(ds->index, sample))
+        session_answer(w, 0, NULL);
+    else
+        start(ds, sample, FETCH_MEMORY, w, NULL, true);
+    return true;
 }
 
 /* May another prefetch start? Demand misses never ask. */

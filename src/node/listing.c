@@ -202,6 +202,11 @@ static json_t *progress_of(struct listing *l)
                      (json_int_t)atomic_load_explicit(&c->total, memory_order_relaxed));
 }
 
+json_t *listing_progress(const struct dataset *ds)
+{
+    return progress_of(ds->listing);
+}
+
 void dataset_progress(struct dataset *ds)
 {
     if (ds->listing == NULL)

@@ -26,16 +26,59 @@
 #include "base/mem.h"
 #include "base/os.h"
 #include "base/str.h"
+#include "base/token.h"
+#include "node/agent.h"
 #include "node/node_i.h"
+#include "node/peering.h"
 #include "storage/policy/policy.h"
+#include "storage/remote/peers.h"
 
 #define WORKERS   8
 #define TICK      DLC_MS(200)
 #define LOCK_WAIT DLC_SEC(30) /* for a daemon that is ending */
 
+/* ---- leaving a cluster ---- */
+
+/* The door is closed and the manager is told before anything else goes: on a thread, because both
+ * wait, and need the loop. */
+static void *leave_main(void *arg)
+{
+    struct node *n = arg;
+
+    if (n->door != NULL)
+        door_close(n->door);
+    agent_leave(n->agent);
+    loop_post(n->loop, &n->left);
+    return NULL;
+}
+
+static void has_left(struct task *t)
+{
+    struct node *n = dlc_container(t, struct node, left);
+
+    pthread_join(n->leaver, NULL);
+    n->agent_left = true;
+    n->stopping = true;
+    loop_timer_set(n->loop, &n->tick, loop_now(n->loop));
+}
+
+static bool leave_begin(struct node *n)
+{
+    if (n->agent_left)
+        return false;
+    n->leaving = true;
+    n->left.run = has_left;
+    if (n->door != NULL)
+        door_cancel(n->door);
+    dlc_check(pthread_create(&n->leaver, NULL, leave_main, n) == 0);
+    return true;
+}
+
 void node_stop(struct node *n)
 {
-    if (n->stopping)
+    if (n->stopping || n->leaving)
+        return;
+    if (n->agent != NULL && leave_begin(n))
         return;
     n->stopping = true;
     loop_timer_set(n->loop, &n->tick, loop_now(n->loop)); /* the tick does the rest */
@@ -122,7 +165,7 @@ static void on_tick(struct timer *t)
     if (n->stopping) {
         if (n->listener.fd >= 0)
             wind_down(n);
-        if (n->jobs == 0)
+        if (n->jobs == 0 && n->agent_left)
             loop_stop(n->loop);
         else
             loop_timer_set(n->loop, t, dlc_mono_add(now, DLC_MS(5)));
@@ -141,10 +184,12 @@ static void on_tick(struct timer *t)
     if (n->config->idle_exit.ns > 0 && n->n_conns == 0 && n->jobs == 0 &&
         dlc_mono_sub(now, n->last_client).ns > n->config->idle_exit.ns) {
         log_info("idle: ending");
-        n->stopping = true;
+        node_stop(n);
     }
+    report_tick(n);
     fetch_pump(n);
-    loop_timer_set(n->loop, t, dlc_mono_add(now, n->stopping ? DLC_MS(0) : TICK));
+    if (!n->stopping)
+        loop_timer_set(n->loop, t, dlc_mono_add(now, TICK));
 }
 
 /* ---- putting it together ---- */
@@ -282,6 +327,30 @@ static void raise_files(void)
     }
 }
 
+/* Peers, the door for them, and the agent. */
+static int open_membership(struct node *n, struct dlc_err *err)
+{
+    const struct node_cluster *m = n->membership;
+    const struct peers_config pc = {0};
+    int rc = 0;
+
+    if (!m->inside)
+        rc = token_load(n->config, NULL, &n->token, err);
+    if (rc == 0 && !m->inside && n->token == NULL)
+        rc = dlc_err_set(err, DLC_EDENIED,
+                         "a node needs the token of nodes: --token-file with a copy of the "
+                         "manager's DIR/node.token");
+    if (rc == 0 && m->listen != NULL)
+        rc = door_open(n, m->listen, &n->door, err);
+    if (rc == 0 && n->door != NULL && (n->peers = peers_new(&pc, err)) == NULL)
+        rc = err->code;
+    if (rc == 0) {
+        n->agent_left = false;
+        rc = agent_open(n, &n->agent, err);
+    }
+    return rc;
+}
+
 static int node_open(struct node *n, struct dlc_err *err)
 {
     int rc;
@@ -297,7 +366,25 @@ static int node_open(struct node *n, struct dlc_err *err)
     if (n->workers == NULL)
         return err->code;
     open_disk(n);
-    return server_open(n, err);
+    rc = server_open(n, err);
+    if (rc == 0 && n->membership != NULL)
+        rc = open_membership(n, err);
+    return rc;
+}
+
+static void close_membership(struct node *n)
+{
+    if (n->agent != NULL && !n->agent_left) { /* it could not be opened: nothing runs */
+        agent_leave(n->agent);
+        n->agent_left = true;
+    }
+    report_heard(n, false);
+    orders_free(n);
+    peers_free(&n->peers);
+    door_free(&n->door);
+    agent_close(&n->agent);
+    cluster_free(&n->cluster);
+    token_free(&n->token);
 }
 
 static void node_close(struct node *n)
@@ -308,6 +395,7 @@ static void node_close(struct node *n)
 
         warm_free(&w);
     }
+    close_membership(n);
     server_close(n);
     disk_close(&n->disk);
     if (n->memory != NULL)
@@ -325,11 +413,15 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     int rc;
 
     n->config = c;
+    n->membership = start != NULL ? start->cluster : NULL;
+    n->agent_left = true;
     n->lock_fd = n->listener.fd = n->signals.fd = -1;
     dlc_list_init(&n->conns);
     dlc_list_init(&n->datasets);
     dlc_list_init(&n->warms);
     dlc_list_init(&n->deriving);
+    dlc_list_init(&n->asks);
+    dlc_list_init(&n->orders);
     n->started = n->last_client = dlc_mono_now();
     n->tick.fire = on_tick;
     n->pump.fire = fetch_pump_again;

@@ -3,13 +3,31 @@
 #ifndef DLC_NODE_NODE_H
 #define DLC_NODE_NODE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/config.h"
 #include "base/err.h"
+
+/* How a node is part of a cluster. Texts may be NULL. Borrowed while it runs. */
+struct node_cluster {
+    bool inside;           /* the control plane is in this process: manager is not used */
+    const char *manager;   /* addresses, as http_client_config.base */
+    const char *name;      /* NULL: the host's */
+    const char *listen;    /* HOST:PORT, the door for peers; NULL: none */
+    const char *advertise; /* address that peers are told; NULL: that of listen */
+    const char *api;       /* inside: HOST:PORT of the API; NULL: only the Unix socket */
+    uint64_t capacity;     /* bytes for chunks; 0: as much as memory and disk tier may take */
+    unsigned gpus;
+};
+
+extern const bool node_has_control; /* false: built without it, so cluster must be NULL */
 
 struct node_start {
     /* Called once on the node's thread when the socket answers. Optional. */
     void (*ready)(void *arg);
     void *arg;
+    const struct node_cluster *cluster; /* NULL: none */
 };
 
 /* Serve until SIGTERM, SIGINT, a `stop` message or the idle time. Blocks. Returns 0 or DLC_E*. */

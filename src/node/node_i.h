@@ -26,6 +26,8 @@
 #include "base/msg.h"
 #include "base/pool.h"
 #include "catalog/catalog.h"
+#include "node/cluster.h"
+#include "node/node.h"
 #include "node/rate.h"
 #include "order/told.h"
 #include "storage/bucket/bucket.h"
@@ -59,6 +61,21 @@ struct node {
     unsigned n_conns;
     uint64_t next_id; /* of conns and datasets */
 
+    /* NULL: not of a cluster */
+    struct cluster *cluster;
+    struct agent *agent;
+    struct peers *peers; /* threads of its own */
+    struct door *door;   /* peering.c */
+    const struct node_cluster *membership;
+    char *token;     /* the node's own: for manager and peers */
+    bool leaving;    /* a thread leaves the cluster; then we end */
+    bool agent_left; /* also when there is no agent */
+    pthread_t leaver;
+    struct task left;
+    struct dlc_list asks;   /* struct ask.link */
+    struct dlc_list orders; /* struct order_given.link */
+    struct batch *batch;    /* report.c: rows under way to the manager */
+
     uint64_t filling_bytes; /* memory reserved by fetches under way */
     uint64_t storing_bytes; /* memory held while it is written to disk */
     uint64_t jobs;          /* worker jobs and bucket reads that will still post to the loop */
@@ -67,6 +84,7 @@ struct node {
 /* ---- conn.c ---- */
 
 struct session;
+struct dataset;
 
 struct conn {
     uint32_t tag;
@@ -83,6 +101,8 @@ struct conn {
     struct dlc_list waiting; /* in dataset.openers while it is being listed */
     struct dataset *opening;
     unsigned errands; /* jobs on the disk tier under way for it */
+    bool asking;      /* the manager, whether it may open what it wants to open */
+    char *job;        /* as the client calls it; or NULL */
     bool closing;
 };
 
@@ -102,6 +122,8 @@ void conn_fail_err(struct conn *c, const struct dlc_err *err);
 
 /* Handle one message of a greeted connection. */
 void control_handle(struct conn *c, struct msg *m);
+/* X, blocks: drop what the disk tier has of it. Bytes. */
+uint64_t dataset_drop_chunks(const struct dataset *ds);
 
 /* ---- dataset.c ---- */
 
@@ -119,8 +141,16 @@ struct dataset {
     enum dataset_state state;
     struct url url;
     char *name;     /* what was asked for, with shape and endpoint: finds it again */
+    char *given;    /* the URL with its shape */
     char *endpoint; /* as the client asked, or NULL */
     bool anonymous;
+    char *cid;                /* what the cluster calls it; NULL: it is nobody's */
+    char *tenant, *region;    /* with cid; region may be NULL */
+    struct bucket_keys *keys; /* NULL: it has no credentials of its own */
+    unsigned keys_version;    /* grows when they change */
+    struct dlc_list agains;   /* struct again.link: the bucket refused them, the manager is asked */
+    bool asking_again;
+    struct dlc_mono asked_again;
     bool stale;       /* replaced by a refresh: goes when its last session does */
     uint64_t disk_id; /* names its chunks: independent of shape */
     uint32_t group;   /* of its chunks in the disk tier */
@@ -134,6 +164,7 @@ struct dataset {
     struct map fetching;      /* sample -> struct fetch */
     struct dlc_list sessions; /* struct session.link */
     struct dlc_list openers;  /* struct conn.waiting */
+    struct dlc_list needers;  /* struct needer.link */
     struct listing *listing;
     unsigned refs; /* sessions, openers, warms, fetches */
 
@@ -155,13 +186,40 @@ struct dataset {
     /* of sessions that have ended */
     struct mem_session_stats past;
 
+    /* peering.c, ownership.c: only with cid */
+    uint8_t *whose;         /* two bits per sample: enum whose; forgotten with each view */
+    uint64_t whose_version; /* cluster_owners_version() of them */
+    bool read_elsewhere;    /* by others in the cluster, lately */
+    bool joined_elsewhere;  /* and the disk tier counts them as a job */
+    struct dlc_mono served_at;
+    uint64_t peer_hits, peer_misses, peer_bytes, served, served_bytes;
+    struct report *report; /* report.c */
+
     struct bucket_tally *tally;   /* of all its buckets: its own and those that make catalogs */
     uint64_t stall_ns[N_STALLED]; /* how long readers waited, and why */
 };
 
+/* What is to be opened. All borrowed. */
+struct wanted {
+    const char *url, *endpoint; /* endpoint may be NULL */
+    bool anonymous, refresh;
+    const struct grant *grant; /* of a cluster; NULL: nobody's */
+};
+
 /* Find or start; the connection is answered when the dataset is READY or FAILED. */
-void dataset_open(struct conn *c, const char *url, const char *endpoint, bool anonymous,
-                  bool refresh);
+void dataset_open(struct conn *c, const struct wanted *w);
+
+/* One of the daemon itself that needs a dataset. */
+struct needer {
+    struct dlc_list link;
+    /* Once, perhaps before dataset_need() returns. ds is NULL when *err says why. */
+    void (*ready)(struct needer *d, struct dataset *ds, const struct dlc_err *err);
+};
+/* Whose it is and what it is read with; again whenever the manager was asked. */
+void dataset_take_grant(struct dataset *ds, const struct grant *g);
+void dataset_need(struct node *n, const struct wanted *w, struct needer *d);
+/* The one of the cluster's that is ready; snapshot 0: the newest. NULL: none. */
+struct dataset *dataset_of_cluster(struct node *n, const char *cid, uint64_t snapshot);
 struct dataset *dataset_find(struct node *n, const char *url);
 void dataset_put(struct dataset **dp);
 /* Its listing has ended. */
@@ -177,6 +235,7 @@ bool dataset_backlog_next(struct dataset *ds, uint64_t *sample);
 void listing_start(struct dataset *ds);    /* dataset_listed() is called when it has ended */
 void listing_stop(struct dataset *ds);     /* ask it to end soon */
 void dataset_progress(struct dataset *ds); /* tell those who wait how far it is */
+json_t *listing_progress(const struct dataset *ds); /* how far it is. Gives */
 
 /* ---- residency.c ---- */
 
@@ -185,7 +244,7 @@ void dataset_enter_group(struct dataset *ds);
 void dataset_join(struct dataset *ds); /* a job begins to need it: a session, a warm-up */
 void dataset_leave(struct dataset *ds);
 /* A sample of that many bytes came from the bucket. */
-void dataset_fetched(struct dataset *ds, struct dlc_dur took, uint64_t bytes);
+void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, uint64_t bytes);
 void dataset_expect(struct dataset *ds); /* how often it will still be read; now and then */
 /* Make its group's what an earlier daemon has left on disk, in the background, or end that. */
 void dataset_adopt(struct dataset *ds);
@@ -228,15 +287,16 @@ struct session {
 
 struct waiter {
     struct dlc_list of_fetch, of_session;
-    struct session *session;
+    struct session *session; /* NULL: a peer's, which is told by done() */
     uint32_t cell;
     struct dlc_mono asked;
+    void (*done)(struct waiter *w, int rc, const char *text);
 };
 
 int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err); /* answers the client */
 void session_free(struct session **sp);
 void session_add_stats(const struct session *s, struct mem_session_stats *sum);
-/* Tell one waiter how its fetch ended. Takes w. */
+/* Tell one waiter how its fetch ended. Takes w, unless it is a peer's. */
 void session_answer(struct waiter *w, int rc, const char *text);
 
 /* ---- fetch.c ---- */
@@ -255,6 +315,9 @@ struct warm;
  */
 void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
                  struct warm *warm);
+/* A read that came from a peer: it is not passed on to another. False: it was, before; `w` is not
+ * told. */
+bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w);
 /* Start queued prefetches and warm-ups while there is room for more; a turn's worth at most. */
 void fetch_pump(struct node *n);
 void fetch_pump_again(struct timer *t); /* node.pump fires */
@@ -268,6 +331,57 @@ void parts_read(struct dataset *ds, uint64_t sample, void *dst, parts_done_f *do
 /* Names the chunk of an object's derived form. */
 struct chunk_id parts_derived_id(const struct dataset *ds, const struct catalog_entry *object);
 void parts_stop(struct dataset *ds); /* end soon what is being made for it */
+
+/* ---- ownership.c ---- */
+
+/* Does this node read the sample's object for all? Also when there is no cluster. */
+bool dataset_owns(struct dataset *ds, uint64_t sample);
+/* The peer that does, and answers. False: none, so use the bucket. */
+bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out);
+/* Does anybody in the cluster, besides our own sessions, read it? */
+bool dataset_read_elsewhere(const struct dataset *ds);
+/* About how many bytes this node should keep for all; 0: nobody reads it, or it is not shared. */
+uint64_t dataset_owned_bytes(const struct dataset *ds);
+void ownership_changed(struct node *n); /* there is a new view */
+
+/* ---- resolve.c ---- */
+
+typedef void resolve_f(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg);
+/* Which dataset is it, and may the holder of the token (NULL: we ourselves) read it? `what`: its
+ * URL (dlcache://NAME, or that of its bucket). done() may be called before this returns. */
+void resolve(struct node *n, const char *token, const char *what, const char *endpoint,
+             resolve_f *done, void *arg);
+/* The bucket refuses what the dataset is read with: perhaps the manager has other credentials by
+ * now. done() is called with whether it has, perhaps before this returns. */
+struct again {
+    struct dlc_list link;
+    void (*done)(struct again *a, bool changed);
+};
+void resolve_again(struct dataset *ds, struct again *a);
+/* A client wants to open something: asks the manager where that is needed. */
+void resolve_open(struct conn *c, const json_t *body);
+
+/* ---- report.c ---- */
+
+struct report;
+void report_free(struct report **rp);
+void report_tick(struct node *n); /* look at some more chunks */
+/* What it took to bring this object in. */
+void report_cost(struct dataset *ds, uint64_t object, double cost);
+void report_again(struct node *n); /* a manager that knows nothing: tell it all */
+/* Rows for the manager: {"put", "gone"}, or NULL when there are none. Gives; they count as told
+ * when report_heard(true) is called. *more: there are others. */
+json_t *report_chunks(struct node *n, bool *more);
+void report_heard(struct node *n, bool well);
+json_t *report_figures(struct node *n);  /* of heart-beats. Gives */
+json_t *report_progress(struct node *n); /* the same */
+
+/* ---- orders.c ---- */
+
+void orders_take(struct node *n, const json_t *orders); /* begin those that are new */
+json_t *orders_done(struct node *n);                    /* for the heart-beat. Gives */
+void orders_heard(struct node *n, const json_t *done);  /* the manager has heard of these */
+void orders_free(struct node *n);
 
 /* ---- prefetch.c ---- */
 
@@ -285,6 +399,8 @@ void prefetch_waits(struct session *s, bool waits);
 const struct follow *prefetch_of(const struct session *s);
 /* A sample has become resident: say when it will be used. */
 void prefetch_published(struct dataset *ds, uint64_t sample);
+/* All was told wrong: owners have changed, or somebody elsewhere begins or ceases to read. */
+void prefetch_retell(struct dataset *ds);
 
 /* ---- warm.c ---- */
 
@@ -296,12 +412,18 @@ struct warm {
     struct dataset *ds;
     enum fetch_goal goal;
     uint64_t next, end; /* samples [next, end) are still to be started */
-    uint64_t done, failed, bytes, running;
+    uint64_t done, failed, bytes, running, total;
     struct dlc_err first_error;
+    void (*ended)(struct warm *w, void *arg); /* instead of an answer to a connection; or NULL */
+    void *arg;
 };
 
 /* The connection is answered when the walk ends. false: too many are under way. */
 bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal);
+/* The same for an order of the manager: samples [first, first + count) as far as they are ours. */
+bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
+                      void (*ended)(struct warm *w, void *arg), void *arg);
+json_t *warm_figures(const struct warm *w);
 /* Start one more fetch; false: nothing left to start. */
 bool warm_step(struct warm *w);
 /* One of its fetches ended. DLC_EBYPASS: there was no room. May end the walk. */

@@ -60,10 +60,25 @@ static double clock_of(const struct dataset *ds)
     return (double)ds->anchored.ns / 1e9 + (ds->progress - ds->anchor) * ds->pace;
 }
 
+/*
+ * What the cluster makes of it (docs/design/0006). Samples that are ours are read by others at any
+ * time: they are needed within half an epoch. Those that are borrowed can be had again from their
+ * owner: outside of the window they go before all that is ours.
+ */
+static double shared_use(struct dataset *ds, uint64_t sample, double soonest, bool in_window)
+{
+    double epoch = (double)catalog_count(ds->catalog);
+
+    if (!dataset_owns(ds, sample))
+        return in_window ? soonest : soonest + 2 * epoch;
+    return ds->n_following > 0 || dataset_read_elsewhere(ds) ? fmin(soonest, epoch / 2) : soonest;
+}
+
 /* When will the sample be needed next, by any cursor of the dataset? INFINITY: nobody knows. */
-static double next_use(const struct dataset *ds, uint64_t sample)
+static double next_use(struct dataset *ds, uint64_t sample)
 {
     double soonest = INFINITY;
+    bool in_window = false;
 
     dlc_list_each (l, &ds->sessions) {
         const struct follow *f = &dlc_container(l, struct session, link)->follow;
@@ -75,13 +90,18 @@ static double next_use(const struct dataset *ds, uint64_t sample)
         if (at >= CURSOR_LATER)
             continue;
         soonest = fmin(soonest, (double)(at - f->pos));
+        in_window = in_window || at - f->pos <= f->window;
     }
+    if (ds->cid != NULL)
+        soonest = shared_use(ds, sample, soonest, in_window);
+    if (ds->n_following == 0) /* only others read it */
+        return (double)loop_now(ds->node->loop).ns / 1e9 + soonest * PACE_NEW;
     return clock_of(ds) + soonest * ds->pace;
 }
 
 void prefetch_published(struct dataset *ds, uint64_t sample)
 {
-    if (ds->n_following > 0)
+    if (ds->n_following > 0 || ds->cid != NULL)
         memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
 }
 
@@ -92,6 +112,11 @@ static void retell(struct dataset *ds)
 
     while (mem_index_next_resident(ds->index, &place, &sample))
         memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
+}
+
+void prefetch_retell(struct dataset *ds)
+{
+    retell(ds);
 }
 
 static void anchor(struct dataset *ds, struct dlc_mono now)
@@ -141,14 +166,30 @@ static void set_idle(struct session *s, bool idle)
     retell(s->ds);
 }
 
-/* Samples that may be ahead at once without taking more than half of memory. */
+/* What windows may take of memory: half of it, but where nodes share datasets not what this one
+ * must keep for all, as far as that fits. */
+static uint64_t room_for_windows(struct node *n)
+{
+    uint64_t owned = 0, half;
+    struct memory_figures m;
+
+    memory_figures(n->memory, &m);
+    dlc_list_each (l, &n->datasets)
+        owned += dataset_owned_bytes(dlc_container(l, struct dataset, link));
+    half = m.ceiling / 2;
+    owned += m.ceiling / 64; /* holes between samples, and what is on its way out */
+    if (owned >= m.ceiling)
+        return half; /* it cannot be kept anyway */
+    return DLC_CLAMP(m.ceiling - owned, m.ceiling / (n->disk != NULL ? 8 : 64), half);
+}
+
+/* Samples that may be ahead at once. */
 static uint64_t window_limit(const struct dataset *ds)
 {
     uint64_t n = catalog_count(ds->catalog), mean = n > 0 ? catalog_bytes(ds->catalog) / n : 1;
-    struct memory_figures m;
+    uint64_t room = room_for_windows(ds->node);
 
-    memory_figures(ds->node->memory, &m);
-    return DLC_MAX(m.ceiling / 2 / DLC_MAX(mean, 1u) / DLC_MAX(n_reading(ds->node), 1u), 2u);
+    return DLC_MAX(room / DLC_MAX(mean, 1u) / DLC_MAX(n_reading(ds->node), 1u), 2u);
 }
 
 static void set_window(struct session *s)
@@ -246,8 +287,12 @@ static void fill_window(struct session *s)
         if (sample >= CURSOR_LATER)
             break; /* the end of the last epoch */
         f->ahead++;
-        if (!mem_index_ready(s->ds->index, sample) && map_get(&s->ds->fetching, sample) == NULL)
+        if (mem_index_ready(s->ds->index, sample)) {
+            if (s->ds->cid != NULL) /* borrowed: from here on it counts as needed soon */
+                memory_next_use(s->ds->node->memory, s->ds->index, sample, next_use(s->ds, sample));
+        } else if (map_get(&s->ds->fetching, sample) == NULL) {
             fetch_start(s->ds, sample, FETCH_MEMORY, NULL, NULL);
+        }
     }
 }
 

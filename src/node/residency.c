@@ -39,16 +39,21 @@ struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const c
     return id;
 }
 
-void dataset_fetched(struct dataset *ds, struct dlc_dur took, uint64_t bytes)
+void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, uint64_t bytes)
 {
     double second = ds->node->config->price_second;
     struct policy_prices prices = {.share = second / (1 + second)};
 
-    if (ds->node->disk == NULL || ds->bucket == NULL)
+    double cost;
+
+    if (ds->bucket == NULL || (ds->node->disk == NULL && ds->cid == NULL))
         return;
     bucket_prices(ds->bucket, &prices.request, &prices.transfer);
-    disk_group_cost(ds->node->disk, ds->group, policy_cost(&prices, dlc_dur_seconds(took), bytes),
-                    bytes);
+    cost = policy_cost(&prices, dlc_dur_seconds(took), bytes);
+    if (ds->node->disk != NULL)
+        disk_group_cost(ds->node->disk, ds->group, cost, bytes);
+    if (ds->cid != NULL)
+        report_cost(ds, sample, cost);
 }
 
 /* Samples that the session has still to read; -1: it did not say. */
@@ -64,6 +69,7 @@ static double reads_left(const struct follow *f)
 /* Ranks read a part each, so runs are counted in samples. */
 void dataset_expect(struct dataset *ds)
 {
+    struct cluster_use use = {0, -1};
     double reads = 0, samples;
     bool known;
 
@@ -76,6 +82,12 @@ void dataset_expect(struct dataset *ds)
 
         known = known && left >= 0;
         reads += left;
+    }
+    if (ds->cid != NULL && ds->node->cluster != NULL)
+        use = cluster_use(ds->node->cluster, ds->cid);
+    if (use.readers > 0 && use.runs >= 0) { /* the manager knows of all jobs, and of ours */
+        reads = fmax(reads, (double)use.runs * samples);
+        known = samples > 0;
     }
     disk_group_expect(ds->node->disk, ds->group,
                       known ? (int32_t)fmin(ceil(reads / samples), INT32_MAX) : POLICY_UNKNOWN);

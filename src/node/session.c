@@ -79,6 +79,10 @@ static void waiter_free(struct waiter *w)
 
 void session_answer(struct waiter *w, int rc, const char *text)
 {
+    if (w->session == NULL) {
+        w->done(w, rc, text);
+        return;
+    }
     cell_answer(w->session, w->cell, rc, text);
     waiter_free(w);
 }
@@ -206,14 +210,21 @@ static json_t *welcome(const struct session *s)
 {
     struct dataset *ds = s->ds;
     char snapshot[20];
+    json_t *o;
 
     snprintf(snapshot, sizeof(snapshot), "%016llx",
              (unsigned long long)catalog_snapshot(ds->catalog));
-    return json_pack("{s:b, s:I, s:I, s:I, s:s, s:I, s:I}", "ok", 1, "dataset", (json_int_t)ds->id,
-                     "samples", (json_int_t)catalog_visible(ds->catalog), "bytes",
-                     (json_int_t)catalog_bytes(ds->catalog), "snapshot", snapshot, "segment_size",
-                     (json_int_t)memory_size(ds->node->memory), "index_size",
-                     (json_int_t)mem_index_size(ds->index));
+    o = json_pack("{s:b, s:I, s:I, s:I, s:s, s:I, s:I}", "ok", 1, "dataset", (json_int_t)ds->id,
+                  "samples", (json_int_t)catalog_visible(ds->catalog), "bytes",
+                  (json_int_t)catalog_bytes(ds->catalog), "snapshot", snapshot, "segment_size",
+                  (json_int_t)memory_size(ds->node->memory), "index_size",
+                  (json_int_t)mem_index_size(ds->index));
+    if (ds->cid != NULL) { /* it may have been opened by its name */
+        json_object_set_new(o, "url", msg_string(ds->given));
+        if (ds->endpoint != NULL)
+            json_object_set_new(o, "endpoint", msg_string(ds->endpoint));
+    }
+    return o;
 }
 
 int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)

@@ -6,37 +6,63 @@
 
 #define WARM_TAG  DLC_TAG4('w', 'a', 'r', 'm')
 #define WARMS_MAX 64
+#define PASS_MAX  1024u
 
-bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal)
+static struct warm *warm_new(struct dataset *ds, enum fetch_goal goal)
 {
+    struct node *n = ds->node;
     struct warm *w;
     unsigned others = 0;
 
-    dlc_list_each (l, &c->node->warms)
+    dlc_list_each (l, &n->warms)
         others++;
     if (others >= WARMS_MAX)
-        return false;
+        return NULL;
     w = mem_new(struct warm);
     w->tag = WARM_TAG;
-    w->node = c->node;
-    w->conn = c->id;
+    w->node = n;
     w->ds = ds;
     w->goal = goal;
-    w->end = catalog_count(ds->catalog);
+    w->end = w->total = catalog_count(ds->catalog);
     ds->refs++;
     dataset_join(ds);
-    dlc_list_push_tail(&c->node->warms, &w->link);
+    dlc_list_push_tail(&n->warms, &w->link);
+    return w;
+}
+
+bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal)
+{
+    struct warm *w = warm_new(ds, goal);
+
+    if (w == NULL)
+        return false;
+    w->conn = c->id;
     fetch_pump(c->node); /* may end it at once */
     return true;
 }
 
-static json_t *figures(const struct warm *w)
+bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
+                      void (*ended)(struct warm *w, void *arg), void *arg)
+{
+    struct warm *w = warm_new(ds, goal);
+
+    if (w == NULL)
+        return false;
+    w->next = first;
+    w->end = first + count;
+    w->total = count;
+    w->ended = ended;
+    w->arg = arg;
+    fetch_pump(ds->node);
+    return true;
+}
+
+json_t *warm_figures(const struct warm *w)
 {
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "phase", "warming", "done",
-                     (json_int_t)(w->done + w->failed), "total",
-                     (json_int_t)catalog_count(w->ds->catalog), "bytes", (json_int_t)w->bytes,
-                     "total_bytes", (json_int_t)catalog_bytes(w->ds->catalog), "failed",
-                     (json_int_t)w->failed);
+                     (json_int_t)(w->done + w->failed), "total", (json_int_t)w->total, "bytes",
+                     (json_int_t)w->bytes, "total_bytes", (json_int_t)catalog_bytes(w->ds->catalog),
+                     "failed", (json_int_t)w->failed);
 }
 
 void warm_progress(struct warm *w)
@@ -44,7 +70,7 @@ void warm_progress(struct warm *w)
     struct conn *c = conn_by_id(w->node, w->conn);
 
     if (c != NULL)
-        conn_progress(c, figures(w));
+        conn_progress(c, warm_figures(w));
 }
 
 void warm_free(struct warm **wp)
@@ -65,8 +91,10 @@ static void warm_check_end(struct warm *w)
 
     if (w->running > 0 || w->next < w->end)
         return;
-    c = conn_by_id(w->node, w->conn);
-    if (c != NULL)
+    c = w->ended == NULL ? conn_by_id(w->node, w->conn) : NULL;
+    if (w->ended != NULL)
+        w->ended(w, w->arg);
+    else if (c != NULL)
         conn_send(c,
                   json_pack("{s:b, s:I, s:I, s:I, s:o}", "ok", 1, "samples", (json_int_t)w->done,
                             "bytes", (json_int_t)w->bytes, "failed", (json_int_t)w->failed,
@@ -87,13 +115,30 @@ static bool has_room(const struct warm *w)
     return m.used + next.size <= m.ceiling - m.ceiling / 16;
 }
 
+/* An order is for what we own; the others have theirs. False: there is more of theirs, next time.
+ */
+static bool pass_over_theirs(struct warm *w)
+{
+    for (unsigned i = 0; i < PASS_MAX; i++) {
+        if (w->next == w->end || dataset_owns(w->ds, w->next))
+            return true;
+        w->next++;
+        w->total--;
+    }
+    return false;
+}
+
 bool warm_step(struct warm *w)
 {
     enum fetch_goal goal = w->goal;
 
     dlc_check(w->tag == WARM_TAG);
-    if (w->next == w->end)
+    if (w->ended != NULL && !pass_over_theirs(w))
+        return true;
+    if (w->next == w->end) {
+        warm_check_end(w); /* an order may find nothing of ours */
         return false;
+    }
     if (goal == FETCH_MEMORY && !mem_index_ready(w->ds->index, w->next) && !has_room(w)) {
         if (w->node->disk == NULL) {
             w->end = w->next; /* full, and nowhere else to put the rest */

@@ -134,6 +134,11 @@ class Daemon:
     def answers(self):
         return os.path.exists(self.socket) and self.cli("stat", "--json", status=None).status == 0
 
+    def settled(self):
+        """Until its control plane is open too: that opens behind everything else. Returns self."""
+        wait_for(lambda: self.stat().get("cluster", {"view": 1})["view"] > 0, what="a control plane inside")
+        return self
+
     def stop(self, status=0):
         """In good order; fails the test when it does not end so."""
         if self.process is None:

@@ -41,7 +41,7 @@ class CView(ctypes.Structure):
 class COptions(ctypes.Structure):
     _fields_ = [("socket", ctypes.c_char_p), ("endpoint", ctypes.c_char_p), ("no_spawn", ctypes.c_uint32),
                 ("anonymous", ctypes.c_uint32), ("timeout_ms", ctypes.c_uint32), ("refresh", ctypes.c_uint32),
-                ("reserved", ctypes.c_uint64 * 8)]
+                ("token", ctypes.c_char_p), ("reserved", ctypes.c_uint64 * 7)]
 
 
 class CStats(ctypes.Structure):
@@ -174,12 +174,13 @@ class View:
 class Dataset:
     """daemon: a dl.Daemon whose socket and credentials this process then uses (spawn=False), or None."""
 
-    def __init__(self, url, daemon=None, spawn=None, endpoint=None, anonymous=False, timeout_ms=0, refresh=False):
+    def __init__(self, url, daemon=None, spawn=None, endpoint=None, anonymous=False, timeout_ms=0, refresh=False,
+                 token=None):
         if daemon is not None:
             os.environ.update(daemon.env)
         spawn = daemon is None if spawn is None else spawn
         options = COptions(endpoint=endpoint and endpoint.encode(), no_spawn=not spawn, anonymous=anonymous,
-                           timeout_ms=timeout_ms, refresh=refresh)
+                           timeout_ms=timeout_ms, refresh=refresh, token=token and token.encode())
         self.handle = PTR()
         check(lib().dlc_open(name(url), ctypes.byref(options), ctypes.byref(self.handle)))
 

@@ -46,10 +46,13 @@ def free_port():
 class Real:
     KEY_ID, SECRET, REGION = "realtestkey", "real/test+secret", "us-east-1"
 
-    def __init__(self, directory=None, bucket="data"):
+    def __init__(self, directory=None, bucket="data", users=False):
         self.path, self.version = find()
         self.root = directory or os.path.join(os.environ.get("TEST_DIR", "/tmp"), "s3")
-        self.bucket = bucket
+        self.bucket, self.iam = bucket, []
+        if users:
+            os.makedirs(self.root + ".iam", exist_ok=True)
+            self.iam = ["--iam-dir", self.root + ".iam", "--iam-cache-disable"]
         os.makedirs(os.path.join(self.root, bucket), exist_ok=True)
 
     def __enter__(self):
@@ -59,7 +62,7 @@ class Real:
             self.log = open(self.root + ".log", "ab")
             self.process = subprocess.Popen(
                 [self.path, "--port", "127.0.0.1:%d" % self.port, "--access", self.KEY_ID, "--secret", self.SECRET,
-                 "--region", self.REGION, "--keep-alive", "--quiet", "posix", self.root],
+                 "--region", self.REGION, "--keep-alive", "--quiet", *self.iam, "posix", self.root],
                 stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
             if self.answers():
                 print("real S3 server: versitygw %s at %s" % (self.version, self.endpoint))
@@ -99,6 +102,16 @@ class Real:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as f:
             f.write(data)
+
+    def admin(self, *words):
+        subprocess.run([self.path, "admin", "--access", self.KEY_ID, "--secret", self.SECRET, "--region", self.REGION,
+                        "--endpoint-url", self.endpoint, *words], check=True, stdin=subprocess.DEVNULL,
+                       stdout=self.log, stderr=self.log, timeout=60)
+
+    def user(self, name, secret, bucket):
+        """One who owns a bucket that others may not read. Needs users=True."""
+        self.admin("create-user", "--access", name, "--secret", secret, "--role", "user")
+        self.admin("change-bucket-owner", "--bucket", bucket, "--owner", name)
 
     def client(self):
         """A boto3 client, for uploads; Skip when boto3 is absent."""

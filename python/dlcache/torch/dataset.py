@@ -226,7 +226,8 @@ class Dataset(torch.utils.data.Dataset):
     loader            called with a file to read (its `name` is the key) instead of decode
     extensions        only keys that end so
     is_valid_file     only keys for which it is true
-    All other arguments go to dlcache.open(): socket, endpoint, spawn, anonymous, timeout, refresh.
+    All other arguments go to dlcache.open(): socket, endpoint, spawn, anonymous, timeout, refresh,
+    token.
 
     To make samples in another way, subclass it:
 

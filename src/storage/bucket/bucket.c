@@ -19,7 +19,7 @@
 
 static const char *const scheme_names[] = {
     [URL_S3] = "s3",       [URL_GS] = "gs",     [URL_HTTP] = "http",
-    [URL_HTTPS] = "https", [URL_FILE] = "file",
+    [URL_HTTPS] = "https", [URL_FILE] = "file", [URL_NAMED] = "dlcache",
 };
 
 unsigned bucket_lanes(const struct bucket_config *c)
@@ -99,6 +99,11 @@ static int origin_new(const struct url *u, const struct bucket_config *c, unsign
     case URL_GS: return origin_gs_new(u, c, lanes, out, err);
     case URL_HTTP:
     case URL_HTTPS: return origin_http_new(u, c, lanes, out, err);
+    case URL_NAMED:
+        return dlc_err_set(err, DLC_EINVAL,
+                           "%s is the name of a dataset of a cluster, not its place: only a daemon "
+                           "with a manager knows where it lies (`dlcache serve`, `dlcache node`)",
+                           u->shown);
     case URL_FILE: break;
     }
     return origin_file_new(u, lanes, out, err);
@@ -112,7 +117,8 @@ static char *place_of(const struct url *u)
     case URL_GS: return mem_fmt("%s://%s/", scheme_names[u->scheme], u->bucket);
     case URL_FILE: return mem_fmt("file://%s/", u->prefix);
     case URL_HTTP:
-    case URL_HTTPS: break;
+    case URL_HTTPS:
+    case URL_NAMED: break;
     }
     return mem_str(u->shown);
 }

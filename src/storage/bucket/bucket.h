@@ -32,16 +32,29 @@ struct bucket_tally {
     _Atomic uint64_t requests, gets, lists, bytes, money_nano; /* relaxed: statistics */
 };
 
+/*
+ * Credentials that somebody else knows (a manager keeps those of tenants): they go before all other
+ * places where credentials are looked for. Counted; may be changed while buckets use them. X.
+ */
+struct bucket_keys;
+struct bucket_keys *bucket_keys_new(void); /* empty */
+struct bucket_keys *bucket_keys_get(struct bucket_keys *k);
+void bucket_keys_put(struct bucket_keys **kp); /* wipes with the last; NULL is fine */
+/* session_token may be NULL. True: they were others before. */
+bool bucket_keys_set(struct bucket_keys *k, const char *access_key, const char *secret_key,
+                     const char *session_token);
+
 struct bucket_config {
     const char *endpoint; /* NULL: environment, then the cloud's own */
     const char *region;   /* NULL: environment, profile, then us-east-1 */
     const char *profile;  /* NULL: AWS_PROFILE, then "default" */
     bool anonymous;
-    int path_style;        /* 1 yes, 0 no, -1: yes for custom endpoints */
-    unsigned lanes;        /* 0: one per two cores, 1 to 8 */
-    unsigned max_requests; /* in flight at once, over all lanes; 0: 1024 */
-    unsigned retries;      /* attempts after the first. For 30 s, answers that ask to slow
-                            * down do not count */
+    struct bucket_keys *keys; /* NULL: look for credentials. file and http ignore them */
+    int path_style;           /* 1 yes, 0 no, -1: yes for custom endpoints */
+    unsigned lanes;           /* 0: one per two cores, 1 to 8 */
+    unsigned max_requests;    /* in flight at once, over all lanes; 0: 1024 */
+    unsigned retries;         /* attempts after the first. For 30 s, answers that ask to slow
+                               * down do not count */
     bool no_hedge;
     struct dlc_dur connect_timeout; /* 0: 5 s */
     struct dlc_dur stall_timeout;   /* no byte for so long: the attempt is given up; 0: 20 s */

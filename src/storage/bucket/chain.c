@@ -62,15 +62,22 @@ static bool is_plain(const char *s)
     return true;
 }
 
+int chain_check(const struct credentials *c, struct dlc_err *err)
+{
+    if (c->access_key == NULL || c->secret_key == NULL)
+        return dlc_err_set(err, DLC_EDENIED, "there is no access key, or no secret key: set both");
+    if (!is_plain(c->access_key) || !is_plain(c->secret_key) || !is_plain(c->session_token))
+        return dlc_err_set(err, DLC_EINVAL,
+                           "the access key, secret key or session token holds a blank, line end or "
+                           "other odd character: correct it");
+    return 0;
+}
+
 static int check_found(const struct look *l, struct credentials *c, struct dlc_err *err)
 {
-    int rc = 0;
+    int rc = chain_check(c, err);
 
-    if (!is_plain(c->access_key) || !is_plain(c->secret_key) || !is_plain(c->session_token))
-        rc = dlc_err_set(err, DLC_EINVAL,
-                         "the access key, secret key or session token holds a blank, line end or "
-                         "other odd character: correct it");
-    else if (c->expires != 0 && c->expires <= l->now)
+    if (rc == 0 && c->expires != 0 && c->expires <= l->now)
         rc = dlc_err_set(err, DLC_EDENIED,
                          "the credentials expired %lld s ago: renew them, or check this machine's "
                          "clock",

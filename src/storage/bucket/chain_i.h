@@ -39,6 +39,9 @@ int look_elsewhere(struct look *l, const char *fmt, ...) __attribute__((format(p
 /* Look in all places. 0: *out is filled (generation 0). Otherwise the text lists what was tried. */
 int chain_find(struct look *l, struct credentials *out, struct dlc_err *err);
 
+/* Can these be sent? DLC_EINVAL, DLC_EDENIED (there are none). */
+int chain_check(const struct credentials *c, struct dlc_err *err);
+
 /* The places. 0, CHAIN_ELSEWHERE, or a negative code with its text. */
 int find_in_environment(struct look *l, struct credentials *out, struct dlc_err *err);
 int find_web_identity(struct look *l, struct credentials *out, struct dlc_err *err); /* sts.c */

@@ -43,6 +43,7 @@ struct credential_source {
     /* fixed after new */
     struct aws_env env;
     bool anonymous;
+    struct bucket_keys *keys; /* or NULL: look for them */
     char *profile;
     const char *profile_by;
     char *region, *endpoint; /* or NULL */
@@ -291,6 +292,7 @@ int credential_source_new(const struct bucket_config *c, struct credential_sourc
     *out = NULL;
     s->tag = SOURCE_TAG;
     s->anonymous = c->anonymous;
+    s->keys = c->keys != NULL ? bucket_keys_get(c->keys) : NULL;
     dlc_mtx_init(&s->mtx, LCK_credentials);
     aws_env_read(&s->env);
     s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -322,6 +324,7 @@ void credential_source_free(struct credential_source **sp)
     join_locked(s); /* nobody else uses s: no lock needed, and the thread wants it */
     dlc_check(s->n_waiters == 0);
     credentials_put(&s->current);
+    bucket_keys_put(&s->keys);
     mem_free(&s->waiters);
     aws_env_release(&s->env);
     mem_free(&s->profile);
@@ -375,6 +378,22 @@ static int get_locked(struct credential_source *s, struct loop *loop, struct tas
     return wait_locked(s, loop, ready, err);
 }
 
+/* They were given to us: there is nowhere else to look. */
+static int given_locked(struct credential_source *s, struct dlc_err *err)
+{
+    struct credentials found = CREDENTIALS_INIT;
+    int rc;
+
+    bucket_keys_read(s->keys, &found);
+    rc = chain_check(&found, err);
+    if (rc < 0)
+        dlc_err_prefix(err, "the tenant's credentials");
+    else if (s->current == NULL || !credentials_equal(&s->current->c, &found))
+        install_locked(s, &found);
+    credentials_release(&found);
+    return rc;
+}
+
 int credential_source_get(struct credential_source *s, struct loop *loop, struct task *ready,
                           struct credentials_ref **out, struct dlc_err *err)
 {
@@ -385,7 +404,7 @@ int credential_source_get(struct credential_source *s, struct loop *loop, struct
     if (s->anonymous)
         return 0;
     dlc_mtx_lock(&s->mtx);
-    rc = get_locked(s, loop, ready, err);
+    rc = s->keys != NULL ? given_locked(s, err) : get_locked(s, loop, ready, err);
     if (rc == 0)
         *out = ref_get(s->current);
     dlc_mtx_unlock(&s->mtx);

@@ -38,6 +38,9 @@ struct credentials {
 
 void credentials_release(struct credentials *c); /* wipes and frees the strings; usable again */
 
+/* A copy of what they are now. Gives. */
+void bucket_keys_read(struct bucket_keys *k, struct credentials *out);
+
 struct credential_source;
 struct credentials_ref; /* shared, counted */
 

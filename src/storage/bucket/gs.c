@@ -28,12 +28,12 @@
 enum gs_mode { GS_ANONYMOUS, GS_HMAC, GS_BEARER, GS_METADATA };
 
 struct gs_lane {
-    struct buf header;          /* "authorization: Bearer ..."; empty: none yet */
-    int64_t expires;            /* Unix time */
-    unsigned generation;        /* counts the tokens */
-    struct http_request *fetch; /* a token is being asked for */
-    struct dlc_err err;         /* why there is none */
-    struct dlc_mono pause;      /* until when err holds */
+    struct buf header;            /* "authorization: Bearer ..."; empty: none yet */
+    int64_t expires;              /* Unix time */
+    unsigned generation;          /* counts the tokens */
+    struct engine_request *fetch; /* a token is being asked for */
+    struct dlc_err err;           /* why there is none */
+    struct dlc_mono pause;        /* until when err holds */
 };
 
 struct gs {
@@ -78,13 +78,13 @@ static bool token_parse(const struct buf *body, struct gs_lane *l)
     return ok;
 }
 
-static void on_token(struct http_request *r)
+static void on_token(struct engine_request *r)
 {
     struct s3_lane *lane = r->owner;
     struct gs_lane *l = gs_lane_of(lane);
     char why[64];
 
-    if (r->rc == 0 && http_success(r->answer.status) && token_parse(&r->body, l)) {
+    if (r->rc == 0 && engine_success(r->answer.status) && token_parse(&r->body, l)) {
         l->pause = (struct dlc_mono){0};
     } else {
         snprintf(why, sizeof(why), "HTTP %d without a token", r->answer.status);
@@ -97,21 +97,21 @@ static void on_token(struct http_request *r)
     }
     if (r->body.len > 0)
         explicit_bzero(r->body.data, r->body.len);
-    http_put(&l->fetch);
+    engine_put(&l->fetch);
     s3_resume(lane);
 }
 
 static void token_ask(struct s3_lane *lane, struct gs_lane *l)
 {
-    struct http_request *r = http_get(lane->http);
+    struct engine_request *r = engine_get(lane->http);
 
     buf_adds(&r->url, gs_of(lane->s3)->metadata);
-    http_header(r, "Metadata-Flavor: Google");
-    r->body_max = HTTP_ERROR_BODY;
+    engine_header(r, "Metadata-Flavor: Google");
+    r->body_max = ENGINE_ERROR_BODY;
     r->done = on_token;
     r->owner = lane;
     l->fetch = r;
-    http_send(r);
+    engine_send(r);
 }
 
 static int token_authorise(struct s3_call *c, struct dlc_err *err)
@@ -122,7 +122,7 @@ static int token_authorise(struct s3_call *c, struct dlc_err *err)
     if (l->header.len > 0 && dlc_wall_seconds() < l->expires - TOKEN_EARLY) {
         c->generation = l->generation;
         c->known_expired = false; /* a refused token is dropped at once */
-        http_header_lines(c->request, l->header.data, l->header.len);
+        engine_header_lines(c->request, l->header.data, l->header.len);
         return 0;
     }
     if (l->fetch == NULL && l->pause.ns != 0 && !dlc_mono_passed(l->pause, loop_now(lane->loop))) {
@@ -143,7 +143,7 @@ static int gs_authorise(struct s3_call *c, const char *method, const struct sigv
 
     switch (g->mode) {
     case GS_HMAC: s3_sign(c, &g->hmac, method, extra, n_extra); break;
-    case GS_BEARER: http_header_lines(c->request, g->bearer, strlen(g->bearer)); break;
+    case GS_BEARER: engine_header_lines(c->request, g->bearer, strlen(g->bearer)); break;
     case GS_METADATA: return token_authorise(c, err);
     case GS_ANONYMOUS: break;
     }
@@ -161,7 +161,7 @@ static void gs_expired(struct s3_call *c)
 
 static void gs_auth_close(struct s3_lane *lane)
 {
-    http_put(&gs_lane_of(lane)->fetch);
+    engine_put(&gs_lane_of(lane)->fetch);
 }
 
 static void gs_auth_free(struct s3 *s)
@@ -240,13 +240,24 @@ static bool take_bearer(struct gs *g, const char *token)
     return true;
 }
 
+/* Those of a tenant are HMAC keys. */
+static bool take_given(struct gs *g, struct bucket_keys *k)
+{
+    if (k == NULL)
+        return false;
+    g->mode = GS_HMAC;
+    bucket_keys_read(k, &g->hmac);
+    return true;
+}
+
 static struct gs *gs_new(const struct bucket_config *c, unsigned lanes)
 {
     struct gs *g = mem_zero(sizeof(*g) + lanes * sizeof(g->lanes[0]));
     const char *host = env("GCE_METADATA_HOST");
 
     g->tag = GS_TAG;
-    if (!c->anonymous && !take_hmac(g, env("GS_ACCESS_KEY_ID"), env("GS_SECRET_ACCESS_KEY")) &&
+    if (!c->anonymous && !take_given(g, c->keys) &&
+        !take_hmac(g, env("GS_ACCESS_KEY_ID"), env("GS_SECRET_ACCESS_KEY")) &&
         !take_bearer(g, env("GOOGLE_OAUTH_ACCESS_TOKEN")) && !take_aws_hmac(g, c->endpoint != NULL))
         g->mode = GS_METADATA;
     g->metadata = mem_fmt("http://%s/computeMetadata/v1/instance/service-accounts/default/token",

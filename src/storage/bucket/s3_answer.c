@@ -119,7 +119,7 @@ void s3_what(const char *scheme, const char *bucket, const struct attempt *a, st
     }
 }
 
-static void advise_skew(const struct http_request *r, int64_t now, struct buf *out)
+static void advise_skew(const struct engine_request *r, int64_t now, struct buf *out)
 {
     time_t server = curl_getdate(r->answer.date, NULL);
 
@@ -131,7 +131,7 @@ static void advise_skew(const struct http_request *r, int64_t now, struct buf *o
         buf_adds(out, "; the local clock differs too much from the server's: set it");
 }
 
-static void advise(const struct outcome *o, const char *scheme, const struct http_request *r,
+static void advise(const struct outcome *o, const char *scheme, const struct engine_request *r,
                    int64_t now, const struct attempt *a, struct buf *out)
 {
     bool list = a->op == ATTEMPT_LIST;
@@ -157,7 +157,7 @@ static void settle(struct attempt *a, int rc, const struct buf *text)
 }
 
 enum s3_verdict s3_answer_failed(const char *scheme, const char *bucket,
-                                 const struct http_request *r, int64_t now, struct attempt *a,
+                                 const struct engine_request *r, int64_t now, struct attempt *a,
                                  struct s3_error *error)
 {
     const struct outcome *o;
@@ -184,7 +184,7 @@ enum s3_verdict s3_answer_failed(const char *scheme, const char *bucket,
     return o->flags & EXPIRED ? S3_EXPIRED : S3_FAILED;
 }
 
-void s3_answer_broken(const char *scheme, const char *bucket, const struct http_request *r,
+void s3_answer_broken(const char *scheme, const char *bucket, const struct engine_request *r,
                       struct attempt *a)
 {
     struct buf text = BUF_INIT;
@@ -203,7 +203,7 @@ static size_t big_endian(uint64_t v, size_t n, unsigned char *out)
     return n;
 }
 
-static bool sum_matches(enum http_sum kind, const char *given, const void *data, size_t len)
+static bool sum_matches(enum engine_sum kind, const char *given, const void *data, size_t len)
 {
     unsigned char sum[SHA256_LEN];
     struct buf text = BUF_INIT;
@@ -222,19 +222,19 @@ static bool sum_matches(enum http_sum kind, const char *given, const void *data,
     return same;
 }
 
-static int verify_sum(const char *scheme, const char *bucket, const struct http_request *r,
+static int verify_sum(const char *scheme, const char *bucket, const struct engine_request *r,
                       struct attempt *a)
 {
-    static const char *const names[HTTP_SUMS] = {"CRC64NVME", "CRC32C", "CRC32", "SHA256"};
+    static const char *const names[ENGINE_SUMS] = {"CRC64NVME", "CRC32C", "CRC32", "SHA256"};
     struct buf text = BUF_INIT;
     int kind = 0;
 
     /* A '-' marks the checksum of the parts' checksums: it says nothing of the bytes. */
-    while (kind < HTTP_SUMS &&
+    while (kind < ENGINE_SUMS &&
            (*r->answer.sums[kind] == '\0' || strchr(r->answer.sums[kind], '-') != NULL))
         kind++;
-    if (kind == HTTP_SUMS ||
-        sum_matches((enum http_sum)kind, r->answer.sums[kind], a->dst, a->length))
+    if (kind == ENGINE_SUMS ||
+        sum_matches((enum engine_sum)kind, r->answer.sums[kind], a->dst, a->length))
         return 0;
     s3_what(scheme, bucket, a, &text);
     buf_addf(&text, ": the bytes that came do not have the %s checksum of the object", names[kind]);
@@ -244,7 +244,7 @@ static int verify_sum(const char *scheme, const char *bucket, const struct http_
     return a->rc;
 }
 
-int s3_answer_verify(const char *scheme, const char *bucket, const struct http_request *r,
+int s3_answer_verify(const char *scheme, const char *bucket, const struct engine_request *r,
                      struct attempt *a)
 {
     struct buf text = BUF_INIT;

@@ -12,8 +12,8 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/loop.h"
+#include "http/engine.h"
 #include "storage/bucket/credentials_i.h"
-#include "storage/bucket/http_i.h"
 #include "storage/bucket/origin.h"
 #include "storage/bucket/s3_xml_i.h"
 #include "storage/bucket/sigv4_i.h"
@@ -65,15 +65,15 @@ enum s3_verdict {
  * `now` is the local clock.
  */
 enum s3_verdict s3_answer_failed(const char *scheme, const char *bucket,
-                                 const struct http_request *r, int64_t now, struct attempt *a,
+                                 const struct engine_request *r, int64_t now, struct attempt *a,
                                  struct s3_error *error);
 
 /* An attempt that had no answer, or a bad one: r->rc, r->why. */
-void s3_answer_broken(const char *scheme, const char *bucket, const struct http_request *r,
+void s3_answer_broken(const char *scheme, const char *bucket, const struct engine_request *r,
                       struct attempt *a);
 
 /* Verify what a GET brought: the version, and for a whole object its checksum. */
-int s3_answer_verify(const char *scheme, const char *bucket, const struct http_request *r,
+int s3_answer_verify(const char *scheme, const char *bucket, const struct engine_request *r,
                      struct attempt *a);
 
 /* "cannot read s3://bucket/key", "cannot list gs://bucket/prefix": long keys are shortened. */
@@ -84,7 +84,7 @@ void s3_what(const char *scheme, const char *bucket, const struct attempt *a, st
 struct s3_lane {
     struct s3 *s3;
     struct loop *loop;
-    struct http *http;
+    struct engine *http;
     struct sigv4_signer signer;
     struct buf path, query, lines; /* of the request being written */
     struct dlc_list idle;          /* calls to use again */
@@ -101,7 +101,7 @@ struct s3_call {
     uint32_t tag;
     struct s3_lane *lane;
     struct attempt *attempt;
-    struct http_request *request; /* NULL: waiting or failed */
+    struct engine_request *request; /* NULL: waiting or failed */
     struct s3_place *place;
     unsigned generation; /* of the credentials it was signed with; 0: none */
     bool known_expired;  /* they had been refused before it was sent */

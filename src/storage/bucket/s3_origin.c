@@ -69,7 +69,7 @@ static void call_end(struct s3_call *c)
 {
     struct attempt *a = c->attempt;
 
-    http_put(&c->request);
+    engine_put(&c->request);
     dlc_list_remove(&c->link);
     dlc_list_push_head(&c->lane->idle, &c->link);
     c->attempt = NULL;
@@ -82,7 +82,7 @@ static void call_fail_later(struct s3_call *c)
 {
     struct s3_lane *lane = c->lane;
 
-    http_put(&c->request);
+    engine_put(&c->request);
     dlc_list_push_tail(&lane->failed, &c->link);
     if (!lane->later_posted)
         loop_post(lane->loop, &lane->later);
@@ -176,7 +176,7 @@ static void answer_stat(struct s3_call *c)
 
     a->rc = 0;
     a->size = c->request->answer.length;
-    if (a->size == HTTP_UNKNOWN) {
+    if (a->size == ENGINE_UNKNOWN) {
         s3_what(s->kind->scheme, s->bucket, a, &what);
         a->rc = dlc_err_set(&a->err, DLC_EPROTO, "%s: the server does not say how long it is",
                             buf_str(&what));
@@ -184,7 +184,7 @@ static void answer_stat(struct s3_call *c)
     }
 }
 
-static void on_answer(struct http_request *r)
+static void on_answer(struct engine_request *r)
 {
     struct s3_call *c = call_of(r->owner);
     const struct s3 *s = c->lane->s3;
@@ -209,7 +209,7 @@ static void on_answer(struct http_request *r)
 static void write_get(struct s3_call *c)
 {
     const struct attempt *a = c->attempt;
-    struct http_request *r = c->request;
+    struct engine_request *r = c->request;
 
     r->head = a->op == ATTEMPT_STAT || (a->length == 0 && !a->whole); /* 0 bytes have no range */
     r->ranged = a->op == ATTEMPT_GET && !a->whole && !r->head;
@@ -219,12 +219,12 @@ static void write_get(struct s3_call *c)
         r->offset = a->offset;
     }
     if (r->ranged)
-        http_header(r, "Range: bytes=%llu-%llu", (unsigned long long)a->offset,
-                    (unsigned long long)(a->offset + a->length - 1));
+        engine_header(r, "Range: bytes=%llu-%llu", (unsigned long long)a->offset,
+                      (unsigned long long)(a->offset + a->length - 1));
     if (a->etag != NULL && *a->etag != '\0')
-        http_header(r, "If-Match: \"%s\"", a->etag);
+        engine_header(r, "If-Match: \"%s\"", a->etag);
     if (c->lane->s3->kind->extra != NULL)
-        http_header_lines(r, c->lane->s3->kind->extra, strlen(c->lane->s3->kind->extra));
+        engine_header_lines(r, c->lane->s3->kind->extra, strlen(c->lane->s3->kind->extra));
     s3_object_path(c->place, a->key, &c->lane->path);
 }
 
@@ -259,8 +259,9 @@ static void call_begin(struct s3_call *c)
 
     c->place = lane->s3->place;
     c->generation = 0;
-    c->request = http_get(lane->http);
-    c->request->attempt = a;
+    c->request = engine_get(lane->http);
+    c->request->first_byte = &a->first_byte;
+    c->request->received = &a->received;
     c->request->done = on_answer;
     c->request->owner = c;
     buf_clear(&lane->path);
@@ -271,12 +272,12 @@ static void call_begin(struct s3_call *c)
         write_get(c);
     write_url(c);
     if (sums)
-        http_header(c->request, "%s: %s", sum_mode.name, sum_mode.value);
+        engine_header(c->request, "%s: %s", sum_mode.name, sum_mode.value);
     a->rc = kind->authorise(c, c->request->head ? "HEAD" : "GET", &sum_mode, sums, &a->err);
     if (a->rc == 0) {
-        http_send(c->request);
+        engine_send(c->request);
     } else if (a->rc == DLC_EBUSY) {
-        http_put(&c->request);
+        engine_put(&c->request);
         dlc_list_push_tail(&lane->waiting, &c->link);
     } else {
         call_fail_later(c);
@@ -294,7 +295,7 @@ void s3_sign(struct s3_call *c, const struct credentials *cr, const char *method
     sigv4_sign(&lane->signer, cr, c->place->region, "s3", dlc_wall_seconds(), method,
                c->place->host, buf_str(&lane->path), buf_str(&lane->query), extra, n_extra, NULL,
                &lane->lines);
-    http_header_lines(c->request, buf_str(&lane->lines), lane->lines.len);
+    engine_header_lines(c->request, buf_str(&lane->lines), lane->lines.len);
 }
 
 void s3_resume(struct s3_lane *lane)
@@ -339,7 +340,10 @@ int s3_lane_open(struct origin *o, unsigned lane, struct loop *loop, struct dlc_
     struct s3_lane *l = &s->lanes[lane];
 
     l->loop = loop;
-    return http_new(loop, s->connections, s->connect_timeout, &l->http, err);
+    return engine_new(loop,
+                      &(struct engine_config){.connections = s->connections,
+                                              .connect_timeout = s->connect_timeout},
+                      &l->http, err);
 }
 
 void s3_lane_close(struct origin *o, unsigned lane)
@@ -349,7 +353,7 @@ void s3_lane_close(struct origin *o, unsigned lane)
 
     dlc_check(dlc_list_empty(&l->waiting) && dlc_list_empty(&l->failed));
     s->kind->lane_close(l);
-    http_free(&l->http);
+    engine_free(&l->http);
 }
 
 static void lane_init(struct s3 *s, struct s3_lane *l)

@@ -20,8 +20,9 @@
 #include "base/str.h"
 #include "storage/bucket/web_i.h"
 
-#define URL_MAX 8192
-#define KEY_MAX 1024 /* s3 and gs: their longest key */
+#define URL_MAX  8192
+#define KEY_MAX  1024 /* s3 and gs: their longest key */
+#define NAME_LEN 63   /* of a dataset, as the manager's API allows it */
 
 #define HTTP_OPTION "dlcache-"
 
@@ -29,10 +30,12 @@ static const struct {
     const char *name;
     enum url_scheme scheme;
 } schemes[] = {
-    {"s3", URL_S3}, {"gs", URL_GS}, {"http", URL_HTTP}, {"https", URL_HTTPS}, {"file", URL_FILE},
+    {"s3", URL_S3},       {"gs", URL_GS},     {"http", URL_HTTP},
+    {"https", URL_HTTPS}, {"file", URL_FILE}, {"dlcache", URL_NAMED},
 };
 
-#define SCHEMES_TEXT "s3://bucket/prefix, gs://bucket/prefix, http(s)://host/path or file:///path"
+#define SCHEMES_TEXT                                                                               \
+    "s3://bucket/prefix, gs://bucket/prefix, http(s)://host/path, file:///path or dlcache://name"
 #define LAYOUTS_TEXT "folders, flat, manifest, pairs, archive or table"
 #define OPTIONS_TEXT                                                                               \
     "layout=" LAYOUTS_TEXT ", manifest=KEY, split=train, partition=64MB, group=yes or no; "        \
@@ -446,6 +449,27 @@ out:
     return rc;
 }
 
+/* ---- names ---- */
+
+static int parse_name(struct url *u, char *rest, struct dlc_err *err)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyz0123456789._-";
+    size_t len = strlen(rest);
+
+    if (len > 0 && rest[len - 1] == '/')
+        rest[--len] = '\0';
+    if (len == 0 || len > NAME_LEN || strspn(rest, allowed) != len ||
+        strchr("._-", rest[0]) != NULL)
+        return dlc_err_set(err, DLC_EINVAL,
+                           "'%.80s' is no name of a dataset: dlcache:// is followed by 1 to %d of "
+                           "a-z 0-9 . _ -, beginning with a letter or digit",
+                           rest, NAME_LEN);
+    u->bucket = mem_str(rest);
+    u->prefix = mem_str("");
+    u->text = mem_fmt("dlcache://%s", rest);
+    return 0;
+}
+
 /* ---- all ---- */
 
 /* The URL as far as a message may show it (U3). */
@@ -481,6 +505,7 @@ static int parse_rest(struct url *u, const char *name, char *rest, struct dlc_er
     case URL_S3:
     case URL_GS: return parse_cloud(u, name, rest, err);
     case URL_FILE: return parse_file(u, rest, err);
+    case URL_NAMED: return parse_name(u, rest, err);
     case URL_HTTP:
     case URL_HTTPS: break;
     }

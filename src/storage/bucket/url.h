@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where a dataset lies: s3://bucket/prefix, gs://bucket/prefix, http(s)://host/path, file:///path.
+ * Where a dataset lies: s3://bucket/prefix, gs://bucket/prefix, http(s)://host/path, file:///path;
+ * or what a manager calls it: dlcache://name.
  *
  * For s3, gs and file the text after the last '?' may give the bucket a shape, for demonstrations,
  * tests and benchmarks: latency=30ms, jitter=10ms, bandwidth=200MB (per second), errors=0.01 (share
@@ -20,7 +21,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-enum url_scheme { URL_S3, URL_GS, URL_HTTP, URL_HTTPS, URL_FILE };
+/* URL_NAMED: dlcache://NAME, a dataset that a manager knows; `bucket` is its name. */
+enum url_scheme { URL_S3, URL_GS, URL_HTTP, URL_HTTPS, URL_FILE, URL_NAMED };
 
 struct shape {
     struct dlc_dur latency, jitter;

@@ -13,13 +13,17 @@
  *
  * Redirects are followed. No credentials are sent but those in the URL.
  */
+#include <assert.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "storage/bucket/http_i.h"
+#include "http/engine.h"
+#include "storage/bucket/origin.h"
 #include "storage/bucket/web_i.h"
+
+static_assert(ETAG_MAX == ENGINE_ETAG_MAX, "ETags are copied whole");
 
 #define WEB_TAG  DLC_TAG4('w', 'e', 'b', ' ')
 #define CALL_TAG DLC_TAG4('w', 'e', 'b', 'c')
@@ -30,7 +34,7 @@
 
 struct web_lane {
     struct loop *loop;
-    struct http *http;
+    struct engine *http;
 };
 
 struct web {
@@ -44,8 +48,8 @@ struct web {
 
 struct web_probe {
     struct web_call *call;
-    struct http_request *request; /* NULL: free */
-    size_t at;                    /* index in the call's lines */
+    struct engine_request *request; /* NULL: free */
+    size_t at;                      /* index in the call's lines */
     bool by_get;
     unsigned tries;
     char byte;
@@ -56,8 +60,8 @@ struct web_call {
     struct web *web;
     struct web_lane *lane;
     struct attempt *attempt;
-    struct http_request *request; /* GET, or the listing file; body holds its text */
-    struct web_line single;       /* the line of a call that is no listing */
+    struct engine_request *request; /* GET, or the listing file; body holds its text */
+    struct web_line single;         /* the line of a call that is no listing */
     struct web_line *lines;
     char (*etags)[ETAG_MAX]; /* found by probes, where lines gave none */
     size_t n_lines, next, unknown;
@@ -87,9 +91,9 @@ static void call_end(struct web_call *c)
 {
     struct attempt *a = c->attempt;
 
-    http_put(&c->request);
+    engine_put(&c->request);
     for (size_t i = 0; i < PROBES; i++)
-        http_put(&c->probes[i].request);
+        engine_put(&c->probes[i].request);
     if (c->lines != &c->single)
         mem_free(&c->lines);
     mem_free(&c->etags);
@@ -120,7 +124,7 @@ static const struct outcome outcomes[] = {
 };
 
 /* The request did not bring what was asked for: set the attempt's answer. */
-static void explain(struct attempt *a, const struct http_request *r)
+static void explain(struct attempt *a, const struct engine_request *r)
 {
     const struct outcome *o = outcomes;
     struct buf url = BUF_INIT;
@@ -141,7 +145,8 @@ static void explain(struct attempt *a, const struct http_request *r)
     buf_release(&url);
 }
 
-static void explain_other(struct attempt *a, const struct http_request *r, int rc, const char *why)
+static void explain_other(struct attempt *a, const struct engine_request *r, int rc,
+                          const char *why)
 {
     struct buf url = BUF_INIT;
 
@@ -150,27 +155,28 @@ static void explain_other(struct attempt *a, const struct http_request *r, int r
     buf_release(&url);
 }
 
-static bool succeeded(const struct http_request *r)
+static bool succeeded(const struct engine_request *r)
 {
-    return r->rc == 0 && http_success(r->answer.status);
+    return r->rc == 0 && engine_success(r->answer.status);
 }
 
 /* -------- GET -------- */
 
-static struct http_request *request_new(struct web_call *c, const char *key,
-                                        void (*done)(struct http_request *), void *owner)
+static struct engine_request *request_new(struct web_call *c, const char *key,
+                                          void (*done)(struct engine_request *), void *owner)
 {
-    struct http_request *r = http_get(c->lane->http);
+    struct engine_request *r = engine_get(c->lane->http);
 
     web_resolve(c->web->base, key, &r->url);
     r->follow = true;
-    r->attempt = c->attempt;
+    r->first_byte = &c->attempt->first_byte;
+    r->received = &c->attempt->received;
     r->done = done;
     r->owner = owner;
     return r;
 }
 
-static void on_get(struct http_request *r)
+static void on_get(struct engine_request *r)
 {
     struct web_call *c = call_of(r->owner);
     struct attempt *a = c->attempt;
@@ -188,7 +194,7 @@ static void on_get(struct http_request *r)
 static void start_get(struct web_call *c)
 {
     const struct attempt *a = c->attempt;
-    struct http_request *r = c->request = request_new(c, a->key, on_get, c);
+    struct engine_request *r = c->request = request_new(c, a->key, on_get, c);
 
     r->head = a->length == 0 && !a->whole;
     r->ranged = !a->whole && !r->head;
@@ -198,20 +204,20 @@ static void start_get(struct web_call *c)
         r->offset = a->offset;
     }
     if (r->ranged)
-        http_header(r, "Range: bytes=%llu-%llu", (unsigned long long)a->offset,
-                    (unsigned long long)(a->offset + a->length - 1));
+        engine_header(r, "Range: bytes=%llu-%llu", (unsigned long long)a->offset,
+                      (unsigned long long)(a->offset + a->length - 1));
     if (a->etag != NULL && *a->etag != '\0')
-        http_header(r, "If-Match: \"%s\"", a->etag);
-    http_send(r);
+        engine_header(r, "If-Match: \"%s\"", a->etag);
+    engine_send(r);
 }
 
 /* -------- probes: how long is it, and which version -------- */
 
-static void on_probe(struct http_request *r);
+static void on_probe(struct engine_request *r);
 
 static void probe_send(struct web_probe *p)
 {
-    struct http_request *r = request_new(p->call, p->call->lines[p->at].key, on_probe, p);
+    struct engine_request *r = request_new(p->call, p->call->lines[p->at].key, on_probe, p);
 
     p->request = r;
     r->head = !p->by_get;
@@ -219,9 +225,9 @@ static void probe_send(struct web_probe *p)
         r->ranged = true;
         r->dst = &p->byte;
         r->dst_len = 1;
-        http_header(r, "Range: bytes=0-0");
+        engine_header(r, "Range: bytes=0-0");
     }
-    http_send(r);
+    engine_send(r);
 }
 
 static void probe_more(struct web_call *c);
@@ -229,7 +235,7 @@ static void probe_more(struct web_call *c);
 /* Size in *size, if the answer tells it. */
 static bool probe_size(const struct web_probe *p, uint64_t *size)
 {
-    const struct http_request *r = p->request;
+    const struct engine_request *r = p->request;
 
     if (!p->by_get && succeeded(r))
         *size = r->answer.length;
@@ -239,29 +245,29 @@ static bool probe_size(const struct web_probe *p, uint64_t *size)
         *size = r->answer.length; /* the server knows no ranges */
     else
         return false;
-    return *size != HTTP_UNKNOWN;
+    return *size != ENGINE_UNKNOWN;
 }
 
 /* Try in another way, or once more. */
 static bool probe_again(struct web_probe *p)
 {
-    const struct http_request *r = p->request;
+    const struct engine_request *r = p->request;
     int status = r->answer.status;
     bool transient = r->rc < 0 ? r->retryable : status >= 500 && status != 501 && status != 503;
 
     if (!p->by_get && r->rc == 0 &&
-        (http_success(status) || status == 403 || status == 405 || status == 501))
+        (engine_success(status) || status == 403 || status == 405 || status == 501))
         p->by_get = true;
     else if (!transient || ++p->tries >= TRIES)
         return false;
-    http_put(&p->request);
+    engine_put(&p->request);
     probe_send(p);
     return true;
 }
 
-static void call_found(struct web_call *c, const struct http_request *r);
+static void call_found(struct web_call *c, const struct engine_request *r);
 
-static void on_probe(struct http_request *r)
+static void on_probe(struct engine_request *r)
 {
     struct web_probe *p = r->owner;
     struct web_call *c = call_of(p->call);
@@ -270,7 +276,7 @@ static void on_probe(struct http_request *r)
     if (!probe_size(p, &line->size)) {
         if (probe_again(p))
             return;
-        if (http_success(r->answer.status) && (r->rc == 0 || !r->retryable))
+        if (engine_success(r->answer.status) && (r->rc == 0 || !r->retryable))
             explain_other(c->attempt, r, DLC_EPROTO, "the server does not tell the object's size");
         else
             explain(c->attempt, r);
@@ -287,7 +293,7 @@ static void on_probe(struct http_request *r)
         return;
     }
     c->attempt->received++; /* HEAD has no body, but this is progress */
-    http_put(&p->request);
+    engine_put(&p->request);
     probe_more(c);
 }
 
@@ -323,7 +329,7 @@ static void probe_more(struct web_call *c)
 
 /* -------- STAT and LIST -------- */
 
-static void on_listing(struct http_request *r)
+static void on_listing(struct engine_request *r)
 {
     struct web_call *c = call_of(r->owner);
     struct attempt *a = c->attempt;
@@ -356,7 +362,7 @@ static void start_listing(struct web_call *c)
 {
     c->request = request_new(c, c->attempt->prefix, on_listing, c);
     c->request->body_max = LIST_MAX;
-    http_send(c->request);
+    engine_send(c->request);
 }
 
 static void start_probe(struct web_call *c, const char *key)
@@ -370,12 +376,12 @@ static void start_probe(struct web_call *c, const char *key)
 }
 
 /* The single object is known: that is the answer, unless it is a listing. */
-static void call_found(struct web_call *c, const struct http_request *r)
+static void call_found(struct web_call *c, const struct engine_request *r)
 {
     struct attempt *a = c->attempt;
 
     if (a->op == ATTEMPT_LIST && strcmp(r->answer.type, "text/uri-list") == 0) {
-        http_put(&c->probes[0].request);
+        engine_put(&c->probes[0].request);
         mem_free(&c->etags);
         start_listing(c);
         return;
@@ -430,12 +436,15 @@ static int web_lane_open(struct origin *o, unsigned lane, struct loop *loop, str
     struct web *w = web_of(o);
 
     w->lanes[lane].loop = loop;
-    return http_new(loop, w->connections, w->connect_timeout, &w->lanes[lane].http, err);
+    return engine_new(loop,
+                      &(struct engine_config){.connections = w->connections,
+                                              .connect_timeout = w->connect_timeout},
+                      &w->lanes[lane].http, err);
 }
 
 static void web_lane_close(struct origin *o, unsigned lane)
 {
-    http_free(&web_of(o)->lanes[lane].http);
+    engine_free(&web_of(o)->lanes[lane].http);
 }
 
 static void web_free(struct origin *o)

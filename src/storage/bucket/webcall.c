@@ -2,7 +2,6 @@
 #include "storage/bucket/webcall_i.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <string.h>
 #include <strings.h>
 
@@ -10,16 +9,10 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "http/begin.h"
 #include "storage/bucket/secret_i.h"
 
 #define PAUSE_MS 200 /* between tries */
-
-static pthread_once_t curl_once = PTHREAD_ONCE_INIT;
-
-static void curl_begin(void)
-{
-    dlc_check(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK);
-}
 
 void web_url_release(struct web_url *u)
 {
@@ -49,7 +42,7 @@ int web_url_parse(struct web_url *u, const char *text, struct dlc_err *err)
     int rc = 0;
 
     *u = (struct web_url)WEB_URL_INIT;
-    pthread_once(&curl_once, curl_begin);
+    dlc_check(http_begin(NULL) == 0); /* only for want of a few hundred bytes */
     h = curl_url();
     dlc_check(h != NULL);
     if (curl_url_set(h, CURLUPART_URL, text, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK) {
@@ -208,7 +201,7 @@ int web_call(const struct web_call *c, struct web_answer *out, struct dlc_err *e
 
     if (strncasecmp(c->url, "http://", 7) != 0 && strncasecmp(c->url, "https://", 8) != 0)
         return dlc_err_set(err, DLC_EINVAL, "%.60s is not an http:// or https:// URL", c->url);
-    pthread_once(&curl_once, curl_begin);
+    dlc_check(http_begin(NULL) == 0); /* only for want of a few hundred bytes */
     headers = header_list(c->headers);
     buf_reserve(&out->body, WEB_BODY_MAX);
     for (unsigned n = 1;; n++) {

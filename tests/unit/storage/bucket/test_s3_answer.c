@@ -8,11 +8,11 @@
 
 #define NOW 1769860800 /* Sat, 31 Jan 2026 12:00:00 GMT */
 
-static struct http_request *answer(int status, const char *code, const char *message)
+static struct engine_request *answer(int status, const char *code, const char *message)
 {
-    struct http_request *r = mem_new(struct http_request);
+    struct engine_request *r = mem_new(struct engine_request);
 
-    http_answer_clear(&r->answer);
+    engine_answer_clear(&r->answer);
     r->answer.status = status;
     if (code != NULL)
         buf_addf(&r->body,
@@ -21,7 +21,7 @@ static struct http_request *answer(int status, const char *code, const char *mes
     return r;
 }
 
-static void answer_free(struct http_request *r)
+static void answer_free(struct engine_request *r)
 {
     buf_release(&r->body);
     mem_free(&r);
@@ -72,7 +72,7 @@ static void test_outcomes(void **state)
 {
     (void)state;
     for (size_t i = 0; i < unit_count(cases); i++) {
-        struct http_request *r = answer(cases[i].status, cases[i].code, "words of the server");
+        struct engine_request *r = answer(cases[i].status, cases[i].code, "words of the server");
         struct attempt a = {.op = ATTEMPT_GET, .key = "k/1", .retryable = true, .throttled = true};
         struct s3_error e;
 
@@ -94,7 +94,7 @@ static void test_region(void **state)
 {
     static const char doc[] = "<Error><Code>AuthorizationHeaderMalformed</Code>"
                               "<Region>eu-west-1</Region></Error>";
-    struct http_request *r = answer(400, NULL, NULL);
+    struct engine_request *r = answer(400, NULL, NULL);
     struct attempt a = {.op = ATTEMPT_GET, .key = "k"};
     struct s3_error e;
 
@@ -117,7 +117,7 @@ static void test_region(void **state)
 
 static void test_skew_says_how_much(void **state)
 {
-    struct http_request *r = answer(403, "RequestTimeTooSkewed", "x");
+    struct engine_request *r = answer(403, "RequestTimeTooSkewed", "x");
     struct attempt a = {.op = ATTEMPT_GET, .key = "k"};
     struct s3_error e;
 
@@ -132,7 +132,7 @@ static void test_skew_says_how_much(void **state)
 
 static void test_changed_names_both(void **state)
 {
-    struct http_request *r = answer(412, NULL, NULL);
+    struct engine_request *r = answer(412, NULL, NULL);
     struct attempt a = {.op = ATTEMPT_GET, .key = "k", .etag = "old-etag"};
     struct s3_error e;
 
@@ -146,7 +146,7 @@ static void test_changed_names_both(void **state)
 
 static void test_list_and_gs_words(void **state)
 {
-    struct http_request *r = answer(403, "AccessDenied", "x");
+    struct engine_request *r = answer(403, "AccessDenied", "x");
     struct attempt a = {.op = ATTEMPT_LIST, .prefix = "p/"};
     struct s3_error e;
 
@@ -161,7 +161,7 @@ static void test_list_and_gs_words(void **state)
 
 static void test_retry_after(void **state)
 {
-    struct http_request *r = answer(503, NULL, NULL);
+    struct engine_request *r = answer(503, NULL, NULL);
     struct attempt a = {.op = ATTEMPT_GET, .key = "k"};
     struct s3_error e;
 
@@ -178,7 +178,7 @@ static void test_retry_after(void **state)
 /* A key as long as keys get, and not printable, must leave room for the advice. */
 static void test_long_key(void **state)
 {
-    struct http_request *r = answer(404, "NoSuchKey", "x");
+    struct engine_request *r = answer(404, "NoSuchKey", "x");
     char key[1025];
     struct attempt a = {.op = ATTEMPT_GET, .key = key};
     struct s3_error e;
@@ -198,7 +198,7 @@ static void test_long_key(void **state)
 
 static void test_broken(void **state)
 {
-    struct http_request *r = answer(0, NULL, NULL);
+    struct engine_request *r = answer(0, NULL, NULL);
     struct attempt a = {.op = ATTEMPT_GET, .key = "k"};
 
     (void)state;
@@ -216,7 +216,7 @@ static void test_broken(void **state)
 static void test_verify(void **state)
 {
     static const struct {
-        enum http_sum kind;
+        enum engine_sum kind;
         const char *right, *wrong;
     } sums[] = {
         {SUM_CRC64NVME, "rosUhgp5mIg=", "rosUhgp5mIk="},
@@ -229,7 +229,7 @@ static void test_verify(void **state)
 
     (void)state;
     for (size_t i = 0; i < unit_count(sums); i++) {
-        struct http_request *r = answer(200, NULL, NULL);
+        struct engine_request *r = answer(200, NULL, NULL);
         struct attempt a = {.op = ATTEMPT_GET, .key = "k", .whole = true, .length = 9, .dst = data};
         char *given = r->answer.sums[sums[i].kind];
 
@@ -250,7 +250,7 @@ static void test_verify(void **state)
 /* A server that does not know If-Match. (N5) */
 static void test_verify_version(void **state)
 {
-    struct http_request *r = answer(200, NULL, NULL);
+    struct engine_request *r = answer(200, NULL, NULL);
     struct attempt a = {.op = ATTEMPT_GET, .key = "k", .etag = "old"};
 
     (void)state;

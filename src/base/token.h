@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The token that says who we are: from the caller, DLCACHE_TOKEN, or the file of --token-file. */
+#ifndef DLC_BASE_TOKEN_H
+#define DLC_BASE_TOKEN_H
+
+#include "base/config.h"
+#include "base/err.h"
+
+/*
+ * given: NULL or "" for none. Gives *out, NULL when there is no token anywhere; return it with
+ * token_free(). A file that is named and cannot be read, or holds no token, is an error; no message
+ * holds any of it.
+ */
+int token_load(const struct config *c, const char *given, char **out, struct dlc_err *err);
+int token_load_file(const char *path, char **out, struct dlc_err *err); /* the same */
+void token_free(char **tp); /* wipes, frees, sets to NULL */
+
+#endif

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `dlcache job`: register a training job, see how it does, end it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/api.h"
+#include "cli/commands.h"
+#include "cli/ctl.h"
+#include "cli/table.h"
+
+/* ---- create ---- */
+
+struct asked {
+    const char *splits, *mode, *memory_limit, *priority, *epochs, *gpus, *nodes, *node_count;
+    bool no_cache, queue, json;
+};
+
+static int read_priority(const char *text, json_t *qos, struct dlc_err *err)
+{
+    const char *digits = text + (text[0] == '-');
+    uint64_t n;
+
+    if (!str_parse_u64(digits, &n) || n > 1000)
+        return dlc_err_set(err, DLC_EINVAL,
+                           "--priority: \"%.60s\" is not a whole number from -1000 to 1000", text);
+    json_object_set_new(qos, "priority",
+                        json_integer(digits == text ? (json_int_t)n : -(json_int_t)n));
+    return 0;
+}
+
+static int read_size(const char *text, json_t *qos, struct dlc_err *err)
+{
+    uint64_t n;
+
+    if (!str_parse_size(text, &n) || n == 0)
+        return dlc_err_set(err, DLC_EINVAL, "--memory-limit: \"%.60s\" is not a size, such as 8GB",
+                           text);
+    json_object_set_new(qos, "memory_limit", json_integer((json_int_t)n));
+    return 0;
+}
+
+/* A number, if it was given, becomes a member. */
+static int add_number(json_t *o, const char *member, const char *option, const char *text,
+                      uint64_t max, struct dlc_err *err)
+{
+    json_t *n = NULL;
+    int rc = api_number(option, text, max, &n, err);
+
+    if (n != NULL)
+        json_object_set_new(o, member, n);
+    return rc;
+}
+
+static int describe_qos(const struct asked *o, json_t *qos, struct dlc_err *err)
+{
+    int rc = add_number(qos, "epochs", "epochs", o->epochs, 1000000000, err);
+
+    if (rc == 0 && o->priority != NULL)
+        rc = read_priority(o->priority, qos, err);
+    if (rc == 0 && o->memory_limit != NULL)
+        rc = read_size(o->memory_limit, qos, err);
+    if (o->no_cache)
+        json_object_set_new(qos, "cache", json_false());
+    api_set(qos, "mode", o->mode);
+    return rc;
+}
+
+static int describe(const struct asked *o, const char *dataset, json_t *body, struct dlc_err *err)
+{
+    json_t *qos = json_object(), *list;
+    int rc = api_name("dataset", dataset, err);
+
+    api_set(body, "dataset", dataset);
+    json_object_set_new(body, "qos", qos);
+    if (rc == 0)
+        rc = describe_qos(o, qos, err);
+    if (rc == 0)
+        rc = add_number(body, "gpus", "gpus", o->gpus, 1024, err);
+    if (rc == 0)
+        rc = add_number(body, "node_count", "node-count", o->node_count, 1000, err);
+    if ((list = api_names(o->splits)) != NULL)
+        json_object_set_new(body, "splits", list);
+    if ((list = api_names(o->nodes)) != NULL)
+        json_object_set_new(body, "nodes", list);
+    if (o->queue)
+        json_object_set_new(body, "queue", json_true());
+    return rc;
+}
+
+/* Its number alone goes to standard output. */
+static void say_created(const json_t *j, void *arg)
+{
+    char need[24], room[24];
+
+    (void)arg;
+    fprintf(stderr, "the job is %s: it needs %s, and %s are free or may be evicted\n",
+            ctl_text(j, "state"), str_size(ctl_u64(j, "admission.need"), need),
+            str_size(ctl_u64(j, "admission.free") + ctl_u64(j, "admission.evictable"), room));
+    printf("%s\n", ctl_text(j, "id"));
+}
+
+static int create(const struct command *cmd, int argc, char **argv)
+{
+    struct asked o = {.mode = NULL};
+    const struct args_option options[] = {
+        {"split", 's', "NAMES", "Splits it reads, with commas. Default: those of the dataset.",
+         NULL, &o.splits},
+        {"no-cache", 0, NULL, "It reads past the cache, and needs no room.", &o.no_cache, NULL},
+        {"mode", 'm', "MODE", "lazy (default), or partitioned: a part of the data at a time.", NULL,
+         &o.mode},
+        {"memory-limit", 0, "SIZE", "Of one part, when partitioned. Default: 1 GiB.", NULL,
+         &o.memory_limit},
+        {"priority", 'p', "N", "-1000 to 1000; larger leaves the queue first. Default: 0.", NULL,
+         &o.priority},
+        {"epochs", 'e', "N", "How often it will read all.", NULL, &o.epochs},
+        {"gpus", 'g', "N", "GPUs it wants on each node.", NULL, &o.gpus},
+        {"nodes", 'n', "NAMES", "Nodes it may use, with commas. Default: all.", NULL, &o.nodes},
+        {"node-count", 0, "N", "How many of them it wants.", NULL, &o.node_count},
+        {"queue", 0, NULL, "Wait for room instead of being refused.", &o.queue, NULL},
+        API_JSON(&o.json),
+        API_END,
+    };
+    struct args a = ARGS_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *body = json_object();
+    int status;
+
+    if (!args_parse(&a, cmd, options, argc, argv, &status) ||
+        (o.mode != NULL && !args_choice(cmd, "mode", o.mode, "lazy|partitioned", &status)))
+        goto out;
+    if (describe(&o, a.operands[0], body, &err) < 0)
+        status = cli_fail(cmd, &err);
+    else
+        status = api_do(cmd, &a, o.json, "POST", "/v1/jobs", json_incref(body), say_created, NULL);
+out:
+    json_decref(body);
+    args_release(&a);
+    return status;
+}
+
+/* ---- ls, show ---- */
+
+static const char *qos_text(const json_t *j, char out[static 64])
+{
+    const json_t *q = json_object_get(j, "qos");
+
+    if (json_is_false(json_object_get(q, "cache")))
+        snprintf(out, 64, "no cache");
+    else
+        snprintf(out, 64, "%s", ctl_text(q, "mode")[0] != '\0' ? ctl_text(q, "mode") : "lazy");
+    return out;
+}
+
+static void print_jobs(const json_t *answer, void *arg)
+{
+    const json_t *items = json_object_get(answer, "items"), *j;
+    char size[24], when[24], qos[64];
+    struct table t;
+    size_t i;
+
+    (void)arg;
+    table_init(&t, "job|tenant|dataset|splits|state|qos|>priority|>needs|created");
+    json_array_foreach((json_t *)items, i, j)
+    {
+        char *splits = api_joined(json_object_get(j, "splits"), "all");
+        const char *tenant = ctl_text(j, "tenant");
+        const json_t *p = json_object_get(json_object_get(j, "qos"), "priority");
+
+        table_add(&t, ctl_text(j, "id"));
+        table_add(&t, tenant[0] != '\0' ? tenant : "-");
+        table_add(&t, ctl_text(j, "dataset"));
+        table_add(&t, splits);
+        table_add(&t, ctl_text(j, "state"));
+        table_add(&t, qos_text(j, qos));
+        table_addf(&t, "%lld", (long long)json_integer_value(p));
+        table_add(&t, str_size(ctl_u64(j, "admission.need"), size));
+        table_add(&t, api_time(j, "created", when));
+        mem_free(&splits);
+    }
+    table_print(&t, stdout);
+    table_release(&t);
+}
+
+static int ls(const struct command *cmd, int argc, char **argv)
+{
+    struct api_view v = {false, NULL};
+    const char *tenant = NULL;
+    const struct args_option options[] = {
+        {"tenant", 't', "NAME", "Those of one tenant; for admins.", NULL, &tenant},
+        API_JSON(&v.json),
+        API_WATCH(&v.every),
+        API_END,
+    };
+    struct args a = ARGS_INIT;
+    struct buf path = BUF_INIT;
+    int status;
+
+    buf_adds(&path, "/v1/jobs");
+    if (args_parse(&a, cmd, options, argc, argv, &status)) {
+        api_query(&path, "tenant", tenant);
+        status = api_look(cmd, &a, &v, buf_str(&path), true, print_jobs, NULL);
+    }
+    buf_release(&path);
+    args_release(&a);
+    return status;
+}
+
+/* What each node says of it. */
+static void print_live(const json_t *j)
+{
+    json_t *live = json_object_get(j, "live"), *f;
+    const char *node;
+    char n[32], size[24];
+    struct table t;
+
+    if (json_object_size(live) == 0)
+        return;
+    table_init(&t, "node|>readers|>reads|>hits|>read|>stalled");
+    json_object_foreach(live, node, f)
+    {
+        uint64_t hits = ctl_u64(f, "hits"), reads = hits + ctl_u64(f, "misses");
+
+        table_add(&t, node);
+        table_addf(&t, "%llu", (unsigned long long)ctl_u64(f, "readers"));
+        table_add(&t, table_count(reads, n));
+        table_addf(&t, reads > 0 ? "%.0f %%" : "-",
+                   100.0 * (double)hits / (double)(reads + !reads));
+        table_add(&t, str_size(ctl_u64(f, "read_bytes"), size));
+        table_addf(&t, "%.1f s", ctl_real(f, "stall_s"));
+    }
+    putchar('\n');
+    table_print(&t, stdout);
+    table_release(&t);
+}
+
+static void print_figures(const json_t *j)
+{
+    const char *name;
+    json_t *v;
+
+    json_object_foreach(json_object_get(j, "figures"), name, v)
+    {
+        printf("%-10s %.6g\n", name, json_number_value(v));
+    }
+}
+
+static void print_admission(const json_t *j)
+{
+    char need[24], room[24], evictable[24], promised[24];
+
+    printf("room       needs %s; %s were free, %s evictable, %s promised to others\n",
+           str_size(ctl_u64(j, "admission.need"), need),
+           str_size(ctl_u64(j, "admission.free"), room),
+           str_size(ctl_u64(j, "admission.evictable"), evictable),
+           str_size(ctl_u64(j, "admission.promised"), promised));
+}
+
+static void print_placement(const json_t *j)
+{
+    const json_t *p;
+    size_t i;
+
+    json_array_foreach(json_object_get(j, "placement"), i, p)
+    {
+        printf("%s%s (%.2f)", i == 0 ? "best on    " : ", ", ctl_text(p, "node"),
+               ctl_real(p, "weight"));
+    }
+    if (json_array_size(json_object_get(j, "placement")) > 0)
+        putchar('\n');
+}
+
+static void print_job(const json_t *j, void *arg)
+{
+    char when[24], qos[64], *splits = api_joined(json_object_get(j, "splits"), "all");
+    uint64_t epochs = ctl_u64(j, "qos.epochs");
+
+    (void)arg;
+    printf("job        %s\n", ctl_text(j, "id"));
+    if (ctl_text(j, "tenant")[0] != '\0')
+        printf("tenant     %s\n", ctl_text(j, "tenant"));
+    printf("dataset    %s, splits: %s\n", ctl_text(j, "dataset"), splits);
+    printf("state      %s\n", ctl_text(j, "state"));
+    printf("created    %s\n", api_time(j, "created", when));
+    printf("started    %s\n", api_time(j, "started", when));
+    printf("qos        %s, priority %lld\n", qos_text(j, qos),
+           (long long)json_integer_value(json_object_get(json_object_get(j, "qos"), "priority")));
+    printf("epochs     %llu done", (unsigned long long)ctl_u64(j, "epochs_done"));
+    if (epochs > 0)
+        printf(" of %llu", (unsigned long long)epochs);
+    printf("\nheard      %.1f s ago\n", (double)ctl_u64(j, "silent_ms") / 1000);
+    print_admission(j);
+    print_placement(j);
+    print_figures(j);
+    print_live(j);
+    mem_free(&splits);
+}
+
+static bool begin(struct args *a, const struct command *cmd, const struct args_option *options,
+                  int argc, char **argv, const char *rest, char **path, int *status)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    *path = NULL;
+    if (!args_parse(a, cmd, options, argc, argv, status))
+        return false;
+    if (api_name("job", a->operands[0], &err) < 0) {
+        *status = cli_fail(cmd, &err);
+        return false;
+    }
+    *path = mem_fmt("/v1/jobs/%s%s", a->operands[0], rest);
+    return true;
+}
+
+static int show(const struct command *cmd, int argc, char **argv)
+{
+    struct api_view v = {false, NULL};
+    const struct args_option options[] = {API_JSON(&v.json), API_WATCH(&v.every), API_END};
+    struct args a = ARGS_INIT;
+    char *path;
+    int status;
+
+    if (begin(&a, cmd, options, argc, argv, "", &path, &status))
+        status = api_look(cmd, &a, &v, path, false, print_job, NULL);
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+/* ---- heartbeat, rm ---- */
+
+static void say_state(const json_t *answer, void *arg)
+{
+    (void)arg;
+    printf("%s\n", ctl_text(answer, "state"));
+}
+
+static int heartbeat(const struct command *cmd, int argc, char **argv)
+{
+    bool json = false;
+    const char *epochs = NULL;
+    const struct args_option options[] = {
+        {"epochs-done", 'e', "N", "How many epochs it has finished.", NULL, &epochs},
+        API_JSON(&json),
+        API_END,
+    };
+    struct args a = ARGS_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *body = json_object();
+    char *path;
+    int status;
+
+    if (begin(&a, cmd, options, argc, argv, "/heartbeat", &path, &status)) {
+        if (add_number(body, "epochs_done", "epochs-done", epochs, 1000000000, &err) < 0)
+            status = cli_fail(cmd, &err);
+        else
+            status = api_do(cmd, &a, json, "POST", path, json_incref(body), say_state, NULL);
+    }
+    json_decref(body);
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+static int rm(const struct command *cmd, int argc, char **argv)
+{
+    const struct args_option options[] = {API_END};
+    struct args a = ARGS_INIT;
+    char *path;
+    int status;
+
+    if (begin(&a, cmd, options, argc, argv, "", &path, &status))
+        status = api_remove(cmd, &a, path);
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+/* ---- help ---- */
+
+#define ID "the number of a job"
+
+static const struct command sub_create = {
+    .name = "job create",
+    .synopsis = "DATASET [--split NAMES] [--mode lazy|partitioned] [--queue] [OPTIONS]",
+    .summary = "Register a job and print its number.",
+    .details =
+        "The job is admitted if free and evictable space holds what it needs: the bytes of its "
+        "splits; of\n"
+        "one part when partitioned; nothing with --no-cache. Otherwise it is refused with the "
+        "numbers\n"
+        "(status 1), or waits with --queue. It must be heard of at least every --job-ttl of the "
+        "manager\n"
+        "(a minute): by nodes it reads from, or `dlcache job heartbeat`.",
+    .examples = "  $ job=$(dlcache job create imagenet --split train --epochs 90 --gpus 8)\n"
+                "  $ dlcache job create imagenet --mode partitioned --memory-limit 64GB --queue\n",
+    .min = 1,
+    .max = 1,
+    .missing = "the name of a dataset",
+    .run = create,
+};
+
+static const struct command sub_ls = {
+    .name = "job ls",
+    .synopsis = "[--tenant NAME] [--json] [--watch TIME]",
+    .summary = "List jobs that run or wait.",
+    .details = "A tenant sees its own, an admin all.",
+    .examples = "  $ dlcache job ls --watch 2s\n",
+    .run = ls,
+};
+
+static const struct command sub_show = {
+    .name = "job show",
+    .synopsis = "ID [--json] [--watch TIME]",
+    .summary = "Show one job with its live figures.",
+    .details = "What nodes say of it: readers, how often they found what they asked for, how long "
+               "they waited.",
+    .examples = "  $ dlcache job show j-0123456789abcdef --watch 1s\n",
+    .min = 1,
+    .max = 1,
+    .missing = ID,
+    .run = show,
+};
+
+static const struct command sub_heartbeat = {
+    .name = "job heartbeat",
+    .synopsis = "ID [--epochs-done N] [--json]",
+    .summary = "Say that a job is alive; prints its state.",
+    .details = "For scripts: the library and nodes do it by themselves while the job reads.",
+    .examples = "  $ dlcache job heartbeat \"$job\" --epochs-done 3\n",
+    .min = 1,
+    .max = 1,
+    .missing = ID,
+    .run = heartbeat,
+};
+
+static const struct command sub_rm = {
+    .name = "job rm",
+    .synopsis = "ID",
+    .summary = "End a job: its room goes to others.",
+    .details = "Processes are not touched; they go on reading, as without a job.",
+    .examples = "  $ dlcache job rm \"$job\"\n",
+    .min = 1,
+    .max = 1,
+    .missing = ID,
+    .run = rm,
+};
+
+static const struct command *const subs[] = {
+    &sub_create, &sub_ls, &sub_show, &sub_heartbeat, &sub_rm, NULL,
+};
+
+const struct command cmd_job = {
+    .name = "job",
+    .synopsis = "SUBCOMMAND ...",
+    .summary = "Jobs: register one against real space, watch it, end it.",
+    .details =
+        "A job reads a dataset for a number of epochs. The manager admits it when there is room, "
+        "keeps\n"
+        "that room, and spares what running jobs need when something must go.\n"
+        "\n"
+        "The manager is found by --manager or DLCACHE_MANAGER, else by the socket of the daemon "
+        "on this\n"
+        "machine; the token by --token-file or DLCACHE_TOKEN, else admin.token in --dir.",
+    .examples = "  $ dlcache job create imagenet --split train --epochs 90\n"
+                "  $ dlcache job ls\n"
+                "  $ dlcache job show j-0123456789abcdef --watch 1s\n",
+    .max = -1,
+    .run = group_run,
+    .subs = subs,
+};

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A control plane alone: src/control with its own address, until it is told to end. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "control/control.h"
+
+#define LISTEN_DEFAULT "127.0.0.1:7070"
+
+static const char *or_null(const char *s)
+{
+    return s != NULL && s[0] != '\0' ? s : NULL;
+}
+
+/* Beside the tokens: who may read those may use it. NULL: the directory's name is too long for one.
+ */
+static char *socket_path(const char *dir)
+{
+    char *path = mem_fmt("%s/manager.sock", dir);
+
+    if (strlen(path) < sizeof(((struct sockaddr_un *)0)->sun_path))
+        return path;
+    log_warn("%s is too long for a socket: there is none, use the address and admin.token", path);
+    mem_free(&path);
+    return NULL;
+}
+
+static void announce(const struct control *c, const struct config *config, const char *socket)
+{
+    fprintf(stderr,
+            "manager at %s://%s%s%s\n"
+            "tokens: %s/admin.token (people), %s/node.token (nodes); end with ^C\n",
+            config->tls_cert[0] != '\0' ? "https" : "http", control_address(c),
+            socket != NULL ? " and unix:" : "", socket != NULL ? socket : "", config->dir,
+            config->dir);
+}
+
+/* Blocked before any thread is made, so that all of them have it and only we get it. */
+static void block_ends(sigset_t *ends)
+{
+    sigemptyset(ends);
+    sigaddset(ends, SIGTERM);
+    sigaddset(ends, SIGINT);
+    pthread_sigmask(SIG_BLOCK, ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static int manage(const struct config *config, bool quiet, struct dlc_err *err)
+{
+    char *socket = socket_path(config->dir);
+    const struct control_config cc = {
+        .dir = config->dir,
+        .store = or_null(config->store),
+        .listen = config->listen[0] != '\0' ? config->listen : LISTEN_DEFAULT,
+        .unix_path = socket,
+        .tls_cert = or_null(config->tls_cert),
+        .tls_key = or_null(config->tls_key),
+        .advertise = or_null(config->advertise),
+        .node_ttl = config->node_ttl,
+        .job_ttl = config->job_ttl,
+        .lock_ttl = config->lock_ttl,
+    };
+    struct control *c = NULL;
+    sigset_t ends;
+    int rc, signal_number;
+
+    log_level_parse(config->log_level, &log_threshold);
+    block_ends(&ends);
+    rc = control_open(&cc, &c, err);
+    if (rc == 0) {
+        if (!quiet)
+            announce(c, config, socket);
+        sigwait(&ends, &signal_number);
+        control_close(&c);
+    }
+    mem_free(&socket);
+    return rc;
+}
+
+static int check(const struct config *config, struct dlc_err *err)
+{
+    if ((config->tls_cert[0] == '\0') != (config->tls_key[0] == '\0'))
+        return dlc_err_set(err, DLC_EINVAL, "--tls-cert and --tls-key need each other");
+    if (config->lock_ttl.ns < DLC_MS(500).ns || config->node_ttl.ns < DLC_MS(500).ns)
+        return dlc_err_set(err, DLC_EINVAL, "--lock-ttl and --node-ttl must be 500ms or more");
+    return 0;
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+    struct args a = ARGS_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    int status;
+
+    if (args_parse(&a, cmd, NULL, argc, argv, &status)) {
+        status = CLI_OK;
+        if (check(&a.config, &err) < 0 || manage(&a.config, a.quiet, &err) < 0)
+            status = cli_fail(cmd, &err);
+    }
+    args_release(&a);
+    return status;
+}
+
+const struct command cmd_manager = {
+    .name = "manager",
+    .synopsis = "[--listen HOST:PORT] [--store URL] [SETTINGS]",
+    .summary = "Run a control plane: tenants, datasets, jobs, nodes.",
+    .details =
+        "Answers the HTTP API of docs/control.md until it is interrupted. At its first start it\n"
+        "makes admin.token, node.token and control.key in --dir: keep that directory. Give\n"
+        "node.token to the nodes, admin.token to people who administer.\n"
+        "\n"
+        "Several managers on one Redis take over from each other; they need the same three files.\n"
+        "Listens on " LISTEN_DEFAULT
+        " unless told otherwise. Beyond this machine use --tls-cert and\n"
+        "--tls-key, since tokens travel with each request.",
+    .examples = "  $ dlcache manager\n"
+                "  $ dlcache manager --listen 0.0.0.0:7070 --dir /var/lib/dlcache \\\n"
+                "        --tls-cert cert.pem --tls-key key.pem\n"
+                "  $ dlcache manager --store redis://10.0.0.5:6379 --listen 0.0.0.0:7070\n",
+    .run = run,
+};

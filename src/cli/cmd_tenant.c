@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+/* `dlcache tenant`: teams, their tokens. The credentials of their buckets: cmd_credentials.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/api.h"
+#include "cli/commands.h"
+#include "cli/ctl.h"
+#include "cli/table.h"
+#include "cli/tenant.h"
+
+/* Parse, check that the first operand can be a name, make the path. False: end with *status. */
+bool cli_tenant_begin(struct args *a, const struct command *cmd, const struct args_option *options,
+                      int argc, char **argv, const char *rest, char **path, int *status)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    *path = NULL;
+    if (!args_parse(a, cmd, options, argc, argv, status))
+        return false;
+    if (api_name("tenant", a->operands[0], &err) < 0) {
+        *status = cli_fail(cmd, &err);
+        return false;
+    }
+    *path = mem_fmt("/v1/tenants/%s%s", a->operands[0], rest);
+    return true;
+}
+
+/* ---- tokens ---- */
+
+/* The token alone goes to standard output, so that it can go to a file. */
+static void print_token(const json_t *answer, void *arg)
+{
+    const char *name = ctl_text(answer, "name");
+
+    (void)arg;
+    fprintf(stderr,
+            "the token of tenant %s, which is shown this once; programs take it from "
+            "DLCACHE_TOKEN or --token-file:\n",
+            name);
+    printf("%s\n", ctl_text(answer, "token"));
+}
+
+static int create(const struct command *cmd, int argc, char **argv)
+{
+    bool json = false;
+    const struct args_option options[] = {API_JSON(&json), API_END};
+    struct args a = ARGS_INIT;
+    char *path;
+    int status;
+
+    if (cli_tenant_begin(&a, cmd, options, argc, argv, "", &path, &status))
+        status = api_do(cmd, &a, json, "POST", "/v1/tenants",
+                        json_pack("{s:s}", "name", a.operands[0]), print_token, NULL);
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+static int token(const struct command *cmd, int argc, char **argv)
+{
+    bool json = false;
+    const char *grace = NULL;
+    const struct args_option options[] = {
+        {"grace", 'g', "TIME", "How long older tokens stay good. Default: 0, not at all.", NULL,
+         &grace},
+        API_JSON(&json),
+        API_END,
+    };
+    struct args a = ARGS_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    struct dlc_dur d = {0};
+    char *path;
+    int status;
+
+    if (!cli_tenant_begin(&a, cmd, options, argc, argv, "/token", &path, &status))
+        goto out;
+    if (grace != NULL && (!str_parse_dur(grace, &d) || d.ns < 0)) {
+        dlc_err_set(&err, DLC_EINVAL, "--grace: \"%.60s\" is not a time, such as 1h", grace);
+        status = cli_fail(cmd, &err);
+        goto out;
+    }
+    status =
+        api_do(cmd, &a, json, "POST", path,
+               json_pack("{s:I}", "grace_s", (json_int_t)(d.ns / 1000000000)), print_token, NULL);
+out:
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+/* ---- looking ---- */
+
+static const char *kind_of(const json_t *t)
+{
+    const json_t *c = json_object_get(t, "credentials");
+
+    return !json_is_object(c)                              ? "none"
+           : json_is_true(json_object_get(c, "anonymous")) ? "anonymous"
+                                                           : "set";
+}
+
+static void print_tenants(const json_t *answer, void *arg)
+{
+    const json_t *items = json_object_get(answer, "items"), *t;
+    struct table table;
+    char when[24];
+    size_t i;
+
+    (void)arg;
+    table_init(&table, "tenant|>tokens|credentials|created");
+    json_array_foreach((json_t *)items, i, t)
+    {
+        table_add(&table, ctl_text(t, "name"));
+        table_addf(&table, "%llu", (unsigned long long)ctl_u64(t, "tokens"));
+        table_add(&table, kind_of(t));
+        table_add(&table, api_time(t, "created", when));
+    }
+    table_print(&table, stdout);
+    table_release(&table);
+}
+
+static void print_tenant(const json_t *t, void *arg)
+{
+    char when[24];
+
+    (void)arg;
+    printf("tenant       %s\n", ctl_text(t, "name"));
+    printf("created      %s\n", api_time(t, "created", when));
+    printf("tokens       %llu\n", (unsigned long long)ctl_u64(t, "tokens"));
+    printf("credentials  %s", kind_of(t));
+    if (json_is_object(json_object_get(t, "credentials")))
+        printf(" since %s", api_time(json_object_get(t, "credentials"), "set", when));
+    putchar('\n');
+}
+
+static int ls(const struct command *cmd, int argc, char **argv)
+{
+    struct api_view v = {false, NULL};
+    const struct args_option options[] = {API_JSON(&v.json), API_WATCH(&v.every), API_END};
+    struct args a = ARGS_INIT;
+    int status;
+
+    if (args_parse(&a, cmd, options, argc, argv, &status))
+        status = api_look(cmd, &a, &v, "/v1/tenants", true, print_tenants, NULL);
+    args_release(&a);
+    return status;
+}
+
+static int show(const struct command *cmd, int argc, char **argv)
+{
+    struct api_view v = {false, NULL};
+    const struct args_option options[] = {API_JSON(&v.json), API_WATCH(&v.every), API_END};
+    struct args a = ARGS_INIT;
+    char *path;
+    int status;
+
+    if (cli_tenant_begin(&a, cmd, options, argc, argv, "", &path, &status))
+        status = api_look(cmd, &a, &v, path, false, print_tenant, NULL);
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+static int rm(const struct command *cmd, int argc, char **argv)
+{
+    const struct args_option options[] = {API_END};
+    struct args a = ARGS_INIT;
+    char *path;
+    int status;
+
+    if (cli_tenant_begin(&a, cmd, options, argc, argv, "", &path, &status))
+        status = api_remove(cmd, &a, path);
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+/* ---- help ---- */
+
+#define NAME "the name of a tenant"
+
+static const struct command sub_create = {
+    .name = "tenant create",
+    .synopsis = "NAME [--json]",
+    .summary = "Make a tenant and print its token, once.",
+    .details = "Only the token goes to standard output. The manager keeps a hash of it: whoever "
+               "loses it asks\n"
+               "for another with `dlcache tenant token`.",
+    .examples = "  $ (umask 077; dlcache tenant create vision > vision.token)\n",
+    .min = 1,
+    .max = 1,
+    .missing = NAME,
+    .run = create,
+};
+
+static const struct command sub_ls = {
+    .name = "tenant ls",
+    .synopsis = "[--json] [--watch TIME]",
+    .summary = "List all tenants.",
+    .details = "Tokens: how many are good now. Credentials: whether a key for buckets was set.",
+    .examples = "  $ dlcache tenant ls\n"
+                "  $ dlcache tenant ls --json | jq -r '.items[].name'\n",
+    .run = ls,
+};
+
+static const struct command sub_show = {
+    .name = "tenant show",
+    .synopsis = "NAME [--json] [--watch TIME]",
+    .summary = "Show one tenant.",
+    .details = "Neither tokens nor credentials are ever shown, only that they are there.",
+    .examples = "  $ dlcache tenant show vision\n",
+    .min = 1,
+    .max = 1,
+    .missing = NAME,
+    .run = show,
+};
+
+static const struct command sub_rm = {
+    .name = "tenant rm",
+    .synopsis = "NAME",
+    .summary = "Delete a tenant that has no datasets and jobs.",
+    .details = "Its tokens are good for nothing from now on, and its credentials are forgotten.",
+    .examples = "  $ dlcache tenant rm vision\n",
+    .min = 1,
+    .max = 1,
+    .missing = NAME,
+    .run = rm,
+};
+
+static const struct command sub_token = {
+    .name = "tenant token",
+    .synopsis = "NAME [--grace TIME] [--json]",
+    .summary = "Give a tenant another token and print it, once.",
+    .details = "Older ones end at once, or after --grace: long enough for all jobs to get the new "
+               "one. A tenant\n"
+               "may do this with its own token.",
+    .examples = "  $ dlcache tenant token vision --grace 1h > vision.token\n",
+    .min = 1,
+    .max = 1,
+    .missing = NAME,
+    .run = token,
+};
+
+static const struct command *const subs[] = {
+    &sub_create, &sub_ls, &sub_show, &sub_rm, &sub_token, &cmd_tenant_credentials, NULL,
+};
+
+const struct command cmd_tenant = {
+    .name = "tenant",
+    .synopsis = "SUBCOMMAND ...",
+    .summary = "Teams: their tokens and the credentials of their buckets.",
+    .details =
+        "A tenant sees and reads its own datasets and jobs only. It shows who it is with a token;\n"
+        "the manager gives its credentials to nodes, and to nobody else. For admins.\n"
+        "\n"
+        "The manager is found by --manager or DLCACHE_MANAGER, else by the socket of the daemon "
+        "on this\n"
+        "machine; the token by --token-file or DLCACHE_TOKEN, else admin.token in --dir.",
+    .examples = "  $ dlcache tenant create vision > vision.token\n"
+                "  $ dlcache tenant credentials vision --from-env\n"
+                "  $ dlcache tenant ls --manager http://10.0.0.1:7070 --token-file admin.token\n",
+    .max = -1,
+    .run = group_run,
+    .subs = subs,
+};

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Datasets inside the manager. A document of the store:
+ *
+ *     {"url", "endpoint"?, "splits": [...], "created_ms",
+ *      "nodes"?: [...], "node_count"?: n     where it lies; neither: on all nodes
+ *      "snapshot"?: {"id", "samples", "objects", "bytes", "time_ms", "splits": [{"name", "samples",
+ *                    "bytes"}]}
+ *      "error"?: "..."                       why the last listing failed
+ *      "moving"?: {"waiting": [...], "leaving": [...]}}
+ *
+ * Orders and their results are in docs/design/0006.
+ */
+#ifndef DLC_CONTROL_DATASETS_I_H
+#define DLC_CONTROL_DATASETS_I_H
+
+#include "control/control_i.h"
+
+#define SPLITS_MAX    64
+#define SPLIT_MAX_LEN 255
+
+/* ---- dataset.c: what is in a document ---- */
+
+/* NULL: it was not listed yet. Borrowed. */
+const json_t *dataset_snapshot(const json_t *body);
+/* Bytes of splits (an array; empty or NULL: of everything). False: a split is not there. */
+bool snapshot_bytes(const json_t *snapshot, const json_t *splits, uint64_t *bytes);
+/* What a node says it listed, as it goes into the document. NULL: it makes no sense. */
+json_t *snapshot_of_result(const json_t *result);
+/* Names of the nodes it lies on; NULL: on all. Borrowed. */
+const json_t *dataset_nodes(const json_t *body);
+bool names_have(const json_t *names, const char *name); /* an array of texts */
+/* Names of splits in a body: short, without '/', different. */
+bool splits_ok(const json_t *splits, const char *field, struct http_reply *reply);
+/* May this caller make nodes read from there? */
+bool dataset_url_ok(const struct caller *who, const char *url, const char *endpoint,
+                    struct http_reply *reply);
+/* As the API shows it. Gives. */
+json_t *dataset_json(const struct meta_doc *d);
+
+/* ---- datasets.c, datasets_ops.c ---- */
+
+/* The dataset of the path's first parameter, if the caller may see it; else 404 and false. */
+bool dataset_read(struct control *c, const struct http_request *r, struct meta_doc *out,
+                  struct http_reply *reply);
+/* Names of nodes that must exist, in a body. */
+bool nodes_known(struct control *c, const json_t *nodes, const char *field,
+                 struct http_reply *reply);
+/* Have it listed, by one of its nodes. 0 also when there is no node to do it: the first job asks
+ * again. */
+int dataset_have_listed(struct control *c, const char *name, const json_t *body,
+                        struct dlc_err *err);
+/* Names of the nodes that are there and that `only` names (NULL: all). Gives. */
+json_t *nodes_there(struct control *c, const json_t *only);
+/* Names of nodes by DLCache's rule. NULL: they cannot hold it. Gives. */
+json_t *dataset_choose(struct control *c, const char *name, const json_t *body, unsigned gpus,
+                       unsigned count);
+/* A node (NULL: none) has fetched its part of a dataset that moves, or is gone. */
+void dataset_move_goes_on(struct control *c, const char *name, const char *node);
+/* Choose nodes for one that wants `node_count` of them and has none yet. Returns 0 or an error. */
+int dataset_place(struct control *c, const char *name, unsigned gpus, struct dlc_err *err);
+
+http_handler_f dataset_chunks, dataset_do_snapshot, dataset_do_warm, dataset_do_evict,
+    dataset_do_move;
+
+#endif

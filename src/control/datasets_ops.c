@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What is done with datasets: listed, warmed, evicted, moved. Each is an order to nodes, answered
+ * with 202: the nodes do it when their heart-beats come.
+ *
+ * A move takes effect at once: the view names the new nodes. Those are told to fetch what they own
+ * now; when the last of them is done (or gone) the nodes that were left are told to forget theirs.
+ */
+#include "control/datasets_i.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "control/jobs_i.h"
+
+static bool is_there(const struct node_info *n)
+{
+    return n->state == NODE_LIVE || n->state == NODE_DRAINING;
+}
+
+json_t *nodes_there(struct control *c, const json_t *only)
+{
+    struct node_info *nodes = NULL;
+    size_t n = nodes_list(c, &nodes);
+    json_t *out = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        if (is_there(&nodes[i]) && (only == NULL || names_have(only, nodes[i].name)))
+            json_array_append_new(out, json_string(nodes[i].name));
+    nodes_release(&nodes, n);
+    return out;
+}
+
+static unsigned spread(const char *name)
+{
+    unsigned h = 2166136261u;
+
+    for (; *name != '\0'; name++)
+        h = (h ^ (unsigned char)*name) * 16777619u;
+    return h;
+}
+
+int dataset_have_listed(struct control *c, const char *name, const json_t *body,
+                        struct dlc_err *err)
+{
+    json_t *nodes = nodes_there(c, dataset_nodes(body));
+    size_t n = json_array_size(nodes);
+    int rc = 0;
+
+    if (n > 0)
+        rc = order_give(c, json_string_value(json_array_get(nodes, spread(name) % n)),
+                        json_pack("{s:s, s:s}", "op", "snapshot", "dataset", name), err);
+    json_decref(nodes);
+    return rc;
+}
+
+/* ---- where ---- */
+
+static int set_nodes(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    (void)err;
+    if (dataset_nodes(d->body) != NULL || json_object_get(d->body, "node_count") == NULL)
+        return 1;
+    json_object_set(d->body, "nodes", arg);
+    return 0;
+}
+
+json_t *dataset_choose(struct control *c, const char *name, const json_t *body, unsigned gpus,
+                       unsigned count)
+{
+    struct place_ask ask = {.gpus = gpus, .nodes = count};
+    struct node_info *nodes = NULL;
+    size_t n = nodes_list(c, &nodes), n_jobs;
+    struct job *jobs = jobs_copy(c, &n_jobs);
+    json_t *chosen, *names = NULL;
+
+    if (dataset_snapshot(body) != NULL)
+        snapshot_bytes(dataset_snapshot(body), NULL, &ask.bytes);
+    chosen = room_place(nodes, n, jobs, n_jobs, name, NULL, &ask);
+    if (chosen != NULL)
+        names = json_array();
+    for (size_t i = 0; i < json_array_size(chosen); i++)
+        json_array_append(names, json_object_get(json_array_get(chosen, i), "node"));
+    json_decref(chosen);
+    jobs_copy_release(&jobs, n_jobs);
+    nodes_release(&nodes, n);
+    return names;
+}
+
+int dataset_place(struct control *c, const char *name, unsigned gpus, struct dlc_err *err)
+{
+    struct meta_doc d = META_DOC_INIT;
+    int rc = meta_get(c->meta, META_DATASET, name, &d, err);
+    json_int_t count = json_integer_value(json_object_get(d.body, "node_count"));
+    json_t *names;
+
+    if (rc < 0 || count == 0 || dataset_nodes(d.body) != NULL)
+        goto out;
+    names = dataset_choose(c, name, d.body, gpus, (unsigned)count);
+    meta_doc_release(&d);
+    if (names == NULL) /* on all, until they can */
+        goto out;
+    rc = control_change(c, META_DATASET, name, META_ANY, set_nodes, names, &d, err);
+    json_decref(names);
+    if (rc == 0) {
+        jobs_dataset_changed(c, name, d.body);
+        control_event(c, d.tenant, "dataset.placed",
+                      json_pack("{s:s, s:O*}", "dataset", name, "nodes", dataset_nodes(d.body)));
+        view_changed(c);
+    }
+out:
+    meta_doc_release(&d);
+    return rc;
+}
+
+/* ---- the orders of people ---- */
+
+static bool tier_ok(const char *tier, bool all, struct http_reply *reply)
+{
+    if (strcmp(tier, "memory") == 0 || strcmp(tier, "disk") == 0 ||
+        (all && strcmp(tier, "all") == 0))
+        return true;
+    refuse_field(reply, "", "tier", "must be memory%s", all ? ", disk or all" : " or disk");
+    return false;
+}
+
+/* Give the order (taken) to nodes (NULL: all), and answer. */
+static void give(struct control *c, const struct http_request *r, struct meta_doc *d,
+                 const json_t *nodes, json_t *order, struct http_reply *reply)
+{
+    json_t *there = nodes_there(c, nodes);
+    struct dlc_err err = DLC_ERR_INIT;
+    char *type = mem_fmt("dataset.%s", json_string_value(json_object_get(order, "op")));
+
+    if (json_array_size(there) == 0) {
+        http_problem(reply, 409, "No node",
+                     "no node that dataset %s lies on is there to do it; see /v1/nodes", d->id);
+        json_decref(order);
+    } else if (order_give_all(c, there, order, &err) < 0) {
+        reply_store_error(c, r, reply, &err);
+    } else {
+        control_event(c, d->tenant, type,
+                      json_pack("{s:s, s:O}", "dataset", d->id, "nodes", there));
+        reply_doc(reply, 202, json_pack("{s:s, s:O}", "dataset", d->id, "nodes", there), 0);
+    }
+    mem_free(&type);
+    json_decref(there);
+}
+
+void dataset_do_snapshot(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    const struct field fields[] = {{NULL, 0, false, 0, NULL}};
+    struct control *c = control_of(ctx);
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *there;
+
+    if (!dataset_read(c, r, &d, reply))
+        return;
+    there = nodes_there(c, dataset_nodes(d.body));
+    if (!read_body(r, fields, reply))
+        ;
+    else if (json_array_size(there) == 0)
+        http_problem(reply, 409, "No node", "no node is there to list dataset %s", d.id);
+    else if (dataset_have_listed(c, d.id, d.body, &err) < 0)
+        reply_store_error(c, r, reply, &err);
+    else
+        reply_doc(reply, 202, json_pack("{s:s}", "dataset", d.id), 0);
+    json_decref(there);
+    meta_doc_release(&d);
+}
+
+void dataset_do_warm(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    const char *split = NULL, *tier = "memory";
+    json_t *one = NULL;
+    uint64_t bytes;
+    const struct field fields[] = {
+        {"split", FIELD_TEXT, false, SPLIT_MAX_LEN, &split},
+        {"tier", FIELD_TEXT, false, 0, &tier},
+        {NULL, 0, false, 0, NULL},
+    };
+
+    if (!dataset_read(c, r, &d, reply))
+        return;
+    if (!read_body(r, fields, reply) || !tier_ok(tier, false, reply))
+        goto out;
+    one = json_pack("[s*]", split);
+    if (dataset_snapshot(d.body) != NULL &&
+        !snapshot_bytes(dataset_snapshot(d.body), one, &bytes)) {
+        refuse_field(reply, "", "split", "dataset %s has no split %s", d.id, split);
+        goto out;
+    }
+    if (dataset_place(c, d.id, 0, &err) < 0) {
+        reply_store_error(c, r, reply, &err);
+        goto out;
+    }
+    meta_doc_release(&d);
+    if (!dataset_read(c, r, &d, reply)) /* it may lie elsewhere now */
+        goto out;
+    give(c, r, &d, dataset_nodes(d.body),
+         json_pack("{s:s, s:s, s:s, s:s*}", "op", "warm", "dataset", d.id, "tier", tier, "split",
+                   split),
+         reply);
+out:
+    json_decref(one);
+    meta_doc_release(&d);
+}
+
+void dataset_do_evict(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    struct meta_doc d = META_DOC_INIT;
+    const char *tier = "all";
+    bool force = false;
+    size_t n;
+    const struct field fields[] = {
+        {"tier", FIELD_TEXT, false, 0, &tier},
+        {"force", FIELD_BOOL, false, 0, &force},
+        {NULL, 0, false, 0, NULL},
+    };
+
+    if (!dataset_read(c, r, &d, reply))
+        return;
+    if (!read_body(r, fields, reply) || !tier_ok(tier, true, reply))
+        goto out;
+    n = jobs_count(c, d.id);
+    if (n > 0 && !force)
+        http_problem(reply, 409, "In use",
+                     "%zu jobs run or wait on dataset %s; end them first, or say \"force\": true",
+                     n, d.id);
+    else
+        give(c, r, &d, NULL,
+             json_pack("{s:s, s:s, s:s}", "op", "evict", "dataset", d.id, "tier", tier), reply);
+out:
+    meta_doc_release(&d);
+}
+
+/* ---- what nodes say ---- */
+
+struct listed {
+    json_t *snapshot; /* NULL: it failed */
+    const char *error;
+};
+
+static int set_listed(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    const struct listed *l = arg;
+    json_t *why;
+
+    (void)err;
+    if (l->snapshot != NULL) {
+        json_object_set(d->body, "snapshot", l->snapshot);
+        json_object_del(d->body, "error");
+    } else {
+        why = json_stringn(l->error, strnlen(l->error, 500)); /* NULL: cut in mid-character */
+        json_object_set_new(d->body, "error", why != NULL ? why : json_string("it was not said"));
+    }
+    return 0;
+}
+
+static void on_listed(struct control *c, const char *node, const char *name, const json_t *result,
+                      const char *error)
+{
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    struct listed l = {.error = error};
+
+    if (error == NULL) {
+        l.snapshot = snapshot_of_result(result);
+        l.error = "the node's answer could not be read";
+    }
+    if (control_change(c, META_DATASET, name, META_ANY, set_listed, &l, &d, &err) == 0) {
+        jobs_dataset_changed(c, name, d.body);
+        control_event(c, d.tenant, l.snapshot != NULL ? "dataset.listed" : "dataset.failed",
+                      json_pack("{s:s, s:s, s:s*}", "dataset", name, "node", node, "error",
+                                l.snapshot != NULL ? NULL : l.error));
+    } else if (err.code != DLC_ENOTFOUND) {
+        log_warn("dataset %s was listed by %s, but: %s", name, node, err.text);
+    }
+    json_decref(l.snapshot);
+    meta_doc_release(&d);
+}
+
+void datasets_order_done(struct control *c, const char *node, const json_t *order,
+                         const json_t *result, const char *error)
+{
+    const char *op = json_string_value(json_object_get(order, "op"));
+    const char *name = json_string_value(json_object_get(order, "dataset"));
+    struct meta_doc d = META_DOC_INIT;
+    char *type;
+
+    if (op == NULL || name == NULL)
+        return;
+    if (strcmp(op, "snapshot") == 0) {
+        on_listed(c, node, name, result, error);
+        return;
+    }
+    if (meta_get(c->meta, META_DATASET, name, &d, NULL) == 0) {
+        type = mem_fmt("dataset.%s.%s", op, error != NULL ? "failed" : "done");
+        control_event(c, d.tenant, type,
+                      json_pack("{s:s, s:s, s:s*}", "dataset", name, "node", node, "error", error));
+        mem_free(&type);
+        if (strcmp(op, "warm") == 0 && json_object_get(d.body, "moving") != NULL)
+            dataset_move_goes_on(c, name, node);
+    }
+    meta_doc_release(&d);
+}
+
+/* ---- for the view ---- */
+
+struct looking {
+    json_t *out, *moving;
+    struct job *jobs;
+    size_t n_jobs;
+};
+
+static bool look(struct meta_doc *d, void *arg)
+{
+    struct looking *l = arg;
+    const json_t *nodes = dataset_nodes(d->body);
+    uint64_t runs;
+    unsigned readers = jobs_of_dataset(l->jobs, l->n_jobs, d->id, &runs);
+
+    if (json_object_get(d->body, "moving") != NULL)
+        json_array_append_new(l->moving, json_string(d->id));
+    if (nodes != NULL || readers > 0 || runs > 0)
+        json_array_append_new(l->out,
+                              json_pack("{s:s, s:O*, s:i, s:I}", "id", d->id, "nodes", nodes,
+                                        "readers", (int)readers, "runs", (json_int_t)runs));
+    return true;
+}
+
+json_t *datasets_view(struct control *c, struct dlc_err *err)
+{
+    struct looking l = {.out = json_array(), .moving = json_array()};
+    int rc;
+
+    l.jobs = jobs_copy(c, &l.n_jobs);
+    rc = control_each(c, META_DATASET, NULL, look, &l, err);
+    jobs_copy_release(&l.jobs, l.n_jobs);
+    for (size_t i = 0; rc == 0 && i < json_array_size(l.moving); i++)
+        dataset_move_goes_on(c, json_string_value(json_array_get(l.moving, i)), NULL);
+    json_decref(l.moving);
+    if (rc == 0)
+        return l.out;
+    json_decref(l.out);
+    return NULL;
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Routes of nodes: join, leave, drain, show. Tenants see names and states only. */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "control/nodes_i.h"
+
+#define ADDRESS_MAX 255
+
+/* ---- what is shown ---- */
+
+static json_t *since(struct dlc_dur d)
+{
+    return json_real((double)(d.ns / 1000000) / 1000.0);
+}
+
+static json_t *copy_or_null(const json_t *j)
+{
+    return j != NULL ? json_deep_copy(j) : json_null();
+}
+
+/* What only the leader knows: false when it has nothing to say. */
+static bool add_live(struct control *c, json_t *o, const char *name, bool all)
+{
+    struct live_node *n;
+
+    dlc_mtx_lock(&c->mtx);
+    n = nodes_find_locked(c, name);
+    if (n != NULL) {
+        json_object_set_new(o, "state", json_string(node_state_name(live_state(n))));
+        if (all) {
+            json_object_set_new(o, "silent_s", since(dlc_mono_since(n->heard)));
+            json_object_set_new(o, "figures", copy_or_null(n->figures));
+            json_object_set_new(o, "progress", copy_or_null(n->progress));
+        }
+    }
+    dlc_mtx_unlock(&c->mtx);
+    return n != NULL;
+}
+
+static const char *stored_state(const json_t *body)
+{
+    const char *s = json_string_value(json_object_get(body, "state"));
+
+    if (s == NULL)
+        return "joining";
+    return strcmp(s, "live") == 0 && json_is_true(json_object_get(body, "drain")) ? "draining" : s;
+}
+
+static json_t *node_doc(struct control *c, const struct meta_doc *d, const struct caller *who)
+{
+    static const char *const fields[] = {"address", "capacity", "memory", "gpus", "orders"};
+    json_t *o = json_pack("{s:s}", "name", d->id);
+    bool all = who->role != ROLE_TENANT;
+
+    if (!control_leads(c) || !add_live(c, o, d->id, all))
+        json_object_set_new(o, "state", json_string(stored_state(d->body)));
+    for (size_t i = 0; all && i < DLC_COUNT(fields); i++)
+        json_object_set(o, fields[i], json_object_get(d->body, fields[i]));
+    if (all)
+        json_object_set_new(o, "drain",
+                            json_boolean(json_is_true(json_object_get(d->body, "drain"))));
+    return o;
+}
+
+static void list_nodes(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    struct meta_doc *docs;
+    struct dlc_err err = DLC_ERR_INIT;
+    struct page p;
+    json_t *items;
+    size_t n = 0;
+
+    if (!read_page(r, &p, reply))
+        return;
+    docs = mem_zero((p.limit + 1) * sizeof(*docs));
+    if (meta_list(c->meta, META_NODE, NULL, p.after, p.limit + 1, docs, &n, &err) < 0) {
+        reply_store_error(c, r, reply, &err);
+    } else {
+        items = json_array();
+        for (size_t i = 0; i < n && i < p.limit; i++)
+            json_array_append_new(items, node_doc(c, &docs[i], caller_of(r)));
+        reply_list(reply, items, n > p.limit ? docs[p.limit - 1].id : NULL);
+    }
+    for (size_t i = 0; i < n; i++)
+        meta_doc_release(&docs[i]);
+    mem_free(&docs);
+}
+
+static void show_node(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "node", reply);
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc;
+
+    if (name == NULL)
+        return;
+    rc = meta_get(c->meta, META_NODE, name, &d, &err);
+    if (rc == DLC_ENOTFOUND)
+        reply_absent(reply, "node", name);
+    else if (rc < 0)
+        reply_store_error(c, r, reply, &err);
+    else
+        reply_doc(reply, 200, node_doc(c, &d, caller_of(r)), d.version);
+    meta_doc_release(&d);
+}
+
+/* ---- join and leave ---- */
+
+struct joining {
+    const char *address;
+    uint64_t capacity, memory, gpus;
+};
+
+static bool check_address(const char *s, struct http_reply *reply)
+{
+    bool good = s[0] == '\0' || str_starts(s, "http://") || str_starts(s, "https://");
+
+    if (good && strpbrk(s, "@?# \"\\") == NULL)
+        return true;
+    refuse_field(reply, "", "address", "must be http://HOST:PORT or https://HOST:PORT, or \"\"");
+    return false;
+}
+
+static bool same_figures(const json_t *body, const struct joining *j)
+{
+    const char *address = json_string_value(json_object_get(body, "address"));
+
+    return address != NULL && strcmp(address, j->address) == 0 &&
+           (uint64_t)json_integer_value(json_object_get(body, "capacity")) == j->capacity &&
+           (uint64_t)json_integer_value(json_object_get(body, "memory")) == j->memory &&
+           (uint64_t)json_integer_value(json_object_get(body, "gpus")) == j->gpus;
+}
+
+/* A node that comes again as it was, and was not missed, stays what it is: nothing is to be moved.
+ */
+static int rejoin(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    const struct joining *j = arg;
+    const char *state = json_string_value(json_object_get(d->body, "state"));
+    bool stays = state != NULL && strcmp(state, "live") == 0;
+
+    (void)err;
+    if (stays && same_figures(d->body, j))
+        return 1;
+    json_object_set_new(d->body, "address", json_string(j->address));
+    json_object_set_new(d->body, "capacity", json_integer((json_int_t)j->capacity));
+    json_object_set_new(d->body, "memory", json_integer((json_int_t)j->memory));
+    json_object_set_new(d->body, "gpus", json_integer((json_int_t)j->gpus));
+    if (!stays)
+        json_object_set_new(d->body, "state", json_string("joining"));
+    return 0;
+}
+
+static int join_new(struct control *c, const char *name, const struct joining *j,
+                    struct meta_doc *out, struct dlc_err *err)
+{
+    struct meta_doc d = {mem_str(name), mem_str(""), NULL, 0};
+    int rc;
+
+    d.body = json_pack("{s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:[]}", "address", j->address,
+                       "capacity", (json_int_t)j->capacity, "memory", (json_int_t)j->memory, "gpus",
+                       (json_int_t)j->gpus, "state", "joining", "drain", 0, "joined_ms",
+                       (json_int_t)control_wall_ms(), "orders");
+    rc = meta_put(c->meta, META_NODE, &d, META_NEW, err);
+    if (rc == 0)
+        *out = d;
+    else
+        meta_doc_release(&d);
+    return rc;
+}
+
+/* *is_new: there was none of this name. */
+static int join(struct control *c, const char *name, uint64_t expect, struct joining *j,
+                struct meta_doc *out, bool *is_new, struct dlc_err *err)
+{
+    int rc = control_change(c, META_NODE, name, expect, rejoin, j, out, err);
+
+    *is_new = rc == DLC_ENOTFOUND && expect == META_ANY;
+    if (*is_new)
+        rc = join_new(c, name, j, out, err);
+    if (rc == 0) /* it tells anew what it has */
+        rc = meta_chunks_drop(c->meta, NULL, name, err);
+    return rc;
+}
+
+static void put_node(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "node", reply);
+    struct joining j = {0};
+    const struct field fields[] = {
+        {"address", FIELD_TEXT0, true, ADDRESS_MAX, &j.address},
+        {"capacity", FIELD_U64, true, 0, &j.capacity},
+        {"memory", FIELD_U64, false, 0, &j.memory},
+        {"gpus", FIELD_U64, false, 1024, &j.gpus},
+        {NULL},
+    };
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t expect;
+    bool is_new = false;
+
+    if (name == NULL || !read_body(r, fields, reply) || !check_address(j.address, reply) ||
+        !read_if_match(r, &expect, reply))
+        return;
+    if (join(c, name, expect, &j, &d, &is_new, &err) < 0) {
+        reply_store_error(c, r, reply, &err);
+    } else {
+        json_t *o;
+
+        nodes_remember(c, &d, true);
+        log_info("node %s joins: %s", name, j.address);
+        if (is_new)
+            control_event(c, "", "node.joined", json_pack("{s:s}", "name", name));
+        o = node_doc(c, &d, caller_of(r));
+        nodes_add_news(c, name, 0, o);
+        reply_doc(reply, is_new ? 201 : 200, o, d.version);
+    }
+    meta_doc_release(&d);
+}
+
+static void delete_node(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "node", reply);
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t expect;
+    int rc;
+
+    if (name == NULL || !read_if_match(r, &expect, reply))
+        return;
+    rc = meta_delete(c->meta, META_NODE, name, expect, &err);
+    if (rc == 0 || rc == DLC_ENOTFOUND) {
+        nodes_forget(c, name);
+        if (meta_chunks_drop(c->meta, NULL, name, &err) < 0)
+            log_warn("chunks of node %s, which left, stay in the store: %s", name, err.text);
+        if (rc == 0)
+            control_event(c, "", "node.left", json_pack("{s:s}", "name", name));
+        reply->status = 204;
+    } else {
+        reply_store_error(c, r, reply, &err);
+    }
+}
+
+/* ---- drain ---- */
+
+static int set_drain(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    const bool *drain = arg;
+
+    (void)err;
+    if (json_is_true(json_object_get(d->body, "drain")) == *drain)
+        return 1;
+    json_object_set_new(d->body, "drain", json_boolean(*drain));
+    return 0;
+}
+
+static void drain_node(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "node", reply);
+    bool drain = true;
+    const struct field fields[] = {{"drain", FIELD_BOOL, true, 0, &drain}, {NULL}};
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t expect;
+    int rc;
+
+    if (name == NULL || !read_body(r, fields, reply) || !read_if_match(r, &expect, reply))
+        return;
+    rc = control_change(c, META_NODE, name, expect, set_drain, &drain, &d, &err);
+    if (rc == DLC_ENOTFOUND) {
+        reply_absent(reply, "node", name);
+    } else if (rc < 0) {
+        reply_store_error(c, r, reply, &err);
+    } else {
+        nodes_remember(c, &d, false);
+        control_event(c, "", "node.drain", json_pack("{s:s, s:b}", "name", name, "drain", drain));
+        reply_doc(reply, 200, node_doc(c, &d, caller_of(r)), d.version);
+    }
+    meta_doc_release(&d);
+}
+
+const struct http_route control_node_routes[] = {
+    {"GET", "/v1/nodes", ROLE_ANY, list_nodes},
+    {"GET", "/v1/nodes/{name}", ROLE_ANY, show_node},
+    {"PUT", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, put_node},
+    {"DELETE", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, delete_node},
+    {"POST", "/v1/nodes/{name}/drain", ROLE_ADMIN, drain_node},
+    {"POST", "/v1/nodes/{name}/heartbeat", ROLE_NODE, node_heartbeat},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The leader's table of nodes, between members.c, nodes.c, heartbeat.c, orders.c and view.c.
+ *
+ * A document of kind META_NODE: {"address", "capacity", "memory", "gpus", "state": "joining" |
+ * "live" | "gone", "drain", "joined_ms", "orders": [...]}. It is written when one of these changes,
+ * not with each heart-beat; what a heart-beat brings (figures, progress, when it came) lives in
+ * memory only.
+ */
+#ifndef DLC_CONTROL_NODES_I_H
+#define DLC_CONTROL_NODES_I_H
+
+#include "control/control_i.h"
+
+struct live_node {
+    char name[NAME_MAX_LEN + 1];
+    uint64_t version;      /* of the document that the next four are from */
+    json_t *doc;           /* its body; never changed: replaced */
+    enum node_state state; /* NODE_DRAINING is not here but in `drain` */
+    bool drain;
+    struct dlc_mono heard;
+    json_t *figures, *progress;
+};
+
+struct live_node *nodes_find_locked(struct control *c, const char *name); /* NULL: not known */
+/* What the document says, unless a newer one was seen. Heard: as if it had just sent a heart-beat.
+ */
+void nodes_remember(struct control *c, const struct meta_doc *d, bool heard);
+void nodes_forget(struct control *c, const char *name);
+enum node_state live_state(const struct live_node *n); /* with NODE_DRAINING */
+/* Write "state" into the document. Errors are logged: memory counts, and it is tried at the next
+ * change.
+ */
+void nodes_write_state(struct control *c, const char *name, enum node_state s);
+int64_t nodes_interval_ms(struct control *c); /* until the next heart-beat */
+/* Add "view" (when it is another than `has`), "orders" and "interval_ms" to an answer. */
+void nodes_add_news(struct control *c, const char *name, uint64_t has, json_t *answer);
+
+http_handler_f node_heartbeat; /* heartbeat.c */
+/* orders.c: take the orders named in `done` off the node's list. */
+int orders_finish(struct control *c, const char *node, const json_t *done, struct dlc_err *err);
+
+#endif

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Where a dataset goes: DLCache's rule. Pure.
+ *
+ *     weight = (1 if the node has the GPUs asked for, else 0)
+ *            + share of the dataset's bytes that are there already
+ *            + (1 - share cached anywhere) x free space / total space
+ */
+#ifndef DLC_CONTROL_PLACEMENT_H
+#define DLC_CONTROL_PLACEMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct place_node {
+    bool usable; /* alive, not draining */
+    unsigned gpus_free;
+    uint64_t cached;      /* bytes of this dataset on it */
+    uint64_t free, total; /* space for chunks; free counts what may be evicted */
+    double weight;        /* out */
+};
+
+struct place_ask {
+    uint64_t bytes; /* of the dataset's splits */
+    unsigned gpus;
+    unsigned nodes; /* how many are wanted; 0: as few as hold it */
+};
+
+/* Fills weights. Returns the number of nodes chosen, their indices in out[] (best first), or 0 when
+ * they cannot hold it. out has room for n. */
+size_t place(struct place_node *nodes, size_t n, const struct place_ask *ask, size_t *out);
+
+#endif

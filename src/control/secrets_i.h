@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What may not lie in clear in the store: AES-256-GCM with one key per cluster.
+ *
+ * (S1) What was sealed for one owner cannot be opened for another: the owner's name is
+ * authenticated. (S2) Keys and opened texts are wiped when they are given back. (S3) No message
+ * holds any of them.
+ */
+#ifndef DLC_CONTROL_SECRETS_I_H
+#define DLC_CONTROL_SECRETS_I_H
+
+#include <stddef.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+struct secrets;
+
+/* The key of DLCACHE_CONTROL_KEY, or of DIR/control.key, which is made when it is missing. */
+int secrets_open(const char *dir, struct secrets **out, struct dlc_err *err);
+void secrets_close(struct secrets **sp);
+const char *secrets_key_id(const struct secrets *s); /* 16 hex digits; tells nothing of the key */
+const char *secrets_source(const struct secrets *s); /* where the key came from, for messages */
+
+/* Gives {"key": ID, "sealed": BASE64}. */
+json_t *secrets_seal(const struct secrets *s, const char *owner, const char *text);
+/* Gives *out; return it with secrets_wipe(). DLC_EDENIED: another key; DLC_ECORRUPT. */
+int secrets_open_text(const struct secrets *s, const char *owner, const json_t *sealed, char **out,
+                      struct dlc_err *err);
+void secrets_wipe(char **text); /* overwrites, frees, sets to NULL */
+/* Overwrite the texts of a JSON value, then drop the reference: it must be the only one. */
+void secrets_wipe_json(json_t **j);
+
+#endif

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * An HTTP server for the API and for peers, on libmicrohttpd: a table of routes, JSON in and out,
+ * errors as application/problem+json. One thread per connection, so that handlers may block; at
+ * most `connections` of them: more are turned away.
+ *
+ * The server parses, limits and refuses; handlers see only well-formed requests of a known route:
+ * 404 unknown path, 405 (with Allow), 411/413 body missing or over `max_body`, 415 not JSON, 400
+ * not a JSON object or bad percent-encoding, path parameters decoded and without '/' or NUL. A POST
+ * or PUT says how long its body is, be it 0 (body is then NULL). HEAD is answered as GET is.
+ *
+ * The first route that fits a path counts. While the server closes, new requests get 503.
+ */
+#ifndef DLC_HTTP_SERVER_H
+#define DLC_HTTP_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+struct http_server;
+
+#define HTTP_PARAMS  4
+#define HTTP_HEADERS 4
+
+struct http_request {
+    const char *method, *path;
+    const char *params[HTTP_PARAMS]; /* of the pattern's {…}, in order */
+    const char *token;               /* Authorization: Bearer …; NULL: none */
+    bool local;                      /* through a Unix socket, by a user we trust */
+    const json_t *body;              /* NULL: none */
+    void *priv;                      /* the server's */
+};
+const char *http_query(const struct http_request *r, const char *name);  /* NULL: not there */
+const char *http_header(const struct http_request *r, const char *name); /* NULL: not there */
+
+struct http_reply {
+    int status;                          /* 0: 200 */
+    json_t *body;                        /* taken; NULL: none or data */
+    const char *type;                    /* of the body; NULL: application/json */
+    char *location, *etag, *retry_after; /* taken; NULL: not sent */
+    struct {
+        const char *name; /* a constant */
+        char *value;
+    } headers[HTTP_HEADERS]; /* filled by http_reply_header() */
+    /* Bytes instead of JSON: sent without a copy. done(arg), when given, is called exactly once,
+     * when the reply is over, whatever its kind. */
+    const void *data;
+    size_t data_len;
+    void (*done)(void *arg);
+    void *arg;
+    /* A stream instead (events): next() blocks until there is more, at most a second, and
+     * gives bytes to append to the answer, 0 for nothing yet, or -1 for the end. It is not called
+     * again once the client has gone or the server closes. */
+    long (*next)(void *arg, char *buf, size_t cap);
+};
+
+/* Fill the reply, or say what was wrong with http_problem(). */
+typedef void http_handler_f(struct http_request *r, struct http_reply *reply, void *ctx);
+
+struct http_route {
+    const char *method;
+    const char *pattern; /* "/v1/datasets/{name}" */
+    uint32_t roles;      /* for the caller of `check` below */
+    http_handler_f *handler;
+};
+
+/* An error as RFC 9457 has it: {"type", "title", "status", "detail", ...}. detail: what, where,
+ * what to do. */
+void http_problem(struct http_reply *reply, int status, const char *title, const char *detail, ...)
+    __attribute__((format(printf, 4, 5)));
+void http_problem_err(struct http_reply *reply,
+                      const struct dlc_err *err); /* status from its code */
+
+/*
+ * Tell a client that waits that we are at work on its request: an interim answer (102), for clients
+ * that say "Dlcache-Processing: 1" and so understand it; nothing otherwise.
+ * From inside a handler, before it returns, as often as it likes.
+ */
+void http_processing(const struct http_request *r);
+
+/* One more header. The value is one line. */
+void http_reply_header(struct http_reply *reply, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+struct http_server_config {
+    const char *address;             /* "HOST:PORT", "[::1]:PORT", port 0: any; NULL: none */
+    const char *unix_path;           /* NULL: none; made with mode 0600, replaced when dead */
+    const char *tls_cert, *tls_key;  /* PEM files; NULL: plain */
+    unsigned connections;            /* 0: 512 */
+    size_t max_body;                 /* 0: 1 MiB */
+    struct dlc_dur idle;             /* 0: 60 s */
+    const struct http_route *routes; /* ends with a NULL method */
+    void *ctx;
+    /* Called before each handler: false when it has filled the reply (401, 403). */
+    bool (*check)(struct http_request *r, const struct http_route *route, struct http_reply *reply,
+                  void *ctx);
+};
+
+int http_server_open(const struct http_server_config *c, struct http_server **out,
+                     struct dlc_err *err);
+void http_server_close(struct http_server **sp); /* waits for handlers; ends streams */
+/* "127.0.0.1:40123"; NULL: no TCP */
+const char *http_server_address(const struct http_server *s);
+
+#endif

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a node knows of its cluster: the view (who is there, who owns what, who reads what) and the
+ * datasets that its manager has resolved. It only remembers; the agent asks. L: the node loop's.
+ *
+ * (U1) With one view, cluster_owner() gives the same answer on all nodes. (U2) A grant is used for
+ * GRANT_LIFE after the manager gave it, and longer only while the manager cannot be asked. (U3) A
+ * grant is found only by the token it was given for, which is kept as its SHA-256.
+ */
+#ifndef DLC_NODE_CLUSTER_H
+#define DLC_NODE_CLUSTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+struct cluster;
+
+/* name: that of this node. */
+struct cluster *cluster_new(const char *name);
+void cluster_free(struct cluster **cp);
+
+/* ---- the view ---- */
+
+/* Replace it, unless it is older than the one there is. Borrows. DLC_EPROTO: it is none. */
+int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err);
+/* A manager took us in, perhaps one that has lost its store: its next view counts in any case. */
+void cluster_joined(struct cluster *c);
+uint64_t cluster_version(const struct cluster *c); /* 0: none yet */
+unsigned cluster_live(const struct cluster *c);    /* nodes that own */
+/* Grows when owners may have changed. */
+uint64_t cluster_owners_version(const struct cluster *c);
+
+struct cluster_peer {
+    const char *name, *address; /* borrowed until the next view */
+};
+
+/*
+ * Who should read this object from the bucket: true: this node (or nobody knows). False: *peer.
+ * A peer for which skip() is true is passed over for the next best. skip may be NULL.
+ */
+bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
+                  bool (*skip)(const char *peer, void *arg), void *arg, struct cluster_peer *peer);
+
+/* About which part of it is this node's. */
+double cluster_share(const struct cluster *c, const char *dataset);
+
+struct cluster_use {
+    uint64_t readers; /* jobs and sessions in the whole cluster */
+    int64_t runs;     /* how often it will still be read; -1: not known */
+};
+/* Zeros when the view does not mention it. */
+struct cluster_use cluster_use(const struct cluster *c, const char *dataset);
+
+/* ---- datasets and who may read them ---- */
+
+struct grant {
+    char *dataset, *tenant;
+    char *url;
+    char *endpoint, *region; /* or NULL */
+    bool anonymous;
+    char *access_key, *secret_key, *session_token; /* NULL: none were given */
+};
+
+#define GRANT_LIFE DLC_SEC(60)
+
+void grant_release(struct grant *g); /* wipes */
+void grant_copy(struct grant *to, const struct grant *from);
+
+enum grant_age { GRANT_FRESH, GRANT_OLD, GRANT_NONE };
+/* token: NULL: the node itself asks. what: a name or URL. Borrowed until anything is learnt. */
+enum grant_age cluster_granted(const struct cluster *c, const char *token, const char *what,
+                               struct dlc_mono now, const struct grant **out);
+/* The manager's answer. DLC_EPROTO: it lacks something. */
+int cluster_grant(struct cluster *c, const char *token, const char *what, const json_t *answer,
+                  struct dlc_mono now, struct dlc_err *err);
+void cluster_forget(struct cluster *c, const char *dataset); /* all grants of it grow old */
+void cluster_revoke(struct cluster *c, const char *token, const char *what);
+
+#endif

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the manager tells a node to do: warm, evict, snapshot (docs/design/0006). An order comes
+ * with every heart-beat until the manager has heard that it is done, so it is known by its id and
+ * begun once; after a restart it is begun again, and finds most of it done.
+ */
+#include "node/node_i.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define ORDERS_MAX 1024
+
+struct order_given {
+    struct dlc_list link; /* in node.orders */
+    struct node *node;
+    char *id;
+    json_t *order;
+    struct needer needer;
+    struct dataset *ds; /* with a reference, while it is under way */
+    struct job job;
+    struct task task;
+    uint64_t memory_bytes, disk_bytes;
+    bool done;
+    json_t *result; /* or NULL */
+    char *error;    /* NULL: it went well */
+};
+
+static const char *text(const struct order_given *o, const char *name)
+{
+    const char *s = json_string_value(json_object_get(o->order, name));
+
+    return s != NULL ? s : "";
+}
+
+static void order_free(struct order_given *o)
+{
+    dlc_list_remove(&o->link);
+    json_decref(o->order);
+    json_decref(o->result);
+    mem_free(&o->id);
+    mem_free(&o->error);
+    mem_free(&o);
+}
+
+/* Takes result. */
+static void order_end(struct order_given *o, json_t *result, const char *error)
+{
+    if (o->ds != NULL)
+        dataset_put(&o->ds);
+    o->done = true;
+    o->result = result;
+    o->error = mem_str(error);
+    if (error != NULL)
+        log_warn("order %s (%s of %s): %s", o->id, text(o, "op"), text(o, "dataset"), error);
+    else
+        log_info("order %s (%s of %s) is done", o->id, text(o, "op"), text(o, "dataset"));
+}
+
+/* ---- warm ---- */
+
+static void warmed(struct warm *w, void *arg)
+{
+    struct order_given *o = arg;
+
+    order_end(o,
+              json_pack("{s:I, s:I, s:I}", "samples", (json_int_t)w->done, "bytes",
+                        (json_int_t)w->bytes, "failed", (json_int_t)w->failed),
+              w->failed > 0 && w->done == 0 ? w->first_error.text : NULL);
+}
+
+static void begin_warm(struct order_given *o)
+{
+    const char *split = text(o, "split");
+    bool disk = strcmp(text(o, "tier"), "disk") == 0 && o->node->disk != NULL;
+    uint64_t first = 0, count = catalog_count(o->ds->catalog);
+    const struct catalog_split *s = split[0] != '\0' ? catalog_split(o->ds->catalog, split) : NULL;
+
+    if (split[0] != '\0' && s == NULL) {
+        order_end(o, NULL, "the dataset has no split of that name");
+        return;
+    }
+    if (s != NULL) {
+        first = s->first;
+        count = s->count;
+    }
+    if (!warm_start_order(o->ds, disk ? FETCH_DISK : FETCH_MEMORY, first, count, warmed, o))
+        order_end(o, NULL, "too many warm-ups are under way at this node");
+}
+
+/* ---- evict ---- */
+
+static void evict_work(struct job *j)
+{
+    struct order_given *o = dlc_container(j, struct order_given, job);
+
+    o->disk_bytes = dataset_drop_chunks(o->ds);
+    loop_post(o->node->loop, &o->task);
+}
+
+static void evicted(struct task *t)
+{
+    struct order_given *o = dlc_container(t, struct order_given, task);
+
+    o->node->jobs--;
+    order_end(o,
+              json_pack("{s:I, s:I}", "memory_bytes", (json_int_t)o->memory_bytes, "disk_bytes",
+                        (json_int_t)o->disk_bytes),
+              NULL);
+}
+
+static void begin_evict(struct order_given *o)
+{
+    const char *tier = text(o, "tier");
+
+    if (strcmp(tier, "disk") != 0)
+        o->memory_bytes = memory_evict_all(o->node->memory, o->ds->index);
+    o->job.run = evict_work;
+    o->task.run = evicted;
+    o->node->jobs++;
+    if (o->node->disk != NULL && strcmp(tier, "memory") != 0)
+        pool_run(o->node->workers, &o->job);
+    else
+        evicted(&o->task);
+}
+
+/* ---- snapshot ---- */
+
+static void end_snapshot(struct order_given *o)
+{
+    const struct catalog *c = o->ds->catalog;
+    json_t *splits = json_object();
+    char snapshot[17];
+
+    snprintf(snapshot, sizeof(snapshot), "%016llx", (unsigned long long)catalog_snapshot(c));
+    for (unsigned i = 0; i < catalog_splits(c); i++)
+        if (!catalog_split_at(c, i)->hidden)
+            json_object_set_new(splits, catalog_split_at(c, i)->name,
+                                json_integer((json_int_t)catalog_split_at(c, i)->count));
+    order_end(o,
+              json_pack("{s:s, s:I, s:I, s:I, s:o}", "snapshot", snapshot, "samples",
+                        (json_int_t)catalog_visible(c), "objects", (json_int_t)catalog_objects(c),
+                        "bytes", (json_int_t)catalog_bytes(c), "splits", splits),
+              NULL);
+}
+
+/* ---- all ---- */
+
+static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_err *err)
+{
+    struct order_given *o = dlc_container(d, struct order_given, needer);
+
+    if (ds == NULL) {
+        order_end(o, NULL, err->text);
+        return;
+    }
+    o->ds = ds;
+    ds->refs++;
+    if (strcmp(text(o, "op"), "warm") == 0)
+        begin_warm(o);
+    else if (strcmp(text(o, "op"), "evict") == 0)
+        begin_evict(o);
+    else
+        end_snapshot(o);
+}
+
+static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
+{
+    struct order_given *o = arg;
+    bool refresh = strcmp(text(o, "op"), "snapshot") == 0;
+
+    if (g == NULL || n->stopping)
+        order_end(o, NULL, g == NULL ? err->text : "the node is ending");
+    else
+        dataset_need(n,
+                     &(struct wanted){.url = g->url,
+                                      .endpoint = g->endpoint,
+                                      .anonymous = g->anonymous,
+                                      .refresh = refresh,
+                                      .grant = g},
+                     &o->needer);
+}
+
+static bool is_known_op(const char *op)
+{
+    return strcmp(op, "warm") == 0 || strcmp(op, "evict") == 0 || strcmp(op, "snapshot") == 0;
+}
+
+static void order_begin(struct node *n, const char *id, const json_t *order)
+{
+    struct order_given *o = mem_new(struct order_given);
+    struct dataset *ds;
+    char *url;
+
+    o->node = n;
+    o->id = mem_str(id);
+    o->order = json_deep_copy(order);
+    o->needer.ready = on_dataset;
+    dlc_list_push_tail(&n->orders, &o->link);
+    if (!is_known_op(text(o, "op"))) {
+        order_end(o, NULL, "this node does not know such an order: is it of an older version?");
+        return;
+    }
+    ds = dataset_of_cluster(n, text(o, "dataset"), 0);
+    if (strcmp(text(o, "op"), "evict") == 0 && ds != NULL) {
+        on_dataset(&o->needer, ds, NULL); /* also of one that the manager has deleted */
+        return;
+    }
+    url = mem_fmt("dlcache://%s", text(o, "dataset"));
+    resolve(n, NULL, url, NULL, on_granted, o);
+    mem_free(&url);
+}
+
+static struct order_given *order_find(struct node *n, const char *id)
+{
+    dlc_list_each (l, &n->orders) {
+        struct order_given *o = dlc_container(l, struct order_given, link);
+
+        if (strcmp(o->id, id) == 0)
+            return o;
+    }
+    return NULL;
+}
+
+void orders_take(struct node *n, const json_t *orders)
+{
+    unsigned known = 0;
+    const json_t *order;
+    size_t i;
+
+    dlc_list_each (l, &n->orders)
+        known++;
+    json_array_foreach(orders, i, order)
+    {
+        const json_t *id = json_object_get(order, "id");
+        char number[32];
+        const char *name = json_string_value(id);
+
+        if (json_is_integer(id)) {
+            snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(id));
+            name = number;
+        }
+        if (name == NULL || known >= ORDERS_MAX || order_find(n, name) != NULL || n->stopping)
+            continue;
+        known++;
+        order_begin(n, name, order);
+    }
+}
+
+json_t *orders_done(struct node *n)
+{
+    json_t *all = json_array();
+
+    dlc_list_each (l, &n->orders) {
+        const struct order_given *o = dlc_container(l, struct order_given, link);
+        json_t *one;
+
+        if (!o->done)
+            continue;
+        one = json_pack("{s:O}", "id", json_object_get(o->order, "id"));
+        if (o->result != NULL)
+            json_object_set(one, "result", o->result);
+        if (o->error != NULL)
+            json_object_set_new(one, "error", msg_string(o->error));
+        json_array_append_new(all, one);
+    }
+    return all;
+}
+
+void orders_heard(struct node *n, const json_t *done)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(done, i, one)
+    {
+        dlc_list_each_safe (l, &n->orders) {
+            struct order_given *o = dlc_container(l, struct order_given, link);
+
+            if (o->done && json_equal(json_object_get(o->order, "id"), json_object_get(one, "id")))
+                order_free(o);
+        }
+    }
+}
+
+void orders_free(struct node *n)
+{
+    while (!dlc_list_empty(&n->orders)) {
+        struct order_given *o = dlc_container(n->orders.next, struct order_given, link);
+
+        if (o->ds != NULL)
+            dataset_put(&o->ds);
+        order_free(o);
+    }
+}

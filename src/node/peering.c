@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A peer asks for a sample of a chunk that we own, or that it believes we own. A thread of the HTTP
+ * server hands the question to the node loop and waits; the loop treats it as a read of its own,
+ * but never asks another peer; the bytes go out from the segment, or from the file of a large
+ * sample, without a copy.
+ *
+ *     thread: parse --post--> loop: token, dataset, snapshot --> fetch --> hold --wake--> thread:
+ * send loop: unhold <--post-- thread: sent
+ *
+ * An ask is shared by its thread and the loop, and goes with the last of them.
+ *
+ * (B1) Bytes leave only for the node's own token, or for one that the manager vouches for (K2).
+ * (B2) A sample that we are just asking a peer for is refused: that peer may be waiting for us.
+ */
+#include "node/peering.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/mtx.h"
+#include "base/os.h"
+#include "base/str.h"
+#include "base/token.h"
+#include "http/server.h"
+#include "node/node_i.h"
+
+#define DOOR_TAG    DLC_TAG4('d', 'o', 'o', 'r')
+#define ASK_TAG     DLC_TAG4('a', 's', 'k', 's')
+#define CONNECTIONS 512
+#define SIGN_AFTER  DLC_MS(10)
+#define SIGN_EVERY  DLC_MS(500)
+
+struct door {
+    uint32_t tag;
+    struct node *node;
+    struct http_server *server;
+    bool cancelled; /* L */
+};
+
+struct ask {
+    uint32_t tag;
+    _Atomic unsigned refs;
+    struct door *door;
+    char *token; /* NULL: the node's own */
+    char *cid;
+    uint64_t snapshot, sample;
+
+    /* the loop's */
+    struct dlc_list link; /* in node.asks */
+    struct task task;
+    struct needer needer;
+    struct waiter waiter;
+    struct dataset *ds; /* with a reference */
+    bool resident;      /* it was when we were asked */
+    bool held;
+
+    struct dlc_mtx mtx; /* rank LCK_sync */
+    struct dlc_cond answered;
+    bool done; /* G: mtx; what follows is the thread's then */
+    int rc;
+    struct dlc_err err;
+    const void *data;
+    uint64_t len;
+    const char *from;
+    struct chunk_id chunk; /* DLC_ELARGE */
+    bool mapped;
+};
+
+static struct ask *ask_of(void *arg)
+{
+    struct ask *a = arg;
+
+    dlc_check(a != NULL && a->tag == ASK_TAG);
+    return a;
+}
+
+static void ask_put(struct ask *a)
+{
+    /* Pairs with itself: the last one sees what the other did. */
+    if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    token_free(&a->token);
+    mem_free(&a->cid);
+    dlc_cond_release(&a->answered);
+    dlc_mtx_release(&a->mtx);
+    a->tag = 0;
+    mem_free(&a);
+}
+
+/* ---- on the loop ---- */
+
+/* The thread gets its answer. Once. */
+static void answer(struct ask *a, int rc, const char *text)
+{
+    dlc_list_remove(&a->link);
+    dlc_mtx_lock(&a->mtx);
+    if (!a->done) {
+        a->done = true;
+        a->rc = rc;
+        if (rc < 0)
+            dlc_err_set(&a->err, rc, "%s", text != NULL ? text : dlc_strerror(rc));
+        dlc_cond_signal(&a->answered);
+    }
+    dlc_mtx_unlock(&a->mtx);
+}
+
+/* The loop has nothing more to do for it until the thread says that the bytes are out. */
+static void end(struct ask *a, int rc, const char *text)
+{
+    struct node *n = a->door->node;
+
+    answer(a, rc, text);
+    if (a->held)
+        return;
+    if (a->ds != NULL)
+        dataset_put(&a->ds);
+    n->jobs--;
+    ask_put(a);
+}
+
+static void release_held(struct task *t)
+{
+    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct node *n = a->door->node;
+
+    memory_unhold(n->memory, a->ds->index, a->sample);
+    dataset_put(&a->ds);
+    n->jobs--;
+    ask_put(a);
+}
+
+static void hold(struct ask *a)
+{
+    struct dataset *ds = a->ds;
+
+    if (a->done) { /* cancelled: nobody waits for it any more. Only the loop sets it */
+        end(a, DLC_ECANCELED, NULL);
+        return;
+    }
+    a->data = memory_hold(ds->node->memory, ds->index, a->sample, &a->len);
+    if (a->data == NULL) {
+        end(a, DLC_EBUSY, "the sample left memory as it came");
+        return;
+    }
+    memory_touch(ds->node->memory, ds->index, a->sample);
+    a->held = true;
+    a->from = a->resident ? "memory" : "bucket";
+    ds->served++;
+    ds->served_bytes += a->len;
+    count(peer_served);
+    count_add(peer_served_bytes, a->len);
+    end(a, 0, NULL);
+}
+
+static void on_fetched(struct waiter *w, int rc, const char *text)
+{
+    struct ask *a = ask_of(dlc_container(w, struct ask, waiter));
+    struct catalog_entry e;
+
+    if (rc == 0) {
+        hold(a);
+        return;
+    }
+    if (rc == DLC_ELARGE && catalog_get(a->ds->catalog, a->sample, &e, NULL) == 0) {
+        a->chunk = dataset_chunk(a->ds, e.key, e.etag);
+        a->len = e.size;
+        a->from = "disk";
+    }
+    end(a, rc, text);
+}
+
+static void read_sample(struct ask *a, struct dataset *ds)
+{
+    bool before = dataset_read_elsewhere(ds);
+
+    a->ds = ds;
+    ds->refs++;
+    if (catalog_snapshot(ds->catalog) != a->snapshot) {
+        end(a, DLC_ECHANGED, "this node has another snapshot of the dataset");
+        return;
+    }
+    if (a->sample >= catalog_count(ds->catalog)) {
+        end(a, DLC_ENOTFOUND, "there is no sample of that number");
+        return;
+    }
+    ds->served_at = ds->last_used = loop_now(ds->node->loop);
+    if (!before && dataset_read_elsewhere(ds))
+        prefetch_retell(ds);
+    a->resident = mem_index_ready(ds->index, a->sample);
+    a->waiter.done = on_fetched;
+    a->waiter.asked = dlc_mono_now();
+    dlc_list_init(&a->waiter.of_fetch);
+    dlc_list_init(&a->waiter.of_session);
+    if (!fetch_for_peer(ds, a->sample, &a->waiter))
+        end(a, DLC_EBUSY, "this node is asking another one for that sample");
+}
+
+static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_err *err)
+{
+    struct ask *a = ask_of(dlc_container(d, struct ask, needer));
+
+    if (ds == NULL)
+        end(a, err->code, err->text);
+    else if (a->door->cancelled)
+        end(a, DLC_ECANCELED, "the node is ending");
+    else
+        read_sample(a, ds);
+}
+
+static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
+{
+    struct ask *a = ask_of(arg);
+    struct dataset *ds;
+
+    if (g == NULL || strcmp(g->dataset, a->cid) != 0 || a->door->cancelled) {
+        end(a, g == NULL ? err->code : DLC_EDENIED,
+            g == NULL ? err->text : "the token is not of that dataset's tenant");
+        return;
+    }
+    ds = dataset_of_cluster(n, a->cid, a->snapshot);
+    if (ds != NULL)
+        read_sample(a, ds);
+    else
+        dataset_need(
+            n,
+            &(struct wanted){
+                .url = g->url, .endpoint = g->endpoint, .anonymous = g->anonymous, .grant = g},
+            &a->needer);
+}
+
+static void on_ask(struct task *t)
+{
+    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct node *n = a->door->node;
+    struct dataset *ds = a->token == NULL ? dataset_of_cluster(n, a->cid, a->snapshot) : NULL;
+    char *url;
+
+    n->jobs++;
+    dlc_list_push_tail(&n->asks, &a->link);
+    a->needer.ready = on_dataset;
+    if (a->door->cancelled || n->stopping) {
+        end(a, DLC_ECANCELED, "the node is ending");
+    } else if (ds != NULL) {
+        read_sample(a, ds);
+    } else {
+        url = mem_fmt("dlcache://%s", a->cid);
+        resolve(n, a->token, url, NULL, on_granted, a);
+        mem_free(&url);
+    }
+}
+
+void door_cancel(struct door *d)
+{
+    d->cancelled = true;
+    dlc_list_each_safe (l, &d->node->asks) {
+        struct ask *a = dlc_container(l, struct ask, link);
+
+        answer(a, DLC_ECANCELED, "the node is ending"); /* what it waits for ends it later */
+    }
+}
+
+/* ---- on a thread of the server ---- */
+
+/* Does not tell by its time how much of it was right. */
+static bool same_token(const char *a, const char *b)
+{
+    size_t n = strlen(a);
+    unsigned differ = n != strlen(b);
+
+    for (size_t i = 0; i < n && differ == 0; i++)
+        differ |= (unsigned)(a[i] ^ b[i]);
+    return differ == 0;
+}
+
+static void sent(void *arg)
+{
+    struct ask *a = ask_of(arg);
+
+    if (a->held)
+        loop_post(a->door->node->loop, &a->task); /* the loop's reference goes there */
+    if (a->mapped)
+        os_unmap(a->data, a->len);
+    ask_put(a);
+}
+
+/* A large sample lies in a file of the disk tier. */
+static void map_file(struct ask *a)
+{
+    int fd = -1;
+
+    a->rc = disk_map_fd(a->door->node->disk, a->chunk, a->len, &fd, &a->err);
+    if (a->rc == 0) {
+        a->data = os_map(fd, 0, a->len, false);
+        a->mapped = a->data != NULL;
+        if (!a->mapped)
+            a->rc = dlc_err_sys(&a->err, "cannot map a chunk");
+    }
+    os_close(&fd);
+}
+
+static void reply_to(struct ask *a, struct http_reply *reply)
+{
+    if (a->rc == DLC_ELARGE && a->len > 0)
+        map_file(a);
+    reply->done = sent;
+    reply->arg = a;
+    if (a->rc == 0) {
+        reply->type = "application/octet-stream";
+        reply->data = a->data;
+        reply->data_len = a->len;
+        http_reply_header(reply, "Dlcache-From", "%s", a->from);
+        return;
+    }
+    count(peer_refused);
+    switch (a->rc) {
+    case DLC_ECHANGED: http_problem(reply, 409, "Another snapshot", "%s", a->err.text); break;
+    case DLC_EBUSY: http_problem(reply, 409, "Busy", "%s; read the bucket", a->err.text); break;
+    case DLC_EDENIED: http_problem(reply, 403, "Not yours", "%s", a->err.text); break;
+    case DLC_ENOTFOUND: http_problem(reply, 404, "Not found", "%s", a->err.text); break;
+    default: http_problem(reply, 503, "Not now", "%s; read the bucket", a->err.text); break;
+    }
+}
+
+static bool parse_path(const struct http_request *r, uint64_t *snapshot, uint64_t *sample)
+{
+    unsigned char raw[8];
+
+    if (strlen(r->params[1]) != 16 || !str_unhex(r->params[1], 16, raw) ||
+        !str_parse_u64(r->params[2], sample))
+        return false;
+    *snapshot = 0;
+    for (unsigned i = 0; i < 8; i++)
+        *snapshot = *snapshot << 8 | raw[i];
+    return true;
+}
+
+/* Whoever asks is told that we are at work when it takes longer than from memory. */
+static void wait_for(struct ask *a, const struct http_request *r)
+{
+    struct dlc_dur patience = SIGN_AFTER;
+
+    dlc_mtx_lock(&a->mtx);
+    while (!a->done) {
+        if (dlc_cond_wait_for(&a->answered, &a->mtx, patience) == 0 || a->done)
+            continue;
+        dlc_mtx_unlock(&a->mtx);
+        http_processing(r);
+        dlc_mtx_lock(&a->mtx);
+        patience = SIGN_EVERY;
+    }
+    dlc_mtx_unlock(&a->mtx);
+}
+
+static void get_sample(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct door *d = ctx;
+    uint64_t snapshot, sample;
+    struct ask *a;
+
+    dlc_check(d->tag == DOOR_TAG);
+    if (!parse_path(r, &snapshot, &sample)) {
+        http_problem(reply, 400, "Bad path",
+                     "a snapshot is 16 hexadecimal digits, a sample a number");
+        return;
+    }
+    a = mem_new(struct ask);
+    a->tag = ASK_TAG;
+    a->refs = 2;
+    a->door = d;
+    a->token = same_token(r->token, d->node->token) ? NULL : mem_str(r->token);
+    a->cid = mem_str(r->params[0]);
+    a->snapshot = snapshot;
+    a->sample = sample;
+    a->task.run = on_ask;
+    dlc_list_init(&a->link);
+    dlc_mtx_init(&a->mtx, LCK_sync);
+    dlc_cond_init(&a->answered);
+    loop_post(d->node->loop, &a->task);
+    wait_for(a, r);
+    a->task.run = release_held;
+    reply_to(a, reply);
+}
+
+static void get_health(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    (void)r;
+    (void)ctx;
+    reply->body = json_pack("{s:s}", "status", "ok");
+}
+
+#define NEEDS_TOKEN 1u
+
+static bool check(struct http_request *r, const struct http_route *route, struct http_reply *reply,
+                  void *ctx)
+{
+    (void)ctx;
+    if ((route->roles & NEEDS_TOKEN) == 0 || r->token != NULL)
+        return true;
+    count(peer_refused);
+    http_problem(reply, 401, "No token",
+                 "send the token of a node or of the dataset's tenant: Authorization: Bearer ...");
+    return false;
+}
+
+static const struct http_route routes[] = {
+    {"GET", "/v1/peer/{dataset}/{snapshot}/samples/{sample}", NEEDS_TOKEN, get_sample},
+    {"GET", "/v1/health", 0, get_health},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- life ---- */
+
+int door_open(struct node *n, const char *listen, struct door **out, struct dlc_err *err)
+{
+    struct door *d = mem_new(struct door);
+    struct http_server_config c = {
+        .address = listen, .connections = CONNECTIONS, .routes = routes, .ctx = d, .check = check};
+    int rc;
+
+    d->tag = DOOR_TAG;
+    d->node = n;
+    rc = http_server_open(&c, &d->server, err);
+    if (rc < 0)
+        mem_free(&d);
+    else
+        log_info("peers are served at %s", http_server_address(d->server));
+    *out = d;
+    return rc;
+}
+
+const char *door_address(const struct door *d)
+{
+    return http_server_address(d->server);
+}
+
+void door_close(struct door *d)
+{
+    http_server_close(&d->server);
+}
+
+void door_free(struct door **dp)
+{
+    struct door *d = *dp;
+
+    *dp = NULL;
+    if (d == NULL)
+        return;
+    if (d->server != NULL)
+        http_server_close(&d->server);
+    d->tag = 0;
+    mem_free(&d);
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who owns a chunk: weighted rendezvous hashing. Pure. Every node computes the same answer from the
+ * same view, whatever the order in which it was told of the nodes.
+ *
+ * (O1) Shares are proportional to weights. (O2) A node that comes or goes, or whose weight changes,
+ * moves only chunks from or to itself.
+ */
+#ifndef DLC_STORAGE_REMOTE_OWNER_H
+#define DLC_STORAGE_REMOTE_OWNER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct owner_node {
+    uint64_t id;   /* hash of its name: owner_id() */
+    double weight; /* <= 0: owns nothing */
+};
+
+uint64_t owner_id(const char *name);
+/* Index into nodes, or -1 when none has weight. chunk: hash of dataset and object key. */
+int owner_of(const struct owner_node *nodes, size_t n, uint64_t chunk);
+/* The k best in order, for those who skip a dead one. Returns how many. */
+size_t owner_rank(const struct owner_node *nodes, size_t n, uint64_t chunk, int *out, size_t k);
+
+#endif

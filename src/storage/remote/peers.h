@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Other nodes as a tier: samples by HTTP GET, asynchronous, on threads of its own (libcurl multi,
+ * keep-alive). A peer is tried once per sample: when it is slow, dead, or refuses, the caller goes
+ * to the bucket.
+ *
+ * (P1) done() is called exactly once, on a thread of the peers, also after close; it must not
+ * block. (P2) A peer that failed three times in a row is not asked for a second, then two, up to
+ * 30; one question then finds out whether it is back. (P3) dst is not touched after done().
+ *
+ * GET ADDRESS/v1/peer/DATASET/SNAPSHOT/samples/SAMPLE (SNAPSHOT: 16 hexadecimal digits). A question
+ * is given up when nothing was heard for p99 x 4 of the times to a first sign, within [least,
+ * most]; an owner that must wait for its bucket says so with http_processing() (102), at once and
+ * then every half second: from then on silence of `most` ends it. 404 is DLC_ENOTFOUND, 409
+ * DLC_ECHANGED, 401 and 403 DLC_EDENIED; those are no failures of the peer's health.
+ */
+#ifndef DLC_STORAGE_REMOTE_PEERS_H
+#define DLC_STORAGE_REMOTE_PEERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+struct peers;
+
+struct peers_config {
+    unsigned connections;       /* to one peer at most; 0: 16 */
+    struct dlc_dur least, most; /* bounds of the deadline; 0: 50 ms, 2 s */
+    const char *ca;             /* PEM; NULL: the system's */
+};
+
+struct peers *peers_new(const struct peers_config *c, struct dlc_err *err);
+void peers_free(struct peers **pp);
+
+struct peer_read {
+    const char *peer;    /* its name, for figures and health */
+    const char *address; /* "http://host:port" */
+    const char *token;   /* NULL: none */
+    const char *dataset; /* id */
+    uint64_t snapshot, sample;
+    void *dst;
+    uint64_t length; /* exact */
+    void (*done)(struct peer_read *r);
+    void *priv;
+
+    int rc; /* DLC_EMISS: not asked, the peer is being skipped; DLC_ETIMEDOUT, DLC_ECHANGED (other
+             * snapshot), DLC_EDENIED, DLC_EBUCKET, ... */
+    struct dlc_err err;
+    struct dlc_dur took;
+    bool from_memory; /* the owner had it resident */
+    void *engine;     /* the peers' */
+};
+void peers_read(struct peers *p, struct peer_read *r); /* any thread; strings borrowed until done */
+bool peers_usable(struct peers *p, const char *peer);  /* false: it would be skipped now */
+
+struct peer_figures {
+    char peer[256];
+    uint64_t reads, bytes, failures, skipped;
+    double p50_ms, p99_ms;
+    bool skipping;
+};
+size_t peers_figures(struct peers *p, struct peer_figures *out, size_t max);
+
+#endif

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clusters for scenarios: a real manager, real nodes, all on loopback.
+
+    with nodes.Cluster(3, memory="8MB") as c:
+        files = c.shared("train", 100)                         a dataset of the tenant ann: its samples' bytes
+        got = c.reader(0, "train").read(range(100))            [(sample, bytes)], through the first node
+        c.server.gets()                                        {key: GETs} of the bucket
+
+Readers are processes of their own, so that each has the node's socket and a token in its environment.
+"""
+import base64
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import zlib
+
+import dl
+import faulty
+import manager
+
+NAMES = ("a", "b", "c", "d", "e", "f")
+AWAY = -8  # DLC_EBUCKET: what a client is told when the manager cannot be asked
+
+
+class Node(dl.Daemon):
+    """As dl.Daemon, by `dlcache node`."""
+
+    def __init__(self, cluster, name, *flags, env=None):
+        super().__init__(*flags, name=name, env=env)
+        self.cluster, self.name, self.door = cluster, name, None
+
+    def command(self):
+        return [dl.PROGRAM, "node", "--name", self.name, "--listen", "127.0.0.1:0", "--log-level", "info",
+                "--manager", self.cluster.addresses(), "--token-file", self.cluster.node_token, *self.flags]
+
+    def start(self):
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(self.command(), env=dict(os.environ, **self.env),
+                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        dl.wait_for(lambda: self.process.poll() is not None or self.answers(), what="a node that answers")
+        if self.process.poll() is not None:
+            raise AssertionError("the node ended with status %d:\n%s" % (self.process.returncode, self.log()))
+        return self
+
+    def view(self):
+        """(version, live nodes) as the node knows them."""
+        c = self.stat()["cluster"]
+        return c["view"], c["nodes"]
+
+    def of(self, name):
+        """Its figures of a dataset, or None."""
+        return next((d for d in self.stat()["datasets"] if d.get("name") == name), None)
+
+
+class Reader:
+    """A process that opens a dataset at a node and does what it is told, a line of JSON at a time."""
+
+    PROGRAM = r'''
+import base64, json, os, sys
+import libdlc
+for line in sys.stdin:
+    ask = json.loads(line)
+    try:
+        if ask["op"] == "open":
+            ds = libdlc.Dataset(ask["url"], spawn=False, timeout_ms=ask.get("timeout_ms", 0), token=ask.get("token"))
+            out = len(ds)
+        elif ask["op"] == "read":
+            out = [(i, base64.b64encode(ds.read(i)).decode()) for i in ask["samples"]]
+        elif ask["op"] == "follow":
+            ds.follow(**ask["how"]); out = ds.epoch_length()
+        elif ask["op"] == "epoch":
+            out = [(i, base64.b64encode(b).decode()) for i, b in ds.epoch(ask.get("n"))]
+        elif ask["op"] == "keys":
+            out = ds.keys()
+        elif ask["op"] == "stats":
+            out = ds.stats()
+        elif ask["op"] == "close":
+            ds.close(); out = None
+        answer = {"ok": out}
+    except libdlc.Error as e:
+        answer = {"code": e.code, "error": str(e)}
+    print(json.dumps(answer), flush=True)
+'''
+
+    def __init__(self, node, url, token=None, env=None, timeout_ms=0):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", self.PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=dict(os.environ, **dict(node.env, **({"DLCACHE_TOKEN": token} if token else {})), **(env or {})))
+        try:
+            self.ask("open", url=url, timeout_ms=timeout_ms)
+        except Refused:
+            self.close()
+            raise
+
+    def send(self, op, **more):
+        self.process.stdin.write(json.dumps(dict(more, op=op)) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError("the reader ended with status %s" % self.process.wait(10))
+        got = json.loads(line)
+        if "error" in got:
+            raise Refused(got["code"], dl.hide_nothing(got["error"]))
+        return got["ok"]
+
+    def ask(self, op, **more):
+        self.send(op, **more)
+        return self.answer()
+
+    def samples(self, got):
+        return [(i, base64.b64decode(b)) for i, b in got]
+
+    def read(self, samples):
+        return self.samples(self.ask("read", samples=list(samples)))
+
+    def follow(self, **how):
+        return self.ask("follow", how=how)
+
+    def epoch(self, n=None):
+        return self.samples(self.ask("epoch", n=n))
+
+    def close(self):
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait(20 * dl.SLOW)
+            self.process.stdout.close()
+            self.process = None
+
+
+class Refused(Exception):
+    def __init__(self, code, text):
+        super().__init__(text)
+        self.code = code
+
+
+class Bucket(faulty.S3):
+    """An S3 that counts: GETs of each key, of those that were answered with data."""
+
+    def gets(self):
+        count = {}
+        for r in self.requests:
+            if r.op == "get" and r.status in (200, 206):
+                count[r.key] = count.get(r.key, 0) + 1
+        return count
+
+
+class Cluster:
+    def __init__(self, n, *flags, memory="64MB", disk="0", manager_flags=("--node-ttl", "2s"), env=None):
+        self.manager = manager.Manager(*manager_flags)
+        self.flags, self.env = ["--memory", memory, "--disk", disk, "--no-hedge", *flags], dict(env or {})
+        self.n, self.nodes, self.readers = n, [], []
+        self.node_token = dl.path("m/node.token")
+        self.stack = contextlib.ExitStack()
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            self.server = stack.enter_context(Bucket())
+            stack.enter_context(self.manager)
+            dl.SECRETS.update((self.manager.token("node"), self.manager.token("admin")))
+            self.ann = self.manager.tenant("ann")
+            for name in NAMES[:self.n]:
+                self.add(name)
+            self.settle()
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind, *rest):
+        for r in self.readers:
+            r.close()
+        for node in self.nodes:
+            node.__exit__(kind, *rest)
+        return self.stack.__exit__(kind, *rest)
+
+    def addresses(self):
+        return "http://" + self.manager.address
+
+    def add(self, name, *flags):
+        node = Node(self, name, *self.flags, *flags, env=self.env)
+        self.nodes.append(node)
+        node.start()
+        return node
+
+    def settle(self, live=None):
+        """Until all nodes have one view, with so many in it."""
+        live = len(self.nodes) if live is None else live
+
+        def same():
+            views = {n.view() for n in self.nodes if n.process is not None}
+            return len(views) == 1 and next(iter(views))[1] == live
+        dl.wait_for(same, what="one view with %d nodes" % live)
+
+    def put(self, prefix, n, size=20000):
+        """n objects in the bucket of the test: {key: bytes}, in the order of the keys."""
+        files = {"%s/%04d.bin" % (prefix, i): dl.content(i, size, seed=zlib.crc32(prefix.encode())) for i in range(n)}
+        for key, data in files.items():
+            self.server.put(key, data)
+        return files
+
+    def register(self, name, url, token=None, **more):
+        self.manager.ok("POST", "/v1/datasets", dict({"name": name, "url": url, "endpoint": self.server.endpoint}, **more),
+                        token=token or self.ann)
+        return "dlcache://" + name
+
+    def credentials(self, tenant, token, server=None):
+        s = server or self.server
+        self.manager.ok("PUT", "/v1/tenants/%s/credentials" % tenant,
+                        {"access_key": s.KEY_ID, "secret_key": s.SECRET, "region": s.region}, token=token)
+
+    def shared(self, name, n, size=20000):
+        """A dataset of ann's with n objects: its files, in the order of its samples."""
+        files = self.put(name, n, size)
+        self.credentials("ann", self.ann)
+        self.register(name, "s3://data/%s/" % name)
+        return list(files.values())
+
+    def reader(self, node, name, token="ann", **how):
+        token = self.ann if token == "ann" else token
+        r = Reader(self.nodes[node], name if "://" in name else "dlcache://" + name, token, **how)
+        self.readers.append(r)
+        return r

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The Redis client and bad days: servers that die, move, stall, refuse, forget. */
+#include "metadata/meta_unit.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/fault.h"
+#include "metadata/redis.h"
+#include "metadata/redis_servers.h"
+
+static struct redis_servers one, cluster;
+
+static struct meta *open_at(const struct redis_servers *r, const char *tail)
+{
+    struct meta *m = NULL;
+    char base[400], url[512];
+
+    redis_servers_url(r, base);
+    snprintf(url, sizeof(url), "%s%s", base, tail);
+    ok(meta_open(url, &m, &err));
+    return m;
+}
+
+static int start_one(void **state)
+{
+    (void)state;
+    redis_servers_start_one(&one, NULL);
+    return 0;
+}
+
+static int start_cluster(void **state)
+{
+    (void)state;
+    redis_servers_start_cluster(&cluster, 3, 1);
+    return 0;
+}
+
+static int stop_one(void **state)
+{
+    (void)state;
+    redis_servers_stop(&one);
+    return 0;
+}
+
+static int stop_cluster(void **state)
+{
+    (void)state;
+    redis_servers_stop(&cluster);
+    return 0;
+}
+
+/* ---- what is parsed ---- */
+
+static void test_urls(void **state)
+{
+    static const char *const bad[] = {
+        "redis://",      "redis://:0",      "redis://h:0",   "redis://h:65536",
+        "redis://h:x",   "redis://h,",      "redis://,h",    "redis://h/a b",
+        "redis://h/{a}", "redis://u:%zz@h", "redis://h?x=1", "redis://h?timeout=0",
+        "redis://u:p@",  "http://h",        "redis://h h",   "redis://u:secret%00@h",
+        "redis://[::1",  "redis://h/a/b",   "redis://h:1:2",
+    };
+    struct redis_url u;
+
+    (void)state;
+    ok(redis_url_parse("redis://a", &u, &err));
+    assert_string_equal(u.hosts[0], "a");
+    assert_int_equal(u.ports[0], 6379);
+    assert_null(u.password);
+    redis_url_release(&u);
+    ok(redis_url_parse("redis://us%3Aer:p%40ss:w@10.0.0.1:7000,[::1]:7001,c/pre.fix?timeout=250ms",
+                       &u, &err));
+    assert_int_equal(u.n, 3);
+    assert_string_equal(u.user, "us:er");
+    assert_string_equal(u.password, "p@ss:w");
+    assert_string_equal(u.hosts[1], "::1");
+    assert_int_equal(u.ports[1], 7001);
+    assert_int_equal(u.ports[2], 6379);
+    assert_string_equal(u.prefix, "pre.fix");
+    assert_int_equal(u.timeout.ns, 250000000);
+    redis_url_release(&u);
+    ok(redis_url_parse("redis://:pass@h", &u, &err));
+    assert_null(u.user);
+    assert_string_equal(u.password, "pass");
+    redis_url_release(&u);
+    for (size_t i = 0; i < unit_count(bad); i++) {
+        if (redis_url_parse(bad[i], &u, &err) != DLC_EINVAL)
+            fail_msg("%s was taken", bad[i]);
+        assert_null(strstr(err.text, "secret"));
+    }
+}
+
+static void test_answers(void **state)
+{
+    char address[80];
+    int slot;
+
+    (void)state;
+    assert_int_equal(redis_answer_parse("MOVED 3999 127.0.0.1:6381", &slot, address), REDIS_MOVED);
+    assert_int_equal(slot, 3999);
+    assert_string_equal(address, "127.0.0.1:6381");
+    assert_int_equal(redis_answer_parse("ASK 1 :7000", &slot, address), REDIS_ASK);
+    assert_string_equal(address, ":7000");
+    assert_int_equal(redis_answer_parse("MOVED 16384 h:1", &slot, address), REDIS_FINAL);
+    assert_int_equal(redis_answer_parse("MOVED", &slot, address), REDIS_FINAL);
+    assert_int_equal(redis_answer_parse("TRYAGAIN Multiple keys", &slot, address), REDIS_LATER);
+    assert_int_equal(redis_answer_parse("LOADING", &slot, address), REDIS_LATER);
+    assert_int_equal(redis_answer_parse("LOADINGS", &slot, address), REDIS_FINAL);
+    assert_int_equal(redis_answer_parse("NOSCRIPT No matching", &slot, address), REDIS_SCRIPT);
+    assert_int_equal(redis_answer_parse("ERR nonsense", &slot, address), REDIS_FINAL);
+    assert_int_equal(redis_answer_parse("", &slot, address), REDIS_FINAL);
+}
+
+static void test_slots(void **state)
+{
+    (void)state;
+    assert_int_equal(redis_slot("123456789", 9), 0x31c3 % REDIS_SLOTS);
+    assert_int_equal(redis_slot("{user1000}.following", 20),
+                     redis_slot("{user1000}.followers", 20));
+    assert_int_equal(redis_slot("foo{}{bar}", 10), redis_slot("foo{}{bar}", 10));
+    assert_int_equal(redis_slot("foo{{bar}}zap", 13), redis_slot("{bar", 4));
+    assert_int_not_equal(redis_slot("foo{}{bar}", 10), redis_slot("bar", 3));
+    assert_int_equal(redis_slot("foo{bar}{zap}", 13), redis_slot("bar", 3));
+}
+
+/* ---- one server ---- */
+
+static void test_restart(void **state)
+{
+    struct meta *m = open_at(&one, "/restart");
+
+    (void)state;
+    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    put_chunk(m, "d", "n", "k", 5);
+    for (int i = 2; i < 5; i++) {
+        redis_server_kill(&one, 0);
+        redis_server_start(&one, 0);
+        ok(put(m, META_JOB, "a", "", i, (uint64_t)i - 1,
+               NULL)); /* the connection is dead, and the scripts gone */
+        expect_sums(m, "d", "n 1 5,");
+    }
+    assert_int_equal(value_of(m, META_JOB, "a", NULL), 4);
+    meta_close(&m);
+}
+
+struct one_put {
+    struct meta *m;
+    int rc;
+    struct dlc_err err;
+};
+
+/* A put by another thread: servers must be started by the first one, or they die with the thread.
+ */
+static void *put_main(void *arg)
+{
+    struct one_put *p = arg;
+    struct meta_doc d = {.id = mem_str("late"), .body = json_pack("{s:i}", "value", 7)};
+
+    p->rc = meta_put(p->m, META_JOB, &d, META_NEW, &p->err);
+    meta_doc_release(&d);
+    return NULL;
+}
+
+static void test_away(void **state)
+{
+    struct meta *m = open_at(&one, "/away?timeout=700ms"), *none = NULL;
+    struct one_put p = {.rc = 1};
+    pthread_t thread;
+    char url[400], text[512];
+
+    (void)state;
+    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    redis_server_kill(&one, 0);
+    assert_int_equal(put(m, META_JOB, "a", "", 2, 1, NULL), DLC_EBUCKET);
+    assert_non_null(strstr(err.text, "127.0.0.1:"));
+    redis_servers_url(&one, url);
+    snprintf(text, sizeof(text), "%s?timeout=100ms", url);
+    assert_int_equal(meta_open(text, &none, &err), DLC_EBUCKET);
+    assert_null(none);
+    meta_close(&m);
+    redis_server_start(&one, 0);
+    p.m = m = open_at(&one, "/away?timeout=20s");
+    redis_server_kill(&one, 0);
+    assert_int_equal(pthread_create(&thread, NULL, put_main, &p), 0);
+    redis_server_start(&one, 0);
+    pthread_join(thread, NULL); /* it waited until it was back */
+    if (p.rc != 0)
+        fail_msg("%s", p.err.text);
+    assert_int_equal(value_of(m, META_JOB, "late", NULL), 7);
+    meta_close(&m);
+}
+
+/* A server that accepts and says nothing. */
+static void test_stalled(void **state)
+{
+    struct meta *m = open_at(&one, "/stalled?timeout=300ms");
+
+    (void)state;
+    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    redis_server_signal(&one, 0, SIGSTOP);
+    assert_int_equal(put(m, META_JOB, "a", "", 2, 1, NULL), DLC_EBUCKET);
+    redis_server_signal(&one, 0, SIGCONT);
+    /* Nobody knows whether that was written; what is there is one or the other. */
+    assert_in_range(value_of(m, META_JOB, "a", NULL), 1, 2);
+    meta_close(&m);
+}
+
+static void test_passwords(void **state)
+{
+    struct redis_servers closed;
+    struct meta *m = NULL;
+    struct buf shown = BUF_INIT;
+    char url[200];
+
+    (void)state;
+    redis_servers_start_one(&closed, "right-secret");
+    snprintf(url, sizeof(url), "redis://:wrong-secret@127.0.0.1:%d", closed.s[0].port);
+    assert_int_equal(meta_open(url, &m, &err), DLC_EDENIED);
+    assert_null(strstr(err.text, "wrong-secret"));
+    meta_url_printable(url, &shown);
+    assert_null(strstr(buf_str(&shown), "wrong-secret"));
+    assert_non_null(strstr(buf_str(&shown), "127.0.0.1"));
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%d", closed.s[0].port);
+    assert_int_equal(meta_open(url, &m, &err), DLC_EDENIED);
+    snprintf(url, sizeof(url), "redis://default:right%%2Dsecret@127.0.0.1:%d", closed.s[0].port);
+    ok(meta_open(url, &m, &err));
+    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    meta_close(&m);
+    redis_servers_stop(&closed);
+    buf_release(&shown);
+}
+
+/* Of two addresses the first is a replica. */
+static void test_replica_first(void **state)
+{
+    struct redis_servers other;
+    struct meta *m = NULL;
+    char text[100], url[200];
+
+    (void)state;
+    redis_servers_start_one(&other, NULL);
+    snprintf(text, sizeof(text), "REPLICAOF 127.0.0.1 %d", one.s[0].port);
+    free(redis_server_ask(&other, 0, text));
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%d,127.0.0.1:%d/replica", other.s[0].port,
+             one.s[0].port);
+    ok(meta_open(url, &m, &err));
+    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    /* They change roles. */
+    free(redis_server_ask(&other, 0, "REPLICAOF NO ONE"));
+    snprintf(text, sizeof(text), "REPLICAOF 127.0.0.1 %d", other.s[0].port);
+    free(redis_server_ask(&one, 0, text));
+    ok(put(m, META_JOB, "b", "", 2, META_NEW, NULL));
+    free(redis_server_ask(&one, 0, "REPLICAOF NO ONE"));
+    assert_int_equal(value_of(m, META_JOB, "b", NULL), 2);
+    meta_close(&m);
+    redis_servers_stop(&other);
+}
+
+/* Whatever call of the system fails, once, in the middle: a write happens exactly once. */
+static void test_faults(void **state)
+{
+    struct meta *m = open_at(&one, "/faults");
+    json_t *events;
+    uint64_t version = 0;
+    int nth = 1;
+
+    (void)state;
+    for (bool fired = true; fired; nth++) {
+        struct meta_chunk c = chunk("d", "n", "k", (uint64_t)nth);
+        int rc[4];
+
+        fault_arm(FAULT_SYSCALL, nth);
+        rc[0] = put(m, META_JOB, "a", "", nth, nth == 1 ? META_NEW : META_ANY, &version);
+        rc[1] = meta_event(m, "t", json_pack("{s:i}", "nth", nth), &err);
+        rc[2] = meta_chunks_put(m, &c, 1, &err);
+        rc[3] = meta_delete(m, META_JOB, "never", META_ANY, &err);
+        fired = fault_disarm();
+        assert_int_equal(rc[0] | rc[1] | rc[2], 0);
+        assert_int_equal(rc[3], DLC_ENOTFOUND);
+        assert_int_equal(version, nth);
+        assert_int_equal(value_of(m, META_JOB, "a", NULL), nth);
+    }
+    assert_true(nth > 8);
+    ok(meta_events(m, NULL, 0, 1000, &events, &err));
+    assert_int_equal(json_array_size(events), nth - 1);
+    json_decref(events);
+    meta_close(&m);
+}
+
+/* Under our prefix lies something that is not ours. */
+static void test_foreign(void **state)
+{
+    struct meta *m = open_at(&one, "/foreign");
+    struct meta_doc d;
+
+    (void)state;
+    free(redis_server_ask(&one, 0, "SET {foreign}:doc:job:a text"));
+    assert_int_equal(meta_get(m, META_JOB, "a", &d, &err), DLC_EPROTO);
+    free(redis_server_ask(&one, 0, "HSET {foreign}:doc:job:b t x v 1 b not-json"));
+    assert_int_equal(meta_get(m, META_JOB, "b", &d, &err), DLC_ECORRUPT);
+    assert_non_null(strstr(err.text, "dlcache rebuild"));
+    put_chunk(m, "d", "n", "k", 5);
+    meta_close(&m);
+}
+
+static void test_full(void **state)
+{
+    struct meta *m = open_at(&one, "/full");
+
+    (void)state;
+    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    free(redis_server_ask(&one, 0, "CONFIG SET maxmemory 1"));
+    assert_int_equal(put(m, META_JOB, "a", "", 2, 1, NULL), DLC_ENOSPACE);
+    free(redis_server_ask(&one, 0, "CONFIG SET maxmemory 0"));
+    ok(put(m, META_JOB, "a", "", 2, 1, NULL));
+    meta_close(&m);
+}
+
+/* Expiry is the server's: a client whose clock runs ahead frees nothing. */
+static void test_our_clock_does_not_matter(void **state)
+{
+    struct meta *m = open_at(&one, "/clock");
+    uint64_t a, b;
+
+    (void)state;
+    ok(meta_lock(m, "l", "a", DLC_SEC(600), &a, &err));
+    dlc_clock_advance(DLC_SEC(3600));
+    assert_int_equal(meta_lock(m, "l", "b", DLC_SEC(600), &b, &err), DLC_EBUSY);
+    ok(meta_unlock(m, "l", "a", &err));
+    meta_close(&m);
+}
+
+/* ---- a Cluster ---- */
+
+static unsigned server_at(int port)
+{
+    for (unsigned i = 0; i < cluster.n; i++)
+        if (cluster.s[i].port == port)
+            return i;
+    fail_msg("nobody is at %d", port);
+    return 0;
+}
+
+static int owner_of(unsigned via, int slot)
+{
+    char *text = redis_server_ask(&cluster, via, "CLUSTER SLOTS"), *p = text;
+    int from, to, port = 0, used;
+    char host[64];
+
+    while (port == 0 && sscanf(p, "%d\n%d\n%63s\n%d%n", &from, &to, host, &port, &used) == 4) {
+        if (slot >= from && slot <= to)
+            break;
+        port = 0;
+        p = strstr(p + used, "\n\n\n"); /* past its replicas */
+        assert_non_null(p);
+        p += 3;
+    }
+    mem_free(&text);
+    return port;
+}
+
+static void test_slots_move(void **state)
+{
+    struct meta *m = open_at(&cluster, "/moving");
+    int slot = redis_slot("{moving}", 8);
+    unsigned from = server_at(owner_of(0, slot)), to = (from + 1) % 3;
+    char *from_id = redis_server_ask(&cluster, from, "CLUSTER MYID");
+    char *to_id = redis_server_ask(&cluster, to, "CLUSTER MYID"), *asked;
+    struct one_put p = {.m = m, .rc = 1};
+    pthread_t thread;
+    char text[200];
+
+    (void)state;
+    assert_true(from < 3);
+    snprintf(text, sizeof(text), "CLUSTER SETSLOT %d IMPORTING %s", slot, from_id);
+    free(redis_server_ask(&cluster, to, text));
+    snprintf(text, sizeof(text), "CLUSTER SETSLOT %d MIGRATING %s", slot, to_id);
+    free(redis_server_ask(&cluster, from, text));
+    assert_int_equal(value_of(m, META_JOB, "nothing", NULL), -1); /* ASK: perhaps it is there */
+    assert_int_equal(err.code, DLC_ENOTFOUND);
+    asked = redis_server_ask(&cluster, to, "INFO commandstats");
+    assert_non_null(strstr(asked, "cmdstat_asking"));
+    /* A script with several keys is not run by either until the slot has moved. */
+    assert_int_equal(pthread_create(&thread, NULL, put_main, &p), 0);
+    do {
+        mem_free(&asked);
+        asked = redis_server_ask(&cluster, from, "INFO errorstats");
+    } while (strstr(asked, "errorstat_ASK:count=2") == NULL && strstr(asked, "TRYAGAIN") == NULL);
+    snprintf(text, sizeof(text), "CLUSTER SETSLOT %d NODE %s", slot, to_id);
+    free(redis_server_ask(&cluster, to, text));
+    free(redis_server_ask(&cluster, from, text));
+    pthread_join(thread, NULL);
+    if (p.rc != 0)
+        fail_msg("%s", p.err.text);
+    assert_int_equal(value_of(m, META_JOB, "late", NULL), 7);
+    assert_int_equal(owner_of(to, slot), cluster.s[to].port);
+    mem_free(&asked);
+    mem_free(&from_id);
+    mem_free(&to_id);
+    meta_close(&m);
+}
+
+struct writer {
+    struct meta *m;
+    _Atomic bool stop;
+    _Atomic unsigned done;
+    int rc;
+    struct dlc_err err;
+};
+
+static void *writer_main(void *arg)
+{
+    struct writer *w = arg;
+
+    while (w->rc == 0 && !w->stop) {
+        struct meta_chunk c[8];
+        char keys[8][16];
+
+        for (unsigned i = 0; i < 8; i++) {
+            snprintf(keys[i], sizeof(keys[i]), "%u-%u", w->done, i);
+            c[i] = chunk("failover", "n", keys[i], 1);
+        }
+        w->rc = meta_chunks_put(w->m, c, 8, &w->err);
+        if (w->rc == 0)
+            w->rc = meta_event(w->m, "", json_pack("{s:i}", "i", (int)w->done), &w->err);
+        w->done += w->rc == 0;
+    }
+    return NULL;
+}
+
+/* The master of the documents dies under a writer; its replica takes over; nobody sees an error. */
+static void test_fail_over(void **state)
+{
+    struct writer w = {.m = open_at(&cluster, "/failover?timeout=30s")};
+    unsigned victim = server_at(owner_of(0, redis_slot("{failover}", 10))), before;
+    pthread_t thread;
+    json_t *events;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, writer_main, &w), 0);
+    while (w.done < 50 && w.rc == 0)
+        (void)poll(NULL, 0, 5);
+    redis_server_kill(&cluster, victim);
+    before = w.done;
+    while (w.done < before + 50 && w.rc == 0)
+        (void)poll(NULL, 0, 5);
+    w.stop = true;
+    pthread_join(thread, NULL);
+    if (w.rc != 0)
+        fail_msg("%d: %s", w.rc, w.err.text);
+    assert_int_not_equal(owner_of((victim + 1) % 3, redis_slot("{failover}", 10)),
+                         cluster.s[victim].port);
+    ok(meta_events(w.m, NULL, 0, 100000, &events, &err));
+    assert_int_equal(json_array_size(events), w.done); /* none lost, none twice */
+    json_decref(events);
+    meta_close(&w.m);
+    redis_server_start(&cluster, victim);
+    redis_servers_wait_ready(&cluster);
+}
+
+int main(void)
+{
+    const struct CMUnitTest parsing[] = {
+        cmocka_unit_test(test_urls),
+        cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_slots),
+    };
+    const struct CMUnitTest single[] = {
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_away),
+        cmocka_unit_test(test_stalled),
+        cmocka_unit_test(test_passwords),
+        cmocka_unit_test(test_replica_first),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_our_clock_does_not_matter),
+    };
+    const struct CMUnitTest several[] = {
+        cmocka_unit_test(test_slots_move),
+        cmocka_unit_test(test_fail_over),
+    };
+    int failed = cmocka_run_group_tests(parsing, NULL, NULL);
+
+    if (redis_servers_exist()) {
+        failed += cmocka_run_group_tests(single, start_one, stop_one);
+        failed += cmocka_run_group_tests(several, start_cluster, stop_cluster);
+    }
+    return failed;
+}
