@@ -15,7 +15,8 @@
 #include "cli/names.h"
 #include "http/client.h"
 
-#define PAGE "1000"
+#define PAGE     "1000"
+#define STARTING DLC_SEC(3)
 
 /* ---- where ---- */
 
@@ -26,12 +27,24 @@ static bool is_socket(const char *path)
     return stat(path, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
+/* A daemon that has just started opens its API a moment after its own socket. */
+static void wait_for_daemon(const char *socket, const char *api)
+{
+    const struct timespec pause = {0, DLC_MS(20).ns};
+    struct dlc_mono start = dlc_mono_now();
+
+    while (is_socket(socket) && !is_socket(api) && dlc_mono_since(start).ns < STARTING.ns)
+        nanosleep(&pause, NULL);
+}
+
 /* The sockets that may answer and exist, as addresses; "" when there are none. Gives. */
 static char *local_addresses(const struct config *c)
 {
     char *paths[] = {mem_fmt("%s.api", c->socket), mem_fmt("%s/manager.sock", c->dir)};
     struct buf all = BUF_INIT;
 
+    if (!is_socket(paths[1]))
+        wait_for_daemon(c->socket, paths[0]);
     for (size_t i = 0; i < DLC_COUNT(paths); i++) {
         if (is_socket(paths[i]))
             buf_addf(&all, "%sunix:%s", all.len > 0 ? "," : "", paths[i]);
@@ -42,9 +55,13 @@ static char *local_addresses(const struct config *c)
 
 bool api_is_known(const struct config *c)
 {
-    char *local = local_addresses(c);
-    bool known = c->manager[0] != '\0' || local[0] != '\0';
+    char *local;
+    bool known;
 
+    if (c->manager[0] != '\0')
+        return true;
+    local = local_addresses(c);
+    known = local[0] != '\0';
     mem_free(&local);
     return known;
 }

@@ -29,9 +29,12 @@ const json_t *dataset_nodes(const json_t *body)
 
 bool names_have(const json_t *names, const char *name)
 {
-    for (size_t i = 0; i < json_array_size(names); i++)
-        if (strcmp(json_string_value(json_array_get(names, i)), name) == 0)
+    for (size_t i = 0; name != NULL && i < json_array_size(names); i++) {
+        const char *is = json_string_value(json_array_get(names, i));
+
+        if (is != NULL && strcmp(is, name) == 0)
             return true;
+    }
     return false;
 }
 
@@ -43,7 +46,7 @@ static const json_t *split_of(const json_t *snapshot, const char *name)
         const json_t *s = json_array_get(splits, i);
         const char *is = json_string_value(json_object_get(s, "name"));
 
-        if (is != NULL && strcmp(is, name) == 0)
+        if (is != NULL && name != NULL && strcmp(is, name) == 0)
             return s;
     }
     return NULL;

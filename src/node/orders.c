@@ -49,8 +49,10 @@ static void order_free(struct order_given *o)
 /* Takes result. */
 static void order_end(struct order_given *o, json_t *result, const char *error)
 {
-    if (o->ds != NULL)
+    if (o->ds != NULL) { /* as a session's end: what was fetched is not idle at once */
+        o->ds->last_used = dlc_mono_now();
         dataset_put(&o->ds);
+    }
     o->done = true;
     o->result = result;
     o->error = mem_str(error);

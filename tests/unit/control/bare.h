@@ -35,6 +35,7 @@ static inline void bare_close(struct control **cp)
 
     *cp = NULL;
     leader_close(c);
+    jobs_close(c);
     nodes_close(c);
     json_decref(c->view);
     meta_close(&c->meta);

@@ -28,15 +28,12 @@ static void on_done(void *arg)
     p->done++;
 }
 
+static unsigned char bytes[4 << 20];
+
 static void on_data(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    static unsigned char bytes[4 << 20];
     size_t n = strtoul(r->params[0], NULL, 10);
 
-    if (bytes[1] == 0) {
-        for (size_t i = 0; i < sizeof(bytes); i++)
-            bytes[i] = (unsigned char)(i % 251);
-    }
     reply->data = bytes;
     reply->data_len = n;
     reply->done = on_done;
@@ -138,6 +135,8 @@ void place_open(struct place *p, const struct http_server_config *like)
     struct dlc_err err = DLC_ERR_INIT;
 
     memset(p, 0, sizeof(*p));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (unsigned char)(i % 251);
     sem_init(&p->entered, 0, 0);
     sem_init(&p->release, 0, 0);
     if (like != NULL)

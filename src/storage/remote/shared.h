@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Redis, one server or a Cluster, as a memory tier that nodes share: samples by dataset, snapshot
+ * and number. Optional, and never a reason for a read to fail: what is not there, late, damaged or
+ * cannot be asked for is a miss.
+ *
+ * (G1) done() is called exactly once, on a thread of the tier, also when it closes; it must not
+ *      block. (G2) dst is not touched after done(). (G3) shared_put() never blocks: what does not
+ *      fit into the queue is dropped and counted. (G4) A sample is there whole or not at all: its
+ *      length and checksum are compared.
+ *
+ * A Redis that failed three times in a row is left alone for a second, then two, up to 30. What it
+ * forgets when its memory is full is its own policy (maxmemory-policy allkeys-lru).
+ */
+#ifndef DLC_STORAGE_REMOTE_SHARED_H
+#define DLC_STORAGE_REMOTE_SHARED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/list.h"
+
+struct shared;
+
+struct shared_config {
+    const char *url;         /* as meta_open(): "redis://[user:password@]HOST:PORT,.../PREFIX" */
+    struct dlc_dur deadline; /* of a question; 0: 200 ms */
+    struct dlc_dur keep;     /* Redis forgets a sample after so long; 0: a day */
+    size_t value_max;        /* larger samples are left out; 0: 8 MiB */
+    size_t queue_max;        /* bytes of puts that wait; 0: 64 MiB */
+    unsigned threads;        /* 0: 4 */
+};
+
+/* DLC_EINVAL: the URL. Whether anybody is there shows later: see the figures. */
+int shared_new(const struct shared_config *c, struct shared **out, struct dlc_err *err);
+void shared_free(struct shared **sp); /* what waits is a miss or dropped */
+
+struct shared_read {
+    const char *dataset; /* borrowed until done */
+    uint64_t snapshot, sample;
+    void *dst;
+    uint64_t length; /* exact */
+    void (*done)(struct shared_read *r);
+    void *priv;
+
+    int rc; /* 0 or DLC_EMISS */
+    struct dlc_dur took;
+    struct dlc_mono asked; /* the tier's, and what follows */
+    struct dlc_list link;
+};
+void shared_read(struct shared *s, struct shared_read *r); /* any thread */
+/* Copies data. Any thread. */
+void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64_t sample,
+                const void *data, uint64_t length);
+
+struct shared_figures {
+    uint64_t hits, misses, bytes_read;
+    uint64_t puts, bytes_put, dropped; /* dropped: puts that never reached Redis */
+    uint64_t failures, damaged;        /* questions that failed; samples that were not as put */
+    double p50_ms, p99_ms;             /* of hits and misses that were answered */
+    bool skipping;
+    char why[200]; /* of the last failure; "": none */
+};
+void shared_figures(struct shared *s, struct shared_figures *out);
+
+#endif
