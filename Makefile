@@ -24,7 +24,7 @@ endif
 
 SETUP = --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false)
 
-.PHONY: all build run check bench lint fuzz install clean help
+.PHONY: all build run check bench battery lint fuzz install clean help
 all: build
 
 build: $(BUILD)/build.ninja
@@ -52,6 +52,11 @@ bench:
 	@echo "Benchmarks:"; bench/run --list
 	@set -e; for b in $$(bench/run --list | awk '{print $$1}'); do bench/run --build $(BUILD) $$b; done
 
+battery:
+	@tools/deps core bench
+	@$(MAKE) --no-print-directory build
+	@bench/battery --build $(BUILD)
+
 lint: build
 	@tools/lint $(BUILD)
 
@@ -69,6 +74,7 @@ help:
 	@echo "make run        the demonstration: a bucket, a cache, three epochs, a table"
 	@echo "make check      lint and all tests; T='word word' picks tests by name; JOBS=2 at once"
 	@echo "make bench      all benchmarks, one table each (bench/run NAME for one)"
+	@echo "make battery    what is too large for make check: 10 million chunks, 10,000 datasets"
 	@echo "make lint       formatting, layers, headers, tags, banned calls"
 	@echo "make fuzz       run each fuzz target for a while (FUZZ_SECONDS=60; needs clang)"
 	@echo "make install    into PREFIX=/usr/local"

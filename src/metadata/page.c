@@ -81,7 +81,8 @@ struct merge {
     size_t limit;   /* rows for each stream that is asked */
     size_t scanned; /* rows looked at */
     bool dry;       /* some stream may be empty and not done */
-    char *last_key, *last_node;
+    struct buf last_key;
+    const char *last_node;
 };
 
 static const char *row_key(const struct chunk_stream *s, size_t i)
@@ -215,8 +216,8 @@ static void merge_take(struct merge *g, struct chunk_stream *s, struct gathered 
                            keep_text(&texts->texts, s->texts.data + row->etag)};
         out->chunks[out->n++] = row->c;
     }
-    mem_free(&g->last_key);
-    g->last_key = mem_str(key);
+    buf_clear(&g->last_key);
+    buf_adds(&g->last_key, key);
     g->last_node = s->node;
     g->scanned++;
     s->at++;
@@ -240,7 +241,7 @@ static int merge_run(struct merge *g, struct meta_chunk_page *out, struct dlc_er
         if (s == NULL)
             break;
         if (out->n == cap || g->scanned >= PAGE_SCAN) {
-            out->next = page_cursor(g->last_key, g->last_node);
+            out->next = page_cursor(buf_str(&g->last_key), g->last_node);
             break;
         }
         merge_take(g, s, &texts, out);
@@ -274,7 +275,7 @@ out:
     for (size_t i = 0; i < g.n; i++)
         chunk_stream_release(&g.streams[i]);
     mem_free(&g.streams);
-    mem_free(&g.last_key);
+    buf_release(&g.last_key);
     buf_release(&g.to);
     return rc;
 }

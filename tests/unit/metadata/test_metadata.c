@@ -5,6 +5,7 @@
 #include "base/rng.h"
 #include "metadata/each_store.h"
 #include "metadata/meta_i.h"
+#include "metadata/page_i.h"
 
 /* ---- documents ---- */
 
@@ -441,7 +442,7 @@ static void test_many_chunks(void **state)
         assert_int_equal(p.n, 0);
         meta_chunk_page_release(&p);
     }
-    assert_int_equal(pages, 2); /* no page looked at all of them */
+    assert_int_equal(pages, (MANY + 1) / PAGE_SCAN); /* no page looked at all of them */
     assert_int_equal(p.n, 1);
     assert_string_equal(p.chunks[0].key, "00044999");
     meta_chunk_page_release(&p);

@@ -406,7 +406,7 @@ struct writer {
     struct meta *m;
     _Atomic bool stop;
     _Atomic unsigned done;
-    int rc;
+    _Atomic int rc;
     struct dlc_err err;
 };
 
