@@ -206,25 +206,34 @@ static void a_grant_grows_old(void **state)
     const struct grant *g;
 
     (void)state;
-    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(100), &g), GRANT_NONE);
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(100), GRANT_LIFE, &g),
+                     GRANT_NONE);
     assert_int_equal(grant(c, "t", "dlcache://train", ANSWER, 100), 0);
-    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(159), &g), GRANT_FRESH);
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(159), GRANT_LIFE, &g),
+                     GRANT_FRESH);
     assert_string_equal(g->tenant, "ann");
     assert_string_equal(g->access_key, "k");
     assert_null(g->session_token);
     assert_null(g->endpoint);
-    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(161), &g), GRANT_OLD);
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(161), GRANT_LIFE, &g),
+                     GRANT_OLD);
     assert_non_null(g);
-    assert_int_equal(cluster_granted(c, "u", "dlcache://train", at(101), &g), GRANT_NONE);
-    assert_int_equal(cluster_granted(c, NULL, "dlcache://train", at(101), &g), GRANT_NONE);
-    assert_int_equal(cluster_granted(c, "t", "dlcache://other", at(101), &g), GRANT_NONE);
+    assert_int_equal(cluster_granted(c, "u", "dlcache://train", at(101), GRANT_LIFE, &g),
+                     GRANT_NONE);
+    assert_int_equal(cluster_granted(c, NULL, "dlcache://train", at(101), GRANT_LIFE, &g),
+                     GRANT_NONE);
+    assert_int_equal(cluster_granted(c, "t", "dlcache://other", at(101), GRANT_LIFE, &g),
+                     GRANT_NONE);
     assert_null(g);
     cluster_forget(c, "train");
-    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(101), &g), GRANT_OLD);
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(101), GRANT_LIFE, &g),
+                     GRANT_OLD);
     assert_int_equal(grant(c, "t", "dlcache://train", ANSWER, 200), 0);
-    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(201), &g), GRANT_FRESH);
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(201), GRANT_LIFE, &g),
+                     GRANT_FRESH);
     cluster_revoke(c, "t", "dlcache://train");
-    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(201), &g), GRANT_NONE);
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(201), GRANT_LIFE, &g),
+                     GRANT_NONE);
     cluster_revoke(c, "t", "dlcache://train");
     assert_int_equal(grant(c, "t", "x", "{\"dataset\": \"train\"}", 1), DLC_EPROTO);
     assert_int_equal(grant(c, "t", "x", "[]", 1), DLC_EPROTO);
@@ -243,10 +252,12 @@ static void grants_are_bounded(void **state)
         snprintf(token, sizeof(token), "token-%d", i);
         grant(c, token, "dlcache://train", ANSWER, 1000 + i);
     }
-    assert_int_equal(cluster_granted(c, "token-4999", "dlcache://train", at(6000), &g),
+    assert_int_equal(cluster_granted(c, "token-4999", "dlcache://train", at(6000), GRANT_LIFE, &g),
                      GRANT_FRESH);
-    assert_int_equal(cluster_granted(c, "token-1000", "dlcache://train", at(6000), &g), GRANT_OLD);
-    assert_int_equal(cluster_granted(c, "token-0", "dlcache://train", at(6000), &g), GRANT_NONE);
+    assert_int_equal(cluster_granted(c, "token-1000", "dlcache://train", at(6000), GRANT_LIFE, &g),
+                     GRANT_OLD);
+    assert_int_equal(cluster_granted(c, "token-0", "dlcache://train", at(6000), GRANT_LIFE, &g),
+                     GRANT_NONE);
     cluster_free(&c);
 }
 
@@ -258,7 +269,7 @@ static void a_copy_is_its_own(void **state)
 
     (void)state;
     grant(c, NULL, "dlcache://train", ANSWER, 1);
-    cluster_granted(c, NULL, "dlcache://train", at(1), &g);
+    cluster_granted(c, NULL, "dlcache://train", at(1), GRANT_LIFE, &g);
     grant_copy(&mine, g);
     cluster_free(&c);
     assert_string_equal(mine.secret_key, "s");
