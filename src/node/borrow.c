@@ -10,6 +10,7 @@
 #include "node/node_i.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -35,6 +36,11 @@ struct borrowing {
 };
 
 /* ---- on a worker ---- */
+
+static bool is_ending(const struct borrowing *b)
+{
+    return atomic_load_explicit(&b->ds->node->ending, memory_order_relaxed); /* with wind_down() */
+}
 
 /* One piece to its place in the file. *size: of the whole. Bytes, or DLC_E*. */
 static int64_t take_piece(struct http_client *http, const char *path, int fd, uint64_t at,
@@ -71,10 +77,12 @@ static int take_all(struct borrowing *b, const char *address, int fd, struct dlc
     uint64_t at = 0, size = 1;
     int64_t rc = http_client_open(&c, &http, err);
 
-    while (rc >= 0 && at < size) {
+    while (rc >= 0 && at < size && !is_ending(b)) {
         rc = take_piece(http, path, fd, at, &size, err);
         at += rc > 0 ? (uint64_t)rc : 0;
     }
+    if (rc >= 0 && at < size)
+        rc = dlc_err_set(err, DLC_ECANCELED, "the daemon is stopping");
     http_client_close(&http);
     mem_free(&path);
     return rc < 0 ? (int)rc : 0;
@@ -115,7 +123,7 @@ static void borrow_work(struct job *j)
     struct borrowing *b = dlc_container(j, struct borrowing, job);
 
     b->rc = DLC_ENOTFOUND;
-    for (unsigned i = 0; i < b->n && b->rc < 0; i++) {
+    for (unsigned i = 0; i < b->n && b->rc < 0 && !is_ending(b); i++) {
         b->rc = borrow_from(b, b->addresses[i], &b->err);
         if (b->rc < 0)
             log_debug("no catalog of %s at %s: %s", b->ds->cid, b->addresses[i], b->err.text);

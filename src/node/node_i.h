@@ -53,6 +53,7 @@ struct node {
     struct dlc_mono started, limits_checked, last_client;
     int lock_fd;
     bool stopping;
+    _Atomic bool ending; /* the same for workers that would take long; W loop */
 
     struct dlc_list conns;    /* struct conn.link */
     struct dlc_list datasets; /* struct dataset.link */
@@ -64,8 +65,9 @@ struct node {
     /* NULL: not of a cluster */
     struct cluster *cluster;
     struct agent *agent;
-    struct peers *peers; /* threads of its own */
-    struct door *door;   /* peering.c */
+    struct peers *peers;   /* threads of its own */
+    struct shared *shared; /* a Redis in common, or NULL */
+    struct door *door;     /* peering.c */
     const struct node_cluster *membership;
     char *token;     /* the node's own: for manager and peers */
     bool leaving;    /* a thread leaves the cluster; then we end */
