@@ -16,7 +16,8 @@
 struct member {
     char *name, *address;
     double weight;
-    bool live;
+    bool live;    /* owns */
+    bool answers; /* also while it drains */
 };
 
 /* Nodes that may own chunks of a dataset. */
@@ -129,6 +130,7 @@ static int take_members(struct cluster *c, const json_t *nodes, struct dlc_err *
             .address = mem_str(address != NULL ? address : ""),
             .weight = json_is_number(weight) ? json_number_value(weight) : 1,
             .live = strcmp(state, "live") == 0,
+            .answers = strcmp(state, "live") == 0 || strcmp(state, "draining") == 0,
         };
     }
     return 0;
@@ -271,6 +273,21 @@ bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
     return true;
 }
 
+bool cluster_peer_at(const struct cluster *c, size_t i, struct cluster_peer *out)
+{
+    for (size_t k = 0; k < c->n_members; k++) {
+        const struct member *m = &c->members[k];
+
+        if (m->address[0] == '\0' || !m->answers || strcmp(m->name, c->name) == 0)
+            continue;
+        if (i-- == 0) {
+            *out = (struct cluster_peer){m->name, m->address};
+            return true;
+        }
+    }
+    return false;
+}
+
 double cluster_share(const struct cluster *c, const char *dataset)
 {
     const struct owners *o = owners_of(c, dataset);
@@ -322,6 +339,7 @@ void grant_copy(struct grant *to, const struct grant *from)
         .endpoint = mem_str(from->endpoint),
         .region = mem_str(from->region),
         .anonymous = from->anonymous,
+        .snapshot = from->snapshot,
         .access_key = mem_str(from->access_key),
         .secret_key = mem_str(from->secret_key),
         .session_token = mem_str(from->session_token),
@@ -347,7 +365,7 @@ static struct known *find(const struct cluster *c, const unsigned char key[stati
 }
 
 enum grant_age cluster_granted(const struct cluster *c, const char *token, const char *what,
-                               struct dlc_mono now, const struct grant **out)
+                               struct dlc_mono now, struct dlc_dur life, const struct grant **out)
 {
     unsigned char key[SHA256_LEN];
     const struct known *k;
@@ -357,7 +375,7 @@ enum grant_age cluster_granted(const struct cluster *c, const char *token, const
     *out = k != NULL ? &k->grant : NULL;
     if (k == NULL)
         return GRANT_NONE;
-    return dlc_mono_sub(now, k->given).ns < GRANT_LIFE.ns ? GRANT_FRESH : GRANT_OLD;
+    return dlc_mono_sub(now, k->given).ns < life.ns ? GRANT_FRESH : GRANT_OLD;
 }
 
 /* NULL when it is absent, null or "". */
@@ -366,6 +384,20 @@ static char *text_of(const json_t *o, const char *name)
     const char *s = json_string_value(json_object_get(o, name));
 
     return s != NULL && s[0] != '\0' ? mem_str(s) : NULL;
+}
+
+/* {"id": "0123456789abcdef", ...} */
+static uint64_t snapshot_of(const json_t *answer)
+{
+    const char *id = json_string_value(json_object_get(json_object_get(answer, "snapshot"), "id"));
+    unsigned char raw[8];
+    uint64_t n = 0;
+
+    if (id == NULL || strlen(id) != 16 || !str_unhex(id, 16, raw))
+        return 0;
+    for (unsigned i = 0; i < 8; i++)
+        n = n << 8 | raw[i];
+    return n;
 }
 
 static int grant_read(struct grant *g, const json_t *answer, struct dlc_err *err)
@@ -379,6 +411,7 @@ static int grant_read(struct grant *g, const json_t *answer, struct dlc_err *err
         .endpoint = text_of(answer, "endpoint"),
         .region = text_of(answer, "region"),
         .anonymous = json_is_true(json_object_get(answer, "anonymous")),
+        .snapshot = snapshot_of(answer),
         .access_key = text_of(keys, "access_key"),
         .secret_key = text_of(keys, "secret_key"),
         .session_token = text_of(keys, "session_token"),

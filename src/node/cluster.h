@@ -49,6 +49,9 @@ bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
 /* About which part of it is this node's. */
 double cluster_share(const struct cluster *c, const char *dataset);
 
+/* The other nodes that answer, by number from 0. False: no more. */
+bool cluster_peer_at(const struct cluster *c, size_t i, struct cluster_peer *out);
+
 struct cluster_use {
     uint64_t readers; /* jobs and sessions in the whole cluster */
     int64_t runs;     /* how often it will still be read; -1: not known */
@@ -63,6 +66,7 @@ struct grant {
     char *url;
     char *endpoint, *region; /* or NULL */
     bool anonymous;
+    uint64_t snapshot;                             /* that counts; 0: none yet */
     char *access_key, *secret_key, *session_token; /* NULL: none were given */
 };
 
@@ -72,9 +76,10 @@ void grant_release(struct grant *g); /* wipes */
 void grant_copy(struct grant *to, const struct grant *from);
 
 enum grant_age { GRANT_FRESH, GRANT_OLD, GRANT_NONE };
-/* token: NULL: the node itself asks. what: a name or URL. Borrowed until anything is learnt. */
+/* token: NULL: the node itself asks. what: a name or URL. Fresh is what is younger than `life`.
+ * Borrowed until anything is learnt. */
 enum grant_age cluster_granted(const struct cluster *c, const char *token, const char *what,
-                               struct dlc_mono now, const struct grant **out);
+                               struct dlc_mono now, struct dlc_dur life, const struct grant **out);
 /* The manager's answer. DLC_EPROTO: it lacks something. */
 int cluster_grant(struct cluster *c, const char *token, const char *what, const json_t *answer,
                   struct dlc_mono now, struct dlc_err *err);

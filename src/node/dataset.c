@@ -173,25 +173,34 @@ static struct dataset *old_of(const struct dataset *ds)
     return NULL;
 }
 
-void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err)
+/* It is ready, and takes the place of the one that was there, if any. */
+static void dataset_settled(struct dataset *ds)
 {
     struct dataset *old = old_of(ds);
 
+    if (old != NULL && catalog_same(old->catalog, ds->catalog)) {
+        old->instead_of = ds->instead_of;
+        keep_old(ds, old);
+        return;
+    }
+    if (old != NULL) { /* it stays for its sessions */
+        old->stale = true;
+        old->refs++;
+        dataset_put(&old);
+    }
+    answer_openers(ds);
+}
+
+void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err)
+{
     if (rc == 0)
         rc = dataset_ready(ds, err);
     if (rc == DLC_EDENIED && ds->cid != NULL && ds->node->cluster != NULL)
         cluster_forget(ds->node->cluster, ds->cid); /* whoever tries again gets what is new */
     if (rc < 0) {
         dataset_fail(ds, err);
-    } else if (old != NULL && catalog_same(old->catalog, ds->catalog)) {
-        keep_old(ds, old);
     } else {
-        if (old != NULL) { /* it stays for its sessions */
-            old->stale = true;
-            old->refs++;
-            dataset_put(&old);
-        }
-        answer_openers(ds);
+        dataset_settled(ds);
     }
 }
 
@@ -310,6 +319,8 @@ static struct dataset *dataset_new(struct node *n, const struct wanted *w, struc
     ds->given = mem_str(w->url);
     ds->endpoint = mem_str(w->endpoint);
     ds->anonymous = w->anonymous;
+    ds->wanted = n->peers != NULL && w->grant != NULL ? w->grant->snapshot : 0;
+    ds->instead_of = w->refresh ? ds->wanted : 0;
     ds->tally = mem_new(struct bucket_tally);
     ds->stale = true; /* until it is known to be good */
     hist_init(&ds->latency, 1024);
@@ -401,6 +412,13 @@ struct dataset *dataset_of_cluster(struct node *n, const char *cid, uint64_t sna
     return snapshot == 0 ? found : NULL;
 }
 
+/* Has the manager named another snapshot since? */
+static bool is_current(const struct dataset *ds, const struct grant *g)
+{
+    return g == NULL || g->snapshot == 0 || ds->node->peers == NULL ||
+           catalog_snapshot(ds->catalog) == g->snapshot || ds->instead_of == g->snapshot;
+}
+
 /* The one that is there or is begun now, with a reference. NULL: *err says why not. */
 static struct dataset *find_or_begin(struct node *n, const struct wanted *w, bool *begun,
                                      struct dlc_err *err)
@@ -408,11 +426,13 @@ static struct dataset *find_or_begin(struct node *n, const struct wanted *w, boo
     char *name = dataset_name(w);
     struct dataset *ds = find_by_name(n, name, w->refresh);
 
+    if (ds != NULL && ds->state == DATASET_READY && !is_current(ds, w->grant))
+        ds = find_by_name(n, name, true); /* perhaps what counts is on its way */
     mem_free(&name);
     *begun = false;
     if (ds != NULL && w->grant != NULL)
         dataset_take_grant(ds, w->grant);
-    if (ds != NULL && (ds->state == DATASET_LISTING || !w->refresh)) {
+    if (ds != NULL && (ds->state == DATASET_LISTING || (!w->refresh && is_current(ds, w->grant)))) {
         ds->refs++;
         return ds;
     }
@@ -424,15 +444,42 @@ static struct dataset *find_or_begin(struct node *n, const struct wanted *w, boo
     return dataset_new(n, w, err);
 }
 
+/* Is the catalog on disk the one that counts? Without a manager's word any is. */
+static bool stored_counts(const struct dataset *ds)
+{
+    struct catalog *c = NULL;
+    bool counts = ds->wanted == 0;
+
+    if (!counts && catalog_open(ds->catalog_path, &c, NULL) == 0)
+        counts = catalog_snapshot(c) == ds->wanted;
+    catalog_close(&c);
+    return counts;
+}
+
 /* Somebody waits for it by now. */
 static void begin(struct dataset *ds, bool refresh)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (!refresh && dataset_ready(ds, &err) == 0)
-        answer_openers(ds);
-    else
+    if (!refresh && stored_counts(ds) && dataset_ready(ds, &err) == 0)
+        dataset_settled(ds);
+    else if (refresh || ds->wanted == 0 || !borrow_start(ds, ds->wanted))
         listing_start(ds);
+}
+
+void dataset_borrowed(struct dataset *ds, int rc)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (ds->node->stopping) {
+        dlc_err_set(&err, DLC_ECANCELED, "the daemon is stopping");
+        dataset_fail(ds, &err);
+    } else if (rc == 0) {
+        dataset_listed(ds, 0, &err);
+    } else {
+        ds->instead_of = ds->wanted; /* what we list now will do, until there is a newer one */
+        listing_start(ds);
+    }
 }
 
 void dataset_open(struct conn *c, const struct wanted *w)

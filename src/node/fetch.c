@@ -7,7 +7,8 @@
  *                                 |--failed--> end
  *     a sample of a cluster's dataset that another node owns (docs/design/0006):
  *                 |--absent--> PEER --> publish --> end
- *                                |--failed, late--> BUCKET
+ *                                |--failed, late--> SHARED, where nodes share a Redis
+ *                                                      |--absent--> BUCKET --> and into it
  *     a sample too large for memory, or wanted on disk only:
  *     start --> DISK --found--> end
  *                 |--absent--> PREPARE (space on disk) --> BUCKET --> COMMIT --> end
@@ -24,6 +25,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "storage/remote/peers.h"
+#include "storage/remote/shared.h"
 
 #define FETCH_TAG DLC_TAG4('f', 't', 'c', 'h')
 #define PUMP_TURN 256 /* fetches started before the loop looks at its clients again */
@@ -37,8 +39,9 @@ struct fetch {
     bool to_disk;   /* the goal, or the size, is the disk tier's */
     bool from_disk; /* where the bytes came from */
     bool from_peer;
-    bool for_peer;         /* a peer waits: it is not passed on to another one */
-    bool at_peer;          /* PEER is under way */
+    bool for_peer; /* a peer waits: it is not passed on to another one */
+    bool at_peer;  /* PEER is under way */
+    bool tried_shared;
     bool tried_again;      /* with other credentials */
     unsigned keys_version; /* of those that it was tried with */
     struct again again;
@@ -57,6 +60,7 @@ struct fetch {
     struct bucket_read read;
     struct bucket_stat stat; /* of an object that has changed */
     struct peer_read ask;
+    struct shared_read look;
     char *peer, *address; /* of it */
     int rc;
     struct dlc_err err;
@@ -65,6 +69,7 @@ struct fetch {
 static void fetch_bucket(struct fetch *f);
 static void fetch_afar(struct fetch *f);
 static void fetch_prepare(struct fetch *f);
+static void share(const struct fetch *f);
 
 static struct fetch *fetch_of_task(struct task *t)
 {
@@ -347,6 +352,7 @@ static void fetch_changed(struct fetch *f)
 
 static void arrived(struct fetch *f)
 {
+    share(f);
     if (!f->from_disk && !f->from_peer)
         dataset_fetched(f->ds, f->sample, dlc_mono_since(f->asked), f->size);
     if (f->to_disk)
@@ -422,6 +428,62 @@ static void *destination(struct fetch *f)
     return f->to_disk ? disk_fill_data(f->file) : mem_fill_data(f->fill);
 }
 
+/* ---- the memory that nodes share ---- */
+
+static void shared_next(struct fetch *f)
+{
+    if (f->look.rc < 0) {
+        count(shared_misses);
+        fetch_bucket(f);
+        return;
+    }
+    count(shared_hits);
+    f->from_peer = true; /* no read of the bucket */
+    arrived(f);
+}
+
+/* On a thread of the tier. */
+static void on_shared(struct shared_read *r)
+{
+    struct fetch *f = r->priv;
+
+    loop_post(f->ds->node->loop, &f->task);
+}
+
+/* What the bucket gave goes there too, for the others. */
+static void share(const struct fetch *f)
+{
+    const struct dataset *ds = f->ds;
+
+    if (ds->node->shared != NULL && ds->cid != NULL && !f->from_peer && !f->from_disk)
+        shared_put(ds->node->shared, ds->cid, catalog_snapshot(ds->catalog), f->sample,
+                   f->to_disk ? disk_fill_data(f->file) : mem_fill_data(f->fill), f->size);
+}
+
+static bool fetch_shared(struct fetch *f)
+{
+    struct dataset *ds = f->ds;
+
+    if (ds->node->shared == NULL || ds->cid == NULL || f->tried_shared || f->size == 0)
+        return false;
+    f->tried_shared = true;
+    f->look = (struct shared_read){
+        .dataset = ds->cid,
+        .snapshot = catalog_snapshot(ds->catalog),
+        .sample = f->sample,
+        .dst = destination(f),
+        .length = f->size,
+        .done = on_shared,
+        .priv = f,
+    };
+    f->next = shared_next;
+    ds->node->jobs++;
+    shared_read(ds->node->shared, &f->look);
+    return true;
+}
+
+/* ---- the bucket ---- */
+
 static void fetch_bucket(struct fetch *f)
 {
     struct node *n = f->ds->node;
@@ -432,6 +494,8 @@ static void fetch_bucket(struct fetch *f)
         give_up(f);
         return;
     }
+    if (fetch_shared(f))
+        return;
     f->asked = dlc_mono_now();
     f->keys_version = f->ds->keys_version;
     if (!catalog_is_whole(f->ds->catalog)) {

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -32,6 +33,7 @@
 #include "node/peering.h"
 #include "storage/policy/policy.h"
 #include "storage/remote/peers.h"
+#include "storage/remote/shared.h"
 
 #define WORKERS   8
 #define TICK      DLC_MS(200)
@@ -138,6 +140,10 @@ static void wind_down(struct node *n)
 
         conn_close(&c);
     }
+    /* Workers only look at it: relaxed. What peers were asked for ends now, on the loop. */
+    atomic_store_explicit(&n->ending, true, memory_order_relaxed);
+    peers_free(&n->peers);
+    shared_free(&n->shared);
     dlc_list_each_safe (l, &n->datasets)
         dataset_shutdown(dlc_container(l, struct dataset, link));
 }
@@ -344,6 +350,8 @@ static int open_membership(struct node *n, struct dlc_err *err)
         rc = door_open(n, m->listen, &n->door, err);
     if (rc == 0 && n->door != NULL && (n->peers = peers_new(&pc, err)) == NULL)
         rc = err->code;
+    if (rc == 0 && n->config->shared[0] != '\0')
+        rc = shared_new(&(struct shared_config){.url = n->config->shared}, &n->shared, err);
     if (rc == 0) {
         n->agent_left = false;
         rc = agent_open(n, &n->agent, err);
@@ -381,6 +389,7 @@ static void close_membership(struct node *n)
     report_heard(n, false);
     orders_free(n);
     peers_free(&n->peers);
+    shared_free(&n->shared);
     door_free(&n->door);
     agent_close(&n->agent);
     cluster_free(&n->cluster);

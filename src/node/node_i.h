@@ -53,6 +53,7 @@ struct node {
     struct dlc_mono started, limits_checked, last_client;
     int lock_fd;
     bool stopping;
+    _Atomic bool ending; /* the same for workers that would take long; W loop */
 
     struct dlc_list conns;    /* struct conn.link */
     struct dlc_list datasets; /* struct dataset.link */
@@ -64,8 +65,9 @@ struct node {
     /* NULL: not of a cluster */
     struct cluster *cluster;
     struct agent *agent;
-    struct peers *peers; /* threads of its own */
-    struct door *door;   /* peering.c */
+    struct peers *peers;   /* threads of its own */
+    struct shared *shared; /* a Redis in common, or NULL */
+    struct door *door;     /* peering.c */
     const struct node_cluster *membership;
     char *token;     /* the node's own: for manager and peers */
     bool leaving;    /* a thread leaves the cluster; then we end */
@@ -151,9 +153,11 @@ struct dataset {
     struct dlc_list agains;   /* struct again.link: the bucket refused them, the manager is asked */
     bool asking_again;
     struct dlc_mono asked_again;
-    bool stale;       /* replaced by a refresh: goes when its last session does */
-    uint64_t disk_id; /* names its chunks: independent of shape */
-    uint32_t group;   /* of its chunks in the disk tier */
+    uint64_t wanted;     /* the snapshot that the manager named when it was opened; 0: none */
+    uint64_t instead_of; /* it could not be had, or the client wanted it listed anew */
+    bool stale;          /* replaced by a refresh: goes when its last session does */
+    uint64_t disk_id;    /* names its chunks: independent of shape */
+    uint32_t group;      /* of its chunks in the disk tier */
     struct adoption *adoption;
     char *catalog_path;
     struct catalog *catalog;
@@ -224,6 +228,8 @@ struct dataset *dataset_find(struct node *n, const char *url);
 void dataset_put(struct dataset **dp);
 /* Its listing has ended. */
 void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err);
+/* A peer has given its catalog, or none has it. */
+void dataset_borrowed(struct dataset *ds, int rc);
 struct bucket_config dataset_bucket_config(const struct dataset *ds);
 /* End listings and buckets so that nothing more is posted; frees those nobody uses. */
 void dataset_shutdown(struct dataset *ds);
@@ -348,9 +354,10 @@ void ownership_changed(struct node *n); /* there is a new view */
 
 typedef void resolve_f(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg);
 /* Which dataset is it, and may the holder of the token (NULL: we ourselves) read it? `what`: its
- * URL (dlcache://NAME, or that of its bucket). done() may be called before this returns. */
+ * URL (dlcache://NAME, or that of its bucket). An answer younger than `life` will do. done() may be
+ * called before this returns. */
 void resolve(struct node *n, const char *token, const char *what, const char *endpoint,
-             resolve_f *done, void *arg);
+             struct dlc_dur life, resolve_f *done, void *arg);
 /* The bucket refuses what the dataset is read with: perhaps the manager has other credentials by
  * now. done() is called with whether it has, perhaps before this returns. */
 struct again {
@@ -360,6 +367,12 @@ struct again {
 void resolve_again(struct dataset *ds, struct again *a);
 /* A client wants to open something: asks the manager where that is needed. */
 void resolve_open(struct conn *c, const json_t *body);
+
+/* ---- borrow.c ---- */
+
+/* Get the catalog of this snapshot from a peer; dataset_borrowed() is called when that has ended.
+ * False: there is no peer. */
+bool borrow_start(struct dataset *ds, uint64_t snapshot);
 
 /* ---- report.c ---- */
 

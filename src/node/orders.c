@@ -212,7 +212,7 @@ static void order_begin(struct node *n, const char *id, const json_t *order)
         return;
     }
     url = mem_fmt("dlcache://%s", text(o, "dataset"));
-    resolve(n, NULL, url, NULL, on_granted, o);
+    resolve(n, NULL, url, NULL, GRANT_LIFE, on_granted, o);
     mem_free(&url);
 }
 

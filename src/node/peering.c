@@ -32,6 +32,7 @@
 #define DOOR_TAG    DLC_TAG4('d', 'o', 'o', 'r')
 #define ASK_TAG     DLC_TAG4('a', 's', 'k', 's')
 #define CONNECTIONS 512
+#define PIECE       (384u << 10) /* of a catalog, in one answer */
 #define SIGN_AFTER  DLC_MS(10)
 #define SIGN_EVERY  DLC_MS(500)
 
@@ -49,6 +50,7 @@ struct ask {
     char *token; /* NULL: the node's own */
     char *cid;
     uint64_t snapshot, sample;
+    bool catalog; /* it is asked for, not a sample */
 
     /* the loop's */
     struct dlc_list link; /* in node.asks */
@@ -128,7 +130,8 @@ static void release_held(struct task *t)
     struct ask *a = ask_of(dlc_container(t, struct ask, task));
     struct node *n = a->door->node;
 
-    memory_unhold(n->memory, a->ds->index, a->sample);
+    if (!a->catalog)
+        memory_unhold(n->memory, a->ds->index, a->sample);
     dataset_put(&a->ds);
     n->jobs--;
     ask_put(a);
@@ -233,6 +236,19 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
             &a->needer);
 }
 
+/* To nodes alone; only if it is here. It does not change while we hold the dataset. */
+static void give_catalog(struct ask *a, struct dataset *ds)
+{
+    if (ds == NULL) {
+        end(a, DLC_ENOTFOUND, "this node has no such catalog");
+        return;
+    }
+    a->ds = ds;
+    ds->refs++;
+    a->held = true;
+    end(a, 0, NULL);
+}
+
 static void on_ask(struct task *t)
 {
     struct ask *a = ask_of(dlc_container(t, struct ask, task));
@@ -245,11 +261,13 @@ static void on_ask(struct task *t)
     a->needer.ready = on_dataset;
     if (a->door->cancelled || n->stopping) {
         end(a, DLC_ECANCELED, "the node is ending");
+    } else if (a->catalog) {
+        give_catalog(a, ds);
     } else if (ds != NULL) {
         read_sample(a, ds);
     } else {
         url = mem_fmt("dlcache://%s", a->cid);
-        resolve(n, a->token, url, NULL, on_granted, a);
+        resolve(n, a->token, url, NULL, GRANT_LIFE, on_granted, a);
         mem_free(&url);
     }
 }
@@ -326,12 +344,14 @@ static void reply_to(struct ask *a, struct http_reply *reply)
     }
 }
 
-static bool parse_path(const struct http_request *r, uint64_t *snapshot, uint64_t *sample)
+static bool parse_path(const struct http_request *r, bool catalog, uint64_t *snapshot,
+                       uint64_t *number)
 {
+    const char *text = catalog ? http_query(r, "offset") : r->params[2];
     unsigned char raw[8];
 
     if (strlen(r->params[1]) != 16 || !str_unhex(r->params[1], 16, raw) ||
-        !str_parse_u64(r->params[2], sample))
+        !str_parse_u64(text != NULL ? text : "0", number))
         return false;
     *snapshot = 0;
     for (unsigned i = 0; i < 8; i++)
@@ -356,26 +376,25 @@ static void wait_for(struct ask *a, const struct http_request *r)
     dlc_mtx_unlock(&a->mtx);
 }
 
-static void get_sample(struct http_request *r, struct http_reply *reply, void *ctx)
+/* Hands the question to the loop and waits for its answer. NULL: the path makes no sense. */
+static struct ask *ask_loop(struct door *d, struct http_request *r, bool catalog,
+                            struct http_reply *reply)
 {
-    struct door *d = ctx;
-    uint64_t snapshot, sample;
-    struct ask *a;
+    struct ask *a = mem_new(struct ask);
 
     dlc_check(d->tag == DOOR_TAG);
-    if (!parse_path(r, &snapshot, &sample)) {
+    if (!parse_path(r, catalog, &a->snapshot, &a->sample)) {
         http_problem(reply, 400, "Bad path",
-                     "a snapshot is 16 hexadecimal digits, a sample a number");
-        return;
+                     "a snapshot is 16 hexadecimal digits, a sample and an offset are numbers");
+        mem_free(&a);
+        return NULL;
     }
-    a = mem_new(struct ask);
     a->tag = ASK_TAG;
     a->refs = 2;
     a->door = d;
+    a->catalog = catalog;
     a->token = same_token(r->token, d->node->token) ? NULL : mem_str(r->token);
     a->cid = mem_str(r->params[0]);
-    a->snapshot = snapshot;
-    a->sample = sample;
     a->task.run = on_ask;
     dlc_list_init(&a->link);
     dlc_mtx_init(&a->mtx, LCK_sync);
@@ -383,7 +402,50 @@ static void get_sample(struct http_request *r, struct http_reply *reply, void *c
     loop_post(d->node->loop, &a->task);
     wait_for(a, r);
     a->task.run = release_held;
-    reply_to(a, reply);
+    return a;
+}
+
+static void get_sample(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct ask *a = ask_loop(ctx, r, false, reply);
+
+    if (a != NULL)
+        reply_to(a, reply);
+}
+
+/* A piece of it, from an offset on. */
+static json_t *catalog_piece(const struct catalog *c, uint64_t at)
+{
+    uint64_t size = catalog_file_size(c);
+    size_t len = at < size ? (size_t)DLC_MIN(size - at, (uint64_t)PIECE) : 0;
+    char *raw = mem_alloc(len + 1);
+    struct buf text = BUF_INIT;
+    json_t *o = NULL;
+
+    if (len > 0 && os_pread_all(catalog_fd(c), raw, len, at) == 0) {
+        str_base64(raw, len, &text);
+        o = json_pack("{s:I, s:s}", "size", (json_int_t)size, "data", buf_str(&text));
+    }
+    buf_release(&text);
+    mem_free(&raw);
+    return o;
+}
+
+static void get_catalog(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct ask *a = ask_loop(ctx, r, true, reply);
+
+    if (a == NULL)
+        return;
+    if (a->rc == 0) {
+        reply->body = catalog_piece(a->ds->catalog, a->sample);
+        if (reply->body == NULL)
+            http_problem(reply, 404, "Not found", "the catalog does not go that far");
+        reply->done = sent;
+        reply->arg = a;
+    } else {
+        reply_to(a, reply);
+    }
 }
 
 static void get_health(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -409,6 +471,7 @@ static bool check(struct http_request *r, const struct http_route *route, struct
 
 static const struct http_route routes[] = {
     {"GET", "/v1/peer/{dataset}/{snapshot}/samples/{sample}", NEEDS_TOKEN, get_sample},
+    {"GET", "/v1/peer/{dataset}/{snapshot}/catalog", NEEDS_TOKEN, get_catalog},
     {"GET", "/v1/health", 0, get_health},
     {NULL, NULL, 0, NULL},
 };

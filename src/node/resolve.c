@@ -9,7 +9,8 @@
  *     `dlcache node`        everything is asked about, and a token is needed
  *
  * (K2) of docs/design/0006: a token that the manager did not vouch for opens nothing. What it
- * vouched for stays known for a minute; while it cannot be asked, for as long as that lasts.
+ * vouched for stays known for a minute at most; while it cannot be asked, for as long as that
+ * lasts.
  */
 #include "node/node_i.h"
 
@@ -51,7 +52,8 @@ static void not_granted(struct asking *a, struct dlc_err *err)
 
     if (err->code == DLC_EDENIED || err->code == DLC_ENOTFOUND) {
         cluster_revoke(n->cluster, a->token, a->what);
-    } else if (cluster_granted(n->cluster, a->token, a->what, dlc_mono_now(), &g) != GRANT_NONE) {
+    } else if (cluster_granted(n->cluster, a->token, a->what, dlc_mono_now(), GRANT_LIFE, &g) !=
+               GRANT_NONE) {
         log_info("%s: the manager does not answer; what it said before counts", a->what);
     } else {
         dlc_err_prefix(err, "cannot ask the manager who may read %.200s", a->what);
@@ -68,7 +70,7 @@ static void answered(struct agent_call *call)
     struct dlc_err err = call->err;
 
     if (call->rc == 0 && cluster_grant(c, a->token, a->what, call->answer, now, &err) == 0) {
-        cluster_granted(c, a->token, a->what, now, &g);
+        cluster_granted(c, a->token, a->what, now, GRANT_LIFE, &g);
         a->done(a->node, g, &err, a->arg);
     } else {
         not_granted(a, &err);
@@ -77,10 +79,10 @@ static void answered(struct agent_call *call)
 }
 
 void resolve(struct node *n, const char *token, const char *what, const char *endpoint,
-             resolve_f *done, void *arg)
+             struct dlc_dur life, resolve_f *done, void *arg)
 {
     const struct grant *g = NULL;
-    enum grant_age age = cluster_granted(n->cluster, token, what, dlc_mono_now(), &g);
+    enum grant_age age = cluster_granted(n->cluster, token, what, dlc_mono_now(), life, &g);
     const char *name = name_in(what);
     struct asking *a;
     json_t *body;
@@ -154,13 +156,16 @@ void resolve_again(struct dataset *ds, struct again *a)
         return;
     ds->asking_again = true;
     ds->refs++;
-    cluster_forget(n->cluster, ds->cid);
     url = mem_fmt("dlcache://%s", ds->cid);
-    resolve(n, NULL, url, NULL, told_again, ds);
+    resolve(n, NULL, url, NULL, DLC_MS(0), told_again, ds);
     mem_free(&url);
 }
 
 /* ---- clients ---- */
+
+/* Programs open rarely, often many at once: a second is enough, and what was revoked or listed anew
+ * counts from then on. */
+#define OPEN_LIFE DLC_SEC(1)
 
 struct opening {
     uint64_t conn;
@@ -234,5 +239,5 @@ void resolve_open(struct conn *c, const json_t *body)
     o = mem_new(struct opening);
     *o = (struct opening){c->id, refresh};
     c->asking = true;
-    resolve(c->node, token, url, endpoint, open_granted, o);
+    resolve(c->node, token, url, endpoint, OPEN_LIFE, open_granted, o);
 }
