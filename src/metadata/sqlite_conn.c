@@ -69,7 +69,7 @@ static int on_busy(void *arg, int count)
 
 int sq_conn_open(struct sq_conn *c, const char *path, bool writes, struct dlc_err *err)
 {
-    const char *setup = writes ? "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+    const char *setup = writes ? "PRAGMA synchronous = FULL;"
                                  "PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8000;"
                                  "PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY;"
                                : "PRAGMA query_only = 1; PRAGMA cache_size = -16384;";

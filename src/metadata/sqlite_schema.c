@@ -95,6 +95,8 @@ int sqlite_migrate(sqlite3 *db, const char *path, struct dlc_err *err)
     int64_t version = 0;
     int rc = check_ours(db, path, &version, err);
 
+    if (rc == SQLITE_OK) /* not before: it changes the file */
+        rc = sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
     if (rc == SQLITE_OK && version > 0 && version < SQLITE_SCHEMA_VERSION)
         log_info("metadata %s: schema %d becomes %d", path, (int)version, SQLITE_SCHEMA_VERSION);
     for (int64_t v = version; rc == SQLITE_OK && v < SQLITE_SCHEMA_VERSION; v++)
