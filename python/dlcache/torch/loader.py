@@ -305,9 +305,13 @@ class _Engine:
         self.log.begin(lane, loader.progress, loader.dataset)
         job = _job_of(loader, self.epochs.seed)
         context, timeout = loader.multiprocessing_context, loader.timeout
-        lane.feed.begin(plan, _version_of(loader.dataset), job,
-                        lambda: Pool(job, context, timeout=timeout, prefetch=prefetch))
-        return _Batches(lane, plan, self.log, time.perf_counter() - began)
+        try:
+            lane.feed.begin(plan, _version_of(loader.dataset), job,
+                            lambda: Pool(job, context, timeout=timeout, prefetch=prefetch))
+            return _Batches(lane, plan, self.log, time.perf_counter() - began)
+        except BaseException:
+            lane.feed.close()  # no worker outlives a Ctrl-C
+            raise
 
     def _free_lane(self, loader: DataLoader, settings: tuple) -> _Lane:
         lane = self._lane
@@ -357,6 +361,9 @@ class _Log:
         self._tally.epoch_end()
         if self._progress is not None:
             self._show(lane, plan)
+
+    def end_line(self) -> None:
+        if self._progress is not None:
             self._progress.end_line()
 
     def _show(self, lane: _Lane, plan: Plan) -> None:
@@ -375,6 +382,12 @@ class _Log:
         return self._usd
 
 
+def _end(lane: _Lane, log: _Log) -> None:
+    """The iteration is over or was dropped."""
+    lane.release()
+    log.end_line()
+
+
 class _Batches(Iterator):
     """One iteration over a loader."""
 
@@ -385,7 +398,7 @@ class _Batches(Iterator):
         self._began_s = began_s          # what beginning has taken: the first batch waited for it
         self._left: float | None = None  # when the user got the last batch
         lane.batches = weakref.ref(self)
-        self._dropped = weakref.finalize(self, lane.release)
+        self._dropped = weakref.finalize(self, _end, lane, log)
 
     def __len__(self) -> int:
         """Batches of this iteration in all, without those handed out before it was resumed."""
@@ -395,8 +408,14 @@ class _Batches(Iterator):
         return count - self._before
 
     def __next__(self) -> Any:
-        with record_function("enumerate(dlcache.DataLoader).__next__"):
-            done = self._next()
+        lane = self._lane
+        try:
+            with record_function("enumerate(dlcache.DataLoader).__next__"):
+                done = self._next()
+        except KeyboardInterrupt:
+            if lane is not None:
+                lane.feed.close()  # wherever it fell, no worker outlives it
+            raise
         if done.error is None:
             return done.batch
         try:

@@ -189,7 +189,7 @@ class Tally:
             why_bytes=_shares({w: figures[name] for name, (w, _) in _WHY_BYTES.items()}),
             workers=self.workers_now, workers_most=self.workers_most,
             sample_s=self.busy_s / self.made_samples if self.made_samples else 0.0,
-            cpu_share=self.cpu_s / self.busy_s if self.busy_s else 0.0,
+            cpu_share=min(1.0, self.cpu_s / self.busy_s) if self.busy_s else 0.0,
             skipped=self.skipped, replaced=self.replaced, bad=list(self.bad),
             series=self._series.copy(), marks=list(self._marks.at))
 
@@ -236,7 +236,7 @@ class Report:
     workers: int
     workers_most: int
     sample_s: float   # time of a worker for one sample
-    cpu_share: float  # of that time
+    cpu_share: float  # of that time; threads beside the worker's own may fill what it waits
     skipped: int
     replaced: int
     bad: List[Any]

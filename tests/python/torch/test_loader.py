@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # timeout: 120
 import gc
+import contextlib
 import io
 import itertools
 import json
@@ -480,7 +481,6 @@ class Interrupts(unittest.TestCase):
             "try:\n    next(iter(loader))\n"
             "except KeyboardInterrupt:\n    pass\n"
             "else:\n    raise SystemExit('not interrupted')\n"
-            "del loader\n"  # it may have been interrupted just before the iteration began
             "assert not multiprocessing.active_children()\n")
 
     def test_the_end_of_the_interpreter_is_quiet(self):
@@ -618,6 +618,23 @@ class Reports(unittest.TestCase):
         p = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
         self.assertEqual((p.returncode, p.stdout), (0, ""))
         self.assertLessEqual(len(p.stderr.splitlines()), 1)
+
+    def test_progress_ends_its_line_when_the_loop_is_left(self):
+        script = ("import sys\nfrom dlcache.torch import DataLoader\n"
+                  "loader = DataLoader(list(range(50)), num_workers=0, progress=True)\n"
+                  "for batch in loader:\n    break\n"
+                  "del batch\nprint('after', file=sys.stderr)\n")
+        terminal, theirs = os.openpty()
+        p = subprocess.Popen([sys.executable, "-c", script], stderr=theirs)
+        os.close(theirs)
+        text = b""
+        with contextlib.suppress(OSError):  # how the end of a terminal is told
+            while more := os.read(terminal, 4096):
+                text += more
+        os.close(terminal)
+        self.assertEqual(p.wait(), 0)
+        self.assertIn(b"samples/s", text)
+        self.assertIn("after", text.decode().splitlines(), text)
 
     def test_more_workers_than_cores_are_not_taken_to_wait(self):
         loader = DataLoader(Spin(400), batch_size=2, num_workers="auto")
