@@ -35,8 +35,6 @@ int sq_error(const char *path, int rc, const char *what, struct dlc_err *err)
             text);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        if (meta_thread_stopped())
-            return dlc_err_set(err, DLC_ECANCELED, "metadata %s: %s: stopped", path, what);
         return dlc_err_set(err, DLC_EBUCKET,
                            "metadata %s: %s: another process keeps it locked; try again", path,
                            what);
@@ -61,7 +59,7 @@ static int on_busy(void *arg, int count)
 
     (void)arg;
     waited = count < 10 ? count : count < 30 ? 10 + (count - 10) * 5 : 110 + (count - 30) * 20;
-    if (waited > BUSY_MS || meta_thread_stopped())
+    if (waited > BUSY_MS)
         return 0;
     nanosleep(&ts, NULL);
     return 1;
