@@ -253,7 +253,8 @@ static const struct owners *owners_of(const struct cluster *c, const char *datas
 }
 
 bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
-                  bool (*skip)(const char *peer, void *arg), void *arg, struct cluster_peer *peer)
+                  bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
+                  struct cluster_peer *peer)
 {
     const struct owners *o = owners_of(c, dataset);
     uint64_t parts[2] = {hash64_str(dataset), hash64_str(key)};
@@ -265,10 +266,9 @@ bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
 
         if (strcmp(m->name, c->name) == 0)
             return true;
-        if (m->address[0] == '\0' || (skip != NULL && skip(m->name, arg)))
-            continue;
         *peer = (struct cluster_peer){m->name, m->address};
-        return false;
+        if (m->address[0] != '\0' && (skip == NULL || !skip(peer, arg)))
+            return false;
     }
     return true;
 }

@@ -44,7 +44,8 @@ struct cluster_peer {
  * A peer for which skip() is true is passed over for the next best. skip may be NULL.
  */
 bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
-                  bool (*skip)(const char *peer, void *arg), void *arg, struct cluster_peer *peer);
+                  bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
+                  struct cluster_peer *peer);
 
 /* About which part of it is this node's. */
 double cluster_share(const struct cluster *c, const char *dataset);

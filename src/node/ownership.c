@@ -81,9 +81,9 @@ bool dataset_owns(struct dataset *ds, uint64_t sample)
     return whose == WHOSE_OURS;
 }
 
-static bool unusable(const char *peer, void *arg)
+static bool unusable(const struct cluster_peer *peer, void *arg)
 {
-    return !peers_usable(arg, peer);
+    return !peers_usable(arg, peer->name, peer->address);
 }
 
 bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out)

@@ -4,6 +4,7 @@
  *
  *     WELL --3 failures in a row--> SKIPPED --time passes--> on trial: one question
  *     on trial --good--> WELL       on trial --bad--> SKIPPED for twice as long, 30 s at most
+ *     on trial --answers--> WELL, but with one more failure SKIPPED for twice as long
  *
  * Patience: four times the time in which 99 of 100 questions get a first sign, within bounds. Waits
  * that were given up count too, or patience could never grow.
@@ -36,6 +37,7 @@ bool health_skipping(const struct health *h);                    /* not well */
 /* The end of a question; trial: it was the one. True: from now on it is skipped. */
 void health_good(struct health *h);
 bool health_bad(struct health *h, bool trial, struct dlc_mono now);
+void health_answers(struct health *h); /* the one: it lives, which does not say that it is quick */
 void health_neither(struct health *h, bool trial); /* given up by ourselves: says nothing */
 
 void health_sign(struct health *h, struct dlc_dur waited);

@@ -7,6 +7,9 @@
  *     peers_read --post--> WAITING --a connection is free--> FLYING --answer, deadline--> done
  *                          skipped ---------------------------------------------------> done
  *
+ * A peer that is skipped is asked how it is (GET /v1/health) when its pause is over, and for
+ * samples again only when it answers: no sample waits for a peer that may still be dead.
+ *
  * Deadline: a question is given up when nothing has been heard of it for as long as the peer's
  * patience (health_i.h); once the owner has said that it is at work (102) or has begun to answer,
  * for `most`. Nobody waits longer than TOTAL times `most`.
@@ -31,12 +34,14 @@
 #include "storage/remote/health_i.h"
 
 #define PEERS_TAG   DLC_TAG4('p', 'e', 'e', 'r')
+#define PEER_TAG    DLC_TAG4('p', 'e', 'e', '1')
 #define ASK_TAG     DLC_TAG4('p', 'a', 's', 'k')
 #define THREADS_MAX 2
 #define MANY_CORES  4  /* more of them: two threads */
 #define TOTAL       30 /* times `most` */
 #define TOOK_FADE   4096
 #define IDLE_MAX    1024 /* connections kept */
+#define PROBE_MAX   4096 /* bytes of an answer to how it is */
 
 struct lane {
     struct peers *peers;
@@ -47,12 +52,17 @@ struct lane {
 };
 
 struct peer {
+    uint32_t tag;
     char *name;
     struct lane *lane;
-    struct dlc_list waiting; /* of ask.link; L */
-    unsigned in_flight;      /* L */
+    struct dlc_list waiting; /* of ask.link; L, and what follows */
+    unsigned in_flight;
+    struct engine_request *probe; /* how it is; NULL: not asked */
+    struct timer probe_end;
+    uint64_t probe_address;
 
     struct health health; /* G: mtx, and what follows */
+    uint64_t address;     /* hash of where it was asked last: elsewhere its health is anew */
     struct hist took;     /* ns */
     uint64_t reads, bytes, failures, skipped;
 };
@@ -80,7 +90,7 @@ struct ask {
     struct engine_request *request; /* NULL: not flying */
     struct dlc_mono asked, sent, first_sign, heard;
     struct dlc_dur patience;
-    bool trial;
+    uint64_t address; /* hash */
     struct dlc_list link;
 };
 
@@ -90,6 +100,14 @@ static struct ask *ask_of(void *priv)
 
     dlc_check(a != NULL && a->tag == ASK_TAG);
     return a;
+}
+
+static struct peer *peer_of(void *priv)
+{
+    struct peer *x = priv;
+
+    dlc_check(x != NULL && x->tag == PEER_TAG);
+    return x;
 }
 
 static struct peers *peers_of(const struct ask *a)
@@ -103,6 +121,7 @@ static struct peer *peer_new(struct peers *p, const char *name, uint64_t hash)
 {
     struct peer *x = mem_new(struct peer);
 
+    x->tag = PEER_TAG;
     x->name = mem_str(name);
     x->lane = &p->lanes[hash % p->n_lanes];
     dlc_list_init(&x->waiting);
@@ -126,6 +145,14 @@ static struct peer *find_locked(struct peers *p, const char *name, bool make)
     return x;
 }
 
+/* A peer that has come back under another address is not what failed before. */
+static void moved_locked(struct peers *p, struct peer *x, uint64_t address)
+{
+    if (x->address != address)
+        health_init(&x->health, p->least, p->most);
+    x->address = address;
+}
+
 /* -------- the end of a question -------- */
 
 /* An answer of a peer that is alive and well, whatever it says. */
@@ -138,15 +165,14 @@ static void note_locked(struct ask *a, struct dlc_mono now)
 {
     struct peer *x = a->peer;
     const struct peer_read *r = a->read;
+    bool moved = a->address != x->address; /* a failure says nothing of where it is now */
 
     if (a->first_sign.ns != 0)
         health_sign(&x->health, dlc_mono_sub(a->first_sign, a->sent));
-    else if (r->rc == DLC_ETIMEDOUT && a->sent.ns != 0)
+    else if (r->rc == DLC_ETIMEDOUT && a->sent.ns != 0 && !moved)
         health_sign(&x->health, dlc_mono_sub(now, a->sent));
     if (r->rc == DLC_EMISS) {
         x->skipped++;
-    } else if (r->rc == DLC_ECANCELED || r->rc == DLC_EINVAL) {
-        health_neither(&x->health, a->trial);
     } else if (r->rc == 0 || is_refusal(r->rc)) {
         health_good(&x->health);
         x->reads += r->rc == 0;
@@ -154,9 +180,9 @@ static void note_locked(struct ask *a, struct dlc_mono now)
         x->failures += r->rc != 0;
         if (r->rc == 0)
             hist_add(&x->took, (uint64_t)DLC_MAX(r->took.ns, 1));
-    } else {
+    } else if (r->rc != DLC_ECANCELED && r->rc != DLC_EINVAL) {
         x->failures++;
-        if (health_bad(&x->health, a->trial, now))
+        if (!moved && health_bad(&x->health, false, now))
             log_info("peer %s is left alone for %g s: %s", x->name,
                      dlc_dur_seconds(x->health.pause), r->err.text);
     }
@@ -260,15 +286,20 @@ static void on_deadline(struct timer *t)
     pump(x);
 }
 
+static void begin_url(struct buf *url, const char *address)
+{
+    buf_adds(url, address);
+    while (url->len > 0 && url->data[url->len - 1] == '/')
+        url->data[--url->len] = '\0';
+}
+
 static void fill(struct ask *a, struct engine_request *q)
 {
     static char nothing;
     const struct peer_read *r = a->read;
     struct buf line = BUF_INIT;
 
-    buf_adds(&q->url, r->address);
-    while (q->url.len > 0 && q->url.data[q->url.len - 1] == '/')
-        q->url.data[--q->url.len] = '\0';
+    begin_url(&q->url, r->address);
     buf_adds(&q->url, "/v1/peer/");
     str_uri_encode(r->dataset, strlen(r->dataset), false, &q->url);
     buf_addf(&q->url, "/%016llx/samples/%llu", (unsigned long long)r->snapshot,
@@ -306,15 +337,67 @@ static void send_now(struct ask *a)
     engine_send(a->request);
 }
 
-static enum health_verdict admit(struct ask *a)
+/* -------- is it back? -------- */
+
+static void probe_over(struct peer *x)
 {
-    struct peers *p = peers_of(a);
+    loop_timer_del(x->lane->thread.loop, &x->probe_end);
+    engine_put(&x->probe);
+}
+
+static void probed(struct peer *x, bool answers)
+{
+    struct peers *p = x->lane->peers;
+
+    probe_over(x);
+    dlc_mtx_lock(&p->mtx);
+    if (x->probe_address == x->address) { /* else it was asked how it is where it is not */
+        if (answers)
+            health_answers(&x->health);
+        else
+            health_bad(&x->health, true, dlc_mono_now());
+    }
+    dlc_mtx_unlock(&p->mtx);
+    if (answers)
+        log_info("peer %s answers again", x->name);
+}
+
+static void on_probed(struct engine_request *q)
+{
+    probed(peer_of(q->owner), q->rc == 0 && q->answer.status < 500);
+}
+
+static void on_probe_end(struct timer *t)
+{
+    probed(peer_of(dlc_container(t, struct peer, probe_end)), false);
+}
+
+static void probe(struct peer *x, const char *address)
+{
+    struct loop *loop = x->lane->thread.loop;
+
+    if (x->probe != NULL) /* at an address where it is not any more */
+        probe_over(x);
+    x->probe = engine_get(x->lane->engine);
+    x->probe_address = hash64_str(address);
+    begin_url(&x->probe->url, address);
+    buf_adds(&x->probe->url, "/v1/health");
+    x->probe->body_max = PROBE_MAX;
+    x->probe->done = on_probed;
+    x->probe->owner = x;
+    x->probe_end.fire = on_probe_end;
+    loop_timer_set(loop, &x->probe_end, dlc_mono_add(dlc_mono_now(), x->lane->peers->most));
+    engine_send(x->probe);
+}
+
+static enum health_verdict admit(struct peer *x)
+{
+    struct peers *p = x->lane->peers;
     enum health_verdict v;
 
     dlc_mtx_lock(&p->mtx);
-    v = health_admit(&a->peer->health, dlc_mono_now());
+    v = health_admit(&x->health, dlc_mono_now());
     dlc_mtx_unlock(&p->mtx);
-    a->trial = v == HEALTH_TRY;
     return v;
 }
 
@@ -326,11 +409,14 @@ static void pump(struct peer *x)
 
     while (x->in_flight < p->connections && (n = dlc_list_pop_head(&x->waiting)) != NULL) {
         struct ask *a = dlc_container(n, struct ask, link);
+        enum health_verdict v = admit(x);
 
-        if (admit(a) == HEALTH_SKIP)
-            fail(a, DLC_EMISS, "not asked: it failed before");
-        else
+        if (v == HEALTH_TRY)
+            probe(x, a->read->address);
+        if (v == HEALTH_ASK)
             send_now(a);
+        else
+            fail(a, DLC_EMISS, "not asked: it failed before");
     }
 }
 
@@ -372,6 +458,8 @@ void peers_read(struct peers *p, struct peer_read *r)
     r->from_memory = false;
     dlc_mtx_lock(&p->mtx);
     a->peer = find_locked(p, r->peer, true);
+    a->address = hash64_str(r->address);
+    moved_locked(p, a->peer, a->address);
     dlc_mtx_unlock(&p->mtx);
     if (p->closing) /* asked by a done() of the end: no turn is left */
         fail(a, DLC_ECANCELED, "we are ending");
@@ -379,14 +467,15 @@ void peers_read(struct peers *p, struct peer_read *r)
         loop_post(a->peer->lane->thread.loop, &a->begin);
 }
 
-bool peers_usable(struct peers *p, const char *peer)
+bool peers_usable(struct peers *p, const char *peer, const char *address)
 {
     const struct peer *x;
     bool usable;
 
     dlc_mtx_lock(&p->mtx);
     x = find_locked(p, peer, false);
-    usable = x == NULL || health_usable(&x->health, dlc_mono_now());
+    usable =
+        x == NULL || x->address != hash64_str(address) || health_usable(&x->health, dlc_mono_now());
     dlc_mtx_unlock(&p->mtx);
     return usable;
 }
@@ -446,6 +535,14 @@ static void on_close(struct task *t)
         fail(dlc_container(l->flying.next, struct ask, link), DLC_ECANCELED, "we are ending");
     while ((x = next_waiting(l)) != NULL)
         fail(dlc_container(x->waiting.next, struct ask, link), DLC_ECANCELED, "we are ending");
+    dlc_mtx_lock(&l->peers->mtx);
+    map_each(e, &l->peers->table)
+    {
+        x = e->value;
+        if (x->lane == l && x->probe != NULL)
+            probe_over(x);
+    }
+    dlc_mtx_unlock(&l->peers->mtx);
     engine_free(&l->engine);
 }
 

@@ -55,7 +55,8 @@ struct peer_read {
     void *engine;     /* the peers' */
 };
 void peers_read(struct peers *p, struct peer_read *r); /* any thread; strings borrowed until done */
-bool peers_usable(struct peers *p, const char *peer);  /* false: it would be skipped now */
+/* False: it would be skipped now. At another address than before a peer is as good as new. */
+bool peers_usable(struct peers *p, const char *peer, const char *address);
 
 struct peer_figures {
     char peer[256];

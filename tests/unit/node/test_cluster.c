@@ -30,14 +30,14 @@ static int take(struct cluster *c, const char *text, struct dlc_err *err)
     "{\"version\": 5, \"nodes\": [" NODE("a", "1", "live") ", " NODE("b", "1", "live") ", " NODE(  \
         "c", "2", "live") "]}"
 
-static bool is_b(const char *peer, void *arg)
+static bool is_b(const struct cluster_peer *peer, void *arg)
 {
     (void)arg;
-    return strcmp(peer, "b") == 0;
+    return strcmp(peer->name, "b") == 0;
 }
 
 static char owner_seen_by(struct cluster *c, const char *me, const char *dataset, unsigned i,
-                          bool (*skip)(const char *, void *))
+                          bool (*skip)(const struct cluster_peer *, void *))
 {
     struct cluster_peer p = {0};
     char key[32];

@@ -61,6 +61,28 @@ static void test_pauses_double_up_to_thirty(void **state)
     assert_int_equal(health_admit(&h, at(now + 1)), HEALTH_TRY); /* from the beginning again */
 }
 
+static void test_who_answers_is_on_probation(void **state)
+{
+    struct health h = fresh();
+
+    (void)state;
+    h.failures = 2;
+    assert_true(health_bad(&h, false, at(0)));
+    assert_int_equal(health_admit(&h, at(1)), HEALTH_TRY);
+    health_answers(&h);
+    assert_false(health_skipping(&h));
+    assert_int_equal(health_admit(&h, at(1)), HEALTH_ASK);
+    assert_true(health_bad(&h, false, at(1))); /* one is enough */
+    assert_false(health_usable(&h, at(2.9)));
+    assert_int_equal(health_admit(&h, at(3)), HEALTH_TRY);
+    health_answers(&h);
+    health_good(&h); /* a sample came */
+    assert_false(health_bad(&h, false, at(4)));
+    assert_false(health_bad(&h, false, at(4)));
+    assert_true(health_bad(&h, false, at(4)));
+    assert_true(health_usable(&h, at(5))); /* from the beginning again */
+}
+
 static void test_stragglers_do_not_make_it_longer(void **state)
 {
     struct health h = fresh();
@@ -95,6 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_three_failures_in_a_row),
         cmocka_unit_test(test_pauses_double_up_to_thirty),
+        cmocka_unit_test(test_who_answers_is_on_probation),
         cmocka_unit_test(test_stragglers_do_not_make_it_longer),
         cmocka_unit_test(test_patience),
     };

@@ -2,6 +2,7 @@
 /* Peers against our own server, and against peers that are dead, slow, cut short or refuse. */
 #include "storage/remote/peers.h"
 
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -25,7 +26,8 @@ static struct {
     char address[64];
     unsigned char bytes[251 + (1 << 20)];
     sem_t entered, release;
-    _Atomic int given_back, most_at_once, at_once;
+    _Atomic int given_back, most_at_once, at_once, asked_health;
+    _Atomic bool holds_health;
 } owner;
 
 static void on_given_back(void *arg)
@@ -74,9 +76,22 @@ static void on_sample(struct http_request *r, struct http_reply *reply, void *ct
     http_reply_header(reply, "Dlcache-From", "%s", n % 2 == 0 ? "memory" : "disk");
 }
 
+static void on_health(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    (void)r;
+    (void)ctx;
+    owner.asked_health++;
+    if (owner.holds_health) {
+        sem_post(&owner.entered);
+        sem_wait(&owner.release);
+    }
+    reply->body = json_pack("{s:s}", "status", "ok");
+}
+
 static void owner_open(void)
 {
     static const struct http_route routes[] = {
+        {"GET", "/v1/health", 0, on_health},
         {"GET", "/v1/peer/{dataset}/{snapshot}/samples/{i}", 0, on_sample},
         {NULL, NULL, 0, NULL},
     };
@@ -87,7 +102,8 @@ static void owner_open(void)
         owner.bytes[i] = (unsigned char)(i % 251);
     sem_init(&owner.entered, 0, 0);
     sem_init(&owner.release, 0, 0);
-    owner.given_back = owner.most_at_once = owner.at_once = 0;
+    owner.given_back = owner.most_at_once = owner.at_once = owner.asked_health = 0;
+    owner.holds_health = false;
     if (http_server_open(&c, &owner.server, &err) < 0)
         fail_msg("%s", err.text);
     snprintf(owner.address, sizeof(owner.address), "http://%s", http_server_address(owner.server));
@@ -254,7 +270,7 @@ static void test_refusing_is_no_illness(void **state)
         assert_int_equal(ask_wait(p, owner.address, "409", 10), DLC_ECHANGED);
         assert_int_equal(ask_wait(p, owner.address, "507", 10), DLC_ENOSPACE);
     }
-    assert_true(peers_usable(p, "one"));
+    assert_true(peers_usable(p, "one", owner.address));
     peers_free(&p);
     owner_close();
 }
@@ -303,45 +319,107 @@ static void test_a_dead_peer_is_left_alone(void **state)
     odd_dead(dead);
     owner_open();
     for (int i = 0; i < 3; i++) {
-        assert_true(peers_usable(p, "one"));
+        assert_true(peers_usable(p, "one", dead));
         assert_int_equal(ask_wait(p, dead, "good", 10), DLC_EBUCKET);
     }
-    assert_false(peers_usable(p, "one"));
+    assert_false(peers_usable(p, "one", dead));
     assert_true(figures(p).skipping);
     assert_int_equal(ask_wait(p, dead, "good", 10), DLC_EMISS);
     assert_int_equal(figures(p).skipped, 1);
     dlc_clock_advance(DLC_MS(1100));
-    assert_true(peers_usable(p, "one"));
-    assert_int_equal(ask_wait(p, dead, "good", 10), DLC_EBUCKET); /* asked, and still dead */
+    assert_true(peers_usable(p, "one", dead));
+    assert_int_equal(ask_wait(p, dead, "good", 10), DLC_EMISS); /* it is asked how it is */
     dlc_clock_advance(DLC_MS(1100));
     assert_int_equal(ask_wait(p, dead, "good", 10), DLC_EMISS); /* two seconds this time */
-    dlc_clock_advance(DLC_MS(1000));
-    assert_int_equal(ask_wait(p, owner.address, "good", 10), 0); /* back */
+    assert_true(peers_usable(p, "one", owner.address));
+    assert_int_equal(ask_wait(p, owner.address, "good", 10), 0); /* back, elsewhere: at once */
     assert_false(figures(p).skipping);
     peers_free(&p);
     owner_close();
 }
 
-static void test_one_question_finds_out(void **state)
+static void until_usable(struct peers *p)
+{
+    struct dlc_mono begin = dlc_mono_now();
+
+    while (!peers_usable(p, "one", owner.address)) {
+        assert_true(dlc_mono_since(begin).ns < DLC_SEC(20).ns);
+        sched_yield();
+    }
+}
+
+/* No sample waits for a peer that failed before: it is asked how it is. */
+static void test_a_peer_that_answers_again(void **state)
 {
     struct peers *p = peers_like((struct peers_config){.most = DLC_SEC(30)});
-    struct question q;
-    char dead[64];
 
     (void)state;
-    odd_dead(dead);
     owner_open();
     for (int i = 0; i < 3; i++)
-        ask_wait(p, dead, "good", 10);
+        assert_int_equal(ask_wait(p, owner.address, "500", 10), DLC_EBUCKET);
+    assert_false(peers_usable(p, "one", owner.address));
     dlc_clock_advance(DLC_MS(1100));
-    ask(p, &q, owner.address, "held", 10);
+    assert_true(peers_usable(p, "one", owner.address));
+    owner.holds_health = true;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ask_wait(p, owner.address, "good", 10), DLC_EMISS);
     sem_wait(&owner.entered);
-    assert_false(peers_usable(p, "one"));
-    assert_int_equal(ask_wait(p, owner.address, "good", 10), DLC_EMISS);
+    assert_false(peers_usable(p, "one", owner.address));
     sem_post(&owner.release);
-    assert_int_equal(await(&q), 0);
+    until_usable(p);
+    assert_int_equal(owner.asked_health, 1);
+    assert_int_equal(ask_wait(p, owner.address, "500", 10), DLC_EBUCKET); /* it lives: no more */
+    assert_false(peers_usable(p, "one", owner.address));
+    dlc_clock_advance(DLC_MS(1100));
+    assert_false(peers_usable(p, "one", owner.address)); /* two seconds this time */
+    dlc_clock_advance(DLC_MS(1000));
+    owner.holds_health = false;
+    assert_int_equal(ask_wait(p, owner.address, "good", 10), DLC_EMISS);
+    until_usable(p);
     assert_int_equal(ask_wait(p, owner.address, "good", 10), 0);
+    assert_int_equal(ask_wait(p, owner.address, "500", 10), DLC_EBUCKET);
+    assert_true(peers_usable(p, "one", owner.address)); /* well: three are needed again */
     peers_free(&p);
+    owner_close();
+}
+
+static void test_closing_while_it_is_asked(void **state)
+{
+    struct peers *p = peers_like((struct peers_config){.most = DLC_SEC(30)});
+
+    (void)state;
+    owner_open();
+    for (int i = 0; i < 3; i++)
+        ask_wait(p, owner.address, "500", 10);
+    dlc_clock_advance(DLC_MS(1100));
+    owner.holds_health = true;
+    assert_int_equal(ask_wait(p, owner.address, "good", 10), DLC_EMISS);
+    sem_wait(&owner.entered);
+    peers_free(&p);
+    sem_post(&owner.release);
+    owner_close();
+}
+
+/* What was asked of a peer before it moved says nothing of where it is now. */
+static void test_a_late_failure_at_the_old_address(void **state)
+{
+    struct peers *p = peers_like((struct peers_config){.most = DLC_MS(150)});
+    struct question q[4];
+    struct odd o;
+
+    (void)state;
+    odd_open(&o, NULL); /* it never answers */
+    owner_open();
+    for (int i = 0; i < 4; i++)
+        ask(p, &q[i], o.base, "good", 10);
+    assert_int_equal(ask_wait(p, owner.address, "good", 10), 0);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(await(&q[i]), DLC_ETIMEDOUT);
+    assert_true(peers_usable(p, "one", owner.address));
+    assert_false(figures(p).skipping);
+    assert_int_equal(figures(p).failures, 4);
+    peers_free(&p);
+    odd_close(&o);
     owner_close();
 }
 
@@ -433,7 +511,7 @@ static void test_odd_questions(void **state)
     assert_int_equal(ask_wait(p, "http://127.0.0.1:1\r\nX: y", "good", 10), DLC_EINVAL);
     assert_int_equal(ask_wait(p, "ftp://127.0.0.1", "good", 10), DLC_EBUCKET);
     assert_int_equal(ask_wait(p, owner.address, "a/../b", 10), DLC_EBUCKET);
-    assert_true(peers_usable(p, "nobody ever heard of"));
+    assert_true(peers_usable(p, "nobody ever heard of", "http://x"));
     peers_free(&p);
     owner_close();
 }
@@ -447,7 +525,9 @@ int main(void)
         cmocka_unit_test(test_refusing_is_no_illness),
         cmocka_unit_test(test_bad_answers),
         cmocka_unit_test(test_a_dead_peer_is_left_alone),
-        cmocka_unit_test(test_one_question_finds_out),
+        cmocka_unit_test(test_a_peer_that_answers_again),
+        cmocka_unit_test(test_closing_while_it_is_asked),
+        cmocka_unit_test(test_a_late_failure_at_the_old_address),
         cmocka_unit_test(test_silence_is_given_up),
         cmocka_unit_test(test_an_answer_that_stands_still_is_given_up),
         cmocka_unit_test(test_patience),
