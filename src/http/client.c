@@ -33,6 +33,7 @@ struct http_client {
     size_t n_places, at; /* at: the one that answered last */
     char *token_line, *ca;
     struct dlc_dur timeout;
+    bool repeatable;
     struct curl_slist *extra; /* for the next request */
     char curl_error[CURL_ERROR_SIZE];
 };
@@ -272,8 +273,8 @@ static int ask_one(struct call *k, const struct place *p, bool *again, struct dl
     *again = k->status == 503;
     if (code != CURLE_OK && !k->stopped) {
         rc = explain(k, p, code, err);
-        *again =
-            !k->too_long && !k->given && (strcmp(k->method, "POST") != 0 || was_not_sent(code));
+        *again = !k->too_long && !k->given &&
+                 (k->client->repeatable || strcmp(k->method, "POST") != 0 || was_not_sent(code));
     }
     free_lines(&lines);
     mem_free(&url);
@@ -422,6 +423,7 @@ int http_client_open(const struct http_client_config *cfg, struct http_client **
     c->easy = curl_easy_init();
     dlc_check(c->easy != NULL); /* only for want of a few hundred bytes */
     c->timeout = cfg->timeout.ns > 0 ? cfg->timeout : DLC_SEC(30);
+    c->repeatable = cfg->repeatable;
     c->token_line = cfg->token != NULL ? mem_fmt("Authorization: Bearer %s", cfg->token) : NULL;
     c->ca = ca != NULL && *ca != '\0' ? mem_str(ca) : NULL;
     rc = parse_places(c, cfg->base, err);

@@ -4,7 +4,8 @@
  * the command line, the agent and the operator. Proxies of the environment are not used.
  *
  * Of several addresses the one that answered last is asked first. A request that may have reached a
- * server is sent to another one only if doing it twice does no harm: anything but POST.
+ * server is sent to another one only if doing it twice does no harm: anything but POST, or all of
+ * it when the caller says so.
  */
 #ifndef DLC_HTTP_CLIENT_H
 #define DLC_HTTP_CLIENT_H
@@ -24,6 +25,7 @@ struct http_client_config {
     const char *token;      /* NULL: none */
     const char *ca;         /* PEM file; NULL: the system's */
     struct dlc_dur timeout; /* 0: 30 s */
+    bool repeatable;        /* a POST done twice does no harm either */
 };
 
 int http_client_open(const struct http_client_config *c, struct http_client **out,

@@ -139,6 +139,22 @@ void agent_ask(struct agent *a, struct agent_call *c)
     dlc_mtx_unlock(&a->mtx);
 }
 
+/* Nobody will answer those who wait. */
+static void fail_calls(struct agent *a, const struct dlc_err *err)
+{
+    struct dlc_list *l;
+
+    dlc_mtx_lock(&a->mtx);
+    while ((l = dlc_list_pop_head(&a->calls)) != NULL) {
+        struct agent_call *c = dlc_container(l, struct agent_call, link);
+
+        c->err = *err;
+        c->rc = err->code;
+        loop_post(a->node->loop, &c->task);
+    }
+    dlc_mtx_unlock(&a->mtx);
+}
+
 /* The next call, or NULL when the agent ends. */
 static struct agent_call *next_call(struct agent *a)
 {
@@ -156,7 +172,11 @@ static struct agent_call *next_call(struct agent *a)
 static struct http_client *client(struct agent *a, struct dlc_dur timeout, struct dlc_err *err)
 {
     const struct http_client_config c = {
-        .base = a->base, .token = a->node->token, .timeout = timeout};
+        .base = a->base,
+        .token = a->node->token,
+        .timeout = timeout,
+        .repeatable = true, /* heart-beats and questions whose a token is */
+    };
     struct http_client *out = NULL;
 
     return http_client_open(&c, &out, err) == 0 ? out : NULL;
@@ -181,30 +201,22 @@ static void *asking_main(void *arg)
     struct agent *a = agent_of(arg);
     struct http_client *http = NULL;
     struct agent_call *c;
+    int status;
 
     pthread_setname_np(pthread_self(), "dlc-ask");
     while ((c = next_call(a)) != NULL) {
+        status = -1;
         c->rc = nobody(a, &c->err);
         if (c->rc == 0 && http == NULL && (http = client(a, CALL_TIMEOUT, &c->err)) == NULL)
             c->rc = c->err.code;
         if (c->rc == 0)
-            c->rc = http_json(http, c->method, c->path, c->body, &c->answer, NULL, &c->err);
+            c->rc = http_json(http, c->method, c->path, c->body, &c->answer, &status, &c->err);
+        if (c->rc < 0 && status == 0) /* who came meanwhile would wait as long for the same */
+            fail_calls(a, &c->err);
         loop_post(a->node->loop, &c->task);
     }
     http_client_close(&http);
     return NULL;
-}
-
-static void cancel_calls(struct agent *a)
-{
-    struct dlc_list *l;
-
-    while ((l = dlc_list_pop_head(&a->calls)) != NULL) {
-        struct agent_call *c = dlc_container(l, struct agent_call, link);
-
-        c->rc = dlc_err_set(&c->err, DLC_ECANCELED, "the node is ending");
-        loop_post(a->node->loop, &c->task);
-    }
 }
 
 /* ---- between the beating thread and the loop ---- */
@@ -531,6 +543,9 @@ int agent_open(struct node *n, struct agent **out, struct dlc_err *err)
 
 void agent_leave(struct agent *a)
 {
+    struct dlc_err ending = DLC_ERR_INIT;
+
+    dlc_err_set(&ending, DLC_ECANCELED, "the node is ending");
     dlc_mtx_lock(&a->mtx);
     a->ending = true;
     dlc_cond_broadcast(&a->wake);
@@ -540,7 +555,7 @@ void agent_leave(struct agent *a)
     if (a->has_asking)
         pthread_join(a->asking, NULL);
     a->has_beating = a->has_asking = false;
-    cancel_calls(a);
+    fail_calls(a, &ending);
 }
 
 void agent_close(struct agent **ap)

@@ -253,6 +253,14 @@ static void test_several_addresses(void **state)
     assert_int_equal(http_json(c, "PUT", "/echo/a", NULL, &out, NULL, &err), 0);
     json_decref(out);
     http_client_close(&c);
+    assert_int_equal(
+        http_client_open(
+            &(struct http_client_config){.base = base, .timeout = DLC_MS(100), .repeatable = true},
+            &c, &err),
+        0);
+    assert_int_equal(http_json(c, "POST", "/echo/a", NULL, &out, NULL, &err), 0);
+    json_decref(out);
+    http_client_close(&c);
 
     /* Nobody leads: what the last one said. */
     c = client_of(busy.base, NULL, DLC_SEC(10));
