@@ -187,9 +187,10 @@ static void replace(json_t **slot, json_t **with)
     }
 }
 
-/* False: nobody knows it. *woke: it was joining or gone until now. */
+/* False: nobody knows it. *woke: it was joining or gone until now. *has: the view it need not get:
+ * one of the time when nobody was heard would tell it that it is alone. */
 static bool note_beat(struct control *c, const char *name, const json_t *figures,
-                      const json_t *progress, bool *woke)
+                      const json_t *progress, bool *woke, uint64_t *has)
 {
     json_t *f = json_deep_copy(figures), *p = json_deep_copy(progress);
     struct live_node *n;
@@ -198,6 +199,8 @@ static bool note_beat(struct control *c, const char *name, const json_t *figures
     n = nodes_find_locked(c, name);
     if (n != NULL) {
         *woke = n->state != NODE_LIVE;
+        if (n->state == NODE_GONE && nodes_forgive_locked(c, n))
+            *has = c->view_version;
         n->state = NODE_LIVE;
         n->heard = dlc_mono_now();
         replace(&n->figures, &f);
@@ -255,7 +258,7 @@ void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
 
     if (name == NULL || !read_body(r, fields, reply) || !check_done(done, reply))
         return;
-    if (!note_beat(c, name, figures, progress, &woke)) {
+    if (!note_beat(c, name, figures, progress, &woke, &view)) {
         http_problem(reply, 404, "Not found", "there is no node %s: it joins first", name);
         return;
     }

@@ -7,7 +7,8 @@
  *     LIVE shows as DRAINING while it is told to drain
  *
  * Silence is counted on our own monotonic clock from when heart-beats arrived: what nodes think the
- * time is does not matter. A manager that begins to lead gives every node a full node_ttl.
+ * time is does not matter. A manager that begins to lead gives every node a full node_ttl; and so
+ * does one that has heard nobody at all, when it hears the first again: it was cut off, not they.
  */
 #include <string.h>
 
@@ -243,6 +244,44 @@ void nodes_write_state(struct control *c, const char *name, enum node_state s)
                   json_pack("{s:s}", "name", name));
 }
 
+bool nodes_forgive_locked(struct control *c, const struct live_node *first)
+{
+    dlc_mtx_assert_held(&c->mtx);
+    for (size_t i = 0; i < c->n_nodes; i++)
+        if (c->nodes[i]->state == NODE_LIVE)
+            return false; /* somebody was heard all the while */
+    for (size_t i = 0; i < c->n_nodes && first->gone.ns != 0; i++) {
+        struct live_node *n = c->nodes[i];
+        int64_t apart = dlc_mono_sub(n->gone, first->gone).ns;
+
+        if (n->state != NODE_GONE || n->gone.ns == 0 || apart > c->node_ttl.ns ||
+            apart < -c->node_ttl.ns)
+            continue;
+        n->state = NODE_LIVE;
+        n->heard = dlc_mono_now();
+        n->forgiven = n != first;
+    }
+    return true;
+}
+
+/* The next one that was forgiven: the store does not know it yet. */
+static bool next_forgiven(struct control *c, char *name)
+{
+    bool found = false;
+
+    dlc_mtx_lock(&c->mtx);
+    for (size_t i = 0; i < c->n_nodes && !found; i++) {
+        struct live_node *n = c->nodes[i];
+
+        found = n->forgiven;
+        n->forgiven = false;
+        if (found)
+            memcpy(name, n->name, sizeof(n->name));
+    }
+    dlc_mtx_unlock(&c->mtx);
+    return found;
+}
+
 /* The next one that is silent for too long; it is gone from now on. */
 static bool next_silent(struct control *c, struct dlc_mono now, char *name)
 {
@@ -257,6 +296,7 @@ static bool next_silent(struct control *c, struct dlc_mono now, char *name)
         found = true;
         memcpy(name, n->name, sizeof(n->name));
         n->state = NODE_GONE;
+        n->gone = now;
         c->view_dirty = true;
     }
     dlc_mtx_unlock(&c->mtx);
@@ -267,6 +307,8 @@ void nodes_tick(struct control *c, struct dlc_mono now)
 {
     char name[NAME_MAX_LEN + 1];
 
+    while (next_forgiven(c, name))
+        nodes_write_state(c, name, NODE_LIVE);
     while (next_silent(c, now, name)) {
         log_warn("node %s is gone: it has been silent for more than %.1f s", name,
                  dlc_dur_seconds(c->node_ttl));

@@ -19,6 +19,8 @@ struct live_node {
     enum node_state state; /* NODE_DRAINING is not here but in `drain` */
     bool drain;
     struct dlc_mono heard;
+    struct dlc_mono gone; /* since when, if it fell silent under us; 0: it did not */
+    bool forgiven;        /* gone in the store only */
     json_t *figures, *progress;
 };
 
@@ -35,6 +37,9 @@ void nodes_write_state(struct control *c, const char *name, enum node_state s);
 int64_t nodes_interval_ms(struct control *c); /* until the next heart-beat */
 /* Add "view" (when it is another than `has`), "orders" and "interval_ms" to an answer. */
 void nodes_add_news(struct control *c, const char *name, uint64_t has, json_t *answer);
+/* The first that is heard after nobody was: those who fell silent with it are live as well, until
+ * they are silent for longer. False: others were heard. */
+bool nodes_forgive_locked(struct control *c, const struct live_node *first);
 
 http_handler_f node_heartbeat; /* heartbeat.c */
 /* orders.c: take the orders named in `done` off the node's list. */
