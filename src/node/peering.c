@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 
 #include "base/counters.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mtx.h"
@@ -35,12 +36,22 @@
 #define PIECE       (384u << 10) /* of a catalog, in one answer */
 #define SIGN_AFTER  DLC_MS(10)
 #define SIGN_EVERY  DLC_MS(500)
+#define REFUSALS    16
+#define REFUSED_FOR DLC_SEC(1)
+
+/* A dataset that could not be opened: for a moment nobody need try again. */
+struct refusal {
+    uint64_t cid; /* hash */
+    struct dlc_mono until;
+    struct dlc_err err;
+};
 
 struct door {
     uint32_t tag;
     struct node *node;
     struct http_server *server;
-    bool cancelled; /* L */
+    bool cancelled;                    /* L, and what follows */
+    struct refusal refusals[REFUSALS]; /* by hash */
 };
 
 struct ask {
@@ -204,16 +215,32 @@ static void read_sample(struct ask *a, struct dataset *ds)
         end(a, DLC_EBUSY, "this node is asking another one for that sample");
 }
 
+/* Where it is remembered that this dataset was refused. */
+static struct refusal *refusal_of(const struct ask *a)
+{
+    return &a->door->refusals[hash64_str(a->cid) % REFUSALS];
+}
+
+static bool is_refused(const struct ask *a)
+{
+    const struct refusal *r = refusal_of(a);
+
+    return r->cid == hash64_str(a->cid) && !dlc_mono_passed(r->until, dlc_mono_now());
+}
+
 static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_err *err)
 {
     struct ask *a = ask_of(dlc_container(d, struct ask, needer));
 
-    if (ds == NULL)
+    if (ds == NULL) {
+        *refusal_of(a) =
+            (struct refusal){hash64_str(a->cid), dlc_mono_add(dlc_mono_now(), REFUSED_FOR), *err};
         end(a, err->code, err->text);
-    else if (a->door->cancelled)
+    } else if (a->door->cancelled) {
         end(a, DLC_ECANCELED, "the node is ending");
-    else
+    } else {
         read_sample(a, ds);
+    }
 }
 
 static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
@@ -229,6 +256,8 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
     ds = dataset_of_cluster(n, a->cid, a->snapshot);
     if (ds != NULL)
         read_sample(a, ds);
+    else if (is_refused(a))
+        end(a, refusal_of(a)->err.code, refusal_of(a)->err.text);
     else
         dataset_need(
             n,
