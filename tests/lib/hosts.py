@@ -146,13 +146,15 @@ class Net:
 
 
 class Cluster(nodes.Cluster):
-    def __init__(self, n, *flags, **how):
-        self.net = Net()
+    """net: where there are other hosts already; its own otherwise."""
+
+    def __init__(self, n, *flags, net=None, **how):
+        self.own, self.net = net is None, net or Net()
         super().__init__(n, *flags, **how)
 
     def place(self, name):
         return self.net.host(name)
 
     def __exit__(self, kind, *rest):
-        with self.net:
+        with self.net if self.own else contextlib.nullcontext():
             return super().__exit__(kind, *rest)
