@@ -25,7 +25,7 @@ const bool node_has_control = true;
 #define INTERVAL_MIN 10
 #define INTERVAL_MAX 60000
 #define CALL_TIMEOUT DLC_SEC(5)
-#define RETRY_MOST   DLC_SEC(5) /* between two attempts to find a manager */
+#define RETRY_MOST   2 /* heart-beats until it is tried again to find a manager */
 
 /* What the loop is asked for, or told, between two requests. */
 struct errand {
@@ -425,7 +425,7 @@ static void be_member(struct agent *a, struct http_client *http)
 {
     char *path = mem_fmt("/v1/nodes/%s", a->name), *heart = mem_fmt("%s/heartbeat", path);
     json_t *who = introduction(a);
-    struct dlc_dur again = INTERVAL, patience = DLC_MS(100);
+    struct dlc_dur again = INTERVAL, usual = INTERVAL, patience = DLC_MS(100);
     bool joined = false;
 
     do {
@@ -442,9 +442,10 @@ static void be_member(struct agent *a, struct http_client *http)
             again = DLC_MS(0);
         } else if (rc < 0) {
             again = patience;
-            patience.ns = DLC_MIN(patience.ns * 2, RETRY_MOST.ns);
+            patience.ns = DLC_MIN(patience.ns * 2, usual.ns * RETRY_MOST);
         } else {
             patience = DLC_MS(100);
+            usual = again.ns > 0 ? again : usual;
         }
         note(a, rc == DLC_ENOTFOUND ? 0 : rc, &err);
     } while (pause_for(a, again));
