@@ -242,6 +242,7 @@ static json_t *dataset_json(struct dataset *ds)
                   (double)sum.stall_ns / 1e9, "fetching", (json_int_t)ds->fetching.n, "backlog",
                   (json_int_t)ds->backlog_len, "pins", (json_int_t)sum.pins);
     json_object_set_new(o, "ahead", json_integer((json_int_t)ahead));
+    json_object_set_new(o, "reading", json_integer(ds->n_reading));
     if (ds->cid != NULL) {
         json_object_set_new(o, "name", msg_string(ds->cid));
         json_object_set_new(o, "tenant", msg_string(ds->tenant));

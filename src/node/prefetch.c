@@ -90,7 +90,7 @@ static double next_use(struct dataset *ds, uint64_t sample)
         if (at >= CURSOR_LATER)
             continue;
         soonest = fmin(soonest, (double)(at - f->pos));
-        in_window = in_window || at - f->pos <= f->window;
+        in_window = in_window || at <= f->ahead; /* f->window may change before it is filled */
     }
     if (ds->cid != NULL)
         soonest = shared_use(ds, sample, soonest, in_window);
@@ -167,8 +167,8 @@ static void set_idle(struct session *s, bool idle)
 }
 
 /* What windows may take of memory: half of it, but where nodes share datasets not what this one
- * must keep for all, as far as that fits. */
-static uint64_t room_for_windows(struct node *n)
+ * must keep for all, as far as that fits. *kept: something is. */
+static uint64_t room_for_windows(struct node *n, bool *kept)
 {
     uint64_t owned = 0, half;
     struct memory_figures m;
@@ -177,25 +177,57 @@ static uint64_t room_for_windows(struct node *n)
     dlc_list_each (l, &n->datasets)
         owned += dataset_owned_bytes(dlc_container(l, struct dataset, link));
     half = m.ceiling / 2;
+    *kept = owned > 0 && owned < m.ceiling;
     owned += m.ceiling / 64; /* holes between samples, and what is on its way out */
     if (owned >= m.ceiling)
         return half; /* it cannot be kept anyway */
     return DLC_CLAMP(m.ceiling - owned, m.ceiling / (n->disk != NULL ? 8 : 64), half);
 }
 
-/* Samples that may be ahead at once. */
-static uint64_t window_limit(const struct dataset *ds)
+static uint64_t mean_bytes(const struct dataset *ds)
 {
-    uint64_t n = catalog_count(ds->catalog), mean = n > 0 ? catalog_bytes(ds->catalog) / n : 1;
-    uint64_t room = room_for_windows(ds->node);
+    uint64_t n = catalog_count(ds->catalog);
 
-    return DLC_MAX(room / DLC_MAX(mean, 1u) / DLC_MAX(n_reading(ds->node), 1u), 2u);
+    return n > 0 ? DLC_MAX(catalog_bytes(ds->catalog) / n, 1u) : 1;
+}
+
+/* Bytes that the windows of others hold or have asked for. What an idle one holds makes way for
+ * those who read, but not for other idle ones. */
+static uint64_t ahead_of_others(const struct session *s)
+{
+    uint64_t bytes = 0;
+
+    dlc_list_each (d, &s->ds->node->datasets) {
+        const struct dataset *ds = dlc_container(d, struct dataset, link);
+
+        dlc_list_each (l, &ds->sessions) {
+            const struct session *o = dlc_container(l, struct session, link);
+
+            if (o != s && o->follow.active && (s->follow.idle || !o->follow.idle))
+                bytes += (o->follow.ahead - o->follow.pos) * mean_bytes(ds);
+        }
+    }
+    return bytes;
+}
+
+/* Samples that may be ahead at once: an equal part of the room. Somebody who came first, or woke
+ * first, may have more than that for a while: then what it leaves, or what is kept for all nodes
+ * would have to go. */
+static uint64_t window_limit(const struct session *s)
+{
+    bool kept;
+    uint64_t room = room_for_windows(s->ds->node, &kept);
+    uint64_t part = room / DLC_MAX(n_reading(s->ds->node), 1u);
+
+    if (kept)
+        part = DLC_MIN(part, room - DLC_MIN(room, ahead_of_others(s)));
+    return DLC_MAX(part / mean_bytes(s->ds), 2u);
 }
 
 static void set_window(struct session *s)
 {
     struct follow *f = &s->follow;
-    uint64_t limit = window_limit(s->ds), samples = catalog_count(s->ds->catalog);
+    uint64_t limit = window_limit(s), samples = catalog_count(s->ds->catalog);
     uint64_t want = DLC_MAX(WINDOW_NEW, f->in_hand); /* as much again as was taken at once */
     double p99 = (double)hist_percentile(&s->ds->latency, 0.99) / 1e6; /* microseconds */
 
