@@ -15,7 +15,8 @@ requests. Between the epochs all wait for each other, and the counters are read.
     single_samples_per_s  the same for a node alone: a cluster of one, memory for 30 % as well, both jobs with one reader
                           each that reads everything. What does not fit is read from the bucket again
     wire_bytes            what nodes sent each other in epoch 2, with all headers: what the interfaces of the nodes
-                          received, less what those of the S3 server and the manager sent
+                          received, less what those of the S3 server and the manager sent. What was fetched ahead
+                          before the pause counts for epoch 1: wire_bytes_both_epochs has all of it
 
 Nodes share the processors of this machine, so a node of four has a quarter of them and the node alone has all: `all`
 in the table, and the processor time per sample, say what a sample from a peer costs. GETs and hits are the worst of
@@ -132,6 +133,7 @@ def measure(build, bucket_root, n):
         "rate": rate_of(second),
         "first_rate": samples / max(g["seconds"] for g in first),
         "wire": after.wire - before.wire,
+        "wire_both": after.wire,
         "peer_bytes": after.peer_bytes - before.peer_bytes,
         "peer_share": (after.peer_hits - before.peer_hits) / samples,
         "peer_misses": after.peer_misses,
@@ -177,6 +179,7 @@ def run(build):
         "single_gets_per_object": round(of(1, "gets"), 4),
         "single_epoch2_hit": round(of(1, "hit"), 4),
         "wire_bytes": round(of(NODES, "wire")),
+        "wire_bytes_both_epochs": round(of(NODES, "wire_both")),
         "peer_bytes": round(of(NODES, "peer_bytes")),
         "peer_share": round(of(NODES, "peer_share"), 4),
         "peer_misses": max(r["peer_misses"] for r in runs[NODES]),
