@@ -46,7 +46,7 @@ static bool is_ending(const struct borrowing *b)
 static int64_t take_piece(struct http_client *http, const char *path, int fd, uint64_t at,
                           uint64_t *size, struct dlc_err *err)
 {
-    char *piece = mem_fmt("%s?offset=%llu", path, (unsigned long long)at);
+    char *piece = mem_fmt("%s&offset=%llu", path, (unsigned long long)at);
     struct buf data = BUF_INIT;
     json_t *answer = NULL;
     const char *text;
@@ -71,8 +71,8 @@ static int take_all(struct borrowing *b, const char *address, int fd, struct dlc
 {
     const struct http_client_config c = {
         .base = address, .token = b->ds->node->token, .timeout = ASK_TIMEOUT};
-    char *path =
-        mem_fmt("/v1/peer/%s/%016llx/catalog", b->ds->cid, (unsigned long long)b->snapshot);
+    char *path = mem_fmt("/v1/peer/%s/%016llx/catalog?tenant=%s", b->ds->cid,
+                         (unsigned long long)b->snapshot, b->ds->tenant);
     struct http_client *http = NULL;
     uint64_t at = 0, size = 1;
     int64_t rc = http_client_open(&c, &http, err);

@@ -398,14 +398,16 @@ static bool room_for_dataset(struct node *n)
     return all < OPEN_MAX;
 }
 
-struct dataset *dataset_of_cluster(struct node *n, const char *cid, uint64_t snapshot)
+struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *tenant,
+                                   uint64_t snapshot)
 {
     struct dataset *found = NULL;
 
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        if (ds->cid == NULL || ds->state != DATASET_READY || strcmp(ds->cid, cid) != 0)
+        if (ds->cid == NULL || ds->state != DATASET_READY || strcmp(ds->cid, cid) != 0 ||
+            (tenant != NULL && strcmp(ds->tenant, tenant) != 0))
             continue;
         if (snapshot != 0 && catalog_snapshot(ds->catalog) == snapshot)
             return ds; /* also one that was listed anew since, as long as somebody reads it */

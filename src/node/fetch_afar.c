@@ -246,6 +246,7 @@ static void fetch_peer(struct fetch *f, const struct cluster_peer *peer)
         .address = f->address,
         .token = n->token,
         .dataset = f->ds->cid,
+        .tenant = f->ds->tenant,
         .snapshot = catalog_snapshot(f->ds->catalog),
         .sample = f->sample,
         .dst = fetch_destination(f),

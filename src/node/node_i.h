@@ -222,8 +222,10 @@ struct needer {
 /* Whose it is and what it is read with; again whenever the manager was asked. */
 void dataset_take_grant(struct dataset *ds, const struct grant *g);
 void dataset_need(struct node *n, const struct wanted *w, struct needer *d);
-/* The one of the cluster's that is ready; snapshot 0: the newest. NULL: none. */
-struct dataset *dataset_of_cluster(struct node *n, const char *cid, uint64_t snapshot);
+/* The one of the cluster's that is ready; snapshot 0: the newest. tenant: NULL: whoever's it is: a
+ * name that was freed may be another one's by now (K2). NULL: none. */
+struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *tenant,
+                                   uint64_t snapshot);
 /* Have it ready by the catalog that is stored here, if that one counts; else nothing happens. */
 void dataset_reopen(struct node *n, const struct wanted *w);
 struct dataset *dataset_find(struct node *n, const char *url);

@@ -5,7 +5,8 @@
  * begun once; after a restart it is begun again, and finds most of it done.
  *
  * Orders for one dataset are carried out one after the other, as they were given; an eviction cuts
- * the warm-ups before it short.
+ * the warm-ups before it short. Whose a dataset is the manager is asked anew for each: a name may
+ * have been freed and taken by another tenant since (K2).
  */
 #include "node/node_i.h"
 
@@ -16,6 +17,7 @@
 #include "base/mem.h"
 
 #define ORDERS_MAX 1024
+#define TRIES_MAX  30 /* to ask whose its dataset is */
 
 struct order_given {
     struct dlc_list link; /* in node.orders */
@@ -28,6 +30,7 @@ struct order_given {
     struct task task;
     uint64_t memory_bytes, disk_bytes;
     bool begun, done;
+    unsigned tries;
     json_t *result; /* or NULL */
     char *error;    /* NULL: it went well */
 };
@@ -181,7 +184,10 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
     struct order_given *o = arg;
     bool refresh = strcmp(text(o, "op"), "snapshot") == 0;
 
-    if (g == NULL || n->stopping)
+    if (g == NULL && (err->code == DLC_EBUCKET || err->code == DLC_ETIMEDOUT) &&
+        ++o->tries < TRIES_MAX && !n->stopping)
+        o->begun = false; /* again when the manager is heard */
+    else if (g == NULL || n->stopping)
         order_end(o, NULL, g == NULL ? err->text : "the node is ending");
     else
         dataset_need(n,
@@ -209,14 +215,14 @@ static void order_run(struct order_given *o)
         return;
     }
     if (strcmp(text(o, "op"), "evict") == 0) {
-        o->ds = dataset_of_cluster(n, text(o, "dataset"), 0);
+        o->ds = dataset_of_cluster(n, text(o, "dataset"), NULL, 0);
         if (o->ds != NULL)
             o->ds->refs++;
         begin_evict(o);
         return;
     }
     url = mem_fmt("dlcache://%s", text(o, "dataset"));
-    resolve(n, NULL, url, NULL, GRANT_LIFE, on_granted, o);
+    resolve(n, NULL, url, NULL, DLC_MS(0), on_granted, o);
     mem_free(&url);
 }
 
@@ -292,6 +298,8 @@ void orders_take(struct node *n, const json_t *orders)
         known++;
         order_begin(n, name, order);
     }
+    if (orders != NULL)
+        run_waiting(n);
 }
 
 json_t *orders_done(struct node *n)

@@ -10,7 +10,9 @@
  *
  * An ask is shared by its thread and the loop, and goes with the last of them.
  *
- * (B1) Bytes leave only for the node's own token, or for one that the manager vouches for (K2).
+ * (B1) Bytes leave only for the node's own token, or for one that the manager vouches for (K2), and
+ *      only those of the tenant that asks: by the manager's word, or, as a peer says, by its own
+ *      (?tenant=). A name alone says nothing: it may have been freed and taken by another tenant.
  * (B2) A sample that we are just asking a peer for is refused: that peer may be waiting for us.
  */
 #include "node/peering.h"
@@ -41,7 +43,7 @@
 
 /* A dataset that could not be opened: for a moment nobody need try again. */
 struct refusal {
-    uint64_t cid; /* hash */
+    uint64_t hash;
     struct dlc_mono until;
     struct dlc_err err;
 };
@@ -60,6 +62,8 @@ struct ask {
     struct door *door;
     char *token; /* NULL: the node's own */
     char *cid;
+    char *tenant; /* whose it must be; with a token that is known when the manager has answered */
+    bool anew;    /* what was known of the name was about another tenant: the manager was asked */
     uint64_t snapshot, sample;
     bool catalog; /* it is asked for, not a sample */
 
@@ -99,6 +103,7 @@ static void ask_put(struct ask *a)
         return;
     token_free(&a->token);
     mem_free(&a->cid);
+    mem_free(&a->tenant);
     dlc_cond_release(&a->answered);
     dlc_mtx_release(&a->mtx);
     a->tag = 0;
@@ -215,17 +220,23 @@ static void read_sample(struct ask *a, struct dataset *ds)
         end(a, DLC_EBUSY, "this node is asking another one for that sample");
 }
 
+/* Of the dataset that is asked for. */
+static uint64_t hash_of(const struct ask *a)
+{
+    return hash64_str(a->cid) * 31 + hash64_str(a->tenant);
+}
+
 /* Where it is remembered that this dataset was refused. */
 static struct refusal *refusal_of(const struct ask *a)
 {
-    return &a->door->refusals[hash64_str(a->cid) % REFUSALS];
+    return &a->door->refusals[hash_of(a) % REFUSALS];
 }
 
 static bool is_refused(const struct ask *a)
 {
     const struct refusal *r = refusal_of(a);
 
-    return r->cid == hash64_str(a->cid) && !dlc_mono_passed(r->until, dlc_mono_now());
+    return r->hash == hash_of(a) && !dlc_mono_passed(r->until, dlc_mono_now());
 }
 
 static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_err *err)
@@ -234,7 +245,7 @@ static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_er
 
     if (ds == NULL) {
         *refusal_of(a) =
-            (struct refusal){hash64_str(a->cid), dlc_mono_add(dlc_mono_now(), REFUSED_FOR), *err};
+            (struct refusal){hash_of(a), dlc_mono_add(dlc_mono_now(), REFUSED_FOR), *err};
         end(a, err->code, err->text);
     } else if (a->door->cancelled) {
         end(a, DLC_ECANCELED, "the node is ending");
@@ -243,17 +254,35 @@ static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_er
     }
 }
 
+static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg);
+
+static void ask_manager(struct ask *a, struct dlc_dur life)
+{
+    char *url = mem_fmt("dlcache://%s", a->cid);
+
+    resolve(a->door->node, a->token, url, NULL, life, on_granted, a);
+    mem_free(&url);
+}
+
 static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
 {
     struct ask *a = ask_of(arg);
     struct dataset *ds;
 
-    if (g == NULL || strcmp(g->dataset, a->cid) != 0 || a->door->cancelled) {
-        end(a, g == NULL ? err->code : DLC_EDENIED,
-            g == NULL ? err->text : "the token is not of that dataset's tenant");
+    if (g != NULL && a->token != NULL && a->tenant == NULL)
+        a->tenant = mem_str(g->tenant);
+    if (g != NULL && strcmp(g->tenant, a->tenant) != 0 && !a->anew && !a->door->cancelled) {
+        a->anew = true;
+        ask_manager(a, DLC_MS(0));
         return;
     }
-    ds = dataset_of_cluster(n, a->cid, a->snapshot);
+    if (g == NULL || strcmp(g->dataset, a->cid) != 0 || strcmp(g->tenant, a->tenant) != 0 ||
+        a->door->cancelled) {
+        end(a, g == NULL ? err->code : DLC_EDENIED,
+            g == NULL ? err->text : "the dataset is not that tenant's");
+        return;
+    }
+    ds = dataset_of_cluster(n, a->cid, a->tenant, a->snapshot);
     if (ds != NULL)
         read_sample(a, ds);
     else if (is_refused(a))
@@ -283,8 +312,8 @@ static void on_ask(struct task *t)
 {
     struct ask *a = ask_of(dlc_container(t, struct ask, task));
     struct node *n = a->door->node;
-    struct dataset *ds = a->token == NULL ? dataset_of_cluster(n, a->cid, a->snapshot) : NULL;
-    char *url;
+    struct dataset *ds =
+        a->token == NULL ? dataset_of_cluster(n, a->cid, a->tenant, a->snapshot) : NULL;
 
     n->jobs++;
     dlc_list_push_tail(&n->asks, &a->link);
@@ -296,9 +325,7 @@ static void on_ask(struct task *t)
     } else if (ds != NULL) {
         read_sample(a, ds);
     } else {
-        url = mem_fmt("dlcache://%s", a->cid);
-        resolve(n, a->token, url, NULL, GRANT_LIFE, on_granted, a);
-        mem_free(&url);
+        ask_manager(a, GRANT_LIFE);
     }
 }
 
@@ -314,14 +341,16 @@ void door_cancel(struct door *d)
 
 /* ---- on a thread of the server ---- */
 
-/* Does not tell by its time how much of it was right. */
+/* Does not tell by its time how much of it was right: digests are compared. */
 static bool same_token(const char *a, const char *b)
 {
-    size_t n = strlen(a);
-    unsigned differ = n != strlen(b);
+    unsigned char x[SHA256_LEN], y[SHA256_LEN];
+    unsigned differ = 0;
 
-    for (size_t i = 0; i < n && differ == 0; i++)
-        differ |= (unsigned)(a[i] ^ b[i]);
+    sha256(a, strlen(a), x);
+    sha256(b, strlen(b), y);
+    for (size_t i = 0; i < sizeof(x); i++)
+        differ |= (unsigned)(x[i] ^ y[i]);
     return differ == 0;
 }
 
@@ -413,6 +442,7 @@ static void wait_for(struct ask *a, const struct http_request *r)
 static struct ask *ask_loop(struct door *d, struct http_request *r, bool catalog,
                             struct http_reply *reply)
 {
+    const char *tenant = http_query(r, "tenant");
     struct ask *a = mem_new(struct ask);
 
     dlc_check(d->tag == DOOR_TAG);
@@ -428,6 +458,8 @@ static struct ask *ask_loop(struct door *d, struct http_request *r, bool catalog
     a->catalog = catalog;
     a->token = same_token(r->token, d->node->token) ? NULL : mem_str(r->token);
     a->cid = mem_str(r->params[0]);
+    if (a->token == NULL)
+        a->tenant = mem_str(tenant != NULL ? tenant : "");
     a->task.run = on_ask;
     dlc_list_init(&a->link);
     dlc_mtx_init(&a->mtx, LCK_sync);

@@ -10,7 +10,7 @@
  *
  * (K2) of docs/design/0006: a token that the manager did not vouch for opens nothing. What it
  * vouched for stays known for a minute at most; while it cannot be asked, for as long as that
- * lasts.
+ * lasts. Who asks with a life of 0 gets the manager's word of now, or none.
  */
 #include "node/node_i.h"
 
@@ -27,6 +27,7 @@ struct asking {
     struct agent_call call;
     struct node *node;
     char *token, *what;
+    struct dlc_dur life;
     resolve_f *done;
     void *arg;
 };
@@ -52,8 +53,8 @@ static void not_granted(struct asking *a, struct dlc_err *err)
 
     if (err->code == DLC_EDENIED || err->code == DLC_ENOTFOUND) {
         cluster_revoke(n->cluster, a->token, a->what);
-    } else if (cluster_granted(n->cluster, a->token, a->what, dlc_mono_now(), GRANT_LIFE, &g) !=
-               GRANT_NONE) {
+    } else if (a->life.ns > 0 && cluster_granted(n->cluster, a->token, a->what, dlc_mono_now(),
+                                                 GRANT_LIFE, &g) != GRANT_NONE) {
         log_info("%s: the manager does not answer; what it said before counts", a->what);
     } else {
         dlc_err_prefix(err, "cannot ask the manager who may read %.200s", a->what);
@@ -87,7 +88,7 @@ void resolve(struct node *n, const char *token, const char *what, const char *en
     struct asking *a;
     json_t *body;
 
-    if (age == GRANT_FRESH || (age == GRANT_OLD && agent_manager_away(n->agent))) {
+    if (age == GRANT_FRESH || (age == GRANT_OLD && life.ns > 0 && agent_manager_away(n->agent))) {
         done(n, g, NULL, arg);
         return;
     }
@@ -101,6 +102,7 @@ void resolve(struct node *n, const char *token, const char *what, const char *en
     a->node = n;
     a->token = mem_str(token);
     a->what = mem_str(what);
+    a->life = life;
     a->done = done;
     a->arg = arg;
     a->call = (struct agent_call){

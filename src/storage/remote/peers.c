@@ -304,6 +304,10 @@ static void fill(struct ask *a, struct engine_request *q)
     str_uri_encode(r->dataset, strlen(r->dataset), false, &q->url);
     buf_addf(&q->url, "/%016llx/samples/%llu", (unsigned long long)r->snapshot,
              (unsigned long long)r->sample);
+    if (r->tenant != NULL) {
+        buf_adds(&q->url, "?tenant=");
+        str_uri_encode(r->tenant, strlen(r->tenant), false, &q->url);
+    }
     engine_header(q, "Dlcache-Processing: 1");
     if (r->token != NULL) {
         buf_addf(&line, "Authorization: Bearer %s", r->token);

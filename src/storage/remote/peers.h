@@ -41,6 +41,7 @@ struct peer_read {
     const char *address; /* "http://host:port" */
     const char *token;   /* NULL: none */
     const char *dataset; /* id */
+    const char *tenant;  /* whose it must be; NULL: as the token says */
     uint64_t snapshot, sample;
     void *dst;
     uint64_t length; /* exact */
