@@ -124,19 +124,19 @@ static void tick(struct control *c, struct dlc_mono *jobs_at, struct dlc_mono *p
 {
     struct dlc_mono now = dlc_mono_now();
 
-    leader_tick(c, now);
-    if (!control_leads(c))
+    if (!leader_holds(c))
         return;
     nodes_tick(c, dlc_mono_now()); /* the lock may have taken time */
-    if (now.ns >= jobs_at->ns) {
+    if (now.ns >= jobs_at->ns && leader_holds(c)) {
         jobs_tick(c, now);
         *jobs_at = dlc_mono_add(now, JOBS_EVERY);
     }
-    if (now.ns >= purge_at->ns) {
+    if (now.ns >= purge_at->ns && leader_holds(c)) {
         repeat_purge(c);
         *purge_at = dlc_mono_add(now, PURGE_EVERY);
     }
-    view_tick(c);
+    if (leader_holds(c))
+        view_tick(c);
 }
 
 static void *run(void *arg)

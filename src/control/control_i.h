@@ -217,6 +217,9 @@ void reply_not_leading(struct control *c,
 int leader_lock_dir(struct control *c, struct dlc_err *err); /* one manager per directory */
 int leader_open(struct control *c, struct dlc_err *err);
 void leader_tick(struct control *c, struct dlc_mono now); /* thread */
+/* Renews the lock when it is due: between writes, which may be slow, so that many of them do not
+ * cost it. For the thread. */
+bool leader_holds(struct control *c);
 void leader_close(struct control *c);
 
 /* ---- nodes: nodes.c ---- */

@@ -171,6 +171,12 @@ void leader_tick(struct control *c, struct dlc_mono now)
         now, rc == 0 && control_leads(c) ? (struct dlc_dur){c->lock_ttl.ns / 3} : often);
 }
 
+bool leader_holds(struct control *c)
+{
+    leader_tick(c, dlc_mono_now());
+    return control_leads(c);
+}
+
 /* ---- beginning and end ---- */
 
 int leader_lock_dir(struct control *c, struct dlc_err *err)

@@ -307,9 +307,9 @@ void nodes_tick(struct control *c, struct dlc_mono now)
 {
     char name[NAME_MAX_LEN + 1];
 
-    while (next_forgiven(c, name))
+    while (leader_holds(c) && next_forgiven(c, name))
         nodes_write_state(c, name, NODE_LIVE);
-    while (next_silent(c, now, name)) {
+    while (leader_holds(c) && next_silent(c, now, name)) {
         log_warn("node %s is gone: it has been silent for more than %.1f s", name,
                  dlc_dur_seconds(c->node_ttl));
         nodes_write_state(c, name, NODE_GONE);
