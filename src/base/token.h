@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The token that says who we are: from the caller, DLCACHE_TOKEN, or the file of --token-file. */
+/*
+ * The token that says who we are. The first of these that is there, for commands, daemons and
+ * programs alike:
+ *
+ *     given in code | flag --token-file | DLCACHE_TOKEN | DLCACHE_TOKEN_FILE | token-file of a file
+ *
+ * (The flag takes DLCACHE_TOKEN out of the environment: cli/args.c.)
+ */
 #ifndef DLC_BASE_TOKEN_H
 #define DLC_BASE_TOKEN_H
 

@@ -236,6 +236,8 @@ static int apply_settings(struct parser *p)
         rc = config_set(c, p->settings[i].flag, p->settings[i].value, &p->err);
         if (rc == 0)
             setenv(config_env(p->settings[i].flag), p->settings[i].value, 1);
+        if (strcmp(p->settings[i].flag, "token-file") == 0)
+            unsetenv("DLCACHE_TOKEN"); /* a flag goes before all of the environment */
     }
     if (rc == 0) { /* the daemon may start in another directory */
         char *path = p->config_file != NULL ? realpath(p->config_file, NULL) : NULL;
