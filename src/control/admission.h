@@ -13,7 +13,7 @@ enum qos_mode { QOS_LAZY, QOS_PARTITIONED };
 struct qos {
     bool use_cache;
     enum qos_mode mode;
-    uint64_t memory_limit; /* of one partition at a time; 0: the default */
+    uint64_t memory_limit; /* of one partition at a time; 0: the default. Of all nodes together */
     int priority;          /* larger goes first in the queue */
     uint64_t epochs;       /* 0: not said */
 };

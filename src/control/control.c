@@ -129,6 +129,8 @@ static void tick(struct control *c, struct dlc_mono *jobs_at, struct dlc_mono *p
     nodes_tick(c, dlc_mono_now()); /* the lock may have taken time */
     if (now.ns >= jobs_at->ns && leader_holds(c)) {
         jobs_tick(c, now);
+        orders_tick(c);
+        datasets_tick(c, now);
         *jobs_at = dlc_mono_add(now, JOBS_EVERY);
     }
     if (now.ns >= purge_at->ns && leader_holds(c)) {
@@ -169,33 +171,6 @@ static void end_thread(struct control *c)
 }
 
 /* ---- open and close ---- */
-
-/* The store was made with another key: say so now, not when somebody needs a secret. */
-static int check_key(struct control *c, struct dlc_err *err)
-{
-    struct meta_doc d = META_DOC_INIT;
-    const char *was;
-    int rc = meta_get(c->meta, META_CONTROL, "key", &d, err);
-
-    if (rc == DLC_ENOTFOUND) {
-        struct meta_doc made = {(char *)"key", (char *)"", NULL, 0};
-
-        made.body = json_pack("{s:s}", "id", secrets_key_id(c->secrets));
-        rc = meta_put(c->meta, META_CONTROL, &made, META_NEW, err);
-        json_decref(made.body);
-        if (rc == DLC_EBUSY) /* another manager made it just now */
-            rc = meta_get(c->meta, META_CONTROL, "key", &d, err);
-    }
-    was = json_string_value(json_object_get(d.body, "id"));
-    if (rc == 0 && was != NULL && strcmp(was, secrets_key_id(c->secrets)) != 0)
-        rc = dlc_err_set(err, DLC_EDENIED,
-                         "the store's secrets are encrypted with key %.16s, but %s holds key %s: "
-                         "copy control.key from the manager that made the store, or set "
-                         "DLCACHE_CONTROL_KEY",
-                         was, secrets_source(c->secrets), secrets_key_id(c->secrets));
-    meta_doc_release(&d);
-    return rc;
-}
 
 static int open_dir(struct control *c, const char *dir, struct dlc_err *err)
 {
@@ -267,7 +242,7 @@ static int open_all(struct control *c, const struct control_config *config, stru
     if (rc == 0)
         rc = open_store(c, config->store, err);
     if (rc == 0)
-        rc = check_key(c, err);
+        rc = agree_open(c, err);
     if (rc == 0)
         rc = leader_open(c, err);
     if (rc == 0)
@@ -315,6 +290,8 @@ void control_close(struct control **cp)
     jobs_close(c);
     nodes_close(c);
     json_decref(c->view);
+    json_decref(c->lost);
+    json_decref(c->finishing);
     secrets_close(&c->secrets);
     meta_close(&c->meta);
     mem_free(&c->advertise);

@@ -6,7 +6,7 @@
  *     auth.c      tokens and roles: the check before each handler
  *     secrets.c   what may not lie in clear in the store
  *     request.c   fields of bodies, pages, versions, repeated requests, answers
- *     leader.c    who leads
+ *     leader.c    who leads; agree.c: what those who may lead have in common
  *     tenants.c, nodes.c, resolve.c, datasets.c, chunks.c, jobs.c, events.c   the routes
  *     orders.c    what nodes are told to do
  *     view.c      what nodes are told of each other
@@ -81,6 +81,7 @@ struct control {
     /* leader.c */
     char *holder;                /* our name in the lock: differs with each start */
     bool leads;                  /* G: mtx */
+    bool estranged;              /* the thread's: our tokens are not the store's, as was said */
     struct dlc_mono lease_until; /* G: mtx; past it we do not lead, whatever `leads` says */
     struct dlc_mono renew_at;    /* the thread's */
     uint64_t fence;              /* G: mtx */
@@ -91,6 +92,8 @@ struct control {
     size_t n_nodes, cap_nodes;
     bool view_dirty;       /* G: mtx */
     json_t *view;          /* G: mtx; never changed once it is here: replaced */
+    json_t *finishing;     /* G: mtx; {ID: n}: orders whose results are being written (orders.c) */
+    json_t *lost;          /* the thread's: {DATASET: since when none of its nodes is there, ns} */
     uint64_t view_version; /* G: mtx; of the view, or of the last before it */
 };
 
@@ -119,6 +122,12 @@ int token_caller(struct control *c, const char *token, struct caller *out, struc
 bool control_check(struct http_request *r, const struct http_route *route, struct http_reply *reply,
                    void *ctx);
 int auth_open(struct control *c, struct dlc_err *err); /* the files of tokens */
+
+/* ---- what managers have in common: agree.c ---- */
+
+int agree_open(struct control *c, struct dlc_err *err); /* DLC_EDENIED: ours are others */
+/* Are our tokens still those of the store? False: *err says what to do. */
+bool agree_holds(struct control *c, struct dlc_err *err);
 
 /* ---- requests: request.c. Those that return bool have filled the reply when it is false. ---- */
 
@@ -258,6 +267,7 @@ void nodes_close(struct control *c);
 int order_give(struct control *c, const char *node, json_t *order, struct dlc_err *err);
 /* The same to all nodes that are not gone, or to those named in `nodes` (an array; NULL: all). */
 int order_give_all(struct control *c, const json_t *nodes, json_t *order, struct dlc_err *err);
+void orders_tick(struct control *c); /* thread, about once a second: nodes that are gone */
 /* Forget the orders of a dataset that are not done. */
 int order_withdraw(struct control *c, const char *dataset, struct dlc_err *err);
 
@@ -277,13 +287,22 @@ void jobs_tick(struct control *c, struct dlc_mono now);
 /* jobs.c; thread: we lead from now on. Jobs that were heard of by another manager get a full
  * job_ttl. */
 int jobs_load(struct control *c, struct dlc_err *err);
+/* jobs_live.c; thread: gives the "jobs" of the view: those that run and keep nothing of what they
+ * read. */
+json_t *jobs_view(struct control *c);
 /* jobs.c; at close. */
 void jobs_close(struct control *c);
 /* datasets.c; thread: gives the "datasets" of the view, those that are placed on some nodes only or
  * have readers. NULL and *err on failure. */
 json_t *datasets_view(struct control *c, struct dlc_err *err);
-/* datasets.c; a node has done an order, or failed (error: not NULL). `result` is what it said. */
-void datasets_order_done(struct control *c, const char *node, const json_t *order,
-                         const json_t *result, const char *error);
+/* datasets_ops.c; a node has done an order, or failed (error: not NULL). `result` is what it said.
+ * May be called again for the same. A failure of the store: it must be. */
+int datasets_order_done(struct control *c, const char *node, const json_t *order,
+                        const json_t *result, const char *error, struct dlc_err *err);
+/* datasets_ops.c; the node that should list it is not there any more. False: nobody else is. */
+bool dataset_list_elsewhere(struct control *c, const char *dataset, const char *node);
+/* datasets_place.c; thread, only while leading, about once a second: datasets whose nodes are all
+ * gone. */
+void datasets_tick(struct control *c, struct dlc_mono now);
 
 #endif

@@ -179,7 +179,7 @@ static void create(struct http_request *r, struct http_reply *reply, void *ctx)
         !read_tenant(c, r, &m, reply) || !write_new(c, r, &m, &d, reply))
         goto out;
     control_event(c, d.tenant, "dataset.created", json_pack("{s:s}", "dataset", d.id));
-    if (dataset_have_listed(c, d.id, d.body, &err) < 0)
+    if (dataset_have_listed(c, d.id, d.body, NULL, &err) < 0)
         log_warn("dataset %s: not listed yet: %s", d.id, err.text);
     if (dataset_nodes(d.body) != NULL)
         view_changed(c);
@@ -282,7 +282,7 @@ static void show(struct http_request *r, struct http_reply *reply, void *ctx)
     }
     add_preparation(c, out, d.id);
     jobs = jobs_copy(c, &n);
-    json_object_set_new(out, "jobs", json_integer(jobs_of_dataset(jobs, n, d.id, NULL)));
+    json_object_set_new(out, "jobs", json_integer(jobs_of_dataset(jobs, n, d.id).running));
     jobs_copy_release(&jobs, n);
     reply_doc(reply, 200, out, d.version);
 out:

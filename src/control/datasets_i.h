@@ -46,19 +46,30 @@ bool dataset_read(struct control *c, const struct http_request *r, struct meta_d
 /* Names of nodes that must exist, in a body. */
 bool nodes_known(struct control *c, const json_t *nodes, const char *field,
                  struct http_reply *reply);
-/* Have it listed, by one of its nodes. 0 also when there is no node to do it: the first job asks
- * again. */
+/* Have it listed, by one of its nodes, whose name is put into `node` (may be NULL): "" when there
+ * is none to do it; the first job asks again. */
 int dataset_have_listed(struct control *c, const char *name, const json_t *body,
-                        struct dlc_err *err);
+                        char node[NAME_MAX_LEN + 1], struct dlc_err *err);
 /* Names of the nodes that are there and that `only` names (NULL: all). Gives. */
 json_t *nodes_there(struct control *c, const json_t *only);
-/* Names of nodes by DLCache's rule. NULL: they cannot hold it. Gives. */
+/* datasets_place.c: names of nodes by DLCache's rule. NULL: they cannot hold it. Gives. */
 json_t *dataset_choose(struct control *c, const char *name, const json_t *body, unsigned gpus,
                        unsigned count);
 /* A node (NULL: none) has fetched its part of a dataset that moves, or is gone. */
-void dataset_move_goes_on(struct control *c, const char *name, const char *node);
+int dataset_move_goes_on(struct control *c, const char *name, const char *node,
+                         struct dlc_err *err);
+
+/* ---- datasets_place.c ---- */
+
 /* Choose nodes for one that wants `node_count` of them and has none yet. Returns 0 or an error. */
 int dataset_place(struct control *c, const char *name, unsigned gpus, struct dlc_err *err);
+/* While datasets are looked at for a view: begin, each, end. */
+struct lost_search {
+    json_t *found, *known; /* known: names of the nodes that are not gone */
+};
+void lost_begin(struct control *c, struct lost_search *s);
+void lost_look(struct control *c, struct lost_search *s, const struct meta_doc *d);
+void lost_end(struct control *c, struct lost_search *s, bool whole);
 
 http_handler_f dataset_chunks, dataset_do_snapshot, dataset_do_warm, dataset_do_evict,
     dataset_do_move;

@@ -84,26 +84,32 @@ static int set_arrived(struct meta_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-void dataset_move_goes_on(struct control *c, const char *name, const char *node)
+int dataset_move_goes_on(struct control *c, const char *name, const char *node, struct dlc_err *err)
 {
     json_t *there = nodes_there(c, NULL);
     struct arrived a = {.node = node, .there = there};
     struct meta_doc d = META_DOC_INIT;
-    struct dlc_err err = DLC_ERR_INIT;
-    int rc = control_change(c, META_DATASET, name, META_ANY, set_arrived, &a, &d, &err);
+    int rc = meta_get(c->meta, META_DATASET, name, &d, err);
 
-    if (rc == 0 && a.leaving != NULL) {
+    if (rc == 0)
+        set_arrived(&d, &a, err); /* not written: who is left when it is over? */
+    meta_doc_release(&d);
+    if (rc == 0 && a.leaving != NULL) /* before the move is over: one that dies here goes on */
         rc = order_give_all(
             c, a.leaving,
-            json_pack("{s:s, s:s, s:s}", "op", "evict", "dataset", name, "tier", "all"), &err);
+            json_pack("{s:s, s:s, s:s}", "op", "evict", "dataset", name, "tier", "all"), err);
+    if (rc == 0)
+        rc = control_change(c, META_DATASET, name, META_ANY, set_arrived, &a, &d, err);
+    if (rc == 0 && a.leaving != NULL) {
         control_event(c, d.tenant, "dataset.moved",
                       json_pack("{s:s, s:O*}", "dataset", name, "nodes", dataset_nodes(d.body)));
     }
     if (rc < 0 && rc != DLC_ENOTFOUND)
-        log_warn("dataset %s: its move does not go on: %s", name, err.text);
+        log_warn("dataset %s: its move does not go on: %s", name, err->text);
     json_decref(a.leaving);
     json_decref(there);
     meta_doc_release(&d);
+    return rc;
 }
 
 static bool is_cached(struct control *c, const char *name)
@@ -153,7 +159,8 @@ static void move(struct control *c, const struct http_request *r, const struct m
                   json_pack("{s:s, s:O*}", "dataset", d->id, "nodes", dataset_nodes(now.body)));
     if (m->warm && order_give_all(c, dataset_nodes(now.body), json_incref(order), &err) < 0)
         goto out;
-    dataset_move_goes_on(c, d->id, NULL);
+    if (dataset_move_goes_on(c, d->id, NULL, &err) < 0)
+        goto out;
     reply_doc(reply, 202, dataset_json(&now), 0);
 out:
     if (err.code != 0)

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is done with datasets: listed, warmed, evicted, moved. Each is an order to nodes, answered
- * with 202: the nodes do it when their heart-beats come.
- *
- * A move takes effect at once: the view names the new nodes. Those are told to fetch what they own
- * now; when the last of them is done (or gone) the nodes that were left are told to forget theirs.
+ * What is done with datasets: listed, warmed, evicted. Each is an order to nodes, answered with
+ * 202: the nodes do it when their heart-beats come. Moving is in datasets_move.c.
  */
 #include "control/datasets_i.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -43,76 +41,42 @@ static unsigned spread(const char *name)
 }
 
 int dataset_have_listed(struct control *c, const char *name, const json_t *body,
-                        struct dlc_err *err)
+                        char node[NAME_MAX_LEN + 1], struct dlc_err *err)
 {
     json_t *nodes = nodes_there(c, dataset_nodes(body));
     size_t n = json_array_size(nodes);
+    const char *who = n > 0 ? json_string_value(json_array_get(nodes, spread(name) % n)) : "";
     int rc = 0;
 
     if (n > 0)
-        rc = order_give(c, json_string_value(json_array_get(nodes, spread(name) % n)),
-                        json_pack("{s:s, s:s}", "op", "snapshot", "dataset", name), err);
+        rc = order_give(c, who, json_pack("{s:s, s:s}", "op", "snapshot", "dataset", name), err);
+    if (node != NULL)
+        snprintf(node, NAME_MAX_LEN + 1, "%s", who);
     json_decref(nodes);
     return rc;
 }
 
-/* ---- where ---- */
-
-static int set_nodes(struct meta_doc *d, void *arg, struct dlc_err *err)
-{
-    (void)err;
-    if (dataset_nodes(d->body) != NULL || json_object_get(d->body, "node_count") == NULL)
-        return 1;
-    json_object_set(d->body, "nodes", arg);
-    return 0;
-}
-
-json_t *dataset_choose(struct control *c, const char *name, const json_t *body, unsigned gpus,
-                       unsigned count)
-{
-    struct place_ask ask = {.gpus = gpus, .nodes = count};
-    struct node_info *nodes = NULL;
-    size_t n = nodes_list(c, &nodes), n_jobs;
-    struct job *jobs = jobs_copy(c, &n_jobs);
-    json_t *chosen, *names = NULL;
-
-    if (dataset_snapshot(body) != NULL)
-        snapshot_bytes(dataset_snapshot(body), NULL, &ask.bytes);
-    chosen = room_place(nodes, n, jobs, n_jobs, name, NULL, &ask);
-    if (chosen != NULL)
-        names = json_array();
-    for (size_t i = 0; i < json_array_size(chosen); i++)
-        json_array_append(names, json_object_get(json_array_get(chosen, i), "node"));
-    json_decref(chosen);
-    jobs_copy_release(&jobs, n_jobs);
-    nodes_release(&nodes, n);
-    return names;
-}
-
-int dataset_place(struct control *c, const char *name, unsigned gpus, struct dlc_err *err)
+bool dataset_list_elsewhere(struct control *c, const char *dataset, const char *node)
 {
     struct meta_doc d = META_DOC_INIT;
-    int rc = meta_get(c->meta, META_DATASET, name, &d, err);
-    json_int_t count = json_integer_value(json_object_get(d.body, "node_count"));
-    json_t *names;
+    struct dlc_err err = DLC_ERR_INIT;
+    char who[NAME_MAX_LEN + 1] = "";
+    int rc = meta_get(c->meta, META_DATASET, dataset, &d, &err);
 
-    if (rc < 0 || count == 0 || dataset_nodes(d.body) != NULL)
-        goto out;
-    names = dataset_choose(c, name, d.body, gpus, (unsigned)count);
-    meta_doc_release(&d);
-    if (names == NULL) /* on all, until they can */
-        goto out;
-    rc = control_change(c, META_DATASET, name, META_ANY, set_nodes, names, &d, err);
-    json_decref(names);
-    if (rc == 0) {
-        jobs_dataset_changed(c, name, d.body);
-        control_event(c, d.tenant, "dataset.placed",
-                      json_pack("{s:s, s:O*}", "dataset", name, "nodes", dataset_nodes(d.body)));
-        view_changed(c);
+    if (rc == DLC_ENOTFOUND)
+        return true; /* nobody needs it any more */
+    if (rc == 0)
+        rc = dataset_have_listed(c, dataset, d.body, who, &err);
+    if (rc < 0) {
+        log_warn("dataset %s: node %s, which should list it, is gone, but: %s", dataset, node,
+                 err.text);
+    } else if (who[0] != '\0') {
+        log_info("dataset %s: %s lists it instead of %s, which is gone", dataset, who, node);
+        control_event(c, d.tenant, "dataset.snapshot",
+                      json_pack("{s:s, s:[s]}", "dataset", dataset, "nodes", who));
     }
-out:
     meta_doc_release(&d);
-    return rc;
+    return rc == 0 && who[0] != '\0';
 }
 
 /* ---- the orders of people ---- */
@@ -157,20 +121,23 @@ void dataset_do_snapshot(struct http_request *r, struct http_reply *reply, void 
     struct control *c = control_of(ctx);
     struct meta_doc d = META_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    json_t *there;
+    char who[NAME_MAX_LEN + 1] = "";
 
     if (!dataset_read(c, r, &d, reply))
         return;
-    there = nodes_there(c, dataset_nodes(d.body));
-    if (!read_body(r, fields, reply))
+    if (!read_body(r, fields, reply)) {
         ;
-    else if (json_array_size(there) == 0)
-        http_problem(reply, 409, "No node", "no node is there to list dataset %s", d.id);
-    else if (dataset_have_listed(c, d.id, d.body, &err) < 0)
+    } else if (dataset_have_listed(c, d.id, d.body, who, &err) < 0) {
         reply_store_error(c, r, reply, &err);
-    else
-        reply_doc(reply, 202, json_pack("{s:s}", "dataset", d.id), 0);
-    json_decref(there);
+    } else if (who[0] == '\0') {
+        http_problem(reply, 409, "No node",
+                     "no node that dataset %s lies on is there to list it; see /v1/nodes", d.id);
+    } else {
+        json_t *answer = json_pack("{s:s, s:[s]}", "dataset", d.id, "nodes", who);
+
+        control_event(c, d.tenant, "dataset.snapshot", json_copy(answer));
+        reply_doc(reply, 202, answer, 0);
+    }
     meta_doc_release(&d);
 }
 
@@ -266,58 +233,61 @@ static int set_listed(struct meta_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-static void on_listed(struct control *c, const char *node, const char *name, const json_t *result,
-                      const char *error)
+static int on_listed(struct control *c, const char *node, const char *name, const json_t *result,
+                     const char *error, struct dlc_err *err)
 {
     struct meta_doc d = META_DOC_INIT;
-    struct dlc_err err = DLC_ERR_INIT;
     struct listed l = {.error = error};
+    int rc;
 
     if (error == NULL) {
         l.snapshot = snapshot_of_result(result);
         l.error = "the node's answer could not be read";
     }
-    if (control_change(c, META_DATASET, name, META_ANY, set_listed, &l, &d, &err) == 0) {
+    rc = control_change(c, META_DATASET, name, META_ANY, set_listed, &l, &d, err);
+    if (rc == 0) {
         jobs_dataset_changed(c, name, d.body);
         control_event(c, d.tenant, l.snapshot != NULL ? "dataset.listed" : "dataset.failed",
                       json_pack("{s:s, s:s, s:s*}", "dataset", name, "node", node, "error",
                                 l.snapshot != NULL ? NULL : l.error));
-    } else if (err.code != DLC_ENOTFOUND) {
-        log_warn("dataset %s was listed by %s, but: %s", name, node, err.text);
     }
     json_decref(l.snapshot);
     meta_doc_release(&d);
+    return rc == DLC_ENOTFOUND ? 0 : rc; /* it was deleted meanwhile */
 }
 
-void datasets_order_done(struct control *c, const char *node, const json_t *order,
-                         const json_t *result, const char *error)
+int datasets_order_done(struct control *c, const char *node, const json_t *order,
+                        const json_t *result, const char *error, struct dlc_err *err)
 {
     const char *op = json_string_value(json_object_get(order, "op"));
     const char *name = json_string_value(json_object_get(order, "dataset"));
     struct meta_doc d = META_DOC_INIT;
     char *type;
+    int rc;
 
     if (op == NULL || name == NULL)
-        return;
-    if (strcmp(op, "snapshot") == 0) {
-        on_listed(c, node, name, result, error);
-        return;
-    }
-    if (meta_get(c->meta, META_DATASET, name, &d, NULL) == 0) {
+        return 0;
+    if (strcmp(op, "snapshot") == 0)
+        return on_listed(c, node, name, result, error, err);
+    rc = meta_get(c->meta, META_DATASET, name, &d, err);
+    if (rc == 0) {
         type = mem_fmt("dataset.%s.%s", op, error != NULL ? "failed" : "done");
         control_event(c, d.tenant, type,
                       json_pack("{s:s, s:s, s:s*}", "dataset", name, "node", node, "error", error));
         mem_free(&type);
         if (strcmp(op, "warm") == 0 && json_object_get(d.body, "moving") != NULL)
-            dataset_move_goes_on(c, name, node);
+            rc = dataset_move_goes_on(c, name, node, err);
     }
     meta_doc_release(&d);
+    return rc == DLC_ENOTFOUND ? 0 : rc;
 }
 
 /* ---- for the view ---- */
 
 struct looking {
+    struct control *c;
     json_t *out, *moving;
+    struct lost_search lost;
     struct job *jobs;
     size_t n_jobs;
 };
@@ -326,28 +296,33 @@ static bool look(struct meta_doc *d, void *arg)
 {
     struct looking *l = arg;
     const json_t *nodes = dataset_nodes(d->body);
-    uint64_t runs;
-    unsigned readers = jobs_of_dataset(l->jobs, l->n_jobs, d->id, &runs);
+    struct job_use use = jobs_of_dataset(l->jobs, l->n_jobs, d->id);
 
     if (json_object_get(d->body, "moving") != NULL)
         json_array_append_new(l->moving, json_string(d->id));
-    if (nodes != NULL || readers > 0 || runs > 0)
+    lost_look(l->c, &l->lost, d);
+    if (nodes != NULL || use.keepers > 0 || use.runs > 0)
         json_array_append_new(l->out,
                               json_pack("{s:s, s:O*, s:i, s:I}", "id", d->id, "nodes", nodes,
-                                        "readers", (int)readers, "runs", (json_int_t)runs));
+                                        "readers", (int)use.keepers, "runs", (json_int_t)use.runs));
     return true;
 }
 
 json_t *datasets_view(struct control *c, struct dlc_err *err)
 {
-    struct looking l = {.out = json_array(), .moving = json_array()};
+    struct looking l = {.c = c, .out = json_array(), .moving = json_array()};
     int rc;
 
     l.jobs = jobs_copy(c, &l.n_jobs);
+    lost_begin(c, &l.lost);
     rc = control_each(c, META_DATASET, NULL, look, &l, err);
+    lost_end(c, &l.lost, rc == 0);
     jobs_copy_release(&l.jobs, l.n_jobs);
-    for (size_t i = 0; rc == 0 && i < json_array_size(l.moving); i++)
-        dataset_move_goes_on(c, json_string_value(json_array_get(l.moving, i)), NULL);
+    for (size_t i = 0; rc == 0 && i < json_array_size(l.moving); i++) {
+        struct dlc_err why = DLC_ERR_INIT; /* the next view tries again */
+
+        dataset_move_goes_on(c, json_string_value(json_array_get(l.moving, i)), NULL, &why);
+    }
     json_decref(l.moving);
     if (rc == 0)
         return l.out;

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "control/jobs_i.h"
 #include "control/nodes_i.h"
 #include "storage/policy/life.h"
 
@@ -243,9 +244,11 @@ void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
     struct control *c = control_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
     const json_t *figures = NULL, *done = NULL, *progress = NULL, *chunks = NULL;
+    const char *instance = NULL;
     uint64_t view = 0;
     const struct field fields[] = {
         {"view", FIELD_U64, true, 0, &view},
+        {"instance", FIELD_TEXT, false, 64, &instance},
         {"figures", FIELD_OBJECT, false, 0, &figures},
         {"progress", FIELD_OBJECT, false, 0, &progress},
         {"orders_done", FIELD_ARRAY, false, DONE_AT_ONCE, &done},
@@ -258,10 +261,15 @@ void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
 
     if (name == NULL || !read_body(r, fields, reply) || !check_done(done, reply))
         return;
+    if (instance != NULL && !nodes_is_holder(c, name, instance)) {
+        nodes_refuse_name(c, name, "", reply);
+        return;
+    }
     if (!note_beat(c, name, figures, progress, &woke, &view)) {
         http_problem(reply, 404, "Not found", "there is no node %s: it joins first", name);
         return;
     }
+    jobs_seen(c, figures);
     if (woke)
         nodes_write_state(c, name, NODE_LIVE);
     if (!take_chunks(c, r, name, chunks, reply))

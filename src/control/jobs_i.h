@@ -89,8 +89,19 @@ bool jobs_heard(struct control *c, const char *id, const uint64_t *epochs_done,
 void jobs_set_state(struct control *c, const char *id, enum job_state s);
 /* Its dataset was listed, or lies elsewhere now. */
 void jobs_dataset_changed(struct control *c, const char *dataset, const json_t *body);
-/* Running jobs of a dataset, and the runs over it that were declared and are still to come. */
-unsigned jobs_of_dataset(const struct job *jobs, size_t n, const char *dataset, uint64_t *runs);
+/* Of a dataset: jobs that run, those of them that keep what they read, and the runs over it that
+ * such jobs declared and that are still to come. A run of a job with priority p counts 2^(p/100)
+ * times: when space is short the data of those that matter less goes first. */
+struct job_use {
+    unsigned running, keepers;
+    uint64_t runs;
+};
+struct job_use jobs_of_dataset(const struct job *jobs, size_t n, const char *dataset);
+bool job_keeps(const struct job *j); /* what it reads: uses the cache, and all of it */
+uint64_t
+job_part(const struct job *j); /* bytes it reads at a time, on a node; 0: it has no parts */
+/* Nodes say who reads from them: those jobs live. figures: of a heart-beat. */
+void jobs_seen(struct control *c, const json_t *figures);
 size_t jobs_count(struct control *c, const char *dataset); /* running or waiting */
 /* End those of a dataset that goes away. */
 void jobs_end_of_dataset(struct control *c, const char *dataset);

@@ -5,6 +5,7 @@
  */
 #include "control/jobs_i.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -188,10 +189,22 @@ void jobs_dataset_changed(struct control *c, const char *dataset, const json_t *
     dlc_mtx_unlock(&c->mtx);
 }
 
-unsigned jobs_of_dataset(const struct job *jobs, size_t n, const char *dataset, uint64_t *runs)
+bool job_keeps(const struct job *j)
 {
-    unsigned running = 0;
-    uint64_t sum = 0;
+    return j->qos.use_cache && j->qos.mode == QOS_LAZY;
+}
+
+uint64_t job_part(const struct job *j)
+{
+    if (!j->qos.use_cache || j->qos.mode != QOS_PARTITIONED)
+        return 0;
+    return j->qos.memory_limit > 0 ? j->qos.memory_limit : ADMISSION_PARTITION;
+}
+
+struct job_use jobs_of_dataset(const struct job *jobs, size_t n, const char *dataset)
+{
+    struct job_use use = {0};
+    double runs = 0;
 
     for (size_t i = 0; i < n; i++) {
         const struct job *j = &jobs[i];
@@ -199,13 +212,46 @@ unsigned jobs_of_dataset(const struct job *jobs, size_t n, const char *dataset, 
 
         if (j->state == JOB_REFUSED || strcmp(j->dataset, dataset) != 0)
             continue;
-        running += j->state == JOB_RUNNING;
-        if (j->qos.use_cache)
-            sum += epochs > j->epochs_done ? epochs - j->epochs_done : 0;
+        use.running += j->state == JOB_RUNNING;
+        use.keepers += j->state == JOB_RUNNING && job_keeps(j);
+        if (job_keeps(j) && epochs > j->epochs_done)
+            runs += (double)(epochs - j->epochs_done) * exp2(j->qos.priority / 100.0);
     }
-    if (runs != NULL)
-        *runs = DLC_MIN(sum, (uint64_t)INT32_MAX);
-    return running;
+    use.runs = (uint64_t)fmin(ceil(runs), INT32_MAX);
+    return use;
+}
+
+void jobs_seen(struct control *c, const json_t *figures)
+{
+    const char *id;
+    json_t *f;
+
+    dlc_mtx_lock(&c->mtx);
+    json_object_foreach(json_object_get(figures, "jobs"), id, f)
+    {
+        const char *dataset = json_string_value(json_object_get(f, "dataset"));
+        struct job *j = find_locked(c, id);
+
+        if (j != NULL && dataset != NULL && strcmp(j->dataset, dataset) == 0 &&
+            json_integer_value(json_object_get(f, "readers")) > 0)
+            j->heard = dlc_mono_now();
+    }
+    dlc_mtx_unlock(&c->mtx);
+}
+
+json_t *jobs_view(struct control *c)
+{
+    size_t n;
+    struct job *jobs = jobs_copy(c, &n);
+    json_t *out = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        if (jobs[i].state == JOB_RUNNING && !job_keeps(&jobs[i]))
+            json_array_append_new(out, json_pack("{s:s, s:s, s:I}", "id", jobs[i].id, "dataset",
+                                                 jobs[i].dataset, "part",
+                                                 (json_int_t)job_part(&jobs[i])));
+    jobs_copy_release(&jobs, n);
+    return out;
 }
 
 size_t jobs_count(struct control *c, const char *dataset)
@@ -358,7 +404,7 @@ static void list_again(struct control *c, struct dlc_mono now)
         if (jobs[i].snapshot != NULL || jobs[i].state != JOB_QUEUED)
             continue;
         body = json_pack("{s:O*}", "nodes", jobs[i].lies_on);
-        if (dataset_have_listed(c, jobs[i].dataset, body, &err) < 0)
+        if (dataset_have_listed(c, jobs[i].dataset, body, NULL, &err) < 0)
             log_warn("dataset %s: not listed yet: %s", jobs[i].dataset, err.text);
         json_decref(body);
     }

@@ -192,7 +192,7 @@ static bool admit_new(struct control *c, const struct http_request *r, struct jo
     if (!known) {
         json_t *body = json_pack("{s:O*}", "nodes", j->lies_on);
 
-        if (dataset_have_listed(c, j->dataset, body, &err) < 0)
+        if (dataset_have_listed(c, j->dataset, body, NULL, &err) < 0)
             log_warn("dataset %s: not listed yet: %s", j->dataset, err.text);
         json_decref(body);
     }

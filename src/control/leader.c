@@ -149,6 +149,20 @@ static void renewed(struct control *c, uint64_t fence, struct dlc_mono until)
         log_warn("cannot begin to lead: %s", err.text);
 }
 
+/* Another manager's start has replaced the tokens: nodes would be refused if we led. */
+static bool is_estranged(struct control *c)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    bool was = c->estranged;
+
+    if (control_leads(c))
+        return false;
+    c->estranged = !agree_holds(c, &err);
+    if (c->estranged && !was)
+        log_error("this manager will not lead: %s", err.text);
+    return c->estranged;
+}
+
 void leader_tick(struct control *c, struct dlc_mono now)
 {
     const struct dlc_dur often = {DLC_MIN(c->lock_ttl.ns / 10, DLC_SEC(1).ns)};
@@ -158,6 +172,10 @@ void leader_tick(struct control *c, struct dlc_mono now)
 
     if (now.ns < c->renew_at.ns)
         return;
+    if (is_estranged(c)) {
+        c->renew_at = dlc_mono_add(now, often);
+        return;
+    }
     rc = meta_lock(c->meta, LOCK_NAME, c->holder, c->lock_ttl, &fence, &err);
     if (rc == 0) {
         renewed(c, fence, dlc_mono_add(now, c->lock_ttl));

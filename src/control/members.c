@@ -123,6 +123,21 @@ void nodes_remember(struct control *c, const struct meta_doc *d, bool heard)
     json_decref(body);
 }
 
+bool nodes_is_holder(struct control *c, const char *name, const char *instance)
+{
+    const char *holder = NULL;
+    struct live_node *n;
+    bool is;
+
+    dlc_mtx_lock(&c->mtx);
+    n = nodes_find_locked(c, name);
+    if (n != NULL)
+        holder = json_string_value(json_object_get(n->doc, "instance"));
+    is = holder == NULL || holder[0] == '\0' || strcmp(holder, instance) == 0;
+    dlc_mtx_unlock(&c->mtx);
+    return is;
+}
+
 void nodes_forget(struct control *c, const char *name)
 {
     bool found;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Routes of nodes: join, leave, drain, show. Tenants see names and states only. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -8,7 +9,8 @@
 #include "base/str.h"
 #include "control/nodes_i.h"
 
-#define ADDRESS_MAX 255
+#define ADDRESS_MAX  255
+#define INSTANCE_MAX 64
 
 /* ---- what is shown ---- */
 
@@ -113,9 +115,16 @@ static void show_node(struct http_request *r, struct http_reply *reply, void *ct
 
 /* ---- join and leave ---- */
 
+/*
+ * A name belongs to one process at a time, the `instance` that joined with it, until that leaves or
+ * is gone. Another one is refused, unless it is evidently the same node started again: its
+ * directory, which one process at a time can show, on the same host.
+ */
 struct joining {
-    const char *address;
+    const char *address, *instance, *directory; /* "": not said */
     uint64_t capacity, memory, gpus;
+    bool taken;       /* out */
+    char holder[256]; /* out: the address of who has the name */
 };
 
 static bool check_address(const char *s, struct http_reply *reply)
@@ -128,11 +137,43 @@ static bool check_address(const char *s, struct http_reply *reply)
     return false;
 }
 
+static const char *text_of(const json_t *body, const char *name)
+{
+    const char *s = json_string_value(json_object_get(body, name));
+
+    return s != NULL ? s : "";
+}
+
+/* "http://10.0.0.1" of "http://10.0.0.1:7071" */
+static size_t host_len(const char *address)
+{
+    const char *port = strrchr(address, ':');
+
+    return port != NULL && port[1] != '/' ? (size_t)(port - address) : strlen(address);
+}
+
+static bool same_home(const json_t *body, const struct joining *j)
+{
+    const char *address = text_of(body, "address");
+    size_t len = host_len(address);
+
+    return j->directory[0] != '\0' && strcmp(text_of(body, "directory"), j->directory) == 0 &&
+           len == host_len(j->address) && strncmp(address, j->address, len) == 0;
+}
+
+static bool is_taken(const json_t *body, const struct joining *j)
+{
+    const char *holder = text_of(body, "instance");
+
+    return holder[0] != '\0' && strcmp(holder, j->instance) != 0 &&
+           strcmp(text_of(body, "state"), "gone") != 0 && !same_home(body, j);
+}
+
 static bool same_figures(const json_t *body, const struct joining *j)
 {
-    const char *address = json_string_value(json_object_get(body, "address"));
-
-    return address != NULL && strcmp(address, j->address) == 0 &&
+    return strcmp(text_of(body, "address"), j->address) == 0 &&
+           strcmp(text_of(body, "instance"), j->instance) == 0 &&
+           strcmp(text_of(body, "directory"), j->directory) == 0 &&
            (uint64_t)json_integer_value(json_object_get(body, "capacity")) == j->capacity &&
            (uint64_t)json_integer_value(json_object_get(body, "memory")) == j->memory &&
            (uint64_t)json_integer_value(json_object_get(body, "gpus")) == j->gpus;
@@ -142,13 +183,18 @@ static bool same_figures(const json_t *body, const struct joining *j)
  */
 static int rejoin(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
-    const struct joining *j = arg;
-    const char *state = json_string_value(json_object_get(d->body, "state"));
-    bool stays = state != NULL && strcmp(state, "live") == 0;
+    struct joining *j = arg;
+    bool stays = strcmp(text_of(d->body, "state"), "live") == 0;
 
-    (void)err;
+    j->taken = is_taken(d->body, j);
+    if (j->taken) {
+        snprintf(j->holder, sizeof(j->holder), "%s", text_of(d->body, "address"));
+        return dlc_err_set(err, DLC_EBUSY, "another process is node %s", d->id);
+    }
     if (stays && same_figures(d->body, j))
         return 1;
+    json_object_set_new(d->body, "instance", json_string(j->instance));
+    json_object_set_new(d->body, "directory", json_string(j->directory));
     json_object_set_new(d->body, "address", json_string(j->address));
     json_object_set_new(d->body, "capacity", json_integer((json_int_t)j->capacity));
     json_object_set_new(d->body, "memory", json_integer((json_int_t)j->memory));
@@ -164,8 +210,9 @@ static int join_new(struct control *c, const char *name, const struct joining *j
     struct meta_doc d = {mem_str(name), mem_str(""), NULL, 0};
     int rc;
 
-    d.body = json_pack("{s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:[]}", "address", j->address,
-                       "capacity", (json_int_t)j->capacity, "memory", (json_int_t)j->memory, "gpus",
+    d.body = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:[]}", "address", j->address,
+                       "instance", j->instance, "directory", j->directory, "capacity",
+                       (json_int_t)j->capacity, "memory", (json_int_t)j->memory, "gpus",
                        (json_int_t)j->gpus, "state", "joining", "drain", 0, "joined_ms",
                        (json_int_t)control_wall_ms(), "orders");
     rc = meta_put(c->meta, META_NODE, &d, META_NEW, err);
@@ -190,13 +237,36 @@ static int join(struct control *c, const char *name, uint64_t expect, struct joi
     return rc;
 }
 
+void nodes_refuse_name(struct control *c, const char *name, const char *holder,
+                       struct http_reply *reply)
+{
+    char at[ADDRESS_MAX + 8] = "";
+    double silent = 0;
+    struct live_node *n;
+
+    dlc_mtx_lock(&c->mtx);
+    n = nodes_find_locked(c, name);
+    if (n != NULL)
+        silent = dlc_dur_seconds(dlc_mono_since(n->heard));
+    dlc_mtx_unlock(&c->mtx);
+    if (holder[0] != '\0')
+        snprintf(at, sizeof(at), ", at %s,", holder);
+    http_problem(reply, 409, "Name taken",
+                 "another process%s is node %s, heard of %.1f s ago: start this one with another "
+                 "--name, or end that one. If it is dead its name is free when it was silent for "
+                 "%.0f s, or at once after `dlcache node leave %s`",
+                 at, name, silent, dlc_dur_seconds(c->node_ttl), name);
+}
+
 static void put_node(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
-    struct joining j = {0};
+    struct joining j = {.instance = "", .directory = ""};
     const struct field fields[] = {
         {"address", FIELD_TEXT0, true, ADDRESS_MAX, &j.address},
+        {"instance", FIELD_TEXT, false, INSTANCE_MAX, &j.instance},
+        {"directory", FIELD_TEXT0, false, INSTANCE_MAX, &j.directory},
         {"capacity", FIELD_U64, true, 0, &j.capacity},
         {"memory", FIELD_U64, false, 0, &j.memory},
         {"gpus", FIELD_U64, false, 1024, &j.gpus},
@@ -211,7 +281,10 @@ static void put_node(struct http_request *r, struct http_reply *reply, void *ctx
         !read_if_match(r, &expect, reply))
         return;
     if (join(c, name, expect, &j, &d, &is_new, &err) < 0) {
-        reply_store_error(c, r, reply, &err);
+        if (j.taken)
+            nodes_refuse_name(c, name, j.holder, reply);
+        else
+            reply_store_error(c, r, reply, &err);
     } else {
         json_t *o;
 
@@ -229,16 +302,23 @@ static void put_node(struct http_request *r, struct http_reply *reply, void *ctx
 static void delete_node(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    const char *name = read_name(r, 0, "node", reply);
+    const char *name = read_name(r, 0, "node", reply), *instance = http_query(r, "instance");
     struct dlc_err err = DLC_ERR_INIT;
+    json_t *listings;
     uint64_t expect;
     int rc;
 
     if (name == NULL || !read_if_match(r, &expect, reply))
         return;
+    if (instance != NULL && !nodes_is_holder(c, name, instance)) {
+        nodes_refuse_name(c, name, "", reply); /* not ours to take out */
+        return;
+    }
+    listings = orders_listings(c, name);
     rc = meta_delete(c->meta, META_NODE, name, expect, &err);
     if (rc == 0 || rc == DLC_ENOTFOUND) {
         nodes_forget(c, name);
+        orders_hand_over(c, name, listings);
         if (meta_chunks_drop(c->meta, NULL, name, &err) < 0)
             log_warn("chunks of node %s, which left, stay in the store: %s", name, err.text);
         if (rc == 0)
@@ -247,6 +327,7 @@ static void delete_node(struct http_request *r, struct http_reply *reply, void *
     } else {
         reply_store_error(c, r, reply, &err);
     }
+    json_decref(listings);
 }
 
 /* ---- drain ---- */

@@ -3,9 +3,9 @@
  * The leader's table of nodes, between members.c, nodes.c, heartbeat.c, orders.c and view.c.
  *
  * A document of kind META_NODE: {"address", "capacity", "memory", "gpus", "state": "joining" |
- * "live" | "gone", "drain", "joined_ms", "orders": [...]}. It is written when one of these changes,
- * not with each heart-beat; what a heart-beat brings (figures, progress, when it came) lives in
- * memory only.
+ * "live" | "gone", "drain", "joined_ms", "orders": [...], "instance", "directory"}. It is written
+ * when one of these changes, not with each heart-beat; what a heart-beat brings (figures, progress,
+ * when it came) lives in memory only.
  */
 #ifndef DLC_CONTROL_NODES_I_H
 #define DLC_CONTROL_NODES_I_H
@@ -34,6 +34,12 @@ enum node_state live_state(const struct live_node *n); /* with NODE_DRAINING */
  * change.
  */
 void nodes_write_state(struct control *c, const char *name, enum node_state s);
+/* Is the process that joined with this number the one that has the name? Also when nobody has it,
+ * or whoever has it never said a number. */
+bool nodes_is_holder(struct control *c, const char *name, const char *instance);
+/* 409. holder: the address of who has the name; "": not to be said. */
+void nodes_refuse_name(struct control *c, const char *name, const char *holder,
+                       struct http_reply *reply);
 int64_t nodes_interval_ms(struct control *c); /* until the next heart-beat */
 /* Add "view" (when it is another than `has`), "orders" and "interval_ms" to an answer. */
 void nodes_add_news(struct control *c, const char *name, uint64_t has, json_t *answer);
@@ -42,7 +48,11 @@ void nodes_add_news(struct control *c, const char *name, uint64_t has, json_t *a
 bool nodes_forgive_locked(struct control *c, const struct live_node *first);
 
 http_handler_f node_heartbeat; /* heartbeat.c */
-/* orders.c: take the orders named in `done` off the node's list. */
+/* orders.c: write what came of the orders named in `done`, then take them off the node's list. */
 int orders_finish(struct control *c, const char *node, const json_t *done, struct dlc_err *err);
+/* orders.c: the orders to list a bucket that a node has not carried out, and: have them carried out
+ * by others, where there are any, since this one is gone or has left. Gives. */
+json_t *orders_listings(struct control *c, const char *node);
+void orders_hand_over(struct control *c, const char *node, const json_t *listings);
 
 #endif

@@ -3,6 +3,10 @@
  * Orders lie in the document of the node that is to carry them out, so that a manager that takes
  * over goes on giving them. A node may get one twice, when its word that it is done was lost: they
  * are such that this does no harm.
+ *
+ * (O1) An order is taken off the list only after what came of it is written: a manager that dies in
+ * between hears it again from the node, and writes the same once more. (O2) A listing does not wait
+ * for a node that is gone or has left: another one gets the order.
  */
 #include <string.h>
 
@@ -40,22 +44,66 @@ static bool same_order(const json_t *a, const json_t *b)
     return same;
 }
 
+static const char *id_of(const json_t *order)
+{
+    return json_string_value(json_object_get(order, "id"));
+}
+
+/* Results of these orders are being written, or no more. One that is given meanwhile is another
+ * one, although the list still has the first: (O1) takes it off later. */
+static void set_finishing(struct control *c, const json_t *done, int more)
+{
+    dlc_mtx_lock(&c->mtx);
+    if (c->finishing == NULL)
+        c->finishing = json_object();
+    for (size_t i = 0; i < json_array_size(done); i++) {
+        const char *id = id_of(json_array_get(done, i));
+        json_int_t n = json_integer_value(json_object_get(c->finishing, id)) + more;
+
+        if (n > 0)
+            json_object_set_new(c->finishing, id, json_integer(n));
+        else
+            json_object_del(c->finishing, id);
+    }
+    dlc_mtx_unlock(&c->mtx);
+}
+
+static bool is_finishing(struct control *c, const json_t *order)
+{
+    bool is;
+
+    dlc_mtx_lock(&c->mtx);
+    is = json_object_get(c->finishing, id_of(order)) != NULL;
+    dlc_mtx_unlock(&c->mtx);
+    return is;
+}
+
+struct giving {
+    struct control *c;
+    json_t *order;
+};
+
 static int add_order(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
-    json_t *order = arg, *orders = orders_of(d);
+    const struct giving *g = arg;
+    json_t *orders = orders_of(d);
 
-    for (size_t i = 0; i < json_array_size(orders); i++)
-        if (same_order(json_array_get(orders, i), order))
+    for (size_t i = 0; i < json_array_size(orders); i++) {
+        const json_t *o = json_array_get(orders, i);
+
+        if (same_order(o, g->order) && !is_finishing(g->c, o))
             return 1;
+    }
     if (json_array_size(orders) >= ORDERS_MAX)
         return dlc_err_set(err, DLC_ENOSPACE,
                            "node %s has %d orders that it did not carry out yet: is it alive?",
                            d->id, ORDERS_MAX);
-    return json_array_append(orders, order) < 0 ? DLC_ENOMEM : 0;
+    return json_array_append(orders, g->order) < 0 ? DLC_ENOMEM : 0;
 }
 
 int order_give(struct control *c, const char *node, json_t *order, struct dlc_err *err)
 {
+    struct giving g = {c, order};
     struct meta_doc d = META_DOC_INIT;
     unsigned char random[8];
     char id[2 * sizeof(random) + 1];
@@ -64,7 +112,7 @@ int order_give(struct control *c, const char *node, json_t *order, struct dlc_er
     dlc_check(RAND_bytes(random, sizeof(random)) == 1);
     str_hex(random, sizeof(random), id);
     json_object_set_new(order, "id", json_string(id));
-    rc = control_change(c, META_NODE, node, META_ANY, add_order, order, &d, err);
+    rc = control_change(c, META_NODE, node, META_ANY, add_order, &g, &d, err);
     if (rc == 0)
         nodes_remember(c, &d, false);
     meta_doc_release(&d);
@@ -107,11 +155,6 @@ int order_give_all(struct control *c, const json_t *nodes, json_t *order, struct
 
 /* ---- done, or not wanted any more ---- */
 
-struct finishing {
-    const json_t *done;
-    json_t *finished; /* of [order, element of done] */
-};
-
 static const json_t *find_done(const json_t *done, const char *id)
 {
     for (size_t i = 0; id != NULL && i < json_array_size(done); i++) {
@@ -126,43 +169,124 @@ static const json_t *find_done(const json_t *done, const char *id)
 
 static int take_off(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
-    struct finishing *f = arg;
+    const json_t *done = arg;
     json_t *orders = orders_of(d);
+    size_t before = json_array_size(orders);
 
     (void)err;
-    json_array_clear(f->finished);
-    for (size_t i = json_array_size(orders); i-- > 0;) {
-        json_t *order = json_array_get(orders, i);
-        const json_t *word = find_done(f->done, json_string_value(json_object_get(order, "id")));
+    for (size_t i = before; i-- > 0;)
+        if (find_done(done, id_of(json_array_get(orders, i))) != NULL)
+            json_array_remove(orders, i);
+    return json_array_size(orders) == before ? 1 : 0;
+}
+
+/* What came of those that are on the list; a word for one that is not is an old one. */
+static int take_results(struct control *c, const char *node, const json_t *orders,
+                        const json_t *done, struct dlc_err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < json_array_size(orders) && rc == 0; i++) {
+        const json_t *order = json_array_get(orders, i), *word = find_done(done, id_of(order));
+        const char *error = json_string_value(json_object_get(word, "error"));
 
         if (word == NULL)
             continue;
-        json_array_append_new(f->finished, json_pack("[OO]", order, word));
-        json_array_remove(orders, i);
+        if (error != NULL)
+            log_warn("node %s could not carry out an order: %s", node, error);
+        rc = datasets_order_done(c, node, order, json_object_get(word, "result"), error, err);
     }
-    return json_array_size(f->finished) == 0 ? 1 : 0;
+    return rc;
 }
 
 int orders_finish(struct control *c, const char *node, const json_t *done, struct dlc_err *err)
 {
-    struct finishing f = {done, json_array()};
     struct meta_doc d = META_DOC_INIT;
-    int rc = control_change(c, META_NODE, node, META_ANY, take_off, &f, &d, err);
+    int rc;
+
+    set_finishing(c, done, 1);
+    rc = meta_get(c->meta, META_NODE, node, &d, err);
+    if (rc == 0)
+        rc = take_results(c, node, json_object_get(d.body, "orders"), done, err);
+    meta_doc_release(&d);
+    if (rc == 0) /* (O1) */
+        rc = control_change(c, META_NODE, node, META_ANY, take_off, (void *)done, &d, err);
+    if (rc == 0)
+        nodes_remember(c, &d, false);
+    set_finishing(c, done, -1);
+    meta_doc_release(&d);
+    return rc;
+}
+
+/* ---- listings of a node that is not there ---- */
+
+static bool is_listing(const json_t *order)
+{
+    const char *op = json_string_value(json_object_get(order, "op"));
+
+    return op != NULL && strcmp(op, "snapshot") == 0;
+}
+
+json_t *orders_listings(struct control *c, const char *node)
+{
+    json_t *out = json_array(), *orders;
+    struct live_node *n;
+
+    dlc_mtx_lock(&c->mtx);
+    n = nodes_find_locked(c, node);
+    orders = n != NULL ? json_object_get(n->doc, "orders") : NULL;
+    for (size_t i = 0; i < json_array_size(orders); i++)
+        if (is_listing(json_array_get(orders, i)))
+            json_array_append_new(out, json_deep_copy(json_array_get(orders, i)));
+    dlc_mtx_unlock(&c->mtx);
+    return out;
+}
+
+/* Those that somebody else has now are taken off the node's list. */
+static void forget_listings(struct control *c, const char *node, const json_t *given)
+{
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = control_change(c, META_NODE, node, META_ANY, take_off, (void *)given, &d, &err);
 
     if (rc == 0)
         nodes_remember(c, &d, false);
-    for (size_t i = json_array_size(f.finished); rc == 0 && i-- > 0;) {
-        const json_t *pair = json_array_get(f.finished, i), *word = json_array_get(pair, 1);
-        const char *error = json_string_value(json_object_get(word, "error"));
-
-        if (error != NULL)
-            log_warn("node %s could not carry out an order: %s", node, error);
-        datasets_order_done(c, node, json_array_get(pair, 0), json_object_get(word, "result"),
-                            error);
-    }
+    else if (rc != DLC_ENOTFOUND) /* both will list it: no harm */
+        log_warn("orders of node %s, which is gone, stay: %s", node, err.text);
     meta_doc_release(&d);
-    json_decref(f.finished);
-    return rc;
+}
+
+void orders_hand_over(struct control *c, const char *node, const json_t *listings)
+{
+    json_t *given = json_array();
+
+    for (size_t i = 0; i < json_array_size(listings); i++) {
+        json_t *order = json_array_get(listings, i);
+        const char *dataset = json_string_value(json_object_get(order, "dataset"));
+
+        if (dataset != NULL && dataset_list_elsewhere(c, dataset, node))
+            json_array_append(given, order);
+    }
+    if (json_array_size(given) > 0)
+        forget_listings(c, node, given);
+    json_decref(given);
+}
+
+void orders_tick(struct control *c)
+{
+    struct node_info *nodes = NULL;
+    size_t n = nodes_list(c, &nodes);
+
+    for (size_t i = 0; i < n; i++) {
+        json_t *listings;
+
+        if (nodes[i].state != NODE_GONE || nodes[i].orders == 0)
+            continue;
+        listings = orders_listings(c, nodes[i].name);
+        orders_hand_over(c, nodes[i].name, listings);
+        json_decref(listings);
+    }
+    nodes_release(&nodes, n);
 }
 
 static int withdraw(struct meta_doc *d, void *arg, struct dlc_err *err)

@@ -152,6 +152,8 @@ int control_change(struct control *c, enum meta_kind kind, const char *id, uint6
         meta_doc_release(&d);
     }
     rc = rc > 0 ? 0 : rc;
+    if (rc == 0 && err != NULL)
+        *err = (struct dlc_err)DLC_ERR_INIT; /* of a try before */
     if (rc == 0 && out != NULL) {
         *out = d;
         return 0;

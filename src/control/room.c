@@ -110,17 +110,31 @@ static const json_t *may_use(const struct job *j)
     return j->nodes != NULL ? j->nodes : j->lies_on;
 }
 
+/* A part is so much on each node that the job reads on: as many as it asked for, or one. */
+static struct qos qos_of(const struct job *j)
+{
+    uint64_t part = job_part(j);
+    size_t nodes = j->node_count > 0 ? j->node_count : json_array_size(j->nodes);
+    struct qos q = j->qos;
+
+    nodes = DLC_MAX(nodes, 1u);
+    if (part > 0)
+        q.memory_limit = part > UINT64_MAX / nodes ? UINT64_MAX : part * nodes;
+    return q;
+}
+
 /* Promised room: running, or waiting before j with a chance to run some day. */
 static bool counts(const struct job *a, const struct job *j, const struct node_info *nodes,
                    size_t n)
 {
+    const struct qos q = qos_of(a);
     struct admission alone;
 
     if (strcmp(a->id, j->id) == 0 || !a->qos.use_cache)
         return false;
     if (a->state != JOB_QUEUED)
         return a->state == JOB_RUNNING;
-    admit(&alone, &a->qos, bytes_of(a), 0, space(nodes, n, may_use(a)), 0, 0);
+    admit(&alone, &q, bytes_of(a), 0, space(nodes, n, may_use(a)), 0, 0);
     return before(a, j) && alone.admitted;
 }
 
@@ -155,11 +169,6 @@ static uint64_t missing(const json_t *snapshot, json_t *splits, bool all, uint64
     return minus(bytes, cached);
 }
 
-static bool is_lazy(const struct job *j)
-{
-    return j->qos.use_cache && j->qos.mode == QOS_LAZY;
-}
-
 /* What must come for j that does not come anyway for jobs that run on the same dataset. */
 static uint64_t comes_for(const struct job *j, const struct job *jobs, size_t n_jobs,
                           uint64_t cached)
@@ -169,7 +178,7 @@ static uint64_t comes_for(const struct job *j, const struct job *jobs, size_t n_
     uint64_t without, with;
 
     for (size_t i = 0; i < n_jobs; i++)
-        if (jobs[i].state == JOB_RUNNING && is_lazy(&jobs[i]) && strcmp(jobs[i].id, j->id) != 0 &&
+        if (jobs[i].state == JOB_RUNNING && job_keeps(&jobs[i]) && strcmp(jobs[i].id, j->id) != 0 &&
             strcmp(jobs[i].dataset, j->dataset) == 0)
             add_splits(splits, jobs[i].splits, &all);
     without = missing(j->snapshot, splits, all, cached);
@@ -183,7 +192,7 @@ static uint64_t comes_for(const struct job *j, const struct job *jobs, size_t n_
 static uint64_t promised_to(const struct job *first, const struct job *jobs, size_t n_jobs,
                             const struct job *j, const struct node_info *nodes, size_t n)
 {
-    bool own = strcmp(first->dataset, j->dataset) == 0 && is_lazy(j);
+    bool own = strcmp(first->dataset, j->dataset) == 0 && job_keeps(j);
     uint64_t cached = cached_of(nodes, n, first->dataset), parts = 0, bytes;
     bool all = false, lazy = own;
     json_t *splits = json_array();
@@ -198,7 +207,9 @@ static uint64_t promised_to(const struct job *first, const struct job *jobs, siz
             lazy = true;
             add_splits(splits, a->splits, &all);
         } else {
-            admit(&alone, &a->qos, bytes_of(a), cached, 0, 0, 0);
+            const struct qos q = qos_of(a);
+
+            admit(&alone, &q, bytes_of(a), cached, 0, 0, 0);
             parts = plus(parts, alone.need);
         }
     }
@@ -250,6 +261,7 @@ static uint64_t promised(const struct job *jobs, size_t n_jobs, const struct job
 void room_admit(const struct node_info *nodes, size_t n, const struct job *jobs, size_t n_jobs,
                 const struct job *j, struct admission *out, bool *known)
 {
+    const struct qos q = qos_of(j);
     uint64_t available = 0, evictable = 0;
 
     for (size_t i = 0; i < n; i++) {
@@ -258,7 +270,7 @@ void room_admit(const struct node_info *nodes, size_t n, const struct job *jobs,
         available = plus(available, minus(node_space(&nodes[i]), node_used(&nodes[i])));
         evictable = plus(evictable, evictable_on(&nodes[i], jobs, n_jobs, j->dataset));
     }
-    admit(out, &j->qos, comes_for(j, jobs, n_jobs, cached_of(nodes, n, j->dataset)), 0, available,
+    admit(out, &q, comes_for(j, jobs, n_jobs, cached_of(nodes, n, j->dataset)), 0, available,
           evictable, promised(jobs, n_jobs, j, nodes, n));
     *known = j->snapshot != NULL || !j->qos.use_cache;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The view: who is there, with which weight, and which datasets lie on some nodes only or are read.
+ * The view: who is there, with which weight, which datasets lie on some nodes only or are read, and
+ * which jobs keep nothing of what they read.
  *
  * (V1) Two views of one version are equal. (V2) Versions grow, also from one manager to the next:
  * the fence is their upper part. (V3) A view that comes out as the last one is the last one: no new
@@ -89,9 +90,9 @@ static int write_version(struct control *c, uint64_t version, struct dlc_err *er
     return rc;
 }
 
-/* Borrows both. Only the thread makes views, so nothing comes between. */
+/* Borrows all. Only the thread makes views, so nothing comes between. */
 static int install(struct control *c, const json_t *nodes, const json_t *datasets,
-                   struct dlc_err *err)
+                   const json_t *jobs, struct dlc_err *err)
 {
     uint64_t version;
     bool same;
@@ -99,7 +100,8 @@ static int install(struct control *c, const json_t *nodes, const json_t *dataset
 
     dlc_mtx_lock(&c->mtx);
     same = c->view != NULL && json_equal(json_object_get(c->view, "nodes"), nodes) == 1 &&
-           json_equal(json_object_get(c->view, "datasets"), datasets) == 1;
+           json_equal(json_object_get(c->view, "datasets"), datasets) == 1 &&
+           json_equal(json_object_get(c->view, "jobs"), jobs) == 1;
     version = c->view_version + 1;
     dlc_mtx_unlock(&c->mtx);
     if (same)
@@ -109,9 +111,9 @@ static int install(struct control *c, const json_t *nodes, const json_t *dataset
         return rc;
     dlc_mtx_lock(&c->mtx);
     json_decref(c->view);
-    c->view = json_pack("{s:I, s:I, s:o, s:o}", "version", (json_int_t)version, "fence",
+    c->view = json_pack("{s:I, s:I, s:o, s:o, s:o}", "version", (json_int_t)version, "fence",
                         (json_int_t)c->fence, "nodes", json_deep_copy(nodes), "datasets",
-                        json_deep_copy(datasets));
+                        json_deep_copy(datasets), "jobs", json_deep_copy(jobs));
     c->view_version = version;
     dlc_mtx_unlock(&c->mtx);
     return 0;
@@ -121,7 +123,7 @@ void view_tick(struct control *c)
 {
     struct dlc_err err = DLC_ERR_INIT;
     struct node_info *info = NULL;
-    json_t *datasets, *nodes;
+    json_t *datasets, *nodes, *jobs;
     size_t n;
     bool dirty;
 
@@ -134,7 +136,8 @@ void view_tick(struct control *c)
     datasets = datasets_view(c, &err);
     n = nodes_list(c, &info);
     nodes = view_nodes(info, n);
-    if (datasets == NULL || install(c, nodes, datasets, &err) < 0) {
+    jobs = jobs_view(c);
+    if (datasets == NULL || install(c, nodes, datasets, jobs, &err) < 0) {
         log_warn("no new view can be made: %s", err.text);
         dlc_mtx_lock(&c->mtx);
         c->view_dirty = true;
@@ -142,5 +145,6 @@ void view_tick(struct control *c)
     }
     json_decref(nodes);
     json_decref(datasets);
+    json_decref(jobs);
     nodes_release(&info, n);
 }

@@ -15,6 +15,7 @@
 #include "base/token.h"
 #include "control/control.h"
 #include "http/client.h"
+#include "node/identity.h"
 #include "node/node_i.h"
 #include "node/peering.h"
 
@@ -42,7 +43,8 @@ struct agent {
     struct node *node;
     pthread_t beating, asking;
     bool has_beating, has_asking;
-    char *name, *base;       /* base: set before `ready` */
+    char *name, *base; /* base: set before `ready` */
+    struct identity identity;
     struct control *control; /* inside; the beating thread's, then agent_close()'s */
 
     struct dlc_mtx mtx; /* rank LCK_agent */
@@ -68,18 +70,21 @@ bool agent_manager_away(const struct agent *a)
     return atomic_load_explicit(&a->away, memory_order_relaxed); /* with note() */
 }
 
+/* DLC_EBUSY: it answers, but does not take us in: another process has our name. */
 static void note(struct agent *a, int rc, const struct dlc_err *err)
 {
-    bool away = rc < 0, was = agent_manager_away(a);
+    bool away = rc < 0 && rc != DLC_EBUSY;
+    int was;
 
-    if (away && !was)
-        log_warn("manager: %s; going on without it", err->text);
-    else if (!away && was)
-        log_info("the manager answers");
     atomic_store_explicit(&a->away, away, memory_order_relaxed); /* with agent_manager_away() */
     dlc_mtx_lock(&a->mtx);
-    a->trouble = away ? *err : (struct dlc_err)DLC_ERR_INIT;
+    was = a->trouble.code;
+    a->trouble = rc < 0 ? *err : (struct dlc_err)DLC_ERR_INIT;
     dlc_mtx_unlock(&a->mtx);
+    if (rc < 0 && was != rc)
+        log_warn("manager: %s; going on without it", err->text);
+    else if (rc == 0 && was != 0)
+        log_info("the manager answers");
 }
 
 json_t *agent_figures(struct agent *a)
@@ -250,9 +255,10 @@ static void gather(struct task *t)
     struct node *n = e->agent->node;
     json_t *chunks = report_chunks(n, &e->more);
 
-    e->body = json_pack("{s:I, s:o, s:o, s:o}", "view", (json_int_t)cluster_version(n->cluster),
-                        "figures", report_figures(n), "progress", report_progress(n), "orders_done",
-                        orders_done(n));
+    e->body =
+        json_pack("{s:I, s:s, s:o, s:o, s:o}", "view", (json_int_t)cluster_version(n->cluster),
+                  "instance", e->agent->identity.instance, "figures", report_figures(n), "progress",
+                  report_progress(n), "orders_done", orders_done(n));
     if (chunks != NULL)
         json_object_set_new(e->body, "chunks", chunks);
     errand_done(e);
@@ -343,9 +349,10 @@ static json_t *introduction(struct agent *a)
     json_t *o;
 
     memory_figures(a->node->memory, &f);
-    o = json_pack("{s:o, s:I, s:I, s:i}", "address", msg_string(address), "capacity",
+    o = json_pack("{s:o, s:I, s:I, s:i, s:s, s:s}", "address", msg_string(address), "capacity",
                   (json_int_t)(m->capacity != 0 ? m->capacity : f.max), "memory", (json_int_t)f.max,
-                  "gpus", (int)m->gpus);
+                  "gpus", (int)m->gpus, "instance", a->identity.instance, "directory",
+                  a->identity.directory);
     mem_free(&address);
     return o;
 }
@@ -411,14 +418,16 @@ static bool pause_for(struct agent *a, struct dlc_dur d)
     return !ending;
 }
 
-static void leave(struct http_client *http, const char *path)
+static void leave(struct agent *a, struct http_client *http, const char *path)
 {
+    char *ours = mem_fmt("%s?instance=%s", path, a->identity.instance);
     struct dlc_err err = DLC_ERR_INIT;
     json_t *answer = NULL;
 
-    if (http_json(http, "DELETE", path, NULL, &answer, NULL, &err) < 0)
+    if (http_json(http, "DELETE", ours, NULL, &answer, NULL, &err) < 0)
         log_info("could not tell the manager that this node leaves: %s", err.text);
     json_decref(answer);
+    mem_free(&ours);
 }
 
 static void be_member(struct agent *a, struct http_client *http)
@@ -441,6 +450,7 @@ static void be_member(struct agent *a, struct http_client *http)
             joined = false; /* a manager that does not know us */
             again = DLC_MS(0);
         } else if (rc < 0) {
+            joined = joined && rc != DLC_EBUSY; /* our name may be another's by now */
             again = patience;
             patience.ns = DLC_MIN(patience.ns * 2, usual.ns * RETRY_MOST);
         } else {
@@ -450,7 +460,7 @@ static void be_member(struct agent *a, struct http_client *http)
         note(a, rc == DLC_ENOTFOUND ? 0 : rc, &err);
     } while (pause_for(a, again));
     if (joined && !agent_manager_away(a))
-        leave(http, path);
+        leave(a, http, path);
     json_decref(who);
     mem_free(&heart);
     mem_free(&path);
@@ -527,6 +537,7 @@ int agent_open(struct node *n, struct agent **out, struct dlc_err *err)
     a->tag = AGENT_TAG;
     a->node = n;
     a->name = m->name != NULL ? mem_str(m->name) : default_name();
+    identity_open(&a->identity, n->config->dir);
     a->base = mem_str(m->inside ? NULL : m->manager);
     dlc_mtx_init(&a->mtx, LCK_agent);
     dlc_cond_init(&a->wake);
@@ -571,6 +582,7 @@ void agent_close(struct agent **ap)
     dlc_cond_release(&a->wake);
     dlc_cond_release(&a->answered);
     dlc_mtx_release(&a->mtx);
+    identity_close(&a->identity);
     mem_free(&a->name);
     mem_free(&a->base);
     a->tag = 0;

@@ -33,6 +33,11 @@ struct placed {
     struct cluster_use use;
 };
 
+struct keepless { /* a job that keeps nothing */
+    char *id, *dataset;
+    uint64_t part;
+};
+
 struct known {
     unsigned char key[SHA256_LEN]; /* of token and what was asked */
     struct grant grant;
@@ -47,6 +52,8 @@ struct cluster {
     struct owners all;
     struct placed *placed; /* sorted by id */
     size_t n_placed;
+    struct keepless *jobs;
+    size_t n_jobs;
     struct known *known;
     size_t n_known, cap_known;
 };
@@ -78,10 +85,15 @@ static void view_release(struct cluster *c)
         mem_free(&c->placed[i].id);
         owners_release(&c->placed[i].owners);
     }
+    for (size_t i = 0; i < c->n_jobs; i++) {
+        mem_free(&c->jobs[i].id);
+        mem_free(&c->jobs[i].dataset);
+    }
     mem_free(&c->members);
     mem_free(&c->placed);
+    mem_free(&c->jobs);
     owners_release(&c->all);
-    c->n_members = c->n_placed = 0;
+    c->n_members = c->n_placed = c->n_jobs = 0;
 }
 
 /* Of these names (NULL: of all) those that own. */
@@ -167,6 +179,25 @@ static void take_datasets(struct cluster *c, const json_t *datasets)
     qsort(c->placed, c->n_placed, sizeof(c->placed[0]), by_id);
 }
 
+static void take_jobs(struct cluster *c, const json_t *jobs)
+{
+    const json_t *j;
+    size_t i;
+
+    c->jobs = mem_zero((json_array_size(jobs) + 1) * sizeof(c->jobs[0]));
+    json_array_foreach(jobs, i, j)
+    {
+        const char *id = json_string_value(json_object_get(j, "id"));
+        const char *dataset = json_string_value(json_object_get(j, "dataset"));
+        json_int_t part = json_integer_value(json_object_get(j, "part"));
+
+        if (id == NULL || dataset == NULL)
+            continue;
+        c->jobs[c->n_jobs++] =
+            (struct keepless){mem_str(id), mem_str(dataset), part > 0 ? (uint64_t)part : 0};
+    }
+}
+
 /* Would anybody own something else? */
 static uint64_t owners_hash(const struct cluster *c)
 {
@@ -201,7 +232,8 @@ int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err
         return 0;
     new.members = NULL;
     new.placed = NULL;
-    new.n_members = new.n_placed = 0;
+    new.jobs = NULL;
+    new.n_members = new.n_placed = new.n_jobs = 0;
     new.all = (struct owners){0};
     rc = take_members(&new, json_object_get(view, "nodes"), err);
     if (rc < 0) {
@@ -210,6 +242,7 @@ int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err
     }
     owners_fill(&new.all, &new, NULL);
     take_datasets(&new, json_object_get(view, "datasets"));
+    take_jobs(&new, json_object_get(view, "jobs"));
     view_release(c);
     *c = new;
     c->version = (uint64_t)version;
@@ -306,6 +339,14 @@ struct cluster_use cluster_use(const struct cluster *c, const char *dataset)
     const struct placed *p = placed_of(c, dataset);
 
     return p != NULL ? p->use : (struct cluster_use){0, -1};
+}
+
+struct cluster_job cluster_job(const struct cluster *c, const char *id, const char *dataset)
+{
+    for (size_t i = 0; i < c->n_jobs; i++)
+        if (strcmp(c->jobs[i].id, id) == 0 && strcmp(c->jobs[i].dataset, dataset) == 0)
+            return (struct cluster_job){true, c->jobs[i].part};
+    return (struct cluster_job){false, 0};
 }
 
 /* ---- grants ---- */

@@ -60,6 +60,13 @@ struct cluster_use {
 /* Zeros when the view does not mention it. */
 struct cluster_use cluster_use(const struct cluster *c, const char *dataset);
 
+struct cluster_job {
+    bool past;     /* it keeps nothing of what it reads */
+    uint64_t part; /* bytes at a time on a node; 0: no limit */
+};
+/* Zeros when the view does not mention it, or not with this dataset. */
+struct cluster_job cluster_job(const struct cluster *c, const char *id, const char *dataset);
+
 /* ---- datasets and who may read them ---- */
 
 struct grant {

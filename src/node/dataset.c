@@ -50,6 +50,7 @@ static void dataset_free(struct dataset *ds)
     mem_free(&ds->region);
     bucket_keys_put(&ds->keys);
     mem_free(&ds->whose);
+    mem_free(&ds->passing);
     report_free(&ds->report);
     mem_free(&ds->catalog_path);
     mem_free(&ds->backlog);

@@ -154,19 +154,21 @@ static void join(struct fetch *f, struct waiter *w, struct warm *warm)
 }
 
 static void start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
-                  struct warm *warm, bool for_peer)
+                  struct warm *warm, bool for_peer, bool past)
 {
     struct fetch *f = map_get(&ds->fetching, sample);
 
     if (f != NULL) {
         count(requests_joined);
         f->for_peer |= for_peer;
+        f->past = f->past && past;
         join(f, w, warm);
         return;
     }
     f = fetch_new(ds, sample);
     f->on_demand = w != NULL;
     f->for_peer = for_peer;
+    f->past = past;
     join(f, w, warm);
     f->rc = catalog_get(ds->catalog, sample, &f->entry, &f->err);
     if (f->rc < 0) {
@@ -188,7 +190,12 @@ void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, stru
             warm_told(warm, 0, 0, NULL);
         return;
     }
-    start(ds, sample, goal, w, warm, false);
+    start(ds, sample, goal, w, warm, false, w != NULL && w->session != NULL && w->session->past);
+}
+
+void fetch_past(struct dataset *ds, uint64_t sample)
+{
+    start(ds, sample, FETCH_MEMORY, NULL, NULL, false, true);
 }
 
 bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)
@@ -200,7 +207,7 @@ bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)
     if (mem_index_ready(ds->index, sample))
         session_answer(w, 0, NULL);
     else
-        start(ds, sample, FETCH_MEMORY, w, NULL, true);
+        start(ds, sample, FETCH_MEMORY, w, NULL, true, false);
     return true;
 }
 

@@ -53,7 +53,7 @@ static void share(struct fetch *f)
 {
     const struct dataset *ds = f->ds;
 
-    if (ds->node->shared != NULL && ds->cid != NULL)
+    if (ds->node->shared != NULL && ds->cid != NULL && !f->past)
         shared_put(ds->node->shared, ds->shared_as, catalog_snapshot(ds->catalog), f->sample,
                    fetch_destination(f), f->size);
 }
@@ -154,7 +154,7 @@ static bool fetch_shared(struct fetch *f)
 {
     struct dataset *ds = f->ds;
 
-    if (ds->node->shared == NULL || ds->cid == NULL || f->tried_shared || f->size == 0 ||
+    if (ds->node->shared == NULL || ds->cid == NULL || f->tried_shared || f->past || f->size == 0 ||
         !shared_takes(ds->node->shared, f->size))
         return false;
     f->tried_shared = true;
@@ -264,7 +264,7 @@ void fetch_afar(struct fetch *f)
 {
     struct cluster_peer peer;
 
-    if (!f->ds->node->stopping && !f->for_peer && f->size > 0 &&
+    if (!f->ds->node->stopping && !f->for_peer && !f->past && f->size > 0 &&
         dataset_peer(f->ds, f->sample, &peer))
         fetch_peer(f, &peer);
     else

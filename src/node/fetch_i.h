@@ -31,6 +31,7 @@ struct fetch {
     bool from_disk; /* where the bytes came from */
     bool for_peer;  /* a peer waits: it is not passed on to another one */
     bool at_peer;   /* PEER is under way */
+    bool past;      /* all who want it keep nothing: qos.c */
     bool tried_shared;
     bool tried_again;      /* with other credentials */
     unsigned keys_version; /* of those that it was tried with */

@@ -34,7 +34,8 @@ static bool try_store(struct fetch *f)
     struct memory_figures figures;
     uint64_t len;
 
-    if (n->disk == NULL || f->from_disk || n->stopping || !dataset_owns(f->ds, f->sample))
+    if (n->disk == NULL || f->from_disk || f->past || n->stopping ||
+        !dataset_owns(f->ds, f->sample))
         return false; /* what is borrowed is kept on disk by its owner */
     memory_figures(n->memory, &figures);
     if (n->storing_bytes + f->size > figures.ceiling / 4)
@@ -55,6 +56,7 @@ static void publish(struct fetch *f)
 
     ds->node->filling_bytes -= f->size;
     memory_publish(ds->node->memory, &f->fill);
+    qos_came(ds, f->sample, f->past);
     hist_add(&ds->latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
     prefetch_published(ds, f->sample);
     map_remove(&ds->fetching, f->sample);

@@ -75,9 +75,11 @@ struct node {
     bool left_opened; /* left_open() was called */
     pthread_t leaver;
     struct task left;
-    struct dlc_list asks;   /* struct ask.link */
-    struct dlc_list orders; /* struct order_given.link */
-    struct batch *batch;    /* report.c: rows under way to the manager */
+    struct dlc_list asks;       /* struct ask.link */
+    struct dlc_list orders;     /* struct order_given.link */
+    struct batch *batch;        /* report.c: rows under way to the manager */
+    struct past_job *past_jobs; /* report.c: what sessions that have ended read for their jobs */
+    size_t n_past_jobs, cap_past_jobs;
 
     uint64_t filling_bytes; /* memory reserved by fetches under way */
     uint64_t storing_bytes; /* memory held while it is written to disk */
@@ -193,6 +195,7 @@ struct dataset {
     /* peering.c, ownership.c: only with cid */
     uint8_t *whose;         /* two bits per sample: enum whose; forgotten with each view */
     uint64_t whose_version; /* cluster_owners_version() of them */
+    uint8_t *passing;       /* qos.c: a bit per sample that leaves when it was read; or NULL */
     bool read_elsewhere;    /* by others in the cluster, lately */
     bool joined_elsewhere;  /* and the disk tier counts them as a job */
     struct dlc_mono served_at;
@@ -294,6 +297,8 @@ struct session {
     struct dlc_list waiters; /* struct waiter.of_session */
     unsigned n_waiters;      /* an honest client has at most one per cell */
     struct follow follow;
+    bool past;     /* qos.c: its job keeps nothing of what it reads, ... */
+    uint64_t part; /* ... and has so many bytes at a time on this node; 0: no limit */
     uint32_t head; /* our own copy: the one in shared memory is for the client to read */
 };
 
@@ -327,6 +332,8 @@ struct warm;
  */
 void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
                  struct warm *warm);
+/* For a session that keeps nothing: the same, if it is not here, from the bucket alone. */
+void fetch_past(struct dataset *ds, uint64_t sample);
 /* A read that came from a peer: it is not passed on to another. False: it was, before; `w` is not
  * told. */
 bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w);
@@ -366,6 +373,17 @@ void left_note(const struct dataset *ds); /* it is open: remember where its chun
 /* The manager took us in: open what an earlier daemon had open and the manager still knows. */
 void left_open(struct node *n);
 
+/* ---- qos.c ---- */
+
+void qos_look_up(struct session *s);  /* it begins */
+void qos_changed(struct dataset *ds); /* there is a new view */
+void qos_left(struct dataset *ds);    /* a session has ended */
+/* A sample is resident; past: only sessions that keep nothing have asked for it. */
+void qos_came(struct dataset *ds, uint64_t sample, bool past);
+/* Such a session has read it, and nobody is known to need it. True: it is gone. */
+bool qos_passed(struct dataset *ds, uint64_t sample);
+uint64_t qos_part(const struct session *s); /* bytes that may be ahead; UINT64_MAX: no limit */
+
 /* ---- resolve.c ---- */
 
 typedef void resolve_f(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg);
@@ -395,6 +413,9 @@ bool borrow_start(struct dataset *ds, uint64_t snapshot);
 struct report;
 void report_free(struct report **rp);
 void report_tick(struct node *n); /* look at some more chunks */
+/* A session ends: what it read stays in the figures of its job. */
+void report_session_ended(const struct session *s, const struct mem_session_stats *st);
+void report_close(struct node *n);
 /* What it took to bring this sample in, or to make the derived form of this object. */
 void report_cost(struct dataset *ds, uint64_t sample, double cost);
 void report_derived_cost(struct dataset *ds, uint64_t object, double cost);

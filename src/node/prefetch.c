@@ -65,35 +65,38 @@ static double clock_of(const struct dataset *ds)
  * time: they are needed within half an epoch. Those that are borrowed can be had again from their
  * owner: outside of the window they go before all that is ours.
  */
-static double shared_use(struct dataset *ds, uint64_t sample, double soonest, bool in_window)
+static double shared_use(struct dataset *ds, uint64_t sample, double soonest, bool in_window,
+                         bool kept)
 {
     double epoch = (double)catalog_count(ds->catalog);
 
     if (!dataset_owns(ds, sample))
         return in_window ? soonest : soonest + 2 * epoch;
-    return ds->n_following > 0 || dataset_read_elsewhere(ds) ? fmin(soonest, epoch / 2) : soonest;
+    return kept || dataset_read_elsewhere(ds) ? fmin(soonest, epoch / 2) : soonest;
 }
 
 /* When will the sample be needed next, by any cursor of the dataset? INFINITY: nobody knows. */
 static double next_use(struct dataset *ds, uint64_t sample)
 {
     double soonest = INFINITY;
-    bool in_window = false;
+    bool in_window = false, kept = false;
 
     dlc_list_each (l, &ds->sessions) {
-        const struct follow *f = &dlc_container(l, struct session, link)->follow;
+        const struct session *s = dlc_container(l, struct session, link);
+        const struct follow *f = &s->follow;
         uint64_t at;
 
+        kept = kept || (f->active && !s->past);
         if (!f->active || f->idle)
             continue;
         at = cursor_next_use(&f->told->cursor, sample, f->pos);
-        if (at >= CURSOR_LATER)
-            continue;
+        if (at >= CURSOR_LATER || (s->past && at >= DLC_MAX(f->ahead, f->pos + f->window)))
+            continue; /* it keeps nothing beyond its window */
         soonest = fmin(soonest, (double)(at - f->pos));
         in_window = in_window || at <= f->ahead; /* f->window may change before it is filled */
     }
     if (ds->cid != NULL)
-        soonest = shared_use(ds, sample, soonest, in_window);
+        soonest = shared_use(ds, sample, soonest, in_window, kept);
     if (ds->n_following == 0) /* only others read it */
         return (double)loop_now(ds->node->loop).ns / 1e9 + soonest * PACE_NEW;
     return clock_of(ds) + soonest * ds->pace;
@@ -221,7 +224,7 @@ static uint64_t window_limit(const struct session *s)
 
     if (kept)
         part = DLC_MIN(part, room - DLC_MIN(room, ahead_of_others(s)));
-    return DLC_MAX(part / mean_bytes(s->ds), 2u);
+    return DLC_MAX(DLC_MIN(part, qos_part(s)) / mean_bytes(s->ds), 2u);
 }
 
 static void set_window(struct session *s)
@@ -288,9 +291,13 @@ static void pass(struct session *s, uint64_t pos)
     }
     for (uint64_t a = from; a < pos; a++) {
         uint64_t sample = cursor_at(&f->told->cursor, a);
+        double when;
 
-        if (mem_index_ready(ds->index, sample))
-            memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
+        if (!mem_index_ready(ds->index, sample))
+            continue;
+        when = next_use(ds, sample);
+        if (!s->past || !isinf(when) || !qos_passed(ds, sample))
+            memory_next_use(ds->node->memory, ds->index, sample, when);
     }
 }
 
@@ -322,6 +329,8 @@ static void fill_window(struct session *s)
         if (mem_index_ready(s->ds->index, sample)) {
             if (s->ds->cid != NULL) /* borrowed: from here on it counts as needed soon */
                 memory_next_use(s->ds->node->memory, s->ds->index, sample, next_use(s->ds, sample));
+        } else if (map_get(&s->ds->fetching, sample) == NULL && s->past) {
+            fetch_past(s->ds, sample);
         } else if (map_get(&s->ds->fetching, sample) == NULL) {
             fetch_start(s->ds, sample, FETCH_MEMORY, NULL, NULL);
         }

@@ -25,6 +25,7 @@
 #define ROWS_MAX  2000u
 #define BYTES_MAX (400u << 10) /* of keys and ETags in one batch */
 #define ROW_BYTES 96u          /* what else a row takes */
+#define PAST_JOBS 64u
 
 struct report {
     struct dataset *ds;
@@ -393,27 +394,81 @@ static void add_to(json_t *o, const char *name, json_int_t more)
     json_object_set_new(o, name, json_integer(json_integer_value(json_object_get(o, name)) + more));
 }
 
-/* What the sessions of one job, as its clients name it, have read here. */
-static void add_job(json_t *jobs, const struct session *s)
+/* What sessions of one job, as its clients name it, have read here. */
+static void add_job(json_t *jobs, const char *job, const char *dataset, unsigned readers,
+                    const struct mem_session_stats *st)
+{
+    json_t *o = json_object_get(jobs, job);
+
+    if (o == NULL) {
+        o = json_pack("{s:o}", "dataset", msg_string(dataset));
+        if (json_object_set_new(jobs, job, o) < 0)
+            return; /* a name that JSON cannot say */
+    }
+    add_to(o, "readers", readers);
+    add_to(o, "hits", (json_int_t)st->hits);
+    add_to(o, "misses", (json_int_t)st->misses);
+    add_to(o, "read_bytes", (json_int_t)st->bytes);
+    json_object_set_new(
+        o, "stall_s",
+        json_real(json_real_value(json_object_get(o, "stall_s")) + (double)st->stall_ns / 1e9));
+}
+
+static void add_session(json_t *jobs, const struct session *s)
 {
     struct mem_session_stats st = {0};
-    json_t *o;
 
     if (s->conn->job == NULL || s->ds->cid == NULL)
         return;
-    o = json_object_get(jobs, s->conn->job);
-    if (o == NULL) {
-        o = json_pack("{s:o}", "dataset", msg_string(s->ds->cid));
-        json_object_set_new(jobs, s->conn->job, o);
-    }
     session_add_stats(s, &st);
-    add_to(o, "readers", 1);
-    add_to(o, "hits", (json_int_t)st.hits);
-    add_to(o, "misses", (json_int_t)st.misses);
-    add_to(o, "read_bytes", (json_int_t)st.bytes);
-    json_object_set_new(
-        o, "stall_s",
-        json_real(json_real_value(json_object_get(o, "stall_s")) + (double)st.stall_ns / 1e9));
+    add_job(jobs, s->conn->job, s->ds->cid, 1, &st);
+}
+
+/* Workers of a loader end with each epoch, their job does not. The latest PAST_JOBS are known. */
+struct past_job {
+    char *job, *dataset;
+    struct mem_session_stats sum;
+};
+
+static struct past_job *past_job_of(struct node *n, const char *job, const char *dataset)
+{
+    struct past_job *p;
+
+    for (size_t i = 0; i < n->n_past_jobs; i++)
+        if (strcmp(n->past_jobs[i].job, job) == 0 && strcmp(n->past_jobs[i].dataset, dataset) == 0)
+            return &n->past_jobs[i];
+    if (n->n_past_jobs == PAST_JOBS) {
+        mem_free(&n->past_jobs[0].job);
+        mem_free(&n->past_jobs[0].dataset);
+        memmove(&n->past_jobs[0], &n->past_jobs[1], --n->n_past_jobs * sizeof(n->past_jobs[0]));
+    }
+    mem_reserve(n->past_jobs, n->n_past_jobs, n->cap_past_jobs);
+    p = &n->past_jobs[n->n_past_jobs++];
+    *p = (struct past_job){.job = mem_str(job), .dataset = mem_str(dataset)};
+    return p;
+}
+
+void report_session_ended(const struct session *s, const struct mem_session_stats *st)
+{
+    struct past_job *p;
+
+    if (s->conn->job == NULL || s->ds->cid == NULL)
+        return;
+    p = past_job_of(s->ds->node, s->conn->job, s->ds->cid);
+    p->sum.hits += st->hits;
+    p->sum.misses += st->misses;
+    p->sum.bytes += st->bytes;
+    p->sum.stall_ns += st->stall_ns;
+}
+
+void report_close(struct node *n)
+{
+    for (size_t i = 0; i < n->n_past_jobs; i++) {
+        mem_free(&n->past_jobs[i].job);
+        mem_free(&n->past_jobs[i].dataset);
+    }
+    mem_free(&n->past_jobs);
+    n->n_past_jobs = n->cap_past_jobs = 0;
 }
 
 json_t *report_figures(struct node *n)
@@ -433,8 +488,10 @@ json_t *report_figures(struct node *n)
         if (!ds->stale)
             json_object_set_new(datasets, ds->cid, dataset_figures(ds));
         dlc_list_each (s, &ds->sessions)
-            add_job(jobs, dlc_container(s, struct session, link));
+            add_session(jobs, dlc_container(s, struct session, link));
     }
+    for (size_t i = 0; i < n->n_past_jobs; i++)
+        add_job(jobs, n->past_jobs[i].job, n->past_jobs[i].dataset, 0, &n->past_jobs[i].sum);
     return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o}", "memory_used", (json_int_t)m.used,
                      "memory_limit", (json_int_t)m.ceiling, "disk_used", (json_int_t)d.bytes,
                      "disk_limit", (json_int_t)d.limit, "gpus_free", (int)n->membership->gpus,

@@ -240,6 +240,7 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     s->again.fire = on_again;
     dlc_list_init(&s->waiters);
     dlc_list_push_tail(&ds->sessions, &s->link);
+    qos_look_up(s);
     ds->refs++;
     dataset_join(ds);
     c->session = s;
@@ -288,6 +289,10 @@ void session_free(struct session **sp)
     while (!dlc_list_empty(&s->waiters))
         waiter_free(dlc_container(s->waiters.next, struct waiter, of_session));
     if (s->mem != NULL) {
+        struct mem_session_stats st = {0};
+
+        session_add_stats(s, &st);
+        report_session_ended(s, &st);
         session_add_stats(s, &s->ds->past);
         s->ds->past.pins = 0; /* they no longer count */
         mem_session_free(&s->mem);
@@ -296,6 +301,7 @@ void session_free(struct session **sp)
     loop_watch_del(s->ds->node->loop, &s->doorbell);
     os_close(&s->doorbell.fd);
     dlc_list_remove(&s->link);
+    qos_left(s->ds);
     s->ds->last_used = dlc_mono_now();
     dataset_leave(s->ds);
     dataset_put(&s->ds);

@@ -247,6 +247,48 @@ static void test_place(void **state)
     json_decref(only);
 }
 
+static void test_parts(void **state)
+{
+    struct job *j = job("d", "[]", JOB_QUEUED);
+
+    (void)state;
+    j->qos.mode = QOS_PARTITIONED;
+    j->qos.memory_limit = 100;
+    assert_int_equal(ask(j).need, 100);
+    j->node_count = 3;
+    assert_int_equal(ask(j).need, 300); /* one on each node */
+    j->node_count = 0;
+    j->nodes = parse("[\"a\", \"b\"]");
+    assert_int_equal(ask(j).need, 200);
+    j->qos.memory_limit = UINT64_MAX;
+    assert_int_equal(ask(j).need, 900);
+    j->state = JOB_RUNNING;
+    j->qos.memory_limit = 100;
+    assert_int_equal(ask(job("x", "[]", JOB_QUEUED)).promised, 200);
+}
+
+static void test_use_of_a_dataset(void **state)
+{
+    struct job_use use;
+
+    (void)state;
+    job("d", "[]", JOB_RUNNING)->qos.epochs = 10;
+    jobs[0].epochs_done = 4;
+    job("d", "[]", JOB_QUEUED)->qos.priority = 200; /* one run, that counts four times */
+    job("d", "[]", JOB_RUNNING)->qos.use_cache = false;
+    job("d", "[]", JOB_RUNNING)->qos.mode = QOS_PARTITIONED;
+    job("d", "[]", JOB_REFUSED);
+    job("x", "[]", JOB_RUNNING)->qos.priority = -1000; /* little, but not nothing */
+    use = jobs_of_dataset(jobs, n_jobs, "d");
+    assert_int_equal(use.running, 3);
+    assert_int_equal(use.keepers, 1);
+    assert_int_equal(use.runs, 6 + 4);
+    use = jobs_of_dataset(jobs, n_jobs, "x");
+    assert_int_equal(use.runs, 1);
+    assert_int_equal(job_part(&jobs[3]), ADMISSION_PARTITION);
+    assert_int_equal(job_part(&jobs[2]), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +302,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_queue, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_not_listed_yet, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_place, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_use_of_a_dataset, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -277,6 +277,27 @@ static void a_copy_is_its_own(void **state)
     assert_null(mine.secret_key);
 }
 
+/* A job is what the view says it is, for its own dataset. */
+static void some_jobs_keep_nothing(void **state)
+{
+    struct cluster *c = cluster_new("a");
+
+    (void)state;
+    take(c,
+         "{\"version\": 1, \"nodes\": [], \"jobs\": [{\"id\": \"j-1\", \"dataset\": \"d\", "
+         "\"part\": 100}, {\"id\": \"j-2\", \"dataset\": \"d\", \"part\": -1}, {\"id\": 7}, 8]}",
+         NULL);
+    assert_true(cluster_job(c, "j-1", "d").past);
+    assert_int_equal(cluster_job(c, "j-1", "d").part, 100);
+    assert_true(cluster_job(c, "j-2", "d").past);
+    assert_int_equal(cluster_job(c, "j-2", "d").part, 0);
+    assert_false(cluster_job(c, "j-1", "e").past);
+    assert_false(cluster_job(c, "j-3", "d").past);
+    take(c, "{\"version\": 2, \"nodes\": []}", NULL);
+    assert_false(cluster_job(c, "j-1", "d").past);
+    cluster_free(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +305,7 @@ int main(void)
         cmocka_unit_test(a_peer_is_skipped),
         cmocka_unit_test(who_is_not_live_owns_nothing),
         cmocka_unit_test(a_dataset_is_placed),
+        cmocka_unit_test(some_jobs_keep_nothing),
         cmocka_unit_test(views_do_not_go_back),
         cmocka_unit_test(a_grant_grows_old),
         cmocka_unit_test(grants_are_bounded),
