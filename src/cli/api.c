@@ -71,12 +71,9 @@ bool api_is_known(const struct config *c)
 /* Gives *out, NULL: none. */
 static int find_token(const struct config *c, bool local, char **out, struct dlc_err *err)
 {
+    int rc = token_load(c, NULL, out, err);
     char *path;
-    int rc;
 
-    if (c->token_file[0] != '\0') /* said for this command, before what is said for all */
-        return token_load_file(c->token_file, out, err);
-    rc = token_load(c, NULL, out, err);
     if (rc < 0 || *out != NULL || local)
         return rc;
     path = mem_fmt("%s/admin.token", c->dir);
@@ -321,7 +318,7 @@ int api_do(const struct command *cmd, const struct args *a, bool json, const cha
     return end_output(cmd);
 }
 
-int api_remove(const struct command *cmd, const struct args *a, const char *path)
+int api_remove(const struct command *cmd, const struct args *a, bool json, const char *path)
 {
     struct api api = API_INIT;
     struct dlc_err err = DLC_ERR_INIT;
@@ -335,10 +332,12 @@ int api_remove(const struct command *cmd, const struct args *a, const char *path
     if (rc == 0)
         rc = api_call(&api, "DELETE", path, NULL, &answer, &err);
     api_close(&api);
+    if (rc == 0 && json)
+        print_json(json_incref(was), true);
     json_decref(was);
     json_decref(answer);
     mem_free(&plain);
-    return rc < 0 ? cli_fail(cmd, &err) : CLI_OK;
+    return rc < 0 ? cli_fail(cmd, &err) : end_output(cmd);
 }
 
 /* ---- answers ---- */

@@ -4,8 +4,8 @@
  * is, who we are, pages followed to their end, answers shown as tables or as they came.
  *
  * Where: --manager, DLCACHE_MANAGER, else the Unix socket of the daemon's own control plane
- * (SOCKET.api), else that of a `dlcache manager` with the same --dir. Who: --token-file,
- * DLCACHE_TOKEN, else admin.token in --dir when it can be read; a Unix socket needs none.
+ * (SOCKET.api), else that of a `dlcache manager` with the same --dir. Who: as token_load(), else
+ * admin.token in --dir when it can be read; a Unix socket needs none.
  */
 #ifndef DLC_CLI_API_H
 #define DLC_CLI_API_H
@@ -95,8 +95,9 @@ int api_look(const struct command *cmd, const struct args *a, const struct api_v
 int api_do(const struct command *cmd, const struct args *a, bool json, const char *method,
            const char *path, json_t *body, api_print_f *print, void *arg);
 
-/* DELETE what is at path; one that is not there is an error. The exit status. */
-int api_remove(const struct command *cmd, const struct args *a, const char *path);
+/* DELETE what is at path; one that is not there is an error. json: print what it was. The exit
+ * status. */
+int api_remove(const struct command *cmd, const struct args *a, bool json, const char *path);
 
 /* ---- answers ---- */
 

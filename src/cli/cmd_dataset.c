@@ -258,9 +258,10 @@ static int show(const struct command *cmd, int argc, char **argv)
 
 static int rm(const struct command *cmd, int argc, char **argv)
 {
-    bool force = false;
+    bool force = false, json = false;
     const struct args_option options[] = {
         {"force", 'f', NULL, "Also when jobs run on it.", &force, NULL},
+        API_JSON(&json),
         API_END,
     };
     struct args a = ARGS_INIT;
@@ -269,7 +270,7 @@ static int rm(const struct command *cmd, int argc, char **argv)
 
     if (cli_dataset_begin(&a, cmd, options, argc, argv, "", &path, &status)) {
         full = mem_fmt("%s%s", path, force ? "?force=1" : "");
-        status = api_remove(cmd, &a, full);
+        status = api_remove(cmd, &a, json, full);
     }
     mem_free(&full);
     mem_free(&path);
@@ -323,7 +324,7 @@ static const struct command sub_show = {
 
 static const struct command sub_rm = {
     .name = "dataset rm",
-    .synopsis = "NAME [--force]",
+    .synopsis = "NAME [--force] [--json]",
     .summary = "Forget a dataset and what nodes have of it.",
     .details = "The bucket is not touched. Refused while jobs run on it, unless --force.",
     .examples = "  $ dlcache dataset rm imagenet\n",
@@ -356,7 +357,9 @@ const struct command cmd_dataset = {
         "\n"
         "The manager is found by --manager or DLCACHE_MANAGER, else by the socket of the daemon "
         "on this\n"
-        "machine; the token by --token-file or DLCACHE_TOKEN, else admin.token in --dir.",
+        "machine; the token by --token-file, DLCACHE_TOKEN or DLCACHE_TOKEN_FILE, else admin.token "
+        "in\n"
+        "--dir.",
     .examples = "  $ dlcache dataset create imagenet s3://my-bucket/imagenet/\n"
                 "  $ dlcache dataset warm imagenet --split train\n"
                 "  $ dlcache dataset show imagenet\n",

@@ -108,13 +108,14 @@ static int create(const struct command *cmd, int argc, char **argv)
     const struct args_option options[] = {
         {"split", 's', "NAMES", "Splits it reads, with commas. Default: those of the dataset.",
          NULL, &o.splits},
-        {"no-cache", 0, NULL, "It reads past the cache, and needs no room.", &o.no_cache, NULL},
+        {"no-cache", 0, NULL, "It reads past the cache: needs no room, leaves nothing.",
+         &o.no_cache, NULL},
         {"mode", 'm', "MODE", "lazy (default), or partitioned: a part of the data at a time.", NULL,
          &o.mode},
-        {"memory-limit", 0, "SIZE", "Of one part, when partitioned. Default: 1 GiB.", NULL,
-         &o.memory_limit},
-        {"priority", 'p', "N", "-1000 to 1000; larger leaves the queue first. Default: 0.", NULL,
-         &o.priority},
+        {"memory-limit", 0, "SIZE", "Of one part on a node, when partitioned. Default: 1 GiB.",
+         NULL, &o.memory_limit},
+        {"priority", 'p', "N",
+         "-1000 to 1000; larger starts first, its data goes last. Default: 0.", NULL, &o.priority},
         {"epochs", 'e', "N", "How often it will read all.", NULL, &o.epochs},
         {"gpus", 'g', "N", "GPUs it wants on each node.", NULL, &o.gpus},
         {"nodes", 'n', "NAMES", "Nodes it may use, with commas. Default: all.", NULL, &o.nodes},
@@ -146,9 +147,12 @@ out:
 static const char *qos_text(const json_t *j, char out[static 64])
 {
     const json_t *q = json_object_get(j, "qos");
+    char size[24];
 
     if (json_is_false(json_object_get(q, "cache")))
         snprintf(out, 64, "no cache");
+    else if (strcmp(ctl_text(q, "mode"), "partitioned") == 0 && ctl_u64(q, "memory_limit") > 0)
+        snprintf(out, 64, "partitioned, %s", str_size(ctl_u64(q, "memory_limit"), size));
     else
         snprintf(out, 64, "%s", ctl_text(q, "mode")[0] != '\0' ? ctl_text(q, "mode") : "lazy");
     return out;
@@ -366,13 +370,14 @@ static int heartbeat(const struct command *cmd, int argc, char **argv)
 
 static int rm(const struct command *cmd, int argc, char **argv)
 {
-    const struct args_option options[] = {API_END};
+    bool json = false;
+    const struct args_option options[] = {API_JSON(&json), API_END};
     struct args a = ARGS_INIT;
     char *path;
     int status;
 
     if (begin(&a, cmd, options, argc, argv, "", &path, &status))
-        status = api_remove(cmd, &a, path);
+        status = api_remove(cmd, &a, json, path);
     mem_free(&path);
     args_release(&a);
     return status;
@@ -428,7 +433,9 @@ static const struct command sub_heartbeat = {
     .name = "job heartbeat",
     .synopsis = "ID [--epochs-done N] [--json]",
     .summary = "Say that a job is alive; prints its state.",
-    .details = "For scripts: the library and nodes do it by themselves while the job reads.",
+    .details =
+        "For scripts: nodes say so by themselves while processes read that have its number in\n"
+        "DLCACHE_JOB.",
     .examples = "  $ dlcache job heartbeat \"$job\" --epochs-done 3\n",
     .min = 1,
     .max = 1,
@@ -438,7 +445,7 @@ static const struct command sub_heartbeat = {
 
 static const struct command sub_rm = {
     .name = "job rm",
-    .synopsis = "ID",
+    .synopsis = "ID [--json]",
     .summary = "End a job: its room goes to others.",
     .details = "Processes are not touched; they go on reading, as without a job.",
     .examples = "  $ dlcache job rm \"$job\"\n",
@@ -463,7 +470,9 @@ const struct command cmd_job = {
         "\n"
         "The manager is found by --manager or DLCACHE_MANAGER, else by the socket of the daemon "
         "on this\n"
-        "machine; the token by --token-file or DLCACHE_TOKEN, else admin.token in --dir.",
+        "machine; the token by --token-file, DLCACHE_TOKEN or DLCACHE_TOKEN_FILE, else admin.token "
+        "in\n"
+        "--dir.",
     .examples = "  $ dlcache job create imagenet --split train --epochs 90\n"
                 "  $ dlcache job ls\n"
                 "  $ dlcache job show j-0123456789abcdef --watch 1s\n",

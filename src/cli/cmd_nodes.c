@@ -196,13 +196,14 @@ static int undrain(const struct command *cmd, int argc, char **argv)
 
 static int leave(const struct command *cmd, int argc, char **argv)
 {
-    const struct args_option options[] = {API_END};
+    bool json = false;
+    const struct args_option options[] = {API_JSON(&json), API_END};
     struct args a = ARGS_INIT;
     char *path;
     int status;
 
     if (begin(&a, cmd, options, argc, argv, "", &path, &status))
-        status = api_remove(cmd, &a, path);
+        status = api_remove(cmd, &a, json, path);
     mem_free(&path);
     args_release(&a);
     return status;
@@ -259,7 +260,7 @@ static const struct command sub_undrain = {
 
 static const struct command sub_leave = {
     .name = "node leave",
-    .synopsis = "NAME",
+    .synopsis = "NAME [--json]",
     .summary = "Forget a node that is not coming back.",
     .details = "One that still runs joins again by itself: end it first.",
     .examples = "  $ dlcache node leave gpu7\n",

@@ -166,13 +166,14 @@ static int show(const struct command *cmd, int argc, char **argv)
 
 static int rm(const struct command *cmd, int argc, char **argv)
 {
-    const struct args_option options[] = {API_END};
+    bool json = false;
+    const struct args_option options[] = {API_JSON(&json), API_END};
     struct args a = ARGS_INIT;
     char *path;
     int status;
 
     if (cli_tenant_begin(&a, cmd, options, argc, argv, "", &path, &status))
-        status = api_remove(cmd, &a, path);
+        status = api_remove(cmd, &a, json, path);
     mem_free(&path);
     args_release(&a);
     return status;
@@ -220,7 +221,7 @@ static const struct command sub_show = {
 
 static const struct command sub_rm = {
     .name = "tenant rm",
-    .synopsis = "NAME",
+    .synopsis = "NAME [--json]",
     .summary = "Delete a tenant that has no datasets and jobs.",
     .details = "Its tokens are good for nothing from now on, and its credentials are forgotten.",
     .examples = "  $ dlcache tenant rm vision\n",
@@ -258,7 +259,9 @@ const struct command cmd_tenant = {
         "\n"
         "The manager is found by --manager or DLCACHE_MANAGER, else by the socket of the daemon "
         "on this\n"
-        "machine; the token by --token-file or DLCACHE_TOKEN, else admin.token in --dir.",
+        "machine; the token by --token-file, DLCACHE_TOKEN or DLCACHE_TOKEN_FILE, else admin.token "
+        "in\n"
+        "--dir.",
     .examples = "  $ dlcache tenant create vision > vision.token\n"
                 "  $ dlcache tenant credentials vision --from-env\n"
                 "  $ dlcache tenant ls --manager http://10.0.0.1:7070 --token-file admin.token\n",

@@ -10,6 +10,7 @@
 
 #define LOOK_EVERY  DLC_MS(200)
 #define NODES_EVERY 5 /* looks at the dataset for each look at the nodes */
+#define MISSED_MOST 4 /* looks at the nodes: time for the manager to find another one */
 
 /* ---- events ---- */
 
@@ -85,7 +86,40 @@ static const char *error_of(const json_t *event, const char *otherwise)
     return s[0] != '\0' ? s : otherwise;
 }
 
-/* "dataset.warm.done", "dataset.warm.failed" of a node; "dataset.listed", "dataset.failed". */
+static void forget_nodes(struct follow *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        mem_free(&f->nodes[i].name);
+        mem_free(&f->nodes[i].error);
+    }
+    mem_free(&f->nodes);
+    f->n = 0;
+}
+
+static void take_names(struct follow *f, const json_t *nodes)
+{
+    forget_nodes(f);
+    f->n = json_array_size(nodes);
+    f->nodes = mem_zero(DLC_MAX(f->n, 1) * sizeof(*f->nodes));
+    for (size_t i = 0; i < f->n; i++) {
+        const char *name = json_string_value(json_array_get(nodes, i));
+
+        f->nodes[i].name = mem_str(name != NULL ? name : "");
+    }
+    f->missed = 0;
+}
+
+/* "dataset.listed", "dataset.failed"; "dataset.snapshot": another node lists it from now on. */
+static void take_listing(struct follow *f, const char *type, const json_t *event)
+{
+    if (strcmp(type, "snapshot") == 0)
+        take_names(f, json_object_get(event, "nodes"));
+    if (strcmp(type, "failed") == 0 && f->error == NULL)
+        f->error = mem_str(error_of(event, "it was not said why"));
+    f->over = f->over || strcmp(type, "listed") == 0 || strcmp(type, "failed") == 0;
+}
+
+/* "dataset.warm.done", "dataset.warm.failed" of a node. */
 static void take_event(struct follow *f, const json_t *event)
 {
     const char *type = ctl_text(event, "type");
@@ -100,9 +134,7 @@ static void take_event(struct follow *f, const json_t *event)
         if (f->error == NULL)
             f->error = mem_str("it was deleted meanwhile");
     } else if (strcmp(f->op, "snapshot") == 0) {
-        if (strcmp(type, "failed") == 0 && f->error == NULL)
-            f->error = mem_str(error_of(event, "it was not said why"));
-        f->over = f->over || strcmp(type, "listed") == 0 || strcmp(type, "failed") == 0;
+        take_listing(f, type, event);
     } else if (n != NULL && strncmp(type, f->op, len) == 0 && type[len] == '.') {
         end_node(n, strcmp(type + len, ".failed") == 0 ? error_of(event, "it was not said why")
                                                        : NULL);
@@ -156,6 +188,32 @@ static int look_at_dataset(struct follow *f, char phase[static 32], struct dlc_e
     return rc;
 }
 
+/* A listing: the manager gives it to another node, if there is one. */
+static void miss_node(struct follow *f, const char *name)
+{
+    if (++f->missed < MISSED_MOST || f->over)
+        return;
+    f->over = true;
+    mem_free(&f->error);
+    f->error =
+        mem_fmt("node %s, which was to list it, has left or is not heard of any more, and no "
+                "other node is there to do it; start one (`dlcache node`, `dlcache node ls`)"
+                " and say `dlcache dataset snapshot %s` again",
+                name, f->dataset);
+}
+
+static void note_state(struct follow *f, struct follow_node *n, const char *state)
+{
+    bool left = strcmp(state, "left") == 0;
+
+    if (!left && strcmp(state, "gone") != 0)
+        f->missed = 0;
+    else if (strcmp(f->op, "snapshot") == 0)
+        miss_node(f, n->name);
+    else
+        end_node(n, left ? "the node has left the cluster" : "the node is not heard of any more");
+}
+
 /* Is everybody that we wait for still there? */
 static int look_at_nodes(struct follow *f, struct dlc_err *err)
 {
@@ -171,10 +229,7 @@ static int look_at_nodes(struct follow *f, struct dlc_err *err)
             if (strcmp(ctl_text(v, "name"), f->nodes[k].name) == 0)
                 state = ctl_text(v, "state");
         }
-        if (strcmp(state, "left") == 0)
-            end_node(&f->nodes[k], "the node has left the cluster");
-        else if (strcmp(state, "gone") == 0)
-            end_node(&f->nodes[k], "the node is not heard of any more");
+        note_state(f, &f->nodes[k], state);
     }
     json_decref(all);
     return rc;
@@ -200,17 +255,6 @@ static void paint(const struct follow *f, const char *phase, struct progress *ba
     }
     /* Nodes that have not begun do not know their share: that of the whole is known. */
     progress_update(bar, phase, done, DLC_MAX(total, f->total), bytes, 0);
-}
-
-static void take_names(struct follow *f, const json_t *nodes)
-{
-    f->n = json_array_size(nodes);
-    f->nodes = mem_zero(DLC_MAX(f->n, 1) * sizeof(*f->nodes));
-    for (size_t i = 0; i < f->n; i++) {
-        const char *name = json_string_value(json_array_get(nodes, i));
-
-        f->nodes[i].name = mem_str(name != NULL ? name : "");
-    }
 }
 
 int follow_wait(struct follow *f, const json_t *nodes, struct progress *bar, struct dlc_err *err)
@@ -261,12 +305,7 @@ int follow_result(const struct follow *f, struct dlc_err *err)
 
 void follow_release(struct follow *f)
 {
-    for (size_t i = 0; i < f->n; i++) {
-        mem_free(&f->nodes[i].name);
-        mem_free(&f->nodes[i].error);
-    }
-    mem_free(&f->nodes);
+    forget_nodes(f);
     mem_free(&f->dataset);
     mem_free(&f->error);
-    f->n = 0;
 }

@@ -3,7 +3,8 @@
  * Wait until the nodes of a cluster have done what they were told, with one bar for all of them.
  *
  * Who is done is said by events; how far the others are by the dataset's document. A node that
- * leaves, or is not heard of any more, is not waited for: it counts as failed.
+ * leaves, or is not heard of any more, is not waited for: it counts as failed. A listing the
+ * manager gives to another node then, which an event says; when none comes, it has failed.
  */
 #ifndef DLC_CLI_FOLLOW_H
 #define DLC_CLI_FOLLOW_H
@@ -27,8 +28,9 @@ struct follow {
     uint64_t total; /* of samples, when it is known; 0 */
     struct follow_node *nodes;
     size_t n;
-    bool over;   /* snapshot: it is listed */
-    char *error; /* snapshot: why not */
+    bool over;       /* snapshot: it is listed */
+    char *error;     /* snapshot: why not */
+    unsigned missed; /* snapshot: looks at which the node that lists was not there */
 };
 
 /* Before the order is given: events up to now are of no interest. Gives *f; return it with
