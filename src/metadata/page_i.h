@@ -15,7 +15,7 @@
 
 #include "metadata/meta_i.h"
 
-#define PAGE_SCAN 10000
+#define PAGE_SCAN 2000
 
 struct chunk_row {
     size_t key, etag; /* where they begin in the stream's texts */
