@@ -575,7 +575,7 @@ struct peers *peers_new(const struct peers_config *c, struct dlc_err *err)
 
     p->tag = PEERS_TAG;
     p->connections = c->connections != 0 ? c->connections : 16;
-    p->least = c->least.ns != 0 ? c->least : DLC_MS(50);
+    p->least = c->least.ns != 0 ? c->least : DLC_MS(250);
     p->most = c->most.ns != 0 ? c->most : DLC_SEC(2);
     p->ca = mem_str(c->ca);
     dlc_mtx_init(&p->mtx, LCK_peers);

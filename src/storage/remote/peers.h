@@ -29,7 +29,7 @@ struct peers;
 
 struct peers_config {
     unsigned connections;       /* to one peer at most; 0: 16 */
-    struct dlc_dur least, most; /* bounds of the deadline; 0: 50 ms, 2 s */
+    struct dlc_dur least, most; /* bounds of the deadline; 0: 250 ms, 2 s */
     const char *ca;             /* PEM; NULL: the system's */
 };
 
