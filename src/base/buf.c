@@ -14,6 +14,7 @@ void buf_reserve(struct buf *b, size_t more)
         return;
     b->cap = need < 64 ? 64 : need + need / 2;
     b->data = mem_grow(b->data, b->cap);
+    b->data[b->len] = '\0'; /* a string also before anything is added */
 }
 
 void buf_add(struct buf *b, const void *data, size_t len)

@@ -92,6 +92,7 @@ static void test_reserve_makes_adding_free(void **state)
 
     (void)state;
     buf_reserve(&b, 1000);
+    assert_string_equal(buf_str(&b), "");
     before = b.data;
     for (int i = 0; i < 1000; i++)
         buf_addc(&b, 'x');
