@@ -16,6 +16,7 @@
  */
 #include "http/engine.h"
 
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,7 @@ struct engine {
     unsigned out;         /* requests not idle */
     long connect_ms;
     const char *ca_file; /* NULL: the system's */
-    bool direct;
+    bool direct, no_link_local;
 };
 
 static struct engine *engine_of(void *priv)
@@ -201,12 +202,40 @@ static struct sock *sock_add(struct engine *h, int fd)
     return s;
 }
 
+static bool v4_link_local(const unsigned char a[static 4])
+{
+    return a[0] == 169 && a[1] == 254;
+}
+
+/* Is it a place where clouds give a machine its credentials? */
+static bool is_link_local(const struct sockaddr *a)
+{
+    static const unsigned char aws6[16] = {0xfd, 0x00, 0x0e, 0xc2, 0, 0, 0, 0,
+                                           0,    0,    0,    0,    0, 0, 2, 0x54};
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)a;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)a;
+
+    if (a->sa_family == AF_INET)
+        return v4_link_local((const unsigned char *)&v4->sin_addr);
+    if (a->sa_family != AF_INET6)
+        return false;
+    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        return v4_link_local(&v6->sin6_addr.s6_addr[12]);
+    return IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) || memcmp(&v6->sin6_addr, aws6, sizeof(aws6)) == 0;
+}
+
 static curl_socket_t on_socket_open(void *priv, curlsocktype purpose, struct curl_sockaddr *addr)
 {
-    struct engine *h = engine_of(priv);
-    int fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
+    struct engine_request *r = request_of(priv);
+    struct engine *h = engine_of(r->http);
+    int fd;
 
     (void)purpose;
+    if (h->no_link_local && !r->inward && is_link_local(&addr->addr)) {
+        r->kept_out = true;
+        return CURL_SOCKET_BAD;
+    }
+    fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
     if (fd < 0)
         return CURL_SOCKET_BAD;
     sock_add(h, fd)->connection = true;
@@ -296,7 +325,7 @@ static void set_up_easy(struct engine *h, struct engine_request *r)
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(e, CURLOPT_WRITEDATA, r);
     curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_socket_open);
-    curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, h);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, r);
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_socket_close);
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, h);
     if (h->ca_file != NULL)
@@ -338,7 +367,8 @@ struct engine_request *engine_get(struct engine *h)
     buf_clear(&r->text);
     buf_clear(&r->body);
     r->n_lines = 0;
-    r->head = r->follow = r->ranged = r->unexpected = false;
+    r->head = r->follow = r->ranged = r->inward = false;
+    r->unexpected = r->kept_out = false;
     r->dst = NULL;
     r->dst_len = r->offset = r->got = 0;
     r->body_max = 0;
@@ -459,6 +489,7 @@ int engine_new(struct loop *loop, const struct engine_config *c, struct engine *
     h->connect_ms = (long)(c->connect_timeout.ns / 1000000);
     h->ca_file = c->ca != NULL ? c->ca : find_ca_file();
     h->direct = c->direct;
+    h->no_link_local = c->no_link_local;
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket_want);
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, h);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer_want);

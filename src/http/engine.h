@@ -57,6 +57,7 @@ struct engine_request {
     /* The question: filled by the owner after engine_get(). */
     struct buf url; /* absolute, encoded */
     bool head;
+    bool inward;      /* it goes to a metadata service for our own sake: see no_link_local */
     bool follow;      /* redirects, also to other hosts: not for requests with credentials */
     void *dst;        /* where the body goes; NULL: into body */
     uint64_t offset;  /* with dst and ranged */
@@ -86,7 +87,7 @@ struct engine_request {
     size_t n_lines;
     struct curl_slist nodes[ENGINE_HEADERS_MAX];
     uint64_t got; /* bytes written to dst */
-    bool flying, was_head, was_follow, unexpected;
+    bool flying, was_head, was_follow, unexpected, kept_out;
     char curl_error[CURL_ERROR_SIZE];
     struct dlc_list link;
 };
@@ -107,6 +108,9 @@ struct engine_config {
     struct dlc_dur connect_timeout;
     const char *ca; /* PEM file, borrowed; NULL: AWS_CA_BUNDLE, SSL_CERT_FILE, the system's */
     bool direct;    /* through no proxy, whatever the environment says */
+    /* Where this host is given its credentials is out of reach, whatever a name resolves to and
+     * wherever a redirect leads: for URLs that somebody else has chosen. */
+    bool no_link_local;
 };
 int engine_new(struct loop *loop, const struct engine_config *c, struct engine **out,
                struct dlc_err *err);

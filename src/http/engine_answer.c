@@ -308,6 +308,10 @@ void engine_judge(struct engine_request *r, CURLcode code)
     r->rc = 0;
     if (r->unexpected || (code == CURLE_OK && wants_data && !engine_expected(r)))
         fail_unexpected(r);
+    else if (code != CURLE_OK && r->kept_out)
+        refuse(r, DLC_EDENIED,
+               "it leads to a link-local address, where machines are given credentials: no "
+               "dataset of a tenant is read there");
     else if (code != CURLE_OK)
         fail_curl(r, code);
     else if (wants_data && r->got < r->dst_len)

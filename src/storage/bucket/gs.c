@@ -107,6 +107,7 @@ static void token_ask(struct s3_lane *lane, struct gs_lane *l)
 
     buf_adds(&r->url, gs_of(lane->s3)->metadata);
     engine_header(r, "Metadata-Flavor: Google");
+    r->inward = true;
     r->body_max = ENGINE_ERROR_BODY;
     r->done = on_token;
     r->owner = lane;

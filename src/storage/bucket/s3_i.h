@@ -136,6 +136,7 @@ struct s3 {
     int path_style;
     unsigned connections; /* per lane */
     struct dlc_dur connect_timeout;
+    bool no_link_local;
     _Atomic(struct s3_place *) place; /* W: any lane, by exchange; R: any */
     _Atomic unsigned moves;           /* how often the region was corrected */
     _Atomic unsigned expired;         /* the latest generation that was refused */

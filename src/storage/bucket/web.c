@@ -43,6 +43,7 @@ struct web {
     char *base;
     unsigned connections; /* per lane */
     struct dlc_dur connect_timeout;
+    bool no_link_local;
     struct web_lane lanes[];
 };
 
@@ -438,7 +439,8 @@ static int web_lane_open(struct origin *o, unsigned lane, struct loop *loop, str
     w->lanes[lane].loop = loop;
     return engine_new(loop,
                       &(struct engine_config){.connections = w->connections,
-                                              .connect_timeout = w->connect_timeout},
+                                              .connect_timeout = w->connect_timeout,
+                                              .no_link_local = w->no_link_local},
                       &w->lanes[lane].http, err);
 }
 
@@ -477,6 +479,7 @@ int origin_http_new(const struct url *u, const struct bucket_config *c, unsigned
     w->base = mem_fmt("%s://%s%s%s", u->scheme == URL_HTTPS ? "https" : "http", u->bucket,
                       u->prefix[0] == '/' ? "" : "/", u->prefix);
     w->connections = limit / lanes + 1;
+    w->no_link_local = c->no_link_local;
     w->connect_timeout = c->connect_timeout.ns != 0 ? c->connect_timeout : DLC_SEC(5);
     *out = &w->origin;
     return 0;

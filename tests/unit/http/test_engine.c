@@ -22,7 +22,8 @@ static struct {
     char url[64];
 } server;
 
-static const char reply[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+static const char hello[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+static const char *reply = hello;
 
 /* Read up to the empty line. False: the client went away. */
 static bool read_head(int fd)
@@ -47,7 +48,7 @@ static void *serve(void *arg)
     while ((fd = accept(server.fd, NULL, NULL)) >= 0) {
         server.connections++;
         for (int i = 0; i < server.per_connection && read_head(fd); i++)
-            send(fd, reply, sizeof(reply) - 1, MSG_NOSIGNAL);
+            send(fd, reply, strlen(reply), MSG_NOSIGNAL);
         close(fd);
         sem_post(&server.closed);
     }
@@ -210,12 +211,77 @@ static void test_cancelled_leave_nothing(void **state)
     server_stop();
 }
 
+/* One request to an address that is out of bounds. */
+struct kept_out {
+    struct task begin;
+    struct loop *loop;
+    struct engine *http;
+    struct engine_request *request;
+    const char *url;
+};
+
+static void on_kept_out(struct engine_request *r)
+{
+    struct kept_out *x = r->owner;
+
+    assert_int_equal(r->rc, DLC_EDENIED);
+    assert_false(r->retryable);
+    assert_non_null(strstr(r->why, "link-local"));
+    engine_put(&x->request);
+    loop_stop(x->loop);
+}
+
+static void begin_kept_out(struct task *t)
+{
+    struct kept_out *x = dlc_container(t, struct kept_out, begin);
+
+    x->request = engine_get(x->http);
+    buf_adds(&x->request->url, x->url);
+    x->request->follow = true;
+    x->request->body_max = 100;
+    x->request->done = on_kept_out;
+    x->request->owner = x;
+    engine_send(x->request);
+}
+
+static void check_kept_out(const char *url)
+{
+    const struct engine_config c = {
+        .connections = 4, .connect_timeout = DLC_MS(500), .direct = true, .no_link_local = true};
+    struct kept_out x = {.begin.run = begin_kept_out, .url = url};
+
+    x.loop = loop_new(NULL);
+    assert_int_equal(engine_new(x.loop, &c, &x.http, NULL), 0);
+    loop_post(x.loop, &x.begin);
+    loop_run(x.loop);
+    engine_free(&x.http);
+    loop_free(&x.loop);
+}
+
+/* By its number, however it is written, and by a redirect: nobody is even asked. */
+static void test_link_local_is_out_of_reach(void **state)
+{
+    (void)state;
+    check_kept_out("http://169.254.169.254/latest/meta-data/");
+    check_kept_out("http://2852039166/");
+    check_kept_out("http://[::ffff:169.254.1.2]/");
+    check_kept_out("http://[fe80::1]/");
+    check_kept_out("http://[fd00:ec2::254]/");
+    reply = "HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/latest/\r\n"
+            "Content-Length: 0\r\n\r\n";
+    server_start(1000);
+    check_kept_out(server.url);
+    server_stop();
+    reply = hello;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_connection_is_kept),
         cmocka_unit_test(test_closed_connection_is_replaced),
         cmocka_unit_test(test_cancelled_leave_nothing),
+        cmocka_unit_test(test_link_local_is_out_of_reach),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
