@@ -194,12 +194,24 @@ static void dataset_settled(struct dataset *ds)
     answer_openers(ds);
 }
 
+/* A tenant's, to be read with credentials that it has not? Those of the node are its own: else a
+ * tenant would read whatever the node may. What belongs to nobody an admin has registered. */
+static bool lacks_credentials(const struct dataset *ds)
+{
+    return ds->cid != NULL && ds->tenant[0] != '\0' && ds->keys == NULL && !ds->anonymous &&
+           !ds->node->config->lend_credentials;
+}
+
 void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err)
 {
     if (rc == 0)
         rc = dataset_ready(ds, err);
     if (rc == DLC_EDENIED && ds->cid != NULL && ds->node->cluster != NULL)
         cluster_forget(ds->node->cluster, ds->cid); /* whoever tries again gets what is new */
+    if (rc == DLC_EDENIED && lacks_credentials(ds))
+        dlc_err_prefix(err,
+                       "tenant %s has no credentials (give it some: `dlcache tenant credentials`)",
+                       ds->tenant);
     if (rc < 0) {
         dataset_fail(ds, err);
     } else {
@@ -250,7 +262,8 @@ struct bucket_config dataset_bucket_config(const struct dataset *ds)
     bc.region = ds->region != NULL ? ds->region : c->region[0] ? c->region : NULL;
     bc.profile = c->profile[0] ? c->profile : NULL;
     bc.keys = ds->keys;
-    bc.anonymous = ds->anonymous || (c->anonymous && ds->keys == NULL);
+    bc.anonymous = ds->anonymous || (c->anonymous && ds->keys == NULL) || lacks_credentials(ds);
+    bc.no_link_local = ds->cid != NULL && ds->tenant[0] != '\0';
     if (str_parse_bool(c->path_style, &path_style))
         bc.path_style = path_style;
     bc.lanes = (unsigned)c->lanes;
@@ -274,13 +287,15 @@ static int open_bucket(struct dataset *ds, struct dlc_err *err)
     return bucket_open(&ds->url, &bc, &ds->bucket, err);
 }
 
-/* Finds it again. Datasets of different tenants, and of different names, are never the same. */
+/* Finds it again. Datasets of different tenants, and of different names, are never the same; nor is
+ * one that is read with its tenant's credentials what it was before there were any. */
 static char *dataset_name(const struct wanted *w)
 {
     const struct grant *g = w->grant;
 
-    return mem_fmt("%s\n%s\n%d\n%s\n%s", w->url, w->endpoint != NULL ? w->endpoint : "",
-                   w->anonymous, g != NULL ? g->tenant : "", g != NULL ? g->dataset : "");
+    return mem_fmt("%s\n%s\n%d%d\n%s\n%s", w->url, w->endpoint != NULL ? w->endpoint : "",
+                   w->anonymous, g != NULL && g->access_key != NULL, g != NULL ? g->tenant : "",
+                   g != NULL ? g->dataset : "");
 }
 
 void dataset_take_grant(struct dataset *ds, const struct grant *g)
