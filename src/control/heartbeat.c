@@ -2,7 +2,8 @@
 /*
  * The heart-beat: what a node has and has done comes in, what is new for it goes back
  * (docs/design/0006). Chunks are written to the store before the answer: a node that gets 200 need
- * not tell them again.
+ * not tell them again. A row of values that make no sense is passed over: it must not keep the
+ * others, nor the node itself, from being heard.
  */
 #include <string.h>
 
@@ -92,9 +93,9 @@ static bool read_chunk(const json_t *row, const char *node, struct meta_chunk *m
     m->etag = text_at(row, 2, ETAG_MAX);
     m->cost = json_number_value(cost);
     m->changed_ms = control_wall_ms();
-    if (json_array_size(row) != 8 || m->dataset == NULL || m->dataset[0] == '\0' ||
-        m->key == NULL || m->key[0] == '\0' || m->etag == NULL || !json_is_number(cost) ||
-        m->cost < 0 || !number_at(row, 3, UINT64_C(1) << 53, &m->size) ||
+    if (m->dataset == NULL || m->dataset[0] == '\0' || m->key == NULL || m->key[0] == '\0' ||
+        m->etag == NULL || !json_is_number(cost) || m->cost < 0 ||
+        !number_at(row, 3, UINT64_C(1) << 53, &m->size) ||
         !number_at(row, 5, UINT32_MAX, &references) || !state_at(row, 6, &m->state) ||
         !number_at(row, 7, UINT32_MAX, &jobs))
         return false;
@@ -106,20 +107,16 @@ static bool read_chunk(const json_t *row, const char *node, struct meta_chunk *m
 static bool write_chunks(struct control *c, const struct http_request *r, const char *node,
                          const json_t *rows, struct http_reply *reply)
 {
-    size_t n = json_array_size(rows);
-    struct meta_chunk *m = mem_zero((n + 1) * sizeof(*m));
+    size_t all = json_array_size(rows), n = 0;
+    struct meta_chunk *m = mem_zero((all + 1) * sizeof(*m));
     struct dlc_err err = DLC_ERR_INIT;
     bool ok = true;
 
-    for (size_t i = 0; i < n && ok; i++) {
-        ok = read_chunk(json_array_get(rows, i), node, &m[i]);
-        if (!ok)
-            refuse_field(reply, "chunks.", "put",
-                         "row %zu is not [DATASET, KEY, ETAG, SIZE, COST, "
-                         "REFERENCES, STATE, JOBS]",
-                         i);
-    }
-    if (ok && n > 0 && meta_chunks_put(c->meta, m, n, &err) < 0) {
+    for (size_t i = 0; i < all; i++)
+        n += read_chunk(json_array_get(rows, i), node, &m[n]);
+    if (n < all)
+        log_debug("node %s: %zu rows of chunks make no sense", node, all - n);
+    if (n > 0 && meta_chunks_put(c->meta, m, n, &err) < 0) {
         reply_store_error(c, r, reply, &err);
         ok = false;
     }
@@ -131,32 +128,42 @@ static bool write_chunks(struct control *c, const struct http_request *r, const 
 static bool drop_chunks(struct control *c, const struct http_request *r, const char *node,
                         const json_t *rows, struct http_reply *reply)
 {
-    size_t n = json_array_size(rows), from = 0;
-    const char **keys = mem_zero((n + 1) * sizeof(*keys)), *dataset = NULL, *d;
+    size_t all = json_array_size(rows), n = 0;
+    const char **keys = mem_zero((all + 1) * sizeof(*keys)), *dataset = NULL, *d, *key;
     struct dlc_err err = DLC_ERR_INIT;
     int rc = 0;
-    bool ok = true;
 
-    for (size_t i = 0; i < n && ok && rc == 0; i++) {
+    for (size_t i = 0; i < all && rc == 0; i++) {
         const json_t *row = json_array_get(rows, i);
 
         d = text_at(row, 0, 255);
-        keys[i] = text_at(row, 1, KEY_MAX);
-        ok = json_array_size(row) == 2 && d != NULL && d[0] != '\0' && keys[i] != NULL;
-        if (ok && dataset != NULL && strcmp(d, dataset) != 0) {
-            rc = meta_chunks_drop_keys(c->meta, dataset, node, keys + from, i - from, &err);
-            from = i;
+        key = text_at(row, 1, KEY_MAX);
+        if (d == NULL || d[0] == '\0' || key == NULL)
+            continue;
+        if (n > 0 && strcmp(d, dataset) != 0) {
+            rc = meta_chunks_drop_keys(c->meta, dataset, node, keys, n, &err);
+            n = 0;
         }
         dataset = d;
+        keys[n++] = key;
     }
-    if (ok && rc == 0 && n > from)
-        rc = meta_chunks_drop_keys(c->meta, dataset, node, keys + from, n - from, &err);
-    if (!ok)
-        refuse_field(reply, "chunks.", "gone", "must be rows of [DATASET, KEY]");
-    else if (rc < 0)
+    if (rc == 0 && n > 0)
+        rc = meta_chunks_drop_keys(c->meta, dataset, node, keys, n, &err);
+    if (rc < 0)
         reply_store_error(c, r, reply, &err);
     mem_free(&keys);
-    return ok && rc == 0;
+    return rc == 0;
+}
+
+static bool check_rows(const json_t *rows, const char *field, size_t columns, const char *form,
+                       struct http_reply *reply)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (json_array_size(json_array_get(rows, i)) != columns) {
+            refuse_field(reply, "chunks.", field, "row %zu is not %s", i, form);
+            return false;
+        }
+    return true;
 }
 
 static bool take_chunks(struct control *c, const struct http_request *r, const char *node,
@@ -171,8 +178,11 @@ static bool take_chunks(struct control *c, const struct http_request *r, const c
 
     if (chunks == NULL)
         return true;
-    return read_object(chunks, "chunks.", fields, reply) && write_chunks(c, r, node, put, reply) &&
-           drop_chunks(c, r, node, gone, reply);
+    return read_object(chunks, "chunks.", fields, reply) &&
+           check_rows(put, "put", 8, "[DATASET, KEY, ETAG, SIZE, COST, REFERENCES, STATE, JOBS]",
+                      reply) &&
+           check_rows(gone, "gone", 2, "[DATASET, KEY]", reply) &&
+           write_chunks(c, r, node, put, reply) && drop_chunks(c, r, node, gone, reply);
 }
 
 /* ---- the node itself ---- */

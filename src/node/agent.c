@@ -55,6 +55,7 @@ struct agent {
     struct dlc_list calls;  /* G: mtx */
     struct dlc_err trouble; /* G: mtx: why the manager does not answer; code 0: it does */
     _Atomic bool away;      /* W beating, R any, relaxed: a hint */
+    bool refused;           /* the beating thread's: the manager did not take the last report */
 };
 
 static struct agent *agent_of(void *arg)
@@ -386,22 +387,43 @@ static struct dlc_dur interval_of(const json_t *answer)
     return ms > 0 ? DLC_MS(DLC_CLAMP(ms, INTERVAL_MIN, INTERVAL_MAX)) : INTERVAL;
 }
 
+/* The manager does not want what we tell it: it hears at least that we are there. Nothing counts as
+ * told, and what we have done is told again. */
+static int beat_bare(struct agent *a, struct http_client *http, const char *path, json_t *view,
+                     json_t **answer, struct dlc_err *err)
+{
+    json_t *bare = json_pack("{s:O}", "view", view);
+    int rc;
+
+    if (!a->refused)
+        log_warn("the manager refuses what it is told: %s", err->text);
+    a->refused = true;
+    *err = (struct dlc_err)DLC_ERR_INIT;
+    rc = http_json(http, "POST", path, bare, answer, NULL, err);
+    json_decref(bare);
+    return rc;
+}
+
 /* *again: how long until the next one. */
 static int beat(struct agent *a, struct http_client *http, const char *path, struct dlc_dur *again,
                 struct dlc_err *err)
 {
     struct errand e = {.agent = a};
     json_t *answer = NULL;
+    bool well;
     int rc;
 
     on_loop(&e, gather);
     rc = http_json(http, "POST", path, e.body, &answer, NULL, err);
-    *again = rc == 0 && e.more ? DLC_MS(0) : interval_of(answer);
-    if (rc == DLC_EINVAL) /* it will not like them better next time */
-        log_warn("the manager refuses what it is told: %s", err->text);
-    told(a, answer, e.body, false, rc == 0 || rc == DLC_EINVAL);
+    well = rc == 0;
+    if (rc == DLC_EINVAL)
+        rc = beat_bare(a, http, path, json_object_get(e.body, "view"), &answer, err);
+    else if (well)
+        a->refused = false;
+    *again = well && e.more ? DLC_MS(0) : interval_of(answer);
+    told(a, answer, e.body, false, well);
     json_decref(e.body);
-    return rc == DLC_EINVAL ? 0 : rc;
+    return rc;
 }
 
 /* Wait so long. False: the agent ends. */

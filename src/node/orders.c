@@ -16,9 +16,11 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 #define ORDERS_MAX 1024
-#define TRIES_MAX  30 /* to ask whose its dataset is */
+#define DONE_BYTES (128u << 10) /* told in one heart-beat */
+#define TRIES_MAX  30           /* to ask whose its dataset is */
 
 struct order_given {
     struct dlc_list link; /* in node.orders */
@@ -53,6 +55,18 @@ static void order_free(struct order_given *o)
     mem_free(&o);
 }
 
+/* A manager takes one line of text; what a bucket or a key says may be anything. Gives. */
+static char *printable(const char *text)
+{
+    struct buf b = BUF_INIT;
+    char *out;
+
+    str_printable(text, strlen(text), &b);
+    out = mem_str(buf_str(&b));
+    buf_release(&b);
+    return out;
+}
+
 static void run_waiting(struct node *n);
 
 /* Takes result. */
@@ -64,9 +78,10 @@ static void order_end(struct order_given *o, json_t *result, const char *error)
     }
     o->done = true;
     o->result = result;
-    o->error = mem_str(error);
     if (error != NULL)
-        log_warn("order %s (%s of %s): %s", o->id, text(o, "op"), text(o, "dataset"), error);
+        o->error = printable(error);
+    if (error != NULL)
+        log_warn("order %s (%s of %s): %s", o->id, text(o, "op"), text(o, "dataset"), o->error);
     else
         log_info("order %s (%s of %s) is done", o->id, text(o, "op"), text(o, "dataset"));
     run_waiting(o->node);
@@ -353,6 +368,7 @@ void orders_take(struct node *n, const json_t *orders)
 json_t *orders_done(struct node *n)
 {
     json_t *all = json_array();
+    size_t bytes = 0;
 
     dlc_list_each (l, &n->orders) {
         const struct order_given *o = dlc_container(l, struct order_given, link);
@@ -365,7 +381,10 @@ json_t *orders_done(struct node *n)
             json_object_set(one, "result", o->result);
         if (o->error != NULL)
             json_object_set_new(one, "error", msg_string(o->error));
+        bytes += json_dumpb(one, NULL, 0, JSON_COMPACT);
         json_array_append_new(all, one);
+        if (bytes > DONE_BYTES)
+            break; /* the others next time */
     }
     return all;
 }

@@ -36,8 +36,9 @@ struct report {
     uint64_t cost_n;
     uint64_t words, at;     /* at: the next sample to look at */
     uint64_t chunks, bytes; /* of have */
-    uint64_t cursor;        /* word that the next batch begins at */
-    unsigned state;         /* life state that told was told with */
+    uint64_t seen_chunks, seen_bytes;
+    uint64_t cursor; /* word that the next batch begins at */
+    unsigned state;  /* life state that told was told with */
     bool walking;
 
     struct job job;
@@ -171,20 +172,15 @@ static void mark_pieces(struct report *r, uint64_t sample, bool here)
 /* All samples were looked at: what was seen is what we have. */
 static void walk_ended(struct report *r)
 {
-    struct catalog_entry e;
     uint64_t *old = r->have, state;
     struct disk_group_figures g;
 
     r->have = r->seen;
     r->seen = old;
     memset(r->seen, 0, r->words * 8);
-    r->at = r->chunks = r->bytes = 0;
-    for (uint64_t i = 0; i < catalog_objects(r->ds->catalog); i++) {
-        if (!bit(r->have, i) || catalog_object(r->ds->catalog, i, &e, NULL) < 0)
-            continue;
-        r->chunks++;
-        r->bytes += e.size;
-    }
+    r->at = 0;
+    r->chunks = r->seen_chunks;
+    r->bytes = r->seen_bytes;
     if (r->ds->node->disk == NULL)
         return;
     disk_group_figures(r->ds->node->disk, r->ds->group, &g);
@@ -194,14 +190,39 @@ static void walk_ended(struct report *r)
     r->state = (unsigned)state;
 }
 
+/* On a worker, which `seen` is: there may be millions. */
+static void count_seen(struct job *j)
+{
+    struct report *r = dlc_container(j, struct report, job);
+    struct catalog_entry e;
+
+    r->seen_chunks = r->seen_bytes = 0;
+    for (uint64_t i = 0; i < catalog_objects(r->ds->catalog); i++) {
+        if (!bit(r->seen, i) || catalog_object(r->ds->catalog, i, &e, NULL) < 0)
+            continue;
+        r->seen_chunks++;
+        r->seen_bytes += e.size;
+    }
+    loop_post(r->ds->node->loop, &r->task);
+}
+
+static void counted(struct task *t)
+{
+    struct report *r = dlc_container(t, struct report, task);
+    struct dataset *ds = r->ds;
+
+    ds->node->jobs--;
+    r->walking = false;
+    walk_ended(r);
+    dataset_put(&ds);
+}
+
 static void slice_looked_at(struct task *t)
 {
     struct report *r = dlc_container(t, struct report, task);
     struct dataset *ds = r->ds;
     bool whole = catalog_is_whole(ds->catalog);
 
-    ds->node->jobs--;
-    r->walking = false;
     if (r->at == 0 && r->samples != NULL)
         memset(r->samples, 0, catalog_objects(ds->catalog) * sizeof(r->samples[0]));
     for (uint64_t i = r->at; i < r->end; i++) {
@@ -213,8 +234,14 @@ static void slice_looked_at(struct task *t)
             set_bit(r->seen, i);
     }
     r->at = r->end;
-    if (r->at == catalog_count(ds->catalog))
-        walk_ended(r);
+    if (r->at == catalog_count(ds->catalog)) {
+        r->job.run = count_seen;
+        r->task.run = counted;
+        pool_run(ds->node->workers, &r->job);
+        return;
+    }
+    ds->node->jobs--;
+    r->walking = false;
     dataset_put(&ds);
 }
 
@@ -283,6 +310,16 @@ static json_t *put_row(const struct report *r, uint64_t object, const struct cat
                      (int)jobs);
 }
 
+/* As JSON: control characters take six bytes there. */
+static size_t json_len(const char *s)
+{
+    size_t n = 0;
+
+    for (; *s != '\0'; s++)
+        n += (unsigned char)*s < 0x20 ? 6 : *s == '"' || *s == '\\' ? 2 : 1;
+    return n;
+}
+
 /* One dataset's changes, as far as the batch has room. False: it is full. */
 static bool add_rows(struct batch *b, struct report *r, json_t *put, json_t *gone, size_t *bytes)
 {
@@ -302,7 +339,7 @@ static bool add_rows(struct batch *b, struct report *r, json_t *put, json_t *gon
                 continue;
             b->rows[b->n++] = (struct row){r->ds, i, bit(r->have, i)};
             r->ds->refs++;
-            *bytes += strlen(e.key) + strlen(e.etag) + ROW_BYTES;
+            *bytes += json_len(e.key) + json_len(e.etag) + ROW_BYTES;
             if (bit(r->have, i))
                 json_array_append_new(put, put_row(r, i, &e));
             else
