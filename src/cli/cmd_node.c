@@ -22,6 +22,12 @@ static void announce(void *arg)
                 j->config->socket, j->config->dir, j->config->manager);
 }
 
+static bool is_wildcard(const char *listen)
+{
+    return str_starts(listen, "0.0.0.0:") || str_starts(listen, "[::]:") ||
+           str_starts(listen, "*:") || listen[0] == ':';
+}
+
 static int check(struct node_cluster *m, const struct config *c, const char *capacity,
                  const char *gpus, struct dlc_err *err)
 {
@@ -39,6 +45,11 @@ static int check(struct node_cluster *m, const struct config *c, const char *cap
         return dlc_err_set(err, DLC_EINVAL,
                            "a node needs an address at which other nodes reach it: --listen "
                            "HOST:PORT");
+    if (m->advertise == NULL && is_wildcard(m->listen))
+        return dlc_err_set(err, DLC_EINVAL,
+                           "--listen %s is every address of this host: say by which one other "
+                           "nodes reach it, --advertise http://HOST:PORT, or listen there",
+                           m->listen);
     if (capacity != NULL && (!str_parse_size(capacity, &m->capacity) || m->capacity == 0))
         return dlc_err_set(err, DLC_EINVAL, "--capacity %s: write a size, such as 500GB", capacity);
     if (gpus != NULL && (!str_parse_u64(gpus, &n) || n > 4096))

@@ -131,6 +131,12 @@ static bool check_address(const char *s, struct http_reply *reply)
 {
     bool good = s[0] == '\0' || str_starts(s, "http://") || str_starts(s, "https://");
 
+    if (good && (strstr(s, "://0.0.0.0") != NULL || strstr(s, "://[::]") != NULL)) {
+        refuse_field(reply, "", "address",
+                     "is every address of a host: nobody else reaches the node there; start it "
+                     "with --advertise http://HOST:PORT");
+        return false;
+    }
     if (good && strpbrk(s, "@?# \"\\") == NULL)
         return true;
     refuse_field(reply, "", "address", "must be http://HOST:PORT or https://HOST:PORT, or \"\"");

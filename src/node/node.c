@@ -431,6 +431,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     dlc_list_init(&n->warms);
     dlc_list_init(&n->deriving);
     dlc_list_init(&n->asks);
+    dlc_list_init(&n->askings);
     dlc_list_init(&n->orders);
     n->started = n->last_client = dlc_mono_now();
     n->tick.fire = on_tick;

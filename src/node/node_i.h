@@ -75,7 +75,9 @@ struct node {
     bool left_opened; /* left_open() was called */
     pthread_t leaver;
     struct task left;
-    struct dlc_list asks;       /* struct ask.link */
+    struct dlc_list asks;    /* struct ask.link */
+    struct dlc_list askings; /* struct asking.link: questions to the manager */
+    unsigned n_askings;
     struct dlc_list orders;     /* struct order_given.link */
     struct batch *batch;        /* report.c: rows under way to the manager */
     struct past_job *past_jobs; /* report.c: what sessions that have ended read for their jobs */

@@ -23,11 +23,23 @@
 #include "base/token.h"
 #include "node/agent.h"
 
+#define QUESTIONS_MAX 256
+#define TOKEN_LEN     47 /* "dlc_" and 32 bytes in base64url */
+#define JOB_MAX       63
+
+/* A question to the manager, and who waits for its answer: the same is asked once at a time. */
 struct asking {
     struct agent_call call;
+    struct dlc_list link; /* in node.askings */
     struct node *node;
     char *token, *what;
+    char *key; /* under which the answer is remembered: `what`, and the endpoint of a URL */
     struct dlc_dur life;
+    struct dlc_list waiters;
+};
+
+struct waiter_of_grant {
+    struct dlc_list link;
     resolve_f *done;
     void *arg;
 };
@@ -42,7 +54,36 @@ static void asking_free(struct asking *a)
     agent_call_release(&a->call);
     token_free(&a->token);
     mem_free(&a->what);
+    mem_free(&a->key);
     mem_free(&a);
+}
+
+static void wait_for_it(struct asking *a, resolve_f *done, void *arg)
+{
+    struct waiter_of_grant *w = mem_new(struct waiter_of_grant);
+
+    w->done = done;
+    w->arg = arg;
+    dlc_list_push_tail(&a->waiters, &w->link);
+}
+
+/* Tell all who wait. Nobody joins them any more. */
+static void tell(struct asking *a, bool granted, const struct dlc_err *err)
+{
+    struct node *n = a->node;
+    struct dlc_list *l;
+
+    dlc_list_remove(&a->link);
+    n->n_askings--;
+    while ((l = dlc_list_pop_head(&a->waiters)) != NULL) {
+        struct waiter_of_grant *w = dlc_container(l, struct waiter_of_grant, link);
+        const struct grant *g = NULL;
+
+        if (granted)
+            cluster_granted(n->cluster, a->token, a->key, dlc_mono_now(), GRANT_LIFE, &g);
+        w->done(n, g, err, w->arg);
+        mem_free(&w);
+    }
 }
 
 /* The manager said no, or nothing. */
@@ -52,46 +93,68 @@ static void not_granted(struct asking *a, struct dlc_err *err)
     struct node *n = a->node;
 
     if (err->code == DLC_EDENIED || err->code == DLC_ENOTFOUND) {
-        cluster_revoke(n->cluster, a->token, a->what);
-    } else if (a->life.ns > 0 && cluster_granted(n->cluster, a->token, a->what, dlc_mono_now(),
+        cluster_revoke(n->cluster, a->token, a->key);
+    } else if (a->life.ns > 0 && cluster_granted(n->cluster, a->token, a->key, dlc_mono_now(),
                                                  GRANT_LIFE, &g) != GRANT_NONE) {
         log_info("%s: the manager does not answer; what it said before counts", a->what);
     } else {
         dlc_err_prefix(err, "cannot ask the manager who may read %.200s", a->what);
     }
-    a->done(n, g, err, a->arg);
+    tell(a, g != NULL, err);
 }
 
 static void answered(struct agent_call *call)
 {
     struct asking *a = dlc_container(call, struct asking, call);
     struct cluster *c = a->node->cluster;
-    struct dlc_mono now = dlc_mono_now();
-    const struct grant *g = NULL;
     struct dlc_err err = call->err;
 
-    if (call->rc == 0 && cluster_grant(c, a->token, a->what, call->answer, now, &err) == 0) {
-        cluster_granted(c, a->token, a->what, now, GRANT_LIFE, &g);
-        a->done(a->node, g, &err, a->arg);
-    } else {
+    if (call->rc == 0 &&
+        cluster_grant(c, a->token, a->key, call->answer, dlc_mono_now(), &err) == 0)
+        tell(a, true, &err);
+    else
         not_granted(a, &err);
-    }
     asking_free(a);
 }
 
-void resolve(struct node *n, const char *token, const char *what, const char *endpoint,
-             struct dlc_dur life, resolve_f *done, void *arg)
+static bool same_text(const char *a, const char *b)
 {
-    const struct grant *g = NULL;
-    enum grant_age age = cluster_granted(n->cluster, token, what, dlc_mono_now(), life, &g);
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
+/* The same question, if it is under way. Whoever wants the word of now asks for itself. */
+static struct asking *asking_find(struct node *n, const char *token, const char *key,
+                                  struct dlc_dur life)
+{
+    if (life.ns > 0)
+        dlc_list_each (l, &n->askings) {
+            struct asking *a = dlc_container(l, struct asking, link);
+
+            if (strcmp(a->key, key) == 0 && same_text(a->token, token) && a->life.ns > 0)
+                return a;
+        }
+    return NULL;
+}
+
+/* The manager need not be asked about what cannot be. 0: it may. */
+static int not_worth_asking(const struct node *n, const char *token, struct dlc_err *err)
+{
+    if (token != NULL && (strlen(token) != TOKEN_LEN || !str_starts(token, "dlc_")))
+        return dlc_err_set(err, DLC_EDENIED, "this is no token: they begin with dlc_");
+    if (n->n_askings >= QUESTIONS_MAX)
+        return dlc_err_set(err, DLC_EBUSY,
+                           "too many questions to the manager are under way; try again");
+    return 0;
+}
+
+/* Takes key. */
+static void ask(struct node *n, const char *token, const char *what, const char *endpoint,
+                char *key, struct dlc_dur life, resolve_f *done, void *arg)
+{
     const char *name = name_in(what);
     struct asking *a;
     json_t *body;
 
-    if (age == GRANT_FRESH || (age == GRANT_OLD && life.ns > 0 && agent_manager_away(n->agent))) {
-        done(n, g, NULL, arg);
-        return;
-    }
     body = json_pack("{s:o}", name != NULL ? "dataset" : "url",
                      msg_string(name != NULL ? name : what));
     if (token != NULL)
@@ -102,12 +165,36 @@ void resolve(struct node *n, const char *token, const char *what, const char *en
     a->node = n;
     a->token = mem_str(token);
     a->what = mem_str(what);
+    a->key = key;
     a->life = life;
-    a->done = done;
-    a->arg = arg;
+    dlc_list_init(&a->waiters);
+    wait_for_it(a, done, arg);
+    dlc_list_push_tail(&n->askings, &a->link);
+    n->n_askings++;
     a->call = (struct agent_call){
         .method = "POST", .path = mem_str("/v1/resolve"), .body = body, .done = answered};
     agent_ask(n->agent, &a->call);
+}
+
+void resolve(struct node *n, const char *token, const char *what, const char *endpoint,
+             struct dlc_dur life, resolve_f *done, void *arg)
+{
+    char *key = endpoint != NULL && name_in(what) == NULL ? mem_fmt("%s\n%s", what, endpoint)
+                                                          : mem_str(what);
+    const struct grant *g = NULL;
+    enum grant_age age = cluster_granted(n->cluster, token, key, dlc_mono_now(), life, &g);
+    struct asking *same = asking_find(n, token, key, life);
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (age == GRANT_FRESH || (age == GRANT_OLD && life.ns > 0 && agent_manager_away(n->agent)))
+        done(n, g, NULL, arg);
+    else if (same != NULL)
+        wait_for_it(same, done, arg);
+    else if (not_worth_asking(n, token, &err) < 0)
+        done(n, NULL, &err, arg);
+    else
+        ask(n, token, what, endpoint, mem_str(key), life, done, arg);
+    mem_free(&key);
 }
 
 /* ---- credentials that the bucket refuses ---- */
@@ -214,6 +301,14 @@ static bool may_ask(struct conn *c, const char *token, bool named)
     return true;
 }
 
+/* It goes into every heart-beat. */
+static bool is_job(const char *s)
+{
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789._-");
+
+    return n > 0 && n <= JOB_MAX && s[n] == '\0';
+}
+
 void resolve_open(struct conn *c, const json_t *body)
 {
     const char *url = json_string_value(json_object_get(body, "url"));
@@ -226,6 +321,12 @@ void resolve_open(struct conn *c, const json_t *body)
 
     if (token != NULL && token[0] == '\0')
         token = NULL;
+    if (job != NULL && !is_job(job)) {
+        conn_fail(c, DLC_EINVAL,
+                  "the job is named by 1 to 63 of a-z, 0-9, '.', '_' and '-', as the manager names "
+                  "it; check DLCACHE_JOB");
+        return;
+    }
     mem_free(&c->job);
     c->job = mem_str(job);
     if (!named && (c->node->agent == NULL || (token == NULL && c->node->membership->inside))) {
