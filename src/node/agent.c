@@ -389,10 +389,11 @@ static struct dlc_dur interval_of(const json_t *answer)
 
 /* The manager does not want what we tell it: it hears at least that we are there. Nothing counts as
  * told, and what we have done is told again. */
-static int beat_bare(struct agent *a, struct http_client *http, const char *path, json_t *view,
-                     json_t **answer, struct dlc_err *err)
+static int beat_bare(struct agent *a, struct http_client *http, const char *path,
+                     const json_t *told, json_t **answer, struct dlc_err *err)
 {
-    json_t *bare = json_pack("{s:O}", "view", view);
+    json_t *bare = json_pack("{s:O, s:O}", "view", json_object_get(told, "view"), "instance",
+                             json_object_get(told, "instance"));
     int rc;
 
     if (!a->refused)
@@ -417,7 +418,7 @@ static int beat(struct agent *a, struct http_client *http, const char *path, str
     rc = http_json(http, "POST", path, e.body, &answer, NULL, err);
     well = rc == 0;
     if (rc == DLC_EINVAL)
-        rc = beat_bare(a, http, path, json_object_get(e.body, "view"), &answer, err);
+        rc = beat_bare(a, http, path, e.body, &answer, err);
     else if (well)
         a->refused = false;
     *again = well && e.more ? DLC_MS(0) : interval_of(answer);
