@@ -236,8 +236,8 @@ static bool has_signature(const char *url)
     return false;
 }
 
-static bool web_ok(const struct caller *who, const char *url, const char *field,
-                   struct http_reply *reply)
+bool dataset_web_ok(const struct caller *who, const char *url, const char *field,
+                    struct http_reply *reply)
 {
     char host[256];
 
@@ -281,8 +281,9 @@ bool dataset_url_ok(const struct caller *who, const char *url, const char *endpo
     else if (endpoint != NULL && u.scheme != URL_S3 && u.scheme != URL_GS)
         refuse_field(reply, "", "endpoint", "belongs to s3:// and gs:// only");
     else
-        ok = (endpoint == NULL || web_ok(who, endpoint, "endpoint", reply)) &&
-             ((u.scheme != URL_HTTP && u.scheme != URL_HTTPS) || web_ok(who, url, "url", reply));
+        ok = (endpoint == NULL || dataset_web_ok(who, endpoint, "endpoint", reply)) &&
+             ((u.scheme != URL_HTTP && u.scheme != URL_HTTPS) ||
+              dataset_web_ok(who, url, "url", reply));
     url_release(&u);
     return ok;
 }

@@ -35,6 +35,9 @@ bool splits_ok(const json_t *splits, const char *field, struct http_reply *reply
 /* May this caller make nodes read from there? */
 bool dataset_url_ok(const struct caller *who, const char *url, const char *endpoint,
                     struct http_reply *reply);
+/* ... and from this http(s) address? `field` is where it stood. */
+bool dataset_web_ok(const struct caller *who, const char *url, const char *field,
+                    struct http_reply *reply);
 /* As the API shows it. Gives. */
 json_t *dataset_json(const struct meta_doc *d);
 

@@ -141,14 +141,17 @@ static json_t *placement_of(const struct node_info *nodes, size_t n, const struc
 }
 
 /* What nodes said of this job in their last heart-beats, node by node. */
-static json_t *live_of(const struct node_info *nodes, size_t n, const char *id)
+/* What nodes say of the job. Any program may call itself part of it: only those that read its
+ * dataset are. */
+static json_t *live_of(const struct node_info *nodes, size_t n, const char *id, const char *dataset)
 {
     json_t *out = json_object();
 
     for (size_t i = 0; i < n; i++) {
         json_t *f = json_object_get(json_object_get(nodes[i].figures, "jobs"), id);
+        const char *reads = json_string_value(json_object_get(f, "dataset"));
 
-        if (f != NULL && nodes[i].state != NODE_GONE)
+        if (reads != NULL && strcmp(reads, dataset) == 0 && nodes[i].state != NODE_GONE)
             json_object_set(out, nodes[i].name, f);
     }
     return out;
@@ -171,7 +174,9 @@ void job_add_live(struct control *c, json_t *out, const char *id)
         if (j->figures != NULL)
             json_object_set(out, "figures", j->figures);
     }
-    json_object_set_new(out, "live", live_of(nodes, n_nodes, id));
+    json_object_set_new(
+        out, "live",
+        live_of(nodes, n_nodes, id, json_string_value(json_object_get(out, "dataset"))));
     jobs_copy_release(&jobs, n);
     nodes_release(&nodes, n_nodes);
 }

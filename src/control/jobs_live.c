@@ -147,8 +147,8 @@ bool jobs_heard(struct control *c, const char *id, const uint64_t *epochs_done,
         j->heard = dlc_mono_now();
         *state = j->state;
         if (epochs_done != NULL) {
-            epoch = j->epochs_done != *epochs_done;
-            j->epochs_done = *epochs_done;
+            epoch = *epochs_done > j->epochs_done;
+            j->epochs_done = DLC_MAX(j->epochs_done, *epochs_done);
         }
         if (figures != NULL) {
             json_decref(j->figures);

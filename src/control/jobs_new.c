@@ -10,7 +10,8 @@
 #include "base/mem.h"
 #include "control/datasets_i.h"
 
-#define PRIORITY_MAX 1000
+#define PRIORITY_MAX   1000
+#define JOBS_OF_TENANT 500 /* that run or wait */
 
 static bool read_qos(const json_t *o, struct qos *q, struct http_reply *reply)
 {
@@ -170,6 +171,21 @@ static bool write_new(struct control *c, const struct http_request *r, struct jo
     return true;
 }
 
+/* Every decision looks at every job: no tenant may make them many. */
+static bool too_many(const struct job *jobs, size_t n, const struct job *j,
+                     struct http_reply *reply)
+{
+    size_t mine = 0;
+
+    for (size_t i = 0; i < n; i++)
+        mine += jobs[i].state != JOB_REFUSED && strcmp(jobs[i].tenant, j->tenant) == 0;
+    if (mine < JOBS_OF_TENANT)
+        return false;
+    http_problem(reply, 429, "Too many jobs",
+                 "%zu jobs run or wait already; end some with DELETE /v1/jobs/ID", mine);
+    return true;
+}
+
 /* With jobs->admit held. */
 static bool admit_new(struct control *c, const struct http_request *r, struct job *j,
                       struct meta_doc *d, struct http_reply *reply)
@@ -178,12 +194,15 @@ static bool admit_new(struct control *c, const struct http_request *r, struct jo
     size_t n_nodes = nodes_list(c, &nodes), n;
     struct job *jobs = jobs_copy(c, &n);
     struct dlc_err err = DLC_ERR_INIT;
-    struct admission a;
-    bool known;
+    struct admission a = {0};
+    bool known = false, many = too_many(jobs, n, j, reply);
 
-    room_admit(nodes, n_nodes, jobs, n, j, &a, &known);
+    if (!many)
+        room_admit(nodes, n_nodes, jobs, n, j, &a, &known);
     jobs_copy_release(&jobs, n);
     nodes_release(&nodes, n_nodes);
+    if (many)
+        return false;
     if (known && !a.admitted && !j->queue) {
         refuse(reply, j, &a);
         return false;

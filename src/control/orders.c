@@ -17,7 +17,8 @@
 #include "base/str.h"
 #include "control/nodes_i.h"
 
-#define ORDERS_MAX 1000 /* that wait for one node */
+#define ORDERS_MAX        1000 /* that wait for one node */
+#define ORDERS_OF_DATASET 16   /* ... of them for one dataset, beside evictions */
 
 static json_t *orders_of(struct meta_doc *d)
 {
@@ -78,6 +79,14 @@ static bool is_finishing(struct control *c, const json_t *order)
     return is;
 }
 
+/* They make room, and belong to a delete: no queue is too long for them. */
+static bool is_eviction(const json_t *order)
+{
+    const char *op = json_string_value(json_object_get(order, "op"));
+
+    return op != NULL && strcmp(op, "evict") == 0;
+}
+
 struct giving {
     struct control *c;
     json_t *order;
@@ -87,13 +96,20 @@ static int add_order(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
     const struct giving *g = arg;
     json_t *orders = orders_of(d);
+    size_t alike = 0;
 
     for (size_t i = 0; i < json_array_size(orders); i++) {
         const json_t *o = json_array_get(orders, i);
 
         if (same_order(o, g->order) && !is_finishing(g->c, o))
             return 1;
+        alike += json_equal(json_object_get(o, "dataset"), json_object_get(g->order, "dataset"));
     }
+    if (alike >= ORDERS_OF_DATASET && !is_eviction(g->order))
+        return dlc_err_set(err, DLC_ENOSPACE,
+                           "node %s has %zu orders for this dataset that it did not carry out yet; "
+                           "wait for them",
+                           d->id, alike);
     if (json_array_size(orders) >= ORDERS_MAX)
         return dlc_err_set(err, DLC_ENOSPACE,
                            "node %s has %d orders that it did not carry out yet: is it alive?",

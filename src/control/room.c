@@ -134,8 +134,10 @@ static bool counts(const struct job *a, const struct job *j, const struct node_i
         return false;
     if (a->state != JOB_QUEUED)
         return a->state == JOB_RUNNING;
+    if (!before(a, j))
+        return false;
     admit(&alone, &q, bytes_of(a), 0, space(nodes, n, may_use(a)), 0, 0);
-    return before(a, j) && alone.admitted;
+    return alone.admitted;
 }
 
 /* The splits that lazy jobs of a dataset read, together: *all when one reads everything. */

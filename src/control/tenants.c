@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "control/auth_i.h"
 #include "control/control_i.h"
+#include "control/datasets_i.h"
 
 #define GRACE_MAX_S (7 * 24 * 3600)
 #define TOKENS_MAX  8 /* of one tenant: the newest, and older ones in their grace */
@@ -88,6 +89,15 @@ static void forget(struct control *c, const char *hex)
     if (meta_delete(c->meta, META_CONTROL, id, META_ANY, &err) < 0 && err.code != DLC_ENOTFOUND)
         log_warn("an old token's entry stays in the store, without effect: %s", err.text);
     mem_free(&id);
+}
+
+/* What point_to() wrote, when the token did not become one after all. */
+static void unpoint(struct control *c, const unsigned char hash[static SHA256_LEN])
+{
+    char hex[2 * SHA256_LEN + 1];
+
+    str_hex(hash, SHA256_LEN, hex);
+    forget(c, hex);
 }
 
 static void forget_all(struct control *c, const json_t *hashes)
@@ -172,7 +182,6 @@ static int create(struct control *c, const char *name, const unsigned char hash[
                   uint64_t *version, struct dlc_err *err)
 {
     struct meta_doc d = {(char *)name, (char *)name, NULL, 0};
-    char hex[2 * SHA256_LEN + 1];
     int rc = point_to(c, hash, name, err);
 
     if (rc < 0)
@@ -182,10 +191,8 @@ static int create(struct control *c, const char *name, const unsigned char hash[
     rc = meta_put(c->meta, META_TENANT, &d, META_NEW, err);
     *version = d.version;
     json_decref(d.body);
-    if (rc == DLC_EBUSY) {
-        str_hex(hash, SHA256_LEN, hex);
-        forget(c, hex);
-    }
+    if (rc < 0)
+        unpoint(c, hash);
     return rc;
 }
 
@@ -277,7 +284,7 @@ static void delete_tenant(struct http_request *r, struct http_reply *reply, void
     } else {
         if (rc == 0) {
             forget_all(c, json_object_get(d.body, "tokens"));
-            control_event(c, name, "tenant.deleted", json_pack("{s:s}", "name", name));
+            control_event(c, "", "tenant.deleted", json_pack("{s:s}", "name", name));
         }
         reply->status = 204;
     }
@@ -325,6 +332,7 @@ static void rotate_token(struct http_request *r, struct http_reply *reply, void 
     token_hash(token, rot.hash);
     if (point_to(c, rot.hash, name, &err) < 0 ||
         control_change(c, META_TENANT, name, expect, rotate, &rot, &d, &err) < 0) {
+        unpoint(c, rot.hash);
         reply_failed_change(c, r, reply, name, &err);
         goto out;
     }
@@ -354,15 +362,16 @@ struct credentials {
     bool anonymous;
 };
 
-static bool check_credentials(const struct credentials *k, struct http_reply *reply)
+static bool check_credentials(const struct caller *who, const struct credentials *k,
+                              struct http_reply *reply)
 {
     bool keys = k->access_key != NULL || k->secret_key != NULL || k->session_token != NULL;
     const char *e = k->endpoint;
 
     if (e != NULL && !str_starts(e, "http://") && !str_starts(e, "https://"))
         refuse_field(reply, "", "endpoint", "must begin with http:// or https://");
-    else if (e != NULL && strchr(e, '@') != NULL)
-        refuse_field(reply, "", "endpoint", "may not hold a user or a password");
+    else if (e != NULL && !dataset_web_ok(who, e, "endpoint", reply))
+        ;
     else if (k->anonymous && keys)
         refuse_field(reply, "", "anonymous", "is true, so there can be no keys");
     else if (!k->anonymous && k->access_key == NULL)
@@ -411,8 +420,8 @@ static void put_credentials(struct http_request *r, struct http_reply *reply, vo
     json_t *sealed;
     uint64_t expect;
 
-    if (name == NULL || !read_body(r, fields, reply) || !check_credentials(&k, reply) ||
-        !read_if_match(r, &expect, reply))
+    if (name == NULL || !read_body(r, fields, reply) ||
+        !check_credentials(caller_of(r), &k, reply) || !read_if_match(r, &expect, reply))
         return;
     sealed = seal_credentials(c, name, &k);
     if (control_change(c, META_TENANT, name, expect, set_credentials, sealed, &d, &err) < 0) {

@@ -61,10 +61,11 @@ static int start(struct http_server *s, struct listener *l, struct dlc_err *err)
     l->daemon = MHD_start_daemon(
         secure ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, exchange_access, l,
         MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, l->fd,
-        MHD_OPTION_CONNECTION_LIMIT, s->config.connections, MHD_OPTION_CONNECTION_TIMEOUT,
-        s->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_MAX,
-        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL, MHD_OPTION_URI_LOG_CALLBACK,
+        MHD_OPTION_CONNECTION_LIMIT, s->config.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        l->local ? 0 : s->config.connections - s->config.connections / 4,
+        MHD_OPTION_CONNECTION_TIMEOUT, s->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEAD_MAX, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK, MHD_OPTION_STRICT_FOR_CLIENT,
+        1, MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL, MHD_OPTION_URI_LOG_CALLBACK,
         exchange_begin, l, MHD_OPTION_NOTIFY_COMPLETED, exchange_end, l,
         MHD_OPTION_NOTIFY_CONNECTION, conns_notify, l, MHD_OPTION_ARRAY,
         secure ? tls : &tls[DLC_COUNT(tls) - 1], MHD_OPTION_END);

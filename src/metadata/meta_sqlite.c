@@ -124,6 +124,8 @@ static int sqlite_delete(struct meta *m, enum meta_kind kind, const char *id, ui
         rc = meta_err_version(err, kind, id, expect, (uint64_t)there);
     if (rc == SQLITE_OK)
         rc = sq_exec(c, SQ_doc_delete, "it", (int64_t)kind, id);
+    if (rc == SQLITE_OK && kind == META_TENANT) /* whoever gets the name next does not see them */
+        rc = sq_exec(c, SQ_event_forget, "t", id);
     rc = sq_finish(c, rc);
     return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "deleting a document", err);
 }
