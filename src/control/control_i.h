@@ -36,6 +36,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/list.h"
 #include "base/mtx.h"
 #include "control/control.h"
 #include "control/secrets_i.h"
@@ -90,9 +91,10 @@ struct control {
     /* nodes.c, view.c */
     struct live_node **nodes; /* G: mtx; sorted by name */
     size_t n_nodes, cap_nodes;
-    bool view_dirty;       /* G: mtx */
-    json_t *view;          /* G: mtx; never changed once it is here: replaced */
-    json_t *finishing;     /* G: mtx; {ID: n}: orders whose results are being written (orders.c) */
+    bool view_dirty;   /* G: mtx */
+    json_t *view;      /* G: mtx; never changed once it is here: replaced */
+    json_t *finishing; /* G: mtx; {ID: n}: orders whose results are being written (orders.c) */
+    struct dlc_list streams; /* G: mtx; of events, that go on (events.c) */
     json_t *lost;          /* the thread's: {DATASET: since when none of its nodes is there, ns} */
     uint64_t view_version; /* G: mtx; of the view, or of the last before it */
 };
@@ -209,6 +211,7 @@ bool reply_again(struct control *c, const struct http_request *r, struct http_re
 void reply_remember(struct control *c, const struct http_request *r,
                     const struct http_reply *reply);
 void repeat_purge(struct control *c); /* thread: forget answers that are too old */
+void repeat_forget(struct control *c, const char *tenant); /* whoever gets its name is another */
 /* A name for a new document: from the Idempotency-Key, where there is one, so that a request
  * repeated after a crash makes the same; else random. "j-0123456789abcdef" for prefix 'j'. */
 void new_id(const struct http_request *r, char prefix, char out[static 20]);

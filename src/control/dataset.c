@@ -331,3 +331,10 @@ json_t *dataset_json(const struct meta_doc *d)
     add_time(out, "created", json_object_get(d->body, "created_ms"));
     return out;
 }
+
+bool dataset_is(const struct meta_doc *now, const struct meta_doc *was)
+{
+    return strcmp(now->tenant, was->tenant) == 0 &&
+           json_equal(json_object_get(now->body, "created_ms"),
+                      json_object_get(was->body, "created_ms")) == 1;
+}

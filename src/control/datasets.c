@@ -10,7 +10,8 @@
 #include "base/str.h"
 #include "control/jobs_i.h"
 
-#define SUMS_MAX 1024
+#define SUMS_MAX     1024
+#define DELETE_TRIES 8
 
 bool dataset_read(struct control *c, const struct http_request *r, struct meta_doc *out,
                   struct http_reply *reply)
@@ -88,7 +89,8 @@ static bool read_making(struct control *c, const struct http_request *r, struct 
     return true;
 }
 
-/* Whose will it be? Tenants make their own, admins anybody's or nobody's. */
+/* Whose will it be? Tenants make their own, admins anybody's or nobody's. With jobs->admit held:
+ * the tenant stays until the dataset is written. */
 static bool read_tenant(struct control *c, const struct http_request *r, struct making *m,
                         struct http_reply *reply)
 {
@@ -103,7 +105,6 @@ static bool read_tenant(struct control *c, const struct http_request *r, struct 
             return false;
         }
         m->tenant = who->tenant;
-        return true;
     }
     if (m->tenant == NULL) {
         m->tenant = "";
@@ -142,12 +143,26 @@ static bool is_repeated(const struct http_request *r, const struct making *m,
            url != NULL && strcmp(url, m->url) == 0;
 }
 
+/* Heart-beats that were under way as a dataset was deleted may have left rows. */
+static int drop_rows_of_former(struct control *c, const char *name, struct dlc_err *err)
+{
+    struct meta_doc was = META_DOC_INIT;
+    int rc = meta_get(c->meta, META_DATASET, name, &was, err);
+
+    meta_doc_release(&was);
+    return rc == DLC_ENOTFOUND ? meta_chunks_drop(c->meta, name, NULL, err) : rc;
+}
+
 static bool write_new(struct control *c, const struct http_request *r, const struct making *m,
                       struct meta_doc *d, struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
     struct meta_doc was = META_DOC_INIT;
 
+    if (drop_rows_of_former(c, m->name, &err) < 0) {
+        reply_store_error(c, r, reply, &err);
+        return false;
+    }
     d->id = mem_str(m->name);
     d->tenant = mem_str(m->tenant);
     d->body = body_of(m);
@@ -174,9 +189,13 @@ static void create(struct http_request *r, struct http_reply *reply, void *ctx)
     struct meta_doc d = META_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     struct making m = {0};
+    bool ok;
 
-    if (reply_again(c, r, reply) || !read_making(c, r, &m, reply) ||
-        !read_tenant(c, r, &m, reply) || !write_new(c, r, &m, &d, reply))
+    if (reply_again(c, r, reply) || !read_making(c, r, &m, reply) || !jobs_lock(c, reply))
+        goto out;
+    ok = read_tenant(c, r, &m, reply) && write_new(c, r, &m, &d, reply);
+    jobs_unlock(c);
+    if (!ok)
         goto out;
     control_event(c, d.tenant, "dataset.created", json_pack("{s:s}", "dataset", d.id));
     if (dataset_have_listed(c, d.id, d.body, NULL, &err) < 0)
@@ -319,6 +338,28 @@ static void forget(struct control *c, const struct meta_doc *d)
     view_changed(c);
 }
 
+/* The one that the caller saw, not another that has its name since. Without If-Match it may have
+ * changed meanwhile. */
+static int delete_this(struct control *c, const struct meta_doc *d, uint64_t expect,
+                       struct dlc_err *err)
+{
+    struct meta_doc now = META_DOC_INIT;
+    int rc = DLC_EBUSY;
+
+    for (int i = 0; i < DELETE_TRIES && rc == DLC_EBUSY; i++) {
+        rc = meta_get(c->meta, META_DATASET, d->id, &now, err);
+        if (rc == 0 && !dataset_is(&now, d))
+            rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset %s", d->id);
+        if (rc == 0)
+            rc = meta_delete(c->meta, META_DATASET, d->id,
+                             expect == META_ANY ? now.version : expect, err);
+        meta_doc_release(&now);
+        if (expect != META_ANY || !control_leads(c))
+            break;
+    }
+    return rc;
+}
+
 static void delete (struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
@@ -337,7 +378,7 @@ static void delete (struct http_request *r, struct http_reply *reply, void *ctx)
     if (n > 0 && !force) {
         http_problem(reply, 409, "In use",
                      "%zu jobs run or wait on dataset %s; end them first, or add force=1", n, d.id);
-    } else if (meta_delete(c->meta, META_DATASET, d.id, expect, &err) < 0) {
+    } else if (delete_this(c, &d, expect, &err) < 0) {
         reply_store_error(c, r, reply, &err);
     } else {
         jobs_end_of_dataset(c, d.id);

@@ -38,6 +38,8 @@ bool dataset_url_ok(const struct caller *who, const char *url, const char *endpo
 /* ... and from this http(s) address? `field` is where it stood. */
 bool dataset_web_ok(const struct caller *who, const char *url, const char *field,
                     struct http_reply *reply);
+/* Is it the same one, maybe changed, or another that has its name? */
+bool dataset_is(const struct meta_doc *now, const struct meta_doc *was);
 /* As the API shows it. Gives. */
 json_t *dataset_json(const struct meta_doc *d);
 

@@ -16,6 +16,7 @@ struct moving {
     const json_t *everyone; /* the nodes that are there */
     bool warm;              /* something of it is cached */
     uint64_t count;
+    const struct meta_doc *seen; /* by the caller, who may move this one */
 };
 
 static json_t *names_without(const json_t *names, const json_t *without)
@@ -33,9 +34,11 @@ static int set_moving(struct meta_doc *d, void *arg, struct dlc_err *err)
     const struct moving *m = arg;
     bool all = json_array_size(m->nodes) == 0;
     const json_t *from = dataset_nodes(d->body), *to = all ? m->everyone : m->nodes;
-    json_t *leaving = names_without(from != NULL ? from : m->everyone, to);
+    json_t *leaving;
 
-    (void)err;
+    if (!dataset_is(d, m->seen))
+        return dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset %s", d->id);
+    leaving = names_without(from != NULL ? from : m->everyone, to);
     if (all)
         json_object_del(d->body, "nodes");
     else
@@ -182,6 +185,7 @@ void dataset_do_move(struct http_request *r, struct http_reply *reply, void *ctx
     if (!read_move(c, r, &m, reply))
         goto out;
     m.everyone = there = nodes_there(c, NULL);
+    m.seen = &d;
     if (m.count > 0)
         m.nodes = chosen = dataset_choose(c, d.id, d.body, 0, (unsigned)m.count);
     if (m.nodes == NULL)

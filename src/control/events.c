@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Events as JSON lines. With follow=1 the answer goes on for as long as the client listens and its
- * token is good: that is looked at again every few seconds.
+ * token is good: that is looked at again every few seconds. Each such answer takes a thread, so a
+ * caller has few of them.
  */
 #include "control/control_i.h"
 #include "control/openapi_i.h"
@@ -21,13 +22,16 @@
 #define AT_ONCE    256
 #define LOOK_EVERY DLC_MS(200)
 #define CHECK_MS   5000
+#define STREAMS    8 /* of one tenant, of all admins, of all nodes */
 
 struct stream {
     uint32_t tag;
     struct control *c;
+    struct dlc_list link; /* in c->streams, when `listed` */
+    enum role role;
     char tenant[NAME_MAX_LEN + 1];
-    bool all, follow; /* all: of every tenant */
-    char *token;      /* NULL: came through the Unix socket */
+    bool all, follow, listed; /* all: of every tenant */
+    char *token;              /* NULL: came through the Unix socket */
     uint64_t after, left;
     struct dlc_mono checked;
     struct buf lines;
@@ -46,6 +50,11 @@ static void done(void *arg)
 {
     struct stream *s = stream_of(arg);
 
+    if (s->listed) {
+        dlc_mtx_lock(&s->c->mtx);
+        dlc_list_remove(&s->link);
+        dlc_mtx_unlock(&s->c->mtx);
+    }
     if (s->token != NULL)
         OPENSSL_cleanse(s->token, strlen(s->token));
     mem_free(&s->token);
@@ -127,6 +136,27 @@ static long next(void *arg, char *buf, size_t cap)
     return (long)n;
 }
 
+/* False: the caller has enough of them. */
+static bool enlist(struct stream *s, struct http_reply *reply)
+{
+    size_t n = 0;
+
+    dlc_mtx_lock(&s->c->mtx);
+    dlc_list_each (l, &s->c->streams) {
+        const struct stream *o = dlc_container(l, struct stream, link);
+
+        n += o->role == s->role && strcmp(o->tenant, s->tenant) == 0;
+    }
+    s->listed = n < STREAMS;
+    if (s->listed)
+        dlc_list_push_tail(&s->c->streams, &s->link);
+    dlc_mtx_unlock(&s->c->mtx);
+    if (!s->listed)
+        http_problem(reply, 429, "Too many streams",
+                     "%zu answers with follow=1 go on for this caller already; end one first", n);
+    return s->listed;
+}
+
 static bool read_number(const struct http_request *r, const char *name, uint64_t *out,
                         struct http_reply *reply)
 {
@@ -156,6 +186,7 @@ static void events(struct http_request *r, struct http_reply *reply, void *ctx)
     s = mem_new(struct stream);
     *s = (struct stream){.tag = STREAM_TAG,
                          .c = control_of(ctx),
+                         .role = who->role,
                          .all = who->role == ROLE_ADMIN,
                          .follow = goes_on,
                          .token = r->token != NULL && !r->local ? mem_str(r->token) : NULL,
@@ -164,6 +195,10 @@ static void events(struct http_request *r, struct http_reply *reply, void *ctx)
                          .checked = dlc_mono_now(),
                          .lines = BUF_INIT};
     memcpy(s->tenant, who->tenant, sizeof(s->tenant)); /* of a node: "", what is nobody's */
+    if (goes_on && !enlist(s, reply)) {
+        done(s);
+        return;
+    }
     if (more(s, &err) < 0) {
         done(s);
         reply_store_error(control_of(ctx), r, reply, &err);

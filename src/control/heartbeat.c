@@ -104,6 +104,33 @@ static bool read_chunk(const json_t *row, const char *node, struct meta_chunk *m
     return true;
 }
 
+/* A node may not have heard yet that a dataset was deleted: what it tells of it is not kept. */
+static bool exists(struct control *c, const char *dataset)
+{
+    struct meta_doc d = META_DOC_INIT;
+    int rc = meta_get(c->meta, META_DATASET, dataset, &d, NULL);
+
+    meta_doc_release(&d);
+    return rc != DLC_ENOTFOUND; /* a store that is away says so when it is written to */
+}
+
+/* Leave out rows of datasets that do not exist. Gives how many there are then. */
+static size_t keep_existing(struct control *c, struct meta_chunk *m, size_t n)
+{
+    const char *last = NULL;
+    bool there = false;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (last == NULL || strcmp(last, m[i].dataset) != 0)
+            there = exists(c, m[i].dataset);
+        last = m[i].dataset;
+        if (there)
+            m[kept++] = m[i];
+    }
+    return kept;
+}
+
 static bool write_chunks(struct control *c, const struct http_request *r, const char *node,
                          const json_t *rows, struct http_reply *reply)
 {
@@ -116,6 +143,7 @@ static bool write_chunks(struct control *c, const struct http_request *r, const 
         n += read_chunk(json_array_get(rows, i), node, &m[n]);
     if (n < all)
         log_debug("node %s: %zu rows of chunks make no sense", node, all - n);
+    n = keep_existing(c, m, n);
     if (n > 0 && meta_chunks_put(c->meta, m, n, &err) < 0) {
         reply_store_error(c, r, reply, &err);
         ok = false;

@@ -19,6 +19,7 @@
 
 #define ORDERS_MAX        1000 /* that wait for one node */
 #define ORDERS_OF_DATASET 16   /* ... of them for one dataset, beside evictions */
+#define ORDERS_KEPT       250  /* ... of them only for evictions */
 
 static json_t *orders_of(struct meta_doc *d)
 {
@@ -79,7 +80,7 @@ static bool is_finishing(struct control *c, const json_t *order)
     return is;
 }
 
-/* They make room, and belong to a delete: no queue is too long for them. */
+/* They make room, and belong to a delete: some of the queue is theirs alone. */
 static bool is_eviction(const json_t *order)
 {
     const char *op = json_string_value(json_object_get(order, "op"));
@@ -96,6 +97,7 @@ static int add_order(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
     const struct giving *g = arg;
     json_t *orders = orders_of(d);
+    bool evicts = is_eviction(g->order);
     size_t alike = 0;
 
     for (size_t i = 0; i < json_array_size(orders); i++) {
@@ -105,15 +107,15 @@ static int add_order(struct meta_doc *d, void *arg, struct dlc_err *err)
             return 1;
         alike += json_equal(json_object_get(o, "dataset"), json_object_get(g->order, "dataset"));
     }
-    if (alike >= ORDERS_OF_DATASET && !is_eviction(g->order))
+    if (alike >= ORDERS_OF_DATASET && !evicts)
         return dlc_err_set(err, DLC_ENOSPACE,
                            "node %s has %zu orders for this dataset that it did not carry out yet; "
                            "wait for them",
                            d->id, alike);
-    if (json_array_size(orders) >= ORDERS_MAX)
+    if (json_array_size(orders) >= (evicts ? ORDERS_MAX : ORDERS_MAX - ORDERS_KEPT))
         return dlc_err_set(err, DLC_ENOSPACE,
-                           "node %s has %d orders that it did not carry out yet: is it alive?",
-                           d->id, ORDERS_MAX);
+                           "node %s has %zu orders that it did not carry out yet: is it alive?",
+                           d->id, json_array_size(orders));
     return json_array_append(orders, g->order) < 0 ? DLC_ENOMEM : 0;
 }
 
@@ -149,8 +151,7 @@ static bool is_named(const json_t *names, const char *name)
 
 int order_give_all(struct control *c, const json_t *nodes, json_t *order, struct dlc_err *err)
 {
-    const char *op = json_string_value(json_object_get(order, "op"));
-    bool lasts = op != NULL && strcmp(op, "evict") == 0; /* what is away has it on disk yet */
+    bool lasts = is_eviction(order); /* what is away has it on disk yet */
     struct node_info *info = NULL;
     size_t n = nodes_list(c, &info);
     int rc = 0;

@@ -148,7 +148,7 @@ void reply_remember(struct control *c, const struct http_request *r, const struc
     text = json_dumps(reply->body, JSON_COMPACT | JSON_ENCODE_ANY);
     hash = body_hash(r);
     d.id = id;
-    d.tenant = (char *)"";
+    d.tenant = (char *)caller_of(r)->tenant;
     d.body = json_pack("{s:s, s:i, s:I, s:o, s:s*, s:s*}", "asked", hash, "status",
                        reply->status == 0 ? 200 : reply->status, "until_ms",
                        (json_int_t)(control_wall_ms() + REMEMBERED_MS), "body",
@@ -185,15 +185,33 @@ static bool collect_old(struct meta_doc *d, void *arg)
     return json_array_size(ids) < PURGE_AT_ONCE;
 }
 
-void repeat_purge(struct control *c)
+static bool collect_all(struct meta_doc *d, void *arg)
+{
+    if (str_starts(d->id, "idem."))
+        json_array_append_new(arg, json_string(d->id));
+    return true;
+}
+
+static void drop(struct control *c, const char *tenant,
+                 bool (*collect)(struct meta_doc *d, void *arg))
 {
     struct dlc_err err = DLC_ERR_INIT;
     json_t *ids = json_array();
 
-    if (control_each(c, META_CONTROL, NULL, collect_old, ids, &err) < 0)
+    if (control_each(c, META_CONTROL, tenant, collect, ids, &err) < 0)
         log_warn("old answers are not forgotten: %s", err.text);
     for (size_t i = 0; i < json_array_size(ids); i++)
         meta_delete(c->meta, META_CONTROL, json_string_value(json_array_get(ids, i)), META_ANY,
                     NULL);
     json_decref(ids);
+}
+
+void repeat_purge(struct control *c)
+{
+    drop(c, NULL, collect_old);
+}
+
+void repeat_forget(struct control *c, const char *tenant)
+{
+    drop(c, tenant, collect_all);
 }

@@ -190,9 +190,10 @@ static uint64_t comes_for(const struct job *j, const struct job *jobs, size_t n_
     return minus(with, without);
 }
 
-/* What must still come for the jobs of one dataset that count, j's own part left out. */
+/* What must still come for the jobs of one dataset that are `in`, j's own part left out. */
 static uint64_t promised_to(const struct job *first, const struct job *jobs, size_t n_jobs,
-                            const struct job *j, const struct node_info *nodes, size_t n)
+                            const bool *in, const struct job *j, const struct node_info *nodes,
+                            size_t n)
 {
     bool own = strcmp(first->dataset, j->dataset) == 0 && job_keeps(j);
     uint64_t cached = cached_of(nodes, n, first->dataset), parts = 0, bytes;
@@ -203,7 +204,7 @@ static uint64_t promised_to(const struct job *first, const struct job *jobs, siz
         const struct job *a = &jobs[i];
         struct admission alone;
 
-        if (strcmp(a->dataset, first->dataset) != 0 || !counts(a, j, nodes, n))
+        if (!in[i] || strcmp(a->dataset, first->dataset) != 0)
             continue;
         if (a->qos.mode == QOS_LAZY) {
             lazy = true;
@@ -244,19 +245,24 @@ static double overlap(const struct job *a, const struct job *j, const struct nod
 static uint64_t promised(const struct job *jobs, size_t n_jobs, const struct job *j,
                          const struct node_info *nodes, size_t n)
 {
+    bool *in = mem_zero((n_jobs + 1) * sizeof(*in));
     uint64_t sum = 0;
 
+    for (size_t i = 0; i < n_jobs; i++)
+        in[i] = counts(&jobs[i], j, nodes, n);
     for (size_t i = 0; i < n_jobs; i++) {
         const struct job *a = &jobs[i];
         bool seen = false;
 
-        for (size_t k = 0; k < i && !seen; k++)
-            seen = strcmp(jobs[k].dataset, a->dataset) == 0 && counts(&jobs[k], j, nodes, n);
-        if (seen || !counts(a, j, nodes, n))
+        if (!in[i])
             continue;
-        sum = plus(sum, (uint64_t)((double)promised_to(a, jobs, n_jobs, j, nodes, n) *
-                                   overlap(a, j, nodes, n)));
+        for (size_t k = 0; k < i && !seen; k++)
+            seen = in[k] && strcmp(jobs[k].dataset, a->dataset) == 0;
+        if (!seen)
+            sum = plus(sum, (uint64_t)((double)promised_to(a, jobs, n_jobs, in, j, nodes, n) *
+                                       overlap(a, j, nodes, n)));
     }
+    mem_free(&in);
     return sum;
 }
 

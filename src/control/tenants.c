@@ -16,6 +16,7 @@
 #include "control/auth_i.h"
 #include "control/control_i.h"
 #include "control/datasets_i.h"
+#include "control/jobs_i.h"
 
 #define GRACE_MAX_S (7 * 24 * 3600)
 #define TOKENS_MAX  8 /* of one tenant: the newest, and older ones in their grace */
@@ -263,17 +264,15 @@ static bool still_has(struct control *c, const struct http_request *r, enum meta
     return rc < 0 || n > 0;
 }
 
-static void delete_tenant(struct http_request *r, struct http_reply *reply, void *ctx)
+/* With jobs->admit held: nothing of the tenant is made between the look and the end. */
+static void delete_empty(struct control *c, const struct http_request *r, const char *name,
+                         uint64_t expect, struct http_reply *reply)
 {
-    struct control *c = control_of(ctx);
-    const char *name = read_name(r, 0, "tenant", reply);
     struct meta_doc d = META_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    uint64_t expect;
     int rc;
 
-    if (name == NULL || !read_if_match(r, &expect, reply) ||
-        still_has(c, r, META_JOB, "job", name, reply) ||
+    if (still_has(c, r, META_JOB, "job", name, reply) ||
         still_has(c, r, META_DATASET, "dataset", name, reply))
         return;
     rc = meta_get(c->meta, META_TENANT, name, &d, &err);
@@ -284,11 +283,24 @@ static void delete_tenant(struct http_request *r, struct http_reply *reply, void
     } else {
         if (rc == 0) {
             forget_all(c, json_object_get(d.body, "tokens"));
+            repeat_forget(c, name);
             control_event(c, "", "tenant.deleted", json_pack("{s:s}", "name", name));
         }
         reply->status = 204;
     }
     meta_doc_release(&d);
+}
+
+static void delete_tenant(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "tenant", reply);
+    uint64_t expect;
+
+    if (name == NULL || !read_if_match(r, &expect, reply) || !jobs_lock(c, reply))
+        return;
+    delete_empty(c, r, name, expect, reply);
+    jobs_unlock(c);
 }
 
 /* ---- handlers: token and credentials, by admins and the tenant itself ---- */

@@ -253,8 +253,7 @@ static enum MHD_Result handle(struct exchange *x)
     if (parse_body(x, &reply) &&
         (s->config.check == NULL || s->config.check(&x->request, x->route, &reply, s->config.ctx)))
         x->route->handler(&x->request, &reply, s->config.ctx);
-    if (reply.next == NULL)
-        MHD_set_connection_option(x->connection, MHD_CONNECTION_OPTION_TIMEOUT, s->idle_s);
+    MHD_set_connection_option(x->connection, MHD_CONNECTION_OPTION_TIMEOUT, s->idle_s);
     return exchange_reply(x, &reply);
 }
 

@@ -22,6 +22,7 @@
 struct tail {
     uint32_t tag;
     struct http_server *server;
+    struct MHD_Connection *connection;
     int fd;
     char *text; /* JSON written out */
     void (*done)(void *arg);
@@ -135,11 +136,8 @@ static bool client_gone(const struct tail *t)
     return poll(&p, 1, 0) > 0;
 }
 
-static ssize_t on_more(void *priv, uint64_t at, char *buf, size_t cap)
+static ssize_t wait_more(struct tail *t, char *buf, size_t cap)
 {
-    struct tail *t = tail_of(priv);
-
-    (void)at;
     while (!atomic_load_explicit(&t->server->closing, memory_order_relaxed)) {
         long n = t->next(t->arg, buf, cap);
 
@@ -153,6 +151,19 @@ static ssize_t on_more(void *priv, uint64_t at, char *buf, size_t cap)
     return MHD_CONTENT_READER_END_OF_STREAM;
 }
 
+/* A stream that has nothing to say is not idle; one that nobody reads is. */
+static ssize_t on_more(void *priv, uint64_t at, char *buf, size_t cap)
+{
+    struct tail *t = tail_of(priv);
+    ssize_t n;
+
+    (void)at;
+    MHD_set_connection_option(t->connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
+    n = wait_more(t, buf, cap);
+    MHD_set_connection_option(t->connection, MHD_CONNECTION_OPTION_TIMEOUT, t->server->idle_s);
+    return n;
+}
+
 /* -------- sending -------- */
 
 static struct tail *tail_new(struct exchange *x, const struct http_reply *reply)
@@ -163,6 +174,7 @@ static struct tail *tail_new(struct exchange *x, const struct http_reply *reply)
 
     t->tag = TAIL_TAG;
     t->server = x->server;
+    t->connection = x->connection;
     t->fd = info != NULL ? info->connect_fd : -1;
     t->done = reply->done;
     t->next = reply->next;

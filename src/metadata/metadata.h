@@ -7,8 +7,8 @@
  * that cannot be reached gives DLC_EBUCKET; the next call tries again.
  *
  * (D1) A document's version grows by one with each write; a write that expects another version has
- * no effect (DLC_EBUSY). (D2) After meta_set_fence(f), a write through any handle with a smaller
- * fence has no effect (DLC_EBUSY). (D3) A batch of chunks is written wholly or, after a failure,
+ * no effect (DLC_EBUSY). (D2) After meta_set_fence(f), a write of a document or event through any
+ * handle with a smaller fence has no effect (DLC_EBUSY). (D3) A batch of chunks is written wholly or, after a failure,
  * may be written again: writing the same chunk twice changes nothing. (D4) Secrets come here only
  * encrypted: the store treats bodies as given.
  */
