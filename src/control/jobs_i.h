@@ -52,6 +52,7 @@ struct jobs {
     struct job *jobs; /* G: control->mtx; sorted by id */
     size_t n, cap;
     struct dlc_mtx admit;      /* rank LCK_jobs */
+    bool runs_changed;         /* G: control->mtx; the next tick makes a view of it */
     struct dlc_mono listed_at; /* the thread's: when unlisted datasets were last asked for */
 };
 

@@ -138,7 +138,6 @@ bool jobs_remove(struct control *c, const char *id)
 bool jobs_heard(struct control *c, const char *id, const uint64_t *epochs_done,
                 const json_t *figures, enum job_state *state)
 {
-    bool epoch = false;
     struct job *j;
 
     dlc_mtx_lock(&c->mtx);
@@ -147,7 +146,7 @@ bool jobs_heard(struct control *c, const char *id, const uint64_t *epochs_done,
         j->heard = dlc_mono_now();
         *state = j->state;
         if (epochs_done != NULL) {
-            epoch = *epochs_done > j->epochs_done;
+            c->jobs->runs_changed |= *epochs_done > j->epochs_done; /* fewer are to come */
             j->epochs_done = DLC_MAX(j->epochs_done, *epochs_done);
         }
         if (figures != NULL) {
@@ -156,8 +155,6 @@ bool jobs_heard(struct control *c, const char *id, const uint64_t *epochs_done,
         }
     }
     dlc_mtx_unlock(&c->mtx);
-    if (epoch)
-        view_changed(c); /* fewer runs are to come */
     return j != NULL;
 }
 
@@ -411,10 +408,24 @@ static void list_again(struct control *c, struct dlc_mono now)
     jobs_copy_release(&jobs, n);
 }
 
+/* Jobs may say that an epoch is done as often as they like: that alone makes a view a second. */
+static void tell_runs(struct control *c)
+{
+    bool changed;
+
+    dlc_mtx_lock(&c->mtx);
+    changed = c->jobs->runs_changed;
+    c->jobs->runs_changed = false;
+    dlc_mtx_unlock(&c->mtx);
+    if (changed)
+        view_changed(c);
+}
+
 void jobs_tick(struct control *c, struct dlc_mono now)
 {
     if (c->jobs == NULL)
         return;
+    tell_runs(c);
     end_silent(c, now);
     dlc_mtx_lock(&c->jobs->admit);
     start_waiting(c);

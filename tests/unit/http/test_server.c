@@ -362,6 +362,30 @@ static void test_a_stream_ends_when_its_client_goes(void **state)
     place_close(&p);
 }
 
+/* Silence of the server is no reason to end it: nobody waits for the client. */
+static void test_a_stream_that_nobody_reads_ends(void **state)
+{
+    static const char much[] = GET("/stream/100000000"), none[] = GET("/stream/0");
+    const struct http_server_config like = {.idle = DLC_SEC(1)};
+    struct place p;
+    int quiet, unread;
+
+    (void)state;
+    place_open(&p, &like);
+    quiet = raw_connect(p.address);
+    raw_send(quiet, none, sizeof(none) - 1);
+    wait_for(&p.streams, 1);
+    unread = raw_connect(p.address);
+    raw_send(unread, much, sizeof(much) - 1);
+    wait_for(&p.streams, 2);
+    wait_for(&p.done, 1);
+    os_close(&unread);
+    assert_int_equal(p.done, 1); /* the other goes on */
+    os_close(&quiet);
+    wait_for(&p.done, 2);
+    place_close(&p);
+}
+
 static void test_closing_ends_streams_well(void **state)
 {
     struct place p;
@@ -456,6 +480,7 @@ int main(void)
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_streams),
         cmocka_unit_test(test_a_stream_ends_when_its_client_goes),
+        cmocka_unit_test(test_a_stream_that_nobody_reads_ends),
         cmocka_unit_test(test_closing_ends_streams_well),
         cmocka_unit_test(test_closing_waits_for_handlers),
         cmocka_unit_test(test_two_hundred_connections),
