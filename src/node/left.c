@@ -128,40 +128,116 @@ uint64_t left_drop(struct node *n, const char *name)
 
 /* ---- opening again ---- */
 
+/* One look at all that is left. */
+struct look {
+    struct node *node;
+    unsigned asked; /* how many answers are to come, and one for who asks */
+    bool any;       /* the manager knows some of it */
+    char *unknown[LEFT_MAX];
+    unsigned n_unknown;
+    struct job job;
+    struct task task;
+};
+
+struct looked_for {
+    struct look *look;
+    char *name;
+};
+
+static void look_free(struct look *k)
+{
+    for (unsigned i = 0; i < k->n_unknown; i++)
+        mem_free(&k->unknown[i]);
+    mem_free(&k);
+}
+
+static void drop_unknown(struct job *j)
+{
+    struct look *k = dlc_container(j, struct look, job);
+
+    for (unsigned i = 0; i < k->n_unknown; i++)
+        left_drop(k->node, k->unknown[i]);
+    loop_post(k->node->loop, &k->task);
+}
+
+static void dropped(struct task *t)
+{
+    struct look *k = dlc_container(t, struct look, task);
+
+    k->node->jobs--;
+    look_free(k);
+}
+
+/* What was deleted while we were away nobody told us to evict. But a manager that knows nothing of
+ * what we have may have lost its store: what lies here is all that is left of it. */
+static void answered(struct look *k)
+{
+    struct node *n = k->node;
+
+    if (--k->asked > 0)
+        return;
+    for (unsigned i = 0; i < k->n_unknown; i++)
+        log_info("%s is left here and not known to the manager any more: it %s", k->unknown[i],
+                 k->any ? "goes" : "stays, as all the rest");
+    if (k->n_unknown == 0 || !k->any || n->stopping) {
+        look_free(k);
+        return;
+    }
+    k->job.run = drop_unknown;
+    k->task.run = dropped;
+    n->jobs++;
+    pool_run(n->workers, &k->job);
+}
+
 static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
 {
-    (void)err;
-    (void)arg;
+    struct looked_for *f = arg;
+    struct look *k = f->look;
+
     if (g != NULL && !n->stopping)
         dataset_reopen(
             n, &(struct wanted){
                    .url = g->url, .endpoint = g->endpoint, .anonymous = g->anonymous, .grant = g});
+    if (g != NULL)
+        k->any = true;
+    else if (err->code == DLC_ENOTFOUND)
+        k->unknown[k->n_unknown++] = mem_str(f->name);
+    mem_free(&f->name);
+    mem_free(&f);
+    answered(k);
 }
 
-static void open_one(struct node *n, const char *file)
+static void open_one(struct look *k, const char *file)
 {
-    char *name = mem_strn(file, strlen(file) - strlen(".left"));
-    char *url = mem_fmt("dlcache://%s", name);
+    struct looked_for *f = mem_new(struct looked_for);
+    char *url;
 
-    resolve(n, NULL, url, NULL, GRANT_LIFE, on_granted, NULL);
+    f->look = k;
+    f->name = mem_strn(file, strlen(file) - strlen(".left"));
+    url = mem_fmt("dlcache://%s", f->name);
+    k->asked++;
+    resolve(k->node, NULL, url, NULL, GRANT_LIFE, on_granted, f);
     mem_free(&url);
-    mem_free(&name);
 }
 
 void left_open(struct node *n)
 {
     char *path = mem_fmt("%s/catalogs", n->config->dir);
     DIR *dir = n->disk != NULL ? opendir(path) : NULL;
+    struct look *k = mem_new(struct look);
     const struct dirent *e;
     unsigned found = 0;
 
+    k->node = n;
+    k->asked = 1;
     while (dir != NULL && found < LEFT_MAX && (e = readdir(dir)) != NULL) {
         if (e->d_name[0] == '.' || !str_ends(e->d_name, ".left"))
             continue;
         found++;
-        open_one(n, e->d_name);
+        open_one(k, e->d_name);
     }
     if (dir != NULL)
         closedir(dir);
     mem_free(&path);
+    answered(k);
 }
