@@ -2,6 +2,9 @@
 /*
  * `dlcache rebuild`: after the store was lost. Datasets are registered again from the catalogs of
  * this machine's daemon; every node is made to join again, which has it tell all that it holds.
+ *
+ * Beside a catalog may lie a note of what its dataset was called and whose it was (node/left.c).
+ * (R1) A dataset with a note becomes its tenant's, or is not registered: never somebody else's.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +28,8 @@
 struct rebuilding {
     struct api *api;
     const struct config *config;
-    const char *tenant; /* whose datasets become; NULL: nobody's, or the caller's */
+    const char *tenant; /* whose datasets without a note become; NULL: nobody's, or the caller's */
+    json_t *notes;      /* {CATALOG: {"name", "tenant"}} */
     bool dry;
     json_t *known;            /* datasets that are registered */
     json_t *datasets, *nodes; /* what was done, for --json */
@@ -50,16 +54,17 @@ static char *canonical(const char *text)
     return out;
 }
 
-static bool is_registered(const struct rebuilding *r, const char *member, const char *value)
+/* tenant NULL: of any. */
+static bool is_registered(const struct rebuilding *r, const char *url, const char *tenant)
 {
     const json_t *d;
     size_t i;
 
     json_array_foreach(json_object_get(r->known, "items"), i, d)
     {
-        char *its = strcmp(member, "url") == 0 ? canonical(ctl_text(d, member))
-                                               : mem_str(ctl_text(d, member));
-        bool same = strcmp(its, value) == 0;
+        char *its = canonical(ctl_text(d, "url"));
+        bool same =
+            strcmp(its, url) == 0 && (tenant == NULL || strcmp(ctl_text(d, "tenant"), tenant) == 0);
 
         mem_free(&its);
         if (same)
@@ -68,52 +73,93 @@ static bool is_registered(const struct rebuilding *r, const char *member, const 
     return false;
 }
 
-/* imagenet, imagenet-2, imagenet-3 ... */
-static void choose_name(const struct rebuilding *r, const char *url, char out[static NAME_LEN + 1])
+static bool is_taken(const struct rebuilding *r, const char *name)
+{
+    const json_t *d;
+    size_t i;
+
+    json_array_foreach(json_object_get(r->known, "items"), i, d)
+    {
+        if (strcmp(ctl_text(d, "name"), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* imagenet, imagenet-2, imagenet-3 ... `was`: what it was called, or NULL. */
+static void choose_name(const struct rebuilding *r, const char *url, const char *was,
+                        char out[static NAME_LEN + 1])
 {
     char first[NAME_LEN + 1];
 
-    name_of_url(url, first);
+    if (was != NULL && name_is_ok(was))
+        snprintf(first, sizeof(first), "%s", was);
+    else
+        name_of_url(url, first);
     snprintf(out, NAME_LEN + 1, "%s", first);
-    for (unsigned i = 2; is_registered(r, "name", out); i++)
+    for (unsigned i = 2; is_taken(r, out); i++)
         snprintf(out, NAME_LEN + 1, "%.*s-%u", NAME_LEN - 11, first, i);
 }
 
-static void add_dataset(struct rebuilding *r, const char *url, uint64_t samples)
+/* note: what is known of it, or NULL. */
+static void add_dataset(struct rebuilding *r, const char *url, uint64_t samples, const json_t *note)
 {
+    const char *tenant = json_string_value(json_object_get(note, "tenant"));
     const char *endpoint = ctl_endpoint(r->config);
     char name[NAME_LEN + 1];
     struct dlc_err err = DLC_ERR_INIT;
     json_t *body, *answer = NULL;
 
-    if (is_registered(r, "url", url))
+    if (is_registered(r, url, tenant))
         return;
-    choose_name(r, url, name);
+    choose_name(r, url, json_string_value(json_object_get(note, "name")), name);
     body = json_pack("{s:s, s:s}", "name", name, "url", url);
-    api_set(body, "tenant", r->tenant);
+    if (tenant == NULL)
+        api_set(body, "tenant", r->tenant);
+    else if (tenant[0] != '\0')
+        api_set(body, "tenant", tenant);
     if (endpoint != NULL && (str_starts(url, "s3://") || str_starts(url, "gs://")))
         api_set(body, "endpoint", endpoint);
     if (!r->dry && api_call(r->api, "POST", "/v1/datasets", json_incref(body), &answer, &err) < 0) {
         fail(r, url, &err);
     } else {
-        json_array_append_new(r->datasets, json_pack("{s:s, s:s, s:I}", "name", name, "url", url,
-                                                     "samples", (json_int_t)samples));
+        json_array_append_new(r->datasets,
+                              json_pack("{s:s, s:s, s:s*, s:I}", "name", name, "url", url, "tenant",
+                                        json_string_value(json_object_get(body, "tenant")),
+                                        "samples", (json_int_t)samples));
         json_array_append(json_object_get(r->known, "items"), body);
     }
     json_decref(answer);
     json_decref(body);
 }
 
-static void add_catalog(struct rebuilding *r, const char *path)
+static void add_catalog(struct rebuilding *r, const char *path, const json_t *note)
 {
     struct catalog *c = NULL;
     struct dlc_err err = DLC_ERR_INIT;
 
     if (catalog_open(path, &c, &err) == 0)
-        add_dataset(r, catalog_url(c), catalog_count(c));
+        add_dataset(r, catalog_url(c), catalog_count(c), note);
     else
         fail(r, "a catalog", &err);
     catalog_close(&c);
+}
+
+/* DIR/catalogs/NAME.left */
+static void read_note(struct rebuilding *r, const char *dir, const char *file)
+{
+    char *path = mem_fmt("%s/%s", dir, file), *name;
+    json_t *note = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    const char *catalog = json_string_value(json_object_get(note, "catalog"));
+    const char *tenant = json_string_value(json_object_get(note, "tenant"));
+
+    name = mem_strn(file, strlen(file) - strlen(".left"));
+    if (catalog != NULL)
+        json_object_set_new(r->notes, catalog,
+                            json_pack("{s:s, s:s*}", "name", name, "tenant", tenant));
+    json_decref(note);
+    mem_free(&name);
+    mem_free(&path);
 }
 
 static int add_datasets(struct rebuilding *r, struct dlc_err *err)
@@ -124,11 +170,14 @@ static int add_datasets(struct rebuilding *r, struct dlc_err *err)
 
     if (n < 0 && errno != ENOENT)
         rc = dlc_err_sys(err, "cannot read %s", dir);
+    for (int i = 0; i < n; i++)
+        if (str_ends(files[i]->d_name, ".left"))
+            read_note(r, dir, files[i]->d_name);
     for (int i = 0; i < n; i++) {
         char *path = mem_fmt("%s/%s", dir, files[i]->d_name);
 
         if (str_ends(files[i]->d_name, ".cat"))
-            add_catalog(r, path);
+            add_catalog(r, path, json_object_get(r->notes, files[i]->d_name));
         mem_free(&path);
         free(files[i]);
     }
@@ -255,7 +304,8 @@ static int run(const struct command *cmd, int argc, char **argv)
     struct api api = API_INIT;
     struct rebuilding r = {.api = &api, .config = &a.config, .first = DLC_ERR_INIT};
     const struct args_option options[] = {
-        {"tenant", 't', "NAME", "Whose the datasets are; for admins. Default: nobody's.", NULL,
+        {"tenant", 't', "NAME",
+         "Whose datasets are of which no note says so; for admins. Default: nobody's.", NULL,
          &r.tenant},
         {"dry-run", 0, NULL, "Only say what would be done.", &r.dry, NULL},
         {"json", 0, NULL, "Print a JSON object.", &json, NULL},
@@ -264,6 +314,7 @@ static int run(const struct command *cmd, int argc, char **argv)
     struct dlc_err err = DLC_ERR_INIT;
     int status;
 
+    r.notes = json_object();
     r.datasets = json_array();
     r.nodes = json_array();
     if (!args_parse(&a, cmd, options, argc, argv, &status))
@@ -285,6 +336,7 @@ static int run(const struct command *cmd, int argc, char **argv)
     }
 out:
     api_close(&api);
+    json_decref(r.notes);
     json_decref(r.known);
     json_decref(r.datasets);
     json_decref(r.nodes);
@@ -305,9 +357,11 @@ const struct command cmd_rebuild = {
         "every\n"
         "node join again and tell which chunks it holds. Training goes on meanwhile.\n"
         "\n"
-        "Names are made from URLs. Tenants, their tokens and credentials cannot be made again: "
+        "Names and tenants are those that the nodes noted; without a note a name is made from the "
+        "URL, and\n"
+        "--tenant says whose it is. Tenants, their tokens and credentials cannot be made again: "
         "`dlcache\n"
-        "tenant create` first, then --tenant. It may be repeated.",
+        "tenant create` first. It may be repeated.",
     .examples = "  $ dlcache rebuild --dry-run\n"
                 "  $ dlcache rebuild --dir /mnt/ssd/dlcache --tenant vision\n",
     .run = run,

@@ -3,10 +3,12 @@
  * What this node has on disk of the cluster's datasets, be they open or not.
  *
  * Beside the catalogs lies a note for each dataset of the cluster that was open here: which catalog
- * is its, and the number that names its chunks. With it a daemon that was started anew finds the
- * chunks of a dataset that nobody has opened since: to tell the manager of them, and to drop them.
+ * is its, the number that names its chunks, and whose it is. With it a daemon that was started anew
+ * finds the chunks of a dataset that nobody has opened since: to tell the manager of them, and to
+ * drop them; and `dlcache rebuild` gives a dataset its name and tenant back.
  *
- *     DIR/catalogs/NAME.left      {"catalog": "0123456789abcdef.cat", "disk": "0123456789abcdef"}
+ *     DIR/catalogs/NAME.left      {"catalog": "0123456789abcdef.cat", "disk": "0123456789abcdef",
+ *                                  "tenant": "ann"}
  *
  * It is about the snapshot that was listed last: what is left of others goes when room is needed.
  */
@@ -75,8 +77,8 @@ void left_note(const struct dataset *ds)
 
     if (path == NULL)
         return;
-    note = mem_fmt("{\"catalog\": \"%s\", \"disk\": \"%016llx\"}\n",
-                   strrchr(ds->catalog_path, '/') + 1, (unsigned long long)ds->disk_id);
+    note = mem_fmt("{\"catalog\": \"%s\", \"disk\": \"%016llx\", \"tenant\": \"%s\"}\n",
+                   strrchr(ds->catalog_path, '/') + 1, (unsigned long long)ds->disk_id, ds->tenant);
     if ((os_read_file(path, NOTE_MAX, &old, NULL) < 0 || strcmp(buf_str(&old), note) != 0) &&
         os_write_file(path, note, strlen(note), 0600, &err) < 0)
         log_warn("%s is not remembered: %s", ds->cid, err.text);
