@@ -44,14 +44,12 @@ static void report(struct dlc_loader *l)
 
 int main(int argc, char **argv)
 {
-    const struct dlc_loader_spec spec = {.kind = DLC_IMAGES,
-                                         .batch = 64,
-                                         .on_bad = DLC_BAD_SKIP,
-                                         .order = {.kind = DLC_SHUFFLED, .epochs = EPOCHS},
-                                         .image = {.width = 224,
-                                                   .height = 224,
-                                                   .crop = DLC_CROP_RANDOM_RESIZED,
-                                                   .flip = 0.5}};
+    const struct dlc_loader_spec spec = {
+        .kind = DLC_IMAGES,
+        .batch = 64,
+        .on_bad = DLC_BAD_SKIP,
+        .order = {.kind = DLC_SHUFFLED, .epochs = EPOCHS},
+        .image = {.width = 224, .height = 224, .crop = DLC_CROP_RANDOM_RESIZED, .flip = 0.5}};
     struct dlc_dataset *ds;
     struct dlc_loader *l;
     struct dlc_batch b;

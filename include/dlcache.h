@@ -308,9 +308,9 @@ struct dlc_image {
     double flip;            /* probability of a horizontal flip */
     double brightness[2], contrast[2], saturation[2]; /* factors; default: left alone */
     double hue[2];                                    /* within -0.5 to 0.5 */
-    uint32_t dtype;      /* DLC_U8 (default), DLC_F32, DLC_F16 */
-    uint32_t layout;     /* enum dlc_layout */
-    uint32_t normalise;  /* 1: (x / 255 - mean) / std; floats only, which else are x / 255 */
+    uint32_t dtype;                                   /* DLC_U8 (default), DLC_F32, DLC_F16 */
+    uint32_t layout;                                  /* enum dlc_layout */
+    uint32_t normalise; /* 1: (x / 255 - mean) / std; floats only, which else are x / 255 */
     float mean[3], std[3];
     uint32_t exact;      /* 1: no scaled decoding: the closest to torchvision */
     uint64_t max_pixels; /* larger images are bad samples; default 178956970 */
@@ -332,8 +332,8 @@ struct dlc_audio {
     uint64_t reserved[8];
 };
 
-/* .npy files, or raw records: each sample is one tensor of the same shape. Numbers are converted; one
- * that does not fit (300 in uint8) makes a bad sample. */
+/* .npy files, or raw records: each sample is one tensor of the same shape. Numbers are converted;
+ * one that does not fit (300 in uint8) makes a bad sample. */
 struct dlc_tensor {
     uint32_t dtype;    /* of the output: DLC_U8, DLC_I32, DLC_I64, DLC_F16 or DLC_F32 */
     uint32_t raw;      /* 0: .npy; 1: nothing but numbers, little endian, ... */
@@ -372,37 +372,37 @@ struct dlc_loader_spec {
 
 /* One batch: valid until dlc_batch_put(). The bytes are the caller's to change. */
 struct dlc_batch {
-    void *data;              /* [samples][...] */
-    size_t bytes;            /* of one sample */
-    uint32_t samples;        /* fewer than asked for: the last of an epoch, or bad ones left out */
+    void *data;       /* [samples][...] */
+    size_t bytes;     /* of one sample */
+    uint32_t samples; /* fewer than asked for: the last of an epoch, or bad ones left out */
     uint32_t reserved0;
-    const uint64_t *index;   /* which samples these are */
-    const int64_t *labels;   /* their classes, -1 for none */
-    const uint32_t *lengths; /* audio: what is not padding, in samples or frames; else NULL */
+    const uint64_t *index;    /* which samples these are */
+    const int64_t *labels;    /* their classes, -1 for none */
+    const uint32_t *lengths;  /* audio: what is not padding, in samples or frames; else NULL */
     uint64_t epoch, position; /* where the loader stands once this batch is used */
     uint64_t priv[2];
 };
 
 struct dlc_loader_stats {
-    uint64_t batches, samples; /* handed out */
-    uint64_t bad;              /* left out or replaced */
-    uint64_t formed;           /* samples that were made from decoded forms */
+    uint64_t batches, samples;  /* handed out */
+    uint64_t bad;               /* left out or replaced */
+    uint64_t formed;            /* samples that were made from decoded forms */
     uint64_t forms, form_bytes; /* that are kept */
-    uint64_t waited_ns;        /* the consumer, for batches */
-    uint64_t step_ns;          /* the consumer, between batches */
-    uint64_t busy_ns;          /* threads made samples, all together */
-    uint64_t starved_ns;       /* threads waited for bytes, all together */
-    uint64_t threads;          /* that work now, if there is work */
-    uint64_t ready;            /* batches that can be had at once */
+    uint64_t waited_ns;         /* the consumer, for batches */
+    uint64_t step_ns;           /* the consumer, between batches */
+    uint64_t busy_ns;           /* threads made samples, all together */
+    uint64_t starved_ns;        /* threads waited for bytes, all together */
+    uint64_t threads;           /* that work now, if there is work */
+    uint64_t ready;             /* batches that can be had at once */
     uint64_t reserved[8];
 };
 
 struct dlc_loader; /* opaque */
 
 /*
- * Make batches of ds from now on. Its order is the loader's until the loader is closed: dlc_follow()
- * and dlc_next() are not for the caller then. dlc_get() and all others are.
- * Borrows: ds, until dlc_loader_close(), and spec.   Gives: *out; return it with dlc_loader_close().
+ * Make batches of ds from now on. Its order is the loader's until the loader is closed:
+ * dlc_follow() and dlc_next() are not for the caller then. dlc_get() and all others are. Borrows:
+ * ds, until dlc_loader_close(), and spec.   Gives: *out; return it with dlc_loader_close().
  * Threads: a loader is one thread's at a time, dlc_batch_put() and dlc_loader_stats() excepted.
  * After fork() the child may only close it.
  */

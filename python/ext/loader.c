@@ -10,6 +10,7 @@
  */
 #include "ext.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define DIMS 9 /* of a batch: 8, and the samples */
@@ -250,9 +251,12 @@ static PyGetSetDef batch_getset[] = {
 static char batch_doc[] = "One batch: a buffer of its shape, and DLPack.";
 
 static PyType_Slot batch_slots[] = {
-    {Py_tp_doc, batch_doc},           {Py_tp_dealloc, batch_dealloc},
-    {Py_tp_methods, batch_methods},   {Py_tp_getset, batch_getset},
-    {Py_bf_getbuffer, batch_getbuffer}, {0, NULL},
+    {Py_tp_doc, batch_doc},
+    {Py_tp_dealloc, batch_dealloc},
+    {Py_tp_methods, batch_methods},
+    {Py_tp_getset, batch_getset},
+    {Py_bf_getbuffer, batch_getbuffer},
+    {0, NULL},
 };
 
 PyType_Spec batch_spec = {
@@ -289,7 +293,8 @@ static int take_buffers(struct loader *l, PyObject *buffers)
     l->buffers = Py_NewRef(buffers);
     for (; l->memory != NULL && l->n_memory < n; l->n_memory++) {
         PyObject *one = PySequence_GetItem(buffers, l->n_memory);
-        int rc = one != NULL ? PyObject_GetBuffer(one, &l->memory[l->n_memory], PyBUF_WRITABLE) : -1;
+        int rc =
+            one != NULL ? PyObject_GetBuffer(one, &l->memory[l->n_memory], PyBUF_WRITABLE) : -1;
 
         Py_XDECREF(one);
         if (rc < 0)
@@ -561,14 +566,14 @@ static PyObject *loader_stats(PyObject *self, PyObject *none)
     if (!is_open(l))
         return NULL;
     dlc_loader_stats(l->l, &s);
-    return Py_BuildValue(
-        "{sKsKsKsKsKsKsdsdsdsdsKsK}", "batches", (unsigned long long)s.batches, "samples",
-        (unsigned long long)s.samples, "bad", (unsigned long long)s.bad, "formed",
-        (unsigned long long)s.formed, "forms", (unsigned long long)s.forms, "form_bytes",
-        (unsigned long long)s.form_bytes, "waited_s", (double)s.waited_ns / 1e9, "step_s",
-        (double)s.step_ns / 1e9, "busy_s", (double)s.busy_ns / 1e9, "starved_s",
-        (double)s.starved_ns / 1e9, "threads", (unsigned long long)s.threads, "ready",
-        (unsigned long long)s.ready);
+    return Py_BuildValue("{sKsKsKsKsKsKsdsdsdsdsKsK}", "batches", (unsigned long long)s.batches,
+                         "samples", (unsigned long long)s.samples, "bad", (unsigned long long)s.bad,
+                         "formed", (unsigned long long)s.formed, "forms",
+                         (unsigned long long)s.forms, "form_bytes",
+                         (unsigned long long)s.form_bytes, "waited_s", (double)s.waited_ns / 1e9,
+                         "step_s", (double)s.step_ns / 1e9, "busy_s", (double)s.busy_ns / 1e9,
+                         "starved_s", (double)s.starved_ns / 1e9, "threads",
+                         (unsigned long long)s.threads, "ready", (unsigned long long)s.ready);
 }
 
 static PyObject *loader_bad(PyObject *self, PyObject *none)

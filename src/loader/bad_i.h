@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The bad samples of a loader: all are counted, the first BAD_KEPT are remembered with the reason. */
+/* The bad samples of a loader: all are counted, the first BAD_KEPT are remembered with the reason.
+ */
 #ifndef DLC_LOADER_BAD_I_H
 #define DLC_LOADER_BAD_I_H
 

@@ -15,7 +15,7 @@
 /* "MAX PERIOD" in microseconds, or "max PERIOD". */
 static unsigned quota_at(const char *dir)
 {
-    char path[PATH_CAP + 16];
+    char path[2 * PATH_CAP + 16];
     struct buf b = BUF_INIT;
     unsigned long quota, period;
     unsigned cores = UINT_MAX;
@@ -37,8 +37,7 @@ static void own_group(const char *root, char out[static PATH_CAP])
 
     out[0] = '\0';
     snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-    if (os_read_file(path, 65536, &b, NULL) == 0 &&
-        (line = strstr(buf_str(&b), "0::")) != NULL)
+    if (os_read_file(path, 65536, &b, NULL) == 0 && (line = strstr(buf_str(&b), "0::")) != NULL)
         snprintf(out, PATH_CAP, "%.*s", (int)strcspn(line + 3, "\n"), line + 3);
     buf_release(&b);
 }

@@ -402,7 +402,8 @@ static bool take(struct dlc_loader *l, struct slot *s, struct dlc_mono asked, st
     return samples > 0;
 }
 
-/* The epoch is over; from now on the loader stands at the beginning of the next one, if there is one. */
+/* The epoch is over; from now on the loader stands at the beginning of the next one, if there is
+ * one. */
 static bool at_end(struct dlc_loader *l)
 {
     if (l->epoch < l->epochs && ring_has_batch(l, l->position))

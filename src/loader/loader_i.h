@@ -84,10 +84,10 @@ struct dlc_loader {
     pid_t pid; /* (L5) */
     struct dlc_dataset *ds;
     struct making making;
-    struct dlc_order order;   /* as it is told to the daemon */
-    struct order_spec spec;   /* the same, for computing */
-    uint64_t length;          /* samples of an epoch of this rank */
-    uint64_t epochs;          /* UINT64_MAX: no end */
+    struct dlc_order order; /* as it is told to the daemon */
+    struct order_spec spec; /* the same, for computing */
+    uint64_t length;        /* samples of an epoch of this rank */
+    uint64_t epochs;        /* UINT64_MAX: no end */
     uint32_t batch, ring;
     bool drop_last;
     enum dlc_on_bad on_bad;
@@ -104,25 +104,25 @@ struct dlc_loader {
     bool closing;               /* G: mtx, and so are those below */
     uint32_t refs;              /* the caller's, and one for each batch that is held */
     uint32_t slots, held;
-    struct dlc_list queue;      /* of slots, oldest first */
-    struct dlc_list spare;      /* slots without a batch */
-    struct order plan;          /* of plan.epoch; */
-    uint64_t plan_at;           /* the next batch begins there */
+    struct dlc_list queue; /* of slots, oldest first */
+    struct dlc_list spare; /* slots without a batch */
+    struct order plan;     /* of plan.epoch; */
+    uint64_t plan_at;      /* the next batch begins there */
     struct late *late;
     uint32_t n_late, cap_late;
-    uint32_t running;           /* threads at work */
+    uint32_t running; /* threads at work */
     uint32_t started, wanted;
     struct worker **workers;
     struct pace pace;
-    bool fixed;                 /* threads are not to be changed */
+    bool fixed; /* threads are not to be changed */
     uint32_t grain;
-    double sample_ns;           /* smoothed */
+    double sample_ns; /* smoothed */
     struct bad_list bad;
     struct dlc_loader_stats stats;
 
     /* The consumer's. */
-    uint64_t epoch, position;   /* all before was handed out */
-    struct dlc_mono left;       /* when it got the last batch; 0: none yet */
+    uint64_t epoch, position; /* all before was handed out */
+    struct dlc_mono left;     /* when it got the last batch; 0: none yet */
 };
 
 /* ---- ring.c: slots, and which samples they get. All but the first two need the lock. ---- */

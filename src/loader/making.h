@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * One sample: encoded bytes in, its place in a batch out, as the spec says. What is random follows
- * from (seed, epoch, sample). A struct making is shared and constant; each thread has a maker, which
- * is scratch memory and nothing else.
+ * from (seed, epoch, sample). A struct making is shared and constant; each thread has a maker,
+ * which is scratch memory and nothing else.
  */
 #ifndef DLC_LOADER_MAKING_H
 #define DLC_LOADER_MAKING_H

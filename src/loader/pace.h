@@ -3,7 +3,7 @@
  * How many threads: as many as keep the consumer from waiting, and no more. Pure: told what was
  * measured for each batch, it answers with a number.
  *
- *     need = time that threads took to make a batch / time the consumer takes for one     (smoothed)
+ *     need = time that threads took to make a batch / time the consumer takes for one (smoothed)
  *
  * It begins with all, so that the first batch comes soon. Whenever the consumer waited, one more,
  * or at once as many as are needed; when batches were ready for long, down towards the need, half
@@ -14,8 +14,8 @@
 
 struct pace {
     unsigned most, now;
-    unsigned patience;      /* batches in a row that found the ring full */
-    double make_s, step_s;  /* smoothed; negative: nothing measured yet */
+    unsigned patience;     /* batches in a row that found the ring full */
+    double make_s, step_s; /* smoothed; negative: nothing measured yet */
 };
 
 struct pace_batch {

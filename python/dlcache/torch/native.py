@@ -241,17 +241,19 @@ class _Batches(Iterator):
 
     def __init__(self, loader: _Loader, opened: _Opened, epoch: int) -> None:
         self._loader: _Loader | None = loader
-        self._opened, self._epoch = opened, epoch
+        self._opened: _Opened | None = opened
+        self._epoch = epoch
 
     def __next__(self) -> Any:
-        loader = self._loader
-        if loader is None or loader._opened is not self._opened or not loader._begun \
+        loader, opened = self._loader, self._opened
+        if loader is None or opened is None or loader._opened is not opened or not loader._begun \
                 or loader._state[0] != self._epoch:
+            self._loader = self._opened = None
             raise StopIteration  # another iteration has begun since
-        got = self._opened.take()
+        got = opened.take()
         if got is None:
             loader._state, loader._begun = (self._epoch + 1, 0), False
-            self._loader = None
+            self._loader = self._opened = None
             raise StopIteration
         loader._state = got[0]
         return loader._pack(*got[1:])

@@ -60,8 +60,7 @@ static void test_tensors(void **state)
 {
     const struct dlc_loader_spec spec = {
         .kind = DLC_TENSORS,
-        .tensor = {
-            .dtype = DLC_F32, .raw = 1, .stored = DLC_U8, .ndim = 2, .shape = {2, 2}}};
+        .tensor = {.dtype = DLC_F32, .raw = 1, .stored = DLC_U8, .ndim = 2, .shape = {2, 2}}};
     const unsigned char raw[4] = {1, 2, 3, 255};
     struct dlc_err err = DLC_ERR_INIT;
     struct making m;
