@@ -118,12 +118,12 @@ def run(build):
                 everywhere["ours"].append(apart(ours_all, os.path.dirname(data), socket, "auto"))
                 everywhere["torchvision"].append(apart(torch_all, os.path.dirname(data)))
             loader_1t = [apart(ours_all, os.path.dirname(data), socket, 1) for _ in range(3)]
-    lines = {"ours_1t": ("ours, one thread", one["ours"]),
-             "ours_forms_1t": ("ours from prepared forms, one thread", one["ours_forms"]),
+    lines = {"ours_1t": ("ours, one thread", one["ours_1t"]),
+             "ours_forms_1t": ("ours from prepared forms, one thread", one["ours_forms_1t"]),
              "loader_1t": ("the whole loader, one thread, wall time", loader_1t),
              "torchvision_1t": ("torchvision with PIL, one process", pil),
              "torchvision_io_1t": ("torchvision's own decoder, one process", io),
-             "decode_only_1t": ("libjpeg-turbo, full decode alone", one["decode_only"]),
+             "decode_only_1t": ("libjpeg-turbo, full decode alone", one["decode_only_1t"]),
              "ours_all": ("ours, all processors", everywhere["ours"]),
              "torchvision_all": ("torchvision with PIL, all processors", everywhere["torchvision"])}
     base = median(pil)
