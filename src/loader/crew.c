@@ -126,23 +126,45 @@ static int get(struct dlc_loader *l, struct haul *h, uint32_t k, struct dlc_view
     return rc;
 }
 
+/* From a form that is kept, or from the bytes, of which a form is made if one is wanted. DLC_EMISS
+ * and DLC_ECANCELED as get(). */
+static int make_sample(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
+                       struct dlc_err *err)
+{
+    struct slot *s = h->slot;
+    struct form *form = forms_get(&l->forms, s->index[k]);
+    struct dlc_view v = {0};
+    const void *data;
+    size_t len;
+    int rc = 0;
+
+    if (form == NULL || h->got.data != NULL)
+        rc = get(l, h, k, &v);
+    if (rc == DLC_EMISS || rc == DLC_ECANCELED)
+        return rc;
+    if (rc < 0)
+        return dlc_err_set(err, rc, "%s", dlc_last_error());
+    if (form == NULL)
+        form = maker_form(w->maker, &l->forms, v.data, v.len, s->index[k]);
+    data = form != NULL ? form->data : v.data;
+    len = form != NULL ? form->len : v.len;
+    rc = maker_make(w->maker, data, len, s->epoch, s->index[k], s->data + k * l->making.bytes,
+                    &s->lengths[k], err);
+    forms_put(&l->forms, &form);
+    dlc_put(l->ds, &v);
+    return rc;
+}
+
 static void make_one(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k)
 {
     struct slot *s = h->slot;
     struct dlc_err err = DLC_ERR_INIT;
-    struct dlc_view v = {0};
-    int rc = get(l, h, k, &v);
+    int rc = make_sample(l, w, h, k, &err);
 
     if (rc == DLC_EMISS || rc == DLC_ECANCELED) {
         h->missed[h->n_missed++] = k;
         return;
     }
-    if (rc < 0)
-        dlc_err_set(&err, rc, "%s", dlc_last_error());
-    else
-        rc = maker_make(w->maker, v.data, v.len, s->epoch, s->index[k],
-                        s->data + k * l->making.bytes, &s->lengths[k], &err);
-    dlc_put(l->ds, &v);
     s->labels[k] = label_of(l->ds, s->index[k]);
     if (rc < 0)
         fail(l, h, k, &err);

@@ -148,6 +148,7 @@ static struct dlc_loader *loader_new(struct dlc_dataset *ds, const struct dlc_lo
     dlc_cond_init(&l->quiet);
     dlc_list_init(&l->queue);
     dlc_list_init(&l->spare);
+    forms_init(&l->forms, spec->kind == DLC_IMAGES ? (enum dlc_switch)spec->forms : DLC_OFF);
     return l;
 }
 
@@ -166,6 +167,7 @@ static int begin(struct dlc_loader *l, const struct dlc_loader_spec *spec, struc
     if (rc < 0)
         return rc;
     l->plan_at = spec->position;
+    l->first_epoch = spec->epoch;
     rc = crew_start(l, threads, err);
     if (rc == 0)
         pace_init(&l->pace, l->started);
@@ -230,6 +232,7 @@ void dlc_loader_close(struct dlc_loader **lp)
     free_slots(&l->queue);
     free_slots(&l->spare);
     mem_free(&l->late);
+    forms_release(&l->forms);
     dlc_mtx_lock(&l->mtx);
     bad_release(&l->bad);
     last = --l->refs == 0;
@@ -344,8 +347,8 @@ static struct slot *await(struct dlc_loader *l, struct dlc_err *err)
 }
 
 /* A batch leaves the queue: figures, and how many threads there should be. */
-static void account_locked(struct dlc_loader *l, const struct slot *s, struct dlc_mono asked,
-                           unsigned ready)
+static struct forms_batch account_locked(struct dlc_loader *l, const struct slot *s,
+                                         struct dlc_mono asked, unsigned ready)
 {
     struct dlc_mono now = dlc_mono_now();
     int64_t step = l->left.ns != 0 ? asked.ns - l->left.ns : 0;
@@ -360,6 +363,11 @@ static void account_locked(struct dlc_loader *l, const struct slot *s, struct dl
     if (l->left.ns != 0 && !l->fixed)
         crew_want_locked(l, pace_step(&l->pace, &b));
     l->left = now;
+    return (struct forms_batch){.waited_s = b.waited_s,
+                                .step_s = b.step_s,
+                                .busy = l->wanted == l->started,
+                                .more = l->epochs == UINT64_MAX ? l->epoch > l->first_epoch
+                                                                : l->epoch + 1 < l->epochs};
 }
 
 static void give(struct dlc_loader *l, struct slot *s, uint32_t samples, struct dlc_batch *out)
@@ -379,6 +387,7 @@ static void give(struct dlc_loader *l, struct slot *s, uint32_t samples, struct 
 static bool take(struct dlc_loader *l, struct slot *s, struct dlc_mono asked, struct dlc_batch *out)
 {
     uint32_t samples = slot_settle(s);
+    struct forms_batch seen = {0};
     unsigned ready;
 
     dlc_mtx_lock(&l->mtx);
@@ -391,15 +400,17 @@ static bool take(struct dlc_loader *l, struct slot *s, struct dlc_mono asked, st
         l->stats.samples += samples;
         l->held++;
         l->refs++;
-        account_locked(l, s, asked, ready);
+        seen = account_locked(l, s, asked, ready);
     } else {
         dlc_list_push_tail(&l->spare, &s->link);
         dlc_cond_broadcast(&l->work);
     }
     dlc_mtx_unlock(&l->mtx);
-    if (samples > 0)
-        give(l, s, samples, out);
-    return samples > 0;
+    if (samples == 0)
+        return false;
+    forms_step(&l->forms, &seen);
+    give(l, s, samples, out);
+    return true;
 }
 
 /* The epoch is over; from now on the loader stands at the beginning of the next one, if there is
@@ -511,6 +522,7 @@ void dlc_loader_stats(struct dlc_loader *l, struct dlc_loader_stats *out)
     out->threads = l->wanted;
     out->ready = count_ready_locked(l);
     dlc_mtx_unlock(&l->mtx);
+    forms_stats(&l->forms, out);
 }
 
 int dlc_loader_bad(struct dlc_loader *l, uint64_t k, uint64_t *sample, char *why, size_t cap)

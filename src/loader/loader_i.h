@@ -38,6 +38,7 @@
 #include "base/mtx.h"
 #include "dlcache.h"
 #include "loader/bad_i.h"
+#include "loader/forms_i.h"
 #include "loader/making.h"
 #include "loader/pace.h"
 #include "order/order.h"
@@ -87,7 +88,8 @@ struct dlc_loader {
     struct dlc_order order; /* as it is told to the daemon */
     struct order_spec spec; /* the same, for computing */
     uint64_t length;        /* samples of an epoch of this rank */
-    uint64_t epochs;        /* UINT64_MAX: no end */
+    uint64_t first_epoch;
+    uint64_t epochs; /* UINT64_MAX: no end */
     uint32_t batch, ring;
     bool drop_last;
     enum dlc_on_bad on_bad;
@@ -118,6 +120,7 @@ struct dlc_loader {
     uint32_t grain;
     double sample_ns; /* smoothed */
     struct bad_list bad;
+    struct forms forms; /* has its own lock */
     struct dlc_loader_stats stats;
 
     /* The consumer's. */

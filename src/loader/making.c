@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "loader/forms_i.h"
 
 /* ---- from the public spec ---- */
 
@@ -205,4 +206,28 @@ int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch, ui
     case DLC_TENSORS: return make_tensor(&m->tensor, data, len, out, err);
     }
     return dlc_err_set(err, DLC_EINVAL, "a loader of no kind");
+}
+
+struct form *maker_form(struct maker *k, struct forms *forms, const void *data, size_t len,
+                        uint64_t sample)
+{
+    const struct image_spec *s = &k->m->image;
+    struct image_head head;
+    struct form *form;
+    int64_t made;
+
+    if (k->m->kind != DLC_IMAGES || !forms_wanted(forms) ||
+        image_read_head(data, len, s, &head, NULL) < 0)
+        return NULL;
+    form = forms_room(forms, image_form_bound(&head, s));
+    if (form == NULL)
+        return NULL;
+    made = image_form_make(k->image, data, len, s, &head, form->data, form->len, NULL);
+    if (made < 0) {
+        forms_put(forms, &form);
+        return NULL;
+    }
+    form->len = (size_t)made;
+    forms_keep(forms, sample, form);
+    return form;
 }

@@ -32,11 +32,18 @@ struct making {
 int making_init(struct making *m, const struct dlc_loader_spec *spec, struct dlc_err *err);
 
 struct maker;
+struct form;
+struct forms;
 struct maker *maker_new(const struct making *m); /* borrows m */
 void maker_free(struct maker **mp);
 
 /* Writes m->bytes to out, and *length for sounds; or fails and says why. */
 int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch, uint64_t sample,
                void *out, uint32_t *length, struct dlc_err *err);
+
+/* The form of an encoded image, which is also kept in `forms`. Gives; NULL: none is wanted, there
+ * is no room, or it cannot be made; the image itself then says why. */
+struct form *maker_form(struct maker *k, struct forms *forms, const void *data, size_t len,
+                        uint64_t sample);
 
 #endif
