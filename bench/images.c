@@ -25,7 +25,7 @@
 #define WIDTH   500
 #define HEIGHT  375
 #define QUALITY 90
-#define NOISE   34
+#define NOISE   62
 
 struct image {
     unsigned char *jpeg;

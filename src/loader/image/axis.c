@@ -147,6 +147,7 @@ static void shorten(struct image_axis *a, uint32_t most)
 {
     uint32_t quads = (most + 3) / 4;
 
+    a->most = most;
     for (uint32_t j = 1; quads < a->quads && j < a->n; j++)
         memmove(a->weights + (size_t)j * quads * 8, a->weights + (size_t)j * a->quads * 8,
                 (size_t)quads * 8 * sizeof(*a->weights));

@@ -31,13 +31,14 @@ struct span { /* memory that is kept and grows */
 void *span_need(struct span *s, size_t n);
 void span_release(struct span *s);
 
-/* One direction: pixel j is the sum of weight * source pixel over `quads` times four taps. */
+/* One direction: pixel j is the sum of weight * source pixel over its taps. */
 struct image_axis {
     uint32_t n;           /* pixels that are made, */
     uint32_t pad, total;  /* behind `pad` zeros, in a line of `total` */
     bool reversed;        /* y: its pixels are wanted in the opposite order */
     uint64_t first, last; /* what is read of the source */
-    uint32_t quads;       /* taps / 4, the same for all */
+    uint32_t most;        /* taps that one has at most, */
+    uint32_t quads;       /* and that by four: room in the table, the same for all */
     uint32_t *start;      /* the first tap of each, counted from `first`; ascending unless turned */
     uint32_t *count;      /* taps of each */
     int16_t *weights;     /* for each and each quad four high and four low halves */
@@ -64,8 +65,8 @@ struct image_ops {
     /* Two rows at once through the axis; a and b may be the same. Reads whole quads. */
     void (*columns)(uint8_t *a_out, uint8_t *b_out, const uint8_t *a, const uint8_t *b,
                     const struct image_axis *x);
-    /* bytes of out from those of four rows for each quad. */
-    void (*rows)(uint8_t *out, const uint8_t *const *rows, const int16_t *weights, uint32_t quads,
+    /* bytes of out from those of so many rows; one more must be there if the number is odd. */
+    void (*rows)(uint8_t *out, const uint8_t *const *rows, const int16_t *weights, uint32_t taps,
                  size_t bytes);
     void (*planes)(uint8_t *r, uint8_t *g, uint8_t *b, const uint8_t *rgbx, size_t n);
     void (*pack)(uint8_t *rgb, const uint8_t *rgbx, size_t n);

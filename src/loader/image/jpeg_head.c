@@ -91,6 +91,7 @@ static int read_frame(const uint8_t *p, size_t n, unsigned marker, struct image_
     head->components = p[5];
     if (head->components != 1 && head->components != 3 && head->components != 4)
         return dlc_err_set(err, DLC_EINVAL, "JPEG of %u components: there may be 1, 3 or 4", p[5]);
+    head->uneven = p[5] == 3 && p[7] >> 4 != (p[7] & 15);
     head->progressive = marker == M_SOF2 || marker == M_SOF2 + 8;
     seen->frame = true;
     seen->sampled_420 = head->components == 3;

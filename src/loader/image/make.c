@@ -111,7 +111,11 @@ int image_prepare(struct image_scratch *s, const struct image_source *source,
     return 0;
 }
 
-/* The strongest reduction that leaves the box at least as large as what it becomes. */
+/*
+ * The strongest reduction that leaves the box at least as large as what it becomes. libjpeg reduces
+ * colours of half the resolution less, but not if they are halved in one direction only: then it is
+ * they that must stay large enough.
+ */
 static unsigned denominator(const struct image_spec *spec, const struct image_head *head,
                             const struct image_plan *p)
 {
@@ -121,7 +125,7 @@ static unsigned denominator(const struct image_spec *spec, const struct image_he
         return 1;
     while (d > 1 && (p->width < d * p->to_width || p->height < d * p->to_height))
         d /= 2;
-    return d;
+    return head->uneven && d > 1 ? d / 2 : d;
 }
 
 int image_make(struct image_scratch *s, const void *data, size_t len, const struct image_spec *spec,

@@ -52,7 +52,7 @@ static void columns(uint8_t *a_out, uint8_t *b_out, const uint8_t *a, const uint
 
 /* In pieces that stay in registers or the nearest cache, row by row: compilers make vectors of it.
  */
-static void rows(uint8_t *out, const uint8_t *const *in, const int16_t *weights, uint32_t quads,
+static void rows(uint8_t *out, const uint8_t *const *in, const int16_t *weights, uint32_t taps,
                  size_t bytes)
 {
     int32_t sum[PIECE];
@@ -62,7 +62,7 @@ static void rows(uint8_t *out, const uint8_t *const *in, const int16_t *weights,
 
         for (size_t k = 0; k < n; k++)
             sum[k] = HALF;
-        for (uint32_t i = 0; i < quads * 4; i++) {
+        for (uint32_t i = 0; i < taps; i++) {
             const uint8_t *row = in[i] + at;
             int32_t w = weight_at(weights, i);
 

@@ -34,8 +34,20 @@ static inline __m256i finish(__m256i high, __m256i low)
     return _mm256_srli_epi32(_mm256_add_epi32(sum, half), IMAGE_WEIGHT_BITS);
 }
 
-/* One output pixel of two rows: 32 bits for each channel, row a in the low half. */
-static inline __m256i pixel(const uint8_t *a, const uint8_t *b, const int16_t *w, uint32_t quads)
+#define INLINE static inline __attribute__((always_inline))
+
+/* 2 * 8 bytes: two pixels of row a, then of row b, each in its half. */
+static inline __m256i two_quarters(const uint8_t *low, const uint8_t *high)
+{
+    __m128i l = _mm_loadl_epi64((const __m128i *)low), h = _mm_loadl_epi64((const __m128i *)high);
+
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(l), h, 1);
+}
+
+/* One output pixel of two rows: 32 bits for each channel, row a in the low half. Taps come in
+ * fours, and two more if `half`. */
+INLINE __m256i pixel(const uint8_t *a, const uint8_t *b, const int16_t *w, uint32_t quads,
+                     bool half)
 {
     const __m256i first = _mm256_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1,
                                            0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1);
@@ -51,31 +63,38 @@ static inline __m256i pixel(const uint8_t *a, const uint8_t *b, const int16_t *w
         high = _mm256_add_epi32(high, _mm256_madd_epi16(p23, pair_of_weights(w + 2)));
         low = _mm256_add_epi32(low, _mm256_madd_epi16(p23, pair_of_weights(w + 6)));
     }
+    if (half) {
+        __m256i p01 = _mm256_shuffle_epi8(two_quarters(a, b), first);
+
+        high = _mm256_add_epi32(high, _mm256_madd_epi16(p01, pair_of_weights(w)));
+        low = _mm256_add_epi32(low, _mm256_madd_epi16(p01, pair_of_weights(w + 4)));
+    }
     return finish(high, low);
 }
 
-/* Inlined with a constant number of quads where there are few. */
-static inline __attribute__((always_inline)) void columns_of(uint8_t *a_out, uint8_t *b_out,
-                                                             const uint8_t *a, const uint8_t *b,
-                                                             const struct image_axis *x,
-                                                             uint32_t quads)
+/* Inlined with constants where taps are few. `each`: weights of a pixel. */
+INLINE void columns_of(uint8_t *a_out, uint8_t *b_out, const uint8_t *a, const uint8_t *b,
+                       const struct image_axis *x, uint32_t quads, bool half)
 {
+    const size_t each = (size_t)8 * (quads + half);
     const int16_t *w = x->weights;
-    const uint32_t *start = x->start;
+    const uint32_t *at = x->start;
     uint32_t j = 0;
 
-    for (; j + 4 <= x->n; j += 4, w += 4 * 8 * quads) {
-        __m256i p[4], bytes;
+    for (; j + 4 <= x->n; j += 4, w += 4 * each) {
+        size_t i0 = 4 * (size_t)at[j], i1 = 4 * (size_t)at[j + 1];
+        size_t i2 = 4 * (size_t)at[j + 2], i3 = 4 * (size_t)at[j + 3];
+        __m256i p0 = pixel(a + i0, b + i0, w, quads, half);
+        __m256i p1 = pixel(a + i1, b + i1, w + each, quads, half);
+        __m256i p2 = pixel(a + i2, b + i2, w + 2 * each, quads, half);
+        __m256i p3 = pixel(a + i3, b + i3, w + 3 * each, quads, half);
+        __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(p0, p1), _mm256_packs_epi32(p2, p3));
 
-        for (uint32_t i = 0; i < 4; i++)
-            p[i] = pixel(a + 4 * (size_t)start[j + i], b + 4 * (size_t)start[j + i],
-                         w + i * 8 * quads, quads);
-        bytes = _mm256_packus_epi16(_mm256_packs_epi32(p[0], p[1]), _mm256_packs_epi32(p[2], p[3]));
         _mm_storeu_si128((__m128i *)(a_out + 4 * (size_t)j), _mm256_castsi256_si128(bytes));
         _mm_storeu_si128((__m128i *)(b_out + 4 * (size_t)j), _mm256_extracti128_si256(bytes, 1));
     }
-    for (; j < x->n; j++, w += 8 * quads) {
-        __m256i p = pixel(a + 4 * (size_t)start[j], b + 4 * (size_t)start[j], w, quads);
+    for (; j < x->n; j++, w += each) {
+        __m256i p = pixel(a + 4 * (size_t)at[j], b + 4 * (size_t)at[j], w, quads, half);
         uint32_t ra, rb;
 
         p = _mm256_packs_epi32(p, p);
@@ -90,12 +109,17 @@ static inline __attribute__((always_inline)) void columns_of(uint8_t *a_out, uin
 static void columns(uint8_t *a_out, uint8_t *b_out, const uint8_t *a, const uint8_t *b,
                     const struct image_axis *x)
 {
-    if (x->quads == 1)
-        columns_of(a_out, b_out, a, b, x, 1);
-    else if (x->quads == 2)
-        columns_of(a_out, b_out, a, b, x, 2);
-    else
-        columns_of(a_out, b_out, a, b, x, x->quads);
+    bool half = x->most % 4 == 1 || x->most % 4 == 2;
+
+    switch (x->most) {
+    case 1:
+    case 2: columns_of(a_out, b_out, a, b, x, 0, true); break;
+    case 3:
+    case 4: columns_of(a_out, b_out, a, b, x, 1, false); break;
+    case 5:
+    case 6: columns_of(a_out, b_out, a, b, x, 1, true); break;
+    default: columns_of(a_out, b_out, a, b, x, x->quads - half, half);
+    }
 }
 
 struct sums {
@@ -103,13 +127,14 @@ struct sums {
 };
 
 /* 32 bytes of two rows into the sums, in the order in which unpack leaves them. */
-static inline void add_pair(struct sums *s, __m256i a, __m256i b, const int16_t *w)
+INLINE void add_pair(struct sums *s, __m256i a, __m256i b, const int16_t *w)
 {
     __m256i zero = _mm256_setzero_si256(), high = pair_of_weights(w), low = pair_of_weights(w + 4);
     __m256i l = _mm256_unpacklo_epi8(a, b), h = _mm256_unpackhi_epi8(a, b);
     __m256i p[4] = {_mm256_unpacklo_epi8(l, zero), _mm256_unpackhi_epi8(l, zero),
                     _mm256_unpacklo_epi8(h, zero), _mm256_unpackhi_epi8(h, zero)};
 
+#pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         s->high[i] = _mm256_add_epi32(s->high[i], _mm256_madd_epi16(p[i], high));
         s->low[i] = _mm256_add_epi32(s->low[i], _mm256_madd_epi16(p[i], low));
@@ -121,35 +146,45 @@ static inline __m256i load(const uint8_t *p)
     return _mm256_loadu_si256((const __m256i *)p);
 }
 
-static inline __m256i rows_at(const uint8_t *const *in, const int16_t *w, uint32_t quads, size_t k)
+INLINE __m256i rows_at(const uint8_t *const *in, const int16_t *w, uint32_t pairs, size_t k)
 {
     struct sums s;
 
+#pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
         s.high[i] = s.low[i] = _mm256_setzero_si256();
-    for (uint32_t q = 0; q < quads; q++, in += 4, w += 8) {
-        add_pair(&s, load(in[0] + k), load(in[1] + k), w);
-        if (w[2] != 0 || w[6] != 0 || w[3] != 0 || w[7] != 0)
-            add_pair(&s, load(in[2] + k), load(in[3] + k), w + 2);
-    }
+    for (uint32_t p = 0; p < pairs; p++) /* weights: the first and second two of a quad */
+        add_pair(&s, load(in[2 * p] + k), load(in[2 * p + 1] + k), w + p / 2 * 8 + p % 2 * 2);
+#pragma GCC unroll 4
     for (int i = 0; i < 4; i++)
         s.high[i] = finish(s.high[i], s.low[i]);
     return _mm256_packus_epi16(_mm256_packs_epi32(s.high[0], s.high[1]),
                                _mm256_packs_epi32(s.high[2], s.high[3]));
 }
 
-static void rows(uint8_t *out, const uint8_t *const *in, const int16_t *w, uint32_t quads,
-                 size_t bytes)
+INLINE void rows_of(uint8_t *out, const uint8_t *const *in, const int16_t *w, uint32_t pairs,
+                    size_t bytes)
 {
     size_t k = 0;
 
     for (; k + 32 <= bytes; k += 32)
-        _mm256_storeu_si256((__m256i *)(out + k), rows_at(in, w, quads, k));
+        _mm256_storeu_si256((__m256i *)(out + k), rows_at(in, w, pairs, k));
     if (k < bytes) { /* the rows have slack, out has not */
         uint8_t tail[32];
 
-        _mm256_storeu_si256((__m256i *)tail, rows_at(in, w, quads, k));
+        _mm256_storeu_si256((__m256i *)tail, rows_at(in, w, pairs, k));
         memcpy(out + k, tail, bytes - k);
+    }
+}
+
+static void rows(uint8_t *out, const uint8_t *const *in, const int16_t *w, uint32_t taps,
+                 size_t bytes)
+{
+    switch ((taps + 1) / 2) {
+    case 1: rows_of(out, in, w, 1, bytes); break;
+    case 2: rows_of(out, in, w, 2, bytes); break;
+    case 3: rows_of(out, in, w, 3, bytes); break;
+    default: rows_of(out, in, w, (taps + 1) / 2, bytes);
     }
 }
 

@@ -16,19 +16,15 @@
 #include "base/check.h"
 #include "base/err.h"
 
-static uint32_t most_taps(const struct image_axis *a)
-{
-    uint32_t most = 1;
-
-    for (uint32_t j = 0; j < a->n; j++)
-        most = DLC_MAX(most, a->count[j]);
-    return most;
-}
-
+/* Rows that begin beside an alignment of 16: to aligned ones libjpeg writes past the cache, and
+ * they are read at once. */
 uint8_t *image_input(struct image_scratch *s, size_t pixels, size_t *stride)
 {
+    uint8_t *p;
+
     *stride = DLC_ALIGN_UP(4 * (pixels + 4 * (size_t)s->x.quads) + IMAGE_SLACK, (size_t)64);
-    return span_need(&s->input, 2 * *stride);
+    p = span_need(&s->input, 2 * *stride + 64);
+    return p == NULL ? NULL : (uint8_t *)DLC_ALIGN_UP((uintptr_t)p, 64) + 4;
 }
 
 /* Row j of the stored frame is this row of the output, or this column when axes are swapped. */
@@ -42,12 +38,12 @@ static int make_room(struct image_scratch *s, struct dlc_err *err)
     size_t whole = (size_t)s->spec->width * s->spec->height * 4;
     bool canvas = s->swap || s->jitters;
 
-    s->ring_rows = most_taps(&s->y) + 2; /* two come at a time */
+    s->ring_rows = s->y.most + 2; /* two come at a time */
     s->ring_stride = DLC_ALIGN_UP((size_t)s->x.n * 4 + IMAGE_SLACK, (size_t)64);
     s->row = span_need(&s->row_mem, (size_t)s->x.total * 4 + IMAGE_SLACK);
     s->canvas = canvas ? span_need(&s->canvas_mem, whole + IMAGE_SLACK) : NULL;
     if (span_need(&s->ring, s->ring_rows * s->ring_stride) == NULL ||
-        span_need(&s->taps, (size_t)s->y.quads * 4 * sizeof(uint8_t *)) == NULL || s->row == NULL ||
+        span_need(&s->taps, (s->y.most + 1) * sizeof(uint8_t *)) == NULL || s->row == NULL ||
         (canvas && s->canvas == NULL))
         return dlc_err_set(err, DLC_ENOMEM, "no memory for %u rows of %u pixels", s->ring_rows,
                            s->x.n);
@@ -94,10 +90,11 @@ static void finish_row(struct image_scratch *s, uint32_t j)
     uint8_t *row = direct ? s->canvas + (size_t)at * s->spec->width * 4 : s->row;
     const uint8_t **taps = s->taps.p;
 
-    for (uint32_t i = 0; i < y->quads * 4; i++) /* those beyond the last have no weight */
-        taps[i] = ring_row(s, y->start[j] + DLC_MIN(i, y->count[j] - 1));
-    s->ops->rows(row + (size_t)s->x.pad * 4, taps, y->weights + (size_t)j * y->quads * 8, y->quads,
-                 (size_t)s->x.n * 4);
+    for (uint32_t i = 0; i < y->count[j]; i++)
+        taps[i] = ring_row(s, y->start[j] + i);
+    taps[y->count[j]] = taps[0]; /* has no weight */
+    s->ops->rows(row + (size_t)s->x.pad * 4, taps, y->weights + (size_t)j * y->quads * 8,
+                 y->count[j], (size_t)s->x.n * 4);
     if (s->swap)
         put_column(s, at);
     else if (s->canvas == NULL)

@@ -11,7 +11,7 @@ from PIL import Image
 from imagetool import CENTRE, EINVAL, RANDOM, WHOLE, Error, Tool, encoded, exif, picture
 
 # Of 255, over all pixels of an image: what docs/loader.md states.
-MEAN, MAX = 2.0, 40
+MEAN, MAX = 2.5, 32
 
 
 def apart(a, b):

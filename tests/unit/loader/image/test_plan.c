@@ -28,7 +28,7 @@ static void test_boxes_lie_in_the_image_and_the_policy(void **state)
         sum += share;
         flips += p.flip;
     }
-    assert_true(sum / n > 0.45 && sum / n < 0.55); /* near 0.54, less what does not fit */
+    assert_true(sum / n > 0.42 && sum / n < 0.445); /* torchvision's: 0.434 over as many */
     assert_true(flips > n * 0.48 && flips < n * 0.52);
 }
 
@@ -43,11 +43,11 @@ static void test_the_same_for_ever(void **state)
     assert_true(image_key(7, 3, 11) != image_key(7, 4, 11));
     assert_true(image_key(7, 3, 11) != image_key(8, 3, 11));
     image_plan(&spec, image_key(7, 3, 11), 500, 375, &p);
-    assert_int_equal(p.x, VECTOR_X);
-    assert_int_equal(p.y, VECTOR_Y);
-    assert_int_equal(p.width, VECTOR_W);
-    assert_int_equal(p.height, VECTOR_H);
-    assert_int_equal(p.flip, VECTOR_FLIP);
+    assert_int_equal(p.x, 82);
+    assert_int_equal(p.y, 105);
+    assert_int_equal(p.width, 264);
+    assert_int_equal(p.height, 202);
+    assert_int_equal(p.flip, 0);
 }
 
 /* One augmentation more leaves the others as they were. */
