@@ -357,11 +357,9 @@ struct dlc_loader_spec {
     struct dlc_order order; /* DLC_SEQUENTIAL or DLC_SHUFFLED, not relaxed; its seed is also that
                              * of the augmentations */
     uint64_t epoch, position; /* where to begin, as dlc_loader_tell() said */
-    union {
-        struct dlc_image image;
-        struct dlc_audio audio;
-        struct dlc_tensor tensor;
-    };
+    struct dlc_image image;   /* that of the kind; the others are not looked at */
+    struct dlc_audio audio;
+    struct dlc_tensor tensor;
     /* Memory of the batches: page-locked, say. Called in dlc_loader_open(), and in
      * dlc_loader_close() or the dlc_batch_put() after it. NULL: the library's own. */
     void *(*alloc)(size_t bytes, void *arg);
