@@ -25,7 +25,7 @@ WIDTH, HEIGHT = 500, 375
 ROUNDS, WARM_STEPS, ROUND_S = 3, 12, 12.0
 MODELS = ("resnet50", "resnet18")
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-KEPT = ("libc.so", "libm.so", "libpthread", "libdl.so", "librt.so", "ld-linux", "linux-vdso")
+KEPT = ("libc.so", "libm.so", "libpthread", "libdl.so", "librt.so", "libresolv", "ld-linux", "linux-vdso")
 
 
 # ---- packing ----
@@ -52,6 +52,26 @@ def pack(build, bundle):
         subprocess.run(["strip", "--strip-debug", path], check=False)
 
 
+def preload(libs):
+    """Load what the package needs into this process: the system's library where it has one, for PyTorch
+    may use the same, else the bundle's. Those that need others come after them."""
+    left, before = sorted(os.listdir(libs)), None
+    while left and left != before:
+        before, left = left, [name for name in left if not loads(name) and not loads(os.path.join(libs, name))]
+    if left:
+        raise SystemExit(f"bench: cannot load {', '.join(left)}")
+
+
+def loads(name):
+    import ctypes
+
+    try:
+        ctypes.CDLL(name, ctypes.RTLD_GLOBAL)
+    except OSError:
+        return False
+    return True
+
+
 # ---- data ----
 
 def write_images(args):
@@ -68,7 +88,7 @@ def write_images(args):
         pixels = (numpy.stack(waves, -1) + noise).clip(0, 255).astype(numpy.uint8)
         folder = os.path.join(directory, f"class-{i % 10}")
         os.makedirs(folder, exist_ok=True)
-        Image.fromarray(pixels).save(os.path.join(folder, f"{i:06}.jpg"), quality=77)
+        Image.fromarray(pixels).save(os.path.join(folder, f"{i:06}.jpg"), quality=83)
 
 
 def make_data(directory):
@@ -254,12 +274,9 @@ def main():
         raise SystemExit(__doc__)
     bundle = os.path.abspath(sys.argv[2])
     libs = os.path.join(bundle, "lib")
-    if libs not in os.environ.get("LD_LIBRARY_PATH", ""):  # read when a process starts: start anew
-        behind = os.environ.get("LD_LIBRARY_PATH")
-        os.environ["LD_LIBRARY_PATH"] = libs if not behind else behind + ":" + libs
-        os.execv(sys.executable, [sys.executable, *sys.argv])
+    preload(libs)
     sys.path.insert(0, os.path.join(bundle, "python"))
-    result = with_daemon(os.path.join(bundle, "bin", "dlcache"), dict(os.environ))
+    result = with_daemon(os.path.join(bundle, "bin", "dlcache"), {**os.environ, "LD_LIBRARY_PATH": libs})
     show(result)
     print(json.dumps(result))
     return 0
