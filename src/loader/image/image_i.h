@@ -78,7 +78,23 @@ struct image_ops {
                    uint32_t high, uint32_t n);
     void (*colour)(uint8_t *rgbx, const uint8_t *y, const uint8_t *u, const uint8_t *v,
                    size_t n); /* as libjpeg; reads and writes slack */
+    /* Jitter (jitter.c): the fourth byte may become any. */
+    void (*mix)(uint8_t *rgbx, size_t n, int base, float factor);
+    uint64_t (*grey_sum)(const uint8_t *rgbx, size_t n);
+    void (*saturate)(uint8_t *rgbx, size_t n, float factor);
+    void (*turn)(uint8_t *rgbx, size_t n, uint8_t turn); /* hue, in 256ths of a circle */
 };
+
+void image_mix(uint8_t *rgbx, size_t n, int base, float factor);
+uint64_t image_grey_sum(const uint8_t *rgbx, size_t n);
+void image_saturate(uint8_t *rgbx, size_t n, float factor);
+void image_turn(uint8_t *rgbx, size_t n, uint8_t turn);
+#ifdef __x86_64__
+void image_mix_avx2(uint8_t *rgbx, size_t n, int base, float factor);
+uint64_t image_grey_sum_avx2(const uint8_t *rgbx, size_t n);
+void image_saturate_avx2(uint8_t *rgbx, size_t n, float factor);
+void image_turn_avx2(uint8_t *rgbx, size_t n, uint8_t turn);
+#endif
 
 extern const struct image_ops image_ops_portable;
 #ifdef __x86_64__
@@ -121,7 +137,8 @@ int image_emit_begin(struct image_scratch *s, struct dlc_err *err);
 void image_emit(struct image_scratch *s, const uint8_t *rgbx, uint32_t y);
 uint16_t image_half(float f); /* to float16, half to even */
 
-void image_jitter(uint8_t *rgbx, size_t n, const struct image_plan *plan);
+void image_jitter(const struct image_ops *ops, uint8_t *rgbx, size_t n,
+                  const struct image_plan *plan);
 bool image_jitters(const struct image_plan *plan);
 
 /* Two rows of `pixels` RGBX with slack for the widest filter; NULL: no memory. */

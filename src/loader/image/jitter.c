@@ -8,8 +8,6 @@
  */
 #include "loader/image/image_i.h"
 
-#include <math.h>
-
 #include "base/check.h"
 
 static inline uint8_t mix(int base, int x, float factor)
@@ -24,7 +22,7 @@ static inline int grey(const uint8_t *p)
     return (p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16;
 }
 
-static void mix_all(uint8_t *p, size_t n, int base, float factor)
+void image_mix(uint8_t *p, size_t n, int base, float factor)
 {
     uint8_t table[256];
 
@@ -34,16 +32,16 @@ static void mix_all(uint8_t *p, size_t n, int base, float factor)
         p[i] = table[p[i]];
 }
 
-static void contrast(uint8_t *p, size_t n, float factor)
+uint64_t image_grey_sum(const uint8_t *p, size_t n)
 {
     uint64_t sum = 0;
 
     for (size_t i = 0; i < n; i++)
         sum += (uint64_t)grey(p + 4 * i);
-    mix_all(p, n, (int)((double)sum / (double)n + 0.5), factor);
+    return sum;
 }
 
-static void saturation(uint8_t *p, size_t n, float factor)
+void image_saturate(uint8_t *p, size_t n, float factor)
 {
     for (size_t i = 0; i < n; i++, p += 4) {
         int base = grey(p);
@@ -73,9 +71,12 @@ static void to_hsv(const uint8_t *p, int max, int min, uint8_t *hue, uint8_t *sa
     *sat = (uint8_t)DLC_CLAMP((int)(s * 255.0), 0, 255);
 }
 
+/* Half is rounded up; v is from 0 to 255. */
 static inline uint8_t to_byte(double v)
 {
-    return (uint8_t)DLC_CLAMP((int)round(v), 0, 255);
+    int whole = (int)v;
+
+    return (uint8_t)(whole + (v - whole >= 0.5));
 }
 
 static void from_hsv(uint8_t *p, uint8_t hue, uint8_t sat, uint8_t value)
@@ -92,9 +93,9 @@ static void from_hsv(uint8_t *p, uint8_t hue, uint8_t sat, uint8_t value)
         p[c] = of[order[i % 6][c]];
 }
 
-static void hue(uint8_t *p, size_t n, float factor)
+void image_turn(uint8_t *p, size_t n, uint8_t turn)
 {
-    uint8_t turn = (uint8_t)(int)((double)factor * 255), h, s;
+    uint8_t h, s;
 
     for (size_t i = 0; i < n; i++, p += 4) {
         int max = DLC_MAX(p[0], DLC_MAX(p[1], p[2])), min = DLC_MIN(p[0], DLC_MIN(p[1], p[2]));
@@ -122,19 +123,24 @@ bool image_jitters(const struct image_plan *plan)
     return false;
 }
 
-void image_jitter(uint8_t *rgbx, size_t n, const struct image_plan *plan)
+void image_jitter(const struct image_ops *ops, uint8_t *rgbx, size_t n,
+                  const struct image_plan *plan)
 {
     for (unsigned i = 0; i < 4; i++) {
         unsigned kind = plan->jitter[i] & 3;
         float factor = plan->factor[kind];
+        double mean;
 
         if (factor == neutral(kind))
             continue;
         switch (kind) {
-        case 0: mix_all(rgbx, n, 0, factor); break;
-        case 1: contrast(rgbx, n, factor); break;
-        case 2: saturation(rgbx, n, factor); break;
-        case 3: hue(rgbx, n, factor); break;
+        case 0: ops->mix(rgbx, n, 0, factor); break;
+        case 1:
+            mean = (double)ops->grey_sum(rgbx, n) / (double)n;
+            ops->mix(rgbx, n, (int)(mean + 0.5), factor);
+            break;
+        case 2: ops->saturate(rgbx, n, factor); break;
+        case 3: ops->turn(rgbx, n, (uint8_t)(int)((double)factor * 255)); break;
         }
     }
 }

@@ -24,7 +24,7 @@
 #include "base/check.h"
 #include "base/err.h"
 
-#define MARGIN 16  /* pixels left and right */
+#define MARGIN 2   /* pixels left and right: one sample of colour */
 #define SCANS  100 /* a progressive image has a dozen; each may cost a pass over all blocks */
 
 struct decoder {

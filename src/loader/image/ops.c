@@ -138,6 +138,10 @@ const struct image_ops image_ops_portable = {
     .unpack = unpack,
     .chroma = chroma,
     .colour = colour,
+    .mix = image_mix,
+    .grey_sum = image_grey_sum,
+    .saturate = image_saturate,
+    .turn = image_turn,
 };
 
 const struct image_ops *image_ops_best(void)

@@ -341,4 +341,8 @@ const struct image_ops image_ops_avx2 = {
     .unpack = unpack,
     .chroma = chroma,
     .colour = colour,
+    .mix = image_mix_avx2,
+    .grey_sum = image_grey_sum_avx2,
+    .saturate = image_saturate_avx2,
+    .turn = image_turn_avx2,
 };

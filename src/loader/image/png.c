@@ -17,6 +17,8 @@
 #include "base/check.h"
 #include "base/err.h"
 
+#define KEPT ((size_t)16 << 20) /* a larger image is given back at once */
+
 struct decoder {
     png_structp png;
     png_infop info;
@@ -172,5 +174,7 @@ int image_png_rows(struct image_scratch *s, const void *data, size_t len,
             read_interlaced(&d, s, head);
     }
     png_destroy_read_struct(&d.png, &d.info, NULL);
+    if (s->raw.cap > KEPT)
+        span_release(&s->raw);
     return d.rc;
 }

@@ -122,7 +122,7 @@ void image_end(struct image_scratch *s)
     if (s->canvas == NULL)
         return;
     if (s->jitters)
-        image_jitter(s->canvas, (size_t)s->spec->width * s->spec->height, s->plan);
+        image_jitter(s->ops, s->canvas, (size_t)s->spec->width * s->spec->height, s->plan);
     for (uint32_t y = 0; y < s->spec->height; y++)
         image_emit(s, s->canvas + (size_t)y * s->spec->width * 4, y);
 }

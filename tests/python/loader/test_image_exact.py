@@ -72,6 +72,21 @@ class Crops(Case):
             with self.subTest(i=i, kind=name, box=(x, y, w, h), size=size):
                 self.assertEqual(difference(ours, theirs), 0)
 
+    def test_narrow_boxes_everywhere(self):
+        """Where libjpeg's blocks begin and end, and at the edges."""
+        rng = np.random.default_rng(15)
+        for subsampling in 0, 1, 2:
+            for progressive in False, True:
+                image = Image.fromarray(picture(rng, 67, 53))
+                data = encoded(image, quality=80, subsampling=subsampling, progressive=progressive)
+                truth = np.asarray(seen(data))
+                for width in 1, 2, 3, 9:
+                    for x in range(0, 67 - width + 1):
+                        y = (x * 7) % (53 - width + 1)
+                        ours = self.tool.make(data, box=(x, y, width, width), size=(width, width))
+                        with self.subTest(subsampling=subsampling, progressive=progressive, x=x, y=y, width=width):
+                            np.testing.assert_array_equal(ours, truth[y:y + width, x:x + width])
+
     def test_flip(self):
         rng = np.random.default_rng(2)
         for i in range(40):

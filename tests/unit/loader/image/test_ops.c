@@ -143,12 +143,70 @@ static void test_colour(void **state)
         }
 }
 
+/* Every kind of jitter on pixels of all sorts; greys and nearly grey ones among them. */
+static void test_jitter(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 600; i++) {
+        size_t n = 1 + rng_below(&r, WIDE);
+        float factor = (float)rng_unit(&r) * 3;
+        int base = (int)rng_below(&r, 256);
+
+        refill();
+        for (size_t k = 0; i % 3 == 0 && k < n; k++)
+            in[0][4 * k + 1] = in[0][4 * k + 2] = in[0][4 * k];
+        for (size_t k = 0; i % 6 == 0 && k < n; k++)
+            in[0][4 * k + rng_below(&r, 3)] ^= (uint8_t)rng_below(&r, 4);
+        assert_int_equal(ops[0]->grey_sum(in[0], n), ops[1]->grey_sum(in[0], n));
+        for (int k = 0; k < 2; k++) {
+            memcpy(out[k][0], in[0], 4 * n);
+            memcpy(out[k][1], in[0], 4 * n);
+            memcpy(out[k][2], in[0], 4 * n);
+            ops[k]->mix(out[k][0], n, base, factor);
+            ops[k]->saturate(out[k][1], n, factor);
+            ops[k]->turn(out[k][2], n, (uint8_t)base);
+        }
+        for (int k = 0; k < 3; k++) {
+            same_rgbx(out[0][k], out[1][k], n);
+            assert_memory_equal(out[0][k] + 4 * n, out[1][k] + 4 * n, GUARD);
+        }
+    }
+}
+
+/* All hues of all pairs of values. */
+static void test_turns_of_all_colours(void **state)
+{
+    (void)state;
+    for (unsigned max = 1; max < 256; max++)
+        for (unsigned min = 0; min < max; min += 1 + max / 40) {
+            size_t n = 0;
+
+            for (unsigned mid = min; mid <= max && n + 6 <= WIDE; mid += 1 + (max - min) / 100)
+                for (unsigned k = 0; k < 6; k++, n++) {
+                    uint8_t v[3] = {(uint8_t)max, (uint8_t)mid, (uint8_t)min};
+                    static const uint8_t order[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                                        {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
+                    for (int c = 0; c < 3; c++)
+                        out[0][0][4 * n + (size_t)c] = v[order[k][c]];
+                }
+            memcpy(out[1][0], out[0][0], 4 * n);
+            for (int k = 0; k < 2; k++)
+                ops[k]->turn(out[k][0], n, (uint8_t)(max * 7 + min));
+            same_rgbx(out[0][0], out[1][0], n);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_layouts), cmocka_unit_test(test_chroma),
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_chroma),
         cmocka_unit_test(test_colour),
+        cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_turns_of_all_colours),
     };
 
     return cmocka_run_group_tests(tests, set_up, NULL);
