@@ -15,14 +15,13 @@
  *      used. Scratch memory is bounded by spec and AUDIO_RATE_MAX, whatever a header says.
  * (A3) From the same frames, decoding equals soundfile.read(dtype="float32") bit by bit; resampling
  *      is that of scipy.signal.resample_poly within 2e-6 of the loudest sample; the spectrogram is
- *      that of mel_i.h within 1e-4. docs/loader-audio.md has the formulas.
+ *      that of mel_i.h within 1e-4 down to 60 dB below the loudest mel of a frame.
  * (A4) The same bytes on every x86 processor: portable code and AVX2 do the same operations in the
  *      same order.
  * (A5) Every number of `out` is finite.
  *
- * What is refused: other formats and codecs (DLC_EINVAL); what is damaged, has no frames, or has
- * samples that are not numbers or beyond 1e30 (DLC_ECORRUPT). WAV and FLAC that were cut short are
- * damaged; OGG that was cut short is a shorter sound, as it is for soundfile.
+ * What is refused: other formats and codecs (DLC_EINVAL); what is damaged or was cut short, has no
+ * frames, or has samples that are not numbers or beyond 1e30 (DLC_ECORRUPT).
  */
 #ifndef DLC_LOADER_AUDIO_AUDIO_H
 #define DLC_LOADER_AUDIO_AUDIO_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The kernels, for kernels.c and kernels_avx2.c. Vectors of LANES floats in GNU C: the compiler
- * makes of one operation what the processor has.
+ * The kernels, for kernels.c and kernels_avx2.c. Vectors of WIDTH floats in GNU C, as wide as the
+ * processor has them. What depends on the number of lanes is done for LANES of them in any case, so
+ * that the bytes do not depend on WIDTH.
  *
  * The transform of a real frame x of 2 * half samples is the complex one of z[i] = x[2i] + sqrt(-1)
  * x[2i + 1], taken apart: with E and O the transforms of the even and the odd samples,
@@ -26,11 +27,15 @@
 #include "loader/audio/mel_i.h"
 #include "loader/audio/resample_i.h"
 
-#pragma GCC diagnostic ignored "-Wpsabi" /* vectors are passed to inline functions only */
+#ifdef __AVX2__
+#define WIDTH 8
+#else
+#define WIDTH 4
+#endif
 
-typedef float vec __attribute__((vector_size(4 * LANES)));
-typedef float vec_any __attribute__((vector_size(4 * LANES), aligned(4)));
-typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+typedef float vec __attribute__((vector_size(4 * WIDTH)));
+typedef float vec_any __attribute__((vector_size(4 * WIDTH), aligned(4)));
+typedef int32_t ivec __attribute__((vector_size(4 * WIDTH)));
 typedef float quad __attribute__((vector_size(16)));
 
 #define INLINE static inline __attribute__((always_inline))
@@ -40,10 +45,25 @@ INLINE vec load(const float *p)
     return *(const vec_any *)p;
 }
 
-INLINE float sum_of(vec v)
+/* The sum of products of LANES columns, n / LANES rows: each column by itself, then all. */
+INLINE float dot(const float *a, const float *b, size_t n)
 {
-    quad q = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+#ifdef __AVX2__
+    vec sum = {0};
 
+    for (size_t i = 0; i < n; i += LANES)
+        sum += load(a + i) * load(b + i);
+    quad q =
+        (quad)_mm256_castps256_ps128((__m256)sum) + (quad)_mm256_extractf128_ps((__m256)sum, 1);
+#else
+    vec low = {0}, high = {0};
+
+    for (size_t i = 0; i < n; i += LANES) {
+        low += load(a + i) * load(b + i);
+        high += load(a + i + WIDTH) * load(b + i + WIDTH);
+    }
+    quad q = low + high;
+#endif
     return (q[0] + q[2]) + (q[1] + q[3]);
 }
 
@@ -53,12 +73,7 @@ static inline void resample(const struct resampler *r, const float *x, float *ou
     uint32_t part = r->down % r->up, phase = (uint32_t)(r->half % r->up);
 
     for (size_t j = 0; j < n; j++) {
-        const float *taps = r->table + phase * r->taps, *at = x + k + 1 - r->taps;
-        vec sum = {0};
-
-        for (size_t i = 0; i < r->taps; i += LANES)
-            sum += load(at + i) * load(taps + i);
-        out[j] = sum_of(sum);
+        out[j] = dot(x + k + 1 - r->taps, r->table + phase * r->taps, r->taps);
         k += whole;
         phase += part;
         if (phase >= r->up) {
@@ -71,6 +86,18 @@ static inline void resample(const struct resampler *r, const float *x, float *ou
 struct complex {
     vec re, im;
 };
+
+/* One at a time: as a whole they would be copied through other registers. */
+INLINE struct complex get(const vec *z, size_t i)
+{
+    return (struct complex){z[2 * i], z[2 * i + 1]};
+}
+
+INLINE void put(vec *z, size_t i, struct complex a)
+{
+    z[2 * i] = a.re;
+    z[2 * i + 1] = a.im;
+}
 
 INLINE struct complex add(struct complex a, struct complex b)
 {
@@ -89,7 +116,7 @@ INLINE struct complex turned(struct complex a, const float *by)
     return (struct complex){a.re * c - a.im * s, a.re * s + a.im * c};
 }
 
-/* LANES samples of LANES frames: z[i] gets sample i of each, times its place in the window. */
+/* LANES samples of WIDTH frames: z[i] gets sample i of each, times its place in the window. */
 #ifdef __AVX2__
 INLINE void load_tile(vec *z, const float *x, size_t hop, const float *window)
 {
@@ -117,58 +144,64 @@ INLINE void load_tile(vec *z, const float *x, size_t hop, const float *window)
 #else
 INLINE void load_tile(vec *z, const float *x, size_t hop, const float *window)
 {
-    for (size_t i = 0; i < LANES; i++)
-        for (size_t f = 0; f < LANES; f++)
-            ((float *)&z[i])[f] = x[f * hop + i] * window[i];
+    for (size_t i = 0; i < LANES; i++, x++)
+        z[i] = (vec){x[0], x[hop], x[2 * hop], x[3 * hop]} * window[i];
 }
 #endif
 
-INLINE void butterfly(struct complex *z, size_t q, struct complex out[4])
-{
-    struct complex a = add(z[0], z[2 * q]), b = subtract(z[0], z[2 * q]);
-    struct complex c = add(z[q], z[3 * q]), d = subtract(z[q], z[3 * q]);
+struct four {
+    struct complex a, b, c, d;
+};
 
-    out[0] = add(a, c);
-    out[1] = (struct complex){b.re + d.im, b.im - d.re};
-    out[2] = subtract(a, c);
-    out[3] = (struct complex){b.re - d.im, b.im + d.re};
+INLINE struct four butterfly(const vec *z, size_t i, size_t q)
+{
+    struct complex p = get(z, i), r = get(z, i + q), s = get(z, i + 2 * q), t = get(z, i + 3 * q);
+    struct complex even = add(p, s), odd = add(r, t), e = subtract(p, s), o = subtract(r, t);
+
+    return (struct four){add(even, odd),
+                         {e.re + o.im, e.im - o.re},
+                         subtract(even, odd),
+                         {e.re - o.im, e.im + o.re}};
 }
 
 /* Every fourth of a block of n becomes a block of n / 4. */
-static inline void step(const struct mel *m, struct complex *z, size_t n)
+static inline void step(const struct mel *m, vec *z, size_t n)
 {
     size_t q = n / 4, stride = m->half / n;
-    struct complex y[4];
 
     for (size_t i = 0; i < m->half; i += n) {
-        butterfly(z + i, q, y);
-        for (size_t r = 0; r < 4; r++)
-            z[i + r * q] = y[r];
+        struct four y = butterfly(z, i, q);
+
+        put(z, i, y.a);
+        put(z, i + q, y.b);
+        put(z, i + 2 * q, y.c);
+        put(z, i + 3 * q, y.d);
     }
     for (size_t j = 1; j < q; j++) {
         const float *turn = m->turn + 2 * j * stride;
 
         for (size_t i = j; i < m->half; i += n) {
-            butterfly(z + i, q, y);
-            z[i] = y[0];
-            z[i + q] = turned(y[1], turn);
-            z[i + 2 * q] = turned(y[2], turn + 2 * j * stride);
-            z[i + 3 * q] = turned(y[3], turn + 4 * j * stride);
+            struct four y = butterfly(z, i, q);
+
+            put(z, i, y.a);
+            put(z, i + q, turned(y.b, turn));
+            put(z, i + 2 * q, turned(y.c, turn + 2 * j * stride));
+            put(z, i + 3 * q, turned(y.d, turn + 4 * j * stride));
         }
     }
 }
 
-static inline void transform(const struct mel *m, struct complex *z)
+static inline void transform(const struct mel *m, vec *z)
 {
     size_t n = m->half;
 
     for (; n >= 4; n /= 4)
         step(m, z, n);
     for (size_t i = 0; n == 2 && i < m->half; i += 2) {
-        struct complex a = z[i], b = z[i + 1];
+        struct complex a = get(z, i), b = get(z, i + 1);
 
-        z[i] = add(a, b);
-        z[i + 1] = subtract(a, b);
+        put(z, i, add(a, b));
+        put(z, i + 1, subtract(a, b));
     }
 }
 
@@ -177,16 +210,16 @@ INLINE vec power_of(struct complex a)
     return a.re * a.re + a.im * a.im;
 }
 
-static inline void take_powers(const struct mel *m, const struct complex *z, vec *power)
+static inline void take_powers(const struct mel *m, const vec *z, vec *power)
 {
     size_t half = m->half;
-    vec first = z[0].re + z[0].im, last = z[0].re - z[0].im;
+    vec first = z[0] + z[1], last = z[0] - z[1];
 
     power[0] = first * first * 4;
     power[half] = last * last * 4;
-    power[half / 2] = power_of(z[m->place[half / 2]]) * 4;
+    power[half / 2] = power_of(get(z, m->place[half / 2])) * 4;
     for (size_t k = 1; k < half / 2; k++) {
-        struct complex a = z[m->place[k]], b = z[m->place[half - k]];
+        struct complex a = get(z, m->place[k]), b = get(z, m->place[half - k]);
         struct complex even = {a.re + b.re, a.im - b.im}, odd = {a.im + b.im, b.re - a.re};
         float c = m->split[2 * k], s = m->split[2 * k + 1];
         struct complex w = {odd.re * c + odd.im * s, odd.im * c - odd.re * s};
@@ -224,18 +257,21 @@ INLINE vec log_of(vec x)
     return f + y + e * 0.693359375f;
 }
 
-static inline void mel(const struct mel *m, const float *x, float *work, float *out, size_t stride,
-                       size_t count)
+static inline void transform_frames(const struct mel *m, const float *x, vec *z)
 {
-    vec *z = (vec *)(void *)work, *power = z + 2 * m->half;
-    vec floor = (vec){0} + m->floor, top = (vec){0} + FLT_MAX;
-
-    x += (m->spec.fft - m->spec.window) / 2;
     for (size_t i = 0; i < m->span; i += LANES)
         load_tile(z + i, x + i, m->spec.hop, m->window + i);
     memset(z + m->span, 0, (2 * m->half - m->span) * sizeof(*z));
-    transform(m, (struct complex *)z);
-    take_powers(m, (struct complex *)z, power);
+    transform(m, z);
+}
+
+static inline void mel_wide(const struct mel *m, const float *x, vec *z, float *out, size_t stride,
+                            size_t count)
+{
+    vec *power = z + 2 * m->half, floor = (vec){0} + m->floor, top = (vec){0} + FLT_MAX;
+
+    transform_frames(m, x, z);
+    take_powers(m, z, power);
     for (size_t k = 0; k < m->spec.mels; k++) {
         const struct mel_filter *f = &m->filters[k];
         vec sum = {0};
@@ -244,11 +280,19 @@ static inline void mel(const struct mel *m, const float *x, float *work, float *
             sum += power[f->first + i] * m->weights[f->weight + i];
         sum = choose(sum > floor, sum, floor);
         sum = log_of(choose(sum < top, sum, top));
-        if (count == LANES)
+        if (count >= WIDTH)
             *(vec_any *)(out + k * stride) = sum;
         else
             memcpy(out + k * stride, &sum, count * sizeof(float));
     }
+}
+
+static inline void mel(const struct mel *m, const float *x, float *work, float *out, size_t stride,
+                       size_t count)
+{
+    x += (m->spec.fft - m->spec.window) / 2;
+    for (size_t i = 0; i < count; i += WIDTH)
+        mel_wide(m, x + i * m->spec.hop, (vec *)(void *)work, out + i, stride, count - i);
 }
 
 #endif

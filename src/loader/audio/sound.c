@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "loader/audio/audio.h"
+#include "loader/audio/ogg_i.h"
 
 #define BLOCK_FLOATS 16384u
 #define STREAMED     0x7f000000u /* a RIFF of this length or more: its writer did not know */
@@ -68,19 +69,31 @@ static bool begins(const struct sound *s, const char *magic)
     return s->len >= 12 && memcmp(s->data, magic, 4) == 0;
 }
 
+static int check_pages(const struct sound *s, struct dlc_err *err)
+{
+    const char *wrong = ogg_check(s->data, s->len);
+
+    return wrong == NULL
+               ? 0
+               : dlc_err_set(err, DLC_ECORRUPT,
+                             "is an OGG file that is damaged or was cut short: %s", wrong);
+}
+
 static int check_bytes(const struct sound *s, struct dlc_err *err)
 {
     uint32_t riff;
 
-    if (begins(s, "fLaC") || begins(s, "OggS") || begins(s, "RF64"))
+    if (begins(s, "fLaC") || begins(s, "RF64"))
         return 0;
+    if (begins(s, "OggS"))
+        return check_pages(s, err);
     if (!begins(s, "RIFF") || memcmp(s->data + 8, "WAVE", 4) != 0)
         return dlc_err_set(
             err, DLC_EINVAL,
             "is no sound in WAV, FLAC or OGG: %zu bytes that do not begin as one does", s->len);
     riff = s->data[4] | (uint32_t)s->data[5] << 8 | (uint32_t)s->data[6] << 16 |
            (uint32_t)s->data[7] << 24;
-    if (riff < STREAMED && riff > s->len - 8)
+    if (riff < STREAMED && riff > s->len - 8 + 1) /* some count a last odd byte's padding */
         return dlc_err_set(err, DLC_ECORRUPT,
                            "was cut short: its WAV header says %" PRIu32
                            " bytes and more, there are %zu",

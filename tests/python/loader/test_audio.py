@@ -144,6 +144,18 @@ class Spectrogram(unittest.TestCase):
         self.assertEqual((length, got.shape[1:]), (97, want.shape))
         self.assertLess(np.abs(got[0] - want).max(), self.TOLERANCE)
 
+    def test_pure_tones_down_to_60_db(self):
+        for hz in (55.5, 440, 1234.5, 7_900):
+            path = save(0.9 * np.sin(2 * np.pi * hz * np.arange(8_000) / 16_000), subtype="PCM_24")
+            x = soundfile.read(path, dtype="float64")[0]
+            frames = np.lib.stride_tricks.sliding_window_view(x, 512)[::160, 56:456]
+            power = np.abs(np.fft.rfft(frames * (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(400) / 400)), 512)) ** 2
+            want = np.log(np.maximum(filters(80, 512, 16_000, 0, 8_000) @ power.T, 1e-10))
+            got = make(path, samples=8_000, mono=1, **self.SPEECH)[1][0]
+            heard = want > want.max(axis=0) - 6 * np.log(10)
+            self.assertLess(np.abs(got - want)[heard].max(), self.TOLERANCE)
+            self.assertTrue((got[~heard] < np.broadcast_to(want.max(axis=0), want.shape)[~heard] - 13).all())
+
     def test_equals_numpy_at_other_sizes(self):
         path = save(wave(12_000, rate=22_050), 22_050)
         x = soundfile.read(path, dtype="float64")[0]

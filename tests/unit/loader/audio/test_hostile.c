@@ -70,7 +70,7 @@ static void test_wav_headers_that_lie(void **state)
         {24, 4, 1u << 25, "rate is 33554432 Hz"},
         {34, 2, 0, "cannot be opened"},
         {40, 4, 0, "no frames"},
-        {4, 4, FRAMES * 2 + 37, "was cut short"},
+        {4, 4, FRAMES * 2 + 38, "was cut short"},
     };
 
     (void)state;
@@ -81,6 +81,22 @@ static void test_wav_headers_that_lie(void **state)
         refuse(b.data, b.len, DLC_ECORRUPT, lies[i].words);
         buf_release(&b);
     }
+}
+
+/* As programs write it that send a WAV file through a pipe. */
+static void test_wav_of_unknown_length(void **state)
+{
+    struct buf b = sounds_encode(in, FRAMES, 1, 16000, WAV_F32);
+    size_t data = 12;
+
+    (void)state;
+    while (memcmp(b.data + data, "data", 4) != 0)
+        data++;
+    put(&b, 4, UINT32_MAX, 4);
+    put(&b, data + 4, UINT32_MAX, 4);
+    assert_int_equal(sounds_make(scratch, &b, &all, 0, out), FRAMES);
+    assert_memory_equal(out, in, sizeof(in));
+    buf_release(&b);
 }
 
 static void test_many_channels(void **state)
@@ -103,13 +119,13 @@ static void test_many_channels(void **state)
 
 static void test_cut_short(void **state)
 {
-    static const int formats[] = {WAV16, FLAC16};
+    static const int formats[] = {WAV16, FLAC16, VORBIS, OPUS};
 
     (void)state;
     for (size_t f = 0; f < unit_count(formats); f++) {
         struct buf b = sounds_encode(in, FRAMES, 1, 16000, formats[f]);
 
-        for (size_t len = 0; len < b.len; len += 1 + b.len / 97) {
+        for (size_t len = 0; len + 1 < b.len; len += 1 + b.len / 97) {
             char *exact = malloc(len + 1);
             struct dlc_err err = DLC_ERR_INIT;
             uint32_t length;
@@ -183,6 +199,25 @@ static void test_damaged_flac_is_noticed(void **state)
         b.data[at] ^= 0x10;
     }
     buf_release(&b);
+}
+
+static void test_damaged_ogg_is_noticed(void **state)
+{
+    static const int formats[] = {VORBIS, OPUS};
+
+    (void)state;
+    for (size_t f = 0; f < unit_count(formats); f++) {
+        struct buf b = sounds_encode(in, FRAMES, 1, 16000, formats[f]);
+
+        for (size_t at = 0; at < b.len; at += 1 + b.len / 199) {
+            b.data[at] ^= 4;
+            refuse(b.data, b.len, at < 4 ? DLC_EINVAL : DLC_ECORRUPT, "OGG");
+            b.data[at] ^= 4;
+        }
+        buf_addc(&b, 'x'); /* after the last page: nobody's */
+        assert_int_equal(sounds_make(scratch, &b, &all, 0, out), FRAMES);
+        buf_release(&b);
+    }
 }
 
 static void test_numbers_that_are_none(void **state)
@@ -267,11 +302,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_sound_at_all),
         cmocka_unit_test(test_wav_headers_that_lie),
+        cmocka_unit_test(test_wav_of_unknown_length),
         cmocka_unit_test(test_many_channels),
         cmocka_unit_test(test_cut_short),
         cmocka_unit_test(test_what_is_not_needed_may_be_missing),
         cmocka_unit_test(test_flipped_bits),
         cmocka_unit_test(test_damaged_flac_is_noticed),
+        cmocka_unit_test(test_damaged_ogg_is_noticed),
         cmocka_unit_test(test_numbers_that_are_none),
         cmocka_unit_test(test_no_frames),
         cmocka_unit_test(test_flac_of_unknown_length),
