@@ -332,12 +332,15 @@ struct dlc_audio {
     uint64_t reserved[8];
 };
 
-/* .npy files, or raw records: each sample is one tensor of the same shape. Numbers are converted;
- * one that does not fit (300 in uint8) makes a bad sample. */
+/* .npy files, or raw records: each sample is one tensor of the same shape, or a table of them. A
+ * shuffle of rows is one over all tables, which should fit into memory or disk tier. Numbers are
+ * converted; one that does not fit (300 in uint8) makes a bad sample. */
 struct dlc_tensor {
-    uint32_t dtype;    /* of the output: DLC_U8, DLC_I32, DLC_I64, DLC_F16 or DLC_F32 */
-    uint32_t raw;      /* 0: .npy; 1: nothing but numbers, little endian, ... */
-    uint32_t stored;   /* ... of this type; default: as the output */
+    uint32_t dtype;  /* of the output: DLC_U8, DLC_I32, DLC_I64, DLC_F16 or DLC_F32 */
+    uint32_t raw;    /* 0: .npy; 1: nothing but numbers, little endian, ... */
+    uint32_t stored; /* ... of this type; default: as the output */
+    uint32_t rows;   /* 1: samples are tables; rows, numbered on over all, are the loader's */
+    uint32_t reserved0;
     uint32_t ndim;     /* up to 8 */
     uint64_t shape[8]; /* of a sample */
     uint64_t reserved[8];

@@ -336,7 +336,7 @@ static int parse_audio(PyObject *args, struct dlc_audio *d)
 /* The shape of a sample is that of the buffer. */
 static int parse_tensor(PyObject *args, const struct loader *l, struct dlc_tensor *d)
 {
-    if (!PyArg_ParseTuple(args, "III", &d->dtype, &d->raw, &d->stored))
+    if (!PyArg_ParseTuple(args, "IIII", &d->dtype, &d->raw, &d->stored, &d->rows))
         return -1;
     d->ndim = (uint32_t)l->ndim - 1;
     for (int i = 1; i < l->ndim; i++)

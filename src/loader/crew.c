@@ -27,6 +27,12 @@ struct haul {
     uint64_t busy_ns, starved_ns;
 };
 
+/* The number that the dataset knows it by. */
+static uint64_t sample_of(const struct dlc_loader *l, const struct slot *s, uint32_t k)
+{
+    return rows_find(&l->rows, s->index[k]).sample;
+}
+
 /* ---- taking ---- */
 
 static void drop_late_locked(struct dlc_loader *l, uint32_t i)
@@ -42,7 +48,7 @@ static bool take_late_locked(struct dlc_loader *l, struct haul *h, bool wait)
     if (l->n_late == 0)
         return false;
     first = l->late[0];
-    if (!wait && dlc_try_get(l->ds, first.slot->index[first.k], &h->got) < 0)
+    if (!wait && dlc_try_get(l->ds, sample_of(l, first.slot, first.k), &h->got) < 0)
         return false;
     h->slot = first.slot;
     h->first = first.k;
@@ -85,7 +91,7 @@ static void fail(struct dlc_loader *l, struct haul *h, uint32_t k, struct dlc_er
 {
     struct slot *s = h->slot;
     char key[300];
-    int n = dlc_key(l->ds, s->index[k], key, sizeof(key));
+    int n = dlc_key(l->ds, sample_of(l, s, k), key, sizeof(key));
 
     dlc_err_prefix(err, "sample %llu (%s)", (unsigned long long)s->index[k],
                    n >= 0 && (size_t)n < sizeof(key) ? key : "its key is long");
@@ -119,9 +125,9 @@ static int get(struct dlc_loader *l, struct haul *h, uint32_t k, struct dlc_view
         return 0;
     }
     if (!h->wait)
-        return dlc_try_get(l->ds, h->slot->index[k], v);
+        return dlc_try_get(l->ds, sample_of(l, h->slot, k), v);
     start = dlc_mono_now();
-    rc = dlc_get(l->ds, h->slot->index[k], v);
+    rc = dlc_get(l->ds, sample_of(l, h->slot, k), v);
     h->starved_ns += (uint64_t)dlc_mono_since(start).ns;
     return rc;
 }
@@ -132,7 +138,8 @@ static int make_sample(struct dlc_loader *l, struct worker *w, struct haul *h, u
                        struct dlc_err *err)
 {
     struct slot *s = h->slot;
-    struct form *form = forms_get(&l->forms, s->index[k]);
+    struct making_part part = rows_find(&l->rows, s->index[k]);
+    struct form *form = forms_get(&l->forms, part.sample);
     struct dlc_view v = {0};
     const void *data;
     size_t len;
@@ -145,10 +152,10 @@ static int make_sample(struct dlc_loader *l, struct worker *w, struct haul *h, u
     if (rc < 0)
         return dlc_err_set(err, rc, "%s", dlc_last_error());
     if (form == NULL)
-        form = maker_form(w->maker, &l->forms, v.data, v.len, s->index[k]);
+        form = maker_form(w->maker, &l->forms, v.data, v.len, part.sample);
     data = form != NULL ? form->data : v.data;
     len = form != NULL ? form->len : v.len;
-    rc = maker_make(w->maker, data, len, s->epoch, s->index[k], s->data + k * l->making.bytes,
+    rc = maker_make(w->maker, data, len, s->epoch, &part, s->data + k * l->making.bytes,
                     &s->lengths[k], err);
     forms_put(&l->forms, &form);
     dlc_put(l->ds, &v);
@@ -165,7 +172,7 @@ static void make_one(struct dlc_loader *l, struct worker *w, struct haul *h, uin
         h->missed[h->n_missed++] = k;
         return;
     }
-    s->labels[k] = label_of(l->ds, s->index[k]);
+    s->labels[k] = label_of(l->ds, sample_of(l, s, k));
     if (rc < 0)
         fail(l, h, k, &err);
     h->n_done++;
@@ -180,7 +187,7 @@ static void make(struct dlc_loader *l, struct worker *w, struct haul *h)
         make_one(l, w, h, h->first + i);
     h->busy_ns = (uint64_t)dlc_mono_since(start).ns - h->starved_ns;
     for (uint32_t i = 0; i < h->n_missed; i++)
-        ask[i] = h->slot->index[h->missed[i]];
+        ask[i] = sample_of(l, h->slot, h->missed[i]);
     /* relaxed: it is looked at again under the lock */
     if (h->n_missed > 0 && !atomic_load_explicit(&l->stop, memory_order_relaxed))
         dlc_prefetch(l->ds, ask, h->n_missed);

@@ -65,6 +65,24 @@ int64_t dlc_loader_bytes(const struct dlc_loader_spec *spec, uint32_t *count)
     return (int64_t)(m.bytes * spec->batch);
 }
 
+/* Rows are dealt to ranks one by one: each reads all tables. Of a shuffle of rows there is no order
+ * of tables that could be told. */
+static int init_rows(struct dlc_loader *l, const struct dlc_loader_spec *spec, struct dlc_err *err)
+{
+    int rc;
+
+    if (spec->kind != DLC_TENSORS || spec->tensor.rows == 0)
+        return 0;
+    rc = rows_init(&l->rows, l->ds, &l->making, l->spec.first, l->spec.n, err);
+    if (rc < 0)
+        return rc;
+    l->order.rank = 0;
+    l->order.world = 1;
+    l->spec.first = 0;
+    l->spec.n = l->rows.starts[l->rows.n];
+    return 0;
+}
+
 /* The order, as src/client reads it. */
 static int init_order(struct dlc_loader *l, const struct dlc_loader_spec *spec, struct dlc_err *err)
 {
@@ -80,7 +98,9 @@ static int init_order(struct dlc_loader *l, const struct dlc_loader_spec *spec, 
                                   .rank = o->rank,
                                   .world = DLC_MAX(o->world, 1u),
                                   .drop_last = o->drop_last != 0};
-    rc = order_init(&l->plan, &l->spec, spec->epoch, err);
+    rc = init_rows(l, spec, err);
+    if (rc == 0)
+        rc = order_init(&l->plan, &l->spec, spec->epoch, err);
     if (rc < 0)
         return rc;
     l->length = l->plan.length;
@@ -93,10 +113,25 @@ static int init_order(struct dlc_loader *l, const struct dlc_loader_spec *spec, 
     return 0;
 }
 
+/* A position of this rank as one of the order that the daemon follows. */
+static uint64_t told_position(const struct dlc_loader *l, uint64_t position)
+{
+    if (l->rows.n == 0)
+        return position;
+    if (position >= l->length)
+        return l->rows.n;
+    return rows_find(&l->rows, order_at(&l->plan, position)).sample - l->rows.first;
+}
+
+static bool tells(const struct dlc_loader *l)
+{
+    return l->rows.n == 0 || l->spec.kind == ORDER_SEQUENTIAL;
+}
+
 /* Where to begin; the daemon is told. */
 static int go_to(struct dlc_loader *l, uint64_t epoch, uint64_t position, struct dlc_err *err)
 {
-    int rc;
+    int rc = 0;
 
     if (epoch >= l->epochs || position > l->length)
         return dlc_err_set(err, DLC_EINVAL,
@@ -104,7 +139,8 @@ static int go_to(struct dlc_loader *l, uint64_t epoch, uint64_t position, struct
                            "ends after epoch %llu",
                            (unsigned long long)position, (unsigned long long)epoch,
                            (unsigned long long)l->length, (unsigned long long)(l->epochs - 1));
-    rc = dlc_follow(l->ds, &l->order, epoch, position);
+    if (tells(l))
+        rc = dlc_follow(l->ds, &l->order, epoch, told_position(l, position));
     if (rc < 0)
         return dlc_err_set(err, rc, "%s", dlc_last_error());
     l->epoch = epoch;
@@ -233,6 +269,7 @@ void dlc_loader_close(struct dlc_loader **lp)
     free_slots(&l->spare);
     mem_free(&l->late);
     forms_release(&l->forms);
+    rows_release(&l->rows);
     dlc_mtx_lock(&l->mtx);
     bad_release(&l->bad);
     last = --l->refs == 0;
@@ -295,9 +332,17 @@ static void tell_progress(struct dlc_loader *l)
 {
     struct dlc_progress p = {0};
 
+    if (!tells(l))
+        return;
     dlc_mtx_lock(&l->mtx);
     ring_progress_locked(l, &p);
     p.waited_ns = l->stats.starved_ns / l->started;
+    if (l->rows.n > 0) {
+        uint64_t end = told_position(l, DLC_MIN(p.position + p.ahead, l->length));
+
+        p.position = told_position(l, p.position);
+        p.ahead = end - DLC_MIN(p.position, end); /* what pads an epoch is at its beginning */
+    }
     dlc_mtx_unlock(&l->mtx);
     dlc_advance(l->ds, &p); /* at worst the daemon fetches less far ahead */
 }

@@ -41,6 +41,7 @@
 #include "loader/forms_i.h"
 #include "loader/making.h"
 #include "loader/pace.h"
+#include "loader/rows_i.h"
 #include "order/order.h"
 
 #define LOADER_TAG     DLC_TAG4('l', 'o', 'a', 'd')
@@ -85,6 +86,7 @@ struct dlc_loader {
     pid_t pid; /* (L5) */
     struct dlc_dataset *ds;
     struct making making;
+    struct rows rows;
     struct dlc_order order; /* as it is told to the daemon */
     struct order_spec spec; /* the same, for computing */
     uint64_t length;        /* samples of an epoch of this rank */

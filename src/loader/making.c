@@ -179,31 +179,31 @@ static int make_image(struct maker *k, const void *data, size_t len, uint64_t ke
     return image_make(k->image, data, len, s, &head, &plan, out, err);
 }
 
-static int make_tensor(const struct tensor_spec *s, const void *data, size_t len, void *out,
-                       struct dlc_err *err)
+static int make_tensor(const struct tensor_spec *s, const void *data, size_t len,
+                       const struct making_part *part, void *out, struct dlc_err *err)
 {
     struct tensor_rows rows;
     int rc = tensor_open(data, len, s, &rows, err);
 
     if (rc < 0)
         return rc;
-    if (rows.count != 1)
-        return dlc_err_set(err, DLC_EINVAL, "%llu tensors in one sample: give the shape of all",
-                           (unsigned long long)rows.count);
-    return tensor_make(&rows, s, 0, 1, out, err);
+    if (rows.count != part->count)
+        return dlc_err_set(err, DLC_EINVAL, "it holds %llu tensors of this shape, not %llu",
+                           (unsigned long long)rows.count, (unsigned long long)part->count);
+    return tensor_make(&rows, s, part->row, 1, out, err);
 }
 
-int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch, uint64_t sample,
-               void *out, uint32_t *length, struct dlc_err *err)
+int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch,
+               const struct making_part *part, void *out, uint32_t *length, struct dlc_err *err)
 {
     const struct making *m = k->m;
-    uint64_t key = image_key(m->seed, epoch, sample);
+    uint64_t key = image_key(m->seed, epoch, part->sample);
 
     *length = 0;
     switch (m->kind) {
     case DLC_IMAGES: return make_image(k, data, len, key, out, err);
     case DLC_AUDIO: return audio_make(k->audio, data, len, &m->audio, key, out, length, err);
-    case DLC_TENSORS: return make_tensor(&m->tensor, data, len, out, err);
+    case DLC_TENSORS: return make_tensor(&m->tensor, data, len, part, out, err);
     }
     return dlc_err_set(err, DLC_EINVAL, "a loader of no kind");
 }

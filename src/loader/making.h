@@ -17,6 +17,12 @@
 #include "loader/image/image.h"
 #include "loader/tensor/tensor.h"
 
+/* Where a sample of the loader lies. */
+struct making_part {
+    uint64_t sample;     /* of the dataset */
+    uint64_t row, count; /* tensors: which one of how many in it */
+};
+
 struct making {
     enum dlc_loader_kind kind;
     union {
@@ -38,8 +44,8 @@ struct maker *maker_new(const struct making *m); /* borrows m */
 void maker_free(struct maker **mp);
 
 /* Writes m->bytes to out, and *length for sounds; or fails and says why. */
-int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch, uint64_t sample,
-               void *out, uint32_t *length, struct dlc_err *err);
+int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch,
+               const struct making_part *part, void *out, uint32_t *length, struct dlc_err *err);
 
 /* The form of an encoded image, which is also kept in `forms`. Gives; NULL: none is wanted, there
  * is no room, or it cannot be made; the image itself then says why. */

@@ -285,8 +285,6 @@ class _Opened:
             self.handle, common, order, loader._own, loader._shape, _FORMATS[loader._dtype],
             itemsize, self.copies.buffers if self.copies is not None else None)
         self._ended = weakref.finalize(self, self.native.close)  # also when the process ends
-        each = self.count / loader.world
-        self._length = int(each) if loader.drop_last else -int(-each // 1)
 
     def close(self) -> None:
         if self.pid == os.getpid():
@@ -499,17 +497,20 @@ class TensorLoader(_Loader):
         shape: Of a sample.
         dtype: Of the output: uint8, int32, int64, float16 or float32.
         raw: Samples are nothing but numbers of this type; None: .npy files.
+        rows: Samples are tables (also the partitions of large .npy files), and each row is a tensor
+            of this shape. A shuffle is one over all rows: the tables should fit into memory.
     """
 
     _kind = _TENSORS
 
     def __init__(self, source: str | dlcache.Dataset, batch_size: int, shape: Sequence[int], *,
-                 dtype: Any = "float32", raw: Any = None, **common: Any) -> None:
+                 dtype: Any = "float32", raw: Any = None, rows: bool = False,
+                 **common: Any) -> None:
         name = _name_of(dtype)
         if name not in _FORMATS:
             raise ValueError(f"dtype={dtype}: one of {', '.join(_FORMATS)}")
         own = (_DTYPES[name], int(raw is not None),
-               _choice("raw", _name_of(raw), _DTYPES) if raw is not None else 0)
+               _choice("raw", _name_of(raw), _DTYPES) if raw is not None else 0, int(rows))
         super().__init__(source, batch_size, own=own, shape=tuple(int(n) for n in shape),
                          dtype=name, **common)
 

@@ -63,6 +63,7 @@ static void test_tensors(void **state)
         .tensor = {.dtype = DLC_F32, .raw = 1, .stored = DLC_U8, .ndim = 2, .shape = {2, 2}}};
     const unsigned char raw[4] = {1, 2, 3, 255};
     struct dlc_err err = DLC_ERR_INIT;
+    const struct making_part part = {0, 0, 1};
     struct making m;
     struct maker *k;
     uint32_t length;
@@ -72,9 +73,9 @@ static void test_tensors(void **state)
     assert_int_equal(making_init(&m, &spec, &err), 0);
     assert_int_equal(m.bytes, sizeof(out));
     k = maker_new(&m);
-    assert_int_equal(maker_make(k, raw, 4, 0, 0, out, &length, &err), 0);
+    assert_int_equal(maker_make(k, raw, 4, 0, &part, out, &length, &err), 0);
     assert_true(out[0] == 1 && out[3] == 255);
-    assert_true(maker_make(k, raw, 3, 0, 0, out, &length, &err) < 0);
+    assert_true(maker_make(k, raw, 3, 0, &part, out, &length, &err) < 0);
     maker_free(&k);
     assert_null(k);
 }
