@@ -2,7 +2,7 @@
 """Samples for training loops: pictures and speech, and what loops make of them.
 
 folder(name, build) gives a folder of samples below build/data, made at the first call: `mnist` and
-`cifar10` (tools/get-data), `images` (made up) and `utterances` (joined from real prompts), always
+`cifar10` (tools/get-data), `images` (made up), `utterances` and `utterances16` (joined from real prompts), always
 the same. image(), sound() and digit() turn the bytes of a sample into a tensor; every contender
 calls these very functions.
 """
@@ -35,7 +35,7 @@ def folder(name, build):
             raise SystemExit(f"bench: no {name}, see above")
     elif not os.path.isdir(path):
         new = f"{path}.{os.getpid()}"
-        {"images": make_images, "utterances": make_utterances}[name](new, build)
+        {"images": make_images, "utterances": make_utterances, "utterances16": make_utterances16}[name](new, build)
         os.rename(new, path)
     return path
 
@@ -96,6 +96,23 @@ def make_utterances(path, build):
         while sum(map(len, parts)) < SECONDS * 8_000:
             parts.append(rng.choice(prompts)[:SECONDS * 8_000])
         soundfile.write(place(path, i, ".flac"), np.concatenate(parts), 8_000)
+
+
+def make_utterances16(path, build):
+    """FLAC files of 2 to 16 seconds at 16 kHz: prompts one after the other, with twice the samples."""
+    prompts = [twice(soundfile.read(f)[0])
+               for f in sorted(glob.glob(os.path.join(folder("speech", build), "*", "*.flac")))]
+    rng = random.Random(1)
+    for i in range(256):
+        parts, count = [], int(rng.uniform(2, 16) * 16_000)
+        while sum(map(len, parts)) < count:
+            parts.append(rng.choice(prompts))
+        soundfile.write(place(path, i, ".flac"), np.concatenate(parts)[:count], 16_000)
+
+
+def twice(wave):
+    """The same sound at twice the rate: its spectrum, and nothing above."""
+    return (2 * np.fft.irfft(np.fft.rfft(wave), 2 * len(wave))).clip(-1, 1)
 
 
 AUGMENT = transforms.Compose([

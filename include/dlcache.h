@@ -250,6 +250,204 @@ struct dlc_progress {
  */
 DLC_API int dlc_advance(struct dlc_dataset *ds, const struct dlc_progress *p);
 
+/*
+ * The loader: from encoded samples to batches, by threads of this process. Order, decoding,
+ * augmentation and batches are the library's work; docs/loader.md says what comes out.
+ *
+ *     struct dlc_loader_spec spec = {.kind = DLC_IMAGES, .batch = 64,
+ *                                    .order = {.kind = DLC_SHUFFLED, .seed = 1},
+ *                                    .image = {.width = 224, .height = 224,
+ *                                              .crop = DLC_CROP_RANDOM_RESIZED, .flip = 0.5}};
+ *     struct dlc_loader *l;
+ *     struct dlc_batch b;
+ *
+ *     if (dlc_loader_open(ds, &spec, &l) < 0)
+ *         errx(1, "%s", dlc_last_error());
+ *     while ((rc = dlc_loader_next(l, &b)) == 1) {
+ *         train(b.data, b.labels, b.samples);
+ *         dlc_batch_put(&b);
+ *     }
+ */
+enum dlc_loader_kind { DLC_IMAGES = 1, DLC_AUDIO = 2, DLC_TENSORS = 3 };
+
+enum dlc_dtype {
+    DLC_U8 = 1,
+    DLC_F32 = 2,
+    DLC_F16 = 3,
+    DLC_I32 = 4,
+    DLC_I64 = 5,
+    DLC_I8 = 6,
+    DLC_I16 = 7,
+    DLC_U16 = 8,
+    DLC_U32 = 9,
+    DLC_U64 = 10,
+    DLC_F64 = 11,
+    DLC_BOOL = 12,
+};
+
+/* A sample that cannot be decoded, or is gone. What is nobody's fault but the network's, the
+ * machine's or the credentials' is an error whatever is said here. */
+enum dlc_on_bad {
+    DLC_BAD_RAISE = 0,   /* dlc_loader_next() fails once; the next call gives what is left */
+    DLC_BAD_SKIP = 1,    /* its batch is the smaller by it */
+    DLC_BAD_REPLACE = 2, /* the next good one of its batch stands in for it */
+};
+
+enum dlc_crop { DLC_CROP_WHOLE = 0, DLC_CROP_RANDOM_RESIZED = 1, DLC_CROP_CENTRE = 2 };
+enum dlc_layout { DLC_NCHW = 0, DLC_NHWC = 1 };
+enum dlc_switch { DLC_AUTO = 0, DLC_ON = 1, DLC_OFF = 2 };
+
+/* JPEG or PNG in, [3][height][width] or [height][width][3] out. Ranges whose ends are both zero:
+ * the default. */
+struct dlc_image {
+    uint32_t width, height; /* of the output */
+    uint32_t crop;          /* enum dlc_crop; WHOLE: resized to width x height */
+    uint32_t resize;        /* CENTRE: the shorter side before the cut; 0: as it is */
+    double scale[2];        /* RANDOM_RESIZED: share of the area; default 0.08 to 1 */
+    double ratio[2];        /* and aspect; default 3/4 to 4/3 */
+    double flip;            /* probability of a horizontal flip */
+    double brightness[2], contrast[2], saturation[2]; /* factors; default: left alone */
+    double hue[2];                                    /* within -0.5 to 0.5 */
+    uint32_t dtype;                                   /* DLC_U8 (default), DLC_F32, DLC_F16 */
+    uint32_t layout;                                  /* enum dlc_layout */
+    uint32_t normalise; /* 1: (x / 255 - mean) / std; floats only, which else are x / 255 */
+    float mean[3], std[3];
+    uint32_t exact;      /* 1: no scaled decoding: the closest to torchvision */
+    uint64_t max_pixels; /* larger images are bad samples; default 178956970 */
+    uint64_t reserved[8];
+};
+
+/* WAV, FLAC or OGG in, float32 [channels][samples] or log-mel [mels][frames] out. */
+struct dlc_audio {
+    uint32_t samples;      /* of the output, per channel: what is longer is cut, shorter padded */
+    uint32_t rate;         /* 0: as it is; else resampled to it */
+    uint32_t mono;         /* 1: the mean of the channels */
+    uint32_t channels;     /* else so many; default 1 */
+    uint32_t random_start; /* 1: cut at a random place, not at the end */
+    uint32_t mels;         /* 0: no spectrogram */
+    uint32_t fft, window, hop; /* in samples; default 512, 400, 160 */
+    float low, high;           /* Hz; high 0: half the rate */
+    float floor;               /* power below counts as it; default 1e-10 */
+    uint64_t max_frames;       /* longer sounds are bad samples; default 2^31 */
+    uint64_t reserved[8];
+};
+
+/* .npy files, or raw records: each sample is one tensor of the same shape, or a table of them. A
+ * shuffle of rows is one over all tables, which should fit into memory or disk tier. Numbers are
+ * converted; one that does not fit (300 in uint8) makes a bad sample. */
+struct dlc_tensor {
+    uint32_t dtype;  /* of the output: DLC_U8, DLC_I32, DLC_I64, DLC_F16 or DLC_F32 */
+    uint32_t raw;    /* 0: .npy; 1: nothing but numbers, little endian, ... */
+    uint32_t stored; /* ... of this type; default: as the output */
+    uint32_t rows;   /* 1: samples are tables; rows, numbered on over all, are the loader's */
+    uint32_t reserved0;
+    uint32_t ndim;     /* up to 8 */
+    uint64_t shape[8]; /* of a sample */
+    uint64_t reserved[8];
+};
+
+/* How samples become batches. Zero-initialise; a zero member means the default. */
+struct dlc_loader_spec {
+    uint32_t kind;          /* enum dlc_loader_kind */
+    uint32_t batch;         /* samples */
+    uint32_t drop_last;     /* 1: no batch that is smaller at the end of an epoch */
+    uint32_t on_bad;        /* enum dlc_on_bad */
+    uint32_t threads;       /* so many; 0: as many as the consumer's steps need, up to ... */
+    uint32_t threads_most;  /* ... so many; 0: all processors this process may use */
+    uint32_t ring;          /* batches there are buffers for; default 4, at least 2. Who holds more
+                             * than all but two of them gets further ones for as long */
+    uint32_t forms;         /* enum dlc_switch: keep images decoded */
+    struct dlc_order order; /* DLC_SEQUENTIAL or DLC_SHUFFLED, not relaxed; its seed is also that
+                             * of the augmentations */
+    uint64_t epoch, position; /* where to begin, as dlc_loader_tell() said */
+    struct dlc_image image;   /* that of the kind; the others are not looked at */
+    struct dlc_audio audio;
+    struct dlc_tensor tensor;
+    /* Memory of the batches: page-locked, say. Called in dlc_loader_open(), and in
+     * dlc_loader_close() or the dlc_batch_put() after it. NULL: the library's own. */
+    void *(*alloc)(size_t bytes, void *arg);
+    void (*free)(void *p, size_t bytes, void *arg);
+    void *alloc_arg;
+    uint64_t reserved[8];
+};
+
+/* One batch: valid until dlc_batch_put(). The bytes are the caller's to change. */
+struct dlc_batch {
+    void *data;       /* [samples][...] */
+    size_t bytes;     /* of one sample */
+    uint32_t samples; /* fewer than asked for: the last of an epoch, or bad ones left out */
+    uint32_t reserved0;
+    const uint64_t *index;    /* which samples these are */
+    const int64_t *labels;    /* their classes, -1 for none */
+    const uint32_t *lengths;  /* audio: what is not padding, in samples or frames; else NULL */
+    uint64_t epoch, position; /* where the loader stands once this batch is used */
+    uint64_t priv[2];
+};
+
+struct dlc_loader_stats {
+    uint64_t batches, samples;  /* handed out */
+    uint64_t bad;               /* left out or replaced */
+    uint64_t formed;            /* samples that were made from decoded forms */
+    uint64_t forms, form_bytes; /* that are kept */
+    uint64_t waited_ns;         /* the consumer, for batches */
+    uint64_t step_ns;           /* the consumer, between batches */
+    uint64_t busy_ns;           /* threads made samples, all together */
+    uint64_t starved_ns;        /* threads waited for bytes, all together */
+    uint64_t threads;           /* that work now, if there is work */
+    uint64_t ready;             /* batches that can be had at once */
+    uint64_t reserved[8];
+};
+
+struct dlc_loader; /* opaque */
+
+/*
+ * Make batches of ds from now on. Its order is the loader's until the loader is closed:
+ * dlc_follow() and dlc_next() are not for the caller then. dlc_get() and all others are. Borrows:
+ * ds, until dlc_loader_close(), and spec.   Gives: *out; return it with dlc_loader_close().
+ * Threads: a loader is one thread's at a time, dlc_batch_put() and dlc_loader_stats() excepted.
+ * After fork() the child may only close it.
+ */
+DLC_API int dlc_loader_open(struct dlc_dataset *ds, const struct dlc_loader_spec *spec,
+                            struct dlc_loader **out);
+
+/*
+ * The next batch. Returns 1 and gives *out; 0 at the end of an epoch: the next call gives the first
+ * batch of the next one, which is being made already; or DLC_E*: a bad sample (DLC_BAD_RAISE), or
+ * bytes that could not be had; its batch comes next, without it.
+ */
+DLC_API int dlc_loader_next(struct dlc_loader *l, struct dlc_batch *out);
+
+/* The same, but DLC_EMISS at once when no batch is ready. */
+DLC_API int dlc_loader_try_next(struct dlc_loader *l, struct dlc_batch *out);
+
+/* Gives the batch's memory back to its loader, also to one that was closed; *b is zeroed. Putting a
+ * zeroed batch is allowed. Threads: any. */
+DLC_API void dlc_batch_put(struct dlc_batch *b);
+
+/* Go on at another place; batches that are held stay good. */
+DLC_API int dlc_loader_seek(struct dlc_loader *l, uint64_t epoch, uint64_t position);
+
+/* Where dlc_loader_next() stands: all that must be saved to resume, beside the spec itself. */
+DLC_API void dlc_loader_tell(struct dlc_loader *l, uint64_t *epoch, uint64_t *position);
+
+/* Batches of an epoch that is read from its beginning. */
+DLC_API uint64_t dlc_loader_length(const struct dlc_loader *l);
+
+/* Bytes that spec.alloc will be asked for, for each of so many buffers (*count, may be NULL); or
+ * DLC_E*. */
+DLC_API int64_t dlc_loader_bytes(const struct dlc_loader_spec *spec, uint32_t *count);
+
+DLC_API void dlc_loader_stats(struct dlc_loader *l, struct dlc_loader_stats *out);
+
+/* The k-th bad sample that is remembered (the first 1000): its number, and why, copied as dlc_key()
+ * does it; DLC_ENOTFOUND: there are not so many. Threads: any. */
+DLC_API int dlc_loader_bad(struct dlc_loader *l, uint64_t k, uint64_t *sample, char *why,
+                           size_t cap);
+
+/* Takes *l and sets it to NULL, in mid-epoch or not. Batches that are held stay good until they are
+ * put. */
+DLC_API void dlc_loader_close(struct dlc_loader **l);
+
 /* What this process has read through ds. Threads: any. */
 DLC_API void dlc_dataset_stats(struct dlc_dataset *ds, struct dlc_stats *out);
 

@@ -45,7 +45,7 @@ struct conn {
 };
 
 struct module_state {
-    PyTypeObject *handle, *view;
+    PyTypeObject *handle, *view, *loader, *batch;
 };
 
 /* ---- conn.c: all under the GIL ---- */
@@ -150,5 +150,11 @@ PyObject *handle_tell(PyObject *self, PyObject *none);
 /* ---- order.c ---- */
 
 PyObject *order_numbers(PyObject *module, PyObject *args);
+
+/* ---- loader.c ---- */
+
+extern PyType_Spec loader_spec, batch_spec;
+
+PyObject *loader_open(PyObject *module, PyObject *args);
 
 #endif

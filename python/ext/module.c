@@ -14,7 +14,9 @@ static int module_exec(PyObject *module)
 
     conn_init();
     if (add_type(module, &view_spec, &m->view) < 0 ||
-        add_type(module, &handle_spec, &m->handle) < 0)
+        add_type(module, &handle_spec, &m->handle) < 0 ||
+        add_type(module, &batch_spec, &m->batch) < 0 ||
+        add_type(module, &loader_spec, &m->loader) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "version", dlc_version());
 }
@@ -25,6 +27,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 
     Py_VISIT((PyObject *)m->handle);
     Py_VISIT((PyObject *)m->view);
+    Py_VISIT((PyObject *)m->batch);
+    Py_VISIT((PyObject *)m->loader);
     return 0;
 }
 
@@ -34,6 +38,8 @@ static int module_clear(PyObject *module)
 
     Py_CLEAR(m->handle);
     Py_CLEAR(m->view);
+    Py_CLEAR(m->batch);
+    Py_CLEAR(m->loader);
     return 0;
 }
 
@@ -43,6 +49,7 @@ static void module_free(void *module)
 }
 
 static PyMethodDef module_methods[] = {
+    {"loader_open", loader_open, METH_VARARGS, NULL},
     {"order_numbers", order_numbers, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -29,6 +29,7 @@
 #include "base/msg.h"
 #include "base/mtx.h"
 #include "catalog/catalog.h"
+#include "client/fail.h"
 #include "client/spawn.h"
 #include "dlcache.h"
 #include "order/told.h"
@@ -119,10 +120,6 @@ struct dlc_dataset {
 
     _Atomic uint64_t reconnects, direct_reads, direct_bytes, direct_ns; /* relaxed: statistics */
 };
-
-/* last error of the thread */
-int client_fail(const struct dlc_err *err);
-int client_failf(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- attach.c ---- */
 

@@ -5,6 +5,8 @@
     shards/   WebDataset: tars with NAME.png and NAME.cls
     aged/     WebDataset: a tar with NAME.png and NAME.json
     clicks/   csv files of numbers
+    speech/   WAV files
+    arrays/   npy files of shape (3, 4)
     mnist/    train/ and test/, in each of them 0/ to 9/ with grey PNG files of 28 x 28 pixels
 """
 import io
@@ -62,6 +64,18 @@ def clicks():
     for k in range(3):
         with open(dl.path("bucket/clicks", "day%d.csv" % k), "w") as f:
             f.write("user,item,price\n" + "".join("%d,%d,%.2f\n" % (n, n % 7, n / 8) for n in range(100)))
+
+
+def speech():
+    import numpy
+    import soundfile
+
+    os.makedirs(dl.path("bucket/speech"))
+    os.makedirs(dl.path("bucket/arrays"))
+    for k in range(6):
+        wave = numpy.sin(numpy.arange(8000 + 1000 * k) / (9 + k)) / 2
+        soundfile.write(dl.path("bucket/speech", "%d.wav" % k), wave, 8000)
+        numpy.save(dl.path("bucket/arrays", "%d.npy" % k), numpy.full((3, 4), k, "f4"))
 
 
 def mnist():

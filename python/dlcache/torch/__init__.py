@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dlcache for PyTorch: Dataset and DataLoader. Needs torch 1.13 or later."""
+"""dlcache for PyTorch: Dataset and DataLoader; ImageLoader, AudioLoader and TensorLoader. Needs torch
+1.13 or later."""
 
 from dlcache.torch.dataset import Dataset, DatasetFolder, ImageFolder, source_of
 from dlcache.torch.loader import DataLoader
+from dlcache.torch.native import AudioLoader, ImageLoader, LoaderReport, TensorLoader
 from dlcache.torch.partitions import Partitions
 from dlcache.torch.report import Report
 from dlcache.torch.samplers import Shuffle
+from dlcache.torch.transforms import (CenterCrop, ColorJitter, HorizontalFlip, Normalize,
+                                      RandomResizedCrop, Resize)
 
-__all__ = ["DataLoader", "Dataset", "DatasetFolder", "ImageFolder", "Partitions", "Report",
-           "Shuffle", "source_of"]
+__all__ = ["AudioLoader", "CenterCrop", "ColorJitter", "DataLoader", "Dataset", "DatasetFolder",
+           "HorizontalFlip", "ImageFolder", "ImageLoader", "LoaderReport", "Normalize", "Partitions",
+           "RandomResizedCrop", "Report", "Resize", "Shuffle", "TensorLoader", "source_of"]

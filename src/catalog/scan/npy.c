@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "catalog/scan/npy_head_i.h"
+#include "catalog/scan/npy_head.h"
 #include "catalog/scan/scan_i.h"
 
 #define HEADER_MAX ((size_t)1 << 20)

@@ -5,7 +5,7 @@
  * DTYPE is a string such as '<f4', or a list of (name, DTYPE) or (name, DTYPE, shape). Only as much
  * is understood as tells the size of an element; the text itself is passed on as it is.
  */
-#include "catalog/scan/npy_head_i.h"
+#include "catalog/scan/npy_head.h"
 
 #include <inttypes.h>
 #include <string.h>

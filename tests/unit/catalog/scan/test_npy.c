@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scanning.h"
 
-#include "catalog/scan/npy_head_i.h"
+#include "catalog/scan/npy_head.h"
 
 static struct scanning k;
 static struct buf made = BUF_INIT;

@@ -1,0 +1,534 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ImageLoader, AudioLoader, TensorLoader: batches made by C threads of this process.
+
+    loader = ImageLoader("s3://my-bucket/train/", 256, shuffle=True,
+                         transforms=[RandomResizedCrop(224), HorizontalFlip()], device="cuda")
+    for epoch in range(90):
+        for images, labels in loader:
+            ...
+
+No Python runs for a sample, and no worker process. How many threads there are follows the training
+step. docs/loader.md has all of it.
+
+(N1) What a batch holds depends on (data, transforms, seed, epoch, position, rank, world) alone.
+(N2) A tensor over a batch is the batch's own memory; it is used again when the last tensor over it
+     is gone. On a device it is the device's.
+(N3) Threads end with the loader, whatever is still held of it. In a forked child a loader opens
+     anew when it is iterated.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+import dlcache
+from dlcache import _dlcache
+from dlcache.torch.samplers import distributed
+from dlcache.torch.transforms import settings_of
+
+__all__ = ["AudioBatch", "AudioLoader", "ImageBatch", "ImageLoader", "LoaderReport", "TensorBatch",
+           "TensorLoader"]
+
+_IMAGES, _AUDIO, _TENSORS = 1, 2, 3
+_DTYPES = {"uint8": 1, "float32": 2, "float16": 3, "int32": 4, "int64": 5, "int8": 6, "int16": 7,
+           "uint16": 8, "uint32": 9, "uint64": 10, "float64": 11, "bool": 12}
+_FORMATS = {"uint8": "B", "float32": "f", "float16": "e", "int32": "i", "int64": "q"}
+_ON_BAD = {"raise": 0, "skip": 1, "replace": 2}
+_FORMS = {"auto": 0, True: 1, "on": 1, False: 2, "off": 2}
+_SEEDS = 2**64
+
+
+class ImageBatch(NamedTuple):
+    images: Any  #: [samples, 3, height, width]
+    labels: Any  #: int64, -1 for none
+
+
+class AudioBatch(NamedTuple):
+    sounds: Any  #: float32 [samples, channels, length] or [samples, channels, mels, frames]
+    lengths: Any  #: int64: what is not padding
+    labels: Any  #: int64, -1 for none
+
+
+class TensorBatch(NamedTuple):
+    tensors: Any  #: [samples, ...]
+    labels: Any  #: int64, -1 for none
+
+
+@dataclass(frozen=True)
+class LoaderReport:
+    """What was measured since the loader was opened."""
+
+    batches: int
+    samples: int
+    bad: int  #: left out or replaced
+    formed: int  #: made from decoded forms
+    forms: int  #: decoded forms that are kept
+    form_bytes: int
+    waited_s: float  #: the training loop, for batches
+    step_s: float  #: the training loop, between batches
+    busy_s: float  #: threads made samples, all together
+    starved_s: float  #: threads waited for bytes, all together
+    threads: int  #: that work now
+    ready: int  #: batches that can be had at once
+    bad_samples: list[tuple[int, str]]  #: the first thousand: number, and why
+
+    def __str__(self) -> str:
+        total = self.waited_s + self.step_s
+        share = 100 * self.waited_s / total if total else 0.0
+        lines = [f"{self.samples} samples in {self.batches} batches; "
+                 f"waited {self.waited_s:.2f} s ({share:.1f} %) for them",
+                 f"{self.threads} threads; busy {self.busy_s:.2f} s in all, "
+                 f"{self.starved_s:.2f} s without bytes"]
+        if self.forms:
+            lines.append(f"{self.formed} samples from {self.forms} decoded forms "
+                         f"({self.form_bytes / 2**20:.0f} MiB)")
+        if self.bad:
+            lines.append(f"{self.bad} bad samples, such as:")
+            lines += [f"  {why}" for _, why in self.bad_samples[:5]]
+        return "\n".join(lines)
+
+
+def _name_of(dtype: Any) -> str:
+    return str(dtype).rsplit(".", 1)[-1]
+
+
+def _choice(name: str, value: Any, table: dict) -> int:
+    if value not in table:
+        raise ValueError(f"{name}={value!r}: one of {', '.join(map(repr, table))}")
+    return table[value]
+
+
+class _Loader:
+    """What the three have in common; see docs/loader.md for the arguments."""
+
+    _kind = 0
+
+    def __init__(self, source: str | dlcache.Dataset, batch_size: int, *, own: tuple,
+                 shape: tuple[int, ...], dtype: str, shuffle: bool = False, seed: int = 0,
+                 drop_last: bool = False, split: str | None = None, rank: int | None = None,
+                 world: int | None = None, device: Any = None, on_bad: str = "raise",
+                 threads: int | str = "auto", ring: int = 4, forms: Any = "auto",
+                 output: str = "torch", epochs: int = 0, **options: Any) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size={batch_size}: give at least 1")
+        if output not in ("torch", "numpy", "dlpack"):
+            raise ValueError(f'output={output!r}: "torch", "numpy" or "dlpack"')
+        found = distributed() if rank is None or world is None else (0, 1)
+        self.rank = found[0] if rank is None else rank
+        self.world = found[1] if world is None else world
+        if isinstance(source, dlcache.Dataset):
+            if options:
+                raise TypeError(f"{', '.join(options)}: of a dataset that is open already")
+            source, options = source.url, {**source.options, "refresh": False}
+        self.url, self._options = source, options
+        self.batch_size = batch_size
+        self.shuffle, self.seed, self.drop_last, self.split = shuffle, seed, drop_last, split
+        self.on_bad, self.threads, self.output = on_bad, threads, output
+        self.device = None if device is None else torch.device(device)
+        if self.device is not None and self.device.type == "cpu":
+            self.device = None
+        if self.device is not None and output != "torch":
+            raise ValueError(f"output={output!r} on {self.device}: only torch has tensors there")
+        self._own, self._shape, self._dtype = own, shape, dtype
+        self._ring, self._epochs = ring, epochs
+        self._forms = _choice("forms", forms, _FORMS)
+        self._bad = _choice("on_bad", on_bad, _ON_BAD)
+        self._state = (0, 0)   # where the user is: (epoch, position of this rank)
+        self._begun = False    # the epoch of _state is being iterated
+        self._opened: _Opened | None = None
+        self._last: LoaderReport | None = None
+        self._open()           # a wrong URL or setting is said here
+
+    # ---- opening ----
+
+    def _open(self) -> _Opened:
+        o = self._opened
+        if o is not None and o.pid == os.getpid() and o.batch_size == self.batch_size:
+            return o
+        if o is not None:
+            o.close()
+        self._opened = o = _Opened(self)
+        return o
+
+    def _range(self, handle: dlcache.Dataset) -> range:
+        if self.split is None:
+            return range(len(handle))
+        if self.split not in handle.splits:
+            raise ValueError(f"split={self.split!r}: {self.url} has "
+                             f"{', '.join(handle.splits) or 'none'}")
+        return handle.splits[self.split]
+
+    def close(self) -> None:
+        """End its threads; batches that are held stay good. Iterating it again opens it again."""
+        if self._opened is not None:
+            if self._opened.pid == os.getpid():
+                self._last = self.report()
+            self._opened.close()
+            self._opened = None
+
+    def __enter__(self) -> _Loader:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_opened": None}
+
+    # ---- iterating ----
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch."""
+        return len(self._open().native)
+
+    def __iter__(self) -> Iterator[Any]:
+        o = self._open()
+        if self._begun:  # left in the middle: the next one
+            self._state = (self._state[0] + 1, 0)
+        o.go_to(self._state)
+        self._begun = True
+        return _Batches(self, o, self._state[0])
+
+    def _pack(self, data: Any, labels: Any, lengths: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def epoch(self) -> int:
+        """The one that is being iterated, or comes next."""
+        return self._state[0]
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch the next iteration gives; without it they count on."""
+        if epoch < 0:
+            raise ValueError(f"epoch {epoch}: epochs count from 0")
+        if (epoch, 0) != self._state:
+            self._state, self._begun = (epoch, 0), False
+
+    # ---- state, report ----
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the iteration is, counted by what was handed out; the same on every rank."""
+        return {"samples": self._open().count, "seed": self.seed, "epoch": self._state[0],
+                "start": self._state[1] * self.world}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on there with the next iteration: exactly what would have come."""
+        count = self._open().count
+        if state["samples"] != count:
+            raise ValueError(f"the state is of {state['samples']} samples, and here are {count}: "
+                             "it cannot be resumed with other data")
+        if state["start"] % self.world:
+            raise ValueError(f"{state['start']} samples were consumed, which {self.world} ranks "
+                             "cannot have done: resume with a number of ranks that divides it")
+        if state["seed"] != self.seed:
+            self.seed = state["seed"]
+            self.close()
+        self._state, self._begun = (state["epoch"], state["start"] // self.world), False
+
+    def report(self) -> LoaderReport:
+        """What was measured since the loader was opened; of a closed one, until it was closed."""
+        if self._opened is None and self._last is not None:
+            return self._last
+        native = self._open().native
+        return LoaderReport(**native.stats(), bad_samples=native.bad())
+
+
+class _Batches(Iterator):
+    """One iteration. After an error it goes on: with what is left of the batch that raised it, or,
+    after Ctrl-C, with the batch that was waited for."""
+
+    def __init__(self, loader: _Loader, opened: _Opened, epoch: int) -> None:
+        self._loader: _Loader | None = loader
+        self._opened: _Opened | None = opened
+        self._epoch = epoch
+
+    def __next__(self) -> Any:
+        loader, opened = self._loader, self._opened
+        if loader is None or opened is None or loader._opened is not opened or not loader._begun \
+                or loader._state[0] != self._epoch:
+            self._loader = self._opened = None
+            raise StopIteration  # another iteration has begun since
+        got = opened.take()
+        if got is None:
+            loader._state, loader._begun = (self._epoch + 1, 0), False
+            self._loader = self._opened = None
+            raise StopIteration
+        loader._state = got[0]
+        return loader._pack(*got[1:])
+
+
+class _Opened:
+    """What is open for one loader: a handle of its own, the ring, threads. Knows the loader only
+    while it is made, so that dropping the loader ends all."""
+
+    def __init__(self, loader: _Loader) -> None:
+        self.pid = os.getpid()
+        self.batch_size = loader.batch_size
+        self.output = loader.output
+        self.dtype = getattr(torch, loader._dtype)
+        self.handle = dlcache.open(loader.url, **loader._options)
+        at = loader._range(self.handle)
+        self.count = len(at)
+        if self.count == 0:
+            raise ValueError(f"{loader.url} has no samples" +
+                             (f" in split {loader.split!r}" if loader.split else ""))
+        auto = loader.threads == "auto"
+        itemsize = torch.empty((), dtype=self.dtype).element_size()
+        self.copies = _Copies(loader, itemsize) if loader.device is not None else None
+        common = (loader._kind, loader.batch_size, int(loader.drop_last), loader._bad,
+                  0 if auto else int(loader.threads), 0, loader._ring, loader._forms)
+        order = (int(loader.shuffle), loader.rank, loader.world, int(loader.drop_last),
+                 loader.seed % _SEEDS, loader._epochs, at.start, len(at), *loader._state)
+        self.native = _dlcache.loader_open(
+            self.handle, common, order, loader._own, loader._shape, _FORMATS[loader._dtype],
+            itemsize, self.copies.buffers if self.copies is not None else None)
+        self._ended = weakref.finalize(self, self.native.close)  # also when the process ends
+
+    def close(self) -> None:
+        if self.pid == os.getpid():
+            self._ended()
+            if self.copies is not None:
+                self.copies.drop()
+
+    def go_to(self, place: tuple[int, int]) -> None:
+        at = self.native.tell()
+        if self.copies is not None and self.copies.ahead:
+            at = self.copies.place  # what is on its way counts as not taken
+        if at == place:
+            return
+        if self.copies is not None:
+            self.copies.drop()
+        self.native.seek(*place)
+
+    def take(self) -> tuple[tuple[int, int], Any, Any, Any] | None:
+        """(place, data, labels, lengths), or None at the end of an epoch."""
+        if self.copies is not None:
+            return self.copies.take(self.native)
+        batch = self.native.next()
+        if batch is None:
+            return None
+        labels, lengths = _small(batch)
+        if self.output == "dlpack":
+            return batch.place, batch, labels, lengths
+        if self.output == "numpy":
+            import numpy
+            return (batch.place, numpy.asarray(batch), labels.numpy(),
+                    None if lengths is None else lengths.numpy())
+        data = torch.frombuffer(batch, dtype=self.dtype).view(batch.shape)
+        return batch.place, data, labels, lengths
+
+
+def _small(batch: _dlcache.Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
+    labels = torch.frombuffer(batch.labels, dtype=torch.int64)
+    lengths = batch.lengths
+    if lengths is None:
+        return labels, None
+    return labels, torch.frombuffer(lengths, dtype=torch.int32).to(torch.int64)
+
+
+class _Copies:
+    """Batches on their way to a device: on a stream of its own, out of page-locked memory.
+
+    A batch goes back to the ring when its copy is done, which an event tells. Two are on their way
+    while one is in use; the ring has room for them and for as many that are being made.
+    """
+
+    DEPTH = 2
+
+    def __init__(self, loader: _Loader, itemsize: int) -> None:
+        self.device = loader.device
+        numbers = loader.batch_size
+        for n in loader._shape:
+            numbers *= n
+        dtype = getattr(torch, loader._dtype)
+        self.ring = [torch.empty(numbers, dtype=dtype, pin_memory=True)
+                     for _ in range(max(loader._ring, self.DEPTH + 4))]
+        loader._ring = len(self.ring)
+        self.buffers = [t.numpy() for t in self.ring]
+        self._by_address = {t.data_ptr(): t for t in self.ring}
+        self.stream = torch.cuda.Stream(self.device)
+        self.ahead: deque = deque()   # (place, data, labels, lengths, event); None: end of epoch
+        self._under_way: deque = deque()  # (event, batch)
+        self.place = (0, 0)           # before the first of `ahead`
+
+    def drop(self) -> None:
+        self.stream.synchronize()
+        self.ahead.clear()
+        self._under_way.clear()
+
+    def _start(self, batch: _dlcache.Batch) -> tuple:
+        numbers = 1
+        for n in batch.shape:
+            numbers *= n
+        host = self._by_address[batch.address][:numbers].view(batch.shape)
+        labels, lengths = _small(batch)
+        with torch.cuda.stream(self.stream):
+            data = host.to(self.device, non_blocking=True)
+            labels = labels.pin_memory().to(self.device, non_blocking=True)
+            if lengths is not None:
+                lengths = lengths.pin_memory().to(self.device, non_blocking=True)
+            event = torch.cuda.Event()
+            event.record(self.stream)
+        self._under_way.append((event, batch))
+        return batch.place, data, labels, lengths, event
+
+    def _fill(self, native: _dlcache.Loader) -> None:
+        """Start the copies of what is ready. Errors have their turn as batches have."""
+        while self._under_way and self._under_way[0][0].query():
+            self._under_way.popleft()
+        while len(self.ahead) < self.DEPTH and not self._ends():
+            if len(self._under_way) > self.DEPTH:
+                self._under_way.popleft()[0].synchronize()
+            try:
+                batch = native.try_next()
+            except dlcache.Error as error:
+                self.ahead.append(error.with_traceback(None))  # whose frames hold a batch
+                return
+            if batch is False:
+                return
+            self.ahead.append(self._start(batch) if isinstance(batch, _dlcache.Batch) else None)
+
+    def _ends(self) -> bool:
+        """Nothing is to be taken before the last one of `ahead`: it ends an epoch, or raises."""
+        return bool(self.ahead) and not isinstance(self.ahead[-1], tuple)
+
+    def take(self, native: _dlcache.Loader) -> tuple | None:
+        if not self.ahead:
+            batch = native.next()
+            self.ahead.append(None if batch is None else self._start(batch))
+        got = self.ahead.popleft()
+        if isinstance(got, Exception):
+            raise got
+        if got is None:
+            self.place = native.tell()
+            return None
+        place, data, labels, lengths, event = got
+        self.place = place
+        now = torch.cuda.current_stream(self.device)
+        now.wait_event(event)
+        for t in (data, labels, lengths):
+            if t is not None:
+                t.record_stream(now)
+        del got
+        self._fill(native)
+        return place, data, labels, lengths
+
+
+class ImageLoader(_Loader):
+    """Batches of images: (images, labels).
+
+    Args:
+        source: A URL, or a dlcache.Dataset, which is opened once more.
+        batch_size: Samples of a batch. May be set anew between epochs.
+        transforms: What happens to an image: dlcache.torch.transforms, or torchvision's objects.
+        dtype: uint8 (default, unless transforms convert), float32 or float16.
+        channels_last: Memory in torch's channels_last format; the shape stays [n, 3, h, w].
+        exact: No scaled decoding: the closest to torchvision.
+        shuffle, seed, drop_last: The order: a new permutation for each epoch, from the seed.
+        split: "train", "validation", "test", where the dataset says so.
+        rank, world: Which part of how many; as torch.distributed says, by default.
+        device: "cuda": batches are copied ahead, on a stream of their own.
+        on_bad: "raise", "skip" or "replace" samples that cannot be decoded.
+        threads: "auto" follows the training step; or a number.
+        forms: Keep images decoded: "auto", True, False.
+        output: "torch", "numpy" or "dlpack" (objects with __dlpack__).
+        max_pixels: Larger images are bad samples.
+        options: Of dlcache.open().
+    """
+
+    _kind = _IMAGES
+
+    def __init__(self, source: str | dlcache.Dataset, batch_size: int, transforms: Any, *,
+                 dtype: Any = None, channels_last: bool = False, exact: bool = False,
+                 max_pixels: int = 0, **common: Any) -> None:
+        s = settings_of(transforms)
+        name = ("float32" if s.floats else "uint8") if dtype is None else _name_of(dtype)
+        if name not in ("uint8", "float32", "float16"):
+            raise ValueError(f"dtype={dtype}: uint8, float32 or float16")
+        if s.normalise and name == "uint8":
+            raise ValueError("Normalize gives floats: dtype is float32 or float16")
+        self._channels_last = channels_last
+        own = (s.width, s.height, s.crop, s.resize, s.scale, s.ratio, s.flip, *s.jitter,
+               _DTYPES[name], int(channels_last), int(s.normalise), s.mean, s.std, int(exact),
+               max_pixels)
+        shape = (s.height, s.width, 3) if channels_last else (3, s.height, s.width)
+        super().__init__(source, batch_size, own=own, shape=shape, dtype=name, **common)
+
+    def _pack(self, data: Any, labels: Any, lengths: Any) -> ImageBatch:
+        if self._channels_last and isinstance(data, torch.Tensor):
+            data = data.permute(0, 3, 1, 2)
+        return ImageBatch(data, labels)
+
+
+class AudioLoader(_Loader):
+    """Batches of sounds: (sounds, lengths, labels).
+
+    Args:
+        source, batch_size and what is not here: As ImageLoader.
+        samples: Of the output: what is longer is cut, what is shorter is padded.
+        rate: Resample to it; None: as it is.
+        channels: How many; 1 with mono=True is their mean.
+        random_start: Cut at a random place.
+        mels: So many bands of a log-mel spectrogram; None: the samples themselves.
+        fft, window, hop: Of the spectrogram, in samples.
+        low, high: Hz.
+    """
+
+    _kind = _AUDIO
+
+    def __init__(self, source: str | dlcache.Dataset, batch_size: int, samples: int, *,
+                 rate: int | None = None, mono: bool = True, channels: int = 1,
+                 random_start: bool = False, mels: int | None = None, fft: int = 512,
+                 window: int = 400, hop: int = 160, low: float = 0.0, high: float = 0.0,
+                 floor: float = 1e-10, max_frames: int = 0, **common: Any) -> None:
+        channels = 1 if mono else channels
+        own = (samples, rate or 0, int(mono), channels, int(random_start), mels or 0, fft, window,
+               hop, low, high, floor, max_frames)
+        shape: tuple[int, ...] = (channels, samples)
+        if mels:
+            shape = (channels, mels, _frames(samples, fft, hop))
+        super().__init__(source, batch_size, own=own, shape=shape, dtype="float32", **common)
+
+    def _pack(self, data: Any, labels: Any, lengths: Any) -> AudioBatch:
+        return AudioBatch(data, lengths, labels)
+
+
+def _frames(samples: int, fft: int, hop: int) -> int:
+    """Of a spectrogram; as audio_frames() in src/loader/audio."""
+    return 1 + max(samples - fft, 0) // hop
+
+
+class TensorLoader(_Loader):
+    """Batches of tensors: (tensors, labels). Each sample is an .npy file, or raw numbers.
+
+    Args:
+        source, batch_size and what is not here: As ImageLoader.
+        shape: Of a sample.
+        dtype: Of the output: uint8, int32, int64, float16 or float32.
+        raw: Samples are nothing but numbers of this type; None: .npy files.
+        rows: Samples are tables (also the partitions of large .npy files), and each row is a tensor
+            of this shape. A shuffle is one over all rows: the tables should fit into memory.
+    """
+
+    _kind = _TENSORS
+
+    def __init__(self, source: str | dlcache.Dataset, batch_size: int, shape: Sequence[int], *,
+                 dtype: Any = "float32", raw: Any = None, rows: bool = False,
+                 **common: Any) -> None:
+        name = _name_of(dtype)
+        if name not in _FORMATS:
+            raise ValueError(f"dtype={dtype}: one of {', '.join(_FORMATS)}")
+        own = (_DTYPES[name], int(raw is not None),
+               _choice("raw", _name_of(raw), _DTYPES) if raw is not None else 0, int(rows))
+        super().__init__(source, batch_size, own=own, shape=tuple(int(n) for n in shape),
+                         dtype=name, **common)
+
+    def _pack(self, data: Any, labels: Any, lengths: Any) -> TensorBatch:
+        return TensorBatch(data, labels)

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The error of the calling thread, which dlc_last_error() gives: for all that is public. */
+#ifndef DLC_CLIENT_FAIL_H
+#define DLC_CLIENT_FAIL_H
+
+#include "base/err.h"
+
+/* Both return the code. */
+int client_fail(const struct dlc_err *err);
+int client_failf(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

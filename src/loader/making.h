@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One sample: encoded bytes in, its place in a batch out, as the spec says. What is random follows
+ * from (seed, epoch, sample). A struct making is shared and constant; each thread has a maker,
+ * which is scratch memory and nothing else.
+ */
+#ifndef DLC_LOADER_MAKING_H
+#define DLC_LOADER_MAKING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "dlcache.h"
+#include "loader/audio/audio.h"
+#include "loader/image/image.h"
+#include "loader/tensor/tensor.h"
+
+/* Where a sample of the loader lies. */
+struct making_part {
+    uint64_t sample;     /* of the dataset */
+    uint64_t row, count; /* tensors: which one of how many in it */
+};
+
+struct making {
+    enum dlc_loader_kind kind;
+    union {
+        struct image_spec image;
+        struct audio_spec audio;
+        struct tensor_spec tensor;
+    };
+    uint64_t seed;
+    size_t bytes; /* of one sample */
+};
+
+/* From the public spec. DLC_EINVAL, and what is wrong. */
+int making_init(struct making *m, const struct dlc_loader_spec *spec, struct dlc_err *err);
+
+struct maker;
+struct form;
+struct forms;
+struct maker *maker_new(const struct making *m); /* borrows m */
+void maker_free(struct maker **mp);
+
+/* Writes m->bytes to out, and *length for sounds; or fails and says why. */
+int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch,
+               const struct making_part *part, void *out, uint32_t *length, struct dlc_err *err);
+
+/* The form of an encoded image, which is also kept in `forms`. Gives; NULL: none is wanted, there
+ * is no room, or it cannot be made; the image itself then says why. */
+struct form *maker_form(struct maker *k, struct forms *forms, const void *data, size_t len,
+                        uint64_t sample);
+
+#endif

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Forms whose header lies, that are cut, or that belong to another spec. Their pixels are compared
+ * by tests/python/loader. */
+#include "unit.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "loader/image/image_i.h"
+#include "pictures.h"
+
+static struct buf jpeg = BUF_INIT;
+static struct image_scratch *scratch;
+static struct dlc_err err;
+
+static int set_up(void **state)
+{
+    (void)state;
+    picture_jpeg(&jpeg, 90, 71, NULL);
+    scratch = image_scratch_new();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    buf_release(&jpeg);
+    image_scratch_free(&scratch);
+    return 0;
+}
+
+static uint8_t *form_of(const struct image_spec *spec, size_t *len)
+{
+    struct image_head head;
+    uint8_t *form;
+    size_t bound;
+
+    assert_int_equal(image_read_head(jpeg.data, jpeg.len, spec, &head, &err), 0);
+    bound = image_form_bound(&head, spec);
+    form = malloc(bound);
+    assert_int_equal(
+        image_form_make(scratch, jpeg.data, jpeg.len, spec, &head, form, bound - 1, &err),
+        DLC_EINVAL);
+    *len = (size_t)image_form_make(scratch, jpeg.data, jpeg.len, spec, &head, form, bound, &err);
+    assert_int_equal(*len, bound);
+    assert_true(image_is_form(form, *len));
+    return form;
+}
+
+static int use(const uint8_t *form, size_t len, const struct image_spec *spec, uint64_t key)
+{
+    uint8_t *copy = malloc(len), *out = malloc(image_bytes(spec));
+    struct image_head head;
+    struct image_plan plan;
+    int rc;
+
+    memcpy(copy, form, len);
+    rc = image_read_head(copy, len, spec, &head, &err);
+    if (rc == 0) {
+        image_plan(spec, key, head.width, head.height, &plan);
+        rc = image_make(scratch, copy, len, spec, &head, &plan, out, &err);
+    }
+    assert_true(rc == 0 || rc == DLC_EINVAL || rc == DLC_ECORRUPT || rc == DLC_ENOMEM);
+    free(copy);
+    free(out);
+    return rc;
+}
+
+static void lie(struct image_spec spec)
+{
+    size_t len;
+    uint8_t *form = form_of(&spec, &len);
+    static const uint8_t values[] = {0, 1, 2, 3, 4, 7, 8, 9, 0x40, 0x7f, 0x80, 0xff};
+
+    assert_int_equal(use(form, len, &spec, 1), 0);
+    for (size_t i = 4; i < 64; i++)
+        for (size_t v = 0; v < sizeof(values); v++) {
+            uint8_t was = form[i];
+
+            form[i] = values[v];
+            for (uint64_t key = 0; key < 3; key++)
+                use(form, len, &spec, key);
+            form[i] = was;
+        }
+    for (size_t cut = 64; cut < len; cut += 1 + len / 200)
+        assert_int_equal(use(form, cut, &spec, 1), DLC_ECORRUPT);
+    free(form);
+}
+
+static void test_a_header_that_lies(void **state)
+{
+    struct image_spec spec = picture_spec(30, 20);
+
+    (void)state;
+    lie(spec);
+    spec.crop = IMAGE_CENTRE;
+    spec.resize = 35;
+    lie(spec);
+}
+
+static void test_not_of_a_form_nor_of_another_image(void **state)
+{
+    struct image_spec spec = picture_spec(30, 20);
+    struct image_head head;
+    struct image_plan plan;
+    size_t len;
+    uint8_t *form = form_of(&spec, &len), out[1800];
+
+    (void)state;
+    assert_int_equal(image_read_head(form, len, &spec, &head, &err), 0);
+    assert_int_equal(image_form_make(scratch, form, len, &spec, &head, out, sizeof(out), &err),
+                     DLC_EINVAL);
+    image_plan(&spec, 1, head.width, head.height, &plan);
+    assert_int_equal(image_make(scratch, form, len, &spec, &head, &plan, out, &err), 0);
+    head.width++;
+    assert_int_equal(image_make(scratch, form, len, &spec, &head, &plan, out, &err), DLC_EINVAL);
+    free(form);
+}
+
+/* Truncated: no form of half an image. */
+static void test_of_damage(void **state)
+{
+    struct image_spec spec = picture_spec(30, 20);
+    struct image_head head;
+    size_t bound;
+    uint8_t *form;
+
+    (void)state;
+    assert_int_equal(image_read_head(jpeg.data, jpeg.len, &spec, &head, &err), 0);
+    bound = image_form_bound(&head, &spec);
+    form = malloc(bound);
+    assert_int_equal(
+        image_form_make(scratch, jpeg.data, jpeg.len * 2 / 3, &spec, &head, form, bound, &err),
+        DLC_ECORRUPT);
+    free(form);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_header_that_lies),
+        cmocka_unit_test(test_not_of_a_form_nor_of_another_image),
+        cmocka_unit_test(test_of_damage),
+    };
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
