@@ -9,12 +9,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/check.h"
 #include "base/mem.h"
 
 #define GRAIN_NS 100000.0 /* a haul should take as long: locks then cost nothing */
 #define WEIGHT   0.05
+#define NICER    5 /* the thread that trains comes first: while it waits for a core, so does the GPU */
 
 struct haul {
     struct slot *slot;
@@ -256,6 +258,7 @@ static void *worker_main(void *arg)
 
     snprintf(name, sizeof(name), "dlc-load-%u", w->number % 1000);
     pthread_setname_np(pthread_self(), name);
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + NICER); /* 0: this thread */
     interrupt_asked = &w->interrupt;
     dlc_mtx_lock(&l->mtx);
     while (!l->closing) {
