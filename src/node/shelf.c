@@ -12,6 +12,7 @@
  * (G2) What was checked is our copy, which nobody else can write: the giver may change the gift
  *      while it is copied, and then the checksum does not hold.
  * (G3) A shelf belongs to a user and a token: nobody can put forms before the eyes of others.
+ * (G4) Forms that nobody uses leave for those that somebody makes.
  */
 #include "node/node_i.h"
 
@@ -157,9 +158,33 @@ static uint64_t still_to_come(struct node *n)
     return bytes;
 }
 
+static uint64_t idle_bytes(struct node *n)
+{
+    uint64_t bytes = 0;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        dlc_list_each (k, &ds->shelves) {
+            const struct shelf *s = dlc_container(k, struct shelf, link);
+
+            bytes += s->users == 0 ? mem_index_bytes(s->index) : 0;
+        }
+    }
+    return bytes;
+}
+
+/* (G1), and what (G4) would free. */
+static uint64_t room_of(struct node *n)
+{
+    uint64_t keep = still_to_come(n), idle = idle_bytes(n), both = DLC_MIN(keep, idle);
+
+    return memory_room_spare(n->memory, keep - both) + (idle - both);
+}
+
 void shelves_tell_room(struct node *n)
 {
-    uint64_t room = memory_room_spare(n->memory, still_to_come(n));
+    uint64_t room = room_of(n);
 
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
@@ -167,6 +192,27 @@ void shelves_tell_room(struct node *n)
         dlc_list_each (k, &ds->shelves)
             mem_index_tell_room(dlc_container(k, struct shelf, link)->index, room);
     }
+}
+
+/* (G4): the shelf that was left longest ago. False: there is none. */
+static bool clear_a_shelf(struct node *n)
+{
+    struct shelf *oldest = NULL;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        dlc_list_each (k, &ds->shelves) {
+            struct shelf *s = dlc_container(k, struct shelf, link);
+
+            if (s->users == 0 && mem_index_resident(s->index) > 0 &&
+                (oldest == NULL || s->last_used.ns < oldest->last_used.ns))
+                oldest = s;
+        }
+    }
+    if (oldest != NULL)
+        memory_evict_all(n->memory, oldest->index);
+    return oldest != NULL;
 }
 
 /* ---- gifts ---- */
@@ -206,7 +252,7 @@ static void copied(struct task *t)
         memory_abandon(g->node->memory, &g->fill);
         count(form_bad);
     }
-    mem_index_tell_room(g->shelf->index, memory_room_spare(g->node->memory, still_to_come(g->node)));
+    mem_index_tell_room(g->shelf->index, room_of(g->node));
     if (c != NULL && c->session != NULL)
         session_gift_done(c->session, g->gift, g->sound ? 0 : DLC_ECORRUPT);
     g->node->jobs--;
@@ -225,7 +271,9 @@ int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len)
 
     if (mem_index_known(s->shelf->index, sample))
         return 0;
-    rc = memory_reserve_spare(n->memory, s->shelf->index, sample, len, still_to_come(n), &fill);
+    do
+        rc = memory_reserve_spare(n->memory, s->shelf->index, sample, len, still_to_come(n), &fill);
+    while (rc < 0 && len <= room_of(n) && clear_a_shelf(n));
     if (rc < 0) {
         count(form_refusals);
         return rc;

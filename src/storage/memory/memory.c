@@ -53,7 +53,7 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
     arena_init(&m->arena, SHM_HDR_SIZE, clamp_ceiling(ceiling, max), max, sizeof(struct mem_fill));
     dlc_list_init(&m->indexes);
     m->policy = policy_new(&policy_clairvoyant, NULL);
-    m->spare = policy_new(&policy_lru, NULL);
+    m->spare = policy_new(&policy_clairvoyant, NULL);
     dlc_list_init(&m->limbo);
     *out = m;
     return 0;
@@ -299,7 +299,7 @@ int memory_reserve_spare(struct memory *m, struct mem_index *x, uint64_t sample,
     dlc_check(map_get(&x->samples, sample) == NULL);
     *out = NULL;
     if (len <= UINT32_MAX && arena_rounded(len) <= memory_room_spare(m, keep))
-        b = arena_alloc(&m->arena, len);
+        b = arena_alloc_high(&m->arena, len);
     if (b == NULL)
         return DLC_EBUSY;
     *out = fill_begin(x, b, sample, len);
@@ -333,8 +333,9 @@ void memory_publish(struct memory *m, struct mem_fill **fp)
     f->state = MEM_RESIDENT;
     x->resident++;
     x->bytes += f->len;
-    /* Nobody has said when it is used next: it goes before those of which that is known. */
-    policy_next_use(mem_fill_policy(f), &f->item, INFINITY);
+    /* Nobody has said when it is used next: it goes before those of which that is known. Of forms
+     * the lowest goes first: it lies next to the samples, which then get one large hole. */
+    policy_next_use(mem_fill_policy(f), &f->item, x->spare ? -(double)f->block.off : INFINITY);
     policy_insert(mem_fill_policy(f), &f->item);
     policy_access(mem_fill_policy(f), &f->item, memory_now());
     if (x->spare) {

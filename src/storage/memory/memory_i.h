@@ -39,7 +39,7 @@ struct memory {
     struct arena arena;
     struct dlc_list indexes;
     struct policy *policy; /* which of the RESIDENT goes next, */
-    struct policy *spare;  /* after all those that are in spare indexes */
+    struct policy *spare;  /* after all those that are in spare indexes, the lowest first */
     struct dlc_list limbo; /* LIMBO, the oldest first */
     uint64_t limbo_bytes;
     uint64_t limbo_held; /* samples in limbo with holds */

@@ -137,6 +137,30 @@ static void test_kinds_are_bounded(void **state)
         kept_close(&k[i]);
 }
 
+/* Memory is full of forms: those that nobody uses leave for new ones. */
+static void test_idle_make_room(void **state)
+{
+    const size_t large = 200000;
+    struct kept *a = kept_at(77), *b;
+    struct gift g;
+    unsigned n = 0;
+
+    (void)state;
+    for (; n < N && kept_room(a, large, &g); n++) {
+        kept_give(a, &g, n, large);
+        until(stat_of(&d, "memory", "forms") > n);
+    }
+    assert_in_range(n, 20, N - 1);
+    b = kept_at(78);
+    assert_false(kept_room(b, large, &g)); /* both are in use */
+    kept_close(&a);
+    until(kept_room(b, large, &g));
+    kept_give(b, &g, 0, large);
+    until(stat_of(&d, "memory", "forms") == 1);
+    assert_int_equal(stat_of(&d, "counters", "mem_evictions"), 0);
+    kept_close(&b);
+}
+
 static void test_daemon_killed(void **state)
 {
     struct kept *k = kept_at(KIND);
@@ -165,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_given_and_read_by_another),
         cmocka_unit_test(test_gifts_come_back),
         cmocka_unit_test(test_kinds_are_bounded),
+        cmocka_unit_test(test_idle_make_room),
         cmocka_unit_test(test_daemon_killed),
     };
 
