@@ -169,9 +169,10 @@ def run(build):
                 means = [sum(waits) / EPOCHS for waits, _ in got]
                 result[who + "_s"][name] = round(median(means), 4)
                 result["epochs_s"].setdefault(who, {})[name] = [round(s, 4) for s in each]
-                less = 100 * (1 - median(means) / result["direct_s"][name])
+                ratio = median(means) / result["direct_s"][name]
+                against = "" if who == "direct" else f"{100 * (ratio - 1):+.2f} %"
                 rows.append([f"{name}, {who.replace('_', '-')}", *(f"{s:.3f}" for s in each),
-                             f"{median(means):.3f}", spread(means), f"-{less:.2f} %",
+                             f"{median(means):.3f}", spread(means), against,
                              f"{median([sum(works) / EPOCHS for _, works in got]):.2f}"])
     table(["waiting, s", *(f"epoch {k + 1}" for k in range(EPOCHS)), "mean", "spread",
            "against direct", "training"], rows)

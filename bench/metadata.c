@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a store of metadata does in a second, through the front as nodes and managers use it.
+ * What a store of metadata does in a second, through the front as the manager uses it.
  *
- *     bench-metadata chunks URL N [BATCH [NODES]]  register N chunks of one dataset, in batches and
- * in the order they come (not sorted), then look up bench-metadata datasets URL N M              N
- * datasets with M chunks each, then look up
+ *     bench-metadata chunks URL N [BATCH [NODES]]   register N chunks of one dataset as heart-beats
+ *                                                   bring them, a tenth again in no order, look up
+ *     bench-metadata datasets URL N M               N datasets with M chunks each, look up
+ *     bench-metadata drop URL                       forget the chunks of the first
  *
  * Prints one line of JSON: rows per second, and for each query median, p99 and worst, in
  * microseconds.
@@ -20,7 +21,9 @@
 #include "base/str.h"
 #include "metadata/metadata.h"
 
-#define LOOKS 2000 /* of each query */
+#define LOOKS     2000 /* of each query */
+#define CLASSES   1000
+#define MOST_SUMS 64
 
 static struct dlc_err err;
 
@@ -34,10 +37,25 @@ static int give_up(const char *what)
 
 static const char *key_of(uint64_t i, char out[static 64])
 {
-    unsigned wnid = 1440764 + (unsigned)(i % 1000) * 13007;
+    unsigned wnid = 1440764 + (unsigned)(i % CLASSES) * 13007;
 
-    snprintf(out, 64, "train/n%08u/n%08u_%06u.JPEG", wnid, wnid, (unsigned)(i / 1000));
+    snprintf(out, 64, "train/n%08u/n%08u_%06u.JPEG", wnid, wnid, (unsigned)(i / CLASSES));
     return out;
+}
+
+/* Number of the s-th of n in the order of the keys. */
+static uint64_t sorted(uint64_t s, uint64_t n)
+{
+    uint64_t each = n / CLASSES;
+
+    return s % each * CLASSES + s / each;
+}
+
+static unsigned node_of(uint64_t i, unsigned nodes)
+{
+    struct rng r = {i ^ 0x9e3779b97f4a7c15};
+
+    return (unsigned)rng_below(&r, nodes);
 }
 
 struct batch {
@@ -66,7 +84,7 @@ static void batch_set(struct batch *b, size_t k, const char *dataset, uint64_t i
 
     snprintf(b->etags[k], sizeof(b->etags[k]), "%016" PRIx64 "%016" PRIx64, rng_next(&r),
              rng_next(&r));
-    snprintf(b->nodes[k], sizeof(b->nodes[k]), "node-%02u", (unsigned)rng_below(&r, nodes));
+    snprintf(b->nodes[k], sizeof(b->nodes[k]), "node-%02u", node_of(i, nodes));
     b->c[k] = (struct meta_chunk){.dataset = dataset,
                                   .node = b->nodes[k],
                                   .key = key_of(i, b->keys[k]),
@@ -83,36 +101,68 @@ static double seconds_since(struct dlc_mono t)
     return dlc_dur_seconds(dlc_mono_since(t));
 }
 
-static uint64_t divisor(uint64_t a, uint64_t b)
+static void write_batch(struct meta *m, const struct batch *b, size_t n)
 {
-    return b == 0 ? a : divisor(b, a % b);
+    if (n > 0 && meta_chunks_put(m, b->c, n, &err) < 0)
+        give_up("register");
 }
 
-/* Rows per second. */
-static double fill(struct meta *m, uint64_t n, size_t batch, unsigned nodes, bool again)
+/* Each node in turn tells its next batch, in the order of its catalog. Rows per second. */
+static double register_all(struct meta *m, uint64_t n, size_t batch, unsigned nodes)
+{
+    struct batch b = batch_new(batch);
+    uint64_t *at = mem_zero(nodes * sizeof(*at)), written = 0;
+    struct dlc_mono t = dlc_mono_now();
+    double s;
+
+    for (unsigned node = 0; written < n; node = (node + 1) % nodes) {
+        size_t k = 0;
+
+        for (; at[node] < n && k < batch; at[node]++) {
+            uint64_t i = sorted(at[node], n);
+
+            if (node_of(i, nodes) == node)
+                batch_set(&b, k++, "imagenet", i, nodes);
+        }
+        write_batch(m, &b, k);
+        written += k;
+    }
+    s = seconds_since(t);
+    mem_free(&at);
+    batch_free(&b);
+    return (double)n / s;
+}
+
+/* A tenth of them, from anywhere, with another cost. Rows per second. */
+static double register_again(struct meta *m, uint64_t n, size_t batch, unsigned nodes)
 {
     struct batch b = batch_new(batch);
     struct dlc_mono t = dlc_mono_now();
-    uint64_t odd = 48271; /* has no divisor in common with n: i * odd % n visits all */
-    uint64_t count = again ? n / 10 : n;
+    struct rng r = {3};
     double s;
 
-    while (divisor(odd, n) != 1)
-        odd += 2;
-    for (uint64_t at = 0; at < count;) {
+    for (uint64_t done = 0; done < n / 10;) {
         size_t k = 0;
 
-        for (; k < batch && at < count; k++, at++)
-            batch_set(&b, k, "imagenet", at * odd % n, nodes);
-        if (meta_chunks_put(m, b.c, k, &err) < 0)
-            give_up("register");
+        for (; k < batch && done < n / 10; k++, done++) {
+            batch_set(&b, k, "imagenet", rng_below(&r, n), nodes);
+            b.c[k].cost = 2;
+        }
+        write_batch(m, &b, k);
     }
     s = seconds_since(t);
     batch_free(&b);
-    return (double)count / s;
+    return (double)(n / 10) / s;
 }
 
 /* ---- looking up ---- */
+
+struct look {
+    struct meta *m;
+    struct rng r;
+    uint64_t n;  /* chunks, or datasets */
+    size_t each; /* chunks of a dataset */
+};
 
 static int by_value(const void *a, const void *b)
 {
@@ -121,30 +171,30 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void report(const char *name, double *us, size_t n)
+static void look(const char *name, struct look *l, void (*once)(struct look *l), size_t times)
 {
-    qsort(us, n, sizeof(*us), by_value);
-    printf(", \"%s_us\": %.1f, \"%s_p99_us\": %.1f, \"%s_max_us\": %.1f", name, us[n / 2], name,
-           us[n * 99 / 100], name, us[n - 1]);
+    static double us[LOOKS];
+
+    for (size_t i = 0; i < times; i++) {
+        struct dlc_mono t = dlc_mono_now();
+
+        once(l);
+        us[i] = seconds_since(t) * 1e6;
+    }
+    qsort(us, times, sizeof(*us), by_value);
+    printf(", \"%s_us\": %.1f, \"%s_p99_us\": %.1f, \"%s_max_us\": %.1f", name, us[times / 2], name,
+           us[times * 99 / 100], name, us[times - 1]);
+    fflush(stdout);
 }
 
-static struct meta_chunk_page query(struct meta *m, struct meta_chunk_query q)
+/* One chunk by its key. */
+static void find_key(struct meta *m, const char *dataset, const char *key)
 {
+    struct meta_chunk_query q = {.dataset = dataset, .prefix = key, .state = -1, .max = 1};
     struct meta_chunk_page p;
 
     if (meta_chunks_query(m, &q, &p, &err) < 0)
         give_up("query");
-    return p;
-}
-
-/* One chunk by its key. */
-static void by_key(struct meta *m, struct rng *r, const char *dataset, uint64_t n)
-{
-    char key[64];
-    struct meta_chunk_page p = query(
-        m, (struct meta_chunk_query){
-               .dataset = dataset, .prefix = key_of(rng_below(r, n), key), .state = -1, .max = 1});
-
     if (p.n != 1 || strcmp(p.chunks[0].key, key) != 0) {
         fprintf(stderr, "bench-metadata: %s is not found\n", key);
         exit(1);
@@ -152,204 +202,251 @@ static void by_key(struct meta *m, struct rng *r, const char *dataset, uint64_t 
     meta_chunk_page_release(&p);
 }
 
-enum page_kind { PAGE_ANY, PAGE_NODE, PAGE_STATE };
-
-/* 100 chunks from somewhere in the middle. */
-static double page(struct meta *m, struct rng *r, uint64_t n, enum page_kind kind)
+static void by_key(struct look *l)
 {
     char key[64];
-    struct meta_chunk_query q = {.dataset = "imagenet"};
-    struct meta_chunk_page p;
-    struct dlc_mono t;
-    char *after;
-    double us;
 
-    key_of(rng_below(r, n), key);
-    after = mem_alloc(2 * strlen(key) + 3); /* a cursor is the hex of key, NUL, node */
-    str_hex(key, strlen(key) + 1, after);
-    q.after = after;
-    q.max = 100;
-    q.node = kind == PAGE_NODE ? "node-00" : NULL;
-    q.state = kind == PAGE_STATE ? 3 : -1;
-    t = dlc_mono_now();
-    p = query(m, q);
-    us = seconds_since(t) * 1e6;
-    meta_chunk_page_release(&p);
-    mem_free(&after);
-    return us;
+    find_key(l->m, "imagenet", key_of(rng_below(&l->r, l->n), key));
 }
 
-static void look_up(struct meta *m, uint64_t n)
+/* 100 chunks from somewhere in the middle. */
+static void page(struct look *l, const char *node, int state)
 {
-    static double us[LOOKS];
-    struct meta_sum sums[64];
-    struct rng r = {5};
+    char key[64], after[160]; /* a cursor is the hex of key, NUL, node */
+    struct meta_chunk_query q = {
+        .dataset = "imagenet", .node = node, .state = state, .after = after, .max = 100};
+    struct meta_chunk_page p;
+
+    key_of(rng_below(&l->r, l->n), key);
+    str_hex(key, strlen(key) + 1, after);
+    if (meta_chunks_query(l->m, &q, &p, &err) < 0)
+        give_up("query");
+    meta_chunk_page_release(&p);
+}
+
+static void page_of_all(struct look *l)
+{
+    page(l, NULL, -1);
+}
+
+static void page_of_node(struct look *l)
+{
+    page(l, "node-00", -1);
+}
+
+static void page_of_state(struct look *l)
+{
+    page(l, NULL, 3);
+}
+
+static uint64_t count_chunks(struct meta *m, const char *dataset)
+{
+    struct meta_sum sums[MOST_SUMS];
+    uint64_t total = 0;
     size_t got;
 
-    for (size_t i = 0; i < LOOKS; i++) {
-        struct dlc_mono t = dlc_mono_now();
+    if (meta_chunks_sums(m, dataset, sums, MOST_SUMS, &got, &err) < 0)
+        give_up("sums");
+    for (size_t i = 0; i < got; i++)
+        total += sums[i].chunks;
+    return total;
+}
 
-        by_key(m, &r, "imagenet", n);
-        us[i] = seconds_since(t) * 1e6;
-    }
-    report("key", us, LOOKS);
-    for (size_t i = 0; i < LOOKS; i++)
-        us[i] = page(m, &r, n, PAGE_ANY);
-    report("page", us, LOOKS);
-    for (size_t i = 0; i < LOOKS; i++)
-        us[i] = page(m, &r, n, PAGE_NODE);
-    report("node_page", us, LOOKS);
-    for (size_t i = 0; i < LOOKS / 20; i++)
-        us[i] = page(m, &r, n, PAGE_STATE);
-    report("rare_state_page", us, LOOKS / 20);
-    for (size_t i = 0; i < LOOKS; i++) {
-        struct dlc_mono t = dlc_mono_now();
+static void sums(struct look *l)
+{
+    uint64_t total = count_chunks(l->m, "imagenet");
 
-        if (meta_chunks_sums(m, "imagenet", sums, 64, &got, &err) < 0)
-            give_up("sums");
-        us[i] = seconds_since(t) * 1e6;
+    if (total != l->n) {
+        fprintf(stderr, "bench-metadata: sums say %" PRIu64 " chunks, not %" PRIu64 "\n", total,
+                l->n);
+        exit(1);
     }
-    report("sums", us, LOOKS);
 }
 
 static void chunks(struct meta *m, uint64_t n, size_t batch, unsigned nodes)
 {
-    struct meta_sum sums[64];
-    struct dlc_mono t;
-    uint64_t total = 0;
-    size_t got;
-    double put = fill(m, n, batch, nodes, false), again = fill(m, n, batch, nodes, true);
+    struct look l = {.m = m, .r = {5}, .n = n};
+    double first = register_all(m, n, batch, nodes), again = register_again(m, n, batch, nodes);
 
     printf("{\"store\": \"%s\", \"chunks\": %" PRIu64
            ", \"nodes\": %u, \"rows_per_s\": %.0f, \"again_rows_per_s\": %.0f",
-           meta_kind_of_store(m), n, nodes, put, again);
-    look_up(m, n);
-    if (meta_chunks_sums(m, "imagenet", sums, 64, &got, &err) < 0)
-        give_up("sums");
-    for (size_t i = 0; i < got; i++)
-        total += sums[i].chunks;
-    if (total != n) {
-        fprintf(stderr, "bench-metadata: sums say %" PRIu64 " chunks, not %" PRIu64 "\n", total, n);
-        exit(1);
-    }
-    t = dlc_mono_now();
+           meta_kind_of_store(m), n, nodes, first, again);
+    look("key", &l, by_key, LOOKS);
+    look("page", &l, page_of_all, LOOKS);
+    look("node_page", &l, page_of_node, LOOKS);
+    look("rare_state_page", &l, page_of_state, LOOKS / 20);
+    look("sums", &l, sums, LOOKS);
+    printf("}\n");
+}
+
+static void drop(struct meta *m)
+{
+    struct dlc_mono t = dlc_mono_now();
+
     if (meta_chunks_drop(m, "imagenet", NULL, &err) < 0)
         give_up("drop");
-    printf(", \"drop_s\": %.3f}\n", seconds_since(t));
+    printf("{\"drop_s\": %.3f}\n", seconds_since(t));
 }
 
 /* ---- many datasets ---- */
 
-static void one_dataset(struct meta *m, uint64_t i, struct batch *b, size_t chunks_each)
+static const char *name_of(uint64_t i, char out[static 32])
 {
-    struct meta_doc d = {.id = mem_fmt("dataset-%06" PRIu64, i),
+    snprintf(out, 32, "dataset-%06" PRIu64, i);
+    return out;
+}
+
+static const char *any_name(struct look *l, char out[static 32])
+{
+    return name_of(rng_below(&l->r, l->n), out);
+}
+
+static void make_dataset(struct look *l, uint64_t i, struct batch *b)
+{
+    char name[32];
+    struct meta_doc d = {.id = mem_str(name_of(i, name)),
                          .tenant = mem_fmt("tenant-%02" PRIu64, i % 50)};
 
-    d.body = json_pack("{s:s,s:s,s:i}", "url", "s3://bucket/prefix/", "state", "ready", "samples",
-                       (int)chunks_each);
-    if (meta_put(m, META_DATASET, &d, META_NEW, &err) < 0)
+    d.body = json_pack("{s:s, s:[], s:I}", "url", "s3://bucket/prefix/", "splits", "created_ms",
+                       (json_int_t)1700000000000);
+    if (meta_put(l->m, META_DATASET, &d, META_NEW, &err) < 0)
         give_up("a dataset");
-    for (size_t k = 0; k < chunks_each; k++)
+    for (size_t k = 0; k < l->each; k++)
         batch_set(b, k, d.id, k, 4);
-    if (chunks_each > 0 && meta_chunks_put(m, b->c, chunks_each, &err) < 0)
-        give_up("chunks of a dataset");
+    write_batch(l->m, b, l->each);
     meta_doc_release(&d);
 }
 
-static double list_once(struct meta *m, struct rng *r, uint64_t n, const char *tenant)
+static void get(struct look *l)
 {
-    static struct meta_doc docs[100];
-    char after[32];
-    struct dlc_mono t;
-    size_t got;
-    double us;
-
-    snprintf(after, sizeof(after), "dataset-%06" PRIu64, rng_below(r, n));
-    t = dlc_mono_now();
-    if (meta_list(m, META_DATASET, tenant, after, 100, docs, &got, &err) < 0)
-        give_up("list");
-    us = seconds_since(t) * 1e6;
-    for (size_t i = 0; i < got; i++)
-        meta_doc_release(&docs[i]);
-    return us;
-}
-
-static void look_at_datasets(struct meta *m, uint64_t n, size_t each)
-{
-    static double us[LOOKS];
-    struct rng r = {9};
-    struct meta_sum sums[64];
     struct meta_doc d;
     char name[32];
+
+    if (meta_get(l->m, META_DATASET, any_name(l, name), &d, &err) < 0)
+        give_up("get");
+    meta_doc_release(&d);
+}
+
+/* Read, change, write, as the API does. */
+static void change(struct look *l)
+{
+    struct meta_doc d;
+    char name[32];
+
+    if (meta_get(l->m, META_DATASET, any_name(l, name), &d, &err) < 0 ||
+        meta_put(l->m, META_DATASET, &d, d.version, &err) < 0)
+        give_up("change");
+    meta_doc_release(&d);
+}
+
+static void list_of(struct look *l, const char *tenant)
+{
+    struct meta_doc docs[100];
+    char after[32];
     size_t got;
 
-    for (size_t i = 0; i < LOOKS; i++) {
-        struct dlc_mono t = dlc_mono_now();
+    if (meta_list(l->m, META_DATASET, tenant, any_name(l, after), 100, docs, &got, &err) < 0)
+        give_up("list");
+    for (size_t i = 0; i < got; i++)
+        meta_doc_release(&docs[i]);
+}
 
-        snprintf(name, sizeof(name), "dataset-%06" PRIu64, rng_below(&r, n));
-        if (meta_get(m, META_DATASET, name, &d, &err) < 0)
-            give_up("get");
-        us[i] = seconds_since(t) * 1e6;
-        meta_doc_release(&d);
-    }
-    report("get", us, LOOKS);
-    for (size_t i = 0; i < LOOKS / 4; i++)
-        us[i] = list_once(m, &r, n, NULL);
-    report("list", us, LOOKS / 4);
-    for (size_t i = 0; i < LOOKS / 4; i++)
-        us[i] = list_once(m, &r, n, "tenant-07");
-    report("tenant_list", us, LOOKS / 4);
-    for (size_t i = 0; i < LOOKS && each > 0; i++) {
-        struct dlc_mono t = dlc_mono_now();
+static void list_all(struct look *l)
+{
+    list_of(l, NULL);
+}
 
-        snprintf(name, sizeof(name), "dataset-%06" PRIu64, rng_below(&r, n));
-        by_key(m, &r, name, each);
-        us[i] = seconds_since(t) * 1e6;
-    }
-    report("key", us, LOOKS);
-    for (size_t i = 0; i < LOOKS; i++) {
-        struct dlc_mono t = dlc_mono_now();
+static void list_tenant(struct look *l)
+{
+    list_of(l, "tenant-07");
+}
 
-        snprintf(name, sizeof(name), "dataset-%06" PRIu64, rng_below(&r, n));
-        if (meta_chunks_sums(m, name, sums, 64, &got, &err) < 0)
-            give_up("sums");
-        us[i] = seconds_since(t) * 1e6;
-    }
-    report("sums", us, LOOKS);
+static void count(struct look *l)
+{
+    uint64_t n;
+
+    if (meta_count(l->m, META_DATASET, NULL, &n, &err) < 0)
+        give_up("count");
+}
+
+static void one_key(struct look *l)
+{
+    char name[32], key[64];
+
+    find_key(l->m, any_name(l, name), key_of(rng_below(&l->r, l->each), key));
+}
+
+static void sums_of_any(struct look *l)
+{
+    char name[32];
+
+    (void)count_chunks(l->m, any_name(l, name));
+}
+
+static void event(struct look *l)
+{
+    char name[32];
+
+    if (meta_event(l->m, "tenant-07", json_pack("{s:s}", "dataset", any_name(l, name)), &err) < 0)
+        give_up("event");
+}
+
+static void events(struct look *l)
+{
+    json_t *got = NULL;
+
+    if (meta_events(l->m, "tenant-07", rng_below(&l->r, LOOKS), 100, &got, &err) < 0)
+        give_up("events");
+    json_decref(got);
 }
 
 static void datasets(struct meta *m, uint64_t n, size_t each)
 {
+    struct look l = {.m = m, .r = {9}, .n = n, .each = each};
     struct batch b = batch_new(each + 1);
     struct dlc_mono t = dlc_mono_now();
-    double s;
 
     for (uint64_t i = 0; i < n; i++)
-        one_dataset(m, i, &b, each);
-    s = seconds_since(t);
-    printf("{\"store\": \"%s\", \"datasets\": %" PRIu64 ", \"chunks_each\": %zu"
-           ", \"datasets_per_s\": %.0f",
-           meta_kind_of_store(m), n, each, (double)n / s);
-    look_at_datasets(m, n, each);
+        make_dataset(&l, i, &b);
+    printf("{\"store\": \"%s\", \"datasets\": %" PRIu64
+           ", \"chunks_each\": %zu, \"datasets_per_s\": %.0f",
+           meta_kind_of_store(m), n, each, (double)n / seconds_since(t));
+    look("get", &l, get, LOOKS);
+    look("list", &l, list_all, LOOKS / 4);
+    look("tenant_list", &l, list_tenant, LOOKS / 4);
+    look("count", &l, count, LOOKS);
+    look("change", &l, change, LOOKS / 4);
+    look("event", &l, event, LOOKS);
+    look("events", &l, events, LOOKS / 4);
+    if (each > 0)
+        look("key", &l, one_key, LOOKS);
+    look("sums", &l, sums_of_any, LOOKS);
     printf("}\n");
     batch_free(&b);
 }
 
 int main(int argc, char **argv)
 {
+    const char *mode = argc > 1 ? argv[1] : "";
     struct meta *m = NULL;
-    uint64_t n = 0, a = 5000, b = 4;
-    bool good = argc >= 4 && argc <= 6 && str_parse_u64(argv[3], &n) && n > 0 &&
-                (argc < 5 || str_parse_u64(argv[4], &a)) &&
-                (argc < 6 || str_parse_u64(argv[5], &b));
+    uint64_t n = 0, a = 2000, b = 4;
+    bool is_drop = strcmp(mode, "drop") == 0, is_chunks = strcmp(mode, "chunks") == 0;
+    bool good = is_drop ? argc == 3
+                        : argc >= 4 && argc <= 6 && str_parse_u64(argv[3], &n) && n > 0 &&
+                              (argc < 5 || str_parse_u64(argv[4], &a)) &&
+                              (argc < 6 || (str_parse_u64(argv[5], &b) && b > 0 && b <= MOST_SUMS));
 
-    if (!good || (strcmp(argv[1], "chunks") != 0 && strcmp(argv[1], "datasets") != 0)) {
-        fprintf(stderr, "usage: bench-metadata chunks URL N [BATCH [NODES]] | datasets URL N M\n");
+    if (!good || (!is_drop && !is_chunks && strcmp(mode, "datasets") != 0) ||
+        (is_chunks && (n % CLASSES != 0 || a == 0))) {
+        fprintf(stderr, "usage: bench-metadata chunks URL N [BATCH [NODES]] | datasets URL N M |"
+                        " drop URL   (N chunks: thousands)\n");
         return 2;
     }
     if (meta_open(argv[2], &m, &err) < 0)
         give_up("open");
-    if (strcmp(argv[1], "chunks") == 0)
+    if (is_drop)
+        drop(m);
+    else if (is_chunks)
         chunks(m, n, (size_t)a, (unsigned)b);
     else
         datasets(m, n, (size_t)a);

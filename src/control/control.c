@@ -44,18 +44,11 @@ static void health(struct http_request *r, struct http_reply *reply, void *ctx)
     reply_doc(reply, 200, json_pack("{s:s}", "status", "ok"), 0);
 }
 
-static bool count_one(struct meta_doc *d, void *arg)
-{
-    (void)d;
-    ++*(size_t *)arg;
-    return true;
-}
-
 static int add_count(struct control *c, json_t *counts, const char *name, enum meta_kind kind,
                      const char *tenant, struct dlc_err *err)
 {
-    size_t n = 0;
-    int rc = control_each(c, kind, tenant, count_one, &n, err);
+    uint64_t n = 0;
+    int rc = meta_count(c->meta, kind, tenant, &n, err);
 
     json_object_set_new(counts, name, json_integer((json_int_t)n));
     return rc;

@@ -132,13 +132,15 @@ static void give(struct control *c, const struct http_request *r, struct meta_do
 {
     json_t *there = nodes_there(c, nodes);
     struct dlc_err err = DLC_ERR_INIT;
-    char *type = mem_fmt("dataset.%s", json_string_value(json_object_get(order, "op")));
+    const char *op = json_string_value(json_object_get(order, "op"));
+    char *type = mem_fmt("dataset.%s", op);
+    bool evict = strcmp(op, "evict") == 0; /* also those that are away, when they are back */
 
     if (json_array_size(there) == 0) {
         http_problem(reply, 409, "No node",
                      "no node that dataset %s lies on is there to do it; see /v1/nodes", d->id);
         json_decref(order);
-    } else if (order_give_all(c, there, order, &err) < 0) {
+    } else if (order_give_all(c, evict ? NULL : there, order, &err) < 0) {
         reply_store_error(c, r, reply, &err);
     } else {
         control_event(c, d->tenant, type,

@@ -85,15 +85,19 @@ static bool is_named(const json_t *names, const char *name)
 
 int order_give_all(struct control *c, const json_t *nodes, json_t *order, struct dlc_err *err)
 {
+    const char *op = json_string_value(json_object_get(order, "op"));
+    bool lasts = op != NULL && strcmp(op, "evict") == 0; /* what is away has it on disk yet */
     struct node_info *info = NULL;
     size_t n = nodes_list(c, &info);
     int rc = 0;
 
     for (size_t i = 0; i < n && rc == 0; i++) {
-        if (info[i].state == NODE_GONE || (nodes != NULL && !is_named(nodes, info[i].name)))
+        bool gone = info[i].state == NODE_GONE;
+
+        if ((gone && !lasts) || (nodes != NULL && !is_named(nodes, info[i].name)))
             continue;
         rc = order_give(c, info[i].name, json_deep_copy(order), err);
-        if (rc == DLC_ENOTFOUND) /* it has just left */
+        if (rc == DLC_ENOTFOUND || (gone && rc == DLC_ENOSPACE)) /* it has just left, or for good */
             rc = 0;
     }
     nodes_release(&info, n);

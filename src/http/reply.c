@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "http/range_i.h"
 #include "http/server_i.h"
 
 #define TAIL_TAG     DLC_TAG4('h', 't', 't', 'l')
@@ -197,6 +198,31 @@ static struct MHD_Response *response_new(struct exchange *x, struct http_reply *
     return out;
 }
 
+/* Data may be asked for in part. With If-Range there is nothing that we could compare. */
+static void cut_range(const struct exchange *x, struct http_reply *reply)
+{
+    const char *text = http_header(&x->request, "Range");
+    uint64_t first = 0, last = 0, size = reply->data_len;
+    enum range what = RANGE_WHOLE;
+
+    if (reply->data == NULL || (reply->status != 0 && reply->status != 200))
+        return;
+    http_reply_header(reply, "Accept-Ranges", "bytes");
+    if (text != NULL && http_header(&x->request, "If-Range") == NULL)
+        what = range_parse(text, size, &first, &last);
+    if (what == RANGE_PART) {
+        reply->status = 206;
+        reply->data = (const char *)reply->data + first;
+        reply->data_len = (size_t)(last - first + 1);
+        http_reply_header(reply, "Content-Range", "bytes %llu-%llu/%llu", (unsigned long long)first,
+                          (unsigned long long)last, (unsigned long long)size);
+    } else if (what == RANGE_BEYOND) {
+        http_problem(reply, 416, "Range not satisfiable", "there are %llu bytes",
+                     (unsigned long long)size);
+        http_reply_header(reply, "Content-Range", "bytes */%llu", (unsigned long long)size);
+    }
+}
+
 static void add_header(struct MHD_Response *out, const char *name, const char *value)
 {
     if (value != NULL && MHD_add_response_header(out, name, value) != MHD_YES)
@@ -229,16 +255,17 @@ static void release(struct http_reply *reply)
 
 enum MHD_Result exchange_reply(struct exchange *x, struct http_reply *reply)
 {
-    unsigned status = reply->status == 0 ? 200 : (unsigned)reply->status;
     enum MHD_Result rc = MHD_NO;
     struct MHD_Response *out;
     const char *type;
 
+    cut_range(x, reply);
     out = response_new(x, reply, &type);
     if (out != NULL) {
         add_headers(out, reply, type,
                     atomic_load_explicit(&x->server->closing, memory_order_relaxed));
-        rc = MHD_queue_response(x->connection, status, out);
+        rc = MHD_queue_response(x->connection, reply->status == 0 ? 200 : (unsigned)reply->status,
+                                out);
         MHD_destroy_response(out); /* ours; the connection has its own reference */
     }
     release(reply);

@@ -49,7 +49,7 @@ struct http_reply {
         char *value;
     } headers[HTTP_HEADERS]; /* filled by http_reply_header() */
     /* Bytes instead of JSON: sent without a copy. done(arg), when given, is called exactly once,
-     * when the reply is over, whatever its kind. */
+     * when the reply is over, whatever its kind. A Range header is honoured (206, 416). */
     const void *data;
     size_t data_len;
     void (*done)(void *arg);

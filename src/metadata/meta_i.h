@@ -52,6 +52,8 @@ struct meta_ops {
                    uint64_t fence, struct dlc_err *err);
     int (*list)(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
                 size_t max, struct meta_raw *out, size_t *n, struct dlc_err *err);
+    int (*count)(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
+                 struct dlc_err *err);
     int (*chunks_put)(struct meta *m, const struct meta_chunk *c, size_t n, struct dlc_err *err);
     int (*chunks_drop)(struct meta *m, const char *dataset, const char *node, struct dlc_err *err);
     int (*chunks_drop_keys)(struct meta *m, const char *dataset, const char *node,
@@ -96,12 +98,5 @@ int meta_err_absent(struct dlc_err *err, enum meta_kind kind, const char *id);
 int meta_check_chunk(const struct meta_chunk *c, struct dlc_err *err); /* DLC_EINVAL */
 const char *meta_kind_name(enum meta_kind kind);                       /* "dataset" */
 int64_t meta_wall_ms(void);
-
-/*
- * Calls of this thread give up soon after *stop becomes true, with DLC_ECANCELED; NULL: never. For
- * threads that must end while a store does not answer.
- */
-void meta_thread_stop(const _Atomic bool *stop);
-bool meta_thread_stopped(void);
 
 #endif

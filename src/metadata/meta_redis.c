@@ -247,6 +247,26 @@ static int redis_list(struct meta *m, enum meta_kind kind, const char *tenant, c
     return rc;
 }
 
+static int redis_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
+                       struct dlc_err *err)
+{
+    struct meta_redis *q = meta_redis_of(m);
+    struct redis_cmd c;
+    char key[32];
+    int rc;
+
+    redis_cmd_init(&c, "ZCARD");
+    add_key(&c, q, kind_key(kind, "ids", key), tenant != NULL ? ":" : "",
+            tenant != NULL ? tenant : "");
+    rc = redis_run(q->r, &c, 1, err);
+    if (rc == 0 && c.reply->type != REDIS_REPLY_INTEGER)
+        rc = meta_redis_odd(err);
+    if (rc == 0)
+        *n = (uint64_t)c.reply->integer;
+    redis_cmd_release(&c);
+    return rc;
+}
+
 /* ---- locks ---- */
 
 static int redis_lock(struct meta *m, const char *name, const char *holder, struct dlc_dur ttl,
@@ -260,6 +280,7 @@ static int redis_lock(struct meta *m, const char *name, const char *holder, stru
     redis_cmd_init_script(&c, &q->scripts[LUA_lock]);
     add_key(&c, q, "lock:", name, "");
     add_key(&c, q, "granted", "", "");
+    add_key(&c, q, "fence", "", "");
     redis_cmd_text(&c, holder);
     redis_cmd_number(&c, (uint64_t)DLC_MAX(ttl.ns / 1000000, (int64_t)1));
     rc = run_write(q, &c, 0, &word, &rest, err);
@@ -394,6 +415,7 @@ static const struct meta_ops redis_ops = {
     .put = redis_put,
     .delete_ = redis_delete,
     .list = redis_list,
+    .count = redis_count,
     .chunks_put = redis_chunks_put,
     .chunks_drop = redis_chunks_drop,
     .chunks_drop_keys = redis_chunks_drop_keys,

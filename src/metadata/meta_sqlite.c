@@ -152,6 +152,25 @@ static int sqlite_list(struct meta *m, enum meta_kind kind, const char *tenant, 
     return rc == SQLITE_DONE ? 0 : sq_error(q->path, rc, "listing documents", err);
 }
 
+static int sqlite_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
+                        struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    int64_t count;
+    int rc;
+
+    dlc_mtx_lock(&q->read.mtx);
+    if (tenant == NULL)
+        rc = sq_number(&q->read, SQ_doc_count, 0, &count, "i", (int64_t)kind);
+    else
+        rc = sq_number(&q->read, SQ_doc_count_of, 0, &count, "it", (int64_t)kind, tenant);
+    dlc_mtx_unlock(&q->read.mtx);
+    if (rc != SQLITE_OK)
+        return sq_error(q->path, rc, "counting documents", err);
+    *n = (uint64_t)count;
+    return 0;
+}
+
 /* ---- locks ---- */
 
 static int64_t mono_ms(void)
@@ -301,6 +320,7 @@ static const struct meta_ops sqlite_ops = {
     .put = sqlite_put,
     .delete_ = sqlite_delete,
     .list = sqlite_list,
+    .count = sqlite_count,
     .chunks_put = sqlite_chunks_put,
     .chunks_drop = sqlite_chunks_drop,
     .chunks_drop_keys = sqlite_chunks_drop_keys,
@@ -314,7 +334,10 @@ static const struct meta_ops sqlite_ops = {
     .events = sqlite_events,
 };
 
-/* The file is ours alone, and so are the ones SQLite makes beside it with its mode. */
+/*
+ * The file is ours alone, and so are the ones SQLite makes beside it with its mode. One that is
+ * another program's is left as it is.
+ */
 static int make_file(const char *path, struct dlc_err *err)
 {
     char *dir = mem_str(path), *slash = strrchr(dir, '/');
@@ -326,7 +349,7 @@ static int make_file(const char *path, struct dlc_err *err)
     }
     if (rc == 0)
         fd = os_open(path, O_RDWR | O_CREAT, 0600);
-    rc = fd < 0 ? dlc_err_sys(err, "metadata %s", path) : 0;
+    rc = fd < 0 ? dlc_err_sys(err, "metadata %s", path) : sqlite_check_header(fd, path, err);
     os_close(&fd);
     mem_free(&dir);
     return rc;

@@ -72,18 +72,6 @@ int64_t meta_wall_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-static _Thread_local const _Atomic bool *thread_stop;
-
-void meta_thread_stop(const _Atomic bool *stop)
-{
-    thread_stop = stop;
-}
-
-bool meta_thread_stopped(void)
-{
-    return thread_stop != NULL && *thread_stop;
-}
-
 /* ---- open and close ---- */
 
 int meta_open(const char *url, struct meta **out, struct dlc_err *err)
@@ -275,6 +263,15 @@ int meta_list(struct meta *m, enum meta_kind kind, const char *tenant, const cha
     if (rc == 0)
         *n = made;
     return rc;
+}
+
+int meta_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
+               struct dlc_err *err)
+{
+    int rc = check_optional("a tenant", tenant, err);
+
+    *n = 0;
+    return rc < 0 ? rc : checked(m)->ops->count(m, kind, tenant, n, err);
 }
 
 /* ---- chunks ---- */

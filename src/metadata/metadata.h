@@ -75,6 +75,9 @@ int meta_delete(struct meta *m, enum meta_kind kind, const char *id, uint64_t ex
  */
 int meta_list(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
               size_t max, struct meta_doc *docs, size_t *n, struct dlc_err *err);
+/* How many there are; tenant NULL: of all. */
+int meta_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
+               struct dlc_err *err);
 
 /* ---- chunks ---- */
 

@@ -27,7 +27,6 @@
 #include "base/mem.h"
 #include "base/mtx.h"
 #include "base/str.h"
-#include "metadata/meta_i.h"
 #include "metadata/redis_i.h"
 
 #define AWAY    DLC_MS(500)
@@ -380,13 +379,10 @@ int redis_run(struct redis *r, struct redis_cmd *cmds, size_t n, struct dlc_err 
     k.deadline =
         dlc_mono_add(dlc_mono_now(), away && r->url.timeout.ns > AWAY.ns ? AWAY : r->url.timeout);
     for (unsigned round = 0; k.rc == 0 && count_left(&k) > 0; round++) {
-        if (meta_thread_stopped())
-            k.rc =
-                dlc_err_set(&k.last, DLC_ECANCELED, "Redis: stopped while waiting for an answer");
-        else if (round > 0 && dlc_mono_now().ns >= k.deadline.ns)
+        if (round > 0 && dlc_mono_now().ns >= k.deadline.ns) {
             k.rc = DLC_EBUCKET;
-        if (k.rc < 0)
             break;
+        }
         if (k.later || round > 4)
             pause_for(round, k.deadline);
         if (k.relearn) {
@@ -429,8 +425,7 @@ int redis_open(struct redis_url *u, struct redis **out, struct dlc_err *err)
         (void)redis_node_locked(r, address);
     }
     dlc_mtx_unlock(&r->mtx);
-    while ((rc = redis_learn(r, deadline, err)) == DLC_EBUCKET && dlc_mono_now().ns < deadline.ns &&
-           !meta_thread_stopped())
+    while ((rc = redis_learn(r, deadline, err)) == DLC_EBUCKET && dlc_mono_now().ns < deadline.ns)
         pause_for(round++, deadline);
     if (rc < 0)
         redis_close(&r);

@@ -75,7 +75,7 @@ void redis_cmd_number(struct redis_cmd *c, uint64_t n);
 
 /*
  * Run them all. 0: each has its reply. Else the first failure: DLC_EBUCKET nobody answered in time,
- * DLC_EDENIED, DLC_ENOSPACE, DLC_ECANCELED, DLC_EPROTO; some may have run.
+ * DLC_EDENIED, DLC_ENOSPACE, DLC_EPROTO; some may have run.
  */
 int redis_run(struct redis *r, struct redis_cmd *cmds, size_t n, struct dlc_err *err);
 

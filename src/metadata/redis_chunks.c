@@ -42,23 +42,65 @@ void redis_chunk_write(struct buf *out, const struct meta_chunk *c)
              c->references, c->jobs, c->cost, c->changed_ms, c->etag != NULL ? c->etag : "");
 }
 
+/* A number of at most max, and the blank behind it. By hand: sscanf() took half of a page's time.
+ */
+static bool take_number(const char **s, const char *end, uint64_t max, uint64_t *out)
+{
+    const char *p = *s;
+    uint64_t v = 0;
+
+    for (; p < end && *p >= '0' && *p <= '9'; p++) {
+        uint64_t digit = (uint64_t)(*p - '0');
+
+        if (v > (max - digit) / 10)
+            return false;
+        v = v * 10 + digit;
+    }
+    if (p == *s || p == end || *p != ' ')
+        return false;
+    *s = p + 1;
+    *out = v;
+    return true;
+}
+
+static bool take_signed(const char **s, const char *end, int64_t *out)
+{
+    bool minus = *s < end && **s == '-';
+    uint64_t v;
+
+    *s += minus;
+    if (!take_number(s, end, INT64_MAX, &v))
+        return false;
+    *out = minus ? -(int64_t)v : (int64_t)v;
+    return true;
+}
+
+static bool take_real(const char **s, const char *end, double *out)
+{
+    const char *blank = memchr(*s, ' ', (size_t)(end - *s));
+    size_t n = blank == NULL ? 0 : (size_t)(blank - *s);
+    char text[40], *rest;
+
+    if (n == 0 || n >= sizeof(text))
+        return false;
+    memcpy(text, *s, n);
+    text[n] = '\0';
+    *out = strtod(text, &rest);
+    *s = blank + 1;
+    return *rest == '\0' && isfinite(*out);
+}
+
 bool redis_chunk_parse(const char *s, size_t len, struct meta_chunk *out, const char **etag,
                        size_t *etag_len)
 {
-    char head[160];
-    unsigned long long size, refs, jobs;
-    unsigned state;
-    long long changed;
+    const char *end = s + len;
+    uint64_t size, state, refs, jobs;
+    int64_t changed;
     double cost;
-    int used = 0;
-    size_t n = DLC_MIN(len, sizeof(head) - 1);
 
-    memcpy(head, s, n);
-    head[n] = '\0';
-    if (sscanf(head, "%20llu %3u %10llu %10llu %32lg %20lld%n", &size, &state, &refs, &jobs, &cost,
-               &changed, &used) != 6 ||
-        (size_t)used >= len || s[used] != ' ' || !isfinite(cost) || state > UINT8_MAX ||
-        refs > UINT32_MAX || jobs > UINT32_MAX)
+    if (!take_number(&s, end, UINT64_MAX, &size) || !take_number(&s, end, UINT8_MAX, &state) ||
+        !take_number(&s, end, UINT32_MAX, &refs) || !take_number(&s, end, UINT32_MAX, &jobs) ||
+        !take_real(&s, end, &cost) || !take_signed(&s, end, &changed))
         return false;
     *out = (struct meta_chunk){.size = size,
                                .cost = cost,
@@ -66,8 +108,8 @@ bool redis_chunk_parse(const char *s, size_t len, struct meta_chunk *out, const 
                                .state = (uint8_t)state,
                                .jobs = (uint32_t)jobs,
                                .changed_ms = changed};
-    *etag = s + used + 1;
-    *etag_len = len - (size_t)used - 1;
+    *etag = s;
+    *etag_len = (size_t)(end - s);
     return true;
 }
 

@@ -5,6 +5,7 @@
  * SIGPIPE.
  */
 #include <errno.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -19,10 +20,7 @@
 #include "base/fault.h"
 #include "base/mem.h"
 #include "base/os.h"
-#include "metadata/meta_i.h"
 #include "metadata/redis_i.h"
-
-#define STEP_MS 50 /* how soon a thread that is to stop notices */
 
 void redis_add_bulk(struct buf *b, const void *data, size_t len)
 {
@@ -39,11 +37,8 @@ bool redis_wait(struct pollfd *fds, size_t n, struct dlc_mono deadline)
 {
     for (;;) {
         int64_t left = dlc_mono_sub(deadline, dlc_mono_now()).ns;
-        int rc;
+        int rc = poll(fds, n, left <= 0 ? 0 : (int)DLC_MIN(left / 1000000 + 1, (int64_t)INT_MAX));
 
-        if (meta_thread_stopped())
-            return false;
-        rc = poll(fds, n, left <= 0 ? 0 : (int)DLC_MIN(left / 1000000 + 1, (int64_t)STEP_MS));
         if (rc > 0)
             return true;
         if (rc < 0 && errno != EINTR)

@@ -28,8 +28,7 @@ int redis_conn_reply(struct redis_conn *c, redisReply **out);
 /* Send and wait for one reply; "CLUSTER", "SLOTS", NULL. */
 int redis_conn_call(struct redis_conn *c, struct dlc_mono deadline, redisReply **out,
                     struct dlc_err *err, ...);
-/* poll() for at most until the deadline, in short steps; false: it passed, or the thread is to
- * stop. */
+/* poll() until the deadline; false: it passed. */
 struct pollfd;
 bool redis_wait(struct pollfd *fds, size_t n, struct dlc_mono deadline);
 

@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "metadata/meta_i.h"
 #include "metadata/redis_i.h"
 
 #define KEEP_IDLE 8 /* connections per server */
@@ -214,7 +213,7 @@ int redis_learn(struct redis *r, struct dlc_mono deadline, struct dlc_err *err)
         struct dlc_mono limit = dlc_mono_add(dlc_mono_now(), DLC_SEC(1));
 
         rc = learn_from(r, (int)((first + i) % n), limit.ns < deadline.ns ? limit : deadline, err);
-        if (rc == DLC_EDENIED || meta_thread_stopped())
+        if (rc == DLC_EDENIED)
             break;
     }
     return rc;

@@ -74,21 +74,34 @@ static int delta_find(struct sq_conn *w, struct deltas *all, const struct meta_c
     return rc;
 }
 
+/* chunk_add or chunk_set. */
+static int write_row(struct sq_conn *w, enum sq_id id, const struct delta *d,
+                     const struct meta_chunk *c)
+{
+    return sq_exec(w, id, "iittidiiii", d->dataset, d->node, c->key, c->etag != NULL ? c->etag : "",
+                   (int64_t)c->size, c->cost, (int64_t)c->references, (int64_t)c->state,
+                   (int64_t)c->jobs, c->changed_ms);
+}
+
+/* Most are new: one way down the tree for those. */
 static int put_one(struct sq_conn *w, struct deltas *all, const struct meta_chunk *c)
 {
     struct delta *d;
-    int64_t old = -1;
+    int64_t old = 0;
+    bool is_new;
     int rc = delta_find(w, all, c, &d);
 
     if (rc == SQLITE_OK)
-        rc = sq_number(w, SQ_chunk_size, -1, &old, "iit", d->dataset, d->node, c->key);
-    if (rc == SQLITE_OK)
-        rc = sq_exec(w, SQ_chunk_put, "iittidiiii", d->dataset, d->node, c->key,
-                     c->etag != NULL ? c->etag : "", (int64_t)c->size, c->cost,
-                     (int64_t)c->references, (int64_t)c->state, (int64_t)c->jobs, c->changed_ms);
+        rc = write_row(w, SQ_chunk_add, d, c);
+    is_new = rc == SQLITE_OK && sqlite3_changes(w->db) == 1;
+    if (rc == SQLITE_OK && !is_new) {
+        rc = sq_number(w, SQ_chunk_size, 0, &old, "iit", d->dataset, d->node, c->key);
+        if (rc == SQLITE_OK)
+            rc = write_row(w, SQ_chunk_set, d, c);
+    }
     if (rc == SQLITE_OK) {
-        d->chunks += old < 0;
-        d->bytes += (int64_t)c->size - (old < 0 ? 0 : old);
+        d->chunks += is_new;
+        d->bytes += (int64_t)c->size - old;
     }
     return rc;
 }

@@ -35,8 +35,6 @@ int sq_error(const char *path, int rc, const char *what, struct dlc_err *err)
             text);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        if (meta_thread_stopped())
-            return dlc_err_set(err, DLC_ECANCELED, "metadata %s: %s: stopped", path, what);
         return dlc_err_set(err, DLC_EBUCKET,
                            "metadata %s: %s: another process keeps it locked; try again", path,
                            what);
@@ -61,7 +59,7 @@ static int on_busy(void *arg, int count)
 
     (void)arg;
     waited = count < 10 ? count : count < 30 ? 10 + (count - 10) * 5 : 110 + (count - 30) * 20;
-    if (waited > BUSY_MS || meta_thread_stopped())
+    if (waited > BUSY_MS)
         return 0;
     nanosleep(&ts, NULL);
     return 1;
@@ -73,10 +71,10 @@ int sq_conn_open(struct sq_conn *c, const char *path, bool writes, struct dlc_er
                                  "PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8000;"
                                  "PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY;"
                                : "PRAGMA query_only = 1; PRAGMA cache_size = -16384;";
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX; /* c->mtx is enough */
     int rc;
 
-    rc = fault_hit(FAULT_SYSCALL) ? SQLITE_IOERR
-                                  : sqlite3_open_v2(path, &c->db, SQLITE_OPEN_READWRITE, NULL);
+    rc = fault_hit(FAULT_SYSCALL) ? SQLITE_IOERR : sqlite3_open_v2(path, &c->db, flags, NULL);
     if (rc == SQLITE_OK) {
         sqlite3_extended_result_codes(c->db, 1);
         sqlite3_busy_handler(c->db, on_busy, NULL);

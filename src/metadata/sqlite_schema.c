@@ -3,10 +3,14 @@
  * The schema and how it came to be. PRAGMA user_version says which one a file has; each migration
  * brings it one further, in a transaction. A file with a newer one is not touched. What was
  * released is never edited: add another.
+ *
+ * A database of another program is not touched either. SQLite makes files beside one that it opens,
+ * and moves its log into it when it closes it: so the header is looked at before.
  */
 #include <string.h>
 
 #include "base/log.h"
+#include "base/os.h"
 #include "metadata/meta_sqlite_i.h"
 
 #define APPLICATION_ID 0x646c636d /* "dlcm" */
@@ -66,6 +70,30 @@ static int migrate_step(sqlite3 *db, int64_t from)
     return rc;
 }
 
+static int refuse_foreign(const char *path, struct dlc_err *err)
+{
+    return dlc_err_set(err, DLC_EINVAL,
+                       "metadata %s is a database of another program; name another file", path);
+}
+
+static bool is_foreign(int64_t app, int64_t tables)
+{
+    return app != APPLICATION_ID && (app != 0 || tables > 0);
+}
+
+int sqlite_check_header(int fd, const char *path, struct dlc_err *err)
+{
+    unsigned char h[108]; /* and the beginning of the table of tables */
+    uint32_t app;
+
+    if (os_pread_all(fd, h, sizeof(h), 0) < 0 || memcmp(h, "SQLite format 3", 16) != 0)
+        return 0; /* new, or no database at all: SQLite says so */
+    app = (uint32_t)h[68] << 24 | (uint32_t)h[69] << 16 | (uint32_t)h[70] << 8 | h[71];
+    /* A leaf without rows: what there is is in the log, and ours has its number there too. */
+    return is_foreign(app, h[100] != 0x0d || h[103] != 0 || h[104] != 0) ? refuse_foreign(path, err)
+                                                                         : 0;
+}
+
 /* SQLITE_OK, an error of SQLite's, or a refusal in *err with DLC_*, which is negative. */
 static int check_ours(sqlite3 *db, const char *path, int64_t *version, struct dlc_err *err)
 {
@@ -78,9 +106,11 @@ static int check_ours(sqlite3 *db, const char *path, int64_t *version, struct dl
         rc = pragma(db, "SELECT count(*) FROM sqlite_master", &tables);
     if (rc != SQLITE_OK)
         return rc;
-    if (app != APPLICATION_ID && tables > 0)
-        return dlc_err_set(err, DLC_EINVAL,
-                           "metadata %s is a database of another program; name another file", path);
+    if (is_foreign(app, tables)) {
+        (void)sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1,
+                                NULL); /* their log stays */
+        return refuse_foreign(path, err);
+    }
     if (*version > SQLITE_SCHEMA_VERSION)
         return dlc_err_set(
             err, DLC_EINVAL,

@@ -271,6 +271,9 @@ static void digest(struct task *t)
     if (e->joined) {
         cluster_joined(n->cluster);
         report_again(n);
+        if (!n->left_opened)
+            left_open(n);
+        n->left_opened = true;
     }
     report_heard(n, e->well);
     if (e->well && e->sent != NULL)

@@ -18,6 +18,7 @@ void cataloguer_init(struct cataloguer *c)
 void cataloguer_release(struct cataloguer *c)
 {
     dlc_check(!c->busy && c->bucket == NULL);
+    mem_free(&c->derived);
     dlc_cond_release(&c->ended);
     dlc_mtx_release(&c->mtx);
 }
@@ -217,6 +218,19 @@ static int sink_close(struct scan_sink **k, bool keep, struct dlc_err *err)
     return rc;
 }
 
+/* One more of c->derived begins; it counts when it is kept. */
+static void time_begin(struct cataloguer *c, uint64_t object)
+{
+    mem_reserve(c->derived, c->n_derived, c->cap_derived);
+    c->derived[c->n_derived].object = object;
+    c->derive_begun = dlc_mono_now();
+}
+
+static void time_end(struct cataloguer *c)
+{
+    c->derived[c->n_derived++].took = dlc_mono_since(c->derive_begun);
+}
+
 static int derive(struct layout *l, uint64_t j, struct scan_sink **out, struct dlc_err *err)
 {
     char etag[CATALOG_ETAG_MAX];
@@ -224,13 +238,17 @@ static int derive(struct layout *l, uint64_t j, struct scan_sink **out, struct d
 
     catalog_builder_object(l->builder, j, &o);
     catalog_builder_etag(l->builder, j, etag);
+    time_begin(l->priv, j);
     return sink_open(l->priv, o.key, etag, out, err);
 }
 
 static int derived(struct layout *l, struct scan_sink **k, bool keep, struct dlc_err *err)
 {
-    (void)l;
-    return sink_close(k, keep, err);
+    int rc = sink_close(k, keep, err);
+
+    if (rc == 0 && keep)
+        time_end(l->priv);
+    return rc;
 }
 
 static int ignore(struct scan *s, const struct scan_sample *sample, struct dlc_err *err)

@@ -14,6 +14,12 @@
 #include "storage/bucket/bucket.h"
 #include "storage/disk/disk.h"
 
+/* How long it took to download an object and to make its derived form. */
+struct derived_time {
+    uint64_t object;
+    struct dlc_dur took;
+};
+
 struct cataloguer {
     /* of the caller; borrowed while it runs */
     const struct url *url;
@@ -35,6 +41,11 @@ struct cataloguer {
     struct bucket_read read;
     bool busy; /* G: mtx: `read` is under way */
     bool stop; /* G: mtx */
+
+    /* of cataloguer_run(), for whoever ran it */
+    struct derived_time *derived;
+    size_t n_derived, cap_derived;
+    struct dlc_mono derive_begun;
 };
 
 void cataloguer_init(struct cataloguer *c);

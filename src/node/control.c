@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/os.h"
 #include "node/agent.h"
+#include "storage/remote/shared.h"
 
 #define ERRANDS_MAX 16 /* of one client; the library has one at a time */
 
@@ -131,26 +132,6 @@ static void op_map(struct conn *c, struct msg *m)
 }
 
 /* ---- evict ---- */
-
-uint64_t dataset_drop_chunks(const struct dataset *ds)
-{
-    struct node *n = ds->node;
-    struct catalog_entry entry;
-    uint64_t bytes = 0;
-
-    for (uint64_t i = 0; i < catalog_count(ds->catalog); i++) {
-        struct chunk_id id;
-
-        if (catalog_get(ds->catalog, i, &entry, NULL) < 0)
-            continue;
-        id = dataset_chunk(ds, entry.key, entry.etag);
-        if (!disk_has(n->disk, id))
-            continue;
-        disk_drop(n->disk, id);
-        bytes += entry.size;
-    }
-    return bytes;
-}
 
 static void evict_work(struct job *j)
 {
@@ -310,6 +291,19 @@ static json_t *memory_json(struct node *n)
                      (json_int_t)f.forms, "form_bytes", (json_int_t)f.form_bytes);
 }
 
+static json_t *shared_json(struct shared *s)
+{
+    struct shared_figures f;
+
+    shared_figures(s, &f);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o}", "hits",
+                     (json_int_t)f.hits, "misses", (json_int_t)f.misses, "bytes_read",
+                     (json_int_t)f.bytes_read, "puts", (json_int_t)f.puts, "bytes_put",
+                     (json_int_t)f.bytes_put, "dropped", (json_int_t)f.dropped, "failures",
+                     (json_int_t)f.failures, "damaged", (json_int_t)f.damaged, "p50_ms", f.p50_ms,
+                     "p99_ms", f.p99_ms, "skipping", f.skipping, "why", msg_string(f.why));
+}
+
 static void op_stat(struct conn *c, struct msg *m)
 {
     struct node *n = c->node;
@@ -336,6 +330,8 @@ static void op_stat(struct conn *c, struct msg *m)
                        memory_json(n), "disk", disk_json(n), "datasets", datasets, "counters", all);
     if (n->agent != NULL)
         json_object_set_new(answer, "cluster", agent_figures(n->agent));
+    if (n->shared != NULL)
+        json_object_set_new(answer, "shared", shared_json(n->shared));
     if (c->session != NULL)
         json_object_set_new(answer, "dataset", dataset_json(c->session->ds));
     conn_send(c, answer, NULL, 0);

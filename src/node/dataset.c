@@ -47,6 +47,7 @@ static void dataset_free(struct dataset *ds)
     mem_free(&ds->endpoint);
     mem_free(&ds->cid);
     mem_free(&ds->tenant);
+    mem_free(&ds->shared_as);
     mem_free(&ds->region);
     bucket_keys_put(&ds->keys);
     mem_free(&ds->whose);
@@ -131,6 +132,7 @@ static int dataset_ready(struct dataset *ds, struct dlc_err *err)
         bucket_hint_size(ds->bucket, catalog_bytes(ds->catalog) / n);
     ds->state = DATASET_READY;
     log_info("%s: %llu samples", ds->url.shown, (unsigned long long)n);
+    left_note(ds);
     dataset_adopt(ds);
     return 0;
 }
@@ -286,6 +288,7 @@ void dataset_take_grant(struct dataset *ds, const struct grant *g)
     if (ds->cid == NULL) {
         ds->cid = mem_str(g->dataset);
         ds->tenant = mem_str(g->tenant);
+        ds->shared_as = mem_fmt("%s/%s", g->tenant, g->dataset);
         ds->region = mem_str(g->region);
         ds->keys = g->access_key != NULL ? bucket_keys_new() : NULL;
     }
@@ -456,6 +459,20 @@ static bool stored_counts(const struct dataset *ds)
         counts = catalog_snapshot(c) == ds->wanted;
     catalog_close(&c);
     return counts;
+}
+
+void dataset_reopen(struct node *n, const struct wanted *w)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    char *name = dataset_name(w);
+    bool there = find_by_name(n, name, false) != NULL;
+    struct dataset *ds;
+
+    mem_free(&name);
+    if (there || !room_for_dataset(n) || (ds = dataset_new(n, w, &err)) == NULL)
+        return;
+    ds->stale = !stored_counts(ds) || dataset_ready(ds, &err) < 0;
+    dataset_put(&ds);
 }
 
 /* Somebody waits for it by now. */

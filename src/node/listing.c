@@ -29,12 +29,25 @@ struct listing {
     struct dlc_err err;
 };
 
+/* What it took to make derived forms, where they are. */
+static void count_derived(const struct listing *l)
+{
+    const struct cataloguer *c = &l->cataloguer;
+    struct catalog_entry e;
+
+    for (size_t i = 0; i < c->n_derived; i++)
+        if (catalog_object(l->ds->catalog, c->derived[i].object, &e, NULL) == 0)
+            dataset_derived(l->ds, c->derived[i].object, c->derived[i].took, e.size);
+}
+
 static void listing_end(struct listing *l)
 {
     struct dataset *ds = l->ds;
 
     ds->listing = NULL;
     dataset_listed(ds, l->rc, &l->err);
+    if (ds->state == DATASET_READY)
+        count_derived(l);
     catalog_builder_free(&l->builder);
     cataloguer_release(&l->cataloguer);
     mem_free(&l->prefix);

@@ -70,9 +70,10 @@ struct node {
     struct shared *shared; /* a Redis in common, or NULL */
     struct door *door;     /* peering.c */
     const struct node_cluster *membership;
-    char *token;     /* the node's own: for manager and peers */
-    bool leaving;    /* a thread leaves the cluster; then we end */
-    bool agent_left; /* also when there is no agent */
+    char *token;      /* the node's own: for manager and peers */
+    bool leaving;     /* a thread leaves the cluster; then we end */
+    bool agent_left;  /* also when there is no agent */
+    bool left_opened; /* left_open() was called */
     pthread_t leaver;
     struct task left;
     struct dlc_list asks;   /* struct ask.link */
@@ -127,8 +128,6 @@ void conn_fail_err(struct conn *c, const struct dlc_err *err);
 
 /* Handle one message of a greeted connection. */
 void control_handle(struct conn *c, struct msg *m);
-/* X, blocks: drop what the disk tier has of it. Bytes. */
-uint64_t dataset_drop_chunks(const struct dataset *ds);
 
 /* ---- dataset.c ---- */
 
@@ -151,6 +150,7 @@ struct dataset {
     bool anonymous;
     char *cid;                /* what the cluster calls it; NULL: it is nobody's */
     char *tenant, *region;    /* with cid; region may be NULL */
+    char *shared_as;          /* its name in a Redis in common: with the tenant, as disk_id */
     struct bucket_keys *keys; /* NULL: it has no credentials of its own */
     unsigned keys_version;    /* grows when they change */
     struct dlc_list agains;   /* struct again.link: the bucket refused them, the manager is asked */
@@ -228,6 +228,8 @@ void dataset_take_grant(struct dataset *ds, const struct grant *g);
 void dataset_need(struct node *n, const struct wanted *w, struct needer *d);
 /* The one of the cluster's that is ready; snapshot 0: the newest. NULL: none. */
 struct dataset *dataset_of_cluster(struct node *n, const char *cid, uint64_t snapshot);
+/* Have it ready by the catalog that is stored here, if that one counts; else nothing happens. */
+void dataset_reopen(struct node *n, const struct wanted *w);
 struct dataset *dataset_find(struct node *n, const char *url);
 void dataset_put(struct dataset **dp);
 /* Its listing has ended. */
@@ -255,6 +257,8 @@ void dataset_join(struct dataset *ds); /* a job begins to need it: a session, a 
 void dataset_leave(struct dataset *ds);
 /* A sample of that many bytes came from the bucket. */
 void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, uint64_t bytes);
+/* An object of that many bytes was downloaded and its derived form made. */
+void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, uint64_t bytes);
 void dataset_expect(struct dataset *ds); /* how often it will still be read; now and then */
 /* Make its group's what an earlier daemon has left on disk, in the background, or end that. */
 void dataset_adopt(struct dataset *ds);
@@ -384,6 +388,16 @@ bool dataset_read_elsewhere(const struct dataset *ds);
 uint64_t dataset_owned_bytes(const struct dataset *ds);
 void ownership_changed(struct node *n); /* there is a new view */
 
+/* ---- left.c ---- */
+
+/* X, blocks: drop what the disk tier has of it. Bytes. */
+uint64_t dataset_drop_chunks(const struct dataset *ds);
+/* The same of one that is not open, by its name in the cluster: 0 when nothing is known of it. */
+uint64_t left_drop(struct node *n, const char *name);
+void left_note(const struct dataset *ds); /* it is open: remember where its chunks are */
+/* The manager took us in: open what an earlier daemon had open and the manager still knows. */
+void left_open(struct node *n);
+
 /* ---- resolve.c ---- */
 
 typedef void resolve_f(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg);
@@ -413,8 +427,9 @@ bool borrow_start(struct dataset *ds, uint64_t snapshot);
 struct report;
 void report_free(struct report **rp);
 void report_tick(struct node *n); /* look at some more chunks */
-/* What it took to bring this object in. */
-void report_cost(struct dataset *ds, uint64_t object, double cost);
+/* What it took to bring this sample in, or to make the derived form of this object. */
+void report_cost(struct dataset *ds, uint64_t sample, double cost);
+void report_derived_cost(struct dataset *ds, uint64_t object, double cost);
 void report_again(struct node *n); /* a manager that knows nothing: tell it all */
 /* Rows for the manager: {"put", "gone"}, or NULL when there are none. Gives; they count as told
  * when report_heard(true) is called. *more: there are others. */
@@ -470,6 +485,8 @@ bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal);
 /* The same for an order of the manager: samples [first, first + count) as far as they are ours. */
 bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
                       void (*ended)(struct warm *w, void *arg), void *arg);
+/* Orders to warm this dataset of the cluster end soon: it is to be evicted. */
+void warm_cut(struct node *n, const char *cid);
 json_t *warm_figures(const struct warm *w);
 /* Start one more fetch; false: nothing left to start. */
 bool warm_step(struct warm *w);

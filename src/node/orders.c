@@ -3,6 +3,9 @@
  * What the manager tells a node to do: warm, evict, snapshot (docs/design/0006). An order comes
  * with every heart-beat until the manager has heard that it is done, so it is known by its id and
  * begun once; after a restart it is begun again, and finds most of it done.
+ *
+ * Orders for one dataset are carried out one after the other, as they were given; an eviction cuts
+ * the warm-ups before it short.
  */
 #include "node/node_i.h"
 
@@ -24,7 +27,7 @@ struct order_given {
     struct job job;
     struct task task;
     uint64_t memory_bytes, disk_bytes;
-    bool done;
+    bool begun, done;
     json_t *result; /* or NULL */
     char *error;    /* NULL: it went well */
 };
@@ -46,6 +49,8 @@ static void order_free(struct order_given *o)
     mem_free(&o);
 }
 
+static void run_waiting(struct node *n);
+
 /* Takes result. */
 static void order_end(struct order_given *o, json_t *result, const char *error)
 {
@@ -60,6 +65,7 @@ static void order_end(struct order_given *o, json_t *result, const char *error)
         log_warn("order %s (%s of %s): %s", o->id, text(o, "op"), text(o, "dataset"), error);
     else
         log_info("order %s (%s of %s) is done", o->id, text(o, "op"), text(o, "dataset"));
+    run_waiting(o->node);
 }
 
 /* ---- warm ---- */
@@ -99,7 +105,8 @@ static void evict_work(struct job *j)
 {
     struct order_given *o = dlc_container(j, struct order_given, job);
 
-    o->disk_bytes = dataset_drop_chunks(o->ds);
+    o->disk_bytes =
+        o->ds != NULL ? dataset_drop_chunks(o->ds) : left_drop(o->node, text(o, "dataset"));
     loop_post(o->node->loop, &o->task);
 }
 
@@ -114,11 +121,13 @@ static void evicted(struct task *t)
               NULL);
 }
 
+/* Of a dataset that is open, or of what is left of one (o->ds is NULL). The manager need not know
+ * it any more. */
 static void begin_evict(struct order_given *o)
 {
     const char *tier = text(o, "tier");
 
-    if (strcmp(tier, "disk") != 0)
+    if (o->ds != NULL && strcmp(tier, "disk") != 0)
         o->memory_bytes = memory_evict_all(o->node->memory, o->ds->index) + shelves_evict(o->ds);
     o->job.run = evict_work;
     o->task.run = evicted;
@@ -163,8 +172,6 @@ static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_er
     ds->refs++;
     if (strcmp(text(o, "op"), "warm") == 0)
         begin_warm(o);
-    else if (strcmp(text(o, "op"), "evict") == 0)
-        begin_evict(o);
     else
         end_snapshot(o);
 }
@@ -191,29 +198,64 @@ static bool is_known_op(const char *op)
     return strcmp(op, "warm") == 0 || strcmp(op, "evict") == 0 || strcmp(op, "snapshot") == 0;
 }
 
+static void order_run(struct order_given *o)
+{
+    struct node *n = o->node;
+    char *url;
+
+    o->begun = true;
+    if (!is_known_op(text(o, "op"))) {
+        order_end(o, NULL, "this node does not know such an order: is it of an older version?");
+        return;
+    }
+    if (strcmp(text(o, "op"), "evict") == 0) {
+        o->ds = dataset_of_cluster(n, text(o, "dataset"), 0);
+        if (o->ds != NULL)
+            o->ds->refs++;
+        begin_evict(o);
+        return;
+    }
+    url = mem_fmt("dlcache://%s", text(o, "dataset"));
+    resolve(n, NULL, url, NULL, GRANT_LIFE, on_granted, o);
+    mem_free(&url);
+}
+
+/* Is one for the same dataset, given before it, still to be done? */
+static bool must_wait(const struct order_given *o)
+{
+    dlc_list_each (l, &o->node->orders) {
+        const struct order_given *p = dlc_container(l, struct order_given, link);
+
+        if (p == o)
+            break;
+        if (!p->done && strcmp(text(p, "dataset"), text(o, "dataset")) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void run_waiting(struct node *n)
+{
+    dlc_list_each (l, &n->orders) {
+        struct order_given *o = dlc_container(l, struct order_given, link);
+
+        if (!o->begun && !must_wait(o) && !n->stopping)
+            order_run(o);
+    }
+}
+
 static void order_begin(struct node *n, const char *id, const json_t *order)
 {
     struct order_given *o = mem_new(struct order_given);
-    struct dataset *ds;
-    char *url;
 
     o->node = n;
     o->id = mem_str(id);
     o->order = json_deep_copy(order);
     o->needer.ready = on_dataset;
     dlc_list_push_tail(&n->orders, &o->link);
-    if (!is_known_op(text(o, "op"))) {
-        order_end(o, NULL, "this node does not know such an order: is it of an older version?");
-        return;
-    }
-    ds = dataset_of_cluster(n, text(o, "dataset"), 0);
-    if (strcmp(text(o, "op"), "evict") == 0 && ds != NULL) {
-        on_dataset(&o->needer, ds, NULL); /* also of one that the manager has deleted */
-        return;
-    }
-    url = mem_fmt("dlcache://%s", text(o, "dataset"));
-    resolve(n, NULL, url, NULL, GRANT_LIFE, on_granted, o);
-    mem_free(&url);
+    if (strcmp(text(o, "op"), "evict") == 0)
+        warm_cut(n, text(o, "dataset"));
+    run_waiting(n);
 }
 
 static struct order_given *order_find(struct node *n, const char *id)

@@ -56,6 +56,8 @@ struct deriving {
     struct dlc_list waiting;
     struct dataset *ds;
     struct catalog_entry object;
+    uint64_t number; /* of it */
+    struct dlc_mono began;
     struct chunk_id id;
     struct cataloguer cataloguer;
     struct job job;
@@ -145,6 +147,8 @@ static void derive_back(struct task *t)
 
     g->ds->node->jobs--;
     dlc_list_remove(&g->link);
+    if (g->rc == 0)
+        dataset_derived(g->ds, g->number, dlc_mono_since(g->began), g->object.size);
     while ((n = dlc_list_pop_head(&g->waiting)) != NULL) {
         struct part *p = dlc_container(n, struct part, link);
 
@@ -182,6 +186,8 @@ static void derive_again(struct part *p)
         g = mem_new(struct deriving);
         g->ds = ds;
         g->object = p->object;
+        g->number = p->piece.object;
+        g->began = dlc_mono_now();
         g->id = id;
         cataloguer_init(&g->cataloguer);
         g->cataloguer.url = &ds->url;

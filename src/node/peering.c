@@ -105,7 +105,8 @@ static void answer(struct ask *a, int rc, const char *text)
         a->done = true;
         a->rc = rc;
         if (rc < 0)
-            dlc_err_set(&a->err, rc, "%s", text != NULL ? text : dlc_strerror(rc));
+            dlc_err_set(&a->err, rc, "%s",
+                        text != NULL && text[0] != '\0' ? text : dlc_strerror(rc));
         dlc_cond_signal(&a->answered);
     }
     dlc_mtx_unlock(&a->mtx);
@@ -340,6 +341,9 @@ static void reply_to(struct ask *a, struct http_reply *reply)
     case DLC_EBUSY: http_problem(reply, 409, "Busy", "%s; read the bucket", a->err.text); break;
     case DLC_EDENIED: http_problem(reply, 403, "Not yours", "%s", a->err.text); break;
     case DLC_ENOTFOUND: http_problem(reply, 404, "Not found", "%s", a->err.text); break;
+    case DLC_EBYPASS:
+    case DLC_ENOSPACE:
+    case DLC_ENOMEM: http_problem(reply, 507, "No room", "%s; read the bucket", a->err.text); break;
     default: http_problem(reply, 503, "Not now", "%s; read the bucket", a->err.text); break;
     }
 }

@@ -30,7 +30,7 @@ struct report {
     struct dataset *ds;
     uint64_t *seen, *have, *told; /* a bit per object */
     uint32_t *samples;            /* cut from each object; NULL: one each */
-    float *cost;                  /* of each object; NULL: none was measured yet */
+    float *cost;                  /* of each object, as far as it was measured; NULL: none was */
     double cost_sum;
     uint64_t cost_n;
     uint64_t words, at;     /* at: the next sample to look at */
@@ -99,20 +99,40 @@ static struct report *report_of(struct dataset *ds)
     return r;
 }
 
-void report_cost(struct dataset *ds, uint64_t object, double cost)
+void report_derived_cost(struct dataset *ds, uint64_t object, double cost)
 {
     struct report *r = report_of(ds);
 
-    r->cost_sum += cost;
-    r->cost_n++;
-    if (!catalog_is_whole(ds->catalog))
-        return; /* a sample is not an object: the mean counts */
     if (r->cost == NULL)
         r->cost = mem_zero((catalog_objects(ds->catalog) + 1) * sizeof(r->cost[0]));
     r->cost[object] = (float)cost;
 }
 
+void report_cost(struct dataset *ds, uint64_t sample, double cost)
+{
+    struct report *r = report_of(ds);
+
+    r->cost_sum += cost;
+    r->cost_n++;
+    if (catalog_is_whole(ds->catalog)) /* sample and object are one */
+        report_derived_cost(ds, sample, cost);
+}
+
 /* ---- the walk ---- */
+
+/* `seen` is the worker's for as long as it looks. */
+static void look_for_derived(struct report *r)
+{
+    const struct dataset *ds = r->ds;
+    struct catalog_entry e;
+    uint64_t size;
+
+    for (uint64_t j = 0; j < catalog_objects(ds->catalog); j++)
+        if (catalog_derived(ds->catalog, j, &size, NULL) == 0 &&
+            catalog_object(ds->catalog, j, &e, NULL) == 0 &&
+            disk_has(ds->node->disk, parts_derived_id(ds, &e)))
+            set_bit(r->seen, j);
+}
 
 /* On a worker: a catalog never changes, and the disk tier is anybody's. */
 static void look_on_disk(struct job *j)
@@ -125,6 +145,9 @@ static void look_on_disk(struct job *j)
     for (uint64_t i = r->at; ds->node->disk != NULL && i < r->end; i++)
         if (catalog_get(ds->catalog, i, &e, NULL) == 0)
             r->on_disk[i - r->at] = disk_has(ds->node->disk, dataset_chunk(ds, e.key, e.etag));
+    if (ds->node->disk != NULL && !catalog_is_whole(ds->catalog) &&
+        r->end == catalog_count(ds->catalog))
+        look_for_derived(r);
     loop_post(ds->node->loop, &r->task);
 }
 
@@ -165,8 +188,8 @@ static void walk_ended(struct report *r)
         return;
     disk_group_figures(r->ds->node->disk, r->ds->group, &g);
     state = g.state;
-    if (state != r->state) /* rows say it: tell them anew */
-        memset(r->told, 0, r->words * 8);
+    for (uint64_t w = 0; state != r->state && w < r->words; w++)
+        r->told[w] &= ~r->have[w]; /* rows say it: those that stay are told anew */
     r->state = (unsigned)state;
 }
 
@@ -235,11 +258,14 @@ void report_again(struct node *n)
     }
 }
 
+/* As measured; else as many samples as it has, at what one of them has cost. */
 static double cost_of(const struct report *r, uint64_t object)
 {
+    uint32_t samples = r->samples != NULL ? r->samples[object] : 1;
+
     if (r->cost != NULL && r->cost[object] > 0)
         return (double)r->cost[object];
-    return r->cost_n > 0 ? r->cost_sum / (double)r->cost_n : 0;
+    return r->cost_n > 0 ? samples * r->cost_sum / (double)r->cost_n : 0;
 }
 
 static json_t *put_row(const struct report *r, uint64_t object, const struct catalog_entry *e)

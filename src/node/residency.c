@@ -39,21 +39,38 @@ struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const c
     return id;
 }
 
-void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, uint64_t bytes)
+static double cost_of(const struct dataset *ds, struct dlc_dur took, uint64_t bytes)
 {
     double second = ds->node->config->price_second;
     struct policy_prices prices = {.share = second / (1 + second)};
 
+    bucket_prices(ds->bucket, &prices.request, &prices.transfer);
+    return policy_cost(&prices, dlc_dur_seconds(took), bytes);
+}
+
+void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, uint64_t bytes)
+{
     double cost;
 
     if (ds->bucket == NULL || (ds->node->disk == NULL && ds->cid == NULL))
         return;
-    bucket_prices(ds->bucket, &prices.request, &prices.transfer);
-    cost = policy_cost(&prices, dlc_dur_seconds(took), bytes);
+    cost = cost_of(ds, took, bytes);
     if (ds->node->disk != NULL)
         disk_group_cost(ds->node->disk, ds->group, cost, bytes);
     if (ds->cid != NULL)
         report_cost(ds, sample, cost);
+}
+
+void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, uint64_t bytes)
+{
+    double cost;
+
+    if (ds->bucket == NULL || ds->node->disk == NULL)
+        return;
+    cost = cost_of(ds, took, bytes);
+    disk_group_cost(ds->node->disk, ds->group, cost, bytes);
+    if (ds->cid != NULL)
+        report_derived_cost(ds, object, cost);
 }
 
 /* Samples that the session has still to read; -1: it did not say. */

@@ -2,6 +2,8 @@
 /* Warm-ups: walk a dataset and fetch all of it, as fast as fetch_pump() allows. */
 #include "node/node_i.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 
 #define WARM_TAG  DLC_TAG4('w', 'a', 'r', 'm')
@@ -101,6 +103,19 @@ static void warm_check_end(struct warm *w)
                             "first_error", msg_string(w->first_error.text)),
                   NULL, 0);
     warm_free(&w);
+}
+
+void warm_cut(struct node *n, const char *cid)
+{
+    dlc_list_each (l, &n->warms) {
+        struct warm *w = dlc_container(l, struct warm, link);
+
+        if (w->ended == NULL || w->ds->cid == NULL || strcmp(w->ds->cid, cid) != 0)
+            continue;
+        w->total -= w->end - w->next;
+        w->end = w->next;
+    }
+    fetch_pump(n); /* ends those that nothing is under way for */
 }
 
 /* Does memory have room for the next sample without pushing out what this walk brought in? */

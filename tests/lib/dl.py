@@ -21,6 +21,7 @@ import time
 
 import faulty
 import s3server
+from place import HERE
 from s3server import Skip  # noqa: F401  (for scenarios)
 
 DIR = os.environ.get("TEST_DIR") or sys.exit("run me by tests/run")
@@ -112,19 +113,23 @@ def cli(*args, **how):
 
 
 class Daemon:
-    """A daemon with a directory and a socket of its own. `env` reaches the daemon and its commands."""
+    """A daemon with a directory and a socket of its own. `env` reaches the daemon and its commands, which run on
+    its host."""
 
-    def __init__(self, *flags, name="d", env=None, dir=None):
-        self.flags = [str(f) for f in flags]
+    def __init__(self, *flags, name="d", env=None, dir=None, host=HERE):
+        self.flags, self.host = [str(f) for f in flags], host
         self.dir = dir or path(name)
         self.socket = path(name + ".sock")
         self.log_path = path(name + ".log")
         self.env = dict(env or {}, DLCACHE_SOCKET=self.socket, DLCACHE_DIR=self.dir)
         self.process = None
 
+    def command(self):
+        return [PROGRAM, "serve", *self.flags]
+
     def start(self):
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([PROGRAM, "serve", *self.flags], env=dict(os.environ, **self.env),
+            self.process = subprocess.Popen(self.host.command(self.command()), env=dict(os.environ, **self.env),
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_for(lambda: self.process.poll() is not None or self.answers(), what="a daemon that answers")
         if self.process.poll() is not None:
@@ -172,7 +177,7 @@ class Daemon:
             return hide_nothing(f.read())
 
     def cli(self, *args, env=None, **how):
-        return cli(*args, env=dict(self.env, **(env or {})), **how)
+        return run(*self.host.command([PROGRAM, *args]), env=dict(self.env, **(env or {})), **how)
 
     def stat(self):
         return self.cli("stat", "--json").json()

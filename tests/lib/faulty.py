@@ -156,14 +156,14 @@ class Bucket:
 class S3(Server):
     KEY_ID, SECRET = "AKIDTESTONLY", "secret/for+tests=only"
 
-    def __init__(self, region="us-east-1", port=0, tls=False):
+    def __init__(self, region="us-east-1", port=0, tls=False, address="127.0.0.1"):
         self.region = region
         self.keys = {self.KEY_ID: sigv4.Key(self.SECRET)}
         self.bearers = {}       # token -> Unix time at which it expires (GCS)
         self.public = False     # answer unsigned requests too
         self.buckets = {"data": Bucket(region)}
         self.page_limit = 1000
-        super().__init__(port, tls)
+        super().__init__(port, tls, address)
 
     def put(self, key, data, bucket="data", **how):
         obj = data if hasattr(data, "slice") and not isinstance(data, bytes) else Object(data, **how)

@@ -193,11 +193,11 @@ class Listener(socketserver.ThreadingTCPServer):
     block_on_close = False
     request_queue_size = 1024
 
-    def __init__(self, owner, port):
+    def __init__(self, owner, address, port):
         self.owner = owner
         self.open = {}
         self.opened = 0
-        super().__init__(("127.0.0.1", port), Handler)
+        super().__init__((address, port), Handler)
 
     def get_request(self):
         sock, address = super().get_request()
@@ -222,17 +222,17 @@ class Listener(socketserver.ThreadingTCPServer):
 class Server:
     """Subclasses define classify(request), which fills op and key, answer(request) and error(...)."""
 
-    def __init__(self, port=0, tls=False):
+    def __init__(self, port=0, tls=False, address="127.0.0.1"):
         self.lock = threading.Lock()
         self.requests = []
         self.faults = []
         self.stopping = threading.Event()
         self.clock_offset = 0.0  # seconds this server's clock is ahead
         self.tls = tls and make_tls()
-        self.listener = Listener(self, port)
+        self.listener = Listener(self, address, port)
         self.port = self.listener.server_address[1]
         self.scheme = "https" if tls else "http"
-        self.endpoint = "%s://127.0.0.1:%d" % (self.scheme, self.port)
+        self.endpoint = "%s://%s:%d" % (self.scheme, address, self.port)
         self.thread = threading.Thread(target=self.listener.serve_forever, args=(0.05,), daemon=True)
         self.thread.start()
 

@@ -120,7 +120,7 @@ def preload_sanitizer():
     path = subprocess.run(["gcc", "-print-file-name=" + runtime], capture_output=True, text=True).stdout.strip()
     env = dict(os.environ, DLC_TEST_PRELOADED="1", LD_PRELOAD=os.path.realpath(path))
     env["ASAN_OPTIONS"] += ":detect_leaks=0"  # Python never frees all; the daemon's leaks are looked for
-    os.execve(sys.executable, [sys.executable, *sys.argv], env)
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], env)  # also of -c
 
 
 @functools.cache

@@ -19,6 +19,7 @@ import subprocess
 import sys
 
 import dl
+from place import HERE
 
 
 class Reply:
@@ -43,9 +44,10 @@ class Unix(http.client.HTTPConnection):
 
 
 class Manager:
-    def __init__(self, *flags, name="m", store=None, env=None, dir=None, listen="127.0.0.1:0"):
-        self.name, self.dir = name, dir or dl.path(name)
-        self.flags = ["--dir", self.dir, "--listen", listen, "--log-level", "info", *map(str, flags)]
+    def __init__(self, *flags, name="m", store=None, env=None, dir=None, listen=None, host=HERE):
+        self.name, self.dir, self.host = name, dir or dl.path(name), host
+        self.flags = ["--dir", self.dir, "--listen", listen or host.address + ":0", "--log-level", "info",
+                      *map(str, flags)]
         if store:
             self.flags += ["--store", store]
         self.env = dict(os.environ, **(env or {}))
@@ -54,7 +56,7 @@ class Manager:
     def start(self, answers=True):
         before = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen([dl.PROGRAM, "manager", *self.flags], env=self.env,
+            self.process = subprocess.Popen(self.host.command([dl.PROGRAM, "manager", *self.flags]), env=self.env,
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         if answers:
             dl.wait_for(lambda: self.process.poll() is not None or self.find(before), what="a manager that answers")
@@ -114,6 +116,8 @@ class Manager:
         conn = Unix(os.path.join(self.dir, "manager.sock"), limit) if unix else \
             http.client.HTTPConnection(host, int(port), timeout=limit)
         try:
+            with self.host.inside():
+                conn.connect()
             try:
                 conn.request(method, path, body, headers or {})
             except (BrokenPipeError, ConnectionResetError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clusters for scenarios: a real manager, real nodes, all on loopback.
+"""Clusters for scenarios: a real manager, real nodes, all on loopback (hosts.Cluster: each on a host of its own).
 
     with nodes.Cluster(3, memory="8MB") as c:
         files = c.shared("train", 100)                         a dataset of the tenant ann: its samples' bytes
@@ -12,6 +12,7 @@ import base64
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zlib
@@ -19,6 +20,7 @@ import zlib
 import dl
 import faulty
 import manager
+from place import HERE
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 AWAY = -8  # DLC_EBUCKET: what a client is told when the manager cannot be asked
@@ -27,22 +29,13 @@ AWAY = -8  # DLC_EBUCKET: what a client is told when the manager cannot be asked
 class Node(dl.Daemon):
     """As dl.Daemon, by `dlcache node`."""
 
-    def __init__(self, cluster, name, *flags, env=None):
-        super().__init__(*flags, name=name, env=env)
+    def __init__(self, cluster, name, *flags, env=None, host=HERE):
+        super().__init__(*flags, name=name, env=env, host=host)
         self.cluster, self.name, self.door = cluster, name, None
 
     def command(self):
-        return [dl.PROGRAM, "node", "--name", self.name, "--listen", "127.0.0.1:0", "--log-level", "info",
-                "--manager", self.cluster.addresses(), "--token-file", self.cluster.node_token, *self.flags]
-
-    def start(self):
-        with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(self.command(), env=dict(os.environ, **self.env),
-                                            stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        dl.wait_for(lambda: self.process.poll() is not None or self.answers(), what="a node that answers")
-        if self.process.poll() is not None:
-            raise AssertionError("the node ended with status %d:\n%s" % (self.process.returncode, self.log()))
-        return self
+        return [dl.PROGRAM, "node", "--name", self.name, "--listen", self.host.address + ":0", "--log-level",
+                "info", "--manager", self.cluster.addresses(), "--token-file", self.cluster.node_token, *self.flags]
 
     def view(self):
         """(version, live nodes) as the node knows them."""
@@ -86,8 +79,8 @@ for line in sys.stdin:
 
     def __init__(self, node, url, token=None, env=None, timeout_ms=0):
         self.process = subprocess.Popen(
-            [sys.executable, "-c", self.PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=dict(os.environ, **dict(node.env, **({"DLCACHE_TOKEN": token} if token else {})), **(env or {})))
+            node.host.command([sys.executable, "-c", self.PROGRAM]), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, env=dict(os.environ, **dict(node.env, **({"DLCACHE_TOKEN": token} if token else {})), **(env or {})))
         try:
             self.ask("open", url=url, timeout_ms=timeout_ms)
         except Refused:
@@ -149,17 +142,34 @@ class Bucket(faulty.S3):
 
 
 class Cluster:
-    def __init__(self, n, *flags, memory="64MB", disk="0", manager_flags=("--node-ttl", "2s"), env=None):
-        self.manager = manager.Manager(*manager_flags)
+    """managers: how many; several need the URL of a store that they share."""
+
+    def __init__(self, n, *flags, memory="64MB", disk="0", manager_flags=("--node-ttl", "2s"), env=None, managers=1,
+                 store=None):
+        self.managers = [manager.Manager(*manager_flags, name=name, store=store, host=self.place(name))
+                         for name in ("m", "m2", "m3")[:managers]]
+        self.manager = self.managers[0]
         self.flags, self.env = ["--memory", memory, "--disk", disk, "--no-hedge", *flags], dict(env or {})
         self.n, self.nodes, self.readers = n, [], []
         self.node_token = dl.path("m/node.token")
         self.stack = contextlib.ExitStack()
 
+    def place(self, name):
+        """Where the bucket ("s3"), a manager or a node runs."""
+        return HERE
+
+    def bucket(self):
+        host = self.place("s3")
+        with host.inside():
+            return Bucket(address=host.address)
+
     def __enter__(self):
         with contextlib.ExitStack() as stack:
-            self.server = stack.enter_context(Bucket())
-            stack.enter_context(self.manager)
+            self.server = stack.enter_context(self.bucket())
+            for m in self.managers:
+                if m is not self.manager:  # the same tokens, the same key
+                    shutil.copytree(self.manager.dir, m.dir, ignore=shutil.ignore_patterns("manager.*"))
+                stack.enter_context(m)
             dl.SECRETS.update((self.manager.token("node"), self.manager.token("admin")))
             self.ann = self.manager.tenant("ann")
             for name in NAMES[:self.n]:
@@ -176,10 +186,10 @@ class Cluster:
         return self.stack.__exit__(kind, *rest)
 
     def addresses(self):
-        return "http://" + self.manager.address
+        return ",".join("http://" + m.address for m in self.managers)
 
     def add(self, name, *flags):
-        node = Node(self, name, *self.flags, *flags, env=self.env)
+        node = Node(self, name, *self.flags, *flags, env=self.env, host=self.place(name))
         self.nodes.append(node)
         node.start()
         return node

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real Redis servers on loopback: one, or a Cluster with replicas.
+"""Real Redis servers on loopback or on hosts of their own: one, or a Cluster with replicas.
 
     with redisd.One() as r:                     r.url "redis://127.0.0.1:PORT"
     with redisd.Cluster(replicas=1) as c:       three masters, a replica each; c.url names all of them
@@ -19,6 +19,8 @@ import socket
 import subprocess
 import tempfile
 import time
+
+from place import HERE
 
 BUS = 10000  # servers of a Cluster talk at port + this
 
@@ -40,12 +42,13 @@ def is_free(port, host):
         return True
 
 
-def free_port(host="127.0.0.1"):
+def free_port(place=HERE):
     """Below what the kernel gives to clients, and its bus too."""
     for _ in range(1000):
         port = random.randrange(12000, 20000)
-        if is_free(port, host) and is_free(port + BUS, host):
-            return port
+        with place.inside():
+            if is_free(port, place.address) and is_free(port + BUS, place.address):
+                return port
     raise RuntimeError("no free port")
 
 
@@ -104,13 +107,13 @@ def _wait(condition, what, timeout=40.0):
 
 
 class Servers:
-    """flags: more settings of redis-server. run_in(i): words before the command, as ["ip", "netns", "exec", "x"]."""
+    """flags: more settings of redis-server. places: where each runs (hosts.Host); here unless told."""
 
-    def __init__(self, n, *flags, password=None, dir=None, hosts=None, ports=None, run_in=None, persist=True):
-        self.n, self.flags, self.password, self.run_in = n, list(flags), password, run_in or (lambda i: [])
+    def __init__(self, n, *flags, password=None, dir=None, places=None, ports=None, persist=True):
+        self.n, self.flags, self.password, self.places = n, list(flags), password, places or [HERE] * n
         self.own = dir is None
         self.dir = dir or tempfile.mkdtemp(prefix="redis-", dir=os.environ.get("TEST_DIR"))
-        self.hosts = hosts or ["127.0.0.1"] * n
+        self.hosts = [p.address for p in self.places]
         self.ports = ports or []
         self.persist = persist
         self.processes = [None] * n
@@ -118,17 +121,16 @@ class Servers:
     def argv(self, i):
         here = os.path.join(self.dir, "redis-%d" % i)
         os.makedirs(here, exist_ok=True)
-        argv = self.run_in(i) + ["redis-server", "--port", str(self.ports[i]), "--bind", self.hosts[i], "--dir", here,
-                                 "--save", "", "--appendonly", "yes" if self.persist else "no", "--appendfsync", "no",
-                                 "--logfile", here + "/log", "--repl-diskless-sync-delay", "0",
-                                 "--protected-mode", "no"]
+        argv = ["redis-server", "--port", str(self.ports[i]), "--bind", self.hosts[i], "--dir", here,
+                "--save", "", "--appendonly", "yes" if self.persist else "no", "--appendfsync", "no",
+                "--logfile", here + "/log", "--repl-diskless-sync-delay", "0", "--protected-mode", "no"]
         if self.password:
             argv += ["--requirepass", self.password, "--masterauth", self.password]
-        return argv + self.flags
+        return self.places[i].command(argv + self.flags)
 
     def start(self, i):
         if len(self.ports) <= i:
-            self.ports.append(free_port(self.hosts[i]))
+            self.ports.append(free_port(self.places[i]))
         self.processes[i] = subprocess.Popen(self.argv(i), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                              preexec_fn=_die_with_parent)
         _wait(lambda: self.processes[i].poll() is not None or self.answers(i), "redis-server %d" % i)
@@ -144,7 +146,8 @@ class Servers:
     def ask(self, i, *words):
         """A command to server i; one text is split at blanks."""
         words = words[0].split() if len(words) == 1 and isinstance(words[0], str) else words
-        return call(self.hosts[i], self.ports[i], *words, password=self.password)
+        with self.places[i].inside():
+            return call(self.hosts[i], self.ports[i], *words, password=self.password)
 
     def signal(self, i, number):
         self.processes[i].send_signal(number)

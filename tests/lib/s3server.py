@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 
+from place import HERE
+
 BUILD = os.environ.get("DLCACHE_BUILD", "build")
 
 
@@ -38,15 +40,17 @@ def find():
         return path, f.read().strip()
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
+def free_port(host=HERE):
+    with host.inside(), socket.create_server((host.address, 0)) as s:
         return s.getsockname()[1]
 
 
 class Real:
     KEY_ID, SECRET, REGION = "realtestkey", "real/test+secret", "us-east-1"
+    region = REGION  # as faulty.S3 has it
 
-    def __init__(self, directory=None, bucket="data", users=False):
+    def __init__(self, directory=None, bucket="data", users=False, host=HERE, flags=()):
+        self.host, self.flags = host, list(flags)
         self.path, self.version = find()
         self.root = directory or os.path.join(os.environ.get("TEST_DIR", "/tmp"), "s3")
         self.bucket, self.iam = bucket, []
@@ -57,12 +61,13 @@ class Real:
 
     def __enter__(self):
         for _ in range(5):  # the port was free a moment ago; try another when somebody was faster
-            self.port = free_port()
-            self.endpoint = "http://127.0.0.1:%d" % self.port
+            self.port = free_port(self.host)
+            self.endpoint = "http://%s:%d" % (self.host.address, self.port)
             self.log = open(self.root + ".log", "ab")
             self.process = subprocess.Popen(
-                [self.path, "--port", "127.0.0.1:%d" % self.port, "--access", self.KEY_ID, "--secret", self.SECRET,
-                 "--region", self.REGION, "--keep-alive", "--quiet", *self.iam, "posix", self.root],
+                self.host.command([self.path, "--port", self.endpoint[7:], "--access", self.KEY_ID, "--secret",
+                                   self.SECRET, "--region", self.REGION, "--keep-alive", "--quiet", *self.iam,
+                                   *self.flags, "posix", self.root]),
                 stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
             if self.answers():
                 print("real S3 server: versitygw %s at %s" % (self.version, self.endpoint))
@@ -76,7 +81,9 @@ class Real:
         end = time.monotonic() + 20
         while time.monotonic() < end and self.process.poll() is None:
             try:
-                conn = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+                conn = http.client.HTTPConnection(self.host.address, self.port, timeout=5)
+                with self.host.inside():
+                    conn.connect()
                 conn.request("GET", "/")
                 conn.getresponse().read()
                 return self.process.poll() is None

@@ -144,6 +144,7 @@ class _Loader:
         self._state = (0, 0)   # where the user is: (epoch, position of this rank)
         self._begun = False    # the epoch of _state is being iterated
         self._opened: _Opened | None = None
+        self._last: LoaderReport | None = None
         self._open()           # a wrong URL or setting is said here
 
     # ---- opening ----
@@ -168,6 +169,8 @@ class _Loader:
     def close(self) -> None:
         """End its threads; batches that are held stay good. Iterating it again opens it again."""
         if self._opened is not None:
+            if self._opened.pid == os.getpid():
+                self._last = self.report()
             self._opened.close()
             self._opened = None
 
@@ -231,7 +234,9 @@ class _Loader:
         self._state, self._begun = (state["epoch"], state["start"] // self.world), False
 
     def report(self) -> LoaderReport:
-        """What was measured since the loader was opened."""
+        """What was measured since the loader was opened; of a closed one, until it was closed."""
+        if self._opened is None and self._last is not None:
+            return self._last
         native = self._open().native
         return LoaderReport(**native.stats(), bad_samples=native.bad())
 
@@ -333,7 +338,7 @@ class _Copies:
     """Batches on their way to a device: on a stream of its own, out of page-locked memory.
 
     A batch goes back to the ring when its copy is done, which an event tells. Two are on their way
-    while one is in use.
+    while one is in use; the ring has room for them and for as many that are being made.
     """
 
     DEPTH = 2
@@ -345,12 +350,12 @@ class _Copies:
             numbers *= n
         dtype = getattr(torch, loader._dtype)
         self.ring = [torch.empty(numbers, dtype=dtype, pin_memory=True)
-                     for _ in range(max(loader._ring, self.DEPTH + 2))]
+                     for _ in range(max(loader._ring, self.DEPTH + 4))]
         loader._ring = len(self.ring)
         self.buffers = [t.numpy() for t in self.ring]
         self._by_address = {t.data_ptr(): t for t in self.ring}
         self.stream = torch.cuda.Stream(self.device)
-        self.ahead: deque = deque()   # (place, data, labels, lengths, event), or None: end of epoch
+        self.ahead: deque = deque()   # (place, data, labels, lengths, event); None: end of epoch
         self._under_way: deque = deque()  # (event, batch)
         self.place = (0, 0)           # before the first of `ahead`
 
@@ -376,21 +381,32 @@ class _Copies:
         return batch.place, data, labels, lengths, event
 
     def _fill(self, native: _dlcache.Loader) -> None:
-        """Start what is ready; wait for a batch only when there is none."""
+        """Start the copies of what is ready. Errors have their turn as batches have."""
         while self._under_way and self._under_way[0][0].query():
             self._under_way.popleft()
-        while len(self.ahead) < self.DEPTH and None not in self.ahead:
+        while len(self.ahead) < self.DEPTH and not self._ends():
             if len(self._under_way) > self.DEPTH:
                 self._under_way.popleft()[0].synchronize()
-            batch = native.next() if not self.ahead else native.try_next()
+            try:
+                batch = native.try_next()
+            except dlcache.Error as error:
+                self.ahead.append(error.with_traceback(None))  # whose frames hold a batch
+                return
             if batch is False:
                 return
-            self.ahead.append(None if batch is None else self._start(batch))
+            self.ahead.append(self._start(batch) if isinstance(batch, _dlcache.Batch) else None)
+
+    def _ends(self) -> bool:
+        """Nothing is to be taken before the last one of `ahead`: it ends an epoch, or raises."""
+        return bool(self.ahead) and not isinstance(self.ahead[-1], tuple)
 
     def take(self, native: _dlcache.Loader) -> tuple | None:
         if not self.ahead:
-            self._fill(native)
+            batch = native.next()
+            self.ahead.append(None if batch is None else self._start(batch))
         got = self.ahead.popleft()
+        if isinstance(got, Exception):
+            raise got
         if got is None:
             self.place = native.tell()
             return None

@@ -252,11 +252,13 @@ class Scaler:
     def _cap(self) -> int:
         """Most workers that the cores can feed."""
         alone, cpu = self._times.alone, self._times.cpu
-        if alone <= 0:
-            return min(self.limit, self.cores + 1)
-        if cpu > WAITING * alone:
+        if self._computes():
             return min(self.limit, self.cores + 1)
         return self.limit if cpu <= 0 else min(self.limit, math.ceil(2 * self.cores * alone / cpu))
+
+    def _computes(self) -> bool:
+        """Whether workers compute more than they wait, as far as is known."""
+        return self._times.alone <= 0 or self._times.cpu > WAITING * self._times.alone
 
     # Changes
 
@@ -269,8 +271,10 @@ class Scaler:
         return workers
 
     def _first_guess(self) -> int:
-        """After one batch and one step the ratio is known, roughly: too many are retired later."""
-        return self._move(max(self.wanted, min(self._need(), self._cap())))
+        """After one batch and one step the ratio is known, roughly: too many are retired later, and
+        whether one more than there are cores helps is measured first."""
+        cap = min(self._cap(), self.cores) if self._computes() else self._cap()
+        return self._move(max(self.wanted, min(self._need(), cap)))
 
     def _decide(self) -> int:
         window = self._window
@@ -346,12 +350,12 @@ class Scaler:
         """A number worth trying, or 0."""
         cost, most = self._costs[best], max(self._costs)
         cap = self._cap()
-        up = min(cap, max(self._need(), best + 1))
-        if up > most:
-            return up
         rate = cost.batches / cost.time
-        knee = max(1, math.ceil(1.5 * rate * self._times.alone))
         saturated = rate * self._times.cpu > 0.9 * self.cores
+        up = min(cap, max(self._need(), best + 1))
+        if up > most and not (saturated and best >= self.cores):
+            return up
+        knee = max(1, math.ceil(1.5 * rate * self._times.alone))
         if saturated and self._times.fewest > self.cores + 1:
             knee = min(knee, max(self.cores + 1, best // 2))
         known = any(knee <= n < best for n in self._costs)

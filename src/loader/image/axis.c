@@ -19,7 +19,7 @@ struct filter {
     int64_t n;                         /* source pixels in the box */
 };
 
-void *span_need(struct span *s, size_t n)
+void *image_span_need(struct image_span *s, size_t n)
 {
     if (n > s->cap) {
         mem_free(&s->p);
@@ -31,7 +31,7 @@ void *span_need(struct span *s, size_t n)
     return s->p;
 }
 
-void span_release(struct span *s)
+void image_span_release(struct image_span *s)
 {
     mem_free(&s->p);
     s->cap = 0;
@@ -132,9 +132,9 @@ static int make_room(struct image_axis *a, const struct filter *f, const struct 
                            "a pixel of %lld others, where there are %llu: made for another crop?",
                            (long long)most, (unsigned long long)line->most);
     a->quads = (uint32_t)((most + 3) / 4);
-    a->start = span_need(&a->starts, a->n * sizeof(*a->start));
-    a->count = span_need(&a->counts, a->n * sizeof(*a->count));
-    a->weights = span_need(&a->table, (size_t)a->n * a->quads * 8 * sizeof(*a->weights));
+    a->start = image_span_need(&a->starts, a->n * sizeof(*a->start));
+    a->count = image_span_need(&a->counts, a->n * sizeof(*a->count));
+    a->weights = image_span_need(&a->table, (size_t)a->n * a->quads * 8 * sizeof(*a->weights));
     if (a->start == NULL || a->count == NULL || a->weights == NULL)
         return dlc_err_set(err, DLC_ENOMEM, "no memory for the weights of %u pixels from %lld",
                            a->n, (long long)f->n);
@@ -202,7 +202,7 @@ void image_axis_turn(struct image_axis *a)
 
 void image_axis_release(struct image_axis *a)
 {
-    span_release(&a->starts);
-    span_release(&a->counts);
-    span_release(&a->table);
+    image_span_release(&a->starts);
+    image_span_release(&a->counts);
+    image_span_release(&a->table);
 }

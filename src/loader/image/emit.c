@@ -61,7 +61,7 @@ int image_emit_begin(struct image_scratch *s, struct dlc_err *err)
 
     if (spec->type == IMAGE_U8 || table_is_for(s, spec))
         return 0;
-    s->table = span_need(&s->table_mem, 3 * 256 * sizeof(float));
+    s->table = image_span_need(&s->table_mem, 3 * 256 * sizeof(float));
     if (s->table == NULL)
         return dlc_err_set(err, DLC_ENOMEM, "no memory for a table of pixel values");
     for (int i = 0; i < 3 * 256; i++) {

@@ -262,7 +262,7 @@ static int use_planes(struct image_scratch *s, const struct form *f, const uint8
     p.from = (uint32_t)s->x.first / 2;
     p.to = (uint32_t)half_up(s->x.last);
     room = 2 * (size_t)(p.to - p.from) + IMAGE_SLACK;
-    p.wide[0] = span_need(&s->raw, 2 * room);
+    p.wide[0] = image_span_need(&s->raw, 2 * room);
     if (p.wide[0] == NULL)
         return dlc_err_set(err, DLC_ENOMEM, "no memory for a row of %u pixels", f->size[0]);
     p.wide[1] = p.wide[0] + room;

@@ -19,6 +19,10 @@
  * by 1 (the passes of the resampler change places); 16-bit grey PNG, which PIL clips at 255 and we
  * scale to 8 bits.
  *
+ * Without exact a JPEG is decoded at 1/2, 1/4 or 1/8 when its box is so much larger than what it
+ * becomes. Pixels then differ a little, most at edges: tests/python/loader/test_image_near.py
+ * states and holds the tolerance.
+ *
  * (I1) `out` is image_bytes(spec) long and written wholly, or the call fails.
  * (I2) Nothing larger than spec->max_pixels (width x height) is decoded: DLC_EINVAL with the size.
  * (I3) Scratch memory is bounded by a few rows, except progressive JPEG (its coefficients) and

@@ -5,7 +5,7 @@
  *     decoder (jpeg.c, png.c, form.c)    rows of the box, RGBX: four bytes a pixel, the last is any
  *       -> image_push()                  columns: each row resampled into a ring of rows
  *                                        rows: as soon as its taps are there, a row is finished
- *       -> canvas (make.c)               only if it is transposed or jittered: the whole output
+ *       -> canvas                        only if it is transposed or jittered: the whole output
  *       -> image_emit()                  layout, type, normalise: into `out`
  *
  * Mirroring, flipping and padding cost nothing: they are the order of the axes' entries.
@@ -22,14 +22,14 @@
 /* What rows of RGBX, of planes and forms must have behind them: the fast loops read on. */
 #define IMAGE_SLACK 64
 
-struct span { /* memory that is kept and grows */
+struct image_span { /* memory that is kept and grows */
     void *p;
     size_t cap;
 };
 
 /* NULL: no memory. What was in it is lost when it grows. */
-void *span_need(struct span *s, size_t n);
-void span_release(struct span *s);
+void *image_span_need(struct image_span *s, size_t n);
+void image_span_release(struct image_span *s);
 
 /* One direction: pixel j is the sum of weight * source pixel over its taps. */
 struct image_axis {
@@ -42,7 +42,7 @@ struct image_axis {
     uint32_t *start;      /* the first tap of each, counted from `first`; ascending unless turned */
     uint32_t *count;      /* taps of each */
     int16_t *weights;     /* for each and each quad four high and four low halves */
-    struct span starts, counts, table;
+    struct image_span starts, counts, table;
 };
 
 /* What one direction of a plan is, in pixels of the source. */
@@ -125,7 +125,7 @@ struct image_scratch {
         float mean[3], std[3];
     } table_of;
 
-    struct span ring, taps, canvas_mem, row_mem, input, raw, table_mem;
+    struct image_span ring, taps, canvas_mem, row_mem, input, raw, table_mem;
 };
 
 /* A row, or two (b != NULL), of the source from x.first on, in order from y.first. */

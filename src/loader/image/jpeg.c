@@ -211,7 +211,7 @@ static void set_planes(struct decoder *d, struct image_scratch *s, uint8_t *plan
         planes += (size_t)plane[i].width * plane[i].height;
         room += plane[i].stride * per;
     }
-    raw = span_need(&s->raw, room);
+    raw = image_span_need(&s->raw, room);
     if (raw == NULL) {
         d->rc = dlc_err_set(d->err, DLC_ENOMEM, "no memory for %zu bytes of rows", room);
         longjmp(d->jump, 1);

@@ -26,13 +26,13 @@ void image_scratch_free(struct image_scratch **sp)
         return;
     image_axis_release(&s->x);
     image_axis_release(&s->y);
-    span_release(&s->ring);
-    span_release(&s->taps);
-    span_release(&s->canvas_mem);
-    span_release(&s->row_mem);
-    span_release(&s->input);
-    span_release(&s->raw);
-    span_release(&s->table_mem);
+    image_span_release(&s->ring);
+    image_span_release(&s->taps);
+    image_span_release(&s->canvas_mem);
+    image_span_release(&s->row_mem);
+    image_span_release(&s->input);
+    image_span_release(&s->raw);
+    image_span_release(&s->table_mem);
     mem_free(&s);
 }
 

@@ -148,7 +148,7 @@ static void read_interlaced(struct decoder *d, struct image_scratch *s,
 {
     size_t width = image_stored_width(head), height = image_stored_height(head);
     size_t stride = 4 * width, room = stride * height + 16 * (size_t)s->x.quads + IMAGE_SLACK;
-    uint8_t *all = span_need(&s->raw, room), *from;
+    uint8_t *all = image_span_need(&s->raw, room), *from;
 
     if (all == NULL)
         no_memory(d, room);
@@ -175,6 +175,6 @@ int image_png_rows(struct image_scratch *s, const void *data, size_t len,
     }
     png_destroy_read_struct(&d.png, &d.info, NULL);
     if (s->raw.cap > KEPT)
-        span_release(&s->raw);
+        image_span_release(&s->raw);
     return d.rc;
 }

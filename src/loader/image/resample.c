@@ -23,7 +23,7 @@ uint8_t *image_input(struct image_scratch *s, size_t pixels, size_t *stride)
     uint8_t *p;
 
     *stride = DLC_ALIGN_UP(4 * (pixels + 4 * (size_t)s->x.quads) + IMAGE_SLACK, (size_t)64);
-    p = span_need(&s->input, 2 * *stride + 64);
+    p = image_span_need(&s->input, 2 * *stride + 64);
     return p == NULL ? NULL : (uint8_t *)DLC_ALIGN_UP((uintptr_t)p, 64) + 4;
 }
 
@@ -40,10 +40,10 @@ static int make_room(struct image_scratch *s, struct dlc_err *err)
 
     s->ring_rows = s->y.most + 2; /* two come at a time */
     s->ring_stride = DLC_ALIGN_UP((size_t)s->x.n * 4 + IMAGE_SLACK, (size_t)64);
-    s->row = span_need(&s->row_mem, (size_t)s->x.total * 4 + IMAGE_SLACK);
-    s->canvas = canvas ? span_need(&s->canvas_mem, whole + IMAGE_SLACK) : NULL;
-    if (span_need(&s->ring, s->ring_rows * s->ring_stride) == NULL ||
-        span_need(&s->taps, (s->y.most + 1) * sizeof(uint8_t *)) == NULL || s->row == NULL ||
+    s->row = image_span_need(&s->row_mem, (size_t)s->x.total * 4 + IMAGE_SLACK);
+    s->canvas = canvas ? image_span_need(&s->canvas_mem, whole + IMAGE_SLACK) : NULL;
+    if (image_span_need(&s->ring, s->ring_rows * s->ring_stride) == NULL ||
+        image_span_need(&s->taps, (s->y.most + 1) * sizeof(uint8_t *)) == NULL || s->row == NULL ||
         (canvas && s->canvas == NULL))
         return dlc_err_set(err, DLC_ENOMEM, "no memory for %u rows of %u pixels", s->ring_rows,
                            s->x.n);

@@ -131,7 +131,7 @@ static struct peer *find_locked(struct peers *p, const char *name, bool make)
 /* An answer of a peer that is alive and well, whatever it says. */
 static bool is_refusal(int rc)
 {
-    return rc == DLC_EDENIED || rc == DLC_ENOTFOUND || rc == DLC_ECHANGED;
+    return rc == DLC_EDENIED || rc == DLC_ENOTFOUND || rc == DLC_ECHANGED || rc == DLC_ENOSPACE;
 }
 
 static void note_locked(struct ask *a, struct dlc_mono now)
@@ -208,6 +208,7 @@ static int code_of(int status)
     case 404: return DLC_ENOTFOUND;
     case 409: return DLC_ECHANGED;
     case 504: return DLC_ETIMEDOUT;
+    case 507: return DLC_ENOSPACE;
     default: return DLC_EBUCKET;
     }
 }

@@ -4,7 +4,7 @@
  * client for Redis (metadata/redis.h) blocks, follows redirections and makes connections anew, all
  * until the deadline.
  *
- * A value is a checksum of 8 bytes (hash64 of the sample, as this machine writes it) and the
+ * A value is a checksum of 8 bytes (of the sample and its key, as this machine writes it) and the
  * sample.
  *
  *     waiting --batch--> asked --reply--> hit or miss
@@ -77,6 +77,12 @@ static char *key_of(const struct shared *s, const char *dataset, uint64_t snapsh
                    (unsigned long long)sample);
 }
 
+/* Of a sample and its name: what lies under another name is damage. */
+static uint64_t sum_of(const char *key, const void *data, uint64_t length)
+{
+    return hash64(data, length) ^ hash64_str(key);
+}
+
 /* -------- the end of a read -------- */
 
 static void end_read(struct shared *s, struct shared_read *r, int rc, bool answered)
@@ -96,17 +102,22 @@ static void end_read(struct shared *s, struct shared_read *r, int rc, bool answe
 /* Is this the sample? Then dst holds it. */
 static bool take_value(struct shared *s, struct shared_read *r, const redisReply *reply)
 {
-    uint64_t sum;
+    uint64_t sum = 0;
+    bool good = false;
+    char *key;
 
     if (reply->type != REDIS_REPLY_STRING)
         return false;
     if (reply->len == r->length + SUM) {
         memcpy(&sum, reply->str, SUM);
+        key = key_of(s, r->dataset, r->snapshot, r->sample);
         if (r->length > 0)
             memcpy(r->dst, reply->str + SUM, r->length);
-        if (hash64(reply->str + SUM, r->length) == sum)
-            return true;
+        good = sum_of(key, reply->str + SUM, r->length) == sum;
+        mem_free(&key);
     }
+    if (good)
+        return true;
     dlc_mtx_lock(&s->mtx);
     s->figures.damaged++;
     dlc_mtx_unlock(&s->mtx);
@@ -310,6 +321,11 @@ static void *run(void *arg)
 
 /* -------- the front -------- */
 
+bool shared_takes(const struct shared *s, uint64_t length)
+{
+    return length <= s->value_max;
+}
+
 void shared_read(struct shared *s, struct shared_read *r)
 {
     dlc_check(s->tag == SHARED_TAG);
@@ -325,12 +341,13 @@ static struct put *put_new(struct shared *s, const char *dataset, uint64_t snaps
                            uint64_t sample, const void *data, uint64_t length)
 {
     struct put *p = mem_try_alloc(sizeof(*p) + SUM + length);
-    uint64_t sum = hash64(data, length);
+    uint64_t sum;
 
     if (p == NULL)
         return NULL;
     p->key = key_of(s, dataset, snapshot, sample);
     p->length = SUM + length;
+    sum = sum_of(p->key, data, length);
     memcpy(p->data, &sum, SUM);
     if (length > 0)
         memcpy(p->data + SUM, data, length);
@@ -345,7 +362,7 @@ void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64
 
     dlc_check(s->tag == SHARED_TAG);
     dlc_mtx_lock(&s->mtx);
-    room = length <= s->value_max && s->put_bytes + SUM + length <= s->queue_max &&
+    room = shared_takes(s, length) && s->put_bytes + SUM + length <= s->queue_max &&
            health_usable(&s->health, dlc_mono_now());
     s->put_bytes += room ? SUM + length : 0;
     dlc_mtx_unlock(&s->mtx);

@@ -39,7 +39,7 @@ int shared_new(const struct shared_config *c, struct shared **out, struct dlc_er
 void shared_free(struct shared **sp); /* what waits is a miss or dropped */
 
 struct shared_read {
-    const char *dataset; /* borrowed until done */
+    const char *dataset; /* borrowed until done; with its tenant */
     uint64_t snapshot, sample;
     void *dst;
     uint64_t length; /* exact */
@@ -51,7 +51,8 @@ struct shared_read {
     struct dlc_mono asked; /* the tier's, and what follows */
     struct dlc_list link;
 };
-void shared_read(struct shared *s, struct shared_read *r); /* any thread */
+void shared_read(struct shared *s, struct shared_read *r);  /* any thread */
+bool shared_takes(const struct shared *s, uint64_t length); /* false: it is too large */
 /* Copies data. Any thread. */
 void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64_t sample,
                 const void *data, uint64_t length);

@@ -210,6 +210,43 @@ static void test_data_is_sent_and_given_back(void **state)
     buf_release(&b);
 }
 
+static void ask_range(const struct place *p, const char *range, struct buf *b, int status)
+{
+    char text[200];
+
+    snprintf(text, sizeof(text), "GET /data/1000 HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n", range);
+    assert_int_equal(raw_ask(p->address, text, b), status);
+}
+
+static void test_ranges(void **state)
+{
+    struct place p;
+    struct buf b = BUF_INIT;
+    const char *end;
+
+    (void)state;
+    place_open(&p, NULL);
+    ask_range(&p, "Range: bytes=300-509", &b, 206);
+    assert_non_null(strstr(b.data, "Content-Range: bytes 300-509/1000\r\n"));
+    assert_non_null(strstr(b.data, "Content-Length: 210\r\n"));
+    end = strstr(b.data, "\r\n\r\n") + 4;
+    assert_int_equal(b.len - (size_t)(end - b.data), 210);
+    for (size_t i = 0; i < 210; i++)
+        assert_int_equal((unsigned char)end[i], (300 + i) % 251);
+    ask_range(&p, "Range: bytes=-1", &b, 206);
+    assert_non_null(strstr(b.data, "Content-Range: bytes 999-999/1000\r\n"));
+    ask_range(&p, "Range: bytes=1000-", &b, 416);
+    assert_non_null(strstr(b.data, "Content-Range: bytes */1000\r\n"));
+    expect_problem(&b, 416);
+    ask_range(&p, "Range: bytes=1-2,4-5", &b, 200);
+    ask_range(&p, "Range: bytes=1-2\r\nIf-Range: \"x\"", &b, 200);
+    ask_range(&p, "X: y", &b, 200);
+    assert_non_null(strstr(b.data, "Accept-Ranges: bytes\r\n"));
+    place_close(&p);
+    assert_int_equal(p.done, 6);
+    buf_release(&b);
+}
+
 static void test_unix_socket(void **state)
 {
     struct place p, q;
@@ -414,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_data_is_sent_and_given_back),
+        cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_unix_socket),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_streams),

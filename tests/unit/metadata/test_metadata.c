@@ -96,6 +96,37 @@ static void test_lists(void **state)
     expect_list(m, META_JOB, NULL, "B,ab,b,c,");
 }
 
+static void expect_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t want)
+{
+    uint64_t n = UINT64_MAX;
+
+    ok(meta_count(m, kind, tenant, &n, &err));
+    assert_int_equal(n, want);
+}
+
+static void test_counts(void **state)
+{
+    struct meta *m = meta_of(state);
+    char id[16], tenant[16];
+
+    expect_count(m, META_JOB, NULL, 0);
+    for (int i = 0; i < 30; i++) {
+        snprintf(id, sizeof(id), "j%d", i);
+        snprintf(tenant, sizeof(tenant), i % 3 == 0 ? "" : "t%d", i % 3);
+        ok(put(m, META_JOB, id, tenant, i, META_NEW, NULL));
+    }
+    ok(put(m, META_JOB, "j0", "t1", 1, 1, NULL)); /* another's from now on */
+    ok(put(m, META_NODE, "j0", "", 1, META_NEW, NULL));
+    ok(meta_delete(m, META_JOB, "j2", META_ANY, &err));
+    expect_count(m, META_JOB, NULL, 29);
+    expect_count(m, META_JOB, "", 9);
+    expect_count(m, META_JOB, "t1", 11);
+    expect_count(m, META_JOB, "t2", 9);
+    expect_count(m, META_JOB, "nobody", 0);
+    expect_count(m, META_NODE, NULL, 1);
+    expect_count(m, META_DATASET, NULL, 0);
+}
+
 static void test_odd_names(void **state)
 {
     static const char *const odd[] = {
@@ -622,6 +653,7 @@ int main(void)
     static const struct each_case cases[] = {
         {"versions", test_versions},
         {"lists", test_lists},
+        {"counts", test_counts},
         {"odd names", test_odd_names},
         {"large bodies", test_large_bodies},
         {"chunks", test_chunks},

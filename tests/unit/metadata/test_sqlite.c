@@ -57,30 +57,108 @@ static void test_file(void **state)
     assert_null(m);
 }
 
-/* A file as version 1 left it. */
+/* As fresh(), in a directory that is there. */
+static const char *fresh_file(char path[static 256])
+{
+    fresh(path);
+    *strrchr(path, '/') = '\0';
+    assert_int_equal(os_mkdirs(path, 0700), 0);
+    path[strlen(path)] = '/';
+    return path;
+}
+
+static int64_t number(const char *path, const char *query)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *s = NULL;
+    int64_t out;
+
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, query, -1, &s, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+    out = sqlite3_column_int64(s, 0);
+    sqlite3_finalize(s);
+    sqlite3_close(db);
+    return out;
+}
+
+/* A file as version 1 left it: a copy of its schema, which is never edited, and something in each
+ * table. */
+static const char version_1[] =
+    "CREATE TABLE doc(kind INTEGER NOT NULL, id TEXT NOT NULL, tenant TEXT NOT NULL,"
+    "  version INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE(kind, id));"
+    "CREATE INDEX doc_tenant ON doc(kind, tenant, id);"
+    "CREATE TABLE name(id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);"
+    "CREATE TABLE chunk(dataset INTEGER NOT NULL, node INTEGER NOT NULL, key TEXT NOT NULL,"
+    "  etag TEXT NOT NULL, size INTEGER NOT NULL, cost REAL NOT NULL, refs INTEGER NOT NULL,"
+    "  state INTEGER NOT NULL, jobs INTEGER NOT NULL, changed_ms INTEGER NOT NULL,"
+    "  PRIMARY KEY(dataset, node, key)) WITHOUT ROWID;"
+    "CREATE TABLE sum(dataset INTEGER NOT NULL, node INTEGER NOT NULL, chunks INTEGER NOT NULL,"
+    "  bytes INTEGER NOT NULL, PRIMARY KEY(dataset, node)) WITHOUT ROWID;"
+    "CREATE INDEX sum_node ON sum(node);"
+    "CREATE TABLE lock(name TEXT PRIMARY KEY, holder TEXT NOT NULL, fence INTEGER NOT NULL,"
+    "  boot TEXT NOT NULL, expires_ms INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE number(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE event(seq INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL,"
+    "  tenant TEXT NOT NULL, body TEXT NOT NULL);"
+    "PRAGMA application_id = 1684824941; PRAGMA user_version = 1;"
+    "INSERT INTO doc VALUES(2, 'j', 't', 7, '{\"value\": 3}');"
+    "INSERT INTO name VALUES(1, 'd'), (2, 'n');"
+    "INSERT INTO chunk VALUES(1, 2, 'k', 'e', 5, 0.5, 1, 1, 0, 1700000000000);"
+    "INSERT INTO sum VALUES(1, 2, 1, 5);"
+    "INSERT INTO number VALUES('granted', 41), ('fence', 41);"
+    "INSERT INTO event VALUES(9, 1700000000000, 't', '{\"value\": 9}');";
+
 static void test_migration(void **state)
 {
     char path[256];
     struct meta *m = NULL;
-    sqlite3 *db = NULL;
+    json_t *events;
+    uint64_t version, fence;
 
     (void)state;
-    ok(open_path(fresh(path), &m)); /* makes the directory */
-    meta_close(&m);
-    assert_int_equal(unlink(path), 0);
-    sql(path, sqlite_migrations[0]);
-    sql(path, "PRAGMA application_id = 1684824941; PRAGMA user_version = 1;"
-              "INSERT INTO doc VALUES(2, 'j', 't', 7, '{\"value\": 3}');");
+    sql(fresh_file(path), version_1);
     ok(open_path(path, &m));
-    assert_int_equal(value_of(m, META_JOB, "j", NULL), 3);
+    assert_int_equal(value_of(m, META_JOB, "j", &version), 3);
+    assert_int_equal(version, 7);
+    expect_sums(m, "d", "n 1 5,");
+    ok(meta_lock(m, "l", "me", DLC_SEC(60), &fence, &err));
+    assert_int_equal(fence, 42);
     ok(meta_event(m, "t", json_object(), &err));
+    ok(meta_events(m, "t", 0, 10, &events, &err));
+    assert_int_equal(json_array_size(events), 2);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(events, 0), "value")), 9);
+    json_decref(events);
     meta_close(&m);
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite_migrate(db, path, &err), SQLITE_OK); /* nothing is left to do */
-    sqlite3_close(db);
+    assert_int_equal(number(path, "PRAGMA user_version"), SQLITE_SCHEMA_VERSION);
+    assert_int_equal(number(path, "SELECT count(*) FROM sqlite_master WHERE name = 'event_tenant'"),
+                     1);
+    ok(open_path(path, &m)); /* nothing is left to do */
+    assert_int_equal(value_of(m, META_JOB, "j", NULL), 3);
+    meta_close(&m);
 }
 
-static void test_refusals(void **state)
+/* A step that fails leaves the version before it, whole; when its cause is gone it is made. */
+static void test_migration_fails(void **state)
+{
+    char path[256];
+    struct meta *m = NULL;
+
+    (void)state;
+    sql(fresh_file(path), version_1);
+    sql(path, "CREATE TABLE event_tenant(in_the_way)");
+    assert_true(open_path(path, &m) < 0);
+    assert_null(m);
+    assert_non_null(strstr(err.text, path));
+    assert_int_equal(number(path, "PRAGMA user_version"), 1);
+    assert_int_equal(number(path, "SELECT version FROM doc"), 7);
+    sql(path, "DROP TABLE event_tenant");
+    ok(open_path(path, &m));
+    assert_int_equal(value_of(m, META_JOB, "j", NULL), 3);
+    meta_close(&m);
+}
+
+static void test_newer(void **state)
 {
     char path[256];
     struct meta *m = NULL;
@@ -92,14 +170,103 @@ static void test_refusals(void **state)
     assert_int_equal(open_path(path, &m), DLC_EINVAL);
     assert_non_null(strstr(err.text, "newer dlcache"));
     assert_non_null(strstr(err.text, "99"));
-    fresh(path);
-    *strrchr(path, '/') = '\0';
-    assert_int_equal(os_mkdirs(path, 0700), 0);
-    path[strlen(path)] = '/';
-    sql(path, "CREATE TABLE theirs(x)");
-    assert_int_equal(open_path(path, &m), DLC_EINVAL);
-    assert_non_null(strstr(err.text, "another program"));
     assert_null(m);
+    assert_int_equal(number(path, "PRAGMA user_version"), 99);
+}
+
+/* ---- files of others ---- */
+
+static void read_beside(const char *path, const char *suffix, struct buf *out)
+{
+    char name[300];
+
+    snprintf(name, sizeof(name), "%s%s", path, suffix);
+    buf_clear(out);
+    if (access(name, F_OK) == 0)
+        ok(os_read_file(name, 1 << 20, out, &err));
+    else
+        buf_adds(out, "(none)");
+}
+
+/* It is refused with this code, and neither it nor anything beside it is another than before. */
+static void expect_untouched(const char *path, int code, const char *word)
+{
+    static const char *const suffixes[] = {"", "-wal", "-journal"};
+    struct buf before[3] = {BUF_INIT, BUF_INIT, BUF_INIT}, after = BUF_INIT;
+    struct meta *m = NULL;
+
+    for (size_t i = 0; i < 3; i++)
+        read_beside(path, suffixes[i], &before[i]);
+    assert_int_equal(open_path(path, &m), code);
+    assert_null(m);
+    assert_non_null(strstr(err.text, word));
+    for (size_t i = 0; i < 3; i++) {
+        read_beside(path, suffixes[i], &after);
+        if (after.len != before[i].len || memcmp(after.data, before[i].data, after.len) != 0)
+            fail_msg("%s%s was changed", path, suffixes[i]);
+        buf_release(&before[i]);
+    }
+    buf_release(&after);
+}
+
+/* A copy of a database that is in use, with its log. */
+static void copy_beside(const char *from, const char *to, const char *suffix)
+{
+    struct buf b = BUF_INIT;
+    char name[300];
+
+    read_beside(from, suffix, &b);
+    snprintf(name, sizeof(name), "%s%s", to, suffix);
+    ok(os_write_file(name, b.data, b.len, 0600, &err));
+    buf_release(&b);
+}
+
+static void test_foreign(void **state)
+{
+    char path[256], copy[256];
+    sqlite3 *db = NULL;
+
+    (void)state;
+    sql(fresh_file(path), "CREATE TABLE wages(person, amount)");
+    expect_untouched(path, DLC_EINVAL, "another program");
+    sql(fresh_file(path), "PRAGMA application_id = 7; CREATE TABLE t(x); DROP TABLE t");
+    expect_untouched(path, DLC_EINVAL, "another program");
+    sql(fresh_file(path), "PRAGMA journal_mode = WAL; CREATE TABLE wages(person, amount)");
+    expect_untouched(path, DLC_EINVAL, "another program");
+    ok(os_write_file(fresh_file(path), "Dear diary,\n", 12, 0600, &err));
+    expect_untouched(path, DLC_ECORRUPT, "damaged");
+    /* What they wrote last is in their log only: first all of it, then a part. */
+    assert_int_equal(sqlite3_open(fresh_file(path), &db), SQLITE_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sqlite3_exec(db,
+                                      i == 0 ? "PRAGMA journal_mode = WAL; CREATE TABLE wages(a)"
+                                             : "PRAGMA wal_checkpoint; CREATE TABLE more(a)",
+                                      NULL, NULL, NULL),
+                         SQLITE_OK);
+        fresh_file(copy);
+        copy_beside(path, copy, "");
+        copy_beside(path, copy, "-wal");
+        expect_untouched(copy, DLC_EINVAL, "another program");
+    }
+    sqlite3_close(db);
+}
+
+/* Ours, killed before its log was moved for the first time: its header has no number yet. */
+static void test_ours_in_the_log(void **state)
+{
+    char path[256], copy[256];
+    struct meta *m = NULL;
+
+    (void)state;
+    ok(open_path(fresh(path), &m));
+    ok(put(m, META_JOB, "a", "", 5, META_NEW, NULL));
+    fresh_file(copy);
+    copy_beside(path, copy, "");
+    copy_beside(path, copy, "-wal");
+    meta_close(&m);
+    ok(open_path(copy, &m));
+    assert_int_equal(value_of(m, META_JOB, "a", NULL), 5);
+    meta_close(&m);
 }
 
 static void scribble(const char *path, off_t at, size_t len)
@@ -331,10 +498,17 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_file),           cmocka_unit_test(test_migration),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_lock_and_clock), cmocka_unit_test(test_processes),
-        cmocka_unit_test(test_made_at_once),   cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_file),
+        cmocka_unit_test(test_migration),
+        cmocka_unit_test(test_migration_fails),
+        cmocka_unit_test(test_newer),
+        cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_ours_in_the_log),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_lock_and_clock),
+        cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_made_at_once),
+        cmocka_unit_test(test_killed),
         cmocka_unit_test(test_faults),
     };
 

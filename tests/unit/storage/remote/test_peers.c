@@ -226,9 +226,9 @@ static void test_refusals(void **state)
         const char *dataset;
         int rc;
     } table[] = {
-        {"401", DLC_EDENIED},  {"403", DLC_EDENIED},   {"404", DLC_ENOTFOUND},
-        {"409", DLC_ECHANGED}, {"503", DLC_EBUCKET},   {"500", DLC_EBUCKET},
-        {"400", DLC_EBUCKET},  {"504", DLC_ETIMEDOUT}, {"long", DLC_EPROTO},
+        {"401", DLC_EDENIED}, {"403", DLC_EDENIED},  {"404", DLC_ENOTFOUND}, {"409", DLC_ECHANGED},
+        {"503", DLC_EBUCKET}, {"500", DLC_EBUCKET},  {"400", DLC_EBUCKET},   {"504", DLC_ETIMEDOUT},
+        {"long", DLC_EPROTO}, {"507", DLC_ENOSPACE},
     };
 
     (void)state;
@@ -250,8 +250,10 @@ static void test_refusing_is_no_illness(void **state)
 
     (void)state;
     owner_open();
-    for (int i = 0; i < 10; i++)
+    for (int i = 0; i < 10; i++) {
         assert_int_equal(ask_wait(p, owner.address, "409", 10), DLC_ECHANGED);
+        assert_int_equal(ask_wait(p, owner.address, "507", 10), DLC_ENOSPACE);
+    }
     assert_true(peers_usable(p, "one"));
     peers_free(&p);
     owner_close();

@@ -198,6 +198,16 @@ static void test_damage_is_a_miss(void **state)
     answer = redis_server_ask(&r, 0, "LPUSH dlcache:sample:d:0123456789abcdef:1 x");
     mem_free(&answer);
     assert_int_equal(get(s, "d", 1, 100), DLC_EMISS); /* not even a string */
+    put(s, 2, 100);
+    settle(s, 2);
+    assert_int_equal(get(s, "d", 2, 100), 0);
+    answer = redis_server_ask(&r, 0,
+                              "RENAME dlcache:sample:d:0123456789abcdef:2 "
+                              "dlcache:sample:d:0123456789abcdef:1");
+    assert_string_equal(answer, "OK");
+    mem_free(&answer);
+    assert_int_equal(get(s, "d", 1, 100), DLC_EMISS); /* whole, but of another sample */
+    assert_int_equal(figures(s).damaged, 2);
     shared_free(&s);
     redis_servers_stop(&r);
 }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Inside fetches. fetch.c: one fetch from its start to its answers, and when the next may start.
+ * fetch_near.c: the tiers of this node, which it passes through. fetch_afar.c: peers, the memory
+ * that nodes share, the bucket.
+ *
+ *     start --> DISK --found--> publish
+ *                 |--absent--> AFAR --> publish --> STORE (behind the reader's back) --> end
+ *                                |--failed--> end
+ *     a sample too large for memory, or wanted on disk only:
+ *     start --> DISK --found--> end
+ *                 |--absent--> PREPARE (space on disk) --> AFAR --> COMMIT --> end
+ *
+ * DISK, PREPARE, COMMIT and STORE run on workers; each posts back to the node loop, which alone
+ * decides the next step. Between steps nobody but the step's thread touches the bytes.
+ */
+#ifndef DLC_NODE_FETCH_I_H
+#define DLC_NODE_FETCH_I_H
+
+#include "node/node_i.h"
+#include "storage/remote/peers.h"
+#include "storage/remote/shared.h"
+
+struct fetch {
+    uint32_t tag;
+    struct dataset *ds;
+    uint64_t sample, size;
+    struct catalog_entry entry;
+    struct chunk_id chunk;
+    bool to_disk;   /* the goal, or the size, is the disk tier's */
+    bool from_disk; /* where the bytes came from */
+    bool for_peer;  /* a peer waits: it is not passed on to another one */
+    bool at_peer;   /* PEER is under way */
+    bool tried_shared;
+    bool tried_again;      /* with other credentials */
+    unsigned keys_version; /* of those that it was tried with */
+    struct again again;
+    bool on_demand;         /* a reader was waiting when it began */
+    struct mem_fill *fill;  /* memory goal */
+    struct disk_fill *file; /* disk goal */
+    const void *stored;     /* resident bytes while they are written to disk */
+    struct dlc_list waiters;
+    struct warm *warm;
+    struct dlc_mono started, asked; /* asked: the bucket */
+
+    struct job job;
+    struct task task;
+    void (*step)(struct fetch *f); /* what the worker does */
+    void (*next)(struct fetch *f); /* what the loop does then */
+    struct bucket_read read;
+    struct bucket_stat stat; /* of an object that has changed */
+    struct peer_read ask;
+    struct shared_read look;
+    char *peer, *address; /* of it */
+    int rc;
+    struct dlc_err err;
+};
+
+/* ---- fetch.c ---- */
+
+/* step() on a worker, then next() on the loop. */
+void fetch_work(struct fetch *f, void (*step)(struct fetch *f), void (*next)(struct fetch *f));
+/* Somebody else will post f->task; then next(). */
+void fetch_await(struct fetch *f, void (*next)(struct fetch *f));
+void fetch_answer(struct fetch *f, int rc); /* all who wait are told */
+void fetch_end(struct fetch *f, int rc);    /* the same, and it goes */
+void fetch_free(struct fetch **fp);
+
+/* ---- fetch_near.c ---- */
+
+void fetch_near(struct fetch *f, enum fetch_goal goal); /* the first step */
+void *fetch_destination(struct fetch *f);               /* where bytes from afar belong */
+void fetch_arrived(struct fetch *f);                    /* they are there */
+void fetch_give_up(struct fetch *f);                    /* they will not come: f->rc, f->err */
+
+/* ---- fetch_afar.c ---- */
+
+void fetch_afar(struct fetch *f);
+
+#endif

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A fetch in the tiers of this node: the memory goal, the disk goal, and the copy on disk. */
+#include "node/fetch_i.h"
+
+#include "base/counters.h"
+#include "base/log.h"
+
+/* ---- storing what is resident on disk ---- */
+
+static void store_step(struct fetch *f)
+{
+    f->rc = disk_store(f->ds->node->disk, f->chunk, f->stored, f->size, &f->err);
+}
+
+static void store_next(struct fetch *f)
+{
+    struct node *n = f->ds->node;
+    struct dataset *ds = f->ds;
+
+    if (f->rc < 0 && f->rc != DLC_EDENIED)
+        log_at(f->rc == DLC_ENOSPACE ? LOG_DEBUG : LOG_INFO, "%s not kept on disk: %s",
+               f->entry.key, f->err.text);
+    memory_unhold(n->memory, ds->index, f->sample);
+    n->storing_bytes -= f->size;
+    fetch_free(&f);
+    fetch_pump(n);
+    dataset_put(&ds);
+}
+
+/* The readers have their answer; the fetch lives on to write the bytes. */
+static bool try_store(struct fetch *f)
+{
+    struct node *n = f->ds->node;
+    struct memory_figures figures;
+    uint64_t len;
+
+    if (n->disk == NULL || f->from_disk || n->stopping || !dataset_owns(f->ds, f->sample))
+        return false; /* what is borrowed is kept on disk by its owner */
+    memory_figures(n->memory, &figures);
+    if (n->storing_bytes + f->size > figures.ceiling / 4)
+        return false; /* the disk is slower than the bucket: do not fill memory with its backlog */
+    f->stored = memory_hold(n->memory, f->ds->index, f->sample, &len);
+    if (f->stored == NULL)
+        return false;
+    n->storing_bytes += f->size;
+    fetch_work(f, store_step, store_next);
+    return true;
+}
+
+/* ---- memory goal ---- */
+
+static void publish(struct fetch *f)
+{
+    struct dataset *ds = f->ds;
+
+    ds->node->filling_bytes -= f->size;
+    memory_publish(ds->node->memory, &f->fill);
+    hist_add(&ds->latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
+    prefetch_published(ds, f->sample);
+    map_remove(&ds->fetching, f->sample);
+    fetch_answer(f, 0);
+    if (try_store(f)) {
+        fetch_pump(ds->node);
+        return;
+    }
+    fetch_free(&f);
+    fetch_pump(ds->node);
+    dataset_put(&ds);
+}
+
+void fetch_give_up(struct fetch *f)
+{
+    if (f->fill != NULL) {
+        f->ds->node->filling_bytes -= f->size;
+        memory_abandon(f->ds->node->memory, &f->fill);
+    }
+    if (f->file != NULL)
+        disk_fill_abandon(f->ds->node->disk, &f->file);
+    fetch_end(f, f->rc);
+}
+
+static void read_disk_step(struct fetch *f)
+{
+    f->rc = disk_read(f->ds->node->disk, f->chunk, mem_fill_data(f->fill), f->size, &f->err);
+}
+
+static void read_disk_next(struct fetch *f)
+{
+    if (f->rc < 0) {
+        if (f->rc != DLC_EMISS)
+            log_warn("disk tier: %s; reading it from the bucket", f->err.text);
+        fetch_afar(f);
+        return;
+    }
+    f->from_disk = true;
+    publish(f);
+}
+
+/* ---- disk goal ---- */
+
+static void commit_step(struct fetch *f)
+{
+    f->rc = disk_fill_commit(f->ds->node->disk, &f->file, &f->err);
+}
+
+static void commit_next(struct fetch *f)
+{
+    /* The bytes are right even if they could not be kept: let readers get them from the bucket. */
+    if (f->rc < 0)
+        log_warn("disk tier: %s", f->err.text);
+    fetch_end(f, f->rc < 0 ? DLC_EBYPASS : DLC_ELARGE);
+}
+
+static void prepare_step(struct fetch *f)
+{
+    f->rc = disk_fill_begin(f->ds->node->disk, f->chunk, f->size, &f->file, &f->err);
+}
+
+static void prepare_next(struct fetch *f)
+{
+    if (f->rc < 0) {
+        log_at(f->rc == DLC_ENOSPACE ? LOG_DEBUG : LOG_WARN, "disk tier: %s", f->err.text);
+        fetch_end(f, DLC_EBYPASS);
+        return;
+    }
+    fetch_afar(f);
+}
+
+static void fetch_prepare(struct fetch *f)
+{
+    fetch_work(f, prepare_step, prepare_next);
+}
+
+static void probe_step(struct fetch *f)
+{
+    f->rc = disk_has(f->ds->node->disk, f->chunk) ? 0 : DLC_EMISS;
+}
+
+static void probe_next(struct fetch *f)
+{
+    if (f->rc == 0)
+        fetch_end(f, DLC_ELARGE);
+    else
+        fetch_prepare(f);
+}
+
+/* ---- for what comes from afar ---- */
+
+void *fetch_destination(struct fetch *f)
+{
+    return f->to_disk ? disk_fill_data(f->file) : mem_fill_data(f->fill);
+}
+
+void fetch_arrived(struct fetch *f)
+{
+    if (f->to_disk)
+        fetch_work(f, commit_step, commit_next);
+    else
+        publish(f);
+}
+
+/* ---- start ---- */
+
+/* Reserve room and take the first step. */
+void fetch_near(struct fetch *f, enum fetch_goal goal)
+{
+    struct node *n = f->ds->node;
+
+    f->rc = goal == FETCH_DISK
+                ? DLC_ELARGE
+                : memory_reserve(n->memory, f->ds->index, f->sample, f->size, &f->fill);
+    if (f->rc == 0) {
+        n->filling_bytes += f->size;
+        if (n->disk != NULL)
+            fetch_work(f, read_disk_step, read_disk_next);
+        else
+            fetch_afar(f);
+    } else if (f->rc == DLC_ELARGE && n->disk != NULL) {
+        f->to_disk = true;
+        fetch_work(f, probe_step, probe_next);
+    } else {
+        if (f->rc == DLC_ELARGE) /* the memory tier counts its own */
+            count(mem_bypasses);
+        fetch_end(f, DLC_EBYPASS);
+    }
+}
