@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Forms kept by the daemon: a second attachment, whose index is that of forms. So pins, views, the loss of a daemon
- * and fork() are those of samples; only giving is new: gift k is memory that both map, and cell k
- * says whose turn it is.
+ * Forms kept by the daemon: a second attachment, whose index is that of forms. So pins, views, the
+ * loss of a daemon and fork() are those of samples; only giving is new: gift k is memory that both
+ * map, and cell k says whose turn it is.
  *
  *     free --room--> filled by a thread --give--> ASKED: the daemon copies --DONE--> free
  *                                       --drop--> free
@@ -85,7 +85,7 @@ bool kept_get(struct kept *s, uint64_t sample, struct dlc_view *out)
 {
     if (dlc_try_get(s->ds, sample, out) < 0)
         return false;
-    if (form_is_sound(out->data, out->len, sample) && form_is_for(out->data, s->policy)) {
+    if (form_is_for(out->data, out->len, sample, s->policy)) {
         out->data = (const char *)out->data + sizeof(struct shm_form_hdr);
         out->len -= sizeof(struct shm_form_hdr);
         return true;

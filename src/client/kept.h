@@ -23,8 +23,8 @@ struct attachment;
 int kept_open(struct dlc_dataset *ds, uint64_t policy, struct kept **out, struct dlc_err *err);
 void kept_close(struct kept **sp);
 
-/* The form of a sample. False: there is none, or it is not sound. No system call is made. Give it
- * back with kept_put(). */
+/* The form of a sample. False: there is none, or it is another one's. No system call is made. Give
+ * it back with kept_put(). */
 bool kept_get(struct kept *s, uint64_t sample, struct dlc_view *out);
 void kept_put(struct kept *s, struct dlc_view *v);
 
@@ -43,7 +43,7 @@ void kept_drop(struct kept *s, struct gift *g);
 
 struct kept_figures {
     uint64_t forms, bytes, room; /* of the daemon, all together */
-    uint64_t unsound;            /* forms that kept_get() did not give */
+    uint64_t unsound;            /* that kept_get() did not give: not what was asked for */
 };
 void kept_figures(struct kept *s, struct kept_figures *out);
 

@@ -214,9 +214,9 @@ int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch,
 uint64_t making_form_policy(const struct making *m)
 {
     const struct image_spec *s = &m->image;
-    const double told[] = {FORM_VERSION, s->crop,     s->width,    s->height,
-                           s->resize,    s->scale[0], s->scale[1], s->ratio[0],
-                           s->ratio[1],  s->exact,    (double)s->max_pixels};
+    const double told[] = {FORM_VERSION,         s->crop,     s->width,    s->height,   s->resize,
+                           s->scale[0],          s->scale[1], s->ratio[0], s->ratio[1], s->exact,
+                           (double)s->max_pixels};
 
     return m->kind == DLC_IMAGES ? hash64(told, sizeof(told)) : 0;
 }

@@ -299,7 +299,7 @@ struct session {
     struct shelf *shelf;     /* NULL: it reads samples */
     struct mem_gifts *gifts; /* with shelf */
     unsigned n_gifts;        /* that are being copied */
-    uint32_t head; /* our own copy: the one in shared memory is for the client to read */
+    uint32_t head;           /* our own copy: the one in shared memory is for the client to read */
 };
 
 struct waiter {

@@ -329,6 +329,8 @@ void session_free(struct session **sp)
     if (s == NULL)
         return;
     dlc_check(s->tag == SESSION_TAG);
+    if (s->gifts != NULL && s->mem != NULL && !s->ds->node->stopping)
+        drain(s); /* who leaves does not wait until its last gifts are taken */
     prefetch_unfollow(s);
     while (!dlc_list_empty(&s->waiters))
         waiter_free(dlc_container(s->waiters.next, struct waiter, of_session));

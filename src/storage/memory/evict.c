@@ -8,10 +8,11 @@
  * and makes its next reader miss, so the pins are looked at before victims are chosen too; those
  * that get pinned in between wait in limbo.
  *
- * Victims are the policy's, and what is in spare indexes before all samples. When that leaves no hole that is large enough, or
- * the sample is larger than a batch, a contiguous window of blocks is evicted instead: the cheapest
- * (fewest bytes to evict) of those around some cold samples, else the cheapest there is. So
- * allocation fails only when no window without a pinned, held or filling sample is large enough.
+ * Victims are the policy's, and what is in spare indexes before all samples. When that leaves no
+ * hole that is large enough, or the sample is larger than a batch, a contiguous window of blocks is
+ * evicted instead: the cheapest (fewest bytes to evict) of those around some cold samples, else the
+ * cheapest there is. So allocation fails only when no window without a pinned, held or filling
+ * sample is large enough.
  */
 #include "base/counters.h"
 #include "base/map.h"

@@ -16,18 +16,22 @@ void form_seal(void *form, uint64_t sample, uint64_t policy, size_t len)
                                .sum = hash64(h + 1, len)};
 }
 
+static bool is_headed(const struct shm_form_hdr *h, size_t size, uint64_t sample)
+{
+    return size >= sizeof(*h) && h->magic == SHM_FORM_MAGIC && h->version == SHM_VERSION &&
+           h->sample == sample && h->len == size - sizeof(*h);
+}
+
 bool form_is_sound(const void *form, size_t size, uint64_t sample)
 {
     const struct shm_form_hdr *h = form;
 
-    return size >= sizeof(*h) && h->magic == SHM_FORM_MAGIC && h->version == SHM_VERSION &&
-           h->sample == sample && h->len == size - sizeof(*h) &&
-           h->sum == hash64(h + 1, size - sizeof(*h));
+    return is_headed(h, size, sample) && h->sum == hash64(h + 1, size - sizeof(*h));
 }
 
-bool form_is_for(const void *form, uint64_t policy)
+bool form_is_for(const void *form, size_t size, uint64_t sample, uint64_t policy)
 {
     const struct shm_form_hdr *h = form;
 
-    return h->policy == policy;
+    return is_headed(h, size, sample) && h->policy == policy;
 }

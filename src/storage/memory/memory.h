@@ -82,8 +82,8 @@ void mem_session_stats(const struct mem_session *s, struct mem_session_stats *ou
  */
 int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
                    struct mem_fill **out);
-/* The same of a spare index, and evicting nothing: leaves `keep` bytes free and 1/16 of the ceiling.
- * DLC_EBUSY: then it does not fit. */
+/* The same of a spare index, and evicting nothing: leaves `keep` bytes free and 1/16 of the
+ * ceiling. DLC_EBUSY: then it does not fit. */
 int memory_reserve_spare(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
                          uint64_t keep, struct mem_fill **out);
 uint64_t memory_room_spare(const struct memory *m, uint64_t keep); /* bytes */

@@ -105,7 +105,7 @@ struct shm_segment_hdr {
 enum shm_op {
     SHM_OP_FETCH = 1,    /* make `sample` resident and tell */
     SHM_OP_PREFETCH = 2, /* make `count` samples in batch[] resident; the cell is freed at once */
-    SHM_OP_GIVE = 3,     /* forms: the gift of the cell's number, `len` bytes, is that of `sample` */
+    SHM_OP_GIVE = 3, /* forms: the gift of the cell's number, `len` bytes, is that of `sample` */
 };
 
 enum shm_cell_state {

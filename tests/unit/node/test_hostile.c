@@ -113,7 +113,7 @@ static json_t *any_value(struct rng *r)
 static void test_wrong_types(void **state)
 {
     static const char *const ops[] = {"open", "map", "stat", "warm", "evict", "dump", "nothing"};
-    static const char *const fields[] = {"url",  "endpoint", "sample",   "tier",
+    static const char *const fields[] = {"url",  "endpoint", "sample",    "tier",
                                          "size", "refresh",  "anonymous", "form"};
     struct rng r = {11};
 
@@ -494,14 +494,22 @@ static void test_out_of_descriptors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_not_our_protocol),   cmocka_unit_test(test_wrong_greetings),
-        cmocka_unit_test(test_wrong_types),        cmocka_unit_test(test_descriptors_not_asked_for),
-        cmocka_unit_test(test_never_reads),        cmocka_unit_test(test_many_questions_at_once),
-        cmocka_unit_test(test_many_connections),   cmocka_unit_test(test_nonsense_in_the_ring),
-        cmocka_unit_test(test_random_session),     cmocka_unit_test(test_blocking_doorbell),
-        cmocka_unit_test(test_endless_ring),       cmocka_unit_test(test_prefetch_flood),
-        cmocka_unit_test(test_out_of_descriptors), cmocka_unit_test(test_nonsense_of_forms),
-        cmocka_unit_test(test_forms_ask_for_nothing_else), cmocka_unit_test(test_random_gifts),
+        cmocka_unit_test(test_not_our_protocol),
+        cmocka_unit_test(test_wrong_greetings),
+        cmocka_unit_test(test_wrong_types),
+        cmocka_unit_test(test_descriptors_not_asked_for),
+        cmocka_unit_test(test_never_reads),
+        cmocka_unit_test(test_many_questions_at_once),
+        cmocka_unit_test(test_many_connections),
+        cmocka_unit_test(test_nonsense_in_the_ring),
+        cmocka_unit_test(test_random_session),
+        cmocka_unit_test(test_blocking_doorbell),
+        cmocka_unit_test(test_endless_ring),
+        cmocka_unit_test(test_prefetch_flood),
+        cmocka_unit_test(test_out_of_descriptors),
+        cmocka_unit_test(test_nonsense_of_forms),
+        cmocka_unit_test(test_forms_ask_for_nothing_else),
+        cmocka_unit_test(test_random_gifts),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -232,10 +232,8 @@ static void test_high(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simple),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_punch_again),
-        cmocka_unit_test(test_ceiling_across_a_block),
+        cmocka_unit_test(test_simple),      cmocka_unit_test(test_random),
+        cmocka_unit_test(test_punch_again), cmocka_unit_test(test_ceiling_across_a_block),
         cmocka_unit_test(test_high),
     };
 

@@ -21,20 +21,27 @@ static void test_any_change_shows(void **state)
     memset(form, 3, sizeof(form));
     form_seal(form, 7, 99, LEN);
     assert_true(form_is_sound(form, SIZE, 7));
-    assert_true(form_is_for(form, 99));
-    assert_false(form_is_for(form, 98));
+    assert_true(form_is_for(form, SIZE, 7, 99));
+    assert_false(form_is_for(form, SIZE, 7, 98));
     assert_false(form_is_sound(form, SIZE, 8)); /* another sample's */
-    for (size_t n = 0; n < SIZE; n++)
-        assert_false(form_is_sound(form, n, 7)); /* cut short */
+    assert_false(form_is_for(form, SIZE, 8, 99));
+    for (size_t n = 0; n < SIZE; n++) { /* cut short */
+        assert_false(form_is_sound(form, n, 7));
+        assert_false(form_is_for(form, n, 7, 99));
+    }
     assert_false(form_is_sound(form, SIZE + 1, 7));
     for (size_t i = 0; i < SIZE; i++) {
-        bool told = i >= offsetof(struct shm_form_hdr, policy) && /* by the other function */
-                    i < offsetof(struct shm_form_hdr, len);
-        bool unused = i >= offsetof(struct shm_form_hdr, reserved) && i < sizeof(struct shm_form_hdr);
+        bool policy =
+            i >= offsetof(struct shm_form_hdr, policy) && i < offsetof(struct shm_form_hdr, len);
+        bool sum =
+            i >= offsetof(struct shm_form_hdr, sum) && i < offsetof(struct shm_form_hdr, reserved);
+        bool unused =
+            i >= offsetof(struct shm_form_hdr, reserved) && i < sizeof(struct shm_form_hdr);
 
         form[i] ^= 0x10;
-        assert_int_equal(form_is_sound(form, SIZE, 7), told || unused);
-        assert_int_equal(form_is_for(form, 99), !told);
+        assert_int_equal(form_is_sound(form, SIZE, 7), policy || unused);
+        assert_int_equal(form_is_for(form, SIZE, 7, 99),
+                         sum || unused || i >= sizeof(struct shm_form_hdr));
         form[i] ^= 0x10;
     }
     assert_true(form_is_sound(form, SIZE, 7));
