@@ -78,13 +78,18 @@ static int put_form(struct world *w, uint64_t sample, uint64_t len, uint64_t kee
 }
 
 /* As many as go in. */
-static unsigned fill_with_forms(struct world *w, uint64_t len)
+static unsigned fill_with_forms_from(struct world *w, unsigned first, uint64_t len)
 {
     unsigned n = 0;
 
-    while (n < N && put_form(w, n, len, 0) == 0)
+    while (first + n < N && put_form(w, first + n, len, 0) == 0)
         n++;
     return n;
+}
+
+static unsigned fill_with_forms(struct world *w, uint64_t len)
+{
+    return fill_with_forms_from(w, 0, len);
 }
 
 static void test_takes_what_is_free(void **state)
@@ -146,6 +151,24 @@ static void test_leaves_first(void **state)
     assert_true(counters.mem_evictions > w->evictions);
 }
 
+/* The ceiling comes down: what lies above it goes, and that are forms. */
+static void test_ceiling(void **state)
+{
+    struct world *w = *state;
+    unsigned n;
+
+    for (unsigned i = 0; i < 15; i++) { /* in turn: they lie apart all the same */
+        assert_int_equal(put(w, i, 100 * KB), 0);
+        assert_int_equal(put_form(w, i, 50 * KB, 0), 0);
+    }
+    n = 15 + fill_with_forms_from(w, 15, 50 * KB);
+    memory_set_ceiling(w->m, 2 * MB);
+    for (unsigned i = 0; i < 15; i++)
+        assert_true(mem_index_ready(w->x, i));
+    assert_true(mem_index_resident(w->forms) < n - 35);
+    assert_int_equal(counters.mem_evictions, w->evictions);
+}
+
 /* A large sample needs one hole: it is made where forms are, not samples. */
 static void test_large_sample(void **state)
 {
@@ -201,6 +224,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_takes_what_is_free, setup, teardown),
         cmocka_unit_test_setup_teardown(test_evicts_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_leaves_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_ceiling, setup, teardown),
         cmocka_unit_test_setup_teardown(test_large_sample, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pinned, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room_is_told, setup, teardown),
