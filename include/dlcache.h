@@ -387,15 +387,16 @@ struct dlc_batch {
 struct dlc_loader_stats {
     uint64_t batches, samples;  /* handed out */
     uint64_t bad;               /* left out or replaced */
-    uint64_t formed;            /* samples that were made from decoded forms */
-    uint64_t forms, form_bytes; /* that are kept */
+    uint64_t formed;            /* samples that were made from decoded forms that were kept */
+    uint64_t forms, form_bytes; /* that the daemon keeps for this spec, whoever decoded them */
     uint64_t waited_ns;         /* the consumer, for batches */
     uint64_t step_ns;           /* the consumer, between batches */
     uint64_t busy_ns;           /* threads made samples, all together */
     uint64_t starved_ns;        /* threads waited for bytes, all together */
     uint64_t threads;           /* that work now, if there is work */
     uint64_t ready;             /* batches that can be had at once */
-    uint64_t reserved[8];
+    uint64_t decoded;           /* samples that were made from their bytes */
+    uint64_t reserved[7];
 };
 
 struct dlc_loader; /* opaque */

@@ -566,14 +566,14 @@ static PyObject *loader_stats(PyObject *self, PyObject *none)
     if (!is_open(l))
         return NULL;
     dlc_loader_stats(l->l, &s);
-    return Py_BuildValue("{sKsKsKsKsKsKsdsdsdsdsKsK}", "batches", (unsigned long long)s.batches,
-                         "samples", (unsigned long long)s.samples, "bad", (unsigned long long)s.bad,
-                         "formed", (unsigned long long)s.formed, "forms",
-                         (unsigned long long)s.forms, "form_bytes",
-                         (unsigned long long)s.form_bytes, "waited_s", (double)s.waited_ns / 1e9,
-                         "step_s", (double)s.step_ns / 1e9, "busy_s", (double)s.busy_ns / 1e9,
-                         "starved_s", (double)s.starved_ns / 1e9, "threads",
-                         (unsigned long long)s.threads, "ready", (unsigned long long)s.ready);
+    return Py_BuildValue(
+        "{sKsKsKsKsKsKsKsdsdsdsdsKsK}", "batches", (unsigned long long)s.batches, "samples",
+        (unsigned long long)s.samples, "bad", (unsigned long long)s.bad, "formed",
+        (unsigned long long)s.formed, "decoded", (unsigned long long)s.decoded, "forms",
+        (unsigned long long)s.forms, "form_bytes", (unsigned long long)s.form_bytes, "waited_s",
+        (double)s.waited_ns / 1e9, "step_s", (double)s.step_ns / 1e9, "busy_s",
+        (double)s.busy_ns / 1e9, "starved_s", (double)s.starved_ns / 1e9, "threads",
+        (unsigned long long)s.threads, "ready", (unsigned long long)s.ready);
 }
 
 static PyObject *loader_bad(PyObject *self, PyObject *none)

@@ -42,6 +42,9 @@ static void print_daemon(const json_t *s)
     printf("memory   %s in %s samples; may use %s now, %s at most", size_of(s, "memory.used", a),
            table_count(ctl_u64(s, "memory.residents"), n), size_of(s, "memory.ceiling", b),
            size_of(s, "memory.max", c));
+    if (ctl_u64(s, "memory.forms") > 0)
+        printf("; %s of it in %s decoded forms", size_of(s, "memory.form_bytes", a),
+               table_count(ctl_u64(s, "memory.forms"), n));
     if (ctl_u64(s, "memory.limbo") > 0)
         printf("; %s wait for readers", size_of(s, "memory.limbo", a));
     putchar('\n');

@@ -114,6 +114,8 @@ static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct ms
         json_object_set_new(q, "token", msg_string(ds->token));
     if (job != NULL && job[0] != '\0')
         json_object_set_new(q, "job", msg_string(job));
+    if (ds->form != NULL)
+        json_object_set_new(q, "form", msg_string(ds->form));
     return ask(ds, sock, q, m, err);
 }
 
@@ -166,13 +168,21 @@ static int check_maps(struct attachment *a, struct dlc_err *err)
     return 0;
 }
 
+static int map_gifts(struct attachment *a, struct msg *m, struct dlc_err *err)
+{
+    if (m->n_fds != 6) /* it does not know of forms, and gave us the samples */
+        return dlc_err_set(err, DLC_EPROTO, "the daemon is too old to keep forms");
+    a->gifts = map_fd(m, 5, SHM_GIFTS_SIZE, true);
+    return a->gifts != NULL ? 0 : dlc_err_set(err, DLC_ENOMEM, "cannot map memory for forms");
+}
+
 static int map_all(struct attachment *a, struct msg *m, struct dlc_err *err)
 {
     int fd, rc;
 
     a->segment_size = (uint64_t)json_integer_value(json_object_get(m->body, "segment_size"));
     a->index_size = (uint64_t)json_integer_value(json_object_get(m->body, "index_size"));
-    if (m->n_fds != 5 || a->segment_size < SHM_HDR_SIZE || a->index_size < SHM_HDR_SIZE)
+    if (m->n_fds < 5 || a->segment_size < SHM_HDR_SIZE || a->index_size < SHM_HDR_SIZE)
         return dlc_err_set(err, DLC_EPROTO, "the daemon's answer lacks descriptors");
     a->segment = map_fd(m, 0, a->segment_size, false);
     a->index_map = map_fd(m, 1, a->index_size, false);
@@ -218,6 +228,8 @@ int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct 
         rc = open_remote(ds, a->sock, refresh, &m, err);
     if (rc == 0)
         rc = map_all(a, &m, err);
+    if (rc == 0 && ds->form != NULL)
+        rc = map_gifts(a, &m, err);
     if (rc == 0)
         take_place(a, &m);
     msg_release(&m);
@@ -234,6 +246,8 @@ void attachment_unmap(struct attachment *a)
     a->unmapped = true;
     os_unmap(a->segment, a->segment_size);
     os_unmap(a->index_map, a->index_size);
+    os_unmap(a->gifts, SHM_GIFTS_SIZE);
+    a->gifts = NULL;
     a->segment = NULL;
     a->slots = NULL;
     os_close(&a->sock);

@@ -57,10 +57,12 @@ struct attachment {
     _Atomic uint32_t *ring;
     struct shm_cell *cells;
     struct shm_pin_block *blocks;
+    char *gifts; /* SHM_GIFTS_SIZE bytes; NULL: not of forms */
 
     struct dlc_mtx rpc;              /* rank LCK_rpc: one question at a time over the socket */
     struct dlc_mtx mtx;              /* rank LCK_session */
     uint8_t cell_use[SHM_CELLS];     /* G: mtx */
+    uint8_t gift_use[SHM_GIFTS];     /* G: mtx: 1: a thread fills it */
     uint8_t block_owned[SHM_BLOCKS]; /* G: mtx: a thread claims pins there */
     uint32_t overflow;       /* G: mtx: block for threads that hold more than a block of pins */
     uint32_t tail;           /* G: mtx */
@@ -92,6 +94,7 @@ struct dlc_dataset {
     struct dlc_list link; /* G: the process-wide lock */
     char *url, *endpoint;
     char *token; /* or NULL; never shown */
+    char *form;  /* kept.c: what is read are such forms of the samples; else NULL */
     /* Where a named dataset lies, as the daemon said at first; else NULL. Fixed once it is open. */
     char *place, *place_endpoint;
     char *shown;            /* the URL as messages show it */
@@ -170,6 +173,8 @@ int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, s
 /* Ask for one sample and do not wait; nothing happens when all cells are in use. */
 void miss_ask(struct attachment *a, uint64_t sample);
 int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n);
+/* The cell is filled: hand it to the daemon. */
+void miss_submit(struct attachment *a, int cell);
 /* A view of a sample that lies in a file of the disk tier. Returns as attach_call(). */
 int miss_map(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_view *out,
              struct dlc_err *err);
@@ -200,6 +205,11 @@ void client_unlock(void);
 /* Tell a daemon the order that is set, if any. Returns as attach_call(), or that it was refused. */
 int reading_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err);
 void reading_release(struct reading *r);
+
+/* Take part in fork(); once everything is in place. */
+void dataset_enlist(struct dlc_dataset *ds);
+/* Takes a new attachment into use. */
+void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a);
 
 /* What kind of view: view.priv[1] */
 #define VIEW_NONE   0u

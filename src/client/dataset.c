@@ -137,7 +137,7 @@ void dataset_reap(struct dlc_dataset *ds)
     pthread_mutex_unlock(&all_mtx);
 }
 
-static void adopt(struct dlc_dataset *ds, struct attachment *a)
+void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a)
 {
     if (ds->catalog == NULL) {
         ds->catalog = a->catalog;
@@ -204,7 +204,7 @@ static void reattach_locked(struct dlc_dataset *ds)
         attachment_free(&a);
         return;
     }
-    adopt(ds, a);
+    dataset_attach_to(ds, a);
     /* relaxed: as publish(), whose number may have gone to the one before */
     atomic_store_explicit(&a->session->cursor, atomic_load_explicit(&ds->at, memory_order_relaxed),
                           memory_order_relaxed);
@@ -259,6 +259,13 @@ void dataset_lost(struct dlc_dataset *ds, struct attachment *a)
 
 /* ---- open and close ---- */
 
+void dataset_enlist(struct dlc_dataset *ds)
+{
+    pthread_mutex_lock(&all_mtx);
+    dlc_list_push_tail(&all, &ds->link);
+    pthread_mutex_unlock(&all_mtx);
+}
+
 /* The daemon may have been started elsewhere: tell it the endpoint this environment means. */
 static char *endpoint_of(const struct dlc_dataset *ds, enum url_scheme scheme)
 {
@@ -311,10 +318,8 @@ int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_dataset 
         dlc_close(&ds);
         return client_fail(&err);
     }
-    adopt(ds, a);
-    pthread_mutex_lock(&all_mtx);
-    dlc_list_push_tail(&all, &ds->link);
-    pthread_mutex_unlock(&all_mtx);
+    dataset_attach_to(ds, a);
+    dataset_enlist(ds);
     *out = ds;
     return 0;
 }
@@ -346,6 +351,7 @@ void dlc_close(struct dlc_dataset **dsp)
     mem_free(&ds->url);
     mem_free(&ds->shown);
     mem_free(&ds->endpoint);
+    mem_free(&ds->form);
     mem_free(&ds->place);
     mem_free(&ds->place_endpoint);
     token_free(&ds->token);

@@ -88,7 +88,7 @@ static void give_cell(struct attachment *a, int i, uint8_t use)
 }
 
 /* The cell is filled: hand it to the daemon. */
-static void submit(struct attachment *a, int cell)
+void miss_submit(struct attachment *a, int cell)
 {
     uint64_t one = 1;
 
@@ -121,7 +121,7 @@ static void ask_for(struct attachment *a, int cell, uint64_t sample)
 {
     a->cells[cell].op = SHM_OP_FETCH;
     a->cells[cell].sample = sample;
-    submit(a, cell);
+    miss_submit(a, cell);
 }
 
 /* Wait until the daemon lets go of the cell. */
@@ -186,7 +186,7 @@ int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n)
         a->cells[cell].op = SHM_OP_PREFETCH;
         a->cells[cell].count = k;
         memcpy(a->cells[cell].batch, idx, k * sizeof(*idx));
-        submit(a, cell);
+        miss_submit(a, cell);
         idx += k;
         n -= k;
     }

@@ -134,33 +134,58 @@ static int get(struct dlc_loader *l, struct haul *h, uint32_t k, struct dlc_view
     return rc;
 }
 
+static int make_from(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
+                     const struct making_part *part, const void *data, size_t len,
+                     struct dlc_err *err)
+{
+    struct slot *s = h->slot;
+
+    return maker_make(w->maker, data, len, s->epoch, part, s->data + k * l->making.bytes,
+                      &s->lengths[k], err);
+}
+
+/* From a form that is kept. False: there is none that is any good. */
+static bool make_from_kept(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
+                           const struct making_part *part)
+{
+    struct form form;
+    int rc;
+
+    if (h->got.data != NULL || !forms_get(&l->forms, part->sample, &form))
+        return false;
+    rc = make_from(l, w, h, k, part, form.data, form.len, NULL);
+    forms_put(&l->forms, &form);
+    if (rc == 0)
+        forms_count(&l->forms, true);
+    return rc == 0;
+}
+
 /* From a form that is kept, or from the bytes, of which a form is made if one is wanted. DLC_EMISS
  * and DLC_ECANCELED as get(). */
 static int make_sample(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
                        struct dlc_err *err)
 {
-    struct slot *s = h->slot;
-    struct making_part part = rows_find(&l->rows, s->index[k]);
-    struct form *form = forms_get(&l->forms, part.sample);
+    struct making_part part = rows_find(&l->rows, h->slot->index[k]);
     struct dlc_view v = {0};
-    const void *data;
-    size_t len;
-    int rc = 0;
+    struct form form;
+    int rc;
 
-    if (form == NULL || h->got.data != NULL)
-        rc = get(l, h, k, &v);
+    if (make_from_kept(l, w, h, k, &part))
+        return 0;
+    rc = get(l, h, k, &v);
     if (rc == DLC_EMISS || rc == DLC_ECANCELED)
         return rc;
     if (rc < 0)
         return dlc_err_set(err, rc, "%s", dlc_last_error());
-    if (form == NULL)
-        form = maker_form(w->maker, &l->forms, v.data, v.len, part.sample);
-    data = form != NULL ? form->data : v.data;
-    len = form != NULL ? form->len : v.len;
-    rc = maker_make(w->maker, data, len, s->epoch, &part, s->data + k * l->making.bytes,
-                    &s->lengths[k], err);
-    forms_put(&l->forms, &form);
+    if (maker_form(w->maker, &l->forms, v.data, v.len, part.sample, &form)) {
+        rc = make_from(l, w, h, k, &part, form.data, form.len, err);
+        forms_put(&l->forms, &form);
+    } else {
+        rc = make_from(l, w, h, k, &part, v.data, v.len, err);
+    }
     dlc_put(l->ds, &v);
+    if (rc == 0)
+        forms_count(&l->forms, false);
     return rc;
 }
 

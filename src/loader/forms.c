@@ -1,168 +1,112 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/forms_i.h"
 
-#include "base/check.h"
-#include "base/mem.h"
-#include "storage/memory/limits.h"
+#include "base/log.h"
 
-#define DRY        0.1 /* of the time: the consumer waits */
-#define WAITED_S   2.0 /* before anything is done about it */
-#define LOOK_EVERY DLC_SEC(1)
-#define TRY_AGAIN  DLC_SEC(60)
+#define DRY       0.1 /* of the time: the consumer waits */
+#define WAITED_S  2.0 /* before anything is done about it */
+#define TRY_AGAIN DLC_SEC(60)
 
-/* relaxed: forms_wanted() says why */
-static void turn(struct forms *f, bool on)
+/* ---- on ---- */
+
+static struct kept *kept_of(struct forms *f)
 {
-    atomic_store_explicit(&f->on, on, memory_order_relaxed);
+    /* acquire: pairs with turn_on() */
+    return atomic_load_explicit(&f->kept, memory_order_acquire);
 }
 
-void forms_init(struct forms *f, enum dlc_switch wish)
+static void turn_on(struct forms *f)
 {
-    *f = (struct forms){.wish = wish};
-    dlc_mtx_init(&f->mtx, LCK_forms);
-    if (wish == DLC_ON) {
-        forms_step(f, &(struct forms_batch){0});
-        turn(f, true);
+    struct dlc_err err = DLC_ERR_INIT;
+    struct kept *k;
+
+    if (kept_open(f->ds, f->policy, &k, &err) < 0) {
+        log_info("forms are not kept: %s", err.text);
+        f->again = dlc_mono_add(dlc_mono_now(), TRY_AGAIN);
+        return;
     }
+    atomic_store_explicit(&f->kept, k, memory_order_release); /* to all threads */
 }
 
-static void put_locked(struct form *form)
+void forms_begin(struct forms *f, enum dlc_switch wish, struct dlc_dataset *ds, uint64_t policy)
 {
-    if (--form->refs == 0)
-        mem_free(&form);
-}
-
-static void drop_all_locked(struct forms *f)
-{
-    dlc_mtx_assert_held(&f->mtx);
-    map_each(e, &f->map) put_locked(e->value);
-    map_release(&f->map);
-    f->bytes = 0;
+    *f = (struct forms){.wish = wish, .ds = ds, .policy = policy};
+    if (wish == DLC_ON)
+        turn_on(f);
 }
 
 void forms_release(struct forms *f)
 {
-    dlc_mtx_lock(&f->mtx);
-    drop_all_locked(f);
-    dlc_mtx_unlock(&f->mtx);
-    dlc_mtx_release(&f->mtx);
-}
+    struct kept *k = kept_of(f);
 
-/* ---- on and off ---- */
-
-static uint64_t limit_now(uint64_t bytes, uint64_t limit)
-{
-    const struct mem_wish wish = {.ceiling = limit, .used = bytes};
-    uint64_t free_bytes, most;
-    struct mem_machine m;
-
-    mem_machine_read(&m);
-    free_bytes = m.available;
-    if (m.cgroup_max != UINT64_MAX)
-        free_bytes = DLC_MIN(free_bytes, m.cgroup_max - DLC_MIN(m.cgroup_used, m.cgroup_max));
-    most = mem_limit_now(&m, &wish);
-    return DLC_MIN(most, (free_bytes + bytes) / 2);
-}
-
-/* (F1) */
-static void look(struct forms *f, struct dlc_mono now)
-{
-    uint64_t limit = limit_now(f->bytes, f->limit);
-
-    f->look = dlc_mono_add(now, LOOK_EVERY);
-    dlc_mtx_lock(&f->mtx);
-    f->limit = limit;
-    if (f->bytes > limit) {
-        drop_all_locked(f);
-        turn(f, false);
-        f->waited_s = 0;
-        f->again = dlc_mono_add(now, TRY_AGAIN);
-    }
-    dlc_mtx_unlock(&f->mtx);
+    atomic_store(&f->kept, NULL);
+    kept_close(&k);
 }
 
 void forms_step(struct forms *f, const struct forms_batch *b)
 {
-    struct dlc_mono now = dlc_mono_now();
+    bool dry = b->waited_s > DRY * (b->waited_s + b->step_s);
 
-    if (f->wish == DLC_OFF)
+    if (f->wish == DLC_OFF || forms_wanted(f))
         return;
-    if (f->wish == DLC_AUTO && !forms_wanted(f)) {
-        bool dry = b->waited_s > DRY * (b->waited_s + b->step_s);
-
-        f->waited_s = dry && b->busy && b->more ? f->waited_s + b->waited_s : 0;
-        if (f->waited_s < WAITED_S || (f->again.ns != 0 && !dlc_mono_passed(f->again, now)))
-            return;
-    }
-    if (f->look.ns == 0 || dlc_mono_passed(f->look, now))
-        look(f, now);
-    if (f->again.ns == 0 || dlc_mono_passed(f->again, now)) {
-        f->again = (struct dlc_mono){0};
-        turn(f, true);
-    }
+    f->waited_s = dry && b->busy && b->more ? f->waited_s + b->waited_s : 0;
+    if (f->wish == DLC_AUTO && f->waited_s < WAITED_S)
+        return;
+    if (f->again.ns == 0 || dlc_mono_passed(f->again, dlc_mono_now()))
+        turn_on(f);
 }
 
 /* ---- one form ---- */
 
-struct form *forms_get(struct forms *f, uint64_t sample)
+bool forms_get(struct forms *f, uint64_t sample, struct form *out)
 {
-    struct form *form;
+    struct kept *k = kept_of(f);
 
-    if (!forms_wanted(f))
-        return NULL;
-    dlc_mtx_lock(&f->mtx);
-    form = map_get(&f->map, sample);
-    if (form != NULL) {
-        form->refs++;
-        f->used++;
+    *out = (struct form){0};
+    if (k == NULL || !kept_get(k, sample, &out->view))
+        return false;
+    out->data = out->view.data;
+    out->len = out->view.len;
+    return true;
+}
+
+bool forms_room(struct forms *f, uint64_t sample, size_t len, struct form *out)
+{
+    struct kept *k = kept_of(f);
+
+    *out = (struct form){.sample = sample};
+    return k != NULL && kept_room(k, len, &out->gift);
+}
+
+void forms_put(struct forms *f, struct form *form)
+{
+    struct kept *k = kept_of(f);
+
+    if (form->gift.data != NULL && form->data != NULL) {
+        kept_give(k, &form->gift, form->sample, form->len);
+    } else if (form->gift.data != NULL) {
+        kept_drop(k, &form->gift);
+    } else if (form->data != NULL) {
+        kept_put(k, &form->view);
     }
-    dlc_mtx_unlock(&f->mtx);
-    return form;
+    *form = (struct form){0};
 }
 
-void forms_put(struct forms *f, struct form **fp)
+void forms_count(struct forms *f, bool from_kept)
 {
-    struct form *form = *fp;
-
-    *fp = NULL;
-    if (form == NULL)
-        return;
-    dlc_mtx_lock(&f->mtx);
-    put_locked(form);
-    dlc_mtx_unlock(&f->mtx);
-}
-
-struct form *forms_room(struct forms *f, size_t len)
-{
-    struct form *form = NULL;
-    bool room;
-
-    dlc_mtx_lock(&f->mtx);
-    room = f->bytes + len <= f->limit;
-    dlc_mtx_unlock(&f->mtx);
-    if (room)
-        form = mem_try_alloc(sizeof(*form) + len);
-    if (form != NULL)
-        *form = (struct form){.refs = 1, .len = len};
-    return form;
-}
-
-void forms_keep(struct forms *f, uint64_t sample, struct form *form)
-{
-    dlc_mtx_lock(&f->mtx);
-    if (forms_wanted(f) && f->bytes + form->len <= f->limit && map_get(&f->map, sample) == NULL) {
-        form->refs++;
-        f->bytes += form->len;
-        map_set(&f->map, sample, form);
-    }
-    dlc_mtx_unlock(&f->mtx);
+    atomic_fetch_add_explicit(from_kept ? &f->used : &f->decoded, 1,
+                              memory_order_relaxed); /* figures */
 }
 
 void forms_stats(struct forms *f, struct dlc_loader_stats *out)
 {
-    dlc_mtx_lock(&f->mtx);
-    out->formed = f->used;
-    out->forms = f->map.n;
-    out->form_bytes = f->bytes;
-    dlc_mtx_unlock(&f->mtx);
+    struct kept *k = kept_of(f);
+    struct kept_figures figures = {0};
+
+    if (k != NULL)
+        kept_figures(k, &figures);
+    out->formed = atomic_load_explicit(&f->used, memory_order_relaxed);
+    out->decoded = atomic_load_explicit(&f->decoded, memory_order_relaxed);
+    out->forms = figures.forms;
+    out->form_bytes = figures.bytes;
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Forms: samples decoded, kept in the memory of this process (docs/design/0007). A sample that has
- * one is made from it: neither its bytes are needed nor a decoder.
+ * Forms: samples decoded, kept by the daemon for all processes (docs/design/0007, client/kept.h). A
+ * sample that has one is made from it: neither its bytes are needed nor a decoder.
  *
  *     off --the consumer waits while all threads are busy, and epochs are still to come--> on
- *      on --memory gets short--> off: all forms are dropped; on again when there is room
  *
- * (F1) They take at most half of the memory that is free, within the limits of the cgroup, looked
- *      at every second.
- * (F2) None is evicted for another: in a random order every one is as good as the next.
+ * Once on, forms that are there are used; more are made while the daemon says that it has memory
+ * for them. Without a daemon there are none.
  *
- * Threads: any, but forms_step(), which is the consumer's.
+ * (F1) A form that cannot be used is passed over: the sample is decoded, and nobody is told.
+ *
+ * Threads: any, but forms_begin() and forms_step(), which are the consumer's.
  */
 #ifndef DLC_LOADER_FORMS_I_H
 #define DLC_LOADER_FORMS_I_H
@@ -21,25 +21,27 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "base/map.h"
-#include "base/mtx.h"
+#include "client/kept.h"
 #include "dlcache.h"
 
+/* One that is in hand: kept, or in the making. */
 struct form {
-    uint32_t refs; /* G: forms.mtx */
+    const void *data; /* NULL: none */
     size_t len;
-    char data[];
+    struct dlc_view view;
+    struct gift gift;
+    uint64_t sample;
 };
 
 struct forms {
     enum dlc_switch wish;
-    _Atomic bool on;    /* W the consumer, R any, relaxed: seen a little later */
-    struct dlc_mtx mtx; /* rank LCK_forms */
-    struct map map;     /* G: mtx, and so are those below */
-    uint64_t bytes, limit;
-    uint64_t used;   /* samples that were made from forms */
-    double waited_s; /* the consumer, in vain; its own */
-    struct dlc_mono look, again;
+    struct dlc_dataset *ds;
+    uint64_t policy;
+    _Atomic(struct kept *) kept; /* NULL: off. W the consumer, once; R any, acquire */
+    _Atomic uint64_t used;       /* samples made from forms that were kept, and ... */
+    _Atomic uint64_t decoded;    /* ... from their bytes; relaxed: figures */
+    double waited_s;             /* the consumer, in vain; its own */
+    struct dlc_mono again;
 };
 
 /* What the consumer saw with one batch. */
@@ -49,25 +51,27 @@ struct forms_batch {
     bool more; /* epochs are still to come, after this one */
 };
 
-void forms_init(struct forms *f, enum dlc_switch wish);
+/* Borrows ds. */
+void forms_begin(struct forms *f, enum dlc_switch wish, struct dlc_dataset *ds, uint64_t policy);
 void forms_release(struct forms *f);
 void forms_step(struct forms *f, const struct forms_batch *b);
 
-/* Gives the sample's form; return it with forms_put(). NULL: none. */
-struct form *forms_get(struct forms *f, uint64_t sample);
-void forms_put(struct forms *f, struct form **fp);
+/* The sample's form. False: none. Gives: *out; return it with forms_put(). */
+bool forms_get(struct forms *f, uint64_t sample, struct form *out);
+/* Takes. One that was made goes to the daemon. */
+void forms_put(struct forms *f, struct form *form);
 
-/* Should one be made? */
 static inline bool forms_wanted(const struct forms *f)
 {
-    return atomic_load_explicit(&f->on, memory_order_relaxed); /* as said above */
+    /* acquire: pairs with the consumer's release */
+    return atomic_load_explicit(&f->kept, memory_order_acquire) != NULL;
 }
 
-/* Memory for a form of at most so many bytes. Gives; NULL: there is no room. */
-struct form *forms_room(struct forms *f, size_t len);
-/* Keep it, of its final length. It stays the caller's too: forms_put(). */
-void forms_keep(struct forms *f, uint64_t sample, struct form *form);
+/* Memory to make a form of at most so many bytes in: out->gift. False: none is wanted. Gives: *out,
+ * to forms_put(), where data and len were set if it was made. */
+bool forms_room(struct forms *f, uint64_t sample, size_t len, struct form *out);
 
+void forms_count(struct forms *f, bool from_kept); /* a sample was made */
 void forms_stats(struct forms *f, struct dlc_loader_stats *out);
 
 #endif

@@ -184,7 +184,6 @@ static struct dlc_loader *loader_new(struct dlc_dataset *ds, const struct dlc_lo
     dlc_cond_init(&l->quiet);
     dlc_list_init(&l->queue);
     dlc_list_init(&l->spare);
-    forms_init(&l->forms, spec->kind == DLC_IMAGES ? (enum dlc_switch)spec->forms : DLC_OFF);
     return l;
 }
 
@@ -204,6 +203,8 @@ static int begin(struct dlc_loader *l, const struct dlc_loader_spec *spec, struc
         return rc;
     l->plan_at = spec->position;
     l->first_epoch = spec->epoch;
+    forms_begin(&l->forms, spec->kind == DLC_IMAGES ? (enum dlc_switch)spec->forms : DLC_OFF, l->ds,
+                making_form_policy(&l->making));
     rc = crew_start(l, threads, err);
     if (rc == 0)
         pace_init(&l->pace, l->started);

@@ -2,8 +2,11 @@
 #include "loader/making.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "loader/forms_i.h"
+
+#define FORM_VERSION 1 /* one more when image_form_make() gives other bytes */
 
 /* ---- from the public spec ---- */
 
@@ -208,26 +211,36 @@ int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch,
     return dlc_err_set(err, DLC_EINVAL, "a loader of no kind");
 }
 
-struct form *maker_form(struct maker *k, struct forms *forms, const void *data, size_t len,
-                        uint64_t sample)
+uint64_t making_form_policy(const struct making *m)
+{
+    const struct image_spec *s = &m->image;
+    const double told[] = {FORM_VERSION,         s->crop,     s->width,    s->height,   s->resize,
+                           s->scale[0],          s->scale[1], s->ratio[0], s->ratio[1], s->exact,
+                           (double)s->max_pixels};
+
+    return m->kind == DLC_IMAGES ? hash64(told, sizeof(told)) : 0;
+}
+
+bool maker_form(struct maker *k, struct forms *forms, const void *data, size_t len, uint64_t sample,
+                struct form *out)
 {
     const struct image_spec *s = &k->m->image;
     struct image_head head;
-    struct form *form;
+    size_t bound;
     int64_t made;
 
     if (k->m->kind != DLC_IMAGES || !forms_wanted(forms) ||
         image_read_head(data, len, s, &head, NULL) < 0)
-        return NULL;
-    form = forms_room(forms, image_form_bound(&head, s));
-    if (form == NULL)
-        return NULL;
-    made = image_form_make(k->image, data, len, s, &head, form->data, form->len, NULL);
+        return false;
+    bound = image_form_bound(&head, s);
+    if (!forms_room(forms, sample, bound, out))
+        return false;
+    made = image_form_make(k->image, data, len, s, &head, out->gift.data, bound, NULL);
     if (made < 0) {
-        forms_put(forms, &form);
-        return NULL;
+        forms_put(forms, out);
+        return false;
     }
-    form->len = (size_t)made;
-    forms_keep(forms, sample, form);
-    return form;
+    out->data = out->gift.data;
+    out->len = (size_t)made;
+    return true;
 }

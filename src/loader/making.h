@@ -47,9 +47,12 @@ void maker_free(struct maker **mp);
 int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch,
                const struct making_part *part, void *out, uint32_t *length, struct dlc_err *err);
 
-/* The form of an encoded image, which is also kept in `forms`. Gives; NULL: none is wanted, there
- * is no room, or it cannot be made; the image itself then says why. */
-struct form *maker_form(struct maker *k, struct forms *forms, const void *data, size_t len,
-                        uint64_t sample);
+/* Equal where forms are: what image_form_make() depends on. */
+uint64_t making_form_policy(const struct making *m);
+
+/* The form of an encoded image. Gives: *out, to forms_put(). False: none is wanted, there is no
+ * room, or it cannot be made; the image itself then says why. */
+bool maker_form(struct maker *k, struct forms *forms, const void *data, size_t len, uint64_t sample,
+                struct form *out);
 
 #endif

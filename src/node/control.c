@@ -22,6 +22,11 @@ static uint64_t number(const json_t *o, const char *name)
     return v > 0 ? (uint64_t)v : 0;
 }
 
+static bool reads_samples(const struct conn *c)
+{
+    return c->session != NULL && c->session->shelf == NULL;
+}
+
 /* ---- work on the disk tier, away from the loop ---- */
 
 struct errand {
@@ -110,7 +115,7 @@ static void op_map(struct conn *c, struct msg *m)
     struct dlc_err err;
     struct errand *e;
 
-    if (c->session == NULL || c->node->disk == NULL || sample < 0) {
+    if (!reads_samples(c) || c->node->disk == NULL || sample < 0) {
         conn_fail(c, DLC_EINVAL, "map: needs an open dataset, a disk tier and a sample number");
         return;
     }
@@ -169,7 +174,8 @@ static void op_evict(struct conn *c, struct msg *m)
     if (e == NULL)
         return;
     if (all || strcmp(tier, "memory") == 0)
-        e->memory_bytes = memory_evict_all(c->node->memory, ds != NULL ? ds->index : NULL);
+        e->memory_bytes = memory_evict_all(c->node->memory, ds != NULL ? ds->index : NULL) +
+                          (ds != NULL ? shelves_evict(ds) : 0);
     if (c->node->disk != NULL && (all || strcmp(tier, "disk") == 0))
         errand_run(e, evict_work, evict_back);
     else
@@ -219,7 +225,7 @@ static json_t *dataset_json(struct dataset *ds)
 {
     struct mem_session_stats sum = ds->past;
     struct disk_group_figures g;
-    uint64_t ahead = 0;
+    uint64_t ahead = 0, forms, form_bytes;
     int sessions = 0;
     json_t *o;
 
@@ -243,6 +249,9 @@ static json_t *dataset_json(struct dataset *ds)
                   (json_int_t)ds->backlog_len, "pins", (json_int_t)sum.pins);
     json_object_set_new(o, "ahead", json_integer((json_int_t)ahead));
     json_object_set_new(o, "reading", json_integer(ds->n_reading));
+    shelves_figures(ds, &forms, &form_bytes);
+    json_object_set_new(o, "forms", json_integer((json_int_t)forms));
+    json_object_set_new(o, "form_bytes", json_integer((json_int_t)form_bytes));
     if (ds->cid != NULL) {
         json_object_set_new(o, "name", msg_string(ds->cid));
         json_object_set_new(o, "tenant", msg_string(ds->tenant));
@@ -277,9 +286,10 @@ static json_t *memory_json(struct node *n)
     struct memory_figures f;
 
     memory_figures(n->memory, &f);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "max", (json_int_t)f.max, "ceiling",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "max", (json_int_t)f.max, "ceiling",
                      (json_int_t)f.ceiling, "used", (json_int_t)f.used, "limbo",
-                     (json_int_t)f.limbo, "residents", (json_int_t)f.residents);
+                     (json_int_t)f.limbo, "residents", (json_int_t)f.residents, "forms",
+                     (json_int_t)f.forms, "form_bytes", (json_int_t)f.form_bytes);
 }
 
 static json_t *shared_json(struct shared *s)
@@ -407,7 +417,7 @@ static void order_more(struct conn *c, const struct msg *m)
     struct told_list *l;
     int rc;
 
-    if (c->session == NULL || !prefetch_follows_lists(c->session)) {
+    if (!reads_samples(c) || !prefetch_follows_lists(c->session)) {
         conn_fail(c, DLC_EINVAL, "order: one list more needs an explicit order before it");
         return;
     }
@@ -430,7 +440,7 @@ static void op_order(struct conn *c, struct msg *m)
         order_more(c, m);
         return;
     }
-    if (c->session == NULL || !is_order_kind(kind)) {
+    if (!reads_samples(c) || !is_order_kind(kind)) {
         conn_fail(c, DLC_EINVAL,
                   "order: needs an open dataset and a kind: sequential, shuffled or explicit");
         return;
@@ -463,7 +473,7 @@ static void op_warm(struct conn *c, struct msg *m)
     const char *tier = json_string_value(json_object_get(m->body, "tier"));
     bool disk = tier != NULL && strcmp(tier, "disk") == 0;
 
-    if (c->session == NULL)
+    if (!reads_samples(c))
         conn_fail(c, DLC_EINVAL, "warm: open the dataset on this connection first");
     else if (tier != NULL && !disk && strcmp(tier, "memory") != 0)
         conn_fail(c, DLC_EINVAL, "warm: tier is memory or disk");

@@ -36,6 +36,7 @@ static void dataset_free(struct dataset *ds)
     dlc_check(ds->fetching.n == 0 && ds->listing == NULL);
     dlc_list_remove(&ds->link);
     bucket_close(&ds->bucket);
+    shelves_free(ds);
     if (ds->index != NULL)
         mem_index_free(&ds->index);
     catalog_close(&ds->catalog);
@@ -344,6 +345,7 @@ static struct dataset *dataset_new(struct node *n, const struct wanted *w, struc
     ds->stale = true; /* until it is known to be good */
     hist_init(&ds->latency, 1024);
     dlc_list_init(&ds->sessions);
+    dlc_list_init(&ds->shelves);
     dlc_list_init(&ds->openers);
     dlc_list_init(&ds->needers);
     dlc_list_init(&ds->agains);

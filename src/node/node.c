@@ -151,15 +151,19 @@ static void wind_down(struct node *n)
 /* Memory of datasets that nobody has had open for long goes back to the machine. */
 static void free_idle(struct node *n, struct dlc_mono now)
 {
+    uint64_t forms, bytes;
+
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        if (ds->state != DATASET_READY || ds->refs > 0 || mem_index_resident(ds->index) == 0 ||
-            n->config->memory_idle.ns == 0 ||
+        shelves_figures(ds, &forms, &bytes);
+        if (ds->state != DATASET_READY || ds->refs > 0 ||
+            mem_index_resident(ds->index) + forms == 0 || n->config->memory_idle.ns == 0 ||
             dlc_mono_sub(now, ds->last_used).ns < n->config->memory_idle.ns)
             continue;
         log_info("%s was not used for long: its memory is given back", ds->url.shown);
         memory_evict_all(n->memory, ds->index);
+        shelves_evict(ds);
     }
 }
 
@@ -186,6 +190,7 @@ static void on_tick(struct timer *t)
         dlc_list_each (l, &n->datasets)
             dataset_expect(dlc_container(l, struct dataset, link));
         free_idle(n, now);
+        shelves_tell_room(n);
     }
     if (n->config->idle_exit.ns > 0 && n->n_conns == 0 && n->jobs == 0 &&
         dlc_mono_sub(now, n->last_client).ns > n->config->idle_exit.ns) {

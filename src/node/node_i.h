@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "base/config.h"
+#include "base/hash.h"
 #include "base/hist.h"
 #include "base/list.h"
 #include "base/loop.h"
@@ -110,6 +111,8 @@ struct conn {
     unsigned errands; /* jobs on the disk tier under way for it */
     bool asking;      /* the manager, whether it may open what it wants to open */
     char *job;        /* as the client calls it; or NULL */
+    bool wants_shelf; /* it opens a dataset for its forms, ... */
+    unsigned char shelf_key[SHA256_LEN]; /* ... these */
     bool closing;
 };
 
@@ -171,6 +174,7 @@ struct dataset {
 
     struct map fetching;      /* sample -> struct fetch */
     struct dlc_list sessions; /* struct session.link */
+    struct dlc_list shelves;  /* struct shelf.link */
     struct dlc_list openers;  /* struct conn.waiting */
     struct dlc_list needers;  /* struct needer.link */
     struct listing *listing;
@@ -301,7 +305,10 @@ struct session {
     struct follow follow;
     bool past;     /* qos.c: its job keeps nothing of what it reads, ... */
     uint64_t part; /* ... and has so many bytes at a time on this node; 0: no limit */
-    uint32_t head; /* our own copy: the one in shared memory is for the client to read */
+    struct shelf *shelf;     /* NULL: it reads samples */
+    struct mem_gifts *gifts; /* with shelf */
+    unsigned n_gifts;        /* that are being copied */
+    uint32_t head;           /* our own copy: the one in shared memory is for the client to read */
 };
 
 struct waiter {
@@ -317,6 +324,33 @@ void session_free(struct session **sp);
 void session_add_stats(const struct session *s, struct mem_session_stats *sum);
 /* Tell one waiter how its fetch ended. Takes w, unless it is a peer's. */
 void session_answer(struct waiter *w, int rc, const char *text);
+
+void session_gift_done(struct session *s, uint32_t gift, int rc);
+
+/* ---- shelf.c ---- */
+
+/* The forms of one owner and one way of decoding. */
+struct shelf {
+    struct dlc_list link; /* in dataset.shelves */
+    unsigned char key[SHA256_LEN];
+    struct mem_index *index;
+    unsigned users; /* sessions, and gifts on their way */
+    struct dlc_mono last_used;
+};
+
+void shelf_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *token,
+               const char *form);
+/* Find or make. Gives. */
+int shelf_get(struct dataset *ds, const unsigned char key[static SHA256_LEN], struct shelf **out,
+              struct dlc_err *err);
+void shelf_put(struct shelf **sp);
+/* A form of len bytes, header and all. 1: session_gift_done() will be called. 0: it is there
+ * already. DLC_EBUSY: there is no room. */
+int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len);
+void shelves_tell_room(struct node *n); /* now and then */
+void shelves_free(struct dataset *ds);
+uint64_t shelves_evict(struct dataset *ds); /* bytes */
+void shelves_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes);
 
 /* ---- fetch.c ---- */
 

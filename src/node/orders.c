@@ -147,7 +147,7 @@ static void begin_evict(struct order_given *o)
     const char *tier = text(o, "tier");
 
     if (o->ds != NULL && strcmp(tier, "disk") != 0)
-        o->memory_bytes = memory_evict_all(o->node->memory, o->ds->index);
+        o->memory_bytes = memory_evict_all(o->node->memory, o->ds->index) + shelves_evict(o->ds);
     o->job.run = evict_work;
     o->task.run = evicted;
     o->node->jobs++;

@@ -315,6 +315,7 @@ void resolve_open(struct conn *c, const json_t *body)
     const char *token = json_string_value(json_object_get(body, "token"));
     const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
     const char *job = json_string_value(json_object_get(body, "job"));
+    const char *form = json_string_value(json_object_get(body, "form"));
     bool refresh = json_is_true(json_object_get(body, "refresh"));
     bool named = name_in(url) != NULL;
     struct opening *o;
@@ -329,6 +330,9 @@ void resolve_open(struct conn *c, const json_t *body)
     }
     mem_free(&c->job);
     c->job = mem_str(job);
+    c->wants_shelf = form != NULL;
+    if (c->wants_shelf)
+        shelf_key(c->shelf_key, c->uid, token, form);
     if (!named && (c->node->agent == NULL || (token == NULL && c->node->membership->inside))) {
         dataset_open(c,
                      &(struct wanted){.url = url,

@@ -7,6 +7,7 @@
  * (S1) tail is at most SHM_RING_LEN ahead of head.
  * (S2) a ring entry is below SHM_CELLS, a sample below the dataset's count, an op known.
  * (S3) no more than SHM_CELLS fetches are waited for at once.
+ * (S4) a session of forms gives them, and does nothing else; its gift k is told in cell k.
  *
  * A client that fills its ring without end gets SHM_RING_LEN requests a turn, as all do. The
  * doorbell is edge-triggered and never read: its flags are the client's too, so a read could block.
@@ -127,6 +128,26 @@ static bool ask_prefetch(struct session *s, struct shm_cell *c)
     return true;
 }
 
+static bool ask_give(struct session *s, uint32_t gift, uint64_t sample, uint64_t len)
+{
+    int rc;
+
+    if (gift >= SHM_GIFTS || sample >= catalog_count(s->ds->catalog) ||
+        len < sizeof(struct shm_form_hdr) || len > SHM_GIFT_SIZE || s->n_gifts >= SHM_GIFTS)
+        return false;
+    s->n_gifts++;
+    rc = shelf_give(s, sample, gift, len);
+    if (rc <= 0)
+        session_gift_done(s, gift, rc);
+    return true;
+}
+
+void session_gift_done(struct session *s, uint32_t gift, int rc)
+{
+    s->n_gifts--;
+    cell_answer(s, gift, rc, NULL);
+}
+
 static bool take_request(struct session *s, uint32_t cell)
 {
     struct shm_cell *c;
@@ -136,6 +157,8 @@ static bool take_request(struct session *s, uint32_t cell)
         return false;
     c = cell_of(s, cell);
     op = once(c->op);
+    if (s->shelf != NULL)
+        return op == SHM_OP_GIVE && ask_give(s, cell, once(c->sample), once(c->len));
     if (op == SHM_OP_FETCH)
         return ask_fetch(s, cell, once(c->sample));
     return op == SHM_OP_PREFETCH && ask_prefetch(s, c);
@@ -206,6 +229,11 @@ static void on_again(struct timer *t)
 
 /* ---- life ---- */
 
+static struct mem_index *index_of(const struct session *s)
+{
+    return s->shelf != NULL ? s->shelf->index : s->ds->index;
+}
+
 static json_t *welcome(const struct session *s)
 {
     struct dataset *ds = s->ds;
@@ -218,13 +246,29 @@ static json_t *welcome(const struct session *s)
                   "samples", (json_int_t)catalog_visible(ds->catalog), "bytes",
                   (json_int_t)catalog_bytes(ds->catalog), "snapshot", snapshot, "segment_size",
                   (json_int_t)memory_size(ds->node->memory), "index_size",
-                  (json_int_t)mem_index_size(ds->index));
+                  (json_int_t)mem_index_size(index_of(s)));
     if (ds->cid != NULL) { /* it may have been opened by its name */
         json_object_set_new(o, "url", msg_string(ds->given));
         if (ds->endpoint != NULL)
             json_object_set_new(o, "endpoint", msg_string(ds->endpoint));
     }
     return o;
+}
+
+/* Those that read samples count as jobs, and are looked at for what they will read. */
+static int join(struct session *s)
+{
+    dlc_list_push_tail(&s->ds->sessions, &s->link);
+    qos_look_up(s);
+    dataset_join(s->ds);
+    return 0;
+}
+
+static int take_shelf(struct session *s, struct dlc_err *err)
+{
+    int rc = shelf_get(s->ds, s->conn->shelf_key, &s->shelf, err);
+
+    return rc < 0 ? rc : mem_gifts_new(&s->gifts, err);
 }
 
 int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
@@ -239,12 +283,12 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     s->doorbell.ready = on_doorbell;
     s->again.fire = on_again;
     dlc_list_init(&s->waiters);
-    dlc_list_push_tail(&ds->sessions, &s->link);
-    qos_look_up(s);
+    dlc_list_init(&s->link);
     ds->refs++;
-    dataset_join(ds);
     c->session = s;
-    rc = mem_session_new(ds->index, &s->mem, err);
+    rc = c->wants_shelf ? take_shelf(s, err) : join(s);
+    if (rc == 0)
+        rc = mem_session_new(index_of(s), &s->mem, err);
     if (rc < 0)
         goto out;
     s->doorbell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -255,9 +299,10 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     atomic_store(&hdr_of(s)->need_wake, 1);
     count(sessions_opened);
     conn_send(c, welcome(s),
-              (int[]){memory_fd(c->node->memory), mem_index_fd(ds->index), mem_session_fd(s->mem),
-                      s->doorbell.fd, catalog_fd(ds->catalog)},
-              5);
+              (int[]){memory_fd(c->node->memory), mem_index_fd(index_of(s)), mem_session_fd(s->mem),
+                      s->doorbell.fd, catalog_fd(ds->catalog),
+                      s->gifts != NULL ? mem_gifts_fd(s->gifts) : -1},
+              s->gifts != NULL ? 6 : 5);
 out:
     if (rc < 0)
         session_free(&c->session);
@@ -285,25 +330,30 @@ void session_free(struct session **sp)
     if (s == NULL)
         return;
     dlc_check(s->tag == SESSION_TAG);
+    if (s->gifts != NULL && s->mem != NULL && !s->ds->node->stopping)
+        drain(s); /* who leaves does not wait until its last gifts are taken */
     prefetch_unfollow(s);
     while (!dlc_list_empty(&s->waiters))
         waiter_free(dlc_container(s->waiters.next, struct waiter, of_session));
-    if (s->mem != NULL) {
+    if (s->mem != NULL && s->shelf == NULL) {
         struct mem_session_stats st = {0};
 
         session_add_stats(s, &st);
         report_session_ended(s, &st);
         session_add_stats(s, &s->ds->past);
         s->ds->past.pins = 0; /* they no longer count */
-        mem_session_free(&s->mem);
     }
+    mem_session_free(&s->mem);
+    mem_gifts_put(&s->gifts);
     loop_timer_del(s->ds->node->loop, &s->again);
     loop_watch_del(s->ds->node->loop, &s->doorbell);
     os_close(&s->doorbell.fd);
     dlc_list_remove(&s->link);
     qos_left(s->ds);
     s->ds->last_used = dlc_mono_now();
-    dataset_leave(s->ds);
+    if (!s->conn->wants_shelf)
+        dataset_leave(s->ds);
+    shelf_put(&s->shelf);
     dataset_put(&s->ds);
     s->tag = 0;
     mem_free(&s);

@@ -68,8 +68,9 @@ class LoaderReport:
     batches: int
     samples: int
     bad: int  #: left out or replaced
-    formed: int  #: made from decoded forms
-    forms: int  #: decoded forms that are kept
+    formed: int  #: made from decoded forms that were kept
+    decoded: int  #: made from their bytes
+    forms: int  #: decoded forms that the daemon keeps, whoever decoded them
     form_bytes: int
     waited_s: float  #: the training loop, for batches
     step_s: float  #: the training loop, between batches
@@ -88,7 +89,7 @@ class LoaderReport:
                  f"{self.starved_s:.2f} s without bytes"]
         if self.forms:
             lines.append(f"{self.formed} samples from {self.forms} decoded forms "
-                         f"({self.form_bytes / 2**20:.0f} MiB)")
+                         f"({self.form_bytes / 2**20:.0f} MiB), {self.decoded} decoded")
         if self.bad:
             lines.append(f"{self.bad} bad samples, such as:")
             lines += [f"  {why}" for _, why in self.bad_samples[:5]]

@@ -243,6 +243,45 @@ struct arena_block *arena_alloc(struct arena *a, uint64_t len)
     return b;
 }
 
+/* The highest of a few of the largest bin. */
+static struct arena_block *find_high(const struct arena *a)
+{
+    unsigned fl, sl, tries = OWN_BIN_TRIES;
+    struct arena_block *high = NULL;
+
+    if (a->fl_map == 0)
+        return NULL;
+    fl = 31u - (unsigned)__builtin_clz(a->fl_map);
+    sl = 31u - (unsigned)__builtin_clz(a->sl_map[fl]);
+    dlc_list_each (n, &a->bins[fl][sl]) {
+        if (high == NULL || block_of(n)->off > high->off)
+            high = block_of(n);
+        if (--tries == 0)
+            break;
+    }
+    return high;
+}
+
+struct arena_block *arena_alloc_high(struct arena *a, uint64_t len)
+{
+    uint64_t size = arena_rounded(len);
+    struct arena_block *b = find_high(a), *low;
+
+    if (b == NULL || b->size < size)
+        return arena_alloc(a, len); /* the bin's others may be larger */
+    bin_remove(a, b);
+    if (b->size - size > size >> SLACK_SHIFT) {
+        low = b;
+        b = cut(a, low, low->size - size);
+        b->kind = ARENA_USED; /* first: low must not absorb it */
+        settle(a, low);
+    }
+    b->kind = ARENA_USED;
+    b->dirty = false;
+    a->used += b->size;
+    return b;
+}
+
 void arena_free(struct arena *a, struct arena_block **bp)
 {
     struct arena_block *b = *bp;

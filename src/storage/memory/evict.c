@@ -8,10 +8,11 @@
  * and makes its next reader miss, so the pins are looked at before victims are chosen too; those
  * that get pinned in between wait in limbo.
  *
- * Victims are the policy's. When that leaves no hole that is large enough, or
- * the sample is larger than a batch, a contiguous window of blocks is evicted instead: the cheapest
- * (fewest bytes to evict) of those around some cold samples, else the cheapest there is. So
- * allocation fails only when no window without a pinned, held or filling sample is large enough.
+ * Victims are the policy's, and what is in spare indexes before all samples. When that leaves no
+ * hole that is large enough, or the sample is larger than a batch, a contiguous window of blocks is
+ * evicted instead: the cheapest (fewest bytes to evict) of those around some cold samples, else the
+ * cheapest there is. So allocation fails only when no window without a pinned, held or filling
+ * sample is large enough.
  */
 #include "base/counters.h"
 #include "base/map.h"
@@ -58,16 +59,22 @@ void memory_retire(struct mem_fill *f)
     /* Pairs with the reader's load after its pin. (M1) */
     atomic_store_explicit(&s->where, shm_where_make(SHM_EMPTY, 0, gen + 1), memory_order_seq_cst);
     f->state = MEM_LIMBO;
-    policy_remove(m->policy, &f->item);
+    policy_remove(mem_fill_policy(f), &f->item);
     dlc_list_push_tail(&m->limbo, &f->block.node);
     map_remove(&x->samples, f->sample);
     x->resident--;
     x->bytes -= f->len;
     x->limbo++;
-    m->residents--;
+    if (x->spare) {
+        m->forms--;
+        m->form_bytes -= f->block.size;
+        count(form_evictions);
+    } else {
+        m->residents--;
+        count(mem_evictions);
+    }
     m->limbo_bytes += f->block.size;
     m->limbo_held += f->holds > 0;
-    count(mem_evictions);
 }
 
 static void limbo_free(struct memory *m, struct mem_fill *f)
@@ -139,29 +146,36 @@ void memory_give_back(struct memory *m)
 
 /* ---- victims ---- */
 
-/* The policy's next victim that nobody reads; those read now are held until the list is released.
- */
-static struct mem_fill *next_victim(struct memory *m, struct dlc_list *aside)
+static struct mem_fill *next_victim_of(struct policy *p, struct dlc_list *aside)
 {
     struct policy_item *it;
 
-    while ((it = policy_victim(m->policy, memory_now(), false)) != NULL) {
+    while ((it = policy_victim(p, memory_now(), false)) != NULL) {
         struct mem_fill *f = mem_fill_of_item(it);
 
         if (!pinned(f))
             return f;
-        policy_hold(m->policy, it);
+        policy_hold(p, it);
         dlc_list_push_tail(aside, &f->block.node);
     }
     return NULL;
 }
 
-static void release_aside(struct memory *m, struct dlc_list *aside)
+/* The policy's next victim that nobody reads, a spare one if there is one; those read now are held
+ * until the list is released. */
+static struct mem_fill *next_victim(struct memory *m, struct dlc_list *aside)
+{
+    struct mem_fill *f = next_victim_of(m->spare, aside);
+
+    return f != NULL ? f : next_victim_of(m->policy, aside);
+}
+
+static void release_aside(struct dlc_list *aside)
 {
     struct dlc_list *n;
 
     while ((n = dlc_list_pop_head(aside)) != NULL)
-        policy_unhold(m->policy, &mem_fill_of(n)->item);
+        policy_unhold(mem_fill_policy(mem_fill_of(n)), &mem_fill_of(n)->item);
 }
 
 /* Retire at least `bytes`. */
@@ -176,13 +190,13 @@ static void retire_cold(struct memory *m, uint64_t bytes)
         retired += f->block.size;
         memory_retire(f);
     }
-    release_aside(m, &aside);
+    release_aside(&aside);
 }
 
 /* A run of neighbouring blocks that eviction can turn into one hole. */
 struct window {
     struct arena_block *lo, *hi; /* inclusive; lo NULL: none */
-    uint64_t span, cost;         /* bytes, and those of them that are to be evicted */
+    uint64_t span, cost;         /* bytes, and those of them that hold samples to be evicted */
 };
 
 /* May this block be part of a hole? Not what is pinned, filling or beyond the ceiling. */
@@ -195,9 +209,9 @@ static bool clearable(const struct arena *a, struct arena_block *b)
     return mem_fill_of_block(b)->state == MEM_RESIDENT && !pinned(mem_fill_of_block(b));
 }
 
-static uint64_t block_cost(const struct arena_block *b)
+static uint64_t block_cost(struct arena_block *b)
 {
-    return b->kind == ARENA_USED ? b->size : 0;
+    return b->kind == ARENA_USED && !mem_fill_of_block(b)->x->spare ? b->size : 0;
 }
 
 /* Widen a window around b, to the cheaper side first, until it spans len. lo is NULL if it cannot.
@@ -234,7 +248,7 @@ static struct window window_near_cold(struct memory *m, uint64_t len)
 
         if (f == NULL)
             break;
-        policy_hold(m->policy, &f->item);
+        policy_hold(mem_fill_policy(f), &f->item);
         dlc_list_push_tail(&aside, &f->block.node);
         if (!clearable(&m->arena, &f->block))
             continue;
@@ -242,7 +256,7 @@ static struct window window_near_cold(struct memory *m, uint64_t len)
         if (w.lo != NULL && (best.lo == NULL || w.cost < best.cost))
             best = w;
     }
-    release_aside(m, &aside);
+    release_aside(&aside);
     return best;
 }
 
@@ -297,7 +311,7 @@ struct arena_block *memory_make_room(struct memory *m, uint64_t len)
     for (int i = 0; b == NULL && i < WINDOWS; i++) {
         struct window w = window_near_cold(m, size);
 
-        if (w.lo == NULL)
+        if (w.lo == NULL || (w.cost > 0 && m->forms > 0)) /* no sample goes for want of looking */
             w = window_anywhere(m, size);
         if (w.lo == NULL)
             break;

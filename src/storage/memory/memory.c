@@ -53,6 +53,7 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
     arena_init(&m->arena, SHM_HDR_SIZE, clamp_ceiling(ceiling, max), max, sizeof(struct mem_fill));
     dlc_list_init(&m->indexes);
     m->policy = policy_new(&policy_clairvoyant, NULL);
+    m->spare = policy_new(&policy_clairvoyant, NULL);
     dlc_list_init(&m->limbo);
     *out = m;
     return 0;
@@ -69,6 +70,7 @@ void memory_free(struct memory **mp)
     dlc_check(m->arena.used == 0);
     arena_release(&m->arena);
     policy_free(&m->policy);
+    policy_free(&m->spare);
     segment_close(&m->seg);
     m->tag = 0;
     mem_free(&m);
@@ -108,6 +110,8 @@ void memory_figures(const struct memory *m, struct memory_figures *out)
                                    .used = m->arena.used,
                                    .limbo = m->limbo_bytes,
                                    .residents = m->residents,
+                                   .forms = m->forms,
+                                   .form_bytes = m->form_bytes,
                                    .largest_free = arena_largest(&m->arena),
                                    .populated = (uint64_t)st.st_blocks * 512};
 }
@@ -218,25 +222,32 @@ bool mem_index_ready(const struct mem_index *x, uint64_t sample)
     return resident(x, sample) != NULL;
 }
 
+bool mem_index_known(const struct mem_index *x, uint64_t sample)
+{
+    return map_get(&x->samples, sample) != NULL;
+}
+
+void mem_index_set_spare(struct mem_index *x)
+{
+    dlc_check(x->samples.n == 0);
+    x->spare = true;
+}
+
+void mem_index_tell_room(struct mem_index *x, uint64_t room)
+{
+    struct shm_index_hdr *h = x->seg.map;
+
+    /* relaxed: figures */
+    atomic_store_explicit(&h->forms, x->resident, memory_order_relaxed);
+    atomic_store_explicit(&h->form_bytes, x->bytes, memory_order_relaxed);
+    atomic_store_explicit(&h->form_room, room, memory_order_relaxed);
+}
+
 /* ---- the life of a sample ---- */
 
-int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
-                   struct mem_fill **out)
+static struct mem_fill *fill_begin(struct mem_index *x, struct arena_block *b, uint64_t sample,
+                                   uint64_t len)
 {
-    struct arena_block *b;
-
-    dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n);
-    dlc_check(map_get(&x->samples, sample) == NULL);
-    *out = NULL;
-    if (len > m->arena.ceiling / 4 || len > UINT32_MAX)
-        return DLC_ELARGE;
-    b = arena_alloc(&m->arena, len);
-    if (b == NULL)
-        b = memory_make_room(m, len);
-    if (b == NULL) {
-        count(mem_bypasses);
-        return DLC_EBYPASS;
-    }
     struct mem_fill *f = mem_fill_of_block(b);
 
     policy_item_init(&f->item, sample, b->size, 0);
@@ -248,7 +259,50 @@ int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint6
     f->waited = false;
     map_set(&x->samples, sample, f);
     x->fills++;
-    *out = f;
+    return f;
+}
+
+int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
+                   struct mem_fill **out)
+{
+    struct arena_block *b;
+
+    dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n && !x->spare);
+    dlc_check(map_get(&x->samples, sample) == NULL);
+    *out = NULL;
+    if (len > m->arena.ceiling / 4 || len > UINT32_MAX)
+        return DLC_ELARGE;
+    b = arena_alloc(&m->arena, len);
+    if (b == NULL)
+        b = memory_make_room(m, len);
+    if (b == NULL) {
+        count(mem_bypasses);
+        return DLC_EBYPASS;
+    }
+    *out = fill_begin(x, b, sample, len);
+    return 0;
+}
+
+uint64_t memory_room_spare(const struct memory *m, uint64_t keep)
+{
+    uint64_t stay = m->arena.ceiling / 16 + DLC_MIN(keep, m->arena.ceiling);
+
+    return m->arena.free - DLC_MIN(stay, m->arena.free);
+}
+
+int memory_reserve_spare(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
+                         uint64_t keep, struct mem_fill **out)
+{
+    struct arena_block *b = NULL;
+
+    dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n && x->spare);
+    dlc_check(map_get(&x->samples, sample) == NULL);
+    *out = NULL;
+    if (len <= UINT32_MAX && arena_rounded(len) <= memory_room_spare(m, keep))
+        b = arena_alloc_high(&m->arena, len);
+    if (b == NULL)
+        return DLC_EBUSY;
+    *out = fill_begin(x, b, sample, len);
     return 0;
 }
 
@@ -279,12 +333,19 @@ void memory_publish(struct memory *m, struct mem_fill **fp)
     f->state = MEM_RESIDENT;
     x->resident++;
     x->bytes += f->len;
-    m->residents++;
-    /* Nobody has said when it is used next: it goes before those of which that is known. */
-    policy_next_use(m->policy, &f->item, INFINITY);
-    policy_insert(m->policy, &f->item);
-    policy_access(m->policy, &f->item, memory_now());
-    count(mem_fills);
+    /* Nobody has said when it is used next: it goes before those of which that is known. Of forms
+     * the lowest goes first: it lies next to the samples, which then get one large hole. */
+    policy_next_use(mem_fill_policy(f), &f->item, x->spare ? -(double)f->block.off : INFINITY);
+    policy_insert(mem_fill_policy(f), &f->item);
+    policy_access(mem_fill_policy(f), &f->item, memory_now());
+    if (x->spare) {
+        m->forms++;
+        m->form_bytes += f->block.size;
+        count(form_fills);
+    } else {
+        m->residents++;
+        count(mem_fills);
+    }
     /* Release after the EMPTY of the last eviction: a reader that gets this len also gets that
      * where, or a later one, when it looks again. (M2) */
     atomic_store_explicit(&s->len, f->len, memory_order_release);
@@ -306,16 +367,18 @@ void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample)
 {
     struct mem_fill *f = resident(x, sample);
 
+    (void)m;
     if (f != NULL)
-        policy_access(m->policy, &f->item, memory_now());
+        policy_access(mem_fill_policy(f), &f->item, memory_now());
 }
 
 void memory_next_use(struct memory *m, struct mem_index *x, uint64_t sample, double when)
 {
     struct mem_fill *f = resident(x, sample);
 
+    (void)m;
     if (f != NULL)
-        policy_next_use(m->policy, &f->item, when);
+        policy_next_use(mem_fill_policy(f), &f->item, when);
 }
 
 void memory_set_policy(struct memory *m, const struct policy_ops *ops)

@@ -46,12 +46,29 @@ uint64_t mem_index_size(const struct mem_index *x);     /* bytes of the mapping 
 uint64_t mem_index_resident(const struct mem_index *x); /* samples now READY */
 uint64_t mem_index_bytes(const struct mem_index *x);    /* bytes of them */
 bool mem_index_ready(const struct mem_index *x, uint64_t sample);
+bool mem_index_known(const struct mem_index *x, uint64_t sample); /* or being filled */
+
+/* What will be in it can be made again (forms): it comes in only by memory_reserve_spare() and
+ * leaves before any sample. Before the first one. */
+void mem_index_set_spare(struct mem_index *x);
+void mem_index_tell_room(struct mem_index *x, uint64_t room); /* tells clients, and how many */
 
 /* One client's pins and cells. */
 int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_err *err);
 void mem_session_free(struct mem_session **sp); /* its pins no longer count */
 int mem_session_fd(const struct mem_session *s);
 void *mem_session_map(const struct mem_session *s); /* SHM_SESSION_SIZE bytes, hostile */
+
+/*
+ * Memory that a client hands forms over in: SHM_GIFTS_SIZE bytes, sparse, which it may write at any
+ * time. Counted: a worker may still copy when the session has gone.
+ */
+struct mem_gifts;
+int mem_gifts_new(struct mem_gifts **out, struct dlc_err *err);
+struct mem_gifts *mem_gifts_ref(struct mem_gifts *g);
+void mem_gifts_put(struct mem_gifts **gp);
+int mem_gifts_fd(const struct mem_gifts *g);
+const void *mem_gift(const struct mem_gifts *g, uint32_t number); /* SHM_GIFT_SIZE bytes, hostile */
 
 /* Statistics the client keeps, summed over its blocks. */
 struct mem_session_stats {
@@ -65,6 +82,11 @@ void mem_session_stats(const struct mem_session *s, struct mem_session_stats *ou
  */
 int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
                    struct mem_fill **out);
+/* The same of a spare index, and evicting nothing: leaves `keep` bytes free and 1/16 of the
+ * ceiling. DLC_EBUSY: then it does not fit. */
+int memory_reserve_spare(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
+                         uint64_t keep, struct mem_fill **out);
+uint64_t memory_room_spare(const struct memory *m, uint64_t keep); /* bytes */
 void *mem_fill_data(const struct mem_fill *f);
 void memory_publish(struct memory *m, struct mem_fill **fp); /* takes; the sample is READY */
 void memory_abandon(struct memory *m, struct mem_fill **fp); /* takes; the sample stays absent */
@@ -95,6 +117,7 @@ void memory_tick(struct memory *m);
 struct memory_figures {
     uint64_t max, ceiling, used, limbo; /* bytes */
     uint64_t residents;                 /* samples */
+    uint64_t forms, form_bytes;         /* in spare indexes; counted in used */
     uint64_t largest_free;
     uint64_t populated; /* bytes of memory the kernel has given to the segment: what counts in
                            struct mem_wish as used, since holes keep their pages */

@@ -38,11 +38,13 @@ struct memory {
     struct segment seg;
     struct arena arena;
     struct dlc_list indexes;
-    struct policy *policy; /* which of the RESIDENT goes next */
+    struct policy *policy; /* which of the RESIDENT goes next, */
+    struct policy *spare;  /* after all those that are in spare indexes, the lowest first */
     struct dlc_list limbo; /* LIMBO, the oldest first */
     uint64_t limbo_bytes;
     uint64_t limbo_held; /* samples in limbo with holds */
     uint64_t residents;
+    uint64_t forms, form_bytes; /* RESIDENT in spare indexes: how many, and their blocks */
 };
 
 struct mem_index {
@@ -52,6 +54,7 @@ struct mem_index {
     struct segment seg;
     struct shm_slot *slots;
     uint64_t n;
+    bool spare;         /* of forms: they leave first */
     struct map samples; /* number -> struct mem_fill, FILLING or RESIDENT */
     struct map pinned;  /* number -> this index, as of the last scan */
     struct dlc_list sessions;
@@ -89,6 +92,12 @@ static inline struct mem_fill *mem_fill_of(struct dlc_list *node)
 static inline struct mem_fill *mem_fill_of_item(struct policy_item *it)
 {
     return dlc_container(it, struct mem_fill, item);
+}
+
+/* Who decides when it leaves. */
+static inline struct policy *mem_fill_policy(const struct mem_fill *f)
+{
+    return f->x->spare ? f->x->m->spare : f->x->m->policy;
 }
 
 static inline struct mem_fill *mem_fill_of_block(struct arena_block *b)

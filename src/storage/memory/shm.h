@@ -7,6 +7,7 @@
  *   segment   [hdr 4096 | arena ...]                     clients: read only
  *   index     [hdr 4096 | slot 0 | slot 1 | ...]         clients: read only
  *   session   [hdr 4096 | ring | cells | pin blocks]     clients: read and write
+ *   gifts     [gift 0 | gift 1 | ...]                    clients: read and write
  *
  * Reading sample i (client):
  *     pin = i + 1 into a free entry of the thread's own pin block     (store, seq_cst)
@@ -75,6 +76,10 @@ struct shm_index_hdr {
     uint64_t n_slots;
     uint64_t slots_off; /* = SHM_HDR_SIZE */
     uint64_t snapshot;  /* of the catalog the numbers belong to */
+    /* Of an index of forms, W daemon, R clients, relaxed: figures, and a hint whether to make more.
+     */
+    _Atomic uint64_t forms, form_bytes; /* READY now */
+    _Atomic uint64_t form_room;         /* bytes that more of them may take */
 };
 
 /* ---- segment ---- */
@@ -100,6 +105,7 @@ struct shm_segment_hdr {
 enum shm_op {
     SHM_OP_FETCH = 1,    /* make `sample` resident and tell */
     SHM_OP_PREFETCH = 2, /* make `count` samples in batch[] resident; the cell is freed at once */
+    SHM_OP_GIVE = 3, /* forms: the gift of the cell's number, `len` bytes, is that of `sample` */
 };
 
 enum shm_cell_state {
@@ -114,7 +120,7 @@ struct shm_cell {
     uint64_t sample;
     uint32_t count;
     int32_t rc;
-    uint64_t reserved;
+    uint64_t len;
     union {
         uint64_t batch[SHM_CELL_BATCH];
         char text[SHM_CELL_BATCH * 8]; /* NUL-terminated */
@@ -158,6 +164,25 @@ struct shm_session_hdr {
 static_assert(sizeof(struct shm_session_hdr) == 256, "session header is ABI");
 static_assert(offsetof(struct shm_session_hdr, tail) == 64, "session header is ABI");
 static_assert(offsetof(struct shm_session_hdr, head) == 128, "session header is ABI");
+
+/* ---- gifts ---- */
+
+#define SHM_GIFTS      64u /* of a session of forms; gift k is handed over with cell k */
+#define SHM_GIFT_SIZE  ((uint64_t)16 << 20)
+#define SHM_GIFTS_SIZE (SHM_GIFTS * SHM_GIFT_SIZE)
+
+#define SHM_FORM_MAGIC 0x6d724664u /* "dFrm" */
+
+/* What a form begins with, in a gift and in the segment. */
+struct shm_form_hdr {
+    uint32_t magic, version;
+    uint64_t sample;
+    uint64_t policy; /* what it was made for: another one's forms are of no use */
+    uint64_t len;    /* of what follows */
+    uint64_t sum;    /* XXH3 of it */
+    uint8_t reserved[64 - 40];
+};
+static_assert(sizeof(struct shm_form_hdr) == 64, "form header is ABI");
 
 #define SHM_RING_OFF     ((uint64_t)SHM_HDR_SIZE)
 #define SHM_CELLS_OFF    (SHM_RING_OFF + SHM_RING_LEN * sizeof(uint32_t))

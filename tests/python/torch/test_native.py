@@ -76,10 +76,10 @@ class Arguments(unittest.TestCase):
 
 class Text(unittest.TestCase):
     def test_report(self):
-        text = str(LoaderReport(batches=4, samples=31, bad=1, formed=2, forms=2, form_bytes=2**21, waited_s=1.0,
-                                step_s=3.0, busy_s=5.0, starved_s=0.25, threads=3, ready=2,
+        text = str(LoaderReport(batches=4, samples=31, bad=1, formed=2, decoded=30, forms=2, form_bytes=2**21,
+                                waited_s=1.0, step_s=3.0, busy_s=5.0, starved_s=0.25, threads=3, ready=2,
                                 bad_samples=[(7, "sample 7 (a.jpg): cut short")]))
-        for part in ("31 samples in 4 batches", "25.0 %", "3 threads", "2 decoded forms (2 MiB)", "a.jpg"):
+        for part in ("31 samples in 4 batches", "25.0 %", "3 threads", "2 decoded forms (2 MiB), 30 decoded", "a.jpg"):
             self.assertIn(part, text)
 
 

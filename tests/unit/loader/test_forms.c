@@ -1,91 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unit.h"
+/* When forms are kept, and what becomes of one. */
+#include "daemon.h"
 
-#include "base/mem.h"
 #include "loader/forms_i.h"
 
 static const struct forms_batch dry = {.waited_s = 1, .step_s = 0.1, .busy = true, .more = true};
+static struct daemon d;
+static struct dlc_dataset *ds;
 
-static struct form *make(struct forms *f, uint64_t sample, size_t len)
+static int setup(void **state)
 {
-    struct form *form = forms_room(f, len);
+    char url[512];
 
-    if (form != NULL) {
-        memset(form->data, (int)sample, len);
-        forms_keep(f, sample, form);
+    (void)state;
+    daemon_init(&d, "d", "8MB", false);
+    daemon_start(&d);
+    ds = open_at(&d, dataset("f", 20, 1000, "", url), 5000);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    dlc_close(&ds);
+    daemon_end(&d);
+    return 0;
+}
+
+static bool make(struct forms *f, uint64_t sample, size_t len)
+{
+    struct form form;
+
+    if (!forms_room(f, sample, 2 * len, &form))
+        return false;
+    fill_bytes(form.gift.data, sample, len);
+    form.data = form.gift.data;
+    form.len = len;
+    forms_put(f, &form);
+    assert_null(form.data);
+    return true;
+}
+
+static bool has(struct forms *f, uint64_t sample, size_t len)
+{
+    struct form form;
+    bool there = forms_get(f, sample, &form);
+
+    if (there) {
+        assert_int_equal(form.len, len);
+        assert_true(is_sample(&(struct dlc_view){.data = form.data, .len = form.len}, sample));
+        forms_put(f, &form);
     }
-    return form;
+    return there;
 }
 
 static void test_kept_and_given(void **state)
 {
     struct dlc_loader_stats s = {0};
-    struct forms f;
-    struct form *a, *b;
+    struct forms f, g;
+    struct form form;
 
     (void)state;
-    forms_init(&f, DLC_ON);
+    forms_begin(&f, DLC_ON, ds, 1);
+    forms_begin(&g, DLC_ON, ds, 1);
     assert_true(forms_wanted(&f));
-    assert_null(forms_get(&f, 3));
-    a = make(&f, 3, 100);
-    assert_non_null(a);
-    b = forms_get(&f, 3);
-    assert_ptr_equal(a, b);
-    forms_put(&f, &a);
-    assert_null(a);
-    assert_int_equal(b->data[99], 3);
-    a = make(&f, 3, 100); /* two threads made it: the second one is not kept */
-    assert_ptr_not_equal(a, b);
-    forms_put(&f, &a);
-    forms_stats(&f, &s);
-    assert_int_equal(s.forms, 1);
-    assert_int_equal(s.form_bytes, 100);
+    assert_false(has(&g, 3, 100));
+    assert_true(make(&f, 3, 100));
+    until(has(&g, 3, 100));
+    assert_true(forms_room(&f, 4, 100, &form)); /* it could not be made */
+    forms_put(&f, &form);
+    forms_count(&g, true);
+    forms_count(&g, false);
+    forms_count(&g, false);
+    forms_stats(&g, &s);
     assert_int_equal(s.formed, 1);
-    forms_put(&f, &b);
+    assert_int_equal(s.decoded, 2);
+    until((forms_stats(&g, &s), s.forms == 1));
+    assert_false(has(&g, 4, 100));
     forms_release(&f);
-}
-
-static void test_limit(void **state)
-{
-    struct forms f;
-    struct form *a, *b;
-
-    (void)state;
-    forms_init(&f, DLC_ON);
-    f.limit = 150;
-    a = make(&f, 1, 100);
-    b = make(&f, 2, 100);
-    assert_non_null(a);
-    assert_null(b);
-    b = make(&f, 2, 50);
-    assert_non_null(b);
-    forms_put(&f, &a);
-    forms_put(&f, &b);
-    forms_release(&f);
-}
-
-/* Memory gets short: all go at once, but what is in use; and it stays off for a while. */
-static void test_dropped(void **state)
-{
-    struct forms f;
-    struct form *a;
-
-    (void)state;
-    forms_init(&f, DLC_ON);
-    a = make(&f, 1, 100);
-    f.bytes = (uint64_t)1 << 62; /* as if it were so much */
-    dlc_clock_advance(DLC_SEC(2));
-    forms_step(&f, &dry);
-    assert_false(forms_wanted(&f));
-    assert_int_equal(f.map.n, 0);
-    assert_int_equal(a->data[0], 1);
-    forms_step(&f, &dry);
-    assert_false(forms_wanted(&f));
-    dlc_clock_advance(DLC_SEC(61));
-    forms_step(&f, &dry);
-    assert_true(forms_wanted(&f));
-    forms_put(&f, &a);
-    forms_release(&f);
+    forms_release(&g);
 }
 
 static void test_auto(void **state)
@@ -94,8 +87,10 @@ static void test_auto(void **state)
     struct forms f;
 
     (void)state;
-    forms_init(&f, DLC_AUTO);
+    forms_begin(&f, DLC_AUTO, ds, 2);
     assert_false(forms_wanted(&f));
+    assert_false(make(&f, 1, 100));
+    assert_false(has(&f, 1, 100));
     forms_step(&f, &b);
     b.waited_s = 0.001; /* no: it does not wait for long */
     forms_step(&f, &b);
@@ -113,10 +108,28 @@ static void test_auto(void **state)
     assert_true(forms_wanted(&f));
     forms_release(&f);
 
-    forms_init(&f, DLC_OFF);
+    forms_begin(&f, DLC_OFF, ds, 2);
     for (int i = 0; i < 9; i++)
         forms_step(&f, &dry);
     assert_false(forms_wanted(&f));
+    forms_release(&f);
+}
+
+/* Without a daemon there are none; it is looked for again after a while. */
+static void test_no_daemon(void **state)
+{
+    struct forms f;
+
+    (void)state;
+    daemon_kill(&d);
+    forms_begin(&f, DLC_ON, ds, 3);
+    assert_false(forms_wanted(&f));
+    daemon_start(&d);
+    forms_step(&f, &dry);
+    assert_false(forms_wanted(&f));
+    dlc_clock_advance(DLC_SEC(61));
+    forms_step(&f, &dry);
+    assert_true(forms_wanted(&f));
     forms_release(&f);
 }
 
@@ -124,10 +137,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kept_and_given),
-        cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_dropped),
         cmocka_unit_test(test_auto),
+        cmocka_unit_test(test_no_daemon),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/rng.h"
+#include "storage/memory/form.h"
 #include "storage/memory/shm.h"
 
 #define N    100u
@@ -112,8 +113,8 @@ static json_t *any_value(struct rng *r)
 static void test_wrong_types(void **state)
 {
     static const char *const ops[] = {"open", "map", "stat", "warm", "evict", "dump", "nothing"};
-    static const char *const fields[] = {"url",  "endpoint", "sample",   "tier",
-                                         "size", "refresh",  "anonymous"};
+    static const char *const fields[] = {"url",  "endpoint", "sample",    "tier",
+                                         "size", "refresh",  "anonymous", "form"};
     struct rng r = {11};
 
     (void)state;
@@ -206,19 +207,30 @@ static void test_many_connections(void **state)
 
 struct session_of {
     int sock, doorbell;
+    char *gifts; /* of forms; else NULL */
     struct shm_session_hdr *h;
     _Atomic uint32_t *ring;
     struct shm_cell *cells;
 };
 
-static void attach(struct session_of *s)
+static void attach_to(struct session_of *s, const char *form)
 {
+    json_t *ask = json_pack("{s:s, s:s}", "op", "open", "url", url);
     struct msg m = MSG_INIT;
     int fd;
 
     s->sock = dial_greeted(&d);
-    tell(s->sock, json_pack("{s:s, s:s}", "op", "open", "url", url), &m);
-    assert_int_equal(m.n_fds, 5);
+    s->gifts = NULL;
+    if (form != NULL)
+        json_object_set_new(ask, "form", json_string(form));
+    tell(s->sock, ask, &m);
+    assert_int_equal(m.n_fds, form != NULL ? 6 : 5);
+    if (form != NULL) {
+        fd = msg_take_fd(&m, 5);
+        s->gifts = os_map(fd, 0, SHM_GIFTS_SIZE, true);
+        assert_non_null(s->gifts);
+        os_close(&fd);
+    }
     fd = msg_take_fd(&m, 2);
     s->h = os_map(fd, 0, SHM_SESSION_SIZE, true);
     assert_non_null(s->h);
@@ -229,8 +241,14 @@ static void attach(struct session_of *s)
     msg_release(&m);
 }
 
+static void attach(struct session_of *s)
+{
+    attach_to(s, NULL);
+}
+
 static void detach(struct session_of *s)
 {
+    os_unmap(s->gifts, SHM_GIFTS_SIZE);
     os_unmap(s->h, SHM_SESSION_SIZE);
     os_close(&s->doorbell);
     os_close(&s->sock);
@@ -284,6 +302,105 @@ static void test_random_session(void **state)
         detach(&s);
     }
     until(stat_of(&d, "daemon", "sessions") == 1);
+}
+
+/* ---- forms ---- */
+
+static void test_nonsense_of_forms(void **state)
+{
+    static const struct {
+        uint32_t op, cell;
+        uint64_t sample, len;
+    } rows[] = {
+        {SHM_OP_FETCH, 0, 0, 0},
+        {SHM_OP_PREFETCH, 0, 0, 0},
+        {SHM_OP_GIVE, SHM_GIFTS, 0, 100},
+        {SHM_OP_GIVE, 0, N, 100},
+        {SHM_OP_GIVE, 0, UINT64_MAX, 100},
+        {SHM_OP_GIVE, 0, 0, sizeof(struct shm_form_hdr) - 1},
+        {SHM_OP_GIVE, 0, 0, SHM_GIFT_SIZE + 1},
+        {SHM_OP_GIVE, 0, 0, UINT64_MAX},
+    };
+    json_int_t before = stat_of(&d, "counters", "client_nonsense");
+    struct session_of s;
+
+    (void)state;
+    for (unsigned k = 0; k < unit_count(rows); k++) {
+        attach_to(&s, "x");
+        s.cells[rows[k].cell].op = rows[k].op;
+        s.cells[rows[k].cell].sample = rows[k].sample;
+        s.cells[rows[k].cell].len = rows[k].len;
+        s.ring[0] = rows[k].cell;
+        atomic_store(&s.h->tail, 1);
+        ring(&s);
+        assert_hangs_up(s.sock);
+        detach(&s);
+    }
+    attach(&s); /* who reads samples gives no forms */
+    s.cells[0].op = SHM_OP_GIVE;
+    s.cells[0].len = 100;
+    s.ring[0] = 0;
+    atomic_store(&s.h->tail, 1);
+    ring(&s);
+    assert_hangs_up(s.sock);
+    detach(&s);
+    assert_int_equal(stat_of(&d, "counters", "client_nonsense"), before + unit_count(rows) + 1);
+    serves();
+}
+
+/* What a reader of samples may ask for is refused to one of forms. */
+static void test_forms_ask_for_nothing_else(void **state)
+{
+    static const char *const ops[] = {"map", "warm", "order", "open"};
+    struct session_of s;
+
+    (void)state;
+    attach_to(&s, "x");
+    for (unsigned k = 0; k < unit_count(ops); k++) {
+        struct msg m = MSG_INIT;
+
+        tell(s.sock,
+             json_pack("{s:s, s:i, s:s, s:i, s:s}", "op", ops[k], "sample", 1, "kind", "sequential",
+                       "n", 1, "url", url),
+             &m);
+        assert_int_equal(json_integer_value(json_object_get(m.body, "code")), DLC_EINVAL);
+        msg_release(&m);
+    }
+    detach(&s);
+}
+
+/* Gifts of all kinds, changed while they are copied, from clients that leave at any time. */
+static void test_random_gifts(void **state)
+{
+    struct rng r = {17};
+
+    (void)state;
+    for (unsigned turn = 0; turn < 30; turn++) {
+        struct session_of s;
+        uint32_t tail = 0;
+
+        attach_to(&s, turn % 2 != 0 ? "x" : "y");
+        for (unsigned k = 0; k < 60; k++) {
+            uint32_t cell = (uint32_t)rng_below(&r, SHM_GIFTS);
+            size_t len = sizeof(struct shm_form_hdr) + rng_below(&r, 20000);
+            char *gift = s.gifts + cell * SHM_GIFT_SIZE;
+
+            form_seal(gift, rng_below(&r, N), 1, len - sizeof(struct shm_form_hdr));
+            s.cells[cell].op = SHM_OP_GIVE;
+            s.cells[cell].sample = rng_below(&r, N + (turn == 20));
+            s.cells[cell].len = rng_below(&r, 3) == 0 ? len + rng_below(&r, 200) : len;
+            s.ring[tail % SHM_RING_LEN] = cell;
+            atomic_store(&s.h->tail, ++tail);
+            ring(&s);
+            for (unsigned n = 0; n < 50; n++)
+                gift[rng_below(&r, len)] = (char)rng_next(&r);
+        }
+        serves();
+        detach(&s);
+    }
+    until(stat_of(&d, "daemon", "sessions") == 1);
+    assert_true(stat_of(&d, "counters", "form_bad") > 0);
+    serves();
 }
 
 /* A doorbell that would block its reader, and rings when there is nothing to read. */
@@ -377,13 +494,22 @@ static void test_out_of_descriptors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_not_our_protocol),   cmocka_unit_test(test_wrong_greetings),
-        cmocka_unit_test(test_wrong_types),        cmocka_unit_test(test_descriptors_not_asked_for),
-        cmocka_unit_test(test_never_reads),        cmocka_unit_test(test_many_questions_at_once),
-        cmocka_unit_test(test_many_connections),   cmocka_unit_test(test_nonsense_in_the_ring),
-        cmocka_unit_test(test_random_session),     cmocka_unit_test(test_blocking_doorbell),
-        cmocka_unit_test(test_endless_ring),       cmocka_unit_test(test_prefetch_flood),
+        cmocka_unit_test(test_not_our_protocol),
+        cmocka_unit_test(test_wrong_greetings),
+        cmocka_unit_test(test_wrong_types),
+        cmocka_unit_test(test_descriptors_not_asked_for),
+        cmocka_unit_test(test_never_reads),
+        cmocka_unit_test(test_many_questions_at_once),
+        cmocka_unit_test(test_many_connections),
+        cmocka_unit_test(test_nonsense_in_the_ring),
+        cmocka_unit_test(test_random_session),
+        cmocka_unit_test(test_blocking_doorbell),
+        cmocka_unit_test(test_endless_ring),
+        cmocka_unit_test(test_prefetch_flood),
         cmocka_unit_test(test_out_of_descriptors),
+        cmocka_unit_test(test_nonsense_of_forms),
+        cmocka_unit_test(test_forms_ask_for_nothing_else),
+        cmocka_unit_test(test_random_gifts),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -24,6 +24,7 @@ struct model {
     struct arena_block **blocks;
     size_t n, cap;
     struct rng r;
+    bool both; /* allocate from both ends */
 };
 
 static void model_init(struct model *m, uint64_t ceiling, uint64_t end)
@@ -45,7 +46,8 @@ static void model_release(struct model *m)
 
 static bool model_alloc(struct model *m, uint64_t len)
 {
-    struct arena_block *b = arena_alloc(&m->a, len);
+    bool high = m->both && rng_below(&m->r, 3) == 0;
+    struct arena_block *b = high ? arena_alloc_high(&m->a, len) : arena_alloc(&m->a, len);
 
     if (b == NULL)
         return false;
@@ -126,6 +128,7 @@ static void test_random(void **state)
 
     (void)state;
     model_init(&m, 2 * MB, 4 * MB);
+    m.both = true;
     for (int i = 0; i < 60000; i++) {
         uint64_t dice = rng_below(&m.r, 1000);
         uint64_t size = rng_below(&m.r, (uint64_t)1 << rng_below(&m.r, 17));
@@ -202,13 +205,36 @@ static void test_ceiling_across_a_block(void **state)
     model_release(&m);
 }
 
+/* Both ends of one hole. */
+static void test_high(void **state)
+{
+    struct arena_block *low, *high, *higher;
+    struct arena a;
+
+    (void)state;
+    arena_init(&a, BASE, MB, 2 * MB, sizeof(struct arena_block));
+    higher = arena_alloc_high(&a, 1000);
+    high = arena_alloc_high(&a, 5000);
+    low = arena_alloc(&a, 3000);
+    assert_int_equal(arena_block_end(higher), MB);
+    assert_int_equal(arena_block_end(high), higher->off);
+    assert_int_equal(low->off, BASE);
+    assert_null(arena_alloc_high(&a, MB));
+    arena_check(&a);
+    arena_free(&a, &high);
+    high = arena_alloc_high(&a, a.free);
+    assert_int_equal(high->off, arena_block_end(low));
+    assert_null(arena_alloc_high(&a, 1));
+    arena_check(&a);
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simple),
-        cmocka_unit_test(test_random),
-        cmocka_unit_test(test_punch_again),
-        cmocka_unit_test(test_ceiling_across_a_block),
+        cmocka_unit_test(test_simple),      cmocka_unit_test(test_random),
+        cmocka_unit_test(test_punch_again), cmocka_unit_test(test_ceiling_across_a_block),
+        cmocka_unit_test(test_high),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A form as it lies in a gift and in the segment: struct shm_form_hdr, then what the loader made.
+ * The daemon checks its own copy with form_is_sound() before anybody sees it; it does not change
+ * from then on. Who reads it looks whether the header says what it asked for, and does not sum up
+ * again: samples are not summed up at every read either. What follows the header is hostile all the
+ * same: a sum shows accidents, not intent.
+ */
+#ifndef DLC_STORAGE_MEMORY_FORM_H
+#define DLC_STORAGE_MEMORY_FORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Writes the header before `len` bytes that are there already. */
+void form_seal(void *form, uint64_t sample, uint64_t policy, size_t len);
+
+/* Are these `size` bytes, header and all, a form of the sample, as it was sealed? form is aligned
+ * to 8. */
+bool form_is_sound(const void *form, size_t size, uint64_t sample);
+/* Does the header say that they are one, and of this policy? */
+bool form_is_for(const void *form, size_t size, uint64_t sample, uint64_t policy);
+
+#endif
