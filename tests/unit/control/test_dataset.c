@@ -158,12 +158,32 @@ static void test_bytes_of_splits(void **state)
     json_decref(odd);
 }
 
+/* A name that was freed and taken again is another dataset; one that was changed is not. */
+static void test_the_same_dataset(void **state)
+{
+    struct meta_doc was = {(char *)"d", (char *)"ann", json_pack("{s:i}", "created_ms", 5), 1};
+    struct meta_doc changed = {(char *)"d", (char *)"ann",
+                               json_pack("{s:i, s:s}", "created_ms", 5, "error", "x"), 2};
+    struct meta_doc anew = {(char *)"d", (char *)"ann", json_pack("{s:i}", "created_ms", 6), 1};
+    struct meta_doc taken = {(char *)"d", (char *)"bob", json_pack("{s:i}", "created_ms", 5), 1};
+
+    (void)state;
+    assert_true(dataset_is(&changed, &was));
+    assert_false(dataset_is(&anew, &was));
+    assert_false(dataset_is(&taken, &was));
+    json_decref(was.body);
+    json_decref(changed.body);
+    json_decref(anew.body);
+    json_decref(taken.body);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_urls),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_bytes_of_splits),
+        cmocka_unit_test(test_the_same_dataset),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
