@@ -304,9 +304,8 @@ static int run(const struct command *cmd, int argc, char **argv)
     struct api api = API_INIT;
     struct rebuilding r = {.api = &api, .config = &a.config, .first = DLC_ERR_INIT};
     const struct args_option options[] = {
-        {"tenant", 't', "NAME",
-         "Whose datasets are of which no note says so; for admins. Default: nobody's.", NULL,
-         &r.tenant},
+        {"tenant", 't', "NAME", "Whose datasets without a note are; for admins. Default: nobody's.",
+         NULL, &r.tenant},
         {"dry-run", 0, NULL, "Only say what would be done.", &r.dry, NULL},
         {"json", 0, NULL, "Print a JSON object.", &json, NULL},
         API_END,

@@ -16,7 +16,7 @@
 
 #define GRAIN_NS 100000.0 /* a haul should take as long: locks then cost nothing */
 #define WEIGHT   0.05
-#define NICER    5 /* the thread that trains comes first: while it waits for a core, so does the GPU */
+#define NICER    5 /* the thread that trains comes first: the GPU waits for it */
 
 struct haul {
     struct slot *slot;

@@ -303,8 +303,8 @@ struct session {
     struct dlc_list waiters; /* struct waiter.of_session */
     unsigned n_waiters;      /* an honest client has at most one per cell */
     struct follow follow;
-    bool past;     /* qos.c: its job keeps nothing of what it reads, ... */
-    uint64_t part; /* ... and has so many bytes at a time on this node; 0: no limit */
+    bool past;               /* qos.c: its job keeps nothing of what it reads, ... */
+    uint64_t part;           /* ... and has so many bytes at a time on this node; 0: no limit */
     struct shelf *shelf;     /* NULL: it reads samples */
     struct mem_gifts *gifts; /* with shelf */
     unsigned n_gifts;        /* that are being copied */

@@ -345,6 +345,8 @@ static void test_those_who_do_not_read(void **state)
         raw_send(fds[i], GET("/data/4000000"), strlen(GET("/data/4000000")));
     }
     expect_alive(&p);
+    for (size_t i = 0; i < unit_count(fds); i++) /* each has its answer, or the beginning of it */
+        assert_int_equal(recv(fds[i], &(char){0}, 1, MSG_PEEK), 1);
     for (size_t i = 0; i < unit_count(fds); i += 2)
         os_close(&fds[i]);
     expect_alive(&p);
