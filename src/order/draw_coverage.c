@@ -11,7 +11,7 @@
  *
  * The rest: each sample runs for -log(u) / w, u of (seed, epoch, sample), and the first ones win:
  * that is drawing one by one, by weight among those that are left. The times are kept as numbers of
- * 32 bits in the same order, and a count of their halves finds the last one that wins.
+ * 32 bits in the same order, and counts of their bytes find the last one that wins.
  */
 #include <string.h>
 
@@ -19,16 +19,13 @@
 #include "base/mem.h"
 #include "order/draw_i.h"
 
-#define HALF 65536 /* values of half a time */
-
 struct coverage {
     struct part part;    /* those of the class first */
     uint64_t forced;     /* how many of the class there are */
     uint64_t begin, end; /* of the class, in the row */
     struct permutation row;
-    uint32_t *times;  /* of the rest */
-    uint32_t *counts; /* HALF */
-    uint64_t *taken;  /* alone: a bit per sample, those of the class */
+    uint32_t *times; /* of the rest */
+    uint64_t *taken; /* alone: a bit per sample, those of the class */
 };
 
 static int set_up(struct coverage *c, const struct draw_spec *s)
@@ -44,19 +41,14 @@ static int set_up(struct coverage *c, const struct draw_spec *s)
     p->at = mem_try_alloc(p->n * sizeof(*p->at));
     p->w = mem_try_alloc(p->n * sizeof(*p->w));
     c->times = mem_try_alloc((p->n - c->forced + 1) * sizeof(*c->times));
-    c->counts = mem_try_alloc(HALF * sizeof(*c->counts));
     c->taken = mem_try_zero((s->n + 63) / 64 * sizeof(*c->taken));
-    return p->at == NULL || p->w == NULL || c->times == NULL || c->counts == NULL ||
-                   c->taken == NULL
-               ? DLC_ENOMEM
-               : 0;
+    return p->at != NULL && p->w != NULL && c->times != NULL && c->taken != NULL ? 0 : DLC_ENOMEM;
 }
 
 static void release(struct coverage *c)
 {
     part_release(&c->part);
     mem_free(&c->times);
-    mem_free(&c->counts);
     mem_free(&c->taken);
 }
 
@@ -121,34 +113,26 @@ static void run(struct coverage *c, const struct draw_spec *s)
     }
 }
 
-/* The value whose count brings the sum to more than *rank; *rank becomes that among those. */
-static uint32_t select_half(const uint32_t *counts, uint64_t *rank)
+/* The time that has `rank` times before it when they are sorted, byte by byte from the highest.
+ * *ties: how many of those before it are equal to it. */
+static uint32_t select_time(const uint32_t *times, uint64_t n, uint64_t rank, uint64_t *ties)
 {
-    uint32_t value = 0;
+    uint32_t found = 0;
 
-    while (*rank >= counts[value])
-        *rank -= counts[value++];
-    return value;
-}
+    for (unsigned shift = 32; shift > 0;) {
+        uint64_t counts[256] = {0};
+        unsigned byte = 0;
 
-/* The time that has `rank` times before it when they are sorted; *ties: how many of these are
- * equal to it. */
-static uint32_t select_time(struct coverage *c, uint64_t rank, uint64_t *ties)
-{
-    uint64_t n = c->part.n - c->forced;
-    uint32_t high, low;
-
-    memset(c->counts, 0, HALF * sizeof(*c->counts));
-    for (uint64_t k = 0; k < n; k++)
-        c->counts[c->times[k] >> 16]++;
-    high = select_half(c->counts, &rank);
-    memset(c->counts, 0, HALF * sizeof(*c->counts));
-    for (uint64_t k = 0; k < n; k++)
-        if (c->times[k] >> 16 == high)
-            c->counts[c->times[k] & (HALF - 1)]++;
-    low = select_half(c->counts, &rank);
+        shift -= 8;
+        for (uint64_t k = 0; k < n; k++)
+            if (((uint64_t)(times[k] ^ found) >> shift) >> 8 == 0)
+                counts[times[k] >> shift & 255]++;
+        while (rank >= counts[byte])
+            rank -= counts[byte++];
+        found |= byte << shift;
+    }
     *ties = rank;
-    return high << 16 | low;
+    return found;
 }
 
 /* Leave in the part, behind the class, only the `room` winners of the rest. */
@@ -160,7 +144,7 @@ static void choose(struct coverage *c, uint64_t room)
 
     if (c->forced + room == p->n)
         return;
-    limit = select_time(c, room, &ties);
+    limit = select_time(c->times, p->n - c->forced, room, &ties);
     for (uint64_t k = c->forced; k < p->n; k++) {
         uint32_t time = c->times[k - c->forced];
 

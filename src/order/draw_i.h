@@ -19,6 +19,7 @@ enum draw_purpose {
     DRAW_COIN,       /* shade: the half of a replication */
     DRAW_SPREAD,     /* shuffling what was drawn */
     DRAW_SPREAD_REST,
+    DRAW_SPREAD_AGAIN,
 };
 
 /* The samples a rank draws from, as places from 0 on: sample = first + at[k]. */

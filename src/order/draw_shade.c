@@ -129,19 +129,18 @@ static void compose(const struct shade *h, const struct draw_spec *s, uint64_t *
                     struct draw_figures *out)
 {
     uint64_t copies = h->hits * (uint64_t)s->replication + h->heads;
-    uint64_t front = DLC_MIN(copies, h->length), rest = h->length - front;
-    uint64_t misses = h->length - h->hits;
+    uint64_t front = DLC_MIN(copies, h->length), misses = h->length - h->hits;
     struct draw_source hits = {h->drawn, h->hits, copies, h->part.at};
-    struct draw_source others = {h->drawn + h->hits, misses, 0, h->part.at};
+    struct draw_source others =
+        misses == 0 ? hits : (struct draw_source){h->drawn + h->hits, misses, 0, hits.at};
+    uint64_t rest = h->length - front, again = rest % others.n;
 
+    out->resident = misses == 0 ? h->length : front;
     draw_spread(s, DRAW_SPREAD, &hits, list, front, h->seen);
-    out->resident = front;
-    if (misses == 0) {
-        others = hits;
-        out->resident = h->length;
-    }
-    others.total = (rest + others.n - 1) / others.n * others.n;
-    draw_spread(s, DRAW_SPREAD_REST, &others, list + front, rest, h->seen);
+    others.total = rest - again;
+    draw_spread(s, DRAW_SPREAD_REST, &others, list + front, rest - again, h->seen);
+    others.total = others.n;
+    draw_spread(s, DRAW_SPREAD_AGAIN, &others, list + h->length - again, again, h->seen);
 }
 
 int draw_shade(const struct draw_spec *s, uint64_t *list, struct draw_figures *out)
