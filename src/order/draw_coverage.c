@@ -136,7 +136,7 @@ static uint32_t select_time(const uint32_t *times, uint64_t n, uint64_t rank, ui
 }
 
 /* Leave in the part, behind the class, only the `room` winners of the rest. */
-static void choose(struct coverage *c, uint64_t room)
+static void choose(struct coverage *c, const struct draw_spec *s, uint64_t room)
 {
     struct part *p = &c->part;
     uint64_t ties = 0, to = c->forced;
@@ -144,6 +144,7 @@ static void choose(struct coverage *c, uint64_t room)
 
     if (c->forced + room == p->n)
         return;
+    run(c, s);
     limit = select_time(c->times, p->n - c->forced, room, &ties);
     for (uint64_t k = c->forced; k < p->n; k++) {
         uint32_t time = c->times[k - c->forced];
@@ -177,8 +178,7 @@ int draw_coverage(const struct draw_spec *s, uint64_t *list, struct draw_figures
     out->part = p->n;
     out->forced = c.forced;
     out->distinct = length;
-    run(&c, s);
-    choose(&c, length - c.forced);
+    choose(&c, s, length - c.forced);
     for (uint64_t k = 0; k < p->n; k++)
         out->resident += part_resident(p, k);
     draw_spread(s, DRAW_SPREAD, &(struct draw_source){p->at, p->n, p->n, NULL}, list, length, NULL);
