@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "order/draw_i.h"
 
-#define AHEAD 64 /* positions whose samples are fetched into the processor's cache together */
+#define AHEAD 64 /* positions that are filled together, while memory is waited for */
 
 /* ---- the spec ---- */
 
@@ -164,6 +164,33 @@ double part_fill(struct part *p, float unlearnt, double prefer)
 
 /* ---- the list ---- */
 
+/* Some positions in steps, each of which tells the processor what the next one will read. */
+static void spread_some(const struct draw_spec *s, const struct permutation *perm,
+                        const struct draw_source *f, uint64_t from, uint64_t to, uint64_t *list,
+                        uint64_t *seen)
+{
+    for (uint64_t k = from; k < to; k++) {
+        uint64_t i = permutation_at(perm, k);
+
+        list[k] = i < f->n ? i : i % f->n;
+        __builtin_prefetch(&f->drawn[list[k]]);
+    }
+    for (uint64_t k = from; k < to; k++) {
+        list[k] = f->drawn[list[k]];
+        if (seen != NULL)
+            __builtin_prefetch(&seen[list[k] >> 6], 1);
+        if (f->at != NULL)
+            __builtin_prefetch(&f->at[list[k]]);
+    }
+    for (uint64_t k = from; k < to; k++) {
+        uint64_t i = list[k];
+
+        if (seen != NULL)
+            seen[i >> 6] |= (uint64_t)1 << (i & 63);
+        list[k] = s->first + (f->at != NULL ? f->at[i] : i);
+    }
+}
+
 void draw_spread(const struct draw_spec *s, enum draw_purpose purpose, const struct draw_source *f,
                  uint64_t *list, uint64_t length, uint64_t *seen)
 {
@@ -173,23 +200,8 @@ void draw_spread(const struct draw_spec *s, enum draw_purpose purpose, const str
         return;
     dlc_check(f->n > 0 && length <= f->total);
     permutation_init(&perm, f->total, draw_seed(s, purpose), s->epoch);
-    for (uint64_t from = 0; from < length; from += AHEAD) {
-        uint64_t to = DLC_MIN(from + AHEAD, length);
-
-        for (uint64_t k = from; k < to; k++) {
-            uint64_t i = permutation_at(&perm, k);
-
-            list[k] = i < f->n ? i : i % f->n;
-            __builtin_prefetch(&f->drawn[list[k]]);
-        }
-        for (uint64_t k = from; k < to; k++) {
-            uint32_t i = f->drawn[list[k]];
-
-            if (seen != NULL)
-                seen[i >> 6] |= (uint64_t)1 << (i & 63);
-            list[k] = s->first + (f->at != NULL ? f->at[i] : i);
-        }
-    }
+    for (uint64_t from = 0; from < length; from += AHEAD)
+        spread_some(s, &perm, f, from, DLC_MIN(from + AHEAD, length), list, seen);
 }
 
 int draw_epoch(const struct draw_spec *spec, uint64_t *list, struct draw_figures *out,
