@@ -9,6 +9,7 @@
 #include "base/counters.h"
 #include "base/mem.h"
 #include "base/os.h"
+#include "base/str.h"
 #include "node/agent.h"
 #include "storage/remote/shared.h"
 
@@ -252,6 +253,9 @@ static json_t *dataset_json(struct dataset *ds)
     shelves_figures(ds, &forms, &form_bytes);
     json_object_set_new(o, "forms", json_integer((json_int_t)forms));
     json_object_set_new(o, "form_bytes", json_integer((json_int_t)form_bytes));
+    json_object_set_new(o, "reads", reads_json(&ds->reads));
+    json_object_set_new(o, "fetched", json_integer((json_int_t)ds->fetched));
+    json_object_set_new(o, "weights", weighings_json(ds));
     if (ds->cid != NULL) {
         json_object_set_new(o, "name", msg_string(ds->cid));
         json_object_set_new(o, "tenant", msg_string(ds->tenant));
@@ -312,6 +316,8 @@ static void op_stat(struct conn *c, struct msg *m)
     int sessions = 0;
 
     (void)m;
+    if (c->session != NULL)
+        prefetch_look(c->session); /* so that what it has read by now is counted */
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
@@ -333,8 +339,12 @@ static void op_stat(struct conn *c, struct msg *m)
         json_object_set_new(answer, "cluster", agent_figures(n->agent));
     if (n->shared != NULL)
         json_object_set_new(answer, "shared", shared_json(n->shared));
-    if (c->session != NULL)
-        json_object_set_new(answer, "dataset", dataset_json(c->session->ds));
+    if (c->session != NULL) {
+        json_t *own = dataset_json(c->session->ds);
+
+        json_object_set_new(own, "epochs", reads_epochs(c->session));
+        json_object_set_new(answer, "dataset", own);
+    }
     conn_send(c, answer, NULL, 0);
 }
 
@@ -455,6 +465,33 @@ static void op_order(struct conn *c, struct msg *m)
     conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
 }
 
+/* ---- weights: what the session's job has yet to learn ---- */
+
+static void op_weights(struct conn *c, struct msg *m)
+{
+    const char *job = json_string_value(json_object_get(m->body, "job"));
+    struct dlc_err err = DLC_ERR_INIT;
+    struct session *s = c->session;
+    int fd;
+
+    if (!reads_samples(c) || job == NULL || !str_is_job(job)) {
+        conn_fail(c, DLC_EINVAL,
+                  "weights: needs an open dataset and the name of a job, 1 to 63 of a-z, 0-9, '.', "
+                  "'_' and '-'");
+        return;
+    }
+    if (weighing_get(s, job, json_is_true(json_object_get(m->body, "own")), &err) < 0) {
+        conn_fail_err(c, &err);
+        return;
+    }
+    prefetch_retell(s->ds); /* what was not known may be expected now */
+    fd = mem_common_fd(s->weighing->memory);
+    conn_send(c,
+              json_pack("{s:b, s:I}", "ok", 1, "size",
+                        (json_int_t)weights_size(catalog_count(s->ds->catalog))),
+              &fd, 1);
+}
+
 /* ---- the others ---- */
 
 static void op_open(struct conn *c, struct msg *m)
@@ -504,8 +541,9 @@ static const struct {
     const char *name;
     void (*handle)(struct conn *c, struct msg *m);
 } ops[] = {
-    {"open", op_open},   {"map", op_map},   {"stat", op_stat}, {"warm", op_warm},
-    {"evict", op_evict}, {"stop", op_stop}, {"dump", op_dump}, {"order", op_order},
+    {"open", op_open}, {"map", op_map},     {"stat", op_stat},
+    {"warm", op_warm}, {"evict", op_evict}, {"stop", op_stop},
+    {"dump", op_dump}, {"order", op_order}, {"weights", op_weights},
 };
 
 void control_handle(struct conn *c, struct msg *m)
@@ -518,5 +556,6 @@ void control_handle(struct conn *c, struct msg *m)
             return;
         }
     }
-    conn_fail(c, DLC_EINVAL, "no such operation: open, map, stat, warm, evict, stop, dump, order");
+    conn_fail(c, DLC_EINVAL,
+              "no such operation: open, map, stat, warm, evict, stop, dump, order, weights");
 }

@@ -37,6 +37,7 @@ static void dataset_free(struct dataset *ds)
     dlc_list_remove(&ds->link);
     bucket_close(&ds->bucket);
     shelves_free(ds);
+    weighings_free(ds);
     if (ds->index != NULL)
         mem_index_free(&ds->index);
     catalog_close(&ds->catalog);
@@ -52,6 +53,7 @@ static void dataset_free(struct dataset *ds)
     bucket_keys_put(&ds->keys);
     mem_free(&ds->whose);
     mem_free(&ds->passing);
+    mem_free(&ds->seen);
     report_free(&ds->report);
     mem_free(&ds->catalog_path);
     mem_free(&ds->backlog);
@@ -346,6 +348,7 @@ static struct dataset *dataset_new(struct node *n, const struct wanted *w, struc
     hist_init(&ds->latency, 1024);
     dlc_list_init(&ds->sessions);
     dlc_list_init(&ds->shelves);
+    dlc_list_init(&ds->weighings);
     dlc_list_init(&ds->openers);
     dlc_list_init(&ds->needers);
     dlc_list_init(&ds->agains);

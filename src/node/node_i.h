@@ -31,6 +31,7 @@
 #include "node/node.h"
 #include "node/rate.h"
 #include "order/told.h"
+#include "order/weights.h"
 #include "storage/bucket/bucket.h"
 #include "storage/disk/disk.h"
 #include "storage/memory/limits.h"
@@ -113,6 +114,7 @@ struct conn {
     char *job;        /* as the client calls it; or NULL */
     bool wants_shelf; /* it opens a dataset for its forms, ... */
     unsigned char shelf_key[SHA256_LEN]; /* ... these */
+    unsigned char owner[SHA256_LEN];     /* user and token: whose weights it may have */
     bool closing;
 };
 
@@ -132,6 +134,30 @@ void conn_fail_err(struct conn *c, const struct dlc_err *err);
 
 /* Handle one message of a greeted connection. */
 void control_handle(struct conn *c, struct msg *m);
+
+/* ---- reads.c ---- */
+
+/* What became of samples that cursors have passed: each is in one of the three. */
+struct reads_sum {
+    uint64_t reuse;  /* in memory since somebody used it before */
+    uint64_t ahead;  /* fetched before it was asked for */
+    uint64_t waited; /* asked for before it was there */
+};
+
+#define READS_EPOCHS 4 /* are remembered of a session */
+
+struct reads_epoch {
+    uint64_t epoch;
+    struct reads_sum sum;
+};
+
+void reads_begin(struct session *s); /* another order: what was counted stays as it is */
+/* Its cursor has passed absolute position a. */
+void reads_passed(struct session *s, uint64_t a, uint64_t sample);
+void reads_waits(struct session *s, uint64_t sample); /* a reader asks for it and waits */
+void reads_came(struct dataset *ds, uint64_t sample); /* it has become resident */
+json_t *reads_json(const struct reads_sum *sum);      /* Gives */
+json_t *reads_epochs(const struct session *s);        /* the latest first. Gives */
 
 /* ---- dataset.c ---- */
 
@@ -172,17 +198,23 @@ struct dataset {
     struct mem_index *index;
     struct dlc_err error; /* DATASET_FAILED */
 
-    struct map fetching;      /* sample -> struct fetch */
-    struct dlc_list sessions; /* struct session.link */
-    struct dlc_list shelves;  /* struct shelf.link */
-    struct dlc_list openers;  /* struct conn.waiting */
-    struct dlc_list needers;  /* struct needer.link */
+    struct map fetching;       /* sample -> struct fetch */
+    struct dlc_list sessions;  /* struct session.link */
+    struct dlc_list shelves;   /* struct shelf.link */
+    struct dlc_list weighings; /* struct weighing.link */
+    struct dlc_list openers;   /* struct conn.waiting */
+    struct dlc_list needers;   /* struct needer.link */
     struct listing *listing;
     unsigned refs; /* sessions, openers, warms, fetches */
 
     /* Prefetch requests that wait for their turn: a queue of sample numbers. */
     uint64_t *backlog;
     size_t backlog_head, backlog_len, backlog_cap;
+
+    /* reads.c */
+    uint8_t *seen;          /* two bits per sample; NULL: nobody has told an order yet */
+    struct reads_sum reads; /* of all cursors there were */
+    uint64_t fetched;       /* samples that came from the bucket */
 
     /* What prefetch.c knows. */
     struct hist latency;      /* of fetches, in microseconds */
@@ -303,12 +335,15 @@ struct session {
     struct dlc_list waiters; /* struct waiter.of_session */
     unsigned n_waiters;      /* an honest client has at most one per cell */
     struct follow follow;
-    bool past;               /* qos.c: its job keeps nothing of what it reads, ... */
-    uint64_t part;           /* ... and has so many bytes at a time on this node; 0: no limit */
-    struct shelf *shelf;     /* NULL: it reads samples */
-    struct mem_gifts *gifts; /* with shelf */
-    unsigned n_gifts;        /* that are being copied */
-    uint32_t head;           /* our own copy: the one in shared memory is for the client to read */
+    bool past;                 /* qos.c: its job keeps nothing of what it reads, ... */
+    uint64_t part;             /* ... and has so many bytes at a time on this node; 0: no limit */
+    struct shelf *shelf;       /* NULL: it reads samples */
+    struct mem_gifts *gifts;   /* with shelf */
+    unsigned n_gifts;          /* that are being copied */
+    struct weighing *weighing; /* NULL: it has told no weights */
+    struct reads_epoch reads[READS_EPOCHS]; /* the latest first */
+    unsigned n_reads;
+    uint32_t head; /* our own copy: the one in shared memory is for the client to read */
 };
 
 struct waiter {
@@ -351,6 +386,38 @@ void shelves_tell_room(struct node *n); /* now and then */
 void shelves_free(struct dataset *ds);
 uint64_t shelves_evict(struct dataset *ds); /* bytes */
 void shelves_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes);
+
+/* ---- weighing.c ---- */
+
+/* The weights of one job on a dataset: docs/design/0008. */
+struct weighing {
+    struct dlc_list link; /* in dataset.weighings */
+    char *job;
+    bool own; /* of a process without a job: it goes with its last session */
+    unsigned char owner[SHA256_LEN];
+    struct mem_common *memory; /* written by clients */
+    struct weights w;          /* over it */
+    uint16_t *uses;            /* how often each sample was read, also of those that have left */
+    uint64_t place;            /* of the marks: where to go on */
+    double mean;               /* of the weights that are known; 0: none is */
+    uint64_t learnt;           /* how many those are */
+    struct {                   /* the mean is counted a slice at a time */
+        uint64_t at, stored, learnt;
+        double sum;
+    } count;
+    unsigned users; /* sessions */
+    struct dlc_mono last_used;
+};
+
+/* Find or make the session's: its own until another one is asked for. */
+int weighing_get(struct session *s, const char *job, bool own, struct dlc_err *err);
+void weighing_put(struct weighing **wp);
+void weighings_free(struct dataset *ds);
+/* A sample whose weight has changed. False: that was all for now. */
+bool weighing_take(struct weighing *w, uint64_t *sample);
+void weighing_measure(struct weighing *w);               /* some more of the mean; at each look */
+void weighing_used(struct weighing *w, uint64_t sample); /* a cursor has passed it */
+json_t *weighings_json(const struct dataset *ds);        /* Gives */
 
 /* ---- fetch.c ---- */
 
@@ -479,6 +546,7 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos);
 bool prefetch_follows_lists(const struct session *s);
 int prefetch_follow_more(struct session *s, struct told_list **l, struct dlc_err *err);
 void prefetch_unfollow(struct session *s); /* no-op when it told no order */
+void prefetch_look(struct session *s);     /* how far is it? no-op when it told no order */
 /* Readers of the session begin, or cease, to wait. */
 void prefetch_waits(struct session *s, bool waits);
 /* The order that a sample of this session is fetched by: its own, or that of the leader whose

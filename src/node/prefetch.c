@@ -22,6 +22,10 @@
  * IDLE_AFTER, or four times its longest pause so far, has no next uses, so that its memory goes to
  * those who read. One that waits, itself or by its workers, is not idle.
  *
+ * Where lists are given one epoch at a time, and the job has weights (weighing.c), a sample that no
+ * known list has is *expected*: the sooner, the more the model has yet to learn of it
+ * (storage/policy/expected.h). Counted from the end of what is known, so that it stays right too.
+ *
  * In a relaxed order a late sample holds the cursor while others overtake it. They count as
  * consumed, so the window stays as many samples ahead of the reader as in a strict order.
  *
@@ -38,11 +42,14 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "storage/policy/expected.h"
 
 #define MARGIN     1.3
 #define WINDOW_MIN 8u
-#define WINDOW_NEW 64u   /* before anything is measured */
-#define LOOK_MAX   8192u /* positions looked at in one look, of each kind */
+#define WINDOW_NEW 64u    /* before anything is measured */
+#define LOOK_MAX   8192u  /* positions looked at in one look, of each kind */
+#define COUNT_MAX  65536u /* positions counted in one look */
+#define MARKS_MAX  4096u  /* changed weights heeded in one look, of each job */
 #define POS_MAX    (UINT64_MAX / 2)
 #define LOOK_LEAST DLC_MS(1)
 #define LOOK_MOST  DLC_MS(20)
@@ -75,6 +82,20 @@ static double shared_use(struct dataset *ds, uint64_t sample, double soonest, bo
     return kept || dataset_read_elsewhere(ds) ? fmin(soonest, epoch / 2) : soonest;
 }
 
+/* When will the session draw a sample that is in no list it has told? INFINITY: it has no weights.
+ */
+static double expected_use(const struct session *s, uint64_t sample)
+{
+    const struct told *t = s->follow.told;
+    const struct weighing *w = s->weighing;
+    uint64_t pos = s->follow.pos;
+
+    if (w == NULL || t->cursor.kind != ORDER_EXPLICIT)
+        return INFINITY;
+    return policy_expected_use(t->cursor.known - DLC_MIN(pos, t->cursor.known), t->length,
+                               weights_get(&w->w, sample), w->mean, w->uses[sample]);
+}
+
 /* When will the sample be needed next, by any cursor of the dataset? INFINITY: nobody knows. */
 static double next_use(struct dataset *ds, uint64_t sample)
 {
@@ -90,6 +111,8 @@ static double next_use(struct dataset *ds, uint64_t sample)
         if (!f->active || f->idle)
             continue;
         at = cursor_next_use(&f->told->cursor, sample, f->pos);
+        if (at == CURSOR_LATER && !s->past)
+            soonest = fmin(soonest, expected_use(s, sample));
         if (at >= CURSOR_LATER || (s->past && at >= DLC_MAX(f->ahead, f->pos + f->window)))
             continue; /* it keeps nothing beyond its window */
         soonest = fmin(soonest, (double)(at - f->pos));
@@ -104,6 +127,7 @@ static double next_use(struct dataset *ds, uint64_t sample)
 
 void prefetch_published(struct dataset *ds, uint64_t sample)
 {
+    reads_came(ds, sample);
     if (ds->n_following > 0 || ds->cid != NULL)
         memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
 }
@@ -120,6 +144,21 @@ static void retell(struct dataset *ds)
 void prefetch_retell(struct dataset *ds)
 {
     retell(ds);
+}
+
+/* Weights have changed: so have the uses that are expected. */
+static void heed_weights(struct dataset *ds)
+{
+    uint64_t sample;
+
+    dlc_list_each (l, &ds->weighings) {
+        struct weighing *w = dlc_container(l, struct weighing, link);
+
+        weighing_measure(w);
+        for (unsigned k = 0; k < MARKS_MAX && weighing_take(w, &sample); k++)
+            if (mem_index_ready(ds->index, sample))
+                memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
+    }
 }
 
 static void anchor(struct dataset *ds, struct dlc_mono now)
@@ -276,6 +315,20 @@ static void measure_rate(struct session *s, uint64_t moved, uint64_t waited_ns, 
     rate_look(&f->rate, moved, is_waited_for(s), now);
 }
 
+/* The cursor went from `from` to pos; a step that is longer than any reader's counts in part. */
+static void count_passed(struct session *s, uint64_t from, uint64_t pos)
+{
+    const struct cursor *c = &s->follow.told->cursor;
+
+    for (uint64_t a = pos - DLC_MIN(pos - from, COUNT_MAX); a < pos; a++) {
+        uint64_t sample = cursor_at(c, a);
+
+        reads_passed(s, a, sample);
+        if (s->weighing != NULL)
+            weighing_used(s->weighing, sample);
+    }
+}
+
 /* The cursor went from f->pos to pos: what it read is needed again later. */
 static void pass(struct session *s, uint64_t pos)
 {
@@ -283,6 +336,7 @@ static void pass(struct session *s, uint64_t pos)
     struct dataset *ds = s->ds;
     uint64_t from = f->pos, moved = pos - from;
 
+    count_passed(s, from, pos);
     f->pos = pos;
     ds->progress += (double)moved / DLC_MAX(ds->n_reading, 1u);
     if (moved > LOOK_MAX) {
@@ -418,6 +472,7 @@ static void on_look(struct timer *t)
             if (s->follow.active)
                 look(s);
         }
+        heed_weights(ds);
         if (n_reading(n) > ds->n_reading)
             anchor_if_adrift(ds, loop_now(n->loop));
         next = look_again_after(ds, next);
@@ -437,6 +492,7 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos)
     f->told = t;
     f->active = true;
     f->idle = false;
+    reads_begin(s);
     f->waited_ns = 0; /* rate and pause stay: it is the same reader */
     if (s->ds->n_following++ == 0) {
         s->ds->pace = PACE_NEW;
@@ -451,6 +507,17 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos)
     jump(s, pos);
     n->looking.fire = on_look;
     loop_timer_set(n->loop, &n->looking, loop_now(n->loop));
+}
+
+void prefetch_look(struct session *s)
+{
+    struct dataset *ds = s->ds;
+
+    if (!s->follow.active)
+        return;
+    ds->refs++; /* as on_look() */
+    look(s);
+    dataset_put(&ds);
 }
 
 bool prefetch_follows_lists(const struct session *s)

@@ -52,6 +52,7 @@ void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, u
 {
     double cost;
 
+    ds->fetched++;
     if (ds->bucket == NULL || (ds->node->disk == NULL && ds->cid == NULL))
         return;
     cost = cost_of(ds, took, bytes);

@@ -25,7 +25,6 @@
 
 #define QUESTIONS_MAX 256
 #define TOKEN_LEN     47 /* "dlc_" and 32 bytes in base64url */
-#define JOB_MAX       63
 
 /* A question to the manager, and who waits for its answer: the same is asked once at a time. */
 struct asking {
@@ -301,14 +300,6 @@ static bool may_ask(struct conn *c, const char *token, bool named)
     return true;
 }
 
-/* It goes into every heart-beat. */
-static bool is_job(const char *s)
-{
-    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789._-");
-
-    return n > 0 && n <= JOB_MAX && s[n] == '\0';
-}
-
 void resolve_open(struct conn *c, const json_t *body)
 {
     const char *url = json_string_value(json_object_get(body, "url"));
@@ -322,7 +313,7 @@ void resolve_open(struct conn *c, const json_t *body)
 
     if (token != NULL && token[0] == '\0')
         token = NULL;
-    if (job != NULL && !is_job(job)) {
+    if (job != NULL && !str_is_job(job)) { /* it goes into every heart-beat */
         conn_fail(c, DLC_EINVAL,
                   "the job is named by 1 to 63 of a-z, 0-9, '.', '_' and '-', as the manager names "
                   "it; check DLCACHE_JOB");
@@ -330,6 +321,7 @@ void resolve_open(struct conn *c, const json_t *body)
     }
     mem_free(&c->job);
     c->job = mem_str(job);
+    shelf_key(c->owner, c->uid, token, "");
     c->wants_shelf = form != NULL;
     if (c->wants_shelf)
         shelf_key(c->shelf_key, c->uid, token, form);

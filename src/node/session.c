@@ -107,6 +107,7 @@ static bool ask_fetch(struct session *s, uint32_t cell, uint64_t sample)
     dlc_list_push_tail(&s->waiters, &w->of_session);
     if (s->n_waiters++ == 0)
         prefetch_waits(s, true);
+    reads_waits(s, sample);
     fetch_start(s->ds, sample, FETCH_MEMORY, w, NULL);
     return true;
 }
@@ -354,6 +355,7 @@ void session_free(struct session **sp)
     if (!s->conn->wants_shelf)
         dataset_leave(s->ds);
     shelf_put(&s->shelf);
+    weighing_put(&s->weighing);
     dataset_put(&s->ds);
     s->tag = 0;
     mem_free(&s);

@@ -70,6 +70,13 @@ void mem_gifts_put(struct mem_gifts **gp);
 int mem_gifts_fd(const struct mem_gifts *g);
 const void *mem_gift(const struct mem_gifts *g, uint32_t number); /* SHM_GIFT_SIZE bytes, hostile */
 
+/* Memory of a fixed size, sparse and zeroed, that the daemon and some clients write together. */
+struct mem_common;
+int mem_common_new(const char *name, uint64_t size, struct mem_common **out, struct dlc_err *err);
+void mem_common_free(struct mem_common **cp);
+int mem_common_fd(const struct mem_common *c);
+void *mem_common_map(const struct mem_common *c); /* hostile */
+
 /* Statistics the client keeps, summed over its blocks. */
 struct mem_session_stats {
     uint64_t hits, misses, bypasses, bytes, stall_ns, pins;
