@@ -251,6 +251,101 @@ struct dlc_progress {
 DLC_API int dlc_advance(struct dlc_dataset *ds, const struct dlc_progress *p);
 
 /*
+ * Importance: an epoch that is drawn by what the model has yet to learn (docs/importance.md).
+ *
+ *     struct dlc_importance spec = {.mode = DLC_COVERAGE, .seed = 1};
+ *
+ *     dlc_importance(ds, &spec);
+ *     for each epoch: n = dlc_draw(ds, epoch, list, cap, NULL), and dlc_follow() the list or, while
+ *     another epoch is being read, dlc_follow_more() it
+ *     for each batch: dlc_learn(ds, epoch, samples, losses, n, NULL)
+ *
+ * Weights are kept by the daemon, for all ranks of a job on its node. Without a daemon, or when one
+ * was lost, the process goes on with its own, and brings them along to the next.
+ */
+enum dlc_importance_mode {
+    DLC_COVERAGE = 0, /* without replacement, and each sample at least once in `every` epochs */
+    DLC_SHADE = 1,    /* with replacement; resident ones first and repeated */
+};
+
+/* How losses become weights. */
+enum dlc_importance_rule {
+    DLC_RULE_RANK = 0,  /* by the rank of a loss in its batch, and the mean loss of the epoch */
+    DLC_RULE_PLAIN = 1, /* the loss, or whatever is given, is the weight; not negative */
+};
+
+/* Zero-initialise; a zero member means the default. */
+struct dlc_importance {
+    uint32_t mode, rule;
+    uint32_t rank, world; /* world 0 counts as 1 */
+    uint64_t seed;
+    uint64_t first, count; /* a range of samples (a split); count 0: to the last */
+    uint64_t length;       /* positions of an epoch over all ranks; 0: count (shade), half of it
+                            * (coverage) or as many as `every` needs */
+    uint32_t every;        /* coverage: each sample at least once in so many epochs; 0: 4 */
+    uint32_t reserved0;
+    double replication; /* shade: 0.5 to 100 in steps of 0.5; 0: 1 */
+    double prefer;      /* coverage: 1 to 1000: resident samples weigh so many times; 0: 1 */
+    const char *job;    /* whose weights: 1 to 63 of a-z, 0-9, '.', '_' and '-'; NULL: that of
+                         * DLCACHE_JOB, else the process's own. Borrowed for the call */
+    uint64_t reserved[6];
+};
+
+/* One batch of losses. */
+struct dlc_learnt {
+    uint64_t used, ignored; /* losses; ignored: those that are no numbers */
+    double mean;            /* of those used that are finite */
+    uint64_t reserved[5];
+};
+
+/* One list that was drawn. */
+struct dlc_drawn {
+    uint64_t distinct; /* samples in it */
+    uint64_t forced;   /* coverage: positions that `every` asked for */
+    uint64_t resident; /* positions whose sample was resident */
+    uint64_t part;     /* samples that could be drawn */
+    double effective;  /* how many samples the draw is worth: (sum of w)^2 / sum of w^2 */
+    uint64_t reserved[6];
+};
+
+/* What DLC_RULE_RANK remembers of the losses so far: to save and to bring back, with the weights.
+ */
+struct dlc_scale {
+    double first, mean, sum;
+    uint64_t count, epoch;
+    uint64_t reserved[3];
+};
+
+/*
+ * Begin, or go on with another spec: weights that are there stay, unless the job is another one.
+ * After fork() the child has none until it begins itself.
+ * Threads: one at a time, as dlc_follow(); the same for dlc_draw().
+ */
+DLC_API int dlc_importance(struct dlc_dataset *ds, const struct dlc_importance *spec);
+
+/*
+ * One batch: losses[i] is that of samples[i]. Makes no system call. Borrows: samples, losses.
+ * Returns: 0 (*out, may be NULL, is set); DLC_EINVAL: no such sample, or a negative loss with
+ * DLC_RULE_PLAIN: then nothing was learnt. Threads: any.
+ */
+DLC_API int dlc_learn(struct dlc_dataset *ds, uint64_t epoch, const uint64_t *samples,
+                      const float *losses, size_t n, struct dlc_learnt *out);
+
+/*
+ * This rank's list of an epoch, from weights and residents as they are now; out may be NULL.
+ * Returns: its length (larger than cap: nothing was drawn), or DLC_E*.
+ */
+DLC_API int64_t dlc_draw(struct dlc_dataset *ds, uint64_t epoch, uint64_t *list, uint64_t cap,
+                         struct dlc_drawn *out);
+
+/* Weights of samples [first, first + n) as they are, 0: never learnt; to save, and to bring back:
+ * not negative, and finite. Threads: any. */
+DLC_API int dlc_weights(struct dlc_dataset *ds, uint64_t first, uint64_t n, float *out);
+DLC_API int dlc_set_weights(struct dlc_dataset *ds, uint64_t first, uint64_t n, const float *in);
+DLC_API int dlc_scale(struct dlc_dataset *ds, struct dlc_scale *out);
+DLC_API int dlc_set_scale(struct dlc_dataset *ds, const struct dlc_scale *in);
+
+/*
  * The loader: from encoded samples to batches, by threads of this process. Order, decoding,
  * augmentation and batches are the library's work; docs/loader.md says what comes out.
  *

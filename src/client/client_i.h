@@ -32,7 +32,9 @@
 #include "client/fail.h"
 #include "client/spawn.h"
 #include "dlcache.h"
+#include "order/draw.h"
 #include "order/told.h"
+#include "order/weights.h"
 #include "storage/bucket/bucket.h"
 #include "storage/memory/shm.h"
 
@@ -89,6 +91,17 @@ struct reading {
     struct dlc_mono look_again;    /* whether the daemon is still there */
 };
 
+/* What dlc_learn() and dlc_draw() work with. */
+struct importance {
+    struct dlc_mtx mtx;         /* rank LCK_weights */
+    char *job;                  /* NULL: none was begun. G: dataset.mtx and the process-wide lock */
+    bool own;                   /* the job has no name: the process's. G: dataset.mtx */
+    struct draw_spec spec;      /* one thread at a time, by contract */
+    enum weights_rule rule;     /* G: mtx */
+    struct weights_scale scale; /* G: mtx */
+    struct weighed *weighed;    /* G: mtx; changed under the process-wide lock too */
+};
+
 struct dlc_dataset {
     uint32_t tag;
     struct dlc_list link; /* G: the process-wide lock */
@@ -120,6 +133,7 @@ struct dlc_dataset {
     /* One thread at a time, by contract; replaced under mtx and the process-wide lock. */
     struct reading reading;
     _Atomic uint64_t at; /* reading.pos, for any thread that finds the daemon again */
+    struct importance importance;
 
     _Atomic uint64_t reconnects, direct_reads, direct_bytes, direct_ns; /* relaxed: statistics */
 };
@@ -191,6 +205,8 @@ int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_view *out, st
 struct attachment *dataset_attached(struct dlc_dataset *ds);
 /* The same without attaching. */
 struct attachment *dataset_current(struct dlc_dataset *ds);
+/* As dataset_attached(), and looks whether its daemon has gone. */
+struct attachment *dataset_checked(struct dlc_dataset *ds);
 void dataset_detach(struct dlc_dataset *ds, struct attachment *a);
 /* `a` has lost its daemon: stop using it. */
 void dataset_lost(struct dlc_dataset *ds, struct attachment *a);
@@ -205,6 +221,14 @@ void client_unlock(void);
 /* Tell a daemon the order that is set, if any. Returns as attach_call(), or that it was refused. */
 int reading_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err);
 void reading_release(struct reading *r);
+
+/* ---- importance.c ---- */
+
+/* Have the weights that a daemon keeps for the job, if one was begun, and bring those along that
+ * are new to it. The caller holds dataset.mtx. Returns as reading_tell(). */
+int importance_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err);
+void importance_init(struct importance *im);    /* anew: also in a child, whatever was locked */
+void importance_release(struct importance *im); /* nobody uses it */
 
 /* Take part in fork(); once everything is in place. */
 void dataset_enlist(struct dlc_dataset *ds);

@@ -95,6 +95,8 @@ static void in_child(void)
         ds->lost = false;
         ds->direct = NULL;             /* its threads stayed with the parent */
         reading_release(&ds->reading); /* the parent goes on with it */
+        importance_release(&ds->importance);
+        importance_init(&ds->importance);
         ds->try_again = (struct dlc_mono){0};
         ds->reconnects = ds->direct_reads = ds->direct_bytes = ds->direct_ns = 0;
     }
@@ -166,15 +168,22 @@ static bool ended_well(struct dlc_dataset *ds)
     return well;
 }
 
-/* Tell the order before anybody else knows of the attachment. false: the daemon has gone again. */
+/* Tell order and weights before anybody else knows of the attachment. false: the daemon has gone
+ * again. */
 static bool tell_first(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
 {
     int rc = reading_tell(ds, a, err);
 
+    if (rc < 0 && rc != DLC_ENODAEMON && rc != DLC_ETIMEDOUT) {
+        log_info("%s: the daemon does not follow the order: %s", ds->shown, err->text);
+        rc = 0;
+    }
+    if (rc == 0)
+        rc = importance_tell(ds, a, err);
     if (rc == DLC_ENODAEMON || rc == DLC_ETIMEDOUT)
         return false;
     if (rc < 0)
-        log_info("%s: the daemon does not follow the order: %s", ds->shown, err->text);
+        log_info("%s: the daemon does not keep the weights: %s", ds->shown, err->text);
     return true;
 }
 
@@ -235,6 +244,18 @@ struct attachment *dataset_attached(struct dlc_dataset *ds)
         reattach_locked(ds);
     dlc_mtx_unlock(&ds->mtx);
     return dataset_current(ds);
+}
+
+struct attachment *dataset_checked(struct dlc_dataset *ds)
+{
+    struct attachment *a = dataset_current(ds);
+
+    if (a != NULL && attachment_lost(a)) {
+        dataset_lost(ds, a);
+        dataset_detach(ds, a);
+        a = NULL;
+    }
+    return a != NULL ? a : dataset_attached(ds);
 }
 
 void dataset_detach(struct dlc_dataset *ds, struct attachment *a)
@@ -311,6 +332,7 @@ int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_dataset 
     ds->tag = DATASET_TAG;
     ds->url = mem_str(url != NULL ? url : "");
     dlc_mtx_init(&ds->mtx, LCK_dataset);
+    importance_init(&ds->importance);
     dlc_list_init(&ds->retired);
     dlc_list_init(&ds->link);
     if (configure(ds, opt, &err) < 0 ||
@@ -344,6 +366,8 @@ void dlc_close(struct dlc_dataset **dsp)
         attachment_free(&a);
     }
     reading_release(&ds->reading);
+    importance_release(&ds->importance);
+    dlc_mtx_release(&ds->importance.mtx);
     bucket_close(&ds->direct);
     catalog_close(&ds->catalog);
     config_release(&ds->config);

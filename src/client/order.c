@@ -423,14 +423,7 @@ static void look_after(struct dlc_dataset *ds)
     if (now.ns < ds->reading.look_again.ns)
         return;
     ds->reading.look_again = dlc_mono_add(now, LOOK_EVERY);
-    a = dataset_current(ds);
-    if (a != NULL && attachment_lost(a)) {
-        dataset_lost(ds, a);
-        dataset_detach(ds, a);
-        a = NULL;
-    }
-    if (a == NULL)
-        a = dataset_attached(ds);
+    a = dataset_checked(ds);
     if (a != NULL)
         dataset_detach(ds, a);
 }

@@ -64,6 +64,32 @@ class CProgress(ctypes.Structure):
                [("reserved", ctypes.c_uint64 * 4)]
 
 
+COVERAGE, SHADE = range(2)
+RANK, PLAIN = range(2)
+
+
+class CImportance(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_uint32) for n in ("mode", "rule", "rank", "world")] + \
+               [(n, ctypes.c_uint64) for n in ("seed", "first", "count", "length")] + \
+               [("every", ctypes.c_uint32), ("reserved0", ctypes.c_uint32), ("replication", ctypes.c_double),
+                ("prefer", ctypes.c_double), ("job", ctypes.c_char_p), ("reserved", ctypes.c_uint64 * 6)]
+
+
+class CLearnt(ctypes.Structure):
+    _fields_ = [("used", ctypes.c_uint64), ("ignored", ctypes.c_uint64), ("mean", ctypes.c_double),
+                ("reserved", ctypes.c_uint64 * 5)]
+
+
+class CDrawn(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_uint64) for n in ("distinct", "forced", "resident", "part")] + \
+               [("effective", ctypes.c_double), ("reserved", ctypes.c_uint64 * 6)]
+
+
+class CScale(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_double) for n in ("first", "mean", "sum")] + \
+               [(n, ctypes.c_uint64) for n in ("count", "epoch")] + [("reserved", ctypes.c_uint64 * 3)]
+
+
 class Error(Exception):
     def __init__(self, code, text):
         super().__init__("%s (%d)" % (dl.hide_nothing(text), code))
@@ -72,7 +98,7 @@ class Error(Exception):
 
 # name: (result, arguments); a negative int is an error
 U64, PTR, SIZE = ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t
-VIEWS, U64S = ctypes.POINTER(CView), ctypes.POINTER(U64)
+VIEWS, U64S, FLOATS = ctypes.POINTER(CView), ctypes.POINTER(U64), ctypes.POINTER(ctypes.c_float)
 FUNCTIONS = {
     "dlc_open": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(COptions), ctypes.POINTER(PTR)]),
     "dlc_close": (None, [ctypes.POINTER(PTR)]),
@@ -102,6 +128,13 @@ FUNCTIONS = {
     "dlc_tell": (None, [PTR, U64S, U64S]),
     "dlc_follow_more": (ctypes.c_int, [PTR, U64S, U64]),
     "dlc_advance": (ctypes.c_int, [PTR, ctypes.POINTER(CProgress)]),
+    "dlc_importance": (ctypes.c_int, [PTR, ctypes.POINTER(CImportance)]),
+    "dlc_learn": (ctypes.c_int, [PTR, U64, U64S, FLOATS, SIZE, ctypes.POINTER(CLearnt)]),
+    "dlc_draw": (ctypes.c_int64, [PTR, U64, U64S, U64, ctypes.POINTER(CDrawn)]),
+    "dlc_weights": (ctypes.c_int, [PTR, U64, U64, FLOATS]),
+    "dlc_set_weights": (ctypes.c_int, [PTR, U64, U64, FLOATS]),
+    "dlc_scale": (ctypes.c_int, [PTR, ctypes.POINTER(CScale)]),
+    "dlc_set_scale": (ctypes.c_int, [PTR, ctypes.POINTER(CScale)]),
     "dlc_daemon_stats": (ctypes.c_int64, [PTR, ctypes.c_char_p, SIZE]),
     "dlc_dataset_stats": (None, [PTR, ctypes.POINTER(CStats)]),
     "dlc_last_error": (ctypes.c_char_p, []),
@@ -320,6 +353,36 @@ class Dataset:
     def advance(self, epoch, position, ahead=0, waited_s=0):
         progress = CProgress(epoch=epoch, position=position, ahead=ahead, waited_ns=int(waited_s * 1e9))
         check(lib().dlc_advance(self.handle, ctypes.byref(progress)))
+
+    def importance(self, mode=COVERAGE, **spec):
+        """Begin to weigh samples. Returns self."""
+        if spec.get("job") is not None:
+            spec["job"] = name(spec["job"])
+        check(lib().dlc_importance(self.handle, ctypes.byref(CImportance(mode=mode, **spec))))
+        return self
+
+    def learn(self, epoch, samples, losses):
+        """What came of it: used, ignored, mean."""
+        got = CLearnt()
+        check(lib().dlc_learn(self.handle, epoch, (U64 * len(samples))(*samples),
+                              (ctypes.c_float * len(losses))(*losses), len(samples), ctypes.byref(got)))
+        return got.used, got.ignored, got.mean
+
+    def draw(self, epoch):
+        """The list, and its figures."""
+        n = check(lib().dlc_draw(self.handle, epoch, None, 0, None))
+        numbers, got = (U64 * n)(), CDrawn()
+        assert check(lib().dlc_draw(self.handle, epoch, numbers, n, ctypes.byref(got))) == n
+        return list(numbers), got
+
+    def weights(self, first=0, n=None):
+        n = len(self) if n is None else n
+        got = (ctypes.c_float * n)()
+        check(lib().dlc_weights(self.handle, first, n, got))
+        return list(got)
+
+    def set_weights(self, weights, first=0):
+        check(lib().dlc_set_weights(self.handle, first, len(weights), (ctypes.c_float * len(weights))(*weights)))
 
     def daemon_stats(self):
         size = 1 << 16

@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Importance: weights that the ranks of a job share through the daemon, and lists drawn by them
+ * (docs/design/0008). What losses mean is order/weights.h, what a list is order/draw.h.
+ *
+ * The weights in use are the daemon's, mapped, or the process's own while there is none. A daemon
+ * that is found again has forgotten them: it is brought what this process had, wherever it knows
+ * nothing yet. So nothing that was learnt is lost with a daemon, and what others brought stays.
+ *
+ * (B1) A batch is learnt, and weights are exchanged, under the lock: no batch goes into a mapping
+ *      that is given up. A list is drawn without it, on a mapping that it counts.
+ */
+#include "client/client_i.h"
+
+#include <math.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/os.h"
+#include "base/str.h"
+
+#define EVERY 4u /* epochs, unless it is said */
+
+/* Weights that are mapped. */
+struct weighed {
+    unsigned refs;       /* G: importance.mtx */
+    uint64_t generation; /* of the attachment they came through; 0: our own */
+    struct weights w;
+    void *map;
+    size_t size;
+};
+
+/* ---- mappings ---- */
+
+static void weighed_free(struct weighed **wp)
+{
+    struct weighed *w = *wp;
+
+    *wp = NULL;
+    if (w == NULL)
+        return;
+    os_unmap(w->map, w->size);
+    mem_free(&w);
+}
+
+/* NULL: none was begun. Gives; return it with weighed_put(). */
+static struct weighed *weighed_get(struct dlc_dataset *ds)
+{
+    struct weighed *w;
+
+    dlc_mtx_lock(&ds->importance.mtx);
+    w = ds->importance.weighed;
+    if (w != NULL)
+        w->refs++;
+    dlc_mtx_unlock(&ds->importance.mtx);
+    return w;
+}
+
+static void weighed_put(struct dlc_dataset *ds, struct weighed **wp)
+{
+    bool last;
+
+    if (*wp == NULL)
+        return;
+    dlc_mtx_lock(&ds->importance.mtx);
+    last = --(*wp)->refs == 0;
+    dlc_mtx_unlock(&ds->importance.mtx);
+    if (last)
+        weighed_free(wp);
+    *wp = NULL;
+}
+
+/* Map what the descriptor is of. Takes fd. Gives *out. */
+static int weighed_map(int fd, uint64_t n, struct weighed **out, struct dlc_err *err)
+{
+    struct weighed *w = mem_new(struct weighed);
+    struct stat st;
+    int rc;
+
+    w->refs = 1;
+    w->size = weights_size(n);
+    if (fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size != w->size)
+        rc = dlc_err_set(err, DLC_EPROTO, "the daemon handed over weights of the wrong size");
+    else if ((w->map = os_map(fd, 0, w->size, true)) == NULL)
+        rc = dlc_err_sys(err, "cannot map the weights of %llu samples", (unsigned long long)n);
+    else
+        rc = 0;
+    os_close(&fd);
+    *out = w;
+    return rc;
+}
+
+/* In memory of our own. */
+static int weighed_own(const struct dlc_dataset *ds, struct weighed **out, struct dlc_err *err)
+{
+    int fd = os_memfd("dlcache-weights"), rc;
+
+    *out = NULL;
+    if (fd < 0 || os_ftruncate(fd, weights_size(ds->n)) < 0) {
+        rc = dlc_err_sys(err, "no memory for the weights of %llu samples",
+                         (unsigned long long)ds->n);
+        os_close(&fd);
+        return rc;
+    }
+    rc = weighed_map(fd, ds->n, out, err);
+    if (rc == 0) {
+        weights_format((*out)->map, ds->n, catalog_snapshot(ds->catalog));
+        rc = weights_open(&(*out)->w, (*out)->map, (*out)->size, ds->n, err);
+    }
+    if (rc < 0)
+        weighed_free(out);
+    return rc;
+}
+
+/* The daemon's. Returns as attach_call(). */
+static int weighed_ask(struct dlc_dataset *ds, struct attachment *a, const char *job, bool own,
+                       struct weighed **out, struct dlc_err *err)
+{
+    json_t *ask = json_pack("{s:s, s:s, s:b}", "op", "weights", "job", job, "own", (int)own);
+    struct msg m = MSG_INIT;
+    int rc = attach_call(a, ask, -1, dlc_mono_add(dlc_mono_now(), ds->timeout), &m, err);
+
+    *out = NULL;
+    if (rc == 0)
+        rc = weighed_map(msg_take_fd(&m, 0), ds->n, out, err);
+    if (rc == 0)
+        rc = weights_open(&(*out)->w, (*out)->map, (*out)->size, ds->n, err);
+    if (rc == 0)
+        (*out)->generation = a->generation;
+    else
+        weighed_free(out);
+    json_decref(ask);
+    msg_release(&m);
+    return rc;
+}
+
+static void bring_along(struct weights *to, const struct weights *from)
+{
+    for (uint64_t i = 0; i < to->n; i++) {
+        float weight = weights_get(from, i);
+
+        if (weight > 0 && weights_get(to, i) <= 0)
+            weights_set(to, i, weight);
+    }
+}
+
+/* Use these from now on. Takes. (B1) */
+static void install(struct dlc_dataset *ds, struct weighed *w, bool same_job)
+{
+    struct importance *im = &ds->importance;
+    struct weighed *before;
+
+    dlc_mtx_lock(&im->mtx);
+    before = im->weighed;
+    if (before != NULL && same_job)
+        bring_along(&w->w, &before->w);
+    client_lock();
+    im->weighed = w;
+    client_unlock();
+    dlc_mtx_unlock(&im->mtx);
+    weighed_put(ds, &before);
+}
+
+int importance_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
+{
+    const struct importance *im = &ds->importance;
+    struct weighed *w;
+    int rc;
+
+    dlc_mtx_assert_held(&ds->mtx);
+    if (im->job == NULL)
+        return 0;
+    rc = weighed_ask(ds, a, im->job, im->own, &w, err);
+    if (rc == 0)
+        install(ds, w, true);
+    return rc;
+}
+
+void importance_init(struct importance *im)
+{
+    dlc_mtx_init(&im->mtx, LCK_weights);
+}
+
+void importance_release(struct importance *im)
+{
+    weighed_free(&im->weighed);
+    mem_free(&im->job);
+    im->scale = (struct weights_scale){0};
+}
+
+/* ---- beginning ---- */
+
+static float weight_of(const void *arg, uint64_t sample);
+static bool is_resident(const void *arg, uint64_t sample);
+
+static int spec_of(struct dlc_dataset *ds, const struct dlc_importance *s, struct draw_spec *out,
+                   struct dlc_err *err)
+{
+    uint64_t all = dlc_count(ds); /* without targets */
+    uint64_t n = s->count != 0 ? s->count : all - DLC_MIN(s->first, all);
+    uint32_t every = s->every != 0 ? s->every : EVERY;
+    uint64_t least = n / every + (n % every != 0);
+
+    if (s->mode > DLC_SHADE || s->rule > DLC_RULE_PLAIN)
+        return dlc_err_set(err, DLC_EINVAL,
+                           "importance of mode %u and rule %u: modes are 0 coverage, 1 shade; "
+                           "rules 0 rank, 1 plain",
+                           s->mode, s->rule);
+    if (s->first > ds->n || n > ds->n - s->first)
+        return dlc_err_set(err, DLC_EINVAL, "samples %llu to %llu: the dataset has %llu",
+                           (unsigned long long)s->first, (unsigned long long)(s->first + n),
+                           (unsigned long long)ds->n);
+    *out = (struct draw_spec){.mode = s->mode == DLC_SHADE ? DRAW_SHADE : DRAW_COVERAGE,
+                              .n = n,
+                              .first = s->first,
+                              .length = s->length,
+                              .seed = s->seed,
+                              .rank = s->rank,
+                              .world = DLC_MAX(s->world, 1u),
+                              .every = every,
+                              .replication = s->replication != 0 ? s->replication : 1,
+                              .prefer = s->prefer != 0 ? s->prefer : 1,
+                              .weight = weight_of};
+    if (s->length == 0)
+        out->length = s->mode == DLC_SHADE ? n : DLC_MAX(n / 2, least);
+    return draw_check(out, err);
+}
+
+/* A name that no other process has. */
+static char *name_of_process(void)
+{
+    static uint64_t nonce; /* G: the process-wide lock */
+    static pid_t of;       /* the same */
+    uint64_t mine;
+
+    client_lock();
+    if (of != getpid()) { /* also in a child */
+        of = getpid();
+        if (getrandom(&nonce, sizeof(nonce), GRND_NONBLOCK) != (ssize_t)sizeof(nonce))
+            nonce = (uint64_t)dlc_mono_now().ns;
+    }
+    mine = nonce;
+    client_unlock();
+    return mem_fmt("own-%d-%016llx", (int)getpid(), (unsigned long long)mine);
+}
+
+/* Gives; NULL: *err. */
+static char *job_of(const struct dlc_importance *s, bool *own, struct dlc_err *err)
+{
+    const char *job = s->job != NULL ? s->job : getenv("DLCACHE_JOB");
+
+    *own = s->job == NULL && (job == NULL || job[0] == '\0');
+    if (*own)
+        return name_of_process();
+    if (!str_is_job(job)) {
+        dlc_err_set(err, DLC_EINVAL,
+                    "importance: the job is called \"%.80s\"; it must be 1 to 63 of a-z, 0-9, '.', "
+                    "'_' and '-'%s",
+                    job, s->job == NULL ? " (see DLCACHE_JOB)" : "");
+        return NULL;
+    }
+    return mem_str(job);
+}
+
+/* The job's weights: the daemon's, or our own where there is none. NULL without an error: those in
+ * use are the ones. */
+static int weighed_of(struct dlc_dataset *ds, const char *job, bool own, struct weighed **out,
+                      struct dlc_err *err)
+{
+    const struct importance *im = &ds->importance;
+    bool same = im->job != NULL && strcmp(im->job, job) == 0;
+    struct attachment *a = dataset_current(ds);
+    int rc = DLC_ENODAEMON;
+
+    *out = NULL;
+    /* im->weighed changes under dataset.mtx only, which we hold */
+    if (same && im->weighed != NULL && (a == NULL || im->weighed->generation == a->generation))
+        rc = 0;
+    else if (a != NULL)
+        rc = weighed_ask(ds, a, job, own, out, err);
+    if (a != NULL && (rc == DLC_ENODAEMON || rc == DLC_ETIMEDOUT))
+        dataset_lost(ds, a);
+    if (a != NULL)
+        dataset_detach(ds, a);
+    if (rc != DLC_ENODAEMON && rc != DLC_ETIMEDOUT)
+        return rc;
+    return same && im->weighed != NULL ? 0 : weighed_own(ds, out, err);
+}
+
+/* Takes job when it succeeds. */
+static int begin_locked(struct dlc_dataset *ds, char **job, bool own, struct dlc_err *err)
+{
+    struct importance *im = &ds->importance;
+    bool same = im->job != NULL && strcmp(im->job, *job) == 0;
+    struct weighed *w;
+    char *before;
+    int rc = weighed_of(ds, *job, own, &w, err);
+
+    if (rc < 0)
+        return rc;
+    if (w != NULL)
+        install(ds, w, same);
+    if (same)
+        return 0;
+    client_lock();
+    before = im->job;
+    im->job = *job;
+    client_unlock();
+    *job = before;
+    im->own = own;
+    dlc_mtx_lock(&im->mtx);
+    im->scale = (struct weights_scale){0};
+    dlc_mtx_unlock(&im->mtx);
+    return 0;
+}
+
+static int begin(struct dlc_dataset *ds, const struct dlc_importance *s, struct dlc_err *err)
+{
+    struct attachment *a;
+    struct draw_spec spec;
+    char *job = NULL;
+    bool own;
+    int rc = spec_of(ds, s, &spec, err);
+
+    if (rc < 0)
+        return rc;
+    job = job_of(s, &own, err);
+    if (job == NULL)
+        return err->code;
+    a = dataset_checked(ds);
+    if (a != NULL)
+        dataset_detach(ds, a);
+    dlc_mtx_lock(&ds->mtx);
+    rc = begin_locked(ds, &job, own, err);
+    dlc_mtx_unlock(&ds->mtx);
+    mem_free(&job);
+    if (rc < 0)
+        return rc;
+    ds->importance.spec = spec;
+    dlc_mtx_lock(&ds->importance.mtx);
+    ds->importance.rule = s->rule == DLC_RULE_PLAIN ? WEIGHTS_PLAIN : WEIGHTS_RANK;
+    dlc_mtx_unlock(&ds->importance.mtx);
+    return 0;
+}
+
+int dlc_importance(struct dlc_dataset *ds, const struct dlc_importance *spec)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    return begin(ds, spec, &err) < 0 ? client_fail(&err) : 0;
+}
+
+/* ---- learning ---- */
+
+static int none_begun(struct dlc_err *err)
+{
+    return dlc_err_set(err, DLC_EINVAL, "no weights: call dlc_importance() first");
+}
+
+int dlc_learn(struct dlc_dataset *ds, uint64_t epoch, const uint64_t *samples, const float *losses,
+              size_t n, struct dlc_learnt *out)
+{
+    struct importance *im = &ds->importance;
+    struct dlc_err err = DLC_ERR_INIT;
+    struct weights_learnt learnt = {0};
+    int rc;
+
+    dlc_mtx_lock(&im->mtx);
+    rc = im->weighed == NULL ? none_begun(&err)
+                             : weights_learn(&im->weighed->w, im->rule, &im->scale, epoch, samples,
+                                             losses, n, &learnt, &err);
+    dlc_mtx_unlock(&im->mtx);
+    if (out != NULL)
+        *out = (struct dlc_learnt){
+            .used = learnt.used, .ignored = learnt.ignored, .mean = learnt.mean};
+    return rc < 0 ? client_fail(&err) : 0;
+}
+
+/* ---- drawing ---- */
+
+struct seen {
+    const struct weights *w;
+    const struct shm_slot *slots;
+};
+
+static float weight_of(const void *arg, uint64_t sample)
+{
+    return weights_get(((const struct seen *)arg)->w, sample);
+}
+
+static bool is_resident(const void *arg, uint64_t sample)
+{
+    const struct shm_slot *slot = &((const struct seen *)arg)->slots[sample];
+
+    /* relaxed: it may change at any time, and only decides what is drawn */
+    return shm_where_state(atomic_load_explicit(&slot->where, memory_order_relaxed)) == SHM_READY;
+}
+
+static int64_t draw(struct dlc_dataset *ds, uint64_t epoch, uint64_t *list, uint64_t cap,
+                    struct draw_figures *out, struct dlc_err *err)
+{
+    struct attachment *a = dataset_checked(ds); /* the weights are those of the daemon there is */
+    struct weighed *w = weighed_get(ds);
+    struct seen seen = {.slots = a != NULL ? a->slots : NULL};
+    struct draw_spec spec = ds->importance.spec;
+    int64_t got;
+
+    if (w == NULL) {
+        got = none_begun(err);
+        goto out;
+    }
+    seen.w = &w->w;
+    spec.epoch = epoch;
+    spec.resident = a != NULL ? is_resident : NULL;
+    spec.arg = &seen;
+    got = (int64_t)draw_length(&spec);
+    if ((uint64_t)got <= cap) {
+        int rc = draw_epoch(&spec, list, out, err);
+
+        got = rc < 0 ? rc : got;
+    }
+out:
+    weighed_put(ds, &w);
+    if (a != NULL)
+        dataset_detach(ds, a);
+    return got;
+}
+
+int64_t dlc_draw(struct dlc_dataset *ds, uint64_t epoch, uint64_t *list, uint64_t cap,
+                 struct dlc_drawn *out)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct draw_figures f = {0};
+    int64_t got = draw(ds, epoch, list, cap, &f, &err);
+
+    if (out != NULL)
+        *out = (struct dlc_drawn){.distinct = f.distinct,
+                                  .forced = f.forced,
+                                  .resident = f.resident,
+                                  .part = f.part,
+                                  .effective = f.effective};
+    return got < 0 ? client_fail(&err) : got;
+}
+
+/* ---- saving and bringing back ---- */
+
+/* The weights, if there are some and samples [first, first + n) of them. Gives; NULL: *err. */
+static struct weighed *weighed_range(struct dlc_dataset *ds, uint64_t first, uint64_t n,
+                                     struct dlc_err *err)
+{
+    struct weighed *w = weighed_get(ds);
+
+    if (w == NULL) {
+        none_begun(err);
+    } else if (first > w->w.n || n > w->w.n - first) {
+        dlc_err_set(err, DLC_EINVAL, "weights of %llu samples from %llu on: the dataset has %llu",
+                    (unsigned long long)n, (unsigned long long)first, (unsigned long long)w->w.n);
+        weighed_put(ds, &w);
+    }
+    return w;
+}
+
+int dlc_weights(struct dlc_dataset *ds, uint64_t first, uint64_t n, float *out)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct weighed *w = weighed_range(ds, first, n, &err);
+
+    if (w == NULL)
+        return client_fail(&err);
+    for (uint64_t i = 0; i < n; i++)
+        out[i] = weights_get(&w->w, first + i);
+    weighed_put(ds, &w);
+    return 0;
+}
+
+static int check_weights(uint64_t first, uint64_t n, const float *in)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (!isfinite(in[i]) || in[i] < 0)
+            return client_failf(DLC_EINVAL,
+                                "the weight of sample %llu is %g: it must be finite and not "
+                                "negative, 0 for one that was never learnt",
+                                (unsigned long long)(first + i), (double)in[i]);
+    return 0;
+}
+
+int dlc_set_weights(struct dlc_dataset *ds, uint64_t first, uint64_t n, const float *in)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct weighed *w = weighed_range(ds, first, n, &err);
+    int rc;
+
+    if (w == NULL)
+        return client_fail(&err);
+    rc = check_weights(first, n, in);
+    weighed_put(ds, &w);
+    if (rc < 0)
+        return rc;
+    dlc_mtx_lock(&ds->importance.mtx); /* (B1) */
+    for (uint64_t i = 0; i < n; i++)
+        weights_set(&ds->importance.weighed->w, first + i, in[i]);
+    dlc_mtx_unlock(&ds->importance.mtx);
+    return 0;
+}
+
+int dlc_scale(struct dlc_dataset *ds, struct dlc_scale *out)
+{
+    struct weights_scale s;
+
+    dlc_mtx_lock(&ds->importance.mtx);
+    s = ds->importance.scale;
+    dlc_mtx_unlock(&ds->importance.mtx);
+    *out = (struct dlc_scale){
+        .first = s.first, .mean = s.mean, .sum = s.sum, .count = s.count, .epoch = s.epoch};
+    return 0;
+}
+
+int dlc_set_scale(struct dlc_dataset *ds, const struct dlc_scale *in)
+{
+    if (!isfinite(in->first) || !isfinite(in->mean) || !isfinite(in->sum))
+        return client_failf(DLC_EINVAL, "the scale to bring back is not finite");
+    dlc_mtx_lock(&ds->importance.mtx);
+    ds->importance.scale = (struct weights_scale){.first = in->first,
+                                                  .mean = in->mean,
+                                                  .sum = in->sum,
+                                                  .count = in->count,
+                                                  .epoch = in->epoch};
+    dlc_mtx_unlock(&ds->importance.mtx);
+    return 0;
+}
