@@ -110,7 +110,8 @@ PyObject *view_get(struct conn *c, uint64_t i);
 PyObject *view_get_many(struct conn *c, const struct indices *ix);
 PyObject *view_wrap(struct conn *c, struct dlc_view *v); /* takes *v, also when it fails */
 
-/* ---- handle.c; handle_describe.c: what is said of samples; handle_order.c ---- */
+/* ---- handle.c; handle_describe.c: what is said of samples; handle_order.c; handle_importance.c
+ * ---- */
 
 struct handle {
     PyObject_HEAD struct conn *conn; /* NULL: not opened yet, or closed */
@@ -146,6 +147,14 @@ PyObject *handle_advance(PyObject *self, PyObject *args);
 PyObject *handle_epoch_length(PyObject *self, PyObject *none);
 PyObject *handle_next(PyObject *self, PyObject *none);
 PyObject *handle_tell(PyObject *self, PyObject *none);
+
+PyObject *handle_importance(PyObject *self, PyObject *args);
+PyObject *handle_learn(PyObject *self, PyObject *args);
+PyObject *handle_draw(PyObject *self, PyObject *epoch);
+PyObject *handle_weights(PyObject *self, PyObject *args);
+PyObject *handle_set_weights(PyObject *self, PyObject *args);
+PyObject *handle_scale(PyObject *self, PyObject *none);
+PyObject *handle_set_scale(PyObject *self, PyObject *args);
 
 /* ---- order.c ---- */
 

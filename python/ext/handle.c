@@ -348,6 +348,26 @@ static PyMethodDef handle_methods[] = {
      "(index, memoryview) of the order's next sample, or None at the end of an epoch."},
     {"tell", handle_tell, METH_NOARGS,
      "tell($self, /)\n--\n\n(epoch, position): where next() stands."},
+    {"importance", handle_importance, METH_VARARGS,
+     "importance($self, mode, rule, rank, world, seed, first, count, length, every, replication,\n"
+     "           prefer, job, /)\n--\n\n"
+     "Begin to weigh samples, or go on with another spec (struct dlc_importance in dlcache.h)."},
+    {"learn", handle_learn, METH_VARARGS,
+     "learn($self, epoch, samples, losses, /)\n--\n\n"
+     "One batch: a loss for each sample. (used, ignored, mean): how many, and their mean."},
+    {"draw", handle_draw, METH_O,
+     "draw($self, epoch, /)\n--\n\n"
+     "(samples, figures): this rank's list of an epoch, a memoryview of 64-bit numbers; and what\n"
+     "came out, as struct dlc_drawn in dlcache.h names it."},
+    {"weights", handle_weights, METH_VARARGS,
+     "weights($self, first, n, /)\n--\n\nWeights of samples as float32, 0: never learnt."},
+    {"set_weights", handle_set_weights, METH_VARARGS,
+     "set_weights($self, first, weights, /)\n--\n\nBring back what weights() gave."},
+    {"scale", handle_scale, METH_NOARGS,
+     "scale($self, /)\n--\n\n"
+     "(first, mean, sum, count, epoch): what the rule remembers of losses, to save with weights."},
+    {"set_scale", handle_set_scale, METH_VARARGS,
+     "set_scale($self, first, mean, sum, count, epoch, /)\n--\n\nBring back what scale() gave."},
     {NULL, NULL, 0, NULL},
 };
 
