@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// timeout: 180
+/* Weights and draws: threads that learn while others draw and daemons come and go; forks; want of
+ * memory and descriptors. */
+#include "daemon.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/check.h"
+#include "base/fault.h"
+
+#define N     5000u
+#define BATCH 64u
+
+static struct daemon d;
+static char url[512];
+
+static int setup(void **state)
+{
+    (void)state;
+    daemon_init(&d, "d", "4MB", false);
+    daemon_start(&d);
+    dataset("i", N, 10, "", url);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    daemon_end(&d);
+    return 0;
+}
+
+static void begin(struct dlc_dataset *ds, const char *job)
+{
+    const struct dlc_importance spec = {.rule = DLC_RULE_PLAIN, .every = 50, .seed = 2, .job = job};
+
+    if (dlc_importance(ds, &spec) < 0)
+        fail_msg("%s", dlc_last_error());
+}
+
+static float weight(struct dlc_dataset *ds, uint64_t i)
+{
+    float w = -1;
+
+    assert_int_equal(dlc_weights(ds, i, 1, &w), 0);
+    return w;
+}
+
+static void learn_one(struct dlc_dataset *ds, uint64_t i, float loss)
+{
+    if (dlc_learn(ds, 0, &i, &loss, 1, NULL) < 0)
+        fail_msg("%s", dlc_last_error());
+}
+
+/* ---- threads ---- */
+
+struct busy {
+    struct dlc_dataset *ds;
+    _Atomic bool stop;
+    _Atomic unsigned batches[4], draws;
+};
+
+/* Samples of residue k modulo 4, again and again; what is wrong, or NULL. */
+struct learner {
+    struct busy *busy;
+    unsigned k;
+};
+
+static void *learns(void *arg)
+{
+    const struct learner *l = arg;
+    uint64_t samples[BATCH];
+    float losses[BATCH];
+
+    for (unsigned turn = 0; !l->busy->stop; turn++) {
+        for (unsigned i = 0; i < BATCH; i++) {
+            samples[i] = (turn * BATCH + i) * 4 % N / 4 * 4 + l->k;
+            losses[i] = (float)(l->k + 1);
+        }
+        if (dlc_learn(l->busy->ds, turn / 100, samples, losses, BATCH, NULL) < 0)
+            return (void *)(uintptr_t) "dlc_learn failed";
+        l->busy->batches[l->k]++;
+    }
+    return NULL;
+}
+
+static void *draws(void *arg)
+{
+    struct busy *b = arg;
+    uint64_t list[N];
+
+    for (unsigned epoch = 0; !b->stop; epoch++) {
+        int64_t n = dlc_draw(b->ds, epoch, list, N, NULL);
+
+        if (n != N / 2)
+            return (void *)(uintptr_t) "dlc_draw failed";
+        for (int64_t i = 0; i < n; i++)
+            if (list[i] >= N)
+                return (void *)(uintptr_t) "no such sample";
+        b->draws++;
+    }
+    return NULL;
+}
+
+static void test_daemons_come_and_go(void **state)
+{
+    struct busy b = {.ds = open_at(&d, url, 0)};
+    struct learner l[4];
+    pthread_t t[5];
+    void *wrong;
+
+    (void)state;
+    begin(b.ds, "busy");
+    for (unsigned k = 0; k < 4; k++) {
+        l[k] = (struct learner){&b, k};
+        assert_int_equal(pthread_create(&t[k], NULL, learns, &l[k]), 0);
+    }
+    assert_int_equal(pthread_create(&t[4], NULL, draws, &b), 0);
+    for (unsigned k = 0; k < 4; k++)
+        until(b.batches[k] > N / 4 / BATCH + 1); /* each sample at least once */
+    for (unsigned turn = 0; turn < 3; turn++) {
+        struct dlc_stats st;
+        unsigned before = b.draws;
+
+        daemon_kill(&d);
+        until(b.draws > before + 2);
+        daemon_start(&d);
+        until((dlc_dataset_stats(b.ds, &st), st.reconnects == turn + 1));
+    }
+    b.stop = true;
+    for (unsigned k = 0; k < 5; k++) {
+        pthread_join(t[k], &wrong);
+        assert_null(wrong);
+    }
+    for (unsigned i = 0; i < N; i++)
+        assert_float_equal(weight(b.ds, i), (float)(i % 4 + 1), 0);
+    dlc_close(&b.ds);
+}
+
+/* ---- forks ---- */
+
+static struct dlc_dataset *shared;
+
+static int learns_for_itself(void)
+{
+    uint64_t sample = 1;
+    float loss = 5, w[3];
+
+    if (dlc_learn(shared, 0, &sample, &loss, 1, NULL) != DLC_EINVAL)
+        return 1;
+    begin(shared, NULL);
+    if (dlc_weights(shared, 0, 3, w) < 0 || w[0] > 0 || w[1] > 0)
+        return 2;
+    if (dlc_learn(shared, 0, &sample, &loss, 1, NULL) < 0)
+        return 3;
+    begin(shared, "forked"); /* the parent's */
+    if (dlc_weights(shared, 0, 3, w) < 0 || w[0] != 3 || w[1] > 0)
+        return 4;
+    sample = 2;
+    if (dlc_learn(shared, 0, &sample, &loss, 1, NULL) < 0)
+        return 5;
+    dlc_close(&shared);
+    return 0;
+}
+
+static void test_forks(void **state)
+{
+    struct busy b = {.stop = false};
+    struct learner l = {&b, 3};
+    pthread_t t;
+    int status;
+    pid_t pid;
+
+    (void)state;
+    b.ds = shared = open_at(&d, url, 0);
+    begin(shared, "forked");
+    learn_one(shared, 0, 3);
+    assert_int_equal(pthread_create(&t, NULL, learns, &l), 0); /* holds locks when we fork */
+    for (unsigned turn = 0; turn < 20; turn++) {
+        fflush(NULL);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            _exit(learns_for_itself());
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        assert_float_equal(weight(shared, 2), 5, 0);
+        learn_one(shared, 2, 7);
+    }
+    b.stop = true;
+    pthread_join(t, NULL);
+    assert_float_equal(weight(shared, 0), 3, 0);
+    dlc_close(&shared);
+}
+
+/* ---- want ---- */
+
+/* Each failure leaves what was there, and the next try is good. */
+static void test_faults(void **state)
+{
+    const struct dlc_importance one = {.rule = DLC_RULE_PLAIN, .job = "one"},
+                                two = {.rule = DLC_RULE_PLAIN, .job = "two"};
+    bool fired = true;
+
+    (void)state;
+    for (int nth = 1; fired; nth++) {
+        struct dlc_dataset *ds = open_at(&d, url, 0);
+        uint64_t list[N];
+        int rc;
+
+        assert_int_equal(dlc_importance(ds, &one), 0);
+        learn_one(ds, 4, 9);
+        fault_arm(FAULT_ALLOC | FAULT_SYSCALL, nth);
+        rc = dlc_importance(ds, &two);
+        if (rc == 0)
+            rc = (int)DLC_MIN(dlc_draw(ds, 0, list, N, NULL), 0);
+        fired = fault_disarm();
+        assert_true(fired || rc == 0);
+        assert_int_equal(dlc_importance(ds, &one), 0);
+        assert_float_equal(weight(ds, 4), 9, 0);
+        assert_int_equal(dlc_draw(ds, 0, list, N, NULL), N / 2);
+        dlc_close(&ds);
+    }
+}
+
+/* What the rule remembers can be saved, and brought back elsewhere. */
+static void test_scale(void **state)
+{
+    const struct dlc_importance spec = {.job = "scale"};
+    struct dlc_dataset *ds = open_at(&d, url, 0), *other = open_at(&d, url, 0);
+    uint64_t samples[4] = {0, 1, 2, 3}, more[2] = {10, 11};
+    float losses[4] = {4, 3, 2, 1}, less[2] = {1, 2}, a[2], b[2];
+    struct dlc_scale s, bad = {.mean = -1.0 / 0.0};
+
+    (void)state;
+    assert_int_equal(dlc_importance(ds, &spec), 0);
+    assert_int_equal(dlc_learn(ds, 0, samples, losses, 4, NULL), 0);
+    assert_int_equal(dlc_scale(ds, &s), 0);
+    assert_int_equal(s.count, 4);
+    assert_int_equal(dlc_learn(ds, 3, more, less, 2, NULL), 0);
+    assert_int_equal(dlc_weights(ds, 10, 2, a), 0);
+    assert_int_equal(dlc_importance(other, &spec), 0);
+    assert_int_equal(dlc_set_scale(other, &bad), DLC_EINVAL);
+    assert_int_equal(dlc_set_scale(other, &s), 0);
+    assert_int_equal(dlc_learn(other, 3, more, less, 2, NULL), 0);
+    assert_int_equal(dlc_weights(other, 10, 2, b), 0);
+    assert_memory_equal(a, b, sizeof(a));
+    dlc_close(&ds);
+    dlc_close(&other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_daemons_come_and_go),
+        cmocka_unit_test(test_forks),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_scale),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
