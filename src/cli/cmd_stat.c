@@ -90,6 +90,40 @@ static void add_dataset(struct table *t, const json_t *d)
     table_addf(t, "%.1f s", ctl_real(d, "stall_s"));
 }
 
+/* What became of reads in known orders; nothing where there were none. */
+static void print_orders(const json_t *list)
+{
+    const json_t *d;
+    struct table t;
+    size_t i;
+    bool any = false;
+
+    table_init(&t, "known orders|>reads|>used before|>fetched ahead|>waited for|>from the bucket|"
+                   "jobs with weights");
+    json_array_foreach(list, i, d)
+    {
+        uint64_t reuse = ctl_u64(d, "reads.reuse"), ahead = ctl_u64(d, "reads.prefetch");
+        uint64_t waited = ctl_u64(d, "reads.waited"), all = reuse + ahead + waited;
+        char a[32], b[24];
+
+        if (all == 0)
+            continue;
+        any = true;
+        table_add(&t, ctl_text(d, "url"));
+        table_add(&t, table_count(all, a));
+        table_add(&t, share_of(reuse, all, b));
+        table_add(&t, share_of(ahead, all, b));
+        table_add(&t, share_of(waited, all, b));
+        table_add(&t, table_count(ctl_u64(d, "fetched"), a));
+        table_addf(&t, "%zu", json_array_size(json_object_get(d, "weights")));
+    }
+    if (any) {
+        putchar('\n');
+        table_print(&t, stdout);
+    }
+    table_release(&t);
+}
+
 static void print_datasets(const json_t *s)
 {
     const json_t *list = json_object_get(s, "datasets"), *d;
@@ -108,6 +142,7 @@ static void print_datasets(const json_t *s)
     table_print(&t, stdout);
     table_release(&t);
 
+    print_orders(list);
     table_init(&t, "bucket|>in flight|>queued|>limit|>p50|>p99|>rate");
     json_array_foreach(list, i, d)
     {

@@ -33,7 +33,7 @@
  * asked for when ahead passed it. (F2) A cursor may jump: then the window starts anew at the new
  * place. (F3) Nothing a client writes as its cursor is believed beyond being a number: what the
  * order does not define is not fetched, the window is bounded by memory whatever is said to be in
- * hand, and one look never does more than LOOK_MAX steps of work.
+ * hand, and one look never does more than LOOK_MAX steps of work, and counts COUNT_MAX.
  */
 #include "node/node_i.h"
 
@@ -154,6 +154,8 @@ static void heed_weights(struct dataset *ds)
     dlc_list_each (l, &ds->weighings) {
         struct weighing *w = dlc_container(l, struct weighing, link);
 
+        if (w->users == 0)
+            continue;
         weighing_measure(w);
         for (unsigned k = 0; k < MARKS_MAX && weighing_take(w, &sample); k++)
             if (mem_index_ready(ds->index, sample))
@@ -315,18 +317,15 @@ static void measure_rate(struct session *s, uint64_t moved, uint64_t waited_ns, 
     rate_look(&f->rate, moved, is_waited_for(s), now);
 }
 
-/* The cursor went from `from` to pos; a step that is longer than any reader's counts in part. */
-static void count_passed(struct session *s, uint64_t from, uint64_t pos)
+/* The cursor has passed absolute position a. Gives the sample there. */
+static uint64_t count_passed(struct session *s, uint64_t a)
 {
-    const struct cursor *c = &s->follow.told->cursor;
+    uint64_t sample = cursor_at(&s->follow.told->cursor, a);
 
-    for (uint64_t a = pos - DLC_MIN(pos - from, COUNT_MAX); a < pos; a++) {
-        uint64_t sample = cursor_at(c, a);
-
-        reads_passed(s, a, sample);
-        if (s->weighing != NULL)
-            weighing_used(s->weighing, sample);
-    }
+    reads_passed(s, a, sample);
+    if (s->weighing != NULL)
+        weighing_used(s->weighing, sample);
+    return sample;
 }
 
 /* The cursor went from f->pos to pos: what it read is needed again later. */
@@ -336,15 +335,16 @@ static void pass(struct session *s, uint64_t pos)
     struct dataset *ds = s->ds;
     uint64_t from = f->pos, moved = pos - from;
 
-    count_passed(s, from, pos);
     f->pos = pos;
     ds->progress += (double)moved / DLC_MAX(ds->n_reading, 1u);
     if (moved > LOOK_MAX) {
+        for (uint64_t a = pos - DLC_MIN(moved, COUNT_MAX); a < pos; a++)
+            count_passed(s, a);
         retell(ds);
         return;
     }
     for (uint64_t a = from; a < pos; a++) {
-        uint64_t sample = cursor_at(&f->told->cursor, a);
+        uint64_t sample = count_passed(s, a);
         double when;
 
         if (!mem_index_ready(ds->index, sample))
