@@ -324,7 +324,7 @@ struct dlc_scale {
 DLC_API int dlc_importance(struct dlc_dataset *ds, const struct dlc_importance *spec);
 
 /*
- * One batch: losses[i] is that of samples[i]. Makes no system call. Borrows: samples, losses.
+ * One batch: losses[i] is that of samples[i]. Asks nobody. Borrows: samples, losses.
  * Returns: 0 (*out, may be NULL, is set); DLC_EINVAL: no such sample, or a negative loss with
  * DLC_RULE_PLAIN: then nothing was learnt. Threads: any.
  */

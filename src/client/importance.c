@@ -195,7 +195,6 @@ void importance_release(struct importance *im)
 /* ---- beginning ---- */
 
 static float weight_of(const void *arg, uint64_t sample);
-static bool is_resident(const void *arg, uint64_t sample);
 
 static int spec_of(struct dlc_dataset *ds, const struct dlc_importance *s, struct draw_spec *out,
                    struct dlc_err *err)

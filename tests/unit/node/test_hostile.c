@@ -112,9 +112,10 @@ static json_t *any_value(struct rng *r)
 
 static void test_wrong_types(void **state)
 {
-    static const char *const ops[] = {"open", "map", "stat", "warm", "evict", "dump", "nothing"};
-    static const char *const fields[] = {"url",  "endpoint", "sample",    "tier",
-                                         "size", "refresh",  "anonymous", "form"};
+    static const char *const ops[] = {"open",  "map",  "stat",    "warm",
+                                      "evict", "dump", "weights", "nothing"};
+    static const char *const fields[] = {"url",     "endpoint",  "sample", "tier", "size",
+                                         "refresh", "anonymous", "form",   "job",  "own"};
     struct rng r = {11};
 
     (void)state;
