@@ -452,8 +452,8 @@ struct dlc_loader_spec {
     uint32_t ring;          /* batches there are buffers for; default 4, at least 2. Who holds more
                              * than all but two of them gets further ones for as long */
     uint32_t forms;         /* enum dlc_switch: keep images decoded */
-    struct dlc_order order; /* DLC_SEQUENTIAL or DLC_SHUFFLED, not relaxed; its seed is also that
-                             * of the augmentations */
+    struct dlc_order order; /* not relaxed; its seed is also that of the augmentations. The list of
+                             * DLC_EXPLICIT may come later, by dlc_loader_follow() */
     uint64_t epoch, position; /* where to begin, as dlc_loader_tell() said */
     struct dlc_image image;   /* that of the kind; the others are not looked at */
     struct dlc_audio audio;
@@ -520,13 +520,31 @@ DLC_API int dlc_loader_try_next(struct dlc_loader *l, struct dlc_batch *out);
  * zeroed batch is allowed. Threads: any. */
 DLC_API void dlc_batch_put(struct dlc_batch *b);
 
-/* Go on at another place; batches that are held stay good. */
+/* Go on at another place; batches that are held stay good. DLC_EXPLICIT: in the epochs whose lists
+ * are here, this one and the next. */
 DLC_API int dlc_loader_seek(struct dlc_loader *l, uint64_t epoch, uint64_t position);
+
+/*
+ * DLC_EXPLICIT: go on with this list, of this epoch and at this position of it; lists that were
+ * given before are forgotten. A sample may be listed more than once; it is augmented in another way
+ * each time. Borrows: list, for the call.
+ */
+DLC_API int dlc_loader_follow(struct dlc_loader *l, const uint64_t *list, uint64_t n,
+                              uint64_t epoch, uint64_t position);
+
+/*
+ * DLC_EXPLICIT: the list of the next epoch, so that its batches are made before this one has ended;
+ * one ahead, as dlc_follow_more(). Where it has not been given when this epoch ends,
+ * dlc_loader_next() says 0 as ever, and DLC_EINVAL from then on until it is. Borrows: list, for the
+ * call.
+ * Returns: 0; DLC_EBUSY when it was given already; DLC_EINVAL after the last of order.epochs.
+ */
+DLC_API int dlc_loader_follow_more(struct dlc_loader *l, const uint64_t *list, uint64_t n);
 
 /* Where dlc_loader_next() stands: all that must be saved to resume, beside the spec itself. */
 DLC_API void dlc_loader_tell(struct dlc_loader *l, uint64_t *epoch, uint64_t *position);
 
-/* Batches of an epoch that is read from its beginning. */
+/* Batches of the epoch it stands in, if that is read from its beginning. */
 DLC_API uint64_t dlc_loader_length(const struct dlc_loader *l);
 
 /* Bytes that spec.alloc will be asked for, for each of so many buffers (*count, may be NULL); or

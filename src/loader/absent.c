@@ -51,6 +51,25 @@ int dlc_loader_seek(struct dlc_loader *l, uint64_t epoch, uint64_t position)
     return absent();
 }
 
+int dlc_loader_follow(struct dlc_loader *l, const uint64_t *list, uint64_t n, uint64_t epoch,
+                      uint64_t position)
+{
+    (void)l;
+    (void)list;
+    (void)n;
+    (void)epoch;
+    (void)position;
+    return absent();
+}
+
+int dlc_loader_follow_more(struct dlc_loader *l, const uint64_t *list, uint64_t n)
+{
+    (void)l;
+    (void)list;
+    (void)n;
+    return absent();
+}
+
 void dlc_loader_tell(struct dlc_loader *l, uint64_t *epoch, uint64_t *position)
 {
     (void)l;

@@ -134,14 +134,25 @@ static int get(struct dlc_loader *l, struct haul *h, uint32_t k, struct dlc_view
     return rc;
 }
 
+/* (L1): of all ranks no two places of an explicit order are the same. */
+static uint64_t key_of(const struct dlc_loader *l, const struct slot *s, uint32_t k,
+                       uint64_t sample)
+{
+    uint64_t place = 0;
+
+    if (l->spec.kind == ORDER_EXPLICIT)
+        place = 1 + (s->begin + k) * l->spec.world + l->spec.rank;
+    return making_key(&l->making, s->epoch, sample, place);
+}
+
 static int make_from(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
                      const struct making_part *part, const void *data, size_t len,
                      struct dlc_err *err)
 {
     struct slot *s = h->slot;
 
-    return maker_make(w->maker, data, len, s->epoch, part, s->data + k * l->making.bytes,
-                      &s->lengths[k], err);
+    return maker_make(w->maker, data, len, key_of(l, s, k, part->sample), part,
+                      s->data + k * l->making.bytes, &s->lengths[k], err);
 }
 
 /* From a form that is kept. False: there is none that is any good. */

@@ -17,12 +17,6 @@
 #define BATCH_MOST   (1u << 20)
 #define LOOK_EVERY   DLC_MS(50) /* while waiting: Ctrl-C, the daemon, how far we are */
 
-static struct dlc_loader *loader_of(struct dlc_loader *l)
-{
-    dlc_check(l != NULL && l->tag == LOADER_TAG);
-    return l;
-}
-
 static struct slot *slot_of(struct dlc_list *link)
 {
     return dlc_container(link, struct slot, link);
@@ -43,9 +37,9 @@ static int check_spec(const struct dlc_loader_spec *spec, struct dlc_err *err)
     if (spec->on_bad > DLC_BAD_REPLACE || spec->forms > DLC_OFF)
         return dlc_err_set(err, DLC_EINVAL, "on_bad %u, forms %u: see enum dlc_on_bad, dlc_switch",
                            spec->on_bad, spec->forms);
-    if (spec->order.kind > DLC_SHUFFLED || spec->order.relaxed != 0)
+    if (spec->order.kind > DLC_EXPLICIT || spec->order.relaxed != 0)
         return dlc_err_set(err, DLC_EINVAL,
-                           "a loader reads in sequential or shuffled order, not in an explicit or "
+                           "a loader reads in sequential, shuffled or explicit order, and not in a "
                            "relaxed one");
     if (spec->threads > LOADER_THREADS || spec->threads_most > LOADER_THREADS)
         return dlc_err_set(err, DLC_EINVAL, "%u threads: at most %u",
@@ -63,89 +57,6 @@ int64_t dlc_loader_bytes(const struct dlc_loader_spec *spec, uint32_t *count)
     if (count != NULL)
         *count = ring_of(spec);
     return (int64_t)(m.bytes * spec->batch);
-}
-
-/* Rows are dealt to ranks one by one: each reads all tables. Of a shuffle of rows there is no order
- * of tables that could be told. */
-static int init_rows(struct dlc_loader *l, const struct dlc_loader_spec *spec, struct dlc_err *err)
-{
-    int rc;
-
-    if (spec->kind != DLC_TENSORS || spec->tensor.rows == 0)
-        return 0;
-    rc = rows_init(&l->rows, l->ds, &l->making, l->spec.first, l->spec.n, err);
-    if (rc < 0)
-        return rc;
-    l->order.rank = 0;
-    l->order.world = 1;
-    l->spec.first = 0;
-    l->spec.n = l->rows.starts[l->rows.n];
-    return 0;
-}
-
-/* The order, as src/client reads it. */
-static int init_order(struct dlc_loader *l, const struct dlc_loader_spec *spec, struct dlc_err *err)
-{
-    const struct dlc_order *o = &spec->order;
-    uint64_t all = dlc_count(l->ds);
-    int rc;
-
-    l->order = *o;
-    l->spec = (struct order_spec){.kind = (enum order_kind)o->kind,
-                                  .n = o->count != 0 ? o->count : all - DLC_MIN(o->first, all),
-                                  .first = o->first,
-                                  .seed = o->seed,
-                                  .rank = o->rank,
-                                  .world = DLC_MAX(o->world, 1u),
-                                  .drop_last = o->drop_last != 0};
-    rc = init_rows(l, spec, err);
-    if (rc == 0)
-        rc = order_init(&l->plan, &l->spec, spec->epoch, err);
-    if (rc < 0)
-        return rc;
-    l->length = l->plan.length;
-    l->epochs = o->epochs != 0 ? o->epochs : UINT64_MAX;
-    if (!ring_has_batch(l, 0))
-        return dlc_err_set(err, DLC_EINVAL,
-                           "an epoch of %llu samples has no batch of %u: make the batch smaller or "
-                           "keep the last one (drop_last)",
-                           (unsigned long long)l->length, l->batch);
-    return 0;
-}
-
-/* A position of this rank as one of the order that the daemon follows. */
-static uint64_t told_position(const struct dlc_loader *l, uint64_t position)
-{
-    if (l->rows.n == 0)
-        return position;
-    if (position >= l->length)
-        return l->rows.n;
-    return rows_find(&l->rows, order_at(&l->plan, position)).sample - l->rows.first;
-}
-
-static bool tells(const struct dlc_loader *l)
-{
-    return l->rows.n == 0 || l->spec.kind == ORDER_SEQUENTIAL;
-}
-
-/* Where to begin; the daemon is told. */
-static int go_to(struct dlc_loader *l, uint64_t epoch, uint64_t position, struct dlc_err *err)
-{
-    int rc = 0;
-
-    if (epoch >= l->epochs || position > l->length)
-        return dlc_err_set(err, DLC_EINVAL,
-                           "position %llu of epoch %llu: an epoch has %llu samples, and the order "
-                           "ends after epoch %llu",
-                           (unsigned long long)position, (unsigned long long)epoch,
-                           (unsigned long long)l->length, (unsigned long long)(l->epochs - 1));
-    if (tells(l))
-        rc = dlc_follow(l->ds, &l->order, epoch, told_position(l, position));
-    if (rc < 0)
-        return dlc_err_set(err, rc, "%s", dlc_last_error());
-    l->epoch = epoch;
-    l->position = position;
-    return 0;
 }
 
 static int make_slots(struct dlc_loader *l, struct dlc_err *err)
@@ -194,14 +105,11 @@ static int begin(struct dlc_loader *l, const struct dlc_loader_spec *spec, struc
     int rc = making_init(&l->making, spec, err);
 
     if (rc == 0)
-        rc = init_order(l, spec, err);
-    if (rc == 0)
         rc = make_slots(l, err);
     if (rc == 0)
-        rc = go_to(l, spec->epoch, spec->position, err);
+        rc = place_init(l, spec, err);
     if (rc < 0)
         return rc;
-    l->plan_at = spec->position;
     l->first_epoch = spec->epoch;
     forms_begin(&l->forms, spec->kind == DLC_IMAGES ? (enum dlc_switch)spec->forms : DLC_OFF, l->ds,
                 making_form_policy(&l->making));
@@ -270,6 +178,7 @@ void dlc_loader_close(struct dlc_loader **lp)
     free_slots(&l->spare);
     mem_free(&l->late);
     forms_release(&l->forms);
+    place_release(l);
     rows_release(&l->rows);
     dlc_mtx_lock(&l->mtx);
     bad_release(&l->bad);
@@ -329,25 +238,6 @@ static unsigned count_ready_locked(struct dlc_loader *l)
     return n;
 }
 
-static void tell_progress(struct dlc_loader *l)
-{
-    struct dlc_progress p = {0};
-
-    if (!tells(l))
-        return;
-    dlc_mtx_lock(&l->mtx);
-    ring_progress_locked(l, &p);
-    p.waited_ns = l->stats.starved_ns / l->started;
-    if (l->rows.n > 0) {
-        uint64_t end = told_position(l, DLC_MIN(p.position + p.ahead, l->length));
-
-        p.position = told_position(l, p.position);
-        p.ahead = end - DLC_MIN(p.position, end); /* what pads an epoch is at its beginning */
-    }
-    dlc_mtx_unlock(&l->mtx);
-    dlc_advance(l->ds, &p); /* at worst the daemon fetches less far ahead */
-}
-
 /* Who holds nearly all batches gets another one: two at least must be on their way. */
 static int add_slot(struct dlc_loader *l, struct dlc_err *err)
 {
@@ -388,7 +278,7 @@ static struct slot *await(struct dlc_loader *l, struct dlc_err *err)
             interrupt_err(err);
             return NULL;
         }
-        tell_progress(l);
+        place_tell(l);
     }
 }
 
@@ -459,19 +349,6 @@ static bool take(struct dlc_loader *l, struct slot *s, struct dlc_mono asked, st
     return true;
 }
 
-/* The epoch is over; from now on the loader stands at the beginning of the next one, if there is
- * one. */
-static bool at_end(struct dlc_loader *l)
-{
-    if (l->epoch < l->epochs && ring_has_batch(l, l->position))
-        return false;
-    if (l->epoch < l->epochs) {
-        l->epoch++;
-        l->position = 0;
-    }
-    return true;
-}
-
 static int next(struct dlc_loader *l, bool wait, struct dlc_batch *out, struct dlc_err *err)
 {
     struct dlc_mono asked = dlc_mono_now();
@@ -479,9 +356,11 @@ static int next(struct dlc_loader *l, bool wait, struct dlc_batch *out, struct d
     int rc;
 
     for (;;) {
-        if (at_end(l))
+        rc = place_check(l, err);
+        if (rc == 0 && place_at_end(l))
             return 0;
-        rc = add_slot(l, err);
+        if (rc == 0)
+            rc = add_slot(l, err);
         if (rc < 0)
             return rc;
         dlc_mtx_lock(&l->mtx);
@@ -497,7 +376,7 @@ static int next(struct dlc_loader *l, bool wait, struct dlc_batch *out, struct d
             return err->code;
         }
         if (take(l, s, asked, out)) {
-            tell_progress(l);
+            place_tell(l);
             return 1;
         }
     }
@@ -526,39 +405,7 @@ int dlc_loader_try_next(struct dlc_loader *l, struct dlc_batch *out)
     return next_or_fail(l, false, out);
 }
 
-/* ---- where, and how ---- */
-
-int dlc_loader_seek(struct dlc_loader *l, uint64_t epoch, uint64_t position)
-{
-    struct dlc_err err = DLC_ERR_INIT;
-    int rc;
-
-    loader_of(l);
-    if (l->pid != getpid())
-        return client_failf(DLC_EINVAL, "the loader was opened before fork(): open one here");
-    rc = go_to(l, epoch, position, &err);
-    if (rc < 0)
-        return client_fail(&err);
-    dlc_mtx_lock(&l->mtx);
-    crew_pause_locked(l);
-    ring_restart_locked(l, epoch, position);
-    crew_go_locked(l);
-    dlc_mtx_unlock(&l->mtx);
-    l->left = (struct dlc_mono){0};
-    return 0;
-}
-
-void dlc_loader_tell(struct dlc_loader *l, uint64_t *epoch, uint64_t *position)
-{
-    loader_of(l);
-    *epoch = l->epoch;
-    *position = l->position;
-}
-
-uint64_t dlc_loader_length(const struct dlc_loader *l)
-{
-    return l->length / l->batch + (!l->drop_last && l->length % l->batch != 0);
-}
+/* ---- figures ---- */
 
 void dlc_loader_stats(struct dlc_loader *l, struct dlc_loader_stats *out)
 {

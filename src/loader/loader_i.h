@@ -31,6 +31,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/interrupt.h"
@@ -73,6 +74,12 @@ struct late {
     uint32_t k;
 };
 
+/* What an explicit order says of one epoch. */
+struct listed {
+    uint64_t *v; /* NULL: not given yet */
+    uint64_t n;
+};
+
 struct worker {
     struct dlc_loader *loader;
     unsigned number;
@@ -89,7 +96,6 @@ struct dlc_loader {
     struct rows rows;
     struct dlc_order order; /* as it is told to the daemon */
     struct order_spec spec; /* the same, for computing */
-    uint64_t length;        /* samples of an epoch of this rank */
     uint64_t first_epoch;
     uint64_t epochs; /* UINT64_MAX: no end */
     uint32_t batch, ring;
@@ -108,10 +114,11 @@ struct dlc_loader {
     bool closing;               /* G: mtx, and so are those below */
     uint32_t refs;              /* the caller's, and one for each batch that is held */
     uint32_t slots, held;
-    struct dlc_list queue; /* of slots, oldest first */
-    struct dlc_list spare; /* slots without a batch */
-    struct order plan;     /* of plan.epoch; */
-    uint64_t plan_at;      /* the next batch begins there */
+    struct dlc_list queue;  /* of slots, oldest first */
+    struct dlc_list spare;  /* slots without a batch */
+    struct order plan;      /* of plan.epoch; */
+    uint64_t plan_at;       /* the next batch begins there */
+    struct listed lists[2]; /* explicit: of the consumer's epoch, and of the next; place.c */
     struct late *late;
     uint32_t n_late, cap_late;
     uint32_t running; /* threads at work */
@@ -125,10 +132,32 @@ struct dlc_loader {
     struct forms forms; /* has its own lock */
     struct dlc_loader_stats stats;
 
-    /* The consumer's. */
+    /* The consumer's; the epoch is changed under mtx. */
     uint64_t epoch, position; /* all before was handed out */
+    uint64_t length;          /* samples of this epoch, for this rank */
     struct dlc_mono left;     /* when it got the last batch; 0: none yet */
 };
+
+static inline struct dlc_loader *loader_of(struct dlc_loader *l)
+{
+    dlc_check(l != NULL && l->tag == LOADER_TAG);
+    return l;
+}
+
+/* ---- place.c: the order, and where the loader stands in it ---- */
+
+/* Begins where the spec says; no thread is there yet. */
+int place_init(struct dlc_loader *l, const struct dlc_loader_spec *spec, struct dlc_err *err);
+void place_release(struct dlc_loader *l);
+/* Make the plan that of this epoch. False: there is none, or its list has not come yet. */
+bool place_plan_locked(struct dlc_loader *l, uint64_t epoch);
+/* Is known what this epoch has? DLC_EINVAL: its list has not come. */
+int place_check(const struct dlc_loader *l, struct dlc_err *err);
+/* Is the epoch over? From then on the loader stands at the beginning of the next one, if there is
+ * one. */
+bool place_at_end(struct dlc_loader *l);
+/* Tell the daemon how far we are. */
+void place_tell(struct dlc_loader *l);
 
 /* ---- ring.c: slots, and which samples they get. All but the first two need the lock. ---- */
 
@@ -139,8 +168,8 @@ void slot_free(struct slot **sp);
 struct slot *ring_fresh_locked(struct dlc_loader *l);
 /* Plan from here on; what was planned is forgotten, and nobody is at work. */
 void ring_restart_locked(struct dlc_loader *l, uint64_t epoch, uint64_t position);
-/* Is there a batch at or behind this position of an epoch? */
-bool ring_has_batch(const struct dlc_loader *l, uint64_t position);
+/* Is there a batch at or behind this position of an epoch of so many samples? No lock. */
+bool ring_has_batch(const struct dlc_loader *l, uint64_t length, uint64_t position);
 /* Everything before was made, and so many samples from there on are in hand. */
 void ring_progress_locked(struct dlc_loader *l, struct dlc_progress *p);
 /* Close the holes of a finished batch. Returns how many samples are in it. No lock. */

@@ -196,11 +196,17 @@ static int make_tensor(const struct tensor_spec *s, const void *data, size_t len
     return tensor_make(&rows, s, part->row, 1, out, err);
 }
 
-int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch,
+uint64_t making_key(const struct making *m, uint64_t epoch, uint64_t sample, uint64_t place)
+{
+    uint64_t key = image_key(m->seed, epoch, sample);
+
+    return place == 0 ? key : image_key(key, place, 0);
+}
+
+int maker_make(struct maker *k, const void *data, size_t len, uint64_t key,
                const struct making_part *part, void *out, uint32_t *length, struct dlc_err *err)
 {
     const struct making *m = k->m;
-    uint64_t key = image_key(m->seed, epoch, part->sample);
 
     *length = 0;
     switch (m->kind) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * One sample: encoded bytes in, its place in a batch out, as the spec says. What is random follows
- * from (seed, epoch, sample). A struct making is shared and constant; each thread has a maker,
- * which is scratch memory and nothing else.
+ * from (seed, epoch, sample), and in an explicit order, where a sample may come more than once in
+ * an epoch, also from the place in it. A struct making is shared and constant; each thread has a
+ * maker, which is scratch memory and nothing else.
  */
 #ifndef DLC_LOADER_MAKING_H
 #define DLC_LOADER_MAKING_H
@@ -43,8 +44,12 @@ struct forms;
 struct maker *maker_new(const struct making *m); /* borrows m */
 void maker_free(struct maker **mp);
 
+/* What is random of a sample is drawn with this key. place: 0, or another number for each time that
+ * it comes in an epoch. */
+uint64_t making_key(const struct making *m, uint64_t epoch, uint64_t sample, uint64_t place);
+
 /* Writes m->bytes to out, and *length for sounds; or fails and says why. */
-int maker_make(struct maker *k, const void *data, size_t len, uint64_t epoch,
+int maker_make(struct maker *k, const void *data, size_t len, uint64_t key,
                const struct making_part *part, void *out, uint32_t *length, struct dlc_err *err);
 
 /* Equal where forms are: what image_form_make() depends on. */

@@ -81,16 +81,22 @@ void slot_free(struct slot **sp)
 
 /* ---- planning ---- */
 
-bool ring_has_batch(const struct dlc_loader *l, uint64_t position)
+bool ring_has_batch(const struct dlc_loader *l, uint64_t length, uint64_t position)
 {
-    return position < l->length && (!l->drop_last || l->length - position >= l->batch);
+    return position < length && (!l->drop_last || length - position >= l->batch);
+}
+
+/* Is anything of the plan's epoch left to be planned? */
+static bool plan_has_batch(const struct dlc_loader *l)
+{
+    return ring_has_batch(l, l->plan.length, l->plan_at);
 }
 
 static void fill(struct dlc_loader *l, struct slot *s)
 {
     s->epoch = l->plan.epoch;
     s->begin = l->plan_at;
-    s->n = (uint32_t)DLC_MIN((uint64_t)l->batch, l->length - l->plan_at);
+    s->n = (uint32_t)DLC_MIN((uint64_t)l->batch, l->plan.length - l->plan_at);
     s->taken = s->done = s->n_bad = 0;
     s->busy_ns = 0;
     s->err = (struct dlc_err)DLC_ERR_INIT;
@@ -114,10 +120,9 @@ struct slot *ring_fresh_locked(struct dlc_loader *l)
         return slot_of(l->queue.prev);
     if (dlc_list_empty(&l->spare))
         return NULL;
-    if (!ring_has_batch(l, l->plan_at)) {
-        if (l->plan.epoch + 1 >= l->epochs)
+    if (!plan_has_batch(l)) {
+        if (!place_plan_locked(l, l->plan.epoch + 1))
             return NULL;
-        order_set_epoch(&l->plan, l->plan.epoch + 1);
         l->plan_at = 0;
     }
     s = slot_of(dlc_list_pop_head(&l->spare));
@@ -129,13 +134,15 @@ struct slot *ring_fresh_locked(struct dlc_loader *l)
 void ring_restart_locked(struct dlc_loader *l, uint64_t epoch, uint64_t position)
 {
     struct dlc_list *n;
+    bool known;
 
     dlc_mtx_assert_held(&l->mtx);
     dlc_check(l->running == 0);
     l->n_late = 0;
     while ((n = dlc_list_pop_head(&l->queue)) != NULL)
         dlc_list_push_tail(&l->spare, n);
-    order_set_epoch(&l->plan, epoch);
+    known = place_plan_locked(l, epoch);
+    dlc_check(known); /* place.c looked before */
     l->plan_at = position;
 }
 
@@ -145,7 +152,7 @@ void ring_progress_locked(struct dlc_loader *l, struct dlc_progress *p)
 
     dlc_mtx_assert_held(&l->mtx);
     p->epoch = l->plan.epoch;
-    p->position = l->plan_at;
+    p->position = plan_has_batch(l) ? l->plan_at : l->plan.length;
     dlc_list_each (n, &l->queue) {
         const struct slot *s = slot_of(n);
 

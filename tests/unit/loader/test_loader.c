@@ -454,7 +454,7 @@ static void test_refusals(void **state)
     spec.batch = 0;
     assert_int_equal(dlc_loader_open(ds, &spec, &l), DLC_EINVAL);
     spec = raw_spec(1);
-    spec.order.kind = DLC_EXPLICIT;
+    spec.order.relaxed = 1;
     assert_int_equal(dlc_loader_open(ds, &spec, &l), DLC_EINVAL);
     spec = raw_spec(1);
     spec.drop_last = 1;

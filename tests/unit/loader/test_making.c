@@ -80,12 +80,28 @@ static void test_tensors(void **state)
     assert_null(k);
 }
 
+static void test_keys(void **state)
+{
+    const struct making m = {.seed = 3}, other = {.seed = 4};
+
+    (void)state;
+    assert_true(making_key(&m, 1, 2, 0) == making_key(&m, 1, 2, 0));
+    assert_true(making_key(&m, 1, 2, 0) != making_key(&other, 1, 2, 0));
+    assert_true(making_key(&m, 1, 2, 0) != making_key(&m, 1, 2, 1)); /* no place is not the first */
+    assert_true(making_key(&m, 1, 2, 1) == making_key(&m, 1, 2, 1));
+    assert_true(making_key(&m, 1, 2, 1) != making_key(&m, 1, 2, 2)); /* the same sample again */
+    assert_true(making_key(&m, 1, 2, 1) != making_key(&m, 1, 3, 1)); /* another one at a place */
+    assert_true(making_key(&m, 1, 2, 1) != making_key(&m, 2, 2, 1));
+    assert_true(making_key(&m, 1, 2, 1) != making_key(&other, 1, 2, 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_of_images),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_keys),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
