@@ -534,6 +534,57 @@ static PyObject *loader_seek(PyObject *self, PyObject *args)
     return rc < 0 ? raise_last(rc) : Py_NewRef(Py_None);
 }
 
+/* Which numbers there are is said by the library. */
+static int list_of(PyObject *numbers, struct indices *out)
+{
+    return indices_of(numbers, INT64_MAX, out);
+}
+
+/* (numbers, epoch, position) */
+static PyObject *loader_follow(PyObject *self, PyObject *args)
+{
+    struct loader *l = (struct loader *)self;
+    unsigned long long epoch, position;
+    struct indices list;
+    PyObject *numbers;
+    struct wait w;
+    bool ended;
+    int rc = 0;
+
+    if (!PyArg_ParseTuple(args, "OKK:follow", &numbers, &epoch, &position) ||
+        list_of(numbers, &list) < 0)
+        return NULL;
+    turn_begin(l->conn, &w);
+    if (l->l != NULL)
+        rc = dlc_loader_follow(l->l, list.at, list.n, epoch, position);
+    ended = turn_end(l->conn, &w);
+    PyMem_Free(list.at);
+    if (!ended || !is_open(l))
+        return NULL;
+    return rc < 0 ? raise_last(rc) : Py_NewRef(Py_None);
+}
+
+/* (numbers) */
+static PyObject *loader_follow_more(PyObject *self, PyObject *numbers)
+{
+    struct loader *l = (struct loader *)self;
+    struct indices list;
+    struct wait w;
+    bool ended;
+    int rc = 0;
+
+    if (list_of(numbers, &list) < 0)
+        return NULL;
+    turn_begin(l->conn, &w);
+    if (l->l != NULL)
+        rc = dlc_loader_follow_more(l->l, list.at, list.n);
+    ended = turn_end(l->conn, &w);
+    PyMem_Free(list.at);
+    if (!ended || !is_open(l))
+        return NULL;
+    return rc < 0 ? raise_last(rc) : Py_NewRef(Py_None);
+}
+
 static PyObject *loader_close(PyObject *self, PyObject *none)
 {
     struct loader *l = (struct loader *)self;
@@ -607,6 +658,8 @@ static PyMethodDef loader_methods[] = {
     {"next", loader_next, METH_NOARGS, "The next Batch, or None at the end of an epoch."},
     {"try_next", loader_try_next, METH_NOARGS, "The same, or False when none is ready."},
     {"seek", loader_seek, METH_VARARGS, "Go on at (epoch, position)."},
+    {"follow", loader_follow, METH_VARARGS, "Go on with this list, at (epoch, position)."},
+    {"follow_more", loader_follow_more, METH_O, "The list of the next epoch."},
     {"tell", loader_tell, METH_NOARGS, "(epoch, position): where next() stands."},
     {"stats", loader_stats, METH_NOARGS, "What was measured, by name."},
     {"bad", loader_bad, METH_NOARGS, "[(sample, why)]: bad samples that are remembered."},

@@ -11,7 +11,12 @@ the step seen last; and afterwards all that it holds is put back. When the itera
 plan is used if the sampler holds the very same as when it was drained ahead; then it is given what
 it held afterwards.
 
-(E1) begin() returns what was looked ahead only if the sampler would say the same now.
+A sampler that learns while its epoch is read would never hold the same. It says so (`dlcache_late =
+True`), and is asked once for each iteration, for good, when little of the one before is left: at
+most LATE indices, or a fiftieth. What it learns after that is for the iteration after next.
+
+(E1) begin() returns what was looked ahead only if the sampler would say the same now, or is a late
+     one and of that epoch.
 (E2) A state is taken back exactly: the batches that follow, and their seeds, are those that would
      have followed. Of Shuffle and DistributedSampler also on another number of ranks: the samples
      of the global order that follow, each once.
@@ -33,8 +38,9 @@ from dlcache.torch.drain import Numbers, Randomness, Snapshot, pack, pack_lists
 from dlcache.torch.plans import Computed, Drained, Plan, Stream, mix
 from dlcache.torch.samplers import Shuffle, distributed, draw_seed
 
-__all__ = ["Epochs"]
+__all__ = ["LATE", "Epochs"]
 
+LATE = 1024
 _VERSION = 1
 _UNKNOWN = 1 << 20  # so much is drained of a sampler without length before it counts as endless
 _DRAIN = 2**64 - 1  # in place of the number of a batch
@@ -48,11 +54,13 @@ class Epochs:
             collated.
         dataset: What is sampled; samplers that refer to it are no copies of it.
         generator: From which the loader's seed is drawn, at the first iteration.
+        seed: The loader's seed, where it is known.
         epochs: How many iterations there will be; None: no end.
     """
 
     def __init__(self, sampler: Any, batch_sampler: Any = None, *, dataset: Any = None,
-                 generator: torch.Generator | None = None, epochs: int | None = None) -> None:
+                 generator: torch.Generator | None = None, seed: int | None = None,
+                 epochs: int | None = None) -> None:
         self._lists = batch_sampler is not None and type(batch_sampler) is not BatchSampler
         self._size, self._drop_last = None, False
         if self._lists:
@@ -63,7 +71,7 @@ class Epochs:
             self._sampler = batch_sampler.sampler
             self._size, self._drop_last = batch_sampler.batch_size, batch_sampler.drop_last
         self._dataset, self._generator, self._epochs = dataset, generator, epochs
-        self._seed: int | None = None
+        self._seed = seed
         self._epoch = 0   # of the next iteration
         self._step = 1    # by which set_epoch() goes on
         self._current: Plan | None = None  # of the latest iteration
@@ -86,6 +94,11 @@ class Epochs:
         return "other"
 
     @property
+    def late(self) -> bool:
+        """The sampler learns: it is asked once, and as late as may be."""
+        return bool(getattr(self._sampler, "dlcache_late", False))
+
+    @property
     def seed(self) -> int:
         """The loader's seed."""
         if self._seed is None:
@@ -103,9 +116,10 @@ class Epochs:
         elif self.kind == "shuffle":
             plan = self._computed(*self._sampler.begin())
             plan = ahead if plan.same(ahead) else plan
-        elif ahead is not None and ahead.epoch == self._epoch and ahead.held == self._snapshot():
+        elif ahead is not None and ahead.epoch == self._epoch and self._still_says(ahead):
             plan = ahead
-            after.restore()
+            if not self.late:
+                after.restore()
         else:
             plan = self._drain()
         self._learn_step(plan)
@@ -122,8 +136,29 @@ class Epochs:
                 self._look_ahead()
         return self._ahead
 
-    def forget_ahead(self) -> None:
-        self._ahead = self._ahead_after = None
+    def due(self, plan: Plan, given: int) -> bool:
+        """So many batches of this plan are made or being made: is it time to ask for what comes
+        ahead?"""
+        count = plan.count()
+        if count is None:
+            return False
+        if not self.late:
+            return 2 * given >= count
+        return plan.length() - plan.before(given) <= max(LATE, plan.length() // 50)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration is of this epoch, and samplers that have epochs are told."""
+        self._epoch = epoch
+        if self._current is not None:
+            self._current.finished = True
+        for sampler in self._snapshot().with_epochs():
+            sampler.set_epoch(epoch)
+
+    def _still_says(self, ahead: Plan) -> bool:
+        now = self._snapshot()
+        if self.late:
+            return ahead.sampler_epochs == [s.epoch for s in now.with_epochs()]
+        return ahead.held == now
 
     def _plan(self, **more: Any) -> dict[str, Any]:
         return dict({"epoch": self._epoch, "seed": self.seed}, **more)
@@ -147,7 +182,7 @@ class Epochs:
             return
         now = self._snapshot()
         timed = now.with_epochs()
-        if now.moving or (now.hidden and not timed):
+        if not self.late and (now.moving or (now.hidden and not timed)):
             return
         try:
             for sampler in timed:
@@ -158,7 +193,8 @@ class Epochs:
         except Exception:
             pass  # it will be raised when the iteration begins, if it is still so then
         finally:
-            now.restore()
+            if self._ahead is None or not self.late:
+                now.restore()
 
     def _drain(self) -> Plan:
         """What the sampler says now."""
@@ -195,7 +231,10 @@ class Epochs:
         plan = self._current
         if plan is None or plan.finished:
             plan = Plan(self._epoch, self.seed)
-            plan.held, plan.own = self._snapshot(), self._own_state()
+            if self.late and self._ahead is not None:  # who was asked for it already
+                plan.held, plan.own = self._ahead.held, self._ahead.own
+            else:
+                plan.held, plan.own = self._snapshot(), self._own_state()
             fresh = True
         else:
             fresh = False

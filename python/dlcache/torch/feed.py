@@ -118,7 +118,7 @@ class Local:
             return
         waited = sum(d.waited_s for d in self.recent)
         self._leader.advance(self._plan, b, self._plan.before(b + 1) - self._plan.before(b), waited)
-        if not self._told_ahead and past_middle(self._plan, b + 1):
+        if not self._told_ahead and self._epochs.due(self._plan, b + 1):
             self._told_ahead = True
             ahead = self._epochs.ahead()
             if ahead is not None:
@@ -129,12 +129,6 @@ class Local:
 
     def close(self) -> None:
         self._job = None
-
-
-def past_middle(plan: Plan, given: int) -> bool:
-    """With so many batches given to workers it is time to look ahead."""
-    count = plan.count()
-    return count is not None and 2 * given >= count
 
 
 def _open_batches(plan: Plan, first: int) -> Iterator[int]:
@@ -373,7 +367,7 @@ class Feed:
                 span = self._ahead
         waited, self._waited_s = self._waited_s / max(self.size, 1), 0.0
         self._leader.advance(span.plan, span.low, out, waited)
-        if not self._asked_ahead and past_middle(self._span.plan, self._span.given):
+        if not self._asked_ahead and self._epochs.due(self._span.plan, self._span.given):
             self._look_ahead()
 
     # Workers

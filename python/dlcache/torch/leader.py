@@ -173,13 +173,12 @@ class Leader:
 
     def _samples(self, plan: Plan) -> numpy.ndarray | None:
         """The sample numbers of all indices of the plan; None: some index is no number of one."""
-        found, mapping = plan.indices(), self._mapping
-        if found is None or len(found) == 0:
+        mapping = self._mapping
+        try:
+            found = plan.numbers(len(self._open()) if mapping is None else len(mapping))
+        except IndexError:  # whoever reads that sample says it
             return None
-        n = len(self._open()) if mapping is None else len(mapping)
-        if found.min() < 0:
-            found = numpy.where(found < 0, found + n, found)
-        if found.min() < 0 or found.max() >= n:
+        if found is None or len(found) == 0:
             return None
         if mapping is None:
             return found

@@ -10,7 +10,8 @@
 No Python runs for a sample, and no worker process. How many threads there are follows the training
 step. docs/loader.md has all of it.
 
-(N1) What a batch holds depends on (data, transforms, seed, epoch, position, rank, world) alone.
+(N1) What a batch holds depends on (data, transforms, seed, epoch, position, rank, world), and on
+     what a sampler says, alone.
 (N2) A tensor over a batch is the batch's own memory; it is used again when the last tensor over it
      is gone. On a device it is the device's.
 (N3) Threads end with the loader, whatever is still held of it. In a forked child a loader opens
@@ -30,6 +31,8 @@ import torch
 
 import dlcache
 from dlcache import _dlcache
+from dlcache.torch.lists import Lists
+from dlcache.torch.plans import Plan
 from dlcache.torch.samplers import distributed
 from dlcache.torch.transforms import settings_of
 
@@ -37,6 +40,7 @@ __all__ = ["AudioBatch", "AudioLoader", "ImageBatch", "ImageLoader", "LoaderRepo
            "TensorLoader"]
 
 _IMAGES, _AUDIO, _TENSORS = 1, 2, 3
+_EXPLICIT = 2
 _DTYPES = {"uint8": 1, "float32": 2, "float16": 3, "int32": 4, "int64": 5, "int8": 6, "int16": 7,
            "uint16": 8, "uint32": 9, "uint64": 10, "float64": 11, "bool": 12}
 _FORMATS = {"uint8": "B", "float32": "f", "float16": "e", "int32": "i", "int64": "q"}
@@ -45,20 +49,32 @@ _FORMS = {"auto": 0, True: 1, "on": 1, False: 2, "off": 2}
 _SEEDS = 2**64
 
 
-class ImageBatch(NamedTuple):
+class _ImageBatch(NamedTuple):
     images: Any  #: [samples, 3, height, width]
     labels: Any  #: int64, -1 for none
 
 
-class AudioBatch(NamedTuple):
+class ImageBatch(_ImageBatch):
+    indices: Any = None  #: int64, in host memory: the number of each sample
+
+
+class _AudioBatch(NamedTuple):
     sounds: Any  #: float32 [samples, channels, length] or [samples, channels, mels, frames]
     lengths: Any  #: int64: what is not padding
     labels: Any  #: int64, -1 for none
 
 
-class TensorBatch(NamedTuple):
+class AudioBatch(_AudioBatch):
+    indices: Any = None  #: as of ImageBatch
+
+
+class _TensorBatch(NamedTuple):
     tensors: Any  #: [samples, ...]
     labels: Any  #: int64, -1 for none
+
+
+class TensorBatch(_TensorBatch):
+    indices: Any = None  #: as of ImageBatch
 
 
 @dataclass(frozen=True)
@@ -112,7 +128,8 @@ class _Loader:
     _kind = 0
 
     def __init__(self, source: str | dlcache.Dataset, batch_size: int, *, own: tuple,
-                 shape: tuple[int, ...], dtype: str, shuffle: bool = False, seed: int = 0,
+                 shape: tuple[int, ...], dtype: str, rows: bool = False, shuffle: bool = False,
+                 sampler: Any = None, seed: int = 0,
                  drop_last: bool = False, split: str | None = None, rank: int | None = None,
                  world: int | None = None, device: Any = None, on_bad: str = "raise",
                  threads: int | str = "auto", ring: int = 4, forms: Any = "auto",
@@ -121,6 +138,8 @@ class _Loader:
             raise ValueError(f"batch_size={batch_size}: give at least 1")
         if output not in ("torch", "numpy", "dlpack"):
             raise ValueError(f'output={output!r}: "torch", "numpy" or "dlpack"')
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
         found = distributed() if rank is None or world is None else (0, 1)
         self.rank = found[0] if rank is None else rank
         self.world = found[1] if world is None else world
@@ -137,7 +156,8 @@ class _Loader:
             self.device = None
         if self.device is not None and output != "torch":
             raise ValueError(f"output={output!r} on {self.device}: only torch has tensors there")
-        self._own, self._shape, self._dtype = own, shape, dtype
+        self._lists = None if sampler is None else Lists(sampler, seed, epochs)
+        self._own, self._shape, self._dtype, self._rows = own, shape, dtype, rows
         self._ring, self._epochs = ring, epochs
         self._forms = _choice("forms", forms, _FORMS)
         self._bad = _choice("on_bad", on_bad, _ON_BAD)
@@ -187,15 +207,42 @@ class _Loader:
 
     def __len__(self) -> int:
         """Batches of a whole epoch."""
-        return len(self._open().native)
+        if self._lists is None:
+            return len(self._open().native)
+        n, size = len(self._lists), self.batch_size
+        return n // size if self.drop_last else -(-n // size)
 
     def __iter__(self) -> Iterator[Any]:
         o = self._open()
-        if self._begun:  # left in the middle: the next one
-            self._state = (self._state[0] + 1, 0)
-        o.go_to(self._state)
+        if self._lists is not None:
+            plan = self._lists.begin()
+            self._state, self._begun = (plan.epoch, plan.handed), False
+            o.follow(plan)
+            self._look_ahead(o)
+        else:
+            if self._begun:  # left in the middle: the next one
+                self._state = (self._state[0] + 1, 0)
+            o.go_to(self._state)
         self._begun = True
         return _Batches(self, o, self._state[0])
+
+    def _handed(self, opened: _Opened, place: tuple[int, int]) -> None:
+        """The user is at this place."""
+        self._state = place
+        if self._lists is not None:
+            self._lists.plan.handed = place[1]
+            self._look_ahead(opened)
+
+    def _look_ahead(self, opened: _Opened) -> None:
+        plan = self._lists.ahead(self._state[1] + self._ring * self.batch_size)
+        if plan is not None:
+            opened.follow_more(plan)
+
+    def _finished(self) -> None:
+        """The user is at the end of an epoch."""
+        self._state, self._begun = (self._state[0] + 1, 0), False
+        if self._lists is not None:
+            self._lists.plan.finished = True
 
     def _pack(self, data: Any, labels: Any, lengths: Any) -> Any:
         raise NotImplementedError
@@ -209,15 +256,18 @@ class _Loader:
         """Say which epoch the next iteration gives; without it they count on."""
         if epoch < 0:
             raise ValueError(f"epoch {epoch}: epochs count from 0")
-        if (epoch, 0) != self._state:
+        if self._lists is not None:
+            self._lists.set_epoch(epoch)
+        if self._lists is not None or (epoch, 0) != self._state:
             self._state, self._begun = (epoch, 0), False
 
     # ---- state, report ----
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration is, counted by what was handed out; the same on every rank."""
-        return {"samples": self._open().count, "seed": self.seed, "epoch": self._state[0],
-                "start": self._state[1] * self.world}
+        state = {"samples": self._open().count, "seed": self.seed, "epoch": self._state[0],
+                 "start": self._state[1] * self.world}
+        return state if self._lists is None else dict(state, sampler=self._lists.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on there with the next iteration: exactly what would have come."""
@@ -225,13 +275,19 @@ class _Loader:
         if state["samples"] != count:
             raise ValueError(f"the state is of {state['samples']} samples, and here are {count}: "
                              "it cannot be resumed with other data")
-        if state["start"] % self.world:
+        if (self._lists is None) != ("sampler" not in state):
+            raise ValueError(f"the state is of a loader {'with' if self._lists is None else 'without'}"
+                             " a sampler: build it as it was built then")
+        if self._lists is not None:
+            self._lists.load_state_dict(state["sampler"])
+        elif state["start"] % self.world:
             raise ValueError(f"{state['start']} samples were consumed, which {self.world} ranks "
                              "cannot have done: resume with a number of ranks that divides it")
         if state["seed"] != self.seed:
             self.seed = state["seed"]
             self.close()
-        self._state, self._begun = (state["epoch"], state["start"] // self.world), False
+        at = state["start"] // self.world if self._lists is None else 0
+        self._state, self._begun = (state["epoch"], at), False
 
     def report(self) -> LoaderReport:
         """What was measured since the loader was opened; of a closed one, until it was closed."""
@@ -258,11 +314,14 @@ class _Batches(Iterator):
             raise StopIteration  # another iteration has begun since
         got = opened.take()
         if got is None:
-            loader._state, loader._begun = (self._epoch + 1, 0), False
+            loader._finished()
             self._loader = self._opened = None
             raise StopIteration
-        loader._state = got[0]
-        return loader._pack(*got[1:])
+        place, indices, *rest = got
+        loader._handed(opened, place)
+        batch = loader._pack(*rest)
+        batch.indices = indices
+        return batch
 
 
 class _Opened:
@@ -280,12 +339,16 @@ class _Opened:
         if self.count == 0:
             raise ValueError(f"{loader.url} has no samples" +
                              (f" in split {loader.split!r}" if loader.split else ""))
+        self.first = 0 if loader._rows else at.start  # what the library calls sample 0
+        self.range = None if loader._rows else self.count
+        self.plan: Plan | None = None  # the last one whose list was given
         auto = loader.threads == "auto"
         itemsize = torch.empty((), dtype=self.dtype).element_size()
-        self.copies = _Copies(loader, itemsize) if loader.device is not None else None
+        self.copies = _Copies(loader, self.first) if loader.device is not None else None
         common = (loader._kind, loader.batch_size, int(loader.drop_last), loader._bad,
                   0 if auto else int(loader.threads), 0, loader._ring, loader._forms)
-        order = (int(loader.shuffle), loader.rank, loader.world, int(loader.drop_last),
+        kind = int(loader.shuffle) if loader._lists is None else _EXPLICIT
+        order = (kind, loader.rank, loader.world, int(loader.drop_last),
                  loader.seed % _SEEDS, loader._epochs, at.start, len(at), *loader._state)
         self.native = _dlcache.loader_open(
             self.handle, common, order, loader._own, loader._shape, _FORMATS[loader._dtype],
@@ -295,35 +358,60 @@ class _Opened:
     def close(self) -> None:
         if self.pid == os.getpid():
             self._ended()
-            if self.copies is not None:
-                self.copies.drop()
+            self._drop_copies()
 
-    def go_to(self, place: tuple[int, int]) -> None:
-        at = self.native.tell()
-        if self.copies is not None and self.copies.ahead:
-            at = self.copies.place  # what is on its way counts as not taken
-        if at == place:
-            return
+    def _drop_copies(self) -> None:
         if self.copies is not None:
             self.copies.drop()
-        self.native.seek(*place)
 
-    def take(self) -> tuple[tuple[int, int], Any, Any, Any] | None:
-        """(place, data, labels, lengths), or None at the end of an epoch."""
+    def _is_at(self, place: tuple[int, int]) -> bool:
+        if self.copies is not None and self.copies.ahead:
+            return self.copies.place == place  # what is on its way counts as not taken
+        return self.native.tell() == place
+
+    def go_to(self, place: tuple[int, int]) -> None:
+        if not self._is_at(place):
+            self._drop_copies()
+            self.native.seek(*place)
+
+    def follow(self, plan: Plan) -> None:
+        """This plan comes now."""
+        place = plan.epoch, plan.handed
+        if plan is not self.plan or not self._is_at(place):
+            self._drop_copies()
+            self.native.follow(Lists.numbers(plan, self.first, self.range), *place)
+            self.plan = plan
+
+    def follow_more(self, plan: Plan) -> None:
+        """And this one after it."""
+        try:
+            self.native.follow_more(Lists.numbers(plan, self.first, self.range))
+            self.plan = plan
+        except (dlcache.Error, IndexError):
+            pass  # it will be said when that epoch begins, if it does
+
+    def take(self) -> tuple[tuple[int, int], Any, Any, Any, Any] | None:
+        """(place, indices, data, labels, lengths), or None at the end of an epoch."""
         if self.copies is not None:
             return self.copies.take(self.native)
         batch = self.native.next()
         if batch is None:
             return None
         labels, lengths = _small(batch)
+        indices = _indices(batch, self.first)
         if self.output == "dlpack":
-            return batch.place, batch, labels, lengths
+            return batch.place, indices, batch, labels, lengths
         if self.output == "numpy":
             import numpy
-            return (batch.place, numpy.asarray(batch), labels.numpy(),
+            return (batch.place, indices.numpy(), numpy.asarray(batch), labels.numpy(),
                     None if lengths is None else lengths.numpy())
         data = torch.frombuffer(batch, dtype=self.dtype).view(batch.shape)
-        return batch.place, data, labels, lengths
+        return batch.place, indices, data, labels, lengths
+
+
+def _indices(batch: _dlcache.Batch, first: int) -> torch.Tensor:
+    numbers = torch.frombuffer(batch.index, dtype=torch.int64)
+    return numbers.sub_(first) if first else numbers
 
 
 def _small(batch: _dlcache.Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -343,8 +431,8 @@ class _Copies:
 
     DEPTH = 2
 
-    def __init__(self, loader: _Loader, itemsize: int) -> None:
-        self.device = loader.device
+    def __init__(self, loader: _Loader, first: int) -> None:
+        self.device, self._first = loader.device, first
         numbers = loader.batch_size
         for n in loader._shape:
             numbers *= n
@@ -355,7 +443,7 @@ class _Copies:
         self.buffers = [t.numpy() for t in self.ring]
         self._by_address = {t.data_ptr(): t for t in self.ring}
         self.stream = torch.cuda.Stream(self.device)
-        self.ahead: deque = deque()   # (place, data, labels, lengths, event); None: end of epoch
+        self.ahead: deque = deque()   # (place, ..., event) of take(); None: end of epoch
         self._under_way: deque = deque()  # (event, batch)
         self.place = (0, 0)           # before the first of `ahead`
 
@@ -378,7 +466,7 @@ class _Copies:
             event = torch.cuda.Event()
             event.record(self.stream)
         self._under_way.append((event, batch))
-        return batch.place, data, labels, lengths, event
+        return batch.place, _indices(batch, self._first), data, labels, lengths, event
 
     def _fill(self, native: _dlcache.Loader) -> None:
         """Start the copies of what is ready. Errors have their turn as batches have."""
@@ -410,7 +498,7 @@ class _Copies:
         if got is None:
             self.place = native.tell()
             return None
-        place, data, labels, lengths, event = got
+        place, indices, data, labels, lengths, event = got
         self.place = place
         now = torch.cuda.current_stream(self.device)
         now.wait_event(event)
@@ -419,7 +507,7 @@ class _Copies:
                 t.record_stream(now)
         del got
         self._fill(native)
-        return place, data, labels, lengths
+        return place, indices, data, labels, lengths
 
 
 class ImageLoader(_Loader):
@@ -433,6 +521,8 @@ class ImageLoader(_Loader):
         channels_last: Memory in torch's channels_last format; the shape stays [n, 3, h, w].
         exact: No scaled decoding: the closest to torchvision.
         shuffle, seed, drop_last: The order: a new permutation for each epoch, from the seed.
+        sampler: Says the order instead: the numbers of this rank's samples, drained in this process
+            once for each epoch. A sample may come more than once.
         split: "train", "validation", "test", where the dataset says so.
         rank, world: Which part of how many; as torch.distributed says, by default.
         device: "cuda": batches are copied ahead, on a stream of their own.
@@ -529,7 +619,7 @@ class TensorLoader(_Loader):
         own = (_DTYPES[name], int(raw is not None),
                _choice("raw", _name_of(raw), _DTYPES) if raw is not None else 0, int(rows))
         super().__init__(source, batch_size, own=own, shape=tuple(int(n) for n in shape),
-                         dtype=name, **common)
+                         dtype=name, rows=rows, **common)
 
     def _pack(self, data: Any, labels: Any, lengths: Any) -> TensorBatch:
         return TensorBatch(data, labels)

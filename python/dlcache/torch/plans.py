@@ -98,6 +98,18 @@ class Plan:
         """All of them, for the daemon; None: they are no numbers."""
         raise NotImplementedError
 
+    def numbers(self, n: int) -> numpy.ndarray | None:
+        """All indices as numbers from 0 to n - 1, negative ones counted from the end; None: some
+        are no numbers. IndexError: some are not in that range."""
+        found = self.indices()
+        if found is None or len(found) == 0:
+            return found
+        low, high = found.min(), found.max()
+        if low < -n or high >= n:
+            k = int((found < -n).argmax() if low < -n else (found >= n).argmax())
+            raise IndexError(f"index {found[k]} at position {k} of the epoch: there are {n} samples")
+        return numpy.where(found < 0, found + n, found) if low < 0 else found
+
     def crc(self) -> int | None:
         """Of all indices; None: not known."""
         return None

@@ -264,6 +264,80 @@ class Ahead(unittest.TestCase):
         self.assertIsNone(epochs.ahead())
 
 
+class Learner(Sampler):
+    """Learns while its epoch is read, and cannot be seen through."""
+
+    dlcache_late = True
+
+    def __init__(self, n):
+        self.n, self.epoch, self.secret, self.asked = n, 0, object(), 0
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+    def __iter__(self):
+        self.asked += 1
+        return iter([(i + self.asked) % self.n for i in range(self.n)])
+
+    def __len__(self):
+        return self.n
+
+
+class Late(unittest.TestCase):
+    def test_is_asked_once_for_each_epoch(self):
+        sampler = Learner(30)
+        epochs = Epochs(sampler, BatchSampler(sampler, 4, False))
+        for epoch in range(3):
+            plan = epochs.begin()
+            self.assertEqual(sampler.epoch, epoch)
+            ahead = epochs.ahead()
+            sampler.secret = object()  # what it learnt since
+            self.assertEqual(indices(plan), [(i + epoch + 1) % 30 for i in range(30)])
+            self.assertEqual(sampler.asked, epoch + 2)
+            if epoch % 2:
+                sampler.set_epoch(epoch + 1)
+        self.assertIs(epochs.begin(), ahead)
+
+    def test_another_epoch_is_asked_for_anew(self):
+        sampler = Learner(30)
+        epochs = Epochs(sampler, BatchSampler(sampler, 4, False))
+        epochs.begin()
+        ahead = epochs.ahead()
+        sampler.set_epoch(7)
+        plan = epochs.begin()
+        self.assertIsNot(plan, ahead)
+        self.assertEqual(indices(plan), [(i + 3) % 30 for i in range(30)])
+
+    def test_when(self):
+        for n, first in ((30, 0), (1024, 0), (4096, 3072), (200_000, 196_000)):
+            with self.subTest(n=n):
+                sampler = Learner(n)
+                epochs = Epochs(sampler)
+                plan = epochs.begin()
+                self.assertTrue(epochs.due(plan, first))
+                self.assertTrue(first == 0 or not epochs.due(plan, first - 1))
+                self.assertTrue(epochs.due(plan, n))
+                sampler.dlcache_late = False
+                self.assertTrue(epochs.due(plan, -(-n // 2)))
+                self.assertFalse(epochs.due(plan, n // 2 - 1))
+
+    def test_an_error_leaves_it_as_it_was(self):
+        class Fails(Learner):
+            def __iter__(self):
+                found = super().__iter__()
+                if self.asked > 1:
+                    raise KeyError("no more")
+                return found
+
+        sampler = Fails(5)
+        epochs = Epochs(sampler)
+        epochs.begin()
+        self.assertIsNone(epochs.ahead())
+        self.assertEqual((sampler.asked, sampler.epoch), (1, 0))
+        with self.assertRaises(KeyError):
+            epochs.begin()
+
+
 class States(unittest.TestCase):
     RESUMABLE = sorted(set(SAMPLERS) - {"hoarder", "secret"})
 

@@ -64,6 +64,8 @@ class Arguments(unittest.TestCase):
         self.refuse("'ignore'", ImageLoader, 4, crop, on_bad="ignore")
         self.refuse("'maybe'", ImageLoader, 4, crop, forms="maybe")
         self.refuse("'jax'", ImageLoader, 4, crop, output="jax")
+        self.refuse("mutually exclusive", ImageLoader, 4, crop, sampler=[1], shuffle=True)
+        self.refuse("iterated anew", ImageLoader, 4, crop, sampler=3)
 
     def test_tensors(self):
         self.refuse("complex", TensorLoader, 4, (2,), dtype="complex64")
