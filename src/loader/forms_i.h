@@ -4,9 +4,13 @@
  * sample that has one is made from it: neither its bytes are needed nor a decoder.
  *
  *     off --the consumer waits while all threads are busy, and epochs are still to come--> on
+ *     on --it does not pay any more--> resting --as from off--> on
  *
- * Once on, forms that are there are used; more are made while the daemon says that it has memory
- * for them. Without a daemon there are none.
+ * On, forms that are there are used, and more are made while the daemon says that it has memory for
+ * them. Making one costs more than decoding the sample alone; it does not pay when the consumer has
+ * not waited for a minute, when no epoch is to come, or when memory is short and most of those that
+ * were made have left. Resting, those that are there are still used, which costs nothing. DLC_ON
+ * does not rest. Without a daemon there are no forms.
  *
  * (F1) A form that cannot be used is passed over: the sample is decoded, and nobody is told.
  *
@@ -38,10 +42,16 @@ struct forms {
     struct dlc_dataset *ds;
     uint64_t policy;
     _Atomic(struct kept *) kept; /* NULL: off. W the consumer, once; R any, acquire */
+    _Atomic bool making;         /* W the consumer, R any, relaxed: one form more or less */
+    _Atomic uint64_t made;       /* forms that were given to the daemon; relaxed, as those below */
     _Atomic uint64_t used;       /* samples made from forms that were kept, and ... */
-    _Atomic uint64_t decoded;    /* ... from their bytes; relaxed: figures */
-    double waited_s;             /* the consumer, in vain; its own */
-    struct dlc_mono again;
+    _Atomic uint64_t decoded;    /* ... from their bytes: figures */
+
+    /* The consumer's. */
+    double waited_s;       /* in vain, without a pause */
+    double easy_s;         /* did not wait, without a pause */
+    uint64_t made_at;      /* made, when it was turned on */
+    struct dlc_mono again; /* not to be turned on before; 0: at any time */
 };
 
 /* What the consumer saw with one batch. */
@@ -61,10 +71,10 @@ bool forms_get(struct forms *f, uint64_t sample, struct form *out);
 /* Takes. One that was made goes to the daemon. */
 void forms_put(struct forms *f, struct form *form);
 
+/* Shall more be made? */
 static inline bool forms_wanted(const struct forms *f)
 {
-    /* acquire: pairs with the consumer's release */
-    return atomic_load_explicit(&f->kept, memory_order_acquire) != NULL;
+    return atomic_load_explicit(&f->making, memory_order_relaxed);
 }
 
 /* Memory to make a form of at most so many bytes in: out->gift. False: none is wanted. Gives: *out,

@@ -115,6 +115,94 @@ static void test_auto(void **state)
     forms_release(&f);
 }
 
+static void turned_on(struct forms *f, enum dlc_switch wish, uint64_t policy)
+{
+    forms_begin(f, wish, ds, policy);
+    for (int i = 0; i < 2; i++)
+        forms_step(f, &dry);
+    assert_true(forms_wanted(f));
+}
+
+/* Nobody waits for a minute: no more are made, and those that are there are used. */
+static void test_rests_when_nobody_waits(void **state)
+{
+    const struct forms_batch easy = {.waited_s = 0.01, .step_s = 1, .busy = true, .more = true};
+    struct forms f;
+
+    (void)state;
+    turned_on(&f, DLC_AUTO, 4);
+    assert_true(make(&f, 1, 100));
+    until(has(&f, 1, 100));
+    for (int i = 0; i < 50; i++)
+        forms_step(&f, &easy);
+    forms_step(&f, &dry);
+    for (int i = 0; i < 59; i++)
+        forms_step(&f, &easy);
+    assert_true(forms_wanted(&f)); /* a minute without a pause */
+    forms_step(&f, &easy);
+    assert_false(forms_wanted(&f));
+    assert_false(make(&f, 2, 100));
+    assert_true(has(&f, 1, 100));
+    for (int i = 0; i < 9; i++)
+        forms_step(&f, &dry); /* not at once */
+    assert_false(forms_wanted(&f));
+    dlc_clock_advance(DLC_SEC(61));
+    for (int i = 0; i < 2; i++)
+        forms_step(&f, &dry); /* as in the beginning */
+    assert_true(make(&f, 2, 100));
+    forms_release(&f);
+
+    turned_on(&f, DLC_ON, 4);
+    for (int i = 0; i < 70; i++)
+        forms_step(&f, &easy);
+    assert_true(forms_wanted(&f));
+    forms_release(&f);
+}
+
+/* Memory is full of forms; as if many others had been made that left. */
+static void test_rests_when_they_do_not_stay(void **state)
+{
+    struct dlc_loader_stats s = {0};
+    struct forms f, on;
+
+    (void)state;
+    turned_on(&f, DLC_AUTO, 5);
+    forms_begin(&on, DLC_ON, ds, 5);
+    atomic_fetch_add(&f.made, 1000);
+    forms_step(&f, &dry);
+    assert_true(forms_wanted(&f)); /* there is room: they will stay */
+    for (unsigned i = 0; i < 20 && make(&f, i, 500000); i++)
+        until(has(&f, i, 500000));
+    forms_stats(&f, &s);
+    assert_in_range(s.forms, 4, 19);
+    forms_step(&f, &dry);
+    forms_step(&on, &dry);
+    assert_false(forms_wanted(&f));
+    assert_true(forms_wanted(&on));
+    assert_true(has(&f, 0, 500000));
+    forms_release(&f);
+
+    turned_on(&f, DLC_AUTO, 5);
+    atomic_fetch_add(&f.made, 64 + 2 * s.forms); /* half of them are there */
+    forms_step(&f, &dry);
+    assert_true(forms_wanted(&f));
+    forms_release(&f);
+    forms_release(&on);
+}
+
+static void test_rests_in_the_last_epoch(void **state)
+{
+    struct forms_batch b = dry;
+    struct forms f;
+
+    (void)state;
+    turned_on(&f, DLC_AUTO, 6);
+    b.more = false;
+    forms_step(&f, &b);
+    assert_false(forms_wanted(&f));
+    forms_release(&f);
+}
+
 /* Without a daemon there are none; it is looked for again after a while. */
 static void test_no_daemon(void **state)
 {
@@ -138,6 +226,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kept_and_given),
         cmocka_unit_test(test_auto),
+        cmocka_unit_test(test_rests_when_nobody_waits),
+        cmocka_unit_test(test_rests_when_they_do_not_stay),
+        cmocka_unit_test(test_rests_in_the_last_epoch),
         cmocka_unit_test(test_no_daemon),
     };
 
