@@ -74,7 +74,7 @@ help:
 	@echo "make run        the demonstration: a bucket, a cache, three epochs, a table"
 	@echo "make check      lint and all tests; T='word word' picks tests by name; JOBS=2 at once"
 	@echo "make bench      all benchmarks, one table each (bench/run NAME for one)"
-	@echo "make battery    what is too large for make check: 10 million chunks, 10,000 datasets"
+	@echo "make battery    what is too large for make check: 10 million chunks, 10,000 datasets, a consumer slow for minutes"
 	@echo "make lint       formatting, layers, headers, tags, banned calls"
 	@echo "make fuzz       run each fuzz target for a while (FUZZ_SECONDS=60; needs clang)"
 	@echo "make install    into PREFIX=/usr/local"
