@@ -20,6 +20,7 @@ step. docs/loader.md has all of it.
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from collections import deque
@@ -380,15 +381,20 @@ class _Opened:
         if plan is not self.plan or not self._is_at(place):
             self._drop_copies()
             self.native.follow(Lists.numbers(plan, self.first, self.range), *place)
-            self.plan = plan
+            self._given(plan)
 
     def follow_more(self, plan: Plan) -> None:
         """And this one after it."""
         try:
             self.native.follow_more(Lists.numbers(plan, self.first, self.range))
-            self.plan = plan
+            self._given(plan)
         except (dlcache.Error, IndexError):
             pass  # it will be said when that epoch begins, if it does
+
+    def _given(self, plan: Plan) -> None:
+        self.plan = plan
+        if self.copies is not None:
+            self.copies.last_epoch = plan.epoch
 
     def take(self) -> tuple[tuple[int, int], Any, Any, Any, Any] | None:
         """(place, indices, data, labels, lengths), or None at the end of an epoch."""
@@ -426,7 +432,8 @@ class _Copies:
     """Batches on their way to a device: on a stream of its own, out of page-locked memory.
 
     A batch goes back to the ring when its copy is done, which an event tells. Two are on their way
-    while one is in use; the ring has room for them and for as many that are being made.
+    while one is in use, over the end of an epoch if another one comes; the ring has room for them
+    and for as many that are being made.
     """
 
     DEPTH = 2
@@ -443,9 +450,11 @@ class _Copies:
         self.buffers = [t.numpy() for t in self.ring]
         self._by_address = {t.data_ptr(): t for t in self.ring}
         self.stream = torch.cuda.Stream(self.device)
-        self.ahead: deque = deque()   # (place, ..., event) of take(); None: end of epoch
+        # (place, ..., event) of take(); an error; or where an epoch ends, the number of the next
+        self.ahead: deque = deque()
         self._under_way: deque = deque()  # (event, batch)
         self.place = (0, 0)           # before the first of `ahead`
+        self.last_epoch: float = loader._epochs - 1 if loader._epochs else math.inf  # that is known
 
     def drop(self) -> None:
         self.stream.synchronize()
@@ -468,11 +477,14 @@ class _Copies:
         self._under_way.append((event, batch))
         return batch.place, _indices(batch, self._first), data, labels, lengths, event
 
+    def _batches(self) -> int:
+        return sum(isinstance(x, tuple) for x in self.ahead)
+
     def _fill(self, native: _dlcache.Loader) -> None:
         """Start the copies of what is ready. Errors have their turn as batches have."""
         while self._under_way and self._under_way[0][0].query():
             self._under_way.popleft()
-        while len(self.ahead) < self.DEPTH and not self._ends():
+        while self._batches() < self.DEPTH and not self._stops():
             if len(self._under_way) > self.DEPTH:
                 self._under_way.popleft()[0].synchronize()
             try:
@@ -482,21 +494,28 @@ class _Copies:
                 return
             if batch is False:
                 return
-            self.ahead.append(self._start(batch) if isinstance(batch, _dlcache.Batch) else None)
+            self._append(native, batch)
 
-    def _ends(self) -> bool:
-        """Nothing is to be taken before the last one of `ahead`: it ends an epoch, or raises."""
-        return bool(self.ahead) and not isinstance(self.ahead[-1], tuple)
+    def _append(self, native: _dlcache.Loader, batch: _dlcache.Batch | None) -> None:
+        self.ahead.append(native.tell()[0] if batch is None else self._start(batch))
+
+    def _stops(self) -> bool:
+        """Nothing may be taken behind the last one of `ahead`: it raises, or it ends an epoch and
+        the next one is not known, or is one too far."""
+        last = self.ahead[-1] if self.ahead else None
+        if isinstance(last, int):
+            return last > self.last_epoch or sum(isinstance(x, int) for x in self.ahead) > 1
+        return isinstance(last, Exception)
 
     def take(self, native: _dlcache.Loader) -> tuple | None:
         if not self.ahead:
-            batch = native.next()
-            self.ahead.append(None if batch is None else self._start(batch))
+            self._append(native, native.next())
         got = self.ahead.popleft()
         if isinstance(got, Exception):
             raise got
-        if got is None:
-            self.place = native.tell()
+        if isinstance(got, int):
+            self.place = got, 0
+            self._fill(native)
             return None
         place, indices, data, labels, lengths, event = got
         self.place = place
