@@ -30,9 +30,23 @@ BUILD = os.environ["DLCACHE_BUILD"]
 SECRETS = {faulty.S3.SECRET, s3server.Real.SECRET}
 
 
-def sanitized():
+def option(name):
+    """Of the build."""
     with open(os.path.join(BUILD, "meson-info/intro-buildoptions.json")) as f:
-        return any(o["name"] == "b_sanitize" and o["value"] != "none" for o in json.load(f))
+        return next(o["value"] for o in json.load(f) if o["name"] == name)
+
+
+def sanitized():
+    return option("b_sanitize") != "none"
+
+
+def has_loader():
+    return os.path.exists(os.path.join(BUILD, "tests/unit/unit-loader-loader"))
+
+
+def needs_loader():
+    if not has_loader():
+        raise Skip("built without the loader")
 
 
 SLOW = 5 if sanitized() else 1  # sanitizers take time

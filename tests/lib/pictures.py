@@ -13,6 +13,8 @@ import dl
 import numpy
 from PIL import Image
 
+dl.needs_loader()
+
 
 def picture(n, width=64, height=48):
     """Smooth pixels of image n, so that JPEG keeps them."""
