@@ -463,7 +463,10 @@ struct dlc_loader_spec {
     void *(*alloc)(size_t bytes, void *arg);
     void (*free)(void *p, size_t bytes, void *arg);
     void *alloc_arg;
-    uint64_t reserved[8];
+    uint32_t once; /* DLC_EXPLICIT: 1: no list has a sample twice, and augmentations are those that
+                    * the sample has in other orders */
+    uint32_t reserved0;
+    uint64_t reserved[7];
 };
 
 /* One batch: valid until dlc_batch_put(). The bytes are the caller's to change. */

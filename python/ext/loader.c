@@ -379,14 +379,14 @@ static int parse_common(PyObject *args, struct dlc_loader_spec *s)
                : -1;
 }
 
-/* (kind, rank, world, drop_last, seed, epochs, first, count, epoch, position) */
+/* (kind, rank, world, drop_last, seed, epochs, first, count, epoch, position, once) */
 static int parse_order(PyObject *args, struct dlc_loader_spec *s)
 {
     unsigned long long seed, epochs, first, count, epoch, position;
     struct dlc_order *o = &s->order;
 
-    if (!PyArg_ParseTuple(args, "IIIIKKKKKK", &o->kind, &o->rank, &o->world, &o->drop_last, &seed,
-                          &epochs, &first, &count, &epoch, &position))
+    if (!PyArg_ParseTuple(args, "IIIIKKKKKKI", &o->kind, &o->rank, &o->world, &o->drop_last, &seed,
+                          &epochs, &first, &count, &epoch, &position, &s->once))
         return -1;
     o->seed = seed;
     o->epochs = epochs;

@@ -140,7 +140,7 @@ static uint64_t key_of(const struct dlc_loader *l, const struct slot *s, uint32_
 {
     uint64_t place = 0;
 
-    if (l->spec.kind == ORDER_EXPLICIT)
+    if (l->placed)
         place = 1 + (s->begin + k) * l->spec.world + l->spec.rank;
     return making_key(&l->making, s->epoch, sample, place);
 }

@@ -83,6 +83,7 @@ static struct dlc_loader *loader_new(struct dlc_dataset *ds, const struct dlc_lo
     l->batch = spec->batch;
     l->ring = ring_of(spec);
     l->drop_last = spec->drop_last != 0;
+    l->placed = spec->order.kind == DLC_EXPLICIT && spec->once == 0;
     l->on_bad = (enum dlc_on_bad)spec->on_bad;
     l->alloc = spec->alloc;
     l->free = spec->free;

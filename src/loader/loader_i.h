@@ -100,6 +100,7 @@ struct dlc_loader {
     uint64_t epochs; /* UINT64_MAX: no end */
     uint32_t batch, ring;
     bool drop_last;
+    bool placed; /* what is random depends on the place too: a sample may come twice */
     enum dlc_on_bad on_bad;
     void *(*alloc)(size_t bytes, void *arg);
     void (*free)(void *p, size_t bytes, void *arg);

@@ -55,12 +55,12 @@ class Epochs:
         dataset: What is sampled; samplers that refer to it are no copies of it.
         generator: From which the loader's seed is drawn, at the first iteration.
         seed: The loader's seed, where it is known.
-        epochs: How many iterations there will be; None: no end.
+        epoch, epochs: Of the first iteration; and how many there will be, None: no end.
     """
 
     def __init__(self, sampler: Any, batch_sampler: Any = None, *, dataset: Any = None,
                  generator: torch.Generator | None = None, seed: int | None = None,
-                 epochs: int | None = None) -> None:
+                 epoch: int = 0, epochs: int | None = None) -> None:
         self._lists = batch_sampler is not None and type(batch_sampler) is not BatchSampler
         self._size, self._drop_last = None, False
         if self._lists:
@@ -72,7 +72,7 @@ class Epochs:
             self._size, self._drop_last = batch_sampler.batch_size, batch_sampler.drop_last
         self._dataset, self._generator, self._epochs = dataset, generator, epochs
         self._seed = seed
-        self._epoch = 0   # of the next iteration
+        self._epoch = epoch  # of the next iteration
         self._step = 1    # by which set_epoch() goes on
         self._current: Plan | None = None  # of the latest iteration
         self._ahead: Plan | None = None

@@ -28,31 +28,38 @@ class Lists:
         sampler: Gives numbers of samples; asked once for each epoch.
         seed: Of what it draws from torch's, numpy's and Python's own generators.
         epochs: How many there will be; 0: no end.
+        epoch: The first one.
     """
 
-    def __init__(self, sampler: Any, seed: int, epochs: int = 0) -> None:
+    def __init__(self, sampler: Any, seed: int, epochs: int = 0, epoch: int = 0) -> None:
         if not hasattr(sampler, "__iter__"):
             raise TypeError(f"sampler={sampler!r}: give a torch Sampler, or anything that can be "
                             "iterated anew for each epoch")
-        self._made_with = (sampler, seed, epochs)
-        self._epochs = Epochs(sampler, seed=seed, epochs=epochs or None)
+        self.sampler = sampler
+        self._made_with = (sampler, seed, epochs, epoch)
+        self._epochs = Epochs(sampler, seed=seed, epoch=epoch, epochs=epochs or None)
         self.plan: Plan | None = None  # of the latest iteration
         self._asked = False            # for the one after it
 
     def __reduce__(self) -> tuple:
         return Lists, self._made_with
 
+    @property
+    def once(self) -> bool:
+        """Each sample comes once in an epoch, on one rank."""
+        return self._epochs.kind != "other"
+
     def __len__(self) -> int:
         """Samples of the epoch that is iterated, or of the next one as far as the sampler says."""
         if self.plan is not None and not self.plan.finished:
             return self.plan.length()
-        return len(self._made_with[0])
+        return len(self.sampler)
 
     def begin(self) -> Plan:
         """An iteration begins; `handed` of its plan samples are behind it already."""
         plan = self._epochs.begin()
         if plan.count() is None or plan.indices() is None:
-            name = type(self._made_with[0]).__name__
+            name = type(self.sampler).__name__
             raise TypeError(f"{name} says more than its len() or other things than numbers: give "
                             "one that ends, or take dlcache.torch.DataLoader")
         self.plan, self._asked = plan, False

@@ -34,7 +34,7 @@ import dlcache
 from dlcache import _dlcache
 from dlcache.torch.lists import Lists
 from dlcache.torch.plans import Plan
-from dlcache.torch.samplers import distributed
+from dlcache.torch.samplers import Shuffle, distributed
 from dlcache.torch.transforms import settings_of
 
 __all__ = ["AudioBatch", "AudioLoader", "ImageBatch", "ImageLoader", "LoaderReport", "TensorBatch",
@@ -163,6 +163,7 @@ class _Loader:
         self._forms = _choice("forms", forms, _FORMS)
         self._bad = _choice("on_bad", on_bad, _ON_BAD)
         self._state = (0, 0)   # where the user is: (epoch, position of this rank)
+        self._start = 0        # else: all ranks took so many before position 0; see _deal()
         self._begun = False    # the epoch of _state is being iterated
         self._opened: _Opened | None = None
         self._last: LoaderReport | None = None
@@ -172,7 +173,8 @@ class _Loader:
 
     def _open(self) -> _Opened:
         o = self._opened
-        if o is not None and o.pid == os.getpid() and o.batch_size == self.batch_size:
+        if o is not None and o.pid == os.getpid() and o.batch_size == self.batch_size \
+                and o.listed == (self._lists is not None):
             return o
         if o is not None:
             o.close()
@@ -210,19 +212,19 @@ class _Loader:
         """Batches of a whole epoch."""
         if self._lists is None:
             return len(self._open().native)
-        n, size = len(self._lists), self.batch_size
+        n, size = len(self._lists.sampler if self._start else self._lists), self.batch_size
         return n // size if self.drop_last else -(-n // size)
 
     def __iter__(self) -> Iterator[Any]:
+        if self._begun:  # left in the middle
+            self._next_epoch()
         o = self._open()
         if self._lists is not None:
             plan = self._lists.begin()
-            self._state, self._begun = (plan.epoch, plan.handed), False
+            self._state = plan.epoch, plan.handed
             o.follow(plan)
             self._look_ahead(o)
         else:
-            if self._begun:  # left in the middle: the next one
-                self._state = (self._state[0] + 1, 0)
             o.go_to(self._state)
         self._begun = True
         return _Batches(self, o, self._state[0])
@@ -241,9 +243,37 @@ class _Loader:
 
     def _finished(self) -> None:
         """The user is at the end of an epoch."""
-        self._state, self._begun = (self._state[0] + 1, 0), False
         if self._lists is not None:
             self._lists.plan.finished = True
+        self._next_epoch()
+
+    def _next_epoch(self) -> None:
+        self._go_to(self._state[0] + 1, 0)
+
+    def _go_to(self, epoch: int, position: int) -> None:
+        if self._start:  # what was dealt anew, for once
+            self._lists, self._start = None, 0
+        self._state, self._begun = (epoch, position), False
+
+    def _deal(self, epoch: int, start: int) -> None:
+        """All ranks together have taken so many of this epoch, whatever their number was: what is
+        left is dealt to those there are now. Where they cannot have stopped there themselves it is
+        listed."""
+        n, size = self._open().count, self.batch_size
+        order = Shuffle(n, shuffle=self.shuffle, seed=self.seed, rank=self.rank, world=self.world,
+                        drop_last=self.drop_last)
+        left = order.length(start)
+        if not self._rows and (left < size if self.drop_last else left == 0):
+            self._go_to(epoch, order.length())
+        elif start % self.world == 0:
+            self._go_to(epoch, start // self.world)
+        elif self._rows:
+            raise ValueError(f"{start} rows were consumed, which {self.world} ranks cannot have "
+                             "done: resume with a number of ranks that divides it")
+        else:
+            order.load_state_dict({"n": n, "seed": self.seed, "epoch": epoch, "start": start})
+            self._go_to(epoch, 0)
+            self._lists, self._start = Lists(order, self.seed, epoch + 1, epoch), start
 
     def _pack(self, data: Any, labels: Any, lengths: Any) -> Any:
         raise NotImplementedError
@@ -257,18 +287,20 @@ class _Loader:
         """Say which epoch the next iteration gives; without it they count on."""
         if epoch < 0:
             raise ValueError(f"epoch {epoch}: epochs count from 0")
-        if self._lists is not None:
+        if self._lists is not None and not self._start:
             self._lists.set_epoch(epoch)
         if self._lists is not None or (epoch, 0) != self._state:
-            self._state, self._begun = (epoch, 0), False
+            self._go_to(epoch, 0)
 
     # ---- state, report ----
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration is, counted by what was handed out; the same on every rank."""
         state = {"samples": self._open().count, "seed": self.seed, "epoch": self._state[0],
-                 "start": self._state[1] * self.world}
-        return state if self._lists is None else dict(state, sampler=self._lists.state_dict())
+                 "start": self._start + self._state[1] * self.world}
+        if self._lists is None or self._start:
+            return state
+        return dict(state, sampler=self._lists.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on there with the next iteration: exactly what would have come."""
@@ -276,19 +308,18 @@ class _Loader:
         if state["samples"] != count:
             raise ValueError(f"the state is of {state['samples']} samples, and here are {count}: "
                              "it cannot be resumed with other data")
-        if (self._lists is None) != ("sampler" not in state):
-            raise ValueError(f"the state is of a loader {'with' if self._lists is None else 'without'}"
-                             " a sampler: build it as it was built then")
-        if self._lists is not None:
-            self._lists.load_state_dict(state["sampler"])
-        elif state["start"] % self.world:
-            raise ValueError(f"{state['start']} samples were consumed, which {self.world} ranks "
-                             "cannot have done: resume with a number of ranks that divides it")
+        sampled = self._lists is not None and not self._start
+        if sampled != ("sampler" in state):
+            raise ValueError(f"the state is of a loader {'without' if sampled else 'with'} a "
+                             "sampler: build it as it was built then")
         if state["seed"] != self.seed:
             self.seed = state["seed"]
             self.close()
-        at = state["start"] // self.world if self._lists is None else 0
-        self._state, self._begun = (state["epoch"], at), False
+        if sampled:
+            self._lists.load_state_dict(state["sampler"])
+            self._go_to(state["epoch"], 0)
+        else:
+            self._deal(state["epoch"], state["start"])
 
     def report(self) -> LoaderReport:
         """What was measured since the loader was opened; of a closed one, until it was closed."""
@@ -348,9 +379,11 @@ class _Opened:
         self.copies = _Copies(loader, self.first) if loader.device is not None else None
         common = (loader._kind, loader.batch_size, int(loader.drop_last), loader._bad,
                   0 if auto else int(loader.threads), 0, loader._ring, loader._forms)
-        kind = int(loader.shuffle) if loader._lists is None else _EXPLICIT
+        self.listed = loader._lists is not None
+        kind = _EXPLICIT if self.listed else int(loader.shuffle)
         order = (kind, loader.rank, loader.world, int(loader.drop_last),
-                 loader.seed % _SEEDS, loader._epochs, at.start, len(at), *loader._state)
+                 loader.seed % _SEEDS, loader._epochs, at.start, len(at), *loader._state,
+                 int(self.listed and loader._lists.once))
         self.native = _dlcache.loader_open(
             self.handle, common, order, loader._own, loader._shape, _FORMATS[loader._dtype],
             itemsize, self.copies.buffers if self.copies is not None else None)
