@@ -20,10 +20,8 @@ step. docs/loader.md has all of it.
 
 from __future__ import annotations
 
-import math
 import os
 import weakref
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -32,6 +30,7 @@ import torch
 
 import dlcache
 from dlcache import _dlcache
+from dlcache.torch.copies import Copies, indices_of, small_of
 from dlcache.torch.lists import Lists
 from dlcache.torch.plans import Plan
 from dlcache.torch.samplers import Shuffle, distributed
@@ -376,7 +375,7 @@ class _Opened:
         self.plan: Plan | None = None  # the last one whose list was given
         auto = loader.threads == "auto"
         itemsize = torch.empty((), dtype=self.dtype).element_size()
-        self.copies = _Copies(loader, self.first) if loader.device is not None else None
+        self.copies = self._new_copies(loader)
         common = (loader._kind, loader.batch_size, int(loader.drop_last), loader._bad,
                   0 if auto else int(loader.threads), 0, loader._ring, loader._forms)
         self.listed = loader._lists is not None
@@ -388,6 +387,13 @@ class _Opened:
             self.handle, common, order, loader._own, loader._shape, _FORMATS[loader._dtype],
             itemsize, self.copies.buffers if self.copies is not None else None)
         self._ended = weakref.finalize(self, self.native.close)  # also when the process ends
+
+    def _new_copies(self, loader: _Loader) -> Copies | None:
+        if loader.device is None:
+            return None
+        loader._ring = max(loader._ring, Copies.DEPTH + 4)
+        return Copies(loader.device, (loader.batch_size, *loader._shape), self.dtype, loader._ring,
+                      self.first, loader._epochs)
 
     def close(self) -> None:
         if self.pid == os.getpid():
@@ -436,8 +442,8 @@ class _Opened:
         batch = self.native.next()
         if batch is None:
             return None
-        labels, lengths = _small(batch)
-        indices = _indices(batch, self.first)
+        labels, lengths = small_of(batch)
+        indices = indices_of(batch, self.first)
         if self.output == "dlpack":
             return batch.place, indices, batch, labels, lengths
         if self.output == "numpy":
@@ -446,120 +452,6 @@ class _Opened:
                     None if lengths is None else lengths.numpy())
         data = torch.frombuffer(batch, dtype=self.dtype).view(batch.shape)
         return batch.place, indices, data, labels, lengths
-
-
-def _indices(batch: _dlcache.Batch, first: int) -> torch.Tensor:
-    numbers = torch.frombuffer(batch.index, dtype=torch.int64)
-    return numbers.sub_(first) if first else numbers
-
-
-def _small(batch: _dlcache.Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
-    labels = torch.frombuffer(batch.labels, dtype=torch.int64)
-    lengths = batch.lengths
-    if lengths is None:
-        return labels, None
-    return labels, torch.frombuffer(lengths, dtype=torch.int32).to(torch.int64)
-
-
-class _Copies:
-    """Batches on their way to a device: on a stream of its own, out of page-locked memory.
-
-    A batch goes back to the ring when its copy is done, which an event tells. Two are on their way
-    while one is in use, over the end of an epoch if another one comes; the ring has room for them
-    and for as many that are being made.
-    """
-
-    DEPTH = 2
-
-    def __init__(self, loader: _Loader, first: int) -> None:
-        self.device, self._first = loader.device, first
-        numbers = loader.batch_size
-        for n in loader._shape:
-            numbers *= n
-        dtype = getattr(torch, loader._dtype)
-        self.ring = [torch.empty(numbers, dtype=dtype, pin_memory=True)
-                     for _ in range(max(loader._ring, self.DEPTH + 4))]
-        loader._ring = len(self.ring)
-        self.buffers = [t.numpy() for t in self.ring]
-        self._by_address = {t.data_ptr(): t for t in self.ring}
-        self.stream = torch.cuda.Stream(self.device)
-        # (place, ..., event) of take(); an error; or where an epoch ends, the number of the next
-        self.ahead: deque = deque()
-        self._under_way: deque = deque()  # (event, batch)
-        self.place = (0, 0)           # before the first of `ahead`
-        self.last_epoch: float = loader._epochs - 1 if loader._epochs else math.inf  # that is known
-
-    def drop(self) -> None:
-        self.stream.synchronize()
-        self.ahead.clear()
-        self._under_way.clear()
-
-    def _start(self, batch: _dlcache.Batch) -> tuple:
-        numbers = 1
-        for n in batch.shape:
-            numbers *= n
-        host = self._by_address[batch.address][:numbers].view(batch.shape)
-        labels, lengths = _small(batch)
-        with torch.cuda.stream(self.stream):
-            data = host.to(self.device, non_blocking=True)
-            labels = labels.pin_memory().to(self.device, non_blocking=True)
-            if lengths is not None:
-                lengths = lengths.pin_memory().to(self.device, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record(self.stream)
-        self._under_way.append((event, batch))
-        return batch.place, _indices(batch, self._first), data, labels, lengths, event
-
-    def _batches(self) -> int:
-        return sum(isinstance(x, tuple) for x in self.ahead)
-
-    def _fill(self, native: _dlcache.Loader) -> None:
-        """Start the copies of what is ready. Errors have their turn as batches have."""
-        while self._under_way and self._under_way[0][0].query():
-            self._under_way.popleft()
-        while self._batches() < self.DEPTH and not self._stops():
-            if len(self._under_way) > self.DEPTH:
-                self._under_way.popleft()[0].synchronize()
-            try:
-                batch = native.try_next()
-            except dlcache.Error as error:
-                self.ahead.append(error.with_traceback(None))  # whose frames hold a batch
-                return
-            if batch is False:
-                return
-            self._append(native, batch)
-
-    def _append(self, native: _dlcache.Loader, batch: _dlcache.Batch | None) -> None:
-        self.ahead.append(native.tell()[0] if batch is None else self._start(batch))
-
-    def _stops(self) -> bool:
-        """Nothing may be taken behind the last one of `ahead`: it raises, or it ends an epoch and
-        the next one is not known, or is one too far."""
-        last = self.ahead[-1] if self.ahead else None
-        if isinstance(last, int):
-            return last > self.last_epoch or sum(isinstance(x, int) for x in self.ahead) > 1
-        return isinstance(last, Exception)
-
-    def take(self, native: _dlcache.Loader) -> tuple | None:
-        if not self.ahead:
-            self._append(native, native.next())
-        got = self.ahead.popleft()
-        if isinstance(got, Exception):
-            raise got
-        if isinstance(got, int):
-            self.place = got, 0
-            self._fill(native)
-            return None
-        place, indices, data, labels, lengths, event = got
-        self.place = place
-        now = torch.cuda.current_stream(self.device)
-        now.wait_event(event)
-        for t in (data, labels, lengths):
-            if t is not None:
-                t.record_stream(now)
-        del got
-        self._fill(native)
-        return place, indices, data, labels, lengths
 
 
 class ImageLoader(_Loader):
