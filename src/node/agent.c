@@ -343,17 +343,16 @@ static json_t *introduction(struct agent *a)
 {
     const struct node_cluster *m = a->node->membership;
     struct door *door = a->node->door;
-    struct memory_figures f;
+    uint64_t memory = memory_size(a->node->memory); /* all else there is the loop's */
     char *address = m->advertise != NULL ? mem_str(m->advertise)
                     : door != NULL       ? mem_fmt("http://%s", door_address(door))
                                          : mem_str("");
     json_t *o;
 
-    memory_figures(a->node->memory, &f);
     o = json_pack("{s:o, s:I, s:I, s:i, s:s, s:s}", "address", msg_string(address), "capacity",
-                  (json_int_t)(m->capacity != 0 ? m->capacity : f.max), "memory", (json_int_t)f.max,
-                  "gpus", (int)m->gpus, "instance", a->identity.instance, "directory",
-                  a->identity.directory);
+                  (json_int_t)(m->capacity != 0 ? m->capacity : memory), "memory",
+                  (json_int_t)memory, "gpus", (int)m->gpus, "instance", a->identity.instance,
+                  "directory", a->identity.directory);
     mem_free(&address);
     return o;
 }
