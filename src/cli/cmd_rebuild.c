@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * `dlcache rebuild`: after the store was lost. Datasets are registered again from the catalogs of
- * this machine's daemon; every node is made to join again, which has it tell all that it holds.
+ * this machine's daemon; every node is asked to join again, which has it tell all that it holds. It
+ * owns what it owns all the while.
  *
  * Beside a catalog may lie a note of what its dataset was called and whose it was (node/left.c).
  * (R1) A dataset with a note becomes its tenant's, or is not registered: never somebody else's.
@@ -188,7 +189,6 @@ static int add_datasets(struct rebuilding *r, struct dlc_err *err)
 
 /* ---- nodes ---- */
 
-/* It hears that it is not known, and joins. */
 static int wait_joined(struct rebuilding *r, const char *path, struct dlc_err *err)
 {
     const struct timespec pause = {0, DLC_MS(100).ns};
@@ -197,37 +197,28 @@ static int wait_joined(struct rebuilding *r, const char *path, struct dlc_err *e
     while (dlc_mono_since(start).ns < COME_BACK.ns) {
         json_t *n = NULL;
         int rc = api_call(r->api, "GET", path, NULL, &n, err);
-        bool live = strcmp(ctl_text(n, "state"), "live") == 0;
+        bool waits = ctl_bool(n, "rejoin");
 
         json_decref(n);
-        if (rc < 0 && rc != DLC_ENOTFOUND)
+        if (rc < 0 || !waits)
             return rc;
-        if (live)
-            return 0;
         nanosleep(&pause, NULL);
     }
     return dlc_err_set(err, DLC_ETIMEDOUT, "it did not join again within a minute; is it running?");
 }
 
-static int join_again(struct rebuilding *r, const json_t *n, const char *path, struct dlc_err *err)
+static int join_again(struct rebuilding *r, const char *path, struct dlc_err *err)
 {
-    bool drains = ctl_bool(n, "drain");
-    char *drain = mem_fmt("%s/drain", path);
+    char *rejoin = mem_fmt("%s/rejoin", path);
     json_t *answer = NULL;
-    int rc = api_call(r->api, "DELETE", path, NULL, &answer, err);
+    int rc = api_call(r->api, "POST", rejoin, json_object(), &answer, err);
 
     json_decref(answer);
-    if (rc == 0)
-        rc = wait_joined(r, path, err);
-    answer = NULL;
-    if (rc == 0 && drains)
-        rc = api_call(r->api, "POST", drain, json_pack("{s:b}", "drain", 1), &answer, err);
-    json_decref(answer);
-    mem_free(&drain);
-    return rc;
+    mem_free(&rejoin);
+    return rc < 0 ? rc : wait_joined(r, path, err);
 }
 
-/* One after the other: the chunks of one that is away have other owners meanwhile. */
+/* One after the other: the store gets the chunks of one at a time. */
 static int ask_nodes(struct rebuilding *r, struct progress *bar, struct dlc_err *err)
 {
     json_t *all = NULL, *n;
@@ -245,7 +236,7 @@ static int ask_nodes(struct rebuilding *r, struct progress *bar, struct dlc_err 
         if (strcmp(state, "gone") == 0)
             json_array_append_new(r->nodes,
                                   json_pack("{s:s, s:s}", "node", name, "result", "gone"));
-        else if (!r->dry && join_again(r, n, path, &mine) < 0)
+        else if (!r->dry && join_again(r, path, &mine) < 0)
             fail(r, name, &mine);
         else
             json_array_append_new(r->nodes,

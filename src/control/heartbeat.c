@@ -226,22 +226,26 @@ static void replace(json_t **slot, json_t **with)
     }
 }
 
-/* False: nobody knows it. *woke: it was joining or gone until now. *has: the view it need not get:
- * one of the time when nobody was heard would tell it that it is alone. */
+/* False: nobody knows it, or it was asked to join again. *woke: it was joining or gone until now.
+ * *has: the view it need not get: one of the time when nobody was heard would tell it that it is
+ * alone. */
 static bool note_beat(struct control *c, const char *name, const json_t *figures,
                       const json_t *progress, bool *woke, uint64_t *has)
 {
     json_t *f = json_deep_copy(figures), *p = json_deep_copy(progress);
     struct live_node *n;
+    bool known;
 
     dlc_mtx_lock(&c->mtx);
     n = nodes_find_locked(c, name);
-    if (n != NULL) {
+    known = n != NULL && !json_is_true(json_object_get(n->doc, "rejoin"));
+    if (n != NULL)
+        n->heard = dlc_mono_now();
+    if (known) {
         *woke = n->state != NODE_LIVE;
         if (n->state == NODE_GONE && nodes_forgive_locked(c, n))
             *has = c->view_version;
         n->state = NODE_LIVE;
-        n->heard = dlc_mono_now();
         replace(&n->figures, &f);
         replace(&n->progress, &p);
         if (*woke) {
@@ -252,7 +256,7 @@ static bool note_beat(struct control *c, const char *name, const json_t *figures
     dlc_mtx_unlock(&c->mtx);
     json_decref(f);
     json_decref(p);
-    return n != NULL;
+    return known;
 }
 
 static bool check_done(const json_t *done, struct http_reply *reply)
@@ -304,7 +308,8 @@ void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
         return;
     }
     if (!note_beat(c, name, figures, progress, &woke, &view)) {
-        http_problem(reply, 404, "Not found", "there is no node %s: it joins first", name);
+        http_problem(reply, 404, "Not found",
+                     "node %s is not known, or is to join again: it joins first", name);
         return;
     }
     jobs_seen(c, figures);

@@ -55,6 +55,7 @@ static const char *stored_state(const json_t *body)
 static json_t *node_doc(struct control *c, const struct meta_doc *d, const struct caller *who)
 {
     static const char *const fields[] = {"address", "capacity", "memory", "gpus", "orders"};
+    static const char *const flags[] = {"drain", "rejoin"};
     json_t *o = json_pack("{s:s}", "name", d->id);
     bool all = who->role != ROLE_TENANT;
 
@@ -63,8 +64,9 @@ static json_t *node_doc(struct control *c, const struct meta_doc *d, const struc
     for (size_t i = 0; all && i < DLC_COUNT(fields); i++)
         json_object_set(o, fields[i], json_object_get(d->body, fields[i]));
     if (all)
-        json_object_set_new(o, "drain",
-                            json_boolean(json_is_true(json_object_get(d->body, "drain"))));
+        for (size_t i = 0; i < DLC_COUNT(flags); i++)
+            json_object_set_new(o, flags[i],
+                                json_boolean(json_is_true(json_object_get(d->body, flags[i]))));
     return o;
 }
 
@@ -186,19 +188,21 @@ static bool same_figures(const json_t *body, const struct joining *j)
 }
 
 /* A node that comes again as it was, and was not missed, stays what it is: nothing is to be moved.
- */
+ * Nor is it when it was asked to come. */
 static int rejoin(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
     struct joining *j = arg;
     bool stays = strcmp(text_of(d->body, "state"), "live") == 0;
+    bool asked = json_is_true(json_object_get(d->body, "rejoin"));
 
     j->taken = is_taken(d->body, j);
     if (j->taken) {
         snprintf(j->holder, sizeof(j->holder), "%s", text_of(d->body, "address"));
         return dlc_err_set(err, DLC_EBUSY, "another process is node %s", d->id);
     }
-    if (stays && same_figures(d->body, j))
+    if (stays && !asked && same_figures(d->body, j))
         return 1;
+    json_object_del(d->body, "rejoin");
     json_object_set_new(d->body, "instance", json_string(j->instance));
     json_object_set_new(d->body, "directory", json_string(j->directory));
     json_object_set_new(d->body, "address", json_string(j->address));
@@ -336,7 +340,29 @@ static void delete_node(struct http_request *r, struct http_reply *reply, void *
     json_decref(listings);
 }
 
-/* ---- drain ---- */
+/* ---- what admins tell it ---- */
+
+/* Change its document; d: as it is now. False: the reply says why not. */
+static bool change_node(struct control *c, struct http_request *r, const char *name, change_f *f,
+                        void *arg, struct meta_doc *d, struct http_reply *reply)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t expect;
+    int rc;
+
+    if (!read_if_match(r, &expect, reply))
+        return false;
+    rc = control_change(c, META_NODE, name, expect, f, arg, d, &err);
+    if (rc == DLC_ENOTFOUND) {
+        reply_absent(reply, "node", name);
+    } else if (rc < 0) {
+        reply_store_error(c, r, reply, &err);
+    } else {
+        nodes_remember(c, d, false);
+        reply_doc(reply, 200, node_doc(c, d, caller_of(r)), d->version);
+    }
+    return rc == 0;
+}
 
 static int set_drain(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
@@ -356,22 +382,35 @@ static void drain_node(struct http_request *r, struct http_reply *reply, void *c
     bool drain = true;
     const struct field fields[] = {{"drain", FIELD_BOOL, true, 0, &drain}, {NULL}};
     struct meta_doc d = META_DOC_INIT;
-    struct dlc_err err = DLC_ERR_INIT;
-    uint64_t expect;
-    int rc;
 
-    if (name == NULL || !read_body(r, fields, reply) || !read_if_match(r, &expect, reply))
+    if (name == NULL || !read_body(r, fields, reply))
         return;
-    rc = control_change(c, META_NODE, name, expect, set_drain, &drain, &d, &err);
-    if (rc == DLC_ENOTFOUND) {
-        reply_absent(reply, "node", name);
-    } else if (rc < 0) {
-        reply_store_error(c, r, reply, &err);
-    } else {
-        nodes_remember(c, &d, false);
+    if (change_node(c, r, name, set_drain, &drain, &d, reply))
         control_event(c, "", "node.drain", json_pack("{s:s, s:b}", "name", name, "drain", drain));
-        reply_doc(reply, 200, node_doc(c, &d, caller_of(r)), d.version);
-    }
+    meta_doc_release(&d);
+}
+
+static int set_rejoin(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    (void)arg;
+    (void)err;
+    if (json_is_true(json_object_get(d->body, "rejoin")))
+        return 1;
+    json_object_set_new(d->body, "rejoin", json_true());
+    return 0;
+}
+
+/* Its next heart-beat is not known (heartbeat.c), so it joins and tells all that it has. It stays
+ * in the view, and owns what it owned. */
+static void rejoin_node(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "node", reply);
+    const struct field none[] = {{NULL}};
+    struct meta_doc d = META_DOC_INIT;
+
+    if (name != NULL && read_body(r, none, reply))
+        change_node(c, r, name, set_rejoin, NULL, &d, reply);
     meta_doc_release(&d);
 }
 
@@ -381,6 +420,7 @@ const struct http_route control_node_routes[] = {
     {"PUT", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, put_node},
     {"DELETE", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, delete_node},
     {"POST", "/v1/nodes/{name}/drain", ROLE_ADMIN, drain_node},
+    {"POST", "/v1/nodes/{name}/rejoin", ROLE_ADMIN, rejoin_node},
     {"POST", "/v1/nodes/{name}/heartbeat", ROLE_NODE, node_heartbeat},
     {NULL, NULL, 0, NULL},
 };

@@ -3,9 +3,9 @@
  * The leader's table of nodes, between members.c, nodes.c, heartbeat.c, orders.c and view.c.
  *
  * A document of kind META_NODE: {"address", "capacity", "memory", "gpus", "state": "joining" |
- * "live" | "gone", "drain", "joined_ms", "orders": [...], "instance", "directory"}. It is written
- * when one of these changes, not with each heart-beat; what a heart-beat brings (figures, progress,
- * when it came) lives in memory only.
+ * "live" | "gone", "drain", "rejoin", "joined_ms", "orders": [...], "instance", "directory"}. It is
+ * written when one of these changes, not with each heart-beat; what a heart-beat brings (figures,
+ * progress, when it came) lives in memory only.
  */
 #ifndef DLC_CONTROL_NODES_I_H
 #define DLC_CONTROL_NODES_I_H
