@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/token.h"
 #include "cli/commands.h"
+#include "cli/ctl.h"
 #include "cli/names.h"
 #include "http/client.h"
 
@@ -200,23 +201,8 @@ int api_name(const char *what, const char *name, struct dlc_err *err)
                        name, what);
 }
 
-json_t *api_names(const char *text)
-{
-    json_t *all;
-
-    if (text == NULL)
-        return NULL;
-    all = json_array();
-    for (size_t n; *text != '\0'; text += n + (text[n] == ',')) {
-        n = strcspn(text, ",");
-        if (n > 0)
-            json_array_append_new(all, json_stringn(text, n));
-    }
-    return all;
-}
-
-int api_number(const char *option, const char *text, uint64_t max, json_t **out,
-               struct dlc_err *err)
+int api_set_number(json_t *body, const char *member, const char *option, const char *text,
+                   uint64_t max, struct dlc_err *err)
 {
     uint64_t n;
 
@@ -225,8 +211,29 @@ int api_number(const char *option, const char *text, uint64_t max, json_t **out,
     if (!str_parse_u64(text, &n) || n > max)
         return dlc_err_set(err, DLC_EINVAL, "--%s: \"%.60s\" is not a whole number up to %llu",
                            option, text, (unsigned long long)max);
-    *out = json_integer((json_int_t)n);
+    json_object_set_new(body, member, json_integer((json_int_t)n));
     return 0;
+}
+
+void api_set_names(json_t *body, const char *member, const char *text)
+{
+    json_t *all;
+
+    if (text == NULL)
+        return;
+    all = json_array();
+    for (size_t n; *text != '\0'; text += n + (text[n] == ',')) {
+        n = strcspn(text, ",");
+        if (n > 0)
+            json_array_append_new(all, json_stringn(text, n));
+    }
+    json_object_set_new(body, member, all);
+}
+
+void api_set_endpoint(json_t *body, const struct config *c, const char *url)
+{
+    if (str_starts(url, "s3://") || str_starts(url, "gs://"))
+        api_set(body, "endpoint", ctl_endpoint(c));
 }
 
 void api_set(json_t *body, const char *name, const char *text)
@@ -318,25 +325,25 @@ int api_do(const struct command *cmd, const struct args *a, bool json, const cha
     return end_output(cmd);
 }
 
-int api_remove(const struct command *cmd, const struct args *a, bool json, const char *path)
+int api_remove(const struct command *cmd, const struct args *a, bool json, const char *path,
+               bool force)
 {
     struct api api = API_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     json_t *was = NULL, *answer = NULL;
-    size_t len = strcspn(path, "?");
-    char *plain = mem_strn(path, len);
+    char *full = mem_fmt("%s%s", path, force ? "?force=1" : "");
     int rc = api_open(&api, &a->config, &err);
 
     if (rc == 0)
-        rc = api_call(&api, "GET", plain, NULL, &was, &err);
+        rc = api_call(&api, "GET", path, NULL, &was, &err);
     if (rc == 0)
-        rc = api_call(&api, "DELETE", path, NULL, &answer, &err);
+        rc = api_call(&api, "DELETE", full, NULL, &answer, &err);
     api_close(&api);
     if (rc == 0 && json)
         print_json(json_incref(was), true);
     json_decref(was);
     json_decref(answer);
-    mem_free(&plain);
+    mem_free(&full);
     return rc < 0 ? cli_fail(cmd, &err) : end_output(cmd);
 }
 

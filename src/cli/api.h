@@ -55,11 +55,13 @@ int api_list(struct api *a, const char *path, json_t **out, struct dlc_err *err)
 
 /* May it be the name of something, [a-z0-9][a-z0-9._-]{0,62}? `what`: "tenant". */
 int api_name(const char *what, const char *name, struct dlc_err *err);
-/* "a,b" as ["a", "b"]; NULL gives NULL. */
-json_t *api_names(const char *text);
-/* A whole number of at most max; NULL leaves *out. `option`: "gpus". */
-int api_number(const char *option, const char *text, uint64_t max, json_t **out,
-               struct dlc_err *err);
+/* A whole number of at most max, if it was given, becomes a member. `option`: "node-count". */
+int api_set_number(json_t *body, const char *member, const char *option, const char *text,
+                   uint64_t max, struct dlc_err *err);
+/* "a,b", if it was given, becomes a member ["a", "b"]. */
+void api_set_names(json_t *body, const char *member, const char *text);
+/* "endpoint": the one that this environment means, where the URL can have one. */
+void api_set_endpoint(json_t *body, const struct config *c, const char *url);
 /* Set a member, unless text is NULL or "". */
 void api_set(json_t *body, const char *name, const char *text);
 /* The next part of a query: '?' or '&', name, '=', text in percent-encoding; none when text is
@@ -95,9 +97,10 @@ int api_look(const struct command *cmd, const struct args *a, const struct api_v
 int api_do(const struct command *cmd, const struct args *a, bool json, const char *method,
            const char *path, json_t *body, api_print_f *print, void *arg);
 
-/* DELETE what is at path; one that is not there is an error. json: print what it was. The exit
- * status. */
-int api_remove(const struct command *cmd, const struct args *a, bool json, const char *path);
+/* DELETE what is at path; one that is not there is an error. json: print what it was. force: with
+ * "?force=1". The exit status. */
+int api_remove(const struct command *cmd, const struct args *a, bool json, const char *path,
+               bool force);
 
 /* ---- answers ---- */
 

@@ -16,6 +16,8 @@
 
 enum cli_status { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
+struct kind;
+
 /* A command of the program. Texts are for --help, docs and the man page. */
 struct command {
     const char *name;
@@ -27,6 +29,7 @@ struct command {
     const char *missing;  /* what to say when there are fewer than min: "a URL" */
     int (*run)(const struct command *cmd, int argc, char **argv);
     const struct command *const *subs; /* NULL: none; ends with NULL; names are "tenant create" */
+    const struct kind *kind;           /* cli/kind.h; for those that say what they are about */
 };
 
 /*

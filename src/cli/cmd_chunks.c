@@ -89,7 +89,7 @@ static int run(const struct command *cmd, int argc, char **argv)
     char *path;
     int status;
 
-    if (cli_dataset_begin(&a, cmd, options, argc, argv, "/chunks", &path, &status)) {
+    if (kind_begin(&a, cmd, options, argc, argv, "/chunks", &path, &status)) {
         buf_adds(&full, path);
         api_query(&full, "node", node);
         api_query(&full, "state", state);
@@ -113,5 +113,6 @@ const struct command cmd_dataset_chunks = {
     .min = 1,
     .max = 1,
     .missing = DATASET_MISSING,
+    .kind = &kind_dataset,
     .run = run,
 };

@@ -226,7 +226,7 @@ static int run(const struct command *cmd, int argc, char **argv)
     char *path;
     int status;
 
-    if (!cli_tenant_begin(&a, cmd, options, argc, argv, "/credentials", &path, &status))
+    if (!kind_begin(&a, cmd, options, argc, argv, "/credentials", &path, &status))
         goto out;
     if (check(&o, &a.config, &err) < 0 || (!o.remove && collect(&o, &a.config, &body, &err) < 0)) {
         status = cli_fail(cmd, &err);
@@ -265,4 +265,5 @@ const struct command cmd_tenant_credentials = {
     .max = 1,
     .missing = "the name of a tenant",
     .run = run,
+    .kind = &kind_tenant,
 };

@@ -9,24 +9,6 @@
 #include "cli/commands.h"
 #include "cli/ctl.h"
 #include "cli/dataset.h"
-#include "cli/table.h"
-#include "storage/bucket/url.h"
-
-bool cli_dataset_begin(struct args *a, const struct command *cmd, const struct args_option *options,
-                       int argc, char **argv, const char *rest, char **path, int *status)
-{
-    struct dlc_err err = DLC_ERR_INIT;
-
-    *path = NULL;
-    if (!args_parse(a, cmd, options, argc, argv, status))
-        return false;
-    if (api_name("dataset", a->operands[0], &err) < 0) {
-        *status = cli_fail(cmd, &err);
-        return false;
-    }
-    *path = mem_fmt("/v1/datasets/%s%s", a->operands[0], rest);
-    return true;
-}
 
 /* ---- create ---- */
 
@@ -34,37 +16,22 @@ struct making {
     const char *splits, *tenant, *nodes, *node_count;
 };
 
-/* The endpoint that this environment means, where the URL can have one. */
-static void set_endpoint(json_t *body, const struct config *c, const char *url)
-{
-    const char *endpoint = ctl_endpoint(c);
-
-    if (endpoint != NULL && (str_starts(url, "s3://") || str_starts(url, "gs://")))
-        api_set(body, "endpoint", endpoint);
-}
-
 static int describe(const struct args *a, const struct making *m, json_t **out, struct dlc_err *err)
 {
-    json_t *body = *out = json_object(), *count = NULL, *list;
+    json_t *body = *out = json_object();
     int rc = ctl_check_url(a->operands[1], err);
 
-    if (rc == 0)
-        rc = api_number("node-count", m->node_count, 1000, &count, err);
-    if (rc == 0 && m->tenant != NULL)
-        rc = api_name("tenant", m->tenant, err);
-    if (rc < 0)
-        return rc;
     api_set(body, "name", a->operands[0]);
     api_set(body, "url", a->operands[1]);
     api_set(body, "tenant", m->tenant);
-    set_endpoint(body, &a->config, a->operands[1]);
-    if ((list = api_names(m->splits)) != NULL)
-        json_object_set_new(body, "splits", list);
-    if ((list = api_names(m->nodes)) != NULL)
-        json_object_set_new(body, "nodes", list);
-    if (count != NULL)
-        json_object_set_new(body, "node_count", count);
-    return 0;
+    api_set_endpoint(body, &a->config, a->operands[1]);
+    api_set_names(body, "splits", m->splits);
+    api_set_names(body, "nodes", m->nodes);
+    if (rc == 0)
+        rc = api_set_number(body, "node_count", "node-count", m->node_count, 1000, err);
+    if (rc == 0 && m->tenant != NULL)
+        rc = api_name("tenant", m->tenant, err);
+    return rc;
 }
 
 static void say_created(const json_t *d, void *arg)
@@ -95,7 +62,7 @@ static int create(const struct command *cmd, int argc, char **argv)
     char *path;
     int status;
 
-    if (!cli_dataset_begin(&a, cmd, options, argc, argv, "", &path, &status))
+    if (!kind_begin(&a, cmd, options, argc, argv, "", &path, &status))
         goto out;
     if (describe(&a, &m, &body, &err) < 0)
         status = cli_fail(cmd, &err);
@@ -125,43 +92,6 @@ static void add_row(struct table *t, const json_t *d)
     table_add(t, nodes);
     table_add(t, ctl_text(d, "url"));
     mem_free(&nodes);
-}
-
-static void print_datasets(const json_t *answer, void *arg)
-{
-    const json_t *items = json_object_get(answer, "items"), *d;
-    struct table t;
-    size_t i;
-
-    (void)arg;
-    table_init(&t, "dataset|tenant|state|>samples|>size|nodes|url");
-    json_array_foreach((json_t *)items, i, d) add_row(&t, d);
-    table_print(&t, stdout);
-    table_release(&t);
-}
-
-static int ls(const struct command *cmd, int argc, char **argv)
-{
-    struct api_view v = {false, NULL};
-    const char *tenant = NULL;
-    const struct args_option options[] = {
-        {"tenant", 't', "NAME", "Those of one tenant; for admins.", NULL, &tenant},
-        API_JSON(&v.json),
-        API_WATCH(&v.every),
-        API_END,
-    };
-    struct args a = ARGS_INIT;
-    struct buf path = BUF_INIT;
-    int status;
-
-    buf_adds(&path, "/v1/datasets");
-    if (args_parse(&a, cmd, options, argc, argv, &status)) {
-        api_query(&path, "tenant", tenant);
-        status = api_look(cmd, &a, &v, buf_str(&path), true, print_datasets, NULL);
-    }
-    buf_release(&path);
-    args_release(&a);
-    return status;
 }
 
 /* ---- show ---- */
@@ -241,44 +171,17 @@ static void print_dataset(const json_t *d, void *arg)
     mem_free(&splits);
 }
 
-static int show(const struct command *cmd, int argc, char **argv)
-{
-    struct api_view v = {false, NULL};
-    const struct args_option options[] = {API_JSON(&v.json), API_WATCH(&v.every), API_END};
-    struct args a = ARGS_INIT;
-    char *path;
-    int status;
-
-    if (cli_dataset_begin(&a, cmd, options, argc, argv, "", &path, &status))
-        status = api_look(cmd, &a, &v, path, false, print_dataset, NULL);
-    mem_free(&path);
-    args_release(&a);
-    return status;
-}
-
-static int rm(const struct command *cmd, int argc, char **argv)
-{
-    bool force = false, json = false;
-    const struct args_option options[] = {
-        {"force", 'f', NULL, "Also when jobs run on it.", &force, NULL},
-        API_JSON(&json),
-        API_END,
-    };
-    struct args a = ARGS_INIT;
-    char *path, *full = NULL;
-    int status;
-
-    if (cli_dataset_begin(&a, cmd, options, argc, argv, "", &path, &status)) {
-        full = mem_fmt("%s%s", path, force ? "?force=1" : "");
-        status = api_remove(cmd, &a, json, full);
-    }
-    mem_free(&full);
-    mem_free(&path);
-    args_release(&a);
-    return status;
-}
-
 /* ---- help ---- */
+
+const struct kind kind_dataset = {
+    .what = "dataset",
+    .path = "/v1/datasets",
+    .headings = "dataset|tenant|state|>samples|>size|nodes|url",
+    .row = add_row,
+    .print = print_dataset,
+    .owned = true,
+    .force = "Also when jobs run on it.",
+};
 
 static const struct command sub_create = {
     .name = "dataset create",
@@ -296,6 +199,7 @@ static const struct command sub_create = {
     .max = 2,
     .missing = "a name and a URL (NAME URL)",
     .run = create,
+    .kind = &kind_dataset,
 };
 
 static const struct command sub_ls = {
@@ -305,7 +209,8 @@ static const struct command sub_ls = {
     .details = "A tenant sees its own, an admin all.",
     .examples = "  $ dlcache dataset ls\n"
                 "  $ dlcache dataset ls --tenant vision --json | jq '.items[].url'\n",
-    .run = ls,
+    .run = kind_ls,
+    .kind = &kind_dataset,
 };
 
 static const struct command sub_show = {
@@ -319,7 +224,8 @@ static const struct command sub_show = {
     .min = 1,
     .max = 1,
     .missing = DATASET_MISSING,
-    .run = show,
+    .run = kind_show,
+    .kind = &kind_dataset,
 };
 
 static const struct command sub_rm = {
@@ -331,7 +237,8 @@ static const struct command sub_rm = {
     .min = 1,
     .max = 1,
     .missing = DATASET_MISSING,
-    .run = rm,
+    .run = kind_rm,
+    .kind = &kind_dataset,
 };
 
 static const struct command *const subs[] = {

@@ -164,7 +164,7 @@ static int snapshot(const struct command *cmd, int argc, char **argv)
     char *path;
     int status;
 
-    if (cli_dataset_begin(&a, cmd, options, argc, argv, "", &path, &status)) {
+    if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status)) {
         o.name = a.operands[0];
         status = run_order(cmd, &a, &o, say_listed);
     }
@@ -216,7 +216,7 @@ static int warm(const struct command *cmd, int argc, char **argv)
     char *path;
     int status;
 
-    if (cli_dataset_begin(&a, cmd, options, argc, argv, "", &path, &status) &&
+    if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status) &&
         args_choice(cmd, "tier", w.tier, "memory|disk", &status)) {
         w.name = a.operands[0];
         status = cli_dataset_warm(cmd, &a, &w);
@@ -253,7 +253,7 @@ static int evict(const struct command *cmd, int argc, char **argv)
     char *path;
     int status;
 
-    if (cli_dataset_begin(&a, cmd, options, argc, argv, "", &path, &status) &&
+    if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status) &&
         args_choice(cmd, "tier", tier, "memory|disk|all", &status)) {
         o.name = a.operands[0];
         o.body = json_pack("{s:s, s:b}", "tier", tier, "force", force);
@@ -278,22 +278,17 @@ static void say_moved(const json_t *d, void *arg)
 static int move_body(const struct args *a, const char *count, bool all, json_t **out,
                      struct dlc_err *err)
 {
-    json_t *n = NULL;
+    json_t *names;
 
     if ((a->n > 1) + (count != NULL) + all != 1)
         return dlc_err_set(err, DLC_EINVAL, "say where to: names of nodes, or --count, or --all");
-    if (api_number("count", count, 1000, &n, err) < 0)
-        return err->code;
     *out = json_object();
-    if (n != NULL) {
-        json_object_set_new(*out, "node_count", n);
-    } else {
-        json_t *names = json_array();
-
-        for (int i = 1; i < a->n; i++)
-            json_array_append_new(names, json_string(a->operands[i]));
-        json_object_set_new(*out, "nodes", names);
-    }
+    if (count != NULL)
+        return api_set_number(*out, "node_count", "count", count, 1000, err);
+    names = json_array();
+    for (int i = 1; i < a->n; i++)
+        json_array_append_new(names, json_string(a->operands[i]));
+    json_object_set_new(*out, "nodes", names);
     return 0;
 }
 
@@ -314,12 +309,14 @@ static int move(const struct command *cmd, int argc, char **argv)
     char *path;
     int status;
 
-    if (cli_dataset_begin(&a, cmd, options, argc, argv, "", &path, &status)) {
+    if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status)) {
         o.name = a.operands[0];
-        if (move_body(&a, count, all, &o.body, &err) < 0)
-            status = cli_fail(cmd, &err);
-        else
+        if (move_body(&a, count, all, &o.body, &err) == 0) {
             status = run_order(cmd, &a, &o, say_moved);
+        } else {
+            json_decref(o.body);
+            status = cli_fail(cmd, &err);
+        }
     }
     mem_free(&path);
     args_release(&a);
@@ -338,6 +335,7 @@ const struct command cmd_dataset_snapshot = {
     .min = 1,
     .max = 1,
     .missing = DATASET_MISSING,
+    .kind = &kind_dataset,
     .run = snapshot,
 };
 
@@ -352,6 +350,7 @@ const struct command cmd_dataset_warm = {
     .min = 1,
     .max = 1,
     .missing = DATASET_MISSING,
+    .kind = &kind_dataset,
     .run = warm,
 };
 
@@ -364,6 +363,7 @@ const struct command cmd_dataset_evict = {
     .min = 1,
     .max = 1,
     .missing = DATASET_MISSING,
+    .kind = &kind_dataset,
     .run = evict,
 };
 
@@ -379,5 +379,6 @@ const struct command cmd_dataset_move = {
     .min = 1,
     .max = -1,
     .missing = DATASET_MISSING,
+    .kind = &kind_dataset,
     .run = move,
 };

@@ -9,7 +9,7 @@
 #include "cli/api.h"
 #include "cli/commands.h"
 #include "cli/ctl.h"
-#include "cli/table.h"
+#include "cli/kind.h"
 
 /* ---- create ---- */
 
@@ -42,21 +42,9 @@ static int read_size(const char *text, json_t *qos, struct dlc_err *err)
     return 0;
 }
 
-/* A number, if it was given, becomes a member. */
-static int add_number(json_t *o, const char *member, const char *option, const char *text,
-                      uint64_t max, struct dlc_err *err)
-{
-    json_t *n = NULL;
-    int rc = api_number(option, text, max, &n, err);
-
-    if (n != NULL)
-        json_object_set_new(o, member, n);
-    return rc;
-}
-
 static int describe_qos(const struct asked *o, json_t *qos, struct dlc_err *err)
 {
-    int rc = add_number(qos, "epochs", "epochs", o->epochs, 1000000000, err);
+    int rc = api_set_number(qos, "epochs", "epochs", o->epochs, 1000000000, err);
 
     if (rc == 0 && o->priority != NULL)
         rc = read_priority(o->priority, qos, err);
@@ -70,7 +58,7 @@ static int describe_qos(const struct asked *o, json_t *qos, struct dlc_err *err)
 
 static int describe(const struct asked *o, const char *dataset, json_t *body, struct dlc_err *err)
 {
-    json_t *qos = json_object(), *list;
+    json_t *qos = json_object();
     int rc = api_name("dataset", dataset, err);
 
     api_set(body, "dataset", dataset);
@@ -78,13 +66,11 @@ static int describe(const struct asked *o, const char *dataset, json_t *body, st
     if (rc == 0)
         rc = describe_qos(o, qos, err);
     if (rc == 0)
-        rc = add_number(body, "gpus", "gpus", o->gpus, 1024, err);
+        rc = api_set_number(body, "gpus", "gpus", o->gpus, 1024, err);
     if (rc == 0)
-        rc = add_number(body, "node_count", "node-count", o->node_count, 1000, err);
-    if ((list = api_names(o->splits)) != NULL)
-        json_object_set_new(body, "splits", list);
-    if ((list = api_names(o->nodes)) != NULL)
-        json_object_set_new(body, "nodes", list);
+        rc = api_set_number(body, "node_count", "node-count", o->node_count, 1000, err);
+    api_set_names(body, "splits", o->splits);
+    api_set_names(body, "nodes", o->nodes);
     if (o->queue)
         json_object_set_new(body, "queue", json_true());
     return rc;
@@ -158,58 +144,22 @@ static const char *qos_text(const json_t *j, char out[static 64])
     return out;
 }
 
-static void print_jobs(const json_t *answer, void *arg)
+static void add_row(struct table *t, const json_t *j)
 {
-    const json_t *items = json_object_get(answer, "items"), *j;
-    char size[24], when[24], qos[64];
-    struct table t;
-    size_t i;
+    char size[24], when[24], qos[64], *splits = api_joined(json_object_get(j, "splits"), "all");
+    const char *tenant = ctl_text(j, "tenant");
+    const json_t *p = json_object_get(json_object_get(j, "qos"), "priority");
 
-    (void)arg;
-    table_init(&t, "job|tenant|dataset|splits|state|qos|>priority|>needs|created");
-    json_array_foreach((json_t *)items, i, j)
-    {
-        char *splits = api_joined(json_object_get(j, "splits"), "all");
-        const char *tenant = ctl_text(j, "tenant");
-        const json_t *p = json_object_get(json_object_get(j, "qos"), "priority");
-
-        table_add(&t, ctl_text(j, "id"));
-        table_add(&t, tenant[0] != '\0' ? tenant : "-");
-        table_add(&t, ctl_text(j, "dataset"));
-        table_add(&t, splits);
-        table_add(&t, ctl_text(j, "state"));
-        table_add(&t, qos_text(j, qos));
-        table_addf(&t, "%lld", (long long)json_integer_value(p));
-        table_add(&t, str_size(ctl_u64(j, "admission.need"), size));
-        table_add(&t, api_time(j, "created", when));
-        mem_free(&splits);
-    }
-    table_print(&t, stdout);
-    table_release(&t);
-}
-
-static int ls(const struct command *cmd, int argc, char **argv)
-{
-    struct api_view v = {false, NULL};
-    const char *tenant = NULL;
-    const struct args_option options[] = {
-        {"tenant", 't', "NAME", "Those of one tenant; for admins.", NULL, &tenant},
-        API_JSON(&v.json),
-        API_WATCH(&v.every),
-        API_END,
-    };
-    struct args a = ARGS_INIT;
-    struct buf path = BUF_INIT;
-    int status;
-
-    buf_adds(&path, "/v1/jobs");
-    if (args_parse(&a, cmd, options, argc, argv, &status)) {
-        api_query(&path, "tenant", tenant);
-        status = api_look(cmd, &a, &v, buf_str(&path), true, print_jobs, NULL);
-    }
-    buf_release(&path);
-    args_release(&a);
-    return status;
+    table_add(t, ctl_text(j, "id"));
+    table_add(t, tenant[0] != '\0' ? tenant : "-");
+    table_add(t, ctl_text(j, "dataset"));
+    table_add(t, splits);
+    table_add(t, ctl_text(j, "state"));
+    table_add(t, qos_text(j, qos));
+    table_addf(t, "%lld", (long long)json_integer_value(p));
+    table_add(t, str_size(ctl_u64(j, "admission.need"), size));
+    table_add(t, api_time(j, "created", when));
+    mem_free(&splits);
 }
 
 /* What each node says of it. */
@@ -302,38 +252,7 @@ static void print_job(const json_t *j, void *arg)
     mem_free(&splits);
 }
 
-static bool begin(struct args *a, const struct command *cmd, const struct args_option *options,
-                  int argc, char **argv, const char *rest, char **path, int *status)
-{
-    struct dlc_err err = DLC_ERR_INIT;
-
-    *path = NULL;
-    if (!args_parse(a, cmd, options, argc, argv, status))
-        return false;
-    if (api_name("job", a->operands[0], &err) < 0) {
-        *status = cli_fail(cmd, &err);
-        return false;
-    }
-    *path = mem_fmt("/v1/jobs/%s%s", a->operands[0], rest);
-    return true;
-}
-
-static int show(const struct command *cmd, int argc, char **argv)
-{
-    struct api_view v = {false, NULL};
-    const struct args_option options[] = {API_JSON(&v.json), API_WATCH(&v.every), API_END};
-    struct args a = ARGS_INIT;
-    char *path;
-    int status;
-
-    if (begin(&a, cmd, options, argc, argv, "", &path, &status))
-        status = api_look(cmd, &a, &v, path, false, print_job, NULL);
-    mem_free(&path);
-    args_release(&a);
-    return status;
-}
-
-/* ---- heartbeat, rm ---- */
+/* ---- heartbeat ---- */
 
 static void say_state(const json_t *answer, void *arg)
 {
@@ -356,8 +275,8 @@ static int heartbeat(const struct command *cmd, int argc, char **argv)
     char *path;
     int status;
 
-    if (begin(&a, cmd, options, argc, argv, "/heartbeat", &path, &status)) {
-        if (add_number(body, "epochs_done", "epochs-done", epochs, 1000000000, &err) < 0)
+    if (kind_begin(&a, cmd, options, argc, argv, "/heartbeat", &path, &status)) {
+        if (api_set_number(body, "epochs_done", "epochs-done", epochs, 1000000000, &err) < 0)
             status = cli_fail(cmd, &err);
         else
             status = api_do(cmd, &a, json, "POST", path, json_incref(body), say_state, NULL);
@@ -368,24 +287,18 @@ static int heartbeat(const struct command *cmd, int argc, char **argv)
     return status;
 }
 
-static int rm(const struct command *cmd, int argc, char **argv)
-{
-    bool json = false;
-    const struct args_option options[] = {API_JSON(&json), API_END};
-    struct args a = ARGS_INIT;
-    char *path;
-    int status;
-
-    if (begin(&a, cmd, options, argc, argv, "", &path, &status))
-        status = api_remove(cmd, &a, json, path);
-    mem_free(&path);
-    args_release(&a);
-    return status;
-}
-
 /* ---- help ---- */
 
 #define ID "the number of a job"
+
+static const struct kind jobs = {
+    .what = "job",
+    .path = "/v1/jobs",
+    .headings = "job|tenant|dataset|splits|state|qos|>priority|>needs|created",
+    .row = add_row,
+    .print = print_job,
+    .owned = true,
+};
 
 static const struct command sub_create = {
     .name = "job create",
@@ -413,7 +326,8 @@ static const struct command sub_ls = {
     .summary = "List jobs that run or wait.",
     .details = "A tenant sees its own, an admin all.",
     .examples = "  $ dlcache job ls --watch 2s\n",
-    .run = ls,
+    .run = kind_ls,
+    .kind = &jobs,
 };
 
 static const struct command sub_show = {
@@ -426,7 +340,8 @@ static const struct command sub_show = {
     .min = 1,
     .max = 1,
     .missing = ID,
-    .run = show,
+    .run = kind_show,
+    .kind = &jobs,
 };
 
 static const struct command sub_heartbeat = {
@@ -441,6 +356,7 @@ static const struct command sub_heartbeat = {
     .max = 1,
     .missing = ID,
     .run = heartbeat,
+    .kind = &jobs,
 };
 
 static const struct command sub_rm = {
@@ -452,7 +368,8 @@ static const struct command sub_rm = {
     .min = 1,
     .max = 1,
     .missing = ID,
-    .run = rm,
+    .run = kind_rm,
+    .kind = &jobs,
 };
 
 static const struct command *const subs[] = {

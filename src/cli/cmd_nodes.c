@@ -8,23 +8,7 @@
 #include "cli/api.h"
 #include "cli/commands.h"
 #include "cli/ctl.h"
-#include "cli/table.h"
-
-static bool begin(struct args *a, const struct command *cmd, const struct args_option *options,
-                  int argc, char **argv, const char *rest, char **path, int *status)
-{
-    struct dlc_err err = DLC_ERR_INIT;
-
-    *path = NULL;
-    if (!args_parse(a, cmd, options, argc, argv, status))
-        return false;
-    if (api_name("node", a->operands[0], &err) < 0) {
-        *status = cli_fail(cmd, &err);
-        return false;
-    }
-    *path = mem_fmt("/v1/nodes/%s%s", a->operands[0], rest);
-    return true;
-}
+#include "cli/kind.h"
 
 /* ---- ls, show ---- */
 
@@ -38,47 +22,22 @@ static void add_size(struct table *t, const json_t *n, const char *path, const c
                      : "-");
 }
 
-static void print_nodes(const json_t *answer, void *arg)
+static void add_row(struct table *t, const json_t *n)
 {
-    const json_t *items = json_object_get(answer, "items"), *n;
-    struct table t;
-    size_t i;
+    bool all = json_object_get(n, "capacity") != NULL;
 
-    (void)arg;
-    table_init(&t, "node|state|>capacity|>in memory|>on disk|>gpus|>orders|>heard|address");
-    json_array_foreach((json_t *)items, i, n)
-    {
-        bool all = json_object_get(n, "capacity") != NULL;
-
-        table_add(&t, ctl_text(n, "name"));
-        table_add(&t, ctl_text(n, "state"));
-        add_size(&t, n, "capacity", "capacity");
-        add_size(&t, n, "figures.memory_used", "figures");
-        add_size(&t, n, "figures.disk_used", "figures");
-        table_addf(&t, all ? "%llu" : "-", (unsigned long long)ctl_u64(n, "gpus"));
-        table_addf(&t, all ? "%zu" : "-", json_array_size(json_object_get(n, "orders")));
-        table_addf(&t, json_object_get(n, "silent_s") != NULL ? "%.1f s ago" : "-",
-                   ctl_real(n, "silent_s"));
-        table_add(&t, ctl_text(n, "address"));
-    }
-    table_print(&t, stdout);
-    table_release(&t);
+    table_add(t, ctl_text(n, "name"));
+    table_add(t, ctl_text(n, "state"));
+    add_size(t, n, "capacity", "capacity");
+    add_size(t, n, "figures.memory_used", "figures");
+    add_size(t, n, "figures.disk_used", "figures");
+    table_addf(t, all ? "%llu" : "-", (unsigned long long)ctl_u64(n, "gpus"));
+    table_addf(t, all ? "%zu" : "-", json_array_size(json_object_get(n, "orders")));
+    table_addf(t, json_object_get(n, "silent_s") != NULL ? "%.1f s ago" : "-",
+               ctl_real(n, "silent_s"));
+    table_add(t, ctl_text(n, "address"));
 }
 
-static int ls(const struct command *cmd, int argc, char **argv)
-{
-    struct api_view v = {false, NULL};
-    const struct args_option options[] = {API_JSON(&v.json), API_WATCH(&v.every), API_END};
-    struct args a = ARGS_INIT;
-    int status;
-
-    if (args_parse(&a, cmd, options, argc, argv, &status))
-        status = api_look(cmd, &a, &v, "/v1/nodes", true, print_nodes, NULL);
-    args_release(&a);
-    return status;
-}
-
-/* What it has of each dataset, and how it serves it. */
 static void print_datasets(const json_t *n)
 {
     json_t *all = json_object_get(json_object_get(n, "figures"), "datasets"), *d;
@@ -145,22 +104,7 @@ static void print_node(const json_t *n, void *arg)
     print_datasets(n);
 }
 
-static int show(const struct command *cmd, int argc, char **argv)
-{
-    struct api_view v = {false, NULL};
-    const struct args_option options[] = {API_JSON(&v.json), API_WATCH(&v.every), API_END};
-    struct args a = ARGS_INIT;
-    char *path;
-    int status;
-
-    if (begin(&a, cmd, options, argc, argv, "", &path, &status))
-        status = api_look(cmd, &a, &v, path, false, print_node, NULL);
-    mem_free(&path);
-    args_release(&a);
-    return status;
-}
-
-/* ---- drain, leave ---- */
+/* ---- drain ---- */
 
 static void say_state(const json_t *n, void *arg)
 {
@@ -176,7 +120,7 @@ static int set_drain(const struct command *cmd, int argc, char **argv, bool on)
     char *path;
     int status;
 
-    if (begin(&a, cmd, options, argc, argv, "/drain", &path, &status))
+    if (kind_begin(&a, cmd, options, argc, argv, "/drain", &path, &status))
         status =
             api_do(cmd, &a, json, "POST", path, json_pack("{s:b}", "drain", on), say_state, NULL);
     mem_free(&path);
@@ -194,24 +138,17 @@ static int undrain(const struct command *cmd, int argc, char **argv)
     return set_drain(cmd, argc, argv, false);
 }
 
-static int leave(const struct command *cmd, int argc, char **argv)
-{
-    bool json = false;
-    const struct args_option options[] = {API_JSON(&json), API_END};
-    struct args a = ARGS_INIT;
-    char *path;
-    int status;
-
-    if (begin(&a, cmd, options, argc, argv, "", &path, &status))
-        status = api_remove(cmd, &a, json, path);
-    mem_free(&path);
-    args_release(&a);
-    return status;
-}
-
 /* ---- help ---- */
 
 #define NAME "the name of a node"
+
+static const struct kind nodes = {
+    .what = "node",
+    .path = "/v1/nodes",
+    .headings = "node|state|>capacity|>in memory|>on disk|>gpus|>orders|>heard|address",
+    .row = add_row,
+    .print = print_node,
+};
 
 static const struct command sub_ls = {
     .name = "node ls",
@@ -219,7 +156,8 @@ static const struct command sub_ls = {
     .summary = "List the nodes of the cluster.",
     .details = "A tenant sees their names and states only.",
     .examples = "  $ dlcache node ls --watch 1s\n",
-    .run = ls,
+    .run = kind_ls,
+    .kind = &nodes,
 };
 
 static const struct command sub_show = {
@@ -231,7 +169,8 @@ static const struct command sub_show = {
     .min = 1,
     .max = 1,
     .missing = NAME,
-    .run = show,
+    .run = kind_show,
+    .kind = &nodes,
 };
 
 static const struct command sub_drain = {
@@ -244,6 +183,7 @@ static const struct command sub_drain = {
     .max = 1,
     .missing = NAME,
     .run = drain,
+    .kind = &nodes,
 };
 
 static const struct command sub_undrain = {
@@ -256,6 +196,7 @@ static const struct command sub_undrain = {
     .max = 1,
     .missing = NAME,
     .run = undrain,
+    .kind = &nodes,
 };
 
 static const struct command sub_leave = {
@@ -267,7 +208,8 @@ static const struct command sub_leave = {
     .min = 1,
     .max = 1,
     .missing = NAME,
-    .run = leave,
+    .run = kind_rm,
+    .kind = &nodes,
 };
 
 const struct command *const node_subs[] = {

@@ -106,7 +106,6 @@ static void choose_name(const struct rebuilding *r, const char *url, const char 
 static void add_dataset(struct rebuilding *r, const char *url, uint64_t samples, const json_t *note)
 {
     const char *tenant = json_string_value(json_object_get(note, "tenant"));
-    const char *endpoint = ctl_endpoint(r->config);
     char name[NAME_LEN + 1];
     struct dlc_err err = DLC_ERR_INIT;
     json_t *body, *answer = NULL;
@@ -119,8 +118,7 @@ static void add_dataset(struct rebuilding *r, const char *url, uint64_t samples,
         api_set(body, "tenant", r->tenant);
     else if (tenant[0] != '\0')
         api_set(body, "tenant", tenant);
-    if (endpoint != NULL && (str_starts(url, "s3://") || str_starts(url, "gs://")))
-        api_set(body, "endpoint", endpoint);
+    api_set_endpoint(body, r->config, url);
     if (!r->dry && api_call(r->api, "POST", "/v1/datasets", json_incref(body), &answer, &err) < 0) {
         fail(r, url, &err);
     } else {

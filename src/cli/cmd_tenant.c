@@ -8,25 +8,7 @@
 #include "cli/api.h"
 #include "cli/commands.h"
 #include "cli/ctl.h"
-#include "cli/table.h"
 #include "cli/tenant.h"
-
-/* Parse, check that the first operand can be a name, make the path. False: end with *status. */
-bool cli_tenant_begin(struct args *a, const struct command *cmd, const struct args_option *options,
-                      int argc, char **argv, const char *rest, char **path, int *status)
-{
-    struct dlc_err err = DLC_ERR_INIT;
-
-    *path = NULL;
-    if (!args_parse(a, cmd, options, argc, argv, status))
-        return false;
-    if (api_name("tenant", a->operands[0], &err) < 0) {
-        *status = cli_fail(cmd, &err);
-        return false;
-    }
-    *path = mem_fmt("/v1/tenants/%s%s", a->operands[0], rest);
-    return true;
-}
 
 /* ---- tokens ---- */
 
@@ -51,7 +33,7 @@ static int create(const struct command *cmd, int argc, char **argv)
     char *path;
     int status;
 
-    if (cli_tenant_begin(&a, cmd, options, argc, argv, "", &path, &status))
+    if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status))
         status = api_do(cmd, &a, json, "POST", "/v1/tenants",
                         json_pack("{s:s}", "name", a.operands[0]), print_token, NULL);
     mem_free(&path);
@@ -75,7 +57,7 @@ static int token(const struct command *cmd, int argc, char **argv)
     char *path;
     int status;
 
-    if (!cli_tenant_begin(&a, cmd, options, argc, argv, "/token", &path, &status))
+    if (!kind_begin(&a, cmd, options, argc, argv, "/token", &path, &status))
         goto out;
     if (grace != NULL && (!str_parse_dur(grace, &d) || d.ns < 0)) {
         dlc_err_set(&err, DLC_EINVAL, "--grace: \"%.60s\" is not a time, such as 1h", grace);
@@ -93,7 +75,7 @@ out:
 
 /* ---- looking ---- */
 
-static const char *kind_of(const json_t *t)
+static const char *credentials_of(const json_t *t)
 {
     const json_t *c = json_object_get(t, "credentials");
 
@@ -102,24 +84,14 @@ static const char *kind_of(const json_t *t)
                                                            : "set";
 }
 
-static void print_tenants(const json_t *answer, void *arg)
+static void add_row(struct table *table, const json_t *t)
 {
-    const json_t *items = json_object_get(answer, "items"), *t;
-    struct table table;
     char when[24];
-    size_t i;
 
-    (void)arg;
-    table_init(&table, "tenant|>tokens|credentials|created");
-    json_array_foreach((json_t *)items, i, t)
-    {
-        table_add(&table, ctl_text(t, "name"));
-        table_addf(&table, "%llu", (unsigned long long)ctl_u64(t, "tokens"));
-        table_add(&table, kind_of(t));
-        table_add(&table, api_time(t, "created", when));
-    }
-    table_print(&table, stdout);
-    table_release(&table);
+    table_add(table, ctl_text(t, "name"));
+    table_addf(table, "%llu", (unsigned long long)ctl_u64(t, "tokens"));
+    table_add(table, credentials_of(t));
+    table_add(table, api_time(t, "created", when));
 }
 
 static void print_tenant(const json_t *t, void *arg)
@@ -130,58 +102,23 @@ static void print_tenant(const json_t *t, void *arg)
     printf("tenant       %s\n", ctl_text(t, "name"));
     printf("created      %s\n", api_time(t, "created", when));
     printf("tokens       %llu\n", (unsigned long long)ctl_u64(t, "tokens"));
-    printf("credentials  %s", kind_of(t));
+    printf("credentials  %s", credentials_of(t));
     if (json_is_object(json_object_get(t, "credentials")))
         printf(" since %s", api_time(json_object_get(t, "credentials"), "set", when));
     putchar('\n');
 }
 
-static int ls(const struct command *cmd, int argc, char **argv)
-{
-    struct api_view v = {false, NULL};
-    const struct args_option options[] = {API_JSON(&v.json), API_WATCH(&v.every), API_END};
-    struct args a = ARGS_INIT;
-    int status;
-
-    if (args_parse(&a, cmd, options, argc, argv, &status))
-        status = api_look(cmd, &a, &v, "/v1/tenants", true, print_tenants, NULL);
-    args_release(&a);
-    return status;
-}
-
-static int show(const struct command *cmd, int argc, char **argv)
-{
-    struct api_view v = {false, NULL};
-    const struct args_option options[] = {API_JSON(&v.json), API_WATCH(&v.every), API_END};
-    struct args a = ARGS_INIT;
-    char *path;
-    int status;
-
-    if (cli_tenant_begin(&a, cmd, options, argc, argv, "", &path, &status))
-        status = api_look(cmd, &a, &v, path, false, print_tenant, NULL);
-    mem_free(&path);
-    args_release(&a);
-    return status;
-}
-
-static int rm(const struct command *cmd, int argc, char **argv)
-{
-    bool json = false;
-    const struct args_option options[] = {API_JSON(&json), API_END};
-    struct args a = ARGS_INIT;
-    char *path;
-    int status;
-
-    if (cli_tenant_begin(&a, cmd, options, argc, argv, "", &path, &status))
-        status = api_remove(cmd, &a, json, path);
-    mem_free(&path);
-    args_release(&a);
-    return status;
-}
-
 /* ---- help ---- */
 
 #define NAME "the name of a tenant"
+
+const struct kind kind_tenant = {
+    .what = "tenant",
+    .path = "/v1/tenants",
+    .headings = "tenant|>tokens|credentials|created",
+    .row = add_row,
+    .print = print_tenant,
+};
 
 static const struct command sub_create = {
     .name = "tenant create",
@@ -195,6 +132,7 @@ static const struct command sub_create = {
     .max = 1,
     .missing = NAME,
     .run = create,
+    .kind = &kind_tenant,
 };
 
 static const struct command sub_ls = {
@@ -204,7 +142,8 @@ static const struct command sub_ls = {
     .details = "Tokens: how many are good now. Credentials: whether a key for buckets was set.",
     .examples = "  $ dlcache tenant ls\n"
                 "  $ dlcache tenant ls --json | jq -r '.items[].name'\n",
-    .run = ls,
+    .run = kind_ls,
+    .kind = &kind_tenant,
 };
 
 static const struct command sub_show = {
@@ -216,7 +155,8 @@ static const struct command sub_show = {
     .min = 1,
     .max = 1,
     .missing = NAME,
-    .run = show,
+    .run = kind_show,
+    .kind = &kind_tenant,
 };
 
 static const struct command sub_rm = {
@@ -228,7 +168,8 @@ static const struct command sub_rm = {
     .min = 1,
     .max = 1,
     .missing = NAME,
-    .run = rm,
+    .run = kind_rm,
+    .kind = &kind_tenant,
 };
 
 static const struct command sub_token = {
@@ -243,6 +184,7 @@ static const struct command sub_token = {
     .max = 1,
     .missing = NAME,
     .run = token,
+    .kind = &kind_tenant,
 };
 
 static const struct command *const subs[] = {

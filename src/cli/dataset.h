@@ -3,17 +3,13 @@
 #ifndef DLC_CLI_DATASET_H
 #define DLC_CLI_DATASET_H
 
-#include "cli/args.h"
+#include "cli/kind.h"
 
+extern const struct kind kind_dataset;
 extern const struct command cmd_dataset_snapshot, cmd_dataset_warm, cmd_dataset_evict,
     cmd_dataset_move, cmd_dataset_chunks;
 
 #define DATASET_MISSING "the name of a dataset"
-
-/* Parse, check that the first operand can be a name, make "/v1/datasets/NAME" and rest. False: end
- * with *status. Gives *path. */
-bool cli_dataset_begin(struct args *a, const struct command *cmd, const struct args_option *options,
-                       int argc, char **argv, const char *rest, char **path, int *status);
 
 /* What `dlcache warm NAME` and `dlcache dataset warm NAME` do. split: NULL for all. */
 struct dataset_warming {

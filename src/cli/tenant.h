@@ -3,13 +3,9 @@
 #ifndef DLC_CLI_TENANT_H
 #define DLC_CLI_TENANT_H
 
-#include "cli/args.h"
+#include "cli/kind.h"
 
+extern const struct kind kind_tenant;
 extern const struct command cmd_tenant_credentials;
-
-/* Parse, check that the first operand can be a name, make "/v1/tenants/NAME" and rest. False: end
- * with *status. Gives *path. */
-bool cli_tenant_begin(struct args *a, const struct command *cmd, const struct args_option *options,
-                      int argc, char **argv, const char *rest, char **path, int *status);
 
 #endif
