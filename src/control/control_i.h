@@ -183,6 +183,11 @@ bool read_if_match(const struct http_request *r, uint64_t *expect, struct http_r
 void reply_doc(struct http_reply *reply, int status, json_t *body, uint64_t version);
 /* Takes items. next: the cursor of the next page; NULL: this was the last. */
 void reply_list(struct http_reply *reply, json_t *items, const char *next);
+/* The page that a request wants of the documents of a kind, each as show() makes it. tenant NULL:
+ * of all. */
+typedef json_t *show_f(struct control *c, const struct meta_doc *d, const struct caller *who);
+void reply_page(struct control *c, const struct http_request *r, enum meta_kind kind,
+                const char *tenant, show_f *show, struct http_reply *reply);
 void reply_absent(struct http_reply *reply, const char *what, const char *name); /* 404 */
 /* A failed call to the store: 404, 412 (If-Match was given), 409, or 503 when we do not lead any
  * more or the store is away. */

@@ -203,31 +203,20 @@ static bool job_read(struct control *c, const struct http_request *r, struct met
 
 /* ---- the rest ---- */
 
+static json_t *shown(struct control *c, const struct meta_doc *d, const struct caller *who)
+{
+    (void)c;
+    (void)who;
+    return job_json(d);
+}
+
 static void list(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
     const struct caller *who = caller_of(r);
-    const char *tenant = who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant;
-    struct dlc_err err = DLC_ERR_INIT;
-    struct meta_doc *docs;
-    struct page p;
-    json_t *items;
-    size_t n = 0;
 
-    if (!read_page(r, &p, reply))
-        return;
-    docs = mem_zero((p.limit + 1) * sizeof(*docs));
-    if (meta_list(c->meta, META_JOB, tenant, p.after, p.limit + 1, docs, &n, &err) < 0) {
-        reply_store_error(c, r, reply, &err);
-    } else {
-        items = json_array();
-        for (size_t i = 0; i < n && i < p.limit; i++)
-            json_array_append_new(items, job_json(&docs[i]));
-        reply_list(reply, items, n > p.limit ? docs[p.limit - 1].id : NULL);
-    }
-    for (size_t i = 0; i < n; i++)
-        meta_doc_release(&docs[i]);
-    mem_free(&docs);
+    reply_page(c, r, META_JOB, who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant,
+               shown, reply);
 }
 
 static void show(struct http_request *r, struct http_reply *reply, void *ctx)

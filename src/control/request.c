@@ -188,6 +188,31 @@ int control_each(struct control *c, enum meta_kind kind, const char *tenant,
     return rc;
 }
 
+void reply_page(struct control *c, const struct http_request *r, enum meta_kind kind,
+                const char *tenant, show_f *show, struct http_reply *reply)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct meta_doc *docs;
+    struct page p;
+    json_t *items;
+    size_t n = 0;
+
+    if (!read_page(r, &p, reply))
+        return;
+    docs = mem_zero((p.limit + 1) * sizeof(*docs));
+    if (meta_list(c->meta, kind, tenant, p.after, p.limit + 1, docs, &n, &err) < 0) {
+        reply_store_error(c, r, reply, &err);
+    } else {
+        items = json_array();
+        for (size_t i = 0; i < n && i < p.limit; i++)
+            json_array_append_new(items, show(c, &docs[i], caller_of(r)));
+        reply_list(reply, items, n > p.limit ? docs[p.limit - 1].id : NULL);
+    }
+    for (size_t i = 0; i < n; i++)
+        meta_doc_release(&docs[i]);
+    mem_free(&docs);
+}
+
 /* ---- events and time ---- */
 
 int64_t control_wall_ms(void)

@@ -154,29 +154,18 @@ static int rotate(struct meta_doc *d, void *arg, struct dlc_err *err)
 
 /* ---- handlers: tenants ---- */
 
+static json_t *shown(struct control *c, const struct meta_doc *d, const struct caller *who)
+{
+    (void)c;
+    (void)who;
+    return tenant_doc(d);
+}
+
 static void list_tenants(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct meta_doc *docs;
-    struct dlc_err err = DLC_ERR_INIT;
-    struct page p;
-    json_t *items;
-    size_t n = 0;
 
-    if (!read_page(r, &p, reply))
-        return;
-    docs = mem_zero((p.limit + 1) * sizeof(*docs));
-    if (meta_list(c->meta, META_TENANT, NULL, p.after, p.limit + 1, docs, &n, &err) < 0) {
-        reply_store_error(c, r, reply, &err);
-    } else {
-        items = json_array();
-        for (size_t i = 0; i < n && i < p.limit; i++)
-            json_array_append_new(items, tenant_doc(&docs[i]));
-        reply_list(reply, items, n > p.limit ? docs[p.limit - 1].id : NULL);
-    }
-    for (size_t i = 0; i < n; i++)
-        meta_doc_release(&docs[i]);
-    mem_free(&docs);
+    reply_page(c, r, META_TENANT, NULL, shown, reply);
 }
 
 static int create(struct control *c, const char *name, const unsigned char hash[static SHA256_LEN],

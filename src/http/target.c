@@ -7,17 +7,6 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-static int digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* In place: what is decoded is never longer. */
 static const char *decode(char *s, bool plus)
 {
@@ -27,9 +16,8 @@ static const char *decode(char *s, bool plus)
         *to = plus && *from == '+' ? ' ' : *from;
         if (*from != '%')
             continue;
-        if (digit(from[1]) < 0 || digit(from[2]) < 0)
+        if (from[1] == '\0' || !str_unhex(from + 1, 2, to))
             return "a '%' is not followed by two hexadecimal digits";
-        *to = (char)(digit(from[1]) << 4 | digit(from[2]));
         if (*to == '\0')
             return "%00 is not allowed";
         from += 2;

@@ -255,3 +255,17 @@ int answer_sts(const char *text, size_t len, struct credentials *out, struct dlc
     secret_buf_release(&r.text);
     return rc;
 }
+
+int answer_of_web(const struct web_answer *a, answer_f *parse, struct credentials *out,
+                  struct dlc_err *err)
+{
+    int rc = parse(buf_str(&a->body), a->body.len, out, err);
+
+    if (rc == 0 && a->status != 200) {
+        credentials_release(out);
+        rc = DLC_EPROTO;
+    }
+    if (rc == DLC_EPROTO && a->status != 200)
+        dlc_err_set(err, rc, "HTTP status %ld", a->status);
+    return rc;
+}

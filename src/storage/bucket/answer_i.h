@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "storage/bucket/credentials_i.h"
+#include "storage/bucket/webcall_i.h"
 
 /* "2026-01-31T12:00:00Z", with optional fraction, "Z" or "+hh:mm". */
 bool answer_time(const char *s, int64_t *unix_time);
@@ -26,5 +27,10 @@ int answer_json(const char *text, size_t len, struct credentials *out, struct dl
 
 /* AssumeRole...Response or ErrorResponse of STS. */
 int answer_sts(const char *text, size_t len, struct credentials *out, struct dlc_err *err);
+
+/* One of them for what a server answered: credentials count only with status 200. */
+typedef int answer_f(const char *text, size_t len, struct credentials *out, struct dlc_err *err);
+int answer_of_web(const struct web_answer *a, answer_f *parse, struct credentials *out,
+                  struct dlc_err *err);
 
 #endif

@@ -36,19 +36,6 @@ static bool fits_header(const char *s)
     return true;
 }
 
-static int read_json(const struct web_answer *a, struct credentials *out, struct dlc_err *err)
-{
-    int rc = answer_json(buf_str(&a->body), a->body.len, out, err);
-
-    if (rc == 0 && a->status != 200) {
-        credentials_release(out);
-        rc = DLC_EPROTO;
-    }
-    if (rc == DLC_EPROTO && a->status != 200)
-        dlc_err_set(err, rc, "HTTP status %ld", a->status);
-    return rc;
-}
-
 /* ---- container ---- */
 
 /* Over plain http only to this machine or the container services' own addresses. */
@@ -136,7 +123,7 @@ int find_in_container(struct look *l, struct credentials *out, struct dlc_err *e
         rc = web_call(&c, &a, err);
     }
     if (rc == 0)
-        rc = read_json(&a, out, err);
+        rc = answer_of_web(&a, answer_json, out, err);
     secret_buf_release(&headers);
     web_answer_release(&a);
     mem_free(&url);
@@ -238,7 +225,7 @@ static int instance_credentials(struct instance *in, const char *role, struct cr
     int rc = instance_ask(in, "GET", path, buf_str(&in->token_line), &a, err);
 
     if (rc == 0)
-        rc = read_json(&a, out, err);
+        rc = answer_of_web(&a, answer_json, out, err);
     if (rc < 0)
         dlc_err_prefix(err, "role %s", role);
     web_answer_release(&a);

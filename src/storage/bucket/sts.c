@@ -75,19 +75,6 @@ static void add_headers(const struct look *l, const struct web_url *u, const str
     sigv4_signer_release(&sg);
 }
 
-static int read_answer(const struct web_answer *a, struct credentials *out, struct dlc_err *err)
-{
-    int rc = answer_sts(buf_str(&a->body), a->body.len, out, err);
-
-    if (rc == 0 && a->status != 200) {
-        credentials_release(out);
-        rc = DLC_EPROTO;
-    }
-    if (rc == DLC_EPROTO && a->status != 200)
-        dlc_err_set(err, rc, "HTTP status %ld", a->status);
-    return rc;
-}
-
 static int ask(const struct look *l, const char *arn, const struct buf *form,
                const struct credentials *from, struct credentials *out, struct dlc_err *err)
 {
@@ -113,7 +100,7 @@ static int ask(const struct look *l, const char *arn, const struct buf *form,
         rc = web_call(&c, &a, err);
     }
     if (rc == 0)
-        rc = read_answer(&a, out, err);
+        rc = answer_of_web(&a, answer_sts, out, err);
     if (rc < 0)
         dlc_err_prefix(err, "no role %s from STS at %s", arn, url);
     secret_buf_release(&headers);
