@@ -144,7 +144,7 @@ static void add_catalog(struct rebuilding *r, const char *path, const json_t *no
     catalog_close(&c);
 }
 
-/* DIR/catalogs/NAME.left */
+/* DIR/catalogs/NAME@TENANT.left */
 static void read_note(struct rebuilding *r, const char *dir, const char *file)
 {
     char *path = mem_fmt("%s/%s", dir, file), *name;
@@ -152,7 +152,7 @@ static void read_note(struct rebuilding *r, const char *dir, const char *file)
     const char *catalog = json_string_value(json_object_get(note, "catalog"));
     const char *tenant = json_string_value(json_object_get(note, "tenant"));
 
-    name = mem_strn(file, strlen(file) - strlen(".left"));
+    name = mem_strn(file, strcspn(file, "@"));
     if (catalog != NULL)
         json_object_set_new(r->notes, catalog,
                             json_pack("{s:s, s:s*}", "name", name, "tenant", tenant));

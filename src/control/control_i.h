@@ -269,15 +269,15 @@ void nodes_close(struct control *c);
 
 /*
  * Tell a node to do something: kept in the store, given with each heart-beat until the node says it
- * is done, or leaves. Takes order: {"op": "warm" | "evict" | "snapshot", "dataset": ID, ...}; "id"
- * is added. An equal order that is not done yet is not given twice.
+ * is done, or leaves. Takes order: {"op": "warm" | "evict" | "snapshot", "dataset": ID,
+ * "tenant", ...}; "id" is added. An equal order that is not done yet is not given twice.
  */
 int order_give(struct control *c, const char *node, json_t *order, struct dlc_err *err);
 /* The same to all nodes that are not gone, or to those named in `nodes` (an array; NULL: all). */
 int order_give_all(struct control *c, const json_t *nodes, json_t *order, struct dlc_err *err);
 void orders_tick(struct control *c); /* thread, about once a second: nodes that are gone */
-/* Forget the orders of a dataset that are not done. */
-int order_withdraw(struct control *c, const char *dataset, struct dlc_err *err);
+/* Forget the orders of a dataset that are not done, but for evictions. */
+int order_withdraw(struct control *c, const struct meta_doc *dataset, struct dlc_err *err);
 
 /* ---- the view: view.c ---- */
 

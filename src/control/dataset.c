@@ -332,6 +332,24 @@ json_t *dataset_json(const struct meta_doc *d)
     return out;
 }
 
+json_t *dataset_order(const struct meta_doc *d, const char *op, const char *tier)
+{
+    bool evict = strcmp(op, "evict") == 0;
+
+    return json_pack("{s:s, s:s, s:s, s:s*, s:s*}", "op", op, "dataset", d->id, "tenant", d->tenant,
+                     "tier", tier, "url",
+                     evict ? json_string_value(json_object_get(d->body, "url")) : NULL);
+}
+
+bool dataset_ordered(const struct meta_doc *d, const json_t *order)
+{
+    const char *dataset = json_string_value(json_object_get(order, "dataset"));
+    const char *tenant = json_string_value(json_object_get(order, "tenant"));
+
+    return dataset != NULL && strcmp(dataset, d->id) == 0 && tenant != NULL &&
+           strcmp(tenant, d->tenant) == 0;
+}
+
 bool dataset_is(const struct meta_doc *now, const struct meta_doc *was)
 {
     return strcmp(now->tenant, was->tenant) == 0 &&

@@ -198,7 +198,7 @@ static void create(struct http_request *r, struct http_reply *reply, void *ctx)
     if (!ok)
         goto out;
     control_event(c, d.tenant, "dataset.created", json_pack("{s:s}", "dataset", d.id));
-    if (dataset_have_listed(c, d.id, d.body, NULL, &err) < 0)
+    if (dataset_have_listed(c, &d, NULL, &err) < 0)
         log_warn("dataset %s: not listed yet: %s", d.id, err.text);
     if (dataset_nodes(d.body) != NULL)
         view_changed(c);
@@ -314,13 +314,9 @@ static bool read_force(const struct http_request *r, bool *force, struct http_re
 static void forget(struct control *c, const struct meta_doc *d)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    const char *url = json_string_value(json_object_get(d->body, "url"));
 
-    if (order_withdraw(c, d->id, &err) < 0 ||
-        order_give_all(c, NULL,
-                       json_pack("{s:s, s:s, s:s, s:s}", "op", "evict", "dataset", d->id, "tier",
-                                 "all", "url", url),
-                       &err) < 0 ||
+    if (order_withdraw(c, d, &err) < 0 ||
+        order_give_all(c, NULL, dataset_order(d, "evict", "all"), &err) < 0 ||
         meta_chunks_drop(c->meta, d->id, NULL, &err) < 0)
         log_warn("dataset %s is deleted, but: %s", d->id, err.text);
     control_event(c, d->tenant, "dataset.deleted", json_pack("{s:s}", "dataset", d->id));

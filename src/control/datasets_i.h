@@ -38,6 +38,13 @@ bool dataset_url_ok(const struct caller *who, const char *url, const char *endpo
 /* ... and from this http(s) address? `field` is where it stood. */
 bool dataset_web_ok(const struct caller *who, const char *url, const char *field,
                     struct http_reply *reply);
+/*
+ * An order about it, which says whose it is: its name may be another's when it is carried out. An
+ * eviction has its URL too. tier: NULL: none. Gives.
+ */
+json_t *dataset_order(const struct meta_doc *d, const char *op, const char *tier);
+/* Is that order about it? */
+bool dataset_ordered(const struct meta_doc *d, const json_t *order);
 /* Is it the same one, maybe changed, or another that has its name? */
 bool dataset_is(const struct meta_doc *now, const struct meta_doc *was);
 /* As the API shows it. Gives. */
@@ -53,8 +60,10 @@ bool nodes_known(struct control *c, const json_t *nodes, const char *field,
                  struct http_reply *reply);
 /* Have it listed, by one of its nodes, whose name is put into `node` (may be NULL): "" when there
  * is none to do it; the first job asks again. */
-int dataset_have_listed(struct control *c, const char *name, const json_t *body,
-                        char node[NAME_MAX_LEN + 1], struct dlc_err *err);
+int dataset_have_listed(struct control *c, const struct meta_doc *d, char node[NAME_MAX_LEN + 1],
+                        struct dlc_err *err);
+/* The same for one that a job waits for. Errors are logged. */
+void dataset_list_for_job(struct control *c, const char *name);
 /* Names of the nodes that are there and that `only` names (NULL: all). Gives. */
 json_t *nodes_there(struct control *c, const json_t *only);
 /* datasets_place.c: names of nodes by DLCache's rule. NULL: they cannot hold it. Gives. */

@@ -95,12 +95,10 @@ int dataset_move_goes_on(struct control *c, const char *name, const char *node, 
     int rc = meta_get(c->meta, META_DATASET, name, &d, err);
 
     if (rc == 0)
-        set_arrived(&d, &a, err); /* not written: who is left when it is over? */
-    meta_doc_release(&d);
+        set_arrived(&d, &a, err);     /* not written: who is left when it is over? */
     if (rc == 0 && a.leaving != NULL) /* before the move is over: one that dies here goes on */
-        rc = order_give_all(
-            c, a.leaving,
-            json_pack("{s:s, s:s, s:s}", "op", "evict", "dataset", name, "tier", "all"), err);
+        rc = order_give_all(c, a.leaving, dataset_order(&d, "evict", "all"), err);
+    meta_doc_release(&d);
     if (rc == 0)
         rc = control_change(c, META_DATASET, name, META_ANY, set_arrived, &a, &d, err);
     if (rc == 0 && a.leaving != NULL) {
@@ -151,7 +149,7 @@ static void move(struct control *c, const struct http_request *r, const struct m
 {
     struct meta_doc now = META_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    json_t *order = json_pack("{s:s, s:s, s:s}", "op", "warm", "dataset", d->id, "tier", "disk");
+    json_t *order = dataset_order(d, "warm", "disk");
 
     m->warm = is_cached(c, d->id);
     if (control_change(c, META_DATASET, d->id, expect, set_moving, m, &now, &err) < 0)

@@ -40,20 +40,31 @@ static unsigned spread(const char *name)
     return h;
 }
 
-int dataset_have_listed(struct control *c, const char *name, const json_t *body,
-                        char node[NAME_MAX_LEN + 1], struct dlc_err *err)
+int dataset_have_listed(struct control *c, const struct meta_doc *d, char node[NAME_MAX_LEN + 1],
+                        struct dlc_err *err)
 {
-    json_t *nodes = nodes_there(c, dataset_nodes(body));
+    json_t *nodes = nodes_there(c, dataset_nodes(d->body));
     size_t n = json_array_size(nodes);
-    const char *who = n > 0 ? json_string_value(json_array_get(nodes, spread(name) % n)) : "";
+    const char *who = n > 0 ? json_string_value(json_array_get(nodes, spread(d->id) % n)) : "";
     int rc = 0;
 
     if (n > 0)
-        rc = order_give(c, who, json_pack("{s:s, s:s}", "op", "snapshot", "dataset", name), err);
+        rc = order_give(c, who, dataset_order(d, "snapshot", NULL), err);
     if (node != NULL)
         snprintf(node, NAME_MAX_LEN + 1, "%s", who);
     json_decref(nodes);
     return rc;
+}
+
+void dataset_list_for_job(struct control *c, const char *name)
+{
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (meta_get(c->meta, META_DATASET, name, &d, &err) < 0 ||
+        dataset_have_listed(c, &d, NULL, &err) < 0)
+        log_warn("dataset %s: not listed yet: %s", name, err.text);
+    meta_doc_release(&d);
 }
 
 bool dataset_list_elsewhere(struct control *c, const char *dataset, const char *node)
@@ -66,7 +77,7 @@ bool dataset_list_elsewhere(struct control *c, const char *dataset, const char *
     if (rc == DLC_ENOTFOUND)
         return true; /* nobody needs it any more */
     if (rc == 0)
-        rc = dataset_have_listed(c, dataset, d.body, who, &err);
+        rc = dataset_have_listed(c, &d, who, &err);
     if (rc < 0) {
         log_warn("dataset %s: node %s, which should list it, is gone, but: %s", dataset, node,
                  err.text);
@@ -127,7 +138,7 @@ void dataset_do_snapshot(struct http_request *r, struct http_reply *reply, void 
         return;
     if (!read_body(r, fields, reply)) {
         ;
-    } else if (dataset_have_listed(c, d.id, d.body, who, &err) < 0) {
+    } else if (dataset_have_listed(c, &d, who, &err) < 0) {
         reply_store_error(c, r, reply, &err);
     } else if (who[0] == '\0') {
         http_problem(reply, 409, "No node",
@@ -147,7 +158,7 @@ void dataset_do_warm(struct http_request *r, struct http_reply *reply, void *ctx
     struct meta_doc d = META_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     const char *split = NULL, *tier = "memory";
-    json_t *one = NULL;
+    json_t *one = NULL, *order;
     uint64_t bytes;
     const struct field fields[] = {
         {"split", FIELD_TEXT, false, SPLIT_MAX_LEN, &split},
@@ -172,10 +183,10 @@ void dataset_do_warm(struct http_request *r, struct http_reply *reply, void *ctx
     meta_doc_release(&d);
     if (!dataset_read(c, r, &d, reply)) /* it may lie elsewhere now */
         goto out;
-    give(c, r, &d, dataset_nodes(d.body),
-         json_pack("{s:s, s:s, s:s, s:s*}", "op", "warm", "dataset", d.id, "tier", tier, "split",
-                   split),
-         reply);
+    order = dataset_order(&d, "warm", tier);
+    if (split != NULL)
+        json_object_set_new(order, "split", json_string(split));
+    give(c, r, &d, dataset_nodes(d.body), order, reply);
 out:
     json_decref(one);
     meta_doc_release(&d);
@@ -204,8 +215,7 @@ void dataset_do_evict(struct http_request *r, struct http_reply *reply, void *ct
                      "%zu jobs run or wait on dataset %s; end them first, or say \"force\": true",
                      n, d.id);
     else
-        give(c, r, &d, NULL,
-             json_pack("{s:s, s:s, s:s}", "op", "evict", "dataset", d.id, "tier", tier), reply);
+        give(c, r, &d, NULL, dataset_order(&d, "evict", tier), reply);
 out:
     meta_doc_release(&d);
 }
@@ -213,6 +223,7 @@ out:
 /* ---- what nodes say ---- */
 
 struct listed {
+    const json_t *order;
     json_t *snapshot; /* NULL: it failed */
     const char *error;
 };
@@ -222,7 +233,8 @@ static int set_listed(struct meta_doc *d, void *arg, struct dlc_err *err)
     const struct listed *l = arg;
     json_t *why;
 
-    (void)err;
+    if (!dataset_ordered(d, l->order))
+        return dlc_err_set(err, DLC_ENOTFOUND, "dataset %s is another tenant's", d->id);
     if (l->snapshot != NULL) {
         json_object_set(d->body, "snapshot", l->snapshot);
         json_object_del(d->body, "error");
@@ -233,11 +245,11 @@ static int set_listed(struct meta_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-static int on_listed(struct control *c, const char *node, const char *name, const json_t *result,
-                     const char *error, struct dlc_err *err)
+static int on_listed(struct control *c, const char *node, const char *name, const json_t *order,
+                     const json_t *result, const char *error, struct dlc_err *err)
 {
     struct meta_doc d = META_DOC_INIT;
-    struct listed l = {.error = error};
+    struct listed l = {.order = order, .error = error};
     int rc;
 
     if (error == NULL) {
@@ -268,9 +280,9 @@ int datasets_order_done(struct control *c, const char *node, const json_t *order
     if (op == NULL || name == NULL)
         return 0;
     if (strcmp(op, "snapshot") == 0)
-        return on_listed(c, node, name, result, error, err);
+        return on_listed(c, node, name, order, result, error, err);
     rc = meta_get(c->meta, META_DATASET, name, &d, err);
-    if (rc == 0) {
+    if (rc == 0 && dataset_ordered(&d, order)) {
         type = mem_fmt("dataset.%s.%s", op, error != NULL ? "failed" : "done");
         control_event(c, d.tenant, type,
                       json_pack("{s:s, s:s, s:s*}", "dataset", name, "node", node, "error", error));

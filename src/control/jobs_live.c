@@ -387,7 +387,6 @@ static void start_waiting(struct control *c)
 /* Jobs whose datasets nobody has listed: the node that should have may be gone. */
 static void list_again(struct control *c, struct dlc_mono now)
 {
-    struct dlc_err err = DLC_ERR_INIT;
     struct job *jobs;
     size_t n;
 
@@ -396,14 +395,8 @@ static void list_again(struct control *c, struct dlc_mono now)
     c->jobs->listed_at = now;
     jobs = jobs_copy(c, &n);
     for (size_t i = 0; i < n; i++) {
-        json_t *body;
-
-        if (jobs[i].snapshot != NULL || jobs[i].state != JOB_QUEUED)
-            continue;
-        body = json_pack("{s:O*}", "nodes", jobs[i].lies_on);
-        if (dataset_have_listed(c, jobs[i].dataset, body, NULL, &err) < 0)
-            log_warn("dataset %s: not listed yet: %s", jobs[i].dataset, err.text);
-        json_decref(body);
+        if (jobs[i].snapshot == NULL && jobs[i].state == JOB_QUEUED)
+            dataset_list_for_job(c, jobs[i].dataset);
     }
     jobs_copy_release(&jobs, n);
 }

@@ -194,7 +194,6 @@ static bool admit_new(struct control *c, const struct http_request *r, struct jo
     struct node_info *nodes = NULL;
     size_t n_nodes = nodes_list(c, &nodes), n;
     struct job *jobs = jobs_copy(c, &n);
-    struct dlc_err err = DLC_ERR_INIT;
     struct admission a = {0};
     bool known = false, many = too_many(jobs, n, j, reply);
 
@@ -209,13 +208,8 @@ static bool admit_new(struct control *c, const struct http_request *r, struct jo
         return false;
     }
     j->state = known && a.admitted ? JOB_RUNNING : JOB_QUEUED;
-    if (!known) {
-        json_t *body = json_pack("{s:O*}", "nodes", j->lies_on);
-
-        if (dataset_have_listed(c, j->dataset, body, NULL, &err) < 0)
-            log_warn("dataset %s: not listed yet: %s", j->dataset, err.text);
-        json_decref(body);
-    }
+    if (!known)
+        dataset_list_for_job(c, j->dataset);
     return write_new(c, r, j, &a, d, reply);
 }
 

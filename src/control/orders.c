@@ -15,10 +15,12 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "control/datasets_i.h"
 #include "control/nodes_i.h"
 
 #define ORDERS_MAX        1000 /* that wait for one node */
 #define ORDERS_OF_DATASET 16   /* ... of them for one dataset, beside evictions */
+#define ORDERS_OF_TENANT  200  /* ... of one tenant; and as many evictions */
 #define ORDERS_KEPT       250  /* ... of them only for evictions */
 
 static json_t *orders_of(struct meta_doc *d)
@@ -93,25 +95,41 @@ struct giving {
     json_t *order;
 };
 
+/* Datasets that are nobody's are the admins': they may order what they like. */
+static bool same_tenant(const json_t *a, const json_t *b)
+{
+    const json_t *x = json_object_get(a, "tenant"), *y = json_object_get(b, "tenant");
+
+    return json_string_length(x) > 0 && json_equal(x, y) == 1;
+}
+
 static int add_order(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
     const struct giving *g = arg;
     json_t *orders = orders_of(d);
     bool evicts = is_eviction(g->order);
-    size_t alike = 0;
+    size_t alike = 0, theirs = 0;
 
     for (size_t i = 0; i < json_array_size(orders); i++) {
         const json_t *o = json_array_get(orders, i);
 
         if (same_order(o, g->order) && !is_finishing(g->c, o))
             return 1;
+        if (is_eviction(o) != evicts)
+            continue;
         alike += json_equal(json_object_get(o, "dataset"), json_object_get(g->order, "dataset"));
+        theirs += same_tenant(o, g->order);
     }
     if (alike >= ORDERS_OF_DATASET && !evicts)
         return dlc_err_set(err, DLC_ENOSPACE,
                            "node %s has %zu orders for this dataset that it did not carry out yet; "
                            "wait for them",
                            d->id, alike);
+    if (theirs >= ORDERS_OF_TENANT)
+        return dlc_err_set(err, DLC_ENOSPACE,
+                           "node %s has %zu orders for datasets of this tenant that it did not "
+                           "carry out yet; wait for them",
+                           d->id, theirs);
     if (json_array_size(orders) >= (evicts ? ORDERS_MAX : ORDERS_MAX - ORDERS_KEPT))
         return dlc_err_set(err, DLC_ENOSPACE,
                            "node %s has %zu orders that it did not carry out yet: is it alive?",
@@ -306,23 +324,24 @@ void orders_tick(struct control *c)
     nodes_release(&nodes, n);
 }
 
+/* Evictions stay: what they drop is still there, be it of an earlier one of that name. */
 static int withdraw(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
+    const struct meta_doc *dataset = arg;
     json_t *orders = orders_of(d);
     size_t before = json_array_size(orders);
 
     (void)err;
     for (size_t i = before; i-- > 0;) {
         const json_t *order = json_array_get(orders, i);
-        const char *dataset = json_string_value(json_object_get(order, "dataset"));
 
-        if (dataset != NULL && strcmp(dataset, arg) == 0)
+        if (dataset_ordered(dataset, order) && !is_eviction(order))
             json_array_remove(orders, i);
     }
     return json_array_size(orders) == before ? 1 : 0;
 }
 
-int order_withdraw(struct control *c, const char *dataset, struct dlc_err *err)
+int order_withdraw(struct control *c, const struct meta_doc *dataset, struct dlc_err *err)
 {
     struct node_info *info = NULL;
     size_t n = nodes_list(c, &info);

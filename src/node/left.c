@@ -5,10 +5,11 @@
  * Beside the catalogs lies a note for each dataset of the cluster that was open here: which catalog
  * is its, the number that names its chunks, and whose it is. With it a daemon that was started anew
  * finds the chunks of a dataset that nobody has opened since: to tell the manager of them, and to
- * drop them; and `dlcache rebuild` gives a dataset its name and tenant back.
+ * drop them; and `dlcache rebuild` gives a dataset its name and tenant back. Two tenants may have
+ * had one name after the other: each has a note of its own.
  *
- *     DIR/catalogs/NAME.left      {"catalog": "0123456789abcdef.cat", "disk": "0123456789abcdef",
- *                                  "tenant": "ann"}
+ *     DIR/catalogs/NAME@TENANT.left   {"catalog": "0123456789abcdef.cat", "disk":
+ *                                      "0123456789abcdef", "tenant": "TENANT"}
  *
  * It is about the snapshot that was listed last: what is left of others goes when room is needed.
  */
@@ -27,6 +28,34 @@
 
 #define LEFT_MAX 32 /* datasets that are opened again */
 #define NOTE_MAX 4096
+
+/* ---- which one ---- */
+
+/* Is `text`, in canonical form, where that URL leads? "" leads anywhere. */
+static bool lies_at(const char *text, const char *url)
+{
+    struct url u = URL_INIT;
+    bool same = url[0] == '\0' || (url_parse(&u, url, NULL) == 0 && strcmp(u.text, text) == 0);
+
+    url_release(&u);
+    return same;
+}
+
+struct dataset *left_still_open(struct node *n, const char *name, const char *tenant,
+                                const char *url)
+{
+    struct dataset *found = NULL;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->cid != NULL && ds->state == DATASET_READY && !ds->stale &&
+            strcmp(ds->cid, name) == 0 && strcmp(ds->tenant, tenant) == 0 &&
+            lies_at(ds->url.text, url))
+            found = ds;
+    }
+    return found;
+}
 
 /* ---- dropping ---- */
 
@@ -61,16 +90,18 @@ uint64_t dataset_drop_chunks(const struct dataset *ds)
 /* ---- notes ---- */
 
 /* Gives; NULL: that is no name. */
-static char *note_path(const struct node *n, const char *name)
+static char *note_path(const struct node *n, const char *name, const char *tenant)
 {
-    if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL)
+    if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL ||
+        strchr(tenant, '/') != NULL)
         return NULL;
-    return mem_fmt("%s/catalogs/%s.left", n->config->dir, name);
+    return mem_fmt("%s/catalogs/%s@%s.left", n->config->dir, name, tenant);
 }
 
 void left_note(const struct dataset *ds)
 {
-    char *path = ds->cid != NULL && ds->node->disk != NULL ? note_path(ds->node, ds->cid) : NULL;
+    char *path =
+        ds->cid != NULL && ds->node->disk != NULL ? note_path(ds->node, ds->cid, ds->tenant) : NULL;
     struct dlc_err err = DLC_ERR_INIT;
     struct buf old = BUF_INIT;
     char *note;
@@ -111,15 +142,15 @@ static struct catalog *read_note(const struct node *n, const char *path, uint64_
     return c;
 }
 
-uint64_t left_drop(struct node *n, const char *name)
+uint64_t left_drop(struct node *n, const char *name, const char *tenant, const char *url)
 {
-    char *path = note_path(n, name);
+    char *path = note_path(n, name, tenant);
     struct catalog *c = NULL;
     uint64_t disk_id = 0, bytes = 0;
 
     if (path != NULL)
         c = read_note(n, path, &disk_id);
-    if (c != NULL) {
+    if (c != NULL && lies_at(catalog_url(c), url)) {
         bytes = drop_chunks(n->disk, c, disk_id);
         unlink(path);
     }
@@ -135,7 +166,7 @@ struct look {
     struct node *node;
     unsigned asked; /* how many answers are to come, and one for who asks */
     bool any;       /* the manager knows some of it */
-    char *unknown[LEFT_MAX];
+    struct looked_for *unknown[LEFT_MAX];
     unsigned n_unknown;
     struct job job;
     struct task task;
@@ -143,13 +174,20 @@ struct look {
 
 struct looked_for {
     struct look *look;
-    char *name;
+    char *name, *tenant;
 };
+
+static void looked_for_free(struct looked_for *f)
+{
+    mem_free(&f->name);
+    mem_free(&f->tenant);
+    mem_free(&f);
+}
 
 static void look_free(struct look *k)
 {
     for (unsigned i = 0; i < k->n_unknown; i++)
-        mem_free(&k->unknown[i]);
+        looked_for_free(k->unknown[i]);
     mem_free(&k);
 }
 
@@ -158,7 +196,7 @@ static void drop_unknown(struct job *j)
     struct look *k = dlc_container(j, struct look, job);
 
     for (unsigned i = 0; i < k->n_unknown; i++)
-        left_drop(k->node, k->unknown[i]);
+        left_drop(k->node, k->unknown[i]->name, k->unknown[i]->tenant, "");
     loop_post(k->node->loop, &k->task);
 }
 
@@ -179,8 +217,8 @@ static void answered(struct look *k)
     if (--k->asked > 0)
         return;
     for (unsigned i = 0; i < k->n_unknown; i++)
-        log_info("%s is left here and not known to the manager any more: it %s", k->unknown[i],
-                 k->any ? "goes" : "stays, as all the rest");
+        log_info("%s is left here and not known to the manager any more: it %s",
+                 k->unknown[i]->name, k->any ? "goes" : "stays, as all the rest");
     if (k->n_unknown == 0 || !k->any || n->stopping) {
         look_free(k);
         return;
@@ -195,27 +233,29 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
 {
     struct looked_for *f = arg;
     struct look *k = f->look;
+    bool known = g != NULL && strcmp(g->tenant, f->tenant) == 0; /* else its name is another's */
 
-    if (g != NULL && !n->stopping)
+    if (known && !n->stopping)
         dataset_reopen(
             n, &(struct wanted){
                    .url = g->url, .endpoint = g->endpoint, .anonymous = g->anonymous, .grant = g});
-    if (g != NULL)
-        k->any = true;
-    else if (err->code == DLC_ENOTFOUND)
-        k->unknown[k->n_unknown++] = mem_str(f->name);
-    mem_free(&f->name);
-    mem_free(&f);
+    k->any = k->any || known;
+    if (!known && (g != NULL || err->code == DLC_ENOTFOUND))
+        k->unknown[k->n_unknown++] = f;
+    else
+        looked_for_free(f);
     answered(k);
 }
 
-static void open_one(struct look *k, const char *file)
+/* at: the '@' in the name of the file. */
+static void open_one(struct look *k, const char *file, const char *at)
 {
     struct looked_for *f = mem_new(struct looked_for);
     char *url;
 
     f->look = k;
-    f->name = mem_strn(file, strlen(file) - strlen(".left"));
+    f->name = mem_strn(file, (size_t)(at - file));
+    f->tenant = mem_strn(at + 1, strlen(at + 1) - strlen(".left"));
     url = mem_fmt("dlcache://%s", f->name);
     k->asked++;
     resolve(k->node, NULL, url, NULL, GRANT_LIFE, on_granted, f);
@@ -233,10 +273,12 @@ void left_open(struct node *n)
     k->node = n;
     k->asked = 1;
     while (dir != NULL && found < LEFT_MAX && (e = readdir(dir)) != NULL) {
-        if (e->d_name[0] == '.' || !str_ends(e->d_name, ".left"))
+        const char *at = strchr(e->d_name, '@');
+
+        if (e->d_name[0] == '.' || at == NULL || !str_ends(at, ".left"))
             continue;
         found++;
-        open_one(k, e->d_name);
+        open_one(k, e->d_name, at);
     }
     if (dir != NULL)
         closedir(dir);

@@ -468,10 +468,14 @@ void ownership_changed(struct node *n); /* there is a new view */
 
 /* ---- left.c ---- */
 
+/* L: the newest that is open of those with this name in the cluster, of this tenant, at this URL
+ * ("": at any). NULL: none. */
+struct dataset *left_still_open(struct node *n, const char *name, const char *tenant,
+                                const char *url);
 /* X, blocks: drop what the disk tier has of it. Bytes. */
 uint64_t dataset_drop_chunks(const struct dataset *ds);
-/* The same of one that is not open, by its name in the cluster: 0 when nothing is known of it. */
-uint64_t left_drop(struct node *n, const char *name);
+/* The same of one that is not open: 0 when nothing is known of it. */
+uint64_t left_drop(struct node *n, const char *name, const char *tenant, const char *url);
 void left_note(const struct dataset *ds); /* it is open: remember where its chunks are */
 /* The manager took us in: open what an earlier daemon had open and the manager still knows. */
 void left_open(struct node *n);
@@ -579,7 +583,7 @@ bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal);
 bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
                       void (*ended)(struct warm *w, void *arg), void *arg);
 /* Orders to warm this dataset of the cluster end soon: it is to be evicted. */
-void warm_cut(struct node *n, const char *cid);
+void warm_cut(struct node *n, const char *cid, const char *tenant);
 json_t *warm_figures(const struct warm *w);
 /* Start one more fetch; false: nothing left to start. */
 bool warm_step(struct warm *w);

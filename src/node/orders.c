@@ -6,7 +6,8 @@
  *
  * Orders for one dataset are carried out one after the other, as they were given; an eviction cuts
  * the warm-ups before it short. Whose a dataset is the manager is asked anew for each: a name may
- * have been freed and taken by another tenant since (K2).
+ * have been freed and taken by another tenant since (K2). An order is about the dataset of the
+ * tenant that it names, and no other.
  */
 #include "node/node_i.h"
 
@@ -124,8 +125,9 @@ static void evict_work(struct job *j)
 {
     struct order_given *o = dlc_container(j, struct order_given, job);
 
-    o->disk_bytes =
-        o->ds != NULL ? dataset_drop_chunks(o->ds) : left_drop(o->node, text(o, "dataset"));
+    o->disk_bytes = o->ds != NULL
+                        ? dataset_drop_chunks(o->ds)
+                        : left_drop(o->node, text(o, "dataset"), text(o, "tenant"), text(o, "url"));
     loop_post(o->node->loop, &o->task);
 }
 
@@ -252,6 +254,8 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
         o->begun = false; /* again when the manager is heard */
     else if (g == NULL || n->stopping)
         order_end(o, NULL, g == NULL ? err->text : "the node is ending");
+    else if (strcmp(g->tenant, text(o, "tenant")) != 0)
+        order_end(o, NULL, "a dataset of another tenant has that name by now");
     else
         dataset_need(n,
                      &(struct wanted){.url = g->url,
@@ -278,7 +282,7 @@ static void order_run(struct order_given *o)
         return;
     }
     if (strcmp(text(o, "op"), "evict") == 0) {
-        o->ds = dataset_of_cluster(n, text(o, "dataset"), NULL, 0);
+        o->ds = left_still_open(n, text(o, "dataset"), text(o, "tenant"), text(o, "url"));
         if (o->ds != NULL)
             o->ds->refs++;
         begin_evict(o);
@@ -323,7 +327,7 @@ static void order_begin(struct node *n, const char *id, const json_t *order)
     o->needer.ready = on_dataset;
     dlc_list_push_tail(&n->orders, &o->link);
     if (strcmp(text(o, "op"), "evict") == 0)
-        warm_cut(n, text(o, "dataset"));
+        warm_cut(n, text(o, "dataset"), text(o, "tenant"));
     run_waiting(n);
 }
 

@@ -105,12 +105,13 @@ static void warm_check_end(struct warm *w)
     warm_free(&w);
 }
 
-void warm_cut(struct node *n, const char *cid)
+void warm_cut(struct node *n, const char *cid, const char *tenant)
 {
     dlc_list_each (l, &n->warms) {
         struct warm *w = dlc_container(l, struct warm, link);
 
-        if (w->ended == NULL || w->ds->cid == NULL || strcmp(w->ds->cid, cid) != 0)
+        if (w->ended == NULL || w->ds->cid == NULL || strcmp(w->ds->cid, cid) != 0 ||
+            strcmp(w->ds->tenant, tenant) != 0)
             continue;
         w->total -= w->end - w->next;
         w->end = w->next;
