@@ -270,6 +270,7 @@ int control_open(const struct control_config *config, struct control **out, stru
     c->lock_ttl = or_default(config->lock_ttl, DLC_SEC(10));
     dlc_mtx_init(&c->mtx, LCK_control);
     dlc_cond_init(&c->wake);
+    dlc_cond_init(&c->view_new);
     dlc_list_init(&c->streams);
     rc = open_all(c, config, err);
     if (rc < 0)
@@ -299,6 +300,7 @@ void control_close(struct control **cp)
     mem_free(&c->routes);
     free(c->dir);
     dlc_cond_release(&c->wake);
+    dlc_cond_release(&c->view_new);
     dlc_mtx_release(&c->mtx);
     c->tag = 0;
     mem_free(&c);

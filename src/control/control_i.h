@@ -91,7 +91,9 @@ struct control {
     /* nodes.c, view.c */
     struct live_node **nodes; /* G: mtx; sorted by name */
     size_t n_nodes, cap_nodes;
-    bool view_dirty;   /* G: mtx */
+    bool view_dirty;                /* G: mtx */
+    uint64_t view_asked, view_made; /* G: mtx; calls of view_changed(); those that the view has */
+    struct dlc_cond view_new;
     json_t *view;      /* G: mtx; never changed once it is here: replaced */
     json_t *finishing; /* G: mtx; {ID: n}: orders whose results are being written (orders.c) */
     struct dlc_list streams; /* G: mtx; of events, that go on (events.c) */
@@ -283,6 +285,9 @@ int order_withdraw(struct control *c, const struct meta_doc *dataset, struct dlc
 
 /* Something changed that nodes must know: the thread makes a new view if it comes out different. */
 void view_changed(struct control *c);
+/* Wait until what changed is in the view: nodes carry an order out by the view that they have, and
+ * get the order not before that one (heartbeat.c). A while at most. Not in the thread. */
+void view_settle(struct control *c);
 int view_load(struct control *c, uint64_t fence,
               struct dlc_err *err);                /* thread: we lead from now on */
 void view_tick(struct control *c);                 /* thread */

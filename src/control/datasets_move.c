@@ -158,6 +158,7 @@ static void move(struct control *c, const struct http_request *r, const struct m
     view_changed(c);
     control_event(c, d->tenant, "dataset.moving",
                   json_pack("{s:s, s:O*}", "dataset", d->id, "nodes", dataset_nodes(now.body)));
+    view_settle(c); /* nodes warm what they own by it */
     if (m->warm && order_give_all(c, dataset_nodes(now.body), json_incref(order), &err) < 0)
         goto out;
     if (dataset_move_goes_on(c, d->id, NULL, &err) < 0)

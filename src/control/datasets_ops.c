@@ -183,6 +183,7 @@ void dataset_do_warm(struct http_request *r, struct http_reply *reply, void *ctx
     meta_doc_release(&d);
     if (!dataset_read(c, r, &d, reply)) /* it may lie elsewhere now */
         goto out;
+    view_settle(c); /* nodes warm what they own by it */
     order = dataset_order(&d, "warm", tier);
     if (split != NULL)
         json_object_set_new(order, "split", json_string(split));

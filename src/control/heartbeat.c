@@ -36,15 +36,16 @@ int64_t nodes_interval_ms(struct control *c)
 void nodes_add_news(struct control *c, const char *name, uint64_t has, json_t *answer)
 {
     struct live_node *n;
-    json_t *view = view_get(c, has), *orders = NULL;
+    json_t *view, *orders = NULL;
 
-    if (view != NULL)
-        json_object_set_new(answer, "view", view);
     dlc_mtx_lock(&c->mtx);
     n = nodes_find_locked(c, name);
     if (n != NULL)
         orders = json_deep_copy(json_object_get(n->doc, "orders"));
     dlc_mtx_unlock(&c->mtx);
+    view = view_get(c, has); /* after the orders: (V4) */
+    if (view != NULL)
+        json_object_set_new(answer, "view", view);
     json_object_set_new(answer, "orders", orders != NULL ? orders : json_array());
     json_object_set_new(answer, "interval_ms", json_integer(nodes_interval_ms(c)));
 }

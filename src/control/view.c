@@ -5,7 +5,7 @@
  *
  * (V1) Two views of one version are equal. (V2) Versions grow, also from one manager to the next:
  * the fence is their upper part. (V3) A view that comes out as the last one is the last one: no new
- * version, nothing to send.
+ * version, nothing to send. (V4) No node gets an order before the view that it was given in.
  */
 #include <string.h>
 
@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "control/nodes_i.h"
 #include "control/view_i.h"
+
+#define SETTLE DLC_SEC(2) /* then the order is given all the same */
 
 /* Chunks are spread by space. A node that says nothing of its space counts as a gigabyte. */
 double view_weight(enum node_state state, uint64_t capacity, uint64_t memory)
@@ -45,7 +47,20 @@ void view_changed(struct control *c)
 {
     dlc_mtx_lock(&c->mtx);
     c->view_dirty = true;
+    c->view_asked++;
     dlc_cond_signal(&c->wake);
+    dlc_mtx_unlock(&c->mtx);
+}
+
+void view_settle(struct control *c)
+{
+    struct dlc_mono until = dlc_mono_add(dlc_mono_now(), SETTLE), now;
+    uint64_t asked;
+
+    dlc_mtx_lock(&c->mtx);
+    asked = c->view_asked;
+    while (c->view_made < asked && !dlc_mono_passed(until, now = dlc_mono_now()))
+        dlc_cond_wait_for(&c->view_new, &c->mtx, dlc_mono_sub(until, now));
     dlc_mtx_unlock(&c->mtx);
 }
 
@@ -124,11 +139,13 @@ void view_tick(struct control *c)
     struct dlc_err err = DLC_ERR_INIT;
     struct node_info *info = NULL;
     json_t *datasets, *nodes, *jobs;
+    uint64_t asked;
     size_t n;
-    bool dirty;
+    bool dirty, made;
 
     dlc_mtx_lock(&c->mtx);
     dirty = c->view_dirty;
+    asked = c->view_asked;
     c->view_dirty = false; /* what changes from here on makes it dirty again */
     dlc_mtx_unlock(&c->mtx);
     if (!dirty)
@@ -137,12 +154,14 @@ void view_tick(struct control *c)
     n = nodes_list(c, &info);
     nodes = view_nodes(info, n);
     jobs = jobs_view(c);
-    if (datasets == NULL || install(c, nodes, datasets, jobs, &err) < 0) {
+    made = datasets != NULL && install(c, nodes, datasets, jobs, &err) == 0;
+    if (!made)
         log_warn("no new view can be made: %s", err.text);
-        dlc_mtx_lock(&c->mtx);
-        c->view_dirty = true;
-        dlc_mtx_unlock(&c->mtx);
-    }
+    dlc_mtx_lock(&c->mtx);
+    c->view_dirty = c->view_dirty || !made;
+    c->view_made = made ? asked : c->view_made;
+    dlc_cond_broadcast(&c->view_new);
+    dlc_mtx_unlock(&c->mtx);
     json_decref(nodes);
     json_decref(datasets);
     json_decref(jobs);

@@ -24,6 +24,7 @@ static inline struct control *bare_open(const char *url, const char *dir, struct
     c->advertise = mem_fmt("http://%s", dir);
     dlc_mtx_init(&c->mtx, LCK_control);
     dlc_cond_init(&c->wake);
+    dlc_cond_init(&c->view_new);
     assert_int_equal(os_mkdirs(c->dir, 0700), 0);
     ok(meta_open(url, &c->meta, &err));
     return c;
@@ -42,6 +43,7 @@ static inline void bare_close(struct control **cp)
     mem_free(&c->dir);
     mem_free(&c->advertise);
     dlc_cond_release(&c->wake);
+    dlc_cond_release(&c->view_new);
     dlc_mtx_release(&c->mtx);
     mem_free(&c);
 }
