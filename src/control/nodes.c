@@ -107,6 +107,7 @@ static void show_node(struct http_request *r, struct http_reply *reply, void *ct
 struct joining {
     const char *address, *instance, *directory; /* "": not said */
     uint64_t capacity, memory, gpus;
+    bool missed;      /* nobody hears who has the name, which the store may not know yet */
     bool taken;       /* out */
     char holder[256]; /* out: the address of who has the name */
 };
@@ -155,7 +156,7 @@ static bool is_taken(const json_t *body, const struct joining *j)
 {
     const char *holder = text_of(body, "instance");
 
-    return holder[0] != '\0' && strcmp(holder, j->instance) != 0 &&
+    return holder[0] != '\0' && strcmp(holder, j->instance) != 0 && !j->missed &&
            strcmp(text_of(body, "state"), "gone") != 0 && !same_home(body, j);
 }
 
@@ -215,6 +216,18 @@ static int join_new(struct control *c, const char *name, const struct joining *j
     return rc;
 }
 
+static bool is_missed(struct control *c, const char *name)
+{
+    struct live_node *n;
+    bool is;
+
+    dlc_mtx_lock(&c->mtx);
+    n = nodes_find_locked(c, name);
+    is = n != NULL && n->state == NODE_GONE;
+    dlc_mtx_unlock(&c->mtx);
+    return is;
+}
+
 /* *is_new: there was none of this name. */
 static int join(struct control *c, const char *name, uint64_t expect, struct joining *j,
                 struct meta_doc *out, bool *is_new, struct dlc_err *err)
@@ -272,6 +285,7 @@ static void put_node(struct http_request *r, struct http_reply *reply, void *ctx
     if (name == NULL || !read_body(r, fields, reply) || !check_address(j.address, reply) ||
         !read_if_match(r, &expect, reply))
         return;
+    j.missed = is_missed(c, name);
     if (join(c, name, expect, &j, &d, &is_new, &err) < 0) {
         if (j.taken)
             nodes_refuse_name(c, name, j.holder, reply);
