@@ -83,7 +83,8 @@ def pack(items: Iterable) -> Sequence:
 def pack_lists(batches: Iterable) -> tuple[Sequence, list[int] | None]:
     """All items of all batches, and where each batch ends in them; or, when a batch is not a plain
     list, the batches as they are, and None."""
-    ends, kept = [0], []
+    ends = [0]
+    kept: list[Any] = []
 
     def flat() -> Iterator:
         for batch in rest:

@@ -369,7 +369,8 @@ class Epochs:
         sampler, whole = self._sampler, copy.copy(self._sampler)
         whole.num_replicas, whole.rank, whole.drop_last = 1, 0, False
         whole.num_samples = whole.total_size = len(sampler.dataset)
-        order = pack(whole).array
+        packed: Any = pack(whole)
+        order = packed.array
         world, left = sampler.num_replicas, max(len(order) - start, 0)
         length = left // world if sampler.drop_last else -(-left // world)
         at = start + sampler.rank + numpy.arange(length) * world

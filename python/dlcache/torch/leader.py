@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy
 
@@ -126,7 +126,7 @@ class Leader:
         else:
             self._begin_listed(plan)
 
-    def _computable(self, plan: Plan) -> bool:
+    def _computable(self, plan: Plan) -> TypeGuard[Computed]:
         mapping = self._mapping
         return isinstance(plan, Computed) and plan.start == 0 and not self._targets and (
             mapping is None or isinstance(mapping, range) and mapping.step == 1)

@@ -127,8 +127,8 @@ class DataLoader(torch.utils.data.DataLoader):
         return {k: v for k, v in vars(self).items() if k not in ("_engine", "_iterator")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _iterator=None)
-        vars(self)["_engine"] = self._new_engine()
+        self.__dict__.update(state, _iterator=None)
+        self.__dict__["_engine"] = self._new_engine()
 
     def state_dict(self) -> dict[str, Any]:
         """Where the latest iteration is, counted by the batches that were handed out; plain Python.

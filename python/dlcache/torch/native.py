@@ -146,7 +146,8 @@ class _Loader:
         if isinstance(source, dlcache.Dataset):
             if options:
                 raise TypeError(f"{', '.join(options)}: of a dataset that is open already")
-            source, options = source.url, {**source.options, "refresh": False}
+            options = {**source.options, "refresh": False}
+            source = source.url
         self.url, self._options = source, options
         self.batch_size = batch_size
         self.shuffle, self.seed, self.drop_last, self.split = shuffle, seed, drop_last, split
@@ -383,7 +384,7 @@ class _Opened:
         order = (kind, loader.rank, loader.world, int(loader.drop_last),
                  loader.seed % _SEEDS, loader._epochs, at.start, len(at), *loader._state,
                  int(self.listed and loader._lists.once))
-        self.native = _dlcache.loader_open(
+        self.native: _dlcache.Loader = _dlcache.loader_open(
             self.handle, common, order, loader._own, loader._shape, _FORMATS[loader._dtype],
             itemsize, self.copies.buffers if self.copies is not None else None)
         self._ended = weakref.finalize(self, self.native.close)  # also when the process ends

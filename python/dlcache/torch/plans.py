@@ -50,7 +50,8 @@ class Plan:
 
     def __init__(self, epoch: int, seed: int, start: int = 0, offset: int = 0) -> None:
         self.epoch, self.start, self.offset = epoch, start, offset
-        self.handed, self.out = 0, set()
+        self.handed = 0
+        self.out: set[int] = set()
         self.finished = False  # the user has seen the end
         self.held: Snapshot | None = None  # what the sampler held before it was drained
         self.own: Any = None               # and its own state, if it has one

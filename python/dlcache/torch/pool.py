@@ -66,7 +66,7 @@ class WorkerDied(RuntimeError):
         return RuntimeError, self.args
 
 
-_HINTS = {
+_HINTS: dict[int, str] = {
     signal.SIGKILL: ", perhaps for lack of memory,",
     signal.SIGSEGV: ", a fault in native code,",
     signal.SIGBUS: ", a fault in native code or a lack of shared memory,",
@@ -193,7 +193,8 @@ class Pool:
             raise ValueError(f"prefetch must be at least 1, got {prefetch}")
         if context is None or isinstance(context, str):
             context = multiprocessing.get_context(context)
-        self._job, self._context, self._timeout, self._prefetch = job, context, timeout, prefetch
+        self._job, self._timeout, self._prefetch = job, timeout, prefetch
+        self._context: Any = context
         self._pending: deque = deque()  # tasks that no worker has
         self._poll = select.poll()
         self._polled: dict = {}  # descriptor to (member, what is asked beyond reading)

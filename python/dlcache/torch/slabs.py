@@ -71,7 +71,7 @@ def _map(fd: int, size: int) -> int:
 
 
 @functools.lru_cache(maxsize=None)
-def _chunk_type(size: int) -> type:
+def _chunk_type(size: int) -> Any:
     """A buffer of `size` bytes that can be weakly referenced; `slab` keeps the mapping alive."""
     return type("Chunk", (ctypes.Array,), {
         "_type_": ctypes.c_ubyte, "_length_": size, "__slots__": ("slab", "number", "__weakref__")})
@@ -80,6 +80,9 @@ def _chunk_type(size: int) -> type:
 class Lease(weakref.ref):
     """Tells when the last view of a chunk has gone."""
     __slots__ = ("key", "address", "forks")
+    key: Tuple[int, int]  # slab and number of the chunk
+    address: int
+    forks: int
 
 
 def raw(chunk: Any) -> memoryview:

@@ -139,7 +139,7 @@ class Far:
         if nbytes == 0:
             return empty, (t.dtype, size, grad)
         inner, stride = _dense(t)
-        buffer = self._place(inner, nbytes) if nbytes >= SMALL else None
+        buffer: Any = self._place(inner, nbytes) if nbytes >= SMALL else None
         if buffer is None:
             inner = inner.contiguous()
             buffer = bytearray(ctypes.string_at(inner.data_ptr(), nbytes))

@@ -192,7 +192,8 @@ class _Meter:
     COUNTERS = ("hits", "misses", "bypasses", "bytes")
 
     def __init__(self, dataset: Any, core_time: Callable[[], float] = time.process_time) -> None:
-        self._dataset, self._sources, self._core_time = dataset, None, core_time
+        self._dataset, self._core_time = dataset, core_time
+        self._sources: Optional[List[Any]] = None
 
     def _read(self) -> Optional[List[float]]:
         """The counters and the seconds waited, over all sources; None where there are none."""
