@@ -43,6 +43,7 @@ check:
 	@tools/deps core test
 	@$(MAKE) --no-print-directory build
 	@tools/get-versitygw $(BUILD)
+	@tools/get-pyarrow $(BUILD)
 	@tests/run --build $(BUILD) -j $(JOBS) $(T)
 
 bench:
