@@ -88,7 +88,7 @@ class Copies:
             except dlcache.Error as error:
                 self.ahead.append(error.with_traceback(None))  # whose frames hold a batch
                 return
-            if batch is False:
+            if isinstance(batch, bool):  # False: not yet
                 return
             self._append(native, batch)
 

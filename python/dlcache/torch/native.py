@@ -436,7 +436,7 @@ class _Opened:
         if self.copies is not None:
             self.copies.last_epoch = plan.epoch
 
-    def take(self) -> tuple[tuple[int, int], Any, Any, Any, Any] | None:
+    def take(self) -> tuple | None:
         """(place, indices, data, labels, lengths), or None at the end of an epoch."""
         if self.copies is not None:
             return self.copies.take(self.native)
