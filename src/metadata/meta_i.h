@@ -52,6 +52,9 @@ struct meta_ops {
                    uint64_t fence, struct dlc_err *err);
     int (*list)(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
                 size_t max, struct meta_raw *out, size_t *n, struct dlc_err *err);
+    /* before: NULL: no bound. */
+    int (*ids)(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+               const char *before, size_t max, char **out, size_t *n, struct dlc_err *err);
     int (*count)(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
                  struct dlc_err *err);
     int (*chunks_put)(struct meta *m, const struct meta_chunk *c, size_t n, struct dlc_err *err);

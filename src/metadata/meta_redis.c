@@ -247,6 +247,40 @@ static int redis_list(struct meta *m, enum meta_kind kind, const char *tenant, c
     return rc;
 }
 
+static int redis_ids(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+                     const char *before, size_t max, char **out, size_t *n, struct dlc_err *err)
+{
+    struct meta_redis *q = meta_redis_of(m);
+    char *from = after == NULL ? mem_str("-") : mem_fmt("(%s", after), key[32];
+    char *to = before == NULL ? mem_str("+") : mem_fmt("(%s", before);
+    struct redis_cmd c;
+    int rc;
+
+    redis_cmd_init(&c, "ZRANGEBYLEX");
+    add_key(&c, q, kind_key(kind, "ids", key), tenant != NULL ? ":" : "",
+            tenant != NULL ? tenant : "");
+    redis_cmd_text(&c, from);
+    redis_cmd_text(&c, to);
+    redis_cmd_text(&c, "LIMIT");
+    redis_cmd_number(&c, 0);
+    redis_cmd_number(&c, max);
+    rc = redis_run(q->r, &c, 1, err);
+    if (rc == 0 && (c.reply->type != REDIS_REPLY_ARRAY || c.reply->elements > max))
+        rc = meta_redis_odd(err);
+    for (size_t i = 0; rc == 0 && i < c.reply->elements; i++) {
+        const redisReply *e = c.reply->element[i];
+
+        if (is_text(e))
+            out[(*n)++] = mem_strn(e->str, e->len);
+        else
+            rc = meta_redis_odd(err);
+    }
+    redis_cmd_release(&c);
+    mem_free(&from);
+    mem_free(&to);
+    return rc;
+}
+
 static int redis_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
                        struct dlc_err *err)
 {
@@ -415,6 +449,7 @@ static const struct meta_ops redis_ops = {
     .put = redis_put,
     .delete_ = redis_delete,
     .list = redis_list,
+    .ids = redis_ids,
     .count = redis_count,
     .chunks_put = redis_chunks_put,
     .chunks_drop = redis_chunks_drop,

@@ -154,6 +154,30 @@ static int sqlite_list(struct meta *m, enum meta_kind kind, const char *tenant, 
     return rc == SQLITE_DONE ? 0 : sq_error(q->path, rc, "listing documents", err);
 }
 
+static int sqlite_ids(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+                      const char *before, size_t max, char **out, size_t *n, struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    sqlite3_stmt *s;
+    int rc;
+
+    after = after != NULL ? after : "";
+    before = before != NULL ? before : "\xff"; /* compared as bytes; no text begins with it */
+    dlc_mtx_lock(&q->read.mtx);
+    if (tenant == NULL)
+        rc = sq_query(&q->read, SQ_doc_ids, &s, "itti", (int64_t)kind, after, before, (int64_t)max);
+    else
+        rc = sq_query(&q->read, SQ_doc_ids_of, &s, "ittit", (int64_t)kind, after, before,
+                      (int64_t)max, tenant);
+    for (; rc == SQLITE_ROW; rc = sqlite3_step(s)) {
+        dlc_check(*n < max);
+        out[(*n)++] = text_of(s, 0);
+    }
+    sq_end(&s);
+    dlc_mtx_unlock(&q->read.mtx);
+    return rc == SQLITE_DONE ? 0 : sq_error(q->path, rc, "listing documents", err);
+}
+
 static int sqlite_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
                         struct dlc_err *err)
 {
@@ -322,6 +346,7 @@ static const struct meta_ops sqlite_ops = {
     .put = sqlite_put,
     .delete_ = sqlite_delete,
     .list = sqlite_list,
+    .ids = sqlite_ids,
     .count = sqlite_count,
     .chunks_put = sqlite_chunks_put,
     .chunks_drop = sqlite_chunks_drop,

@@ -24,7 +24,7 @@ const char *meta_kind_name(enum meta_kind kind)
 {
     static const char *const names[META_KINDS] = {
         [META_TENANT] = "tenant", [META_DATASET] = "dataset", [META_JOB] = "job",
-        [META_NODE] = "node",     [META_CONTROL] = "control",
+        [META_NODE] = "node",     [META_CONTROL] = "control", [META_WEIGHTS] = "weights",
     };
 
     dlc_check((unsigned)kind < META_KINDS && names[kind] != NULL);
@@ -262,6 +262,24 @@ int meta_list(struct meta *m, enum meta_kind kind, const char *tenant, const cha
     mem_free(&raw);
     if (rc == 0)
         *n = made;
+    return rc;
+}
+
+int meta_ids(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+             const char *before, size_t max, char **ids, size_t *n, struct dlc_err *err)
+{
+    int rc = check_optional("a tenant", tenant, err);
+
+    *n = 0;
+    if (rc == 0)
+        rc = check_optional("an id", after, err);
+    if (rc == 0)
+        rc = check_optional("an id", before, err);
+    if (rc < 0 || max == 0)
+        return rc;
+    rc = checked(m)->ops->ids(m, kind, tenant, after, before, max, ids, n, err);
+    for (; rc < 0 && *n > 0; --*n)
+        mem_free(&ids[*n - 1]);
     return rc;
 }
 

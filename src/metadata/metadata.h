@@ -44,6 +44,7 @@ enum meta_kind {
     META_JOB,
     META_NODE,
     META_CONTROL, /* the manager's own: whose a token is, answers to repeat, the key's check */
+    META_WEIGHTS, /* what nodes tell each other of the weights of jobs */
     META_KINDS
 };
 
@@ -75,6 +76,10 @@ int meta_delete(struct meta *m, enum meta_kind kind, const char *id, uint64_t ex
  */
 int meta_list(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
               size_t max, struct meta_doc *docs, size_t *n, struct dlc_err *err);
+/* The same without reading them: up to max ids with after < id < before (either NULL: no bound).
+ * Gives ids[0..*n). */
+int meta_ids(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+             const char *before, size_t max, char **ids, size_t *n, struct dlc_err *err);
 /* How many there are; tenant NULL: of all. */
 int meta_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
                struct dlc_err *err);

@@ -96,6 +96,55 @@ static void test_lists(void **state)
     expect_list(m, META_JOB, NULL, "B,ab,b,c,");
 }
 
+static void expect_ids(struct meta *m, const char *tenant, const char *after, const char *before,
+                       const char *want)
+{
+    struct buf b = BUF_INIT;
+    char *ids[3], *last = mem_str(after);
+    size_t n;
+
+    do {
+        ok(meta_ids(m, META_WEIGHTS, tenant, last, before, 3, ids, &n, &err));
+        assert_true(n <= 3);
+        for (size_t i = 0; i < n; i++) {
+            buf_addf(&b, "%s,", ids[i]);
+            mem_free(&last);
+            last = ids[i];
+        }
+    } while (n == 3);
+    assert_string_equal(buf_str(&b), want);
+    mem_free(&last);
+    buf_release(&b);
+}
+
+static void test_ids(void **state)
+{
+    static const char *const ids[] = {"b/1", "a/2", "a/10", "a/1", "a0", "b", "a"};
+    struct meta *m = meta_of(state);
+    char *one[1], *too_long = mem_zero(257);
+    size_t n = 7;
+
+    expect_ids(m, NULL, NULL, NULL, "");
+    for (int i = 0; i < (int)unit_count(ids); i++)
+        ok(put(m, META_WEIGHTS, ids[i], i % 2 == 0 ? "red" : "", i, META_NEW, NULL));
+    ok(put(m, META_JOB, "a/3", "red", 1, META_NEW, NULL));
+    expect_ids(m, NULL, NULL, NULL, "a,a/1,a/10,a/2,a0,b,b/1,");
+    expect_ids(m, "red", NULL, NULL, "a,a/10,a0,b/1,");
+    expect_ids(m, NULL, "a/", "a0", "a/1,a/10,a/2,"); /* all that begin with a/ */
+    expect_ids(m, "", "a/", "a0", "a/1,a/2,");
+    expect_ids(m, NULL, "a/1", "a/2", "a/10,"); /* neither bound itself */
+    expect_ids(m, NULL, "a0", NULL, "b,b/1,");
+    expect_ids(m, NULL, NULL, "a/1", "a,");
+    expect_ids(m, "re", NULL, NULL, "");
+    ok(meta_delete(m, META_WEIGHTS, "a/10", META_ANY, &err));
+    expect_ids(m, "red", NULL, NULL, "a,a0,b/1,");
+    ok(meta_ids(m, META_WEIGHTS, NULL, NULL, NULL, 0, NULL, &n, &err));
+    assert_int_equal(n, 0);
+    memset(too_long, 'x', 256);
+    assert_int_equal(meta_ids(m, META_WEIGHTS, NULL, NULL, too_long, 1, one, &n, &err), DLC_EINVAL);
+    mem_free(&too_long);
+}
+
 static void expect_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t want)
 {
     uint64_t n = UINT64_MAX;
@@ -653,6 +702,7 @@ int main(void)
     static const struct each_case cases[] = {
         {"versions", test_versions},
         {"lists", test_lists},
+        {"ids", test_ids},
         {"counts", test_counts},
         {"odd names", test_odd_names},
         {"large bodies", test_large_bodies},
