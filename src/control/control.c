@@ -131,6 +131,7 @@ static void tick(struct control *c, struct dlc_mono *jobs_at, struct dlc_mono *p
         jobs_tick(c, now);
         orders_tick(c);
         datasets_tick(c, now);
+        weights_tick(c, now);
         *jobs_at = dlc_mono_add(now, JOBS_EVERY);
     }
     if (now.ns >= purge_at->ns && leader_holds(c)) {
@@ -269,6 +270,7 @@ int control_open(const struct control_config *config, struct control **out, stru
     c->job_ttl = or_default(config->job_ttl, DLC_SEC(60));
     c->lock_ttl = or_default(config->lock_ttl, DLC_SEC(10));
     dlc_mtx_init(&c->mtx, LCK_control);
+    dlc_mtx_init(&c->posting, LCK_posting);
     dlc_cond_init(&c->wake);
     dlc_cond_init(&c->view_new);
     dlc_list_init(&c->streams);
@@ -302,6 +304,7 @@ void control_close(struct control **cp)
     dlc_cond_release(&c->wake);
     dlc_cond_release(&c->view_new);
     dlc_mtx_release(&c->mtx);
+    dlc_mtx_release(&c->posting);
     c->tag = 0;
     mem_free(&c);
 }

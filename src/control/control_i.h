@@ -79,6 +79,10 @@ struct control {
 
     struct jobs *jobs; /* jobs.c's */
 
+    /* weights.c */
+    struct dlc_mtx posting;        /* rank LCK_posting */
+    struct dlc_mono weights_swept; /* the thread's */
+
     /* leader.c */
     char *holder;                /* our name in the lock: differs with each start */
     bool leads;                  /* G: mtx */
@@ -303,6 +307,11 @@ int jobs_load(struct control *c, struct dlc_err *err);
 /* jobs_live.c; thread: gives the "jobs" of the view: those that run and keep nothing of what they
  * read. */
 json_t *jobs_view(struct control *c);
+/* weights.c; thread, only while leading, about once a second: weights of what is not there any
+ * more.
+ */
+void weights_tick(struct control *c, struct dlc_mono now);
+void weights_forget(struct control *c, const char *tenant); /* the tenant goes */
 /* jobs.c; at close. */
 void jobs_close(struct control *c);
 /* datasets.c; thread: gives the "datasets" of the view, those that are placed on some nodes only or

@@ -315,5 +315,6 @@ const struct http_route control_job_routes[] = {
     {"GET", "/v1/jobs/{id}", OWNER, show},
     {"DELETE", "/v1/jobs/{id}", OWNER, delete},
     {"POST", "/v1/jobs/{id}/heartbeat", ROLE_ANY, heartbeat},
+    {"POST", "/v1/jobs/{id}/weights", ROLE_NODE, job_weights},
     {NULL, NULL, 0, NULL},
 };

@@ -6,6 +6,7 @@
  *     jobs_new.c    registering
  *     jobs_live.c   jobs as the leader knows them: who was heard of when, the queue, the clock
  *     room.c        the numbers of admission: pure, over copies
+ *     weights.c     what nodes tell each other of the weights of a job
  *
  * The store has what must outlive the manager: what was asked for, and the state. When a job was
  * last heard of, and its figures, are in memory only: with a new leader every job has a full
@@ -65,7 +66,8 @@ int name_index(const char *const *names, size_t n, const char *name); /* -1: non
 /* As the API shows it; and what is known of it now. Gives. */
 json_t *job_json(const struct meta_doc *d);
 void job_add_live(struct control *c, json_t *out, const char *id);
-http_handler_f job_create; /* jobs_new.c */
+http_handler_f job_create;  /* jobs_new.c */
+http_handler_f job_weights; /* weights.c */
 
 /* From and to documents. job_of_doc() gives; false: it makes no sense. */
 bool job_of_doc(struct job *j, const struct meta_doc *d);

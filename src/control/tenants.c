@@ -273,6 +273,7 @@ static void delete_empty(struct control *c, const struct http_request *r, const 
         if (rc == 0) {
             forget_all(c, json_object_get(d.body, "tokens"));
             repeat_forget(c, name);
+            weights_forget(c, name);
             control_event(c, "", "tenant.deleted", json_pack("{s:s}", "name", name));
         }
         reply->status = 204;
