@@ -198,6 +198,7 @@ static void on_tick(struct timer *t)
         node_stop(n);
     }
     report_tick(n);
+    weighings_send(n);
     fetch_pump(n);
     if (!n->stopping)
         loop_timer_set(n->loop, t, dlc_mono_add(now, TICK));

@@ -82,6 +82,7 @@ struct node {
     unsigned n_askings;
     struct dlc_list orders;     /* struct order_given.link */
     struct batch *batch;        /* report.c: rows under way to the manager */
+    bool sending_weights;       /* weighing_send.c: a call is on its way */
     struct past_job *past_jobs; /* report.c: what sessions that have ended read for their jobs */
     size_t n_past_jobs, cap_past_jobs;
 
@@ -389,6 +390,19 @@ void shelves_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes)
 
 /* ---- weighing.c ---- */
 
+/* What other nodes are to hear of, and what of theirs has come: weighing_send.c. */
+struct sending {
+    uint64_t number;            /* who we are to the manager; 0: nobody yet */
+    char after[36];             /* the newest that came, as the manager calls it */
+    struct dlc_mono last, next; /* when it was sent, and will be, not before */
+    uint64_t place;             /* of the marks: where to go on */
+    uint64_t stored;            /* weights_stored() when all of them had been taken */
+    uint64_t *samples;          /* taken and not heard of yet, ascending */
+    size_t n, cap;
+    uint64_t sent, received; /* samples */
+    bool refused;            /* the manager does not want them, as was said */
+};
+
 /* The weights of one job on a dataset: docs/design/0008. */
 struct weighing {
     struct dlc_list link; /* in dataset.weighings */
@@ -405,6 +419,7 @@ struct weighing {
         uint64_t at, stored, learnt;
         double sum;
     } count;
+    struct sending send;
     unsigned users; /* sessions */
     struct dlc_mono last_used;
 };
@@ -418,6 +433,13 @@ bool weighing_take(struct weighing *w, uint64_t *sample);
 void weighing_measure(struct weighing *w);               /* some more of the mean; at each look */
 void weighing_used(struct weighing *w, uint64_t sample); /* a cursor has passed it */
 json_t *weighings_json(const struct dataset *ds);        /* Gives */
+
+/* ---- weighing_send.c ---- */
+
+void weighings_send(struct node *n);         /* now and then */
+void weighing_send_soon(struct weighing *w); /* an epoch ends, or its ranks do; NULL is allowed */
+void weighing_send_json(const struct weighing *w, json_t *to); /* adds how much it was */
+void weighing_send_release(struct weighing *w);
 
 /* ---- fetch.c ---- */
 

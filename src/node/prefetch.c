@@ -431,6 +431,8 @@ static void look(struct session *s)
         f->overtaken = read_before + read - pos;
     }
     told_move(f->told, pos);
+    if (told_has_old(f->told))
+        weighing_send_soon(s->weighing); /* an epoch has ended */
     told_drop(f->told);
     set_window(s);
     fill_window(s);
@@ -505,6 +507,7 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos)
     atomic_store_explicit(&h->ahead, 0, memory_order_relaxed);
     atomic_store_explicit(&h->waited_ns, 0, memory_order_relaxed);
     jump(s, pos);
+    weighing_send_soon(s->weighing);
     n->looking.fire = on_look;
     loop_timer_set(n->loop, &n->looking, loop_now(n->loop));
 }
@@ -531,8 +534,10 @@ int prefetch_follow_more(struct session *s, struct told_list **l, struct dlc_err
 
     look(s); /* the client may just have passed the end of a list */
     rc = told_give(s->follow.told, l, err);
-    if (rc == 0)
+    if (rc == 0) {
+        weighing_send_soon(s->weighing); /* it was drawn by what is known now */
         retell(s->ds);
+    }
     return rc;
 }
 

@@ -24,6 +24,7 @@ static void weighing_free(struct weighing *w)
     dlc_check(w->users == 0);
     dlc_list_remove(&w->link);
     mem_common_free(&w->memory);
+    weighing_send_release(w);
     mem_free(&w->uses);
     mem_free(&w->job);
     mem_free(&w);
@@ -122,6 +123,7 @@ void weighing_put(struct weighing **wp)
         return;
     w->users--;
     w->last_used = dlc_mono_now();
+    weighing_send_soon(w);
     if (w->own && w->users == 0)
         weighing_free(w);
 }
@@ -182,10 +184,12 @@ json_t *weighings_json(const struct dataset *ds)
 
     dlc_list_each (l, &ds->weighings) {
         const struct weighing *w = dlc_container(l, struct weighing, link);
+        json_t *one = json_pack("{s:s, s:i, s:I, s:f}", "job", w->job, "sessions", (int)w->users,
+                                "learnt", (json_int_t)w->learnt, "mean", w->mean);
 
-        json_array_append_new(list, json_pack("{s:s, s:i, s:I, s:f}", "job", w->job, "sessions",
-                                              (int)w->users, "learnt", (json_int_t)w->learnt,
-                                              "mean", w->mean));
+        if (ds->cid != NULL)
+            weighing_send_json(w, one);
+        json_array_append_new(list, one);
     }
     return list;
 }

@@ -108,6 +108,15 @@ uint64_t weights_stored(const struct weights *w, enum weights_who who)
     return atomic_load_explicit(&w->hdr->stored[who], memory_order_acquire);
 }
 
+bool weights_is_marked(const struct weights *w, enum weights_who who, uint64_t sample)
+{
+    dlc_check(sample < w->n);
+    /* relaxed: it may be set or taken the next moment */
+    return (atomic_load_explicit(&w->marks[who][sample >> 6], memory_order_relaxed) >>
+                (sample & 63) &
+            1) != 0;
+}
+
 /* Take one bit of a word of marks, at or above `low`. Gives its number; -1: none. */
 static int take_bit(struct weights *w, enum weights_who who, uint64_t word, unsigned low)
 {

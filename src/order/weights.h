@@ -61,6 +61,7 @@ void weights_set(struct weights *w, uint64_t sample, float weight); /* and marks
 void weights_receive(struct weights *w, uint64_t sample, float weight);
 /* How many stores there have been for `who`: as many as before, and there is nothing to take. */
 uint64_t weights_stored(const struct weights *w, enum weights_who who);
+bool weights_is_marked(const struct weights *w, enum weights_who who, uint64_t sample);
 /* Take the next mark: *place begins at 0. False: that was all. */
 bool weights_take(struct weights *w, enum weights_who who, uint64_t *place, uint64_t *sample);
 

@@ -114,7 +114,9 @@ static void test_marks_are_taken_once_and_in_order(void **state)
     assert_int_equal(weights_stored(&w, WEIGHTS_SENDER), unit_count(set));
     place = 0;
     for (unsigned k = 0; k < unit_count(sorted); k++) {
+        assert_true(weights_is_marked(&w, WEIGHTS_SENDER, sorted[k]));
         assert_true(weights_take(&w, WEIGHTS_SENDER, &place, &s));
+        assert_false(weights_is_marked(&w, WEIGHTS_SENDER, sorted[k]));
         assert_int_equal(s, sorted[k]);
     }
     assert_false(weights_take(&w, WEIGHTS_SENDER, &place, &s));
