@@ -65,6 +65,16 @@ for line in sys.stdin:
             ds.follow(**ask["how"]); out = ds.epoch_length()
         elif ask["op"] == "epoch":
             out = [(i, base64.b64encode(b).decode()) for i, b in ds.epoch(ask.get("n"))]
+        elif ask["op"] == "importance":
+            ds.importance(**ask["how"]); out = None
+        elif ask["op"] == "learn":
+            out = ds.learn(ask["epoch"], ask["samples"], ask["losses"])
+        elif ask["op"] == "draw":
+            out = ds.draw(ask["epoch"])[0]
+        elif ask["op"] == "weights":
+            out = ds.weights()
+        elif ask["op"] == "set_weights":
+            ds.set_weights(ask["weights"]); out = None
         elif ask["op"] == "keys":
             out = ds.keys()
         elif ask["op"] == "stats":
@@ -115,6 +125,21 @@ for line in sys.stdin:
 
     def epoch(self, n=None):
         return self.samples(self.ask("epoch", n=n))
+
+    def importance(self, **how):
+        self.ask("importance", how=how)
+
+    def learn(self, epoch, samples, losses):
+        return self.ask("learn", epoch=epoch, samples=samples, losses=losses)
+
+    def draw(self, epoch):
+        return self.ask("draw", epoch=epoch)
+
+    def weights(self):
+        return self.ask("weights")
+
+    def set_weights(self, weights):
+        self.ask("set_weights", weights=weights)
 
     def close(self):
         if self.process is not None:
