@@ -228,61 +228,35 @@ int64_t image_form_make(struct image_scratch *s, const void *data, size_t len,
     return (int64_t)need;
 }
 
-/* Rows of the planes, only the columns of the box. Samples of colour begin at an even pixel. */
-struct planes {
-    const uint8_t *y, *u, *v;
-    uint32_t width, rows, from, to; /* of a colour plane, and what is read of it */
-    uint8_t *wide[2];               /* a row of u and of v, doubled */
-};
-
-static void colour_row(const struct image_scratch *s, const struct planes *p, uint64_t r,
-                       uint64_t stride, uint8_t *out)
-{
-    uint64_t near = r / 2, far = r % 2 == 0 ? near - (near > 0) : DLC_MIN(near + 1, p->rows - 1);
-    size_t odd = s->x.first % 2;
-
-    near *= p->width;
-    far *= p->width;
-    s->ops->chroma(p->wide[0], p->u + near, p->u + far, p->from, p->to, p->width);
-    s->ops->chroma(p->wide[1], p->v + near, p->v + far, p->from, p->to, p->width);
-    s->ops->colour(out, p->y + r * stride + s->x.first, p->wide[0] + odd, p->wide[1] + odd,
-                   (size_t)(s->x.last - s->x.first));
-}
-
 static int use_planes(struct image_scratch *s, const struct form *f, const uint8_t *pixels,
-                      uint8_t *input, size_t stride, struct dlc_err *err)
+                      struct dlc_err *err)
 {
-    struct planes p = {.y = pixels};
-    size_t room;
+    struct image_planes p = {.n = 3, .halved_x = true, .halved_y = true};
+    int rc;
 
     p.width = (uint32_t)half_up(f->size[0]);
     p.rows = (uint32_t)half_up(f->size[1]);
-    p.u = p.y + (size_t)f->size[0] * f->size[1];
-    p.v = p.u + (size_t)p.width * p.rows;
-    p.from = (uint32_t)s->x.first / 2;
-    p.to = (uint32_t)half_up(s->x.last);
-    room = 2 * (size_t)(p.to - p.from) + IMAGE_SLACK;
-    p.wide[0] = image_span_need(&s->raw, 2 * room);
-    if (p.wide[0] == NULL)
-        return dlc_err_set(err, DLC_ENOMEM, "no memory for a row of %u pixels", f->size[0]);
-    p.wide[1] = p.wide[0] + room;
-    for (uint64_t r = s->y.first; r < s->y.last; r += 2) {
-        bool two = r + 1 < s->y.last;
-
-        colour_row(s, &p, r, f->size[0], input);
-        if (two)
-            colour_row(s, &p, r + 1, f->size[0], input + stride);
-        image_push(s, input, two ? input + stride : NULL);
+    for (int i = 0; i < 3; i++) {
+        p.at[i] = pixels;
+        p.stride[i] = i == 0 ? f->size[0] : p.width;
+        p.ring[i] = i == 0 ? f->size[1] : p.rows;
+        pixels += p.stride[i] * p.ring[i];
     }
-    return 0;
+    rc = image_planes_begin(s, &p, err);
+    if (rc == 0)
+        image_planes_push(s, &p, s->y.last);
+    return rc;
 }
 
-static void use_rgb(struct image_scratch *s, const struct form *f, const uint8_t *pixels,
-                    uint8_t *input, size_t stride)
+static int use_rgb(struct image_scratch *s, const struct form *f, const uint8_t *pixels,
+                   struct dlc_err *err)
 {
-    size_t n = (size_t)(s->x.last - s->x.first), row = 3 * (size_t)f->size[0];
+    size_t n = (size_t)(s->x.last - s->x.first), row = 3 * (size_t)f->size[0], stride;
     const uint8_t *from = pixels + (s->y.first - f->at[1]) * row + 3 * (s->x.first - f->at[0]);
+    uint8_t *input = image_input(s, n + 16, &stride);
 
+    if (input == NULL)
+        return dlc_err_set(err, DLC_ENOMEM, "no memory for two rows of a form");
     for (uint64_t r = s->y.first; r < s->y.last; r += 2, from += 2 * row) {
         bool two = r + 1 < s->y.last;
 
@@ -291,6 +265,7 @@ static void use_rgb(struct image_scratch *s, const struct form *f, const uint8_t
             s->ops->unpack(input + stride, from + row, n);
         image_push(s, input, two ? input + stride : NULL);
     }
+    return 0;
 }
 
 /* Has the form what the axes want? */
@@ -311,8 +286,6 @@ int image_form_use(struct image_scratch *s, const void *data, size_t len,
     const uint8_t *pixels = (const uint8_t *)data + sizeof(struct form);
     struct image_source source;
     struct form f;
-    uint8_t *input;
-    size_t stride;
     int rc = form_read(data, len, &f, err);
 
     if (rc < 0)
@@ -338,13 +311,10 @@ int image_form_use(struct image_scratch *s, const void *data, size_t len,
     rc = image_begin(s, err);
     if (rc < 0)
         return rc;
-    input = image_input(s, (size_t)(s->x.last - s->x.first) + 16, &stride);
-    if (input == NULL)
-        return dlc_err_set(err, DLC_ENOMEM, "no memory for two rows of a form");
     if (f.kind == IMAGE_FORM_YUV420)
-        rc = use_planes(s, &f, pixels, input, stride, err);
+        rc = use_planes(s, &f, pixels, err);
     else
-        use_rgb(s, &f, pixels, input, stride);
+        rc = use_rgb(s, &f, pixels, err);
     if (rc == 0)
         image_end(s);
     return rc;

@@ -69,7 +69,8 @@ struct image_head {
     uint8_t orientation;    /* EXIF: 1 to 8 */
     uint8_t components;     /* 1 grey or palette, 2 grey and alpha, 3, 4 CMYK or RGBA */
     bool progressive;       /* or interlaced */
-    bool yuv420;            /* JPEG whose colours have half the resolution both ways, */
+    bool ycc;               /* JPEG of three components whose colours are YCbCr; */
+    bool yuv420;            /* they have half the resolution both ways, */
     bool uneven;            /* or in one direction only */
 };
 

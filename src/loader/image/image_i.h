@@ -2,7 +2,7 @@
 /*
  * How an image is made, in the frame in which it is stored (EXIF orientation not applied):
  *
- *     decoder (jpeg.c, png.c, form.c)    rows of the box, RGBX: four bytes a pixel, the last is any
+ *     decoder (jpeg*.c, png.c, form.c)   rows of the box, RGBX: four bytes a pixel, the last is any
  *       -> image_push()                  columns: each row resampled into a ring of rows
  *                                        rows: as soon as its taps are there, a row is finished
  *       -> canvas                        only if it is transposed or jittered: the whole output
@@ -76,8 +76,13 @@ struct image_ops {
      * side. */
     void (*chroma)(uint8_t *out, const uint8_t *near, const uint8_t *far, uint32_t low,
                    uint32_t high, uint32_t n);
+    /* The same of a plane that has all rows: doubled across only. */
+    void (*chroma_row)(uint8_t *out, const uint8_t *row, uint32_t low, uint32_t high, uint32_t n);
     void (*colour)(uint8_t *rgbx, const uint8_t *y, const uint8_t *u, const uint8_t *v,
                    size_t n); /* as libjpeg; reads and writes slack */
+    /* Two blocks of 8x8 coefficients, by rows, to samples: libjpeg's slow integer method. */
+    void (*idct)(uint8_t *const out[2], const size_t stride[2], const int16_t *blocks,
+                 const uint16_t *const quant[2]);
     /* Jitter (jitter.c): the fourth byte may become any. */
     void (*mix)(uint8_t *rgbx, size_t n, int base, float factor);
     uint64_t (*grey_sum)(const uint8_t *rgbx, size_t n);
@@ -89,12 +94,21 @@ void image_mix(uint8_t *rgbx, size_t n, int base, float factor);
 uint64_t image_grey_sum(const uint8_t *rgbx, size_t n);
 void image_saturate(uint8_t *rgbx, size_t n, float factor);
 void image_turn(uint8_t *rgbx, size_t n, uint8_t turn);
+void image_idct(uint8_t *const out[2], const size_t stride[2], const int16_t *blocks,
+                const uint16_t *const quant[2]);
 #ifdef __x86_64__
+void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], const int16_t *blocks,
+                     const uint16_t *const quant[2]);
 void image_mix_avx2(uint8_t *rgbx, size_t n, int base, float factor);
 uint64_t image_grey_sum_avx2(const uint8_t *rgbx, size_t n);
 void image_saturate_avx2(uint8_t *rgbx, size_t n, float factor);
 void image_turn_avx2(uint8_t *rgbx, size_t n, uint8_t turn);
 #endif
+
+/* One block: of no coefficient but the first; to 4x4, 2x2 or 1x1 samples. */
+void image_idct_flat(uint8_t *out, size_t stride, int16_t dc, const uint16_t *quant);
+void image_idct_reduced(uint8_t *out, size_t stride, const int16_t *block, const uint16_t *quant,
+                        unsigned size);
 
 extern const struct image_ops image_ops_portable;
 #ifdef __x86_64__
@@ -125,7 +139,10 @@ struct image_scratch {
         float mean[3], std[3];
     } table_of;
 
+    bool libjpeg; /* tests: let it decode all JPEGs */
+
     struct image_span ring, taps, canvas_mem, row_mem, input, raw, table_mem;
+    struct image_span jpeg, strips, wide;
 };
 
 /* A row, or two (b != NULL), of the source from x.first on, in order from y.first. */
@@ -147,12 +164,33 @@ uint8_t *image_input(struct image_scratch *s, size_t pixels, size_t *stride);
 /* Decoders: push the rows that the axes need. denom: 1, 2, 4, 8. */
 int image_jpeg_rows(struct image_scratch *s, const void *data, size_t len,
                     const struct image_head *head, unsigned denom, struct dlc_err *err);
+int image_jpeg_lib_rows(struct image_scratch *s, const void *data, size_t len,
+                        const struct image_head *head, unsigned denom, struct dlc_err *err);
 int image_png_rows(struct image_scratch *s, const void *data, size_t len,
                    const struct image_head *head, struct dlc_err *err);
 
 /* The planes of a 4:2:0 JPEG, one behind the other. */
 int image_jpeg_planes(struct image_scratch *s, const void *data, size_t len,
                       const struct image_head *head, uint8_t *planes, struct dlc_err *err);
+int image_jpeg_lib_planes(struct image_scratch *s, const void *data, size_t len,
+                          const struct image_head *head, uint8_t *planes, struct dlc_err *err);
+
+/* Grey or YCbCr as planes, for a window of rows at least. */
+struct image_planes {
+    unsigned n; /* 1 or 3 */
+    const uint8_t *at[3];
+    size_t stride[3];
+    uint32_t ring[3];        /* rows that are held: row r lies at r % ring */
+    bool halved_x, halved_y; /* colours have half the resolution */
+    uint32_t width, rows;    /* of a colour plane */
+    uint64_t next;           /* the row of pixels that is pushed next */
+    uint8_t *input, *wide[2];
+    size_t input_stride;
+};
+
+int image_planes_begin(struct image_scratch *s, struct image_planes *p, struct dlc_err *err);
+/* Rows before `limit`, as far as they are wanted; one may be left for the next call. */
+void image_planes_push(struct image_scratch *s, struct image_planes *p, uint64_t limit);
 
 /* Heads. Sizes as stored; the caller applies the orientation and the limit. */
 int image_jpeg_head(const uint8_t *data, size_t len, struct image_head *head, struct dlc_err *err);

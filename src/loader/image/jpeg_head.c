@@ -160,6 +160,7 @@ int image_jpeg_head(const uint8_t *data, size_t len, struct image_head *head, st
     }
     if (rc == 0 && !seen.frame)
         rc = dlc_err_set(err, DLC_ECORRUPT, "JPEG without a frame header");
-    head->yuv420 = rc == 0 && seen.sampled_420 && is_yuv(&seen);
+    head->ycc = head->components == 3 && is_yuv(&seen);
+    head->yuv420 = rc == 0 && seen.sampled_420 && head->ycc;
     return rc;
 }

@@ -33,6 +33,9 @@ void image_scratch_free(struct image_scratch **sp)
     image_span_release(&s->input);
     image_span_release(&s->raw);
     image_span_release(&s->table_mem);
+    image_span_release(&s->jpeg);
+    image_span_release(&s->strips);
+    image_span_release(&s->wide);
     mem_free(&s);
 }
 

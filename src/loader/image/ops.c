@@ -97,18 +97,29 @@ static void unpack(uint8_t *rgbx, const uint8_t *rgb, size_t n)
     }
 }
 
-/* Three parts of the nearer and one of the further, down, then across. libjpeg rounds the left of
- * the two pixels up and the right one down, so that errors do not add up. */
-static void chroma(uint8_t *out, const uint8_t *near, const uint8_t *far, uint32_t low,
-                   uint32_t high, uint32_t n)
+/* Three parts of the nearer and one of the further, down, then across. libjpeg rounds one of the
+ * two pixels up and the other one down, so that errors do not add up. */
+static void twice(uint8_t *out, const uint8_t *near, const uint8_t *far, uint32_t low,
+                  uint32_t high, uint32_t n, unsigned left)
 {
     for (uint32_t i = low; i < high; i++, out += 2) {
         uint32_t l = i > 0 ? i - 1 : 0, r = DLC_MIN(i + 1, n - 1);
         unsigned here = 3u * near[i] + far[i];
 
-        out[0] = (uint8_t)((3 * here + 3u * near[l] + far[l] + 8) >> 4);
-        out[1] = (uint8_t)((3 * here + 3u * near[r] + far[r] + 7) >> 4);
+        out[0] = (uint8_t)((3 * here + 3u * near[l] + far[l] + left) >> 4);
+        out[1] = (uint8_t)((3 * here + 3u * near[r] + far[r] + 15 - left) >> 4);
     }
+}
+
+static void chroma(uint8_t *out, const uint8_t *near, const uint8_t *far, uint32_t low,
+                   uint32_t high, uint32_t n)
+{
+    twice(out, near, far, low, high, n, 8);
+}
+
+static void chroma_row(uint8_t *out, const uint8_t *row, uint32_t low, uint32_t high, uint32_t n)
+{
+    twice(out, row, row, low, high, n, 7);
 }
 
 static inline uint8_t clip(int x)
@@ -137,7 +148,9 @@ const struct image_ops image_ops_portable = {
     .pack = pack,
     .unpack = unpack,
     .chroma = chroma,
+    .chroma_row = chroma_row,
     .colour = colour,
+    .idct = image_idct,
     .mix = image_mix,
     .grey_sum = image_grey_sum,
     .saturate = image_saturate,

@@ -249,21 +249,33 @@ static inline __m256i down(const uint8_t *near, const uint8_t *far)
     return _mm256_add_epi16(_mm256_add_epi16(n, n), _mm256_add_epi16(n, f));
 }
 
-static inline void chroma_16(uint8_t *out, const uint8_t *near, const uint8_t *far)
+INLINE void twice_16(uint8_t *out, const uint8_t *near, const uint8_t *far, short up)
 {
     __m256i left = down(near - 1, far - 1), here = down(near, far), right = down(near + 1, far + 1);
     __m256i three = _mm256_add_epi16(_mm256_add_epi16(here, here), here);
 
-    left = _mm256_add_epi16(_mm256_add_epi16(three, left), _mm256_set1_epi16(8));
-    right = _mm256_add_epi16(_mm256_add_epi16(three, right), _mm256_set1_epi16(7));
+    left = _mm256_add_epi16(_mm256_add_epi16(three, left), _mm256_set1_epi16(up));
+    right = _mm256_add_epi16(_mm256_add_epi16(three, right), _mm256_set1_epi16((short)(15 - up)));
     right = _mm256_slli_epi16(_mm256_srli_epi16(right, 4), 8);
     _mm256_storeu_si256((__m256i *)out, _mm256_or_si256(_mm256_srli_epi16(left, 4), right));
+}
+
+/* Samples [i, end), which have neighbours on both sides and are at least 16. */
+INLINE void twice(uint8_t *out, const uint8_t *near, const uint8_t *far, uint32_t i, uint32_t end,
+                  short up)
+{
+    uint32_t begin = i;
+
+    for (; i + 16 <= end; i += 16)
+        twice_16(out + 2 * (size_t)(i - begin), near + i, far + i, up);
+    if (i < end) /* once more over some of them */
+        twice_16(out + 2 * (size_t)(end - 16 - begin), near + end - 16, far + end - 16, up);
 }
 
 static void chroma(uint8_t *out, const uint8_t *near, const uint8_t *far, uint32_t low,
                    uint32_t high, uint32_t n)
 {
-    uint32_t begin = DLC_MAX(low, 1), end = DLC_MIN(high, n - 1), i = begin;
+    uint32_t begin = DLC_MAX(low, 1), end = DLC_MIN(high, n - 1);
 
     if (n < 18 || end < begin + 16) {
         image_ops_portable.chroma(out, near, far, low, high, n);
@@ -271,12 +283,24 @@ static void chroma(uint8_t *out, const uint8_t *near, const uint8_t *far, uint32
     }
     if (low == 0)
         image_ops_portable.chroma(out, near, far, 0, 1, n);
-    for (; i + 16 <= end; i += 16)
-        chroma_16(out + 2 * (i - low), near + i, far + i);
-    if (i < end) /* once more over some of them */
-        chroma_16(out + 2 * (end - 16 - low), near + end - 16, far + end - 16);
+    twice(out + 2 * (size_t)(begin - low), near, far, begin, end, 8);
     if (high == n)
-        image_ops_portable.chroma(out + 2 * (n - 1 - low), near, far, n - 1, n, n);
+        image_ops_portable.chroma(out + 2 * (size_t)(n - 1 - low), near, far, n - 1, n, n);
+}
+
+static void chroma_row(uint8_t *out, const uint8_t *row, uint32_t low, uint32_t high, uint32_t n)
+{
+    uint32_t begin = DLC_MAX(low, 1), end = DLC_MIN(high, n - 1);
+
+    if (n < 18 || end < begin + 16) {
+        image_ops_portable.chroma_row(out, row, low, high, n);
+        return;
+    }
+    if (low == 0)
+        image_ops_portable.chroma_row(out, row, 0, 1, n);
+    twice(out + 2 * (size_t)(begin - low), row, row, begin, end, 7);
+    if (high == n)
+        image_ops_portable.chroma_row(out + 2 * (size_t)(n - 1 - low), row, n - 1, n, n);
 }
 
 /* x * k / 2^16, rounded, as libjpeg's tables have it; |x| <= 128. */
@@ -340,7 +364,9 @@ const struct image_ops image_ops_avx2 = {
     .pack = pack,
     .unpack = unpack,
     .chroma = chroma,
+    .chroma_row = chroma_row,
     .colour = colour,
+    .idct = image_idct_avx2,
     .mix = image_mix_avx2,
     .grey_sum = image_grey_sum_avx2,
     .saturate = image_saturate_avx2,

@@ -16,6 +16,18 @@ uint8_t picture_at(unsigned x, unsigned y, unsigned channel)
     return (uint8_t)(edge + (x * (channel + 1) + y * 3) % 120);
 }
 
+/* The same each time, and no pattern in it. */
+static uint8_t grainy(unsigned x, unsigned y, unsigned channel, unsigned noise)
+{
+    uint32_t h = (x * 0x9e3779b1u) ^ (y * 0x85ebca6bu) ^ (channel * 0xc2b2ae35u);
+    int v = picture_at(x, y, channel);
+
+    h = (h ^ h >> 15) * 0x2c1b3c6du;
+    h ^= h >> 13;
+    v += noise == 0 ? 0 : (int)(h % (2 * noise)) - (int)noise;
+    return (uint8_t)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
 static void set_scans(struct jpeg_compress_struct *c, int n, jpeg_scan_info *scans)
 {
     scans[0] = (jpeg_scan_info){.comps_in_scan = c->num_components, .Al = 0};
@@ -52,7 +64,9 @@ void picture_jpeg(struct buf *out, unsigned width, unsigned height, const struct
                        : c.input_components == 3 ? JCS_RGB
                                                  : JCS_CMYK;
     jpeg_set_defaults(&c);
-    jpeg_set_quality(&c, how->quality == 0 ? 85 : how->quality, TRUE);
+    jpeg_set_quality(&c, how->quality == 0 ? 85 : how->quality, !how->wide_quant);
+    c.optimize_coding = how->optimise;
+    c.restart_interval = how->restart;
     if (how->h != 0) {
         c.comp_info[0].h_samp_factor = how->h;
         c.comp_info[0].v_samp_factor = how->v;
@@ -65,8 +79,8 @@ void picture_jpeg(struct buf *out, unsigned width, unsigned height, const struct
     row = mem_alloc((size_t)width * (size_t)c.input_components);
     for (unsigned y = 0; y < height; y++) {
         for (unsigned i = 0; i < width * (unsigned)c.input_components; i++)
-            row[i] =
-                picture_at(i / (unsigned)c.input_components, y, i % (unsigned)c.input_components);
+            row[i] = grainy(i / (unsigned)c.input_components, y, i % (unsigned)c.input_components,
+                            how->noise);
         jpeg_write_scanlines(&c, &row, 1);
     }
     mem_free(&row);

@@ -14,7 +14,11 @@ struct picture_jpeg {
     int quality;    /* default 85 */
     int h, v;       /* sampling of the first component; default 2, 2 */
     bool progressive;
-    int scans; /* progressive: so many of the same coefficients, one behind the other */
+    bool optimise;    /* Huffman tables of its own */
+    bool wide_quant;  /* steps of more than 8 bits where the quality asks for them */
+    unsigned restart; /* MCUs between restarts */
+    unsigned noise;   /* grain on every pixel, up to so much */
+    int scans;        /* progressive: so many of the same coefficients, one behind the other */
 };
 
 /* Byte `channel` of pixel (x, y): smooth, with edges. */

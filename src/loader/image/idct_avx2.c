@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * idct.c's transform of 8x8 samples with AVX2, two blocks at once: each has its half of all
+ * registers. A register holds a row, then (between the transpositions) a column.
+ */
+#include "loader/image/image_i.h"
+
+#include <immintrin.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+#define KEPT  2
+#define FIXED 13
+
+/* Factors of a pair of values, for all lanes. */
+INLINE __m256i factors(int a, int b)
+{
+    return _mm256_set1_epi32((int)((uint32_t)(uint16_t)b << 16 | (uint16_t)a));
+}
+
+/* 32 bits for each of 16 lanes, as unpacking leaves them. */
+struct wide {
+    __m256i l, h;
+};
+
+INLINE struct wide dot(struct wide pairs, __m256i k)
+{
+    return (struct wide){_mm256_madd_epi16(pairs.l, k), _mm256_madd_epi16(pairs.h, k)};
+}
+
+INLINE struct wide pair(__m256i a, __m256i b)
+{
+    return (struct wide){_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)};
+}
+
+INLINE struct wide add(struct wide a, struct wide b)
+{
+    return (struct wide){_mm256_add_epi32(a.l, b.l), _mm256_add_epi32(a.h, b.h)};
+}
+
+INLINE struct wide sub(struct wide a, struct wide b)
+{
+    return (struct wide){_mm256_sub_epi32(a.l, b.l), _mm256_sub_epi32(a.h, b.h)};
+}
+
+/* x * 2^13 */
+INLINE struct wide widen(__m256i x)
+{
+    struct wide w = pair(_mm256_setzero_si256(), x);
+
+    return (struct wide){_mm256_srai_epi32(w.l, 16 - FIXED), _mm256_srai_epi32(w.h, 16 - FIXED)};
+}
+
+INLINE __m256i narrow(struct wide x, int bits)
+{
+    return _mm256_packs_epi32(_mm256_srai_epi32(x.l, bits), _mm256_srai_epi32(x.h, bits));
+}
+
+/* Of each lane eight values. Rounding is added to the first, which goes into all results. */
+INLINE void transform(__m256i v[8], int bits)
+{
+    __m256i half = _mm256_set1_epi32(1 << (bits - 1));
+    struct wide round = {half, half}, p26 = pair(v[2], v[6]), p71 = pair(v[7], v[1]);
+    struct wide p53 = pair(v[5], v[3]);
+    struct wide z = pair(_mm256_add_epi16(v[7], v[3]), _mm256_add_epi16(v[5], v[1]));
+    struct wide even = add(widen(_mm256_add_epi16(v[0], v[4])), round);
+    struct wide odd = add(widen(_mm256_sub_epi16(v[0], v[4])), round);
+    struct wide low = dot(p26, factors(4433 + 6270, 4433));
+    struct wide high = dot(p26, factors(4433, 4433 - 15137));
+    struct wide za = dot(z, factors(9633 - 16069, 9633)), zb = dot(z, factors(9633, 9633 - 3196));
+    struct wide e0 = add(even, low), e1 = add(odd, high), e2 = sub(odd, high), e3 = sub(even, low);
+    struct wide o3 = add(dot(p71, factors(2446 - 7373, -7373)), za);
+    struct wide o2 = add(dot(p53, factors(16819 - 20995, -20995)), zb);
+    struct wide o1 = add(dot(p53, factors(-20995, 25172 - 20995)), za);
+    struct wide o0 = add(dot(p71, factors(-7373, 12299 - 7373)), zb);
+
+    v[0] = narrow(add(e0, o0), bits);
+    v[7] = narrow(sub(e0, o0), bits);
+    v[1] = narrow(add(e1, o1), bits);
+    v[6] = narrow(sub(e1, o1), bits);
+    v[2] = narrow(add(e2, o2), bits);
+    v[5] = narrow(sub(e2, o2), bits);
+    v[3] = narrow(add(e3, o3), bits);
+    v[4] = narrow(sub(e3, o3), bits);
+}
+
+/* Rows become columns, in each half for itself. */
+INLINE void transpose(__m256i v[8])
+{
+    __m256i a[8], b[8];
+
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) { /* rows i and i + 4, word by word */
+        a[2 * i] = _mm256_unpacklo_epi16(v[i], v[i + 4]);
+        a[2 * i + 1] = _mm256_unpackhi_epi16(v[i], v[i + 4]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        b[2 * i] = _mm256_unpacklo_epi16(a[i], a[i + 4]);
+        b[2 * i + 1] = _mm256_unpackhi_epi16(a[i], a[i + 4]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        v[2 * i] = _mm256_unpacklo_epi16(b[i], b[i + 4]);
+        v[2 * i + 1] = _mm256_unpackhi_epi16(b[i], b[i + 4]);
+    }
+}
+
+INLINE __m256i both(const void *a, const void *b)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(a)), _mm_loadu_si128(b),
+                                   1);
+}
+
+/* The first pass of a block that has only its first row. */
+INLINE void spread(__m256i v[8], __m256i only, __m256i first)
+{
+    first = _mm256_slli_epi16(first, KEPT);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        v[i] = _mm256_blendv_epi8(v[i], first, only);
+}
+
+/* All ones in the halves where x is zero. */
+INLINE __m256i zero_halves(__m256i x)
+{
+    __m256i zero = _mm256_cmpeq_epi64(x, _mm256_setzero_si256());
+
+    return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, 0x4e));
+}
+
+INLINE void store(uint8_t *const out[2], const size_t stride[2], unsigned y, __m256i rows)
+{
+    __m128i a = _mm256_castsi256_si128(rows), b = _mm256_extracti128_si256(rows, 1);
+
+    _mm_storel_epi64((__m128i *)(out[0] + y * stride[0]), a);
+    _mm_storeh_pd((double *)(out[0] + (y + 1) * stride[0]), _mm_castsi128_pd(a));
+    _mm_storel_epi64((__m128i *)(out[1] + y * stride[1]), b);
+    _mm_storeh_pd((double *)(out[1] + (y + 1) * stride[1]), _mm_castsi128_pd(b));
+}
+
+void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], const int16_t *blocks,
+                     const uint16_t *const quant[2])
+{
+    __m256i v[8], any = _mm256_setzero_si256(), only, first;
+
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        __m256i row = both(blocks + 8 * i, blocks + 64 + 8 * i);
+
+        any = i == 0 ? any : _mm256_or_si256(any, row);
+        v[i] = _mm256_mullo_epi16(row, both(quant[0] + 8 * i, quant[1] + 8 * i));
+    }
+    first = v[0];
+    only = zero_halves(any);
+    transform(v, FIXED - KEPT);
+    if (!_mm256_testz_si256(only, only))
+        spread(v, only, first);
+    transpose(v);
+    transform(v, FIXED + KEPT + 3);
+    transpose(v);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        __m256i rows = _mm256_packs_epi16(v[2 * i], v[2 * i + 1]);
+
+        rows = _mm256_add_epi8(rows, _mm256_set1_epi8((char)-128));
+        store(out, stride, 2 * (unsigned)i, rows);
+    }
+}
