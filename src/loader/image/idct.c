@@ -83,13 +83,15 @@ static bool only_first_row(const int16_t *block, unsigned without)
     return any == 0;
 }
 
-static void idct_8(uint8_t *out, size_t stride, const int16_t *block, const uint16_t *quant)
+static void idct_8(uint8_t *out, size_t stride, int16_t *block, const uint16_t *quant)
 {
+    bool flat = only_first_row(block, 0);
     int16_t v[64];
 
     for (unsigned i = 0; i < 64; i++)
         v[i] = wrap(block[i] * quant[i]);
-    if (only_first_row(block, 0)) {
+    memset(block, 0, sizeof(v));
+    if (flat) {
         for (unsigned i = 0; i < 64; i++)
             v[i] = i < 8 ? wrap(v[i] * (1 << KEPT)) : v[i % 8];
     } else {
@@ -103,7 +105,7 @@ static void idct_8(uint8_t *out, size_t stride, const int16_t *block, const uint
     }
 }
 
-void image_idct(uint8_t *const out[2], const size_t stride[2], const int16_t *blocks,
+void image_idct(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
                 const uint16_t *const quant[2])
 {
     idct_8(out[0], stride[0], blocks, quant[0]);
@@ -189,13 +191,14 @@ static uint8_t idct_1(int16_t dc, uint16_t quant)
     return (uint8_t)(DLC_CLAMP(x < 512 ? x : x - 1024, -128, 127) + 128);
 }
 
-void image_idct_reduced(uint8_t *out, size_t stride, const int16_t *block, const uint16_t *quant,
+void image_idct_reduced(uint8_t *out, size_t stride, int16_t *block, const uint16_t *quant,
                         unsigned size)
 {
     int16_t v[64];
 
     if (size == 1) {
         *out = idct_1(block[0], quant[0]);
+        memset(block, 0, sizeof(v));
         return;
     }
     for (unsigned i = 0; i < 64; i++)
@@ -204,4 +207,5 @@ void image_idct_reduced(uint8_t *out, size_t stride, const int16_t *block, const
         idct_4(out, stride, block, v);
     else
         idct_2(out, stride, v);
+    memset(block, 0, sizeof(v));
 }

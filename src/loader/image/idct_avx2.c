@@ -139,7 +139,7 @@ INLINE void store(uint8_t *const out[2], const size_t stride[2], unsigned y, __m
     _mm_storeh_pd((double *)(out[1] + (y + 1) * stride[1]), _mm_castsi128_pd(b));
 }
 
-void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], const int16_t *blocks,
+void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
                      const uint16_t *const quant[2])
 {
     __m256i v[8], any = _mm256_setzero_si256(), only, first;
@@ -166,4 +166,6 @@ void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], const int16_
         rows = _mm256_add_epi8(rows, _mm256_set1_epi8((char)-128));
         store(out, stride, 2 * (unsigned)i, rows);
     }
+    for (int i = 0; i < 8; i++)
+        _mm256_storeu_si256((__m256i *)blocks + i, _mm256_setzero_si256());
 }

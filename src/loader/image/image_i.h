@@ -80,8 +80,9 @@ struct image_ops {
     void (*chroma_row)(uint8_t *out, const uint8_t *row, uint32_t low, uint32_t high, uint32_t n);
     void (*colour)(uint8_t *rgbx, const uint8_t *y, const uint8_t *u, const uint8_t *v,
                    size_t n); /* as libjpeg; reads and writes slack */
-    /* Two blocks of 8x8 coefficients, by rows, to samples: libjpeg's slow integer method. */
-    void (*idct)(uint8_t *const out[2], const size_t stride[2], const int16_t *blocks,
+    /* Two blocks of 8x8 coefficients, by rows, to samples: libjpeg's slow integer method. Leaves
+     * zeros behind. */
+    void (*idct)(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
                  const uint16_t *const quant[2]);
     /* Jitter (jitter.c): the fourth byte may become any. */
     void (*mix)(uint8_t *rgbx, size_t n, int base, float factor);
@@ -94,10 +95,10 @@ void image_mix(uint8_t *rgbx, size_t n, int base, float factor);
 uint64_t image_grey_sum(const uint8_t *rgbx, size_t n);
 void image_saturate(uint8_t *rgbx, size_t n, float factor);
 void image_turn(uint8_t *rgbx, size_t n, uint8_t turn);
-void image_idct(uint8_t *const out[2], const size_t stride[2], const int16_t *blocks,
+void image_idct(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
                 const uint16_t *const quant[2]);
 #ifdef __x86_64__
-void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], const int16_t *blocks,
+void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
                      const uint16_t *const quant[2]);
 void image_mix_avx2(uint8_t *rgbx, size_t n, int base, float factor);
 uint64_t image_grey_sum_avx2(const uint8_t *rgbx, size_t n);
@@ -105,9 +106,9 @@ void image_saturate_avx2(uint8_t *rgbx, size_t n, float factor);
 void image_turn_avx2(uint8_t *rgbx, size_t n, uint8_t turn);
 #endif
 
-/* One block: of no coefficient but the first; to 4x4, 2x2 or 1x1 samples. */
+/* One block: of no coefficient but the first; to 4x4, 2x2 or 1x1 samples, leaving zeros. */
 void image_idct_flat(uint8_t *out, size_t stride, int16_t dc, const uint16_t *quant);
-void image_idct_reduced(uint8_t *out, size_t stride, const int16_t *block, const uint16_t *quant,
+void image_idct_reduced(uint8_t *out, size_t stride, int16_t *block, const uint16_t *quant,
                         unsigned size);
 
 extern const struct image_ops image_ops_portable;

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Huffman tables. A symbol of coefficients says how many zeros come first and how many bits the
- * value has that follows; `look` gives both, and the sum of all bits, which is all that the next
- * symbol waits for.
- *
- * Where values are not wanted `skip` passes as many symbols at once as have their codes in its
- * bits; the value of the last may lie behind them.
+ * value has that follows. `look` finds a symbol by its code; `pairs` finds one or two with their
+ * values, if all that fits into its bits, as it nearly always does.
  */
 #include "loader/image/jpeg_i.h"
 
@@ -22,25 +19,6 @@ static uint32_t entry_of(unsigned symbol, unsigned bits, bool ac)
     return step << 24 | size << 16 | bits << 8 | (bits + size);
 }
 
-/* The symbols from the next bits on, as long as their codes are all there. */
-static uint16_t skip_of(const struct jpeg_code *c, uint32_t next)
-{
-    unsigned used = 0, steps = 0;
-
-    while (used < JPEG_SKIP_BITS) {
-        uint32_t rest = next << used & ((1u << JPEG_SKIP_BITS) - 1);
-        uint32_t e = c->look[rest >> (JPEG_SKIP_BITS - JPEG_LOOK_BITS)];
-
-        if (e == 0 || used + JPEG_CODE_BITS(e) > JPEG_SKIP_BITS)
-            break;
-        used += JPEG_BITS(e);
-        if (JPEG_STEP(e) == JPEG_END)
-            return (uint16_t)(JPEG_SKIP_END | (steps + 1) << 6 | used);
-        steps += JPEG_STEP(e);
-    }
-    return (uint16_t)(steps << 6 | used);
-}
-
 static void fill(struct jpeg_code *c, uint32_t code, unsigned bits, uint32_t entry)
 {
     unsigned rest = JPEG_LOOK_BITS - bits;
@@ -49,12 +27,47 @@ static void fill(struct jpeg_code *c, uint32_t code, unsigned bits, uint32_t ent
         c->look[(code << rest) + i] = entry;
 }
 
+/* A symbol with each of its values, alone. */
+static void fill_values(struct jpeg_code *c, uint32_t code, uint32_t entry)
+{
+    unsigned size = JPEG_SIZE(entry), bits = JPEG_BITS(entry), rest = JPEG_PAIR_BITS - bits;
+    uint64_t *at = c->pairs + ((size_t)code << (size + rest));
+
+    for (int v = 0; v < 1 << size; v++) {
+        uint64_t value = (uint16_t)(v >= 1 << size >> 1 ? v : v - (1 << size) + 1);
+        uint64_t pair = value << 48 | value << 32 | JPEG_STEP(entry) << 16 | bits << 8 | bits;
+
+        for (uint32_t i = 0; i < 1u << rest; i++)
+            *at++ = pair;
+    }
+}
+
+/* Behind each symbol the next, if it fits. */
+static void join(struct jpeg_code *c)
+{
+    uint64_t alone[1 << JPEG_PAIR_BITS];
+
+    memcpy(alone, c->pairs, sizeof(alone));
+    for (uint32_t i = 0; i < 1u << JPEG_PAIR_BITS; i++) {
+        uint64_t e = alone[i], first = JPEG_PAIR_FIRST(e);
+        uint64_t next = alone[(i << first) % (1u << JPEG_PAIR_BITS)];
+        uint64_t both = first + JPEG_PAIR_FIRST(next);
+
+        if (e == 0 || next == 0 || JPEG_PAIR_STEP(e, 0) == JPEG_END || both > JPEG_PAIR_BITS)
+            continue;
+        c->pairs[i] = (e & 0xffff00ffff00) | both | JPEG_PAIR_STEP(next, 0) << 24 |
+                      (next & 0xffff000000000000);
+    }
+}
+
 static bool make(struct jpeg_code *c, bool ac)
 {
-    uint32_t code = 0;
+    uint32_t code = 0, entry;
     unsigned k = 0;
 
     memset(c->look, 0, sizeof(c->look));
+    if (ac)
+        memset(c->pairs, 0, sizeof(c->pairs));
     for (unsigned bits = 1; bits <= 16; bits++, code <<= 1) {
         unsigned n = c->counts[bits - 1];
 
@@ -65,12 +78,15 @@ static bool make(struct jpeg_code *c, bool ac)
                 return false;
             if (code + 1 >= 1u << bits) /* all ones: no code may be that */
                 return false;
+            entry = entry_of(c->values[k], bits, ac);
             if (bits <= JPEG_LOOK_BITS)
-                fill(c, code, bits, entry_of(c->values[k], bits, ac));
+                fill(c, code, bits, entry);
+            if (ac && JPEG_BITS(entry) <= JPEG_PAIR_BITS)
+                fill_values(c, code, entry);
         }
     }
-    for (uint32_t i = 0; ac && i < 1u << JPEG_SKIP_BITS; i++)
-        c->skip[i] = skip_of(c, i);
+    if (ac)
+        join(c);
     return true;
 }
 

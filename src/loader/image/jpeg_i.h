@@ -23,26 +23,27 @@
 
 #include "loader/image/image_i.h"
 
-#define JPEG_LOOK_BITS 10 /* codes up to here are found at once */
-#define JPEG_SKIP_BITS 11
+#define JPEG_LOOK_BITS 9  /* codes up to here are found at once, */
+#define JPEG_PAIR_BITS 11 /* and so many bits with the values, two symbols if they fit */
 
 /* One symbol of a table: what it takes, how far it goes. */
-#define JPEG_BITS(e)      ((e)&0xff)         /* code and the value behind it: at most 31 */
-#define JPEG_CODE_BITS(e) ((e) >> 8 & 0xff)  /* code alone */
+#define JPEG_BITS(e)      ((e)&63)           /* code and the value behind it: at most 31 */
+#define JPEG_CODE_BITS(e) ((e) >> 8 & 63)    /* code alone */
 #define JPEG_SIZE(e)      ((e) >> 16 & 0xff) /* value alone */
 #define JPEG_STEP(e)      ((e) >> 24)        /* coefficients: zeros before it and itself */
 #define JPEG_END          64                 /* the step of an end of block: beyond any block */
 
-/* Symbols whose values nobody wants, several at once. */
-#define JPEG_SKIP_USED(e)  ((e)&63)         /* bits in all: at most 26 */
-#define JPEG_SKIP_STEPS(e) ((e) >> 6 & 255) /* coefficients; an end of block counts as one */
-#define JPEG_SKIP_END      0x8000u          /* the last is an end of block */
+/* Two symbols with their values. A second one that is none repeats the first's value in place. */
+#define JPEG_PAIR_BOTH(e)     ((e)&63)        /* bits that both take, */
+#define JPEG_PAIR_FIRST(e)    ((e) >> 8 & 63) /* and that the first takes */
+#define JPEG_PAIR_STEP(e, i)  ((e) >> (16 + 8 * (i)) & 0xff)
+#define JPEG_PAIR_VALUE(e, i) ((int16_t)((e) >> (32 + 16 * (i))))
 
 struct jpeg_code {
-    uint32_t look[1 << JPEG_LOOK_BITS]; /* by the next bits; 0: a longer code, or none */
-    uint16_t skip[1 << JPEG_SKIP_BITS]; /* 0: the first code is longer */
-    int32_t most[17], base[17];         /* of each length: its largest code, value minus code */
-    uint8_t counts[16], values[256];    /* what it was made from */
+    uint64_t pairs[1 << JPEG_PAIR_BITS]; /* of coefficients; 0: does not fit */
+    uint32_t look[1 << JPEG_LOOK_BITS];  /* by the next bits; 0: a longer code, or none */
+    int32_t most[17], base[17];          /* of each length: its largest code, value minus code */
+    uint8_t counts[16], values[256];     /* what it was made from */
     bool made;
 };
 

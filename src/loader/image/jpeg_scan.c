@@ -79,62 +79,77 @@ INLINE int take_dc(struct head *h, const struct jpeg_plane *plane, bool *bad)
     return take(h, look_any(h, plane->dc, false, bad));
 }
 
-/* Coefficients into a block of zeros. True: there is none but the first. */
+INLINE uint64_t look_pair(const struct head *h, const struct jpeg_code *c)
+{
+    return c->pairs[h->bits >> (64 - JPEG_PAIR_BITS)];
+}
+
+/* The k-th coefficient on: up to two. Gives the k behind them. */
+INLINE uint32_t take_pair(struct head *h, uint64_t e, uint32_t k, int16_t *block)
+{
+    k += JPEG_PAIR_STEP(e, 0);
+    block[jpeg_order[k - 1]] = JPEG_PAIR_VALUE(e, 0);
+    if (k > 63) {
+        pass(h, JPEG_PAIR_FIRST(e));
+        return k;
+    }
+    k += JPEG_PAIR_STEP(e, 1);
+    block[jpeg_order[k - 1]] = JPEG_PAIR_VALUE(e, 1);
+    pass(h, JPEG_PAIR_BOTH(e));
+    return k;
+}
+
+INLINE uint32_t take_one(struct head *h, const struct jpeg_code *ac, uint32_t k, int16_t *block,
+                         bool *bad)
+{
+    uint32_t e;
+
+    refill(h);
+    e = look_any(h, ac, true, bad);
+    k += JPEG_STEP(e);
+    block[jpeg_order[k - 1]] = (int16_t)take(h, e);
+    return k;
+}
+
+/* Into a block of zeros. True: there is no coefficient but the first. */
 INLINE bool read_block(struct head *h, const struct jpeg_plane *plane, int *dc, int16_t *block,
                        bool *bad)
 {
     const struct jpeg_code *ac = plane->ac;
-    uint32_t e, k = 1;
+    uint32_t k = 1;
+    uint64_t e;
 
     *dc += take_dc(h, plane, bad);
     block[0] = (int16_t)*dc;
-    e = look(h, ac);
-    if (JPEG_STEP(e) == JPEG_END) {
-        pass(h, JPEG_BITS(e));
+    e = look_pair(h, ac);
+    if (JPEG_PAIR_STEP(e, 0) == JPEG_END) {
+        pass(h, JPEG_PAIR_FIRST(e));
         return true;
     }
     for (;;) {
-        if (__builtin_expect(e == 0, 0)) {
-            refill(h);
-            e = look_any(h, ac, true, bad);
-        }
-        k += JPEG_STEP(e);
-        block[jpeg_order[k - 1]] = (int16_t)take(h, e);
-        if (k > 63)
-            break;
         refill(h);
-        e = look_any(h, ac, true, bad);
-        k += JPEG_STEP(e);
-        block[jpeg_order[k - 1]] = (int16_t)take(h, e);
+#pragma GCC unroll 5
+        for (int i = 0; i < 56 / JPEG_PAIR_BITS; i++) {
+            e = look_pair(h, ac);
+            if (__builtin_expect(e == 0, 0))
+                break;
+            k = take_pair(h, e, k, block);
+            if (k > 63)
+                return false;
+        }
+        if (e == 0)
+            k = take_one(h, ac, k, block, bad);
         if (k > 63)
-            break;
-        e = look(h, ac);
+            return false;
     }
-    return false;
 }
 
 /* Past a block: only what the first coefficient of the next depends on. */
 INLINE void skip_block(struct head *h, const struct jpeg_plane *plane, int *dc, bool *bad)
 {
-    const struct jpeg_code *ac = plane->ac;
-    uint32_t k = 1;
+    int16_t unused[64];
 
-    *dc += take_dc(h, plane, bad);
-    do {
-        uint32_t e, steps;
-
-        refill(h);
-        e = ac->skip[h->bits >> (64 - JPEG_SKIP_BITS)];
-        steps = JPEG_SKIP_STEPS(e);
-        if (__builtin_expect(e != 0 && k + steps <= 64, 1)) {
-            pass(h, JPEG_SKIP_USED(e));
-            k += steps | (e & JPEG_SKIP_END);
-        } else {
-            e = look_any(h, ac, true, bad);
-            pass(h, JPEG_BITS(e));
-            k += JPEG_STEP(e);
-        }
-    } while (k <= 63);
+    read_block(h, plane, dc, unused, bad);
 }
 
 /* Blocks whose samples are still to be made: two at a time are hardly dearer than one. */
@@ -158,7 +173,6 @@ static void flush(const struct image_ops *ops, struct pending *q)
         q->quant[1] = q->quant[0];
     }
     ops->idct(q->out, q->stride, q->blocks[0], q->quant);
-    memset(q->blocks, 0, sizeof(q->blocks));
     q->n = 0;
 }
 
@@ -167,12 +181,12 @@ INLINE void put_block(struct jpeg_scan *s, struct pending *q, const struct jpeg_
 {
     int16_t *block = q->blocks[q->n];
 
-    if (flat || plane->size != 8) {
-        if (plane->size == 8)
-            image_idct_flat(out, plane->stride, block[0], plane->quant);
-        else
-            image_idct_reduced(out, plane->stride, block, plane->quant, plane->size);
-        memset(block, 0, sizeof(q->blocks[0]));
+    if (plane->size != 8) {
+        image_idct_reduced(out, plane->stride, block, plane->quant, plane->size);
+        return;
+    }
+    if (flat) { /* what follows overwrites it */
+        image_idct_flat(out, plane->stride, block[0], plane->quant);
         return;
     }
     q->out[q->n] = out;
