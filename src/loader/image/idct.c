@@ -136,11 +136,14 @@ static void transform_4(int16_t out[4], const int16_t *v, size_t step, unsigned 
     out[3] = scale(minus(sum(first, even), far), bits);
 }
 
-static void idct_4(uint8_t *out, size_t stride, const int16_t *block, const int16_t *v)
+static void idct_4(uint8_t *out, size_t stride, int16_t *block, const uint16_t *quant)
 {
-    int16_t rows[4][8], column[4];
     bool flat = only_first_row(block, 4);
+    int16_t v[64], rows[4][8], column[4];
 
+    for (unsigned i = 0; i < 64; i++)
+        v[i] = wrap(block[i] * quant[i]);
+    memset(block, 0, sizeof(v));
     for (unsigned x = 0; x < 8; x++) {
         int16_t same = wrap(v[x] * (1 << KEPT));
 
@@ -156,23 +159,35 @@ static void idct_4(uint8_t *out, size_t stride, const int16_t *block, const int1
     }
 }
 
+void image_idct_4(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
+                  const uint16_t *const quant[2])
+{
+    idct_4(out[0], stride[0], blocks, quant[0]);
+    idct_4(out[1], stride[1], blocks + 64, quant[1]);
+}
+
 /* The odd part of two: 1, 3, 5, 7. */
 static inline int32_t odd_2(int16_t x1, int16_t x3, int16_t x5, int16_t x7)
 {
     return sum(dot(x1, 29692, x3, -10426), dot(x5, 6967, x7, -5906));
 }
 
-static void idct_2(uint8_t *out, size_t stride, const int16_t *v)
+void image_idct_2(uint8_t *out, size_t stride, int16_t *block, const uint16_t *quant)
 {
     int32_t rows[2][8];
 
     for (unsigned x = 0; x < 8; x += x == 0 ? 1 : 2) {
-        int32_t first = (int32_t)((uint32_t)v[x] << (FIXED + 2));
-        int32_t odd = odd_2(v[8 + x], v[24 + x], v[40 + x], v[56 + x]);
+        int16_t v[8];
+        int32_t first, odd;
 
+        for (unsigned y = 0; y < 8; y++)
+            v[y] = wrap(block[8 * y + x] * quant[8 * y + x]);
+        first = (int32_t)((uint32_t)v[0] << (FIXED + 2));
+        odd = odd_2(v[1], v[3], v[5], v[7]);
         rows[0][x] = sum(sum(first, odd), 1 << (FIXED - KEPT + 1)) >> (FIXED - KEPT + 2);
         rows[1][x] = sum(minus(first, odd), 1 << (FIXED - KEPT + 1)) >> (FIXED - KEPT + 2);
     }
+    memset(block, 0, 64 * sizeof(*block));
     for (unsigned y = 0; y < 2; y++, out += stride) {
         const int32_t *r = rows[y];
         int32_t first = (int32_t)((uint32_t)r[0] << (FIXED + 2));
@@ -184,28 +199,9 @@ static void idct_2(uint8_t *out, size_t stride, const int16_t *v)
 }
 
 /* The mean alone. libjpeg looks it up by its low ten bits. */
-static uint8_t idct_1(int16_t dc, uint16_t quant)
+uint8_t image_idct_1(int16_t dc, uint16_t quant)
 {
     int32_t x = ((dc * (int16_t)quant + 4) >> 3) & 1023;
 
     return (uint8_t)(DLC_CLAMP(x < 512 ? x : x - 1024, -128, 127) + 128);
-}
-
-void image_idct_reduced(uint8_t *out, size_t stride, int16_t *block, const uint16_t *quant,
-                        unsigned size)
-{
-    int16_t v[64];
-
-    if (size == 1) {
-        *out = idct_1(block[0], quant[0]);
-        memset(block, 0, sizeof(v));
-        return;
-    }
-    for (unsigned i = 0; i < 64; i++)
-        v[i] = wrap(block[i] * quant[i]);
-    if (size == 4)
-        idct_4(out, stride, block, v);
-    else
-        idct_2(out, stride, v);
-    memset(block, 0, sizeof(v));
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * idct.c's transform of 8x8 samples with AVX2, two blocks at once: each has its half of all
- * registers. A register holds a row, then (between the transpositions) a column.
+ * idct.c's transforms to 8x8 and 4x4 samples with AVX2, two blocks at once: each has its half of
+ * all registers. A register holds a row, then (between the transpositions) a column.
  */
 #include "loader/image/image_i.h"
 
 #include <immintrin.h>
+#include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -113,11 +114,11 @@ INLINE __m256i both(const void *a, const void *b)
 }
 
 /* The first pass of a block that has only its first row. */
-INLINE void spread(__m256i v[8], __m256i only, __m256i first)
+INLINE void spread(__m256i *v, int n, __m256i only, __m256i first)
 {
     first = _mm256_slli_epi16(first, KEPT);
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < n; i++)
         v[i] = _mm256_blendv_epi8(v[i], first, only);
 }
 
@@ -139,23 +140,34 @@ INLINE void store(uint8_t *const out[2], const size_t stride[2], unsigned y, __m
     _mm_storeh_pd((double *)(out[1] + (y + 1) * stride[1]), _mm_castsi128_pd(b));
 }
 
-void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
-                     const uint16_t *const quant[2])
+/* Rows, dequantised; zeros are left. Gives the halves where there is none but the first. */
+INLINE __m256i load(__m256i v[8], int16_t *blocks, const uint16_t *const quant[2], int without,
+                    __m256i *first)
 {
-    __m256i v[8], any = _mm256_setzero_si256(), only, first;
+    __m256i any = _mm256_setzero_si256();
 
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++) {
         __m256i row = both(blocks + 8 * i, blocks + 64 + 8 * i);
 
-        any = i == 0 ? any : _mm256_or_si256(any, row);
+        any = i == 0 || i == without ? any : _mm256_or_si256(any, row);
         v[i] = _mm256_mullo_epi16(row, both(quant[0] + 8 * i, quant[1] + 8 * i));
     }
-    first = v[0];
-    only = zero_halves(any);
+    *first = v[0];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++)
+        _mm256_storeu_si256((__m256i *)blocks + i, _mm256_setzero_si256());
+    return zero_halves(any);
+}
+
+void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
+                     const uint16_t *const quant[2])
+{
+    __m256i v[8], first, only = load(v, blocks, quant, 0, &first);
+
     transform(v, FIXED - KEPT);
     if (!_mm256_testz_si256(only, only))
-        spread(v, only, first);
+        spread(v, 8, only, first);
     transpose(v);
     transform(v, FIXED + KEPT + 3);
     transpose(v);
@@ -166,6 +178,73 @@ void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], int16_t *blo
         rows = _mm256_add_epi8(rows, _mm256_set1_epi8((char)-128));
         store(out, stride, 2 * (unsigned)i, rows);
     }
-    for (int i = 0; i < 8; i++)
-        _mm256_storeu_si256((__m256i *)blocks + i, _mm256_setzero_si256());
+}
+
+/* Pairs of values 1 and 3, 5 and 7, 2 and 6, and the first: 32 bits of four of them. */
+INLINE void four(__m256i out[4], __m256i p13, __m256i p57, __m256i p26, __m256i first, int bits)
+{
+    __m256i half = _mm256_set1_epi32(1 << (bits - 1));
+    __m256i even = _mm256_madd_epi16(p26, factors(15137, -6270));
+    __m256i far = _mm256_add_epi32(_mm256_madd_epi16(p13, factors(20995, 7373)),
+                                   _mm256_madd_epi16(p57, factors(-4926, -4176)));
+    __m256i near = _mm256_add_epi32(_mm256_madd_epi16(p13, factors(8697, -17799)),
+                                    _mm256_madd_epi16(p57, factors(11893, -1730)));
+    __m256i outer, inner;
+
+    first = _mm256_add_epi32(first, half);
+    outer = _mm256_add_epi32(first, even);
+    inner = _mm256_sub_epi32(first, even);
+    out[0] = _mm256_srai_epi32(_mm256_add_epi32(outer, far), bits);
+    out[1] = _mm256_srai_epi32(_mm256_add_epi32(inner, near), bits);
+    out[2] = _mm256_srai_epi32(_mm256_sub_epi32(inner, near), bits);
+    out[3] = _mm256_srai_epi32(_mm256_sub_epi32(outer, far), bits);
+}
+
+/* Columns: eight of them, four rows come out. */
+INLINE void columns_4(__m256i rows[4], const __m256i v[8])
+{
+    __m256i zero = _mm256_setzero_si256(), l[4], h[4];
+    struct wide p13 = pair(v[1], v[3]), p57 = pair(v[5], v[7]), p26 = pair(v[2], v[6]);
+    struct wide first = pair(zero, v[0]);
+
+    four(l, p13.l, p57.l, p26.l, _mm256_srai_epi32(first.l, 15 - FIXED), FIXED - KEPT + 1);
+    four(h, p13.h, p57.h, p26.h, _mm256_srai_epi32(first.h, 15 - FIXED), FIXED - KEPT + 1);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        rows[i] = _mm256_packs_epi32(l[i], h[i]);
+}
+
+/* Rows: of each half 16 samples, column by column. */
+INLINE __m256i rows_4(const __m256i rows[4])
+{
+    __m256i a = _mm256_unpacklo_epi16(rows[0], rows[1]),
+            b = _mm256_unpackhi_epi16(rows[0], rows[1]);
+    __m256i c = _mm256_unpacklo_epi16(rows[2], rows[3]),
+            d = _mm256_unpackhi_epi16(rows[2], rows[3]);
+    __m256i v01 = _mm256_unpacklo_epi32(a, c), v23 = _mm256_unpackhi_epi32(a, c);
+    __m256i v45 = _mm256_unpacklo_epi32(b, d), v67 = _mm256_unpackhi_epi32(b, d), out[4];
+    __m256i first = _mm256_unpacklo_epi16(_mm256_setzero_si256(), v01);
+
+    four(out, _mm256_unpackhi_epi16(v01, v23), _mm256_unpackhi_epi16(v45, v67),
+         _mm256_unpacklo_epi16(v23, v67), _mm256_srai_epi32(first, 15 - FIXED), FIXED + KEPT + 4);
+    return _mm256_packs_epi16(_mm256_packs_epi32(out[0], out[1]),
+                              _mm256_packs_epi32(out[2], out[3]));
+}
+
+void image_idct_4_avx2(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
+                       const uint16_t *const quant[2])
+{
+    const __m256i by_rows = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
+    __m256i v[8], rows[4], first, only = load(v, blocks, quant, 4, &first), samples;
+    uint32_t words[8];
+
+    columns_4(rows, v);
+    if (!_mm256_testz_si256(only, only))
+        spread(rows, 4, only, first);
+    samples = _mm256_shuffle_epi8(rows_4(rows), by_rows);
+    samples = _mm256_add_epi8(samples, _mm256_set1_epi8((char)-128));
+    _mm256_storeu_si256((__m256i *)words, samples);
+    for (size_t i = 0; i < 8; i++)
+        memcpy(out[i / 4] + i % 4 * stride[i / 4], &words[i], 4);
 }

@@ -84,6 +84,8 @@ struct image_ops {
      * zeros behind. */
     void (*idct)(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
                  const uint16_t *const quant[2]);
+    void (*idct_4)(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
+                   const uint16_t *const quant[2]); /* to 4x4 samples */
     /* Jitter (jitter.c): the fourth byte may become any. */
     void (*mix)(uint8_t *rgbx, size_t n, int base, float factor);
     uint64_t (*grey_sum)(const uint8_t *rgbx, size_t n);
@@ -97,19 +99,23 @@ void image_saturate(uint8_t *rgbx, size_t n, float factor);
 void image_turn(uint8_t *rgbx, size_t n, uint8_t turn);
 void image_idct(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
                 const uint16_t *const quant[2]);
+void image_idct_4(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
+                  const uint16_t *const quant[2]);
 #ifdef __x86_64__
 void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
                      const uint16_t *const quant[2]);
+void image_idct_4_avx2(uint8_t *const out[2], const size_t stride[2], int16_t *blocks,
+                       const uint16_t *const quant[2]);
 void image_mix_avx2(uint8_t *rgbx, size_t n, int base, float factor);
 uint64_t image_grey_sum_avx2(const uint8_t *rgbx, size_t n);
 void image_saturate_avx2(uint8_t *rgbx, size_t n, float factor);
 void image_turn_avx2(uint8_t *rgbx, size_t n, uint8_t turn);
 #endif
 
-/* One block: of no coefficient but the first; to 4x4, 2x2 or 1x1 samples, leaving zeros. */
+/* One block: of no coefficient but the first; to 2x2 samples, leaving zeros; to one sample. */
 void image_idct_flat(uint8_t *out, size_t stride, int16_t dc, const uint16_t *quant);
-void image_idct_reduced(uint8_t *out, size_t stride, int16_t *block, const uint16_t *quant,
-                        unsigned size);
+void image_idct_2(uint8_t *out, size_t stride, int16_t *block, const uint16_t *quant);
+uint8_t image_idct_1(int16_t dc, uint16_t quant);
 
 extern const struct image_ops image_ops_portable;
 #ifdef __x86_64__

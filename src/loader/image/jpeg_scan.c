@@ -155,7 +155,7 @@ INLINE void skip_block(struct head *h, const struct jpeg_plane *plane, int *dc, 
 /* Blocks whose samples are still to be made: two at a time are hardly dearer than one. */
 struct pending {
     _Alignas(64) int16_t blocks[2][64];
-    unsigned n;
+    unsigned n, size; /* how many, and the side of what they become */
     uint8_t *out[2];
     size_t stride[2];
     const uint16_t *quant[2];
@@ -172,28 +172,37 @@ static void flush(const struct image_ops *ops, struct pending *q)
         q->stride[1] = 8;
         q->quant[1] = q->quant[0];
     }
-    ops->idct(q->out, q->stride, q->blocks[0], q->quant);
+    (q->size == 8 ? ops->idct : ops->idct_4)(q->out, q->stride, q->blocks[0], q->quant);
     q->n = 0;
 }
 
+/* The block that was read last. */
 INLINE void put_block(struct jpeg_scan *s, struct pending *q, const struct jpeg_plane *plane,
-                      uint8_t *out, bool flat)
+                      uint8_t *out)
 {
-    int16_t *block = q->blocks[q->n];
-
-    if (plane->size != 8) {
-        image_idct_reduced(out, plane->stride, block, plane->quant, plane->size);
-        return;
-    }
-    if (flat) { /* what follows overwrites it */
-        image_idct_flat(out, plane->stride, block[0], plane->quant);
-        return;
-    }
     q->out[q->n] = out;
     q->stride[q->n] = plane->stride;
     q->quant[q->n] = plane->quant;
     if (++q->n == 2)
         flush(s->ops, q);
+}
+
+INLINE void make_block(struct jpeg_scan *s, struct head *h, struct pending *q, unsigned i,
+                       uint8_t *out)
+{
+    const struct jpeg_plane *plane = &s->planes[i];
+    int16_t *block = q->blocks[q->n];
+
+    if (plane->size == 1) {
+        skip_block(h, plane, &s->dc[i], &s->bits.bad);
+        *out = image_idct_1((int16_t)s->dc[i], plane->quant[0]);
+    } else if (read_block(h, plane, &s->dc[i], block, &s->bits.bad) && plane->size == 8) {
+        image_idct_flat(out, plane->stride, block[0], plane->quant); /* the next overwrites it */
+    } else if (plane->size == 2) {
+        image_idct_2(out, plane->stride, block, plane->quant);
+    } else {
+        put_block(s, q, plane, out);
+    }
 }
 
 INLINE void read_mcu(struct jpeg_scan *s, struct head *h, struct pending *q, uint32_t column)
@@ -202,12 +211,13 @@ INLINE void read_mcu(struct jpeg_scan *s, struct head *h, struct pending *q, uin
         const struct jpeg_plane *plane = &s->planes[i];
         uint8_t *out = plane->at + (size_t)column * plane->h * plane->size;
 
+        if (q->size != plane->size) {
+            flush(s->ops, q);
+            q->size = plane->size;
+        }
         for (unsigned y = 0; y < plane->v; y++, out += plane->size * plane->stride)
-            for (unsigned x = 0; x < plane->h; x++) {
-                bool flat = read_block(h, plane, &s->dc[i], q->blocks[q->n], &s->bits.bad);
-
-                put_block(s, q, plane, out + x * plane->size, flat);
-            }
+            for (unsigned x = 0; x < plane->h; x++)
+                make_block(s, h, q, i, out + x * plane->size);
     }
 }
 
@@ -311,7 +321,7 @@ int jpeg_scan_row(struct jpeg_scan *s, bool wanted, bool last, struct dlc_err *e
     int rc = 0;
 
     memset(q.blocks, 0, sizeof(q.blocks));
-    q.n = 0;
+    q.n = q.size = 0;
     for (uint32_t column = 0; column < end && rc == 0; column += n) {
         bool read = wanted, sound;
 

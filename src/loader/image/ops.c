@@ -151,6 +151,7 @@ const struct image_ops image_ops_portable = {
     .chroma_row = chroma_row,
     .colour = colour,
     .idct = image_idct,
+    .idct_4 = image_idct_4,
     .mix = image_mix,
     .grey_sum = image_grey_sum,
     .saturate = image_saturate,

@@ -367,6 +367,7 @@ const struct image_ops image_ops_avx2 = {
     .chroma_row = chroma_row,
     .colour = colour,
     .idct = image_idct_avx2,
+    .idct_4 = image_idct_4_avx2,
     .mix = image_mix_avx2,
     .grey_sum = image_grey_sum_avx2,
     .saturate = image_saturate_avx2,
