@@ -15,6 +15,8 @@
 #include "base/check.h"
 #include "base/err.h"
 
+#define PAIRS_PAY 4096 /* bytes of a scan */
+
 struct jpeg { /* kept in the scratch */
     struct jpeg_codes codes;
     struct jpeg_frame frame;
@@ -46,17 +48,19 @@ static bool take_frame(struct jpeg *j, const void *data, size_t len, const struc
 {
     struct jpeg_frame *f = &j->frame;
     struct jpeg_scan *s = &j->scan;
+    bool pairs;
 
     if (!jpeg_frame_read(f, data, len) || f->width != image_stored_width(head) ||
         f->height != image_stored_height(head) || (f->n_parts == 3 && !head->ycc))
         return false;
+    pairs = f->scan_len >= PAIRS_PAY;
     s->n_planes = f->n_parts;
     for (unsigned i = 0; i < f->n_parts; i++) {
         const struct jpeg_part *part = &f->parts[i];
         struct jpeg_code *dc = &j->codes.dc[part->dc], *ac = &j->codes.ac[part->ac];
 
-        if (!jpeg_code_make(dc, f->dc[part->dc], false) ||
-            !jpeg_code_make(ac, f->ac[part->ac], true))
+        if (!jpeg_code_make(dc, f->dc[part->dc], false, false) ||
+            !jpeg_code_make(ac, f->ac[part->ac], true, pairs))
             return false;
         s->planes[i] = (struct jpeg_plane){
             .h = part->h, .v = part->v, .quant = f->quant[part->quant], .dc = dc, .ac = ac};

@@ -2,7 +2,8 @@
 /*
  * Huffman tables. A symbol of coefficients says how many zeros come first and how many bits the
  * value has that follows. `look` finds a symbol by its code; `pairs` finds one or two with their
- * values, if all that fits into its bits, as it nearly always does.
+ * values, if all that fits into its bits, as it nearly always does. That takes longer to make than
+ * a short scan to decode: then it stays empty.
  */
 #include "loader/image/jpeg_i.h"
 
@@ -42,32 +43,46 @@ static void fill_values(struct jpeg_code *c, uint32_t code, uint32_t entry)
     }
 }
 
-/* Behind each symbol the next, if it fits. */
+/* Behind each symbol the next, if it fits; its own next does not matter here. Without branches:
+ * nobody could foretell them. */
 static void join(struct jpeg_code *c)
 {
-    uint64_t alone[1 << JPEG_PAIR_BITS];
-
-    memcpy(alone, c->pairs, sizeof(alone));
     for (uint32_t i = 0; i < 1u << JPEG_PAIR_BITS; i++) {
-        uint64_t e = alone[i], first = JPEG_PAIR_FIRST(e);
-        uint64_t next = alone[(i << first) % (1u << JPEG_PAIR_BITS)];
+        uint64_t e = c->pairs[i], first = JPEG_PAIR_FIRST(e);
+        uint64_t next = c->pairs[(i << first) % (1u << JPEG_PAIR_BITS)];
         uint64_t both = first + JPEG_PAIR_FIRST(next);
+        uint64_t pair = (e & 0xffff00ffff00) | both | JPEG_PAIR_STEP(next, 0) << 24 |
+                        (uint64_t)(uint16_t)JPEG_PAIR_VALUE(next, 0) << 48;
+        uint64_t fits = (uint64_t)(e != 0) & (next != 0) & (both <= JPEG_PAIR_BITS) &
+                        (JPEG_PAIR_STEP(e, 0) != JPEG_END);
 
-        if (e == 0 || next == 0 || JPEG_PAIR_STEP(e, 0) == JPEG_END || both > JPEG_PAIR_BITS)
-            continue;
-        c->pairs[i] = (e & 0xffff00ffff00) | both | JPEG_PAIR_STEP(next, 0) << 24 |
-                      (next & 0xffff000000000000);
+        c->pairs[i] = e ^ ((e ^ pair) & (0 - fits));
     }
+}
+
+static void make_pairs(struct jpeg_code *c)
+{
+    uint32_t code = 0;
+    unsigned k = 0;
+
+    memset(c->pairs, 0, sizeof(c->pairs));
+    for (unsigned bits = 1; bits <= JPEG_PAIR_BITS; bits++, code <<= 1)
+        for (unsigned i = c->counts[bits - 1]; i > 0; i--, code++) {
+            uint32_t entry = entry_of(c->values[k++], bits, true);
+
+            if (JPEG_BITS(entry) <= JPEG_PAIR_BITS)
+                fill_values(c, code, entry);
+        }
+    join(c);
+    c->paired = true;
 }
 
 static bool make(struct jpeg_code *c, bool ac)
 {
-    uint32_t code = 0, entry;
+    uint32_t code = 0;
     unsigned k = 0;
 
     memset(c->look, 0, sizeof(c->look));
-    if (ac)
-        memset(c->pairs, 0, sizeof(c->pairs));
     for (unsigned bits = 1; bits <= 16; bits++, code <<= 1) {
         unsigned n = c->counts[bits - 1];
 
@@ -78,30 +93,35 @@ static bool make(struct jpeg_code *c, bool ac)
                 return false;
             if (code + 1 >= 1u << bits) /* all ones: no code may be that */
                 return false;
-            entry = entry_of(c->values[k], bits, ac);
             if (bits <= JPEG_LOOK_BITS)
-                fill(c, code, bits, entry);
-            if (ac && JPEG_BITS(entry) <= JPEG_PAIR_BITS)
-                fill_values(c, code, entry);
+                fill(c, code, bits, entry_of(c->values[k], bits, ac));
         }
     }
-    if (ac)
-        join(c);
     return true;
 }
 
-bool jpeg_code_make(struct jpeg_code *c, const uint8_t *from, bool ac)
+static bool is_same(const struct jpeg_code *c, const uint8_t *from, size_t n)
+{
+    return c->made && memcmp(c->counts, from, 16) == 0 && memcmp(c->values, from + 16, n) == 0;
+}
+
+bool jpeg_code_make(struct jpeg_code *c, const uint8_t *from, bool ac, bool pairs)
 {
     size_t n = 0;
 
     for (unsigned i = 0; i < 16; i++)
         n += from[i];
     dlc_check(n <= sizeof(c->values));
-    if (c->made && memcmp(c->counts, from, 16) == 0 && memcmp(c->values, from + 16, n) == 0)
-        return true;
-    memcpy(c->counts, from, 16);
-    memcpy(c->values, from + 16, n);
-    c->made = make(c, ac);
+    if (!is_same(c, from, n)) {
+        if (c->paired)
+            memset(c->pairs, 0, sizeof(c->pairs));
+        c->paired = false;
+        memcpy(c->counts, from, 16);
+        memcpy(c->values, from + 16, n);
+        c->made = make(c, ac);
+    }
+    if (c->made && pairs && !c->paired)
+        make_pairs(c);
     return c->made;
 }
 

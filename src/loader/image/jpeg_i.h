@@ -23,8 +23,8 @@
 
 #include "loader/image/image_i.h"
 
-#define JPEG_LOOK_BITS 9  /* codes up to here are found at once, */
-#define JPEG_PAIR_BITS 11 /* and so many bits with the values, two symbols if they fit */
+#define JPEG_LOOK_BITS 9  /* a symbol is looked up by so many, */
+#define JPEG_PAIR_BITS 11 /* and two with their values */
 
 /* One symbol of a table: what it takes, how far it goes. */
 #define JPEG_BITS(e)      ((e)&63)           /* code and the value behind it: at most 31 */
@@ -40,11 +40,11 @@
 #define JPEG_PAIR_VALUE(e, i) ((int16_t)((e) >> (32 + 16 * (i))))
 
 struct jpeg_code {
-    uint64_t pairs[1 << JPEG_PAIR_BITS]; /* of coefficients; 0: does not fit */
+    uint64_t pairs[1 << JPEG_PAIR_BITS]; /* of coefficients; 0: not to be found here */
     uint32_t look[1 << JPEG_LOOK_BITS];  /* by the next bits; 0: a longer code, or none */
     int32_t most[17], base[17];          /* of each length: its largest code, value minus code */
     uint8_t counts[16], values[256];     /* what it was made from */
-    bool made;
+    bool made, paired;
 };
 
 struct jpeg_codes { /* kept from image to image: most have the same tables */
@@ -74,7 +74,7 @@ extern const uint8_t jpeg_order[64 + JPEG_END]; /* where in rows a coefficient l
 bool jpeg_frame_read(struct jpeg_frame *f, const uint8_t *data, size_t len);
 
 /* From 16 counts and the values. False: not a table that libjpeg would take. */
-bool jpeg_code_make(struct jpeg_code *c, const uint8_t *from, bool ac);
+bool jpeg_code_make(struct jpeg_code *c, const uint8_t *from, bool ac, bool pairs);
 
 /* The symbol whose code is longer than the table looks; 0: no code begins like this. */
 uint32_t jpeg_code_long(const struct jpeg_code *c, uint64_t next, bool ac);
