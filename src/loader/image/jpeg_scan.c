@@ -84,17 +84,23 @@ INLINE uint64_t look_pair(const struct head *h, const struct jpeg_code *c)
     return c->pairs[h->bits >> (64 - JPEG_PAIR_BITS)];
 }
 
+INLINE void put(int16_t *block, uint32_t k, int value)
+{
+    if (block != NULL)
+        block[jpeg_order[k - 1]] = (int16_t)value;
+}
+
 /* The k-th coefficient on: up to two. Gives the k behind them. */
 INLINE uint32_t take_pair(struct head *h, uint64_t e, uint32_t k, int16_t *block)
 {
     k += JPEG_PAIR_STEP(e, 0);
-    block[jpeg_order[k - 1]] = JPEG_PAIR_VALUE(e, 0);
-    if (k > 63) {
+    put(block, k, JPEG_PAIR_VALUE(e, 0));
+    if (k > 63) { /* a second one is of the next block */
         pass(h, JPEG_PAIR_FIRST(e));
         return k;
     }
     k += JPEG_PAIR_STEP(e, 1);
-    block[jpeg_order[k - 1]] = JPEG_PAIR_VALUE(e, 1);
+    put(block, k, JPEG_PAIR_VALUE(e, 1));
     pass(h, JPEG_PAIR_BOTH(e));
     return k;
 }
@@ -107,11 +113,11 @@ INLINE uint32_t take_one(struct head *h, const struct jpeg_code *ac, uint32_t k,
     refill(h);
     e = look_any(h, ac, true, bad);
     k += JPEG_STEP(e);
-    block[jpeg_order[k - 1]] = (int16_t)take(h, e);
+    put(block, k, take(h, e));
     return k;
 }
 
-/* Into a block of zeros. True: there is no coefficient but the first. */
+/* Into a block of zeros, or nowhere (NULL). True: there is no coefficient but the first. */
 INLINE bool read_block(struct head *h, const struct jpeg_plane *plane, int *dc, int16_t *block,
                        bool *bad)
 {
@@ -120,7 +126,7 @@ INLINE bool read_block(struct head *h, const struct jpeg_plane *plane, int *dc, 
     uint64_t e;
 
     *dc += take_dc(h, plane, bad);
-    block[0] = (int16_t)*dc;
+    put(block, 1, *dc);
     e = look_pair(h, ac);
     if (JPEG_PAIR_STEP(e, 0) == JPEG_END) {
         pass(h, JPEG_PAIR_FIRST(e));
@@ -142,14 +148,6 @@ INLINE bool read_block(struct head *h, const struct jpeg_plane *plane, int *dc, 
         if (k > 63)
             return false;
     }
-}
-
-/* Past a block: only what the first coefficient of the next depends on. */
-INLINE void skip_block(struct head *h, const struct jpeg_plane *plane, int *dc, bool *bad)
-{
-    int16_t unused[64];
-
-    read_block(h, plane, dc, unused, bad);
 }
 
 /* Blocks whose samples are still to be made: two at a time are hardly dearer than one. */
@@ -194,7 +192,7 @@ INLINE void make_block(struct jpeg_scan *s, struct head *h, struct pending *q, u
     int16_t *block = q->blocks[q->n];
 
     if (plane->size == 1) {
-        skip_block(h, plane, &s->dc[i], &s->bits.bad);
+        read_block(h, plane, &s->dc[i], NULL, &s->bits.bad);
         *out = image_idct_1((int16_t)s->dc[i], plane->quant[0]);
     } else if (read_block(h, plane, &s->dc[i], block, &s->bits.bad) && plane->size == 8) {
         image_idct_flat(out, plane->stride, block[0], plane->quant); /* the next overwrites it */
@@ -227,7 +225,7 @@ INLINE void skip_mcu(struct jpeg_scan *s, struct head *h)
         const struct jpeg_plane *plane = &s->planes[i];
 
         for (unsigned n = plane->v * plane->h; n > 0; n--)
-            skip_block(h, plane, &s->dc[i], &s->bits.bad);
+            read_block(h, plane, &s->dc[i], NULL, &s->bits.bad);
     }
 }
 
