@@ -78,7 +78,7 @@ static bool compare_whole(struct image *im, uint8_t *ours, uint8_t *theirs, size
     dlc_check(theirs_rc == 0 || rc == theirs_rc || no_end);
     if (memmem(im->data, im->size, "\xff\xff", 3) != NULL)
         return rc == 0; /* ff ff 00: libjpeg begins such an MCU twice, and mixes the two */
-#ifdef __x86_64__ /* elsewhere libjpeg may overflow in another way */
+#ifdef __x86_64__       /* elsewhere libjpeg may overflow in another way */
     dlc_check(rc < 0 || theirs_rc < 0 || memcmp(ours, theirs, n) == 0);
 #else
     (void)n;

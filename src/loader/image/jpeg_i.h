@@ -17,6 +17,7 @@
  * (J2) What libjpeg notices and jpeg_lib.c makes an error is one here. Ours is stricter with codes
  *      that no table has, which libjpeg passes over in the middle of a large file, and milder with
  *      a file that ends before its last marker but has all its pixels.
+ * (J3) Memory: tables, a window of the scan and two rows of MCUs, whatever the image.
  */
 #ifndef DLC_LOADER_IMAGE_JPEG_I_H
 #define DLC_LOADER_IMAGE_JPEG_I_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * JPEG by libjpeg-turbo, only what is needed: rows above the box are skipped (entropy decoding
- * alone), columns beside it are not transformed, and decoding ends with the last row of the box.
+ * JPEG by libjpeg-turbo, of the kinds that jpeg.c leaves to it; only what is needed: rows above the
+ * box are skipped (entropy decoding alone), columns beside it are not transformed, and decoding
+ * ends with the last row of the box.
  *
  * Upsampling of colours looks one sample aside: with a margin the pixels of the box are those of a
  * whole decode. libjpeg cuts on the left at a border of its blocks; the rest is cut here.

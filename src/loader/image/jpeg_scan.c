@@ -3,8 +3,8 @@
  * Rows of MCUs out of a scan. What one symbol waits for of the one before is how many bits it took:
  * a look at the table and a shift. All else (the value, its place) is done beside that.
  *
- * 56 bits are there after a refill. A symbol takes 31 at most, one that the table finds 25: so
- * there is one refill for two of them.
+ * 56 bits are there after a refill: enough for five looks at pairs, or for one symbol of any
+ * length.
  */
 #include "loader/image/jpeg_i.h"
 

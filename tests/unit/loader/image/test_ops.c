@@ -120,7 +120,46 @@ static void test_chroma(void **state)
             for (int k = 0; k < 2; k++)
                 ops[k]->chroma(out[k][0], in[0], in[1], low, high, n);
             assert_memory_equal(out[0][0], out[1][0], 2 * (high - low) + GUARD);
+            for (int k = 0; k < 2; k++)
+                ops[k]->chroma_row(out[k][0], in[0], low, high, n);
+            assert_memory_equal(out[0][0], out[1][0], 2 * (high - low) + GUARD);
         }
+}
+
+/* Two blocks, from a few coefficients to any: the same samples, nothing beside them, and zeros
+ * left. */
+static void check_idct(unsigned size, unsigned many, unsigned bits)
+{
+    static const int16_t zeros[128];
+    int16_t blocks[2][128] = {0};
+    uint16_t quant[2][64];
+
+    refill();
+    for (unsigned i = 0; i < many; i++)
+        blocks[0][rng_below(&r, 128)] = (int16_t)((int16_t)rng_next(&r) >> (16 - bits));
+    memcpy(blocks[1], blocks[0], sizeof(blocks[0]));
+    for (unsigned i = 0; i < 64; i++) {
+        quant[0][i] = (uint16_t)rng_below(&r, bits == 16 ? 65536 : 100);
+        quant[1][i] = (uint16_t)rng_below(&r, 256);
+    }
+    for (int k = 0; k < 2; k++) {
+        uint8_t *const to[2] = {out[k][0], out[k][1]};
+        const size_t stride[2] = {16, 23};
+        const uint16_t *const steps[2] = {quant[0], quant[1]};
+
+        (size == 8 ? ops[k]->idct : ops[k]->idct_4)(to, stride, blocks[k], steps);
+        assert_memory_equal(blocks[k], zeros, sizeof(zeros));
+        assert_int_equal(to[0][size], 0xa5);
+        assert_int_equal(to[1][size * 23], 0xa5);
+    }
+    assert_memory_equal(out[0], out[1], sizeof(out[0]));
+}
+
+static void test_idct(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 6000; i++)
+        check_idct(i % 2 == 0 ? 8 : 4, i % 129, 4 + i / 2 % 13);
 }
 
 /* All colours: the two agree, and grey stays grey. */
@@ -200,13 +239,10 @@ static void test_turns_of_all_colours(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_chroma),
-        cmocka_unit_test(test_colour),
-        cmocka_unit_test(test_jitter),
-        cmocka_unit_test(test_turns_of_all_colours),
+        cmocka_unit_test(test_columns), cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_layouts), cmocka_unit_test(test_chroma),
+        cmocka_unit_test(test_idct),    cmocka_unit_test(test_colour),
+        cmocka_unit_test(test_jitter),  cmocka_unit_test(test_turns_of_all_colours),
     };
 
     return cmocka_run_group_tests(tests, set_up, NULL);
