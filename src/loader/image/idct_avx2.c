@@ -130,14 +130,11 @@ INLINE __m256i zero_halves(__m256i x)
     return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, 0x4e));
 }
 
-INLINE void store(uint8_t *const out[2], const size_t stride[2], unsigned y, __m256i rows)
+/* Two rows of eight bytes. */
+INLINE void store_two(uint8_t *out, size_t stride, __m128i rows)
 {
-    __m128i a = _mm256_castsi256_si128(rows), b = _mm256_extracti128_si256(rows, 1);
-
-    _mm_storel_epi64((__m128i *)(out[0] + y * stride[0]), a);
-    _mm_storeh_pd((double *)(out[0] + (y + 1) * stride[0]), _mm_castsi128_pd(a));
-    _mm_storel_epi64((__m128i *)(out[1] + y * stride[1]), b);
-    _mm_storeh_pd((double *)(out[1] + (y + 1) * stride[1]), _mm_castsi128_pd(b));
+    _mm_storel_epi64((__m128i *)out, rows);
+    _mm_storel_epi64((__m128i *)(out + stride), _mm_unpackhi_epi64(rows, rows));
 }
 
 /* Rows, dequantised; zeros are left. Gives the halves where there is none but the first. */
@@ -172,11 +169,12 @@ void image_idct_avx2(uint8_t *const out[2], const size_t stride[2], int16_t *blo
     transform(v, FIXED + KEPT + 3);
     transpose(v);
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++) {
         __m256i rows = _mm256_packs_epi16(v[2 * i], v[2 * i + 1]);
 
         rows = _mm256_add_epi8(rows, _mm256_set1_epi8((char)-128));
-        store(out, stride, 2 * (unsigned)i, rows);
+        store_two(out[0] + 2 * i * stride[0], stride[0], _mm256_castsi256_si128(rows));
+        store_two(out[1] + 2 * i * stride[1], stride[1], _mm256_extracti128_si256(rows, 1));
     }
 }
 

@@ -127,7 +127,7 @@ struct jpeg_scan {
     uint32_t from, to; /* those whose samples are wanted */
     uint32_t row;
     uint32_t restart, togo, next_mark;
-    int dc[3]; /* of the block before */
+    uint32_t dc[3]; /* the first coefficient of the block before; only 16 bits count */
     struct jpeg_bits bits;
 };
 

@@ -118,15 +118,15 @@ INLINE uint32_t take_one(struct head *h, const struct jpeg_code *ac, uint32_t k,
 }
 
 /* Into a block of zeros, or nowhere (NULL). True: there is no coefficient but the first. */
-INLINE bool read_block(struct head *h, const struct jpeg_plane *plane, int *dc, int16_t *block,
+INLINE bool read_block(struct head *h, const struct jpeg_plane *plane, uint32_t *dc, int16_t *block,
                        bool *bad)
 {
     const struct jpeg_code *ac = plane->ac;
     uint32_t k = 1;
     uint64_t e;
 
-    *dc += take_dc(h, plane, bad);
-    put(block, 1, *dc);
+    *dc += (uint32_t)take_dc(h, plane, bad);
+    put(block, 1, (int)*dc);
     e = look_pair(h, ac);
     if (JPEG_PAIR_STEP(e, 0) == JPEG_END) {
         pass(h, JPEG_PAIR_FIRST(e));
