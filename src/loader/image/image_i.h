@@ -146,7 +146,7 @@ struct image_scratch {
         float mean[3], std[3];
     } table_of;
 
-    bool libjpeg; /* tests: let it decode all JPEGs */
+    bool libjpeg; /* let it decode all JPEGs: faster than our portable code */
 
     struct image_span ring, taps, canvas_mem, row_mem, input, raw, table_mem;
     struct image_span jpeg, strips, wide;

@@ -14,6 +14,7 @@ struct image_scratch *image_scratch_new(void)
 
     s->tag = SCRATCH_TAG;
     s->ops = image_ops_best();
+    s->libjpeg = s->ops == &image_ops_portable; /* it has vector code for more processors */
     return s;
 }
 
