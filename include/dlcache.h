@@ -288,7 +288,11 @@ struct dlc_importance {
     double prefer;      /* coverage: 1 to 1000: resident samples weigh so many times; 0: 1 */
     const char *job;    /* whose weights: 1 to 63 of a-z, 0-9, '.', '_' and '-'; NULL: that of
                          * DLCACHE_JOB, else the process's own. Borrowed for the call */
-    uint64_t reserved[6];
+    /* In place of a range, these samples (a subset of any kind): dlc_draw() then gives places in
+     * this list, counted from 0. Borrowed for the call; NULL: first and count say which. */
+    const uint64_t *samples;
+    uint64_t n_samples;
+    uint64_t reserved[4];
 };
 
 /* One batch of losses. */

@@ -350,7 +350,7 @@ static PyMethodDef handle_methods[] = {
      "tell($self, /)\n--\n\n(epoch, position): where next() stands."},
     {"importance", handle_importance, METH_VARARGS,
      "importance($self, mode, rule, rank, world, seed, first, count, length, every, replication,\n"
-     "           prefer, job, /)\n--\n\n"
+     "           prefer, job, samples=None, /)\n--\n\n"
      "Begin to weigh samples, or go on with another spec (struct dlc_importance in dlcache.h)."},
     {"learn", handle_learn, METH_VARARGS,
      "learn($self, epoch, samples, losses, /)\n--\n\n"

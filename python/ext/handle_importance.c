@@ -7,27 +7,35 @@
 
 #include <string.h>
 
-/* (mode, rule, rank, world, seed, first, count, length, every, replication, prefer, job) */
+/* (mode, rule, rank, world, seed, first, count, length, every, replication, prefer, job, samples)
+ */
 PyObject *handle_importance(PyObject *self, PyObject *args)
 {
     unsigned long long seed, first, count, length;
     struct conn *c = handle_conn(self);
     struct dlc_importance s = {0};
+    struct indices list = {NULL, 0};
+    PyObject *samples = Py_None;
     struct wait w;
     int rc;
 
-    if (c != NULL && PyArg_ParseTuple(args, "IIIIKKKKIddz:importance", &s.mode, &s.rule, &s.rank,
-                                      &s.world, &seed, &first, &count, &length, &s.every,
-                                      &s.replication, &s.prefer, &s.job)) {
+    if (c != NULL &&
+        PyArg_ParseTuple(args, "IIIIKKKKIddz|O:importance", &s.mode, &s.rule, &s.rank, &s.world,
+                         &seed, &first, &count, &length, &s.every, &s.replication, &s.prefer,
+                         &s.job, &samples) &&
+        (samples == Py_None || indices_of(samples, c->count, &list) == 0)) {
         s.seed = seed;
         s.first = first;
         s.count = count;
         s.length = length;
+        s.samples = list.at;
+        s.n_samples = list.n;
         turn_begin(c, &w);
         rc = dlc_importance(c->ds, &s);
         if (turn_end(c, &w) && rc < 0)
             raise_last(rc);
     }
+    PyMem_Free(list.at);
     conn_put(&c);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }

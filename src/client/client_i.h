@@ -97,6 +97,7 @@ struct importance {
     char *job;                  /* NULL: none was begun. G: dataset.mtx and the process-wide lock */
     bool own;                   /* the job has no name: the process's. G: dataset.mtx */
     struct draw_spec spec;      /* one thread at a time, by contract */
+    uint64_t *samples;          /* what places of the spec mean; NULL: themselves. The same */
     enum weights_rule rule;     /* G: mtx */
     struct weights_scale scale; /* G: mtx */
     struct weighed *weighed;    /* G: mtx; changed under the process-wide lock too */

@@ -189,18 +189,22 @@ void importance_release(struct importance *im)
 {
     weighed_free(&im->weighed);
     mem_free(&im->job);
+    mem_free(&im->samples);
     im->scale = (struct weights_scale){0};
 }
 
 /* ---- beginning ---- */
 
-static float weight_of(const void *arg, uint64_t sample);
+static float weight_of(const void *arg, uint64_t place);
 
 static int spec_of(struct dlc_dataset *ds, const struct dlc_importance *s, struct draw_spec *out,
                    struct dlc_err *err)
 {
     uint64_t all = dlc_count(ds); /* without targets */
-    uint64_t n = s->count != 0 ? s->count : all - DLC_MIN(s->first, all);
+    uint64_t first = s->samples != NULL ? 0 : s->first;
+    uint64_t n = s->samples != NULL ? s->n_samples
+                 : s->count != 0    ? s->count
+                                    : all - DLC_MIN(s->first, all);
     uint32_t every = s->every != 0 ? s->every : EVERY;
     uint64_t least = n / every + (n % every != 0);
 
@@ -209,13 +213,18 @@ static int spec_of(struct dlc_dataset *ds, const struct dlc_importance *s, struc
                            "importance of mode %u and rule %u: modes are 0 coverage, 1 shade; "
                            "rules 0 rank, 1 plain",
                            s->mode, s->rule);
-    if (s->first > ds->n || n > ds->n - s->first)
+    if (s->samples == NULL && (first > ds->n || n > ds->n - first))
         return dlc_err_set(err, DLC_EINVAL, "samples %llu to %llu: the dataset has %llu",
-                           (unsigned long long)s->first, (unsigned long long)(s->first + n),
+                           (unsigned long long)first, (unsigned long long)(first + n),
                            (unsigned long long)ds->n);
+    for (uint64_t k = 0; s->samples != NULL && k < n; k++)
+        if (s->samples[k] >= ds->n)
+            return dlc_err_set(err, DLC_EINVAL, "sample %llu, at place %llu: the dataset has %llu",
+                               (unsigned long long)s->samples[k], (unsigned long long)k,
+                               (unsigned long long)ds->n);
     *out = (struct draw_spec){.mode = s->mode == DLC_SHADE ? DRAW_SHADE : DRAW_COVERAGE,
                               .n = n,
-                              .first = s->first,
+                              .first = first,
                               .length = s->length,
                               .seed = s->seed,
                               .rank = s->rank,
@@ -317,8 +326,21 @@ static int begin_locked(struct dlc_dataset *ds, char **job, bool own, struct dlc
     return 0;
 }
 
+/* A copy of the list, or NULL where there is none. Gives *out. */
+static int samples_of(const struct dlc_importance *s, uint64_t **out, struct dlc_err *err)
+{
+    *out = s->samples != NULL ? mem_try_alloc(s->n_samples * sizeof(**out)) : NULL;
+    if (*out != NULL)
+        memcpy(*out, s->samples, s->n_samples * sizeof(**out));
+    else if (s->samples != NULL)
+        return dlc_err_set(err, DLC_ENOMEM, "no memory for a list of %llu samples",
+                           (unsigned long long)s->n_samples);
+    return 0;
+}
+
 static int begin(struct dlc_dataset *ds, const struct dlc_importance *s, struct dlc_err *err)
 {
+    uint64_t *samples = NULL;
     struct attachment *a;
     struct draw_spec spec;
     char *job = NULL;
@@ -328,22 +350,28 @@ static int begin(struct dlc_dataset *ds, const struct dlc_importance *s, struct 
     if (rc < 0)
         return rc;
     job = job_of(s, &own, err);
-    if (job == NULL)
-        return err->code;
+    rc = job != NULL ? samples_of(s, &samples, err) : err->code;
+    if (rc < 0)
+        goto out;
     a = dataset_checked(ds);
     if (a != NULL)
         dataset_detach(ds, a);
     dlc_mtx_lock(&ds->mtx);
     rc = begin_locked(ds, &job, own, err);
     dlc_mtx_unlock(&ds->mtx);
-    mem_free(&job);
     if (rc < 0)
-        return rc;
+        goto out;
     ds->importance.spec = spec;
+    mem_free(&ds->importance.samples);
+    ds->importance.samples = samples;
+    samples = NULL;
     dlc_mtx_lock(&ds->importance.mtx);
     ds->importance.rule = s->rule == DLC_RULE_PLAIN ? WEIGHTS_PLAIN : WEIGHTS_RANK;
     dlc_mtx_unlock(&ds->importance.mtx);
-    return 0;
+out:
+    mem_free(&samples);
+    mem_free(&job);
+    return rc;
 }
 
 int dlc_importance(struct dlc_dataset *ds, const struct dlc_importance *spec)
@@ -384,16 +412,25 @@ int dlc_learn(struct dlc_dataset *ds, uint64_t epoch, const uint64_t *samples, c
 struct seen {
     const struct weights *w;
     const struct shm_slot *slots;
+    const uint64_t *samples; /* NULL: places are samples */
 };
 
-static float weight_of(const void *arg, uint64_t sample)
+static uint64_t sample_at(const struct seen *seen, uint64_t place)
 {
-    return weights_get(((const struct seen *)arg)->w, sample);
+    return seen->samples != NULL ? seen->samples[place] : place;
 }
 
-static bool is_resident(const void *arg, uint64_t sample)
+static float weight_of(const void *arg, uint64_t place)
 {
-    const struct shm_slot *slot = &((const struct seen *)arg)->slots[sample];
+    const struct seen *seen = arg;
+
+    return weights_get(seen->w, sample_at(seen, place));
+}
+
+static bool is_resident(const void *arg, uint64_t place)
+{
+    const struct seen *seen = arg;
+    const struct shm_slot *slot = &seen->slots[sample_at(seen, place)];
 
     /* relaxed: it may change at any time, and only decides what is drawn */
     return shm_where_state(atomic_load_explicit(&slot->where, memory_order_relaxed)) == SHM_READY;
@@ -404,7 +441,7 @@ static int64_t draw(struct dlc_dataset *ds, uint64_t epoch, uint64_t *list, uint
 {
     struct attachment *a = dataset_checked(ds); /* the weights are those of the daemon there is */
     struct weighed *w = weighed_get(ds);
-    struct seen seen = {.slots = a != NULL ? a->slots : NULL};
+    struct seen seen = {.slots = a != NULL ? a->slots : NULL, .samples = ds->importance.samples};
     struct draw_spec spec = ds->importance.spec;
     int64_t got;
 

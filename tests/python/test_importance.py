@@ -17,8 +17,8 @@ RANK, PLAIN = range(2)
 
 
 def begin(ds, mode=COVERAGE, rule=PLAIN, rank=0, world=1, seed=1, first=0, count=0, length=0, every=0, replication=0.0,
-          prefer=0.0, job=None):
-    ds.importance(mode, rule, rank, world, seed, first, count, length, every, replication, prefer, job)
+          prefer=0.0, job=None, samples=None):
+    ds.importance(mode, rule, rank, world, seed, first, count, length, every, replication, prefer, job, samples)
     return ds
 
 
@@ -73,6 +73,16 @@ class Importance(home.Case):
             self.ds.draw(-1)
         with self.assertRaises(TypeError):
             self.ds.draw("1")
+
+    def test_subsets(self):
+        for samples in ([50, 3, 7], numpy.array([50, 3, 7]), (50, 3, -53)):
+            begin(self.ds, samples=samples, length=3)
+            drawn, figures = self.ds.draw(0)
+            self.assertEqual((sorted(drawn), figures["part"]), ([0, 1, 2], 3))
+        with self.assertRaises(IndexError):
+            begin(self.ds, samples=[1, N])
+        with self.assertRaises(TypeError):
+            begin(self.ds, samples=["1"])
 
     def test_save_and_bring_back(self):
         begin(self.ds, mode=SHADE, rule=RANK)

@@ -201,7 +201,10 @@ static void test_forks(void **state)
 static void test_faults(void **state)
 {
     const struct dlc_importance one = {.rule = DLC_RULE_PLAIN, .job = "one"},
-                                two = {.rule = DLC_RULE_PLAIN, .job = "two"};
+                                two = {.rule = DLC_RULE_PLAIN,
+                                       .job = "two",
+                                       .samples = (const uint64_t[]){3, 1, 2},
+                                       .n_samples = 3};
     bool fired = true;
 
     (void)state;
@@ -251,6 +254,46 @@ static void test_scale(void **state)
     dlc_close(&other);
 }
 
+/* A subset of any kind: places in its list are drawn, by the weights of its samples. */
+static void test_subset(void **state)
+{
+    static const uint64_t samples[] = {4000, 7, 7, 12, N - 1};
+    struct dlc_importance spec = {.rule = DLC_RULE_PLAIN,
+                                  .mode = DLC_SHADE,
+                                  .length = 1000,
+                                  .job = "subset",
+                                  .samples = samples,
+                                  .n_samples = 5,
+                                  .first = 90,
+                                  .count = 3};
+    struct dlc_dataset *ds = open_at(&d, url, 0);
+    uint64_t list[1000], beyond = N;
+    unsigned seen[5] = {0};
+    struct dlc_drawn drawn;
+
+    (void)state;
+    assert_int_equal(dlc_importance(ds, &spec), 0);
+    learn_one(ds, 4000, 6);
+    learn_one(ds, N - 1, 1e-9f);
+    learn_one(ds, 0, 1e9f); /* none of the list */
+    assert_int_equal(dlc_draw(ds, 0, list, 1000, &drawn), 1000);
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_true(list[i] < 5);
+        seen[list[i]]++;
+    }
+    assert_int_equal(drawn.part, 5);
+    assert_true(seen[0] > 500 && seen[1] > 50 && seen[2] > 50 && seen[3] > 50 && seen[4] == 0);
+    spec.samples = &beyond;
+    spec.n_samples = 1;
+    assert_int_equal(dlc_importance(ds, &spec), DLC_EINVAL);
+    assert_non_null(strstr(dlc_last_error(), "sample 5000, at place 0: the dataset has 5000"));
+    spec.n_samples = 0;
+    assert_int_equal(dlc_importance(ds, &spec), DLC_EINVAL);
+    assert_int_equal(dlc_draw(ds, 0, list, 1000, &drawn), 1000); /* as before */
+    assert_int_equal(drawn.part, 5);
+    dlc_close(&ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_forks),
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_scale),
+        cmocka_unit_test(test_subset),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
