@@ -183,6 +183,11 @@ class Tally:
         if len(self.untold["bad"]) < BAD_KEPT:
             self.untold["bad"].append(what)
 
+    def place(self, places: List[Optional[int]]) -> None:
+        """Of a batch with errors: which of its indices each item is of; None: a stand-in."""
+        if self.untold is not None:
+            self.untold["places"] = places
+
     def merge(self, told: Mapping[str, Any]) -> None:
         self._mine()
         self.errors.update(told["stages"])
@@ -404,7 +409,9 @@ class Dataset(torch.utils.data.Dataset):
         try:
             return self._good(self._make(index, self._reader(index)))
         except BadSample as bad:
-            return self._replacement(bad)
+            item = self._replacement(bad)
+            self._tally.place([None])
+            return item
 
     def __getitems__(self, indices: Sequence[int]) -> List[Any]:
         """The items of a batch, read with one call.
@@ -414,23 +421,31 @@ class Dataset(torch.utils.data.Dataset):
         indices = [_position(index, len(self)) for index in indices]
         views = self._read_batch(indices)
         items: List[Any] = []
+        places: List[Optional[int]] = []  # of the items, among the indices
         try:
-            for index in indices:
-                self._add_item(items, index, views.popleft())
+            for place, index in enumerate(indices):
+                as_asked = self._add_item(items, index, views.popleft())
+                if len(items) > len(places):
+                    places.append(place if as_asked else None)
         finally:
             for pair in views:  # what an error left
                 _release(*pair)
+        if len(items) < len(indices) or None in places:
+            self._tally.place(places)
         return items
 
-    def _add_item(self, items: List[Any], index: int, pair: Tuple) -> None:
+    def _add_item(self, items: List[Any], index: int, pair: Tuple) -> bool:
+        """False: it was left out, or another stands in for it."""
         read = (lambda: pair) if pair else self._reader(index)
         try:
             items.append(self._good(self._make(index, read)))
+            return True
         except BadSample as bad:
             if self.on_error == "skip":
                 self._skip(bad)
             else:
                 items.append(self._replacement(bad))
+            return False
 
     def __iter__(self):
         return (self[index] for index in range(len(self)))
@@ -536,7 +551,9 @@ class Dataset(torch.utils.data.Dataset):
         return self._tally.bad
 
     def take_errors(self) -> Optional[Dict[str, Any]]:
-        """What was forgiven since the last call: {"skipped", "replaced", "stages", "bad"}, or None.
+        """What was forgiven since the last call: {"skipped", "replaced", "stages", "bad", "places"},
+        or None. "places" is of the last batch: which of its indices each item is of, None for one
+        that stands in for another.
 
         Workers send it along with each batch.
         """

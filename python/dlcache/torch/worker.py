@@ -158,6 +158,7 @@ def _take_errors(dataset: Any) -> Optional[Dict[str, Any]]:
             total["bad"] += told["bad"]
             total["skipped"] += told["skipped"]
             total["replaced"] += told["replaced"]
+            total.pop("places", None)  # whose?
         else:
             total = total or told
     return total
