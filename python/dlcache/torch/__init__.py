@@ -3,6 +3,7 @@
 1.13 or later."""
 
 from dlcache.torch.dataset import Dataset, DatasetFolder, ImageFolder, source_of
+from dlcache.torch.importance import Figures, ImportanceSampler
 from dlcache.torch.loader import DataLoader
 from dlcache.torch.native import AudioLoader, ImageLoader, LoaderReport, TensorLoader
 from dlcache.torch.partitions import Partitions
@@ -12,5 +13,6 @@ from dlcache.torch.transforms import (CenterCrop, ColorJitter, HorizontalFlip, N
                                       RandomResizedCrop, Resize)
 
 __all__ = ["AudioLoader", "CenterCrop", "ColorJitter", "DataLoader", "Dataset", "DatasetFolder",
-           "HorizontalFlip", "ImageFolder", "ImageLoader", "LoaderReport", "Normalize", "Partitions",
+           "Figures", "HorizontalFlip", "ImageFolder", "ImageLoader", "ImportanceSampler",
+           "LoaderReport", "Normalize", "Partitions",
            "RandomResizedCrop", "Report", "Resize", "Shuffle", "TensorLoader", "source_of"]

@@ -13,13 +13,15 @@ it held afterwards.
 
 A sampler that learns while its epoch is read would never hold the same. It says so (`dlcache_late =
 True`), and is asked once for each iteration, for good, when little of the one before is left: at
-most LATE indices, or a fiftieth. What it learns after that is for the iteration after next.
+most LATE indices, or a fiftieth. What it learns after that is for the iteration after next. Our own
+ImportanceSampler keeps what it drew by epoch; others are asked when the loader looks ahead.
 
 (E1) begin() returns what was looked ahead only if the sampler would say the same now, or is a late
      one and of that epoch.
 (E2) A state is taken back exactly: the batches that follow, and their seeds, are those that would
      have followed. Of Shuffle and DistributedSampler also on another number of ranks: the samples
-     of the global order that follow, each once.
+     of the global order that follow, each once. Of ImportanceSampler as many as were left, drawn
+     anew.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ import torch
 from torch.utils.data import BatchSampler, DistributedSampler
 
 from dlcache.torch.drain import Numbers, Randomness, Snapshot, pack, pack_lists
+from dlcache.torch.importance import ImportanceSampler
 from dlcache.torch.plans import Computed, Drained, Plan, Stream, mix
 from dlcache.torch.samplers import Shuffle, distributed, draw_seed
 
@@ -84,14 +87,22 @@ class Epochs:
 
     @property
     def kind(self) -> str:
-        """What is known of the sampler: "shuffle" and "distributed" have a global order."""
+        """What is known of the sampler: "shuffle" and "distributed" have a global order, "drawn"
+        has a list for each epoch."""
         its = getattr(type(self._sampler), "__iter__", None)
         if not self._lists and isinstance(self._sampler, Shuffle) and its is Shuffle.__iter__:
             return "shuffle"
         if (not self._lists and isinstance(self._sampler, DistributedSampler)
                 and its is DistributedSampler.__iter__):
             return "distributed"
+        if not self._lists and isinstance(self._sampler, ImportanceSampler):
+            return "drawn"
         return "other"
+
+    @property
+    def sampler(self) -> Any:
+        """Who says what comes: the sampler, or a batch sampler of the user's own."""
+        return self._sampler
 
     @property
     def late(self) -> bool:
@@ -116,6 +127,11 @@ class Epochs:
         elif self.kind == "shuffle":
             plan = self._computed(*self._sampler.begin())
             plan = ahead if plan.same(ahead) else plan
+        elif self.kind == "drawn":
+            plan = self._drawn(*self._sampler.take())
+            same = ahead is not None and plan.start == 0 and (
+                (plan.epoch, plan.sampler_epochs) == (ahead.epoch, ahead.sampler_epochs))
+            plan = ahead if same else plan
         elif ahead is not None and ahead.epoch == self._epoch and self._still_says(ahead):
             plan = ahead
             if not self.late:
@@ -125,6 +141,8 @@ class Epochs:
         self._learn_step(plan)
         self._current = plan
         self._epoch = plan.epoch + 1
+        if self.kind == "drawn":
+            self._sampler.begun(plan.sampler_epochs[0])
         return plan
 
     def ahead(self) -> Plan | None:
@@ -167,6 +185,12 @@ class Epochs:
         return Computed(self._sampler, epoch, self._size, self._drop_last,
                         **self._plan(start=start, **more))
 
+    def _drawn(self, epoch: int, start: int, indices: numpy.ndarray, **more: Any) -> Drained:
+        plan = Drained(Numbers(int, indices), self._size, self._drop_last,
+                       **self._plan(start=start, **more))
+        plan.sampler_epochs = [epoch]
+        return plan
+
     def _snapshot(self) -> Snapshot:
         return Snapshot(self._sampler, self._dataset)
 
@@ -179,6 +203,9 @@ class Epochs:
         if self.kind == "shuffle":
             epoch = self._sampler.epoch + (0 if self._sampler.counts else self._step)
             self._ahead = self._computed(max(epoch, 0), 0)
+            return
+        if self.kind == "drawn":
+            self._draw_ahead()
             return
         now = self._snapshot()
         timed = now.with_epochs()
@@ -195,6 +222,13 @@ class Epochs:
         finally:
             if self._ahead is None or not self.late:
                 now.restore()
+
+    def _draw_ahead(self) -> None:
+        epoch = max(self._sampler.epoch + (0 if self._sampler.counts else self._step), 0)
+        try:
+            self._ahead = self._drawn(epoch, 0, self._sampler.indices_of(epoch))
+        except Exception:
+            pass  # as above
 
     def _drain(self) -> Plan:
         """What the sampler says now."""
@@ -263,6 +297,9 @@ class Epochs:
         held, sampler = state["sampler"], self._sampler
         if self.kind == "shuffle":
             sampler.load_state_dict(dict(held, start=0))
+        elif self.kind == "drawn":
+            start = state["start" if self._same_layout(state) else "consumed"]
+            sampler.load_state_dict(dict(held["own"], start=start))
         elif self.kind == "distributed":
             sampler.seed = held["seed"]
             sampler.set_epoch(held["epoch"])
@@ -273,7 +310,7 @@ class Epochs:
         self._ahead = self._ahead_after = None
 
     def _world(self) -> int:
-        if self.kind == "shuffle":
+        if self.kind in ("shuffle", "drawn"):
             return self._sampler.world
         return self._sampler.num_replicas if self.kind == "distributed" else distributed()[1]
 
@@ -289,6 +326,9 @@ class Epochs:
             return {"epochs": [s.epoch for s in plan.held.with_epochs()] if fresh
                     else plan.sampler_epochs,
                     "generators": plan.held.generators(), "own": plan.own}
+        if self.kind == "drawn":
+            own = sampler.state_dict() if fresh else sampler.state_of(plan.sampler_epochs[0])
+            return {"epoch": own["epoch"], "own": own}
         n = sampler.n if self.kind == "shuffle" else len(sampler.dataset)
         epoch = sampler.epoch if fresh else plan.sampler_epochs[0]
         return {"n": n, "seed": sampler.seed, "epoch": epoch}
@@ -333,6 +373,8 @@ class Epochs:
         offset = state["offset"] + (0 if same else state["handed"])
         if self.kind == "shuffle":
             plan: Plan = self._computed(self._sampler.begin()[0], start, offset=offset)
+        elif self.kind == "drawn":
+            plan = self._drawn(*self._sampler.take(), offset=offset)
         elif self.kind == "distributed" and start > 0:
             plan = self._dealt(start, offset)
         else:
@@ -343,8 +385,9 @@ class Epochs:
             warnings.warn(f"the state is of epoch {self._epochs_of(state)} of the sampler, and "
                           f"set_epoch() said {plan.sampler_epochs}: that one begins at its start",
                           stacklevel=4)
+            plan.offset = 0
             return self._computed(plan.sampler_epochs[0], 0) if self.kind == "shuffle" else (
-                self._drain() if start > 0 else plan)
+                self._drain() if self.kind == "distributed" and start > 0 else plan)
         if same:
             plan.handed, plan.out = state["handed"], set(state["out"])
         return plan

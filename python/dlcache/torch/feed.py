@@ -94,6 +94,7 @@ class Local:
         self._told_ahead = False
         self.recent: list[Done] = []
         self.transport_s = 0.0
+        self.handed = -1
 
     def begin(self, plan: Plan, version: Any, job: Job, new_pool: Callable[[], Pool]) -> None:
         self._plan, self._job, self._told_ahead = plan, job, False
@@ -102,11 +103,15 @@ class Local:
 
     def next(self) -> Done:
         plan = self._plan
-        b = next(_open_batches(plan, plan.handed))
+        b = next(_open_batches(plan, plan.handed), None)
+        if b is None:
+            self._lead(plan.handed)
+            raise StopIteration
         self._lead(b)
         done = worker.local(self._job, Task(plan.offset + b, plan.batch(b), plan.seed(b)))
         self.recent = [done]
         plan.hand(b)
+        self.handed = b
         began = time.perf_counter()
         if self._pin is not None and done.error is None:
             done = pinned(done, self._pin or None)
@@ -197,6 +202,7 @@ class Feed:
         self.recent: list[Done] = []  # finished since the batch before
         self.transport_s = 0.0        # of the last next(): unpacking, and waiting to be pinned
         self._waited_s = 0.0          # of workers for bytes, not yet published
+        self.handed = -1              # the batch that next() gave
 
     # One iteration
 
@@ -255,6 +261,7 @@ class Feed:
             self._fill()
         done = span.ready.pop(b)
         span.plan.hand(b)
+        self.handed = b
         self._fill()
         self._lead()
         return done

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import time
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
@@ -38,18 +39,21 @@ class Leader:
         source: What dlcache.torch.source_of() says of the dataset: a handle, of which only URL and
             options are used, and the sample number of each index.
         targets: The target file of each sample is read along with it. Positions count both then.
+        join: Called with the handle when it is opened: what a sampler tells the daemon of it.
     """
 
-    def __init__(self, source: tuple[dlcache.Dataset, Any], targets: bool = False) -> None:
+    def __init__(self, source: tuple[dlcache.Dataset, Any], targets: bool = False,
+                 join: Callable[[dlcache.Dataset], None] | None = None) -> None:
         self._targets, self._each = targets, 2 if targets else 1
         self._url, self._options = source[0].url, dict(source[0].options, refresh=False)
-        self._mapping = source[1]
+        self._mapping, self._join = source[1], join
         self._handle: dlcache.Dataset | None = None
         self._plan: Plan | None = None      # where the reader is
         self._mute: Plan | None = None      # a plan that cannot be told
         self._order: dict[str, Any] | None = None  # the computed order that was told
         self._legs: dict[Plan, int] = {}    # the plans that were told, and their daemon's epochs
         self._next_leg = 0
+        self._numbers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # also of the past
         self._waited = 0.0
         self._retry_at = 0.0
         self._warned = False
@@ -67,7 +71,7 @@ class Leader:
             self._try(lambda: self._more(plan))
         elif self._computable(plan) and self._spec(plan) == self._order:
             if plan.order.epoch == self._legs[self._plan] + 1:
-                self._legs[plan] = plan.order.epoch
+                self._legs[plan] = self._numbers[plan] = plan.order.epoch
 
     def advance(self, plan: Plan, done: int, ahead: int, waited_s: float) -> None:
         """All batches before number `done` of the plan were read; so many samples behind them are
@@ -87,7 +91,15 @@ class Leader:
 
     def daemon_stats(self) -> dict[str, Any] | None:
         """What the daemon knows of the dataset and of itself; None: it does not say."""
-        return self._try(lambda: self._open().daemon_stats())
+        handle = self._try(self._open)
+        try:
+            return handle.daemon_stats() if handle is not None else None
+        except Exception:
+            return None  # it may come back, and then it is told the order by the library
+
+    def leg_of(self, plan: Plan) -> int | None:
+        """How the daemon calls the epoch of a plan; None: it was not told."""
+        return self._numbers.get(plan.leg(0)[0] if plan.count() is None else plan)
 
     def close(self) -> None:
         handle, self._handle = self._handle, None
@@ -115,6 +127,8 @@ class Leader:
     def _open(self) -> dlcache.Dataset:
         if self._handle is None:
             self._handle = dlcache.open(self._url, **self._options)
+            if self._join is not None:
+                self._join(self._handle)
         return self._handle
 
     def _begin(self) -> None:
@@ -145,6 +159,7 @@ class Leader:
             self._open().follow(**order, epoch=epoch, position=self._position(plan, plan.handed))
             self._waited = 0.0
         self._order, self._legs = order, {plan: epoch}
+        self._numbers[plan] = epoch
 
     def _begin_listed(self, plan: Plan) -> None:
         self._order = None
@@ -165,7 +180,7 @@ class Leader:
             self._add(plan)
 
     def _add(self, plan: Plan) -> None:
-        self._legs[plan] = self._next_leg
+        self._legs[plan] = self._numbers[plan] = self._next_leg
         self._next_leg += 1
 
     def _position(self, plan: Plan, b: int) -> int:

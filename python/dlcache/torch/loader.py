@@ -30,6 +30,7 @@ import dlcache
 from dlcache.torch.dataset import Dataset, source_of
 from dlcache.torch.epochs import Epochs
 from dlcache.torch.feed import Feed, Local
+from dlcache.torch.importance import ImportanceSampler, learn, learner, row_of
 from dlcache.torch.leader import Leader
 from dlcache.torch.machine import cores, workers_that_fit
 from dlcache.torch.plans import Plan
@@ -98,6 +99,10 @@ class DataLoader(torch.utils.data.DataLoader):
             kind = InPlaceOfRandom if shuffle else InPlaceOfSequential
             sampler = kind(dataset, generator)
             shuffle = None
+        if isinstance(sampler, ImportanceSampler) and sampler.n != len(dataset):
+            raise ValueError(f"the sampler is of {sampler.n} samples and the dataset has "
+                             f"{len(dataset)}: make ImportanceSampler(dataset) of the very dataset "
+                             "that is loaded")
         if persistent_workers is None:
             persistent_workers = workers > 0 and not iterable and _version_of(dataset) is not None
         more: dict[str, Any] = {"persistent_workers": persistent_workers}
@@ -130,12 +135,18 @@ class DataLoader(torch.utils.data.DataLoader):
         self.__dict__.update(state, _iterator=None)
         self.__dict__["_engine"] = self._new_engine()
 
+    def learn(self, losses: Any) -> None:
+        """The losses of the batch that was handed out last, one for each sample in it (a tensor on
+        any device, an array or a list), for a sampler that learns: ImportanceSampler."""
+        engine = self._own()
+        engine.log.learn(learner(_base_sampler(engine.epochs.sampler)), losses)
+
     def state_dict(self) -> dict[str, Any]:
         """Where the latest iteration is, counted by the batches that were handed out; plain Python.
 
         A state is exact in mid-epoch: what follows is what would have followed, random transforms
-        included. With Shuffle and DistributedSampler it may be taken back on another number of
-        ranks.
+        included. With Shuffle, DistributedSampler and ImportanceSampler it may be taken back on
+        another number of ranks.
         """
         return self._own().epochs.state_dict()
 
@@ -175,6 +186,12 @@ def _base_of(dataset: Any) -> Any:
     while isinstance(dataset, torch.utils.data.Subset):
         dataset = dataset.dataset
     return dataset
+
+
+def _base_sampler(sampler: Any) -> Any:
+    """The one that learns: of a batch sampler that cannot, the sampler it cuts into batches."""
+    below = getattr(sampler, "sampler", None)
+    return sampler if below is None or hasattr(sampler, "update") else below
 
 
 def _job_of(loader: DataLoader, seed: int) -> Job:
@@ -230,7 +247,9 @@ class _Lane:
         self.batches: weakref.ref | None = None
         self.source = _source_of(loader.dataset)
         targets = getattr(_base_of(loader.dataset), "reads_targets", False)
-        self.leader = Leader(self.source, targets) if self.source is not None else None
+        sampler = _base_sampler(epochs.sampler)
+        join = sampler.join if isinstance(sampler, ImportanceSampler) else None
+        self.leader = Leader(self.source, targets, join) if self.source is not None else None
         workers = loader.num_workers
         auto = isinstance(workers, _Auto) and workers > 0
         most = loader.max_workers or max(_MOST, 4 * cores())
@@ -302,7 +321,7 @@ class _Engine:
         prefetch = loader.prefetch_factor or 2
         settings = (loader.num_workers, loader.persistent_workers, relaxed, pin, prefetch)
         lane = self._free_lane(loader, settings)
-        self.log.begin(lane, loader.progress, loader.dataset)
+        self.log.begin(lane, loader.progress, loader.dataset, _base_sampler(self.epochs.sampler))
         job = _job_of(loader, self.epochs.seed)
         context, timeout = loader.multiprocessing_context, loader.timeout
         try:
@@ -337,10 +356,19 @@ class _Log:
         self._counting: Any = None  # the dataset, if it counts the errors of its copies in workers
         self._before: dict[str, Any] | None = None  # what the daemon said at the beginning
         self._usd, self._asked_at = 0.0, 0.0
+        self._learns = False
+        self._last: tuple[Any, Any] | None = None  # indices and places of the latest batch
+        self._sampler, self._n = None, 0
 
-    def begin(self, lane: _Lane, progress: bool, dataset: Any) -> None:
+    def begin(self, lane: _Lane, progress: bool, dataset: Any, sampler: Any) -> None:
         if self._before is None:
             self._before = lane.daemon_stats()
+        self._tally.rows.begin(self._before)
+        self._sampler, self._learns = sampler, hasattr(sampler, "update")
+        self._n = len(dataset) if hasattr(dataset, "__len__") else 0
+        if isinstance(sampler, ImportanceSampler):
+            tally = self._tally
+            sampler.watch(lambda: (tally.causes["bucket"], tally.wall_s))
         dataset = _base_of(dataset)
         self._counting = dataset if lane.feed.size > 0 and hasattr(dataset, "add_errors") else None
         if progress and self._progress is None:
@@ -352,13 +380,25 @@ class _Log:
         self._tally.batch(done.samples, waited_s, step_s, feed.size,
                           stats=dict(done.stats, stall_s=done.waited_s), busy_s=done.busy_s,
                           cpu_s=done.cpu_s, transport_s=feed.transport_s)
-        if self._counting is not None and "errors" in done.stats:
-            self._counting.add_errors(done.stats["errors"])
+        errors = done.stats.get("errors", {})
+        if self._learns:
+            self._last = plan.batch(feed.handed), errors.get("places")
+        if self._counting is not None and errors:
+            self._counting.add_errors(errors)
         if self._progress is not None and self._progress.due():
             self._show(lane, plan)
 
+    def learn(self, sampler: Any, losses: Any) -> None:
+        if self._last is None:
+            raise RuntimeError("learn() before the first batch: call it with the losses of a batch "
+                               "that the loader has handed out")
+        indices, places = self._last
+        learn(sampler, indices if isinstance(indices, list) else [indices], losses, places)
+
     def epoch_end(self, lane: _Lane, plan: Plan) -> None:
-        self._tally.epoch_end()
+        stats = lane.daemon_stats()
+        leg = lane.leader.leg_of(plan) if stats is not None else None
+        self._tally.epoch_end(row_of(plan, self._sampler, self._n), stats, leg)
         if self._progress is not None:
             self._show(lane, plan)
 

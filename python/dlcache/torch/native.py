@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -31,8 +31,10 @@ import torch
 import dlcache
 from dlcache import _dlcache
 from dlcache.torch.copies import Copies, indices_of, small_of
+from dlcache.torch.importance import ImportanceSampler, learn, learner, row_of
 from dlcache.torch.lists import Lists
 from dlcache.torch.plans import Plan
+from dlcache.torch.rows import Row, Rows
 from dlcache.torch.samplers import Shuffle, distributed
 from dlcache.torch.transforms import settings_of
 
@@ -95,6 +97,7 @@ class LoaderReport:
     threads: int  #: that work now
     ready: int  #: batches that can be had at once
     bad_samples: list[tuple[int, str]]  #: the first thousand: number, and why
+    by_epoch: list[Row] = field(default_factory=list)  #: what each epoch saw
 
     def __str__(self) -> str:
         total = self.waited_s + self.step_s
@@ -106,6 +109,8 @@ class LoaderReport:
         if self.forms:
             lines.append(f"{self.formed} samples from {self.forms} decoded forms "
                          f"({self.form_bytes / 2**20:.0f} MiB), {self.decoded} decoded")
+        if self.by_epoch:
+            lines.append(self.by_epoch[-1].text())
         if self.bad:
             lines.append(f"{self.bad} bad samples, such as:")
             lines += [f"  {why}" for _, why in self.bad_samples[:5]]
@@ -165,8 +170,10 @@ class _Loader:
         self._state = (0, 0)   # where the user is: (epoch, position of this rank)
         self._start = 0        # else: all ranks took so many before position 0; see _deal()
         self._begun = False    # the epoch of _state is being iterated
+        self._indices: Any = None  # of the batch that was handed out last
         self._opened: _Opened | None = None
         self._last: LoaderReport | None = None
+        self._epochs_seen, self._epoch_began_s = Rows(), 0.0
         self._open()           # a wrong URL or setting is said here
 
     # ---- opening ----
@@ -179,6 +186,8 @@ class _Loader:
         if o is not None:
             o.close()
         self._opened = o = _Opened(self)
+        self._epochs_seen.begin(o.daemon_stats())
+        self._epoch_began_s = 0.0
         return o
 
     def _range(self, handle: dlcache.Dataset) -> range:
@@ -243,6 +252,7 @@ class _Loader:
 
     def _finished(self) -> None:
         """The user is at the end of an epoch."""
+        self._add_row()
         if self._lists is not None:
             self._lists.plan.finished = True
         self._next_epoch()
@@ -274,6 +284,32 @@ class _Loader:
             order.load_state_dict({"n": n, "seed": self.seed, "epoch": epoch, "start": start})
             self._go_to(epoch, 0)
             self._lists, self._start = Lists(order, self.seed, epoch + 1, epoch), start
+
+    def _add_row(self) -> None:
+        o, epoch, row = self._opened, self._state[0], None
+        if self._lists is not None:
+            row = row_of(self._lists.plan, self._lists.sampler, o.count)
+        elif not self._rows:
+            n = -(-o.count // self.world)
+            row = Row(epoch, 0.0, 0.0, n, n, 1.0)
+        s = o.native.stats()
+        times = {"begin_s": self._epoch_began_s, "end_s": s["waited_s"] + s["step_s"]}
+        self._epoch_began_s = times["end_s"]
+        if row is not None:
+            self._epochs_seen.add(replace(row, **times), o.daemon_stats(), epoch)
+
+    def learn(self, losses: Any) -> None:
+        """The losses of the batch that was handed out last, one for each sample in it (a tensor on
+        any device, an array or a list), for a sampler that learns: ImportanceSampler."""
+        sampler = learner(None if self._lists is None else self._lists.sampler)
+        if self._indices is None:
+            raise RuntimeError("learn() before the first batch: call it with the losses of a batch "
+                               "that the loader has handed out")
+        learn(sampler, self._indices, losses)
+
+    def _weigher(self) -> ImportanceSampler | None:
+        sampler = None if self._lists is None else self._lists.sampler
+        return sampler if isinstance(sampler, ImportanceSampler) else None
 
     def _pack(self, data: Any, labels: Any, lengths: Any) -> Any:
         raise NotImplementedError
@@ -326,7 +362,8 @@ class _Loader:
         if self._opened is None and self._last is not None:
             return self._last
         native = self._open().native
-        return LoaderReport(**native.stats(), bad_samples=native.bad())
+        return LoaderReport(**native.stats(), bad_samples=native.bad(),
+                            by_epoch=list(self._epochs_seen.rows))
 
 
 class _Batches(Iterator):
@@ -350,6 +387,7 @@ class _Batches(Iterator):
             self._loader = self._opened = None
             raise StopIteration
         place, indices, *rest = got
+        loader._indices = indices
         loader._handed(opened, place)
         batch = loader._pack(*rest)
         batch.indices = indices
@@ -371,6 +409,11 @@ class _Opened:
         if self.count == 0:
             raise ValueError(f"{loader.url} has no samples" +
                              (f" in split {loader.split!r}" if loader.split else ""))
+        weigher = loader._weigher()
+        if weigher is not None:
+            self._check(weigher, loader)
+            weigher.join(self.handle)
+            weigher.watch(_Waits(self))
         self.first = 0 if loader._rows else at.start  # what the library calls sample 0
         self.range = None if loader._rows else self.count
         self.plan: Plan | None = None  # the last one whose list was given
@@ -395,6 +438,20 @@ class _Opened:
         loader._ring = max(loader._ring, Copies.DEPTH + 4)
         return Copies(loader.device, (loader.batch_size, *loader._shape), self.dtype, loader._ring,
                       self.first, loader._epochs)
+
+    def daemon_stats(self) -> dict[str, Any] | None:
+        try:
+            return self.handle.daemon_stats()
+        except (dlcache.Error, OSError, ValueError):
+            return None  # a report says less then
+
+    def _check(self, sampler: ImportanceSampler, loader: _Loader) -> None:
+        if loader._rows:
+            raise ValueError("ImportanceSampler with rows=True: weights are of samples, which are "
+                             "whole tables here")
+        if sampler.n != self.count:
+            raise ValueError(f"the sampler is of {sampler.n} samples and {loader.url} has "
+                             f"{self.count}: give ImportanceSampler the same URL and split")
 
     def close(self) -> None:
         if self.pid == os.getpid():
@@ -453,6 +510,23 @@ class _Opened:
                     None if lengths is None else lengths.numpy())
         data = torch.frombuffer(batch, dtype=self.dtype).view(batch.shape)
         return batch.place, indices, data, labels, lengths
+
+
+class _Waits:
+    """For prefer="auto": seconds that training waited for the bucket, and all seconds. Of the time
+    it waits for batches the bucket's is the share that threads have waited for bytes."""
+
+    def __init__(self, opened: _Opened) -> None:
+        self._opened = weakref.ref(opened)
+
+    def __call__(self) -> tuple[float, float]:
+        opened = self._opened()
+        try:
+            s = opened.native.stats()
+        except (AttributeError, ValueError):  # it was closed
+            return 0.0, 0.0
+        share = s["starved_s"] / max(s["busy_s"] + s["starved_s"], 1e-9)
+        return s["waited_s"] * min(share, 1.0), s["waited_s"] + s["step_s"]
 
 
 class ImageLoader(_Loader):

@@ -115,6 +115,10 @@ class Plan:
         """Of all indices; None: not known."""
         return None
 
+    def distinct(self) -> int | None:
+        """Different indices; None: not known."""
+        return None
+
 
 class _Cut:
     """How a sequence of so many indices is cut into batches. size None: one by one."""
@@ -160,6 +164,9 @@ class Computed(Plan):
     def length(self) -> int:
         return self._cut.length
 
+    def distinct(self) -> int:
+        return min(self._cut.length, self.order.n)
+
     def indices(self) -> numpy.ndarray:
         order, length = self.order, self._cut.length
         found = numpy.empty(length, numpy.int64)
@@ -196,6 +203,17 @@ class Drained(Plan):
 
     def indices(self) -> numpy.ndarray | None:
         return self._items.array if isinstance(self._items, Numbers) else None
+
+    def distinct(self) -> int | None:
+        found = self.indices()
+        if found is None or len(found) == 0:
+            return None if found is None else 0
+        low = int(found.min())
+        if int(found.max()) - low > 1000 * len(found):  # keys of something, it seems
+            return len(numpy.unique(found))
+        seen = numpy.zeros(int(found.max()) - low + 1, bool)
+        seen[found - low] = True
+        return int(seen.sum())
 
     def crc(self) -> int | None:
         return self._items.crc() if isinstance(self._items, Numbers) else None

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report as a picture: three panels over one time axis, written as SVG.
+"""A report as a picture: panels over one time axis, written as SVG.
 
     samples/s          how fast
     stalled            share of the time that training waited, by cause, stacked
     workers            how many
+    epochs             with a sampler that draws by weight: the share of the samples that each epoch
+                       saw, and of its reads those in memory, of which before somebody fetched them
 
 Epochs are marked by thin lines. The picture brings its background, light or dark as the reader's
 browser prefers. No library is needed to draw it, and nothing in it is fetched from anywhere.
@@ -12,20 +14,22 @@ from __future__ import annotations
 
 import html
 import math
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple
 
 from dlcache.torch.words import clock, count, share
 
-__all__ = ["svg"]
+__all__ = ["lines", "svg"]
 
 WIDTH, HEIGHT = 900.0, 600.0
 LEFT, RIGHT, TOP = 78.0, 136.0, 112.0
-PANELS = ((TOP, 170.0), (TOP + 214, 120.0), (TOP + 378, 62.0))  # top, height
+PANELS = ((TOP, 170.0), (TOP + 214, 120.0), (TOP + 378, 62.0), (TOP + 486, 100.0))  # top, height
+MORE = 144.0   # height of the picture for the last one
 COLUMNS = 120  # bursts of batches are not what one wants to see
 LABELS = 14    # most epochs that are named
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 # Told apart by people who see colours differently, too.
 COLOURS = {"start": "#8a939e", "bucket": "#d55e00", "workers": "#e69f00", "transport": "#cc79a7"}
+LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
 STYLE = """
 text { font-family: %s; font-size: 12.5px; fill: #1b1f24 }
 .faint { fill: #667180 } .title { font-size: 18px; font-weight: 600 } .name { font-weight: 600 }
@@ -45,18 +49,46 @@ def svg(report: Any) -> str:
     columns = _columns(report.series)
     end = max([p.begin_s + p.wall_s for p in columns] + [1e-9])
     x = _Axis(0.0, end, LEFT, WIDTH - RIGHT)
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" '
-           f'width="{WIDTH:.0f}" height="{HEIGHT:.0f}" role="img">',
-           f"<title>{html.escape(_title(report))}</title>", f"<style>{STYLE}</style>",
-           f'<rect class="card" width="{WIDTH:.0f}" height="{HEIGHT:.0f}" rx="10"/>',
-           _text(LEFT - 56, 34, _title(report), "title"),
-           _text(LEFT - 56, 56, _subtitle(report), "faint")]
-    out += _marks(report.marks, x)
+    drawn = any(row.effective is not None for row in report.by_epoch)
+    top, height = PANELS[3 if drawn else 2]
+    out = _head(_title(report), _subtitle(report), HEIGHT + (MORE if drawn else 0.0))
+    out += _marks(report.marks, x, top + height)
     out += _rate_panel(columns, x)
     out += _stall_panel(columns, report.cause, x)
     out += _worker_panel(columns, x)
-    out += _time_axis(x)
+    if drawn:
+        out += _epoch_panel(report.by_epoch, x)
+    out += _time_axis(x, top + height)
     return "\n".join(out + ["</svg>", ""])
+
+
+def lines(title: str, subtitle: str, shares: Mapping[str, Sequence[float]]) -> str:
+    """The text of an SVG file with some shares (0 to 1) by epoch, a line for each name."""
+    n = max([len(values) for values in shares.values()] + [1])
+    x = _Axis(1, max(n, 2), LEFT, WIDTH - RIGHT)
+    y, rules = _panel(0, "", 1.0, 0.2, _percent)
+    out = _head(title, subtitle, 340.0) + rules
+    step = max(1, math.ceil(n / LABELS))
+    for epoch in range(1, n + 1, step):
+        out.append(_text(x(epoch), y.begin + 20, str(epoch), "faint", "middle"))
+    out.append(_text((LEFT + WIDTH - RIGHT) / 2, y.begin + 40, "epoch", "faint", "middle"))
+    for k, (name, values) in enumerate(shares.items()):
+        corners = " ".join(f"{x(i):.1f},{y(v):.1f}" for i, v in enumerate(values, 1))
+        colour = LINES[k % len(LINES)]
+        out.append(f'<polyline points="{corners}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        out += [f'<circle cx="{x(i):.1f}" cy="{y(v):.1f}" r="3" fill="{colour}"/>'
+                for i, v in enumerate(values, 1)]
+        last = share(values[-1]) if values else "-"
+        out += _key(WIDTH - RIGHT + 18, TOP + 10 + 36 * k, colour, name, last)
+    return "\n".join(out + ["</svg>", ""])
+
+
+def _head(title: str, subtitle: str, height: float) -> List[str]:
+    return [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {height:.0f}" '
+            f'width="{WIDTH:.0f}" height="{height:.0f}" role="img">',
+            f"<title>{html.escape(title)}</title>", f"<style>{STYLE}</style>",
+            f'<rect class="card" width="{WIDTH:.0f}" height="{height:.0f}" rx="10"/>',
+            _text(LEFT - 56, 34, title, "title"), _text(LEFT - 56, 56, subtitle, "faint")]
 
 
 class _Axis:
@@ -98,6 +130,10 @@ def _nice_time(least: float) -> float:
     steps = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
     return next((float(s) for s in steps if s >= least), None) or 86400 * _nice(least / 86400) \
         if least >= 1 else _nice(least)
+
+
+def _percent(v: float) -> str:
+    return f"{100 * v:.3g} %"
 
 
 def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> str:
@@ -169,8 +205,7 @@ def _stall_panel(columns: Sequence[Any], causes: dict, x: _Axis) -> List[str]:
     """Shares stacked: the cause that took most lies at the bottom."""
     top = max([sum(p.waited.values()) / p.wall_s for p in columns if p.wall_s > 0] + [0.04])
     step = _nice(min(1.0, top) / 4)
-    y, out = _panel(1, "stalled", min(1.0, math.ceil(top / step) * step), step,
-                    lambda v: f"{100 * v:.3g} %")
+    y, out = _panel(1, "stalled", min(1.0, math.ceil(top / step) * step), step, _percent)
     base = [0.0] * len(columns)
     key_y = PANELS[1][0] + 10
     for cause in sorted(causes, key=lambda c: -causes[c]):
@@ -195,11 +230,31 @@ def _worker_panel(columns: Sequence[Any], x: _Axis) -> List[str]:
     return out + _curve(columns, numbers, x, y, "count")
 
 
-def _marks(marks: Sequence[Tuple[float, int]], x: _Axis) -> List[str]:
+class _Span(NamedTuple):
+    begin_s: float
+    wall_s: float
+
+
+def _epoch_panel(rows: Sequence[Any], x: _Axis) -> List[str]:
+    """Each epoch as wide as it took."""
+    y, out = _panel(3, "epochs: samples seen, and hits", 1.0, 0.25, _percent)
+    spans = [_Span(row.begin_s, row.end_s - row.begin_s) for row in rows]
+    key_y = PANELS[3][0] + 10
+    for name, values, colour in (("hits", [r.hit_share for r in rows], LINES[4]),
+                                 ("reused", [r.reuse_share for r in rows], LINES[2])):
+        corners = _steps(spans, values, x, y) + _steps(spans, [0.0] * len(rows), x, y)[::-1]
+        out.append(f'<polygon fill="{colour}" opacity=".45" points="{" ".join(corners)}"/>')
+        out += _key(WIDTH - RIGHT + 18, key_y, colour, name, share(values[-1]))
+        key_y += 36
+    seen = " ".join(_steps(spans, [r.coverage for r in rows], x, y))
+    out.append(f'<polyline class="rate" points="{seen}"/>')
+    return out + _key(WIDTH - RIGHT + 18, key_y, LINES[0], "seen", share(rows[-1].coverage))
+
+
+def _marks(marks: Sequence[Tuple[float, int]], x: _Axis, bottom: float) -> List[str]:
     """Where epochs end, as many as can be told apart; the lines go through all panels."""
     every = max(1, math.ceil(len(marks) / 60))
     named = max(1, math.ceil(len(marks) / LABELS))
-    bottom = PANELS[-1][0] + PANELS[-1][1]
     out, free = [], 0.0
     for i, (at, number) in enumerate(marks):
         if i % every == every - 1 or every == 1:
@@ -211,8 +266,7 @@ def _marks(marks: Sequence[Tuple[float, int]], x: _Axis) -> List[str]:
     return out
 
 
-def _time_axis(x: _Axis) -> List[str]:
-    bottom = PANELS[-1][0] + PANELS[-1][1]
+def _time_axis(x: _Axis, bottom: float) -> List[str]:
     step = _nice_time(x.high / 8)
     out, t = [], 0.0
     while t <= x.high * (1 + 1e-9):

@@ -27,6 +27,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from dlcache.torch import plot as _plot
 from dlcache.torch.progress import Progress
+from dlcache.torch.rows import WHENCE, Row, Rows
 from dlcache.torch.words import count, duration, money, share, size
 
 __all__ = ["CAUSES", "Point", "Progress", "Report", "Tally"]
@@ -129,7 +130,8 @@ class Tally:
         self.workers_now = self.workers_most = 0
         self.skipped = self.replaced = 0
         self.bad: List[Any] = []
-        self._series, self._marks = _Series(), _Marks()
+        self._series, self._marks, self.rows = _Series(), _Marks(), Rows()
+        self._began_s = 0.0  # of the epoch
 
     def batch(self, samples: int, waited_s: float, step_s: float, workers: int,
               cause: Optional[str] = None, stats: Optional[Mapping[str, Any]] = None,
@@ -168,10 +170,21 @@ class Tally:
             self.reads[name] += stats.get(name, 0)
         self._forgiven(errors or stats.get("errors"))
 
-    def epoch_end(self) -> None:
-        """The last batch of an epoch was handed out."""
+    def epoch_end(self, row: Optional[Row] = None, stats: Optional[Mapping[str, Any]] = None,
+                  leg: Optional[int] = None) -> None:
+        """The last batch of an epoch was handed out.
+
+        Args:
+            row: What it has seen, if that is known.
+            stats: What daemon_stats() says.
+            leg: How the daemon calls this epoch.
+        """
         self.epochs += 1
         self._marks.add(self.wall_s, self.epochs)
+        if row is not None:
+            times = {"begin_s": self._began_s, "end_s": self.wall_s}
+            self.rows.add(dataclasses.replace(row, **times), stats, leg)
+        self._began_s = self.wall_s
 
     def report(self, daemon: Iterable[Tuple[Mapping, Mapping]] = ()) -> Report:
         """The figures now.
@@ -191,6 +204,7 @@ class Tally:
             sample_s=self.busy_s / self.made_samples if self.made_samples else 0.0,
             cpu_share=min(1.0, self.cpu_s / self.busy_s) if self.busy_s else 0.0,
             skipped=self.skipped, replaced=self.replaced, bad=list(self.bad),
+            reads=dict(self.rows.reads), by_epoch=list(self.rows.rows),
             series=self._series.copy(), marks=list(self._marks.at))
 
     def _blame(self, waited: float, cause: Optional[str], stall: float, busy: float,
@@ -240,6 +254,8 @@ class Report:
     skipped: int
     replaced: int
     bad: List[Any]
+    reads: Dict[str, int]  # samples: "reuse", "prefetch", "waited": whence they came (rows.py)
+    by_epoch: List[Row] = dataclasses.field(repr=False, default_factory=list)
     series: List[Point] = dataclasses.field(repr=False, default_factory=list)
     marks: List[Tuple[float, int]] = dataclasses.field(repr=False, default_factory=list)
 
@@ -269,8 +285,10 @@ class Report:
         return getattr(self, "_advice_" + worst, str)()
 
     def as_dict(self) -> Dict[str, Any]:
-        names = [f.name for f in dataclasses.fields(self) if f.name not in ("series", "marks")]
+        left = ("series", "marks", "by_epoch")
+        names = [f.name for f in dataclasses.fields(self) if f.name not in left]
         figures = {name: getattr(self, name) for name in names}
+        figures["by_epoch"] = [row.as_dict() for row in self.by_epoch]
         more = ("samples_per_s", "stalled_share", "hit_share")
         return {**figures, **{name: getattr(self, name) for name in more}, "advice": self.advice()}
 
@@ -309,6 +327,10 @@ class Report:
         if reads:
             rows.append(("cache", f"{share(self.hit_share)} hits of {count(reads)} reads, "
                                   f"{size(self.read_bytes)}"))
+        if sum(self.reads.values()):
+            rows.append(("whence", self._whence_text()))
+        if self.by_epoch and self.by_epoch[-1].effective is not None:
+            rows.append(("last", self.by_epoch[-1].text()))
         rows.append(("bucket", f"{count(self.requests)} requests, {size(self.bytes)}, "
                                f"{money(self.money_usd)}"))
         rows.append(("workers", self._workers_text()))
@@ -327,6 +349,11 @@ class Report:
         parts = ", ".join(f"{name} {share(s)}" for name, s in causes if s >= 0.005)
         text = f"{share(self.stalled_share)}, {duration(self.waited_s)}: {parts}"
         return text if self.stalled_share >= SMOOTH else text + "; the training step is the limit"
+
+    def _whence_text(self) -> str:
+        total = sum(self.reads.values())
+        reuse, ahead, waited = (share(self.reads[name] / total) for name in WHENCE)
+        return f"{reuse} of the samples were in memory, {ahead} fetched ahead, {waited} waited for"
 
     def _workers_text(self) -> str:
         now = f"{self.workers} now, {self.workers_most} at most"

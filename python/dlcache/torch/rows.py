@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One row for each epoch of a loader: what it saw, whence its samples came, what that cost.
+
+    seen       how many different samples, and of which share of the dataset that is
+    whence     reuse: in memory since somebody used it before; prefetch: brought before it was asked
+               for; waited: asked for before it was there. The daemon counts them as cursors pass
+    cost       samples that came from the bucket while the epoch ran, for each different one
+
+(O1) At most ROWS rows are kept, however many epochs; the totals are of all.
+"""
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Mapping, Optional
+
+from dlcache.torch.words import count, share
+
+__all__ = ["Row", "Rows", "whence"]
+
+ROWS = 500
+WHENCE = ("reuse", "prefetch", "waited")
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    epoch: int
+    begin_s: float
+    end_s: float
+    positions: int    #: samples of the epoch, of this rank
+    distinct: int     #: different ones among them
+    coverage: float   #: share of the dataset, or of this rank's part of it
+    effective: Optional[float] = None  #: how many samples of equal weight would be drawn as widely
+    ignored: int = 0  #: losses that were no numbers
+    reuse: int = 0
+    prefetch: int = 0
+    waited: int = 0
+    fetched: int = 0  #: samples that came from the bucket meanwhile, whoever asked for them
+
+    @property
+    def hit_share(self) -> float:
+        reads = self.reuse + self.prefetch + self.waited
+        return (self.reuse + self.prefetch) / reads if reads else 0.0
+
+    @property
+    def reuse_share(self) -> float:
+        reads = self.reuse + self.prefetch + self.waited
+        return self.reuse / reads if reads else 0.0
+
+    @property
+    def reads_per_distinct(self) -> float:
+        """Bucket reads for each different sample."""
+        return self.fetched / self.distinct if self.distinct else 0.0
+
+    def text(self) -> str:
+        """What it saw, and whence that came."""
+        seen = (f"epoch {self.epoch}: {share(self.coverage)} of the samples, "
+                f"{count(self.distinct)} in {count(self.positions)} positions")
+        if self.effective is not None:
+            seen += f", drawn as from {count(round(self.effective))} of equal weight"
+        if self.ignored:
+            seen += f"; {count(self.ignored)} losses were no numbers"
+        reads = self.reuse + self.prefetch + self.waited
+        if not reads:
+            return seen
+        reuse, ahead, waited = (share(n / reads) for n in (self.reuse, self.prefetch, self.waited))
+        return (f"{seen}; {reuse} were in memory, {ahead} fetched ahead, {waited} waited for; "
+                f"{self.reads_per_distinct:.2f} bucket reads for each different one")
+
+    def as_dict(self) -> Dict[str, Any]:
+        more = ("hit_share", "reuse_share", "reads_per_distinct")
+        return {**dataclasses.asdict(self), **{name: getattr(self, name) for name in more}}
+
+
+class Rows:
+    """Those of a loader; every second one is forgotten when there are too many."""
+
+    def __init__(self) -> None:
+        self.rows: List[Row] = []
+        self.reads = dict.fromkeys(WHENCE, 0)
+        self._every, self._seen = 1, 0
+        self._fetched: Optional[int] = None  # as the daemon said at the end of the row before
+
+    def begin(self, stats: Optional[Mapping[str, Any]]) -> None:
+        """What the daemon says before the first epoch."""
+        if self._fetched is None:
+            self._fetched = _fetched(stats)
+
+    def add(self, row: Row, stats: Optional[Mapping[str, Any]], leg: Optional[int]) -> None:
+        """An epoch has ended; with what the daemon says, and how it calls this epoch."""
+        now = _fetched(stats)
+        fetched = max(0, (now or 0) - (self._fetched or 0)) if self._fetched is not None else 0
+        self._fetched = now if now is not None else self._fetched
+        found = whence(stats, leg)
+        row = dataclasses.replace(row, fetched=fetched, **found)
+        for name in WHENCE:
+            self.reads[name] += found[name]
+        if self._seen % self._every == 0:
+            self.rows.append(row)
+        self._seen += 1
+        if len(self.rows) > ROWS:
+            self.rows, self._every = self.rows[::2], self._every * 2
+
+
+def _fetched(stats: Optional[Mapping[str, Any]]) -> Optional[int]:
+    return ((stats or {}).get("dataset") or {}).get("fetched")
+
+
+def whence(stats: Optional[Mapping[str, Any]], leg: Optional[int]) -> Dict[str, int]:
+    """Of one epoch of the session that asks."""
+    epochs = ((stats or {}).get("dataset") or {}).get("epochs") or []
+    found = next((e for e in epochs if e.get("epoch") == leg), {})
+    return {name: found.get(name, 0) for name in WHENCE}
