@@ -328,9 +328,9 @@ class Report:
             rows.append(("cache", f"{share(self.hit_share)} hits of {count(reads)} reads, "
                                   f"{size(self.read_bytes)}"))
         if sum(self.reads.values()):
-            rows.append(("whence", self._whence_text()))
+            rows.append(("reuse", self._whence_text()))
         if self.by_epoch and self.by_epoch[-1].effective is not None:
-            rows.append(("last", self.by_epoch[-1].text()))
+            rows.append(("seen", self.by_epoch[-1].text()))
         rows.append(("bucket", f"{count(self.requests)} requests, {size(self.bytes)}, "
                                f"{money(self.money_usd)}"))
         rows.append(("workers", self._workers_text()))
@@ -353,7 +353,8 @@ class Report:
     def _whence_text(self) -> str:
         total = sum(self.reads.values())
         reuse, ahead, waited = (share(self.reads[name] / total) for name in WHENCE)
-        return f"{reuse} of the samples were in memory, {ahead} fetched ahead, {waited} waited for"
+        return (f"{reuse} of the samples were in memory since they were used before, {ahead} were "
+                f"fetched ahead, {waited} waited for")
 
     def _workers_text(self) -> str:
         now = f"{self.workers} now, {self.workers_most} at most"

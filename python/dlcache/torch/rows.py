@@ -4,7 +4,8 @@
     seen       how many different samples, and of which share of the dataset that is
     whence     reuse: in memory since somebody used it before; prefetch: brought before it was asked
                for; waited: asked for before it was there. The daemon counts them as cursors pass
-    cost       samples that came from the bucket while the epoch ran, for each different one
+    cost       samples that came from the bucket for it, for each different one. Others fetch too
+               (validation, other jobs): no more are counted than were not there to be used again
 
 (O1) At most ROWS rows are kept, however many epochs; the totals are of all.
 """
@@ -34,7 +35,7 @@ class Row:
     reuse: int = 0
     prefetch: int = 0
     waited: int = 0
-    fetched: int = 0  #: samples that came from the bucket meanwhile, whoever asked for them
+    fetched: int = 0  #: samples that came from the bucket for it
 
     @property
     def hit_share(self) -> float:
@@ -63,7 +64,7 @@ class Row:
         if not reads:
             return seen
         reuse, ahead, waited = (share(n / reads) for n in (self.reuse, self.prefetch, self.waited))
-        return (f"{seen}; {reuse} were in memory, {ahead} fetched ahead, {waited} waited for; "
+        return (f"{seen}; {reuse} reused, {ahead} fetched ahead, {waited} waited for; "
                 f"{self.reads_per_distinct:.2f} bucket reads for each different one")
 
     def as_dict(self) -> Dict[str, Any]:
@@ -78,7 +79,8 @@ class Rows:
         self.rows: List[Row] = []
         self.reads = dict.fromkeys(WHENCE, 0)
         self._every, self._seen = 1, 0
-        self._fetched: Optional[int] = None  # as the daemon said at the end of the row before
+        self._fetched: Optional[int] = None  # as the daemon said last
+        self._spare = 0  # fetched, and not counted for an epoch yet: what comes ahead is early
 
     def begin(self, stats: Optional[Mapping[str, Any]]) -> None:
         """What the daemon says before the first epoch."""
@@ -87,10 +89,13 @@ class Rows:
 
     def add(self, row: Row, stats: Optional[Mapping[str, Any]], leg: Optional[int]) -> None:
         """An epoch has ended; with what the daemon says, and how it calls this epoch."""
-        now = _fetched(stats)
-        fetched = max(0, (now or 0) - (self._fetched or 0)) if self._fetched is not None else 0
-        self._fetched = now if now is not None else self._fetched
-        found = whence(stats, leg)
+        now, found = _fetched(stats), whence(stats, leg)
+        if now is not None:
+            before = self._fetched or 0
+            self._spare += now - before if now >= before else now  # a new daemon counts from 0
+            self._fetched = now
+        fetched = min(self._spare, found["prefetch"] + found["waited"])
+        self._spare -= fetched
         row = dataclasses.replace(row, fetched=fetched, **found)
         for name in WHENCE:
             self.reads[name] += found[name]

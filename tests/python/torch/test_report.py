@@ -8,8 +8,9 @@ import tempfile
 import unittest
 import xml.dom.minidom
 
-from dlcache.torch import report, words
+from dlcache.torch import plot, report, words
 from dlcache.torch.report import POINTS, Progress, Tally
+from dlcache.torch.rows import ROWS, Row
 
 
 def daemon(pid=1, **counters):
@@ -110,6 +111,67 @@ class Cause(unittest.TestCase):
 
     def test_shares_add_up(self):
         self.assertAlmostEqual(sum(self.cause(busy_s=3.0, stats={"stall_s": 1.0}).values()), 1.0)
+
+
+def epochs(fetched, *rows, pid=1):
+    """What the daemon says: samples fetched so far, and its latest epochs."""
+    return {"daemon": {"pid": pid}, "dataset": {"fetched": fetched, "epochs": [
+        dict(zip(("epoch", "reuse", "prefetch", "waited"), row)) for row in rows]}}
+
+
+class Epochs(unittest.TestCase):
+    def test_whence(self):
+        t = Tally()
+        t.rows.begin(epochs(1000))
+        t.batch(30, 0.1, 0.9, 2)
+        t.epoch_end(Row(0, 0, 0, 30, 30, 0.5, 25.0), epochs(1040, (8, 2, 0, 0), (7, 0, 20, 10)), 7)
+        t.batch(30, 0.1, 1.9, 2)
+        t.epoch_end(Row(1, 0, 0, 30, 20, 0.4, 12.3, 1), epochs(1055, (8, 20, 6, 4)), 8)
+        r = t.report()
+        self.assertEqual(r.reads, {"reuse": 20, "prefetch": 26, "waited": 14})
+        first, second = r.by_epoch
+        self.assertEqual((first.begin_s, first.end_s, second.begin_s, second.end_s), (0, 1, 1, 3))
+        self.assertEqual((first.hit_share, first.reuse_share, first.reads_per_distinct), (20 / 30, 0, 1.0))
+        self.assertEqual((second.fetched, second.reads_per_distinct), (10, 0.5))  # no more than were not there
+        self.assertIn("33.3 % of the samples were in memory", str(r))
+        self.assertIn("epoch 1: 40.0 % of the samples, 20 in 30 positions, drawn as from 12 of equal weight; 1 losses",
+                      str(r))
+        told = json.loads(r.json())["by_epoch"][1]
+        self.assertEqual((told["coverage"], told["reads_per_distinct"], told["effective"]), (0.4, 0.5, 12.3))
+
+    def test_the_daemon_says_nothing_or_was_started_again(self):
+        t = Tally()
+        t.rows.begin(None)
+        for stats in (None, {}, {"dataset": None}, epochs(50, (0, 5, 5, 0)), epochs(10, (1, 0, 20, 0), pid=2)):
+            t.epoch_end(Row(0, 0, 0, 10, 10, 1.0), stats, 0 if stats else None)
+        r = t.report()
+        self.assertEqual([row.fetched for row in r.by_epoch], [0, 0, 0, 5, 0])
+        self.assertNotIn("seen", str(r))
+
+    def test_bounded(self):
+        t = Tally()
+        for i in range(20 * ROWS):
+            t.epoch_end(Row(i, 0, 0, 1, 1, 1.0, 1.0), epochs(i, (i, 1, 0, 0)), i)
+        r = t.report()
+        self.assertLessEqual(len(r.by_epoch), ROWS)
+        self.assertGreater(len(r.by_epoch), ROWS // 4)
+        self.assertEqual(r.reads["reuse"], 20 * ROWS)
+
+    def test_drawn(self):
+        t = tally(40, 0.01)
+        without = plot.svg(t.report())
+        t.epoch_end(Row(0, 0, 0, 30, 30, 0.5, 25.0), epochs(40, (0, 10, 20, 0)), 0)
+        text = plot.svg(t.report())
+        for name in ("seen", "reused", "hits"):
+            self.assertIn(">%s<" % name, text)
+            self.assertNotIn(">%s<" % name, without)
+        xml.dom.minidom.parseString(text)
+
+    def test_lines(self):
+        for shares in ({}, {"a": []}, {"a": [0.5]}, {"a": [0, 1, 0.3], "b & c": [0.25] * 200}):
+            text = plot.lines("title <1>", "more", shares)
+            xml.dom.minidom.parseString(text)
+        self.assertIn("b &amp; c", text)
 
 
 class Bucket(unittest.TestCase):
