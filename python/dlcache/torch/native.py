@@ -287,7 +287,7 @@ class _Loader:
 
     def _add_row(self) -> None:
         o, epoch, row = self._opened, self._state[0], None
-        if self._lists is not None:
+        if self._lists is not None and not self._rows:
             row = row_of(self._lists.plan, self._lists.sampler, o.count)
         elif not self._rows:
             n = -(-o.count // self.world)

@@ -12,6 +12,7 @@ training goes on, and learnt when somebody looks next.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -142,9 +143,10 @@ class Weigher:
         if self._handle is None:
             self._handle = dlcache.open(self.url, **self._options)
             self._told = None
-        if self._told != (replication, prefer):
+        wanted = replication, prefer, self.spec, os.getpid()
+        if self._told != wanted:  # a child of fork() begins itself
             self.join(self._handle, replication, prefer)
-            self._told = replication, prefer
+            self._told = wanted
         return self._handle
 
     def copy(self) -> Weigher:
@@ -249,7 +251,7 @@ class Weigher:
 
     def _any(self) -> dlcache.Dataset:
         """The handle, whatever replication it was told last."""
-        return self._open(*self._told) if self._told is not None else self._open()
+        return self._open(*self._told[:2]) if self._told is not None else self._open()
 
     def _span(self) -> tuple[int, int]:
         """(first, count) of the numbers there are."""

@@ -9,7 +9,6 @@ import os
 import pickle
 import socket
 import struct
-import sys
 import unittest
 import warnings
 
@@ -19,9 +18,7 @@ import torch
 import torch.distributed
 from torch.utils.data import BatchSampler, Subset
 
-import dlcache
-from dlcache.torch import DataLoader, Dataset, ImportanceSampler, Shuffle, TensorLoader
-from dlcache.torch import plot
+from dlcache.torch import DataLoader, Dataset, ImportanceSampler, Shuffle, TensorLoader, plot
 
 N, TEST = 64, 20
 BAD = (7, 23, 41)
@@ -742,6 +739,30 @@ class State(Numbered):
             self.sampler(self.dataset("test")).load_state_dict(state)
         with self.assertRaisesRegex(ValueError, "version 7"):
             self.sampler().load_state_dict(dict(state, version=7))
+
+    def test_the_seed_comes_along(self):
+        one, two = self.sampler(seed=5, job="a"), self.sampler(seed=9, job="b")
+        list(two)
+        two.load_state_dict(one.state_dict())
+        self.assertEqual([list(two), list(two)], [list(one), list(one)])
+
+    def test_after_a_fork(self):
+        sampler = self.sampler(job="a")
+        first = list(sampler)
+        sampler.update([3], [9.0])
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.write(write, pickle.dumps((sampler.weights()[3].item(), list(sampler))))
+            finally:
+                os._exit(0)
+        os.close(write)
+        with open(read, "rb") as f:
+            weight, drawn = pickle.loads(f.read())
+        os.waitpid(pid, 0)
+        self.assertEqual((weight, drawn), (9, list(sampler)))
+        self.assertNotEqual(drawn, first)
 
     def test_torch_saves_it(self):
         loader, _ = self.loader("a")
