@@ -43,7 +43,7 @@ from dlcache.torch.samplers import Shuffle, distributed, draw_seed
 
 __all__ = ["LATE", "Epochs"]
 
-LATE = 1024
+LATE = 256
 _VERSION = 1
 _UNKNOWN = 1 << 20  # so much is drained of a sampler without length before it counts as endless
 _DRAIN = 2**64 - 1  # in place of the number of a batch

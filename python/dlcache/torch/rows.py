@@ -113,5 +113,5 @@ def _fetched(stats: Optional[Mapping[str, Any]]) -> Optional[int]:
 def whence(stats: Optional[Mapping[str, Any]], leg: Optional[int]) -> Dict[str, int]:
     """Of one epoch of the session that asks."""
     epochs = ((stats or {}).get("dataset") or {}).get("epochs") or []
-    found = next((e for e in epochs if e.get("epoch") == leg), {})
+    found: Mapping[str, int] = next((e for e in epochs if e.get("epoch") == leg), {})
     return {name: found.get(name, 0) for name in WHENCE}

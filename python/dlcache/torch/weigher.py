@@ -117,7 +117,7 @@ class Weigher:
 
     def __init__(self, source: tuple[dlcache.Dataset, Sequence[int] | None], spec: Spec) -> None:
         self.url, self._options = source[0].url, dict(source[0].options, refresh=False)
-        self._numbers = range(len(source[0])) if source[1] is None else source[1]
+        self._numbers: Any = range(len(source[0])) if source[1] is None else source[1]
         if not (isinstance(self._numbers, range) and self._numbers.step == 1):
             self._numbers = numpy.asarray(self._numbers, dtype=numpy.int64)
         self.spec = spec
