@@ -3,8 +3,9 @@
  * A training loop's appetite: reads a dataset in shuffled order for some epochs, at a steady rate
  * or as fast as it can, following a known order or (plain) asking for each sample when it needs it.
  *
- * usage: bench-consume URL SOCKET EPOCHS RATE follow|plain [SEED RANK WORLD]
+ * usage: bench-consume URL SOCKET EPOCHS RATE follow|relaxed|plain [SEED RANK WORLD]
  *        RATE in samples per second; 0: as fast as possible
+ *        relaxed: follow, in a relaxed order
  *        RANK of WORLD (follow): reads its part of each epoch
  * Prints one line of JSON per epoch: seconds, seconds stalled, the same without the first second of
  * all, the sum of the samples' first bytes, and when (monotonic clock) each 16th of the epoch
@@ -121,12 +122,14 @@ int main(int argc, char **argv)
 
     if (argc != 6 && argc != 9) {
         fprintf(stderr,
-                "usage: bench-consume URL SOCKET EPOCHS RATE follow|plain [SEED RANK WORLD]\n");
+                "usage: bench-consume URL SOCKET EPOCHS RATE follow|relaxed|plain "
+                "[SEED RANK WORLD]\n");
         return 2;
     }
     opt.socket = argv[2];
     order.epochs = strtoull(argv[3], NULL, 10);
-    follow = strcmp(argv[5], "follow") == 0;
+    order.relaxed = strcmp(argv[5], "relaxed") == 0;
+    follow = order.relaxed || strcmp(argv[5], "follow") == 0;
     if (argc == 9) {
         order.seed = strtoull(argv[6], NULL, 10);
         order.rank = (uint32_t)strtoul(argv[7], NULL, 10);

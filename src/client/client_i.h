@@ -68,6 +68,7 @@ struct attachment {
     uint8_t block_owned[SHM_BLOCKS]; /* G: mtx: a thread claims pins there */
     uint32_t overflow;       /* G: mtx: block for threads that hold more than a block of pins */
     uint32_t tail;           /* G: mtx */
+    uint64_t swaps_tail;     /* the one thread's that reads in an order */
     struct catalog *catalog; /* until the dataset takes it */
     char *place, *place_endpoint; /* the same */
     _Atomic uint32_t users;       /* threads in their slow path; seq_cst: (A1) */
@@ -80,12 +81,17 @@ struct attachment {
 /* The order that dlc_next() follows. Positions are absolute: they run on from the first epoch. */
 struct reading {
     struct told
-        *told; /* NULL: no order is set. Its lists: G: dataset.mtx and the process-wide lock */
+        *told; /* NULL: no order is set. Its lists: G: dataset.mtx and the process-wide lock; its
+                * swaps: G: the process-wide lock */
     struct order_spec spec;
     uint64_t epoch, epochs; /* the first one, and how many are left from there; 0: no end */
     bool relaxed;
     uint64_t pos;                  /* all before it was read */
     uint64_t told_at;              /* the end of an epoch that was told to the caller */
+    uint64_t dealt, dealt_at;      /* dlc_take(): all before was given; the end it told */
+    bool swaps;                    /* relaxed and computed: positions may change places: swap.c */
+    uint64_t settled;              /* with swaps: positions before it do not any more */
+    uint64_t look;                 /* where the look over the slots goes on */
     uint64_t taken[READING_WORDS]; /* bit k: pos + k was read */
     uint64_t ahead, waited_ns;     /* as in struct dlc_progress */
     struct dlc_mono look_again;    /* whether the daemon is still there */
@@ -102,6 +108,11 @@ struct importance {
     struct weights_scale scale; /* G: mtx */
     struct weighed *weighed;    /* G: mtx; changed under the process-wide lock too */
 };
+
+static inline bool reading_is_taken(const struct reading *r, uint64_t k)
+{
+    return r->taken[k / 64] >> (k % 64) & 1;
+}
 
 struct dlc_dataset {
     uint32_t tag;
@@ -230,6 +241,12 @@ void reading_release(struct reading *r);
 int importance_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err);
 void importance_init(struct importance *im);    /* anew: also in a child, whatever was locked */
 void importance_release(struct importance *im); /* nobody uses it */
+
+/* ---- swap.c ---- */
+
+/* Decide what is read at the positions that come near, and in any case at the next n that will be
+ * dealt. */
+void swap_settle(struct dlc_dataset *ds, size_t n);
 
 /* Take part in fork(); once everything is in place. */
 void dataset_enlist(struct dlc_dataset *ds);

@@ -28,12 +28,12 @@ static json_t *order_json(const struct reading *r, uint64_t pos)
 {
     const struct order_spec *s = &r->spec;
 
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I}", "op", "order",
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:b}", "op", "order",
                      "kind", kind_names[s->kind], "n", (json_int_t)s->n, "first",
                      (json_int_t)s->first, "seed", (json_int_t)s->seed, "rank", (json_int_t)s->rank,
                      "world", (json_int_t)s->world, "drop_last", (int)s->drop_last, "epoch",
                      (json_int_t)r->epoch, "epochs", (json_int_t)r->epochs, "position",
-                     (json_int_t)pos);
+                     (json_int_t)pos, "swaps", (int)r->swaps);
 }
 
 /* Earlier lists have gone: the order is told from the oldest one on. */
@@ -46,26 +46,25 @@ static json_t *list_json(const struct reading *r, const struct told_list *l, uin
                      (json_int_t)l->begin, "position", (json_int_t)pos);
 }
 
-/* A descriptor of the list, or -1. */
-static int list_fd(const struct told_list *l)
+/* A descriptor of numbers, or -1. */
+static int list_fd(const void *list, size_t bytes)
 {
     int fd = os_memfd("dlcache-order");
 
-    if (fd >= 0 && os_write_all(fd, l->list, l->length * sizeof(uint64_t)) < 0)
+    if (fd >= 0 && os_write_all(fd, list, bytes) < 0)
         os_close(&fd);
     return fd;
 }
 
-/* Takes ask. l: the list that goes with it, or NULL. */
-static int tell(struct dlc_dataset *ds, struct attachment *a, json_t *ask,
-                const struct told_list *l, struct dlc_err *err)
+/* Takes ask. list: what goes with it; 0 bytes: nothing. */
+static int tell(struct dlc_dataset *ds, struct attachment *a, json_t *ask, const void *list,
+                size_t bytes, struct dlc_err *err)
 {
     struct msg m = MSG_INIT;
     int fd = -1, rc = 0;
 
-    if (l != NULL && (fd = list_fd(l)) < 0)
-        rc = dlc_err_sys(err, "cannot hand over an order of %llu samples",
-                         (unsigned long long)l->length);
+    if (bytes > 0 && (fd = list_fd(list, bytes)) < 0)
+        rc = dlc_err_sys(err, "cannot hand over an order: a list of %zu bytes", bytes);
     if (rc == 0)
         rc = attach_call(a, ask, fd, dlc_mono_add(dlc_mono_now(), ds->timeout), &m, err);
     json_decref(ask);
@@ -77,22 +76,44 @@ static int tell(struct dlc_dataset *ds, struct attachment *a, json_t *ask,
 static int tell_more(struct dlc_dataset *ds, struct attachment *a, const struct told_list *l,
                      struct dlc_err *err)
 {
-    return tell(ds, a, json_pack("{s:s, s:b}", "op", "order", "more", 1), l, err);
+    return tell(ds, a, json_pack("{s:s, s:b}", "op", "order", "more", 1), l->list,
+                l->length * sizeof(*l->list), err);
+}
+
+static int tell_computed(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
+{
+    const struct reading *r = &ds->reading;
+    struct swap_pair *pairs = NULL;
+    size_t n = 0;
+    uint64_t pos;
+    int rc;
+
+    client_lock();
+    /* relaxed: where to begin to fetch; the cursor follows. With swaps it changes under the lock */
+    pos = atomic_load_explicit(&ds->at, memory_order_relaxed);
+    if (r->swaps)
+        n = told_swaps(r->told, &pairs);
+    client_unlock();
+    rc = tell(ds, a, order_json(r, pos), pairs, n * sizeof(*pairs), err);
+    mem_free(&pairs);
+    return rc;
 }
 
 int reading_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
 {
     const struct reading *r = &ds->reading;
-    /* relaxed: where to begin to fetch; the cursor follows */
-    uint64_t pos = atomic_load_explicit(&ds->at, memory_order_relaxed);
     const struct told_list *l;
+    uint64_t pos;
     int rc;
 
     if (r->told == NULL)
         return 0;
     l = r->told->lists[0];
-    rc = tell(ds, a, l != NULL ? list_json(r, l, pos) : order_json(r, pos), l, err);
-    if (rc == 0 && l != NULL && r->told->lists[1] != NULL)
+    if (l == NULL)
+        return tell_computed(ds, a, err);
+    pos = atomic_load_explicit(&ds->at, memory_order_relaxed); /* as above */
+    rc = tell(ds, a, list_json(r, l, pos), l->list, l->length * sizeof(*l->list), err);
+    if (rc == 0 && r->told->lists[1] != NULL)
         rc = tell_more(ds, a, r->told->lists[1], err);
     return rc;
 }
@@ -120,7 +141,8 @@ static void publish(struct dlc_dataset *ds)
         atomic_store_explicit(&a->session->overtaken, overtaken(r), memory_order_relaxed);
     atomic_store_explicit(&a->session->ahead, r->ahead, memory_order_relaxed);
     atomic_store_explicit(&a->session->waited_ns, r->waited_ns, memory_order_relaxed);
-    atomic_store_explicit(&a->session->cursor, r->pos, memory_order_relaxed);
+    /* release: the swaps before it are told (swap.c) */
+    atomic_store_explicit(&a->session->cursor, r->pos, memory_order_release);
 }
 
 /* ---- setting it ---- */
@@ -154,8 +176,9 @@ void reading_release(struct reading *r)
     *r = (struct reading){0};
 }
 
-/* A copy of the caller's list. Gives; NULL: *err. */
+/* A copy of the caller's list, changed where a state says so. Gives; NULL: *err. */
 static struct told_list *copy_list(struct dlc_dataset *ds, const uint64_t *list, uint64_t n,
+                                   const struct dlc_swap *swaps, size_t n_swaps,
                                    struct dlc_err *err)
 {
     uint64_t *copy = NULL;
@@ -172,18 +195,28 @@ static struct told_list *copy_list(struct dlc_dataset *ds, const uint64_t *list,
     if (copy == NULL)
         return NULL;
     memcpy(copy, list, n * sizeof(*copy));
+    for (size_t i = 0; i < n_swaps; i++)
+        if (swaps[i].position < n)
+            copy[swaps[i].position] = swaps[i].sample;
     return told_list_new(copy, n, ds->n, err);
 }
 
+/* Where an order begins. */
+struct state {
+    uint64_t epoch, position;
+    const struct dlc_swap *swaps;
+    size_t n_swaps;
+};
+
 /* The order as both sides keep it. NULL: *err. */
 static struct told *make_told(struct dlc_dataset *ds, const struct dlc_order *o,
-                              const struct reading *r, struct dlc_err *err)
+                              const struct state *st, const struct reading *r, struct dlc_err *err)
 {
     struct told_list *l;
 
     if (o->kind != DLC_EXPLICIT)
         return told_new(&r->spec, r->epoch, r->epochs, err);
-    l = copy_list(ds, o->list, o->list_len, err);
+    l = copy_list(ds, o->list, o->list_len, st->swaps, st->n_swaps, err);
     return l != NULL ? told_new_list(&l, r->epoch, r->epochs, 0) : NULL;
 }
 
@@ -217,6 +250,13 @@ static void move(struct dlc_dataset *ds)
 {
     struct reading *r = &ds->reading;
 
+    if (r->swaps) { /* (B2) */
+        client_lock();
+        told_move(r->told, r->pos);
+        atomic_store_explicit(&ds->at, r->pos, memory_order_relaxed); /* read under the lock */
+        client_unlock();
+        return;
+    }
     told_move(r->told, r->pos);
     if (told_has_old(r->told))
         drop_old(ds);
@@ -231,9 +271,44 @@ static int lose_if_gone(struct dlc_dataset *ds, struct attachment *a, int rc)
     return 0;
 }
 
-static int set_order(struct dlc_dataset *ds, const struct dlc_order *o, uint64_t epoch,
-                     uint64_t position, struct dlc_err *err)
+/* Where a state says that the order is not what is read. Explicit orders were changed already. */
+static int set_swaps(struct reading *r, const struct dlc_swap *swaps, size_t n, struct dlc_err *err)
 {
+    static_assert(sizeof(struct dlc_swap) == sizeof(struct swap_pair), "the same to callers");
+
+    if (n == 0 || r->spec.kind == ORDER_EXPLICIT)
+        return 0;
+    if (!r->swaps)
+        return dlc_err_set(err, DLC_EINVAL,
+                           "an order with swaps is relaxed: set order.relaxed, as it was then");
+    return told_set_swaps(r->told, (const struct swap_pair *)swaps, n, err);
+}
+
+static int make_reading(struct dlc_dataset *ds, const struct dlc_order *o, const struct state *st,
+                        struct reading *r, struct dlc_err *err)
+{
+    int rc = 0;
+
+    r->told = make_told(ds, o, st, r, err);
+    if (r->told == NULL)
+        return err->code;
+    if (st->position > r->told->length)
+        rc = dlc_err_set(err, DLC_EINVAL, "position %llu: an epoch has %llu",
+                         (unsigned long long)st->position, (unsigned long long)r->told->length);
+    r->swaps = r->relaxed && r->spec.kind != ORDER_EXPLICIT;
+    r->pos = r->told_at = r->dealt = r->dealt_at = r->settled = st->position;
+    told_move(r->told, r->pos);
+    if (rc == 0)
+        rc = set_swaps(r, st->swaps, st->n_swaps, err);
+    if (rc < 0)
+        reading_release(r);
+    return rc;
+}
+
+static int set_order(struct dlc_dataset *ds, const struct dlc_order *o, const struct state *st,
+                     struct dlc_err *err)
+{
+    uint64_t epoch = st->epoch;
     struct reading r = {.epoch = epoch, .relaxed = o->relaxed != 0};
     struct attachment *a;
     int rc = spec_of(ds, o, &r.spec, err);
@@ -244,32 +319,32 @@ static int set_order(struct dlc_dataset *ds, const struct dlc_order *o, uint64_t
         return dlc_err_set(err, DLC_EINVAL, "epoch %llu: the order has %llu, numbered from 0",
                            (unsigned long long)epoch, (unsigned long long)o->epochs);
     r.epochs = o->epochs != 0 ? o->epochs - epoch : 0;
-    r.told = make_told(ds, o, &r, err);
-    if (r.told == NULL)
-        return err->code;
-    if (position > r.told->length) {
-        rc = dlc_err_set(err, DLC_EINVAL, "position %llu: an epoch has %llu",
-                         (unsigned long long)position, (unsigned long long)r.told->length);
-        reading_release(&r);
+    rc = make_reading(ds, o, st, &r, err);
+    if (rc < 0)
         return rc;
-    }
-    r.pos = r.told_at = position;
-    told_move(r.told, r.pos);
     replace(ds, &r);
     a = dataset_attached(ds);
     if (a == NULL)
         return 0; /* told when there is a daemon again */
     rc = lose_if_gone(ds, a, reading_tell(ds, a, err));
     dataset_detach(ds, a);
+    swap_settle(ds, 0);
     return rc;
 }
 
 int dlc_follow(struct dlc_dataset *ds, const struct dlc_order *order, uint64_t epoch,
                uint64_t position)
 {
+    return dlc_follow_swapped(ds, order, epoch, position, NULL, 0);
+}
+
+int dlc_follow_swapped(struct dlc_dataset *ds, const struct dlc_order *order, uint64_t epoch,
+                       uint64_t position, const struct dlc_swap *swaps, size_t n)
+{
+    const struct state st = {epoch, position, swaps, n};
     struct dlc_err err = DLC_ERR_INIT;
 
-    return set_order(ds, order, epoch, position, &err) < 0 ? client_fail(&err) : 0;
+    return set_order(ds, order, &st, &err) < 0 ? client_fail(&err) : 0;
 }
 
 static int none_set(void)
@@ -313,7 +388,7 @@ int dlc_follow_more(struct dlc_dataset *ds, const uint64_t *list, uint64_t n)
     if (ds->reading.spec.kind != ORDER_EXPLICIT)
         return client_failf(DLC_EINVAL, "a %s order needs no more lists: it is computed",
                             kind_names[ds->reading.spec.kind]);
-    l = copy_list(ds, list, n, &err);
+    l = copy_list(ds, list, n, NULL, 0, &err);
     if (l == NULL)
         return client_fail(&err);
     dlc_mtx_lock(&ds->mtx);
@@ -330,17 +405,12 @@ int64_t dlc_epoch_length(struct dlc_dataset *ds)
     return ds->reading.told != NULL ? (int64_t)ds->reading.told->length : none_set();
 }
 
-static bool is_taken(const struct reading *r, uint64_t k)
-{
-    return r->taken[k / 64] >> (k % 64) & 1;
-}
-
 /* Positions are read up to here without a gap: forget their bits. */
-static void settle(struct dlc_dataset *ds)
+static void pass_taken(struct dlc_dataset *ds)
 {
     struct reading *r = &ds->reading;
 
-    while (is_taken(r, 0)) {
+    while (reading_is_taken(r, 0)) {
         for (unsigned w = 0; w < READING_WORDS; w++) {
             uint64_t carry = w + 1 < READING_WORDS ? r->taken[w + 1] << 63 : 0;
 
@@ -358,8 +428,11 @@ static int take_relaxed(struct dlc_dataset *ds, uint64_t *k, uint64_t *sample, s
     uint64_t end = DLC_MIN((uint64_t)READING_WORDS * 64, cursor_left(&r->told->cursor, r->pos));
     uint64_t first = UINT64_MAX;
 
+    if (r->swaps) /* (B1) */
+        end = DLC_MIN(end, DLC_MAX(r->settled, r->pos + 1) - r->pos);
+
     for (uint64_t i = 0; i < end; i++) {
-        if (is_taken(r, i))
+        if (reading_is_taken(r, i))
             continue;
         *k = i;
         *sample = cursor_at(&r->told->cursor, r->pos + i);
@@ -385,6 +458,10 @@ int dlc_next(struct dlc_dataset *ds, struct dlc_view *out, uint64_t *sample)
         r->told_at = r->pos;
         return 0;
     }
+    if (r->dealt > r->pos)
+        return client_failf(DLC_EINVAL, "samples were taken by dlc_take(): whoever reads them says "
+                                        "so by dlc_advance(), not by dlc_next()");
+    swap_settle(ds, 0);
     s = cursor_at(&r->told->cursor, r->pos);
     if (s >= CURSOR_LATER)
         return 0; /* after the last epoch or list; or fewer samples than ranks, and drop_last */
@@ -394,24 +471,11 @@ int dlc_next(struct dlc_dataset *ds, struct dlc_view *out, uint64_t *sample)
         return client_failf(DLC_ECANCELED, "interrupted by the caller");
     }
     r->taken[k / 64] |= 1ull << (k % 64);
-    settle(ds);
+    pass_taken(ds);
     publish(ds);
     if (sample != NULL)
         *sample = s;
     return rc < 0 ? rc : 1;
-}
-
-void dlc_tell(struct dlc_dataset *ds, uint64_t *epoch, uint64_t *position)
-{
-    const struct reading *r = &ds->reading;
-    const struct cursor *c = r->told != NULL ? &r->told->cursor : NULL;
-
-    *epoch = *position = 0;
-    if (c == NULL || cursor_state(c, r->pos, epoch, position))
-        return;
-    /* The end of all that is known; an order of nothing stays where it began. */
-    *epoch =
-        c->kind == ORDER_EXPLICIT ? cursor_oldest(c) : r->epoch + (c->length > 0 ? c->epochs : 0);
 }
 
 /* A leader that reads nothing finds out here that its daemon has gone. */
@@ -459,10 +523,13 @@ int dlc_advance(struct dlc_dataset *ds, const struct dlc_progress *p)
     if (pos == CURSOR_NEVER)
         return no_such_position(r, p);
     memset(r->taken, 0, sizeof(r->taken));
+    if (pos < r->pos) /* back, where nothing is settled: move() forgets the swaps */
+        r->settled = r->dealt = r->dealt_at = pos;
     r->pos = r->told_at = pos;
     r->ahead = p->ahead;
     r->waited_ns = p->waited_ns;
     move(ds);
+    swap_settle(ds, 0);
     publish(ds);
     look_after(ds);
     return 0;

@@ -414,6 +414,20 @@ static struct told *computed_order(struct session *s, const json_t *body, const 
     return told_new(&spec, number(body, "epoch"), number(body, "epochs"), err);
 }
 
+/* What a client has swapped in an order that it tells again, from `pos` on. */
+static int take_swaps(struct told *t, const struct msg *m, uint64_t pos, struct dlc_err *err)
+{
+    uint64_t len = 0, *pairs = read_list(m->fds[0], &len, err);
+    int rc;
+
+    if (pairs == NULL)
+        return err->code;
+    told_move(t, pos);
+    rc = told_set_swaps(t, (const struct swap_pair *)pairs, len / 2, err);
+    mem_free(&pairs);
+    return rc;
+}
+
 static bool is_order_kind(const char *kind)
 {
     return kind != NULL && (strcmp(kind, "sequential") == 0 || strcmp(kind, "shuffled") == 0 ||
@@ -443,6 +457,8 @@ static void order_more(struct conn *c, const struct msg *m)
 static void op_order(struct conn *c, struct msg *m)
 {
     const char *kind = json_string_value(json_object_get(m->body, "kind"));
+    uint64_t pos = number(m->body, "position");
+    bool swaps = json_is_true(json_object_get(m->body, "swaps"));
     struct dlc_err err = DLC_ERR_INIT;
     struct told *t;
 
@@ -457,11 +473,14 @@ static void op_order(struct conn *c, struct msg *m)
     }
     t = strcmp(kind, "explicit") == 0 ? explicit_order(c->session, m, &err)
                                       : computed_order(c->session, m->body, kind, &err);
+    swaps = swaps && t != NULL && t->cursor.kind != ORDER_EXPLICIT;
+    if (swaps && m->n_fds > 0 && take_swaps(t, m, pos, &err) < 0)
+        told_free(&t);
     if (t == NULL) {
         conn_fail_err(c, &err);
         return;
     }
-    prefetch_follow(c->session, t, number(m->body, "position"));
+    prefetch_follow(c->session, t, pos, swaps);
     conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
 }
 

@@ -320,6 +320,9 @@ struct follow {
     uint64_t ahead;       /* everything before it is resident or asked for */
     uint64_t window;      /* how far ahead may be */
     bool short_of_memory; /* it should be farther, but memory does not allow it */
+    bool swapping;        /* its positions may change places: swapping.c */
+    uint64_t settled;     /* those before it do not any more */
+    uint64_t swaps_head;  /* swaps taken; our own copy */
     struct rate rate;
     struct dlc_mono waiting_since; /* a reader of the session waits; 0: none does */
     uint64_t waited_ns;            /* what the client said of its workers when we looked last */
@@ -566,7 +569,7 @@ void orders_free(struct node *n);
 /* ---- prefetch.c ---- */
 
 /* From now on the session reads in this order, from position pos on. Takes t. */
-void prefetch_follow(struct session *s, struct told *t, uint64_t pos);
+void prefetch_follow(struct session *s, struct told *t, uint64_t pos, bool swapping);
 /* Is it an explicit order that it reads in? Then here is one more of its lists: takes *l when it
  * succeeds. Returns: as told_give(). */
 bool prefetch_follows_lists(const struct session *s);
@@ -582,6 +585,15 @@ const struct follow *prefetch_of(const struct session *s);
 void prefetch_published(struct dataset *ds, uint64_t sample);
 /* All was told wrong: owners have changed, or somebody elsewhere begins or ceases to read. */
 void prefetch_retell(struct dataset *ds);
+
+/* ---- swapping.c ---- */
+
+/* The session has told an order, in which it may swap or not. */
+void swapping_begin(struct session *s, bool may);
+/* Take over what it has swapped. After the cursor was loaded, before it is acted upon. */
+void swapping_look(struct session *s);
+/* Say how far ahead it should settle what it reads. */
+void swapping_tell(struct session *s);
 
 /* ---- warm.c ---- */
 

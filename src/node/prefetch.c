@@ -26,7 +26,8 @@
  * known list has is *expected*: the sooner, the more the model has yet to learn of it
  * (storage/policy/expected.h). Counted from the end of what is known, so that it stays right too.
  *
- * In a relaxed order a late sample holds the cursor while others overtake it. They count as
+ * In a relaxed order positions may also change places (swapping.c); what is not settled yet is not
+ * fetched. A late sample holds the cursor while others overtake it. They count as
  * consumed, so the window stays as many samples ahead of the reader as in a strict order.
  *
  * (F1) ahead is in [pos, pos + window] after each look; everything in [pos, ahead) was resident or
@@ -371,10 +372,13 @@ static void jump(struct session *s, uint64_t pos)
 static void fill_window(struct session *s)
 {
     struct follow *f = &s->follow;
+    uint64_t end = f->pos + f->window;
     unsigned steps = 0;
 
     f->ahead = DLC_MAX(f->ahead, f->pos);
-    while (f->ahead < f->pos + f->window && steps++ < LOOK_MAX) {
+    if (f->swapping)
+        end = DLC_MIN(end, f->settled);
+    while (f->ahead < end && steps++ < LOOK_MAX) {
         uint64_t sample = cursor_at(&f->told->cursor, f->ahead);
 
         if (sample >= CURSOR_LATER)
@@ -408,14 +412,16 @@ static void look(struct session *s)
 {
     struct follow *f = &s->follow;
     struct shm_session_hdr *h = mem_session_map(s->mem);
-    /* relaxed: a number that only grows; a late look only delays */
-    uint64_t pos = atomic_load_explicit(&h->cursor, memory_order_relaxed);
+    /* acquire: the swaps that were made before it was written are seen below (Z2) */
+    uint64_t pos = atomic_load_explicit(&h->cursor, memory_order_acquire);
+    /* relaxed: numbers that only grow; a late look only delays */
     uint64_t overtaken = atomic_load_explicit(&h->overtaken, memory_order_relaxed);
     uint64_t in_hand = atomic_load_explicit(&h->ahead, memory_order_relaxed);
     uint64_t waited_ns = atomic_load_explicit(&h->waited_ns, memory_order_relaxed);
     uint64_t read_before = f->pos + f->overtaken;
     struct dlc_mono now = loop_now(s->ds->node->loop);
 
+    swapping_look(s);
     pos = DLC_MIN(pos, POS_MAX);
     overtaken = DLC_MIN(overtaken, LOOK_MAX);
     f->in_hand = DLC_MIN(in_hand, catalog_count(s->ds->catalog));
@@ -435,6 +441,7 @@ static void look(struct session *s)
         weighing_send_soon(s->weighing); /* an epoch has ended */
     told_drop(f->told);
     set_window(s);
+    swapping_tell(s);
     fill_window(s);
 }
 
@@ -484,7 +491,7 @@ static void on_look(struct timer *t)
         loop_timer_set(n->loop, t, dlc_mono_add(loop_now(n->loop), next));
 }
 
-void prefetch_follow(struct session *s, struct told *t, uint64_t pos)
+void prefetch_follow(struct session *s, struct told *t, uint64_t pos, bool swapping)
 {
     struct follow *f = &s->follow;
     struct node *n = s->ds->node;
@@ -508,6 +515,8 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos)
     atomic_store_explicit(&h->waited_ns, 0, memory_order_relaxed);
     jump(s, pos);
     weighing_send_soon(s->weighing);
+    set_window(s);
+    swapping_begin(s, swapping);
     n->looking.fire = on_look;
     loop_timer_set(n->loop, &n->looking, loop_now(n->loop));
 }

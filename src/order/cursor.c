@@ -74,6 +74,7 @@ static void set_epoch(const struct cursor *c, struct cursor_epoch *e, uint64_t i
 {
     e->begin = i * c->length;
     e->end = e->begin + c->length;
+    e->swaps = NULL;
     order_set_epoch(&e->order, c->epoch + i);
 }
 
@@ -159,13 +160,16 @@ uint64_t cursor_at(const struct cursor *c, uint64_t a)
     const struct cursor_epoch *e = find(c, a, &other);
 
     if (e != NULL)
-        return order_at(&e->order, a - e->begin);
+        return e->swaps != NULL ? swaps_at(e->swaps, &e->order, a - e->begin)
+                                : order_at(&e->order, a - e->begin);
     return c->kind == ORDER_EXPLICIT && a < c->known ? CURSOR_LATER : beyond(c);
 }
 
 static uint64_t next_in(const struct cursor_epoch *e, uint64_t s, uint64_t from)
 {
-    uint64_t k = order_next(&e->order, s, from > e->begin ? from - e->begin : 0);
+    uint64_t first = from > e->begin ? from - e->begin : 0;
+    uint64_t k = e->swaps != NULL ? swaps_next(e->swaps, &e->order, s, first)
+                                  : order_next(&e->order, s, first);
 
     return k != ORDER_NONE ? e->begin + k : CURSOR_NEVER;
 }
@@ -208,6 +212,22 @@ uint64_t cursor_next_use(const struct cursor *c, uint64_t s, uint64_t from)
     if (a != CURSOR_NEVER)
         return a;
     return e->end / c->length < c->epochs && may_come(&e->order, s) ? CURSOR_LATER : CURSOR_NEVER;
+}
+
+uint64_t cursor_next_in_epoch(const struct cursor *c, uint64_t s, uint64_t from)
+{
+    struct cursor_epoch other;
+    const struct cursor_epoch *e = find(c, from, &other);
+
+    return e != NULL ? next_in(e, s, from) : CURSOR_NEVER;
+}
+
+struct cursor_epoch *cursor_ready(struct cursor *c, uint64_t a)
+{
+    for (unsigned j = 0; j < c->n_ready; j++)
+        if (holds(&c->ready[j], a))
+            return &c->ready[j];
+    return NULL;
 }
 
 uint64_t cursor_absolute(const struct cursor *c, uint64_t epoch, uint64_t k)

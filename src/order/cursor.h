@@ -13,7 +13,7 @@
  * are asked for, with the same answer, only slower; of an explicit order there are no others.
  *
  * (C1) cursor_move() changes how fast answers come, never the answers, except that it drops the
- *      explicit lists of epochs that are over.
+ *      explicit lists of epochs that are over, and the swaps of epochs that are not ready any more.
  *
  * Pure: no allocation, no locks, no clock. Owned by one thread at a time.
  */
@@ -25,6 +25,7 @@
 
 #include "order/index.h"
 #include "order/order.h"
+#include "order/swaps.h"
 
 #define CURSOR_NEVER UINT64_MAX       /* not in what is left of the last epoch */
 #define CURSOR_LATER (UINT64_MAX - 1) /* after what can be seen from here */
@@ -32,6 +33,7 @@
 struct cursor_epoch {
     uint64_t begin, end; /* absolute */
     struct order order;
+    struct swaps *swaps; /* of a computed order, borrowed; NULL: none */
 };
 
 struct cursor {
@@ -86,6 +88,12 @@ uint64_t cursor_at(const struct cursor *c, uint64_t a);
 /* The first absolute position >= from at which sample s is read, in the epoch of from or in the
  * one after; else CURSOR_LATER or, when no later one can have it, CURSOR_NEVER. */
 uint64_t cursor_next_use(const struct cursor *c, uint64_t s, uint64_t from);
+
+/* The same in the epoch of `from` alone; else CURSOR_NEVER. */
+uint64_t cursor_next_in_epoch(const struct cursor *c, uint64_t s, uint64_t from);
+
+/* The epoch that is kept ready and holds absolute position a; NULL: neither does. */
+struct cursor_epoch *cursor_ready(struct cursor *c, uint64_t a);
 
 /* From the state that users save to an absolute position; CURSOR_NEVER: not an epoch and position
  * of this cursor. The end of an epoch is allowed: it is the beginning of the next, also when the

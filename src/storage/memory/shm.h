@@ -145,6 +145,14 @@ struct shm_pin_block {       /* one thread's; eight lines of pins with their hea
 };
 static_assert(sizeof(struct shm_pin_block) == 1024, "pin block is ABI");
 
+#define SHM_SWAPS 232u
+
+/* Two positions of the client's order whose samples change places. */
+struct shm_swap {
+    _Atomic uint64_t p, q;
+};
+static_assert(sizeof(struct shm_swap) == 16, "swap is ABI");
+
 struct shm_session_hdr {
     uint32_t magic, version;
     uint64_t ring_off, cells_off, blocks_off;
@@ -160,8 +168,20 @@ struct shm_session_hdr {
     _Atomic uint64_t ahead;       /* W client: samples from there on that its workers have */
     _Atomic uint64_t waited_ns;   /* W client: they waited so long since the order was told */
     uint8_t pad3[32];
+    /* Substitution: swap k is swaps[k % SHM_SWAPS]; the client writes it, then swaps_tail, then
+     * settled, then cursor, each with release; the daemon loads them in reverse, with acquire. */
+    _Atomic uint64_t swaps_tail; /* W client: swaps ever made; free-running */
+    _Atomic uint64_t settled;    /* W client: positions below this are swapped no more */
+    uint8_t pad4[48];
+    _Atomic uint64_t swaps_head; /* W daemon: swaps ever taken */
+    _Atomic uint64_t horizon;    /* W daemon: so far ahead to settle; 0: it takes no swaps */
+    uint8_t pad5[48];
+    struct shm_swap swaps[SHM_SWAPS];
 };
-static_assert(sizeof(struct shm_session_hdr) == 256, "session header is ABI");
+static_assert(sizeof(struct shm_session_hdr) == SHM_HDR_SIZE, "session header is ABI");
+static_assert(offsetof(struct shm_session_hdr, swaps_tail) == 256, "session header is ABI");
+static_assert(offsetof(struct shm_session_hdr, swaps_head) == 320, "session header is ABI");
+static_assert(offsetof(struct shm_session_hdr, swaps) == 384, "session header is ABI");
 static_assert(offsetof(struct shm_session_hdr, tail) == 64, "session header is ABI");
 static_assert(offsetof(struct shm_session_hdr, head) == 128, "session header is ABI");
 
