@@ -18,7 +18,7 @@ import threading
 from common import daemon, make_files, scratch, stat, table, wait_for
 
 SAMPLES, SIZE, EPOCHS, SHARE = 8_000, 4_032, 4, 0.2
-RATES = (2_000, 1_700, 2_300)
+RATES = (2_000, 1_900, 2_100)
 
 
 class Job:

@@ -592,6 +592,8 @@ void prefetch_retell(struct dataset *ds);
 void swapping_begin(struct session *s, bool may);
 /* Take over what it has swapped. After the cursor was loaded, before it is acted upon. */
 void swapping_look(struct session *s);
+/* How many samples it will read before the one at position `at`, which is to come. */
+double swapping_distance(const struct follow *f, uint64_t at);
 /* Say how far ahead it should settle what it reads. */
 void swapping_tell(struct session *s);
 

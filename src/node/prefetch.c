@@ -116,7 +116,7 @@ static double next_use(struct dataset *ds, uint64_t sample)
             soonest = fmin(soonest, expected_use(s, sample));
         if (at >= CURSOR_LATER || (s->past && at >= DLC_MAX(f->ahead, f->pos + f->window)))
             continue; /* it keeps nothing beyond its window */
-        soonest = fmin(soonest, (double)(at - f->pos));
+        soonest = fmin(soonest, swapping_distance(f, at));
         in_window = in_window || at <= f->ahead; /* f->window may change before it is filled */
     }
     if (ds->cid != NULL)

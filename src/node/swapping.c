@@ -19,6 +19,8 @@
 #include "base/counters.h"
 #include "base/log.h"
 
+#define SOONER 16.0 /* what is resident is read so much sooner than the order says */
+
 static struct shm_session_hdr *hdr_of(const struct session *s)
 {
     return mem_session_map(s->mem);
@@ -86,6 +88,23 @@ void swapping_look(struct session *s)
     count(client_nonsense);
     log_warn("client %d swaps what its order does not have, or too much of it: it may not any more",
              (int)s->conn->pid);
+}
+
+/*
+ * What such a client has not read in this epoch it reads soon when it is resident, wherever the order
+ * has it; what it has read, soon after the next epoch begins. So that is what its samples are kept
+ * by, and the order decides among those that are equal otherwise.
+ */
+double swapping_distance(const struct follow *f, uint64_t at)
+{
+    uint64_t near = DLC_MAX(f->ahead, f->pos + f->window), base = f->pos, end;
+
+    if (!f->swapping || at < near)
+        return (double)(at - f->pos);
+    end = f->pos + cursor_left(&f->told->cursor, f->pos);
+    if (at >= end)
+        base = end;
+    return (double)(base - f->pos) + (double)f->window + (double)(at - base) / SOONER;
 }
 
 void swapping_tell(struct session *s)
