@@ -10,8 +10,8 @@
  *           pos                             settled           `- resident: goes to `settled`
  *
  * We look for q by a rolling look over the slots, which costs at most READY_MOST computed positions
- * and SLOTS_MOST loads for each position that is settled. The daemon is told each swap, then how far
- * we are (src/node/swapping.c); a ring that is full stops us until it was emptied.
+ * and SLOTS_MOST loads for each position that is settled. The daemon is told each swap, then how
+ * far we are (src/node/swapping.c); a ring that is full stops us until it was emptied.
  *
  * (B1) A position below `settled` is never swapped; one that was read, or dealt, is below it.
  * (B2) Swaps change under the process-wide lock, together with the position, and only while the
@@ -34,7 +34,19 @@ static bool is_resident(const struct attachment *a, uint64_t sample)
                SHM_READY;
 }
 
-/* The position, after `from` in its epoch, of a sample that is resident; CURSOR_NEVER: none found. */
+/* Will the sample be there when p is read? It is now, or p is of the next epoch and this one has
+ * still to read it. */
+static bool will_be_there(const struct reading *r, const struct attachment *a, uint64_t p,
+                          uint64_t sample)
+{
+    const struct cursor *c = &r->told->cursor;
+
+    return is_resident(a, sample) || (p - r->pos >= cursor_left(c, r->pos) &&
+                                      cursor_next_in_epoch(c, sample, r->pos) != CURSOR_NEVER);
+}
+
+/* The position, after `from` in its epoch, of a sample that is resident; CURSOR_NEVER: none found.
+ */
 static uint64_t find_resident(struct reading *r, const struct attachment *a, uint64_t from)
 {
     const struct order_spec *s = &r->spec;
@@ -70,7 +82,7 @@ static bool settle_one(struct dlc_dataset *ds, struct attachment *a, uint64_t p,
     uint64_t q;
     bool done;
 
-    if (is_resident(a, sample) || cursor_left(&r->told->cursor, p) == 1)
+    if (will_be_there(r, a, p, sample) || cursor_left(&r->told->cursor, p) == 1)
         return true;
     if (ring_is_full(a))
         return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Taking numbers from the order without reading the samples, for who deals them to worker processes,
- * and what to save of an order to go on there.
+ * Taking numbers from the order without reading the samples, for who deals them to worker
+ * processes, and what to save of an order to go on there.
  *
  * A state is epoch, position, and what is read at positions from there on where that is not what
  * the order says: because of swaps (swap.c), or because a relaxed reader took some samples before

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Substitution, the daemon's half (docs/design/0008). A client with a relaxed order decides which of
- * its positions change places, so that it reads what is resident instead of what is not; we only
- * follow. It writes each swap into a ring in its session, then how far its order is *settled*: up to
- * there nothing is swapped any more, and only up to there is it fetched. `horizon` tells it how far
- * that should be: the window.
+ * Substitution, the daemon's half (docs/design/0008). A client with a relaxed order decides which
+ * of its positions change places, so that it reads what is resident instead of what is not; we only
+ * follow. It writes each swap into a ring in its session, then how far its order is *settled*: up
+ * to there nothing is swapped any more, and only up to there is it fetched. `horizon` tells it how
+ * far that should be: the window.
  *
  * (Z1) Nothing is believed: both positions must be to come, in one epoch of the session's order. A
  * client that writes anything else loses the right to swap until it tells an order again; from then
@@ -91,9 +91,9 @@ void swapping_look(struct session *s)
 }
 
 /*
- * What such a client has not read in this epoch it reads soon when it is resident, wherever the order
- * has it; what it has read, soon after the next epoch begins. So that is what its samples are kept
- * by, and the order decides among those that are equal otherwise.
+ * What such a client has not read in this epoch it reads soon when it is resident, wherever the
+ * order has it; what it has read, soon after the next epoch begins. So that is what its samples are
+ * kept by, and the order decides among those that are equal otherwise.
  */
 double swapping_distance(const struct follow *f, uint64_t at)
 {
