@@ -192,7 +192,7 @@ class Dataset(_dlcache.Handle):
                world: SupportsIndex = 1, drop_last: bool = False, relaxed: bool = False,
                epochs: SupportsIndex = 0, first: SupportsIndex = 0, count: SupportsIndex = 0,
                epoch: SupportsIndex = 0, position: SupportsIndex = 0,
-               targets: bool = False) -> None:
+               targets: bool = False, swaps: bytes = b"") -> None:
         """Read in this order from now on, by next(); the daemon fetches ahead.
 
         Args:
@@ -201,10 +201,12 @@ class Dataset(_dlcache.Handle):
             seed (int): Of the shuffle.
             rank, world (int): This process of so many; they take turns in one global order.
             drop_last (bool): Leave out what does not divide by `world`; else it is padded.
-            relaxed (bool): A sample that is there may come before one that is late.
+            relaxed (bool): A sample that is there may come before one that is not; each still comes
+                once in every epoch.
             epochs (int): How many will be read in all; 0: no end.
             first, count (int): A range of samples, such as a split; count 0: to the last.
             epoch, position (int): Where to start, as tell() said.
+            swaps (bytes): With relaxed: as state_dict() said; follow(..., **state) goes on there.
             targets (bool): With indices: after each sample comes its target file (the sample itself
                 again if it has none), and positions count both.
         """
@@ -219,7 +221,19 @@ class Dataset(_dlcache.Handle):
         self._follow(code, numbers, natural("rank", rank, 2**32), natural("world", world, 2**32),
                      int(drop_last), int(relaxed), operator.index(seed) & SEED_MASK,
                      natural("epochs", epochs), natural("first", first), natural("count", count),
-                     natural("epoch", epoch), natural("position", position), targets)
+                     natural("epoch", epoch), natural("position", position), targets, swaps)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where next() stands, to go on there by follow(..., **state). In a strict order that is
+        epoch and position; of a relaxed one also what was read early and what has changed places,
+        so that each sample comes once in that epoch too."""
+        epoch, position, swaps = self._state()
+        return {"epoch": epoch, "position": position, "swaps": swaps}
+
+    def take(self, n: SupportsIndex, /) -> list[int]:
+        """The next n samples of the order, for who has them read elsewhere and says how far that is
+        by advance(). Fewer at the end of an epoch, and none once when it has ended."""
+        return self._take(natural("n", n))
 
     def follow_more(self, indices: Any, /, *, targets: bool = False) -> None:
         """After follow() with indices: those of the epoch after the last one given. One epoch ahead

@@ -147,6 +147,8 @@ PyObject *handle_advance(PyObject *self, PyObject *args);
 PyObject *handle_epoch_length(PyObject *self, PyObject *none);
 PyObject *handle_next(PyObject *self, PyObject *none);
 PyObject *handle_tell(PyObject *self, PyObject *none);
+PyObject *handle_state(PyObject *self, PyObject *none);
+PyObject *handle_take(PyObject *self, PyObject *args);
 
 PyObject *handle_importance(PyObject *self, PyObject *args);
 PyObject *handle_learn(PyObject *self, PyObject *args);

@@ -341,6 +341,8 @@ static PyMethodDef handle_methods[] = {
     {"_follow", handle_follow, METH_VARARGS, NULL},
     {"_follow_more", handle_follow_more, METH_VARARGS, NULL},
     {"_advance", handle_advance, METH_VARARGS, NULL},
+    {"_state", handle_state, METH_NOARGS, NULL},
+    {"_take", handle_take, METH_VARARGS, NULL},
     {"epoch_length", handle_epoch_length, METH_NOARGS,
      "epoch_length($self, /)\n--\n\nSamples per epoch of this rank, in the order that is set."},
     {"next", handle_next, METH_NOARGS,

@@ -5,6 +5,8 @@
  */
 #include "ext.h"
 
+#include <stdlib.h>
+
 /* The end of a method that returns None. Takes the conn. */
 static PyObject *finished(struct conn *c)
 {
@@ -40,23 +42,24 @@ static int list_of(struct conn *c, PyObject *numbers, int targets, struct indice
 }
 
 /* (kind, numbers, rank, world, drop_last, relaxed, seed, epochs, first, count, epoch, position,
- * targets) */
+ * targets, swaps) */
 PyObject *handle_follow(PyObject *self, PyObject *args)
 {
     unsigned long long seed, epochs, first, count, epoch, position;
     struct conn *c = handle_conn(self);
     struct indices list = {NULL, 0};
     struct dlc_order o = {0};
+    Py_buffer swaps = {0};
     PyObject *numbers;
     struct wait w;
     int targets, rc;
 
-    if (c == NULL ||
-        !PyArg_ParseTuple(args, "IOIIIIKKKKKKp:follow", &o.kind, &numbers, &o.rank, &o.world,
-                          &o.drop_last, &o.relaxed, &seed, &epochs, &first, &count, &epoch,
-                          &position, &targets) ||
-        (o.kind == DLC_EXPLICIT && list_of(c, numbers, targets, &list) < 0))
+    if (c == NULL || !PyArg_ParseTuple(args, "IOIIIIKKKKKKpy*:follow", &o.kind, &numbers, &o.rank,
+                                       &o.world, &o.drop_last, &o.relaxed, &seed, &epochs, &first,
+                                       &count, &epoch, &position, &targets, &swaps))
         return finished(c);
+    if (o.kind == DLC_EXPLICIT && list_of(c, numbers, targets, &list) < 0)
+        goto out;
     o.seed = seed;
     o.epochs = epochs;
     o.first = first;
@@ -64,10 +67,13 @@ PyObject *handle_follow(PyObject *self, PyObject *args)
     o.list = list.at;
     o.list_len = list.n;
     turn_begin(c, &w);
-    rc = dlc_follow(c->ds, &o, epoch, position);
+    rc = dlc_follow_swapped(c->ds, &o, epoch, position, swaps.buf,
+                            (size_t)swaps.len / sizeof(struct dlc_swap));
     if (turn_end(c, &w) && rc < 0)
         raise_last(rc);
     PyMem_Free(list.at);
+out:
+    PyBuffer_Release(&swaps);
     return finished(c);
 }
 
@@ -171,6 +177,79 @@ PyObject *handle_tell(PyObject *self, PyObject *none)
     dlc_tell(c->ds, &epoch, &position);
     if (turn_end(c, &w))
         got = Py_BuildValue("KK", (unsigned long long)epoch, (unsigned long long)position);
+    conn_put(&c);
+    return got;
+}
+
+/* (epoch, position, swaps): all of it at one moment. */
+PyObject *handle_state(PyObject *self, PyObject *none)
+{
+    struct conn *c = handle_conn(self);
+    uint64_t epoch = 0, position = 0;
+    struct dlc_swap *swaps = NULL;
+    PyObject *got = NULL;
+    int64_t n = 0, cap;
+    struct wait w;
+
+    (void)none;
+    if (c == NULL)
+        return NULL;
+    turn_begin(c, &w);
+    do {
+        cap = n;
+        free(swaps);
+        swaps = malloc((size_t)cap * sizeof(*swaps) + 1);
+        n = swaps != NULL ? dlc_tell_swaps(c->ds, &epoch, &position, swaps, (size_t)cap) : 0;
+    } while (n > cap);
+    if (turn_end(c, &w) && swaps == NULL)
+        PyErr_NoMemory();
+    else if (!PyErr_Occurred() && n < 0)
+        raise_last((int)n);
+    else if (!PyErr_Occurred())
+        got = Py_BuildValue("KKy#", (unsigned long long)epoch, (unsigned long long)position,
+                            (char *)swaps, (Py_ssize_t)((size_t)n * sizeof(*swaps)));
+    free(swaps);
+    conn_put(&c);
+    return got;
+}
+
+static PyObject *list_from(const uint64_t *samples, int64_t n)
+{
+    PyObject *list = PyList_New((Py_ssize_t)n);
+
+    for (int64_t k = 0; list != NULL && k < n; k++) {
+        PyObject *number = PyLong_FromUnsignedLongLong(samples[k]);
+
+        if (number == NULL || PyList_SetItem(list, (Py_ssize_t)k, number) < 0)
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* (n) */
+PyObject *handle_take(PyObject *self, PyObject *args)
+{
+    struct conn *c = handle_conn(self);
+    unsigned long long wanted;
+    uint64_t *samples = NULL;
+    PyObject *got = NULL;
+    struct wait w;
+    int64_t n;
+
+    if (c == NULL || !PyArg_ParseTuple(args, "K:take", &wanted))
+        goto out;
+    wanted = wanted < c->count ? wanted : c->count; /* no epoch of a computed order has more */
+    samples = PyMem_Malloc((size_t)wanted * sizeof(*samples) + 1);
+    if (samples == NULL) {
+        PyErr_NoMemory();
+        goto out;
+    }
+    turn_begin(c, &w);
+    n = dlc_take(c->ds, samples, (size_t)wanted);
+    if (turn_end(c, &w))
+        got = n < 0 ? raise_last((int)n) : list_from(samples, n);
+out:
+    PyMem_Free(samples);
     conn_put(&c);
     return got;
 }

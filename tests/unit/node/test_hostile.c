@@ -284,6 +284,111 @@ static void test_nonsense_in_the_ring(void **state)
     serves();
 }
 
+/* ---- swaps ---- */
+
+/* A session that told an order in which it may swap. */
+static void attach_swapping(struct session_of *s)
+{
+    struct msg m = MSG_INIT;
+
+    attach(s);
+    tell(s->sock,
+         json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:b}", "op", "order", "kind", "shuffled", "n",
+                   (int)N, "world", 1, "epochs", 2, "position", 10, "swaps", 1),
+         &m);
+    msg_release(&m);
+    assert_true(atomic_load(&s->h->horizon) > 0);
+}
+
+static void test_nonsense_of_swaps(void **state)
+{
+    static const struct {
+        uint64_t p, q, tail;
+    } rows[] = {
+        {9, 50, 1},            /* a position that was read */
+        {50, 50, 1},           /* one position */
+        {60, 50, 1},           /* the wrong way round */
+        {50, N + 50, 1},       /* of two epochs */
+        {50, 2 * N, 1},        /* none */
+        {2 * N, 2 * N + 1, 1}, /* after the end */
+        {UINT64_MAX, 1, 1},
+        {50, UINT64_MAX, 1},
+        {50, 51, SHM_SWAPS + 1}, /* more than the ring holds */
+        {50, 51, UINT64_MAX},
+    };
+    json_int_t before = stat_of(&d, "counters", "client_nonsense");
+
+    (void)state;
+    for (unsigned k = 0; k < unit_count(rows); k++) {
+        struct session_of s;
+
+        attach_swapping(&s);
+        atomic_store(&s.h->swaps[0].p, rows[k].p);
+        atomic_store(&s.h->swaps[0].q, rows[k].q);
+        atomic_store(&s.h->settled, UINT64_MAX);
+        atomic_store(&s.h->swaps_tail, rows[k].tail);
+        until(atomic_load(&s.h->horizon) == 0); /* it may not any more */
+        atomic_store(&s.h->cursor, 20);
+        serves();
+        detach(&s);
+    }
+    assert_int_equal(stat_of(&d, "counters", "client_nonsense"), before + unit_count(rows));
+    until(stat_of(&d, "daemon", "sessions") == 1);
+}
+
+/* Positions that may be swapped, but by nobody who reads them: as many as there is time for. */
+static void test_a_flood_of_swaps(void **state)
+{
+    struct session_of s;
+    struct rng r = {8};
+
+    (void)state;
+    attach_swapping(&s);
+    for (uint64_t tail = 0; tail < 5000;) {
+        uint64_t head = atomic_load(&s.h->swaps_head);
+
+        for (; tail - head < SHM_SWAPS; tail++) {
+            uint64_t p = 10 + rng_below(&r, 40);
+
+            atomic_store(&s.h->swaps[tail % SHM_SWAPS].p, p);
+            atomic_store(&s.h->swaps[tail % SHM_SWAPS].q, p + 1 + rng_below(&r, 40));
+        }
+        atomic_store(&s.h->swaps_tail, tail);
+        until(atomic_load(&s.h->swaps_head) == tail);
+    }
+    assert_true(atomic_load(&s.h->horizon) > 0);
+    atomic_store(&s.h->settled, rng_next(&r));
+    serves();
+    detach(&s);
+}
+
+static void test_swaps_told_with_an_order(void **state)
+{
+    static const uint64_t rows[][4] = {
+        {50, 7, 50, 8}, {1, 7, 2, 8}, {50, N, 51, 0}, {~0ull, 7, 0, 0}};
+
+    (void)state;
+    for (unsigned k = 0; k < unit_count(rows); k++) {
+        json_t *ask = json_pack("{s:s, s:s, s:i, s:i, s:i, s:b}", "op", "order", "kind", "shuffled",
+                                "n", (int)N, "world", 1, "position", 10, "swaps", 1);
+        int fd = os_memfd("swaps");
+        struct dlc_err err = DLC_ERR_INIT;
+        struct msg m = MSG_INIT;
+        struct session_of s;
+
+        attach(&s);
+        assert_int_equal(os_write_all(fd, rows[k], sizeof(rows[k])), 0);
+        assert_int_equal(msg_send(s.sock, ask, &fd, 1, &err), 0);
+        assert_int_equal(msg_recv(s.sock, &m, DLC_SEC(30), &err), 0);
+        assert_int_equal(json_integer_value(json_object_get(m.body, "code")), DLC_EINVAL);
+        serves();
+        json_decref(ask);
+        msg_release(&m);
+        os_close(&fd);
+        detach(&s);
+    }
+}
+
 static void test_random_session(void **state)
 {
     struct rng r = {5};
@@ -293,7 +398,10 @@ static void test_random_session(void **state)
         struct session_of s;
         unsigned char *p;
 
-        attach(&s);
+        if (turn % 2 == 0)
+            attach(&s);
+        else
+            attach_swapping(&s);
         p = (unsigned char *)s.h;
         for (unsigned k = 0; k < 20000; k++)
             p[rng_below(&r, SHM_SESSION_SIZE)] = (unsigned char)rng_next(&r);
@@ -503,6 +611,9 @@ int main(void)
         cmocka_unit_test(test_many_questions_at_once),
         cmocka_unit_test(test_many_connections),
         cmocka_unit_test(test_nonsense_in_the_ring),
+        cmocka_unit_test(test_nonsense_of_swaps),
+        cmocka_unit_test(test_a_flood_of_swaps),
+        cmocka_unit_test(test_swaps_told_with_an_order),
         cmocka_unit_test(test_random_session),
         cmocka_unit_test(test_blocking_doorbell),
         cmocka_unit_test(test_endless_ring),
