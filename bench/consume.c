@@ -121,9 +121,8 @@ int main(int argc, char **argv)
     int follow;
 
     if (argc != 6 && argc != 9) {
-        fprintf(stderr,
-                "usage: bench-consume URL SOCKET EPOCHS RATE follow|relaxed|plain "
-                "[SEED RANK WORLD]\n");
+        fprintf(stderr, "usage: bench-consume URL SOCKET EPOCHS RATE follow|relaxed|plain "
+                        "[SEED RANK WORLD]\n");
         return 2;
     }
     opt.socket = argv[2];

@@ -235,10 +235,10 @@ DLC_API void dlc_tell(struct dlc_dataset *ds, uint64_t *epoch, uint64_t *positio
 
 /*
  * The state of a relaxed order is more than that: what was read before its turn, and which samples
- * have changed places (docs/orders.md). *epoch and *position as dlc_tell() gives them, but with what
- * was read early counted as read; in buf, as far as cap allows, the positions of this epoch from
- * there on at which another sample is read than the order says.
- * Returns: how many there are; 0 in a strict order; or DLC_EINVAL when no order is set.
+ * have changed places (docs/orders.md). *epoch and *position as dlc_tell() gives them, but with
+ * what was read early counted as read; in buf, as far as cap allows, the positions of this epoch
+ * from there on at which another sample is read than the order says. Returns: how many there are; 0
+ * in a strict order; or DLC_EINVAL when no order is set.
  */
 struct dlc_swap {
     uint64_t position, sample;
@@ -246,8 +246,9 @@ struct dlc_swap {
 DLC_API int64_t dlc_tell_swaps(struct dlc_dataset *ds, uint64_t *epoch, uint64_t *position,
                                struct dlc_swap *buf, size_t cap);
 
-/* As dlc_follow(), from such a state on: what was read stays read, and all else comes once. Borrows:
- * swaps, for the call. DLC_EINVAL: they are not of this epoch and position of this order. */
+/* As dlc_follow(), from such a state on: what was read stays read, and all else comes once.
+ * Borrows: swaps, for the call. DLC_EINVAL: they are not of this epoch and position of this order.
+ */
 DLC_API int dlc_follow_swapped(struct dlc_dataset *ds, const struct dlc_order *order,
                                uint64_t epoch, uint64_t position, const struct dlc_swap *swaps,
                                size_t n);
@@ -256,8 +257,8 @@ DLC_API int dlc_follow_swapped(struct dlc_dataset *ds, const struct dlc_order *o
  * For programs that deal the samples to others, who read them by dlc_get(): the numbers of the next
  * n samples of the order. They are fetched ahead as with dlc_next(), and dlc_advance() says how far
  * they were read. In a relaxed order these are the samples that are best read next.
- * Returns: how many, fewer at the end of an epoch; 0 once when it has ended, and after the last one;
- * or DLC_EINVAL when no order is set.
+ * Returns: how many, fewer at the end of an epoch; 0 once when it has ended, and after the last
+ * one; or DLC_EINVAL when no order is set.
  */
 DLC_API int64_t dlc_take(struct dlc_dataset *ds, uint64_t *samples, size_t n);
 

@@ -80,9 +80,8 @@ struct attachment {
 
 /* The order that dlc_next() follows. Positions are absolute: they run on from the first epoch. */
 struct reading {
-    struct told
-        *told; /* NULL: no order is set. Its lists: G: dataset.mtx and the process-wide lock; its
-                * swaps: G: the process-wide lock */
+    struct told *told; /* NULL: no order is set. Its lists: G: dataset.mtx and the process-wide
+                        * lock; its swaps: G: the process-wide lock */
     struct order_spec spec;
     uint64_t epoch, epochs; /* the first one, and how many are left from there; 0: no end */
     bool relaxed;

@@ -90,6 +90,10 @@ class CScale(ctypes.Structure):
                [(n, ctypes.c_uint64) for n in ("count", "epoch")] + [("reserved", ctypes.c_uint64 * 3)]
 
 
+class CSwap(ctypes.Structure):
+    _fields_ = [("position", ctypes.c_uint64), ("sample", ctypes.c_uint64)]
+
+
 class Error(Exception):
     def __init__(self, code, text):
         super().__init__("%s (%d)" % (dl.hide_nothing(text), code))
@@ -126,6 +130,9 @@ FUNCTIONS = {
     "dlc_epoch_length": (ctypes.c_int64, [PTR]),
     "dlc_next": (ctypes.c_int, [PTR, VIEWS, U64S]),
     "dlc_tell": (None, [PTR, U64S, U64S]),
+    "dlc_tell_swaps": (ctypes.c_int64, [PTR, U64S, U64S, ctypes.POINTER(CSwap), SIZE]),
+    "dlc_follow_swapped": (ctypes.c_int, [PTR, ctypes.POINTER(COrder), U64, U64, ctypes.POINTER(CSwap), SIZE]),
+    "dlc_take": (ctypes.c_int64, [PTR, U64S, SIZE]),
     "dlc_follow_more": (ctypes.c_int, [PTR, U64S, U64]),
     "dlc_advance": (ctypes.c_int, [PTR, ctypes.POINTER(CProgress)]),
     "dlc_importance": (ctypes.c_int, [PTR, ctypes.POINTER(CImportance)]),
@@ -316,11 +323,17 @@ class Dataset:
     def prefetch(self, idx):
         check(lib().dlc_prefetch(self.handle, (U64 * len(idx))(*idx), len(idx)))
 
-    def follow(self, kind=SHUFFLED, epoch=0, position=0, samples=None, **order):
-        """Read in this order from now on; samples: the list of an explicit one. Returns self."""
+    def follow(self, kind=SHUFFLED, epoch=0, position=0, samples=None, swaps=(), **order):
+        """Read in this order from now on; samples: the list of an explicit one; swaps: as state() gives them.
+        Returns self."""
         if samples is not None:
             kind, order["list"], order["list_len"] = EXPLICIT, (U64 * len(samples))(*samples), len(samples)
-        check(lib().dlc_follow(self.handle, ctypes.byref(COrder(kind=kind, **order)), epoch, position))
+        order = ctypes.byref(COrder(kind=kind, **order))
+        if swaps:
+            pairs = (CSwap * len(swaps))(*swaps)
+            check(lib().dlc_follow_swapped(self.handle, order, epoch, position, pairs, len(swaps)))
+        else:
+            check(lib().dlc_follow(self.handle, order, epoch, position))
         return self
 
     def epoch_length(self):
@@ -346,6 +359,18 @@ class Dataset:
         epoch, position = U64(), U64()
         lib().dlc_tell(self.handle, ctypes.byref(epoch), ctypes.byref(position))
         return epoch.value, position.value
+
+    def state(self):
+        """{epoch, position, swaps}: what follow() goes on from."""
+        epoch, position = U64(), U64()
+        where = self.handle, ctypes.byref(epoch), ctypes.byref(position)
+        pairs = (CSwap * check(lib().dlc_tell_swaps(*where, None, 0)))()
+        check(lib().dlc_tell_swaps(*where, pairs, len(pairs)))
+        return {"epoch": epoch.value, "position": position.value, "swaps": [(p.position, p.sample) for p in pairs]}
+
+    def take(self, n):
+        samples = (U64 * n)()
+        return samples[:check(lib().dlc_take(self.handle, samples, n))]
 
     def follow_more(self, samples):
         check(lib().dlc_follow_more(self.handle, (U64 * len(samples))(*samples), len(samples)))

@@ -219,7 +219,8 @@ class Closing(Small):
                      lambda: ds.label(0), lambda: ds.labels, lambda: ds.classes, lambda: ds.splits,
                      lambda: ds.columns, lambda: list(ds), lambda: ds.keys[0], lambda: ds.stats(),
                      lambda: ds.daemon_stats(), lambda: ds.follow(), lambda: ds.follow_more([0]),
-                     lambda: ds.advance(0, 0), lambda: ds.next(), lambda: ds.tell(), lambda: ds.epoch_length(),
+                     lambda: ds.advance(0, 0), lambda: ds.next(), lambda: ds.tell(), lambda: ds.state_dict(),
+                     lambda: ds.take(1), lambda: ds.epoch_length(),
                      lambda: pickle.dumps(ds), lambda: ds.column("x", 0), lambda: ds[0:1]):
             with self.assertRaisesRegex(ValueError, "^the dataset is closed$"):
                 call()
@@ -371,6 +372,37 @@ class Orders(Small):
         rest = self.epoch()
         self.ds.follow(seed=-5, epoch=epoch, position=position)
         self.assertEqual((self.epoch(), len(rest)), (rest, 6))
+
+    def test_relaxed_resumes(self):
+        self.ds.follow(seed=8, relaxed=True)
+        read = [self.ds.next()[0] for _ in range(4)]
+        state = pickle.loads(pickle.dumps(self.ds.state_dict()))
+        self.assertEqual((state["epoch"], state["position"]), (0, 4))
+        self.ds.follow(seed=8, relaxed=True, **state)
+        self.assertEqual(sorted(read + self.epoch()), list(range(N)))
+        state["swaps"] = numpy.array([5, 0, 6, 0], numpy.uint64).tobytes()
+        with self.assertRaisesRegex(ValueError, "from one state"):
+            self.ds.follow(seed=8, relaxed=True, **state)
+
+    def test_strict_states_have_no_swaps(self):
+        self.ds.follow(seed=8)
+        first = self.ds.next()[0]
+        state = self.ds.state_dict()
+        self.assertEqual(state, {"epoch": 0, "position": 1, "swaps": b""})
+        self.ds.follow(seed=8, **state)
+        self.assertEqual([first, *self.epoch()], list(dlcache.order_list(N, seed=8)))
+
+    def test_taken_elsewhere(self):
+        for relaxed in (False, True):
+            self.ds.follow(seed=2, relaxed=relaxed)
+            got = [self.ds.take(4), self.ds.take(100), self.ds.take(1), self.ds.take(1)]
+            self.assertEqual(sorted(got[0] + got[1]), list(range(N)))
+            self.assertEqual([len(some) for some in got], [4, 6, 0, 1])
+            self.assertEqual(self.ds.tell(), (0, 0))
+            self.ds.advance(0, 4, ahead=6)
+            self.assertEqual(self.ds.state_dict()["position"], 4)
+            with self.assertRaisesRegex(ValueError, "advance"):
+                self.ds.next()
 
     def test_sequential_range_with_an_end(self):
         self.ds.follow("sequential", first=2, count=3, epochs=2)
