@@ -254,13 +254,14 @@ DLC_API int dlc_follow_swapped(struct dlc_dataset *ds, const struct dlc_order *o
                                size_t n);
 
 /*
- * For programs that deal the samples to others, who read them by dlc_get(): the numbers of the next
- * n samples of the order. They are fetched ahead as with dlc_next(), and dlc_advance() says how far
- * they were read. In a relaxed order these are the samples that are best read next.
- * Returns: how many, fewer at the end of an epoch; 0 once when it has ended, and after the last
- * one; or DLC_EINVAL when no order is set.
+ * For programs that deal the samples to others, who read them by dlc_get(): what is read at n
+ * positions from this one on, which is not before what dlc_advance() said. In a relaxed order this
+ * is decided now, and stays so. They are fetched ahead as with dlc_next(), which is not to be used
+ * then; dlc_advance() says how far they were read.
+ * Returns: how many, fewer where the epoch ends; or DLC_EINVAL.
  */
-DLC_API int64_t dlc_take(struct dlc_dataset *ds, uint64_t *samples, size_t n);
+DLC_API int64_t dlc_take(struct dlc_dataset *ds, uint64_t epoch, uint64_t position,
+                         uint64_t *samples, size_t n);
 
 /* How far a program is that reads the samples by other means. Zero-initialise. */
 struct dlc_progress {

@@ -230,10 +230,11 @@ class Dataset(_dlcache.Handle):
         epoch, position, swaps = self._state()
         return {"epoch": epoch, "position": position, "swaps": swaps}
 
-    def take(self, n: SupportsIndex, /) -> list[int]:
-        """The next n samples of the order, for who has them read elsewhere and says how far that is
-        by advance(). Fewer at the end of an epoch, and none once when it has ended."""
-        return self._take(natural("n", n))
+    def take(self, epoch: SupportsIndex, position: SupportsIndex, n: SupportsIndex) -> list[int]:
+        """What is read at n positions of the order, for who has it read elsewhere and says how far
+        that is by advance(). In a relaxed order this is decided now, and stays so. Fewer than n where
+        the epoch ends."""
+        return self._take(natural("epoch", epoch), natural("position", position), natural("n", n))
 
     def follow_more(self, indices: Any, /, *, targets: bool = False) -> None:
         """After follow() with indices: those of the epoch after the last one given. One epoch ahead

@@ -226,26 +226,26 @@ static PyObject *list_from(const uint64_t *samples, int64_t n)
     return list;
 }
 
-/* (n) */
+/* (epoch, position, n) */
 PyObject *handle_take(PyObject *self, PyObject *args)
 {
     struct conn *c = handle_conn(self);
-    unsigned long long wanted;
+    unsigned long long epoch, position, wanted;
     uint64_t *samples = NULL;
     PyObject *got = NULL;
     struct wait w;
     int64_t n;
 
-    if (c == NULL || !PyArg_ParseTuple(args, "K:take", &wanted))
+    if (c == NULL || !PyArg_ParseTuple(args, "KKK:take", &epoch, &position, &wanted))
         goto out;
-    wanted = wanted < c->count ? wanted : c->count; /* no epoch of a computed order has more */
+    wanted = wanted < 2 * c->count ? wanted : 2 * c->count; /* samples and targets */
     samples = PyMem_Malloc((size_t)wanted * sizeof(*samples) + 1);
     if (samples == NULL) {
         PyErr_NoMemory();
         goto out;
     }
     turn_begin(c, &w);
-    n = dlc_take(c->ds, samples, (size_t)wanted);
+    n = dlc_take(c->ds, epoch, position, samples, (size_t)wanted);
     if (turn_end(c, &w))
         got = n < 0 ? raise_last((int)n) : list_from(samples, n);
 out:

@@ -87,7 +87,7 @@ struct reading {
     bool relaxed;
     uint64_t pos;                  /* all before it was read */
     uint64_t told_at;              /* the end of an epoch that was told to the caller */
-    uint64_t dealt, dealt_at;      /* dlc_take(): all before was given; the end it told */
+    uint64_t dealt;                /* dlc_take(): what is read before it was said to the caller */
     bool swaps;                    /* relaxed and computed: positions may change places: swap.c */
     uint64_t settled;              /* with swaps: positions before it do not any more */
     uint64_t look;                 /* where the look over the slots goes on */
@@ -232,6 +232,8 @@ void client_unlock(void);
 /* Tell a daemon the order that is set, if any. Returns as attach_call(), or that it was refused. */
 int reading_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err);
 void reading_release(struct reading *r);
+int reading_no_such_position(const struct reading *r, uint64_t epoch,
+                             uint64_t position); /* fails */
 
 /* ---- importance.c ---- */
 

@@ -296,7 +296,7 @@ static int make_reading(struct dlc_dataset *ds, const struct dlc_order *o, const
         rc = dlc_err_set(err, DLC_EINVAL, "position %llu: an epoch has %llu",
                          (unsigned long long)st->position, (unsigned long long)r->told->length);
     r->swaps = r->relaxed && r->spec.kind != ORDER_EXPLICIT;
-    r->pos = r->told_at = r->dealt = r->dealt_at = r->settled = st->position;
+    r->pos = r->told_at = r->dealt = r->settled = st->position;
     told_move(r->told, r->pos);
     if (rc == 0)
         rc = set_swaps(r, st->swaps, st->n_swaps, err);
@@ -492,7 +492,7 @@ static void look_after(struct dlc_dataset *ds)
         dataset_detach(ds, a);
 }
 
-static int no_such_position(const struct reading *r, const struct dlc_progress *p)
+int reading_no_such_position(const struct reading *r, uint64_t epoch, uint64_t position)
 {
     const struct cursor *c = &r->told->cursor;
 
@@ -500,14 +500,14 @@ static int no_such_position(const struct reading *r, const struct dlc_progress *
         return client_failf(DLC_EINVAL,
                             "position %llu of epoch %llu: lists are there for epochs %llu to %llu, "
                             "and the first of them has %llu samples",
-                            (unsigned long long)p->position, (unsigned long long)p->epoch,
+                            (unsigned long long)position, (unsigned long long)epoch,
                             (unsigned long long)cursor_oldest(c),
                             (unsigned long long)(c->epoch + c->given - 1),
                             (unsigned long long)r->told->length);
     return client_failf(DLC_EINVAL,
                         "position %llu of epoch %llu: the order has %llu epochs from %llu on "
                         "and an epoch has %llu samples",
-                        (unsigned long long)p->position, (unsigned long long)p->epoch,
+                        (unsigned long long)position, (unsigned long long)epoch,
                         (unsigned long long)c->epochs, (unsigned long long)r->epoch,
                         (unsigned long long)r->told->length);
 }
@@ -521,10 +521,10 @@ int dlc_advance(struct dlc_dataset *ds, const struct dlc_progress *p)
         return none_set();
     pos = cursor_absolute(&r->told->cursor, p->epoch, p->position);
     if (pos == CURSOR_NEVER)
-        return no_such_position(r, p);
+        return reading_no_such_position(r, p->epoch, p->position);
     memset(r->taken, 0, sizeof(r->taken));
     if (pos < r->pos) /* back, where nothing is settled: move() forgets the swaps */
-        r->settled = r->dealt = r->dealt_at = pos;
+        r->settled = r->dealt = pos;
     r->pos = r->told_at = pos;
     r->ahead = p->ahead;
     r->waited_ns = p->waited_ns;

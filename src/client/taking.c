@@ -100,26 +100,32 @@ int64_t dlc_tell_swaps(struct dlc_dataset *ds, uint64_t *epoch, uint64_t *positi
 
 /* ---- taking ---- */
 
-int64_t dlc_take(struct dlc_dataset *ds, uint64_t *samples, size_t n)
+int64_t dlc_take(struct dlc_dataset *ds, uint64_t epoch, uint64_t position, uint64_t *samples,
+                 size_t n)
 {
     struct reading *r = &ds->reading;
     const struct cursor *c;
-    uint64_t left;
+    uint64_t first, at, in, k;
 
     if (r->told == NULL)
         return none_set();
     c = &r->told->cursor;
-    if (r->dealt < r->pos) /* dlc_next() or dlc_advance() came farther */
-        r->dealt = r->dealt_at = r->pos;
-    if (r->dealt_at != r->dealt && cursor_is_start(c, r->dealt)) {
-        r->dealt_at = r->dealt;
-        return 0;
-    }
-    left = cursor_left(c, r->dealt);
-    n = (size_t)DLC_MIN((uint64_t)n, left);
-    swap_settle(ds, n);
-    for (size_t k = 0; k < n; k++)
-        samples[k] = cursor_at(c, r->dealt + k);
-    r->dealt += n;
+    at = cursor_absolute(c, epoch, position);
+    if (at == CURSOR_NEVER)
+        return reading_no_such_position(r, epoch, position);
+    if (at < r->pos)
+        return client_failf(DLC_EINVAL,
+                            "position %" PRIu64 " of epoch %" PRIu64
+                            " was passed already: take what "
+                            "comes after what dlc_advance() said",
+                            position, epoch);
+    if (!cursor_state(c, at, &in, &k) || in != epoch)
+        return 0; /* its end */
+    n = (size_t)DLC_MIN((uint64_t)n, cursor_left(c, at));
+    first = DLC_MAX(r->pos, r->dealt);
+    swap_settle(ds, at + n > first ? at + n - first : 0);
+    r->dealt = DLC_MAX(first, at + n);
+    for (k = 0; k < n; k++)
+        samples[k] = cursor_at(c, at + k);
     return (int64_t)n;
 }

@@ -132,7 +132,7 @@ FUNCTIONS = {
     "dlc_tell": (None, [PTR, U64S, U64S]),
     "dlc_tell_swaps": (ctypes.c_int64, [PTR, U64S, U64S, ctypes.POINTER(CSwap), SIZE]),
     "dlc_follow_swapped": (ctypes.c_int, [PTR, ctypes.POINTER(COrder), U64, U64, ctypes.POINTER(CSwap), SIZE]),
-    "dlc_take": (ctypes.c_int64, [PTR, U64S, SIZE]),
+    "dlc_take": (ctypes.c_int64, [PTR, U64, U64, U64S, SIZE]),
     "dlc_follow_more": (ctypes.c_int, [PTR, U64S, U64]),
     "dlc_advance": (ctypes.c_int, [PTR, ctypes.POINTER(CProgress)]),
     "dlc_importance": (ctypes.c_int, [PTR, ctypes.POINTER(CImportance)]),
@@ -368,9 +368,9 @@ class Dataset:
         check(lib().dlc_tell_swaps(*where, pairs, len(pairs)))
         return {"epoch": epoch.value, "position": position.value, "swaps": [(p.position, p.sample) for p in pairs]}
 
-    def take(self, n):
+    def take(self, epoch, position, n):
         samples = (U64 * n)()
-        return samples[:check(lib().dlc_take(self.handle, samples, n))]
+        return samples[:check(lib().dlc_take(self.handle, epoch, position, samples, n))]
 
     def follow_more(self, samples):
         check(lib().dlc_follow_more(self.handle, (U64 * len(samples))(*samples), len(samples)))

@@ -220,7 +220,7 @@ class Closing(Small):
                      lambda: ds.columns, lambda: list(ds), lambda: ds.keys[0], lambda: ds.stats(),
                      lambda: ds.daemon_stats(), lambda: ds.follow(), lambda: ds.follow_more([0]),
                      lambda: ds.advance(0, 0), lambda: ds.next(), lambda: ds.tell(), lambda: ds.state_dict(),
-                     lambda: ds.take(1), lambda: ds.epoch_length(),
+                     lambda: ds.take(0, 0, 1), lambda: ds.epoch_length(),
                      lambda: pickle.dumps(ds), lambda: ds.column("x", 0), lambda: ds[0:1]):
             with self.assertRaisesRegex(ValueError, "^the dataset is closed$"):
                 call()
@@ -395,14 +395,17 @@ class Orders(Small):
     def test_taken_elsewhere(self):
         for relaxed in (False, True):
             self.ds.follow(seed=2, relaxed=relaxed)
-            got = [self.ds.take(4), self.ds.take(100), self.ds.take(1), self.ds.take(1)]
-            self.assertEqual(sorted(got[0] + got[1]), list(range(N)))
-            self.assertEqual([len(some) for some in got], [4, 6, 0, 1])
+            got = self.ds.take(0, 0, 4)
+            self.assertEqual(self.ds.take(0, 0, 4), got)
+            self.assertEqual(sorted(got + self.ds.take(0, 4, 100)), list(range(N)))
+            self.assertEqual((self.ds.take(0, N, 1), len(self.ds.take(1, 3, N))), ([], N - 3))
             self.assertEqual(self.ds.tell(), (0, 0))
             self.ds.advance(0, 4, ahead=6)
             self.assertEqual(self.ds.state_dict()["position"], 4)
             with self.assertRaisesRegex(ValueError, "advance"):
                 self.ds.next()
+            with self.assertRaisesRegex(ValueError, "passed already"):
+                self.ds.take(0, 3, 1)
 
     def test_sequential_range_with_an_end(self):
         self.ds.follow("sequential", first=2, count=3, epochs=2)

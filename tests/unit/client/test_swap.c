@@ -229,7 +229,7 @@ static void test_states_that_cannot_be(void **state)
 
     (void)state;
     assert_int_equal(dlc_tell_swaps(ds, &epoch, &position, NULL, 0), DLC_EINVAL);
-    assert_int_equal(dlc_take(ds, &epoch, 1), DLC_EINVAL);
+    assert_int_equal(dlc_take(ds, 0, 0, &epoch, 1), DLC_EINVAL);
     assert_int_equal(dlc_follow_swapped(ds, &o, 0, 10, twice, 2), DLC_EINVAL);
     assert_non_null(strstr(dlc_last_error(), "position 10 of epoch 0"));
     assert_int_equal(dlc_follow_swapped(ds, &o, 0, 10, read, 1), DLC_EINVAL);
@@ -255,7 +255,7 @@ static void test_take(void **state)
     job_open(&other, 4);
     while (j.epochs < 4) {
         struct dlc_progress p = {.epoch = j.epochs};
-        int64_t n = dlc_take(j.ds, samples, 1 + rng_below(&r, 64));
+        int64_t n = dlc_take(j.ds, j.epochs, dealt, samples, 1 + rng_below(&r, 64));
 
         assert_true(n >= 0);
         for (int64_t k = 0; k < n; k++) {
@@ -287,7 +287,7 @@ static void test_take(void **state)
 static void test_resume_of_what_was_taken(void **state)
 {
     struct dlc_progress p = {.position = 100, .ahead = 50};
-    uint64_t epoch, position, samples[150];
+    uint64_t epoch, position, samples[N], again[50];
     struct dlc_swap *swaps;
     struct job j, other;
     struct dlc_view v;
@@ -298,7 +298,7 @@ static void test_resume_of_what_was_taken(void **state)
     while (other.epochs < 1)
         job_step(&other);
     job_open(&j, 8);
-    assert_int_equal(dlc_take(j.ds, samples, 150), 150);
+    assert_int_equal(dlc_take(j.ds, 0, 0, samples, 150), 150);
     assert_int_equal(dlc_next(j.ds, &v, NULL), DLC_EINVAL);
     assert_non_null(strstr(dlc_last_error(), "dlc_take"));
     for (unsigned k = 0; k < 100; k++)
@@ -308,13 +308,16 @@ static void test_resume_of_what_was_taken(void **state)
     assert_true(n > 0);
     assert_int_equal(position, 100);
     assert_int_equal(dlc_follow_swapped(j.ds, &j.order, epoch, position, swaps, n), 0);
-    assert_int_equal(dlc_take(j.ds, samples, 50), 50);
-    for (unsigned k = 0; k < 50; k++)
-        note(&j, samples[k]);
-    while ((n = (size_t)dlc_take(j.ds, samples, 150)) > 0)
+    assert_int_equal(dlc_take(j.ds, 0, 100, again, 50), 50);
+    assert_memory_equal(again, samples + 100, sizeof(again)); /* it was decided */
+    while ((n = (size_t)dlc_take(j.ds, 0, j.n, samples, 150)) > 0)
         for (unsigned k = 0; k < n; k++)
             note(&j, samples[k]);
     epoch_ends(&j);
+    assert_int_equal(dlc_take(j.ds, 0, N + 1, samples, 1), DLC_EINVAL);
+    assert_int_equal(dlc_take(j.ds, 0, 99, samples, 1), DLC_EINVAL);
+    assert_non_null(strstr(dlc_last_error(), "position 99 of epoch 0 was passed"));
+    assert_int_equal(dlc_take(j.ds, 1, 5, samples, N), N - 5);
     mem_free(&swaps);
     dlc_close(&j.ds);
     dlc_close(&other.ds);
@@ -331,12 +334,12 @@ static void test_advance_back(void **state)
 
     (void)state;
     assert_int_equal(dlc_follow(ds, &o, 0, 0), 0);
-    assert_int_equal(dlc_take(ds, samples, 200), 200);
+    assert_int_equal(dlc_take(ds, 0, 0, samples, 200), 200);
     p.position = 150;
     assert_int_equal(dlc_advance(ds, &p), 0);
     p.position = 0;
     assert_int_equal(dlc_advance(ds, &p), 0);
-    assert_int_equal(dlc_take(ds, again, N), N);
+    assert_int_equal(dlc_take(ds, 0, 0, again, N), N);
     for (unsigned k = 0; k < N; k++)
         assert_int_equal(seen[again[k]]++, 0);
     dlc_close(&ds);
