@@ -21,7 +21,8 @@ ImportanceSampler keeps what it drew by epoch; others are asked when the loader 
 (E2) A state is taken back exactly: the batches that follow, and their seeds, are those that would
      have followed. Of Shuffle and DistributedSampler also on another number of ranks: the samples
      of the global order that follow, each once. Of ImportanceSampler as many as were left, drawn
-     anew.
+     anew. In relaxed orders of Shuffle the samples that follow are those that are left, each once;
+     which of them come first nobody knows.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from dlcache.torch.samplers import Shuffle, distributed, draw_seed
 __all__ = ["LATE", "Epochs"]
 
 LATE = 256
-_VERSION = 1
+_VERSION, _SWAPPED = 1, 2  # of states, and of those with swaps
 _UNKNOWN = 1 << 20  # so much is drained of a sampler without length before it counts as endless
 _DRAIN = 2**64 - 1  # in place of the number of a batch
 
@@ -272,13 +273,14 @@ class Epochs:
             fresh = True
         else:
             fresh = False
+        swaps = [] if fresh else plan.saved()
         return {
-            "version": _VERSION,
+            "version": _SWAPPED if swaps else _VERSION,
             "kind": self.kind,
             "epoch": plan.epoch,
             "seed": self.seed,
             "world": self._world(),
-            "rank": distributed()[0],
+            "rank": self._rank(),
             "size": self._size,
             "start": plan.start,
             "offset": plan.offset,
@@ -288,6 +290,7 @@ class Epochs:
             "batches": None if fresh else plan.count(),
             "crc": None if fresh else plan.crc(),
             "sampler": self._sampler_state(plan, fresh),
+            "swaps": swaps,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -314,6 +317,9 @@ class Epochs:
             return self._sampler.world
         return self._sampler.num_replicas if self.kind == "distributed" else distributed()[1]
 
+    def _rank(self) -> int:
+        return self._sampler.rank if self.kind == "shuffle" else distributed()[0]
+
     def _own_state(self) -> Any:
         if self.kind != "other" or not (hasattr(self._sampler, "state_dict")
                                         and hasattr(self._sampler, "load_state_dict")):
@@ -334,9 +340,9 @@ class Epochs:
         return {"n": n, "seed": sampler.seed, "epoch": epoch}
 
     def _check(self, state: dict[str, Any]) -> None:
-        if state.get("version") != _VERSION:
+        if state.get("version") not in (_VERSION, _SWAPPED):
             raise ValueError(f"a state of version {state.get('version')!r}: this dlcache reads "
-                             f"version {_VERSION}; take the one that wrote it")
+                             f"versions {_VERSION} and {_SWAPPED}; take the one that wrote it")
         if state["kind"] != self.kind:
             raise ValueError(f"the state is of a loader with a sampler of kind {state['kind']!r}, "
                              f"this one has {self.kind!r}: build it as it was built then")
@@ -345,9 +351,13 @@ class Epochs:
                 f"the state was made on {state['world']} ranks and this is one of {self._world()}: "
                 f"with {type(self._sampler).__name__} only the same number can resume; use "
                 "dlcache.torch.Shuffle or DistributedSampler to change it")
-        if state["out"] and not self._same_layout(state):
+        if (state["out"] or state.get("swaps")) and not self._same_layout(state):
             raise ValueError("the state was made in relaxed order, in mid-epoch: only the same "
                              "number of ranks and batch size can resume it")
+        if state.get("swaps") and state["rank"] != self._rank():
+            raise ValueError(f"the state was made in relaxed order, in mid-epoch, by rank "
+                             f"{state['rank']}, and this is rank {self._rank()}: each rank resumes "
+                             "its own")
         if self.kind == "distributed" and state["sampler"]["n"] != len(self._sampler.dataset):
             raise ValueError(f"the state is of {state['sampler']['n']} samples, and here are "
                              f"{len(self._sampler.dataset)}: it cannot be resumed with other data")
@@ -390,6 +400,9 @@ class Epochs:
                 self._drain() if self.kind == "distributed" and start > 0 else plan)
         if same:
             plan.handed, plan.out = state["handed"], set(state["out"])
+            if self.kind == "shuffle":
+                plan.swaps = {at: index for at, index in state.get("swaps", ())}
+                plan.fixed = max(plan.out, default=plan.handed - 1) + 1
         return plan
 
     @staticmethod

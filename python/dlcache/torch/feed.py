@@ -107,6 +107,8 @@ class Local:
         if b is None:
             self._lead(plan.handed)
             raise StopIteration
+        if self._leader is not None:
+            self._leader.deal(plan, b)
         self._lead(b)
         done = worker.local(self._job, Task(plan.offset + b, plan.batch(b), plan.seed(b)))
         self.recent = [done]
@@ -219,6 +221,7 @@ class Feed:
             self._span = self._ahead
         else:
             self._forget(self._span, self._ahead)
+            plan.restart()
             self._span = _Span(plan)
         self._ahead, self._asked_ahead = None, False
         if self._leader is not None:
@@ -342,6 +345,8 @@ class Feed:
             b = next(span.to_give, None) if span is not None else None
             if b is None:
                 return None
+        if self._leader is not None:
+            self._leader.deal(span.plan, b)
         task = Task(self._number, span.plan.batch(b), span.plan.seed(b))
         self._given[self._number] = span, b
         span.given = b + 1

@@ -7,11 +7,16 @@ process, through a handle of its own, so that two loaders on one dataset are two
     Shuffle over a whole dataset or a split    told once by its seed: the daemon knows all epochs
     anything else, or with target files        listed, this epoch and, ahead, the one after it
 
+A relaxed order that is told by its seed is also dealt: what is in a batch is asked for when it is
+given to workers, and then is what the cache has, if it has anything that is still to come.
+
 A listed order is a run of legs, one for each plan, or for each part of a plan without end; the
 daemon counts them as its epochs.
 
 (L1) Nothing here fails a training: without a daemon, or without a list of numbers, samples are read
      as they are asked for. It is said once, and tried again after RETRY_S.
+(L2) Who dealt the first batch of a plan deals all of it, and where nobody did, nobody does: so each
+     index comes once.
 """
 
 from __future__ import annotations
@@ -39,12 +44,16 @@ class Leader:
         source: What dlcache.torch.source_of() says of the dataset: a handle, of which only URL and
             options are used, and the sample number of each index.
         targets: The target file of each sample is read along with it. Positions count both then.
+        relaxed: What is in memory may come first.
         join: Called with the handle when it is opened: what a sampler tells the daemon of it.
     """
 
     def __init__(self, source: tuple[dlcache.Dataset, Any], targets: bool = False,
+                 relaxed: bool = False,
                  join: Callable[[dlcache.Dataset], None] | None = None) -> None:
         self._targets, self._each = targets, 2 if targets else 1
+        self._relaxed = relaxed
+        self._following: dict[str, Any] | None = None  # what the handle follows and deals
         self._url, self._options = source[0].url, dict(source[0].options, refresh=False)
         self._mapping, self._join = source[1], join
         self._handle: dlcache.Dataset | None = None
@@ -82,12 +91,32 @@ class Leader:
             self._plan = leg
             self._try(self._begin)
         if leg in self._legs:
-            at = self._position(leg, b)
+            at = self._position(leg, max(b, getattr(leg, "fixed", 0)))
             self._try(lambda: self._handle.advance(self._legs[leg], at, ahead * self._each,
                                                    self._waited))
         after = plan.next_leg(done)
         if after is not None:
             self.look_ahead(after)
+
+    def deal(self, plan: Plan, b: int) -> None:
+        """Batch b of the plan is given to a worker now: say what is in it, if we deal it."""
+        if not isinstance(plan, Computed) or b in plan.dealt or b < plan.fixed:
+            return
+        if plan.dealer is None:
+            plan.dealer = self if plan in self._legs and self._deals(plan) else False
+        if plan.dealer is not self:
+            return
+        plan.dealt[b] = self._take(plan, plan.before(b), plan.before(b + 1))
+        if b + 1 == plan.count() and plan.before(b + 1) < plan.length():
+            plan.dealt[b + 1] = self._take(plan, plan.before(b + 1), plan.length())
+
+    def swaps(self, plan: Computed) -> dict[int, int]:
+        """What changed places in the plan, as far as it was not passed."""
+        state = self._handle.state_dict()
+        if state["epoch"] != plan.order.epoch:
+            return {}
+        pairs = numpy.frombuffer(state["swaps"], numpy.int64).reshape(-1, 2) - [0, self._first]
+        return dict(pairs.tolist())
 
     def daemon_stats(self) -> dict[str, Any] | None:
         """What the daemon knows of the dataset and of itself; None: it does not say."""
@@ -102,6 +131,12 @@ class Leader:
         return self._numbers.get(plan.leg(0)[0] if plan.count() is None else plan)
 
     def close(self) -> None:
+        for plan in self._legs:
+            if isinstance(plan, Computed) and plan.dealer is self:
+                plan.restart()
+                if plan.dealer is self:  # some of it was handed out
+                    plan.swaps, plan.dealer = dict(plan.saved()), False
+        self._following = None
         handle, self._handle = self._handle, None
         self._legs.clear()
         if handle is not None:
@@ -135,6 +170,8 @@ class Leader:
         plan = self._plan
         if plan in self._legs and (self._order is not None or not self._computable(plan)):
             self._legs = {plan: self._legs[plan]}
+            if self._order is not None and self._deals(plan) and plan.dealer is None:
+                self._handle.advance(plan.order.epoch, 0)  # back, if it was ahead already
         elif self._computable(plan):
             self._begin_computed(plan)
         else:
@@ -147,22 +184,50 @@ class Leader:
 
     def _spec(self, plan: Computed) -> dict[str, Any]:
         order = plan.order
-        return {"kind": "shuffled" if order.shuffle else "sequential", "seed": order.seed,
+        spec = {"kind": "shuffled" if order.shuffle else "sequential", "seed": order.seed,
                 "rank": order.rank, "world": order.world, "drop_last": order.drop_last,
-                "first": 0 if self._mapping is None else self._mapping.start, "count": order.n}
+                "first": self._first, "count": order.n}
+        return dict(spec, relaxed=True) if self._may_deal(plan) else spec
+
+    @property
+    def _first(self) -> int:
+        return 0 if self._mapping is None else self._mapping.start
 
     def _begin_computed(self, plan: Computed) -> None:
         """The daemon is told once; after that, which epoch."""
         order, epoch = self._spec(plan), plan.order.epoch
         last = max(self._legs.values(), default=-2)
-        if order != self._order or epoch not in (last, last + 1):
-            self._open().follow(**order, epoch=epoch, position=self._position(plan, plan.handed))
+        again = plan.dealer is self and self._deals(plan)  # after a failure elsewhere
+        resumed = self._may_deal(plan) and (plan.handed or plan.out)
+        if not again and (order != self._order or epoch not in (last, last + 1) or resumed):
+            self._following = None
+            at = self._position(plan, max(plan.handed, plan.fixed))
+            self._open().follow(**order, epoch=epoch, position=at, **self._resumed(plan, at))
+            self._following = order
             self._waited = 0.0
         self._order, self._legs = order, {plan: epoch}
         self._numbers[plan] = epoch
 
+    def _resumed(self, plan: Computed, first: int) -> dict[str, bytes]:
+        """What a state says beside epoch and position."""
+        left = sorted(pair for pair in plan.swaps.items() if pair[0] >= first)
+        if not left or not self._may_deal(plan):
+            return {}
+        return {"swaps": (numpy.array(left, numpy.int64) + [0, self._first]).tobytes()}
+
+    def _may_deal(self, plan: Computed) -> bool:
+        return self._relaxed and plan.order.shuffle and plan.dealer is not False
+
+    def _deals(self, plan: Computed) -> bool:
+        return (self._may_deal(plan) and self._handle is not None and self._computable(plan)
+                and self._following == self._spec(plan))
+
+    def _take(self, plan: Computed, first: int, last: int) -> list[int]:
+        found = self._handle.take(plan.order.epoch, first, last - first)
+        return [sample - self._first for sample in found]
+
     def _begin_listed(self, plan: Plan) -> None:
-        self._order = None
+        self._order = self._following = None
         self._legs = {}
         samples = self._samples(plan)
         if samples is None:

@@ -8,7 +8,8 @@ time, Leader tells the daemon, Scaler says how many workers, Tally counts. Datas
 work too; only their bytes are then not fetched ahead.
 
 (Y1) Each batch of an epoch is handed out exactly once.
-(Y2) What comes depends on sampler, seed, epoch and position; not on workers or timing.
+(Y2) What comes depends on sampler, seed, epoch and position; not on workers or timing. In a relaxed
+     order only each once is promised.
 (Y3) No process outlives its loader, and a loader may be dropped at any time.
 """
 
@@ -71,7 +72,9 @@ class DataLoader(torch.utils.data.DataLoader):
         max_workers: The most that "auto" may take.
         epochs: How many iterations there will be, if that is known: nothing is made ahead after
             the last one.
-        order: "strict" (default), or "relaxed": batches come as they are finished, each once.
+        order: "strict" (default), or "relaxed": batches come as they are finished, each once; and
+            with dlcache.torch.Shuffle what is in the cache's memory comes before what is not, each
+            sample once.
         progress: Show a line on stderr.
     """
 
@@ -247,14 +250,15 @@ class _Lane:
         self.batches: weakref.ref | None = None
         self.source = _source_of(loader.dataset)
         targets = getattr(_base_of(loader.dataset), "reads_targets", False)
+        keep, relaxed, pin, prefetch = settings[1:]
         sampler = _base_sampler(epochs.sampler)
         join = sampler.join if isinstance(sampler, ImportanceSampler) else None
-        self.leader = Leader(self.source, targets, join) if self.source is not None else None
+        self.leader = (Leader(self.source, targets, relaxed, join)
+                       if self.source is not None else None)
         workers = loader.num_workers
         auto = isinstance(workers, _Auto) and workers > 0
         most = loader.max_workers or max(_MOST, 4 * cores())
         self.scaler = Scaler(cores(), most, min(int(workers), most)) if auto else None
-        keep, relaxed, pin, prefetch = settings[1:]
         if workers == 0:
             self.feed: Any = Local(self.leader, epochs, pin)
         else:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans: the batches of one iteration, and which of them the user has.
 
-    Computed    of a Shuffle: nothing is listed
+    Computed    of a Shuffle: nothing is listed. In a relaxed order its positions may change places
     Drained     what a sampler or a batch sampler has said
     Stream      of one that does not end: drained in parts
 
-(P1) A plan does not change, whatever becomes of its sampler.
+(P1) A plan does not change, whatever becomes of its sampler; but the leader of a relaxed order says
+     what is in a batch of it when the batch is given to a worker (Leader.deal), each index once.
 (P2) The seed of a batch depends on the loader's seed, the epoch and the batch's number in it.
 """
 
@@ -76,6 +77,12 @@ class Plan:
         """The one after that, when it is time to know it."""
         return None
 
+    def restart(self) -> None:
+        """It is given to workers anew."""
+
+    def saved(self) -> list[list[int]]:
+        return []
+
     def count(self) -> int | None:
         """Number of batches; None: not known."""
         raise NotImplementedError
@@ -143,6 +150,11 @@ class Computed(Plan):
         self.order._seed = shuffle.seed  # which may be drawn only now
         self.sampler_epochs = [shuffle_epoch]
         self._cut = _Cut(self.order.length(self.start), size, drop_last)
+        self.swaps: dict[int, int] = {}  # of a state: what is at these positions instead
+        self.fixed = 0                   # batches before it are not dealt: a state says what is there
+        self.dealer: Any = None          # who deals it, decided with the first batch; False: nobody
+        self.dealt: dict[int, list[int]] = {}  # by batch, those that are not all handed out; the
+                                               # one after the last is what makes no whole batch
 
     def same(self, other: Plan | None) -> bool:
         def key(p: Computed) -> tuple:
@@ -158,8 +170,38 @@ class Computed(Plan):
         return self._cut.before(b)
 
     def batch(self, b: int) -> Any:
-        part = self.order.part(self.order.epoch, self.before(b), self.before(b + 1), self.start)
+        part = self.dealt.get(b)
+        if part is None:
+            part = self._part(self.before(b), self.before(b + 1))
         return part[0] if self._cut.size is None else part
+
+    def hand(self, b: int) -> None:
+        super().hand(b)
+        for old in [b for b in self.dealt if b < self.handed]:
+            del self.dealt[old]
+
+    def restart(self) -> None:
+        """It is given to workers anew. What was dealt of it ahead is dealt again."""
+        if not self.handed and not self.out:
+            self.dealt, self.dealer = {}, None
+
+    def saved(self) -> list[list[int]]:
+        """[position, index] of what is not where the order says, behind what was handed out."""
+        first = self.before(self.handed)
+        found = dict(self.swaps)
+        if self.dealer:
+            fixed = self.before(self.fixed)
+            found = {at: index for at, index in self.swaps.items() if at < fixed}
+            found.update(self.dealer.swaps(self))
+        for b, part in self.dealt.items():
+            found.update(enumerate(part, self.before(b)))
+        return sorted([at, index] for at, index in found.items() if at >= first)
+
+    def _part(self, first: int, last: int) -> list[int]:
+        part = self.order.part(self.order.epoch, first, last, self.start)
+        if self.swaps:
+            part = [self.swaps.get(first + k, index) for k, index in enumerate(part)]
+        return part
 
     def length(self) -> int:
         return self._cut.length
@@ -168,11 +210,11 @@ class Computed(Plan):
         return min(self._cut.length, self.order.n)
 
     def indices(self) -> numpy.ndarray:
-        order, length = self.order, self._cut.length
+        length = self._cut.length
         found = numpy.empty(length, numpy.int64)
         for a in range(0, length, _CHUNK):
             b = min(a + _CHUNK, length)
-            found[a:b] = order.part(order.epoch, a, b, self.start)
+            found[a:b] = self._part(a, b)
         return found
 
 
