@@ -120,6 +120,19 @@ class Relaxed(home.Case):
         self.assertOnce(got + self.numbers(loader))
         self.assertOnce(self.numbers(loader))
 
+    def test_the_daemon_is_lost(self):
+        for workers in (0, 2):
+            other, loader = self.loader(10, workers), self.loader(11, workers)
+            self.numbers(other)
+            it = iter(loader)
+            got = self.numbers(itertools.islice(it, 9))
+            self.stop()
+            got += self.numbers(itertools.islice(it, 9))
+            loader.report()
+            self.numbers(other)
+            self.assertOnce(got + self.numbers(it))
+            self.assertOnce(self.numbers(loader))
+
     def test_sequential_stays(self):
         self.numbers(self.loader(9))
         dataset = Dataset(self.url("bucket", "?latency=2ms"), decode=number)
