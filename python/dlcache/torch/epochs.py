@@ -400,7 +400,7 @@ class Epochs:
                 self._drain() if self.kind == "distributed" and start > 0 else plan)
         if same:
             plan.handed, plan.out = state["handed"], set(state["out"])
-            if self.kind == "shuffle":
+            if isinstance(plan, Computed):
                 plan.swaps = {at: index for at, index in state.get("swaps", ())}
                 plan.fixed = max(plan.out, default=plan.handed - 1) + 1
         return plan

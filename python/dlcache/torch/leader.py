@@ -116,7 +116,7 @@ class Leader:
         if state["epoch"] != plan.order.epoch:
             return {}
         pairs = numpy.frombuffer(state["swaps"], numpy.int64).reshape(-1, 2) - [0, self._first]
-        return dict(pairs.tolist())
+        return {at: index for at, index in pairs.tolist()}
 
     def daemon_stats(self) -> dict[str, Any] | None:
         """What the daemon knows of the dataset and of itself; None: it does not say."""
@@ -170,7 +170,8 @@ class Leader:
         plan = self._plan
         if plan in self._legs and (self._order is not None or not self._computable(plan)):
             self._legs = {plan: self._legs[plan]}
-            if self._order is not None and self._deals(plan) and plan.dealer is None:
+            if (self._order is not None and isinstance(plan, Computed) and self._deals(plan)
+                    and plan.dealer is None):
                 self._handle.advance(plan.order.epoch, 0)  # back, if it was ahead already
         elif self._computable(plan):
             self._begin_computed(plan)
@@ -208,7 +209,7 @@ class Leader:
         self._order, self._legs = order, {plan: epoch}
         self._numbers[plan] = epoch
 
-    def _resumed(self, plan: Computed, first: int) -> dict[str, bytes]:
+    def _resumed(self, plan: Computed, first: int) -> dict[str, Any]:
         """What a state says beside epoch and position."""
         left = sorted(pair for pair in plan.swaps.items() if pair[0] >= first)
         if not left or not self._may_deal(plan):
