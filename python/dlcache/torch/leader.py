@@ -135,7 +135,7 @@ class Leader:
             if isinstance(plan, Computed) and plan.dealer is self:
                 plan.restart()
                 if plan.dealer is self:  # some of it was handed out
-                    plan.swaps, plan.dealer = dict(plan.saved()), False
+                    plan.swaps, plan.dealer = {at: index for at, index in plan.saved()}, False
         self._following = None
         handle, self._handle = self._handle, None
         self._legs.clear()
