@@ -84,7 +84,7 @@ struct weights_learnt {
 /*
  * One batch: losses[i] is that of samples[i]; of a sample that is there twice the larger counts.
  *
- * rank    weight = scale * log(r + 10), r: how many losses of the batch are smaller; equal ones
+ * rank    weight = log(scale * r + 10), r: how many losses of the batch are smaller; equal ones
  *         share their mean rank. scale: the mean loss now by that of the first epoch.
  * plain   weight = loss; 0 is the least positive weight (so that it was learnt), infinity the
  *         largest finite one.

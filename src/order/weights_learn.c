@@ -141,7 +141,7 @@ static void store_ranks(struct weights *w, double scale, const uint64_t *samples
 
         for (to = from + 1; to < n && words[to] >> 32 == words[from] >> 32;)
             to++;
-        weight = (float)(scale * log((double)(from + to - 1) / 2 + OFFSET));
+        weight = (float)log(scale * (double)(from + to - 1) / 2 + OFFSET);
         for (size_t i = from; i < to; i++)
             weights_store(w, samples[(uint32_t)words[i]], weight);
     }

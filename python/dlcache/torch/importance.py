@@ -43,7 +43,7 @@ __all__ = ["Figures", "ImportanceSampler", "learn"]
 _VERSION = 1
 _STEP, _LEAST, _MOST = 0.5, 1.0, 5.0  # of replication="auto"
 _WAITS = 0.05    # prefer="auto": with this share of the time spent waiting for the bucket ...
-_PREFER = 16.0   # ... residents weigh twice as much as in the epoch before, up to this
+_PREFER = 64.0   # ... residents weigh so much more; half of it after each epoch with less
 _MEANS = {
     "mode": '"coverage" (nothing twice in an epoch, everything at least once in `every` epochs) or '
             '"shade" (drawn with replacement, cached draws first)',
@@ -288,7 +288,7 @@ class _Drawing:
         self._waited = now
         if wall > 0:
             much = waited / wall > _WAITS
-            self.prefer = min(2 * self.prefer, _PREFER) if much else max(self.prefer / 2, 1.0)
+            self.prefer = _PREFER if much else max(self.prefer / 2, 1.0)
 
     def score(self, value: float) -> None:
         before, self._score = self._score, value

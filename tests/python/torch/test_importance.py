@@ -237,7 +237,7 @@ class Scores(Numbered):
             sampler.watch(lambda waits=waits: waits)
             list(sampler)
             seen.append(sampler.figures.prefer)
-        self.assertEqual(seen, [1, 1, 2, 4, 8, 16, 16, 8])
+        self.assertEqual(seen, [1, 1, 64, 64, 64, 64, 64, 32])
 
 
 class Mapping(Numbered):

@@ -150,6 +150,12 @@ static void test_large_batches(void **state)
 
 /* ---- the scale ---- */
 
+/* Of a sample of the mean rank of a batch of 100. */
+static double scale_of(float weight)
+{
+    return (exp((double)weight) - 10) / 49.5;
+}
+
 /* One epoch whose losses are all `loss`, in batches of 100. Gives the scale of the last batch. */
 static double epoch_of(struct weights *w, struct weights_scale *scale, uint64_t epoch, float loss)
 {
@@ -164,7 +170,7 @@ static double epoch_of(struct weights *w, struct weights_scale *scale, uint64_t 
         assert_int_equal(
             weights_learn(w, WEIGHTS_RANK, scale, epoch, samples, losses, 100, NULL, NULL), 0);
     }
-    return (double)weights_get(w, N - 1) / log(49.5 + 10);
+    return scale_of(weights_get(w, N - 1));
 }
 
 static void test_the_scale_follows_the_loss(void **state)
@@ -174,10 +180,10 @@ static void test_the_scale_follows_the_loss(void **state)
     double before, after;
 
     (void)state;
-    assert_float_equal(epoch_of(&w, &scale, 4, 2), 1, 1e-6); /* the first epoch, whichever it is */
+    assert_float_equal(epoch_of(&w, &scale, 4, 2), 1, 1e-5); /* the first epoch, whichever it is */
     before = epoch_of(&w, &scale, 5, 1);
     assert_true(before > 0.5 && before < 0.8); /* on its way from 1 to 0.5 */
-    after = (double)weights_get(&w, 0) / log(49.5 + 10);
+    after = scale_of(weights_get(&w, 0));
     assert_true(after > 0.95 && after < 1); /* the first batch of that epoch: hardly */
     saved = scale;
     before = epoch_of(&w, &scale, 6, 1);
@@ -197,14 +203,14 @@ static void test_the_scale_has_bounds(void **state)
 
     (void)state;
     epoch_of(&w, &scale, 0, 1e-6f);
-    assert_float_equal(epoch_of(&w, &scale, 1, 1e6f), 100, 1e-4);
+    assert_float_equal(epoch_of(&w, &scale, 1, 1e6f), 100, 1e-2);
     epoch_of(&w, &below, 0, 1);
     for (uint64_t epoch = 1; epoch < 30; epoch++)
         epoch_of(&w, &below, epoch, 0);
     assert_float_equal(epoch_of(&w, &below, 30, 0), 0.01, 1e-6);
     epoch_of(&w, &negative, 0, -3);
-    assert_float_equal(epoch_of(&w, &negative, 1, -6), 1, 1e-6); /* has no ratio */
-    assert_float_equal(epoch_of(&w, &negative, 2, NAN), 1, 1e-6);
+    assert_float_equal(epoch_of(&w, &negative, 1, -6), 1, 1e-5); /* has no ratio */
+    assert_float_equal(epoch_of(&w, &negative, 2, NAN), 1, 1e-5);
     free(w.hdr);
 }
 
