@@ -16,6 +16,10 @@
 #define OFFSET 10   /* of ranks, under the logarithm */
 #define PRIOR  4096 /* losses that the mean of the epochs before counts for */
 
+/* Losses fall a hundredfold; were the scale to follow, weights would soon be all the same. */
+#define SCALE_LEAST 0.5
+#define SCALE_MOST  2
+
 /* ---- sorting ---- */
 
 /* A float as a number of the same order. -0 and 0 are one. */
@@ -72,7 +76,7 @@ static double scale_now(const struct weights_scale *s)
     if (!(s->first > 0)) /* the first epoch, or losses that have no ratio */
         return 1;
     now = (s->mean * PRIOR + s->sum) / (PRIOR + (double)s->count);
-    return DLC_CLAMP(now / s->first, 0.01, 100);
+    return DLC_CLAMP(now / s->first, SCALE_LEAST, SCALE_MOST);
 }
 
 static void scale_add(struct weights_scale *s, uint64_t epoch, double sum, uint64_t count)
