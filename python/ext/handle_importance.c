@@ -63,6 +63,7 @@ static int floats_of_sequence(PyObject *o, struct floats *out)
     if (!PyErr_Occurred())
         return 0;
     PyMem_Free(out->at);
+    *out = (struct floats){NULL, 0}; /* the caller frees what it was given */
     return -1;
 }
 

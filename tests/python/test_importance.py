@@ -54,9 +54,12 @@ class Importance(home.Case):
                 self.ds.learn(0, samples, losses)
         with self.assertRaises(IndexError):
             self.ds.learn(0, [N], [1.0])
-        for losses in (["x"], None, 1.0):
+        for losses in (["x"], None, 1.0, [1.0] * 1000 + ["x"]):
             with self.assertRaises(TypeError):
                 self.ds.learn(0, [1], losses)
+        for weights in ([None], [1.0] * 1000 + [None], None):
+            with self.assertRaises(TypeError):
+                self.ds.set_weights(0, weights)
         self.assertEqual(self.ds.weights(0, N), bytes(4 * N))
 
     def test_draws(self):
