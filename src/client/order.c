@@ -271,6 +271,15 @@ static int lose_if_gone(struct dlc_dataset *ds, struct attachment *a, int rc)
     return 0;
 }
 
+/* To the daemon of this attachment, if it is still there. Takes a. */
+static int tell_to(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
+{
+    int rc = lose_if_gone(ds, a, reading_tell(ds, a, err));
+
+    dataset_detach(ds, a);
+    return rc;
+}
+
 /* Where a state says that the order is not what is read. Explicit orders were changed already. */
 static int set_swaps(struct reading *r, const struct dlc_swap *swaps, size_t n, struct dlc_err *err)
 {
@@ -326,8 +335,7 @@ static int set_order(struct dlc_dataset *ds, const struct dlc_order *o, const st
     a = dataset_attached(ds);
     if (a == NULL)
         return 0; /* told when there is a daemon again */
-    rc = lose_if_gone(ds, a, reading_tell(ds, a, err));
-    dataset_detach(ds, a);
+    rc = tell_to(ds, a, err);
     swap_settle(ds, 0);
     return rc;
 }
@@ -512,10 +520,22 @@ int reading_no_such_position(const struct reading *r, uint64_t epoch, uint64_t p
                         (unsigned long long)r->told->length);
 }
 
+/* Back, where nothing is settled: move() has forgotten the swaps, and so must the daemon, before it
+ * is told others. */
+static int go_back(struct dlc_dataset *ds, struct dlc_err *err)
+{
+    struct attachment *a = dataset_current(ds);
+
+    return a != NULL ? tell_to(ds, a, err) : 0; /* else whoever comes next is told */
+}
+
 int dlc_advance(struct dlc_dataset *ds, const struct dlc_progress *p)
 {
+    struct dlc_err err = DLC_ERR_INIT;
     struct reading *r = &ds->reading;
+    bool back;
     uint64_t pos;
+    int rc = 0;
 
     if (r->told == NULL)
         return none_set();
@@ -523,14 +543,17 @@ int dlc_advance(struct dlc_dataset *ds, const struct dlc_progress *p)
     if (pos == CURSOR_NEVER)
         return reading_no_such_position(r, p->epoch, p->position);
     memset(r->taken, 0, sizeof(r->taken));
-    if (pos < r->pos) /* back, where nothing is settled: move() forgets the swaps */
+    back = pos < r->pos;
+    if (back)
         r->settled = r->dealt = pos;
     r->pos = r->told_at = pos;
     r->ahead = p->ahead;
     r->waited_ns = p->waited_ns;
     move(ds);
+    if (back && r->swaps)
+        rc = go_back(ds, &err);
     swap_settle(ds, 0);
     publish(ds);
     look_after(ds);
-    return 0;
+    return rc < 0 ? client_fail(&err) : 0;
 }

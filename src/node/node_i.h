@@ -323,6 +323,8 @@ struct follow {
     bool swapping;        /* its positions may change places: swapping.c */
     uint64_t settled;     /* those before it do not any more */
     uint64_t swaps_head;  /* swaps taken; our own copy */
+    uint64_t swaps_tail;  /* swaps that were in the ring at the last look */
+    uint64_t held;        /* the first position whose swap is too far ahead; SWAPPING_NONE: none */
     struct rate rate;
     struct dlc_mono waiting_since; /* a reader of the session waits; 0: none does */
     uint64_t waited_ns;            /* what the client said of its workers when we looked last */
@@ -583,6 +585,8 @@ void prefetch_waits(struct session *s, bool waits);
 const struct follow *prefetch_of(const struct session *s);
 /* A sample has become resident: say when it will be used. */
 void prefetch_published(struct dataset *ds, uint64_t sample);
+/* It is used at another time than was said. */
+void prefetch_moved(struct dataset *ds, uint64_t sample);
 /* All was told wrong: owners have changed, or somebody elsewhere begins or ceases to read. */
 void prefetch_retell(struct dataset *ds);
 
@@ -590,8 +594,12 @@ void prefetch_retell(struct dataset *ds);
 
 /* The session has told an order, in which it may swap or not. */
 void swapping_begin(struct session *s, bool may);
-/* Take over what it has swapped. After the cursor was loaded, before it is acted upon. */
-void swapping_look(struct session *s);
+#define SWAPPING_NONE UINT64_MAX
+
+/* Take over what it has swapped. After the cursor was loaded, before it is acted upon. Returns
+ * where the epoch begins whose swaps are too far ahead as yet; SWAPPING_NONE: that was all. */
+uint64_t swapping_look(struct session *s);
+uint64_t swapping_drain(struct session *s); /* the cursor has moved: the rest of what was there */
 /* How many samples it will read before the one at position `at`, which is to come. */
 double swapping_distance(const struct follow *f, uint64_t at);
 /* Say how far ahead it should settle what it reads. */

@@ -126,11 +126,16 @@ static double next_use(struct dataset *ds, uint64_t sample)
     return clock_of(ds) + soonest * ds->pace;
 }
 
+void prefetch_moved(struct dataset *ds, uint64_t sample)
+{
+    if (ds->n_following > 0 || ds->cid != NULL)
+        memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
+}
+
 void prefetch_published(struct dataset *ds, uint64_t sample)
 {
     reads_came(ds, sample);
-    if (ds->n_following > 0 || ds->cid != NULL)
-        memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
+    prefetch_moved(ds, sample);
 }
 
 /* A cursor has come or gone, or jumped: what was told before is wrong. */
@@ -377,7 +382,7 @@ static void fill_window(struct session *s)
 
     f->ahead = DLC_MAX(f->ahead, f->pos);
     if (f->swapping)
-        end = DLC_MIN(end, f->settled);
+        end = DLC_MIN(end, DLC_MIN(f->settled, f->held));
     while (f->ahead < end && steps++ < LOOK_MAX) {
         uint64_t sample = cursor_at(&f->told->cursor, f->ahead);
 
@@ -408,6 +413,25 @@ static void note_read(struct session *s, uint64_t read, struct dlc_mono now)
     set_idle(s, dlc_mono_sub(now, f->last_read).ns > DLC_MAX(IDLE_AFTER.ns, 4 * f->pause.ns));
 }
 
+/* The client is at pos. The epochs it went through since we looked, as far as their swaps had to
+ * wait for that, are gone through one by one. far: where the first of them begins. */
+static void go(struct session *s, uint64_t pos, uint64_t far, bool jumps)
+{
+    struct follow *f = &s->follow;
+
+    for (; far <= pos; far = swapping_drain(s)) {
+        if (!jumps)
+            pass(s, far);
+        told_move(f->told, far);
+    }
+    if (jumps)
+        jump(s, pos);
+    else
+        pass(s, pos);
+    told_move(f->told, pos);
+    swapping_drain(s);
+}
+
 static void look(struct session *s)
 {
     struct follow *f = &s->follow;
@@ -418,25 +442,24 @@ static void look(struct session *s)
     uint64_t overtaken = atomic_load_explicit(&h->overtaken, memory_order_relaxed);
     uint64_t in_hand = atomic_load_explicit(&h->ahead, memory_order_relaxed);
     uint64_t waited_ns = atomic_load_explicit(&h->waited_ns, memory_order_relaxed);
-    uint64_t read_before = f->pos + f->overtaken;
+    uint64_t read_before = f->pos + f->overtaken, far;
     struct dlc_mono now = loop_now(s->ds->node->loop);
 
-    swapping_look(s);
     pos = DLC_MIN(pos, POS_MAX);
+    far = swapping_look(s);
     overtaken = DLC_MIN(overtaken, LOOK_MAX);
     f->in_hand = DLC_MIN(in_hand, catalog_count(s->ds->catalog));
     if (pos < f->pos || pos > f->ahead + LOOK_MAX) {
-        jump(s, pos);
+        go(s, pos, far, true);
     } else {
         /* the two numbers are not of one moment: read may seem to go back a little */
         uint64_t read = DLC_MAX(pos + overtaken, read_before) - read_before;
 
         note_read(s, read, now);
         measure_rate(s, read, waited_ns, now);
-        pass(s, pos);
+        go(s, pos, far, false);
         f->overtaken = read_before + read - pos;
     }
-    told_move(f->told, pos);
     if (told_has_old(f->told))
         weighing_send_soon(s->weighing); /* an epoch has ended */
     told_drop(f->told);

@@ -11,6 +11,11 @@
  * on it is followed as if it could not, and what it reads elsewhere it waits for.
  * (Z2) Every swap that was made before the client wrote its cursor is known when the cursor is
  * looked at: the cursor is loaded before the ring.
+ * (Z3) Swaps are made in their sequence, each before the cursor goes past it. The client may swap
+ * in an epoch that is not ready here yet: it swaps first and then writes its cursor, and may have
+ * read several short epochs since we looked. Such a swap waits in the ring until the cursor was
+ * moved to where its epoch begins, or near that. In one look that happens for what was in the ring
+ * when it began: SHM_SWAPS times at most.
  */
 #include "node/node_i.h"
 
@@ -34,7 +39,8 @@ void swapping_begin(struct session *s, bool may)
     f->swapping = may;
     f->settled = 0;
     /* relaxed: the client waits for our answer */
-    f->swaps_head = atomic_load_explicit(&h->swaps_tail, memory_order_relaxed);
+    f->swaps_head = f->swaps_tail = atomic_load_explicit(&h->swaps_tail, memory_order_relaxed);
+    f->held = SWAPPING_NONE;
     atomic_store_explicit(&h->swaps_head, f->swaps_head, memory_order_relaxed);
     atomic_store_explicit(&h->settled, 0, memory_order_relaxed);
     atomic_store_explicit(&h->horizon, may ? f->window : 0, memory_order_relaxed);
@@ -47,47 +53,67 @@ static bool swap(struct session *s, uint64_t p, uint64_t q)
     if (!told_swap(t, p, q))
         return false;
     count(swaps);
-    prefetch_published(s->ds, cursor_at(&t->cursor, p));
-    prefetch_published(s->ds, cursor_at(&t->cursor, q));
+    prefetch_moved(s->ds, cursor_at(&t->cursor, p));
+    prefetch_moved(s->ds, cursor_at(&t->cursor, q));
     return true;
 }
 
-static bool drain(struct session *s)
+static void refuse(struct session *s)
 {
-    struct follow *f = &s->follow;
-    struct shm_session_hdr *h = hdr_of(s);
-    /* acquire: pairs with the client's release after it wrote the swap */
-    uint64_t tail = atomic_load_explicit(&h->swaps_tail, memory_order_acquire);
-
-    if (tail - f->swaps_head > SHM_SWAPS)
-        return false;
-    while (f->swaps_head != tail) {
-        const struct shm_swap *w = &h->swaps[f->swaps_head++ % SHM_SWAPS];
-
-        /* relaxed: ordered by the acquire of swaps_tail */
-        if (!swap(s, atomic_load_explicit(&w->p, memory_order_relaxed),
-                  atomic_load_explicit(&w->q, memory_order_relaxed)))
-            return false;
-    }
-    /* release: the client may write there again when it sees this */
-    atomic_store_explicit(&h->swaps_head, f->swaps_head, memory_order_release);
-    return true;
-}
-
-void swapping_look(struct session *s)
-{
-    struct follow *f = &s->follow;
-
-    if (!f->swapping)
-        return;
-    /* acquire: what is settled was swapped before; drain() loads the ring after it */
-    f->settled = atomic_load_explicit(&hdr_of(s)->settled, memory_order_acquire);
-    f->swapping = drain(s);
-    if (f->swapping)
-        return;
+    s->follow.swapping = false;
     count(client_nonsense);
     log_warn("client %d swaps what its order does not have, or too much of it: it may not any more",
              (int)s->conn->pid);
+}
+
+/* Is p of an epoch that will only be kept ready when the cursor has come nearer? */
+static bool is_far(const struct told *t, uint64_t p)
+{
+    const struct cursor *c = &t->cursor;
+
+    return c->n_ready > 0 && p >= t->at && p >= c->ready[c->n_ready - 1].end &&
+           cursor_left(c, p) > 0;
+}
+
+uint64_t swapping_drain(struct session *s)
+{
+    struct follow *f = &s->follow;
+    struct shm_session_hdr *h = hdr_of(s);
+
+    f->held = SWAPPING_NONE;
+    while (f->swapping && f->swaps_head != f->swaps_tail) {
+        const struct shm_swap *w = &h->swaps[f->swaps_head % SHM_SWAPS];
+        /* relaxed: ordered by the acquire of swaps_tail */
+        uint64_t p = atomic_load_explicit(&w->p, memory_order_relaxed);
+        uint64_t q = atomic_load_explicit(&w->q, memory_order_relaxed);
+
+        if (is_far(f->told, p)) {
+            f->held = p;
+            break;
+        }
+        f->swaps_head++;
+        if (!swap(s, p, q))
+            refuse(s);
+    }
+    if (f->swapping) /* release: the client may write there again when it sees this */
+        atomic_store_explicit(&h->swaps_head, f->swaps_head, memory_order_release);
+    return f->held != SWAPPING_NONE ? f->held - f->held % f->told->cursor.length : SWAPPING_NONE;
+}
+
+uint64_t swapping_look(struct session *s)
+{
+    struct follow *f = &s->follow;
+    struct shm_session_hdr *h = hdr_of(s);
+
+    if (!f->swapping)
+        return SWAPPING_NONE;
+    /* acquire: what is settled was swapped before; the ring is loaded after it */
+    f->settled = atomic_load_explicit(&h->settled, memory_order_acquire);
+    /* acquire: pairs with the client's release after it wrote the swap */
+    f->swaps_tail = atomic_load_explicit(&h->swaps_tail, memory_order_acquire);
+    if (f->swaps_tail - f->swaps_head > SHM_SWAPS)
+        refuse(s);
+    return swapping_drain(s);
 }
 
 /*
