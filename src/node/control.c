@@ -350,25 +350,24 @@ static void op_stat(struct conn *c, struct msg *m)
 
 /* ---- order: what the session will read ---- */
 
-/* The list of an explicit order, copied: the client could change or cut the memory it handed over.
- */
-static uint64_t *read_list(int fd, uint64_t *len, struct dlc_err *err)
+/* How many numbers a file has; 0: it is none of numbers. */
+static uint64_t numbers_in(int fd)
 {
     struct stat st;
-    uint64_t *list;
 
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= 0 || st.st_size % 8 != 0 ||
-        (uint64_t)st.st_size > (uint64_t)TOLD_LIST_MAX * 8) {
-        dlc_err_set(err, DLC_EINVAL,
-                    "order: an explicit order is a list of 1 to %u numbers of 8 bytes",
-                    TOLD_LIST_MAX);
-        return NULL;
-    }
-    *len = (uint64_t)st.st_size / 8;
-    list = mem_try_alloc((size_t)st.st_size);
+    return fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size % 8 == 0
+               ? (uint64_t)st.st_size / 8
+               : 0;
+}
+
+/* Copied: the client could change or cut the memory it handed over. NULL: *err. */
+static uint64_t *read_numbers(int fd, uint64_t n, struct dlc_err *err)
+{
+    uint64_t *list = mem_try_alloc(n * sizeof(*list));
+
     if (list == NULL)
-        dlc_err_set(err, DLC_ENOMEM, "order: no memory for %llu numbers", (unsigned long long)*len);
-    else if (os_pread_all(fd, list, (size_t)st.st_size, 0) < 0) {
+        dlc_err_set(err, DLC_ENOMEM, "order: no memory for %llu numbers", (unsigned long long)n);
+    else if (os_pread_all(fd, list, n * sizeof(*list), 0) < 0) {
         dlc_err_sys(err, "order: cannot read the list");
         mem_free(&list);
     }
@@ -377,8 +376,15 @@ static uint64_t *read_list(int fd, uint64_t *len, struct dlc_err *err)
 
 static struct told_list *told_list_of(struct session *s, const struct msg *m, struct dlc_err *err)
 {
-    uint64_t len = 0, *list = read_list(m->fds[0], &len, err);
+    uint64_t len = m->n_fds > 0 ? numbers_in(m->fds[0]) : 0, *list;
 
+    if (len == 0 || len > TOLD_LIST_MAX) {
+        dlc_err_set(err, DLC_EINVAL,
+                    "order: an explicit order is a list of 1 to %u numbers of 8 bytes",
+                    TOLD_LIST_MAX);
+        return NULL;
+    }
+    list = read_numbers(m->fds[0], len, err);
     return list != NULL ? told_list_new(list, len, catalog_count(s->ds->catalog), err) : NULL;
 }
 
@@ -414,12 +420,19 @@ static struct told *computed_order(struct session *s, const json_t *body, const 
     return told_new(&spec, number(body, "epoch"), number(body, "epochs"), err);
 }
 
-/* What a client has swapped in an order that it tells again, from `pos` on. */
+/* What a client has swapped in an order that it tells again, from `pos` on: in two epochs at most,
+ * so more than they have is not even read. */
 static int take_swaps(struct told *t, const struct msg *m, uint64_t pos, struct dlc_err *err)
 {
-    uint64_t len = 0, *pairs = read_list(m->fds[0], &len, err);
+    uint64_t most = 2 * DLC_MIN(t->length, (uint64_t)SWAPS_MAX), len = numbers_in(m->fds[0]);
+    uint64_t *pairs;
     int rc;
 
+    if (len == 0 || len % 2 != 0 || len / 2 > most)
+        return dlc_err_set(err, DLC_EINVAL,
+                           "order: swaps are a list of 1 to %llu pairs of numbers of 8 bytes",
+                           (unsigned long long)most);
+    pairs = read_numbers(m->fds[0], len, err);
     if (pairs == NULL)
         return err->code;
     told_move(t, pos);

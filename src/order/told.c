@@ -170,7 +170,9 @@ static int64_t load_epoch(const struct told *t, struct cursor_epoch *e,
     while (m < n && pairs[m].position >= e->begin && pairs[m].position < e->end)
         m++;
     if (m > 0) {
-        own = mem_alloc(m * sizeof(*own));
+        own = mem_try_alloc(m * sizeof(*own));
+        if (own == NULL)
+            return dlc_err_set(err, DLC_ENOMEM, "no memory for %zu swaps", m);
         for (size_t i = 0; i < m; i++)
             own[i] = (struct swap_pair){pairs[i].position - e->begin, pairs[i].sample};
         e->swaps = mem_new(struct swaps);

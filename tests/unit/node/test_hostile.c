@@ -362,6 +362,71 @@ static void test_a_flood_of_swaps(void **state)
     detach(&s);
 }
 
+/* Swaps of epochs that are far ahead, with a cursor that follows them and one that does not. */
+static void test_swaps_far_ahead(void **state)
+{
+    struct session_of s;
+
+    (void)state;
+    for (unsigned follows = 0; follows < 2; follows++) {
+        struct msg m = MSG_INIT;
+
+        attach(&s);
+        tell(s.sock,
+             json_pack("{s:s, s:s, s:i, s:i, s:b}", "op", "order", "kind", "shuffled", "n", (int)N,
+                       "world", (int)N / 2, "swaps", 1), /* two positions in an epoch */
+             &m);
+        msg_release(&m);
+        for (uint64_t k = 0; k < SHM_SWAPS; k++) {
+            atomic_store(&s.h->swaps[k].p, k << 40);
+            atomic_store(&s.h->swaps[k].q, (k << 40) + 1);
+        }
+        atomic_store(&s.h->settled, UINT64_MAX);
+        atomic_store(&s.h->swaps_tail, SHM_SWAPS);
+        if (follows) {
+            atomic_store(&s.h->cursor, UINT64_MAX / 2);
+            until(atomic_load(&s.h->swaps_head) == SHM_SWAPS);
+        } else {
+            until(atomic_load(&s.h->swaps_head) == 1); /* the others wait */
+        }
+        serves();
+        assert_true(atomic_load(&s.h->horizon) > 0);
+        atomic_store(&s.h->cursor, 0);
+        serves();
+        detach(&s);
+    }
+    until(stat_of(&d, "daemon", "sessions") == 1);
+}
+
+/* More of them than an epoch has: refused before they are read. */
+static void test_a_giant_list_of_swaps(void **state)
+{
+    json_t *ask = json_pack("{s:s, s:s, s:i, s:i, s:b}", "op", "order", "kind", "shuffled", "n",
+                            (int)N, "world", 1, "swaps", 1);
+    static const off_t sizes[] = {(off_t)100000000 * 8, (off_t)2 * N * 16 + 16, 24};
+    struct dlc_err err = DLC_ERR_INIT;
+    struct session_of s;
+
+    (void)state;
+    attach(&s);
+    for (unsigned k = 0; k < unit_count(sizes); k++) {
+        struct msg m = MSG_INIT;
+        int fd = os_memfd("swaps");
+
+        assert_int_equal(ftruncate(fd, sizes[k]), 0); /* a hole: it costs nothing here */
+        assert_int_equal(msg_send(s.sock, ask, &fd, 1, &err), 0);
+        assert_int_equal(msg_recv(s.sock, &m, DLC_SEC(30), &err), 0);
+        assert_int_equal(json_integer_value(json_object_get(m.body, "code")), DLC_EINVAL);
+        assert_non_null(
+            strstr(json_string_value(json_object_get(m.body, "error")), "1 to 200 pairs"));
+        msg_release(&m);
+        os_close(&fd);
+    }
+    json_decref(ask);
+    serves();
+    detach(&s);
+}
+
 static void test_swaps_told_with_an_order(void **state)
 {
     static const uint64_t rows[][4] = {
@@ -613,6 +678,8 @@ int main(void)
         cmocka_unit_test(test_nonsense_in_the_ring),
         cmocka_unit_test(test_nonsense_of_swaps),
         cmocka_unit_test(test_a_flood_of_swaps),
+        cmocka_unit_test(test_swaps_far_ahead),
+        cmocka_unit_test(test_a_giant_list_of_swaps),
         cmocka_unit_test(test_swaps_told_with_an_order),
         cmocka_unit_test(test_random_session),
         cmocka_unit_test(test_blocking_doorbell),
