@@ -401,7 +401,7 @@ struct sending {
     char after[36];             /* the newest that came, as the manager calls it */
     struct dlc_mono last, next; /* when it was sent, and will be, not before */
     uint64_t place;             /* of the marks: where to go on */
-    uint64_t stored;            /* weights_stored() when all of them had been taken */
+    uint64_t round, stored;     /* weights_stored() when this round over them began, and the last */
     uint64_t *samples;          /* taken and not heard of yet, ascending */
     size_t n, cap;
     uint64_t sent, received; /* samples */
@@ -417,7 +417,7 @@ struct weighing {
     struct mem_common *memory; /* written by clients */
     struct weights w;          /* over it */
     uint16_t *uses;            /* how often each sample was read, also of those that have left */
-    uint64_t place;            /* of the marks: where to go on */
+    uint64_t place, round;     /* of the marks: where to go on; weights_stored() at 0 */
     double mean;               /* of the weights that are known; 0: none is */
     uint64_t learnt;           /* how many those are */
     struct {                   /* the mean is counted a slice at a time */
@@ -433,8 +433,8 @@ struct weighing {
 int weighing_get(struct session *s, const char *job, bool own, struct dlc_err *err);
 void weighing_put(struct weighing **wp);
 void weighings_free(struct dataset *ds);
-/* A sample whose weight has changed. False: that was all for now. */
-bool weighing_take(struct weighing *w, uint64_t *sample);
+/* A sample whose weight has changed. False: that was all for now, or for so many steps. */
+bool weighing_take(struct weighing *w, uint64_t *steps, uint64_t *sample);
 void weighing_measure(struct weighing *w);               /* some more of the mean; at each look */
 void weighing_used(struct weighing *w, uint64_t sample); /* a cursor has passed it */
 json_t *weighings_json(const struct dataset *ds);        /* Gives */

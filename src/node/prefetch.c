@@ -50,7 +50,7 @@
 #define WINDOW_NEW 64u    /* before anything is measured */
 #define LOOK_MAX   8192u  /* positions looked at in one look, of each kind */
 #define COUNT_MAX  65536u /* positions counted in one look */
-#define MARKS_MAX  4096u  /* changed weights heeded in one look, of each job */
+#define MARKS_MAX  4096u  /* changed weights heeded, or looked for, in one look, of each job */
 #define POS_MAX    (UINT64_MAX / 2)
 #define LOOK_LEAST DLC_MS(1)
 #define LOOK_MOST  DLC_MS(20)
@@ -159,11 +159,12 @@ static void heed_weights(struct dataset *ds)
 
     dlc_list_each (l, &ds->weighings) {
         struct weighing *w = dlc_container(l, struct weighing, link);
+        uint64_t steps = MARKS_MAX;
 
         if (w->users == 0)
             continue;
         weighing_measure(w);
-        for (unsigned k = 0; k < MARKS_MAX && weighing_take(w, &sample); k++)
+        while (weighing_take(w, &steps, &sample))
             if (mem_index_ready(ds->index, sample))
                 memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
     }

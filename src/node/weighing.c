@@ -136,11 +136,19 @@ void weighings_free(struct dataset *ds)
 
 /* ---- what they say ---- */
 
-bool weighing_take(struct weighing *w, uint64_t *sample)
+bool weighing_take(struct weighing *w, uint64_t *steps, uint64_t *sample)
 {
-    if (weights_take(&w->w, WEIGHTS_KEEPER, &w->place, sample))
+    uint64_t stored = weights_stored(&w->w, WEIGHTS_KEEPER);
+
+    if (w->place == 0) {
+        if (stored == w->round)
+            return false; /* nothing was stored since the last round began */
+        w->round = stored;
+    }
+    if (weights_take(&w->w, WEIGHTS_KEEPER, &w->place, steps, sample))
         return true;
-    w->place = 0;
+    if (w->place >= w->w.n)
+        w->place = 0;
     return false;
 }
 

@@ -26,7 +26,8 @@
 #include "node/agent.h"
 #include "node/node_i.h"
 
-#define BATCH         16384u /* weights of one call: some milliseconds of the loop */
+#define BATCH         16384u       /* weights of one call: some milliseconds of the loop */
+#define STEPS         (4u * BATCH) /* words and marks looked at for one call */
 #define EVERY         DLC_SEC(1)
 #define AT_LEAST      DLC_MS(100) /* between two, however often a client says that an epoch ends */
 #define AFTER_REFUSAL DLC_SEC(10)
@@ -100,19 +101,20 @@ static struct weighing *due(struct node *n, struct dataset **of)
 /* What was not heard of goes first; then what is marked. Ascending. */
 static void take_marks(struct weighing *w)
 {
-    uint64_t stored = weights_stored(&w->w, WEIGHTS_SENDER), sample;
     struct sending *s = &w->send;
+    uint64_t steps = STEPS, sample;
 
     if (s->n > 0)
         return;
-    while (s->n < BATCH) {
-        if (!weights_take(&w->w, WEIGHTS_SENDER, &s->place, &sample)) {
-            s->place = 0;
-            s->stored = stored;
-            break;
-        }
+    if (s->place == 0)
+        s->round = weights_stored(&w->w, WEIGHTS_SENDER);
+    while (s->n < BATCH && weights_take(&w->w, WEIGHTS_SENDER, &s->place, &steps, &sample)) {
         mem_reserve(s->samples, s->n, s->cap);
         s->samples[s->n++] = sample;
+    }
+    if (s->place >= w->w.n) {
+        s->place = 0;
+        s->stored = s->round;
     }
 }
 

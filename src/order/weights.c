@@ -117,54 +117,68 @@ bool weights_is_marked(const struct weights *w, enum weights_who who, uint64_t s
             1) != 0;
 }
 
+/* Say that a word has no marks, if that is so: see weights_mark() for the order. */
+static void close_word(struct weights *w, enum weights_who who, uint64_t word)
+{
+    _Atomic uint64_t *over = &w->words[who][word >> 6];
+    uint64_t bit = (uint64_t)1 << (word & 63);
+
+    if ((atomic_load(over) & bit) == 0)
+        return;
+    atomic_fetch_and(over, ~bit);
+    if (atomic_load(&w->marks[who][word]) != 0)
+        atomic_fetch_or(over, bit);
+}
+
 /* Take one bit of a word of marks, at or above `low`. Gives its number; -1: none. */
 static int take_bit(struct weights *w, enum weights_who who, uint64_t word, unsigned low)
 {
-    _Atomic uint64_t *marks = &w->marks[who][word], *over = &w->words[who][word >> 6];
-    uint64_t over_bit = (uint64_t)1 << (word & 63), found, bit;
+    _Atomic uint64_t *marks = &w->marks[who][word];
 
-    for (;;) {
-        found = atomic_load(marks) & ~(uint64_t)0 << low;
+    while (low < 64) {
+        uint64_t all = atomic_load(marks), found = all & ~(uint64_t)0 << low, bit = found & -found;
+
+        if (all == 0)
+            close_word(w, who, word); /* the upper bit may be anybody's */
         if (found == 0)
             return -1;
-        bit = found & -found;
         found = atomic_fetch_and(marks, ~bit);
-        if (found == bit) { /* that was the last: see weights_mark() for the order */
-            atomic_fetch_and(over, ~over_bit);
-            if (atomic_load(marks) != 0)
-                atomic_fetch_or(over, over_bit);
-        }
+        if (found == bit)
+            close_word(w, who, word);
         if ((found & bit) != 0)
             return __builtin_ctzll(bit);
         low = (unsigned)__builtin_ctzll(bit) + 1; /* somebody else took it: go on behind */
-        if (low == 64)
-            return -1;
     }
+    return -1;
 }
 
-/* The first word of marks from `word` on that may have some; the number of words: none. */
-static uint64_t next_word(const struct weights *w, enum weights_who who, uint64_t word)
+/* The first word of marks from `word` on that may have some, or where the steps were used up; the
+ * number of words: none. */
+static uint64_t next_word(const struct weights *w, enum weights_who who, uint64_t word,
+                          uint64_t *steps)
 {
     uint64_t n = words(w->n);
 
-    while (word < n) {
+    for (; word < n && *steps != 0; (*steps)--) {
         uint64_t found = atomic_load(&w->words[who][word >> 6]) & ~(uint64_t)0 << (word & 63);
 
         if (found != 0)
             return DLC_MIN((word & ~(uint64_t)63) + (unsigned)__builtin_ctzll(found), n);
         word = (word | 63) + 1;
     }
-    return n;
+    return DLC_MIN(word, n);
 }
 
-bool weights_take(struct weights *w, enum weights_who who, uint64_t *place, uint64_t *sample)
+bool weights_take(struct weights *w, enum weights_who who, uint64_t *place, uint64_t *steps,
+                  uint64_t *sample)
 {
-    while (*place < w->n) {
+    while (*place < w->n && *steps != 0) {
         uint64_t word = *place >> 6;
         int bit = take_bit(w, who, word, *place & 63);
 
+        (*steps)--;
         if (bit < 0) {
-            *place = next_word(w, who, word + 1) << 6;
+            *place = next_word(w, who, word + 1, steps) << 6;
             continue;
         }
         *sample = (word << 6) + (unsigned)bit;

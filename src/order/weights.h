@@ -11,8 +11,8 @@
  *      mark is set, and the mark is taken before the weight is loaded.
  * (W2) What is no positive finite number reads as 0: never learnt.
  * (W3) A mark that is set is found by every later look from 0 on until it is taken, wherever a look
- *      stops. Only the death of a process between the two bits of a mark hides it, until another
- *      sample of the same 64 is stored.
+ *      stops. Only the death of a process between the two bits of a mark, or before it counts the
+ *      store, hides it, until another sample of the same 64 is stored.
  *
  * X: any thread of any process, no locks; but a struct weights_scale is its owner's.
  */
@@ -62,8 +62,13 @@ void weights_receive(struct weights *w, uint64_t sample, float weight);
 /* How many stores there have been for `who`: as many as before, and there is nothing to take. */
 uint64_t weights_stored(const struct weights *w, enum weights_who who);
 bool weights_is_marked(const struct weights *w, enum weights_who who, uint64_t sample);
-/* Take the next mark: *place begins at 0. False: that was all. */
-bool weights_take(struct weights *w, enum weights_who who, uint64_t *place, uint64_t *sample);
+/*
+ * Take the next mark: *place begins at 0. Each word that is looked at, and each mark, is a step; no
+ * more than *steps are taken, whatever is marked, and *steps says what is left. False: that was
+ * all, *place >= n; or the steps were used up: go on there.
+ */
+bool weights_take(struct weights *w, enum weights_who who, uint64_t *place, uint64_t *steps,
+                  uint64_t *sample);
 
 /* ---- rules (weights_learn.c) ---- */
 

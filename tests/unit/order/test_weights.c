@@ -27,6 +27,13 @@ static struct weights opened(uint64_t n)
     return w;
 }
 
+static bool take(struct weights *w, enum weights_who who, uint64_t *place, uint64_t *sample)
+{
+    uint64_t steps = UINT64_MAX;
+
+    return weights_take(w, who, place, &steps, sample);
+}
+
 static void test_layout(void **state)
 {
     static const uint64_t sizes[] = {1, 2, 63, 64, 65, 4095, 4096, 4097, 262144, 300001};
@@ -46,7 +53,7 @@ static void test_layout(void **state)
         weights_set(&w, n - 1, 2);
         assert_true(weights_get(&w, n - 1) == 2);
         assert_true(weights_get(&w, 0) == (n == 1 ? 2 : 1));
-        while (weights_take(&w, WEIGHTS_SENDER, &place, &s))
+        while (take(&w, WEIGHTS_SENDER, &place, &s))
             assert_true(s == 0 || s == n - 1);
         assert_int_equal(s, n - 1);
         free(at);
@@ -106,7 +113,7 @@ static void test_marks_are_taken_once_and_in_order(void **state)
     uint64_t s, place = 0;
 
     (void)state;
-    assert_false(weights_take(&w, WEIGHTS_KEEPER, &place, &s));
+    assert_false(take(&w, WEIGHTS_KEEPER, &place, &s));
     for (unsigned k = 0; k < unit_count(set); k++)
         weights_set(&w, set[k], 1);
     weights_receive(&w, 70, 1);
@@ -115,15 +122,15 @@ static void test_marks_are_taken_once_and_in_order(void **state)
     place = 0;
     for (unsigned k = 0; k < unit_count(sorted); k++) {
         assert_true(weights_is_marked(&w, WEIGHTS_SENDER, sorted[k]));
-        assert_true(weights_take(&w, WEIGHTS_SENDER, &place, &s));
+        assert_true(take(&w, WEIGHTS_SENDER, &place, &s));
         assert_false(weights_is_marked(&w, WEIGHTS_SENDER, sorted[k]));
         assert_int_equal(s, sorted[k]);
     }
-    assert_false(weights_take(&w, WEIGHTS_SENDER, &place, &s));
+    assert_false(take(&w, WEIGHTS_SENDER, &place, &s));
     place = 0;
-    assert_false(weights_take(&w, WEIGHTS_SENDER, &place, &s));
+    assert_false(take(&w, WEIGHTS_SENDER, &place, &s));
     for (place = 0, s = 0; s != 70;) /* what was received is the keeper's alone */
-        assert_true(weights_take(&w, WEIGHTS_KEEPER, &place, &s));
+        assert_true(take(&w, WEIGHTS_KEEPER, &place, &s));
     free(w.hdr);
 }
 
@@ -142,7 +149,7 @@ static void test_a_look_may_stop_anywhere(void **state)
 
         more = false;
         for (uint64_t some = 1 + rng_below(&r, 7); some > 0; some--) {
-            if (!weights_take(&w, WEIGHTS_KEEPER, &place, &s))
+            if (!take(&w, WEIGHTS_KEEPER, &place, &s))
                 break;
             more = true;
             total++;
@@ -161,9 +168,39 @@ static void test_hostile_marks(void **state)
 
     (void)state;
     memset((void *)w.marks[0], 0xff, weights_size(100) - 4096 - 448);
-    for (; weights_take(&w, WEIGHTS_KEEPER, &place, &s); count++)
+    for (; take(&w, WEIGHTS_KEEPER, &place, &s); count++)
         assert_int_equal(s, count);
     assert_int_equal(count, 100);
+    free(w.hdr);
+}
+
+/* Bits that promise marks where there are none cost one look each, and no look costs more than it
+ * may, whatever they say. */
+static void test_a_look_is_bounded(void **state)
+{
+    struct weights w = opened(1000000);
+    uint64_t words = (w.n + 63) / 64, over = (words + 63) / 64;
+
+    (void)state;
+    for (unsigned refill = 0; refill < 2; refill++) {
+        uint64_t place = 0, s, calls = 0, steps;
+
+        memset((void *)w.words[WEIGHTS_KEEPER], 0xff, over * 8);
+        do {
+            uint64_t from = place;
+
+            steps = 100;
+            assert_false(weights_take(&w, WEIGHTS_KEEPER, &place, &steps, &s));
+            assert_true(place > from && place <= from + (uint64_t)100 * 4096);
+            calls++;
+        } while (place < w.n);
+        assert_true(calls >= words / 100);
+        for (uint64_t k = 0; k + 1 < over; k++)
+            assert_int_equal(w.words[WEIGHTS_KEEPER][k], 0);
+    }
+    weights_set(&w, 999999, 1);
+    for (uint64_t place = 0, s = 0, steps = 2 + over; s != 999999;)
+        assert_true(weights_take(&w, WEIGHTS_KEEPER, &place, &steps, &s));
     free(w.hdr);
 }
 
@@ -209,7 +246,7 @@ static void test_no_store_is_missed(void **state)
         uint64_t place = 0, s;
 
         last = atomic_load(&running) == 0;
-        while (weights_take(&w, WEIGHTS_KEEPER, &place, &s)) {
+        while (take(&w, WEIGHTS_KEEPER, &place, &s)) {
             float weight = weights_get(&w, s);
 
             assert_true(weight >= seen[s]);
@@ -233,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_marks_are_taken_once_and_in_order),
         cmocka_unit_test(test_a_look_may_stop_anywhere),
         cmocka_unit_test(test_hostile_marks),
+        cmocka_unit_test(test_a_look_is_bounded),
         cmocka_unit_test(test_no_store_is_missed),
     };
 

@@ -34,7 +34,7 @@ static void test_ranks(void **state)
     struct weights w = opened();
     struct weights_scale scale = {0};
     struct weights_learnt out;
-    uint64_t place = 0, s, taken = 0;
+    uint64_t place = 0, steps = UINT64_MAX, s, taken = 0;
 
     (void)state;
     assert_int_equal(weights_learn(&w, WEIGHTS_RANK, &scale, 0, samples, losses, 6, &out, NULL), 0);
@@ -47,7 +47,7 @@ static void test_ranks(void **state)
     assert_int_equal(out.used, 5);
     assert_int_equal(out.ignored, 1);
     assert_float_equal(out.mean, -0.5, 1e-6); /* of what is finite */
-    for (; weights_take(&w, WEIGHTS_SENDER, &place, &s); taken++)
+    for (; weights_take(&w, WEIGHTS_SENDER, &place, &steps, &s); taken++)
         assert_true(s != 5);
     assert_int_equal(taken, 5);
     assert_int_equal(weights_stored(&w, WEIGHTS_KEEPER), 5);
