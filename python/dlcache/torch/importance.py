@@ -209,6 +209,16 @@ class ImportanceSampler(Sampler):
 
     # For loaders
 
+    def check(self, source: tuple[dlcache.Dataset, Sequence[int] | None]) -> None:
+        """ValueError unless what is loaded (as source_of() says it) is what is weighed: else losses
+        would meet other samples."""
+        handle, numbers = source
+        why = self._drawing.weigher.differs(handle.url,
+                                            range(len(handle)) if numbers is None else numbers)
+        if why is not None:
+            raise ValueError(f"{why}: make ImportanceSampler of the very dataset that is loaded, or "
+                             "of the same URL and split")
+
     def join(self, handle: dlcache.Dataset) -> None:
         """Who reads through this handle goes by these weights."""
         self._drawing.weigher.join(handle)

@@ -102,10 +102,9 @@ class DataLoader(torch.utils.data.DataLoader):
             kind = InPlaceOfRandom if shuffle else InPlaceOfSequential
             sampler = kind(dataset, generator)
             shuffle = None
-        if isinstance(sampler, ImportanceSampler) and sampler.n != len(dataset):
-            raise ValueError(f"the sampler is of {sampler.n} samples and the dataset has "
-                             f"{len(dataset)}: make ImportanceSampler(dataset) of the very dataset "
-                             "that is loaded")
+        weigher = _base_sampler(batch_sampler if sampler is None else sampler)
+        if isinstance(weigher, ImportanceSampler):
+            _check_weigher(weigher, dataset)
         if persistent_workers is None:
             persistent_workers = workers > 0 and not iterable and _version_of(dataset) is not None
         more: dict[str, Any] = {"persistent_workers": persistent_workers}
@@ -195,6 +194,16 @@ def _base_sampler(sampler: Any) -> Any:
     """The one that learns: of a batch sampler that cannot, the sampler it cuts into batches."""
     below = getattr(sampler, "sampler", None)
     return sampler if below is None or hasattr(sampler, "update") else below
+
+
+def _check_weigher(sampler: ImportanceSampler, dataset: Any) -> None:
+    """Of a dataset of another maker only the length is known."""
+    source = source_of(dataset)
+    if source is not None:
+        sampler.check(source)
+    elif sampler.n != len(dataset):
+        raise ValueError(f"the sampler is of {sampler.n} samples and the dataset has "
+                         f"{len(dataset)}: make ImportanceSampler of what it reads")
 
 
 def _job_of(loader: DataLoader, seed: int) -> Job:

@@ -411,7 +411,10 @@ class _Opened:
                              (f" in split {loader.split!r}" if loader.split else ""))
         weigher = loader._weigher()
         if weigher is not None:
-            self._check(weigher, loader)
+            if loader._rows:
+                raise ValueError("ImportanceSampler with rows=True: weights are of samples, which "
+                                 "are whole tables here")
+            weigher.check((self.handle, at))
             weigher.join(self.handle)
             weigher.watch(_Waits(self))
         self.first = 0 if loader._rows else at.start  # what the library calls sample 0
@@ -444,14 +447,6 @@ class _Opened:
             return self.handle.daemon_stats()
         except (dlcache.Error, OSError, ValueError):
             return None  # a report says less then
-
-    def _check(self, sampler: ImportanceSampler, loader: _Loader) -> None:
-        if loader._rows:
-            raise ValueError("ImportanceSampler with rows=True: weights are of samples, which are "
-                             "whole tables here")
-        if sampler.n != self.count:
-            raise ValueError(f"the sampler is of {sampler.n} samples and {loader.url} has "
-                             f"{self.count}: give ImportanceSampler the same URL and split")
 
     def close(self) -> None:
         if self.pid == os.getpid():

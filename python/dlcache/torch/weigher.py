@@ -89,6 +89,12 @@ def flat(losses: Any) -> torch.Tensor:
     return found.reshape(-1).to(torch.float32)
 
 
+def _array_of(numbers: Sequence[int]) -> numpy.ndarray:
+    if isinstance(numbers, range):
+        return numpy.arange(numbers.start, numbers.stop, numbers.step)
+    return numpy.asarray(numbers)
+
+
 class _OnItsWay(NamedTuple):
     """Losses that leave a GPU."""
 
@@ -129,6 +135,17 @@ class Weigher:
     @property
     def n(self) -> int:
         return len(self._numbers)
+
+    def differs(self, url: str, numbers: Sequence[int]) -> str | None:
+        """In words, what makes other samples of these than ours, index by index; None: nothing."""
+        if len(numbers) != self.n:
+            return f"the sampler is of {self.n} samples and {url} has {len(numbers)} to load"
+        if url.rstrip("/") != self.url.rstrip("/"):
+            return f"the sampler is of {self.url}, and {url} is loaded"
+        if not numpy.array_equal(_array_of(numbers), _array_of(self._numbers)):
+            return (f"the sampler is of other samples of {url} than those that are loaded: another "
+                    "split or subset, or in another order")
+        return None
 
     # Where
 

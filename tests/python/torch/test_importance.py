@@ -476,8 +476,26 @@ class Loading(Numbered):
             loader.learn(torch.tensor(3.0))
 
     def test_other_length(self):
-        with self.assertRaisesRegex(ValueError, "sampler is of 20 samples and the dataset has 64"):
+        with self.assertRaisesRegex(ValueError, "sampler is of 20 samples and .* has 64"):
             DataLoader(self.dataset(), 7, sampler=self.sampler(self.dataset("test")))
+        with self.assertRaisesRegex(ValueError, "sampler is of 20 samples and the dataset has 64"):
+            DataLoader(list(range(N)), 7, sampler=self.sampler(self.dataset("test")))
+
+    def test_other_samples(self):
+        """As many, and other ones, or the same in another order."""
+        train, turned = self.dataset(), Subset(self.dataset(), list(reversed(range(N))))
+        some = Subset(train, range(TEST))
+        for loaded, weighed in ((train, turned), (turned, train), (self.dataset("test"), some)):
+            with self.assertRaisesRegex(ValueError, "of other samples of .* than those that are loaded"):
+                DataLoader(loaded, 7, sampler=self.sampler(weighed))
+        with self.assertRaisesRegex(ValueError, "of other samples"):
+            DataLoader(train, batch_sampler=torch.utils.data.BatchSampler(self.sampler(turned), 7, False))
+        for i in range(N):
+            self.write("other/%04d.bin" % i, b"x")
+        with self.assertRaisesRegex(ValueError, "of file://.*/other/, and file://.*/bucket/ is loaded"):
+            DataLoader(train, 7, sampler=self.sampler(self.url("other")))
+        DataLoader(train, 7, sampler=self.sampler(Subset(self.dataset(), range(N))))
+        DataLoader(train, 7, sampler=self.sampler(self.url("bucket"), split="train"))
 
     def test_a_sampler_of_the_users(self):
         class Own(torch.utils.data.SequentialSampler):
@@ -583,6 +601,9 @@ class Native(Numbered):
         sampler = self.sampler(self.url("bucket"), split="test")
         with self.assertRaisesRegex(ValueError, "sampler is of 20 samples and .* has 64"):
             self.loader(sampler=sampler)
+        for wrong in (Subset(self.dataset(), list(reversed(range(N)))), Subset(self.dataset(None), range(1, N + 1))):
+            with self.assertRaisesRegex(ValueError, "of other samples"):
+                self.loader(sampler=self.sampler(wrong))
         with self.loader() as loader:
             next(iter(loader))
             with self.assertRaisesRegex(TypeError, "needs a sampler that learns"):
