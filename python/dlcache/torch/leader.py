@@ -21,6 +21,7 @@ daemon counts them as its epochs.
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
 import weakref
@@ -102,11 +103,18 @@ class Leader:
         """Batch b of the plan is given to a worker now: say what is in it, if we deal it."""
         if not isinstance(plan, Computed) or b in plan.dealt or b < plan.fixed:
             return
-        if plan.dealer is None:
+        first = plan.dealer is None
+        if first:
             plan.dealer = self if plan in self._legs and self._deals(plan) else False
         if plan.dealer is not self:
             return
-        plan.dealt[b] = self._take(plan, plan.before(b), plan.before(b + 1))
+        at, end = plan.before(b), plan.before(b + 1)
+        take = functools.partial(self._take, plan, at, end)
+        found = self._try(take) if first else take()
+        if found is None:
+            plan.dealer = False  # it comes as its sampler says
+            return
+        plan.dealt[b] = found
         if b + 1 == plan.count() and plan.before(b + 1) < plan.length():
             plan.dealt[b + 1] = self._take(plan, plan.before(b + 1), plan.length())
 
@@ -170,9 +178,8 @@ class Leader:
         plan = self._plan
         if plan in self._legs and (self._order is not None or not self._computable(plan)):
             self._legs = {plan: self._legs[plan]}
-            if (self._order is not None and isinstance(plan, Computed) and self._deals(plan)
-                    and plan.dealer is None):
-                self._handle.advance(plan.order.epoch, 0)  # back, if it was ahead already
+            if self._order is not None and isinstance(plan, Computed):
+                self._to_its_start(plan)
         elif self._computable(plan):
             self._begin_computed(plan)
         else:
@@ -206,8 +213,17 @@ class Leader:
             self._open().follow(**order, epoch=epoch, position=at, **self._resumed(plan, at))
             self._following = order
             self._waited = 0.0
+        else:
+            self._to_its_start(plan)
         self._order, self._legs = order, {plan: epoch}
         self._numbers[plan] = epoch
+
+    def _to_its_start(self, plan: Computed) -> None:
+        """Who deals a plan begins with its first position: back, if that was passed, by an
+        iteration of the same epoch or because it was made ahead."""
+        if plan.dealer is None and self._deals(plan):
+            self._handle.advance(plan.order.epoch, 0)
+            self._waited = 0.0
 
     def _resumed(self, plan: Computed, first: int) -> dict[str, Any]:
         """What a state says beside epoch and position."""

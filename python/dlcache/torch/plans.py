@@ -153,8 +153,9 @@ class Computed(Plan):
         self.swaps: dict[int, int] = {}  # of a state: what is at these positions instead
         self.fixed = 0                   # batches before it are not dealt: a state says what is there
         self.dealer: Any = None          # who deals it, decided with the first batch; False: nobody
-        self.dealt: dict[int, list[int]] = {}  # by batch, those that are not all handed out; the
-                                               # one after the last is what makes no whole batch
+        self.dealt: dict[int, list[int]] = {}  # by batch, those that are not all handed out, and
+                                               # what was last; the one after the last batch is what
+                                               # makes no whole one
 
     def same(self, other: Plan | None) -> bool:
         def key(p: Computed) -> tuple:
@@ -176,9 +177,10 @@ class Computed(Plan):
         return part[0] if self._cut.size is None else part
 
     def hand(self, b: int) -> None:
-        super().hand(b)
+        """What was dealt of b stays until the next one is handed out: whoever learns of it asks."""
         for old in [b for b in self.dealt if b < self.handed]:
             del self.dealt[old]
+        super().hand(b)
 
     def restart(self) -> None:
         """It is given to workers anew. What was dealt of it ahead is dealt again."""

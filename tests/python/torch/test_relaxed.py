@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
+# timeout: 180
 """Loaders in relaxed orders that share a daemon whose memory holds a part of the data."""
 import gc
 import itertools
 import os
 import unittest
+from unittest import mock
 
 import home
 import torch
 
 from dlcache.torch import DataLoader, Dataset, Shuffle
+from dlcache.torch.leader import Leader
 
 N, SIZE, BATCH = 240, 4000, 7
 
@@ -26,9 +29,9 @@ class Relaxed(home.Case):
             self.write("bucket/%03d.bin" % i, b"%08d" % i + bytes(SIZE - 8))
         self.handle = self.open("bucket")
 
-    def loader(self, seed, num_workers=0, order="relaxed", **how):
+    def loader(self, seed, num_workers=0, order="relaxed", sampler=None, **how):
         dataset = Dataset(self.url("bucket", "?latency=2ms"), decode=number)
-        loader = DataLoader(dataset, batch_size=BATCH, sampler=Shuffle(N, seed=seed), order=order,
+        loader = DataLoader(dataset, batch_size=BATCH, sampler=sampler or Shuffle(N, seed=seed), order=order,
                             num_workers=num_workers, **how)
         self.addCleanup(gc.collect)
         return loader
@@ -37,7 +40,10 @@ class Relaxed(home.Case):
         return torch.cat(list(batches)).tolist()
 
     def swaps(self):
-        return self.handle.daemon_stats()["counters"]["swaps"]
+        """How many there were, and none that the daemon did not understand."""
+        counters = self.handle.daemon_stats()["counters"]
+        self.assertEqual(counters["client_nonsense"], 0)
+        return counters["swaps"]
 
     def assertOnce(self, got, n=N):
         self.assertEqual(sorted(got), list(range(n)))
@@ -108,6 +114,48 @@ class Relaxed(home.Case):
                 loader.dataset.transform = None  # set: workers are started anew
                 got = self.numbers(loader)
                 self.assertEqual((len(set(got)), len(got)), (whole, whole))
+        self.assertGreater(self.swaps(), 0)
+
+    def test_the_same_epoch_again(self):
+        """set_epoch() says it once, and the epoch comes again and again, whole or in part."""
+        for how in ({"num_workers": 0}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": False}):
+            for stop in (3, N):
+                other, loader = self.loader(12, 0), self.loader(13, **how)
+                self.numbers(other)
+                for epoch in (0, 1, 0):
+                    loader.sampler.set_epoch(epoch)
+                    for _ in range(2):
+                        self.numbers(itertools.islice(loader, stop))
+                        self.numbers(itertools.islice(other, 5))
+                    self.assertOnce(self.numbers(loader))
+        self.assertGreater(self.swaps(), 0)
+
+    def test_the_first_batch_cannot_be_dealt(self):
+        class Broken(Leader):
+            def _take(self, plan, first, last):
+                raise ValueError("not now")
+
+        with mock.patch("dlcache.torch.loader.Leader", Broken):
+            for workers in (0, 2):
+                loader = self.loader(14, workers)
+                with self.assertWarnsRegex(UserWarning, "not now"):
+                    self.assertOnce(self.numbers(loader))
+                self.assertOnce(self.numbers(loader))
+
+    def test_losses_meet_their_samples(self):
+        class Learns(Shuffle):
+            def update(self, indices, losses):
+                self.learnt = list(indices), losses.tolist()
+
+        for workers in (0, 2):
+            other, loader = self.loader(15), self.loader(16, workers, sampler=Learns(N, seed=16))
+            before = self.swaps()
+            for batch in itertools.chain(loader, loader):
+                self.numbers(itertools.islice(other, 1))
+                loader.learn(batch.float())
+                self.assertEqual(*loader.sampler.learnt)
+                self.assertEqual(loader.sampler.learnt[0], batch.tolist())
+            self.assertGreater(self.swaps(), before)
 
     def test_the_state_outlives_the_workers(self):
         loader = self.loader(8, 2)
