@@ -150,6 +150,9 @@ static void test_mean(void **state)
     until(said("mean", "mean") == 2);
     weights_set(&w, 0, NAN);
     until(said("mean", "learnt") == 99);
+    w.words[WEIGHTS_KEEPER][0] = ((uint64_t)1 << N / 64) - 1; /* it says that all are marked */
+    weights_set(&w, 5, 1);
+    until(w.words[WEIGHTS_KEEPER][0] == 0);
     os_unmap(map, weights_size(N));
     os_close(&fd);
     os_close(&sock);
