@@ -240,11 +240,11 @@ bool str_uri_decode(const char *s, size_t len, struct buf *out)
     return true;
 }
 
-bool str_is_job(const char *s)
+bool str_is_name(const char *s)
 {
     size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789._-");
 
-    return n > 0 && n <= 63 && s[n] == '\0';
+    return n > 0 && n <= 63 && s[n] == '\0' && strchr("._-", s[0]) == NULL;
 }
 
 bool str_starts(const char *s, const char *prefix)

@@ -36,8 +36,9 @@ bool str_unbase64(const char *s, struct buf *out);
 void str_uri_encode(const char *s, size_t len, bool keep_slash, struct buf *out);
 bool str_uri_decode(const char *s, size_t len, struct buf *out);
 
-/* What a job may be called: 1 to 63 of a-z, 0-9, '.', '_' and '-'. */
-bool str_is_job(const char *s);
+/* What a job may be called, and all else that a manager knows by name. */
+#define STR_NAME_RULE "1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or a digit"
+bool str_is_name(const char *s);
 
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);

@@ -264,18 +264,18 @@ static char *job_of(const struct dlc_importance *s, bool *own, struct dlc_err *e
     *own = s->job == NULL && (job == NULL || job[0] == '\0');
     if (*own)
         return name_of_process();
-    if (!str_is_job(job)) {
+    if (!str_is_name(job)) {
         dlc_err_set(err, DLC_EINVAL,
-                    "importance: the job is called \"%.80s\"; it must be 1 to 63 of a-z, 0-9, '.', "
-                    "'_' and '-'%s",
-                    job, s->job == NULL ? " (see DLCACHE_JOB)" : "");
+                    "importance: the job is called \"%.80s\"; it must be " STR_NAME_RULE "%s", job,
+                    s->job == NULL ? " (see DLCACHE_JOB)" : "");
         return NULL;
     }
     return mem_str(job);
 }
 
-/* The job's weights: the daemon's, or our own where there is none. NULL without an error: those in
- * use are the ones. */
+/* The job's weights: the daemon's, or our own where there is none or where it has no place for more
+ * (then it is asked again when importance is begun again). NULL without an error: those in use are
+ * the ones. */
 static int weighed_of(struct dlc_dataset *ds, const char *job, bool own, struct weighed **out,
                       struct dlc_err *err)
 {

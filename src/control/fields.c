@@ -5,11 +5,13 @@
  */
 #include "control/control_i.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/str.h"
 
 #define TEXT_MAX   1024
 #define ARRAY_MAX  1000
@@ -17,11 +19,9 @@
 
 bool name_ok(const char *s)
 {
-    size_t len = strlen(s);
+    static_assert(NAME_MAX_LEN == 63, "as str_is_name() says");
 
-    if (len == 0 || len > NAME_MAX_LEN || s[0] == '.' || s[0] == '_' || s[0] == '-')
-        return false;
-    return strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789._-") == len;
+    return str_is_name(s);
 }
 
 void refuse_field(struct http_reply *reply, const char *where, const char *field, const char *fmt,

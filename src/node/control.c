@@ -506,10 +506,9 @@ static void op_weights(struct conn *c, struct msg *m)
     struct session *s = c->session;
     int fd;
 
-    if (!reads_samples(c) || job == NULL || !str_is_job(job)) {
+    if (!reads_samples(c) || job == NULL || !str_is_name(job)) {
         conn_fail(c, DLC_EINVAL,
-                  "weights: needs an open dataset and the name of a job, 1 to 63 of a-z, 0-9, '.', "
-                  "'_' and '-'");
+                  "weights: needs an open dataset and the name of a job, " STR_NAME_RULE);
         return;
     }
     if (weighing_get(s, job, json_is_true(json_object_get(m->body, "own")), &err) < 0) {

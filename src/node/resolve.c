@@ -313,10 +313,10 @@ void resolve_open(struct conn *c, const json_t *body)
 
     if (token != NULL && token[0] == '\0')
         token = NULL;
-    if (job != NULL && !str_is_job(job)) { /* it goes into every heart-beat */
+    if (job != NULL && !str_is_name(job)) { /* it goes into every heart-beat */
         conn_fail(c, DLC_EINVAL,
-                  "the job is named by 1 to 63 of a-z, 0-9, '.', '_' and '-', as the manager names "
-                  "it; check DLCACHE_JOB");
+                  "the job is named by " STR_NAME_RULE ", as the manager names it; check "
+                  "DLCACHE_JOB");
         return;
     }
     mem_free(&c->job);

@@ -286,21 +286,22 @@ static void test_printable(void **state)
     buf_release(&b);
 }
 
-static void test_jobs(void **state)
+static void test_names(void **state)
 {
-    static const char *const good[] = {"a", "train-7", "0.1_b", "..."};
-    static const char *const bad[] = {"", "A", "a b", "a/b", "a\n", "\xc3\xa9"};
+    static const char *const good[] = {"a", "train-7", "0.1_b", "a..", "7-_."};
+    static const char *const bad[] = {"",   "A",  "a b", "a/b", "a\n", "\xc3\xa9",
+                                      "..", "_a", ".a",  "-a",  "."};
     char longest[65] = {0};
 
     (void)state;
     for (unsigned k = 0; k < unit_count(good); k++)
-        assert_true(str_is_job(good[k]));
+        assert_true(str_is_name(good[k]));
     for (unsigned k = 0; k < unit_count(bad); k++)
-        assert_false(str_is_job(bad[k]));
+        assert_false(str_is_name(bad[k]));
     memset(longest, 'x', 63);
-    assert_true(str_is_job(longest));
+    assert_true(str_is_name(longest));
     longest[63] = 'x';
-    assert_false(str_is_job(longest));
+    assert_false(str_is_name(longest));
 }
 
 int main(void)
@@ -320,7 +321,7 @@ int main(void)
         cmocka_unit_test(test_ends_of_strings),
         cmocka_unit_test(test_utf8),
         cmocka_unit_test(test_printable),
-        cmocka_unit_test(test_jobs),
+        cmocka_unit_test(test_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
