@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -294,9 +295,14 @@ static int weighed_of(struct dlc_dataset *ds, const char *job, bool own, struct 
         dataset_lost(ds, a);
     if (a != NULL)
         dataset_detach(ds, a);
-    if (rc != DLC_ENODAEMON && rc != DLC_ETIMEDOUT)
+    if (rc != DLC_ENODAEMON && rc != DLC_ETIMEDOUT && rc != DLC_EBUSY)
         return rc;
-    return same && im->weighed != NULL ? 0 : weighed_own(ds, out, err);
+    if (same && im->weighed != NULL)
+        return 0;
+    if (rc == DLC_EBUSY)
+        log_warn("%s: this process weighs samples by itself, and shares it with no other: %s",
+                 ds->shown, err->text);
+    return weighed_own(ds, out, err);
 }
 
 /* Takes job when it succeeds. */

@@ -30,17 +30,23 @@ static void weighing_free(struct weighing *w)
     mem_free(&w);
 }
 
-/* The one that was used longest ago, of those that nobody uses. *n: how many there are in all. */
-static struct weighing *weighing_oldest(const struct dataset *ds, unsigned *n)
+/* The one that was used longest ago, of those that nobody uses when a session leaves this one
+ * (NULL: none). *n: how many there are in all then. */
+static struct weighing *weighing_oldest(const struct dataset *ds, const struct weighing *left,
+                                        unsigned *n)
 {
     struct weighing *oldest = NULL;
 
     *n = 0;
     dlc_list_each (l, &ds->weighings) {
         struct weighing *w = dlc_container(l, struct weighing, link);
+        bool unused = w->users == (w == left ? 1u : 0u);
 
+        if (unused && w->own)
+            continue; /* it goes with its session */
         (*n)++;
-        if (w->users == 0 && (oldest == NULL || w->last_used.ns < oldest->last_used.ns))
+        if (unused && (oldest == NULL || oldest == left ||
+                       (w != left && w->last_used.ns < oldest->last_used.ns)))
             oldest = w;
     }
     return oldest;
@@ -91,8 +97,7 @@ int weighing_get(struct session *s, const char *job, bool own, struct dlc_err *e
     unsigned n;
 
     if (w == NULL) {
-        weighing_put(&s->weighing); /* it may be the one that makes place */
-        old = weighing_oldest(ds, &n);
+        old = weighing_oldest(ds, s->weighing, &n);
         if (n >= WEIGHINGS_MAX && old == NULL)
             return dlc_err_set(err, DLC_EBUSY,
                                "weights: %u jobs have some of this dataset already: wait until one "
@@ -100,7 +105,8 @@ int weighing_get(struct session *s, const char *job, bool own, struct dlc_err *e
                                WEIGHINGS_MAX);
         w = weighing_new(ds, err);
         if (w == NULL)
-            return err->code;
+            return err->code; /* it keeps those it has */
+        weighing_put(&s->weighing);
         if (n >= WEIGHINGS_MAX)
             weighing_free(old);
         w->job = mem_str(job);

@@ -139,6 +139,50 @@ static void test_daemons_come_and_go(void **state)
     dlc_close(&b.ds);
 }
 
+/* ---- more jobs than there are places ---- */
+
+static void test_a_ninth_job(void **state)
+{
+    struct dlc_dataset *all[9], *other = open_at(&d, url, 0);
+    uint64_t list[N];
+    char job[8];
+
+    (void)state;
+    for (unsigned k = 0; k < 9; k++) {
+        all[k] = open_at(&d, url, 0);
+        snprintf(job, sizeof(job), "nine-%u", k);
+        begin(all[k], job);
+        learn_one(all[k], 3, (float)k + 1);
+        assert_int_equal(dlc_draw(all[k], 0, list, N, NULL), N / 2);
+    }
+    begin(all[8], "nine-8"); /* again, as a sampler does for each epoch */
+    assert_float_equal(weight(all[8], 3), 9, 0);
+    begin(other, "nine-8"); /* there is no place for it still */
+    assert_float_equal(weight(other, 3), 0, 0);
+    dlc_close(&all[2]);
+    /* Now there is, and what was learnt meanwhile goes there. */
+    until((begin(all[8], "nine-8"), begin(other, "nine-8"), weight(other, 3) == 9));
+    for (unsigned k = 0; k < 9; k++)
+        if (all[k] != NULL)
+            dlc_close(&all[k]);
+    dlc_close(&other);
+}
+
+/* A name that a manager would refuse is refused at once. */
+static void test_names_of_jobs(void **state)
+{
+    static const char *const bad[] = {"", "..", "_a", "-a", ".a", "A", "a/b"};
+    struct dlc_dataset *ds = open_at(&d, url, 0);
+
+    (void)state;
+    for (unsigned k = 0; k < sizeof(bad) / sizeof(bad[0]); k++) {
+        assert_int_equal(dlc_importance(ds, &(struct dlc_importance){.job = bad[k]}), DLC_EINVAL);
+        assert_non_null(strstr(dlc_last_error(), "the first a letter or a digit"));
+    }
+    begin(ds, "0_.-");
+    dlc_close(&ds);
+}
+
 /* ---- forks ---- */
 
 static struct dlc_dataset *shared;
@@ -298,6 +342,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_daemons_come_and_go),
+        cmocka_unit_test(test_a_ninth_job),
+        cmocka_unit_test(test_names_of_jobs),
         cmocka_unit_test(test_forks),
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_scale),

@@ -168,11 +168,20 @@ static void test_places(void **state)
     (void)state;
     for (unsigned k = 0; k < 9; k++) {
         socks[k] = session();
-        snprintf(job, sizeof(job), "j%u", k);
+        snprintf(job, sizeof(job), "j%u", k % 8);
         fds[k] = weights_of(socks[k], job, false);
-        assert_true(k < 8 ? fds[k] >= 0 : fds[k] == DLC_EBUSY);
+        assert_true(fds[k] >= 0);
     }
-    fds[8] = -1;
+    assert_int_equal(weights_of(socks[8], "j8", false), DLC_EBUSY);
+    assert_true(said("j0", "sessions") == 2); /* it keeps what it has */
+    os_close(&fds[8]);
+    fds[8] =
+        weights_of(socks[7], "own", true); /* who leaves the last of its own makes place, ... */
+    assert_true(fds[8] >= 0 && isnan(said("j7", "sessions")));
+    os_close(&fds[8]);
+    fds[8] = weights_of(socks[7], "j7", false); /* ... also where it goes with its session */
+    assert_true(fds[8] >= 0 && isnan(said("own", "sessions")) && said("j1", "sessions") == 1);
+    os_close(&fds[8]);
     assert_true(isnan(said("one", "sessions")) && isnan(said("mean", "sessions")));
     os_close(&socks[3]);
     until(said("j3", "sessions") == 0);
