@@ -276,7 +276,8 @@ struct dlc_progress {
  * For programs whose samples are read by others (dlc_get in worker processes): say how far they
  * are. The daemon fetches beyond what is in the workers' hands, and keeps it. Call it for every
  * batch: it also notices, a few times per second, that the daemon was lost, and tells the order to
- * the next one.
+ * the next one. In a relaxed order, going back tells the order anew: waited_ns then counts from
+ * there on.
  */
 DLC_API int dlc_advance(struct dlc_dataset *ds, const struct dlc_progress *p);
 
@@ -291,7 +292,8 @@ DLC_API int dlc_advance(struct dlc_dataset *ds, const struct dlc_progress *p);
  *     for each batch: dlc_learn(ds, epoch, samples, losses, n, NULL)
  *
  * Weights are kept by the daemon, for all ranks of a job on its node. Without a daemon, or when one
- * was lost, the process goes on with its own, and brings them along to the next.
+ * was lost, the process goes on with its own, and brings them along to the next. So does a ninth
+ * job on a dataset, until one of the eight has ended and dlc_importance() is called again.
  */
 enum dlc_importance_mode {
     DLC_COVERAGE = 0, /* without replacement, and each sample at least once in `every` epochs */
@@ -316,8 +318,9 @@ struct dlc_importance {
     uint32_t reserved0;
     double replication; /* shade: 0.5 to 100 in steps of 0.5; 0: 1 */
     double prefer;      /* coverage: 1 to 1000: resident samples weigh so many times; 0: 1 */
-    const char *job;    /* whose weights: 1 to 63 of a-z, 0-9, '.', '_' and '-'; NULL: that of
-                         * DLCACHE_JOB, else the process's own. Borrowed for the call */
+    const char *job;    /* whose weights: 1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter
+                         * or a digit; NULL: that of DLCACHE_JOB, else the process's own. Borrowed
+                         * for the call */
     /* In place of a range, these samples (a subset of any kind): dlc_draw() then gives places in
      * this list, counted from 0. Borrowed for the call; NULL: first and count say which. */
     const uint64_t *samples;
