@@ -17,8 +17,8 @@
 #define PRIOR  4096 /* losses that the mean of the epochs before counts for */
 
 /* Losses fall a hundredfold; were the scale to follow, weights would soon be all the same. */
-#define SCALE_LEAST 0.5
-#define SCALE_MOST  2
+#define SCALE_LEAST (3 / 4.0)
+#define SCALE_MOST  (4 / 3.0)
 
 /* ---- sorting ---- */
 

@@ -181,17 +181,17 @@ static void test_the_scale_follows_the_loss(void **state)
 
     (void)state;
     assert_float_equal(epoch_of(&w, &scale, 4, 2), 1, 1e-5); /* the first epoch, whichever it is */
-    before = epoch_of(&w, &scale, 5, 1.2f);
-    assert_true(before > 0.6 && before < 0.9); /* on its way from 1 to 0.6 */
+    before = epoch_of(&w, &scale, 5, 1.6f);
+    assert_true(before > 0.8 && before < 0.95); /* on its way from 1 to 0.8 */
     after = scale_of(weights_get(&w, 0));
     assert_true(after > 0.95 && after < 1); /* the first batch of that epoch: hardly */
     saved = scale;
-    before = epoch_of(&w, &scale, 6, 1.2f);
-    assert_true(epoch_of(&w, &saved, 6, 1.2f) == before); /* resumed: the same */
+    before = epoch_of(&w, &scale, 6, 1.6f);
+    assert_true(epoch_of(&w, &saved, 6, 1.6f) == before); /* resumed: the same */
     for (uint64_t epoch = 7; epoch < 20; epoch++)
-        after = epoch_of(&w, &scale, epoch, 1.2f);
+        after = epoch_of(&w, &scale, epoch, 1.6f);
     assert_true(after < before);
-    assert_float_equal(after, 0.6, 1e-3);
+    assert_float_equal(after, 0.8, 1e-3);
     assert_float_equal(scale.first, 2, 1e-12);
     free(w.hdr);
 }
@@ -203,11 +203,11 @@ static void test_the_scale_has_bounds(void **state)
 
     (void)state;
     epoch_of(&w, &scale, 0, 1e-6f);
-    assert_float_equal(epoch_of(&w, &scale, 1, 1e6f), 2, 1e-5);
+    assert_float_equal(epoch_of(&w, &scale, 1, 1e6f), 4 / 3.0, 1e-5);
     epoch_of(&w, &below, 0, 1);
     for (uint64_t epoch = 1; epoch < 30; epoch++)
         epoch_of(&w, &below, epoch, 0);
-    assert_float_equal(epoch_of(&w, &below, 30, 0), 0.5, 1e-5);
+    assert_float_equal(epoch_of(&w, &below, 30, 0), 0.75, 1e-5);
     epoch_of(&w, &negative, 0, -3);
     assert_float_equal(epoch_of(&w, &negative, 1, -6), 1, 1e-5); /* has no ratio */
     assert_float_equal(epoch_of(&w, &negative, 2, NAN), 1, 1e-5);
