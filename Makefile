@@ -24,7 +24,7 @@ endif
 
 SETUP = --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false)
 
-.PHONY: all build run check bench battery lint fuzz install clean help
+.PHONY: all build run check check-k8s bench battery lint fuzz install clean help
 all: build
 
 build: $(BUILD)/build.ninja
@@ -45,6 +45,12 @@ check:
 	@tools/get-versitygw $(BUILD)
 	@tools/get-pyarrow $(BUILD)
 	@tests/run --build $(BUILD) -j $(JOBS) $(T)
+
+check-k8s:
+	@tools/deps core test k8s
+	@$(MAKE) --no-print-directory build
+	@tools/get-k8s $(BUILD)
+	@tests/run --build $(BUILD) --k8s -j $(JOBS) $(T)
 
 bench:
 	@tools/deps core bench
@@ -74,6 +80,7 @@ help:
 	@echo "make            build into build/"
 	@echo "make run        the demonstration: a bucket, a cache, three epochs, a table"
 	@echo "make check      lint and all tests; T='word word' picks tests by name; JOBS=2 at once"
+	@echo "make check-k8s  the tests against a real Kubernetes API server (builds one the first time)"
 	@echo "make bench      all benchmarks, one table each (bench/run NAME for one)"
 	@echo "make battery    what is too large for make check: 10 million chunks, 10,000 datasets, a consumer slow for minutes"
 	@echo "make lint       formatting, layers, headers, tags, banned calls"

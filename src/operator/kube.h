@@ -75,7 +75,8 @@ int kube_status(const struct kube *k);
 struct dlc_dur kube_retry_after(const struct kube *k);
 
 /* Each gives *out, the object as it is now (out may be NULL); NULL on failure. `ns` is ignored for
- * kinds without namespaces. Bodies are borrowed; apiVersion and kind are put in when absent. */
+ * kinds without namespaces. Bodies are borrowed; apiVersion, kind and name are put in when absent.
+ */
 int kube_get(struct kube *k, enum kube_kind kind, const char *ns, const char *name, json_t **out,
              struct dlc_err *err);
 int kube_create(struct kube *k, enum kube_kind kind, const char *ns, const json_t *body,
