@@ -116,12 +116,12 @@ struct kube_query {
     const char *ns, *labels, *fields;
 };
 /*
- * Every object, in pages. each() borrows the object (it may keep a reference, and change it then);
- * false ends the list with DLC_ECANCELED. Gives *version, where a watch can begin (may be NULL).
- * DLC_ECHANGED: the list grew old while it was read; begin again.
+ * Every object, in pages. each() may take *object, of which there is no other reference (and sets
+ * it to NULL then); false ends the list with DLC_ECANCELED. Gives *version, where a watch can begin
+ * (may be NULL). DLC_ECHANGED: the list grew old while it was read; begin again.
  */
 int kube_list(struct kube *k, enum kube_kind kind, const struct kube_query *q,
-              bool (*each)(json_t *object, void *arg), void *arg, char **version,
+              bool (*each)(json_t **object, void *arg), void *arg, char **version,
               struct dlc_err *err);
 
 /*

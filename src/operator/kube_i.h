@@ -1,10 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requests of kube.h, between kube_call.c (which sends them), kube.c and kube_list.c. */
+/* The handle and requests of kube.h, between kube_open.c, kube_call.c (which sends them), kube.c
+ * and kube_list.c. */
 #ifndef DLC_OPERATOR_KUBE_I_H
 #define DLC_OPERATOR_KUBE_I_H
 
+#include <sys/stat.h>
+
+#include <curl/curl.h>
+
 #include "base/buf.h"
+#include "base/check.h"
 #include "operator/kube.h"
+
+#define KUBE_TAG DLC_TAG4('k', 'u', 'b', 'e')
+
+struct kube {
+    uint32_t tag;
+    struct kube_options o;
+    struct kube_figures own; /* when nobody wants them */
+    CURLM *multi;
+    CURL *easy;
+    _Atomic bool stop;             /* W any thread, R ours; relaxed: the wake-up orders it */
+    char *url;                     /* the server, or tls-server-name in its place */
+    char *host_line;               /* "Host: ..." and */
+    struct curl_slist *connect_to; /* where that name really is; NULL: neither */
+    char *token_line;              /* "Authorization: Bearer ...", NULL: none */
+    struct stat token_stat;        /* of the file that it is from */
+    int status;
+    struct dlc_dur retry_after;
+    char curl_error[CURL_ERROR_SIZE];
+};
 
 /* One request and what comes back. */
 struct kube_call {
@@ -30,8 +55,9 @@ int kube_call(struct kube_call *c, struct dlc_err *err);
 int kube_call_json(struct kube_call *c, json_t **out, struct dlc_err *err);
 void kube_call_release(struct kube_call *c); /* wipes: there may be secrets in it */
 
-void kube_forget(struct kube *k);                           /* the last answer */
-struct kube_figures *kube_figures_of(struct kube *k);       /* never NULL */
-int kube_ask_to_write(struct kube *k, struct dlc_err *err); /* 0, or DLC_ECANCELED */
+int kube_refresh_token(struct kube *k, struct dlc_err *err); /* before each request */
+void kube_forget(struct kube *k);                            /* the last answer */
+struct kube_figures *kube_figures_of(struct kube *k);        /* never NULL */
+int kube_ask_to_write(struct kube *k, struct dlc_err *err);  /* 0, or DLC_ECANCELED */
 
 #endif

@@ -18,7 +18,7 @@ struct listing {
     struct kube *kube;
     enum kube_kind kind;
     const struct kube_query *query;
-    bool (*each)(json_t *object, void *arg);
+    bool (*each)(json_t **object, void *arg);
     void *arg;
     unsigned limit;
     char *go_on, *version; /* of the last page */
@@ -54,23 +54,35 @@ static void complete(enum kube_kind kind, json_t *object)
         json_object_set_new(object, "kind", json_string(kube_kinds[kind].kind));
 }
 
+/* One object of a page, which lets go of it. False: the list is to end. */
+static bool hand_over(struct listing *l, json_t *items, size_t i)
+{
+    json_t *object = json_incref(json_array_get(items, i));
+    bool on;
+
+    json_array_set_new(items, i, json_null());
+    complete(l->kind, object);
+    on = l->each(&object, l->arg);
+    json_decref(object);
+    return on;
+}
+
 static int take_page(struct listing *l, json_t *page, struct dlc_err *err)
 {
-    json_t *items = json_object_get(page, "items"), *object;
+    json_t *items = json_object_get(page, "items");
     const char *version = kube_version(page);
     const char *go_on = json_string_value(kube_at(page, "metadata", "continue", NULL));
-    size_t i;
 
     if (!(json_is_array(items) || json_is_null(items)) || *version == '\0')
         return dlc_err_set(err, DLC_EPROTO, "the API server's list of %s is none",
                            kube_kinds[l->kind].plural);
-    json_array_foreach(items, i, object)
-    {
+    for (size_t i = 0; i < json_array_size(items); i++) {
+        const json_t *object = json_array_get(items, i);
+
         if (*kube_name(object) == '\0' || *kube_version(object) == '\0')
             return dlc_err_set(err, DLC_EPROTO, "the API server's list of %s holds nonsense",
                                kube_kinds[l->kind].plural);
-        complete(l->kind, object);
-        if (!l->each(object, l->arg))
+        if (!hand_over(l, items, i))
             return dlc_err_set(err, DLC_ECANCELED, "the list was given up");
     }
     mem_free(&l->version);
@@ -103,7 +115,7 @@ static int get_page(struct listing *l, bool *long_one, struct dlc_err *err)
 }
 
 int kube_list(struct kube *k, enum kube_kind kind, const struct kube_query *q,
-              bool (*each)(json_t *object, void *arg), void *arg, char **version,
+              bool (*each)(json_t **object, void *arg), void *arg, char **version,
               struct dlc_err *err)
 {
     static const struct kube_query all = {NULL, NULL, NULL};

@@ -17,7 +17,8 @@
 #define FIRST_WAIT DLC_MS(50)
 #define MOST_WAIT  DLC_SEC(30)
 #define LASTED     DLC_SEC(1) /* a watch that was open for so long was one */
-#define OPEN_S     300        /* a watch ends by itself after that and up to as much again */
+#define PAGE_TIME  DLC_SEC(30)
+#define OPEN_S     300 /* a watch ends by itself after that and up to as much again */
 
 struct kube_watch {
     uint32_t tag;
@@ -76,7 +77,7 @@ int watch_event_parse(const char *line, size_t len, struct watch_event *e, struc
     else if (e->type <= WATCH_DELETED && *kube_name(object) == '\0')
         rc = dlc_err_set(err, DLC_EPROTO, "an event of the watch is about nothing");
     if (rc == 0) {
-        e->object = json_incref(object);
+        e->object = json_incref(object); /* the line lets go of it below: it is ours alone */
         e->code =
             e->type == WATCH_ERROR ? (int)json_integer_value(json_object_get(object, "code")) : 0;
     }
@@ -114,12 +115,11 @@ void kube_watch_figures(struct kube_watch *w, struct kube_watch_figures *out)
 
 /* -------- list, then watch -------- */
 
-static bool on_listed(json_t *object, void *arg)
+static bool on_listed(json_t **object, void *arg)
 {
     struct kube_watch *w = watch_of(arg);
-    json_t *own = json_incref(object);
 
-    objects_seen(w->into, w->kind, &own);
+    objects_seen(w->into, w->kind, object);
     return true;
 }
 
@@ -325,6 +325,7 @@ int kube_watch_start(const struct kube_watch_config *c, struct kube_watch **out,
                      struct dlc_err *err)
 {
     struct kube_watch *w = mem_new(struct kube_watch);
+    struct kube_options o = c->kube;
     int rc;
 
     *out = NULL;
@@ -338,7 +339,9 @@ int kube_watch_start(const struct kube_watch_config *c, struct kube_watch **out,
     w->rng.state = rng_seed();
     dlc_mtx_init(&w->mtx, LCK_watch);
     dlc_cond_init(&w->woken);
-    rc = kube_open(&c->kube, &w->kube, err);
+    if (o.timeout.ns <= 0)
+        o.timeout = PAGE_TIME; /* reading takes its time; no lease ends meanwhile */
+    rc = kube_open(&o, &w->kube, err);
     if (rc == 0 && pthread_create(&w->thread, NULL, run, w) != 0)
         rc = dlc_err_set(err, DLC_ENOMEM, "no thread to follow %s", kube_kinds[w->kind].plural);
     if (rc < 0) {

@@ -21,7 +21,7 @@
 struct kube_watch;
 
 struct kube_watch_config {
-    struct kube_options kube;
+    struct kube_options kube; /* timeout: of one page of a list; 0: 30 s */
     enum kube_kind kind;
     struct kube_query query; /* texts are copied */
     struct objects *into;    /* borrowed; only this watch lists this kind into it */

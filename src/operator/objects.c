@@ -229,12 +229,12 @@ bool objects_list_end(struct objects *o, enum kube_kind kind, const char *versio
     dlc_mtx_lock(&o->mtx);
     dlc_check(s->listed != NULL);
     backwards = !s->fresh && v != 0 && v < s->upto;
-    s->fresh = backwards;
     if (!backwards) {
         missing = missing_locked(s, v);
         s->upto = v;
         s->synced = true;
     }
+    s->fresh = backwards;
     n = json_array_size(missing);
     changes = mem_zero((n + 1) * sizeof(*changes));
     json_array_foreach(missing, i, place)

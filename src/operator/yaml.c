@@ -26,7 +26,7 @@ static int refuse(struct reader *r, yaml_mark_t at, const char *why)
 
 static int next(struct reader *r, yaml_event_t *e)
 {
-    const char *why = r->parser.problem;
+    const char *why;
 
     memset(e, 0, sizeof(*e));
     if (yaml_parser_parse(&r->parser, e) == 1)

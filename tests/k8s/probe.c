@@ -98,9 +98,9 @@ static struct kube_options options(const json_t *in)
 
 /* -------- operations -------- */
 
-static bool on_listed(json_t *object, void *arg)
+static bool on_listed(json_t **object, void *arg)
 {
-    json_array_append_new(arg, json_string(kube_name(object)));
+    json_array_append_new(arg, json_string(kube_name(*object)));
     return true;
 }
 
