@@ -30,8 +30,8 @@ struct lease_config {
     const char *ns, *name;    /* copied */
     const char *who;          /* a pod's name; NULL: the host's. A random part is added */
     struct dlc_dur duration;  /* whole seconds; 0: 15 s */
-    /* On the lease's thread. held == false comes at once when lease_held() is found to have become
-     * false, at latest a sixth of the duration later. May be NULL. */
+    /* On the lease's thread. held == false comes when that thread finds that lease_held() has
+     * become false: after a request under way, so up to half of the duration later. May be NULL. */
     void (*changed)(bool held, void *arg);
     void *arg;
 };
