@@ -6,8 +6,9 @@
  * (B1) Everything made here names the DLTPod as its controller (but the tenant's Secret, which
  *      belongs to its namespace) and has LABEL_MANAGED. (B2) What a user says of a container goes
  *      into the pod as it is; what we add comes after it and never replaces it, but for the
- *      variables DLCACHE_*. (B3) Nothing is privileged: no capability, no escalation, no token of
- *      Kubernetes; of the host only the directory with the node's socket, read-only.
+ *      variables DLCACHE_*. (B3) Nothing is privileged: no escalation, no system calls beyond the
+ *      runtime's default, no token of Kubernetes; of the host only the directory with the node's
+ * socket, read-only.
  */
 #ifndef DLC_OPERATOR_BUILD_H
 #define DLC_OPERATOR_BUILD_H
@@ -45,9 +46,10 @@ struct build_place {
 struct build_input {
     const json_t *object; /* the DLTPod */
     const struct spec *spec;
-    size_t job;          /* of spec->jobs */
-    const char *job_id;  /* the control plane's */
-    const char *dataset; /* the control plane's name */
+    size_t job;                 /* of spec->jobs */
+    const char *job_id;         /* the control plane's */
+    const char *dataset;        /* the control plane's name */
+    const struct spec_qos *qos; /* in force: of the job, or of its ConfigMap */
     struct build_place place;
 };
 
@@ -60,7 +62,8 @@ json_t *build_tenant_secret(const char *ns);
 /* A CachedDataset that keeps what a DLTPod read, for its retention. */
 json_t *build_retained(const struct build_input *in);
 
-/* Of what makes a pod another one: all of it but where it runs and the job's number. */
+/* Of what makes a pod another one: what the user says of it, but not where it runs best, nor the
+ * job's number. */
 const char *build_template_hash(const struct build_input *in, char out[static HASH_LEN]);
 /* Of any JSON, members sorted. */
 const char *build_hash(const json_t *v, char out[static HASH_LEN]);
@@ -68,6 +71,6 @@ const char *build_hash(const json_t *v, char out[static HASH_LEN]);
 /* Bodies for the control plane. Each gives. */
 json_t *build_dataset_body(const char *ns, const char *name, const struct spec_data *d);
 json_t *build_dataset_body_of(const char *ns, const char *name, const struct dataset_spec *s);
-json_t *build_job_body(const struct build_input *in, const struct spec_qos *qos);
+json_t *build_job_body(const struct build_input *in);
 
 #endif

@@ -49,7 +49,8 @@
 /* The control plane's answer to one question. Both NULL and false: not asked. */
 struct answer {
     json_t *body;    /* owned */
-    bool absent;     /* 404 */
+    bool absent;     /* 404, or deleted in this round */
+    bool ended;      /* deleted in this round */
     int refused;     /* HTTP status (4xx, 507) of the POST of this round; 0: none */
     char words[500]; /* of the refusal */
 };
@@ -62,7 +63,9 @@ struct seen_job {
     char dataset[SPEC_NAME_LEN]; /* GET /v1/datasets/NAME */
     char ref[254];               /* CachedDataset of the namespace */
     char qos_from[254];          /* ConfigMap of the namespace */
-    bool in_spec;
+    bool ask_job, ask_data;      /* to be looked up at all */
+    bool in_spec;                /* observed.spec.jobs of the same index */
+    double cost;                 /* fill in: money spent on the dataset so far; < 0: not known */
     bool shared; /* fill in: another DLTPod or CachedDataset that is not deleted names this dataset
                   */
 
@@ -126,7 +129,8 @@ json_t *observed_names(const struct observed *o, enum kube_kind kind);
     ACTION(CREDENTIALS, true, 1)     /* name; key: the annotation's value. PUT from secret_object, \
                                       * then annotate the tenant's Secret */                       \
     ACTION(MAKE_DATASET, true, 0)    /* job; body: POST /v1/datasets, 409 is well: GET */          \
-    ACTION(END_DATASET, true, 0)     /* job; name: DELETE /v1/datasets/NAME; 404, 409 are well */  \
+    ACTION(END_DATASET, true, 0)     /* job; name: DELETE /v1/datasets/NAME; 404 is well */        \
+    ACTION(LIST, true, 0)            /* job; name: POST .../snapshot: list the bucket anew */      \
     ACTION(WARM, true, 0)            /* job; name, body: POST .../warm */                          \
     ACTION(EVICT, true, 0)           /* job; name, body: POST .../evict; 409 is well */            \
     ACTION(MAKE_JOB, true, 0)        /* job; key, body: POST /v1/jobs with Idempotency-Key */      \
@@ -181,8 +185,8 @@ void actions_release(struct actions *a);
  *     TENANT                     o->tenant_secret = the Secret
  *     CREDENTIALS                o->tenant_secret likewise; refused: credentials_refused, _words
  *     MAKE_DATASET               jobs[i].data = body of the answer, or refused
- *     END_DATASET, END_JOB       .absent = true; what was in body is freed
- *     WARM, EVICT                nothing, or data.refused
+ *     END_DATASET, END_JOB       answer_ended(); 409: answer_refused()
+ *     WARM, EVICT, LIST          nothing, or data.refused
  *     MAKE_JOB                   jobs[i].job = body (201), or refused. jobs[i].id stays
  *     HEARTBEAT                  job.absent = true when it is not known
  *     APPLY, DELETE              nothing: the watch brings it
@@ -191,6 +195,7 @@ void actions_release(struct actions *a);
  */
 void answer_set(struct answer *a, json_t *body); /* takes body */
 void answer_absent(struct answer *a);
+void answer_ended(struct answer *a);
 void answer_refused(struct answer *a, int status, const char *words);
 void answer_release(struct answer *a);
 

@@ -36,7 +36,7 @@ extern const char *const spec_splits[SPEC_SPLITS]; /* "train", ... */
 
 struct spec_data {
     const char *ref;                      /* a CachedDataset's name; NULL: what follows */
-    const char *name, *bucket, *endpoint; /* name: the job's when absent */
+    const char *name, *bucket, *endpoint; /* name NULL: spec_data_name() */
     const json_t *keys_json;              /* for the program; NULL: none */
     bool has_keys[SPEC_SPLITS];           /* train, validation, test */
     struct spec_keys keys[SPEC_SPLITS];
@@ -112,10 +112,16 @@ const char *spec_time(int64_t unix_s, char out[static SPEC_TIME_LEN]);
 const char *spec_join(const char *a, char sep, const char *b, char out[static SPEC_NAME_LEN]);
 /* "NAMESPACE.NAME": a dataset in the control plane. */
 const char *spec_dataset(const char *ns, const char *name, char out[static SPEC_NAME_LEN]);
+/* What a job's own data is called in its namespace: its name, or "DLTPOD-JOB". */
+const char *spec_data_name(const char *dltpod, const struct spec_job *j,
+                           char out[static SPEC_NAME_LEN]);
 /* Of one job: its headless Service "DLTPOD-JOB", and its pods "DLTPOD-JOB-RANK". */
 const char *spec_service(const char *dltpod, const char *job, char out[static SPEC_NAME_LEN]);
 const char *spec_pod(const char *dltpod, const char *job, int rank, char out[static SPEC_NAME_LEN]);
 /* Where the data is: "s3://bucket/prefix/?manifest=KEY". Gives. */
 char *spec_url(const struct spec_data *d);
+/* Bit i: split i is one that a node will find there (folders train/, val/, ... below the URL). 0:
+ * none, or not all that have keys: read everything. */
+unsigned spec_url_splits(const struct spec_data *d);
 
 #endif
