@@ -94,7 +94,9 @@ struct observed {
     const json_t *pods, *configmaps, *services; /* arrays: owned by the object, or called as what
                                                  * it wants; borrowed, NULL: none */
     const json_t *nodes;                        /* array of all Nodes; borrowed */
-    const json_t *used_by; /* of a CachedDataset: array of names of DLTPods that read it */
+    /* Of a CachedDataset: array of names of DLTPods that name its data, by reference or by bucket,
+     * are not deleted and have not ended. */
+    const json_t *used_by;
 
     /* a DLTPod's */
     struct spec spec;

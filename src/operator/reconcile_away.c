@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Deletion. (R3) A DLTPod's jobs are deregistered first. One that was made just before a crash, so
+ * that nobody wrote its number down, is found by sending its key again, and then deregistered.
+ * What was read stays for the DLTPod's retention, as a CachedDataset that goes by itself; pods and
+ * ConfigMaps go with their owner.
+ */
+#include "operator/reconcile_i.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+
+static void add_end(struct round *r, enum action_kind kind, size_t i, const char *name)
+{
+    struct action *a = add_action(r->out, kind);
+
+    a->job = i;
+    snprintf(a->name, sizeof(a->name), "%s", name);
+}
+
+/* Was there perhaps a job that nobody wrote down? Only where there is data there can be one. */
+static bool may_have_job(const struct round *r, size_t i)
+{
+    const struct seen_job *j = &r->o->jobs[i];
+    const json_t *was = status_of_job(r->o, j->name, j->dataset);
+
+    return j->in_spec && !j->job.ended && j->job.refused == 0 && j->data.body != NULL &&
+           (was == NULL || json_object_get(was, "registered") == NULL ||
+            json_is_true(json_object_get(was, "registered")));
+}
+
+static enum step find_job(struct round *r, size_t i)
+{
+    struct work w;
+    struct action *a;
+    bool known;
+
+    job_init(&w, r, i);
+    known = w.known;
+    if (known) {
+        a = add_action(r->out, ACT_MAKE_JOB);
+        a->job = i;
+        a->body = build_job_body(&w.in);
+        job_key(r->o, &w, w.j->id, a->key);
+    }
+    job_release_work(&w);
+    return known ? AGAIN : GO;
+}
+
+static enum step end_jobs(struct round *r)
+{
+    enum step all = GO;
+
+    for (size_t i = 0; i < r->o->n_jobs; i++) {
+        const struct seen_job *j = &r->o->jobs[i];
+
+        if (j->job.body != NULL) {
+            add_end(r, ACT_END_JOB, i, text_at(j->job.body, "id"));
+            all = AGAIN;
+        } else if (may_have_job(r, i) && find_job(r, i) == AGAIN) {
+            all = AGAIN;
+        }
+    }
+    return all;
+}
+
+static bool names_before(const struct observed *o, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(o->jobs[k].dataset, o->jobs[i].dataset) == 0)
+            return true;
+    return false;
+}
+
+/* Is this data that nobody else names, and that is still there? */
+static bool is_left(const struct observed *o, size_t i)
+{
+    const struct seen_job *j = &o->jobs[i];
+
+    return j->data.body != NULL && !j->shared && j->ref[0] == '\0' && !names_before(o, i) &&
+           j->data.refused == 0;
+}
+
+/* What is not to be kept: given up. */
+static enum step give_up(struct round *r)
+{
+    const struct observed *o = r->o;
+    enum step all = GO;
+
+    for (size_t i = 0; i < o->n_jobs; i++)
+        if (is_left(o, i) && (!o->jobs[i].in_spec || o->spec.retention_s == 0)) {
+            add_end(r, ACT_END_DATASET, i, o->jobs[i].dataset);
+            all = AGAIN;
+        }
+    return all;
+}
+
+/* What is to be kept for a while. */
+static void hand_on(struct round *r)
+{
+    const struct observed *o = r->o;
+
+    for (size_t i = 0; i < o->n_jobs; i++) {
+        struct build_input in = {.object = o->object, .spec = &o->spec, .job = i};
+        struct action *a;
+
+        if (!is_left(o, i) || !o->jobs[i].in_spec)
+            continue;
+        a = add_action(r->out, ACT_APPLY);
+        a->object = KUBE_DATASET;
+        a->body = build_retained(&in);
+        snprintf(a->name, sizeof(a->name), "%s", meta_text(a->body, "name"));
+    }
+}
+
+static void wait_for_manager(struct round *r)
+{
+    const json_t *jobs = json_object_get(r->was, "jobs");
+
+    snprintf(r->message, sizeof(r->message),
+             "its deletion waits for the manager, which does not answer: %s", r->o->manager_words);
+    if (jobs != NULL)
+        json_object_set(r->fields, "jobs", (json_t *)jobs);
+    look_after(r->out, RECON_LOOK_AWAY);
+    status_write(r);
+}
+
+void reconcile_away(struct round *r)
+{
+    if (r->o->is_dataset) {
+        reconcile_dataset(r);
+        return;
+    }
+    if (r->o->manager_away) {
+        wait_for_manager(r);
+        return;
+    }
+    if (end_jobs(r) == AGAIN || give_up(r) == AGAIN) {
+        r->out->again = true;
+        return;
+    }
+    hand_on(r);
+    add_action(r->out, ACT_DROP_FINALIZER);
+}

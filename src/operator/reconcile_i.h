@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reconciliation inside.
+ *
+ *     reconcile.c          a DLTPod: what comes first, what its phase is
+ *     reconcile_job.c      one of its jobs in the control plane: data, registration, warm-up, end
+ *     reconcile_pods.c     its pods: what they say, which are to go, which to come
+ *     reconcile_dataset.c  a CachedDataset
+ *     reconcile_away.c     deletion of a DLTPod
+ *     reconcile_tenant.c   tenant and credentials, for both
+ *     nodes.c              which nodes may run a pod
+ *     status.c             status and events
+ *     observed.c           memory
+ */
+#ifndef DLC_OPERATOR_RECONCILE_I_H
+#define DLC_OPERATOR_RECONCILE_I_H
+
+#include "operator/build_i.h"
+#include "operator/reconcile.h"
+
+/* ---- observed.c ---- */
+
+/* "" or 0 when absent. */
+const char *text_at(const json_t *o, const char *field);
+int64_t int_at(const json_t *o, const char *field);
+int64_t time_at(const json_t *o, const char *field);
+const json_t *named(const json_t *array, const char *field, const char *name);
+const json_t *object_named(const json_t *array, const char *name);
+const char *annotation(const json_t *object, const char *name);
+const char *label(const json_t *object, const char *name);
+bool is_owned(const json_t *object, const json_t *by);
+bool has_finalizer(const json_t *object);
+bool is_deleted(const json_t *object);
+bool same_json(const json_t *a, const json_t *b); /* 1 and 1.0 are the same */
+const json_t *status_of_job(const struct observed *o, const char *name, const char *dataset);
+
+struct action *add_action(struct actions *a, enum action_kind kind);
+void look_after(struct actions *a, struct dlc_dur after); /* then or sooner */
+
+/* ---- status.c ---- */
+
+enum phase { PENDING, PREPARING, PLACED, RUNNING, SUCCEEDED, FAILED };
+extern const char *const phase_names[];
+
+enum { COND_DATASET, COND_PLACED, COND_RUNNING, COND_SUCCEEDED, COND_FAILED, CONDS_DLTPOD };
+enum { COND_WARMED = COND_PLACED, CONDS_DATASET }; /* of a CachedDataset: DatasetReady, Warmed */
+
+struct condition {
+    const char *status; /* "True", "False", "Unknown"; NULL: not said */
+    bool warning;       /* people should look: an event when it is new */
+    char reason[64], message[500];
+};
+
+struct round {
+    const struct observed *o;
+    struct actions *out;
+    const json_t *was; /* the status that is there; NULL: none */
+    struct condition conds[CONDS_DLTPOD];
+    size_t n_conds;
+    const char *phase;
+    char message[500];
+    json_t *fields;  /* owned: members of status beside phase, message and conditions */
+    json_t *figures; /* owned: likewise; those that change alone are written every `every` s */
+    int64_t every;
+};
+
+void round_init(struct round *r, const struct observed *o, struct actions *out);
+void round_release(struct round *r);
+void say(struct round *r, size_t cond, const char *status, const char *reason, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+/* The same with an event. */
+void warn(struct round *r, size_t cond, const char *status, const char *reason, const char *fmt,
+          ...) __attribute__((format(printf, 5, 6)));
+/* STATUS and EVENTs, if anything is new. */
+void status_write(struct round *r);
+/* A condition as it was; NULL: there was none. */
+const json_t *condition_was(const struct round *r, const char *type);
+
+/* ---- reconcile_tenant.c ---- */
+
+/* GO: they are in place. AGAIN: actions were added. WAIT: the condition says for what. */
+enum step { GO, WAIT, AGAIN };
+enum step tenant_step(struct round *r);
+
+/* ---- nodes.c ---- */
+
+/* Nodes that may run a pod of the spec: names, those of `placement` (or nodeSequence) in its order.
+ * Gives. *any: is there one at all? If not, `why` tells. */
+json_t *nodes_for(const struct observed *o, const json_t *placement, bool *any,
+                  char why[static 300]);
+/* Was this node lost: unknown, or not ready for RECON_NODE_LOST_S? *in: it may be lost after so
+ * many seconds (0: it is well). */
+bool node_lost(const struct observed *o, const char *name, int64_t *in);
+
+/* ---- one job ---- */
+
+struct work {
+    struct round *r;
+    size_t i;
+    const struct seen_job *j;
+    const struct spec_job *sj;
+    const json_t *was; /* of status.jobs; NULL: none */
+    struct spec_qos qos;
+    struct build_input in;
+    char template[HASH_LEN], ask[HASH_LEN], id[SPEC_NAME_LEN];
+    bool known;      /* qos, template and ask are */
+    bool registered; /* the control plane may have job `id` */
+    bool released;   /* the data has been given up */
+    bool over;       /* all pods have ended, or one has failed */
+    bool warm_now;   /* order it */
+    int64_t warm_time, end_time;
+
+    /* pods */
+    /* of this template: there, running; of another; on their way out */
+    int made, running, old, going;
+    int ended;                 /* ranks that succeeded and whose pods are gone */
+    bool conflict;             /* a foreign object has our name */
+    bool away;                 /* a pod goes: let those who wait for it look again */
+    json_t *nodes, *succeeded; /* owned: by rank; ranks */
+
+    enum phase state;
+    enum step data; /* GO: the control plane is ready for the pods */
+    struct condition ready, placed, failed;
+};
+
+/* reconcile_job.c */
+void job_init(struct work *w, struct round *r, size_t i);
+void job_release_work(struct work *w);
+enum step job_step(struct work *w); /* the control plane's side; sets data, ready */
+/* What the control plane is told when nothing has to be looked at again: warm-up, and, since a job
+ * that is not heard of is ended, that it lives until its pods read. */
+void job_orders(struct work *w);
+enum step orphan_step(struct round *r, size_t i);
+json_t *job_entry(const struct work *w); /* of status.jobs; gives */
+const char *job_key(const struct observed *o, const struct work *w, const char *before,
+                    char out[static 256]);
+void job_note(struct condition *c, const char *status, bool warning, const char *reason,
+              const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* reconcile_pods.c */
+void pods_see(struct work *w);      /* what they say */
+void pods_act(struct work *w);      /* which are to go; with data GO: which to come */
+void pods_conclude(struct work *w); /* what that makes of the job */
+
+/* reconcile_away.c, reconcile_dataset.c */
+void reconcile_away(struct round *r);
+void reconcile_dataset(struct round *r);
+
+#endif
