@@ -8,6 +8,7 @@
  */
 #include "http/server.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,25 +80,59 @@ static int start(struct http_server *s, struct listener *l, struct dlc_err *err)
                                 "threads or open files?");
 }
 
+/* Nobody new comes through it. */
+static void quiesce(struct listener *l)
+{
+    if (l->daemon != NULL && !l->quiesced)
+        MHD_quiesce_daemon(l->daemon);
+    l->quiesced = true;
+}
+
+/* A text, or what a file holds. */
+static int take_pem(const char *from, bool text, struct buf *out, struct dlc_err *err)
+{
+    int rc = 0;
+
+    buf_reserve(out, PEM_MAX + 1); /* growing would leave copies of a key behind */
+    if (!text)
+        rc = os_read_file(from, PEM_MAX, out, err);
+    else if (strlen(from) <= PEM_MAX)
+        buf_adds(out, from);
+    if (rc == 0 && out->len == 0)
+        rc = dlc_err_set(err, DLC_EINVAL, "%s is empty", text ? "a PEM text" : from);
+    return rc;
+}
+
+static int listen_as(struct http_server *s, const struct http_server_config *c, struct dlc_err *err)
+{
+    if (c->heir_of == NULL)
+        return listen_tcp(c->address, &s->tcp.fd, &s->address, err);
+    dlc_check(c->heir_of->tag == SERVER_TAG && c->heir_of->tcp.fd >= 0);
+    s->address = mem_str(c->heir_of->address);
+    s->tcp.fd = fcntl(c->heir_of->tcp.fd, F_DUPFD_CLOEXEC, 0);
+    /* Of the socket, so of both: who comes second to accept() must not wait there. */
+    if (s->tcp.fd < 0 || fcntl(s->tcp.fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
+        return dlc_err_sys(err, "cannot take over %s", s->address);
+    return 0;
+}
+
 static int open_tcp(struct http_server *s, const struct http_server_config *c, struct dlc_err *err)
 {
     int rc = 0;
 
     if ((c->tls_cert == NULL) != (c->tls_key == NULL))
         return dlc_err_set(err, DLC_EINVAL, "TLS needs both a certificate and its key");
-    if (c->tls_cert != NULL)
-        rc = os_read_file(c->tls_cert, PEM_MAX, &s->cert, err);
-    if (rc == 0 && c->tls_key != NULL) {
-        buf_reserve(&s->key, PEM_MAX + 1); /* growing would leave copies behind */
-        rc = os_read_file(c->tls_key, PEM_MAX, &s->key, err);
+    if (c->tls_cert != NULL) {
+        rc = take_pem(c->tls_cert, c->tls_text, &s->cert, err);
+        if (rc == 0)
+            rc = take_pem(c->tls_key, c->tls_text, &s->key, err);
     }
-    if (rc == 0 && c->tls_cert != NULL && (s->cert.len == 0 || s->key.len == 0))
-        rc = dlc_err_set(err, DLC_EINVAL, "%s is empty",
-                         s->cert.len == 0 ? c->tls_cert : c->tls_key);
     if (rc == 0)
-        rc = listen_tcp(c->address, &s->tcp.fd, &s->address, err);
+        rc = listen_as(s, c, err);
     if (rc == 0)
         rc = start(s, &s->tcp, err);
+    if (rc == 0 && c->heir_of != NULL)
+        quiesce(&c->heir_of->tcp);
     return rc;
 }
 
@@ -123,6 +158,7 @@ static struct http_server *blank(const struct http_server_config *c)
     s->tag = SERVER_TAG;
     s->config = *c;
     s->config.address = s->config.unix_path = s->config.tls_cert = s->config.tls_key = NULL;
+    s->config.heir_of = NULL;
     if (s->config.connections == 0)
         s->config.connections = 512;
     if (s->config.max_body == 0)
@@ -143,10 +179,10 @@ int http_server_open(const struct http_server_config *c, struct http_server **ou
     struct http_server *s = blank(c);
     int rc = 0;
 
-    dlc_check(c->address != NULL || c->unix_path != NULL);
+    dlc_check(c->address != NULL || c->unix_path != NULL || c->heir_of != NULL);
     *out = NULL;
     rc = conns_open(s, err);
-    if (rc == 0 && c->address != NULL)
+    if (rc == 0 && (c->address != NULL || c->heir_of != NULL))
         rc = open_tcp(s, c, err);
     if (rc == 0 && c->unix_path != NULL)
         rc = open_unix(s, c->unix_path, err);
@@ -164,10 +200,8 @@ static void stop_listening(struct http_server *s)
     if (s->unix_path != NULL && lstat(s->unix_path, &st) == 0 && st.st_dev == s->unix_dev &&
         st.st_ino == s->unix_ino)
         unlink(s->unix_path);
-    if (s->tcp.daemon != NULL)
-        MHD_quiesce_daemon(s->tcp.daemon);
-    if (s->local.daemon != NULL)
-        MHD_quiesce_daemon(s->local.daemon);
+    quiesce(&s->tcp);
+    quiesce(&s->local);
 }
 
 static void wait_quiet(struct http_server *s)

@@ -89,9 +89,14 @@ void http_reply_header(struct http_reply *reply, const char *name, const char *f
     __attribute__((format(printf, 3, 4)));
 
 struct http_server_config {
-    const char *address;             /* "HOST:PORT", "[::1]:PORT", port 0: any; NULL: none */
-    const char *unix_path;           /* NULL: none; made with mode 0600, replaced when dead */
-    const char *tls_cert, *tls_key;  /* PEM files; NULL: plain */
+    const char *address;            /* "HOST:PORT", "[::1]:PORT", port 0: any; NULL: none */
+    const char *unix_path;          /* NULL: none; made with mode 0600, replaced when dead */
+    const char *tls_cert, *tls_key; /* PEM files; NULL: plain */
+    bool tls_text;                  /* they are the PEM texts themselves, not files */
+    /* Listen on the TCP socket of this server, instead of at `address`: for another certificate.
+     * From then on that one takes nobody new, and answers who is connected until it is closed. So
+     * nobody is turned away. NULL: none. */
+    struct http_server *heir_of;
     unsigned connections;            /* 0: 512 */
     size_t max_body;                 /* 0: 1 MiB */
     struct dlc_dur idle;             /* 0: 60 s */

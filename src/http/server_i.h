@@ -27,6 +27,7 @@ struct listener {
     struct MHD_Daemon *daemon;
     int fd;
     bool local; /* a Unix socket */
+    bool quiesced;
     struct http_server *server;
 };
 
