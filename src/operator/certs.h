@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A CA of our own and a server certificate (EC P-256) for the webhook, as PEM texts. Pure: nothing
+ * of Kubernetes, of files or of the clock; the caller keeps the texts (in a Secret), shows the
+ * bundle to those who connect, and asks again now and then.
+ *
+ *     (nothing) --renew--> GOOD --CERTS_RENEW before its end--> DUE --renew--> GOOD
+ *
+ * (C1) certs_renew() changes what is due and nothing else: the server certificate when its end is
+ *      near or its names are others; the CA, and the server certificate with it, when the CA's end
+ * is near or something does not fit together. (C2) After the CA has changed the bundle holds the
+ * one before too, until that has ended: who still shows a certificate of the old one is believed,
+ * and the order in which replicas, bundle and server change does not matter. (C3) No certificate
+ * outlives its CA.
+ */
+#ifndef DLC_OPERATOR_CERTS_H
+#define DLC_OPERATOR_CERTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define CERTS_DAY        86400
+#define CERTS_DAYS       90   /* of a server certificate */
+#define CERTS_RENEW_DAYS 30   /* before its end */
+#define CERTS_CA_DAYS    1825 /* five years */
+#define CERTS_CA_RENEW   365
+#define CERTS_NAMES_MAX  16
+
+/* PEM texts, owned; NULL: not there. */
+struct certs {
+    char *bundle; /* the CA, then the one before it */
+    char *ca_key, *cert, *key;
+};
+#define CERTS_INIT                                                                                 \
+    {                                                                                              \
+        NULL, NULL, NULL, NULL                                                                     \
+    }
+void certs_release(struct certs *c); /* keys are wiped */
+
+/* Host names and addresses that the server certificate is for. The first one is its subject. */
+struct certs_names {
+    const char *const *v;
+    size_t n;
+};
+
+enum certs_state { CERTS_GOOD, CERTS_DUE, CERTS_CA_DUE };
+
+/* What is due at `now` (Unix time)? why (may be NULL) says it in words. */
+enum certs_state certs_check(const struct certs *c, const struct certs_names *names, int64_t now,
+                             struct dlc_err *why);
+/* Do what is due. *changed (may be NULL): the texts are new ones. On failure they are as before. */
+int certs_renew(struct certs *c, const struct certs_names *names, int64_t now, bool *changed,
+                struct dlc_err *err);
+
+/* The end of the first certificate of a PEM text, as Unix time; 0: it holds none. */
+int64_t certs_end(const char *pem);
+
+#endif
