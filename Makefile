@@ -51,6 +51,7 @@ check-k8s:
 	@tools/deps k8s || echo "tests that need what is missing will be skipped" >&2
 	@$(MAKE) --no-print-directory build
 	@tools/get-k8s $(BUILD)
+	@tools/get-helm $(BUILD)
 	@tests/run --build $(BUILD) --k8s -j $(JOBS) $(T)
 
 bench:
