@@ -36,6 +36,7 @@ static void dataset_free(struct dataset *ds)
     dlc_check(ds->fetching.n == 0 && ds->listing == NULL);
     dlc_list_remove(&ds->link);
     bucket_close(&ds->bucket);
+    spent_keep(ds);
     shelves_free(ds);
     weighings_free(ds);
     if (ds->index != NULL)

@@ -413,6 +413,7 @@ static void node_close(struct node *n)
     close_membership(n);
     server_close(n);
     report_close(n);
+    spent_close(n);
     disk_close(&n->disk);
     if (n->memory != NULL)
         memory_free(&n->memory);

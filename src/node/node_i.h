@@ -85,6 +85,8 @@ struct node {
     bool sending_weights;       /* weighing_send.c: a call is on its way */
     struct past_job *past_jobs; /* report.c: what sessions that have ended read for their jobs */
     size_t n_past_jobs, cap_past_jobs;
+    struct spent *spent; /* spent.c: on datasets that have been freed */
+    size_t n_spent, cap_spent;
 
     uint64_t filling_bytes; /* memory reserved by fetches under way */
     uint64_t storing_bytes; /* memory held while it is written to disk */
@@ -560,6 +562,14 @@ json_t *report_chunks(struct node *n, bool *more);
 void report_heard(struct node *n, bool well);
 json_t *report_figures(struct node *n);  /* of heart-beats. Gives */
 json_t *report_progress(struct node *n); /* the same */
+
+/* ---- spent.c ---- */
+
+/* A dataset is freed: what was spent on it stays in the figures. */
+void spent_keep(const struct dataset *ds);
+/* {"TENANT/NAME": {"money_nano", "requests", "bytes"}}, since the node was started. Gives */
+json_t *spent_figures(const struct node *n);
+void spent_close(struct node *n);
 
 /* ---- orders.c ---- */
 

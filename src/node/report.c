@@ -529,10 +529,10 @@ json_t *report_figures(struct node *n)
     }
     for (size_t i = 0; i < n->n_past_jobs; i++)
         add_job(jobs, n->past_jobs[i].job, n->past_jobs[i].dataset, 0, &n->past_jobs[i].sum);
-    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o}", "memory_used", (json_int_t)m.used,
+    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "memory_used", (json_int_t)m.used,
                      "memory_limit", (json_int_t)m.ceiling, "disk_used", (json_int_t)d.bytes,
                      "disk_limit", (json_int_t)d.limit, "gpus_free", (int)n->membership->gpus,
-                     "datasets", datasets, "jobs", jobs);
+                     "datasets", datasets, "jobs", jobs, "spent", spent_figures(n));
 }
 
 json_t *report_progress(struct node *n)
