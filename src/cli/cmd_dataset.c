@@ -146,6 +146,16 @@ static void print_places(const json_t *d)
     }
 }
 
+static void print_spent(const json_t *d)
+{
+    char n[32], size[24];
+
+    if (json_object_get(d, "spent") != NULL) /* nobody knows, or the manager is old */
+        printf("spent      %s requests, %s received; estimated price %.4f\n",
+               table_count(ctl_u64(d, "spent.requests"), n),
+               str_size(ctl_u64(d, "spent.bytes"), size), ctl_real(d, "spent.money"));
+}
+
 static void print_dataset(const json_t *d, void *arg)
 {
     char when[24], *nodes = api_joined(json_object_get(d, "nodes"), "all");
@@ -166,6 +176,7 @@ static void print_dataset(const json_t *d, void *arg)
     printf("nodes      %s\n", nodes);
     printf("jobs       %llu\n", (unsigned long long)ctl_u64(d, "jobs"));
     print_snapshot(d);
+    print_spent(d);
     print_places(d);
     mem_free(&nodes);
     mem_free(&splits);

@@ -259,7 +259,8 @@ struct node_info {
     unsigned gpus;
     struct dlc_dur silent; /* since its last heart-beat */
     json_t *figures;       /* as its last heart-beat said: {"disk_used", "memory_used", "gpus_free",
-                            * "datasets": {ID: {"bytes", ...}}, ...}; NULL: none yet */
+                            * "datasets": {ID: {"bytes", ...}}, "spent": {...}, ...}; NULL: none yet
+                            */
     json_t *progress;      /* {DATASET: {"phase", "done", "total", "bytes"}}; NULL: none */
     size_t orders;         /* not done yet */
 };

@@ -248,11 +248,9 @@ static int add_cached(struct control *c, json_t *out, const char *name, struct d
 }
 
 /* How far nodes are with listing, unpacking, warming. */
-static void add_preparation(struct control *c, json_t *out, const char *name)
+static void add_preparation(json_t *out, const char *name, const struct node_info *nodes, size_t n)
 {
     static const char *const copied[] = {"phase", "done", "total", "bytes"};
-    struct node_info *nodes = NULL;
-    size_t n = nodes_list(c, &nodes);
     json_t *all = json_array();
 
     for (size_t i = 0; i < n; i++) {
@@ -267,8 +265,20 @@ static void add_preparation(struct control *c, json_t *out, const char *name)
                 json_object_set(one, copied[k], json_object_get(p, copied[k]));
         json_array_append_new(all, one);
     }
-    nodes_release(&nodes, n);
     json_object_set_new(out, "preparation", all);
+}
+
+/* What nodes have said of it in their last heart-beats. */
+static void add_said(struct control *c, json_t *out, const struct meta_doc *d)
+{
+    struct node_info *nodes = NULL;
+    size_t n = nodes_list(c, &nodes);
+    json_t *spent = control_leads(c) ? dataset_spent(nodes, n, d) : NULL; /* else it is old */
+
+    add_preparation(out, d->id, nodes, n);
+    if (spent != NULL)
+        json_object_set_new(out, "spent", spent);
+    nodes_release(&nodes, n);
 }
 
 static void show(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -288,7 +298,7 @@ static void show(struct http_request *r, struct http_reply *reply, void *ctx)
         reply_store_error(c, r, reply, &err);
         goto out;
     }
-    add_preparation(c, out, d.id);
+    add_said(c, out, &d);
     jobs = jobs_copy(c, &n);
     json_object_set_new(out, "jobs", json_integer(jobs_of_dataset(jobs, n, d.id).running));
     jobs_copy_release(&jobs, n);

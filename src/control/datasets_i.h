@@ -73,6 +73,10 @@ json_t *dataset_choose(struct control *c, const char *name, const json_t *body, 
 int dataset_move_goes_on(struct control *c, const char *name, const char *node,
                          struct dlc_err *err);
 
+/* spent.c: {"money", "requests", "bytes"}: what nodes have spent on it. NULL: none says so. Gives.
+ */
+json_t *dataset_spent(const struct node_info *nodes, size_t n, const struct meta_doc *d);
+
 /* ---- datasets_place.c ---- */
 
 /* Choose nodes for one that wants `node_count` of them and has none yet. Returns 0 or an error. */
