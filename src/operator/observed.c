@@ -35,6 +35,13 @@ int64_t time_at(const json_t *o, const char *field)
     return spec_time_parse(text_at(o, field), &t) ? t : 0;
 }
 
+double spent_at(const json_t *dataset)
+{
+    const json_t *money = json_object_get(json_object_get(dataset, "spent"), "money");
+
+    return json_is_number(money) ? json_number_value(money) : -1;
+}
+
 const json_t *named(const json_t *array, const char *field, const char *name)
 {
     const json_t *one;
@@ -170,7 +177,6 @@ static struct seen_job *add_job(struct observed *o, const char *name, const char
     o->jobs = mem_grow(o->jobs, (o->n_jobs + 1) * sizeof(*o->jobs));
     j = &o->jobs[o->n_jobs++];
     memset(j, 0, sizeof(*j));
-    j->cost = -1;
     snprintf(j->name, sizeof(j->name), "%s", name);
     snprintf(j->dataset, sizeof(j->dataset), "%s", dataset);
     j->ask_data = dataset[0] != '\0';

@@ -16,11 +16,6 @@ struct sums {
     int64_t samples, total, percent_of, percent_in;
 };
 
-static double round3(double x)
-{
-    return floor(x * 1000 + 0.5) / 1000;
-}
-
 static double number_at(const json_t *o, const char *field)
 {
     return json_number_value(json_object_get(o, field));
@@ -58,6 +53,19 @@ static void add_progress(struct sums *s, const json_t *data)
     s->percent_in += cached;
 }
 
+/* Jobs that read the same data have spent it together. */
+static void add_cost(struct sums *s, const struct observed *o, size_t job)
+{
+    double money = spent_at(o->jobs[job].data.body);
+
+    for (size_t i = 0; i < job; i++)
+        if (strcmp(o->jobs[i].dataset, o->jobs[job].dataset) == 0 &&
+            spent_at(o->jobs[i].data.body) >= 0)
+            return;
+    if (money >= 0)
+        s->cost = fmax(s->cost, 0) + money;
+}
+
 /* How long its pods have run so far. */
 static double pod_seconds(const struct observed *o)
 {
@@ -83,8 +91,7 @@ static void set_figures(struct round *r)
     for (size_t i = 0; i < o->n_jobs && o->jobs[i].in_spec; i++) {
         add_live(&s, json_object_get(o->jobs[i].job.body, "live"));
         add_progress(&s, o->jobs[i].data.body);
-        if (o->jobs[i].cost >= 0)
-            s.cost = fmax(s.cost, 0) + o->jobs[i].cost;
+        add_cost(&s, o, i);
     }
     s.pod_s = pod_seconds(o) * fmax(1, s.readers / fmax(1, (double)o->spec.replicas));
     if (s.total > 0)
@@ -101,8 +108,7 @@ static void set_figures(struct round *r)
             json_object_set_new(r->figures, "stallShare",
                                 json_real(round3(fmin(1, s.stall_s / s.pod_s))));
     }
-    if (s.cost >= 0)
-        json_object_set_new(r->figures, "cost", json_real(round3(s.cost)));
+    set_cost(r, s.cost);
 }
 
 /* ---- phase and conditions ---- */

@@ -65,7 +65,6 @@ struct seen_job {
     char qos_from[254];          /* ConfigMap of the namespace */
     bool ask_job, ask_data;      /* to be looked up at all */
     bool in_spec;                /* observed.spec.jobs of the same index */
-    double cost;                 /* fill in: money spent on the dataset so far; < 0: not known */
     bool shared; /* fill in: another DLTPod or CachedDataset that is not deleted names this dataset
                   */
 

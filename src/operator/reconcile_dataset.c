@@ -110,6 +110,7 @@ static void set_figures(struct round *r)
         json_array_append_new(nodes, json_pack("{s:s, s:I}", "name", text_at(one, "node"), "bytes",
                                                (json_int_t)int_at(one, "bytes")));
     json_object_set_new(r->figures, "nodes", nodes);
+    set_cost(r, spent_at(b));
 }
 
 static enum step listed_step(struct round *r)

@@ -24,6 +24,7 @@
 const char *text_at(const json_t *o, const char *field);
 int64_t int_at(const json_t *o, const char *field);
 int64_t time_at(const json_t *o, const char *field);
+double spent_at(const json_t *dataset); /* money, as the manager answers; < 0: it does not say */
 const json_t *named(const json_t *array, const char *field, const char *name);
 const json_t *object_named(const json_t *array, const char *name);
 const char *annotation(const json_t *object, const char *name);
@@ -71,6 +72,9 @@ void say(struct round *r, size_t cond, const char *status, const char *reason, c
 /* The same with an event. */
 void warn(struct round *r, size_t cond, const char *status, const char *reason, const char *fmt,
           ...) __attribute__((format(printf, 5, 6)));
+/* Figures: shares to a thousandth; money likewise, < 0: not known. */
+double round3(double x);
+void set_cost(struct round *r, double money);
 /* STATUS and EVENTs, if anything is new. */
 void status_write(struct round *r);
 /* A condition as it was; NULL: there was none. */

@@ -2,6 +2,7 @@
 /* Status and events. (R6) Figures alone are no reason to write, unless it is time. */
 #include "operator/reconcile_i.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,6 +110,17 @@ static json_t *conditions(const struct round *r)
             json_array_append_new(out, one);
     }
     return out;
+}
+
+double round3(double x)
+{
+    return floor(x * 1000 + 0.5) / 1000;
+}
+
+void set_cost(struct round *r, double money)
+{
+    if (money >= 0)
+        json_object_set_new(r->figures, "cost", json_real(round3(money)));
 }
 
 /* Without what may be old. */

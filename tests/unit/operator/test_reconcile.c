@@ -628,6 +628,53 @@ static void test_figures(void **state)
     world_release(&w);
 }
 
+/* What status.cost says; < 0: nothing. */
+static double cost_of(struct world *w)
+{
+    const json_t *cost;
+
+    w->now += RECON_FIGURES_S;
+    world_settle(w);
+    cost = json_object_get(json_object_get(world_get(w, "DLTPod", "x"), "status"), "cost");
+    return cost != NULL ? json_number_value(cost) : -1;
+}
+
+static void spend(struct world *w, const char *dataset, double money)
+{
+    json_t *d = json_object_get(w->datasets, dataset);
+
+    assert_non_null(d);
+    json_object_set_new(d, "spent",
+                        json_pack("{s:f, s:i, s:i}", "money", money, "requests", 1, "bytes", 1));
+}
+
+#define READER(name, dataset)                                                                      \
+    "{\"name\": \"" name "\", \"image\": \"torch\", \"dataSource\": {\"name\": \"" dataset         \
+    "\", \"bucket\": \"s3://b/" dataset "/\"}}"
+
+/* Of each dataset once. What a manager does not say is not known, and stays as it was. */
+static void test_cost(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w);
+    world_dltpod(&w, "x",
+                 "{\"jobs\": [" READER("a", "x") ", " READER("b", "x") ", " READER("c", "y") "]}");
+    world_settle(&w);
+    assert_true(cost_of(&w) < 0);
+    spend(&w, "team.x", 1.23456);
+    assert_true(cost_of(&w) == 1.235);
+    spend(&w, "team.y", 0.5);
+    assert_true(cost_of(&w) == 1.735);
+    spend(&w, "team.x", 0);
+    assert_true(cost_of(&w) == 0.5);
+    json_object_del(json_object_get(w.datasets, "team.x"), "spent");
+    json_object_del(json_object_get(w.datasets, "team.y"), "spent");
+    assert_true(cost_of(&w) == 0.5);
+    world_release(&w);
+}
+
 /* Two Secrets in one namespace do not take turns. */
 static void test_credentials(void **state)
 {
@@ -726,9 +773,10 @@ static void test_looks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),      cmocka_unit_test(test_transition_times),
-        cmocka_unit_test(test_figures),    cmocka_unit_test(test_credentials),
-        cmocka_unit_test(test_long_names), cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_table),       cmocka_unit_test(test_transition_times),
+        cmocka_unit_test(test_figures),     cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_credentials), cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_looks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -265,8 +265,12 @@ static void test_progress(void **state)
     (void)state;
     world_init(&w);
     half_warm(&w);
+    json_object_set_new(json_object_get(w.datasets, "team.x"), "spent",
+                        json_pack("{s:f}", "money", 1.23));
     world_round(&w, "CachedDataset", "x", &(bool){false});
-    p = json_object_get(json_object_get(world_get(&w, "CachedDataset", "x"), "status"), "progress");
+    p = json_object_get(world_get(&w, "CachedDataset", "x"), "status");
+    assert_true(json_number_value(json_object_get(p, "cost")) == 1.23);
+    p = json_object_get(p, "progress");
     assert_int_equal(json_integer_value(json_object_get(p, "percent")), 50);
     assert_int_equal(json_integer_value(json_object_get(p, "samples")), 5);
     assert_int_equal(json_integer_value(json_object_get(p, "total")), 10);
