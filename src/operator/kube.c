@@ -110,10 +110,6 @@ static int write_body(struct kube_call *c, enum kube_kind kind, const char *name
         mem_free(path);
         return rc;
     }
-    if (kind == KUBE_EVENT)
-        kube_figures_of(c->kube)->events++;
-    else
-        kube_figures_of(c->kube)->writes++;
     return exchange(c, path, out, err);
 }
 
@@ -130,7 +126,6 @@ int kube_get(struct kube *k, enum kube_kind kind, const char *ns, const char *na
     if (rc < 0)
         return rc;
     path = path_of(kind, ns, name, 0);
-    kube_figures_of(k)->reads++;
     return exchange(&c, &path, out, err);
 }
 
@@ -225,7 +220,6 @@ int kube_delete(struct kube *k, enum kube_kind kind, const char *ns, const char 
         return rc;
     c.text = delete_text(o != NULL ? o : &any);
     path = path_of(kind, ns, name, 0);
-    kube_figures_of(k)->writes++;
     return exchange(&c, &path, NULL, err);
 }
 
@@ -243,10 +237,6 @@ int kube_raw(struct kube *k, const char *method, const char *path, const json_t 
         c.text = json_dumps(body, JSON_COMPACT);
         dlc_check(c.text != NULL);
     }
-    if (reads)
-        kube_figures_of(k)->reads++;
-    else
-        kube_figures_of(k)->writes++;
     rc = kube_call(&c, err);
     if (rc == 0 && c.body.len > 0)
         *out = json_loadb(c.body.data, c.body.len, JSON_DECODE_ANY, NULL);
@@ -269,7 +259,6 @@ int kube_lines(struct kube *k, const char *path, struct dlc_dur silence,
                           .most = KUBE_OBJECT_MAX + (64u << 10)};
     int rc;
 
-    kube_figures_of(k)->watches++;
     rc = kube_call(&c, err);
     kube_call_release(&c);
     return rc;

@@ -3,7 +3,7 @@
  * One API server of Kubernetes: blocking requests over a connection that stays open.
  *
  * (K1) A `struct kube` belongs to one thread; only kube_interrupt() may come from another. They
- *      share nothing but the config (borrowed, never changed) and the figures.
+ *      share nothing but the config (borrowed, never changed) and the metrics.
  * (K2) Nothing is tried a second time here: a write that comes late could be an old leader's. What
  *      failed goes back into the queue, not before kube_retry_after().
  * (K3) With may_write, no write begins unless it says yes; and none is under way for longer than
@@ -20,7 +20,6 @@
 #ifndef DLC_OPERATOR_KUBE_H
 #define DLC_OPERATOR_KUBE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +29,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "operator/kube_config.h"
+#include "operator/metrics.h"
 
 #define KUBE_OBJECT_MAX (2u << 20)
 #define KUBE_ANSWER_MAX (16u << 20)
@@ -48,15 +48,9 @@ struct kube_kind_info {
 };
 extern const struct kube_kind_info kube_kinds[KUBE_KINDS];
 
-/* What all threads did together. */
-struct kube_figures {
-    _Atomic uint64_t reads, lists, writes, watches, events; /* requests, by what they are for */
-    _Atomic uint64_t conflicts, throttled, failures;        /* 409; 429; 5xx or no answer */
-};
-
 struct kube_options {
     const struct kube_config *config;
-    struct kube_figures *figures; /* NULL: none are kept */
+    struct metrics *metrics;      /* each request is counted; NULL: nowhere */
     struct dlc_dur timeout;       /* of a request but a watch; 0: 5 s */
     bool (*may_write)(void *arg); /* NULL: yes */
     void *arg;

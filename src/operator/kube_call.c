@@ -226,7 +226,6 @@ static int explain(struct kube_call *c, CURLcode code, struct dlc_err *err)
     if (c->too_long)
         return dlc_err_set(err, DLC_EPROTO, "%s %.200s: the answer is longer than %zu bytes",
                            c->method, c->path, c->most);
-    kube_figures_of(k)->failures++;
     k->status = 0;
     switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
@@ -258,16 +257,20 @@ static int code_of(int status, const char *reason)
     }
 }
 
-static void count_status(struct kube *k)
+static enum metrics_verb verb_of(const struct kube_call *c)
 {
-    struct kube_figures *f = kube_figures_of(k);
+    static const struct {
+        const char *method;
+        enum metrics_verb verb;
+    } table[] = {{"POST", METRICS_create},
+                 {"PUT", METRICS_update},
+                 {"PATCH", METRICS_patch},
+                 {"DELETE", METRICS_delete}};
 
-    if (k->status == 409)
-        f->conflicts++;
-    else if (k->status == 429)
-        f->throttled++;
-    else if (k->status >= 500)
-        f->failures++;
+    for (size_t i = 0; i < DLC_COUNT(table); i++)
+        if (strcmp(c->method, table[i].method) == 0)
+            return table[i].verb;
+    return c->each != NULL ? METRICS_watch : c->list ? METRICS_list : METRICS_get;
 }
 
 /* The server's Status object says it best. */
@@ -280,7 +283,6 @@ static int judge(struct kube_call *c, struct dlc_err *err)
 
     if (k->status >= 200 && k->status < 300)
         return 0;
-    count_status(k);
     if (c->body.len > 0)
         j = json_loadb(c->body.data, c->body.len, 0, NULL);
     said = json_string_value(json_object_get(j, "message"));
@@ -314,6 +316,8 @@ int kube_call(struct kube_call *c, struct dlc_err *err)
     set_up(c, url, lines);
     code = perform(c);
     rc = code == CURLE_OK || c->stopped ? judge(c, err) : explain(c, code, err);
+    if (k->o.metrics != NULL)
+        metrics_call(k->o.metrics, verb_of(c), k->status);
     if (k->status == 401)
         memset(&k->token_stat, 0, sizeof(k->token_stat)); /* look into the file again */
     free_lines(&lines);

@@ -17,7 +17,6 @@
 struct kube {
     uint32_t tag;
     struct kube_options o;
-    struct kube_figures own; /* when nobody wants them */
     CURLM *multi;
     CURL *easy;
     _Atomic bool stop;             /* W any thread, R ours; relaxed: the wake-up orders it */
@@ -35,6 +34,7 @@ struct kube {
 struct kube_call {
     struct kube *kube;
     const char *method;
+    bool list; /* GET of many */
     const char *path; /* with query */
     const char *type; /* Content-Type of the text */
     char *text;       /* owned; NULL: none */
@@ -57,7 +57,6 @@ void kube_call_release(struct kube_call *c); /* wipes: there may be secrets in i
 
 int kube_refresh_token(struct kube *k, struct dlc_err *err); /* before each request */
 void kube_forget(struct kube *k);                            /* the last answer */
-struct kube_figures *kube_figures_of(struct kube *k);        /* never NULL */
 int kube_ask_to_write(struct kube *k, struct dlc_err *err);  /* 0, or DLC_ECANCELED */
 
 #endif

@@ -95,13 +95,12 @@ static int take_page(struct listing *l, json_t *page, struct dlc_err *err)
 /* *long_one: it was too long. */
 static int get_page(struct listing *l, bool *long_one, struct dlc_err *err)
 {
-    struct kube_call c = {.kube = l->kube, .method = "GET"};
+    struct kube_call c = {.kube = l->kube, .method = "GET", .list = true};
     char *path = page_path(l);
     json_t *page = NULL;
     int rc;
 
     c.path = path;
-    kube_figures_of(l->kube)->lists++;
     rc = kube_call(&c, err);
     *long_one = c.too_long;
     if (rc == 0)

@@ -176,11 +176,6 @@ void kube_forget(struct kube *k)
     k->retry_after = DLC_SEC(0);
 }
 
-struct kube_figures *kube_figures_of(struct kube *k)
-{
-    return k->o.figures != NULL ? k->o.figures : &k->own;
-}
-
 int kube_ask_to_write(struct kube *k, struct dlc_err *err)
 {
     if (k->o.may_write == NULL || k->o.may_write(k->o.arg))

@@ -21,7 +21,7 @@
 #include "operator/objects.h"
 
 static struct kube_config config = KUBE_CONFIG_INIT;
-static struct kube_figures figures;
+static struct metrics figures;
 static struct kube *kube;
 static struct objects *objects;
 static struct kube_watch *watches[KUBE_KINDS];
@@ -91,7 +91,7 @@ static struct dlc_dur dur(const json_t *in, const char *name)
 static struct kube_options options(const json_t *in)
 {
     return (struct kube_options){.config = &config,
-                                 .figures = &figures,
+                                 .metrics = &figures,
                                  .timeout = dur(in, "timeout"),
                                  .may_write = may_write};
 }
@@ -204,11 +204,13 @@ static json_t *lease_now(void)
 
 static json_t *request_figures(void)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "reads", (json_int_t)figures.reads,
-                     "lists", (json_int_t)figures.lists, "writes", (json_int_t)figures.writes,
-                     "events", (json_int_t)figures.events, "conflicts",
-                     (json_int_t)figures.conflicts, "throttled", (json_int_t)figures.throttled,
-                     "failures", (json_int_t)figures.failures);
+    json_int_t lists = 0, throttled = 0;
+
+    for (size_t c = 0; c < METRICS_CODES; c++)
+        lists += (json_int_t)figures.calls[METRICS_list][c];
+    for (size_t v = 0; v < METRICS_VERBS; v++)
+        throttled += (json_int_t)figures.calls[v][429];
+    return json_pack("{s:I, s:I}", "lists", lists, "throttled", throttled);
 }
 
 static int perform(const char *op, const json_t *in, json_t **out, struct dlc_err *err)
@@ -256,7 +258,7 @@ static void answer(const json_t *in)
 int main(int argc, char **argv)
 {
     struct objects_config how = {.changed = on_change};
-    struct kube_options o = {.config = &config, .figures = &figures, .may_write = may_write};
+    struct kube_options o = {.config = &config, .metrics = &figures, .may_write = may_write};
     struct dlc_err err = DLC_ERR_INIT;
     char *line = NULL;
     size_t cap = 0;

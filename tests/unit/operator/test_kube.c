@@ -10,12 +10,12 @@
 #include "unit.h"
 
 static struct dlc_err err;
-static struct kube_figures figures;
+static struct metrics figures;
 
 static struct kube *open_at(char *base, struct dlc_dur timeout)
 {
     static struct kube_config config;
-    struct kube_options o = {.config = &config, .figures = &figures, .timeout = timeout};
+    struct kube_options o = {.config = &config, .metrics = &figures, .timeout = timeout};
     struct kube *k;
 
     config = (struct kube_config){.from = (char *)"test", .server = base};
@@ -126,7 +126,7 @@ static void test_nobody_and_silence(void **state)
     k = open_at(dead, DLC_SEC(5));
     assert_int_equal(kube_get(k, KUBE_POD, "ns", "a", &out, &err), DLC_EBUCKET);
     assert_int_equal(kube_status(k), 0);
-    assert_int_equal(figures.failures, 1);
+    assert_int_equal(figures.calls[METRICS_get][0], 1);
     kube_close(&k);
     odd_open(&o, NULL);
     k = open_at(o.base, DLC_MS(200));
