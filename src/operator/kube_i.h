@@ -34,7 +34,7 @@ struct kube {
 struct kube_call {
     struct kube *kube;
     const char *method;
-    bool list; /* GET of many */
+    bool list;        /* GET of many */
     const char *path; /* with query */
     const char *type; /* Content-Type of the text */
     char *text;       /* owned; NULL: none */

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The operator of Kubernetes (src/operator), until it is told to end. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "operator/operator.h"
+
+#define LISTEN_DEFAULT "127.0.0.1:8080"
+#define NS_DEFAULT     "dlcache-system"
+#define LEASE_DEFAULT  "15s"
+#define WORKERS        "4"
+
+struct options {
+    const char *kubeconfig, *context, *ns, *webhook, *lease, *workers;
+};
+
+static const char *env_or(const char *name, const char *other)
+{
+    const char *v = getenv(name);
+
+    return v != NULL && v[0] != '\0' ? v : other;
+}
+
+/* --namespace, $POD_NAMESPACE, that of the service account, else where the manifests put it. */
+static const char *own_namespace(const struct options *o, const struct kube_config *kube)
+{
+    const char *in_pod = kube->token_file != NULL ? kube->namespace : NS_DEFAULT;
+
+    return o->ns != NULL ? o->ns : env_or("POD_NAMESPACE", in_pod);
+}
+
+static int check(struct operator_config *c, const struct options *o, const struct config *config,
+                 struct dlc_err *err)
+{
+    uint64_t workers;
+
+    if (config->manager[0] == '\0')
+        return dlc_err_set(err, DLC_EINVAL,
+                           "where is the manager? Give --manager URL or set DLCACHE_MANAGER");
+    if (!str_parse_dur(o->lease, &c->lease) || c->lease.ns < DLC_SEC(3).ns ||
+        c->lease.ns > DLC_SEC(3600).ns || c->lease.ns % DLC_SEC(1).ns != 0)
+        return dlc_err_set(
+            err, DLC_EINVAL,
+            "--lease: \"%.50s\" is not allowed; allowed: whole seconds from 3s to 1h", o->lease);
+    if (!str_parse_u64(o->workers, &workers) || workers < 1 || workers > 64)
+        return dlc_err_set(err, DLC_EINVAL, "--workers: \"%.50s\" is not allowed; allowed: 1 to 64",
+                           o->workers);
+    c->workers = (unsigned)workers;
+    return 0;
+}
+
+static void block_ends(sigset_t *ends)
+{
+    sigemptyset(ends);
+    sigaddset(ends, SIGTERM);
+    sigaddset(ends, SIGINT);
+    pthread_sigmask(SIG_BLOCK, ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static int operate(const struct options *o, const struct config *config, bool quiet,
+                   struct dlc_err *err)
+{
+    struct kube_config kube = KUBE_CONFIG_INIT;
+    struct operator_config c = {.kube = &kube, .config = config, .webhook = o->webhook};
+    struct dlc_operator *running = NULL;
+    sigset_t ends;
+    int rc = check(&c, o, config, err), number;
+
+    log_level_parse(config->log_level, &log_threshold);
+    block_ends(&ends);
+    if (rc == 0)
+        rc = kube_config_load(&kube, o->kubeconfig, o->context, err);
+    if (rc == 0) {
+        c.ns = own_namespace(o, &kube);
+        c.name = env_or("POD_NAME", NULL);
+        c.listen = config->listen[0] != '\0' ? config->listen : LISTEN_DEFAULT;
+        rc = operator_start(&c, &running, err);
+    }
+    if (rc == 0) {
+        if (!quiet)
+            fprintf(stderr,
+                    "operator at http://%s\n"
+                    "Kubernetes at %s, own namespace %s, manager %s; end with ^C\n",
+                    operator_address(running), kube.server, c.ns, config->manager);
+        sigwait(&ends, &number);
+        operator_stop(&running);
+    }
+    kube_config_release(&kube);
+    return rc;
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+    struct options o = {.lease = LEASE_DEFAULT, .workers = WORKERS};
+    const struct args_option options[] = {
+        {"kubeconfig", 0, "FILE", "Where Kubernetes is, and who we are.", NULL, &o.kubeconfig},
+        {"context", 0, "NAME", "The context of that file.", NULL, &o.context},
+        {"namespace", 0, "NAME", "Its own: Lease and Secrets.", NULL, &o.ns},
+        {"webhook", 0, "HOST:PORT", "Answer the webhook there, over TLS.", NULL, &o.webhook},
+        {"lease", 0, "TIME", "How long a leader may be silent (" LEASE_DEFAULT ").", NULL,
+         &o.lease},
+        {"workers", 0, "N", "Objects worked on at once (" WORKERS ").", NULL, &o.workers},
+        {NULL, 0, NULL, NULL, NULL, NULL},
+    };
+    struct args a = ARGS_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    int status;
+
+    if (args_parse(&a, cmd, options, argc, argv, &status)) {
+        status = CLI_OK;
+        if (operate(&o, &a.config, a.quiet, &err) < 0)
+            status = cli_fail(cmd, &err);
+    }
+    args_release(&a);
+    return status;
+}
+
+const struct command cmd_operator = {
+    .name = "operator",
+    .synopsis = "--manager URL [--kubeconfig FILE] [--webhook HOST:PORT] [SETTINGS]",
+    .summary = "Run the operator of Kubernetes: DLTPods and CachedDatasets.",
+    .details =
+        "Follows DLTPods and CachedDatasets of a cluster and makes them so: data registered and\n"
+        "warmed, pods placed where it lies, status told, everything taken away at the end. See\n"
+        "docs/kubernetes.md; deploy/ has the manifests that run it.\n"
+        "\n"
+        "Kubernetes is found by --kubeconfig, $KUBECONFIG, the service account of the pod, or\n"
+        "~/.kube/config. The manager's token is that of --token-file or DLCACHE_TOKEN, else\n"
+        "admin.token in the Secret dlcache-control, which is made when it is missing.\n"
+        "\n"
+        "Of several replicas one leads (Lease dlcache-operator). /healthz, /readyz and /metrics\n"
+        "are at --listen, " LISTEN_DEFAULT " unless told otherwise.",
+    .examples = "  $ dlcache operator --manager http://127.0.0.1:7070 --kubeconfig ~/.kube/config\n"
+                "  $ dlcache operator --listen 0.0.0.0:8080 --webhook 0.0.0.0:8443\n",
+    .run = run,
+};

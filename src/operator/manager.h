@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The control plane's routes that the operator needs. One thread per handle.
+ *
+ * What it said is one of four things, whatever the route:
+ *
+ *     OK       2xx
+ *     ABSENT   404
+ *     REFUSED  another 4xx, or 507: asking again with the same words gets the same answer
+ *     AWAY     no answer, 5xx, a token that is not good, too many requests: later
+ *
+ * With REFUSED and AWAY *err says why, and manager_status() is the HTTP status.
+ */
+#ifndef DLC_OPERATOR_MANAGER_H
+#define DLC_OPERATOR_MANAGER_H
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+struct manager;
+
+enum manager_said { MANAGER_OK, MANAGER_ABSENT, MANAGER_REFUSED, MANAGER_AWAY };
+
+struct manager_config {
+    const char *addresses; /* as http_client_config.base; borrowed until manager_close() */
+    /* Who we are: asked before the first request, and again after one that was turned away. Gives
+     * *out. */
+    int (*token)(void *arg, char **out, struct dlc_err *err);
+    void *arg;
+};
+
+struct manager *manager_new(const struct manager_config *c); /* nothing is sent yet */
+void manager_free(struct manager **mp);
+int manager_status(const struct manager *m); /* of the last answer; 0: there was none */
+
+/* Each gives *out, NULL unless OK. */
+enum manager_said manager_dataset(struct manager *m, const char *name, json_t **out,
+                                  struct dlc_err *err);
+enum manager_said manager_job(struct manager *m, const char *id, json_t **out, struct dlc_err *err);
+enum manager_said manager_nodes(struct manager *m, json_t **out, struct dlc_err *err); /* array */
+/* Sent twice it makes one. */
+enum manager_said manager_make_dataset(struct manager *m, const json_t *body, json_t **out,
+                                       struct dlc_err *err);
+enum manager_said manager_make_job(struct manager *m, const char *key, const json_t *body,
+                                   json_t **out, struct dlc_err *err);
+
+enum manager_said manager_end_dataset(struct manager *m, const char *name, struct dlc_err *err);
+enum manager_said manager_end_job(struct manager *m, const char *id, struct dlc_err *err);
+enum manager_said manager_heartbeat(struct manager *m, const char *id, struct dlc_err *err);
+/* what: "warm", "evict", "snapshot". body may be NULL. */
+enum manager_said manager_order(struct manager *m, const char *dataset, const char *what,
+                                const json_t *body, struct dlc_err *err);
+
+/* Make a tenant, or let one that is there have a new token. Gives *token: token_free(). */
+enum manager_said manager_tenant(struct manager *m, const char *name, char **token,
+                                 struct dlc_err *err);
+enum manager_said manager_credentials(struct manager *m, const char *tenant, const json_t *body,
+                                      struct dlc_err *err);
+
+#endif
