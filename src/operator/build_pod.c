@@ -87,8 +87,10 @@ static bool is_ours(const char *name)
 static json_t *environment(const struct build_input *in, int rank)
 {
     json_t *env = json_array(), *one;
+    char url[SPEC_NAME_LEN + sizeof("dlcache://")];
     size_t i;
 
+    snprintf(url, sizeof(url), "dlcache://%s", in->dataset);
     json_array_foreach(json_object_get(input_job(in)->json, "env"), i, one)
     {
         if (!is_ours(name_of(one)))
@@ -97,7 +99,7 @@ static json_t *environment(const struct build_input *in, int rank)
     set_env(env, "DLCACHE_SOCKET", SOCKET_PATH);
     set_env(env, "DLCACHE_TOKEN_FILE", TOKEN_DIR "/token");
     set_env(env, "DLCACHE_JOB", in->job_id);
-    set_env(env, "DLCACHE_DATASET", in->dataset);
+    set_env(env, "DLCACHE_DATASET", url);
     if (in->spec->replicas > 1)
         add_ranks(env, in, rank);
     return env;

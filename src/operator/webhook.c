@@ -147,10 +147,9 @@ static void need_volumes(struct patching *p, const json_t *spec, struct volumes 
     const json_t *have = json_object_get(spec, "volumes");
     bool made = json_is_array(have);
 
-    need_volume(
-        p, have, &made, VOLUME_SOCKET,
-        json_pack("{s:{s:s, s:s}}", "hostPath", "path", SOCKET_DIR, "type", "DirectoryOrCreate"),
-        out->socket);
+    need_volume(p, have, &made, VOLUME_SOCKET,
+                json_pack("{s:{s:s, s:s}}", "hostPath", "path", SOCKET_DIR, "type", "Directory"),
+                out->socket);
     need_volume(p, have, &made, VOLUME_TOKEN,
                 json_pack("{s:{s:i, s:[{s:{s:s, s:b, s:[{s:s, s:s}]}}]}}", "projected",
                           "defaultMode", 0444, "sources", "secret", "name", TENANT_SECRET,
