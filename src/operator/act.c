@@ -22,6 +22,13 @@ static struct seen_job *job_of(struct turn *t, const struct action *a)
     return &t->seen.jobs[a->job];
 }
 
+/* What a manager that does not do as asked makes of a turn. */
+static enum act_end away(struct turn *t, const struct dlc_err *err)
+{
+    look_away(t, err);
+    return ACT_AWAY;
+}
+
 /* ---- the object itself ---- */
 
 /* It is another version now: what is decided next is decided on that one. Takes object. */
@@ -101,6 +108,16 @@ static enum act_end see_taken(struct turn *t, const struct action *a, struct dlc
     return ACT_LOOK;
 }
 
+/* A namespace that is going away takes nothing new: there the data is given up, not kept. */
+static enum act_end give_up_data(struct turn *t, const struct action *a, struct dlc_err *err)
+{
+    char name[SPEC_NAME_LEN];
+    enum manager_said s =
+        manager_end_dataset(t->desk->manager, spec_dataset(t->seen.tenant, a->name, name), err);
+
+    return s == MANAGER_AWAY ? away(t, err) : ACT_DONE;
+}
+
 static enum act_end do_apply(struct turn *t, const struct action *a, struct dlc_err *err)
 {
     json_t *have = objects_get(t->desk->objects, a->object, t->seen.tenant, a->name), *out = NULL;
@@ -121,6 +138,8 @@ static enum act_end do_apply(struct turn *t, const struct action *a, struct dlc_
         objects_note(t->desk->objects, a->object, &out);
     if (rc == DLC_EBUSY && !there)
         return see_taken(t, a, err);
+    if ((rc == DLC_EDENIED || rc == DLC_ENOTFOUND) && a->object == KUBE_DATASET)
+        return give_up_data(t, a, err);
     return rc == 0 ? ACT_DONE : ACT_FAILED;
 }
 
@@ -133,13 +152,6 @@ static enum act_end do_delete(struct turn *t, const struct action *a, struct dlc
 }
 
 /* ---- tenant and credentials ---- */
-
-/* What a manager that does not do as asked makes of a turn. */
-static enum act_end away(struct turn *t, const struct dlc_err *err)
-{
-    look_away(t, err);
-    return ACT_AWAY;
-}
 
 /* Takes object. */
 static void see_tenant(struct turn *t, json_t *object)

@@ -182,8 +182,11 @@ enum manager_said manager_tenant(struct manager *m, const char *name, char **tok
     const char *text;
 
     *token = NULL;
-    if (s == MANAGER_REFUSED && m->status == 409)
-        s = ask_of(m, "POST", "tenants", name, "token", nothing, &out, err);
+    if (s == MANAGER_REFUSED && m->status == 409) { /* the namespace's before this one, perhaps */
+        s = ask_of(m, "DELETE", "tenants", name, "credentials", NULL, NULL, err);
+        if (s == MANAGER_OK || s == MANAGER_ABSENT)
+            s = ask_of(m, "POST", "tenants", name, "token", nothing, &out, err);
+    }
     text = json_string_value(json_object_get(out, "token"));
     if (s == MANAGER_OK && text == NULL) {
         dlc_err_set(err, DLC_EPROTO, "tenant %s: the manager's answer has no token", name);
