@@ -81,8 +81,8 @@ def dataset(directory, n, size=1000, seed=0, form="%02d/%05d.bin"):
     return dict(sorted(files.items()))
 
 
-def wait_for(condition, timeout=20, what="the condition"):
-    """Until condition() is true; its value. The only way to wait in a test."""
+def wait_for(condition, timeout=20, what="the condition", step=0.01):
+    """Until condition() is true; its value. The only way to wait in a test. `step` is for conditions that cost."""
     end = time.monotonic() + timeout * SLOW
     while True:
         value = condition()
@@ -90,7 +90,7 @@ def wait_for(condition, timeout=20, what="the condition"):
             return value
         if time.monotonic() > end:
             raise AssertionError("%s did not come true in %d s" % (what, timeout * SLOW))
-        time.sleep(0.01)
+        time.sleep(step)
 
 
 def hide_nothing(text):
