@@ -131,12 +131,13 @@ class Operator:
 
 
 class World:
-    """n nodes. controllers: what has lost its owner goes. Flags are of kube-apiserver."""
+    """n nodes. controllers: what has lost its owner goes. api: flags of kube-apiserver; node: of dlcache's nodes; kube:
+    {name of a node: what k8s.Cluster.node() is told of it}."""
 
-    def __init__(self, n=2, controllers=False, flags=(), memory="16MB", manager_flags=("--node-ttl", "3s")):
-        self.k = k8s.Cluster(kwok=True, scheduler=True, controllers=controllers, flags=flags)
-        self.data = nodes.Cluster(n, memory=memory, manager_flags=manager_flags)
-        self.operators = {}
+    def __init__(self, n=2, controllers=False, api=(), node=(), kube=None):
+        self.k = k8s.Cluster(kwok=True, scheduler=True, controllers=controllers, flags=api)
+        self.data = nodes.Cluster(n, *node, memory="16MB", manager_flags=("--node-ttl", "3s"))
+        self.kube, self.operators = kube or {}, {}
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
@@ -148,7 +149,7 @@ class World:
             self.nodes = {n.name: n for n in self.data.nodes}
             self.install()
             for name in self.nodes:
-                self.k.node(name)
+                self.k.node(name, **self.kube.get(name, {}))
             self.k.namespace(NS)
             self.stack = stack.pop_all()
         return self
@@ -187,13 +188,15 @@ class World:
         finally:
             self.stack.__exit__(kind, *rest)
 
-    def operator(self, name="op", *flags, kubeconfig=None, env=None, settle=True):
-        """Start a replica, or start it again. It has labelled the nodes when this returns, if it is to lead."""
+    def operator(self, name="op", *flags, kubeconfig=None, token=True, env=None, settle=True):
+        """Start a replica, or start it again. When this returns all nodes have their label, unless settle is false.
+        token: it is told the manager's; else it finds it in the Secret dlcache-control."""
         if name not in self.operators:
+            known = ["--token-file", os.path.join(self.m.dir, "admin.token")] if token else []
             self.operators[name] = Operator(
-                name, "--kubeconfig", kubeconfig or self.kubeconfig, "--namespace", deploy.NAMESPACE, "--listen", "127.0.0.1:0",
-                "--manager", "http://" + self.m.address, "--token-file", os.path.join(self.m.dir, "admin.token"),
-                "--lease", "%ds" % (3 * dl.SLOW), "--log-level", "info", *flags, env=env)
+                name, "--kubeconfig", kubeconfig or self.kubeconfig, "--namespace", deploy.NAMESPACE, "--listen",
+                "127.0.0.1:0", "--manager", "http://" + self.m.address, "--lease", "%ds" % (3 * dl.SLOW), "--log-level",
+                "info", *known, *flags, env=env)
         o = self.operators[name].start()
         if settle:
             self.settle()
