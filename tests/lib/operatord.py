@@ -44,7 +44,7 @@ class Operator:
     def __init__(self, name, *flags, env=None):
         self.name, self.flags = name, [str(f) for f in flags]
         self.env = dict(os.environ, POD_NAME=name, **(env or {}))
-        self.log_path, self.process, self.address, self.webhook = dl.path(name + ".log"), None, None, None
+        self.log_path, self.process, self.address = dl.path(name + ".log"), None, None
 
     def start(self):
         before = os.path.getsize(self.log_path) if os.path.exists(self.log_path) else 0
@@ -60,9 +60,9 @@ class Operator:
         with open(self.log_path, errors="replace") as f:
             f.seek(since)
             for line in f:
-                m = re.match(r"operator at http://(\S+?)(, webhook at https://(\S+))?\n", line)
+                m = re.match(r"operator at http://([^,\s]+).*\n", line)
                 if m:
-                    self.address, self.webhook = m.group(1), m.group(3)
+                    self.address = m.group(1)
                     return True
         return False
 
