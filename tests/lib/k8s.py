@@ -39,6 +39,7 @@ from s3server import BUILD, Skip
 
 ISSUER = "https://kubernetes.default.svc"
 LIMIT_S = 120
+LONELY = "ServiceAccount,TaintNodesByCondition"  # they need a controller: one that makes accounts, one that takes taints away
 
 
 def program(name):
@@ -93,9 +94,13 @@ class Relay:
         with contextlib.suppress(OSError):
             while data := a.recv(65536):
                 b.sendall(data)
+                self.passed(b)
         for s in (a, b):
             with contextlib.suppress(OSError):
                 s.shutdown(socket.SHUT_RDWR)
+
+    def passed(self, to):
+        """A piece of what somebody sent, to this socket. For those who count."""
 
     def cut(self):
         """Nobody is let in, and who is in is thrown out."""
@@ -142,15 +147,16 @@ class Certificates:
 
 
 class Cluster:
-    def __init__(self, kwok=False, scheduler=False, controllers=False, flags=(), directory=None):
-        """flags: more of kube-apiserver; they are as given, so "--x=y"."""
+    def __init__(self, kwok=False, scheduler=False, controllers=False, flags=(), directory=None, first=None):
+        """flags: more of kube-apiserver; they are as given, so "--x=y". first: called when it answers and before others
+        start; kinds that are made later the garbage collector learns of after half a minute."""
         self.paths = {n: program(n) for n in ("etcd", "kube-apiserver", "kubectl")}
         wanted = {"kwok": kwok, "kube-scheduler": scheduler, "kube-controller-manager": controllers}
         self.more = [n for n in wanted if wanted[n]]
         self.paths.update((n, program(n)) for n in self.more)
         self.own = directory is None and "TEST_DIR" not in os.environ
         self.dir = directory or tempfile.mkdtemp(prefix="k8s-", dir=os.environ.get("TEST_DIR", "/tmp"))
-        self.flags, self.processes, self.conn = list(flags), {}, None
+        self.flags, self.processes, self.conn, self.first = list(flags), {}, None, first
         self.kubeconfig = os.path.join(self.dir, "kubeconfig")
 
     # -------- processes --------
@@ -222,7 +228,7 @@ class Cluster:
                    "--service-account-signing-key-file=" + certs("accounts.key"),
                    "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", "--profiling=false",
                    "--etcd-compaction-interval=0", "--cert-dir=" + self.dir,
-                   *([] if "kube-controller-manager" in self.more else ["--disable-admission-plugins=ServiceAccount"]),
+                   *([] if "kube-controller-manager" in self.more else ["--disable-admission-plugins=" + LONELY]),
                    *self.flags, *flags)
         self.wait(self.is_ready, "kube-apiserver")
 
@@ -275,6 +281,8 @@ class Cluster:
         self.write_kubeconfig(self.kubeconfig)
         self.start_etcd()
         self.start_apiserver()
+        if self.first is not None:
+            self.first()
         self.start_more()
         print("Kubernetes %s at %s" % (self.get("/version")["gitVersion"], self.server))
         sys.stdout.flush()

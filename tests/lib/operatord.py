@@ -21,6 +21,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import deploy
 import dl
@@ -135,7 +136,7 @@ class World:
     {name of a node: what k8s.Cluster.node() is told of it}."""
 
     def __init__(self, n=2, controllers=False, api=(), node=(), kube=None):
-        self.k = k8s.Cluster(kwok=True, scheduler=True, controllers=controllers, flags=api)
+        self.k = k8s.Cluster(kwok=True, scheduler=True, controllers=controllers, flags=api, first=self.install)
         self.data = nodes.Cluster(n, *node, memory="16MB", manager_flags=("--node-ttl", "3s"))
         self.kube, self.operators = kube or {}, {}
 
@@ -147,7 +148,7 @@ class World:
             self.m.flags[self.m.flags.index("--listen") + 1] = self.m.address  # it comes back where it was
             self.s3.public = True
             self.nodes = {n.name: n for n in self.data.nodes}
-            self.install()
+            self.kubeconfig = self.config_of("operator")
             for name in self.nodes:
                 self.k.node(name, **self.kube.get(name, {}))
             self.k.namespace(NS)
@@ -163,7 +164,6 @@ class World:
         self.k.apply({"apiVersion": "v1", "kind": "List", "items": [o for o in base if o["kind"] in kinds]})
         self.k.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/dltpods.dlcache.io",
                        "crd/cacheddatasets.dlcache.io")
-        self.kubeconfig = self.config_of("operator")
 
     def config_of(self, name, server=None):
         """A kubeconfig of the operator's account."""
@@ -207,6 +207,11 @@ class World:
         live = {n for n in self.nodes if self.nodes[n].process is not None}
         self.wait(lambda: {o["metadata"]["name"] for o in self.k.items("/api/v1/nodes", READY + "=ready")} == live,
                   "nodes with a label")
+
+    def vacate(self):
+        """The Lease of one that is dead: nobody has to wait until it ends."""
+        if self.k.get(LEASE) is not None:
+            self.k.delete(LEASE)
 
     # -------- what users do --------
 
@@ -312,12 +317,16 @@ class World:
     # -------- waiting --------
 
     def wait(self, condition, what, timeout=60):
-        """dl.wait_for, while every replica lives."""
+        """dl.wait_for, while every replica lives. What takes long is told."""
         def true():
             for o in self.operators.values():
                 o.alive()
             return condition()
-        return dl.wait_for(true, timeout, what, 0.05)
+        begin = time.monotonic()
+        value = dl.wait_for(true, timeout, what, 0.05)
+        if time.monotonic() - begin > 2:
+            print("%5.1f s for %s" % (time.monotonic() - begin, what))
+        return value
 
     def phase(self, name, *phases, kind="dltpods", ns=NS, timeout=60):
         """Until it is in one of these; the object."""
