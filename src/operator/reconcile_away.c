@@ -74,13 +74,15 @@ static bool names_before(const struct observed *o, size_t i)
     return false;
 }
 
-/* Is this data that nobody else names, and that is still there? */
+/* Is this data that we read, that nobody else names, and that is still there? */
 static bool is_left(const struct observed *o, size_t i)
 {
     const struct seen_job *j = &o->jobs[i];
 
-    return j->data.body != NULL && !j->shared && j->ref[0] == '\0' && !names_before(o, i) &&
-           j->data.refused == 0;
+    if (j->data.body == NULL || j->shared || j->ref[0] != '\0' || j->data.refused != 0 ||
+        names_before(o, i))
+        return false;
+    return j->in_spec ? data_is(j->data.body, o->tenant, &o->spec.jobs[i].data) : j->id[0] != '\0';
 }
 
 /* What is not to be kept: given up. */

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/mem.h"
 
 #define LIST_AGAIN_S 60 /* after a listing that failed */
 
@@ -53,14 +52,20 @@ static void keep_fields(struct round *r)
 
 /* ---- made ---- */
 
+/* Or is it other data under this name? */
+static bool is_meant(const struct round *r)
+{
+    const struct observed *o = r->o;
+    const struct spec_data want = {.bucket = o->dataset.bucket, .endpoint = o->dataset.endpoint};
+
+    return !o->invalid && data_is(data_of(r)->body, o->tenant, &want);
+}
+
 static enum step made_step(struct round *r)
 {
     const struct observed *o = r->o;
     const struct answer *d = data_of(r);
-    const struct spec_data want = {.bucket = o->dataset.bucket};
     struct action *a;
-    char *url;
-    bool same;
 
     if (d->body == NULL && d->refused != 0) {
         warn(r, COND_DATASET, "False", "DatasetRefused", "%s", d->words);
@@ -73,11 +78,7 @@ static enum step made_step(struct round *r)
         a->body = build_dataset_body_of(o->tenant, o->jobs[0].dataset, &o->dataset);
         return AGAIN;
     }
-    url = spec_url(&want);
-    same = strcmp(url, text_at(d->body, "url")) == 0 &&
-           strcmp(o->tenant, text_at(d->body, "tenant")) == 0;
-    mem_free(&url);
-    if (same)
+    if (is_meant(r))
         return GO;
     warn(r, COND_DATASET, "False", "DatasetConflict",
          "the control plane has other data under the name %s; choose another name",
@@ -261,7 +262,7 @@ static void delete_it(struct round *r)
                  json_string_value(json_array_get(r->o->used_by, 0)));
     else if (d->body != NULL && d->refused != 0)
         snprintf(r->message, sizeof(r->message), "its deletion waits: %.400s", d->words);
-    else if (d->body != NULL) {
+    else if (d->body != NULL && is_meant(r)) {
         order(r, ACT_END_DATASET);
         r->out->again = true;
         return;

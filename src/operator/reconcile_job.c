@@ -119,22 +119,30 @@ static enum step make_dataset(struct work *w)
     return AGAIN;
 }
 
+bool data_is(const json_t *body, const char *tenant, const struct spec_data *d)
+{
+    char *url = d->ref == NULL ? spec_url(d) : NULL;
+    const char *endpoint = d->endpoint != NULL ? d->endpoint : "";
+    bool same = strcmp(text_at(body, "tenant"), tenant) == 0 &&
+                (url == NULL || (strcmp(url, text_at(body, "url")) == 0 &&
+                                 strcmp(endpoint, text_at(body, "endpoint")) == 0));
+
+    mem_free(&url);
+    return same;
+}
+
 /* Is what the control plane has under this name what we mean? */
 static bool is_meant(struct work *w)
 {
     const json_t *b = w->j->data.body;
-    char *url = w->j->ref[0] == '\0' ? spec_url(&w->sj->data) : NULL;
-    const char *endpoint = w->sj->data.endpoint != NULL ? w->sj->data.endpoint : "";
-    bool ours = strcmp(text_at(b, "tenant"), w->r->o->tenant) == 0;
-    bool same = ours && (url == NULL || (strcmp(url, text_at(b, "url")) == 0 &&
-                                         strcmp(endpoint, text_at(b, "endpoint")) == 0));
+    const char *tenant = w->r->o->tenant;
 
-    if (!same)
-        job_note(&w->ready, "False", true, "DatasetConflict",
-                 "dataset %s is %s already; give dataSource another name", w->j->dataset,
-                 ours ? text_at(b, "url") : "another tenant's");
-    mem_free(&url);
-    return same;
+    if (data_is(b, tenant, &w->sj->data))
+        return true;
+    job_note(&w->ready, "False", true, "DatasetConflict",
+             "dataset %s is %s already; give dataSource another name", w->j->dataset,
+             strcmp(text_at(b, "tenant"), tenant) == 0 ? text_at(b, "url") : "another tenant's");
+    return false;
 }
 
 static enum step data_step(struct work *w)
@@ -297,7 +305,8 @@ static enum step give_up_data(struct work *w)
         look_after(w->r->out, DLC_SEC(left));
         return GO;
     }
-    if (!w->j->shared && w->j->data.body != NULL && w->j->data.refused == 0) {
+    if (!w->j->shared && w->j->data.body != NULL && w->j->data.refused == 0 &&
+        data_is(w->j->data.body, o->tenant, &w->sj->data)) {
         a = add_action(w->r->out, ACT_END_DATASET);
         a->job = w->i;
         snprintf(a->name, sizeof(a->name), "%s", w->j->dataset);
@@ -332,7 +341,8 @@ enum step job_step(struct work *w)
     return w->data = s;
 }
 
-/* The spec does not know it any more: its job ends, its data goes unless another reads it. */
+/* The spec does not know it any more: its job ends, its data goes unless another reads it. Data
+ * that never had a job may be somebody else's with that name. */
 enum step orphan_step(struct round *r, size_t i)
 {
     const struct seen_job *j = &r->o->jobs[i];
@@ -341,7 +351,7 @@ enum step orphan_step(struct round *r, size_t i)
     if (j->job.body != NULL) {
         a = add_action(r->out, ACT_END_JOB);
         snprintf(a->name, sizeof(a->name), "%s", j->id);
-    } else if (j->data.body != NULL && !j->shared && j->data.refused == 0) {
+    } else if (j->data.body != NULL && j->id[0] != '\0' && !j->shared && j->data.refused == 0) {
         a = add_action(r->out, ACT_END_DATASET);
         snprintf(a->name, sizeof(a->name), "%s", j->dataset);
     } else {

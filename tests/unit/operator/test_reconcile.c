@@ -390,6 +390,13 @@ static void deleted_shared(struct world *w)
     world_dltpod(w, "y", SPEC);
 }
 
+static void deleted_other_data(struct world *w)
+{
+    other_data(w);
+    world_settle(w);
+    world_delete(w, "DLTPod", "x");
+}
+
 static void deleted_kept(struct world *w) /* without our finalizer it is not ours to look at */
 {
     deleted_running(w);
@@ -495,6 +502,7 @@ static const struct row {
     {"deleted after its end: data is handed on", deleted_job_gone,
      "APPLY CachedDataset birds; DROP_FINALIZER", NULL, NULL, NULL},
     {"deleted, another reads the data", deleted_shared, "DROP_FINALIZER", NULL, NULL, NULL},
+    {"deleted, other data has that name", deleted_other_data, "DROP_FINALIZER", NULL, NULL, NULL},
     {"deleted, held by another", deleted_kept, "", NULL, NULL, NULL},
 };
 

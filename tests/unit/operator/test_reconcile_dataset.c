@@ -174,6 +174,13 @@ static void deleted(struct world *w)
     world_delete(w, "CachedDataset", "x");
 }
 
+static void deleted_other_data(struct world *w)
+{
+    other_data(w);
+    world_settle(w);
+    world_delete(w, "CachedDataset", "x");
+}
+
 static void deleted_away(struct world *w)
 {
     deleted(w);
@@ -216,6 +223,7 @@ static const struct row {
     {"left behind, its time is over", left_behind, "DELETE CachedDataset x", NULL},
     {"the manager goes", away, "STATUS Ready", "connection refused"},
     {"deleted", deleted, "END_DATASET; again", NULL},
+    {"deleted, other data has that name", deleted_other_data, "DROP_FINALIZER", NULL},
     {"deleted, the manager is away", deleted_away, "STATUS Ready", "waits for the manager"},
     {"deleted while it is read", deleted_used, "STATUS Ready", "waits for DLTPod user"},
 };
