@@ -80,7 +80,7 @@ char *lease_holder(struct lease *l)
 
 struct dlc_dur lease_timeout(struct dlc_dur duration)
 {
-    return (struct dlc_dur){(duration.ns > 0 ? duration.ns : DURATION.ns) / 4};
+    return lease_share(duration.ns > 0 ? duration : DURATION, LEASE_TIMEOUT);
 }
 
 /* -------- the thread -------- */
@@ -90,7 +90,7 @@ static void publish(struct lease *l)
 {
     const struct lease_view *v = &l->view;
     bool held = lease_view_holds(v, dlc_mono_now());
-    int64_t until = held ? v->held_from.ns + v->duration.ns / 3 * 2 : 0;
+    int64_t until = held ? v->held_from.ns + lease_share(v->duration, LEASE_HOLDS).ns : 0;
 
     atomic_store_explicit(&l->transitions, (uint64_t)DLC_MAX(v->transitions, 0),
                           memory_order_relaxed); /* pairs with lease_transitions() */
@@ -211,7 +211,7 @@ static void *run(void *priv)
         publish(l);
         at = lease_next(&l->view, dlc_mono_now());
         if (rc < 0) /* try again soon, while there is time */
-            at = dlc_mono_add(dlc_mono_now(), (struct dlc_dur){l->view.duration.ns / 15});
+            at = dlc_mono_add(dlc_mono_now(), lease_share(l->view.duration, LEASE_FOLLOWED));
     } while (wait_until(l, at));
     give_up(l);
     return NULL;

@@ -2,15 +2,16 @@
 /*
  * Who leads among the replicas: whoever is the holder in a Lease object.
  *
- *     FOLLOWING --free, or unchanged for its duration on our clock--> LEADING (transitions + 1)
- *     LEADING --renewed every sixth of the duration--> LEADING
- *     LEADING --another holder, or two thirds without a renewal--> FOLLOWING
+ *     FOLLOWING --free, or unchanged for 9/10 of its duration on our clock--> LEADING
+ *     LEADING --renewed every 3/20 of the duration--> LEADING
+ *     LEADING --another holder, or 3/5 of it without a renewal--> FOLLOWING
  *
- * (E1) No two clocks are compared: a candidate waits until the record has not changed for its
- *      duration on its own monotonic clock; renewTime is a text that changes, nothing more.
- * (E2) We lead until two thirds of the duration after the start of the last renewal that
- *      succeeded; others begin a whole duration after they saw it, which was later. The last third
- *      is for requests under way: kube_options.timeout must be shorter than it (lease_timeout()).
+ * (E1) No two clocks are compared: a candidate waits until the record has not changed for so long
+ *      on its own monotonic clock; renewTime is a text that changes, nothing more.
+ * (E2) We lead until 3/5 of the duration after the start of the last renewal that succeeded;
+ *      requests under way end within 1/5 (kube_options.timeout is lease_timeout()); others begin
+ *      9/10 after they saw it, which was later, by at most 1/20 and a request. So fail-over takes
+ *      no longer than the duration.
  * (E3) Every write to the Lease carries the version that it was decided on: of two candidates one
  *      wins. (E4) A name is used by one start only, so that a restarted process does not think that
  *      it leads.
@@ -31,7 +32,8 @@ struct lease_config {
     const char *who;          /* a pod's name; NULL: the host's. A random part is added */
     struct dlc_dur duration;  /* whole seconds; 0: 15 s */
     /* On the lease's thread. held == false comes when that thread finds that lease_held() has
-     * become false: after a request under way, so up to half of the duration later. May be NULL. */
+     * become false: after a request under way, so up to two fifths of the duration later. May be
+     * NULL. */
     void (*changed)(bool held, void *arg);
     void *arg;
 };
@@ -46,6 +48,6 @@ bool lease_may_write(void *lease);
 uint64_t lease_transitions(const struct lease *l); /* as in the Lease: grows with each change */
 const char *lease_identity(const struct lease *l); /* our name in it */
 char *lease_holder(struct lease *l);               /* gives: who leads, as last seen; "" nobody */
-struct dlc_dur lease_timeout(struct dlc_dur duration); /* longest for a write: a quarter of it */
+struct dlc_dur lease_timeout(struct dlc_dur duration); /* longest for a write: a fifth of it */
 
 #endif

@@ -40,6 +40,12 @@ static void remember(struct lease_view *v, const json_t *lease, struct dlc_mono 
     v->since = now;
 }
 
+/* When somebody else may be the holder, unless the record changes before. */
+static int64_t taken_at(const struct lease_view *v)
+{
+    return v->since.ns + lease_share(v->lasts, LEASE_TAKEN).ns;
+}
+
 enum lease_step lease_decide(struct lease_view *v, const json_t *lease, struct dlc_mono now)
 {
     if (lease == NULL) {
@@ -50,7 +56,7 @@ enum lease_step lease_decide(struct lease_view *v, const json_t *lease, struct d
     if (strcmp(v->holder, v->identity) == 0)
         return LEASE_RENEW;
     v->held_from = (struct dlc_mono){0};
-    if (v->holder[0] == '\0' || now.ns >= v->since.ns + v->lasts.ns)
+    if (v->holder[0] == '\0' || now.ns >= taken_at(v))
         return LEASE_TAKE;
     return LEASE_WAIT;
 }
@@ -91,15 +97,16 @@ json_t *lease_farewell(const json_t *lease, const char *now)
 
 bool lease_view_holds(const struct lease_view *v, struct dlc_mono now)
 {
-    return v->held_from.ns != 0 && now.ns < v->held_from.ns + v->duration.ns / 3 * 2;
+    return v->held_from.ns != 0 &&
+           now.ns < v->held_from.ns + lease_share(v->duration, LEASE_HOLDS).ns;
 }
 
 /* A follower looks often, so that it sees a renewal soon after it was made and does not wait for
  * longer than it must; and exactly when the record ends. */
 struct dlc_mono lease_next(const struct lease_view *v, struct dlc_mono now)
 {
-    int64_t at = now.ns + v->duration.ns / (lease_view_holds(v, now) ? 6 : 15);
-    int64_t ends = v->since.ns + v->lasts.ns;
+    int pace = lease_view_holds(v, now) ? LEASE_RENEWED : LEASE_FOLLOWED;
+    int64_t at = now.ns + lease_share(v->duration, pace).ns, ends = taken_at(v);
 
     if (v->held_from.ns == 0 && v->holder != NULL && ends > now.ns && ends < at)
         at = ends;

@@ -10,6 +10,22 @@
 
 #include "base/clock.h"
 
+/*
+ * A lease, in twentieths of its duration: what a leader begins ends before another may take over,
+ * and that is over before the duration is, however late the other saw the last renewal.
+ *
+ *     0 renewed ... 12 holds no more ... 16 the last request has ended ... 18 taken over ... 20
+ */
+static inline struct dlc_dur lease_share(struct dlc_dur duration, int twentieths)
+{
+    return (struct dlc_dur){duration.ns / 20 * twentieths};
+}
+#define LEASE_HOLDS    12 /* after the start of the last renewal */
+#define LEASE_TIMEOUT  4  /* of a request */
+#define LEASE_TAKEN    18 /* after it was seen */
+#define LEASE_RENEWED  3  /* the leader's pace */
+#define LEASE_FOLLOWED 1  /* the others' */
+
 /* What we have seen of the record, and since when it is so on our clock. */
 struct lease_view {
     const char *identity;    /* ours; borrowed */

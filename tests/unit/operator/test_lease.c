@@ -73,21 +73,21 @@ static void test_one_leads(void **state)
     assert_string_equal(spec("holderIdentity"), "a");
     assert_int_equal(number("leaseDurationSeconds"), 15);
     assert_int_equal(number("leaseTransitions"), 0);
-    assert_true(lease_view_holds(&a, at(9)));
-    assert_false(lease_view_holds(&a, at(10))); /* two thirds */
+    assert_true(lease_view_holds(&a, at(8)));
+    assert_false(lease_view_holds(&a, at(9))); /* three fifths */
     assert_int_equal(step(&b, 1), LEASE_WAIT);
     assert_false(lease_view_holds(&b, at(1)));
     assert_int_equal(step(&a, 3), LEASE_RENEW);
     assert_string_equal(spec("acquireTime"), "time 1");
     assert_string_equal(spec("renewTime"), "time 2");
-    assert_true(lease_view_holds(&a, at(12)));
-    assert_int_equal(step(&b, 14), LEASE_WAIT); /* it changed: fifteen seconds from now on */
-    assert_int_equal(step(&b, 28), LEASE_WAIT);
-    assert_int_equal(step(&b, 29), LEASE_TAKE);
+    assert_true(lease_view_holds(&a, at(11)));
+    assert_int_equal(step(&b, 14), LEASE_WAIT); /* it changed: 13.5 seconds from now on */
+    assert_int_equal(step(&b, 27), LEASE_WAIT);
+    assert_int_equal(step(&b, 28), LEASE_TAKE);
     assert_string_equal(spec("holderIdentity"), "b");
     assert_int_equal(number("leaseTransitions"), 1);
-    assert_int_equal(step(&a, 29), LEASE_WAIT); /* it comes back and knows */
-    assert_false(lease_view_holds(&a, at(29)));
+    assert_int_equal(step(&a, 28), LEASE_WAIT); /* it comes back and knows */
+    assert_false(lease_view_holds(&a, at(28)));
 }
 
 /* Whatever times the record shows: only that it changes counts. */
@@ -102,8 +102,8 @@ static void test_clocks_do_not_count(void **state)
         json_object_set_new(kube_at(record, "spec", NULL), "renewTime", json_string(times[i]));
         assert_int_equal(step(&b, 10 + 10 * (int64_t)i), LEASE_WAIT);
     }
-    assert_int_equal(step(&b, 54), LEASE_WAIT);
-    assert_int_equal(step(&b, 55), LEASE_TAKE);
+    assert_int_equal(step(&b, 53), LEASE_WAIT);
+    assert_int_equal(step(&b, 54), LEASE_TAKE);
 }
 
 /* They never lead both, whenever they look and whoever is stopped. */
@@ -158,12 +158,15 @@ static void test_when_to_look(void **state)
 {
     (void)state;
     step(&a, 0);
-    assert_int_equal(lease_next(&a, at(0)).ns, at(0).ns + DURATION.ns / 6);
+    assert_int_equal(lease_next(&a, at(0)).ns, at(0).ns + DLC_MS(2250).ns);
     step(&b, 0);
-    assert_int_equal(lease_next(&b, at(0)).ns, at(1).ns);
-    b.since.ns -= DLC_MS(500).ns; /* the end of the record is nearer than the next look */
-    assert_int_equal(lease_next(&b, at(14)).ns, at(15).ns - DLC_MS(500).ns);
-    assert_true(lease_timeout(DURATION).ns < DURATION.ns / 3);
+    assert_int_equal(lease_next(&b, at(0)).ns, at(0).ns + DLC_MS(750).ns);
+    b.since.ns -= DLC_MS(1000).ns; /* the end of the record is nearer than the next look */
+    assert_int_equal(lease_next(&b, at(12)).ns, at(12).ns + DLC_MS(500).ns);
+    /* what a leader began has ended when another takes over, and that is within the duration */
+    assert_int_equal(lease_timeout(DURATION).ns, DLC_SEC(3).ns);
+    assert_true(LEASE_HOLDS + LEASE_TIMEOUT < LEASE_TAKEN);
+    assert_true(LEASE_TAKEN + LEASE_FOLLOWED < 20);
 }
 
 int main(void)
