@@ -266,16 +266,11 @@ static void remove_orphans(struct round *r)
     json_array_foreach(o->pods, i, pod)
     {
         bool known = false;
-        struct action *a;
 
         for (size_t k = 0; k < o->spec.n_jobs; k++)
             known |= strcmp(o->spec.jobs[k].name, label(pod, LABEL_JOB)) == 0;
-        if (known || !is_owned(pod, o->object) || is_deleted(pod))
-            continue;
-        a = add_action(r->out, ACT_DELETE);
-        a->object = KUBE_POD;
-        snprintf(a->name, sizeof(a->name), "%s", meta_text(pod, "name"));
-        snprintf(a->uid, sizeof(a->uid), "%s", meta_text(pod, "uid"));
+        if (!known && is_owned(pod, o->object) && !is_deleted(pod))
+            pod_remove(r->out, pod, false);
     }
 }
 

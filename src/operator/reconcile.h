@@ -14,7 +14,7 @@
  *     Pending --finalizer, tenant, dataset, job--> Preparing --admitted, warmed--> Placed
  *     Placed --a pod runs--> Running --all pods ended--> Succeeded, Failed
  *     Placed, Running --template changed, node lost--> Placed
- *     any --deleted--> pods gone, job deregistered, data handed on --> finalizer dropped
+ *     any --deleted--> job deregistered, pods told to end, data handed on --> finalizer dropped
  *
  * (R1) The same observed state gives the same actions; from any state that a crash can leave,
  *      repeated rounds reach the same end. Nothing is remembered but in the two worlds.
@@ -23,8 +23,9 @@
  * (R3) The finalizer is dropped only when the jobs are deregistered, or the manager says that it
  *      does not know them.
  * (R4) A DLTPod with one pod costs at most 12 writes to the API server from creation to running and
- *      deletion, beside figures, which are written once a minute at most.
- * (R5) While the manager is away nothing of Kubernetes is changed but conditions.
+ *      deletion, beside those of its namespace's tenant (once) and figures (once a minute at most).
+ * (R5) While the manager is away nothing of Kubernetes is changed but conditions; pods of what is
+ *      deleted are told to end.
  * (R6) A status is written only if it differs from the one that is there.
  *
  * Jobs are found again by a key that is made of uid, job, what is asked for, and the number of the
@@ -93,8 +94,8 @@ struct observed {
     const json_t *pods, *configmaps, *services; /* arrays: owned by the object, or called as what
                                                  * it wants; borrowed, NULL: none */
     const json_t *nodes;                        /* array of all Nodes; borrowed */
-    /* Of a CachedDataset: array of names of DLTPods that name its data, by reference or by bucket,
-     * are not deleted and have not ended. */
+    /* Of a CachedDataset: array of names of DLTPods that have a job on its data and are not
+     * deleted. */
     const json_t *used_by;
 
     /* a DLTPod's */

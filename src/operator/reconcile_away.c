@@ -2,8 +2,8 @@
 /*
  * Deletion. (R3) A DLTPod's jobs are deregistered first. One that was made just before a crash, so
  * that nobody wrote its number down, is found by sending its key again, and then deregistered.
- * What was read stays for the DLTPod's retention, as a CachedDataset that goes by itself; pods and
- * ConfigMaps go with their owner.
+ * What was read stays for the DLTPod's retention, as a CachedDataset that goes by itself. Programs
+ * are told to end, by us: the garbage collector, which takes what else the DLTPod owned, is slow.
  */
 #include "operator/reconcile_i.h"
 
@@ -117,6 +117,20 @@ static void hand_on(struct round *r)
     }
 }
 
+/* Nobody waits until they are gone: nothing of ours depends on it. */
+static void end_pods(struct round *r)
+{
+    const struct observed *o = r->o;
+    const json_t *pod;
+    size_t i;
+
+    json_array_foreach(o->pods, i, pod)
+    {
+        if (is_owned(pod, o->object) && !is_deleted(pod) && !pod_has_ended(pod))
+            pod_remove(r->out, pod, false);
+    }
+}
+
 static void wait_for_manager(struct round *r)
 {
     const json_t *jobs = json_object_get(r->was, "jobs");
@@ -126,6 +140,7 @@ static void wait_for_manager(struct round *r)
     if (jobs != NULL)
         json_object_set(r->fields, "jobs", (json_t *)jobs);
     look_after(r->out, RECON_LOOK_AWAY);
+    end_pods(r);
     status_write(r);
 }
 
@@ -143,6 +158,7 @@ void reconcile_away(struct round *r)
         r->out->again = true;
         return;
     }
+    end_pods(r);
     hand_on(r);
     add_action(r->out, ACT_DROP_FINALIZER);
 }

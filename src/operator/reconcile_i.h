@@ -145,7 +145,9 @@ void job_note(struct condition *c, const char *status, bool warning, const char 
               const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 /* reconcile_pods.c */
-void pods_see(struct work *w);      /* what they say */
+bool pod_has_ended(const json_t *pod);
+void pod_remove(struct actions *out, const json_t *pod, bool now); /* now: without grace */
+void pods_see(struct work *w);                                     /* what they say */
 void pods_act(struct work *w);      /* which are to go; with data GO: which to come */
 void pods_conclude(struct work *w); /* what that makes of the job */
 

@@ -45,7 +45,7 @@ static bool is_evicted(const json_t *pod)
            strcmp(text_at(pod_condition(pod, "DisruptionTarget"), "status"), "True") == 0;
 }
 
-static bool has_ended(const json_t *pod)
+bool pod_has_ended(const json_t *pod)
 {
     return strcmp(phase_of(pod), "Succeeded") == 0 || strcmp(phase_of(pod), "Failed") == 0;
 }
@@ -60,7 +60,7 @@ static bool is_lost(struct work *w, const json_t *pod)
     const char *node = node_of(pod);
     int64_t in = 0;
 
-    if (node[0] == '\0' || has_ended(pod) || w->r->o->spec.node_name != NULL)
+    if (node[0] == '\0' || pod_has_ended(pod) || w->r->o->spec.node_name != NULL)
         return false;
     if (node_lost(w->r->o, node, &in))
         return true;
@@ -239,14 +239,19 @@ void pods_see(struct work *w)
 
 /* ---- to go ---- */
 
-static void remove_pod(struct work *w, const json_t *pod, bool now)
+void pod_remove(struct actions *out, const json_t *pod, bool now)
 {
-    struct action *a = add_action(w->r->out, ACT_DELETE);
+    struct action *a = add_action(out, ACT_DELETE);
 
     a->object = KUBE_POD;
     snprintf(a->name, sizeof(a->name), "%s", meta_text(pod, "name"));
     snprintf(a->uid, sizeof(a->uid), "%s", meta_text(pod, "uid"));
     a->grace_s = now ? 0 : -1;
+}
+
+static void remove_pod(struct work *w, const json_t *pod, bool now)
+{
+    pod_remove(w->r->out, pod, now);
     w->away = true;
 }
 
@@ -275,7 +280,7 @@ static void remove_pods(struct work *w)
         if (!is_owned(pod, w->r->o->object) || strcmp(label(pod, LABEL_JOB), w->j->name) != 0)
             continue;
         f = fate_of(w, pod);
-        if (f == STAYS && (!is_wanted(w, pod) || (w->state == FAILED && !has_ended(pod))))
+        if (f == STAYS && (!is_wanted(w, pod) || (w->state == FAILED && !pod_has_ended(pod))))
             f = GOES;
         if (f == GOES || f == GOES_NOW)
             remove_pod(w, pod, f == GOES_NOW);

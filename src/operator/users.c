@@ -12,7 +12,7 @@ struct users {
     struct objects *objects;
     struct dlc_mtx mtx;
     json_t *names;   /* G: mtx; key of an object -> what it names: {"data/X": true, ...} */
-    json_t *by_name; /* G: mtx; "data/X" -> {key: does it read, and has not ended?} */
+    json_t *by_name; /* G: mtx; "data/X" -> {key: does it read?} */
 };
 
 struct users *users_new(struct objects *objects)
@@ -38,34 +38,42 @@ void users_free(struct users **up)
 
 /* ---- what an object names ---- */
 
-static bool has_ended(const json_t *object)
+/* Has a DLTPod a job on this dataset? One that waits for it does not read it. */
+static bool is_reader(const json_t *object, const char *dataset)
 {
-    const char *phase = json_string_value(kube_at(object, "status", "phase", NULL));
+    const json_t *jobs = kube_at(object, "status", "jobs", NULL), *one;
+    size_t i;
 
-    return phase != NULL && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0);
+    json_array_foreach(jobs, i, one)
+    {
+        const char *name = json_string_value(json_object_get(one, "dataset"));
+
+        if (name != NULL && strcmp(name, dataset) == 0 &&
+            json_is_true(json_object_get(one, "registered")))
+            return true;
+    }
+    return false;
 }
 
-/* Gives {"data/DATASET": reads, "secret/NS/NAME": reads}. */
+/* Gives {"data/DATASET": reads, "secret/NS/NAME": false}. */
 static json_t *names_of(const json_t *object)
 {
     json_t *out = json_object();
     struct observed o;
-    bool reads;
 
     if (object == NULL || kube_is_deleted(object))
         return out;
     observed_init(&o, object, 0);
-    reads = !o.is_dataset && !has_ended(object);
     for (size_t i = 0; i < o.n_jobs; i++) {
         char *name = mem_fmt("data/%s", o.jobs[i].dataset);
 
-        json_object_set_new(out, name, json_boolean(reads));
+        json_object_set_new(out, name, json_boolean(is_reader(object, o.jobs[i].dataset)));
         mem_free(&name);
     }
     if (o.secret[0] != '\0') {
         char *name = mem_fmt("secret/%s/%s", o.tenant, o.secret);
 
-        json_object_set_new(out, name, json_boolean(reads));
+        json_object_set_new(out, name, json_false());
         mem_free(&name);
     }
     observed_release(&o);

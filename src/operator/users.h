@@ -24,7 +24,7 @@ void users_free(struct users **up);
 void users_changed(struct users *u, enum kube_kind kind, const char *ns, const char *name);
 /* Does another object than `key` name this dataset ("NAMESPACE.NAME")? */
 bool users_others(struct users *u, const char *dataset, const char *key);
-/* Names of the DLTPods that read it and have not ended, sorted. Gives an array. */
+/* Names of the DLTPods that have a job on it, sorted. Gives an array. */
 json_t *users_of(struct users *u, const char *dataset);
 /* Does another object than `key` name this Secret? */
 bool users_of_secret(struct users *u, const char *ns, const char *secret, const char *key);
