@@ -36,7 +36,24 @@ static bool is_news(const json_t *before, const json_t *after)
     return false;
 }
 
-/* The CachedDatasets that a DLTPod reads, by reference or by name. */
+/* Does the status of a DLTPod name other data than before? It has let go of some. */
+static bool lets_go(const json_t *before, const json_t *after)
+{
+    const json_t *was = json_object_get(json_object_get(before, "status"), "jobs"), *one;
+    const json_t *now = json_object_get(json_object_get(after, "status"), "jobs");
+    size_t i;
+
+    json_array_foreach(was, i, one)
+    {
+        if (strcmp(text_at(named(now, "name", text_at(one, "name")), "dataset"),
+                   text_at(one, "dataset")) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* The CachedDatasets that a DLTPod reads, by reference or by name, or has not let go of yet (but
+ * for names that are too long to be found in "NAMESPACE.NAME"). */
 static void wake_datasets(struct wake *w, const json_t *dltpod)
 {
     struct observed o;
@@ -50,6 +67,8 @@ static void wake_datasets(struct wake *w, const json_t *dltpod)
 
         if (name[0] == '\0' && o.jobs[i].in_spec)
             name = spec_data_name(kube_name(dltpod), &o.spec.jobs[i], own);
+        else if (name[0] == '\0' && strchr(o.jobs[i].dataset, '.') != NULL)
+            name = strchr(o.jobs[i].dataset, '.') + 1;
         there = objects_get(w->objects, KUBE_DATASET, o.tenant, name);
         if (there != NULL) {
             key = object_key_of(KUBE_DATASET, there);
@@ -86,8 +105,11 @@ static void object_changed(struct wake *w, enum kube_kind kind, const json_t *be
     }
     if (kind == KUBE_DATASET && (moved || before == NULL || after == NULL))
         wake_readers(w, any);
-    if (kind == KUBE_DLTPOD && (news || moved))
+    if (kind == KUBE_DLTPOD && (news || moved || lets_go(before, after))) {
         wake_datasets(w, any);
+        if (before != NULL && before != any)
+            wake_datasets(w, before);
+    }
 }
 
 /* ---- Node ---- */

@@ -5,7 +5,8 @@
  *
  *     DLTPod, CachedDataset   itself, unless only its status has changed (that was us)
  *     CachedDataset           also the DLTPods that read it, when its phase is another
- *     DLTPod                  also the CachedDataset that it reads, when it comes, ends or goes
+ *     DLTPod                  also the CachedDatasets that it reads or has read until now, when it
+ *                             comes, changes, ends, goes, or lets go of one
  *     Pod, ConfigMap, Service the DLTPod that owns it
  *     Node                    every DLTPod that has not ended, when it can be used or not any more
  */
