@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/os.h"
+#include "base/str.h"
 #include "unit.h"
 
 #define EXISTS "{\"kind\": \"Status\", \"reason\": \"AlreadyExists\", \"message\": \"is there\"}"
@@ -37,11 +38,31 @@ static const char *text(const json_t *o, const char *member)
 
 /* ---- what it keeps ---- */
 
+/* stringData of a Secret becomes data. */
+static void encode(json_t *object)
+{
+    json_t *texts = json_object_get(object, "stringData"), *v;
+    const char *key;
+
+    if (texts != NULL && json_object_get(object, "data") == NULL)
+        json_object_set_new(object, "data", json_object());
+    json_object_foreach(texts, key, v)
+    {
+        struct buf b = BUF_INIT;
+
+        str_base64(json_string_value(v), json_string_length(v), &b);
+        json_object_set_new(json_object_get(object, "data"), key, json_string(buf_str(&b)));
+        buf_release(&b);
+    }
+    json_object_del(object, "stringData");
+}
+
 static void touch(struct play *p, json_t *object)
 {
     json_t *meta = json_object_get(object, "metadata");
     char version[16], uid[16];
 
+    encode(object);
     if (meta == NULL)
         return;
     snprintf(version, sizeof(version), "%d", ++p->version);

@@ -10,8 +10,8 @@
  *                              version or uid
  *     DELETE PATH              200, or 404
  *
- * Every write makes a new resourceVersion. One request per connection, one at a time. play_*() may
- * be called while no client waits for an answer.
+ * Every write makes a new resourceVersion, and data of stringData. One request per connection, one
+ * at a time. play_*() may be called while no client waits for an answer.
  */
 #ifndef DLC_TEST_PLAY_H
 #define DLC_TEST_PLAY_H
