@@ -209,7 +209,8 @@ static json_t *credentials_of(const json_t *secret)
         const char *b64 = json_string_value(kube_at(secret, "data", fields[i], NULL));
         struct buf text = BUF_INIT;
 
-        if (b64 != NULL && str_unbase64(b64, &text) && str_is_utf8(buf_str(&text), text.len))
+        if (b64 != NULL && str_unbase64(b64, &text) && text.len > 0 &&
+            str_is_utf8(text.data, text.len))
             json_object_set_new(out, fields[i], json_string(str_trim(text.data)));
         if (text.data != NULL)
             explicit_bzero(text.data, text.cap);
