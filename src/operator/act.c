@@ -108,7 +108,14 @@ static enum act_end see_taken(struct turn *t, const struct action *a, struct dlc
     return ACT_LOOK;
 }
 
-/* A namespace that is going away takes nothing new: there the data is given up, not kept. */
+/* A namespace that is going away takes nothing new; that we may not write says nothing of it. */
+static bool is_namespace_going(int rc, const struct dlc_err *err)
+{
+    return rc == DLC_ENOTFOUND ||
+           (rc == DLC_EDENIED && strstr(err->text, "is being terminated") != NULL);
+}
+
+/* There the data is given up, not kept. */
 static enum act_end give_up_data(struct turn *t, const struct action *a, struct dlc_err *err)
 {
     char name[SPEC_NAME_LEN];
@@ -138,7 +145,7 @@ static enum act_end do_apply(struct turn *t, const struct action *a, struct dlc_
         objects_note(t->desk->objects, a->object, &out);
     if (rc == DLC_EBUSY && !there)
         return see_taken(t, a, err);
-    if ((rc == DLC_EDENIED || rc == DLC_ENOTFOUND) && a->object == KUBE_DATASET)
+    if (a->object == KUBE_DATASET && is_namespace_going(rc, err))
         return give_up_data(t, a, err);
     return rc == 0 ? ACT_DONE : ACT_FAILED;
 }
