@@ -63,6 +63,9 @@ void kube_close(struct kube **kp);
 /* Any thread: the request under way ends with DLC_ECANCELED at once, and so do all after it. */
 void kube_interrupt(struct kube *k);
 
+/* 0, or DLC_ECANCELED: may_write says no. Each write asks it; so does who writes elsewhere. */
+int kube_ask_to_write(struct kube *k, struct dlc_err *err);
+
 /* Of the last answer: its HTTP status (0: none), and how long the server asks us to leave it alone
  * (0: it did not). */
 int kube_status(const struct kube *k);

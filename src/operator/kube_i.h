@@ -57,6 +57,5 @@ void kube_call_release(struct kube_call *c); /* wipes: there may be secrets in i
 
 int kube_refresh_token(struct kube *k, struct dlc_err *err); /* before each request */
 void kube_forget(struct kube *k);                            /* the last answer */
-int kube_ask_to_write(struct kube *k, struct dlc_err *err);  /* 0, or DLC_ECANCELED */
 
 #endif

@@ -11,6 +11,8 @@ static enum act_end act_all(struct turn *t, const struct actions *all, struct dl
 
     for (size_t i = 0; e == ACT_DONE && i < all->n; i++) {
         log_debug("%s: %s %s", t->key, action_infos[all->v[i].kind].name, all->v[i].name);
+        if (kube_ask_to_write(t->desk->kube, err) < 0)
+            return ACT_FAILED;
         e = act(t, &all->v[i], err);
     }
     return e;

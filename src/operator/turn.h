@@ -5,7 +5,8 @@
  *
  * (T1) Nothing is remembered from one turn to the next but what the caches hold. (T2) Actions are
  *      carried out in order; the first that fails ends the turn, and the key comes again. (T3) An
- *      object is made by POST, never by a write that would change one that is there already.
+ *      object is made by POST, never by a write that would change one that is there already. (T4)
+ * No action begins, in the control plane neither, unless we lead.
  */
 #ifndef DLC_OPERATOR_TURN_H
 #define DLC_OPERATOR_TURN_H
