@@ -261,7 +261,8 @@ static void serve(struct play *p, int fd)
     if (status != 0) {
         char *json = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
 
-        buf_addf(&b, "HTTP/1.1 %d X\r\nConnection: close\r\n", status);
+        buf_addf(&b, "HTTP/1.1 %d X\r\nConnection: close\r\n%s", status,
+                 status == 429 ? "Retry-After: 7\r\n" : "");
         buf_addf(&b, "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",
                  json != NULL ? strlen(json) : 0, json != NULL ? json : "");
         free(json);

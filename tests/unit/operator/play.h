@@ -40,7 +40,7 @@ void play_open(struct play *p);
 void play_close(struct play *p);
 
 /* Answer "METHOD PATH" so, `times` times (0: always); then as it was told next, or by itself. A
- * status of 0: close the connection without a word. json NULL: no body. */
+ * status of 0: close the connection without a word; 429 asks for 7 s. json NULL: no body. */
 void play_says(struct play *p, const char *what, int status, const char *json, int times);
 void play_forget(struct play *p); /* what it was told to say */
 /* An object is there. Takes; uid and version are put in. */

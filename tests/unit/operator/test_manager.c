@@ -168,6 +168,8 @@ static void test_tenants(void **state)
     play_says(&server, "POST /v1/tenants", 409, "{}", 2);
     play_says(&server, "POST /v1/tenants", 201, "{\"name\": \"ns\"}", 1);
     play_says(&server, "POST /v1/tenants", 500, "{}", 1);
+    play_says(&server, "POST /v1/tenants", 409, "{}", 1);
+    play_says(&server, "DELETE /v1/tenants/ns/credentials", 204, NULL, 1);
     play_says(&server, "POST /v1/tenants/ns/token", 200, "{\"token\": \"t2\"}", 1);
     play_says(&server, "POST /v1/tenants/ns/token", 503, "{}", 1);
     assert_int_equal(manager_tenant(m, "ns", &t, &err), MANAGER_OK);
@@ -182,9 +184,15 @@ static void test_tenants(void **state)
     assert_null(t);
     assert_non_null(strstr(err.text, "no token"));
     assert_int_equal(manager_tenant(m, "ns", &t, &err), MANAGER_AWAY);
-    play_expect(&server, "POST /v1/tenants, POST /v1/tenants, POST /v1/tenants/ns/token, "
-                         "POST /v1/tenants, POST /v1/tenants/ns/token, POST /v1/tenants, "
-                         "POST /v1/tenants");
+    play_expect(&server, "POST /v1/tenants, "
+                         "POST /v1/tenants, DELETE /v1/tenants/ns/credentials, "
+                         "POST /v1/tenants/ns/token, "
+                         "POST /v1/tenants, DELETE /v1/tenants/ns/credentials, "
+                         "POST /v1/tenants/ns/token, POST /v1/tenants, POST /v1/tenants");
+    play_says(&server, "DELETE /v1/tenants/ns/credentials", 500, "{}", 1);
+    assert_int_equal(manager_tenant(m, "ns", &t, &err), MANAGER_AWAY); /* no token beside them */
+    assert_null(t);
+    play_expect(&server, "POST /v1/tenants, DELETE /v1/tenants/ns/credentials");
 }
 
 static void test_routes(void **state)
