@@ -38,8 +38,8 @@ void users_free(struct users **up)
 
 /* ---- what an object names ---- */
 
-/* Has a DLTPod a job on this dataset? One that waits for it does not read it. */
-static bool is_reader(const json_t *object, const char *dataset)
+/* What status.jobs says of a dataset: is it true for one of the jobs on it (NULL: any)? */
+static bool status_says(const json_t *object, const char *dataset, const char *field)
 {
     const json_t *jobs = kube_at(object, "status", "jobs", NULL), *one;
     size_t i;
@@ -47,15 +47,31 @@ static bool is_reader(const json_t *object, const char *dataset)
     json_array_foreach(jobs, i, one)
     {
         const char *name = json_string_value(json_object_get(one, "dataset"));
+        bool same = dataset == NULL || (name != NULL && strcmp(name, dataset) == 0);
 
-        if (name != NULL && strcmp(name, dataset) == 0 &&
-            json_is_true(json_object_get(one, "registered")))
+        if (same && json_is_true(json_object_get(one, field)))
             return true;
     }
     return false;
 }
 
-/* Gives {"data/DATASET": reads, "secret/NS/NAME": false}. */
+/* Nothing of it will read any more. */
+static bool is_over(const json_t *object)
+{
+    const char *phase = json_string_value(kube_at(object, "status", "phase", NULL));
+
+    return phase != NULL && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0) &&
+           !status_says(object, NULL, "registered");
+}
+
+static void add_name(json_t *to, char *name, bool reads)
+{
+    json_object_set_new(to, name, json_boolean(reads));
+    mem_free(&name);
+}
+
+/* Gives {"data/DATASET": does it read, "secret/NS/NAME": false}. Who only waits for data does not
+ * read it; who has given it up does not name it. */
 static json_t *names_of(const json_t *object)
 {
     json_t *out = json_object();
@@ -64,18 +80,12 @@ static json_t *names_of(const json_t *object)
     if (object == NULL || kube_is_deleted(object))
         return out;
     observed_init(&o, object, 0);
-    for (size_t i = 0; i < o.n_jobs; i++) {
-        char *name = mem_fmt("data/%s", o.jobs[i].dataset);
-
-        json_object_set_new(out, name, json_boolean(is_reader(object, o.jobs[i].dataset)));
-        mem_free(&name);
-    }
-    if (o.secret[0] != '\0') {
-        char *name = mem_fmt("secret/%s/%s", o.tenant, o.secret);
-
-        json_object_set_new(out, name, json_false());
-        mem_free(&name);
-    }
+    for (size_t i = 0; i < o.n_jobs; i++)
+        if (!status_says(object, o.jobs[i].dataset, "released"))
+            add_name(out, mem_fmt("data/%s", o.jobs[i].dataset),
+                     status_says(object, o.jobs[i].dataset, "registered"));
+    if (o.secret[0] != '\0' && !(is_over(object) && !o.is_dataset))
+        add_name(out, mem_fmt("secret/%s/%s", o.tenant, o.secret), false);
     observed_release(&o);
     return out;
 }

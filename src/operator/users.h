@@ -3,7 +3,8 @@
  * Who names what: which DLTPods and CachedDatasets mean a dataset of the control plane, and which
  * name a Secret. An index over the cache, so that nobody has to look at all objects.
  *
- * (U1) Objects that are being deleted name nothing. (U2) users_changed() looks into the cache
+ * (U1) Objects that are being deleted name nothing; a DLTPod that has ended no Secret, and no data
+ *      that it has given up. (U2) users_changed() looks into the cache
  *      itself: calls for one object may come in any order, the last one finds the last state.
  */
 #ifndef DLC_OPERATOR_USERS_H

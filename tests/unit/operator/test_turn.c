@@ -524,7 +524,8 @@ static void test_deletion(void **state)
     placed("\"retention\": \"0s\", ");
     deleted();
     assert_int_equal(turn(), 0);
-    play_expect(&server, LOOK ", DELETE /v1/jobs/j-1, DELETE /v1/datasets/ns.data, PATCH " X);
+    play_expect(&server, LOOK ", DELETE /v1/jobs/j-1, DELETE /v1/datasets/ns.data, DELETE " POD
+                              ", PATCH " X);
     assert_false(has_finalizer_now());
 }
 
@@ -535,7 +536,7 @@ static void test_deletion_waits_for_the_manager(void **state)
     deleted();
     play_says(&server, "DELETE /v1/jobs/j-1", 503, "{}", 1);
     assert_int_equal(turn(), 0);
-    play_expect(&server, LOOK ", DELETE /v1/jobs/j-1, PUT " X "/status");
+    play_expect(&server, LOOK ", DELETE /v1/jobs/j-1, DELETE " POD ", PUT " X "/status");
     assert_true(has_finalizer_now());
     json_object_del(server.kept, "/v1/jobs/j-1"); /* it forgot it meanwhile, which is well */
     play_says(&server, "POST /v1/jobs", 404, "{}", 0);

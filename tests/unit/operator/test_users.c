@@ -55,22 +55,35 @@ static void gone(enum kube_kind kind, const char *name)
     users_changed(users, kind, "ns", name);
 }
 
-static json_t *reads_bucket(const char *name)
+static json_t *with(json_t *object, const char *member, json_t *value)
+{
+    json_object_set_new(object, member, value);
+    return object;
+}
+
+static json_t *status(const char *phase, const char *name, bool registered)
+{
+    return json_pack("{s:s, s:[{s:s, s:o, s:b}]}", "phase", phase, "jobs", "name", "train",
+                     "dataset", json_sprintf("ns.%s", name), "registered", (int)registered);
+}
+
+static json_t *waits_for_bucket(const char *name)
 {
     return json_pack("{s:{s:[{s:s, s:s, s:{s:s, s:s}}]}}", "spec", "jobs", "name", "train", "image",
                      "i", "dataSource", "name", name, "bucket", "s3://b/");
 }
 
-static json_t *reads_ref(const char *name)
+static json_t *reads_bucket(const char *name)
 {
-    return json_pack("{s:{s:[{s:s, s:s, s:{s:{s:s}}}]}}", "spec", "jobs", "name", "train", "image",
-                     "i", "dataSource", "datasetRef", "name", name);
+    return with(waits_for_bucket(name), "status", status("Running", name, true));
 }
 
-static json_t *with(json_t *object, const char *member, json_t *value)
+static json_t *reads_ref(const char *name)
 {
-    json_object_set_new(object, member, value);
-    return object;
+    json_t *o = json_pack("{s:{s:[{s:s, s:s, s:{s:{s:s}}}]}}", "spec", "jobs", "name", "train",
+                          "image", "i", "dataSource", "datasetRef", "name", name);
+
+    return with(o, "status", status("Running", name, true));
 }
 
 static json_t *dataset(void)
@@ -133,11 +146,11 @@ static void test_ends_and_deletions(void **state)
 
     (void)state;
     for (size_t i = 0; i < unit_count(ends); i++) {
-        is(KUBE_DLTPOD, "a",
-           with(reads_bucket("data"), "status", json_pack("{s:s}", "phase", "Running")));
+        is(KUBE_DLTPOD, "a", waits_for_bucket("data"));
+        expect(users_of(users, "ns.data"), ""); /* it has no job on it yet */
+        is(KUBE_DLTPOD, "a", reads_bucket("data"));
         expect(users_of(users, "ns.data"), "a");
-        is(KUBE_DLTPOD, "a",
-           with(reads_bucket("data"), "status", json_pack("{s:s}", "phase", ends[i])));
+        is(KUBE_DLTPOD, "a", with(reads_bucket("data"), "status", status(ends[i], "data", false)));
         expect(users_of(users, "ns.data"), ""); /* it does not read any more, but names it */
         expect(users_keys(users, "ns.data"), "DLTPod/ns/a");
         assert_true(users_others(users, "ns.data", "DLTPod/ns/b"));
@@ -167,6 +180,26 @@ static void test_secrets(void **state)
     assert_true(users_of_secret(users, "ns", "s", "DLTPod/ns/a"));
     is(KUBE_DATASET, "data", dataset());
     assert_false(users_of_secret(users, "ns", "s", "DLTPod/ns/a"));
+    a = with(reads_bucket("data"), "status", status("Failed", "data", true)); /* another job runs */
+    json_object_set_new(json_object_get(a, "spec"), "secretRef", json_pack("{s:s}", "name", "s"));
+    is(KUBE_DLTPOD, "a", json_deep_copy(a));
+    assert_true(users_of_secret(users, "ns", "s", "DLTPod/ns/b"));
+    is(KUBE_DLTPOD, "a", with(a, "status", status("Failed", "data", false)));
+    assert_false(users_of_secret(users, "ns", "s", "DLTPod/ns/b"));
+}
+
+/* Two that have ended: the first gives the data up, and the second has it alone. */
+static void test_given_up(void **state)
+{
+    json_t *over = status("Succeeded", "data", false);
+
+    (void)state;
+    is(KUBE_DLTPOD, "a", reads_bucket("data"));
+    is(KUBE_DLTPOD, "b", with(reads_bucket("data"), "status", json_deep_copy(over)));
+    assert_true(users_others(users, "ns.data", "DLTPod/ns/a"));
+    json_object_set_new(json_array_get(json_object_get(over, "jobs"), 0), "released", json_true());
+    is(KUBE_DLTPOD, "b", with(reads_bucket("data"), "status", over));
+    assert_false(users_others(users, "ns.data", "DLTPod/ns/a"));
 }
 
 /* A spec that makes no sense names nothing, and harms nobody. */
@@ -223,6 +256,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_another_spec, fresh, end),
         cmocka_unit_test_setup_teardown(test_ends_and_deletions, fresh, end),
         cmocka_unit_test_setup_teardown(test_secrets, fresh, end),
+        cmocka_unit_test_setup_teardown(test_given_up, fresh, end),
         cmocka_unit_test_setup_teardown(test_specs_that_are_none, fresh, end),
         cmocka_unit_test_setup_teardown(test_several_threads, fresh, end),
     };
