@@ -74,6 +74,14 @@ struct seen_job {
     const json_t *cached_dataset, *qos_map;
 };
 
+/* An object that the API server did not take in this round (403, 422): as it is it never will be.
+ */
+struct rejection {
+    enum kube_kind kind;
+    int status;      /* HTTP; 0: there is none */
+    char words[500]; /* the server's */
+};
+
 struct observed {
     const json_t *object; /* DLTPod or CachedDataset; borrowed */
     int64_t now;          /* Unix time */
@@ -91,6 +99,7 @@ struct observed {
     bool credentials_used;
     int credentials_refused; /* HTTP status of the PUT of this round */
     char credentials_words[500];
+    struct rejection rejected;
     const json_t *pods, *configmaps, *services; /* arrays: owned by the object, or called as what
                                                  * it wants; borrowed, NULL: none */
     const json_t *nodes;                        /* array of all Nodes; borrowed */
@@ -191,7 +200,7 @@ void actions_release(struct actions *a);
  *     WARM, EVICT, LIST          nothing, or data.refused
  *     MAKE_JOB                   jobs[i].job = body (201), or refused. jobs[i].id stays
  *     HEARTBEAT                  job.absent = true when it is not known
- *     APPLY, DELETE              nothing: the watch brings it
+ *     APPLY, DELETE              nothing: the watch brings it. APPLY refused: rejected
  * A failure that is no refusal (5xx, no answer): the key fails (queue_failed), or, when nobody
  * answers, manager_away with words and reconcile() once more.
  */
