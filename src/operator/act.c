@@ -125,6 +125,14 @@ static enum act_end give_up_data(struct turn *t, const struct action *a, struct 
     return s == MANAGER_AWAY ? away(t, err) : ACT_DONE;
 }
 
+/* Will it never be taken as it is? Data that is to be kept is not given up for a 403: that passes.
+ */
+static bool is_rejected(const struct turn *t, const struct action *a, int rc)
+{
+    return rc == DLC_EINVAL ||
+           (rc == DLC_EDENIED && kube_status(t->desk->kube) == 403 && a->object != KUBE_DATASET);
+}
+
 static enum act_end do_apply(struct turn *t, const struct action *a, struct dlc_err *err)
 {
     json_t *have = objects_get(t->desk->objects, a->object, t->seen.tenant, a->name), *out = NULL;
@@ -147,6 +155,11 @@ static enum act_end do_apply(struct turn *t, const struct action *a, struct dlc_
         return see_taken(t, a, err);
     if (a->object == KUBE_DATASET && is_namespace_going(rc, err))
         return give_up_data(t, a, err);
+    if (is_rejected(t, a, rc)) {
+        t->seen.rejected = (struct rejection){a->object, kube_status(t->desk->kube), ""};
+        snprintf(t->seen.rejected.words, sizeof(t->seen.rejected.words), "%s", err->text);
+        return ACT_LOOK;
+    }
     return rc == 0 ? ACT_DONE : ACT_FAILED;
 }
 
@@ -168,30 +181,67 @@ static void see_tenant(struct turn *t, json_t *object)
     json_array_append_new(t->own, object);
 }
 
+static bool is_same_version(const json_t *a, const json_t *b)
+{
+    return strcmp(kube_version(a), kube_version(b)) == 0;
+}
+
+/* The tenant's Secret as it is now, not as it is remembered. NULL: there is none. */
+static int look_at_tenant(struct turn *t, const char *ns, json_t **out, struct dlc_err *err)
+{
+    fetched_forget(t->desk->fetched, KUBE_SECRET, ns, TENANT_SECRET);
+    return fetched_get(t->desk->fetched, t->desk->kube, KUBE_SECRET, ns, TENANT_SECRET, out, err);
+}
+
+/* Its Secret, or another token in the one that is there: that token is not known any more, nor
+ * are the credentials. */
+static int write_tenant(struct turn *t, const struct action *a, const json_t *have, json_t **out,
+                        struct dlc_err *err)
+{
+    json_t *body;
+    int rc;
+
+    if (have == NULL) {
+        body = json_deep_copy(a->body);
+    } else {
+        body = json_pack("{s:{s:s, s:{s:n}}}", "metadata", "resourceVersion", kube_version(have),
+                         "annotations", ANNOTATION_CREDENTIALS);
+    }
+    json_object_set_new(body, "stringData", json_pack("{s:s}", "token", a->key));
+    rc = have == NULL
+             ? kube_create(t->desk->kube, KUBE_SECRET, a->name, body, out, err)
+             : kube_patch(t->desk->kube, KUBE_SECRET, a->name, TENANT_SECRET, body, 0, out, err);
+    json_decref(body);
+    return rc;
+}
+
 /* Locked: tenants. */
 static enum act_end make_tenant(struct turn *t, const struct action *a, struct dlc_err *err)
 {
-    json_t *secret = NULL, *body;
+    bool anew = a->key[0] != '\0';
+    struct action with = *a;
+    json_t *secret = NULL, *out = NULL;
     char *token = NULL;
-    int rc;
+    int rc = look_at_tenant(t, a->name, &secret, err);
 
-    fetched_forget(t->desk->fetched, KUBE_SECRET, a->name, TENANT_SECRET);
-    rc = fetched_get(t->desk->fetched, t->desk->kube, KUBE_SECRET, a->name, TENANT_SECRET, &secret,
-                     err);
     if (rc < 0)
         return ACT_FAILED;
-    if (secret == NULL) {
-        if (manager_tenant(t->desk->manager, a->name, &token, err) != MANAGER_OK)
-            return away(t, err);
-        body = json_deep_copy(a->body);
-        json_object_set_new(body, "stringData", json_pack("{s:s}", "token", token));
-        token_free(&token);
-        rc = kube_create(t->desk->kube, KUBE_SECRET, a->name, body, &secret, err);
-        json_decref(body);
+    if (secret != NULL && !(anew && is_same_version(secret, t->seen.tenant_secret))) {
+        see_tenant(t, secret);
+        return ACT_DONE; /* somebody was first */
     }
+    if (manager_tenant(t->desk->manager, a->name, &token, err) != MANAGER_OK) {
+        json_decref(secret);
+        return away(t, err);
+    }
+    snprintf(with.key, sizeof(with.key), "%s", token);
+    token_free(&token);
+    rc = write_tenant(t, &with, secret, &out, err);
+    explicit_bzero(with.key, sizeof(with.key));
+    json_decref(secret);
     if (rc < 0)
         return ACT_FAILED;
-    see_tenant(t, secret);
+    see_tenant(t, out);
     return ACT_DONE;
 }
 
@@ -226,12 +276,25 @@ static json_t *credentials_of(const json_t *secret)
     return out;
 }
 
-static enum act_end do_credentials(struct turn *t, const struct action *a, struct dlc_err *err)
+/* Locked: tenants. Whoever sends credentials also writes down whose they are, before another does.
+ */
+static enum act_end send_credentials(struct turn *t, const struct action *a, struct dlc_err *err)
 {
-    json_t *body = credentials_of(t->seen.secret_object), *out = NULL;
-    enum manager_said s = manager_credentials(t->desk->manager, a->name, body, err);
-    int rc;
+    json_t *body, *now = NULL, *out = NULL;
+    enum manager_said s;
+    int rc = look_at_tenant(t, a->name, &now, err);
 
+    if (rc < 0)
+        return ACT_FAILED;
+    if (now == NULL || !is_same_version(now, t->seen.tenant_secret)) { /* somebody was first */
+        t->seen.tenant_secret = now;
+        if (now != NULL)
+            json_array_append_new(t->own, now);
+        return ACT_LOOK;
+    }
+    json_decref(now);
+    body = credentials_of(t->seen.secret_object);
+    s = manager_credentials(t->desk->manager, a->name, body, err);
     json_decref(body);
     if (s == MANAGER_REFUSED || s == MANAGER_ABSENT) {
         t->seen.credentials_refused = manager_status(t->desk->manager);
@@ -240,13 +303,25 @@ static enum act_end do_credentials(struct turn *t, const struct action *a, struc
     }
     if (s != MANAGER_OK)
         return away(t, err);
-    body = json_pack("{s:{s:{s:s}}}", "metadata", "annotations", ANNOTATION_CREDENTIALS, a->key);
+    body = json_pack("{s:{s:s, s:{s:s}}}", "metadata", "resourceVersion",
+                     kube_version(t->seen.tenant_secret), "annotations", ANNOTATION_CREDENTIALS,
+                     a->key);
     rc = kube_patch(t->desk->kube, KUBE_SECRET, a->name, TENANT_SECRET, body, 0, &out, err);
     json_decref(body);
     if (rc < 0)
         return ACT_FAILED;
     see_tenant(t, out);
     return ACT_DONE;
+}
+
+static enum act_end do_credentials(struct turn *t, const struct action *a, struct dlc_err *err)
+{
+    enum act_end e;
+
+    dlc_mtx_lock(t->desk->tenants);
+    e = send_credentials(t, a, err);
+    dlc_mtx_unlock(t->desk->tenants);
+    return e;
 }
 
 /* ---- datasets and jobs ---- */

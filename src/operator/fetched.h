@@ -5,7 +5,9 @@
  * while, so that a thousand DLTPods of a namespace cost one request and not a thousand.
  *
  * (F1) What is remembered is at most FETCHED_GOOD old; that there is none, FETCHED_MISSING. Our own
- *      writes are known at once. (F2) Everybody gets a copy of their own.
+ *      writes are known at once. (F2) Everybody gets a copy of their own. (F3) Of an object only
+ *      what the operator reads is remembered, no value over FETCHED_VALUE, and nothing for longer
+ *      than it is good: nobody's Secrets fill the memory.
  */
 #ifndef DLC_OPERATOR_FETCHED_H
 #define DLC_OPERATOR_FETCHED_H
@@ -16,6 +18,7 @@
 
 #define FETCHED_GOOD    DLC_SEC(10)
 #define FETCHED_MISSING DLC_SEC(2)
+#define FETCHED_VALUE   4096
 #define FETCHED_MOST    4096 /* remembered; then all are forgotten */
 
 struct fetched;

@@ -140,10 +140,10 @@ int keeper_tls(struct kube *k, const struct keeper_config *c, bool leads, int64_
         keeper_certs_of(secret, &certs);
         rc = leads ? renew(k, c, &certs, secret, err) : rc;
     }
+    if (rc == 0 && leads) /* first whom to believe, then what is shown */
+        rc = tell_bundle(k, certs.bundle, err);
     if (rc == 0 && certs.cert != NULL && certs.key != NULL)
         rc = show(c->serve, &certs, err);
-    if (rc == 0 && leads)
-        rc = tell_bundle(k, certs.bundle, err);
     if (rc == 0 && certs.cert != NULL)
         *end = certs_end(certs.cert);
     certs_release(&certs);

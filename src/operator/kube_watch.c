@@ -181,11 +181,12 @@ static bool on_line(const char *line, size_t len, void *arg)
         return false;
     }
     heard(w, &e);
-    w->failures = 0;
-    if (e.type == WATCH_ERROR)
+    if (e.type == WATCH_ERROR) {
         on_error(w, &e);
-    else
+    } else {
+        w->failures = 0;
         keep_version(w, e.object); /* ours alone: it is applied before anybody looks */
+    }
     if (e.type == WATCH_DELETED)
         objects_gone(w->into, w->kind, &e.object);
     else if (e.type == WATCH_BOOKMARK)

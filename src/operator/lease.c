@@ -85,11 +85,27 @@ struct dlc_dur lease_timeout(struct dlc_dur duration)
 
 /* -------- the thread -------- */
 
-/* Tell what has become of it. */
+static void tell(struct lease *l, bool held)
+{
+    l->was_held = held;
+    if (held)
+        log_info("%s leads from now on (%s/%s, change %lld)", l->identity, l->ns, l->name,
+                 (long long)l->view.transitions);
+    else
+        log_warn("%s does not lead any more (%s/%s)", l->identity, l->ns, l->name);
+    if (l->changed != NULL)
+        l->changed(held, l->arg);
+}
+
+/* Tell what has become of it. A renewal that came too late was a time without us: whoever saw
+ * that has to hear of both. */
 static void publish(struct lease *l)
 {
     const struct lease_view *v = &l->view;
-    bool held = lease_view_holds(v, dlc_mono_now());
+    struct dlc_mono now = dlc_mono_now();
+    bool held = lease_view_holds(v, now);
+    bool lapsed = l->was_held &&
+                  now.ns >= atomic_load_explicit(&l->held_until, memory_order_relaxed); /* ours */
     int64_t until = held ? v->held_from.ns + lease_share(v->duration, LEASE_HOLDS).ns : 0;
 
     atomic_store_explicit(&l->transitions, (uint64_t)DLC_MAX(v->transitions, 0),
@@ -100,16 +116,10 @@ static void publish(struct lease *l)
     mem_free(&l->holder);
     l->holder = mem_str(v->holder != NULL ? v->holder : "");
     dlc_mtx_unlock(&l->mtx);
-    if (held == l->was_held)
-        return;
-    l->was_held = held;
-    if (held)
-        log_info("%s leads from now on (%s/%s, change %lld)", l->identity, l->ns, l->name,
-                 (long long)v->transitions);
-    else
-        log_warn("%s does not lead any more (%s/%s)", l->identity, l->ns, l->name);
-    if (l->changed != NULL)
-        l->changed(held, l->arg);
+    if (lapsed && held)
+        tell(l, false);
+    if (held != l->was_held)
+        tell(l, held);
 }
 
 /* Write what the step wants. `from` is when we began: our time counts from there. */
@@ -279,17 +289,24 @@ int lease_start(const struct lease_config *c, struct lease **out, struct dlc_err
     return 0;
 }
 
-void lease_stop(struct lease **lp)
+void lease_give_up(struct lease *l)
 {
-    struct lease *l = *lp;
+    bool done;
 
-    *lp = NULL;
-    if (l == NULL)
-        return;
     dlc_mtx_lock(&lease_of(l)->mtx);
+    done = l->stop;
     l->stop = true;
     dlc_cond_broadcast(&l->woken);
     dlc_mtx_unlock(&l->mtx);
-    pthread_join(l->thread, NULL);
-    free_lease(l);
+    if (!done)
+        pthread_join(l->thread, NULL);
+}
+
+void lease_stop(struct lease **lp)
+{
+    if (*lp == NULL)
+        return;
+    lease_give_up(*lp);
+    free_lease(*lp);
+    *lp = NULL;
 }

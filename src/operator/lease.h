@@ -39,8 +39,9 @@ struct lease_config {
 };
 
 int lease_start(const struct lease_config *c, struct lease **out, struct dlc_err *err);
-/* Gives it up, so that another takes over at once, and joins. First end what writes. */
-void lease_stop(struct lease **lp);
+/* So that another takes over at once. First end what writes. lease_held() is false from now on. */
+void lease_give_up(struct lease *l);
+void lease_stop(struct lease **lp); /* gives it up, if that was not done, and frees */
 
 /* Any thread; cheap. kube_options.may_write can be lease_may_write with the lease as arg. */
 bool lease_held(const struct lease *l);

@@ -65,9 +65,12 @@ static const json_t *held(struct turn *t, json_t *object)
 static int look_at_names(struct turn *t, struct dlc_err *err)
 {
     struct observed *o = &t->seen;
-    int rc = fetch(t, KUBE_SECRET, TENANT_SECRET, &o->tenant_secret, err);
+    bool reads = !kube_is_deleted(o->object);
+    int rc = 0;
 
-    if (rc == 0)
+    if (reads)
+        rc = fetch(t, KUBE_SECRET, TENANT_SECRET, &o->tenant_secret, err);
+    if (rc == 0 && reads)
         rc = fetch(t, KUBE_SECRET, o->secret, &o->secret_object, err);
     for (size_t i = 0; rc == 0 && i < o->n_jobs; i++) {
         struct seen_job *j = &o->jobs[i];

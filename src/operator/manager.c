@@ -5,7 +5,7 @@
 #include "base/token.h"
 #include "http/client.h"
 
-#define TIMEOUT DLC_SEC(10)
+#define PAGE "1000"
 
 struct manager {
     struct manager_config config;
@@ -38,7 +38,7 @@ int manager_status(const struct manager *m)
 
 static int open_http(struct manager *m, struct dlc_err *err)
 {
-    struct http_client_config c = {.base = m->config.addresses, .timeout = TIMEOUT};
+    struct http_client_config c = {.base = m->config.addresses, .timeout = m->config.timeout};
     char *token = NULL;
     int rc;
 
@@ -58,7 +58,7 @@ static enum manager_said said(struct manager *m, int rc)
         return MANAGER_OK;
     if (m->status == 401)
         http_client_close(&m->http); /* it may be another one by now */
-    if (m->status == 401 || m->status == 403 || m->status == 429)
+    if (m->status == 401 || m->status == 403)
         return MANAGER_AWAY;
     if (m->status == 404)
         return MANAGER_ABSENT;
@@ -115,17 +115,42 @@ enum manager_said manager_job(struct manager *m, const char *id, json_t **out, s
     return ask_of(m, "GET", "jobs", id, "", NULL, out, err);
 }
 
+/* One page of nodes goes into `all`; *after becomes where the next one begins, NULL: nowhere. */
+static enum manager_said nodes_page(struct manager *m, char **after, json_t *all,
+                                    struct dlc_err *err)
+{
+    char *from = *after != NULL ? http_escape(*after) : mem_str("");
+    char *path = mem_fmt("/v1/nodes?limit=" PAGE "%s%s", *after != NULL ? "&after=" : "", from);
+    json_t *page = NULL, *items;
+    enum manager_said s = ask(m, "GET", path, NULL, NULL, &page, err);
+
+    mem_free(&from);
+    mem_free(&path);
+    mem_free(after);
+    items = json_object_get(page, "items");
+    if (s == MANAGER_OK && !json_is_array(items)) {
+        dlc_err_set(err, DLC_EPROTO, "GET /v1/nodes: the answer has no items");
+        s = MANAGER_AWAY;
+    }
+    if (s == MANAGER_OK) {
+        json_array_extend(all, items);
+        *after = mem_str(json_string_value(json_object_get(page, "next")));
+    }
+    json_decref(page);
+    return s;
+}
+
 enum manager_said manager_nodes(struct manager *m, json_t **out, struct dlc_err *err)
 {
-    json_t *page = NULL;
-    enum manager_said s = ask(m, "GET", "/v1/nodes", NULL, NULL, &page, err);
+    json_t *all = json_array();
+    char *after = NULL;
+    enum manager_said s;
 
-    *out = json_incref(json_object_get(page, "items"));
-    json_decref(page);
-    if (s == MANAGER_OK && *out == NULL) {
-        dlc_err_set(err, DLC_EPROTO, "GET /v1/nodes: the answer has no items");
-        return MANAGER_AWAY;
-    }
+    do
+        s = nodes_page(m, &after, all, err);
+    while (s == MANAGER_OK && after != NULL);
+    *out = s == MANAGER_OK ? json_incref(all) : NULL;
+    json_decref(all);
     return s;
 }
 

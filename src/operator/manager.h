@@ -6,8 +6,8 @@
  *
  *     OK       2xx
  *     ABSENT   404
- *     REFUSED  another 4xx, or 507: asking again with the same words gets the same answer
- *     AWAY     no answer, 5xx, a token that is not good, too many requests: later
+ *     REFUSED  another 4xx, or 507: as things are it will not do it, and says why
+ *     AWAY     no answer, 5xx, a token that is not good: later
  *
  * With REFUSED and AWAY *err says why, and manager_status() is the HTTP status.
  */
@@ -16,6 +16,7 @@
 
 #include <jansson.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 
 struct manager;
@@ -23,7 +24,8 @@ struct manager;
 enum manager_said { MANAGER_OK, MANAGER_ABSENT, MANAGER_REFUSED, MANAGER_AWAY };
 
 struct manager_config {
-    const char *addresses; /* as http_client_config.base; borrowed until manager_close() */
+    const char *addresses;  /* as http_client_config.base; borrowed until manager_free() */
+    struct dlc_dur timeout; /* of a request */
     /* Who we are: asked before the first request, and again after one that was turned away. Gives
      * *out. */
     int (*token)(void *arg, char **out, struct dlc_err *err);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -17,6 +18,7 @@
 
 #define WORKERS_MAX 64
 #define STUCK       DLC_SEC(300) /* at one object: no request takes so long */
+#define LINGER      DLC_SEC(3)   /* the webhook is answered, after the end began */
 #define NOT_YET     DLC_SEC(1)   /* not every kind is listed */
 
 /* What is followed. Of what we make only that with our label. */
@@ -58,6 +60,7 @@ struct dlc_operator {
     char *webhook_host; /* NULL: anywhere */
     struct dlc_mtx token;
     struct kube *asker;   /* G: token; asked for the token of the installation */
+    _Atomic bool ending;  /* W main, R any; relaxed: a word for /readyz */
     _Atomic bool started; /* W main, R any: acquire pairs with its release; all above is there */
     struct worker workers[WORKERS_MAX];
     unsigned n_workers; /* running */
@@ -161,7 +164,10 @@ static struct kube_options leader_options(struct dlc_operator *o)
 
 static struct manager_config manager_config(struct dlc_operator *o)
 {
-    return (struct manager_config){o->config.config->manager, find_token, o};
+    return (struct manager_config){.addresses = o->config.config->manager,
+                                   .timeout = lease_timeout(o->config.lease),
+                                   .token = find_token,
+                                   .arg = o};
 }
 
 static int start_worker(struct dlc_operator *o, struct dlc_err *err)
@@ -227,6 +233,7 @@ static void state_of(struct serve_state *out, void *arg)
         return;
     }
     out->sick = sickness(o);
+    out->ending = atomic_load_explicit(&o->ending, memory_order_relaxed);
     now->leader = lease_held(o->lease);
     now->transitions = lease_transitions(o->lease);
     queue_figures(o->queue, &q);
@@ -363,6 +370,14 @@ int operator_start(const struct operator_config *c, struct dlc_operator **out, s
     return rc;
 }
 
+/* Who was told of us still asks for a while: the other replicas are told about later. */
+static void linger(void)
+{
+    const struct timespec while_ = {LINGER.ns / 1000000000, LINGER.ns % 1000000000};
+
+    nanosleep(&while_, NULL);
+}
+
 void operator_stop(struct dlc_operator **op)
 {
     struct dlc_operator *o = *op;
@@ -370,8 +385,13 @@ void operator_stop(struct dlc_operator **op)
     *op = NULL;
     if (o == NULL)
         return;
+    atomic_store_explicit(&o->ending, true, memory_order_relaxed);
     stop_workers(o);
     keeper_stop(&o->keeper);
+    if (o->lease != NULL)
+        lease_give_up(o->lease);
+    if (o->serve != NULL && serve_webhook(o->serve) != NULL)
+        linger();
     serve_close(&o->serve); /* from now on nobody asks for the state */
     lease_stop(&o->lease);
     for (size_t i = 0; i < FOLLOWED; i++)

@@ -17,6 +17,7 @@ struct serve {
     uint32_t tag;
     struct serve_config config; /* texts are not kept */
     char *webhook;              /* where to listen; NULL: nowhere */
+    _Atomic bool answers;       /* W who calls serve_tls(), R any; relaxed: a word for /readyz */
     struct http_server *plain, *tls;
     struct http_server *before; /* with the certificate before: for those who are connected */
     char *cert, *key;           /* shown by `tls` */
@@ -61,6 +62,11 @@ static void readyz(struct http_request *r, struct http_reply *reply, void *ctx)
     }
     if (st.sick != NULL) {
         http_problem(reply, 503, "Not well", "%s", st.sick);
+    } else if (st.ending) {
+        http_problem(reply, 503, "Not ready", "this replica is ending");
+    } else if (serve_of(ctx)->webhook != NULL &&
+               !atomic_load_explicit(&serve_of(ctx)->answers, memory_order_relaxed)) {
+        http_problem(reply, 503, "Not ready", "the webhook has no certificate yet");
     } else if (st.now.n_watches == 0 || json_array_size(waits) > 0) {
         http_problem(reply, 503, "Not ready", "some kinds are not listed yet: see \"kinds\"");
         json_object_set(reply->body, "kinds", waits);
@@ -176,6 +182,7 @@ int serve_tls(struct serve *s, const char *cert, const char *key, struct dlc_err
     forget(&s->key);
     s->cert = mem_str(cert);
     s->key = mem_str(key);
+    atomic_store_explicit(&s->answers, true, memory_order_relaxed);
     log_info("the webhook answers at %s", http_server_address(next));
     return 0;
 }

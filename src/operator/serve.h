@@ -6,7 +6,8 @@
  * anew GET  /readyz        200 when every cache is filled, leader or not, else 503 GET  /metrics
  * Prometheus (metrics.h) POST /mutate-pods   the webhook, over TLS, at an address of its own
  *
- * (V1) A replica that does not lead is ready too: it answers the webhook, and takes over.
+ * (V1) A replica that does not lead is ready too: it answers the webhook, and takes over. One that
+ *      is asked to answer the webhook is ready when it does.
  * (V2) serve_tls() with other texts changes the certificate without turning anybody away: who is
  *      connected already is answered until the change after this one.
  * (V3) No answer needs a lock of the operator's for longer than state() does.
@@ -23,6 +24,7 @@ struct serve;
 
 struct serve_state {
     const char *sick; /* why it is to be started anew; NULL: it is well */
+    bool ending;      /* ask the others */
     struct metrics_now now;
 };
 

@@ -40,10 +40,10 @@ static int end(void **state)
 static json_t *secret(const char *name, const char *value)
 {
     return json_pack("{s:{s:s, s:s}, s:{s:s}}", "metadata", "namespace", "ns", "name", name, "data",
-                     "a", value);
+                     "region", value);
 }
 
-/* data.a of what fetched_get() gives; "none". */
+/* data.region of what fetched_get() gives; "none". */
 static const char *get(enum kube_kind kind, const char *name)
 {
     static char out[32];
@@ -51,9 +51,9 @@ static const char *get(enum kube_kind kind, const char *name)
 
     assert_int_equal(fetched_get(f, kube, kind, "ns", name, &j, &err), 0);
     snprintf(out, sizeof(out), "%s",
-             j != NULL ? json_string_value(kube_at(j, "data", "a", NULL)) : "none");
+             j != NULL ? json_string_value(kube_at(j, "data", "region", NULL)) : "none");
     if (j != NULL) /* it is ours alone: nobody else sees this */
-        json_object_set_new(json_object_get(j, "data"), "a", json_string("scribbled"));
+        json_object_set_new(json_object_get(j, "data"), "region", json_string("scribbled"));
     json_decref(j);
     return out;
 }
@@ -79,7 +79,8 @@ static void test_our_own_writes(void **state)
     assert_string_equal(get(KUBE_SECRET, "s"), "none");
     fetched_note(f, KUBE_SECRET, j);
     assert_string_equal(get(KUBE_SECRET, "s"), "3");
-    json_object_set_new(json_object_get(j, "data"), "a", json_string("4")); /* it has its own */
+    json_object_set_new(json_object_get(j, "data"), "region",
+                        json_string("4")); /* it has its own */
     assert_string_equal(get(KUBE_SECRET, "s"), "3");
     play_expect(&server, "GET " SECRET);
     fetched_forget(f, KUBE_SECRET, "ns", "other");
@@ -105,6 +106,28 @@ static void test_failures_are_not_remembered(void **state)
     assert_null(j);
     assert_string_equal(get(KUBE_SECRET, "s"), "1");
     assert_int_equal(play_count(&server, "GET "), 3);
+}
+
+/* (F3) */
+static void test_only_what_is_read(void **state)
+{
+    char *large = mem_fmt("%0*d", FETCHED_VALUE + 1, 7);
+    json_t *j = secret("s", "eu"), *data = json_object_get(j, "data");
+
+    (void)state;
+    json_object_set_new(data, "tls.key", json_string("somebody's"));
+    json_object_set_new(data, "access_key", json_string(large));
+    json_object_set_new(json_object_get(j, "metadata"), "managedFields", json_array());
+    play_put(&server, SECRET, j);
+    for (int i = 0; i < 2; i++) { /* as fetched, and as remembered */
+        assert_int_equal(fetched_get(f, kube, KUBE_SECRET, "ns", "s", &j, &err), 0);
+        assert_int_equal(json_object_size(json_object_get(j, "data")), 1);
+        assert_string_equal(json_string_value(kube_at(j, "data", "region", NULL)), "eu");
+        assert_null(kube_at(j, "metadata", "managedFields", NULL));
+        assert_string_equal(kube_name(j), "s");
+        json_decref(j);
+    }
+    mem_free(&large);
 }
 
 static void test_not_too_many(void **state)
@@ -177,6 +200,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_asked_once, fresh, end),
         cmocka_unit_test_setup_teardown(test_our_own_writes, fresh, end),
         cmocka_unit_test_setup_teardown(test_failures_are_not_remembered, fresh, end),
+        cmocka_unit_test_setup_teardown(test_only_what_is_read, fresh, end),
         cmocka_unit_test_setup_teardown(test_not_too_many, fresh, end),
         cmocka_unit_test_setup_teardown(test_several_threads, fresh, end),
     };

@@ -52,7 +52,7 @@ static void test_four_answers(void **state)
         {200, MANAGER_OK},      {404, MANAGER_ABSENT},  {400, MANAGER_REFUSED},
         {409, MANAGER_REFUSED}, {413, MANAGER_REFUSED}, {422, MANAGER_REFUSED},
         {507, MANAGER_REFUSED}, {401, MANAGER_AWAY},    {403, MANAGER_AWAY},
-        {429, MANAGER_AWAY},    {500, MANAGER_AWAY},    {503, MANAGER_AWAY},
+        {429, MANAGER_REFUSED}, {500, MANAGER_AWAY},    {503, MANAGER_AWAY},
         {0, MANAGER_AWAY},
     };
 
@@ -217,6 +217,19 @@ static void test_routes(void **state)
     play_says(&server, "GET /v1/nodes", 200, "{\"items\": [{\"name\": \"n\"}]}", 1);
     assert_int_equal(manager_nodes(m, &out, &err), MANAGER_AWAY); /* no list */
     assert_null(out);
+    assert_int_equal(manager_nodes(m, &out, &err), MANAGER_OK);
+    assert_int_equal(json_array_size(out), 1);
+    json_decref(out);
+    play_says(&server, "GET /v1/nodes", 200, "{\"items\": [{}, {}], \"next\": \"b\"}", 1);
+    play_says(&server, "GET /v1/nodes", 200, "{\"items\": [{}], \"next\": null}", 1);
+    assert_int_equal(manager_nodes(m, &out, &err), MANAGER_OK); /* page after page */
+    assert_int_equal(json_array_size(out), 3);
+    json_decref(out);
+    play_says(&server, "GET /v1/nodes", 200, "{\"items\": [{}, {}], \"next\": \"b\"}", 1);
+    play_says(&server, "GET /v1/nodes", 503, "{}", 1); /* half a list is none */
+    assert_int_equal(manager_nodes(m, &out, &err), MANAGER_AWAY);
+    assert_null(out);
+    play_says(&server, "GET /v1/nodes", 200, "{\"items\": [{\"name\": \"n\"}]}", 1);
     assert_int_equal(manager_nodes(m, &out, &err), MANAGER_OK);
     assert_int_equal(json_array_size(out), 1);
     json_decref(out);

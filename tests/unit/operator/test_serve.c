@@ -16,7 +16,7 @@ static const struct certs_names names = {hosts, 1};
 
 struct fixture {
     struct metrics metrics;
-    _Atomic bool leader, synced, sick;
+    _Atomic bool leader, synced, sick, ending;
     struct serve *serve;
     struct certs certs;
 };
@@ -25,6 +25,7 @@ static void state_of(struct serve_state *out, void *arg)
 {
     struct fixture *f = arg;
 
+    out->ending = atomic_load(&f->ending);
     out->sick = atomic_load(&f->sick) ? "a worker hangs" : NULL;
     out->now.leader = atomic_load(&f->leader);
     out->now.watches[0] = (struct metrics_watch){"Pod", true};
@@ -82,6 +83,8 @@ static void test_health_and_readiness(void **state)
     assert_int_equal(get(at, "/healthz", NULL), 200);
     assert_int_equal(get(at, "/readyz", NULL), 503); /* Nodes are not listed */
     atomic_store(&f->synced, true);
+    assert_int_equal(get(at, "/readyz", NULL), 503); /* the webhook is not answered */
+    assert_int_equal(serve_tls(f->serve, f->certs.cert, f->certs.key, NULL), 0);
     assert_int_equal(get(at, "/readyz", &j), 200);
     assert_string_equal(json_string_value(json_object_get(j, "role")), "standby");
     json_decref(j);
@@ -89,6 +92,10 @@ static void test_health_and_readiness(void **state)
     assert_int_equal(get(at, "/readyz", &j), 200);
     assert_string_equal(json_string_value(json_object_get(j, "role")), "leader");
     json_decref(j);
+    atomic_store(&f->ending, true);
+    assert_int_equal(get(at, "/readyz", NULL), 503); /* others are to be asked */
+    assert_int_equal(get(at, "/healthz", NULL), 200);
+    atomic_store(&f->ending, false);
     atomic_store(&f->sick, true);
     assert_int_equal(get(at, "/healthz", NULL), 503);
     assert_int_equal(get(at, "/readyz", NULL), 503);

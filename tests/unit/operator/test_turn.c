@@ -327,7 +327,7 @@ static void test_the_manager_away_from_the_start(void **state)
 
 static void test_the_manager_away_in_the_middle(void **state)
 {
-    static const int statuses[] = {503, 500, 401, 429, 0};
+    static const int statuses[] = {503, 500, 401, 0};
 
     (void)state;
     dltpod("", ", \"finalizers\": [\"dlcache.io/operator\"]");
