@@ -102,16 +102,14 @@ static void tell(struct lease *l, bool held)
 static void publish(struct lease *l)
 {
     const struct lease_view *v = &l->view;
-    struct dlc_mono now = dlc_mono_now();
-    bool held = lease_view_holds(v, now);
-    bool lapsed = l->was_held &&
-                  now.ns >= atomic_load_explicit(&l->held_until, memory_order_relaxed); /* ours */
-    int64_t until = held ? v->held_from.ns + lease_share(v->duration, LEASE_HOLDS).ns : 0;
+    bool held = lease_view_holds(v, dlc_mono_now()), lapsed;
+    int64_t until = held ? v->held_from.ns + lease_share(v->duration, LEASE_HOLDS).ns : 0, before;
 
     atomic_store_explicit(&l->transitions, (uint64_t)DLC_MAX(v->transitions, 0),
                           memory_order_relaxed); /* pairs with lease_transitions() */
-    atomic_store_explicit(&l->held_until, until,
-                          memory_order_relaxed); /* pairs with lease_held() */
+    before = atomic_exchange_explicit(&l->held_until, until,
+                                      memory_order_relaxed); /* pairs with lease_held() */
+    lapsed = l->was_held && dlc_mono_now().ns >= before;     /* somebody may have seen it */
     dlc_mtx_lock(&l->mtx);
     mem_free(&l->holder);
     l->holder = mem_str(v->holder != NULL ? v->holder : "");

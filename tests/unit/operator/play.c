@@ -280,7 +280,9 @@ static void *run(void *arg)
     int fd;
 
     while ((fd = accept(p->fd, NULL, NULL)) >= 0) {
+        pthread_mutex_lock(&p->mtx);
         serve(p, fd);
+        pthread_mutex_unlock(&p->mtx);
         close(fd);
     }
     return NULL;
@@ -292,6 +294,7 @@ void play_open(struct play *p)
     socklen_t len = sizeof(a);
 
     memset(p, 0, sizeof(*p));
+    pthread_mutex_init(&p->mtx, NULL);
     p->kept = json_object();
     p->says = json_object();
     p->bodies = json_object();
@@ -308,6 +311,7 @@ void play_close(struct play *p)
     shutdown(p->fd, SHUT_RDWR);
     pthread_join(p->thread, NULL);
     os_close(&p->fd);
+    pthread_mutex_destroy(&p->mtx);
     json_decref(p->kept);
     json_decref(p->says);
     json_decref(p->bodies);

@@ -27,7 +27,8 @@
 struct play {
     int fd;
     pthread_t thread;
-    char base[64]; /* "http://127.0.0.1:PORT" */
+    char base[64];       /* "http://127.0.0.1:PORT" */
+    pthread_mutex_t mtx; /* held while it answers: who locks it makes clients wait */
     int version;
     json_t *kept;                   /* path -> object */
     json_t *says;                   /* "METHOD PATH" -> [{"status", "body", "times"}] */

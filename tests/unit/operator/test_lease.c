@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Two candidates and a record, without a server: time passes as the tests say. */
+/* Two candidates and a record, without a server: time passes as the tests say; and the thread, with
+ * a server that makes it wait. */
 #include "operator/lease_i.h"
+
+#include <sched.h>
 
 #include "operator/kube.h"
 #include "operator/lease.h"
+#include "play.h"
 #include "unit.h"
 
 #define DURATION DLC_SEC(15)
@@ -169,6 +173,57 @@ static void test_when_to_look(void **state)
     assert_true(LEASE_TAKEN + LEASE_FOLLOWED < 20);
 }
 
+static struct {
+    pthread_mutex_t mtx;
+    pthread_cond_t cond;
+    int told; /* G: mtx; how often that we lead */
+} heard = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
+
+static void on_change(bool held, void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&heard.mtx);
+    heard.told += held;
+    pthread_cond_broadcast(&heard.cond);
+    pthread_mutex_unlock(&heard.mtx);
+}
+
+static void wait_for(int told)
+{
+    pthread_mutex_lock(&heard.mtx);
+    while (heard.told < told)
+        pthread_cond_wait(&heard.cond, &heard.mtx);
+    pthread_mutex_unlock(&heard.mtx);
+}
+
+/* A renewal that takes so long that lease_held() is false meanwhile: who gave up its work then has
+ * to hear that we lead. */
+static void test_a_pause_is_told(void **state)
+{
+    struct kube_config config = {.from = (char *)"test"};
+    struct lease_config c = {.kube = {.config = &config, .timeout = DLC_SEC(10)},
+                             .ns = "ns",
+                             .name = "op",
+                             .duration = DLC_SEC(2),
+                             .changed = on_change};
+    struct dlc_err err = DLC_ERR_INIT;
+    struct lease *lease;
+    struct play server;
+
+    (void)state;
+    play_open(&server);
+    config.server = server.base;
+    assert_int_equal(lease_start(&c, &lease, &err), 0);
+    wait_for(1);
+    pthread_mutex_lock(&server.mtx);
+    while (lease_held(lease))
+        sched_yield();
+    pthread_mutex_unlock(&server.mtx);
+    wait_for(2);
+    lease_stop(&lease);
+    play_close(&server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +233,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_given_up, fresh, end),
         cmocka_unit_test_setup_teardown(test_records_of_others, fresh, end),
         cmocka_unit_test_setup_teardown(test_when_to_look, fresh, end),
+        cmocka_unit_test(test_a_pause_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
