@@ -409,6 +409,11 @@ static void test_foreign_objects(void **state)
             json_string_value(json_object_get(play_body(&server, "POST " EVENTS), "type")),
             "Warning");
         assert_int_equal(play_count(&server, "POST " NS "/pods"), i == 0 ? 1 : 0);
+        buf_clear(&server.asked);
+        assert_int_equal(turn(), 0); /* all that has been said */
+        assert_int_equal(play_count(&server, "PUT "), 0);
+        assert_int_equal(play_count(&server, "POST " EVENTS), 0);
+        assert_true(after.ns >= DLC_SEC(1).ns);
         json_decref(before);
     }
 }
