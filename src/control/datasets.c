@@ -227,7 +227,17 @@ static void list(struct http_request *r, struct http_reply *reply, void *ctx)
                shown, reply);
 }
 
-static int add_cached(struct control *c, json_t *out, const char *name, struct dlc_err *err)
+static bool is_gone(const struct node_info *nodes, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(nodes[i].name, name) == 0)
+            return nodes[i].state == NODE_GONE;
+    return false; /* it may come yet: what is recorded of it counts */
+}
+
+/* What lies on nodes that are not gone; copies count. */
+static int add_cached(struct control *c, json_t *out, const char *name,
+                      const struct node_info *live, size_t n_live, struct dlc_err *err)
 {
     struct meta_sum *sums = mem_zero(SUMS_MAX * sizeof(*sums));
     json_t *nodes = json_array();
@@ -236,6 +246,8 @@ static int add_cached(struct control *c, json_t *out, const char *name, struct d
     int rc = meta_chunks_sums(c->meta, name, sums, SUMS_MAX, &n, err);
 
     for (size_t i = 0; rc == 0 && i < n; i++) {
+        if (is_gone(live, n_live, sums[i].node))
+            continue;
         bytes += sums[i].bytes;
         json_array_append_new(nodes, json_pack("{s:s, s:I, s:I}", "node", sums[i].node, "chunks",
                                                (json_int_t)sums[i].chunks, "bytes",
@@ -268,17 +280,19 @@ static void add_preparation(json_t *out, const char *name, const struct node_inf
     json_object_set_new(out, "preparation", all);
 }
 
-/* What nodes have said of it in their last heart-beats. */
-static void add_said(struct control *c, json_t *out, const struct meta_doc *d)
+/* What nodes hold of it, and have said of it in their last heart-beats. */
+static int add_said(struct control *c, json_t *out, const struct meta_doc *d, struct dlc_err *err)
 {
     struct node_info *nodes = NULL;
     size_t n = nodes_list(c, &nodes);
+    int rc = add_cached(c, out, d->id, nodes, n, err);
     json_t *spent = control_leads(c) ? dataset_spent(nodes, n, d) : NULL; /* else it is old */
 
     add_preparation(out, d->id, nodes, n);
     if (spent != NULL)
         json_object_set_new(out, "spent", spent);
     nodes_release(&nodes, n);
+    return rc;
 }
 
 static void show(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -293,12 +307,11 @@ static void show(struct http_request *r, struct http_reply *reply, void *ctx)
     if (!dataset_read(c, r, &d, reply))
         return;
     out = dataset_json(&d);
-    if (add_cached(c, out, d.id, &err) < 0) {
+    if (add_said(c, out, &d, &err) < 0) {
         json_decref(out);
         reply_store_error(c, r, reply, &err);
         goto out;
     }
-    add_said(c, out, &d);
     jobs = jobs_copy(c, &n);
     json_object_set_new(out, "jobs", json_integer(jobs_of_dataset(jobs, n, d.id).running));
     jobs_copy_release(&jobs, n);
