@@ -289,6 +289,10 @@ class World:
     def pod(self, name, ns=NS):
         return self.k.get("/api/v1/namespaces/%s/pods/%s" % (ns, name))
 
+    def image(self, pod):
+        """Of a pod that may be gone."""
+        return (self.pod(pod) or {"spec": {"containers": [{"image": ""}]}})["spec"]["containers"][0]["image"]
+
     def events(self, name, ns=NS):
         """{reason: how often} of an object."""
         count = {}
