@@ -322,7 +322,7 @@ def tell_failovers(found, lease):
         print(f"{number}: the other leads after {median(leads):.2f} s (most {max(leads):.2f}) and has acted after"
               f" {median(acted):.2f} s (most {max(acted):.2f}); {len(acted)} rounds, lease {lease}")
         figures.update({f"{name}_s": round(median(acted), 3), f"{name}_most_s": round(max(acted), 3),
-                        f"{name}_leads_s": round(median(leads), 3)})
+                        f"{name}_leads_s": round(median(leads), 3), f"{name}_rounds_s": [round(s, 3) for s in acted]})
     return figures
 
 
@@ -359,11 +359,15 @@ def run(build, argv=()):
 def figures(build, args):
     """The table, and the dictionary of the JSON line; with what is in BUILD/real."""
     prepare(build)
-    results = {"CachedDataset": [measure(args.objects, False) for _ in range(args.rounds)]}
+    kinds = {"CachedDataset": lambda: measure(args.objects, False)}
     if args.own > 0:
-        results["own data"] = [measure(args.own, True) for _ in range(args.rounds)]
+        kinds["own data"] = lambda: measure(args.own, True)
     if args.bare:
-        results["bare pods"] = [measure_bare(args.objects) for _ in range(args.rounds)]
+        kinds["bare pods"] = lambda: measure_bare(args.objects)
+    results = {kind: [] for kind in kinds}
+    for _ in range(args.rounds):
+        for kind, work in kinds.items():
+            results[kind].append(work())
     found = failovers(args.failovers, args.lease) if args.failovers > 0 else None
     print(f"{args.objects} DLTPods that read {NAMESPACES} CachedDatasets; {args.own} with data of their own;"
           f" {args.rounds} round{'s' if args.rounds > 1 else ''}, {os.cpu_count()} processors")
