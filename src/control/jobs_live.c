@@ -17,14 +17,15 @@
 
 /* ---- the table ---- */
 
+/* The JSON of a job is never changed, only replaced: copies share it. */
 static void job_copy(struct job *to, const struct job *from)
 {
     *to = *from;
-    to->splits = json_deep_copy(from->splits);
-    to->nodes = json_deep_copy(from->nodes);
-    to->snapshot = json_deep_copy(from->snapshot);
-    to->lies_on = json_deep_copy(from->lies_on);
-    to->figures = json_deep_copy(from->figures);
+    json_incref(to->splits);
+    json_incref(to->nodes);
+    json_incref(to->snapshot);
+    json_incref(to->lies_on);
+    json_incref(to->figures);
 }
 
 void job_release(struct job *j)
