@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operator/operator.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "operator/wake.h"
 
 #define WORKERS_MAX 64
+#define ARENAS      2            /* of malloc(): what one thread frees another can have */
 #define STUCK       DLC_SEC(300) /* at one object: no request takes so long */
 #define LINGER      DLC_SEC(3)   /* the webhook is answered, after the end began */
 #define NOT_YET     DLC_SEC(1)   /* not every kind is listed */
@@ -353,6 +355,7 @@ int operator_start(const struct operator_config *c, struct dlc_operator **out, s
     int rc;
 
     *out = NULL;
+    mallopt(M_ARENA_MAX, ARENAS);
     o->config = *c;
     o->config.workers = DLC_CLAMP(c->workers, 1u, (unsigned)WORKERS_MAX);
     dlc_mtx_init(&o->tenants, LCK_tenants);

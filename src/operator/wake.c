@@ -188,8 +188,33 @@ static void keep_only(json_t *object, const char *name, const char *const *field
     json_object_set_new(object, name, part);
 }
 
+/* Of a status only the conditions of these types. */
+static void keep_conditions(json_t *object, const char *const *types)
+{
+    json_t *all = kube_at(object, "status", "conditions", NULL), *kept;
+
+    if (all == NULL)
+        return;
+    kept = json_array();
+    for (; *types != NULL; types++)
+        if (named(all, "type", *types) != NULL)
+            json_array_append(kept, (json_t *)named(all, "type", *types));
+    json_object_set_new(json_object_get(object, "status"), "conditions", kept);
+}
+
 void wake_trim(enum kube_kind kind, json_t *object, void *arg)
 {
+    static const char *const meta[] = {"name",
+                                       "namespace",
+                                       "uid",
+                                       "resourceVersion",
+                                       "labels",
+                                       "annotations",
+                                       "ownerReferences",
+                                       "deletionTimestamp",
+                                       NULL};
+    static const char *const pod_conditions[] = {"PodScheduled", "DisruptionTarget", NULL};
+    static const char *const node_conditions[] = {"Ready", NULL};
     static const char *const pod_spec[] = {"nodeName", NULL};
     static const char *const pod_status[] = {
         "phase", "reason", "message", "conditions", "containerStatuses", "startTime", NULL};
@@ -198,12 +223,16 @@ void wake_trim(enum kube_kind kind, json_t *object, void *arg)
     static const char *const none[] = {NULL};
 
     (void)arg;
+    if (kind != KUBE_DLTPOD && kind != KUBE_DATASET)
+        keep_only(object, "metadata", meta);
     if (kind == KUBE_POD) {
         keep_only(object, "spec", pod_spec);
         keep_only(object, "status", pod_status);
+        keep_conditions(object, pod_conditions);
     } else if (kind == KUBE_NODE) {
         keep_only(object, "spec", node_spec);
         keep_only(object, "status", node_status);
+        keep_conditions(object, node_conditions);
     } else if (kind == KUBE_SERVICE) {
         keep_only(object, "spec", none);
         keep_only(object, "status", none);

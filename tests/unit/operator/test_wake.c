@@ -285,15 +285,19 @@ static void test_what_is_kept(void **state)
     kept(KUBE_POD, "ns",
          "{\"metadata\": {\"name\": \"x\"}, \"spec\": {\"nodeName\": \"n\", \"containers\": [1]},"
          " \"status\": {\"phase\": \"Failed\", \"reason\": \"r\", \"message\": \"m\","
-         " \"conditions\": [2], \"containerStatuses\": [3], \"startTime\": \"t\","
+         " \"conditions\": [{\"type\": \"PodScheduled\"}, {\"type\": \"Ready\"}], "
+         "\"containerStatuses\": [3], \"startTime\": \"t\","
          " \"podIP\": \"1.2.3.4\", \"hostIP\": \"5\"}}",
-         "{\"spec\":{\"nodeName\":\"n\"},\"status\":{\"conditions\":[2],\"containerStatuses\":[3],"
+         "{\"spec\":{\"nodeName\":\"n\"},\"status\":{\"conditions\":[{\"type\":\"PodScheduled\"}],"
+         "\"containerStatuses\":[3],"
          "\"message\":\"m\",\"phase\":\"Failed\",\"reason\":\"r\",\"startTime\":\"t\"}}");
     kept(KUBE_POD, "ns", "{\"metadata\": {\"name\": \"x\"}}", "{}");
     kept(KUBE_NODE, NULL,
          "{\"metadata\": {\"name\": \"x\"}, \"spec\": {\"taints\": [1], \"unschedulable\": true,"
-         " \"podCIDR\": \"c\"}, \"status\": {\"images\": [1], \"conditions\": [4]}}",
-         "{\"spec\":{\"taints\":[1],\"unschedulable\":true},\"status\":{\"conditions\":[4]}}");
+         " \"podCIDR\": \"c\"}, \"status\": {\"images\": [1], \"conditions\": [{\"type\": "
+         "\"Ready\"}, {\"type\": \"DiskPressure\"}]}}",
+         "{\"spec\":{\"taints\":[1],\"unschedulable\":true},\"status\":{\"conditions\":[{\"type\":"
+         "\"Ready\"}]}}");
     kept(KUBE_SERVICE, "ns",
          "{\"metadata\": {\"name\": \"x\"}, \"spec\": {\"clusterIP\": \"1\"}, \"status\": {}}",
          "{\"spec\":{},\"status\":{}}");
