@@ -36,8 +36,16 @@ static bool is_news(const json_t *before, const json_t *after)
     return false;
 }
 
-/* Does the status of a DLTPod name other data than before? It has let go of some. */
-static bool lets_go(const json_t *before, const json_t *after)
+static bool is_same_use(const json_t *a, const json_t *b)
+{
+    return strcmp(text_at(a, "dataset"), text_at(b, "dataset")) == 0 &&
+           same_json(json_object_get(a, "registered"), json_object_get(b, "registered")) &&
+           same_json(json_object_get(a, "released"), json_object_get(b, "released"));
+}
+
+/* Does the status of a DLTPod say something else of what it reads (users.c)? One job may have begun
+ * or ended while the phase, which is that of all, is the same. */
+static bool has_other_uses(const json_t *before, const json_t *after)
 {
     const json_t *was = json_object_get(json_object_get(before, "status"), "jobs"), *one;
     const json_t *now = json_object_get(json_object_get(after, "status"), "jobs");
@@ -45,11 +53,10 @@ static bool lets_go(const json_t *before, const json_t *after)
 
     json_array_foreach(was, i, one)
     {
-        if (strcmp(text_at(named(now, "name", text_at(one, "name")), "dataset"),
-                   text_at(one, "dataset")) != 0)
+        if (!is_same_use(one, named(now, "name", text_at(one, "name"))))
             return true;
     }
-    return false;
+    return json_array_size(was) != json_array_size(now);
 }
 
 /* The CachedDatasets that a DLTPod reads, by reference or by name, or has not let go of yet (but
@@ -105,7 +112,7 @@ static void object_changed(struct wake *w, enum kube_kind kind, const json_t *be
     }
     if (kind == KUBE_DATASET && (moved || before == NULL || after == NULL))
         wake_readers(w, any);
-    if (kind == KUBE_DLTPOD && (news || moved || lets_go(before, after))) {
+    if (kind == KUBE_DLTPOD && (news || moved || has_other_uses(before, after))) {
         wake_datasets(w, any);
         if (before != NULL && before != any)
             wake_datasets(w, before);

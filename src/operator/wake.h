@@ -6,7 +6,7 @@
  *     DLTPod, CachedDataset   itself, unless only its status has changed (that was us)
  *     CachedDataset           also the DLTPods that read it, when its phase is another
  *     DLTPod                  also the CachedDatasets that it reads or has read until now, when it
- *                             comes, changes, ends, goes, or lets go of one
+ *                             comes, changes, ends, goes, or a job of it begins or ends
  *     Pod, ConfigMap, Service the DLTPod that owns it
  *     Node                    every DLTPod that has not ended, when it can be used or not any more
  */

@@ -195,6 +195,41 @@ static void test_a_reader_lets_go(void **state)
     due("CachedDataset/ns/d CachedDataset/ns/e");
 }
 
+/* One of its jobs begins and ends; the phase is that of all. */
+static void test_a_job_begins_and_ends(void **state)
+{
+    static const char *const jobs[] = {
+        "{\"name\": \"s\", \"dataset\": \"ns.e\", \"registered\": true}",
+        "{\"name\": \"s\", \"dataset\": \"ns.e\", \"registered\": true},"
+        " {\"name\": \"t\", \"dataset\": \"ns.d\", \"registered\": false}",
+        "{\"name\": \"s\", \"dataset\": \"ns.e\", \"registered\": true},"
+        " {\"name\": \"t\", \"dataset\": \"ns.d\", \"registered\": true}",
+        "{\"name\": \"s\", \"dataset\": \"ns.e\", \"registered\": true},"
+        " {\"name\": \"t\", \"dataset\": \"ns.d\", \"registered\": false}",
+        "{\"name\": \"s\", \"dataset\": \"ns.e\", \"registered\": true}, {\"name\": \"t\","
+        " \"dataset\": \"ns.d\", \"registered\": false, \"released\": true}",
+    };
+
+    (void)state;
+    dataset("d", 1, "Ready");
+    dltpod("a", 1, REF("d"), "Running");
+    due("CachedDataset/ns/d DLTPod/ns/a");
+    for (size_t i = 0; i < unit_count(jobs); i++) {
+        char *json = mem_fmt(
+            "{\"metadata\": {\"name\": \"a\", \"uid\": \"u-a\", \"generation\": 1},"
+            " \"spec\": {\"jobs\": [{\"name\": \"t\", \"image\": \"i\","
+            " \"dataSource\": {" REF("d") "}}]},"
+                                          " \"status\": {\"phase\": \"Running\", \"jobs\": [%s]}}",
+            jobs[i]);
+
+        seen(KUBE_DLTPOD, json);
+        due("CachedDataset/ns/d");
+        seen(KUBE_DLTPOD, json);
+        due("");
+        mem_free(&json);
+    }
+}
+
 static void test_owners(void **state)
 {
     static const enum kube_kind kinds[] = {KUBE_POD, KUBE_CONFIGMAP, KUBE_SERVICE};
@@ -315,6 +350,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_dataset_wakes_its_readers, fresh, end),
         cmocka_unit_test_setup_teardown(test_a_reader_wakes_its_dataset, fresh, end),
         cmocka_unit_test_setup_teardown(test_a_reader_lets_go, fresh, end),
+        cmocka_unit_test_setup_teardown(test_a_job_begins_and_ends, fresh, end),
         cmocka_unit_test_setup_teardown(test_owners, fresh, end),
         cmocka_unit_test_setup_teardown(test_nodes, fresh, end),
         cmocka_unit_test_setup_teardown(test_all, fresh, end),
