@@ -495,6 +495,33 @@ static void test_credentials(void **state)
     json_decref(want);
 }
 
+/* Another worker, or another replica before us, has sent some in between: it is decided anew. */
+static void test_credentials_of_somebody_else(void **state)
+{
+    json_t *t;
+
+    (void)state;
+    dltpod(KEYS, "");
+    tenant();
+    prepared();
+    keys("\"access_key\": \"YWs=\", \"secret_key\": \"c2s=\"");
+    t = json_deep_copy(play_at(&server, SECRET));
+    fetched_note(desk.fetched, KUBE_SECRET, t); /* as it was */
+    json_object_set_new(json_object_get(t, "metadata"), "annotations",
+                        json_pack("{s:s}", ANNOTATION_CREDENTIALS, "others/1"));
+    play_put(&server, SECRET, t);
+    play_says(&server, "PUT /v1/tenants/ns/credentials", 204, NULL, 0);
+    assert_int_equal(turn(), 0); /* nobody names "others" any more: ours are sent, once */
+    assert_int_equal(play_count(&server, "PUT /v1/tenants/"), 1);
+    assert_int_equal(play_count(&server, "PATCH " SECRET), 1);
+    play_says(&server, "PATCH " SECRET, 409, "{\"reason\": \"Conflict\"}", 1);
+    keys("\"access_key\": \"YWs=\", \"secret_key\": \"bmV3\"");
+    fetched_forget(desk.fetched, KUBE_SECRET, "ns", "keys");
+    assert_int_equal(turn(), DLC_ECHANGED); /* not written down: they are sent again */
+    assert_int_equal(turn(), 0);
+    assert_int_equal(play_count(&server, "PUT /v1/tenants/"), 3);
+}
+
 static void test_credentials_refused(void **state)
 {
     (void)state;
@@ -602,6 +629,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ours_that_the_cache_does_not_know, fresh, end),
         cmocka_unit_test_setup_teardown(test_a_foreign_tenant, fresh, end),
         cmocka_unit_test_setup_teardown(test_credentials, fresh, end),
+        cmocka_unit_test_setup_teardown(test_credentials_of_somebody_else, fresh, end),
         cmocka_unit_test_setup_teardown(test_credentials_refused, fresh, end),
         cmocka_unit_test_setup_teardown(test_deletion, fresh, end),
         cmocka_unit_test_setup_teardown(test_deletion_waits_for_the_manager, fresh, end),
