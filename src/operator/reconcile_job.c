@@ -220,6 +220,18 @@ static enum step registration_step(struct work *w)
 
 /* ---- may pods start? ---- */
 
+/* What was listed a moment ago has not been weighed yet. */
+static void note_queued(struct work *w, int64_t need)
+{
+    if (need > 0)
+        job_note(
+            &w->ready, "False", false, "Queued",
+            "job %s waits for room for %lld bytes; it starts when other jobs end or nodes join",
+            w->j->name, (long long)need);
+    else
+        job_note(&w->ready, "False", false, "Queued", "job %s is about to be admitted", w->j->name);
+}
+
 static enum step admission_step(struct work *w)
 {
     const json_t *d = w->j->data.body, *b = w->j->job.body;
@@ -235,10 +247,7 @@ static enum step admission_step(struct work *w)
         return WAIT;
     }
     if (strcmp(text_at(b, "state"), "running") != 0) {
-        job_note(
-            &w->ready, "False", false, "Queued",
-            "job %s waits for room for %lld bytes; it starts when other jobs end or nodes join",
-            w->j->name, (long long)int_at(json_object_get(b, "admission"), "need"));
+        note_queued(w, int_at(json_object_get(b, "admission"), "need"));
         return WAIT;
     }
     job_note(&w->ready, "True", false, "Ready", "dataset %s has %lld samples", w->j->dataset,

@@ -23,11 +23,10 @@ static enum step credentials_step(struct round *r)
              o->secret, o->tenant);
         return WAIT;
     }
-    if (json_object_get(data, "access_key") == NULL ||
-        json_object_get(data, "secret_key") == NULL) {
+    if (text_at(data, "access_key")[0] == '\0' || text_at(data, "secret_key")[0] == '\0') {
         warn(r, COND_DATASET, "False", "SecretIncomplete",
              "Secret %s has no %s; it needs access_key and secret_key", o->secret,
-             json_object_get(data, "access_key") == NULL ? "access_key" : "secret_key");
+             text_at(data, "access_key")[0] == '\0' ? "access_key" : "secret_key");
         return WAIT;
     }
     snprintf(want, sizeof(want), "%.180s/%.60s", o->secret,

@@ -105,6 +105,13 @@ static void empty_secret(struct world *w)
     json_object_del(json_object_get(world_secret(w, "keys"), "data"), "secret_key");
 }
 
+static void blank_secret(struct world *w)
+{
+    missing_secret(w);
+    json_object_set_new(json_object_get(world_secret(w, "keys"), "data"), "access_key",
+                        json_string(""));
+}
+
 static void secret_there(struct world *w)
 {
     missing_secret(w);
@@ -430,6 +437,8 @@ static const struct row {
      "False:SecretMissing", "Secret keys does not exist in namespace team"},
     {"a Secret has but one key", empty_secret, "STATUS Pending; EVENT SecretIncomplete!", DATA,
      "False:SecretIncomplete", "no secret_key"},
+    {"a Secret has an empty key", blank_secret, "STATUS Pending; EVENT SecretIncomplete!", DATA,
+     "False:SecretIncomplete", "no access_key"},
     {"the Secret is there", secret_there, "CREDENTIALS; again", NULL, NULL, NULL},
     {"the tenant's Secret is somebody's", foreign_tenant_secret,
      "STATUS Pending; EVENT ForeignObject!", DATA, "False:ForeignObject", "left alone"},
