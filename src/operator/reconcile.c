@@ -214,17 +214,27 @@ static struct dlc_dur pace(const struct round *r)
     return DLC_SEC(DLC_CLAMP((r->o->now - since) / 4, 1, 10));
 }
 
+/* Has a pod of it the data open? Then nodes say that it lives. */
+static bool is_read(const struct work *w)
+{
+    const char *node;
+    json_t *f;
+
+    json_object_foreach(json_object_get(w->j->job.body, "live"), node, f)
+    {
+        if (int_at(f, "readers") > 0)
+            return true;
+    }
+    return false;
+}
+
 static void set_looks(struct round *r, const struct work *w, size_t n)
 {
     for (size_t i = 0; i < n && !r->o->manager_away; i++) {
-        const json_t *b = w[i].j->job.body;
-
         if (w[i].over && !w[i].registered)
             continue;
         if (w[i].state >= PLACED && w[i].data == GO)
-            look_after(r->out, int_at(b, "silent_ms") < RECON_SILENT_MS / 2 && w[i].running > 0
-                                   ? DLC_SEC(RECON_FIGURES_S)
-                                   : RECON_LOOK_RUNNING);
+            look_after(r->out, is_read(&w[i]) ? RECON_LOOK_READING : RECON_LOOK_RUNNING);
         else if (w[i].ready.warning)
             look_after(r->out, RECON_LOOK_RUNNING);
         else

@@ -220,16 +220,16 @@ static enum step registration_step(struct work *w)
 
 /* ---- may pods start? ---- */
 
-/* What was listed a moment ago has not been weighed yet. */
-static void note_queued(struct work *w, int64_t need)
+/* The manager's figure is that of the registration, which mostly comes before the listing: then it
+ * is 0, and the size of the data has to do. */
+static void note_queued(struct work *w)
 {
-    if (need > 0)
-        job_note(
-            &w->ready, "False", false, "Queued",
-            "job %s waits for room for %lld bytes; it starts when other jobs end or nodes join",
-            w->j->name, (long long)need);
-    else
-        job_note(&w->ready, "False", false, "Queued", "job %s is about to be admitted", w->j->name);
+    int64_t need = int_at(json_object_get(w->j->job.body, "admission"), "need");
+    int64_t bytes = int_at(json_object_get(w->j->data.body, "snapshot"), "bytes");
+
+    job_note(&w->ready, "False", false, "Queued",
+             "job %s waits for room for %s%lld bytes; it starts when other jobs end or nodes join",
+             w->j->name, need > 0 ? "" : "up to ", (long long)(need > 0 ? need : bytes));
 }
 
 static enum step admission_step(struct work *w)
@@ -247,7 +247,7 @@ static enum step admission_step(struct work *w)
         return WAIT;
     }
     if (strcmp(text_at(b, "state"), "running") != 0) {
-        note_queued(w, int_at(json_object_get(b, "admission"), "need"));
+        note_queued(w);
         return WAIT;
     }
     job_note(&w->ready, "True", false, "Ready", "dataset %s has %lld samples", w->j->dataset,

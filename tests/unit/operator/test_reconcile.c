@@ -761,14 +761,25 @@ static void test_long_names(void **state)
 }
 
 /* When to look again. */
+static void reading(struct world *w)
+{
+    const char *id;
+    json_t *j;
+
+    running(w);
+    json_object_foreach(w->jobs, id, j)
+        json_object_set_new(j, "live", json_pack("{s:{s:i}}", "n1", "readers", 1));
+}
+
+/* A job that does not read must be spoken for long before the manager ends it, after a minute. */
 static void test_looks(void **state)
 {
     static const struct {
         void (*world)(struct world *);
         int64_t least, most; /* seconds; -1: never */
     } looks[] = {
-        {away_fresh, 5, 5},   {registered, 1, 10},      {running, 15, 60},
-        {node_unready, 1, 1}, {missing_secret, -1, 30},
+        {away_fresh, 5, 5}, {registered, 1, 10},  {running, 15, 15},
+        {reading, 30, 30},  {node_unready, 1, 1}, {missing_secret, -1, 30},
     };
 
     (void)state;
