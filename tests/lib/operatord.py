@@ -133,11 +133,11 @@ class Operator:
 
 class World:
     """n nodes. controllers: what has lost its owner goes. api: flags of kube-apiserver; node: of dlcache's nodes; kube:
-    {name of a node: what k8s.Cluster.node() is told of it}."""
+    {name of a node: what k8s.Cluster.node() is told of it}; manager: flags of it."""
 
-    def __init__(self, n=2, controllers=False, api=(), node=(), kube=None):
+    def __init__(self, n=2, controllers=False, api=(), node=(), kube=None, manager=()):
         self.k = k8s.Cluster(kwok=True, scheduler=True, controllers=controllers, flags=api, first=self.install)
-        self.data = nodes.Cluster(n, *node, memory="16MB", manager_flags=("--node-ttl", "3s"))
+        self.data = nodes.Cluster(n, *node, memory="16MB", manager_flags=("--node-ttl", "3s", *manager))
         self.kube, self.operators = kube or {}, {}
 
     def __enter__(self):
