@@ -183,7 +183,6 @@ static void warm_step(struct round *r)
         order_warm(r, snapshot);
     if (is_warm(r, ordered ? time_at(r->was, "warmTime") : r->o->now)) {
         say(r, COND_WARMED, "True", "Warmed", "what fits of it has been fetched");
-        look_after(r->out, DLC_SEC(RECON_FIGURES_S));
         return;
     }
     if (ordered && strcmp(text_at(condition_was(r, "Warmed"), "status"), "True") == 0)
@@ -305,5 +304,8 @@ void reconcile_dataset(struct round *r)
         warm_step(r);
     if (data_of(r)->body != NULL)
         retention_step(r);
+    if (s == WAIT) /* for a Secret, or the control plane: no watch tells of them */
+        look_after(r->out, RECON_LOOK_RUNNING);
+    look_after(r->out, DLC_SEC(RECON_FIGURES_S));
     finish(r);
 }

@@ -55,6 +55,47 @@ static void other_data(struct world *w)
         json_pack("{s:s, s:s, s:s}", "url", "s3://other/", "tenant", "team", "state", "ready"));
 }
 
+#define KEYS ", \"secretRef\": {\"name\": \"keys\"}"
+
+static void secret_missing(struct world *w)
+{
+    make(w, SPEC(KEYS));
+    world_round(w, "CachedDataset", "x", &(bool){false});
+}
+
+static void secret_late(struct world *w)
+{
+    secret_missing(w);
+    world_secret(w, "keys");
+}
+
+static void secret_incomplete(struct world *w)
+{
+    json_object_del(json_object_get(world_secret(w, "keys"), "data"), "secret_key");
+    secret_missing(w);
+}
+
+static void foreign_tenant_secret(struct world *w)
+{
+    world_secret(w, TENANT_SECRET);
+    listing(w);
+}
+
+static void credentials_conflict(struct world *w)
+{
+    world_secret(w, "keys");
+    world_secret(w, "others");
+    world_dataset(w, "y", SPEC(", \"secretRef\": {\"name\": \"others\"}"));
+    world_settle(w);
+    secret_missing(w);
+}
+
+static void other_data_still(struct world *w)
+{
+    other_data(w);
+    world_round(w, "CachedDataset", "x", &(bool){false});
+}
+
 static void bucket_missing(struct world *w)
 {
     w->bad_url = "s3://b/";
@@ -207,6 +248,12 @@ static const struct row {
     {"nothing new when it is ready", ready, "", NULL},
     {"other data has that name", other_data, "STATUS Failed; EVENT DatasetConflict!",
      "other data under the name team.x"},
+    {"is not looked at as ours", other_data_still, "", NULL},
+    {"a Secret is missing", secret_missing, "", NULL},
+    {"it comes late", secret_late, "CREDENTIALS; again", NULL},
+    {"a Secret has but one key", secret_incomplete, "", NULL},
+    {"the tenant's Secret is somebody's", foreign_tenant_secret, "", NULL},
+    {"others read with another Secret", credentials_conflict, "", NULL},
     {"a bucket that does not exist", bucket_missing, "LIST; STATUS Failed; EVENT DatasetFailed!",
      "the bucket does not exist"},
     {"is not asked for at once again", bucket_missing_still, "", NULL},
@@ -227,6 +274,17 @@ static const struct row {
     {"deleted, the manager is away", deleted_away, "STATUS Ready", "waits for the manager"},
     {"deleted while it is read", deleted_used, "STATUS Ready", "waits for DLTPod user"},
 };
+
+/* Where nothing more is to come but by a watch. All others are looked at again. */
+static void (*const at_rest[])(struct world *) = {invalid, deleted_other_data};
+
+static bool rests(const struct row *row)
+{
+    for (size_t i = 0; i < unit_count(at_rest); i++)
+        if (row->world == at_rest[i])
+            return true;
+    return false;
+}
 
 static const char *message_of(const struct actions *a)
 {
@@ -258,6 +316,8 @@ static void test_table(void **state)
             fail_msg("%s: \"%s\" instead of \"%s\"", rows[i].what, said, rows[i].want);
         if (rows[i].message != NULL && strstr(message_of(&a), rows[i].message) == NULL)
             fail_msg("%s: \"%s\"", rows[i].what, message_of(&a));
+        if ((!a.again && a.after.ns < 0) != rests(&rows[i]))
+            fail_msg("%s: after %lld ns", rows[i].what, (long long)a.after.ns);
         mem_free(&said);
         actions_release(&a);
         world_release(&w);
@@ -286,11 +346,47 @@ static void test_progress(void **state)
     world_release(&w);
 }
 
+/* Figures are no older than a minute or so, whatever it waits for. */
+static void test_looks(void **state)
+{
+    static const struct {
+        void (*world)(struct world *);
+        int64_t most; /* seconds */
+    } looks[] = {{listing, 2},
+                 {ready, RECON_FIGURES_S},
+                 {warm, RECON_FIGURES_S},
+                 {used, RECON_FIGURES_S},
+                 {secret_missing, 15},
+                 {secret_incomplete, 15},
+                 {foreign_tenant_secret, 15},
+                 {credentials_conflict, 15},
+                 {other_data_still, 15},
+                 {away, 5}};
+
+    (void)state;
+    for (size_t i = 0; i < unit_count(looks); i++) {
+        struct actions a = ACTIONS_INIT;
+        struct observed o;
+        struct world w;
+
+        world_init(&w);
+        looks[i].world(&w);
+        world_observe(&w, "CachedDataset", "x", &o);
+        reconcile(&o, &a);
+        world_unobserve(&o);
+        if (a.after.ns < 0 || a.after.ns > looks[i].most * 1000000000)
+            fail_msg("%zu: after %lld ns", i, (long long)a.after.ns);
+        actions_release(&a);
+        world_release(&w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),
         cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_looks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

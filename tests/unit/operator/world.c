@@ -276,6 +276,23 @@ static bool is_named(const struct world *w, const json_t * not, const char *data
     return found;
 }
 
+/* Does another object than `not` that is not deleted name this Secret? */
+static bool is_secret_named(const struct world *w, const json_t * not, const char *secret)
+{
+    bool found = false;
+    const char *key;
+    json_t *o;
+
+    json_object_foreach(w->objects, key, o)
+    {
+        const json_t *ref = json_object_get(json_object_get(o, "spec"), "secretRef");
+
+        found |= o != not &&text(meta(o), "deletionTimestamp")[0] == '\0' &&
+                 strcmp(text(ref, "name"), secret) == 0;
+    }
+    return found;
+}
+
 static void look_at(struct answer *a, const json_t *all, const char *name)
 {
     json_t *b = json_object_get(all, name);
@@ -296,6 +313,14 @@ void world_observe(struct world *w, const char *kind, const char *name, struct o
         snprintf(o->manager_words, sizeof(o->manager_words), "connection refused");
     o->tenant_secret = world_get(w, "Secret", TENANT_SECRET);
     o->secret_object = world_get(w, "Secret", o->secret);
+    if (o->tenant_secret != NULL) {
+        const char *used =
+            text(json_object_get(meta(o->tenant_secret), "annotations"), ANNOTATION_CREDENTIALS);
+        char *secret = mem_strn(used, strcspn(used, "/"));
+
+        o->credentials_used = secret[0] != '\0' && is_secret_named(w, object, secret);
+        mem_free(&secret);
+    }
     o->pods = of_kind(w, "Pod");
     o->configmaps = of_kind(w, "ConfigMap");
     o->services = of_kind(w, "Service");
