@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 const struct action_info action_infos[ACT_KINDS] = {
 #define ACTION(name, control, calls) {#name, control, calls},
@@ -136,6 +137,18 @@ bool same_json(const json_t *a, const json_t *b)
     return json_array_size(a) == json_array_size(b);
 }
 
+/* ---- texts ---- */
+
+void cut_text(char *s)
+{
+    size_t len = strlen(s), n = len;
+
+    while (n > 0 && len - n < 4 && !str_is_utf8(s, n))
+        n--;
+    if (str_is_utf8(s, n))
+        s[n] = '\0';
+}
+
 /* ---- answers ---- */
 
 void answer_release(struct answer *a)
@@ -166,6 +179,7 @@ void answer_refused(struct answer *a, int status, const char *words)
 {
     a->refused = status;
     snprintf(a->words, sizeof(a->words), "%s", words);
+    cut_text(a->words);
 }
 
 /* ---- observed ---- */

@@ -33,6 +33,7 @@ bool is_owned(const json_t *object, const json_t *by);
 bool has_finalizer(const json_t *object);
 bool is_deleted(const json_t *object);
 bool same_json(const json_t *a, const json_t *b); /* 1 and 1.0 are the same */
+void cut_text(char *s); /* what was cut by its length: no half of a character at its end */
 const json_t *status_of_job(const struct observed *o, const char *name, const char *dataset);
 
 struct action *add_action(struct actions *a, enum action_kind kind);

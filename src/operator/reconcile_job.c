@@ -25,6 +25,7 @@ void job_note(struct condition *c, const char *status, bool warning, const char 
     va_start(ap, fmt);
     vsnprintf(c->message, sizeof(c->message), fmt, ap);
     va_end(ap);
+    cut_text(c->message);
 }
 
 /* ---- begin ---- */

@@ -52,6 +52,7 @@ static void set(struct round *r, size_t i, const char *status, bool warning, con
     c->warning = warning;
     snprintf(c->reason, sizeof(c->reason), "%s", reason);
     vsnprintf(c->message, sizeof(c->message), fmt, ap);
+    cut_text(c->message);
 }
 
 void say(struct round *r, size_t cond, const char *status, const char *reason, const char *fmt, ...)
@@ -194,6 +195,7 @@ void status_write(struct round *r)
         status, "observedGeneration",
         json_integer((json_int_t)int_at(json_object_get(r->o->object, "metadata"), "generation")));
     json_object_set_new(status, "phase", json_string(r->phase));
+    cut_text(r->message);
     if (r->message[0] != '\0')
         json_object_set_new(status, "message", json_string(r->message));
     json_object_set_new(status, "conditions", conditions(r));

@@ -744,6 +744,41 @@ static void test_credentials(void **state)
     world_release(&w);
 }
 
+/* Words of any length, in any language: what is cut is cut between characters. */
+static void test_cut(void **state)
+{
+    (void)state;
+    for (int begin = 0; begin < 8; begin++) {
+        struct actions a = ACTIONS_INIT;
+        const char *message;
+        struct observed o;
+        struct world w;
+        char words[700];
+
+        memset(words, 'x', (size_t)begin);
+        for (size_t i = (size_t)begin; i + 4 < sizeof(words); i += 3)
+            snprintf(words + i, 4, "\u20ac");
+        world_init(&w);
+        with_tenant(&w);
+        world_observe(&w, "DLTPod", "x", &o);
+        answer_refused(&o.jobs[0].data, 400, words);
+        reconcile(&o, &a);
+        message = json_string_value(json_object_get(condition_in(&a, DATA), "message"));
+        assert_non_null(message);
+        assert_non_null(strstr(message, "dataset team.birds: "));
+        assert_true(strlen(message) > 490);
+        assert_string_equal(
+            json_string_value(json_object_get(
+                json_array_get(json_object_get(a.v[0].body, "jobs"), 0), "message")),
+            message);
+        assert_string_equal(json_string_value(json_object_get(a.v[0].body, "message")), message);
+        assert_true(str_is_utf8(a.v[1].text, strlen(a.v[1].text)));
+        actions_release(&a);
+        world_unobserve(&o);
+        world_release(&w);
+    }
+}
+
 /* All at their length limits: every name that is made is one that both worlds take. */
 static void test_long_names(void **state)
 {
@@ -819,7 +854,7 @@ int main(void)
         cmocka_unit_test(test_table),       cmocka_unit_test(test_transition_times),
         cmocka_unit_test(test_figures),     cmocka_unit_test(test_cost),
         cmocka_unit_test(test_credentials), cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_looks),       cmocka_unit_test(test_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
