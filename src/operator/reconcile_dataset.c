@@ -220,7 +220,7 @@ static void retention_step(struct round *r)
         a->object = KUBE_DATASET;
         snprintf(a->name, sizeof(a->name), "%s", meta_text(o->object, "name"));
         snprintf(a->uid, sizeof(a->uid), "%s", meta_text(o->object, "uid"));
-    } else if (json_object_get(r->fields, "evictedTime") == NULL) {
+    } else if (is_meant(r) && json_object_get(r->fields, "evictedTime") == NULL) {
         order(r, ACT_EVICT)->body = json_pack("{s:s}", "tier", "all");
         set_now(r, "evictedTime");
     }
@@ -302,8 +302,7 @@ void reconcile_dataset(struct round *r)
         s = listed_step(r);
     if (s == GO)
         warm_step(r);
-    if (data_of(r)->body != NULL)
-        retention_step(r);
+    retention_step(r);
     if (s == WAIT) /* for a Secret, or the control plane: no watch tells of them */
         look_after(r->out, RECON_LOOK_RUNNING);
     look_after(r->out, DLC_SEC(RECON_FIGURES_S));

@@ -105,12 +105,14 @@ const char *spec_time(int64_t unix_s, char out[static SPEC_TIME_LEN]);
 
 #define SPEC_NAME_LEN (SPEC_NAME_MAX + 1)
 /*
- * `a`, `sep`, `b` joined, if that is at most 63 bytes; otherwise its first 54, '-', and 8 digits of
- * its SHA-256: a label and a host name if a and b are. Two pairs have the same name only by chance
- * of 2^-32 where one is longer.
+ * `a`, `sep`, `b` joined, if that is at most 63 bytes; otherwise its first 46, '-', and 16 digits
+ * of its SHA-256: a label and a host name if a and b are. Two pairs have the same name only by
+ * chance of 2^-64 where one is longer.
  */
 const char *spec_join(const char *a, char sep, const char *b, char out[static SPEC_NAME_LEN]);
-/* "NAMESPACE.NAME": a dataset in the control plane. */
+/* "NAMESPACE.NAME": a dataset in the control plane. Where that is too long, a namespace of more
+ * than 40 characters is its first 23, '_', and 16 digits of its own SHA-256: whatever people call
+ * their data, names of two namespaces do not meet. */
 const char *spec_dataset(const char *ns, const char *name, char out[static SPEC_NAME_LEN]);
 /* What a job's own data is called in its namespace: its name, or "DLTPOD-JOB". */
 const char *spec_data_name(const char *dltpod, const struct spec_job *j,

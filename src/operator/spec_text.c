@@ -15,7 +15,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-#define HASH_DIGITS 8
+#define HASH_DIGITS 16
+#define NS_MOST     40 /* of a namespace, in a name that has to be cut */
 
 /* Digits with at most one point; gives what follows. No sign, no hexadecimal, no "inf". */
 static bool decimal(const char *s, double *v, const char **rest)
@@ -143,26 +144,38 @@ const char *spec_time(int64_t unix_s, char out[static SPEC_TIME_LEN])
 
 /* ---- names ---- */
 
+/* At most `most` characters: the first of them, sep, and a hash of all where there are more. */
+static void cut(const char *whole, int most, char sep, char out[static SPEC_NAME_LEN])
+{
+    unsigned char hash[SHA256_LEN];
+    char hex[HASH_DIGITS + 1];
+
+    if (strlen(whole) <= (size_t)most) {
+        snprintf(out, SPEC_NAME_LEN, "%s", whole);
+        return;
+    }
+    sha256(whole, strlen(whole), hash);
+    str_hex(hash, HASH_DIGITS / 2, hex);
+    snprintf(out, SPEC_NAME_LEN, "%.*s%c%s", most - HASH_DIGITS - 1, whole, sep, hex);
+}
+
 const char *spec_join(const char *a, char sep, const char *b, char out[static SPEC_NAME_LEN])
 {
-    char *whole = mem_fmt("%s%c%s", a, sep, b), hex[2 * SHA256_LEN + 1];
-    unsigned char hash[SHA256_LEN];
+    char *whole = mem_fmt("%s%c%s", a, sep, b);
 
-    if (strlen(whole) <= SPEC_NAME_MAX) {
-        snprintf(out, SPEC_NAME_LEN, "%s", whole);
-    } else {
-        sha256(whole, strlen(whole), hash);
-        str_hex(hash, sizeof(hash), hex);
-        snprintf(out, SPEC_NAME_LEN, "%.*s-%.*s", SPEC_NAME_MAX - HASH_DIGITS - 1, whole,
-                 HASH_DIGITS, hex);
-    }
+    cut(whole, SPEC_NAME_MAX, '-', out);
     mem_free(&whole);
     return out;
 }
 
 const char *spec_dataset(const char *ns, const char *name, char out[static SPEC_NAME_LEN])
 {
-    return spec_join(ns, '.', name, out);
+    char space[SPEC_NAME_LEN];
+
+    if (strlen(ns) + 1 + strlen(name) <= SPEC_NAME_MAX)
+        return spec_join(ns, '.', name, out);
+    cut(ns, NS_MOST, '_', space); /* no namespace is called so */
+    return spec_join(space, '.', name, out);
 }
 
 const char *spec_data_name(const char *dltpod, const struct spec_job *j,

@@ -185,6 +185,20 @@ static void unused_and_evicted(struct world *w)
     world_settle(w);
 }
 
+/* Its time is over, and it never was ours. */
+static void unused_other_data(struct world *w)
+{
+    make(w, SPEC(", \"retention\": \"100s\""));
+    w->left = 1;
+    world_round(w, "CachedDataset", "x", &(bool){false});
+    w->left = -1;
+    json_object_set_new(
+        w->datasets, "team.x",
+        json_pack("{s:s, s:s, s:s}", "url", "s3://other/", "tenant", "team", "state", "ready"));
+    world_settle(w);
+    w->now += 100;
+}
+
 static void used(struct world *w)
 {
     unused(w);
@@ -201,6 +215,15 @@ static void left_behind(struct world *w)
                         json_pack("{s:s}", ANNOTATION_RETAINED, "true"));
     world_settle(w);
     w->now += 100;
+}
+
+static void left_behind_other_data(struct world *w)
+{
+    json_t *o;
+
+    unused_other_data(w);
+    o = json_object_get(world_get(w, "CachedDataset", "x"), "metadata");
+    json_object_set_new(o, "annotations", json_pack("{s:s}", ANNOTATION_RETAINED, "true"));
 }
 
 static void away(struct world *w)
@@ -265,9 +288,11 @@ static const struct row {
     {"nothing new when it is warm", warm, "", NULL},
     {"listed anew, warmed anew", listed_anew, "WARM; STATUS Ready", NULL},
     {"unused for its retention", unused, "EVICT; STATUS Ready", NULL},
+    {"nobody else's is evicted", unused_other_data, "", NULL},
     {"evicted once", unused_and_evicted, "", NULL},
     {"used", used, "STATUS Ready", NULL},
     {"left behind, its time is over", left_behind, "DELETE CachedDataset x", NULL},
+    {"likewise with nothing of its own", left_behind_other_data, "DELETE CachedDataset x", NULL},
     {"the manager goes", away, "STATUS Ready", "connection refused"},
     {"deleted", deleted, "END_DATASET; again", NULL},
     {"deleted, other data has that name", deleted_other_data, "DROP_FINALIZER", NULL},

@@ -161,6 +161,43 @@ static void test_names(void **state)
     assert_string_not_equal(spec_pod(most, most, 0, a), spec_pod(most, most, 1, b));
 }
 
+/* Datasets of two namespaces are never called the same, and what is short stays as it is. */
+static void test_namespaces(void **state)
+{
+    char a[SPEC_NAME_LEN], b[SPEC_NAME_LEN], ns[64], other[64], name[64];
+
+    (void)state;
+    memset(ns, 's', 63);
+    memset(name, 'd', 63);
+    ns[63] = name[63] = '\0';
+    for (int len = 1; len <= 63; len++) {
+        const char *space = ns + 63 - len;
+
+        snprintf(other, sizeof(other), "%s", space);
+        other[len - 1] = 't';
+        for (int n = 1; n <= 63; n++) {
+            char *whole = mem_fmt("%s.%s", space, name + 63 - n);
+
+            spec_dataset(space, name + 63 - n, a);
+            spec_dataset(other, name + 63 - n, b);
+            if (strlen(whole) <= 63)
+                assert_string_equal(a, whole);
+            assert_true(strlen(a) <= 63);
+            /* not by the hash of the whole: what comes before the name differs */
+            assert_non_null(strchr(a, '.'));
+            assert_non_null(strchr(b, '.'));
+            assert_false(strcspn(a, ".") == strcspn(b, ".") && strncmp(a, b, strcspn(a, ".")) == 0);
+            mem_free(&whole);
+        }
+    }
+    memset(ns, 's', 40);
+    ns[40] = '\0'; /* just not cut */
+    spec_dataset(ns, name, a);
+    assert_int_equal(strncmp(a, ns, 40), 0);
+    assert_string_equal(spec_dataset("team", name, a),
+                        "team.ddddddddddddddddddddddddddddddddddddddddd-71233ae080c2b878");
+}
+
 #define JOB(more) "{\"name\": \"a\", \"image\": \"i\", " more "}"
 #define DATA      "\"dataSource\": {\"bucket\": \"s3://b/\"}"
 
@@ -366,11 +403,11 @@ static void test_dataset(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quantity), cmocka_unit_test(test_duration),
-        cmocka_unit_test(test_time),     cmocka_unit_test(test_names),
-        cmocka_unit_test(test_url),      cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_qos_from),
-        cmocka_unit_test(test_dataset),
+        cmocka_unit_test(test_quantity),   cmocka_unit_test(test_duration),
+        cmocka_unit_test(test_time),       cmocka_unit_test(test_names),
+        cmocka_unit_test(test_namespaces), cmocka_unit_test(test_url),
+        cmocka_unit_test(test_defaults),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_qos_from),   cmocka_unit_test(test_dataset),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
