@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+#define DURATION_MOST 999999999
+
 const char *meta_text(const json_t *object, const char *field)
 {
     const char *s = json_string_value(json_object_get(json_object_get(object, "metadata"), field));
@@ -105,17 +107,29 @@ json_t *build_tenant_secret(const char *ns)
                      MANAGED_BY, "type", "Opaque");
 }
 
+/* As the CRD takes it: nine digits and a unit. What is longer is as good as for ever. */
+static const char *retention_text(int64_t seconds, char out[static 32])
+{
+    int64_t hours = seconds / 3600 + (seconds % 3600 > 0);
+
+    if (seconds <= DURATION_MOST)
+        snprintf(out, 32, "%llds", (long long)seconds);
+    else if (hours <= DURATION_MOST)
+        snprintf(out, 32, "%lldh", (long long)hours);
+    else
+        snprintf(out, 32, "forever");
+    return out;
+}
+
 json_t *build_retained(const struct build_input *in)
 {
     const struct spec_job *j = input_job(in);
-    char name[SPEC_NAME_LEN], *url = spec_url(&j->data);
-    char retention[32];
+    char name[SPEC_NAME_LEN], retention[32], *url = spec_url(&j->data);
     json_t *spec;
 
     spec_data_name(meta_text(in->object, "name"), j, name);
-    snprintf(retention, sizeof(retention), "%llds", (long long)in->spec->retention_s);
     spec = json_pack("{s:s, s:s}", "bucket", url, "retention",
-                     in->spec->retention_s == SPEC_FOREVER ? "forever" : retention);
+                     retention_text(in->spec->retention_s, retention));
     if (j->data.endpoint != NULL)
         json_object_set_new(spec, "endpoint", json_string(j->data.endpoint));
     if (in->spec->secret != NULL)

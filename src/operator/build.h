@@ -59,7 +59,8 @@ json_t *build_configmap(const struct build_input *in); /* named as the service *
 json_t *build_service(const struct build_input *in);   /* for replicas > 1 */
 /* Without its token: act puts it into stringData. */
 json_t *build_tenant_secret(const char *ns);
-/* A CachedDataset that keeps what a DLTPod read, for its retention. */
+/* A CachedDataset that keeps what a DLTPod read, for its retention. The CRD takes it: what the
+ * control plane took as a URL, it takes as a bucket. */
 json_t *build_retained(const struct build_input *in);
 
 /* Of what makes a pod another one: what the user says of it, but not where it runs best, nor the

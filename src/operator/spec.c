@@ -296,7 +296,7 @@ int dataset_spec_parse(struct dataset_spec *s, const json_t *object, struct dlc_
     struct at a;
 
     *s = (struct dataset_spec){.retention_s = SPEC_FOREVER};
-    if (!begin(&a, object, err) || !read_text(&a, "bucket", 2048, &s->bucket) ||
+    if (!begin(&a, object, err) || !read_text(&a, "bucket", SPEC_URL_MAX, &s->bucket) ||
         !read_text(&a, "endpoint", 1024, &s->endpoint) || !read_ref(&a, "secretRef", &s->secret) ||
         !read_texts(&a, "splits", &s->splits) || !read_texts(&a, "nodeNames", &s->node_names) ||
         !read_int(&a, "nodeCount", 1, 1000, &count) || !read_bool(&a, "warm", &s->warm) ||

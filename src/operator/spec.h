@@ -22,7 +22,8 @@
 
 #define SPEC_JOBS_MAX    16
 #define SPEC_REPLICAS    1000
-#define SPEC_NAME_MAX    63 /* of a DLTPod, a job, a dataset: they become labels and host names */
+#define SPEC_NAME_MAX    63   /* of a DLTPod, a job, a dataset: they become labels and host names */
+#define SPEC_URL_MAX     4096 /* of a CachedDataset's bucket: as long as the control plane takes it */
 #define SPEC_FOREVER     INT64_MAX
 #define SPEC_MASTER_PORT 29500
 

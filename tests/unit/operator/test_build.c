@@ -274,6 +274,69 @@ static void test_template(void **state)
     }
 }
 
+/* What is left behind can be made: its retention is one that the CRD takes, and as long. */
+static void test_retained(void **state)
+{
+    static const struct {
+        int64_t seconds;
+        const char *text;
+    } rows[] = {
+        {0, "0s"},
+        {90, "90s"},
+        {999999999, "999999999s"},
+        {1000000000, "277778h"}, /* rounded up */
+        {1080000000, "300000h"},
+        {INT64_C(999999999) * 3600, "999999999h"},
+        {INT64_C(999999999) * 3600 + 1, "forever"},
+        {SPEC_FOREVER, "forever"},
+    };
+    struct made m;
+
+    (void)state;
+    setup(&m, object_text);
+    for (size_t i = 0; i < unit_count(rows); i++) {
+        json_t *o;
+        int64_t s;
+
+        m.spec.retention_s = rows[i].seconds;
+        o = build_retained(&m.in);
+        assert_string_equal(
+            json_string_value(json_object_get(json_object_get(o, "spec"), "retention")),
+            rows[i].text);
+        assert_true(spec_duration(rows[i].text, &s));
+        assert_true(s >= rows[i].seconds);
+        json_decref(o);
+    }
+    teardown(&m);
+}
+
+/* The longest that a DLTPod says and the control plane takes. */
+static void test_retained_long(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    char bucket[2049], key[1024];
+    struct dataset_spec s;
+    struct made m;
+    json_t *o;
+
+    (void)state;
+    setup(&m, object_text);
+    memset(bucket, 'b', sizeof(bucket));
+    memcpy(bucket, "s3://b/", 7);
+    bucket[2048] = '\0';
+    memset(key, 'k', sizeof(key));
+    memcpy(key, "my data/#1/", 11);
+    key[1022] = '/';
+    key[1023] = '\0';
+    m.spec.jobs[0].data.bucket = bucket;
+    m.spec.jobs[0].data.keys[0].samples = key;
+    o = build_retained(&m.in);
+    if (dataset_spec_parse(&s, o, &err) < 0)
+        fail_msg("%s", err.text);
+    json_decref(o);
+    teardown(&m);
+}
+
 static void test_others(void **state)
 {
     struct made m;
@@ -315,10 +378,11 @@ static void test_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pod),        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_privileges), cmocka_unit_test(test_affinity),
-        cmocka_unit_test(test_same_bytes), cmocka_unit_test(test_template),
-        cmocka_unit_test(test_others),
+        cmocka_unit_test(test_pod),           cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_privileges),    cmocka_unit_test(test_affinity),
+        cmocka_unit_test(test_same_bytes),    cmocka_unit_test(test_template),
+        cmocka_unit_test(test_others),        cmocka_unit_test(test_retained),
+        cmocka_unit_test(test_retained_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
