@@ -233,7 +233,9 @@ static void set_looks(struct round *r, const struct work *w, size_t n)
     for (size_t i = 0; i < n && !r->o->manager_away; i++) {
         if (w[i].over && !w[i].registered)
             continue;
-        if (w[i].state >= PLACED && w[i].data == GO)
+        if (w[i].rejected)
+            look_after(r->out, RECON_LOOK_WAITING);
+        else if (w[i].state >= PLACED && w[i].data == GO)
             look_after(r->out, is_read(&w[i]) ? RECON_LOOK_READING : RECON_LOOK_RUNNING);
         else if (w[i].ready.warning)
             look_after(r->out, RECON_LOOK_RUNNING);

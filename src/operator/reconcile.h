@@ -79,6 +79,7 @@ struct seen_job {
 struct rejection {
     enum kube_kind kind;
     int status;      /* HTTP; 0: there is none */
+    char name[254];  /* which; "": not known */
     char words[500]; /* the server's */
 };
 
@@ -200,9 +201,9 @@ void actions_release(struct actions *a);
  *     WARM, EVICT, LIST          nothing, or data.refused
  *     MAKE_JOB                   jobs[i].job = body (201), or refused. jobs[i].id stays
  *     HEARTBEAT                  job.absent = true when it is not known
- *     APPLY, DELETE              nothing: the watch brings it. APPLY refused: rejected
- * A failure that is no refusal (5xx, no answer): the key fails (queue_failed), or, when nobody
- * answers, manager_away with words and reconcile() once more.
+ *     APPLY, DELETE              nothing: the watch brings it. APPLY answered with 403 or 422:
+ * rejected, and reconcile() once more A failure that is no refusal (5xx, no answer): the key fails
+ * (queue_failed), or, when nobody answers, manager_away with words and reconcile() once more.
  */
 void answer_set(struct answer *a, json_t *body); /* takes body */
 void answer_absent(struct answer *a);

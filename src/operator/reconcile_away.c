@@ -85,17 +85,47 @@ static bool is_left(const struct observed *o, size_t i)
     return j->in_spec ? data_is(j->data.body, o->tenant, &o->spec.jobs[i].data) : j->id[0] != '\0';
 }
 
-/* What is not to be kept: given up. */
+/* Nobody can hold it: the API server did not take the CachedDataset that would. */
+static bool is_rejected(const struct observed *o, size_t i)
+{
+    const struct rejection *no = &o->rejected;
+    char name[SPEC_NAME_LEN];
+
+    if (no->status == 0 || no->kind != KUBE_DATASET)
+        return false;
+    spec_data_name(meta_text(o->object, "name"), &o->spec.jobs[i], name);
+    return no->name[0] == '\0' || strcmp(no->name, name) == 0;
+}
+
+static void say_not_kept(struct round *r, size_t i)
+{
+    struct action *a = add_action(r->out, ACT_EVENT);
+
+    a->warning = true;
+    snprintf(a->reason, sizeof(a->reason), "NotKept");
+    snprintf(a->text, sizeof(a->text),
+             "dataset %s is given up, not kept: the API server does not take a CachedDataset for "
+             "it: %.340s",
+             r->o->jobs[i].dataset, r->o->rejected.words);
+    cut_text(a->text);
+}
+
+/* What is not to be kept, or cannot be: given up. */
 static enum step give_up(struct round *r)
 {
     const struct observed *o = r->o;
     enum step all = GO;
 
-    for (size_t i = 0; i < o->n_jobs; i++)
-        if (is_left(o, i) && (!o->jobs[i].in_spec || o->spec.retention_s == 0)) {
-            add_end(r, ACT_END_DATASET, i, o->jobs[i].dataset);
-            all = AGAIN;
-        }
+    for (size_t i = 0; i < o->n_jobs; i++) {
+        bool rejected = o->jobs[i].in_spec && is_rejected(o, i);
+
+        if (!is_left(o, i) || (o->jobs[i].in_spec && o->spec.retention_s > 0 && !rejected))
+            continue;
+        if (rejected)
+            say_not_kept(r, i);
+        add_end(r, ACT_END_DATASET, i, o->jobs[i].dataset);
+        all = AGAIN;
+    }
     return all;
 }
 

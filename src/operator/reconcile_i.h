@@ -120,6 +120,7 @@ struct work {
     int made, running, old, going;
     int ended;                 /* ranks that succeeded and whose pods are gone */
     bool conflict;             /* a foreign object has our name */
+    bool rejected;             /* what it needs was not taken */
     bool away;                 /* a pod goes: let those who wait for it look again */
     json_t *nodes, *succeeded; /* owned: by rank; ranks */
 

@@ -310,6 +310,16 @@ static bool apply(struct work *w, enum kube_kind kind, json_t *want, const json_
     return !w->conflict;
 }
 
+/* Nothing of the DLTPod is tried again in this round: it would be rejected again. */
+static void see_rejected(struct work *w)
+{
+    const struct rejection *no = &w->r->o->rejected;
+
+    w->rejected = true;
+    job_note(&w->placed, "False", true, "Rejected", "the API server does not take %s%s%s: %s",
+             kube_kinds[no->kind].kind, no->name[0] != '\0' ? " " : "", no->name, no->words);
+}
+
 static void make_pods(struct work *w)
 {
     const struct observed *o = w->r->o;
@@ -346,8 +356,12 @@ static int missing(const struct work *w)
 void pods_act(struct work *w)
 {
     remove_pods(w);
-    if (!w->over && w->data == GO && !w->conflict && !w->away && w->old + w->going == 0 &&
-        missing(w) > 0)
+    if (w->over || w->data != GO || w->conflict || w->away || w->old + w->going > 0 ||
+        missing(w) == 0)
+        return;
+    if (w->r->o->rejected.status != 0)
+        see_rejected(w);
+    else
         make_pods(w);
 }
 

@@ -411,6 +411,14 @@ static void deleted_kept(struct world *w) /* without our finalizer it is not our
                         json_pack("[s]", "another/one"));
 }
 
+/* As act.c sees it after an APPLY. */
+static void rejected(struct world *w)
+{
+    prepared(w);
+    w->reject = "Pod";
+    world_round(w, "DLTPod", "x", &(bool){false});
+}
+
 static void unschedulable(struct world *w)
 {
     placed(w);
@@ -457,6 +465,8 @@ static const struct row {
     {"prepared: the pod comes", prepared,
      "APPLY ConfigMap x-train; APPLY Pod x-train-0; STATUS Placed; EVENT PodsMade", "Placed",
      "True:PodsMade", ""},
+    {"its pod was rejected: tried again", rejected,
+     "APPLY Pod x-train-0; STATUS Placed; EVENT PodsMade", "Placed", "True:PodsMade", ""},
     {"nothing new while it is placed", placed, "", NULL, NULL, NULL},
     {"all nodes are cordoned", cordoned, "STATUS Preparing; EVENT NoNode!", "Placed",
      "False:NoNode", "none of 2 nodes can be used: 2 cordoned"},
@@ -707,6 +717,67 @@ static void test_cost(void **state)
     world_release(&w);
 }
 
+/* What the API server does not take is told, once, with its words; the rest is written down too. */
+static void test_rejected(void **state)
+{
+    static const char *const kinds[] = {"ConfigMap", "Service", "Pod"};
+
+    (void)state;
+    for (size_t i = 0; i < unit_count(kinds); i++) {
+        struct actions a = ACTIONS_INIT;
+        struct observed o;
+        struct world w;
+        char words[100];
+
+        world_init(&w);
+        w.reject = kinds[i];
+        world_dltpod(&w, "x", "{\"replicas\": 2, \"jobs\": [" JOB "}]}");
+        world_settle(&w);
+        assert_string_equal(world_condition(&w, "DLTPod", "x", "Placed"), "False:Rejected");
+        assert_string_equal(world_text(&w, "DLTPod", "x", "status.phase"), "Preparing");
+        assert_string_not_equal(world_text(&w, "DLTPod", "x", "status.jobs.0.id"), "");
+        snprintf(words, sizeof(words), "does not take %s x-train", kinds[i]);
+        assert_non_null(strstr(world_text(&w, "DLTPod", "x", "status.message"), words));
+        assert_non_null(
+            strstr(world_text(&w, "DLTPod", "x", "status.jobs.0.message"), "exceeded quota"));
+        assert_int_equal(json_array_size(w.events), 1);
+        assert_string_equal(json_string_value(json_array_get(w.events, 0)), "Rejected");
+        /* when it is decided again */
+        world_observe(&w, "DLTPod", "x", &o);
+        o.rejected = (struct rejection){KUBE_POD, 422, "", "it makes no sense"};
+        reconcile(&o, &a);
+        assert_int_equal(a.after.ns, RECON_LOOK_WAITING.ns);
+        for (size_t k = 0; k < a.n; k++)
+            assert_int_not_equal(a.v[k].kind, ACT_APPLY);
+        actions_release(&a);
+        world_unobserve(&o);
+        w.reject = NULL;
+        world_settle(&w);
+        assert_string_equal(world_text(&w, "DLTPod", "x", "status.phase"), "Running");
+        world_release(&w);
+    }
+}
+
+/* Data that nobody can hold is given up, and the DLTPod goes. */
+static void test_not_kept(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w);
+    world_dltpod(&w, "x", "{\"jobs\": [" READER("a", "x") ", " READER("b", "y") "]}");
+    world_settle(&w);
+    w.reject = "CachedDataset";
+    json_array_clear(w.events);
+    world_delete(&w, "DLTPod", "x");
+    world_settle(&w);
+    assert_int_equal(world_count(&w, "DLTPod") + world_count(&w, "CachedDataset"), 0);
+    assert_int_equal(json_object_size(w.datasets) + json_object_size(w.jobs), 0);
+    assert_int_equal(json_array_size(w.events), 2);
+    assert_string_equal(json_string_value(json_array_get(w.events, 0)), "NotKept");
+    world_release(&w);
+}
+
 /* Two Secrets in one namespace do not take turns. */
 static void test_credentials(void **state)
 {
@@ -854,6 +925,7 @@ int main(void)
         cmocka_unit_test(test_table),       cmocka_unit_test(test_transition_times),
         cmocka_unit_test(test_figures),     cmocka_unit_test(test_cost),
         cmocka_unit_test(test_credentials), cmocka_unit_test(test_long_names),
+        cmocka_unit_test(test_rejected),    cmocka_unit_test(test_not_kept),
         cmocka_unit_test(test_looks),       cmocka_unit_test(test_cut),
     };
 

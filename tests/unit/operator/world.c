@@ -411,6 +411,19 @@ static void do_end_dataset(struct world *w, struct seen_job *j, const struct act
     answer_ended(&j->data);
 }
 
+static bool is_rejected(struct world *w, struct observed *o, const struct action *a)
+{
+    struct rejection *no = &o->rejected;
+
+    if (a->kind != ACT_APPLY || w->reject == NULL || strcmp(w->reject, kinds[a->object]) != 0)
+        return false;
+    no->kind = a->object;
+    no->status = 403;
+    snprintf(no->name, sizeof(no->name), "%s", a->name);
+    snprintf(no->words, sizeof(no->words), "%s is forbidden: exceeded quota", a->name);
+    return true;
+}
+
 static void do_apply(struct world *w, const struct action *a)
 {
     json_t *o = world_get(w, kinds[a->object], a->name);
@@ -538,9 +551,14 @@ bool world_round(struct world *w, const char *kind, const char *name, bool *did)
             fail_msg("%s: it does not end", name);
         reconcile(&o, &a);
         again = a.again;
-        *did |= a.n > 0;
-        for (size_t k = 0; lives && k < a.n; k++)
+        for (size_t k = 0; lives && k < a.n; k++) {
+            if (is_rejected(w, &o, &a.v[k])) { /* decide again, at once */
+                again = true;
+                break;
+            }
             lives = world_act(w, &o, &a.v[k]);
+            *did = true;
+        }
         actions_release(&a);
     }
     world_unobserve(&o);

@@ -31,6 +31,7 @@ struct world {
     bool idle;           /* nobody binds or starts pods */
     const char *bad_url; /* the bucket that does not exist */
     int refuse_jobs;     /* HTTP status */
+    const char *reject;  /* the kind that the API server does not take */
 
     /* what was done */
     int actions, calls, control;
