@@ -318,6 +318,7 @@ static void reconcile_jobs(struct round *r)
     struct work *w = mem_zero(n * sizeof(*w));
     enum step s = WAIT;
 
+    r->works = w;
     for (size_t i = 0; i < n; i++) {
         job_init(&w[i], r, i);
         pods_see(&w[i]);

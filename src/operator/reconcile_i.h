@@ -53,8 +53,10 @@ struct condition {
     char reason[64], message[500];
 };
 
+struct work;
 struct round {
     const struct observed *o;
+    const struct work *works; /* of spec.jobs, when they are looked at */
     struct actions *out;
     const json_t *was; /* the status that is there; NULL: none */
     struct condition conds[CONDS_DLTPOD];

@@ -302,15 +302,33 @@ void job_orders(struct work *w)
 
 /* ---- the end ---- */
 
+/* When the last job of the spec ended that reads the same data; INT64_MAX: one still does. */
+static int64_t last_end(const struct work *w)
+{
+    int64_t last = w->end_time;
+
+    for (size_t i = 0; i < w->r->o->spec.n_jobs; i++) {
+        const struct work *other = &w->r->works[i];
+
+        if (strcmp(other->j->dataset, w->j->dataset) != 0)
+            continue;
+        if (!other->over)
+            return INT64_MAX;
+        last = DLC_MAX(last, other->end_time);
+    }
+    return last;
+}
+
 static enum step give_up_data(struct work *w)
 {
     const struct observed *o = w->r->o;
-    int64_t left;
+    int64_t left, last = last_end(w);
     struct action *a;
 
-    if (w->released || o->spec.retention_s == SPEC_FOREVER || w->j->ref[0] != '\0')
+    if (w->released || o->spec.retention_s == SPEC_FOREVER || w->j->ref[0] != '\0' ||
+        last == INT64_MAX)
         return GO;
-    left = w->end_time + o->spec.retention_s - o->now;
+    left = last + o->spec.retention_s - o->now;
     if (left > 0) {
         look_after(w->r->out, DLC_SEC(left));
         return GO;
@@ -351,8 +369,16 @@ enum step job_step(struct work *w)
     return w->data = s;
 }
 
-/* The spec does not know it any more: its job ends, its data goes unless another reads it. Data
- * that never had a job may be somebody else's with that name. */
+static bool is_named_in_spec(const struct observed *o, const char *dataset)
+{
+    for (size_t i = 0; i < o->n_jobs && o->jobs[i].in_spec; i++)
+        if (strcmp(o->jobs[i].dataset, dataset) == 0)
+            return true;
+    return false;
+}
+
+/* The spec does not know it any more: its job ends, its data goes unless another reads it, of this
+ * DLTPod or not. Data that never had a job may be somebody else's with that name. */
 enum step orphan_step(struct round *r, size_t i)
 {
     const struct seen_job *j = &r->o->jobs[i];
@@ -361,7 +387,8 @@ enum step orphan_step(struct round *r, size_t i)
     if (j->job.body != NULL) {
         a = add_action(r->out, ACT_END_JOB);
         snprintf(a->name, sizeof(a->name), "%s", j->id);
-    } else if (j->data.body != NULL && j->id[0] != '\0' && !j->shared && j->data.refused == 0) {
+    } else if (j->data.body != NULL && j->id[0] != '\0' && !j->shared && j->data.refused == 0 &&
+               !is_named_in_spec(r->o, j->dataset)) {
         a = add_action(r->out, ACT_END_DATASET);
         snprintf(a->name, sizeof(a->name), "%s", j->dataset);
     } else {

@@ -358,6 +358,15 @@ static void ended(struct world *w)
     world_end_pods(w, "Succeeded");
 }
 
+static void renamed(struct world *w) /* after its end, with the same data */
+{
+    ended(w);
+    world_settle(w);
+    world_spec(w, "DLTPod", "x",
+               "{\"jobs\": [{\"name\": \"other\", \"image\": \"torch\", \"dataSource\": "
+               "{\"name\": \"birds\", \"bucket\": \"s3://b/\"}}]}");
+}
+
 static void deleted_fresh(struct world *w)
 {
     finalized(w);
@@ -513,6 +522,7 @@ static const struct row {
     {"the manager is away as it ends", away_ended, "STATUS Succeeded; EVENT Succeeded", "Succeeded",
      "True:Succeeded", ""},
     {"it ends", ended, "END_JOB; again", NULL, NULL, NULL},
+    {"renamed: another job on the same data", renamed, "MAKE_JOB; again", NULL, NULL, NULL},
     {"deleted before anything", deleted_fresh, "DROP_FINALIZER", NULL, NULL, NULL},
     {"deleted with a job that nobody wrote down", deleted_unwritten, "MAKE_JOB; again", NULL, NULL,
      NULL},
@@ -778,6 +788,41 @@ static void test_not_kept(void **state)
     world_release(&w);
 }
 
+static void end_pod(struct world *w, const char *name)
+{
+    json_object_set_new(status_of(world_get(w, "Pod", name)), "phase", json_string("Succeeded"));
+}
+
+/* Two jobs on the same data: it stays for the retention after the end of the last. */
+static void test_same_data(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w);
+    world_dltpod(
+        &w, "x",
+        "{\"retention\": \"100s\", \"jobs\": [" READER("a", "x") ", " READER("b", "x") "]}");
+    world_settle(&w);
+    end_pod(&w, "x-a-0");
+    world_settle(&w);
+    w.now += 200;
+    json_object_del(w.jobs, world_text(&w, "DLTPod", "x", "status.jobs.1.id"));
+    world_round(&w, "DLTPod", "x", &(bool){false}); /* lost for a moment */
+    assert_int_equal(json_object_size(w.datasets), 1);
+    world_settle(&w);
+    end_pod(&w, "x-b-0");
+    world_settle(&w);
+    assert_string_equal(world_text(&w, "DLTPod", "x", "status.phase"), "Succeeded");
+    w.now += 80;
+    world_settle(&w);
+    assert_int_equal(json_object_size(w.datasets), 1);
+    w.now += 100;
+    world_settle(&w);
+    assert_int_equal(json_object_size(w.datasets), 0);
+    world_release(&w);
+}
+
 /* Two Secrets in one namespace do not take turns. */
 static void test_credentials(void **state)
 {
@@ -926,7 +971,8 @@ int main(void)
         cmocka_unit_test(test_figures),     cmocka_unit_test(test_cost),
         cmocka_unit_test(test_credentials), cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_rejected),    cmocka_unit_test(test_not_kept),
-        cmocka_unit_test(test_looks),       cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_same_data),   cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
