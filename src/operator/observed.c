@@ -200,10 +200,16 @@ static struct seen_job *add_job(struct observed *o, const char *name, const char
 /* What status.jobs says of this job, with this dataset. */
 const json_t *status_of_job(const struct observed *o, const char *name, const char *dataset)
 {
-    const json_t *jobs = json_object_get(json_object_get(o->object, "status"), "jobs");
-    const json_t *one = named(jobs, "name", name);
+    const json_t *one;
+    size_t i;
 
-    return strcmp(text_at(one, "dataset"), dataset) == 0 ? one : NULL;
+    json_array_foreach(json_object_get(json_object_get(o->object, "status"), "jobs"), i, one)
+    {
+        if (strcmp(text_at(one, "name"), name) == 0 &&
+            strcmp(text_at(one, "dataset"), dataset) == 0)
+            return one;
+    }
+    return NULL;
 }
 
 /* Its number, and whether the control plane may know it. */

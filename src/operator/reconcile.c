@@ -302,6 +302,9 @@ static void finish(struct round *r, struct work *w, size_t n)
 
     for (size_t i = 0; i < n; i++)
         json_array_append_new(jobs, job_entry(&w[i]));
+    for (size_t i = n; i < r->o->n_jobs; i++)
+        if (orphan_waits(r->o, i))
+            json_array_append_new(jobs, orphan_entry(r->o, i));
     json_object_set_new(r->fields, "jobs", jobs);
     set_conditions(r, w, n);
     set_message(r);

@@ -161,12 +161,21 @@ static void end_pods(struct round *r)
     }
 }
 
-static void wait_for_manager(struct round *r)
+/* Data that was to go and that somebody reads, whom no object of Kubernetes tells of. NULL: none.
+ */
+static const struct answer *data_in_use(const struct round *r)
+{
+    for (size_t i = 0; i < r->o->n_jobs; i++)
+        if (r->o->jobs[i].data.body != NULL && r->o->jobs[i].data.refused != 0)
+            return &r->o->jobs[i].data;
+    return NULL;
+}
+
+/* r->message says for what. */
+static void wait_on(struct round *r)
 {
     const json_t *jobs = json_object_get(r->was, "jobs");
 
-    snprintf(r->message, sizeof(r->message),
-             "its deletion waits for the manager, which does not answer: %s", r->o->manager_words);
     if (jobs != NULL)
         json_object_set(r->fields, "jobs", (json_t *)jobs);
     look_after(r->out, RECON_LOOK_AWAY);
@@ -181,11 +190,20 @@ void reconcile_away(struct round *r)
         return;
     }
     if (r->o->manager_away) {
-        wait_for_manager(r);
+        snprintf(r->message, sizeof(r->message),
+                 "its deletion waits for the manager, which does not answer: %s",
+                 r->o->manager_words);
+        wait_on(r);
         return;
     }
     if (end_jobs(r) == AGAIN || give_up(r) == AGAIN) {
         r->out->again = true;
+        return;
+    }
+    if (data_in_use(r) != NULL) {
+        snprintf(r->message, sizeof(r->message), "its deletion waits: %.400s",
+                 data_in_use(r)->words);
+        wait_on(r);
         return;
     }
     end_pods(r);

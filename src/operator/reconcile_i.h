@@ -142,7 +142,10 @@ enum step job_step(struct work *w); /* the control plane's side; sets data, read
  * that is not heard of is ended, that it lives until its pods read. */
 void job_orders(struct work *w);
 enum step orphan_step(struct round *r, size_t i);
-json_t *job_entry(const struct work *w); /* of status.jobs; gives */
+/* There may be something of it in the control plane: it stays in status.jobs until that is gone. */
+bool orphan_waits(const struct observed *o, size_t i);
+json_t *orphan_entry(const struct observed *o, size_t i); /* gives */
+json_t *job_entry(const struct work *w);                  /* of status.jobs; gives */
 const char *job_key(const struct observed *o, const struct work *w, const char *before,
                     char out[static 256]);
 void job_note(struct condition *c, const char *status, bool warning, const char *reason,

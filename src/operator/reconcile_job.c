@@ -333,8 +333,12 @@ static enum step give_up_data(struct work *w)
         look_after(w->r->out, DLC_SEC(left));
         return GO;
     }
-    if (!w->j->shared && w->j->data.body != NULL && w->j->data.refused == 0 &&
+    if (!w->j->shared && w->j->data.body != NULL &&
         data_is(w->j->data.body, o->tenant, &w->sj->data)) {
+        if (w->j->data.refused != 0) { /* somebody reads it: it goes when they end */
+            look_after(w->r->out, RECON_LOOK_RUNNING);
+            return GO;
+        }
         a = add_action(w->r->out, ACT_END_DATASET);
         a->job = w->i;
         snprintf(a->name, sizeof(a->name), "%s", w->j->dataset);
@@ -377,8 +381,22 @@ static bool is_named_in_spec(const struct observed *o, const char *dataset)
     return false;
 }
 
-/* The spec does not know it any more: its job ends, its data goes unless another reads it, of this
- * DLTPod or not. Data that never had a job may be somebody else's with that name. */
+/* Is its data to go, and not known to be gone? Not if another reads it, of this DLTPod or not. Data
+ * that never had a job may be somebody else's with that name. */
+static bool orphan_has_data(const struct observed *o, const struct seen_job *j)
+{
+    return j->id[0] != '\0' && j->ask_data && !j->data.absent && !j->shared &&
+           !is_named_in_spec(o, j->dataset);
+}
+
+bool orphan_waits(const struct observed *o, size_t i)
+{
+    const struct seen_job *j = &o->jobs[i];
+
+    return (j->ask_job && !j->job.absent) || orphan_has_data(o, j);
+}
+
+/* The spec does not know it any more: its job ends, then its data goes. */
 enum step orphan_step(struct round *r, size_t i)
 {
     const struct seen_job *j = &r->o->jobs[i];
@@ -387,11 +405,12 @@ enum step orphan_step(struct round *r, size_t i)
     if (j->job.body != NULL) {
         a = add_action(r->out, ACT_END_JOB);
         snprintf(a->name, sizeof(a->name), "%s", j->id);
-    } else if (j->data.body != NULL && j->id[0] != '\0' && !j->shared && j->data.refused == 0 &&
-               !is_named_in_spec(r->o, j->dataset)) {
+    } else if (j->data.body != NULL && j->data.refused == 0 && orphan_has_data(r->o, j)) {
         a = add_action(r->out, ACT_END_DATASET);
         snprintf(a->name, sizeof(a->name), "%s", j->dataset);
     } else {
+        if (orphan_waits(r->o, i)) /* somebody reads it: it goes when they end */
+            look_after(r->out, RECON_LOOK_RUNNING);
         return GO;
     }
     a->job = i;
@@ -406,6 +425,15 @@ static void set_time(json_t *o, const char *field, int64_t t)
 
     if (t > 0)
         json_object_set_new(o, field, json_string(spec_time(t, text)));
+}
+
+json_t *orphan_entry(const struct observed *o, size_t i)
+{
+    json_t *e = json_deep_copy(status_of_job(o, o->jobs[i].name, o->jobs[i].dataset));
+
+    if (o->jobs[i].job.absent)
+        json_object_set_new(e, "registered", json_false());
+    return e;
 }
 
 json_t *job_entry(const struct work *w)

@@ -823,6 +823,92 @@ static void test_same_data(void **state)
     world_release(&w);
 }
 
+/* A job that no object tells of. */
+static void read_by_hand(struct world *w, const char *dataset)
+{
+    json_object_set_new(
+        w->jobs, "j-hand",
+        json_pack("{s:s, s:s, s:s}", "id", "j-hand", "state", "running", "dataset", dataset));
+}
+
+/* A whole round ends with a time to look again. */
+static void look_again(struct world *w)
+{
+    struct dlc_dur after;
+    struct observed o;
+    bool again = true;
+
+    world_observe(w, "DLTPod", "x", &o);
+    while (again) {
+        struct actions a = ACTIONS_INIT;
+
+        reconcile(&o, &a);
+        for (size_t i = 0; i < a.n; i++)
+            assert_true(world_act(w, &o, &a.v[i]));
+        again = a.again;
+        after = a.after;
+        actions_release(&a);
+    }
+    world_unobserve(&o);
+    assert_true(after.ns >= 0 && after.ns <= RECON_LOOK_RUNNING.ns);
+}
+
+/* Data that cannot go yet goes when who reads it has ended: after the end of a DLTPod, after a
+ * change of its spec, and at its deletion. Nothing stays that no object tells of. */
+static void test_in_use(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w);
+    world_dltpod(&w, "x", "{\"retention\": \"0s\", \"jobs\": [" READER("a", "x") "]}");
+    world_settle(&w);
+    read_by_hand(&w, "team.x");
+    world_end_pods(&w, "Succeeded");
+    for (int i = 0; i < 4; i++)
+        world_round(&w, "DLTPod", "x", &(bool){false});
+    assert_int_equal(json_object_size(w.datasets), 1);
+    look_again(&w);
+    json_object_del(w.jobs, "j-hand");
+    world_settle(&w);
+    assert_int_equal(json_object_size(w.datasets), 0);
+    /* it reads something else under the same name of a job */
+    world_spec(&w, "DLTPod", "x", "{\"retention\": \"0s\", \"jobs\": [" READER("a", "y") "]}");
+    world_settle(&w);
+    read_by_hand(&w, "team.y");
+    world_spec(&w, "DLTPod", "x", "{\"retention\": \"0s\", \"jobs\": [" READER("a", "z") "]}");
+    for (int i = 0; i < 4; i++) {
+        world_round(&w, "DLTPod", "x", &(bool){false});
+        world_nature(&w);
+    }
+    assert_int_equal(json_object_size(w.datasets), 2);
+    look_again(&w);
+    assert_string_equal(world_text(&w, "DLTPod", "x", "status.jobs.1.dataset"), "team.y");
+    w.away = true; /* not forgotten meanwhile */
+    world_spec(&w, "DLTPod", "x",
+               "{\"retention\": \"0s\", \"epochs\": 2, \"jobs\": [" READER("a", "z") "]}");
+    world_round(&w, "DLTPod", "x", &(bool){false});
+    w.away = false;
+    json_object_del(w.jobs, "j-hand");
+    world_settle(&w);
+    assert_int_equal(json_object_size(w.datasets), 1);
+    assert_string_equal(world_text(&w, "DLTPod", "x", "status.jobs.1.dataset"), "");
+    /* deleted */
+    read_by_hand(&w, "team.z");
+    world_delete(&w, "DLTPod", "x");
+    for (int i = 0; i < 4; i++) {
+        world_round(&w, "DLTPod", "x", &(bool){false});
+        world_nature(&w);
+    }
+    assert_non_null(strstr(world_text(&w, "DLTPod", "x", "status.message"), "jobs run on it"));
+    assert_int_equal(world_count(&w, "Pod"), 0);
+    look_again(&w);
+    json_object_del(w.jobs, "j-hand");
+    world_settle(&w);
+    assert_int_equal(json_object_size(w.datasets) + world_count(&w, "DLTPod"), 0);
+    world_release(&w);
+}
+
 /* Two Secrets in one namespace do not take turns. */
 static void test_credentials(void **state)
 {
@@ -971,8 +1057,8 @@ int main(void)
         cmocka_unit_test(test_figures),     cmocka_unit_test(test_cost),
         cmocka_unit_test(test_credentials), cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_rejected),    cmocka_unit_test(test_not_kept),
-        cmocka_unit_test(test_same_data),   cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_same_data),   cmocka_unit_test(test_in_use),
+        cmocka_unit_test(test_looks),       cmocka_unit_test(test_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
