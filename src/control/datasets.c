@@ -113,7 +113,7 @@ static bool read_tenant(struct control *c, const struct http_request *r, struct 
     rc = meta_get(c->meta, META_TENANT, m->tenant, &d, &err);
     meta_doc_release(&d);
     if (rc == DLC_ENOTFOUND)
-        refuse_field(reply, "", "tenant", "there is no tenant %s", m->tenant);
+        reply_absent(reply, "tenant", m->tenant); /* whoever makes tenants can tell */
     else if (rc < 0)
         reply_store_error(c, r, reply, &err);
     return rc == 0;
