@@ -137,10 +137,12 @@ json_t *observed_names(const struct observed *o, enum kube_kind kind);
     ACTION(TENANT, true, 1)          /* name; body: Secret without its token. One at a time in a   \
                                       * process, and only if the cache still has no such Secret:   \
                                       * POST /v1/tenants; 409: POST .../token; token into          \
-                                      * stringData.token; create */                                \
+                                      * stringData.token; create. key "again": another token into  \
+                                      * the Secret that is there, its annotation away */           \
     ACTION(CREDENTIALS, true, 1)     /* name; key: the annotation's value. PUT from secret_object, \
                                       * then annotate the tenant's Secret */                       \
-    ACTION(MAKE_DATASET, true, 0)    /* job; body: POST /v1/datasets, 409 is well: GET */          \
+    ACTION(MAKE_DATASET, true, 0)    /* job; body: POST /v1/datasets, 409 is well: GET; 404: no    \
+                                      * such tenant */                                             \
     ACTION(END_DATASET, true, 0)     /* job; name: DELETE /v1/datasets/NAME; 404 is well */        \
     ACTION(LIST, true, 0)            /* job; name: POST .../snapshot: list the bucket anew */      \
     ACTION(WARM, true, 0)            /* job; name, body: POST .../warm */                          \

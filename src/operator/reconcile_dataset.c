@@ -67,7 +67,9 @@ static enum step made_step(struct round *r)
     const struct answer *d = data_of(r);
     struct action *a;
 
-    if (d->body == NULL && d->refused != 0) {
+    if (d->body == NULL && d->refused == 404) {
+        tenant_again(r);
+    } else if (d->body == NULL && d->refused != 0) {
         warn(r, COND_DATASET, "False", "DatasetRefused", "%s", d->words);
         r->phase = "Failed";
         look_after(r->out, RECON_LOOK_WAITING);

@@ -56,6 +56,7 @@ struct condition {
 struct work;
 struct round {
     const struct observed *o;
+    bool tenant_again;        /* is ordered */
     const struct work *works; /* of spec.jobs, when they are looked at */
     struct actions *out;
     const json_t *was; /* the status that is there; NULL: none */
@@ -88,6 +89,9 @@ const json_t *condition_was(const struct round *r, const char *type);
 /* GO: they are in place. AGAIN: actions were added. WAIT: the condition says for what. */
 enum step { GO, WAIT, AGAIN };
 enum step tenant_step(struct round *r);
+/* The control plane does not know the tenant although there is its Secret: it has lost its records.
+ * Another token, and the credentials once more. */
+void tenant_again(struct round *r);
 
 /* ---- nodes.c ---- */
 

@@ -105,12 +105,14 @@ static enum step make_dataset(struct work *w)
                  "CachedDataset %s is not in the control plane yet", w->j->ref);
         return WAIT;
     }
-    if (d->refused != 0) {
+    if (d->refused == 404) {
+        tenant_again(w->r);
+    } else if (d->refused != 0) {
         job_note(&w->ready, "False", true, "DatasetRefused", "dataset %s: %s", w->j->dataset,
                  d->words);
         return WAIT;
     }
-    if (!d->absent) { /* nobody asked */
+    if (!d->absent && d->refused == 0) { /* nobody asked */
         job_note(&w->ready, "Unknown", false, "ManagerAway", "the manager was not asked");
         return WAIT;
     }

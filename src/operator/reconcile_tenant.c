@@ -9,13 +9,46 @@
 #include <stdio.h>
 #include <string.h>
 
+static struct action *order(struct round *r, enum action_kind kind)
+{
+    struct action *a = add_action(r->out, kind);
+
+    snprintf(a->name, sizeof(a->name), "%s", r->o->tenant);
+    return a;
+}
+
+/* The Secret as the annotation names it: "NAME/VERSION". */
+static const char *version_of(const struct observed *o, char out[static 256])
+{
+    snprintf(out, 256, "%.180s/%.60s", o->secret, meta_text(o->secret_object, "resourceVersion"));
+    return out;
+}
+
+static void order_credentials(struct round *r)
+{
+    version_of(r->o, order(r, ACT_CREDENTIALS)->key);
+}
+
+void tenant_again(struct round *r)
+{
+    struct action *a;
+
+    if (r->tenant_again)
+        return;
+    r->tenant_again = true;
+    a = order(r, ACT_TENANT);
+    snprintf(a->key, sizeof(a->key), "again");
+    a->body = build_tenant_secret(r->o->tenant);
+    if (r->o->secret[0] != '\0')
+        order_credentials(r);
+}
+
 static enum step credentials_step(struct round *r)
 {
     const struct observed *o = r->o;
     const json_t *data = json_object_get(o->secret_object, "data");
     const char *have = annotation(o->tenant_secret, ANNOTATION_CREDENTIALS);
     char want[256];
-    struct action *a;
 
     if (o->secret_object == NULL) {
         warn(r, COND_DATASET, "False", "SecretMissing",
@@ -29,8 +62,7 @@ static enum step credentials_step(struct round *r)
              text_at(data, "access_key")[0] == '\0' ? "access_key" : "secret_key");
         return WAIT;
     }
-    snprintf(want, sizeof(want), "%.180s/%.60s", o->secret,
-             meta_text(o->secret_object, "resourceVersion"));
+    version_of(o, want);
     if (strcmp(have, want) == 0)
         return GO;
     if (o->credentials_used && strncmp(have, want, strlen(o->secret) + 1) != 0) {
@@ -40,27 +72,26 @@ static enum step credentials_step(struct round *r)
              o->tenant, (int)strcspn(have, "/"), have);
         return WAIT;
     }
+    if (o->credentials_refused == 404) {
+        tenant_again(r);
+        return AGAIN;
+    }
     if (o->credentials_refused != 0) {
         warn(r, COND_DATASET, "False", "CredentialsRefused", "Secret %s: %s", o->secret,
              o->credentials_words);
         look_after(r->out, RECON_LOOK_WAITING);
         return WAIT;
     }
-    a = add_action(r->out, ACT_CREDENTIALS);
-    snprintf(a->name, sizeof(a->name), "%s", o->tenant);
-    snprintf(a->key, sizeof(a->key), "%s", want);
+    order_credentials(r);
     return AGAIN;
 }
 
 enum step tenant_step(struct round *r)
 {
     const struct observed *o = r->o;
-    struct action *a;
 
     if (o->tenant_secret == NULL) {
-        a = add_action(r->out, ACT_TENANT);
-        snprintf(a->name, sizeof(a->name), "%s", o->tenant);
-        a->body = build_tenant_secret(o->tenant);
+        order(r, ACT_TENANT)->body = build_tenant_secret(o->tenant);
         return AGAIN;
     }
     if (strcmp(label(o->tenant_secret, LABEL_MANAGED), MANAGED_BY) != 0) {

@@ -112,6 +112,14 @@ static void blank_secret(struct world *w)
                         json_string(""));
 }
 
+static void tenant_lost(struct world *w)
+{
+    running(w);
+    json_object_clear(w->tenants);
+    json_object_clear(w->datasets);
+    json_object_clear(w->jobs);
+}
+
 static void secret_there(struct world *w)
 {
     missing_secret(w);
@@ -513,6 +521,7 @@ static const struct row {
     {"retention changes: nothing goes", retention_changed, "STATUS Running", "Running",
      "True:Running", ""},
     {"the manager lost the job", job_lost, "MAKE_JOB; again", NULL, NULL, NULL},
+    {"the manager lost all", tenant_lost, "MAKE_DATASET; again", NULL, NULL, NULL},
     {"nobody hears of the job", silent, "HEARTBEAT", NULL, NULL, NULL},
     {"no manager yet", away_fresh, "STATUS Pending", DATA, "Unknown:ManagerAway",
      "connection refused"},
@@ -936,6 +945,13 @@ static void test_credentials(void **state)
                         "CredentialsConflict");
     actions_release(&a);
     o.credentials_used = false;
+    o.credentials_refused = 404; /* its tenant is not there any more */
+    reconcile(&o, &a);
+    said = world_say(&a);
+    assert_string_equal(said, "TENANT; CREDENTIALS; again");
+    assert_string_equal(a.v[0].key, "again");
+    mem_free(&said);
+    actions_release(&a);
     o.credentials_refused = 400;
     snprintf(o.credentials_words, sizeof(o.credentials_words), "region: must be a text");
     reconcile(&o, &a);
@@ -979,6 +995,33 @@ static void test_cut(void **state)
         world_unobserve(&o);
         world_release(&w);
     }
+}
+
+/* Of two jobs, whose tenant is not there any more: one token. */
+static void test_tenant_lost(void **state)
+{
+    struct actions a = ACTIONS_INIT;
+    struct observed o;
+    struct world w;
+    char *said;
+
+    (void)state;
+    world_init(&w);
+    world_dltpod(&w, "x", "{\"jobs\": [" READER("a", "x") ", " READER("b", "y") "]}");
+    w.left = 1;
+    world_round(&w, "DLTPod", "x", &(bool){false});
+    w.left = -1;
+    world_observe(&w, "DLTPod", "x", &o);
+    answer_refused(&o.jobs[0].data, 404, "there is no tenant team");
+    answer_refused(&o.jobs[1].data, 404, "there is no tenant team");
+    reconcile(&o, &a);
+    said = world_say(&a);
+    assert_string_equal(said, "TENANT; MAKE_DATASET; MAKE_DATASET; again");
+    assert_string_equal(a.v[0].key, "again");
+    mem_free(&said);
+    actions_release(&a);
+    world_unobserve(&o);
+    world_release(&w);
 }
 
 /* All at their length limits: every name that is made is one that both worlds take. */
@@ -1057,8 +1100,9 @@ int main(void)
         cmocka_unit_test(test_figures),     cmocka_unit_test(test_cost),
         cmocka_unit_test(test_credentials), cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_rejected),    cmocka_unit_test(test_not_kept),
-        cmocka_unit_test(test_same_data),   cmocka_unit_test(test_in_use),
-        cmocka_unit_test(test_looks),       cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_tenant_lost), cmocka_unit_test(test_same_data),
+        cmocka_unit_test(test_in_use),      cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

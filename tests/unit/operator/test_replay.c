@@ -141,6 +141,41 @@ static void live_forgotten(struct world *w, struct rests *r)
     assert_int_equal(json_object_size(w->jobs), 0);
 }
 
+static void lose_records(struct world *w)
+{
+    json_object_clear(w->tenants);
+    json_object_clear(w->datasets);
+    json_object_clear(w->jobs);
+    json_object_clear(w->keys);
+}
+
+/* Tenant, credentials, data and job come again; the pod does not. */
+static void live_lost_records(struct world *w, struct rests *r)
+{
+    json_t *pod;
+    char key[64];
+
+    world_secret(w, "keys");
+    world_dltpod(w, "x", ONE(""));
+    world_dataset(w, "y", "{\"bucket\": \"s3://y/\", \"secretRef\": {\"name\": \"keys\"}}");
+    rest(w, r);
+    pod = json_deep_copy(world_get(w, "Pod", "x-train-0"));
+    snprintf(key, sizeof(key), "%s", json_string_value(json_object_get(w->tenants, WORLD_NS)));
+    lose_records(w);
+    rest(w, r);
+    assert_string_equal(json_string_value(json_object_get(w->tenants, WORLD_NS)), key);
+    assert_int_equal(json_object_size(w->datasets), 2);
+    assert_int_equal(json_object_size(w->jobs), 1);
+    assert_true(json_equal(pod, world_get(w, "Pod", "x-train-0")));
+    json_decref(pod);
+    lose_records(w); /* and the Secret has changed meanwhile */
+    json_object_set_new(json_object_get(world_get(w, "Secret", "keys"), "metadata"),
+                        "resourceVersion", json_string("77"));
+    rest(w, r);
+    assert_string_equal(json_string_value(json_object_get(w->tenants, WORLD_NS)), "keys/77");
+    assert_int_equal(json_object_size(w->jobs), 1);
+}
+
 static void live_shared(struct world *w, struct rests *r)
 {
     static const char by_ref[] = "{\"jobs\": [{\"name\": \"train\", \"image\": \"torch\", "
@@ -211,6 +246,7 @@ static const struct life {
     {"deleted before anything was written down", live_short},
     {"image, then what it asks for changes; fails; is mended", live_changed},
     {"the manager loses its job", live_forgotten},
+    {"the manager loses its records", live_lost_records},
     {"a CachedDataset for two, deleted while it is read", live_shared},
     {"a node is lost", live_moved},
     {"two jobs, one is taken away", live_two},

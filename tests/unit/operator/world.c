@@ -384,7 +384,10 @@ static void do_dataset(struct world *w, struct seen_job *j, const struct action 
     const char *name = text(a->body, "name");
 
     assert_true(strlen(name) <= 63);
-    assert_non_null(json_object_get(w->tenants, text(a->body, "tenant")));
+    if (json_object_get(w->tenants, text(a->body, "tenant")) == NULL) {
+        answer_refused(&j->data, 404, "there is no such tenant");
+        return;
+    }
     if (json_object_get(w->datasets, name) == NULL) {
         json_t *b = json_deep_copy(a->body);
 
@@ -469,20 +472,28 @@ static void do_finalizer(struct world *w, struct observed *o, bool on)
 
 static void do_tenant(struct world *w, struct observed *o, const struct action *a)
 {
-    json_t *s = json_deep_copy(a->body);
+    json_t *s = world_get(w, "Secret", TENANT_SECRET);
 
-    json_object_set_new(w->tenants, a->name, json_null());
-    if (world_get(w, "Secret", TENANT_SECRET) == NULL)
-        world_put(w, s);
-    else
-        json_decref(s);
-    o->tenant_secret = world_get(w, "Secret", TENANT_SECRET);
+    if (s == NULL) {
+        json_object_set_new(w->tenants, a->name, json_null());
+        s = world_put(w, json_deep_copy(a->body));
+    } else if (strcmp(a->key, "again") == 0) {
+        json_object_set_new(w->tenants, a->name, json_null());
+        json_object_del(meta(s), "annotations");
+        touch(w, s);
+    }
+    o->tenant_secret = s;
 }
 
 static void do_credentials(struct world *w, struct observed *o, const struct action *a)
 {
     json_t *s = world_get(w, "Secret", TENANT_SECRET);
 
+    if (json_object_get(w->tenants, a->name) == NULL) {
+        o->credentials_refused = 404;
+        snprintf(o->credentials_words, sizeof(o->credentials_words), "there is no such tenant");
+        return;
+    }
     json_object_set_new(w->tenants, a->name, json_string(a->key));
     json_object_set_new(meta(s), "annotations", json_pack("{s:s}", ANNOTATION_CREDENTIALS, a->key));
     touch(w, s);
