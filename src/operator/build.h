@@ -66,6 +66,9 @@ json_t *build_retained(const struct build_input *in);
 /* Of what makes a pod another one: what the user says of it, but not where it runs best, nor the
  * job's number. */
 const char *build_template_hash(const struct build_input *in, char out[static HASH_LEN]);
+/* Of what makes a job of the control plane another one, likewise: its data, epochs, GPUs, nodes and
+ * quality of service. */
+const char *build_ask_hash(const struct build_input *in, char out[static HASH_LEN]);
 /* Of any JSON, members sorted. */
 const char *build_hash(const json_t *v, char out[static HASH_LEN]);
 

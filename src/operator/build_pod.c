@@ -324,10 +324,17 @@ static json_t *make(const struct build_input *in, int rank, const char *template
                      pod_spec(in, rank, name));
 }
 
+/* In force, wherever it was said. */
+static json_t *qos_json(const struct spec_qos *q)
+{
+    return json_pack("[b, b, I, i]", q->use_cache, q->lazy, (json_int_t)q->partition_limit,
+                     q->priority);
+}
+
 /*
  * Of what the user has said, not of what we make of it: an operator of another version must not
- * restart what runs. TEMPLATE_VERSION is for the day when it has to. Fields that come new into the
- * schema get no default there, for the same reason.
+ * restart what runs, nor end its jobs. TEMPLATE_VERSION is for the day when it has to. Fields that
+ * come new into the schema get no default there, for the same reason.
  */
 const char *build_template_hash(const struct build_input *in, char out[static HASH_LEN])
 {
@@ -352,7 +359,25 @@ const char *build_template_hash(const struct build_input *in, char out[static HA
     for (size_t i = 0; i < DLC_COUNT(fields); i++)
         pass(spec, in->spec->json, fields[i]);
     all = json_pack("[i, o, o, o]", TEMPLATE_VERSION, spec, json_deep_copy(input_job(in)->json),
-                    build_job_body(in));
+                    qos_json(in->qos));
+    build_hash(all, out);
+    json_decref(all);
+    return out;
+}
+
+const char *build_ask_hash(const struct build_input *in, char out[static HASH_LEN])
+{
+    static const char *const of_spec[] = {"epochs", "nodeName", "nodeSequence"};
+    static const char *const of_job[] = {"gpus", "dataSource"};
+    json_t *asked = json_object(), *all;
+
+    for (size_t i = 0; i < DLC_COUNT(of_spec); i++)
+        pass(asked, in->spec->json, of_spec[i]);
+    for (size_t i = 0; i < DLC_COUNT(of_job); i++)
+        pass(asked, input_job(in)->json, of_job[i]);
+    if (!in->qos->lazy) /* each has a part of its own */
+        json_object_set_new(asked, "replicas", json_integer(in->spec->replicas));
+    all = json_pack("[i, o, o]", TEMPLATE_VERSION, asked, qos_json(in->qos));
     build_hash(all, out);
     json_decref(all);
     return out;

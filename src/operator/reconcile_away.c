@@ -34,17 +34,12 @@ static bool may_have_job(const struct round *r, size_t i)
 static enum step find_job(struct round *r, size_t i)
 {
     struct work w;
-    struct action *a;
     bool known;
 
     job_init(&w, r, i);
     known = w.known;
-    if (known) {
-        a = add_action(r->out, ACT_MAKE_JOB);
-        a->job = i;
-        a->body = build_job_body(&w.in);
-        job_key(r->o, &w, w.j->id, a->key);
-    }
+    if (known)
+        job_make(&w);
     job_release_work(&w);
     return known ? AGAIN : GO;
 }

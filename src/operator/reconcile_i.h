@@ -150,8 +150,9 @@ enum step orphan_step(struct round *r, size_t i);
 bool orphan_waits(const struct observed *o, size_t i);
 json_t *orphan_entry(const struct observed *o, size_t i); /* gives */
 json_t *job_entry(const struct work *w);                  /* of status.jobs; gives */
-const char *job_key(const struct observed *o, const struct work *w, const char *before,
-                    char out[static 256]);
+/* Register it. The key has a hash of the body in it: a manager refuses a key that it knows with
+ * another body, and an operator of another version may make another. */
+void job_make(struct work *w);
 void job_note(struct condition *c, const char *status, bool warning, const char *reason,
               const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 

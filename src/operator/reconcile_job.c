@@ -54,7 +54,6 @@ void job_init(struct work *w, struct round *r, size_t i)
 {
     const struct observed *o = r->o;
     const char *made;
-    json_t *body;
 
     memset(w, 0, sizeof(*w));
     w->r = r;
@@ -73,9 +72,7 @@ void job_init(struct work *w, struct round *r, size_t i)
     w->known = find_qos(w);
     if (w->known) {
         build_template_hash(&w->in, w->template);
-        body = build_job_body(&w->in);
-        build_hash(body, w->ask);
-        json_decref(body);
+        build_ask_hash(&w->in, w->ask);
     } else { /* what there is counts until we know better */
         snprintf(w->template, sizeof(w->template), "%s", text_at(w->was, "template"));
         snprintf(w->ask, sizeof(w->ask), "%s", text_at(w->was, "ask"));
@@ -164,12 +161,15 @@ static enum step data_step(struct work *w)
 
 /* ---- the job ---- */
 
-const char *job_key(const struct observed *o, const struct work *w, const char *before,
-                    char out[static 256])
+void job_make(struct work *w)
 {
-    snprintf(out, 256, "dltpod.%.64s.%s.%s.%s", meta_text(o->object, "uid"), w->j->name, w->ask,
-             before);
-    return out;
+    struct action *a = add_action(w->r->out, ACT_MAKE_JOB);
+    char hash[HASH_LEN];
+
+    a->job = w->i;
+    a->body = build_job_body(&w->in);
+    snprintf(a->key, sizeof(a->key), "dltpod.%.64s.%s.%s.%s", meta_text(w->r->o->object, "uid"),
+             w->j->name, build_hash(a->body, hash), w->j->id);
 }
 
 static enum step end_job(struct work *w, const char *id)
@@ -184,17 +184,13 @@ static enum step end_job(struct work *w, const char *id)
 static enum step register_job(struct work *w)
 {
     const struct answer *j = &w->j->job;
-    struct action *a;
 
     if (j->refused != 0) {
         job_note(&w->ready, "False", true, j->refused == 507 ? "NoRoom" : "JobRefused",
                  "job %s: %s", w->j->name, j->words);
         return WAIT;
     }
-    a = add_action(w->r->out, ACT_MAKE_JOB);
-    a->job = w->i;
-    a->body = build_job_body(&w->in);
-    job_key(w->r->o, w, w->j->id, a->key);
+    job_make(w);
     return AGAIN;
 }
 

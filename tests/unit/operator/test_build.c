@@ -228,33 +228,45 @@ static void test_same_bytes(void **state)
     teardown(&b);
 }
 
-/* What makes a pod another one, and what does not. */
+/* What makes a pod another one, what a job, and what neither. */
 static void test_template(void **state)
 {
     static const struct {
         const char *what, *path, *field, *value;
-        bool another;
+        bool pod, job;
     } rows[] = {
-        {"image", "jobs 0", "image", "\"torch:2\"", true},
-        {"env", "jobs 0", "env", "[]", true},
-        {"replicas", "", "replicas", "3", true},
-        {"epochs: another job", "", "epochs", "4", true},
-        {"priority: another job", "jobs 0", "qos", "{\"priority\": 1}", true},
-        {"volumes", "", "volumes", "[]", true},
-        {"labels", "", "labels", "{}", true},
-        {"retention", "", "retention", "\"2h\"", false},
-        {"warm-up", "", "warmUp", "\"start\"", false},
-        {"secret", "", "secretRef", "{\"name\": \"others\"}", false},
+        {"image", "jobs 0", "image", "\"torch:2\"", true, false},
+        {"env", "jobs 0", "env", "[]", true, false},
+        {"replicas", "", "replicas", "3", true, false},
+        {"epochs", "", "epochs", "4", true, true},
+        {"priority", "jobs 0", "qos", "{\"priority\": 1}", true, true},
+        {"GPUs", "jobs 0", "gpus", "4", true, true},
+        {"nodes", "", "nodeSequence", "[\"n2\"]", true, true},
+        {"data", "jobs 0", "dataSource", "{\"name\": \"cats\", \"bucket\": \"s3://b/c/\"}", true,
+         true},
+        {"volumes", "", "volumes", "[]", true, false},
+        {"labels", "", "labels", "{}", true, false},
+        {"retention", "", "retention", "\"2h\"", false, false},
+        {"warm-up", "", "warmUp", "\"start\"", false, false},
+        {"secret", "", "secretRef", "{\"name\": \"others\"}", false, false},
     };
+    char pod[HASH_LEN], job[HASH_LEN], hash[HASH_LEN], parts[HASH_LEN];
     struct made m;
-    char base[HASH_LEN], hash[HASH_LEN];
 
     (void)state;
     setup(&m, object_text);
-    build_template_hash(&m.in, base);
+    build_template_hash(&m.in, pod);
+    build_ask_hash(&m.in, job);
     m.in.job_id = "j-2";
     m.in.place.nodes = NULL;
-    assert_string_equal(build_template_hash(&m.in, hash), base);
+    m.in.dataset = "team.b-0123"; /* as another version of the operator may call it */
+    assert_string_equal(build_template_hash(&m.in, hash), pod);
+    assert_string_equal(build_ask_hash(&m.in, hash), job);
+    m.qos.lazy = false; /* from a ConfigMap */
+    assert_string_not_equal(build_template_hash(&m.in, hash), pod);
+    assert_string_not_equal(build_ask_hash(&m.in, parts), job);
+    m.spec.replicas = 7; /* each has a part of its own */
+    assert_string_not_equal(build_ask_hash(&m.in, hash), parts);
     teardown(&m);
     for (size_t i = 0; i < unit_count(rows); i++) {
         json_t *o = json_loads(object_text, 0, NULL), *to = json_object_get(o, "spec");
@@ -266,8 +278,11 @@ static void test_template(void **state)
         text = json_dumps(o, 0);
         setup(&m, text);
         build_template_hash(&m.in, hash);
-        if ((strcmp(hash, base) != 0) != rows[i].another)
-            fail_msg("%s: %s", rows[i].what, hash);
+        if ((strcmp(hash, pod) != 0) != rows[i].pod)
+            fail_msg("%s: another pod? %s", rows[i].what, hash);
+        build_ask_hash(&m.in, hash);
+        if ((strcmp(hash, job) != 0) != rows[i].job)
+            fail_msg("%s: another job? %s", rows[i].what, hash);
         teardown(&m);
         free(text);
         json_decref(o);
