@@ -113,19 +113,20 @@ static void set_figures(struct round *r)
 
 /* ---- phase and conditions ---- */
 
+/* Jobs do not know of each other: one that fails does not end the others. When all have ended the
+ * DLTPod has, and it has failed if one of them has. */
 static enum phase phase_of(const struct work *w, size_t n)
 {
-    enum phase least = FAILED;
+    enum phase least = FAILED, most = PENDING;
     bool running = false;
 
     for (size_t i = 0; i < n; i++) {
-        if (w[i].state == FAILED)
-            return FAILED;
         running |= w[i].state == RUNNING;
         least = DLC_MIN(least, w[i].state);
+        most = DLC_MAX(most, w[i].state);
     }
-    if (least == SUCCEEDED)
-        return SUCCEEDED;
+    if (least >= SUCCEEDED)
+        return most;
     return running ? RUNNING : least;
 }
 
@@ -146,7 +147,7 @@ static const struct condition *worst(const struct work *w, size_t n, size_t offs
     return first;
 }
 
-static void set_ends(struct round *r, enum phase p, const struct condition *failed)
+static void set_ends(struct round *r, enum phase p, const struct work *failed)
 {
     if (p == SUCCEEDED)
         say(r, COND_SUCCEEDED, "True", "Succeeded", "all pods have ended well");
@@ -154,7 +155,10 @@ static void set_ends(struct round *r, enum phase p, const struct condition *fail
         say(r, COND_SUCCEEDED, "False", p == FAILED ? "Failed" : "NotEnded", "%s",
             p == FAILED ? "it has failed" : "it has not ended");
     if (p == FAILED)
-        warn(r, COND_FAILED, "True", failed->reason, "%s", failed->message);
+        warn(r, COND_FAILED, "True", failed->failed.reason, "%s", failed->failed.message);
+    else if (failed != NULL)
+        warn(r, COND_FAILED, "False", "JobFailed", "job %s has failed, others go on: %s",
+             failed->j->name, failed->failed.message);
     else
         say(r, COND_FAILED, "False", p == SUCCEEDED ? "Succeeded" : "NotEnded", "%s",
             p == SUCCEEDED ? "it has ended well" : "it has not ended");
@@ -164,11 +168,11 @@ static void set_conditions(struct round *r, const struct work *w, size_t n)
 {
     const struct condition *ready = worst(w, n, offsetof(struct work, ready));
     const struct condition *placed = worst(w, n, offsetof(struct work, placed));
-    const struct condition *failed = NULL;
+    const struct work *failed = NULL;
     enum phase p = phase_of(w, n);
 
     for (size_t i = 0; i < n && failed == NULL; i++)
-        failed = w[i].state == FAILED ? &w[i].failed : NULL;
+        failed = w[i].state == FAILED ? &w[i] : NULL;
     if (ready != NULL && r->conds[COND_DATASET].status == NULL)
         r->conds[COND_DATASET] = *ready;
     if (placed != NULL)
@@ -194,7 +198,7 @@ static void set_message(struct round *r)
         const char *bad = order[i] == COND_FAILED ? "True" : "False";
 
         if (c->status != NULL &&
-            (strcmp(c->status, bad) == 0 || strcmp(c->status, "Unknown") == 0)) {
+            (strcmp(c->status, bad) == 0 || c->warning || strcmp(c->status, "Unknown") == 0)) {
             snprintf(r->message, sizeof(r->message), "%s", c->message);
             return;
         }

@@ -12,7 +12,7 @@
  * Phases of a DLTPod:
  *
  *     Pending --finalizer, tenant, dataset, job--> Preparing --admitted, warmed--> Placed
- *     Placed --a pod runs--> Running --all pods ended--> Succeeded, Failed
+ *     Placed --a pod runs--> Running --all jobs ended--> Succeeded, or Failed if one has
  *     Placed, Running --template changed, node lost--> Placed
  *     any --deleted--> job deregistered, pods told to end, data handed on --> finalizer dropped
  *

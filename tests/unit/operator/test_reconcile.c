@@ -832,6 +832,37 @@ static void test_same_data(void **state)
     world_release(&w);
 }
 
+/* One job fails: it is told, the others go on, and the DLTPod has failed when all have ended. */
+static void test_one_fails(void **state)
+{
+    struct world w;
+
+    (void)state;
+    world_init(&w);
+    world_dltpod(&w, "x", "{\"jobs\": [" READER("a", "x") ", " READER("b", "y") "]}");
+    world_settle(&w);
+    json_array_clear(w.events);
+    json_object_set_new(status_of(world_get(&w, "Pod", "x-a-0")), "phase", json_string("Failed"));
+    world_settle(&w);
+    assert_string_equal(world_text(&w, "DLTPod", "x", "status.phase"), "Running");
+    assert_string_equal(world_text(&w, "DLTPod", "x", "status.jobs.0.state"), "Failed");
+    assert_string_equal(world_text(&w, "DLTPod", "x", "status.jobs.1.state"), "Running");
+    assert_string_equal(world_condition(&w, "DLTPod", "x", "Failed"), "False:JobFailed");
+    assert_string_equal(world_condition(&w, "DLTPod", "x", "Running"), "True:Running");
+    assert_non_null(strstr(world_text(&w, "DLTPod", "x", "status.message"),
+                           "job a has failed, others go on: pod x-a-0"));
+    assert_int_equal(json_object_size(w.jobs), 1);
+    assert_int_equal(json_array_size(w.events), 1);
+    end_pod(&w, "x-b-0");
+    world_settle(&w);
+    assert_string_equal(world_text(&w, "DLTPod", "x", "status.phase"), "Failed");
+    assert_string_equal(world_text(&w, "DLTPod", "x", "status.jobs.1.state"), "Succeeded");
+    assert_string_equal(world_condition(&w, "DLTPod", "x", "Failed"), "True:PodFailed");
+    assert_string_equal(world_condition(&w, "DLTPod", "x", "Succeeded"), "False:Failed");
+    assert_int_equal(json_object_size(w.jobs), 0);
+    world_release(&w);
+}
+
 /* A job that no object tells of. */
 static void read_by_hand(struct world *w, const char *dataset)
 {
@@ -1100,9 +1131,9 @@ int main(void)
         cmocka_unit_test(test_figures),     cmocka_unit_test(test_cost),
         cmocka_unit_test(test_credentials), cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_rejected),    cmocka_unit_test(test_not_kept),
-        cmocka_unit_test(test_tenant_lost), cmocka_unit_test(test_same_data),
-        cmocka_unit_test(test_in_use),      cmocka_unit_test(test_looks),
-        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_one_fails),   cmocka_unit_test(test_tenant_lost),
+        cmocka_unit_test(test_same_data),   cmocka_unit_test(test_in_use),
+        cmocka_unit_test(test_looks),       cmocka_unit_test(test_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
