@@ -92,9 +92,14 @@ json_t *build_configmap(const struct build_input *in)
 
 json_t *build_service(const struct build_input *in)
 {
+    json_t *meta = metadata(in);
+    char port[16];
+
+    snprintf(port, sizeof(port), "%d", in->spec->master_port);
+    json_object_set_new(meta, "annotations", json_pack("{s:s}", ANNOTATION_PORT, port));
     return json_pack("{s:s, s:s, s:o, s:{s:s, s:b, s:{s:s, s:s}, s:[{s:s, s:i, s:i, s:s}]}}",
-                     "apiVersion", "v1", "kind", "Service", "metadata", metadata(in), "spec",
-                     "clusterIP", "None", "publishNotReadyAddresses", 1, "selector", LABEL_DLTPOD,
+                     "apiVersion", "v1", "kind", "Service", "metadata", meta, "spec", "clusterIP",
+                     "None", "publishNotReadyAddresses", 1, "selector", LABEL_DLTPOD,
                      meta_text(in->object, "name"), LABEL_JOB, input_job(in)->name, "ports", "name",
                      "master", "port", in->spec->master_port, "targetPort", in->spec->master_port,
                      "protocol", "TCP");

@@ -25,6 +25,7 @@
 #define LABEL_NODE          "dlcache.io/node" /* on Nodes: "ready" while dlcache answers there */
 #define ANNOTATION_TEMPLATE "dlcache.io/template" /* of a pod: build_template_hash() */
 #define ANNOTATION_JOB_ID   "dlcache.io/job-id"   /* of a pod: the control plane's */
+#define ANNOTATION_PORT     "dlcache.io/port"     /* of a Service: its port */
 /* Of the tenant's Secret: which credentials the control plane was given, "NAME/VERSION". */
 #define ANNOTATION_CREDENTIALS "dlcache.io/credentials"
 /* Of a CachedDataset that outlives a DLTPod: it goes when its retention is over. */

@@ -239,14 +239,19 @@ void pods_see(struct work *w)
 
 /* ---- to go ---- */
 
-void pod_remove(struct actions *out, const json_t *pod, bool now)
+static struct action *remove_object(struct actions *out, enum kube_kind kind, const json_t *object)
 {
     struct action *a = add_action(out, ACT_DELETE);
 
-    a->object = KUBE_POD;
-    snprintf(a->name, sizeof(a->name), "%s", meta_text(pod, "name"));
-    snprintf(a->uid, sizeof(a->uid), "%s", meta_text(pod, "uid"));
-    a->grace_s = now ? 0 : -1;
+    a->object = kind;
+    snprintf(a->name, sizeof(a->name), "%s", meta_text(object, "name"));
+    snprintf(a->uid, sizeof(a->uid), "%s", meta_text(object, "uid"));
+    return a;
+}
+
+void pod_remove(struct actions *out, const json_t *pod, bool now)
+{
+    remove_object(out, KUBE_POD, pod)->grace_s = now ? 0 : -1;
 }
 
 static void remove_pod(struct work *w, const json_t *pod, bool now)
@@ -320,6 +325,28 @@ static void see_rejected(struct work *w)
              kube_kinds[no->kind].kind, no->name[0] != '\0' ? " " : "", no->name, no->words);
 }
 
+/* That of another port goes and comes again: ports of a Service are not replaced by an apply.
+ * False: it has to go first. */
+static bool apply_service(struct work *w, const struct build_input *in)
+{
+    const struct observed *o = w->r->o;
+    json_t *want;
+    const json_t *have;
+
+    if (o->spec.replicas == 1)
+        return true;
+    want = build_service(in);
+    have = object_named(o->services, meta_text(want, "name"));
+    if (have == NULL || !is_owned(have, o->object) ||
+        strcmp(annotation(have, ANNOTATION_PORT), annotation(want, ANNOTATION_PORT)) == 0)
+        return apply(w, KUBE_SERVICE, want, o->services, NULL);
+    json_decref(want);
+    w->away = true;
+    if (!is_deleted(have))
+        remove_object(w->r->out, KUBE_SERVICE, have);
+    return false;
+}
+
 static void make_pods(struct work *w)
 {
     const struct observed *o = w->r->o;
@@ -332,8 +359,7 @@ static void make_pods(struct work *w)
     if (!any && o->spec.node_name == NULL) {
         job_note(&w->placed, "False", true, "NoNode", "job %s: %s", w->j->name, why);
     } else if (apply(w, KUBE_CONFIGMAP, build_configmap(&in), o->configmaps, "data") &&
-               (o->spec.replicas == 1 ||
-                apply(w, KUBE_SERVICE, build_service(&in), o->services, NULL))) {
+               apply_service(w, &in)) {
         for (int r = 0; r < o->spec.replicas; r++)
             if (pod_of(w, r) == NULL && !has_rank(w->succeeded, r)) {
                 apply(w, KUBE_POD, build_pod(&in, r), NULL, NULL);

@@ -365,6 +365,7 @@ static void test_others(void **state)
     json_decref(o);
     o = build_service(&m.in);
     assert_string_equal(at(o, "spec clusterIP"), "\"None\"");
+    assert_string_equal(at(o, "metadata annotations"), "{\"dlcache.io/port\":\"29500\"}");
     assert_string_equal(at(o, "spec selector"),
                         "{\"dlcache.io/dltpod\":\"x\",\"dlcache.io/job\":\"train\"}");
     json_decref(o);

@@ -313,6 +313,28 @@ static void asks_more_and_gone(struct world *w)
     world_nature(w);
 }
 
+#define RANKS(port) "{\"replicas\": 2, \"masterPort\": " port ", \"jobs\": [" JOB "}]}"
+
+static void port_changed(struct world *w)
+{
+    world_dltpod(w, "x", RANKS("1000"));
+    world_settle(w);
+    world_spec(w, "DLTPod", "x", RANKS("2000"));
+}
+
+static void port_changed_and_gone(struct world *w)
+{
+    port_changed(w);
+    world_round(w, "DLTPod", "x", &(bool){false});
+    world_nature(w);
+}
+
+static void service_gone(struct world *w)
+{
+    port_changed_and_gone(w);
+    world_round(w, "DLTPod", "x", &(bool){false});
+}
+
 static void retention_changed(struct world *w)
 {
     running(w);
@@ -518,6 +540,14 @@ static const struct row {
     {"what it asks for changes: the pod goes", asks_more, "DELETE Pod x-train-0; STATUS Placed",
      "Placed", "False:Replacing", ""},
     {"then the job ends", asks_more_and_gone, "END_JOB; again", NULL, NULL, NULL},
+    {"its port changes: the pods go", port_changed,
+     "DELETE Pod x-train-0; DELETE Pod x-train-1; STATUS Placed", "Placed", "False:Replacing", ""},
+    {"then the Service", port_changed_and_gone, "DELETE Service x-train; STATUS Placed", "Placed",
+     "False:Replacing", ""},
+    {"all come again", service_gone,
+     "APPLY Service x-train; APPLY Pod x-train-0; APPLY Pod x-train-1; STATUS Placed; EVENT "
+     "PodsMade",
+     "Placed", "True:PodsMade", ""},
     {"retention changes: nothing goes", retention_changed, "STATUS Running", "Running",
      "True:Running", ""},
     {"the manager lost the job", job_lost, "MAKE_JOB; again", NULL, NULL, NULL},

@@ -65,6 +65,23 @@ static void live_ranks(struct world *w, struct rests *r)
     assert_int_equal(world_count(w, "Pod") + world_count(w, "CachedDataset"), 0);
 }
 
+static void live_port(struct world *w, struct rests *r)
+{
+#define PORT(n)                                                                                    \
+    "{\"replicas\": 2, \"masterPort\": " #n ", \"jobs\": [{\"name\": \"train\", \"image\": "       \
+    "\"torch\", \"dataSource\": {\"bucket\": \"s3://b/\"}}]}"
+    const json_t *port;
+
+    world_dltpod(w, "x", PORT(1000));
+    rest(w, r);
+    world_spec(w, "DLTPod", "x", PORT(2000));
+    rest(w, r);
+    assert_string_equal(world_text(w, "DLTPod", "x", "status.phase"), "Running");
+    port = json_object_get(json_object_get(world_get(w, "Service", "x-train"), "spec"), "ports");
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(port, 0), "port")), 2000);
+#undef PORT
+}
+
 static void live_unprepared(struct world *w, struct rests *r)
 {
     w->deaf = true;
@@ -242,6 +259,7 @@ static const struct life {
 } lives[] = {
     {"runs, ends, is deleted, is forgotten", live_plain},
     {"three ranks, warmed, deleted while running", live_ranks},
+    {"two ranks that meet at another port", live_port},
     {"a Secret that comes later, deleted while prepared", live_unprepared},
     {"deleted before anything was written down", live_short},
     {"image, then what it asks for changes; fails; is mended", live_changed},
