@@ -3,7 +3,8 @@
  * Reconciliation inside.
  *
  *     reconcile.c          a DLTPod: what comes first, what its phase is
- *     reconcile_job.c      one of its jobs in the control plane: data, registration, warm-up, end
+ *     reconcile_job.c      one of its jobs in the control plane: data, registration, warm-up
+ *     reconcile_end.c      its end there, and that of its data
  *     reconcile_pods.c     its pods: what they say, which are to go, which to come
  *     reconcile_dataset.c  a CachedDataset
  *     reconcile_away.c     deletion of a DLTPod
@@ -145,16 +146,20 @@ enum step job_step(struct work *w); /* the control plane's side; sets data, read
 /* What the control plane is told when nothing has to be looked at again: warm-up, and, since a job
  * that is not heard of is ended, that it lives until its pods read. */
 void job_orders(struct work *w);
+json_t *job_entry(const struct work *w); /* of status.jobs; gives */
+/* Register it. The key has a hash of the body in it: a manager refuses a key that it knows with
+ * another body, and an operator of another version may make another. */
+void job_make(struct work *w);
+enum step job_end(struct work *w, const char *id); /* deregister it */
+void job_note(struct condition *c, const char *status, bool warning, const char *reason,
+              const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* reconcile_end.c */
+enum step job_end_step(struct work *w); /* of one that is over */
 enum step orphan_step(struct round *r, size_t i);
 /* There may be something of it in the control plane: it stays in status.jobs until that is gone. */
 bool orphan_waits(const struct observed *o, size_t i);
 json_t *orphan_entry(const struct observed *o, size_t i); /* gives */
-json_t *job_entry(const struct work *w);                  /* of status.jobs; gives */
-/* Register it. The key has a hash of the body in it: a manager refuses a key that it knows with
- * another body, and an operator of another version may make another. */
-void job_make(struct work *w);
-void job_note(struct condition *c, const char *status, bool warning, const char *reason,
-              const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 /* reconcile_pods.c */
 bool pod_has_ended(const json_t *pod);
