@@ -328,6 +328,11 @@ void actions_release(struct actions *a)
     *a = (struct actions)ACTIONS_INIT;
 }
 
+void look_after_s(struct actions *a, int64_t seconds)
+{
+    look_after(a, DLC_SEC(DLC_MIN(seconds, 86400))); /* what people write may be centuries */
+}
+
 void look_after(struct actions *a, struct dlc_dur after)
 {
     if (a->after.ns < 0 || after.ns < a->after.ns)

@@ -216,7 +216,7 @@ static void retention_step(struct round *r)
         last = time_at(json_object_get(o->object, "metadata"), "creationTimestamp");
     left = last + keep_s - o->now;
     if (left > 0) {
-        look_after(r->out, DLC_SEC(left));
+        look_after_s(r->out, left);
     } else if (annotation(o->object, ANNOTATION_RETAINED)[0] != '\0') {
         a = add_action(r->out, ACT_DELETE);
         a->object = KUBE_DATASET;

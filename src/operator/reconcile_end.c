@@ -41,7 +41,7 @@ static enum step give_up_data(struct work *w)
         return GO;
     left = last + o->spec.retention_s - o->now;
     if (left > 0) {
-        look_after(w->r->out, DLC_SEC(left));
+        look_after_s(w->r->out, left);
         return GO;
     }
     if (!w->j->shared && w->j->data.body != NULL &&

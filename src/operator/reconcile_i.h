@@ -39,6 +39,7 @@ const json_t *status_of_job(const struct observed *o, const char *name, const ch
 
 struct action *add_action(struct actions *a, enum action_kind kind);
 void look_after(struct actions *a, struct dlc_dur after); /* then or sooner */
+void look_after_s(struct actions *a, int64_t seconds);    /* likewise; a day at most */
 
 /* ---- status.c ---- */
 

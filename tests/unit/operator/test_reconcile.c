@@ -832,6 +832,28 @@ static void end_pod(struct world *w, const char *name)
     json_object_set_new(status_of(world_get(w, "Pod", name)), "phase", json_string("Succeeded"));
 }
 
+/* A retention of centuries is one, too. */
+static void test_long_retention(void **state)
+{
+    struct actions a = ACTIONS_INIT;
+    struct world w;
+
+    (void)state;
+    world_init(&w);
+    world_dltpod(&w, "x", "{\"retention\": \"300000000h\", \"jobs\": [" READER("a", "x") "]}");
+    world_settle(&w);
+    world_end_pods(&w, "Succeeded");
+    world_settle(&w);
+    look(&w, &a);
+    assert_int_equal(a.n, 0);
+    assert_int_equal(a.after.ns / 1000000000, 86400);
+    actions_release(&a);
+    world_delete(&w, "DLTPod", "x");
+    world_settle(&w);
+    assert_string_equal(world_text(&w, "CachedDataset", "x", "spec.retention"), "300000000h");
+    world_release(&w);
+}
+
 /* Two jobs on the same data: it stays for the retention after the end of the last. */
 static void test_same_data(void **state)
 {
@@ -1161,9 +1183,10 @@ int main(void)
         cmocka_unit_test(test_figures),     cmocka_unit_test(test_cost),
         cmocka_unit_test(test_credentials), cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_rejected),    cmocka_unit_test(test_not_kept),
-        cmocka_unit_test(test_one_fails),   cmocka_unit_test(test_tenant_lost),
-        cmocka_unit_test(test_same_data),   cmocka_unit_test(test_in_use),
-        cmocka_unit_test(test_looks),       cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_one_fails),   cmocka_unit_test(test_long_retention),
+        cmocka_unit_test(test_tenant_lost), cmocka_unit_test(test_same_data),
+        cmocka_unit_test(test_in_use),      cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
