@@ -39,12 +39,10 @@ static void add_live(struct sums *s, const json_t *live)
 static void add_progress(struct sums *s, const json_t *data)
 {
     const json_t *snapshot = json_object_get(data, "snapshot");
-    int64_t bytes = int_at(snapshot, "bytes"),
-            cached = int_at(json_object_get(data, "cached"), "bytes");
+    int64_t bytes = int_at(snapshot, "bytes"), cached = prepared_bytes(data);
 
     if (snapshot == NULL)
         return;
-    cached = DLC_MIN(cached, bytes);
     s->total += int_at(snapshot, "samples");
     s->samples +=
         bytes > 0 ? (int64_t)((double)int_at(snapshot, "samples") * (double)cached / (double)bytes)

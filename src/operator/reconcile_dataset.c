@@ -94,7 +94,7 @@ static void set_figures(struct round *r)
     const json_t *b = data_of(r)->body, *snapshot = json_object_get(b, "snapshot"), *one;
     const json_t *cached = json_object_get(b, "cached");
     int64_t bytes = int_at(snapshot, "bytes"), samples = int_at(snapshot, "samples");
-    int64_t in = DLC_MIN(int_at(cached, "bytes"), bytes);
+    int64_t in = prepared_bytes(b);
     json_t *nodes = json_array();
     size_t i;
 
@@ -147,17 +147,6 @@ static enum step listed_step(struct round *r)
 
 /* ---- warm ---- */
 
-static bool is_warm(const struct round *r, int64_t ordered)
-{
-    const json_t *b = data_of(r)->body;
-
-    if (int_at(json_object_get(b, "cached"), "bytes") >=
-        int_at(json_object_get(b, "snapshot"), "bytes"))
-        return true;
-    return named(json_object_get(b, "preparation"), "phase", "warming") == NULL &&
-           r->o->now - ordered >= RECON_WARM_S;
-}
-
 static void order_warm(struct round *r, const char *snapshot)
 {
     const json_t *splits = r->o->dataset.splits, *one;
@@ -183,7 +172,7 @@ static void warm_step(struct round *r)
     }
     if (!ordered)
         order_warm(r, snapshot);
-    if (is_warm(r, ordered ? time_at(r->was, "warmTime") : r->o->now)) {
+    if (prepared_is_over(data_of(r)->body, ordered ? r->o->now - time_at(r->was, "warmTime") : 0)) {
         say(r, COND_WARMED, "True", "Warmed", "what fits of it has been fetched");
         return;
     }

@@ -10,6 +10,7 @@
  *     reconcile_away.c     deletion of a DLTPod
  *     reconcile_tenant.c   tenant and credentials, for both
  *     nodes.c              which nodes may run a pod
+ *     prepared.c           how much of the data is there
  *     status.c             status and events
  *     observed.c           memory
  */
@@ -94,6 +95,14 @@ enum step tenant_step(struct round *r);
 /* The control plane does not know the tenant although there is its Secret: it has lost its records.
  * Another token, and the credentials once more. */
 void tenant_again(struct round *r);
+
+/* ---- prepared.c ---- */
+
+/* Bytes of a dataset (the control plane's answer) that are there, truthfully: copies do not count
+ * for what is missing. */
+int64_t prepared_bytes(const json_t *data);
+/* Has fetching ended, ordered so long ago: everything is there, or no node is at it any more? */
+bool prepared_is_over(const json_t *data, int64_t ordered_s);
 
 /* ---- nodes.c ---- */
 

@@ -255,17 +255,6 @@ static enum step admission_step(struct work *w)
     return GO;
 }
 
-/* Has fetching ended: everything is there, or no node is at it any more? */
-static bool is_warm(const struct work *w)
-{
-    const json_t *d = w->j->data.body, *p = json_object_get(d, "preparation");
-
-    if (int_at(json_object_get(d, "cached"), "bytes") >=
-        int_at(json_object_get(d, "snapshot"), "bytes"))
-        return true;
-    return named(p, "phase", "warming") == NULL && w->r->o->now - w->warm_time >= RECON_WARM_S;
-}
-
 static enum step warm_step(struct work *w)
 {
     enum spec_warm_up how = w->r->o->spec.warm_up;
@@ -276,7 +265,7 @@ static enum step warm_step(struct work *w)
         w->warm_now = true;
         w->warm_time = w->r->o->now;
     }
-    if (how == WARM_UP_START || is_warm(w))
+    if (how == WARM_UP_START || prepared_is_over(w->j->data.body, w->r->o->now - w->warm_time))
         return GO;
     job_note(&w->ready, "False", false, "Warming", "dataset %s is being fetched", w->j->dataset);
     return WAIT;
