@@ -104,6 +104,13 @@ const char *label(const json_t *object, const char *name)
     return text_at(json_object_get(json_object_get(object, "metadata"), "labels"), name);
 }
 
+int lasting_len(const char *error)
+{
+    const char *tried = strstr(error, "; given up after ");
+
+    return (int)(tried != NULL ? (size_t)(tried - error) : strlen(error));
+}
+
 static bool same_members(const json_t *a, const json_t *b)
 {
     const char *key;

@@ -123,7 +123,8 @@ static enum step listed_step(struct round *r)
     if (strcmp(text_at(b, "state"), "failed") == 0) {
         int64_t left = time_at(r->was, "listTime") + LIST_AGAIN_S - r->o->now;
 
-        warn(r, COND_DATASET, "False", "DatasetFailed", "%s", text_at(b, "error"));
+        warn(r, COND_DATASET, "False", "DatasetFailed", "%.*s", lasting_len(text_at(b, "error")),
+             text_at(b, "error"));
         r->phase = "Failed";
         if (left <= 0) {
             order(r, ACT_LIST);

@@ -34,6 +34,9 @@ const char *label(const json_t *object, const char *name);
 bool is_owned(const json_t *object, const json_t *by);
 bool has_finalizer(const json_t *object);
 bool is_deleted(const json_t *object);
+/* How much of an error's words is the same when it happens again: all but how often and how long it
+ * was tried. Otherwise each time would be news. */
+int lasting_len(const char *error);
 bool same_json(const json_t *a, const json_t *b); /* 1 and 1.0 are the same */
 void cut_text(char *s); /* what was cut by its length: no half of a character at its end */
 const json_t *status_of_job(const struct observed *o, const char *name, const char *dataset);

@@ -238,8 +238,8 @@ static enum step admission_step(struct work *w)
     const char *state = text_at(d, "state");
 
     if (strcmp(state, "failed") == 0) {
-        job_note(&w->ready, "False", true, "DatasetFailed", "dataset %s: %s", w->j->dataset,
-                 text_at(d, "error"));
+        job_note(&w->ready, "False", true, "DatasetFailed", "dataset %s: %.*s", w->j->dataset,
+                 lasting_len(text_at(d, "error")), text_at(d, "error"));
         return WAIT;
     }
     if (json_object_get(d, "snapshot") == NULL) {

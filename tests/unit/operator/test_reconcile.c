@@ -155,6 +155,17 @@ static void bucket_missing(struct world *w)
     world_nature(w);
 }
 
+/* It was told of; the next attempts took another time. */
+static void bucket_still_missing(struct world *w)
+{
+    bucket_missing(w);
+    json_object_set_new(json_object_get(w->datasets, "team.birds"), "error",
+                        json_string("no answer; given up after 9 attempts in 4.1 s"));
+    world_round(w, "DLTPod", "x", &(bool){false});
+    json_object_set_new(json_object_get(w->datasets, "team.birds"), "error",
+                        json_string("no answer; given up after 8 attempts in 4.3 s"));
+}
+
 static void other_data(struct world *w)
 {
     with_tenant(w);
@@ -499,6 +510,7 @@ static const struct row {
      "False:DatasetConflict", "s3://other/"},
     {"a bucket that does not exist", bucket_missing, "STATUS Preparing; EVENT DatasetFailed!", DATA,
      "False:DatasetFailed", "the bucket does not exist"},
+    {"a bucket that still does not answer", bucket_still_missing, "", NULL, NULL, NULL},
     {"no room: asked again", no_room, "MAKE_JOB; again", NULL, NULL, NULL},
     {"nothing new while it is listed", registered, "", NULL, NULL, NULL},
     {"prepared: the pod comes", prepared,
