@@ -156,7 +156,8 @@ static enum act_end do_apply(struct turn *t, const struct action *a, struct dlc_
     if (a->object == KUBE_DATASET && is_namespace_going(rc, err))
         return give_up_data(t, a, err);
     if (is_rejected(t, a, rc)) {
-        t->seen.rejected = (struct rejection){a->object, kube_status(t->desk->kube), ""};
+        t->seen.rejected = (struct rejection){a->object, kube_status(t->desk->kube), "", ""};
+        snprintf(t->seen.rejected.name, sizeof(t->seen.rejected.name), "%s", a->name);
         snprintf(t->seen.rejected.words, sizeof(t->seen.rejected.words), "%s", err->text);
         return ACT_LOOK;
     }
