@@ -31,6 +31,8 @@ import nodes
 NS = "team"
 GROUP = "/apis/dlcache.io/v1alpha1/namespaces/%s/"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/%s/leases/dlcache-operator" % deploy.NAMESPACE
+HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/dlcache"
+HOOK_SECRET = "/api/v1/namespaces/%s/secrets/dlcache-webhook" % deploy.NAMESPACE
 READY = "dlcache.io/node"
 ACCOUNT = "dlcache-operator"
 WRITES = ("create", "update", "patch", "delete")
@@ -213,6 +215,22 @@ class World:
         if self.k.get(LEASE) is not None:
             self.k.delete(LEASE)
 
+    def hooks(self):
+        """The webhooks of deploy/base, but for the way to the Service: nobody routes its address here. The operator's flags."""
+        port = k8s.free_port()
+        self.k.call("POST", "/api/v1/namespaces/%s/services" % deploy.NAMESPACE, {
+            "metadata": {"name": "dlcache-operator"}, "spec": {"type": "ExternalName", "externalName": "localhost"}})
+        config = deploy.pick(deploy.kustomize("base"), "MutatingWebhookConfiguration", "dlcache")
+        for h in config["webhooks"]:
+            assert "caBundle" not in h["clientConfig"]
+            h["clientConfig"]["service"]["port"] = port
+        self.k.apply(config)
+        return "--webhook", "127.0.0.1:%d" % port
+
+    def bundles(self):
+        """What the API server believes the webhook by; None among them: nothing."""
+        return {h["clientConfig"].get("caBundle") for h in self.k.get(HOOKS)["webhooks"]}
+
     # -------- what users do --------
 
     def put(self, prefix, n, size=20000):
@@ -237,6 +255,12 @@ class World:
         return self.k.call("POST", self.path(kind="cacheddatasets", ns=ns), {
             "apiVersion": "dlcache.io/v1alpha1", "kind": "CachedDataset", "metadata": {"name": name},
             "spec": dict(self.source(prefix), **spec)})
+
+    def labelled(self, name, labels=None):
+        """A pod that is no DLTPod's, as the API server keeps it. By default it asks for the CachedDataset birds."""
+        return self.k.call("POST", "/api/v1/namespaces/%s/pods" % NS, {
+            "metadata": {"name": name, "labels": {"dlcache.io/dataset": "birds"} if labels is None else labels},
+            "spec": {"automountServiceAccountToken": False, "containers": [{"name": "a", "image": "x"}]}})
 
     def secret(self, name, ns=NS, **texts):
         return self.k.call("POST", "/api/v1/namespaces/%s/secrets" % ns, {"metadata": {"name": name}, "stringData": texts})
