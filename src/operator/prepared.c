@@ -5,47 +5,39 @@
  */
 #include "operator/reconcile_i.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/check.h"
 
-static bool is_warming(const json_t *node)
+/* Samples that nodes have yet to fetch, each of its own share. *nodes: how many are at it. */
+static int64_t missing_samples(const json_t *preparation, size_t *nodes)
 {
-    return strcmp(text_at(node, "phase"), "warming") == 0;
-}
-
-/* Of nodes that fetch, how much of their shares they still miss: 1 is one whole share. */
-static double missing_shares(const json_t *preparation, size_t *nodes)
-{
-    double missing = 0;
+    int64_t missing = 0;
     const json_t *one;
     size_t i;
 
     *nodes = 0;
     json_array_foreach(preparation, i, one)
     {
-        double total = (double)int_at(one, "total"), done = (double)int_at(one, "done");
-
-        if (!is_warming(one))
+        if (strcmp(text_at(one, "phase"), "warming") != 0)
             continue;
         ++*nodes;
-        missing += total > 0 ? fmax(0, 1 - done / total) : 1;
+        missing += DLC_MAX(int_at(one, "total") - int_at(one, "done"), 0);
     }
     return missing;
 }
 
 int64_t prepared_bytes(const json_t *data)
 {
-    const json_t *cached = json_object_get(data, "cached");
-    int64_t all = int_at(json_object_get(data, "snapshot"), "bytes");
-    size_t fetching, nodes = json_array_size(json_object_get(cached, "nodes"));
-    double missing = missing_shares(json_object_get(data, "preparation"), &fetching);
+    const json_t *snapshot = json_object_get(data, "snapshot");
+    int64_t bytes = int_at(snapshot, "bytes"), samples = int_at(snapshot, "samples");
+    size_t fetching;
+    int64_t missing = missing_samples(json_object_get(data, "preparation"), &fetching);
 
-    nodes = DLC_MAX(nodes, fetching);
-    if (fetching > 0)
-        all = (int64_t)((double)all * (1 - missing / (double)nodes));
-    return DLC_MIN(int_at(cached, "bytes"), all);
+    if (samples > 0)
+        bytes = (int64_t)((double)bytes * (double)(samples - DLC_MIN(missing, samples)) /
+                          (double)samples);
+    return DLC_MIN(int_at(json_object_get(data, "cached"), "bytes"), bytes);
 }
 
 bool prepared_is_over(const json_t *data, int64_t ordered_s)
@@ -55,10 +47,12 @@ bool prepared_is_over(const json_t *data, int64_t ordered_s)
     bool whole = int_at(cached, "bytes") == all;
     size_t i, fetching;
 
-    missing_shares(json_object_get(data, "preparation"), &fetching);
+    missing_samples(json_object_get(data, "preparation"), &fetching);
     if (fetching > 0)
         return false;
-    json_array_foreach(json_object_get(cached, "nodes"), i, one) whole |=
-        int_at(one, "bytes") >= all;
+    json_array_foreach(json_object_get(cached, "nodes"), i, one)
+    {
+        whole |= int_at(one, "bytes") >= all;
+    }
     return whole || ordered_s >= RECON_WARM_S;
 }

@@ -137,7 +137,7 @@ static void set_cached(struct world *w, int bytes, bool busy)
         json_pack("{s:i, s:[{s:s, s:i}]}", "bytes", bytes, "nodes", "node", "n1", "bytes", bytes));
     json_object_set_new(d, "preparation",
                         busy ? json_pack("[{s:s, s:s, s:i, s:i}]", "node", "n1", "phase", "warming",
-                                         "done", bytes, "total", 1000)
+                                         "done", bytes / 100, "total", 10)
                              : json_array());
 }
 
