@@ -108,10 +108,11 @@ static enum act_end see_taken(struct turn *t, const struct action *a, struct dlc
     return ACT_LOOK;
 }
 
-/* A namespace that is going away takes nothing new; that we may not write says nothing of it. */
+/* A namespace that is going away takes nothing new. That we may not write, or that the server does
+ * not know the kind at the moment, says nothing of it. */
 static bool is_namespace_going(int rc, const struct dlc_err *err)
 {
-    return rc == DLC_ENOTFOUND ||
+    return (rc == DLC_ENOTFOUND && strstr(err->text, "namespaces ") != NULL) ||
            (rc == DLC_EDENIED && strstr(err->text, "is being terminated") != NULL);
 }
 

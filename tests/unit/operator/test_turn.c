@@ -591,6 +591,7 @@ static void test_deletion_keeps_data(void **state)
         {401, "{\"message\": \"Unauthorized\"}", DLC_EDENIED, true},
         {403, "{\"message\": \"because it is being terminated\"}", 0, false},
         {404, "{\"message\": \"namespaces ns not found\"}", 0, false},
+        {404, "{\"message\": \"could not find the requested resource\"}", DLC_ENOTFOUND, true},
     };
 
     (void)state;
