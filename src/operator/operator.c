@@ -41,8 +41,8 @@ struct worker {
     struct dlc_operator *of;
     struct desk desk;
     pthread_t thread;
-    _Atomic int64_t
-        since; /* W the worker, R any; relaxed: a figure. When its turn began; 0: none */
+    /* When its turn began; 0: none. W the worker, R any, relaxed: a figure. */
+    _Atomic int64_t since;
 };
 
 struct dlc_operator {
