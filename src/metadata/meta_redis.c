@@ -110,6 +110,7 @@ static int run_write(struct meta_redis *q, struct redis_cmd *c, uint64_t fence, 
 {
     int rc;
 
+    *word = *rest = "";
     c->copied = true;
     rc = redis_run(q->r, c, 1, err);
     if (rc == 0)

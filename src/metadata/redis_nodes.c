@@ -39,7 +39,7 @@ int redis_node_said_locked(struct redis *r, int from, const char *address)
     uint16_t port;
 
     if (address[0] == ':' && redis_address_split(r->nodes[from]->address, host, &port)) {
-        snprintf(full, sizeof(full), "%s%s", host, address);
+        snprintf(full, sizeof(full), "%s%.16s", host, address); /* ":PORT" */
         return redis_node_locked(r, full);
     }
     return redis_node_locked(r, address);
