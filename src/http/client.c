@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "http/begin.h"
+#include "http/header_lines.h"
 
 #define CLIENT_TAG  DLC_TAG4('h', 't', 'c', 'l')
 #define PLACES_MAX  16
@@ -163,34 +164,19 @@ static size_t on_body(char *data, size_t one, size_t len, void *priv)
 
 /* -------- sending -------- */
 
-static struct curl_slist *add_line(struct curl_slist *list, const char *line)
-{
-    list = curl_slist_append(list, line);
-    dlc_check(list != NULL); /* only for want of a few hundred bytes */
-    return list;
-}
-
-static void free_lines(struct curl_slist **list)
-{
-    for (struct curl_slist *i = *list; i != NULL; i = i->next)
-        explicit_bzero(i->data, strlen(i->data));
-    curl_slist_free_all(*list);
-    *list = NULL;
-}
-
 static struct curl_slist *header_lines(struct call *k)
 {
     struct http_client *c = k->client;
-    struct curl_slist *list = add_line(NULL, "Expect:");
+    struct curl_slist *list = header_lines_add(NULL, "Expect:");
 
-    list = add_line(list,
-                    k->each != NULL ? "Accept: application/x-ndjson" : "Accept: application/json");
+    list = header_lines_add(list, k->each != NULL ? "Accept: application/x-ndjson"
+                                                  : "Accept: application/json");
     if (k->text != NULL)
-        list = add_line(list, "Content-Type: application/json");
+        list = header_lines_add(list, "Content-Type: application/json");
     if (c->token_line != NULL)
-        list = add_line(list, c->token_line);
+        list = header_lines_add(list, c->token_line);
     for (const struct curl_slist *i = c->extra; i != NULL; i = i->next)
-        list = add_line(list, i->data);
+        list = header_lines_add(list, i->data);
     return list;
 }
 
@@ -276,7 +262,7 @@ static int ask_one(struct call *k, const struct place *p, bool *again, struct dl
         *again = !k->too_long && !k->given &&
                  (k->client->repeatable || strcmp(k->method, "POST") != 0 || was_not_sent(code));
     }
-    free_lines(&lines);
+    header_lines_free(&lines);
     mem_free(&url);
     return rc;
 }
@@ -295,7 +281,7 @@ static int ask(struct call *k, struct dlc_err *err)
     }
     if (rc < 0 || k->status == 503)
         c->at = (c->at + 1) % c->n_places; /* another one first, the next time */
-    free_lines(&c->extra);
+    header_lines_free(&c->extra);
     return rc;
 }
 
@@ -442,7 +428,7 @@ void http_client_close(struct http_client **cp)
         return;
     dlc_check(c->tag == CLIENT_TAG);
     curl_easy_cleanup(c->easy);
-    free_lines(&c->extra);
+    header_lines_free(&c->extra);
     for (size_t i = 0; i < c->n_places; i++)
         place_release(&c->places[i]);
     if (c->token_line != NULL)
@@ -458,7 +444,7 @@ void http_client_header(struct http_client *c, const char *name, const char *val
     char *line = mem_fmt("%s: %s", name, value);
 
     dlc_check(strpbrk(line, "\r\n") == NULL);
-    c->extra = add_line(c->extra, line);
+    c->extra = header_lines_add(c->extra, line);
     mem_free(&line);
 }
 

@@ -12,24 +12,10 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/token.h"
+#include "http/header_lines.h"
 
 #define CONNECT_MAX DLC_SEC(5)
 #define RETRY_MOST  300 /* s: nobody may send us to sleep for longer */
-
-static struct curl_slist *add_line(struct curl_slist *list, const char *line)
-{
-    list = curl_slist_append(list, line);
-    dlc_check(list != NULL); /* only for want of a few hundred bytes */
-    return list;
-}
-
-static void free_lines(struct curl_slist **list)
-{
-    for (struct curl_slist *i = *list; i != NULL; i = i->next)
-        explicit_bzero(i->data, strlen(i->data));
-    curl_slist_free_all(*list);
-    *list = NULL;
-}
 
 /* -------- receiving -------- */
 
@@ -93,19 +79,19 @@ static size_t on_body(char *data, size_t one, size_t len, void *priv)
 static struct curl_slist *header_lines(struct kube_call *c)
 {
     struct kube *k = c->kube;
-    struct curl_slist *list = add_line(NULL, "Expect:");
+    struct curl_slist *list = header_lines_add(NULL, "Expect:");
 
-    list = add_line(list, "Accept: application/json");
+    list = header_lines_add(list, "Accept: application/json");
     if (c->text != NULL) {
         char *line = mem_fmt("Content-Type: %s", c->type);
 
-        list = add_line(list, line);
+        list = header_lines_add(list, line);
         mem_free(&line);
     }
     if (k->token_line != NULL)
-        list = add_line(list, k->token_line);
+        list = header_lines_add(list, k->token_line);
     if (k->host_line != NULL)
-        list = add_line(list, k->host_line);
+        list = header_lines_add(list, k->host_line);
     return list;
 }
 
@@ -320,7 +306,7 @@ int kube_call(struct kube_call *c, struct dlc_err *err)
         metrics_call(k->o.metrics, verb_of(c), k->status);
     if (k->status == 401)
         memset(&k->token_stat, 0, sizeof(k->token_stat)); /* look into the file again */
-    free_lines(&lines);
+    header_lines_free(&lines);
     mem_free(&url);
     return rc;
 }
