@@ -197,19 +197,16 @@ static int look_at_tenant(struct turn *t, const char *ns, json_t **out, struct d
 
 /* Its Secret, or another token in the one that is there: that token is not known any more, nor
  * are the credentials. */
-static int write_tenant(struct turn *t, const struct action *a, const json_t *have, json_t **out,
-                        struct dlc_err *err)
+static int write_tenant(struct turn *t, const struct action *a, const char *token,
+                        const json_t *have, json_t **out, struct dlc_err *err)
 {
-    json_t *body;
+    json_t *body = have == NULL
+                       ? json_deep_copy(a->body)
+                       : json_pack("{s:{s:s, s:{s:n}}}", "metadata", "resourceVersion",
+                                   kube_version(have), "annotations", ANNOTATION_CREDENTIALS);
     int rc;
 
-    if (have == NULL) {
-        body = json_deep_copy(a->body);
-    } else {
-        body = json_pack("{s:{s:s, s:{s:n}}}", "metadata", "resourceVersion", kube_version(have),
-                         "annotations", ANNOTATION_CREDENTIALS);
-    }
-    json_object_set_new(body, "stringData", json_pack("{s:s}", "token", a->key));
+    json_object_set_new(body, "stringData", json_pack("{s:s}", "token", token));
     rc = have == NULL
              ? kube_create(t->desk->kube, KUBE_SECRET, a->name, body, out, err)
              : kube_patch(t->desk->kube, KUBE_SECRET, a->name, TENANT_SECRET, body, 0, out, err);
@@ -221,7 +218,6 @@ static int write_tenant(struct turn *t, const struct action *a, const json_t *ha
 static enum act_end make_tenant(struct turn *t, const struct action *a, struct dlc_err *err)
 {
     bool anew = a->key[0] != '\0';
-    struct action with = *a;
     json_t *secret = NULL, *out = NULL;
     char *token = NULL;
     int rc = look_at_tenant(t, a->name, &secret, err);
@@ -236,10 +232,8 @@ static enum act_end make_tenant(struct turn *t, const struct action *a, struct d
         json_decref(secret);
         return away(t, err);
     }
-    snprintf(with.key, sizeof(with.key), "%s", token);
+    rc = write_tenant(t, a, token, secret, &out, err);
     token_free(&token);
-    rc = write_tenant(t, &with, secret, &out, err);
-    explicit_bzero(with.key, sizeof(with.key));
     json_decref(secret);
     if (rc < 0)
         return ACT_FAILED;
