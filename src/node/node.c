@@ -35,9 +35,10 @@
 #include "storage/remote/peers.h"
 #include "storage/remote/shared.h"
 
-#define WORKERS   8
-#define TICK      DLC_MS(200)
-#define LOCK_WAIT DLC_SEC(30) /* for a daemon that is ending */
+#define WORKERS      8
+#define TICK         DLC_MS(200)
+#define FIRST_CLIENT DLC_SEC(5)
+#define LOCK_WAIT    DLC_SEC(30) /* for a daemon that is ending */
 
 /* ---- leaving a cluster ---- */
 
@@ -167,6 +168,18 @@ static void free_idle(struct node *n, struct dlc_mono now)
     }
 }
 
+/* Who started us may still be on its way: the first client has time to come. */
+static bool is_idle(const struct node *n, struct dlc_mono now)
+{
+    bool none_yet = n->last_client.ns == n->started.ns;
+    int64_t most = n->config->idle_exit.ns;
+
+    if (none_yet)
+        most = DLC_MAX(most, FIRST_CLIENT.ns);
+    return n->config->idle_exit.ns > 0 && n->n_conns == 0 && n->jobs == 0 &&
+           dlc_mono_sub(now, n->last_client).ns > most;
+}
+
 static void on_tick(struct timer *t)
 {
     struct node *n = dlc_container(t, struct node, tick);
@@ -192,8 +205,7 @@ static void on_tick(struct timer *t)
         free_idle(n, now);
         shelves_tell_room(n);
     }
-    if (n->config->idle_exit.ns > 0 && n->n_conns == 0 && n->jobs == 0 &&
-        dlc_mono_sub(now, n->last_client).ns > n->config->idle_exit.ns) {
+    if (is_idle(n, now)) {
         log_info("idle: ending");
         node_stop(n);
     }
