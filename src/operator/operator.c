@@ -21,7 +21,9 @@
 #define ARENAS      2            /* of malloc(): what one thread frees another can have */
 #define STUCK       DLC_SEC(300) /* at one object: no request takes so long */
 #define LINGER      DLC_SEC(3)   /* the webhook is answered, after the end began */
-#define NOT_YET     DLC_SEC(1)   /* not every kind is listed */
+#define AWAY_LEAST  DLC_MS(200)  /* after 429, unless the server says more */
+#define AWAY_SPREAD DLC_SEC(2)
+#define NOT_YET     DLC_SEC(1) /* not every kind is listed */
 
 /* What is followed. Of what we make only that with our label. */
 static const struct {
@@ -101,6 +103,15 @@ static bool all_listed(const struct dlc_operator *o)
     return true;
 }
 
+/* A server that turns requests away says when to come again; then all come at different times. That
+ * is no failure of this key's, for which it would have to wait longer and longer. */
+static struct dlc_dur turned_away(struct dlc_dur retry_after)
+{
+    int64_t ns = DLC_MAX(retry_after.ns, AWAY_LEAST.ns);
+
+    return (struct dlc_dur){ns + dlc_mono_now().ns % AWAY_SPREAD.ns};
+}
+
 static void take_turn(struct worker *w, char **key)
 {
     struct dlc_operator *o = w->of;
@@ -121,7 +132,10 @@ static void take_turn(struct worker *w, char **key)
         queue_done(o->queue, key); /* who leads now looks at it */
         return;
     }
-    if (rc < 0) {
+    if (rc < 0 && kube_status(w->desk.kube) == 429) {
+        log_debug("%s: %s", *key, err.text);
+        queue_again(o->queue, key, turned_away(after));
+    } else if (rc < 0) {
         log_at(rc == DLC_ECHANGED ? LOG_DEBUG : LOG_WARN, "%s: %s", *key, err.text);
         queue_failed(o->queue, key, after);
     } else if (after.ns >= 0) {
