@@ -300,8 +300,6 @@ static void show(struct http_request *r, struct http_reply *reply, void *ctx)
     struct control *c = control_of(ctx);
     struct meta_doc d = META_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    struct job *jobs;
-    size_t n;
     json_t *out;
 
     if (!dataset_read(c, r, &d, reply))
@@ -312,9 +310,7 @@ static void show(struct http_request *r, struct http_reply *reply, void *ctx)
         reply_store_error(c, r, reply, &err);
         goto out;
     }
-    jobs = jobs_copy(c, &n);
-    json_object_set_new(out, "jobs", json_integer(jobs_of_dataset(jobs, n, d.id).running));
-    jobs_copy_release(&jobs, n);
+    json_object_set_new(out, "jobs", json_integer((json_int_t)jobs_running(c, d.id)));
     reply_doc(reply, 200, out, d.version);
 out:
     meta_doc_release(&d);

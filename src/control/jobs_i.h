@@ -105,7 +105,8 @@ uint64_t
 job_part(const struct job *j); /* bytes it reads at a time, on a node; 0: it has no parts */
 /* Nodes say who reads from them: those jobs live. figures: of a heart-beat. */
 void jobs_seen(struct control *c, const json_t *figures);
-size_t jobs_count(struct control *c, const char *dataset); /* running or waiting */
+size_t jobs_running(struct control *c, const char *dataset); /* none when we do not lead */
+size_t jobs_count(struct control *c, const char *dataset);   /* running or waiting */
 /* End those of a dataset that goes away. */
 void jobs_end_of_dataset(struct control *c, const char *dataset);
 

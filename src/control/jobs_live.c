@@ -17,15 +17,14 @@
 
 /* ---- the table ---- */
 
-/* The JSON of a job is never changed, only replaced: copies share it. */
 static void job_copy(struct job *to, const struct job *from)
 {
     *to = *from;
-    json_incref(to->splits);
-    json_incref(to->nodes);
-    json_incref(to->snapshot);
-    json_incref(to->lies_on);
-    json_incref(to->figures);
+    to->splits = json_deep_copy(from->splits);
+    to->nodes = json_deep_copy(from->nodes);
+    to->snapshot = json_deep_copy(from->snapshot);
+    to->lies_on = json_deep_copy(from->lies_on);
+    to->figures = json_deep_copy(from->figures);
 }
 
 void job_release(struct job *j)
@@ -250,6 +249,19 @@ json_t *jobs_view(struct control *c)
                                                  (json_int_t)job_part(&jobs[i])));
     jobs_copy_release(&jobs, n);
     return out;
+}
+
+size_t jobs_running(struct control *c, const char *dataset)
+{
+    bool leads = control_leads(c); /* another manager's jobs are not ours to tell of */
+    size_t sum = 0;
+
+    dlc_mtx_lock(&c->mtx);
+    for (size_t i = 0; leads && c->jobs != NULL && i < c->jobs->n; i++)
+        sum +=
+            c->jobs->jobs[i].state == JOB_RUNNING && strcmp(c->jobs->jobs[i].dataset, dataset) == 0;
+    dlc_mtx_unlock(&c->mtx);
+    return sum;
 }
 
 size_t jobs_count(struct control *c, const char *dataset)

@@ -204,8 +204,8 @@ static void describe(const struct live_node *n, struct node_info *out)
     out->memory = (uint64_t)json_integer_value(json_object_get(n->doc, "memory"));
     out->gpus = (unsigned)json_integer_value(json_object_get(n->doc, "gpus"));
     out->silent = dlc_mono_since(n->heard);
-    out->figures = json_incref(n->figures); /* never changed, only replaced: shared */
-    out->progress = json_incref(n->progress);
+    out->figures = json_deep_copy(n->figures);
+    out->progress = json_deep_copy(n->progress);
     out->orders = json_array_size(json_object_get(n->doc, "orders"));
 }
 
