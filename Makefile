@@ -27,16 +27,12 @@ SETUP = --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false)
 .PHONY: all build run check check-k8s bench battery lint fuzz install clean help
 all: build
 
-build: $(BUILD)/build.ninja
-	@ninja -C $(BUILD)
-
-$(BUILD)/build.ninja:
-	@command -v meson >/dev/null || { echo "meson is missing; run: tools/deps core" >&2; exit 2; }
-	meson setup $(BUILD) $(SETUP)
+build:
+	@tools/build $(BUILD) '$(SETUP)'
 
 run:
 	@tools/deps core
-	@$(MAKE) --no-print-directory build
+	@tools/build $(BUILD) '$(SETUP)' src/cli/dlcache
 	@$(BUILD)/src/cli/dlcache demo
 
 check:

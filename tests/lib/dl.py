@@ -41,7 +41,8 @@ def sanitized():
 
 
 def has_loader():
-    return os.path.exists(os.path.join(BUILD, "tests/unit/unit-loader-loader"))
+    with open(os.path.join(BUILD, "features.json")) as f:
+        return json.load(f)["native loader"]
 
 
 def needs_loader():
