@@ -618,7 +618,7 @@ DLC_API const char *dlc_last_error(void);
 /* A short name of an error code, such as "not found". Never NULL. */
 DLC_API const char *dlc_strerror(int code);
 
-/* "0.1.0" */
+/* Of the library that runs, such as "1.2.3"; DLC_VERSION_* are those of this header. */
 DLC_API const char *dlc_version(void);
 
 #ifdef __cplusplus
