@@ -26,7 +26,7 @@ endif
 
 SETUP = --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false)
 
-.PHONY: all build run check check-k8s check-bare check-packages bench battery lint fuzz install clean help
+.PHONY: all build run check check-k8s check-bare check-packages bench battery lint fuzz dist image install clean help
 all: build
 
 build:
@@ -75,6 +75,12 @@ lint: build
 fuzz:
 	@tools/fuzz
 
+dist:
+	@tools/dist $(BUILD)
+
+image:
+	@tools/image
+
 install: build
 	meson install --no-rebuild -C $(BUILD)
 
@@ -93,6 +99,8 @@ help:
 	@echo "make battery    what is too large for make check: 10 million chunks, 10,000 datasets, a consumer slow for minutes"
 	@echo "make lint       formatting, layers, headers, tags, banned calls"
 	@echo "make fuzz       run each fuzz target for a while (FUZZ_SECONDS=60; needs clang)"
+	@echo "make dist       the source archive, build/dlcache-VERSION.tar.xz"
+	@echo "make image      the container image (needs root and podman; no registry)"
 	@echo "make install    into PREFIX=/usr/local"
 	@echo "make clean      remove every build directory"
 	@echo "SAN=address,undefined or SAN=thread with any of them: a build with sanitizers"
