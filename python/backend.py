@@ -191,8 +191,9 @@ def _sources() -> list[str]:
         return sorted(os.fsdecode(n) for n in git.stdout.split(b"\0") if n)
     found = []
     for here, subdirs, names in os.walk(ROOT):
-        subdirs[:] = [d for d in subdirs if not d.startswith(("build", ".", "__pycache__"))]
-        found += [os.path.relpath(os.path.join(here, n), ROOT) for n in names]
+        subdirs[:] = [d for d in subdirs if d in (".ci", ".github")
+                      or not d.startswith(("build", ".", "__pycache__"))]
+        found += [os.path.relpath(os.path.join(here, n), ROOT) for n in names if n != "PKG-INFO"]
     return sorted(found)
 
 
