@@ -4,14 +4,14 @@
 #
 #   check "what holds" COMMAND...     runs the command; prints ok or FAIL with the end of its output
 #   bare ARGUMENT...                  tools/bare
-#   $out                              a directory of this test that is kept: BUILD/packages/NAME
+#   $out                              a directory of this test that is kept: BUILD/package-tests/NAME
 #
 # The exit status of the script is that of packages_end, its last command.
 set -uo pipefail
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 name=${0##*/}
-out=$top/${BUILD:-build}/packages/$name
+out=$top/${BUILD:-build}/package-tests/$name
 passed=0 failed=0
 rm -rf "$out"
 mkdir -p "$out"
