@@ -20,13 +20,13 @@ BUILD ?= build-asan
 else ifeq ($(SAN),thread)
 BUILD ?= build-tsan
 else
-comma := ,
 BUILD ?= build-$(subst $(comma),-,$(SAN))
 endif
 
 SETUP = --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false)
 
-.PHONY: all build run check check-k8s check-bare check-packages bench battery lint fuzz dist image install clean help
+.PHONY: all build run check check-asan check-bare check-fuzz check-k8s check-packages check-release check-tsan
+.PHONY: bench battery lint fuzz dist image install clean help
 all: build
 
 build:
@@ -69,11 +69,33 @@ battery:
 	@$(MAKE) --no-print-directory build
 	@bench/battery --build $(BUILD)
 
+# Tests with sanitizers and of a release build, each in a build directory of its own. tests/sets names the tests.
+# Newer kernels randomise more bits of addresses than the runtimes of gcc 12 allow.
+ASLR_OFF = $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+check-asan: SAN = address,undefined
+check-tsan: SAN = thread
+check-asan check-tsan: check-%:
+	@tools/deps core test
+	@tools/build-set build-$* '$(SETUP)' tests/sets/$*
+	@[ $* = tsan ] || tools/get-versitygw build-$*
+	@$(ASLR_OFF) tests/run --build build-$* -j $(JOBS) --set tests/sets/$* $(T)
+
+check-fuzz:
+	@tools/deps core test sanitize
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-3} JOBS=$(JOBS) tools/fuzz $(T)
+
+check-release:
+	@tools/deps core test
+	@tools/build-set build-release '$(SETUP) --buildtype=release -Doptimization=2' tests/sets/release
+	@tools/check-hardening $(addprefix build-release/,src/cli/dlcache libdlcache.so python/dlcache/_dlcache.abi3.so)
+	@tests/run --build build-release -j $(JOBS) --set tests/sets/release $(T)
+
 lint: build
 	@tools/lint $(BUILD)
 
 fuzz:
-	@tools/fuzz
+	@JOBS=$(JOBS) tools/fuzz $(T)
 
 dist:
 	@tools/dist $(BUILD)
@@ -95,6 +117,10 @@ help:
 	@echo "make check-bare make run and make check in a bare Debian root (ORDER=check: make check alone; needs root)"
 	@echo "make check-packages  build the packages, install each in a bare root, and use it (needs root)"
 	@echo "make check-k8s  the tests against a real Kubernetes API server (builds one the first time)"
+	@echo "make check-asan     unit tests and some scenarios (tests/sets/asan) with AddressSanitizer and UBSan"
+	@echo "make check-tsan     concurrent unit tests (tests/sets/tsan) with ThreadSanitizer"
+	@echo "make check-fuzz     compile all with clang, then libFuzzer on every target for FUZZ_SECONDS=3"
+	@echo "make check-release  a release build: hardening of its binaries, and a few tests (tests/sets/release)"
 	@echo "make bench      all benchmarks, one table each (bench/run NAME for one)"
 	@echo "make battery    what is too large for make check: 10 million chunks, 10,000 datasets, a consumer slow for minutes"
 	@echo "make lint       formatting, layers, headers, tags, banned calls"
