@@ -26,7 +26,7 @@ endif
 SETUP = --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false)
 
 .PHONY: all build run check check-asan check-bare check-fuzz check-k8s check-packages check-release check-tsan
-.PHONY: bench battery lint fuzz dist image install clean help
+.PHONY: bench battery lint fuzz deb dist image install clean help
 all: build
 
 build:
@@ -103,6 +103,9 @@ dist:
 image:
 	@tools/image
 
+deb:
+	@tools/deb $(BUILD)
+
 install: build
 	meson install --no-rebuild -C $(BUILD)
 
@@ -125,6 +128,7 @@ help:
 	@echo "make battery    what is too large for make check: 10 million chunks, 10,000 datasets, a consumer slow for minutes"
 	@echo "make lint       formatting, layers, headers, tags, banned calls"
 	@echo "make fuzz       run each fuzz target for a while (FUZZ_SECONDS=60; needs clang)"
+	@echo "make deb        the Debian packages, into build/packages/debian"
 	@echo "make dist       the source archive, build/dlcache-VERSION.tar.xz"
 	@echo "make image      the container image (needs root and podman; no registry)"
 	@echo "make install    into PREFIX=/usr/local"
