@@ -17,12 +17,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct audio_mel mel = {.mels = 40, .fft = 256, .window = 200, .hop = 80};
 static const struct audio_spec specs[] = {
     {.samples = 4000, .mono = true},
     {.samples = 4000, .channels = 2, .random_start = true},
     {.samples = 4000, .mono = true, .rate = 8000, .random_start = true},
-    {.samples = 4000, .channels = 3, .rate = 16000, .mel = mel, .max_frames = 100000},
+    {.samples = 4000,
+     .channels = 3,
+     .rate = 16000,
+     .mel = {.mels = 40, .fft = 256, .window = 200, .hop = 80},
+     .max_frames = 100000},
 };
 
 static void seal(uint8_t *data, size_t size)

@@ -81,7 +81,7 @@ static struct world world_of(const char *const *keys, const char *manifest)
 static struct catalog *apply(struct world *w, enum layout_kind expected)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct catalog *c;
+    struct catalog *c = NULL;
 
     if (layout_apply(&w->l, &err) < 0)
         fail_msg("%s", err.text);

@@ -161,8 +161,8 @@ static void test_counts(void **state)
     expect_count(m, META_JOB, NULL, 0);
     for (int i = 0; i < 30; i++) {
         snprintf(id, sizeof(id), "j%d", i);
-        snprintf(tenant, sizeof(tenant), i % 3 == 0 ? "" : "t%d", i % 3);
-        ok(put(m, META_JOB, id, tenant, i, META_NEW, NULL));
+        snprintf(tenant, sizeof(tenant), "t%d", i % 3);
+        ok(put(m, META_JOB, id, i % 3 == 0 ? "" : tenant, i, META_NEW, NULL));
     }
     ok(put(m, META_JOB, "j0", "t1", 1, 1, NULL)); /* another's from now on */
     ok(put(m, META_NODE, "j0", "", 1, META_NEW, NULL));

@@ -141,8 +141,8 @@ static void test_shapes_that_are_none(void **state)
         "current-context: x\ncontexts: {}",
         "current-context: x\ncontexts: [null, 1, [], {name: x}, {name: x, context: 3}]",
         "current-context: x\ncontexts: [{name: x, context: {cluster: y}}]\nclusters: {y: 1}",
-        "current-context: x\ncontexts: [{name: x, context: {cluster: y, user: z}}]\n"
-        "clusters: [{name: y, cluster: {server: https://h}}]\nusers: 7",
+        ("current-context: x\ncontexts: [{name: x, context: {cluster: y, user: z}}]\n"
+         "clusters: [{name: y, cluster: {server: https://h}}]\nusers: 7"),
         "current-context: x\ncontexts: [{name: x, context: {cluster: [y]}}]",
     };
 

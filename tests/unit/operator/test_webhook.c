@@ -355,8 +355,8 @@ static void test_pods_that_ask_for_nothing(void **state)
 {
     static const char *const texts[] = {
         "{'metadata': {}, 'spec': {'containers': [{'name': 'a'}]}}",
-        "{'metadata': {'annotations': {'x': 'y'}, 'labels': {'dlcache.io/inject': 'true'}},"
-        " 'spec': {'containers': [{'name': 'a'}]}}",
+        ("{'metadata': {'annotations': {'x': 'y'}, 'labels': {'dlcache.io/inject': 'true'}},"
+         " 'spec': {'containers': [{'name': 'a'}]}}"),
         "{'metadata': null, 'spec': null}",
         "null",
         "[]",
