@@ -1,32 +1,167 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fault.h"
 
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+static_assert(CALL_any < 64, "a plan has a bit for each call");
 
 /* W the test, R any; sequentially consistent but for the look at `armed` that is always paid. */
-static _Atomic unsigned armed; /* kinds */
-static _Atomic int countdown;  /* the operation that makes it 0 fails */
-static _Atomic bool fired;
+struct fault_state {
+    _Atomic unsigned armed; /* kinds */
+    _Atomic int countdown;  /* the operation that makes it 0 is the first that is hit */
+    _Atomic int hits, hanging;
+    _Atomic int last;          /* enum fault_call */
+    _Atomic unsigned releases; /* grows: calls that hang since an earlier one go on */
+    struct fault_plan plan;    /* written while `armed` is 0 */
+};
+
+static struct fault_state own;
+static struct fault_state *state = &own; /* changed by fault_share(), before there are threads */
+
+void fault_share(void)
+{
+    void *p = mmap(NULL, sizeof(own), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    dlc_check(p != MAP_FAILED && state == &own);
+    state = p;
+}
+
+static void arm(unsigned kinds, const struct fault_plan *p)
+{
+    state->armed = 0;
+    state->plan = *p;
+    state->countdown = p->nth;
+    state->hits = 0;
+    state->armed = kinds;
+}
 
 void fault_arm(unsigned kinds, int nth)
 {
-    countdown = nth;
-    fired = false;
-    armed = kinds;
+    arm(kinds, &(struct fault_plan){.calls = FAULT_ALL_CALLS, .nth = nth});
+}
+
+void fault_plan(const struct fault_plan *p)
+{
+    dlc_check(p->nth > 0);
+    arm(FAULT_SYSCALL, p);
+}
+
+void fault_release(void)
+{
+    state->releases++;
 }
 
 bool fault_disarm(void)
 {
-    armed = 0;
-    return fired;
+    state->armed = 0;
+    fault_release();
+    return state->hits > 0;
+}
+
+int fault_hits(void)
+{
+    return state->hits;
+}
+
+int fault_hanging(void)
+{
+    return state->hanging;
+}
+
+enum fault_call fault_last(void)
+{
+    return (enum fault_call)state->last;
+}
+
+const char *fault_name(enum fault_call call)
+{
+    static const char *const names[] = {
+#define CALL(name, error) [CALL_##name] = #name,
+#include "base/tbl/calls.def"
+#undef CALL
+        [CALL_any] = "any",
+    };
+
+    return names[call];
+}
+
+static int error_of(enum fault_call call)
+{
+    static const int errors[] = {
+#define CALL(name, error) [CALL_##name] = (error),
+#include "base/tbl/calls.def"
+#undef CALL
+        [CALL_any] = EIO,
+    };
+
+    return errors[call];
+}
+
+/* Is this operation one of those that the plan hits? */
+static bool is_due(enum fault_kind kind, enum fault_call call)
+{
+    const struct fault_plan *p = &state->plan;
+    int left;
+
+    if ((atomic_load_explicit(&state->armed, memory_order_relaxed) & kind) == 0)
+        return false;
+    if (kind == FAULT_SYSCALL && (p->calls & (uint64_t)1 << call) == 0)
+        return false;
+    if (p->pid != 0 && p->pid != getpid())
+        return false;
+    left = atomic_fetch_sub(&state->countdown, 1);
+    if (left > 1 || 1 - left >= (p->times > 0 ? p->times : 1))
+        return false;
+    state->last = (int)call;
+    state->hits++;
+    return true;
+}
+
+static void pause_ms(int ms)
+{
+    struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    while (nanosleep(&ts, &ts) < 0 && errno == EINTR)
+        ;
+}
+
+static void hang(void)
+{
+    unsigned before = state->releases;
+
+    state->hanging++;
+    while (state->releases == before)
+        pause_ms(1);
+    state->hanging--;
 }
 
 bool fault_hit(enum fault_kind kind)
 {
-    if ((atomic_load_explicit(&armed, memory_order_relaxed) & kind) == 0)
+    return is_due(kind, CALL_any);
+}
+
+bool fault_hit_call(enum fault_call call)
+{
+    struct fault_plan p;
+
+    if (!is_due(FAULT_SYSCALL, call))
         return false;
-    if (atomic_fetch_sub(&countdown, 1) != 1)
-        return false;
-    fired = true;
-    return true;
+    p = state->plan;
+    switch (p.mode) {
+    case FAULT_FAIL: errno = p.error != 0 ? p.error : error_of(call); return true;
+    case FAULT_DELAY: pause_ms(p.delay_ms); break;
+    case FAULT_HANG: hang(); break;
+    case FAULT_EXIT: _exit(FAULT_EXIT_STATUS);
+    case FAULT_KILL: kill(getpid(), SIGKILL);
+    }
+    return false;
 }

@@ -6,52 +6,48 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fault.h"
 #include "base/mem.h"
 
-/* Fail with e if a fault is due here. */
-static bool faulty(int e)
-{
-    if (!fault_hit(FAULT_SYSCALL))
-        return false;
-    errno = e;
-    return true;
-}
+#define faulty(call) fault_hit_call(CALL_##call)
 
 int os_open(const char *path, int flags, mode_t mode)
 {
-    return faulty(EMFILE) ? -1 : open(path, flags | O_CLOEXEC, mode);
+    return faulty(open) ? -1 : open(path, flags | O_CLOEXEC, mode);
 }
 
 int os_openat(int dir, const char *path, int flags, mode_t mode)
 {
-    return faulty(EMFILE) ? -1 : openat(dir, path, flags | O_CLOEXEC, mode);
+    return faulty(open) ? -1 : openat(dir, path, flags | O_CLOEXEC, mode);
 }
 
 int os_memfd(const char *name)
 {
-    return faulty(ENOMEM) ? -1 : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return faulty(memfd) ? -1 : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 
 int os_rename(const char *from, const char *to)
 {
-    return faulty(EIO) ? -1 : rename(from, to);
+    return faulty(rename) ? -1 : rename(from, to);
 }
 
 int os_fsync(int fd)
 {
-    return faulty(EIO) ? -1 : fsync(fd);
+    return faulty(fsync) ? -1 : fsync(fd);
 }
 
 int os_ftruncate(int fd, uint64_t size)
 {
     int rc;
 
-    if (faulty(ENOSPC))
+    if (faulty(ftruncate))
         return -1;
     do
         rc = ftruncate(fd, (off_t)size);
@@ -63,7 +59,7 @@ int os_fallocate(int fd, uint64_t size)
 {
     int rc;
 
-    if (faulty(ENOSPC))
+    if (faulty(fallocate))
         return -1;
     if (size == 0)
         return 0;
@@ -92,7 +88,7 @@ void *os_map(int fd, uint64_t off, size_t len, bool writable)
     int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
     void *p;
 
-    if (faulty(ENOMEM))
+    if (faulty(mmap))
         return NULL;
     p = mmap(NULL, len, prot, MAP_SHARED | MAP_NORESERVE, fd, (off_t)off);
     return p == MAP_FAILED ? NULL : p;
@@ -108,7 +104,7 @@ int os_pread_all(int fd, void *buf, size_t len, uint64_t off)
 {
     char *p = buf;
 
-    if (faulty(EIO))
+    if (faulty(read))
         return -1;
     while (len > 0) {
         ssize_t n = pread(fd, p, len, (off_t)off);
@@ -130,7 +126,7 @@ int os_pwrite_all(int fd, const void *buf, size_t len, uint64_t off)
 {
     const char *p = buf;
 
-    if (faulty(ENOSPC))
+    if (faulty(write))
         return -1;
     while (len > 0) {
         ssize_t n = pwrite(fd, p, len, (off_t)off);
@@ -150,7 +146,7 @@ int os_write_all(int fd, const void *buf, size_t len)
 {
     const char *p = buf;
 
-    if (faulty(ENOSPC))
+    if (faulty(write))
         return -1;
     while (len > 0) {
         ssize_t n = write(fd, p, len);
@@ -163,6 +159,104 @@ int os_write_all(int fd, const void *buf, size_t len)
         len -= (size_t)n;
     }
     return 0;
+}
+
+int os_fstat(int fd, struct stat *st)
+{
+    return faulty(fstat) ? -1 : fstat(fd, st);
+}
+
+int os_dup(int fd)
+{
+    return faulty(dup) ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+int os_pipe(int fds[static 2])
+{
+    return faulty(pipe) ? -1 : pipe2(fds, O_CLOEXEC);
+}
+
+int os_poll(struct pollfd *p, nfds_t n, int timeout_ms)
+{
+    return faulty(poll) ? -1 : poll(p, n, timeout_ms);
+}
+
+int os_eventfd(void)
+{
+    return faulty(eventfd) ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+int os_epoll_create(void)
+{
+    return faulty(epoll_create) ? -1 : epoll_create1(EPOLL_CLOEXEC);
+}
+
+int os_epoll_ctl(int epoll, int op, int fd, struct epoll_event *ev)
+{
+    return faulty(epoll_ctl) ? -1 : epoll_ctl(epoll, op, fd, ev);
+}
+
+int os_socket(int domain, int type)
+{
+    return faulty(socket) ? -1 : socket(domain, type | SOCK_CLOEXEC, 0);
+}
+
+int os_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+    return faulty(connect) ? -1 : connect(fd, addr, len);
+}
+
+int os_accept(int fd)
+{
+    return faulty(accept) ? -1 : accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+/* As the kernel does it when the process has no descriptor left. */
+static void lose_descriptors(struct msghdr *h)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c != NULL; c = CMSG_NXTHDR(h, c)) {
+        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+            close(fd);
+        }
+    }
+    h->msg_controllen = 0;
+    h->msg_flags |= MSG_CTRUNC;
+}
+
+ssize_t os_recvmsg(int fd, struct msghdr *h, int flags)
+{
+    ssize_t n;
+
+    if (faulty(recvmsg))
+        return -1;
+    do
+        n = recvmsg(fd, h, flags | MSG_CMSG_CLOEXEC);
+    while (n < 0 && errno == EINTR);
+    if (n > 0 && h->msg_controllen > 0 && faulty(descriptors))
+        lose_descriptors(h);
+    return n;
+}
+
+ssize_t os_sendmsg(int fd, const struct msghdr *h, int flags)
+{
+    ssize_t n;
+
+    if (faulty(sendmsg))
+        return -1;
+    do
+        n = sendmsg(fd, h, flags | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+int os_thread(pthread_t *t, void *(*run)(void *), void *arg)
+{
+    return faulty(thread) ? errno : pthread_create(t, NULL, run, arg);
 }
 
 void os_close(int *fd)
@@ -178,7 +272,7 @@ int os_mkdirs(const char *path, mode_t mode)
     struct stat st;
     int rc = 0, why;
 
-    if (faulty(EACCES))
+    if (faulty(mkdir))
         return -1;
     if (path[0] == '\0') {
         errno = ENOENT;
@@ -213,7 +307,7 @@ int os_read_file(const char *path, size_t max, struct buf *b, struct dlc_err *er
     if (fd < 0)
         return dlc_err_sys(err, "cannot open %s", path);
     for (;;) {
-        n = faulty(EIO) ? -1 : read(fd, chunk, sizeof(chunk));
+        n = faulty(read) ? -1 : read(fd, chunk, sizeof(chunk));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)

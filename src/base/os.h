@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * System calls that may fail for reasons worth testing, under fault injection. They return what the
- * system call returns, with errno; the *_all forms go on after EINTR and short counts.
+ * System calls that may fail for reasons worth testing, under fault injection (base/fault.h: each
+ * one asks there before it is made). They return what the system call returns, with errno; the
+ * *_all forms go on after EINTR and short counts. All descriptors are close-on-exec.
  */
 #ifndef DLC_BASE_OS_H
 #define DLC_BASE_OS_H
 
+#include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
@@ -29,6 +33,24 @@ void os_unmap(const void *p, size_t len);
 int os_pread_all(int fd, void *buf, size_t len, uint64_t off);
 int os_pwrite_all(int fd, const void *buf, size_t len, uint64_t off);
 int os_write_all(int fd, const void *buf, size_t len);
+
+struct epoll_event;
+struct stat;
+
+int os_fstat(int fd, struct stat *st);
+int os_dup(int fd);
+int os_pipe(int fds[static 2]);
+int os_poll(struct pollfd *p, nfds_t n, int timeout_ms);
+int os_eventfd(void); /* non-blocking */
+int os_epoll_create(void);
+int os_epoll_ctl(int epoll, int op, int fd, struct epoll_event *ev);
+int os_socket(int domain, int type);
+int os_connect(int fd, const struct sockaddr *addr, socklen_t len);
+int os_accept(int fd); /* non-blocking */
+/* Both go on after EINTR. */
+ssize_t os_recvmsg(int fd, struct msghdr *h, int flags);
+ssize_t os_sendmsg(int fd, const struct msghdr *h, int flags); /* no SIGPIPE */
+int os_thread(pthread_t *t, void *(*run)(void *), void *arg);  /* 0 or an errno */
 
 void os_close(int *fd); /* closes unless -1 and sets it to -1 */
 
