@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -37,11 +36,11 @@ struct loop *loop_new(struct dlc_err *err)
 
     dlc_mtx_init(&l->mtx, LCK_loop);
     dlc_list_init(&l->inbox);
-    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l->epoll_fd = os_epoll_create();
+    l->wake_fd = os_eventfd();
     l->now = dlc_mono_now();
     if (l->epoll_fd < 0 || l->wake_fd < 0 ||
-        epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &ev) < 0) {
+        os_epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &ev) < 0) {
         dlc_err_sys(err, "cannot make an event loop");
         loop_free(&l);
     }
@@ -116,7 +115,7 @@ int loop_watch_set(struct loop *l, struct watch *w, uint32_t events)
 
     if (w->added && w->events == events)
         return 0;
-    if (epoll_ctl(l->epoll_fd, w->added ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, w->fd, &ev) < 0)
+    if (os_epoll_ctl(l->epoll_fd, w->added ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, w->fd, &ev) < 0)
         return -1;
     w->added = true;
     w->events = events;
@@ -235,7 +234,7 @@ int loop_thread_start(struct loop_thread *t, const char *name, struct dlc_err *e
     t->loop = loop_new(err);
     if (t->loop == NULL)
         return err != NULL ? err->code : DLC_EIO;
-    errno = pthread_create(&t->thread, NULL, thread_main, t->loop);
+    errno = os_thread(&t->thread, thread_main, t->loop);
     if (errno != 0) {
         int rc = dlc_err_sys(err, "cannot start thread %s", name);
 

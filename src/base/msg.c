@@ -111,9 +111,7 @@ static int receive(struct msg_reader *r, int sock, size_t want, struct dlc_err *
     want = DLC_MIN(want, (size_t)65536);
     buf_reserve(&r->in, want);
     iov = (struct iovec){r->in.data + r->in.len, want};
-    do
-        n = recvmsg(sock, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    while (n < 0 && errno == EINTR);
+    n = os_recvmsg(sock, &h, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     if (n == 0 || (n < 0 && errno == ECONNRESET))
@@ -206,7 +204,7 @@ static int wait_for(int sock, short events, struct dlc_dur timeout, struct dlc_e
     for (;;) {
         int64_t ns = timeout.ns < 0 ? INT64_MAX : dlc_mono_sub(end, dlc_mono_now()).ns;
         int64_t most = interrupt_may_come() ? INTERRUPT_EVERY.ns : DLC_SEC(3600).ns;
-        int n = poll(&p, 1, (int)((DLC_CLAMP(ns, 0, most) + 999999) / 1000000));
+        int n = os_poll(&p, 1, (int)((DLC_CLAMP(ns, 0, most) + 999999) / 1000000));
 
         if (n > 0)
             return 0;
@@ -264,7 +262,7 @@ static int frame_init(struct msg_frame *f, const json_t *body, const int *fds, u
     json_dumpb(body, f->bytes.data + f->bytes.len, n, JSON_COMPACT);
     f->bytes.len += n;
     for (unsigned i = 0; i < n_fds; i++) {
-        int fd = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
+        int fd = os_dup(fds[i]);
 
         if (fd < 0)
             return dlc_err_sys(err, "cannot send a descriptor");
@@ -309,9 +307,7 @@ static int transmit(struct msg_writer *w, struct msg_frame *f, int sock, struct 
                               .cmsg_type = SCM_RIGHTS};
         memcpy(CMSG_DATA(c), f->fds, f->n_fds * sizeof(int));
     }
-    do
-        n = sendmsg(sock, &h, MSG_DONTWAIT | MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
+    n = os_sendmsg(sock, &h, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     if (n < 0 && (errno == EPIPE || errno == ECONNRESET))

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/mtx.h"
+#include "base/os.h"
 
 struct pool {
     struct dlc_mtx mtx; /* rank LCK_pool */
@@ -49,7 +50,7 @@ struct pool *pool_new(const char *name, unsigned threads, struct dlc_err *err)
     dlc_cond_init(&p->more);
     dlc_list_init(&p->queue);
     for (p->n = 0; p->n < threads; p->n++) {
-        errno = pthread_create(&p->threads[p->n], NULL, worker, p);
+        errno = os_thread(&p->threads[p->n], worker, p);
         if (errno != 0) {
             dlc_err_sys(err, "cannot start worker thread %u of %u", p->n + 1, threads);
             pool_free(&p);

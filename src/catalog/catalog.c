@@ -103,7 +103,7 @@ static int open_taking(int *fd, struct catalog **out, struct dlc_err *err)
     c->tag = CATALOG_TAG;
     c->fd = *fd;
     *fd = -1;
-    if (fstat(c->fd, &st) < 0) {
+    if (os_fstat(c->fd, &st) < 0) {
         rc = dlc_err_sys(err, "cannot look at the catalog");
         goto out;
     }
@@ -155,7 +155,7 @@ int catalog_open(const char *path, struct catalog **out, struct dlc_err *err)
 
 int catalog_open_fd(int fd, struct catalog **out, struct dlc_err *err)
 {
-    int mine = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    int mine = os_dup(fd);
 
     *out = NULL;
     if (mine < 0)

@@ -135,7 +135,7 @@ static bool fd_has_size(int fd, uint64_t size)
 {
     struct stat st;
 
-    return fstat(fd, &st) == 0 && (uint64_t)st.st_size == size;
+    return os_fstat(fd, &st) == 0 && (uint64_t)st.st_size == size;
 }
 
 static void *map_fd(struct msg *m, unsigned i, uint64_t size, bool writable)

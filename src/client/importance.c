@@ -84,7 +84,7 @@ static int weighed_map(int fd, uint64_t n, struct weighed **out, struct dlc_err 
 
     w->refs = 1;
     w->size = weights_size(n);
-    if (fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_size != w->size)
+    if (fd < 0 || os_fstat(fd, &st) < 0 || (uint64_t)st.st_size != w->size)
         rc = dlc_err_set(err, DLC_EPROTO, "the daemon handed over weights of the wrong size");
     else if ((w->map = os_map(fd, 0, w->size, true)) == NULL)
         rc = dlc_err_sys(err, "cannot map the weights of %llu samples", (unsigned long long)n);

@@ -202,7 +202,7 @@ static int map_file(struct msg *m, struct dlc_view *out, struct dlc_err *err)
     struct stat st;
     void *p = NULL;
 
-    if (fd < 0 || fstat(fd, &st) < 0 || st.st_size != size)
+    if (fd < 0 || os_fstat(fd, &st) < 0 || st.st_size != size)
         rc = dlc_err_set(err, DLC_EPROTO, "the daemon handed over a file of the wrong size");
     else if (size > 0 && (p = os_map(fd, 0, (size_t)size, false)) == NULL)
         rc = dlc_err_sys(err, "cannot map a sample of %lld bytes", (long long)size);

@@ -46,12 +46,12 @@ int daemon_connect(const struct config *c, struct dlc_err *err)
         return dlc_err_set(err, DLC_EINVAL, "socket path %s is longer than %zu bytes", c->socket,
                            sizeof(addr.sun_path) - 1);
     memcpy(addr.sun_path, c->socket, strlen(c->socket) + 1);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    fd = os_socket(AF_UNIX, SOCK_STREAM);
     if (fd < 0)
         return dlc_err_sys(err, "cannot make a socket");
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
     do
-        n = connect(fd, (const struct sockaddr *)&addr, sizeof(addr));
+        n = os_connect(fd, (const struct sockaddr *)&addr, sizeof(addr));
     while (n < 0 && errno == EINTR);
     if (n < 0) {
         if (errno == EACCES || errno == EPERM)
@@ -171,7 +171,7 @@ static int run_program(const char *program, const struct config *c, struct dlc_e
     int fds[2], status = 0, rc = 0;
     pid_t pid;
 
-    if (pipe2(fds, O_CLOEXEC) < 0) {
+    if (os_pipe(fds) < 0) {
         mem_free(&idle_ms);
         return dlc_err_sys(err, "cannot make a pipe");
     }

@@ -147,7 +147,7 @@ static void on_conn(struct watch *w, uint32_t events)
 static void on_listener(struct watch *w, uint32_t events)
 {
     struct node *n = dlc_container(w, struct node, listener);
-    int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = os_accept(w->fd);
     struct ucred cred;
     socklen_t len = sizeof(cred);
     struct conn *c;
@@ -244,12 +244,12 @@ static int socket_dir(const char *path, struct dlc_err *err)
 /* Is somebody listening there? Removes a socket file that nobody answers at. */
 static int socket_clear(const struct sockaddr_un *addr, struct dlc_err *err)
 {
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), rc = 0;
+    int fd = os_socket(AF_UNIX, SOCK_STREAM), rc = 0;
     struct stat st;
 
     if (fd < 0)
         return dlc_err_sys(err, "cannot make a socket");
-    if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0)
+    if (os_connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0)
         rc = dlc_err_set(err, DLC_EBUSY,
                          "a daemon already answers at %s: use it, or end it with `dlcache stop`",
                          addr->sun_path);
@@ -279,7 +279,7 @@ int server_open(struct node *n, struct dlc_err *err)
         rc = socket_clear(&addr, err);
     if (rc < 0)
         return rc;
-    n->listener.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    n->listener.fd = os_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK);
     n->listener.ready = on_listener;
     if (n->listener.fd < 0 ||
         bind(n->listener.fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {

@@ -355,7 +355,7 @@ static uint64_t numbers_in(int fd)
 {
     struct stat st;
 
-    return fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size % 8 == 0
+    return fd >= 0 && os_fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size % 8 == 0
                ? (uint64_t)st.st_size / 8
                : 0;
 }

@@ -19,7 +19,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -292,7 +291,7 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
         rc = mem_session_new(index_of(s), &s->mem, err);
     if (rc < 0)
         goto out;
-    s->doorbell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->doorbell.fd = os_eventfd();
     if (s->doorbell.fd < 0 || loop_watch_set(c->node->loop, &s->doorbell, EPOLLIN | EPOLLET) < 0) {
         rc = dlc_err_sys(err, "cannot make a doorbell for client %d", (int)c->pid);
         goto out;

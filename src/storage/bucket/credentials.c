@@ -220,7 +220,7 @@ static int start_locked(struct credential_source *s, struct dlc_err *err)
     join_locked(s);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    e = pthread_create(&s->thread, NULL, look_main, s);
+    e = os_thread(&s->thread, look_main, s);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (e != 0)
         return dlc_err_set(err, dlc_err_of_errno(e), "cannot start a thread for credentials: %s",
@@ -295,7 +295,7 @@ int credential_source_new(const struct bucket_config *c, struct credential_sourc
     s->keys = c->keys != NULL ? bucket_keys_get(c->keys) : NULL;
     dlc_mtx_init(&s->mtx, LCK_credentials);
     aws_env_read(&s->env);
-    s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->stop_fd = os_eventfd();
     rc = s->stop_fd < 0 ? dlc_err_sys(err, "cannot make an eventfd") : 0;
     if (rc == 0)
         rc = profiles_load(&p, &s->env, err);

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/counters.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "storage/bucket/bucket_i.h"
 
 #define REQUEST_TAG DLC_TAG4('b', 'r', 'e', 'q')
@@ -248,7 +249,7 @@ int lane_open(struct lane *l, struct bucket *b, unsigned index, struct dlc_err *
     rc = o->ops->lane_open == NULL ? 0 : o->ops->lane_open(o, index, l->loop, err);
     if (rc < 0)
         goto out;
-    errno = pthread_create(&l->thread, NULL, lane_main, l);
+    errno = os_thread(&l->thread, lane_main, l);
     if (errno != 0) {
         rc = dlc_err_sys(err, "cannot start thread %u of a bucket", index);
         if (o->ops->lane_close != NULL)
