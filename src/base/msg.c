@@ -30,6 +30,7 @@ struct msg_frame {
     struct buf bytes;
     int fds[MSG_FDS];
     unsigned n_fds;
+    bool borrowed; /* the descriptors are the caller's */
 };
 
 union fd_control {
@@ -90,10 +91,25 @@ static bool keep_fds(struct msg_reader *r, const struct cmsghdr *c)
     return room;
 }
 
-static int closed(struct dlc_err *err, size_t partial)
+static int closed(enum msg_failure *why, struct dlc_err *err, size_t partial)
 {
+    *why = MSG_CLOSED;
     return dlc_err_set(err, DLC_EPROTO, "the other side closed the connection%s",
                        partial > 0 ? " in the middle of a message" : "");
+}
+
+/* A call on the socket failed, and the other side has not closed it. */
+static int failed(enum msg_failure *why, struct dlc_err *err, const char *what)
+{
+    int e = errno;
+
+    *why = MSG_NONSENSE;
+    if (e != ENOMEM && e != ENOBUFS && e != EMFILE && e != ENFILE && e != ETOOMANYREFS)
+        return dlc_err_sys(err, "%s", what);
+    *why = MSG_SHORTAGE;
+    return dlc_err_set(err, DLC_EBUSY, "%s: %s: raise the limit on %s, or try again later", what,
+                       strerror(e),
+                       e == ENOMEM || e == ENOBUFS ? "memory" : "open files (ulimit -n)");
 }
 
 /* Read up to `want` bytes and whatever descriptors come along. 1: some came, 0: nothing there. */
@@ -115,14 +131,17 @@ static int receive(struct msg_reader *r, int sock, size_t want, struct dlc_err *
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     if (n == 0 || (n < 0 && errno == ECONNRESET))
-        return closed(err, r->in.len);
+        return closed(&r->failure, err, r->in.len);
     if (n < 0)
-        return dlc_err_sys(err, "cannot read from the socket");
+        return failed(&r->failure, err, "cannot read from the socket");
     r->in.len += (size_t)n;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c != NULL; c = CMSG_NXTHDR(&h, c))
         if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
             room = keep_fds(r, c) && room;
-    if (!room || (h.msg_flags & MSG_CTRUNC) != 0)
+    /* What fits into `control` was cut off for another reason: we are out of descriptors. */
+    if ((h.msg_flags & MSG_CTRUNC) != 0 && r->n_fds < MSG_FDS)
+        r->fds_lost = true;
+    else if (!room || (h.msg_flags & MSG_CTRUNC) != 0)
         return dlc_err_set(err, DLC_EPROTO, "a message carries more than %d descriptors", MSG_FDS);
     return 1;
 }
@@ -147,7 +166,9 @@ static int finish(struct msg_reader *r, const struct msg_header *h, struct msg *
     json_error_t je;
     json_t *body;
 
-    if (h->fds != r->n_fds)
+    if (r->fds_lost)
+        close_all(r->fds, &r->n_fds);
+    else if (h->fds != r->n_fds)
         return dlc_err_set(err, DLC_EPROTO, "a message promises %u descriptors and brings %u",
                            h->fds, r->n_fds);
     body = json_loadb(r->in.data + sizeof(*h), h->length, JSON_REJECT_DUPLICATES, &je);
@@ -160,6 +181,8 @@ static int finish(struct msg_reader *r, const struct msg_header *h, struct msg *
     *out = (struct msg)MSG_INIT;
     out->body = body;
     out->n_fds = r->n_fds;
+    out->fds_lost = r->fds_lost;
+    r->fds_lost = false;
     memcpy(out->fds, r->fds, r->n_fds * sizeof(int));
     r->n_fds = 0;
     buf_clear(&r->in);
@@ -171,6 +194,7 @@ int msg_reader_next(struct msg_reader *r, int sock, struct msg *out, struct dlc_
     struct msg_header h;
     int rc;
 
+    r->failure = MSG_NONSENSE;
     for (;;) {
         size_t whole = sizeof(h);
 
@@ -189,7 +213,7 @@ int msg_reader_next(struct msg_reader *r, int sock, struct msg *out, struct dlc_
         if (rc <= 0)
             break;
     }
-    if (rc < 0)
+    if (rc < 0 && r->failure != MSG_SHORTAGE)
         msg_reader_release(r);
     return rc;
 }
@@ -198,7 +222,8 @@ int msg_reader_next(struct msg_reader *r, int sock, struct msg *out, struct dlc_
 static int wait_for(int sock, short events, struct dlc_dur timeout, struct dlc_err *err)
 {
     struct dlc_mono end = dlc_mono_add(dlc_mono_now(), timeout);
-    struct pollfd p = {.fd = sock, .events = events};
+    struct pollfd p = {.fd = sock, .events = (short)(events | POLLRDHUP)};
+    enum msg_failure why;
     char text[24];
 
     for (;;) {
@@ -206,6 +231,8 @@ static int wait_for(int sock, short events, struct dlc_dur timeout, struct dlc_e
         int64_t most = interrupt_may_come() ? INTERRUPT_EVERY.ns : DLC_SEC(3600).ns;
         int n = os_poll(&p, 1, (int)((DLC_CLAMP(ns, 0, most) + 999999) / 1000000));
 
+        if (n > 0 && (events & POLLOUT) != 0 && (p.revents & (events | POLLRDHUP)) == POLLRDHUP)
+            return closed(&why, err, 1); /* it reads no more, whatever room there may come */
         if (n > 0)
             return 0;
         if (interrupted())
@@ -218,6 +245,15 @@ static int wait_for(int sock, short events, struct dlc_dur timeout, struct dlc_e
     }
 }
 
+/* A shortage after which the connection cannot be used any more. */
+static int beyond_repair(struct dlc_err *err, const char *what)
+{
+    dlc_err_prefix(err, "%s", what);
+    if (err != NULL)
+        err->code = DLC_EIO;
+    return DLC_EIO;
+}
+
 int msg_recv(int sock, struct msg *out, struct dlc_dur timeout, struct dlc_err *err)
 {
     struct msg_reader r = MSG_READER_INIT;
@@ -226,7 +262,15 @@ int msg_recv(int sock, struct msg *out, struct dlc_dur timeout, struct dlc_err *
     do
         rc = msg_reader_next(&r, sock, out, err);
     while (rc == 0 && (rc = wait_for(sock, POLLIN, timeout, err)) == 0);
+    if (rc == DLC_EBUSY) /* it is still to come: who asks again would get it for an answer */
+        rc = beyond_repair(err, "an answer is lost");
     msg_reader_release(&r);
+    if (rc == 1 && out->fds_lost) {
+        msg_release(out);
+        rc = dlc_err_set(err, DLC_EBUSY,
+                         "this process has no descriptor left for those that came with a message: "
+                         "raise its limit on open files (ulimit -n)");
+    }
     return rc < 0 ? rc : 0;
 }
 
@@ -235,7 +279,9 @@ int msg_recv(int sock, struct msg *out, struct dlc_dur timeout, struct dlc_err *
 static void frame_release(struct msg_frame *f)
 {
     buf_release(&f->bytes);
-    close_all(f->fds, &f->n_fds);
+    if (!f->borrowed)
+        close_all(f->fds, &f->n_fds);
+    f->n_fds = 0;
 }
 
 void msg_writer_release(struct msg_writer *w)
@@ -252,7 +298,7 @@ static int frame_init(struct msg_frame *f, const json_t *body, const int *fds, u
     struct msg_header h = {MSG_MAGIC, 0, n_fds, 0};
     size_t n = json_dumpb(body, NULL, 0, JSON_COMPACT);
 
-    *f = (struct msg_frame){.bytes = BUF_INIT};
+    *f = (struct msg_frame){.bytes = BUF_INIT, .n_fds = n_fds, .borrowed = true};
     if (n == 0 || n > MSG_MAX)
         return dlc_err_set(err, DLC_EINVAL, "a message of %zu bytes; 1 to %u are allowed", n,
                            MSG_MAX);
@@ -261,38 +307,36 @@ static int frame_init(struct msg_frame *f, const json_t *body, const int *fds, u
     buf_reserve(&f->bytes, n);
     json_dumpb(body, f->bytes.data + f->bytes.len, n, JSON_COMPACT);
     f->bytes.len += n;
-    for (unsigned i = 0; i < n_fds; i++) {
-        int fd = os_dup(fds[i]);
+    for (unsigned i = 0; i < n_fds; i++)
+        f->fds[i] = fds[i];
+    return 0;
+}
+
+/* Duplicate the descriptors of a frame that has to wait. */
+static int keep_frame(struct msg_frame *f, enum msg_failure *why, struct dlc_err *err)
+{
+    unsigned n = f->n_fds;
+    int given[MSG_FDS];
+
+    memcpy(given, f->fds, sizeof(given));
+    f->n_fds = 0;
+    f->borrowed = false;
+    while (f->n_fds < n) {
+        int fd = os_dup(given[f->n_fds]);
 
         if (fd < 0)
-            return dlc_err_sys(err, "cannot send a descriptor");
+            return failed(why, err, "cannot send a descriptor");
         f->fds[f->n_fds++] = fd;
     }
     return 0;
 }
 
-int msg_writer_add(struct msg_writer *w, const json_t *body, const int *fds, unsigned n_fds,
-                   struct dlc_err *err)
+/* Send what the socket takes of frame f, of which *sent bytes are gone. 1: some went, 0: the socket
+ * is full. */
+static int transmit(struct msg_frame *f, size_t *sent, int sock, enum msg_failure *why,
+                    struct dlc_err *err)
 {
-    struct msg_frame f;
-    int rc;
-
-    dlc_check(n_fds <= MSG_FDS && json_is_object(body));
-    rc = frame_init(&f, body, fds, n_fds, err);
-    if (rc < 0) {
-        frame_release(&f);
-        return rc;
-    }
-    mem_reserve(w->frames, w->n, w->cap);
-    w->frames[w->n++] = f;
-    w->waiting += f.bytes.len;
-    return 0;
-}
-
-/* Send what the socket takes of frame f. 1: some went, 0: the socket is full. */
-static int transmit(struct msg_writer *w, struct msg_frame *f, int sock, struct dlc_err *err)
-{
-    struct iovec iov = {f->bytes.data + w->sent, f->bytes.len - w->sent};
+    struct iovec iov = {f->bytes.data + *sent, f->bytes.len - *sent};
     struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
     union fd_control control = {.space = {0}};
     ssize_t n;
@@ -311,13 +355,40 @@ static int transmit(struct msg_writer *w, struct msg_frame *f, int sock, struct 
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
-        return closed(err, w->sent);
+        return closed(why, err, *sent);
     if (n < 0)
-        return dlc_err_sys(err, "cannot write to the socket");
-    close_all(f->fds, &f->n_fds); /* they went with the first byte */
-    w->sent += (size_t)n;
-    w->waiting -= (size_t)n;
+        return failed(why, err, "cannot write to the socket");
+    if (!f->borrowed)
+        close_all(f->fds, &f->n_fds);
+    f->n_fds = 0; /* they went with the first byte */
+    *sent += (size_t)n;
     return 1;
+}
+
+int msg_writer_add(struct msg_writer *w, int sock, const json_t *body, const int *fds,
+                   unsigned n_fds, struct dlc_err *err)
+{
+    struct msg_frame f;
+    size_t sent = 0;
+    int rc;
+
+    dlc_check(n_fds <= MSG_FDS && json_is_object(body));
+    w->failure = MSG_NONSENSE;
+    rc = frame_init(&f, body, fds, n_fds, err);
+    if (rc == 0 && n_fds > 0 && w->n == 0)
+        rc = transmit(&f, &sent, sock, &w->failure, err);
+    if (rc >= 0)
+        rc = keep_frame(&f, &w->failure, err);
+    if (rc < 0 || sent == f.bytes.len) {
+        frame_release(&f);
+        return rc;
+    }
+    mem_reserve(w->frames, w->n, w->cap);
+    w->frames[w->n++] = f;
+    w->waiting += f.bytes.len - sent;
+    if (sent > 0)
+        w->sent = sent;
+    return 0;
 }
 
 int msg_writer_flush(struct msg_writer *w, int sock, struct dlc_err *err)
@@ -326,7 +397,10 @@ int msg_writer_flush(struct msg_writer *w, int sock, struct dlc_err *err)
     int rc = 1;
 
     while (done < w->n && rc > 0) {
-        rc = transmit(w, &w->frames[done], sock, err);
+        size_t before = w->sent;
+
+        rc = transmit(&w->frames[done], &w->sent, sock, &w->failure, err);
+        w->waiting -= w->sent - before;
         if (w->sent == w->frames[done].bytes.len) {
             frame_release(&w->frames[done++]);
             w->sent = 0;
@@ -341,13 +415,17 @@ int msg_writer_flush(struct msg_writer *w, int sock, struct dlc_err *err)
 int msg_send(int sock, const json_t *body, const int *fds, unsigned n_fds, struct dlc_err *err)
 {
     struct msg_writer w = MSG_WRITER_INIT;
-    int rc = msg_writer_add(&w, body, fds, n_fds, err);
+    int rc = msg_writer_add(&w, sock, body, fds, n_fds, err);
+    bool begun = rc == 0 && w.sent > 0;
 
     while (rc == 0) {
         rc = msg_writer_flush(&w, sock, err);
+        begun = begun || w.sent > 0;
         if (rc == 0)
             rc = wait_for(sock, POLLOUT, MSG_SEND_TIMEOUT, err);
     }
+    if (rc == DLC_EBUSY && begun) /* no other can follow half a message */
+        rc = beyond_repair(err, "a message is cut short");
     msg_writer_release(&w);
     return rc < 0 ? rc : 0;
 }

@@ -31,12 +31,20 @@ struct msg {
     json_t *body;
     int fds[MSG_FDS];
     unsigned n_fds;
+    bool fds_lost; /* this process had no descriptor left for those that came along: it has none */
 };
 
 #define MSG_INIT                                                                                   \
     {                                                                                              \
-        NULL, {-1, -1, -1, -1, -1, -1, -1, -1}, 0                                                  \
+        NULL, {-1, -1, -1, -1, -1, -1, -1, -1}, 0, false                                           \
     }
+
+/* Why a reader or a writer failed. */
+enum msg_failure {
+    MSG_NONSENSE, /* the other side breaks the rules */
+    MSG_CLOSED,   /* it has closed the connection */
+    MSG_SHORTAGE, /* memory or descriptors ran out: nothing was lost, try again later */
+};
 
 void msg_release(struct msg *m); /* drops the body and closes the descriptors */
 
@@ -46,8 +54,10 @@ int msg_take_fd(struct msg *m, unsigned i);
 /*
  * Blocking, for clients. msg_recv gives up (DLC_ETIMEDOUT) after `timeout` in which no byte came;
  * a negative timeout waits for ever. msg_send gives up after MSG_SEND_TIMEOUT in which no byte
- * went. DLC_EPROTO: nonsense or closed. msg_recv never reads past the message it gives. Borrows:
- * fds.   Gives: *out, which was MSG_INIT; return it with msg_release().
+ * went. DLC_EPROTO: nonsense or closed. DLC_EBUSY: memory or descriptors ran out; msg_send has sent
+ * nothing then, and msg_recv has taken the message, so that the next one can be sent. msg_recv
+ * never reads past the message it gives. Borrows: fds.   Gives: *out, which was MSG_INIT; return it
+ * with msg_release().
  */
 #define MSG_SEND_TIMEOUT DLC_SEC(30)
 int msg_send(int sock, const json_t *body, const int *fds, unsigned n_fds, struct dlc_err *err);
@@ -58,32 +68,36 @@ struct msg_reader {
     struct buf in;
     int fds[MSG_FDS];
     unsigned n_fds;
+    bool fds_lost;
+    enum msg_failure failure;
 };
 #define MSG_READER_INIT                                                                            \
     {                                                                                              \
-        BUF_INIT, {-1, -1, -1, -1, -1, -1, -1, -1}, 0                                              \
+        BUF_INIT, {-1, -1, -1, -1, -1, -1, -1, -1}, 0, false, MSG_NONSENSE                         \
     }
-/* Read what is there. 1: *out is a whole message; 0: not yet; negative: closed or nonsense. */
+/* Read what is there. 1: *out is a whole message; 0: not yet; negative: `failure` says why. */
 int msg_reader_next(struct msg_reader *r, int sock, struct msg *out, struct dlc_err *err);
 void msg_reader_release(struct msg_reader *r);
 
 /*
  * Non-blocking, for the daemon: messages wait here until the socket takes them. msg_writer_add
- * borrows fds (it keeps duplicates). msg_writer_flush: 1 when nothing waits any more, 0 when the
- * socket is full (try again when it is writable), negative when it is closed.
+ * borrows fds: it sends them at once if it can and keeps duplicates otherwise. When it fails, the
+ * message will not be sent, and those before it will. msg_writer_flush: 1 when nothing waits any
+ * more, 0 when the socket is full (try again when it is writable), negative: `failure` says why.
  */
 struct msg_writer {
     struct msg_frame *frames;
     unsigned n, cap;
     size_t sent;    /* bytes of frames[0] that are gone */
     size_t waiting; /* bytes of all frames: a peer that does not read can be dropped */
+    enum msg_failure failure;
 };
 #define MSG_WRITER_INIT                                                                            \
     {                                                                                              \
-        NULL, 0, 0, 0, 0                                                                           \
+        NULL, 0, 0, 0, 0, MSG_NONSENSE                                                             \
     }
-int msg_writer_add(struct msg_writer *w, const json_t *body, const int *fds, unsigned n_fds,
-                   struct dlc_err *err);
+int msg_writer_add(struct msg_writer *w, int sock, const json_t *body, const int *fds,
+                   unsigned n_fds, struct dlc_err *err);
 int msg_writer_flush(struct msg_writer *w, int sock, struct dlc_err *err);
 void msg_writer_release(struct msg_writer *w);
 

@@ -65,7 +65,7 @@ void conn_send(struct conn *c, json_t *body, const int *fds, unsigned n_fds)
         json_decref(body);
         return;
     }
-    if (msg_writer_add(&c->writer, body, fds, n_fds, &err) < 0) {
+    if (msg_writer_add(&c->writer, c->watch.fd, body, fds, n_fds, &err) < 0) {
         log_warn("client %d: %s", (int)c->pid, err.text);
         if (n_fds > 0)
             conn_fail_err(c, &err); /* most likely out of descriptors: say so, without any */

@@ -28,7 +28,7 @@ static int drain(struct msg_reader *r, int sock)
             struct msg_writer w = MSG_WRITER_INIT;
 
             dlc_check(json_is_object(m.body) && m.n_fds == 0);
-            dlc_check(msg_writer_add(&w, m.body, NULL, 0, NULL) == 0);
+            dlc_check(msg_writer_add(&w, -1, m.body, NULL, 0, NULL) == 0);
             msg_writer_release(&w);
         }
         msg_release(&m);

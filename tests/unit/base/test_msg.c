@@ -3,17 +3,21 @@
 #include "base/msg.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/check.h"
+#include "base/fault.h"
 #include "base/os.h"
 
 struct wire {
@@ -327,8 +331,8 @@ static void test_writer(void **state)
     memset(text, 'z', sizeof(text) - 1);
     large = json_pack("{s:s}", "text", text);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(0, msg_writer_add(&w, large, &s[0], 1, NULL));
-    assert_true(w.waiting > 3 * (sizeof(text) - 1));
+        assert_int_equal(0, msg_writer_add(&w, s[0], large, &s[0], 1, NULL));
+    assert_true(w.waiting > 2 * (sizeof(text) - 1));       /* of the first, some may be gone */
     assert_int_equal(0, msg_writer_flush(&w, s[0], NULL)); /* full, and it did not wait */
     while (got < 3) {
         if (msg_reader_next(&r, s[1], &m, NULL) == 1) {
@@ -340,10 +344,132 @@ static void test_writer(void **state)
     }
     assert_int_equal(0, w.waiting);
     assert_int_equal(1, msg_writer_flush(&w, s[0], NULL));
-    assert_int_equal(0, msg_writer_add(&w, large, &s[0], 1, NULL));
+    assert_int_equal(0, msg_writer_add(&w, s[0], large, &s[0], 1, NULL));
     msg_writer_release(&w); /* what waits is dropped with its descriptor */
     msg_reader_release(&r);
     json_decref(large);
+}
+
+/* ---- shortages ---- */
+
+/* Let this process open no descriptor more; or, with false, as many as before. */
+static void no_more_fds(bool none)
+{
+    static struct rlimit before;
+    struct rlimit now;
+
+    if (!none) {
+        assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &before));
+        return;
+    }
+    assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &before));
+    now = before;
+    now.rlim_cur = (rlim_t)DLC_MAX(s[0], s[1]) + 1;
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &now));
+}
+
+/* The descriptors of one message are lost: that message says so, the next one is whole. */
+static void test_descriptors_lost(void **state)
+{
+    struct msg_reader r = MSG_READER_INIT;
+    json_t *body = hello();
+
+    (void)state;
+    for (int turn = 0; turn < 3; turn++) {
+        struct msg m = MSG_INIT;
+
+        assert_int_equal(0, msg_send(s[0], body, s, 2, NULL));
+        assert_int_equal(0, msg_send(s[0], body, s, 2, NULL));
+        if (turn == 0) /* as the kernel does it */
+            no_more_fds(true);
+        else if (turn == 1)
+            fault_plan(&(struct fault_plan){.calls = FAULT_CALL(descriptors), .nth = 1});
+        assert_int_equal(1, msg_reader_next(&r, s[1], &m, NULL));
+        if (turn == 0)
+            no_more_fds(false);
+        fault_disarm();
+        assert_int_equal(turn < 2, m.fds_lost);
+        assert_int_equal(turn < 2 ? 0 : 2, m.n_fds);
+        msg_release(&m);
+        assert_int_equal(1, msg_reader_next(&r, s[1], &m, NULL));
+        assert_false(m.fds_lost);
+        assert_int_equal(2, m.n_fds);
+        msg_release(&m);
+    }
+    msg_reader_release(&r);
+    json_decref(body);
+}
+
+static void test_descriptors_lost_by_a_client(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *body = hello();
+    struct msg m = MSG_INIT;
+
+    (void)state;
+    assert_int_equal(0, msg_send(s[0], body, s, 2, NULL));
+    assert_int_equal(0, msg_send(s[0], body, s, 2, NULL));
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(descriptors), .nth = 1});
+    assert_int_equal(DLC_EBUSY, msg_recv(s[1], &m, DLC_SEC(10), &err));
+    assert_true(fault_disarm());
+    assert_non_null(strstr(err.text, "ulimit -n"));
+    assert_int_equal(0, msg_recv(s[1], &m, DLC_SEC(10), &err));
+    assert_int_equal(2, m.n_fds);
+    msg_release(&m);
+    json_decref(body);
+}
+
+/* A reader that could not read goes on where it was. */
+static void test_shortage_in_the_middle(void **state)
+{
+    struct msg_reader r = MSG_READER_INIT;
+    struct wire w = {MAGIC, 2, 1, 0};
+    struct msg m = MSG_INIT;
+
+    (void)state;
+    send_fds(&w, 1);
+    assert_int_equal(0, msg_reader_next(&r, s[1], &m, NULL));
+    assert_int_equal(0, os_write_all(s[0], (char *)&w + 1, sizeof(w) - 1));
+    assert_int_equal(0, os_write_all(s[0], "{}", 2));
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(recvmsg), .nth = 1});
+    assert_int_equal(DLC_EBUSY, msg_reader_next(&r, s[1], &m, NULL));
+    assert_true(fault_disarm());
+    assert_int_equal(MSG_SHORTAGE, r.failure);
+    assert_int_equal(1, msg_reader_next(&r, s[1], &m, NULL));
+    assert_int_equal(1, m.n_fds);
+    msg_release(&m);
+    msg_reader_release(&r);
+}
+
+/* What was not sent can be sent again; descriptors are duplicated only if they must wait. */
+static void test_shortage_of_a_sender(void **state)
+{
+    static char text[1 << 20];
+    struct msg_writer w = MSG_WRITER_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *body = hello(), *large;
+    struct msg m = MSG_INIT;
+
+    (void)state;
+    fault_plan(&(struct fault_plan){
+        .calls = FAULT_CALL(sendmsg) | FAULT_CALL(dup), .nth = 1, .error = ETOOMANYREFS});
+    assert_int_equal(DLC_EBUSY, msg_send(s[0], body, s, 2, &err));
+    assert_non_null(strstr(err.text, "cannot write to the socket"));
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(dup), .nth = 1, .times = 99});
+    assert_int_equal(0, msg_send(s[0], body, s, 2, &err));
+    assert_int_equal(0, msg_recv(s[1], &m, DLC_SEC(10), NULL));
+    assert_int_equal(2, m.n_fds);
+    msg_release(&m);
+    memset(text, 'z', sizeof(text) - 1);
+    large = json_pack("{s:s}", "text", text);
+    assert_int_equal(0, msg_writer_add(&w, s[0], large, s, 1, &err)); /* begun: they are gone */
+    assert_int_equal(DLC_EBUSY, msg_writer_add(&w, s[0], body, s, 1, &err));
+    assert_int_equal(MSG_SHORTAGE, w.failure);
+    assert_true(fault_disarm());
+    assert_int_equal(1, w.n);
+    msg_writer_release(&w);
+    json_decref(large);
+    json_decref(body);
 }
 
 static void test_string(void **state)
@@ -386,6 +512,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_too_large_to_send, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_large, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_writer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_descriptors_lost, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_descriptors_lost_by_a_client, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_shortage_in_the_middle, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_shortage_of_a_sender, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_string, set_up, tear_down),
     };
 

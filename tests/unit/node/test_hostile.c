@@ -164,7 +164,7 @@ static void test_never_reads(void **state)
     int sock = dial_greeted(&d), rc = 1;
 
     (void)state;
-    until((w.n == 0 ? msg_writer_add(&w, ask, NULL, 0, &err) : 0,
+    until((w.n == 0 ? msg_writer_add(&w, sock, ask, NULL, 0, &err) : 0,
            rc = msg_writer_flush(&w, sock, &err), rc < 0)); /* the daemon hung up */
     msg_writer_release(&w);
     json_decref(ask);
