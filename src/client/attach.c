@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/msg.h"
 #include "base/os.h"
@@ -16,6 +18,8 @@
 
 #define SILENCE DLC_SEC(30) /* a listing sends progress; this much silence means a hung daemon */
 #define CALLS   4
+#define TRIES   6          /* at a daemon that has no descriptor left at the moment: 1.5 s in all */
+#define PAUSE   DLC_MS(50) /* before the second of them, and doubling */
 
 /* ---- talking ---- */
 
@@ -37,6 +41,8 @@ static int ask(struct dlc_dataset *ds, int sock, json_t *question, struct msg *a
     int rc = msg_send(sock, question, NULL, 0, err);
 
     json_decref(question);
+    if (rc == DLC_EPROTO) /* it hung up, but may have said why */
+        rc = 0;
     if (ds->catalog != NULL) /* within a read: it has its own limit */
         silence.ns = DLC_MIN(silence.ns, ds->timeout.ns);
     while (rc == 0) {
@@ -52,8 +58,9 @@ static int ask(struct dlc_dataset *ds, int sock, json_t *question, struct msg *a
     return rc;
 }
 
-int attach_call(struct attachment *a, const json_t *ask, int fd, struct dlc_mono deadline,
-                struct msg *m, struct dlc_err *err)
+/* After DLC_EBUSY the same can be asked again. */
+static int call_once(struct attachment *a, const json_t *ask, int fd, struct dlc_mono deadline,
+                     struct msg *m, struct dlc_err *err)
 {
     struct dlc_dur left;
     int rc;
@@ -65,10 +72,34 @@ int attach_call(struct attachment *a, const json_t *ask, int fd, struct dlc_mono
     if (rc == 0)
         rc = msg_recv(a->sock, m, left, err);
     dlc_mtx_unlock(&a->rpc);
-    if (rc < 0 && rc != DLC_ETIMEDOUT)
+    if (rc < 0 && rc != DLC_ETIMEDOUT && rc != DLC_EBUSY)
         rc = dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
     else if (rc == 0 && !json_is_true(json_object_get(m->body, "ok")))
         rc = attach_refused(m, err);
+    return rc;
+}
+
+/* Before another try at what was busy. False: it was the last, or there is no time. */
+static bool pause_before(int try, struct dlc_dur first, struct dlc_mono deadline)
+{
+    struct dlc_dur d = {first.ns << (try - 1)};
+    const struct timespec ts = {.tv_sec = d.ns / 1000000000, .tv_nsec = d.ns % 1000000000};
+
+    if (try >= TRIES || dlc_mono_passed(deadline, dlc_mono_add(dlc_mono_now(), d)) || interrupted())
+        return false;
+    nanosleep(&ts, NULL);
+    return true;
+}
+
+int attach_call(struct attachment *a, const json_t *ask, int fd, struct dlc_mono deadline,
+                struct msg *m, struct dlc_err *err)
+{
+    int rc, try = 0;
+
+    do {
+        msg_release(m);
+        rc = call_once(a, ask, fd, deadline, m, err);
+    } while (rc == DLC_EBUSY && pause_before(++try, DLC_MS(2), deadline));
     return rc;
 }
 
@@ -209,8 +240,8 @@ static int map_all(struct attachment *a, struct msg *m, struct dlc_err *err)
 
 static _Atomic uint64_t generations; /* relaxed: only uniqueness matters */
 
-int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct attachment **out,
-                   struct dlc_err *err)
+static int attach_once(struct dlc_dataset *ds, bool may_spawn, bool refresh,
+                       struct attachment **out, struct dlc_err *err)
 {
     struct attachment *a = mem_new(struct attachment);
     struct msg m = MSG_INIT;
@@ -237,6 +268,18 @@ int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct 
         attachment_free(&a);
     *out = a;
     return rc;
+}
+
+int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct attachment **out,
+                   struct dlc_err *err)
+{
+    struct dlc_mono never = {INT64_MAX};
+    int rc, try = 0;
+
+    do
+        rc = attach_once(ds, may_spawn, refresh, out, err);
+    while (rc == DLC_EBUSY && ds->catalog == NULL && pause_before(++try, PAUSE, never));
+    return rc; /* within a read the bucket does as well */
 }
 
 void attachment_unmap(struct attachment *a)

@@ -119,7 +119,9 @@ static int from_file(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
         dataset_lost(ds, a);
     if (rc == 0 && b != NULL)
         add_to(&b->bytes, out->len);
-    return rc == DLC_EMISS ? DLC_EBYPASS : rc; /* evicted from disk in between */
+    if (rc == 0 || rc == DLC_ENODAEMON || rc == DLC_ETIMEDOUT || rc == DLC_ECANCELED)
+        return rc;
+    return DLC_EBYPASS; /* evicted from disk in between, or no descriptor left: the bucket has it */
 }
 
 /* One try through the daemon. 0: *out is set. DLC_EMISS: evicted before we could pin it. */
