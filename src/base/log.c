@@ -7,6 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LIMIT_LINES   20u
+#define LIMIT_SECONDS 60
+
 enum log_level log_threshold = LOG_WARN;
 
 static const char *const names[] = {"error", "warn", "info", "debug"};
@@ -20,6 +23,31 @@ bool log_level_parse(const char *name, enum log_level *out)
         }
     }
     return false;
+}
+
+bool log_limit_allows(struct log_limit *l)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (l->n == 0 || now.tv_sec - l->since_s >= LIMIT_SECONDS) {
+        l->since_s = now.tv_sec;
+        l->n = 0;
+    }
+    if (l->n == LIMIT_LINES) {
+        l->left_out++;
+        return false;
+    }
+    l->n++;
+    return true;
+}
+
+unsigned log_limit_left_out(struct log_limit *l)
+{
+    unsigned n = l->left_out;
+
+    l->left_out = 0;
+    return n;
 }
 
 void log_write(enum log_level level, const char *fmt, ...)

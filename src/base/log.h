@@ -20,6 +20,15 @@ void log_write(enum log_level level, const char *fmt, ...) __attribute__((format
         if ((level) <= log_threshold)                                                              \
             log_write((level), __VA_ARGS__);                                                       \
     } while (0)
+/* For what others can cause at will: a few lines a minute from one place of the code. One thread.
+ * The second call tells how many were left out since the last one that was not. */
+struct log_limit {
+    long long since_s;
+    unsigned n, left_out;
+};
+bool log_limit_allows(struct log_limit *l);
+unsigned log_limit_left_out(struct log_limit *l);
+
 #define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_at(LOG_WARN, __VA_ARGS__)
 #define log_info(...)  log_at(LOG_INFO, __VA_ARGS__)

@@ -6,6 +6,14 @@
  * (C2) The socket's directory is ours and nobody else can write to it.
  * (C3) A connection object may go away inside any of its callbacks, and nowhere else: who needs it
  * later keeps its id.
+ * (C4) The daemon may end a connection at any time (nonsense, a client that does not read), but not
+ * what the client pins: it may read those samples, and pin others, until it notices. The connection
+ * becomes a zombie. It is shut down for writing, so that the client notices, and not served any
+ * more; its session's pins count until the client closes its end, which the library does when the
+ * last view is put, or dies. A process, and a user, with too many zombies can open no more sessions
+ * and reads past the cache; nobody's pins are ever dropped.
+ * (C5) Want of descriptors or memory fails a request, or makes it wait for the tick. It ends no
+ * connection.
  */
 #include "node/node_i.h"
 
@@ -29,6 +37,8 @@
 #define UNREAD_MAX      (8u << 20) /* bytes a client may leave unread before it is dropped */
 #define UNREAD_MESSAGES 64u        /* and messages: each may hold descriptors */
 #define TURN_MESSAGES   16u        /* taken from one client before the others have their turn */
+#define PROCESS_ZOMBIES 16u        /* (C4): that one process may have, */
+#define USER_ZOMBIES    256u       /* and all of one user */
 
 static struct conn *conn_of(struct watch *w)
 {
@@ -40,39 +50,94 @@ static struct conn *conn_of(struct watch *w)
 
 /* ---- out ---- */
 
-/* To be closed by its next event (C3), which this makes happen. */
-static void conn_doom(struct conn *c)
+/* To be ended by its next event (C3), which this makes happen. */
+static void conn_doom(struct conn *c, const char *why)
 {
+    if (c->closing)
+        return;
     c->closing = true;
-    shutdown(c->watch.fd, SHUT_RDWR);
+    c->why = why;
+    loop_timer_set(c->node->loop, &c->ender, loop_now(c->node->loop));
+}
+
+static void on_ender(struct timer *t)
+{
+    struct conn *c = dlc_container(t, struct conn, ender);
+
+    dlc_check(c->tag == CONN_TAG);
+    conn_end(&c, c->why);
+}
+
+/* (C5): leave it alone until the tick. */
+static void conn_pause(struct conn *c, const char *what)
+{
+    node_short(c->node, what);
+    c->paused = c->node->pauses = true;
+    loop_watch_set(c->node->loop, &c->watch, 0);
 }
 
 static void conn_flush(struct conn *c)
 {
     int rc = msg_writer_flush(&c->writer, c->watch.fd, NULL);
 
-    if (rc < 0 || c->writer.waiting > UNREAD_MAX || c->writer.n > UNREAD_MESSAGES)
-        conn_doom(c);
-    loop_watch_set(c->node->loop, &c->watch, rc == 0 ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    if (c->writer.waiting > UNREAD_MAX || c->writer.n > UNREAD_MESSAGES)
+        conn_doom(c, "it does not read what it asked for");
+    if (rc < 0 && c->writer.failure == MSG_SHORTAGE) {
+        conn_pause(c, "cannot answer a client");
+        return;
+    }
+    if (rc < 0 && c->writer.failure == MSG_CLOSED)
+        msg_writer_release(&c->writer); /* the reader will see that, too, and close */
+    else if (rc < 0)
+        conn_doom(c, "it cannot be written to");
+    if (loop_watch_set(c->node->loop, &c->watch, rc == 0 ? EPOLLIN | EPOLLOUT : EPOLLIN) < 0)
+        conn_pause(c, "cannot wait for a client");
+}
+
+void conns_resume(struct node *n)
+{
+    if (!n->pauses)
+        return;
+    n->pauses = false;
+    dlc_list_each (l, &n->conns) {
+        struct conn *c = dlc_container(l, struct conn, link);
+
+        if (c->paused) {
+            c->paused = false;
+            conn_flush(c);
+        }
+    }
+}
+
+int conn_send_fds(struct conn *c, json_t *body, const int *fds, unsigned n_fds, struct dlc_err *err)
+{
+    int rc = 0;
+
+    dlc_check(body != NULL);
+    if (!c->closing) {
+        rc = msg_writer_add(&c->writer, c->watch.fd, body, fds, n_fds, err);
+        if (rc < 0 && c->writer.failure == MSG_SHORTAGE)
+            node_short(c->node, "cannot hand descriptors to a client");
+        else if (rc < 0 && c->writer.failure == MSG_CLOSED)
+            rc = 0; /* the reader will see that */
+        if (rc == 0 && !c->paused)
+            conn_flush(c);
+    }
+    json_decref(body);
+    return rc;
 }
 
 void conn_send(struct conn *c, json_t *body, const int *fds, unsigned n_fds)
 {
-    struct dlc_err err;
+    struct dlc_err err = DLC_ERR_INIT;
 
-    dlc_check(body != NULL);
-    if (c->closing) {
-        json_decref(body);
+    if (conn_send_fds(c, body, fds, n_fds, &err) == 0)
         return;
-    }
-    if (msg_writer_add(&c->writer, c->watch.fd, body, fds, n_fds, &err) < 0) {
-        log_warn("client %d: %s", (int)c->pid, err.text);
-        if (n_fds > 0)
-            conn_fail_err(c, &err); /* most likely out of descriptors: say so, without any */
-        conn_doom(c);
-    }
-    json_decref(body);
-    conn_flush(c);
+    dlc_err_prefix(&err, "the daemon");
+    if (n_fds > 0)
+        conn_fail_err(c, &err);
+    else
+        conn_doom(c, "an answer cannot be sent"); /* too large: a bug of ours */
 }
 
 void conn_progress(struct conn *c, json_t *progress)
@@ -108,7 +173,7 @@ static void greet(struct conn *c, const struct msg *m)
         conn_fail(c, DLC_EPROTO,
                   "the client speaks another version of the protocol: use the same version of "
                   "dlcache for library and daemon (restart the daemon after an upgrade)");
-        c->closing = true;
+        conn_doom(c, "it speaks another version of the protocol");
         return;
     }
     c->greeted = true;
@@ -118,31 +183,93 @@ static void greet(struct conn *c, const struct msg *m)
               NULL, 0);
 }
 
+/* A message without the descriptors that it came with cannot be what it was meant to be. */
+static void refuse_without_fds(struct conn *c)
+{
+    node_short(c->node, "descriptors of a client's request were lost");
+    conn_fail(c, DLC_EBUSY,
+              "the daemon has no descriptor left for what the request brings along: ask again, or "
+              "raise its limit on open files (ulimit -n, LimitNOFILE=)");
+}
+
+static void handle(struct conn *c, struct msg *m)
+{
+    if (m->fds_lost)
+        refuse_without_fds(c);
+    else if (!c->greeted)
+        greet(c, m);
+    else
+        control_handle(c, m);
+}
+
+/* (C4): wait until the client lets go. A call that fails here is made again by the next event. */
+static void on_zombie(struct conn *c, uint32_t events)
+{
+    if (events & (EPOLLHUP | EPOLLERR))
+        conn_close(&c);
+    else
+        loop_watch_set(c->node->loop, &c->watch, 0);
+}
+
 static void on_conn(struct watch *w, uint32_t events)
 {
     struct conn *c = conn_of(w);
     struct dlc_err err = DLC_ERR_INIT;
     int rc = 1;
 
+    if (c->zombie) {
+        on_zombie(c, events);
+        return;
+    }
     if (events & EPOLLOUT)
         conn_flush(c);
     for (unsigned i = 0; i < TURN_MESSAGES && rc == 1 && !c->closing; i++) {
         struct msg m = MSG_INIT;
 
         rc = msg_reader_next(&c->reader, w->fd, &m, &err);
-        if (rc == 1 && !c->greeted)
-            greet(c, &m);
-        else if (rc == 1)
-            control_handle(c, &m);
+        if (rc == 1)
+            handle(c, &m);
         msg_release(&m);
     }
-    if (rc == DLC_EPROTO && err.text[0] != '\0')
-        log_debug("client %d: %s", (int)c->pid, err.text);
-    if (rc < 0 || c->closing)
+    if (rc < 0 && c->reader.failure == MSG_SHORTAGE)
+        conn_pause(c, "cannot read a client's request");
+    else if (rc < 0 && c->reader.failure == MSG_CLOSED)
         conn_close(&c);
+    else if (rc < 0)
+        conn_end(&c, "it sent what is not a message");
+    else if (c->closing)
+        conn_end(&c, c->why);
 }
 
 /* ---- who may ---- */
+
+/* Out of descriptors: tell the next client so, by means of the reserve. False: it cannot be. */
+static bool turn_away(struct node *n, int listener)
+{
+    struct msg_writer w = MSG_WRITER_INIT;
+    struct dlc_err err;
+    json_t *body;
+    bool away;
+    int fd;
+
+    reserve_lend(n);
+    fd = os_accept(listener);
+    if (fd >= 0) {
+        body = json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_EBUSY, "error",
+                         "the daemon has no descriptor left for another client: raise its limit on "
+                         "open files (ulimit -n, LimitNOFILE=), or try again later");
+        if (msg_writer_add(&w, fd, body, NULL, 0, &err) == 0)
+            msg_writer_flush(&w, fd, &err); /* small, and the buffer is empty */
+        msg_writer_release(&w);
+        json_decref(body);
+        count(sessions_refused);
+    }
+    away = fd >= 0;
+    os_close(&fd);
+    node_short(n, "a client was turned away");
+    reserve_fill(n);
+    return away;
+}
 
 static void on_listener(struct watch *w, uint32_t events)
 {
@@ -154,10 +281,8 @@ static void on_listener(struct watch *w, uint32_t events)
 
     (void)events;
     if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE) {
-            log_warn("no descriptor left for a client: raise the limit on open files (ulimit -n)");
+        if (is_shortage(errno) && !turn_away(n, w->fd))
             loop_watch_del(n->loop, &n->listener); /* the tick listens again */
-        }
         return;
     }
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
@@ -175,13 +300,67 @@ static void on_listener(struct watch *w, uint32_t events)
     c->pid = cred.pid;
     c->watch.fd = fd;
     c->watch.ready = on_conn;
+    c->ender.fire = on_ender;
     c->reader = (struct msg_reader)MSG_READER_INIT;
     c->writer = (struct msg_writer)MSG_WRITER_INIT;
     dlc_list_init(&c->waiting);
     dlc_list_push_tail(&n->conns, &c->link);
     n->n_conns++;
     if (loop_watch_set(n->loop, &c->watch, EPOLLIN) < 0)
-        conn_close(&c);
+        conn_pause(c, "cannot wait for a client");
+}
+
+void conn_end(struct conn **cp, const char *why)
+{
+    static struct log_limit limit; /* L */
+    struct mem_session_stats st = {0};
+    struct conn *c = *cp;
+    struct node *n = c->node;
+
+    if (c->session == NULL) {
+        log_debug("client %d is disconnected: %s", (int)c->pid, why);
+        conn_close(cp);
+        return;
+    }
+    *cp = NULL;
+    session_abandon(c->session);
+    session_add_stats(c->session, &st);
+    c->zombie = c->closing = true;
+    loop_timer_del(n->loop, &c->ender);
+    msg_writer_release(&c->writer);
+    msg_reader_release(&c->reader);
+    shutdown(c->watch.fd, SHUT_WR);
+    loop_watch_set(n->loop, &c->watch, 0); /* EPOLLHUP comes unasked */
+    dlc_list_remove(&c->link);
+    dlc_list_push_tail(&n->zombies, &c->link);
+    n->n_conns--;
+    n->n_zombies++;
+    count(sessions_ended);
+    if (log_limit_allows(&limit))
+        log_warn("client %d (user %d) is disconnected: %s; %llu samples that it holds stay in "
+                 "memory until it lets go of them (%u such warnings were left out before)",
+                 (int)c->pid, (int)c->uid, why, (unsigned long long)st.pins,
+                 log_limit_left_out(&limit));
+}
+
+int conn_may_open(const struct conn *c, struct dlc_err *err)
+{
+    unsigned of_process = 0, of_user = 0;
+
+    dlc_list_each (l, &c->node->zombies) {
+        const struct conn *z = dlc_container(l, struct conn, link);
+
+        of_user += z->uid == c->uid;
+        of_process += z->pid == c->pid && c->pid > 0; /* 0: of another pid namespace */
+    }
+    if (of_process < PROCESS_ZOMBIES && of_user < USER_ZOMBIES)
+        return 0;
+    count(sessions_refused);
+    return dlc_err_set(err, DLC_EBUSY,
+                       "the daemon had to end %u sessions of this process and %u of its user, and "
+                       "their samples are still held: put those views or end those processes, and "
+                       "see the daemon's log for what they did",
+                       of_process, of_user);
 }
 
 void conn_close(struct conn **cp)
@@ -192,6 +371,7 @@ void conn_close(struct conn **cp)
     dlc_check(c->tag == CONN_TAG);
     if (c->session != NULL)
         session_free(&c->session);
+    loop_timer_del(c->node->loop, &c->ender);
     dlc_list_remove(&c->waiting);
     if (c->opening != NULL)
         dataset_put(&c->opening);
@@ -201,7 +381,10 @@ void conn_close(struct conn **cp)
     loop_watch_del(c->node->loop, &c->watch);
     os_close(&c->watch.fd);
     dlc_list_remove(&c->link);
-    c->node->n_conns--;
+    if (c->zombie)
+        c->node->n_zombies--;
+    else
+        c->node->n_conns--;
     c->node->last_client = dlc_mono_now();
     c->tag = 0;
     mem_free(&c);

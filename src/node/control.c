@@ -222,6 +222,20 @@ static json_t *dataset_counters(const struct dataset *ds)
     return o;
 }
 
+/* What clients hold whose connection the daemon ended. */
+static uint64_t zombie_pins(const struct dataset *ds)
+{
+    struct mem_session_stats sum = {0};
+
+    dlc_list_each (l, &ds->node->zombies) {
+        const struct session *s = dlc_container(l, struct conn, link)->session;
+
+        if (s->ds == ds && s->shelf == NULL)
+            session_add_stats(s, &sum);
+    }
+    return sum.pins;
+}
+
 static json_t *dataset_json(struct dataset *ds)
 {
     struct mem_session_stats sum = ds->past;
@@ -238,6 +252,7 @@ static json_t *dataset_json(struct dataset *ds)
         if (session->follow.active)
             ahead += session->follow.ahead - session->follow.pos;
     }
+    sum.pins += zombie_pins(ds);
     o = json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I}",
                   "id", (json_int_t)ds->id, "url", msg_string(ds->url.shown), "samples",
                   (json_int_t)catalog_count(ds->catalog), "bytes",
@@ -329,10 +344,10 @@ static void op_stat(struct conn *c, struct msg *m)
     for (unsigned i = 0; i < counter_table_len; i++)
         json_object_set_new(all, counter_table[i].name,
                             json_integer((json_int_t)*counter_table[i].value));
-    daemon = json_pack("{s:i, s:s, s:f, s:o, s:o, s:i}", "pid", (int)getpid(), "version",
+    daemon = json_pack("{s:i, s:s, s:f, s:o, s:o, s:i, s:i}", "pid", (int)getpid(), "version",
                        dlc_version(), "uptime_s", dlc_dur_seconds(dlc_mono_since(n->started)),
                        "dir", msg_string(n->config->dir), "socket", msg_string(n->config->socket),
-                       "sessions", sessions);
+                       "sessions", sessions, "zombies", (int)n->n_zombies);
     answer = json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "daemon", daemon, "memory",
                        memory_json(n), "disk", disk_json(n), "datasets", datasets, "counters", all);
     if (n->agent != NULL)
@@ -528,10 +543,14 @@ static void op_weights(struct conn *c, struct msg *m)
 
 static void op_open(struct conn *c, struct msg *m)
 {
+    struct dlc_err err;
+
     if (c->session != NULL || c->opening != NULL || c->asking)
         conn_fail(c, DLC_EINVAL, "open: this connection has a dataset already");
     else if (!json_is_string(json_object_get(m->body, "url")))
         conn_fail(c, DLC_EINVAL, "open: a url is needed");
+    else if (conn_may_open(c, &err) < 0)
+        conn_fail_err(c, &err);
     else
         resolve_open(c, m->body);
 }

@@ -129,6 +129,15 @@ static void say_progress(struct node *n)
         warm_progress(dlc_container(l, struct warm, link));
 }
 
+static void conns_close(struct dlc_list *conns)
+{
+    while (!dlc_list_empty(conns)) {
+        struct conn *c = dlc_container(conns->next, struct conn, link);
+
+        conn_close(&c);
+    }
+}
+
 /* The first half of the end: nothing new comes in, and what is under way is cut short. */
 static void wind_down(struct node *n)
 {
@@ -136,11 +145,9 @@ static void wind_down(struct node *n)
     if (os_ftruncate(n->lock_fd, 0) < 0) /* no pid: who wants the directory now waits for us */
         log_debug("cannot empty the lock file");
     server_close(n);
-    while (!dlc_list_empty(&n->conns)) {
-        struct conn *c = dlc_container(n->conns.next, struct conn, link);
-
-        conn_close(&c);
-    }
+    conns_close(&n->conns);
+    conns_close(&n->zombies);
+    reserve_release(n);
     /* Workers only look at it: relaxed. What peers were asked for ends now, on the loop. */
     atomic_store_explicit(&n->ending, true, memory_order_relaxed);
     peers_free(&n->peers);
@@ -197,6 +204,8 @@ static void on_tick(struct timer *t)
     memory_tick(n->memory);
     say_progress(n);
     server_listen(n);
+    reserve_fill(n);
+    conns_resume(n);
     if (dlc_mono_sub(now, n->limits_checked).ns >= DLC_SEC(1).ns) {
         n->limits_checked = now;
         follow_limits(n);
@@ -424,6 +433,7 @@ static void node_close(struct node *n)
     }
     close_membership(n);
     server_close(n);
+    reserve_release(n);
     report_close(n);
     spent_close(n);
     disk_close(&n->disk);
@@ -446,6 +456,8 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     n->agent_left = true;
     n->lock_fd = n->listener.fd = n->signals.fd = -1;
     dlc_list_init(&n->conns);
+    dlc_list_init(&n->zombies);
+    reserve_init(n);
     dlc_list_init(&n->datasets);
     dlc_list_init(&n->warms);
     dlc_list_init(&n->deriving);

@@ -39,6 +39,8 @@
 
 #define PROTOCOL_VERSION 1
 
+#define RESERVE 16 /* descriptors: reserve.c */
+
 struct node {
     const struct config *config;
     struct loop *loop;
@@ -62,6 +64,10 @@ struct node {
     struct dlc_list warms;    /* struct warm.link */
     struct dlc_list deriving; /* parts.c */
     unsigned n_conns;
+    struct dlc_list zombies; /* struct conn.link: (C4) */
+    unsigned n_zombies;
+    bool pauses; /* a connection is paused: the tick looks for it */
+    int reserve[RESERVE];
     uint64_t next_id; /* of conns and datasets */
 
     /* NULL: not of a cluster */
@@ -118,20 +124,43 @@ struct conn {
     bool wants_shelf; /* it opens a dataset for its forms, ... */
     unsigned char shelf_key[SHA256_LEN]; /* ... these */
     unsigned char owner[SHA256_LEN];     /* user and token: whose weights it may have */
-    bool closing;
+    bool closing;                        /* to be ended by its next event, ... */
+    const char *why;                     /* ... for this reason; a literal */
+    struct timer ender;                  /* that event */
+    bool paused; /* out of memory or descriptors: the tick goes on with it */
+    bool zombie; /* (C4) */
 };
 
 int server_open(struct node *n, struct dlc_err *err);
 int server_listen(struct node *n); /* again, after descriptors ran out; 0 or -1 */
 void server_close(struct node *n);
 void conn_close(struct conn **cp);
+/* The daemon ends the connection: (C4). `why` is a literal. */
+void conn_end(struct conn **cp, const char *why);
+void conns_resume(struct node *n); /* those that were paused; by the tick */
+/* May it open a session? Not if it, or its user, has too many that the daemon had to end. */
+int conn_may_open(const struct conn *c, struct dlc_err *err);
 struct conn *conn_by_id(struct node *n, uint64_t id); /* NULL: gone */
-/* Takes body. Descriptors are borrowed (duplicated if they must wait). */
+/* Takes body. Descriptors are borrowed (duplicated if they must wait). If they cannot be sent, the
+ * client is told why instead. */
 void conn_send(struct conn *c, json_t *body, const int *fds, unsigned n_fds);
+/* The same; when it fails, nothing was sent: tell the client. */
+int conn_send_fds(struct conn *c, json_t *body, const int *fds, unsigned n_fds,
+                  struct dlc_err *err);
 /* Takes progress; says nothing to a client that has not read what it was told before. */
 void conn_progress(struct conn *c, json_t *progress);
 void conn_fail(struct conn *c, int code, const char *text);
 void conn_fail_err(struct conn *c, const struct dlc_err *err);
+
+/* ---- reserve.c ---- */
+
+void reserve_init(struct node *n);
+void reserve_fill(struct node *n); /* as far as it can */
+void reserve_release(struct node *n);
+void reserve_lend(struct node *n); /* one: so that something can be opened now */
+bool is_shortage(int e);           /* an errno: of descriptors or memory */
+/* Something failed for want of descriptors or memory: count it, say so, open the reserve. */
+void node_short(struct node *n, const char *what);
 
 /* ---- control.c ---- */
 
@@ -351,6 +380,7 @@ struct session {
     struct weighing *weighing; /* NULL: it has told no weights */
     struct reads_epoch reads[READS_EPOCHS]; /* the latest first */
     unsigned n_reads;
+    bool abandoned;
     uint32_t head; /* our own copy: the one in shared memory is for the client to read */
 };
 
@@ -364,6 +394,8 @@ struct waiter {
 
 int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err); /* answers the client */
 void session_free(struct session **sp);
+/* Serve it no more. Its pins count, and its dataset stays, until session_free(). */
+void session_abandon(struct session *s);
 void session_add_stats(const struct session *s, struct mem_session_stats *sum);
 /* Tell one waiter how its fetch ended. Takes w, unless it is a peer's. */
 void session_answer(struct waiter *w, int rc, const char *text);

@@ -2,7 +2,7 @@
 /*
  * Sessions: one client process on one dataset. Requests come through the submission ring in shared
  * memory, which the client may fill with anything (N4): every number is copied once and checked,
- * and a client that breaks the rules is disconnected. The rules:
+ * and a client that breaks the rules is disconnected (C4). The rules:
  *
  * (S1) tail is at most SHM_RING_LEN ahead of head.
  * (S2) a ring entry is below SHM_CELLS, a sample below the dataset's count, an op known.
@@ -14,6 +14,7 @@
  */
 #include "node/node_i.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
@@ -209,8 +210,7 @@ static void serve_ring(struct session *s)
         struct conn *c = s->conn;
 
         count(client_nonsense);
-        log_warn("client %d wrote nonsense into its ring and is disconnected", (int)c->pid);
-        conn_close(&c);
+        conn_end(&c, "it wrote nonsense into its ring");
         return;
     }
     fetch_pump(s->ds->node);
@@ -271,6 +271,15 @@ static int take_shelf(struct session *s, struct dlc_err *err)
     return rc < 0 ? rc : mem_gifts_new(&s->gifts, err);
 }
 
+static int make_doorbell(struct session *s, struct dlc_err *err)
+{
+    s->doorbell.fd = os_eventfd();
+    if (s->doorbell.fd < 0 ||
+        loop_watch_set(s->conn->node->loop, &s->doorbell, EPOLLIN | EPOLLET) < 0)
+        return dlc_err_sys(err, "cannot make a doorbell for client %d", (int)s->conn->pid);
+    return 0;
+}
+
 int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
 {
     struct session *s = mem_new(struct session);
@@ -286,23 +295,26 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     dlc_list_init(&s->link);
     ds->refs++;
     c->session = s;
+    errno = 0;
     rc = c->wants_shelf ? take_shelf(s, err) : join(s);
     if (rc == 0)
         rc = mem_session_new(index_of(s), &s->mem, err);
+    if (rc == 0)
+        rc = make_doorbell(s, err);
+    if (rc < 0 && is_shortage(errno)) {
+        node_short(c->node, "cannot make a session");
+        err->code = rc = DLC_EBUSY;
+    }
     if (rc < 0)
         goto out;
-    s->doorbell.fd = os_eventfd();
-    if (s->doorbell.fd < 0 || loop_watch_set(c->node->loop, &s->doorbell, EPOLLIN | EPOLLET) < 0) {
-        rc = dlc_err_sys(err, "cannot make a doorbell for client %d", (int)c->pid);
-        goto out;
-    }
     atomic_store(&hdr_of(s)->need_wake, 1);
-    count(sessions_opened);
-    conn_send(c, welcome(s),
-              (int[]){memory_fd(c->node->memory), mem_index_fd(index_of(s)), mem_session_fd(s->mem),
-                      s->doorbell.fd, catalog_fd(ds->catalog),
-                      s->gifts != NULL ? mem_gifts_fd(s->gifts) : -1},
-              s->gifts != NULL ? 6 : 5);
+    rc = conn_send_fds(c, welcome(s),
+                       (int[]){memory_fd(c->node->memory), mem_index_fd(index_of(s)),
+                               mem_session_fd(s->mem), s->doorbell.fd, catalog_fd(ds->catalog),
+                               s->gifts != NULL ? mem_gifts_fd(s->gifts) : -1},
+                       s->gifts != NULL ? 6 : 5, err);
+    if (rc == 0)
+        count(sessions_opened);
 out:
     if (rc < 0)
         session_free(&c->session);
@@ -322,16 +334,12 @@ void session_add_stats(const struct session *s, struct mem_session_stats *sum)
     sum->pins += st.pins;
 }
 
-void session_free(struct session **sp)
+void session_abandon(struct session *s)
 {
-    struct session *s = *sp;
-
-    *sp = NULL;
-    if (s == NULL)
-        return;
     dlc_check(s->tag == SESSION_TAG);
-    if (s->gifts != NULL && s->mem != NULL && !s->ds->node->stopping)
-        drain(s); /* who leaves does not wait until its last gifts are taken */
+    if (s->abandoned)
+        return;
+    s->abandoned = true;
     prefetch_unfollow(s);
     while (!dlc_list_empty(&s->waiters))
         waiter_free(dlc_container(s->waiters.next, struct waiter, of_session));
@@ -341,9 +349,8 @@ void session_free(struct session **sp)
         session_add_stats(s, &st);
         report_session_ended(s, &st);
         session_add_stats(s, &s->ds->past);
-        s->ds->past.pins = 0; /* they no longer count */
+        s->ds->past.pins = 0; /* told by zombies, or no more */
     }
-    mem_session_free(&s->mem);
     mem_gifts_put(&s->gifts);
     loop_timer_del(s->ds->node->loop, &s->again);
     loop_watch_del(s->ds->node->loop, &s->doorbell);
@@ -353,8 +360,22 @@ void session_free(struct session **sp)
     s->ds->last_used = dlc_mono_now();
     if (!s->conn->wants_shelf)
         dataset_leave(s->ds);
-    shelf_put(&s->shelf);
     weighing_put(&s->weighing);
+}
+
+void session_free(struct session **sp)
+{
+    struct session *s = *sp;
+
+    *sp = NULL;
+    if (s == NULL)
+        return;
+    dlc_check(s->tag == SESSION_TAG);
+    if (!s->abandoned && s->gifts != NULL && s->mem != NULL && !s->ds->node->stopping)
+        drain(s); /* who leaves does not wait until its last gifts are taken */
+    session_abandon(s);
+    mem_session_free(&s->mem);
+    shelf_put(&s->shelf);
     dataset_put(&s->ds);
     s->tag = 0;
     mem_free(&s);

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Reserve descriptors: what a daemon at its limit on open files still has.
+ *
+ * At the limit the kernel drops descriptors that come with a message, and leaves clients waiting
+ * that connect. The daemon keeps RESERVE descriptors that it does not use. One is lent to accept a
+ * client, so that it can be told why it is turned away. All are closed when a request was lost for
+ * want of descriptors: the client asks again, and finds some. The tick takes them back.
+ */
+#include "node/node_i.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/os.h"
+
+void reserve_init(struct node *n)
+{
+    for (unsigned i = 0; i < RESERVE; i++)
+        n->reserve[i] = -1;
+}
+
+void reserve_fill(struct node *n)
+{
+    for (unsigned i = 0; i < RESERVE; i++) {
+        if (n->reserve[i] < 0)
+            n->reserve[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (n->reserve[i] < 0)
+            return; /* the next tick tries again */
+    }
+}
+
+void reserve_release(struct node *n)
+{
+    for (unsigned i = 0; i < RESERVE; i++)
+        os_close(&n->reserve[i]);
+}
+
+void reserve_lend(struct node *n)
+{
+    unsigned i = 0;
+
+    while (i + 1 < RESERVE && n->reserve[i] < 0)
+        i++;
+    os_close(&n->reserve[i]);
+}
+
+bool is_shortage(int e)
+{
+    return e == EMFILE || e == ENFILE || e == ENOMEM || e == ENOBUFS || e == ENOSPC;
+}
+
+void node_short(struct node *n, const char *what)
+{
+    static struct log_limit limit; /* L */
+
+    count(descriptor_shortages);
+    if (log_limit_allows(&limit))
+        log_warn("%s: out of descriptors or memory: raise the limit on open files (ulimit -n, "
+                 "LimitNOFILE=); %u such warnings before this one were left out",
+                 what, log_limit_left_out(&limit));
+    reserve_release(n);
+}
