@@ -30,7 +30,7 @@ enum fault_call {
 };
 
 #define FAULT_CALL(name) ((uint64_t)1 << CALL_##name)
-#define FAULT_ALL_CALLS  UINT64_MAX
+#define FAULT_ALL_CALLS  (~FAULT_CALL(close)) /* which is made in any case */
 
 enum fault_mode {
     FAULT_FAIL,  /* the call is not made; errno says `error` */

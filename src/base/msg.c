@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "base/check.h"
+#include "base/fork_fds.h"
 #include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/os.h"
@@ -91,6 +92,21 @@ static bool keep_fds(struct msg_reader *r, const struct cmsghdr *c)
     return room;
 }
 
+/* Have children close what came: before any can be forked. */
+static void note_fds(struct msghdr *h)
+{
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c != NULL; c = CMSG_NXTHDR(h, c)) {
+        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+        for (size_t i = 0; i < n; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+            fork_fds_add(fd);
+        }
+    }
+}
+
 static int closed(enum msg_failure *why, struct dlc_err *err, size_t partial)
 {
     *why = MSG_CLOSED;
@@ -127,7 +143,14 @@ static int receive(struct msg_reader *r, int sock, size_t want, struct dlc_err *
     want = DLC_MIN(want, (size_t)65536);
     buf_reserve(&r->in, want);
     iov = (struct iovec){r->in.data + r->in.len, want};
+    if (r->keep_from_children)
+        fork_fds_lock();
     n = os_recvmsg(sock, &h, MSG_DONTWAIT);
+    if (r->keep_from_children) {
+        if (n > 0)
+            note_fds(&h);
+        fork_fds_unlock();
+    }
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return 0;
     if (n == 0 || (n < 0 && errno == ECONNRESET))
@@ -259,6 +282,7 @@ int msg_recv(int sock, struct msg *out, struct dlc_dur timeout, struct dlc_err *
     struct msg_reader r = MSG_READER_INIT;
     int rc;
 
+    r.keep_from_children = true;
     do
         rc = msg_reader_next(&r, sock, out, err);
     while (rc == 0 && (rc = wait_for(sock, POLLIN, timeout, err)) == 0);

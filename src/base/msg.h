@@ -57,7 +57,7 @@ int msg_take_fd(struct msg *m, unsigned i);
  * went. DLC_EPROTO: nonsense or closed. DLC_EBUSY: memory or descriptors ran out; msg_send has sent
  * nothing then, and msg_recv has taken the message, so that the next one can be sent. msg_recv
  * never reads past the message it gives. Borrows: fds.   Gives: *out, which was MSG_INIT; return it
- * with msg_release().
+ * with msg_release(); its descriptors are not inherited by children (base/fork_fds.h).
  */
 #define MSG_SEND_TIMEOUT DLC_SEC(30)
 int msg_send(int sock, const json_t *body, const int *fds, unsigned n_fds, struct dlc_err *err);
@@ -70,10 +70,11 @@ struct msg_reader {
     unsigned n_fds;
     bool fds_lost;
     enum msg_failure failure;
+    bool keep_from_children; /* descriptors are those of base/fork_fds.h */
 };
 #define MSG_READER_INIT                                                                            \
     {                                                                                              \
-        BUF_INIT, {-1, -1, -1, -1, -1, -1, -1, -1}, 0, false, MSG_NONSENSE                         \
+        BUF_INIT, {-1, -1, -1, -1, -1, -1, -1, -1}, 0, false, MSG_NONSENSE, false                  \
     }
 /* Read what is there. 1: *out is a whole message; 0: not yet; negative: `failure` says why. */
 int msg_reader_next(struct msg_reader *r, int sock, struct msg *out, struct dlc_err *err);

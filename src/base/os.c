@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/fault.h"
+#include "base/fork_fds.h"
 #include "base/mem.h"
 
 #define faulty(call) fault_hit_call(CALL_##call)
@@ -261,7 +262,8 @@ int os_thread(pthread_t *t, void *(*run)(void *), void *arg)
 
 void os_close(int *fd)
 {
-    if (*fd >= 0)
+    faulty(close); /* may take long, but does not fail */
+    if (*fd >= 0 && !fork_fds_close(*fd))
         close(*fd);
     *fd = -1;
 }

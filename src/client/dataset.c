@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/fork_fds.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os.h"
@@ -68,15 +69,15 @@ void client_unlock(void)
 static void disown(struct attachment *a)
 {
     a->foreign = true;
-    os_close(&a->sock); /* the daemon must see the parent's end when the parent ends */
-    os_close(&a->doorbell);
+    a->sock = a->doorbell = -1; /* base/fork_fds.h has closed them */
     dlc_mtx_init(&a->mtx, LCK_session);
     dlc_mtx_init(&a->rpc, LCK_rpc);
 }
 
 /*
  * The child has one thread, whatever locks others held: make them anew. Its copies of the parent's
- * descriptors are closed; what lies in shared memory is left alone (A3).
+ * descriptors are closed, those of attachments in the making too (base/fork_fds.h); what lies in
+ * shared memory is left alone (A3).
  */
 static void in_child(void)
 {
@@ -106,6 +107,7 @@ static void in_child(void)
 static void init_once(void)
 {
     dlc_list_init(&all);
+    fork_fds_init(); /* its lock is taken under ours */
     pthread_atfork(client_lock, client_unlock, in_child);
 }
 

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/fork_fds.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "base/str.h"
@@ -46,7 +47,10 @@ int daemon_connect(const struct config *c, struct dlc_err *err)
         return dlc_err_set(err, DLC_EINVAL, "socket path %s is longer than %zu bytes", c->socket,
                            sizeof(addr.sun_path) - 1);
     memcpy(addr.sun_path, c->socket, strlen(c->socket) + 1);
+    fork_fds_lock(); /* a child with a copy would hide from the daemon that we have ended */
     fd = os_socket(AF_UNIX, SOCK_STREAM);
+    fork_fds_add(fd);
+    fork_fds_unlock();
     if (fd < 0)
         return dlc_err_sys(err, "cannot make a socket");
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
@@ -158,6 +162,33 @@ static bool collect(int fd, struct buf *said)
     return false;
 }
 
+/* A child with a copy would keep it open: we would wait for its end, not for the daemon. */
+static int private_pipe(int fds[static 2])
+{
+    int rc;
+
+    fork_fds_lock();
+    rc = os_pipe(fds);
+    if (rc == 0) {
+        fork_fds_add(fds[0]);
+        fork_fds_add(fds[1]);
+    }
+    fork_fds_unlock();
+    return rc;
+}
+
+/* A child with a copy would hold the lock for as long as it lives. */
+static int private_lock(const char *path)
+{
+    int fd;
+
+    fork_fds_lock();
+    fd = os_open(path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    fork_fds_add(fd);
+    fork_fds_unlock();
+    return fd;
+}
+
 static int run_program(const char *program, const struct config *c, struct dlc_err *err)
 {
     struct dlc_dur idle = c->idle_exit.ns > 0 ? c->idle_exit : IDLE_EXIT;
@@ -171,9 +202,9 @@ static int run_program(const char *program, const struct config *c, struct dlc_e
     int fds[2], status = 0, rc = 0;
     pid_t pid;
 
-    if (os_pipe(fds) < 0) {
+    if (private_pipe(fds) < 0) {
         mem_free(&idle_ms);
-        return dlc_err_sys(err, "cannot make a pipe");
+        return dlc_err_sys(err, "cannot make a pipe to the daemon");
     }
     sigemptyset(&none);
     sigemptyset(&usual); /* a program that ignores these must not make the daemon ignore them */
@@ -217,8 +248,7 @@ int daemon_spawn(const struct config *c, struct dlc_err *err)
     char *lock = mem_fmt("%s.start", c->socket), *copy = mem_str(c->socket), *program = NULL;
     int fd = -1, probe, rc;
 
-    if (os_mkdirs(dirname(copy), 0700) < 0 ||
-        (fd = os_open(lock, O_RDWR | O_CREAT | O_NOFOLLOW, 0600)) < 0) {
+    if (os_mkdirs(dirname(copy), 0700) < 0 || (fd = private_lock(lock)) < 0) {
         rc = dlc_err_sys(err, "cannot make %s", lock);
         goto out;
     }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fork() with datasets open: each process reads through a session of its own. */
+// timeout: 120
 #include "daemon.h"
 
 #include <pthread.h>
+
+#include "base/fault.h"
 
 #define N    100u
 #define SIZE 20000u
@@ -227,12 +230,92 @@ static void test_exec(void **state)
     assert_int_equal(child_of(looks_for_descriptors), 0);
 }
 
+/* ---- fork() while another thread attaches or closes ---- */
+
+static char url[512];
+
+static void *opens_and_closes(void *arg)
+{
+    struct dlc_dataset *mine = open_at(&d, url, 0);
+    struct dlc_view v;
+
+    if (dlc_get(mine, 1, &v) < 0)
+        abort();
+    dlc_close(&mine); /* with a view: what it pins must go with us */
+    return arg;
+}
+
+/* In a child: fork a grandchild while a thread hangs in its nth call, tell its pid, and end. False:
+ * the thread has not that many calls. */
+static bool forks_in_call(int nth, int to_test)
+{
+    /* Not those that are made under the lock that fork() takes: they do not wait. */
+    uint64_t calls = FAULT_CALL(connect) | FAULT_CALL(sendmsg) | FAULT_CALL(poll) |
+                     FAULT_CALL(fstat) | FAULT_CALL(mmap) | FAULT_CALL(dup) | FAULT_CALL(close);
+    pthread_t t;
+    pid_t pid;
+
+    fault_plan(&(struct fault_plan){.calls = calls, .nth = nth, .mode = FAULT_HANG});
+    if (os_thread(&t, opens_and_closes, NULL) != 0)
+        abort();
+    while (fault_hanging() == 0) {
+        if (pthread_tryjoin_np(t, NULL) == 0)
+            return false;
+        poll(NULL, 0, 1);
+    }
+    pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, 0);
+        for (;;)
+            pause();
+    }
+    if (write(to_test, &pid, sizeof(pid)) != (ssize_t)sizeof(pid))
+        abort();
+    return true;
+}
+
+/* The daemon must see that the process has ended, whatever its child inherited: at each moment of
+ * opening, reading and closing. */
+static void test_fork_while_attaching(void **state)
+{
+    bool more = true;
+    int hung = 0;
+
+    (void)state;
+    dataset("f", N, SIZE, "", url);
+    for (int nth = 1; more; nth++) {
+        int fds[2], status;
+        pid_t pid, grandchild = -1;
+
+        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+        fflush(NULL);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0)
+            _exit(forks_in_call(nth, fds[1]) ? 0 : 1);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        more = WEXITSTATUS(status) == 0;
+        if (more) {
+            hung++;
+            assert_int_equal(read(fds[0], &grandchild, sizeof(grandchild)), sizeof(grandchild));
+            until(stat_of(&d, "daemon", "sessions") == 1); /* ds */
+            assert_int_equal(kill(grandchild, SIGKILL), 0);
+        }
+        os_close(&fds[0]);
+        os_close(&fds[1]);
+    }
+    assert_true(hung > 10);
+    assert_int_equal(stat_of(&d, "datasets", "pins"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_child_reads),        cmocka_unit_test(test_views_of_parent),
-        cmocka_unit_test(test_order_of_parent),    cmocka_unit_test(test_grandchild),
-        cmocka_unit_test(test_fork_among_threads), cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_child_reads),          cmocka_unit_test(test_views_of_parent),
+        cmocka_unit_test(test_order_of_parent),      cmocka_unit_test(test_grandchild),
+        cmocka_unit_test(test_fork_among_threads),   cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_fork_while_attaching),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
