@@ -270,6 +270,8 @@ int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint6
     dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n && !x->spare);
     dlc_check(map_get(&x->samples, sample) == NULL);
     *out = NULL;
+    if (memory_is_closing(m))
+        return DLC_EBYPASS; /* nobody is asked any more what is pinned, and clients still read */
     if (len > m->arena.ceiling / 4 || len > UINT32_MAX)
         return DLC_ELARGE;
     b = arena_alloc(&m->arena, len);
@@ -298,7 +300,8 @@ int memory_reserve_spare(struct memory *m, struct mem_index *x, uint64_t sample,
     dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n && x->spare);
     dlc_check(map_get(&x->samples, sample) == NULL);
     *out = NULL;
-    if (len <= UINT32_MAX && arena_rounded(len) <= memory_room_spare(m, keep))
+    if (len <= UINT32_MAX && !memory_is_closing(m) &&
+        arena_rounded(len) <= memory_room_spare(m, keep))
         b = arena_alloc_high(&m->arena, len);
     if (b == NULL)
         return DLC_EBUSY;

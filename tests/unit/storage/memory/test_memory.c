@@ -115,6 +115,25 @@ static void test_headers(void **state)
     assert_int_equal(ses->version, SHM_VERSION);
 }
 
+/* A daemon that ends asks nobody any more what is pinned: what clients read must stay as it is. */
+static void test_closing_takes_no_more(void **state)
+{
+    struct world *w = *state;
+    const char *bytes;
+    uint64_t offset = 0;
+    uint32_t len = 0;
+
+    assert_int_equal(put(w, 5, MB / 2), 0);
+    assert_true(shm_read(w->c.slots, 1000, w->b, 0, 5, w->c.segment_size, &offset, &len));
+    bytes = (const char *)w->c.segment + offset;
+    memory_set_closing(w->m);
+    mem_session_free(&w->s);
+    memory_evict_all(w->m, w->x);
+    for (uint64_t i = 100; i < 120; i++)
+        assert_int_equal(put(w, i, MB / 2), DLC_EBYPASS);
+    assert_bytes(bytes, 5, len);
+}
+
 static void test_clients_cannot_write_or_resize(void **state)
 {
     struct world *w = *state;
@@ -488,6 +507,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(test_headers),
+        T(test_closing_takes_no_more),
         T(test_clients_cannot_write_or_resize),
         cmocka_unit_test(test_faults),
         T(test_publish_and_read),
