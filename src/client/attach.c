@@ -162,20 +162,19 @@ static void take_place(struct attachment *a, const struct msg *m)
 
 /* ---- mapping ---- */
 
-static bool fd_has_size(int fd, uint64_t size)
-{
-    struct stat st;
-
-    return os_fstat(fd, &st) == 0 && (uint64_t)st.st_size == size;
-}
-
-static void *map_fd(struct msg *m, unsigned i, uint64_t size, bool writable)
+/* NULL: *err. */
+static void *map_fd(struct msg *m, unsigned i, uint64_t size, bool writable, struct dlc_err *err)
 {
     int fd = msg_take_fd(m, i);
     void *p = NULL;
+    struct stat st;
 
-    if (fd >= 0 && fd_has_size(fd, size))
-        p = os_map(fd, 0, size, writable);
+    if (os_fstat(fd, &st) < 0)
+        dlc_err_sys(err, "cannot look at the daemon's shared memory");
+    else if ((uint64_t)st.st_size != size)
+        dlc_err_set(err, DLC_EPROTO, "the daemon's shared memory does not have the size it says");
+    else if ((p = os_map(fd, 0, size, writable)) == NULL)
+        dlc_err_sys(err, "cannot map the daemon's shared memory (is ulimit -v too small?)");
     os_close(&fd);
     return p;
 }
@@ -203,8 +202,8 @@ static int map_gifts(struct attachment *a, struct msg *m, struct dlc_err *err)
 {
     if (m->n_fds != 6) /* it does not know of forms, and gave us the samples */
         return dlc_err_set(err, DLC_EPROTO, "the daemon is too old to keep forms");
-    a->gifts = map_fd(m, 5, SHM_GIFTS_SIZE, true);
-    return a->gifts != NULL ? 0 : dlc_err_set(err, DLC_ENOMEM, "cannot map memory for forms");
+    a->gifts = map_fd(m, 5, SHM_GIFTS_SIZE, true, err);
+    return a->gifts != NULL ? 0 : err->code;
 }
 
 static int map_all(struct attachment *a, struct msg *m, struct dlc_err *err)
@@ -215,13 +214,11 @@ static int map_all(struct attachment *a, struct msg *m, struct dlc_err *err)
     a->index_size = (uint64_t)json_integer_value(json_object_get(m->body, "index_size"));
     if (m->n_fds < 5 || a->segment_size < SHM_HDR_SIZE || a->index_size < SHM_HDR_SIZE)
         return dlc_err_set(err, DLC_EPROTO, "the daemon's answer lacks descriptors");
-    a->segment = map_fd(m, 0, a->segment_size, false);
-    a->index_map = map_fd(m, 1, a->index_size, false);
-    a->session = map_fd(m, 2, SHM_SESSION_SIZE, true);
     a->doorbell = msg_take_fd(m, 3);
-    if (a->segment == NULL || a->index_map == NULL || a->session == NULL || a->doorbell < 0)
-        return dlc_err_set(err, DLC_ENOMEM,
-                           "cannot map the daemon's shared memory: is RLIMIT_AS set too low?");
+    if ((a->segment = map_fd(m, 0, a->segment_size, false, err)) == NULL ||
+        (a->index_map = map_fd(m, 1, a->index_size, false, err)) == NULL ||
+        (a->session = map_fd(m, 2, SHM_SESSION_SIZE, true, err)) == NULL)
+        return err->code;
     a->ring = (_Atomic uint32_t *)((char *)a->session + SHM_RING_OFF);
     a->cells = (struct shm_cell *)((char *)a->session + SHM_CELLS_OFF);
     a->blocks = (struct shm_pin_block *)((char *)a->session + SHM_BLOCKS_OFF);

@@ -365,14 +365,14 @@ static void op_stat(struct conn *c, struct msg *m)
 
 /* ---- order: what the session will read ---- */
 
-/* How many numbers a file has; 0: it is none of numbers. */
-static uint64_t numbers_in(int fd)
+/* How many numbers a file has; 0: it is none of numbers. DLC_E*: it cannot be seen. */
+static int64_t numbers_in(int fd, struct dlc_err *err)
 {
     struct stat st;
 
-    return fd >= 0 && os_fstat(fd, &st) == 0 && st.st_size > 0 && st.st_size % 8 == 0
-               ? (uint64_t)st.st_size / 8
-               : 0;
+    if (os_fstat(fd, &st) < 0)
+        return dlc_err_sys(err, "order: cannot look at the list");
+    return st.st_size % 8 == 0 ? st.st_size / 8 : 0;
 }
 
 /* Copied: the client could change or cut the memory it handed over. NULL: *err. */
@@ -391,16 +391,20 @@ static uint64_t *read_numbers(int fd, uint64_t n, struct dlc_err *err)
 
 static struct told_list *told_list_of(struct session *s, const struct msg *m, struct dlc_err *err)
 {
-    uint64_t len = m->n_fds > 0 ? numbers_in(m->fds[0]) : 0, *list;
+    int64_t len = m->n_fds > 0 ? numbers_in(m->fds[0], err) : 0;
+    uint64_t *list;
 
+    if (len < 0)
+        return NULL;
     if (len == 0 || len > TOLD_LIST_MAX) {
         dlc_err_set(err, DLC_EINVAL,
                     "order: an explicit order is a list of 1 to %u numbers of 8 bytes",
                     TOLD_LIST_MAX);
         return NULL;
     }
-    list = read_numbers(m->fds[0], len, err);
-    return list != NULL ? told_list_new(list, len, catalog_count(s->ds->catalog), err) : NULL;
+    list = read_numbers(m->fds[0], (uint64_t)len, err);
+    return list != NULL ? told_list_new(list, (uint64_t)len, catalog_count(s->ds->catalog), err)
+                        : NULL;
 }
 
 static struct told *explicit_order(struct session *s, const struct msg *m, struct dlc_err *err)
@@ -439,10 +443,13 @@ static struct told *computed_order(struct session *s, const json_t *body, const 
  * so more than they have is not even read. */
 static int take_swaps(struct told *t, const struct msg *m, uint64_t pos, struct dlc_err *err)
 {
-    uint64_t most = 2 * DLC_MIN(t->length, (uint64_t)SWAPS_MAX), len = numbers_in(m->fds[0]);
-    uint64_t *pairs;
+    uint64_t most = 2 * DLC_MIN(t->length, (uint64_t)SWAPS_MAX), len, *pairs;
+    int64_t numbers = numbers_in(m->fds[0], err);
     int rc;
 
+    if (numbers < 0)
+        return err->code;
+    len = (uint64_t)numbers;
     if (len == 0 || len % 2 != 0 || len / 2 > most)
         return dlc_err_set(err, DLC_EINVAL,
                            "order: swaps are a list of 1 to %llu pairs of numbers of 8 bytes",
