@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Sweeps: a client opens, reads, follows orders and closes while the nth system call fails, or ends
+ * the process, in the client or in the daemon. Whatever it is: a held view keeps its bytes, every
+ * sample that comes is the right one, every call that fails says why, nothing hangs, and neither
+ * side keeps a descriptor, a session or a pin.
+ */
+// timeout: 300
+#include "daemon.h"
+
+#include <dirent.h>
+
+#include "base/fault.h"
+
+#define N     40u
+#define SIZE  20000u
+#define LARGE 400000u /* more than a quarter of memory: lies in files of the disk tier */
+#define LIMIT DLC_SEC(20)
+
+static struct daemon d;
+static char url[512], large_url[512];
+static json_int_t fds_of_daemon;
+static unsigned fds_of_client;
+
+static unsigned open_fds(pid_t pid)
+{
+    char path[64];
+    unsigned n = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    dir = opendir(path);
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* ---- what a client does ---- */
+
+static int failures;     /* of calls of the library, in this session */
+static int lost_samples; /* those of them that should have given one */
+
+/* A call may fail, but must say what, and what to do. */
+static bool went_well(int64_t rc, const char *what)
+{
+    if (rc >= 0)
+        return true;
+    failures++;
+    lost_samples += strcmp(what, "get") == 0 || strcmp(what, "next") == 0;
+    if (strlen(dlc_last_error()) < 10)
+        fail_msg("%s: code %d, and no more than \"%s\"", what, (int)rc, dlc_last_error());
+    return false;
+}
+
+static void get_checked(struct dlc_dataset *ds, uint64_t i, size_t size)
+{
+    struct dlc_view v;
+
+    if (!went_well(dlc_get(ds, i, &v), "get"))
+        return;
+    assert_int_equal(v.len, size);
+    assert_true(is_sample(&v, i));
+    dlc_put(ds, &v);
+}
+
+static void follows(struct dlc_dataset *ds)
+{
+    const uint64_t list[] = {11, 12, 13}, more[] = {14, 15}, hint[] = {20, 21, 22};
+    const struct dlc_order o = {.kind = DLC_EXPLICIT, .list = list, .list_len = 3};
+    struct dlc_view v;
+    uint64_t sample;
+
+    if (went_well(dlc_follow(ds, &o, 0, 0), "follow"))
+        went_well(dlc_follow_more(ds, more, 2), "follow_more");
+    for (unsigned k = 0; k < 2; k++) {
+        if (went_well(dlc_next(ds, &v, &sample), "next") && v.data != NULL) {
+            assert_true(is_sample(&v, sample));
+            assert_int_equal(sample, list[k]);
+            dlc_put(ds, &v);
+        }
+    }
+    went_well(dlc_prefetch(ds, hint, 3), "prefetch");
+}
+
+static void session(void)
+{
+    const struct dlc_options opt = {.socket = d.socket, .no_spawn = 1, .timeout_ms = 8000};
+    struct dlc_dataset *ds = NULL, *large = NULL;
+    struct dlc_mono start = dlc_mono_now();
+    struct dlc_view held = {0};
+
+    failures = lost_samples = 0;
+    if (went_well(dlc_open(url, &opt, &ds), "open")) {
+        if (went_well(dlc_get(ds, 0, &held), "get"))
+            assert_true(is_sample(&held, 0));
+        get_checked(ds, 0, SIZE); /* a hit */
+        follows(ds);
+        for (uint64_t i = 1; i < N; i += 3)
+            get_checked(ds, i, SIZE);
+    }
+    if (went_well(dlc_open(large_url, &opt, &large), "open")) {
+        get_checked(large, 0, LARGE);
+        get_checked(large, 1, LARGE);
+    }
+    if (held.data != NULL) {
+        assert_true(is_sample(&held, 0));
+        dlc_put(ds, &held);
+    }
+    dlc_close(&large);
+    dlc_close(&ds);
+    assert_true(dlc_mono_since(start).ns < LIMIT.ns);
+}
+
+/* ---- the frame ---- */
+
+static void forget_all(void)
+{
+    struct msg m = MSG_INIT;
+    int sock = dial_greeted(&d);
+
+    tell(sock, json_pack("{s:s}", "op", "evict"), &m);
+    msg_release(&m);
+    os_close(&sock);
+}
+
+static void start(void)
+{
+    daemon_start(&d);
+    session(); /* lists, starts threads, connects */
+    assert_int_equal(failures, 0);
+    forget_all();
+    until(stat_of(&d, "daemon", "sessions") == 0);
+    fds_of_client = open_fds(getpid());
+    until(open_fds(d.pid) >= 16 + 3); /* the reserve is there */
+    fds_of_daemon = open_fds(d.pid);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    fault_share();
+    daemon_init(&d, "d", "1MB", true);
+    dataset("a", N, SIZE, "", url);
+    dataset("l", 2, LARGE, "", large_url);
+    start();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    daemon_end(&d);
+    return 0;
+}
+
+static void nothing_is_left(void)
+{
+    until(stat_of(&d, "daemon", "sessions") == 0);
+    assert_int_equal(stat_of(&d, "daemon", "zombies"), 0);
+    assert_int_equal(stat_of(&d, "datasets", "pins"), 0);
+    assert_int_equal(open_fds(getpid()), fds_of_client);
+    until(open_fds(d.pid) <= fds_of_daemon);
+    forget_all();
+}
+
+/* ---- faults in the client ---- */
+
+static void test_each_call_of_the_client_fails(void **state)
+{
+    int nth = 1, seen = 0, failed = 0;
+    bool fired = true;
+
+    (void)state;
+    for (; fired; nth++) {
+        fault_plan(&(struct fault_plan){.calls = FAULT_ALL_CALLS, .nth = nth, .pid = getpid()});
+        session();
+        fired = fault_disarm();
+        if (!fired)
+            assert_int_equal(failures, 0);
+        assert_int_equal(lost_samples, 0); /* there is always the bucket */
+        seen += fired;
+        failed += failures > 0;
+        nothing_is_left();
+    }
+    print_message("%d calls, %d of them made a call of the library fail\n", seen, failed);
+    assert_true(seen > 40);
+}
+
+/* Every call of one kind fails, from the nth on: the process is at its limit on open files. */
+static void test_the_client_is_out_of_descriptors(void **state)
+{
+    uint64_t calls = FAULT_CALL(open) | FAULT_CALL(memfd) | FAULT_CALL(dup) | FAULT_CALL(eventfd) |
+                     FAULT_CALL(epoll_create) | FAULT_CALL(socket) | FAULT_CALL(descriptors) |
+                     FAULT_CALL(pipe);
+    bool fired = true;
+
+    (void)state;
+    for (int nth = 1; fired; nth++) {
+        fault_plan(
+            &(struct fault_plan){.calls = calls, .nth = nth, .times = 1000000, .pid = getpid()});
+        session();
+        fired = fault_disarm();
+        nothing_is_left();
+    }
+}
+
+static void test_the_client_dies_in_each_call(void **state)
+{
+    bool fired = true;
+
+    (void)state;
+    for (int nth = 1; fired; nth++) {
+        int status;
+        pid_t pid;
+
+        fflush(NULL);
+        fault_plan(&(struct fault_plan){.calls = FAULT_ALL_CALLS,
+                                        .nth = nth,
+                                        .mode = nth % 2 == 0 ? FAULT_KILL : FAULT_EXIT,
+                                        .pid = -1}); /* nobody yet */
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            fault_plan(&(struct fault_plan){.calls = FAULT_ALL_CALLS,
+                                            .nth = nth,
+                                            .mode = nth % 2 == 0 ? FAULT_KILL : FAULT_EXIT,
+                                            .pid = getpid()});
+            session();
+            _exit(0);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        fired = fault_disarm();
+        assert_true(fired || status == 0);
+        nothing_is_left();
+    }
+}
+
+/* ---- faults in the daemon ---- */
+
+#define CONNECTION_CALLS                                                                           \
+    (FAULT_CALL(accept) | FAULT_CALL(recvmsg) | FAULT_CALL(descriptors) | FAULT_CALL(sendmsg) |    \
+     FAULT_CALL(epoll_ctl) | FAULT_CALL(eventfd) | FAULT_CALL(memfd) | FAULT_CALL(dup) |           \
+     FAULT_CALL(fstat) | FAULT_CALL(mmap))
+
+static void test_each_call_of_the_daemon_fails(void **state)
+{
+    int seen = 0, failed = 0;
+    bool fired = true;
+
+    (void)state;
+    for (int nth = 1; fired; nth++) {
+        fault_plan(&(struct fault_plan){.calls = CONNECTION_CALLS, .nth = nth, .pid = d.pid});
+        session();
+        fired = fault_disarm();
+        assert_int_equal(lost_samples, 0);
+        seen += fired;
+        failed += failures > 0;
+        nothing_is_left();
+    }
+    print_message("%d calls, %d of them made a call of the library fail\n", seen, failed);
+    assert_true(seen > 40);
+    assert_true(failed < seen / 4); /* the others are made again, by one side or the other */
+}
+
+/* It can open nothing for a while, from its nth call on. */
+static void test_the_daemon_is_out_of_descriptors(void **state)
+{
+    uint64_t calls = FAULT_CALL(accept) | FAULT_CALL(descriptors) | FAULT_CALL(eventfd) |
+                     FAULT_CALL(memfd) | FAULT_CALL(dup) | FAULT_CALL(open);
+
+    (void)state;
+    for (int nth = 1; nth <= 24; nth++) {
+        fault_plan(&(struct fault_plan){.calls = calls, .nth = nth, .times = 12, .pid = d.pid});
+        session();
+        fault_disarm();
+        nothing_is_left();
+    }
+}
+
+static void test_the_daemon_dies_in_each_call(void **state)
+{
+    int nth = 1;
+
+    (void)state;
+    for (;; nth += 3) {
+        fault_plan(&(struct fault_plan){
+            .calls = CONNECTION_CALLS, .nth = nth, .mode = FAULT_KILL, .pid = d.pid});
+        session();
+        if (!fault_disarm())
+            break;
+        daemon_wait(&d);
+        assert_int_equal(open_fds(getpid()), fds_of_client);
+        start();
+    }
+    assert_true(nth > 30);
+    nothing_is_left();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_call_of_the_client_fails),
+        cmocka_unit_test(test_the_client_is_out_of_descriptors),
+        cmocka_unit_test(test_the_client_dies_in_each_call),
+        cmocka_unit_test(test_each_call_of_the_daemon_fails),
+        cmocka_unit_test(test_the_daemon_is_out_of_descriptors),
+        cmocka_unit_test(test_the_daemon_dies_in_each_call),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
