@@ -39,6 +39,11 @@ int os_rename(const char *from, const char *to)
     return faulty(rename) ? -1 : rename(from, to);
 }
 
+int os_link(const char *from, const char *to)
+{
+    return faulty(link) ? -1 : link(from, to);
+}
+
 int os_fsync(int fd)
 {
     return faulty(fsync) ? -1 : fsync(fd);

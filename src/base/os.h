@@ -22,6 +22,7 @@ int os_open(const char *path, int flags, mode_t mode); /* adds O_CLOEXEC */
 int os_openat(int dir, const char *path, int flags, mode_t mode);
 int os_memfd(const char *name); /* close-on-exec, sealing allowed */
 int os_rename(const char *from, const char *to);
+int os_link(const char *from, const char *to);
 int os_fsync(int fd);
 int os_ftruncate(int fd, uint64_t size);
 int os_fallocate(int fd, uint64_t size);                       /* reserve [0, size) */

@@ -110,9 +110,27 @@ void catalog_builder_free(struct catalog_builder **bp);
  * below the daemon's directory. Gives. */
 char *catalog_path(const char *dir, const char *endpoint, const char *url);
 
+struct catalog;
+
+/* ---- on disk: store.c. `path` is that of catalog_path() ---- */
+
+#define CATALOG_KEEP 8 /* old catalogs of a dataset that stay, beside those in use */
+
+/* Where an older catalog is kept. Gives. */
+char *catalog_snapshot_path(const char *path, uint64_t snapshot);
+/* The catalog in `file` becomes the one at `path`; the one that is there stays as an older one if
+ * it is of another snapshot. `file` is gone in any case. */
+int catalog_install(const char *file, const char *path, struct dlc_err *err);
+/* The stored catalog of this snapshot, be it the newest or an older one. Returns as
+ * catalog_open(). */
+int catalog_open_snapshot(const char *path, uint64_t snapshot, struct catalog **out,
+                          struct dlc_err *err);
+/* Remove older catalogs, but not those of the snapshots in `used`, nor the latest CATALOG_KEEP of
+ * the others as far as they have no more than max_bytes. Returns how many. */
+unsigned catalog_prune(const char *path, const uint64_t *used, size_t n_used, uint64_t max_bytes);
+
 /* ---- reading ---- */
 
-struct catalog;
 /* Map the file. DLC_ECORRUPT when it is damaged or of another version, DLC_ENOTFOUND when absent.
  */
 int catalog_open(const char *path, struct catalog **out, struct dlc_err *err);
