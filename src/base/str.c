@@ -172,6 +172,18 @@ bool str_unhex(const char *s, size_t len, void *out)
     return len % 2 == 0;
 }
 
+bool str_parse_hex64(const char *s, uint64_t *out)
+{
+    unsigned char raw[8];
+
+    if (s == NULL || strlen(s) != 2 * sizeof(raw) || !str_unhex(s, 2 * sizeof(raw), raw))
+        return false;
+    *out = 0;
+    for (unsigned i = 0; i < sizeof(raw); i++)
+        *out = *out << 8 | raw[i];
+    return true;
+}
+
 static const char base64_digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

@@ -29,6 +29,7 @@ const char *str_dur(struct dlc_dur d, char out[static 24]);
 
 void str_hex(const void *data, size_t len, char *out); /* 2*len characters and NUL, lower case */
 bool str_unhex(const char *s, size_t len, void *out);  /* len is even; false on other characters */
+bool str_parse_hex64(const char *s, uint64_t *out);    /* exactly 16 hexadecimal digits */
 void str_base64(const void *data, size_t len, struct buf *out);
 bool str_unbase64(const char *s, struct buf *out);
 

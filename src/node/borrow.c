@@ -103,15 +103,15 @@ static int verify(const struct borrowing *b, const char *file, struct dlc_err *e
 
 static int borrow_from(struct borrowing *b, const char *address, struct dlc_err *err)
 {
-    char *file = mem_fmt("%s.%llu", b->ds->catalog_path, (unsigned long long)b->ds->id);
+    char *file = mem_fmt("%s.%llu.tmp", b->ds->catalog_path, (unsigned long long)b->ds->id);
     int fd = os_open(file, O_RDWR | O_CREAT | O_TRUNC, 0600);
     int rc = fd < 0 ? dlc_err_sys(err, "cannot make %s", file) : take_all(b, address, fd, err);
 
     os_close(&fd);
     if (rc == 0)
         rc = verify(b, file, err);
-    if (rc == 0 && os_rename(file, b->ds->catalog_path) < 0)
-        rc = dlc_err_sys(err, "cannot rename %s", file);
+    if (rc == 0)
+        rc = snapshot_install(b->ds, file, err);
     if (rc < 0)
         unlink(file);
     mem_free(&file);

@@ -431,14 +431,9 @@ static char *text_of(const json_t *o, const char *name)
 static uint64_t snapshot_of(const json_t *answer)
 {
     const char *id = json_string_value(json_object_get(json_object_get(answer, "snapshot"), "id"));
-    unsigned char raw[8];
-    uint64_t n = 0;
+    uint64_t n;
 
-    if (id == NULL || strlen(id) != 16 || !str_unhex(id, 16, raw))
-        return 0;
-    for (unsigned i = 0; i < 8; i++)
-        n = n << 8 | raw[i];
-    return n;
+    return str_parse_hex64(id, &n) ? n : 0;
 }
 
 static int grant_read(struct grant *g, const json_t *answer, struct dlc_err *err)

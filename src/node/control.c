@@ -2,6 +2,7 @@
 /* What may be asked over the socket; docs/format/protocol.md is the list. */
 #include "node/node_i.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -241,6 +242,7 @@ static json_t *dataset_json(struct dataset *ds)
     struct mem_session_stats sum = ds->past;
     struct disk_group_figures g;
     uint64_t ahead = 0, forms, form_bytes;
+    char snapshot[17];
     int sessions = 0;
     json_t *o;
 
@@ -264,6 +266,9 @@ static json_t *dataset_json(struct dataset *ds)
                   (double)sum.stall_ns / 1e9, "fetching", (json_int_t)ds->fetching.n, "backlog",
                   (json_int_t)ds->backlog_len, "pins", (json_int_t)sum.pins);
     json_object_set_new(o, "ahead", json_integer((json_int_t)ahead));
+    snprintf(snapshot, sizeof(snapshot), "%016llx",
+             (unsigned long long)catalog_snapshot(ds->catalog));
+    json_object_set_new(o, "snapshot", json_string(snapshot));
     json_object_set_new(o, "reading", json_integer(ds->n_reading));
     shelves_figures(ds, &forms, &form_bytes);
     json_object_set_new(o, "forms", json_integer((json_int_t)forms));

@@ -8,7 +8,9 @@
  *
  * A dataset without sessions stays: its samples remain resident for the next run. A refresh makes a
  * new dataset beside the old one, whose sessions keep the old numbers until they close; when
- * nothing has changed, the old one goes on and the new one is forgotten.
+ * nothing has changed, the old one goes on and the new one is forgotten. A reader that asks for an
+ * older snapshot gets that one: from memory, from the stored catalogs, or from a peer
+ * (docs/design/0010).
  */
 #include "node/node_i.h"
 
@@ -75,10 +77,19 @@ void dataset_put(struct dataset **dp)
 
 /* ---- answering those who wait ---- */
 
+static void answer_opener(struct conn *c, struct dataset *ds)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (ds->state == DATASET_FAILED)
+        conn_fail_err(c, &ds->error);
+    else if (snapshot_check(ds, c->snapshot, &err) < 0 || session_new(c, ds, &err) < 0)
+        conn_fail_err(c, &err);
+}
+
 static void answer_openers(struct dataset *ds)
 {
     struct dlc_list *n;
-    struct dlc_err err;
 
     while ((n = dlc_list_pop_head(&ds->needers)) != NULL) {
         struct needer *d = dlc_container(n, struct needer, link);
@@ -92,10 +103,7 @@ static void answer_openers(struct dataset *ds)
         struct dataset *ref = c->opening;
 
         c->opening = NULL;
-        if (ds->state == DATASET_FAILED)
-            conn_fail_err(c, &ds->error);
-        else if (session_new(c, ds, &err) < 0)
-            conn_fail_err(c, &err);
+        answer_opener(c, ds);
         dataset_put(&ref);
     }
 }
@@ -116,7 +124,9 @@ static void dataset_fail(struct dataset *ds, const struct dlc_err *err)
 /* The catalog is on disk: map it and be open. */
 static int dataset_ready(struct dataset *ds, struct dlc_err *err)
 {
-    int rc = catalog_open(ds->catalog_path, &ds->catalog, err);
+    int rc = ds->pinned != 0
+                 ? catalog_open_snapshot(ds->catalog_path, ds->pinned, &ds->catalog, err)
+                 : catalog_open(ds->catalog_path, &ds->catalog, err);
     uint64_t n;
 
     if (rc < 0)
@@ -141,12 +151,11 @@ static int dataset_ready(struct dataset *ds, struct dlc_err *err)
     return 0;
 }
 
-/* The bucket is as it was: those who asked get the dataset that is there. */
-static void keep_old(struct dataset *ds, struct dataset *old)
+/* Those who wait for `ds` wait for `old` instead. */
+static void move_openers(struct dataset *ds, struct dataset *old)
 {
     struct dlc_list *n;
 
-    log_info("%s: nothing has changed", ds->url.shown);
     while ((n = dlc_list_pop_head(&ds->openers)) != NULL) {
         struct conn *c = dlc_container(n, struct conn, waiting);
         struct dataset *ref = c->opening;
@@ -164,6 +173,13 @@ static void keep_old(struct dataset *ds, struct dataset *old)
         dataset_put(&ref);
     }
     ds->stale = true;
+}
+
+/* The bucket is as it was: those who asked get the dataset that is there. */
+static void keep_old(struct dataset *ds, struct dataset *old)
+{
+    log_info("%s: nothing has changed", ds->url.shown);
+    move_openers(ds, old);
     answer_openers(old);
 }
 
@@ -183,7 +199,7 @@ static struct dataset *old_of(const struct dataset *ds)
 /* It is ready, and takes the place of the one that was there, if any. */
 static void dataset_settled(struct dataset *ds)
 {
-    struct dataset *old = old_of(ds);
+    struct dataset *old = ds->pinned == 0 ? old_of(ds) : NULL;
 
     if (old != NULL && catalog_same(old->catalog, ds->catalog)) {
         old->instead_of = ds->instead_of;
@@ -219,6 +235,7 @@ void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err)
     if (rc < 0) {
         dataset_fail(ds, err);
     } else {
+        snapshot_prune(ds);
         dataset_settled(ds);
     }
 }
@@ -363,7 +380,8 @@ static struct dataset *dataset_new(struct node *n, const struct wanted *w, struc
     ds->catalog_path = catalog_path_of(ds);
     ds->disk_id = disk_id_of(ds);
     dataset_enter_group(ds);
-    ds->stale = false;
+    ds->pinned = w->snapshot;
+    ds->stale = ds->pinned != 0; /* until it is known to be the newest */
     return ds;
 }
 
@@ -446,20 +464,37 @@ static bool is_current(const struct dataset *ds, const struct grant *g)
            catalog_snapshot(ds->catalog) == g->snapshot || ds->instead_of == g->snapshot;
 }
 
+/* What is open or on its way and answers the question. NULL: nothing does. */
+static struct dataset *find_wanted(struct node *n, const struct wanted *w)
+{
+    char *name = dataset_name(w);
+    struct dataset *ds;
+    bool good;
+
+    if (w->snapshot != 0) {
+        ds = snapshot_find(n, name, w->snapshot);
+        good = ds != NULL;
+    } else {
+        ds = find_by_name(n, name, w->refresh);
+        if (ds != NULL && ds->state == DATASET_READY && !is_current(ds, w->grant))
+            ds = find_by_name(n, name, true); /* perhaps what counts is on its way */
+        good = ds != NULL &&
+               (ds->state == DATASET_LISTING || (!w->refresh && is_current(ds, w->grant)));
+    }
+    if (ds != NULL && w->grant != NULL)
+        dataset_take_grant(ds, w->grant);
+    mem_free(&name);
+    return good ? ds : NULL;
+}
+
 /* The one that is there or is begun now, with a reference. NULL: *err says why not. */
 static struct dataset *find_or_begin(struct node *n, const struct wanted *w, bool *begun,
                                      struct dlc_err *err)
 {
-    char *name = dataset_name(w);
-    struct dataset *ds = find_by_name(n, name, w->refresh);
+    struct dataset *ds = find_wanted(n, w);
 
-    if (ds != NULL && ds->state == DATASET_READY && !is_current(ds, w->grant))
-        ds = find_by_name(n, name, true); /* perhaps what counts is on its way */
-    mem_free(&name);
     *begun = false;
-    if (ds != NULL && w->grant != NULL)
-        dataset_take_grant(ds, w->grant);
-    if (ds != NULL && (ds->state == DATASET_LISTING || (!w->refresh && is_current(ds, w->grant)))) {
+    if (ds != NULL) {
         ds->refs++;
         return ds;
     }
@@ -497,12 +532,65 @@ void dataset_reopen(struct node *n, const struct wanted *w)
     dataset_put(&ds);
 }
 
+/* From now on it is the newest of its name. */
+static void unpin(struct dataset *ds)
+{
+    ds->pinned = 0;
+    ds->stale = false;
+}
+
+/* The snapshot that was asked for is stored. */
+static bool begin_stored(struct dataset *ds)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t pinned = ds->pinned;
+
+    if (dataset_ready(ds, &err) < 0)
+        return false;
+    if (find_by_name(ds->node, ds->name, true) == NULL && snapshot_stored(ds) == pinned)
+        unpin(ds);
+    answer_openers(ds);
+    return true;
+}
+
+/* A peer that has it may give it. */
+static bool begin_borrowing(struct dataset *ds)
+{
+    return ds->node->peers != NULL && ds->cid != NULL && borrow_start(ds, ds->pinned);
+}
+
+static void begin(struct dataset *ds, bool refresh);
+
+static void begin_pinned(struct dataset *ds)
+{
+    struct dataset *newest = find_by_name(ds->node, ds->name, true);
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t have;
+
+    if (begin_stored(ds))
+        return;
+    if (newest != NULL && newest->state == DATASET_LISTING) {
+        move_openers(ds, newest); /* it may turn out to be the one */
+        return;
+    }
+    have = newest != NULL ? catalog_snapshot(newest->catalog) : snapshot_stored(ds);
+    if (have == 0 || ds->pinned == ds->wanted) {
+        unpin(ds); /* nothing is known here: list, and compare */
+        begin(ds, false);
+    } else if (!begin_borrowing(ds)) {
+        snapshot_refuse(ds->url.shown, have, ds->pinned, &err);
+        dataset_fail(ds, &err);
+    }
+}
+
 /* Somebody waits for it by now. */
 static void begin(struct dataset *ds, bool refresh)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (!refresh && stored_counts(ds) && dataset_ready(ds, &err) == 0)
+    if (ds->pinned != 0)
+        begin_pinned(ds);
+    else if (!refresh && stored_counts(ds) && dataset_ready(ds, &err) == 0)
         dataset_settled(ds);
     else if (refresh || ds->wanted == 0 || !borrow_start(ds, ds->wanted))
         listing_start(ds);
@@ -517,17 +605,36 @@ void dataset_borrowed(struct dataset *ds, int rc)
         dataset_fail(ds, &err);
     } else if (rc == 0) {
         dataset_listed(ds, 0, &err);
+    } else if (ds->pinned != 0) {
+        snapshot_refuse(ds->url.shown, snapshot_stored(ds), ds->pinned, &err);
+        dataset_fail(ds, &err);
     } else {
         ds->instead_of = ds->wanted; /* what we list now will do, until there is a newer one */
         listing_start(ds);
     }
 }
 
-void dataset_open(struct conn *c, const struct wanted *w)
+/* What the client wants, or what the rest of its job reads. */
+static struct wanted wanted_of(struct conn *c, const struct wanted *asked)
+{
+    struct wanted w = *asked;
+    char *name = dataset_name(asked);
+
+    if (w.snapshot == 0)
+        w.snapshot = snapshot_of_job(c, name);
+    if (w.snapshot != 0)
+        w.refresh = false;
+    c->snapshot = w.snapshot;
+    mem_free(&name);
+    return w;
+}
+
+void dataset_open(struct conn *c, const struct wanted *asked)
 {
     struct dlc_err err = DLC_ERR_INIT;
+    struct wanted w = wanted_of(c, asked);
     bool begun;
-    struct dataset *ds = find_or_begin(c->node, w, &begun, &err);
+    struct dataset *ds = find_or_begin(c->node, &w, &begun, &err);
 
     if (ds == NULL) {
         conn_fail_err(c, &err);
@@ -536,15 +643,14 @@ void dataset_open(struct conn *c, const struct wanted *w)
     if (ds->state == DATASET_READY) {
         dlc_list_remove(&ds->link); /* the list is in order of use */
         dlc_list_push_tail(&c->node->datasets, &ds->link);
-        if (session_new(c, ds, &err) < 0)
-            conn_fail_err(c, &err);
+        answer_opener(c, ds);
     } else {
         c->opening = ds;
         ds->refs++;
         dlc_list_push_tail(&ds->openers, &c->waiting);
     }
     if (begun)
-        begin(ds, w->refresh);
+        begin(ds, w.refresh);
     dataset_put(&ds);
 }
 

@@ -74,8 +74,12 @@ static void listing_on_loop(struct task *t)
 static void catalogue_on_worker(struct job *j)
 {
     struct listing *l = dlc_container(j, struct listing, job);
+    char *file = mem_fmt("%s.%llu.tmp", l->ds->catalog_path, (unsigned long long)l->ds->id);
 
-    l->rc = cataloguer_run(&l->cataloguer, l->ds->catalog_path, &l->err);
+    l->rc = cataloguer_run(&l->cataloguer, file, &l->err);
+    if (l->rc == 0)
+        l->rc = snapshot_install(l->ds, file, &l->err);
+    mem_free(&file);
     loop_post(l->ds->node->loop, &l->task);
 }
 

@@ -118,10 +118,11 @@ struct conn {
     struct session *session; /* NULL: none yet */
     struct dlc_list waiting; /* in dataset.openers while it is being listed */
     struct dataset *opening;
-    unsigned errands; /* jobs on the disk tier under way for it */
-    bool asking;      /* the manager, whether it may open what it wants to open */
-    char *job;        /* as the client calls it; or NULL */
-    bool wants_shelf; /* it opens a dataset for its forms, ... */
+    unsigned errands;  /* jobs on the disk tier under way for it */
+    bool asking;       /* the manager, whether it may open what it wants to open */
+    char *job;         /* as the client calls it; or NULL */
+    uint64_t snapshot; /* what it opens must be this one; 0: the newest */
+    bool wants_shelf;  /* it opens a dataset for its forms, ... */
     unsigned char shelf_key[SHA256_LEN]; /* ... these */
     unsigned char owner[SHA256_LEN];     /* user and token: whose weights it may have */
     bool closing;                        /* to be ended by its next event, ... */
@@ -220,7 +221,8 @@ struct dataset {
     struct dlc_mono asked_again;
     uint64_t wanted;     /* the snapshot that the manager named when it was opened; 0: none */
     uint64_t instead_of; /* it could not be had, or the client wanted it listed anew */
-    bool stale;          /* replaced by a refresh: goes when its last session does */
+    uint64_t pinned;     /* opened for readers that asked for this snapshot; 0: it is the newest */
+    bool stale;          /* not the newest: goes when its last session does */
     uint64_t disk_id;    /* names its chunks: independent of shape */
     uint32_t group;      /* of its chunks in the disk tier */
     struct adoption *adoption;
@@ -280,6 +282,7 @@ struct dataset {
 struct wanted {
     const char *url, *endpoint; /* endpoint may be NULL */
     bool anonymous, refresh;
+    uint64_t snapshot;         /* 0: the newest */
     const struct grant *grant; /* of a cluster; NULL: nobody's */
 };
 
@@ -319,6 +322,22 @@ void listing_start(struct dataset *ds);    /* dataset_listed() is called when it
 void listing_stop(struct dataset *ds);     /* ask it to end soon */
 void dataset_progress(struct dataset *ds); /* tell those who wait how far it is */
 json_t *listing_progress(const struct dataset *ds); /* how far it is. Gives */
+
+/* ---- snapshot.c ---- */
+
+/* The open dataset of that name and snapshot, or the one that is being opened for it. NULL: none.
+ */
+struct dataset *snapshot_find(struct node *n, const char *name, uint64_t snapshot);
+/* The snapshot that other sessions of the client's job read of that dataset; 0: there is none. */
+uint64_t snapshot_of_job(const struct conn *c, const char *name);
+/* 0, or DLC_ECHANGED when `wanted` is not 0 and not that of the dataset. */
+int snapshot_check(const struct dataset *ds, uint64_t wanted, struct dlc_err *err);
+int snapshot_refuse(const char *shown, uint64_t have, uint64_t wanted, struct dlc_err *err);
+/* Of the newest catalog that is stored; 0: there is none. */
+uint64_t snapshot_stored(const struct dataset *ds);
+/* X, blocks: a new catalog is in `file`. */
+int snapshot_install(const struct dataset *ds, const char *file, struct dlc_err *err);
+void snapshot_prune(struct dataset *ds); /* away with old catalogs, on a worker */
 
 /* ---- residency.c ---- */
 

@@ -220,10 +220,10 @@ static void read_sample(struct ask *a, struct dataset *ds)
         end(a, DLC_EBUSY, "this node is asking another one for that sample");
 }
 
-/* Of the dataset that is asked for. */
+/* Of the dataset and snapshot that is asked for. */
 static uint64_t hash_of(const struct ask *a)
 {
-    return hash64_str(a->cid) * 31 + hash64_str(a->tenant);
+    return (hash64_str(a->cid) * 31 + hash64_str(a->tenant)) * 31 + a->snapshot;
 }
 
 /* Where it is remembered that this dataset was refused. */
@@ -288,11 +288,13 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
     else if (is_refused(a))
         end(a, refusal_of(a)->err.code, refusal_of(a)->err.text);
     else
-        dataset_need(
-            n,
-            &(struct wanted){
-                .url = g->url, .endpoint = g->endpoint, .anonymous = g->anonymous, .grant = g},
-            &a->needer);
+        dataset_need(n,
+                     &(struct wanted){.url = g->url,
+                                      .endpoint = g->endpoint,
+                                      .anonymous = g->anonymous,
+                                      .snapshot = a->snapshot,
+                                      .grant = g},
+                     &a->needer);
 }
 
 /* To nodes alone; only if it is here. It does not change while we hold the dataset. */
@@ -410,15 +412,9 @@ static bool parse_path(const struct http_request *r, bool catalog, uint64_t *sna
                        uint64_t *number)
 {
     const char *text = catalog ? http_query(r, "offset") : r->params[2];
-    unsigned char raw[8];
 
-    if (strlen(r->params[1]) != 16 || !str_unhex(r->params[1], 16, raw) ||
-        !str_parse_u64(text != NULL ? text : "0", number))
-        return false;
-    *snapshot = 0;
-    for (unsigned i = 0; i < 8; i++)
-        *snapshot = *snapshot << 8 | raw[i];
-    return true;
+    return str_parse_hex64(r->params[1], snapshot) &&
+           str_parse_u64(text != NULL ? text : "0", number);
 }
 
 /* Whoever asks is told that we are at work when it takes longer than from memory. */

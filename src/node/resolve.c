@@ -275,6 +275,7 @@ static void open_granted(struct node *n, const struct grant *g, const struct dlc
                                          .endpoint = g->endpoint,
                                          .anonymous = g->anonymous,
                                          .refresh = o->refresh,
+                                         .snapshot = c->snapshot,
                                          .grant = g});
     mem_free(&o);
 }
@@ -307,9 +308,20 @@ void resolve_open(struct conn *c, const json_t *body)
     const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
     const char *job = json_string_value(json_object_get(body, "job"));
     const char *form = json_string_value(json_object_get(body, "form"));
+    const json_t *snapshot = json_object_get(body, "snapshot");
     bool refresh = json_is_true(json_object_get(body, "refresh"));
     bool named = name_in(url) != NULL;
     struct opening *o;
+
+    c->snapshot = 0;
+    if (snapshot != NULL && (!str_parse_hex64(json_string_value(snapshot), &c->snapshot) ||
+                             c->snapshot == 0 || refresh)) {
+        conn_fail(
+            c, DLC_EINVAL,
+            "a snapshot is named by 16 hexadecimal digits, as `dlcache ls` and `dlcache stat` "
+            "show it, and without refresh, which makes another one");
+        return;
+    }
 
     if (token != NULL && token[0] == '\0')
         token = NULL;
@@ -330,7 +342,8 @@ void resolve_open(struct conn *c, const json_t *body)
                      &(struct wanted){.url = url,
                                       .endpoint = endpoint,
                                       .anonymous = json_is_true(json_object_get(body, "anonymous")),
-                                      .refresh = refresh});
+                                      .refresh = refresh,
+                                      .snapshot = c->snapshot});
         return;
     }
     if (!may_ask(c, token, named))

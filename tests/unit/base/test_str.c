@@ -123,6 +123,7 @@ static void test_hex(void **state)
 {
     const unsigned char raw[] = {0x00, 0x7f, 0x80, 0xff};
     unsigned char back[4];
+    uint64_t v = 0;
     char t[9];
 
     (void)state;
@@ -133,6 +134,10 @@ static void test_hex(void **state)
     assert_false(str_unhex("0g", 2, back));
     assert_false(str_unhex("abc", 3, back));
     assert_true(str_unhex("", 0, back));
+    assert_true(str_parse_hex64("0123456789abcDEF", &v) && v == 0x0123456789abcdef);
+    assert_false(str_parse_hex64("0123456789abcde", &v) || str_parse_hex64(NULL, &v) ||
+                 str_parse_hex64("0123456789abcdef0", &v) ||
+                 str_parse_hex64("0x23456789abcdef", &v));
 }
 
 static void test_base64(void **state)
