@@ -48,7 +48,7 @@ enum dlc_error {
     DLC_EIO = -3,        /* a local file or device failed */
     DLC_ENOTFOUND = -4,  /* bucket, object or sample does not exist */
     DLC_EDENIED = -5,    /* credentials missing, wrong, expired, or not allowed */
-    DLC_ECHANGED = -6,   /* the object is no longer the one that was catalogued */
+    DLC_ECHANGED = -6,   /* the object, or the snapshot, is no longer the one that was catalogued */
     DLC_ECORRUPT = -7,   /* length or checksum does not match */
     DLC_EBUCKET = -8,    /* the bucket failed and retries did not help */
     DLC_ETIMEDOUT = -9,  /* the deadline passed */
@@ -80,7 +80,9 @@ struct dlc_options {
     uint32_t timeout_ms;  /* how long one sample may take; default 300000 */
     uint32_t refresh;     /* 1: list the bucket again even if a catalog is stored */
     const char *token; /* who we are, for a cluster; default: DLCACHE_TOKEN, DLCACHE_TOKEN_FILE */
-    uint64_t reserved[7];
+    uint64_t snapshot; /* this one, as dlc_snapshot() said elsewhere, or DLC_ECHANGED; default: the
+                        * newest. Not together with refresh */
+    uint64_t reserved[6];
 };
 
 /* What this process has read through one dataset since it was opened. */
@@ -106,6 +108,14 @@ DLC_API int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_
 /* Takes *ds and sets it to NULL; views still held become invalid. Threads: none may use *ds any
  * more. */
 DLC_API void dlc_close(struct dlc_dataset **ds);
+
+/*
+ * Which list of the bucket this is: the number changes when an object comes, goes or changes and the
+ * bucket is listed again. A sample number means nothing without it: whoever sends or saves sample
+ * numbers sends or saves it along, and opens with dlc_options.snapshot. An open dataset keeps its
+ * snapshot, whatever is listed, in forked children and over restarts of the daemon. Threads: any.
+ */
+DLC_API uint64_t dlc_snapshot(const struct dlc_dataset *ds);
 
 /* Number of samples; targets do not count. Threads: any. */
 DLC_API uint64_t dlc_count(const struct dlc_dataset *ds);

@@ -3,6 +3,7 @@
 #include "client/client_i.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -132,10 +133,18 @@ static int call_daemon(struct dlc_dataset *ds, bool may_spawn, struct dlc_err *e
     return sock;
 }
 
+/* The one that numbers belong to already, or that was asked for; 0: any. */
+static uint64_t snapshot_of(const struct dlc_dataset *ds)
+{
+    return ds->catalog != NULL ? catalog_snapshot(ds->catalog) : ds->opt.snapshot;
+}
+
 static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct msg *m,
                        struct dlc_err *err)
 {
     const char *job = getenv("DLCACHE_JOB");
+    uint64_t snapshot = snapshot_of(ds);
+    char hex[17];
     json_t *q = json_pack("{s:s, s:o, s:b, s:b}", "op", "open", "url", msg_string(ds->url),
                           "anonymous", (int)ds->opt.anonymous, "refresh", (int)refresh);
 
@@ -147,6 +156,10 @@ static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct ms
         json_object_set_new(q, "job", msg_string(job));
     if (ds->form != NULL)
         json_object_set_new(q, "form", msg_string(ds->form));
+    if (snapshot != 0) {
+        snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)snapshot);
+        json_object_set_new(q, "snapshot", json_string(hex));
+    }
     return ask(ds, sock, q, m, err);
 }
 
@@ -206,7 +219,7 @@ static int map_gifts(struct attachment *a, struct msg *m, struct dlc_err *err)
     return a->gifts != NULL ? 0 : err->code;
 }
 
-static int map_all(struct attachment *a, struct msg *m, struct dlc_err *err)
+static int map_all(struct attachment *a, struct msg *m, uint64_t snapshot, struct dlc_err *err)
 {
     int fd, rc;
 
@@ -225,6 +238,12 @@ static int map_all(struct attachment *a, struct msg *m, struct dlc_err *err)
     rc = check_maps(a, err);
     if (rc < 0)
         return rc;
+    if (snapshot != 0 && a->snapshot != snapshot) /* a daemon that does not know of them */
+        return dlc_err_set(
+            err, DLC_ECHANGED,
+            "the daemon has snapshot %016llx of the dataset, not %016llx, and is too "
+            "old to keep more than one: restart it",
+            (unsigned long long)a->snapshot, (unsigned long long)snapshot);
     fd = msg_take_fd(m, 4);
     rc = catalog_open_fd(fd, &a->catalog, err);
     os_close(&fd);
@@ -255,7 +274,7 @@ static int attach_once(struct dlc_dataset *ds, bool may_spawn, bool refresh,
     if (rc >= 0)
         rc = open_remote(ds, a->sock, refresh, &m, err);
     if (rc == 0)
-        rc = map_all(a, &m, err);
+        rc = map_all(a, &m, snapshot_of(ds), err);
     if (rc == 0 && ds->form != NULL)
         rc = map_gifts(a, &m, err);
     if (rc == 0)

@@ -138,7 +138,6 @@ struct dlc_dataset {
     struct dlc_mtx mtx;        /* rank LCK_dataset: attaching, direct */
     struct dlc_mono try_again; /* G: mtx: do not look for a daemon before */
     struct dlc_dur patience;   /* G: mtx: between looks, growing while none is found */
-    bool incompatible;         /* G: mtx: the daemon has another snapshot: stay direct */
     struct bucket *direct;     /* G: mtx; made when first needed */
 
     /* One thread at a time, by contract; replaced under mtx and the process-wide lock. */

@@ -197,24 +197,22 @@ static void reattach_locked(struct dlc_dataset *ds)
 
     dlc_mtx_assert_held(&ds->mtx);
     rc = attachment_new(ds, ds->opt.no_spawn == 0 && !ended_well(ds), false, &a, &err);
-    if (rc == 0 && a->snapshot == catalog_snapshot(ds->catalog) && !tell_first(ds, a, &err)) {
+    if (rc == 0 && !tell_first(ds, a, &err)) {
         attachment_free(&a);
         rc = err.code;
     }
     if (rc < 0) {
-        log_info("reading %s from the bucket: %s", ds->shown, err.text);
+        if (rc == DLC_ECHANGED) { /* it may be borrowed or listed yet; until then: */
+            log_warn("reading %s from the bucket, past the cache: %s", ds->shown, err.text);
+            ds->patience = LOOK_SELDOM;
+        } else {
+            log_info("reading %s from the bucket: %s", ds->shown, err.text);
+        }
         ds->patience.ns = DLC_CLAMP(ds->patience.ns * 2, LOOK_AGAIN.ns, LOOK_SELDOM.ns);
         ds->try_again = dlc_mono_add(dlc_mono_now(), ds->patience);
         return;
     }
     ds->patience = (struct dlc_dur){0};
-    if (a->snapshot != catalog_snapshot(ds->catalog)) {
-        log_warn("%s was listed anew: this process goes on with the old list, past the cache",
-                 ds->shown);
-        ds->incompatible = true;
-        attachment_free(&a);
-        return;
-    }
     dataset_attach_to(ds, a);
     /* relaxed: as publish(), whose number may have gone to the one before */
     atomic_store_explicit(&a->session->cursor, atomic_load_explicit(&ds->at, memory_order_relaxed),
@@ -241,7 +239,7 @@ struct attachment *dataset_attached(struct dlc_dataset *ds)
     if (a != NULL)
         return a;
     dlc_mtx_lock(&ds->mtx);
-    if (atomic_load(&ds->cur) == NULL && !ds->incompatible &&
+    if (atomic_load(&ds->cur) == NULL &&
         (ds->try_again.ns == 0 || dlc_mono_passed(ds->try_again, dlc_mono_now())))
         reattach_locked(ds);
     dlc_mtx_unlock(&ds->mtx);
@@ -318,6 +316,9 @@ static int configure(struct dlc_dataset *ds, const struct dlc_options *opt, stru
         ds->endpoint = endpoint_of(ds, u.scheme);
     ds->shown = mem_str(u.shown);
     ds->opt.socket = ds->opt.endpoint = ds->opt.token = NULL;
+    if (rc == 0 && ds->opt.snapshot != 0 && ds->opt.refresh != 0)
+        rc = dlc_err_set(err, DLC_EINVAL,
+                         "refresh and snapshot exclude each other: a refresh makes a snapshot");
     ds->timeout = ds->opt.timeout_ms != 0 ? DLC_MS(ds->opt.timeout_ms) : DEFAULT_TIMEOUT;
     url_release(&u);
     return rc;
@@ -386,6 +387,11 @@ void dlc_close(struct dlc_dataset **dsp)
 }
 
 /* ---- what it holds ---- */
+
+uint64_t dlc_snapshot(const struct dlc_dataset *ds)
+{
+    return catalog_snapshot(ds->catalog);
+}
 
 uint64_t dlc_count(const struct dlc_dataset *ds)
 {

@@ -35,6 +35,7 @@ static struct dlc_dataset *beside(struct dlc_dataset *of, uint64_t policy, struc
     ds->form = mem_fmt("%016llx", (unsigned long long)policy);
     ds->opt = of->opt;
     ds->opt.no_spawn = 1;
+    ds->opt.snapshot = catalog_snapshot(of->catalog);
     ds->timeout = of->timeout;
     dlc_mtx_init(&ds->mtx, LCK_dataset);
     dlc_list_init(&ds->retired);
@@ -52,10 +53,6 @@ int kept_open(struct dlc_dataset *of, uint64_t policy, struct kept **out, struct
     int rc = ds != NULL ? attachment_new(ds, false, false, &a, err) : err->code;
 
     *out = NULL;
-    if (rc == 0 && a->snapshot != catalog_snapshot(of->catalog)) {
-        rc = dlc_err_set(err, DLC_ECHANGED, "%s was listed anew", of->shown);
-        attachment_free(&a);
-    }
     if (rc < 0) {
         dlc_close(&ds);
         return rc;

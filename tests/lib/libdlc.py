@@ -41,7 +41,7 @@ class CView(ctypes.Structure):
 class COptions(ctypes.Structure):
     _fields_ = [("socket", ctypes.c_char_p), ("endpoint", ctypes.c_char_p), ("no_spawn", ctypes.c_uint32),
                 ("anonymous", ctypes.c_uint32), ("timeout_ms", ctypes.c_uint32), ("refresh", ctypes.c_uint32),
-                ("token", ctypes.c_char_p), ("reserved", ctypes.c_uint64 * 7)]
+                ("token", ctypes.c_char_p), ("snapshot", ctypes.c_uint64), ("reserved", ctypes.c_uint64 * 6)]
 
 
 class CStats(ctypes.Structure):
@@ -106,6 +106,7 @@ VIEWS, U64S, FLOATS = ctypes.POINTER(CView), ctypes.POINTER(U64), ctypes.POINTER
 FUNCTIONS = {
     "dlc_open": (ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(COptions), ctypes.POINTER(PTR)]),
     "dlc_close": (None, [ctypes.POINTER(PTR)]),
+    "dlc_snapshot": (U64, [PTR]),
     "dlc_count": (U64, [PTR]),
     "dlc_key": (ctypes.c_int, [PTR, U64, ctypes.c_char_p, SIZE]),
     "dlc_size": (ctypes.c_int64, [PTR, U64]),
@@ -215,12 +216,12 @@ class Dataset:
     """daemon: a dl.Daemon whose socket and credentials this process then uses (spawn=False), or None."""
 
     def __init__(self, url, daemon=None, spawn=None, endpoint=None, anonymous=False, timeout_ms=0, refresh=False,
-                 token=None):
+                 token=None, snapshot=0):
         if daemon is not None:
             os.environ.update(daemon.env)
         spawn = daemon is None if spawn is None else spawn
         options = COptions(endpoint=endpoint and endpoint.encode(), no_spawn=not spawn, anonymous=anonymous,
-                           timeout_ms=timeout_ms, refresh=refresh, token=token and token.encode())
+                           timeout_ms=timeout_ms, refresh=refresh, token=token and token.encode(), snapshot=snapshot)
         self.handle = PTR()
         check(lib().dlc_open(name(url), ctypes.byref(options), ctypes.byref(self.handle)))
 
@@ -232,6 +233,10 @@ class Dataset:
 
     def close(self):
         lib().dlc_close(ctypes.byref(self.handle))
+
+    @property
+    def snapshot(self):
+        return lib().dlc_snapshot(self.handle)
 
     def __len__(self):
         return lib().dlc_count(self.handle)
