@@ -267,7 +267,8 @@ static int print_samples(const struct catalog *c, const struct options *o, bool 
     }
     if (rc == 0 && !quiet && !o->json) {
         fflush(stdout);
-        fprintf(stderr, "%s samples, %s\n", table_count(n, count),
+        fprintf(stderr, "snapshot %016llx: %s samples, %s\n",
+                (unsigned long long)catalog_snapshot(c), table_count(n, count),
                 str_size(catalog_bytes(c), size));
     }
     mem_free(&e);

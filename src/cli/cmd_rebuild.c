@@ -161,6 +161,14 @@ static void read_note(struct rebuilding *r, const char *dir, const char *file)
     mem_free(&path);
 }
 
+/* ID.cat; ID.SNAPSHOT.cat is an older one of the same dataset. */
+static bool is_newest(const char *file)
+{
+    const char *dot = strchr(file, '.');
+
+    return dot != NULL && strcmp(dot, ".cat") == 0;
+}
+
 static int add_datasets(struct rebuilding *r, struct dlc_err *err)
 {
     char *dir = mem_fmt("%s/catalogs", r->config->dir);
@@ -175,7 +183,7 @@ static int add_datasets(struct rebuilding *r, struct dlc_err *err)
     for (int i = 0; i < n; i++) {
         char *path = mem_fmt("%s/%s", dir, files[i]->d_name);
 
-        if (str_ends(files[i]->d_name, ".cat"))
+        if (is_newest(files[i]->d_name))
             add_catalog(r, path, json_object_get(r->notes, files[i]->d_name));
         mem_free(&path);
         free(files[i]);

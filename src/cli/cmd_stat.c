@@ -78,6 +78,7 @@ static void add_dataset(struct table *t, const json_t *d)
     char a[32], b[24];
 
     table_add(t, ctl_text(d, "url"));
+    table_add(t, ctl_text(d, "snapshot"));
     table_add(t, table_count(ctl_u64(d, "samples"), a));
     table_add(t, size_of(d, "bytes", b));
     table_add(t, share_of(ctl_u64(d, "resident_bytes"), ctl_u64(d, "bytes"), b));
@@ -134,9 +135,8 @@ static void print_datasets(const json_t *s)
         printf("\nno dataset is open\n");
         return;
     }
-    table_init(
-        &t,
-        "dataset|>samples|>size|>in memory|>on disk|state|>clients|>reads|>hits|>read|>stalled");
+    table_init(&t, "dataset|snapshot|>samples|>size|>in memory|>on "
+                   "disk|state|>clients|>reads|>hits|>read|>stalled");
     json_array_foreach(list, i, d) add_dataset(&t, d);
     putchar('\n');
     table_print(&t, stdout);
