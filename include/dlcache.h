@@ -110,10 +110,11 @@ DLC_API int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_
 DLC_API void dlc_close(struct dlc_dataset **ds);
 
 /*
- * Which list of the bucket this is: the number changes when an object comes, goes or changes and the
- * bucket is listed again. A sample number means nothing without it: whoever sends or saves sample
- * numbers sends or saves it along, and opens with dlc_options.snapshot. An open dataset keeps its
- * snapshot, whatever is listed, in forked children and over restarts of the daemon. Threads: any.
+ * Which list of the bucket this is: the number changes when an object comes, goes or changes and
+ * the bucket is listed again. A sample number means nothing without it: whoever sends or saves
+ * sample numbers sends or saves it along, and opens with dlc_options.snapshot. An open dataset
+ * keeps its snapshot, whatever is listed, in forked children and over restarts of the daemon.
+ * Threads: any.
  */
 DLC_API uint64_t dlc_snapshot(const struct dlc_dataset *ds);
 

@@ -25,7 +25,6 @@
 #include "base/str.h"
 
 #define DATASET_TAG DLC_TAG4('d', 's', 'e', 't')
-#define BACKLOG_MAX (1u << 22)
 #define IDLE_MAX    32  /* datasets without users that stay for the next run */
 #define OPEN_MAX    256 /* datasets in all: each has threads and descriptors */
 
@@ -674,38 +673,6 @@ void dataset_need(struct node *n, const struct wanted *w, struct needer *d)
     if (begun)
         begin(ds, w->refresh);
     dataset_put(&ds);
-}
-
-/* ---- the queue of prefetches ---- */
-
-void dataset_backlog_add(struct dataset *ds, uint64_t sample)
-{
-    if (ds->backlog_len == BACKLOG_MAX)
-        return; /* it was only a hint */
-    if (ds->backlog_len == ds->backlog_cap) {
-        size_t cap = ds->backlog_cap == 0 ? 1024 : ds->backlog_cap * 2;
-        uint64_t *q = mem_alloc(cap * sizeof(*q));
-
-        for (size_t i = 0; i < ds->backlog_len; i++)
-            q[i] = ds->backlog[(ds->backlog_head + i) & (ds->backlog_cap - 1)];
-        mem_free(&ds->backlog);
-        ds->backlog = q;
-        ds->backlog_cap = cap;
-        ds->backlog_head = 0;
-    }
-    ds->backlog[(ds->backlog_head + ds->backlog_len++) & (ds->backlog_cap - 1)] = sample;
-}
-
-bool dataset_backlog_next(struct dataset *ds, uint64_t *sample)
-{
-    while (ds->backlog_len > 0) {
-        *sample = ds->backlog[ds->backlog_head];
-        ds->backlog_head = (ds->backlog_head + 1) & (ds->backlog_cap - 1);
-        ds->backlog_len--;
-        if (!mem_index_ready(ds->index, *sample) && map_get(&ds->fetching, *sample) == NULL)
-            return true;
-    }
-    return false;
 }
 
 /* ---- the end ---- */

@@ -313,6 +313,9 @@ void dataset_borrowed(struct dataset *ds, int rc);
 struct bucket_config dataset_bucket_config(const struct dataset *ds);
 /* End listings and buckets so that nothing more is posted; frees those nobody uses. */
 void dataset_shutdown(struct dataset *ds);
+
+/* ---- backlog.c ---- */
+
 void dataset_backlog_add(struct dataset *ds, uint64_t sample);
 bool dataset_backlog_next(struct dataset *ds, uint64_t *sample);
 
