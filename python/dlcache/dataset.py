@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Optional, SupportsIndex, Type, Union, overload
 
 from . import _dlcache
+from .errors import other_snapshot
 from .order import SEED_MASK, natural
 
 __all__ = ["Dataset", "Keys", "Stats", "open"]
@@ -84,26 +86,36 @@ class Dataset(_dlcache.Handle):
     """The samples of one URL, numbered from 0; made by dlcache.open().
 
     len(ds), ds[i] (a view; negative i count from the end), ds[a:b] (a list of views) and iteration
-    work as with a list of bytes. Pickling one and unpickling it elsewhere opens it there.
+    work as with a list of bytes. Pickling one and unpickling it elsewhere opens it there, at the same
+    snapshot: its numbers mean the same samples, or ChangedError is raised.
 
     Attributes:
         url (str): As it was opened.
         options (dict): The other arguments of open().
+        snapshot (str): Which list of the bucket this is. Sample numbers mean nothing without it: who
+            saves or sends them does so with it, and opens with snapshot=.
     """
 
     def __init__(self, url: str, *, socket: Optional[str] = None, endpoint: Optional[str] = None,
                  spawn: bool = True, anonymous: bool = False, timeout: float = 300.0,
-                 refresh: bool = False, token: Optional[str] = None) -> None:
+                 refresh: bool = False, token: Optional[str] = None,
+                 snapshot: Optional[str] = None) -> None:
         milliseconds = timeout * 1000
         if not 1 <= milliseconds < 2**32:
             raise ValueError(f"timeout is {timeout}; it must be at least 0.001 s and below 49 days")
         self.url = url
         self.options: dict[str, Any] = dict(socket=socket, endpoint=endpoint, spawn=spawn,
                                             anonymous=anonymous, timeout=timeout, refresh=refresh,
-                                            token=token)
+                                            token=token, snapshot=snapshot)
         self._cache: dict[str, Any] = {}
         self._open(url, socket, endpoint, int(not spawn), int(anonymous), int(milliseconds),
-                   int(refresh), token)
+                   int(refresh), token, _snapshot_of(snapshot))
+        self.snapshot = f"{self._snapshot():016x}"
+
+    def again(self) -> dict[str, Any]:
+        """The arguments of open() by which another process, or this one, opens the same samples under
+        the same numbers."""
+        return {**self.options, "refresh": False, "snapshot": self.snapshot}
 
     # ---- closing, pickling ----
 
@@ -121,7 +133,7 @@ class Dataset(_dlcache.Handle):
     def __reduce__(self) -> Any:
         if self.closed:
             raise ValueError("the dataset is closed")
-        return _reopened, (type(self), self.url, {**self.options, "refresh": False})
+        return _reopened, (type(self), self.url, self.again())
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else f"{len(self)} samples"
@@ -192,7 +204,8 @@ class Dataset(_dlcache.Handle):
                world: SupportsIndex = 1, drop_last: bool = False, relaxed: bool = False,
                epochs: SupportsIndex = 0, first: SupportsIndex = 0, count: SupportsIndex = 0,
                epoch: SupportsIndex = 0, position: SupportsIndex = 0,
-               targets: bool = False, swaps: bytes = b"") -> None:
+               targets: bool = False, swaps: bytes = b"",
+               snapshot: Optional[str] = None) -> None:
         """Read in this order from now on, by next(); the daemon fetches ahead.
 
         Args:
@@ -207,9 +220,13 @@ class Dataset(_dlcache.Handle):
             first, count (int): A range of samples, such as a split; count 0: to the last.
             epoch, position (int): Where to start, as tell() said.
             swaps (bytes): With relaxed: as state_dict() said; follow(..., **state) goes on there.
+            snapshot (str): Of the dataset whose state or indices these are, as state_dict() said:
+                ChangedError when this one has another.
             targets (bool): With indices: after each sample comes its target file (the sample itself
                 again if it has none), and positions count both.
         """
+        if snapshot is not None and snapshot != self.snapshot:
+            raise other_snapshot("the state", self.url, snapshot, self.snapshot)
         code, numbers = _EXPLICIT, kind
         if isinstance(kind, str):
             if targets:
@@ -228,7 +245,7 @@ class Dataset(_dlcache.Handle):
         epoch and position; of a relaxed one also what was read early and what has changed places,
         so that each sample comes once in that epoch too."""
         epoch, position, swaps = self._state()
-        return {"epoch": epoch, "position": position, "swaps": swaps}
+        return {"epoch": epoch, "position": position, "swaps": swaps, "snapshot": self.snapshot}
 
     def take(self, epoch: SupportsIndex, position: SupportsIndex, n: SupportsIndex) -> list[int]:
         """What is read at n positions of the order, for who has it read elsewhere and says how far
@@ -259,9 +276,19 @@ def _reopened(cls: Type[Dataset], url: str, options: dict[str, Any]) -> Dataset:
     return cls(url, **options)
 
 
+def _snapshot_of(text: Optional[str]) -> int:
+    if text is None:
+        return 0
+    if not re.fullmatch("[0-9a-f]{16}", text) or int(text, 16) == 0:
+        raise ValueError(f"snapshot={text!r}: it is named by 16 hexadecimal digits, as the attribute "
+                         "`snapshot` of a dataset and `dlcache stat` show it")
+    return int(text, 16)
+
+
 def open(url: str, *, socket: Optional[str] = None, endpoint: Optional[str] = None,
          spawn: bool = True, anonymous: bool = False, timeout: float = 300.0,
-         refresh: bool = False, token: Optional[str] = None) -> Dataset:
+         refresh: bool = False, token: Optional[str] = None,
+         snapshot: Optional[str] = None) -> Dataset:
     """Open the dataset at a URL, starting a daemon if none runs.
 
     The first open of a URL lists the bucket; later ones, in any process, find the list stored.
@@ -276,6 +303,8 @@ def open(url: str, *, socket: Optional[str] = None, endpoint: Optional[str] = No
         timeout (float): Seconds that one sample may take.
         refresh (bool): List the bucket again, even if a list is stored.
         token (str): Who we are, for a cluster. Default: ``DLCACHE_TOKEN``, ``DLCACHE_TOKEN_FILE``.
+        snapshot (str): The list of the bucket that sample numbers belong to, as the attribute of that
+            name says in another process; ChangedError when it cannot be had. Default: the newest.
     """
     return Dataset(url, socket=socket, endpoint=endpoint, spawn=spawn, anonymous=anonymous,
-                   timeout=timeout, refresh=refresh, token=token)
+                   timeout=timeout, refresh=refresh, token=token, snapshot=snapshot)

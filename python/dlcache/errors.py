@@ -55,7 +55,7 @@ class DeniedError(Error, PermissionError):
 
 
 class ChangedError(Error):
-    """An object is no longer the one that was catalogued."""
+    """An object, or the list of them, is no longer the one that sample numbers belong to."""
 
 
 class CorruptError(Error):
@@ -105,3 +105,10 @@ def of(code: int, text: str) -> Error:
     if isinstance(error, OSError):
         error.errno = _ERRNO.get(code, errno.EIO)
     return error
+
+
+def other_snapshot(what: str, url: str, theirs: str, ours: str) -> Error:
+    """`what` was made with another list of the bucket than the one that is open."""
+    return of(-6, f"{what} is of snapshot {theirs} of {url}, and snapshot {ours} is open: its numbers "
+                  f"mean other samples. Open the dataset with snapshot={theirs!r}, or begin without "
+                  f"{what}")

@@ -27,12 +27,14 @@ static PyObject *opened(struct handle *h, PyTypeObject *view, PyObject *args)
     struct dlc_options opt = {0};
     struct dlc_dataset *ds = NULL;
     struct wait w;
+    unsigned long long snapshot;
     const char *url;
     int rc;
 
-    if (!PyArg_ParseTuple(args, "szzIIIIz:open", &url, &opt.socket, &opt.endpoint, &opt.no_spawn,
-                          &opt.anonymous, &opt.timeout_ms, &opt.refresh, &opt.token))
+    if (!PyArg_ParseTuple(args, "szzIIIIzK:open", &url, &opt.socket, &opt.endpoint, &opt.no_spawn,
+                          &opt.anonymous, &opt.timeout_ms, &opt.refresh, &opt.token, &snapshot))
         return NULL;
+    opt.snapshot = snapshot;
     wait_begin(&w);
     rc = dlc_open(url, &opt, &ds);
     if (wait_end(&w) && rc < 0)
@@ -88,6 +90,18 @@ static PyObject *handle_closed(PyObject *self, void *none)
 {
     (void)none;
     return PyBool_FromLong(((struct handle *)self)->conn == NULL);
+}
+
+static PyObject *handle_snapshot(PyObject *self, PyObject *none)
+{
+    struct conn *c = handle_conn(self);
+    PyObject *got = NULL;
+
+    (void)none;
+    if (c != NULL)
+        got = PyLong_FromUnsignedLongLong(dlc_snapshot(c->ds));
+    conn_put(&c);
+    return got;
 }
 
 /* ---- samples ---- */
@@ -307,6 +321,7 @@ static PyMethodDef handle_methods[] = {
     {"_open", (PyCFunction)(void (*)(void))handle_open, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
      NULL},
     {"_close", handle_close, METH_NOARGS, NULL},
+    {"_snapshot", handle_snapshot, METH_NOARGS, NULL},
     {"read", handle_read, METH_O, "read($self, index, /)\n--\n\nThe bytes of a sample, copied."},
     {"read_many", handle_read_many, METH_O,
      "read_many($self, indices, /)\n--\n\n"

@@ -15,6 +15,8 @@ each of them is: a split is a range of samples, a filter or process() makes a li
 (T3) `version` changes whenever an attribute is set, so that workers with an older copy are noticed.
 (T4) Under on_error "skip" and "replace" only errors of a sample are forgiven. A bucket that fails,
      refuses or keeps silent, a missing library and a lack of memory always raise.
+(T5) What was pickled opens the snapshot it was made with, or raises ChangedError: numbers, targets
+     and splits that were computed before mean the same samples everywhere.
 
 Not here: what the bytes mean (decode.py), batches and workers (loader.py), rows of tables
 (partitions.py).
@@ -32,6 +34,7 @@ import dlcache
 import dlcache.errors
 
 from .decode import Group, How, SampleFile, check, decode
+from .ranks import open_agreed
 from .worker import note
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -232,7 +235,7 @@ class Dataset(torch.utils.data.Dataset):
     extensions        only keys that end so
     is_valid_file     only keys for which it is true
     All other arguments go to dlcache.open(): socket, endpoint, spawn, anonymous, timeout, refresh,
-    token.
+    token, snapshot.
 
     To make samples in another way, subclass it:
 
@@ -274,9 +277,8 @@ class Dataset(torch.utils.data.Dataset):
         self._joint = transforms
         self.decode, self.target_decode, self.loader = decode, target_decode, loader
         self.on_error = on_error
-        self._options = options
-        self._handle: Optional[dlcache.Dataset] = dlcache.open(self.url, **options)
-        self._samples_in_all = len(self._handle)
+        self._handle: Optional[dlcache.Dataset] = open_agreed(self.url, **options)
+        self._options = dict(options, refresh=False, snapshot=self._handle.snapshot)  # (T5)
         self._numbers: Sequence[int] = _split_of(self._handle, split)
         self._given: Optional[List[Any]] = None  # targets from process()
         self._choose(extensions, is_valid_file)
@@ -577,6 +579,11 @@ class Dataset(torch.utils.data.Dataset):
         return self._has_files and self._given is None
 
     @property
+    def snapshot(self) -> str:
+        """Which list of the bucket this is (dlcache.Dataset.snapshot)."""
+        return self._options["snapshot"]
+
+    @property
     def version(self) -> int:
         """Changes whenever an attribute is set."""
         return self._version
@@ -584,10 +591,6 @@ class Dataset(torch.utils.data.Dataset):
     def _open(self) -> dlcache.Dataset:
         if self._handle is None:
             self._handle = dlcache.open(self.url, **self._options)
-            if len(self._handle) != self._samples_in_all:
-                raise RuntimeError("%s has %d samples now and had %d when this dataset was made; "
-                                   "make it anew"
-                                   % (self.url, len(self._handle), self._samples_in_all))
         return self._handle
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -600,9 +603,7 @@ class Dataset(torch.utils.data.Dataset):
             super().__setattr__("_version", self._version + 1)
 
     def __getstate__(self) -> Dict[str, Any]:
-        state = dict(self.__dict__, _handle=None, _tally=Tally())
-        state["_options"] = {k: v for k, v in self._options.items() if k != "refresh"}
-        return state
+        return dict(self.__dict__, _handle=None, _tally=Tally())
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -23,6 +23,7 @@ ImportanceSampler keeps what it drew by epoch; others are asked when the loader 
      of the global order that follow, each once. Of ImportanceSampler as many as were left, drawn
      anew. In relaxed orders of Shuffle the samples that follow are those that are left, each once;
      which of them come first nobody knows.
+(E3) A state is of a snapshot of the bucket, and is not taken back with another one.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ import numpy
 import torch
 from torch.utils.data import BatchSampler, DistributedSampler
 
+from dlcache.errors import other_snapshot
+from dlcache.torch.dataset import source_of
 from dlcache.torch.drain import Numbers, Randomness, Snapshot, pack, pack_lists
 from dlcache.torch.importance import ImportanceSampler
 from dlcache.torch.plans import Computed, Drained, Plan, Stream, mix
@@ -291,6 +294,7 @@ class Epochs:
             "crc": None if fresh else plan.crc(),
             "sampler": self._sampler_state(plan, fresh),
             "swaps": swaps,
+            "snapshot": self._bucket_snapshot(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -311,6 +315,11 @@ class Epochs:
         self._seed, self._epoch, self._loaded = state["seed"], state["epoch"], state
         self._current = None
         self._ahead = self._ahead_after = None
+
+    def _bucket_snapshot(self) -> str | None:
+        """What indices mean; None: the dataset is not one of ours."""
+        source = source_of(self._dataset)
+        return None if source is None else source[0].snapshot
 
     def _world(self) -> int:
         if self.kind in ("shuffle", "drawn"):
@@ -343,6 +352,9 @@ class Epochs:
         if state.get("version") not in (_VERSION, _SWAPPED):
             raise ValueError(f"a state of version {state.get('version')!r}: this dlcache reads "
                              f"versions {_VERSION} and {_SWAPPED}; take the one that wrote it")
+        theirs, ours = state.get("snapshot"), self._bucket_snapshot()
+        if None not in (theirs, ours) and theirs != ours:
+            raise other_snapshot("the state", source_of(self._dataset)[0].url, theirs, ours)
         if state["kind"] != self.kind:
             raise ValueError(f"the state is of a loader with a sampler of kind {state['kind']!r}, "
                              f"this one has {self.kind!r}: build it as it was built then")

@@ -33,7 +33,9 @@ import torch.distributed
 from torch.utils.data import Sampler
 
 import dlcache
+from dlcache.errors import other_snapshot
 from dlcache.torch.dataset import _split_of, source_of
+from dlcache.torch.ranks import open_agreed
 from dlcache.torch.rows import Row
 from dlcache.torch.samplers import distributed
 from dlcache.torch.weigher import MODES, RULES, Figures, Spec, Weigher, flat
@@ -213,7 +215,7 @@ class ImportanceSampler(Sampler):
         """ValueError unless what is loaded (as source_of() says it) is what is weighed: else losses
         would meet other samples."""
         handle, numbers = source
-        why = self._drawing.weigher.differs(handle.url,
+        why = self._drawing.weigher.differs(handle.url, handle.snapshot,
                                             range(len(handle)) if numbers is None else numbers)
         if why is not None:
             raise ValueError(f"{why}: make ImportanceSampler of the very dataset that is loaded, or "
@@ -238,8 +240,8 @@ class ImportanceSampler(Sampler):
     def state_of(self, epoch: int, start: int = 0) -> dict[str, Any]:
         """A state whose next iteration is this epoch."""
         s = self._drawing.weigher.spec
-        return {"version": _VERSION, "n": self.n, "epoch": epoch, "start": start,
-                "counts": self._counts, **s._asdict(), **self._drawing.state(epoch)}
+        return {"version": _VERSION, "n": self.n, "snapshot": self._drawing.weigher.snapshot,
+                "epoch": epoch, "start": start, "counts": self._counts, **s._asdict(), **self._drawing.state(epoch)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """A state from any number of ranks; raises ValueError when it is of other data or settings.
@@ -248,7 +250,10 @@ class ImportanceSampler(Sampler):
         if state.get("version") != _VERSION:
             raise ValueError(f"a state of version {state.get('version')!r}: this dlcache reads "
                              f"version {_VERSION}; take the one that wrote it")
-        now = self._drawing.weigher.spec
+        weigher = self._drawing.weigher
+        if state.get("snapshot", weigher.snapshot) != weigher.snapshot:
+            raise other_snapshot("the state", weigher.url, state["snapshot"], weigher.snapshot)
+        now = weigher.spec
         for name, here in (("n", self.n), ("mode", now.mode), ("rule", now.rule),
                            ("length", now.length), ("every", now.every)):
             if state[name] != here:
@@ -383,7 +388,7 @@ def row_of(plan: Any, sampler: Any, n: int) -> Row | None:
 def _opened(source: Any, split: str | None,
             options: dict[str, Any]) -> tuple[dlcache.Dataset, Sequence[int] | None]:
     if isinstance(source, (str, os.PathLike)):
-        handle = dlcache.open(os.fspath(source), **options)
+        handle = open_agreed(os.fspath(source), **options)
         return handle, None if split is None else _split_of(handle, split)
     if options or split is not None:
         raise TypeError(f"{', '.join([*options, *(['split'] if split else [])])}: of a dataset that "

@@ -55,7 +55,7 @@ class Leader:
         self._targets, self._each = targets, 2 if targets else 1
         self._relaxed = relaxed
         self._following: dict[str, Any] | None = None  # what the handle follows and deals
-        self._url, self._options = source[0].url, dict(source[0].options, refresh=False)
+        self._url, self._options = source[0].url, source[0].again()
         self._mapping, self._join = source[1], join
         self._handle: dlcache.Dataset | None = None
         self._plan: Plan | None = None      # where the reader is

@@ -30,10 +30,12 @@ import torch
 
 import dlcache
 from dlcache import _dlcache
+from dlcache.errors import other_snapshot
 from dlcache.torch.copies import Copies, indices_of, small_of
 from dlcache.torch.importance import ImportanceSampler, learn, learner, row_of
 from dlcache.torch.lists import Lists
 from dlcache.torch.plans import Plan
+from dlcache.torch.ranks import open_agreed
 from dlcache.torch.rows import Row, Rows
 from dlcache.torch.samplers import Shuffle, distributed
 from dlcache.torch.transforms import settings_of
@@ -151,7 +153,7 @@ class _Loader:
         if isinstance(source, dlcache.Dataset):
             if options:
                 raise TypeError(f"{', '.join(options)}: of a dataset that is open already")
-            options = {**source.options, "refresh": False}
+            options = source.again()
             source = source.url
         self.url, self._options = source, options
         self.batch_size = batch_size
@@ -332,15 +334,17 @@ class _Loader:
 
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration is, counted by what was handed out; the same on every rank."""
-        state = {"samples": self._open().count, "seed": self.seed, "epoch": self._state[0],
-                 "start": self._start + self._state[1] * self.world}
+        state = {"samples": self._open().count, "snapshot": self._open().handle.snapshot,
+                 "seed": self.seed, "epoch": self._state[0], "start": self._start + self._state[1] * self.world}
         if self._lists is None or self._start:
             return state
         return dict(state, sampler=self._lists.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on there with the next iteration: exactly what would have come."""
-        count = self._open().count
+        count, handle = self._open().count, self._open().handle
+        if state.get("snapshot", handle.snapshot) != handle.snapshot:
+            raise other_snapshot("the state", self.url, state["snapshot"], handle.snapshot)
         if state["samples"] != count:
             raise ValueError(f"the state is of {state['samples']} samples, and here are {count}: "
                              "it cannot be resumed with other data")
@@ -403,7 +407,8 @@ class _Opened:
         self.batch_size = loader.batch_size
         self.output = loader.output
         self.dtype = getattr(torch, loader._dtype)
-        self.handle = dlcache.open(loader.url, **loader._options)
+        self.handle = open_agreed(loader.url, **loader._options)
+        loader._options = self.handle.again()  # numbers mean the same when it is opened again
         at = loader._range(self.handle)
         self.count = len(at)
         if self.count == 0:

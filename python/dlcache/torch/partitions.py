@@ -28,6 +28,7 @@ import dlcache
 
 from .dataset import Lazy, _position, _release, _split_of, url_of
 from .decode import CsvForm, csv_form, csv_rows, decode, guess, is_number, need, suffix_of, text_of
+from .ranks import open_agreed
 
 ROWS = ("auto", "tensor", "dict", "tuple")
 SEEN_ROWS = 1000  # of the first partition, to tell numbers from texts
@@ -91,10 +92,10 @@ class Partitions(torch.utils.data.IterableDataset):
         self.transform, self.batch = transform, batch
         self.shuffle, self.seed = shuffle, seed
         self._rank, self._world = rank, world
-        self._options = options
         self._epoch = torch.zeros(1, dtype=torch.int64).share_memory_()  # workers see it change
         self._schema: Optional[Schema] = None
-        self._handle: Optional[dlcache.Dataset] = dlcache.open(self.url, **options)
+        self._handle: Optional[dlcache.Dataset] = open_agreed(self.url, **options)
+        self._options = dict(options, refresh=False, snapshot=self._handle.snapshot)
         self._numbers = _split_of(self._handle, split)
 
     # -- which partitions
@@ -149,7 +150,7 @@ class Partitions(torch.utils.data.IterableDataset):
             mine = mine[worker.id::worker.num_workers]
         if not mine:
             return
-        with dlcache.open(self.url, **self._again()) as handle:  # an order of its own
+        with dlcache.open(self.url, **self._options) as handle:  # an order of its own
             handle.follow([self._numbers[place] for place in mine], epochs=1)
             for place, (number, data) in zip(mine, iter(handle.next, None)):
                 yield from self._items(self._table(data, handle.key(number)), epoch, place)
@@ -246,11 +247,8 @@ class Partitions(torch.utils.data.IterableDataset):
 
     def _open(self) -> dlcache.Dataset:
         if self._handle is None:
-            self._handle = dlcache.open(self.url, **self._again())
+            self._handle = dlcache.open(self.url, **self._options)
         return self._handle
-
-    def _again(self) -> Dict[str, Any]:
-        return {name: value for name, value in self._options.items() if name != "refresh"}
 
     def __getstate__(self) -> Dict[str, Any]:
         rank, world = self.ranks()  # a spawned worker knows no torch.distributed

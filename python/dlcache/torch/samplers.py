@@ -25,6 +25,7 @@ import torch.distributed
 from torch.utils.data import RandomSampler, Sampler, SequentialSampler
 
 import dlcache
+from dlcache.errors import other_snapshot
 
 __all__ = ["Shuffle"]
 
@@ -148,10 +149,15 @@ class Shuffle(Sampler):
     def state_dict(self) -> dict[str, Any]:
         """Of the next iteration; the same on every rank. dlcache.torch.DataLoader keeps count in
         mid-epoch; with another loader, set "start" to the samples that all ranks took together."""
-        return {"n": self.n, "seed": self.seed, "epoch": self.epoch, "start": self._start}
+        state = {"n": self.n, "seed": self.seed, "epoch": self.epoch, "start": self._start}
+        snapshot = getattr(self.source, "snapshot", None)
+        return state if snapshot is None else dict(state, snapshot=snapshot)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """A state from any number of ranks; raises ValueError when it is of other data."""
+        ours = getattr(self.source, "snapshot", None)
+        if None not in (ours, state.get("snapshot")) and state["snapshot"] != ours:
+            raise other_snapshot("the state", self.source.url, state["snapshot"], ours)
         if state["n"] != self.n:
             raise ValueError(f"the state is of {state['n']} samples, and here are {self.n}: it "
                              "cannot be resumed with other data")

@@ -122,7 +122,7 @@ class Weigher:
     """
 
     def __init__(self, source: tuple[dlcache.Dataset, Sequence[int] | None], spec: Spec) -> None:
-        self.url, self._options = source[0].url, dict(source[0].options, refresh=False)
+        self.url, self._options = source[0].url, source[0].again()
         self._numbers: Any = range(len(source[0])) if source[1] is None else source[1]
         if not (isinstance(self._numbers, range) and self._numbers.step == 1):
             self._numbers = numpy.asarray(self._numbers, dtype=numpy.int64)
@@ -136,12 +136,20 @@ class Weigher:
     def n(self) -> int:
         return len(self._numbers)
 
-    def differs(self, url: str, numbers: Sequence[int]) -> str | None:
+    @property
+    def snapshot(self) -> str:
+        """Of the dataset whose samples are weighed."""
+        return str(self._options["snapshot"])
+
+    def differs(self, url: str, snapshot: str, numbers: Sequence[int]) -> str | None:
         """In words, what makes other samples of these than ours, index by index; None: nothing."""
         if len(numbers) != self.n:
             return f"the sampler is of {self.n} samples and {url} has {len(numbers)} to load"
         if url.rstrip("/") != self.url.rstrip("/"):
             return f"the sampler is of {self.url}, and {url} is loaded"
+        if snapshot != self.snapshot:
+            return (f"the sampler is of snapshot {self.snapshot} of {url}, and snapshot {snapshot} is "
+                    "loaded, because the bucket was listed again in between")
         if not numpy.array_equal(_array_of(numbers), _array_of(self._numbers)):
             return (f"the sampler is of other samples of {url} than those that are loaded: another "
                     "split or subset, or in another order")
