@@ -52,7 +52,8 @@ def open_agreed(url: str, **options: Any) -> dlcache.Dataset:
         return dlcache.open(url, **options)
     refresh = bool(options.get("refresh"))
     key = f"dlcache/snapshot/{_generation(url, refresh)}/{url}"
-    if not store.check([key]):
+    said = store.compare_set(key, "", "").decode()  # get() would wait for somebody to set it
+    if not said:
         handle = dlcache.open(url, **options)
         said = store.compare_set(key, "", handle.snapshot).decode()
         if said == handle.snapshot:
@@ -62,6 +63,4 @@ def open_agreed(url: str, **options: Any) -> dlcache.Dataset:
             warnings.warn(f"{url} was listed again as snapshot {handle.snapshot}, but another rank "
                           f"has opened snapshot {said} before: all ranks read that one. Refresh on "
                           "all ranks, or before the others open it", stacklevel=3)
-    else:
-        said = store.get(key).decode()
     return dlcache.open(url, **dict(options, refresh=False, snapshot=said))
