@@ -267,7 +267,23 @@ class Closing(Small):
         copy = pickle.loads(pickle.dumps(self.open("bucket", timeout=77.0, refresh=True)))
         self.addCleanup(copy.close)
         self.assertEqual((copy.url, copy.options["timeout"], copy.options["refresh"]), (self.ds.url, 77.0, False))
+        self.assertEqual((copy.snapshot, copy.options["snapshot"]), (self.ds.snapshot,) * 2)
         self.assertEqual(copy[5], DATA[5])
+
+    def test_snapshots(self):
+        self.assertRegex(self.ds.snapshot, "^[0-9a-f]{16}$")
+        with self.open("bucket", snapshot=self.ds.snapshot) as same:
+            self.assertEqual(same.snapshot, self.ds.snapshot)
+        for wrong in ("", "0" * 16, "12", "g" * 16, self.ds.snapshot.upper() + "0"):
+            with self.assertRaisesRegex(ValueError, "16 hexadecimal digits"):
+                self.open("bucket", snapshot=wrong)
+        with self.assertRaisesRegex(ValueError, "exclude each other"):
+            self.open("bucket", snapshot=self.ds.snapshot, refresh=True)
+        other = "%016x" % (int(self.ds.snapshot, 16) ^ 1)
+        for fails in (lambda: self.open("bucket", snapshot=other), lambda: self.ds.follow(seed=1, snapshot=other)):
+            with self.assertRaisesRegex(dlcache.ChangedError, other) as caught:
+                fails()
+            self.assertIn(self.ds.snapshot, str(caught.exception))
 
     def test_spawned_and_forked_processes(self):
         for method in ("spawn", "fork"):
@@ -388,7 +404,7 @@ class Orders(Small):
         self.ds.follow(seed=8)
         first = self.ds.next()[0]
         state = self.ds.state_dict()
-        self.assertEqual(state, {"epoch": 0, "position": 1, "swaps": b""})
+        self.assertEqual(state, {"epoch": 0, "position": 1, "swaps": b"", "snapshot": self.ds.snapshot})
         self.ds.follow(seed=8, **state)
         self.assertEqual([first, *self.epoch()], list(dlcache.order_list(N, seed=8)))
 

@@ -27,6 +27,9 @@ class Handle:
     def __len__(self):
         return N
 
+    def again(self):
+        return dict(self.options, refresh=False, snapshot="0123456789abcdef")
+
     def _say(self, *what):
         if self.broken:
             raise dlcache.NoDaemonError(-11, "no daemon")
@@ -103,7 +106,7 @@ class Telling(unittest.TestCase):
             plan = self.next_epoch(epochs, leader)
             leader.advance(plan, 0, 0, 0)
             self.assertEqual(self.handle.take(), [("advance", 1, 0, 0, 0.75)])
-        self.assertEqual(self.opened[0], ("s3://bucket/", {"refresh": False, "spawn": False}))
+        self.assertEqual(self.opened[0], ("s3://bucket/", self.handle.again()))
 
     def test_an_epoch_that_was_not_foreseen_is_told_anew(self):
         sampler = Shuffle(N)

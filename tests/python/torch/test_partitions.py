@@ -20,7 +20,7 @@ class Handle:
 
     def __init__(self, files, splits=None):
         self.url, self.files, self.splits = "s3://made/up/", list(files.items()), splits or {}
-        self.buffers, self.plan = [], None
+        self.buffers, self.plan, self.snapshot = [], None, "0123456789abcdef"
 
     def __len__(self):
         return len(self.files)
@@ -241,7 +241,7 @@ class Dealing(Case):
         again = pickle.loads(data)
         self.assertEqual((again.ranks(), again.epoch), ((1, 2), 5))
         self.assertEqual(len([r for r in again]), 10)
-        self.assertEqual(dlcache.open.call_args, mock.call("s3://made/up/"))
+        self.assertEqual(dlcache.open.call_args, mock.call("s3://made/up/", refresh=False, snapshot=self.handle.snapshot))
 
 
 if __name__ == "__main__":
