@@ -125,6 +125,9 @@ int catalog_install(const char *file, const char *path, struct dlc_err *err);
  * catalog_open(). */
 int catalog_open_snapshot(const char *path, uint64_t snapshot, struct catalog **out,
                           struct dlc_err *err);
+/* Remove what a daemon that was killed has left half written below its directory `dir`. The caller
+ * holds the directory's lock. */
+void catalog_clean(const char *dir);
 /* Remove older catalogs, but not those of the snapshots in `used`, nor the latest CATALOG_KEEP of
  * the others as far as they have no more than max_bytes. Returns how many. */
 unsigned catalog_prune(const char *path, const uint64_t *used, size_t n_used, uint64_t max_bytes);

@@ -111,7 +111,21 @@ int catalog_open_snapshot(const char *path, uint64_t snapshot, struct catalog **
     return 0;
 }
 
-/* ---- pruning ---- */
+/* ---- removing ---- */
+
+void catalog_clean(const char *dir)
+{
+    char *path = mem_fmt("%s/catalogs", dir);
+    DIR *d = opendir(path);
+    const struct dirent *e;
+
+    while (d != NULL && (e = readdir(d)) != NULL)
+        if (str_ends(e->d_name, ".tmp"))
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d != NULL)
+        closedir(d);
+    mem_free(&path);
+}
 
 struct old {
     uint64_t snapshot, size;

@@ -265,6 +265,7 @@ static int lock_dir(struct node *n, struct dlc_err *err)
                          (int)strcspn(pid, "\n"), pid, n->config->dir);
         goto out;
     }
+    catalog_clean(n->config->dir);
     snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
     if (os_ftruncate(n->lock_fd, 0) < 0 || os_pwrite_all(n->lock_fd, pid, strlen(pid), 0) < 0)
         rc = dlc_err_sys(err, "cannot write %s", path);

@@ -205,6 +205,28 @@ static void test_pruned_alone(void **state)
     assert_int_equal(files(), 1 + DLC_COUNT(others));
 }
 
+static void test_clean(void **state)
+{
+    static const char *const names[] = {"a.cat", "a.cat.12.tmp", "b@c.left",
+                                        "a.1111111111111111.cat.tmp"};
+    char *sub = mem_fmt("%s/catalogs", dir), *p;
+
+    (void)state;
+    assert_int_equal(os_mkdirs(sub, 0700), 0);
+    for (size_t i = 0; i < DLC_COUNT(names); i++) {
+        p = mem_fmt("%s/%s", sub, names[i]);
+        assert_int_equal(os_write_file(p, "x", 1, 0600, NULL), 0);
+        mem_free(&p);
+    }
+    catalog_clean(dir);
+    for (size_t i = 0; i < DLC_COUNT(names); i++) {
+        p = mem_fmt("%s/%s", sub, names[i]);
+        assert_int_equal(access(p, F_OK) == 0, i % 2 == 0);
+        mem_free(&p);
+    }
+    mem_free(&sub);
+}
+
 /* Whatever call fails: the old one is found as before, or both are. */
 static void test_faults(void **state)
 {
@@ -237,6 +259,7 @@ int main(void)
         cmocka_unit_test_setup(test_pruned_by_count, empty_dir),
         cmocka_unit_test_setup(test_pruned_by_size, empty_dir),
         cmocka_unit_test_setup(test_pruned_alone, empty_dir),
+        cmocka_unit_test_setup(test_clean, empty_dir),
         cmocka_unit_test_setup(test_faults, empty_dir),
     };
 
