@@ -168,6 +168,6 @@ bool borrow_start(struct dataset *ds, uint64_t snapshot)
     b->task.run = borrowed;
     ds->refs++;
     n->jobs++;
-    pool_run(n->workers, &b->job);
+    work_run(n->work, WORK_CATALOG, &b->job);
     return true;
 }

@@ -68,11 +68,12 @@ static struct errand *errand_new(struct conn *c, struct dataset *ds)
     return e;
 }
 
-static void errand_run(struct errand *e, void (*work)(struct job *), void (*back)(struct task *))
+static void errand_run(struct errand *e, enum work_class class, void (*work)(struct job *),
+                       void (*back)(struct task *))
 {
     e->job.run = work;
     e->task.run = back;
-    pool_run(e->node->workers, &e->job);
+    work_run(e->node->work, class, &e->job);
 }
 
 static void errand_end(struct errand *e)
@@ -130,7 +131,7 @@ static void op_map(struct conn *c, struct msg *m)
         return;
     e->chunk = dataset_chunk(e->ds, entry.key, entry.etag);
     e->size = entry.size;
-    errand_run(e, map_work, map_back);
+    errand_run(e, WORK_DEMAND, map_work, map_back);
 }
 
 /* ---- evict ---- */
@@ -179,7 +180,7 @@ static void op_evict(struct conn *c, struct msg *m)
         e->memory_bytes = memory_evict_all(c->node->memory, ds != NULL ? ds->index : NULL) +
                           (ds != NULL ? shelves_evict(ds) : 0);
     if (c->node->disk != NULL && (all || strcmp(tier, "disk") == 0))
-        errand_run(e, evict_work, evict_back);
+        errand_run(e, WORK_BACKGROUND, evict_work, evict_back);
     else
         evict_back(&e->task);
 }
@@ -353,8 +354,9 @@ static void op_stat(struct conn *c, struct msg *m)
                        dlc_version(), "uptime_s", dlc_dur_seconds(dlc_mono_since(n->started)),
                        "dir", msg_string(n->config->dir), "socket", msg_string(n->config->socket),
                        "sessions", sessions, "zombies", (int)n->n_zombies);
-    answer = json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "daemon", daemon, "memory",
-                       memory_json(n), "disk", disk_json(n), "datasets", datasets, "counters", all);
+    answer = json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "daemon", daemon, "memory",
+                       memory_json(n), "disk", disk_json(n), "work", work_json(n->work), "datasets",
+                       datasets, "counters", all);
     if (n->agent != NULL)
         json_object_set_new(answer, "cluster", agent_figures(n->agent));
     if (n->shared != NULL)

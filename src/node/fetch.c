@@ -27,6 +27,7 @@ static void back_on_loop(struct task *t)
     struct fetch *f = fetch_of_task(t);
 
     f->ds->node->jobs--;
+    f->step = NULL;
     f->next(f);
 }
 
@@ -44,12 +45,41 @@ void fetch_await(struct fetch *f, void (*next)(struct fetch *f))
     f->ds->node->jobs++;
 }
 
-void fetch_work(struct fetch *f, void (*step)(struct fetch *f), void (*next)(struct fetch *f))
+enum work_class fetch_reads(const struct fetch *f)
+{
+    return dlc_list_empty(&f->waiters) ? WORK_PREFETCH : WORK_DEMAND;
+}
+
+bool fetch_try_work(struct fetch *f, enum work_class class, fetch_step_f *step, fetch_step_f *next)
 {
     f->step = step;
+    f->next = next;
+    f->class = class;
+    f->job.run = on_worker;
+    if (!work_try(f->ds->node->work, class, &f->job, f->size))
+        return false;
+    f->ds->node->jobs++;
+    return true;
+}
+
+void fetch_work(struct fetch *f, enum work_class class, fetch_step_f *step, fetch_step_f *next)
+{
+    f->step = step;
+    f->class = class;
     f->job.run = on_worker;
     fetch_await(f, next);
-    pool_run(f->ds->node->workers, &f->job);
+    work_run(f->ds->node->work, class, &f->job);
+}
+
+/* A reader waits now: it must not stand behind what nobody waits for. */
+static void hurry(struct fetch *f)
+{
+    struct work *w = f->ds->node->work;
+
+    if (f->step == NULL || f->class != WORK_PREFETCH || !work_take_back(w, f->class, &f->job))
+        return;
+    f->class = WORK_DEMAND;
+    work_run(w, f->class, &f->job);
 }
 
 /* ---- the end ---- */
@@ -163,6 +193,8 @@ static void start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, str
         f->for_peer |= for_peer;
         f->past = f->past && past;
         join(f, w, warm);
+        if (w != NULL)
+            hurry(f);
         return;
     }
     f = fetch_new(ds, sample);

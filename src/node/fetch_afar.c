@@ -189,7 +189,7 @@ static void fetch_bucket(struct fetch *f)
     f->asked = dlc_mono_now();
     f->keys_version = f->ds->keys_version;
     if (!catalog_is_whole(f->ds->catalog)) {
-        parts_read(f->ds, f->sample, dst, parts_next, f);
+        parts_read(f->ds, f->sample, fetch_reads(f), dst, parts_next, f);
         return;
     }
     f->read = (struct bucket_read){

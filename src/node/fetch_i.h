@@ -11,8 +11,9 @@
  *     start --> DISK --found--> end
  *                 |--absent--> PREPARE (space on disk) --> AFAR --> COMMIT --> end
  *
- * DISK, PREPARE, COMMIT and STORE run on workers; each posts back to the node loop, which alone
- * decides the next step. Between steps nobody but the step's thread touches the bytes.
+ * DISK, PREPARE, COMMIT and STORE run on threads of their work class; each posts back to the node
+ * loop, which alone decides the next step. Between steps nobody but the step's thread touches the
+ * bytes.
  */
 #ifndef DLC_NODE_FETCH_I_H
 #define DLC_NODE_FETCH_I_H
@@ -46,6 +47,7 @@ struct fetch {
 
     struct job job;
     struct task task;
+    enum work_class class;         /* where `job` is, while it is */
     void (*step)(struct fetch *f); /* what the worker does */
     void (*next)(struct fetch *f); /* what the loop does then */
     struct bucket_read read;
@@ -59,8 +61,14 @@ struct fetch {
 
 /* ---- fetch.c ---- */
 
-/* step() on a worker, then next() on the loop. */
-void fetch_work(struct fetch *f, void (*step)(struct fetch *f), void (*next)(struct fetch *f));
+typedef void fetch_step_f(struct fetch *f);
+/* step() on a thread of that class, then next() on the loop. False: the class's queue is full, and
+ * neither will be called. */
+bool fetch_try_work(struct fetch *f, enum work_class class, fetch_step_f *step, fetch_step_f *next);
+/* The same, whether it is full or not: for what must be ended. */
+void fetch_work(struct fetch *f, enum work_class class, fetch_step_f *step, fetch_step_f *next);
+/* The class of its disk reads. */
+enum work_class fetch_reads(const struct fetch *f);
 /* Somebody else will post f->task; then next(). */
 void fetch_await(struct fetch *f, void (*next)(struct fetch *f));
 void fetch_answer(struct fetch *f, int rc); /* all who wait are told */

@@ -38,13 +38,19 @@ static bool try_store(struct fetch *f)
         !dataset_owns(f->ds, f->sample))
         return false; /* what is borrowed is kept on disk by its owner */
     memory_figures(n->memory, &figures);
-    if (n->storing_bytes + f->size > figures.ceiling / 4)
+    if (n->storing_bytes + f->size > figures.ceiling / 4) {
+        count(disk_stores_dropped);
         return false; /* the disk is slower than the bucket: do not fill memory with its backlog */
+    }
     f->stored = memory_hold(n->memory, f->ds->index, f->sample, &len);
     if (f->stored == NULL)
         return false;
+    if (!fetch_try_work(f, WORK_STORE, store_step, store_next)) {
+        memory_unhold(n->memory, f->ds->index, f->sample);
+        count(disk_stores_dropped);
+        return false;
+    }
     n->storing_bytes += f->size;
-    fetch_work(f, store_step, store_next);
     return true;
 }
 
@@ -128,9 +134,15 @@ static void prepare_next(struct fetch *f)
     fetch_afar(f);
 }
 
+/* A reader of a large sample waits for its file to be made, and must not wait for other writes. */
+static enum work_class writes(const struct fetch *f)
+{
+    return dlc_list_empty(&f->waiters) ? WORK_STORE : WORK_DEMAND;
+}
+
 static void fetch_prepare(struct fetch *f)
 {
-    fetch_work(f, prepare_step, prepare_next);
+    fetch_work(f, writes(f), prepare_step, prepare_next);
 }
 
 static void probe_step(struct fetch *f)
@@ -156,7 +168,7 @@ void *fetch_destination(struct fetch *f)
 void fetch_arrived(struct fetch *f)
 {
     if (f->to_disk)
-        fetch_work(f, commit_step, commit_next);
+        fetch_work(f, writes(f), commit_step, commit_next);
     else
         publish(f);
 }
@@ -173,13 +185,11 @@ void fetch_near(struct fetch *f, enum fetch_goal goal)
                 : memory_reserve(n->memory, f->ds->index, f->sample, f->size, &f->fill);
     if (f->rc == 0) {
         n->filling_bytes += f->size;
-        if (n->disk != NULL)
-            fetch_work(f, read_disk_step, read_disk_next);
-        else
+        if (n->disk == NULL || !fetch_try_work(f, fetch_reads(f), read_disk_step, read_disk_next))
             fetch_afar(f);
     } else if (f->rc == DLC_ELARGE && n->disk != NULL) {
         f->to_disk = true;
-        fetch_work(f, probe_step, probe_next);
+        fetch_work(f, fetch_reads(f), probe_step, probe_next);
     } else {
         if (f->rc == DLC_ELARGE) /* the memory tier counts its own */
             count(mem_bypasses);

@@ -226,7 +226,7 @@ static void answered(struct look *k)
     k->job.run = drop_unknown;
     k->task.run = dropped;
     n->jobs++;
-    pool_run(n->workers, &k->job);
+    work_run(n->work, WORK_BACKGROUND, &k->job);
 }
 
 static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)

@@ -96,7 +96,7 @@ static void listing_catalogue(struct listing *l)
     l->next = listing_end;
     l->job.run = catalogue_on_worker;
     ds->node->jobs++;
-    pool_run(ds->node->workers, &l->job);
+    work_run(ds->node->work, WORK_CATALOG, &l->job);
 }
 
 /* ---- from the bucket to objects ---- */

@@ -35,7 +35,6 @@
 #include "storage/remote/peers.h"
 #include "storage/remote/shared.h"
 
-#define WORKERS      8
 #define TICK         DLC_MS(200)
 #define FIRST_CLIENT DLC_SEC(5)
 #define LOCK_WAIT    DLC_SEC(30) /* for a daemon that is ending */
@@ -398,8 +397,8 @@ static int node_open(struct node *n, struct dlc_err *err)
     if ((rc = open_signals(n, err)) < 0 || (rc = lock_dir(n, err)) < 0 ||
         (rc = open_memory(n, err)) < 0)
         return rc;
-    n->workers = pool_new("dlc-worker", WORKERS, err);
-    if (n->workers == NULL)
+    n->work = work_new(err);
+    if (n->work == NULL)
         return err->code;
     open_disk(n);
     rc = server_open(n, err);
@@ -426,7 +425,7 @@ static void close_membership(struct node *n)
 
 static void node_close(struct node *n)
 {
-    pool_free(&n->workers); /* lets the last writes to disk end */
+    work_free(&n->work); /* lets the last writes to disk end */
     while (!dlc_list_empty(&n->warms)) {
         struct warm *w = dlc_container(n->warms.next, struct warm, link);
 

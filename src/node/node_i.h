@@ -25,11 +25,11 @@
 #include "base/loop.h"
 #include "base/map.h"
 #include "base/msg.h"
-#include "base/pool.h"
 #include "catalog/catalog.h"
 #include "node/cluster.h"
 #include "node/node.h"
 #include "node/rate.h"
+#include "node/work.h"
 #include "order/told.h"
 #include "order/weights.h"
 #include "storage/bucket/bucket.h"
@@ -44,7 +44,7 @@
 struct node {
     const struct config *config;
     struct loop *loop;
-    struct pool *workers;
+    struct work *work;
     struct memory *memory;
     struct disk *disk; /* NULL: no disk tier */
     struct mem_machine machine;
@@ -531,8 +531,9 @@ void fetch_pump_again(struct timer *t); /* node.pump fires */
 
 typedef void parts_done_f(void *arg, int rc, const struct dlc_err *err, bool from_disk);
 /* Put the pieces of a sample into dst; done() is called on the loop, perhaps before this returns.
- */
-void parts_read(struct dataset *ds, uint64_t sample, void *dst, parts_done_f *done, void *arg);
+ * reads: the class of disk reads. */
+void parts_read(struct dataset *ds, uint64_t sample, enum work_class reads, void *dst,
+                parts_done_f *done, void *arg);
 /* Names the chunk of an object's derived form. */
 struct chunk_id parts_derived_id(const struct dataset *ds, const struct catalog_entry *object);
 void parts_stop(struct dataset *ds); /* end soon what is being made for it */

@@ -154,7 +154,7 @@ static void begin_evict(struct order_given *o)
     o->task.run = evicted;
     o->node->jobs++;
     if (o->node->disk != NULL && strcmp(tier, "memory") != 0)
-        pool_run(o->node->workers, &o->job);
+        work_run(o->node->work, WORK_BACKGROUND, &o->job);
     else
         evicted(&o->task);
 }
@@ -223,7 +223,7 @@ static void end_snapshot(struct order_given *o)
     o->job.run = snapshot_work;
     o->task.run = snapshot_made;
     o->node->jobs++;
-    pool_run(o->node->workers, &o->job);
+    work_run(o->node->work, WORK_BACKGROUND, &o->job);
 }
 
 /* ---- all ---- */

@@ -42,6 +42,7 @@ struct parts {
     struct dataset *ds;
     struct catalog_sample sample;
     unsigned pending;
+    enum work_class reads; /* of derived forms */
     bool from_bucket;
     int rc; /* of the first part that failed */
     struct dlc_err err;
@@ -202,7 +203,7 @@ static void derive_again(struct part *p)
         ds->refs++;
         ds->node->jobs++;
         log_info("making the derived form of %s again", p->object.key);
-        pool_run(ds->node->workers, &g->job);
+        work_run(ds->node->work, WORK_CATALOG, &g->job);
     }
     dlc_list_push_tail(&g->waiting, &p->link);
 }
@@ -260,7 +261,7 @@ static void read_derived(struct part *p)
     p->job.run = derived_work;
     p->task.run = derived_back;
     n->jobs++;
-    pool_run(n->workers, &p->job);
+    work_run(n->work, p->of->reads, &p->job);
 }
 
 /* ---- start ---- */
@@ -283,7 +284,8 @@ static void start_part(struct part *p)
         read_derived(p);
 }
 
-void parts_read(struct dataset *ds, uint64_t sample, void *dst, parts_done_f *done, void *arg)
+void parts_read(struct dataset *ds, uint64_t sample, enum work_class reads, void *dst,
+                parts_done_f *done, void *arg)
 {
     struct catalog_sample s;
     struct dlc_err err = DLC_ERR_INIT;
@@ -293,8 +295,13 @@ void parts_read(struct dataset *ds, uint64_t sample, void *dst, parts_done_f *do
     size_t n = rc < 0 ? 0 : s.n_pieces;
 
     of = mem_zero(sizeof(*of) + n * sizeof(of->part[0]));
-    *of = (struct parts){
-        .ds = ds, .pending = (unsigned)n + 1, .rc = rc, .err = err, .done = done, .arg = arg};
+    *of = (struct parts){.ds = ds,
+                         .reads = reads,
+                         .pending = (unsigned)n + 1,
+                         .rc = rc,
+                         .err = err,
+                         .done = done,
+                         .arg = arg};
     for (size_t i = 0; i < n; i++) {
         of->part[i].of = of;
         of->part[i].piece = s.pieces[i];

@@ -237,7 +237,7 @@ static void slice_looked_at(struct task *t)
     if (r->at == catalog_count(ds->catalog)) {
         r->job.run = count_seen;
         r->task.run = counted;
-        pool_run(ds->node->workers, &r->job);
+        work_run(ds->node->work, WORK_BACKGROUND, &r->job);
         return;
     }
     ds->node->jobs--;
@@ -259,7 +259,7 @@ static void walk_on(struct dataset *ds)
     r->task.run = slice_looked_at;
     ds->refs++;
     ds->node->jobs++;
-    pool_run(ds->node->workers, &r->job);
+    work_run(ds->node->work, WORK_BACKGROUND, &r->job);
 }
 
 void report_tick(struct node *n)

@@ -172,7 +172,7 @@ void dataset_adopt(struct dataset *ds)
     ds->adoption = a;
     ds->refs++;
     ds->node->jobs++;
-    pool_run(ds->node->workers, &a->job);
+    work_run(ds->node->work, WORK_BACKGROUND, &a->job);
 }
 
 void dataset_adopt_stop(struct dataset *ds)

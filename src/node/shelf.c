@@ -293,6 +293,6 @@ int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len)
     g->ds->refs++;
     g->shelf->users++;
     n->jobs++;
-    pool_run(n->workers, &g->job);
+    work_run(n->work, WORK_COPY, &g->job); /* a session has SHM_GIFTS at most */
     return 1;
 }

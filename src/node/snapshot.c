@@ -148,5 +148,5 @@ void snapshot_prune(struct dataset *ds)
     }
     ds->refs++;
     ds->node->jobs++;
-    pool_run(ds->node->workers, &p->job);
+    work_run(ds->node->work, WORK_BACKGROUND, &p->job);
 }
