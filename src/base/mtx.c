@@ -52,6 +52,18 @@ void dlc_mtx_lock(struct dlc_mtx *m)
     m->held = 1;
 }
 
+bool dlc_mtx_trylock(struct dlc_mtx *m)
+{
+    int rc = pthread_mutex_trylock(&m->m);
+
+    dlc_check(rc == 0 || rc == EBUSY);
+    if (rc != 0)
+        return false;
+    push_rank(m->rank);
+    m->held = 1;
+    return true;
+}
+
 void dlc_mtx_unlock(struct dlc_mtx *m)
 {
     enum lock_rank rank = m->rank; /* once unlocked, *m may be gone */

@@ -8,6 +8,7 @@
 #define DLC_BASE_MTX_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "base/clock.h"
 
@@ -30,6 +31,7 @@ struct dlc_cond {
 void dlc_mtx_init(struct dlc_mtx *m, enum lock_rank rank);
 void dlc_mtx_release(struct dlc_mtx *m);
 void dlc_mtx_lock(struct dlc_mtx *m);
+bool dlc_mtx_trylock(struct dlc_mtx *m); /* false: somebody holds it */
 void dlc_mtx_unlock(struct dlc_mtx *m);
 void dlc_mtx_assert_held(const struct dlc_mtx *m);
 

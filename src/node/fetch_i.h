@@ -4,6 +4,7 @@
  * fetch_near.c: the tiers of this node, which it passes through. fetch_afar.c: peers, the memory
  * that nodes share, the bucket.
  *
+ *     start --the table of chunks says that it is not on disk--> AFAR
  *     start --> DISK --found--> publish
  *                 |--absent--> AFAR --> publish --> STORE (behind the reader's back) --> end
  *                                |--failed--> end

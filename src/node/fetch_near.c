@@ -175,6 +175,14 @@ void fetch_arrived(struct fetch *f)
 
 /* ---- start ---- */
 
+/* As the table in memory says: what is not there need not wait for a thread. */
+static bool may_be_on_disk(const struct fetch *f)
+{
+    struct disk *d = f->ds->node->disk;
+
+    return d != NULL && disk_lookup(d, f->chunk) != DISK_ABSENT;
+}
+
 /* Reserve room and take the first step. */
 void fetch_near(struct fetch *f, enum fetch_goal goal)
 {
@@ -185,11 +193,15 @@ void fetch_near(struct fetch *f, enum fetch_goal goal)
                 : memory_reserve(n->memory, f->ds->index, f->sample, f->size, &f->fill);
     if (f->rc == 0) {
         n->filling_bytes += f->size;
-        if (n->disk == NULL || !fetch_try_work(f, fetch_reads(f), read_disk_step, read_disk_next))
+        if (!may_be_on_disk(f) ||
+            !fetch_try_work(f, fetch_reads(f), read_disk_step, read_disk_next))
             fetch_afar(f);
     } else if (f->rc == DLC_ELARGE && n->disk != NULL) {
         f->to_disk = true;
-        fetch_work(f, fetch_reads(f), probe_step, probe_next);
+        if (may_be_on_disk(f))
+            fetch_work(f, fetch_reads(f), probe_step, probe_next);
+        else
+            fetch_prepare(f);
     } else {
         if (f->rc == DLC_ELARGE) /* the memory tier counts its own */
             count(mem_bypasses);

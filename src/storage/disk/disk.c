@@ -17,7 +17,7 @@
  *   wrong drops the chunk and says so. Losing a chunk is always harmless.
  *
  * One process has the root (flock on root/lock). One lock guards the memory; files are read,
- * written, renamed and unlinked without it.
+ * written, renamed and unlinked without it, and the file system is asked without it.
  */
 #include "storage/disk/disk_i.h"
 
@@ -128,6 +128,8 @@ static void disk_free(struct disk **dp)
     os_close(&d->lock_fd);
     chunks_release(&d->table);
     groups_release(&d->groups);
+    notes_release(&d->notes);
+    dlc_cond_release(&d->stopping);
     dlc_cond_release(&d->changed);
     dlc_mtx_release(&d->mtx);
     mem_free(&d->root);
@@ -150,7 +152,36 @@ static struct disk *disk_new(const struct disk_config *c)
     groups_init(&d->groups, dlc_dur_seconds(c->cool_down));
     dlc_mtx_init(&d->mtx, LCK_disk);
     dlc_cond_init(&d->changed);
+    dlc_cond_init(&d->stopping);
+    notes_init(&d->notes);
+    d->fs_free = UINT64_MAX; /* not known: a write will tell */
+    disk_lock(d);
+    disk_unlock(d); /* publishes */
     return d;
+}
+
+static void stop_thread(struct disk *d, pthread_t thread)
+{
+    disk_lock(d);
+    atomic_store_explicit(&d->stop, true, memory_order_relaxed); /* with the threads */
+    dlc_cond_broadcast(&d->stopping);
+    disk_unlock(d);
+    pthread_join(thread, NULL);
+}
+
+static int start_threads(struct disk *d, struct dlc_err *err)
+{
+    errno = pthread_create(&d->scanner, NULL, disk_scan_thread, d);
+    if (errno == 0) {
+        errno = pthread_create(&d->watcher, NULL, disk_watch_thread, d);
+        if (errno != 0)
+            stop_thread(d, d->scanner);
+    }
+    if (errno != 0)
+        return dlc_err_sys(err, "cannot start a thread for disk tier %s", d->root);
+    pthread_setname_np(d->scanner, "disk-scan");
+    pthread_setname_np(d->watcher, "disk-watch");
+    return 0;
 }
 
 int disk_open(const struct disk_config *c, struct disk **out, struct dlc_err *err)
@@ -167,15 +198,14 @@ int disk_open(const struct disk_config *c, struct disk **out, struct dlc_err *er
         rc = lock_root(d, err);
     if (rc == 0)
         rc = clean_tmp(d, err);
-    if (rc == 0 && (errno = pthread_create(&d->scanner, NULL, disk_scan_thread, d)) != 0)
-        rc = dlc_err_sys(err, "cannot start a thread for disk tier %s", d->root);
-    if (rc < 0) {
-        disk_free(&d);
-        return rc;
+    if (rc == 0) {
+        disk_refresh(d);
+        rc = start_threads(d, err);
     }
-    pthread_setname_np(d->scanner, "disk-scan");
+    if (rc < 0)
+        disk_free(&d);
     *out = d;
-    return 0;
+    return rc;
 }
 
 void disk_close(struct disk **dp)
@@ -186,8 +216,8 @@ void disk_close(struct disk **dp)
     if (d == NULL)
         return;
     disk_check(d);
-    atomic_store_explicit(&d->stop, true, memory_order_relaxed); /* with the scanner */
-    pthread_join(d->scanner, NULL);
+    stop_thread(d, d->scanner);
+    stop_thread(d, d->watcher);
     dlc_check(atomic_load_explicit(&d->n_fills, memory_order_relaxed) == 0); /* with fills */
     disk_free(&d);
 }
@@ -210,11 +240,11 @@ bool disk_has(struct disk *d, struct chunk_id id)
     disk_check(d);
     if (disk_shard_ready(d, id, NULL) < 0)
         return false;
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     slot = disk_find_locked(d, id);
     if (slot != CHUNK_NONE)
         groups_claim(&d->groups, &d->table, slot, id.group);
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     return slot != CHUNK_NONE;
 }
 
@@ -222,12 +252,12 @@ void disk_forget(struct disk *d, const struct chunk_name *n)
 {
     uint32_t slot;
 
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     slot = disk_find_locked(d, n->id);
     if (slot != CHUNK_NONE && d->table.chunks[slot].size == n->size &&
         d->table.chunks[slot].checksum == n->checksum)
         disk_remove_locked(d, slot);
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
 }
 
 void disk_drop(struct disk *d, struct chunk_id id)
@@ -237,14 +267,14 @@ void disk_drop(struct disk *d, struct chunk_id id)
     disk_check(d);
     if (disk_shard_ready(d, id, NULL) < 0)
         return;
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     while ((slot = chunks_find(&d->table, id)) != CHUNK_NONE) {
         if ((d->table.chunks[slot].flags & CHUNK_BUSY) != 0)
             dlc_cond_wait(&d->changed, &d->mtx);
         else if (!disk_remove_locked(d, slot))
             break;
     }
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
 }
 
 /* Bounded, so that a busy writer cannot keep us here for ever. */
@@ -268,91 +298,18 @@ uint64_t disk_drop_all(struct disk *d)
     disk_check(d);
     for (unsigned shard = 0; shard < DISK_SHARDS; shard++)
         disk_shard_ready(d, (struct chunk_id){.hi = (uint64_t)shard << 56}, NULL);
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     for (uint32_t g = 0; g < d->groups.n; g++)
         freed += drop_group_locked(d, groups_get(&d->groups, g));
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     return freed;
 }
 
 void disk_set_limit(struct disk *d, uint64_t limit)
 {
     disk_check(d);
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     d->limit = limit;
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     disk_trim(d);
-}
-
-void disk_figures(struct disk *d, struct disk_figures *out)
-{
-    disk_check(d);
-    *out = (struct disk_figures){
-        .keep_free = d->keep_free,
-        .fs_free = disk_ask_free(d),
-        .read_only = atomic_load_explicit(&d->read_only, memory_order_relaxed), /* with any */
-    };
-    dlc_mtx_lock(&d->mtx);
-    out->chunks = d->table.n;
-    out->bytes = d->bytes;
-    out->limit = d->limit;
-    out->scanning = d->scanning;
-    dlc_mtx_unlock(&d->mtx);
-}
-
-/* ---- groups ---- */
-
-uint32_t disk_group(struct disk *d, uint64_t key, const char *name)
-{
-    uint32_t group;
-
-    disk_check(d);
-    dlc_mtx_lock(&d->mtx);
-    group = groups_find(&d->groups, key, name, disk_now());
-    dlc_mtx_unlock(&d->mtx);
-    return group;
-}
-
-void disk_group_join(struct disk *d, uint32_t group)
-{
-    disk_check(d);
-    dlc_mtx_lock(&d->mtx);
-    groups_join(&d->groups, groups_get(&d->groups, group), disk_now());
-    dlc_mtx_unlock(&d->mtx);
-}
-
-void disk_group_leave(struct disk *d, uint32_t group)
-{
-    disk_check(d);
-    dlc_mtx_lock(&d->mtx);
-    groups_leave(&d->groups, groups_get(&d->groups, group), disk_now());
-    dlc_mtx_unlock(&d->mtx);
-}
-
-void disk_group_expect(struct disk *d, uint32_t group, int32_t runs)
-{
-    disk_check(d);
-    dlc_mtx_lock(&d->mtx);
-    groups_expect(&d->groups, groups_get(&d->groups, group), runs);
-    dlc_mtx_unlock(&d->mtx);
-}
-
-void disk_group_cost(struct disk *d, uint32_t group, double cost, uint64_t bytes)
-{
-    disk_check(d);
-    dlc_mtx_lock(&d->mtx);
-    groups_cost(&d->groups, groups_get(&d->groups, group), cost, bytes);
-    dlc_mtx_unlock(&d->mtx);
-}
-
-void disk_group_figures(struct disk *d, uint32_t group, struct disk_group_figures *out)
-{
-    const struct group *g;
-
-    disk_check(d);
-    dlc_mtx_lock(&d->mtx);
-    groups_tick(&d->groups, disk_now());
-    g = groups_get(&d->groups, group);
-    *out = (struct disk_group_figures){g->life.state, g->life.jobs, g->n, g->item.size};
-    dlc_mtx_unlock(&d->mtx);
 }

@@ -7,9 +7,10 @@
  *     root/chunks/ab/abcd...-<size hex>-<xxh3 hex>      root/tmp/...: being written
  * Written under tmp/, synced as configured, renamed. What is in chunks/ is complete.
  *
- * All functions are X and may block on the disk; call them on workers (those of groups do not
- * block). Files are found again after a restart without reading them: directories are scanned in
- * the background and on first use.
+ * All functions are X and may block on the disk; call them on threads of a work class. Those of
+ * groups and figures, and disk_lookup(), wait neither for the disk nor for a lock that others hold
+ * for longer than a few instructions: they are for event loops, too. Files are found again after a
+ * restart without reading them: directories are scanned in the background and on first use.
  *
  * Each chunk belongs to a group, a dataset's, that has jobs, a cool-down, and a worth. When room is
  * missing, chunks go in this order: of groups that nobody needs, the least worth first; of groups
@@ -76,6 +77,14 @@ void disk_group_figures(struct disk *d, uint32_t group, struct disk_group_figure
 
 /* ---- chunks ---- */
 
+/* What the table of chunks in memory says. Never waits: not for a file, and not for a lock. */
+enum disk_presence {
+    DISK_ABSENT,
+    DISK_PRESENT,
+    DISK_UNKNOWN, /* its directory was not read yet, or somebody changes the table just now */
+};
+enum disk_presence disk_lookup(struct disk *d, struct chunk_id id);
+
 /* A chunk that is there counts as its group's from now on. */
 bool disk_has(struct disk *d, struct chunk_id id);
 
@@ -110,9 +119,10 @@ uint64_t disk_drop_all(struct disk *d);
 void disk_set_limit(struct disk *d, uint64_t limit);
 
 struct disk_figures {
-    uint64_t chunks, bytes, limit, keep_free, fs_free;
-    bool scanning;  /* the background scan has not finished: chunks and bytes may still rise */
-    bool read_only; /* writing failed for good; reading goes on */
+    uint64_t chunks, bytes, limit, keep_free;
+    uint64_t fs_free; /* as the file system said last: a thread asks it every second */
+    bool scanning;    /* the background scan has not finished: chunks and bytes may still rise */
+    bool read_only;   /* writing failed for good; reading goes on */
 };
 void disk_figures(struct disk *d, struct disk_figures *out);
 

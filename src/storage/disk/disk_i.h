@@ -4,7 +4,8 @@
  *
  *     name.c   names of files            chunks.c  chunks in memory
  *     room.c   limits and eviction       groups.c  who goes first
- *     scan.c   what a restart finds
+ *     scan.c   what a restart finds     notes.c   what does not wait for the lock
+ *     watch.c  free space
  *     store.c  writing                   read.c    reading
  */
 #ifndef DLC_STORAGE_DISK_DISK_I_H
@@ -29,19 +30,51 @@ enum shard_state {
     SHARD_KNOWN,
 };
 
+/* notes.c */
+enum note_kind { NOTE_NEW, NOTE_JOIN, NOTE_LEAVE, NOTE_EXPECT, NOTE_COST };
+
+struct note {
+    enum note_kind kind;
+    uint32_t group;
+    double at;
+    uint64_t key; /* NEW */
+    char *name;   /* NEW */
+    int32_t runs; /* EXPECT */
+    double cost;  /* COST */
+    uint64_t bytes;
+};
+
+struct notes {
+    struct dlc_mtx mtx; /* rank LCK_disk_notes */
+    struct note *v;     /* G: mtx */
+    size_t n, cap;      /* G: mtx */
+    struct map by_key;  /* G: mtx: key -> number of the group */
+    uint32_t n_groups;  /* G: mtx: numbers given out */
+    _Atomic bool any;   /* W under mtx, R any: spares a lock where there are none */
+};
+
 struct disk {
     uint32_t tag;
     char *root;
     bool sync;
     int lock_fd;
     uint64_t keep_free;
-    pthread_t scanner;
+    pthread_t scanner, watcher;
     _Atomic bool stop;        /* W disk_close, R scanner, relaxed: only asks it to hurry */
     _Atomic bool read_only;   /* W any, R any, relaxed: late sight costs one failed write */
     _Atomic uint64_t serial;  /* of temporary names; relaxed: only has to differ */
     _Atomic uint32_t n_fills; /* not yet committed or abandoned; relaxed: for a check */
 
-    struct dlc_mtx mtx;          /* rank LCK_disk; not held while files are read or written */
+    /* W under mtx (fs_free: by whoever asked), R any, relaxed: figures */
+    struct {
+        _Atomic uint64_t chunks, bytes, limit, fs_free;
+        _Atomic bool scanning;
+    } seen;
+    struct notes notes;
+
+    /* rank LCK_disk; disk_lock() takes it. Not held over any system call: the file system may hang
+     */
+    struct dlc_mtx mtx;
     struct dlc_cond changed;     /* a chunk stopped being busy, or a shard being scanned */
     struct chunks table;         /* G: mtx */
     struct groups groups;        /* G: mtx */
@@ -54,6 +87,8 @@ struct disk {
     uint32_t leaving;     /* G: mtx: chunks whose files are being unlinked */
     uint64_t fs_free;     /* G: mtx: as of fs_asked, and our own changes since */
     struct dlc_mono fs_asked; /* G: mtx */
+    bool fs_asking;           /* G: mtx: a thread waits for the file system's answer */
+    struct dlc_cond stopping; /* d->stop was set, under mtx */
 };
 
 static inline struct disk *disk_check(struct disk *d)
@@ -72,6 +107,13 @@ static inline double disk_now(void)
 {
     return (double)dlc_mono_now().ns / 1e9;
 }
+
+/* notes.c: with what was noted applied; nobody else takes d->mtx. */
+void disk_lock(struct disk *d);
+bool disk_trylock(struct disk *d);
+void disk_unlock(struct disk *d); /* publishes figures */
+void notes_init(struct notes *n);
+void notes_release(struct notes *n);
 
 /* The file system refuses to be written: remember it, say so once. */
 void disk_note_write_error(struct disk *d, int e);
@@ -92,8 +134,11 @@ bool disk_evict_more(struct disk *d, uint32_t group, uint64_t len);
 void disk_trim(struct disk *d); /* down to the limit */
 /* Unlink a chunk's file and forget it. Lets go of the lock meanwhile; false when the file stays. */
 bool disk_remove_locked(struct disk *d, uint32_t slot);
-/* Free bytes of the file system, asked now. */
-uint64_t disk_ask_free(const struct disk *d);
+/* Ask the file system for its free space if that was long ago. Waits for it, without the lock; who
+ * comes meanwhile goes by what is known. */
+void disk_refresh(struct disk *d);
+/* watch.c: asks every second. */
+void *disk_watch_thread(void *arg);
 
 /* disk.c: the chunk when it is there and not busy, else CHUNK_NONE. */
 uint32_t disk_find_locked(struct disk *d, struct chunk_id id);

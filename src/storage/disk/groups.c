@@ -7,6 +7,30 @@
 #define COST_UNKNOWN 1e-8 /* of a byte, before anything was fetched: 100 MB a second */
 #define WORTH_IT     2.0  /* what jobs read goes only for what is worth so many times as much */
 
+/* After a change of its life or its chunks. relaxed: figures */
+static void publish(const struct groups *gs, const struct group *g)
+{
+    struct group_seen *s = &gs->seen[g->number];
+
+    atomic_store_explicit(&s->chunks, g->n, memory_order_relaxed);
+    atomic_store_explicit(&s->bytes, g->item.size, memory_order_relaxed);
+    atomic_store_explicit(&s->jobs, g->life.jobs, memory_order_relaxed);
+    atomic_store_explicit(&s->state, (uint8_t)g->life.state, memory_order_relaxed);
+}
+
+void groups_seen(const struct groups *gs, uint32_t number, struct disk_group_figures *out)
+{
+    struct group_seen *s = &gs->seen[number];
+
+    dlc_check(number <= GROUPS_MAX);
+    *out = (struct disk_group_figures){
+        .state = (enum life_state)atomic_load_explicit(&s->state, memory_order_relaxed),
+        .jobs = atomic_load_explicit(&s->jobs, memory_order_relaxed),
+        .chunks = atomic_load_explicit(&s->chunks, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&s->bytes, memory_order_relaxed),
+    };
+}
+
 static struct group *group_new(struct groups *gs, const char *name, double now)
 {
     struct group *g = mem_new(struct group);
@@ -21,16 +45,19 @@ static struct group *group_new(struct groups *gs, const char *name, double now)
     life_ready(&g->life, now); /* its chunks come in one by one, each of them complete */
     mem_reserve(gs->v, gs->n, gs->cap);
     gs->v[gs->n++] = g;
+    publish(gs, g);
     return g;
 }
 
 void groups_init(struct groups *gs, double cool_down)
 {
     *gs = (struct groups){.cool_down = cool_down};
+    gs->seen = mem_zero((GROUPS_MAX + 1) * sizeof(*gs->seen));
     for (int i = 0; i <= LIFE_DIRE; i++)
         gs->order[i] = policy_new(&policy_worth, NULL);
     dlc_list_init(&gs->cooling);
     life_tick(&group_new(gs, "what is left of earlier runs", 0)->life, 0, 0); /* INACTIVE */
+    publish(gs, gs->v[GROUP_UNKNOWN]);
 }
 
 void groups_release(struct groups *gs)
@@ -42,6 +69,7 @@ void groups_release(struct groups *gs)
         mem_free(&gs->v[i]);
     }
     mem_free(&gs->v);
+    mem_free(&gs->seen);
     map_release(&gs->by_key);
 }
 
@@ -103,6 +131,7 @@ static void enter_order(struct groups *gs, struct group *g)
         dlc_list_push_tail(&gs->cooling, &g->cooling);
     if (g->n > 0)
         policy_insert(order_of(gs, g), &g->item);
+    publish(gs, g);
 }
 
 /* ---- lives ---- */
@@ -166,6 +195,7 @@ static void linked(struct groups *gs, struct group *g, uint64_t size)
     resize(gs, g, g->item.size + size);
     if (g->n++ == 0)
         policy_insert(order_of(gs, g), &g->item);
+    publish(gs, g);
 }
 
 void groups_link_newest(struct groups *gs, struct chunks *t, uint32_t slot)
@@ -192,6 +222,7 @@ void groups_unlink(struct groups *gs, struct chunks *t, uint32_t slot)
     if (--g->n == 0)
         policy_remove(order_of(gs, g), &g->item);
     resize(gs, g, g->item.size - t->chunks[slot].size);
+    publish(gs, g);
 }
 
 void groups_touch(struct groups *gs, struct chunks *t, uint32_t slot)

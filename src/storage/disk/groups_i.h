@@ -19,6 +19,8 @@
 #ifndef DLC_STORAGE_DISK_GROUPS_I_H
 #define DLC_STORAGE_DISK_GROUPS_I_H
 
+#include <stdatomic.h>
+
 #include "base/list.h"
 #include "base/map.h"
 #include "storage/disk/chunks_i.h"
@@ -41,7 +43,16 @@ struct group {
     double said;              /* when a line was last logged of it */
 };
 
+/* W with the groups, R any, relaxed: figures. By number. */
+struct group_seen {
+    _Atomic uint64_t chunks, bytes;
+    _Atomic uint32_t jobs;
+    _Atomic uint8_t state; /* enum life_state */
+};
+
 struct groups {
+    struct group_seen
+        *seen; /* GROUPS_MAX + 1: it never moves, and what is not used takes no memory */
     struct group **v;
     size_t n, cap;
     struct map by_key;
@@ -62,6 +73,9 @@ void groups_leave(struct groups *gs, struct group *g, double now);
 void groups_expect(struct groups *gs, struct group *g, int32_t runs);
 void groups_cost(struct groups *gs, struct group *g, double cost, uint64_t bytes);
 void groups_tick(struct groups *gs, double now); /* cool-downs that are over */
+
+/* Any thread: as of the last change. */
+void groups_seen(const struct groups *gs, uint32_t number, struct disk_group_figures *out);
 
 /* Put a chunk that is in no list into that of its group, take it out, or make it the newest. */
 void groups_link_newest(struct groups *gs, struct chunks *t, uint32_t slot);

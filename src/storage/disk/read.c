@@ -67,10 +67,10 @@ static int look_up(struct disk *d, struct chunk_id id, uint64_t len, struct foun
 
     if (rc < 0)
         return rc;
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     slot = disk_find_locked(d, id);
     if (slot == CHUNK_NONE) {
-        dlc_mtx_unlock(&d->mtx);
+        disk_unlock(d);
         return dlc_err_set(err, DLC_EMISS, "not in disk tier %s", d->root);
     }
     c = &d->table.chunks[slot];
@@ -82,7 +82,7 @@ static int look_up(struct disk *d, struct chunk_id id, uint64_t len, struct foun
     c->flags &= (uint16_t)~CHUNK_RESTORED;
     groups_claim(&d->groups, &d->table, slot, id.group);
     groups_touch(&d->groups, &d->table, slot);
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     return out->name.size == len ? 0
                                  : drop_corrupt(d, &out->name, "not of the size asked for", err);
 }
@@ -119,11 +119,11 @@ static void set_verified(struct disk *d, const struct chunk_name *n)
 {
     uint32_t slot;
 
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     slot = disk_find_locked(d, n->id);
     if (slot != CHUNK_NONE && d->table.chunks[slot].checksum == n->checksum)
         d->table.chunks[slot].flags |= CHUNK_VERIFIED;
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
 }
 
 int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struct dlc_err *err)

@@ -26,7 +26,7 @@
 #define FS_BLOCK  ((uint64_t)4096)
 #define SAY_EVERY 600.0 /* seconds between two lines about one group */
 
-uint64_t disk_ask_free(const struct disk *d)
+static uint64_t ask_free(const struct disk *d)
 {
     struct statvfs v;
 
@@ -51,14 +51,26 @@ static uint64_t on_disk(uint64_t len)
     return len > UINT64_MAX - FS_BLOCK ? len : DLC_ALIGN_UP(len, FS_BLOCK);
 }
 
-static void refresh_locked(struct disk *d)
+void disk_refresh(struct disk *d)
 {
     struct dlc_mono now = dlc_mono_now();
+    uint64_t bytes;
+    bool ask;
 
-    if (d->fs_asked.ns != 0 && !dlc_mono_passed(dlc_mono_add(d->fs_asked, ASK_EVERY), now))
+    disk_lock(d);
+    ask = !d->fs_asking &&
+          (d->fs_asked.ns == 0 || dlc_mono_passed(dlc_mono_add(d->fs_asked, ASK_EVERY), now));
+    d->fs_asking |= ask;
+    disk_unlock(d);
+    if (!ask)
         return;
-    d->fs_free = disk_ask_free(d); /* answered from memory: does not wait for the device */
+    bytes = ask_free(d); /* NFS, FUSE and the like may take for ever: nobody else waits for it */
+    atomic_store_explicit(&d->seen.fs_free, bytes, memory_order_relaxed); /* a figure */
+    disk_lock(d);
+    d->fs_free = bytes;
     d->fs_asked = now;
+    d->fs_asking = false;
+    disk_unlock(d);
 }
 
 bool disk_remove_locked(struct disk *d, uint32_t slot)
@@ -71,7 +83,7 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
     d->table.chunks[slot].flags |= CHUNK_BUSY;
     groups_unlink(&d->groups, &d->table, slot);
     d->leaving++;
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     disk_path_of_chunk(d->root, &n, &path);
     rc = unlink(path.s);
     if (rc < 0 && errno == ENOENT)
@@ -81,7 +93,7 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
         log_debug("cannot remove %s: %s", path.s, strerror(errno));
         disk_note_write_error(d, errno);
     }
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     d->leaving--;
     if (rc == 0) {
         d->bytes -= n.size;
@@ -165,14 +177,12 @@ static bool over_limit_locked(const struct disk *d, uint64_t len)
 
 static bool too_full_locked(struct disk *d, uint64_t len)
 {
-    refresh_locked(d);
     return sub(d->fs_free, d->unallocated) < add(d->keep_free, on_disk(len));
 }
 
 /* Would evicting everything make room? */
 static bool can_help_locked(struct disk *d, uint64_t len)
 {
-    refresh_locked(d);
     if (d->limit != 0 && add(d->writing, len) > d->limit)
         return false;
     return add(sub(d->fs_free, d->unallocated), d->bytes) >= add(d->keep_free, on_disk(len));
@@ -224,31 +234,32 @@ int disk_reserve(struct disk *d, uint32_t group, uint64_t len, bool must, struct
 {
     int rc = 0;
 
-    dlc_mtx_lock(&d->mtx);
+    disk_refresh(d);
+    disk_lock(d);
     while (rc == 0 && (over_limit_locked(d, len) || too_full_locked(d, len)))
         rc = make_room_locked(d, group, len, must, err);
     if (rc == 0) {
         d->writing += len;
         d->unallocated += len;
     }
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     return rc;
 }
 
 void disk_allocated(struct disk *d, uint64_t len)
 {
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     d->unallocated -= len;
     d->fs_free = sub(d->fs_free, on_disk(len));
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
 }
 
 void disk_unreserve(struct disk *d, uint64_t len)
 {
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     d->writing -= len;
     d->fs_free = add(d->fs_free, on_disk(len));
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
 }
 
 bool disk_evict_more(struct disk *d, uint32_t group, uint64_t len)
@@ -257,12 +268,12 @@ bool disk_evict_more(struct disk *d, uint32_t group, uint64_t len)
     uint64_t target;
     bool any = false;
 
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     target = sub(d->bytes, DLC_MAX(len, MORE_MIN));
     while (d->bytes > target && evict_locked(d, &need) == EVICTED)
         any = true;
     d->fs_asked = (struct dlc_mono){0}; /* what it said was wrong */
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     return any;
 }
 
@@ -270,9 +281,9 @@ void disk_trim(struct disk *d)
 {
     const struct need need = {GROUP_UNKNOWN, true, "the limit is lower than what is there"};
 
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     while (!atomic_load_explicit(&d->stop, memory_order_relaxed) && /* with disk_close */
            over_limit_locked(d, 0) && evict_locked(d, &need) == EVICTED)
         continue;
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
 }

@@ -76,18 +76,16 @@ static int list_shard(struct disk *d, unsigned shard, struct names *names, struc
     return rc;
 }
 
-/* One name per id: of two, left by a crash in the middle of replacing, one goes. */
-static int add_found_locked(struct disk *d, const struct chunk_name *n)
+/* One name per id. *other: there is another one already, left by a crash in the middle of
+ * replacing: this one's file is to go. */
+static int add_found_locked(struct disk *d, const struct chunk_name *n, bool *other)
 {
     uint32_t slot = chunks_find(&d->table, n->id);
-    struct disk_path path;
 
-    if (slot != CHUNK_NONE) {
-        disk_path_of_chunk(d->root, n, &path);
-        if (n->size != d->table.chunks[slot].size || n->checksum != d->table.chunks[slot].checksum)
-            unlink(path.s);
+    *other = slot != CHUNK_NONE && (n->size != d->table.chunks[slot].size ||
+                                    n->checksum != d->table.chunks[slot].checksum);
+    if (slot != CHUNK_NONE)
         return 0;
-    }
     slot = chunks_add(&d->table, n->id, n->size, n->checksum);
     if (slot == CHUNK_NONE)
         return DLC_ENOMEM;
@@ -97,22 +95,46 @@ static int add_found_locked(struct disk *d, const struct chunk_name *n)
     return 0;
 }
 
+/* A few at a time: others want the lock. The names whose files are to go come to lie first: how
+ * many those are. */
+static int add_all(struct disk *d, struct names *names, size_t *n_others, struct dlc_err *err)
+{
+    int rc = 0;
+
+    *n_others = 0;
+    for (size_t i = 0; rc == 0 && i < names->n;) {
+        disk_lock(d);
+        for (size_t end = DLC_MIN(i + BATCH, names->n); rc == 0 && i < end; i++) {
+            bool other = false;
+
+            rc = add_found_locked(d, &names->v[i], &other);
+            if (other)
+                names->v[(*n_others)++] = names->v[i];
+        }
+        disk_unlock(d);
+    }
+    return rc < 0 ? dlc_err_set(err, rc, "no memory for the chunks of disk tier %s", d->root) : 0;
+}
+
 /* Scan a shard that the caller has marked SHARD_SCANNING. When it fails, what was added stays: the
  * next one who needs the shard adds the rest. */
 static int scan_shard(struct disk *d, unsigned shard, struct dlc_err *err)
 {
     struct names names = {NULL, 0, 0};
     int rc = list_shard(d, shard, &names, err);
+    struct disk_path path;
+    size_t n_others = 0;
 
-    dlc_mtx_lock(&d->mtx);
-    for (size_t i = 0; rc == 0 && i < names.n; i++) {
-        rc = add_found_locked(d, &names.v[i]);
-        if (rc < 0)
-            dlc_err_set(err, rc, "no memory for the chunks of disk tier %s", d->root);
+    if (rc == 0)
+        rc = add_all(d, &names, &n_others, err);
+    for (size_t i = 0; i < n_others; i++) {
+        disk_path_of_chunk(d->root, &names.v[i], &path);
+        unlink(path.s);
     }
+    disk_lock(d);
     d->shards[shard] = rc == 0 ? SHARD_KNOWN : SHARD_UNKNOWN;
     dlc_cond_broadcast(&d->changed);
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     if (rc < 0)
         count(disk_errors);
     mem_free(&names.v);
@@ -123,13 +145,13 @@ static int shard_ready(struct disk *d, unsigned shard, struct dlc_err *err)
 {
     bool known;
 
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     while (d->shards[shard] == SHARD_SCANNING)
         dlc_cond_wait(&d->changed, &d->mtx);
     known = d->shards[shard] == SHARD_KNOWN;
     if (!known)
         d->shards[shard] = SHARD_SCANNING;
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     return known ? 0 : scan_shard(d, shard, err);
 }
 
@@ -159,11 +181,11 @@ static bool age_of(struct disk *d, uint32_t slot, uint64_t *age)
     struct chunk_name n;
     bool restored;
 
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     restored = slot < d->table.n_slots && (d->table.chunks[slot].flags & CHUNK_RESTORED) != 0;
     if (restored)
         n = chunk_name_of(&d->table.chunks[slot]);
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     if (!restored)
         return false;
     disk_path_of_chunk(d->root, &n, &path);
@@ -181,7 +203,7 @@ static int newest_first(const void *a, const void *b)
 /* Each goes to the old end, the newest first: the oldest comes to lie last. */
 static void put_in_order(struct disk *d, const uint64_t *ages, size_t n)
 {
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     for (size_t i = 0; i < n; i++) {
         uint32_t slot = (uint32_t)ages[i];
         struct chunk *c = &d->table.chunks[slot];
@@ -195,7 +217,7 @@ static void put_in_order(struct disk *d, const uint64_t *ages, size_t n)
         groups_unlink(&d->groups, &d->table, slot);
         groups_link_oldest(&d->groups, &d->table, slot);
     }
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
 }
 
 static void order_by_age(struct disk *d)
@@ -204,9 +226,9 @@ static void order_by_age(struct disk *d)
     uint64_t *ages;
     size_t n = 0;
 
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     n_slots = d->table.n_slots;
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     ages = mem_try_alloc(n_slots * sizeof(*ages));
     if (ages == NULL)
         return; /* any order is a legal one */
@@ -231,8 +253,8 @@ void *disk_scan_thread(void *arg)
     order_by_age(d);
     if (!stopping(d))
         disk_trim(d);
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     d->scanning = false;
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     return NULL;
 }

@@ -210,9 +210,9 @@ static int draft_commit(struct disk *d, struct draft *f, struct chunk_id id, uin
         rc = write_failed(d, f->path.s, err);
         goto out;
     }
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     slot = claim_locked(d, &n, &rc);
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     if (slot == CHUNK_NONE) {
         if (rc < 0)
             dlc_err_set(err, rc, "cannot put a chunk into disk tier %s: %s", d->root,
@@ -220,9 +220,9 @@ static int draft_commit(struct disk *d, struct draft *f, struct chunk_id id, uin
         goto out;
     }
     rc = put_in_place(d, f->path.s, &n) < 0 ? write_failed(d, f->path.s, err) : 0;
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     settle_locked(d, slot, rc == 0);
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     if (rc == 0) {
         count(disk_stores);
         os_close(&f->fd);
@@ -238,13 +238,13 @@ static bool have_same(struct disk *d, const struct chunk_name *n)
     uint32_t slot;
     bool same;
 
-    dlc_mtx_lock(&d->mtx);
+    disk_lock(d);
     slot = disk_find_locked(d, n->id);
     same = slot != CHUNK_NONE && d->table.chunks[slot].size == n->size &&
            d->table.chunks[slot].checksum == n->checksum;
     if (same)
         groups_claim(&d->groups, &d->table, slot, n->id.group);
-    dlc_mtx_unlock(&d->mtx);
+    disk_unlock(d);
     return same;
 }
 

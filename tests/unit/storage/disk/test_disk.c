@@ -2,6 +2,8 @@
 /* Opening, closing, dropping, one process at a time. */
 #include "util.h"
 
+#include "storage/disk/disk_i.h"
+
 #include "base/fault.h"
 
 static void test_round_trip(void **state)
@@ -140,11 +142,39 @@ static void test_open_faults(void **state)
 }
 #endif
 
+/* The table answers without a file, and never waits: also not for who holds the lock. */
+static void test_lookup(void **state)
+{
+    struct disk *d = open_limited(0);
+    struct disk_group_figures g;
+    uint32_t group;
+
+    (void)state;
+    assert_int_equal(disk_lookup(d, id_of(1)), DISK_ABSENT);
+    assert_int_equal(store(d, 1, 1000), 0);
+    assert_int_equal(disk_lookup(d, id_of(1)), DISK_PRESENT);
+    disk_lock(d);
+    assert_int_equal(disk_lookup(d, id_of(1)), DISK_UNKNOWN);
+    group = disk_group(d, 77, "name");
+    disk_group_join(d, group);
+    disk_group_cost(d, group, 1, 1000);
+    disk_group_cost(d, group, 1, 1000);
+    assert_int_equal(d->notes.n, 3); /* the costs are one */
+    disk_group_figures(d, group, &g);
+    assert_int_equal(g.jobs, 0); /* not yet */
+    disk_unlock(d);
+    disk_group_figures(d, group, &g);
+    assert_int_equal(g.jobs, 1);
+    assert_int_equal(d->notes.n, 0);
+    assert_int_equal(disk_group(d, 77, "name"), group);
+    disk_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        disk_test(test_round_trip),     disk_test(test_drop),      disk_test(test_replace),
-        disk_test(test_second_process), disk_test(test_bad_roots),
+        disk_test(test_lookup),      disk_test(test_round_trip),     disk_test(test_drop),
+        disk_test(test_replace),     disk_test(test_second_process), disk_test(test_bad_roots),
 #ifndef __SANITIZE_THREAD__
         disk_test(test_open_faults),
 #endif
