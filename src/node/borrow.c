@@ -39,7 +39,7 @@ struct borrowing {
 
 static bool is_ending(const struct borrowing *b)
 {
-    return atomic_load_explicit(&b->ds->node->ending, memory_order_relaxed); /* with wind_down() */
+    return node_is_ending(b->ds->node);
 }
 
 /* One piece to its place in the file. *size: of the whole. Bytes, or DLC_E*. */

@@ -9,6 +9,11 @@
 
 static void store_step(struct fetch *f)
 {
+    if (node_is_ending(f->ds->node)) { /* hundreds may be queued, and the bucket has them */
+        count(disk_stores_dropped);
+        f->rc = DLC_EDENIED;
+        return;
+    }
     f->rc = disk_store(f->ds->node->disk, f->chunk, f->stored, f->size, &f->err);
 }
 
@@ -108,6 +113,11 @@ static void read_disk_next(struct fetch *f)
 
 static void commit_step(struct fetch *f)
 {
+    if (node_is_ending(f->ds->node)) { /* a checksum over gigabytes takes seconds */
+        disk_fill_abandon(f->ds->node->disk, &f->file);
+        f->rc = dlc_err_set(&f->err, DLC_ECANCELED, "the daemon is stopping");
+        return;
+    }
     f->rc = disk_fill_commit(f->ds->node->disk, &f->file, &f->err);
 }
 

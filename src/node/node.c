@@ -2,9 +2,9 @@
 /*
  * The daemon: puts the parts together, runs the loop, takes them apart again.
  *
- * Ending in good order: the socket closes first, then sessions, then the buckets (every request
- * posts its end), then the loop runs until no job is left that would post to it, and only then the
- * tiers go.
+ * Ending in good order, within two seconds (ending.c): the socket closes first, then sessions, then
+ * the buckets (every request posts its end), then the loop runs until no job is left that would
+ * post to it, and only then the tiers go.
  */
 #include "node/node.h"
 
@@ -80,6 +80,7 @@ void node_stop(struct node *n)
 {
     if (n->stopping || n->leaving)
         return;
+    ending_begin(n);
     if (n->agent != NULL && leave_begin(n))
         return;
     n->stopping = true;
@@ -476,6 +477,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
         loop_run(n->loop);
     }
     node_close(n);
+    ending_over(n);
     mem_free(&n);
     return rc;
 }

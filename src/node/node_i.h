@@ -11,6 +11,7 @@
 #ifndef DLC_NODE_NODE_I_H
 #define DLC_NODE_NODE_I_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -57,7 +58,8 @@ struct node {
     struct dlc_mono started, limits_checked, last_client;
     int lock_fd;
     bool stopping;
-    _Atomic bool ending; /* the same for workers that would take long; W loop */
+    _Atomic bool ending;         /* the same for workers that would take long; W loop */
+    struct ending *ending_watch; /* ending.c */
 
     struct dlc_list conns;    /* struct conn.link */
     struct dlc_list datasets; /* struct dataset.link */
@@ -701,7 +703,18 @@ void warm_told(struct warm *w, uint64_t bytes, int rc, const struct dlc_err *err
 void warm_progress(struct warm *w);
 void warm_free(struct warm **wp);
 
+/* ---- ending.c ---- */
+
+void ending_begin(struct node *n); /* from now on there is little time; again is a no-op */
+void ending_over(struct node *n);  /* everything has ended */
+
 /* ---- node.c ---- */
+
+/* X: workers that would take long look at it, and give up. */
+static inline bool node_is_ending(const struct node *n)
+{
+    return atomic_load_explicit(&n->ending, memory_order_relaxed); /* with wind_down() */
+}
 
 void node_stop(struct node *n);
 

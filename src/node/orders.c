@@ -172,8 +172,7 @@ static json_t *split_figures(const struct node *n, const struct catalog *c,
         bytes = catalog_bytes(c);
     } else {
         for (uint64_t i = s->first; i < s->first + s->count; i++) {
-            if (atomic_load_explicit(&n->ending, memory_order_relaxed) || /* with wind_down() */
-                catalog_get(c, i, &e, NULL) < 0)
+            if (node_is_ending(n) || catalog_get(c, i, &e, NULL) < 0)
                 return NULL;
             bytes += e.size;
         }

@@ -129,7 +129,7 @@ static void look_for_derived(struct report *r)
     struct catalog_entry e;
     uint64_t size;
 
-    for (uint64_t j = 0; j < catalog_objects(ds->catalog); j++)
+    for (uint64_t j = 0; j < catalog_objects(ds->catalog) && !node_is_ending(ds->node); j++)
         if (catalog_derived(ds->catalog, j, &size, NULL) == 0 &&
             catalog_object(ds->catalog, j, &e, NULL) == 0 &&
             disk_has(ds->node->disk, parts_derived_id(ds, &e)))
@@ -197,7 +197,7 @@ static void count_seen(struct job *j)
     struct catalog_entry e;
 
     r->seen_chunks = r->seen_bytes = 0;
-    for (uint64_t i = 0; i < catalog_objects(r->ds->catalog); i++) {
+    for (uint64_t i = 0; i < catalog_objects(r->ds->catalog) && !node_is_ending(r->ds->node); i++) {
         if (!bit(r->seen, i) || catalog_object(r->ds->catalog, i, &e, NULL) < 0)
             continue;
         r->seen_chunks++;
