@@ -136,6 +136,7 @@ void fetch_free(struct fetch **fp)
     struct fetch *f = *fp;
 
     *fp = NULL;
+    budget_give(f->ds, BUDGET_FETCHES, 1);
     mem_free(&f->peer);
     mem_free(&f->address);
     f->tag = 0;
@@ -169,6 +170,7 @@ static struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
     f->task.run = back_on_loop;
     dlc_list_init(&f->waiters);
     ds->refs++;
+    budget_take(ds, BUDGET_FETCHES, 1);
     map_set(&ds->fetching, sample, f);
     return f;
 }
@@ -243,31 +245,24 @@ bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)
     return true;
 }
 
-/* May another prefetch start? Demand misses never ask. */
-static bool room_for_more(const struct node *n, const struct memory_figures *m)
-{
-    return n->jobs < 4096 && n->filling_bytes < m->ceiling / 4 && n->storing_bytes < m->ceiling / 8;
-}
-
 /* Start one prefetch of each dataset and one step of each warm-up. How many were started. */
 static unsigned pump_round(struct node *n)
 {
-    struct memory_figures m;
     unsigned started = 0;
     uint64_t sample;
 
     dlc_list_each_safe (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        memory_figures(n->memory, &m);
-        if (room_for_more(n, &m) && dataset_backlog_next(ds, &sample)) {
+        if (ds->backlog_len > 0 && budget_for_prefetch(ds) && dataset_backlog_next(ds, &sample)) {
             fetch_start(ds, sample, FETCH_MEMORY, NULL, NULL);
             started++;
         }
     }
     dlc_list_each_safe (l, &n->warms) {
-        memory_figures(n->memory, &m);
-        if (room_for_more(n, &m) && warm_step(dlc_container(l, struct warm, link)))
+        struct warm *w = dlc_container(l, struct warm, link);
+
+        if (budget_for_prefetch(w->ds) && warm_step(w))
             started++;
     }
     return started;
@@ -280,6 +275,7 @@ void fetch_pump(struct node *n)
     if (n->pumping || n->stopping)
         return;
     n->pumping = true;
+    budget_count(n);
     while (left > 0 && started > 0) {
         started = pump_round(n);
         left -= DLC_MIN(started, left);

@@ -26,7 +26,7 @@ static void store_next(struct fetch *f)
         log_at(f->rc == DLC_ENOSPACE ? LOG_DEBUG : LOG_INFO, "%s not kept on disk: %s",
                f->entry.key, f->err.text);
     memory_unhold(n->memory, ds->index, f->sample);
-    n->storing_bytes -= f->size;
+    budget_give(ds, BUDGET_STORING, f->size);
     fetch_free(&f);
     fetch_pump(n);
     dataset_put(&ds);
@@ -36,14 +36,12 @@ static void store_next(struct fetch *f)
 static bool try_store(struct fetch *f)
 {
     struct node *n = f->ds->node;
-    struct memory_figures figures;
     uint64_t len;
 
     if (n->disk == NULL || f->from_disk || f->past || n->stopping ||
         !dataset_owns(f->ds, f->sample))
         return false; /* what is borrowed is kept on disk by its owner */
-    memory_figures(n->memory, &figures);
-    if (n->storing_bytes + f->size > figures.ceiling / 4) {
+    if (!budget_for_store(f->ds, f->size)) {
         count(disk_stores_dropped);
         return false; /* the disk is slower than the bucket: do not fill memory with its backlog */
     }
@@ -55,7 +53,7 @@ static bool try_store(struct fetch *f)
         count(disk_stores_dropped);
         return false;
     }
-    n->storing_bytes += f->size;
+    budget_take(f->ds, BUDGET_STORING, f->size);
     return true;
 }
 
@@ -65,7 +63,7 @@ static void publish(struct fetch *f)
 {
     struct dataset *ds = f->ds;
 
-    ds->node->filling_bytes -= f->size;
+    budget_give(ds, BUDGET_FILLING, f->size);
     memory_publish(ds->node->memory, &f->fill);
     qos_came(ds, f->sample, f->past);
     hist_add(&ds->latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
@@ -84,7 +82,7 @@ static void publish(struct fetch *f)
 void fetch_give_up(struct fetch *f)
 {
     if (f->fill != NULL) {
-        f->ds->node->filling_bytes -= f->size;
+        budget_give(f->ds, BUDGET_FILLING, f->size);
         memory_abandon(f->ds->node->memory, &f->fill);
     }
     if (f->file != NULL)
@@ -202,7 +200,7 @@ void fetch_near(struct fetch *f, enum fetch_goal goal)
                 ? DLC_ELARGE
                 : memory_reserve(n->memory, f->ds->index, f->sample, f->size, &f->fill);
     if (f->rc == 0) {
-        n->filling_bytes += f->size;
+        budget_take(f->ds, BUDGET_FILLING, f->size);
         if (!may_be_on_disk(f) ||
             !fetch_try_work(f, fetch_reads(f), read_disk_step, read_disk_next))
             fetch_afar(f);

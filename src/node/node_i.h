@@ -42,6 +42,14 @@
 
 #define RESERVE 16 /* descriptors: reserve.c */
 
+/* budget.c */
+enum budget {
+    BUDGET_FETCHES, /* under way */
+    BUDGET_FILLING, /* bytes of memory reserved by them */
+    BUDGET_STORING, /* bytes of memory held while they are written to disk */
+};
+#define N_BUDGETS 3
+
 struct node {
     const struct config *config;
     struct loop *loop;
@@ -96,9 +104,9 @@ struct node {
     struct spent *spent; /* spent.c: on datasets that have been freed */
     size_t n_spent, cap_spent;
 
-    uint64_t filling_bytes; /* memory reserved by fetches under way */
-    uint64_t storing_bytes; /* memory held while it is written to disk */
-    uint64_t jobs;          /* worker jobs and bucket reads that will still post to the loop */
+    uint64_t used[N_BUDGETS]; /* budget.c: by all datasets */
+    unsigned n_sharing;       /* datasets that use or want some, at the last count */
+    uint64_t jobs;            /* worker jobs and bucket reads that will still post to the loop */
 };
 
 /* ---- conn.c ---- */
@@ -242,6 +250,9 @@ struct dataset {
     struct dlc_list needers;   /* struct needer.link */
     struct listing *listing;
     unsigned refs; /* sessions, openers, warms, fetches */
+
+    uint64_t used[N_BUDGETS]; /* budget.c */
+    unsigned n_warms;         /* warm-ups of it */
 
     /* Prefetch requests that wait for their turn: a queue of sample numbers. */
     uint64_t *backlog;
@@ -528,6 +539,16 @@ bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w);
 /* Start queued prefetches and warm-ups while there is room for more; a turn's worth at most. */
 void fetch_pump(struct node *n);
 void fetch_pump_again(struct timer *t); /* node.pump fires */
+
+/* ---- budget.c ---- */
+
+void budget_take(struct dataset *ds, enum budget b, uint64_t amount);
+void budget_give(struct dataset *ds, enum budget b, uint64_t amount);
+void budget_count(struct node *n); /* who shares; before a round of prefetches */
+/* May another prefetch of it start? Demand misses never ask. */
+bool budget_for_prefetch(const struct dataset *ds);
+/* May so many more bytes of it wait for the disk? */
+bool budget_for_store(const struct dataset *ds, uint64_t bytes);
 
 /* ---- parts.c ---- */
 

@@ -76,6 +76,11 @@ bool work_take_back(struct work *w, enum work_class c, struct job *j)
     return pool_take_back(w->pools[c], j);
 }
 
+uint64_t work_bytes(enum work_class c)
+{
+    return classes[c].bytes;
+}
+
 void work_figures(struct work *w, enum work_class c, struct pool_figures *out)
 {
     pool_figures(w->pools[c], out);

@@ -35,6 +35,7 @@ void work_run(struct work *w, enum work_class c, struct job *j);
 /* X: out of the queue again; false: it has begun. */
 bool work_take_back(struct work *w, enum work_class c, struct job *j);
 
+uint64_t work_bytes(enum work_class c); /* the bound of its queue */
 void work_figures(struct work *w, enum work_class c, struct pool_figures *out); /* X */
 json_t *work_json(struct work *w); /* {"CLASS": {"queued", ...}}. Gives */
 

@@ -100,6 +100,11 @@ bool memory_is_closing(const struct memory *m)
     return atomic_load_explicit(&h->closing, memory_order_relaxed) != 0; /* our own store */
 }
 
+uint64_t memory_ceiling(const struct memory *m)
+{
+    return m->arena.ceiling;
+}
+
 void memory_figures(const struct memory *m, struct memory_figures *out)
 {
     struct stat st = {0};
