@@ -300,10 +300,11 @@ static json_t *disk_json(struct node *n)
     if (n->disk == NULL)
         return json_pack("{s:b}", "enabled", 0);
     disk_figures(n->disk, &f);
-    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "enabled", 1, "chunks",
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:s, s:s}", "enabled", 1, "chunks",
                      (json_int_t)f.chunks, "bytes", (json_int_t)f.bytes, "limit",
                      (json_int_t)f.limit, "keep_free", (json_int_t)f.keep_free, "free",
-                     (json_int_t)f.fs_free, "read_only", f.read_only, "scanning", f.scanning);
+                     (json_int_t)f.fs_free, "read_only", f.read_only, "scanning", f.scanning,
+                     "breaker", f.breaker, "breaker_why", f.breaker_why);
 }
 
 static json_t *memory_json(struct node *n)

@@ -118,11 +118,18 @@ uint64_t disk_drop_all(struct disk *d);
 
 void disk_set_limit(struct disk *d, uint64_t limit);
 
+/* Now and then, from an event loop: is an operation overdue? Then the tier is bypassed: chunks
+ * count as absent, and nothing is stored, until it answers again. */
+void disk_tick(struct disk *d);
+bool disk_is_bypassed(const struct disk *d);
+
 struct disk_figures {
     uint64_t chunks, bytes, limit, keep_free;
-    uint64_t fs_free; /* as the file system said last: a thread asks it every second */
-    bool scanning;    /* the background scan has not finished: chunks and bytes may still rise */
-    bool read_only;   /* writing failed for good; reading goes on */
+    uint64_t fs_free;    /* as the file system said last: a thread asks it every second */
+    bool scanning;       /* the background scan has not finished: chunks and bytes may still rise */
+    bool read_only;      /* writing failed for good; reading goes on */
+    const char *breaker; /* closed, open, half-open: all but the first bypass the tier */
+    const char *breaker_why; /* "" while it is closed */
 };
 void disk_figures(struct disk *d, struct disk_figures *out);
 

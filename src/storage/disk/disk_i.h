@@ -5,7 +5,7 @@
  *     name.c   names of files            chunks.c  chunks in memory
  *     room.c   limits and eviction       groups.c  who goes first
  *     scan.c   what a restart finds     notes.c   what does not wait for the lock
- *     watch.c  free space
+ *     watch.c  free space                breaker.c  a disk that hangs or fails
  *     store.c  writing                   read.c    reading
  */
 #ifndef DLC_STORAGE_DISK_DISK_I_H
@@ -53,6 +53,31 @@ struct notes {
     _Atomic bool any;   /* W under mtx, R any: spares a lock where there are none */
 };
 
+/* breaker.c */
+enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_HALF_OPEN };
+enum breaker_reason { BREAKER_WELL, BREAKER_HANGS, BREAKER_FAILS };
+#define BREAKER_OPS 64 /* threads that use the tier at once; more are not watched */
+
+/* Apart: where reads fail and writes do not, reads still fail. */
+enum disk_op_kind { DISK_OP_READ, DISK_OP_WRITE, DISK_OP_ASK };
+#define N_DISK_OPS 3
+
+struct breaker {
+    _Atomic int state;                     /* enum breaker_state */
+    _Atomic int why;                       /* enum breaker_reason */
+    _Atomic int64_t opened;                /* when */
+    _Atomic unsigned failures[N_DISK_OPS]; /* in a row, by enum disk_op_kind */
+    _Atomic int64_t due[BREAKER_OPS];      /* until when operations under way should end; 0: none */
+    struct dlc_dur wait;                   /* the watch thread's */
+};
+
+struct disk_op {
+    enum disk_op_kind kind;
+    int64_t began;
+    uint64_t bytes;
+    int slot;
+};
+
 struct disk {
     uint32_t tag;
     char *root;
@@ -71,6 +96,7 @@ struct disk {
         _Atomic bool scanning;
     } seen;
     struct notes notes;
+    struct breaker breaker;
 
     /* rank LCK_disk; disk_lock() takes it. Not held over any system call: the file system may hang
      */
@@ -137,6 +163,11 @@ bool disk_remove_locked(struct disk *d, uint32_t slot);
 /* Ask the file system for its free space if that was long ago. Waits for it, without the lock; who
  * comes meanwhile goes by what is known. */
 void disk_refresh(struct disk *d);
+/* breaker.c: around everything that waits for the file system. well: no device error. */
+struct disk_op disk_op_begin(struct disk *d, enum disk_op_kind kind, uint64_t bytes);
+void disk_op_end(struct disk *d, const struct disk_op *op, bool well);
+void breaker_look(struct disk *d); /* the watch thread */
+void breaker_figures(const struct disk *d, struct disk_figures *out);
 /* watch.c: asks every second. */
 void *disk_watch_thread(void *arg);
 

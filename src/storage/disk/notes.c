@@ -189,6 +189,7 @@ void disk_figures(struct disk *d, struct disk_figures *out)
         .limit = atomic_load_explicit(&d->seen.limit, memory_order_relaxed),
         .scanning = atomic_load_explicit(&d->seen.scanning, memory_order_relaxed),
     };
+    breaker_figures(d, out);
 }
 
 enum disk_presence disk_lookup(struct disk *d, struct chunk_id id)
@@ -196,6 +197,8 @@ enum disk_presence disk_lookup(struct disk *d, struct chunk_id id)
     enum disk_presence p;
 
     disk_check(d);
+    if (disk_is_bypassed(d))
+        return DISK_ABSENT;
     if (!disk_trylock(d))
         return DISK_UNKNOWN;
     if (d->shards[shard_of(id)] != SHARD_KNOWN)

@@ -46,7 +46,7 @@ static int read_failed(struct disk *d, const struct chunk_name *n, struct dlc_er
         return dlc_err_set(err, DLC_EMISS, "%s is gone", path.s);
     }
     count(disk_errors);
-    if (e != EMFILE && e != ENFILE && e != ENOMEM)
+    if (e != EMFILE && e != ENFILE && e != ENOMEM && !disk_is_bypassed(d))
         disk_forget(d, n);
     errno = e;
     return dlc_err_sys(err, "cannot read %s", path.s);
@@ -126,12 +126,23 @@ static void set_verified(struct disk *d, const struct chunk_name *n)
     disk_unlock(d);
 }
 
-int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struct dlc_err *err)
+static int bypassed(const struct disk *d, struct dlc_err *err)
+{
+    return dlc_err_set(err, DLC_EMISS, "disk tier %s is bypassed", d->root);
+}
+
+/* An error of the device's counts against it, other ones do not. */
+static bool was_well(int rc)
+{
+    return rc != DLC_EIO && rc != DLC_ETIMEDOUT;
+}
+
+static int read_whole(struct disk *d, struct chunk_id id, void *dst, uint64_t len,
+                      struct dlc_err *err)
 {
     struct found f;
     int fd = -1, rc;
 
-    disk_check(d);
     rc = look_up(d, id, len, &f, err);
     if (rc == 0)
         rc = open_found(d, &f, &fd, err);
@@ -148,6 +159,20 @@ int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struc
         set_verified(d, &f.name);
     count(disk_hits);
     return 0;
+}
+
+int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struct dlc_err *err)
+{
+    struct disk_op op;
+    int rc;
+
+    disk_check(d);
+    if (disk_is_bypassed(d))
+        return bypassed(d, err);
+    op = disk_op_begin(d, DISK_OP_READ, len);
+    rc = read_whole(d, id, dst, len, err);
+    disk_op_end(d, &op, was_well(rc));
+    return rc;
 }
 
 /* Read all of a file through a small buffer. Not through a mapping: a device's error would be a
@@ -179,13 +204,12 @@ out:
     return rc;
 }
 
-int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct dlc_err *err)
+static int open_verified(struct disk *d, struct chunk_id id, uint64_t len, int *fd,
+                         struct dlc_err *err)
 {
     struct found f;
     int rc;
 
-    disk_check(d);
-    *fd = -1;
     rc = look_up(d, id, len, &f, err);
     if (rc == 0)
         rc = open_found(d, &f, fd, err);
@@ -198,5 +222,20 @@ int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struc
         os_close(fd);
     else
         count(disk_hits);
+    return rc;
+}
+
+int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct dlc_err *err)
+{
+    struct disk_op op;
+    int rc;
+
+    disk_check(d);
+    *fd = -1;
+    if (disk_is_bypassed(d))
+        return bypassed(d, err);
+    op = disk_op_begin(d, DISK_OP_READ, len);
+    rc = open_verified(d, id, len, fd, err);
+    disk_op_end(d, &op, was_well(rc));
     return rc;
 }

@@ -54,6 +54,7 @@ static uint64_t on_disk(uint64_t len)
 void disk_refresh(struct disk *d)
 {
     struct dlc_mono now = dlc_mono_now();
+    struct disk_op op;
     uint64_t bytes;
     bool ask;
 
@@ -64,7 +65,9 @@ void disk_refresh(struct disk *d)
     disk_unlock(d);
     if (!ask)
         return;
+    op = disk_op_begin(d, DISK_OP_ASK, 0);
     bytes = ask_free(d); /* NFS, FUSE and the like may take for ever: nobody else waits for it */
+    disk_op_end(d, &op, true);
     atomic_store_explicit(&d->seen.fs_free, bytes, memory_order_relaxed); /* a figure */
     disk_lock(d);
     d->fs_free = bytes;

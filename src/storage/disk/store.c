@@ -40,8 +40,12 @@ static bool is_full(int e)
     return e == ENOSPC || e == EDQUOT;
 }
 
-static int refuse_read_only(struct disk *d, struct dlc_err *err)
+/* Is it worth trying? */
+static int may_write(struct disk *d, struct dlc_err *err)
 {
+    if (disk_is_bypassed(d))
+        return dlc_err_set(err, DLC_EDENIED, "disk tier %s is bypassed: it hangs or fails",
+                           d->root);
     if (!atomic_load_explicit(&d->read_only, memory_order_relaxed)) /* with any */
         return 0;
     return dlc_err_set(err, DLC_EDENIED, "disk tier %s can only be read", d->root);
@@ -248,17 +252,13 @@ static bool have_same(struct disk *d, const struct chunk_name *n)
     return same;
 }
 
-int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
-               struct dlc_err *err)
+static int store(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
+                 struct dlc_err *err)
 {
     struct chunk_name n = {id, len, 0};
     struct draft f;
-    int rc;
+    int rc = disk_shard_ready(d, id, err);
 
-    disk_check(d);
-    rc = refuse_read_only(d, err);
-    if (rc == 0)
-        rc = disk_shard_ready(d, id, err);
     if (rc < 0)
         return rc;
     n.checksum = hash64(data, len);
@@ -279,6 +279,28 @@ int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t le
         if (!full || !disk_evict_more(d, id.group, len))
             break;
     }
+    return rc;
+}
+
+/* An error of the device's counts against it, a full disk does not. */
+static bool was_well(int rc)
+{
+    return rc != DLC_EIO && rc != DLC_ETIMEDOUT;
+}
+
+int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
+               struct dlc_err *err)
+{
+    struct disk_op op;
+    int rc;
+
+    disk_check(d);
+    rc = may_write(d, err);
+    if (rc < 0)
+        return rc;
+    op = disk_op_begin(d, DISK_OP_WRITE, len);
+    rc = store(d, id, data, len, err);
+    disk_op_end(d, &op, was_well(rc));
     return rc;
 }
 
@@ -303,11 +325,12 @@ int disk_fill_begin(struct disk *d, struct chunk_id id, uint64_t len, struct dis
                     struct dlc_err *err)
 {
     struct disk_fill *f;
+    struct disk_op op;
     int rc;
 
     disk_check(d);
     *out = NULL;
-    rc = refuse_read_only(d, err);
+    rc = may_write(d, err);
     if (rc == 0)
         rc = disk_shard_ready(d, id, err);
     if (rc < 0)
@@ -315,14 +338,15 @@ int disk_fill_begin(struct disk *d, struct chunk_id id, uint64_t len, struct dis
     f = mem_new(struct disk_fill);
     f->tag = FILL_TAG;
     f->id = id;
+    op = disk_op_begin(d, DISK_OP_WRITE, len);
     rc = draft_begin(d, id, len, &f->draft, err);
-    if (rc < 0)
-        goto out;
-    if (fill_map(f) < 0) {
+    if (rc == 0 && fill_map(f) < 0) {
         rc = write_failed(d, f->draft.path.s, err);
         draft_release(d, &f->draft);
-        goto out;
     }
+    disk_op_end(d, &op, was_well(rc));
+    if (rc < 0)
+        goto out;
     atomic_fetch_add_explicit(&d->n_fills, 1, memory_order_relaxed); /* with disk_close */
     *out = f;
     f = NULL;
@@ -348,6 +372,7 @@ void *disk_fill_data(struct disk_fill *f)
 int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size_t len,
                      struct dlc_err *err)
 {
+    struct disk_op op;
     int rc;
 
     disk_check(d);
@@ -356,8 +381,10 @@ int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size
     rc = disk_reserve(d, f->id.group, len, true, err);
     if (rc < 0)
         return rc;
+    op = disk_op_begin(d, DISK_OP_WRITE, len);
     if (os_pwrite_all(f->draft.fd, data, len, f->draft.len) < 0)
         rc = write_failed(d, f->draft.path.s, err);
+    disk_op_end(d, &op, was_well(rc));
     disk_allocated(d, len);
     if (rc < 0)
         disk_unreserve(d, len);
@@ -376,6 +403,7 @@ static void fill_free(struct disk *d, struct disk_fill **fp)
 int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err)
 {
     struct disk_fill *f = fill_check(*fp);
+    struct disk_op op;
     uint64_t checksum;
     int rc;
 
@@ -391,7 +419,9 @@ int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err)
         madvise(f->map, f->draft.len, MADV_SEQUENTIAL);
     checksum = hash64(f->map == NULL ? "" : f->map, f->draft.len);
     os_unmap(f->map, f->draft.len);
+    op = disk_op_begin(d, DISK_OP_WRITE, f->draft.len);
     rc = draft_commit(d, &f->draft, f->id, checksum, err);
+    disk_op_end(d, &op, was_well(rc));
     fill_free(d, &f);
     return rc;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A thread that looks after the file system: it asks for the free space every second, so that
- * figures are fresh though nobody who needs them asks. If the file system hangs, this thread does,
- * and nobody else.
+ * figures are fresh though nobody who needs them asks, and tries a disk that is bypassed. If the
+ * file system hangs, this thread does, and nobody else.
  */
 #include "storage/disk/disk_i.h"
 
@@ -25,7 +25,9 @@ void *disk_watch_thread(void *arg)
 {
     struct disk *d = disk_check(arg);
 
-    while (wait_a_while(d))
+    while (wait_a_while(d)) {
         disk_refresh(d);
+        breaker_look(d);
+    }
     return NULL;
 }
