@@ -27,7 +27,6 @@ static void back_on_loop(struct task *t)
     struct fetch *f = fetch_of_task(t);
 
     f->ds->node->jobs--;
-    f->step = NULL;
     f->next(f);
 }
 
@@ -54,7 +53,6 @@ bool fetch_try_work(struct fetch *f, enum work_class class, fetch_step_f *step, 
 {
     f->step = step;
     f->next = next;
-    f->class = class;
     f->job.run = on_worker;
     if (!work_try(f->ds->node->work, class, &f->job, f->size))
         return false;
@@ -65,21 +63,9 @@ bool fetch_try_work(struct fetch *f, enum work_class class, fetch_step_f *step, 
 void fetch_work(struct fetch *f, enum work_class class, fetch_step_f *step, fetch_step_f *next)
 {
     f->step = step;
-    f->class = class;
     f->job.run = on_worker;
     fetch_await(f, next);
     work_run(f->ds->node->work, class, &f->job);
-}
-
-/* A reader waits now: it must not stand behind what nobody waits for. */
-static void hurry(struct fetch *f)
-{
-    struct work *w = f->ds->node->work;
-
-    if (f->step == NULL || f->class != WORK_PREFETCH || !work_take_back(w, f->class, &f->job))
-        return;
-    f->class = WORK_DEMAND;
-    work_run(w, f->class, &f->job);
 }
 
 /* ---- the end ---- */
@@ -196,7 +182,7 @@ static void start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, str
         f->past = f->past && past;
         join(f, w, warm);
         if (w != NULL)
-            hurry(f);
+            fetch_hurry(f);
         return;
     }
     f = fetch_new(ds, sample);

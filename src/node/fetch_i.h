@@ -12,6 +12,8 @@
  *     start --> DISK --found--> end
  *                 |--absent--> PREPARE (space on disk) --> AFAR --> COMMIT --> end
  *
+ * A DISK that takes too long is left behind: fetch_disk.c.
+ *
  * DISK, PREPARE, COMMIT and STORE run on threads of their work class; each posts back to the node
  * loop, which alone decides the next step. Between steps nobody but the step's thread touches the
  * bytes.
@@ -38,17 +40,17 @@ struct fetch {
     bool tried_again;      /* with other credentials */
     unsigned keys_version; /* of those that it was tried with */
     struct again again;
-    bool on_demand;         /* a reader was waiting when it began */
-    struct mem_fill *fill;  /* memory goal */
-    struct disk_fill *file; /* disk goal */
-    const void *stored;     /* resident bytes while they are written to disk */
+    bool on_demand;               /* a reader was waiting when it began */
+    struct mem_fill *fill;        /* memory goal */
+    struct disk_reading *reading; /* of the disk tier, under way */
+    struct disk_fill *file;       /* disk goal */
+    const void *stored;           /* resident bytes while they are written to disk */
     struct dlc_list waiters;
     struct warm *warm;
     struct dlc_mono started, asked; /* asked: the bucket */
 
     struct job job;
     struct task task;
-    enum work_class class;         /* where `job` is, while it is */
     void (*step)(struct fetch *f); /* what the worker does */
     void (*next)(struct fetch *f); /* what the loop does then */
     struct bucket_read read;
@@ -79,9 +81,17 @@ void fetch_free(struct fetch **fp);
 /* ---- fetch_near.c ---- */
 
 void fetch_near(struct fetch *f, enum fetch_goal goal); /* the first step */
+void fetch_read_disk(struct fetch *f);                  /* the disk was read: f->rc, f->err */
 void *fetch_destination(struct fetch *f);               /* where bytes from afar belong */
 void fetch_arrived(struct fetch *f);                    /* they are there */
 void fetch_give_up(struct fetch *f);                    /* they will not come: f->rc, f->err */
+
+/* ---- fetch_disk.c ---- */
+
+/* Read it from the disk tier into its memory; then fetch_read_disk(), or fetch_afar() when that
+ * takes too long. False: too many do. */
+bool fetch_try_disk(struct fetch *f);
+void fetch_hurry(struct fetch *f); /* a reader waits for it now */
 
 /* ---- fetch_afar.c ---- */
 

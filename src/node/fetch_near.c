@@ -38,7 +38,7 @@ static bool try_store(struct fetch *f)
     struct node *n = f->ds->node;
     uint64_t len;
 
-    if (n->disk == NULL || f->from_disk || f->past || n->stopping ||
+    if (n->disk == NULL || disk_is_bypassed(n->disk) || f->from_disk || f->past || n->stopping ||
         !dataset_owns(f->ds, f->sample))
         return false; /* what is borrowed is kept on disk by its owner */
     if (!budget_for_store(f->ds, f->size)) {
@@ -90,12 +90,7 @@ void fetch_give_up(struct fetch *f)
     fetch_end(f, f->rc);
 }
 
-static void read_disk_step(struct fetch *f)
-{
-    f->rc = disk_read(f->ds->node->disk, f->chunk, mem_fill_data(f->fill), f->size, &f->err);
-}
-
-static void read_disk_next(struct fetch *f)
+void fetch_read_disk(struct fetch *f)
 {
     if (f->rc < 0) {
         if (f->rc != DLC_EMISS)
@@ -201,8 +196,7 @@ void fetch_near(struct fetch *f, enum fetch_goal goal)
                 : memory_reserve(n->memory, f->ds->index, f->sample, f->size, &f->fill);
     if (f->rc == 0) {
         budget_take(f->ds, BUDGET_FILLING, f->size);
-        if (!may_be_on_disk(f) ||
-            !fetch_try_work(f, fetch_reads(f), read_disk_step, read_disk_next))
+        if (!may_be_on_disk(f) || !fetch_try_disk(f))
             fetch_afar(f);
     } else if (f->rc == DLC_ELARGE && n->disk != NULL) {
         f->to_disk = true;

@@ -202,6 +202,8 @@ static void on_tick(struct timer *t)
         return;
     }
     memory_tick(n->memory);
+    if (n->disk != NULL)
+        disk_tick(n->disk);
     say_progress(n);
     server_listen(n);
     reserve_fill(n);
@@ -462,6 +464,9 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     dlc_list_init(&n->datasets);
     dlc_list_init(&n->warms);
     dlc_list_init(&n->deriving);
+    dlc_list_init(&n->disk_reads);
+    hist_init(&n->disk_latency, 1000);
+    n->disk_late.fire = fetch_disk_late;
     dlc_list_init(&n->asks);
     dlc_list_init(&n->askings);
     dlc_list_init(&n->orders);

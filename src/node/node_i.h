@@ -55,7 +55,10 @@ struct node {
     struct loop *loop;
     struct work *work;
     struct memory *memory;
-    struct disk *disk; /* NULL: no disk tier */
+    struct disk *disk;          /* NULL: no disk tier */
+    struct dlc_list disk_reads; /* struct disk_reading.link: of fetches that wait for the disk */
+    struct timer disk_late;     /* looks for those that are late */
+    struct hist disk_latency;   /* microseconds */
     struct mem_machine machine;
 
     struct watch listener, signals;
@@ -539,6 +542,7 @@ bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w);
 /* Start queued prefetches and warm-ups while there is room for more; a turn's worth at most. */
 void fetch_pump(struct node *n);
 void fetch_pump_again(struct timer *t); /* node.pump fires */
+void fetch_disk_late(struct timer *t);  /* node.disk_late fires */
 
 /* ---- budget.c ---- */
 

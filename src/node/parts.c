@@ -252,9 +252,9 @@ static void read_derived(struct part *p)
 {
     struct node *n = p->of->ds->node;
 
-    if (n->disk == NULL) {
-        p->rc = dlc_err_set(&p->err, DLC_EBYPASS, "%s is compressed and there is no disk tier",
-                            p->object.key);
+    if (n->disk == NULL || disk_is_bypassed(n->disk)) {
+        p->rc = dlc_err_set(&p->err, DLC_EBYPASS, "%s is compressed and there is no disk tier%s",
+                            p->object.key, n->disk == NULL ? "" : " that answers");
         part_ended(p);
         return;
     }

@@ -367,8 +367,16 @@ void memory_abandon(struct memory *m, struct mem_fill **fp)
     struct mem_fill *f = fill_take(fp);
     struct arena_block *b = &f->block;
 
-    map_remove(&f->x->samples, f->sample);
+    if (map_get(&f->x->samples, f->sample) == f) /* else it was detached */
+        map_remove(&f->x->samples, f->sample);
     arena_free(&m->arena, &b); /* nobody saw it: no scan needed */
+}
+
+void memory_detach(struct memory *m, struct mem_fill *f)
+{
+    (void)m;
+    dlc_check(f->state == MEM_FILLING && map_get(&f->x->samples, f->sample) == f);
+    map_remove(&f->x->samples, f->sample);
 }
 
 void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample)

@@ -97,6 +97,9 @@ uint64_t memory_room_spare(const struct memory *m, uint64_t keep); /* bytes */
 void *mem_fill_data(const struct mem_fill *f);
 void memory_publish(struct memory *m, struct mem_fill **fp); /* takes; the sample is READY */
 void memory_abandon(struct memory *m, struct mem_fill **fp); /* takes; the sample stays absent */
+/* Somebody may write into it who cannot be stopped: the sample may be reserved again, and this
+ * memory stays until memory_abandon(). */
+void memory_detach(struct memory *m, struct mem_fill *f);
 
 /* The daemon's own pin, e.g. while a resident sample is written to disk; it outlasts an eviction.
  * NULL: not resident, or a copy that was evicted since is still held. */

@@ -7,7 +7,7 @@
  * memory is free again. Where it can be found depends on its state:
  *
  *     state      index->samples   policy   list (block.node)   slot
- *     FILLING    yes              no       none                EMPTY
+ *     FILLING    yes, or detached no       none                EMPTY
  *     RESIDENT   yes              yes      none                READY
  *     LIMBO      no               no       memory->limbo       EMPTY, or READY for a later fill
  *
