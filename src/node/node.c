@@ -201,6 +201,7 @@ static void on_tick(struct timer *t)
             loop_timer_set(n->loop, t, dlc_mono_add(now, DLC_MS(5)));
         return;
     }
+    memory_beat(n->memory);
     memory_tick(n->memory);
     if (n->disk != NULL)
         disk_tick(n->disk);

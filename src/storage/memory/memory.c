@@ -100,6 +100,14 @@ bool memory_is_closing(const struct memory *m)
     return atomic_load_explicit(&h->closing, memory_order_relaxed) != 0; /* our own store */
 }
 
+void memory_beat(struct memory *m)
+{
+    struct shm_segment_hdr *h = m->seg.map;
+
+    atomic_store_explicit(&h->heartbeat, (uint64_t)dlc_mono_now().ns,
+                          memory_order_relaxed); /* R clients */
+}
+
 uint64_t memory_ceiling(const struct memory *m)
 {
     return m->arena.ceiling;

@@ -132,6 +132,7 @@ struct memory_figures {
     uint64_t populated; /* bytes of memory the kernel has given to the segment: what counts in
                            struct mem_wish as used, since holes keep their pages */
 };
+void memory_beat(struct memory *m); /* tells clients that the loop runs; now and then */
 uint64_t memory_ceiling(const struct memory *m); /* bytes; asks nobody */
 void memory_figures(const struct memory *m, struct memory_figures *out);
 

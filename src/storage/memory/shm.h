@@ -91,7 +91,12 @@ struct shm_segment_hdr {
     uint32_t reserved;
     uint64_t owner_start;     /* clock ticks since boot: pid alone is reused */
     _Atomic uint32_t closing; /* 1: the daemon is ending in good order. W daemon, R clients */
+    uint32_t reserved1;
+    /* CLOCK_MONOTONIC, ns, written five times a second by the daemon's loop: one that is old tells
+     * that the daemon hangs, or is stopped. 0: it does not say. W daemon, R clients, relaxed */
+    _Atomic uint64_t heartbeat;
 };
+static_assert(offsetof(struct shm_segment_hdr, heartbeat) == 40, "segment header is ABI");
 
 /* ---- session ---- */
 

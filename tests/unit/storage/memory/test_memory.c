@@ -104,6 +104,10 @@ static void test_headers(void **state)
     assert_int_equal(seg->size, 8 * MB);
     assert_int_equal(seg->owner_pid, getpid());
     assert_true(seg->owner_start > 0);
+    assert_int_equal(atomic_load(&seg->heartbeat), 0);
+    memory_beat(w->m);
+    assert_true(atomic_load(&seg->heartbeat) > 0 &&
+                atomic_load(&seg->heartbeat) <= (uint64_t)dlc_mono_now().ns);
     assert_int_equal(atomic_load(&seg->closing), 0);
     memory_set_closing(w->m);
     assert_int_equal(atomic_load(&seg->closing), 1);
