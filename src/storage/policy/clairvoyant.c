@@ -2,6 +2,9 @@
 /*
  * Next use known: what is needed latest goes first (Belady). What is itself needed later than all
  * it would push out is not kept. Of those that are never needed again the least recent goes first.
+ *
+ * Those whose next use is to be asked for again (policy_forget_use) come after these, the most
+ * recent first: jobs scan, so what was read last is most likely needed last.
  */
 #include "storage/policy/policy_i.h"
 
@@ -9,6 +12,11 @@ static double clairvoyant_key(const struct policy *p, const struct policy_item *
 {
     (void)p;
     return -it->next_use;
+}
+
+static uint64_t clairvoyant_tie(const struct policy_item *it)
+{
+    return it->asked ? it->turn : UINT64_MAX - it->turn;
 }
 
 static bool needed_later(struct policy *p, const struct policy_item *victim, void *priv)
@@ -31,5 +39,6 @@ const struct policy_ops policy_clairvoyant = {
     .name = "clairvoyant",
     .summary = "The next use of everything is known: what is needed latest goes first.",
     .key = clairvoyant_key,
+    .tie = clairvoyant_tie,
     .admit = clairvoyant_admit,
 };

@@ -63,7 +63,8 @@ void policy_free(struct policy **pp)
 
 void policy_item_init(struct policy_item *it, uint64_t id, uint64_t size, double cost)
 {
-    *it = (struct policy_item){.id = id, .size = size, .cost = cost, .expected = POLICY_UNKNOWN};
+    *it = (struct policy_item){
+        .id = id, .size = size, .cost = cost, .expected = POLICY_UNKNOWN, .asked = true};
 }
 
 struct policy_item *policy_item_of(struct heap_node *n)
@@ -192,7 +193,27 @@ void policy_next_use(struct policy *p, struct policy_item *it, double when)
     if (p->ops != &policy_clairvoyant)
         return;
     it->next_use = when;
+    it->asked = true;
     place_again(p, it);
+}
+
+void policy_forget_use(struct policy *p, struct policy_item *it)
+{
+    if (p->ops != &policy_clairvoyant || !it->asked)
+        return;
+    it->next_use = INFINITY;
+    it->asked = false;
+    place_again(p, it);
+}
+
+size_t policy_some(struct policy *p, struct policy_item **out, size_t most)
+{
+    struct heap *h = &p->order[0];
+    size_t n = DLC_MIN(h->n, most);
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = policy_item_of(h->nodes[h->n <= most ? i : rng_below(&p->rng, h->n)]);
+    return n;
 }
 
 void policy_weight(struct policy *p, struct policy_item *it, double weight)

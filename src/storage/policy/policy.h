@@ -62,6 +62,7 @@ struct policy_item {
     uint32_t holds;   /* by running jobs */
     int32_t expected; /* told: runs that are still to come, or POLICY_UNKNOWN */
     bool resident;
+    bool asked; /* next_use was told; else it stands for "to be asked for" */
 };
 
 /* Zero leaves the choice to the policy. */
@@ -124,6 +125,13 @@ void policy_hold(struct policy *p, struct policy_item *it);
 void policy_unhold(struct policy *p, struct policy_item *it);
 
 void policy_next_use(struct policy *p, struct policy_item *it, double when); /* clairvoyant */
+/* What was told of its next use is wrong, and what is right costs too much to find out before it
+ * matters: the item goes to the front (the latest used first), after those that are known to be
+ * never needed again, so that an owner that asks before it evicts meets it there. clairvoyant */
+void policy_forget_use(struct policy *p, struct policy_item *it);
+/* Some of those that could go: all of them when they are `most` or fewer, else that many at random,
+ * one perhaps twice. How many. */
+size_t policy_some(struct policy *p, struct policy_item **out, size_t most);
 void policy_weight(struct policy *p, struct policy_item *it, double weight); /* importance */
 void policy_expect(struct policy *p, struct policy_item *it, int32_t runs);  /* worth */
 void policy_set_cost(struct policy *p, struct policy_item *it, double cost); /* measured anew */

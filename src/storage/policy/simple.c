@@ -39,10 +39,11 @@ const struct policy_ops policy_lfu = {
 
 static struct policy_item *random_least(struct policy *p, double now)
 {
-    struct heap *h = &p->order[0];
+    struct policy_item *it = NULL;
 
     (void)now;
-    return h->n == 0 ? NULL : policy_item_of(h->nodes[rng_below(&p->rng, h->n)]);
+    policy_some(p, &it, 1);
+    return it;
 }
 
 const struct policy_ops policy_random = {
