@@ -100,6 +100,16 @@ void *os_map(int fd, uint64_t off, size_t len, bool writable)
     return p == MAP_FAILED ? NULL : p;
 }
 
+void *os_map_private(size_t len)
+{
+    void *p;
+
+    if (faulty(mmap))
+        return NULL;
+    p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 void os_unmap(const void *p, size_t len)
 {
     if (p != NULL)

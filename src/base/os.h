@@ -28,6 +28,8 @@ int os_ftruncate(int fd, uint64_t size);
 int os_fallocate(int fd, uint64_t size);                       /* reserve [0, size) */
 int os_punch(int fd, uint64_t off, uint64_t len);              /* give pages back */
 void *os_map(int fd, uint64_t off, size_t len, bool writable); /* MAP_SHARED; NULL on failure */
+/* Zeroed memory of this process, which exists only where it was written. NULL on failure. */
+void *os_map_private(size_t len);
 void os_unmap(const void *p, size_t len);
 
 /* 0 when all len bytes were moved, -1 with errno otherwise (EIO for an early end of file). */

@@ -546,7 +546,7 @@ static void op_weights(struct conn *c, struct msg *m)
         return;
     }
     if (s->follow.active)
-        prefetch_retell(s->ds); /* what was not known may be expected now */
+        next_use_changed(s->ds); /* what was not known may be expected now */
     fd = mem_common_fd(s->weighing->memory);
     conn_send(c,
               json_pack("{s:b, s:I}", "ok", 1, "size",

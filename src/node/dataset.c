@@ -141,6 +141,7 @@ static int dataset_ready(struct dataset *ds, struct dlc_err *err)
         catalog_close(&ds->catalog);
         return rc;
     }
+    next_use_changed(ds);
     if (n > 0)
         bucket_hint_size(ds->bucket, catalog_bytes(ds->catalog) / n);
     ds->state = DATASET_READY;

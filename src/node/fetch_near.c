@@ -67,7 +67,7 @@ static void publish(struct fetch *f)
     memory_publish(ds->node->memory, &f->fill);
     qos_came(ds, f->sample, f->past);
     hist_add(&ds->latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
-    prefetch_published(ds, f->sample);
+    reads_came(ds, f->sample);
     map_remove(&ds->fetching, f->sample);
     fetch_answer(f, 0);
     if (try_store(f)) {

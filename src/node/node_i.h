@@ -675,12 +675,19 @@ void prefetch_waits(struct session *s, bool waits);
 /* The order that a sample of this session is fetched by: its own, or that of the leader whose
  * worker it is. NULL: none was told. */
 const struct follow *prefetch_of(const struct session *s);
-/* A sample has become resident: say when it will be used. */
-void prefetch_published(struct dataset *ds, uint64_t sample);
-/* It is used at another time than was said. */
-void prefetch_moved(struct dataset *ds, uint64_t sample);
-/* All was told wrong: owners have changed, or somebody elsewhere begins or ceases to read. */
-void prefetch_retell(struct dataset *ds);
+#define PREFETCH_IDLE_AFTER DLC_SEC(1)
+
+/* ---- next_use.c ---- */
+
+void next_use_begin(struct dataset *ds); /* the first session follows an order in it */
+/* Sessions, their orders or owners have changed: what the memory tier was answered is wrong. Also
+ * once when the dataset's index is new. O(1) */
+void next_use_changed(struct dataset *ds);
+bool next_use_known(struct dataset *ds, uint64_t sample); /* does anybody need it? */
+void next_use_heed_weights(struct dataset *ds);           /* they may have changed */
+/* Keep its clock near the time. Only where there are others to compare with: within one dataset the
+ * order of next uses is right. */
+void next_use_keep_time(struct dataset *ds);
 
 /* ---- swapping.c ---- */
 

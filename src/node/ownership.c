@@ -142,6 +142,6 @@ void ownership_changed(struct node *n)
         follow_use(ds);
         if (before != ds->joined_elsewhere ||
             ds->whose_version != cluster_owners_version(n->cluster))
-            prefetch_retell(ds);
+            next_use_changed(ds);
     }
 }

@@ -210,7 +210,7 @@ static void read_sample(struct ask *a, struct dataset *ds)
     }
     ds->served_at = ds->last_used = loop_now(ds->node->loop);
     if (!before && dataset_read_elsewhere(ds))
-        prefetch_retell(ds);
+        next_use_changed(ds);
     a->resident = mem_index_ready(ds->index, a->sample);
     a->waiter.done = on_fetched;
     a->waiter.asked = dlc_mono_now();

@@ -13,18 +13,7 @@
  * over the ends of epochs, so the next epoch's first window is ready before the last sample of this
  * one is taken.
  *
- * The same knowledge decides who stays. A resident sample's *next use* is the number of samples
- * that will be read before it is needed again, by the cursor that needs it first, counted from a
- * clock that advances as the cursors do (dataset.progress). So the number told to the memory tier
- * stays right while time passes, and changes only when a cursor reads the sample. Different
- * datasets are compared in seconds: samples x the dataset's pace, which stays as it is until its
- * clock has drifted far from the time; then all is told anew. A cursor that does not move for
- * IDLE_AFTER, or four times its longest pause so far, has no next uses, so that its memory goes to
- * those who read. One that waits, itself or by its workers, is not idle.
- *
- * Where lists are given one epoch at a time, and the job has weights (weighing.c), a sample that no
- * known list has is *expected*: the sooner, the more the model has yet to learn of it
- * (storage/policy/expected.h). Counted from the end of what is known, so that it stays right too.
+ * The same knowledge decides who stays: next_use.c.
  *
  * In a relaxed order positions may also change places (swapping.c); what is not settled yet is not
  * fetched. A late sample holds the cursor while others overtake it. They count as
@@ -43,156 +32,16 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "storage/policy/expected.h"
 
 #define MARGIN     1.3
 #define WINDOW_MIN 8u
 #define WINDOW_NEW 64u    /* before anything is measured */
 #define LOOK_MAX   8192u  /* positions looked at in one look, of each kind */
 #define COUNT_MAX  65536u /* positions counted in one look */
-#define MARKS_MAX  4096u  /* changed weights heeded, or looked for, in one look, of each job */
 #define POS_MAX    (UINT64_MAX / 2)
 #define LOOK_LEAST DLC_MS(1)
 #define LOOK_MOST  DLC_MS(20)
-#define IDLE_AFTER DLC_SEC(1)
 #define WAIT_MAX   DLC_SEC(3600) /* believed of one step */
-#define PACE_NEW   1e-3          /* seconds per sample, before anything is measured */
-#define DRIFT_MOST 0.1           /* of an epoch, between a dataset's clock and the time */
-#define RETELL_S   1e-4 /* seconds between two anchors for each resident: 1 % of a core at most */
-
-/* ---- next uses ---- */
-
-/* The clock of the dataset, in seconds since the machine started. */
-static double clock_of(const struct dataset *ds)
-{
-    return (double)ds->anchored.ns / 1e9 + (ds->progress - ds->anchor) * ds->pace;
-}
-
-/*
- * What the cluster makes of it (docs/design/0006). Samples that are ours are read by others at any
- * time: they are needed within half an epoch. Those that are borrowed can be had again from their
- * owner: outside of the window they go before all that is ours.
- */
-static double shared_use(struct dataset *ds, uint64_t sample, double soonest, bool in_window,
-                         bool kept)
-{
-    double epoch = (double)catalog_count(ds->catalog);
-
-    if (!dataset_owns(ds, sample))
-        return in_window ? soonest : soonest + 2 * epoch;
-    return kept || dataset_read_elsewhere(ds) ? fmin(soonest, epoch / 2) : soonest;
-}
-
-/* When will the session draw a sample that is in no list it has told? INFINITY: it has no weights.
- */
-static double expected_use(const struct session *s, uint64_t sample)
-{
-    const struct told *t = s->follow.told;
-    const struct weighing *w = s->weighing;
-    uint64_t pos = s->follow.pos;
-
-    if (w == NULL || t->cursor.kind != ORDER_EXPLICIT)
-        return INFINITY;
-    return policy_expected_use(t->cursor.known - DLC_MIN(pos, t->cursor.known), t->length,
-                               weights_get(&w->w, sample), w->mean, w->uses[sample]);
-}
-
-/* When will the sample be needed next, by any cursor of the dataset? INFINITY: nobody knows. */
-static double next_use(struct dataset *ds, uint64_t sample)
-{
-    double soonest = INFINITY;
-    bool in_window = false, kept = false;
-
-    dlc_list_each (l, &ds->sessions) {
-        const struct session *s = dlc_container(l, struct session, link);
-        const struct follow *f = &s->follow;
-        uint64_t at;
-
-        kept = kept || (f->active && !s->past);
-        if (!f->active || f->idle)
-            continue;
-        at = cursor_next_use(&f->told->cursor, sample, f->pos);
-        if (at == CURSOR_LATER && !s->past)
-            soonest = fmin(soonest, expected_use(s, sample));
-        if (at >= CURSOR_LATER || (s->past && at >= DLC_MAX(f->ahead, f->pos + f->window)))
-            continue; /* it keeps nothing beyond its window */
-        soonest = fmin(soonest, swapping_distance(f, at));
-        in_window = in_window || at <= f->ahead; /* f->window may change before it is filled */
-    }
-    if (ds->cid != NULL)
-        soonest = shared_use(ds, sample, soonest, in_window, kept);
-    if (ds->n_following == 0) /* only others read it */
-        return (double)loop_now(ds->node->loop).ns / 1e9 + soonest * PACE_NEW;
-    return clock_of(ds) + soonest * ds->pace;
-}
-
-void prefetch_moved(struct dataset *ds, uint64_t sample)
-{
-    if (ds->n_following > 0 || ds->cid != NULL)
-        memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
-}
-
-void prefetch_published(struct dataset *ds, uint64_t sample)
-{
-    reads_came(ds, sample);
-    prefetch_moved(ds, sample);
-}
-
-/* A cursor has come or gone, or jumped: what was told before is wrong. */
-static void retell(struct dataset *ds)
-{
-    uint64_t place = 0, sample;
-
-    while (mem_index_next_resident(ds->index, &place, &sample))
-        memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
-}
-
-void prefetch_retell(struct dataset *ds)
-{
-    retell(ds);
-}
-
-/* Weights have changed: so have the uses that are expected. */
-static void heed_weights(struct dataset *ds)
-{
-    uint64_t sample;
-
-    dlc_list_each (l, &ds->weighings) {
-        struct weighing *w = dlc_container(l, struct weighing, link);
-        uint64_t steps = MARKS_MAX;
-
-        if (w->users == 0)
-            continue;
-        weighing_measure(w);
-        while (weighing_take(w, &steps, &sample))
-            if (mem_index_ready(ds->index, sample))
-                memory_next_use(ds->node->memory, ds->index, sample, next_use(ds, sample));
-    }
-}
-
-static void anchor(struct dataset *ds, struct dlc_mono now)
-{
-    double took = dlc_dur_seconds(dlc_mono_sub(now, ds->anchored));
-
-    if (ds->progress > ds->anchor)
-        ds->pace = took / (ds->progress - ds->anchor);
-    ds->anchor = ds->progress;
-    ds->anchored = now;
-    retell(ds);
-}
-
-/* Only where there are others to compare with: within one dataset the order of next uses is right.
- */
-static void anchor_if_adrift(struct dataset *ds, struct dlc_mono now)
-{
-    double since = dlc_dur_seconds(dlc_mono_sub(now, ds->anchored));
-    double drift = fabs(clock_of(ds) - (double)now.ns / 1e9);
-    double epoch = (double)catalog_count(ds->catalog) * ds->pace;
-
-    if (drift > fmax(epoch * DRIFT_MOST, dlc_dur_seconds(IDLE_AFTER) / 4) &&
-        since > (double)mem_index_resident(ds->index) * RETELL_S)
-        anchor(ds, now);
-}
 
 /* ---- one session ---- */
 
@@ -214,7 +63,7 @@ static void set_idle(struct session *s, bool idle)
     f->idle = idle;
     s->ds->n_reading += idle ? -1 : 1;
     f->ahead = f->pos; /* when it comes back, what was ahead may have gone */
-    retell(s->ds);
+    next_use_changed(s->ds);
 }
 
 /* What windows may take of memory: half of it, but where nodes share datasets not what this one
@@ -347,18 +196,14 @@ static void pass(struct session *s, uint64_t pos)
     if (moved > LOOK_MAX) {
         for (uint64_t a = pos - DLC_MIN(moved, COUNT_MAX); a < pos; a++)
             count_passed(s, a);
-        retell(ds);
+        next_use_changed(ds);
         return;
     }
     for (uint64_t a = from; a < pos; a++) {
         uint64_t sample = count_passed(s, a);
-        double when;
 
-        if (!mem_index_ready(ds->index, sample))
-            continue;
-        when = next_use(ds, sample);
-        if (!s->past || !isinf(when) || !qos_passed(ds, sample))
-            memory_next_use(ds->node->memory, ds->index, sample, when);
+        if (!s->past || next_use_known(ds, sample) || !qos_passed(ds, sample))
+            memory_forget_use(ds->index, sample);
     }
 }
 
@@ -372,7 +217,7 @@ static void jump(struct session *s, uint64_t pos)
     f->overtaken = 0;
     f->last_read = loop_now(s->ds->node->loop);
     rate_restart(&f->rate);
-    retell(s->ds);
+    next_use_changed(s->ds);
 }
 
 static void fill_window(struct session *s)
@@ -392,7 +237,7 @@ static void fill_window(struct session *s)
         f->ahead++;
         if (mem_index_ready(s->ds->index, sample)) {
             if (s->ds->cid != NULL) /* borrowed: from here on it counts as needed soon */
-                memory_next_use(s->ds->node->memory, s->ds->index, sample, next_use(s->ds, sample));
+                memory_use_is_sooner(s->ds->index, sample);
         } else if (map_get(&s->ds->fetching, sample) == NULL && s->past) {
             fetch_past(s->ds, sample);
         } else if (map_get(&s->ds->fetching, sample) == NULL) {
@@ -411,7 +256,8 @@ static void note_read(struct session *s, uint64_t read, struct dlc_mono now)
         f->pause.ns = DLC_MAX(gap, f->pause.ns - f->pause.ns / 1024);
     if (read > 0 || is_waited_for(s))
         f->last_read = now;
-    set_idle(s, dlc_mono_sub(now, f->last_read).ns > DLC_MAX(IDLE_AFTER.ns, 4 * f->pause.ns));
+    set_idle(s,
+             dlc_mono_sub(now, f->last_read).ns > DLC_MAX(PREFETCH_IDLE_AFTER.ns, 4 * f->pause.ns));
 }
 
 /* The client is at pos. The epochs it went through since we looked, as far as their swaps had to
@@ -505,9 +351,9 @@ static void on_look(struct timer *t)
             if (s->follow.active)
                 look(s);
         }
-        heed_weights(ds);
+        next_use_heed_weights(ds);
         if (n_reading(n) > ds->n_reading)
-            anchor_if_adrift(ds, loop_now(n->loop));
+            next_use_keep_time(ds);
         next = look_again_after(ds, next);
         dataset_put(&ds);
     }
@@ -527,11 +373,8 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos, bool swapp
     f->idle = false;
     reads_begin(s);
     f->waited_ns = 0; /* rate and pause stay: it is the same reader */
-    if (s->ds->n_following++ == 0) {
-        s->ds->pace = PACE_NEW;
-        s->ds->anchor = s->ds->progress;
-        s->ds->anchored = loop_now(n->loop);
-    }
+    if (s->ds->n_following++ == 0)
+        next_use_begin(s->ds);
     s->ds->n_reading++;
     atomic_store_explicit(&h->cursor, pos, memory_order_relaxed);
     atomic_store_explicit(&h->overtaken, 0, memory_order_relaxed);
@@ -569,7 +412,7 @@ int prefetch_follow_more(struct session *s, struct told_list **l, struct dlc_err
     rc = told_give(s->follow.told, l, err);
     if (rc == 0) {
         weighing_send_soon(s->weighing); /* it was drawn by what is known now */
-        retell(s->ds);
+        next_use_changed(s->ds);
     }
     return rc;
 }
@@ -597,5 +440,5 @@ void prefetch_unfollow(struct session *s)
     told_free(&f->told);
     s->ds->n_following--;
     s->ds->n_reading -= !f->idle;
-    retell(s->ds);
+    next_use_changed(s->ds);
 }

@@ -53,8 +53,8 @@ static bool swap(struct session *s, uint64_t p, uint64_t q)
     if (!told_swap(t, p, q))
         return false;
     count(swaps);
-    prefetch_moved(s->ds, cursor_at(&t->cursor, p));
-    prefetch_moved(s->ds, cursor_at(&t->cursor, q));
+    memory_use_is_sooner(s->ds->index, cursor_at(&t->cursor, p));
+    memory_forget_use(s->ds->index, cursor_at(&t->cursor, q));
     return true;
 }
 

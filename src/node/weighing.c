@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Weights of jobs: what a model has yet to learn of each sample (docs/design/0008), in memory that
- * all ranks of a job on this node write, and that decides who stays (prefetch.c).
+ * all ranks of a job on this node write, and that decides who stays (next_use.c).
  *
  * (V1) Nothing in that memory is believed: its size is ours and sealed, what is no positive finite
  *      number counts as never learnt, and a look does a bounded amount of work whatever is marked.

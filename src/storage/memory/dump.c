@@ -111,7 +111,7 @@ static void dump_index(const struct mem_index *x, struct buf *out)
     buf_addf(out, "index snapshot %" PRIu64 ", slots %" PRIu64 ", resident %" PRIu64, h->snapshot,
              h->n_slots, x->resident);
     buf_addf(out, " (%" PRIu64 " bytes), filling %" PRIu64 ", limbo %" PRIu64 "\n", x->bytes,
-             x->fills, x->limbo);
+             x->filling, x->limbo);
     dlc_list_each (n, &x->sessions)
         dump_session(dlc_container(n, struct mem_session, node), number++, out);
 }

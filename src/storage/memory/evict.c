@@ -4,9 +4,16 @@
  *
  * Evicting is retire (slot EMPTY, into limbo) and sweep (look at the pins, free what nobody holds):
  * (D1) of memory_i.h. A sweep reads every pin of the index, so victims are retired in batches, 1/64
- * of the ceiling at a time, and one sweep serves the batch. Retiring a pinned sample frees nothing
- * and makes its next reader miss, so the pins are looked at before victims are chosen too; those
- * that get pinned in between wait in limbo.
+ * of the ceiling or BATCH_MAX samples at a time, and one sweep serves the batch. Retiring a pinned
+ * sample frees nothing and makes its next reader miss, so the pins are looked at before victims are
+ * chosen too; those that get pinned in between wait in limbo.
+ *
+ * A sample's next use is asked for when it is about to be a victim (D4): of the policy's choice
+ * until that is one whose next use is known, and of some at random, because what is needed later
+ * than it seemed stands far behind. What is asked stays known, so while orders do not change the
+ * choice is exact, and after a change it becomes so at the pace of evictions (at once where there
+ * are FEW). The work is bounded for each victim and for each batch; where it does not suffice, the
+ * best of those asked goes.
  *
  * Victims are the policy's, and what is in spare indexes before all samples. When that leaves no
  * hole that is large enough, or the sample is larger than a batch, a contiguous window of blocks is
@@ -14,13 +21,21 @@
  * cheapest there is. So allocation fails only when no window without a pinned, held or filling
  * sample is large enough.
  */
+#include <math.h>
+
 #include "base/counters.h"
 #include "base/map.h"
 #include "base/os.h"
 #include "storage/memory/memory_i.h"
 
-#define BATCH_SHIFT 6  /* a batch is ceiling >> this */
-#define CANDIDATES  32 /* cold samples around which a window is tried */
+#define BATCH_SHIFT 6     /* a batch is ceiling >> this */
+#define BATCH_MAX   256   /* samples in a batch */
+#define BATCH_STEPS 32768 /* looks into orders for a batch: 2 ms */
+#define STEPS_MAX   256   /* for one victim */
+#define AT_RANDOM   8     /* samples asked about at random for one victim */
+#define FEW         64    /* residents that are all asked about */
+#define CANDIDATES  32    /* cold samples around which a window is tried */
+#define PASS_MAX    16384 /* blocks looked at for a window anywhere */
 #define WINDOWS     4 /* windows evicted before giving up: each failed because a reader was quick */
 
 void memory_read_logs(struct memory *m)
@@ -58,10 +73,11 @@ void memory_retire(struct mem_fill *f)
     dlc_check(f->state == MEM_RESIDENT);
     /* Pairs with the reader's load after its pin. (M1) */
     atomic_store_explicit(&s->where, shm_where_make(SHM_EMPTY, 0, gen + 1), memory_order_seq_cst);
+    mem_fill_set_known(f, false);
     f->state = MEM_LIMBO;
     policy_remove(mem_fill_policy(f), &f->item);
     dlc_list_push_tail(&m->limbo, &f->block.node);
-    map_remove(&x->samples, f->sample);
+    x->fills[f->sample] = NULL;
     x->resident--;
     x->bytes -= f->len;
     x->limbo++;
@@ -144,53 +160,113 @@ void memory_give_back(struct memory *m)
     arena_drain_free(&m->arena, punch, m);
 }
 
+/* ---- next uses ---- */
+
+/* What a batch of victims has cost, and the pinned ones that were met. */
+struct choice {
+    unsigned steps;
+    struct dlc_list aside;
+};
+
+static void ask(struct mem_fill *f, unsigned *steps)
+{
+    const struct mem_index *x = f->x;
+    double when = INFINITY;
+
+    *steps += 1;
+    if (x->next_use != NULL)
+        when = x->next_use(x->next_use_arg, f->sample, steps);
+    mem_fill_set_known(f, true);
+    policy_next_use(mem_fill_policy(f), &f->item, when);
+}
+
+static void ask_some(struct memory *m, struct policy *p, unsigned *steps)
+{
+    struct policy_item *some[FEW];
+    size_t n;
+
+    if (m->known == m->residents + m->forms)
+        return;
+    n = policy_some(p, some, m->residents <= FEW ? FEW : AT_RANDOM);
+    for (size_t i = 0; i < n; i++)
+        if (!mem_fill_known(mem_fill_of_item(some[i])))
+            ask(mem_fill_of_item(some[i]), steps);
+}
+
+/* The policy's choice, asked about. */
+static struct policy_item *choose(struct memory *m, struct policy *p, struct choice *c)
+{
+    unsigned most = DLC_MIN(STEPS_MAX, BATCH_STEPS - DLC_MIN(c->steps, BATCH_STEPS)), steps = 0;
+    struct policy_item *best = NULL, *it;
+
+    if (most > 0)
+        ask_some(m, p, &steps);
+    while ((it = policy_victim(p, memory_now(), false)) != NULL &&
+           !mem_fill_known(mem_fill_of_item(it)) && steps < most) {
+        ask(mem_fill_of_item(it), &steps);
+        if (best == NULL || it->next_use > best->next_use)
+            best = it;
+    }
+    c->steps += steps;
+    return it == NULL || mem_fill_known(mem_fill_of_item(it)) || best == NULL ? it : best;
+}
+
 /* ---- victims ---- */
 
-static struct mem_fill *next_victim_of(struct policy *p, struct dlc_list *aside)
+static struct mem_fill *next_victim_of(struct memory *m, struct policy *p, struct choice *c)
 {
     struct policy_item *it;
 
-    while ((it = policy_victim(p, memory_now(), false)) != NULL) {
+    while ((it = choose(m, p, c)) != NULL) {
         struct mem_fill *f = mem_fill_of_item(it);
 
         if (!pinned(f))
             return f;
         policy_hold(p, it);
-        dlc_list_push_tail(aside, &f->block.node);
+        dlc_list_push_tail(&c->aside, &f->block.node);
     }
     return NULL;
 }
 
 /* The policy's next victim that nobody reads, a spare one if there is one; those read now are held
- * until the list is released. */
-static struct mem_fill *next_victim(struct memory *m, struct dlc_list *aside)
+ * until the choice is released. */
+static struct mem_fill *next_victim(struct memory *m, struct choice *c)
 {
-    struct mem_fill *f = next_victim_of(m->spare, aside);
+    struct mem_fill *f = next_victim_of(m, m->spare, c);
 
-    return f != NULL ? f : next_victim_of(m->policy, aside);
+    return f != NULL ? f : next_victim_of(m, m->policy, c);
 }
 
-static void release_aside(struct dlc_list *aside)
+static void choice_init(struct choice *c)
+{
+    c->steps = 0;
+    dlc_list_init(&c->aside);
+}
+
+static void choice_release(struct choice *c)
 {
     struct dlc_list *n;
 
-    while ((n = dlc_list_pop_head(aside)) != NULL)
+    while ((n = dlc_list_pop_head(&c->aside)) != NULL)
         policy_unhold(mem_fill_policy(mem_fill_of(n)), &mem_fill_of(n)->item);
 }
 
-/* Retire at least `bytes`. */
+/* Retire at least `bytes`, or BATCH_MAX samples. */
 static void retire_cold(struct memory *m, uint64_t bytes)
 {
-    struct dlc_list aside;
+    struct choice c;
     struct mem_fill *f;
     uint64_t retired = 0;
 
-    dlc_list_init(&aside);
-    while (retired < bytes && (f = next_victim(m, &aside)) != NULL) {
+    choice_init(&c);
+    for (unsigned n = 0; n < BATCH_MAX && retired < bytes; n++) {
+        f = next_victim(m, &c);
+        if (f == NULL)
+            break;
         retired += f->block.size;
         memory_retire(f);
     }
-    release_aside(&aside);
+    choice_release(&c);
 }
 
 /* A run of neighbouring blocks that eviction can turn into one hole. */
@@ -240,23 +316,23 @@ static struct window window_around(const struct arena *a, struct arena_block *b,
 static struct window window_near_cold(struct memory *m, uint64_t len)
 {
     struct window best = {0};
-    struct dlc_list aside;
+    struct choice c;
 
-    dlc_list_init(&aside);
+    choice_init(&c);
     for (unsigned tries = 0; tries < CANDIDATES; tries++) {
-        struct mem_fill *f = next_victim(m, &aside);
+        struct mem_fill *f = next_victim(m, &c);
 
         if (f == NULL)
             break;
         policy_hold(mem_fill_policy(f), &f->item);
-        dlc_list_push_tail(&aside, &f->block.node);
+        dlc_list_push_tail(&c.aside, &f->block.node);
         if (!clearable(&m->arena, &f->block))
             continue;
         struct window w = window_around(&m->arena, &f->block, len);
         if (w.lo != NULL && (best.lo == NULL || w.cost < best.cost))
             best = w;
     }
-    release_aside(&aside);
+    choice_release(&c);
     return best;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/counters.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "storage/memory/memory_i.h"
 
 /* The smallest ceiling: the header and one page. */
@@ -151,6 +152,11 @@ void memory_tick(struct memory *m)
 
 /* ---- index ---- */
 
+static size_t fills_size(uint64_t n)
+{
+    return (size_t)DLC_MAX(n, 1u) * sizeof(struct mem_fill *);
+}
+
 int mem_index_new(struct memory *m, uint64_t n, uint64_t snapshot, struct mem_index **out,
                   struct dlc_err *err)
 {
@@ -165,6 +171,13 @@ int mem_index_new(struct memory *m, uint64_t n, uint64_t snapshot, struct mem_in
                       SEGMENT_CLIENTS_READ, err);
     if (rc < 0)
         return rc;
+    struct mem_fill **fills = os_map_private(fills_size(n));
+    if (fills == NULL) {
+        rc = dlc_err_sys(err, "no address space for an index of %llu samples: raise ulimit -v",
+                         (unsigned long long)n);
+        segment_close(&seg);
+        return rc;
+    }
     struct mem_index *x = mem_new(struct mem_index);
     struct shm_index_hdr *h = seg.map;
 
@@ -178,6 +191,8 @@ int mem_index_new(struct memory *m, uint64_t n, uint64_t snapshot, struct mem_in
     x->seg = seg;
     x->slots = (struct shm_slot *)((char *)seg.map + SHM_HDR_SIZE);
     x->n = n;
+    x->fills = fills;
+    x->version = 1;
     dlc_list_init(&x->sessions);
     dlc_list_push_tail(&m->indexes, &x->node);
     *out = x;
@@ -191,11 +206,11 @@ void mem_index_free(struct mem_index **xp)
     *xp = NULL;
     if (x == NULL)
         return;
-    dlc_check(x->tag == MEM_INDEX_TAG && dlc_list_empty(&x->sessions) && x->fills == 0);
+    dlc_check(x->tag == MEM_INDEX_TAG && dlc_list_empty(&x->sessions) && x->filling == 0);
     memory_evict_all(x->m, x);
     dlc_check(x->limbo == 0); /* no session pins; a hold that outlives its index is a bug */
     dlc_list_remove(&x->node);
-    map_release(&x->samples);
+    os_unmap(x->fills, fills_size(x->n));
     map_release(&x->pinned);
     segment_close(&x->seg);
     x->tag = 0;
@@ -222,10 +237,10 @@ uint64_t mem_index_bytes(const struct mem_index *x)
     return x->bytes;
 }
 
-/* The sample's copy that readers can see; NULL when there is none. */
+/* The sample's copy that readers can see; NULL when there is none. Clients name samples too. */
 static struct mem_fill *resident(const struct mem_index *x, uint64_t sample)
 {
-    struct mem_fill *f = map_get(&x->samples, sample);
+    struct mem_fill *f = sample < x->n ? x->fills[sample] : NULL;
 
     return f != NULL && f->state == MEM_RESIDENT ? f : NULL;
 }
@@ -237,12 +252,12 @@ bool mem_index_ready(const struct mem_index *x, uint64_t sample)
 
 bool mem_index_known(const struct mem_index *x, uint64_t sample)
 {
-    return map_get(&x->samples, sample) != NULL;
+    return sample < x->n && x->fills[sample] != NULL;
 }
 
 void mem_index_set_spare(struct mem_index *x)
 {
-    dlc_check(x->samples.n == 0);
+    dlc_check(x->resident == 0 && x->filling == 0);
     x->spare = true;
 }
 
@@ -270,8 +285,9 @@ static struct mem_fill *fill_begin(struct mem_index *x, struct arena_block *b, u
     f->holds = 0;
     f->state = MEM_FILLING;
     f->waited = false;
-    map_set(&x->samples, sample, f);
-    x->fills++;
+    f->known = 0;
+    x->fills[sample] = f;
+    x->filling++;
     return f;
 }
 
@@ -281,7 +297,7 @@ int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint6
     struct arena_block *b;
 
     dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n && !x->spare);
-    dlc_check(map_get(&x->samples, sample) == NULL);
+    dlc_check(x->fills[sample] == NULL);
     *out = NULL;
     if (memory_is_closing(m))
         return DLC_EBYPASS; /* nobody is asked any more what is pinned, and clients still read */
@@ -311,7 +327,7 @@ int memory_reserve_spare(struct memory *m, struct mem_index *x, uint64_t sample,
     struct arena_block *b = NULL;
 
     dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n && x->spare);
-    dlc_check(map_get(&x->samples, sample) == NULL);
+    dlc_check(x->fills[sample] == NULL);
     *out = NULL;
     if (len <= UINT32_MAX && !memory_is_closing(m) &&
         arena_rounded(len) <= memory_room_spare(m, keep))
@@ -334,7 +350,7 @@ static struct mem_fill *fill_take(struct mem_fill **fp)
 
     *fp = NULL;
     dlc_check(f->state == MEM_FILLING);
-    f->x->fills--;
+    f->x->filling--;
     return f;
 }
 
@@ -349,9 +365,13 @@ void memory_publish(struct memory *m, struct mem_fill **fp)
     f->state = MEM_RESIDENT;
     x->resident++;
     x->bytes += f->len;
-    /* Nobody has said when it is used next: it goes before those of which that is known. Of forms
-     * the lowest goes first: it lies next to the samples, which then get one large hole. */
+    mem_fill_set_known(f, x->next_use == NULL);
+    /* When it is used next is asked for when that matters. Where nobody knows, it goes before those
+     * of which that is known. Of forms the lowest goes first: it lies next to the samples, which
+     * then get one large hole. */
     policy_next_use(mem_fill_policy(f), &f->item, x->spare ? -(double)f->block.off : INFINITY);
+    if (x->next_use != NULL)
+        policy_forget_use(mem_fill_policy(f), &f->item);
     policy_insert(mem_fill_policy(f), &f->item);
     policy_access(mem_fill_policy(f), &f->item, memory_now());
     if (x->spare) {
@@ -375,16 +395,16 @@ void memory_abandon(struct memory *m, struct mem_fill **fp)
     struct mem_fill *f = fill_take(fp);
     struct arena_block *b = &f->block;
 
-    if (map_get(&f->x->samples, f->sample) == f) /* else it was detached */
-        map_remove(&f->x->samples, f->sample);
+    if (f->x->fills[f->sample] == f) /* else it was detached */
+        f->x->fills[f->sample] = NULL;
     arena_free(&m->arena, &b); /* nobody saw it: no scan needed */
 }
 
 void memory_detach(struct memory *m, struct mem_fill *f)
 {
     (void)m;
-    dlc_check(f->state == MEM_FILLING && map_get(&f->x->samples, f->sample) == f);
-    map_remove(&f->x->samples, f->sample);
+    dlc_check(f->state == MEM_FILLING && f->x->fills[f->sample] == f);
+    f->x->fills[f->sample] = NULL;
 }
 
 void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample)
@@ -396,13 +416,40 @@ void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample)
         policy_access(mem_fill_policy(f), &f->item, memory_now());
 }
 
-void memory_next_use(struct memory *m, struct mem_index *x, uint64_t sample, double when)
+/* ---- next uses ---- */
+
+void mem_index_set_next_use(struct mem_index *x, mem_next_use_f *fn, void *arg)
+{
+    dlc_check(!x->spare);
+    x->next_use = fn;
+    x->next_use_arg = arg;
+    mem_index_forget_uses(x);
+}
+
+void mem_index_forget_uses(struct mem_index *x)
+{
+    x->m->known -= x->known;
+    x->known = 0;
+    if (++x->version == 0)
+        x->version = 1; /* a sample not asked about for 2^32 changes may count as known once */
+}
+
+void memory_forget_use(struct mem_index *x, uint64_t sample)
 {
     struct mem_fill *f = resident(x, sample);
 
-    (void)m;
-    if (f != NULL)
-        policy_next_use(mem_fill_policy(f), &f->item, when);
+    if (f == NULL || x->next_use == NULL)
+        return;
+    mem_fill_set_known(f, false);
+    policy_forget_use(mem_fill_policy(f), &f->item);
+}
+
+void memory_use_is_sooner(struct mem_index *x, uint64_t sample)
+{
+    struct mem_fill *f = resident(x, sample);
+
+    if (f != NULL && x->next_use != NULL)
+        mem_fill_set_known(f, false);
 }
 
 void memory_set_policy(struct memory *m, const struct policy_ops *ops)
@@ -410,20 +457,6 @@ void memory_set_policy(struct memory *m, const struct policy_ops *ops)
     dlc_check(m->residents == 0);
     policy_free(&m->policy);
     m->policy = policy_new(ops, NULL);
-}
-
-bool mem_index_next_resident(const struct mem_index *x, uint64_t *place, uint64_t *sample)
-{
-    for (; *place < x->samples.cap; (*place)++) {
-        const struct mem_fill *f = x->samples.entries[*place].value;
-
-        if (f != NULL && f->state == MEM_RESIDENT) {
-            *sample = f->sample;
-            (*place)++;
-            return true;
-        }
-    }
-    return false;
 }
 
 bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample)

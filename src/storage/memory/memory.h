@@ -107,13 +107,23 @@ const void *memory_hold(struct memory *m, struct mem_index *x, uint64_t sample, 
 void memory_unhold(struct memory *m, struct mem_index *x, uint64_t sample);
 
 void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample); /* used just now */
-/* When it will be used next, on any clock that all callers share; INFINITY: not known. */
-void memory_next_use(struct memory *m, struct mem_index *x, uint64_t sample, double when);
+
+/*
+ * When will the sample be used next, on any clock that all indexes share? INFINITY: nobody knows.
+ * Asked while a victim is chosen, of few samples, so that nobody has to tell when orders change.
+ * *steps: add how much work that was, in looks into an order.
+ */
+typedef double mem_next_use_f(void *arg, uint64_t sample, unsigned *steps);
+/* fn NULL: nobody will know, as in the beginning. */
+void mem_index_set_next_use(struct mem_index *x, mem_next_use_f *fn, void *arg);
+/* What was answered before may be wrong: of all samples; of one; of one, and it is sooner now.
+ * O(1), O(log n), O(1). */
+void mem_index_forget_uses(struct mem_index *x);
+void memory_forget_use(struct mem_index *x, uint64_t sample);
+void memory_use_is_sooner(struct mem_index *x, uint64_t sample);
 /* Who goes first; clairvoyant unless set, which is LRU where no next use is known. Only when empty.
  */
 void memory_set_policy(struct memory *m, const struct policy_ops *ops);
-/* Walk over the READY samples of an index: *place begins at 0. False: that was all. */
-bool mem_index_next_resident(const struct mem_index *x, uint64_t *place, uint64_t *sample);
 bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample); /* false: not resident */
 uint64_t memory_evict_all(struct memory *m, struct mem_index *x);          /* bytes; NULL: of all */
 

@@ -16,6 +16,8 @@
  * (D2) index->pinned says what the last scan of that index saw. It may be out of date, so it only
  *      advises the choice of victims, except in sweep(), which scans first.
  * (D3) At most one copy of a sample has holds at a time, so a sample number says which.
+ * (D4) A sample's place in the policy is right while its `known` is its index's `version`; else
+ *      evict.c asks for its next use before it makes it a victim, as far as that stays cheap.
  */
 #ifndef DLC_STORAGE_MEMORY_MEMORY_I_H
 #define DLC_STORAGE_MEMORY_MEMORY_I_H
@@ -44,6 +46,7 @@ struct memory {
     uint64_t limbo_bytes;
     uint64_t limbo_held; /* samples in limbo with holds */
     uint64_t residents;
+    uint64_t known;             /* of those: (D4) */
     uint64_t forms, form_bytes; /* RESIDENT in spare indexes: how many, and their blocks */
 };
 
@@ -54,12 +57,16 @@ struct mem_index {
     struct segment seg;
     struct shm_slot *slots;
     uint64_t n;
-    bool spare;         /* of forms: they leave first */
-    struct map samples; /* number -> struct mem_fill, FILLING or RESIDENT */
-    struct map pinned;  /* number -> this index, as of the last scan */
+    bool spare;              /* of forms: they leave first */
+    struct mem_fill **fills; /* of each sample that is FILLING or RESIDENT; else NULL. Sparse */
+    struct map pinned;       /* number -> this index, as of the last scan */
     struct dlc_list sessions;
     uint64_t resident, bytes; /* of RESIDENT samples */
-    uint64_t fills, limbo;    /* samples FILLING, LIMBO */
+    uint64_t filling, limbo;  /* samples FILLING, LIMBO */
+    mem_next_use_f *next_use; /* NULL: nobody knows */
+    void *next_use_arg;
+    uint64_t known;   /* RESIDENT samples that are: (D4) */
+    uint32_t version; /* of next uses; never 0 */
 };
 
 struct mem_session {
@@ -79,8 +86,9 @@ struct mem_fill {
     uint64_t sample;
     uint32_t len;
     uint32_t holds;
-    uint8_t state; /* enum mem_state */
-    bool waited;   /* has been seen pinned in limbo */
+    uint32_t known; /* version of the index when next_use was asked; 0: never */
+    uint8_t state;  /* enum mem_state */
+    bool waited;    /* has been seen pinned in limbo */
 };
 static_assert(offsetof(struct mem_fill, block) == 0, "the arena's descriptor comes first");
 
@@ -133,5 +141,20 @@ void memory_give_back(struct memory *m);
 bool memory_is_closing(const struct memory *m);
 struct arena_block *memory_make_room(struct memory *m, uint64_t len);
 void memory_read_logs(struct memory *m);
+
+/* (D4) */
+static inline bool mem_fill_known(const struct mem_fill *f)
+{
+    return f->known == f->x->version;
+}
+
+static inline void mem_fill_set_known(struct mem_fill *f, bool known)
+{
+    uint64_t more = (uint64_t)known - (uint64_t)mem_fill_known(f); /* 1, 0 or -1 */
+
+    f->x->known += more;
+    f->x->m->known += more;
+    f->known = known ? f->x->version : 0;
+}
 
 #endif
