@@ -62,6 +62,23 @@ int loop_watch_set(struct loop *l, struct watch *w,
                    uint32_t events);                  /* L: adds or changes; 0 or -1 */
 void loop_watch_del(struct loop *l, struct watch *w); /* L: before the fd is closed */
 
+/*
+ * How long the turns of a loop take. What counts is the time of the thread's own CPU clock, so that
+ * a busy machine does not make a turn look long; a turn that waits for a lock, a disk or a page
+ * shows in the time that passes, and debug builds (DLC_DEBUG) count the turns in which the thread
+ * slept.
+ */
+#define LOOP_TURN_MAX DLC_MS(20) /* of CPU: nobody else is served meanwhile */
+
+struct loop_figures {
+    uint64_t turns;
+    struct dlc_dur longest;        /* turn, CPU time */
+    struct dlc_dur longest_passed; /* turn, time that passed */
+    char longest_in[96];           /* what took most of the longest turn: "task FILE+0xOFFSET" */
+    uint64_t slept;                /* turns in which the thread slept; debug builds only */
+};
+void loop_figures(const struct loop *l, struct loop_figures *out); /* L, or after loop_run() */
+
 /* A loop with a thread of its own. */
 struct loop_thread {
     struct loop *loop;

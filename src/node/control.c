@@ -331,6 +331,17 @@ static json_t *shared_json(struct shared *s)
                      "p99_ms", f.p99_ms, "skipping", f.skipping, "why", msg_string(f.why));
 }
 
+static json_t *loop_json(const struct loop *l)
+{
+    struct loop_figures f;
+
+    loop_figures(l, &f);
+    return json_pack("{s:I, s:f, s:f, s:s, s:I}", "turns", (json_int_t)f.turns, "longest_ms",
+                     dlc_dur_seconds(f.longest) * 1e3, "longest_passed_ms",
+                     dlc_dur_seconds(f.longest_passed) * 1e3, "longest_in", f.longest_in, "slept",
+                     (json_int_t)f.slept);
+}
+
 static void op_stat(struct conn *c, struct msg *m)
 {
     struct node *n = c->node;
@@ -358,6 +369,7 @@ static void op_stat(struct conn *c, struct msg *m)
     answer = json_pack("{s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "daemon", daemon, "memory",
                        memory_json(n), "disk", disk_json(n), "work", work_json(n->work), "datasets",
                        datasets, "counters", all);
+    json_object_set_new(answer, "loop", loop_json(n->loop));
     if (n->agent != NULL)
         json_object_set_new(answer, "cluster", agent_figures(n->agent));
     if (n->shared != NULL)

@@ -450,6 +450,19 @@ static void node_close(struct node *n)
     os_close(&n->lock_fd);
 }
 
+/* One line that people, and tests (tests/lib/dl.py), can find. */
+static void say_long_turns(const struct loop *l)
+{
+    struct loop_figures f;
+
+    loop_figures(l, &f);
+    if (f.longest.ns > LOOP_TURN_MAX.ns)
+        log_warn(
+            "the event loop did nothing else for %.1f ms of CPU time, most of it in %s; readers "
+            "wait meanwhile: please report it",
+            dlc_dur_seconds(f.longest) * 1e3, f.longest_in);
+}
+
 int node_main(const struct config *c, const struct node_start *start, struct dlc_err *err)
 {
     struct node *n = mem_new(struct node);
@@ -481,6 +494,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
             start->ready(start->arg);
         loop_timer_set(n->loop, &n->tick, dlc_mono_now());
         loop_run(n->loop);
+        say_long_turns(n->loop);
     }
     node_close(n);
     ending_over(n);

@@ -5,9 +5,11 @@
  */
 #include "unit.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "base/loop.h"
 #include "base/mem.h"
@@ -436,6 +438,56 @@ static void test_thread_of_its_own(void **state)
     assert_null(t.loop);
 }
 
+/* ---- how long turns take ---- */
+
+static void on_work(struct task *t)
+{
+    struct timespec from, now;
+
+    (void)t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    do {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    } while ((now.tv_sec - from.tv_sec) * 1000000000 + now.tv_nsec - from.tv_nsec < 5000000);
+}
+
+static void on_sleep(struct task *t)
+{
+    (void)t;
+    usleep(50000);
+    loop_stop(the_loop);
+}
+
+/* Work counts and sleep does not; both show. */
+static void test_longest_turn(void **state)
+{
+    struct task work = {.run = on_work}, sleep = {.run = on_sleep};
+    struct loop_figures f;
+    Dl_info d = {0};
+    char want[64];
+
+    (void)state;
+    loop_figures(the_loop, &f);
+    assert_int_equal(f.longest.ns, 0);
+    assert_string_equal(f.longest_in, "");
+    loop_post(the_loop, &work);
+    loop_post(the_loop, &sleep);
+    loop_run(the_loop);
+    loop_figures(the_loop, &f);
+    assert_true(f.turns > 0);
+    assert_true(f.longest.ns >= 5000000);
+    assert_true(f.longest.ns < 40000000);
+    assert_true(f.longest_passed.ns >= 55000000);
+    assert_int_not_equal(dladdr((void *)(uintptr_t)on_sleep, &d), 0);
+    snprintf(want, sizeof(want), "+0x%llx",
+             (unsigned long long)((uintptr_t)on_sleep - (uintptr_t)d.dli_fbase));
+    assert_non_null(strstr(f.longest_in, want)); /* most of the time that passed in that turn */
+    assert_int_equal(strncmp(f.longest_in, "task ", 5), 0);
+#ifdef DLC_DEBUG
+    assert_true(f.slept > 0);
+#endif
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -455,6 +507,7 @@ int main(void)
         CASE(test_a_deleted_watch_is_not_called),
         CASE(test_the_last_post_may_end_the_loop),
         CASE(test_thread_of_its_own),
+        CASE(test_longest_turn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
