@@ -14,7 +14,7 @@
 #include "base/mem.h"
 
 #define LOOK_EVERY DLC_MS(25)
-#define EARLIEST   DLC_MS(100)
+#define EARLIEST   DLC_MS(250) /* a busy machine is no slow disk */
 #define LATEST     DLC_SEC(2)
 #define SLOWEST    20 /* bytes per microsecond */
 
