@@ -57,7 +57,8 @@ for line in sys.stdin:
     ask = json.loads(line)
     try:
         if ask["op"] == "open":
-            ds = libdlc.Dataset(ask["url"], spawn=False, timeout_ms=ask.get("timeout_ms", 0), token=ask.get("token"))
+            ds = libdlc.Dataset(ask["url"], spawn=False, timeout_ms=ask.get("timeout_ms", 0), token=ask.get("token"),
+                                snapshot=ask.get("snapshot", 0))
             out = len(ds)
         elif ask["op"] == "read":
             out = [(i, base64.b64encode(ds.read(i)).decode()) for i in ask["samples"]]
@@ -77,6 +78,8 @@ for line in sys.stdin:
             ds.set_weights(ask["weights"]); out = None
         elif ask["op"] == "keys":
             out = ds.keys()
+        elif ask["op"] == "snapshot":
+            out = ds.snapshot
         elif ask["op"] == "stats":
             out = ds.stats()
         elif ask["op"] == "close":
@@ -87,12 +90,12 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 '''
 
-    def __init__(self, node, url, token=None, env=None, timeout_ms=0):
+    def __init__(self, node, url, token=None, env=None, timeout_ms=0, snapshot=0):
         self.process = subprocess.Popen(
             node.host.command([sys.executable, "-c", self.PROGRAM]), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, env=dict(os.environ, **dict(node.env, **({"DLCACHE_TOKEN": token} if token else {})), **(env or {})))
         try:
-            self.ask("open", url=url, timeout_ms=timeout_ms)
+            self.ask("open", url=url, timeout_ms=timeout_ms, snapshot=snapshot)
         except Refused:
             self.close()
             raise

@@ -172,6 +172,36 @@ static void test_never_reads(void **state)
     serves();
 }
 
+static void test_wrong_snapshots(void **state)
+{
+    static const char *const bad[] = {"\"\"",
+                                      "\"0000000000000000\"",
+                                      "\"123\"",
+                                      "17",
+                                      "null",
+                                      "[]",
+                                      "\"0123456789abcdeg\"",
+                                      "\"0123456789abcdef0\""};
+    struct msg m = MSG_INIT;
+    int sock = dial_greeted(&d);
+
+    (void)state;
+    for (unsigned k = 0; k <= unit_count(bad); k++) {
+        bool last = k == unit_count(bad); /* well formed, but nobody has it */
+        json_t *ask = json_pack("{s:s, s:s}", "op", "open", "url", url);
+
+        json_object_set_new(
+            ask, "snapshot",
+            json_loads(last ? "\"0123456789abcdef\"" : bad[k], JSON_DECODE_ANY, NULL));
+        tell(sock, ask, &m);
+        assert_int_equal(json_integer_value(json_object_get(m.body, "code")),
+                         last ? DLC_ECHANGED : DLC_EINVAL);
+        msg_release(&m);
+    }
+    os_close(&sock);
+    serves();
+}
+
 /* Jobs for the workers by the hundred, and gone before the first is done. */
 static void test_many_questions_at_once(void **state)
 {
@@ -673,6 +703,7 @@ int main(void)
         cmocka_unit_test(test_wrong_types),
         cmocka_unit_test(test_descriptors_not_asked_for),
         cmocka_unit_test(test_never_reads),
+        cmocka_unit_test(test_wrong_snapshots),
         cmocka_unit_test(test_many_questions_at_once),
         cmocka_unit_test(test_many_connections),
         cmocka_unit_test(test_nonsense_in_the_ring),
