@@ -157,7 +157,8 @@ class Shuffle(Sampler):
         """A state from any number of ranks; raises ValueError when it is of other data."""
         ours = getattr(self.source, "snapshot", None)
         if None not in (ours, state.get("snapshot")) and state["snapshot"] != ours:
-            raise other_snapshot("the state", self.source.url, state["snapshot"], ours)
+            raise other_snapshot("the state", getattr(self.source, "url", "the dataset"),
+                                 state["snapshot"], ours)
         if state["n"] != self.n:
             raise ValueError(f"the state is of {state['n']} samples, and here are {self.n}: it "
                              "cannot be resumed with other data")
