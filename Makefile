@@ -128,7 +128,7 @@ help:
 	@echo "make battery    what is too large for make check: 10 million chunks, 10,000 datasets, a consumer slow for minutes"
 	@echo "make lint       formatting, layers, headers, tags, banned calls"
 	@echo "make fuzz       run each fuzz target for a while (FUZZ_SECONDS=60; needs clang)"
-	@echo "make deb        the Debian packages, into build/packages/debian"
+	@echo "make deb        the Debian packages, into build/debian"
 	@echo "make dist       the source archive, build/dlcache-VERSION.tar.xz"
 	@echo "make image      the container image (needs root and podman; no registry)"
 	@echo "make install    into PREFIX=/usr/local"
