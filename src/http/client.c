@@ -402,6 +402,8 @@ int http_client_open(const struct http_client_config *cfg, struct http_client **
     *out = NULL;
     if (rc < 0)
         return rc;
+    if (ca == NULL)
+        ca = http_ca_file();
     if (cfg->token != NULL && strpbrk(cfg->token, "\r\n") != NULL)
         return dlc_err_set(err, DLC_EINVAL, "the token has more than one line");
     c = mem_new(struct http_client);

@@ -466,7 +466,7 @@ static const char *find_ca_file(void)
         if (v != NULL && *v != '\0')
             return v;
     }
-    return NULL;
+    return http_ca_file();
 }
 
 int engine_new(struct loop *loop, const struct engine_config *c, struct engine **out,

@@ -127,8 +127,8 @@ static CURL *easy_new(const struct web_call *c, struct curl_slist *headers, stru
         curl_easy_setopt(e, CURLOPT_POSTFIELDS, c->body);
     if (c->direct)
         curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
-    if (c->ca_file != NULL)
-        curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_file);
+    if (c->ca_file != NULL || http_ca_file() != NULL)
+        curl_easy_setopt(e, CURLOPT_CAINFO, c->ca_file != NULL ? c->ca_file : http_ca_file());
     return e;
 }
 
