@@ -26,7 +26,7 @@ endif
 SETUP = --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false)
 
 .PHONY: all build run check check-asan check-bare check-fuzz check-k8s check-packages check-release check-tsan
-.PHONY: bench battery lint fuzz deb dist image install clean help
+.PHONY: bench battery lint fuzz deb dist image wheel install clean help
 all: build
 
 build:
@@ -106,6 +106,9 @@ image:
 deb:
 	@tools/deb $(BUILD)
 
+wheel:
+	@tools/wheel $(BUILD)/wheel
+
 install: build
 	meson install --no-rebuild -C $(BUILD)
 
@@ -131,6 +134,7 @@ help:
 	@echo "make deb        the Debian packages, into build/debian"
 	@echo "make dist       the source archive, build/dlcache-VERSION.tar.xz"
 	@echo "make image      the container image (needs root and podman; no registry)"
+	@echo "make wheel      a wheel with its libraries inside, built in a bare root, in build/wheel (needs root)"
 	@echo "make install    into PREFIX=/usr/local"
 	@echo "make clean      remove every build directory"
 	@echo "SAN=address,undefined or SAN=thread with any of them: a build with sanitizers"

@@ -108,9 +108,10 @@ def _run(tool: str, *args: str) -> None:
 
 def _setup_args(settings: Settings) -> list[str]:
     args = (settings or {}).get("setup-args", [])
+    args = [args] if isinstance(args, str) else args
     include = sysconfig.get_paths()["include"]
     if os.path.exists(os.path.join(include, "Python.h")):
-        args = ["-Dpython_include=" + include, *([args] if isinstance(args, str) else args)]
+        args = ["-Dpython_include=" + include, *args]
     return ["-Dpython=enabled", "-Doptimization=2", "-Ddebug=false", "-Dwerror=false", *args]
 
 
@@ -212,4 +213,5 @@ def build_sdist(sdist_directory: str, config_settings: Settings = None) -> str:
 
 
 if __name__ == "__main__":
-    print(build_wheel(sys.argv[1] if len(sys.argv) > 1 else "."))
+    # python3 python/backend.py [DIRECTORY [ARGUMENT OF meson setup...]]
+    print(build_wheel(sys.argv[1] if len(sys.argv) > 1 else ".", {"setup-args": sys.argv[2:]}))
