@@ -28,7 +28,7 @@ void *map_remove(struct map *m, uint64_t key);          /* what was there, or NU
 void map_release(struct map *m);
 
 #define map_each(e, m)                                                                             \
-    for (struct map_entry *e = (m)->entries; e < (m)->entries + (m)->cap; e++)                     \
+    for (struct map_entry *e = (m)->entries; e != NULL && e < (m)->entries + (m)->cap; e++)        \
         if (e->value != NULL)
 
 #endif

@@ -321,9 +321,11 @@ static int add_row(struct reading *g, const struct row *row, const uint32_t *ord
                    struct catalog_text *cells, struct dlc_err *err)
 {
     struct catalog_new_sample s = {.object = row->object, .label = SAMPLE_NO_LABEL, .cells = cells};
-    struct catalog_cursor cur = {g->texts.p + row->cells, g->texts.p + g->texts.len};
+    struct catalog_cursor cur = {NULL, NULL};
     size_t n = 0;
 
+    if (g->texts.len > 0) /* else there is no other column, and texts.p is NULL */
+        cur = (struct catalog_cursor){g->texts.p + row->cells, g->texts.p + g->texts.len};
     for (size_t k = 0; k < g->rows.n_columns; k++) {
         uint64_t len;
 

@@ -152,7 +152,7 @@ static bool reserve(struct zip_dir *d, size_t name_len)
         d->entries = p;
         d->cap = cap;
     }
-    if (name_len > d->names_cap - d->names_len) {
+    if (d->names == NULL || name_len > d->names_cap - d->names_len) {
         size_t cap = d->names_cap * 2 + COMMENT_MAX;
         char *p = mem_try_grow(d->names, cap);
 
