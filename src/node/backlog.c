@@ -10,6 +10,8 @@ void dataset_backlog_add(struct dataset *ds, uint64_t sample)
 {
     if (ds->backlog_len == BACKLOG_MAX)
         return; /* it was only a hint */
+    if (dlc_list_empty(&ds->backlogs)) /* the pump removes it, not whoever takes the last one */
+        dlc_list_push_tail(&ds->node->backlogs, &ds->backlogs);
     if (ds->backlog_len == ds->backlog_cap) {
         size_t cap = ds->backlog_cap == 0 ? 1024 : ds->backlog_cap * 2;
         uint64_t *q = mem_alloc(cap * sizeof(*q));
@@ -33,5 +35,6 @@ bool dataset_backlog_next(struct dataset *ds, uint64_t *sample)
         if (!mem_index_ready(ds->index, *sample) && map_get(&ds->fetching, *sample) == NULL)
             return true;
     }
+    dlc_list_remove(&ds->backlogs);
     return false;
 }

@@ -42,7 +42,9 @@ struct errand {
     uint64_t size;
     int fd;
     /* evict */
+    uint64_t id, place; /* the dataset, and how far in it */
     uint64_t memory_bytes, disk_bytes;
+    bool from_disk;
     int rc;
     struct dlc_err err;
 };
@@ -157,6 +159,52 @@ static void evict_back(struct task *t)
     errand_end(e);
 }
 
+static void evict_memory_done(struct errand *e)
+{
+    memory_give_back(e->node->memory);
+    if (e->from_disk)
+        errand_run(e, WORK_BACKGROUND, evict_work, evict_back);
+    else
+        evict_back(&e->task);
+}
+
+/* The dataset to evict from: the one that was asked for or, of all, the one of the next number. */
+static struct dataset *evict_from(const struct errand *e)
+{
+    struct dataset *next = NULL;
+
+    if (e->ds != NULL)
+        return e->id <= e->ds->id ? e->ds : NULL;
+    dlc_list_each (l, &e->node->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->index != NULL && ds->id >= e->id && (next == NULL || ds->id < next->id))
+            next = ds;
+    }
+    return next;
+}
+
+/* A slice in each turn of the loop. */
+static void evict_step(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+    struct dataset *ds = evict_from(e);
+
+    if (ds == NULL) {
+        evict_memory_done(e);
+        return;
+    }
+    if (e->id < ds->id)
+        e->place = 0;
+    e->id = ds->id;
+    if (!mem_index_evict_some(ds->index, &e->place, &e->memory_bytes)) {
+        e->memory_bytes += shelves_evict(ds);
+        e->id++;
+        e->place = 0;
+    }
+    loop_post(e->node->loop, t);
+}
+
 static void op_evict(struct conn *c, struct msg *m)
 {
     const char *url = json_string_value(json_object_get(m->body, "url"));
@@ -176,13 +224,12 @@ static void op_evict(struct conn *c, struct msg *m)
     e = errand_new(c, ds);
     if (e == NULL)
         return;
+    e->from_disk = c->node->disk != NULL && (all || strcmp(tier, "disk") == 0);
+    e->task.run = evict_step;
     if (all || strcmp(tier, "memory") == 0)
-        e->memory_bytes = memory_evict_all(c->node->memory, ds != NULL ? ds->index : NULL) +
-                          (ds != NULL ? shelves_evict(ds) : 0);
-    if (c->node->disk != NULL && (all || strcmp(tier, "disk") == 0))
-        errand_run(e, WORK_BACKGROUND, evict_work, evict_back);
+        evict_step(&e->task);
     else
-        evict_back(&e->task);
+        evict_memory_done(e);
 }
 
 /* ---- stat ---- */

@@ -58,6 +58,7 @@ static void dataset_free(struct dataset *ds)
     mem_free(&ds->seen);
     report_free(&ds->report);
     mem_free(&ds->catalog_path);
+    dlc_list_remove(&ds->backlogs);
     mem_free(&ds->backlog);
     mem_free(&ds->tally);
     ds->tag = 0;
@@ -369,6 +370,7 @@ static struct dataset *dataset_new(struct node *n, const struct wanted *w, struc
     dlc_list_init(&ds->weighings);
     dlc_list_init(&ds->openers);
     dlc_list_init(&ds->needers);
+    dlc_list_init(&ds->backlogs);
     dlc_list_init(&ds->agains);
     dlc_list_push_tail(&n->datasets, &ds->link);
     if (w->grant != NULL)
@@ -684,6 +686,7 @@ void dataset_shutdown(struct dataset *ds)
 
     ds->stale = true;
     ds->backlog_len = 0;
+    dlc_list_remove(&ds->backlogs);
     listing_stop(ds);
     parts_stop(ds);
     dataset_adopt_stop(ds);

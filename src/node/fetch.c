@@ -237,10 +237,10 @@ static unsigned pump_round(struct node *n)
     unsigned started = 0;
     uint64_t sample;
 
-    dlc_list_each_safe (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    dlc_list_each_safe (l, &n->backlogs) {
+        struct dataset *ds = dlc_container(l, struct dataset, backlogs);
 
-        if (ds->backlog_len > 0 && budget_for_prefetch(ds) && dataset_backlog_next(ds, &sample)) {
+        if (budget_for_prefetch(ds) && dataset_backlog_next(ds, &sample)) {
             fetch_start(ds, sample, FETCH_MEMORY, NULL, NULL);
             started++;
         }

@@ -156,10 +156,11 @@ static void wind_down(struct node *n)
         dataset_shutdown(dlc_container(l, struct dataset, link));
 }
 
-/* Memory of datasets that nobody has had open for long goes back to the machine. */
-static void free_idle(struct node *n, struct dlc_mono now)
+/* Memory of datasets that nobody has had open for long goes back to the machine, in steps. True:
+ * there is more. */
+static bool free_idle(struct node *n, struct dlc_mono now)
 {
-    uint64_t forms, bytes;
+    uint64_t forms, bytes, place = 0;
 
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
@@ -169,10 +170,30 @@ static void free_idle(struct node *n, struct dlc_mono now)
             mem_index_resident(ds->index) + forms == 0 || n->config->memory_idle.ns == 0 ||
             dlc_mono_sub(now, ds->last_used).ns < n->config->memory_idle.ns)
             continue;
-        log_info("%s was not used for long: its memory is given back", ds->url.shown);
-        memory_evict_all(n->memory, ds->index);
+        place = ds->emptied;
+        if (mem_index_evict_some(ds->index, &place, &bytes)) {
+            ds->emptied = place;
+            return true;
+        }
+        ds->emptied = 0;
         shelves_evict(ds);
+        memory_give_back(n->memory);
+        log_info("%s was not used for long: its memory is given back", ds->url.shown);
     }
+    return false;
+}
+
+/* What takes long is done in steps, one in each turn of the loop. */
+static void on_freeing(struct timer *t)
+{
+    struct node *n = dlc_container(t, struct node, freeing);
+    bool more = memory_free_some(n->memory);
+
+    dlc_list_each (l, &n->datasets)
+        more |= qos_leave_some(dlc_container(l, struct dataset, link));
+
+    if ((free_idle(n, loop_now(n->loop)) || more) && !n->stopping)
+        loop_timer_set(n->loop, t, loop_now(n->loop));
 }
 
 /* Who started us may still be on its way: the first client has time to come. */
@@ -205,6 +226,7 @@ static void on_tick(struct timer *t)
     memory_tick(n->memory);
     if (n->disk != NULL)
         disk_tick(n->disk);
+    loop_timer_set(n->loop, &n->freeing, now);
     say_progress(n);
     server_listen(n);
     reserve_fill(n);
@@ -214,7 +236,6 @@ static void on_tick(struct timer *t)
         follow_limits(n);
         dlc_list_each (l, &n->datasets)
             dataset_expect(dlc_container(l, struct dataset, link));
-        free_idle(n, now);
         shelves_tell_room(n);
     }
     if (is_idle(n, now)) {
@@ -476,6 +497,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     dlc_list_init(&n->zombies);
     reserve_init(n);
     dlc_list_init(&n->datasets);
+    dlc_list_init(&n->backlogs);
     dlc_list_init(&n->warms);
     dlc_list_init(&n->deriving);
     dlc_list_init(&n->disk_reads);
@@ -487,6 +509,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     n->started = n->last_client = dlc_mono_now();
     n->tick.fire = on_tick;
     n->pump.fire = fetch_pump_again;
+    n->freeing.fire = on_freeing;
     rc = node_open(n, err);
     if (rc == 0) {
         log_info("serving at %s, data in %s", c->socket, c->dir);

@@ -65,6 +65,7 @@ struct node {
     struct timer looking; /* prefetch.c */
     struct timer tick;    /* memory, progress, idle */
     struct timer pump;    /* goes on with what fetch_pump() left for the next turn */
+    struct timer freeing; /* gives memory back in steps */
     bool pumping;         /* a fetch that ends at once must not pump again */
     struct dlc_mono started, limits_checked, last_client;
     int lock_fd;
@@ -74,6 +75,7 @@ struct node {
 
     struct dlc_list conns;    /* struct conn.link */
     struct dlc_list datasets; /* struct dataset.link */
+    struct dlc_list backlogs; /* struct dataset.backlogs: of those that have one */
     struct dlc_list warms;    /* struct warm.link */
     struct dlc_list deriving; /* parts.c */
     unsigned n_conns;
@@ -82,6 +84,7 @@ struct node {
     bool pauses; /* a connection is paused: the tick looks for it */
     int reserve[RESERVE];
     uint64_t next_id; /* of conns and datasets */
+    unsigned n_reading; /* sessions that follow an order and are not idle */
 
     /* NULL: not of a cluster */
     struct cluster *cluster;
@@ -260,6 +263,7 @@ struct dataset {
     /* Prefetch requests that wait for their turn: a queue of sample numbers. */
     uint64_t *backlog;
     size_t backlog_head, backlog_len, backlog_cap;
+    struct dlc_list backlogs; /* in node.backlogs while there are any */
 
     /* reads.c */
     uint8_t *seen;          /* two bits per sample; NULL: nobody has told an order yet */
@@ -269,13 +273,15 @@ struct dataset {
     /* What prefetch.c knows. */
     struct hist latency;      /* of fetches, in microseconds */
     unsigned n_following;     /* sessions that told their order */
-    unsigned n_reading;       /* of those the ones that are not idle */
+    unsigned n_reading;       /* of those the ones that are not idle; node.n_reading has all */
+    unsigned n_waiting;       /* sessions whose readers wait */
     double progress;          /* how far they are, on average: the clock of next uses */
     double pace;              /* seconds per sample, to compare with other datasets, ... */
     double anchor;            /* ... from this progress on, which was reached ... */
     struct dlc_mono anchored; /* ... then */
 
     struct dlc_mono last_used; /* when its last session ended */
+    uint64_t emptied;          /* node.c: the samples before this one have left memory */
 
     /* of sessions that have ended */
     struct mem_session_stats past;
@@ -283,6 +289,7 @@ struct dataset {
     /* peering.c, ownership.c: only with cid */
     uint8_t *whose;         /* two bits per sample: enum whose; forgotten with each view */
     uint64_t whose_version; /* cluster_owners_version() of them */
+    uint64_t passing_left;  /* qos.c: of those below, the ones before this have left */
     uint8_t *passing;       /* qos.c: a bit per sample that leaves when it was read; or NULL */
     bool read_elsewhere;    /* by others in the cluster, lately */
     bool joined_elsewhere;  /* and the disk tier counts them as a job */
@@ -595,7 +602,8 @@ void left_open(struct node *n);
 
 void qos_look_up(struct session *s);  /* it begins */
 void qos_changed(struct dataset *ds); /* there is a new view */
-void qos_left(struct dataset *ds);    /* a session has ended */
+/* When no such session is left, some of what came for them leaves. True: there is more. */
+bool qos_leave_some(struct dataset *ds);
 /* A sample is resident; past: only sessions that keep nothing have asked for it. */
 void qos_came(struct dataset *ds, uint64_t sample, bool past);
 /* Such a session has read it, and nobody is known to need it. True: it is gone. */

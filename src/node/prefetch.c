@@ -45,13 +45,11 @@
 
 /* ---- one session ---- */
 
-static unsigned n_reading(const struct node *n)
+/* One more, or one less, reads. */
+static void count_reading(struct dataset *ds, int more)
 {
-    unsigned all = 0;
-
-    dlc_list_each (l, &n->datasets)
-        all += dlc_container(l, struct dataset, link)->n_reading;
-    return all;
+    ds->n_reading += (unsigned)more;
+    ds->node->n_reading += (unsigned)more;
 }
 
 static void set_idle(struct session *s, bool idle)
@@ -61,7 +59,7 @@ static void set_idle(struct session *s, bool idle)
     if (f->idle == idle)
         return;
     f->idle = idle;
-    s->ds->n_reading += idle ? -1 : 1;
+    count_reading(s->ds, idle ? -1 : 1);
     f->ahead = f->pos; /* when it comes back, what was ahead may have gone */
     next_use_changed(s->ds);
 }
@@ -71,17 +69,16 @@ static void set_idle(struct session *s, bool idle)
 static uint64_t room_for_windows(struct node *n, bool *kept)
 {
     uint64_t owned = 0, half;
-    struct memory_figures m;
+    uint64_t ceiling = memory_ceiling(n->memory);
 
-    memory_figures(n->memory, &m);
-    dlc_list_each (l, &n->datasets)
+    dlc_list_each (l, &n->datasets) /* at most OPEN_MAX */
         owned += dataset_owned_bytes(dlc_container(l, struct dataset, link));
-    half = m.ceiling / 2;
-    *kept = owned > 0 && owned < m.ceiling;
-    owned += m.ceiling / 64; /* holes between samples, and what is on its way out */
-    if (owned >= m.ceiling)
+    half = ceiling / 2;
+    *kept = owned > 0 && owned < ceiling;
+    owned += ceiling / 64; /* holes between samples, and what is on its way out */
+    if (owned >= ceiling)
         return half; /* it cannot be kept anyway */
-    return DLC_CLAMP(m.ceiling - owned, m.ceiling / (n->disk != NULL ? 8 : 64), half);
+    return DLC_CLAMP(ceiling - owned, ceiling / (n->disk != NULL ? 8 : 64), half);
 }
 
 static uint64_t mean_bytes(const struct dataset *ds)
@@ -117,7 +114,7 @@ static uint64_t window_limit(const struct session *s)
 {
     bool kept;
     uint64_t room = room_for_windows(s->ds->node, &kept);
-    uint64_t part = room / DLC_MAX(n_reading(s->ds->node), 1u);
+    uint64_t part = room / DLC_MAX(s->ds->node->n_reading, 1u);
 
     if (kept)
         part = DLC_MIN(part, room - DLC_MIN(room, ahead_of_others(s)));
@@ -143,21 +140,18 @@ void prefetch_waits(struct session *s, bool waits)
 {
     struct follow *f = &s->follow;
     struct dlc_mono now = dlc_mono_now();
+    bool before = f->waiting_since.ns != 0;
 
-    if (f->waiting_since.ns != 0)
+    if (before)
         rate_waited(&f->rate, dlc_mono_sub(now, f->waiting_since));
+    s->ds->n_waiting += (unsigned)waits - (unsigned)before;
     f->waiting_since = waits ? now : (struct dlc_mono){0};
 }
 
 /* Is somebody waiting for what the cursor stands at? Workers have sessions of their own. */
 static bool is_waited_for(const struct session *s)
 {
-    if (s->n_waiters > 0 || s->follow.in_hand == 0)
-        return s->n_waiters > 0;
-    dlc_list_each (l, &s->ds->sessions)
-        if (dlc_container(l, struct session, link)->n_waiters > 0)
-            return true;
-    return false;
+    return s->follow.in_hand > 0 ? s->ds->n_waiting > 0 : s->n_waiters > 0;
 }
 
 /* waited_ns: by all workers together since the order was told, as the client says. */
@@ -352,7 +346,7 @@ static void on_look(struct timer *t)
                 look(s);
         }
         next_use_heed_weights(ds);
-        if (n_reading(n) > ds->n_reading)
+        if (n->n_reading > ds->n_reading)
             next_use_keep_time(ds);
         next = look_again_after(ds, next);
         dataset_put(&ds);
@@ -375,7 +369,7 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos, bool swapp
     f->waited_ns = 0; /* rate and pause stay: it is the same reader */
     if (s->ds->n_following++ == 0)
         next_use_begin(s->ds);
-    s->ds->n_reading++;
+    count_reading(s->ds, 1);
     atomic_store_explicit(&h->cursor, pos, memory_order_relaxed);
     atomic_store_explicit(&h->overtaken, 0, memory_order_relaxed);
     atomic_store_explicit(&h->ahead, 0, memory_order_relaxed);
@@ -439,6 +433,7 @@ void prefetch_unfollow(struct session *s)
     f->active = false;
     told_free(&f->told);
     s->ds->n_following--;
-    s->ds->n_reading -= !f->idle;
+    if (!f->idle)
+        count_reading(s->ds, -1);
     next_use_changed(s->ds);
 }

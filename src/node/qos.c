@@ -18,6 +18,8 @@
 
 #include "base/mem.h"
 
+#define STEP 4096u /* samples looked at in one turn of the loop */
+
 static bool is_passing(const struct dataset *ds, uint64_t sample)
 {
     return ds->passing != NULL && (ds->passing[sample / 8] >> (sample % 8) & 1u) != 0;
@@ -49,7 +51,7 @@ void qos_came(struct dataset *ds, uint64_t sample, bool past)
 
 bool qos_passed(struct dataset *ds, uint64_t sample)
 {
-    return is_passing(ds, sample) && memory_evict(ds->node->memory, ds->index, sample);
+    return is_passing(ds, sample) && memory_evict_soon(ds->index, sample);
 }
 
 /* ---- who ---- */
@@ -71,13 +73,23 @@ void qos_changed(struct dataset *ds)
         qos_look_up(dlc_container(l, struct session, link));
 }
 
-void qos_left(struct dataset *ds)
+bool qos_leave_some(struct dataset *ds)
 {
-    if (ds->passing == NULL || has_such_sessions(ds))
-        return;
-    for (uint64_t i = 0; i < catalog_count(ds->catalog); i++)
-        qos_passed(ds, i);
+    uint64_t n, end;
+
+    if (ds->passing == NULL || has_such_sessions(ds)) {
+        ds->passing_left = 0;
+        return false;
+    }
+    n = catalog_count(ds->catalog);
+    end = DLC_MIN(n, ds->passing_left + STEP);
+    for (; ds->passing_left < end; ds->passing_left++)
+        qos_passed(ds, ds->passing_left);
+    if (end < n)
+        return true;
+    ds->passing_left = 0;
     mem_free(&ds->passing);
+    return false;
 }
 
 /* Its job's sessions here have one part together. */

@@ -356,7 +356,6 @@ void session_abandon(struct session *s)
     loop_watch_del(s->ds->node->loop, &s->doorbell);
     os_close(&s->doorbell.fd);
     dlc_list_remove(&s->link);
-    qos_left(s->ds);
     s->ds->last_used = dlc_mono_now();
     if (!s->conn->wants_shelf)
         dataset_leave(s->ds);

@@ -328,9 +328,11 @@ void arena_drain(struct arena *a, bool (*punch)(void *arg, uint64_t off, uint64_
 void arena_drain_free(struct arena *a, bool (*punch)(void *arg, uint64_t off, uint64_t len),
                       void *arg)
 {
-    for (struct arena_block *b = a->first; b != NULL; b = b->next)
-        if (b->kind == ARENA_FREE && b->size >= WORTH_PUNCHING)
-            punch(arg, b->off, b->size);
+    for (unsigned f = bin_of(WORTH_PUNCHING / ARENA_GRAIN).fl; f < ARENA_FL; f++)
+        for (unsigned s = 0; s < ARENA_SL; s++)
+            dlc_list_each (n, &a->bins[f][s])
+                if (block_of(n)->size >= WORTH_PUNCHING)
+                    punch(arg, block_of(n)->off, block_of(n)->size);
 }
 
 uint64_t arena_largest(const struct arena *a)

@@ -107,7 +107,7 @@ static void limbo_free(struct memory *m, struct mem_fill *f)
  * nobody holds. */
 static void sweep(struct memory *m, bool all)
 {
-    dlc_list_each (n, &m->indexes) {
+    dlc_list_each (n, &m->indexes) { /* those without owner have no sessions, so no pins */
         struct mem_index *x = dlc_container(n, struct mem_index, node);
 
         if (x->limbo > 0 || (all && x->resident > 0))
@@ -258,6 +258,10 @@ static void retire_cold(struct memory *m, uint64_t bytes)
     struct mem_fill *f;
     uint64_t retired = 0;
 
+    if (!dlc_list_empty(&m->freed)) {
+        memory_free_some(m);
+        return;
+    }
     choice_init(&c);
     for (unsigned n = 0; n < BATCH_MAX && retired < bytes; n++) {
         f = next_victim(m, &c);
@@ -336,13 +340,19 @@ static struct window window_near_cold(struct memory *m, uint64_t len)
     return best;
 }
 
-/* The cheapest window of all, by one pass over the arena. */
+/* The cheapest window of all, by one pass over the arena; of a large one by a pass over PASS_MAX
+ * blocks of it, from somewhere on: then the next who asks looks elsewhere. */
 static struct window window_anywhere(struct memory *m, uint64_t len)
 {
     const struct arena *a = &m->arena;
-    struct window w = {.lo = a->first}, best = {0};
+    struct policy_item *it = NULL;
+    struct arena_block *b = a->first;
+    struct window w, best = {0};
 
-    for (struct arena_block *b = a->first; b != NULL; b = b->next) {
+    if (m->residents + m->forms > PASS_MAX / 4 && policy_some(m->policy, &it, 1) == 1)
+        b = &mem_fill_of_item(it)->block;
+    w = (struct window){.lo = b};
+    for (unsigned steps = 0; b != NULL && steps < PASS_MAX; b = b->next, steps++) {
         if (!clearable(a, b)) {
             w = (struct window){.lo = b->next};
             continue;

@@ -21,6 +21,10 @@
 /* The smallest ceiling: the header and one page. */
 #define CEILING_MIN (SHM_HDR_SIZE + ARENA_PAGE)
 
+/* Of one step that evicts from an index: about a millisecond. */
+#define STEP_SAMPLES 1024u
+#define STEP_SLOTS   65536u
+
 static_assert(SHM_GRAIN == ARENA_GRAIN, "one grain");
 static_assert(SHM_HDR_SIZE % ARENA_PAGE == 0, "the arena begins on a page");
 
@@ -56,6 +60,7 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
     m->policy = policy_new(&policy_clairvoyant, NULL);
     m->spare = policy_new(&policy_clairvoyant, NULL);
     dlc_list_init(&m->limbo);
+    dlc_list_init(&m->freed);
     *out = m;
     return 0;
 }
@@ -68,6 +73,8 @@ void memory_free(struct memory **mp)
     if (m == NULL)
         return;
     dlc_check(m->tag == MEMORY_TAG && dlc_list_empty(&m->indexes));
+    while (memory_free_some(m))
+        ;
     dlc_check(m->arena.used == 0);
     arena_release(&m->arena);
     policy_free(&m->policy);
@@ -207,7 +214,16 @@ void mem_index_free(struct mem_index **xp)
     if (x == NULL)
         return;
     dlc_check(x->tag == MEM_INDEX_TAG && dlc_list_empty(&x->sessions) && x->filling == 0);
-    memory_evict_all(x->m, x);
+    if (!x->spare)
+        mem_index_set_next_use(x, NULL, NULL);
+    dlc_list_remove(&x->node);
+    map_release(&x->pinned); /* by nobody */
+    dlc_list_push_tail(&x->m->freed, &x->node);
+    memory_free_some(x->m); /* small ones at once */
+}
+
+static void index_release(struct mem_index *x)
+{
     dlc_check(x->limbo == 0); /* no session pins; a hold that outlives its index is a bug */
     dlc_list_remove(&x->node);
     os_unmap(x->fills, fills_size(x->n));
@@ -215,6 +231,21 @@ void mem_index_free(struct mem_index **xp)
     segment_close(&x->seg);
     x->tag = 0;
     mem_free(&x);
+}
+
+bool memory_free_some(struct memory *m)
+{
+    struct mem_index *x;
+    uint64_t bytes = 0;
+
+    if (dlc_list_empty(&m->freed))
+        return false;
+    x = dlc_container(m->freed.next, struct mem_index, node);
+    if (!mem_index_evict_some(x, &x->freeing, &bytes)) {
+        index_release(x);
+        memory_give_back(m); /* whoever frees an index wants the memory */
+    }
+    return !dlc_list_empty(&m->freed);
 }
 
 int mem_index_fd(const struct mem_index *x)
@@ -459,15 +490,39 @@ void memory_set_policy(struct memory *m, const struct policy_ops *ops)
     m->policy = policy_new(ops, NULL);
 }
 
-bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample)
+bool memory_evict_soon(struct mem_index *x, uint64_t sample)
 {
     struct mem_fill *f = resident(x, sample);
 
     if (f == NULL)
         return false;
     memory_retire(f);
+    return true;
+}
+
+bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample)
+{
+    if (!memory_evict_soon(x, sample))
+        return false;
     memory_sweep_limbo(m);
     return true;
+}
+
+bool mem_index_evict_some(struct mem_index *x, uint64_t *place, uint64_t *bytes)
+{
+    uint64_t end = DLC_MIN(x->n, *place + STEP_SLOTS);
+
+    for (unsigned n = 0; *place < end && x->resident > 0 && n < STEP_SAMPLES; (*place)++) {
+        struct mem_fill *f = resident(x, *place);
+
+        if (f == NULL)
+            continue;
+        *bytes += f->len;
+        memory_retire(f);
+        n++;
+    }
+    memory_sweep_limbo(x->m);
+    return *place < x->n && x->resident > 0;
 }
 
 uint64_t memory_evict_all(struct memory *m, struct mem_index *x)

@@ -39,8 +39,9 @@ void memory_set_closing(struct memory *m);
 /* One dataset's slots. */
 int mem_index_new(struct memory *m, uint64_t n, uint64_t snapshot, struct mem_index **out,
                   struct dlc_err *err);
-void mem_index_free(
-    struct mem_index **xp); /* evicts; sessions must be gone. Fills must have ended */
+/* Sessions must be gone and fills ended. What it holds leaves in steps, before all others: when
+ * room is needed, and by memory_free_some(). */
+void mem_index_free(struct mem_index **xp);
 int mem_index_fd(const struct mem_index *x);            /* read-only. Borrowed */
 uint64_t mem_index_size(const struct mem_index *x);     /* bytes of the mapping */
 uint64_t mem_index_resident(const struct mem_index *x); /* samples now READY */
@@ -126,10 +127,19 @@ void memory_use_is_sooner(struct mem_index *x, uint64_t sample);
 void memory_set_policy(struct memory *m, const struct policy_ops *ops);
 bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample); /* false: not resident */
 uint64_t memory_evict_all(struct memory *m, struct mem_index *x);          /* bytes; NULL: of all */
+/* As memory_evict(), but the memory is free only after the next look at the pins. O(log n) */
+bool memory_evict_soon(struct mem_index *x, uint64_t sample);
+/* The same of one index in steps of bounded work: *place begins at 0, *bytes grows. False: that was
+ * all; then memory_give_back(). */
+bool mem_index_evict_some(struct mem_index *x, uint64_t *place, uint64_t *bytes);
+void memory_give_back(struct memory *m); /* the pages of large holes below the ceiling */
 
 /* Raise or lower the ceiling. Lowering evicts and gives pages back, except where pins hold them;
  * call memory_tick() to finish. */
 void memory_set_ceiling(struct memory *m, uint64_t bytes);
+
+/* Evict some of what freed indexes still hold. False: none is left. */
+bool memory_free_some(struct memory *m);
 
 /* Now and then, and before evicting: read the clients' logs for recency, free what left limbo. */
 void memory_tick(struct memory *m);
@@ -144,7 +154,7 @@ struct memory_figures {
 };
 void memory_beat(struct memory *m); /* tells clients that the loop runs; now and then */
 uint64_t memory_ceiling(const struct memory *m); /* bytes; asks nobody */
-void memory_figures(const struct memory *m, struct memory_figures *out);
+void memory_figures(const struct memory *m, struct memory_figures *out); /* a system call */
 
 /* All of it in words, for people: segment, indexes, sessions and their pins, blocks, limbo. */
 void memory_dump(const struct memory *m, struct buf *out);

@@ -42,6 +42,7 @@ struct memory {
     struct dlc_list indexes;
     struct policy *policy; /* which of the RESIDENT goes next, */
     struct policy *spare;  /* after all those that are in spare indexes, the lowest first */
+    struct dlc_list freed; /* indexes without owner that still hold samples: mem_index.node */
     struct dlc_list limbo; /* LIMBO, the oldest first */
     uint64_t limbo_bytes;
     uint64_t limbo_held; /* samples in limbo with holds */
@@ -58,6 +59,7 @@ struct mem_index {
     struct shm_slot *slots;
     uint64_t n;
     bool spare;              /* of forms: they leave first */
+    uint64_t freeing;        /* in memory.freed: the samples before this one have left */
     struct mem_fill **fills; /* of each sample that is FILLING or RESIDENT; else NULL. Sparse */
     struct map pinned;       /* number -> this index, as of the last scan */
     struct dlc_list sessions;
@@ -135,8 +137,6 @@ void memory_retire(struct mem_fill *f);
 void memory_sweep_limbo(struct memory *m);
 /* Retire what lies above the ceiling, sweep, and give pages back. */
 void memory_settle_ceiling(struct memory *m);
-/* Give back the pages of large holes below the ceiling. */
-void memory_give_back(struct memory *m);
 /* Make a hole of len bytes by evicting and allocate it. NULL: what is left is in use. */
 bool memory_is_closing(const struct memory *m);
 struct arena_block *memory_make_room(struct memory *m, uint64_t len);

@@ -176,6 +176,46 @@ static void test_a_batch_is_bounded(void **state)
     close_world(&w);
 }
 
+/* An index that is freed, or emptied, costs a step at a time; what is left of it leaves first. */
+static void test_freed_in_steps(void **state)
+{
+    struct world w;
+    struct mem_index *other;
+    struct mem_fill *f;
+    uint64_t before, place = 0, bytes = 0;
+    unsigned steps = 0;
+
+    (void)state;
+    open_world(&w, 6000, 6000, 1);
+    assert_int_equal(mem_index_new(w.m, 2000, 2, &other, NULL), 0);
+    for (uint64_t i = 0; i < 500; i++) {
+        assert_int_equal(memory_reserve(w.m, other, i, SIZE, &f), 0);
+        memory_publish(w.m, &f);
+    }
+    for (uint64_t i = 0; i < 5500; i++)
+        put(&w, i);
+    before = count_read(mem_evictions);
+    while (mem_index_evict_some(w.x, &place, &bytes))
+        assert_int_equal(count_read(mem_evictions) - before, 1024 * ++steps);
+    assert_int_equal(bytes, 5500 * SIZE);
+    assert_true(steps >= 5);
+    for (uint64_t i = 0; i < 5500; i++)
+        put(&w, i);
+    before = count_read(mem_evictions);
+    mem_index_free(&w.x);
+    assert_int_equal(count_read(mem_evictions) - before, 1024);
+    for (uint64_t i = 500; i < 2000; i++) { /* more than is free now: the rest of it makes way */
+        assert_int_equal(memory_reserve(w.m, other, i, SIZE, &f), 0);
+        memory_publish(w.m, &f);
+    }
+    assert_int_equal(mem_index_resident(other), 2000);
+    while (memory_free_some(w.m))
+        ;
+    assert_int_equal(w.m->residents, 2000);
+    mem_index_free(&other);
+    memory_free(&w.m);
+}
+
 /* ---- what it loses ---- */
 
 /* Are those that left since `was` was taken the ones that are needed last? */
@@ -333,7 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_changes_ask_nobody), cmocka_unit_test(test_a_batch_is_bounded),
         cmocka_unit_test(test_exact_when_few),     cmocka_unit_test(test_hit_ratio),
-        cmocka_unit_test(test_nobody_knows),
+        cmocka_unit_test(test_nobody_knows),       cmocka_unit_test(test_freed_in_steps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
