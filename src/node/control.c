@@ -29,7 +29,7 @@ static bool reads_samples(const struct conn *c)
     return c->session != NULL && c->session->shelf == NULL;
 }
 
-/* ---- work on the disk tier, away from the loop ---- */
+/* ---- work away from the loop ---- */
 
 struct errand {
     struct job job;
@@ -41,6 +41,12 @@ struct errand {
     struct chunk_id chunk;
     uint64_t size;
     int fd;
+    /* order */
+    struct {
+        bool more;
+        uint64_t position, epoch, epochs, begin;
+    } order;
+    struct told_list *list;
     /* evict */
     uint64_t id, place; /* the dataset, and how far in it */
     uint64_t memory_bytes, disk_bytes;
@@ -456,32 +462,69 @@ static uint64_t *read_numbers(int fd, uint64_t n, struct dlc_err *err)
     return list;
 }
 
-static struct told_list *told_list_of(struct session *s, const struct msg *m, struct dlc_err *err)
+/* A list, its copy and its index are long: up to 1.2 GB. So all that is done away from the loop. */
+static void list_work(struct job *j)
 {
-    int64_t len = m->n_fds > 0 ? numbers_in(m->fds[0], err) : 0;
-    uint64_t *list;
+    struct errand *e = dlc_container(j, struct errand, job);
+    int64_t len = e->fd >= 0 ? numbers_in(e->fd, &e->err) : 0;
+    uint64_t *list = NULL;
 
-    if (len < 0)
-        return NULL;
-    if (len == 0 || len > TOLD_LIST_MAX) {
-        dlc_err_set(err, DLC_EINVAL,
+    if (len == 0 || len > TOLD_LIST_MAX)
+        dlc_err_set(&e->err, DLC_EINVAL,
                     "order: an explicit order is a list of 1 to %u numbers of 8 bytes",
                     TOLD_LIST_MAX);
-        return NULL;
-    }
-    list = read_numbers(m->fds[0], (uint64_t)len, err);
-    return list != NULL ? told_list_new(list, (uint64_t)len, catalog_count(s->ds->catalog), err)
-                        : NULL;
+    else if (len > 0)
+        list = read_numbers(e->fd, (uint64_t)len, &e->err);
+    if (list != NULL)
+        e->list = told_list_new(list, (uint64_t)len, catalog_count(e->ds->catalog), &e->err);
+    loop_post(e->node->loop, &e->task);
 }
 
-static struct told *explicit_order(struct session *s, const struct msg *m, struct dlc_err *err)
+/* The session follows it, or has one list more. 0 or DLC_E*. */
+static int follow_list(struct session *s, struct errand *e)
 {
-    struct told_list *l = told_list_of(s, m, err);
-
+    if (e->list == NULL)
+        return e->err.code;
+    if (e->order.more)
+        return prefetch_follow_more(s, &e->list, &e->err);
     /* A cursor never gets that far: positions of all lists that may come can be counted on. */
-    return l == NULL ? NULL
-                     : told_new_list(&l, number(m->body, "epoch"), number(m->body, "epochs"),
-                                     DLC_MIN(number(m->body, "begin"), (uint64_t)1 << 62));
+    prefetch_follow(s,
+                    told_new_list(&e->list, e->order.epoch, e->order.epochs,
+                                  DLC_MIN(e->order.begin, (uint64_t)1 << 62)),
+                    e->order.position, false);
+    return 0;
+}
+
+static void list_back(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+    struct conn *c = conn_by_id(e->node, e->conn);
+
+    if (c != NULL && c->session == NULL)
+        c = NULL; /* it is on its way out */
+    if (c != NULL && e->order.more && !prefetch_follows_lists(c->session))
+        conn_fail(c, DLC_EINVAL, "order: one list more needs an explicit order before it");
+    else if (c != NULL && follow_list(c->session, e) < 0)
+        conn_fail_err(c, &e->err);
+    else if (c != NULL)
+        conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
+    told_list_free(&e->list);
+    errand_end(e);
+}
+
+static void order_list(struct conn *c, struct msg *m, bool more)
+{
+    struct errand *e = errand_new(c, c->session->ds);
+
+    if (e == NULL)
+        return;
+    e->order.more = more;
+    e->order.position = number(m->body, "position");
+    e->order.epoch = number(m->body, "epoch");
+    e->order.epochs = number(m->body, "epochs");
+    e->order.begin = number(m->body, "begin");
+    e->fd = m->n_fds > 0 ? msg_take_fd(m, 0) : -1;
+    errand_run(e, WORK_COPY, list_work, list_back);
 }
 
 static struct told *computed_order(struct session *s, const json_t *body, const char *kind,
@@ -536,26 +579,6 @@ static bool is_order_kind(const char *kind)
                             strcmp(kind, "explicit") == 0);
 }
 
-/* The list of one more epoch. */
-static void order_more(struct conn *c, const struct msg *m)
-{
-    struct dlc_err err = DLC_ERR_INIT;
-    struct told_list *l;
-    int rc;
-
-    if (!reads_samples(c) || !prefetch_follows_lists(c->session)) {
-        conn_fail(c, DLC_EINVAL, "order: one list more needs an explicit order before it");
-        return;
-    }
-    l = told_list_of(c->session, m, &err);
-    rc = l != NULL ? prefetch_follow_more(c->session, &l, &err) : err.code;
-    told_list_free(&l);
-    if (rc < 0)
-        conn_fail_err(c, &err);
-    else
-        conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
-}
-
 static void op_order(struct conn *c, struct msg *m)
 {
     const char *kind = json_string_value(json_object_get(m->body, "kind"));
@@ -565,7 +588,10 @@ static void op_order(struct conn *c, struct msg *m)
     struct told *t;
 
     if (json_is_true(json_object_get(m->body, "more"))) {
-        order_more(c, m);
+        if (reads_samples(c) && prefetch_follows_lists(c->session))
+            order_list(c, m, true);
+        else
+            conn_fail(c, DLC_EINVAL, "order: one list more needs an explicit order before it");
         return;
     }
     if (!reads_samples(c) || !is_order_kind(kind)) {
@@ -573,9 +599,12 @@ static void op_order(struct conn *c, struct msg *m)
                   "order: needs an open dataset and a kind: sequential, shuffled or explicit");
         return;
     }
-    t = strcmp(kind, "explicit") == 0 ? explicit_order(c->session, m, &err)
-                                      : computed_order(c->session, m->body, kind, &err);
-    swaps = swaps && t != NULL && t->cursor.kind != ORDER_EXPLICIT;
+    if (strcmp(kind, "explicit") == 0) {
+        order_list(c, m, false);
+        return;
+    }
+    t = computed_order(c->session, m->body, kind, &err);
+    swaps = swaps && t != NULL;
     if (swaps && m->n_fds > 0 && take_swaps(t, m, pos, &err) < 0)
         told_free(&t);
     if (t == NULL) {
