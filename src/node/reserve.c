@@ -5,7 +5,8 @@
  * At the limit the kernel drops descriptors that come with a message, and leaves clients waiting
  * that connect. The daemon keeps RESERVE descriptors that it does not use. One is lent to accept a
  * client, so that it can be told why it is turned away. All are closed when a request was lost for
- * want of descriptors: the client asks again, and finds some. The tick takes them back.
+ * want of descriptors: the client asks again, and finds some. The tick takes them back, but leaves
+ * SLACK of them to the files and connections of fetches: who is attached is served.
  */
 #include "node/node_i.h"
 
@@ -22,14 +23,46 @@ void reserve_init(struct node *n)
         n->reserve[i] = -1;
 }
 
+#define SLACK 8
+
+static int spare_open(void)
+{
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* How many of SLACK descriptors could be opened now. */
+static unsigned slack_left(void)
+{
+    int fds[SLACK];
+    unsigned n = 0;
+
+    while (n < SLACK && (fds[n] = spare_open()) >= 0)
+        n++;
+    for (unsigned i = 0; i < n; i++)
+        os_close(&fds[i]);
+    return n;
+}
+
+bool reserve_leaves_slack(void)
+{
+    return slack_left() == SLACK;
+}
+
 void reserve_fill(struct node *n)
 {
-    for (unsigned i = 0; i < RESERVE; i++) {
-        if (n->reserve[i] < 0)
-            n->reserve[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
-        if (n->reserve[i] < 0)
-            return; /* the next tick tries again */
-    }
+    unsigned taken = 0, give;
+
+    for (unsigned i = 0; i < RESERVE; i++)
+        if (n->reserve[i] < 0 && (n->reserve[i] = spare_open()) >= 0)
+            taken++;
+    if (taken == 0)
+        return;
+    give = SLACK - slack_left();
+    for (unsigned i = 0; i < RESERVE && give > 0; i++)
+        if (n->reserve[i] >= 0) {
+            os_close(&n->reserve[i]);
+            give--;
+        }
 }
 
 void reserve_release(struct node *n)

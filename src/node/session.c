@@ -301,6 +301,8 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
         rc = mem_session_new(index_of(s), &s->mem, err);
     if (rc == 0)
         rc = make_doorbell(s, err);
+    if (rc == 0 && !reserve_leaves_slack())
+        rc = dlc_err_sys(err, "cannot make a session");
     if (rc < 0 && is_shortage(errno)) {
         node_short(c->node, "cannot make a session");
         err->code = rc = DLC_EBUSY;
