@@ -161,6 +161,28 @@ static void probe_next(struct fetch *f)
         fetch_prepare(f);
 }
 
+static void copy_next(struct fetch *f)
+{
+    memory_unhold(f->ds->node->memory, f->ds->index, f->sample);
+    fetch_end(f, f->rc == 0 ? DLC_ELARGE : f->rc);
+}
+
+/* The disk goal of a resident sample: its bytes are at hand, and the bucket need not be asked
+ * again. It may also be queued as what readers fetched; then the second to come finds the chunk. */
+static bool copy_resident(struct fetch *f)
+{
+    struct node *n = f->ds->node;
+    uint64_t len;
+
+    if (disk_is_bypassed(n->disk) || !dataset_owns(f->ds, f->sample))
+        return false;
+    f->stored = memory_hold(n->memory, f->ds->index, f->sample, &len);
+    if (f->stored == NULL)
+        return false;
+    fetch_work(f, WORK_STORE, store_step, copy_next);
+    return true;
+}
+
 /* ---- for what comes from afar ---- */
 
 void *fetch_destination(struct fetch *f)
@@ -202,7 +224,7 @@ void fetch_near(struct fetch *f, enum fetch_goal goal)
         f->to_disk = true;
         if (may_be_on_disk(f))
             fetch_work(f, fetch_reads(f), probe_step, probe_next);
-        else
+        else if (goal != FETCH_DISK || !copy_resident(f))
             fetch_prepare(f);
     } else {
         if (f->rc == DLC_ELARGE) /* the memory tier counts its own */
