@@ -52,7 +52,7 @@ int __wrap_session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
 
 static int serve(const char *dir, const char *socket, uint64_t n)
 {
-    struct config config;
+    struct config config = {0};
     struct dlc_err err = DLC_ERR_INIT;
     const struct node_start start = {NULL, NULL, NULL};
     char memory[32];
@@ -62,7 +62,9 @@ static int serve(const char *dir, const char *socket, uint64_t n)
     if (config_load(&config, "/dev/null", &err) < 0 || config_set(&config, "dir", dir, &err) < 0 ||
         config_set(&config, "socket", socket, &err) < 0 ||
         config_set(&config, "memory", memory, &err) < 0 ||
-        config_set(&config, "disk", "0", &err) < 0 || node_main(&config, &start, &err) < 0) {
+        config_set(&config, "disk", "0", &err) < 0 ||
+        config_set(&config, "log-level", "error", &err) < 0 ||
+        node_main(&config, &start, &err) < 0) {
         fprintf(stderr, "bench-residents: %s\n", err.text);
         return 1;
     }
