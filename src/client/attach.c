@@ -2,7 +2,9 @@
 /* Attaching to a daemon: greet, open, take five descriptors, map and check them. */
 #include "client/client_i.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +19,11 @@
 #include "base/os.h"
 #include "base/str.h"
 
-#define SILENCE DLC_SEC(30) /* a listing sends progress; this much silence means a hung daemon */
-#define CALLS   4
-#define TRIES   6          /* at a daemon that has no descriptor left at the moment: 1.5 s in all */
-#define PAUSE   DLC_MS(50) /* before the second of them, and doubling */
+#define SILENCE  DLC_SEC(30) /* a listing sends progress; this much silence means a hung daemon */
+#define GREETING DLC_SEC(2)  /* which a daemon answers at once; else a reader goes to the bucket */
+#define CALLS    4
+#define TRIES    6 /* at a daemon that has no descriptor left at the moment: 1.5 s in all */
+#define PAUSE    DLC_MS(50) /* before the second of them, and doubling */
 
 /* ---- talking ---- */
 
@@ -34,11 +37,11 @@ int attach_refused(const struct msg *m, struct dlc_err *err)
     return dlc_err_set(err, (int)code, "%s", text != NULL ? text : "refused");
 }
 
-/* Send, then receive until the final answer. Takes question. DLC_ENODAEMON: it hung up. */
-static int ask(struct dlc_dataset *ds, int sock, json_t *question, struct msg *answer,
-               struct dlc_err *err)
+/* Send, then receive until the final answer, or until nothing came for so long. Takes question.
+ * DLC_ENODAEMON: it hung up. */
+static int ask(struct dlc_dataset *ds, int sock, json_t *question, struct dlc_dur silence,
+               struct msg *answer, struct dlc_err *err)
 {
-    struct dlc_dur silence = SILENCE;
     int rc = msg_send(sock, question, NULL, 0, err);
 
     json_decref(question);
@@ -59,6 +62,28 @@ static int ask(struct dlc_dataset *ds, int sock, json_t *question, struct msg *a
     return rc;
 }
 
+/* Until the answer begins to come, or it is seen that it will not. */
+static int await_answer(struct attachment *a, struct dlc_mono deadline, struct dlc_err *err)
+{
+    struct hang_watch w = {0};
+
+    for (;;) {
+        struct pollfd p = {.fd = a->sock, .events = POLLIN};
+        struct dlc_mono now = dlc_mono_now();
+        int64_t left = DLC_CLAMP(deadline.ns - now.ns, 0, LOOK_EVERY.ns);
+        int n = poll(&p, 1, (int)(left / 1000000));
+
+        if (n > 0 || (n < 0 && errno != EINTR))
+            return 0; /* who receives is told */
+        if (interrupted())
+            return interrupt_err(err);
+        if (dlc_mono_passed(deadline, now))
+            return dlc_err_set(err, DLC_ETIMEDOUT, "the daemon did not answer in time");
+        if (hang_watch_look(&w, a, now))
+            return dlc_err_set(err, DLC_ETIMEDOUT, "the daemon hangs");
+    }
+}
+
 /* After DLC_EBUSY the same can be asked again. */
 static int call_once(struct attachment *a, const json_t *ask, int fd, struct dlc_mono deadline,
                      struct msg *m, struct dlc_err *err)
@@ -70,6 +95,8 @@ static int call_once(struct attachment *a, const json_t *ask, int fd, struct dlc
     left = dlc_mono_sub(deadline, dlc_mono_now()); /* after the wait for the others */
     left.ns = DLC_MAX(left.ns, 0);
     rc = msg_send(a->sock, ask, &fd, fd >= 0 ? 1 : 0, err);
+    if (rc == 0)
+        rc = await_answer(a, deadline, err);
     if (rc == 0)
         rc = msg_recv(a->sock, m, left, err);
     dlc_mtx_unlock(&a->rpc);
@@ -109,7 +136,7 @@ static int greet(struct dlc_dataset *ds, int sock, struct dlc_err *err)
     struct msg m = MSG_INIT;
     int rc = ask(ds, sock,
                  json_pack("{s:s, s:i, s:i}", "op", "hello", "version", 1, "pid", (int)getpid()),
-                 &m, err);
+                 ds->catalog != NULL ? GREETING : SILENCE, &m, err);
 
     msg_release(&m);
     return rc;
@@ -160,7 +187,7 @@ static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct ms
         snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)snapshot);
         json_object_set_new(q, "snapshot", json_string(hex));
     }
-    return ask(ds, sock, q, m, err);
+    return ask(ds, sock, q, SILENCE, m, err);
 }
 
 /* Where a named dataset lies: for reading past the daemon. */

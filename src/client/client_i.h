@@ -72,6 +72,7 @@ struct attachment {
     struct catalog *catalog; /* until the dataset takes it */
     char *place, *place_endpoint; /* the same */
     _Atomic uint32_t users;       /* threads in their slow path; seq_cst: (A1) */
+    _Atomic uint64_t hung_at; /* the heartbeat at which waiting was given up; 0: none. relaxed */
 };
 
 #define DATASET_TAG DLC_TAG4('o', 'p', 'e', 'n')
@@ -143,6 +144,7 @@ struct dlc_dataset {
     /* One thread at a time, by contract; replaced under mtx and the process-wide lock. */
     struct reading reading;
     _Atomic uint64_t at; /* reading.pos, for any thread that finds the daemon again */
+    _Atomic bool said;   /* that it waits for a daemon; relaxed: once in the log */
     struct importance importance;
 
     _Atomic uint64_t reconnects, direct_reads, direct_bytes, direct_ns; /* relaxed: statistics */
@@ -156,12 +158,14 @@ int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct 
 void attachment_unmap(struct attachment *a); /* segment, index and descriptors */
 void attachment_free(struct attachment **ap);
 bool attachment_lost(const struct attachment *a); /* has the daemon gone? */
+/* It hung when somebody waited for it, and has not moved since. */
+bool attachment_hangs(struct attachment *a);
 /* What an answer says that is not "ok": its code and text. */
 int attach_refused(const struct msg *m, struct dlc_err *err);
 /*
  * One question over the socket, with a descriptor unless fd is negative, and its answer in *m,
- * which was MSG_INIT. After DLC_ENODAEMON and DLC_ETIMEDOUT the attachment must not be asked again:
- * the answer may still come.
+ * which was MSG_INIT. After DLC_ENODAEMON and DLC_ETIMEDOUT (also of a daemon that hangs, before
+ * the deadline) the attachment must not be asked again: the answer may still come.
  */
 int attach_call(struct attachment *a, const json_t *ask, int fd, struct dlc_mono deadline,
                 struct msg *m, struct dlc_err *err);
@@ -192,8 +196,24 @@ static inline struct shm_pin_block *pins_block(struct attachment *a, unsigned **
 
 /* ---- miss.c ---- */
 
-/* Ask for one sample and wait. DLC_ENODAEMON: the daemon was lost. */
-int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_err *err);
+#define LOOK_EVERY DLC_MS(100) /* at the daemon, while one waits for it */
+
+/*
+ * What one wait saw of the daemon's heartbeat. Looks are counted, not time: a process that was
+ * stopped together with the daemon has not looked.
+ */
+struct hang_watch {
+    struct dlc_mono next; /* look */
+    uint64_t beat;
+    unsigned still; /* looks that saw the same */
+};
+/* Looks when it is time to. True: the daemon hangs. */
+bool hang_watch_look(struct hang_watch *w, struct attachment *a, struct dlc_mono now);
+
+/* Ask for one sample and wait. DLC_ENODAEMON: the daemon was lost. DLC_EBYPASS: also, unless
+ * patient, that it hangs. */
+int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, bool patient,
+              struct dlc_err *err);
 /* Ask for one sample and do not wait; nothing happens when all cells are in use. */
 void miss_ask(struct attachment *a, uint64_t sample);
 int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n);
@@ -218,6 +238,8 @@ struct attachment *dataset_current(struct dlc_dataset *ds);
 /* As dataset_attached(), and looks whether its daemon has gone. */
 struct attachment *dataset_checked(struct dlc_dataset *ds);
 void dataset_detach(struct dlc_dataset *ds, struct attachment *a);
+/* Somebody cannot do without a daemon: look for one soon. */
+void dataset_hurry(struct dlc_dataset *ds);
 /* `a` has lost its daemon: stop using it. */
 void dataset_lost(struct dlc_dataset *ds, struct attachment *a);
 /* Unmap retired attachments that nobody uses any more. */

@@ -15,7 +15,8 @@
 #include "base/token.h"
 
 #define DEFAULT_TIMEOUT DLC_SEC(300)
-#define LOOK_AGAIN      DLC_SEC(1) /* for a lost daemon, and doubling up to */
+#define LOOK_SOON       DLC_MS(250) /* for one that is waited for */
+#define LOOK_AGAIN      DLC_SEC(1)  /* for a lost daemon, and doubling up to */
 #define LOOK_SELDOM     DLC_SEC(30)
 
 /* ---- errors of the thread ---- */
@@ -157,6 +158,7 @@ void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a)
         atomic_fetch_add_explicit(&ds->reconnects, 1, memory_order_relaxed);
     ds->lost = ds->ended_well = false;
     atomic_store(&ds->cur, a);
+    atomic_store_explicit(&ds->said, false, memory_order_relaxed);
     pthread_mutex_unlock(&all_mtx);
 }
 
@@ -244,6 +246,16 @@ struct attachment *dataset_attached(struct dlc_dataset *ds)
         reattach_locked(ds);
     dlc_mtx_unlock(&ds->mtx);
     return dataset_current(ds);
+}
+
+void dataset_hurry(struct dlc_dataset *ds)
+{
+    struct dlc_mono soon = dlc_mono_add(dlc_mono_now(), LOOK_SOON);
+
+    dlc_mtx_lock(&ds->mtx);
+    ds->patience = (struct dlc_dur){0};
+    ds->try_again.ns = DLC_MIN(ds->try_again.ns, soon.ns);
+    dlc_mtx_unlock(&ds->mtx);
 }
 
 struct attachment *dataset_checked(struct dlc_dataset *ds)

@@ -7,8 +7,11 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "base/check.h"
+#include "base/interrupt.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "storage/memory/reader.h"
@@ -107,6 +110,13 @@ static int hit_late(struct dlc_dataset *ds, struct attachment *a, uint64_t i, st
     return rc;
 }
 
+/* How one sample is waited for. */
+struct waiting {
+    struct dlc_mono deadline;
+    bool patient; /* the bucket cannot be read from here: wait for a daemon that hangs */
+    bool away;    /* there is no daemon, or it ends or hangs */
+};
+
 /* It lies in a file of the disk tier. */
 static int from_file(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
                      struct dlc_mono deadline, struct dlc_view *out, struct dlc_err *err)
@@ -117,6 +127,8 @@ static int from_file(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
 
     if (rc == DLC_ENODAEMON || rc == DLC_ETIMEDOUT)
         dataset_lost(ds, a);
+    if (rc == DLC_ETIMEDOUT && !dlc_mono_passed(deadline, dlc_mono_now()))
+        rc = DLC_ENODAEMON; /* it hangs */
     if (rc == 0 && b != NULL)
         add_to(&b->bytes, out->len);
     if (rc == 0 || rc == DLC_ENODAEMON || rc == DLC_ETIMEDOUT || rc == DLC_ECANCELED)
@@ -126,40 +138,95 @@ static int from_file(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
 
 /* One try through the daemon. 0: *out is set. DLC_EMISS: evicted before we could pin it. */
 static int through_daemon(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
-                          struct dlc_mono deadline, struct dlc_view *out, struct dlc_err *err)
+                          struct waiting *w, struct dlc_view *out, struct dlc_err *err)
 {
     int rc = hit_late(ds, a, i, out);
 
     if (rc != DLC_EMISS)
         return rc == DLC_EBUSY ? DLC_EBYPASS : rc;
-    rc = miss_wait(a, i, deadline, err);
+    rc = miss_wait(a, i, w->deadline, w->patient, err);
     if (rc == 0)
         return hit_late(ds, a, i, out) == 0 ? 0 : DLC_EMISS;
     if (rc == DLC_ELARGE)
-        return from_file(ds, a, i, deadline, out, err);
+        return from_file(ds, a, i, w->deadline, out, err);
     if (rc == DLC_ENODAEMON)
         dataset_lost(ds, a);
+    w->away = rc == DLC_ECANCELED || attachment_hangs(a);
     return rc == DLC_ECANCELED ? DLC_EBYPASS : rc; /* the daemon is ending: do without it */
 }
 
-static int get_slow(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out, struct dlc_err *err)
+static int by_daemon(struct dlc_dataset *ds, uint64_t i, struct waiting *w, struct dlc_view *out,
+                     struct dlc_err *err)
 {
-    struct dlc_mono deadline = dlc_mono_add(dlc_mono_now(), ds->timeout);
     int rc = DLC_EMISS;
 
     for (int turn = 0; turn < EVICTED_RETRIES && (rc == DLC_EMISS || rc == DLC_ENODAEMON); turn++) {
         struct dlc_mono start = dlc_mono_now();
         struct attachment *a = dataset_attached(ds);
 
+        w->away = a == NULL;
         if (a == NULL)
-            break;
-        rc = through_daemon(ds, a, i, deadline, out, err);
+            return dlc_err_set(err, DLC_ENODAEMON, "no daemon answers at %s", ds->config.socket);
+        rc = through_daemon(ds, a, i, w, out, err);
         note(a, start, rc);
         dataset_detach(ds, a);
     }
-    /* No daemon, no room there, or memory too tight to keep it long enough. */
-    if (rc == DLC_EMISS || rc == DLC_ENODAEMON || rc == DLC_EBYPASS)
-        rc = direct_get(ds, i, out, err);
+    w->away = w->away || rc == DLC_ENODAEMON;
+    return rc;
+}
+
+/* No daemon, no room there, or memory too tight to keep it long enough. */
+static bool is_for_bucket(int rc)
+{
+    return rc == DLC_EMISS || rc == DLC_ENODAEMON || rc == DLC_EBYPASS;
+}
+
+/* False: the time is up, or the caller gave up. */
+static bool pause_until(struct dlc_mono deadline)
+{
+    const struct timespec ts = {.tv_nsec = LOOK_EVERY.ns};
+
+    nanosleep(&ts, NULL);
+    return !interrupted() && !dlc_mono_passed(deadline, dlc_mono_now());
+}
+
+/*
+ * The daemon is away, and *err says why the bucket cannot be read from here. That may be as it
+ * should be: only the daemon has the credentials, or the way there. Wait for it.
+ */
+static int await_daemon(struct dlc_dataset *ds, uint64_t i, struct waiting *w, struct dlc_view *out,
+                        struct dlc_err *err)
+{
+    struct dlc_err late = DLC_ERR_INIT, direct = *err;
+    int rc = DLC_ENODAEMON;
+
+    if (!atomic_exchange_explicit(&ds->said, true, memory_order_relaxed))
+        log_warn("%s: waiting for a daemon at %s, since the bucket cannot be read without one: %s",
+                 ds->shown, ds->config.socket, err->text);
+    w->patient = w->away = true;
+    while (is_for_bucket(rc) && w->away && pause_until(w->deadline)) {
+        dataset_hurry(ds);
+        rc = by_daemon(ds, i, w, out, &late);
+    }
+    if (interrupted())
+        return interrupt_err(err);
+    if (rc < 0 && !is_for_bucket(rc) && rc != DLC_ETIMEDOUT)
+        *err = late;
+    else if (rc < 0)
+        dlc_err_set(err, direct.code, "%s; and through the cache: %s", direct.text, late.text);
+    return rc < 0 ? err->code : 0;
+}
+
+static int get_slow(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out, struct dlc_err *err)
+{
+    struct waiting w = {.deadline = dlc_mono_add(dlc_mono_now(), ds->timeout)};
+    int rc = by_daemon(ds, i, &w, out, err);
+
+    if (!is_for_bucket(rc))
+        return rc;
+    rc = direct_get(ds, i, out, err);
+    if ((rc == DLC_EDENIED || rc == DLC_EBUCKET) && w.away)
+        rc = await_daemon(ds, i, &w, out, err);
     return rc;
 }
 

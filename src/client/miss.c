@@ -21,11 +21,12 @@
 
 #include "base/check.h"
 #include "base/interrupt.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/msg.h"
 #include "base/os.h"
 
-#define LOOK_EVERY    DLC_MS(100)
+#define STILL_LOOKS   20          /* at a heartbeat that does not move: 2 s */
 #define PREFETCH_WAIT DLC_MS(100) /* for a daemon that takes nothing: it was only a hint */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, struct dlc_dur d)
@@ -40,6 +41,50 @@ bool attachment_lost(const struct attachment *a)
     struct pollfd p = {.fd = a->sock, .events = POLLRDHUP};
 
     return a->foreign || (poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
+}
+
+/* ---- a daemon that hangs ---- */
+
+static const struct shm_segment_hdr *segment_of(const struct attachment *a)
+{
+    return (const void *)a->segment; /* mapped: we are a user */
+}
+
+bool attachment_hangs(struct attachment *a)
+{
+    /* relaxed, here and below: numbers that are compared; no data goes with them */
+    uint64_t at = atomic_load_explicit(&a->hung_at, memory_order_relaxed);
+
+    if (at == 0)
+        return false;
+    if (at == atomic_load_explicit(&segment_of(a)->heartbeat, memory_order_relaxed))
+        return true;
+    if (atomic_exchange_explicit(&a->hung_at, 0, memory_order_relaxed) != 0)
+        log_warn("the daemon (process %u) goes on: reading through it again",
+                 segment_of(a)->owner_pid);
+    return false;
+}
+
+bool hang_watch_look(struct hang_watch *w, struct attachment *a, struct dlc_mono now)
+{
+    uint64_t beat;
+
+    if (!dlc_mono_passed(w->next, now))
+        return false;
+    w->next = dlc_mono_add(now, LOOK_EVERY);
+    beat = atomic_load_explicit(&segment_of(a)->heartbeat, memory_order_relaxed);
+    if (beat != w->beat || beat == 0) { /* 0: it does not say */
+        w->beat = beat;
+        w->still = 0;
+        return false;
+    }
+    if (++w->still < STILL_LOOKS)
+        return false;
+    if (atomic_exchange_explicit(&a->hung_at, beat, memory_order_relaxed) != beat)
+        log_warn("the daemon (process %u) hangs or is stopped: what is not in memory is read from "
+                 "the bucket until it goes on",
+                 segment_of(a)->owner_pid);
+    return true;
 }
 
 /* ---- cells ---- */
@@ -62,11 +107,14 @@ static int try_cell_locked(struct attachment *a, uint8_t use)
     return -1;
 }
 
-/* A cell, waiting for one if all are in use. -1: the daemon was lost, the time is up, or the caller
- * gave up. */
-static int take_cell(struct attachment *a, uint8_t use, struct dlc_mono deadline)
+/* A cell, waiting for one if all are in use. -1: the daemon was lost, or, unless patient, hangs;
+ * the time is up; or the caller gave up. */
+static int take_cell(struct attachment *a, uint8_t use, struct dlc_mono deadline, bool patient)
 {
+    struct hang_watch w = {0};
+
     for (unsigned turn = 0;; turn++) {
+        struct dlc_mono now;
         int i;
 
         dlc_mtx_lock(&a->mtx);
@@ -74,7 +122,9 @@ static int take_cell(struct attachment *a, uint8_t use, struct dlc_mono deadline
         dlc_mtx_unlock(&a->mtx);
         if (i >= 0)
             return i;
-        if (attachment_lost(a) || dlc_mono_passed(deadline, dlc_mono_now()) || interrupted())
+        now = dlc_mono_now();
+        if (attachment_lost(a) || dlc_mono_passed(deadline, now) || interrupted() ||
+            (!patient && (attachment_hangs(a) || hang_watch_look(&w, a, now))))
             return -1;
         futex_wait(&a->cells[turn % SHM_CELLS].state, SHM_CELL_ASKED, DLC_MS(1));
     }
@@ -124,11 +174,17 @@ static void ask_for(struct attachment *a, int cell, uint64_t sample)
     miss_submit(a, cell);
 }
 
+static int hangs(struct dlc_err *err)
+{
+    return dlc_err_set(err, DLC_EBYPASS, "the daemon hangs");
+}
+
 /* Wait until the daemon lets go of the cell. */
-static int await(struct attachment *a, struct shm_cell *c, struct dlc_mono deadline,
+static int await(struct attachment *a, struct shm_cell *c, struct dlc_mono deadline, bool patient,
                  struct dlc_err *err)
 {
     struct dlc_mono now = dlc_mono_now(), look = dlc_mono_add(now, LOOK_EVERY);
+    struct hang_watch w = {.next = look};
 
     /* acquire: pairs with the daemon's release after it wrote rc and text */
     while (atomic_load_explicit(&c->state, memory_order_acquire) == SHM_CELL_ASKED) {
@@ -137,6 +193,8 @@ static int await(struct attachment *a, struct shm_cell *c, struct dlc_mono deadl
                 return dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
             look = dlc_mono_add(now, LOOK_EVERY);
         }
+        if (hang_watch_look(&w, a, now) && !patient)
+            return hangs(err);
         if (interrupted())
             return interrupt_err(err);
         if (dlc_mono_passed(deadline, now))
@@ -149,15 +207,22 @@ static int await(struct attachment *a, struct shm_cell *c, struct dlc_mono deadl
     return 0;
 }
 
-int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_err *err)
+int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, bool patient,
+              struct dlc_err *err)
 {
-    int cell = take_cell(a, CELL_WAITED, deadline), rc;
+    int cell, rc;
 
+    if (!patient && attachment_hangs(a))
+        return hangs(err);
+    cell = take_cell(a, CELL_WAITED, deadline, patient);
+    if (cell < 0 && attachment_lost(a))
+        return dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
+    if (cell < 0 && !patient && attachment_hangs(a))
+        return hangs(err);
     if (cell < 0)
-        return attachment_lost(a) ? dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost")
-                                  : dlc_err_set(err, DLC_ETIMEDOUT, "no free request cell in time");
+        return dlc_err_set(err, DLC_ETIMEDOUT, "no free request cell in time");
     ask_for(a, cell, sample);
-    rc = await(a, &a->cells[cell], deadline, err);
+    rc = await(a, &a->cells[cell], deadline, patient, err);
     if (rc == 0)
         return read_answer(a, cell, err);
     give_cell(a, cell, CELL_UNWATCHED);
@@ -179,7 +244,7 @@ int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n)
 {
     while (n > 0) {
         uint32_t k = (uint32_t)DLC_MIN(n, (size_t)SHM_CELL_BATCH);
-        int cell = take_cell(a, CELL_UNWATCHED, dlc_mono_add(dlc_mono_now(), PREFETCH_WAIT));
+        int cell = take_cell(a, CELL_UNWATCHED, dlc_mono_add(dlc_mono_now(), PREFETCH_WAIT), false);
 
         if (cell < 0)
             return attachment_lost(a) ? DLC_ENODAEMON : DLC_ETIMEDOUT;
