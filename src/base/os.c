@@ -49,6 +49,11 @@ int os_fsync(int fd)
     return faulty(fsync) ? -1 : fsync(fd);
 }
 
+int os_fdatasync(int fd)
+{
+    return faulty(fsync) ? -1 : fdatasync(fd);
+}
+
 int os_ftruncate(int fd, uint64_t size)
 {
     int rc;

@@ -24,6 +24,7 @@ int os_memfd(const char *name); /* close-on-exec, sealing allowed */
 int os_rename(const char *from, const char *to);
 int os_link(const char *from, const char *to);
 int os_fsync(int fd);
+int os_fdatasync(int fd);
 int os_ftruncate(int fd, uint64_t size);
 int os_fallocate(int fd, uint64_t size);                       /* reserve [0, size) */
 int os_punch(int fd, uint64_t off, uint64_t len);              /* give pages back */

@@ -108,8 +108,10 @@ int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size
 int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err); /* checksums it */
 void disk_fill_abandon(struct disk *d, struct disk_fill **fp);
 
-/* A read-only descriptor of a chunk, verified once per opening of the tier. Gives *fd. The chunk
- * may be evicted meanwhile: the descriptor stays good. */
+/* A read-only descriptor of a chunk, verified once per opening of the tier. The first call writes
+ * the chunk to the device and reads it back from there, not from the page cache that wrote it;
+ * others wait for it meanwhile. Gives *fd. The chunk may be evicted then: the descriptor stays
+ * good. DLC_ECORRUPT: it was damaged and has been dropped. */
 int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct dlc_err *err);
 
 void disk_drop(struct disk *d, struct chunk_id id); /* no-op when absent */

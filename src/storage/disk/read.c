@@ -18,7 +18,8 @@
 #include "storage/disk/disk_i.h"
 
 #define LARGE       ((uint64_t)1 << 20)
-#define STAMP_EVERY 3600u /* seconds between two writings of a file's time */
+#define STAMP_EVERY 3600u                 /* seconds between two writings of a file's time */
+#define SYNC_OTHERS ((uint64_t)300 << 20) /* what a sync may have to write for others */
 
 /* Drop a chunk that is not what its name says. */
 static int drop_corrupt(struct disk *d, const struct chunk_name *n, const char *what,
@@ -115,17 +116,6 @@ static int open_found(struct disk *d, const struct found *f, int *fd, struct dlc
     return 0;
 }
 
-static void set_verified(struct disk *d, const struct chunk_name *n)
-{
-    uint32_t slot;
-
-    disk_lock(d);
-    slot = disk_find_locked(d, n->id);
-    if (slot != CHUNK_NONE && d->table.chunks[slot].checksum == n->checksum)
-        d->table.chunks[slot].flags |= CHUNK_VERIFIED;
-    disk_unlock(d);
-}
-
 static int bypassed(const struct disk *d, struct dlc_err *err)
 {
     return dlc_err_set(err, DLC_EMISS, "disk tier %s is bypassed", d->root);
@@ -153,12 +143,9 @@ static int read_whole(struct disk *d, struct chunk_id id, void *dst, uint64_t le
     else if (hash64(dst, len) != f.name.checksum)
         rc = drop_corrupt(d, &f.name, "wrong checksum", err);
     os_close(&fd);
-    if (rc < 0)
-        return rc;
-    if (!f.verified)
-        set_verified(d, &f.name);
-    count(disk_hits);
-    return 0;
+    if (rc == 0)
+        count(disk_hits);
+    return rc;
 }
 
 int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struct dlc_err *err)
@@ -204,38 +191,107 @@ out:
     return rc;
 }
 
-static int open_verified(struct disk *d, struct chunk_id id, uint64_t len, int *fd,
-                         struct dlc_err *err)
-{
-    struct found f;
-    int rc;
+/* ---- descriptors ---- */
 
-    rc = look_up(d, id, len, &f, err);
-    if (rc == 0)
-        rc = open_found(d, &f, fd, err);
-    if (rc == 0 && !f.verified) {
-        rc = verify(d, *fd, &f.name, err);
-        if (rc == 0)
-            set_verified(d, &f.name);
+/* The chunk's slot while it is still this one. */
+static struct chunk *same_locked(struct disk *d, const struct chunk_name *n)
+{
+    uint32_t slot = disk_find_locked(d, n->id);
+
+    if (slot == CHUNK_NONE || d->table.chunks[slot].checksum != n->checksum)
+        return NULL;
+    return &d->table.chunks[slot];
+}
+
+/* One thread verifies a chunk, others wait for it. 1: the caller is to verify it; 0: it is
+ * verified; DLC_EMISS: it went away meanwhile. */
+static int verify_begin(struct disk *d, const struct chunk_name *n, struct dlc_err *err)
+{
+    struct chunk *c;
+    bool waited = false;
+    int rc = 1;
+
+    disk_lock(d);
+    while ((c = same_locked(d, n)) != NULL && (c->flags & CHUNK_VERIFYING) != 0) {
+        dlc_cond_wait(&d->changed, &d->mtx);
+        waited = true;
     }
-    if (rc < 0)
-        os_close(fd);
-    else
-        count(disk_hits);
+    if (c != NULL && (c->flags & CHUNK_VERIFIED) != 0)
+        rc = 0;
+    else if (c != NULL)
+        c->flags |= CHUNK_VERIFYING;
+    else if (waited)
+        rc = dlc_err_set(err, DLC_EMISS, "a chunk of disk tier %s went away", d->root);
+    disk_unlock(d);
+    return rc;
+}
+
+static void verify_end(struct disk *d, const struct chunk_name *n, bool right)
+{
+    struct chunk *c;
+
+    disk_lock(d);
+    c = same_locked(d, n);
+    if (c != NULL) {
+        c->flags &= (uint16_t)~CHUNK_VERIFYING;
+        c->flags |= right ? CHUNK_VERIFIED : 0;
+    }
+    dlc_cond_broadcast(&d->changed);
+    disk_unlock(d);
+}
+
+/* Have the kernel write a chunk to the device and forget its pages, so that the next read says
+ * what the device has: a write-back that fails leaves the right bytes in memory for a while. */
+static int to_device(struct disk *d, int fd, const struct chunk_name *n, struct dlc_err *err)
+{
+    struct disk_op op = disk_op_begin(d, DISK_OP_WRITE, n->size + SYNC_OTHERS);
+    int rc = 0;
+
+    if (os_fdatasync(fd) < 0 && errno != EROFS && errno != EINVAL) /* nothing to be written */
+        rc = read_failed(d, n, err);
+    disk_op_end(d, &op, was_well(rc));
+    if (rc == 0)
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    return rc;
+}
+
+static int verify_once(struct disk *d, int fd, const struct chunk_name *n, struct dlc_err *err)
+{
+    struct disk_op op;
+    int rc = verify_begin(d, n, err);
+
+    if (rc <= 0)
+        return rc;
+    rc = to_device(d, fd, n, err);
+    if (rc == 0) {
+        op = disk_op_begin(d, DISK_OP_READ, n->size);
+        rc = verify(d, fd, n, err);
+        disk_op_end(d, &op, was_well(rc));
+    }
+    verify_end(d, n, rc == 0);
     return rc;
 }
 
 int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct dlc_err *err)
 {
     struct disk_op op;
+    struct found f;
     int rc;
 
     disk_check(d);
     *fd = -1;
     if (disk_is_bypassed(d))
         return bypassed(d, err);
-    op = disk_op_begin(d, DISK_OP_READ, len);
-    rc = open_verified(d, id, len, fd, err);
+    op = disk_op_begin(d, DISK_OP_READ, 0);
+    rc = look_up(d, id, len, &f, err);
+    if (rc == 0)
+        rc = open_found(d, &f, fd, err);
     disk_op_end(d, &op, was_well(rc));
+    if (rc == 0 && !f.verified)
+        rc = verify_once(d, *fd, &f.name, err);
+    if (rc < 0)
+        os_close(fd);
+    else
+        count(disk_hits);
     return rc;
 }

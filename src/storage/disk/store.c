@@ -191,7 +191,7 @@ static void settle_locked(struct disk *d, uint32_t slot, bool placed)
     struct chunk *c = &d->table.chunks[slot];
 
     if (placed) {
-        c->flags = CHUNK_USED | CHUNK_VERIFIED;
+        c->flags = CHUNK_USED; /* not verified: that is of what the device has */
         c->stamped = (uint32_t)dlc_wall_seconds();
         d->bytes += c->size;
         d->writing -= c->size;

@@ -2,6 +2,8 @@
 /* Reading what is damaged, short, gone or forbidden; descriptors. */
 #include "util.h"
 
+#include <pthread.h>
+
 #include "base/fault.h"
 
 static void damage(unsigned i, size_t len, off_t at)
@@ -137,6 +139,76 @@ static void test_map_fd(void **state)
     mem_free(&got);
 }
 
+/* What the device has counts, not what was in memory when the chunk was stored. */
+static void test_map_fd_after_store(void **state)
+{
+    enum { LEN = 3 << 20 };
+    struct disk *d = open_limited(0);
+    uint64_t corrupt = count_read(disk_corrupt), errors = count_read(disk_errors);
+    char buf[1000];
+    int fd;
+
+    (void)state;
+    store(d, 1, LEN);
+    damage(1, LEN, 5);
+    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &fd, NULL), DLC_ECORRUPT);
+    assert_int_equal(fd, -1);
+    assert_int_equal(count_read(disk_corrupt) - corrupt, 1);
+    assert_false(disk_has(d, id_of(1)));
+    /* A read verifies what it gave, not what the device has. */
+    store(d, 2, 1000);
+    assert_int_equal(disk_read(d, id_of(2), buf, 1000, NULL), 0);
+    damage(2, 1000, 5);
+    assert_int_equal(disk_map_fd(d, id_of(2), 1000, &fd, NULL), DLC_ECORRUPT);
+    /* The device refuses it. */
+    store(d, 3, LEN);
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fsync), .nth = 1});
+    assert_int_equal(disk_map_fd(d, id_of(3), LEN, &fd, NULL), DLC_EIO);
+    assert_true(fault_disarm());
+    assert_int_equal(fd, -1);
+    assert_int_equal(count_read(disk_errors) - errors, 1);
+    assert_false(disk_has(d, id_of(3)));
+    disk_close(&d);
+}
+
+struct mapper {
+    pthread_t thread;
+    struct disk *d;
+    int rc, fd;
+};
+
+static void *map_main(void *arg)
+{
+    struct mapper *m = arg;
+
+    m->rc = disk_map_fd(m->d, id_of(1), 1000, &m->fd, NULL);
+    return NULL;
+}
+
+/* Of several that want a new chunk at once, one verifies it. */
+static void test_map_fd_at_once(void **state)
+{
+    struct disk *d = open_limited(0);
+    struct mapper m[4];
+
+    (void)state;
+    store(d, 1, 1000);
+    fault_plan(&(struct fault_plan){
+        .calls = FAULT_CALL(fsync), .nth = 1, .times = 4, .mode = FAULT_DELAY, .delay_ms = 100});
+    for (unsigned i = 0; i < 4; i++) {
+        m[i].d = d;
+        assert_int_equal(pthread_create(&m[i].thread, NULL, map_main, &m[i]), 0);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(m[i].thread, NULL), 0);
+        assert_int_equal(m[i].rc, 0);
+        os_close(&m[i].fd);
+    }
+    assert_int_equal(fault_hits(), 1);
+    (void)fault_disarm();
+    disk_close(&d);
+}
+
 static void test_faults(void **state)
 {
     bool fired = true;
@@ -195,9 +267,11 @@ static void test_stamp(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        disk_test(test_damaged),    disk_test(test_wrong_length), disk_test(test_gone),
-        disk_test(test_unreadable), disk_test(test_map_fd),       disk_test(test_faults),
-        disk_test(test_stamp),
+        disk_test(test_damaged),        disk_test(test_wrong_length),
+        disk_test(test_gone),           disk_test(test_unreadable),
+        disk_test(test_map_fd),         disk_test(test_faults),
+        disk_test(test_stamp),          disk_test(test_map_fd_after_store),
+        disk_test(test_map_fd_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
