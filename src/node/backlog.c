@@ -9,7 +9,7 @@
 void dataset_backlog_add(struct dataset *ds, uint64_t sample)
 {
     if (ds->backlog_len == BACKLOG_MAX)
-        return; /* it was only a hint */
+        return;                        /* it was only a hint */
     if (dlc_list_empty(&ds->backlogs)) /* the pump removes it, not whoever takes the last one */
         dlc_list_push_tail(&ds->node->backlogs, &ds->backlogs);
     if (ds->backlog_len == ds->backlog_cap) {

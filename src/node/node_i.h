@@ -83,7 +83,7 @@ struct node {
     unsigned n_zombies;
     bool pauses; /* a connection is paused: the tick looks for it */
     int reserve[RESERVE];
-    uint64_t next_id; /* of conns and datasets */
+    uint64_t next_id;   /* of conns and datasets */
     unsigned n_reading; /* sessions that follow an order and are not idle */
 
     /* NULL: not of a cluster */
@@ -174,7 +174,7 @@ void conn_fail_err(struct conn *c, const struct dlc_err *err);
 void reserve_init(struct node *n);
 void reserve_fill(struct node *n); /* as far as it can */
 void reserve_release(struct node *n);
-bool reserve_leaves_slack(void); /* false: what is left is for fetches; errno */
+bool reserve_leaves_slack(void);   /* false: what is left is for fetches; errno */
 void reserve_lend(struct node *n); /* one: so that something can be opened now */
 bool is_shortage(int e);           /* an errno: of descriptors or memory */
 /* Something failed for want of descriptors or memory: count it, say so, open the reserve. */

@@ -153,7 +153,7 @@ struct memory_figures {
                            struct mem_wish as used, since holes keep their pages */
 };
 void memory_beat(struct memory *m); /* tells clients that the loop runs; now and then */
-uint64_t memory_ceiling(const struct memory *m); /* bytes; asks nobody */
+uint64_t memory_ceiling(const struct memory *m);                         /* bytes; asks nobody */
 void memory_figures(const struct memory *m, struct memory_figures *out); /* a system call */
 
 /* All of it in words, for people: segment, indexes, sessions and their pins, blocks, limbo. */
