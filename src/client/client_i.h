@@ -12,7 +12,8 @@
  * lives, keeps the session and what it pins. (A2) The session's own memory (pins, cells) and the
  * struct stay until dlc_close(), so that a late store or a view put late lands somewhere harmless.
  * (A3) After fork() the child's attachments are `foreign`: it never writes to the parent's session
- * and attaches for itself when it first reads.
+ * and attaches for itself when it first reads. What they map is unmapped at once, or when it has
+ * put the views that were held at the fork.
  */
 #ifndef DLC_CLIENT_CLIENT_I_H
 #define DLC_CLIENT_CLIENT_I_H
@@ -46,6 +47,8 @@ struct attachment {
     uint64_t generation;  /* unique in this process */
     struct dlc_list link; /* in dataset.retired */
     bool foreign;         /* inherited over fork */
+    uint64_t inherited;   /* G: the process-wide lock: pins at the last fork; in the child: views of
+                           * them that it has not put */
     bool unmapped;        /* segment, index and descriptors are gone; G: the process-wide lock */
     int sock, doorbell;
     uint64_t snapshot;
@@ -242,6 +245,8 @@ void dataset_detach(struct dlc_dataset *ds, struct attachment *a);
 void dataset_hurry(struct dlc_dataset *ds);
 /* `a` has lost its daemon: stop using it. */
 void dataset_lost(struct dlc_dataset *ds, struct attachment *a);
+/* A view that was got before the fork is put. */
+void dataset_put_inherited(struct dlc_dataset *ds, struct attachment *a);
 /* Unmap retired attachments that nobody uses any more. */
 void dataset_reap(struct dlc_dataset *ds);
 /* The process-wide lock, for what fork() must find whole: for moments. */

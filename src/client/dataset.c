@@ -67,12 +67,48 @@ void client_unlock(void)
     pthread_mutex_unlock(&all_mtx);
 }
 
+/* Pins that are set now. */
+static uint64_t held(const struct attachment *a)
+{
+    uint32_t high = DLC_MIN(atomic_load(&a->session->blocks_high), SHM_BLOCKS);
+    uint64_t n = 0;
+
+    for (uint32_t b = 0; b < high; b++) {
+        for (unsigned p = 0; p < SHM_PINS; p++)
+            n += atomic_load(&a->blocks[b].pins[p]) != 0;
+    }
+    return n;
+}
+
+static void count_held(struct attachment *a)
+{
+    if (!a->foreign)
+        a->inherited = a->unmapped ? 0 : held(a);
+}
+
+/* Counted here: in the child it is too late, since the parent goes on and puts its views. */
+static void before_fork(void)
+{
+    client_lock();
+    dlc_list_each (l, &all) {
+        struct dlc_dataset *ds = dlc_container(l, struct dlc_dataset, link);
+        struct attachment *a = atomic_load(&ds->cur);
+
+        if (a != NULL)
+            count_held(a);
+        dlc_list_each (r, &ds->retired)
+            count_held(dlc_container(r, struct attachment, link));
+    }
+}
+
 static void disown(struct attachment *a)
 {
     a->foreign = true;
     a->sock = a->doorbell = -1; /* base/fork_fds.h has closed them */
     dlc_mtx_init(&a->mtx, LCK_session);
     dlc_mtx_init(&a->rpc, LCK_rpc);
+    if (a->inherited == 0) /* else a daemon that ends could not return its memory */
+        attachment_unmap(a);
 }
 
 /*
@@ -109,7 +145,7 @@ static void init_once(void)
 {
     dlc_list_init(&all);
     fork_fds_init(); /* its lock is taken under ours */
-    pthread_atfork(client_lock, client_unlock, in_child);
+    pthread_atfork(before_fork, client_unlock, in_child);
 }
 
 /* ---- attaching ---- */
@@ -117,17 +153,9 @@ static void init_once(void)
 /* Does anybody read there, or may: (A1)? */
 static bool in_use(const struct attachment *a)
 {
-    uint32_t high = DLC_MIN(atomic_load(&a->session->blocks_high), SHM_BLOCKS);
-
-    if (a->foreign || atomic_load(&a->users) > 0) /* foreign: views got before the fork */
-        return true;
-    for (uint32_t b = 0; b < high; b++) {
-        for (unsigned p = 0; p < SHM_PINS; p++) {
-            if (atomic_load(&a->blocks[b].pins[p]) != 0)
-                return true;
-        }
-    }
-    return false;
+    if (a->foreign) /* its users are threads of the parent */
+        return a->inherited > 0;
+    return atomic_load(&a->users) > 0 || held(a) > 0;
 }
 
 void dataset_reap(struct dlc_dataset *ds)
@@ -140,6 +168,15 @@ void dataset_reap(struct dlc_dataset *ds)
             attachment_unmap(a);
     }
     pthread_mutex_unlock(&all_mtx);
+}
+
+void dataset_put_inherited(struct dlc_dataset *ds, struct attachment *a)
+{
+    pthread_mutex_lock(&all_mtx);
+    if (a->inherited > 0)
+        a->inherited--;
+    pthread_mutex_unlock(&all_mtx);
+    dataset_reap(ds);
 }
 
 void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a)
@@ -258,15 +295,23 @@ void dataset_hurry(struct dlc_dataset *ds)
     dlc_mtx_unlock(&ds->mtx);
 }
 
-struct attachment *dataset_checked(struct dlc_dataset *ds)
+/* The attachment unless its daemon has gone: then its memory goes back. NULL: none. Gives as
+ * dataset_current(). */
+static struct attachment *current_unless_lost(struct dlc_dataset *ds)
 {
     struct attachment *a = dataset_current(ds);
 
-    if (a != NULL && attachment_lost(a)) {
-        dataset_lost(ds, a);
-        dataset_detach(ds, a);
-        a = NULL;
-    }
+    if (a == NULL || !attachment_lost(a))
+        return a;
+    dataset_lost(ds, a);
+    dataset_detach(ds, a);
+    return NULL;
+}
+
+struct attachment *dataset_checked(struct dlc_dataset *ds)
+{
+    struct attachment *a = current_unless_lost(ds);
+
     return a != NULL ? a : dataset_attached(ds);
 }
 
@@ -463,9 +508,12 @@ static void add_session(const struct attachment *a, struct dlc_stats *out)
 
 void dlc_dataset_stats(struct dlc_dataset *ds, struct dlc_stats *out)
 {
+    struct attachment *used = current_unless_lost(ds);
     const struct attachment *a;
 
     *out = (struct dlc_stats){0};
+    if (used != NULL) /* looked at while we are here: a program that only asks notices, too */
+        dataset_detach(ds, used);
     pthread_mutex_lock(&all_mtx);
     a = atomic_load(&ds->cur);
     if (a != NULL)

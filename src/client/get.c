@@ -162,7 +162,7 @@ static int by_daemon(struct dlc_dataset *ds, uint64_t i, struct waiting *w, stru
 
     for (int turn = 0; turn < EVICTED_RETRIES && (rc == DLC_EMISS || rc == DLC_ENODAEMON); turn++) {
         struct dlc_mono start = dlc_mono_now();
-        struct attachment *a = dataset_attached(ds);
+        struct attachment *a = dataset_checked(ds);
 
         w->away = a == NULL;
         if (a == NULL)
@@ -249,14 +249,18 @@ int dlc_get(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out)
 void dlc_put(struct dlc_dataset *ds, struct dlc_view *v)
 {
     if (v->priv[1] > VIEW_MAPPED) {
-        const struct attachment *a = (const void *)(uintptr_t)v->priv[1];
+        struct attachment *a = (void *)(uintptr_t)v->priv[1];
 
-        if (!a->foreign) /* (A3) */
+        if (a->foreign) { /* (A3) */
+            dataset_put_inherited(ds, a);
+        } else {
             atomic_store_explicit((_Atomic uint64_t *)(uintptr_t)v->priv[0], 0,
                                   memory_order_release);
-        /* relaxed: reaping looks for itself. The last view of a lost daemon frees its memory. */
-        if (atomic_load_explicit(&ds->cur, memory_order_relaxed) != a)
-            dataset_reap(ds);
+            /* relaxed: reaping looks for itself. The last view of a lost daemon frees its memory.
+             */
+            if (atomic_load_explicit(&ds->cur, memory_order_relaxed) != a)
+                dataset_reap(ds);
+        }
     } else if (v->priv[1] == VIEW_HEAP) {
         free((void *)(uintptr_t)v->data);
     } else if (v->priv[1] == VIEW_MAPPED) {
@@ -275,7 +279,7 @@ int dlc_prefetch(struct dlc_dataset *ds, const uint64_t *idx, size_t n)
         if (idx[k] >= ds->n)
             return no_such_sample(ds, idx[k]);
     }
-    a = dataset_attached(ds);
+    a = dataset_checked(ds);
     if (a == NULL)
         return 0; /* a hint; there is nobody to give it to */
     if (miss_prefetch(a, idx, n) == DLC_ENODAEMON)
