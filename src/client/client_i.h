@@ -136,8 +136,9 @@ struct dlc_dataset {
      * whole whatever other threads do. */
     _Atomic(struct attachment *) cur;
     struct dlc_list retired;
-    bool ended_well; /* the daemon was told to stop: do not start another */
-    bool lost;       /* had one, and lost it */
+    _Atomic bool unreaped; /* some of them may still be mapped; relaxed where it is only read */
+    bool ended_well;       /* the daemon was told to stop: do not start another */
+    bool lost;             /* had one, and lost it */
 
     struct dlc_mtx mtx;        /* rank LCK_dataset: attaching, direct */
     struct dlc_mono try_again; /* G: mtx: do not look for a daemon before */

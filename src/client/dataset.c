@@ -128,6 +128,7 @@ static void in_child(void)
         if (a != NULL) {
             disown(a);
             dlc_list_push_tail(&ds->retired, &a->link);
+            atomic_store(&ds->unreaped, true);
         }
         atomic_store(&ds->cur, NULL);
         ds->lost = false;
@@ -160,13 +161,17 @@ static bool in_use(const struct attachment *a)
 
 void dataset_reap(struct dlc_dataset *ds)
 {
+    bool left = false;
+
     pthread_mutex_lock(&all_mtx);
     dlc_list_each (l, &ds->retired) {
         struct attachment *a = dlc_container(l, struct attachment, link);
 
         if (!a->unmapped && !in_use(a))
             attachment_unmap(a);
+        left = left || !a->unmapped;
     }
+    atomic_store(&ds->unreaped, left);
     pthread_mutex_unlock(&all_mtx);
 }
 
@@ -253,6 +258,7 @@ static void reattach_locked(struct dlc_dataset *ds)
     }
     ds->patience = (struct dlc_dur){0};
     dataset_attach_to(ds, a);
+    dataset_reap(ds);
     /* relaxed: as publish(), whose number may have gone to the one before */
     atomic_store_explicit(&a->session->cursor, atomic_load_explicit(&ds->at, memory_order_relaxed),
                           memory_order_relaxed);
@@ -312,6 +318,10 @@ struct attachment *dataset_checked(struct dlc_dataset *ds)
 {
     struct attachment *a = current_unless_lost(ds);
 
+    /* Who puts the last view, or takes back a pin, may not see that its attachment was retired (its
+     * store and its look at `cur` may change places), and who retires it may still see the pin. */
+    if (atomic_load_explicit(&ds->unreaped, memory_order_relaxed))
+        dataset_reap(ds);
     return a != NULL ? a : dataset_attached(ds);
 }
 
@@ -331,6 +341,7 @@ void dataset_lost(struct dlc_dataset *ds, struct attachment *a)
         ds->lost = true;
         atomic_store(&ds->cur, NULL);
         dlc_list_push_tail(&ds->retired, &a->link);
+        atomic_store(&ds->unreaped, true);
     }
     pthread_mutex_unlock(&all_mtx);
 }

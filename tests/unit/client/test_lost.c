@@ -70,6 +70,27 @@ static void test_killed_and_back(void **state)
     assert_int_equal(segments(), 0);
 }
 
+/* Who puts the last view sees the attachment in use, who retires it sees the pin: nobody unmaps. */
+static void test_missed_reap(void **state)
+{
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("r", N, SIZE, "", url), 0);
+    struct dlc_view v;
+    struct dlc_stats st;
+
+    (void)state;
+    assert_int_equal(dlc_get(ds, 0, &v), 0);
+    daemon_kill(&d);
+    daemon_start(&d);
+    until((read_one(ds, 5), dlc_dataset_stats(ds, &st), st.reconnects == 1));
+    assert_int_equal(segments(), 2);
+    atomic_store((_Atomic uint64_t *)(uintptr_t)v.priv[0], 0); /* as dlc_put() that saw the old */
+    for (unsigned i = 0; i < N; i++)
+        read_one(ds, i); /* more than memory holds: misses */
+    assert_int_equal(segments(), 1);
+    dlc_close(&ds);
+}
+
 struct reader {
     struct dlc_dataset *ds;
     _Atomic uint64_t reads;
@@ -246,7 +267,7 @@ int main(void)
         cmocka_unit_test(test_killed_and_back),  cmocka_unit_test(test_killed_mid_read),
         cmocka_unit_test(test_stopped_mid_read), cmocka_unit_test(test_hung),
         cmocka_unit_test(test_given_up),         cmocka_unit_test(test_map_in_time),
-        cmocka_unit_test(test_hangs_up),
+        cmocka_unit_test(test_hangs_up),         cmocka_unit_test(test_missed_reap),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
