@@ -15,8 +15,9 @@
  * A client repeats what it got no answer to (redis.h, R1). The mark makes that harmless: put,
  * delete and event find it and say what they said before.
  *
- * Where there are replicas, writes wait for one of them (at most a fifth of a second), so that a
- * fail-over loses them only if both die.
+ * Where there are replicas, a write counts once one of them has it: a fail-over loses it only if
+ * both die. Until then it is repeated, and fails (DLC_EBUCKET) when the time is over; the lock too,
+ * so that a manager that is cut off together with a master does not go on leading.
  */
 #include <inttypes.h>
 #include <stdlib.h>

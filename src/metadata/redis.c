@@ -130,9 +130,10 @@ struct call {
     struct dlc_mono deadline;
     struct flight *flights;
     size_t n_flights, cap_flights;
-    bool relearn; /* the map is wrong, or a server is gone */
-    bool later;   /* somebody wants us to wait */
-    int rc;       /* a final error */
+    bool relearn;  /* the map is wrong, or a server is gone */
+    bool later;    /* somebody wants us to wait */
+    bool uncopied; /* no replica confirmed a write */
+    int rc;        /* a final error */
     struct dlc_err last;
 };
 
@@ -169,7 +170,7 @@ static void load(struct call *k)
             continue;
         dlc_mtx_lock(&k->r->mtx);
         node = route_locked(k->r, c);
-        c->waits = c->copied && k->r->replicas;
+        c->waits = c->copied && redis_is_copied_locked(k->r, c->slot);
         dlc_mtx_unlock(&k->r->mtx);
         if (node < 0) {
             dlc_err_set(&k->last, DLC_EBUCKET, "Redis: no server has slot %d", c->slot);
@@ -183,6 +184,14 @@ static void load(struct call *k)
     }
 }
 
+/* Its reply does not count: it is to be done again. */
+static void cmd_forget(struct redis_cmd *c)
+{
+    if (c->reply != NULL)
+        freeReplyObject(c->reply);
+    c->reply = NULL;
+}
+
 /* The connection is of no use any more; nor are those that lay idle beside it. why NULL: said. */
 static void flight_lost(struct call *k, struct flight *f, const char *why)
 {
@@ -193,6 +202,8 @@ static void flight_lost(struct call *k, struct flight *f, const char *why)
     dlc_mtx_unlock(&k->r->mtx);
     redis_conn_close(&f->conn);
     k->relearn = true;
+    if (f->waiting) /* it ran, and nobody knows whether a replica has it */
+        cmd_forget(&k->cmds[f->cmds[f->got]]);
     for (size_t i = f->got; i < f->n; i++)
         k->cmds[f->cmds[i]].ask[0] = '\0';
 }
@@ -240,6 +251,23 @@ static void take_error(struct call *k, struct flight *f, struct redis_cmd *c, co
     dlc_mtx_unlock(&k->r->mtx);
 }
 
+static bool is_done(const redisReply *r)
+{
+    return r != NULL && r->type == REDIS_REPLY_ARRAY && r->elements > 0 &&
+           r->element[0]->type == REDIS_REPLY_STRING && strcmp(r->element[0]->str, "ok") == 0;
+}
+
+/* How many replicas have what c wrote. With none a fail-over would lose it: it is done again, and
+ * who waits for it is told that it failed. */
+static void take_copies(struct call *k, struct redis_cmd *c, const redisReply *copies)
+{
+    if (!is_done(c->reply) || (copies->type == REDIS_REPLY_INTEGER && copies->integer > 0))
+        return;
+    cmd_forget(c);
+    k->uncopied = true;
+    k->later = k->relearn = true;
+}
+
 static void take_replies(struct call *k, struct flight *f)
 {
     while (f->conn != NULL && f->got < f->n) {
@@ -258,8 +286,9 @@ static void take_replies(struct call *k, struct flight *f)
             continue;
         }
         f->asking = false;
-        if (f->waiting) { /* how many replicas; none in time is no failure */
+        if (f->waiting) {
             f->waiting = false;
+            take_copies(k, c, reply);
             freeReplyObject(reply);
         } else if (reply->type == REDIS_REPLY_ERROR) {
             take_error(k, f, c, reply->str);
@@ -400,6 +429,9 @@ int redis_run(struct redis *r, struct redis_cmd *cmds, size_t n, struct dlc_err 
     r->away = k.rc == DLC_EBUCKET;
     dlc_mtx_unlock(&r->mtx);
     mem_free(&k.flights);
+    if (k.rc == DLC_EBUCKET && k.uncopied)
+        return dlc_err_set(err, k.rc, "Redis: no replica confirmed a write; is one running? %.300s",
+                           k.last.text);
     return k.rc == 0 ? 0 : dlc_err_set(err, k.rc, "%s", k.last.text);
 }
 

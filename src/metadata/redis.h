@@ -57,7 +57,7 @@ struct redis_cmd {
     struct buf args;                   /* as the protocol wants them */
     unsigned n_args, n_keys;
     int slot;          /* -1: any server */
-    bool copied;       /* wait until a replica has it, where there are replicas */
+    bool copied;       /* where there are replicas, {'ok', ...} counts once one of them has it */
     redisReply *reply; /* after a good redis_run(): never an error */
     /* while it runs */
     bool waits;   /* WAIT follows it */

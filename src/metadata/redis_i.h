@@ -51,12 +51,15 @@ struct redis {
     size_t n_nodes;
     int16_t slots[REDIS_SLOTS]; /* node; -1: not known */
     uint64_t learned;           /* how often the map was learned */
-    bool cluster, away, replicas;
+    bool copied[REDIS_SLOTS];   /* the slot's server has replicas */
+    bool cluster, away;
+    bool replicas; /* of several addresses without a Cluster: some server was seen with a replica */
 };
 
 struct redis *redis_of(struct redis *r);
 /* The number of the server at an address; -1: there are too many. */
 int redis_node_locked(struct redis *r, const char *address);
+bool redis_is_copied_locked(const struct redis *r, int slot);
 /* Where an answer from `from` points to; an empty host means the one that said so. */
 int redis_node_said_locked(struct redis *r, int from, const char *address);
 void redis_drop_idle_locked(struct rnode *n);

@@ -99,8 +99,6 @@ static bool slots_install_locked(struct redis *r, int from, const redisReply *re
 {
     size_t known = 0;
 
-    r->replicas = false;
-
     for (size_t i = 0; i < reply->elements; i++) {
         const redisReply *range = reply->element[i], *who;
         char address[96];
@@ -111,7 +109,6 @@ static bool slots_install_locked(struct redis *r, int from, const redisReply *re
             range->element[1]->type != REDIS_REPLY_INTEGER)
             return false;
         who = range->element[2];
-        r->replicas = r->replicas || range->elements > 3;
         if (who->type != REDIS_REPLY_ARRAY || who->elements < 2 ||
             who->element[1]->type != REDIS_REPLY_INTEGER)
             return false;
@@ -120,16 +117,28 @@ static bool slots_install_locked(struct redis *r, int from, const redisReply *re
                  who->element[1]->integer);
         node = redis_node_said_locked(r, from, address);
         for (long long s = DLC_MAX(range->element[0]->integer, 0);
-             s <= range->element[1]->integer && s < REDIS_SLOTS; s++, known++)
+             s <= range->element[1]->integer && s < REDIS_SLOTS; s++, known++) {
             r->slots[s] = (int16_t)node;
+            r->copied[s] = range->elements > 3; /* without those that most servers miss */
+        }
     }
     return known > 0;
 }
 
-static void single_install_locked(struct redis *r, int node)
+/* A server lists only the replicas that are connected just now. Who names several addresses wants
+ * copies: one that goes away is missed, or a server that is cut off would go on alone. */
+static void single_install_locked(struct redis *r, int node, bool replicas)
 {
-    for (int s = 0; s < REDIS_SLOTS; s++)
+    r->replicas = (r->replicas && r->url.n > 1) || replicas;
+    for (int s = 0; s < REDIS_SLOTS; s++) {
         r->slots[s] = (int16_t)node;
+        r->copied[s] = r->replicas;
+    }
+}
+
+bool redis_is_copied_locked(const struct redis *r, int slot)
+{
+    return slot >= 0 && r->copied[slot];
 }
 
 /* Is it one that takes writes, and does it have replicas? */
@@ -174,8 +183,7 @@ static int learn_from(struct redis *r, int node, struct dlc_mono deadline, struc
 
         if (is_master(c, deadline, &replicas)) {
             dlc_mtx_lock(&r->mtx);
-            single_install_locked(r, node);
-            r->replicas = replicas;
+            single_install_locked(r, node, replicas);
             dlc_mtx_unlock(&r->mtx);
         } else {
             rc = dlc_err_set(err, DLC_EBUCKET, "Redis %s is a replica", r->nodes[node]->address);

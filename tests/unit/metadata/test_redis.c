@@ -258,6 +258,72 @@ static void test_replica_first(void **state)
     redis_servers_stop(&other);
 }
 
+static void wait_for_replica(struct redis_servers *of, const char *what)
+{
+    struct dlc_mono until = dlc_mono_add(dlc_mono_now(), DLC_SEC(30));
+    char *got = redis_server_ask(of, 0, "INFO replication");
+
+    while (strstr(got, what) == NULL) {
+        assert_true(dlc_mono_now().ns < until.ns);
+        mem_free(&got);
+        (void)poll(NULL, 0, 10);
+        got = redis_server_ask(of, 0, "INFO replication");
+    }
+    mem_free(&got);
+}
+
+/* A write that no replica has would be lost by a fail-over: it is not confirmed. */
+static void test_no_replica_has_it(void **state)
+{
+    struct redis_servers master, copy;
+    struct meta *m = NULL;
+    uint64_t fence = 0, again = 0;
+    char text[100], url[200];
+    json_t *events;
+
+    (void)state;
+    redis_servers_start_one(&master, NULL);
+    redis_servers_start_one(&copy, NULL);
+    snprintf(text, sizeof(text), "REPLICAOF 127.0.0.1 %d", master.s[0].port);
+    free(redis_server_ask(&copy, 0, text));
+    wait_for_replica(&master, "state=online");
+    snprintf(url, sizeof(url), "redis://127.0.0.1:%d,127.0.0.1:%d/copies?timeout=2s",
+             master.s[0].port, copy.s[0].port);
+    ok(meta_open(url, &m, &err));
+    ok(meta_lock(m, "manager", "me", DLC_SEC(60), &fence, &err));
+    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    for (unsigned gone = 0; gone < 2; gone++) { /* it does not answer; it is not there */
+        if (gone)
+            redis_server_kill(&copy, 0);
+        else
+            redis_server_signal(&copy, 0, SIGSTOP);
+        assert_int_equal(put(m, META_JOB, "b", "", 2, META_ANY, NULL), DLC_EBUCKET);
+        assert_non_null(strstr(err.text, "no replica"));
+        assert_int_equal(meta_lock(m, "manager", "me", DLC_SEC(60), &again, &err), DLC_EBUCKET);
+        assert_int_equal(meta_event(m, "", json_pack("{}"), &err), DLC_EBUCKET);
+        /* What is refused was not written, and reads need no replica. */
+        assert_int_equal(put(m, META_JOB, "a", "", 1, META_NEW, NULL), DLC_EBUSY);
+        assert_int_equal(meta_lock(m, "manager", "you", DLC_SEC(1), &again, &err), DLC_EBUSY);
+        assert_int_equal(value_of(m, META_JOB, "a", NULL), 1);
+        if (!gone)
+            redis_server_signal(&copy, 0, SIGCONT);
+        else {
+            redis_server_start(&copy, 0);
+            free(redis_server_ask(&copy, 0, text));
+        }
+        wait_for_replica(&copy, "master_link_status:up");
+        ok(put(m, META_JOB, "b", "", 3, META_ANY, NULL));
+        ok(meta_lock(m, "manager", "me", DLC_SEC(60), &again, &err));
+        assert_int_equal(again, fence);
+    }
+    ok(meta_events(m, NULL, 0, 100, &events, &err));
+    assert_int_equal(json_array_size(events), 2); /* each attempt found its mark */
+    json_decref(events);
+    meta_close(&m);
+    redis_servers_stop(&copy);
+    redis_servers_stop(&master);
+}
+
 /* Whatever call of the system fails, once, in the middle: a write happens exactly once. */
 static void test_faults(void **state)
 {
@@ -534,15 +600,11 @@ int main(void)
         cmocka_unit_test(test_slots),
     };
     const struct CMUnitTest single[] = {
-        cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_away),
-        cmocka_unit_test(test_stalled),
-        cmocka_unit_test(test_passwords),
-        cmocka_unit_test(test_replica_first),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_our_clock_does_not_matter),
+        cmocka_unit_test(test_restart),       cmocka_unit_test(test_away),
+        cmocka_unit_test(test_stalled),       cmocka_unit_test(test_passwords),
+        cmocka_unit_test(test_replica_first), cmocka_unit_test(test_no_replica_has_it),
+        cmocka_unit_test(test_faults),        cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_full),          cmocka_unit_test(test_our_clock_does_not_matter),
     };
     const struct CMUnitTest several[] = {
         cmocka_unit_test(test_slots_move),
