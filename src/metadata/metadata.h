@@ -134,7 +134,8 @@ int meta_chunks_sums(struct meta *m, const char *dataset, struct meta_sum *out, 
 
 /*
  * Take or renew. DLC_EBUSY: *err says who holds it. *fence grows with every new holder, and when a
- * lock that expired is taken again. holder: another one for each process, or both hold it.
+ * lock that expired is taken again, or renewed after a larger fence wrote. holder: another one for
+ * each process, or both hold it.
  */
 int meta_lock(struct meta *m, const char *name, const char *holder, struct dlc_dur ttl,
               uint64_t *fence, struct dlc_err *err);

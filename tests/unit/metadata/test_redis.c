@@ -324,6 +324,31 @@ static void test_no_replica_has_it(void **state)
     redis_servers_stop(&master);
 }
 
+/* A fail-over lost the grant of the leader before, which wrote once more: who has the lock now does
+ * not keep a fence with which it cannot write. */
+static void test_fence_below_the_written_one(void **state)
+{
+    struct meta *old = open_at(&one, "/below"), *new = open_at(&one, "/below");
+    uint64_t fence = 0, again = 0, far;
+
+    (void)state;
+    ok(meta_lock(new, "manager", "new", DLC_SEC(60), &fence, &err));
+    meta_set_fence(new, fence);
+    ok(put(new, META_JOB, "a", "", 1, META_NEW, NULL));
+    far = fence + 1000000000;
+    meta_set_fence(old, far);
+    assert_int_equal(put(new, META_JOB, "a", "", 2, META_ANY, NULL), DLC_EBUSY);
+    ok(meta_lock(new, "manager", "new", DLC_SEC(60), &again, &err));
+    assert_true(again > far);
+    meta_set_fence(new, again);
+    ok(put(new, META_JOB, "a", "", 3, META_ANY, NULL));
+    assert_int_equal(put(old, META_JOB, "a", "", 4, META_ANY, NULL), DLC_EBUSY);
+    ok(meta_lock(new, "manager", "new", DLC_SEC(60), &fence, &err));
+    assert_int_equal(fence, again); /* and keeps it */
+    meta_close(&old);
+    meta_close(&new);
+}
+
 /* Whatever call of the system fails, once, in the middle: a write happens exactly once. */
 static void test_faults(void **state)
 {
@@ -600,11 +625,17 @@ int main(void)
         cmocka_unit_test(test_slots),
     };
     const struct CMUnitTest single[] = {
-        cmocka_unit_test(test_restart),       cmocka_unit_test(test_away),
-        cmocka_unit_test(test_stalled),       cmocka_unit_test(test_passwords),
-        cmocka_unit_test(test_replica_first), cmocka_unit_test(test_no_replica_has_it),
-        cmocka_unit_test(test_faults),        cmocka_unit_test(test_foreign),
-        cmocka_unit_test(test_full),          cmocka_unit_test(test_our_clock_does_not_matter),
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_away),
+        cmocka_unit_test(test_stalled),
+        cmocka_unit_test(test_passwords),
+        cmocka_unit_test(test_replica_first),
+        cmocka_unit_test(test_no_replica_has_it),
+        cmocka_unit_test(test_fence_below_the_written_one),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_our_clock_does_not_matter),
     };
     const struct CMUnitTest several[] = {
         cmocka_unit_test(test_slots_move),
