@@ -14,7 +14,7 @@
 
 #define N     40u
 #define SIZE  20000u
-#define LARGE 400000u /* more than a quarter of memory: lies in files of the disk tier */
+#define LARGE 400000u     /* more than a quarter of memory: lies in files of the disk tier */
 #define LIMIT DLC_SEC(60) /* of a session: four times what its waits can add up to */
 
 static struct daemon d;
