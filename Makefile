@@ -11,6 +11,7 @@ PREFIX ?= /usr/local
 JOBS   ?= 2
 T      ?=
 SKIPS  ?= allowed
+AGAIN  ?= 0
 ORDER  ?= readme
 
 ifeq ($(SAN),)
@@ -42,14 +43,14 @@ check:
 	@$(MAKE) --no-print-directory build
 	@tools/get-versitygw $(BUILD)
 	@tools/get-pyarrow $(BUILD)
-	@tests/run --build $(BUILD) -j $(JOBS) --skips $(SKIPS) $(T)
+	@tests/run --build $(BUILD) -j $(JOBS) --skips $(SKIPS) --again $(AGAIN) $(T)
 
 check-k8s:
 	@tools/deps core test k8s
 	@$(MAKE) --no-print-directory build
 	@tools/get-k8s $(BUILD)
 	@tools/get-helm $(BUILD)
-	@tests/run --build $(BUILD) --k8s -j $(JOBS) --skips $(SKIPS) $(T)
+	@tests/run --build $(BUILD) --k8s -j $(JOBS) --skips $(SKIPS) --again $(AGAIN) $(T)
 
 check-bare:
 	@tools/bare '$(if $(filter check,$(ORDER)),,make run && )make check'
@@ -79,7 +80,7 @@ check-asan check-tsan: check-%:
 	@tools/deps core test
 	@tools/build-set build-$* '$(SETUP)' tests/sets/$*
 	@[ $* = tsan ] || tools/get-versitygw build-$*
-	@$(ASLR_OFF) tests/run --build build-$* -j $(JOBS) --set tests/sets/$* $(T)
+	@$(ASLR_OFF) tests/run --build build-$* -j $(JOBS) --again $(AGAIN) --set tests/sets/$* $(T)
 
 check-fuzz:
 	@tools/deps core test sanitize
@@ -90,7 +91,7 @@ check-release:
 # Debian compiles libjpeg.a and libpng.a without CET: hardening is checked without them.
 	@tools/build-set build-release '$(SETUP) --buildtype=release -Doptimization=2 -Dprivate_codecs=disabled' tests/sets/release
 	@tools/check-hardening $(addprefix build-release/,src/cli/dlcache libdlcache.so python/dlcache/_dlcache.abi3.so)
-	@tests/run --build build-release -j $(JOBS) --set tests/sets/release $(T)
+	@tests/run --build build-release -j $(JOBS) --again $(AGAIN) --set tests/sets/release $(T)
 
 lint: build
 	@tools/lint $(BUILD)
@@ -121,6 +122,7 @@ help:
 	@echo "make run        the demonstration: a bucket, a cache, three epochs, a table"
 	@echo "make check      lint and all tests; T='word word' picks tests by name; JOBS=2 at once"
 	@echo "                a skip fails unless tests/allowed-skips names it; SKIPS=any accepts all"
+	@echo "                AGAIN=5 runs up to five failed tests once more, each alone, and names those that pass then"
 	@echo "make check-bare make run and make check in a bare Debian root (ORDER=check: make check alone; needs root)"
 	@echo "make check-packages  build the packages, install each in a bare root, and use it (needs root)"
 	@echo "make check-k8s  the tests against a real Kubernetes API server (builds one the first time)"
