@@ -164,7 +164,7 @@ static void probe_next(struct fetch *f)
 static void copy_next(struct fetch *f)
 {
     memory_unhold(f->ds->node->memory, f->ds->index, f->sample);
-    fetch_end(f, f->rc == 0 ? DLC_ELARGE : f->rc);
+    fetch_end(f, f->rc == 0 ? DLC_ELARGE : DLC_EBYPASS); /* full, or read-only */
 }
 
 /* The disk goal of a resident sample: its bytes are at hand, and the bucket need not be asked
