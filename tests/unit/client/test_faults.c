@@ -14,8 +14,8 @@
 
 #define N     40u
 #define SIZE  20000u
-#define LARGE 400000u     /* more than a quarter of memory: lies in files of the disk tier */
-#define LIMIT DLC_SEC(60) /* of a session: four times what its waits can add up to */
+#define LARGE 400000u /* more than a quarter of memory: lies in files of the disk tier */
+#define LIMIT DLC_SEC(20)
 
 static struct daemon d;
 static char url[512], large_url[512];
