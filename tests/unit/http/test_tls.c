@@ -128,7 +128,7 @@ static void test_handshakes_that_are_none(void **state)
 
     (void)state;
     place_open(&p,
-               &(struct http_server_config){.tls_cert = cert, .tls_key = key, .idle = DLC_SEC(1)});
+               &(struct http_server_config){.tls_cert = cert, .tls_key = key, .idle = DLC_SEC(4)});
     snprintf(base, sizeof(base), "https://%s", p.address);
     for (size_t i = 0; i < unit_count(fds); i++) {
         fds[i] = raw_connect(p.address);
