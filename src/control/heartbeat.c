@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "control/jobs_i.h"
 #include "control/nodes_i.h"
+#include "control/view_i.h"
 #include "storage/policy/life.h"
 
 #define CHUNKS_MAX   2000 /* in one heart-beat */
@@ -43,9 +44,10 @@ void nodes_add_news(struct control *c, const char *name, uint64_t has, json_t *a
     if (n != NULL)
         orders = json_deep_copy(json_object_get(n->doc, "orders"));
     dlc_mtx_unlock(&c->mtx);
-    view = view_get(c, has); /* after the orders: (V4) */
-    if (view != NULL)
-        json_object_set_new(answer, "view", view);
+    view = view_get(c, has);                    /* after the orders: (V4) */
+    if (view != NULL && view_names(view, name)) /* (V5) */
+        json_object_set(answer, "view", view);
+    json_decref(view);
     json_object_set_new(answer, "orders", orders != NULL ? orders : json_array());
     json_object_set_new(answer, "interval_ms", json_integer(nodes_interval_ms(c)));
 }
@@ -228,10 +230,9 @@ static void replace(json_t **slot, json_t **with)
 }
 
 /* False: nobody knows it, or it was asked to join again. *woke: it was joining or gone until now.
- * *has: the view it need not get: one of the time when nobody was heard would tell it that it is
- * alone. */
+ */
 static bool note_beat(struct control *c, const char *name, const json_t *figures,
-                      const json_t *progress, bool *woke, uint64_t *has)
+                      const json_t *progress, bool *woke)
 {
     json_t *f = json_deep_copy(figures), *p = json_deep_copy(progress);
     struct live_node *n;
@@ -244,8 +245,8 @@ static bool note_beat(struct control *c, const char *name, const json_t *figures
         n->heard = dlc_mono_now();
     if (known) {
         *woke = n->state != NODE_LIVE;
-        if (n->state == NODE_GONE && nodes_forgive_locked(c, n))
-            *has = c->view_version;
+        if (n->state == NODE_GONE)
+            nodes_forgive_locked(c, n);
         n->state = NODE_LIVE;
         replace(&n->figures, &f);
         replace(&n->progress, &p);
@@ -308,7 +309,7 @@ void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
         nodes_refuse_name(c, name, "", reply);
         return;
     }
-    if (!note_beat(c, name, figures, progress, &woke, &view)) {
+    if (!note_beat(c, name, figures, progress, &woke)) {
         http_problem(reply, 404, "Not found",
                      "node %s is not known, or is to join again: it joins first", name);
         return;

@@ -259,12 +259,12 @@ void nodes_write_state(struct control *c, const char *name, enum node_state s)
                   json_pack("{s:s}", "name", name));
 }
 
-bool nodes_forgive_locked(struct control *c, const struct live_node *first)
+void nodes_forgive_locked(struct control *c, const struct live_node *first)
 {
     dlc_mtx_assert_held(&c->mtx);
     for (size_t i = 0; i < c->n_nodes; i++)
         if (c->nodes[i]->state == NODE_LIVE)
-            return false; /* somebody was heard all the while */
+            return; /* somebody was heard all the while */
     for (size_t i = 0; i < c->n_nodes && first->gone.ns != 0; i++) {
         struct live_node *n = c->nodes[i];
         int64_t apart = dlc_mono_sub(n->gone, first->gone).ns;
@@ -276,7 +276,6 @@ bool nodes_forgive_locked(struct control *c, const struct live_node *first)
         n->heard = dlc_mono_now();
         n->forgiven = n != first;
     }
-    return true;
 }
 
 /* The next one that was forgiven: the store does not know it yet. */

@@ -41,11 +41,12 @@ bool nodes_is_holder(struct control *c, const char *name, const char *instance);
 void nodes_refuse_name(struct control *c, const char *name, const char *holder,
                        struct http_reply *reply);
 int64_t nodes_interval_ms(struct control *c); /* until the next heart-beat */
-/* Add "view" (when it is another than `has`), "orders" and "interval_ms" to an answer. */
+/* Add "view" (when it is another than `has` and names the node), "orders" and "interval_ms" to an
+ * answer. */
 void nodes_add_news(struct control *c, const char *name, uint64_t has, json_t *answer);
 /* The first that is heard after nobody was: those who fell silent with it are live as well, until
- * they are silent for longer. False: others were heard. */
-bool nodes_forgive_locked(struct control *c, const struct live_node *first);
+ * they are silent for longer. */
+void nodes_forgive_locked(struct control *c, const struct live_node *first);
 
 http_handler_f node_heartbeat; /* heartbeat.c */
 /* orders.c: write what came of the orders named in `done`, then take them off the node's list. */

@@ -6,6 +6,8 @@
  * (V1) Two views of one version are equal. (V2) Versions grow, also from one manager to the next:
  * the fence is their upper part. (V3) A view that comes out as the last one is the last one: no new
  * version, nothing to send. (V4) No node gets an order before the view that it was given in.
+ * (V5) A node gets no view that does not name it: one of the time when it was not heard would tell
+ * it that others own what it has.
  */
 #include <string.h>
 
@@ -41,6 +43,19 @@ json_t *view_nodes(const struct node_info *nodes, size_t n)
                                                "state", node_state_name(x->state)));
     }
     return array;
+}
+
+bool view_names(const json_t *view, const char *name)
+{
+    size_t i;
+    json_t *node;
+
+    json_array_foreach(json_object_get(view, "nodes"), i, node)
+    {
+        if (strcmp(json_string_value(json_object_get(node, "name")), name) == 0)
+            return true;
+    }
+    return false;
 }
 
 void view_changed(struct control *c)

@@ -7,5 +7,6 @@
 
 double view_weight(enum node_state state, uint64_t capacity, uint64_t memory);
 json_t *view_nodes(const struct node_info *nodes, size_t n); /* gives */
+bool view_names(const json_t *view, const char *name);       /* is that node in it? */
 
 #endif

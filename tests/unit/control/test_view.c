@@ -29,15 +29,20 @@ static void test_the_gone_are_not_in_it(void **state)
         {.name = "d", .address = "", .state = NODE_JOINING},
     };
     json_t *got = view_nodes(nodes, unit_count(nodes));
-    json_t *want =
-        json_pack("[{s:s, s:s, s:f, s:s}, {s:s, s:s, s:f, s:s}, {s:s, s:s, s:f, s:s}]", "name", "a",
-                  "address", "http://a:1", "weight", 1.0, "state", "live", "name", "c", "address",
-                  "http://c:1", "weight", 0.0, "state", "draining", "name", "d", "address", "",
-                  "weight", 0.0, "state", "joining");
+    json_t *view = json_pack("{s:O}", "nodes", got),
+           *want =
+               json_pack("[{s:s, s:s, s:f, s:s}, {s:s, s:s, s:f, s:s}, {s:s, s:s, s:f, s:s}]",
+                         "name", "a", "address", "http://a:1", "weight", 1.0, "state", "live",
+                         "name", "c", "address", "http://c:1", "weight", 0.0, "state", "draining",
+                         "name", "d", "address", "", "weight", 0.0, "state", "joining");
 
     (void)state;
     assert_non_null(want);
     assert_true(json_equal(got, want));
+    assert_true(view_names(view, "a"));
+    assert_false(view_names(view, "b"));
+    assert_true(view_names(view, "d"));
+    json_decref(view);
     json_decref(got);
     json_decref(want);
 }
