@@ -197,22 +197,45 @@ static struct dataset *old_of(const struct dataset *ds)
     return NULL;
 }
 
-/* It is ready, and takes the place of the one that was there, if any. */
+/* Another one that is ready with the same catalog, or NULL. */
+static struct dataset *twin_of(const struct dataset *ds)
+{
+    dlc_list_each (l, &ds->node->datasets) {
+        struct dataset *twin = dlc_container(l, struct dataset, link);
+
+        if (twin != ds && twin->state == DATASET_READY && strcmp(twin->name, ds->name) == 0 &&
+            catalog_same(twin->catalog, ds->catalog))
+            return twin;
+    }
+    return NULL;
+}
+
+/* From now on it is the newest of its name. */
+static void unpin(struct dataset *ds)
+{
+    ds->pinned = 0;
+    ds->stale = false;
+}
+
+/* It is ready. What has its snapshot already stays in its place: one that was pinned while this one
+ * was listed, too, since it has samples in memory. Else it takes the place of the newest. */
 static void dataset_settled(struct dataset *ds)
 {
-    struct dataset *old = ds->pinned == 0 ? old_of(ds) : NULL;
+    struct dataset *old = ds->pinned == 0 ? old_of(ds) : NULL, *twin = twin_of(ds);
 
-    if (old != NULL && catalog_same(old->catalog, ds->catalog)) {
-        old->instead_of = ds->instead_of;
-        keep_old(ds, old);
-        return;
-    }
-    if (old != NULL) { /* it stays for its sessions */
+    if (old != NULL && old != twin) { /* it stays for its sessions */
         old->stale = true;
         old->refs++;
         dataset_put(&old);
     }
-    answer_openers(ds);
+    if (twin != NULL && ds->pinned == 0) {
+        twin->instead_of = ds->instead_of;
+        unpin(twin);
+    }
+    if (twin != NULL)
+        keep_old(ds, twin);
+    else
+        answer_openers(ds);
 }
 
 /* A tenant's, to be read with credentials that it has not? Those of the node are its own: else a
@@ -443,20 +466,23 @@ static bool room_for_dataset(struct node *n)
 struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *tenant,
                                    uint64_t snapshot)
 {
-    struct dataset *found = NULL;
+    struct dataset *newest = NULL, *stale = NULL;
 
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
         if (ds->cid == NULL || ds->state != DATASET_READY || strcmp(ds->cid, cid) != 0 ||
-            (tenant != NULL && strcmp(ds->tenant, tenant) != 0))
+            (tenant != NULL && strcmp(ds->tenant, tenant) != 0) ||
+            (snapshot != 0 && catalog_snapshot(ds->catalog) != snapshot))
             continue;
-        if (snapshot != 0 && catalog_snapshot(ds->catalog) == snapshot)
-            return ds; /* also one that was listed anew since, as long as somebody reads it */
-        if (!ds->stale)
-            found = ds;
+        if (ds->stale)
+            stale = ds;
+        else
+            newest = ds;
     }
-    return snapshot == 0 ? found : NULL;
+    if (newest != NULL || snapshot == 0)
+        return newest;
+    return stale; /* it was listed anew since: as long as somebody reads it */
 }
 
 /* Has the manager named another snapshot since? */
@@ -534,22 +560,17 @@ void dataset_reopen(struct node *n, const struct wanted *w)
     dataset_put(&ds);
 }
 
-/* From now on it is the newest of its name. */
-static void unpin(struct dataset *ds)
-{
-    ds->pinned = 0;
-    ds->stale = false;
-}
-
 /* The snapshot that was asked for is stored. */
 static bool begin_stored(struct dataset *ds)
 {
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t pinned = ds->pinned;
+    const struct dataset *newest;
 
     if (dataset_ready(ds, &err) < 0)
         return false;
-    if (find_by_name(ds->node, ds->name, true) == NULL && snapshot_stored(ds) == pinned)
+    newest = find_by_name(ds->node, ds->name, false); /* ready, if there is one */
+    if ((newest == NULL || newest->state == DATASET_LISTING) && snapshot_stored(ds) == pinned)
         unpin(ds);
     answer_openers(ds);
     return true;
