@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -16,8 +18,9 @@ static_assert(CALL_any < 64, "a plan has a bit for each call");
 
 /* W the test, R any; sequentially consistent but for the look at `armed` that is always paid. */
 struct fault_state {
-    _Atomic unsigned armed; /* kinds */
-    _Atomic int countdown;  /* the operation that makes it 0 is the first that is hit */
+    _Atomic unsigned armed;                    /* kinds */
+    void (*observer)(enum fault_call, int fd); /* written while `armed` has no FAULT_OBSERVE */
+    _Atomic int countdown; /* the operation that makes it 0 is the first that is hit */
     _Atomic int hits, hanging;
     _Atomic int last;          /* enum fault_call */
     _Atomic unsigned releases; /* grows: calls that hang since an earlier one go on */
@@ -37,11 +40,11 @@ void fault_share(void)
 
 static void arm(unsigned kinds, const struct fault_plan *p)
 {
-    state->armed = 0;
+    state->armed &= FAULT_OBSERVE;
     state->plan = *p;
     state->countdown = p->nth;
     state->hits = 0;
-    state->armed = kinds;
+    state->armed |= kinds;
 }
 
 void fault_arm(unsigned kinds, int nth)
@@ -60,9 +63,17 @@ void fault_release(void)
     state->releases++;
 }
 
+void fault_observe(void (*f)(enum fault_call, int))
+{
+    state->armed &= ~(unsigned)FAULT_OBSERVE;
+    state->observer = f;
+    if (f != NULL)
+        state->armed |= FAULT_OBSERVE;
+}
+
 bool fault_disarm(void)
 {
-    state->armed = 0;
+    state->armed &= FAULT_OBSERVE;
     fault_release();
     return state->hits > 0;
 }
@@ -85,7 +96,7 @@ enum fault_call fault_last(void)
 const char *fault_name(enum fault_call call)
 {
     static const char *const names[] = {
-#define CALL(name, error) [CALL_##name] = #name,
+#define CALL(name, error, functions) [CALL_##name] = #name,
 #include "base/tbl/calls.def"
 #undef CALL
         [CALL_any] = "any",
@@ -97,7 +108,7 @@ const char *fault_name(enum fault_call call)
 static int error_of(enum fault_call call)
 {
     static const int errors[] = {
-#define CALL(name, error) [CALL_##name] = (error),
+#define CALL(name, error, functions) [CALL_##name] = (error),
 #include "base/tbl/calls.def"
 #undef CALL
         [CALL_any] = EIO,
@@ -149,13 +160,25 @@ bool fault_hit(enum fault_kind kind)
     return is_due(kind, CALL_any);
 }
 
-bool fault_hit_call(enum fault_call call)
+static void say_hit(enum fault_call call)
 {
+    dprintf(STDERR_FILENO, "fault: %s in process %d\n", fault_name(call), (int)getpid());
+}
+
+bool fault_hit_call(enum fault_call call, int fd)
+{
+    unsigned armed = atomic_load_explicit(&state->armed, memory_order_relaxed); /* see above */
     struct fault_plan p;
 
+    if (armed == 0)
+        return false;
+    if ((armed & FAULT_OBSERVE) != 0)
+        state->observer(call, fd);
     if (!is_due(FAULT_SYSCALL, call))
         return false;
     p = state->plan;
+    if (p.loud)
+        say_hit(call);
     switch (p.mode) {
     case FAULT_FAIL: errno = p.error != 0 ? p.error : error_of(call); return true;
     case FAULT_DELAY: pause_ms(p.delay_ms); break;
@@ -165,3 +188,67 @@ bool fault_hit_call(enum fault_call call)
     }
     return false;
 }
+
+/* ---- plans in words ---- */
+
+static bool calls_parse(const char *text, size_t len, uint64_t *out)
+{
+    *out = 0;
+    if (len == 3 && strncmp(text, "all", 3) == 0)
+        *out = FAULT_ALL_CALLS;
+    if (*out != 0)
+        return true;
+    for (const char *p = text, *end = text + len; p <= end;) {
+        size_t n = strcspn(p, "+,");
+        int call = 0;
+
+        while (call < CALL_any && (strlen(fault_name((enum fault_call)call)) != n ||
+                                   strncmp(fault_name((enum fault_call)call), p, n) != 0))
+            call++;
+        if (call == CALL_any)
+            return false;
+        *out |= (uint64_t)1 << call;
+        p += n + 1;
+    }
+    return true;
+}
+
+bool fault_parse(const char *text, struct fault_plan *out)
+{
+    static const char *const modes[] = {
+        [FAULT_FAIL] = "fail", [FAULT_DELAY] = "delay", [FAULT_HANG] = "hang",
+        [FAULT_EXIT] = "exit", [FAULT_KILL] = "kill",
+    };
+    size_t len = strcspn(text, ",");
+    unsigned mode = 0, n_modes = sizeof(modes) / sizeof(modes[0]);
+    int nth = 0, value = 0;
+    char word[8] = "";
+
+    *out = (struct fault_plan){0};
+    if (!calls_parse(text, len, &out->calls) ||
+        sscanf(text + len, ",%d,%7[a-z],%d", &nth, word, &value) < 2 || nth < 1)
+        return false;
+    while (mode < n_modes && strcmp(modes[mode], word) != 0)
+        mode++;
+    out->nth = nth;
+    out->mode = (enum fault_mode)mode;
+    out->error = out->delay_ms = value;
+    return mode < n_modes;
+}
+
+#ifdef DLC_FAULT_ENV
+__attribute__((constructor)) static void arm_from_environment(void)
+{
+    const char *text = getenv("DLCACHE_TEST_FAULT");
+    struct fault_plan p;
+
+    if (text == NULL)
+        return;
+    if (!fault_parse(text, &p)) {
+        dprintf(STDERR_FILENO, "DLCACHE_TEST_FAULT=%s makes no sense; see base/fault.h\n", text);
+        _exit(2);
+    }
+    p.loud = true;
+    fault_plan(&p);
+}
+#endif

@@ -9,6 +9,12 @@
  * There is one plan at a time. It counts the calls of all threads of a process. After fault_share()
  * it also counts those of children, and `pid` says in which process it works: a test can so reach
  * into a daemon that it has forked.
+ *
+ * A debug build (not a release, see meson.build) also takes a plan from the environment, for the
+ * real programs. It says on standard error when it hits a call.
+ *
+ *     DLCACHE_TEST_FAULT=CALL[+CALL...],NTH,fail|delay|hang|exit|kill[,errno or milliseconds]
+ *     DLCACHE_TEST_FAULT=fsync+rename,3,kill       DLCACHE_TEST_FAULT=all,17,fail
  */
 #ifndef DLC_BASE_FAULT_H
 #define DLC_BASE_FAULT_H
@@ -20,17 +26,27 @@
 enum fault_kind {
     FAULT_ALLOC = 1 << 0,
     FAULT_SYSCALL = 1 << 1,
+    FAULT_OBSERVE = 1 << 2, /* of fault_observe() */
 };
 
 enum fault_call {
-#define CALL(name, error) CALL_##name,
+#define CALL(name, error, functions) CALL_##name,
 #include "base/tbl/calls.def"
 #undef CALL
     CALL_any, /* a call that the table does not have: metadata stores, for example */
 };
 
 #define FAULT_CALL(name) ((uint64_t)1 << CALL_##name)
-#define FAULT_ALL_CALLS  (~FAULT_CALL(close)) /* which is made in any case */
+/* Those that are made in any case: nobody could do without them. */
+#define FAULT_SURE_CALLS (FAULT_CALL(close) | FAULT_CALL(munmap) | FAULT_CALL(wake))
+#define FAULT_ALL_CALLS  (~FAULT_SURE_CALLS)
+/* Those that change files or read them. */
+#define FAULT_FILE_CALLS                                                                           \
+    (FAULT_CALL(open) | FAULT_CALL(read) | FAULT_CALL(write) | FAULT_CALL(rename) |                \
+     FAULT_CALL(link) | FAULT_CALL(unlink) | FAULT_CALL(fsync) | FAULT_CALL(ftruncate) |           \
+     FAULT_CALL(fallocate) | FAULT_CALL(mkdir) | FAULT_CALL(fstat) | FAULT_CALL(stat) |            \
+     FAULT_CALL(statvfs) | FAULT_CALL(readdir) | FAULT_CALL(flock) | FAULT_CALL(utimens) |         \
+     FAULT_CALL(close))
 
 enum fault_mode {
     FAULT_FAIL,  /* the call is not made; errno says `error` */
@@ -49,6 +65,7 @@ struct fault_plan {
     int error;    /* FAULT_FAIL: 0: that of tbl/calls.def */
     int delay_ms; /* FAULT_DELAY */
     pid_t pid;    /* 0: in any process */
+    bool loud;    /* say on standard error which call is hit */
 };
 
 /* Let the nth (from 1) operation of these kinds fail, once. */
@@ -70,10 +87,17 @@ void fault_share(void);
 const char *fault_name(enum fault_call call);
 enum fault_call fault_last(void);
 
+/* The plan that `text` describes (see above); false: it makes no sense. */
+bool fault_parse(const char *text, struct fault_plan *out);
+
+/* Have `f` called before each system call, on its thread; NULL: no more. The descriptor is that of
+ * fsync, -1 for all others. */
+void fault_observe(void (*f)(enum fault_call call, int fd));
+
 /* Called by the wrappers: true when this operation must fail. */
 bool fault_hit(enum fault_kind kind);
 /* The same of one call: true when it must fail, with errno set. Waits, or ends the process, when
  * the plan says so. */
-bool fault_hit_call(enum fault_call call);
+bool fault_hit_call(enum fault_call call, int fd);
 
 #endif

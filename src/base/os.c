@@ -4,20 +4,38 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fault.h"
 #include "base/fork_fds.h"
 #include "base/mem.h"
 
-#define faulty(call) fault_hit_call(CALL_##call)
+#define faulty(call)        faulty_of(call, -1)
+#define faulty_of(call, fd) fault_hit_call(CALL_##call, fd)
+
+#define OS_CALL(type, name, seam, params, call)                                                    \
+    type os_##name params                                                                          \
+    {                                                                                              \
+        return faulty(seam) ? -1 : (call);                                                         \
+    }
+#include "base/tbl/os.def"
+#undef OS_CALL
 
 int os_open(const char *path, int flags, mode_t mode)
 {
@@ -29,29 +47,14 @@ int os_openat(int dir, const char *path, int flags, mode_t mode)
     return faulty(open) ? -1 : openat(dir, path, flags | O_CLOEXEC, mode);
 }
 
-int os_memfd(const char *name)
-{
-    return faulty(memfd) ? -1 : memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-}
-
-int os_rename(const char *from, const char *to)
-{
-    return faulty(rename) ? -1 : rename(from, to);
-}
-
-int os_link(const char *from, const char *to)
-{
-    return faulty(link) ? -1 : link(from, to);
-}
-
 int os_fsync(int fd)
 {
-    return faulty(fsync) ? -1 : fsync(fd);
+    return faulty_of(fsync, fd) ? -1 : fsync(fd);
 }
 
 int os_fdatasync(int fd)
 {
-    return faulty(fsync) ? -1 : fdatasync(fd);
+    return faulty_of(fsync, fd) ? -1 : fdatasync(fd);
 }
 
 int os_ftruncate(int fd, uint64_t size)
@@ -84,10 +87,22 @@ int os_fallocate(int fd, uint64_t size)
     return rc;
 }
 
+int os_fallocate_sure(int fd, uint64_t size)
+{
+    int e = faulty(fallocate) ? errno : posix_fallocate(fd, 0, (off_t)size);
+
+    if (e == 0)
+        return 0;
+    errno = e;
+    return -1;
+}
+
 int os_punch(int fd, uint64_t off, uint64_t len)
 {
     int rc;
 
+    if (faulty(punch))
+        return -1;
     do
         rc = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len);
     while (rc < 0 && errno == EINTR);
@@ -117,6 +132,7 @@ void *os_map_private(size_t len)
 
 void os_unmap(const void *p, size_t len)
 {
+    faulty(munmap); /* may take long, but does not fail */
     if (p != NULL)
         munmap((void *)(uintptr_t)p, len);
 }
@@ -182,56 +198,6 @@ int os_write_all(int fd, const void *buf, size_t len)
     return 0;
 }
 
-int os_fstat(int fd, struct stat *st)
-{
-    return faulty(fstat) ? -1 : fstat(fd, st);
-}
-
-int os_dup(int fd)
-{
-    return faulty(dup) ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
-}
-
-int os_pipe(int fds[static 2])
-{
-    return faulty(pipe) ? -1 : pipe2(fds, O_CLOEXEC);
-}
-
-int os_poll(struct pollfd *p, nfds_t n, int timeout_ms)
-{
-    return faulty(poll) ? -1 : poll(p, n, timeout_ms);
-}
-
-int os_eventfd(void)
-{
-    return faulty(eventfd) ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-}
-
-int os_epoll_create(void)
-{
-    return faulty(epoll_create) ? -1 : epoll_create1(EPOLL_CLOEXEC);
-}
-
-int os_epoll_ctl(int epoll, int op, int fd, struct epoll_event *ev)
-{
-    return faulty(epoll_ctl) ? -1 : epoll_ctl(epoll, op, fd, ev);
-}
-
-int os_socket(int domain, int type)
-{
-    return faulty(socket) ? -1 : socket(domain, type | SOCK_CLOEXEC, 0);
-}
-
-int os_connect(int fd, const struct sockaddr *addr, socklen_t len)
-{
-    return faulty(connect) ? -1 : connect(fd, addr, len);
-}
-
-int os_accept(int fd)
-{
-    return faulty(accept) ? -1 : accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-}
-
 /* As the kernel does it when the process has no descriptor left. */
 static void lose_descriptors(struct msghdr *h)
 {
@@ -280,6 +246,78 @@ int os_thread(pthread_t *t, void *(*run)(void *), void *arg)
     return faulty(thread) ? errno : pthread_create(t, NULL, run, arg);
 }
 
+void os_wake(int eventfd)
+{
+    const uint64_t one = 1;
+
+    faulty(wake); /* nobody could do without it, and the kernel does not fail */
+    while (write(eventfd, &one, sizeof(one)) < 0 && errno == EINTR)
+        continue; /* EAGAIN: it is awake already */
+}
+
+void os_futex_wake(_Atomic uint32_t *word)
+{
+    faulty(wake);
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+int os_resolve(const char *host, const char *port, const struct addrinfo *hints,
+               struct addrinfo **out)
+{
+    return faulty(resolve) ? EAI_SYSTEM : getaddrinfo(host, port, hints, out);
+}
+
+int os_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *files,
+             const posix_spawnattr_t *attr, char *const argv[], char *const env[])
+{
+    return faulty(spawn) ? errno : posix_spawn(pid, path, files, attr, argv, env);
+}
+
+/* ---- directories and paths ---- */
+
+DIR *os_opendir(const char *path)
+{
+    int fd = os_open(path, O_RDONLY | O_DIRECTORY, 0);
+    DIR *dir = fd < 0 ? NULL : os_fdopendir(&fd);
+
+    if (fd >= 0)
+        os_close(&fd);
+    return dir;
+}
+
+DIR *os_fdopendir(int *fd)
+{
+    DIR *dir = faulty(readdir) ? NULL : fdopendir(*fd);
+
+    if (dir != NULL)
+        *fd = -1;
+    return dir;
+}
+
+struct dirent *os_readdir(DIR *dir)
+{
+    errno = 0;
+    return faulty(readdir) ? NULL : readdir(dir);
+}
+
+void os_closedir(DIR **dir)
+{
+    faulty(close);
+    if (*dir != NULL)
+        closedir(*dir);
+    *dir = NULL;
+}
+
+char *os_realpath(const char *path)
+{
+    return faulty(realpath) ? NULL : realpath(path, NULL);
+}
+
+char *os_getcwd(void)
+{
+    return faulty(realpath) ? NULL : getcwd(NULL, 0);
+}
+
 void os_close(int *fd)
 {
     faulty(close); /* may take long, but does not fail */
@@ -288,14 +326,28 @@ void os_close(int *fd)
     *fd = -1;
 }
 
-int os_mkdirs(const char *path, mode_t mode)
+/* One directory; 0 when it is there. */
+static int make_directory(const char *path, mode_t mode)
 {
-    char *copy, *p;
     struct stat st;
-    int rc = 0, why;
+    int why;
 
     if (faulty(mkdir))
         return -1;
+    if (mkdir(path, mode) == 0)
+        return 0;
+    why = errno;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return 0;
+    errno = why == EEXIST ? ENOTDIR : why; /* of mkdir: stat only says that it is not there */
+    return -1;
+}
+
+int os_mkdirs(const char *path, mode_t mode)
+{
+    char *copy, *p;
+    int rc = 0;
+
     if (path[0] == '\0') {
         errno = ENOENT;
         return -1;
@@ -305,17 +357,11 @@ int os_mkdirs(const char *path, mode_t mode)
         if (*p != '/')
             continue;
         *p = '\0';
-        if (mkdir(copy, mode) < 0 && (why = errno) != EEXIST && stat(copy, &st) < 0) {
-            errno = why; /* of mkdir: stat only says that it is not there */
-            rc = -1;
-        }
+        rc = make_directory(copy, mode);
         *p = '/';
     }
-    if (rc == 0 && mkdir(copy, mode) < 0) {
-        rc = errno == EEXIST && stat(copy, &st) == 0 && S_ISDIR(st.st_mode) ? 0 : -1;
-        if (rc < 0 && errno == EEXIST)
-            errno = ENOTDIR;
-    }
+    if (rc == 0)
+        rc = make_directory(copy, mode);
     mem_free(&copy);
     return rc;
 }
@@ -355,7 +401,7 @@ int os_write_file(const char *path, const void *data, size_t len, mode_t mode, s
     if (fd < 0 || os_write_all(fd, data, len) < 0 || os_fsync(fd) < 0 || os_rename(tmp, path) < 0) {
         rc = dlc_err_sys(err, "cannot write %s", path);
         if (fd >= 0)
-            unlink(tmp);
+            os_unlink(tmp);
     }
     os_close(&fd);
     mem_free(&tmp);

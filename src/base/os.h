@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * System calls that may fail for reasons worth testing, under fault injection (base/fault.h: each
- * one asks there before it is made). They return what the system call returns, with errno; the
- * *_all forms go on after EINTR and short counts. All descriptors are close-on-exec.
+ * The system calls of daemon, client, manager and operator, under fault injection (base/fault.h:
+ * each one asks there before it is made). No other file makes them: tools/lint sees to it. They
+ * return what the system call returns, with errno; the *_all forms go on after EINTR and short
+ * counts. All descriptors are close-on-exec. The plain ones are declared by tbl/os.def.
  */
 #ifndef DLC_BASE_OS_H
 #define DLC_BASE_OS_H
 
+#include <dirent.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -18,15 +22,25 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+struct addrinfo;
+struct epoll_event;
+struct stat;
+struct statvfs;
+struct statx;
+struct timespec;
+
+#define OS_CALL(type, name, seam, params, call) type os_##name params;
+#include "base/tbl/os.def"
+#undef OS_CALL
+
 int os_open(const char *path, int flags, mode_t mode); /* adds O_CLOEXEC */
 int os_openat(int dir, const char *path, int flags, mode_t mode);
-int os_memfd(const char *name); /* close-on-exec, sealing allowed */
-int os_rename(const char *from, const char *to);
-int os_link(const char *from, const char *to);
 int os_fsync(int fd);
 int os_fdatasync(int fd);
 int os_ftruncate(int fd, uint64_t size);
-int os_fallocate(int fd, uint64_t size);                       /* reserve [0, size) */
+int os_fallocate(int fd, uint64_t size); /* reserve [0, size) */
+/* The same where the file system cannot: by writing. */
+int os_fallocate_sure(int fd, uint64_t size);
 int os_punch(int fd, uint64_t off, uint64_t len);              /* give pages back */
 void *os_map(int fd, uint64_t off, size_t len, bool writable); /* MAP_SHARED; NULL on failure */
 /* Zeroed memory of this process, which exists only where it was written. NULL on failure. */
@@ -38,19 +52,21 @@ int os_pread_all(int fd, void *buf, size_t len, uint64_t off);
 int os_pwrite_all(int fd, const void *buf, size_t len, uint64_t off);
 int os_write_all(int fd, const void *buf, size_t len);
 
-struct epoll_event;
-struct stat;
+DIR *os_opendir(const char *path);
+DIR *os_fdopendir(int *fd);          /* takes *fd, unless it fails */
+struct dirent *os_readdir(DIR *dir); /* NULL with errno 0: no more */
+void os_closedir(DIR **dir);         /* closes unless NULL and sets it to NULL */
+char *os_realpath(const char *path); /* gives (free); NULL with errno */
+char *os_getcwd(void);               /* gives (free); NULL with errno */
 
-int os_fstat(int fd, struct stat *st);
-int os_dup(int fd);
-int os_pipe(int fds[static 2]);
-int os_poll(struct pollfd *p, nfds_t n, int timeout_ms);
-int os_eventfd(void); /* non-blocking */
-int os_epoll_create(void);
-int os_epoll_ctl(int epoll, int op, int fd, struct epoll_event *ev);
-int os_socket(int domain, int type);
-int os_connect(int fd, const struct sockaddr *addr, socklen_t len);
-int os_accept(int fd); /* non-blocking */
+void os_wake(int eventfd);                  /* add 1 to it */
+void os_futex_wake(_Atomic uint32_t *word); /* all that wait */
+/* 0 or EAI_*. */
+int os_resolve(const char *host, const char *port, const struct addrinfo *hints,
+               struct addrinfo **out);
+/* 0 or an errno. */
+int os_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *files,
+             const posix_spawnattr_t *attr, char *const argv[], char *const env[]);
 /* Both go on after EINTR. */
 ssize_t os_recvmsg(int fd, struct msghdr *h, int flags);
 ssize_t os_sendmsg(int fd, const struct msghdr *h, int flags); /* no SIGPIPE */

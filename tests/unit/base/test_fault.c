@@ -213,6 +213,61 @@ static void test_every_call_can_fail(void **state)
     assert_true(fault_disarm());
 }
 
+static void test_plans_in_words(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "fsync",
+                                      "fsync,0,kill",
+                                      "fsync,1",
+                                      "fsync,1,burn",
+                                      "fsync+,1,kill",
+                                      "fsnc,1,kill",
+                                      "fsync+no,1,kill",
+                                      ",1,kill"};
+    struct fault_plan p;
+
+    (void)state;
+    assert_true(fault_parse("fsync+rename,3,kill", &p));
+    assert_true(p.calls == (FAULT_CALL(fsync) | FAULT_CALL(rename)));
+    assert_int_equal(p.nth, 3);
+    assert_int_equal(p.mode, FAULT_KILL);
+    assert_true(fault_parse("all,1,fail,5", &p));
+    assert_true(p.calls == FAULT_ALL_CALLS);
+    assert_int_equal(p.error, 5);
+    assert_true(fault_parse("statvfs,2,delay,100", &p));
+    assert_int_equal(p.delay_ms, 100);
+    for (unsigned i = 0; i < unit_count(bad); i++)
+        assert_false(fault_parse(bad[i], &p));
+}
+
+static unsigned n_seen;
+static int synced = -1;
+
+static void see(enum fault_call call, int fd)
+{
+    n_seen++;
+    if (call == CALL_fsync)
+        synced = fd;
+}
+
+static void test_an_observer_sees_calls_before_they_are_made(void **state)
+{
+    int fd = os_memfd("seen");
+
+    (void)state;
+    fault_observe(see);
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fsync), .nth = 2});
+    assert_int_equal(os_fsync(fd), 0);
+    assert_int_equal(os_fsync(fd), -1); /* there is a plan as well */
+    assert_true(fault_disarm());
+    assert_int_equal(os_fsync(fd), 0);
+    assert_int_equal(n_seen, 3);
+    assert_int_equal(synced, fd);
+    fault_observe(NULL);
+    os_close(&fd);
+    assert_int_equal(n_seen, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -227,6 +282,8 @@ int main(void)
         cmocka_unit_test(test_every_call_can_fail),
         cmocka_unit_test(test_the_process_ends),
         cmocka_unit_test(test_a_child_shares_the_plan),
+        cmocka_unit_test(test_plans_in_words),
+        cmocka_unit_test(test_an_observer_sees_calls_before_they_are_made),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
