@@ -286,7 +286,7 @@ static int absolute(char **path, struct dlc_err *err)
     if (str_starts(old, "~/")) {
         base = home();
     } else {
-        char *cwd = getcwd(NULL, 0);
+        char *cwd = os_getcwd();
 
         base = mem_str(cwd);
         free(cwd);
@@ -421,7 +421,7 @@ static int load_files(struct config *c, const char *file, struct dlc_err *err)
     }
     usual[0] = h != NULL ? mem_fmt("%s/.config/dlcache.conf", h) : NULL;
     for (unsigned i = 0; i < DLC_COUNT(usual); i++) {
-        if (usual[i] != NULL && access(usual[i], F_OK) == 0) {
+        if (usual[i] != NULL && os_access(usual[i], F_OK) == 0) {
             rc = load_file(c, usual[i], err);
             break;
         }

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/os.h"
+
 #define LIMIT_LINES   20u
 #define LIMIT_SECONDS 60
 
@@ -71,6 +73,6 @@ void log_write(enum log_level level, const char *fmt, ...)
     }
     n = strlen(line);
     line[n] = '\n';
-    if (write(STDERR_FILENO, line, n + 1) < 0)
+    if (os_write(STDERR_FILENO, line, n + 1) < 0)
         return; /* nowhere left to say so */
 }

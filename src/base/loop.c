@@ -84,10 +84,7 @@ bool loop_is_current(const struct loop *l)
 
 static void wake(struct loop *l)
 {
-    uint64_t one = 1;
-
-    while (write(l->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-        ;
+    os_wake(l->wake_fd);
 }
 
 void loop_post(struct loop *l, struct task *t)
@@ -142,7 +139,7 @@ void loop_watch_del(struct loop *l, struct watch *w)
     if (!w->added)
         return;
     w->added = false;
-    epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL); /* may be closed already: harmless */
+    os_epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL); /* may be closed already: harmless */
     for (int i = l->at_event; i < l->n_events; i++) {
         if (l->events[i].data.ptr == w)
             l->events[i].events = 0;
@@ -282,7 +279,7 @@ static void run_events(struct loop *l)
         struct watch *w = ev->data.ptr;
 
         if (w == NULL) {
-            while (read(l->wake_fd, &drain, sizeof(drain)) < 0 && errno == EINTR)
+            while (os_read(l->wake_fd, &drain, sizeof(drain)) < 0 && errno == EINTR)
                 ;
         } else if (ev->events != 0) {
             uintptr_t ready = (uintptr_t)w->ready;
@@ -303,7 +300,7 @@ void loop_run(struct loop *l)
     l->running = true;
     while (!last) {
         last = l->stopping;
-        l->n_events = epoll_wait(l->epoll_fd, l->events, TURN_EVENTS, timeout_ms(l));
+        l->n_events = os_epoll_wait(l->epoll_fd, l->events, TURN_EVENTS, timeout_ms(l));
         if (l->n_events < 0) {
             dlc_check(errno == EINTR);
             l->n_events = 0;

@@ -53,11 +53,11 @@ static int keep(const char *path, uint64_t snapshot, struct dlc_err *err)
     char *name = catalog_snapshot_path(path, snapshot), *tmp = mem_fmt("%s.tmp", name);
     int rc = 0;
 
-    unlink(tmp); /* of a daemon that was killed here */
+    os_unlink(tmp); /* of a daemon that was killed here */
     if (os_link(path, tmp) == 0) {
         if (os_rename(tmp, name) < 0)
             rc = dlc_err_sys(err, "cannot rename %s", tmp);
-        unlink(tmp); /* rename() leaves it when both are names of one file */
+        os_unlink(tmp); /* rename() leaves it when both are names of one file */
     } else if (errno == ENOSPC || errno == EIO || os_rename(path, name) < 0) {
         rc = dlc_err_sys(err, "cannot keep the catalog %s as %s", path, name);
     }
@@ -80,7 +80,7 @@ int catalog_install(const char *file, const char *path, struct dlc_err *err)
     if (rc == 0 && os_rename(file, path) < 0)
         rc = dlc_err_sys(err, "cannot rename %s", file);
     if (rc < 0)
-        unlink(file);
+        os_unlink(file);
     catalog_close(&new);
     catalog_close(&old);
     return rc;
@@ -116,14 +116,13 @@ int catalog_open_snapshot(const char *path, uint64_t snapshot, struct catalog **
 void catalog_clean(const char *dir)
 {
     char *path = mem_fmt("%s/catalogs", dir);
-    DIR *d = opendir(path);
+    DIR *d = os_opendir(path);
     const struct dirent *e;
 
-    while (d != NULL && (e = readdir(d)) != NULL)
+    while (d != NULL && (e = os_readdir(d)) != NULL)
         if (str_ends(e->d_name, ".tmp"))
-            unlinkat(dirfd(d), e->d_name, 0);
-    if (d != NULL)
-        closedir(d);
+            os_unlinkat(dirfd(d), e->d_name);
+    os_closedir(&d);
     mem_free(&path);
 }
 
@@ -166,24 +165,23 @@ static size_t list_old(const char *path, struct old **out)
     char *dir = slash != NULL ? mem_strn(path, (size_t)(slash - path)) : mem_str(".");
     const char *base = slash != NULL ? slash + 1 : path;
     char *stem = mem_strn(base, stem_of(base));
-    DIR *d = opendir(dir);
+    DIR *d = os_opendir(dir);
     const struct dirent *e;
     size_t n = 0, cap = 0;
 
     *out = NULL;
-    while (d != NULL && (e = readdir(d)) != NULL) {
+    while (d != NULL && (e = os_readdir(d)) != NULL) {
         struct old o = {0};
         struct stat st;
 
-        if (!is_old(e->d_name, stem, &o.snapshot) || fstatat(dirfd(d), e->d_name, &st, 0) < 0)
+        if (!is_old(e->d_name, stem, &o.snapshot) || os_fstatat(dirfd(d), e->d_name, &st) < 0)
             continue;
         o.size = (uint64_t)st.st_size;
         o.made = st.st_mtim;
         mem_reserve(*out, n, cap);
         (*out)[n++] = o;
     }
-    if (d != NULL)
-        closedir(d);
+    os_closedir(&d);
     mem_free(&stem);
     mem_free(&dir);
     return n;
@@ -223,7 +221,7 @@ unsigned catalog_prune(const char *path, const uint64_t *used, size_t n_used, ui
             continue;
         }
         name = catalog_snapshot_path(path, all[i].snapshot);
-        gone += unlink(name) == 0;
+        gone += os_unlink(name) == 0;
         mem_free(&name);
     }
     mem_free(&all);

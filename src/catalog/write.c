@@ -308,7 +308,7 @@ int catalog_builder_finish(struct catalog_builder *b, const char *path, const ch
     if (fd < 0 || write_file(fd, b, url) < 0 || os_rename(tmp, path) < 0) {
         rc = dlc_err_sys(err, "cannot write catalog %s", path);
         if (fd >= 0)
-            unlink(tmp);
+            os_unlink(tmp);
     }
     os_close(&fd);
     mem_free(&tmp);

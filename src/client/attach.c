@@ -71,7 +71,7 @@ static int await_answer(struct attachment *a, struct dlc_mono deadline, struct d
         struct pollfd p = {.fd = a->sock, .events = POLLIN};
         struct dlc_mono now = dlc_mono_now();
         int64_t left = DLC_CLAMP(deadline.ns - now.ns, 0, LOOK_EVERY.ns);
-        int n = poll(&p, 1, (int)(left / 1000000));
+        int n = os_poll(&p, 1, (int)(left / 1000000));
 
         if (n > 0 || (n < 0 && errno != EINTR))
             return 0; /* who receives is told */

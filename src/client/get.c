@@ -264,7 +264,7 @@ void dlc_put(struct dlc_dataset *ds, struct dlc_view *v)
     } else if (v->priv[1] == VIEW_HEAP) {
         free((void *)(uintptr_t)v->data);
     } else if (v->priv[1] == VIEW_MAPPED) {
-        munmap((void *)(uintptr_t)v->data, v->len);
+        os_unmap(v->data, v->len);
     }
     *v = (struct dlc_view){0};
 }

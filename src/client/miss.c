@@ -10,12 +10,10 @@
 #include "client/client_i.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,14 +31,15 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value, struct dlc_dur d)
 {
     struct timespec ts = {.tv_sec = d.ns / 1000000000, .tv_nsec = d.ns % 1000000000};
 
-    syscall(SYS_futex, word, FUTEX_WAIT, value, &ts, NULL, 0);
+    os_futex_wait(word, value, &ts);
 }
 
 bool attachment_lost(const struct attachment *a)
 {
     struct pollfd p = {.fd = a->sock, .events = POLLRDHUP};
 
-    return a->foreign || (poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
+    return a->foreign ||
+           (os_poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
 }
 
 /* ---- a daemon that hangs ---- */
@@ -140,8 +139,6 @@ static void give_cell(struct attachment *a, int i, uint8_t use)
 /* The cell is filled: hand it to the daemon. */
 void miss_submit(struct attachment *a, int cell)
 {
-    uint64_t one = 1;
-
     dlc_mtx_lock(&a->mtx);
     /* relaxed: published by the store of tail. There are fewer cells than entries: never full. */
     atomic_store_explicit(&a->ring[a->tail % SHM_RING_LEN], (uint32_t)cell, memory_order_relaxed);
@@ -149,8 +146,7 @@ void miss_submit(struct attachment *a, int cell)
     dlc_mtx_unlock(&a->mtx);
     /* seq_cst on both sides: either the daemon sees the new tail, or we see need_wake */
     if (atomic_load(&a->session->need_wake) != 0 && atomic_exchange(&a->session->need_wake, 0) != 0)
-        while (write(a->doorbell, &one, sizeof(one)) < 0 && errno == EINTR)
-            ;
+        os_wake(a->doorbell);
 }
 
 /* ---- one sample ---- */

@@ -53,7 +53,7 @@ int daemon_connect(const struct config *c, struct dlc_err *err)
     fork_fds_unlock();
     if (fd < 0)
         return dlc_err_sys(err, "cannot make a socket");
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+    os_setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
     do
         n = os_connect(fd, (const struct sockaddr *)&addr, sizeof(addr));
     while (n < 0 && errno == EINTR);
@@ -69,7 +69,8 @@ int daemon_connect(const struct config *c, struct dlc_err *err)
         os_close(&fd);
         return err->code;
     }
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || !config_trusts(c, cred.uid)) {
+    if (os_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+        !config_trusts(c, cred.uid)) {
         os_close(&fd);
         return dlc_err_set(
             err, DLC_EDENIED,
@@ -86,7 +87,7 @@ static bool runnable(const char *path)
 {
     struct stat st;
 
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+    return os_stat(path, &st) == 0 && S_ISREG(st.st_mode) && os_access(path, X_OK) == 0;
 }
 
 /* Beside the file that holds this code: an installed library, the build tree, the program itself,
@@ -96,22 +97,22 @@ static char *beside_us(void)
     static const char *const places[] = {"dlcache",           "../bin/dlcache",
                                          "../../bin/dlcache", "src/cli/dlcache",
                                          "bin/dlcache",       "../../src/cli/dlcache"};
-    char real[PATH_MAX];
+    char *real = NULL, *found = NULL;
     Dl_info info;
     const char *dir;
 
-    if (dladdr((const void *)(uintptr_t)daemon_spawn, &info) == 0 || info.dli_fname == NULL ||
-        realpath(info.dli_fname, real) == NULL)
+    if (dladdr((const void *)(uintptr_t)daemon_spawn, &info) != 0 && info.dli_fname != NULL)
+        real = os_realpath(info.dli_fname);
+    if (real == NULL)
         return NULL;
     dir = dirname(real);
-    for (size_t i = 0; i < DLC_COUNT(places); i++) {
-        char *p = mem_fmt("%s/%s", dir, places[i]);
-
-        if (runnable(p))
-            return p;
-        mem_free(&p);
+    for (size_t i = 0; i < DLC_COUNT(places) && found == NULL; i++) {
+        found = mem_fmt("%s/%s", dir, places[i]);
+        if (!runnable(found))
+            mem_free(&found);
     }
-    return NULL;
+    free(real); /* of libc */
+    return found;
 }
 
 static char *in_path(void)
@@ -151,9 +152,9 @@ static bool collect(int fd, struct buf *said)
         struct pollfd p = {.fd = fd, .events = POLLIN};
         ssize_t n;
 
-        if (poll(&p, 1, 100) <= 0)
+        if (os_poll(&p, 1, 100) <= 0)
             continue;
-        n = read(fd, chunk, sizeof(chunk));
+        n = os_read(fd, chunk, sizeof(chunk));
         if (n == 0 || (n < 0 && errno != EINTR))
             return true;
         if (n > 0 && said->len < 4096)
@@ -221,14 +222,14 @@ static int run_program(const char *program, const struct config *c, struct dlc_e
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigdefault(&attr, &usual);
     posix_spawnattr_setsigmask(&attr, &none);
-    errno = posix_spawn(&pid, program, &fa, &attr, (char *const *)(uintptr_t)argv, environ);
+    errno = os_spawn(&pid, program, &fa, &attr, (char *const *)(uintptr_t)argv, environ);
     os_close(&fds[1]);
     if (errno != 0) {
         rc = dlc_err_set(err, DLC_ENODAEMON, "cannot start %s: %s", program, strerror(errno));
     } else {
-        if (!collect(fds[0], &said) && waitpid(pid, &status, WNOHANG) == 0)
+        if (!collect(fds[0], &said) && os_waitpid(pid, &status, WNOHANG) == 0)
             kill(pid, SIGKILL); /* or we would wait for it for ever */
-        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        while (os_waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;
         /* Where SIGCHLD is ignored there is no status; the next connect will tell. */
         if (status != 0)
@@ -252,7 +253,7 @@ int daemon_spawn(const struct config *c, struct dlc_err *err)
         rc = dlc_err_sys(err, "cannot make %s", lock);
         goto out;
     }
-    while (flock(fd, LOCK_EX) < 0 && errno == EINTR)
+    while (os_flock(fd, LOCK_EX) < 0 && errno == EINTR)
         ;
     /* Somebody else may have started one while we waited for the lock. */
     probe = daemon_connect(c, err);

@@ -215,7 +215,7 @@ static int read_token_file(const char *path, unsigned char hash[static SHA256_LE
     int rc = os_read_file(path, 4096, &b, err);
     const char *token = rc == 0 && b.len > 0 ? str_trim(b.data) : "";
 
-    if (rc == 0 && (stat(path, &st) < 0 || (st.st_mode & 077) != 0))
+    if (rc == 0 && (os_stat(path, &st) < 0 || (st.st_mode & 077) != 0))
         rc = dlc_err_set(err, DLC_EDENIED,
                          "%s can be read by others: remove it, and a new one is made", path);
     if (rc == 0 && !looks_like_token(token))
@@ -235,7 +235,7 @@ static int open_token_file(const char *dir, const char *name, unsigned char hash
     char *path = mem_fmt("%s/%s", dir, name), token[TOKEN_LEN + 2];
     int rc = 0;
 
-    if (access(path, F_OK) < 0 && errno == ENOENT) {
+    if (os_access(path, F_OK) < 0 && errno == ENOENT) {
         token_new(token);
         token[TOKEN_LEN] = '\n';
         rc = os_write_file(path, token, TOKEN_LEN + 1, 0600, err);

@@ -177,7 +177,7 @@ static int open_dir(struct control *c, const char *dir, struct dlc_err *err)
 {
     if (os_mkdirs(dir, 0700) < 0)
         return dlc_err_sys(err, "cannot make %s", dir);
-    c->dir = realpath(dir, NULL);
+    c->dir = os_realpath(dir);
     return c->dir != NULL ? 0 : dlc_err_sys(err, "%s", dir);
 }
 
@@ -251,7 +251,7 @@ static int open_all(struct control *c, const struct control_config *config, stru
     if (rc < 0)
         return rc;
     leader_tick(c, dlc_mono_now()); /* who is alone leads before anybody can ask */
-    if (pthread_create(&c->thread, NULL, run, c) != 0)
+    if (os_thread(&c->thread, run, c) != 0)
         return dlc_err_set(err, DLC_ENOMEM, "cannot start the manager's thread");
     c->has_thread = true;
     return 0;

@@ -205,7 +205,7 @@ int leader_lock_dir(struct control *c, struct dlc_err *err)
     c->dir_lock = os_open(path, O_RDWR | O_CREAT, 0600);
     if (c->dir_lock < 0)
         rc = dlc_err_sys(err, "cannot open %s", path);
-    else if (flock(c->dir_lock, LOCK_EX | LOCK_NB) < 0)
+    else if (os_flock(c->dir_lock, LOCK_EX | LOCK_NB) < 0)
         rc = dlc_err_set(err, DLC_EBUSY,
                          "another manager runs in %s: end it, or give this one another --dir",
                          c->dir);

@@ -82,7 +82,7 @@ static int check_mode(const char *path, struct dlc_err *err)
 {
     struct stat st;
 
-    if (stat(path, &st) < 0)
+    if (os_stat(path, &st) < 0)
         return dlc_err_sys(err, "%s", path);
     if ((st.st_mode & 077) != 0)
         return dlc_err_set(err, DLC_EDENIED,
@@ -97,7 +97,7 @@ static int load_key_file(struct secrets *s, const char *dir, struct dlc_err *err
     int rc = 0;
 
     s->source = mem_fmt("%s/control.key", dir);
-    if (access(s->source, F_OK) < 0 && errno == ENOENT)
+    if (os_access(s->source, F_OK) < 0 && errno == ENOENT)
         rc = make_key_file(s->source, err);
     if (rc == 0)
         rc = check_mode(s->source, err);

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "http/server_i.h"
 
 struct conn {
@@ -88,7 +89,7 @@ static void look_locked(struct http_server *s)
         const struct conn *c = dlc_container(n, struct conn, link);
 
         if (!c->busy && dlc_mono_sub(now, c->since).ns > most.ns)
-            shutdown(c->fd, SHUT_RDWR); /* its thread does the rest */
+            os_shutdown(c->fd, SHUT_RDWR); /* its thread does the rest */
     }
 }
 
@@ -108,7 +109,7 @@ static void *run(void *arg)
 
 int conns_open(struct http_server *s, struct dlc_err *err)
 {
-    errno = pthread_create(&s->watcher, NULL, run, s);
+    errno = os_thread(&s->watcher, run, s);
     if (errno != 0)
         return dlc_err_sys(err, "cannot start a thread for the HTTP server");
     s->watching = true;

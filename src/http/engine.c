@@ -27,6 +27,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "http/begin.h"
 
 #define ENGINE_TAG  DLC_TAG4('h', 't', 'e', 'n')
@@ -235,7 +236,7 @@ static curl_socket_t on_socket_open(void *priv, curlsocktype purpose, struct cur
         r->kept_out = true;
         return CURL_SOCKET_BAD;
     }
-    fd = socket(addr->family, addr->socktype | SOCK_CLOEXEC, addr->protocol);
+    fd = os_socket(addr->family, addr->socktype);
     if (fd < 0)
         return CURL_SOCKET_BAD;
     sock_add(h, fd)->connection = true;
@@ -245,7 +246,8 @@ static curl_socket_t on_socket_open(void *priv, curlsocktype purpose, struct cur
 static int on_socket_close(void *priv, curl_socket_t fd)
 {
     sock_remove(engine_of(priv), fd);
-    return close(fd);
+    os_close(&fd);
+    return 0;
 }
 
 static int on_socket_want(CURL *easy, curl_socket_t fd, int what, void *priv, void *sock_priv)

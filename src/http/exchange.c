@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/str.h"
 #include "http/listen_i.h"
 #include "http/server_i.h"
@@ -52,7 +53,7 @@ static bool send_all(const struct exchange *x, const char *data, size_t len)
         return gnutls_record_send(tls, data, len) == (ssize_t)len;
     }
 #endif
-    return send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
+    return os_send(fd, data, len, MSG_DONTWAIT) == (ssize_t)len;
 }
 
 /*
@@ -72,7 +73,7 @@ void http_processing(const struct http_request *r)
         return;
 #endif
     if (!send_all(x, interim, sizeof(interim) - 1))
-        shutdown(
+        os_shutdown(
             MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
             SHUT_RDWR);
 }

@@ -42,18 +42,18 @@ static bool split(const char *address, char **host, char **port)
 
 static int open_one(const struct addrinfo *a)
 {
-    int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol), one = 1;
+    int fd = os_socket(a->ai_family, a->ai_socktype), one = 1;
     int quiet_s = 60, again_s = 15, tries = 4;
 
     if (fd < 0)
         return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    os_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     /* Of what it accepts too: a stream to a host that died has nothing to send, and must end. */
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &quiet_s, sizeof(quiet_s));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &again_s, sizeof(again_s));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof(tries));
-    if (bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
+    os_setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    os_setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &quiet_s, sizeof(quiet_s));
+    os_setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &again_s, sizeof(again_s));
+    os_setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof(tries));
+    if (os_bind(fd, a->ai_addr, a->ai_addrlen) < 0 || os_listen(fd, BACKLOG) < 0) {
         int e = errno;
 
         os_close(&fd);
@@ -69,7 +69,7 @@ static char *address_of(int fd)
     socklen_t len = sizeof(a);
     char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
 
-    if (getsockname(fd, (struct sockaddr *)&a, &len) == 0)
+    if (os_getsockname(fd, (struct sockaddr *)&a, &len) == 0)
         getnameinfo((struct sockaddr *)&a, len, host, sizeof(host), port, sizeof(port),
                     NI_NUMERICHOST | NI_NUMERICSERV);
     return mem_fmt(strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
@@ -88,7 +88,7 @@ int listen_tcp(const char *address, int *fd, char **shown, struct dlc_err *err)
                          address);
         goto out;
     }
-    e = getaddrinfo(host, port, &hints, &found);
+    e = os_resolve(host, port, &hints, &found);
     if (e != 0) {
         rc = dlc_err_set(err, DLC_EINVAL, "cannot listen on '%s': %s", address, gai_strerror(e));
         goto out;
@@ -113,19 +113,19 @@ static int clear_path(const struct sockaddr_un *addr, struct dlc_err *err)
     struct stat st;
     int fd, rc = 0;
 
-    if (lstat(addr->sun_path, &st) < 0)
+    if (os_lstat(addr->sun_path, &st) < 0)
         return errno == ENOENT ? 0 : dlc_err_sys(err, "%s", addr->sun_path);
     if (!S_ISSOCK(st.st_mode))
         return dlc_err_set(err, DLC_EINVAL, "%s is there already and is no socket; name another",
                            addr->sun_path);
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    fd = os_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK);
     if (fd < 0)
         return dlc_err_sys(err, "cannot make a socket");
-    if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 || errno == EAGAIN)
+    if (os_connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 || errno == EAGAIN)
         rc = dlc_err_set(err, DLC_EBUSY, "another server answers at %s; stop it or name another",
                          addr->sun_path);
     else
-        unlink(addr->sun_path);
+        os_unlink(addr->sun_path);
     os_close(&fd);
     return rc;
 }
@@ -143,10 +143,10 @@ int listen_unix(const char *path, int *fd, struct dlc_err *err)
     rc = clear_path(&addr, err);
     if (rc < 0)
         return rc;
-    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    /* Nobody can connect before listen(), and from then on only the owner may. */
-    if (*fd < 0 || bind(*fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
-        chmod(path, 0600) < 0 || listen(*fd, BACKLOG) < 0) {
+    *fd = os_socket(AF_UNIX, SOCK_STREAM);
+    /* Nobody can connect before os_listen(), and from then on only the owner may. */
+    if (*fd < 0 || os_bind(*fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ||
+        os_chmod(path, 0600) < 0 || os_listen(*fd, BACKLOG) < 0) {
         rc = dlc_err_sys(err, "cannot listen on %s", path);
         os_close(fd);
     }
@@ -158,7 +158,7 @@ bool listen_trusts(int fd)
     struct ucred cred;
     socklen_t len = sizeof(cred);
 
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || len != sizeof(cred))
+    if (os_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || len != sizeof(cred))
         return false;
     return cred.uid == 0 || cred.uid == geteuid();
 }

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "http/range_i.h"
 #include "http/server_i.h"
 
@@ -133,7 +134,7 @@ static bool client_gone(const struct tail *t)
 {
     struct pollfd p = {.fd = t->fd, .events = POLLRDHUP};
 
-    return poll(&p, 1, 0) > 0;
+    return os_poll(&p, 1, 0) > 0;
 }
 
 static ssize_t wait_more(struct tail *t, char *buf, size_t cap)

@@ -109,9 +109,9 @@ static int listen_as(struct http_server *s, const struct http_server_config *c, 
         return listen_tcp(c->address, &s->tcp.fd, &s->address, err);
     dlc_check(c->heir_of->tag == SERVER_TAG && c->heir_of->tcp.fd >= 0);
     s->address = mem_str(c->heir_of->address);
-    s->tcp.fd = fcntl(c->heir_of->tcp.fd, F_DUPFD_CLOEXEC, 0);
+    s->tcp.fd = os_dup(c->heir_of->tcp.fd);
     /* Of the socket, so of both: who comes second to accept() must not wait there. */
-    if (s->tcp.fd < 0 || fcntl(s->tcp.fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
+    if (s->tcp.fd < 0 || os_fcntl(s->tcp.fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
         return dlc_err_sys(err, "cannot take over %s", s->address);
     return 0;
 }
@@ -144,7 +144,7 @@ static int open_unix(struct http_server *s, const char *path, struct dlc_err *er
     if (rc < 0)
         return rc;
     s->unix_path = mem_str(path);
-    if (lstat(path, &st) == 0) {
+    if (os_lstat(path, &st) == 0) {
         s->unix_dev = st.st_dev;
         s->unix_ino = st.st_ino;
     }
@@ -197,9 +197,9 @@ static void stop_listening(struct http_server *s)
 {
     struct stat st;
 
-    if (s->unix_path != NULL && lstat(s->unix_path, &st) == 0 && st.st_dev == s->unix_dev &&
+    if (s->unix_path != NULL && os_lstat(s->unix_path, &st) == 0 && st.st_dev == s->unix_dev &&
         st.st_ino == s->unix_ino)
-        unlink(s->unix_path);
+        os_unlink(s->unix_path);
     quiesce(&s->tcp);
     quiesce(&s->local);
 }

@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/os.h"
 
 #define GRAIN_NS 100000.0 /* a haul should take as long: locks then cost nothing */
 #define WEIGHT   0.05
@@ -319,7 +320,7 @@ static int start_one(struct dlc_loader *l, struct dlc_err *err)
     *w = (struct worker){.loader = l, .number = l->started, .maker = maker_new(&l->making)};
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the caller's threads */
-    rc = pthread_create(&w->thread, NULL, worker_main, w);
+    rc = os_thread(&w->thread, worker_main, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0) {
         maker_free(&w->maker);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/fault.h"
 #include "base/mem.h"
+#include "base/os.h"
 
 #define HUGE_PAGE (2u << 20)
 
@@ -21,14 +22,10 @@ static size_t bytes_of(const struct dlc_loader *l)
 /* Huge pages where there are any: a batch is written once and read once. */
 static void *map_memory(size_t bytes)
 {
-    void *p = MAP_FAILED;
+    void *p = fault_hit(FAULT_ALLOC) ? NULL : os_map_private(bytes);
 
-    if (!fault_hit(FAULT_ALLOC))
-        p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-        return NULL;
-    if (bytes >= HUGE_PAGE)
-        madvise(p, bytes, MADV_HUGEPAGE); /* a wish */
+    if (p != NULL && bytes >= HUGE_PAGE)
+        os_madvise(p, bytes, MADV_HUGEPAGE); /* a wish */
     return p;
 }
 
@@ -37,7 +34,7 @@ static void release_memory(struct dlc_loader *l, void *p)
     if (p == NULL)
         return;
     if (l->alloc == NULL)
-        munmap(p, bytes_of(l));
+        os_unmap(p, bytes_of(l));
     else if (l->free != NULL)
         l->free(p, bytes_of(l), l->alloc_arg);
 }

@@ -37,7 +37,8 @@ bool redis_wait(struct pollfd *fds, size_t n, struct dlc_mono deadline)
 {
     for (;;) {
         int64_t left = dlc_mono_sub(deadline, dlc_mono_now()).ns;
-        int rc = poll(fds, n, left <= 0 ? 0 : (int)DLC_MIN(left / 1000000 + 1, (int64_t)INT_MAX));
+        int rc =
+            os_poll(fds, n, left <= 0 ? 0 : (int)DLC_MIN(left / 1000000 + 1, (int64_t)INT_MAX));
 
         if (rc > 0)
             return true;
@@ -63,18 +64,18 @@ static int connect_any(const struct addrinfo *list, struct dlc_mono deadline)
             errno = ECONNREFUSED;
             continue;
         }
-        fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        fd = os_socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK);
         if (fd < 0)
             continue;
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+        (void)os_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        (void)os_setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
         p = (struct pollfd){.fd = fd, .events = POLLOUT};
-        if (connect(fd, a->ai_addr, a->ai_addrlen) == 0)
+        if (os_connect(fd, a->ai_addr, a->ai_addrlen) == 0)
             return fd;
         if (errno == EINPROGRESS) {
             if (!redis_wait(&p, 1, deadline))
                 error = ETIMEDOUT;
-            else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+            else if (os_getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
                 error = errno;
             if (error == 0)
                 return fd;
@@ -97,7 +98,7 @@ static int connect_to(const char *address, struct dlc_mono deadline, int *out, s
     if (!redis_address_split(address, host, &port))
         return dlc_err_set(err, DLC_EPROTO, "Redis: '%s' is no address", address);
     snprintf(service, sizeof(service), "%u", port);
-    rc = getaddrinfo(host, service, &hints, &list);
+    rc = os_resolve(host, service, &hints, &list);
     if (rc != 0)
         return dlc_err_set(err, DLC_EBUCKET, "Redis %s: %s", address, gai_strerror(rc));
     *out = connect_any(list, deadline);
@@ -167,7 +168,7 @@ int redis_conn_send(struct redis_conn *c, const char *data, size_t len, size_t *
             errno = ECONNRESET;
             return -1;
         }
-        n = send(c->fd, data + *at, len - *at, MSG_NOSIGNAL);
+        n = os_send(c->fd, data + *at, len - *at, 0);
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return 0;
         if (n < 0 && errno != EINTR)
@@ -186,7 +187,7 @@ int redis_conn_receive(struct redis_conn *c)
         errno = ECONNRESET;
         return -1;
     }
-    n = recv(c->fd, data, sizeof(data), 0);
+    n = os_recv(c->fd, data, sizeof(data), 0);
     if (n < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
     if (n == 0) {

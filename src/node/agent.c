@@ -525,7 +525,7 @@ static int start(pthread_t *t, void *(*f)(void *), struct agent *a, struct dlc_e
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    e = pthread_create(t, NULL, f, a);
+    e = os_thread(t, f, a);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return e == 0 ? 0
                   : dlc_err_set(err, dlc_err_of_errno(e), "cannot start a thread: %s", strerror(e));

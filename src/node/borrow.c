@@ -113,7 +113,7 @@ static int borrow_from(struct borrowing *b, const char *address, struct dlc_err 
     if (rc == 0)
         rc = snapshot_install(b->ds, file, err);
     if (rc < 0)
-        unlink(file);
+        os_unlink(file);
     mem_free(&file);
     return rc;
 }

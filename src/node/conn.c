@@ -285,7 +285,7 @@ static void on_listener(struct watch *w, uint32_t events)
             loop_watch_del(n->loop, &n->listener); /* the tick listens again */
         return;
     }
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+    if (os_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
         !config_trusts(n->config, cred.uid)) {
         count(sessions_refused);
         log_warn("refused user %d: allow it with --allow-uid %d", (int)cred.uid, (int)cred.uid);
@@ -329,7 +329,7 @@ void conn_end(struct conn **cp, const char *why)
     loop_timer_del(n->loop, &c->ender);
     msg_writer_release(&c->writer);
     msg_reader_release(&c->reader);
-    shutdown(c->watch.fd, SHUT_WR);
+    os_shutdown(c->watch.fd, SHUT_WR);
     loop_watch_set(n->loop, &c->watch, 0); /* EPOLLHUP comes unasked */
     dlc_list_remove(&c->link);
     dlc_list_push_tail(&n->zombies, &c->link);
@@ -410,7 +410,7 @@ static int socket_dir(const char *path, struct dlc_err *err)
     struct stat st;
     int rc = 0;
 
-    if (os_mkdirs(dir, 0700) < 0 || stat(dir, &st) < 0)
+    if (os_mkdirs(dir, 0700) < 0 || os_stat(dir, &st) < 0)
         rc = dlc_err_sys(err, "cannot make %s for the daemon's socket", dir);
     else if (st.st_uid != geteuid() && st.st_uid != 0)
         rc = dlc_err_set(
@@ -436,10 +436,10 @@ static int socket_clear(const struct sockaddr_un *addr, struct dlc_err *err)
         rc = dlc_err_set(err, DLC_EBUSY,
                          "a daemon already answers at %s: use it, or end it with `dlcache stop`",
                          addr->sun_path);
-    else if (lstat(addr->sun_path, &st) == 0 && !S_ISSOCK(st.st_mode))
+    else if (os_lstat(addr->sun_path, &st) == 0 && !S_ISSOCK(st.st_mode))
         rc = dlc_err_set(err, DLC_EINVAL, "%s exists and is no socket: choose another --socket",
                          addr->sun_path);
-    else if (unlink(addr->sun_path) < 0 && errno != ENOENT)
+    else if (os_unlink(addr->sun_path) < 0 && errno != ENOENT)
         rc = dlc_err_sys(err, "cannot remove the old socket %s", addr->sun_path);
     os_close(&fd);
     return rc;
@@ -465,12 +465,12 @@ int server_open(struct node *n, struct dlc_err *err)
     n->listener.fd = os_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK);
     n->listener.ready = on_listener;
     if (n->listener.fd < 0 ||
-        bind(n->listener.fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        os_bind(n->listener.fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
         rc = dlc_err_sys(err, "cannot make the socket %s", path);
         os_close(&n->listener.fd); /* what lies at the path is not ours to remove */
         return rc;
     }
-    if (chmod(path, shared ? 0666 : 0600) < 0 || listen(n->listener.fd, 128) < 0 ||
+    if (os_chmod(path, shared ? 0666 : 0600) < 0 || os_listen(n->listener.fd, 128) < 0 ||
         server_listen(n) < 0)
         return dlc_err_sys(err, "cannot listen at %s", path);
     return 0;
@@ -485,7 +485,7 @@ void server_close(struct node *n)
 {
     if (n->listener.fd < 0)
         return;
-    unlink(n->config->socket); /* first: once closed, the path may be another daemon's */
+    os_unlink(n->config->socket); /* first: once closed, the path may be another daemon's */
     loop_watch_del(n->loop, &n->listener);
     os_close(&n->listener.fd);
 }

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mtx.h"
+#include "base/os.h"
 
 #define TIME_TO_END DLC_MS(1500)
 
@@ -51,7 +52,7 @@ void ending_begin(struct node *n)
     e = mem_new(struct ending);
     dlc_mtx_init(&e->mtx, LCK_sync);
     dlc_cond_init(&e->cond);
-    if (pthread_create(&e->thread, NULL, watch_main, e) == 0) {
+    if (os_thread(&e->thread, watch_main, e) == 0) {
         n->ending_watch = e;
         return;
     }

@@ -30,14 +30,14 @@ static bool is_id(const char *s)
 /* What the file says; else a new one is written there, so that the lock stays on the same file. */
 static bool read_or_make(int fd, char out[static IDENTITY_LEN + 1])
 {
-    ssize_t n = pread(fd, out, IDENTITY_LEN, 0);
+    ssize_t n = os_pread(fd, out, IDENTITY_LEN, 0);
 
     out[n > 0 ? n : 0] = '\0';
     if (is_id(out))
         return true;
     random_id(out);
-    return ftruncate(fd, 0) == 0 && pwrite(fd, out, IDENTITY_LEN, 0) == IDENTITY_LEN &&
-           fdatasync(fd) == 0;
+    return os_ftruncate(fd, 0) == 0 && os_pwrite_all(fd, out, IDENTITY_LEN, 0) == 0 &&
+           os_fdatasync(fd) == 0;
 }
 
 void identity_open(struct identity *i, const char *dir)
@@ -48,7 +48,7 @@ void identity_open(struct identity *i, const char *dir)
     random_id(i->instance);
     if (os_mkdirs(dir, 0700) == 0)
         i->lock = os_open(path, O_RDWR | O_CREAT, 0600);
-    if (i->lock < 0 || flock(i->lock, LOCK_EX | LOCK_NB) < 0 ||
+    if (i->lock < 0 || os_flock(i->lock, LOCK_EX | LOCK_NB) < 0 ||
         !read_or_make(i->lock, i->directory)) {
         i->directory[0] = '\0';
         os_close(&i->lock);

@@ -121,13 +121,17 @@ void left_note(const struct dataset *ds)
 /* Gives the catalog; NULL: there is no note, or it makes no sense. */
 static struct catalog *read_note(const struct node *n, const char *path, uint64_t *disk_id)
 {
-    json_t *note = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
+    struct buf text = BUF_INIT;
+    json_t *note = os_read_file(path, NOTE_MAX, &text, NULL) < 0
+                       ? NULL
+                       : json_loadb(buf_str(&text), text.len, JSON_REJECT_DUPLICATES, NULL);
     const char *file = json_string_value(json_object_get(note, "catalog"));
     const char *disk = json_string_value(json_object_get(note, "disk"));
     struct catalog *c = NULL;
     unsigned char raw[8];
     char *where;
 
+    buf_release(&text);
     if (file != NULL && strchr(file, '/') == NULL && disk != NULL && strlen(disk) == 16 &&
         str_unhex(disk, 16, raw)) {
         *disk_id = 0;
@@ -152,7 +156,7 @@ uint64_t left_drop(struct node *n, const char *name, const char *tenant, const c
         c = read_note(n, path, &disk_id);
     if (c != NULL && lies_at(catalog_url(c), url)) {
         bytes = drop_chunks(n->disk, c, disk_id);
-        unlink(path);
+        os_unlink(path);
     }
     catalog_close(&c);
     mem_free(&path);
@@ -265,14 +269,14 @@ static void open_one(struct look *k, const char *file, const char *at)
 void left_open(struct node *n)
 {
     char *path = mem_fmt("%s/catalogs", n->config->dir);
-    DIR *dir = n->disk != NULL ? opendir(path) : NULL;
+    DIR *dir = n->disk != NULL ? os_opendir(path) : NULL;
     struct look *k = mem_new(struct look);
     const struct dirent *e;
     unsigned found = 0;
 
     k->node = n;
     k->asked = 1;
-    while (dir != NULL && found < LEFT_MAX && (e = readdir(dir)) != NULL) {
+    while (dir != NULL && found < LEFT_MAX && (e = os_readdir(dir)) != NULL) {
         const char *at = strchr(e->d_name, '@');
 
         if (e->d_name[0] == '.' || at == NULL || !str_ends(at, ".left"))
@@ -280,8 +284,7 @@ void left_open(struct node *n)
         found++;
         open_one(k, e->d_name, at);
     }
-    if (dir != NULL)
-        closedir(dir);
+    os_closedir(&dir);
     mem_free(&path);
     answered(k);
 }

@@ -72,7 +72,7 @@ static bool leave_begin(struct node *n)
     n->left.run = has_left;
     if (n->door != NULL)
         door_cancel(n->door);
-    dlc_check(pthread_create(&n->leaver, NULL, leave_main, n) == 0);
+    dlc_check(os_thread(&n->leaver, leave_main, n) == 0);
     return true;
 }
 
@@ -93,7 +93,7 @@ static void on_signal(struct watch *w, uint32_t events)
     struct signalfd_siginfo info;
 
     (void)events;
-    if (read(w->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+    if (os_read(w->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
         log_info("signal %u: ending", info.ssi_signo);
     node_stop(n);
 }
@@ -257,9 +257,9 @@ static int take_lock(int fd, char pid[static 32])
     struct dlc_mono end = dlc_mono_add(dlc_mono_now(), LOCK_WAIT);
     const struct timespec pause = {.tv_nsec = 10000000};
 
-    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    while (os_flock(fd, LOCK_EX | LOCK_NB) < 0) {
         memset(pid, 0, 32);
-        if (pread(fd, pid, 31, 0) != 0 || dlc_mono_passed(end, dlc_mono_now()))
+        if (os_pread(fd, pid, 31, 0) != 0 || dlc_mono_passed(end, dlc_mono_now()))
             return -1;
         nanosleep(&pause, NULL); /* empty: it is ending, or just starting */
     }
@@ -334,7 +334,7 @@ static uint64_t keep_free(const struct node *n)
 
     if (n->config->disk_keep_free != CONFIG_AUTO)
         return n->config->disk_keep_free;
-    if (statvfs(n->config->dir, &fs) < 0)
+    if (os_statvfs(n->config->dir, &fs) < 0)
         return 1000000000;
     return DLC_MAX((uint64_t)fs.f_blocks * fs.f_frsize / 20, 1000000000);
 }
@@ -368,7 +368,7 @@ static int open_signals(struct node *n, struct dlc_err *err)
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
     n->signals.ready = on_signal;
-    n->signals.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    n->signals.fd = os_signalfd(&set);
     if (n->signals.fd < 0 || loop_watch_set(n->loop, &n->signals, EPOLLIN) < 0)
         return dlc_err_sys(err, "cannot watch signals");
     return 0;

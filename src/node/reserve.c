@@ -27,7 +27,7 @@ void reserve_init(struct node *n)
 
 static int spare_open(void)
 {
-    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return os_open("/dev/null", O_RDONLY, 0);
 }
 
 /* How many of SLACK descriptors could be opened now. */

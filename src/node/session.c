@@ -16,11 +16,9 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/counters.h"
@@ -51,7 +49,7 @@ static void cell_set(struct shm_cell *c, uint32_t state)
 {
     /* release: pairs with the client's acquire load of state before it reads rc and text */
     atomic_store_explicit(&c->state, state, memory_order_release);
-    syscall(SYS_futex, &c->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    os_futex_wake(&c->state);
 }
 
 static void cell_answer(struct session *s, uint32_t cell, int rc, const char *text)

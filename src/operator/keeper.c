@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mtx.h"
+#include "base/os.h"
 #include "operator/bootstrap.h"
 #include "operator/build.h"
 #include "operator/reconcile_i.h"
@@ -210,7 +211,7 @@ int keeper_start(const struct keeper_config *c, struct keeper **out, struct dlc_
     dlc_cond_init(&k->woken);
     k->manager = manager_new(&c->manager);
     rc = kube_open(&c->kube, &k->kube, err);
-    if (rc == 0 && pthread_create(&k->thread, NULL, run, k) != 0)
+    if (rc == 0 && os_thread(&k->thread, run, k) != 0)
         rc = dlc_err_set(err, DLC_ENOMEM, "no thread for the keeper");
     if (rc < 0) {
         free_keeper(k);

@@ -334,7 +334,7 @@ int kube_config_in_cluster(struct kube_config *c, const char *dir, struct dlc_er
         return dlc_err_set(err, DLC_EINVAL,
                            "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are no address");
     c->token_file = mem_fmt("%s/token", dir);
-    if (access(c->token_file, R_OK) != 0) {
+    if (os_access(c->token_file, R_OK) != 0) {
         int rc = dlc_err_sys(err, "the service account's token %s", c->token_file);
 
         kube_config_release(c);

@@ -60,7 +60,7 @@ int kube_refresh_token(struct kube *k, struct dlc_err *err)
 
     if (path == NULL)
         return 0;
-    if (stat(path, &st) < 0)
+    if (os_stat(path, &st) < 0)
         return k->token_line != NULL ? 0 : dlc_err_sys(err, "the token in %s", path);
     if (k->token_line != NULL && same_file(&st, &k->token_stat))
         return 0;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mtx.h"
+#include "base/os.h"
 #include "base/rng.h"
 #include "base/str.h"
 
@@ -343,7 +344,7 @@ int kube_watch_start(const struct kube_watch_config *c, struct kube_watch **out,
     if (o.timeout.ns <= 0)
         o.timeout = PAGE_TIME; /* reading takes its time; no lease ends meanwhile */
     rc = kube_open(&o, &w->kube, err);
-    if (rc == 0 && pthread_create(&w->thread, NULL, run, w) != 0)
+    if (rc == 0 && os_thread(&w->thread, run, w) != 0)
         rc = dlc_err_set(err, DLC_ENOMEM, "no thread to follow %s", kube_kinds[w->kind].plural);
     if (rc < 0) {
         free_watch(w);

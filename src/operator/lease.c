@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mtx.h"
+#include "base/os.h"
 #include "base/str.h"
 #include "operator/lease_i.h"
 
@@ -277,7 +278,7 @@ int lease_start(const struct lease_config *c, struct lease **out, struct dlc_err
     o.may_write = NULL;
     o.timeout = lease_timeout(l->view.duration);
     rc = kube_open(&o, &l->kube, err);
-    if (rc == 0 && pthread_create(&l->thread, NULL, run, l) != 0)
+    if (rc == 0 && os_thread(&l->thread, run, l) != 0)
         rc = dlc_err_set(err, DLC_ENOMEM, "no thread for the Lease");
     if (rc < 0) {
         free_lease(l);

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "base/token.h"
 #include "operator/bootstrap.h"
 #include "operator/keeper.h"
@@ -199,7 +200,7 @@ static int start_worker(struct dlc_operator *o, struct dlc_err *err)
     if (rc < 0)
         return rc;
     w->desk.manager = manager_new(&m);
-    if (pthread_create(&w->thread, NULL, work, w) != 0) {
+    if (os_thread(&w->thread, work, w) != 0) {
         kube_close(&w->desk.kube);
         manager_free(&w->desk.manager);
         return dlc_err_set(err, DLC_ENOMEM, "no thread for a worker");

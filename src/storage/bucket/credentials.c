@@ -320,7 +320,7 @@ void credential_source_free(struct credential_source **sp)
         return;
     dlc_check(s->tag == SOURCE_TAG);
     if (s->stop_fd >= 0)
-        eventfd_write(s->stop_fd, 1);
+        os_wake(s->stop_fd);
     join_locked(s); /* nobody else uses s: no lock needed, and the thread wants it */
     dlc_check(s->n_waiters == 0);
     credentials_put(&s->current);

@@ -107,7 +107,7 @@ static int open_object(struct file_work *w, struct stat *st)
                                 a->key, w->root);
         else
             file_fail(a, "open", path);
-    } else if (fstat(fd, st) < 0) {
+    } else if (os_fstat(fd, st) < 0) {
         file_fail(a, "look at", path);
         os_close(&fd);
     } else if (!S_ISREG(st->st_mode)) {
@@ -172,7 +172,7 @@ void file_get(struct file_work *w)
         return;
     if (!check_version(w, &before) || !read_slices(w, fd))
         goto out;
-    if (fstat(fd, &after) < 0) {
+    if (os_fstat(fd, &after) < 0) {
         file_fail(a, "look at", a->key);
         goto out;
     }

@@ -94,7 +94,7 @@ static void add_entry(struct walk *k, int dir, const struct dirent *d, const str
     }
     if (d->d_type != DT_REG && d->d_type != DT_LNK && d->d_type != DT_UNKNOWN)
         return;
-    if (fstatat(dir, d->d_name, &st, 0) < 0) {
+    if (os_fstatat(dir, d->d_name, &st) < 0) {
         if (errno != ENOENT && errno != ELOOP) /* gone meanwhile, or a link to nowhere */
             file_fail(k->w->a, "look at", d->d_name);
         return;
@@ -114,8 +114,7 @@ static void read_entries(struct walk *k, DIR *dir, const char *filter, const str
     const struct dirent *d;
 
     while (w->a->rc == 0 && !atomic_load_explicit(w->stop, memory_order_relaxed)) { /* a hint */
-        errno = 0;
-        d = readdir(dir);
+        d = os_readdir(dir);
         if (d == NULL) {
             if (errno != 0)
                 file_fail(w->a, "read directory", buf_str(&k->key));
@@ -148,18 +147,16 @@ static void read_dir(struct walk *k, const char *filter, const struct trail *up)
             file_fail(a, "open directory", buf_str(&k->key));
         goto out;
     }
-    if (fstat(fd, &st) < 0 || (dir = fdopendir(fd)) == NULL) {
+    if (os_fstat(fd, &st) < 0 || (dir = os_fdopendir(&fd)) == NULL) {
         file_fail(a, "open directory", buf_str(&k->key));
         goto out;
     }
-    fd = -1; /* dir has it */
     here.dev = st.st_dev;
     here.ino = st.st_ino;
     read_entries(k, dir, filter, &here);
 out:
     k->depth--;
-    if (dir != NULL)
-        closedir(dir);
+    os_closedir(&dir);
     os_close(&fd);
 }
 
@@ -177,7 +174,7 @@ static void walk_from(struct walk *k, const char *prefix, const struct trail *up
         return;
     }
     path = mem_fmt("%s/%s", k->w->root, buf_str(&k->key));
-    rc = stat(path, &st);
+    rc = os_stat(path, &st);
     mem_free(&path);
     if (rc < 0)
         return; /* no such prefix */
@@ -202,7 +199,7 @@ void file_list(struct file_work *w)
 
     if (!file_check_key(a, a->prefix))
         return;
-    if (stat(w->root, &st) < 0) {
+    if (os_stat(w->root, &st) < 0) {
         file_fail_root(a, w->root);
         return;
     }

@@ -45,7 +45,7 @@ static int spawn(const char *command, int out_fd, pid_t *pid)
     posix_spawnattr_setpgroup(&attr, 0);
     posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                         POSIX_SPAWN_SETPGROUP);
-    e = posix_spawn(pid, "/bin/sh", &files, &attr, argv, environ);
+    e = os_spawn(pid, "/bin/sh", &files, &attr, argv, environ);
     posix_spawnattr_destroy(&attr);
     posix_spawn_file_actions_destroy(&files);
     errno = e;
@@ -62,7 +62,7 @@ static int wait_for(int fd, int stop_fd, struct dlc_mono deadline)
         left = dlc_mono_sub(deadline, dlc_mono_now()).ns / 1000000;
         if (left <= 0)
             return DLC_ETIMEDOUT;
-    } while (poll(p, 2, (int)left) <= 0);
+    } while (os_poll(p, 2, (int)left) <= 0);
     return p[1].revents != 0 ? DLC_ECANCELED : 0;
 }
 
@@ -78,7 +78,7 @@ static int read_output(int fd, int stop_fd, struct dlc_mono deadline, struct buf
         rc = wait_for(fd, stop_fd, deadline);
         if (rc < 0)
             return rc;
-        n = read(fd, out->data + out->len, OUTPUT_MAX + 1 - out->len);
+        n = os_read(fd, out->data + out->len, OUTPUT_MAX + 1 - out->len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -93,14 +93,14 @@ static int read_output(int fd, int stop_fd, struct dlc_mono deadline, struct buf
 /* Wait for the end of the command, by force if rc says that it failed already or it is late. */
 static int reap(pid_t pid, int rc, int stop_fd, struct dlc_mono deadline, int *status)
 {
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int pidfd = os_pidfd(pid);
 
     if (rc == 0 && pidfd >= 0)
         rc = wait_for(pidfd, stop_fd, deadline);
     os_close(&pidfd);
     if (rc < 0)
         kill(-pid, SIGKILL);
-    while (waitpid(pid, status, 0) < 0) {
+    while (os_waitpid(pid, status, 0) < 0) {
         if (errno != EINTR) { /* the program that we are a library of reaps all children */
             *status = 0;
             break;
@@ -115,7 +115,7 @@ static int run(const char *command, int stop_fd, struct buf *out, int *status, s
     int fds[2], rc;
     pid_t pid;
 
-    if (pipe2(fds, O_CLOEXEC) < 0)
+    if (os_pipe(fds) < 0)
         return dlc_err_sys(err, "cannot make a pipe");
     rc = spawn(command, fds[1], &pid) < 0 ? dlc_err_sys(err, "cannot run /bin/sh") : 0;
     os_close(&fds[1]);

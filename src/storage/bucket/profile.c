@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "storage/bucket/profile_i.h"
 
+#include <errno.h>
 #include <pwd.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,7 +44,7 @@ static int load_file(struct ini *out, const char *path, struct dlc_err *err)
     struct stat st;
     int rc;
 
-    if (path == NULL || stat(path, &st) < 0)
+    if (path == NULL || os_stat(path, &st) < 0)
         return 0;
     buf_reserve(&text, DLC_MIN((size_t)st.st_size, FILE_MAX));
     rc = os_read_file(path, FILE_MAX, &text, err);

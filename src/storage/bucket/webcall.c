@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/os.h"
 #include "http/begin.h"
 #include "storage/bucket/secret_i.h"
 
@@ -208,7 +209,7 @@ int web_call(const struct web_call *c, struct web_answer *out, struct dlc_err *e
         rc = try_once(c, headers, out, err);
         if (n >= c->tries || !may_try_again(rc, out->status))
             break;
-        if (poll(&stop, 1, PAUSE_MS) > 0)
+        if (os_poll(&stop, 1, PAUSE_MS) > 0)
             break;
     }
     header_list_free(headers);

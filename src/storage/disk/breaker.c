@@ -127,7 +127,7 @@ static bool write_and_read(const char *path)
     well = fd >= 0 && os_pwrite_all(fd, out, sizeof(out), 0) == 0 &&
            os_pread_all(fd, in, sizeof(in), 0) == 0 && memcmp(in, out, sizeof(out)) == 0;
     os_close(&fd);
-    unlink(path);
+    os_unlink(path);
     return well;
 }
 

@@ -50,7 +50,7 @@ void disk_note_write_error(struct disk *d, int e)
 static int busy(const struct disk *d, const char *path, struct dlc_err *err)
 {
     char pid[24] = "";
-    ssize_t n = pread(d->lock_fd, pid, sizeof(pid) - 1, 0);
+    ssize_t n = os_pread(d->lock_fd, pid, sizeof(pid) - 1, 0);
 
     pid[n > 0 ? n : 0] = '\0';
     pid[strspn(pid, "0123456789")] = '\0';
@@ -68,12 +68,12 @@ static int lock_root(struct disk *d, struct dlc_err *err)
     d->lock_fd = os_open(path, O_RDWR | O_CREAT, 0600);
     if (d->lock_fd < 0) {
         rc = dlc_err_sys(err, "cannot open %s", path);
-    } else if (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+    } else if (os_flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
         rc = errno == EWOULDBLOCK ? busy(d, path, err) : dlc_err_sys(err, "cannot lock %s", path);
     } else {
         n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
         /* Only for the message above; a full disk must not keep us from reading. */
-        if (ftruncate(d->lock_fd, 0) < 0 || pwrite(d->lock_fd, pid, (size_t)n, 0) < 0)
+        if (os_ftruncate(d->lock_fd, 0) < 0 || os_pwrite_all(d->lock_fd, pid, (size_t)n, 0) < 0)
             log_debug("cannot write %s: %s", path, strerror(errno));
     }
     mem_free(&path);
@@ -102,7 +102,7 @@ static int clean_tmp(struct disk *d, struct dlc_err *err)
 {
     char *path = mem_fmt("%s/tmp", d->root);
     int fd = os_open(path, O_RDONLY | O_DIRECTORY, 0), rc = 0;
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    DIR *dir = fd < 0 ? NULL : os_fdopendir(&fd);
     struct dirent *e;
 
     if (dir == NULL) {
@@ -110,11 +110,11 @@ static int clean_tmp(struct disk *d, struct dlc_err *err)
         os_close(&fd);
         goto out;
     }
-    while ((e = readdir(dir)) != NULL) {
-        if (str_ends(e->d_name, ".tmp") && unlinkat(fd, e->d_name, 0) < 0)
+    while ((e = os_readdir(dir)) != NULL) {
+        if (str_ends(e->d_name, ".tmp") && os_unlinkat(dirfd(dir), e->d_name) < 0)
             disk_note_write_error(d, errno);
     }
-    closedir(dir);
+    os_closedir(&dir);
 out:
     mem_free(&path);
     return rc;
@@ -171,9 +171,9 @@ static void stop_thread(struct disk *d, pthread_t thread)
 
 static int start_threads(struct disk *d, struct dlc_err *err)
 {
-    errno = pthread_create(&d->scanner, NULL, disk_scan_thread, d);
+    errno = os_thread(&d->scanner, disk_scan_thread, d);
     if (errno == 0) {
-        errno = pthread_create(&d->watcher, NULL, disk_watch_thread, d);
+        errno = os_thread(&d->watcher, disk_watch_thread, d);
         if (errno != 0)
             stop_thread(d, d->scanner);
     }

@@ -98,7 +98,7 @@ static int open_found(struct disk *d, const struct found *f, int *fd, struct dlc
     *fd = os_open(path.s, O_RDONLY | O_NOFOLLOW, 0);
     if (*fd < 0)
         return read_failed(d, &f->name, err);
-    if (fstat(*fd, &st) < 0) {
+    if (os_fstat(*fd, &st) < 0) {
         int rc = read_failed(d, &f->name, err);
 
         os_close(fd);
@@ -109,10 +109,10 @@ static int open_found(struct disk *d, const struct found *f, int *fd, struct dlc
         return drop_corrupt(d, &f->name, "wrong length", err);
     }
     /* Restarts order chunks by this; that it fails on a read-only disk does not matter. */
-    if (f->stamp && utimensat(AT_FDCWD, path.s, NULL, 0) < 0)
+    if (f->stamp && os_touch(path.s) < 0)
         log_debug("cannot set the time of %s", path.s);
     if (f->name.size > LARGE)
-        posix_fadvise(*fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+        os_fadvise(*fd, POSIX_FADV_SEQUENTIAL);
     return 0;
 }
 
@@ -251,7 +251,7 @@ static int to_device(struct disk *d, int fd, const struct chunk_name *n, struct 
         rc = read_failed(d, n, err);
     disk_op_end(d, &op, was_well(rc));
     if (rc == 0)
-        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        os_fadvise(fd, POSIX_FADV_DONTNEED);
     return rc;
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/counters.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "base/str.h"
 #include "storage/disk/disk_i.h"
 
@@ -30,7 +31,7 @@ static uint64_t ask_free(const struct disk *d)
 {
     struct statvfs v;
 
-    if (statvfs(d->root, &v) < 0)
+    if (os_statvfs(d->root, &v) < 0)
         return UINT64_MAX; /* the write will tell */
     return (uint64_t)v.f_bavail * v.f_frsize;
 }
@@ -88,7 +89,7 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
     d->leaving++;
     disk_unlock(d);
     disk_path_of_chunk(d->root, &n, &path);
-    rc = unlink(path.s);
+    rc = os_unlink(path.s);
     if (rc < 0 && errno == ENOENT)
         rc = 0;
     if (rc < 0) {

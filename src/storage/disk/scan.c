@@ -55,13 +55,13 @@ static int list_shard(struct disk *d, unsigned shard, struct names *names, struc
     fd = os_open(path.s, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0 && errno == ENOENT)
         return 0;
-    dir = fd < 0 ? NULL : fdopendir(fd);
+    dir = fd < 0 ? NULL : os_fdopendir(&fd);
     if (dir == NULL) {
         rc = dlc_err_sys(err, "cannot read %s", path.s);
         os_close(&fd);
         return rc;
     }
-    while (rc == 0 && (errno = 0, e = readdir(dir)) != NULL) {
+    while (rc == 0 && (e = os_readdir(dir)) != NULL) {
         struct chunk_name name;
 
         if ((e->d_type != DT_REG && e->d_type != DT_UNKNOWN) ||
@@ -72,7 +72,7 @@ static int list_shard(struct disk *d, unsigned shard, struct names *names, struc
     }
     if (rc == 0 && errno != 0)
         rc = dlc_err_sys(err, "cannot read %s", path.s);
-    closedir(dir);
+    os_closedir(&dir);
     return rc;
 }
 
@@ -129,7 +129,7 @@ static int scan_shard(struct disk *d, unsigned shard, struct dlc_err *err)
         rc = add_all(d, &names, &n_others, err);
     for (size_t i = 0; i < n_others; i++) {
         disk_path_of_chunk(d->root, &names.v[i], &path);
-        unlink(path.s);
+        os_unlink(path.s);
     }
     disk_lock(d);
     d->shards[shard] = rc == 0 ? SHARD_KNOWN : SHARD_UNKNOWN;
@@ -169,7 +169,7 @@ static uint32_t modified(const char *path)
 {
     struct statx st;
 
-    if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_MTIME, &st) < 0)
+    if (os_statx(path, STATX_MTIME, &st) < 0)
         return 1;
     return (uint32_t)DLC_CLAMP(st.stx_mtime.tv_sec, 1, (int64_t)UINT32_MAX);
 }

@@ -65,7 +65,7 @@ static int write_failed(struct disk *d, const char *path, struct dlc_err *err)
 static void draft_release(struct disk *d, struct draft *f)
 {
     os_close(&f->fd);
-    unlink(f->path.s);
+    os_unlink(f->path.s);
     disk_unreserve(d, f->len);
 }
 
@@ -82,7 +82,7 @@ static int draft_create(struct draft *f)
         return 0;
     e = errno;
     os_close(&f->fd);
-    unlink(f->path.s);
+    os_unlink(f->path.s);
     errno = e;
     return -1;
 }
@@ -150,7 +150,7 @@ static int put_in_place(struct disk *d, const char *tmp, const struct chunk_name
         rc = sync_directory(shard.s);
     if (rc < 0) {
         e = errno;
-        unlink(path.s);
+        os_unlink(path.s);
         errno = e;
     }
     return rc;
@@ -304,19 +304,14 @@ int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t le
     return rc;
 }
 
-/* Reserves what draft_create did not. Where the file system cannot, posix_fallocate writes: a
+/* Reserves what draft_create did not. Where the file system cannot, it writes: a
  * mapping must not meet a full disk, because that would be a signal and not an error. */
 static int fill_map(struct disk_fill *f)
 {
-    int e;
-
     if (f->draft.len == 0)
         return 0;
-    e = posix_fallocate(f->draft.fd, 0, (off_t)f->draft.len);
-    if (e != 0) {
-        errno = e;
+    if (os_fallocate_sure(f->draft.fd, f->draft.len) < 0)
         return -1;
-    }
     f->map = os_map(f->draft.fd, 0, f->draft.len, true);
     return f->map == NULL ? -1 : 0;
 }
@@ -416,7 +411,7 @@ int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err)
         return rc;
     }
     if (f->map != NULL)
-        madvise(f->map, f->draft.len, MADV_SEQUENTIAL);
+        os_madvise(f->map, f->draft.len, MADV_SEQUENTIAL);
     checksum = hash64(f->map == NULL ? "" : f->map, f->draft.len);
     os_unmap(f->map, f->draft.len);
     op = disk_op_begin(d, DISK_OP_WRITE, f->draft.len);

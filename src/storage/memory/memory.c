@@ -125,7 +125,7 @@ void memory_figures(const struct memory *m, struct memory_figures *out)
 {
     struct stat st = {0};
 
-    fstat(m->seg.fd, &st);
+    os_fstat(m->seg.fd, &st);
     *out = (struct memory_figures){.max = m->seg.size,
                                    .ceiling = m->arena.ceiling,
                                    .used = m->arena.used,

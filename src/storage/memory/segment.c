@@ -14,7 +14,7 @@
 
 static int seal(int fd)
 {
-    return fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+    return os_fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
 }
 
 /* A second, read-only open file of the same memory. (S2) */
@@ -22,7 +22,7 @@ static int open_read_only(int fd)
 {
     char path[40];
 
-    if (fchmod(fd, 0400) < 0)
+    if (os_fchmod(fd, 0400) < 0)
         return -1;
     snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
     return os_open(path, O_RDONLY, 0);
@@ -62,7 +62,7 @@ int segment_open(struct segment *s, const char *name, uint64_t size, enum segmen
         rc = dlc_err_sys(err, "shared memory %s: cannot open it read-only (is /proc mounted?)",
                          name);
     else
-        madvise(s->map, size, MADV_DONTDUMP); /* a hint: keeps sample bytes out of core files */
+        os_madvise(s->map, size, MADV_DONTDUMP); /* a hint: keeps sample bytes out of core files */
 out:
     if (rc < 0)
         segment_close(s);

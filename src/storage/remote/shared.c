@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mtx.h"
+#include "base/os.h"
 #include "metadata/redis.h"
 #include "storage/remote/health_i.h"
 
@@ -395,7 +396,7 @@ static int start(struct shared *s, unsigned threads, struct dlc_err *err)
 {
     threads = threads == 0 ? 4 : DLC_MIN(threads, (unsigned)THREADS_MAX);
     for (; s->n_threads < threads; s->n_threads++) {
-        errno = pthread_create(&s->threads[s->n_threads], NULL, run, s);
+        errno = os_thread(&s->threads[s->n_threads], run, s);
         if (errno != 0)
             return dlc_err_sys(err, "cannot start the threads of the shared tier");
         pthread_setname_np(s->threads[s->n_threads], "dlc-shared");
