@@ -215,7 +215,9 @@ static int read_token_file(const char *path, unsigned char hash[static SHA256_LE
     int rc = os_read_file(path, 4096, &b, err);
     const char *token = rc == 0 && b.len > 0 ? str_trim(b.data) : "";
 
-    if (rc == 0 && (os_stat(path, &st) < 0 || (st.st_mode & 077) != 0))
+    if (rc == 0 && os_stat(path, &st) < 0)
+        rc = dlc_err_sys(err, "cannot look at %s", path);
+    if (rc == 0 && (st.st_mode & 077) != 0)
         rc = dlc_err_set(err, DLC_EDENIED,
                          "%s can be read by others: remove it, and a new one is made", path);
     if (rc == 0 && !looks_like_token(token))

@@ -176,8 +176,11 @@ static void walk_from(struct walk *k, const char *prefix, const struct trail *up
     path = mem_fmt("%s/%s", k->w->root, buf_str(&k->key));
     rc = os_stat(path, &st);
     mem_free(&path);
-    if (rc < 0)
-        return; /* no such prefix */
+    if (rc < 0) {
+        if (errno != ENOENT && errno != ENOTDIR) /* no such prefix: no objects */
+            file_fail(k->w->a, "look at", buf_str(&k->key));
+        return;
+    }
     here.dev = st.st_dev;
     here.ino = st.st_ino;
     if (++k->depth > DEPTH_MAX) {

@@ -44,8 +44,12 @@ static int load_file(struct ini *out, const char *path, struct dlc_err *err)
     struct stat st;
     int rc;
 
-    if (path == NULL || os_stat(path, &st) < 0)
+    if (path == NULL)
         return 0;
+    if (os_stat(path, &st) < 0) /* a home that we may not enter has none for us */
+        return errno == ENOENT || errno == ENOTDIR || errno == EACCES
+                   ? 0
+                   : dlc_err_sys(err, "cannot look at %s", path);
     buf_reserve(&text, DLC_MIN((size_t)st.st_size, FILE_MAX));
     rc = os_read_file(path, FILE_MAX, &text, err);
     if (rc == 0)
