@@ -366,6 +366,27 @@ int os_mkdirs(const char *path, mode_t mode)
     return rc;
 }
 
+int os_sync_dir(const char *path)
+{
+    int fd = os_open(path, O_RDONLY | O_DIRECTORY, 0);
+    int rc = fd < 0 ? -1 : os_fsync(fd), why = errno;
+
+    os_close(&fd);
+    errno = why;
+    return rc < 0 && why == EINVAL ? 0 : rc;
+}
+
+int os_sync_dir_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = slash == NULL ? mem_str(".") : mem_strn(path, (size_t)(slash - path) + 1);
+    int rc = os_sync_dir(dir), why = errno;
+
+    mem_free(&dir);
+    errno = why;
+    return rc;
+}
+
 int os_read_file(const char *path, size_t max, struct buf *b, struct dlc_err *err)
 {
     int fd = os_open(path, O_RDONLY, 0), rc = 0;

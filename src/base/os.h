@@ -77,10 +77,17 @@ void os_close(int *fd); /* closes unless -1 and sets it to -1 */
 /* Create path and its parents with mode; 0 or -1. An existing directory is success. */
 int os_mkdirs(const char *path, mode_t mode);
 
+/* Have the names in a directory outlive a power cut. 0, also where the file system has no such call,
+ * or -1. */
+int os_sync_dir(const char *path);
+/* The same of the directory that `path` lies in. */
+int os_sync_dir_of(const char *path);
+
 /* Whole file into b, at most max bytes. */
 int os_read_file(const char *path, size_t max, struct buf *b, struct dlc_err *err);
 
-/* Write b to path through a temporary name, so that the file is whole or the old one. */
+/* Write b to path through a temporary name, so that the file is whole or the old one; it outlives a
+ * power cut. */
 int os_write_file(const char *path, const void *data, size_t len, mode_t mode, struct dlc_err *err);
 
 /* Remove path and all below it; errors are ignored. For tests and private directories. */

@@ -90,10 +90,15 @@ static int make_directories(struct disk *d, struct dlc_err *err)
 
         if (rc < 0)
             rc = dlc_err_sys(err, "cannot make %s", path);
+        else if (d->sync && os_sync_dir(path) < 0)
+            rc = dlc_err_sys(err, "cannot sync %s", path);
         mem_free(&path);
         if (rc < 0)
             return rc;
     }
+    /* Names of directories can be lost as any others, and all that is in them. */
+    if (d->sync && (os_sync_dir(d->root) < 0 || os_sync_dir_of(d->root) < 0))
+        return dlc_err_sys(err, "cannot sync %s", d->root);
     return 0;
 }
 

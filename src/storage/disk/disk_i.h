@@ -87,6 +87,7 @@ struct disk {
     pthread_t scanner, watcher;
     _Atomic bool stop;        /* W disk_close, R scanner, relaxed: only asks it to hurry */
     _Atomic bool read_only;   /* W any, R any, relaxed: late sight costs one failed write */
+    _Atomic bool shard_open;  /* W any, R any: a new shard's name was not synced, see store.c */
     _Atomic uint64_t serial;  /* of temporary names; relaxed: only has to differ */
     _Atomic uint32_t n_fills; /* not yet committed or abandoned; relaxed: for a check */
 

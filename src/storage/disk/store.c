@@ -117,19 +117,28 @@ static int draft_begin(struct disk *d, struct chunk_id id, uint64_t len, struct 
     return rc;
 }
 
-static int sync_directory(const char *path)
+/* Have the names of a shard and of its new file last. A shard may have been made by a store that
+ * failed since: whoever syncs next, syncs its name. */
+static int sync_names(struct disk *d, const struct disk_path *shard, bool made)
 {
-    int fd = os_open(path, O_RDONLY | O_DIRECTORY, 0);
-    int rc = fd < 0 ? -1 : os_fsync(fd);
+    struct disk_path chunks;
 
-    os_close(&fd);
-    return rc;
+    /* relaxed: who made the shard syncs it in any case */
+    if (made || atomic_exchange_explicit(&d->shard_open, false, memory_order_relaxed)) {
+        snprintf(chunks.s, sizeof(chunks.s), "%s/chunks", d->root);
+        if (os_sync_dir(chunks.s) < 0) {
+            atomic_store_explicit(&d->shard_open, true, memory_order_relaxed); /* as above */
+            return -1;
+        }
+    }
+    return os_sync_dir(shard->s);
 }
 
 /* Give the file its final name; -1 with errno, and it has none. */
 static int put_in_place(struct disk *d, const char *tmp, const struct chunk_name *n)
 {
     struct disk_path shard, path;
+    bool made = false;
     int rc, e;
 
     disk_path_of_shard(d->root, shard_of(n->id), &shard);
@@ -137,17 +146,14 @@ static int put_in_place(struct disk *d, const char *tmp, const struct chunk_name
     rc = os_rename(tmp, path.s);
     if (rc < 0 && errno == ENOENT) {
         rc = os_mkdirs(shard.s, 0700);
+        made = rc == 0;
         if (rc == 0)
             rc = os_rename(tmp, path.s);
-        if (rc == 0 && d->sync) {
-            struct disk_path chunks;
-
-            snprintf(chunks.s, sizeof(chunks.s), "%s/chunks", d->root);
-            rc = sync_directory(chunks.s);
-        }
+        if (rc < 0)
+            atomic_store_explicit(&d->shard_open, true, memory_order_relaxed); /* sync_names() */
     }
     if (rc == 0 && d->sync)
-        rc = sync_directory(shard.s);
+        rc = sync_names(d, &shard, made);
     if (rc < 0) {
         e = errno;
         os_unlink(path.s);
