@@ -419,7 +419,8 @@ int os_write_file(const char *path, const void *data, size_t len, mode_t mode, s
     char *tmp = mem_fmt("%s.%d.tmp", path, (int)gettid());
     int fd = os_open(tmp, O_WRONLY | O_CREAT | O_TRUNC, mode), rc = 0;
 
-    if (fd < 0 || os_write_all(fd, data, len) < 0 || os_fsync(fd) < 0 || os_rename(tmp, path) < 0) {
+    if (fd < 0 || os_write_all(fd, data, len) < 0 || os_fsync(fd) < 0 || os_rename(tmp, path) < 0 ||
+        os_sync_dir_of(path) < 0) {
         rc = dlc_err_sys(err, "cannot write %s", path);
         if (fd >= 0)
             os_unlink(tmp);

@@ -77,8 +77,8 @@ void os_close(int *fd); /* closes unless -1 and sets it to -1 */
 /* Create path and its parents with mode; 0 or -1. An existing directory is success. */
 int os_mkdirs(const char *path, mode_t mode);
 
-/* Have the names in a directory outlive a power cut. 0, also where the file system has no such call,
- * or -1. */
+/* Have the names in a directory outlive a power cut. 0, also where the file system has no such
+ * call, or -1. */
 int os_sync_dir(const char *path);
 /* The same of the directory that `path` lies in. */
 int os_sync_dir_of(const char *path);

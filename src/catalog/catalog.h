@@ -121,6 +121,8 @@ char *catalog_snapshot_path(const char *path, uint64_t snapshot);
 /* The catalog in `file` becomes the one at `path`; the one that is there stays as an older one if
  * it is of another snapshot. `file` is gone in any case. */
 int catalog_install(const char *file, const char *path, struct dlc_err *err);
+/* Only rename it, so that it outlives a power cut. */
+int catalog_place(const char *file, const char *path, struct dlc_err *err);
 /* The stored catalog of this snapshot, be it the newest or an older one. Returns as
  * catalog_open(). */
 int catalog_open_snapshot(const char *path, uint64_t snapshot, struct catalog **out,

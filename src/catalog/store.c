@@ -8,8 +8,9 @@
  * (STORE-1) ID.cat is there from the first listing on: a new catalog replaces it by rename(), after
  * the old one has got its second name by link().
  * (STORE-2) Whoever looks for a snapshot looks at ID.cat first and at ID.SNAPSHOT.cat after it.
- * Then it is found at any moment of a replacement.
- * (STORE-3) Beside those in use, at most CATALOG_KEEP old catalogs of a dataset stay, and and no
+ * Then it is found at any moment of a replacement, also after a power cut: each step is synced
+ * before the next.
+ * (STORE-3) Beside those in use, at most CATALOG_KEEP old catalogs of a dataset stay, and no
  * more bytes of them than the caller of catalog_prune() allows.
  *
  * All functions are X and block.
@@ -18,6 +19,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,7 +49,9 @@ char *catalog_snapshot_path(const char *path, uint64_t snapshot)
 
 /* ---- replacing ---- */
 
-/* Give the file at `path` a second name. Where the file system has no links it is moved. */
+/* Give the file at `path` a second name, which lasts. Where the file system has no links it is
+ * moved.
+ */
 static int keep(const char *path, uint64_t snapshot, struct dlc_err *err)
 {
     char *name = catalog_snapshot_path(path, snapshot), *tmp = mem_fmt("%s.tmp", name);
@@ -61,8 +65,20 @@ static int keep(const char *path, uint64_t snapshot, struct dlc_err *err)
     } else if (errno == ENOSPC || errno == EIO || os_rename(path, name) < 0) {
         rc = dlc_err_sys(err, "cannot keep the catalog %s as %s", path, name);
     }
+    if (rc == 0 && os_sync_dir_of(path) < 0)
+        rc = dlc_err_sys(err, "cannot sync the directory of %s", name);
     mem_free(&tmp);
     mem_free(&name);
+    return rc;
+}
+
+int catalog_place(const char *file, const char *path, struct dlc_err *err)
+{
+    int fd = os_open(file, O_RDONLY, 0), rc = 0;
+
+    if (fd < 0 || os_fsync(fd) < 0 || os_rename(file, path) < 0 || os_sync_dir_of(path) < 0)
+        rc = dlc_err_sys(err, "cannot make %s the catalog %s", file, path);
+    os_close(&fd);
     return rc;
 }
 
@@ -77,8 +93,8 @@ int catalog_install(const char *file, const char *path, struct dlc_err *err)
         rc = keep(path, catalog_snapshot(old), err);
     else if (new != NULL && (rc == DLC_ENOTFOUND || rc == DLC_ECORRUPT))
         rc = 0; /* there is nothing that anybody could want to have back */
-    if (rc == 0 && os_rename(file, path) < 0)
-        rc = dlc_err_sys(err, "cannot rename %s", file);
+    if (rc == 0)
+        rc = catalog_place(file, path, err);
     if (rc < 0)
         os_unlink(file);
     catalog_close(&new);

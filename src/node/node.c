@@ -273,7 +273,7 @@ static int lock_dir(struct node *n, struct dlc_err *err)
     int rc = 0;
 
     catalogs = mem_fmt("%s/catalogs", n->config->dir);
-    if (os_mkdirs(catalogs, 0700) < 0) {
+    if (os_mkdirs(catalogs, 0700) < 0 || os_sync_dir(n->config->dir) < 0) {
         rc = dlc_err_sys(err, "cannot make %s (choose another place with --dir)", catalogs);
         goto out;
     }

@@ -87,13 +87,12 @@ uint64_t snapshot_stored(const struct dataset *ds)
 int snapshot_install(const struct dataset *ds, const char *file, struct dlc_err *err)
 {
     char *path;
-    int rc = 0;
+    int rc;
 
     if (ds->pinned == 0)
         return catalog_install(file, ds->catalog_path, err);
     path = catalog_snapshot_path(ds->catalog_path, ds->pinned);
-    if (os_rename(file, path) < 0)
-        rc = dlc_err_sys(err, "cannot rename %s", file);
+    rc = catalog_place(file, path, err);
     mem_free(&path);
     return rc;
 }

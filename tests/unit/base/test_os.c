@@ -186,20 +186,23 @@ static void test_write_file_faults(void **state)
     bool fired = true;
 
     (void)state;
-    assert_int_equal(os_write_file(at("f"), "old", 3, 0600, NULL), 0);
     for (int nth = 1; fired; nth++) {
         struct dlc_err err = DLC_ERR_INIT;
         struct buf b = BUF_INIT;
         int rc;
 
         assert_true(nth < 20);
+        assert_int_equal(os_write_file(at("f"), "old", 3, 0600, NULL), 0);
         fault_arm(FAULT_SYSCALL, nth);
         rc = os_write_file(at("f"), "newer", 5, 0600, &err);
         fired = fault_disarm();
         assert_true(fired == (rc < 0));
         assert_true((err.code < 0) == fired);
         assert_int_equal(os_read_file(at("f"), 10, &b, NULL), 0);
-        assert_string_equal(buf_str(&b), fired ? "old" : "newer");
+        if (strcmp(buf_str(&b), "newer") != 0) { /* else only the directory was not synced */
+            assert_true(fired);
+            assert_string_equal(buf_str(&b), "old");
+        }
         assert_int_equal(entries(), 1);
         buf_release(&b);
     }
