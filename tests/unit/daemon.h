@@ -130,10 +130,10 @@ static inline void daemon_ready(void *arg)
     os_close(fd);
 }
 
-/* In the helper: a daemon that answers. */
+/* In the helper: a daemon that answers. -1: it said why not; -2: it ended in another way. */
 static inline pid_t daemon_fork(struct daemon *d)
 {
-    int fds[2];
+    int fds[2], status = 0;
     pid_t pid;
     char c;
 
@@ -153,8 +153,10 @@ static inline pid_t daemon_fork(struct daemon *d)
         exit(err.code != 0);
     }
     os_close(&fds[1]);
-    if (read(fds[0], &c, 1) != 1)
-        pid = -1;
+    if (read(fds[0], &c, 1) != 1) {
+        waitpid(pid, &status, 0);
+        pid = WIFEXITED(status) && WEXITSTATUS(status) == 1 ? -1 : -2;
+    }
     os_close(&fds[0]);
     return pid;
 }

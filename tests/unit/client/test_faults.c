@@ -15,8 +15,10 @@
 #define N     40u
 #define SIZE  20000u
 #define LARGE 400000u /* more than a quarter of memory: lies in files of the disk tier */
-#define LIMIT DLC_SEC(20)
+#define LIMIT DLC_SEC(is_hung ? 120 : 20) /* dlc_open() waits 30 s for an answer */
 
+static bool is_long; /* the argument "long": each call, where otherwise some do */
+static bool is_hung; /* a call of the daemon does not return */
 static struct daemon d;
 static char url[512], large_url[512];
 static json_int_t fds_of_daemon;
@@ -41,6 +43,7 @@ static unsigned open_fds(pid_t pid)
 
 static int failures;     /* of calls of the library, in this session */
 static int lost_samples; /* those of them that should have given one */
+static char last_loss[400];
 
 /* A call may fail, but must say what, and what to do. */
 static bool went_well(int64_t rc, const char *what)
@@ -48,7 +51,10 @@ static bool went_well(int64_t rc, const char *what)
     if (rc >= 0)
         return true;
     failures++;
-    lost_samples += strcmp(what, "get") == 0 || strcmp(what, "next") == 0;
+    if (strcmp(what, "get") == 0 || strcmp(what, "next") == 0) {
+        lost_samples++;
+        snprintf(last_loss, sizeof(last_loss), "%s", dlc_last_error());
+    }
     if (strlen(dlc_last_error()) < 10)
         fail_msg("%s: code %d, and no more than \"%s\"", what, (int)rc, dlc_last_error());
     return false;
@@ -140,7 +146,6 @@ static void start(void)
 static int setup(void **state)
 {
     (void)state;
-    fault_share();
     daemon_init(&d, "d", "1MB", true);
     dataset("a", N, SIZE, "", url);
     dataset("l", 2, LARGE, "", large_url);
@@ -244,24 +249,87 @@ static void test_the_client_dies_in_each_call(void **state)
      FAULT_CALL(epoll_ctl) | FAULT_CALL(eventfd) | FAULT_CALL(memfd) | FAULT_CALL(dup) |           \
      FAULT_CALL(fstat) | FAULT_CALL(mmap))
 
-static void test_each_call_of_the_daemon_fails(void **state)
+/* Its loop waits, and is woken, without end: those calls would be the nth of any plan. */
+#define OTHER_CALLS                                                                                \
+    (FAULT_ALL_CALLS & ~(CONNECTION_CALLS | FAULT_CALL(epoll_wait) | FAULT_CALL(statvfs)))
+
+static void sweep_daemon(uint64_t calls, int least)
 {
     int seen = 0, failed = 0;
     bool fired = true;
 
-    (void)state;
     for (int nth = 1; fired; nth++) {
-        fault_plan(&(struct fault_plan){.calls = CONNECTION_CALLS, .nth = nth, .pid = d.pid});
+        fault_plan(&(struct fault_plan){.calls = calls, .nth = nth, .pid = d.pid});
         session();
         fired = fault_disarm();
-        assert_int_equal(lost_samples, 0);
+        if (lost_samples > 0)
+            fail_msg("%s number %d: %s", fault_name(fault_last()), nth, dlc_last_error());
         seen += fired;
         failed += failures > 0;
         nothing_is_left();
     }
     print_message("%d calls, %d of them made a call of the library fail\n", seen, failed);
-    assert_true(seen > 40);
+    assert_true(seen > least);
     assert_true(failed < seen / 4); /* the others are made again, by one side or the other */
+}
+
+static void test_each_call_of_the_daemon_fails(void **state)
+{
+    (void)state;
+    sweep_daemon(CONNECTION_CALLS, 40);
+}
+
+/* Of bucket, disk tier, catalogs and threads. */
+static void test_each_file_call_of_the_daemon_fails(void **state)
+{
+    (void)state;
+    sweep_daemon(OTHER_CALLS, 100);
+}
+
+/* The calls of its start and its end. It starts, or ends with a message. */
+static void test_each_call_of_a_start_fails(void **state)
+{
+    int refused = 0, nth = 1;
+    bool fired = true;
+
+    (void)state;
+    daemon_stop(&d);
+    for (; fired; nth += is_long ? 1 : 3) {
+        fault_plan(&(struct fault_plan){
+            .calls = FAULT_ALL_CALLS & ~FAULT_CALL(epoll_wait), .nth = nth, .error = EIO});
+        d.pid = helper_ask(&d, 0);
+        fired = fault_disarm();
+        assert_int_not_equal(d.pid, -2);
+        refused += d.pid < 0;
+        assert_true(fired || d.pid > 0);
+        if (d.pid > 0) {
+            session();
+            assert_int_equal(lost_samples, 0);
+            daemon_stop(&d);
+        }
+    }
+    print_message("%d calls: %d times the fault kept the daemon from starting\n", nth, refused);
+    assert_true(nth > 40);
+    start();
+}
+
+static void test_each_call_of_an_end_fails(void **state)
+{
+    int status, nth = 1;
+    bool fired = true;
+
+    (void)state;
+    for (; fired; nth++) {
+        fault_plan(&(struct fault_plan){
+            .calls = FAULT_ALL_CALLS & ~FAULT_CALL(epoll_wait), .nth = nth, .pid = d.pid});
+        assert_int_equal(kill(d.pid, SIGTERM), 0);
+        status = daemon_wait(&d);
+        fired = fault_disarm();
+        assert_int_equal(status, 0);
+        daemon_start(&d);
+    }
+    daemon_stop(&d);
+    start();
 }
 
 /* It can open nothing for a while, from its nth call on. */
@@ -279,14 +347,13 @@ static void test_the_daemon_is_out_of_descriptors(void **state)
     }
 }
 
-static void test_the_daemon_dies_in_each_call(void **state)
+static void kill_daemon(uint64_t calls, int stride)
 {
     int nth = 1;
 
-    (void)state;
-    for (;; nth += 3) {
-        fault_plan(&(struct fault_plan){
-            .calls = CONNECTION_CALLS, .nth = nth, .mode = FAULT_KILL, .pid = d.pid});
+    for (;; nth += stride) {
+        fault_plan(
+            &(struct fault_plan){.calls = calls, .nth = nth, .mode = FAULT_KILL, .pid = d.pid});
         session();
         if (!fault_disarm())
             break;
@@ -298,16 +365,71 @@ static void test_the_daemon_dies_in_each_call(void **state)
     nothing_is_left();
 }
 
-int main(void)
+static void test_the_daemon_dies_in_each_call(void **state)
+{
+    (void)state;
+    kill_daemon(CONNECTION_CALLS, is_long ? 1 : 7);
+    kill_daemon(OTHER_CALLS | FAULT_SURE_CALLS, is_long ? 1 : 41);
+}
+
+/* What takes long makes nobody wait for long; and what hangs until it is let go: the client reads
+ * the bucket meanwhile. */
+static void slow_daemon(enum fault_mode mode, int stride)
+{
+    bool fired = true;
+
+    for (int nth = 1; fired; nth += stride) {
+        fault_plan(&(struct fault_plan){.calls = CONNECTION_CALLS | OTHER_CALLS | FAULT_SURE_CALLS,
+                                        .nth = nth,
+                                        .mode = mode,
+                                        .delay_ms = 30,
+                                        .pid = d.pid});
+        session();
+        fired = fault_disarm();
+        if (lost_samples >
+            0) /* a bucket that hangs for longer than a sample may take is an error */
+            print_message("%s number %d: %d samples were refused: %s\n", fault_name(fault_last()),
+                          nth, lost_samples, last_loss);
+        assert_true(lost_samples == 0 || mode == FAULT_HANG);
+        nothing_is_left();
+    }
+}
+
+static void test_calls_of_the_daemon_take_long(void **state)
+{
+    (void)state;
+    slow_daemon(FAULT_DELAY, is_long ? 1 : 31);
+}
+
+/* It takes minutes: only for "long". */
+static void test_calls_of_the_daemon_hang(void **state)
+{
+    (void)state;
+    is_hung = true;
+    slow_daemon(FAULT_HANG, 11);
+    is_hung = false;
+}
+
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_call_of_the_client_fails),
         cmocka_unit_test(test_the_client_is_out_of_descriptors),
         cmocka_unit_test(test_the_client_dies_in_each_call),
         cmocka_unit_test(test_each_call_of_the_daemon_fails),
+        cmocka_unit_test(test_each_file_call_of_the_daemon_fails),
+        cmocka_unit_test(test_each_call_of_a_start_fails),
+        cmocka_unit_test(test_each_call_of_an_end_fails),
+        cmocka_unit_test(test_calls_of_the_daemon_take_long),
         cmocka_unit_test(test_the_daemon_is_out_of_descriptors),
         cmocka_unit_test(test_the_daemon_dies_in_each_call),
     };
 
+    const struct CMUnitTest long_tests[] = {cmocka_unit_test(test_calls_of_the_daemon_hang)};
+
+    fault_share();
+    is_long = argc > 1 && strcmp(argv[1], "long") == 0;
+    if (is_long && cmocka_run_group_tests(long_tests, setup, teardown) != 0)
+        return 1;
     return cmocka_run_group_tests(tests, setup, teardown);
 }
