@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -36,6 +37,20 @@ void fault_share(void)
 
     dlc_check(p != MAP_FAILED && state == &own);
     state = p;
+}
+
+bool fault_share_at(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *p = MAP_FAILED;
+
+    if (fd >= 0 && ftruncate(fd, sizeof(own)) == 0)
+        p = mmap(NULL, sizeof(own), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    if (p != MAP_FAILED)
+        state = p;
+    return p != MAP_FAILED;
 }
 
 static void arm(unsigned kinds, const struct fault_plan *p)
@@ -76,6 +91,11 @@ bool fault_disarm(void)
     state->armed &= FAULT_OBSERVE;
     fault_release();
     return state->hits > 0;
+}
+
+int fault_calls(void)
+{
+    return state->plan.nth - state->countdown;
 }
 
 int fault_hits(void)
@@ -242,7 +262,7 @@ __attribute__((constructor)) static void arm_from_environment(void)
     const char *text = getenv("DLCACHE_TEST_FAULT");
     struct fault_plan p;
 
-    if (text == NULL)
+    if (text == NULL || (text[0] == '@' && fault_share_at(text + 1)))
         return;
     if (!fault_parse(text, &p)) {
         dprintf(STDERR_FILENO, "DLCACHE_TEST_FAULT=%s makes no sense; see base/fault.h\n", text);

@@ -15,6 +15,8 @@
  *
  *     DLCACHE_TEST_FAULT=CALL[+CALL...],NTH,fail|delay|hang|exit|kill[,errno or milliseconds]
  *     DLCACHE_TEST_FAULT=fsync+rename,3,kill       DLCACHE_TEST_FAULT=all,17,fail
+ *     DLCACHE_TEST_FAULT=@FILE    the plan is in that file, and changes while the program runs:
+ *                                 tests/lib/faults.py writes it
  */
 #ifndef DLC_BASE_FAULT_H
 #define DLC_BASE_FAULT_H
@@ -76,12 +78,16 @@ void fault_plan(const struct fault_plan *p);
 bool fault_disarm(void);
 void fault_release(void);
 
-/* How many calls were hit, and how many hang now. */
+/* How many calls the plan has met, how many of them were hit, and how many hang now. */
+int fault_calls(void);
 int fault_hits(void);
 int fault_hanging(void);
 
 /* Have children share the plan that was or will be made. Before the first fork; for tests. */
 void fault_share(void);
+
+/* The same by way of a file, for processes that are not related. False with errno. */
+bool fault_share_at(const char *path);
 
 /* What a call is named in tbl/calls.def; the last one that was hit. */
 const char *fault_name(enum fault_call call);
