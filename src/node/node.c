@@ -64,15 +64,18 @@ static void has_left(struct task *t)
     loop_timer_set(n->loop, &n->tick, loop_now(n->loop));
 }
 
+/* False: there is nothing to leave. */
 static bool leave_begin(struct node *n)
 {
     if (n->agent_left)
         return false;
-    n->leaving = true;
     n->left.run = has_left;
     if (n->door != NULL)
         door_cancel(n->door);
-    dlc_check(os_thread(&n->leaver, leave_main, n) == 0);
+    n->leaving = os_thread(&n->leaver, leave_main, n) == 0;
+    n->stop_again = !n->leaving;
+    if (n->stop_again)
+        log_warn("no thread to leave the cluster: tried again");
     return true;
 }
 
@@ -222,6 +225,8 @@ static void on_tick(struct timer *t)
             loop_timer_set(n->loop, t, dlc_mono_add(now, DLC_MS(5)));
         return;
     }
+    if (n->stop_again)
+        node_stop(n);
     memory_beat(n->memory);
     memory_tick(n->memory);
     if (n->disk != NULL)

@@ -95,6 +95,7 @@ struct node {
     const struct node_cluster *membership;
     char *token;      /* the node's own: for manager and peers */
     bool leaving;     /* a thread leaves the cluster; then we end */
+    bool stop_again;  /* we are to end, but there was no thread to leave with: the tick tries */
     bool agent_left;  /* also when there is no agent */
     bool left_opened; /* left_open() was called */
     pthread_t leaver;
