@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/fault.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "metadata/redis_i.h"
@@ -60,10 +59,6 @@ static int connect_any(const struct addrinfo *list, struct dlc_mono deadline)
         socklen_t len = sizeof(error);
         struct pollfd p;
 
-        if (fault_hit(FAULT_SYSCALL)) {
-            errno = ECONNREFUSED;
-            continue;
-        }
         fd = os_socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK);
         if (fd < 0)
             continue;
@@ -164,10 +159,6 @@ int redis_conn_send(struct redis_conn *c, const char *data, size_t len, size_t *
     while (*at < len) {
         ssize_t n;
 
-        if (fault_hit(FAULT_SYSCALL)) {
-            errno = ECONNRESET;
-            return -1;
-        }
         n = os_send(c->fd, data + *at, len - *at, 0);
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return 0;
@@ -183,10 +174,6 @@ int redis_conn_receive(struct redis_conn *c)
     char data[65536];
     ssize_t n;
 
-    if (fault_hit(FAULT_SYSCALL)) {
-        errno = ECONNRESET;
-        return -1;
-    }
     n = os_recv(c->fd, data, sizeof(data), 0);
     if (n < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;

@@ -4,12 +4,14 @@
  * while a batch is written. Documents and locks are synced with each transaction; chunks and events
  * are not: they survive a crash of the program, and what a power cut takes is found again.
  */
+#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/check.h"
 #include "base/fault.h"
+#include "base/os.h"
 #include "metadata/meta_sqlite_i.h"
 
 #define BUSY_MS 5000 /* how long another process may hold the database */
@@ -65,16 +67,75 @@ static int on_busy(void *arg, int count)
     return 1;
 }
 
+#ifdef DLC_FAULT_ENV
+/* ---- SQLite's own system calls, for fault injection; fsync() is not among those it lends ---- */
+
+static int seam_open(const char *path, int flags, int mode)
+{
+    return os_open(path, flags, (mode_t)mode);
+}
+
+static int seam_close(int fd)
+{
+    os_close(&fd);
+    return 0;
+}
+
+static ssize_t seam_pread(int fd, void *buf, size_t len, off_t off)
+{
+    return os_pread(fd, buf, len, (uint64_t)off);
+}
+
+static ssize_t seam_pwrite(int fd, const void *buf, size_t len, off_t off)
+{
+    return os_pwrite(fd, buf, len, (uint64_t)off);
+}
+
+static int seam_ftruncate(int fd, off_t size)
+{
+    return os_ftruncate(fd, (uint64_t)size);
+}
+
+static void lend_calls(void)
+{
+    static const struct {
+        const char *name;
+        sqlite3_syscall_ptr call;
+    } calls[] = {
+        {"open", (sqlite3_syscall_ptr)seam_open},
+        {"close", (sqlite3_syscall_ptr)seam_close},
+        {"pread", (sqlite3_syscall_ptr)seam_pread},
+        {"pread64", (sqlite3_syscall_ptr)seam_pread},
+        {"pwrite", (sqlite3_syscall_ptr)seam_pwrite},
+        {"pwrite64", (sqlite3_syscall_ptr)seam_pwrite},
+        {"ftruncate", (sqlite3_syscall_ptr)seam_ftruncate},
+        {"unlink", (sqlite3_syscall_ptr)os_unlink},
+        {"stat", (sqlite3_syscall_ptr)os_stat},
+        {"fstat", (sqlite3_syscall_ptr)os_fstat},
+    };
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+
+    for (size_t i = 0; vfs != NULL && vfs->iVersion >= 3 && i < DLC_COUNT(calls); i++)
+        vfs->xSetSystemCall(vfs, calls[i].name, calls[i].call); /* it need not have each */
+}
+#else
+static void lend_calls(void)
+{
+}
+#endif
+
 int sq_conn_open(struct sq_conn *c, const char *path, bool writes, struct dlc_err *err)
 {
     const char *setup = writes ? "PRAGMA synchronous = FULL;"
                                  "PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8000;"
                                  "PRAGMA journal_size_limit = 67108864; PRAGMA temp_store = MEMORY;"
                                : "PRAGMA query_only = 1; PRAGMA cache_size = -16384;";
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX; /* c->mtx is enough */
     int rc;
 
-    rc = fault_hit(FAULT_SYSCALL) ? SQLITE_IOERR : sqlite3_open_v2(path, &c->db, flags, NULL);
+    pthread_once(&once, lend_calls);
+    rc = fault_hit_call(CALL_any, -1) ? SQLITE_IOERR : sqlite3_open_v2(path, &c->db, flags, NULL);
     if (rc == SQLITE_OK) {
         sqlite3_extended_result_codes(c->db, 1);
         sqlite3_busy_handler(c->db, on_busy, NULL);
@@ -115,7 +176,7 @@ static int run(struct sq_conn *c, enum sq_id id, sqlite3_stmt **out, const char 
 
     dlc_mtx_assert_held(&c->mtx);
     *out = NULL;
-    if (fault_hit(FAULT_SYSCALL))
+    if (fault_hit_call(CALL_any, -1))
         return SQLITE_IOERR;
     if (c->stmts[id] == NULL)
         rc = sqlite3_prepare_v3(c->db, statements[id], -1, SQLITE_PREPARE_PERSISTENT, &c->stmts[id],
