@@ -151,15 +151,19 @@ static void say_pressure(struct disk *d, struct group *victim, const struct need
                  victim->name, victim->life.jobs, need->why);
 }
 
-/* Let one chunk go. EVICT_NONE: there is none, or its file stays. */
+/* Let one chunk go, or wait for one that goes already. EVICT_NONE: there is none, or its file
+ * stays. */
 static enum evicted evict_locked(struct disk *d, const struct need *need)
 {
     struct group *g = groups_get(&d->groups, need->group), *victim;
     enum life_pressure pressure;
     double now = disk_now();
 
-    while ((victim = groups_victim(&d->groups, now, &pressure)) == NULL && d->leaving > 0)
+    victim = groups_victim(&d->groups, now, &pressure);
+    if (victim == NULL && d->leaving > 0) {
         dlc_cond_wait(&d->changed, &d->mtx);
+        return EVICTED; /* the caller looks again: that may have been room enough */
+    }
     if (victim == NULL)
         return EVICT_NONE;
     if (!need->must && !groups_admit(&d->groups, g, victim, pressure, now))
