@@ -27,7 +27,7 @@ endif
 SETUP = --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false)
 
 .PHONY: all build run check check-asan check-bare check-fuzz check-k8s check-packages check-release check-tsan
-.PHONY: bench battery lint fuzz deb dist image wheel install clean help
+.PHONY: bench battery lint fuzz mutate deb dist image wheel install clean help
 all: build
 
 build:
@@ -99,6 +99,11 @@ lint: build
 fuzz:
 	@JOBS=$(JOBS) tools/fuzz $(T)
 
+# For example RANGE=main~5.. or FILE="src/order/order.c src/order/cursor.c"; without either: what differs from main.
+MUTATE = $(if $(FILE),,--range $(or $(RANGE),main...)) $(if $(OPS),--ops $(OPS)) $(if $(COUNT),--count $(COUNT))
+mutate: build
+	@tools/mutate --build $(BUILD) -j $(JOBS) $(MUTATE) $(if $(OUT),--out $(OUT)) $(FILE)
+
 dist:
 	@tools/dist $(BUILD)
 
@@ -134,6 +139,8 @@ help:
 	@echo "make battery    what is too large for make check: 10 million chunks, 10,000 datasets, a consumer slow for minutes"
 	@echo "make lint       formatting, layers, headers, tags, banned calls"
 	@echo "make fuzz       run each fuzz target for a while (FUZZ_SECONDS=60; needs clang)"
+	@echo "make mutate     mutation testing of files that commits changed (RANGE=main~5..) or of FILE=...; COUNT=30 of each;"
+	@echo "                SAN=thread OPS=order,lock for memory order and locks (tools/mutate --help)"
 	@echo "make deb        the Debian packages, into build/debian"
 	@echo "make dist       the source archive, build/dlcache-VERSION.tar.xz"
 	@echo "make image      the container image (needs root and podman; no registry)"
