@@ -46,7 +46,6 @@ const struct policy_ops policy_cost_aware_lrfu = {
     .name = "cost-aware-lrfu",
     .summary = "As lrfu; of those used alike the cheapest goes first (DLCache's own).",
     .half_life = 3600,
-    .by_arrival = true,
     .used = lrfu_used,
     .key = lrfu_key,
     .tie = cost_tie,
