@@ -159,6 +159,33 @@ static void test_prefetch(void **state)
     dlc_close(&ds);
 }
 
+/* A miss leaves no view of before behind: who puts it does no harm. */
+static void test_try_get_missed(void **state)
+{
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("tried", 10, 100, "", url), 0);
+    struct dlc_view v, stale;
+
+    (void)state;
+    assert_int_equal(dlc_get(ds, 3, &v), 0);
+    stale = v;
+    assert_int_equal(dlc_try_get(ds, 4, &stale), DLC_EMISS);
+    assert_null(stale.data);
+    assert_int_equal(stale.len, 0);
+    dlc_put(ds, &stale);
+    assert_int_equal(*(uint64_t *)(uintptr_t)v.priv[0], 3 + 1); /* v's pin stays */
+    stale = v;
+    assert_int_equal(dlc_try_get(ds, 10, &stale), DLC_EINVAL);
+    assert_null(stale.data);
+    stale = v;
+    assert_int_equal(dlc_get(ds, 10, &stale), DLC_EINVAL);
+    assert_null(stale.data);
+    assert_true(is_sample(&v, 3));
+    dlc_put(ds, &v);
+    assert_null(v.data);
+    dlc_close(&ds);
+}
+
 static void test_empty_samples(void **state)
 {
     char url[512];
@@ -247,6 +274,10 @@ static void test_large_sample(void **state)
     assert_int_equal(st.hits + st.bypasses, 0);
     assert_int_equal(st.misses, 2);
     assert_int_equal(st.bytes, 6000000);
+    read_one(ds, 0);
+    dlc_dataset_stats(ds, &st);
+    assert_int_equal(st.reconnects + st.bypasses, 0); /* always through the same daemon */
+    assert_int_equal(st.misses, 3);
     dlc_close(&ds);
     assert_true(is_sample(&v, 1)); /* a file of its own: not the dataset's memory */
     dlc_put(ds, &v);
@@ -278,11 +309,12 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_catalog),      cmocka_unit_test(test_get_and_stats),
-        cmocka_unit_test(test_read),         cmocka_unit_test(test_get_many),
-        cmocka_unit_test(test_prefetch),     cmocka_unit_test(test_empty_samples),
-        cmocka_unit_test(test_many_views),   cmocka_unit_test(test_views_outlive_eviction),
-        cmocka_unit_test(test_large_sample), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_catalog),        cmocka_unit_test(test_get_and_stats),
+        cmocka_unit_test(test_read),           cmocka_unit_test(test_get_many),
+        cmocka_unit_test(test_prefetch),       cmocka_unit_test(test_empty_samples),
+        cmocka_unit_test(test_many_views),     cmocka_unit_test(test_views_outlive_eviction),
+        cmocka_unit_test(test_large_sample),   cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_try_get_missed),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

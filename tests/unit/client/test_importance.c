@@ -139,6 +139,26 @@ static void test_daemons_come_and_go(void **state)
     dlc_close(&b.ds);
 }
 
+/* A daemon that starts anew knows nothing: the first to find it brings its weights along. */
+static void test_weights_are_told_again(void **state)
+{
+    struct dlc_dataset *ds = open_at(&d, url, 0), *other;
+    struct dlc_stats st;
+
+    (void)state;
+    begin(ds, "again");
+    learn_one(ds, 7, 3.5f);
+    daemon_kill(&d);
+    daemon_start(&d);
+    until((read_one(ds, 1), dlc_dataset_stats(ds, &st), st.reconnects == 1));
+    other = open_at(&d, url, 0);
+    begin(other, "again");
+    assert_float_equal(weight(other, 7), 3.5f, 0);
+    assert_float_equal(weight(ds, 7), 3.5f, 0);
+    dlc_close(&other);
+    dlc_close(&ds);
+}
+
 /* ---- more jobs than there are places ---- */
 
 static void test_a_ninth_job(void **state)
@@ -342,6 +362,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_daemons_come_and_go),
+        cmocka_unit_test(test_weights_are_told_again),
         cmocka_unit_test(test_a_ninth_job),
         cmocka_unit_test(test_names_of_jobs),
         cmocka_unit_test(test_forks),

@@ -91,6 +91,29 @@ static void test_missed_reap(void **state)
     dlc_close(&ds);
 }
 
+/* Whatever was asked of a daemon that is lost, its memory goes. */
+static void test_unmapped_after_hints(void **state)
+{
+    const uint64_t ahead[] = {3, 4};
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("h", N, SIZE, "", url), 0);
+    struct dlc_view v[2];
+    struct dlc_stats st;
+
+    (void)state;
+    assert_int_equal(dlc_prefetch(ds, ahead, 2), 0);
+    assert_int_equal(dlc_get_many(ds, ahead, 2, v, NULL), 0);
+    dlc_put(ds, &v[0]);
+    dlc_put(ds, &v[1]);
+    assert_int_equal(segments(), 1);
+    daemon_kill(&d);
+    daemon_start(&d);
+    until((read_one(ds, 5), dlc_dataset_stats(ds, &st), st.reconnects == 1));
+    until((read_one(ds, 6), segments() == 1)); /* the new one */
+    dlc_close(&ds);
+    assert_int_equal(segments(), 0);
+}
+
 struct reader {
     struct dlc_dataset *ds;
     _Atomic uint64_t reads;
@@ -264,10 +287,15 @@ static void test_hangs_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed_and_back),  cmocka_unit_test(test_killed_mid_read),
-        cmocka_unit_test(test_stopped_mid_read), cmocka_unit_test(test_hung),
-        cmocka_unit_test(test_given_up),         cmocka_unit_test(test_map_in_time),
-        cmocka_unit_test(test_hangs_up),         cmocka_unit_test(test_missed_reap),
+        cmocka_unit_test(test_killed_and_back),
+        cmocka_unit_test(test_killed_mid_read),
+        cmocka_unit_test(test_stopped_mid_read),
+        cmocka_unit_test(test_hung),
+        cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_map_in_time),
+        cmocka_unit_test(test_hangs_up),
+        cmocka_unit_test(test_missed_reap),
+        cmocka_unit_test(test_unmapped_after_hints),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
