@@ -184,6 +184,30 @@ static void test_punch_again(void **state)
     model_release(&m);
 }
 
+/* Holes below the ceiling are given back from 1 MiB on; what is used never is. */
+static void test_punch_holes(void **state)
+{
+    struct model m;
+
+    (void)state;
+    model_init(&m, 16 * MB, 16 * MB);
+    for (unsigned i = 0; i < 6; i++) /* in turn a block that stays and one that goes */
+        model_alloc(&m, i == 1 ? MB : i == 3 ? MB - ARENA_GRAIN : 2 * MB);
+    model_alloc(&m, m.a.free);
+    for (unsigned i = 5; i < 6; i -= 2) {
+        uint64_t first = (m.blocks[i]->off + ARENA_PAGE - 1) / ARENA_PAGE, n = m.blocks[i]->size;
+
+        assert_int_equal(m.touched[first], 1);
+        model_free_at(&m, i);
+        arena_drain_free(&m.a, on_punch, &m); /* fails on a grain that is used */
+        assert_int_equal(m.touched[first], n < MB);
+    }
+    for (unsigned i = 0; i < m.n; i++)
+        assert_int_equal(m.touched[m.blocks[i]->off / ARENA_PAGE], 1);
+    arena_check(&m.a);
+    model_release(&m);
+}
+
 /* Ceiling below, inside and above a block that stays. */
 static void test_ceiling_across_a_block(void **state)
 {
@@ -234,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_simple),      cmocka_unit_test(test_random),
         cmocka_unit_test(test_punch_again), cmocka_unit_test(test_ceiling_across_a_block),
-        cmocka_unit_test(test_high),
+        cmocka_unit_test(test_high),        cmocka_unit_test(test_punch_holes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -313,6 +313,72 @@ static void test_hold(void **state)
     assert_int_equal(figures(w).limbo, 0);
 }
 
+/* Held twice: the old copy stays until both have let go, whatever became of the sample since. */
+static void test_hold_twice(void **state)
+{
+    struct world *w = *state;
+    const void *held;
+    uint64_t len;
+
+    put(w, 3, 1000);
+    held = memory_hold(w->m, w->x, 3, &len);
+    assert_ptr_equal(memory_hold(w->m, w->x, 3, &len), held);
+    memory_evict(w->m, w->x, 3);
+    memory_tick(w->m);
+    assert_true(figures(w).limbo > 0);
+    put(w, 3, 2000);
+    memory_unhold(w->m, w->x, 3);
+    memory_tick(w->m);
+    assert_true(figures(w).limbo > 0);
+    assert_bytes(held, 3, 1000);
+    assert_null(memory_hold(w->m, w->x, 3, &len));
+    memory_unhold(w->m, w->x, 3);
+    memory_tick(w->m);
+    assert_int_equal(figures(w).limbo, 0);
+    assert_non_null(memory_hold(w->m, w->x, 3, &len));
+    assert_int_equal(len, 2000);
+    memory_unhold(w->m, w->x, 3);
+}
+
+/* The pages of a large hole go back to the kernel, and nothing but holes does. */
+static void test_give_back(void **state)
+{
+    struct mem_index *x[3];
+    struct memory_figures f;
+    struct mem_fill *fill;
+    struct memory *m;
+
+    (void)state;
+    assert_int_equal(memory_new(64 * MB, 64 * MB, &m, NULL), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(mem_index_new(m, 10, 1, &x[i], NULL), 0);
+        for (uint64_t k = 0; k < 2; k++) { /* large ones of all lie side by side */
+            assert_int_equal(memory_reserve(m, x[i], k, 2 * MB, &fill), 0);
+            memset(mem_fill_data(fill), (int)(10 * i + k + 1), 2 * MB);
+            memory_publish(m, &fill);
+        }
+    }
+    for (uint64_t k = 0; k < 2; k++)
+        assert_true(memory_evict(m, x[1], k));
+    memory_tick(m);
+    memory_figures(m, &f);
+    assert_true(f.populated >= 12 * MB);
+    memory_give_back(m);
+    memory_figures(m, &f);
+    assert_true(f.populated >= 8 * MB && f.populated < 9 * MB);
+    for (unsigned i = 0; i < 3; i += 2) {
+        for (uint64_t k = 0; k < 2; k++) {
+            uint64_t len;
+
+            assert_bytes(memory_hold(m, x[i], k, &len), 10 * i + k + 1, 2 * MB);
+            memory_unhold(m, x[i], k);
+        }
+    }
+    for (unsigned i = 0; i < 3; i++)
+        mem_index_free(&x[i]);
+    memory_free(&m);
+}
+
 /* ---- room ---- */
 
 static void test_too_large(void **state)
@@ -522,6 +588,8 @@ int main(void)
         T(test_evict_pinned),
         T(test_pins_end_with_the_session),
         T(test_hold),
+        T(test_hold_twice),
+        T(test_give_back),
         T(test_too_large),
         T(test_everything_pinned),
         T(test_scattered),
