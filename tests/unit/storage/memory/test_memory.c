@@ -340,6 +340,43 @@ static void test_hold_twice(void **state)
     memory_unhold(w->m, w->x, 3);
 }
 
+/* Several copies in limbo: the one that is held is let go of, and no other. */
+static void test_hold_among_others(void **state)
+{
+    struct world *w = *state;
+    uint64_t len;
+    uint32_t n;
+
+    put(w, 3, 1000);
+    put(w, 4, 1000);
+    put(w, 5, 100 * 1000);
+    memory_hold(w->m, w->x, 3, &len);
+    memory_hold(w->m, w->x, 5, &len);
+    memory_evict(w->m, w->x, 3);
+    memory_evict(w->m, w->x, 5);
+    for (unsigned i = 0; i < 3; i++) { /* one that stays resident */
+        assert_non_null(memory_hold(w->m, w->x, 4, &len));
+        memory_unhold(w->m, w->x, 4);
+    }
+    memory_unhold(w->m, w->x, 5);
+    memory_tick(w->m);
+    assert_in_range(figures(w).limbo, 1000, 2000); /* 3 */
+    memory_unhold(w->m, w->x, 3);
+    memory_tick(w->m);
+    assert_int_equal(figures(w).limbo, 0);
+
+    put(w, 3, 1000); /* a copy that a client reads, then one that we hold */
+    assert_non_null(client_read(&w->c, w->b, 0, 3, &n));
+    memory_evict(w->m, w->x, 3);
+    put(w, 3, 100 * 1000);
+    memory_hold(w->m, w->x, 3, &len);
+    memory_evict(w->m, w->x, 3);
+    memory_unhold(w->m, w->x, 3);
+    shm_unpin(w->b, 0);
+    memory_tick(w->m);
+    assert_int_equal(figures(w).limbo, 0);
+}
+
 /* The pages of a large hole go back to the kernel, and nothing but holes does. */
 static void test_give_back(void **state)
 {
@@ -589,6 +626,7 @@ int main(void)
         T(test_pins_end_with_the_session),
         T(test_hold),
         T(test_hold_twice),
+        T(test_hold_among_others),
         T(test_give_back),
         T(test_too_large),
         T(test_everything_pinned),
