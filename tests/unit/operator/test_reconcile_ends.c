@@ -80,6 +80,137 @@ static void end_pod(struct world *w, const char *name)
     json_object_set_new(status_of(world_get(w, "Pod", name)), "phase", json_string("Succeeded"));
 }
 
+/* A rank that has ended well is written down: its pod is not made anew when somebody deletes it. */
+static void test_succeeded_rank(void **state)
+{
+    const json_t *job, *done;
+    struct world w;
+
+    (void)state;
+    world_init(&w);
+    world_dltpod(&w, "x", "{\"replicas\": 3, \"jobs\": [" READER("a", "x") "]}");
+    world_settle(&w);
+    assert_int_equal(world_count(&w, "Pod"), 3);
+    end_pod(&w, "x-a-1");
+    world_settle(&w);
+    job = json_array_get(json_object_get(status_of(world_get(&w, "DLTPod", "x")), "jobs"), 0);
+    done = json_object_get(job, "succeeded");
+    assert_int_equal(json_array_size(done), 1);
+    assert_int_equal(json_integer_value(json_array_get(done, 0)), 1);
+    world_delete(&w, "Pod", "x-a-1");
+    world_delete(&w, "Pod", "x-a-2");
+    world_settle(&w);
+    assert_null(world_get(&w, "Pod", "x-a-1"));
+    assert_non_null(world_get(&w, "Pod", "x-a-2"));
+    end_pod(&w, "x-a-0");
+    end_pod(&w, "x-a-2");
+    world_settle(&w);
+    assert_string_equal(world_text(&w, "DLTPod", "x", "status.phase"), "Succeeded");
+    world_release(&w);
+}
+
+static void set_cached(struct world *w, int bytes, bool busy)
+{
+    json_t *d = json_object_iter_value(json_object_iter(w->datasets));
+
+    assert_non_null(d);
+    json_object_set_new(d, "cached", json_pack("{s:i, s:[]}", "bytes", bytes, "nodes"));
+    json_object_set_new(d, "preparation",
+                        busy ? json_pack("[{s:s, s:s, s:i, s:i}]", "node", "n1", "phase", "warming",
+                                         "done", 5, "total", 10)
+                             : json_array());
+}
+
+/* What one look decides. Gives. */
+static char *decided(struct world *w)
+{
+    struct actions a = ACTIONS_INIT;
+    struct observed o;
+    char *said;
+
+    world_observe(w, "DLTPod", "x", &o);
+    reconcile(&o, &a);
+    world_unobserve(&o);
+    said = world_say(&a);
+    actions_release(&a);
+    return said;
+}
+
+static void assert_decided(struct world *w, const char *want, bool pods)
+{
+    char *said = decided(w);
+
+    assert_int_equal(strstr(said, want) != NULL, 1);
+    assert_int_equal(strstr(said, "APPLY Pod") != NULL, pods);
+    mem_free(&said);
+}
+
+/* A DLTPod whose job may run, nothing warmed yet. */
+static void begin_warm(struct world *w, const char *how)
+{
+    char spec[400];
+
+    world_init(w);
+    w->idle = true;
+    snprintf(spec, sizeof(spec), "{%s\"jobs\": [" READER("a", "x") "]}", how);
+    world_dltpod(w, "x", spec);
+    world_round(w, "DLTPod", "x", &(bool){false});
+    world_nature(w);
+    world_nature(w);
+    set_cached(w, 0, false);
+}
+
+/* warmUp: none, then one that is begun, then one that is waited for until it is over. */
+static void test_warm_up(void **state)
+{
+    struct world w;
+    char *said;
+
+    (void)state;
+    begin_warm(&w, "");
+    said = decided(&w);
+    assert_null(strstr(said, "WARM"));
+    assert_non_null(strstr(said, "APPLY Pod x-a-0"));
+    mem_free(&said);
+    world_release(&w);
+
+    begin_warm(&w, "\"warmUp\": \"start\", ");
+    assert_decided(&w, "WARM", true);
+    world_release(&w);
+
+    begin_warm(&w, "\"warmUp\": \"complete\", ");
+    assert_decided(&w, "WARM", false);
+    world_round(&w, "DLTPod", "x", &(bool){false});
+    set_cached(&w, 500, true);
+    w.now += 10 * RECON_WARM_S; /* however long: a node is at it */
+    world_round(&w, "DLTPod", "x", &(bool){false});
+    assert_int_equal(world_count(&w, "Pod"), 0);
+    said = decided(&w);
+    assert_null(strstr(said, "WARM")); /* ordered once */
+    mem_free(&said);
+    set_cached(&w, 1000, false);
+    assert_decided(&w, "APPLY Pod x-a-0", true);
+    world_round(&w, "DLTPod", "x", &(bool){false});
+    set_cached(&w, 0, true); /* once it has a pod, nobody waits any more */
+    said = decided(&w);
+    assert_null(strstr(said, "DELETE"));
+    mem_free(&said);
+    assert_int_equal(world_count(&w, "Pod"), 1);
+    world_release(&w);
+
+    begin_warm(&w, "\"warmUp\": \"complete\", ");
+    world_round(&w, "DLTPod", "x", &(bool){false});
+    set_cached(&w, 500, false); /* ordered just now: nobody has begun */
+    w.now += RECON_WARM_S - 1;
+    assert_string_equal(world_condition(&w, "DLTPod", "x", "DatasetReady"), "False:Warming");
+    said = decided(&w);
+    assert_null(strstr(said, "APPLY"));
+    mem_free(&said);
+    w.now++;
+    assert_decided(&w, "APPLY Pod x-a-0", true);
+    world_release(&w);
+}
+
 /* A retention of centuries is one, too. */
 static void test_long_retention(void **state)
 {
@@ -285,7 +416,8 @@ int main(void)
         cmocka_unit_test(test_rejected),       cmocka_unit_test(test_not_kept),
         cmocka_unit_test(test_long_retention), cmocka_unit_test(test_same_data),
         cmocka_unit_test(test_one_fails),      cmocka_unit_test(test_in_use),
-        cmocka_unit_test(test_tenant_lost),
+        cmocka_unit_test(test_tenant_lost),    cmocka_unit_test(test_succeeded_rank),
+        cmocka_unit_test(test_warm_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
