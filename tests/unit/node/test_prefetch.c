@@ -110,21 +110,19 @@ static int teardown(void **state)
     return 0;
 }
 
-static void stop(struct task *t)
+/* One turn of the loop, so much later. */
+static void turn(struct world *w, struct dlc_dur d)
 {
-    (void)t;
+    dlc_clock_advance(d);
+    loop_stop(w->n.loop); /* the next turn is its last */
+    loop_run(w->n.loop);
 }
 
-/* The loop's time is the clock's. */
+/* The loop's time goes on; the tests look themselves. */
 static void pass_time(struct world *w, struct dlc_dur d)
 {
-    static struct task t = {.run = stop};
-
-    dlc_clock_advance(d);
-    loop_timer_del(w->n.loop, &w->n.looking); /* the tests look themselves */
-    loop_post(w->n.loop, &t);
-    loop_stop(w->n.loop);
-    loop_run(w->n.loop);
+    loop_timer_del(w->n.loop, &w->n.looking);
+    turn(w, d);
 }
 
 static struct shm_session_hdr *hdr(struct world *w, unsigned i)
@@ -229,12 +227,16 @@ static void test_jumps(void **state)
     w->ds.progress = 0;
     look(w, 0, far);
     assert_true(w->ds.progress == (double)(far - 109));
+    assert_int_equal(w->ds.reads.ahead + w->ds.reads.reuse, 10 + far - 109);
     far = f->ahead + LOOK_MAX + 1;
     w->ds.progress = 0;
     look(w, 0, far);
     assert_int_equal(f->pos, far);
     assert_int_equal(f->ahead, far + f->window);
     assert_true(w->ds.progress == 0);
+    look(w, 0, far + 5); /* out there a move is one as anywhere */
+    assert_true(w->ds.progress == 5);
+    w->ds.progress = 0;
     look(w, 0, UINT64_MAX); /* nonsense */
     assert_int_equal(f->pos, UINT64_MAX / 2);
     look(w, 0, 3);
@@ -320,8 +322,160 @@ static void test_idle(void **state)
     look(w, 0, 1); /* a jump wakes it */
     assert_false(f->idle);
     assert_int_equal(w->ds.n_reading, 2 - w->s[1].follow.idle);
+    prefetch_unfollow(&w->s[1]);
+    assert_int_equal(w->ds.n_reading, 1);
+    atomic_store(&hdr(w, 0)->ahead, 1); /* workers read for it: theirs are the waits */
+    w->ds.n_waiting = 1;
+    pass_time(w, DLC_SEC(60));
+    look(w, 0, 1);
+    assert_false(f->idle);
+    w->ds.n_waiting = 0;
+    w->s[0].n_waiters = 1;
+    pass_time(w, DLC_SEC(60));
+    look(w, 0, 1);
+    assert_true(f->idle);
+    assert_int_equal(w->n.n_reading, 0);
+    look(w, 0, 1); /* nobody reads: the room is there to be shared by none */
+    assert_true(f->window > 2);
     prefetch_unfollow(&w->s[0]);
-    assert_int_equal(w->ds.n_reading, 1 - w->s[1].follow.idle);
+    assert_int_equal(w->n.n_reading, 0);
+}
+
+/* Time in which the reader waited is no time in which it read. */
+static void test_waits(void **state)
+{
+    struct world *w = *state;
+    const struct follow *f;
+    int64_t before;
+
+    follow(w, 0, 0);
+    f = look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, 0);
+    prefetch_waits(&w->s[0], true);
+    assert_int_equal(w->ds.n_waiting, 1);
+    dlc_clock_advance(DLC_SEC(10));
+    prefetch_waits(&w->s[0], true);
+    assert_int_equal(w->ds.n_waiting, 1);
+    assert_in_range(f->rate.waited.ns, DLC_SEC(10).ns, DLC_SEC(15).ns);
+    dlc_clock_advance(DLC_SEC(10));
+    look(w, 0, 1); /* counts the wait so far */
+    assert_in_range(f->rate.waited.ns, DLC_SEC(20).ns, DLC_SEC(25).ns);
+    prefetch_waits(&w->s[0], false);
+    assert_int_equal(w->ds.n_waiting, 0);
+    assert_int_equal(f->waiting_since.ns, 0);
+    before = f->rate.waited.ns;
+    dlc_clock_advance(DLC_SEC(10));
+    look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, before);
+    atomic_store(&hdr(w, 0)->waited_ns, 5000); /* as the client says of its workers, in all */
+    look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, before + 5000);
+    atomic_store(&hdr(w, 0)->waited_ns, 8000);
+    look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, before + 8000);
+    atomic_store(&hdr(w, 0)->waited_ns, 10);
+    look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, before + 8000);
+    atomic_store(&hdr(w, 0)->waited_ns, UINT64_MAX); /* an hour is believed */
+    look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, before + 8000 + DLC_SEC(3600).ns);
+}
+
+static struct told_list *list_of(uint64_t first, uint64_t length)
+{
+    uint64_t *v = mem_alloc(length * sizeof(*v));
+    struct told_list *l;
+
+    for (uint64_t i = 0; i < length; i++)
+        v[i] = first + i;
+    l = told_list_new(v, length, N, NULL);
+    assert_non_null(l);
+    return l;
+}
+
+/* Lists, one epoch after the other: fetched as far as they are known. */
+static void test_lists(void **state)
+{
+    struct world *w = *state;
+    struct told_list *l = list_of(10, 5);
+    const struct follow *f;
+
+    assert_false(prefetch_follows_lists(&w->s[0]));
+    follow(w, 1, 0);
+    assert_false(prefetch_follows_lists(&w->s[1]));
+    prefetch_follow(&w->s[0], told_new_list(&l, 0, 0, 0), 0, false);
+    assert_true(prefetch_follows_lists(&w->s[0]));
+    f = look(w, 0, 0);
+    assert_int_equal(f->ahead, 5);
+    l = list_of(50, 6);
+    assert_int_equal(prefetch_follow_more(&w->s[0], &l, NULL), 0);
+    assert_null(l);
+    look(w, 0, 0);
+    assert_int_equal(f->ahead, 11);
+    l = list_of(70, 7);
+    assert_true(prefetch_follow_more(&w->s[0], &l, NULL) < 0); /* one ahead is enough */
+    assert_non_null(l);
+    atomic_store(&hdr(w, 0)->cursor, 6); /* not looked at since */
+    assert_int_equal(prefetch_follow_more(&w->s[0], &l, NULL), 0);
+    assert_int_equal(f->pos, 6);
+    look(w, 0, 7);
+    assert_int_equal(f->ahead, 18);
+    prefetch_unfollow(&w->s[0]);
+    assert_false(prefetch_follows_lists(&w->s[0]));
+}
+
+/* Whose cursor stands for a session: its own, or one that hands samples to workers. */
+static void test_whose_cursor(void **state)
+{
+    struct world *w = *state;
+
+    assert_null(prefetch_of(&w->s[1]));
+    follow(w, 0, 0);
+    assert_ptr_equal(prefetch_of(&w->s[0]), &w->s[0].follow);
+    look(w, 0, 0);
+    assert_null(prefetch_of(&w->s[1]));
+    atomic_store(&hdr(w, 0)->ahead, 1);
+    look(w, 0, 0);
+    assert_ptr_equal(prefetch_of(&w->s[1]), &w->s[0].follow);
+    prefetch_unfollow(&w->s[0]);
+    assert_null(prefetch_of(&w->s[1]));
+}
+
+/* A session that keeps nothing: what came for it alone leaves when its cursor has passed it. */
+static void test_keeps_nothing(void **state)
+{
+    struct world *w = *state;
+
+    w->s[0].past = true;
+    qos_came(&w->ds, 3, true);
+    qos_came(&w->ds, 20, true);
+    follow(w, 0, 0);
+    look(w, 0, 10);
+    assert_false(mem_index_ready(w->ds.index, 3));
+    assert_true(mem_index_ready(w->ds.index, 4)); /* it was here for others */
+    assert_true(mem_index_ready(w->ds.index, 20));
+    follow(w, 1, 0); /* somebody who keeps what it needs */
+    look(w, 0, 30);
+    assert_true(mem_index_ready(w->ds.index, 20));
+    mem_free(&w->ds.passing);
+}
+
+/* By itself the daemon looks as long as anybody follows an order, and no longer. */
+static void test_looks_by_itself(void **state)
+{
+    struct world *w = *state;
+
+    follow(w, 0, 0);
+    for (uint64_t pos = 5; pos < 20; pos += 5) {
+        atomic_store(&hdr(w, 0)->cursor, pos);
+        turn(w, DLC_MS(20));
+        assert_int_equal(w->s[0].follow.pos, pos);
+        assert_int_equal(w->ds.refs, 1);
+        assert_true(heap_has(&w->n.looking.node));
+    }
+    prefetch_unfollow(&w->s[0]);
+    turn(w, DLC_MS(20));
+    assert_false(heap_has(&w->n.looking.node));
 }
 
 /* The window: what the reader reads in the time that a fetch takes, as far as memory allows. */
@@ -387,6 +541,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_victims, setup_few, teardown),
         cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
         cmocka_unit_test_setup_teardown(test_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lists, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_whose_cursor, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_keeps_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_looks_by_itself, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

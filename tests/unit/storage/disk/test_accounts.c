@@ -123,6 +123,43 @@ static void test_evict_for_free_space(void **state)
     disk_close(&d);
 }
 
+/* Limits that are broken already are kept again whatever has to go, and be it for somebody who is
+ * not let in then. */
+static void test_broken_limits(void **state)
+{
+    struct disk *d = open_config(&(struct disk_config){.root = root, .keep_free = 10 * BLOCK});
+    uint32_t active = disk_group(d, 1, "active");
+
+    (void)state;
+    disk_group_join(d, active);
+    for (unsigned i = 0; i < 5; i++) {
+        struct chunk_id id = id_of(i);
+        unsigned char *p = bytes_of(i, 2 * BLOCK);
+
+        id.group = active;
+        assert_int_equal(disk_store(d, id, p, 2 * BLOCK, NULL), 0);
+        mem_free(&p);
+    }
+    say_free(d, 11 * BLOCK); /* kept: nobody's chunk is not worth a reader's */
+    assert_int_equal(disk_reserve(d, 0, 2 * BLOCK, false, NULL), DLC_ENOSPACE);
+    assert_int_equal(figures_of(d).chunks, 5);
+    say_free(d, 9 * BLOCK); /* broken */
+    assert_int_equal(disk_reserve(d, 0, 2 * BLOCK, false, NULL), DLC_ENOSPACE);
+    assert_int_equal(figures_of(d).chunks, 4);
+    assert_int_equal(d->fs_free, 11 * BLOCK);
+    say_free(d, 1000 * BLOCK);
+    disk_lock(d);
+    d->limit = 7 * BLOCK; /* 8 are there */
+    disk_unlock(d);
+    assert_int_equal(disk_reserve(d, 0, 2 * BLOCK, false, NULL), DLC_ENOSPACE);
+    assert_int_equal(figures_of(d).chunks, 3);
+    assert_int_equal(disk_reserve(d, 0, 2 * BLOCK, true, NULL), 0); /* it must */
+    assert_int_equal(figures_of(d).chunks, 2);
+    disk_allocated(d, 2 * BLOCK);
+    disk_unreserve(d, 2 * BLOCK);
+    disk_close(&d);
+}
+
 static void test_limit_to_the_byte(void **state)
 {
     struct disk *d = open_limited(10000);
@@ -196,6 +233,8 @@ static void test_refresh(void **state)
     disk_refresh(d);
     assert_int_not_equal(d->fs_free, 123);
     assert_true(d->fs_asked.ns > 0);
+    for (unsigned i = 0; i < BREAKER_OPS; i++) /* nobody waits for it any more */
+        assert_int_equal(d->breaker.due[i], 0);
     disk_close(&d);
 }
 
@@ -206,6 +245,7 @@ int main(void)
         disk_test(test_free_space),
         disk_test(test_evict_for_free_space),
         disk_test(test_limit_to_the_byte),
+        disk_test(test_broken_limits),
         disk_test(test_evict_more),
         disk_test(test_refresh),
     };

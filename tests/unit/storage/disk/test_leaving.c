@@ -13,6 +13,7 @@
 static pthread_mutex_t gate_mtx = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_moved = PTHREAD_COND_INITIALIZER;
 static bool gate_closed;
+static _Atomic bool unlink_fails; /* of chunks, with EBUSY */
 static unsigned at_gate;
 
 int unlink(const char *path)
@@ -24,6 +25,10 @@ int unlink(const char *path)
         pthread_cond_wait(&gate_moved, &gate_mtx);
     at_gate--;
     pthread_mutex_unlock(&gate_mtx);
+    if (unlink_fails && strstr(path, "/chunks/") != NULL) {
+        errno = EBUSY;
+        return -1;
+    }
     return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
 }
 
@@ -143,6 +148,25 @@ static void test_wait_for_room(void **state)
     disk_close(&d);
 }
 
+/* A file that cannot be removed stays a chunk, and can go later. */
+static void test_file_that_stays(void **state)
+{
+    struct disk *d = open_limited(2500);
+
+    (void)state;
+    assert_int_equal(store(d, 1, 2000), 0);
+    unlink_fails = true;
+    assert_int_equal(store(d, 2, 1000), DLC_ENOSPACE);
+    assert_int_equal(d->leaving, 0);
+    assert_int_equal(figures_of(d).bytes, 2000);
+    assert_int_equal(fetch(d, 1, 2000), 0);
+    unlink_fails = false;
+    assert_int_equal(store(d, 2, 1000), 0);
+    assert_false(disk_has(d, id_of(1)));
+    assert_int_equal(figures_of(d).bytes, 1000);
+    disk_close(&d);
+}
+
 /* Nothing to evict and nothing on its way out: nobody waits. */
 static void test_no_victim(void **state)
 {
@@ -169,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         disk_test(test_store_what_leaves),
         disk_test(test_wait_for_room),
+        disk_test(test_file_that_stays),
         disk_test(test_no_victim),
     };
 
