@@ -184,6 +184,44 @@ static void test_punch_again(void **state)
     model_release(&m);
 }
 
+struct ranges {
+    uint64_t bad;
+    unsigned asked;
+};
+
+static bool on_punch_but(void *arg, uint64_t off, uint64_t len)
+{
+    struct ranges *r = arg;
+
+    r->asked++;
+    return r->bad < off || r->bad >= off + len;
+}
+
+/* Two ranges above the ceiling, of which one cannot be punched: only that is asked for again. */
+static void test_punch_one_again(void **state)
+{
+    struct model m;
+    struct ranges r = {.bad = 0};
+
+    (void)state;
+    model_init(&m, 4 * MB, 4 * MB);
+    for (unsigned i = 0; i < 3; i++)
+        model_alloc(&m, MB);
+    r.bad = m.blocks[2]->off;
+    model_free_at(&m, 2);
+    model_free_at(&m, 0); /* the one between stays */
+    arena_set_ceiling(&m.a, 2 * ARENA_PAGE);
+    arena_drain(&m.a, on_punch_but, &r);
+    assert_int_equal(r.asked, 2);
+    arena_drain(&m.a, on_punch_but, &r);
+    assert_int_equal(r.asked, 3);
+    r.bad = 0;
+    arena_drain(&m.a, on_punch_but, &r);
+    arena_drain(&m.a, on_punch_but, &r);
+    assert_int_equal(r.asked, 4);
+    model_release(&m);
+}
+
 /* Holes below the ceiling are given back from 1 MiB on; what is used never is. */
 static void test_punch_holes(void **state)
 {
@@ -256,9 +294,13 @@ static void test_high(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_simple),      cmocka_unit_test(test_random),
-        cmocka_unit_test(test_punch_again), cmocka_unit_test(test_ceiling_across_a_block),
-        cmocka_unit_test(test_high),        cmocka_unit_test(test_punch_holes),
+        cmocka_unit_test(test_simple),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_punch_again),
+        cmocka_unit_test(test_ceiling_across_a_block),
+        cmocka_unit_test(test_high),
+        cmocka_unit_test(test_punch_holes),
+        cmocka_unit_test(test_punch_one_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
