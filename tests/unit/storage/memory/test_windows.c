@@ -179,6 +179,38 @@ static void test_not_what_is_filled(void **state)
     }
 }
 
+/* Nothing around the coldest: the cheapest of all windows, and not a block more. */
+static void test_anywhere(void **state)
+{
+    struct world *w = *state;
+    uint64_t hole = CEILING - 4 * KB - 80 * 50 * KB;
+
+    memory_evict_all(w->m, w->x);
+    for (unsigned i = 100; i < 180; i++)
+        assert_int_equal(put(w, i, 50 * KB), 0);
+    for (unsigned i = 0; i < 34; i++)
+        pin(w, i, 100 + 2 * i); /* 33 cold ones stand alone */
+    assert_int_equal(put(w, NEW, hole + 50 * KB), 0);
+    for (unsigned i = 100; i < 180; i++)
+        assert_int_equal(mem_index_ready(w->x, i), i != 179);
+    assert_int_equal(put(w, NEW + 1, 100 * KB), 0);
+    for (unsigned i = 100; i < 180; i++)
+        assert_int_equal(mem_index_ready(w->x, i), i != 167 && i != 168 && i != 179);
+}
+
+/* What was given back is not asked for again, not even by a daemon that ends and gives nothing. */
+static void test_given_back_once(void **state)
+{
+    struct world *w = *state;
+
+    memory_evict_all(w->m, w->x);
+    memory_set_ceiling(w->m, CEILING / 2);
+    assert_false(w->m->arena.dirty);
+    memory_set_closing(w->m);
+    memory_set_ceiling(w->m, CEILING / 4);
+    assert_false(w->m->arena.dirty);
+}
+
 /* Small ones go in batches of a 64th of the ceiling, in the order of their last use. */
 static void test_batch(void **state)
 {
@@ -195,6 +227,18 @@ static void test_batch(void **state)
     assert_int_equal(put(w, NEW + 2, 127 * KB), 0);
     assert_int_equal(put(w, NEW + 3, 1 * KB), 0);
     assert_int_equal(gone(w), BIT(FILLED - 2) | BIT(FILLED - 1)); /* it can go again */
+}
+
+static void test_batch_of_small_ones(void **state)
+{
+    struct world *w = *state;
+
+    memory_evict_all(w->m, w->x);
+    for (unsigned i = 0; i < 511; i++)
+        assert_int_equal(put(w, i, 8 * KB), 0);
+    assert_int_equal(put(w, 900, 8 * KB), 0);
+    for (unsigned i = 0; i < 511; i++)
+        assert_int_equal(mem_index_ready(w->x, i), i >= 8); /* 64 KiB of the coldest */
 }
 
 /* What clients read counts when the daemon looks, not when room is needed. */
@@ -250,7 +294,10 @@ int main(void)
         T(test_not_what_is_filled),
         T(test_batch),
         T(test_logs),
+        T(test_batch_of_small_ones),
         T(test_steps),
+        T(test_anywhere),
+        T(test_given_back_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
