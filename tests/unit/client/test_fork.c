@@ -86,6 +86,45 @@ static void test_child_reads(void **state)
 
 static struct dlc_view held;
 
+/* How many segments are mapped here. */
+static unsigned segments(void)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[512];
+    unsigned n = 0;
+
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        n += strstr(line, "dlcache-segment") != NULL;
+    if (f != NULL)
+        fclose(f);
+    return n;
+}
+
+static struct dlc_view two[2];
+
+/* The memory of the parent's views stays mapped until the last of them is put, and no longer. */
+static int puts_two_views(void)
+{
+    if (segments() != 1 || !is_sample(&two[0], 2) || !is_sample(&two[1], 3))
+        return 1;
+    dlc_put(ds, &two[0]);
+    if (segments() != 1 || !is_sample(&two[1], 3))
+        return 2;
+    dlc_put(ds, &two[1]);
+    return segments() == 0 ? 0 : 3;
+}
+
+static void test_two_views_of_parent(void **state)
+{
+    (void)state;
+    assert_int_equal(dlc_get(ds, 2, &two[0]), 0);
+    assert_int_equal(dlc_get(ds, 3, &two[1]), 0);
+    assert_int_equal(child_of(puts_two_views), 0);
+    assert_true(is_sample(&two[0], 2) && is_sample(&two[1], 3));
+    dlc_put(ds, &two[0]);
+    dlc_put(ds, &two[1]);
+}
+
 static int puts_views_of_parent(void)
 {
     if (!is_sample(&held, 7))
@@ -315,7 +354,7 @@ int main(void)
         cmocka_unit_test(test_child_reads),          cmocka_unit_test(test_views_of_parent),
         cmocka_unit_test(test_order_of_parent),      cmocka_unit_test(test_grandchild),
         cmocka_unit_test(test_fork_among_threads),   cmocka_unit_test(test_exec),
-        cmocka_unit_test(test_fork_while_attaching),
+        cmocka_unit_test(test_fork_while_attaching), cmocka_unit_test(test_two_views_of_parent),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
