@@ -146,13 +146,13 @@ static void assert_decided(struct world *w, const char *want, bool pods)
 }
 
 /* A DLTPod whose job may run, nothing warmed yet. */
-static void begin_warm(struct world *w, const char *how)
+static void begin_warm(struct world *w, const char *how, const char *job)
 {
     char spec[400];
 
     world_init(w);
     w->idle = true;
-    snprintf(spec, sizeof(spec), "{%s\"jobs\": [" READER("a", "x") "]}", how);
+    snprintf(spec, sizeof(spec), "{%s\"jobs\": [%s]}", how, job);
     world_dltpod(w, "x", spec);
     world_round(w, "DLTPod", "x", &(bool){false});
     world_nature(w);
@@ -167,18 +167,28 @@ static void test_warm_up(void **state)
     char *said;
 
     (void)state;
-    begin_warm(&w, "");
+    begin_warm(&w, "", READER("a", "x"));
     said = decided(&w);
     assert_null(strstr(said, "WARM"));
     assert_non_null(strstr(said, "APPLY Pod x-a-0"));
     mem_free(&said);
     world_release(&w);
 
-    begin_warm(&w, "\"warmUp\": \"start\", ");
+    begin_warm(
+        &w, "\"warmUp\": \"complete\", ", /* a job that does not use the cache */
+        "{\"name\": \"a\", \"image\": \"torch\", \"qos\": {\"useCache\": false}, \"dataSource\": "
+        "{\"name\": \"x\", \"bucket\": \"s3://b/x/\"}}");
+    said = decided(&w);
+    assert_null(strstr(said, "WARM"));
+    assert_non_null(strstr(said, "APPLY Pod x-a-0"));
+    mem_free(&said);
+    world_release(&w);
+
+    begin_warm(&w, "\"warmUp\": \"start\", ", READER("a", "x"));
     assert_decided(&w, "WARM", true);
     world_release(&w);
 
-    begin_warm(&w, "\"warmUp\": \"complete\", ");
+    begin_warm(&w, "\"warmUp\": \"complete\", ", READER("a", "x"));
     assert_decided(&w, "WARM", false);
     world_round(&w, "DLTPod", "x", &(bool){false});
     set_cached(&w, 500, true);
@@ -198,7 +208,7 @@ static void test_warm_up(void **state)
     assert_int_equal(world_count(&w, "Pod"), 1);
     world_release(&w);
 
-    begin_warm(&w, "\"warmUp\": \"complete\", ");
+    begin_warm(&w, "\"warmUp\": \"complete\", ", READER("a", "x"));
     world_round(&w, "DLTPod", "x", &(bool){false});
     set_cached(&w, 500, false); /* ordered just now: nobody has begun */
     w.now += RECON_WARM_S - 1;
