@@ -287,6 +287,12 @@ static void test_failures(void **state)
 {
     const struct dlc_options opt = {.socket = d.socket, .no_spawn = 1};
     const struct dlc_options nobody = {.socket = "/tmp/dlt-nobody-here", .no_spawn = 1};
+    const struct dlc_options both = {
+        .socket = d.socket, .no_spawn = 1, .snapshot = 5, .refresh = 1};
+    const struct dlc_options anew = {.socket = d.socket, .no_spawn = 1, .refresh = 1};
+    const uint64_t order[] = {2, 1, 0};
+    struct dlc_view many[3];
+    size_t bad = 0;
     struct dlc_dataset *ds = NULL;
     struct dlc_view v;
     char url[512], path[600];
@@ -295,6 +301,10 @@ static void test_failures(void **state)
     assert_int_equal(dlc_open("ftp://x/y", &opt, &ds), DLC_EINVAL);
     assert_null(ds);
     assert_int_equal(dlc_open(NULL, &opt, &ds), DLC_EINVAL);
+    assert_int_equal(dlc_open("file:///tmp", &both, &ds), DLC_EINVAL); /* old, and listed anew */
+    assert_non_null(strstr(dlc_last_error(), "exclude each other"));
+    assert_int_equal(dlc_open(dataset("gone", 3, 100, "", url), &anew, &ds), 0);
+    dlc_close(&ds);
     assert_int_equal(dlc_open("file:///nowhere/at/all", &opt, &ds), DLC_ENOTFOUND);
     assert_int_equal(dlc_open("file:///tmp", &nobody, &ds), DLC_ENODAEMON);
     ds = open_at(&d, dataset("gone", 3, 100, "", url), 0);
@@ -302,6 +312,13 @@ static void test_failures(void **state)
     assert_int_equal(unlink(path), 0);
     assert_int_equal(dlc_get(ds, 1, &v), DLC_ENOTFOUND);
     assert_non_null(strstr(dlc_last_error(), "s000001"));
+    for (unsigned k = 0; k < 3; k++)
+        many[k] = (struct dlc_view){.len = 1};
+    assert_int_equal(dlc_get_many(ds, order, 3, many, &bad), DLC_ENOTFOUND);
+    assert_int_equal(bad, 1);
+    assert_non_null(strstr(dlc_last_error(), "s000001"));
+    for (unsigned k = 0; k < 3; k++)
+        assert_null(many[k].data); /* all or nothing */
     read_one(ds, 2);
     dlc_close(&ds);
 }
