@@ -312,6 +312,7 @@ static struct mem_fill *fill_begin(struct mem_index *x, struct arena_block *b, u
     policy_item_init(&f->item, sample, b->size, 0);
     f->x = x;
     f->sample = sample;
+    f->checksum = 0;
     f->len = (uint32_t)len;
     f->holds = 0;
     f->state = MEM_FILLING;
@@ -372,6 +373,12 @@ int memory_reserve_spare(struct memory *m, struct mem_index *x, uint64_t sample,
 void *mem_fill_data(const struct mem_fill *f)
 {
     return (char *)f->x->m->seg.map + f->block.off;
+}
+
+void mem_fill_set_checksum(struct mem_fill *f, uint64_t checksum)
+{
+    dlc_check(f->state == MEM_FILLING);
+    f->checksum = checksum;
 }
 
 /* FILLING ends. */
@@ -568,6 +575,14 @@ const void *memory_hold(struct memory *m, struct mem_index *x, uint64_t sample, 
     f->holds++;
     *len = f->len;
     return mem_fill_data(f);
+}
+
+uint64_t mem_index_checksum(const struct mem_index *x, uint64_t sample)
+{
+    const struct mem_fill *f = resident(x, sample);
+
+    dlc_check(f != NULL);
+    return f->checksum;
 }
 
 void memory_unhold(struct memory *m, struct mem_index *x, uint64_t sample)

@@ -96,6 +96,9 @@ int memory_reserve_spare(struct memory *m, struct mem_index *x, uint64_t sample,
                          uint64_t keep, struct mem_fill **out);
 uint64_t memory_room_spare(const struct memory *m, uint64_t keep); /* bytes */
 void *mem_fill_data(const struct mem_fill *f);
+/* Of its bytes as they came: XXH3, 64 bits. Before memory_publish(), of what goes to disk or peers.
+ */
+void mem_fill_set_checksum(struct mem_fill *f, uint64_t checksum);
 void memory_publish(struct memory *m, struct mem_fill **fp); /* takes; the sample is READY */
 void memory_abandon(struct memory *m, struct mem_fill **fp); /* takes; the sample stays absent */
 /* Somebody may write into it who cannot be stopped: the sample may be reserved again, and this
@@ -106,6 +109,8 @@ void memory_detach(struct memory *m, struct mem_fill *f);
  * NULL: not resident, or a copy that was evicted since is still held. */
 const void *memory_hold(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t *len);
 void memory_unhold(struct memory *m, struct mem_index *x, uint64_t sample);
+/* The checksum that was set of a sample that is resident: what its bytes must still have. */
+uint64_t mem_index_checksum(const struct mem_index *x, uint64_t sample);
 
 void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample); /* used just now */
 

@@ -86,6 +86,7 @@ struct mem_fill {
     struct policy_item item;
     struct mem_index *x;
     uint64_t sample;
+    uint64_t checksum; /* of the bytes as they came; 0: nobody will ask */
     uint32_t len;
     uint32_t holds;
     uint32_t known; /* version of the index when next_use was asked; 0: never */

@@ -414,6 +414,29 @@ static void test_give_back(void **state)
     for (unsigned i = 0; i < 3; i++)
         mem_index_free(&x[i]);
     memory_free(&m);
+/* The checksum goes with a copy of the sample, not with its number. */
+static void test_checksum(void **state)
+{
+    struct world *w = *state;
+    struct mem_fill *f;
+    uint64_t len;
+
+    assert_int_equal(memory_reserve(w->m, w->x, 3, 100, &f), 0);
+    mem_fill_set_checksum(f, 0xfedcba9876543210u);
+    memory_publish(w->m, &f);
+    assert_true(mem_index_checksum(w->x, 3) == 0xfedcba9876543210u);
+    assert_non_null(memory_hold(w->m, w->x, 3, &len));
+    memory_evict(w->m, w->x, 3);
+    assert_int_equal(memory_reserve(w->m, w->x, 3, 100, &f), 0);
+    mem_fill_set_checksum(f, 7);
+    memory_publish(w->m, &f);
+    assert_int_equal(mem_index_checksum(w->x, 3), 7);
+    memory_unhold(w->m, w->x, 3);
+    put(w, 4, 100);
+    memory_evict(w->m, w->x, 3);
+    memory_tick(w->m);
+    put(w, 3, 100); /* nobody said it, and nothing is left of the one before */
+    assert_int_equal(mem_index_checksum(w->x, 3), 0);
 }
 
 /* ---- room ---- */
@@ -628,6 +651,7 @@ int main(void)
         T(test_hold_twice),
         T(test_hold_among_others),
         T(test_give_back),
+        T(test_checksum),
         T(test_too_large),
         T(test_everything_pinned),
         T(test_scattered),
