@@ -11,6 +11,12 @@
 uint64_t hash64(const void *data, size_t len);
 uint64_t hash64_str(const char *s);
 
+/* hash64() of what comes in pieces. NULL: no memory. */
+struct hash64_stream;
+struct hash64_stream *hash64_begin(void);
+void hash64_add(struct hash64_stream *h, const void *data, size_t len);
+uint64_t hash64_end(struct hash64_stream **hp); /* takes it; NULL is allowed */
+
 void sha256(const void *data, size_t len, unsigned char out[static SHA256_LEN]);
 void hmac_sha256(const void *key, size_t key_len, const void *data, size_t len,
                  unsigned char out[static SHA256_LEN]);

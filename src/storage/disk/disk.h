@@ -91,10 +91,17 @@ bool disk_has(struct disk *d, struct chunk_id id);
 /* Read a chunk of exactly len bytes into dst and verify it. DLC_EMISS: not there. DLC_ECORRUPT: it
  * was damaged and has been dropped. */
 int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struct dlc_err *err);
+/* The same, and gives the checksum of its bytes: XXH3, 64 bits, hash64(). */
+int disk_read_sum(struct disk *d, struct chunk_id id, void *dst, uint64_t len, uint64_t *checksum,
+                  struct dlc_err *err);
 
 /* Store len bytes. Evicts to make room; DLC_ENOSPACE when that cannot help, or is not worth it. */
 int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
                struct dlc_err *err);
+/* The same of bytes that had this checksum when they came. DLC_ECORRUPT: they do not have it any
+ * more, and nothing is stored. */
+int disk_store_sum(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
+                   uint64_t checksum, struct dlc_err *err);
 
 /* A chunk that is filled in place, for objects too large for memory. */
 struct disk_fill;
@@ -106,6 +113,10 @@ void *disk_fill_data(struct disk_fill *f); /* len bytes, mapped writable, space 
 int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size_t len,
                      struct dlc_err *err);
 int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err); /* checksums it */
+/* The same of bytes that must have this checksum (NULL: any). DLC_ECORRUPT: they have not, and they
+ * are gone. */
+int disk_fill_commit_sum(struct disk *d, struct disk_fill **fp, const uint64_t *checksum,
+                         struct dlc_err *err);
 void disk_fill_abandon(struct disk *d, struct disk_fill **fp);
 
 /* A read-only descriptor of a chunk, verified once per opening of the tier. The first call writes
@@ -113,6 +124,12 @@ void disk_fill_abandon(struct disk *d, struct disk_fill **fp);
  * others wait for it meanwhile. Gives *fd. The chunk may be evicted then: the descriptor stays
  * good. DLC_ECORRUPT: it was damaged and has been dropped. */
 int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct dlc_err *err);
+/* A read-only descriptor of a chunk that nobody has verified: whoever reads it compares the
+ * checksum of what was read. disk_suspect(): somebody did, and it was wrong; the next disk_map_fd()
+ * verifies the chunk again. */
+int disk_open_chunk(struct disk *d, struct chunk_id id, uint64_t len, int *fd, uint64_t *checksum,
+                    struct dlc_err *err);
+void disk_suspect(struct disk *d, struct chunk_id id); /* no-op when absent */
 
 void disk_drop(struct disk *d, struct chunk_id id); /* no-op when absent */
 /* Drop everything; returns the bytes freed. */

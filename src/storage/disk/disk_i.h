@@ -172,6 +172,9 @@ void breaker_figures(const struct disk *d, struct disk_figures *out);
 /* watch.c: asks every second. */
 void *disk_watch_thread(void *arg);
 
+/* read.c: the checksum of an open file. -1 with errno */
+int disk_sum_file(int fd, uint64_t len, uint64_t *checksum);
+
 /* disk.c: the chunk when it is there and not busy, else CHUNK_NONE. */
 uint32_t disk_find_locked(struct disk *d, struct chunk_id id);
 /* Drop the chunk if it is still this one. */

@@ -8,8 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <xxhash.h>
-
 #include "base/counters.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -127,68 +125,84 @@ static bool was_well(int rc)
     return rc != DLC_EIO && rc != DLC_ETIMEDOUT;
 }
 
-static int read_whole(struct disk *d, struct chunk_id id, void *dst, uint64_t len,
-                      struct dlc_err *err)
+/* Read all of a file into dst (NULL: nowhere), LARGE bytes at a time so that they are summed while
+ * they are in the processor's cache. Never through a mapping: a device's error would be a signal
+ * there. -1 with errno. */
+static int read_and_sum(int fd, char *dst, uint64_t len, uint64_t *checksum)
 {
-    struct found f;
-    int fd = -1, rc;
+    struct hash64_stream *h = hash64_begin();
+    char *buf = dst == NULL ? mem_try_alloc(LARGE) : NULL;
+    int rc = h == NULL || (dst == NULL && buf == NULL) ? -1 : 0, e;
 
-    rc = look_up(d, id, len, &f, err);
-    if (rc == 0)
-        rc = open_found(d, &f, &fd, err);
-    if (rc < 0)
-        return rc;
-    if (os_pread_all(fd, dst, len, 0) < 0)
-        rc = read_failed(d, &f.name, err);
-    else if (hash64(dst, len) != f.name.checksum)
-        rc = drop_corrupt(d, &f.name, "wrong checksum", err);
-    os_close(&fd);
-    if (rc == 0)
-        count(disk_hits);
+    errno = ENOMEM;
+    for (uint64_t off = 0; off < len && rc == 0; off += LARGE) {
+        size_t part = (size_t)DLC_MIN(len - off, LARGE);
+        char *at = dst != NULL ? dst + off : buf;
+
+        rc = os_pread_all(fd, at, part, off);
+        if (rc == 0)
+            hash64_add(h, at, part);
+    }
+    e = errno;
+    *checksum = hash64_end(&h);
+    mem_free(&buf);
+    errno = e;
     return rc;
 }
 
-int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struct dlc_err *err)
+int disk_sum_file(int fd, uint64_t len, uint64_t *checksum)
+{
+    return read_and_sum(fd, NULL, len, checksum);
+}
+
+/* Read all of a chunk and compare its checksum. */
+static int read_verified(struct disk *d, int fd, const struct chunk_name *n, void *dst,
+                         struct dlc_err *err)
+{
+    uint64_t checksum;
+    int rc;
+
+    if (dst != NULL && n->size <= LARGE) {
+        rc = os_pread_all(fd, dst, n->size, 0);
+        checksum = rc == 0 ? hash64(dst, n->size) : 0;
+    } else {
+        rc = read_and_sum(fd, dst, n->size, &checksum);
+    }
+    if (rc < 0)
+        return read_failed(d, n, err);
+    return checksum == n->checksum ? 0 : drop_corrupt(d, n, "wrong checksum", err);
+}
+
+int disk_read_sum(struct disk *d, struct chunk_id id, void *dst, uint64_t len, uint64_t *checksum,
+                  struct dlc_err *err)
 {
     struct disk_op op;
-    int rc;
+    struct found f;
+    int fd = -1, rc;
 
     disk_check(d);
     if (disk_is_bypassed(d))
         return bypassed(d, err);
     op = disk_op_begin(d, DISK_OP_READ, len);
-    rc = read_whole(d, id, dst, len, err);
+    rc = look_up(d, id, len, &f, err);
+    if (rc == 0)
+        rc = open_found(d, &f, &fd, err);
+    if (rc == 0)
+        rc = read_verified(d, fd, &f.name, dst, err);
+    os_close(&fd);
     disk_op_end(d, &op, was_well(rc));
-    return rc;
+    if (rc < 0)
+        return rc;
+    count(disk_hits);
+    *checksum = f.name.checksum;
+    return 0;
 }
 
-/* Read all of a file through a small buffer. Not through a mapping: a device's error would be a
- * signal there. */
-static int verify(struct disk *d, int fd, const struct chunk_name *n, struct dlc_err *err)
+int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struct dlc_err *err)
 {
-    XXH3_state_t *state = XXH3_createState();
-    void *buf = mem_try_alloc(LARGE);
-    int rc = 0;
+    uint64_t checksum;
 
-    if (state == NULL || buf == NULL) {
-        rc = dlc_err_set(err, DLC_ENOMEM, "no memory to verify a chunk");
-        goto out;
-    }
-    XXH3_64bits_reset(state);
-    for (uint64_t off = 0; off < n->size && rc == 0; off += LARGE) {
-        size_t part = (size_t)DLC_MIN(n->size - off, LARGE);
-
-        if (os_pread_all(fd, buf, part, off) < 0)
-            rc = read_failed(d, n, err);
-        else
-            XXH3_64bits_update(state, buf, part);
-    }
-    if (rc == 0 && XXH3_64bits_digest(state) != n->checksum)
-        rc = drop_corrupt(d, n, "wrong checksum", err);
-out:
-    XXH3_freeState(state);
-    mem_free(&buf);
-    return rc;
+    return disk_read_sum(d, id, dst, len, &checksum, err);
 }
 
 /* ---- descriptors ---- */
@@ -265,17 +279,18 @@ static int verify_once(struct disk *d, int fd, const struct chunk_name *n, struc
     rc = to_device(d, fd, n, err);
     if (rc == 0) {
         op = disk_op_begin(d, DISK_OP_READ, n->size);
-        rc = verify(d, fd, n, err);
+        rc = read_verified(d, fd, n, NULL, err);
         disk_op_end(d, &op, was_well(rc));
     }
     verify_end(d, n, rc == 0);
     return rc;
 }
 
-int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct dlc_err *err)
+/* Gives *fd, not verified. */
+static int open_chunk(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct found *f,
+                      struct dlc_err *err)
 {
     struct disk_op op;
-    struct found f;
     int rc;
 
     disk_check(d);
@@ -283,10 +298,43 @@ int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struc
     if (disk_is_bypassed(d))
         return bypassed(d, err);
     op = disk_op_begin(d, DISK_OP_READ, 0);
-    rc = look_up(d, id, len, &f, err);
+    rc = look_up(d, id, len, f, err);
     if (rc == 0)
-        rc = open_found(d, &f, fd, err);
+        rc = open_found(d, f, fd, err);
     disk_op_end(d, &op, was_well(rc));
+    return rc;
+}
+
+int disk_open_chunk(struct disk *d, struct chunk_id id, uint64_t len, int *fd, uint64_t *checksum,
+                    struct dlc_err *err)
+{
+    struct found f;
+    int rc = open_chunk(d, id, len, fd, &f, err);
+
+    if (rc < 0)
+        return rc;
+    count(disk_hits);
+    *checksum = f.name.checksum;
+    return 0;
+}
+
+void disk_suspect(struct disk *d, struct chunk_id id)
+{
+    uint32_t slot;
+
+    disk_check(d);
+    disk_lock(d);
+    slot = disk_find_locked(d, id);
+    if (slot != CHUNK_NONE)
+        d->table.chunks[slot].flags &= (uint16_t)~CHUNK_VERIFIED;
+    disk_unlock(d);
+}
+
+int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct dlc_err *err)
+{
+    struct found f;
+    int rc = open_chunk(d, id, len, fd, &f, err);
+
     if (rc == 0 && !f.verified)
         rc = verify_once(d, *fd, &f.name, err);
     if (rc < 0)

@@ -259,15 +259,14 @@ static bool have_same(struct disk *d, const struct chunk_name *n)
 }
 
 static int store(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
-                 struct dlc_err *err)
+                 uint64_t checksum, struct dlc_err *err)
 {
-    struct chunk_name n = {id, len, 0};
+    struct chunk_name n = {id, len, checksum};
     struct draft f;
     int rc = disk_shard_ready(d, id, err);
 
     if (rc < 0)
         return rc;
-    n.checksum = hash64(data, len);
     if (have_same(d, &n))
         return 0;
     for (unsigned attempt = 0; attempt < 2; attempt++) {
@@ -294,8 +293,8 @@ static bool was_well(int rc)
     return rc != DLC_EIO && rc != DLC_ETIMEDOUT;
 }
 
-int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
-               struct dlc_err *err)
+int disk_store_sum(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
+                   uint64_t checksum, struct dlc_err *err)
 {
     struct disk_op op;
     int rc;
@@ -304,10 +303,22 @@ int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t le
     rc = may_write(d, err);
     if (rc < 0)
         return rc;
+    if (hash64(data, len) != checksum)
+        return dlc_err_set(
+            err, DLC_ECORRUPT,
+            "not stored in disk tier %s: the bytes in memory have changed since they "
+            "came (checksum)",
+            d->root);
     op = disk_op_begin(d, DISK_OP_WRITE, len);
-    rc = store(d, id, data, len, err);
+    rc = store(d, id, data, len, checksum, err);
     disk_op_end(d, &op, was_well(rc));
     return rc;
+}
+
+int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
+               struct dlc_err *err)
+{
+    return disk_store_sum(d, id, data, len, hash64(data, len), err);
 }
 
 /* Reserves what draft_create did not. Where the file system cannot, it writes: a
@@ -401,30 +412,45 @@ static void fill_free(struct disk *d, struct disk_fill **fp)
     mem_free(fp);
 }
 
-int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err)
+/* Read back, not through the mapping: pages may have left memory, and a device's error would be a
+ * signal there. */
+static int fill_sum(struct disk *d, struct disk_fill *f, const uint64_t *wanted, uint64_t *checksum,
+                    struct dlc_err *err)
+{
+    os_unmap(f->map, f->draft.len);
+    f->map = NULL;
+    if (disk_sum_file(f->draft.fd, f->draft.len, checksum) < 0)
+        return write_failed(d, f->draft.path.s, err);
+    if (wanted != NULL && *wanted != *checksum)
+        return dlc_err_set(err, DLC_ECORRUPT, "%s: not the bytes that were to come (checksum)",
+                           f->draft.path.s);
+    return 0;
+}
+
+int disk_fill_commit_sum(struct disk *d, struct disk_fill **fp, const uint64_t *checksum,
+                         struct dlc_err *err)
 {
     struct disk_fill *f = fill_check(*fp);
     struct disk_op op;
-    uint64_t checksum;
+    uint64_t sum;
     int rc;
 
     disk_check(d);
     *fp = NULL;
-    if (f->map == NULL && fill_map(f) < 0) { /* it was appended to */
-        rc = dlc_err_sys(err, "cannot map %s", f->draft.path.s);
-        draft_release(d, &f->draft);
-        fill_free(d, &f);
-        return rc;
-    }
-    if (f->map != NULL)
-        os_madvise(f->map, f->draft.len, MADV_SEQUENTIAL);
-    checksum = hash64(f->map == NULL ? "" : f->map, f->draft.len);
-    os_unmap(f->map, f->draft.len);
     op = disk_op_begin(d, DISK_OP_WRITE, f->draft.len);
-    rc = draft_commit(d, &f->draft, f->id, checksum, err);
+    rc = fill_sum(d, f, checksum, &sum, err);
+    if (rc < 0)
+        draft_release(d, &f->draft);
+    else
+        rc = draft_commit(d, &f->draft, f->id, sum, err);
     disk_op_end(d, &op, was_well(rc));
     fill_free(d, &f);
     return rc;
+}
+
+int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err)
+{
+    return disk_fill_commit_sum(d, fp, NULL, err);
 }
 
 void disk_fill_abandon(struct disk *d, struct disk_fill **fp)

@@ -35,11 +35,32 @@ static void test_fast_hash(void **state)
     assert_true(hash64("a key", 5) != hash64("a kez", 5));
 }
 
+static void test_in_pieces(void **state)
+{
+    static unsigned char data[5000];
+    struct hash64_stream *h = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(data); i++)
+        data[i] = (unsigned char)(i * 7);
+    assert_int_equal(hash64_end(&h), 0);
+    for (size_t len = 0; len <= sizeof(data); len += 625) {
+        h = hash64_begin();
+        for (size_t at = 0, n; at < len; at += n) {
+            n = at + 333 < len ? 333 : len - at;
+            hash64_add(h, data + at, n);
+        }
+        assert_true(hash64_end(&h) == hash64(data, len));
+        assert_null(h);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_digests),
         cmocka_unit_test(test_fast_hash),
+        cmocka_unit_test(test_in_pieces),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,6 +42,41 @@ static void test_damaged(void **state)
     disk_close(&d);
 }
 
+/* A descriptor whose reader compares: the checksum is the one to compare with. What it suspects is
+ * verified again, from the device, and goes if it is wrong. */
+static void test_open_and_suspect(void **state)
+{
+    enum { LEN = (2 << 20) + 7 };
+    struct disk *d = open_limited(0);
+    uint64_t corrupt = count_read(disk_corrupt), hits = count_read(disk_hits), sum = 0;
+    unsigned char *p = bytes_of(1, LEN);
+    int fd;
+
+    (void)state;
+    store(d, 1, LEN);
+    assert_int_equal(disk_open_chunk(d, id_of(1), LEN, &fd, &sum, NULL), 0);
+    assert_true(sum == hash64(p, LEN));
+    os_close(&fd);
+    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &fd, NULL), 0); /* verified from here on */
+    os_close(&fd);
+    damage(1, LEN, LEN - 1);
+    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &fd, NULL), 0);
+    os_close(&fd);
+    assert_int_equal(disk_open_chunk(d, id_of(1), LEN, &fd, &sum, NULL), 0);
+    assert_int_equal(os_pread_all(fd, p, LEN, 0), 0);
+    assert_true(sum != hash64(p, LEN));
+    os_close(&fd);
+    assert_int_equal(count_read(disk_hits) - hits, 4);
+    disk_suspect(d, id_of(1));
+    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &fd, NULL), DLC_ECORRUPT);
+    assert_int_equal(count_read(disk_corrupt) - corrupt, 1);
+    assert_int_equal(disk_open_chunk(d, id_of(1), LEN, &fd, &sum, NULL), DLC_EMISS);
+    assert_int_equal(fd, -1);
+    disk_suspect(d, id_of(1));
+    mem_free(&p);
+    disk_close(&d);
+}
+
 static void test_wrong_length(void **state)
 {
     static const off_t lengths[] = {0, 999, 1001};
@@ -267,10 +302,15 @@ static void test_stamp(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        disk_test(test_damaged),        disk_test(test_wrong_length),
-        disk_test(test_gone),           disk_test(test_unreadable),
-        disk_test(test_map_fd),         disk_test(test_faults),
-        disk_test(test_stamp),          disk_test(test_map_fd_after_store),
+        disk_test(test_damaged),
+        disk_test(test_open_and_suspect),
+        disk_test(test_wrong_length),
+        disk_test(test_gone),
+        disk_test(test_unreadable),
+        disk_test(test_map_fd),
+        disk_test(test_faults),
+        disk_test(test_stamp),
+        disk_test(test_map_fd_after_store),
         disk_test(test_map_fd_at_once),
     };
 

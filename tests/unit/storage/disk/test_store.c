@@ -248,10 +248,67 @@ static void test_cannot_unlink(void **state)
     assert_int_equal(in_child(cannot_unlink_child), 0);
 }
 
+/* Bytes that are not what they were when they came are not stored; the checksum that goes with
+ * right ones is the chunk's. */
+static void test_store_sum(void **state)
+{
+    static const size_t sizes[] = {0, 1000, (2 << 20) + 5};
+    uint64_t stores = count_read(disk_stores), sum;
+    struct disk *d = open_limited(0);
+
+    (void)state;
+    for (unsigned i = 0; i < DLC_COUNT(sizes); i++) {
+        struct dlc_err err = DLC_ERR_INIT;
+        unsigned char *p = bytes_of(i, sizes[i]);
+
+        sum = hash64(p, sizes[i]);
+        assert_int_equal(disk_store_sum(d, id_of(i), p, sizes[i], sum ^ 1, &err), DLC_ECORRUPT);
+        assert_non_null(strstr(err.text, "checksum"));
+        assert_false(disk_has(d, id_of(i)));
+        assert_int_equal(disk_store_sum(d, id_of(i), p, sizes[i], sum, &err), 0);
+        memset(p, 0, sizes[i]);
+        assert_int_equal(disk_read_sum(d, id_of(i), p, sizes[i], &sum, &err), 0);
+        assert_true(sum == hash64(p, sizes[i]));
+        assert_int_equal(fetch(d, i, sizes[i]), 0);
+        mem_free(&p);
+    }
+    assert_int_equal(count_read(disk_stores) - stores, DLC_COUNT(sizes));
+    assert_int_equal(count_files("tmp", ""), 0);
+    disk_close(&d);
+}
+
+/* The same of what was filled in place. */
+static void test_fill_sum(void **state)
+{
+    static const size_t sizes[] = {0, 1000, (2 << 20) + 5};
+    struct disk *d = open_limited(0);
+
+    (void)state;
+    for (unsigned i = 0; i < 2 * DLC_COUNT(sizes); i++) {
+        bool right = i % 2 == 0;
+        size_t len = sizes[i / 2];
+        unsigned char *p = bytes_of(i, len);
+        uint64_t sum = hash64(p, len) ^ !right;
+        struct disk_fill *f;
+
+        assert_int_equal(disk_fill_begin(d, id_of(i), len, &f, NULL), 0);
+        memcpy(disk_fill_data(f), p, len);
+        assert_int_equal(disk_fill_commit_sum(d, &f, &sum, NULL), right ? 0 : DLC_ECORRUPT);
+        assert_null(f);
+        assert_int_equal(disk_has(d, id_of(i)), right);
+        mem_free(&p);
+    }
+    assert_int_equal(count_files("tmp", ""), 0);
+    assert_int_equal(figures_of(d).bytes, 1000 + (2 << 20) + 5);
+    disk_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         disk_test(test_fill),
+        disk_test(test_store_sum),
+        disk_test(test_fill_sum),
         disk_test(test_grow),
         disk_test(test_grow_too_large),
         disk_test(test_store_faults),
