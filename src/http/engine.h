@@ -51,6 +51,8 @@ struct engine_answer {
     char type[32];              /* Content-Type without parameters; "": none */
     char sums[ENGINE_SUMS][48]; /* base64 as sent; "": none */
     char from[16];              /* Dlcache-From: the tier of a peer that had it; "": not said */
+    bool has_checksum;
+    uint64_t checksum; /* Dlcache-Checksum: XXH3 of a peer's sample, as 16 hexadecimal digits */
 };
 
 struct engine_request {

@@ -14,6 +14,7 @@
 #include <strings.h>
 
 #include "base/check.h"
+#include "base/str.h"
 
 /* A view of text that is not ended by a NUL. */
 struct span {
@@ -116,6 +117,15 @@ static void take_type(struct engine_answer *a, struct span v)
     copy(a->type, sizeof(a->type), v);
 }
 
+/* Of exactly 16 digits, or as if it were absent. */
+static void take_checksum(struct engine_answer *a, struct span v)
+{
+    char digits[17];
+
+    copy(digits, sizeof(digits), v);
+    a->has_checksum = strlen(digits) == 16 && str_parse_hex64(digits, &a->checksum);
+}
+
 static bool is(struct span name, const char *s)
 {
     return strncasecmp(name.p, s, name.n) == 0;
@@ -155,6 +165,10 @@ static void take(struct engine_answer *a, struct span name, struct span v)
         if (is(name, "content-length"))
             a->length = number(&v);
         break;
+    case 16:
+        if (is(name, "dlcache-checksum"))
+            take_checksum(a, v);
+        break;
     case 19:
         if (is(name, "x-amz-bucket-region"))
             copy(a->region, sizeof(a->region), v);
@@ -170,7 +184,8 @@ void engine_answer_clear(struct engine_answer *a)
     a->status = 0;
     a->length = a->first = a->total = ENGINE_UNKNOWN;
     a->retry_after = 0;
-    a->weak = false;
+    a->weak = a->has_checksum = false;
+    a->checksum = 0;
     a->date[0] = a->etag[0] = a->region[0] = a->type[0] = a->from[0] = '\0';
     for (int i = 0; i < ENGINE_SUMS; i++)
         a->sums[i][0] = '\0';

@@ -18,6 +18,7 @@
 
 #define TAIL_TAG     DLC_TAG4('h', 't', 't', 'l')
 #define STREAM_BLOCK 8192
+#define READ_BLOCK   (256u << 10)
 
 /* What a reply leaves to be done when it is over. */
 struct tail {
@@ -28,6 +29,8 @@ struct tail {
     char *text; /* JSON written out */
     void (*done)(void *arg);
     long (*next)(void *arg, char *buf, size_t cap);
+    long (*read_at)(void *arg, uint64_t at, char *buf, size_t cap);
+    uint64_t off; /* of the first byte that is sent */
     void *arg;
 };
 
@@ -62,6 +65,7 @@ void http_problem(struct http_reply *reply, int status, const char *title, const
     reply->type = "application/problem+json";
     reply->data = NULL;
     reply->next = NULL;
+    reply->read_at = NULL;
     reply->body = json_pack("{s:s, s:s, s:i, s:s%}", "type", "about:blank", "title", title,
                             "status", status, "detail", text, strlen(text));
     if (reply->body == NULL) /* cut in the middle of a character, or not UTF-8 at all */
@@ -165,6 +169,14 @@ static ssize_t on_more(void *priv, uint64_t at, char *buf, size_t cap)
     return n;
 }
 
+static ssize_t on_read_at(void *priv, uint64_t at, char *buf, size_t cap)
+{
+    struct tail *t = tail_of(priv);
+    long n = t->read_at(t->arg, t->off + at, buf, cap);
+
+    return n > 0 ? (ssize_t)n : MHD_CONTENT_READER_END_WITH_ERROR;
+}
+
 /* -------- sending -------- */
 
 static struct tail *tail_new(struct exchange *x, const struct http_reply *reply)
@@ -179,8 +191,15 @@ static struct tail *tail_new(struct exchange *x, const struct http_reply *reply)
     t->fd = info != NULL ? info->connect_fd : -1;
     t->done = reply->done;
     t->next = reply->next;
+    t->read_at = reply->read_at;
+    t->off = reply->data_off;
     t->arg = reply->arg;
     return t;
+}
+
+static bool is_data(const struct http_reply *reply)
+{
+    return reply->data != NULL || reply->read_at != NULL;
 }
 
 /* The body; *type is what it is when the handler did not say. */
@@ -192,8 +211,11 @@ static struct MHD_Response *response_new(struct exchange *x, struct http_reply *
     const void *data = reply->data;
     size_t len = data != NULL ? reply->data_len : 0;
 
-    *type = reply->data != NULL ? "application/octet-stream" : NULL;
-    if (reply->next != NULL) {
+    *type = is_data(reply) ? "application/octet-stream" : NULL;
+    if (reply->read_at != NULL) {
+        out =
+            MHD_create_response_from_callback(reply->data_len, READ_BLOCK, on_read_at, t, on_over);
+    } else if (reply->next != NULL) {
         *type = "application/x-ndjson";
         out =
             MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, on_more, t, on_over);
@@ -218,14 +240,16 @@ static void cut_range(const struct exchange *x, struct http_reply *reply)
     uint64_t first = 0, last = 0, size = reply->data_len;
     enum range what = RANGE_WHOLE;
 
-    if (reply->data == NULL || (reply->status != 0 && reply->status != 200))
+    if (!is_data(reply) || (reply->status != 0 && reply->status != 200))
         return;
     http_reply_header(reply, "Accept-Ranges", "bytes");
     if (text != NULL && http_header(&x->request, "If-Range") == NULL)
         what = range_parse(text, size, &first, &last);
     if (what == RANGE_PART) {
         reply->status = 206;
-        reply->data = (const char *)reply->data + first;
+        if (reply->data != NULL)
+            reply->data = (const char *)reply->data + first;
+        reply->data_off = first;
         reply->data_len = (size_t)(last - first + 1);
         http_reply_header(reply, "Content-Range", "bytes %llu-%llu/%llu", (unsigned long long)first,
                           (unsigned long long)last, (unsigned long long)size);

@@ -54,6 +54,10 @@ struct http_reply {
     size_t data_len;
     void (*done)(void *arg);
     void *arg;
+    /* Instead of data, for data_len bytes that do not lie in memory: gives some of those from `at`
+     * on, up to cap. -1: they cannot be had, and the connection ends before its answer does. */
+    long (*read_at)(void *arg, uint64_t at, char *buf, size_t cap);
+    uint64_t data_off; /* the server's */
     /* A stream instead (events): next() blocks until there is more, at most a second, and
      * gives bytes to append to the answer, 0 for nothing yet, or -1 for the end. It is not called
      * again once the client has gone or the server closes. */

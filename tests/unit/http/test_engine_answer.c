@@ -48,6 +48,32 @@ static void test_object(void **state)
     assert_string_equal(a.sums[SUM_CRC32C], "");
 }
 
+static void test_checksum_of_a_peer(void **state)
+{
+    static const struct {
+        const char *line;
+        bool has;
+    } table[] = {
+        {"Dlcache-Checksum: 0123456789abcdef\r\n", true},
+        {"DLCACHE-CHECKSUM:0123456789ABCDEF\r\n", true},
+        {"Dlcache-Checksum: 123456789abcdef\r\n", false},
+        {"Dlcache-Checksum: 00123456789abcdef\r\n", false},
+        {"Dlcache-Checksum: 0123456789abcdeg\r\n", false},
+        {"Dlcache-Checksum: \r\n", false},
+        {"Dlcache-Checksums: 0123456789abcdef\r\n", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < unit_count(table); i++) {
+        const char *lines[] = {"HTTP/1.1 200 OK\r\n", table[i].line, NULL};
+        struct engine_answer a = answer_to(lines);
+
+        assert_int_equal(a.has_checksum, table[i].has);
+        if (a.has_checksum)
+            assert_true(a.checksum == 0x0123456789abcdefu);
+    }
+}
+
 static void test_bare(void **state)
 {
     static const char *const lines[] = {"HTTP/1.1 200 OK\r\n", "Server: x\r\n", NULL};
@@ -60,6 +86,7 @@ static void test_bare(void **state)
     assert_int_equal(a.retry_after, 0);
     assert_string_equal(a.etag, "");
     assert_string_equal(a.region, "");
+    assert_false(a.has_checksum);
     for (int i = 0; i < ENGINE_SUMS; i++)
         assert_string_equal(a.sums[i], "");
 }
@@ -220,15 +247,11 @@ static void test_judge_length(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_object),
-        cmocka_unit_test(test_bare),
-        cmocka_unit_test(test_second_status_resets),
-        cmocka_unit_test(test_goog_hash),
-        cmocka_unit_test(test_odd_lines),
-        cmocka_unit_test(test_odd_numbers),
-        cmocka_unit_test(test_expected),
-        cmocka_unit_test(test_judge),
-        cmocka_unit_test(test_judge_length),
+        cmocka_unit_test(test_object),      cmocka_unit_test(test_checksum_of_a_peer),
+        cmocka_unit_test(test_bare),        cmocka_unit_test(test_second_status_resets),
+        cmocka_unit_test(test_goog_hash),   cmocka_unit_test(test_odd_lines),
+        cmocka_unit_test(test_odd_numbers), cmocka_unit_test(test_expected),
+        cmocka_unit_test(test_judge),       cmocka_unit_test(test_judge_length),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
