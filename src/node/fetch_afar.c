@@ -11,6 +11,7 @@
 #include "node/fetch_i.h"
 
 #include "base/counters.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -49,18 +50,22 @@ static void fetch_changed(struct fetch *f)
 /* ---- what the bucket gave ---- */
 
 /* Goes where the others find it, too. */
-static void share(struct fetch *f)
+void fetch_share(struct fetch *f)
 {
     const struct dataset *ds = f->ds;
+    uint64_t checksum = f->checksum;
 
-    if (ds->node->shared != NULL && ds->cid != NULL && !f->past)
-        shared_put(ds->node->shared, ds->shared_as, catalog_snapshot(ds->catalog), f->sample,
-                   fetch_destination(f), f->size);
+    if (!f->from_bucket || ds->node->shared == NULL || ds->cid == NULL || f->past)
+        return;
+    if (f->sum != FETCH_SUM_KNOWN && shared_takes(ds->node->shared, f->size))
+        checksum = hash64(fetch_destination(f), f->size); /* it is on its way to a file */
+    shared_put(ds->node->shared, ds->shared_as, catalog_snapshot(ds->catalog), f->sample,
+               fetch_destination(f), f->size, checksum);
 }
 
 static void bucket_gave(struct fetch *f)
 {
-    share(f);
+    f->from_bucket = true;
     dataset_fetched(f->ds, f->sample, dlc_mono_since(f->asked), f->size);
     fetch_arrived(f);
 }
@@ -110,14 +115,19 @@ static void on_read(struct bucket_read *r)
 {
     struct fetch *f = r->priv;
 
+    if (r->rc == 0)
+        fetch_sum_small(f);
     loop_post(f->ds->node->loop, &f->task);
 }
 
 /* A sample that is more, or less, than one object. */
-static void parts_next(void *arg, int rc, const struct dlc_err *err, bool from_disk)
+static void parts_next(void *arg, int rc, const struct dlc_err *err, bool from_disk,
+                       const uint64_t *checksum)
 {
     struct fetch *f = arg;
 
+    f->sum = checksum != NULL ? FETCH_SUM_KNOWN : FETCH_SUM_NONE;
+    f->checksum = checksum != NULL ? *checksum : 0;
     f->rc = rc;
     f->from_disk = from_disk;
     f->err = *err;
@@ -139,6 +149,8 @@ static void shared_next(struct fetch *f)
         return;
     }
     count(shared_hits);
+    f->sum = FETCH_SUM_KNOWN;
+    f->checksum = f->look.checksum;
     fetch_arrived(f);
 }
 
@@ -207,23 +219,54 @@ static void fetch_bucket(struct fetch *f)
 
 /* ---- peer ---- */
 
+static void note_corrupt(struct fetch *f)
+{
+    count(peer_corrupt);
+    log_warn("sample %llu of %s: what came from peer %s (%s) does not have its checksum; it is "
+             "fetched elsewhere",
+             (unsigned long long)f->sample, f->ds->url.shown, f->peer, f->address);
+}
+
+void fetch_peer_corrupt(struct fetch *f)
+{
+    f->sum = FETCH_SUM_NONE;
+    f->ds->peer_misses++;
+    count(peer_misses);
+    peers_verified(f->ds->node->peers, &f->ask, false);
+    note_corrupt(f);
+}
+
+void fetch_peer_came(struct fetch *f)
+{
+    if (!f->ask.verified)
+        peers_verified(f->ds->node->peers, &f->ask, true);
+    f->sum = FETCH_SUM_KNOWN;
+    f->ds->peer_hits++;
+    f->ds->peer_bytes += f->size;
+    count(peer_hits);
+    count_add(peer_bytes, f->size);
+}
+
 static void peer_next(struct fetch *f)
 {
     struct dataset *ds = f->ds;
 
     f->at_peer = false;
     if (f->ask.rc == 0) {
-        ds->peer_hits++;
-        ds->peer_bytes += f->size;
-        count(peer_hits);
-        count_add(peer_bytes, f->size);
+        f->sum = FETCH_SUM_SAID;
+        f->checksum = f->ask.checksum;
+        if (f->ask.verified)
+            fetch_peer_came(f);
         fetch_arrived(f);
         return;
     }
     ds->peer_misses++;
     count(peer_misses);
-    log_debug("sample %llu of %s: peer %s: %s; reading it from the bucket",
-              (unsigned long long)f->sample, ds->url.shown, f->peer, f->ask.err.text);
+    if (f->ask.mismatch)
+        note_corrupt(f);
+    else
+        log_debug("sample %llu of %s: peer %s: %s; reading it from the bucket",
+                  (unsigned long long)f->sample, ds->url.shown, f->peer, f->ask.err.text);
     fetch_bucket(f);
 }
 
@@ -254,7 +297,7 @@ static void fetch_peer(struct fetch *f, const struct cluster_peer *peer)
         .done = on_peer,
         .priv = f,
     };
-    f->at_peer = true;
+    f->at_peer = f->tried_peer = true;
     fetch_await(f, peer_next);
     peers_read(n->peers, &f->ask);
 }
@@ -264,7 +307,7 @@ void fetch_afar(struct fetch *f)
 {
     struct cluster_peer peer;
 
-    if (!f->ds->node->stopping && !f->for_peer && !f->past && f->size > 0 &&
+    if (!f->ds->node->stopping && !f->for_peer && !f->past && !f->tried_peer && f->size > 0 &&
         dataset_peer(f->ds, f->sample, &peer))
         fetch_peer(f, &peer);
     else

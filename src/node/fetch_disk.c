@@ -29,6 +29,7 @@ struct disk_reading {
     uint64_t size;
     enum work_class class;
     struct dlc_mono began, due;
+    uint64_t checksum;
     int rc;
     struct dlc_err err;
 };
@@ -37,7 +38,8 @@ static void on_worker(struct job *j)
 {
     struct disk_reading *r = dlc_container(j, struct disk_reading, job);
 
-    r->rc = disk_read(r->ds->node->disk, r->chunk, mem_fill_data(r->fill), r->size, &r->err);
+    r->rc = disk_read_sum(r->ds->node->disk, r->chunk, mem_fill_data(r->fill), r->size,
+                          &r->checksum, &r->err);
     loop_post(r->ds->node->loop, &r->task);
 }
 
@@ -66,6 +68,8 @@ static void back_on_loop(struct task *t)
     hist_add(&n->disk_latency, (uint64_t)dlc_mono_since(r->began).ns / 1000);
     f->rc = r->rc;
     f->err = r->err;
+    f->sum = r->rc == 0 ? FETCH_SUM_KNOWN : FETCH_SUM_NONE;
+    f->checksum = r->checksum;
     f->reading = NULL;
     reading_free(r);
     fetch_read_disk(f);

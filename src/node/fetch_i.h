@@ -4,6 +4,11 @@
  * fetch_near.c: the tiers of this node, which it passes through. fetch_afar.c: peers, the memory
  * that nodes share, the bucket.
  *
+ * (FETCH-1) A sample is published with the checksum (XXH3, 64 bits) of its bytes as they came: from
+ *           the bucket, which verifies its own where it has one, from the name of the chunk on
+ *           disk, with the answer of a peer or of Redis, which are compared with it. Whoever takes
+ *           the bytes from memory to another tier takes that checksum along.
+ *
  *     start --the table of chunks says that it is not on disk--> AFAR
  *     start --> DISK --found--> publish
  *                 |--absent--> AFAR --> publish --> STORE (behind the reader's back) --> end
@@ -25,6 +30,13 @@
 #include "storage/remote/peers.h"
 #include "storage/remote/shared.h"
 
+/* How much is known of the checksum of a fetch's bytes. */
+enum fetch_sum {
+    FETCH_SUM_NONE,
+    FETCH_SUM_SAID,  /* what the peer that sent them says: to be compared */
+    FETCH_SUM_KNOWN, /* theirs */
+};
+
 struct fetch {
     uint32_t tag;
     struct dataset *ds;
@@ -35,12 +47,16 @@ struct fetch {
     bool from_disk; /* where the bytes came from */
     bool for_peer;  /* a peer waits: it is not passed on to another one */
     bool at_peer;   /* PEER is under way */
-    bool past;      /* all who want it keep nothing: qos.c */
+    bool tried_peer;
+    bool from_bucket;
+    bool past; /* all who want it keep nothing: qos.c */
     bool tried_shared;
     bool tried_again;      /* with other credentials */
     unsigned keys_version; /* of those that it was tried with */
     struct again again;
-    bool on_demand;               /* a reader was waiting when it began */
+    bool on_demand; /* a reader was waiting when it began */
+    enum fetch_sum sum;
+    uint64_t checksum;            /* XXH3, 64 bits; see sum */
     struct mem_fill *fill;        /* memory goal */
     struct disk_reading *reading; /* of the disk tier, under way */
     struct disk_fill *file;       /* disk goal */
@@ -83,8 +99,11 @@ void fetch_free(struct fetch **fp);
 void fetch_near(struct fetch *f, enum fetch_goal goal); /* the first step */
 void fetch_read_disk(struct fetch *f);                  /* the disk was read: f->rc, f->err */
 void *fetch_destination(struct fetch *f);               /* where bytes from afar belong */
-void fetch_arrived(struct fetch *f);                    /* they are there */
-void fetch_give_up(struct fetch *f);                    /* they will not come: f->rc, f->err */
+/* Of bytes that have just come, on the thread that brought them, if that takes no time: then the
+ * loop need not ask a worker. */
+void fetch_sum_small(struct fetch *f);
+void fetch_arrived(struct fetch *f); /* they are there */
+void fetch_give_up(struct fetch *f); /* they will not come: f->rc, f->err */
 
 /* ---- fetch_disk.c ---- */
 
@@ -96,5 +115,8 @@ void fetch_hurry(struct fetch *f); /* a reader waits for it now */
 /* ---- fetch_afar.c ---- */
 
 void fetch_afar(struct fetch *f);
+void fetch_peer_came(struct fetch *f);    /* the bytes have the checksum that the peer said */
+void fetch_peer_corrupt(struct fetch *f); /* they have not */
+void fetch_share(struct fetch *f);        /* what the bucket gave, with the other nodes */
 
 #endif

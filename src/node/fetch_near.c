@@ -3,7 +3,10 @@
 #include "node/fetch_i.h"
 
 #include "base/counters.h"
+#include "base/hash.h"
 #include "base/log.h"
+
+#define SUM_SMALL (4u << 20) /* bytes: less than a millisecond */
 
 /* ---- storing what is resident on disk ---- */
 
@@ -14,7 +17,23 @@ static void store_step(struct fetch *f)
         f->rc = DLC_EDENIED;
         return;
     }
-    f->rc = disk_store(f->ds->node->disk, f->chunk, f->stored, f->size, &f->err);
+    f->rc = disk_store_sum(f->ds->node->disk, f->chunk, f->stored, f->size, f->checksum, &f->err);
+}
+
+/* The bytes that were stored are done with. If they have changed since they came, nobody gets them
+ * any more. */
+static void store_over(struct fetch *f)
+{
+    struct dataset *ds = f->ds;
+
+    memory_unhold(ds->node->memory, ds->index, f->sample);
+    if (f->rc != DLC_ECORRUPT)
+        return;
+    count(mem_corrupt);
+    log_warn("sample %llu of %s: its bytes in memory have changed since they came; dropped, it "
+             "will be fetched again. Is this machine's memory sound?",
+             (unsigned long long)f->sample, ds->url.shown);
+    memory_evict_soon(ds->index, f->sample);
 }
 
 static void store_next(struct fetch *f)
@@ -22,10 +41,10 @@ static void store_next(struct fetch *f)
     struct node *n = f->ds->node;
     struct dataset *ds = f->ds;
 
-    if (f->rc < 0 && f->rc != DLC_EDENIED)
+    if (f->rc < 0 && f->rc != DLC_EDENIED && f->rc != DLC_ECORRUPT)
         log_at(f->rc == DLC_ENOSPACE ? LOG_DEBUG : LOG_INFO, "%s not kept on disk: %s",
                f->entry.key, f->err.text);
-    memory_unhold(n->memory, ds->index, f->sample);
+    store_over(f);
     budget_give(ds, BUDGET_STORING, f->size);
     fetch_free(&f);
     fetch_pump(n);
@@ -63,7 +82,10 @@ static void publish(struct fetch *f)
 {
     struct dataset *ds = f->ds;
 
+    dlc_check(f->sum == FETCH_SUM_KNOWN); /* (FETCH-1) */
+    fetch_share(f);
     budget_give(ds, BUDGET_FILLING, f->size);
+    mem_fill_set_checksum(f->fill, f->checksum);
     memory_publish(ds->node->memory, &f->fill);
     qos_came(ds, f->sample, f->past);
     hist_add(&ds->latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
@@ -111,11 +133,21 @@ static void commit_step(struct fetch *f)
         f->rc = dlc_err_set(&f->err, DLC_ECANCELED, "the daemon is stopping");
         return;
     }
-    f->rc = disk_fill_commit(f->ds->node->disk, &f->file, &f->err);
+    f->rc = disk_fill_commit_sum(f->ds->node->disk, &f->file,
+                                 f->sum != FETCH_SUM_NONE ? &f->checksum : NULL, &f->err);
 }
+
+static void fetch_prepare(struct fetch *f);
 
 static void commit_next(struct fetch *f)
 {
+    if (f->rc == DLC_ECORRUPT && f->sum == FETCH_SUM_SAID) {
+        fetch_peer_corrupt(f);
+        fetch_prepare(f); /* the file is gone */
+        return;
+    }
+    if (f->rc == 0 && f->sum == FETCH_SUM_SAID)
+        fetch_peer_came(f);
     /* The bytes are right even if they could not be kept: let readers get them from the bucket. */
     if (f->rc < 0)
         log_warn("disk tier: %s", f->err.text);
@@ -148,23 +180,13 @@ static void fetch_prepare(struct fetch *f)
     fetch_work(f, writes(f), prepare_step, prepare_next);
 }
 
-static void probe_step(struct fetch *f)
-{
-    f->rc = disk_has(f->ds->node->disk, f->chunk) ? 0 : DLC_EMISS;
-}
-
-static void probe_next(struct fetch *f)
-{
-    if (f->rc == 0)
-        fetch_end(f, DLC_ELARGE);
-    else
-        fetch_prepare(f);
-}
-
 static void copy_next(struct fetch *f)
 {
-    memory_unhold(f->ds->node->memory, f->ds->index, f->sample);
-    fetch_end(f, f->rc == 0 ? DLC_ELARGE : DLC_EBYPASS); /* full, or read-only */
+    store_over(f);
+    if (f->rc == DLC_ECORRUPT)
+        fetch_prepare(f);
+    else
+        fetch_end(f, f->rc == 0 ? DLC_ELARGE : DLC_EBYPASS); /* full, or read-only */
 }
 
 /* The disk goal of a resident sample: its bytes are at hand, and the bucket need not be asked
@@ -179,8 +201,22 @@ static bool copy_resident(struct fetch *f)
     f->stored = memory_hold(n->memory, f->ds->index, f->sample, &len);
     if (f->stored == NULL)
         return false;
+    f->checksum = mem_index_checksum(f->ds->index, f->sample);
     fetch_work(f, WORK_STORE, store_step, copy_next);
     return true;
+}
+
+static void probe_step(struct fetch *f)
+{
+    f->rc = disk_has(f->ds->node->disk, f->chunk) ? 0 : DLC_EMISS;
+}
+
+static void probe_next(struct fetch *f)
+{
+    if (f->rc == 0)
+        fetch_end(f, DLC_ELARGE);
+    else if (!copy_resident(f))
+        fetch_prepare(f);
 }
 
 /* ---- for what comes from afar ---- */
@@ -190,12 +226,45 @@ void *fetch_destination(struct fetch *f)
     return f->to_disk ? disk_fill_data(f->file) : mem_fill_data(f->fill);
 }
 
+static void sum_step(struct fetch *f)
+{
+    uint64_t checksum = hash64(mem_fill_data(f->fill), f->size);
+
+    f->rc = f->sum == FETCH_SUM_SAID && checksum != f->checksum ? DLC_ECORRUPT : 0;
+    f->checksum = checksum;
+}
+
+static void sum_next(struct fetch *f)
+{
+    if (f->rc < 0) {
+        fetch_peer_corrupt(f);
+        fetch_afar(f);
+        return;
+    }
+    if (f->sum == FETCH_SUM_SAID)
+        fetch_peer_came(f);
+    f->sum = FETCH_SUM_KNOWN;
+    publish(f);
+}
+
+void fetch_sum_small(struct fetch *f)
+{
+    if (f->to_disk || f->size > SUM_SMALL)
+        return;
+    f->checksum = hash64(mem_fill_data(f->fill), f->size);
+    f->sum = FETCH_SUM_KNOWN;
+}
+
 void fetch_arrived(struct fetch *f)
 {
-    if (f->to_disk)
+    if (f->to_disk) {
+        fetch_share(f);
         fetch_work(f, writes(f), commit_step, commit_next);
-    else
+    } else if (f->sum != FETCH_SUM_KNOWN) {
+        fetch_work(f, WORK_COPY, sum_step, sum_next); /* memory only: it does not wait for a disk */
+    } else {
         publish(f);
+    }
 }
 
 /* ---- start ---- */
@@ -224,7 +293,7 @@ void fetch_near(struct fetch *f, enum fetch_goal goal)
         f->to_disk = true;
         if (may_be_on_disk(f))
             fetch_work(f, fetch_reads(f), probe_step, probe_next);
-        else if (goal != FETCH_DISK || !copy_resident(f))
+        else if (!copy_resident(f))
             fetch_prepare(f);
     } else {
         if (f->rc == DLC_ELARGE) /* the memory tier counts its own */

@@ -565,7 +565,9 @@ bool budget_for_store(const struct dataset *ds, uint64_t bytes);
 
 /* ---- parts.c ---- */
 
-typedef void parts_done_f(void *arg, int rc, const struct dlc_err *err, bool from_disk);
+/* checksum: of the sample's bytes, XXH3; NULL: it was not taken. */
+typedef void parts_done_f(void *arg, int rc, const struct dlc_err *err, bool from_disk,
+                          const uint64_t *checksum);
 /* Put the pieces of a sample into dst; done() is called on the loop, perhaps before this returns.
  * reads: the class of disk reads. */
 void parts_read(struct dataset *ds, uint64_t sample, enum work_class reads, void *dst,

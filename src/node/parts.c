@@ -17,10 +17,13 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "node/cataloguer.h"
+
+#define SUM_AT_ONCE (4u << 20) /* bytes: less than a millisecond */
 
 struct parts;
 
@@ -44,6 +47,9 @@ struct parts {
     unsigned pending;
     enum work_class reads; /* of derived forms */
     bool from_bucket;
+    bool alone; /* the sample is one part: whoever brings it takes the checksum */
+    bool summed;
+    uint64_t checksum;
     int rc; /* of the first part that failed */
     struct dlc_err err;
     parts_done_f *done;
@@ -81,9 +87,18 @@ static void part_ended(struct part *p)
     }
     if (--of->pending > 0)
         return;
-    of->done(of->arg, of->rc, &of->err, !of->from_bucket);
+    of->done(of->arg, of->rc, &of->err, !of->from_bucket, of->summed ? &of->checksum : NULL);
     catalog_sample_release(&of->sample);
     mem_free(&of);
+}
+
+/* On the thread that brought the part. */
+static void part_sum(struct part *p)
+{
+    if (!p->of->alone || p->piece.length > SUM_AT_ONCE)
+        return;
+    p->of->checksum = hash64(p->dst, p->piece.length);
+    p->of->summed = true;
 }
 
 /* ---- ranges of objects ---- */
@@ -102,6 +117,8 @@ static void on_object(struct bucket_read *r)
 {
     struct part *p = r->priv;
 
+    if (r->rc == 0)
+        part_sum(p);
     loop_post(p->of->ds->node->loop, &p->task);
 }
 
@@ -232,6 +249,8 @@ static void derived_work(struct job *j)
         p->rc = disk_map_fd(ds->node->disk, parts_derived_id(ds, &p->object), size, &fd, &p->err);
     if (p->rc == 0 && os_pread_all(fd, p->dst, p->piece.length, p->piece.offset) < 0)
         p->rc = dlc_err_sys(&p->err, "cannot read the derived form of %s", p->object.key);
+    if (p->rc == 0)
+        part_sum(p);
     os_close(&fd);
     loop_post(ds->node->loop, &p->task);
 }
@@ -297,6 +316,7 @@ void parts_read(struct dataset *ds, uint64_t sample, enum work_class reads, void
     of = mem_zero(sizeof(*of) + n * sizeof(of->part[0]));
     *of = (struct parts){.ds = ds,
                          .reads = reads,
+                         .alone = n == 1,
                          .pending = (unsigned)n + 1,
                          .rc = rc,
                          .err = err,

@@ -2,8 +2,9 @@
 /*
  * A peer asks for a sample of a chunk that we own, or that it believes we own. A thread of the HTTP
  * server hands the question to the node loop and waits; the loop treats it as a read of its own,
- * but never asks another peer; the bytes go out from the segment, or from the file of a large
- * sample, without a copy.
+ * but never asks another peer; the bytes go out from the segment without a copy, or from the file
+ * of a large sample. With them goes the checksum that they had when they came, for the peer to
+ * compare: this node does not.
  *
  *     thread: parse --post--> loop: token, dataset, snapshot --> fetch --> hold --wake--> thread:
  * send loop: unhold <--post-- thread: sent
@@ -82,10 +83,12 @@ struct ask {
     int rc;
     struct dlc_err err;
     const void *data;
-    uint64_t len;
+    uint64_t len, checksum;
     const char *from;
     struct chunk_id chunk; /* DLC_ELARGE */
-    bool mapped;
+    int fd;                /* of its file; -1: none */
+    struct hash64_stream *sum;
+    uint64_t summed; /* bytes */
 };
 
 static struct ask *ask_of(void *arg)
@@ -167,6 +170,7 @@ static void hold(struct ask *a)
         end(a, DLC_EBUSY, "the sample left memory as it came");
         return;
     }
+    a->checksum = mem_index_checksum(ds->index, a->sample);
     memory_touch(ds->node->memory, ds->index, a->sample);
     a->held = true;
     a->from = a->resident ? "memory" : "bucket";
@@ -362,37 +366,62 @@ static void sent(void *arg)
 
     if (a->held)
         loop_post(a->door->node->loop, &a->task); /* the loop's reference goes there */
-    if (a->mapped)
-        os_unmap(a->data, a->len);
+    os_close(&a->fd);
+    hash64_end(&a->sum);
     ask_put(a);
 }
 
-/* A large sample lies in a file of the disk tier. */
-static void map_file(struct ask *a)
+/* What goes out from the first byte to the last is summed on the way. False: it is not the chunk;
+ * the disk tier drops it, and the peer is not sent the end. */
+static bool sums_up(struct ask *a, uint64_t at, const char *data, size_t n)
 {
+    struct disk *d = a->door->node->disk;
     int fd = -1;
 
-    a->rc = disk_map_fd(a->door->node->disk, a->chunk, a->len, &fd, &a->err);
-    if (a->rc == 0) {
-        a->data = os_map(fd, 0, a->len, false);
-        a->mapped = a->data != NULL;
-        if (!a->mapped)
-            a->rc = dlc_err_sys(&a->err, "cannot map a chunk");
-    }
+    if (a->sum == NULL || at != a->summed)
+        return true; /* a range: whoever asked for it knows the checksum of the whole */
+    hash64_add(a->sum, data, n);
+    a->summed += n;
+    if (a->summed < a->len || hash64_end(&a->sum) == a->checksum)
+        return true;
+    disk_suspect(d, a->chunk);
+    disk_map_fd(d, a->chunk, a->len, &fd, &a->err);
     os_close(&fd);
+    return false;
+}
+
+/* A large sample lies in a file of the disk tier. It is read, not mapped: a device's error, or a
+ * file that somebody cuts, ends the answer and not the daemon. */
+static long read_file(void *arg, uint64_t at, char *buf, size_t cap)
+{
+    struct ask *a = ask_of(arg);
+    size_t n = (size_t)DLC_MIN(a->len - at, (uint64_t)cap);
+
+    if (at >= a->len || os_pread_all(a->fd, buf, n, at) < 0)
+        return -1;
+    return sums_up(a, at, buf, n) ? (long)n : -1;
+}
+
+/* It is not verified before: that takes as long as to send it, and the peer compares. */
+static void open_file(struct ask *a)
+{
+    a->rc = disk_open_chunk(a->door->node->disk, a->chunk, a->len, &a->fd, &a->checksum, &a->err);
+    a->sum = a->rc == 0 ? hash64_begin() : NULL;
 }
 
 static void reply_to(struct ask *a, struct http_reply *reply)
 {
     if (a->rc == DLC_ELARGE && a->len > 0)
-        map_file(a);
+        open_file(a);
     reply->done = sent;
     reply->arg = a;
     if (a->rc == 0) {
         reply->type = "application/octet-stream";
         reply->data = a->data;
         reply->data_len = a->len;
+        reply->read_at = a->fd >= 0 ? read_file : NULL;
         http_reply_header(reply, "Dlcache-From", "%s", a->from);
+        http_reply_header(reply, "Dlcache-Checksum", "%016llx", (unsigned long long)a->checksum);
         return;
     }
     count(peer_refused);
@@ -451,6 +480,7 @@ static struct ask *ask_loop(struct door *d, struct http_request *r, bool catalog
     a->tag = ASK_TAG;
     a->refs = 2;
     a->door = d;
+    a->fd = -1;
     a->catalog = catalog;
     a->token = same_token(r->token, d->node->token) ? NULL : mem_str(r->token);
     a->cid = mem_str(r->params[0]);

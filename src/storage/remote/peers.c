@@ -174,7 +174,8 @@ static void note_locked(struct ask *a, struct dlc_mono now)
     if (r->rc == DLC_EMISS) {
         x->skipped++;
     } else if (r->rc == 0 || is_refusal(r->rc)) {
-        health_good(&x->health);
+        if (r->rc != 0 || r->verified)
+            health_good(&x->health);
         x->reads += r->rc == 0;
         x->bytes += r->rc == 0 ? r->length : 0;
         x->failures += r->rc != 0;
@@ -241,6 +242,27 @@ static int code_of(int status)
 
 /* -------- one question -------- */
 
+/* A whole sample has come: is it the one that was sent? */
+static void take_sample(struct ask *a, const struct engine_answer *answer)
+{
+    struct peer_read *r = a->read;
+
+    r->checksum = answer->checksum;
+    if (answer->has_checksum && r->length <= PEERS_SUM_MAX) {
+        r->verified = hash64(r->dst, r->length) == r->checksum;
+        r->mismatch = !r->verified;
+    }
+    if (!answer->has_checksum) {
+        fail(a, DLC_EPROTO, "the sample came without a checksum");
+    } else if (r->mismatch) {
+        fail(a, DLC_ECORRUPT, "the sample does not have the checksum that came with it");
+    } else {
+        r->rc = 0;
+        r->from_memory = strcmp(answer->from, "memory") == 0;
+        finish(a);
+    }
+}
+
 static void on_answer(struct engine_request *q)
 {
     struct ask *a = ask_of(q->owner);
@@ -253,11 +275,8 @@ static void on_answer(struct engine_request *q)
         fail(a, q->rc == DLC_EDENIED ? DLC_EBUCKET : q->rc, "%s", q->why);
     else if (q->answer.status != 200)
         fail(a, code_of(q->answer.status), "HTTP status %d", q->answer.status);
-    else {
-        a->read->rc = 0;
-        a->read->from_memory = strcmp(q->answer.from, "memory") == 0;
-        finish(a);
-    }
+    else
+        take_sample(a, &q->answer);
     pump(x);
 }
 
@@ -459,7 +478,8 @@ void peers_read(struct peers *p, struct peer_read *r)
     r->engine = a;
     r->rc = 0;
     r->err = (struct dlc_err)DLC_ERR_INIT;
-    r->from_memory = false;
+    r->from_memory = r->verified = r->mismatch = false;
+    r->checksum = 0;
     dlc_mtx_lock(&p->mtx);
     a->peer = find_locked(p, r->peer, true);
     a->address = hash64_str(r->address);
@@ -469,6 +489,24 @@ void peers_read(struct peers *p, struct peer_read *r)
         fail(a, DLC_ECANCELED, "we are ending");
     else
         loop_post(a->peer->lane->thread.loop, &a->begin);
+}
+
+void peers_verified(struct peers *p, const struct peer_read *r, bool right)
+{
+    struct dlc_mono now = dlc_mono_now();
+    struct peer *x;
+
+    dlc_mtx_lock(&p->mtx);
+    x = find_locked(p, r->peer, true);
+    x->failures += !right;
+    if (x->address != hash64_str(r->address)) /* that says nothing of where it is now */
+        right = true;
+    else if (right)
+        health_good(&x->health);
+    if (!right && health_bad(&x->health, false, now))
+        log_info("peer %s is left alone for %g s: its samples do not have their checksums", x->name,
+                 dlc_dur_seconds(x->health.pause));
+    dlc_mtx_unlock(&p->mtx);
 }
 
 bool peers_usable(struct peers *p, const char *peer, const char *address)

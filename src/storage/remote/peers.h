@@ -6,7 +6,10 @@
  *
  * (P1) done() is called exactly once, on a thread of the peers, also after close; it must not
  * block. (P2) A peer that failed three times in a row is not asked for a second, then two, up to
- * 30; one question then finds out whether it is back. (P3) dst is not touched after done().
+ * 30; one question then finds out whether it is back. (P3) dst is not touched after done(). (P4) An
+ * answer carries the checksum of the sample: XXH3, 64 bits, 16 hexadecimal digits in the header
+ * Dlcache-Checksum. One without is not taken. Up to PEERS_SUM_MAX bytes are compared with it here
+ * (DLC_ECORRUPT); longer samples are the caller's to compare, on a thread that may take its time.
  *
  * GET ADDRESS/v1/peer/DATASET/SNAPSHOT/samples/SAMPLE (SNAPSHOT: 16 hexadecimal digits). A question
  * is given up when nothing was heard for p99 x 4 of the times to a first sign, within [least,
@@ -26,6 +29,8 @@
 #include "base/err.h"
 
 struct peers;
+
+#define PEERS_SUM_MAX ((uint64_t)4 << 20)
 
 struct peers_config {
     unsigned connections;       /* to one peer at most; 0: 16 */
@@ -52,10 +57,16 @@ struct peer_read {
              * snapshot), DLC_EDENIED, DLC_EBUCKET, ... */
     struct dlc_err err;
     struct dlc_dur took;
-    bool from_memory; /* the owner had it resident */
-    void *engine;     /* the peers' */
+    bool from_memory;  /* the owner had it resident */
+    uint64_t checksum; /* as the peer says */
+    bool verified;     /* the bytes in dst have it */
+    bool mismatch;     /* they have not, which is why rc is DLC_ECORRUPT */
+    void *engine;      /* the peers' */
 };
 void peers_read(struct peers *p, struct peer_read *r); /* any thread; strings borrowed until done */
+/* The caller has compared what this read brought: were the bytes right? Until then it counts
+ * neither for the peer's health nor against it. */
+void peers_verified(struct peers *p, const struct peer_read *r, bool right);
 /* False: it would be skipped now. At another address than before a peer is as good as new. */
 bool peers_usable(struct peers *p, const char *peer, const char *address);
 

@@ -79,9 +79,9 @@ static char *key_of(const struct shared *s, const char *dataset, uint64_t snapsh
 }
 
 /* Of a sample and its name: what lies under another name is damage. */
-static uint64_t sum_of(const char *key, const void *data, uint64_t length)
+static uint64_t sum_of(const char *key, uint64_t checksum)
 {
-    return hash64(data, length) ^ hash64_str(key);
+    return checksum ^ hash64_str(key);
 }
 
 /* -------- the end of a read -------- */
@@ -114,7 +114,8 @@ static bool take_value(struct shared *s, struct shared_read *r, const redisReply
         key = key_of(s, r->dataset, r->snapshot, r->sample);
         if (r->length > 0)
             memcpy(r->dst, reply->str + SUM, r->length);
-        good = sum_of(key, reply->str + SUM, r->length) == sum;
+        r->checksum = hash64(r->dst, r->length); /* of the copy: that is what will be read */
+        good = sum_of(key, r->checksum) == sum;
         mem_free(&key);
     }
     if (good)
@@ -339,7 +340,7 @@ void shared_read(struct shared *s, struct shared_read *r)
 }
 
 static struct put *put_new(struct shared *s, const char *dataset, uint64_t snapshot,
-                           uint64_t sample, const void *data, uint64_t length)
+                           uint64_t sample, const void *data, uint64_t length, uint64_t checksum)
 {
     struct put *p = mem_try_alloc(sizeof(*p) + SUM + length);
     uint64_t sum;
@@ -348,7 +349,7 @@ static struct put *put_new(struct shared *s, const char *dataset, uint64_t snaps
         return NULL;
     p->key = key_of(s, dataset, snapshot, sample);
     p->length = SUM + length;
-    sum = sum_of(p->key, data, length);
+    sum = sum_of(p->key, checksum);
     memcpy(p->data, &sum, SUM);
     if (length > 0)
         memcpy(p->data + SUM, data, length);
@@ -356,7 +357,7 @@ static struct put *put_new(struct shared *s, const char *dataset, uint64_t snaps
 }
 
 void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64_t sample,
-                const void *data, uint64_t length)
+                const void *data, uint64_t length, uint64_t checksum)
 {
     struct put *p = NULL;
     bool room;
@@ -368,7 +369,7 @@ void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64
     s->put_bytes += room ? SUM + length : 0;
     dlc_mtx_unlock(&s->mtx);
     if (room)
-        p = put_new(s, dataset, snapshot, sample, data, length);
+        p = put_new(s, dataset, snapshot, sample, data, length, checksum);
     dlc_mtx_lock(&s->mtx);
     if (p != NULL) {
         dlc_list_push_tail(&s->puts, &p->link);

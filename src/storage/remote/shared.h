@@ -46,16 +46,17 @@ struct shared_read {
     void (*done)(struct shared_read *r);
     void *priv;
 
-    int rc; /* 0 or DLC_EMISS */
+    int rc;            /* 0 or DLC_EMISS */
+    uint64_t checksum; /* of the sample's bytes: hash64() */
     struct dlc_dur took;
     struct dlc_mono asked; /* the tier's, and what follows */
     struct dlc_list link;
 };
 void shared_read(struct shared *s, struct shared_read *r);  /* any thread */
 bool shared_takes(const struct shared *s, uint64_t length); /* false: it is too large */
-/* Copies data. Any thread. */
+/* Copies data, which had this checksum when it came. Any thread. */
 void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64_t sample,
-                const void *data, uint64_t length);
+                const void *data, uint64_t length, uint64_t checksum);
 
 struct shared_figures {
     uint64_t hits, misses, bytes_read;

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "../../http/odd.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "http/server.h"
 #include "unit.h"
@@ -24,7 +25,7 @@
 static struct {
     struct http_server *server;
     char address[64];
-    unsigned char bytes[251 + (1 << 20)];
+    unsigned char bytes[251 + PEERS_SUM_MAX + 1];
     sem_t entered, release;
     _Atomic int given_back, most_at_once, at_once, asked_health;
     _Atomic bool holds_health;
@@ -74,6 +75,10 @@ static void on_sample(struct http_request *r, struct http_reply *reply, void *ct
     reply->data_len = strcmp(r->params[0], "long") == 0 ? n + 1 : n;
     reply->done = on_given_back;
     http_reply_header(reply, "Dlcache-From", "%s", n % 2 == 0 ? "memory" : "disk");
+    if (strcmp(r->params[0], "unsummed") != 0)
+        http_reply_header(reply, "Dlcache-Checksum", "%016llx",
+                          (unsigned long long)hash64(reply->data, reply->data_len) ^
+                              (strcmp(r->params[0], "corrupt") == 0));
 }
 
 static void on_health(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -271,6 +276,63 @@ static void test_refusing_is_no_illness(void **state)
         assert_int_equal(ask_wait(p, owner.address, "507", 10), DLC_ENOSPACE);
     }
     assert_true(peers_usable(p, "one", owner.address));
+    peers_free(&p);
+    owner_close();
+}
+
+/* A sample is not taken without its checksum, nor with another one; that is the peer's failure. */
+static void test_checksums(void **state)
+{
+    struct peers *p = peers_like((struct peers_config){0});
+    struct question q;
+
+    (void)state;
+    owner_open();
+    ask(p, &q, owner.address, "good", 1000);
+    assert_int_equal(await(&q), 0);
+    assert_true(q.r.verified && !q.r.mismatch);
+    assert_int_equal(q.r.checksum, hash64(owner.bytes + 1000 % 251, 1000));
+    ask(p, &q, owner.address, "corrupt", 1000);
+    assert_int_equal(await(&q), DLC_ECORRUPT);
+    assert_true(!q.r.verified && q.r.mismatch);
+    assert_non_null(strstr(q.r.err.text, "checksum"));
+    ask(p, &q, owner.address, "unsummed", 1000);
+    assert_int_equal(await(&q), DLC_EPROTO);
+    assert_false(q.r.verified || q.r.mismatch);
+    assert_int_equal(figures(p).failures, 2);
+    assert_int_equal(figures(p).reads, 1);
+    assert_true(peers_usable(p, "one", owner.address));
+    assert_int_equal(ask_wait(p, owner.address, "corrupt", 10), DLC_ECORRUPT);
+    assert_false(peers_usable(p, "one", owner.address));
+    peers_free(&p);
+    owner_close();
+}
+
+/* Up to PEERS_SUM_MAX bytes are compared on the thread that serves all peers, longer samples by the
+ * caller, who says when they were wrong. */
+static void test_checksums_of_long_samples(void **state)
+{
+    struct peers *p = peers_like((struct peers_config){0});
+    struct question q;
+
+    (void)state;
+    owner_open();
+    ask(p, &q, owner.address, "corrupt", PEERS_SUM_MAX);
+    assert_int_equal(await(&q), DLC_ECORRUPT);
+    assert_int_equal(figures(p).failures, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(peers_usable(p, "one", owner.address));
+        ask(p, &q, owner.address, "corrupt", PEERS_SUM_MAX + 1);
+        assert_int_equal(await(&q), 0);
+        assert_true(!q.r.verified && !q.r.mismatch);
+        assert_int_equal(q.r.checksum, 1 ^ hash64(owner.bytes + q.r.sample % 251, q.r.length));
+        peers_verified(p, &q.r, i == 0);
+        assert_int_equal(figures(p).failures, 1 + i);
+    }
+    assert_false(peers_usable(p, "one", owner.address)); /* three in a row, after a good one */
+    q.r.address = "http://elsewhere:1";
+    peers_verified(p, &q.r, true);
+    assert_false(peers_usable(p, "one", owner.address));
     peers_free(&p);
     owner_close();
 }
@@ -523,6 +585,8 @@ int main(void)
         cmocka_unit_test(test_many_at_once),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_refusing_is_no_illness),
+        cmocka_unit_test(test_checksums),
+        cmocka_unit_test(test_checksums_of_long_samples),
         cmocka_unit_test(test_bad_answers),
         cmocka_unit_test(test_a_dead_peer_is_left_alone),
         cmocka_unit_test(test_a_peer_that_answers_again),
