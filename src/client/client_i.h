@@ -223,9 +223,14 @@ void miss_ask(struct attachment *a, uint64_t sample);
 int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n);
 /* The cell is filled: hand it to the daemon. */
 void miss_submit(struct attachment *a, int cell);
-/* A view of a sample that lies in a file of the disk tier. Returns as attach_call(). */
+
+/* ---- large.c ---- */
+
+/* A view of a sample that lies in a file of the disk tier. Returns as attach_call(); DLC_ECORRUPT:
+ * the daemon has dropped that file. DLC_EBYPASS: it cannot be read from here. */
 int miss_map(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_view *out,
              struct dlc_err *err);
+void large_free(void *p, uint64_t len); /* of VIEW_MAPPED */
 
 /* ---- direct.c ---- */
 
@@ -285,6 +290,7 @@ void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a);
 #define VIEW_NONE   0u
 #define VIEW_HEAP   1u
 #define VIEW_MAPPED 2u
-/* anything else: pointer to the attachment, and priv[0] to the pin */
+/* VIEW_MAPPED: priv[0] is the length of its memory;
+ * anything else: pointer to the attachment, and priv[0] to the pin */
 
 #endif

@@ -6,7 +6,6 @@
 #include "client/client_i.h"
 
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 
 #include "base/check.h"
@@ -115,24 +114,29 @@ struct waiting {
     struct dlc_mono deadline;
     bool patient; /* the bucket cannot be read from here: wait for a daemon that hangs */
     bool away;    /* there is no daemon, or it ends or hangs */
+    bool damaged; /* its file was, once */
 };
 
 /* It lies in a file of the disk tier. */
-static int from_file(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
-                     struct dlc_mono deadline, struct dlc_view *out, struct dlc_err *err)
+static int from_file(struct dlc_dataset *ds, struct attachment *a, uint64_t i, struct waiting *w,
+                     struct dlc_view *out, struct dlc_err *err)
 {
-    int rc = miss_map(a, i, deadline, out, err);
+    int rc = miss_map(a, i, w->deadline, out, err);
     unsigned *hint;
     struct shm_pin_block *b = pins_block(a, &hint);
 
     if (rc == DLC_ENODAEMON || rc == DLC_ETIMEDOUT)
         dataset_lost(ds, a);
-    if (rc == DLC_ETIMEDOUT && !dlc_mono_passed(deadline, dlc_mono_now()))
+    if (rc == DLC_ETIMEDOUT && !dlc_mono_passed(w->deadline, dlc_mono_now()))
         rc = DLC_ENODAEMON; /* it hangs */
     if (rc == 0 && b != NULL)
         add_to(&b->bytes, out->len);
     if (rc == 0 || rc == DLC_ENODAEMON || rc == DLC_ETIMEDOUT || rc == DLC_ECANCELED)
         return rc;
+    if (rc == DLC_ECORRUPT && !w->damaged) {
+        w->damaged = true;
+        return DLC_EMISS; /* the daemon has dropped it: it fetches it again */
+    }
     return DLC_EBYPASS; /* evicted from disk in between, or no descriptor left: the bucket has it */
 }
 
@@ -148,7 +152,7 @@ static int through_daemon(struct dlc_dataset *ds, struct attachment *a, uint64_t
     if (rc == 0)
         return hit_late(ds, a, i, out) == 0 ? 0 : DLC_EMISS;
     if (rc == DLC_ELARGE)
-        return from_file(ds, a, i, w->deadline, out, err);
+        return from_file(ds, a, i, w, out, err);
     if (rc == DLC_ENODAEMON)
         dataset_lost(ds, a);
     w->away = rc == DLC_ECANCELED || attachment_hangs(a);
@@ -264,7 +268,7 @@ void dlc_put(struct dlc_dataset *ds, struct dlc_view *v)
     } else if (v->priv[1] == VIEW_HEAP) {
         free((void *)(uintptr_t)v->data);
     } else if (v->priv[1] == VIEW_MAPPED) {
-        os_unmap(v->data, v->len);
+        large_free((void *)(uintptr_t)v->data, v->priv[0]);
     }
     *v = (struct dlc_view){0};
 }

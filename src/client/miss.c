@@ -12,8 +12,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -252,39 +250,4 @@ int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n)
         n -= k;
     }
     return 0;
-}
-
-/* ---- a large sample ---- */
-
-static int map_file(struct msg *m, struct dlc_view *out, struct dlc_err *err)
-{
-    json_int_t size = json_integer_value(json_object_get(m->body, "size"));
-    int fd = msg_take_fd(m, 0), rc = 0;
-    struct stat st;
-    void *p = NULL;
-
-    if (fd < 0 || os_fstat(fd, &st) < 0 || st.st_size != size)
-        rc = dlc_err_set(err, DLC_EPROTO, "the daemon handed over a file of the wrong size");
-    else if (size > 0 && (p = os_map(fd, 0, (size_t)size, false)) == NULL)
-        rc = dlc_err_sys(err, "cannot map a sample of %lld bytes", (long long)size);
-    os_close(&fd);
-    if (rc == 0 && size > 0)
-        *out = (struct dlc_view){p, (size_t)size, {0, VIEW_MAPPED}};
-    else if (rc == 0)
-        *out = (struct dlc_view){mem_alloc(1), 0, {0, VIEW_HEAP}};
-    return rc;
-}
-
-int miss_map(struct attachment *a, uint64_t sample, struct dlc_mono deadline, struct dlc_view *out,
-             struct dlc_err *err)
-{
-    json_t *ask = json_pack("{s:s, s:I}", "op", "map", "sample", (json_int_t)sample);
-    struct msg m = MSG_INIT;
-    int rc = attach_call(a, ask, -1, deadline, &m, err);
-
-    if (rc == 0)
-        rc = map_file(&m, out, err);
-    json_decref(ask);
-    msg_release(&m);
-    return rc;
 }

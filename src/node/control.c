@@ -39,7 +39,8 @@ struct errand {
     struct dataset *ds; /* NULL: all */
     /* map */
     struct chunk_id chunk;
-    uint64_t size;
+    uint64_t size, checksum;
+    bool suspects; /* the client has read it, and the checksum was wrong */
     int fd;
     /* order */
     struct {
@@ -97,14 +98,28 @@ static void errand_end(struct errand *e)
     mem_free(&e);
 }
 
-/* ---- map: a descriptor of a large sample ---- */
+/* ---- map: a descriptor of a large sample, and its checksum ---- */
 
 static void map_work(struct job *j)
 {
     struct errand *e = dlc_container(j, struct errand, job);
 
-    e->rc = disk_map_fd(e->node->disk, e->chunk, e->size, &e->fd, &e->err);
+    if (e->suspects) {
+        disk_suspect(e->node->disk, e->chunk);
+        e->rc = disk_map_fd(e->node->disk, e->chunk, e->size, &e->fd, &e->err);
+        os_close(&e->fd);
+    }
+    if (e->rc == 0)
+        e->rc = disk_open_chunk(e->node->disk, e->chunk, e->size, &e->fd, &e->checksum, &e->err);
     loop_post(e->node->loop, &e->task);
+}
+
+static json_t *map_answer(const struct errand *e)
+{
+    char checksum[17];
+
+    snprintf(checksum, sizeof(checksum), "%016llx", (unsigned long long)e->checksum);
+    return json_pack("{s:b, s:I, s:s}", "ok", 1, "size", (json_int_t)e->size, "checksum", checksum);
 }
 
 static void map_back(struct task *t)
@@ -115,7 +130,7 @@ static void map_back(struct task *t)
     if (c != NULL && e->rc < 0)
         conn_fail_err(c, &e->err);
     else if (c != NULL)
-        conn_send(c, json_pack("{s:b, s:I}", "ok", 1, "size", (json_int_t)e->size), &e->fd, 1);
+        conn_send(c, map_answer(e), &e->fd, 1);
     errand_end(e);
 }
 
@@ -130,6 +145,12 @@ static void op_map(struct conn *c, struct msg *m)
         conn_fail(c, DLC_EINVAL, "map: needs an open dataset, a disk tier and a sample number");
         return;
     }
+    if (!json_is_true(json_object_get(m->body, "compares"))) { /* nobody has verified the file */
+        conn_fail(c, DLC_EPROTO,
+                  "map: the client must compare the checksum of what it reads; "
+                  "update libdlcache");
+        return;
+    }
     if (catalog_get(c->session->ds->catalog, (uint64_t)sample, &entry, &err) < 0) {
         conn_fail_err(c, &err);
         return;
@@ -139,7 +160,9 @@ static void op_map(struct conn *c, struct msg *m)
         return;
     e->chunk = dataset_chunk(e->ds, entry.key, entry.etag);
     e->size = entry.size;
-    errand_run(e, WORK_DEMAND, map_work, map_back);
+    e->suspects = json_is_true(json_object_get(m->body, "suspects"));
+    /* To verify takes long, and clients may suspect what they like. */
+    errand_run(e, e->suspects ? WORK_BACKGROUND : WORK_DEMAND, map_work, map_back);
 }
 
 /* ---- evict ---- */

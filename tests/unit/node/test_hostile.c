@@ -208,7 +208,7 @@ static void test_many_questions_at_once(void **state)
     struct dlc_err err;
     struct msg m = MSG_INIT;
     int sock = dial_greeted(&d);
-    json_t *ask = json_pack("{s:s, s:i}", "op", "map", "sample", 1);
+    json_t *ask = json_pack("{s:s, s:i, s:b}", "op", "map", "sample", 1, "compares", 1);
 
     (void)state;
     tell(sock, json_pack("{s:s, s:s}", "op", "open", "url", url), &m);
