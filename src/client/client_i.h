@@ -161,7 +161,15 @@ int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct 
                    struct dlc_err *err);
 void attachment_unmap(struct attachment *a); /* segment, index and descriptors */
 void attachment_free(struct attachment **ap);
-bool attachment_lost(const struct attachment *a); /* has the daemon gone? */
+/* Has the daemon gone? The caller is a user of `a`, or has pinned there: (A1). */
+bool attachment_lost(const struct attachment *a);
+static inline bool attachment_died(const struct attachment *a) /* the same, for hits: one load */
+{
+    const struct shm_segment_hdr *seg = (const void *)a->segment;
+
+    /* relaxed: no data goes with it */
+    return (atomic_load_explicit(&seg->owner, memory_order_relaxed) & SHM_OWNER_DIED) != 0;
+}
 /* It hung when somebody waited for it, and has not moved since. */
 bool attachment_hangs(struct attachment *a);
 /* What an answer says that is not "ok": its code and text. */
@@ -247,6 +255,8 @@ struct attachment *dataset_current(struct dlc_dataset *ds);
 /* As dataset_attached(), and looks whether its daemon has gone. */
 struct attachment *dataset_checked(struct dlc_dataset *ds);
 void dataset_detach(struct dlc_dataset *ds, struct attachment *a);
+/* Stops using an attachment whose daemon has gone, and looks for no other one. */
+void dataset_drop_lost(struct dlc_dataset *ds);
 /* Somebody cannot do without a daemon: look for one soon. */
 void dataset_hurry(struct dlc_dataset *ds);
 /* `a` has lost its daemon: stop using it. */

@@ -314,6 +314,14 @@ static struct attachment *current_unless_lost(struct dlc_dataset *ds)
     return NULL;
 }
 
+void dataset_drop_lost(struct dlc_dataset *ds)
+{
+    struct attachment *a = current_unless_lost(ds);
+
+    if (a != NULL)
+        dataset_detach(ds, a);
+}
+
 struct attachment *dataset_checked(struct dlc_dataset *ds)
 {
     struct attachment *a = current_unless_lost(ds);
@@ -519,12 +527,10 @@ static void add_session(const struct attachment *a, struct dlc_stats *out)
 
 void dlc_dataset_stats(struct dlc_dataset *ds, struct dlc_stats *out)
 {
-    struct attachment *used = current_unless_lost(ds);
     const struct attachment *a;
 
     *out = (struct dlc_stats){0};
-    if (used != NULL) /* looked at while we are here: a program that only asks notices, too */
-        dataset_detach(ds, used);
+    dataset_drop_lost(ds); /* a program that only asks notices, too */
     pthread_mutex_lock(&all_mtx);
     a = atomic_load(&ds->cur);
     if (a != NULL)

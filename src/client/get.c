@@ -20,8 +20,9 @@
 
 /* ---- hit ---- */
 
-/* 0: the sample is resident and *out a view of it. DLC_EMISS: it is not. DLC_EBUSY: this process
- * holds as many views as there are pins. */
+/* 0: the sample is resident and *out a view of it. DLC_EMISS: it is not. DLC_ENODAEMON: the daemon
+ * has died; its memory goes back as soon as nobody uses it. DLC_EBUSY: this process holds as many
+ * views as there are pins. */
 static inline int hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
                       struct dlc_view *out)
 {
@@ -30,6 +31,7 @@ static inline int hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
     _Atomic uint64_t *pin;
     uint64_t offset;
     uint32_t len;
+    bool died;
     int e;
 
     if (i >= a->n)
@@ -44,9 +46,11 @@ static inline int hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
         if (pin == NULL)
             return DLC_EBUSY;
     }
-    if (atomic_load(&ds->cur) != a || !shm_look(a->slots, i, a->segment_size, &offset, &len)) {
+    died = false;
+    if (atomic_load(&ds->cur) != a || (died = attachment_died(a)) ||
+        !shm_look(a->slots, i, a->segment_size, &offset, &len)) {
         atomic_store_explicit(pin, 0, memory_order_release);
-        return DLC_EMISS;
+        return died ? DLC_ENODAEMON : DLC_EMISS;
     }
     if (b != NULL)
         shm_log(b, i, len);
@@ -65,11 +69,15 @@ int dlc_try_get(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out)
     /* acquire: pairs with the store that publishes a complete attachment */
     struct attachment *a = atomic_load_explicit(&ds->cur, memory_order_acquire);
 
-    if (a != NULL && hit(ds, a, i, out) == 0)
+    int rc = a != NULL ? hit(ds, a, i, out) : DLC_EMISS;
+
+    if (rc == 0)
         return 0;
     *out = (struct dlc_view){0};
     if (i >= ds->n)
         return no_such_sample(ds, i);
+    if (rc == DLC_ENODAEMON) /* there may never be a miss that notices */
+        dataset_drop_lost(ds);
     return client_failf(DLC_EMISS, "sample %llu is not resident", (unsigned long long)i);
 }
 
@@ -146,9 +154,12 @@ static int through_daemon(struct dlc_dataset *ds, struct attachment *a, uint64_t
 {
     int rc = hit_late(ds, a, i, out);
 
-    if (rc != DLC_EMISS)
-        return rc == DLC_EBUSY ? DLC_EBYPASS : rc;
-    rc = miss_wait(a, i, w->deadline, w->patient, err);
+    if (rc == 0 || rc == DLC_EBUSY)
+        return rc == 0 ? 0 : DLC_EBYPASS;
+    if (rc == DLC_EMISS)
+        rc = miss_wait(a, i, w->deadline, w->patient, err);
+    else
+        dlc_err_set(err, rc, "the daemon was lost");
     if (rc == 0)
         return hit_late(ds, a, i, out) == 0 ? 0 : DLC_EMISS;
     if (rc == DLC_ELARGE)

@@ -63,7 +63,7 @@ void large_free(void *p, uint64_t len)
 {
     struct spare *s = p;
 
-    madvise(p, len, MADV_FREE);
+    os_madvise(p, len, MADV_FREE);
     s->len = len;
     s = atomic_exchange_explicit(&spare, s, memory_order_acq_rel);
     if (s != NULL)

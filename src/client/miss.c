@@ -36,7 +36,8 @@ bool attachment_lost(const struct attachment *a)
 {
     struct pollfd p = {.fd = a->sock, .events = POLLRDHUP};
 
-    return a->foreign ||
+    /* The socket says so a moment later: when the last thread of the daemon has ended. */
+    return a->foreign || attachment_died(a) ||
            (os_poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
 }
 

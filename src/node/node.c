@@ -327,6 +327,8 @@ static int open_memory(struct node *n, struct dlc_err *err)
         log_warn("--memory %s is more than this machine or its cgroup allows: using at most %s",
                  str_size(asked, a), str_size(allowed, b));
     rc = memory_new(max, DLC_MIN(now, max), &n->memory, err);
+    if (rc == 0)
+        memory_set_owner(n->memory);
     if (rc == 0 && policy != NULL)
         memory_set_policy(n->memory, policy);
     return rc;

@@ -36,6 +36,9 @@ uint64_t memory_size(const struct memory *m); /* of the mapping */
 /* The daemon is ending: clients are told, and from now on no byte of the segment changes. */
 void memory_set_closing(struct memory *m);
 
+/* Clients are told when the calling thread ends, also when it is killed. One memory per thread. */
+void memory_set_owner(struct memory *m);
+
 /* One dataset's slots. */
 int mem_index_new(struct memory *m, uint64_t n, uint64_t snapshot, struct mem_index **out,
                   struct dlc_err *err);

@@ -22,6 +22,8 @@
 #ifndef DLC_STORAGE_MEMORY_MEMORY_I_H
 #define DLC_STORAGE_MEMORY_MEMORY_I_H
 
+#include <linux/futex.h>
+
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/list.h"
@@ -38,6 +40,10 @@
 struct memory {
     uint32_t tag;
     struct segment seg;
+    /* What the kernel reads when the owner's thread ends; the list that libc had there. */
+    struct robust_list_head owner_list;
+    struct robust_list owner_entry;
+    struct robust_list_head *libc_list;
     struct arena arena;
     struct dlc_list indexes;
     struct policy *policy; /* which of the RESIDENT goes next, */

@@ -95,8 +95,17 @@ struct shm_segment_hdr {
     /* CLOCK_MONOTONIC, ns, written five times a second by the daemon's loop: one that is old tells
      * that the daemon hangs, or is stopped. 0: it does not say. W daemon, R clients, relaxed */
     _Atomic uint64_t heartbeat;
+    uint64_t reserved2[2];
+    /* The thread whose end is the daemon's, a robust futex: the kernel sets SHM_OWNER_DIED when it
+     * ends, however it ends. In a line of its own, which every hit loads. 0: it does not say. W
+     * daemon and kernel, R clients, relaxed */
+    _Atomic uint32_t owner;
+    uint32_t reserved3[15];
 };
-static_assert(offsetof(struct shm_segment_hdr, heartbeat) == 40, "segment header is ABI");
+#define SHM_OWNER_DIED 0x40000000u /* FUTEX_OWNER_DIED */
+static_assert(offsetof(struct shm_segment_hdr, heartbeat) == 40 &&
+                  offsetof(struct shm_segment_hdr, owner) == 64,
+              "segment header is ABI");
 
 /* ---- session ---- */
 

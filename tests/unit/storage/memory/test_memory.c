@@ -4,16 +4,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/fault.h"
+#include "base/os.h"
 #include "base/rng.h"
 #include "client.h"
 #include "storage/memory/memory_i.h"
@@ -117,6 +120,46 @@ static void test_headers(void **state)
     assert_int_equal(ses->magic, SHM_SESSION_MAGIC);
     assert_int_equal(ses->blocks_off, SHM_BLOCKS_OFF);
     assert_int_equal(ses->version, SHM_VERSION);
+}
+
+/* The kernel tells clients that the daemon was killed. */
+static void test_owner_dies(void **state)
+{
+    struct memory *m;
+    struct dlc_err err;
+    const struct shm_segment_hdr *seg;
+    int ready[2], status;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(memory_new(MB, MB, &m, &err), 0);
+    seg = os_map(memory_fd(m), 0, MB, false);
+    assert_non_null(seg);
+    assert_int_equal(atomic_load(&seg->owner), 0);
+    assert_int_equal(pipe(ready), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        char c = 'x';
+
+        memory_set_owner(m);
+        if (write(ready[1], &c, 1) == 1)
+            pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ready[0], &status, 1), 1);
+    assert_int_equal(atomic_load(&seg->owner), pid);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(atomic_load(&seg->owner), SHM_OWNER_DIED);
+    close(ready[0]);
+    close(ready[1]);
+
+    memory_set_owner(m);
+    assert_int_equal(atomic_load(&seg->owner), gettid());
+    memory_free(&m);
+    assert_int_equal(atomic_load(&seg->owner), SHM_OWNER_DIED);
+    os_unmap(seg, MB);
 }
 
 /* A daemon that ends asks nobody any more what is pinned: what clients read must stay as it is. */
@@ -638,6 +681,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         T(test_headers),
+        cmocka_unit_test(test_owner_dies),
         T(test_closing_takes_no_more),
         T(test_clients_cannot_write_or_resize),
         cmocka_unit_test(test_faults),
