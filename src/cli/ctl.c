@@ -36,14 +36,15 @@ static int say_hello(struct ctl *c, struct dlc_err *err)
 
 int ctl_open(struct ctl *c, const struct config *config, bool start, struct dlc_err *err)
 {
+    struct dlc_mono deadline = dlc_mono_add(dlc_mono_now(), DAEMON_PATIENCE);
     int rc;
 
     *c = (struct ctl)CTL_INIT;
-    rc = daemon_connect(config, err);
+    rc = daemon_connect(config, deadline, err);
     if (rc == DLC_ENODAEMON && start) {
-        rc = daemon_spawn(config, err);
+        rc = daemon_spawn(config, deadline, err);
         if (rc == 0)
-            rc = daemon_connect(config, err);
+            rc = daemon_connect(config, deadline, err);
     } else if (rc == DLC_ENODAEMON) {
         dlc_err_set(
             err, rc,

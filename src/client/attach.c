@@ -37,21 +37,21 @@ int attach_refused(const struct msg *m, struct dlc_err *err)
     return dlc_err_set(err, (int)code, "%s", text != NULL ? text : "refused");
 }
 
-/* Send, then receive until the final answer, or until nothing came for so long. Takes question.
- * DLC_ENODAEMON: it hung up. */
+/* Send, then receive until the final answer, until nothing came for so long, or until the deadline.
+ * Takes question. DLC_ENODAEMON: it hung up. */
 static int ask(struct dlc_dataset *ds, int sock, json_t *question, struct dlc_dur silence,
-               struct msg *answer, struct dlc_err *err)
+               struct dlc_mono deadline, struct msg *answer, struct dlc_err *err)
 {
     int rc = msg_send(sock, question, NULL, 0, err);
 
     json_decref(question);
     if (rc == DLC_EPROTO) /* it hung up, but may have said why */
         rc = 0;
-    if (ds->catalog != NULL) /* within a read: it has its own limit */
-        silence.ns = DLC_MIN(silence.ns, ds->timeout.ns);
     while (rc == 0) {
+        int64_t left = DLC_MAX(dlc_mono_sub(deadline, dlc_mono_now()).ns, 0);
+
         msg_release(answer);
-        rc = msg_recv(sock, answer, silence, err);
+        rc = msg_recv(sock, answer, (struct dlc_dur){DLC_MIN(silence.ns, left)}, err);
         if (rc == 0 && json_object_get(answer->body, "progress") == NULL)
             break;
     }
@@ -131,12 +131,12 @@ int attach_call(struct attachment *a, const json_t *ask, int fd, struct dlc_mono
     return rc;
 }
 
-static int greet(struct dlc_dataset *ds, int sock, struct dlc_err *err)
+static int greet(struct dlc_dataset *ds, int sock, struct dlc_mono deadline, struct dlc_err *err)
 {
     struct msg m = MSG_INIT;
     int rc = ask(ds, sock,
                  json_pack("{s:s, s:i, s:i}", "op", "hello", "version", 1, "pid", (int)getpid()),
-                 ds->catalog != NULL ? GREETING : SILENCE, &m, err);
+                 ds->catalog != NULL ? GREETING : SILENCE, deadline, &m, err);
 
     msg_release(&m);
     return rc;
@@ -144,15 +144,17 @@ static int greet(struct dlc_dataset *ds, int sock, struct dlc_err *err)
 
 /* A connection to a daemon that greeted us. One that is just ending may answer the call and hang
  * up: then call again, and start another one if we may. */
-static int call_daemon(struct dlc_dataset *ds, bool may_spawn, struct dlc_err *err)
+static int call_daemon(struct dlc_dataset *ds, bool may_spawn, struct dlc_mono deadline,
+                       struct dlc_err *err)
 {
     int sock = DLC_ENODAEMON, rc;
 
     for (int call = 0; call < CALLS && sock == DLC_ENODAEMON; call++) {
-        sock = daemon_connect(&ds->config, err);
-        if (sock == DLC_ENODAEMON && may_spawn && (rc = daemon_spawn(&ds->config, err)) < 0)
+        sock = daemon_connect(&ds->config, deadline, err);
+        if (sock == DLC_ENODAEMON && may_spawn &&
+            (rc = daemon_spawn(&ds->config, deadline, err)) < 0)
             return rc;
-        if (sock >= 0 && (rc = greet(ds, sock, err)) < 0) {
+        if (sock >= 0 && (rc = greet(ds, sock, deadline, err)) < 0) {
             os_close(&sock);
             sock = rc;
         }
@@ -166,8 +168,8 @@ static uint64_t snapshot_of(const struct dlc_dataset *ds)
     return ds->catalog != NULL ? catalog_snapshot(ds->catalog) : ds->opt.snapshot;
 }
 
-static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct msg *m,
-                       struct dlc_err *err)
+static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct dlc_mono deadline,
+                       struct msg *m, struct dlc_err *err)
 {
     const char *job = getenv("DLCACHE_JOB");
     uint64_t snapshot = snapshot_of(ds);
@@ -187,7 +189,7 @@ static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct ms
         snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)snapshot);
         json_object_set_new(q, "snapshot", json_string(hex));
     }
-    return ask(ds, sock, q, SILENCE, m, err);
+    return ask(ds, sock, q, SILENCE, deadline, m, err);
 }
 
 /* Where a named dataset lies: for reading past the daemon. */
@@ -284,9 +286,10 @@ static int map_all(struct attachment *a, struct msg *m, uint64_t snapshot, struc
 static _Atomic uint64_t generations; /* relaxed: only uniqueness matters */
 
 static int attach_once(struct dlc_dataset *ds, bool may_spawn, bool refresh,
-                       struct attachment **out, struct dlc_err *err)
+                       struct dlc_mono deadline, struct attachment **out, struct dlc_err *err)
 {
     struct attachment *a = mem_new(struct attachment);
+    struct dlc_mono patience = dlc_mono_add(dlc_mono_now(), DAEMON_PATIENCE);
     struct msg m = MSG_INIT;
     int rc;
 
@@ -296,10 +299,11 @@ static int attach_once(struct dlc_dataset *ds, bool may_spawn, bool refresh,
     dlc_mtx_init(&a->mtx, LCK_session);
     dlc_mtx_init(&a->rpc, LCK_rpc);
     dlc_list_init(&a->link);
-    rc = call_daemon(ds, may_spawn, err);
+    patience.ns = DLC_MIN(patience.ns, deadline.ns); /* a listing may take longer */
+    rc = call_daemon(ds, may_spawn, patience, err);
     a->sock = rc < 0 ? -1 : rc;
     if (rc >= 0)
-        rc = open_remote(ds, a->sock, refresh, &m, err);
+        rc = open_remote(ds, a->sock, refresh, deadline, &m, err);
     if (rc == 0)
         rc = map_all(a, &m, snapshot_of(ds), err);
     if (rc == 0 && ds->form != NULL)
@@ -313,15 +317,14 @@ static int attach_once(struct dlc_dataset *ds, bool may_spawn, bool refresh,
     return rc;
 }
 
-int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct attachment **out,
-                   struct dlc_err *err)
+int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct dlc_mono deadline,
+                   struct attachment **out, struct dlc_err *err)
 {
-    struct dlc_mono never = {INT64_MAX};
     int rc, try = 0;
 
     do
-        rc = attach_once(ds, may_spawn, refresh, out, err);
-    while (rc == DLC_EBUSY && ds->catalog == NULL && pause_before(++try, PAUSE, never));
+        rc = attach_once(ds, may_spawn, refresh, deadline, out, err);
+    while (rc == DLC_EBUSY && ds->catalog == NULL && pause_before(++try, PAUSE, deadline));
     return rc; /* within a read the bucket does as well */
 }
 

@@ -137,13 +137,15 @@ struct dlc_dataset {
     _Atomic(struct attachment *) cur;
     struct dlc_list retired;
     _Atomic bool unreaped; /* some of them may still be mapped; relaxed where it is only read */
-    bool ended_well;       /* the daemon was told to stop: do not start another */
-    bool lost;             /* had one, and lost it */
+    struct dlc_mono spawn_from; /* the daemon was told to stop: do not start another before */
+    bool lost;                  /* had one, and lost it */
 
-    struct dlc_mtx mtx;        /* rank LCK_dataset: attaching, direct */
+    struct dlc_mtx mtx;        /* rank LCK_dataset */
+    _Atomic bool attaching;    /* a thread looks for a daemon, without the lock. W: under mtx */
     struct dlc_mono try_again; /* G: mtx: do not look for a daemon before */
     struct dlc_dur patience;   /* G: mtx: between looks, growing while none is found */
-    struct bucket *direct;     /* G: mtx; made when first needed */
+    struct dlc_mtx direct_mtx; /* rank LCK_direct */
+    struct bucket *direct;     /* G: direct_mtx; made when first needed */
 
     /* One thread at a time, by contract; replaced under mtx and the process-wide lock. */
     struct reading reading;
@@ -156,9 +158,11 @@ struct dlc_dataset {
 
 /* ---- attach.c ---- */
 
+#define NO_DEADLINE ((struct dlc_mono){INT64_MAX}) /* a listing takes as long as it takes */
+
 /* Connect, open, map. Starts a daemon if allowed. Gives *out. */
-int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct attachment **out,
-                   struct dlc_err *err);
+int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct dlc_mono deadline,
+                   struct attachment **out, struct dlc_err *err);
 void attachment_unmap(struct attachment *a); /* segment, index and descriptors */
 void attachment_free(struct attachment **ap);
 /* Has the daemon gone? The caller is a user of `a`, or has pinned there: (A1). */
@@ -254,6 +258,8 @@ struct attachment *dataset_attached(struct dlc_dataset *ds);
 struct attachment *dataset_current(struct dlc_dataset *ds);
 /* As dataset_attached(), and looks whether its daemon has gone. */
 struct attachment *dataset_checked(struct dlc_dataset *ds);
+/* The same, and attaching may take until the deadline. */
+struct attachment *dataset_checked_until(struct dlc_dataset *ds, struct dlc_mono deadline);
 void dataset_detach(struct dlc_dataset *ds, struct attachment *a);
 /* Stops using an attachment whose daemon has gone, and looks for no other one. */
 void dataset_drop_lost(struct dlc_dataset *ds);

@@ -6,18 +6,24 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/check.h"
 #include "base/fork_fds.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "base/token.h"
 
 #define DEFAULT_TIMEOUT DLC_SEC(300)
-#define LOOK_SOON       DLC_MS(250) /* for one that is waited for */
-#define LOOK_AGAIN      DLC_SEC(1)  /* for a lost daemon, and doubling up to */
+#define LOOK_SOON       DLC_MS(250) /* for a daemon that is waited for */
+#define LOOK_AGAIN      DLC_MS(250) /* for a lost daemon, and doubling up to */
 #define LOOK_SELDOM     DLC_SEC(30)
+#define STOPPED         DLC_SEC(30)  /* who told it to stop may start another */
+#define ATTACH_LIMIT    DLC_MS(1500) /* for a thread within a read that may read the bucket */
+#define ATTACH_WAIT     DLC_SEC(1)   /* the same, while another thread attaches */
+#define ATTACH_PAUSE    DLC_MS(2)    /* between looks at that thread */
 
 /* ---- errors of the thread ---- */
 
@@ -123,6 +129,8 @@ static void in_child(void)
         struct attachment *a = atomic_load(&ds->cur);
 
         dlc_mtx_init(&ds->mtx, LCK_dataset);
+        dlc_mtx_init(&ds->direct_mtx, LCK_direct);
+        atomic_store(&ds->attaching, false);
         dlc_list_each (r, &ds->retired)
             disown(dlc_container(r, struct attachment, link));
         if (a != NULL) {
@@ -198,20 +206,21 @@ void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a)
     pthread_mutex_lock(&all_mtx);
     if (ds->lost) /* relaxed: statistics */
         atomic_fetch_add_explicit(&ds->reconnects, 1, memory_order_relaxed);
-    ds->lost = ds->ended_well = false;
+    ds->lost = false;
+    ds->spawn_from = (struct dlc_mono){0};
     atomic_store(&ds->cur, a);
     atomic_store_explicit(&ds->said, false, memory_order_relaxed);
     pthread_mutex_unlock(&all_mtx);
 }
 
-static bool ended_well(struct dlc_dataset *ds)
+static struct dlc_mono spawn_from(struct dlc_dataset *ds)
 {
-    bool well;
+    struct dlc_mono from;
 
     pthread_mutex_lock(&all_mtx);
-    well = ds->ended_well;
+    from = ds->spawn_from;
     pthread_mutex_unlock(&all_mtx);
-    return well;
+    return from;
 }
 
 /* Tell order and weights before anybody else knows of the attachment. false: the daemon has gone
@@ -233,27 +242,31 @@ static bool tell_first(struct dlc_dataset *ds, struct attachment *a, struct dlc_
     return true;
 }
 
-static void reattach_locked(struct dlc_dataset *ds)
+/* When to look for a daemon next. */
+static void back_off_locked(struct dlc_dataset *ds, const struct dlc_err *err)
 {
-    struct attachment *a = NULL;
-    struct dlc_err err = DLC_ERR_INIT;
-    int rc;
+    struct dlc_mono now = dlc_mono_now(), from = spawn_from(ds);
 
-    dlc_mtx_assert_held(&ds->mtx);
-    rc = attachment_new(ds, ds->opt.no_spawn == 0 && !ended_well(ds), false, &a, &err);
-    if (rc == 0 && !tell_first(ds, a, &err)) {
-        attachment_free(&a);
-        rc = err.code;
+    if (err->code == DLC_ECHANGED) { /* it may be borrowed or listed yet; until then: */
+        log_warn("reading %s from the bucket, past the cache: %s", ds->shown, err->text);
+        ds->patience = LOOK_SELDOM;
+    } else {
+        log_info("reading %s from the bucket: %s", ds->shown, err->text);
     }
-    if (rc < 0) {
-        if (rc == DLC_ECHANGED) { /* it may be borrowed or listed yet; until then: */
-            log_warn("reading %s from the bucket, past the cache: %s", ds->shown, err.text);
-            ds->patience = LOOK_SELDOM;
-        } else {
-            log_info("reading %s from the bucket: %s", ds->shown, err.text);
-        }
-        ds->patience.ns = DLC_CLAMP(ds->patience.ns * 2, LOOK_AGAIN.ns, LOOK_SELDOM.ns);
-        ds->try_again = dlc_mono_add(dlc_mono_now(), ds->patience);
+    ds->patience.ns = DLC_CLAMP(ds->patience.ns * 2, LOOK_AGAIN.ns, LOOK_SELDOM.ns);
+    ds->try_again = dlc_mono_add(now, ds->patience);
+    if (from.ns > now.ns) /* then it may start one */
+        ds->try_again.ns = DLC_MIN(ds->try_again.ns, from.ns);
+}
+
+/* Takes what attachment_new() gave, or why it gave nothing. */
+static void attached_locked(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
+{
+    dlc_mtx_assert_held(&ds->mtx);
+    if (a != NULL && !tell_first(ds, a, err))
+        attachment_free(&a);
+    if (a == NULL) {
+        back_off_locked(ds, err);
         return;
     }
     ds->patience = (struct dlc_dur){0};
@@ -277,18 +290,64 @@ struct attachment *dataset_current(struct dlc_dataset *ds)
     return NULL;
 }
 
-struct attachment *dataset_attached(struct dlc_dataset *ds)
+/* Another thread looks for a daemon: for a moment it is worth waiting for. */
+static void await_attached(struct dlc_dataset *ds)
+{
+    struct dlc_mono end = dlc_mono_add(dlc_mono_now(), ATTACH_WAIT);
+    const struct timespec ts = {.tv_nsec = ATTACH_PAUSE.ns};
+
+    while (atomic_load(&ds->attaching) && !dlc_mono_passed(end, dlc_mono_now()) && !interrupted())
+        nanosleep(&ts, NULL);
+}
+
+/* Attach, unless there is an attachment, or it is too early, or another thread does. That is done
+ * without the lock: it may take long, and the others read the bucket meanwhile. */
+static void reattach(struct dlc_dataset *ds, struct dlc_mono deadline)
+{
+    struct dlc_mono now = dlc_mono_now();
+    struct attachment *a = NULL;
+    struct dlc_err err = DLC_ERR_INIT;
+    bool mine, may_spawn;
+
+    dlc_mtx_lock(&ds->mtx);
+    mine = atomic_load(&ds->cur) == NULL && !atomic_load(&ds->attaching) &&
+           (ds->try_again.ns == 0 || dlc_mono_passed(ds->try_again, now));
+    if (mine)
+        atomic_store(&ds->attaching, true);
+    dlc_mtx_unlock(&ds->mtx);
+    if (!mine)
+        return;
+    may_spawn = ds->opt.no_spawn == 0 && spawn_from(ds).ns <= now.ns;
+    attachment_new(ds, may_spawn, false, deadline, &a, &err);
+    dlc_mtx_lock(&ds->mtx);
+    attached_locked(ds, a, &err);
+    atomic_store(&ds->attaching, false);
+    dlc_mtx_unlock(&ds->mtx);
+}
+
+static struct attachment *attached_until(struct dlc_dataset *ds, struct dlc_mono deadline)
 {
     struct attachment *a = dataset_current(ds);
 
     if (a != NULL)
         return a;
-    dlc_mtx_lock(&ds->mtx);
-    if (atomic_load(&ds->cur) == NULL &&
-        (ds->try_again.ns == 0 || dlc_mono_passed(ds->try_again, dlc_mono_now())))
-        reattach_locked(ds);
-    dlc_mtx_unlock(&ds->mtx);
+    await_attached(ds);
+    if (!atomic_load(&ds->attaching))
+        reattach(ds, deadline);
     return dataset_current(ds);
+}
+
+/* The limit of a caller that can do without a daemon. */
+static struct dlc_mono attach_limit(const struct dlc_dataset *ds)
+{
+    struct dlc_dur most = {DLC_MIN(ATTACH_LIMIT.ns, ds->timeout.ns)};
+
+    return dlc_mono_add(dlc_mono_now(), most);
+}
+
+struct attachment *dataset_attached(struct dlc_dataset *ds)
+{
+    return attached_until(ds, attach_limit(ds));
 }
 
 void dataset_hurry(struct dlc_dataset *ds)
@@ -322,7 +381,7 @@ void dataset_drop_lost(struct dlc_dataset *ds)
         dataset_detach(ds, a);
 }
 
-struct attachment *dataset_checked(struct dlc_dataset *ds)
+struct attachment *dataset_checked_until(struct dlc_dataset *ds, struct dlc_mono deadline)
 {
     struct attachment *a = current_unless_lost(ds);
 
@@ -330,7 +389,12 @@ struct attachment *dataset_checked(struct dlc_dataset *ds)
      * store and its look at `cur` may change places), and who retires it may still see the pin. */
     if (atomic_load_explicit(&ds->unreaped, memory_order_relaxed))
         dataset_reap(ds);
-    return a != NULL ? a : dataset_attached(ds);
+    return a != NULL ? a : attached_until(ds, deadline);
+}
+
+struct attachment *dataset_checked(struct dlc_dataset *ds)
+{
+    return dataset_checked_until(ds, attach_limit(ds));
 }
 
 void dataset_detach(struct dlc_dataset *ds, struct attachment *a)
@@ -345,7 +409,8 @@ void dataset_lost(struct dlc_dataset *ds, struct attachment *a)
 
     pthread_mutex_lock(&all_mtx);
     if (atomic_load(&ds->cur) == a) {
-        ds->ended_well = atomic_load(&seg->closing) != 0;
+        if (atomic_load(&seg->closing) != 0)
+            ds->spawn_from = dlc_mono_add(dlc_mono_now(), STOPPED);
         ds->lost = true;
         atomic_store(&ds->cur, NULL);
         dlc_list_push_tail(&ds->retired, &a->link);
@@ -411,11 +476,13 @@ int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_dataset 
     ds->tag = DATASET_TAG;
     ds->url = mem_str(url != NULL ? url : "");
     dlc_mtx_init(&ds->mtx, LCK_dataset);
+    dlc_mtx_init(&ds->direct_mtx, LCK_direct);
     importance_init(&ds->importance);
     dlc_list_init(&ds->retired);
     dlc_list_init(&ds->link);
     if (configure(ds, opt, &err) < 0 ||
-        attachment_new(ds, ds->opt.no_spawn == 0, ds->opt.refresh != 0, &a, &err) < 0) {
+        attachment_new(ds, ds->opt.no_spawn == 0, ds->opt.refresh != 0, NO_DEADLINE, &a, &err) <
+            0) {
         dlc_close(&ds);
         return client_fail(&err);
     }
@@ -451,6 +518,7 @@ void dlc_close(struct dlc_dataset **dsp)
     catalog_close(&ds->catalog);
     config_release(&ds->config);
     dlc_mtx_release(&ds->mtx);
+    dlc_mtx_release(&ds->direct_mtx);
     mem_free(&ds->url);
     mem_free(&ds->shown);
     mem_free(&ds->endpoint);

@@ -17,7 +17,7 @@ static int open_direct_locked(struct dlc_dataset *ds, struct dlc_err *err)
     int rc = url_parse(&u, ds->place != NULL ? ds->place : ds->url, err);
     bool path_style;
 
-    dlc_mtx_assert_held(&ds->mtx);
+    dlc_mtx_assert_held(&ds->direct_mtx);
     bc.endpoint = ds->place_endpoint != NULL ? ds->place_endpoint : ds->endpoint;
     bc.region = ds->config.region[0] ? ds->config.region : NULL;
     bc.profile = ds->config.profile[0] ? ds->config.profile : NULL;
@@ -39,11 +39,11 @@ static struct bucket *direct_bucket(struct dlc_dataset *ds, struct dlc_err *err)
 {
     struct bucket *b;
 
-    dlc_mtx_lock(&ds->mtx);
+    dlc_mtx_lock(&ds->direct_mtx);
     if (ds->direct == NULL && open_direct_locked(ds, err) < 0)
         ds->direct = NULL;
     b = ds->direct;
-    dlc_mtx_unlock(&ds->mtx);
+    dlc_mtx_unlock(&ds->direct_mtx);
     return b;
 }
 

@@ -177,7 +177,8 @@ static int by_daemon(struct dlc_dataset *ds, uint64_t i, struct waiting *w, stru
 
     for (int turn = 0; turn < EVICTED_RETRIES && (rc == DLC_EMISS || rc == DLC_ENODAEMON); turn++) {
         struct dlc_mono start = dlc_mono_now();
-        struct attachment *a = dataset_checked(ds);
+        struct attachment *a =
+            w->patient ? dataset_checked_until(ds, w->deadline) : dataset_checked(ds);
 
         w->away = a == NULL;
         if (a == NULL)
@@ -240,7 +241,7 @@ static int get_slow(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out, st
     if (!is_for_bucket(rc))
         return rc;
     rc = direct_get(ds, i, out, err);
-    if ((rc == DLC_EDENIED || rc == DLC_EBUCKET) && w.away)
+    if (w.away && (rc == DLC_EDENIED || rc == DLC_EBUCKET))
         rc = await_daemon(ds, i, &w, out, err);
     return rc;
 }

@@ -38,6 +38,7 @@ static struct dlc_dataset *beside(struct dlc_dataset *of, uint64_t policy, struc
     ds->opt.snapshot = catalog_snapshot(of->catalog);
     ds->timeout = of->timeout;
     dlc_mtx_init(&ds->mtx, LCK_dataset);
+    dlc_mtx_init(&ds->direct_mtx, LCK_direct);
     dlc_list_init(&ds->retired);
     dlc_list_init(&ds->link);
     if (config_load(&ds->config, NULL, err) < 0 ||
@@ -50,7 +51,7 @@ int kept_open(struct dlc_dataset *of, uint64_t policy, struct kept **out, struct
 {
     struct dlc_dataset *ds = beside(of, policy, err);
     struct attachment *a = NULL;
-    int rc = ds != NULL ? attachment_new(ds, false, false, &a, err) : err->code;
+    int rc = ds != NULL ? attachment_new(ds, false, false, NO_DEADLINE, &a, err) : err->code;
 
     *out = NULL;
     if (rc < 0) {

@@ -19,29 +19,46 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/fork_fds.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/os.h"
 #include "base/str.h"
 
-#define CONNECT_TIMEOUT_S 30
-#define START_TIMEOUT     DLC_SEC(40) /* a daemon waits up to 30 s for one that is ending */
-#define IDLE_EXIT         DLC_SEC(60) /* unless the settings say how long */
+#define LOCK_PAUSE DLC_MS(10)  /* between looks at the lock of another starter */
+#define IDLE_EXIT  DLC_SEC(60) /* unless the settings say how long */
 
 extern char **environ;
 
 /* ---- connect ---- */
 
-int daemon_connect(const struct config *c, struct dlc_err *err)
+/* Waits for room in the daemon's queue, in slices. */
+static int connect_until(int fd, const struct sockaddr_un *addr, struct dlc_mono deadline)
+{
+    for (;;) {
+        int64_t left = dlc_mono_sub(deadline, dlc_mono_now()).ns;
+        const struct timeval slice = {.tv_usec =
+                                          DLC_CLAMP(left, 1000000, INTERRUPT_EVERY.ns) / 1000};
+
+        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof(slice));
+        if (os_connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0)
+            return 0;
+        if ((errno != EINTR && errno != EAGAIN) || left <= 0 || interrupted())
+            return -1;
+    }
+}
+
+int daemon_connect(const struct config *c, struct dlc_mono deadline, struct dlc_err *err)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     struct ucred cred;
     socklen_t len = sizeof(cred);
-    const struct timeval wait = {.tv_sec = CONNECT_TIMEOUT_S}; /* for room in its queue */
-    int fd, n;
+    const struct timeval none = {0};
+    int fd;
 
     if (strlen(c->socket) >= sizeof(addr.sun_path))
         return dlc_err_set(err, DLC_EINVAL, "socket path %s is longer than %zu bytes", c->socket,
@@ -53,14 +70,12 @@ int daemon_connect(const struct config *c, struct dlc_err *err)
     fork_fds_unlock();
     if (fd < 0)
         return dlc_err_sys(err, "cannot make a socket");
-    os_setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
-    do
-        n = os_connect(fd, (const struct sockaddr *)&addr, sizeof(addr));
-    while (n < 0 && errno == EINTR);
-    if (n < 0) {
+    if (connect_until(fd, &addr, deadline) < 0) {
         if (errno == EACCES || errno == EPERM)
             dlc_err_sys(err, "may not connect to %s", c->socket);
-        else if (errno == EAGAIN)
+        else if (interrupted())
+            interrupt_err(err);
+        else if (errno == EAGAIN || errno == EINTR)
             dlc_err_set(err, DLC_ETIMEDOUT, "the daemon at %s takes no calls: is it stopped?",
                         c->socket);
         else
@@ -69,6 +84,7 @@ int daemon_connect(const struct config *c, struct dlc_err *err)
         os_close(&fd);
         return err->code;
     }
+    os_setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
     if (os_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
         !config_trusts(c, cred.uid)) {
         os_close(&fd);
@@ -143,16 +159,15 @@ static char *find_program(void)
 }
 
 /* Read what the starting program says until it lets go of the pipe. false: it did not in time. */
-static bool collect(int fd, struct buf *said)
+static bool collect(int fd, struct dlc_mono deadline, struct buf *said)
 {
-    struct dlc_mono end = dlc_mono_add(dlc_mono_now(), START_TIMEOUT);
     char chunk[512];
 
-    while (!dlc_mono_passed(end, dlc_mono_now())) {
+    while (!dlc_mono_passed(deadline, dlc_mono_now()) && !interrupted()) {
         struct pollfd p = {.fd = fd, .events = POLLIN};
         ssize_t n;
 
-        if (os_poll(&p, 1, 100) <= 0)
+        if (os_poll(&p, 1, (int)(INTERRUPT_EVERY.ns / 1000000)) <= 0)
             continue;
         n = os_read(fd, chunk, sizeof(chunk));
         if (n == 0 || (n < 0 && errno != EINTR))
@@ -190,7 +205,8 @@ static int private_lock(const char *path)
     return fd;
 }
 
-static int run_program(const char *program, const struct config *c, struct dlc_err *err)
+static int run_program(const char *program, const struct config *c, struct dlc_mono deadline,
+                       struct dlc_err *err)
 {
     struct dlc_dur idle = c->idle_exit.ns > 0 ? c->idle_exit : IDLE_EXIT;
     char *idle_ms = mem_fmt("%lldms", (long long)DLC_MAX(idle.ns / 1000000, 1));
@@ -227,12 +243,16 @@ static int run_program(const char *program, const struct config *c, struct dlc_e
     if (errno != 0) {
         rc = dlc_err_set(err, DLC_ENODAEMON, "cannot start %s: %s", program, strerror(errno));
     } else {
-        if (!collect(fds[0], &said) && os_waitpid(pid, &status, WNOHANG) == 0)
-            kill(pid, SIGKILL); /* or we would wait for it for ever */
+        bool late = !collect(fds[0], deadline, &said);
+
+        if (late && os_waitpid(pid, &status, WNOHANG) == 0)
+            kill(pid, SIGKILL); /* not the daemon: what waits for it */
         while (os_waitpid(pid, &status, 0) < 0 && errno == EINTR)
             ;
         /* Where SIGCHLD is ignored there is no status; the next connect will tell. */
-        if (status != 0)
+        if (late)
+            rc = dlc_err_set(err, DLC_ENODAEMON, "the daemon at %s is still starting", c->socket);
+        else if (status != 0)
             rc = dlc_err_set(err, DLC_ENODAEMON, "cannot start a daemon: %s",
                              said.len > 0 ? str_trim(said.data) : program);
     }
@@ -244,7 +264,26 @@ static int run_program(const char *program, const struct config *c, struct dlc_e
     return rc;
 }
 
-int daemon_spawn(const struct config *c, struct dlc_err *err)
+/* The lock of who starts a daemon: it may take its time. */
+static int lock_until(int fd, const struct config *c, struct dlc_mono deadline, struct dlc_err *err)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_PAUSE.ns};
+
+    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        if (errno != EWOULDBLOCK && errno != EINTR)
+            return dlc_err_sys(err, "cannot lock %s.start", c->socket);
+        if (interrupted())
+            return interrupt_err(err);
+        if (dlc_mono_passed(deadline, dlc_mono_now()))
+            return dlc_err_set(err, DLC_ENODAEMON,
+                               "another program is starting a daemon at %s and has not finished",
+                               c->socket);
+        nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
+int daemon_spawn(const struct config *c, struct dlc_mono deadline, struct dlc_err *err)
 {
     char *lock = mem_fmt("%s.start", c->socket), *copy = mem_str(c->socket), *program = NULL;
     int fd = -1, probe, rc;
@@ -253,10 +292,10 @@ int daemon_spawn(const struct config *c, struct dlc_err *err)
         rc = dlc_err_sys(err, "cannot make %s", lock);
         goto out;
     }
-    while (os_flock(fd, LOCK_EX) < 0 && errno == EINTR)
-        ;
+    if ((rc = lock_until(fd, c, deadline, err)) < 0)
+        goto out;
     /* Somebody else may have started one while we waited for the lock. */
-    probe = daemon_connect(c, err);
+    probe = daemon_connect(c, deadline, err);
     rc = probe >= 0 ? 0 : probe;
     os_close(&probe);
     if (rc != DLC_ENODAEMON)
@@ -269,7 +308,7 @@ int daemon_spawn(const struct config *c, struct dlc_err *err)
             "PATH, set DLCACHE_PROGRAM, or run `dlcache serve`",
             c->socket);
     else
-        rc = run_program(program, c, err);
+        rc = run_program(program, c, deadline, err);
 out:
     mem_free(&program);
     mem_free(&lock);

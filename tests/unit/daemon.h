@@ -248,7 +248,7 @@ static inline void daemon_end(struct daemon *d)
 static inline int dial(const struct daemon *d)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    int sock = daemon_connect(&d->config, &err);
+    int sock = daemon_connect(&d->config, dlc_mono_add(dlc_mono_now(), DLC_SEC(30)), &err);
 
     if (sock < 0)
         fail_msg("%s", err.text);
