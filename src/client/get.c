@@ -241,7 +241,7 @@ static int get_slow(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out, st
     if (!is_for_bucket(rc))
         return rc;
     rc = direct_get(ds, i, out, err);
-    if (w.away && (rc == DLC_EDENIED || rc == DLC_EBUCKET))
+    if (w.away && (rc == DLC_EDENIED || rc == DLC_EBUCKET || rc == DLC_ENOTFOUND))
         rc = await_daemon(ds, i, &w, out, err);
     return rc;
 }

@@ -249,13 +249,39 @@ static void test_takes_no_calls(void **state)
     dlc_close(&ds);
 }
 
+/* Only the daemon has the files: a reader that finds none waits for it. */
+static void test_bucket_is_elsewhere(void **state)
+{
+    struct dlc_dataset *ds = open_at(&d, url, 60000);
+    char here[256], away[256];
+    pthread_t t;
+    void *late;
+
+    (void)state;
+    daemon_kill(&d);
+    assert_int_equal(rename(unit_path("a", here), unit_path("elsewhere", away)), 0);
+    assert_int_equal(pthread_create(&t, NULL, reads_first, ds), 0);
+    until(atomic_load(&ds->said));
+    assert_int_equal(rename(away, here), 0);
+    daemon_start(&d);
+    pthread_join(t, &late);
+    assert_null(late);
+    assert_int_equal(bypasses(ds), 0);
+    dlc_close(&ds);
+}
+
 #define T(f) cmocka_unit_test_setup(f, with_daemon)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_stopped),       T(test_back_off),    T(test_starting_takes_long),
-        T(test_starter_hangs), T(test_interrupted), T(test_takes_no_calls),
+        T(test_stopped),
+        T(test_back_off),
+        T(test_starting_takes_long),
+        T(test_starter_hangs),
+        T(test_interrupted),
+        T(test_takes_no_calls),
+        T(test_bucket_is_elsewhere),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
