@@ -87,13 +87,14 @@ struct dlc_options {
 
 /* What this process has read through one dataset since it was opened. */
 struct dlc_stats {
-    uint64_t hits;       /* samples that were resident when asked for */
-    uint64_t misses;     /* samples that had to be waited for */
-    uint64_t bypasses;   /* samples read straight from the bucket by this process */
-    uint64_t bytes;      /* bytes of all of them */
-    uint64_t stall_ns;   /* time spent waiting */
-    uint64_t reconnects; /* times the daemon was lost and found again */
-    uint64_t reserved[10];
+    uint64_t hits;           /* samples that were resident when asked for */
+    uint64_t misses;         /* samples that had to be waited for */
+    uint64_t bypasses;       /* samples read straight from the bucket by this process */
+    uint64_t bytes;          /* bytes of all of them */
+    uint64_t stall_ns;       /* time spent waiting */
+    uint64_t reconnects;     /* times the daemon was lost and found again */
+    uint64_t without_daemon; /* of the bypasses: no daemon answered, or it was ending or hung */
+    uint64_t reserved[9];
 };
 
 /*

@@ -39,6 +39,7 @@ class Stats(NamedTuple):
     bytes: int  #: bytes of all of them
     stall_s: float  #: seconds spent waiting
     reconnects: int  #: times the daemon was lost and found again
+    without_daemon: int  #: of the bypasses: no daemon answered, or it was ending or hung
 
 
 class Keys(Sequence[str]):

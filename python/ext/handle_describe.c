@@ -271,9 +271,10 @@ PyObject *handle_stats(PyObject *self, PyObject *none)
         return NULL;
     dlc_dataset_stats(c->ds, &s);
     conn_put(&c);
-    return Py_BuildValue("KKKKdK", (unsigned long long)s.hits, (unsigned long long)s.misses,
+    return Py_BuildValue("KKKKdKK", (unsigned long long)s.hits, (unsigned long long)s.misses,
                          (unsigned long long)s.bypasses, (unsigned long long)s.bytes,
-                         (double)s.stall_ns / 1e9, (unsigned long long)s.reconnects);
+                         (double)s.stall_ns / 1e9, (unsigned long long)s.reconnects,
+                         (unsigned long long)s.without_daemon);
 }
 
 /* -> str of JSON. It may have grown between two looks at it. */

@@ -153,7 +153,8 @@ struct dlc_dataset {
     _Atomic bool said;   /* that it waits for a daemon; relaxed: once in the log */
     struct importance importance;
 
-    _Atomic uint64_t reconnects, direct_reads, direct_bytes, direct_ns; /* relaxed: statistics */
+    /* relaxed: statistics */
+    _Atomic uint64_t reconnects, without_daemon, direct_reads, direct_bytes, direct_ns;
 };
 
 /* ---- attach.c ---- */

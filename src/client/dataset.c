@@ -145,7 +145,8 @@ static void in_child(void)
         importance_release(&ds->importance);
         importance_init(&ds->importance);
         ds->try_again = (struct dlc_mono){0};
-        ds->reconnects = ds->direct_reads = ds->direct_bytes = ds->direct_ns = 0;
+        ds->reconnects = ds->without_daemon = 0;
+        ds->direct_reads = ds->direct_bytes = ds->direct_ns = 0;
     }
     client_unlock(); /* taken before the fork, on this very thread */
 }
@@ -610,4 +611,5 @@ void dlc_dataset_stats(struct dlc_dataset *ds, struct dlc_stats *out)
     out->bytes += atomic_load_explicit(&ds->direct_bytes, memory_order_relaxed);
     out->stall_ns += atomic_load_explicit(&ds->direct_ns, memory_order_relaxed);
     out->reconnects = atomic_load_explicit(&ds->reconnects, memory_order_relaxed);
+    out->without_daemon = atomic_load_explicit(&ds->without_daemon, memory_order_relaxed);
 }

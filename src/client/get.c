@@ -241,6 +241,8 @@ static int get_slow(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out, st
     if (!is_for_bucket(rc))
         return rc;
     rc = direct_get(ds, i, out, err);
+    if (w.away && rc == 0) /* relaxed: statistics */
+        atomic_fetch_add_explicit(&ds->without_daemon, 1, memory_order_relaxed);
     if (w.away && (rc == DLC_EDENIED || rc == DLC_EBUCKET || rc == DLC_ENOTFOUND))
         rc = await_daemon(ds, i, &w, out, err);
     return rc;

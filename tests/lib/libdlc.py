@@ -45,8 +45,8 @@ class COptions(ctypes.Structure):
 
 
 class CStats(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_uint64) for n in ("hits", "misses", "bypasses", "bytes", "stall_ns", "reconnects")] + \
-               [("reserved", ctypes.c_uint64 * 10)]
+    _fields_ = [(n, ctypes.c_uint64) for n in ("hits", "misses", "bypasses", "bytes", "stall_ns", "reconnects",
+                                               "without_daemon")] + [("reserved", ctypes.c_uint64 * 9)]
 
 
 SEQUENTIAL, SHUFFLED, EXPLICIT = range(3)

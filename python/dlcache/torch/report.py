@@ -38,7 +38,7 @@ MARKS = 500
 BAD_KEPT = 1000
 SMOOTH = 0.01  # stalled share below which there is nothing to do
 
-_READS = ("hits", "misses", "bypasses", "bytes")
+_READS = ("hits", "misses", "bypasses", "without_daemon", "bytes")
 _WHY_BYTES = {  # the daemon's counter: (its name for people, what to do)
     "stall_latency_ns": (
         "bucket latency",
@@ -145,8 +145,8 @@ class Tally:
             step_s: How long the user had taken before asking for it.
             workers: How many there are.
             cause: Of the wait, if the loader knows better than the rule above.
-            stats: What its worker counted: hits, misses, bypasses, bytes, stall_s (waiting for
-                bytes), errors (as below).
+            stats: What its worker counted: hits, misses, bypasses, without_daemon, bytes, stall_s
+                (waiting for bytes), errors (as below).
             errors: Samples that were forgiven: {"skipped": n, "replaced": n, "bad": [...]}.
             busy_s, cpu_s: Time and CPU time of its worker for it.
             transport_s: Part of waited_s that the loader spent on it after it came.
@@ -197,7 +197,7 @@ class Tally:
             samples=self.samples, batches=self.batches, epochs=self.epochs, wall_s=self.wall_s,
             waited_s=self.waited_s, cause=_shares(self.causes), hits=self.reads["hits"],
             misses=self.reads["misses"], bypasses=self.reads["bypasses"],
-            read_bytes=self.reads["bytes"], requests=figures["bucket_requests"],
+            without_daemon=self.reads["without_daemon"], read_bytes=self.reads["bytes"], requests=figures["bucket_requests"],
             bytes=figures["bucket_bytes"], money_usd=figures["money_nano"] / 1e9,
             why_bytes=_shares({w: figures[name] for name, (w, _) in _WHY_BYTES.items()}),
             workers=self.workers_now, workers_most=self.workers_most,
@@ -242,6 +242,7 @@ class Report:
     hits: int
     misses: int
     bypasses: int
+    without_daemon: int  # of the bypasses
     read_bytes: int
     requests: int
     bytes: int        # from the bucket
@@ -327,6 +328,9 @@ class Report:
         if reads:
             rows.append(("cache", f"{share(self.hit_share)} hits of {count(reads)} reads, "
                                   f"{size(self.read_bytes)}"))
+        if self.without_daemon:
+            rows.append(("daemon", f"none answered for {count(self.without_daemon)} reads, which went to the "
+                                   "bucket; workers look for one again every 30 s at last"))
         if sum(self.reads.values()):
             rows.append(("reuse", self._whence_text()))
         if self.by_epoch and self.by_epoch[-1].effective is not None:

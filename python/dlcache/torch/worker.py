@@ -73,7 +73,7 @@ class Done(NamedTuple):
     busy_s: float  # wall time of making and packing it
     cpu_s: float  # of busy_s: on a core, or waiting for one
     waited_s: float  # of busy_s: waiting for bytes
-    stats: Dict[str, Any]  # what the sources counted: hits, misses, bypasses, bytes; and "errors",
+    stats: Dict[str, Any]  # what the sources counted (_Meter.COUNTERS); and "errors",
     # what take_errors() of the datasets said, if anything
 
 
@@ -190,7 +190,7 @@ class Core:
 class _Meter:
     """What was spent on a batch, from begin() to end()."""
 
-    COUNTERS = ("hits", "misses", "bypasses", "bytes")
+    COUNTERS = ("hits", "misses", "bypasses", "without_daemon", "bytes")
 
     def __init__(self, dataset: Any, core_time: Callable[[], float] = time.process_time) -> None:
         self._dataset, self._core_time = dataset, core_time

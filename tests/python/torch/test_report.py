@@ -38,6 +38,12 @@ class Counting(unittest.TestCase):
         self.assertAlmostEqual(r.hit_share, 300 / 320)
         self.assertEqual((r.workers, r.workers_most), (3, 3))
 
+    def test_no_daemon(self):
+        r = tally(10, stats={"hits": 30, "bypasses": 2, "without_daemon": 2}).report()
+        self.assertEqual((r.bypasses, r.without_daemon, r.as_dict()["without_daemon"]), (20, 20, 20))
+        self.assertIn("none answered for 20 reads", str(r))
+        self.assertNotIn("none answered", str(tally(10, stats={"hits": 30, "bypasses": 2}).report()))
+
     def test_nothing_yet(self):
         r = Tally().report()
         self.assertEqual((r.samples_per_s, r.stalled_share, r.hit_share, r.cause), (0, 0, 0, {}))

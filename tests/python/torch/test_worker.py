@@ -39,8 +39,8 @@ class Source:
         self.n = 0
 
     def stats(self):
-        return types.SimpleNamespace(hits=self.n, misses=2 * self.n, bypasses=0, bytes=100 * self.n,
-                                     stall_s=0.5 * self.n, reconnects=0)
+        return types.SimpleNamespace(hits=self.n, misses=2 * self.n, bypasses=self.n,
+                                     without_daemon=self.n, bytes=100 * self.n, stall_s=0.5 * self.n, reconnects=0)
 
     def key(self, number):
         return f"k/{number}"
@@ -126,7 +126,7 @@ class Local(unittest.TestCase):
         for dataset in (data, Subset(data, range(10)), ConcatDataset([Squares(), data])):
             index = 101 if isinstance(dataset, ConcatDataset) else 1
             done = local(Job(dataset, default_collate), Task(0, [index, index]))
-            self.assertEqual(done.stats, {"hits": 2, "misses": 4, "bypasses": 0, "bytes": 200})
+            self.assertEqual(done.stats, {"hits": 2, "misses": 4, "bypasses": 2, "without_daemon": 2, "bytes": 200})
             self.assertEqual(done.waited_s, 1.0)
 
     def test_the_key_of_the_sample_is_named(self):
