@@ -10,7 +10,8 @@
  * changes `cur` first and looks at pins and users then. All seq_cst, so memory is unmapped and
  * descriptors are closed only when nobody uses or will use them; until then the daemon, if it still
  * lives, keeps the session and what it pins. (A2) The session's own memory (pins, cells) and the
- * struct stay until dlc_close(), so that a late store or a view put late lands somewhere harmless.
+ * struct stay until dlc_close(), so that a late store or a view put late lands somewhere harmless;
+ * its pages go back when the attachment is unmapped.
  * (A3) After fork() the child's attachments are `foreign`: it never writes to the parent's session
  * and attaches for itself when it first reads. What they map is unmapped at once, or when it has
  * put the views that were held at the fork.
@@ -139,6 +140,7 @@ struct dlc_dataset {
     _Atomic bool unreaped; /* some of them may still be mapped; relaxed where it is only read */
     struct dlc_mono spawn_from; /* the daemon was told to stop: do not start another before */
     bool lost;                  /* had one, and lost it */
+    struct dlc_stats past;      /* hits, misses, bytes and stall_ns of sessions that are over */
 
     struct dlc_mtx mtx;        /* rank LCK_dataset */
     _Atomic bool attaching;    /* a thread looks for a daemon, without the lock. W: under mtx */

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/check.h"
@@ -146,6 +147,7 @@ static void in_child(void)
         importance_init(&ds->importance);
         ds->try_again = (struct dlc_mono){0};
         ds->reconnects = ds->without_daemon = 0;
+        ds->past = (struct dlc_stats){0};
         ds->direct_reads = ds->direct_bytes = ds->direct_ns = 0;
     }
     client_unlock(); /* taken before the fork, on this very thread */
@@ -168,6 +170,31 @@ static bool in_use(const struct attachment *a)
     return atomic_load(&a->users) > 0 || held(a) > 0;
 }
 
+static void add_session(const struct attachment *a, struct dlc_stats *out)
+{
+    uint32_t high = DLC_MIN(atomic_load(&a->session->blocks_high), SHM_BLOCKS);
+
+    for (uint32_t i = 0; i < high && !a->foreign; i++) {
+        const struct shm_pin_block *b = &a->blocks[i];
+
+        /* relaxed: statistics */
+        out->hits += atomic_load_explicit(&b->hits, memory_order_relaxed);
+        out->misses += atomic_load_explicit(&b->misses, memory_order_relaxed);
+        out->bytes += atomic_load_explicit(&b->bytes, memory_order_relaxed);
+        out->stall_ns += atomic_load_explicit(&b->stall_ns, memory_order_relaxed);
+    }
+}
+
+/* Nobody reads there any more: keep its figures and give its pages back. The mapping stays: (A2).
+ */
+static void session_empty(struct dlc_dataset *ds, struct attachment *a)
+{
+    if (a->foreign) /* the parent's */
+        return;
+    add_session(a, &ds->past);
+    madvise(a->session, SHM_SESSION_SIZE, MADV_REMOVE);
+}
+
 void dataset_reap(struct dlc_dataset *ds)
 {
     bool left = false;
@@ -176,8 +203,10 @@ void dataset_reap(struct dlc_dataset *ds)
     dlc_list_each (l, &ds->retired) {
         struct attachment *a = dlc_container(l, struct attachment, link);
 
-        if (!a->unmapped && !in_use(a))
+        if (!a->unmapped && !in_use(a)) {
             attachment_unmap(a);
+            session_empty(ds, a);
+        }
         left = left || !a->unmapped;
     }
     atomic_store(&ds->unreaped, left);
@@ -579,28 +608,13 @@ int dlc_find(struct dlc_dataset *ds, const char *key, uint64_t *i)
     return rc < 0 ? client_failf(rc, "%s holds no %s", ds->shown, key) : 0;
 }
 
-static void add_session(const struct attachment *a, struct dlc_stats *out)
-{
-    uint32_t high = DLC_MIN(atomic_load(&a->session->blocks_high), SHM_BLOCKS);
-
-    for (uint32_t i = 0; i < high && !a->foreign; i++) {
-        const struct shm_pin_block *b = &a->blocks[i];
-
-        /* relaxed: statistics */
-        out->hits += atomic_load_explicit(&b->hits, memory_order_relaxed);
-        out->misses += atomic_load_explicit(&b->misses, memory_order_relaxed);
-        out->bytes += atomic_load_explicit(&b->bytes, memory_order_relaxed);
-        out->stall_ns += atomic_load_explicit(&b->stall_ns, memory_order_relaxed);
-    }
-}
-
 void dlc_dataset_stats(struct dlc_dataset *ds, struct dlc_stats *out)
 {
     const struct attachment *a;
 
-    *out = (struct dlc_stats){0};
     dataset_drop_lost(ds); /* a program that only asks notices, too */
     pthread_mutex_lock(&all_mtx);
+    *out = ds->past;
     a = atomic_load(&ds->cur);
     if (a != NULL)
         add_session(a, out);

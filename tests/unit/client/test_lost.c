@@ -47,7 +47,8 @@ static void test_killed_and_back(void **state)
     char url[512];
     struct dlc_dataset *ds = open_at(&d, dataset("k", N, SIZE, "", url), 0);
     struct dlc_view v;
-    struct dlc_stats st;
+    struct dlc_stats st, after;
+    const struct attachment *old;
 
     (void)state;
     assert_int_equal(dlc_get(ds, 0, &v), 0);
@@ -62,8 +63,15 @@ static void test_killed_and_back(void **state)
     until((read_one(ds, 5), dlc_dataset_stats(ds, &st), st.reconnects == 1));
     assert_true(is_sample(&v, 0));
     assert_int_equal(segments(), 2); /* the old one for the view's sake */
+    old = dlc_container(ds->retired.next, struct attachment, link);
+    assert_int_equal(old->session->magic, SHM_SESSION_MAGIC);
+    dlc_dataset_stats(ds, &st);
     dlc_put(ds, &v);
     assert_int_equal(segments(), 1);
+    assert_int_equal(old->session->magic, 0); /* its pages went back, */
+    dlc_dataset_stats(ds, &after);
+    assert_int_equal(after.misses, st.misses); /* its figures did not */
+    assert_int_equal(after.bytes, st.bytes);
     for (unsigned i = 0; i < N; i++)
         read_one(ds, i);
     dlc_close(&ds);
