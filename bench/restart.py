@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -70,8 +71,15 @@ def read_on(ds, figures, end, seed):
         time.sleep(PAUSE)
 
 
+def mappings(smaps):
+    """(inode, kind, resident bytes) of each mapping of a daemon's memory."""
+    for inode, kind, rss in re.findall(r" (\d+) +/memfd:dlcache-(\w+).*\n(?:.*\n){0,4}?Rss: +(\d+) kB", smaps):
+        yield int(inode), kind, int(rss) * 1024
+
+
 class Memory:
-    """Shared memory of daemons, by inode. Of a dead one we know what it last had: it cannot change any more."""
+    """Shared memory of daemons, by inode. Of a dead one we know what it last had, since clients can only read it; the
+    memory of a session is its client's, whose page table has all of it."""
 
     def __init__(self):
         self._sizes = {}
@@ -89,11 +97,14 @@ class Memory:
 
     def held(self, daemon, pids):
         """Bytes that this daemon and these processes keep."""
-        inodes = set(self._look(daemon))
+        sizes = {i: self._sizes[i] for i in self._look(daemon)}
+        alive = set(sizes)
         for pid in pids:
-            with open(f"/proc/{pid}/maps") as f:
-                inodes |= {int(line.split()[4]) for line in f if "/memfd:dlcache" in line}
-        return sum(self._sizes.get(i, 0) for i in inodes)
+            with open(f"/proc/{pid}/smaps") as f:
+                for inode, name, rss in mappings(f.read()):
+                    if inode not in alive:
+                        sizes[inode] = rss if name == "session" else self._sizes.get(inode, 0)
+        return sum(sizes.values())
 
 
 class Daemon:
