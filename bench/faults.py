@@ -6,7 +6,7 @@ import subprocess
 import time
 
 UNITS = ("client-faults", "catalog-crash", "storage-disk-power_cut", "storage-disk-crash_points")
-SCENARIOS = ("n0062-system-calls-of-a-cluster-fail", "a0067-system-calls-of-a-manager-fail")
+SCENARIOS = ("n0063-system-calls-of-a-cluster-fail", "a0067-system-calls-of-a-manager-fail")
 LIMIT_S = 3600
 
 

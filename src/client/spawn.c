@@ -44,7 +44,7 @@ static int connect_until(int fd, const struct sockaddr_un *addr, struct dlc_mono
         const struct timeval slice = {.tv_usec =
                                           DLC_CLAMP(left, 1000000, INTERRUPT_EVERY.ns) / 1000};
 
-        setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof(slice));
+        os_setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &slice, sizeof(slice));
         if (os_connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0)
             return 0;
         if ((errno != EINTR && errno != EAGAIN) || left <= 0 || interrupted())
@@ -269,7 +269,7 @@ static int lock_until(int fd, const struct config *c, struct dlc_mono deadline, 
 {
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE.ns};
 
-    while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    while (os_flock(fd, LOCK_EX | LOCK_NB) < 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return dlc_err_sys(err, "cannot lock %s.start", c->socket);
         if (interrupted())
