@@ -32,7 +32,7 @@ static struct exchange *exchange_of(void *priv)
 
 const char *http_query(const struct http_request *r, const char *name)
 {
-    return target_query(&exchange_of(r->priv)->target, name);
+    return target_query(r->target, name);
 }
 
 const char *http_header(const struct http_request *r, const char *name)
@@ -270,6 +270,7 @@ void *exchange_begin(void *cls, const char *uri, struct MHD_Connection *c)
     x->server = l->server;
     x->connection = c;
     x->request.priv = x;
+    x->request.target = &x->target;
     x->bad = target_parse(&x->target, uri);
     return x;
 }

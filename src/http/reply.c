@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/os.h"
 #include "http/range_i.h"
+#include "http/reply_i.h"
 #include "http/server_i.h"
 
 #define TAIL_TAG     DLC_TAG4('h', 't', 't', 'l')
@@ -233,21 +234,21 @@ static struct MHD_Response *response_new(struct exchange *x, struct http_reply *
     return out;
 }
 
-/* Data may be asked for in part. With If-Range there is nothing that we could compare. */
-static void cut_range(const struct exchange *x, struct http_reply *reply)
+void reply_cut_range(struct http_reply *reply, const char *text, bool if_range)
 {
-    const char *text = http_header(&x->request, "Range");
     uint64_t first = 0, last = 0, size = reply->data_len;
     enum range what = RANGE_WHOLE;
 
-    if (!is_data(reply) || (reply->status != 0 && reply->status != 200))
+    if ((!is_data(reply) && !reply->file) || (reply->status != 0 && reply->status != 200))
         return;
     http_reply_header(reply, "Accept-Ranges", "bytes");
-    if (text != NULL && http_header(&x->request, "If-Range") == NULL)
+    if (text != NULL && !if_range)
         what = range_parse(text, size, &first, &last);
     if (what == RANGE_PART) {
         reply->status = 206;
-        if (reply->data != NULL)
+        if (reply->file)
+            reply->file_offset += first;
+        else if (reply->data != NULL)
             reply->data = (const char *)reply->data + first;
         reply->data_off = first;
         reply->data_len = (size_t)(last - first + 1);
@@ -280,9 +281,10 @@ static void add_headers(struct MHD_Response *out, const struct http_reply *reply
         add_header(out, "Connection", "close");
 }
 
-static void release(struct http_reply *reply)
+void reply_release(struct http_reply *reply)
 {
     json_decref(reply->body);
+    reply->body = NULL;
     mem_free(&reply->location);
     mem_free(&reply->etag);
     mem_free(&reply->retry_after);
@@ -296,7 +298,8 @@ enum MHD_Result exchange_reply(struct exchange *x, struct http_reply *reply)
     struct MHD_Response *out;
     const char *type;
 
-    cut_range(x, reply);
+    reply_cut_range(reply, http_header(&x->request, "Range"),
+                    http_header(&x->request, "If-Range") != NULL);
     out = response_new(x, reply, &type);
     if (out != NULL) {
         add_headers(out, reply, type,
@@ -305,6 +308,6 @@ enum MHD_Result exchange_reply(struct exchange *x, struct http_reply *reply)
                                 out);
         MHD_destroy_response(out); /* ours; the connection has its own reference */
     }
-    release(reply);
+    reply_release(reply);
     return rc;
 }

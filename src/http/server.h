@@ -24,6 +24,7 @@
 #include "base/err.h"
 
 struct http_server;
+struct target;
 
 #define HTTP_PARAMS  4
 #define HTTP_HEADERS 4
@@ -34,7 +35,8 @@ struct http_request {
     const char *token;               /* Authorization: Bearer …; NULL: none */
     bool local;                      /* through a Unix socket, by a user we trust */
     const json_t *body;              /* NULL: none */
-    void *priv;                      /* the server's */
+    const struct target *target;     /* the server's, and what follows */
+    void *priv;
 };
 const char *http_query(const struct http_request *r, const char *name);  /* NULL: not there */
 const char *http_header(const struct http_request *r, const char *name); /* NULL: not there */
@@ -58,6 +60,10 @@ struct http_reply {
      * on, up to cap. -1: they cannot be had, and the connection ends before its answer does. */
     long (*read_at)(void *arg, uint64_t at, char *buf, size_t cap);
     uint64_t data_off; /* the server's */
+    /* A file instead: data_len bytes from file_offset on. Only the asynchronous server sends it. */
+    bool file;
+    int file_fd; /* taken */
+    uint64_t file_offset;
     /* A stream instead (events): next() blocks until there is more, at most a second, and
      * gives bytes to append to the answer, 0 for nothing yet, or -1 for the end. It is not called
      * again once the client has gone or the server closes. */
