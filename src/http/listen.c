@@ -16,7 +16,7 @@
 #include "base/os.h"
 #include "base/str.h"
 
-#define BACKLOG 511
+#define BACKLOG 4096 /* a hundred peers may come at once; the kernel has its own limit */
 
 /* Split "HOST:PORT". Gives both, or false. */
 static bool split(const char *address, char **host, char **port)
