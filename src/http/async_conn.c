@@ -341,14 +341,14 @@ static bool conn_reply(struct async_conn *c, struct http_reply *reply)
     c->keep = c->keep && !c->lane->closing;
     add_head(c, reply, len);
     c->state = CONN_SEND;
-    c->done = reply->done;
+    c->done = file ? NULL : reply->done;
     c->arg = reply->arg;
     c->sent = 0;
     if (text != NULL && !c->head_only)
         buf_adds(&c->out, text);
     free(text);
     if (file)
-        c->file = async_file_new(c->lane, reply->file_fd, reply->file_offset, len, on_piece, c);
+        c->file = async_file_new(c->lane, reply, on_piece, c);
     else if (reply->file)
         os_close(&reply->file_fd);
     else if (reply->body == NULL && reply->data != NULL && !c->head_only)

@@ -18,6 +18,9 @@ struct async_file {
     uint64_t offset, left;
     void (*ready)(struct async_file *f, void *arg);
     void *arg;
+    bool (*check)(void *arg, uint64_t at, const void *data, size_t n); /* X */
+    void (*done)(void *arg);
+    void *done_arg; /* of both */
     struct job job;
     struct task task;
     char *piece;
@@ -31,6 +34,8 @@ static void file_release(struct async_file *f)
 {
     dlc_check(f->tag == FILE_TAG);
     os_close(&f->fd);
+    if (f->done != NULL)
+        f->done(f->done_arg);
     dlc_mtx_release(&f->mtx);
     mem_free(&f->piece);
     f->tag = 0;
@@ -57,6 +62,8 @@ static void on_worker(struct job *j)
     struct async_file *f = dlc_container(j, struct async_file, job);
     bool good = os_pread_all(f->fd, f->piece, f->len, f->offset) == 0, is_left;
 
+    if (good && f->check != NULL)
+        good = f->check(f->done_arg, f->offset, f->piece, f->len);
     dlc_mtx_lock(&f->mtx);
     is_left = f->phase == FILE_LEFT;
     if (!is_left) {
@@ -71,7 +78,7 @@ static void on_worker(struct job *j)
         file_release(f);
 }
 
-struct async_file *async_file_new(struct async_lane *l, int fd, uint64_t offset, uint64_t len,
+struct async_file *async_file_new(struct async_lane *l, const struct http_reply *reply,
                                   void (*ready)(struct async_file *f, void *arg), void *arg)
 {
     struct async_file *f = mem_new(struct async_file);
@@ -79,14 +86,17 @@ struct async_file *async_file_new(struct async_lane *l, int fd, uint64_t offset,
     dlc_check(l->server->config.run != NULL);
     f->tag = FILE_TAG;
     f->lane = l;
-    f->fd = fd;
-    f->offset = offset;
-    f->left = len;
+    f->fd = reply->file_fd;
+    f->offset = reply->file_offset;
+    f->left = reply->data_len;
+    f->check = reply->file_check;
+    f->done = reply->done;
+    f->done_arg = reply->arg;
     f->ready = ready;
     f->arg = arg;
     f->job.run = on_worker;
     f->task.run = on_read;
-    f->piece = mem_alloc((size_t)DLC_MIN(len, (uint64_t)PIECE));
+    f->piece = mem_alloc((size_t)DLC_MIN(f->left, (uint64_t)PIECE));
     dlc_mtx_init(&f->mtx, LCK_http);
     return f;
 }

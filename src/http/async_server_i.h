@@ -70,10 +70,11 @@ void async_conn_close_all(struct async_lane *l, bool all);
  *                               POSTED --async_file_free--> LEFT --loop--> freed
  */
 struct async_file;
-struct async_file *async_file_new(struct async_lane *l, int fd, uint64_t offset, uint64_t len,
+/* Takes the file and done() of the reply: nothing refers to its arg after that. */
+struct async_file *async_file_new(struct async_lane *l, const struct http_reply *reply,
                                   void (*ready)(struct async_file *f, void *arg), void *arg);
 bool async_file_read(struct async_file *f); /* L: false: no worker takes it */
-/* L: the piece that was read; 0: the read failed. */
+/* L: the piece that was read; 0: the read, or its check, failed. */
 size_t async_file_piece(const struct async_file *f, const char **data);
 uint64_t async_file_left(const struct async_file *f); /* bytes that were not read yet */
 void async_file_free(struct async_file **fp);         /* L */

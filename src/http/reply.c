@@ -19,7 +19,6 @@
 
 #define TAIL_TAG     DLC_TAG4('h', 't', 't', 'l')
 #define STREAM_BLOCK 8192
-#define READ_BLOCK   (256u << 10)
 
 /* What a reply leaves to be done when it is over. */
 struct tail {
@@ -30,8 +29,6 @@ struct tail {
     char *text; /* JSON written out */
     void (*done)(void *arg);
     long (*next)(void *arg, char *buf, size_t cap);
-    long (*read_at)(void *arg, uint64_t at, char *buf, size_t cap);
-    uint64_t off; /* of the first byte that is sent */
     void *arg;
 };
 
@@ -66,7 +63,6 @@ void http_problem(struct http_reply *reply, int status, const char *title, const
     reply->type = "application/problem+json";
     reply->data = NULL;
     reply->next = NULL;
-    reply->read_at = NULL;
     reply->body = json_pack("{s:s, s:s, s:i, s:s%}", "type", "about:blank", "title", title,
                             "status", status, "detail", text, strlen(text));
     if (reply->body == NULL) /* cut in the middle of a character, or not UTF-8 at all */
@@ -170,14 +166,6 @@ static ssize_t on_more(void *priv, uint64_t at, char *buf, size_t cap)
     return n;
 }
 
-static ssize_t on_read_at(void *priv, uint64_t at, char *buf, size_t cap)
-{
-    struct tail *t = tail_of(priv);
-    long n = t->read_at(t->arg, t->off + at, buf, cap);
-
-    return n > 0 ? (ssize_t)n : MHD_CONTENT_READER_END_WITH_ERROR;
-}
-
 /* -------- sending -------- */
 
 static struct tail *tail_new(struct exchange *x, const struct http_reply *reply)
@@ -192,15 +180,8 @@ static struct tail *tail_new(struct exchange *x, const struct http_reply *reply)
     t->fd = info != NULL ? info->connect_fd : -1;
     t->done = reply->done;
     t->next = reply->next;
-    t->read_at = reply->read_at;
-    t->off = reply->data_off;
     t->arg = reply->arg;
     return t;
-}
-
-static bool is_data(const struct http_reply *reply)
-{
-    return reply->data != NULL || reply->read_at != NULL;
 }
 
 /* The body; *type is what it is when the handler did not say. */
@@ -212,11 +193,8 @@ static struct MHD_Response *response_new(struct exchange *x, struct http_reply *
     const void *data = reply->data;
     size_t len = data != NULL ? reply->data_len : 0;
 
-    *type = is_data(reply) ? "application/octet-stream" : NULL;
-    if (reply->read_at != NULL) {
-        out =
-            MHD_create_response_from_callback(reply->data_len, READ_BLOCK, on_read_at, t, on_over);
-    } else if (reply->next != NULL) {
+    *type = data != NULL ? "application/octet-stream" : NULL;
+    if (reply->next != NULL) {
         *type = "application/x-ndjson";
         out =
             MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, on_more, t, on_over);
@@ -239,7 +217,7 @@ void reply_cut_range(struct http_reply *reply, const char *text, bool if_range)
     uint64_t first = 0, last = 0, size = reply->data_len;
     enum range what = RANGE_WHOLE;
 
-    if ((!is_data(reply) && !reply->file) || (reply->status != 0 && reply->status != 200))
+    if ((reply->data == NULL && !reply->file) || (reply->status != 0 && reply->status != 200))
         return;
     http_reply_header(reply, "Accept-Ranges", "bytes");
     if (text != NULL && !if_range)
@@ -248,9 +226,8 @@ void reply_cut_range(struct http_reply *reply, const char *text, bool if_range)
         reply->status = 206;
         if (reply->file)
             reply->file_offset += first;
-        else if (reply->data != NULL)
+        else
             reply->data = (const char *)reply->data + first;
-        reply->data_off = first;
         reply->data_len = (size_t)(last - first + 1);
         http_reply_header(reply, "Content-Range", "bytes %llu-%llu/%llu", (unsigned long long)first,
                           (unsigned long long)last, (unsigned long long)size);

@@ -56,14 +56,13 @@ struct http_reply {
     size_t data_len;
     void (*done)(void *arg);
     void *arg;
-    /* Instead of data, for data_len bytes that do not lie in memory: gives some of those from `at`
-     * on, up to cap. -1: they cannot be had, and the connection ends before its answer does. */
-    long (*read_at)(void *arg, uint64_t at, char *buf, size_t cap);
-    uint64_t data_off; /* the server's */
     /* A file instead: data_len bytes from file_offset on. Only the asynchronous server sends it. */
     bool file;
     int file_fd; /* taken */
     uint64_t file_offset;
+    /* A worker has read n bytes at that offset of the file; NULL: nobody asks. False: they are not
+     * what they should be, and the connection ends before its answer does. */
+    bool (*file_check)(void *arg, uint64_t at, const void *data, size_t n);
     /* A stream instead (events): next() blocks until there is more, at most a second, and
      * gives bytes to append to the answer, 0 for nothing yet, or -1 for the end. It is not called
      * again once the client has gone or the server closes. */

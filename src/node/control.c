@@ -12,6 +12,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "node/agent.h"
+#include "node/peering.h"
 #include "storage/remote/shared.h"
 
 #define ERRANDS_MAX 16 /* of one client; the library has one at a time */
@@ -448,6 +449,8 @@ static void op_stat(struct conn *c, struct msg *m)
     json_object_set_new(answer, "loop", loop_json(n->loop));
     if (n->agent != NULL)
         json_object_set_new(answer, "cluster", agent_figures(n->agent));
+    if (n->door != NULL && !n->leaving)
+        json_object_set_new(answer, "peer_server", door_json(n->door));
     if (n->shared != NULL)
         json_object_set_new(answer, "shared", shared_json(n->shared));
     if (c->session != NULL) {

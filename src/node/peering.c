@@ -1,44 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A peer asks for a sample of a chunk that we own, or that it believes we own. A thread of the HTTP
- * server hands the question to the node loop and waits; the loop treats it as a read of its own,
- * but never asks another peer; the bytes go out from the segment without a copy, or from the file
+ * The peer server: another node asks for a sample of a chunk that we own, or that it believes we
+ * own, or for a catalog. The node loop treats the question as a read of its own, but never asks
+ * another peer; the bytes go out from the segment without a copy, or piece by piece from the file
  * of a large sample. With them goes the checksum that they had when they came, for the peer to
- * compare: this node does not.
+ * compare.
  *
- *     thread: parse --post--> loop: token, dataset, snapshot --> fetch --> hold --wake--> thread:
- * send loop: unhold <--post-- thread: sent
+ *     server loop: parse --post--> node loop: token, dataset, snapshot --> fetch --> hold
+ * --answer--> server loop: send --> sent --post--> node loop: unhold large sample, catalog: node
+ * loop --> worker: open or read --post--> node loop: answer
  *
- * An ask is shared by its thread and the loop, and goes with the last of them.
+ * A handful of loops (http/async_server.h) serves all peers; a connection costs no thread. An ask
+ * is made by the server's handler and belongs to the node loop from its post on. It is answered
+ * once (`call` is NULL then) and lives until nothing refers to it: the fetch or the worker that it
+ * waits for, and the reply whose bytes it holds.
  *
  * (B1) Bytes leave only for the node's own token, or for one that the manager vouches for (K2), and
  *      only those of the tenant that asks: by the manager's word, or, as a peer says, by its own
  *      (?tenant=). A name alone says nothing: it may have been freed and taken by another tenant.
  * (B2) A sample that we are just asking a peer for is refused: that peer may be waiting for us.
+ * (B3) Memory that replies hold is at most HELD_SHARE of the memory tier, and one sample more:
+ *      peers that do not read cannot keep readers of this node from their memory. Beyond that a
+ *      peer is told to read the bucket.
  */
 #include "node/peering.h"
 
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/counters.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/mtx.h"
 #include "base/os.h"
 #include "base/str.h"
 #include "base/token.h"
-#include "http/server.h"
+#include "http/async_server.h"
 #include "node/node_i.h"
 
 #define DOOR_TAG    DLC_TAG4('d', 'o', 'o', 'r')
 #define ASK_TAG     DLC_TAG4('a', 's', 'k', 's')
-#define CONNECTIONS 512
 #define PIECE       (384u << 10) /* of a catalog, in one answer */
-#define SIGN_AFTER  DLC_MS(10)
-#define SIGN_EVERY  DLC_MS(500)
+#define HELD_SHARE  2            /* half of the memory tier */
 #define REFUSALS    16
 #define REFUSED_FOR DLC_SEC(1)
 
@@ -52,41 +54,40 @@ struct refusal {
 struct door {
     uint32_t tag;
     struct node *node;
-    struct http_server *server;
+    struct async_server *server;
+    char *address;
+    unsigned char token[SHA256_LEN];   /* digest of the node's own */
     bool cancelled;                    /* L, and what follows */
     struct refusal refusals[REFUSALS]; /* by hash */
+    uint64_t held;                     /* bytes that replies hold (B3) */
 };
 
 struct ask {
     uint32_t tag;
-    _Atomic unsigned refs;
     struct door *door;
-    char *token; /* NULL: the node's own */
+    struct async_call *call; /* NULL: it was answered */
+    char *token;             /* NULL: the node's own */
     char *cid;
     char *tenant; /* whose it must be; with a token that is known when the manager has answered */
     bool anew;    /* what was known of the name was about another tenant: the manager was asked */
     uint64_t snapshot, sample;
     bool catalog; /* it is asked for, not a sample */
 
-    /* the loop's */
-    struct dlc_list link; /* in node.asks */
+    struct dlc_list link; /* in node.asks until it is answered */
     struct task task;
     struct needer needer;
     struct waiter waiter;
     struct dataset *ds; /* with a reference */
     bool resident;      /* it was when we were asked */
-    bool held;
+    uint64_t len;       /* of the sample */
 
-    struct dlc_mtx mtx; /* rank LCK_sync */
-    struct dlc_cond answered;
-    bool done; /* G: mtx; what follows is the thread's then */
-    int rc;
+    /* of a worker: what it is asked for, and what it brings */
+    struct job job;
+    struct chunk_id chunk;
+    int rc, fd;
     struct dlc_err err;
-    const void *data;
-    uint64_t len, checksum;
-    const char *from;
-    struct chunk_id chunk; /* DLC_ELARGE */
-    int fd;                /* of its file; -1: none */
+    json_t *piece;
+    uint64_t checksum; /* of the sample, as it was when it came */
     struct hash64_stream *sum;
     uint64_t summed; /* bytes */
 };
@@ -99,103 +100,204 @@ static struct ask *ask_of(void *arg)
     return a;
 }
 
-static void ask_put(struct ask *a)
+static void ask_free(struct ask *a)
 {
-    /* Pairs with itself: the last one sees what the other did. */
-    if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) > 1)
-        return;
+    dlc_check(a->call == NULL && a->ds == NULL);
     token_free(&a->token);
     mem_free(&a->cid);
     mem_free(&a->tenant);
-    dlc_cond_release(&a->answered);
-    dlc_mtx_release(&a->mtx);
     a->tag = 0;
     mem_free(&a);
 }
 
 /* ---- on the loop ---- */
 
-/* The thread gets its answer. Once. */
-static void answer(struct ask *a, int rc, const char *text)
+static void answer(struct ask *a, struct http_reply *reply)
 {
     dlc_list_remove(&a->link);
-    dlc_mtx_lock(&a->mtx);
-    if (!a->done) {
-        a->done = true;
-        a->rc = rc;
-        if (rc < 0)
-            dlc_err_set(&a->err, rc, "%s",
-                        text != NULL && text[0] != '\0' ? text : dlc_strerror(rc));
-        dlc_cond_signal(&a->answered);
-    }
-    dlc_mtx_unlock(&a->mtx);
+    async_answer(a->call, reply);
+    a->call = NULL;
 }
 
-/* The loop has nothing more to do for it until the thread says that the bytes are out. */
-static void end(struct ask *a, int rc, const char *text)
+static void refuse(struct http_reply *reply, int rc, const char *text)
+{
+    count(peer_refused);
+    if (text == NULL || text[0] == '\0')
+        text = dlc_strerror(rc);
+    switch (rc) {
+    case DLC_ECHANGED: http_problem(reply, 409, "Another snapshot", "%s", text); break;
+    case DLC_EBUSY: http_problem(reply, 409, "Busy", "%s; read the bucket", text); break;
+    case DLC_EDENIED: http_problem(reply, 403, "Not yours", "%s", text); break;
+    case DLC_ENOTFOUND: http_problem(reply, 404, "Not found", "%s", text); break;
+    case DLC_EBYPASS:
+    case DLC_ENOSPACE:
+    case DLC_ENOMEM: http_problem(reply, 507, "No room", "%s; read the bucket", text); break;
+    default: http_problem(reply, 503, "Not now", "%s; read the bucket", text); break;
+    }
+}
+
+/* Nothing refers to it any more. */
+static void end(struct ask *a)
 {
     struct node *n = a->door->node;
 
-    answer(a, rc, text);
-    if (a->held)
-        return;
     if (a->ds != NULL)
         dataset_put(&a->ds);
     n->jobs--;
-    ask_put(a);
+    ask_free(a);
 }
+
+static void fail(struct ask *a, int rc, const char *text)
+{
+    struct http_reply reply = {0};
+
+    if (a->call != NULL) {
+        refuse(&reply, rc, text);
+        answer(a, &reply);
+    }
+    end(a);
+}
+
+/* ---- samples from memory ---- */
 
 static void release_held(struct task *t)
 {
     struct ask *a = ask_of(dlc_container(t, struct ask, task));
-    struct node *n = a->door->node;
 
-    if (!a->catalog)
-        memory_unhold(n->memory, a->ds->index, a->sample);
-    dataset_put(&a->ds);
-    n->jobs--;
-    ask_put(a);
+    memory_unhold(a->door->node->memory, a->ds->index, a->sample);
+    a->door->held -= a->len;
+    end(a);
+}
+
+/* On a loop of the server: the bytes are out, or the peer has gone. */
+static void on_sent(void *arg)
+{
+    struct ask *a = ask_of(arg);
+
+    loop_post(a->door->node->loop, &a->task);
 }
 
 static void hold(struct ask *a)
 {
     struct dataset *ds = a->ds;
+    struct door *d = a->door;
+    struct http_reply reply = {.type = "application/octet-stream", .done = on_sent, .arg = a};
 
-    if (a->done) { /* cancelled: nobody waits for it any more. Only the loop sets it */
-        end(a, DLC_ECANCELED, NULL);
+    reply.data = memory_hold(ds->node->memory, ds->index, a->sample, &a->len);
+    if (reply.data == NULL) {
+        fail(a, DLC_EBUSY, "the sample left memory as it came");
         return;
     }
-    a->data = memory_hold(ds->node->memory, ds->index, a->sample, &a->len);
-    if (a->data == NULL) {
-        end(a, DLC_EBUSY, "the sample left memory as it came");
+    if (d->held > memory_ceiling(ds->node->memory) / HELD_SHARE) {
+        memory_unhold(ds->node->memory, ds->index, a->sample);
+        fail(a, DLC_ENOSPACE, "too much memory is held for peers that do not read");
         return;
     }
     a->checksum = mem_index_checksum(ds->index, a->sample);
+    reply.data_len = a->len;
+    d->held += a->len;
     memory_touch(ds->node->memory, ds->index, a->sample);
-    a->held = true;
-    a->from = a->resident ? "memory" : "bucket";
     ds->served++;
     ds->served_bytes += a->len;
     count(peer_served);
     count_add(peer_served_bytes, a->len);
-    end(a, 0, NULL);
+    http_reply_header(&reply, "Dlcache-From", "%s", a->resident ? "memory" : "bucket");
+    http_reply_header(&reply, "Dlcache-Checksum", "%016llx", (unsigned long long)a->checksum);
+    a->task.run = release_held;
+    answer(a, &reply);
 }
+
+/* ---- large samples: each lies in a file of the disk tier ---- */
+
+/* On a worker: what goes out from the first byte to the last is summed on the way. False: it is not
+ * the chunk; the disk tier drops it, and the peer is not sent the end. */
+static bool sums_up(void *arg, uint64_t at, const void *data, size_t n)
+{
+    struct ask *a = ask_of(arg);
+    struct disk *d = a->door->node->disk;
+    int fd = -1;
+
+    if (a->sum == NULL || at != a->summed)
+        return true; /* a range: whoever asked for it knows the checksum of the whole */
+    hash64_add(a->sum, data, n);
+    a->summed += n;
+    if (a->summed < a->len || hash64_end(&a->sum) == a->checksum)
+        return true;
+    disk_suspect(d, a->chunk);
+    disk_map_fd(d, a->chunk, a->len, &fd, &a->err);
+    os_close(&fd);
+    return false;
+}
+
+static void release_file(struct task *t)
+{
+    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+
+    hash64_end(&a->sum);
+    end(a);
+}
+
+static void on_opened(struct task *t)
+{
+    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct http_reply reply = {.type = "application/octet-stream",
+                               .file = true,
+                               .file_check = sums_up,
+                               .done = on_sent,
+                               .arg = a};
+
+    if (a->rc < 0) {
+        fail(a, a->rc, a->err.text);
+        return;
+    }
+    if (a->call != NULL) {
+        reply.file_fd = a->fd;
+        reply.data_len = a->len;
+        http_reply_header(&reply, "Dlcache-From", "%s", "disk");
+        http_reply_header(&reply, "Dlcache-Checksum", "%016llx", (unsigned long long)a->checksum);
+        a->sum = hash64_begin();
+        a->task.run = release_file;
+        answer(a, &reply);
+    } else {
+        os_close(&a->fd);
+        end(a);
+    }
+}
+
+static void open_work(struct job *j)
+{
+    struct ask *a = ask_of(dlc_container(j, struct ask, job));
+
+    /* It is not verified before: that takes as long as to send it, and the peer compares. */
+    a->rc = disk_open_chunk(a->door->node->disk, a->chunk, a->len, &a->fd, &a->checksum, &a->err);
+    loop_post(a->door->node->loop, &a->task);
+}
+
+static void open_large(struct ask *a, const struct catalog_entry *e)
+{
+    a->chunk = dataset_chunk(a->ds, e->key, e->etag);
+    a->len = e->size;
+    a->job.run = open_work;
+    a->task.run = on_opened;
+    if (!work_try(a->door->node->work, WORK_DEMAND, &a->job, 0))
+        fail(a, DLC_EBUSY, "too many disk reads wait");
+}
+
+/* ---- a question about a sample ---- */
 
 static void on_fetched(struct waiter *w, int rc, const char *text)
 {
     struct ask *a = ask_of(dlc_container(w, struct ask, waiter));
     struct catalog_entry e;
 
-    if (rc == 0) {
+    if (a->call == NULL) /* cancelled: nobody waits for it any more */
+        end(a);
+    else if (rc == 0)
         hold(a);
-        return;
-    }
-    if (rc == DLC_ELARGE && catalog_get(a->ds->catalog, a->sample, &e, NULL) == 0) {
-        a->chunk = dataset_chunk(a->ds, e.key, e.etag);
-        a->len = e.size;
-        a->from = "disk";
-    }
-    end(a, rc, text);
+    else if (rc == DLC_ELARGE && catalog_get(a->ds->catalog, a->sample, &e, NULL) == 0)
+        open_large(a, &e);
+    else
+        fail(a, rc, text);
 }
 
 static void read_sample(struct ask *a, struct dataset *ds)
@@ -205,11 +307,11 @@ static void read_sample(struct ask *a, struct dataset *ds)
     a->ds = ds;
     ds->refs++;
     if (catalog_snapshot(ds->catalog) != a->snapshot) {
-        end(a, DLC_ECHANGED, "this node has another snapshot of the dataset");
+        fail(a, DLC_ECHANGED, "this node has another snapshot of the dataset");
         return;
     }
     if (a->sample >= catalog_count(ds->catalog)) {
-        end(a, DLC_ENOTFOUND, "there is no sample of that number");
+        fail(a, DLC_ENOTFOUND, "there is no sample of that number");
         return;
     }
     ds->served_at = ds->last_used = loop_now(ds->node->loop);
@@ -221,7 +323,7 @@ static void read_sample(struct ask *a, struct dataset *ds)
     dlc_list_init(&a->waiter.of_fetch);
     dlc_list_init(&a->waiter.of_session);
     if (!fetch_for_peer(ds, a->sample, &a->waiter))
-        end(a, DLC_EBUSY, "this node is asking another one for that sample");
+        fail(a, DLC_EBUSY, "this node is asking another one for that sample");
 }
 
 /* Of the dataset and snapshot that is asked for. */
@@ -250,9 +352,9 @@ static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_er
     if (ds == NULL) {
         *refusal_of(a) =
             (struct refusal){hash_of(a), dlc_mono_add(dlc_mono_now(), REFUSED_FOR), *err};
-        end(a, err->code, err->text);
+        fail(a, err->code, err->text);
     } else if (a->door->cancelled) {
-        end(a, DLC_ECANCELED, "the node is ending");
+        fail(a, DLC_ECANCELED, "the node is ending");
     } else {
         read_sample(a, ds);
     }
@@ -282,15 +384,15 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
     }
     if (g == NULL || strcmp(g->dataset, a->cid) != 0 || strcmp(g->tenant, a->tenant) != 0 ||
         a->door->cancelled) {
-        end(a, g == NULL ? err->code : DLC_EDENIED,
-            g == NULL ? err->text : "the dataset is not that tenant's");
+        fail(a, g == NULL ? err->code : DLC_EDENIED,
+             g == NULL ? err->text : "the dataset is not that tenant's");
         return;
     }
     ds = dataset_of_cluster(n, a->cid, a->tenant, a->snapshot);
     if (ds != NULL)
         read_sample(a, ds);
     else if (is_refused(a))
-        end(a, refusal_of(a)->err.code, refusal_of(a)->err.text);
+        fail(a, refusal_of(a)->err.code, refusal_of(a)->err.text);
     else
         dataset_need(n,
                      &(struct wanted){.url = g->url,
@@ -301,208 +403,7 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
                      &a->needer);
 }
 
-/* To nodes alone; only if it is here. It does not change while we hold the dataset. */
-static void give_catalog(struct ask *a, struct dataset *ds)
-{
-    if (ds == NULL) {
-        end(a, DLC_ENOTFOUND, "this node has no such catalog");
-        return;
-    }
-    a->ds = ds;
-    ds->refs++;
-    a->held = true;
-    end(a, 0, NULL);
-}
-
-static void on_ask(struct task *t)
-{
-    struct ask *a = ask_of(dlc_container(t, struct ask, task));
-    struct node *n = a->door->node;
-    struct dataset *ds =
-        a->token == NULL ? dataset_of_cluster(n, a->cid, a->tenant, a->snapshot) : NULL;
-
-    n->jobs++;
-    dlc_list_push_tail(&n->asks, &a->link);
-    a->needer.ready = on_dataset;
-    if (a->door->cancelled || n->stopping) {
-        end(a, DLC_ECANCELED, "the node is ending");
-    } else if (a->catalog) {
-        give_catalog(a, ds);
-    } else if (ds != NULL) {
-        read_sample(a, ds);
-    } else {
-        ask_manager(a, GRANT_LIFE);
-    }
-}
-
-void door_cancel(struct door *d)
-{
-    d->cancelled = true;
-    dlc_list_each_safe (l, &d->node->asks) {
-        struct ask *a = dlc_container(l, struct ask, link);
-
-        answer(a, DLC_ECANCELED, "the node is ending"); /* what it waits for ends it later */
-    }
-}
-
-/* ---- on a thread of the server ---- */
-
-/* Does not tell by its time how much of it was right: digests are compared. */
-static bool same_token(const char *a, const char *b)
-{
-    unsigned char x[SHA256_LEN], y[SHA256_LEN];
-    unsigned differ = 0;
-
-    sha256(a, strlen(a), x);
-    sha256(b, strlen(b), y);
-    for (size_t i = 0; i < sizeof(x); i++)
-        differ |= (unsigned)(x[i] ^ y[i]);
-    return differ == 0;
-}
-
-static void sent(void *arg)
-{
-    struct ask *a = ask_of(arg);
-
-    if (a->held)
-        loop_post(a->door->node->loop, &a->task); /* the loop's reference goes there */
-    os_close(&a->fd);
-    hash64_end(&a->sum);
-    ask_put(a);
-}
-
-/* What goes out from the first byte to the last is summed on the way. False: it is not the chunk;
- * the disk tier drops it, and the peer is not sent the end. */
-static bool sums_up(struct ask *a, uint64_t at, const char *data, size_t n)
-{
-    struct disk *d = a->door->node->disk;
-    int fd = -1;
-
-    if (a->sum == NULL || at != a->summed)
-        return true; /* a range: whoever asked for it knows the checksum of the whole */
-    hash64_add(a->sum, data, n);
-    a->summed += n;
-    if (a->summed < a->len || hash64_end(&a->sum) == a->checksum)
-        return true;
-    disk_suspect(d, a->chunk);
-    disk_map_fd(d, a->chunk, a->len, &fd, &a->err);
-    os_close(&fd);
-    return false;
-}
-
-/* A large sample lies in a file of the disk tier. It is read, not mapped: a device's error, or a
- * file that somebody cuts, ends the answer and not the daemon. */
-static long read_file(void *arg, uint64_t at, char *buf, size_t cap)
-{
-    struct ask *a = ask_of(arg);
-    size_t n = (size_t)DLC_MIN(a->len - at, (uint64_t)cap);
-
-    if (at >= a->len || os_pread_all(a->fd, buf, n, at) < 0)
-        return -1;
-    return sums_up(a, at, buf, n) ? (long)n : -1;
-}
-
-/* It is not verified before: that takes as long as to send it, and the peer compares. */
-static void open_file(struct ask *a)
-{
-    a->rc = disk_open_chunk(a->door->node->disk, a->chunk, a->len, &a->fd, &a->checksum, &a->err);
-    a->sum = a->rc == 0 ? hash64_begin() : NULL;
-}
-
-static void reply_to(struct ask *a, struct http_reply *reply)
-{
-    if (a->rc == DLC_ELARGE && a->len > 0)
-        open_file(a);
-    reply->done = sent;
-    reply->arg = a;
-    if (a->rc == 0) {
-        reply->type = "application/octet-stream";
-        reply->data = a->data;
-        reply->data_len = a->len;
-        reply->read_at = a->fd >= 0 ? read_file : NULL;
-        http_reply_header(reply, "Dlcache-From", "%s", a->from);
-        http_reply_header(reply, "Dlcache-Checksum", "%016llx", (unsigned long long)a->checksum);
-        return;
-    }
-    count(peer_refused);
-    switch (a->rc) {
-    case DLC_ECHANGED: http_problem(reply, 409, "Another snapshot", "%s", a->err.text); break;
-    case DLC_EBUSY: http_problem(reply, 409, "Busy", "%s; read the bucket", a->err.text); break;
-    case DLC_EDENIED: http_problem(reply, 403, "Not yours", "%s", a->err.text); break;
-    case DLC_ENOTFOUND: http_problem(reply, 404, "Not found", "%s", a->err.text); break;
-    case DLC_EBYPASS:
-    case DLC_ENOSPACE:
-    case DLC_ENOMEM: http_problem(reply, 507, "No room", "%s; read the bucket", a->err.text); break;
-    default: http_problem(reply, 503, "Not now", "%s; read the bucket", a->err.text); break;
-    }
-}
-
-static bool parse_path(const struct http_request *r, bool catalog, uint64_t *snapshot,
-                       uint64_t *number)
-{
-    const char *text = catalog ? http_query(r, "offset") : r->params[2];
-
-    return str_parse_hex64(r->params[1], snapshot) &&
-           str_parse_u64(text != NULL ? text : "0", number);
-}
-
-/* Whoever asks is told that we are at work when it takes longer than from memory. */
-static void wait_for(struct ask *a, const struct http_request *r)
-{
-    struct dlc_dur patience = SIGN_AFTER;
-
-    dlc_mtx_lock(&a->mtx);
-    while (!a->done) {
-        if (dlc_cond_wait_for(&a->answered, &a->mtx, patience) == 0 || a->done)
-            continue;
-        dlc_mtx_unlock(&a->mtx);
-        http_processing(r);
-        dlc_mtx_lock(&a->mtx);
-        patience = SIGN_EVERY;
-    }
-    dlc_mtx_unlock(&a->mtx);
-}
-
-/* Hands the question to the loop and waits for its answer. NULL: the path makes no sense. */
-static struct ask *ask_loop(struct door *d, struct http_request *r, bool catalog,
-                            struct http_reply *reply)
-{
-    const char *tenant = http_query(r, "tenant");
-    struct ask *a = mem_new(struct ask);
-
-    dlc_check(d->tag == DOOR_TAG);
-    if (!parse_path(r, catalog, &a->snapshot, &a->sample)) {
-        http_problem(reply, 400, "Bad path",
-                     "a snapshot is 16 hexadecimal digits, a sample and an offset are numbers");
-        mem_free(&a);
-        return NULL;
-    }
-    a->tag = ASK_TAG;
-    a->refs = 2;
-    a->door = d;
-    a->fd = -1;
-    a->catalog = catalog;
-    a->token = same_token(r->token, d->node->token) ? NULL : mem_str(r->token);
-    a->cid = mem_str(r->params[0]);
-    if (a->token == NULL)
-        a->tenant = mem_str(tenant != NULL ? tenant : "");
-    a->task.run = on_ask;
-    dlc_list_init(&a->link);
-    dlc_mtx_init(&a->mtx, LCK_sync);
-    dlc_cond_init(&a->answered);
-    loop_post(d->node->loop, &a->task);
-    wait_for(a, r);
-    a->task.run = release_held;
-    return a;
-}
-
-static void get_sample(struct http_request *r, struct http_reply *reply, void *ctx)
-{
-    struct ask *a = ask_loop(ctx, r, false, reply);
-
-    if (a != NULL)
-        reply_to(a, reply);
-}
+/* ---- catalogs ---- */
 
 /* A piece of it, from an offset on. */
 static json_t *catalog_piece(const struct catalog *c, uint64_t at)
@@ -522,49 +423,163 @@ static json_t *catalog_piece(const struct catalog *c, uint64_t at)
     return o;
 }
 
-static void get_catalog(struct http_request *r, struct http_reply *reply, void *ctx)
+static void on_catalog_read(struct task *t)
 {
-    struct ask *a = ask_loop(ctx, r, true, reply);
+    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct http_reply reply = {.body = a->piece};
 
-    if (a == NULL)
+    if (a->piece == NULL) {
+        fail(a, DLC_ENOTFOUND, "the catalog does not go that far");
         return;
-    if (a->rc == 0) {
-        reply->body = catalog_piece(a->ds->catalog, a->sample);
-        if (reply->body == NULL)
-            http_problem(reply, 404, "Not found", "the catalog does not go that far");
-        reply->done = sent;
-        reply->arg = a;
+    }
+    if (a->call != NULL)
+        answer(a, &reply);
+    else
+        json_decref(a->piece);
+    end(a);
+}
+
+static void catalog_work(struct job *j)
+{
+    struct ask *a = ask_of(dlc_container(j, struct ask, job));
+
+    a->piece = catalog_piece(a->ds->catalog, a->sample);
+    loop_post(a->door->node->loop, &a->task);
+}
+
+/* To nodes alone; only if it is here. It does not change while we hold the dataset. */
+static void give_catalog(struct ask *a, struct dataset *ds)
+{
+    if (ds == NULL) {
+        fail(a, DLC_ENOTFOUND, "this node has no such catalog");
+        return;
+    }
+    a->ds = ds;
+    ds->refs++;
+    a->job.run = catalog_work;
+    a->task.run = on_catalog_read;
+    if (!work_try(ds->node->work, WORK_CATALOG, &a->job, 0))
+        fail(a, DLC_EBUSY, "too many catalogs are being read");
+}
+
+static void on_ask(struct task *t)
+{
+    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct node *n = a->door->node;
+    struct dataset *ds =
+        a->token == NULL ? dataset_of_cluster(n, a->cid, a->tenant, a->snapshot) : NULL;
+
+    n->jobs++;
+    dlc_list_push_tail(&n->asks, &a->link);
+    a->needer.ready = on_dataset;
+    if (a->door->cancelled || n->stopping) {
+        fail(a, DLC_ECANCELED, "the node is ending");
+    } else if (a->catalog) {
+        give_catalog(a, ds);
+    } else if (ds != NULL) {
+        read_sample(a, ds);
     } else {
-        reply_to(a, reply);
+        ask_manager(a, GRANT_LIFE);
     }
 }
 
-static void get_health(struct http_request *r, struct http_reply *reply, void *ctx)
+void door_cancel(struct door *d)
 {
+    d->cancelled = true;
+    dlc_list_each_safe (l, &d->node->asks) {
+        struct http_reply reply = {0};
+
+        refuse(&reply, DLC_ECANCELED, "the node is ending");
+        answer(dlc_container(l, struct ask, link), &reply); /* what it waits for ends it later */
+    }
+}
+
+/* ---- on a loop of the server: nothing here blocks ---- */
+
+/* Does not tell by its time how much of it was right: digests are compared. */
+static bool is_own_token(const struct door *d, const char *token)
+{
+    unsigned char x[SHA256_LEN];
+    unsigned differ = 0;
+
+    sha256(token, strlen(token), x);
+    for (size_t i = 0; i < sizeof(x); i++)
+        differ |= (unsigned)(x[i] ^ d->token[i]);
+    return differ == 0;
+}
+
+static void ask_node(struct door *d, struct async_call *call, const struct http_request *r,
+                     const char *number, bool catalog)
+{
+    const char *tenant = http_query(r, "tenant");
+    struct http_reply reply = {0};
+    uint64_t snapshot, sample;
+    struct ask *a;
+
+    dlc_check(d->tag == DOOR_TAG);
+    if (r->token == NULL) {
+        count(peer_refused);
+        http_problem(&reply, 401, "No token",
+                     "send the token of a node or of the dataset's tenant: Authorization: Bearer "
+                     "...");
+        async_answer(call, &reply);
+        return;
+    }
+    if (!str_parse_hex64(r->params[1], &snapshot) || !str_parse_u64(number, &sample)) {
+        http_problem(&reply, 400, "Bad path",
+                     "a snapshot is 16 hexadecimal digits, a sample and an offset are numbers");
+        async_answer(call, &reply);
+        return;
+    }
+    a = mem_new(struct ask);
+    a->tag = ASK_TAG;
+    a->door = d;
+    a->call = call;
+    a->snapshot = snapshot;
+    a->sample = sample;
+    a->catalog = catalog;
+    a->token = is_own_token(d, r->token) ? NULL : mem_str(r->token);
+    a->cid = mem_str(r->params[0]);
+    if (a->token == NULL)
+        a->tenant = mem_str(tenant != NULL ? tenant : "");
+    a->task.run = on_ask;
+    dlc_list_init(&a->link);
+    loop_post(d->node->loop, &a->task);
+}
+
+static void get_sample(struct async_call *call, const struct http_request *r, void *ctx)
+{
+    ask_node(ctx, call, r, r->params[2], false);
+}
+
+static void get_catalog(struct async_call *call, const struct http_request *r, void *ctx)
+{
+    const char *offset = http_query(r, "offset");
+
+    ask_node(ctx, call, r, offset != NULL ? offset : "0", true);
+}
+
+static void get_health(struct async_call *call, const struct http_request *r, void *ctx)
+{
+    struct http_reply reply = {.body = json_pack("{s:s}", "status", "ok")};
+
     (void)r;
     (void)ctx;
-    reply->body = json_pack("{s:s}", "status", "ok");
+    async_answer(call, &reply);
 }
 
-#define NEEDS_TOKEN 1u
-
-static bool check(struct http_request *r, const struct http_route *route, struct http_reply *reply,
-                  void *ctx)
+static bool run_read(struct job *j, uint64_t bytes, void *ctx)
 {
-    (void)ctx;
-    if ((route->roles & NEEDS_TOKEN) == 0 || r->token != NULL)
-        return true;
-    count(peer_refused);
-    http_problem(reply, 401, "No token",
-                 "send the token of a node or of the dataset's tenant: Authorization: Bearer ...");
-    return false;
+    struct door *d = ctx;
+
+    return work_try(d->node->work, WORK_DEMAND, j, bytes);
 }
 
-static const struct http_route routes[] = {
-    {"GET", "/v1/peer/{dataset}/{snapshot}/samples/{sample}", NEEDS_TOKEN, get_sample},
-    {"GET", "/v1/peer/{dataset}/{snapshot}/catalog", NEEDS_TOKEN, get_catalog},
-    {"GET", "/v1/health", 0, get_health},
-    {NULL, NULL, 0, NULL},
+static const struct async_route routes[] = {
+    {"/v1/peer/{dataset}/{snapshot}/samples/{sample}", get_sample},
+    {"/v1/peer/{dataset}/{snapshot}/catalog", get_catalog},
+    {"/v1/health", get_health},
+    {NULL, NULL},
 };
 
 /* ---- life ---- */
@@ -572,29 +587,45 @@ static const struct http_route routes[] = {
 int door_open(struct node *n, const char *listen, struct door **out, struct dlc_err *err)
 {
     struct door *d = mem_new(struct door);
-    struct http_server_config c = {
-        .address = listen, .connections = CONNECTIONS, .routes = routes, .ctx = d, .check = check};
+    const struct async_server_config c = {
+        .address = listen, .routes = routes, .ctx = d, .run = run_read};
     int rc;
 
     d->tag = DOOR_TAG;
     d->node = n;
-    rc = http_server_open(&c, &d->server, err);
-    if (rc < 0)
+    if (n->token != NULL)
+        sha256(n->token, strlen(n->token), d->token);
+    rc = async_server_open(&c, &d->server, err);
+    *out = NULL;
+    if (rc < 0) {
         mem_free(&d);
-    else
-        log_info("peers are served at %s", http_server_address(d->server));
+        return rc;
+    }
+    d->address = mem_str(async_server_address(d->server));
+    log_info("peers are served at %s", d->address);
     *out = d;
-    return rc;
+    return 0;
 }
 
 const char *door_address(const struct door *d)
 {
-    return http_server_address(d->server);
+    return d->address;
+}
+
+json_t *door_json(const struct door *d)
+{
+    struct async_figures f;
+
+    async_figures(d->server, &f);
+    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:I, s:I}", "loops", (int)f.loops, "connections",
+                     (int)f.connections, "accepted", (json_int_t)f.accepted, "refused",
+                     (json_int_t)f.refused, "closed_for_others", (json_int_t)f.shed,
+                     "closed_as_slow", (json_int_t)f.late, "held_bytes", (json_int_t)d->held);
 }
 
 void door_close(struct door *d)
 {
-    http_server_close(&d->server);
+    async_server_close(&d->server);
 }
 
 void door_free(struct door **dp)
@@ -604,8 +635,8 @@ void door_free(struct door **dp)
     *dp = NULL;
     if (d == NULL)
         return;
-    if (d->server != NULL)
-        http_server_close(&d->server);
+    async_server_close(&d->server);
+    mem_free(&d->address);
     d->tag = 0;
     mem_free(&d);
 }
