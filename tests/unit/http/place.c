@@ -41,28 +41,6 @@ static void on_data(struct http_request *r, struct http_reply *reply, void *ctx)
     http_reply_header(reply, "Dlcache-From", "%s", "memory");
 }
 
-#define FILE_ENDS 3000000u /* bytes: it cannot be read further */
-
-static long file_read(void *arg, uint64_t at, char *buf, size_t cap)
-{
-    size_t n = cap < 100000 ? cap : 100000;
-
-    (void)arg;
-    if (at >= FILE_ENDS)
-        return -1;
-    n = n < FILE_ENDS - at ? n : FILE_ENDS - at;
-    memcpy(buf, bytes + at, n);
-    return (long)n;
-}
-
-/* The same bytes, read as they are sent. */
-static void on_file(struct http_request *r, struct http_reply *reply, void *ctx)
-{
-    on_data(r, reply, ctx);
-    reply->data = NULL;
-    reply->read_at = file_read;
-}
-
 struct stream {
     struct place *p;
     int i, n;
@@ -144,17 +122,11 @@ static bool check(struct http_request *r, const struct http_route *route, struct
 }
 
 static const struct http_route routes[] = {
-    {"GET", "/echo/{a}/{b}", 0, on_echo},
-    {"GET", "/echo/{a}", 0, on_echo},
-    {"POST", "/echo/{a}", 0, on_echo},
-    {"PUT", "/echo/{a}", 0, on_echo},
-    {"GET", "/data/{n}", 0, on_data},
-    {"GET", "/stream/{n}", 0, on_stream},
-    {"GET", "/file/{n}", 0, on_file},
-    {"POST", "/block", 0, on_block},
-    {"GET", "/fail", 0, on_fail},
-    {"GET", "/private", 1, on_echo},
-    {NULL, NULL, 0, NULL},
+    {"GET", "/echo/{a}/{b}", 0, on_echo}, {"GET", "/echo/{a}", 0, on_echo},
+    {"POST", "/echo/{a}", 0, on_echo},    {"PUT", "/echo/{a}", 0, on_echo},
+    {"GET", "/data/{n}", 0, on_data},     {"GET", "/stream/{n}", 0, on_stream},
+    {"POST", "/block", 0, on_block},      {"GET", "/fail", 0, on_fail},
+    {"GET", "/private", 1, on_echo},      {NULL, NULL, 0, NULL},
 };
 
 void place_open(struct place *p, const struct http_server_config *like)

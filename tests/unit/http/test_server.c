@@ -247,39 +247,6 @@ static void test_ranges(void **state)
     buf_release(&b);
 }
 
-/* Bytes that are read as they are sent: whole, in part, and cut where they cannot be read. */
-static void test_bytes_that_are_read(void **state)
-{
-    struct place p;
-    struct buf b = BUF_INIT;
-    const char *end;
-
-    (void)state;
-    place_open(&p, NULL);
-    assert_int_equal(raw_ask(p.address, GET("/file/2500000"), &b), 200);
-    assert_non_null(strstr(b.data, "Content-Length: 2500000\r\n"));
-    assert_non_null(strstr(b.data, "Content-Type: application/octet-stream\r\n"));
-    end = strstr(b.data, "\r\n\r\n") + 4;
-    assert_int_equal(b.len - (size_t)(end - b.data), 2500000);
-    for (size_t i = 0; i < 2500000; i++)
-        assert_int_equal((unsigned char)end[i], i % 251);
-    assert_int_equal(raw_ask(p.address,
-                             "GET /file/4000000 HTTP/1.1\r\nHost: x\r\n"
-                             "Range: bytes=2000000-2999999\r\n\r\n",
-                             &b),
-                     206);
-    end = strstr(b.data, "\r\n\r\n") + 4;
-    assert_int_equal(b.len - (size_t)(end - b.data), 1000000);
-    for (size_t i = 0; i < 1000000; i++)
-        assert_int_equal((unsigned char)end[i], (2000000 + i) % 251);
-    assert_int_equal(raw_ask(p.address, GET("/file/4000000"), &b), 200);
-    end = strstr(b.data, "\r\n\r\n") + 4;
-    assert_int_equal(b.len - (size_t)(end - b.data), 3000000); /* and then the connection ended */
-    place_close(&p);
-    assert_int_equal(p.done, 3);
-    buf_release(&b);
-}
-
 static void test_unix_socket(void **state)
 {
     struct place p, q;
@@ -509,7 +476,6 @@ int main(void)
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_data_is_sent_and_given_back),
         cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_bytes_that_are_read),
         cmocka_unit_test(test_unix_socket),
         cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_streams),
