@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The manager: what it opens, its thread, and how it says that it is alive. */
 #include "control/control_i.h"
+#include "control/view_i.h"
 
 #include <errno.h>
 #include <string.h>
@@ -293,7 +294,7 @@ void control_close(struct control **cp)
     leader_close(c);
     jobs_close(c);
     nodes_close(c);
-    json_decref(c->view);
+    view_put(&c->view);
     json_decref(c->lost);
     json_decref(c->finishing);
     secrets_close(&c->secrets);

@@ -13,8 +13,9 @@
  *
  * Threads: handlers run on threads of the HTTP server, one per connection; the manager's own thread
  * keeps the lock, notices nodes that fell silent, makes the view, and calls jobs_tick(). The store
- * is never called with mtx held. No JSON value is shared by two threads: what lies in struct
- * control is read and copied with mtx held.
+ * is never called with mtx held. No JSON value is shared by two threads, but for those that never
+ * change and have an owner with a count of its own (struct view): what else lies in struct control
+ * is read and copied with mtx held.
  *
  * (C1) Only the leader writes: the check refuses every method but GET (and routes marked
  * ROUTE_READS) with 503 elsewhere. Writes that slip through as the lock is lost are refused by the
@@ -57,6 +58,7 @@ enum role {
 /* A route with roles 0 needs no token. */
 
 struct live_node; /* nodes.c */
+struct view;      /* view_i.h */
 struct jobs;      /* jobs.c: what it keeps in memory, if it needs to */
 
 struct control {
@@ -98,7 +100,7 @@ struct control {
     bool view_dirty;                /* G: mtx */
     uint64_t view_asked, view_made; /* G: mtx; calls of view_changed(); those that the view has */
     struct dlc_cond view_new;
-    json_t *view;      /* G: mtx; never changed once it is here: replaced */
+    struct view *view; /* G: mtx; with a reference. Replaced by the thread alone */
     json_t *finishing; /* G: mtx; {ID: n}: orders whose results are being written (orders.c) */
     struct dlc_list streams; /* G: mtx; of events, that go on (events.c) */
     json_t *lost;          /* the thread's: {DATASET: since when none of its nodes is there, ns} */
@@ -294,9 +296,10 @@ void view_changed(struct control *c);
  * get the order not before that one (heartbeat.c). A while at most. Not in the thread. */
 void view_settle(struct control *c);
 int view_load(struct control *c, uint64_t fence,
-              struct dlc_err *err);                /* thread: we lead from now on */
-void view_tick(struct control *c);                 /* thread */
-json_t *view_get(struct control *c, uint64_t has); /* gives a copy; NULL: none but `has` */
+              struct dlc_err *err); /* thread: we lead from now on */
+void view_tick(struct control *c);  /* thread */
+/* Gives a reference, for view_put(); NULL: there is none but `has`. */
+struct view *view_get(struct control *c, uint64_t has);
 
 /* ---- asked of others in this directory ---- */
 

@@ -34,22 +34,25 @@ int64_t nodes_interval_ms(struct control *c)
     return soon ? EVERY_LEAST : DLC_CLAMP(c->node_ttl.ns / 5000000, EVERY_LEAST, EVERY_MOST);
 }
 
-void nodes_add_news(struct control *c, const char *name, uint64_t has, json_t *answer)
+void nodes_reply(struct control *c, const char *name, uint64_t has, json_t *answer, int status,
+                 uint64_t version, struct http_reply *reply)
 {
+    json_t *orders = NULL;
     struct live_node *n;
-    json_t *view, *orders = NULL;
+    struct view *view;
 
     dlc_mtx_lock(&c->mtx);
     n = nodes_find_locked(c, name);
     if (n != NULL)
         orders = json_deep_copy(json_object_get(n->doc, "orders"));
     dlc_mtx_unlock(&c->mtx);
-    view = view_get(c, has);                    /* after the orders: (V4) */
-    if (view != NULL && view_names(view, name)) /* (V5) */
-        json_object_set(answer, "view", view);
-    json_decref(view);
+    view = view_get(c, has); /* after the orders: (V4) */
     json_object_set_new(answer, "orders", orders != NULL ? orders : json_array());
     json_object_set_new(answer, "interval_ms", json_integer(nodes_interval_ms(c)));
+    reply_doc(reply, status, answer, version);
+    if (view != NULL && view_names(view, name)) /* (V5) */
+        view_add_to_reply(view, reply);
+    view_put(&view);
 }
 
 /* ---- chunks ---- */
@@ -301,7 +304,6 @@ void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
     };
     struct dlc_err err = DLC_ERR_INIT;
     bool woke = false;
-    json_t *answer;
 
     if (name == NULL || !read_body(r, fields, reply) || !check_done(done, reply))
         return;
@@ -323,7 +325,5 @@ void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
         reply_store_error(c, r, reply, &err);
         return;
     }
-    answer = json_object();
-    nodes_add_news(c, name, view, answer);
-    reply_doc(reply, 200, answer, 0);
+    nodes_reply(c, name, view, json_object(), 200, 0, reply);
 }

@@ -292,15 +292,12 @@ static void put_node(struct http_request *r, struct http_reply *reply, void *ctx
         else
             reply_store_error(c, r, reply, &err);
     } else {
-        json_t *o;
-
         nodes_remember(c, &d, true);
         log_info("node %s joins: %s", name, j.address);
         if (is_new)
             control_event(c, "", "node.joined", json_pack("{s:s}", "name", name));
-        o = node_doc(c, &d, caller_of(r));
-        nodes_add_news(c, name, 0, o);
-        reply_doc(reply, is_new ? 201 : 200, o, d.version);
+        nodes_reply(c, name, 0, node_doc(c, &d, caller_of(r)), is_new ? 201 : 200, d.version,
+                    reply);
     }
     meta_doc_release(&d);
 }

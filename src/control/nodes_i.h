@@ -41,9 +41,10 @@ bool nodes_is_holder(struct control *c, const char *name, const char *instance);
 void nodes_refuse_name(struct control *c, const char *name, const char *holder,
                        struct http_reply *reply);
 int64_t nodes_interval_ms(struct control *c); /* until the next heart-beat */
-/* Add "view" (when it is another than `has` and names the node), "orders" and "interval_ms" to an
- * answer. */
-void nodes_add_news(struct control *c, const char *name, uint64_t has, json_t *answer);
+/* Answer a node with `answer`, an object that is taken, and "orders", "interval_ms", and "view"
+ * when there is another than `has` and it names the node. version: as in reply_doc(). */
+void nodes_reply(struct control *c, const char *name, uint64_t has, json_t *answer, int status,
+                 uint64_t version, struct http_reply *reply);
 /* The first that is heard after nobody was: those who fell silent with it are live as well, until
  * they are silent for longer. */
 void nodes_forgive_locked(struct control *c, const struct live_node *first);

@@ -13,10 +13,100 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "control/nodes_i.h"
 #include "control/view_i.h"
 
-#define SETTLE DLC_SEC(2) /* then the order is given all the same */
+#define VIEW_TAG DLC_TAG4('v', 'i', 'e', 'w')
+#define SETTLE   DLC_SEC(2) /* then the order is given all the same */
+
+/* ---- a view ---- */
+
+struct view *view_new(uint64_t version, json_t *body)
+{
+    struct view *v = mem_new(struct view);
+
+    v->tag = VIEW_TAG;
+    v->refs = 1;
+    v->version = version;
+    v->body = body;
+    v->text = json_dumps(body, JSON_COMPACT);
+    dlc_check(v->text != NULL); /* it is made of texts that were read from JSON */
+    v->len = strlen(v->text);
+    return v;
+}
+
+void view_put(struct view **vp)
+{
+    struct view *v = *vp;
+
+    *vp = NULL;
+    if (v == NULL)
+        return;
+    dlc_check(v->tag == VIEW_TAG);
+    /* Pairs with itself: who frees it comes after all who have read it. */
+    if (atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    json_decref(v->body);
+    free(v->text); /* jansson's */
+    v->tag = 0;
+    mem_free(&v);
+}
+
+struct view *view_get(struct control *c, uint64_t has)
+{
+    struct view *v = NULL;
+
+    dlc_mtx_lock(&c->mtx);
+    if (c->view_version != has && c->view != NULL) {
+        v = c->view;
+        atomic_fetch_add_explicit(&v->refs, 1, memory_order_relaxed); /* c->view has one */
+    }
+    dlc_mtx_unlock(&c->mtx);
+    return v;
+}
+
+bool view_names(const struct view *v, const char *name)
+{
+    const json_t *nodes = json_object_get(v->body, "nodes");
+
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+
+        if (strcmp(json_string_value(json_object_get(node, "name")), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void free_text(void *text)
+{
+    mem_free(&text);
+}
+
+void view_add_to_reply(const struct view *v, struct http_reply *reply)
+{
+    static const char name[] = "\"view\":";
+    char *rest = json_dumps(reply->body, JSON_COMPACT);
+    struct buf b = BUF_INIT;
+
+    dlc_check(json_is_object(reply->body) && rest != NULL && reply->done == NULL);
+    buf_reserve(&b, strlen(rest) + v->len + sizeof(name) + 1);
+    buf_add(&b, rest, strlen(rest) - 1); /* without its '}' */
+    buf_adds(&b, json_object_size(reply->body) > 0 ? "," : "");
+    buf_adds(&b, name);
+    buf_add(&b, v->text, v->len);
+    buf_addc(&b, '}');
+    free(rest);
+    json_decref(reply->body);
+    reply->body = NULL;
+    reply->type = "application/json";
+    reply->data_len = b.len;
+    reply->data = reply->arg = buf_take(&b);
+    reply->done = free_text;
+}
+
+/* ---- what is in it ---- */
 
 /* Chunks are spread by space. A node that says nothing of its space counts as a gigabyte. */
 double view_weight(enum node_state state, uint64_t capacity, uint64_t memory)
@@ -45,18 +135,7 @@ json_t *view_nodes(const struct node_info *nodes, size_t n)
     return array;
 }
 
-bool view_names(const json_t *view, const char *name)
-{
-    size_t i;
-    json_t *node;
-
-    json_array_foreach(json_object_get(view, "nodes"), i, node)
-    {
-        if (strcmp(json_string_value(json_object_get(node, "name")), name) == 0)
-            return true;
-    }
-    return false;
-}
+/* ---- making it ---- */
 
 void view_changed(struct control *c)
 {
@@ -79,30 +158,21 @@ void view_settle(struct control *c)
     dlc_mtx_unlock(&c->mtx);
 }
 
-json_t *view_get(struct control *c, uint64_t has)
-{
-    json_t *view = NULL;
-
-    dlc_mtx_lock(&c->mtx);
-    if (c->view_version != has)
-        view = json_deep_copy(c->view);
-    dlc_mtx_unlock(&c->mtx);
-    return view;
-}
-
 int view_load(struct control *c, uint64_t fence, struct dlc_err *err)
 {
     struct meta_doc d = META_DOC_INIT;
     int rc = meta_get(c->meta, META_CONTROL, "view", &d, err);
     uint64_t was = (uint64_t)json_integer_value(json_object_get(d.body, "version"));
+    struct view *old;
 
     if (rc == 0 || rc == DLC_ENOTFOUND) {
         dlc_mtx_lock(&c->mtx);
-        json_decref(c->view);
+        old = c->view;
         c->view = NULL;
         c->view_version = DLC_MAX(was, fence);
         c->view_dirty = true;
         dlc_mtx_unlock(&c->mtx);
+        view_put(&old);
         rc = 0;
     }
     meta_doc_release(&d);
@@ -120,32 +190,41 @@ static int write_version(struct control *c, uint64_t version, struct dlc_err *er
     return rc;
 }
 
-/* Borrows all. Only the thread makes views, so nothing comes between. */
-static int install(struct control *c, const json_t *nodes, const json_t *datasets,
-                   const json_t *jobs, struct dlc_err *err)
+static bool is_same(const struct view *v, const json_t *nodes, const json_t *datasets,
+                    const json_t *jobs)
 {
-    uint64_t version;
-    bool same;
+    return v != NULL && json_equal(json_object_get(v->body, "nodes"), nodes) == 1 &&
+           json_equal(json_object_get(v->body, "datasets"), datasets) == 1 &&
+           json_equal(json_object_get(v->body, "jobs"), jobs) == 1;
+}
+
+/* Borrows all. Only the thread makes views, so nothing comes between, and it may look at the
+ * present one without the lock. */
+static int install(struct control *c, json_t *nodes, json_t *datasets, json_t *jobs,
+                   struct dlc_err *err)
+{
+    struct view *old, *now;
+    uint64_t version, fence;
     int rc;
 
     dlc_mtx_lock(&c->mtx);
-    same = c->view != NULL && json_equal(json_object_get(c->view, "nodes"), nodes) == 1 &&
-           json_equal(json_object_get(c->view, "datasets"), datasets) == 1 &&
-           json_equal(json_object_get(c->view, "jobs"), jobs) == 1;
+    old = c->view;
     version = c->view_version + 1;
+    fence = c->fence;
     dlc_mtx_unlock(&c->mtx);
-    if (same)
+    if (is_same(old, nodes, datasets, jobs))
         return 0;
     rc = write_version(c, version, err);
     if (rc < 0)
         return rc;
+    now = view_new(version, json_pack("{s:I, s:I, s:O, s:O, s:O}", "version", (json_int_t)version,
+                                      "fence", (json_int_t)fence, "nodes", nodes, "datasets",
+                                      datasets, "jobs", jobs));
     dlc_mtx_lock(&c->mtx);
-    json_decref(c->view);
-    c->view = json_pack("{s:I, s:I, s:o, s:o, s:o}", "version", (json_int_t)version, "fence",
-                        (json_int_t)c->fence, "nodes", json_deep_copy(nodes), "datasets",
-                        json_deep_copy(datasets), "jobs", json_deep_copy(jobs));
+    c->view = now;
     c->view_version = version;
     dlc_mtx_unlock(&c->mtx);
+    view_put(&old);
     return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/os.h"
 #include "control/control_i.h"
+#include "control/view_i.h"
 #include "metadata/each_store.h"
 
 /* dir: below the test's directory, made. */
@@ -38,7 +39,8 @@ static inline void bare_close(struct control **cp)
     leader_close(c);
     jobs_close(c);
     nodes_close(c);
-    json_decref(c->view);
+    view_put(&c->view);
+    json_decref(c->lost);
     meta_close(&c->meta);
     mem_free(&c->dir);
     mem_free(&c->advertise);

@@ -29,12 +29,12 @@ static void test_the_gone_are_not_in_it(void **state)
         {.name = "d", .address = "", .state = NODE_JOINING},
     };
     json_t *got = view_nodes(nodes, unit_count(nodes));
-    json_t *view = json_pack("{s:O}", "nodes", got),
-           *want =
-               json_pack("[{s:s, s:s, s:f, s:s}, {s:s, s:s, s:f, s:s}, {s:s, s:s, s:f, s:s}]",
-                         "name", "a", "address", "http://a:1", "weight", 1.0, "state", "live",
-                         "name", "c", "address", "http://c:1", "weight", 0.0, "state", "draining",
-                         "name", "d", "address", "", "weight", 0.0, "state", "joining");
+    struct view *view = view_new(7, json_pack("{s:O}", "nodes", got));
+    json_t *want =
+        json_pack("[{s:s, s:s, s:f, s:s}, {s:s, s:s, s:f, s:s}, {s:s, s:s, s:f, s:s}]", "name", "a",
+                  "address", "http://a:1", "weight", 1.0, "state", "live", "name", "c", "address",
+                  "http://c:1", "weight", 0.0, "state", "draining", "name", "d", "address", "",
+                  "weight", 0.0, "state", "joining");
 
     (void)state;
     assert_non_null(want);
@@ -42,9 +42,33 @@ static void test_the_gone_are_not_in_it(void **state)
     assert_true(view_names(view, "a"));
     assert_false(view_names(view, "b"));
     assert_true(view_names(view, "d"));
-    json_decref(view);
+    view_put(&view);
     json_decref(got);
     json_decref(want);
+}
+
+/* What a node is sent is one object, whatever else is in it. */
+static void test_it_is_a_member_of_the_answer(void **state)
+{
+    struct view *view = view_new(7, json_pack("{s:i}", "version", 7));
+    json_t *answers[] = {json_object(), json_pack("{s:s}", "a", "}\"")};
+
+    (void)state;
+    for (size_t i = 0; i < unit_count(answers); i++) {
+        struct http_reply reply = {.body = json_incref(answers[i])};
+        json_t *got;
+
+        view_add_to_reply(view, &reply);
+        assert_null(reply.body);
+        assert_string_equal(reply.type, "application/json");
+        got = json_loadb(reply.data, reply.data_len, 0, NULL);
+        json_object_set_new(answers[i], "view", json_pack("{s:i}", "version", 7));
+        assert_true(json_equal(got, answers[i]));
+        json_decref(got);
+        json_decref(answers[i]);
+        reply.done(reply.arg);
+    }
+    view_put(&view);
 }
 
 int main(void)
@@ -53,6 +77,7 @@ int main(void)
         cmocka_unit_test(test_weights_follow_space),
         cmocka_unit_test(test_only_the_living_own),
         cmocka_unit_test(test_the_gone_are_not_in_it),
+        cmocka_unit_test(test_it_is_a_member_of_the_answer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
