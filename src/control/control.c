@@ -295,6 +295,7 @@ void control_close(struct control **cp)
     jobs_close(c);
     nodes_close(c);
     view_put(&c->view);
+    datasets_index_release(&c->index);
     json_decref(c->lost);
     json_decref(c->finishing);
     secrets_close(&c->secrets);

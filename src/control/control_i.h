@@ -9,13 +9,13 @@
  *     leader.c    who leads; agree.c: what those who may lead have in common
  *     tenants.c, nodes.c, resolve.c, datasets.c, chunks.c, jobs.c, events.c   the routes
  *     orders.c    what nodes are told to do
- *     view.c      what nodes are told of each other
+ *     view.c      what nodes are told of each other; datasets_index.c: what it needs of datasets
  *
  * Threads: handlers run on threads of the HTTP server, one per connection; the manager's own thread
  * keeps the lock, notices nodes that fell silent, makes the view, and calls jobs_tick(). The store
  * is never called with mtx held. No JSON value is shared by two threads, but for those that never
- * change and have an owner with a count of its own (struct view): what else lies in struct control
- * is read and copied with mtx held.
+ * change and have an owner with a count of its own (struct view, dataset_entry): what else lies in
+ * struct control is read and copied with mtx held.
  *
  * (C1) Only the leader writes: the check refuses every method but GET (and routes marked
  * ROUTE_READS) with 503 elsewhere. Writes that slip through as the lock is lost are refused by the
@@ -59,7 +59,17 @@ enum role {
 
 struct live_node; /* nodes.c */
 struct view;      /* view_i.h */
-struct jobs;      /* jobs.c: what it keeps in memory, if it needs to */
+
+/* datasets_index.c: what the view needs of datasets. */
+struct dataset_entry;
+struct dataset_index {
+    struct dataset_entry **entries; /* G: mtx, and what follows; sorted by id, with references */
+    size_t n, cap;
+    bool known;      /* it has what the store has */
+    uint64_t writes; /* how many came by */
+    uint64_t loads;  /* how often all documents were read */
+};
+struct jobs; /* jobs.c: what it keeps in memory, if it needs to */
 
 struct control {
     uint32_t tag;
@@ -105,6 +115,7 @@ struct control {
     struct dlc_list streams; /* G: mtx; of events, that go on (events.c) */
     json_t *lost;          /* the thread's: {DATASET: since when none of its nodes is there, ns} */
     uint64_t view_version; /* G: mtx; of the view, or of the last before it */
+    struct dataset_index index;
 };
 
 struct control *control_of(void *ctx);
@@ -318,8 +329,13 @@ void weights_tick(struct control *c, struct dlc_mono now);
 void weights_forget(struct control *c, const char *tenant); /* the tenant goes */
 /* jobs.c; at close. */
 void jobs_close(struct control *c);
-/* datasets.c; thread: gives the "datasets" of the view, those that are placed on some nodes only or
- * have readers. NULL and *err on failure. */
+/* datasets_index.c; X. A document of a dataset was written or deleted, or was not (rc). */
+void dataset_written(struct control *c, int rc, const struct meta_doc *d);
+void dataset_deleted(struct control *c, int rc, const char *id);
+void datasets_index_forget(struct control *c); /* we lead from now on: all is read again */
+void datasets_index_release(struct dataset_index *x);
+/* datasets_ops.c; thread: gives the "datasets" of the view, those that are placed on some nodes
+ * only or have readers. NULL and *err on failure. */
 json_t *datasets_view(struct control *c, struct dlc_err *err);
 /* datasets_ops.c; a node has done an order, or failed (error: not NULL). `result` is what it said.
  * May be called again for the same. A failure of the store: it must be. */

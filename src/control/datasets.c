@@ -158,6 +158,7 @@ static bool write_new(struct control *c, const struct http_request *r, const str
 {
     struct dlc_err err = DLC_ERR_INIT;
     struct meta_doc was = META_DOC_INIT;
+    int rc;
 
     if (drop_rows_of_former(c, m->name, &err) < 0) {
         reply_store_error(c, r, reply, &err);
@@ -166,7 +167,9 @@ static bool write_new(struct control *c, const struct http_request *r, const str
     d->id = mem_str(m->name);
     d->tenant = mem_str(m->tenant);
     d->body = body_of(m);
-    if (meta_put(c->meta, META_DATASET, d, META_NEW, &err) == 0)
+    rc = meta_put(c->meta, META_DATASET, d, META_NEW, &err);
+    dataset_written(c, rc, d);
+    if (rc == 0)
         return true;
     if (err.code != DLC_EBUSY || meta_get(c->meta, META_DATASET, m->name, &was, NULL) < 0) {
         reply_store_error(c, r, reply, &err);
@@ -354,9 +357,11 @@ static int delete_this(struct control *c, const struct meta_doc *d, uint64_t exp
         rc = meta_get(c->meta, META_DATASET, d->id, &now, err);
         if (rc == 0 && !dataset_is(&now, d))
             rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset %s", d->id);
-        if (rc == 0)
+        if (rc == 0) {
             rc = meta_delete(c->meta, META_DATASET, d->id,
                              expect == META_ANY ? now.version : expect, err);
+            dataset_deleted(c, rc, d->id);
+        }
         meta_doc_release(&now);
         if (expect != META_ANY || !control_leads(c))
             break;

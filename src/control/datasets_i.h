@@ -77,16 +77,33 @@ int dataset_move_goes_on(struct control *c, const char *name, const char *node,
  */
 json_t *dataset_spent(const struct node_info *nodes, size_t n, const struct meta_doc *d);
 
+/* ---- datasets_index.c ---- */
+
+struct dataset_entry {
+    uint32_t tag;
+    _Atomic unsigned refs;
+    char *id;
+    uint64_t version;
+    int64_t created_ms;
+    json_t *nodes; /* as dataset_nodes(); to look at: nobody takes a reference to it */
+    unsigned count;
+    bool moving;
+};
+/* Thread: all datasets by id, *n of them. Gives an array (mem_free) of references. */
+int datasets_index_get(struct control *c, struct dataset_entry ***out, size_t *n,
+                       struct dlc_err *err);
+void dataset_entry_put(struct dataset_entry **ep);
+
 /* ---- datasets_place.c ---- */
 
 /* Choose nodes for one that wants `node_count` of them and has none yet. Returns 0 or an error. */
 int dataset_place(struct control *c, const char *name, unsigned gpus, struct dlc_err *err);
-/* While datasets are looked at for a view: begin, each, end. */
+/* While datasets are looked at for a view: begin, each, end. Thread. */
 struct lost_search {
     json_t *found, *known; /* known: names of the nodes that are not gone */
 };
 void lost_begin(struct control *c, struct lost_search *s);
-void lost_look(struct control *c, struct lost_search *s, const struct meta_doc *d);
+void lost_look(struct control *c, struct lost_search *s, const struct dataset_entry *e);
 void lost_end(struct control *c, struct lost_search *s, bool whole);
 
 http_handler_f dataset_chunks, dataset_do_snapshot, dataset_do_warm, dataset_do_evict,

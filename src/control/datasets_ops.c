@@ -297,48 +297,52 @@ int datasets_order_done(struct control *c, const char *node, const json_t *order
 
 /* ---- for the view ---- */
 
-struct looking {
-    struct control *c;
-    json_t *out, *moving;
-    struct lost_search lost;
-    struct job *jobs;
-    size_t n_jobs;
-};
-
-static bool look(struct meta_doc *d, void *arg)
+/* Of one dataset; NULL: the view need not name it. Gives. */
+static json_t *entry_json(const struct dataset_entry *e, const struct job_use *use)
 {
-    struct looking *l = arg;
-    const json_t *nodes = dataset_nodes(d->body);
-    struct job_use use = jobs_of_dataset(l->jobs, l->n_jobs, d->id);
+    if (e->nodes == NULL && use->keepers == 0 && use->runs == 0)
+        return NULL;
+    return json_pack("{s:s, s:o*, s:i, s:I}", "id", e->id, "nodes", json_deep_copy(e->nodes),
+                     "readers", (int)use->keepers, "runs", (json_int_t)use->runs);
+}
 
-    if (json_object_get(d->body, "moving") != NULL)
-        json_array_append_new(l->moving, json_string(d->id));
-    lost_look(l->c, &l->lost, d);
-    if (nodes != NULL || use.keepers > 0 || use.runs > 0)
-        json_array_append_new(l->out,
-                              json_pack("{s:s, s:O*, s:i, s:I}", "id", d->id, "nodes", nodes,
-                                        "readers", (int)use.keepers, "runs", (json_int_t)use.runs));
-    return true;
+/* What is moved goes on; what fails the next view tries again. */
+static void move_on(struct control *c, struct dataset_entry *const *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct dlc_err why = DLC_ERR_INIT;
+
+        if (all[i]->moving)
+            dataset_move_goes_on(c, all[i]->id, NULL, &why);
+    }
 }
 
 json_t *datasets_view(struct control *c, struct dlc_err *err)
 {
-    struct looking l = {.c = c, .out = json_array(), .moving = json_array()};
-    int rc;
+    struct dataset_entry **all = NULL;
+    struct lost_search lost;
+    struct job *jobs;
+    size_t n = 0, n_jobs;
+    json_t *out;
 
-    l.jobs = jobs_copy(c, &l.n_jobs);
-    lost_begin(c, &l.lost);
-    rc = control_each(c, META_DATASET, NULL, look, &l, err);
-    lost_end(c, &l.lost, rc == 0);
-    jobs_copy_release(&l.jobs, l.n_jobs);
-    for (size_t i = 0; rc == 0 && i < json_array_size(l.moving); i++) {
-        struct dlc_err why = DLC_ERR_INIT; /* the next view tries again */
+    if (datasets_index_get(c, &all, &n, err) < 0)
+        return NULL;
+    out = json_array();
+    jobs = jobs_copy(c, &n_jobs);
+    lost_begin(c, &lost);
+    for (size_t i = 0; i < n; i++) {
+        struct job_use use = jobs_of_dataset(jobs, n_jobs, all[i]->id);
+        json_t *one = entry_json(all[i], &use);
 
-        dataset_move_goes_on(c, json_string_value(json_array_get(l.moving, i)), NULL, &why);
+        lost_look(c, &lost, all[i]);
+        if (one != NULL)
+            json_array_append_new(out, one);
     }
-    json_decref(l.moving);
-    if (rc == 0)
-        return l.out;
-    json_decref(l.out);
-    return NULL;
+    lost_end(c, &lost, true);
+    jobs_copy_release(&jobs, n_jobs);
+    move_on(c, all, n);
+    for (size_t i = 0; i < n; i++)
+        dataset_entry_put(&all[i]);
+    mem_free(&all);
+    return out;
 }

@@ -120,14 +120,13 @@ static bool none_of(const json_t *names, const json_t *known)
     return true;
 }
 
-void lost_look(struct control *c, struct lost_search *s, const struct meta_doc *d)
+void lost_look(struct control *c, struct lost_search *s, const struct dataset_entry *e)
 {
-    json_t *since = json_object_get(c->lost, d->id);
+    json_t *since = json_object_get(c->lost, e->id);
 
-    if (count_of(d->body) == 0 || dataset_nodes(d->body) == NULL ||
-        !none_of(dataset_nodes(d->body), s->known))
+    if (e->count == 0 || e->nodes == NULL || !none_of(e->nodes, s->known))
         return;
-    json_object_set_new(s->found, d->id,
+    json_object_set_new(s->found, e->id,
                         since != NULL ? json_incref(since) : json_integer(dlc_mono_now().ns));
 }
 

@@ -143,10 +143,11 @@ int control_change(struct control *c, enum meta_kind kind, const char *id, uint6
             rc = f(&d, arg, err);
         else
             break;
-        if (rc == 0)
-            rc = meta_put(c->meta, kind, &d, d.version, err);
-        else
+        if (rc != 0)
             break;
+        rc = meta_put(c->meta, kind, &d, d.version, err);
+        if (kind == META_DATASET)
+            dataset_written(c, rc, &d);
         if (rc != DLC_EBUSY || expect != META_ANY || !control_leads(c))
             break;
         meta_doc_release(&d);

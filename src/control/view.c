@@ -173,6 +173,7 @@ int view_load(struct control *c, uint64_t fence, struct dlc_err *err)
         c->view_dirty = true;
         dlc_mtx_unlock(&c->mtx);
         view_put(&old);
+        datasets_index_forget(c); /* another manager may have written */
         rc = 0;
     }
     meta_doc_release(&d);

@@ -41,6 +41,7 @@ static inline void bare_close(struct control **cp)
     nodes_close(c);
     view_put(&c->view);
     json_decref(c->lost);
+    datasets_index_release(&c->index);
     meta_close(&c->meta);
     mem_free(&c->dir);
     mem_free(&c->advertise);
