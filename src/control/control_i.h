@@ -14,8 +14,8 @@
  * Threads: handlers run on threads of the HTTP server, one per connection; the manager's own thread
  * keeps the lock, notices nodes that fell silent, makes the view, and calls jobs_tick(). The store
  * is never called with mtx held. No JSON value is shared by two threads, but for those that never
- * change and have an owner with a count of its own (struct view, dataset_entry): what else lies in
- * struct control is read and copied with mtx held.
+ * change and have an owner with a count of its own (struct view, dataset_entry, shared_json): what
+ * else lies in struct control is read and copied with mtx held.
  *
  * (C1) Only the leader writes: the check refuses every method but GET (and routes marked
  * ROUTE_READS) with 503 elsewhere. Writes that slip through as the lock is lost are refused by the
@@ -58,7 +58,8 @@ enum role {
 /* A route with roles 0 needs no token. */
 
 struct live_node; /* nodes.c */
-struct view;      /* view_i.h */
+struct shared_json;
+struct view; /* view_i.h */
 
 /* datasets_index.c: what the view needs of datasets. */
 struct dataset_entry;
@@ -263,7 +264,8 @@ void leader_close(struct control *c);
 enum node_state { NODE_JOINING, NODE_LIVE, NODE_DRAINING, NODE_GONE };
 const char *node_state_name(enum node_state s);
 
-/* What the leader knows of a node. All of it is a copy. */
+/* What the leader knows of a node. All of it is a copy, but for figures and progress: look at them,
+ * and copy what is passed on (shared_json_i.h). */
 struct node_info {
     char name[NAME_MAX_LEN + 1];
     char address[256];
@@ -275,7 +277,8 @@ struct node_info {
                             * "datasets": {ID: {"bytes", ...}}, "spent": {...}, ...}; NULL: none yet
                             */
     json_t *progress;      /* {DATASET: {"phase", "done", "total", "bytes"}}; NULL: none */
-    size_t orders;         /* not done yet */
+    struct shared_json *holds[2]; /* what the two are in; NULL: nothing */
+    size_t orders;                /* not done yet */
 };
 
 /* All known nodes by name. Gives *out; return it with nodes_release(). */

@@ -277,7 +277,7 @@ static void add_preparation(json_t *out, const char *name, const struct node_inf
         one = json_pack("{s:s}", "node", nodes[i].name);
         for (size_t k = 0; k < DLC_COUNT(copied); k++)
             if (json_object_get(p, copied[k]) != NULL)
-                json_object_set(one, copied[k], json_object_get(p, copied[k]));
+                json_object_set_new(one, copied[k], json_deep_copy(json_object_get(p, copied[k])));
         json_array_append_new(all, one);
     }
     json_object_set_new(out, "preparation", all);

@@ -222,9 +222,9 @@ static bool take_chunks(struct control *c, const struct http_request *r, const c
 /* ---- the node itself ---- */
 
 /* Takes *with: afterwards it is what was there before. */
-static void replace(json_t **slot, json_t **with)
+static void replace(struct shared_json **slot, struct shared_json **with)
 {
-    json_t *was = *slot;
+    struct shared_json *was = *slot;
 
     if (*with != NULL) {
         *slot = *with;
@@ -237,7 +237,8 @@ static void replace(json_t **slot, json_t **with)
 static bool note_beat(struct control *c, const char *name, const json_t *figures,
                       const json_t *progress, bool *woke)
 {
-    json_t *f = json_deep_copy(figures), *p = json_deep_copy(progress);
+    struct shared_json *f = shared_json_new(json_deep_copy(figures));
+    struct shared_json *p = shared_json_new(json_deep_copy(progress));
     struct live_node *n;
     bool known;
 
@@ -259,8 +260,8 @@ static bool note_beat(struct control *c, const char *name, const json_t *figures
         }
     }
     dlc_mtx_unlock(&c->mtx);
-    json_decref(f);
-    json_decref(p);
+    shared_json_put(&f);
+    shared_json_put(&p);
     return known;
 }
 

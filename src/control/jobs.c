@@ -151,7 +151,7 @@ static json_t *live_of(const struct node_info *nodes, size_t n, const char *id, 
         const char *reads = json_string_value(json_object_get(f, "dataset"));
 
         if (reads != NULL && strcmp(reads, dataset) == 0 && nodes[i].state != NODE_GONE)
-            json_object_set(out, nodes[i].name, f);
+            json_object_set_new(out, nodes[i].name, json_deep_copy(f));
     }
     return out;
 }

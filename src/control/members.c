@@ -83,8 +83,8 @@ static void free_node(struct live_node **np)
 
     *np = NULL;
     json_decref(n->doc);
-    json_decref(n->figures);
-    json_decref(n->progress);
+    shared_json_put(&n->figures);
+    shared_json_put(&n->progress);
     mem_free(&n);
 }
 
@@ -204,8 +204,10 @@ static void describe(const struct live_node *n, struct node_info *out)
     out->memory = (uint64_t)json_integer_value(json_object_get(n->doc, "memory"));
     out->gpus = (unsigned)json_integer_value(json_object_get(n->doc, "gpus"));
     out->silent = dlc_mono_since(n->heard);
-    out->figures = json_deep_copy(n->figures);
-    out->progress = json_deep_copy(n->progress);
+    out->holds[0] = shared_json_get(n->figures);
+    out->holds[1] = shared_json_get(n->progress);
+    out->figures = shared_json_value(n->figures);
+    out->progress = shared_json_value(n->progress);
     out->orders = json_array_size(json_object_get(n->doc, "orders"));
 }
 
@@ -225,8 +227,8 @@ size_t nodes_list(struct control *c, struct node_info **out)
 void nodes_release(struct node_info **out, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        json_decref((*out)[i].figures);
-        json_decref((*out)[i].progress);
+        shared_json_put(&(*out)[i].holds[0]);
+        shared_json_put(&(*out)[i].holds[1]);
     }
     mem_free(out);
 }

@@ -19,27 +19,42 @@ static json_t *since(struct dlc_dur d)
     return json_real((double)(d.ns / 1000000) / 1000.0);
 }
 
-static json_t *copy_or_null(const json_t *j)
+/* Takes the reference. */
+static json_t *copy_or_null(struct shared_json *s)
 {
-    return j != NULL ? json_deep_copy(j) : json_null();
+    json_t *out = s != NULL ? json_deep_copy(s->json) : json_null();
+
+    shared_json_put(&s);
+    return out;
 }
 
 /* What only the leader knows: false when it has nothing to say. */
 static bool add_live(struct control *c, json_t *o, const char *name, bool all)
 {
+    struct shared_json *figures = NULL, *progress = NULL;
+    enum node_state state = NODE_GONE;
+    struct dlc_dur silent = {0};
     struct live_node *n;
 
     dlc_mtx_lock(&c->mtx);
     n = nodes_find_locked(c, name);
     if (n != NULL) {
-        json_object_set_new(o, "state", json_string(node_state_name(live_state(n))));
-        if (all) {
-            json_object_set_new(o, "silent_s", since(dlc_mono_since(n->heard)));
-            json_object_set_new(o, "figures", copy_or_null(n->figures));
-            json_object_set_new(o, "progress", copy_or_null(n->progress));
-        }
+        state = live_state(n);
+        silent = dlc_mono_since(n->heard);
+        figures = shared_json_get(n->figures);
+        progress = shared_json_get(n->progress);
     }
     dlc_mtx_unlock(&c->mtx);
+    if (n != NULL)
+        json_object_set_new(o, "state", json_string(node_state_name(state)));
+    if (n != NULL && all) {
+        json_object_set_new(o, "silent_s", since(silent));
+        json_object_set_new(o, "figures", copy_or_null(figures));
+        json_object_set_new(o, "progress", copy_or_null(progress));
+    } else {
+        shared_json_put(&figures);
+        shared_json_put(&progress);
+    }
     return n != NULL;
 }
 

@@ -11,6 +11,7 @@
 #define DLC_CONTROL_NODES_I_H
 
 #include "control/control_i.h"
+#include "control/shared_json_i.h"
 
 struct live_node {
     char name[NAME_MAX_LEN + 1];
@@ -21,7 +22,7 @@ struct live_node {
     struct dlc_mono heard;
     struct dlc_mono gone; /* since when, if it fell silent under us; 0: it did not */
     bool forgiven;        /* gone in the store only */
-    json_t *figures, *progress;
+    struct shared_json *figures, *progress; /* of its last heart-beat that had them */
 };
 
 struct live_node *nodes_find_locked(struct control *c, const char *name); /* NULL: not known */

@@ -133,11 +133,59 @@ static void test_it_is_not_copied(void **state)
     bare_close(&c);
 }
 
+/* As a heart-beat does it. */
+static void say(struct control *c, int used)
+{
+    struct shared_json *now = shared_json_new(json_pack("{s:i}", "disk_used", used)), *was;
+
+    dlc_mtx_lock(&c->mtx);
+    was = c->nodes[0]->figures;
+    c->nodes[0]->figures = now;
+    dlc_mtx_unlock(&c->mtx);
+    shared_json_put(&was);
+}
+
+static void *say_main(void *arg)
+{
+    for (int k = 0; k < 1000; k++)
+        say(arg, k);
+    return NULL;
+}
+
+/* Lists of nodes share what nodes have said, and keep it while nodes say other things. */
+static void test_lists_share_figures(void **state)
+{
+    struct control *c = start(state);
+    struct node_info *held = NULL, *list = NULL;
+    size_t n;
+    pthread_t thread;
+
+    change(c, 0);
+    say(c, 7);
+    n = nodes_list(c, &held);
+    assert_int_equal(n, 1);
+    assert_int_equal(nodes_list(c, &list), 1);
+    assert_ptr_equal(held[0].figures, list[0].figures); /* not copied */
+    nodes_release(&list, 1);
+    assert_int_equal(pthread_create(&thread, NULL, say_main, c), 0);
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(nodes_list(c, &list), 1);
+        assert_true(json_is_integer(json_object_get(list[0].figures, "disk_used")));
+        nodes_release(&list, 1);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(json_integer_value(json_object_get(held[0].figures, "disk_used")), 7);
+    assert_int_equal(held[0].holds[0]->refs, 1);
+    nodes_release(&held, n);
+    bare_close(&c);
+}
+
 int main(void)
 {
     const struct each_case cases[] = {
         {"readers keep what they hold", test_readers_keep_what_they_hold},
         {"it is not copied", test_it_is_not_copied},
+        {"lists share figures", test_lists_share_figures},
     };
 
     return each_store(cases, unit_count(cases));
