@@ -457,6 +457,8 @@ static void test_give_back(void **state)
     for (unsigned i = 0; i < 3; i++)
         mem_index_free(&x[i]);
     memory_free(&m);
+}
+
 /* The checksum goes with a copy of the sample, not with its number. */
 static void test_checksum(void **state)
 {
