@@ -13,8 +13,10 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/os.h"
+#include "base/turn_limit.h"
 
 #define TURN_EVENTS 64
+#define TURN_TASKS  DLC_MS(4) /* of one turn: then sockets and timers are looked at again */
 
 struct loop {
     int epoll_fd, wake_fd;
@@ -40,6 +42,7 @@ struct loop {
         long switches; /* of the thread, by its own will, when the turn began */
     } turn, longest_turn;
     struct loop_figures figures; /* longest_in is made when it is asked for */
+    struct turn_limit limit;
 };
 
 static _Thread_local const struct loop *current; /* the loop this thread runs */
@@ -184,6 +187,7 @@ static long thread_switches(void)
 
 static void turn_begin(struct loop *l)
 {
+    turn_limit_restart(&l->limit);
     l->turn = (struct turn){thread_cpu(), l->now, {0}, "", 0, thread_switches()};
 }
 
@@ -216,6 +220,14 @@ static void turn_end(struct loop *l)
         f->longest = cpu;
         l->longest_turn = l->turn;
     }
+    if (l->limit.most.ns > 0 && cpu.ns > l->limit.most.ns)
+        turn_limit_exceeded(cpu, l->turn.callback);
+}
+
+void loop_limit_turns(struct loop *l, struct dlc_dur most)
+{
+    dlc_check(!l->running);
+    l->limit.most = most;
 }
 
 void loop_figures(const struct loop *l, struct loop_figures *out)
@@ -231,9 +243,27 @@ void loop_figures(const struct loop *l, struct loop_figures *out)
              (unsigned long long)(at - (uintptr_t)d.dli_fbase));
 }
 
-/* Run what was posted before this call. Tasks posted by those tasks run in the next turn. */
-static void run_inbox(struct loop *l)
+/* What the turn has no time for goes back to the front of the inbox. */
+static void inbox_put_back(struct loop *l, struct dlc_list *batch)
 {
+    dlc_mtx_lock(&l->mtx);
+    while (!dlc_list_empty(batch)) {
+        struct dlc_list *n = batch->prev;
+
+        dlc_list_remove(n);
+        dlc_list_push_head(&l->inbox, n);
+    }
+    if (!l->awake)
+        wake(l);
+    l->awake = true;
+    dlc_mtx_unlock(&l->mtx);
+}
+
+/* Run what was posted before this call, in the last turn all of it. Tasks posted by those tasks run
+ * in the next turn. */
+static void run_inbox(struct loop *l, bool last)
+{
+    struct dlc_mono end = dlc_mono_add(l->now, TURN_TASKS);
     struct dlc_list batch;
     struct dlc_list *n;
 
@@ -249,6 +279,10 @@ static void run_inbox(struct loop *l)
 
         t->run(t);
         turn_ran(l, "task", run);
+        if (!last && dlc_mono_passed(end, l->turn.at) && !dlc_list_empty(&batch)) {
+            inbox_put_back(l, &batch);
+            break;
+        }
     }
 }
 
@@ -298,6 +332,7 @@ void loop_run(struct loop *l)
 
     current = l;
     l->running = true;
+    turn_limit_open(&l->limit);
     while (!last) {
         last = l->stopping;
         l->n_events = os_epoll_wait(l->epoll_fd, l->events, TURN_EVENTS, timeout_ms(l));
@@ -308,10 +343,11 @@ void loop_run(struct loop *l)
         l->now = dlc_mono_now();
         turn_begin(l);
         run_events(l);
-        run_inbox(l);
+        run_inbox(l, last);
         run_timers(l);
         turn_end(l);
     }
+    turn_limit_close(&l->limit);
     l->running = false;
     current = outer;
 }

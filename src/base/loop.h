@@ -66,7 +66,7 @@ void loop_watch_del(struct loop *l, struct watch *w); /* L: before the fd is clo
  * How long the turns of a loop take. What counts is the time of the thread's own CPU clock, so that
  * a busy machine does not make a turn look long; a turn that waits for a lock, a disk or a page
  * shows in the time that passes, and debug builds (DLC_DEBUG) count the turns in which the thread
- * slept.
+ * slept. The inbox has 4 ms of a turn: what is left then runs in the next one.
  */
 #define LOOP_TURN_MAX DLC_MS(20) /* of CPU: nobody else is served meanwhile */
 
@@ -77,6 +77,9 @@ struct loop_figures {
     char longest_in[96];           /* what took most of the longest turn: "task FILE+0xOFFSET" */
     uint64_t slept;                /* turns in which the thread slept; debug builds only */
 };
+/* Abort when a turn takes longer than that of CPU time (base/turn_limit.h); 0: never. Before
+ * loop_run(). */
+void loop_limit_turns(struct loop *l, struct dlc_dur most);
 void loop_figures(const struct loop *l, struct loop_figures *out); /* L, or after loop_run() */
 
 /* A loop with a thread of its own. */

@@ -28,6 +28,7 @@
 #include "base/os.h"
 #include "base/str.h"
 #include "base/token.h"
+#include "base/turn_limit.h"
 #include "node/agent.h"
 #include "node/node_i.h"
 #include "node/peering.h"
@@ -523,6 +524,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
         if (start != NULL && start->ready != NULL)
             start->ready(start->arg);
         loop_timer_set(n->loop, &n->tick, dlc_mono_now());
+        loop_limit_turns(n->loop, turn_limit_configured());
         loop_run(n->loop);
         say_long_turns(n->loop);
     }

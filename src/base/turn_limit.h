@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A limit on the CPU time of one turn of an event loop, for tests and debug builds: a turn that
+ * takes longer ends the process, and the message says where it is. The kernel's timer of the
+ * thread's CPU clock fires in the middle of the turn, so the stack names the function that is slow
+ * and not only the callback that the loop called. A busy machine does not make a turn longer: the
+ * thread's clock stands still while others run.
+ */
+#ifndef DLC_BASE_TURN_LIMIT_H
+#define DLC_BASE_TURN_LIMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+struct turn_limit {
+    struct dlc_dur most; /* 0: no limit */
+    timer_t timer;
+    bool armed; /* the timer was made */
+};
+
+/* Milliseconds in the variable DLCACHE_TURN_LIMIT_MS, which tests/run sets. Without it: five times
+ * LOOP_TURN_MAX in debug builds, which are those with sanitizers; else none. */
+struct dlc_dur turn_limit_configured(void);
+
+/* By the loop's thread: before the first turn, as each turn begins, after the last one. */
+void turn_limit_open(struct turn_limit *t);
+void turn_limit_restart(struct turn_limit *t);
+void turn_limit_close(struct turn_limit *t);
+
+/* Ends the process. `callback`: its address; most of the turn was spent in it. */
+_Noreturn void turn_limit_exceeded(struct dlc_dur cpu, uintptr_t callback);
+
+#endif
