@@ -4,54 +4,62 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-static bool before(const struct heap_node *a, const struct heap_node *b)
+#define BELOW 4 /* places below each */
+
+static bool before(const struct heap_place *a, const struct heap_place *b)
 {
     return a->key < b->key || (a->key <= b->key && a->seq < b->seq);
 }
 
-static void put(struct heap *h, size_t i, struct heap_node *n)
+static void put(struct heap *h, size_t i, struct heap_place p)
 {
-    h->nodes[i] = n;
-    n->at = i + 1;
+    h->places[i] = p;
+    p.node->at = i + 1;
 }
 
 static void up(struct heap *h, size_t i)
 {
-    struct heap_node *n = h->nodes[i];
+    struct heap_place p = h->places[i];
 
-    while (i > 0 && before(n, h->nodes[(i - 1) / 2])) {
-        put(h, i, h->nodes[(i - 1) / 2]);
-        i = (i - 1) / 2;
+    while (i > 0 && before(&p, &h->places[(i - 1) / BELOW])) {
+        put(h, i, h->places[(i - 1) / BELOW]);
+        i = (i - 1) / BELOW;
     }
-    put(h, i, n);
+    put(h, i, p);
+}
+
+/* The least of those below i, or i itself when it is not greater than `than`. */
+static size_t least_below(const struct heap *h, size_t i, const struct heap_place *than)
+{
+    size_t first = BELOW * i + 1, least = i;
+
+    for (size_t c = first; c < h->n && c < first + BELOW; c++) {
+        if (before(&h->places[c], than)) {
+            than = &h->places[c];
+            least = c;
+        }
+    }
+    return least;
 }
 
 static void down(struct heap *h, size_t i)
 {
-    struct heap_node *n = h->nodes[i];
+    struct heap_place p = h->places[i];
+    size_t c;
 
-    for (;;) {
-        size_t c = 2 * i + 1;
-
-        if (c >= h->n)
-            break;
-        if (c + 1 < h->n && before(h->nodes[c + 1], h->nodes[c]))
-            c++;
-        if (!before(h->nodes[c], n))
-            break;
-        put(h, i, h->nodes[c]);
+    while ((c = least_below(h, i, &p)) != i) {
+        put(h, i, h->places[c]);
         i = c;
     }
-    put(h, i, n);
+    put(h, i, p);
 }
 
 void heap_push_tied(struct heap *h, struct heap_node *n, double key, uint64_t tie)
 {
     dlc_check(n->at == 0);
     n->key = key;
-    n->seq = tie;
-    mem_reserve(h->nodes, h->n, h->cap);
-    put(h, h->n++, n);
+    mem_reserve(h->places, h->n, h->cap);
+    h->places[h->n++] = (struct heap_place){key, tie, n};
     up(h, h->n - 1);
 }
 
@@ -62,9 +70,9 @@ void heap_push(struct heap *h, struct heap_node *n, double key)
 
 void heap_update_tied(struct heap *h, struct heap_node *n, double key, uint64_t tie)
 {
-    dlc_check(n->at != 0 && h->nodes[n->at - 1] == n);
+    dlc_check(n->at != 0 && h->places[n->at - 1].node == n);
     n->key = key;
-    n->seq = tie;
+    h->places[n->at - 1] = (struct heap_place){key, tie, n};
     up(h, n->at - 1);
     down(h, n->at - 1);
 }
@@ -80,19 +88,20 @@ void heap_remove(struct heap *h, struct heap_node *n)
 
     if (i-- == 0)
         return;
-    dlc_check(h->nodes[i] == n);
+    dlc_check(h->places[i].node == n);
     n->at = 0;
     h->n--;
     if (i == h->n)
         return;
-    put(h, i, h->nodes[h->n]);
+    put(h, i, h->places[h->n]);
+    n = h->places[i].node;
     up(h, i);
-    down(h, h->nodes[i]->at - 1);
+    down(h, n->at - 1);
 }
 
 struct heap_node *heap_top(const struct heap *h)
 {
-    return h->n == 0 ? NULL : h->nodes[0];
+    return h->n == 0 ? NULL : h->places[0].node;
 }
 
 struct heap_node *heap_pop(struct heap *h)
@@ -106,6 +115,6 @@ struct heap_node *heap_pop(struct heap *h)
 
 void heap_release(struct heap *h)
 {
-    mem_free(&h->nodes);
+    mem_free(&h->places);
     h->n = h->cap = 0;
 }

@@ -288,7 +288,7 @@ void queue_figures(struct queue *q, struct queue_figures *out)
     memset(out, 0, sizeof(*out));
     dlc_mtx_lock(&q->mtx);
     for (size_t n = 0; n < q->heap.n; n++) {
-        const struct item *i = dlc_container(q->heap.nodes[n], struct item, node);
+        const struct item *i = dlc_container(q->heap.places[n].node, struct item, node);
         bool due = i->at.ns <= now.ns;
 
         out->due += due;

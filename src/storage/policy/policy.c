@@ -101,6 +101,13 @@ static void place_again(struct policy *p, struct policy_item *it)
         heap_update_tied(order_of(p, it), &it->node, p->ops->key(p, it), tie_of(p, it));
 }
 
+/* The link lies where the heap's node does. */
+static void unlink_held(struct policy_item *it)
+{
+    dlc_list_remove(&it->link);
+    it->node = (struct heap_node){0};
+}
+
 static struct policy_item *least(struct policy *p, double now)
 {
     return p->ops->least != NULL ? p->ops->least(p, now) : policy_item_of(heap_top(&p->order[0]));
@@ -141,7 +148,7 @@ void policy_remove(struct policy *p, struct policy_item *it)
     if (!it->resident)
         return;
     if (it->holds > 0)
-        dlc_list_remove(&it->link);
+        unlink_held(it);
     else
         heap_remove(order_of(p, it), &it->node);
     it->resident = false;
@@ -183,7 +190,7 @@ void policy_unhold(struct policy *p, struct policy_item *it)
     dlc_check(p->tag == POLICY_TAG && it->holds > 0);
     it->holds--;
     if (in_order(it)) {
-        dlc_list_remove(&it->link);
+        unlink_held(it);
         enter(p, it);
     }
 }
@@ -212,7 +219,7 @@ size_t policy_some(struct policy *p, struct policy_item **out, size_t most)
     size_t n = DLC_MIN(h->n, most);
 
     for (size_t i = 0; i < n; i++)
-        out[i] = policy_item_of(h->nodes[h->n <= most ? i : rng_below(&p->rng, h->n)]);
+        out[i] = policy_item_of(h->places[h->n <= most ? i : rng_below(&p->rng, h->n)].node);
     return n;
 }
 
