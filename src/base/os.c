@@ -120,6 +120,32 @@ void *os_map(int fd, uint64_t off, size_t len, bool writable)
     return p == MAP_FAILED ? NULL : p;
 }
 
+uint64_t os_next_data(int fd, uint64_t off)
+{
+    off_t at = lseek(fd, (off_t)off, SEEK_DATA);
+
+    if (at < 0)
+        return errno == ENXIO ? UINT64_MAX : off; /* who cannot say has data everywhere */
+    return (uint64_t)at;
+}
+
+static uint64_t fake_page_size;
+
+uint64_t os_page_size(void)
+{
+    return fake_page_size != 0 ? fake_page_size : (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void os_fake_page_size(uint64_t bytes)
+{
+    fake_page_size = bytes;
+}
+
+void os_discard(void *p, size_t len)
+{
+    madvise(p, len, MADV_DONTNEED); /* a hint: unmapping gives back the rest */
+}
+
 void *os_map_private(size_t len)
 {
     void *p;

@@ -41,11 +41,17 @@ int os_ftruncate(int fd, uint64_t size);
 int os_fallocate(int fd, uint64_t size); /* reserve [0, size) */
 /* The same where the file system cannot: by writing. */
 int os_fallocate_sure(int fd, uint64_t size);
-int os_punch(int fd, uint64_t off, uint64_t len);              /* give pages back */
+int os_punch(int fd, uint64_t off, uint64_t len); /* give pages back */
+uint64_t os_next_data(int fd, uint64_t off);      /* from off on; UINT64_MAX: only holes follow */
+/* Of memory. Tests set another one, a power of two that is a multiple of the real one; 0: the real
+ * one. */
+uint64_t os_page_size(void);
+void os_fake_page_size(uint64_t bytes);
 void *os_map(int fd, uint64_t off, size_t len, bool writable); /* MAP_SHARED; NULL on failure */
 /* Zeroed memory of this process, which exists only where it was written. NULL on failure. */
 void *os_map_private(size_t len);
 void os_unmap(const void *p, size_t len);
+void os_discard(void *p, size_t len); /* whole pages of os_map_private(): they are zero again */
 
 /* 0 when all len bytes were moved, -1 with errno otherwise (EIO for an early end of file). */
 int os_pread_all(int fd, void *buf, size_t len, uint64_t off);

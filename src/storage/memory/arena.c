@@ -40,14 +40,25 @@ static struct arena_block *block_of(struct dlc_list *n)
     return dlc_container(n, struct arena_block, node);
 }
 
+/* (A5) Of small ones the one that was freed last comes first: it is warm. */
 static void bin_insert(struct arena *a, struct arena_block *b)
 {
     struct bin at = bin_of(b->size / ARENA_GRAIN);
 
-    dlc_list_push_head(&a->bins[at.fl][at.sl], &b->node);
-    a->fl_map |= 1u << at.fl;
+    if (b->size >= WORTH_PUNCHING && !b->dirty)
+        dlc_list_push_tail(&a->bins[at.fl][at.sl], &b->node);
+    else
+        dlc_list_push_head(&a->bins[at.fl][at.sl], &b->node);
+    a->fl_map |= (uint64_t)1 << at.fl;
     a->sl_map[at.fl] |= 1u << at.sl;
     a->free += b->size;
+}
+
+/* Another block will begin or end elsewhere. */
+static void forget_drained(struct arena *a, const struct arena_block *b)
+{
+    if (a->drained == b)
+        a->drained = NULL;
 }
 
 static void bin_remove(struct arena *a, struct arena_block *b)
@@ -55,12 +66,13 @@ static void bin_remove(struct arena *a, struct arena_block *b)
     struct bin at = bin_of(b->size / ARENA_GRAIN);
 
     dlc_list_remove(&b->node);
+    forget_drained(a, b);
     a->free -= b->size;
     if (!dlc_list_empty(&a->bins[at.fl][at.sl]))
         return;
     a->sl_map[at.fl] &= ~(1u << at.sl);
     if (a->sl_map[at.fl] == 0)
-        a->fl_map &= ~(1u << at.fl);
+        a->fl_map &= ~((uint64_t)1 << at.fl);
 }
 
 /* The first of the bins from `at` on that is not empty; NULL when all are. */
@@ -69,11 +81,11 @@ static struct dlc_list *bin_from(struct arena *a, struct bin at)
     uint32_t sl = a->sl_map[at.fl] & ~0u << at.sl;
 
     if (sl == 0) {
-        uint32_t fl = at.fl + 1 < ARENA_FL ? a->fl_map & ~0u << (at.fl + 1) : 0;
+        uint64_t fl = at.fl + 1 < ARENA_FL ? a->fl_map & ~(uint64_t)0 << (at.fl + 1) : 0;
 
         if (fl == 0)
             return NULL;
-        at.fl = (unsigned)__builtin_ctz(fl);
+        at.fl = (unsigned)__builtin_ctzll(fl);
         sl = a->sl_map[at.fl];
     }
     return &a->bins[at.fl][__builtin_ctz(sl)];
@@ -153,7 +165,15 @@ static struct arena_block *cut(struct arena *a, struct arena_block *b, uint64_t 
     rest->dirty = b->dirty;
     b->size = size;
     block_link_after(a, rest, b);
+    if (a->top == b && rest->off < a->ceiling)
+        a->top = rest;
     return rest;
+}
+
+static void gone_remove(struct arena *a, struct arena_block *b)
+{
+    dlc_list_remove(&b->node);
+    forget_drained(a, b);
 }
 
 /* Let b swallow its neighbour n. */
@@ -161,6 +181,10 @@ static void absorb(struct arena *a, struct arena_block *b, struct arena_block *n
 {
     if (n->kind == ARENA_FREE)
         bin_remove(a, n);
+    else
+        gone_remove(a, n);
+    if (a->top == n)
+        a->top = b;
     b->off = DLC_MIN(b->off, n->off);
     b->size += n->size;
     b->dirty |= n->dirty;
@@ -178,8 +202,8 @@ static void settle(struct arena *a, struct arena_block *b)
         absorb(a, b, b->prev);
     if (b->kind == ARENA_FREE)
         bin_insert(a, b);
-    else
-        a->dirty |= b->dirty;
+    else if (b->dirty)
+        dlc_list_push_tail(&a->gone, &b->node);
 }
 
 /* The same for a block that may cross the ceiling. */
@@ -201,16 +225,19 @@ uint64_t arena_rounded(uint64_t len)
     return len == 0 ? ARENA_GRAIN : DLC_ALIGN_UP(len, ARENA_GRAIN);
 }
 
-void arena_init(struct arena *a, uint64_t base, uint64_t ceiling, uint64_t end, size_t block_size)
+void arena_init(struct arena *a, uint64_t base, uint64_t ceiling, uint64_t end, uint64_t page,
+                size_t block_size)
 {
-    dlc_check(base % ARENA_GRAIN == 0 && ceiling % ARENA_PAGE == 0 && end % ARENA_PAGE == 0);
+    dlc_check(base % ARENA_GRAIN == 0 && ceiling % page == 0 && end % page == 0);
     dlc_check(base < ceiling && ceiling <= end && end <= ARENA_MAX);
     dlc_check(block_size >= sizeof(struct arena_block));
-    *a = (struct arena){.base = base, .ceiling = ceiling, .end = end, .block_size = block_size};
+    *a = (struct arena){
+        .base = base, .ceiling = ceiling, .end = end, .page = page, .block_size = block_size};
+    dlc_list_init(&a->gone);
     for (unsigned f = 0; f < ARENA_FL; f++)
         for (unsigned s = 0; s < ARENA_SL; s++)
             dlc_list_init(&a->bins[f][s]);
-    a->first = a->last = block_new(a, base, end - base);
+    a->first = a->last = a->top = block_new(a, base, end - base);
     settle_cut(a, a->first);
 }
 
@@ -236,9 +263,8 @@ struct arena_block *arena_alloc(struct arena *a, uint64_t len)
         return NULL;
     bin_remove(a, b);
     b->kind = ARENA_USED;
-    b->dirty = false;
     if (b->size - size > size >> SLACK_SHIFT)
-        settle(a, cut(a, b, size));
+        settle(a, cut(a, b, size)); /* as dirty as the whole was */
     a->used += b->size;
     return b;
 }
@@ -251,7 +277,7 @@ static struct arena_block *find_high(const struct arena *a)
 
     if (a->fl_map == 0)
         return NULL;
-    fl = 31u - (unsigned)__builtin_clz(a->fl_map);
+    fl = msb(a->fl_map);
     sl = 31u - (unsigned)__builtin_clz(a->sl_map[fl]);
     dlc_list_each (n, &a->bins[fl][sl]) {
         if (high == NULL || block_of(n)->off > high->off)
@@ -277,7 +303,6 @@ struct arena_block *arena_alloc_high(struct arena *a, uint64_t len)
         settle(a, low);
     }
     b->kind = ARENA_USED;
-    b->dirty = false;
     a->used += b->size;
     return b;
 }
@@ -293,46 +318,122 @@ void arena_free(struct arena *a, struct arena_block **bp)
     settle_cut(a, b);
 }
 
-void arena_set_ceiling(struct arena *a, uint64_t ceiling)
+/* The blocks between two ceilings change their kind: from the higher one down. Settling b leaves
+ * what lies above it alone, and may absorb what is below. */
+static void resettle(struct arena *a, struct arena_block *b, uint64_t from, arena_above_f *above)
 {
-    uint64_t from = DLC_MIN(a->ceiling, ceiling);
-
-    dlc_check(ceiling % ARENA_PAGE == 0 && ceiling > a->base && ceiling <= a->end);
-    a->ceiling = ceiling;
-    /* From the end down; settling b leaves what lies above it alone and may absorb what is below.
-     */
-    for (struct arena_block *b = a->last; b != NULL && arena_block_end(b) > from; b = b->prev) {
-        if (b->kind == ARENA_USED)
+    for (; b != NULL && arena_block_end(b) > from; b = b->prev) {
+        if (b->kind == ARENA_USED) {
+            if (above != NULL)
+                above(b);
             continue;
-        if (b->kind == ARENA_FREE) {
-            bin_remove(a, b);
-            b->dirty = true;
         }
+        if (b->kind == ARENA_FREE)
+            bin_remove(a, b);
+        else
+            gone_remove(a, b);
         settle_cut(a, b);
     }
 }
 
-void arena_drain(struct arena *a, bool (*punch)(void *arg, uint64_t off, uint64_t len), void *arg)
+static bool move_down(struct arena *a, uint64_t wanted, arena_above_f *above)
 {
-    if (!a->dirty)
-        return;
-    a->dirty = false;
-    for (struct arena_block *b = a->last; b != NULL && b->off >= a->ceiling; b = b->prev) {
-        if (b->kind != ARENA_OUT || !b->dirty)
-            continue;
-        b->dirty = !punch(arg, b->off, b->size);
-        a->dirty |= b->dirty;
+    struct arena_block *top = a->top, *b = top, *low;
+    uint64_t to = wanted;
+
+    for (unsigned n = 0; b->off > wanted && b->prev != NULL; b = b->prev) {
+        to = DLC_ALIGN_UP(b->off, a->page);
+        if (++n >= ARENA_STEP && to < a->ceiling)
+            break;
     }
+    to = b->off > wanted ? to : wanted;
+    low = b->prev != NULL ? b->prev : b; /* not settled: it stays what it is */
+    a->ceiling = to;
+    resettle(a, top, to, above);
+    a->top = low == b ? a->first : low;
+    while (a->top->next != NULL && a->top->next->off < to)
+        a->top = a->top->next;
+    return to == wanted;
 }
 
-void arena_drain_free(struct arena *a, bool (*punch)(void *arg, uint64_t off, uint64_t len),
-                      void *arg)
+static bool move_up(struct arena *a, uint64_t wanted)
 {
-    for (unsigned f = bin_of(WORTH_PUNCHING / ARENA_GRAIN).fl; f < ARENA_FL; f++)
-        for (unsigned s = 0; s < ARENA_SL; s++)
-            dlc_list_each (n, &a->bins[f][s])
-                if (block_of(n)->size >= WORTH_PUNCHING)
-                    punch(arg, block_of(n)->off, block_of(n)->size);
+    struct arena_block *b = a->top;
+    uint64_t from = a->ceiling, to = wanted;
+
+    for (unsigned n = 0; b->next != NULL && b->next->off < wanted; b = b->next) {
+        if (++n >= ARENA_STEP && b->next->off / a->page * a->page > from) {
+            to = b->next->off / a->page * a->page;
+            break;
+        }
+    }
+    a->ceiling = to;
+    resettle(a, b, from, NULL);
+    while (a->top->next != NULL && a->top->next->off < to)
+        a->top = a->top->next;
+    return to == wanted;
+}
+
+bool arena_move_ceiling(struct arena *a, uint64_t wanted, arena_above_f *above)
+{
+    dlc_check(wanted % a->page == 0 && wanted > a->base && wanted <= a->end);
+    if (wanted == a->ceiling)
+        return true;
+    return wanted < a->ceiling ? move_down(a, wanted, above) : move_up(a, wanted);
+}
+
+/* A dirty FREE block that is worth it. (A5) */
+static struct arena_block *dirty_free(struct arena *a)
+{
+    struct bin at = bin_of(WORTH_PUNCHING / ARENA_GRAIN);
+
+    for (uint64_t fl = a->fl_map >> at.fl << at.fl; fl != 0; fl &= fl - 1) {
+        unsigned f = (unsigned)__builtin_ctzll(fl);
+
+        for (uint32_t sl = a->sl_map[f]; sl != 0; sl &= sl - 1) {
+            struct arena_block *b = block_of(a->bins[f][__builtin_ctz(sl)].next);
+
+            if (b->dirty && b->size >= WORTH_PUNCHING)
+                return b;
+        }
+    }
+    return NULL;
+}
+
+static void drained(struct arena *a, struct arena_block *b)
+{
+    struct bin at = bin_of(b->size / ARENA_GRAIN);
+
+    b->dirty = false;
+    dlc_list_remove(&b->node);
+    if (b->kind == ARENA_FREE)
+        dlc_list_push_tail(&a->bins[at.fl][at.sl], &b->node);
+}
+
+bool arena_drain(struct arena *a, bool free_too, unsigned calls, arena_punch_f *punch, void *arg)
+{
+    struct arena_block *b = NULL;
+
+    while (calls-- > 0) {
+        uint64_t got;
+
+        b = !dlc_list_empty(&a->gone) ? block_of(a->gone.next) : free_too ? dirty_free(a) : NULL;
+        if (b == NULL)
+            return false;
+        if (a->drained != b) {
+            a->drained = b;
+            a->drained_to = b->off;
+        }
+        got = punch(arg, a->drained_to, arena_block_end(b) - a->drained_to);
+        if (got == 0)
+            return false;
+        a->drained_to += got;
+        if (a->drained_to >= arena_block_end(b)) {
+            drained(a, b);
+            a->drained = NULL;
+        }
+    }
+    return !dlc_list_empty(&a->gone) || (free_too && dirty_free(a) != NULL);
 }
 
 uint64_t arena_largest(const struct arena *a)
@@ -341,7 +442,7 @@ uint64_t arena_largest(const struct arena *a)
 
     if (a->fl_map == 0)
         return 0;
-    unsigned fl = 31u - (unsigned)__builtin_clz(a->fl_map);
+    unsigned fl = msb(a->fl_map);
     unsigned sl = 31u - (unsigned)__builtin_clz(a->sl_map[fl]);
     dlc_list_each (n, (struct dlc_list *)(uintptr_t)&a->bins[fl][sl])
         largest = DLC_MAX(largest, block_of(n)->size);
@@ -355,11 +456,12 @@ static void check_block(const struct arena *a, const struct arena_block *b)
     uint64_t end = arena_block_end(b);
 
     dlc_check(b->size > 0 && b->size % ARENA_GRAIN == 0);
-    dlc_check(b->off == (b->prev == NULL ? a->base : arena_block_end(b->prev)));      /* (A1) */
-    dlc_check(b->next == NULL ? a->last == b && end == a->end : b->next->prev == b);  /* (A1) */
-    dlc_check(b->kind != ARENA_FREE || end <= a->ceiling);                            /* (A2) */
-    dlc_check(b->kind != ARENA_OUT || b->off >= a->ceiling);                          /* (A2) */
-    dlc_check(b->kind != ARENA_OUT || !b->dirty || a->dirty);                         /* (A4) */
+    dlc_check(b->off == (b->prev == NULL ? a->base : arena_block_end(b->prev)));     /* (A1) */
+    dlc_check(b->next == NULL ? a->last == b && end == a->end : b->next->prev == b); /* (A1) */
+    dlc_check(b->kind != ARENA_FREE || end <= a->ceiling);                           /* (A2) */
+    dlc_check(b->kind != ARENA_OUT || b->off >= a->ceiling);                         /* (A2) */
+    dlc_check(b->kind != ARENA_OUT ||
+              b->dirty == !dlc_list_empty((struct dlc_list *)&b->node));              /* (A5) */
     dlc_check(b->kind == ARENA_USED || b->next == NULL || b->next->kind != b->kind);  /* (A3) */
     dlc_check(b->kind != ARENA_FREE || !dlc_list_empty((struct dlc_list *)&b->node)); /* (A2) */
 }
@@ -369,6 +471,8 @@ void arena_check(const struct arena *a)
     uint64_t used = 0, free_bytes = 0, n_free = 0, n_binned = 0;
 
     dlc_check(a->first != NULL && a->first->prev == NULL);
+    dlc_check(a->top->off < a->ceiling);
+    dlc_check(a->top->next == NULL || a->top->next->off >= a->ceiling);
     for (const struct arena_block *b = a->first; b != NULL; b = b->next) {
         check_block(a, b);
         used += b->kind == ARENA_USED ? b->size : 0;

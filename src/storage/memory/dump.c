@@ -27,7 +27,7 @@ static void dump_segment(const struct memory *m, struct buf *out)
     buf_addf(out, "arena ceiling %" PRIu64 ", used %" PRIu64 ", free %" PRIu64, a->ceiling, a->used,
              a->free);
     buf_addf(out, ", largest hole %" PRIu64 "%s\n", arena_largest(a),
-             a->dirty ? ", pages to give back" : "");
+             !dlc_list_empty(&a->gone) ? ", pages to give back" : "");
     buf_addf(out, "samples %" PRIu64 " resident; limbo %" PRIu64 " bytes\n", m->residents,
              m->limbo_bytes);
 }

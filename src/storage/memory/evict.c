@@ -28,14 +28,16 @@
 #include "base/os.h"
 #include "storage/memory/memory_i.h"
 
-#define BATCH_SHIFT 6     /* a batch is ceiling >> this */
-#define BATCH_MAX   256   /* samples in a batch */
-#define BATCH_STEPS 32768 /* looks into orders for a batch: 2 ms */
-#define STEPS_MAX   256   /* for one victim */
-#define AT_RANDOM   8     /* samples asked about at random for one victim */
-#define FEW         64    /* residents that are all asked about */
-#define CANDIDATES  32    /* cold samples around which a window is tried */
-#define PASS_MAX    16384 /* blocks looked at for a window anywhere */
+#define BATCH_SHIFT 6                   /* a batch is ceiling >> this */
+#define BATCH_MAX   64                  /* samples in a batch: each may cost 128 looks */
+#define BATCH_STEPS 8192                /* looks into orders for a batch: 0.5 ms */
+#define STEPS_MAX   256                 /* for one victim */
+#define AT_RANDOM   8                   /* samples asked about at random for one victim */
+#define FEW         64                  /* residents that are all asked about */
+#define CANDIDATES  32                  /* cold samples around which a window is tried */
+#define PASS_MAX    16384               /* blocks looked at for a window anywhere */
+#define PUNCH_STEP  ((uint64_t)8 << 20) /* bytes whose pages are given back in one call: 1 ms */
+#define PUNCH_CALLS 1                   /* of one step */
 #define WINDOWS     4 /* windows evicted before giving up: each failed because a reader was quick */
 
 void memory_read_logs(struct memory *m)
@@ -133,31 +135,59 @@ void memory_sweep_limbo(struct memory *m)
 
 /* ---- ceiling ---- */
 
-static bool punch(void *arg, uint64_t off, uint64_t len)
+/* A step of bounded work: holes cost nothing, and are skipped. */
+static uint64_t punch(void *arg, uint64_t off, uint64_t len)
 {
     struct memory *m = arg;
+    uint64_t data, end;
 
     /* A daemon that ends leaves its bytes to readers that hold views (they cannot keep a session);
      * the kernel takes the memory with the last mapping. */
     if (memory_is_closing(m))
-        return true;
-    return os_punch(m->seg.fd, off, len) == 0;
+        return len;
+    data = os_next_data(m->seg.fd, off);
+    if (data >= off + len)
+        return len;
+    end = off + len;
+    if (end - data > PUNCH_STEP) /* on a page: else that one would stay, being hit in two halves */
+        end = (data + PUNCH_STEP) & ~(m->arena.page - 1);
+    return os_punch(m->seg.fd, data, end - data) == 0 ? end - off : 0;
 }
 
-void memory_settle_ceiling(struct memory *m)
+static void retire_above(struct arena_block *b)
+{
+    if (mem_fill_of_block(b)->state == MEM_RESIDENT)
+        memory_retire(mem_fill_of_block(b));
+}
+
+/* Few: what was filled or pinned when the ceiling passed it. */
+static void retire_published_above(struct memory *m)
 {
     const struct arena *a = &m->arena;
 
+    if (!m->above)
+        return;
+    m->above = false;
     for (struct arena_block *b = a->last; b != NULL && arena_block_end(b) > a->ceiling; b = b->prev)
-        if (b->kind == ARENA_USED && mem_fill_of_block(b)->state == MEM_RESIDENT)
-            memory_retire(mem_fill_of_block(b));
+        if (b->kind == ARENA_USED)
+            retire_above(b);
+}
+
+bool memory_settle_ceiling(struct memory *m)
+{
+    bool there = arena_move_ceiling(&m->arena, m->wanted, retire_above), more;
+
+    retire_published_above(m);
     memory_sweep_limbo(m);
-    arena_drain(&m->arena, punch, m);
+    more = arena_drain(&m->arena, m->giving_back, PUNCH_CALLS, punch, m);
+    if (there && !more)
+        m->giving_back = false;
+    return !there || more;
 }
 
 void memory_give_back(struct memory *m)
 {
-    arena_drain_free(&m->arena, punch, m);
+    m->giving_back = true;
 }
 
 /* ---- next uses ---- */

@@ -20,30 +20,30 @@
 #include "base/os.h"
 #include "storage/memory/memory_i.h"
 
-/* The smallest ceiling: the header and one page. */
-#define CEILING_MIN (SHM_HDR_SIZE + ARENA_PAGE)
-
-/* Of one step that evicts from an index: about a millisecond. */
-#define STEP_SAMPLES 1024u
+/* Of one step that evicts from an index: about a millisecond, also when nothing is in the cache. */
+#define STEP_SAMPLES 256u
 #define STEP_SLOTS   65536u
+#define STEP_BYTES   ((uint64_t)8 << 20) /* of an index that is released */
 
-static_assert(SHM_GRAIN == ARENA_GRAIN, "one grain");
-static_assert(SHM_HDR_SIZE % ARENA_PAGE == 0, "the arena begins on a page");
+static_assert(SHM_GRAIN == ARENA_GRAIN && SHM_OFFSET_BITS == ARENA_BITS, "one grain, one width");
+static_assert(SHM_HDR_SIZE % ARENA_GRAIN == 0, "the arena begins on a grain");
 
 /* ---- segment ---- */
 
-static uint64_t clamp_ceiling(uint64_t bytes, uint64_t max)
+/* Whole pages; at the least one besides that of the header. */
+static uint64_t clamp_ceiling(uint64_t bytes, uint64_t max, uint64_t page)
 {
-    return DLC_CLAMP(bytes, CEILING_MIN, max) & ~(uint64_t)(ARENA_PAGE - 1);
+    return DLC_CLAMP(bytes, DLC_ALIGN_UP((uint64_t)SHM_HDR_SIZE, page) + page, max) & ~(page - 1);
 }
 
 int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_err *err)
 {
+    uint64_t page = os_page_size();
     struct segment seg;
     int rc;
 
     *out = NULL;
-    max = clamp_ceiling(max, ARENA_MAX);
+    max = clamp_ceiling(max, ARENA_MAX, page);
     rc = segment_open(&seg, "dlcache-segment", max, SEGMENT_CLIENTS_READ, err);
     if (rc < 0)
         return rc;
@@ -57,7 +57,8 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
                                   .owner_start = segment_owner_start()};
     m->tag = MEMORY_TAG;
     m->seg = seg;
-    arena_init(&m->arena, SHM_HDR_SIZE, clamp_ceiling(ceiling, max), max, sizeof(struct mem_fill));
+    m->wanted = clamp_ceiling(ceiling, max, page);
+    arena_init(&m->arena, SHM_HDR_SIZE, m->wanted, max, page, sizeof(struct mem_fill));
     dlc_list_init(&m->indexes);
     m->policy = policy_new(&policy_clairvoyant, NULL);
     m->spare = policy_new(&policy_clairvoyant, NULL);
@@ -106,8 +107,8 @@ void memory_free(struct memory **mp)
     if (m == NULL)
         return;
     dlc_check(m->tag == MEMORY_TAG && dlc_list_empty(&m->indexes));
-    while (memory_free_some(m))
-        ;
+    while (!dlc_list_empty(&m->freed))
+        memory_free_some(m);
     dlc_check(m->arena.used == 0);
     arena_release(&m->arena);
     policy_free(&m->policy);
@@ -173,15 +174,15 @@ void memory_figures(const struct memory *m, struct memory_figures *out)
 
 void memory_set_ceiling(struct memory *m, uint64_t bytes)
 {
-    uint64_t ceiling = clamp_ceiling(bytes, m->seg.size);
+    uint64_t wanted = clamp_ceiling(bytes, m->seg.size, m->arena.page);
 
-    if (ceiling == m->arena.ceiling)
+    if (wanted == m->wanted)
         return;
-    if (ceiling > m->arena.ceiling)
+    if (wanted > m->arena.ceiling)
         count(mem_grows);
     else
         count(mem_shrinks);
-    arena_set_ceiling(&m->arena, ceiling);
+    m->wanted = wanted;
     memory_settle_ceiling(m);
 }
 
@@ -256,6 +257,20 @@ void mem_index_free(struct mem_index **xp)
     memory_free_some(x->m); /* small ones at once */
 }
 
+/* What an index of a hundred million samples has taken is not freed in one go. True: there is more.
+ */
+static bool index_release_some(struct mem_index *x)
+{
+    uint64_t most = DLC_MAX(x->seg.size, fills_size(x->n)), at = x->released;
+
+    if (at < x->seg.size)
+        os_punch(x->seg.fd, at, DLC_MIN(STEP_BYTES, x->seg.size - at));
+    if (at < fills_size(x->n))
+        os_discard((char *)x->fills + at, (size_t)DLC_MIN(STEP_BYTES, fills_size(x->n) - at));
+    x->released += STEP_BYTES;
+    return x->released < most;
+}
+
 static void index_release(struct mem_index *x)
 {
     dlc_check(x->limbo == 0); /* no session pins; a hold that outlives its index is a bug */
@@ -273,13 +288,13 @@ bool memory_free_some(struct memory *m)
     uint64_t bytes = 0;
 
     if (dlc_list_empty(&m->freed))
-        return false;
+        return memory_settle_ceiling(m);
     x = dlc_container(m->freed.next, struct mem_index, node);
-    if (!mem_index_evict_some(x, &x->freeing, &bytes)) {
+    if (!mem_index_evict_some(x, &x->freeing, &bytes) && !index_release_some(x)) {
         index_release(x);
         memory_give_back(m); /* whoever frees an index wants the memory */
     }
-    return !dlc_list_empty(&m->freed);
+    return true;
 }
 
 int mem_index_fd(const struct mem_index *x)
@@ -460,6 +475,7 @@ void memory_publish(struct memory *m, struct mem_fill **fp)
     /* Release of the bytes to readers. (N1) */
     atomic_store_explicit(&s->where, shm_where_make(SHM_READY, f->block.off, gen),
                           memory_order_release);
+    m->above |= arena_block_end(&f->block) > m->arena.ceiling;
 }
 
 void memory_abandon(struct memory *m, struct mem_fill **fp)
@@ -580,6 +596,8 @@ uint64_t memory_evict_all(struct memory *m, struct mem_index *x)
     }
     memory_sweep_limbo(m);
     memory_give_back(m); /* whoever empties a tier wants the memory */
+    while (memory_settle_ceiling(m))
+        ;
     return bytes;
 }
 

@@ -134,22 +134,26 @@ void memory_use_is_sooner(struct mem_index *x, uint64_t sample);
  */
 void memory_set_policy(struct memory *m, const struct policy_ops *ops);
 bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample); /* false: not resident */
-uint64_t memory_evict_all(struct memory *m, struct mem_index *x);          /* bytes; NULL: of all */
+/* Bytes; NULL: of all. Linear in what is resident: not for event loops. */
+uint64_t memory_evict_all(struct memory *m, struct mem_index *x);
 /* As memory_evict(), but the memory is free only after the next look at the pins. O(log n) */
 bool memory_evict_soon(struct mem_index *x, uint64_t sample);
 /* The same of one index in steps of bounded work: *place begins at 0, *bytes grows. False: that was
  * all; then memory_give_back(). */
 bool mem_index_evict_some(struct mem_index *x, uint64_t *place, uint64_t *bytes);
-void memory_give_back(struct memory *m); /* the pages of large holes below the ceiling */
+/* The pages of large holes below the ceiling, too, in the steps of memory_free_some(). O(1) */
+void memory_give_back(struct memory *m);
 
-/* Raise or lower the ceiling. Lowering evicts and gives pages back, except where pins hold them;
- * call memory_tick() to finish. */
+/* Raise or lower the ceiling. Lowering evicts and gives pages back, except where pins hold them.
+ * This does the first step; memory_free_some() and memory_tick() do the others. */
 void memory_set_ceiling(struct memory *m, uint64_t bytes);
 
-/* Evict some of what freed indexes still hold. False: none is left. */
+/* A step of bounded work, about a millisecond: evict some of what freed indexes still hold, move
+ * the ceiling, give pages back. False: there is nothing to do. */
 bool memory_free_some(struct memory *m);
 
-/* Now and then, and before evicting: read the clients' logs for recency, free what left limbo. */
+/* Now and then, and before evicting: read the clients' logs for recency, free what left limbo. A
+ * step as memory_free_some(), too. */
 void memory_tick(struct memory *m);
 
 struct memory_figures {

@@ -45,6 +45,9 @@ struct memory {
     struct robust_list owner_entry;
     struct robust_list_head *libc_list;
     struct arena arena;
+    uint64_t wanted;  /* where the ceiling is going */
+    bool above;       /* a fill was published above the ceiling */
+    bool giving_back; /* pages of large holes below the ceiling, too */
     struct dlc_list indexes;
     struct policy *policy; /* which of the RESIDENT goes next, */
     struct policy *spare;  /* after all those that are in spare indexes, the lowest first */
@@ -66,6 +69,7 @@ struct mem_index {
     uint64_t n;
     bool spare;              /* of forms: they leave first */
     uint64_t freeing;        /* in memory.freed: the samples before this one have left */
+    uint64_t released;       /* in memory.freed: bytes of `seg` and `fills` given back */
     struct mem_fill **fills; /* of each sample that is FILLING or RESIDENT; else NULL. Sparse */
     struct map pinned;       /* number -> this index, as of the last scan */
     struct dlc_list sessions;
@@ -142,8 +146,9 @@ static inline double memory_now(void)
 void memory_retire(struct mem_fill *f);
 /* Scan the pins of the indexes that have samples in limbo and free what nobody holds. */
 void memory_sweep_limbo(struct memory *m);
-/* Retire what lies above the ceiling, sweep, and give pages back. */
-void memory_settle_ceiling(struct memory *m);
+/* A step: move the ceiling, retire what lies above it, sweep, and give pages back. True: there is
+ * more to do at once. */
+bool memory_settle_ceiling(struct memory *m);
 /* Make a hole of len bytes by evicting and allocate it. NULL: what is left is in use. */
 bool memory_is_closing(const struct memory *m);
 struct arena_block *memory_make_room(struct memory *m, uint64_t len);

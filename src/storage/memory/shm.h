@@ -37,14 +37,14 @@
 #define SHM_SEGMENT_MAGIC 0x67655364u /* "dSeg" */
 #define SHM_INDEX_MAGIC   0x78644964u /* "dIdx" */
 #define SHM_SESSION_MAGIC 0x73655364u /* "dSes" */
-#define SHM_VERSION       1u
+#define SHM_VERSION       2u
 #define SHM_HDR_SIZE      4096u
 #define SHM_GRAIN         64u /* arena allocations are multiples of this */
 
 /* ---- index ---- */
 
 struct shm_slot {
-    _Atomic uint64_t where; /* state:2, offset / SHM_GRAIN:34, generation:28 */
+    _Atomic uint64_t where; /* state:2, offset / SHM_GRAIN:38, generation:24 */
     _Atomic uint64_t len;   /* bytes:32, form:8 (0: as in the bucket), reserved:24 */
 };
 static_assert(sizeof(struct shm_slot) == 16, "slot is ABI");
@@ -56,19 +56,22 @@ static inline unsigned shm_where_state(uint64_t w)
     return (unsigned)(w & 3);
 }
 
+#define SHM_OFFSET_BITS 38u /* 16 TiB */
+#define SHM_GEN_SHIFT   (2u + SHM_OFFSET_BITS)
+
 static inline uint64_t shm_where_offset(uint64_t w)
 {
-    return (w >> 2 & ((1ull << 34) - 1)) * SHM_GRAIN;
+    return (w >> 2 & ((1ull << SHM_OFFSET_BITS) - 1)) * SHM_GRAIN;
 }
 
 static inline uint32_t shm_where_generation(uint64_t w)
 {
-    return (uint32_t)(w >> 36);
+    return (uint32_t)(w >> SHM_GEN_SHIFT);
 }
 
 static inline uint64_t shm_where_make(unsigned state, uint64_t offset, uint32_t generation)
 {
-    return (uint64_t)state | (offset / SHM_GRAIN) << 2 | (uint64_t)(generation & 0x0fffffffu) << 36;
+    return (uint64_t)state | (offset / SHM_GRAIN) << 2 | (uint64_t)generation << SHM_GEN_SHIFT;
 }
 
 struct shm_index_hdr {

@@ -444,6 +444,8 @@ static void test_give_back(void **state)
     memory_figures(m, &f);
     assert_true(f.populated >= 12 * MB);
     memory_give_back(m);
+    while (memory_free_some(m))
+        ;
     memory_figures(m, &f);
     assert_true(f.populated >= 8 * MB && f.populated < 9 * MB);
     for (unsigned i = 0; i < 3; i += 2) {
@@ -679,6 +681,94 @@ static void test_garbage_session(void **state)
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* ---- limits ---- */
+
+/* More than a terabyte, of which nearly nothing is there: what lies at its end can be read. */
+static void test_two_tebibytes(void **state)
+{
+    uint64_t max = (uint64_t)2 << 40, low, high;
+    struct mem_index *x, *spare;
+    struct memory *m;
+    struct mem_fill *f;
+
+    (void)state;
+    assert_int_equal(memory_new(max, max, &m, NULL), 0);
+    assert_int_equal(memory_size(m), max);
+    assert_int_equal(memory_ceiling(m), max);
+    assert_int_equal(mem_index_new(m, 2, 1, &x, NULL), 0);
+    assert_int_equal(mem_index_new(m, 2, 1, &spare, NULL), 0);
+    mem_index_set_spare(spare);
+    assert_int_equal(memory_reserve(m, x, 1, 1000, &f), 0);
+    memset(mem_fill_data(f), 'x', 1000);
+    memory_publish(m, &f);
+    assert_int_equal(memory_reserve_spare(m, spare, 1, 1000, 0, &f), 0);
+    memset(mem_fill_data(f), 'y', 1000);
+    memory_publish(m, &f);
+    low = shm_where_offset(x->slots[1].where);
+    high = shm_where_offset(spare->slots[1].where);
+    assert_true(low < MB);
+    assert_true(high > max - MB && high < max);
+    assert_int_equal(((char *)m->seg.map)[low + 999], 'x');
+    assert_int_equal(((char *)m->seg.map)[high + 999], 'y');
+    memory_set_ceiling(m, max / 2);
+    assert_false(mem_index_ready(spare, 1));
+    assert_true(mem_index_ready(x, 1));
+    while (memory_free_some(m))
+        ;
+    mem_index_free(&spare);
+    mem_index_free(&x);
+    memory_free(&m);
+}
+
+/* Generations wrap after 2^24 evictions of one slot, and offsets stay whole. */
+static void test_where_has_room(void **state)
+{
+    uint64_t off = ((uint64_t)16 << 40) - 64;
+
+    (void)state;
+    for (uint32_t gen = 0xfffffe; gen != 0x1000002; gen++) {
+        uint64_t w = shm_where_make(SHM_READY, off, gen);
+
+        assert_int_equal(shm_where_state(w), SHM_READY);
+        assert_int_equal(shm_where_offset(w), off);
+        assert_int_equal(shm_where_generation(w), gen & 0xffffff);
+    }
+}
+
+/* Pages of 64 KiB, as on some ARM machines: ceilings are whole pages, and pages go back whole. */
+static void test_large_pages(void **state)
+{
+    struct mem_index *x;
+    struct memory *m;
+    struct memory_figures fig;
+
+    (void)state;
+    os_fake_page_size(65536);
+    assert_int_equal(memory_new(8 * MB + 4096, 4 * MB + 4096, &m, NULL), 0);
+    os_fake_page_size(0);
+    assert_int_equal(memory_size(m), 8 * MB);
+    assert_int_equal(memory_ceiling(m), 4 * MB);
+    assert_int_equal(mem_index_new(m, 1000, 1, &x, NULL), 0);
+    for (uint64_t i = 0; i < 350; i++) {
+        struct mem_fill *f;
+
+        assert_int_equal(memory_reserve(m, x, i, 10000, &f), 0);
+        memset(mem_fill_data(f), 1, 10000);
+        memory_publish(m, &f);
+    }
+    memory_set_ceiling(m, MB + 5000);
+    while (memory_free_some(m))
+        ;
+    memory_figures(m, &fig);
+    assert_int_equal(fig.ceiling, MB);
+    assert_true(fig.populated <= MB);
+    memory_set_ceiling(m, 1);
+    memory_figures(m, &fig);
+    assert_int_equal(fig.ceiling, 2 * 65536);
+    mem_index_free(&x);
+    memory_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -708,6 +798,9 @@ int main(void)
         T(test_evict_all_gives_memory_back),
         T(test_dump),
         T(test_garbage_session),
+        cmocka_unit_test(test_two_tebibytes),
+        cmocka_unit_test(test_where_has_room),
+        cmocka_unit_test(test_large_pages),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,19 +198,6 @@ static void test_anywhere(void **state)
         assert_int_equal(mem_index_ready(w->x, i), i != 167 && i != 168 && i != 179);
 }
 
-/* What was given back is not asked for again, not even by a daemon that ends and gives nothing. */
-static void test_given_back_once(void **state)
-{
-    struct world *w = *state;
-
-    memory_evict_all(w->m, w->x);
-    memory_set_ceiling(w->m, CEILING / 2);
-    assert_false(w->m->arena.dirty);
-    memory_set_closing(w->m);
-    memory_set_ceiling(w->m, CEILING / 4);
-    assert_false(w->m->arena.dirty);
-}
-
 /* Small ones go in batches of a 64th of the ceiling, in the order of their last use. */
 static void test_batch(void **state)
 {
@@ -297,7 +284,6 @@ int main(void)
         T(test_batch_of_small_ones),
         T(test_steps),
         T(test_anywhere),
-        T(test_given_back_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
