@@ -50,7 +50,8 @@ struct errand {
     } order;
     struct told_list *list;
     /* evict */
-    uint64_t id, place; /* the dataset, and how far in it */
+    uint64_t id;           /* the dataset, ... */
+    struct evict_place at; /* ... and how far in it */
     uint64_t memory_bytes, disk_bytes;
     bool from_disk;
     int rc;
@@ -191,7 +192,6 @@ static void evict_back(struct task *t)
 
 static void evict_memory_done(struct errand *e)
 {
-    memory_give_back(e->node->memory);
     if (e->from_disk)
         errand_run(e, WORK_BACKGROUND, evict_work, evict_back);
     else
@@ -214,6 +214,17 @@ static struct dataset *evict_from(const struct errand *e)
     return next;
 }
 
+/* Whoever empties a tier wants the memory before the answer. */
+static void give_back_step(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+
+    if (memory_free_some(e->node->memory))
+        loop_post(e->node->loop, t);
+    else
+        evict_memory_done(e);
+}
+
 /* A slice in each turn of the loop. */
 static void evict_step(struct task *t)
 {
@@ -221,16 +232,17 @@ static void evict_step(struct task *t)
     struct dataset *ds = evict_from(e);
 
     if (ds == NULL) {
-        evict_memory_done(e);
+        memory_give_back(e->node->memory);
+        t->run = give_back_step;
+        give_back_step(t);
         return;
     }
     if (e->id < ds->id)
-        e->place = 0;
+        e->at = (struct evict_place){0};
     e->id = ds->id;
-    if (!mem_index_evict_some(ds->index, &e->place, &e->memory_bytes)) {
-        e->memory_bytes += shelves_evict(ds);
+    if (!dataset_evict_some(ds, &e->at, &e->memory_bytes)) {
         e->id++;
-        e->place = 0;
+        e->at = (struct evict_place){0};
     }
     loop_post(e->node->loop, t);
 }

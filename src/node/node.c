@@ -164,7 +164,7 @@ static void wind_down(struct node *n)
  * there is more. */
 static bool free_idle(struct node *n, struct dlc_mono now)
 {
-    uint64_t forms, bytes, place = 0;
+    uint64_t forms, bytes;
 
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
@@ -174,13 +174,9 @@ static bool free_idle(struct node *n, struct dlc_mono now)
             mem_index_resident(ds->index) + forms == 0 || n->config->memory_idle.ns == 0 ||
             dlc_mono_sub(now, ds->last_used).ns < n->config->memory_idle.ns)
             continue;
-        place = ds->emptied;
-        if (mem_index_evict_some(ds->index, &place, &bytes)) {
-            ds->emptied = place;
+        if (dataset_evict_some(ds, &ds->emptied, &bytes))
             return true;
-        }
-        ds->emptied = 0;
-        shelves_evict(ds);
+        ds->emptied = (struct evict_place){0};
         memory_give_back(n->memory);
         log_info("%s was not used for long: its memory is given back", ds->url.shown);
     }

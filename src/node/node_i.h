@@ -218,6 +218,11 @@ enum dataset_state { DATASET_LISTING, DATASET_READY, DATASET_FAILED };
 enum stalled { STALLED_LATENCY, STALLED_BANDWIDTH, STALLED_DISK, STALLED_MEMORY, STALLED_CLIENT };
 #define N_STALLED 5
 
+/* How far a dataset has been evicted from memory: shelf 0 are its samples. */
+struct evict_place {
+    uint64_t shelf, sample;
+};
+
 struct dataset {
     uint32_t tag;
     struct node *node;
@@ -282,8 +287,8 @@ struct dataset {
     double anchor;            /* ... from this progress on, which was reached ... */
     struct dlc_mono anchored; /* ... then */
 
-    struct dlc_mono last_used; /* when its last session ended */
-    uint64_t emptied;          /* node.c: the samples before this one have left memory */
+    struct dlc_mono last_used;  /* when its last session ended */
+    struct evict_place emptied; /* node.c: what is before this has left memory */
 
     /* of sessions that have ended */
     struct mem_session_stats past;
@@ -455,8 +460,10 @@ void session_gift_done(struct session *s, uint32_t gift, int rc);
 struct shelf {
     struct dlc_list link; /* in dataset.shelves */
     unsigned char key[SHA256_LEN];
+    uint64_t id;
     struct mem_index *index;
-    unsigned users; /* sessions, and gifts on their way */
+    uint64_t cleared; /* (G4): the forms before this one have left */
+    unsigned users;   /* sessions, and gifts on their way */
     struct dlc_mono last_used;
 };
 
@@ -471,7 +478,9 @@ void shelf_put(struct shelf **sp);
 int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len);
 void shelves_tell_room(struct node *n); /* now and then */
 void shelves_free(struct dataset *ds);
-uint64_t shelves_evict(struct dataset *ds); /* bytes */
+/* Its samples and forms leave memory in steps, from *at on, which begins as zeros; *bytes grows.
+ * False: that was all; then memory_give_back(). */
+bool dataset_evict_some(struct dataset *ds, struct evict_place *at, uint64_t *bytes);
 void shelves_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes);
 
 /* ---- weighing.c ---- */

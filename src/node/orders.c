@@ -33,6 +33,8 @@ struct order_given {
     struct job job;
     struct task task;
     uint64_t memory_bytes, disk_bytes;
+    struct evict_place at; /* how far it is evicted from memory */
+    bool evicted;          /* wholly: its pages are given back */
     bool begun, done;
     unsigned tries;
     json_t *result; /* or NULL */
@@ -142,21 +144,41 @@ static void evicted(struct task *t)
               NULL);
 }
 
+static void evict_disk(struct order_given *o)
+{
+    o->job.run = evict_work;
+    o->task.run = evicted;
+    if (o->node->disk != NULL && strcmp(text(o, "tier"), "memory") != 0)
+        work_run(o->node->work, WORK_BACKGROUND, &o->job);
+    else
+        evicted(&o->task);
+}
+
+/* A slice in each turn of the loop; then the pages are given back. */
+static void evict_step(struct task *t)
+{
+    struct order_given *o = dlc_container(t, struct order_given, task);
+
+    if (!o->evicted && !dataset_evict_some(o->ds, &o->at, &o->memory_bytes)) {
+        o->evicted = true;
+        memory_give_back(o->node->memory);
+    }
+    if (!o->evicted || memory_free_some(o->node->memory))
+        loop_post(o->node->loop, t);
+    else
+        evict_disk(o);
+}
+
 /* Of a dataset that is open, or of what is left of one (o->ds is NULL). The manager need not know
  * it any more. */
 static void begin_evict(struct order_given *o)
 {
-    const char *tier = text(o, "tier");
-
-    if (o->ds != NULL && strcmp(tier, "disk") != 0)
-        o->memory_bytes = memory_evict_all(o->node->memory, o->ds->index) + shelves_evict(o->ds);
-    o->job.run = evict_work;
-    o->task.run = evicted;
     o->node->jobs++;
-    if (o->node->disk != NULL && strcmp(tier, "memory") != 0)
-        work_run(o->node->work, WORK_BACKGROUND, &o->job);
+    o->task.run = evict_step;
+    if (o->ds != NULL && strcmp(text(o, "tier"), "disk") != 0)
+        evict_step(&o->task);
     else
-        evicted(&o->task);
+        evict_disk(o);
 }
 
 /* ---- snapshot ---- */

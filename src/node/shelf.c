@@ -24,6 +24,7 @@
 #include "storage/memory/form.h"
 
 #define SHELVES_MAX 8 /* of one dataset */
+#define CLEAR_STEPS 4 /* for one form: the next ones find more room */
 
 /* ---- shelves ---- */
 
@@ -95,6 +96,7 @@ int shelf_get(struct dataset *ds, const unsigned char key[static SHA256_LEN], st
             return rc;
         }
         mem_index_set_spare(s->index);
+        s->id = ++ds->node->next_id;
         memcpy(s->key, key, sizeof(s->key));
         dlc_list_push_tail(&ds->shelves, &s->link);
     }
@@ -121,13 +123,31 @@ void shelves_free(struct dataset *ds)
         shelf_free(dlc_container(ds->shelves.next, struct shelf, link));
 }
 
-uint64_t shelves_evict(struct dataset *ds)
+/* The shelf of this number, or of the next one. NULL: none. */
+static struct shelf *shelf_from(struct dataset *ds, uint64_t id)
 {
-    uint64_t bytes = 0;
+    struct shelf *next = NULL;
 
-    dlc_list_each (l, &ds->shelves)
-        bytes += memory_evict_all(ds->node->memory, dlc_container(l, struct shelf, link)->index);
-    return bytes;
+    dlc_list_each (l, &ds->shelves) {
+        struct shelf *s = dlc_container(l, struct shelf, link);
+
+        if (s->id >= id && (next == NULL || s->id < next->id))
+            next = s;
+    }
+    return next;
+}
+
+bool dataset_evict_some(struct dataset *ds, struct evict_place *at, uint64_t *bytes)
+{
+    struct shelf *s = at->shelf > 0 ? shelf_from(ds, at->shelf) : NULL;
+
+    if (at->shelf > 0 && s == NULL)
+        return false;
+    if (s != NULL && s->id > at->shelf)
+        *at = (struct evict_place){.shelf = s->id};
+    if (!mem_index_evict_some(s != NULL ? s->index : ds->index, &at->sample, bytes))
+        *at = (struct evict_place){.shelf = at->shelf + 1};
+    return true;
 }
 
 void shelves_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes)
@@ -194,10 +214,11 @@ void shelves_tell_room(struct node *n)
     }
 }
 
-/* (G4): the shelf that was left longest ago. False: there is none. */
-static bool clear_a_shelf(struct node *n)
+/* (G4): some of the shelf that was left longest ago. False: there is none. */
+static bool clear_some(struct node *n)
 {
     struct shelf *oldest = NULL;
+    uint64_t bytes = 0;
 
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
@@ -210,8 +231,8 @@ static bool clear_a_shelf(struct node *n)
                 oldest = s;
         }
     }
-    if (oldest != NULL)
-        memory_evict_all(n->memory, oldest->index);
+    if (oldest != NULL && !mem_index_evict_some(oldest->index, &oldest->cleared, &bytes))
+        oldest->cleared = 0;
     return oldest != NULL;
 }
 
@@ -265,6 +286,7 @@ static void copied(struct task *t)
 int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len)
 {
     struct node *n = s->ds->node;
+    unsigned steps = CLEAR_STEPS;
     struct mem_fill *fill;
     struct giving *g;
     int rc;
@@ -273,7 +295,7 @@ int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len)
         return 0;
     do
         rc = memory_reserve_spare(n->memory, s->shelf->index, sample, len, still_to_come(n), &fill);
-    while (rc < 0 && len <= room_of(n) && clear_a_shelf(n));
+    while (rc < 0 && len <= room_of(n) && steps-- > 0 && clear_some(n));
     if (rc < 0) {
         count(form_refusals);
         return rc;
