@@ -220,13 +220,14 @@ static void turn_end(struct loop *l)
         f->longest = cpu;
         l->longest_turn = l->turn;
     }
-    if (l->limit.most.ns > 0 && cpu.ns > l->limit.most.ns)
+    if (turn_limit_is_over(&l->limit, cpu))
         turn_limit_exceeded(cpu, l->turn.callback);
 }
 
 void loop_limit_turns(struct loop *l, struct dlc_dur most)
 {
-    dlc_check(!l->running);
+    dlc_check(!l->running || most.ns == 0);
+    turn_limit_close(&l->limit);
     l->limit.most = most;
 }
 

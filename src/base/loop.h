@@ -77,8 +77,8 @@ struct loop_figures {
     char longest_in[96];           /* what took most of the longest turn: "task FILE+0xOFFSET" */
     uint64_t slept;                /* turns in which the thread slept; debug builds only */
 };
-/* Abort when a turn takes longer than that of CPU time (base/turn_limit.h); 0: never. Before
- * loop_run(). */
+/* Abort when a turn takes longer than that of CPU time (base/turn_limit.h); 0: never, also from now
+ * on (L). A limit is set before loop_run(). */
 void loop_limit_turns(struct loop *l, struct dlc_dur most);
 void loop_figures(const struct loop *l, struct loop_figures *out); /* L, or after loop_run() */
 

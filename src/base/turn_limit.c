@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -29,16 +30,40 @@ struct dlc_dur turn_limit_configured(void)
 #endif
 }
 
-/* In a signal handler: only calls that are allowed there. backtrace() is, once it was called. */
+static _Thread_local struct turn_limit *current; /* of the loop that this thread runs */
+
+static long preemptions(void)
+{
+    struct rusage u;
+
+    return getrusage(RUSAGE_THREAD, &u) == 0 ? u.ru_nivcsw : 0;
+}
+
+static void set_timer(const struct turn_limit *t, int64_t ns)
+{
+    struct itimerspec when = {
+        .it_value = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)}};
+
+    timer_settime(t->timer, 0, &when, NULL);
+}
+
+/* In a signal handler: only calls that are allowed there, and system calls. backtrace() is allowed
+ * once it was called. */
 static void on_signal(int sig)
 {
     static const char text[] =
         "dlcache: BUG: one turn of the event loop takes too long; readers wait meanwhile. It is "
         "here (addr2line -fe FILE +OFFSET):\n";
     void *frames[FRAMES];
-    int n = backtrace(frames, FRAMES);
+    int n;
 
     (void)sig;
+    if (current != NULL && current->preempted >= 0 && preemptions() != current->preempted) {
+        current->preempted = -1; /* the next time is the last */
+        set_timer(current, (TURN_LIMIT_BUSY - 1) * current->most.ns);
+        return;
+    }
+    n = backtrace(frames, FRAMES);
     if (write(STDERR_FILENO, text, sizeof(text) - 1) > 0)
         backtrace_symbols_fd(frames, n, STDERR_FILENO);
     abort();
@@ -60,15 +85,26 @@ void turn_limit_open(struct turn_limit *t)
         log_warn("no timer for long turns of the event loop; they are found when they end");
     else
         t->armed = true;
+    current = t;
 }
 
 void turn_limit_restart(struct turn_limit *t)
 {
-    struct itimerspec when = {.it_value = {.tv_sec = (time_t)(t->most.ns / 1000000000),
-                                           .tv_nsec = (long)(t->most.ns % 1000000000)}};
+    if (!t->armed)
+        return;
+    t->preempted = preemptions();
+    set_timer(t, t->most.ns);
+}
 
-    if (t->armed)
-        timer_settime(t->timer, 0, &when, NULL);
+bool turn_limit_is_over(const struct turn_limit *t, struct dlc_dur cpu)
+{
+    int64_t most = t->most.ns;
+
+    if (t->most.ns == 0)
+        return false;
+    if (!t->armed || t->preempted < 0 || preemptions() != t->preempted)
+        most *= TURN_LIMIT_BUSY;
+    return cpu.ns > most;
 }
 
 void turn_limit_close(struct turn_limit *t)
@@ -76,6 +112,8 @@ void turn_limit_close(struct turn_limit *t)
     if (t->armed)
         timer_delete(t->timer);
     t->armed = false;
+    if (current == t)
+        current = NULL;
 }
 
 void turn_limit_exceeded(struct dlc_dur cpu, uintptr_t callback)
