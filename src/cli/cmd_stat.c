@@ -231,6 +231,28 @@ static void print_answer(const struct options *o, json_t *body)
     }
 }
 
+/* Datasets come in pages: add those that the first answer does not have. */
+static int add_pages(struct ctl *c, json_t *body, struct dlc_err *err)
+{
+    json_t *datasets = json_object_get(body, "datasets");
+    json_int_t next = json_integer_value(json_object_get(body, "next"));
+    int rc = 0;
+
+    while (rc == 0 && next > 0) {
+        struct msg page = MSG_INIT;
+
+        rc = ctl_call(c, json_pack("{s:s, s:I}", "op", "stat", "after", next), NULL, NULL, &page,
+                      err);
+        if (rc == 0) {
+            json_array_extend(datasets, json_object_get(page.body, "datasets"));
+            next = json_integer_value(json_object_get(page.body, "next"));
+        }
+        msg_release(&page);
+    }
+    json_object_del(body, "next");
+    return rc;
+}
+
 /* One look at the daemon. */
 static int look(struct ctl *c, const struct options *o, struct dlc_err *err)
 {
@@ -238,6 +260,8 @@ static int look(struct ctl *c, const struct options *o, struct dlc_err *err)
     int rc =
         ctl_call(c, json_pack("{s:s}", "op", o->dump ? "dump" : "stat"), NULL, NULL, &answer, err);
 
+    if (rc == 0 && !o->dump)
+        rc = add_pages(c, answer.body, err);
     if (rc == 0) {
         if (o->every.ns > 0 && !o->json && isatty(STDOUT_FILENO) == 1)
             fputs("\033[H\033[2J", stdout);

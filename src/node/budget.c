@@ -8,6 +8,7 @@
 #include "node/node_i.h"
 
 #define FETCHES_MAX 4096
+#define COUNT_EVERY DLC_MS(5)
 
 void budget_take(struct dataset *ds, enum budget b, uint64_t amount)
 {
@@ -30,6 +31,11 @@ static bool wants_some(const struct dataset *ds)
 
 void budget_count(struct node *n)
 {
+    struct dlc_mono now = loop_now(n->loop);
+
+    if (dlc_mono_sub(now, n->shared_at).ns < COUNT_EVERY.ns)
+        return; /* each fetch that ends asks */
+    n->shared_at = now;
     n->n_sharing = 0;
     dlc_list_each (l, &n->datasets)
         n->n_sharing += wants_some(dlc_container(l, struct dataset, link));

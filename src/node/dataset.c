@@ -25,23 +25,26 @@
 #include "base/str.h"
 
 #define DATASET_TAG DLC_TAG4('d', 's', 'e', 't')
-#define IDLE_MAX    32  /* datasets without users that stay for the next run */
-#define OPEN_MAX    256 /* datasets in all: each has threads and descriptors */
+#define IDLE_MAX    32   /* datasets without users that stay for the next run */
+#define OPEN_MAX    8192 /* datasets in all: each has a thread and some descriptors */
+#define MANY        32 /* datasets, from which on each has one thread for its bucket, not several */
 
 /* ---- references ---- */
 
-static void dataset_free(struct dataset *ds)
+/* A bucket ends when its threads do, which may wait for a file system or a server, and what a
+ * dataset of 10^8 samples has taken is not freed in no time: so a worker does both. */
+struct closing {
+    struct job job;
+    struct task task;
+    struct node *node;
+    struct dataset *ds;
+    struct bucket *bucket;
+    bool whole; /* the dataset goes with it */
+};
+
+/* X: what belongs to nobody else any more. */
+static void dataset_release(struct dataset *ds)
 {
-    dlc_check(dlc_list_empty(&ds->sessions) && dlc_list_empty(&ds->openers));
-    dlc_check(dlc_list_empty(&ds->needers));
-    dlc_check(ds->fetching.n == 0 && ds->listing == NULL);
-    dlc_list_remove(&ds->link);
-    bucket_close(&ds->bucket);
-    spent_keep(ds);
-    shelves_free(ds);
-    weighings_free(ds);
-    if (ds->index != NULL)
-        mem_index_free(&ds->index);
     catalog_close(&ds->catalog);
     url_release(&ds->url);
     map_release(&ds->fetching);
@@ -58,11 +61,64 @@ static void dataset_free(struct dataset *ds)
     mem_free(&ds->seen);
     report_free(&ds->report);
     mem_free(&ds->catalog_path);
-    dlc_list_remove(&ds->backlogs);
     mem_free(&ds->backlog);
     mem_free(&ds->tally);
     ds->tag = 0;
     mem_free(&ds);
+}
+
+static void close_work(struct job *j)
+{
+    struct closing *c = dlc_container(j, struct closing, job);
+
+    bucket_close(&c->bucket);
+    if (c->whole)
+        dataset_release(c->ds);
+    loop_post(c->node->loop, &c->task);
+}
+
+static void closed(struct task *t)
+{
+    struct closing *c = dlc_container(t, struct closing, task);
+
+    c->node->jobs--;
+    if (!c->whole)
+        dataset_put(&c->ds);
+    mem_free(&c);
+}
+
+static void dataset_close(struct dataset *ds, bool whole)
+{
+    struct closing *c = mem_new(struct closing);
+
+    *c = (struct closing){.job.run = close_work,
+                          .task.run = closed,
+                          .node = ds->node,
+                          .ds = ds,
+                          .bucket = ds->bucket,
+                          .whole = whole};
+    ds->bucket = NULL;
+    ds->refs += !whole;
+    c->node->jobs++;
+    work_run(c->node->work, WORK_BACKGROUND, &c->job);
+}
+
+static void dataset_free(struct dataset *ds)
+{
+    dlc_check(dlc_list_empty(&ds->sessions) && dlc_list_empty(&ds->openers));
+    dlc_check(dlc_list_empty(&ds->needers));
+    dlc_check(ds->fetching.n == 0 && ds->listing == NULL);
+    dlc_list_remove(&ds->link);
+    dlc_list_remove(&ds->backlogs);
+    spent_keep(ds);
+    shelves_free(ds);
+    weighings_free(ds);
+    if (ds->index != NULL)
+        mem_index_free(&ds->index);
+    if (ds->bucket != NULL)
+        dataset_close(ds, true);
+    else
+        dataset_release(ds); /* the daemon ends, or it never came to be */
 }
 
 void dataset_put(struct dataset **dp)
@@ -328,7 +384,12 @@ struct bucket_config dataset_bucket_config(const struct dataset *ds)
 static int open_bucket(struct dataset *ds, struct dlc_err *err)
 {
     struct bucket_config bc = dataset_bucket_config(ds);
+    unsigned open = 0;
 
+    dlc_list_each (l, &ds->node->datasets)
+        open++;
+    if (bc.lanes == 0 && open > MANY)
+        bc.lanes = 1;
     return bucket_open(&ds->url, &bc, &ds->bucket, err);
 }
 
@@ -527,7 +588,10 @@ static struct dataset *find_or_begin(struct node *n, const struct wanted *w, boo
         return ds;
     }
     if (!room_for_dataset(n)) {
-        dlc_err_set(err, DLC_EBUSY, "too many datasets are open at this daemon: close some");
+        dlc_err_set(
+            err, DLC_EBUSY,
+            "%d datasets are open at this daemon, which is the most it can have: close some",
+            OPEN_MAX);
         return NULL;
     }
     *begun = true;
@@ -711,7 +775,8 @@ void dataset_shutdown(struct dataset *ds)
     listing_stop(ds);
     parts_stop(ds);
     dataset_adopt_stop(ds);
-    bucket_close(&ds->bucket); /* every request under way posts its end */
     ds->refs++;
+    if (ds->bucket != NULL)
+        dataset_close(ds, false); /* every request under way posts its end */
     dataset_put(&ref);
 }

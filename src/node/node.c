@@ -145,6 +145,7 @@ static void conns_close(struct dlc_list *conns)
 /* The first half of the end: nothing new comes in, and what is under way is cut short. */
 static void wind_down(struct node *n)
 {
+    loop_limit_turns(n->loop, (struct dlc_dur){0}); /* nobody is served any more */
     memory_set_closing(n->memory);
     if (os_ftruncate(n->lock_fd, 0) < 0) /* no pid: who wants the directory now waits for us */
         log_debug("cannot empty the lock file");

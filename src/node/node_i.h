@@ -111,9 +111,10 @@ struct node {
     struct spent *spent; /* spent.c: on datasets that have been freed */
     size_t n_spent, cap_spent;
 
-    uint64_t used[N_BUDGETS]; /* budget.c: by all datasets */
-    unsigned n_sharing;       /* datasets that use or want some, at the last count */
-    uint64_t jobs;            /* worker jobs and bucket reads that will still post to the loop */
+    uint64_t used[N_BUDGETS];  /* budget.c: by all datasets */
+    unsigned n_sharing;        /* datasets that use or want some, at the last count ... */
+    struct dlc_mono shared_at; /* ... which was then */
+    uint64_t jobs;             /* worker jobs and bucket reads that will still post to the loop */
 };
 
 /* ---- conn.c ---- */
@@ -185,6 +186,10 @@ void node_short(struct node *n, const char *what);
 
 /* Handle one message of a greeted connection. */
 void control_handle(struct conn *c, struct msg *m);
+
+/* ---- stat.c ---- */
+
+void stat_handle(struct conn *c, struct msg *m); /* the message `stat` */
 
 /* ---- reads.c ---- */
 
