@@ -7,7 +7,9 @@
  * is seeded with its number, so a damaged row of the block table is found as well. Decoding
  * allocates nothing and never reads outside the mapping, whatever the bytes are.
  *
- * The file must not shrink while it is mapped: it is replaced by renaming, never written again.
+ * A file that is mapped must not shrink: it is replaced by renaming, never written again. The
+ * daemon, which must live though somebody cuts the file or the disk fails, loads it into sealed
+ * memory, and hands that to its clients.
  *
  * Not here: samples, labels and the like (read_samples.c), writing (write.c), the bytes
  * (format_i.h).
@@ -23,6 +25,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/os.h"
+
+#define PIECE ((uint64_t)1 << 20)
 
 int catalog_corrupt(struct dlc_err *err, const char *what)
 {
@@ -153,6 +157,83 @@ int catalog_open(const char *path, struct catalog **out, struct dlc_err *err)
     return rc;
 }
 
+/* Gives a descriptor of sealed memory with the bytes of the file, or DLC_E*. */
+static int copy_sealed(int fd, struct dlc_err *err)
+{
+    int to = os_memfd("dlcache-catalog"), rc = 0;
+    uint64_t size = 0;
+    struct stat st;
+    char *piece = mem_alloc(PIECE);
+
+    if (to < 0 || os_fstat(fd, &st) < 0) {
+        rc = dlc_err_sys(err, "no memory for the catalog");
+        goto out;
+    }
+    size = (uint64_t)st.st_size;
+    for (uint64_t at = 0; at < size && rc == 0; at += PIECE) {
+        size_t len = (size_t)DLC_MIN(size - at, PIECE);
+
+        if (os_pread_all(fd, piece, len, at) < 0)
+            rc = dlc_err_sys(err, "cannot read the catalog");
+        else if (os_pwrite_all(to, piece, len, at) < 0)
+            rc = dlc_err_sys(err, "no memory for the catalog");
+    }
+    if (rc == 0 &&
+        fcntl(to, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+        rc = dlc_err_sys(err, "cannot seal the catalog's memory");
+out:
+    mem_free(&piece);
+    if (rc < 0)
+        os_close(&to);
+    return rc < 0 ? rc : to;
+}
+
+/* Every byte was just read: look at them all. */
+static int verify_sections(const struct catalog *c, struct dlc_err *err)
+{
+    for (unsigned i = 0; i < CATALOG_SECTIONS; i++) {
+        const struct catalog_section *s = &c->h.sections[i];
+
+        if (s->id != 0 && (s->off > c->h.file_size || s->len > c->h.file_size - s->off ||
+                           XXH3_64bits(c->map + s->off, s->len) != s->checksum))
+            return catalog_corrupt(err, "wrong checksum of a section");
+    }
+    return 0;
+}
+
+int catalog_load(const char *path, struct catalog **out, struct dlc_err *err)
+{
+    struct dlc_err mine = DLC_ERR_INIT;
+    int fd = os_open(path, O_RDONLY, 0), copy, rc;
+
+    *out = NULL;
+    if (fd < 0)
+        return dlc_err_sys(err, "cannot open catalog %s", path);
+    rc = copy = copy_sealed(fd, &mine);
+    os_close(&fd);
+    if (copy >= 0)
+        rc = open_taking(&copy, out, &mine);
+    if (rc == 0)
+        rc = verify_sections(*out, &mine); /* and no page fault is left for the event loop */
+    if (rc < 0) {
+        catalog_close(out);
+        return dlc_err_set(err, rc, "%s: %s", path, mine.text);
+    }
+    return 0;
+}
+
+uint64_t catalog_stored_snapshot(const char *path)
+{
+    struct catalog_header h;
+    struct stat st;
+    int fd = os_open(path, O_RDONLY, 0);
+    bool good = fd >= 0 && os_fstat(fd, &st) == 0 && os_pread_all(fd, &h, sizeof(h), 0) == 0 &&
+                check_header(&h, (uint64_t)st.st_size, NULL) == 0;
+
+    os_close(&fd);
+    return good ? h.snapshot : 0;
+}
+
 int catalog_open_fd(int fd, struct catalog **out, struct dlc_err *err)
 {
     int mine = os_dup(fd);
@@ -220,13 +301,12 @@ uint64_t catalog_snapshot(const struct catalog *c)
     return catalog_of(c)->h.snapshot;
 }
 
+/* The headers have the length and checksum of every section: no byte of those is looked at. */
 bool catalog_same(const struct catalog *a, const struct catalog *b)
 {
-    size_t skip = sizeof(struct catalog_header);
-
     return catalog_of(a)->h.snapshot == catalog_of(b)->h.snapshot &&
-           a->h.file_size == b->h.file_size &&
-           memcmp(a->map + skip, b->map + skip, (size_t)a->h.file_size - skip) == 0;
+           a->h.file_size == b->h.file_size && strcmp(a->url, b->url) == 0 &&
+           memcmp(a->h.sections, b->h.sections, sizeof(a->h.sections)) == 0;
 }
 
 uint64_t catalog_file_size(const struct catalog *c)

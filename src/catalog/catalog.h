@@ -125,7 +125,7 @@ int catalog_install(const char *file, const char *path, struct dlc_err *err);
 int catalog_place(const char *file, const char *path, struct dlc_err *err);
 /* The stored catalog of this snapshot, be it the newest or an older one. Returns as
  * catalog_open(). */
-int catalog_open_snapshot(const char *path, uint64_t snapshot, struct catalog **out,
+int catalog_load_snapshot(const char *path, uint64_t snapshot, struct catalog **out,
                           struct dlc_err *err);
 /* Remove what a daemon that was killed has left half written below its directory `dir`. The caller
  * holds the directory's lock. */
@@ -140,6 +140,10 @@ unsigned catalog_prune(const char *path, const uint64_t *used, size_t n_used, ui
  */
 int catalog_open(const char *path, struct catalog **out, struct dlc_err *err);
 /* The same from a descriptor (borrowed), as a client gets it. */
+/* The same, but its bytes are copied into sealed memory: what happens to the file later, or fails
+ * on its disk, cannot harm who reads it. Blocks. */
+int catalog_load(const char *path, struct catalog **out, struct dlc_err *err);
+uint64_t catalog_stored_snapshot(const char *path); /* blocks; 0: there is none, or it is damaged */
 int catalog_open_fd(int fd, struct catalog **out, struct dlc_err *err);
 void catalog_close(struct catalog **cp);
 

@@ -102,29 +102,28 @@ int catalog_install(const char *file, const char *path, struct dlc_err *err)
     return rc;
 }
 
-int catalog_open_snapshot(const char *path, uint64_t snapshot, struct catalog **out,
+int catalog_load_snapshot(const char *path, uint64_t snapshot, struct catalog **out,
                           struct dlc_err *err)
 {
     struct catalog *c = NULL;
-    char *name;
-    int rc;
+    char *name = catalog_snapshot_path(path, snapshot);
+    int rc = DLC_ENOTFOUND;
 
     *out = NULL;
-    if (catalog_open(path, &c, NULL) < 0 || catalog_snapshot(c) != snapshot) {
+    if (catalog_stored_snapshot(path) == snapshot)
+        rc = catalog_load(path, &c, err);
+    if (rc < 0 || catalog_snapshot(c) != snapshot) { /* (STORE-2) */
         catalog_close(&c);
-        name = catalog_snapshot_path(path, snapshot);
-        rc = catalog_open(name, &c, err);
-        mem_free(&name);
-        if (rc < 0)
-            return rc;
+        rc = catalog_load(name, &c, err);
     }
-    if (catalog_snapshot(c) != snapshot) {
+    mem_free(&name);
+    if (rc == 0 && catalog_snapshot(c) != snapshot) {
         catalog_close(&c);
         return dlc_err_set(err, DLC_ECORRUPT, "a catalog is not what its name says: %016llx",
                            (unsigned long long)snapshot);
     }
     *out = c;
-    return 0;
+    return rc;
 }
 
 /* ---- removing ---- */

@@ -33,6 +33,7 @@ struct borrowing {
     struct task task;
     int rc;
     struct dlc_err err;
+    struct catalog *catalog;
 };
 
 /* ---- on a worker ---- */
@@ -92,7 +93,7 @@ static int take_all(struct borrowing *b, const char *address, int fd, struct dlc
 static int verify(const struct borrowing *b, const char *file, struct dlc_err *err)
 {
     struct catalog *c = NULL;
-    int rc = catalog_open(file, &c, err);
+    int rc = catalog_load(file, &c, err);
 
     if (rc == 0 &&
         (catalog_snapshot(c) != b->snapshot || strcmp(catalog_url(c), b->ds->url.text) != 0))
@@ -112,6 +113,8 @@ static int borrow_from(struct borrowing *b, const char *address, struct dlc_err 
         rc = verify(b, file, err);
     if (rc == 0)
         rc = snapshot_install(b->ds, file, err);
+    if (rc == 0)
+        rc = load_catalog(b->ds, b->ds->pinned, &b->catalog, err);
     if (rc < 0)
         os_unlink(file);
     mem_free(&file);
@@ -140,13 +143,15 @@ static void borrowed(struct task *t)
     struct borrowing *b = dlc_container(t, struct borrowing, task);
     struct dataset *ds = b->ds;
     struct node *n = ds->node;
+    struct catalog *catalog = b->catalog;
     int rc = b->rc;
 
     n->jobs--;
     for (unsigned i = 0; i < b->n; i++)
         mem_free(&b->addresses[i]);
     mem_free(&b);
-    dataset_borrowed(ds, rc);
+    dataset_borrowed(ds, rc, &catalog);
+    catalog_close(&catalog);
     dataset_put(&ds);
 }
 

@@ -177,16 +177,14 @@ static void dataset_fail(struct dataset *ds, const struct dlc_err *err)
     dataset_put(&ref);
 }
 
-/* The catalog is on disk: map it and be open. */
+/* Its catalog was loaded: be open. */
 static int dataset_ready(struct dataset *ds, struct dlc_err *err)
 {
-    int rc = ds->pinned != 0
-                 ? catalog_open_snapshot(ds->catalog_path, ds->pinned, &ds->catalog, err)
-                 : catalog_open(ds->catalog_path, &ds->catalog, err);
     uint64_t n;
+    int rc;
 
-    if (rc < 0)
-        return rc;
+    if (ds->catalog == NULL)
+        return dlc_err_set(err, DLC_ENOTFOUND, "no catalog of %s is stored", ds->url.shown);
     if (strcmp(catalog_url(ds->catalog), ds->url.text) != 0) {
         catalog_close(&ds->catalog);
         return dlc_err_set(err, DLC_ENOTFOUND, "%s is the catalog of another dataset",
@@ -203,7 +201,6 @@ static int dataset_ready(struct dataset *ds, struct dlc_err *err)
         bucket_hint_size(ds->bucket, catalog_bytes(ds->catalog) / n);
     ds->state = DATASET_READY;
     log_info("%s: %llu samples", ds->url.shown, (unsigned long long)n);
-    left_note(ds);
     dataset_adopt(ds);
     return 0;
 }
@@ -302,8 +299,10 @@ static bool lacks_credentials(const struct dataset *ds)
            !ds->node->config->lend_credentials;
 }
 
-void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err)
+void dataset_listed(struct dataset *ds, int rc, struct catalog **catalog, struct dlc_err *err)
 {
+    ds->catalog = *catalog;
+    *catalog = NULL;
     if (rc == 0)
         rc = dataset_ready(ds, err);
     if (rc == DLC_EDENIED && ds->cid != NULL && ds->node->cluster != NULL)
@@ -471,16 +470,23 @@ static struct dataset *dataset_new(struct node *n, const struct wanted *w, struc
     return ds;
 }
 
+/* On its way, and newer than what is stored. */
+static bool is_listing(const struct dataset *ds)
+{
+    return ds->state == DATASET_LISTING && !ds->loading;
+}
+
 /* A refresh wants the one that is being listed, if any, everybody else the one that is ready. */
 static struct dataset *find_by_name(struct node *n, const char *name, bool refresh)
 {
-    enum dataset_state first = refresh ? DATASET_LISTING : DATASET_READY;
     struct dataset *found = NULL;
 
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        if (!ds->stale && strcmp(ds->name, name) == 0 && (found == NULL || ds->state == first))
+        bool first = refresh ? is_listing(ds) : ds->state == DATASET_READY;
+
+        if (!ds->stale && strcmp(ds->name, name) == 0 && (found == NULL || first))
             found = ds;
     }
     return found;
@@ -553,6 +559,12 @@ static bool is_current(const struct dataset *ds, const struct grant *g)
            catalog_snapshot(ds->catalog) == g->snapshot || ds->instead_of == g->snapshot;
 }
 
+/* It is being loaded: will it be what the manager names? */
+static bool will_be_current(const struct dataset *ds, const struct grant *g)
+{
+    return g == NULL || g->snapshot == 0 || ds->node->peers == NULL || ds->wanted == g->snapshot;
+}
+
 /* What is open or on its way and answers the question. NULL: nothing does. */
 static struct dataset *find_wanted(struct node *n, const struct wanted *w)
 {
@@ -568,7 +580,8 @@ static struct dataset *find_wanted(struct node *n, const struct wanted *w)
         if (ds != NULL && ds->state == DATASET_READY && !is_current(ds, w->grant))
             ds = find_by_name(n, name, true); /* perhaps what counts is on its way */
         good = ds != NULL &&
-               (ds->state == DATASET_LISTING || (!w->refresh && is_current(ds, w->grant)));
+               (is_listing(ds) || (!w->refresh && (ds->loading ? will_be_current(ds, w->grant)
+                                                               : is_current(ds, w->grant))));
     }
     if (ds != NULL && w->grant != NULL)
         dataset_take_grant(ds, w->grant);
@@ -598,43 +611,23 @@ static struct dataset *find_or_begin(struct node *n, const struct wanted *w, boo
     return dataset_new(n, w, err);
 }
 
-/* Is the catalog on disk the one that counts? Without a manager's word any is. */
-static bool stored_counts(const struct dataset *ds)
-{
-    struct catalog *c = NULL;
-    bool counts = ds->wanted == 0;
-
-    if (!counts && catalog_open(ds->catalog_path, &c, NULL) == 0)
-        counts = catalog_snapshot(c) == ds->wanted;
-    catalog_close(&c);
-    return counts;
-}
-
-void dataset_reopen(struct node *n, const struct wanted *w)
-{
-    struct dlc_err err = DLC_ERR_INIT;
-    char *name = dataset_name(w);
-    bool there = find_by_name(n, name, false) != NULL;
-    struct dataset *ds;
-
-    mem_free(&name);
-    if (there || !room_for_dataset(n) || (ds = dataset_new(n, w, &err)) == NULL)
-        return;
-    ds->stale = !stored_counts(ds) || dataset_ready(ds, &err) < 0;
-    dataset_put(&ds);
-}
-
 /* The snapshot that was asked for is stored. */
 static bool begin_stored(struct dataset *ds)
 {
     struct dlc_err err = DLC_ERR_INIT;
+    struct dataset *twin = ds->catalog != NULL ? twin_of(ds) : NULL;
     uint64_t pinned = ds->pinned;
     const struct dataset *newest;
 
+    if (twin != NULL) { /* it has become ready while this one was loaded */
+        move_openers(ds, twin);
+        answer_openers(twin);
+        return true;
+    }
     if (dataset_ready(ds, &err) < 0)
         return false;
     newest = find_by_name(ds->node, ds->name, false); /* ready, if there is one */
-    if ((newest == NULL || newest->state == DATASET_LISTING) && snapshot_stored(ds) == pinned)
+    if ((newest == NULL || newest->state == DATASET_LISTING) && ds->stored == pinned)
         unpin(ds);
     answer_openers(ds);
     return true;
@@ -646,7 +639,11 @@ static bool begin_borrowing(struct dataset *ds)
     return ds->node->peers != NULL && ds->cid != NULL && borrow_start(ds, ds->pinned);
 }
 
-static void begin(struct dataset *ds, bool refresh);
+static void list_or_borrow(struct dataset *ds)
+{
+    if (ds->wanted == 0 || !borrow_start(ds, ds->wanted))
+        listing_start(ds);
+}
 
 static void begin_pinned(struct dataset *ds)
 {
@@ -660,30 +657,64 @@ static void begin_pinned(struct dataset *ds)
         move_openers(ds, newest); /* it may turn out to be the one */
         return;
     }
-    have = newest != NULL ? catalog_snapshot(newest->catalog) : snapshot_stored(ds);
+    have = newest != NULL ? catalog_snapshot(newest->catalog) : ds->stored;
     if (have == 0 || ds->pinned == ds->wanted) {
         unpin(ds); /* nothing is known here: list, and compare */
-        begin(ds, false);
+        list_or_borrow(ds);
     } else if (!begin_borrowing(ds)) {
         snapshot_refuse(ds->url.shown, have, ds->pinned, &err);
         dataset_fail(ds, &err);
     }
 }
 
-/* Somebody waits for it by now. */
-static void begin(struct dataset *ds, bool refresh)
+static void begin_loaded(struct dataset *ds)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (ds->pinned != 0)
+    if (ds->node->stopping) {
+        dlc_err_set(&err, DLC_ECANCELED, "the daemon is stopping");
+        dataset_fail(ds, &err);
+    } else if (ds->pinned != 0) {
         begin_pinned(ds);
-    else if (!refresh && stored_counts(ds) && dataset_ready(ds, &err) == 0)
+    } else if (dataset_ready(ds, &err) == 0) {
         dataset_settled(ds);
-    else if (refresh || ds->wanted == 0 || !borrow_start(ds, ds->wanted))
-        listing_start(ds);
+    } else {
+        list_or_borrow(ds);
+    }
 }
 
-void dataset_borrowed(struct dataset *ds, int rc)
+/* Somebody waits for it by now. */
+static void begin(struct dataset *ds, bool refresh)
+{
+    if (ds->pinned == 0 && refresh)
+        listing_start(ds);
+    else
+        load_start(ds, begin_loaded);
+}
+
+static void reopened(struct dataset *ds)
+{
+    if (ds->catalog != NULL || !dlc_list_empty(&ds->openers) || !dlc_list_empty(&ds->needers))
+        begin_loaded(ds);
+    else
+        ds->stale = true; /* nothing counts that is stored, and nobody waits */
+}
+
+void dataset_reopen(struct node *n, const struct wanted *w)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    char *name = dataset_name(w);
+    bool there = find_by_name(n, name, false) != NULL;
+    struct dataset *ds;
+
+    mem_free(&name);
+    if (there || !room_for_dataset(n) || (ds = dataset_new(n, w, &err)) == NULL)
+        return;
+    load_start(ds, reopened);
+    dataset_put(&ds);
+}
+
+void dataset_borrowed(struct dataset *ds, int rc, struct catalog **catalog)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
@@ -691,9 +722,9 @@ void dataset_borrowed(struct dataset *ds, int rc)
         dlc_err_set(&err, DLC_ECANCELED, "the daemon is stopping");
         dataset_fail(ds, &err);
     } else if (rc == 0) {
-        dataset_listed(ds, 0, &err);
+        dataset_listed(ds, 0, catalog, &err);
     } else if (ds->pinned != 0) {
-        snapshot_refuse(ds->url.shown, snapshot_stored(ds), ds->pinned, &err);
+        snapshot_refuse(ds->url.shown, ds->stored, ds->pinned, &err);
         dataset_fail(ds, &err);
     } else {
         ds->instead_of = ds->wanted; /* what we list now will do, until there is a newer one */

@@ -18,7 +18,8 @@ struct listing {
     struct dataset *ds;
     struct catalog_builder *builder; /* the lane's until done, then the worker's */
     struct cataloguer cataloguer;
-    char *prefix; /* what is asked for; NULL: the URL's own */
+    struct catalog *catalog; /* the worker's, then the dataset's */
+    char *prefix;            /* what is asked for; NULL: the URL's own */
     struct bucket_list list;
     struct bucket_stat stat;
     _Atomic uint64_t seen; /* W lane, R loop, relaxed: progress only */
@@ -45,7 +46,7 @@ static void listing_end(struct listing *l)
     struct dataset *ds = l->ds;
 
     ds->listing = NULL;
-    dataset_listed(ds, l->rc, &l->err);
+    dataset_listed(ds, l->rc, &l->catalog, &l->err);
     if (ds->state == DATASET_READY)
         count_derived(l);
     catalog_builder_free(&l->builder);
@@ -79,6 +80,8 @@ static void catalogue_on_worker(struct job *j)
     l->rc = cataloguer_run(&l->cataloguer, file, &l->err);
     if (l->rc == 0)
         l->rc = snapshot_install(l->ds, file, &l->err);
+    if (l->rc == 0)
+        l->rc = load_catalog(l->ds, l->ds->pinned, &l->catalog, &l->err);
     mem_free(&file);
     loop_post(l->ds->node->loop, &l->task);
 }

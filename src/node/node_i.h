@@ -250,6 +250,8 @@ struct dataset {
     uint64_t wanted;     /* the snapshot that the manager named when it was opened; 0: none */
     uint64_t instead_of; /* it could not be had, or the client wanted it listed anew */
     uint64_t pinned;     /* opened for readers that asked for this snapshot; 0: it is the newest */
+    bool loading;        /* LISTING: its stored catalog is looked for; nobody lists */
+    uint64_t stored;     /* the newest stored snapshot, when that was done; 0: none */
     bool stale;          /* not the newest: goes when its last session does */
     uint64_t disk_id;    /* names its chunks: independent of shape */
     uint32_t group;      /* of its chunks in the disk tier */
@@ -341,10 +343,10 @@ struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *
 void dataset_reopen(struct node *n, const struct wanted *w);
 struct dataset *dataset_find(struct node *n, const char *url);
 void dataset_put(struct dataset **dp);
-/* Its listing has ended. */
-void dataset_listed(struct dataset *ds, int rc, struct dlc_err *err);
+/* Its listing has ended. Takes the catalog, NULL when rc says why there is none. */
+void dataset_listed(struct dataset *ds, int rc, struct catalog **catalog, struct dlc_err *err);
 /* A peer has given its catalog, or none has it. */
-void dataset_borrowed(struct dataset *ds, int rc);
+void dataset_borrowed(struct dataset *ds, int rc, struct catalog **catalog);
 struct bucket_config dataset_bucket_config(const struct dataset *ds);
 /* End listings and buckets so that nothing more is posted; frees those nobody uses. */
 void dataset_shutdown(struct dataset *ds);
@@ -372,7 +374,6 @@ uint64_t snapshot_of_job(const struct conn *c, const char *name);
 int snapshot_check(const struct dataset *ds, uint64_t wanted, struct dlc_err *err);
 int snapshot_refuse(const char *shown, uint64_t have, uint64_t wanted, struct dlc_err *err);
 /* Of the newest catalog that is stored; 0: there is none. */
-uint64_t snapshot_stored(const struct dataset *ds);
 /* X, blocks: a new catalog is in `file`. */
 int snapshot_install(const struct dataset *ds, const char *file, struct dlc_err *err);
 void snapshot_prune(struct dataset *ds); /* away with old catalogs, on a worker */
@@ -645,6 +646,15 @@ struct again {
 void resolve_again(struct dataset *ds, struct again *a);
 /* A client wants to open something: asks the manager where that is needed. */
 void resolve_open(struct conn *c, const json_t *body);
+
+/* ---- load.c ---- */
+
+/* X, blocks: the stored catalog of this snapshot; 0: the newest. */
+int load_catalog(const struct dataset *ds, uint64_t snapshot, struct catalog **out,
+                 struct dlc_err *err);
+/* The same on a worker, of ds->pinned or, if that counts, the newest. done() is called on the loop
+ * when ds->catalog (NULL: none) and ds->stored are set. */
+void load_start(struct dataset *ds, void (*done)(struct dataset *ds));
 
 /* ---- borrow.c ---- */
 

@@ -73,17 +73,6 @@ int snapshot_check(const struct dataset *ds, uint64_t wanted, struct dlc_err *er
     return wanted == 0 || wanted == have ? 0 : snapshot_refuse(ds->url.shown, have, wanted, err);
 }
 
-uint64_t snapshot_stored(const struct dataset *ds)
-{
-    struct catalog *c = NULL;
-    uint64_t snapshot = 0;
-
-    if (catalog_open(ds->catalog_path, &c, NULL) == 0)
-        snapshot = catalog_snapshot(c);
-    catalog_close(&c);
-    return snapshot;
-}
-
 int snapshot_install(const struct dataset *ds, const char *file, struct dlc_err *err)
 {
     char *path;

@@ -90,7 +90,7 @@ static uint64_t install(unsigned version, unsigned n)
 static bool has(uint64_t snapshot)
 {
     struct catalog *c = NULL;
-    bool found = catalog_open_snapshot(path, snapshot, &c, NULL) == 0;
+    bool found = catalog_load_snapshot(path, snapshot, &c, NULL) == 0;
 
     assert_true(!found || catalog_snapshot(c) == snapshot);
     catalog_close(&c);
@@ -146,7 +146,7 @@ static void test_wrong_name(void **state)
 
     (void)state;
     assert_int_equal(rename(from, to), 0);
-    assert_int_equal(catalog_open_snapshot(path, a ^ 1, &c, NULL), DLC_ECORRUPT);
+    assert_int_equal(catalog_load_snapshot(path, a ^ 1, &c, NULL), DLC_ECORRUPT);
     assert_null(c);
     assert_false(has(a));
     assert_true(has(b));
