@@ -29,6 +29,8 @@ struct statvfs;
 struct statx;
 struct timespec;
 
+struct robust_list_head;
+
 #define OS_CALL(type, name, seam, params, call) type os_##name params;
 #include "base/tbl/os.def"
 #undef OS_CALL

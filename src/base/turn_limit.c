@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/loop.h"
+#include "base/os.h"
 #include "base/str.h"
 
 #define FRAMES      32
@@ -64,7 +65,7 @@ static void on_signal(int sig)
         return;
     }
     n = backtrace(frames, FRAMES);
-    if (write(STDERR_FILENO, text, sizeof(text) - 1) > 0)
+    if (os_write(STDERR_FILENO, text, sizeof(text) - 1) > 0)
         backtrace_symbols_fd(frames, n, STDERR_FILENO);
     abort();
 }

@@ -179,7 +179,7 @@ static int copy_sealed(int fd, struct dlc_err *err)
             rc = dlc_err_sys(err, "no memory for the catalog");
     }
     if (rc == 0 &&
-        fcntl(to, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+        os_fcntl(to, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
         rc = dlc_err_sys(err, "cannot seal the catalog's memory");
 out:
     mem_free(&piece);

@@ -192,7 +192,7 @@ static void session_empty(struct dlc_dataset *ds, struct attachment *a)
     if (a->foreign) /* the parent's */
         return;
     add_session(a, &ds->past);
-    madvise(a->session, SHM_SESSION_SIZE, MADV_REMOVE);
+    os_madvise(a->session, SHM_SESSION_SIZE, MADV_REMOVE);
 }
 
 void dataset_reap(struct dlc_dataset *ds)

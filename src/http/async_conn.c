@@ -175,7 +175,7 @@ static bool conn_watch(struct async_conn *c, uint32_t events)
  * kernel reset the connection. */
 static bool conn_drain(struct async_conn *c)
 {
-    if (c->lane->closing || shutdown(c->watch.fd, SHUT_WR) < 0) {
+    if (c->lane->closing || os_shutdown(c->watch.fd, SHUT_WR) < 0) {
         conn_close(c);
         return false;
     }

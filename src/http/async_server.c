@@ -91,7 +91,7 @@ static uint64_t address_of(int fd)
     struct sockaddr_storage a = {0};
     socklen_t len = sizeof(a);
 
-    if (getpeername(fd, (struct sockaddr *)&a, &len) < 0)
+    if (os_getpeername(fd, (struct sockaddr *)&a, &len) < 0)
         return 0;
     if (a.ss_family == AF_INET6)
         return hash64(&((struct sockaddr_in6 *)&a)->sin6_addr, sizeof(struct in6_addr));
@@ -116,7 +116,7 @@ static void refuse(struct async_server *s, int fd)
                  "address",
                  s->address, s->config.connections, s->config.per_address);
     os_sendmsg(fd, &h, MSG_DONTWAIT);
-    shutdown(fd, SHUT_WR);
+    os_shutdown(fd, SHUT_WR);
     os_close(&fd);
 }
 
@@ -167,7 +167,7 @@ static void admit(struct async_server *s, int fd)
         refuse(s, fd);
         return;
     }
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    os_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     o->lane = &s->lanes[s->next_lane++ % s->n_lanes];
     loop_post(o->lane->thread.loop, &o->task);
 }
@@ -325,7 +325,7 @@ int async_server_open(const struct async_server_config *c, struct async_server *
     int rc = listen_tcp(c->address, &s->listener.fd, &s->address, err);
 
     *out = NULL;
-    if (rc == 0 && fcntl(s->listener.fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
+    if (rc == 0 && os_fcntl(s->listener.fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0)
         rc = dlc_err_sys(err, "cannot listen on %s", c->address);
     while (rc == 0 && s->n_lanes < s->config.loops)
         rc = lane_open(s, err);

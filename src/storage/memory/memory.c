@@ -76,13 +76,13 @@ void memory_set_owner(struct memory *m)
     size_t len;
 
     dlc_check(m->libc_list == NULL);
-    if (syscall(SYS_get_robust_list, 0, &m->libc_list, &len) < 0)
+    if (os_get_robust_list(&m->libc_list, &len) < 0)
         return;
     m->owner_entry.next = &m->owner_list.list;
     m->owner_list = (struct robust_list_head){
         .list = {&m->owner_entry},
         .futex_offset = (long)((intptr_t)&h->owner - (intptr_t)&m->owner_entry)};
-    if (syscall(SYS_set_robust_list, &m->owner_list, sizeof(m->owner_list)) < 0) {
+    if (os_set_robust_list(&m->owner_list) < 0) {
         m->libc_list = NULL; /* then clients notice by the socket, when they next look at it */
         return;
     }
@@ -95,7 +95,7 @@ static void end_ownership(struct memory *m)
 
     if (m->libc_list == NULL)
         return;
-    syscall(SYS_set_robust_list, m->libc_list, sizeof(m->owner_list));
+    os_set_robust_list(m->libc_list);
     atomic_store_explicit(&h->owner, SHM_OWNER_DIED, memory_order_relaxed); /* R clients */
 }
 

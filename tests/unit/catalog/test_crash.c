@@ -96,7 +96,7 @@ static void check_catalogs(const char *dir, int n)
 
     for (int v = 1; v <= VERSIONS; v++) {
         struct catalog *c = NULL;
-        int rc = catalog_open_snapshot(path, snapshots[v], &c, &err);
+        int rc = catalog_load_snapshot(path, snapshots[v], &c, &err);
 
         if (rc < 0 && (v <= n || rc != DLC_ENOTFOUND))
             fail_msg("version %d of %d: %s", v, n, err.text);
