@@ -307,15 +307,12 @@ static void run_timers(struct loop *l)
 
 static void run_events(struct loop *l)
 {
-    uint64_t drain;
-
     for (l->at_event = 0; l->at_event < l->n_events; l->at_event++) {
         const struct epoll_event *ev = &l->events[l->at_event];
         struct watch *w = ev->data.ptr;
 
         if (w == NULL) {
-            while (os_read(l->wake_fd, &drain, sizeof(drain)) < 0 && errno == EINTR)
-                ;
+            os_wake_drain(l->wake_fd);
         } else if (ev->events != 0) {
             uintptr_t ready = (uintptr_t)w->ready;
 

@@ -281,6 +281,15 @@ void os_wake(int eventfd)
         continue; /* EAGAIN: it is awake already */
 }
 
+void os_wake_drain(int eventfd)
+{
+    uint64_t n;
+
+    faulty(wake); /* the same */
+    while (read(eventfd, &n, sizeof(n)) < 0 && errno == EINTR)
+        continue; /* EAGAIN: nobody has woken us */
+}
+
 void os_futex_wake(_Atomic uint32_t *word)
 {
     faulty(wake);

@@ -67,7 +67,8 @@ void os_closedir(DIR **dir);         /* closes unless NULL and sets it to NULL *
 char *os_realpath(const char *path); /* gives (free); NULL with errno */
 char *os_getcwd(void);               /* gives (free); NULL with errno */
 
-void os_wake(int eventfd);                  /* add 1 to it */
+void os_wake(int eventfd); /* add 1 to it */
+void os_wake_drain(int eventfd);
 void os_futex_wake(_Atomic uint32_t *word); /* all that wait */
 /* 0 or EAI_*. */
 int os_resolve(const char *host, const char *port, const struct addrinfo *hints,
