@@ -331,6 +331,13 @@ static void add_head(struct async_conn *c, const struct http_reply *reply, uint6
     buf_adds(b, "\r\n");
 }
 
+static void file_drop(struct http_reply *reply)
+{
+    os_close(&reply->file_fd);
+    if (reply->file_over != NULL)
+        reply->file_over(reply->file_arg);
+}
+
 /* Takes *reply. */
 static bool conn_reply(struct async_conn *c, struct http_reply *reply)
 {
@@ -341,7 +348,7 @@ static bool conn_reply(struct async_conn *c, struct http_reply *reply)
     c->keep = c->keep && !c->lane->closing;
     add_head(c, reply, len);
     c->state = CONN_SEND;
-    c->done = file ? NULL : reply->done;
+    c->done = reply->done;
     c->arg = reply->arg;
     c->sent = 0;
     if (text != NULL && !c->head_only)
@@ -350,7 +357,7 @@ static bool conn_reply(struct async_conn *c, struct http_reply *reply)
     if (file)
         c->file = async_file_new(c->lane, reply, on_piece, c);
     else if (reply->file)
-        os_close(&reply->file_fd);
+        file_drop(reply);
     else if (reply->body == NULL && reply->data != NULL && !c->head_only)
         c->data = reply->data, c->data_len = len;
     reply_release(reply);
@@ -372,7 +379,7 @@ static bool conn_refuse(struct async_conn *c, int status, const char *title, con
 static void reply_drop(struct http_reply *reply)
 {
     if (reply->file)
-        os_close(&reply->file_fd);
+        file_drop(reply);
     reply_release(reply);
     if (reply->done != NULL)
         reply->done(reply->arg);

@@ -19,8 +19,8 @@ struct async_file {
     void (*ready)(struct async_file *f, void *arg);
     void *arg;
     bool (*check)(void *arg, uint64_t at, const void *data, size_t n); /* X */
-    void (*done)(void *arg);
-    void *done_arg; /* of both */
+    void (*over)(void *arg);
+    void *check_arg; /* of both */
     struct job job;
     struct task task;
     char *piece;
@@ -34,8 +34,8 @@ static void file_release(struct async_file *f)
 {
     dlc_check(f->tag == FILE_TAG);
     os_close(&f->fd);
-    if (f->done != NULL)
-        f->done(f->done_arg);
+    if (f->over != NULL)
+        f->over(f->check_arg);
     dlc_mtx_release(&f->mtx);
     mem_free(&f->piece);
     f->tag = 0;
@@ -63,7 +63,7 @@ static void on_worker(struct job *j)
     bool good = os_pread_all(f->fd, f->piece, f->len, f->offset) == 0, is_left;
 
     if (good && f->check != NULL)
-        good = f->check(f->done_arg, f->offset, f->piece, f->len);
+        good = f->check(f->check_arg, f->offset, f->piece, f->len);
     dlc_mtx_lock(&f->mtx);
     is_left = f->phase == FILE_LEFT;
     if (!is_left) {
@@ -90,8 +90,8 @@ struct async_file *async_file_new(struct async_lane *l, const struct http_reply 
     f->offset = reply->file_offset;
     f->left = reply->data_len;
     f->check = reply->file_check;
-    f->done = reply->done;
-    f->done_arg = reply->arg;
+    f->over = reply->file_over;
+    f->check_arg = reply->file_arg;
     f->ready = ready;
     f->arg = arg;
     f->job.run = on_worker;

@@ -70,7 +70,7 @@ void async_conn_close_all(struct async_lane *l, bool all);
  *                               POSTED --async_file_free--> LEFT --loop--> freed
  */
 struct async_file;
-/* Takes the file and done() of the reply: nothing refers to its arg after that. */
+/* Takes the file and file_arg of the reply. */
 struct async_file *async_file_new(struct async_lane *l, const struct http_reply *reply,
                                   void (*ready)(struct async_file *f, void *arg), void *arg);
 bool async_file_read(struct async_file *f); /* L: false: no worker takes it */

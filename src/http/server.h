@@ -61,8 +61,11 @@ struct http_reply {
     int file_fd; /* taken */
     uint64_t file_offset;
     /* A worker has read n bytes at that offset of the file; NULL: nobody asks. False: they are not
-     * what they should be, and the connection ends before its answer does. */
-    bool (*file_check)(void *arg, uint64_t at, const void *data, size_t n);
+     * what they should be, and the connection ends before its answer does. file_over(): nothing
+     * refers to file_arg any more; where a read hangs that may be long after done(). */
+    bool (*file_check)(void *file_arg, uint64_t at, const void *data, size_t n);
+    void (*file_over)(void *file_arg);
+    void *file_arg;
     /* A stream instead (events): next() blocks until there is more, at most a second, and
      * gives bytes to append to the answer, 0 for nothing yet, or -1 for the end. It is not called
      * again once the client has gone or the server closes. */

@@ -88,8 +88,6 @@ struct ask {
     struct dlc_err err;
     json_t *piece;
     uint64_t checksum; /* of the sample, as it was when it came */
-    struct hash64_stream *sum;
-    uint64_t summed; /* bytes */
 };
 
 static struct ask *ask_of(void *arg)
@@ -209,42 +207,58 @@ static void hold(struct ask *a)
 
 /* ---- large samples: each lies in a file of the disk tier ---- */
 
-/* On a worker: what goes out from the first byte to the last is summed on the way. False: it is not
- * the chunk; the disk tier drops it, and the peer is not sent the end. */
+/* What goes out of a file, summed on the way. */
+struct file_sum {
+    struct disk *disk;
+    struct chunk_id chunk;
+    uint64_t len, checksum; /* of the chunk */
+    struct hash64_stream *sum;
+    uint64_t summed; /* bytes */
+};
+
+/* On a worker. False: it is not the chunk; the disk tier drops it, and the peer is not sent the
+ * end. */
 static bool sums_up(void *arg, uint64_t at, const void *data, size_t n)
 {
-    struct ask *a = ask_of(arg);
-    struct disk *d = a->door->node->disk;
+    struct file_sum *s = arg;
     int fd = -1;
 
-    if (a->sum == NULL || at != a->summed)
+    if (s->sum == NULL || at != s->summed)
         return true; /* a range: whoever asked for it knows the checksum of the whole */
-    hash64_add(a->sum, data, n);
-    a->summed += n;
-    if (a->summed < a->len || hash64_end(&a->sum) == a->checksum)
+    hash64_add(s->sum, data, n);
+    s->summed += n;
+    if (s->summed < s->len || hash64_end(&s->sum) == s->checksum)
         return true;
-    disk_suspect(d, a->chunk);
-    disk_map_fd(d, a->chunk, a->len, &fd, &a->err);
+    disk_suspect(s->disk, s->chunk);
+    disk_map_fd(s->disk, s->chunk, s->len, &fd, NULL);
     os_close(&fd);
     return false;
 }
 
-static void release_file(struct task *t)
+static void sum_over(void *arg)
 {
-    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct file_sum *s = arg;
 
-    hash64_end(&a->sum);
-    end(a);
+    hash64_end(&s->sum);
+    mem_free(&s);
+}
+
+static struct file_sum *sum_begin(const struct ask *a)
+{
+    struct file_sum *s = mem_new(struct file_sum);
+
+    s->disk = a->door->node->disk;
+    s->chunk = a->chunk;
+    s->len = a->len;
+    s->checksum = a->checksum;
+    s->sum = hash64_begin();
+    return s;
 }
 
 static void on_opened(struct task *t)
 {
     struct ask *a = ask_of(dlc_container(t, struct ask, task));
-    struct http_reply reply = {.type = "application/octet-stream",
-                               .file = true,
-                               .file_check = sums_up,
-                               .done = on_sent,
-                               .arg = a};
+    struct http_reply reply = {.type = "application/octet-stream", .file = true};
 
     if (a->rc < 0) {
         fail(a, a->rc, a->err.text);
@@ -252,16 +266,17 @@ static void on_opened(struct task *t)
     }
     if (a->call != NULL) {
         reply.file_fd = a->fd;
+        reply.file_check = sums_up;
+        reply.file_over = sum_over;
+        reply.file_arg = sum_begin(a);
         reply.data_len = a->len;
         http_reply_header(&reply, "Dlcache-From", "%s", "disk");
         http_reply_header(&reply, "Dlcache-Checksum", "%016llx", (unsigned long long)a->checksum);
-        a->sum = hash64_begin();
-        a->task.run = release_file;
         answer(a, &reply);
     } else {
         os_close(&a->fd);
-        end(a);
     }
+    end(a);
 }
 
 static void open_work(struct job *j)
