@@ -23,13 +23,14 @@ void shared_read(struct shared *s, struct shared_read *r)
 }
 
 void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64_t sample,
-                const void *data, uint64_t length)
+                const void *data, uint64_t length, uint64_t checksum)
 {
     (void)dataset;
     (void)snapshot;
     (void)sample;
     (void)data;
     (void)length;
+    (void)checksum;
     dlc_check(s != NULL);
 }
 
