@@ -21,7 +21,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "loader/audio/audio.h"
 
 #define BATCH    64

@@ -12,8 +12,8 @@
 
 #include "base/counters.h"
 #include "base/mem.h"
-#include "base/mtx.h"
-#include "storage/bucket/bucket.h"
+#include "base/mutex.h"
+#include "bucket/bucket.h"
 
 struct bench {
     struct bucket_object *objects; /* with their own strings */

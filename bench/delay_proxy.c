@@ -18,7 +18,7 @@
 
 #include "base/check.h"
 #include "base/list.h"
-#include "base/loop.h"
+#include "base/event_loop.h"
 #include "base/mem.h"
 
 #define CHUNK (256u << 10)

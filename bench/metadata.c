@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/str.h"
-#include "metadata/metadata.h"
+#include "manager/store/store.h"
 
 #define LOOKS     2000 /* of each query */
 #define CLASSES   1000

@@ -40,7 +40,7 @@ from common import cpu_seconds, median, program, scratch, spread, table
 
 NAMESPACES, NODES, LIMIT_S = 10, 3, 900
 OPERATOR = "dlcache_operator_"
-RENEWALS = 6  # in the time of a Lease: src/operator/lease.h
+RENEWALS = 6  # in the time of a Lease: src/operator/kube/lease.h
 GOALS = {"placed_s": 60, "calls_per_object": 12, "rss_mb": 64}
 
 

@@ -21,8 +21,8 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "dlcache.h"
-#include "node/node.h"
-#include "node/node_i.h"
+#include "daemon/daemon.h"
+#include "daemon/daemon_i.h"
 
 #define SESSIONS  64u
 #define SIZE      64u

@@ -17,8 +17,8 @@
 #include <time.h>
 
 #include "base/rng.h"
-#include "order/draw.h"
-#include "order/weights.h"
+#include "importance/sample.h"
+#include "importance/weights.h"
 
 #define BATCH   1024
 #define BATCHES 2000 /* in a round */

@@ -32,7 +32,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/interrupt.h"
+#include "base/cancel.h"
 #include "dlcache.h"
 
 struct conn {

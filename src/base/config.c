@@ -17,8 +17,8 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/nearest.h"
-#include "base/os.h"
+#include "base/suggest.h"
+#include "base/syscalls.h"
 #include "base/str.h"
 
 #define FILE_MAX_BYTES (1u << 20)

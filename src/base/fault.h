@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fault injection for tests: make the nth allocation (base/mem.h) or system call (base/os.h) fail,
- * take long, hang, or end the process. Off, it costs one relaxed load.
+ * Fault injection for tests: make the nth allocation (base/mem.h) or system call (base/syscalls.h)
+ * fail, take long, hang, or end the process. Off, it costs one relaxed load.
  *
  *     fault_arm(FAULT_ALLOC | FAULT_SYSCALL, nth);           the nth of any of them fails
  *     fault_plan(&(struct fault_plan){.calls = FAULT_CALL(recvmsg), .nth = 2, .mode = FAULT_HANG});

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/os.h"
+#include "base/syscalls.h"
 
 #define LIMIT_LINES   20u
 #define LIMIT_SECONDS 60

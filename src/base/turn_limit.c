@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/loop.h"
-#include "base/os.h"
+#include "base/event_loop.h"
+#include "base/syscalls.h"
 #include "base/str.h"
 
 #define FRAMES      32

@@ -10,7 +10,7 @@
  * the object was written meanwhile.
  *
  * Not here: samples (build_samples.c), the file (write.c), the bytes (format_i.h), sorting
- * (sort.c).
+ * (key_sort.c).
  */
 #include "catalog/builder_i.h"
 

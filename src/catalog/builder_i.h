@@ -4,10 +4,10 @@
 #define DLC_CATALOG_BUILDER_I_H
 
 #include "base/check.h"
-#include "base/map.h"
+#include "base/u64map.h"
 #include "catalog/catalog.h"
 #include "catalog/format_i.h"
-#include "catalog/sort_i.h"
+#include "catalog/key_sort_i.h"
 
 #define BUILDER_TAG DLC_TAG4('c', 't', 'l', 'b')
 

@@ -24,7 +24,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 
 #define PIECE ((uint64_t)1 << 20)
 

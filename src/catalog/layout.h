@@ -18,7 +18,7 @@
 #define DLC_CATALOG_LAYOUT_H
 
 #include "catalog/catalog.h"
-#include "catalog/scan/scan.h"
+#include "catalog/archives/scan.h"
 
 enum layout_kind {
     LAYOUT_AUTO,

@@ -4,7 +4,7 @@
 #define DLC_CATALOG_LAYOUT_I_H
 
 #include "base/check.h"
-#include "base/map.h"
+#include "base/u64map.h"
 #include "catalog/layout.h"
 
 /* Texts with numbers: classes, splits. */

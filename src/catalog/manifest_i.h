@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "catalog/catalog.h"
-#include "catalog/scan/scan.h"
+#include "catalog/archives/scan.h"
 
 #define MANIFEST_ROW_MAX ((size_t)16 << 20)
 

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 
 #define OUT_BYTES ((size_t)1 << 20)
 

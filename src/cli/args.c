@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/nearest.h"
+#include "base/suggest.h"
 #include "base/str.h"
 
 #define HELP_COLUMN 29

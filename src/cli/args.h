@@ -29,7 +29,7 @@ struct command {
     const char *missing;  /* what to say when there are fewer than min: "a URL" */
     int (*run)(const struct command *cmd, int argc, char **argv);
     const struct command *const *subs; /* NULL: none; ends with NULL; names are "tenant create" */
-    const struct kind *kind;           /* cli/kind.h; for those that say what they are about */
+    const struct kind *kind; /* cli/resource_commands.h; for those that say what they are about */
 };
 
 /*

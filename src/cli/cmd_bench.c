@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/commands.h"
-#include "cli/ctl.h"
+#include "cli/daemon_client.h"
 #include "cli/table.h"
 #include "dlcache.h"
 

@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "dlcache.h"
-#include "storage/bucket/url.h"
+#include "bucket/url.h"
 
 static int library_error(int code, struct dlc_err *err)
 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `dlcache dataset`: make, list, show, delete. What nodes do with them: cmd_dataset_do.c. */
+/* `dlcache dataset`: make, list, show, delete. What nodes do with them: cmd_dataset_ops.c. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "cli/api.h"
+#include "cli/manager_client.h"
 #include "cli/commands.h"
-#include "cli/ctl.h"
-#include "cli/dataset.h"
+#include "cli/daemon_client.h"
+#include "cli/cmd_dataset.h"
 
 /* ---- create ---- */
 

@@ -24,17 +24,17 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "catalog/catalog.h"
 #include "cli/args.h"
-#include "cli/ctl.h"
-#include "cli/demo.h"
+#include "cli/daemon_client.h"
+#include "cli/cmd_demo.h"
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "dlcache.h"
-#include "storage/bucket/bucket.h"
+#include "bucket/bucket.h"
 
 #define WORKERS 4
 #define EPOCHS  3

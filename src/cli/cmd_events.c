@@ -5,9 +5,9 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "cli/api.h"
+#include "cli/manager_client.h"
 #include "cli/commands.h"
-#include "cli/ctl.h"
+#include "cli/daemon_client.h"
 
 struct shown {
     bool json;

@@ -3,7 +3,7 @@
 
 #include "base/str.h"
 #include "cli/commands.h"
-#include "cli/ctl.h"
+#include "cli/daemon_client.h"
 
 static json_t *request(const char *url, const char *tier)
 {

@@ -6,10 +6,10 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "cli/api.h"
+#include "cli/manager_client.h"
 #include "cli/commands.h"
-#include "cli/ctl.h"
-#include "cli/kind.h"
+#include "cli/daemon_client.h"
+#include "cli/resource_commands.h"
 
 /* ---- create ---- */
 

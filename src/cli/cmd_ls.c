@@ -10,14 +10,14 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/str.h"
 #include "catalog/catalog.h"
 #include "cli/commands.h"
-#include "cli/ctl.h"
+#include "cli/daemon_client.h"
 #include "cli/table.h"
-#include "node/cataloguer.h"
-#include "storage/bucket/bucket.h"
+#include "daemon/cataloguer.h"
+#include "bucket/bucket.h"
 
 struct options {
     bool json, details, no_daemon, refresh, classes, splits;

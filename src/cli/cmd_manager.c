@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A control plane alone: src/control with its own address, until it is told to end. */
+/* A control plane alone: src/manager with its own address, until it is told to end. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
-#include "control/control.h"
+#include "manager/manager.h"
 
 #define LISTEN_DEFAULT "127.0.0.1:7070"
 

@@ -4,8 +4,9 @@
  * this machine's daemon; every node is asked to join again, which has it tell all that it holds. It
  * owns what it owns all the while.
  *
- * Beside a catalog may lie a note of what its dataset was called and whose it was (node/left.c).
- * (R1) A dataset with a note becomes its tenant's, or is not registered: never somebody else's.
+ * Beside a catalog may lie a note of what its dataset was called and whose it was
+ * (cluster/disk_inventory.c). (R1) A dataset with a note becomes its tenant's, or is not
+ * registered: never somebody else's.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -17,12 +18,12 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "catalog/catalog.h"
-#include "cli/api.h"
+#include "cli/manager_client.h"
 #include "cli/commands.h"
-#include "cli/ctl.h"
-#include "cli/names.h"
+#include "cli/daemon_client.h"
+#include "cli/resource_name.h"
 #include "cli/table.h"
-#include "storage/bucket/url.h"
+#include "bucket/url.h"
 
 #define COME_BACK DLC_SEC(60)
 

@@ -15,9 +15,9 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "cli/commands.h"
-#include "node/node.h"
+#include "daemon/daemon.h"
 
 #define LOG_MAX (1 << 20) /* an older log is begun anew when it is larger than that */
 

@@ -6,13 +6,13 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/nearest.h"
-#include "base/os.h"
+#include "base/suggest.h"
+#include "base/syscalls.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/sim_report.h"
-#include "sim/epochs.h"
-#include "sim/study.h"
+#include "sim/workload_epochs.h"
+#include "sim/sweep.h"
 
 #define MOST_FILE    ((size_t)4 << 30)
 #define SAMPLE_SIZE  100000

@@ -10,7 +10,7 @@
 #include "base/counters.h"
 #include "base/str.h"
 #include "cli/commands.h"
-#include "cli/ctl.h"
+#include "cli/daemon_client.h"
 #include "cli/table.h"
 
 struct options {

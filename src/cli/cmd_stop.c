@@ -6,9 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "cli/commands.h"
-#include "cli/ctl.h"
+#include "cli/daemon_client.h"
 
 #define END_TIMEOUT_MS 30000
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `dlcache tenant`: teams, their tokens. The credentials of their buckets: cmd_credentials.c. */
+/* `dlcache tenant`: teams, their tokens. The credentials of their buckets:
+ * cmd_tenant_credentials.c. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "cli/api.h"
+#include "cli/manager_client.h"
 #include "cli/commands.h"
-#include "cli/ctl.h"
-#include "cli/tenant.h"
+#include "cli/daemon_client.h"
+#include "cli/cmd_tenant.h"
 
 /* ---- tokens ---- */
 

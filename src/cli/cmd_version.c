@@ -4,7 +4,7 @@
 #include <curl/curl.h>
 
 #include "cli/commands.h"
-#include "cli/ctl.h"
+#include "cli/daemon_client.h"
 #include "dlcache.h"
 
 static int run(const struct command *cmd, int argc, char **argv)

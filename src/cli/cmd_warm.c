@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "cli/api.h"
+#include "cli/manager_client.h"
 #include "cli/commands.h"
-#include "cli/ctl.h"
-#include "cli/dataset.h"
-#include "cli/names.h"
+#include "cli/daemon_client.h"
+#include "cli/cmd_dataset.h"
+#include "cli/resource_name.h"
 #include "cli/table.h"
 
 /* Open the dataset, then warm it on the same connection. */

@@ -3,13 +3,13 @@
  * The demonstration's dataset: PNG images of coloured discs in class folders. The deflate stream is
  * made of stored blocks, so that a picture needs no library and every viewer opens it.
  */
-#include "cli/demo.h"
+#include "cli/cmd_demo.h"
 
 #include <fcntl.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/rng.h"
 
 #define SIDE    128

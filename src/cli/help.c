@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/nearest.h"
+#include "base/suggest.h"
 #include "cli/commands.h"
 
 void help_overview(struct buf *out)

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/str.h"
 #include "cli/table.h"
-#include "sim/plot.h"
+#include "sim/svg_chart.h"
 
 #define MATRIX_COLUMNS 12 /* capacities beside each other */
 

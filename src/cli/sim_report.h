@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 
-#include "sim/study.h"
+#include "sim/sweep.h"
 
 struct sim_report {
     const struct study *study;

@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/interrupt.h"
+#include "base/cancel.h"
 #include "base/mem.h"
-#include "base/msg.h"
-#include "base/os.h"
+#include "ipc/frame.h"
+#include "base/syscalls.h"
 #include "base/str.h"
 
 #define SILENCE  DLC_SEC(30) /* a listing sends progress; this much silence means a hung daemon */

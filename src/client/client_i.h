@@ -28,17 +28,17 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/list.h"
-#include "base/msg.h"
-#include "base/mtx.h"
+#include "ipc/frame.h"
+#include "base/mutex.h"
 #include "catalog/catalog.h"
-#include "client/fail.h"
-#include "client/spawn.h"
+#include "client/last_error.h"
+#include "client/daemon.h"
 #include "dlcache.h"
-#include "order/draw.h"
-#include "order/told.h"
-#include "order/weights.h"
-#include "storage/bucket/bucket.h"
-#include "storage/memory/shm.h"
+#include "importance/sample.h"
+#include "order/schedule.h"
+#include "importance/weights.h"
+#include "bucket/bucket.h"
+#include "ipc/shm.h"
 
 #define CELL_FREE      0 /* ours to give out */
 #define CELL_WAITED    1 /* a thread waits for it */
@@ -90,12 +90,12 @@ struct reading {
     struct order_spec spec;
     uint64_t epoch, epochs; /* the first one, and how many are left from there; 0: no end */
     bool relaxed;
-    uint64_t pos;                  /* all before it was read */
-    uint64_t told_at;              /* the end of an epoch that was told to the caller */
-    uint64_t dealt;                /* dlc_take(): what is read before it was said to the caller */
-    bool swaps;                    /* relaxed and computed: positions may change places: swap.c */
-    uint64_t settled;              /* with swaps: positions before it do not any more */
-    uint64_t look;                 /* where the look over the slots goes on */
+    uint64_t pos;     /* all before it was read */
+    uint64_t told_at; /* the end of an epoch that was told to the caller */
+    uint64_t dealt;   /* dlc_take(): what is read before it was said to the caller */
+    bool swaps;       /* relaxed and computed: positions may change places: substitution.c */
+    uint64_t settled; /* with swaps: positions before it do not any more */
+    uint64_t look;    /* where the look over the slots goes on */
     uint64_t taken[READING_WORDS]; /* bit k: pos + k was read */
     uint64_t ahead, waited_ns;     /* as in struct dlc_progress */
     struct dlc_mono look_again;    /* whether the daemon is still there */
@@ -123,7 +123,7 @@ struct dlc_dataset {
     struct dlc_list link; /* G: the process-wide lock */
     char *url, *endpoint;
     char *token; /* or NULL; never shown */
-    char *form;  /* kept.c: what is read are such forms of the samples; else NULL */
+    char *form;  /* decoded_cache.c: what is read are such forms of the samples; else NULL */
     /* Where a named dataset lies, as the daemon said at first; else NULL. Fixed once it is open. */
     char *place, *place_endpoint;
     char *shown;            /* the URL as messages show it */
@@ -239,7 +239,7 @@ int miss_prefetch(struct attachment *a, const uint64_t *idx, size_t n);
 /* The cell is filled: hand it to the daemon. */
 void miss_submit(struct attachment *a, int cell);
 
-/* ---- large.c ---- */
+/* ---- large_samples.c ---- */
 
 /* A view of a sample that lies in a file of the disk tier. Returns as attach_call(); DLC_ECORRUPT:
  * the daemon has dropped that file. DLC_EBYPASS: it cannot be read from here. */
@@ -247,7 +247,7 @@ int miss_map(struct attachment *a, uint64_t sample, struct dlc_mono deadline, st
              struct dlc_err *err);
 void large_free(void *p, uint64_t len); /* of VIEW_MAPPED */
 
-/* ---- direct.c ---- */
+/* ---- bypass.c ---- */
 
 /* Read from the bucket into private memory. */
 int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_view *out, struct dlc_err *err);
@@ -294,7 +294,7 @@ int importance_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err
 void importance_init(struct importance *im);    /* anew: also in a child, whatever was locked */
 void importance_release(struct importance *im); /* nobody uses it */
 
-/* ---- swap.c ---- */
+/* ---- substitution.c ---- */
 
 /* Decide what is read at the positions that come near, and in any case at the next n that will be
  * dealt. */

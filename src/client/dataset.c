@@ -11,11 +11,11 @@
 
 #include "base/check.h"
 #include "base/fork_fds.h"
-#include "base/interrupt.h"
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/os.h"
-#include "base/token.h"
+#include "base/syscalls.h"
+#include "base/api_token.h"
 
 #define DEFAULT_TIMEOUT DLC_SEC(300)
 #define LOOK_SOON       DLC_MS(250) /* for a daemon that is waited for */

@@ -9,11 +9,11 @@
 #include <time.h>
 
 #include "base/check.h"
-#include "base/interrupt.h"
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/os.h"
-#include "storage/memory/reader.h"
+#include "base/syscalls.h"
+#include "ipc/pin_reader.h"
 
 #define EVICTED_RETRIES 8
 #define ASK_AHEAD       64 /* samples of dlc_get_many() on their way at once */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Importance: weights that the ranks of a job share through the daemon, and lists drawn by them
- * (docs/design/0008). What losses mean is order/weights.h, what a list is order/draw.h.
+ * (docs/design/0008). What losses mean is importance/weights.h, what a list is importance/sample.h.
  *
  * The weights in use are the daemon's, mapped, or the process's own while there is none. A daemon
  * that is found again has forgotten them: it is brought what this process had, wherever it knows
@@ -21,7 +21,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/str.h"
 
 #define EVERY 4u /* epochs, unless it is said */

@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/interrupt.h"
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/msg.h"
-#include "base/os.h"
+#include "ipc/frame.h"
+#include "base/syscalls.h"
 
 #define STILL_LOOKS   20          /* at a heartbeat that does not move: 2 s */
 #define PREFETCH_WAIT DLC_MS(100) /* for a daemon that takes nothing: it was only a hint */

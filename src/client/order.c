@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Reading in a known order. The order is told to the daemon once; from then on a number in shared
- * memory tells it how far we are, and it fetches ahead (src/node/prefetch.c).
+ * memory tells it how far we are, and it fetches ahead (src/daemon/prefetch/prefetch.c).
  *
  * Positions are absolute: they run on from epoch 0 over the ends of epochs. In a relaxed order a
  * ready sample inside the window may be taken before a late one: `taken` has a bit for each
@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/interrupt.h"
+#include "base/cancel.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 
 #define LOOK_EVERY DLC_MS(100) /* whether the daemon is still there */
 
@@ -141,7 +141,7 @@ static void publish(struct dlc_dataset *ds)
         atomic_store_explicit(&a->session->overtaken, overtaken(r), memory_order_relaxed);
     atomic_store_explicit(&a->session->ahead, r->ahead, memory_order_relaxed);
     atomic_store_explicit(&a->session->waited_ns, r->waited_ns, memory_order_relaxed);
-    /* release: the swaps before it are told (swap.c) */
+    /* release: the swaps before it are told (substitution.c) */
     atomic_store_explicit(&a->session->cursor, r->pos, memory_order_release);
 }
 

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "storage/memory/reader.h"
+#include "ipc/pin_reader.h"
 
 #define OVERFLOW_BLOCKS 64 /* that no thread can have for itself */
 

@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "client/fail.h"
-#include "loader/cores.h"
+#include "client/last_error.h"
+#include "base/cpu_limit.h"
 
 #define RING_DEFAULT 4u
 #define RING_LEAST   2u

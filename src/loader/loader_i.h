@@ -34,15 +34,15 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/interrupt.h"
+#include "base/cancel.h"
 #include "base/list.h"
-#include "base/mtx.h"
+#include "base/mutex.h"
 #include "dlcache.h"
-#include "loader/bad_i.h"
-#include "loader/forms_i.h"
-#include "loader/making.h"
-#include "loader/pace.h"
-#include "loader/rows_i.h"
+#include "loader/bad_samples_i.h"
+#include "loader/decoded_policy_i.h"
+#include "loader/sample_decoder.h"
+#include "loader/autotune.h"
+#include "loader/table_rows_i.h"
 #include "order/order.h"
 
 #define LOADER_TAG     DLC_TAG4('l', 'o', 'a', 'd')
@@ -119,7 +119,7 @@ struct dlc_loader {
     struct dlc_list spare;  /* slots without a batch */
     struct order plan;      /* of plan.epoch; */
     uint64_t plan_at;       /* the next batch begins there */
-    struct listed lists[2]; /* explicit: of the consumer's epoch, and of the next; place.c */
+    struct listed lists[2]; /* explicit: of the consumer's epoch, and of the next; position.c */
     struct late *late;
     uint32_t n_late, cap_late;
     uint32_t running; /* threads at work */
@@ -145,7 +145,7 @@ static inline struct dlc_loader *loader_of(struct dlc_loader *l)
     return l;
 }
 
-/* ---- place.c: the order, and where the loader stands in it ---- */
+/* ---- position.c: the order, and where the loader stands in it ---- */
 
 /* Begins where the spec says; no thread is there yet. */
 int place_init(struct dlc_loader *l, const struct dlc_loader_spec *spec, struct dlc_err *err);
@@ -160,7 +160,8 @@ bool place_at_end(struct dlc_loader *l);
 /* Tell the daemon how far we are. */
 void place_tell(struct dlc_loader *l);
 
-/* ---- ring.c: slots, and which samples they get. All but the first two need the lock. ---- */
+/* ---- batch_ring.c: slots, and which samples they get. All but the first two need the lock. ----
+ */
 
 /* Gives a slot with its memory; NULL: *err. */
 struct slot *slot_new(struct dlc_loader *l, struct dlc_err *err);
@@ -176,7 +177,7 @@ void ring_progress_locked(struct dlc_loader *l, struct dlc_progress *p);
 /* Close the holes of a finished batch. Returns how many samples are in it. No lock. */
 uint32_t slot_settle(struct slot *s);
 
-/* ---- crew.c: the threads ---- */
+/* ---- threads.c: the threads ---- */
 
 int crew_start(struct dlc_loader *l, unsigned threads, struct dlc_err *err);
 void crew_want_locked(struct dlc_loader *l, unsigned threads);

@@ -16,7 +16,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
-#include "operator/webhook.h"
+#include "operator/webhook/webhook.h"
 
 enum metrics_result { METRICS_DONE, METRICS_AGAIN, METRICS_FAILED, METRICS_RESULTS };
 

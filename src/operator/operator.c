@@ -10,13 +10,13 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/os.h"
-#include "base/token.h"
-#include "operator/bootstrap.h"
-#include "operator/keeper.h"
-#include "operator/kube_watch.h"
-#include "operator/turn.h"
-#include "operator/wake.h"
+#include "base/syscalls.h"
+#include "base/api_token.h"
+#include "operator/install_secret.h"
+#include "operator/housekeeping.h"
+#include "operator/kube/kube_watch.h"
+#include "operator/reconcile/pass.h"
+#include "operator/reconcile/enqueue.h"
 
 #define WORKERS_MAX 64
 #define ARENAS      2            /* of malloc(): what one thread frees another can have */

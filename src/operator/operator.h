@@ -16,7 +16,7 @@
 
 #include "base/config.h"
 #include "base/err.h"
-#include "operator/kube_config.h"
+#include "operator/kube/kube_config.h"
 
 #define OPERATOR_LEASE "dlcache-operator"
 

@@ -23,9 +23,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "order/index.h"
+#include "order/next_use_index.h"
 #include "order/order.h"
-#include "order/swaps.h"
+#include "order/substitution.h"
 
 #define CURSOR_NEVER UINT64_MAX       /* not in what is left of the last epoch */
 #define CURSOR_LATER (UINT64_MAX - 1) /* after what can be seen from here */

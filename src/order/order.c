@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "base/check.h"
-#include "order/index.h"
+#include "order/next_use_index.h"
 
 static int check_spec(const struct order_spec *s, struct dlc_err *err)
 {

@@ -15,7 +15,7 @@
  *      read twice. A rank by itself never reads a sample twice in an epoch.
  *
  * Pure and X: no allocation, no locks, no clock.
- * Not here: running on over epochs (order/cursor.h), explicit lists (order/index.h).
+ * Not here: running on over epochs (order/cursor.h), explicit lists (order/next_use_index.h).
  */
 #ifndef DLC_ORDER_ORDER_H
 #define DLC_ORDER_ORDER_H
@@ -28,7 +28,7 @@
 
 #define ORDER_NONE UINT64_MAX
 
-struct order_index; /* order/index.h */
+struct order_index; /* order/next_use_index.h */
 
 enum order_kind {
     ORDER_SEQUENTIAL, /* 0, 1, 2, ... */

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/map.h"
+#include "base/u64map.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "sim/trace.h"

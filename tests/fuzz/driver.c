@@ -15,7 +15,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/rng.h"
 
 #define SEED_MAX (8u << 20)

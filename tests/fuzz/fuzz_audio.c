@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "loader/audio/audio.h"
-#include "loader/audio/ogg_i.h"
+#include "loader/audio/ogg_check_i.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

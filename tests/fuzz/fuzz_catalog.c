@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "catalog/catalog.h"
 #include "catalog/format_i.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "control/control_i.h"
+#include "manager/manager_i.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "storage/bucket/answer_i.h"
+#include "bucket/credentials/parse_i.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

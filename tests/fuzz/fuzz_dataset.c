@@ -11,8 +11,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "control/datasets_i.h"
-#include "control/jobs_i.h"
+#include "manager/routes/datasets_i.h"
+#include "manager/routes/jobs_i.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "storage/memory/form.h"
-#include "storage/memory/shm.h"
+#include "cache/decoded/decoded_header.h"
+#include "ipc/shm.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "storage/bucket/ini_i.h"
+#include "bucket/credentials/ini_i.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "loader/image/jpeg_i.h"
+#include "loader/image/fastjpeg/jpeg_i.h"
 
 #define FUZZ_PIXELS ((uint64_t)1 << 16)
 

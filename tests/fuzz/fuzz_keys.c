@@ -4,8 +4,8 @@
 #include <stdint.h>
 
 #include "base/check.h"
-#include "cli/keys.h"
-#include "cli/names.h"
+#include "cli/credential_input.h"
+#include "cli/resource_name.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,9 +10,9 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "metadata/page_i.h"
+#include "manager/store/chunk_merge_i.h"
 #ifdef DLC_REDIS
-#include "metadata/meta_redis_i.h"
+#include "manager/store/redis_store_i.h"
 #endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/msg.h"
-#include "base/os.h"
+#include "ipc/frame.h"
+#include "base/syscalls.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/pairs.h"
+#include "importance/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

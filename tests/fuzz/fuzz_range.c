@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "http/range_i.h"
+#include "net/range_i.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "http/request_head_i.h"
+#include "net/request_head_i.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "storage/bucket/s3_xml_i.h"
+#include "bucket/origins/s3_xml_i.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

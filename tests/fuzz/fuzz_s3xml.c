@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/str.h"
-#include "storage/bucket/s3_xml_i.h"
+#include "bucket/origins/s3_xml_i.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "catalog/scan/scan.h"
+#include "catalog/archives/scan.h"
 
 #define FUZZ_MAX_DERIVED ((uint64_t)4 << 20)
 

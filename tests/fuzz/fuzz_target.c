@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "http/target_i.h"
+#include "net/router_i.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 #include "base/check.h"
-#include "sim/mix.h"
-#include "sim/run.h"
+#include "sim/workload_mix.h"
+#include "sim/replay.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "storage/bucket/url.h"
+#include "bucket/url.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "operator/kube_watch.h"
+#include "operator/kube/kube_watch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "operator/webhook.h"
+#include "operator/webhook/webhook.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <stdint.h>
 
 #include "base/check.h"
-#include "operator/kube_config.h"
-#include "operator/yaml.h"
+#include "operator/kube/kube_config.h"
+#include "operator/kube/yaml.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

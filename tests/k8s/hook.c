@@ -16,8 +16,8 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "operator/certs.h"
-#include "operator/serve.h"
+#include "operator/webhook/certs.h"
+#include "operator/webhook/endpoints.h"
 
 static const char *const hosts[] = {"127.0.0.1"};
 static const struct certs_names names = {hosts, 1};

@@ -16,9 +16,9 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "operator/kube_watch.h"
-#include "operator/lease.h"
-#include "operator/objects.h"
+#include "operator/kube/kube_watch.h"
+#include "operator/kube/lease.h"
+#include "operator/kube/object_cache.h"
 
 static struct kube_config config = KUBE_CONFIG_INIT;
 static struct metrics figures;

@@ -15,7 +15,7 @@ import dl
 import manager
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-with open(os.path.join(ROOT, "src/control/openapi.json")) as f:
+with open(os.path.join(ROOT, "src/manager/routes/openapi.json")) as f:
     DOC = json.load(f)
 
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}

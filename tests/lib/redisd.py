@@ -8,7 +8,7 @@
         c.start(0)                              again, with its data
 
 Needs redis-server (tools/deps test) and nothing else. Ports are free ones; data lies in a directory of the
-caller's or a temporary one; servers die with the process. tests/unit/metadata/redis_servers.c is the same in C.
+caller's or a temporary one; servers die with the process. tests/unit/manager/store/redis_servers.c is the same in C.
 """
 import ctypes
 import os

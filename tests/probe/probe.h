@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 
 #define PROBE_MAX ((size_t)64 << 20)
 

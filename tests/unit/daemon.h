@@ -21,11 +21,11 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/msg.h"
-#include "base/os.h"
-#include "client/spawn.h"
+#include "ipc/frame.h"
+#include "base/syscalls.h"
+#include "client/daemon.h"
 #include "dlcache.h"
-#include "node/node.h"
+#include "daemon/daemon.h"
 
 /* Wait for a condition; fails after 30 seconds. */
 #define until(cond)                                                                                \

@@ -36,7 +36,7 @@
 #include "base/check.h"
 #include "base/fault.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/rng.h"
 
 enum { CUT_NAMES = 512, CUT_NODES = 512, CUT_OPS = 4096, CUT_SECTOR = 512 };

@@ -21,7 +21,7 @@
 #include "loader/audio/kernels_i.h"
 #include "loader/audio/mel_i.h"
 #include "loader/audio/resample_i.h"
-#include "loader/audio/sound_i.h"
+#include "loader/audio/decode_i.h"
 
 #define MAX_FRAMES ((uint64_t)1 << 31)
 #define TAG        DLC_TAG4('a', 'u', 's', 'c')

@@ -2,7 +2,8 @@
 /*
  * How an image is made, in the frame in which it is stored (EXIF orientation not applied):
  *
- *     decoder (jpeg*.c, png.c, form.c)   rows of the box, RGBX: four bytes a pixel, the last is any
+ *     decoder (jpeg*.c, png.c, decoded.c)   rows of the box, RGBX: four bytes a pixel, the last is
+ * any
  *       -> image_push()                  columns: each row resampled into a ring of rows
  *                                        rows: as soon as its taps are there, a row is finished
  *       -> canvas                        only if it is transposed or jittered: the whole output
@@ -244,7 +245,7 @@ int image_prepare(struct image_scratch *s, const struct image_source *source,
                   const struct image_spec *spec, const struct image_head *head,
                   const struct image_plan *plan, void *out, struct dlc_err *err);
 
-/* Forms (form.c) */
+/* Forms (decoded.c) */
 int image_form_head(const void *data, size_t len, struct image_head *head, struct dlc_err *err);
 int image_form_use(struct image_scratch *s, const void *data, size_t len,
                    const struct image_spec *spec, const struct image_head *head,

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/err.h"
-#include "catalog/scan/npy_head.h"
+#include "catalog/archives/npy_header.h"
 #include "loader/tensor/convert_i.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are used as they lie");

@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 
 static char dir[] = "/tmp/test-config-XXXXXX";
 

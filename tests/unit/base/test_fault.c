@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 
 static void test_off_by_default(void **state)
 {

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 
 #include "base/log.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 
 static struct buf said = BUF_INIT;
 

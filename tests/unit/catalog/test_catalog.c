@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/rng.h"
 #include "catalog/catalog.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/str.h"
 #include "catalog/layout.h"
 

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "base/fault.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/rng.h"
 #include "catalog/catalog.h"
 #include "catalog/format_i.h"

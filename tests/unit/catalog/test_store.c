@@ -16,7 +16,7 @@
 #include "base/check.h"
 #include "base/fault.h"
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/str.h"
 #include "catalog/catalog.h"
 

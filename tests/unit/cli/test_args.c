@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 
 static const struct command cmd = {
     .name = "warm",

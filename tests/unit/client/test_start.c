@@ -10,7 +10,7 @@
 #include <sys/file.h>
 #include <sys/un.h>
 
-#include "base/interrupt.h"
+#include "base/cancel.h"
 #include "client/client_i.h"
 
 #define N     20u

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 
 #include "base/mem.h"
-#include "base/os.h"
+#include "base/syscalls.h"
 #include "base/str.h"
 #include "unit.h"
 

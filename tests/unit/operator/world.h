@@ -11,7 +11,7 @@
 
 #include "unit.h"
 
-#include "operator/reconcile.h"
+#include "operator/reconcile/reconcile.h"
 
 #define WORLD_NS "team"
 

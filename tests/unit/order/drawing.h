@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "order/draw.h"
+#include "importance/sample.h"
 
 #define DRAWING_MAX 200000 /* samples, and positions of a rank */
 

@@ -11,11 +11,11 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "order/draw.h"
-#include "order/index.h"
-#include "order/weights.h"
-#include "storage/policy/expected.h"
-#include "storage/policy/policy.h"
+#include "importance/sample.h"
+#include "order/next_use_index.h"
+#include "importance/weights.h"
+#include "cache/policy/expected_use.h"
+#include "cache/policy/policy.h"
 
 #define N      20000
 #define BATCH  256

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/rng.h"
-#include "order/index.h"
+#include "order/next_use_index.h"
 #include "order/order.h"
 
 #define MAX_N     40

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the file origin does to the file system, blocking; file.c runs it on worker threads. */
+#ifndef DLC_STORAGE_BUCKET_FILE_I_H
+#define DLC_STORAGE_BUCKET_FILE_I_H
+
+#include <stdatomic.h>
+
+#include "bucket/origins/origin.h"
+
+struct file_work {
+    struct attempt *a; /* what to do; the answer goes here, but for `received` */
+    const char *root;
+    const _Atomic bool *stop;  /* set: the answer is not wanted any more */
+    _Atomic uint64_t progress; /* bytes read, or entries seen */
+};
+
+void file_get(struct file_work *w);
+void file_stat(struct file_work *w);
+void file_list(struct file_work *w); /* file_list.c */
+
+/* Shared by both. */
+struct stat;
+void file_etag(const struct stat *st, char out[static ETAG_MAX]);
+void file_fail(struct attempt *a, const char *what, const char *path); /* of errno */
+/* Does the key stay below the root? Sets the failure when not. */
+bool file_check_key(struct attempt *a, const char *key);
+/* The root does not exist or is no directory: says what to do. */
+void file_fail_root(struct attempt *a, const char *root);
+const char *file_base(const char *path);
+
+#endif

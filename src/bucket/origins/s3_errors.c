@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What S3's answers mean. The S3 error code decides where there is one, the HTTP status otherwise
+ * (answers to HEAD have no body, and proxies know no S3). Each message has the form
+ *
+ *     cannot read s3://bucket/key: HTTP 403 AccessDenied (the server's words); what to do
+ */
+#include "bucket/origins/s3_i.h"
+
+#include <curl/curl.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "bucket/checksum.h"
+
+#define KEY_SHOWN 160 /* bytes of a key that a message shows */
+
+enum outcome_flags {
+    RETRY = 1 << 0,
+    SLOW = 1 << 1 | RETRY, /* the server asked to slow down */
+    EXPIRED = 1 << 2,      /* new credentials may help */
+    MOVED = 1 << 3,        /* the bucket is elsewhere */
+    SKEWED = 1 << 4,       /* the clocks differ */
+    CHANGED = 1 << 5,      /* name both versions */
+    NEEDS = 1 << 6,        /* name the permission that is needed */
+};
+
+struct outcome {
+    const char *code; /* S3's; NULL in the table by status */
+    int first, last;  /* statuses, in the table by status */
+    int rc;
+    unsigned flags;
+    const char *advice;
+};
+
+static const char expired_advice[] = "the session has expired: renew the credentials";
+
+static const struct outcome by_code[] = {
+    {"NoSuchKey", 0, 0, DLC_ENOTFOUND, 0, "there is no such object"},
+    {"NoSuchBucket", 0, 0, DLC_ENOTFOUND, 0,
+     "there is no such bucket: check its name, the endpoint and the region"},
+    {"AccessDenied", 0, 0, DLC_EDENIED, NEEDS, NULL},
+    {"InvalidAccessKeyId", 0, 0, DLC_EDENIED, 0,
+     "this endpoint does not know the access key: check the credentials and the endpoint"},
+    {"XAdminUserNotFound", 0, 0, DLC_EDENIED, 0, /* versitygw's word for the same */
+     "this endpoint does not know the access key: check the credentials and the endpoint"},
+    {"SignatureDoesNotMatch", 0, 0, DLC_EDENIED, 0,
+     "the secret key does not belong to the access key, or a proxy changed the request"},
+    {"ExpiredToken", 0, 0, DLC_EDENIED, EXPIRED, expired_advice},
+    {"TokenRefreshRequired", 0, 0, DLC_EDENIED, EXPIRED, expired_advice},
+    {"InvalidToken", 0, 0, DLC_EDENIED, EXPIRED,
+     "the session token is not valid: renew the credentials"},
+    {"RequestTimeTooSkewed", 0, 0, DLC_EDENIED, SKEWED, NULL},
+    {"RequestExpired", 0, 0, DLC_EDENIED, SKEWED, NULL},
+    {"InvalidObjectState", 0, 0, DLC_EDENIED, 0, "the object is archived: restore it first"},
+    {"AuthorizationHeaderMalformed", 0, 0, DLC_EDENIED, MOVED,
+     "the request was signed for the wrong region: set --region"},
+    {"PermanentRedirect", 0, 0, DLC_EBUCKET, MOVED,
+     "the bucket is in another region: set --region"},
+    {"TemporaryRedirect", 0, 0, DLC_EBUCKET, MOVED | RETRY,
+     "the bucket is in another region: set --region"},
+    {"PreconditionFailed", 0, 0, DLC_ECHANGED, CHANGED, NULL},
+    {"InvalidRange", 0, 0, DLC_ECHANGED, CHANGED, NULL},
+    {"SlowDown", 0, 0, DLC_EBUCKET, SLOW, "the bucket is overloaded"},
+    {"ServiceUnavailable", 0, 0, DLC_EBUCKET, SLOW, "the bucket is overloaded"},
+    {"TooManyRequests", 0, 0, DLC_EBUCKET, SLOW, "the bucket is overloaded"},
+    {"RequestLimitExceeded", 0, 0, DLC_EBUCKET, SLOW, "the bucket is overloaded"},
+    {"Throttling", 0, 0, DLC_EBUCKET, SLOW, "the bucket is overloaded"},
+    {"RequestTimeout", 0, 0, DLC_EBUCKET, RETRY, "the bucket gave up waiting for the request"},
+    {"InternalError", 0, 0, DLC_EBUCKET, RETRY, "the bucket failed"},
+};
+
+static const struct outcome by_status[] = {
+    {NULL, 301, 308, DLC_EBUCKET, MOVED,
+     "the bucket is elsewhere: check the endpoint and --region"},
+    {NULL, 400, 400, DLC_EBUCKET, MOVED | EXPIRED,
+     "the server gave no reason: check the endpoint, the region and the credentials"},
+    {NULL, 401, 401, DLC_EDENIED, EXPIRED, "the credentials were refused: check or renew them"},
+    {NULL, 403, 403, DLC_EDENIED, NEEDS, NULL},
+    {NULL, 404, 404, DLC_ENOTFOUND, 0, "there is no such object or bucket"},
+    {NULL, 408, 408, DLC_EBUCKET, RETRY, "the bucket gave up waiting for the request"},
+    {NULL, 412, 412, DLC_ECHANGED, CHANGED, NULL},
+    {NULL, 416, 416, DLC_ECHANGED, CHANGED, NULL},
+    {NULL, 429, 429, DLC_EBUCKET, SLOW, "the bucket is overloaded"},
+    {NULL, 501, 501, DLC_EBUCKET, 0,
+     "the server does not know this request: is it an S3 endpoint?"},
+    {NULL, 503, 503, DLC_EBUCKET, SLOW, "the bucket is overloaded"},
+    {NULL, 500, 599, DLC_EBUCKET, RETRY, "the bucket failed"},
+    {NULL, 0, 999, DLC_EBUCKET, 0, "an answer that was not expected: is it an S3 endpoint?"},
+};
+
+static const struct outcome *outcome_of(int status, const char *code)
+{
+    const struct outcome *o = by_status;
+
+    for (size_t i = 0; i < DLC_COUNT(by_code); i++) {
+        if (strcmp(by_code[i].code, code) == 0)
+            return &by_code[i];
+    }
+    while (status < o->first || status > o->last)
+        o++;
+    return o;
+}
+
+void s3_what(const char *scheme, const char *bucket, const struct attempt *a, struct buf *out)
+{
+    const char *key = a->op == ATTEMPT_LIST ? a->prefix : a->key;
+    size_t n = strlen(key);
+
+    buf_addf(out, "cannot %s %s://%s/", a->op == ATTEMPT_LIST ? "list" : "read", scheme, bucket);
+    if (n <= KEY_SHOWN) {
+        str_printable(key, n, out);
+    } else {
+        str_printable(key, KEY_SHOWN / 2, out);
+        buf_adds(out, "...");
+        str_printable(key + n - KEY_SHOWN / 2, KEY_SHOWN / 2, out);
+    }
+}
+
+static void advise_skew(const struct engine_request *r, int64_t now, struct buf *out)
+{
+    time_t server = curl_getdate(r->answer.date, NULL);
+
+    if (server > 0)
+        buf_addf(out, "; the local clock is %lld s %s the server's: set it",
+                 (long long)(now > server ? now - server : server - now),
+                 now > server ? "ahead of" : "behind");
+    else
+        buf_adds(out, "; the local clock differs too much from the server's: set it");
+}
+
+static void advise(const struct outcome *o, const char *scheme, const struct engine_request *r,
+                   int64_t now, const struct attempt *a, struct buf *out)
+{
+    bool list = a->op == ATTEMPT_LIST;
+
+    if (o->flags & SKEWED)
+        advise_skew(r, now, out);
+    else if (o->flags & CHANGED)
+        buf_addf(out, "; the object is no longer the one that was listed (ETag %s, now %s)",
+                 a->etag != NULL && *a->etag != '\0' ? a->etag : "unknown",
+                 *r->answer.etag != '\0' ? r->answer.etag : "another");
+    else if (o->flags & NEEDS)
+        buf_addf(out, "; the credentials need the permission %s (if the object or bucket exists)",
+                 strcmp(scheme, "gs") == 0 ? list ? "storage.objects.list" : "storage.objects.get"
+                 : list                    ? "s3:ListBucket"
+                                           : "s3:GetObject");
+    else
+        buf_addf(out, "; %s", o->advice);
+}
+
+static void settle(struct attempt *a, int rc, const struct buf *text)
+{
+    a->rc = dlc_err_set(&a->err, rc, "%s", buf_str(text));
+}
+
+enum s3_verdict s3_answer_failed(const char *scheme, const char *bucket,
+                                 const struct engine_request *r, int64_t now, struct attempt *a,
+                                 struct s3_error *error)
+{
+    const struct outcome *o;
+    struct buf text = BUF_INIT;
+
+    s3_xml_error(buf_str(&r->body), r->body.len, error);
+    o = outcome_of(r->answer.status, error->code);
+    if (*error->region == '\0')
+        memcpy(error->region, r->answer.region, sizeof(error->region));
+    s3_what(scheme, bucket, a, &text);
+    buf_addf(&text, ": HTTP %d", r->answer.status);
+    if (*error->code != '\0')
+        buf_addf(&text, " %s", error->code);
+    if (*error->message != '\0')
+        buf_addf(&text, " (%s)", error->message);
+    advise(o, scheme, r, now, a, &text);
+    settle(a, o->rc, &text);
+    buf_release(&text);
+    a->retryable = (o->flags & RETRY) != 0;
+    a->throttled = (o->flags & SLOW) == SLOW;
+    a->retry_after = DLC_SEC(DLC_MIN(r->answer.retry_after, 3600u));
+    if (o->flags & MOVED && s3_region_ok(error->region))
+        return S3_OTHER_REGION;
+    return o->flags & EXPIRED ? S3_EXPIRED : S3_FAILED;
+}
+
+void s3_answer_broken(const char *scheme, const char *bucket, const struct engine_request *r,
+                      struct attempt *a)
+{
+    struct buf text = BUF_INIT;
+
+    s3_what(scheme, bucket, a, &text);
+    buf_addf(&text, ": %s", r->why);
+    settle(a, r->rc, &text);
+    a->retryable = r->retryable;
+    buf_release(&text);
+}
+
+static size_t big_endian(uint64_t v, size_t n, unsigned char *out)
+{
+    for (size_t i = n; i > 0; i--, v >>= 8)
+        out[i - 1] = (unsigned char)v;
+    return n;
+}
+
+static bool sum_matches(enum engine_sum kind, const char *given, const void *data, size_t len)
+{
+    unsigned char sum[SHA256_LEN];
+    struct buf text = BUF_INIT;
+    size_t n = SHA256_LEN;
+    bool same;
+
+    switch (kind) {
+    case SUM_CRC64NVME: n = big_endian(checksum_crc64nvme(0, data, len), 8, sum); break;
+    case SUM_CRC32C: n = big_endian(checksum_crc32c(0, data, len), 4, sum); break;
+    case SUM_CRC32: n = big_endian(checksum_crc32(0, data, len), 4, sum); break;
+    default: sha256(data, len, sum); break;
+    }
+    str_base64(sum, n, &text);
+    same = strcmp(buf_str(&text), given) == 0;
+    buf_release(&text);
+    return same;
+}
+
+static int verify_sum(const char *scheme, const char *bucket, const struct engine_request *r,
+                      struct attempt *a)
+{
+    static const char *const names[ENGINE_SUMS] = {"CRC64NVME", "CRC32C", "CRC32", "SHA256"};
+    struct buf text = BUF_INIT;
+    int kind = 0;
+
+    /* A '-' marks the checksum of the parts' checksums: it says nothing of the bytes. */
+    while (kind < ENGINE_SUMS &&
+           (*r->answer.sums[kind] == '\0' || strchr(r->answer.sums[kind], '-') != NULL))
+        kind++;
+    if (kind == ENGINE_SUMS ||
+        sum_matches((enum engine_sum)kind, r->answer.sums[kind], a->dst, a->length))
+        return 0;
+    s3_what(scheme, bucket, a, &text);
+    buf_addf(&text, ": the bytes that came do not have the %s checksum of the object", names[kind]);
+    settle(a, DLC_ECORRUPT, &text);
+    a->retryable = true;
+    buf_release(&text);
+    return a->rc;
+}
+
+int s3_answer_verify(const char *scheme, const char *bucket, const struct engine_request *r,
+                     struct attempt *a)
+{
+    struct buf text = BUF_INIT;
+
+    if (a->etag == NULL || *a->etag == '\0' || *r->answer.etag == '\0' ||
+        strcmp(a->etag, r->answer.etag) == 0)
+        return a->whole && a->length > 0 ? verify_sum(scheme, bucket, r, a) : 0;
+    s3_what(scheme, bucket, a, &text);
+    buf_addf(&text, ": the object is no longer the one that was listed (ETag %s, now %s)", a->etag,
+             r->answer.etag);
+    settle(a, DLC_ECHANGED, &text);
+    buf_release(&text);
+    return a->rc;
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The disk tier: chunks as files below a root (local SSD or any mounted path).
+ *
+ * A chunk is named by 128 bits (dataset, object key, ETag) and holds an object's bytes and nothing
+ * else, in one contiguous file whose name also carries size and checksum:
+ *     root/chunks/ab/abcd...-<size hex>-<xxh3 hex>      root/tmp/...: being written
+ * Written under tmp/, synced as configured, renamed. What is in chunks/ is complete.
+ *
+ * All functions are X and may block on the disk; call them on threads of a work class. Those of
+ * groups and figures, and disk_lookup(), wait neither for the disk nor for a lock that others hold
+ * for longer than a few instructions: they are for event loops, too. Files are found again after a
+ * restart without reading them: directories are scanned in the background and on first use.
+ *
+ * Each chunk belongs to a group, a dataset's, that has jobs, a cool-down, and a worth. When room is
+ * missing, chunks go in this order: of groups that nobody needs, the least worth first; of groups
+ * that are cooling down; of groups that jobs read, only for what is worth far more, and it is
+ * logged. Within a group the least recently used goes first. What would push out only its own
+ * group's chunks, while jobs read them, is not kept at all: where everything is read once per
+ * epoch, keeping what is there hits as often as the share that fits, replacing it hardly ever.
+ */
+#ifndef DLC_STORAGE_DISK_DISK_H
+#define DLC_STORAGE_DISK_DISK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "cache/policy/lifecycle.h"
+
+struct disk;
+
+struct chunk_id {
+    uint64_t hi, lo;
+    uint32_t group; /* that uses it, of disk_group(); 0: none. Not a part of the name */
+};
+
+/* In group 0. */
+struct chunk_id chunk_id_of(uint64_t dataset, const char *key, const char *etag);
+
+struct disk_config {
+    const char *root;
+    uint64_t limit;           /* bytes of chunks at most; 0: no limit but keep_free */
+    uint64_t keep_free;       /* bytes of the file system that stay free */
+    bool sync;                /* fsync before rename: survive a power cut, not only a crash */
+    struct dlc_dur cool_down; /* how long a group is spared after its last job */
+};
+
+/* DLC_EDENIED, DLC_ENOSPACE...: the caller may go on without a disk tier. DLC_EBUSY: another
+ * process. */
+int disk_open(const struct disk_config *c, struct disk **out, struct dlc_err *err);
+void disk_close(struct disk **dp);
+
+/* ---- groups ---- */
+
+/*
+ * The group of a key, for as long as the tier is open: found, or made with that name (for
+ * messages). 0, the group of what nobody has used since a restart, when there are 65,535.
+ */
+uint32_t disk_group(struct disk *d, uint64_t key, const char *name);
+/* A job begins to need the group's chunks, or ends. They nest. No-ops for group 0. */
+void disk_group_join(struct disk *d, uint32_t group);
+void disk_group_leave(struct disk *d, uint32_t group);
+/* Its jobs will read it so many times more; POLICY_UNKNOWN: they did not say. */
+void disk_group_expect(struct disk *d, uint32_t group, int32_t runs);
+/* That many of its bytes were brought from the bucket at that cost (policy_cost). */
+void disk_group_cost(struct disk *d, uint32_t group, double cost, uint64_t bytes);
+
+struct disk_group_figures {
+    enum life_state state;
+    uint32_t jobs;
+    uint64_t chunks, bytes;
+};
+void disk_group_figures(struct disk *d, uint32_t group, struct disk_group_figures *out);
+
+/* ---- chunks ---- */
+
+/* What the table of chunks in memory says. Never waits: not for a file, and not for a lock. */
+enum disk_presence {
+    DISK_ABSENT,
+    DISK_PRESENT,
+    DISK_UNKNOWN, /* its directory was not read yet, or somebody changes the table just now */
+};
+enum disk_presence disk_lookup(struct disk *d, struct chunk_id id);
+
+/* A chunk that is there counts as its group's from now on. */
+bool disk_has(struct disk *d, struct chunk_id id);
+
+/* Read a chunk of exactly len bytes into dst and verify it. DLC_EMISS: not there. DLC_ECORRUPT: it
+ * was damaged and has been dropped. */
+int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struct dlc_err *err);
+/* The same, and gives the checksum of its bytes: XXH3, 64 bits, hash64(). */
+int disk_read_sum(struct disk *d, struct chunk_id id, void *dst, uint64_t len, uint64_t *checksum,
+                  struct dlc_err *err);
+
+/* Store len bytes. Evicts to make room; DLC_ENOSPACE when that cannot help, or is not worth it. */
+int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
+               struct dlc_err *err);
+/* The same of bytes that had this checksum when they came. DLC_ECORRUPT: they do not have it any
+ * more, and nothing is stored. */
+int disk_store_sum(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
+                   uint64_t checksum, struct dlc_err *err);
+
+/* A chunk that is filled in place, for objects too large for memory. */
+struct disk_fill;
+int disk_fill_begin(struct disk *d, struct chunk_id id, uint64_t len, struct disk_fill **out,
+                    struct dlc_err *err);
+void *disk_fill_data(struct disk_fill *f); /* len bytes, mapped writable, space reserved */
+/* For a chunk whose length is not known ahead: begin it with length 0, append, commit. It is a
+ * chunk that cannot be done without, and is kept whatever has to go for it. */
+int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size_t len,
+                     struct dlc_err *err);
+int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err); /* checksums it */
+/* The same of bytes that must have this checksum (NULL: any). DLC_ECORRUPT: they have not, and they
+ * are gone. */
+int disk_fill_commit_sum(struct disk *d, struct disk_fill **fp, const uint64_t *checksum,
+                         struct dlc_err *err);
+void disk_fill_abandon(struct disk *d, struct disk_fill **fp);
+
+/* A read-only descriptor of a chunk, verified once per opening of the tier. The first call writes
+ * the chunk to the device and reads it back from there, not from the page cache that wrote it;
+ * others wait for it meanwhile. Gives *fd. The chunk may be evicted then: the descriptor stays
+ * good. DLC_ECORRUPT: it was damaged and has been dropped. */
+int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct dlc_err *err);
+/* A read-only descriptor of a chunk that nobody has verified: whoever reads it compares the
+ * checksum of what was read. disk_suspect(): somebody did, and it was wrong; the next disk_map_fd()
+ * verifies the chunk again. */
+int disk_open_chunk(struct disk *d, struct chunk_id id, uint64_t len, int *fd, uint64_t *checksum,
+                    struct dlc_err *err);
+void disk_suspect(struct disk *d, struct chunk_id id); /* no-op when absent */
+
+void disk_drop(struct disk *d, struct chunk_id id); /* no-op when absent */
+/* Drop everything; returns the bytes freed. */
+uint64_t disk_drop_all(struct disk *d);
+
+void disk_set_limit(struct disk *d, uint64_t limit);
+
+/* Now and then, from an event loop: is an operation overdue? Then the tier is bypassed: chunks
+ * count as absent, and nothing is stored, until it answers again. */
+void disk_tick(struct disk *d);
+bool disk_is_bypassed(const struct disk *d);
+
+struct disk_figures {
+    uint64_t chunks, bytes, limit, keep_free;
+    uint64_t fs_free;    /* as the file system said last: a thread asks it every second */
+    bool scanning;       /* the background scan has not finished: chunks and bytes may still rise */
+    bool read_only;      /* writing failed for good; reading goes on */
+    const char *breaker; /* closed, open, half-open: all but the first bypass the tier */
+    const char *breaker_why; /* "" while it is closed */
+};
+void disk_figures(struct disk *d, struct disk_figures *out);
+
+#endif

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The disk tier's inside: what its files share. The rules are in disk.c.
+ *
+ *     chunk_name.c   names of files            chunk_table.c  chunks in memory
+ *     space.c   limits and eviction       eviction_groups.c  who goes first
+ *     recovery.c   what a restart finds     notes.c   what does not wait for the lock
+ *     watch.c  free space                breaker.c  a disk that hangs or fails
+ *     write.c  writing                   read.c    reading
+ */
+#ifndef DLC_STORAGE_DISK_DISK_I_H
+#define DLC_STORAGE_DISK_DISK_I_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "cache/disk/disk.h"
+#include "cache/disk/chunk_name_i.h"
+#include "cache/disk/chunk_table_i.h"
+#include "cache/disk/eviction_groups_i.h"
+
+#define DISK_TAG DLC_TAG4('d', 'i', 's', 'k')
+
+enum shard_state {
+    SHARD_UNKNOWN,
+    SHARD_SCANNING, /* by some thread */
+    SHARD_KNOWN,
+};
+
+/* notes.c */
+enum note_kind { NOTE_NEW, NOTE_JOIN, NOTE_LEAVE, NOTE_EXPECT, NOTE_COST };
+
+struct note {
+    enum note_kind kind;
+    uint32_t group;
+    double at;
+    uint64_t key; /* NEW */
+    char *name;   /* NEW */
+    int32_t runs; /* EXPECT */
+    double cost;  /* COST */
+    uint64_t bytes;
+};
+
+struct notes {
+    struct dlc_mtx mtx; /* rank LCK_disk_notes */
+    struct note *v;     /* G: mtx */
+    size_t n, cap;      /* G: mtx */
+    struct map by_key;  /* G: mtx: key -> number of the group */
+    uint32_t n_groups;  /* G: mtx: numbers given out */
+    _Atomic bool any;   /* W under mtx, R any: spares a lock where there are none */
+};
+
+/* breaker.c */
+enum breaker_state { BREAKER_CLOSED, BREAKER_OPEN, BREAKER_HALF_OPEN };
+enum breaker_reason { BREAKER_WELL, BREAKER_HANGS, BREAKER_FAILS };
+#define BREAKER_OPS 64 /* threads that use the tier at once; more are not watched */
+
+/* Apart: where reads fail and writes do not, reads still fail. */
+enum disk_op_kind { DISK_OP_READ, DISK_OP_WRITE, DISK_OP_ASK };
+#define N_DISK_OPS 3
+
+struct breaker {
+    _Atomic int state;                     /* enum breaker_state */
+    _Atomic int why;                       /* enum breaker_reason */
+    _Atomic int64_t opened;                /* when */
+    _Atomic unsigned failures[N_DISK_OPS]; /* in a row, by enum disk_op_kind */
+    _Atomic int64_t due[BREAKER_OPS];      /* until when operations under way should end; 0: none */
+    struct dlc_dur wait;                   /* the watch thread's */
+};
+
+struct disk_op {
+    enum disk_op_kind kind;
+    int64_t began;
+    uint64_t bytes;
+    int slot;
+};
+
+struct disk {
+    uint32_t tag;
+    char *root;
+    bool sync;
+    int lock_fd;
+    uint64_t keep_free;
+    pthread_t scanner, watcher;
+    _Atomic bool stop;        /* W disk_close, R scanner, relaxed: only asks it to hurry */
+    _Atomic bool read_only;   /* W any, R any, relaxed: late sight costs one failed write */
+    _Atomic bool shard_open;  /* W any, R any: a new shard's name was not synced, see write.c */
+    _Atomic uint64_t serial;  /* of temporary names; relaxed: only has to differ */
+    _Atomic uint32_t n_fills; /* not yet committed or abandoned; relaxed: for a check */
+
+    /* W under mtx (fs_free: by whoever asked), R any, relaxed: figures */
+    struct {
+        _Atomic uint64_t chunks, bytes, limit, fs_free;
+        _Atomic bool scanning;
+    } seen;
+    struct notes notes;
+    struct breaker breaker;
+
+    /* rank LCK_disk; disk_lock() takes it. Not held over any system call: the file system may hang
+     */
+    struct dlc_mtx mtx;
+    struct dlc_cond changed;     /* a chunk stopped being busy, or a shard being scanned */
+    struct chunks table;         /* G: mtx */
+    struct groups groups;        /* G: mtx */
+    uint8_t shards[DISK_SHARDS]; /* enum shard_state; G: mtx */
+    bool scanning;               /* G: mtx: the background scan has not ended */
+    uint64_t limit;              /* G: mtx */
+    uint64_t bytes;              /* G: mtx: of all chunks in the table */
+    uint64_t writing;            /* G: mtx: reserved by stores and fills that are no chunks yet */
+    uint64_t unallocated; /* G: mtx: the part of writing that the file system does not know yet */
+    uint32_t leaving;     /* G: mtx: chunks whose files are being unlinked */
+    uint64_t fs_free;     /* G: mtx: as of fs_asked, and our own changes since */
+    struct dlc_mono fs_asked; /* G: mtx */
+    bool fs_asking;           /* G: mtx: a thread waits for the file system's answer */
+    struct dlc_cond stopping; /* d->stop was set, under mtx */
+};
+
+static inline struct disk *disk_check(struct disk *d)
+{
+    dlc_check(d != NULL && d->tag == DISK_TAG);
+    return d;
+}
+
+static inline struct chunk_name chunk_name_of(const struct chunk *c)
+{
+    return (struct chunk_name){{c->hi, c->lo, c->group}, c->size, c->checksum};
+}
+
+/* The time of lives and policies. */
+static inline double disk_now(void)
+{
+    return (double)dlc_mono_now().ns / 1e9;
+}
+
+/* notes.c: with what was noted applied; nobody else takes d->mtx. */
+void disk_lock(struct disk *d);
+bool disk_trylock(struct disk *d);
+void disk_unlock(struct disk *d); /* publishes figures */
+void notes_init(struct notes *n);
+void notes_release(struct notes *n);
+
+/* The file system refuses to be written: remember it, say so once. */
+void disk_note_write_error(struct disk *d, int e);
+
+/* recovery.c: make sure that the files of id's shard are in the table. 0 or DLC_E*. */
+int disk_shard_ready(struct disk *d, struct chunk_id id, struct dlc_err *err);
+void *disk_scan_thread(void *arg);
+
+/* space.c: reserve len bytes of `writing` for a chunk of that group, evicting as needed. `must`: it
+ * is worth whatever has to go. */
+int disk_reserve(struct disk *d, uint32_t group, uint64_t len, bool must, struct dlc_err *err);
+/* The file system has allocated (or never will) what was reserved. */
+void disk_allocated(struct disk *d, uint64_t len);
+void disk_unreserve(struct disk *d, uint64_t len); /* give back; was allocated */
+/* The file system was fuller than it said: evict len more bytes, at least a MB. True when
+ * anything went. */
+bool disk_evict_more(struct disk *d, uint32_t group, uint64_t len);
+void disk_trim(struct disk *d); /* down to the limit */
+/* Unlink a chunk's file and forget it. Lets go of the lock meanwhile; false when the file stays. */
+bool disk_remove_locked(struct disk *d, uint32_t slot);
+/* Ask the file system for its free space if that was long ago. Waits for it, without the lock; who
+ * comes meanwhile goes by what is known. */
+void disk_refresh(struct disk *d);
+/* breaker.c: around everything that waits for the file system. well: no device error. */
+struct disk_op disk_op_begin(struct disk *d, enum disk_op_kind kind, uint64_t bytes);
+void disk_op_end(struct disk *d, const struct disk_op *op, bool well);
+void breaker_look(struct disk *d); /* the watch thread */
+void breaker_figures(const struct disk *d, struct disk_figures *out);
+/* watch.c: asks every second. */
+void *disk_watch_thread(void *arg);
+
+/* read.c: the checksum of an open file. -1 with errno */
+int disk_sum_file(int fd, uint64_t len, uint64_t *checksum);
+
+/* disk.c: the chunk when it is there and not busy, else CHUNK_NONE. */
+uint32_t disk_find_locked(struct disk *d, struct chunk_id id);
+/* Drop the chunk if it is still this one. */
+void disk_forget(struct disk *d, const struct chunk_name *n);
+
+#endif

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The memory tier in words, for people who look for a fault (`dlcache stat --shm`). The form is not
+ * a contract. Lists are cut, so the text stays readable with millions of samples.
+ */
+#include <inttypes.h>
+
+#include "base/buf.h"
+#include "cache/memory/memory_i.h"
+
+#define SHOWN 100 /* lines of each list */
+
+static void dump_more(struct buf *out, uint64_t n, const char *what)
+{
+    if (n > SHOWN)
+        buf_addf(out, "    ... and %" PRIu64 " more %s\n", n - SHOWN, what);
+}
+
+static void dump_segment(const struct memory *m, struct buf *out)
+{
+    const struct shm_segment_hdr *h = m->seg.map;
+    const struct arena *a = &m->arena;
+
+    buf_addf(out, "segment version %u, size %" PRIu64 ", owner pid %u started %" PRIu64 "%s\n",
+             h->version, h->size, h->owner_pid, h->owner_start,
+             atomic_load_explicit(&h->closing, memory_order_relaxed) ? ", closing" : "");
+    buf_addf(out, "arena ceiling %" PRIu64 ", used %" PRIu64 ", free %" PRIu64, a->ceiling, a->used,
+             a->free);
+    buf_addf(out, ", largest hole %" PRIu64 "%s\n", arena_largest(a),
+             !dlc_list_empty(&a->gone) ? ", pages to give back" : "");
+    buf_addf(out, "samples %" PRIu64 " resident; limbo %" PRIu64 " bytes\n", m->residents,
+             m->limbo_bytes);
+}
+
+static void dump_block(struct arena_block *b, struct buf *out)
+{
+    static const char *const kinds[] = {"free", "used", "out"};
+    static const char *const states[] = {"filling", "resident", "limbo"};
+
+    buf_addf(out, "    %#012" PRIx64 " %12" PRIu64 " %s", b->off, b->size, kinds[b->kind]);
+    if (b->kind == ARENA_USED) {
+        const struct mem_fill *f = mem_fill_of_block(b);
+        const struct shm_index_hdr *h = f->x->seg.map;
+
+        buf_addf(out, " %s snapshot %" PRIu64 " sample %" PRIu64 " len %u", states[f->state],
+                 h->snapshot, f->sample, f->len);
+        if (f->holds > 0)
+            buf_addf(out, " held %u", f->holds);
+    }
+    buf_addc(out, '\n');
+}
+
+static void dump_blocks(const struct memory *m, struct buf *out)
+{
+    uint64_t n = 0;
+
+    buf_adds(out, "blocks in address order\n");
+    for (struct arena_block *b = m->arena.first; b != NULL; b = b->next)
+        if (n++ < SHOWN)
+            dump_block(b, out);
+    dump_more(out, n, "blocks");
+}
+
+static void dump_limbo(const struct memory *m, struct buf *out)
+{
+    uint64_t n = 0;
+
+    buf_adds(out, "limbo, the oldest first\n");
+    dlc_list_each (l, &m->limbo)
+        if (n++ < SHOWN)
+            dump_block(&mem_fill_of(l)->block, out);
+    dump_more(out, n, "in limbo");
+}
+
+static void dump_pins(const struct mem_session *s, struct buf *out)
+{
+    unsigned n, high;
+    uint64_t pins = 0;
+    struct shm_pin_block *b = session_blocks(s, &high);
+
+    for (n = 0; n < high; n++) {
+        for (unsigned i = 0; i < SHM_PINS; i++) {
+            uint64_t pin = atomic_load_explicit(&b[n].pins[i], memory_order_relaxed);
+
+            if (pin != 0 && pins++ < SHOWN)
+                buf_addf(out, "    block %u entry %u sample %" PRIu64 "%s\n", n, i, pin - 1,
+                         pin - 1 < s->x->n ? "" : " (no such sample)");
+        }
+    }
+    dump_more(out, pins, "pins");
+}
+
+static void dump_session(const struct mem_session *s, unsigned number, struct buf *out)
+{
+    struct mem_session_stats st;
+    unsigned high;
+
+    session_blocks(s, &high);
+    mem_session_stats(s, &st);
+    buf_addf(out, "  session %u: %u blocks, hits %" PRIu64 ", misses %" PRIu64, number, high,
+             st.hits, st.misses);
+    buf_addf(out, ", bypasses %" PRIu64 ", pins %" PRIu64 "\n", st.bypasses, st.pins);
+    dump_pins(s, out);
+}
+
+static void dump_index(const struct mem_index *x, struct buf *out)
+{
+    const struct shm_index_hdr *h = x->seg.map;
+    unsigned number = 0;
+
+    buf_addf(out, "index snapshot %" PRIu64 ", slots %" PRIu64 ", resident %" PRIu64, h->snapshot,
+             h->n_slots, x->resident);
+    buf_addf(out, " (%" PRIu64 " bytes), filling %" PRIu64 ", limbo %" PRIu64 "\n", x->bytes,
+             x->filling, x->limbo);
+    dlc_list_each (n, &x->sessions)
+        dump_session(dlc_container(n, struct mem_session, node), number++, out);
+}
+
+void memory_dump(const struct memory *m, struct buf *out)
+{
+    dump_segment(m, out);
+    dlc_list_each (n, &m->indexes)
+        dump_index(dlc_container(n, struct mem_index, node), out);
+    dump_blocks(m, out);
+    dump_limbo(m, out);
+}

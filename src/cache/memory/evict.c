@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who leaves memory, and when the memory may be used again.
+ *
+ * Evicting is retire (slot EMPTY, into limbo) and sweep (look at the pins, free what nobody holds):
+ * (D1) of memory_i.h. A sweep reads every pin of the index, so victims are retired in batches, 1/64
+ * of the ceiling or BATCH_MAX samples at a time, and one sweep serves the batch. Retiring a pinned
+ * sample frees nothing and makes its next reader miss, so the pins are looked at before victims are
+ * chosen too; those that get pinned in between wait in limbo.
+ *
+ * A sample's next use is asked for when it is about to be a victim (D4): of the policy's choice
+ * until that is one whose next use is known, and of some at random, because what is needed later
+ * than it seemed stands far behind. What is asked stays known, so while orders do not change the
+ * choice is exact, and after a change it becomes so at the pace of evictions (at once where there
+ * are FEW). The work is bounded for each victim and for each batch; where it does not suffice, the
+ * best of those asked goes.
+ *
+ * Victims are the policy's, and what is in spare indexes before all samples. When that leaves no
+ * hole that is large enough, or the sample is larger than a batch, a contiguous window of blocks is
+ * evicted instead: the cheapest (fewest bytes to evict) of those around some cold samples, else the
+ * cheapest there is. So allocation fails only when no window without a pinned, held or filling
+ * sample is large enough.
+ */
+#include <math.h>
+
+#include "base/counters.h"
+#include "base/u64map.h"
+#include "base/syscalls.h"
+#include "cache/memory/memory_i.h"
+
+#define BATCH_SHIFT 6                   /* a batch is ceiling >> this */
+#define BATCH_MAX   64                  /* samples in a batch: each may cost 128 looks */
+#define BATCH_STEPS 8192                /* looks into orders for a batch: 0.5 ms */
+#define STEPS_MAX   256                 /* for one victim */
+#define AT_RANDOM   8                   /* samples asked about at random for one victim */
+#define FEW         64                  /* residents that are all asked about */
+#define CANDIDATES  32                  /* cold samples around which a window is tried */
+#define PASS_MAX    16384               /* blocks looked at for a window anywhere */
+#define PUNCH_STEP  ((uint64_t)8 << 20) /* bytes whose pages are given back in one call: 1 ms */
+#define PUNCH_CALLS 1                   /* of one step */
+#define WINDOWS     4 /* windows evicted before giving up: each failed because a reader was quick */
+
+void memory_read_logs(struct memory *m)
+{
+    dlc_list_each (i, &m->indexes) {
+        struct mem_index *x = dlc_container(i, struct mem_index, node);
+
+        dlc_list_each (s, &x->sessions)
+            session_read_logs(dlc_container(s, struct mem_session, node));
+    }
+}
+
+/* ---- pins and limbo ---- */
+
+static void scan_pins(struct mem_index *x)
+{
+    map_release(&x->pinned);
+    dlc_list_each (n, &x->sessions)
+        session_read_pins(dlc_container(n, struct mem_session, node), &x->pinned, x);
+}
+
+static bool pinned(const struct mem_fill *f)
+{
+    return f->holds > 0 || map_get(&f->x->pinned, f->sample) != NULL;
+}
+
+void memory_retire(struct mem_fill *f)
+{
+    struct mem_index *x = f->x;
+    struct memory *m = x->m;
+    struct shm_slot *s = &x->slots[f->sample];
+    /* Only we write slots. */
+    uint32_t gen = shm_where_generation(atomic_load_explicit(&s->where, memory_order_relaxed));
+
+    dlc_check(f->state == MEM_RESIDENT);
+    /* Pairs with the reader's load after its pin. (M1) */
+    atomic_store_explicit(&s->where, shm_where_make(SHM_EMPTY, 0, gen + 1), memory_order_seq_cst);
+    mem_fill_set_known(f, false);
+    f->state = MEM_LIMBO;
+    policy_remove(mem_fill_policy(f), &f->item);
+    dlc_list_push_tail(&m->limbo, &f->block.node);
+    x->fills[f->sample] = NULL;
+    x->resident--;
+    x->bytes -= f->len;
+    x->limbo++;
+    if (x->spare) {
+        m->forms--;
+        m->form_bytes -= f->block.size;
+        count(form_evictions);
+    } else {
+        m->residents--;
+        count(mem_evictions);
+    }
+    m->limbo_bytes += f->block.size;
+    m->limbo_held += f->holds > 0;
+}
+
+static void limbo_free(struct memory *m, struct mem_fill *f)
+{
+    struct arena_block *b = &f->block;
+
+    dlc_list_remove(&b->node);
+    f->x->limbo--;
+    m->limbo_bytes -= b->size;
+    arena_free(&m->arena, &b);
+}
+
+/* Look at the pins of the indexes with samples in limbo (of all with samples: `all`), and free what
+ * nobody holds. */
+static void sweep(struct memory *m, bool all)
+{
+    dlc_list_each (n, &m->indexes) { /* those without owner have no sessions, so no pins */
+        struct mem_index *x = dlc_container(n, struct mem_index, node);
+
+        if (x->limbo > 0 || (all && x->resident > 0))
+            scan_pins(x); /* after every retirement, so what it does not see is free: (D1) */
+    }
+    dlc_list_each_safe (n, &m->limbo) {
+        struct mem_fill *f = mem_fill_of(n);
+
+        if (!pinned(f)) {
+            limbo_free(m, f);
+        } else if (!f->waited) {
+            f->waited = true;
+            count(mem_limbo);
+        }
+    }
+}
+
+void memory_sweep_limbo(struct memory *m)
+{
+    if (!dlc_list_empty(&m->limbo))
+        sweep(m, false);
+}
+
+/* ---- ceiling ---- */
+
+/* A step of bounded work: holes cost nothing, and are skipped. */
+static uint64_t punch(void *arg, uint64_t off, uint64_t len)
+{
+    struct memory *m = arg;
+    uint64_t data, end;
+
+    /* A daemon that ends leaves its bytes to readers that hold views (they cannot keep a session);
+     * the kernel takes the memory with the last mapping. */
+    if (memory_is_closing(m))
+        return len;
+    data = os_next_data(m->seg.fd, off);
+    if (data >= off + len)
+        return len;
+    end = off + len;
+    if (end - data > PUNCH_STEP) /* on a page: else that one would stay, being hit in two halves */
+        end = (data + PUNCH_STEP) & ~(m->arena.page - 1);
+    return os_punch(m->seg.fd, data, end - data) == 0 ? end - off : 0;
+}
+
+static void retire_above(struct arena_block *b)
+{
+    if (mem_fill_of_block(b)->state == MEM_RESIDENT)
+        memory_retire(mem_fill_of_block(b));
+}
+
+/* Few: what was filled or pinned when the ceiling passed it. */
+static void retire_published_above(struct memory *m)
+{
+    const struct arena *a = &m->arena;
+
+    if (!m->above)
+        return;
+    m->above = false;
+    for (struct arena_block *b = a->last; b != NULL && arena_block_end(b) > a->ceiling; b = b->prev)
+        if (b->kind == ARENA_USED)
+            retire_above(b);
+}
+
+bool memory_settle_ceiling(struct memory *m)
+{
+    bool there = arena_move_ceiling(&m->arena, m->wanted, retire_above), more;
+
+    retire_published_above(m);
+    memory_sweep_limbo(m);
+    more = arena_drain(&m->arena, m->giving_back, PUNCH_CALLS, punch, m);
+    if (there && !more)
+        m->giving_back = false;
+    return !there || more;
+}
+
+void memory_give_back(struct memory *m)
+{
+    m->giving_back = true;
+}
+
+/* ---- next uses ---- */
+
+/* What a batch of victims has cost, and the pinned ones that were met. */
+struct choice {
+    unsigned steps;
+    struct dlc_list aside;
+};
+
+static void ask(struct mem_fill *f, unsigned *steps)
+{
+    const struct mem_index *x = f->x;
+    double when = INFINITY;
+
+    *steps += 1;
+    if (x->next_use != NULL)
+        when = x->next_use(x->next_use_arg, f->sample, steps);
+    mem_fill_set_known(f, true);
+    policy_next_use(mem_fill_policy(f), &f->item, when);
+}
+
+static void ask_some(struct memory *m, struct policy *p, unsigned *steps)
+{
+    struct policy_item *some[FEW];
+    size_t n;
+
+    if (m->known == m->residents + m->forms)
+        return;
+    n = policy_some(p, some, m->residents <= FEW ? FEW : AT_RANDOM);
+    for (size_t i = 0; i < n; i++)
+        if (!mem_fill_known(mem_fill_of_item(some[i])))
+            ask(mem_fill_of_item(some[i]), steps);
+}
+
+/* The policy's choice, asked about. */
+static struct policy_item *choose(struct memory *m, struct policy *p, struct choice *c)
+{
+    unsigned most = DLC_MIN(STEPS_MAX, BATCH_STEPS - DLC_MIN(c->steps, BATCH_STEPS)), steps = 0;
+    struct policy_item *best = NULL, *it;
+
+    if (most > 0)
+        ask_some(m, p, &steps);
+    while ((it = policy_victim(p, memory_now(), false)) != NULL &&
+           !mem_fill_known(mem_fill_of_item(it)) && steps < most) {
+        ask(mem_fill_of_item(it), &steps);
+        if (best == NULL || it->next_use > best->next_use)
+            best = it;
+    }
+    c->steps += steps;
+    return it == NULL || mem_fill_known(mem_fill_of_item(it)) || best == NULL ? it : best;
+}
+
+/* ---- victims ---- */
+
+static struct mem_fill *next_victim_of(struct memory *m, struct policy *p, struct choice *c)
+{
+    struct policy_item *it;
+
+    while ((it = choose(m, p, c)) != NULL) {
+        struct mem_fill *f = mem_fill_of_item(it);
+
+        if (!pinned(f))
+            return f;
+        policy_hold(p, it);
+        dlc_list_push_tail(&c->aside, &f->block.node);
+    }
+    return NULL;
+}
+
+/* The policy's next victim that nobody reads, a spare one if there is one; those read now are held
+ * until the choice is released. */
+static struct mem_fill *next_victim(struct memory *m, struct choice *c)
+{
+    struct mem_fill *f = next_victim_of(m, m->spare, c);
+
+    return f != NULL ? f : next_victim_of(m, m->policy, c);
+}
+
+static void choice_init(struct choice *c)
+{
+    c->steps = 0;
+    dlc_list_init(&c->aside);
+}
+
+static void choice_release(struct choice *c)
+{
+    struct dlc_list *n;
+
+    while ((n = dlc_list_pop_head(&c->aside)) != NULL)
+        policy_unhold(mem_fill_policy(mem_fill_of(n)), &mem_fill_of(n)->item);
+}
+
+/* Retire at least `bytes`, or BATCH_MAX samples. */
+static void retire_cold(struct memory *m, uint64_t bytes)
+{
+    struct choice c;
+    struct mem_fill *f;
+    uint64_t retired = 0;
+
+    if (!dlc_list_empty(&m->freed)) {
+        memory_free_some(m);
+        return;
+    }
+    choice_init(&c);
+    for (unsigned n = 0; n < BATCH_MAX && retired < bytes; n++) {
+        f = next_victim(m, &c);
+        if (f == NULL)
+            break;
+        retired += f->block.size;
+        memory_retire(f);
+    }
+    choice_release(&c);
+}
+
+/* A run of neighbouring blocks that eviction can turn into one hole. */
+struct window {
+    struct arena_block *lo, *hi; /* inclusive; lo NULL: none */
+    uint64_t span, cost;         /* bytes, and those of them that hold samples to be evicted */
+};
+
+/* May this block be part of a hole? Not what is pinned, filling or beyond the ceiling. */
+static bool clearable(const struct arena *a, struct arena_block *b)
+{
+    if (b == NULL || arena_block_end(b) > a->ceiling)
+        return false;
+    if (b->kind == ARENA_FREE)
+        return true;
+    return mem_fill_of_block(b)->state == MEM_RESIDENT && !pinned(mem_fill_of_block(b));
+}
+
+static uint64_t block_cost(struct arena_block *b)
+{
+    return b->kind == ARENA_USED && !mem_fill_of_block(b)->x->spare ? b->size : 0;
+}
+
+/* Widen a window around b, to the cheaper side first, until it spans len. lo is NULL if it cannot.
+ */
+static struct window window_around(const struct arena *a, struct arena_block *b, uint64_t len)
+{
+    struct window w = {b, b, b->size, block_cost(b)};
+
+    while (w.span < len) {
+        struct arena_block *l = clearable(a, w.lo->prev) ? w.lo->prev : NULL;
+        struct arena_block *r = clearable(a, w.hi->next) ? w.hi->next : NULL;
+
+        if (l == NULL && r == NULL)
+            return (struct window){0};
+        bool left = r == NULL || (l != NULL && block_cost(l) <= block_cost(r));
+        struct arena_block *add = left ? l : r;
+
+        w.lo = left ? add : w.lo;
+        w.hi = left ? w.hi : add;
+        w.span += add->size;
+        w.cost += block_cost(add);
+    }
+    return w;
+}
+
+static struct window window_near_cold(struct memory *m, uint64_t len)
+{
+    struct window best = {0};
+    struct choice c;
+
+    choice_init(&c);
+    for (unsigned tries = 0; tries < CANDIDATES; tries++) {
+        struct mem_fill *f = next_victim(m, &c);
+
+        if (f == NULL)
+            break;
+        policy_hold(mem_fill_policy(f), &f->item);
+        dlc_list_push_tail(&c.aside, &f->block.node);
+        if (!clearable(&m->arena, &f->block))
+            continue;
+        struct window w = window_around(&m->arena, &f->block, len);
+        if (w.lo != NULL && (best.lo == NULL || w.cost < best.cost))
+            best = w;
+    }
+    choice_release(&c);
+    return best;
+}
+
+/* The cheapest window of all, by one pass over the arena; of a large one by a pass over PASS_MAX
+ * blocks of it, from somewhere on: then the next who asks looks elsewhere. */
+static struct window window_anywhere(struct memory *m, uint64_t len)
+{
+    const struct arena *a = &m->arena;
+    struct policy_item *it = NULL;
+    struct arena_block *b = a->first;
+    struct window w, best = {0};
+
+    if (m->residents + m->forms > PASS_MAX / 4 && policy_some(m->policy, &it, 1) == 1)
+        b = &mem_fill_of_item(it)->block;
+    w = (struct window){.lo = b};
+    for (unsigned steps = 0; b != NULL && steps < PASS_MAX; b = b->next, steps++) {
+        if (!clearable(a, b)) {
+            w = (struct window){.lo = b->next};
+            continue;
+        }
+        w.hi = b;
+        w.span += b->size;
+        w.cost += block_cost(b);
+        while (w.span - w.lo->size >= len) {
+            w.span -= w.lo->size;
+            w.cost -= block_cost(w.lo);
+            w.lo = w.lo->next;
+        }
+        if (w.span >= len && (best.lo == NULL || w.cost < best.cost))
+            best = w;
+    }
+    return best;
+}
+
+static void retire_window(struct window w)
+{
+    for (struct arena_block *b = w.lo;; b = b->next) {
+        if (b->kind == ARENA_USED)
+            memory_retire(mem_fill_of_block(b));
+        if (b == w.hi)
+            break;
+    }
+}
+
+struct arena_block *memory_make_room(struct memory *m, uint64_t len)
+{
+    uint64_t batch = m->arena.ceiling >> BATCH_SHIFT;
+    uint64_t size = arena_rounded(len);
+
+    memory_read_logs(m);
+    sweep(m, true);
+    struct arena_block *b = arena_alloc(&m->arena, len);
+    if (b == NULL && size <= batch) {
+        retire_cold(m, batch);
+        memory_sweep_limbo(m);
+        b = arena_alloc(&m->arena, len);
+    }
+    for (int i = 0; b == NULL && i < WINDOWS; i++) {
+        struct window w = window_near_cold(m, size);
+
+        if (w.lo == NULL || (w.cost > 0 && m->forms > 0)) /* no sample goes for want of looking */
+            w = window_anywhere(m, size);
+        if (w.lo == NULL)
+            break;
+        retire_window(w);
+        memory_sweep_limbo(m);
+        b = arena_alloc(&m->arena, len);
+    }
+    return b;
+}

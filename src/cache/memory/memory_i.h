@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The daemon's own view of the memory tier; private to this directory. All of it is the node
+ * loop's.
+ *
+ * One descriptor (struct mem_fill) goes with one sample's memory from memory_reserve() until the
+ * memory is free again. Where it can be found depends on its state:
+ *
+ *     state      index->samples   policy   list (block.node)   slot
+ *     FILLING    yes, or detached no       none                EMPTY
+ *     RESIDENT   yes              yes      none                READY
+ *     LIMBO      no               no       memory->limbo       EMPTY, or READY for a later fill
+ *
+ * (D1) Memory goes from RESIDENT to free only through LIMBO, and leaves it only after a scan of the
+ *      index's pins that began after the slot was EMPTY saw no pin, with no hold left: (N2).
+ * (D2) index->pinned says what the last scan of that index saw. It may be out of date, so it only
+ *      advises the choice of victims, except in sweep(), which scans first.
+ * (D3) At most one copy of a sample has holds at a time, so a sample number says which.
+ * (D4) A sample's place in the policy is right while its `known` is its index's `version`; else
+ *      evict.c asks for its next use before it makes it a victim, as far as that stays cheap.
+ */
+#ifndef DLC_STORAGE_MEMORY_MEMORY_I_H
+#define DLC_STORAGE_MEMORY_MEMORY_I_H
+
+#include <linux/futex.h>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/list.h"
+#include "base/u64map.h"
+#include "cache/memory/arena_i.h"
+#include "cache/memory/memory.h"
+#include "cache/memory/segment_i.h"
+#include "cache/policy/policy.h"
+
+#define MEMORY_TAG      DLC_TAG4('m', 'e', 'm', 'o')
+#define MEM_INDEX_TAG   DLC_TAG4('m', 'i', 'd', 'x')
+#define MEM_SESSION_TAG DLC_TAG4('m', 's', 'e', 's')
+
+struct memory {
+    uint32_t tag;
+    struct segment seg;
+    /* What the kernel reads when the owner's thread ends; the list that libc had there. */
+    struct robust_list_head owner_list;
+    struct robust_list owner_entry;
+    struct robust_list_head *libc_list;
+    struct arena arena;
+    uint64_t wanted;  /* where the ceiling is going */
+    bool above;       /* a fill was published above the ceiling */
+    bool giving_back; /* pages of large holes below the ceiling, too */
+    struct dlc_list indexes;
+    struct policy *policy; /* which of the RESIDENT goes next, */
+    struct policy *spare;  /* after all those that are in spare indexes, the lowest first */
+    struct dlc_list freed; /* indexes without owner that still hold samples: mem_index.node */
+    struct dlc_list limbo; /* LIMBO, the oldest first */
+    uint64_t limbo_bytes;
+    uint64_t limbo_held; /* samples in limbo with holds */
+    uint64_t residents;
+    uint64_t known;             /* of those: (D4) */
+    uint64_t forms, form_bytes; /* RESIDENT in spare indexes: how many, and their blocks */
+};
+
+struct mem_index {
+    uint32_t tag;
+    struct dlc_list node;
+    struct memory *m;
+    struct segment seg;
+    struct shm_slot *slots;
+    uint64_t n;
+    bool spare;              /* of forms: they leave first */
+    uint64_t freeing;        /* in memory.freed: the samples before this one have left */
+    uint64_t released;       /* in memory.freed: bytes of `seg` and `fills` given back */
+    struct mem_fill **fills; /* of each sample that is FILLING or RESIDENT; else NULL. Sparse */
+    struct map pinned;       /* number -> this index, as of the last scan */
+    struct dlc_list sessions;
+    uint64_t resident, bytes; /* of RESIDENT samples */
+    uint64_t filling, limbo;  /* samples FILLING, LIMBO */
+    mem_next_use_f *next_use; /* NULL: nobody knows */
+    void *next_use_arg;
+    uint64_t known;   /* RESIDENT samples that are: (D4) */
+    uint32_t version; /* of next uses; never 0 */
+};
+
+struct mem_session {
+    uint32_t tag;
+    struct dlc_list node;
+    struct mem_index *x;
+    struct segment seg;
+    uint64_t log_seen[SHM_BLOCKS]; /* of each block: the log_seq up to which it was read */
+};
+
+enum mem_state { MEM_FILLING, MEM_RESIDENT, MEM_LIMBO };
+
+struct mem_fill {
+    struct arena_block block; /* first: the arena allocates the whole */
+    struct policy_item item;
+    struct mem_index *x;
+    uint64_t sample;
+    uint64_t checksum; /* of the bytes as they came; 0: nobody will ask */
+    uint32_t len;
+    uint32_t holds;
+    uint32_t known; /* version of the index when next_use was asked; 0: never */
+    uint8_t state;  /* enum mem_state */
+    bool waited;    /* has been seen pinned in limbo */
+};
+static_assert(offsetof(struct mem_fill, block) == 0, "the arena's descriptor comes first");
+
+static inline struct mem_fill *mem_fill_of(struct dlc_list *node)
+{
+    return dlc_container(node, struct mem_fill, block.node);
+}
+
+static inline struct mem_fill *mem_fill_of_item(struct policy_item *it)
+{
+    return dlc_container(it, struct mem_fill, item);
+}
+
+/* Who decides when it leaves. */
+static inline struct policy *mem_fill_policy(const struct mem_fill *f)
+{
+    return f->x->spare ? f->x->m->spare : f->x->m->policy;
+}
+
+static inline struct mem_fill *mem_fill_of_block(struct arena_block *b)
+{
+    dlc_check(b->kind == ARENA_USED);
+    return dlc_container(b, struct mem_fill, block);
+}
+
+/* ---- session_shm.c: what clients wrote; hostile ---- */
+
+/* The pin blocks that may be in use: [0, *n). */
+struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n);
+void session_read_logs(struct mem_session *s); /* recency */
+void session_read_pins(const struct mem_session *s, struct map *pinned, void *mark);
+
+/* The policy's time: seconds that never run backwards. */
+static inline double memory_now(void)
+{
+    return (double)dlc_mono_now().ns / 1e9;
+}
+
+/* ---- evict.c ---- */
+
+/* RESIDENT to LIMBO. */
+void memory_retire(struct mem_fill *f);
+/* Scan the pins of the indexes that have samples in limbo and free what nobody holds. */
+void memory_sweep_limbo(struct memory *m);
+/* A step: move the ceiling, retire what lies above it, sweep, and give pages back. True: there is
+ * more to do at once. */
+bool memory_settle_ceiling(struct memory *m);
+/* Make a hole of len bytes by evicting and allocate it. NULL: what is left is in use. */
+bool memory_is_closing(const struct memory *m);
+struct arena_block *memory_make_room(struct memory *m, uint64_t len);
+void memory_read_logs(struct memory *m);
+
+/* (D4) */
+static inline bool mem_fill_known(const struct mem_fill *f)
+{
+    return f->known == f->x->version;
+}
+
+static inline void mem_fill_set_known(struct mem_fill *f, bool known)
+{
+    uint64_t more = (uint64_t)known - (uint64_t)mem_fill_known(f); /* 1, 0 or -1 */
+
+    f->x->known += more;
+    f->x->m->known += more;
+    f->known = known ? f->x->version : 0;
+}
+
+#endif

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Sessions: the memory that clients write, and everything the daemon reads of it but the ring.
+ *
+ * (H1) Nothing in it is believed: numbers are loaded once and bounded before use, and the work per
+ * session is bounded by its size whatever it holds. A client that lies keeps samples of its own
+ * dataset in memory or spoils their recency; it cannot make the daemon read or write elsewhere.
+ */
+#include "base/mem.h"
+#include "cache/memory/memory_i.h"
+
+int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_err *err)
+{
+    struct segment seg;
+    int rc = segment_open(&seg, "dlcache-session", SHM_SESSION_SIZE, SEGMENT_CLIENTS_WRITE, err);
+
+    *out = NULL;
+    if (rc < 0)
+        return rc;
+    struct mem_session *s = mem_new(struct mem_session);
+    struct shm_session_hdr *h = seg.map;
+
+    *h = (struct shm_session_hdr){.magic = SHM_SESSION_MAGIC,
+                                  .version = SHM_VERSION,
+                                  .ring_off = SHM_RING_OFF,
+                                  .cells_off = SHM_CELLS_OFF,
+                                  .blocks_off = SHM_BLOCKS_OFF,
+                                  .need_wake = 1}; /* nobody looks at the ring yet */
+    s->tag = MEM_SESSION_TAG;
+    s->x = x;
+    s->seg = seg;
+    dlc_list_push_tail(&x->sessions, &s->node);
+    *out = s;
+    return 0;
+}
+
+void mem_session_free(struct mem_session **sp)
+{
+    struct mem_session *s = *sp;
+
+    *sp = NULL;
+    if (s == NULL)
+        return;
+    dlc_check(s->tag == MEM_SESSION_TAG);
+    dlc_list_remove(&s->node);
+    segment_close(&s->seg);
+    s->tag = 0;
+    mem_free(&s);
+}
+
+int mem_session_fd(const struct mem_session *s)
+{
+    return s->seg.client_fd;
+}
+
+void *mem_session_map(const struct mem_session *s)
+{
+    return s->seg.map;
+}
+
+struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n)
+{
+    struct shm_session_hdr *h = s->seg.map;
+    /* Seq_cst, as in_use and the pins: a client raises it before it pins. (M1) */
+    uint32_t high = atomic_load_explicit(&h->blocks_high, memory_order_seq_cst);
+
+    *n = DLC_MIN(high, SHM_BLOCKS);
+    return (struct shm_pin_block *)((char *)s->seg.map + SHM_BLOCKS_OFF);
+}
+
+void session_read_pins(const struct mem_session *s, struct map *pinned, void *mark)
+{
+    unsigned n;
+    struct shm_pin_block *b = session_blocks(s, &n);
+
+    for (struct shm_pin_block *end = b + n; b < end; b++) {
+        if (atomic_load_explicit(&b->in_use, memory_order_seq_cst) == 0)
+            continue;
+        for (unsigned i = 0; i < SHM_PINS; i++) {
+            /* Pairs with the reader's seq_cst store (M1), and its release when it clears (R3). */
+            uint64_t pin = atomic_load_explicit(&b->pins[i], memory_order_seq_cst);
+
+            if (pin != 0 && pin - 1 < s->x->n)
+                map_set(pinned, pin - 1, mark);
+        }
+    }
+}
+
+static void read_log(struct mem_session *s, struct shm_pin_block *b, uint64_t *seen)
+{
+    uint64_t seq = atomic_load_explicit(&b->log_seq, memory_order_acquire); /* pairs shm_log() */
+    uint64_t n = DLC_MIN(seq - *seen, SHM_LOG);
+
+    *seen = seq;
+    for (uint64_t i = seq - n; i != seq; i++) {
+        uint64_t sample = atomic_load_explicit(&b->log[i % SHM_LOG], memory_order_relaxed);
+
+        memory_touch(s->x->m, s->x, sample);
+    }
+}
+
+void session_read_logs(struct mem_session *s)
+{
+    unsigned n;
+    struct shm_pin_block *b = session_blocks(s, &n);
+
+    for (unsigned i = 0; i < n; i++)
+        if (atomic_load_explicit(&b[i].in_use, memory_order_relaxed) != 0)
+            read_log(s, &b[i], &s->log_seen[i]);
+}
+
+void mem_session_stats(const struct mem_session *s, struct mem_session_stats *out)
+{
+    unsigned n;
+    struct shm_pin_block *b = session_blocks(s, &n);
+
+    *out = (struct mem_session_stats){0};
+    for (struct shm_pin_block *end = b + n; b < end; b++) {
+        out->hits += atomic_load_explicit(&b->hits, memory_order_relaxed);
+        out->misses += atomic_load_explicit(&b->misses, memory_order_relaxed);
+        out->bypasses += atomic_load_explicit(&b->bypasses, memory_order_relaxed);
+        out->bytes += atomic_load_explicit(&b->bytes, memory_order_relaxed);
+        out->stall_ns += atomic_load_explicit(&b->stall_ns, memory_order_relaxed);
+        if (atomic_load_explicit(&b->in_use, memory_order_relaxed) == 0)
+            continue;
+        for (unsigned i = 0; i < SHM_PINS; i++)
+            out->pins += atomic_load_explicit(&b->pins[i], memory_order_relaxed) != 0;
+    }
+}

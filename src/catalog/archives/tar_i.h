@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The members of a tar that comes as a stream; their pieces are ranges of it, of this kind. */
+#ifndef DLC_CATALOG_SCAN_TAR_I_H
+#define DLC_CATALOG_SCAN_TAR_I_H
+
+#include "catalog/archives/byte_stream_i.h"
+
+int tar_scan(struct scan *s, struct stream *in, enum piece_kind kind, struct dlc_err *err);
+
+#endif

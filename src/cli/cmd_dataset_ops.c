@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What nodes do with a dataset when they are told: list, fetch, forget, move it. Each waits for
+ * them, unless --background. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/manager_client.h"
+#include "cli/commands.h"
+#include "cli/daemon_client.h"
+#include "cli/cmd_dataset.h"
+#include "cli/wait_nodes.h"
+#include "cli/table.h"
+
+#define BACKGROUND(on)                                                                             \
+    {                                                                                              \
+        "background", 'b', NULL, "Do not wait for the nodes.", on, NULL                            \
+    }
+
+struct order {
+    const char *name, *op;
+    const char *what; /* for the bar: "samples" */
+    json_t *body;
+    bool json, background;
+    bool by_state; /* over when the dataset's state says so, not events */
+};
+
+static char *path_of(const char *name, const char *op)
+{
+    return op != NULL ? mem_fmt("/v1/datasets/%s/%s", name, op) : mem_fmt("/v1/datasets/%s", name);
+}
+
+/* A move is over when the dataset is not moving any more. */
+static int wait_state(struct api *api, const char *name, struct progress *bar, struct dlc_err *err)
+{
+    const struct timespec pause = {0, DLC_MS(200).ns};
+    char *path = path_of(name, NULL);
+    bool moving = true;
+    int rc = 0;
+
+    while (rc == 0 && moving) {
+        uint64_t done = 0, total = 0, bytes = 0;
+        json_t *d = NULL, *p;
+        size_t i;
+
+        rc = api_call(api, "GET", path, NULL, &d, err);
+        json_array_foreach(json_object_get(d, "preparation"), i, p)
+        {
+            done += ctl_u64(p, "done");
+            total += ctl_u64(p, "total");
+            bytes += ctl_u64(p, "bytes");
+        }
+        moving = strcmp(ctl_text(d, "state"), "moving") == 0;
+        json_decref(d);
+        if (rc == 0 && moving) {
+            progress_update(bar, "moving", done, total, bytes, 0);
+            nanosleep(&pause, NULL);
+        }
+    }
+    mem_free(&path);
+    return rc;
+}
+
+/* How many samples there are to warm, as far as the dataset was listed. */
+static uint64_t samples_of(struct api *api, const struct order *o)
+{
+    const char *split = ctl_text(o->body, "split");
+    char *path = path_of(o->name, NULL);
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *d = NULL, *s;
+    uint64_t n;
+    size_t i;
+
+    api_call(api, "GET", path, NULL, &d, &err);
+    n = split[0] == '\0' ? ctl_u64(d, "snapshot.samples") : 0;
+    json_array_foreach(json_object_get(json_object_get(d, "snapshot"), "splits"), i, s)
+    {
+        if (split[0] != '\0' && strcmp(ctl_text(s, "name"), split) == 0)
+            n = ctl_u64(s, "samples");
+    }
+    json_decref(d);
+    mem_free(&path);
+    return n;
+}
+
+/* Give the order, wait, and fetch what the dataset is like then. */
+static int carry_out(struct api *api, const struct order *o, struct progress *bar, json_t **answer,
+                     struct dlc_err *err)
+{
+    struct follow f = {.api = api};
+    char *path = path_of(o->name, o->op), *shown = path_of(o->name, NULL);
+    bool follows = !o->background && !o->by_state;
+    int rc = follows ? follow_begin(&f, api, o->name, o->op, err) : 0;
+
+    if (rc == 0)
+        rc = api_call(api, "POST", path, json_incref(o->body), answer, err);
+    if (rc < 0 || o->background)
+        goto out;
+    if (follows) {
+        f.total = strcmp(o->op, "warm") == 0 ? samples_of(api, o) : 0;
+        rc = follow_wait(&f, json_object_get(*answer, "nodes"), bar, err);
+        if (rc == 0)
+            rc = follow_result(&f, err);
+    } else {
+        rc = wait_state(api, o->name, bar, err);
+    }
+    if (rc == 0) {
+        json_decref(*answer);
+        rc = api_call(api, "GET", shown, NULL, answer, err);
+    }
+out:
+    follow_release(&f);
+    mem_free(&path);
+    mem_free(&shown);
+    return rc;
+}
+
+/* Takes o->body. */
+static int run_order(const struct command *cmd, const struct args *a, const struct order *o,
+                     api_print_f *print)
+{
+    struct api api = API_INIT;
+    struct progress bar;
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *answer = NULL;
+    int rc = api_open(&api, &a->config, &err);
+
+    progress_init(&bar, o->what, a->quiet || o->json);
+    if (rc == 0)
+        rc = carry_out(&api, o, &bar, &answer, &err);
+    progress_end(&bar);
+    api_close(&api);
+    json_decref(o->body);
+    if (rc == 0 && o->json)
+        print_json(json_incref(answer), true);
+    else if (rc == 0 && o->background)
+        printf("ordered; see `dlcache dataset show %s`\n", o->name);
+    else if (rc == 0)
+        print(answer, NULL);
+    json_decref(answer);
+    return rc < 0 ? cli_fail(cmd, &err) : end_output(cmd);
+}
+
+/* ---- snapshot ---- */
+
+static void say_listed(const json_t *d, void *arg)
+{
+    char n[32], size[24];
+
+    (void)arg;
+    printf("dataset %s: %s samples, %s\n", ctl_text(d, "name"),
+           table_count(ctl_u64(d, "snapshot.samples"), n),
+           str_size(ctl_u64(d, "snapshot.bytes"), size));
+}
+
+static int snapshot(const struct command *cmd, int argc, char **argv)
+{
+    struct order o = {.op = "snapshot", .what = "objects"};
+    const struct args_option options[] = {BACKGROUND(&o.background), API_JSON(&o.json), API_END};
+    struct args a = ARGS_INIT;
+    char *path;
+    int status;
+
+    if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status)) {
+        o.name = a.operands[0];
+        status = run_order(cmd, &a, &o, say_listed);
+    }
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+/* ---- warm ---- */
+
+static void say_warm(const json_t *d, void *arg)
+{
+    const json_t *nodes = json_object_get(json_object_get(d, "cached"), "nodes");
+    char n[32], size[24];
+
+    (void)arg;
+    printf("dataset %s is warm: %s samples, %s cached on %zu node%s\n", ctl_text(d, "name"),
+           table_count(ctl_u64(d, "snapshot.samples"), n),
+           str_size(ctl_u64(d, "cached.bytes"), size), json_array_size(nodes),
+           json_array_size(nodes) == 1 ? "" : "s");
+}
+
+int cli_dataset_warm(const struct command *cmd, const struct args *a,
+                     const struct dataset_warming *w)
+{
+    const struct order o = {
+        .name = w->name,
+        .op = "warm",
+        .what = "samples",
+        .body = json_pack("{s:s, s:s*}", "tier", w->tier, "split", w->split),
+        .json = w->json,
+        .background = w->background,
+    };
+
+    return run_order(cmd, a, &o, say_warm);
+}
+
+static int warm(const struct command *cmd, int argc, char **argv)
+{
+    struct dataset_warming w = {.tier = "memory"};
+    const struct args_option options[] = {
+        {"split", 's', "NAME", "One split only.", NULL, &w.split},
+        {"tier", 't', "TIER", "Where to: memory (default) or disk.", NULL, &w.tier},
+        BACKGROUND(&w.background),
+        API_JSON(&w.json),
+        API_END,
+    };
+    struct args a = ARGS_INIT;
+    char *path;
+    int status;
+
+    if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status) &&
+        args_choice(cmd, "tier", w.tier, "memory|disk", &status)) {
+        w.name = a.operands[0];
+        status = cli_dataset_warm(cmd, &a, &w);
+    }
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+/* ---- evict ---- */
+
+static void say_evicted(const json_t *d, void *arg)
+{
+    char size[24];
+
+    (void)arg;
+    printf("dataset %s is evicted; %s stay cached\n", ctl_text(d, "name"),
+           str_size(ctl_u64(d, "cached.bytes"), size));
+}
+
+static int evict(const struct command *cmd, int argc, char **argv)
+{
+    struct order o = {.op = "evict", .what = "nodes"};
+    const char *tier = "all";
+    bool force = false;
+    const struct args_option options[] = {
+        {"tier", 't', "TIER", "From where: memory, disk or all (default).", NULL, &tier},
+        {"force", 'f', NULL, "Also when jobs run on it.", &force, NULL},
+        BACKGROUND(&o.background),
+        API_JSON(&o.json),
+        API_END,
+    };
+    struct args a = ARGS_INIT;
+    char *path;
+    int status;
+
+    if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status) &&
+        args_choice(cmd, "tier", tier, "memory|disk|all", &status)) {
+        o.name = a.operands[0];
+        o.body = json_pack("{s:s, s:b}", "tier", tier, "force", force);
+        status = run_order(cmd, &a, &o, say_evicted);
+    }
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+/* ---- move ---- */
+
+static void say_moved(const json_t *d, void *arg)
+{
+    char *nodes = api_joined(json_object_get(d, "nodes"), "all nodes");
+
+    (void)arg;
+    printf("dataset %s lies on %s\n", ctl_text(d, "name"), nodes);
+    mem_free(&nodes);
+}
+
+static int move_body(const struct args *a, const char *count, bool all, json_t **out,
+                     struct dlc_err *err)
+{
+    json_t *names;
+
+    if ((a->n > 1) + (count != NULL) + all != 1)
+        return dlc_err_set(err, DLC_EINVAL, "say where to: names of nodes, or --count, or --all");
+    *out = json_object();
+    if (count != NULL)
+        return api_set_number(*out, "node_count", "count", count, 1000, err);
+    names = json_array();
+    for (int i = 1; i < a->n; i++)
+        json_array_append_new(names, json_string(a->operands[i]));
+    json_object_set_new(*out, "nodes", names);
+    return 0;
+}
+
+static int move(const struct command *cmd, int argc, char **argv)
+{
+    struct order o = {.op = "move", .what = "samples", .by_state = true};
+    const char *count = NULL;
+    bool all = false;
+    const struct args_option options[] = {
+        {"count", 'n', "N", "Let the manager choose N nodes.", NULL, &count},
+        {"all", 'a', NULL, "To all nodes.", &all, NULL},
+        BACKGROUND(&o.background),
+        API_JSON(&o.json),
+        API_END,
+    };
+    struct args a = ARGS_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    char *path;
+    int status;
+
+    if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status)) {
+        o.name = a.operands[0];
+        if (move_body(&a, count, all, &o.body, &err) == 0) {
+            status = run_order(cmd, &a, &o, say_moved);
+        } else {
+            json_decref(o.body);
+            status = cli_fail(cmd, &err);
+        }
+    }
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+/* ---- help ---- */
+
+const struct command cmd_dataset_snapshot = {
+    .name = "dataset snapshot",
+    .synopsis = "NAME [--background] [--json]",
+    .summary = "List its bucket anew.",
+    .details = "One node lists it; the others take its catalog over. Jobs that run keep the one "
+               "they began with.",
+    .examples = "  $ dlcache dataset snapshot imagenet\n",
+    .min = 1,
+    .max = 1,
+    .missing = DATASET_MISSING,
+    .kind = &kind_dataset,
+    .run = snapshot,
+};
+
+const struct command cmd_dataset_warm = {
+    .name = "dataset warm",
+    .synopsis = "NAME [--split NAME] [--tier memory|disk] [--background] [--json]",
+    .summary = "Fetch it to its nodes, each its own part.",
+    .details = "Shows one bar for the whole cluster. Interrupting it does not stop the nodes.\n"
+               "`dlcache warm NAME` is the same.",
+    .examples = "  $ dlcache dataset warm imagenet --split train\n"
+                "  $ dlcache dataset warm imagenet --tier disk --background\n",
+    .min = 1,
+    .max = 1,
+    .missing = DATASET_MISSING,
+    .kind = &kind_dataset,
+    .run = warm,
+};
+
+const struct command cmd_dataset_evict = {
+    .name = "dataset evict",
+    .synopsis = "NAME [--tier memory|disk|all] [--force] [--background] [--json]",
+    .summary = "Have all nodes forget what they cached of it.",
+    .details = "Refused while jobs run on it, unless --force. The bucket is not touched.",
+    .examples = "  $ dlcache dataset evict imagenet --tier memory\n",
+    .min = 1,
+    .max = 1,
+    .missing = DATASET_MISSING,
+    .kind = &kind_dataset,
+    .run = evict,
+};
+
+const struct command cmd_dataset_move = {
+    .name = "dataset move",
+    .synopsis = "NAME NODE... | --count N | --all [--background] [--json]",
+    .summary = "Have it lie on other nodes.",
+    .details = "The new nodes fetch their parts first; then those that are left forget theirs. "
+               "Jobs read on\n"
+               "meanwhile.",
+    .examples = "  $ dlcache dataset move imagenet gpu1 gpu2\n"
+                "  $ dlcache dataset move imagenet --count 4\n",
+    .min = 1,
+    .max = -1,
+    .missing = DATASET_MISSING,
+    .kind = &kind_dataset,
+    .run = move,
+};

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The subcommands of `dlcache node`, which ask the manager; to run a node: cmd_node_run.c. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/manager_client.h"
+#include "cli/commands.h"
+#include "cli/daemon_client.h"
+#include "cli/resource_commands.h"
+
+/* ---- ls, show ---- */
+
+/* "-" where a tenant may not look, or the node has not said it yet. */
+static void add_size(struct table *t, const json_t *n, const char *path, const char *top)
+{
+    char size[24];
+
+    table_add(t, json_object_get(n, top) != NULL && !json_is_null(json_object_get(n, top))
+                     ? str_size(ctl_u64(n, path), size)
+                     : "-");
+}
+
+static void add_row(struct table *t, const json_t *n)
+{
+    bool all = json_object_get(n, "capacity") != NULL;
+
+    table_add(t, ctl_text(n, "name"));
+    table_add(t, ctl_text(n, "state"));
+    add_size(t, n, "capacity", "capacity");
+    add_size(t, n, "figures.memory_used", "figures");
+    add_size(t, n, "figures.disk_used", "figures");
+    table_addf(t, all ? "%llu" : "-", (unsigned long long)ctl_u64(n, "gpus"));
+    table_addf(t, all ? "%zu" : "-", json_array_size(json_object_get(n, "orders")));
+    table_addf(t, json_object_get(n, "silent_s") != NULL ? "%.1f s ago" : "-",
+               ctl_real(n, "silent_s"));
+    table_add(t, ctl_text(n, "address"));
+}
+
+static void print_datasets(const json_t *n)
+{
+    json_t *all = json_object_get(json_object_get(n, "figures"), "datasets"), *d;
+    const char *id;
+    char a[24], b[24], c[24], hits[32], served[32];
+    struct table t;
+
+    if (json_object_size(all) == 0)
+        return;
+    table_init(&t, "dataset|>in memory|>on disk|>readers|>hits|>from peers|>for peers|>bucket");
+    json_object_foreach(all, id, d)
+    {
+        table_add(&t, id);
+        table_add(&t, str_size(ctl_u64(d, "memory_bytes"), a));
+        table_add(&t, str_size(ctl_u64(d, "disk_bytes"), b));
+        table_addf(&t, "%llu", (unsigned long long)ctl_u64(d, "readers"));
+        table_add(&t, table_count(ctl_u64(d, "hits"), hits));
+        table_add(&t, table_count(ctl_u64(d, "peer_hits"), served));
+        table_add(&t, table_count(ctl_u64(d, "served"), hits));
+        table_add(&t, str_size(ctl_u64(d, "bucket_bytes"), c));
+    }
+    putchar('\n');
+    table_print(&t, stdout);
+    table_release(&t);
+}
+
+static void print_work(const json_t *n)
+{
+    json_t *p, *o;
+    const char *id;
+    char done[32], total[32];
+    size_t i;
+
+    json_object_foreach(json_object_get(n, "progress"), id, p)
+    {
+        printf("doing      %s of %s: %s of %s\n", ctl_text(p, "phase"), id,
+               table_count(ctl_u64(p, "done"), done), table_count(ctl_u64(p, "total"), total));
+    }
+    json_array_foreach(json_object_get(n, "orders"), i, o)
+    {
+        printf("ordered    %s of %s\n", ctl_text(o, "op"), ctl_text(o, "dataset"));
+    }
+}
+
+static void print_node(const json_t *n, void *arg)
+{
+    char a[24], b[24];
+
+    (void)arg;
+    printf("node       %s\n", ctl_text(n, "name"));
+    printf("state      %s\n", ctl_text(n, "state"));
+    if (json_object_get(n, "capacity") == NULL)
+        return; /* a tenant sees no more */
+    printf("address    %s\n", ctl_text(n, "address"));
+    if (json_object_get(n, "silent_s") != NULL)
+        printf("heard      %.1f s ago\n", ctl_real(n, "silent_s"));
+    printf("capacity   %s, memory %s, %llu GPUs\n", str_size(ctl_u64(n, "capacity"), a),
+           str_size(ctl_u64(n, "memory"), b), (unsigned long long)ctl_u64(n, "gpus"));
+    if (json_is_object(json_object_get(n, "figures")))
+        printf("used       %s of memory, %s of disk\n",
+               str_size(ctl_u64(n, "figures.memory_used"), a),
+               str_size(ctl_u64(n, "figures.disk_used"), b));
+    print_work(n);
+    print_datasets(n);
+}
+
+/* ---- drain ---- */
+
+static void say_state(const json_t *n, void *arg)
+{
+    (void)arg;
+    printf("node %s is %s\n", ctl_text(n, "name"), ctl_text(n, "state"));
+}
+
+static int set_drain(const struct command *cmd, int argc, char **argv, bool on)
+{
+    bool json = false;
+    const struct args_option options[] = {API_JSON(&json), API_END};
+    struct args a = ARGS_INIT;
+    char *path;
+    int status;
+
+    if (kind_begin(&a, cmd, options, argc, argv, "/drain", &path, &status))
+        status =
+            api_do(cmd, &a, json, "POST", path, json_pack("{s:b}", "drain", on), say_state, NULL);
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+static int drain(const struct command *cmd, int argc, char **argv)
+{
+    return set_drain(cmd, argc, argv, true);
+}
+
+static int undrain(const struct command *cmd, int argc, char **argv)
+{
+    return set_drain(cmd, argc, argv, false);
+}
+
+/* ---- help ---- */
+
+#define NAME "the name of a node"
+
+static const struct kind nodes = {
+    .what = "node",
+    .path = "/v1/nodes",
+    .headings = "node|state|>capacity|>in memory|>on disk|>gpus|>orders|>heard|address",
+    .row = add_row,
+    .print = print_node,
+};
+
+static const struct command sub_ls = {
+    .name = "node ls",
+    .synopsis = "[--json] [--watch TIME]",
+    .summary = "List the nodes of the cluster.",
+    .details = "A tenant sees their names and states only.",
+    .examples = "  $ dlcache node ls --watch 1s\n",
+    .run = kind_ls,
+    .kind = &nodes,
+};
+
+static const struct command sub_show = {
+    .name = "node show",
+    .synopsis = "NAME [--json] [--watch TIME]",
+    .summary = "Show one node: what it has, does, and was told to do.",
+    .details = "From peers: samples it got from other nodes. For peers: samples it gave to them.",
+    .examples = "  $ dlcache node show gpu7\n",
+    .min = 1,
+    .max = 1,
+    .missing = NAME,
+    .run = kind_show,
+    .kind = &nodes,
+};
+
+static const struct command sub_drain = {
+    .name = "node drain",
+    .synopsis = "NAME [--json]",
+    .summary = "Give a node's chunks other owners, before it is taken away.",
+    .details = "It owns nothing from now on, and still serves what it has. Programs on it go on.",
+    .examples = "  $ dlcache node drain gpu7\n",
+    .min = 1,
+    .max = 1,
+    .missing = NAME,
+    .run = drain,
+    .kind = &nodes,
+};
+
+static const struct command sub_undrain = {
+    .name = "node undrain",
+    .synopsis = "NAME [--json]",
+    .summary = "Let it own chunks again.",
+    .details = "The opposite of `dlcache node drain`.",
+    .examples = "  $ dlcache node undrain gpu7\n",
+    .min = 1,
+    .max = 1,
+    .missing = NAME,
+    .run = undrain,
+    .kind = &nodes,
+};
+
+static const struct command sub_leave = {
+    .name = "node leave",
+    .synopsis = "NAME [--json]",
+    .summary = "Forget a node that is not coming back.",
+    .details = "One that still runs joins again by itself: end it first.",
+    .examples = "  $ dlcache node leave gpu7\n",
+    .min = 1,
+    .max = 1,
+    .missing = NAME,
+    .run = kind_rm,
+    .kind = &nodes,
+};
+
+const struct command *const node_subs[] = {
+    &sub_ls, &sub_show, &sub_drain, &sub_undrain, &sub_leave, NULL,
+};

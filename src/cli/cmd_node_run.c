@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A node of a cluster: the daemon, its membership, and the door for other nodes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "daemon/daemon.h"
+
+struct joining {
+    const struct config *config;
+    bool quiet;
+};
+
+static void announce(void *arg)
+{
+    const struct joining *j = arg;
+
+    if (!j->quiet)
+        fprintf(stderr, "serving at %s, data in %s, manager %s; end with ^C or `dlcache stop`\n",
+                j->config->socket, j->config->dir, j->config->manager);
+}
+
+static bool is_wildcard(const char *listen)
+{
+    return str_starts(listen, "0.0.0.0:") || str_starts(listen, "[::]:") ||
+           str_starts(listen, "*:") || listen[0] == ':';
+}
+
+static int check(struct node_cluster *m, const struct config *c, const char *capacity,
+                 const char *gpus, struct dlc_err *err)
+{
+    uint64_t n = 0;
+
+    m->manager = c->manager;
+    m->listen = c->listen[0] != '\0' ? c->listen : NULL;
+    m->advertise = c->advertise[0] != '\0' ? c->advertise : NULL;
+    if (!node_has_control)
+        return dlc_err_set(err, DLC_EINVAL, "this dlcache was built without the control plane");
+    if (c->manager[0] == '\0')
+        return dlc_err_set(err, DLC_EINVAL,
+                           "a node needs the address of its manager: --manager http://HOST:PORT");
+    if (m->listen == NULL)
+        return dlc_err_set(err, DLC_EINVAL,
+                           "a node needs an address at which other nodes reach it: --listen "
+                           "HOST:PORT");
+    if (m->advertise == NULL && is_wildcard(m->listen))
+        return dlc_err_set(err, DLC_EINVAL,
+                           "--listen %s is every address of this host: say by which one other "
+                           "nodes reach it, --advertise http://HOST:PORT, or listen there",
+                           m->listen);
+    if (capacity != NULL && (!str_parse_size(capacity, &m->capacity) || m->capacity == 0))
+        return dlc_err_set(err, DLC_EINVAL, "--capacity %s: write a size, such as 500GB", capacity);
+    if (gpus != NULL && (!str_parse_u64(gpus, &n) || n > 4096))
+        return dlc_err_set(err, DLC_EINVAL, "--gpus %s: write a number", gpus);
+    m->gpus = (unsigned)n;
+    return 0;
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+    const char *capacity = NULL, *gpus = NULL;
+    struct node_cluster m = {.inside = false};
+    const struct args_option options[] = {
+        {"name", 0, "NAME", "What this node is called. Default: the host's name.", NULL, &m.name},
+        {"capacity", 0, "SIZE", "Bytes it takes of the cluster's data. Default: its memory.", NULL,
+         &capacity},
+        {"gpus", 0, "N", "GPUs that jobs may use here. Default: 0.", NULL, &gpus},
+        {NULL, 0, NULL, NULL, NULL, NULL},
+    };
+    struct args a = ARGS_INIT;
+    struct joining j = {&a.config, false};
+    const struct node_start start = {announce, &j, &m};
+    struct dlc_err err = DLC_ERR_INIT;
+    int status;
+
+    if (args_parse(&a, cmd, options, argc, argv, &status)) {
+        j.quiet = a.quiet;
+        log_level_parse(a.config.log_level, &log_threshold);
+        status =
+            check(&m, &a.config, capacity, gpus, &err) < 0 || node_main(&a.config, &start, &err) < 0
+                ? cli_fail(cmd, &err)
+                : CLI_OK;
+    }
+    args_release(&a);
+    return status;
+}
+
+const struct command cmd_node = {
+    .name = "node",
+    .synopsis = "--manager URL --listen HOST:PORT [--name NAME] [--capacity SIZE] [SETTINGS]",
+    .summary = "Run a node of a cluster; or list, show, drain nodes.",
+    .details =
+        "As `dlcache serve`, but what is opened, and by whom, is the manager's to say "
+        "(docs/cluster.md).\n"
+        "Nodes share datasets: each object is read from the bucket by the node that owns it, and "
+        "by the\n"
+        "others from there. Programs on this machine show the token of their tenant "
+        "(DLCACHE_TOKEN).\n"
+        "\n"
+        "--token-file is a copy of the manager's node.token. A manager that is away stops "
+        "nothing: what\n"
+        "it has said before counts until it is back.\n"
+        "\n"
+        "With a subcommand it asks the manager about nodes instead, as `dlcache dataset` does.",
+    .examples = "  $ dlcache node --manager http://10.0.0.1:7070 --listen 10.0.0.2:7071 "
+                "--token-file node.token\n"
+                "  $ dlcache node --manager http://a:7070,http://b:7070 --listen 0.0.0.0:7071 \\\n"
+                "        --advertise http://gpu7:7071 --name gpu7 --capacity 500GB --gpus 8\n"
+                "  $ dlcache node ls\n",
+    .run = run,
+    .subs = node_subs,
+};

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/daemon_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/syscalls.h"
+#include "base/api_token.h"
+#include "client/daemon.h"
+#include "bucket/url.h"
+
+static const struct dlc_dur answer_timeout = {60000000000};
+
+static int say_hello(struct ctl *c, struct dlc_err *err)
+{
+    struct msg m = MSG_INIT;
+    json_t *hello =
+        json_pack("{s:s, s:i, s:i}", "op", "hello", "version", CTL_VERSION, "pid", (int)getpid());
+    int rc = ctl_call(c, hello, NULL, NULL, &m, err);
+
+    if (rc < 0)
+        return rc;
+    c->daemon_pid = (int)ctl_u64(m.body, "pid");
+    if (ctl_u64(m.body, "version") != CTL_VERSION)
+        rc =
+            dlc_err_set(err, DLC_EPROTO,
+                        "the daemon (process %d, dlcache %s) speaks version %d of the protocol and "
+                        "this program version %d; end it and start it again with this program",
+                        c->daemon_pid, ctl_text(m.body, "program"), (int)ctl_u64(m.body, "version"),
+                        CTL_VERSION);
+    msg_release(&m);
+    return rc;
+}
+
+int ctl_open(struct ctl *c, const struct config *config, bool start, struct dlc_err *err)
+{
+    struct dlc_mono deadline = dlc_mono_add(dlc_mono_now(), DAEMON_PATIENCE);
+    int rc;
+
+    *c = (struct ctl)CTL_INIT;
+    rc = daemon_connect(config, deadline, err);
+    if (rc == DLC_ENODAEMON && start) {
+        rc = daemon_spawn(config, deadline, err);
+        if (rc == 0)
+            rc = daemon_connect(config, deadline, err);
+    } else if (rc == DLC_ENODAEMON) {
+        dlc_err_set(
+            err, rc,
+            "no daemon answers at %s; start one with `dlcache serve` or just open a dataset",
+            config->socket);
+    }
+    if (rc < 0)
+        return rc;
+    c->sock = rc;
+    rc = say_hello(c, err);
+    if (rc < 0) {
+        dlc_err_prefix(err, "%s", config->socket);
+        ctl_close(c);
+    }
+    return rc;
+}
+
+void ctl_close(struct ctl *c)
+{
+    os_close(&c->sock);
+}
+
+/* The daemon said no: its code, if it is one of ours, and its text. */
+static int refused(const json_t *body, struct dlc_err *err)
+{
+    json_int_t code = json_integer_value(json_object_get(body, "code"));
+    const char *text = ctl_text(body, "error");
+
+    if (code >= 0 || strcmp(dlc_err_name((int)DLC_MAX(code, -1000)), "?") == 0)
+        code = DLC_EPROTO;
+    return dlc_err_set(err, (int)code, "%s", text[0] != '\0' ? text : dlc_strerror((int)code));
+}
+
+int ctl_call(struct ctl *c, json_t *request, ctl_progress_f *on_progress, void *priv,
+             struct msg *answer, struct dlc_err *err)
+{
+    struct dlc_dur timeout = on_progress != NULL ? (struct dlc_dur){-1} : answer_timeout;
+    int rc;
+
+    dlc_check(request != NULL);
+    rc = msg_send(c->sock, request, NULL, 0, err);
+    json_decref(request);
+    while (rc == 0) {
+        const json_t *p;
+
+        rc = msg_recv(c->sock, answer, timeout, err);
+        if (rc < 0)
+            break;
+        p = json_object_get(answer->body, "progress");
+        if (p == NULL) {
+            if (!ctl_bool(answer->body, "ok"))
+                rc = refused(answer->body, err);
+            break;
+        }
+        if (on_progress != NULL)
+            on_progress(p, priv);
+        msg_release(answer);
+    }
+    if (rc < 0)
+        msg_release(answer);
+    return rc;
+}
+
+int ctl_check_url(const char *url, struct dlc_err *err)
+{
+    struct url u = URL_INIT;
+    int rc = url_parse(&u, url, err);
+
+    url_release(&u);
+    return rc;
+}
+
+/* The endpoint that this environment means: the daemon may have been started in another one. */
+static const char *endpoint_of(const struct config *config)
+{
+    static const char *const names[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"};
+
+    if (config->endpoint[0] != '\0')
+        return config->endpoint;
+    for (unsigned i = 0; i < DLC_COUNT(names); i++) {
+        const char *s = getenv(names[i]);
+
+        if (s != NULL && s[0] != '\0')
+            return s;
+    }
+    return NULL;
+}
+
+const char *ctl_endpoint(const struct config *config)
+{
+    return endpoint_of(config);
+}
+
+int ctl_open_dataset(struct ctl *c, const struct config *config, const char *url, bool refresh,
+                     ctl_progress_f *on_progress, void *priv, struct msg *answer,
+                     struct dlc_err *err)
+{
+    const char *endpoint = endpoint_of(config);
+    char *token = NULL;
+    json_t *request = json_pack("{s:s, s:o, s:b, s:b}", "op", "open", "url", msg_string(url),
+                                "anonymous", config->anonymous, "refresh", refresh);
+
+    if (endpoint != NULL)
+        json_object_set_new(request, "endpoint", msg_string(endpoint));
+    if (token_load(config, NULL, &token, err) < 0) {
+        json_decref(request);
+        return err->code;
+    }
+    if (token != NULL)
+        json_object_set_new(request, "token", msg_string(token));
+    token_free(&token);
+    return ctl_call(c, request, on_progress, priv, answer, err);
+}
+
+/* ---- members ---- */
+
+static const json_t *member(const json_t *o, const char *path)
+{
+    for (;;) {
+        size_t n = strcspn(path, ".");
+        char name[64];
+
+        dlc_check(n < sizeof(name));
+        memcpy(name, path, n);
+        name[n] = '\0';
+        o = json_object_get(o, name);
+        if (path[n] == '\0')
+            return o;
+        path += n + 1;
+    }
+}
+
+uint64_t ctl_u64(const json_t *o, const char *path)
+{
+    json_int_t v = json_integer_value(member(o, path));
+
+    return v > 0 ? (uint64_t)v : 0;
+}
+
+double ctl_real(const json_t *o, const char *path)
+{
+    return json_number_value(member(o, path));
+}
+
+bool ctl_bool(const json_t *o, const char *path)
+{
+    return json_is_true(member(o, path));
+}
+
+const char *ctl_text(const json_t *o, const char *path)
+{
+    const char *s = json_string_value(member(o, path));
+
+    return s != NULL ? s : "";
+}

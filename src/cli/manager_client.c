@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/manager_client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/api_token.h"
+#include "cli/commands.h"
+#include "cli/daemon_client.h"
+#include "cli/resource_name.h"
+#include "net/json_client.h"
+
+#define PAGE     "1000"
+#define STARTING DLC_SEC(3)
+
+/* ---- where ---- */
+
+static bool is_socket(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+/* A daemon that has just started opens its API a moment after its own socket. */
+static void wait_for_daemon(const char *socket, const char *api)
+{
+    const struct timespec pause = {0, DLC_MS(20).ns};
+    struct dlc_mono start = dlc_mono_now();
+
+    while (is_socket(socket) && !is_socket(api) && dlc_mono_since(start).ns < STARTING.ns)
+        nanosleep(&pause, NULL);
+}
+
+/* The sockets that may answer and exist, as addresses; "" when there are none. Gives. */
+static char *local_addresses(const struct config *c)
+{
+    char *paths[] = {mem_fmt("%s.api", c->socket), mem_fmt("%s/manager.sock", c->dir)};
+    struct buf all = BUF_INIT;
+
+    if (!is_socket(paths[1]))
+        wait_for_daemon(c->socket, paths[0]);
+    for (size_t i = 0; i < DLC_COUNT(paths); i++) {
+        if (is_socket(paths[i]))
+            buf_addf(&all, "%sunix:%s", all.len > 0 ? "," : "", paths[i]);
+        mem_free(&paths[i]);
+    }
+    return buf_take(&all);
+}
+
+bool api_is_known(const struct config *c)
+{
+    char *local;
+    bool known;
+
+    if (c->manager[0] != '\0')
+        return true;
+    local = local_addresses(c);
+    known = local[0] != '\0';
+    mem_free(&local);
+    return known;
+}
+
+/* ---- who ---- */
+
+/* Gives *out, NULL: none. */
+static int find_token(const struct config *c, bool local, char **out, struct dlc_err *err)
+{
+    int rc = token_load(c, NULL, out, err);
+    char *path;
+
+    if (rc < 0 || *out != NULL || local)
+        return rc;
+    path = mem_fmt("%s/admin.token", c->dir);
+    if (access(path, R_OK) == 0)
+        rc = token_load_file(path, out, err);
+    mem_free(&path);
+    return rc;
+}
+
+int api_open(struct api *a, const struct config *c, struct dlc_err *err)
+{
+    bool named = c->manager[0] != '\0';
+    char *base = named ? mem_str(c->manager) : local_addresses(c), *token = NULL;
+    bool local = str_starts(base, "unix:");
+    int rc = 0;
+
+    if (base[0] == '\0')
+        rc = dlc_err_set(err, DLC_ENODAEMON,
+                         "no manager at %s.api or %s/manager.sock: name one with --manager "
+                         "http://HOST:PORT, or start one with `dlcache serve` or `dlcache manager`",
+                         c->socket, c->dir);
+    if (rc == 0)
+        rc = find_token(c, local, &token, err);
+    if (rc == 0) {
+        const struct http_client_config hc = {.base = base, .token = token};
+
+        a->has_token = token != NULL || local;
+        rc = http_client_open(&hc, &a->http, err);
+    }
+    token_free(&token);
+    mem_free(&base);
+    return rc;
+}
+
+void api_close(struct api *a)
+{
+    http_client_close(&a->http);
+}
+
+/* ---- asking ---- */
+
+static int explain(const struct api *a, int status, struct dlc_err *err)
+{
+    struct dlc_err said = *err;
+
+    if (status == 401 && !a->has_token)
+        dlc_err_set(err, DLC_EDENIED,
+                    "%s wants a token: name its file with --token-file, or set DLCACHE_TOKEN",
+                    http_client_at(a->http));
+    else if (status == 401)
+        dlc_err_set(err, DLC_EDENIED,
+                    "%s does not take this token (--token-file, DLCACHE_TOKEN): %s",
+                    http_client_at(a->http), said.text);
+    return err->code;
+}
+
+int api_call(struct api *a, const char *method, const char *path, json_t *body, json_t **out,
+             struct dlc_err *err)
+{
+    int status = 0, rc = http_json(a->http, method, path, body, out, &status, err);
+
+    json_decref(body);
+    return rc < 0 ? explain(a, status, err) : 0;
+}
+
+int api_lines(struct api *a, const char *path, bool (*each)(const char *line, void *arg), void *arg,
+              struct dlc_err *err)
+{
+    return http_lines(a->http, path, each, arg, err);
+}
+
+int api_pages(struct api *a, const char *path, api_page_f *each, void *arg, struct dlc_err *err)
+{
+    char *after = NULL;
+    int rc;
+
+    do {
+        struct buf b = BUF_INIT;
+        json_t *page = NULL;
+        const json_t *items;
+
+        buf_adds(&b, path);
+        api_query(&b, "limit", PAGE);
+        api_query(&b, "after", after);
+        mem_free(&after);
+        rc = api_call(a, "GET", buf_str(&b), NULL, &page, err);
+        buf_release(&b);
+        items = json_object_get(page, "items");
+        if (rc == 0 && !json_is_array(items))
+            rc = dlc_err_set(err, DLC_EPROTO, "%s: the answer is no list; is that a manager?",
+                             http_client_at(a->http));
+        if (rc == 0)
+            each(items, arg);
+        after = mem_str(json_string_value(json_object_get(page, "next")));
+        json_decref(page);
+    } while (rc == 0 && after != NULL);
+    mem_free(&after);
+    return rc;
+}
+
+static void collect(const json_t *items, void *arg)
+{
+    json_array_extend(arg, (json_t *)items);
+}
+
+int api_list(struct api *a, const char *path, json_t **out, struct dlc_err *err)
+{
+    json_t *all = json_array();
+    int rc = api_pages(a, path, collect, all, err);
+
+    *out = json_pack("{s:o}", "items", all);
+    return rc;
+}
+
+/* ---- parts of requests ---- */
+
+int api_name(const char *what, const char *name, struct dlc_err *err)
+{
+    if (name_is_ok(name))
+        return 0;
+    return dlc_err_set(err, DLC_EINVAL,
+                       "\"%.80s\" is no name of a %s: up to 63 of a-z, 0-9, '.', '_' and '-', of "
+                       "which the last three do not come first",
+                       name, what);
+}
+
+int api_set_number(json_t *body, const char *member, const char *option, const char *text,
+                   uint64_t max, struct dlc_err *err)
+{
+    uint64_t n;
+
+    if (text == NULL)
+        return 0;
+    if (!str_parse_u64(text, &n) || n > max)
+        return dlc_err_set(err, DLC_EINVAL, "--%s: \"%.60s\" is not a whole number up to %llu",
+                           option, text, (unsigned long long)max);
+    json_object_set_new(body, member, json_integer((json_int_t)n));
+    return 0;
+}
+
+void api_set_names(json_t *body, const char *member, const char *text)
+{
+    json_t *all;
+
+    if (text == NULL)
+        return;
+    all = json_array();
+    for (size_t n; *text != '\0'; text += n + (text[n] == ',')) {
+        n = strcspn(text, ",");
+        if (n > 0)
+            json_array_append_new(all, json_stringn(text, n));
+    }
+    json_object_set_new(body, member, all);
+}
+
+void api_set_endpoint(json_t *body, const struct config *c, const char *url)
+{
+    if (str_starts(url, "s3://") || str_starts(url, "gs://"))
+        api_set(body, "endpoint", ctl_endpoint(c));
+}
+
+void api_set(json_t *body, const char *name, const char *text)
+{
+    if (text != NULL && text[0] != '\0')
+        json_object_set_new(body, name, json_string(text));
+}
+
+void api_query(struct buf *path, const char *name, const char *text)
+{
+    if (text == NULL)
+        return;
+    buf_addf(path, "%c%s=", strchr(buf_str(path), '?') != NULL ? '&' : '?', name);
+    str_uri_encode(text, strlen(text), false, path);
+}
+
+/* ---- what commands do alike ---- */
+
+static int get(struct api *api, const char *path, bool list, json_t **out, struct dlc_err *err)
+{
+    return list ? api_list(api, path, out, err) : api_call(api, "GET", path, NULL, out, err);
+}
+
+/* Once, or until interrupted or the manager is away. */
+static int look(struct api *api, const struct api_view *v, struct dlc_dur every, const char *path,
+                bool list, api_print_f *print, void *arg, struct dlc_err *err)
+{
+    const struct timespec pause = {every.ns / 1000000000, every.ns % 1000000000};
+    bool again = every.ns > 0, terminal = isatty(STDOUT_FILENO) == 1;
+    int rc;
+
+    for (;;) {
+        json_t *answer = NULL;
+
+        rc = get(api, path, list, &answer, err);
+        if (rc == 0 && again && !v->json && terminal)
+            fputs("\033[H\033[2J", stdout);
+        if (rc == 0 && v->json)
+            print_json(json_incref(answer), !again);
+        else if (rc == 0)
+            print(answer, arg);
+        json_decref(answer);
+        if (rc == 0 && again && !v->json && !terminal)
+            putchar('\n');
+        if (!again || rc < 0 || fflush(stdout) != 0)
+            return rc;
+        nanosleep(&pause, NULL);
+    }
+}
+
+int api_look(const struct command *cmd, const struct args *a, const struct api_view *v,
+             const char *path, bool list, api_print_f *print, void *arg)
+{
+    struct api api = API_INIT;
+    struct dlc_dur every = {0};
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = 0;
+
+    if (v->every != NULL && (!str_parse_dur(v->every, &every) || every.ns < DLC_MS(10).ns))
+        rc = dlc_err_set(&err, DLC_EINVAL, "--watch: \"%.60s\" is not a time of 10ms or more",
+                         v->every);
+    if (rc == 0)
+        rc = api_open(&api, &a->config, &err);
+    if (rc == 0)
+        rc = look(&api, v, every, path, list, print, arg, &err);
+    api_close(&api);
+    return rc < 0 ? cli_fail(cmd, &err) : end_output(cmd);
+}
+
+int api_do(const struct command *cmd, const struct args *a, bool json, const char *method,
+           const char *path, json_t *body, api_print_f *print, void *arg)
+{
+    struct api api = API_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *answer = NULL;
+    int rc = api_open(&api, &a->config, &err);
+
+    if (rc == 0)
+        rc = api_call(&api, method, path, json_incref(body), &answer, &err);
+    api_close(&api);
+    json_decref(body);
+    if (rc < 0)
+        return cli_fail(cmd, &err);
+    if (json)
+        print_json(answer != NULL ? json_incref(answer) : json_object(), true);
+    else
+        print(answer, arg);
+    json_decref(answer);
+    return end_output(cmd);
+}
+
+int api_remove(const struct command *cmd, const struct args *a, bool json, const char *path,
+               bool force)
+{
+    struct api api = API_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *was = NULL, *answer = NULL;
+    char *full = mem_fmt("%s%s", path, force ? "?force=1" : "");
+    int rc = api_open(&api, &a->config, &err);
+
+    if (rc == 0)
+        rc = api_call(&api, "GET", path, NULL, &was, &err);
+    if (rc == 0)
+        rc = api_call(&api, "DELETE", full, NULL, &answer, &err);
+    api_close(&api);
+    if (rc == 0 && json)
+        print_json(json_incref(was), true);
+    json_decref(was);
+    json_decref(answer);
+    mem_free(&full);
+    return rc < 0 ? cli_fail(cmd, &err) : end_output(cmd);
+}
+
+/* ---- answers ---- */
+
+const char *api_time(const json_t *o, const char *member, char out[static 24])
+{
+    const char *s = json_string_value(json_object_get(o, member));
+
+    if (s == NULL || strlen(s) < 19)
+        return "-";
+    memcpy(out, s, 19);
+    out[10] = ' ';
+    out[19] = '\0';
+    return out;
+}
+
+char *api_joined(const json_t *names, const char *none)
+{
+    struct buf b = BUF_INIT;
+    const json_t *v;
+    size_t i;
+
+    json_array_foreach((json_t *)names, i, v)
+    {
+        const char *s = json_string_value(v);
+
+        buf_addf(&b, "%s%s", b.len > 0 ? ", " : "", s != NULL ? s : "?");
+    }
+    if (b.len == 0)
+        buf_adds(&b, none);
+    return buf_take(&b);
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Forms kept by the daemon: a second attachment, whose index is that of forms. So pins, views, the
+ * loss of a daemon and fork() are those of samples; only giving is new: gift k is memory that both
+ * map, and cell k says whose turn it is.
+ *
+ *     free --room--> filled by a thread --give--> ASKED: the daemon copies --DONE--> free
+ *                                       --drop--> free
+ */
+#include "client/decoded_cache.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "client/client_i.h"
+#include "cache/decoded/decoded_header.h"
+
+struct kept {
+    struct dlc_dataset *ds; /* our own */
+    uint64_t policy;
+    _Atomic uint64_t unsound; /* relaxed: statistics */
+};
+
+/* ---- life ---- */
+
+static struct dlc_dataset *beside(struct dlc_dataset *of, uint64_t policy, struct dlc_err *err)
+{
+    struct dlc_dataset *ds = mem_new(struct dlc_dataset);
+
+    ds->tag = DATASET_TAG;
+    ds->url = mem_str(of->url);
+    ds->shown = mem_str(of->shown);
+    ds->endpoint = mem_str(of->endpoint);
+    ds->token = mem_str(of->token);
+    ds->form = mem_fmt("%016llx", (unsigned long long)policy);
+    ds->opt = of->opt;
+    ds->opt.no_spawn = 1;
+    ds->opt.snapshot = catalog_snapshot(of->catalog);
+    ds->timeout = of->timeout;
+    dlc_mtx_init(&ds->mtx, LCK_dataset);
+    dlc_mtx_init(&ds->direct_mtx, LCK_direct);
+    dlc_list_init(&ds->retired);
+    dlc_list_init(&ds->link);
+    if (config_load(&ds->config, NULL, err) < 0 ||
+        config_set(&ds->config, "socket", of->config.socket, err) < 0)
+        dlc_close(&ds);
+    return ds;
+}
+
+int kept_open(struct dlc_dataset *of, uint64_t policy, struct kept **out, struct dlc_err *err)
+{
+    struct dlc_dataset *ds = beside(of, policy, err);
+    struct attachment *a = NULL;
+    int rc = ds != NULL ? attachment_new(ds, false, false, NO_DEADLINE, &a, err) : err->code;
+
+    *out = NULL;
+    if (rc < 0) {
+        dlc_close(&ds);
+        return rc;
+    }
+    dataset_attach_to(ds, a);
+    dataset_enlist(ds);
+    *out = mem_new(struct kept);
+    (*out)->ds = ds;
+    (*out)->policy = policy;
+    return 0;
+}
+
+void kept_close(struct kept **sp)
+{
+    struct kept *s = *sp;
+
+    *sp = NULL;
+    if (s == NULL)
+        return;
+    dlc_close(&s->ds);
+    mem_free(&s);
+}
+
+/* ---- reading ---- */
+
+bool kept_get(struct kept *s, uint64_t sample, struct dlc_view *out)
+{
+    if (dlc_try_get(s->ds, sample, out) < 0)
+        return false;
+    if (form_is_for(out->data, out->len, sample, s->policy)) {
+        out->data = (const char *)out->data + sizeof(struct shm_form_hdr);
+        out->len -= sizeof(struct shm_form_hdr);
+        return true;
+    }
+    atomic_fetch_add_explicit(&s->unsound, 1, memory_order_relaxed); /* statistics */
+    dlc_put(s->ds, out);
+    return false;
+}
+
+void kept_put(struct kept *s, struct dlc_view *v)
+{
+    dlc_put(s->ds, v);
+}
+
+/* ---- giving ---- */
+
+static const struct shm_index_hdr *index_of(const struct attachment *a)
+{
+    return a->index_map;
+}
+
+static int take_gift(struct attachment *a)
+{
+    int k = -1;
+
+    dlc_mtx_lock(&a->mtx);
+    for (int i = 0; k < 0 && i < (int)SHM_GIFTS; i++) {
+        /* acquire: pairs with the daemon's release once it has copied */
+        if (a->gift_use[i] == 0 &&
+            atomic_load_explicit(&a->cells[i].state, memory_order_acquire) != SHM_CELL_ASKED)
+            k = i;
+    }
+    if (k >= 0)
+        a->gift_use[k] = 1;
+    dlc_mtx_unlock(&a->mtx);
+    return k;
+}
+
+bool kept_room(struct kept *s, size_t len, struct gift *out)
+{
+    struct attachment *a = dataset_attached(s->ds);
+    uint64_t size = sizeof(struct shm_form_hdr) + len;
+    int k = -1;
+
+    *out = (struct gift){0};
+    if (a == NULL)
+        return false;
+    if (attachment_lost(a))
+        dataset_lost(s->ds, a);
+    /* relaxed: a hint, the daemon decides */
+    else if (size <= SHM_GIFT_SIZE &&
+             size <= atomic_load_explicit(&index_of(a)->form_room, memory_order_relaxed))
+        k = take_gift(a);
+    if (k < 0) {
+        dataset_detach(s->ds, a);
+        return false;
+    }
+    *out = (struct gift){a->gifts + (uint64_t)k * SHM_GIFT_SIZE + sizeof(struct shm_form_hdr), a,
+                         (uint32_t)k};
+    return true;
+}
+
+/* The gift is the daemon's, or free. */
+static void let_go(struct kept *s, struct gift *g)
+{
+    dlc_mtx_lock(&g->a->mtx);
+    g->a->gift_use[g->number] = 0;
+    dlc_mtx_unlock(&g->a->mtx);
+    dataset_detach(s->ds, g->a);
+    *g = (struct gift){0};
+}
+
+void kept_give(struct kept *s, struct gift *g, uint64_t sample, size_t len)
+{
+    struct shm_cell *c = &g->a->cells[g->number];
+
+    form_seal((char *)g->data - sizeof(struct shm_form_hdr), sample, s->policy, len);
+    c->op = SHM_OP_GIVE;
+    c->sample = sample;
+    c->len = sizeof(struct shm_form_hdr) + len;
+    atomic_store_explicit(&c->state, SHM_CELL_ASKED, memory_order_relaxed); /* before the ring */
+    miss_submit(g->a, (int)g->number);
+    let_go(s, g);
+}
+
+void kept_drop(struct kept *s, struct gift *g)
+{
+    let_go(s, g);
+}
+
+void kept_figures(struct kept *s, struct kept_figures *out)
+{
+    struct attachment *a = dataset_current(s->ds);
+
+    *out = (struct kept_figures){
+        .unsound = atomic_load_explicit(&s->unsound, memory_order_relaxed)}; /* as all here */
+    if (a == NULL)
+        return;
+    out->forms = atomic_load_explicit(&index_of(a)->forms, memory_order_relaxed);
+    out->bytes = atomic_load_explicit(&index_of(a)->form_bytes, memory_order_relaxed);
+    out->room = atomic_load_explicit(&index_of(a)->form_room, memory_order_relaxed);
+    dataset_detach(s->ds, a);
+}

@@ -1,0 +1,612 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/agent.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/mutex.h"
+#include "base/syscalls.h"
+#include "base/api_token.h"
+#include "manager/manager.h"
+#include "net/json_client.h"
+#include "cluster/identity.h"
+#include "daemon/daemon_i.h"
+#include "cluster/peer_server.h"
+
+const bool node_has_control = true;
+
+#define AGENT_TAG    DLC_TAG4('a', 'g', 'n', 't')
+#define INTERVAL     DLC_SEC(1)
+#define INTERVAL_MIN 10
+#define INTERVAL_MAX 60000
+#define CALL_TIMEOUT DLC_SEC(5)
+#define RETRY_MOST   2 /* heart-beats until it is tried again to find a manager */
+
+/* What the loop is asked for, or told, between two requests. */
+struct errand {
+    struct task task;
+    struct agent *agent;
+    json_t *body; /* the loop's answer, or what it is told */
+    const json_t *sent;
+    bool joined, well, more;
+    bool done; /* G: agent.mtx */
+};
+
+struct agent {
+    uint32_t tag;
+    struct node *node;
+    pthread_t beating, asking;
+    bool has_beating, has_asking;
+    char *name, *base; /* base: set before `ready` */
+    struct identity identity;
+    struct control *control; /* inside; the beating thread's, then agent_close()'s */
+
+    struct dlc_mtx mtx; /* rank LCK_agent */
+    struct dlc_cond wake, answered;
+    bool ready;             /* G: mtx: base and the node's token are known */
+    bool broken;            /* G: mtx: there is no control plane, and will be none */
+    bool ending;            /* G: mtx */
+    struct dlc_list calls;  /* G: mtx */
+    struct dlc_err trouble; /* G: mtx: why the manager does not answer; code 0: it does */
+    _Atomic bool away;      /* W beating, R any, relaxed: a hint */
+    bool refused;           /* the beating thread's: the manager did not take the last report */
+};
+
+static struct agent *agent_of(void *arg)
+{
+    struct agent *a = arg;
+
+    dlc_check(a != NULL && a->tag == AGENT_TAG);
+    return a;
+}
+
+bool agent_manager_away(const struct agent *a)
+{
+    return atomic_load_explicit(&a->away, memory_order_relaxed); /* with note() */
+}
+
+/* DLC_EBUSY: it answers, but does not take us in: another process has our name. */
+static void note(struct agent *a, int rc, const struct dlc_err *err)
+{
+    bool away = rc < 0 && rc != DLC_EBUSY;
+    int was;
+
+    atomic_store_explicit(&a->away, away, memory_order_relaxed); /* with agent_manager_away() */
+    dlc_mtx_lock(&a->mtx);
+    was = a->trouble.code;
+    a->trouble = rc < 0 ? *err : (struct dlc_err)DLC_ERR_INIT;
+    dlc_mtx_unlock(&a->mtx);
+    if (rc < 0 && was != rc)
+        log_warn("manager: %s; going on without it", err->text);
+    else if (rc == 0 && was != 0)
+        log_info("the manager answers");
+}
+
+json_t *agent_figures(struct agent *a)
+{
+    json_t *o =
+        json_pack("{s:o, s:o, s:b}", "name", msg_string(a->name), "manager",
+                  msg_string(a->node->membership->inside ? "inside" : a->node->membership->manager),
+                  "away", agent_manager_away(a));
+
+    dlc_mtx_lock(&a->mtx);
+    if (a->trouble.code != 0)
+        json_object_set_new(o, "trouble", msg_string(a->trouble.text));
+    dlc_mtx_unlock(&a->mtx);
+    json_object_set_new(o, "view", json_integer((json_int_t)cluster_version(a->node->cluster)));
+    json_object_set_new(o, "nodes", json_integer(cluster_live(a->node->cluster)));
+    return o;
+}
+
+/* ---- questions in between ---- */
+
+void agent_call_release(struct agent_call *c)
+{
+    const json_t *keys = json_object_get(c->answer, "credentials");
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)keys, name, value) /* the only one who has them */
+        if (json_is_string(value))
+            explicit_bzero((char *)(uintptr_t)json_string_value(value), json_string_length(value));
+    mem_free(&c->path);
+    json_decref(c->body);
+    json_decref(c->answer);
+    c->body = c->answer = NULL;
+}
+
+static void call_ended(struct task *t)
+{
+    struct agent_call *c = dlc_container(t, struct agent_call, task);
+
+    c->agent->node->jobs--;
+    c->done(c);
+}
+
+void agent_ask(struct agent *a, struct agent_call *c)
+{
+    c->agent = a;
+    c->task.run = call_ended;
+    a->node->jobs++;
+    dlc_mtx_lock(&a->mtx);
+    if (a->ending) {
+        c->rc = dlc_err_set(&c->err, DLC_ECANCELED, "the node is ending");
+        loop_post(a->node->loop, &c->task);
+    } else {
+        dlc_list_push_tail(&a->calls, &c->link);
+        dlc_cond_broadcast(&a->wake);
+    }
+    dlc_mtx_unlock(&a->mtx);
+}
+
+/* Nobody will answer those who wait. */
+static void fail_calls(struct agent *a, const struct dlc_err *err)
+{
+    struct dlc_list *l;
+
+    dlc_mtx_lock(&a->mtx);
+    while ((l = dlc_list_pop_head(&a->calls)) != NULL) {
+        struct agent_call *c = dlc_container(l, struct agent_call, link);
+
+        c->err = *err;
+        c->rc = err->code;
+        loop_post(a->node->loop, &c->task);
+    }
+    dlc_mtx_unlock(&a->mtx);
+}
+
+/* The next call, or NULL when the agent ends. */
+static struct agent_call *next_call(struct agent *a)
+{
+    struct dlc_list *l = NULL;
+
+    dlc_mtx_lock(&a->mtx);
+    while (!a->ending && ((!a->ready && !a->broken) || dlc_list_empty(&a->calls)))
+        dlc_cond_wait(&a->wake, &a->mtx);
+    if (!a->ending)
+        l = dlc_list_pop_head(&a->calls);
+    dlc_mtx_unlock(&a->mtx);
+    return l != NULL ? dlc_container(l, struct agent_call, link) : NULL;
+}
+
+static struct http_client *client(struct agent *a, struct dlc_dur timeout, struct dlc_err *err)
+{
+    const struct http_client_config c = {
+        .base = a->base,
+        .token = a->node->token,
+        .timeout = timeout,
+        .repeatable = true, /* heart-beats and questions whose a token is */
+    };
+    struct http_client *out = NULL;
+
+    return http_client_open(&c, &out, err) == 0 ? out : NULL;
+}
+
+/* Why there is nobody to ask; 0: there is. */
+static int nobody(struct agent *a, struct dlc_err *err)
+{
+    int rc = 0;
+
+    dlc_mtx_lock(&a->mtx);
+    if (a->broken) {
+        *err = a->trouble;
+        rc = err->code;
+    }
+    dlc_mtx_unlock(&a->mtx);
+    return rc;
+}
+
+static void *asking_main(void *arg)
+{
+    struct agent *a = agent_of(arg);
+    struct http_client *http = NULL;
+    struct agent_call *c;
+    int status;
+
+    pthread_setname_np(pthread_self(), "dlc-ask");
+    while ((c = next_call(a)) != NULL) {
+        status = -1;
+        c->rc = nobody(a, &c->err);
+        if (c->rc == 0 && http == NULL && (http = client(a, CALL_TIMEOUT, &c->err)) == NULL)
+            c->rc = c->err.code;
+        if (c->rc == 0)
+            c->rc = http_json(http, c->method, c->path, c->body, &c->answer, &status, &c->err);
+        if (c->rc < 0 && status == 0) /* who came meanwhile would wait as long for the same */
+            fail_calls(a, &c->err);
+        loop_post(a->node->loop, &c->task);
+    }
+    http_client_close(&http);
+    return NULL;
+}
+
+/* ---- between the beating thread and the loop ---- */
+
+static void errand_done(struct errand *e)
+{
+    struct agent *a = e->agent;
+
+    dlc_mtx_lock(&a->mtx);
+    e->done = true;
+    dlc_cond_broadcast(&a->answered);
+    dlc_mtx_unlock(&a->mtx);
+}
+
+/* The loop runs for as long as we do. */
+static void on_loop(struct errand *e, void (*run)(struct task *))
+{
+    struct agent *a = e->agent;
+
+    e->task.run = run;
+    loop_post(a->node->loop, &e->task);
+    dlc_mtx_lock(&a->mtx);
+    while (!e->done)
+        dlc_cond_wait(&a->answered, &a->mtx);
+    dlc_mtx_unlock(&a->mtx);
+}
+
+static void gather(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+    struct node *n = e->agent->node;
+    json_t *chunks = report_chunks(n, &e->more);
+
+    e->body =
+        json_pack("{s:I, s:s, s:o, s:o, s:o}", "view", (json_int_t)cluster_version(n->cluster),
+                  "instance", e->agent->identity.instance, "figures", report_figures(n), "progress",
+                  report_progress(n), "orders_done", orders_done(n));
+    if (chunks != NULL)
+        json_object_set_new(e->body, "chunks", chunks);
+    errand_done(e);
+}
+
+static void take_view(struct node *n, const json_t *view)
+{
+    uint64_t before = cluster_version(n->cluster);
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (cluster_take_view(n->cluster, view, &err) < 0) {
+        log_warn("%s", err.text);
+        return;
+    }
+    if (cluster_version(n->cluster) != before)
+        log_info("view %llu: %u nodes", (unsigned long long)cluster_version(n->cluster),
+                 cluster_live(n->cluster));
+    ownership_changed(n);
+}
+
+/* What the manager said, or that it did not hear us. */
+static void digest(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+    struct node *n = e->agent->node;
+    const json_t *view = json_object_get(e->body, "view");
+
+    if (e->joined) {
+        cluster_joined(n->cluster);
+        report_again(n);
+        if (!n->left_opened)
+            left_open(n);
+        n->left_opened = true;
+    }
+    report_heard(n, e->well);
+    if (e->well && e->sent != NULL)
+        orders_heard(n, json_object_get(e->sent, "orders_done"));
+    if (json_is_object(view))
+        take_view(n, view);
+    orders_take(n, json_object_get(e->body, "orders"));
+    errand_done(e);
+}
+
+/* ---- membership ---- */
+
+static const char *or_null(const char *s)
+{
+    return s[0] != '\0' ? s : NULL;
+}
+
+/* The manager of this process: its API answers at SOCKET.api. */
+static int open_inside(struct agent *a, struct dlc_err *err)
+{
+    const struct config *c = a->node->config;
+    const struct node_cluster *m = a->node->membership;
+    char *path = mem_fmt("%s.api", c->socket), *file = mem_fmt("%s/node.token", c->dir);
+    const struct control_config cc = {
+        .dir = c->dir,
+        .store = or_null(c->store),
+        .listen = m->api,
+        .unix_path = path,
+        .tls_cert = or_null(c->tls_cert),
+        .tls_key = or_null(c->tls_key),
+        .advertise = or_null(c->advertise),
+        .node_ttl = c->node_ttl,
+        .job_ttl = c->job_ttl,
+        .lock_ttl = c->lock_ttl,
+    };
+    int rc = control_open(&cc, &a->control, err);
+
+    if (rc == 0) {
+        a->base = mem_fmt("unix:%s", path);
+        rc = token_load_file(file, &a->node->token, err);
+    }
+    mem_free(&path);
+    mem_free(&file);
+    return rc;
+}
+
+static json_t *introduction(struct agent *a)
+{
+    const struct node_cluster *m = a->node->membership;
+    struct door *door = a->node->door;
+    uint64_t memory = memory_size(a->node->memory); /* all else there is the loop's */
+    char *address = m->advertise != NULL ? mem_str(m->advertise)
+                    : door != NULL       ? mem_fmt("http://%s", door_address(door))
+                                         : mem_str("");
+    json_t *o;
+
+    o = json_pack("{s:o, s:I, s:I, s:i, s:s, s:s}", "address", msg_string(address), "capacity",
+                  (json_int_t)(m->capacity != 0 ? m->capacity : memory), "memory",
+                  (json_int_t)memory, "gpus", (int)m->gpus, "instance", a->identity.instance,
+                  "directory", a->identity.directory);
+    mem_free(&address);
+    return o;
+}
+
+/* Hand the answer to the loop. Takes answer. */
+static void told(struct agent *a, json_t *answer, const json_t *sent, bool joined, bool well)
+{
+    struct errand e = {.agent = a, .body = answer, .sent = sent, .joined = joined, .well = well};
+
+    on_loop(&e, digest);
+    json_decref(answer);
+}
+
+static int join(struct agent *a, struct http_client *http, const char *path, json_t *who,
+                struct dlc_err *err)
+{
+    json_t *answer = NULL;
+    int rc = http_json(http, "PUT", path, who, &answer, NULL, err);
+
+    if (rc == 0) {
+        log_info("joined the manager at %s as %s", http_client_at(http), a->name);
+        told(a, answer, NULL, true, false);
+    }
+    return rc;
+}
+
+static struct dlc_dur interval_of(const json_t *answer)
+{
+    json_int_t ms = json_integer_value(json_object_get(answer, "interval_ms"));
+
+    return ms > 0 ? DLC_MS(DLC_CLAMP(ms, INTERVAL_MIN, INTERVAL_MAX)) : INTERVAL;
+}
+
+/* The manager does not want what we tell it: it hears at least that we are there. Nothing counts as
+ * told, and what we have done is told again. */
+static int beat_bare(struct agent *a, struct http_client *http, const char *path,
+                     const json_t *told, json_t **answer, struct dlc_err *err)
+{
+    json_t *bare = json_pack("{s:O, s:O}", "view", json_object_get(told, "view"), "instance",
+                             json_object_get(told, "instance"));
+    int rc;
+
+    if (!a->refused)
+        log_warn("the manager refuses what it is told: %s", err->text);
+    a->refused = true;
+    *err = (struct dlc_err)DLC_ERR_INIT;
+    rc = http_json(http, "POST", path, bare, answer, NULL, err);
+    json_decref(bare);
+    return rc;
+}
+
+/* *again: how long until the next one. */
+static int beat(struct agent *a, struct http_client *http, const char *path, struct dlc_dur *again,
+                struct dlc_err *err)
+{
+    struct errand e = {.agent = a};
+    json_t *answer = NULL;
+    bool well;
+    int rc;
+
+    on_loop(&e, gather);
+    rc = http_json(http, "POST", path, e.body, &answer, NULL, err);
+    well = rc == 0;
+    if (rc == DLC_EINVAL)
+        rc = beat_bare(a, http, path, e.body, &answer, err);
+    else if (well)
+        a->refused = false;
+    *again = well && e.more ? DLC_MS(0) : interval_of(answer);
+    told(a, answer, e.body, false, well);
+    json_decref(e.body);
+    return rc;
+}
+
+/* Wait so long. False: the agent ends. */
+static bool pause_for(struct agent *a, struct dlc_dur d)
+{
+    struct dlc_mono until = dlc_mono_add(dlc_mono_now(), d);
+    bool ending;
+
+    dlc_mtx_lock(&a->mtx);
+    while (!a->ending && !dlc_mono_passed(until, dlc_mono_now()))
+        dlc_cond_wait_for(&a->wake, &a->mtx, dlc_mono_sub(until, dlc_mono_now()));
+    ending = a->ending;
+    dlc_mtx_unlock(&a->mtx);
+    return !ending;
+}
+
+static void leave(struct agent *a, struct http_client *http, const char *path)
+{
+    char *ours = mem_fmt("%s?instance=%s", path, a->identity.instance);
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *answer = NULL;
+
+    if (http_json(http, "DELETE", ours, NULL, &answer, NULL, &err) < 0)
+        log_info("could not tell the manager that this node leaves: %s", err.text);
+    json_decref(answer);
+    mem_free(&ours);
+}
+
+static void be_member(struct agent *a, struct http_client *http)
+{
+    char *path = mem_fmt("/v1/nodes/%s", a->name), *heart = mem_fmt("%s/heartbeat", path);
+    json_t *who = introduction(a);
+    struct dlc_dur again = INTERVAL, usual = INTERVAL, patience = DLC_MS(100);
+    bool joined = false;
+
+    do {
+        struct dlc_err err = DLC_ERR_INIT;
+        int rc = 0;
+
+        if (!joined)
+            rc = join(a, http, path, who, &err);
+        joined = joined || rc == 0;
+        if (joined)
+            rc = beat(a, http, heart, &again, &err);
+        if (rc == DLC_ENOTFOUND) {
+            joined = false; /* a manager that does not know us */
+            again = DLC_MS(0);
+        } else if (rc < 0) {
+            joined = joined && rc != DLC_EBUSY; /* our name may be another's by now */
+            again = patience;
+            patience.ns = DLC_MIN(patience.ns * 2, usual.ns * RETRY_MOST);
+        } else {
+            patience = DLC_MS(100);
+            usual = again.ns > 0 ? again : usual;
+        }
+        note(a, rc == DLC_ENOTFOUND ? 0 : rc, &err);
+    } while (pause_for(a, again));
+    if (joined && !agent_manager_away(a))
+        leave(a, http, path);
+    json_decref(who);
+    mem_free(&heart);
+    mem_free(&path);
+}
+
+static void *beating_main(void *arg)
+{
+    struct agent *a = agent_of(arg);
+    struct http_client *http = NULL;
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = 0;
+
+    pthread_setname_np(pthread_self(), "dlc-agent");
+    if (a->node->membership->inside)
+        rc = open_inside(a, &err);
+    if (rc == 0 && (http = client(a, CALL_TIMEOUT, &err)) == NULL)
+        rc = err.code;
+    if (rc < 0)
+        dlc_err_prefix(&err, "no control plane");
+    note(a, rc, &err);
+    dlc_mtx_lock(&a->mtx);
+    a->ready = rc == 0;
+    if (rc < 0)
+        a->broken = true;
+    dlc_cond_broadcast(&a->wake);
+    dlc_mtx_unlock(&a->mtx);
+    if (rc == 0)
+        be_member(a, http);
+    http_client_close(&http);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+/* Signals are for other threads. */
+static int start(pthread_t *t, void *(*f)(void *), struct agent *a, struct dlc_err *err)
+{
+    sigset_t all, old;
+    int e;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    e = os_thread(t, f, a);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return e == 0 ? 0
+                  : dlc_err_set(err, dlc_err_of_errno(e), "cannot start a thread: %s", strerror(e));
+}
+
+/* The host's name, as far as it can be one. */
+static char *default_name(void)
+{
+    char host[64] = "";
+    char *name, *to;
+
+    if (gethostname(host, sizeof(host) - 1) < 0 || host[0] == '\0')
+        return mem_str("node");
+    name = to = mem_str(host);
+    for (const char *s = host; *s != '\0'; s++) {
+        char c = *s >= 'A' && *s <= 'Z' ? (char)(*s + ('a' - 'A')) : *s;
+
+        *to++ = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ? c : '-';
+    }
+    if (name[0] == '-')
+        name[0] = 'n';
+    return name;
+}
+
+int agent_open(struct node *n, struct agent **out, struct dlc_err *err)
+{
+    struct agent *a = mem_new(struct agent);
+    const struct node_cluster *m = n->membership;
+    int rc;
+
+    a->tag = AGENT_TAG;
+    a->node = n;
+    a->name = m->name != NULL ? mem_str(m->name) : default_name();
+    identity_open(&a->identity, n->config->dir);
+    a->base = mem_str(m->inside ? NULL : m->manager);
+    dlc_mtx_init(&a->mtx, LCK_agent);
+    dlc_cond_init(&a->wake);
+    dlc_cond_init(&a->answered);
+    dlc_list_init(&a->calls);
+    n->cluster = cluster_new(a->name);
+    *out = a;
+    rc = start(&a->beating, beating_main, a, err);
+    a->has_beating = rc == 0;
+    if (rc == 0)
+        rc = start(&a->asking, asking_main, a, err);
+    a->has_asking = rc == 0 && a->has_beating;
+    return rc;
+}
+
+void agent_leave(struct agent *a)
+{
+    struct dlc_err ending = DLC_ERR_INIT;
+
+    dlc_err_set(&ending, DLC_ECANCELED, "the node is ending");
+    dlc_mtx_lock(&a->mtx);
+    a->ending = true;
+    dlc_cond_broadcast(&a->wake);
+    dlc_mtx_unlock(&a->mtx);
+    if (a->has_beating)
+        pthread_join(a->beating, NULL);
+    if (a->has_asking)
+        pthread_join(a->asking, NULL);
+    a->has_beating = a->has_asking = false;
+    fail_calls(a, &ending);
+}
+
+void agent_close(struct agent **ap)
+{
+    struct agent *a = *ap;
+
+    *ap = NULL;
+    if (a == NULL)
+        return;
+    dlc_check(!a->has_beating && !a->has_asking);
+    control_close(&a->control);
+    dlc_cond_release(&a->wake);
+    dlc_cond_release(&a->answered);
+    dlc_mtx_release(&a->mtx);
+    identity_close(&a->identity);
+    mem_free(&a->name);
+    mem_free(&a->base);
+    a->tag = 0;
+    mem_free(&a);
+}

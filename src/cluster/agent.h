@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The node's membership in a cluster: joins the manager, tells it how it is, takes the view and
+ * orders. A thread for that, and one for questions in between; both speak HTTP and never touch what
+ * is the node loop's: they ask it by loop_post().
+ *
+ * (A1) A manager that is away costs nothing but news: the view stays, questions fail at once where
+ * that is known. (A2) An order is reported done until the manager has heard it.
+ */
+#ifndef DLC_NODE_AGENT_H
+#define DLC_NODE_AGENT_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "base/event_loop.h"
+
+struct agent;
+struct node;
+
+/* L. Starts the threads; a control plane inside is opened by them. */
+int agent_open(struct node *n, struct agent **out, struct dlc_err *err);
+/* X, not on the loop, which must be running: leaves the manager, ends the threads. Calls that wait
+ * end with DLC_ECANCELED. */
+void agent_leave(struct agent *a);
+/* After the loop has ended; closes the control plane inside. */
+void agent_close(struct agent **ap);
+
+bool agent_manager_away(const struct agent *a); /* X: it did not answer lately */
+/* The latest that was said of it, for people. Gives. X. */
+json_t *agent_figures(struct agent *a);
+
+/* One question to the manager. */
+struct agent_call {
+    const char *method;
+    char *path;                         /* taken */
+    json_t *body;                       /* taken; or NULL */
+    void (*done)(struct agent_call *c); /* L; then release */
+
+    int rc;
+    struct dlc_err err;
+    json_t *answer; /* or NULL */
+    struct agent *agent;
+    struct dlc_list link;
+    struct task task;
+};
+void agent_ask(struct agent *a, struct agent_call *c); /* L */
+void agent_call_release(struct agent_call *c);         /* wipes what may be secret */
+
+#endif

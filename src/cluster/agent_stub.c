@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Built without the control plane: nobody to join, no door. */
+#include "base/mem.h"
+#include "cluster/agent.h"
+#include "daemon/daemon_i.h"
+#include "cluster/peer_server.h"
+
+const bool node_has_control = false;
+
+int agent_open(struct node *n, struct agent **out, struct dlc_err *err)
+{
+    (void)n;
+    *out = NULL;
+    return dlc_err_set(err, DLC_EINVAL, "this dlcache was built without the control plane");
+}
+
+void agent_leave(struct agent *a)
+{
+    (void)a;
+}
+
+void agent_close(struct agent **ap)
+{
+    *ap = NULL;
+}
+
+bool agent_manager_away(const struct agent *a)
+{
+    (void)a;
+    return true;
+}
+
+json_t *agent_figures(struct agent *a)
+{
+    (void)a;
+    return json_object();
+}
+
+void agent_ask(struct agent *a, struct agent_call *c)
+{
+    (void)a;
+    (void)c;
+    dlc_check(false); /* there is no agent that could be asked */
+}
+
+void agent_call_release(struct agent_call *c)
+{
+    mem_free(&c->path);
+    json_decref(c->body);
+    c->body = NULL;
+}
+
+int door_open(struct node *n, const char *listen, struct door **out, struct dlc_err *err)
+{
+    (void)n;
+    (void)listen;
+    *out = NULL;
+    return dlc_err_set(err, DLC_EINVAL, "this dlcache was built without the control plane");
+}
+
+const char *door_address(const struct door *d)
+{
+    (void)d;
+    return NULL;
+}
+
+json_t *door_json(const struct door *d)
+{
+    (void)d;
+    return NULL;
+}
+
+void door_cancel(struct door *d)
+{
+    (void)d;
+}
+
+void door_close(struct door *d)
+{
+    (void)d;
+}
+
+void door_free(struct door **dp)
+{
+    *dp = NULL;
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A catalog from a peer. The manager knows which snapshot of a dataset counts; a node that has
+ * another one, or none, takes it from a node that made it, in pieces, instead of listing the bucket
+ * and reading the heads of its archives once more. So all nodes number samples alike.
+ *
+ * Runs on a worker. What comes is written beside the catalog's place and opened as any catalog is,
+ * which verifies it; only if it is the snapshot that was asked for does it take the place.
+ */
+#include "daemon/daemon_i.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/syscalls.h"
+#include "base/str.h"
+#include "net/json_client.h"
+
+#define ASK_TIMEOUT DLC_SEC(5)
+#define PEERS_MAX   16
+#define SIZE_MAX_MB 65536u /* a catalog of four billion samples is smaller */
+
+struct borrowing {
+    struct dataset *ds;
+    uint64_t snapshot;
+    char *addresses[PEERS_MAX];
+    unsigned n;
+    struct job job;
+    struct task task;
+    int rc;
+    struct dlc_err err;
+    struct catalog *catalog;
+};
+
+/* ---- on a worker ---- */
+
+static bool is_ending(const struct borrowing *b)
+{
+    return node_is_ending(b->ds->node);
+}
+
+/* One piece to its place in the file. *size: of the whole. Bytes, or DLC_E*. */
+static int64_t take_piece(struct http_client *http, const char *path, int fd, uint64_t at,
+                          uint64_t *size, struct dlc_err *err)
+{
+    char *piece = mem_fmt("%s&offset=%llu", path, (unsigned long long)at);
+    struct buf data = BUF_INIT;
+    json_t *answer = NULL;
+    const char *text;
+    int64_t rc = http_json(http, "GET", piece, NULL, &answer, NULL, err);
+
+    text = json_string_value(json_object_get(answer, "data"));
+    *size = (uint64_t)json_integer_value(json_object_get(answer, "size"));
+    if (rc == 0 && (text == NULL || !str_unbase64(text, &data) || data.len == 0 ||
+                    *size >> 20 > SIZE_MAX_MB || data.len > *size - DLC_MIN(at, *size)))
+        rc = dlc_err_set(err, DLC_EPROTO, "the peer's catalog does not fit together");
+    else if (rc == 0 && os_pwrite_all(fd, data.data, data.len, at) < 0)
+        rc = dlc_err_sys(err, "cannot write a catalog");
+    else if (rc == 0)
+        rc = (int64_t)data.len;
+    buf_release(&data);
+    json_decref(answer);
+    mem_free(&piece);
+    return rc;
+}
+
+static int take_all(struct borrowing *b, const char *address, int fd, struct dlc_err *err)
+{
+    const struct http_client_config c = {
+        .base = address, .token = b->ds->node->token, .timeout = ASK_TIMEOUT};
+    char *path = mem_fmt("/v1/peer/%s/%016llx/catalog?tenant=%s", b->ds->cid,
+                         (unsigned long long)b->snapshot, b->ds->tenant);
+    struct http_client *http = NULL;
+    uint64_t at = 0, size = 1;
+    int64_t rc = http_client_open(&c, &http, err);
+
+    while (rc >= 0 && at < size && !is_ending(b)) {
+        rc = take_piece(http, path, fd, at, &size, err);
+        at += rc > 0 ? (uint64_t)rc : 0;
+    }
+    if (rc >= 0 && at < size)
+        rc = dlc_err_set(err, DLC_ECANCELED, "the daemon is stopping");
+    http_client_close(&http);
+    mem_free(&path);
+    return rc < 0 ? (int)rc : 0;
+}
+
+/* Is it what we asked for? */
+static int verify(const struct borrowing *b, const char *file, struct dlc_err *err)
+{
+    struct catalog *c = NULL;
+    int rc = catalog_load(file, &c, err);
+
+    if (rc == 0 &&
+        (catalog_snapshot(c) != b->snapshot || strcmp(catalog_url(c), b->ds->url.text) != 0))
+        rc = dlc_err_set(err, DLC_EPROTO, "the peer's catalog is another one");
+    catalog_close(&c);
+    return rc;
+}
+
+static int borrow_from(struct borrowing *b, const char *address, struct dlc_err *err)
+{
+    char *file = mem_fmt("%s.%llu.tmp", b->ds->catalog_path, (unsigned long long)b->ds->id);
+    int fd = os_open(file, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    int rc = fd < 0 ? dlc_err_sys(err, "cannot make %s", file) : take_all(b, address, fd, err);
+
+    os_close(&fd);
+    if (rc == 0)
+        rc = verify(b, file, err);
+    if (rc == 0)
+        rc = snapshot_install(b->ds, file, err);
+    if (rc == 0)
+        rc = load_catalog(b->ds, b->ds->pinned, &b->catalog, err);
+    if (rc < 0)
+        os_unlink(file);
+    mem_free(&file);
+    return rc;
+}
+
+static void borrow_work(struct job *j)
+{
+    struct borrowing *b = dlc_container(j, struct borrowing, job);
+
+    b->rc = DLC_ENOTFOUND;
+    for (unsigned i = 0; i < b->n && b->rc < 0 && !is_ending(b); i++) {
+        b->rc = borrow_from(b, b->addresses[i], &b->err);
+        if (b->rc < 0)
+            log_debug("no catalog of %s at %s: %s", b->ds->cid, b->addresses[i], b->err.text);
+        else
+            log_info("%s: the catalog comes from %s", b->ds->url.shown, b->addresses[i]);
+    }
+    loop_post(b->ds->node->loop, &b->task);
+}
+
+/* ---- on the loop ---- */
+
+static void borrowed(struct task *t)
+{
+    struct borrowing *b = dlc_container(t, struct borrowing, task);
+    struct dataset *ds = b->ds;
+    struct node *n = ds->node;
+    struct catalog *catalog = b->catalog;
+    int rc = b->rc;
+
+    n->jobs--;
+    for (unsigned i = 0; i < b->n; i++)
+        mem_free(&b->addresses[i]);
+    mem_free(&b);
+    dataset_borrowed(ds, rc, &catalog);
+    catalog_close(&catalog);
+    dataset_put(&ds);
+}
+
+bool borrow_start(struct dataset *ds, uint64_t snapshot)
+{
+    struct node *n = ds->node;
+    struct borrowing *b = mem_new(struct borrowing);
+    struct cluster_peer peer;
+
+    b->ds = ds;
+    b->snapshot = snapshot;
+    for (size_t i = 0; b->n < PEERS_MAX && cluster_peer_at(n->cluster, i, &peer); i++)
+        b->addresses[b->n++] = mem_str(peer.address);
+    if (b->n == 0) {
+        mem_free(&b);
+        return false;
+    }
+    b->job.run = borrow_work;
+    b->task.run = borrowed;
+    ds->refs++;
+    n->jobs++;
+    work_run(n->work, WORK_CATALOG, &b->job);
+    return true;
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What this node has asked of buckets for each dataset of the cluster, and its estimated price: for
+ * heart-beats. Counted since the node was started.
+ *
+ * (N1) The sum of a dataset never falls: what one that is freed had counted is kept, since it may
+ * be opened again, or be listed anew under the same name. The latest PAST_MAX are known.
+ */
+#include "daemon/daemon_i.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+#define PAST_MAX 256u
+
+struct spent {
+    char *of; /* TENANT/NAME: a name that was freed may be another tenant's by now */
+    uint64_t money_nano, requests, bytes;
+};
+
+static struct spent *past_of(struct node *n, const char *of)
+{
+    struct spent *s;
+
+    for (size_t i = 0; i < n->n_spent; i++)
+        if (strcmp(n->spent[i].of, of) == 0)
+            return &n->spent[i];
+    if (n->n_spent == PAST_MAX) {
+        mem_free(&n->spent[0].of);
+        memmove(&n->spent[0], &n->spent[1], --n->n_spent * sizeof(n->spent[0]));
+    }
+    mem_reserve(n->spent, n->n_spent, n->cap_spent);
+    s = &n->spent[n->n_spent++];
+    *s = (struct spent){.of = mem_str(of)};
+    return s;
+}
+
+void spent_keep(const struct dataset *ds)
+{
+    const struct bucket_tally *t = ds->tally;
+    struct spent *s;
+
+    if (ds->cid == NULL || t->requests == 0)
+        return;
+    s = past_of(ds->node, ds->shared_as);
+    s->money_nano += t->money_nano;
+    s->requests += t->requests;
+    s->bytes += t->bytes;
+}
+
+static void add_to(json_t *o, const char *name, uint64_t more)
+{
+    json_object_set_new(
+        o, name, json_integer(json_integer_value(json_object_get(o, name)) + (json_int_t)more));
+}
+
+static void add(json_t *all, const char *of, uint64_t money_nano, uint64_t requests, uint64_t bytes)
+{
+    json_t *o = json_object_get(all, of);
+
+    if (o == NULL)
+        json_object_set_new(all, of, o = json_object());
+    add_to(o, "money_nano", money_nano);
+    add_to(o, "requests", requests);
+    add_to(o, "bytes", bytes);
+}
+
+json_t *spent_figures(const struct node *n)
+{
+    json_t *all = json_object();
+
+    for (size_t i = 0; i < n->n_spent; i++)
+        add(all, n->spent[i].of, n->spent[i].money_nano, n->spent[i].requests, n->spent[i].bytes);
+    dlc_list_each (l, &n->datasets) {
+        const struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->cid != NULL)
+            add(all, ds->shared_as, ds->tally->money_nano, ds->tally->requests, ds->tally->bytes);
+    }
+    return all;
+}
+
+void spent_close(struct node *n)
+{
+    for (size_t i = 0; i < n->n_spent; i++)
+        mem_free(&n->spent[i].of);
+    mem_free(&n->spent);
+    n->n_spent = n->cap_spent = 0;
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What this node has on disk of the cluster's datasets, be they open or not.
+ *
+ * Beside the catalogs lies a note for each dataset of the cluster that was open here: which catalog
+ * is its, the number that names its chunks, and whose it is. With it a daemon that was started anew
+ * finds the chunks of a dataset that nobody has opened since: to tell the manager of them, and to
+ * drop them; and `dlcache rebuild` gives a dataset its name and tenant back. Two tenants may have
+ * had one name after the other: each has a note of its own.
+ *
+ *     DIR/catalogs/NAME@TENANT.left   {"catalog": "0123456789abcdef.cat", "disk":
+ *                                      "0123456789abcdef", "tenant": "TENANT"}
+ *
+ * It is about the snapshot that was listed last: what is left of others goes when room is needed.
+ */
+#include "daemon/daemon_i.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/syscalls.h"
+#include "base/str.h"
+#include "daemon/cataloguer.h"
+
+#define LEFT_MAX 32 /* datasets that are opened again */
+#define NOTE_MAX 4096
+
+/* ---- which one ---- */
+
+/* Is `text`, in canonical form, where that URL leads? "" leads anywhere. */
+static bool lies_at(const char *text, const char *url)
+{
+    struct url u = URL_INIT;
+    bool same = url[0] == '\0' || (url_parse(&u, url, NULL) == 0 && strcmp(u.text, text) == 0);
+
+    url_release(&u);
+    return same;
+}
+
+struct dataset *left_still_open(struct node *n, const char *name, const char *tenant,
+                                const char *url)
+{
+    struct dataset *found = NULL;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->cid != NULL && ds->state == DATASET_READY && !ds->stale &&
+            strcmp(ds->cid, name) == 0 && strcmp(ds->tenant, tenant) == 0 &&
+            lies_at(ds->url.text, url))
+            found = ds;
+    }
+    return found;
+}
+
+/* ---- dropping ---- */
+
+static uint64_t drop(struct disk *d, struct chunk_id id, uint64_t size)
+{
+    if (!disk_has(d, id))
+        return 0;
+    disk_drop(d, id);
+    return size;
+}
+
+/* Its samples and its archives' derived forms. Bytes. */
+static uint64_t drop_chunks(struct disk *d, const struct catalog *c, uint64_t disk_id)
+{
+    struct catalog_entry e;
+    uint64_t bytes = 0, size;
+
+    for (uint64_t i = 0; i < catalog_count(c); i++)
+        if (catalog_get(c, i, &e, NULL) == 0)
+            bytes += drop(d, chunk_id_of(disk_id, e.key, e.etag), e.size);
+    for (uint64_t j = 0; j < catalog_objects(c); j++)
+        if (catalog_derived(c, j, &size, NULL) == 0 && catalog_object(c, j, &e, NULL) == 0)
+            bytes += drop(d, derived_chunk_id(disk_id, e.key, e.etag), size);
+    return bytes;
+}
+
+uint64_t dataset_drop_chunks(const struct dataset *ds)
+{
+    return drop_chunks(ds->node->disk, ds->catalog, ds->disk_id);
+}
+
+/* ---- notes ---- */
+
+/* Gives; NULL: that is no name. */
+static char *note_path(const struct node *n, const char *name, const char *tenant)
+{
+    if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL ||
+        strchr(tenant, '/') != NULL)
+        return NULL;
+    return mem_fmt("%s/catalogs/%s@%s.left", n->config->dir, name, tenant);
+}
+
+void left_note(const struct dataset *ds)
+{
+    char *path =
+        ds->cid != NULL && ds->node->disk != NULL ? note_path(ds->node, ds->cid, ds->tenant) : NULL;
+    struct dlc_err err = DLC_ERR_INIT;
+    struct buf old = BUF_INIT;
+    char *note;
+
+    if (path == NULL)
+        return;
+    note = mem_fmt("{\"catalog\": \"%s\", \"disk\": \"%016llx\", \"tenant\": \"%s\"}\n",
+                   strrchr(ds->catalog_path, '/') + 1, (unsigned long long)ds->disk_id, ds->tenant);
+    if ((os_read_file(path, NOTE_MAX, &old, NULL) < 0 || strcmp(buf_str(&old), note) != 0) &&
+        os_write_file(path, note, strlen(note), 0600, &err) < 0)
+        log_warn("%s is not remembered: %s", ds->cid, err.text);
+    buf_release(&old);
+    mem_free(&note);
+    mem_free(&path);
+}
+
+/* Gives the catalog; NULL: there is no note, or it makes no sense. */
+static struct catalog *read_note(const struct node *n, const char *path, uint64_t *disk_id)
+{
+    struct buf text = BUF_INIT;
+    json_t *note = os_read_file(path, NOTE_MAX, &text, NULL) < 0
+                       ? NULL
+                       : json_loadb(buf_str(&text), text.len, JSON_REJECT_DUPLICATES, NULL);
+    const char *file = json_string_value(json_object_get(note, "catalog"));
+    const char *disk = json_string_value(json_object_get(note, "disk"));
+    struct catalog *c = NULL;
+    unsigned char raw[8];
+    char *where;
+
+    buf_release(&text);
+    if (file != NULL && strchr(file, '/') == NULL && disk != NULL && strlen(disk) == 16 &&
+        str_unhex(disk, 16, raw)) {
+        *disk_id = 0;
+        for (unsigned i = 0; i < sizeof(raw); i++)
+            *disk_id = *disk_id << 8 | raw[i];
+        where = mem_fmt("%s/catalogs/%s", n->config->dir, file);
+        if (catalog_open(where, &c, NULL) < 0)
+            c = NULL;
+        mem_free(&where);
+    }
+    json_decref(note);
+    return c;
+}
+
+uint64_t left_drop(struct node *n, const char *name, const char *tenant, const char *url)
+{
+    char *path = note_path(n, name, tenant);
+    struct catalog *c = NULL;
+    uint64_t disk_id = 0, bytes = 0;
+
+    if (path != NULL)
+        c = read_note(n, path, &disk_id);
+    if (c != NULL && lies_at(catalog_url(c), url)) {
+        bytes = drop_chunks(n->disk, c, disk_id);
+        os_unlink(path);
+    }
+    catalog_close(&c);
+    mem_free(&path);
+    return bytes;
+}
+
+/* ---- opening again ---- */
+
+/* One look at all that is left. */
+struct look {
+    struct node *node;
+    unsigned asked; /* how many answers are to come, and one for who asks */
+    bool any;       /* the manager knows some of it */
+    struct looked_for *unknown[LEFT_MAX];
+    unsigned n_unknown;
+    struct job job;
+    struct task task;
+};
+
+struct looked_for {
+    struct look *look;
+    char *name, *tenant;
+};
+
+static void looked_for_free(struct looked_for *f)
+{
+    mem_free(&f->name);
+    mem_free(&f->tenant);
+    mem_free(&f);
+}
+
+static void look_free(struct look *k)
+{
+    for (unsigned i = 0; i < k->n_unknown; i++)
+        looked_for_free(k->unknown[i]);
+    mem_free(&k);
+}
+
+static void drop_unknown(struct job *j)
+{
+    struct look *k = dlc_container(j, struct look, job);
+
+    for (unsigned i = 0; i < k->n_unknown; i++)
+        left_drop(k->node, k->unknown[i]->name, k->unknown[i]->tenant, "");
+    loop_post(k->node->loop, &k->task);
+}
+
+static void dropped(struct task *t)
+{
+    struct look *k = dlc_container(t, struct look, task);
+
+    k->node->jobs--;
+    look_free(k);
+}
+
+/* What was deleted while we were away nobody told us to evict. But a manager that knows nothing of
+ * what we have may have lost its store: what lies here is all that is left of it. */
+static void answered(struct look *k)
+{
+    struct node *n = k->node;
+
+    if (--k->asked > 0)
+        return;
+    for (unsigned i = 0; i < k->n_unknown; i++)
+        log_info("%s is left here and not known to the manager any more: it %s",
+                 k->unknown[i]->name, k->any ? "goes" : "stays, as all the rest");
+    if (k->n_unknown == 0 || !k->any || n->stopping) {
+        look_free(k);
+        return;
+    }
+    k->job.run = drop_unknown;
+    k->task.run = dropped;
+    n->jobs++;
+    work_run(n->work, WORK_BACKGROUND, &k->job);
+}
+
+static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
+{
+    struct looked_for *f = arg;
+    struct look *k = f->look;
+    bool known = g != NULL && strcmp(g->tenant, f->tenant) == 0; /* else its name is another's */
+
+    if (known && !n->stopping)
+        dataset_reopen(
+            n, &(struct wanted){
+                   .url = g->url, .endpoint = g->endpoint, .anonymous = g->anonymous, .grant = g});
+    k->any = k->any || known;
+    if (!known && (g != NULL || err->code == DLC_ENOTFOUND))
+        k->unknown[k->n_unknown++] = f;
+    else
+        looked_for_free(f);
+    answered(k);
+}
+
+/* at: the '@' in the name of the file. */
+static void open_one(struct look *k, const char *file, const char *at)
+{
+    struct looked_for *f = mem_new(struct looked_for);
+    char *url;
+
+    f->look = k;
+    f->name = mem_strn(file, (size_t)(at - file));
+    f->tenant = mem_strn(at + 1, strlen(at + 1) - strlen(".left"));
+    url = mem_fmt("dlcache://%s", f->name);
+    k->asked++;
+    resolve(k->node, NULL, url, NULL, GRANT_LIFE, on_granted, f);
+    mem_free(&url);
+}
+
+void left_open(struct node *n)
+{
+    char *path = mem_fmt("%s/catalogs", n->config->dir);
+    DIR *dir = n->disk != NULL ? os_opendir(path) : NULL;
+    struct look *k = mem_new(struct look);
+    const struct dirent *e;
+    unsigned found = 0;
+
+    k->node = n;
+    k->asked = 1;
+    while (dir != NULL && found < LEFT_MAX && (e = os_readdir(dir)) != NULL) {
+        const char *at = strchr(e->d_name, '@');
+
+        if (e->d_name[0] == '.' || at == NULL || !str_ends(at, ".left"))
+            continue;
+        found++;
+        open_one(k, e->d_name, at);
+    }
+    os_closedir(&dir);
+    mem_free(&path);
+    answered(k);
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Which samples are this node's to read from the bucket and to keep, for all nodes of the cluster.
+ * Asked for every sample that comes or is told a next use, so the answers are remembered, two bits
+ * each, until the view changes.
+ */
+#include "daemon/daemon_i.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cluster/peer_client.h"
+
+#define SERVED_LATELY DLC_SEC(60)
+
+enum whose { WHOSE_UNKNOWN, WHOSE_OURS, WHOSE_THEIRS };
+
+static bool is_shared(const struct dataset *ds)
+{
+    return ds->cid != NULL && ds->node->cluster != NULL && cluster_live(ds->node->cluster) > 0;
+}
+
+/* The object that a sample is read from: the first, if they are several. */
+static bool object_of(const struct dataset *ds, uint64_t sample, struct catalog_entry *out)
+{
+    struct catalog_sample s;
+    int rc = DLC_ENOTFOUND;
+
+    if (catalog_is_whole(ds->catalog))
+        return catalog_get(ds->catalog, sample, out, NULL) == 0;
+    if (catalog_sample(ds->catalog, sample, &s, NULL) == 0) {
+        for (size_t i = 0; i < s.n_pieces && rc == DLC_ENOTFOUND; i++)
+            if (s.pieces[i].kind != PIECE_INLINE)
+                rc = catalog_object(ds->catalog, s.pieces[i].object, out, NULL);
+    }
+    catalog_sample_release(&s);
+    return rc == 0;
+}
+
+static enum whose look_up(struct dataset *ds, uint64_t sample)
+{
+    struct catalog_entry object;
+    struct cluster_peer peer;
+
+    if (!object_of(ds, sample, &object))
+        return WHOSE_OURS; /* it needs no bucket, or the read will say what is wrong */
+    return cluster_owns(ds->node->cluster, ds->cid, object.key, NULL, NULL, &peer) ? WHOSE_OURS
+                                                                                   : WHOSE_THEIRS;
+}
+
+static uint8_t *remembered(struct dataset *ds)
+{
+    uint64_t version = cluster_owners_version(ds->node->cluster);
+    size_t bytes = catalog_count(ds->catalog) / 4 + 1;
+
+    if (ds->whose == NULL) {
+        ds->whose = mem_zero(bytes);
+        ds->whose_version = version;
+    } else if (ds->whose_version != version) {
+        memset(ds->whose, 0, bytes);
+        ds->whose_version = version;
+    }
+    return ds->whose;
+}
+
+bool dataset_owns(struct dataset *ds, uint64_t sample)
+{
+    unsigned shift = (unsigned)(sample % 4) * 2;
+    uint8_t *at;
+    unsigned whose;
+
+    if (!is_shared(ds))
+        return true;
+    at = remembered(ds) + sample / 4;
+    whose = (*at >> shift) & 3u;
+    if (whose == WHOSE_UNKNOWN) {
+        whose = look_up(ds, sample);
+        *at = (uint8_t)(*at | whose << shift);
+    }
+    return whose == WHOSE_OURS;
+}
+
+static bool unusable(const struct cluster_peer *peer, void *arg)
+{
+    return !peers_usable(arg, peer->name, peer->address);
+}
+
+bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out)
+{
+    struct node *n = ds->node;
+    struct catalog_entry object;
+
+    return n->peers != NULL && !dataset_owns(ds, sample) && object_of(ds, sample, &object) &&
+           !cluster_owns(n->cluster, ds->cid, object.key, unusable, n->peers, out);
+}
+
+bool dataset_read_elsewhere(const struct dataset *ds)
+{
+    return is_shared(ds) &&
+           (ds->read_elsewhere ||
+            (ds->served_at.ns != 0 && dlc_mono_since(ds->served_at).ns < SERVED_LATELY.ns));
+}
+
+uint64_t dataset_owned_bytes(const struct dataset *ds)
+{
+    double share, n;
+
+    if (!is_shared(ds) || ds->state != DATASET_READY ||
+        (ds->n_following == 0 && !dataset_read_elsewhere(ds)))
+        return 0;
+    share = cluster_share(ds->node->cluster, ds->cid);
+    n = (double)DLC_MAX(catalog_objects(ds->catalog), 1u);
+    if (share >= 1)
+        return 0; /* nobody borrows: as without a cluster */
+    share = fmin(share + 2 * sqrt(share * (1 - share) / n), 1); /* it is a matter of chance */
+    return (uint64_t)(share * (double)catalog_bytes(ds->catalog));
+}
+
+/* The disk tier counts the cluster's readers as one job. */
+static void follow_use(struct dataset *ds)
+{
+    bool read = dataset_read_elsewhere(ds);
+
+    if (read && !ds->joined_elsewhere)
+        dataset_join(ds);
+    else if (!read && ds->joined_elsewhere)
+        dataset_leave(ds);
+    ds->joined_elsewhere = read;
+}
+
+void ownership_changed(struct node *n)
+{
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+        bool before = ds->joined_elsewhere;
+
+        if (ds->cid == NULL || ds->state != DATASET_READY)
+            continue;
+        ds->read_elsewhere = cluster_use(n->cluster, ds->cid).readers > 0;
+        qos_changed(ds);
+        follow_use(ds);
+        if (before != ds->joined_elsewhere ||
+            ds->whose_version != cluster_owners_version(n->cluster))
+            next_use_changed(ds);
+    }
+}

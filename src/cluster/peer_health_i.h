@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Is a peer worth asking, and for how long? Pure; the caller locks.
+ *
+ *     WELL --3 failures in a row--> SKIPPED --time passes--> on trial: one question
+ *     on trial --good--> WELL       on trial --bad--> SKIPPED for twice as long, 30 s at most
+ *     on trial --answers--> WELL, but with one more failure SKIPPED for twice as long
+ *
+ * Patience: four times the time in which 99 of 100 questions get a first sign, within bounds. Waits
+ * that were given up count too, or patience could never grow.
+ */
+#ifndef DLC_STORAGE_REMOTE_HEALTH_I_H
+#define DLC_STORAGE_REMOTE_HEALTH_I_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "base/histogram.h"
+
+struct health {
+    unsigned failures;          /* in a row */
+    struct dlc_mono skipped;    /* until then; 0: well */
+    struct dlc_dur pause;       /* the last one */
+    bool trial;                 /* the question that finds out is under way */
+    struct hist signs;          /* ns until the first sign */
+    struct dlc_dur least, most; /* bounds of patience */
+};
+
+void health_init(struct health *h, struct dlc_dur least, struct dlc_dur most);
+
+enum health_verdict { HEALTH_ASK, HEALTH_TRY, HEALTH_SKIP };
+/* May it be asked now? HEALTH_TRY: as the one question; its end must be told. */
+enum health_verdict health_admit(struct health *h, struct dlc_mono now);
+bool health_usable(const struct health *h, struct dlc_mono now); /* not HEALTH_SKIP */
+bool health_skipping(const struct health *h);                    /* not well */
+
+/* The end of a question; trial: it was the one. True: from now on it is skipped. */
+void health_good(struct health *h);
+bool health_bad(struct health *h, bool trial, struct dlc_mono now);
+void health_answers(struct health *h); /* the one: it lives, which does not say that it is quick */
+void health_neither(struct health *h, bool trial); /* given up by ourselves: says nothing */
+
+void health_sign(struct health *h, struct dlc_dur waited);
+struct dlc_dur health_patience(const struct health *h);
+
+#endif

@@ -1,0 +1,657 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The peer server: another node asks for a sample of a chunk that we own, or that it believes we
+ * own, or for a catalog. The node loop treats the question as a read of its own, but never asks
+ * another peer; the bytes go out from the segment without a copy, or piece by piece from the file
+ * of a large sample. With them goes the checksum that they had when they came, for the peer to
+ * compare.
+ *
+ *     server loop: parse --post--> node loop: token, dataset, snapshot --> fetch --> hold
+ * --answer--> server loop: send --> sent --post--> node loop: unhold large sample, catalog: node
+ * loop --> worker: open or read --post--> node loop: answer
+ *
+ * A handful of loops (net/async_server.h) serves all peers; a connection costs no thread. An ask
+ * is made by the server's handler and belongs to the node loop from its post on. It is answered
+ * once (`call` is NULL then) and lives until nothing refers to it: the fetch or the worker that it
+ * waits for, and the reply whose bytes it holds.
+ *
+ * (B1) Bytes leave only for the node's own token, or for one that the manager vouches for (K2), and
+ *      only those of the tenant that asks: by the manager's word, or, as a peer says, by its own
+ *      (?tenant=). A name alone says nothing: it may have been freed and taken by another tenant.
+ * (B2) A sample that we are just asking a peer for is refused: that peer may be waiting for us.
+ * (B3) Memory that replies hold is at most HELD_SHARE of the memory tier, and one sample more:
+ *      peers that do not read cannot keep readers of this node from their memory. Beyond that a
+ *      peer is told to read the bucket.
+ */
+#include "cluster/peer_server.h"
+
+#include <string.h>
+
+#include "base/counters.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/syscalls.h"
+#include "base/str.h"
+#include "base/api_token.h"
+#include "net/async_server.h"
+#include "daemon/daemon_i.h"
+
+#define DOOR_TAG    DLC_TAG4('d', 'o', 'o', 'r')
+#define ASK_TAG     DLC_TAG4('a', 's', 'k', 's')
+#define PIECE       (384u << 10) /* of a catalog, in one answer */
+#define HELD_SHARE  2            /* half of the memory tier */
+#define REFUSALS    16
+#define REFUSED_FOR DLC_SEC(1)
+
+/* A dataset that could not be opened: for a moment nobody need try again. */
+struct refusal {
+    uint64_t hash;
+    struct dlc_mono until;
+    struct dlc_err err;
+};
+
+struct door {
+    uint32_t tag;
+    struct node *node;
+    struct async_server *server;
+    char *address;
+    unsigned char token[SHA256_LEN];   /* digest of the node's own */
+    bool cancelled;                    /* L, and what follows */
+    struct refusal refusals[REFUSALS]; /* by hash */
+    uint64_t held;                     /* bytes that replies hold (B3) */
+};
+
+struct ask {
+    uint32_t tag;
+    struct door *door;
+    struct async_call *call; /* NULL: it was answered */
+    char *token;             /* NULL: the node's own */
+    char *cid;
+    char *tenant; /* whose it must be; with a token that is known when the manager has answered */
+    bool anew;    /* what was known of the name was about another tenant: the manager was asked */
+    uint64_t snapshot, sample;
+    bool catalog; /* it is asked for, not a sample */
+
+    struct dlc_list link; /* in node.asks until it is answered */
+    struct task task;
+    struct needer needer;
+    struct waiter waiter;
+    struct dataset *ds; /* with a reference */
+    bool resident;      /* it was when we were asked */
+    uint64_t len;       /* of the sample */
+
+    /* of a worker: what it is asked for, and what it brings */
+    struct job job;
+    struct chunk_id chunk;
+    int rc, fd;
+    struct dlc_err err;
+    json_t *piece;
+    uint64_t checksum; /* of the sample, as it was when it came */
+};
+
+static struct ask *ask_of(void *arg)
+{
+    struct ask *a = arg;
+
+    dlc_check(a != NULL && a->tag == ASK_TAG);
+    return a;
+}
+
+static void ask_free(struct ask *a)
+{
+    dlc_check(a->call == NULL && a->ds == NULL);
+    token_free(&a->token);
+    mem_free(&a->cid);
+    mem_free(&a->tenant);
+    a->tag = 0;
+    mem_free(&a);
+}
+
+/* ---- on the loop ---- */
+
+static void answer(struct ask *a, struct http_reply *reply)
+{
+    dlc_list_remove(&a->link);
+    async_answer(a->call, reply);
+    a->call = NULL;
+}
+
+static void refuse(struct http_reply *reply, int rc, const char *text)
+{
+    count(peer_refused);
+    if (text == NULL || text[0] == '\0')
+        text = dlc_strerror(rc);
+    switch (rc) {
+    case DLC_ECHANGED: http_problem(reply, 409, "Another snapshot", "%s", text); break;
+    case DLC_EBUSY: http_problem(reply, 409, "Busy", "%s; read the bucket", text); break;
+    case DLC_EDENIED: http_problem(reply, 403, "Not yours", "%s", text); break;
+    case DLC_ENOTFOUND: http_problem(reply, 404, "Not found", "%s", text); break;
+    case DLC_EBYPASS:
+    case DLC_ENOSPACE:
+    case DLC_ENOMEM: http_problem(reply, 507, "No room", "%s; read the bucket", text); break;
+    default: http_problem(reply, 503, "Not now", "%s; read the bucket", text); break;
+    }
+}
+
+/* Nothing refers to it any more. */
+static void end(struct ask *a)
+{
+    struct node *n = a->door->node;
+
+    if (a->ds != NULL)
+        dataset_put(&a->ds);
+    n->jobs--;
+    ask_free(a);
+}
+
+static void fail(struct ask *a, int rc, const char *text)
+{
+    struct http_reply reply = {0};
+
+    if (a->call != NULL) {
+        refuse(&reply, rc, text);
+        answer(a, &reply);
+    }
+    end(a);
+}
+
+/* ---- samples from memory ---- */
+
+static void release_held(struct task *t)
+{
+    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+
+    memory_unhold(a->door->node->memory, a->ds->index, a->sample);
+    a->door->held -= a->len;
+    end(a);
+}
+
+/* On a loop of the server: the bytes are out, or the peer has gone. */
+static void on_sent(void *arg)
+{
+    struct ask *a = ask_of(arg);
+
+    loop_post(a->door->node->loop, &a->task);
+}
+
+static void hold(struct ask *a)
+{
+    struct dataset *ds = a->ds;
+    struct door *d = a->door;
+    struct http_reply reply = {.type = "application/octet-stream", .done = on_sent, .arg = a};
+
+    reply.data = memory_hold(ds->node->memory, ds->index, a->sample, &a->len);
+    if (reply.data == NULL) {
+        fail(a, DLC_EBUSY, "the sample left memory as it came");
+        return;
+    }
+    if (d->held > memory_ceiling(ds->node->memory) / HELD_SHARE) {
+        memory_unhold(ds->node->memory, ds->index, a->sample);
+        fail(a, DLC_ENOSPACE, "too much memory is held for peers that do not read");
+        return;
+    }
+    a->checksum = mem_index_checksum(ds->index, a->sample);
+    reply.data_len = a->len;
+    d->held += a->len;
+    memory_touch(ds->node->memory, ds->index, a->sample);
+    ds->served++;
+    ds->served_bytes += a->len;
+    count(peer_served);
+    count_add(peer_served_bytes, a->len);
+    http_reply_header(&reply, "Dlcache-From", "%s", a->resident ? "memory" : "bucket");
+    http_reply_header(&reply, "Dlcache-Checksum", "%016llx", (unsigned long long)a->checksum);
+    a->task.run = release_held;
+    answer(a, &reply);
+}
+
+/* ---- large samples: each lies in a file of the disk tier ---- */
+
+/* What goes out of a file, summed on the way. */
+struct file_sum {
+    struct disk *disk;
+    struct chunk_id chunk;
+    uint64_t len, checksum; /* of the chunk */
+    struct hash64_stream *sum;
+    uint64_t summed; /* bytes */
+};
+
+/* On a worker. False: it is not the chunk; the disk tier drops it, and the peer is not sent the
+ * end. */
+static bool sums_up(void *arg, uint64_t at, const void *data, size_t n)
+{
+    struct file_sum *s = arg;
+    int fd = -1;
+
+    if (s->sum == NULL || at != s->summed)
+        return true; /* a range: whoever asked for it knows the checksum of the whole */
+    hash64_add(s->sum, data, n);
+    s->summed += n;
+    if (s->summed < s->len || hash64_end(&s->sum) == s->checksum)
+        return true;
+    disk_suspect(s->disk, s->chunk);
+    disk_map_fd(s->disk, s->chunk, s->len, &fd, NULL);
+    os_close(&fd);
+    return false;
+}
+
+static void sum_over(void *arg)
+{
+    struct file_sum *s = arg;
+
+    hash64_end(&s->sum);
+    mem_free(&s);
+}
+
+static struct file_sum *sum_begin(const struct ask *a)
+{
+    struct file_sum *s = mem_new(struct file_sum);
+
+    s->disk = a->door->node->disk;
+    s->chunk = a->chunk;
+    s->len = a->len;
+    s->checksum = a->checksum;
+    s->sum = hash64_begin();
+    return s;
+}
+
+static void on_opened(struct task *t)
+{
+    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct http_reply reply = {.type = "application/octet-stream", .file = true};
+
+    if (a->rc < 0) {
+        fail(a, a->rc, a->err.text);
+        return;
+    }
+    if (a->call != NULL) {
+        reply.file_fd = a->fd;
+        reply.file_check = sums_up;
+        reply.file_over = sum_over;
+        reply.file_arg = sum_begin(a);
+        reply.data_len = a->len;
+        http_reply_header(&reply, "Dlcache-From", "%s", "disk");
+        http_reply_header(&reply, "Dlcache-Checksum", "%016llx", (unsigned long long)a->checksum);
+        answer(a, &reply);
+    } else {
+        os_close(&a->fd);
+    }
+    end(a);
+}
+
+static void open_work(struct job *j)
+{
+    struct ask *a = ask_of(dlc_container(j, struct ask, job));
+
+    /* It is not verified before: that takes as long as to send it, and the peer compares. */
+    a->rc = disk_open_chunk(a->door->node->disk, a->chunk, a->len, &a->fd, &a->checksum, &a->err);
+    loop_post(a->door->node->loop, &a->task);
+}
+
+static void open_large(struct ask *a, const struct catalog_entry *e)
+{
+    a->chunk = dataset_chunk(a->ds, e->key, e->etag);
+    a->len = e->size;
+    a->job.run = open_work;
+    a->task.run = on_opened;
+    if (!work_try(a->door->node->work, WORK_DEMAND, &a->job, 0))
+        fail(a, DLC_EBUSY, "too many disk reads wait");
+}
+
+/* ---- a question about a sample ---- */
+
+static void on_fetched(struct waiter *w, int rc, const char *text)
+{
+    struct ask *a = ask_of(dlc_container(w, struct ask, waiter));
+    struct catalog_entry e;
+
+    if (a->call == NULL) /* cancelled: nobody waits for it any more */
+        end(a);
+    else if (rc == 0)
+        hold(a);
+    else if (rc == DLC_ELARGE && catalog_get(a->ds->catalog, a->sample, &e, NULL) == 0)
+        open_large(a, &e);
+    else
+        fail(a, rc, text);
+}
+
+static void read_sample(struct ask *a, struct dataset *ds)
+{
+    bool before = dataset_read_elsewhere(ds);
+
+    a->ds = ds;
+    ds->refs++;
+    if (catalog_snapshot(ds->catalog) != a->snapshot) {
+        fail(a, DLC_ECHANGED, "this node has another snapshot of the dataset");
+        return;
+    }
+    if (a->sample >= catalog_count(ds->catalog)) {
+        fail(a, DLC_ENOTFOUND, "there is no sample of that number");
+        return;
+    }
+    ds->served_at = ds->last_used = loop_now(ds->node->loop);
+    if (!before && dataset_read_elsewhere(ds))
+        next_use_changed(ds);
+    a->resident = mem_index_ready(ds->index, a->sample);
+    a->waiter.done = on_fetched;
+    a->waiter.asked = dlc_mono_now();
+    dlc_list_init(&a->waiter.of_fetch);
+    dlc_list_init(&a->waiter.of_session);
+    if (!fetch_for_peer(ds, a->sample, &a->waiter))
+        fail(a, DLC_EBUSY, "this node is asking another one for that sample");
+}
+
+/* Of the dataset and snapshot that is asked for. */
+static uint64_t hash_of(const struct ask *a)
+{
+    return (hash64_str(a->cid) * 31 + hash64_str(a->tenant)) * 31 + a->snapshot;
+}
+
+/* Where it is remembered that this dataset was refused. */
+static struct refusal *refusal_of(const struct ask *a)
+{
+    return &a->door->refusals[hash_of(a) % REFUSALS];
+}
+
+static bool is_refused(const struct ask *a)
+{
+    const struct refusal *r = refusal_of(a);
+
+    return r->hash == hash_of(a) && !dlc_mono_passed(r->until, dlc_mono_now());
+}
+
+static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_err *err)
+{
+    struct ask *a = ask_of(dlc_container(d, struct ask, needer));
+
+    if (ds == NULL) {
+        *refusal_of(a) =
+            (struct refusal){hash_of(a), dlc_mono_add(dlc_mono_now(), REFUSED_FOR), *err};
+        fail(a, err->code, err->text);
+    } else if (a->door->cancelled) {
+        fail(a, DLC_ECANCELED, "the node is ending");
+    } else {
+        read_sample(a, ds);
+    }
+}
+
+static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg);
+
+static void ask_manager(struct ask *a, struct dlc_dur life)
+{
+    char *url = mem_fmt("dlcache://%s", a->cid);
+
+    resolve(a->door->node, a->token, url, NULL, life, on_granted, a);
+    mem_free(&url);
+}
+
+static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
+{
+    struct ask *a = ask_of(arg);
+    struct dataset *ds;
+
+    if (g != NULL && a->token != NULL && a->tenant == NULL)
+        a->tenant = mem_str(g->tenant);
+    if (g != NULL && strcmp(g->tenant, a->tenant) != 0 && !a->anew && !a->door->cancelled) {
+        a->anew = true;
+        ask_manager(a, DLC_MS(0));
+        return;
+    }
+    if (g == NULL || strcmp(g->dataset, a->cid) != 0 || strcmp(g->tenant, a->tenant) != 0 ||
+        a->door->cancelled) {
+        fail(a, g == NULL ? err->code : DLC_EDENIED,
+             g == NULL ? err->text : "the dataset is not that tenant's");
+        return;
+    }
+    ds = dataset_of_cluster(n, a->cid, a->tenant, a->snapshot);
+    if (ds != NULL)
+        read_sample(a, ds);
+    else if (is_refused(a))
+        fail(a, refusal_of(a)->err.code, refusal_of(a)->err.text);
+    else
+        dataset_need(n,
+                     &(struct wanted){.url = g->url,
+                                      .endpoint = g->endpoint,
+                                      .anonymous = g->anonymous,
+                                      .snapshot = a->snapshot,
+                                      .grant = g},
+                     &a->needer);
+}
+
+/* ---- catalogs ---- */
+
+/* A piece of it, from an offset on. */
+static json_t *catalog_piece(const struct catalog *c, uint64_t at)
+{
+    uint64_t size = catalog_file_size(c);
+    size_t len = at < size ? (size_t)DLC_MIN(size - at, (uint64_t)PIECE) : 0;
+    char *raw = mem_alloc(len + 1);
+    struct buf text = BUF_INIT;
+    json_t *o = NULL;
+
+    if (len > 0 && os_pread_all(catalog_fd(c), raw, len, at) == 0) {
+        str_base64(raw, len, &text);
+        o = json_pack("{s:I, s:s}", "size", (json_int_t)size, "data", buf_str(&text));
+    }
+    buf_release(&text);
+    mem_free(&raw);
+    return o;
+}
+
+static void on_catalog_read(struct task *t)
+{
+    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct http_reply reply = {.body = a->piece};
+
+    if (a->piece == NULL) {
+        fail(a, DLC_ENOTFOUND, "the catalog does not go that far");
+        return;
+    }
+    if (a->call != NULL)
+        answer(a, &reply);
+    else
+        json_decref(a->piece);
+    end(a);
+}
+
+static void catalog_work(struct job *j)
+{
+    struct ask *a = ask_of(dlc_container(j, struct ask, job));
+
+    a->piece = catalog_piece(a->ds->catalog, a->sample);
+    loop_post(a->door->node->loop, &a->task);
+}
+
+/* To nodes alone; only if it is here. It does not change while we hold the dataset. */
+static void give_catalog(struct ask *a, struct dataset *ds)
+{
+    if (ds == NULL) {
+        fail(a, DLC_ENOTFOUND, "this node has no such catalog");
+        return;
+    }
+    a->ds = ds;
+    ds->refs++;
+    a->job.run = catalog_work;
+    a->task.run = on_catalog_read;
+    if (!work_try(ds->node->work, WORK_CATALOG, &a->job, 0))
+        fail(a, DLC_EBUSY, "too many catalogs are being read");
+}
+
+static void on_ask(struct task *t)
+{
+    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct node *n = a->door->node;
+    struct dataset *ds =
+        a->token == NULL ? dataset_of_cluster(n, a->cid, a->tenant, a->snapshot) : NULL;
+
+    n->jobs++;
+    dlc_list_push_tail(&n->asks, &a->link);
+    a->needer.ready = on_dataset;
+    if (a->door->cancelled || n->stopping) {
+        fail(a, DLC_ECANCELED, "the node is ending");
+    } else if (a->catalog) {
+        give_catalog(a, ds);
+    } else if (ds != NULL) {
+        read_sample(a, ds);
+    } else {
+        ask_manager(a, GRANT_LIFE);
+    }
+}
+
+void door_cancel(struct door *d)
+{
+    d->cancelled = true;
+    dlc_list_each_safe (l, &d->node->asks) {
+        struct http_reply reply = {0};
+
+        refuse(&reply, DLC_ECANCELED, "the node is ending");
+        answer(dlc_container(l, struct ask, link), &reply); /* what it waits for ends it later */
+    }
+}
+
+/* ---- on a loop of the server: nothing here blocks ---- */
+
+/* Does not tell by its time how much of it was right: digests are compared. */
+static bool is_own_token(const struct door *d, const char *token)
+{
+    unsigned char x[SHA256_LEN];
+    unsigned differ = 0;
+
+    sha256(token, strlen(token), x);
+    for (size_t i = 0; i < sizeof(x); i++)
+        differ |= (unsigned)(x[i] ^ d->token[i]);
+    return differ == 0;
+}
+
+static void ask_node(struct door *d, struct async_call *call, const struct http_request *r,
+                     const char *number, bool catalog)
+{
+    const char *tenant = http_query(r, "tenant");
+    struct http_reply reply = {0};
+    uint64_t snapshot, sample;
+    struct ask *a;
+
+    dlc_check(d->tag == DOOR_TAG);
+    if (r->token == NULL) {
+        count(peer_refused);
+        http_problem(&reply, 401, "No token",
+                     "send the token of a node or of the dataset's tenant: Authorization: Bearer "
+                     "...");
+        async_answer(call, &reply);
+        return;
+    }
+    if (!str_parse_hex64(r->params[1], &snapshot) || !str_parse_u64(number, &sample)) {
+        http_problem(&reply, 400, "Bad path",
+                     "a snapshot is 16 hexadecimal digits, a sample and an offset are numbers");
+        async_answer(call, &reply);
+        return;
+    }
+    a = mem_new(struct ask);
+    a->tag = ASK_TAG;
+    a->door = d;
+    a->call = call;
+    a->snapshot = snapshot;
+    a->sample = sample;
+    a->catalog = catalog;
+    a->token = is_own_token(d, r->token) ? NULL : mem_str(r->token);
+    a->cid = mem_str(r->params[0]);
+    if (a->token == NULL)
+        a->tenant = mem_str(tenant != NULL ? tenant : "");
+    a->task.run = on_ask;
+    dlc_list_init(&a->link);
+    loop_post(d->node->loop, &a->task);
+}
+
+static void get_sample(struct async_call *call, const struct http_request *r, void *ctx)
+{
+    ask_node(ctx, call, r, r->params[2], false);
+}
+
+static void get_catalog(struct async_call *call, const struct http_request *r, void *ctx)
+{
+    const char *offset = http_query(r, "offset");
+
+    ask_node(ctx, call, r, offset != NULL ? offset : "0", true);
+}
+
+static void get_health(struct async_call *call, const struct http_request *r, void *ctx)
+{
+    struct http_reply reply = {.body = json_pack("{s:s}", "status", "ok")};
+
+    (void)r;
+    (void)ctx;
+    async_answer(call, &reply);
+}
+
+static bool run_read(struct job *j, uint64_t bytes, void *ctx)
+{
+    struct door *d = ctx;
+
+    return work_try(d->node->work, WORK_DEMAND, j, bytes);
+}
+
+static const struct async_route routes[] = {
+    {"/v1/peer/{dataset}/{snapshot}/samples/{sample}", get_sample},
+    {"/v1/peer/{dataset}/{snapshot}/catalog", get_catalog},
+    {"/v1/health", get_health},
+    {NULL, NULL},
+};
+
+/* ---- life ---- */
+
+int door_open(struct node *n, const char *listen, struct door **out, struct dlc_err *err)
+{
+    struct door *d = mem_new(struct door);
+    const struct async_server_config c = {
+        .address = listen, .routes = routes, .ctx = d, .run = run_read};
+    int rc;
+
+    d->tag = DOOR_TAG;
+    d->node = n;
+    if (n->token != NULL)
+        sha256(n->token, strlen(n->token), d->token);
+    rc = async_server_open(&c, &d->server, err);
+    *out = NULL;
+    if (rc < 0) {
+        mem_free(&d);
+        return rc;
+    }
+    d->address = mem_str(async_server_address(d->server));
+    log_info("peers are served at %s", d->address);
+    *out = d;
+    return 0;
+}
+
+const char *door_address(const struct door *d)
+{
+    return d->address;
+}
+
+json_t *door_json(const struct door *d)
+{
+    struct async_figures f;
+
+    async_figures(d->server, &f);
+    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:I, s:I}", "loops", (int)f.loops, "connections",
+                     (int)f.connections, "accepted", (json_int_t)f.accepted, "refused",
+                     (json_int_t)f.refused, "closed_for_others", (json_int_t)f.shed,
+                     "closed_as_slow", (json_int_t)f.late, "held_bytes", (json_int_t)d->held);
+}
+
+void door_close(struct door *d)
+{
+    async_server_close(&d->server);
+}
+
+void door_free(struct door **dp)
+{
+    struct door *d = *dp;
+
+    *dp = NULL;
+    if (d == NULL)
+        return;
+    async_server_close(&d->server);
+    mem_free(&d->address);
+    d->tag = 0;
+    mem_free(&d);
+}

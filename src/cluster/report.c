@@ -1,0 +1,555 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the manager is told of this node: figures, and the chunks it has.
+ *
+ * Nothing on the data path says which chunks come and go; instead each dataset of the cluster is
+ * walked over all the time, a slice per tick, and compared with what was told. The memory tier is
+ * looked at on the loop, the disk tier on a worker. A chunk is an object; it is here when any
+ * sample of it, or its derived form, is in either tier.
+ *
+ *     walk: slice --worker--> seen ... all slices --> have      report: have against told --> rows
+ *
+ * (Q1) told changes only when the manager has confirmed the rows. (Q2) A row says what was true
+ * when the walk passed it: for people and placement, never for reading.
+ */
+#include "daemon/daemon_i.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cache/policy/lifecycle.h"
+
+#define SLICE     8192u
+#define ROWS_MAX  2000u
+#define BYTES_MAX (400u << 10) /* of keys and ETags in one batch */
+#define ROW_BYTES 96u          /* what else a row takes */
+#define PAST_JOBS 64u
+
+struct report {
+    struct dataset *ds;
+    uint64_t *seen, *have, *told; /* a bit per object */
+    uint32_t *samples;            /* cut from each object; NULL: one each */
+    float *cost;                  /* of each object, as far as it was measured; NULL: none was */
+    double cost_sum;
+    uint64_t cost_n;
+    uint64_t words, at;     /* at: the next sample to look at */
+    uint64_t chunks, bytes; /* of have */
+    uint64_t seen_chunks, seen_bytes;
+    uint64_t cursor; /* word that the next batch begins at */
+    unsigned state;  /* life state that told was told with */
+    bool walking;
+
+    struct job job;
+    struct task task;
+    uint64_t end;
+    uint8_t ready[SLICE]; /* of [at, end): in memory */
+    uint8_t on_disk[SLICE];
+};
+
+struct row {
+    struct dataset *ds; /* with a reference */
+    uint64_t object;
+    bool put;
+};
+
+struct batch {
+    struct row rows[ROWS_MAX];
+    unsigned n;
+};
+
+static bool bit(const uint64_t *bits, uint64_t i)
+{
+    return (bits[i / 64] >> (i % 64) & 1) != 0;
+}
+
+static void set_bit(uint64_t *bits, uint64_t i)
+{
+    bits[i / 64] |= (uint64_t)1 << (i % 64);
+}
+
+void report_free(struct report **rp)
+{
+    struct report *r = *rp;
+
+    *rp = NULL;
+    if (r == NULL)
+        return;
+    mem_free(&r->seen);
+    mem_free(&r->have);
+    mem_free(&r->told);
+    mem_free(&r->samples);
+    mem_free(&r->cost);
+    mem_free(&r);
+}
+
+static struct report *report_of(struct dataset *ds)
+{
+    struct report *r = ds->report;
+
+    if (r != NULL)
+        return r;
+    r = ds->report = mem_new(struct report);
+    r->ds = ds;
+    r->words = catalog_objects(ds->catalog) / 64 + 1;
+    r->seen = mem_zero(r->words * 8);
+    r->have = mem_zero(r->words * 8);
+    r->told = mem_zero(r->words * 8);
+    if (!catalog_is_whole(ds->catalog))
+        r->samples = mem_zero((catalog_objects(ds->catalog) + 1) * sizeof(r->samples[0]));
+    return r;
+}
+
+void report_derived_cost(struct dataset *ds, uint64_t object, double cost)
+{
+    struct report *r = report_of(ds);
+
+    if (r->cost == NULL)
+        r->cost = mem_zero((catalog_objects(ds->catalog) + 1) * sizeof(r->cost[0]));
+    r->cost[object] = (float)cost;
+}
+
+void report_cost(struct dataset *ds, uint64_t sample, double cost)
+{
+    struct report *r = report_of(ds);
+
+    r->cost_sum += cost;
+    r->cost_n++;
+    if (catalog_is_whole(ds->catalog)) /* sample and object are one */
+        report_derived_cost(ds, sample, cost);
+}
+
+/* ---- the walk ---- */
+
+/* `seen` is the worker's for as long as it looks. */
+static void look_for_derived(struct report *r)
+{
+    const struct dataset *ds = r->ds;
+    struct catalog_entry e;
+    uint64_t size;
+
+    for (uint64_t j = 0; j < catalog_objects(ds->catalog) && !node_is_ending(ds->node); j++)
+        if (catalog_derived(ds->catalog, j, &size, NULL) == 0 &&
+            catalog_object(ds->catalog, j, &e, NULL) == 0 &&
+            disk_has(ds->node->disk, parts_derived_id(ds, &e)))
+            set_bit(r->seen, j);
+}
+
+/* On a worker: a catalog never changes, and the disk tier is anybody's. */
+static void look_on_disk(struct job *j)
+{
+    struct report *r = dlc_container(j, struct report, job);
+    const struct dataset *ds = r->ds;
+    struct catalog_entry e;
+
+    memset(r->on_disk, 0, sizeof(r->on_disk));
+    for (uint64_t i = r->at; ds->node->disk != NULL && i < r->end; i++)
+        if (catalog_get(ds->catalog, i, &e, NULL) == 0)
+            r->on_disk[i - r->at] = disk_has(ds->node->disk, dataset_chunk(ds, e.key, e.etag));
+    if (ds->node->disk != NULL && !catalog_is_whole(ds->catalog) &&
+        r->end == catalog_count(ds->catalog))
+        look_for_derived(r);
+    loop_post(ds->node->loop, &r->task);
+}
+
+static void mark_pieces(struct report *r, uint64_t sample, bool here)
+{
+    struct catalog_sample s;
+
+    if (catalog_sample(r->ds->catalog, sample, &s, NULL) == 0) {
+        for (size_t i = 0; i < s.n_pieces; i++) {
+            if (s.pieces[i].kind == PIECE_INLINE)
+                continue;
+            if (here)
+                set_bit(r->seen, s.pieces[i].object);
+            r->samples[s.pieces[i].object]++;
+        }
+    }
+    catalog_sample_release(&s);
+}
+
+/* All samples were looked at: what was seen is what we have. */
+static void walk_ended(struct report *r)
+{
+    uint64_t *old = r->have, state;
+    struct disk_group_figures g;
+
+    r->have = r->seen;
+    r->seen = old;
+    memset(r->seen, 0, r->words * 8);
+    r->at = 0;
+    r->chunks = r->seen_chunks;
+    r->bytes = r->seen_bytes;
+    if (r->ds->node->disk == NULL)
+        return;
+    disk_group_figures(r->ds->node->disk, r->ds->group, &g);
+    state = g.state;
+    for (uint64_t w = 0; state != r->state && w < r->words; w++)
+        r->told[w] &= ~r->have[w]; /* rows say it: those that stay are told anew */
+    r->state = (unsigned)state;
+}
+
+/* On a worker, which `seen` is: there may be millions. */
+static void count_seen(struct job *j)
+{
+    struct report *r = dlc_container(j, struct report, job);
+    struct catalog_entry e;
+
+    r->seen_chunks = r->seen_bytes = 0;
+    for (uint64_t i = 0; i < catalog_objects(r->ds->catalog) && !node_is_ending(r->ds->node); i++) {
+        if (!bit(r->seen, i) || catalog_object(r->ds->catalog, i, &e, NULL) < 0)
+            continue;
+        r->seen_chunks++;
+        r->seen_bytes += e.size;
+    }
+    loop_post(r->ds->node->loop, &r->task);
+}
+
+static void counted(struct task *t)
+{
+    struct report *r = dlc_container(t, struct report, task);
+    struct dataset *ds = r->ds;
+
+    ds->node->jobs--;
+    r->walking = false;
+    walk_ended(r);
+    dataset_put(&ds);
+}
+
+static void slice_looked_at(struct task *t)
+{
+    struct report *r = dlc_container(t, struct report, task);
+    struct dataset *ds = r->ds;
+    bool whole = catalog_is_whole(ds->catalog);
+
+    if (r->at == 0 && r->samples != NULL)
+        memset(r->samples, 0, catalog_objects(ds->catalog) * sizeof(r->samples[0]));
+    for (uint64_t i = r->at; i < r->end; i++) {
+        bool here = r->ready[i - r->at] || r->on_disk[i - r->at];
+
+        if (!whole)
+            mark_pieces(r, i, here);
+        else if (here)
+            set_bit(r->seen, i);
+    }
+    r->at = r->end;
+    if (r->at == catalog_count(ds->catalog)) {
+        r->job.run = count_seen;
+        r->task.run = counted;
+        work_run(ds->node->work, WORK_BACKGROUND, &r->job);
+        return;
+    }
+    ds->node->jobs--;
+    r->walking = false;
+    dataset_put(&ds);
+}
+
+static void walk_on(struct dataset *ds)
+{
+    struct report *r = report_of(ds);
+
+    if (r->walking)
+        return;
+    r->walking = true;
+    r->end = DLC_MIN(r->at + SLICE, catalog_count(ds->catalog));
+    for (uint64_t i = r->at; i < r->end; i++)
+        r->ready[i - r->at] = mem_index_ready(ds->index, i);
+    r->job.run = look_on_disk;
+    r->task.run = slice_looked_at;
+    ds->refs++;
+    ds->node->jobs++;
+    work_run(ds->node->work, WORK_BACKGROUND, &r->job);
+}
+
+void report_tick(struct node *n)
+{
+    if (n->cluster == NULL || cluster_version(n->cluster) == 0)
+        return;
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->cid != NULL && ds->state == DATASET_READY && !ds->stale)
+            walk_on(ds);
+    }
+}
+
+/* ---- rows ---- */
+
+void report_again(struct node *n)
+{
+    dlc_list_each (l, &n->datasets) {
+        struct report *r = dlc_container(l, struct dataset, link)->report;
+
+        if (r != NULL)
+            memset(r->told, 0, r->words * 8);
+    }
+}
+
+/* As measured; else as many samples as it has, at what one of them has cost. */
+static double cost_of(const struct report *r, uint64_t object)
+{
+    uint32_t samples = r->samples != NULL ? r->samples[object] : 1;
+
+    if (r->cost != NULL && r->cost[object] > 0)
+        return (double)r->cost[object];
+    return r->cost_n > 0 ? samples * r->cost_sum / (double)r->cost_n : 0;
+}
+
+static json_t *put_row(const struct report *r, uint64_t object, const struct catalog_entry *e)
+{
+    const struct dataset *ds = r->ds;
+    unsigned jobs = 0;
+
+    dlc_list_each (l, &ds->sessions)
+        jobs++;
+    return json_pack("[o, o, o, I, f, I, s, i]", msg_string(ds->cid), msg_string(e->key),
+                     msg_string(e->etag), (json_int_t)e->size, cost_of(r, object),
+                     (json_int_t)(r->samples != NULL ? r->samples[object] : 1),
+                     ds->node->disk != NULL ? life_name(r->state) : life_name(LIFE_ACTIVE),
+                     (int)jobs);
+}
+
+/* As JSON: control characters take six bytes there. */
+static size_t json_len(const char *s)
+{
+    size_t n = 0;
+
+    for (; *s != '\0'; s++)
+        n += (unsigned char)*s < 0x20 ? 6 : *s == '"' || *s == '\\' ? 2 : 1;
+    return n;
+}
+
+/* One dataset's changes, as far as the batch has room. False: it is full. */
+static bool add_rows(struct batch *b, struct report *r, json_t *put, json_t *gone, size_t *bytes)
+{
+    struct catalog_entry e;
+
+    for (uint64_t k = 0; k < r->words; k++) {
+        uint64_t w = (r->cursor + k) % r->words;
+
+        for (uint64_t differ = r->have[w] ^ r->told[w]; differ != 0; differ &= differ - 1) {
+            uint64_t i = w * 64 + (uint64_t)__builtin_ctzll(differ);
+
+            if (b->n == ROWS_MAX || *bytes > BYTES_MAX) {
+                r->cursor = w;
+                return false;
+            }
+            if (catalog_object(r->ds->catalog, i, &e, NULL) < 0)
+                continue;
+            b->rows[b->n++] = (struct row){r->ds, i, bit(r->have, i)};
+            r->ds->refs++;
+            *bytes += json_len(e.key) + json_len(e.etag) + ROW_BYTES;
+            if (bit(r->have, i))
+                json_array_append_new(put, put_row(r, i, &e));
+            else
+                json_array_append_new(
+                    gone, json_pack("[o, o]", msg_string(r->ds->cid), msg_string(e.key)));
+        }
+    }
+    return true;
+}
+
+json_t *report_chunks(struct node *n, bool *more)
+{
+    json_t *put = json_array(), *gone = json_array();
+    size_t bytes = 0;
+
+    *more = false;
+    dlc_check(n->batch == NULL);
+    n->batch = mem_new(struct batch);
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->cid != NULL && ds->report != NULL && !ds->stale && !*more)
+            *more = !add_rows(n->batch, ds->report, put, gone, &bytes);
+    }
+    if (n->batch->n > 0)
+        return json_pack("{s:o, s:o}", "put", put, "gone", gone);
+    mem_free(&n->batch);
+    json_decref(put);
+    json_decref(gone);
+    return NULL;
+}
+
+void report_heard(struct node *n, bool well)
+{
+    struct batch *b = n->batch;
+
+    n->batch = NULL;
+    for (unsigned i = 0; b != NULL && i < b->n; i++) {
+        struct row *row = &b->rows[i];
+        uint64_t *told = row->ds->report->told;
+
+        if (well && row->put)
+            set_bit(told, row->object);
+        else if (well)
+            told[row->object / 64] &= ~((uint64_t)1 << (row->object % 64));
+        dataset_put(&row->ds);
+    }
+    mem_free(&b);
+}
+
+/* ---- figures ---- */
+
+static json_t *dataset_figures(struct dataset *ds)
+{
+    struct mem_session_stats sum = ds->past;
+    struct disk_group_figures g = {0};
+    char snapshot[17];
+    int readers = 0;
+    json_t *o;
+
+    dlc_list_each (l, &ds->sessions) {
+        session_add_stats(dlc_container(l, struct session, link), &sum);
+        readers++;
+    }
+    if (ds->node->disk != NULL)
+        disk_group_figures(ds->node->disk, ds->group, &g);
+    snprintf(snapshot, sizeof(snapshot), "%016llx",
+             (unsigned long long)catalog_snapshot(ds->catalog));
+    o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:i, s:I, s:I, s:I, s:f}", "bytes",
+                  (json_int_t)(ds->report != NULL ? ds->report->bytes : 0), "chunks",
+                  (json_int_t)(ds->report != NULL ? ds->report->chunks : 0), "memory_bytes",
+                  (json_int_t)mem_index_bytes(ds->index), "disk_bytes", (json_int_t)g.bytes,
+                  "samples", (json_int_t)catalog_visible(ds->catalog), "total_bytes",
+                  (json_int_t)catalog_bytes(ds->catalog), "snapshot", snapshot, "readers", readers,
+                  "hits", (json_int_t)sum.hits, "misses", (json_int_t)sum.misses, "read_bytes",
+                  (json_int_t)sum.bytes, "stall_s", (double)sum.stall_ns / 1e9);
+    json_object_update_new(
+        o, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "bucket_gets",
+                     (json_int_t)ds->tally->gets, "bucket_bytes", (json_int_t)ds->tally->bytes,
+                     "peer_hits", (json_int_t)ds->peer_hits, "peer_misses",
+                     (json_int_t)ds->peer_misses, "peer_bytes", (json_int_t)ds->peer_bytes,
+                     "served", (json_int_t)ds->served, "served_bytes", (json_int_t)ds->served_bytes,
+                     "state", life_name(g.state)));
+    return o;
+}
+
+static void add_to(json_t *o, const char *name, json_int_t more)
+{
+    json_object_set_new(o, name, json_integer(json_integer_value(json_object_get(o, name)) + more));
+}
+
+/* What sessions of one job, as its clients name it, have read here. */
+static void add_job(json_t *jobs, const char *job, const char *dataset, unsigned readers,
+                    const struct mem_session_stats *st)
+{
+    json_t *o = json_object_get(jobs, job);
+
+    if (o == NULL) {
+        o = json_pack("{s:o}", "dataset", msg_string(dataset));
+        if (json_object_set_new(jobs, job, o) < 0)
+            return; /* a name that JSON cannot say */
+    }
+    add_to(o, "readers", readers);
+    add_to(o, "hits", (json_int_t)st->hits);
+    add_to(o, "misses", (json_int_t)st->misses);
+    add_to(o, "read_bytes", (json_int_t)st->bytes);
+    json_object_set_new(
+        o, "stall_s",
+        json_real(json_real_value(json_object_get(o, "stall_s")) + (double)st->stall_ns / 1e9));
+}
+
+static void add_session(json_t *jobs, const struct session *s)
+{
+    struct mem_session_stats st = {0};
+
+    if (s->conn->job == NULL || s->ds->cid == NULL)
+        return;
+    session_add_stats(s, &st);
+    add_job(jobs, s->conn->job, s->ds->cid, 1, &st);
+}
+
+/* Workers of a loader end with each epoch, their job does not. The latest PAST_JOBS are known. */
+struct past_job {
+    char *job, *dataset;
+    struct mem_session_stats sum;
+};
+
+static struct past_job *past_job_of(struct node *n, const char *job, const char *dataset)
+{
+    struct past_job *p;
+
+    for (size_t i = 0; i < n->n_past_jobs; i++)
+        if (strcmp(n->past_jobs[i].job, job) == 0 && strcmp(n->past_jobs[i].dataset, dataset) == 0)
+            return &n->past_jobs[i];
+    if (n->n_past_jobs == PAST_JOBS) {
+        mem_free(&n->past_jobs[0].job);
+        mem_free(&n->past_jobs[0].dataset);
+        memmove(&n->past_jobs[0], &n->past_jobs[1], --n->n_past_jobs * sizeof(n->past_jobs[0]));
+    }
+    mem_reserve(n->past_jobs, n->n_past_jobs, n->cap_past_jobs);
+    p = &n->past_jobs[n->n_past_jobs++];
+    *p = (struct past_job){.job = mem_str(job), .dataset = mem_str(dataset)};
+    return p;
+}
+
+void report_session_ended(const struct session *s, const struct mem_session_stats *st)
+{
+    struct past_job *p;
+
+    if (s->conn->job == NULL || s->ds->cid == NULL)
+        return;
+    p = past_job_of(s->ds->node, s->conn->job, s->ds->cid);
+    p->sum.hits += st->hits;
+    p->sum.misses += st->misses;
+    p->sum.bytes += st->bytes;
+    p->sum.stall_ns += st->stall_ns;
+}
+
+void report_close(struct node *n)
+{
+    for (size_t i = 0; i < n->n_past_jobs; i++) {
+        mem_free(&n->past_jobs[i].job);
+        mem_free(&n->past_jobs[i].dataset);
+    }
+    mem_free(&n->past_jobs);
+    n->n_past_jobs = n->cap_past_jobs = 0;
+}
+
+json_t *report_figures(struct node *n)
+{
+    json_t *datasets = json_object(), *jobs = json_object();
+    struct memory_figures m;
+    struct disk_figures d = {0};
+
+    memory_figures(n->memory, &m);
+    if (n->disk != NULL)
+        disk_figures(n->disk, &d);
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->cid == NULL || ds->state != DATASET_READY)
+            continue;
+        if (!ds->stale)
+            json_object_set_new(datasets, ds->cid, dataset_figures(ds));
+        dlc_list_each (s, &ds->sessions)
+            add_session(jobs, dlc_container(s, struct session, link));
+    }
+    for (size_t i = 0; i < n->n_past_jobs; i++)
+        add_job(jobs, n->past_jobs[i].job, n->past_jobs[i].dataset, 0, &n->past_jobs[i].sum);
+    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "memory_used", (json_int_t)m.used,
+                     "memory_limit", (json_int_t)m.ceiling, "disk_used", (json_int_t)d.bytes,
+                     "disk_limit", (json_int_t)d.limit, "gpus_free", (int)n->membership->gpus,
+                     "datasets", datasets, "jobs", jobs, "spent", spent_figures(n));
+}
+
+json_t *report_progress(struct node *n)
+{
+    json_t *o = json_object();
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->cid != NULL && ds->listing != NULL)
+            json_object_set_new(o, ds->cid, listing_progress(ds));
+    }
+    dlc_list_each (l, &n->warms) {
+        struct warm *w = dlc_container(l, struct warm, link);
+
+        if (w->ds->cid != NULL)
+            json_object_set_new(o, w->ds->cid, warm_figures(w));
+    }
+    return o;
+}

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/view.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/rendezvous.h"
+
+#define NODES_MAX  4096
+#define GRANTS_MAX 4096
+#define RANK_MAX   8 /* dead peers passed over before the bucket is used */
+
+struct member {
+    char *name, *address;
+    double weight;
+    bool live;    /* owns */
+    bool answers; /* also while it drains */
+};
+
+/* Nodes that may own chunks of a dataset. */
+struct owners {
+    struct owner_node *nodes;
+    unsigned *member; /* of the view, for each */
+    size_t n;
+};
+
+struct placed {
+    char *id;
+    struct owners owners; /* n 0: all */
+    struct cluster_use use;
+};
+
+struct keepless { /* a job that keeps nothing */
+    char *id, *dataset;
+    uint64_t part;
+};
+
+struct known {
+    unsigned char key[SHA256_LEN]; /* of token and what was asked */
+    struct grant grant;
+    struct dlc_mono given;
+};
+
+struct cluster {
+    char *name;
+    uint64_t version, owners_version;
+    struct member *members;
+    size_t n_members;
+    struct owners all;
+    struct placed *placed; /* sorted by id */
+    size_t n_placed;
+    struct keepless *jobs;
+    size_t n_jobs;
+    struct known *known;
+    size_t n_known, cap_known;
+};
+
+struct cluster *cluster_new(const char *name)
+{
+    struct cluster *c = mem_new(struct cluster);
+
+    c->name = mem_str(name);
+    return c;
+}
+
+/* ---- the view ---- */
+
+static void owners_release(struct owners *o)
+{
+    mem_free(&o->nodes);
+    mem_free(&o->member);
+    o->n = 0;
+}
+
+static void view_release(struct cluster *c)
+{
+    for (size_t i = 0; i < c->n_members; i++) {
+        mem_free(&c->members[i].name);
+        mem_free(&c->members[i].address);
+    }
+    for (size_t i = 0; i < c->n_placed; i++) {
+        mem_free(&c->placed[i].id);
+        owners_release(&c->placed[i].owners);
+    }
+    for (size_t i = 0; i < c->n_jobs; i++) {
+        mem_free(&c->jobs[i].id);
+        mem_free(&c->jobs[i].dataset);
+    }
+    mem_free(&c->members);
+    mem_free(&c->placed);
+    mem_free(&c->jobs);
+    owners_release(&c->all);
+    c->n_members = c->n_placed = c->n_jobs = 0;
+}
+
+/* Of these names (NULL: of all) those that own. */
+static void owners_fill(struct owners *o, const struct cluster *c, const json_t *names)
+{
+    size_t i;
+
+    o->nodes = mem_zero((c->n_members + 1) * sizeof(o->nodes[0]));
+    o->member = mem_zero((c->n_members + 1) * sizeof(o->member[0]));
+    for (i = 0; i < c->n_members; i++) {
+        const struct member *m = &c->members[i];
+        bool named = names == NULL;
+        const json_t *name;
+        size_t k;
+
+        json_array_foreach(names, k, name) named =
+            named ||
+            strcmp(json_string_value(name) != NULL ? json_string_value(name) : "", m->name) == 0;
+        if (!named || !m->live || m->weight <= 0)
+            continue;
+        o->member[o->n] = (unsigned)i;
+        o->nodes[o->n++] = (struct owner_node){owner_id(m->name), m->weight};
+    }
+}
+
+static int take_members(struct cluster *c, const json_t *nodes, struct dlc_err *err)
+{
+    const json_t *node;
+    size_t i;
+
+    if (!json_is_array(nodes) || json_array_size(nodes) > NODES_MAX)
+        return dlc_err_set(err, DLC_EPROTO, "the manager's view has no list of nodes");
+    c->members = mem_zero((json_array_size(nodes) + 1) * sizeof(c->members[0]));
+    json_array_foreach(nodes, i, node)
+    {
+        const char *name = json_string_value(json_object_get(node, "name"));
+        const char *address = json_string_value(json_object_get(node, "address"));
+        const char *state = json_string_value(json_object_get(node, "state"));
+        const json_t *weight = json_object_get(node, "weight");
+
+        if (name == NULL || state == NULL)
+            return dlc_err_set(err, DLC_EPROTO,
+                               "a node of the manager's view has no name or state");
+        c->members[c->n_members++] = (struct member){
+            .name = mem_str(name),
+            .address = mem_str(address != NULL ? address : ""),
+            .weight = json_is_number(weight) ? json_number_value(weight) : 1,
+            .live = strcmp(state, "live") == 0,
+            .answers = strcmp(state, "live") == 0 || strcmp(state, "draining") == 0,
+        };
+    }
+    return 0;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    return strcmp(((const struct placed *)a)->id, ((const struct placed *)b)->id);
+}
+
+static void take_datasets(struct cluster *c, const json_t *datasets)
+{
+    const json_t *d;
+    size_t i;
+
+    c->placed = mem_zero((json_array_size(datasets) + 1) * sizeof(c->placed[0]));
+    json_array_foreach(datasets, i, d)
+    {
+        const char *id = json_string_value(json_object_get(d, "id"));
+        const json_t *nodes = json_object_get(d, "nodes");
+        const json_t *runs = json_object_get(d, "runs");
+        json_int_t readers = json_integer_value(json_object_get(d, "readers"));
+        struct placed *p = &c->placed[c->n_placed];
+
+        if (id == NULL)
+            continue;
+        c->n_placed++;
+        p->id = mem_str(id);
+        p->use.readers = readers > 0 ? (uint64_t)readers : 0;
+        p->use.runs = json_is_integer(runs) ? json_integer_value(runs) : -1;
+        if (json_array_size(nodes) > 0)
+            owners_fill(&p->owners, c, nodes);
+    }
+    qsort(c->placed, c->n_placed, sizeof(c->placed[0]), by_id);
+}
+
+static void take_jobs(struct cluster *c, const json_t *jobs)
+{
+    const json_t *j;
+    size_t i;
+
+    c->jobs = mem_zero((json_array_size(jobs) + 1) * sizeof(c->jobs[0]));
+    json_array_foreach(jobs, i, j)
+    {
+        const char *id = json_string_value(json_object_get(j, "id"));
+        const char *dataset = json_string_value(json_object_get(j, "dataset"));
+        json_int_t part = json_integer_value(json_object_get(j, "part"));
+
+        if (id == NULL || dataset == NULL)
+            continue;
+        c->jobs[c->n_jobs++] =
+            (struct keepless){mem_str(id), mem_str(dataset), part > 0 ? (uint64_t)part : 0};
+    }
+}
+
+/* Would anybody own something else? */
+static uint64_t owners_hash(const struct cluster *c)
+{
+    uint64_t h = 0;
+
+    for (size_t i = 0; i < c->all.n; i++) {
+        uint64_t w[2] = {c->all.nodes[i].id, 0};
+
+        memcpy(&w[1], &c->all.nodes[i].weight, sizeof(w[1]));
+        h += hash64(w, sizeof(w));
+    }
+    for (size_t k = 0; k < c->n_placed; k++) {
+        for (size_t i = 0; i < c->placed[k].owners.n; i++) {
+            uint64_t w[2] = {hash64_str(c->placed[k].id), c->placed[k].owners.nodes[i].id};
+
+            h += hash64(w, sizeof(w));
+        }
+    }
+    return h;
+}
+
+int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err)
+{
+    json_int_t version = json_integer_value(json_object_get(view, "version"));
+    uint64_t before = owners_hash(c);
+    struct cluster new = *c;
+    int rc;
+
+    if (version <= 0)
+        return dlc_err_set(err, DLC_EPROTO, "the manager's view has no version");
+    if ((uint64_t)version < c->version)
+        return 0;
+    new.members = NULL;
+    new.placed = NULL;
+    new.jobs = NULL;
+    new.n_members = new.n_placed = new.n_jobs = 0;
+    new.all = (struct owners){0};
+    rc = take_members(&new, json_object_get(view, "nodes"), err);
+    if (rc < 0) {
+        view_release(&new);
+        return rc;
+    }
+    owners_fill(&new.all, &new, NULL);
+    take_datasets(&new, json_object_get(view, "datasets"));
+    take_jobs(&new, json_object_get(view, "jobs"));
+    view_release(c);
+    *c = new;
+    c->version = (uint64_t)version;
+    c->owners_version += owners_hash(c) != before;
+    return 0;
+}
+
+void cluster_joined(struct cluster *c)
+{
+    c->version = 0;
+}
+
+uint64_t cluster_version(const struct cluster *c)
+{
+    return c->version;
+}
+
+uint64_t cluster_owners_version(const struct cluster *c)
+{
+    return c->owners_version;
+}
+
+unsigned cluster_live(const struct cluster *c)
+{
+    return (unsigned)c->all.n;
+}
+
+static const struct placed *placed_of(const struct cluster *c, const char *dataset)
+{
+    const struct placed key = {.id = (char *)(uintptr_t)dataset};
+
+    return c->n_placed == 0 ? NULL
+                            : bsearch(&key, c->placed, c->n_placed, sizeof(c->placed[0]), by_id);
+}
+
+static const struct owners *owners_of(const struct cluster *c, const char *dataset)
+{
+    const struct placed *p = placed_of(c, dataset);
+
+    return p != NULL && p->owners.n > 0 ? &p->owners : &c->all;
+}
+
+bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
+                  bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
+                  struct cluster_peer *peer)
+{
+    const struct owners *o = owners_of(c, dataset);
+    uint64_t parts[2] = {hash64_str(dataset), hash64_str(key)};
+    int rank[RANK_MAX];
+    size_t n = owner_rank(o->nodes, o->n, hash64(parts, sizeof(parts)), rank, RANK_MAX);
+
+    for (size_t i = 0; i < n; i++) {
+        const struct member *m = &c->members[o->member[rank[i]]];
+
+        if (strcmp(m->name, c->name) == 0)
+            return true;
+        *peer = (struct cluster_peer){m->name, m->address};
+        if (m->address[0] != '\0' && (skip == NULL || !skip(peer, arg)))
+            return false;
+    }
+    return true;
+}
+
+bool cluster_peer_at(const struct cluster *c, size_t i, struct cluster_peer *out)
+{
+    for (size_t k = 0; k < c->n_members; k++) {
+        const struct member *m = &c->members[k];
+
+        if (m->address[0] == '\0' || !m->answers || strcmp(m->name, c->name) == 0)
+            continue;
+        if (i-- == 0) {
+            *out = (struct cluster_peer){m->name, m->address};
+            return true;
+        }
+    }
+    return false;
+}
+
+double cluster_share(const struct cluster *c, const char *dataset)
+{
+    const struct owners *o = owners_of(c, dataset);
+    double all = 0, ours = 0;
+
+    for (size_t i = 0; i < o->n; i++) {
+        all += o->nodes[i].weight;
+        if (strcmp(c->members[o->member[i]].name, c->name) == 0)
+            ours = o->nodes[i].weight;
+    }
+    return all > 0 ? ours / all : 1;
+}
+
+struct cluster_use cluster_use(const struct cluster *c, const char *dataset)
+{
+    const struct placed *p = placed_of(c, dataset);
+
+    return p != NULL ? p->use : (struct cluster_use){0, -1};
+}
+
+struct cluster_job cluster_job(const struct cluster *c, const char *id, const char *dataset)
+{
+    for (size_t i = 0; i < c->n_jobs; i++)
+        if (strcmp(c->jobs[i].id, id) == 0 && strcmp(c->jobs[i].dataset, dataset) == 0)
+            return (struct cluster_job){true, c->jobs[i].part};
+    return (struct cluster_job){false, 0};
+}
+
+/* ---- grants ---- */
+
+static void wipe(char **text)
+{
+    if (*text != NULL)
+        explicit_bzero(*text, strlen(*text));
+    mem_free(text);
+}
+
+void grant_release(struct grant *g)
+{
+    mem_free(&g->dataset);
+    mem_free(&g->tenant);
+    mem_free(&g->url);
+    mem_free(&g->endpoint);
+    mem_free(&g->region);
+    wipe(&g->access_key);
+    wipe(&g->secret_key);
+    wipe(&g->session_token);
+    *g = (struct grant){0};
+}
+
+void grant_copy(struct grant *to, const struct grant *from)
+{
+    *to = (struct grant){
+        .dataset = mem_str(from->dataset),
+        .tenant = mem_str(from->tenant),
+        .url = mem_str(from->url),
+        .endpoint = mem_str(from->endpoint),
+        .region = mem_str(from->region),
+        .anonymous = from->anonymous,
+        .snapshot = from->snapshot,
+        .access_key = mem_str(from->access_key),
+        .secret_key = mem_str(from->secret_key),
+        .session_token = mem_str(from->session_token),
+    };
+}
+
+static void key_of(const char *token, const char *what, unsigned char out[static SHA256_LEN])
+{
+    unsigned char both[2 * SHA256_LEN] = {0};
+
+    if (token != NULL) /* nobody has a token whose digest is zeros */
+        sha256(token, strlen(token), both);
+    sha256(what, strlen(what), both + SHA256_LEN);
+    sha256(both, sizeof(both), out);
+}
+
+static struct known *find(const struct cluster *c, const unsigned char key[static SHA256_LEN])
+{
+    for (size_t i = 0; i < c->n_known; i++)
+        if (memcmp(c->known[i].key, key, SHA256_LEN) == 0)
+            return &c->known[i];
+    return NULL;
+}
+
+enum grant_age cluster_granted(const struct cluster *c, const char *token, const char *what,
+                               struct dlc_mono now, struct dlc_dur life, const struct grant **out)
+{
+    unsigned char key[SHA256_LEN];
+    const struct known *k;
+
+    key_of(token, what, key);
+    k = find(c, key);
+    *out = k != NULL ? &k->grant : NULL;
+    if (k == NULL)
+        return GRANT_NONE;
+    return dlc_mono_sub(now, k->given).ns < life.ns ? GRANT_FRESH : GRANT_OLD;
+}
+
+/* NULL when it is absent, null or "". */
+static char *text_of(const json_t *o, const char *name)
+{
+    const char *s = json_string_value(json_object_get(o, name));
+
+    return s != NULL && s[0] != '\0' ? mem_str(s) : NULL;
+}
+
+/* {"id": "0123456789abcdef", ...} */
+static uint64_t snapshot_of(const json_t *answer)
+{
+    const char *id = json_string_value(json_object_get(json_object_get(answer, "snapshot"), "id"));
+    uint64_t n;
+
+    return str_parse_hex64(id, &n) ? n : 0;
+}
+
+static int grant_read(struct grant *g, const json_t *answer, struct dlc_err *err)
+{
+    const json_t *keys = json_object_get(answer, "credentials");
+
+    *g = (struct grant){
+        .dataset = text_of(answer, "dataset"),
+        .tenant = text_of(answer, "tenant"),
+        .url = text_of(answer, "url"),
+        .endpoint = text_of(answer, "endpoint"),
+        .region = text_of(answer, "region"),
+        .anonymous = json_is_true(json_object_get(answer, "anonymous")),
+        .snapshot = snapshot_of(answer),
+        .access_key = text_of(keys, "access_key"),
+        .secret_key = text_of(keys, "secret_key"),
+        .session_token = text_of(keys, "session_token"),
+    };
+    if (g->tenant == NULL)
+        g->tenant = mem_str("");
+    if (g->dataset != NULL && g->url != NULL)
+        return 0;
+    grant_release(g);
+    return dlc_err_set(
+        err, DLC_EPROTO,
+        "the manager's answer does not say which dataset of which tenant lies where: "
+        "use the same version of dlcache on all machines");
+}
+
+static struct known *oldest(struct cluster *c)
+{
+    struct known *k = &c->known[0];
+
+    for (size_t i = 1; i < c->n_known; i++)
+        if (c->known[i].given.ns < k->given.ns)
+            k = &c->known[i];
+    return k;
+}
+
+int cluster_grant(struct cluster *c, const char *token, const char *what, const json_t *answer,
+                  struct dlc_mono now, struct dlc_err *err)
+{
+    unsigned char key[SHA256_LEN];
+    struct known *k;
+    struct grant g;
+    int rc = grant_read(&g, answer, err);
+
+    if (rc < 0)
+        return rc;
+    key_of(token, what, key);
+    k = find(c, key);
+    if (k == NULL && c->n_known == GRANTS_MAX) {
+        k = oldest(c);
+    } else if (k == NULL) {
+        mem_reserve(c->known, c->n_known, c->cap_known);
+        k = &c->known[c->n_known++];
+        *k = (struct known){0};
+    }
+    grant_release(&k->grant);
+    k->grant = g;
+    k->given = now;
+    memcpy(k->key, key, SHA256_LEN);
+    return 0;
+}
+
+void cluster_forget(struct cluster *c, const char *dataset)
+{
+    for (size_t i = 0; i < c->n_known; i++)
+        if (strcmp(c->known[i].grant.dataset, dataset) == 0)
+            c->known[i].given.ns -= GRANT_LIFE.ns;
+}
+
+void cluster_revoke(struct cluster *c, const char *token, const char *what)
+{
+    unsigned char key[SHA256_LEN];
+    struct known *k;
+
+    key_of(token, what, key);
+    k = find(c, key);
+    if (k == NULL)
+        return;
+    grant_release(&k->grant);
+    *k = c->known[--c->n_known];
+}
+
+void cluster_free(struct cluster **cp)
+{
+    struct cluster *c = *cp;
+
+    *cp = NULL;
+    if (c == NULL)
+        return;
+    view_release(c);
+    for (size_t i = 0; i < c->n_known; i++)
+        grant_release(&c->known[i].grant);
+    mem_free(&c->known);
+    mem_free(&c->name);
+    mem_free(&c);
+}

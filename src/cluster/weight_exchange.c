@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Weights of a job that runs on several nodes, on their way through the manager (docs/design/0008):
+ * what ranks here have learnt goes there, what those elsewhere have learnt comes back with the
+ * answer. One call at a time, every second for each job, and soon after an epoch has ended or the
+ * next one's list has come.
+ *
+ *     marks --taken--> samples, kept --posted--> heard by the manager: forgotten
+ *                             ^-------away---------|
+ *
+ * (X1) A mark that was taken is posted, or kept, with the weight that counts then: at most BATCH of
+ * a job are kept, the others stay marked. (X2) What comes does not replace what was learnt here and
+ * is not yet posted, or was posted just now: it is older, or others get ours as well. (X3) Without
+ * another node, or while the manager is away, nothing is sent and nothing taken. (X4) Weights may
+ * go while a call is on its way: it finds them by number when it is back.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "importance/wire.h"
+#include "base/rng.h"
+#include "base/str.h"
+#include "cluster/agent.h"
+#include "daemon/daemon_i.h"
+
+#define BATCH         16384u       /* weights of one call: some milliseconds of the loop */
+#define STEPS         (4u * BATCH) /* words and marks looked at for one call */
+#define EVERY         DLC_SEC(1)
+#define AT_LEAST      DLC_MS(100) /* between two, however often a client says that an epoch ends */
+#define AFTER_REFUSAL DLC_SEC(10)
+
+struct exchange {
+    struct agent_call call;
+    struct node *node;
+    uint64_t dataset, number; /* whose */
+};
+
+void weighing_send_release(struct weighing *w)
+{
+    mem_free(&w->send.samples);
+    w->send.n = w->send.cap = 0;
+}
+
+void weighing_send_soon(struct weighing *w)
+{
+    if (w != NULL && !w->send.refused)
+        w->send.next.ns = DLC_MIN(w->send.next.ns, dlc_mono_add(w->send.last, AT_LEAST).ns);
+}
+
+void weighing_send_json(const struct weighing *w, json_t *to)
+{
+    json_object_set_new(to, "sent", json_integer((json_int_t)w->send.sent));
+    json_object_set_new(to, "received", json_integer((json_int_t)w->send.received));
+}
+
+/* ---- whose turn it is ---- */
+
+static bool is_alone(struct node *n)
+{
+    struct cluster_peer peer;
+
+    return !cluster_peer_at(n->cluster, 0, &peer);
+}
+
+/* Somebody is there to learn, or has left something to tell. */
+static bool is_due(const struct weighing *w, struct dlc_mono now)
+{
+    return !w->own && w->send.next.ns <= now.ns &&
+           (w->users > 0 || w->send.n > 0 ||
+            weights_stored(&w->w, WEIGHTS_SENDER) != w->send.stored);
+}
+
+/* The one that waits for longest. NULL: none. */
+static struct weighing *due(struct node *n, struct dataset **of)
+{
+    struct weighing *first = NULL;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->cid == NULL || ds->state != DATASET_READY)
+            continue;
+        dlc_list_each (k, &ds->weighings) {
+            struct weighing *w = dlc_container(k, struct weighing, link);
+
+            if (is_due(w, loop_now(n->loop)) &&
+                (first == NULL || w->send.next.ns < first->send.next.ns)) {
+                first = w;
+                *of = ds;
+            }
+        }
+    }
+    return first;
+}
+
+/* ---- what goes ---- */
+
+/* What was not heard of goes first; then what is marked. Ascending. */
+static void take_marks(struct weighing *w)
+{
+    struct sending *s = &w->send;
+    uint64_t steps = STEPS, sample;
+
+    if (s->n > 0)
+        return;
+    if (s->place == 0)
+        s->round = weights_stored(&w->w, WEIGHTS_SENDER);
+    while (s->n < BATCH && weights_take(&w->w, WEIGHTS_SENDER, &s->place, &steps, &sample)) {
+        mem_reserve(s->samples, s->n, s->cap);
+        s->samples[s->n++] = sample;
+    }
+    if (s->place >= w->w.n) {
+        s->place = 0;
+        s->stored = s->round;
+    }
+}
+
+/* As importance/wire.h has them, in base64; NULL: none. Gives. */
+static json_t *pairs_of(const struct weighing *w)
+{
+    struct buf text = BUF_INIT;
+    struct pairs p = {0};
+    json_t *out = NULL;
+
+    for (size_t i = 0; i < w->send.n; i++)
+        dlc_check(pairs_add(&p, w->send.samples[i], weights_get(&w->w, w->send.samples[i])));
+    if (p.n > 0) {
+        str_base64(p.bytes.data, p.bytes.len, &text);
+        out = json_stringn_nocheck(text.data, text.len);
+    }
+    buf_release(&text);
+    buf_release(&p.bytes);
+    return out;
+}
+
+/* Where a dataset is a tenant's, that says whose jobs are whose; else user and token do. */
+static void owner_of(const struct dataset *ds, const struct weighing *w, char out[static 17])
+{
+    const unsigned char nobody[8] = {0};
+
+    str_hex(ds->tenant != NULL && ds->tenant[0] != '\0' ? nobody : w->owner, 8, out);
+}
+
+static json_t *body_of(const struct dataset *ds, const struct weighing *w)
+{
+    char snapshot[17], owner[17], sender[17];
+
+    snprintf(snapshot, sizeof(snapshot), "%016" PRIx64, catalog_snapshot(ds->catalog));
+    snprintf(sender, sizeof(sender), "%016" PRIx64, w->send.number);
+    owner_of(ds, w, owner);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o*}", "dataset", ds->cid, "tenant",
+                     ds->tenant != NULL ? ds->tenant : "", "snapshot", snapshot, "owner", owner,
+                     "sender", sender, "after", w->send.after, "pairs", pairs_of(w));
+}
+
+/* ---- what comes ---- */
+
+/* (X2) */
+static bool is_ours(const struct weighing *w, uint64_t sample)
+{
+    size_t lo = 0, hi = w->send.n;
+
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+
+        if (w->send.samples[mid] < sample)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return (lo < w->send.n && w->send.samples[lo] == sample) ||
+           weights_is_marked(&w->w, WEIGHTS_SENDER, sample);
+}
+
+static void receive(struct weighing *w, const char *text)
+{
+    struct buf b = BUF_INIT;
+    struct pairs_reader r;
+    uint64_t sample;
+    float weight;
+
+    if (!str_unbase64(text, &b))
+        buf_clear(&b);
+    pairs_read(&r, b.data, b.len);
+    while (pairs_next(&r, &sample, &weight) && sample < w->w.n) {
+        if (is_ours(w, sample))
+            continue;
+        weights_receive(&w->w, sample, weight);
+        w->send.received++;
+    }
+    buf_release(&b);
+}
+
+/* The manager has heard of ours. */
+static void take_answer(struct weighing *w, const json_t *answer, struct dlc_mono now)
+{
+    const char *after = json_string_value(json_object_get(answer, "after"));
+    const json_t *items = json_object_get(answer, "items");
+
+    for (size_t i = 0; i < json_array_size(items); i++)
+        if (json_is_string(json_array_get(items, i)))
+            receive(w, json_string_value(json_array_get(items, i)));
+    if (after != NULL && strlen(after) < sizeof(w->send.after))
+        memcpy(w->send.after, after, strlen(after) + 1);
+    if (json_is_true(json_object_get(answer, "more")))
+        w->send.next = now;
+    else if (w->send.n == BATCH) /* others must be able to follow: the manager does not keep all */
+        w->send.next = dlc_mono_add(now, AT_LEAST);
+    w->send.sent += w->send.n;
+    w->send.n = 0;
+    w->send.refused = false;
+}
+
+static void take_failure(struct weighing *w, const struct dlc_err *err, struct dlc_mono now)
+{
+    if (err->code == DLC_EBUCKET || err->code == DLC_ETIMEDOUT || err->code == DLC_ECANCELED)
+        return; /* it is away */
+    if (!w->send.refused)
+        log_warn("weights of job %s stay on this node: %s", w->job, err->text);
+    w->send.refused = true;
+    w->send.next = dlc_mono_add(now, AFTER_REFUSAL);
+}
+
+/* (X4) */
+static struct weighing *find(struct node *n, const struct exchange *x)
+{
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->id != x->dataset)
+            continue;
+        dlc_list_each (k, &ds->weighings) {
+            struct weighing *w = dlc_container(k, struct weighing, link);
+
+            if (w->send.number == x->number)
+                return w;
+        }
+    }
+    return NULL;
+}
+
+static void on_answer(struct agent_call *c)
+{
+    struct exchange *x = dlc_container(c, struct exchange, call);
+    struct node *n = x->node;
+    struct weighing *w = find(n, x);
+
+    n->sending_weights = false;
+    if (w != NULL && c->rc == 0)
+        take_answer(w, c->answer, loop_now(n->loop));
+    else if (w != NULL)
+        take_failure(w, &c->err, loop_now(n->loop));
+    agent_call_release(c);
+    mem_free(&x);
+    weighings_send(n);
+}
+
+void weighings_send(struct node *n)
+{
+    struct dataset *ds = NULL;
+    struct exchange *x;
+    struct weighing *w;
+
+    if (n->agent == NULL || n->sending_weights || n->stopping || n->leaving || is_alone(n) ||
+        agent_manager_away(n->agent) || (w = due(n, &ds)) == NULL)
+        return;
+    while (w->send.number == 0)
+        w->send.number = rng_seed();
+    take_marks(w);
+    w->send.last = loop_now(n->loop);
+    w->send.next = dlc_mono_add(w->send.last, EVERY);
+    x = mem_new(struct exchange);
+    *x = (struct exchange){.node = n, .dataset = ds->id, .number = w->send.number};
+    x->call.method = "POST";
+    x->call.path = mem_fmt("/v1/jobs/%s/weights", w->job);
+    x->call.body = body_of(ds, w);
+    x->call.done = on_answer;
+    n->sending_weights = true;
+    agent_ask(n->agent, &x->call);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Backlog: prefetch requests of a dataset that wait for their turn, a queue of sample numbers. */
+#include "daemon/daemon_i.h"
+
+#include "base/mem.h"
+
+#define BACKLOG_MAX (1u << 22)
+
+void dataset_backlog_add(struct dataset *ds, uint64_t sample)
+{
+    if (ds->backlog_len == BACKLOG_MAX)
+        return;                        /* it was only a hint */
+    if (dlc_list_empty(&ds->backlogs)) /* the pump removes it, not whoever takes the last one */
+        dlc_list_push_tail(&ds->node->backlogs, &ds->backlogs);
+    if (ds->backlog_len == ds->backlog_cap) {
+        size_t cap = ds->backlog_cap == 0 ? 1024 : ds->backlog_cap * 2;
+        uint64_t *q = mem_alloc(cap * sizeof(*q));
+
+        for (size_t i = 0; i < ds->backlog_len; i++)
+            q[i] = ds->backlog[(ds->backlog_head + i) & (ds->backlog_cap - 1)];
+        mem_free(&ds->backlog);
+        ds->backlog = q;
+        ds->backlog_cap = cap;
+        ds->backlog_head = 0;
+    }
+    ds->backlog[(ds->backlog_head + ds->backlog_len++) & (ds->backlog_cap - 1)] = sample;
+}
+
+bool dataset_backlog_next(struct dataset *ds, uint64_t *sample)
+{
+    while (ds->backlog_len > 0) {
+        *sample = ds->backlog[ds->backlog_head];
+        ds->backlog_head = (ds->backlog_head + 1) & (ds->backlog_cap - 1);
+        ds->backlog_len--;
+        if (!mem_index_ready(ds->index, *sample) && map_get(&ds->fetching, *sample) == NULL)
+            return true;
+    }
+    dlc_list_remove(&ds->backlogs);
+    return false;
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Budgets of what runs ahead of readers, shared by datasets. Each that uses or wants some has an
+ * equal share; what others do not use can be borrowed, but for a quarter, so that one whose bucket
+ * accepts requests and stalls does not keep the others from beginning. A share is granted though
+ * the whole is spent by borrowers: then up to twice the budget is in use until they give back.
+ */
+#include "daemon/daemon_i.h"
+
+#define FETCHES_MAX 4096
+#define COUNT_EVERY DLC_MS(5)
+
+void budget_take(struct dataset *ds, enum budget b, uint64_t amount)
+{
+    ds->used[b] += amount;
+    ds->node->used[b] += amount;
+}
+
+void budget_give(struct dataset *ds, enum budget b, uint64_t amount)
+{
+    dlc_check(ds->used[b] >= amount && ds->node->used[b] >= amount);
+    ds->used[b] -= amount;
+    ds->node->used[b] -= amount;
+}
+
+/* Has it something under way, or waiting? */
+static bool wants_some(const struct dataset *ds)
+{
+    return ds->backlog_len > 0 || ds->used[BUDGET_FETCHES] > 0 || ds->n_warms > 0;
+}
+
+void budget_count(struct node *n)
+{
+    struct dlc_mono now = loop_now(n->loop);
+
+    if (dlc_mono_sub(now, n->shared_at).ns < COUNT_EVERY.ns)
+        return; /* each fetch that ends asks */
+    n->shared_at = now;
+    n->n_sharing = 0;
+    dlc_list_each (l, &n->datasets)
+        n->n_sharing += wants_some(dlc_container(l, struct dataset, link));
+}
+
+static bool fits(const struct dataset *ds, enum budget b, uint64_t limit)
+{
+    uint64_t all = ds->node->used[b], own = ds->used[b];
+    uint64_t share = limit / DLC_MAX(ds->node->n_sharing, 1u);
+
+    if (own == 0)
+        return true;
+    if (own < share)
+        return all < 2 * limit;
+    return ds->node->n_sharing > 1 ? all < limit / 4 * 3 : all < limit;
+}
+
+bool budget_for_prefetch(const struct dataset *ds)
+{
+    uint64_t ceiling = memory_ceiling(ds->node->memory);
+
+    return fits(ds, BUDGET_FETCHES, FETCHES_MAX) && fits(ds, BUDGET_FILLING, ceiling / 4) &&
+           fits(ds, BUDGET_STORING, DLC_MIN(ceiling / 4, work_bytes(WORK_STORE)) / 2);
+}
+
+bool budget_for_store(const struct dataset *ds, uint64_t bytes)
+{
+    uint64_t limit = DLC_MIN(memory_ceiling(ds->node->memory) / 4, work_bytes(WORK_STORE));
+
+    return fits(ds, BUDGET_STORING, limit) && ds->node->used[BUDGET_STORING] + bytes <= 2 * limit;
+}

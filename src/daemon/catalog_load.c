@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Stored catalogs, loaded on a worker: no file is touched on the event loop, and what is read there
+ * later is memory (catalog_load()).
+ */
+#include "daemon/daemon_i.h"
+
+#include "base/mem.h"
+
+int load_catalog(const struct dataset *ds, uint64_t snapshot, struct catalog **out,
+                 struct dlc_err *err)
+{
+    int rc = snapshot != 0 ? catalog_load_snapshot(ds->catalog_path, snapshot, out, err)
+                           : catalog_load(ds->catalog_path, out, err);
+
+    if (rc == 0)
+        left_note(ds);
+    return rc;
+}
+
+struct loading {
+    struct job job;
+    struct task task;
+    struct dataset *ds;
+    uint64_t pinned, wanted, stored;
+    struct catalog *catalog;
+    void (*done)(struct dataset *ds);
+};
+
+/* Without a manager's word any newest catalog counts. */
+static void load_work(struct job *j)
+{
+    struct loading *l = dlc_container(j, struct loading, job);
+
+    l->stored = catalog_stored_snapshot(l->ds->catalog_path);
+    if (l->pinned != 0 || (l->stored != 0 && (l->wanted == 0 || l->stored == l->wanted)))
+        load_catalog(l->ds, l->pinned, &l->catalog, NULL);
+    loop_post(l->ds->node->loop, &l->task);
+}
+
+static void load_back(struct task *t)
+{
+    struct loading *l = dlc_container(t, struct loading, task);
+    struct dataset *ds = l->ds;
+
+    ds->node->jobs--;
+    ds->loading = false;
+    ds->stored = l->stored;
+    ds->catalog = l->catalog;
+    l->done(ds);
+    mem_free(&l);
+    dataset_put(&ds);
+}
+
+void load_start(struct dataset *ds, void (*done)(struct dataset *ds))
+{
+    struct loading *l = mem_new(struct loading);
+
+    *l = (struct loading){.job.run = load_work,
+                          .task.run = load_back,
+                          .ds = ds,
+                          .pinned = ds->pinned,
+                          .wanted = ds->wanted,
+                          .done = done};
+    ds->loading = true;
+    ds->refs++;
+    ds->node->jobs++;
+    work_run(ds->node->work, WORK_CATALOG, &l->job);
+}

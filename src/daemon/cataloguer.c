@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/cataloguer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+void cataloguer_init(struct cataloguer *c)
+{
+    dlc_mtx_init(&c->mtx, LCK_sync);
+    dlc_cond_init(&c->ended);
+}
+
+void cataloguer_release(struct cataloguer *c)
+{
+    dlc_check(!c->busy && c->bucket == NULL);
+    mem_free(&c->derived);
+    dlc_cond_release(&c->ended);
+    dlc_mtx_release(&c->mtx);
+}
+
+/*
+ * A prefix names a folder: `s3://b/train` is what lies below `train/`, not `training/...` too. A
+ * star at the end makes it a plain prefix: `s3://b/part-*`.
+ */
+char *list_prefix(const struct url *u)
+{
+    size_t n = strlen(u->prefix);
+
+    if (u->scheme != URL_S3 && u->scheme != URL_GS)
+        return NULL;
+    if (n > 0 && u->prefix[n - 1] == '*')
+        return mem_strn(u->prefix, n - 1);
+    return n == 0 || u->prefix[n - 1] == '/' ? NULL : mem_fmt("%s/", u->prefix);
+}
+
+/* The folder that keys are seen from. Gives. */
+static char *root_of(const struct cataloguer *c)
+{
+    bool cloud = c->url->scheme == URL_S3 || c->url->scheme == URL_GS;
+    const char *p = cloud ? c->url->prefix : "", *slash;
+    char *prefix = list_prefix(c->url), *root;
+    struct catalog_object o = {.key = ""};
+
+    if (catalog_builder_count(c->builder) > 0)
+        catalog_builder_object(c->builder, 0, &o);
+    if (prefix != NULL && strcmp(o.key, p) != 0) /* else the URL names one object */
+        p = prefix;
+    slash = strrchr(p, '/');
+    root = slash == NULL ? mem_str("") : mem_strn(p, (size_t)(slash + 1 - p));
+    mem_free(&prefix);
+    return root;
+}
+
+/* ---- reading objects ---- */
+
+/* On a lane. */
+static void on_read(struct bucket_read *r)
+{
+    struct cataloguer *c = r->priv;
+
+    dlc_mtx_lock(&c->mtx);
+    c->busy = false;
+    dlc_cond_signal(&c->ended);
+    dlc_mtx_unlock(&c->mtx);
+}
+
+static int stopped(struct dlc_err *err)
+{
+    return dlc_err_set(err, DLC_ECANCELED, "cataloguing was given up");
+}
+
+struct object { /* source.priv */
+    struct cataloguer *c;
+    char *key;
+    char etag[CATALOG_ETAG_MAX];
+};
+
+static int read_object(struct source *s, uint64_t off, void *buf, size_t len, struct dlc_err *err)
+{
+    struct object *o = s->priv;
+    struct cataloguer *c = o->c;
+
+    c->read = (struct bucket_read){
+        .key = o->key,
+        .etag = o->etag,
+        .offset = off,
+        .length = len,
+        .whole = off == 0 && len == s->size,
+        .dst = buf,
+        .done = on_read,
+        .priv = c,
+    };
+    dlc_mtx_lock(&c->mtx);
+    if (c->stop) {
+        dlc_mtx_unlock(&c->mtx);
+        return stopped(err);
+    }
+    c->busy = true;
+    bucket_read(c->bucket, &c->read);
+    while (c->busy)
+        dlc_cond_wait(&c->ended, &c->mtx);
+    dlc_mtx_unlock(&c->mtx);
+    if (c->read.rc < 0 && err != NULL)
+        *err = c->read.err;
+    return c->read.rc;
+}
+
+void cataloguer_stop(struct cataloguer *c)
+{
+    dlc_mtx_lock(&c->mtx);
+    c->stop = true;
+    if (c->busy)
+        bucket_read_cancel(c->bucket, &c->read);
+    dlc_mtx_unlock(&c->mtx);
+}
+
+static int source_open(struct cataloguer *c, const char *key, size_t key_len, const char *etag,
+                       uint64_t size, struct source *out, struct dlc_err *err)
+{
+    struct object *o;
+    int rc = 0;
+
+    if (c->bucket == NULL)
+        rc = bucket_open(c->url, &c->config, &c->bucket, err);
+    if (rc < 0)
+        return rc;
+    o = mem_new(struct object);
+    o->c = c;
+    o->key = mem_strn(key, key_len);
+    snprintf(o->etag, sizeof(o->etag), "%s", etag);
+    *out = (struct source){.name = o->key, .size = size, .read = read_object, .priv = o};
+    return 0;
+}
+
+static void source_close(struct source *s)
+{
+    struct object *o = s->priv;
+
+    mem_free(&o->key);
+    mem_free(&o);
+    s->priv = NULL;
+}
+
+static int open_object(struct layout *l, uint64_t j, struct source *out, struct dlc_err *err)
+{
+    char etag[CATALOG_ETAG_MAX];
+    struct catalog_object o;
+
+    catalog_builder_object(l->builder, j, &o);
+    catalog_builder_etag(l->builder, j, etag);
+    return source_open(l->priv, o.key, o.key_len, etag, o.size, out, err);
+}
+
+static void close_object(struct layout *l, struct source *s)
+{
+    (void)l;
+    source_close(s);
+}
+
+/* ---- derived forms ---- */
+
+struct derived_sink {
+    struct scan_sink sink;
+    struct disk *disk;
+    struct disk_fill *chunk;
+};
+
+struct chunk_id derived_chunk_id(uint64_t disk_id, const char *key, const char *etag)
+{
+    char *name = mem_fmt("%s\nderived", key); /* no key of a bucket that we list ends like this */
+    struct chunk_id id = chunk_id_of(disk_id, name, etag);
+
+    mem_free(&name);
+    return id;
+}
+
+static int write_derived(struct scan_sink *k, const void *data, size_t len, struct dlc_err *err)
+{
+    struct derived_sink *s = dlc_container(k, struct derived_sink, sink);
+
+    return disk_fill_append(s->disk, s->chunk, data, len, err);
+}
+
+static int sink_open(struct cataloguer *c, const char *key, const char *etag,
+                     struct scan_sink **out, struct dlc_err *err)
+{
+    struct chunk_id id = derived_chunk_id(c->disk_id, key, etag);
+    struct derived_sink *s = mem_new(struct derived_sink);
+    int rc;
+
+    id.group = c->group;
+    s->sink.write = write_derived;
+    s->disk = c->disk;
+    rc = disk_fill_begin(c->disk, id, 0, &s->chunk, err);
+    if (rc < 0)
+        mem_free(&s);
+    else
+        *out = &s->sink;
+    return rc;
+}
+
+static int sink_close(struct scan_sink **k, bool keep, struct dlc_err *err)
+{
+    struct derived_sink *s = dlc_container(*k, struct derived_sink, sink);
+    int rc = 0;
+
+    *k = NULL;
+    if (keep)
+        rc = disk_fill_commit(s->disk, &s->chunk, err);
+    else
+        disk_fill_abandon(s->disk, &s->chunk);
+    mem_free(&s);
+    return rc;
+}
+
+/* One more of c->derived begins; it counts when it is kept. */
+static void time_begin(struct cataloguer *c, uint64_t object)
+{
+    mem_reserve(c->derived, c->n_derived, c->cap_derived);
+    c->derived[c->n_derived].object = object;
+    c->derive_begun = dlc_mono_now();
+}
+
+static void time_end(struct cataloguer *c)
+{
+    c->derived[c->n_derived++].took = dlc_mono_since(c->derive_begun);
+}
+
+static int derive(struct layout *l, uint64_t j, struct scan_sink **out, struct dlc_err *err)
+{
+    char etag[CATALOG_ETAG_MAX];
+    struct catalog_object o;
+
+    catalog_builder_object(l->builder, j, &o);
+    catalog_builder_etag(l->builder, j, etag);
+    time_begin(l->priv, j);
+    return sink_open(l->priv, o.key, etag, out, err);
+}
+
+static int derived(struct layout *l, struct scan_sink **k, bool keep, struct dlc_err *err)
+{
+    int rc = sink_close(k, keep, err);
+
+    if (rc == 0 && keep)
+        time_end(l->priv);
+    return rc;
+}
+
+static int ignore(struct scan *s, const struct scan_sample *sample, struct dlc_err *err)
+{
+    (void)s;
+    (void)sample;
+    (void)err;
+    return 0;
+}
+
+int cataloguer_derive(struct cataloguer *c, const struct catalog_entry *object, struct dlc_err *err)
+{
+    const struct scanner *scanner = scanner_of(object->key);
+    struct source source;
+    struct scan scan = {.source = &source, .found = ignore};
+    int rc;
+
+    if (scanner == NULL || !scanner->derives)
+        return dlc_err_set(err, DLC_ECORRUPT, "%s has no derived form", object->key);
+    rc = source_open(c, object->key, strlen(object->key), object->etag, object->size, &source, err);
+    if (rc < 0)
+        return rc;
+    rc = sink_open(c, object->key, object->etag, &scan.sink, err);
+    if (rc == 0) {
+        rc = scanner->run(&scan, err);
+        rc = rc < 0 ? (sink_close(&scan.sink, false, NULL), rc) : sink_close(&scan.sink, true, err);
+    }
+    source_close(&source);
+    bucket_close(&c->bucket);
+    return rc;
+}
+
+/* ---- all ---- */
+
+static int on_progress(struct layout *l, const char *phase, uint64_t done, uint64_t total)
+{
+    struct cataloguer *c = l->priv;
+    bool stop;
+
+    /* relaxed: whoever looks may see the numbers of the phase before for a moment */
+    atomic_store_explicit(&c->phase, phase, memory_order_relaxed);
+    atomic_store_explicit(&c->done, done, memory_order_relaxed);
+    atomic_store_explicit(&c->total, total, memory_order_relaxed);
+    dlc_mtx_lock(&c->mtx);
+    stop = c->stop;
+    dlc_mtx_unlock(&c->mtx);
+    return stop ? -1 : 0;
+}
+
+static int set_layout(struct cataloguer *c, const char *root, struct dlc_err *err)
+{
+    const struct url_layout *u = &c->url->layout;
+
+    c->layout = (struct layout){
+        .builder = c->builder,
+        .root = root,
+        .manifest = u->manifest,
+        .split = u->split,
+        .partition = u->partition,
+        .group = u->group,
+        .open = open_object,
+        .close = close_object,
+        .derive = c->disk != NULL ? derive : NULL,
+        .derived = c->disk != NULL ? derived : NULL,
+        .progress = on_progress,
+        .priv = c,
+    };
+    if (u->layout != NULL && !layout_parse(u->layout, &c->layout.kind))
+        return dlc_err_set(err, DLC_EINVAL, "there is no layout '%.60s'", u->layout);
+    return 0;
+}
+
+int cataloguer_run(struct cataloguer *c, const char *path, struct dlc_err *err)
+{
+    char *root;
+    int rc;
+
+    catalog_builder_settle(c->builder);
+    root = root_of(c);
+    rc = set_layout(c, root, err);
+    if (rc == 0)
+        rc = layout_apply(&c->layout, err);
+    if (rc == 0)
+        rc = catalog_builder_finish(c->builder, path, c->url->text, err);
+    if (rc == 0)
+        log_info("%s: layout %s, %llu objects, %llu samples", c->url->shown,
+                 layout_name(c->layout.kind), (unsigned long long)catalog_builder_count(c->builder),
+                 (unsigned long long)catalog_builder_samples(c->builder));
+    bucket_close(&c->bucket);
+    mem_free(&root);
+    return rc;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Making a catalog from a list of objects: the layout is applied, manifests and archives are read
+ * from the bucket, each read conditional on the listed ETag (P3 of docs/design/0003), and the
+ * catalog is written. Blocks: for workers and programs.
+ */
+#ifndef DLC_NODE_CATALOGUER_H
+#define DLC_NODE_CATALOGUER_H
+
+#include <stdatomic.h>
+
+#include "base/mutex.h"
+#include "catalog/layout.h"
+#include "bucket/bucket.h"
+#include "cache/disk/disk.h"
+
+/* How long it took to download an object and to make its derived form. */
+struct derived_time {
+    uint64_t object;
+    struct dlc_dur took;
+};
+
+struct cataloguer {
+    /* of the caller; borrowed while it runs */
+    const struct url *url;
+    struct bucket_config config;
+    struct catalog_builder *builder; /* cataloguer_run() only */
+    struct disk *disk;               /* where derived forms go; NULL: archives that need one fail */
+    uint64_t disk_id;                /* names its chunks */
+    uint32_t group;                  /* of its chunks in the disk tier */
+
+    /* W the running thread, R any, relaxed: for progress only */
+    _Atomic(const char *) phase; /* NULL: not begun */
+    _Atomic uint64_t done, total;
+
+    /* inside */
+    struct layout layout;
+    struct bucket *bucket; /* its own, so that nobody closes it under a read */
+    struct dlc_mtx mtx;    /* rank LCK_sync */
+    struct dlc_cond ended;
+    struct bucket_read read;
+    bool busy; /* G: mtx: `read` is under way */
+    bool stop; /* G: mtx */
+
+    /* of cataloguer_run(), for whoever ran it */
+    struct derived_time *derived;
+    size_t n_derived, cap_derived;
+    struct dlc_mono derive_begun;
+};
+
+void cataloguer_init(struct cataloguer *c);
+void cataloguer_release(struct cataloguer *c);
+/* Write the catalog to path. */
+int cataloguer_run(struct cataloguer *c, const char *path, struct dlc_err *err);
+/* Make the derived form of an archive again. */
+int cataloguer_derive(struct cataloguer *c, const struct catalog_entry *object,
+                      struct dlc_err *err);
+/* X: end either soon, with DLC_ECANCELED. */
+void cataloguer_stop(struct cataloguer *c);
+
+/* The chunk of an object's derived form. */
+struct chunk_id derived_chunk_id(uint64_t disk_id, const char *key, const char *etag);
+
+/* What a bucket is asked to list for a URL: NULL: the URL's own prefix. Gives. */
+char *list_prefix(const struct url *u);
+
+#endif

@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What may be asked over the socket; docs/format/protocol.md is the list. */
+#include "daemon/daemon_i.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "base/syscalls.h"
+#include "base/str.h"
+
+#define ERRANDS_MAX 16 /* of one client; the library has one at a time */
+
+/* A number that is not negative; 0 when absent. */
+static uint64_t number(const json_t *o, const char *name)
+{
+    json_int_t v = json_integer_value(json_object_get(o, name));
+
+    return v > 0 ? (uint64_t)v : 0;
+}
+
+static bool reads_samples(const struct conn *c)
+{
+    return c->session != NULL && c->session->shelf == NULL;
+}
+
+/* ---- work away from the loop ---- */
+
+struct errand {
+    struct job job;
+    struct task task;
+    struct node *node;
+    uint64_t conn;
+    struct dataset *ds; /* NULL: all */
+    /* map */
+    struct chunk_id chunk;
+    uint64_t size, checksum;
+    bool suspects; /* the client has read it, and the checksum was wrong */
+    int fd;
+    /* order */
+    struct {
+        bool more;
+        uint64_t position, epoch, epochs, begin;
+    } order;
+    struct told_list *list;
+    /* evict */
+    uint64_t id;           /* the dataset, ... */
+    struct evict_place at; /* ... and how far in it */
+    uint64_t memory_bytes, disk_bytes;
+    bool from_disk;
+    int rc;
+    struct dlc_err err;
+};
+
+/* NULL: the client asks for more at once than it could want; it has been told. */
+static struct errand *errand_new(struct conn *c, struct dataset *ds)
+{
+    struct errand *e;
+
+    if (c->errands >= ERRANDS_MAX) {
+        conn_fail(c, DLC_EBUSY, "too many questions at once: wait for the answers");
+        return NULL;
+    }
+    e = mem_new(struct errand);
+    c->errands++;
+    e->node = c->node;
+    e->node->jobs++;
+    e->conn = c->id;
+    e->ds = ds;
+    if (ds != NULL)
+        ds->refs++;
+    e->fd = -1;
+    return e;
+}
+
+static void errand_run(struct errand *e, enum work_class class, void (*work)(struct job *),
+                       void (*back)(struct task *))
+{
+    e->job.run = work;
+    e->task.run = back;
+    work_run(e->node->work, class, &e->job);
+}
+
+static void errand_end(struct errand *e)
+{
+    struct conn *c = conn_by_id(e->node, e->conn);
+
+    if (c != NULL)
+        c->errands--;
+    e->node->jobs--;
+    if (e->ds != NULL)
+        dataset_put(&e->ds);
+    os_close(&e->fd);
+    mem_free(&e);
+}
+
+/* ---- map: a descriptor of a large sample, and its checksum ---- */
+
+static void map_work(struct job *j)
+{
+    struct errand *e = dlc_container(j, struct errand, job);
+
+    if (e->suspects) {
+        disk_suspect(e->node->disk, e->chunk);
+        e->rc = disk_map_fd(e->node->disk, e->chunk, e->size, &e->fd, &e->err);
+        os_close(&e->fd);
+    }
+    if (e->rc == 0)
+        e->rc = disk_open_chunk(e->node->disk, e->chunk, e->size, &e->fd, &e->checksum, &e->err);
+    loop_post(e->node->loop, &e->task);
+}
+
+static json_t *map_answer(const struct errand *e)
+{
+    char checksum[17];
+
+    snprintf(checksum, sizeof(checksum), "%016llx", (unsigned long long)e->checksum);
+    return json_pack("{s:b, s:I, s:s}", "ok", 1, "size", (json_int_t)e->size, "checksum", checksum);
+}
+
+static void map_back(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+    struct conn *c = conn_by_id(e->node, e->conn);
+
+    if (c != NULL && e->rc < 0)
+        conn_fail_err(c, &e->err);
+    else if (c != NULL)
+        conn_send(c, map_answer(e), &e->fd, 1);
+    errand_end(e);
+}
+
+static void op_map(struct conn *c, struct msg *m)
+{
+    json_int_t sample = json_integer_value(json_object_get(m->body, "sample"));
+    struct catalog_entry entry;
+    struct dlc_err err;
+    struct errand *e;
+
+    if (!reads_samples(c) || c->node->disk == NULL || sample < 0) {
+        conn_fail(c, DLC_EINVAL, "map: needs an open dataset, a disk tier and a sample number");
+        return;
+    }
+    if (!json_is_true(json_object_get(m->body, "compares"))) { /* nobody has verified the file */
+        conn_fail(c, DLC_EPROTO,
+                  "map: the client must compare the checksum of what it reads; "
+                  "update libdlcache");
+        return;
+    }
+    if (catalog_get(c->session->ds->catalog, (uint64_t)sample, &entry, &err) < 0) {
+        conn_fail_err(c, &err);
+        return;
+    }
+    e = errand_new(c, c->session->ds);
+    if (e == NULL)
+        return;
+    e->chunk = dataset_chunk(e->ds, entry.key, entry.etag);
+    e->size = entry.size;
+    e->suspects = json_is_true(json_object_get(m->body, "suspects"));
+    /* To verify takes long, and clients may suspect what they like. */
+    errand_run(e, e->suspects ? WORK_BACKGROUND : WORK_DEMAND, map_work, map_back);
+}
+
+/* ---- evict ---- */
+
+static void evict_work(struct job *j)
+{
+    struct errand *e = dlc_container(j, struct errand, job);
+
+    e->disk_bytes = e->ds != NULL ? dataset_drop_chunks(e->ds) : disk_drop_all(e->node->disk);
+    loop_post(e->node->loop, &e->task);
+}
+
+static void evict_back(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+    struct conn *c = conn_by_id(e->node, e->conn);
+
+    if (c != NULL)
+        conn_send(c,
+                  json_pack("{s:b, s:I, s:I}", "ok", 1, "memory_bytes", (json_int_t)e->memory_bytes,
+                            "disk_bytes", (json_int_t)e->disk_bytes),
+                  NULL, 0);
+    errand_end(e);
+}
+
+static void evict_memory_done(struct errand *e)
+{
+    if (e->from_disk)
+        errand_run(e, WORK_BACKGROUND, evict_work, evict_back);
+    else
+        evict_back(&e->task);
+}
+
+/* The dataset to evict from: the one that was asked for or, of all, the one of the next number. */
+static struct dataset *evict_from(const struct errand *e)
+{
+    struct dataset *next = NULL;
+
+    if (e->ds != NULL)
+        return e->id <= e->ds->id ? e->ds : NULL;
+    dlc_list_each (l, &e->node->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->index != NULL && ds->id >= e->id && (next == NULL || ds->id < next->id))
+            next = ds;
+    }
+    return next;
+}
+
+/* Whoever empties a tier wants the memory before the answer. */
+static void give_back_step(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+
+    if (memory_free_some(e->node->memory))
+        loop_post(e->node->loop, t);
+    else
+        evict_memory_done(e);
+}
+
+/* A slice in each turn of the loop. */
+static void evict_step(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+    struct dataset *ds = evict_from(e);
+
+    if (ds == NULL) {
+        memory_give_back(e->node->memory);
+        t->run = give_back_step;
+        give_back_step(t);
+        return;
+    }
+    if (e->id < ds->id)
+        e->at = (struct evict_place){0};
+    e->id = ds->id;
+    if (!dataset_evict_some(ds, &e->at, &e->memory_bytes)) {
+        e->id++;
+        e->at = (struct evict_place){0};
+    }
+    loop_post(e->node->loop, t);
+}
+
+static void op_evict(struct conn *c, struct msg *m)
+{
+    const char *url = json_string_value(json_object_get(m->body, "url"));
+    const char *tier = json_string_value(json_object_get(m->body, "tier"));
+    bool all = tier == NULL || strcmp(tier, "all") == 0;
+    struct dataset *ds = url != NULL ? dataset_find(c->node, url) : NULL;
+    struct errand *e;
+
+    if (!all && strcmp(tier, "memory") != 0 && strcmp(tier, "disk") != 0) {
+        conn_fail(c, DLC_EINVAL, "evict: tier is memory, disk or all");
+        return;
+    }
+    if (url != NULL && ds == NULL) {
+        conn_fail(c, DLC_ENOTFOUND, "no dataset of that URL is open (see `dlcache stat`)");
+        return;
+    }
+    e = errand_new(c, ds);
+    if (e == NULL)
+        return;
+    e->from_disk = c->node->disk != NULL && (all || strcmp(tier, "disk") == 0);
+    e->task.run = evict_step;
+    if (all || strcmp(tier, "memory") == 0)
+        evict_step(&e->task);
+    else
+        evict_memory_done(e);
+}
+
+/* ---- order: what the session will read ---- */
+
+/* How many numbers a file has; 0: it is none of numbers. DLC_E*: it cannot be seen. */
+static int64_t numbers_in(int fd, struct dlc_err *err)
+{
+    struct stat st;
+
+    if (os_fstat(fd, &st) < 0)
+        return dlc_err_sys(err, "order: cannot look at the list");
+    return st.st_size % 8 == 0 ? st.st_size / 8 : 0;
+}
+
+/* Copied: the client could change or cut the memory it handed over. NULL: *err. */
+static uint64_t *read_numbers(int fd, uint64_t n, struct dlc_err *err)
+{
+    uint64_t *list = mem_try_alloc(n * sizeof(*list));
+
+    if (list == NULL)
+        dlc_err_set(err, DLC_ENOMEM, "order: no memory for %llu numbers", (unsigned long long)n);
+    else if (os_pread_all(fd, list, n * sizeof(*list), 0) < 0) {
+        dlc_err_sys(err, "order: cannot read the list");
+        mem_free(&list);
+    }
+    return list;
+}
+
+/* A list, its copy and its index are long: up to 1.2 GB. So all that is done away from the loop. */
+static void list_work(struct job *j)
+{
+    struct errand *e = dlc_container(j, struct errand, job);
+    int64_t len = e->fd >= 0 ? numbers_in(e->fd, &e->err) : 0;
+    uint64_t *list = NULL;
+
+    if (len == 0 || len > TOLD_LIST_MAX)
+        dlc_err_set(&e->err, DLC_EINVAL,
+                    "order: an explicit order is a list of 1 to %u numbers of 8 bytes",
+                    TOLD_LIST_MAX);
+    else if (len > 0)
+        list = read_numbers(e->fd, (uint64_t)len, &e->err);
+    if (list != NULL)
+        e->list = told_list_new(list, (uint64_t)len, catalog_count(e->ds->catalog), &e->err);
+    loop_post(e->node->loop, &e->task);
+}
+
+/* The session follows it, or has one list more. 0 or DLC_E*. */
+static int follow_list(struct session *s, struct errand *e)
+{
+    if (e->list == NULL)
+        return e->err.code;
+    if (e->order.more)
+        return prefetch_follow_more(s, &e->list, &e->err);
+    /* A cursor never gets that far: positions of all lists that may come can be counted on. */
+    prefetch_follow(s,
+                    told_new_list(&e->list, e->order.epoch, e->order.epochs,
+                                  DLC_MIN(e->order.begin, (uint64_t)1 << 62)),
+                    e->order.position, false);
+    return 0;
+}
+
+static void list_back(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+    struct conn *c = conn_by_id(e->node, e->conn);
+
+    if (c != NULL && c->session == NULL)
+        c = NULL; /* it is on its way out */
+    if (c != NULL && e->order.more && !prefetch_follows_lists(c->session))
+        conn_fail(c, DLC_EINVAL, "order: one list more needs an explicit order before it");
+    else if (c != NULL && follow_list(c->session, e) < 0)
+        conn_fail_err(c, &e->err);
+    else if (c != NULL)
+        conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
+    told_list_free(&e->list);
+    errand_end(e);
+}
+
+static void order_list(struct conn *c, struct msg *m, bool more)
+{
+    struct errand *e = errand_new(c, c->session->ds);
+
+    if (e == NULL)
+        return;
+    e->order.more = more;
+    e->order.position = number(m->body, "position");
+    e->order.epoch = number(m->body, "epoch");
+    e->order.epochs = number(m->body, "epochs");
+    e->order.begin = number(m->body, "begin");
+    e->fd = m->n_fds > 0 ? msg_take_fd(m, 0) : -1;
+    errand_run(e, WORK_COPY, list_work, list_back);
+}
+
+static struct told *computed_order(struct session *s, const json_t *body, const char *kind,
+                                   struct dlc_err *err)
+{
+    uint64_t samples = catalog_count(s->ds->catalog);
+    struct order_spec spec = {
+        .kind = strcmp(kind, "shuffled") == 0 ? ORDER_SHUFFLED : ORDER_SEQUENTIAL,
+        .n = number(body, "n"),
+        .first = number(body, "first"),
+        .seed = (uint64_t)json_integer_value(json_object_get(body, "seed")),
+        .rank = (uint32_t)number(body, "rank"),
+        .world = (uint32_t)number(body, "world"),
+        .drop_last = json_is_true(json_object_get(body, "drop_last")),
+    };
+
+    if (spec.first > samples || spec.n > samples - spec.first) {
+        dlc_err_set(err, DLC_EINVAL, "order: samples beyond the dataset's %llu",
+                    (unsigned long long)samples);
+        return NULL;
+    }
+    return told_new(&spec, number(body, "epoch"), number(body, "epochs"), err);
+}
+
+/* What a client has swapped in an order that it tells again, from `pos` on: in two epochs at most,
+ * so more than they have is not even read. */
+static int take_swaps(struct told *t, const struct msg *m, uint64_t pos, struct dlc_err *err)
+{
+    uint64_t most = 2 * DLC_MIN(t->length, (uint64_t)SWAPS_MAX), len, *pairs;
+    int64_t numbers = numbers_in(m->fds[0], err);
+    int rc;
+
+    if (numbers < 0)
+        return err->code;
+    len = (uint64_t)numbers;
+    if (len == 0 || len % 2 != 0 || len / 2 > most)
+        return dlc_err_set(err, DLC_EINVAL,
+                           "order: swaps are a list of 1 to %llu pairs of numbers of 8 bytes",
+                           (unsigned long long)most);
+    pairs = read_numbers(m->fds[0], len, err);
+    if (pairs == NULL)
+        return err->code;
+    told_move(t, pos);
+    rc = told_set_swaps(t, (const struct swap_pair *)pairs, len / 2, err);
+    mem_free(&pairs);
+    return rc;
+}
+
+static bool is_order_kind(const char *kind)
+{
+    return kind != NULL && (strcmp(kind, "sequential") == 0 || strcmp(kind, "shuffled") == 0 ||
+                            strcmp(kind, "explicit") == 0);
+}
+
+static void op_order(struct conn *c, struct msg *m)
+{
+    const char *kind = json_string_value(json_object_get(m->body, "kind"));
+    uint64_t pos = number(m->body, "position");
+    bool swaps = json_is_true(json_object_get(m->body, "swaps"));
+    struct dlc_err err = DLC_ERR_INIT;
+    struct told *t;
+
+    if (json_is_true(json_object_get(m->body, "more"))) {
+        if (reads_samples(c) && prefetch_follows_lists(c->session))
+            order_list(c, m, true);
+        else
+            conn_fail(c, DLC_EINVAL, "order: one list more needs an explicit order before it");
+        return;
+    }
+    if (!reads_samples(c) || !is_order_kind(kind)) {
+        conn_fail(c, DLC_EINVAL,
+                  "order: needs an open dataset and a kind: sequential, shuffled or explicit");
+        return;
+    }
+    if (strcmp(kind, "explicit") == 0) {
+        order_list(c, m, false);
+        return;
+    }
+    t = computed_order(c->session, m->body, kind, &err);
+    swaps = swaps && t != NULL;
+    if (swaps && m->n_fds > 0 && take_swaps(t, m, pos, &err) < 0)
+        told_free(&t);
+    if (t == NULL) {
+        conn_fail_err(c, &err);
+        return;
+    }
+    prefetch_follow(c->session, t, pos, swaps);
+    conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
+}
+
+/* ---- weights: what the session's job has yet to learn ---- */
+
+static void op_weights(struct conn *c, struct msg *m)
+{
+    const char *job = json_string_value(json_object_get(m->body, "job"));
+    struct dlc_err err = DLC_ERR_INIT;
+    struct session *s = c->session;
+    int fd;
+
+    if (!reads_samples(c) || job == NULL || !str_is_name(job)) {
+        conn_fail(c, DLC_EINVAL,
+                  "weights: needs an open dataset and the name of a job, " STR_NAME_RULE);
+        return;
+    }
+    if (weighing_get(s, job, json_is_true(json_object_get(m->body, "own")), &err) < 0) {
+        conn_fail_err(c, &err);
+        return;
+    }
+    if (s->follow.active)
+        next_use_changed(s->ds); /* what was not known may be expected now */
+    fd = mem_common_fd(s->weighing->memory);
+    conn_send(c,
+              json_pack("{s:b, s:I}", "ok", 1, "size",
+                        (json_int_t)weights_size(catalog_count(s->ds->catalog))),
+              &fd, 1);
+}
+
+/* ---- the others ---- */
+
+static void op_open(struct conn *c, struct msg *m)
+{
+    struct dlc_err err;
+
+    if (c->session != NULL || c->opening != NULL || c->asking)
+        conn_fail(c, DLC_EINVAL, "open: this connection has a dataset already");
+    else if (!json_is_string(json_object_get(m->body, "url")))
+        conn_fail(c, DLC_EINVAL, "open: a url is needed");
+    else if (conn_may_open(c, &err) < 0)
+        conn_fail_err(c, &err);
+    else
+        resolve_open(c, m->body);
+}
+
+/* On the connection of a session, so that the dataset is open. */
+static void op_warm(struct conn *c, struct msg *m)
+{
+    const char *tier = json_string_value(json_object_get(m->body, "tier"));
+    bool disk = tier != NULL && strcmp(tier, "disk") == 0;
+
+    if (!reads_samples(c))
+        conn_fail(c, DLC_EINVAL, "warm: open the dataset on this connection first");
+    else if (tier != NULL && !disk && strcmp(tier, "memory") != 0)
+        conn_fail(c, DLC_EINVAL, "warm: tier is memory or disk");
+    else if (disk && c->node->disk == NULL)
+        conn_fail(c, DLC_EINVAL, "warm: this daemon has no disk tier (started with --disk 0?)");
+    else if (!warm_start(c, c->session->ds, disk ? FETCH_DISK : FETCH_MEMORY))
+        conn_fail(c, DLC_EBUSY, "warm: too many are under way: wait for one to end");
+}
+
+static void op_stop(struct conn *c, struct msg *m)
+{
+    (void)m;
+    conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
+    node_stop(c->node);
+}
+
+static void op_dump(struct conn *c, struct msg *m)
+{
+    struct buf text = BUF_INIT;
+
+    (void)m;
+    memory_dump(c->node->memory, &text);
+    conn_send(c, json_pack("{s:b, s:o}", "ok", 1, "text", msg_string(buf_str(&text))), NULL, 0);
+    buf_release(&text);
+}
+
+static const struct {
+    const char *name;
+    void (*handle)(struct conn *c, struct msg *m);
+} ops[] = {
+    {"open", op_open}, {"map", op_map},     {"stat", stat_handle},
+    {"warm", op_warm}, {"evict", op_evict}, {"stop", op_stop},
+    {"dump", op_dump}, {"order", op_order}, {"weights", op_weights},
+};
+
+void control_handle(struct conn *c, struct msg *m)
+{
+    const char *op = json_string_value(json_object_get(m->body, "op"));
+
+    for (size_t i = 0; op != NULL && i < DLC_COUNT(ops); i++) {
+        if (strcmp(op, ops[i].name) == 0) {
+            ops[i].handle(c, m);
+            return;
+        }
+    }
+    conn_fail(c, DLC_EINVAL,
+              "no such operation: open, map, stat, warm, evict, stop, dump, order, weights");
+}

@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The daemon's socket: who may connect, and messages in and out without ever waiting for a client.
+ *
+ * (C1) A connection is served only if the kernel says that its user is ours, root, or in allow-uid.
+ * (C2) The socket's directory is ours and nobody else can write to it.
+ * (C3) A connection object may go away inside any of its callbacks, and nowhere else: who needs it
+ * later keeps its id.
+ * (C4) The daemon may end a connection at any time (nonsense, a client that does not read), but not
+ * what the client pins: it may read those samples, and pin others, until it notices. The connection
+ * becomes a zombie. It is shut down for writing, so that the client notices, and not served any
+ * more; its session's pins count until the client closes its end, which the library does when the
+ * last view is put, or dies. A process, and a user, with too many zombies can open no more sessions
+ * and reads past the cache; nobody's pins are ever dropped.
+ * (C5) Want of descriptors or memory fails a request, or makes it wait for the tick. It ends no
+ * connection.
+ */
+#include "daemon/daemon_i.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/syscalls.h"
+#include "base/str.h"
+
+#define CONN_TAG        DLC_TAG4('c', 'o', 'n', 'n')
+#define UNREAD_MAX      (8u << 20) /* bytes a client may leave unread before it is dropped */
+#define UNREAD_MESSAGES 64u        /* and messages: each may hold descriptors */
+#define TURN_MESSAGES   16u        /* taken from one client before the others have their turn */
+#define PROCESS_ZOMBIES 16u        /* (C4): that one process may have, */
+#define USER_ZOMBIES    256u       /* and all of one user */
+
+static struct conn *conn_of(struct watch *w)
+{
+    struct conn *c = dlc_container(w, struct conn, watch);
+
+    dlc_check(c->tag == CONN_TAG);
+    return c;
+}
+
+/* ---- out ---- */
+
+/* To be ended by its next event (C3), which this makes happen. */
+static void conn_doom(struct conn *c, const char *why)
+{
+    if (c->closing)
+        return;
+    c->closing = true;
+    c->why = why;
+    loop_timer_set(c->node->loop, &c->ender, loop_now(c->node->loop));
+}
+
+static void on_ender(struct timer *t)
+{
+    struct conn *c = dlc_container(t, struct conn, ender);
+
+    dlc_check(c->tag == CONN_TAG);
+    conn_end(&c, c->why);
+}
+
+/* (C5): leave it alone until the tick. */
+static void conn_pause(struct conn *c, const char *what)
+{
+    node_short(c->node, what);
+    c->paused = c->node->pauses = true;
+    loop_watch_set(c->node->loop, &c->watch, 0);
+}
+
+static void conn_flush(struct conn *c)
+{
+    int rc = msg_writer_flush(&c->writer, c->watch.fd, NULL);
+
+    if (c->writer.waiting > UNREAD_MAX || c->writer.n > UNREAD_MESSAGES)
+        conn_doom(c, "it does not read what it asked for");
+    if (rc < 0 && c->writer.failure == MSG_SHORTAGE) {
+        conn_pause(c, "cannot answer a client");
+        return;
+    }
+    if (rc < 0 && c->writer.failure == MSG_CLOSED)
+        msg_writer_release(&c->writer); /* the reader will see that, too, and close */
+    else if (rc < 0)
+        conn_doom(c, "it cannot be written to");
+    if (loop_watch_set(c->node->loop, &c->watch, rc == 0 ? EPOLLIN | EPOLLOUT : EPOLLIN) < 0)
+        conn_pause(c, "cannot wait for a client");
+}
+
+void conns_resume(struct node *n)
+{
+    if (!n->pauses)
+        return;
+    n->pauses = false;
+    dlc_list_each (l, &n->conns) {
+        struct conn *c = dlc_container(l, struct conn, link);
+
+        if (c->paused) {
+            c->paused = false;
+            conn_flush(c);
+        }
+    }
+}
+
+int conn_send_fds(struct conn *c, json_t *body, const int *fds, unsigned n_fds, struct dlc_err *err)
+{
+    int rc = 0;
+
+    dlc_check(body != NULL);
+    if (!c->closing) {
+        rc = msg_writer_add(&c->writer, c->watch.fd, body, fds, n_fds, err);
+        if (rc < 0 && c->writer.failure == MSG_SHORTAGE)
+            node_short(c->node, "cannot hand descriptors to a client");
+        else if (rc < 0 && c->writer.failure == MSG_CLOSED)
+            rc = 0; /* the reader will see that */
+        if (rc == 0 && !c->paused)
+            conn_flush(c);
+    }
+    json_decref(body);
+    return rc;
+}
+
+void conn_send(struct conn *c, json_t *body, const int *fds, unsigned n_fds)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (conn_send_fds(c, body, fds, n_fds, &err) == 0)
+        return;
+    dlc_err_prefix(&err, "the daemon");
+    if (n_fds > 0)
+        conn_fail_err(c, &err);
+    else
+        conn_doom(c, "an answer cannot be sent"); /* too large: a bug of ours */
+}
+
+void conn_progress(struct conn *c, json_t *progress)
+{
+    if (c->writer.n == 0)
+        conn_send(c, json_pack("{s:o}", "progress", progress), NULL, 0);
+    else
+        json_decref(progress);
+}
+
+void conn_fail(struct conn *c, int code, const char *text)
+{
+    json_t *body = json_pack("{s:b, s:i}", "ok", 0, "code", code);
+
+    json_object_set_new(body, "error", msg_string(text));
+    conn_send(c, body, NULL, 0);
+}
+
+void conn_fail_err(struct conn *c, const struct dlc_err *err)
+{
+    conn_fail(c, err->code, err->text);
+}
+
+/* ---- in ---- */
+
+static void greet(struct conn *c, const struct msg *m)
+{
+    const char *op = json_string_value(json_object_get(m->body, "op"));
+    json_int_t version = json_integer_value(json_object_get(m->body, "version"));
+
+    if (op == NULL || strcmp(op, "hello") != 0 || version != PROTOCOL_VERSION) {
+        count(sessions_refused);
+        conn_fail(c, DLC_EPROTO,
+                  "the client speaks another version of the protocol: use the same version of "
+                  "dlcache for library and daemon (restart the daemon after an upgrade)");
+        conn_doom(c, "it speaks another version of the protocol");
+        return;
+    }
+    c->greeted = true;
+    conn_send(c,
+              json_pack("{s:b, s:i, s:i, s:s}", "ok", 1, "version", PROTOCOL_VERSION, "pid",
+                        (int)getpid(), "program", dlc_version()),
+              NULL, 0);
+}
+
+/* A message without the descriptors that it came with cannot be what it was meant to be. */
+static void refuse_without_fds(struct conn *c)
+{
+    node_short(c->node, "descriptors of a client's request were lost");
+    conn_fail(c, DLC_EBUSY,
+              "the daemon has no descriptor left for what the request brings along: ask again, or "
+              "raise its limit on open files (ulimit -n, LimitNOFILE=)");
+}
+
+static void handle(struct conn *c, struct msg *m)
+{
+    if (m->fds_lost)
+        refuse_without_fds(c);
+    else if (!c->greeted)
+        greet(c, m);
+    else
+        control_handle(c, m);
+}
+
+/* (C4): wait until the client lets go. A call that fails here is made again by the next event. */
+static void on_zombie(struct conn *c, uint32_t events)
+{
+    if (events & (EPOLLHUP | EPOLLERR))
+        conn_close(&c);
+    else
+        loop_watch_set(c->node->loop, &c->watch, 0);
+}
+
+static void on_conn(struct watch *w, uint32_t events)
+{
+    struct conn *c = conn_of(w);
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = 1;
+
+    if (c->zombie) {
+        on_zombie(c, events);
+        return;
+    }
+    if (events & EPOLLOUT)
+        conn_flush(c);
+    for (unsigned i = 0; i < TURN_MESSAGES && rc == 1 && !c->closing; i++) {
+        struct msg m = MSG_INIT;
+
+        rc = msg_reader_next(&c->reader, w->fd, &m, &err);
+        if (rc == 1)
+            handle(c, &m);
+        msg_release(&m);
+    }
+    if (rc < 0 && c->reader.failure == MSG_SHORTAGE)
+        conn_pause(c, "cannot read a client's request");
+    else if (rc < 0 && c->reader.failure == MSG_CLOSED)
+        conn_close(&c);
+    else if (rc < 0)
+        conn_end(&c, "it sent what is not a message");
+    else if (c->closing)
+        conn_end(&c, c->why);
+}
+
+/* ---- who may ---- */
+
+/* Out of descriptors: tell the next client so, by means of the reserve. False: it cannot be. */
+static bool turn_away(struct node *n, int listener)
+{
+    struct msg_writer w = MSG_WRITER_INIT;
+    struct dlc_err err;
+    json_t *body;
+    bool away;
+    int fd;
+
+    reserve_lend(n);
+    fd = os_accept(listener);
+    if (fd >= 0) {
+        body = json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_EBUSY, "error",
+                         "the daemon has no descriptor left for another client: raise its limit on "
+                         "open files (ulimit -n, LimitNOFILE=), or try again later");
+        if (msg_writer_add(&w, fd, body, NULL, 0, &err) == 0)
+            msg_writer_flush(&w, fd, &err); /* small, and the buffer is empty */
+        msg_writer_release(&w);
+        json_decref(body);
+        count(sessions_refused);
+    }
+    away = fd >= 0;
+    os_close(&fd);
+    node_short(n, "a client was turned away");
+    reserve_fill(n);
+    return away;
+}
+
+static void on_listener(struct watch *w, uint32_t events)
+{
+    struct node *n = dlc_container(w, struct node, listener);
+    int fd = os_accept(w->fd);
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+    struct conn *c;
+
+    (void)events;
+    if (fd < 0) {
+        if (is_shortage(errno) && !turn_away(n, w->fd))
+            loop_watch_del(n->loop, &n->listener); /* the tick listens again */
+        return;
+    }
+    if (os_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+        !config_trusts(n->config, cred.uid)) {
+        count(sessions_refused);
+        log_warn("refused user %d: allow it with --allow-uid %d", (int)cred.uid, (int)cred.uid);
+        os_close(&fd);
+        return;
+    }
+    c = mem_new(struct conn);
+    c->tag = CONN_TAG;
+    c->node = n;
+    c->id = ++n->next_id;
+    c->uid = cred.uid;
+    c->pid = cred.pid;
+    c->watch.fd = fd;
+    c->watch.ready = on_conn;
+    c->ender.fire = on_ender;
+    c->reader = (struct msg_reader)MSG_READER_INIT;
+    c->writer = (struct msg_writer)MSG_WRITER_INIT;
+    dlc_list_init(&c->waiting);
+    dlc_list_push_tail(&n->conns, &c->link);
+    n->n_conns++;
+    if (loop_watch_set(n->loop, &c->watch, EPOLLIN) < 0)
+        conn_pause(c, "cannot wait for a client");
+}
+
+void conn_end(struct conn **cp, const char *why)
+{
+    static struct log_limit limit; /* L */
+    struct mem_session_stats st = {0};
+    struct conn *c = *cp;
+    struct node *n = c->node;
+
+    if (c->session == NULL) {
+        log_debug("client %d is disconnected: %s", (int)c->pid, why);
+        conn_close(cp);
+        return;
+    }
+    *cp = NULL;
+    session_abandon(c->session);
+    session_add_stats(c->session, &st);
+    c->zombie = c->closing = true;
+    loop_timer_del(n->loop, &c->ender);
+    msg_writer_release(&c->writer);
+    msg_reader_release(&c->reader);
+    os_shutdown(c->watch.fd, SHUT_WR);
+    loop_watch_set(n->loop, &c->watch, 0); /* EPOLLHUP comes unasked */
+    dlc_list_remove(&c->link);
+    dlc_list_push_tail(&n->zombies, &c->link);
+    n->n_conns--;
+    n->n_zombies++;
+    count(sessions_ended);
+    if (log_limit_allows(&limit))
+        log_warn("client %d (user %d) is disconnected: %s; %llu samples that it holds stay in "
+                 "memory until it lets go of them (%u such warnings were left out before)",
+                 (int)c->pid, (int)c->uid, why, (unsigned long long)st.pins,
+                 log_limit_left_out(&limit));
+}
+
+int conn_may_open(const struct conn *c, struct dlc_err *err)
+{
+    unsigned of_process = 0, of_user = 0;
+
+    dlc_list_each (l, &c->node->zombies) {
+        const struct conn *z = dlc_container(l, struct conn, link);
+
+        of_user += z->uid == c->uid;
+        of_process += z->pid == c->pid && c->pid > 0; /* 0: of another pid namespace */
+    }
+    if (of_process < PROCESS_ZOMBIES && of_user < USER_ZOMBIES)
+        return 0;
+    count(sessions_refused);
+    return dlc_err_set(err, DLC_EBUSY,
+                       "the daemon had to end %u sessions of this process and %u of its user, and "
+                       "their samples are still held: put those views or end those processes, and "
+                       "see the daemon's log for what they did",
+                       of_process, of_user);
+}
+
+void conn_close(struct conn **cp)
+{
+    struct conn *c = *cp;
+
+    *cp = NULL;
+    dlc_check(c->tag == CONN_TAG);
+    if (c->session != NULL)
+        session_free(&c->session);
+    loop_timer_del(c->node->loop, &c->ender);
+    dlc_list_remove(&c->waiting);
+    if (c->opening != NULL)
+        dataset_put(&c->opening);
+    mem_free(&c->job);
+    msg_writer_release(&c->writer);
+    msg_reader_release(&c->reader);
+    loop_watch_del(c->node->loop, &c->watch);
+    os_close(&c->watch.fd);
+    dlc_list_remove(&c->link);
+    if (c->zombie)
+        c->node->n_zombies--;
+    else
+        c->node->n_conns--;
+    c->node->last_client = dlc_mono_now();
+    c->tag = 0;
+    mem_free(&c);
+}
+
+struct conn *conn_by_id(struct node *n, uint64_t id)
+{
+    dlc_list_each (l, &n->conns) {
+        struct conn *c = dlc_container(l, struct conn, link);
+
+        if (c->id == id)
+            return c;
+    }
+    return NULL;
+}
+
+/* ---- the socket ---- */
+
+static int socket_dir(const char *path, struct dlc_err *err)
+{
+    char *copy = mem_str(path);
+    const char *dir = dirname(copy);
+    struct stat st;
+    int rc = 0;
+
+    if (os_mkdirs(dir, 0700) < 0 || os_stat(dir, &st) < 0)
+        rc = dlc_err_sys(err, "cannot make %s for the daemon's socket", dir);
+    else if (st.st_uid != geteuid() && st.st_uid != 0)
+        rc = dlc_err_set(
+            err, DLC_EDENIED,
+            "%s belongs to user %d, not to you (%d): choose another place with --socket", dir,
+            (int)st.st_uid, (int)geteuid());
+    else if ((st.st_mode & S_IWOTH) != 0 && (st.st_mode & S_ISVTX) == 0)
+        rc = dlc_err_set(err, DLC_EDENIED,
+                         "anybody may write to %s: choose a private directory with --socket", dir);
+    mem_free(&copy);
+    return rc;
+}
+
+/* Is somebody listening there? Removes a socket file that nobody answers at. */
+static int socket_clear(const struct sockaddr_un *addr, struct dlc_err *err)
+{
+    int fd = os_socket(AF_UNIX, SOCK_STREAM), rc = 0;
+    struct stat st;
+
+    if (fd < 0)
+        return dlc_err_sys(err, "cannot make a socket");
+    if (os_connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0)
+        rc = dlc_err_set(err, DLC_EBUSY,
+                         "a daemon already answers at %s: use it, or end it with `dlcache stop`",
+                         addr->sun_path);
+    else if (os_lstat(addr->sun_path, &st) == 0 && !S_ISSOCK(st.st_mode))
+        rc = dlc_err_set(err, DLC_EINVAL, "%s exists and is no socket: choose another --socket",
+                         addr->sun_path);
+    else if (os_unlink(addr->sun_path) < 0 && errno != ENOENT)
+        rc = dlc_err_sys(err, "cannot remove the old socket %s", addr->sun_path);
+    os_close(&fd);
+    return rc;
+}
+
+int server_open(struct node *n, struct dlc_err *err)
+{
+    const char *path = n->config->socket;
+    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    bool shared = n->config->allow_uid[0] != '\0';
+    int rc;
+
+    if (strlen(path) >= sizeof(addr.sun_path))
+        return dlc_err_set(err, DLC_EINVAL,
+                           "socket path %s is longer than %zu bytes: choose a shorter --socket",
+                           path, sizeof(addr.sun_path) - 1);
+    memcpy(addr.sun_path, path, strlen(path) + 1);
+    rc = socket_dir(path, err);
+    if (rc == 0)
+        rc = socket_clear(&addr, err);
+    if (rc < 0)
+        return rc;
+    n->listener.fd = os_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK);
+    n->listener.ready = on_listener;
+    if (n->listener.fd < 0 ||
+        os_bind(n->listener.fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
+        rc = dlc_err_sys(err, "cannot make the socket %s", path);
+        os_close(&n->listener.fd); /* what lies at the path is not ours to remove */
+        return rc;
+    }
+    if (os_chmod(path, shared ? 0666 : 0600) < 0 || os_listen(n->listener.fd, 128) < 0 ||
+        server_listen(n) < 0)
+        return dlc_err_sys(err, "cannot listen at %s", path);
+    return 0;
+}
+
+int server_listen(struct node *n)
+{
+    return loop_watch_set(n->loop, &n->listener, EPOLLIN);
+}
+
+void server_close(struct node *n)
+{
+    if (n->listener.fd < 0)
+        return;
+    os_unlink(n->config->socket); /* first: once closed, the path may be another daemon's */
+    loop_watch_del(n->loop, &n->listener);
+    os_close(&n->listener.fd);
+}

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The daemon: puts the parts together, runs the loop, takes them apart again.
+ *
+ * Ending in good order, within two seconds (ending.c): the socket closes first, then sessions, then
+ * the buckets (every request posts its end), then the loop runs until no job is left that would
+ * post to it, and only then the tiers go.
+ */
+#include "daemon/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/syscalls.h"
+#include "base/str.h"
+#include "base/api_token.h"
+#include "base/turn_limit.h"
+#include "cluster/agent.h"
+#include "daemon/daemon_i.h"
+#include "cluster/peer_server.h"
+#include "cache/policy/policy.h"
+#include "cluster/peer_client.h"
+#include "cluster/redis_tier.h"
+
+#define TICK         DLC_MS(200)
+#define FIRST_CLIENT DLC_SEC(5)
+#define LOCK_WAIT    DLC_SEC(30) /* for a daemon that is ending */
+
+/* ---- leaving a cluster ---- */
+
+/* The door is closed and the manager is told before anything else goes: on a thread, because both
+ * wait, and need the loop. */
+static void *leave_main(void *arg)
+{
+    struct node *n = arg;
+
+    if (n->door != NULL)
+        door_close(n->door);
+    agent_leave(n->agent);
+    loop_post(n->loop, &n->left);
+    return NULL;
+}
+
+static void has_left(struct task *t)
+{
+    struct node *n = dlc_container(t, struct node, left);
+
+    pthread_join(n->leaver, NULL);
+    n->agent_left = true;
+    n->stopping = true;
+    loop_timer_set(n->loop, &n->tick, loop_now(n->loop));
+}
+
+/* False: there is nothing to leave. */
+static bool leave_begin(struct node *n)
+{
+    if (n->agent_left)
+        return false;
+    n->left.run = has_left;
+    if (n->door != NULL)
+        door_cancel(n->door);
+    n->leaving = os_thread(&n->leaver, leave_main, n) == 0;
+    n->stop_again = !n->leaving;
+    if (n->stop_again)
+        log_warn("no thread to leave the cluster: tried again");
+    return true;
+}
+
+void node_stop(struct node *n)
+{
+    if (n->stopping || n->leaving)
+        return;
+    ending_begin(n);
+    if (n->agent != NULL && leave_begin(n))
+        return;
+    n->stopping = true;
+    loop_timer_set(n->loop, &n->tick, loop_now(n->loop)); /* the tick does the rest */
+}
+
+static void on_signal(struct watch *w, uint32_t events)
+{
+    struct node *n = dlc_container(w, struct node, signals);
+    struct signalfd_siginfo info;
+
+    (void)events;
+    if (os_read(w->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+        log_info("signal %u: ending", info.ssi_signo);
+    node_stop(n);
+}
+
+/* ---- the tick ---- */
+
+static void follow_limits(struct node *n)
+{
+    struct memory_figures f;
+    struct mem_wish wish;
+    uint64_t ceiling;
+
+    memory_figures(n->memory, &f);
+    mem_machine_read(&n->machine);
+    wish = (struct mem_wish){
+        .configured = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory,
+        .ceiling = f.ceiling,
+        .used = f.populated,
+    };
+    ceiling = DLC_MIN(mem_limit_now(&n->machine, &wish), f.max);
+    if (ceiling == f.ceiling)
+        return;
+    log_debug("memory ceiling %llu -> %llu", (unsigned long long)f.ceiling,
+              (unsigned long long)ceiling);
+    memory_set_ceiling(n->memory, ceiling);
+}
+
+static void say_progress(struct node *n)
+{
+    dlc_list_each (l, &n->datasets)
+        dataset_progress(dlc_container(l, struct dataset, link));
+    dlc_list_each (l, &n->warms)
+        warm_progress(dlc_container(l, struct warm, link));
+}
+
+static void conns_close(struct dlc_list *conns)
+{
+    while (!dlc_list_empty(conns)) {
+        struct conn *c = dlc_container(conns->next, struct conn, link);
+
+        conn_close(&c);
+    }
+}
+
+/* The first half of the end: nothing new comes in, and what is under way is cut short. */
+static void wind_down(struct node *n)
+{
+    loop_limit_turns(n->loop, (struct dlc_dur){0}); /* nobody is served any more */
+    memory_set_closing(n->memory);
+    if (os_ftruncate(n->lock_fd, 0) < 0) /* no pid: who wants the directory now waits for us */
+        log_debug("cannot empty the lock file");
+    server_close(n);
+    conns_close(&n->conns);
+    conns_close(&n->zombies);
+    reserve_release(n);
+    /* Workers only look at it: relaxed. What peers were asked for ends now, on the loop. */
+    atomic_store_explicit(&n->ending, true, memory_order_relaxed);
+    peers_free(&n->peers);
+    shared_free(&n->shared);
+    dlc_list_each_safe (l, &n->datasets)
+        dataset_shutdown(dlc_container(l, struct dataset, link));
+}
+
+/* Memory of datasets that nobody has had open for long goes back to the machine, in steps. True:
+ * there is more. */
+static bool free_idle(struct node *n, struct dlc_mono now)
+{
+    uint64_t forms, bytes;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        shelves_figures(ds, &forms, &bytes);
+        if (ds->state != DATASET_READY || ds->refs > 0 ||
+            mem_index_resident(ds->index) + forms == 0 || n->config->memory_idle.ns == 0 ||
+            dlc_mono_sub(now, ds->last_used).ns < n->config->memory_idle.ns)
+            continue;
+        if (dataset_evict_some(ds, &ds->emptied, &bytes))
+            return true;
+        ds->emptied = (struct evict_place){0};
+        memory_give_back(n->memory);
+        log_info("%s was not used for long: its memory is given back", ds->url.shown);
+    }
+    return false;
+}
+
+/* What takes long is done in steps, one in each turn of the loop. */
+static void on_freeing(struct timer *t)
+{
+    struct node *n = dlc_container(t, struct node, freeing);
+    bool more = memory_free_some(n->memory);
+
+    dlc_list_each (l, &n->datasets)
+        more |= qos_leave_some(dlc_container(l, struct dataset, link));
+
+    if ((free_idle(n, loop_now(n->loop)) || more) && !n->stopping)
+        loop_timer_set(n->loop, t, loop_now(n->loop));
+}
+
+/* Who started us may still be on its way: the first client has time to come. */
+static bool is_idle(const struct node *n, struct dlc_mono now)
+{
+    bool none_yet = n->last_client.ns == n->started.ns;
+    int64_t most = n->config->idle_exit.ns;
+
+    if (none_yet)
+        most = DLC_MAX(most, FIRST_CLIENT.ns);
+    return n->config->idle_exit.ns > 0 && n->n_conns == 0 && n->jobs == 0 &&
+           dlc_mono_sub(now, n->last_client).ns > most;
+}
+
+static void on_tick(struct timer *t)
+{
+    struct node *n = dlc_container(t, struct node, tick);
+    struct dlc_mono now = loop_now(n->loop);
+
+    if (n->stopping) {
+        if (n->listener.fd >= 0)
+            wind_down(n);
+        if (n->jobs == 0 && n->agent_left)
+            loop_stop(n->loop);
+        else
+            loop_timer_set(n->loop, t, dlc_mono_add(now, DLC_MS(5)));
+        return;
+    }
+    if (n->stop_again)
+        node_stop(n);
+    memory_beat(n->memory);
+    memory_tick(n->memory);
+    if (n->disk != NULL)
+        disk_tick(n->disk);
+    loop_timer_set(n->loop, &n->freeing, now);
+    say_progress(n);
+    server_listen(n);
+    reserve_fill(n);
+    conns_resume(n);
+    if (dlc_mono_sub(now, n->limits_checked).ns >= DLC_SEC(1).ns) {
+        n->limits_checked = now;
+        follow_limits(n);
+        dlc_list_each (l, &n->datasets)
+            dataset_expect(dlc_container(l, struct dataset, link));
+        shelves_tell_room(n);
+    }
+    if (is_idle(n, now)) {
+        log_info("idle: ending");
+        node_stop(n);
+    }
+    report_tick(n);
+    weighings_send(n);
+    fetch_pump(n);
+    if (!n->stopping)
+        loop_timer_set(n->loop, t, dlc_mono_add(now, TICK));
+}
+
+/* ---- putting it together ---- */
+
+/* 0: ours. -1: held by the daemon whose pid is told, or by nobody who tells. */
+static int take_lock(int fd, char pid[static 32])
+{
+    struct dlc_mono end = dlc_mono_add(dlc_mono_now(), LOCK_WAIT);
+    const struct timespec pause = {.tv_nsec = 10000000};
+
+    while (os_flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        memset(pid, 0, 32);
+        if (os_pread(fd, pid, 31, 0) != 0 || dlc_mono_passed(end, dlc_mono_now()))
+            return -1;
+        nanosleep(&pause, NULL); /* empty: it is ending, or just starting */
+    }
+    return 0;
+}
+
+static int lock_dir(struct node *n, struct dlc_err *err)
+{
+    char *path = mem_fmt("%s/daemon.lock", n->config->dir), *catalogs;
+    char pid[32] = "";
+    int rc = 0;
+
+    catalogs = mem_fmt("%s/catalogs", n->config->dir);
+    if (os_mkdirs(catalogs, 0700) < 0 || os_sync_dir(n->config->dir) < 0) {
+        rc = dlc_err_sys(err, "cannot make %s (choose another place with --dir)", catalogs);
+        goto out;
+    }
+    n->lock_fd = os_open(path, O_RDWR | O_CREAT, 0600);
+    if (n->lock_fd < 0) {
+        rc = dlc_err_sys(err, "cannot open %s (choose another place with --dir)", path);
+        goto out;
+    }
+    if (take_lock(n->lock_fd, pid) < 0) {
+        rc = dlc_err_set(err, DLC_EBUSY,
+                         "another daemon (pid %.*s) uses %s: end it with `dlcache stop`, or choose "
+                         "another --dir",
+                         (int)strcspn(pid, "\n"), pid, n->config->dir);
+        goto out;
+    }
+    catalog_clean(n->config->dir);
+    snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+    if (os_ftruncate(n->lock_fd, 0) < 0 || os_pwrite_all(n->lock_fd, pid, strlen(pid), 0) < 0)
+        rc = dlc_err_sys(err, "cannot write %s", path);
+out:
+    mem_free(&path);
+    mem_free(&catalogs);
+    return rc;
+}
+
+static int open_memory(struct node *n, struct dlc_err *err)
+{
+    uint64_t asked = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory;
+    struct mem_wish wish = {.configured = asked};
+    const struct policy_ops *policy = policy_find(n->config->memory_policy);
+    uint64_t max, now, allowed;
+    char a[24], b[24];
+    int rc;
+
+    if (policy == NULL && strcmp(n->config->memory_policy, "auto") != 0)
+        return dlc_err_set(
+            err, DLC_EINVAL,
+            "--memory-policy %s: there is auto, and the policies of `dlcache sim --help`",
+            n->config->memory_policy);
+    mem_machine_read(&n->machine);
+    allowed = DLC_MIN(n->machine.total, n->machine.cgroup_max);
+    /* The limit of a cgroup may be raised while we run, the machine's memory not. */
+    max = DLC_MIN(mem_limit_max(&n->machine, asked), n->machine.total);
+    now = mem_limit_now(&n->machine, &wish);
+    if (asked > allowed)
+        log_warn("--memory %s is more than this machine or its cgroup allows: using at most %s",
+                 str_size(asked, a), str_size(allowed, b));
+    rc = memory_new(max, DLC_MIN(now, max), &n->memory, err);
+    if (rc == 0)
+        memory_set_owner(n->memory);
+    if (rc == 0 && policy != NULL)
+        memory_set_policy(n->memory, policy);
+    return rc;
+}
+
+/* What the settings call auto: 5 % of the file system, at least 1 GB. */
+static uint64_t keep_free(const struct node *n)
+{
+    struct statvfs fs;
+
+    if (n->config->disk_keep_free != CONFIG_AUTO)
+        return n->config->disk_keep_free;
+    if (os_statvfs(n->config->dir, &fs) < 0)
+        return 1000000000;
+    return DLC_MAX((uint64_t)fs.f_blocks * fs.f_frsize / 20, 1000000000);
+}
+
+static void open_disk(struct node *n)
+{
+    char *root = mem_fmt("%s/disk", n->config->dir);
+    struct disk_config dc = {
+        .root = root,
+        .limit = n->config->disk == CONFIG_AUTO ? 0 : n->config->disk,
+        .keep_free = keep_free(n),
+        .sync = n->config->disk_sync,
+        .cool_down = n->config->cool_down,
+    };
+    struct dlc_err err;
+
+    if (n->config->disk != 0 && disk_open(&dc, &n->disk, &err) < 0)
+        log_warn("no disk tier: %s; samples are kept in memory only", err.text);
+    mem_free(&root);
+}
+
+/* Signals go to a descriptor; block them before any thread is born. */
+static int open_signals(struct node *n, struct dlc_err *err)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    n->signals.ready = on_signal;
+    n->signals.fd = os_signalfd(&set);
+    if (n->signals.fd < 0 || loop_watch_set(n->loop, &n->signals, EPOLLIN) < 0)
+        return dlc_err_sys(err, "cannot watch signals");
+    return 0;
+}
+
+/* A connection per request in flight, a descriptor or more per client. */
+static void raise_files(void)
+{
+    struct rlimit r;
+
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
+}
+
+/* Peers, the door for them, and the agent. */
+static int open_membership(struct node *n, struct dlc_err *err)
+{
+    const struct node_cluster *m = n->membership;
+    const struct peers_config pc = {0};
+    int rc = 0;
+
+    if (!m->inside)
+        rc = token_load(n->config, NULL, &n->token, err);
+    if (rc == 0 && !m->inside && n->token == NULL)
+        rc = dlc_err_set(err, DLC_EDENIED,
+                         "a node needs the token of nodes: --token-file with a copy of the "
+                         "manager's DIR/node.token");
+    if (rc == 0 && m->listen != NULL)
+        rc = door_open(n, m->listen, &n->door, err);
+    if (rc == 0 && n->door != NULL && (n->peers = peers_new(&pc, err)) == NULL)
+        rc = err->code;
+    if (rc == 0 && n->config->shared[0] != '\0')
+        rc = shared_new(&(struct shared_config){.url = n->config->shared}, &n->shared, err);
+    if (rc == 0) {
+        n->agent_left = false;
+        rc = agent_open(n, &n->agent, err);
+    }
+    return rc;
+}
+
+static int node_open(struct node *n, struct dlc_err *err)
+{
+    int rc;
+
+    raise_files();
+    n->loop = loop_new(err);
+    if (n->loop == NULL)
+        return err->code;
+    if ((rc = open_signals(n, err)) < 0 || (rc = lock_dir(n, err)) < 0 ||
+        (rc = open_memory(n, err)) < 0)
+        return rc;
+    n->work = work_new(err);
+    if (n->work == NULL)
+        return err->code;
+    open_disk(n);
+    rc = server_open(n, err);
+    if (rc == 0 && n->membership != NULL)
+        rc = open_membership(n, err);
+    return rc;
+}
+
+static void close_membership(struct node *n)
+{
+    if (n->agent != NULL && !n->agent_left) { /* it could not be opened: nothing runs */
+        agent_leave(n->agent);
+        n->agent_left = true;
+    }
+    report_heard(n, false);
+    orders_free(n);
+    peers_free(&n->peers);
+    shared_free(&n->shared);
+    door_free(&n->door);
+    agent_close(&n->agent);
+    cluster_free(&n->cluster);
+    token_free(&n->token);
+}
+
+static void node_close(struct node *n)
+{
+    work_free(&n->work); /* lets the last writes to disk end */
+    while (!dlc_list_empty(&n->warms)) {
+        struct warm *w = dlc_container(n->warms.next, struct warm, link);
+
+        warm_free(&w);
+    }
+    close_membership(n);
+    server_close(n);
+    reserve_release(n);
+    report_close(n);
+    spent_close(n);
+    disk_close(&n->disk);
+    if (n->memory != NULL)
+        memory_free(&n->memory);
+    if (n->signals.fd >= 0 && n->loop != NULL)
+        loop_watch_del(n->loop, &n->signals);
+    os_close(&n->signals.fd);
+    loop_free(&n->loop);
+    os_close(&n->lock_fd);
+}
+
+/* One line that people, and tests (tests/lib/dl.py), can find. */
+static void say_long_turns(const struct loop *l)
+{
+    struct loop_figures f;
+
+    loop_figures(l, &f);
+    if (f.longest.ns > LOOP_TURN_MAX.ns)
+        log_warn(
+            "the event loop did nothing else for %.1f ms of CPU time, most of it in %s; readers "
+            "wait meanwhile: please report it",
+            dlc_dur_seconds(f.longest) * 1e3, f.longest_in);
+}
+
+int node_main(const struct config *c, const struct node_start *start, struct dlc_err *err)
+{
+    struct node *n = mem_new(struct node);
+    int rc;
+
+    n->config = c;
+    n->membership = start != NULL ? start->cluster : NULL;
+    n->agent_left = true;
+    n->lock_fd = n->listener.fd = n->signals.fd = -1;
+    dlc_list_init(&n->conns);
+    dlc_list_init(&n->zombies);
+    reserve_init(n);
+    dlc_list_init(&n->datasets);
+    dlc_list_init(&n->backlogs);
+    dlc_list_init(&n->warms);
+    dlc_list_init(&n->deriving);
+    dlc_list_init(&n->disk_reads);
+    hist_init(&n->disk_latency, 1000);
+    n->disk_late.fire = fetch_disk_late;
+    dlc_list_init(&n->asks);
+    dlc_list_init(&n->askings);
+    dlc_list_init(&n->orders);
+    n->started = n->last_client = dlc_mono_now();
+    n->tick.fire = on_tick;
+    n->pump.fire = fetch_pump_again;
+    n->freeing.fire = on_freeing;
+    rc = node_open(n, err);
+    if (rc == 0) {
+        log_info("serving at %s, data in %s", c->socket, c->dir);
+        if (start != NULL && start->ready != NULL)
+            start->ready(start->arg);
+        loop_timer_set(n->loop, &n->tick, dlc_mono_now());
+        loop_limit_turns(n->loop, turn_limit_configured());
+        loop_run(n->loop);
+        say_long_turns(n->loop);
+    }
+    node_close(n);
+    ending_over(n);
+    mem_free(&n);
+    return rc;
+}

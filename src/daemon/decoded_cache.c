@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Shelves: what clients have decoded of a dataset's samples, kept for all processes of one owner
+ * that would decode them in the same way (docs/design/0007). To the daemon a form is a header with
+ * a checksum and some bytes.
+ *
+ *     GIVE --> copied by a worker --> header and checksum right --> READY for all of the shelf
+ *         \                                                   \--> DLC_ECORRUPT
+ *          \--> no room, or it is there already
+ *
+ * (G1) A form takes memory that is free and that no dataset in use could fill with samples.
+ * (G2) What was checked is our copy, which nobody else can write: the giver may change the gift
+ *      while it is copied, and then the checksum does not hold.
+ * (G3) A shelf belongs to a user and a token: nobody can put forms before the eyes of others.
+ * (G4) Forms that nobody uses leave for those that somebody makes.
+ */
+#include "daemon/daemon_i.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/counters.h"
+#include "base/mem.h"
+#include "cache/decoded/decoded_header.h"
+
+#define SHELVES_MAX 8 /* of one dataset */
+#define CLEAR_STEPS 4 /* for one form: the next ones find more room */
+
+/* ---- shelves ---- */
+
+void shelf_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *token, const char *form)
+{
+    char *text = mem_fmt("%u %zu %s %s", (unsigned)uid, token != NULL ? strlen(token) : 0,
+                         token != NULL ? token : "", form);
+
+    sha256(text, strlen(text), key);
+    memset(text, 0, strlen(text));
+    mem_free(&text);
+}
+
+static void shelf_free(struct shelf *s)
+{
+    dlc_check(s->users == 0);
+    dlc_list_remove(&s->link);
+    mem_index_free(&s->index);
+    mem_free(&s);
+}
+
+/* The one that was used longest ago, of those that nobody uses. */
+static struct shelf *shelf_oldest(struct dataset *ds, unsigned *n)
+{
+    struct shelf *oldest = NULL;
+
+    *n = 0;
+    dlc_list_each (l, &ds->shelves) {
+        struct shelf *s = dlc_container(l, struct shelf, link);
+
+        (*n)++;
+        if (s->users == 0 && (oldest == NULL || s->last_used.ns < oldest->last_used.ns))
+            oldest = s;
+    }
+    return oldest;
+}
+
+static struct shelf *shelf_find(struct dataset *ds, const unsigned char *key)
+{
+    dlc_list_each (l, &ds->shelves) {
+        struct shelf *s = dlc_container(l, struct shelf, link);
+
+        if (memcmp(s->key, key, sizeof(s->key)) == 0)
+            return s;
+    }
+    return NULL;
+}
+
+int shelf_get(struct dataset *ds, const unsigned char key[static SHA256_LEN], struct shelf **out,
+              struct dlc_err *err)
+{
+    struct shelf *s = shelf_find(ds, key), *old;
+    unsigned n;
+    int rc;
+
+    *out = NULL;
+    if (s == NULL) {
+        old = shelf_oldest(ds, &n);
+        if (n >= SHELVES_MAX && old == NULL)
+            return dlc_err_set(err, DLC_EBUSY, "forms: %u kinds of them are in use already",
+                               SHELVES_MAX);
+        if (n >= SHELVES_MAX)
+            shelf_free(old);
+        s = mem_new(struct shelf);
+        rc = mem_index_new(ds->node->memory, catalog_count(ds->catalog),
+                           catalog_snapshot(ds->catalog), &s->index, err);
+        if (rc < 0) {
+            mem_free(&s);
+            return rc;
+        }
+        mem_index_set_spare(s->index);
+        s->id = ++ds->node->next_id;
+        memcpy(s->key, key, sizeof(s->key));
+        dlc_list_push_tail(&ds->shelves, &s->link);
+    }
+    s->users++;
+    shelves_tell_room(ds->node);
+    *out = s;
+    return 0;
+}
+
+void shelf_put(struct shelf **sp)
+{
+    struct shelf *s = *sp;
+
+    *sp = NULL;
+    if (s == NULL)
+        return;
+    s->users--;
+    s->last_used = dlc_mono_now();
+}
+
+void shelves_free(struct dataset *ds)
+{
+    while (!dlc_list_empty(&ds->shelves))
+        shelf_free(dlc_container(ds->shelves.next, struct shelf, link));
+}
+
+/* The shelf of this number, or of the next one. NULL: none. */
+static struct shelf *shelf_from(struct dataset *ds, uint64_t id)
+{
+    struct shelf *next = NULL;
+
+    dlc_list_each (l, &ds->shelves) {
+        struct shelf *s = dlc_container(l, struct shelf, link);
+
+        if (s->id >= id && (next == NULL || s->id < next->id))
+            next = s;
+    }
+    return next;
+}
+
+bool dataset_evict_some(struct dataset *ds, struct evict_place *at, uint64_t *bytes)
+{
+    struct shelf *s = at->shelf > 0 ? shelf_from(ds, at->shelf) : NULL;
+
+    if (at->shelf > 0 && s == NULL)
+        return false;
+    if (s != NULL && s->id > at->shelf)
+        *at = (struct evict_place){.shelf = s->id};
+    if (!mem_index_evict_some(s != NULL ? s->index : ds->index, &at->sample, bytes))
+        *at = (struct evict_place){.shelf = at->shelf + 1};
+    return true;
+}
+
+void shelves_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes)
+{
+    *forms = *bytes = 0;
+    dlc_list_each (l, &ds->shelves) {
+        const struct shelf *s = dlc_container(l, struct shelf, link);
+
+        *forms += mem_index_resident(s->index);
+        *bytes += mem_index_bytes(s->index);
+    }
+}
+
+/* ---- room ---- */
+
+/* (G1): what datasets in use may still bring in. */
+static uint64_t still_to_come(struct node *n)
+{
+    uint64_t bytes = 0;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->state == DATASET_READY && ds->refs > 0)
+            bytes += catalog_bytes(ds->catalog) -
+                     DLC_MIN(catalog_bytes(ds->catalog), mem_index_bytes(ds->index));
+    }
+    return bytes;
+}
+
+static uint64_t idle_bytes(struct node *n)
+{
+    uint64_t bytes = 0;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        dlc_list_each (k, &ds->shelves) {
+            const struct shelf *s = dlc_container(k, struct shelf, link);
+
+            bytes += s->users == 0 ? mem_index_bytes(s->index) : 0;
+        }
+    }
+    return bytes;
+}
+
+/* (G1), and what (G4) would free. */
+static uint64_t room_of(struct node *n)
+{
+    uint64_t keep = still_to_come(n), idle = idle_bytes(n), both = DLC_MIN(keep, idle);
+
+    return memory_room_spare(n->memory, keep - both) + (idle - both);
+}
+
+void shelves_tell_room(struct node *n)
+{
+    uint64_t room = room_of(n);
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        dlc_list_each (k, &ds->shelves)
+            mem_index_tell_room(dlc_container(k, struct shelf, link)->index, room);
+    }
+}
+
+/* (G4): some of the shelf that was left longest ago. False: there is none. */
+static bool clear_some(struct node *n)
+{
+    struct shelf *oldest = NULL;
+    uint64_t bytes = 0;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        dlc_list_each (k, &ds->shelves) {
+            struct shelf *s = dlc_container(k, struct shelf, link);
+
+            if (s->users == 0 && mem_index_resident(s->index) > 0 &&
+                (oldest == NULL || s->last_used.ns < oldest->last_used.ns))
+                oldest = s;
+        }
+    }
+    if (oldest != NULL && !mem_index_evict_some(oldest->index, &oldest->cleared, &bytes))
+        oldest->cleared = 0;
+    return oldest != NULL;
+}
+
+/* ---- gifts ---- */
+
+struct giving {
+    struct job job;
+    struct task task;
+    struct node *node;
+    struct dataset *ds;
+    struct shelf *shelf;
+    struct mem_gifts *gifts;
+    struct mem_fill *fill;
+    uint64_t sample, len;
+    uint32_t gift;
+    uint64_t conn; /* who gave it */
+    bool sound;
+};
+
+static void copy(struct job *j)
+{
+    struct giving *g = dlc_container(j, struct giving, job);
+    void *to = mem_fill_data(g->fill);
+
+    memcpy(to, mem_gift(g->gifts, g->gift), g->len);
+    g->sound = form_is_sound(to, g->len, g->sample); /* (G2) */
+    loop_post(g->node->loop, &g->task);
+}
+
+static void copied(struct task *t)
+{
+    struct giving *g = dlc_container(t, struct giving, task);
+    struct conn *c = conn_by_id(g->node, g->conn);
+
+    if (g->sound) {
+        memory_publish(g->node->memory, &g->fill);
+    } else {
+        memory_abandon(g->node->memory, &g->fill);
+        count(form_bad);
+    }
+    mem_index_tell_room(g->shelf->index, room_of(g->node));
+    if (c != NULL && c->session != NULL)
+        session_gift_done(c->session, g->gift, g->sound ? 0 : DLC_ECORRUPT);
+    g->node->jobs--;
+    shelf_put(&g->shelf);
+    mem_gifts_put(&g->gifts);
+    dataset_put(&g->ds);
+    mem_free(&g);
+}
+
+int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len)
+{
+    struct node *n = s->ds->node;
+    unsigned steps = CLEAR_STEPS;
+    struct mem_fill *fill;
+    struct giving *g;
+    int rc;
+
+    if (mem_index_known(s->shelf->index, sample))
+        return 0;
+    do
+        rc = memory_reserve_spare(n->memory, s->shelf->index, sample, len, still_to_come(n), &fill);
+    while (rc < 0 && len <= room_of(n) && steps-- > 0 && clear_some(n));
+    if (rc < 0) {
+        count(form_refusals);
+        return rc;
+    }
+    g = mem_new(struct giving);
+    *g = (struct giving){.job.run = copy,
+                         .task.run = copied,
+                         .node = n,
+                         .ds = s->ds,
+                         .shelf = s->shelf,
+                         .gifts = mem_gifts_ref(s->gifts),
+                         .fill = fill,
+                         .sample = sample,
+                         .len = len,
+                         .gift = gift,
+                         .conn = s->conn->id};
+    g->ds->refs++;
+    g->shelf->users++;
+    n->jobs++;
+    work_run(n->work, WORK_COPY, &g->job); /* a session has SHM_GIFTS at most */
+    return 1;
+}

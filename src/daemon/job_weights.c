@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Weights of jobs: what a model has yet to learn of each sample (docs/design/0008), in memory that
+ * all ranks of a job on this node write, and that decides who stays (next_use.c).
+ *
+ * (V1) Nothing in that memory is believed: its size is ours and sealed, what is no positive finite
+ *      number counts as never learnt, and a look does a bounded amount of work whatever is marked.
+ * (V2) Weights belong to a user and a token, as shelves do: a job of the same name that is
+ *      another's has others.
+ * (V3) They stay when the job's last session ends, for those that come after, until the dataset
+ *      goes or another job needs the place. Those of a process without a job go with it.
+ */
+#include "daemon/daemon_i.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+#define WEIGHINGS_MAX 8     /* of one dataset */
+#define SLICE         1024u /* weights that are counted in one look */
+
+static void weighing_free(struct weighing *w)
+{
+    dlc_check(w->users == 0);
+    dlc_list_remove(&w->link);
+    mem_common_free(&w->memory);
+    weighing_send_release(w);
+    mem_free(&w->uses);
+    mem_free(&w->job);
+    mem_free(&w);
+}
+
+/* The one that was used longest ago, of those that nobody uses when a session leaves this one
+ * (NULL: none). *n: how many there are in all then. */
+static struct weighing *weighing_oldest(const struct dataset *ds, const struct weighing *left,
+                                        unsigned *n)
+{
+    struct weighing *oldest = NULL;
+
+    *n = 0;
+    dlc_list_each (l, &ds->weighings) {
+        struct weighing *w = dlc_container(l, struct weighing, link);
+        bool unused = w->users == (w == left ? 1u : 0u);
+
+        if (unused && w->own)
+            continue; /* it goes with its session */
+        (*n)++;
+        if (unused && (oldest == NULL || oldest == left ||
+                       (w != left && w->last_used.ns < oldest->last_used.ns)))
+            oldest = w;
+    }
+    return oldest;
+}
+
+static struct weighing *weighing_find(const struct dataset *ds, const unsigned char *owner,
+                                      const char *job)
+{
+    dlc_list_each (l, &ds->weighings) {
+        struct weighing *w = dlc_container(l, struct weighing, link);
+
+        if (memcmp(w->owner, owner, sizeof(w->owner)) == 0 && strcmp(w->job, job) == 0)
+            return w;
+    }
+    return NULL;
+}
+
+/* Gives; NULL: *err. */
+static struct weighing *weighing_new(const struct dataset *ds, struct dlc_err *err)
+{
+    uint64_t n = catalog_count(ds->catalog);
+    struct weighing *w = mem_new(struct weighing);
+    int rc;
+
+    dlc_list_init(&w->link);
+    if (n == 0)
+        rc = dlc_err_set(err, DLC_EINVAL, "weights: %s has no samples", ds->url.shown);
+    else
+        rc = mem_common_new("dlcache-weights", weights_size(n), &w->memory, err);
+    if (rc == 0) {
+        weights_format(mem_common_map(w->memory), n, catalog_snapshot(ds->catalog));
+        rc = weights_open(&w->w, mem_common_map(w->memory), weights_size(n), n, err);
+    }
+    if (rc == 0 && (w->uses = mem_try_zero(n * sizeof(*w->uses))) == NULL)
+        rc = dlc_err_set(err, DLC_ENOMEM, "weights: no memory for %llu samples",
+                         (unsigned long long)n);
+    if (rc < 0) {
+        weighing_free(w);
+        return NULL;
+    }
+    return w;
+}
+
+int weighing_get(struct session *s, const char *job, bool own, struct dlc_err *err)
+{
+    struct dataset *ds = s->ds;
+    struct weighing *w = weighing_find(ds, s->conn->owner, job), *old;
+    unsigned n;
+
+    if (w == NULL) {
+        old = weighing_oldest(ds, s->weighing, &n);
+        if (n >= WEIGHINGS_MAX && old == NULL)
+            return dlc_err_set(err, DLC_EBUSY,
+                               "weights: %u jobs have some of this dataset already: wait until one "
+                               "of them has ended",
+                               WEIGHINGS_MAX);
+        w = weighing_new(ds, err);
+        if (w == NULL)
+            return err->code; /* it keeps those it has */
+        weighing_put(&s->weighing);
+        if (n >= WEIGHINGS_MAX)
+            weighing_free(old);
+        w->job = mem_str(job);
+        w->own = own;
+        memcpy(w->owner, s->conn->owner, sizeof(w->owner));
+        dlc_list_push_tail(&ds->weighings, &w->link);
+    }
+    w->users++;
+    weighing_put(&s->weighing);
+    s->weighing = w;
+    return 0;
+}
+
+void weighing_put(struct weighing **wp)
+{
+    struct weighing *w = *wp;
+
+    *wp = NULL;
+    if (w == NULL)
+        return;
+    w->users--;
+    w->last_used = dlc_mono_now();
+    weighing_send_soon(w);
+    if (w->own && w->users == 0)
+        weighing_free(w);
+}
+
+void weighings_free(struct dataset *ds)
+{
+    while (!dlc_list_empty(&ds->weighings))
+        weighing_free(dlc_container(ds->weighings.next, struct weighing, link));
+}
+
+/* ---- what they say ---- */
+
+bool weighing_take(struct weighing *w, uint64_t *steps, uint64_t *sample)
+{
+    uint64_t stored = weights_stored(&w->w, WEIGHTS_KEEPER);
+
+    if (w->place == 0) {
+        if (stored == w->round)
+            return false; /* nothing was stored since the last round began */
+        w->round = stored;
+    }
+    if (weights_take(&w->w, WEIGHTS_KEEPER, &w->place, steps, sample))
+        return true;
+    if (w->place >= w->w.n)
+        w->place = 0;
+    return false;
+}
+
+/* The mean is taken by going round: a sum that follows each change would be off for good once a
+ * giant has come and gone. */
+void weighing_measure(struct weighing *w)
+{
+    uint64_t stored = weights_stored(&w->w, WEIGHTS_KEEPER), end;
+
+    if (w->count.at == 0) {
+        if (stored == w->count.stored)
+            return; /* nothing was stored since the last round began */
+        w->count.stored = stored;
+    }
+    end = DLC_MIN(w->count.at + SLICE, w->w.n);
+    for (; w->count.at < end; w->count.at++) {
+        float weight = weights_get(&w->w, w->count.at);
+
+        w->count.sum += (double)weight;
+        w->count.learnt += weight > 0;
+    }
+    if (w->count.at == w->w.n || w->mean <= 0) { /* the first one: as far as it is known */
+        w->mean = w->count.learnt > 0 ? w->count.sum / (double)w->count.learnt : 0;
+        w->learnt = w->count.learnt;
+    }
+    if (w->count.at == w->w.n) {
+        w->count.at = w->count.learnt = 0;
+        w->count.sum = 0;
+    }
+}
+
+void weighing_used(struct weighing *w, uint64_t sample)
+{
+    if (sample < w->w.n && w->uses[sample] < UINT16_MAX)
+        w->uses[sample]++;
+}
+
+json_t *weighings_json(const struct dataset *ds)
+{
+    json_t *list = json_array();
+
+    dlc_list_each (l, &ds->weighings) {
+        const struct weighing *w = dlc_container(l, struct weighing, link);
+        json_t *one = json_pack("{s:s, s:i, s:I, s:f}", "job", w->job, "sessions", (int)w->users,
+                                "learnt", (json_int_t)w->learnt, "mean", w->mean);
+
+        if (ds->cid != NULL)
+            weighing_send_json(w, one);
+        json_array_append_new(list, one);
+    }
+    return list;
+}

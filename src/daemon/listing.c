@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Listings: from a bucket to a catalog on disk.
+ *
+ *     pages of the bucket, on lanes --> layout, archives, writing: on a worker --> dataset_listed()
+ *          |--nothing below the prefix: is it one object?--|
+ */
+#include "daemon/daemon_i.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "daemon/cataloguer.h"
+
+struct listing {
+    struct dataset *ds;
+    struct catalog_builder *builder; /* the lane's until done, then the worker's */
+    struct cataloguer cataloguer;
+    struct catalog *catalog; /* the worker's, then the dataset's */
+    char *prefix;            /* what is asked for; NULL: the URL's own */
+    struct bucket_list list;
+    struct bucket_stat stat;
+    _Atomic uint64_t seen; /* W lane, R loop, relaxed: progress only */
+    struct task task;
+    struct job job;
+    void (*next)(struct listing *l);
+    int rc;
+    struct dlc_err err;
+};
+
+/* What it took to make derived forms, where they are. */
+static void count_derived(const struct listing *l)
+{
+    const struct cataloguer *c = &l->cataloguer;
+    struct catalog_entry e;
+
+    for (size_t i = 0; i < c->n_derived; i++)
+        if (catalog_object(l->ds->catalog, c->derived[i].object, &e, NULL) == 0)
+            dataset_derived(l->ds, c->derived[i].object, c->derived[i].took, e.size);
+}
+
+static void listing_end(struct listing *l)
+{
+    struct dataset *ds = l->ds;
+
+    ds->listing = NULL;
+    dataset_listed(ds, l->rc, &l->catalog, &l->err);
+    if (ds->state == DATASET_READY)
+        count_derived(l);
+    catalog_builder_free(&l->builder);
+    cataloguer_release(&l->cataloguer);
+    mem_free(&l->prefix);
+    mem_free(&l);
+    dataset_put(&ds);
+}
+
+static void listing_on_loop(struct task *t)
+{
+    struct listing *l = dlc_container(t, struct listing, task);
+    struct node *n = l->ds->node;
+
+    n->jobs--;
+    if (n->stopping) { /* the bucket may be closed already */
+        l->rc = dlc_err_set(&l->err, DLC_ECANCELED, "the daemon is stopping");
+        listing_end(l);
+        return;
+    }
+    l->next(l);
+}
+
+/* ---- from objects to samples ---- */
+
+static void catalogue_on_worker(struct job *j)
+{
+    struct listing *l = dlc_container(j, struct listing, job);
+    char *file = mem_fmt("%s.%llu.tmp", l->ds->catalog_path, (unsigned long long)l->ds->id);
+
+    l->rc = cataloguer_run(&l->cataloguer, file, &l->err);
+    if (l->rc == 0)
+        l->rc = snapshot_install(l->ds, file, &l->err);
+    if (l->rc == 0)
+        l->rc = load_catalog(l->ds, l->ds->pinned, &l->catalog, &l->err);
+    mem_free(&file);
+    loop_post(l->ds->node->loop, &l->task);
+}
+
+static void listing_catalogue(struct listing *l)
+{
+    struct dataset *ds = l->ds;
+
+    l->cataloguer.url = &ds->url;
+    l->cataloguer.config = dataset_bucket_config(ds);
+    l->cataloguer.builder = l->builder;
+    l->cataloguer.disk = ds->node->disk;
+    l->cataloguer.disk_id = ds->disk_id;
+    l->cataloguer.group = ds->group;
+    l->next = listing_end;
+    l->job.run = catalogue_on_worker;
+    ds->node->jobs++;
+    work_run(ds->node->work, WORK_CATALOG, &l->job);
+}
+
+/* ---- from the bucket to objects ---- */
+
+static bool on_page(struct bucket_list *bl, const struct bucket_object *objects, size_t n)
+{
+    struct listing *l = bl->priv;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct bucket_object *o = &objects[i];
+
+        if (o->size == 0 && str_ends(o->key, "/"))
+            continue; /* the mark that consoles leave for an empty folder */
+        l->rc = catalog_builder_add(l->builder, o->key, strlen(o->key), o->size, o->etag, &l->err);
+        if (l->rc < 0)
+            return false;
+    }
+    atomic_store_explicit(&l->seen, catalog_builder_count(l->builder), memory_order_relaxed);
+    return true;
+}
+
+static void listing_nothing(struct listing *l)
+{
+    l->rc = dlc_err_set(&l->err, DLC_ENOTFOUND,
+                        "%s holds no objects: check the spelling of the prefix, and the endpoint "
+                        "(list it with `dlcache ls`)",
+                        l->ds->url.shown);
+    listing_end(l);
+}
+
+static void stat_next(struct listing *l)
+{
+    if (l->stat.rc == DLC_ENOTFOUND) {
+        listing_nothing(l);
+        return;
+    }
+    l->rc = l->stat.rc;
+    l->err = l->stat.err;
+    if (l->rc == 0)
+        l->rc = catalog_builder_add(l->builder, l->stat.key, strlen(l->stat.key), l->stat.size,
+                                    l->stat.etag, &l->err);
+    if (l->rc < 0)
+        listing_end(l);
+    else
+        listing_catalogue(l);
+}
+
+static void on_stat(struct bucket_stat *s)
+{
+    struct listing *l = s->priv;
+
+    loop_post(l->ds->node->loop, &l->task);
+}
+
+static void list_next(struct listing *l)
+{
+    struct dataset *ds = l->ds;
+
+    if (l->rc == 0 && l->list.rc < 0) {
+        l->rc = l->list.rc;
+        l->err = l->list.err;
+    }
+    if (l->rc < 0) {
+        listing_end(l);
+    } else if (catalog_builder_count(l->builder) > 0) {
+        listing_catalogue(l);
+    } else if (l->prefix != NULL && !str_ends(ds->url.prefix, "*")) {
+        /* Not a folder: perhaps the URL names one object. */
+        l->stat = (struct bucket_stat){.key = ds->url.prefix, .done = on_stat, .priv = l};
+        l->next = stat_next;
+        ds->node->jobs++;
+        bucket_stat(ds->bucket, &l->stat);
+    } else {
+        listing_nothing(l);
+    }
+}
+
+static void on_listed(struct bucket_list *bl)
+{
+    struct listing *l = bl->priv;
+
+    loop_post(l->ds->node->loop, &l->task);
+}
+
+void listing_start(struct dataset *ds)
+{
+    struct listing *l = mem_new(struct listing);
+
+    l->ds = ds;
+    l->builder = catalog_builder_new();
+    cataloguer_init(&l->cataloguer);
+    l->prefix = list_prefix(&ds->url);
+    l->task.run = listing_on_loop;
+    l->next = list_next;
+    l->list =
+        (struct bucket_list){.prefix = l->prefix, .page = on_page, .done = on_listed, .priv = l};
+    ds->listing = l;
+    ds->refs++;
+    ds->node->jobs++;
+    bucket_list(ds->bucket, &l->list);
+}
+
+void listing_stop(struct dataset *ds)
+{
+    if (ds->listing != NULL)
+        cataloguer_stop(&ds->listing->cataloguer);
+}
+
+/* relaxed: progress only */
+static json_t *progress_of(struct listing *l)
+{
+    struct cataloguer *c = &l->cataloguer;
+    const char *phase = atomic_load_explicit(&c->phase, memory_order_relaxed);
+    uint64_t seen = atomic_load_explicit(&l->seen, memory_order_relaxed);
+
+    if (phase == NULL)
+        return json_pack("{s:s, s:I}", "phase", "listing", "objects", (json_int_t)seen);
+    return json_pack("{s:s, s:I, s:I, s:I}", "phase", phase, "objects", (json_int_t)seen, "done",
+                     (json_int_t)atomic_load_explicit(&c->done, memory_order_relaxed), "total",
+                     (json_int_t)atomic_load_explicit(&c->total, memory_order_relaxed));
+}
+
+json_t *listing_progress(const struct dataset *ds)
+{
+    return progress_of(ds->listing);
+}
+
+void dataset_progress(struct dataset *ds)
+{
+    if (ds->listing == NULL)
+        return;
+    dlc_list_each (n, &ds->openers)
+        conn_progress(dlc_container(n, struct conn, waiting), progress_of(ds->listing));
+}

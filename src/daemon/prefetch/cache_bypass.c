@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Sessions of jobs that keep nothing of what they read: those that do not use the cache, and those
+ * that read it in parts (docs/jobs.md). The view names them; a session belongs to a job by what its
+ * client says (DLCACHE_JOB), if that job is of the session's dataset.
+ *
+ * What such a session needs and is not here comes from the bucket, past other nodes and past the
+ * disk tier, and leaves when its cursor has passed it; where it tells no order, before everything
+ * else and when the last such session ends. What is here already is read like by anybody, and
+ * stays.
+ *
+ * (Q1) Only samples that came for such sessions alone (`passing`) leave so: another's fetch, or one
+ * that another joined, makes a sample one that stays.
+ */
+#include "daemon/daemon_i.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+#define STEP 4096u /* samples looked at in one turn of the loop */
+
+static bool is_passing(const struct dataset *ds, uint64_t sample)
+{
+    return ds->passing != NULL && (ds->passing[sample / 8] >> (sample % 8) & 1u) != 0;
+}
+
+static bool has_such_sessions(const struct dataset *ds)
+{
+    dlc_list_each (l, &ds->sessions)
+        if (dlc_container(l, struct session, link)->past)
+            return true;
+    return false;
+}
+
+void qos_came(struct dataset *ds, uint64_t sample, bool past)
+{
+    uint8_t bit = (uint8_t)(1u << (sample % 8));
+
+    if (past && !has_such_sessions(ds)) { /* who asked for it is gone */
+        memory_evict(ds->node->memory, ds->index, sample);
+        return;
+    }
+    if (ds->passing == NULL && past)
+        ds->passing = mem_zero(catalog_count(ds->catalog) / 8 + 1);
+    if (past)
+        ds->passing[sample / 8] |= bit;
+    else if (ds->passing != NULL)
+        ds->passing[sample / 8] &= (uint8_t)~bit;
+}
+
+bool qos_passed(struct dataset *ds, uint64_t sample)
+{
+    return is_passing(ds, sample) && memory_evict_soon(ds->index, sample);
+}
+
+/* ---- who ---- */
+
+void qos_look_up(struct session *s)
+{
+    const struct dataset *ds = s->ds;
+    struct cluster_job job = {false, 0};
+
+    if (s->conn->job != NULL && ds->cid != NULL && ds->node->cluster != NULL)
+        job = cluster_job(ds->node->cluster, s->conn->job, ds->cid);
+    s->past = job.past;
+    s->part = job.part;
+}
+
+void qos_changed(struct dataset *ds)
+{
+    dlc_list_each (l, &ds->sessions)
+        qos_look_up(dlc_container(l, struct session, link));
+}
+
+bool qos_leave_some(struct dataset *ds)
+{
+    uint64_t n, end;
+
+    if (ds->passing == NULL || has_such_sessions(ds)) {
+        ds->passing_left = 0;
+        return false;
+    }
+    n = catalog_count(ds->catalog);
+    end = DLC_MIN(n, ds->passing_left + STEP);
+    for (; ds->passing_left < end; ds->passing_left++)
+        qos_passed(ds, ds->passing_left);
+    if (end < n)
+        return true;
+    ds->passing_left = 0;
+    mem_free(&ds->passing);
+    return false;
+}
+
+/* Its job's sessions here have one part together. */
+uint64_t qos_part(const struct session *s)
+{
+    uint64_t sharing = 0;
+
+    if (s->part == 0)
+        return UINT64_MAX;
+    dlc_list_each (l, &s->ds->sessions) {
+        const struct session *o = dlc_container(l, struct session, link);
+
+        sharing += o->follow.active && o->part > 0 && strcmp(o->conn->job, s->conn->job) == 0;
+    }
+    return s->part / DLC_MAX(sharing, 1u);
+}

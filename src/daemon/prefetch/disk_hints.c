@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a dataset's chunks are worth to the disk tier: which jobs read it, how often they still
+ * will, and what its chunks cost to bring back. The disk tier and its policy decide
+ * (docs/policies.md).
+ */
+#include "daemon/daemon_i.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "cache/policy/policy.h"
+
+void dataset_enter_group(struct dataset *ds)
+{
+    if (ds->node->disk != NULL)
+        ds->group = disk_group(ds->node->disk, hash64_str(ds->catalog_path), ds->url.shown);
+}
+
+void dataset_join(struct dataset *ds)
+{
+    if (ds->node->disk != NULL)
+        disk_group_join(ds->node->disk, ds->group);
+}
+
+void dataset_leave(struct dataset *ds)
+{
+    if (ds->node->disk != NULL)
+        disk_group_leave(ds->node->disk, ds->group);
+}
+
+struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const char *etag)
+{
+    struct chunk_id id = chunk_id_of(ds->disk_id, key, etag);
+
+    id.group = ds->group;
+    return id;
+}
+
+static double cost_of(const struct dataset *ds, struct dlc_dur took, uint64_t bytes)
+{
+    double second = ds->node->config->price_second;
+    struct policy_prices prices = {.share = second / (1 + second)};
+
+    bucket_prices(ds->bucket, &prices.request, &prices.transfer);
+    return policy_cost(&prices, dlc_dur_seconds(took), bytes);
+}
+
+void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, uint64_t bytes)
+{
+    double cost;
+
+    ds->fetched++;
+    if (ds->bucket == NULL || (ds->node->disk == NULL && ds->cid == NULL))
+        return;
+    cost = cost_of(ds, took, bytes);
+    if (ds->node->disk != NULL)
+        disk_group_cost(ds->node->disk, ds->group, cost, bytes);
+    if (ds->cid != NULL)
+        report_cost(ds, sample, cost);
+}
+
+void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, uint64_t bytes)
+{
+    double cost;
+
+    if (ds->bucket == NULL || ds->node->disk == NULL)
+        return;
+    cost = cost_of(ds, took, bytes);
+    disk_group_cost(ds->node->disk, ds->group, cost, bytes);
+    if (ds->cid != NULL)
+        report_derived_cost(ds, object, cost);
+}
+
+/* Samples that the session has still to read; -1: it did not say. */
+static double reads_left(const struct follow *f)
+{
+    const struct cursor *c = f->active ? &f->told->cursor : NULL;
+
+    if (c == NULL || c->length == 0 || c->epochs > INT32_MAX)
+        return -1; /* no order, a list for each epoch, or no end */
+    return fmax((double)c->epochs * (double)c->length - (double)f->pos, 0);
+}
+
+/* Ranks read a part each, so runs are counted in samples. */
+void dataset_expect(struct dataset *ds)
+{
+    struct cluster_use use = {0, -1};
+    double reads = 0, samples;
+    bool known;
+
+    if (ds->node->disk == NULL || ds->state != DATASET_READY)
+        return;
+    samples = (double)catalog_visible(ds->catalog);
+    known = samples > 0 && !dlc_list_empty(&ds->sessions);
+    dlc_list_each (l, &ds->sessions) {
+        double left = reads_left(&dlc_container(l, struct session, link)->follow);
+
+        known = known && left >= 0;
+        reads += left;
+    }
+    if (ds->cid != NULL && ds->node->cluster != NULL)
+        use = cluster_use(ds->node->cluster, ds->cid);
+    if (use.readers > 0 && use.runs >= 0) { /* the manager knows of all jobs, and of ours */
+        reads = fmax(reads, (double)use.runs * samples);
+        known = samples > 0;
+    }
+    disk_group_expect(ds->node->disk, ds->group,
+                      known ? (int32_t)fmin(ceil(reads / samples), INT32_MAX) : POLICY_UNKNOWN);
+}
+
+/* ---- what an earlier daemon has left ---- */
+
+/* A walk over the dataset's chunks that makes them its group's, on a worker. */
+struct adoption {
+    struct dataset *ds;
+    struct job job;
+    struct task task;
+    _Atomic bool stop; /* W loop, R worker, relaxed: only asks it to hurry */
+};
+
+static bool stopped(struct adoption *a)
+{
+    return atomic_load_explicit(&a->stop, memory_order_relaxed); /* with the loop */
+}
+
+static void adopt_work(struct job *j)
+{
+    struct adoption *a = dlc_container(j, struct adoption, job);
+    const struct dataset *ds = a->ds;
+    struct catalog_entry e;
+    uint64_t size;
+
+    for (uint64_t i = 0; i < catalog_count(ds->catalog) && !stopped(a); i++)
+        if (catalog_get(ds->catalog, i, &e, NULL) == 0)
+            disk_has(ds->node->disk, dataset_chunk(ds, e.key, e.etag));
+    for (uint64_t i = 0; i < catalog_objects(ds->catalog) && !stopped(a); i++)
+        if (catalog_derived(ds->catalog, i, &size, NULL) == 0 &&
+            catalog_object(ds->catalog, i, &e, NULL) == 0)
+            disk_has(ds->node->disk, parts_derived_id(ds, &e));
+    loop_post(ds->node->loop, &a->task);
+}
+
+static void adopt_back(struct task *t)
+{
+    struct adoption *a = dlc_container(t, struct adoption, task);
+
+    a->ds->node->jobs--;
+    a->ds->adoption = NULL;
+    dataset_put(&a->ds);
+    mem_free(&a);
+}
+
+void dataset_adopt(struct dataset *ds)
+{
+    struct disk_group_figures orphans;
+    struct disk_figures all;
+    struct adoption *a;
+
+    if (ds->node->disk == NULL || ds->node->stopping)
+        return;
+    disk_group_figures(ds->node->disk, 0, &orphans);
+    disk_figures(ds->node->disk, &all);
+    if (orphans.chunks == 0 && !all.scanning)
+        return;
+    a = mem_new(struct adoption);
+    a->ds = ds;
+    a->job.run = adopt_work;
+    a->task.run = adopt_back;
+    ds->adoption = a;
+    ds->refs++;
+    ds->node->jobs++;
+    work_run(ds->node->work, WORK_BACKGROUND, &a->job);
+}
+
+void dataset_adopt_stop(struct dataset *ds)
+{
+    if (ds->adoption != NULL)
+        atomic_store_explicit(&ds->adoption->stop, true, memory_order_relaxed); /* with it */
+}

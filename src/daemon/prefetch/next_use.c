@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * When is a resident sample needed next? That decides who stays in memory.
+ *
+ * The next use is the number of samples that will be read before it is needed again, by the cursor
+ * that needs it first, counted from a clock that advances as the cursors do (dataset.progress). So
+ * an answer stays right while time passes, until a cursor reads the sample. Different datasets are
+ * compared in seconds: samples x the dataset's pace, which stays as it is until its clock has
+ * drifted far from the time.
+ *
+ * Nobody is told. The memory tier asks when it must choose a victim (cache/memory/evict.c), and
+ * is told only that answers are out of date: of all samples when a session comes, goes, jumps,
+ * turns idle or wakes, which costs nothing; of one when a cursor passes it. Idle is a state of the
+ * session: one that does not move for PREFETCH_IDLE_AFTER, or four times its longest pause so far,
+ * has no next uses, so that its memory goes to those who read. One that waits, itself or by its
+ * workers, is not idle.
+ *
+ * An answer asks every session that follows an order in this dataset. Passing a sample asks none.
+ *
+ * Where lists are given one epoch at a time, and the job has weights (job_weights.c), a sample that
+ * no known list has is *expected*: the sooner, the more the model has yet to learn of it
+ * (cache/policy/expected_use.h). Counted from the end of what is known, so that it stays right too.
+ */
+#include "daemon/daemon_i.h"
+
+#include <math.h>
+
+#include "base/counters.h"
+#include "cache/policy/expected_use.h"
+
+#define MARKS_MAX    4096u /* changed weights heeded, or looked for, in one look, of each job */
+#define PACE_NEW     1e-3  /* seconds per sample, before anything is measured */
+#define DRIFT_MOST   0.1   /* of an epoch, between a dataset's clock and the time */
+#define ANCHOR_LEAST DLC_SEC(1)
+
+/* The clock of the dataset, in seconds since the machine started. */
+static double clock_of(const struct dataset *ds)
+{
+    return (double)ds->anchored.ns / 1e9 + (ds->progress - ds->anchor) * ds->pace;
+}
+
+/*
+ * What the cluster makes of it (docs/design/0006). Samples that are ours are read by others at any
+ * time: they are needed within half an epoch. Those that are borrowed can be had again from their
+ * owner: outside of the window they go before all that is ours.
+ */
+static double shared_use(struct dataset *ds, uint64_t sample, double soonest, bool in_window,
+                         bool kept)
+{
+    double epoch = (double)catalog_count(ds->catalog);
+
+    if (!dataset_owns(ds, sample))
+        return in_window ? soonest : soonest + 2 * epoch;
+    return kept || dataset_read_elsewhere(ds) ? fmin(soonest, epoch / 2) : soonest;
+}
+
+/* When will the session draw a sample that is in no list it has told? INFINITY: it has no weights.
+ */
+static double expected_use(const struct session *s, uint64_t sample)
+{
+    const struct told *t = s->follow.told;
+    const struct weighing *w = s->weighing;
+    uint64_t pos = s->follow.pos;
+
+    if (w == NULL || t->cursor.kind != ORDER_EXPLICIT)
+        return INFINITY;
+    return policy_expected_use(t->cursor.known - DLC_MIN(pos, t->cursor.known), t->length,
+                               weights_get(&w->w, sample), w->mean, w->uses[sample]);
+}
+
+/* When will the sample be needed next, by any cursor of the dataset? INFINITY: nobody knows. */
+static double next_use(struct dataset *ds, uint64_t sample, unsigned *steps)
+{
+    double soonest = INFINITY;
+    bool in_window = false, kept = false;
+
+    dlc_list_each (l, &ds->sessions) {
+        const struct session *s = dlc_container(l, struct session, link);
+        const struct follow *f = &s->follow;
+        uint64_t at;
+
+        kept = kept || (f->active && !s->past);
+        if (!f->active || f->idle)
+            continue;
+        ++*steps;
+        count(next_use_steps);
+        at = cursor_next_use(&f->told->cursor, sample, f->pos);
+        if (at == CURSOR_LATER && !s->past)
+            soonest = fmin(soonest, expected_use(s, sample));
+        if (at >= CURSOR_LATER || (s->past && at >= DLC_MAX(f->ahead, f->pos + f->window)))
+            continue; /* it keeps nothing beyond its window */
+        soonest = fmin(soonest, swapping_distance(f, at));
+        in_window = in_window || at <= f->ahead; /* f->window may change before it is filled */
+    }
+    if (ds->cid != NULL)
+        soonest = shared_use(ds, sample, soonest, in_window, kept);
+    if (isinf(soonest))
+        return INFINITY;
+    if (ds->n_following == 0) /* only others read it */
+        return (double)loop_now(ds->node->loop).ns / 1e9 + soonest * PACE_NEW;
+    return clock_of(ds) + soonest * ds->pace;
+}
+
+static double asked(void *arg, uint64_t sample, unsigned *steps)
+{
+    return next_use(arg, sample, steps);
+}
+
+bool next_use_known(struct dataset *ds, uint64_t sample)
+{
+    unsigned steps = 0;
+
+    return !isinf(next_use(ds, sample, &steps));
+}
+
+void next_use_changed(struct dataset *ds)
+{
+    bool anybody = ds->n_following > 0 || ds->cid != NULL;
+
+    mem_index_set_next_use(ds->index, anybody ? asked : NULL, ds);
+}
+
+void next_use_begin(struct dataset *ds)
+{
+    ds->pace = PACE_NEW;
+    ds->anchor = ds->progress;
+    ds->anchored = loop_now(ds->node->loop);
+}
+
+void next_use_heed_weights(struct dataset *ds)
+{
+    uint64_t sample;
+
+    dlc_list_each (l, &ds->weighings) {
+        struct weighing *w = dlc_container(l, struct weighing, link);
+        uint64_t steps = MARKS_MAX;
+
+        if (w->users == 0)
+            continue;
+        weighing_measure(w);
+        while (weighing_take(w, &steps, &sample))
+            memory_forget_use(ds->index, sample);
+    }
+}
+
+static void anchor(struct dataset *ds, struct dlc_mono now)
+{
+    double took = dlc_dur_seconds(dlc_mono_sub(now, ds->anchored));
+
+    if (ds->progress > ds->anchor)
+        ds->pace = took / (ds->progress - ds->anchor);
+    ds->anchor = ds->progress;
+    ds->anchored = now;
+    next_use_changed(ds);
+}
+
+void next_use_keep_time(struct dataset *ds)
+{
+    struct dlc_mono now = loop_now(ds->node->loop);
+    double drift = fabs(clock_of(ds) - (double)now.ns / 1e9);
+    double epoch = (double)catalog_count(ds->catalog) * ds->pace;
+
+    if (drift > fmax(epoch * DRIFT_MOST, dlc_dur_seconds(PREFETCH_IDLE_AFTER) / 4) &&
+        dlc_mono_sub(now, ds->anchored).ns > ANCHOR_LEAST.ns)
+        anchor(ds, now);
+}

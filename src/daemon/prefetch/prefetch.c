@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The prefetcher: a session that told its order is never waited for, it is followed. The client
+ * writes how far it is (its cursor) into shared memory; the node looks there every few milliseconds
+ * and keeps a window of samples ahead of it resident or on their way.
+ *
+ *     window = consumption rate x fetch latency (99th percentile) x MARGIN + what is read at once
+ *
+ * The rate (daemon/prefetch/reader_rate.h) is that of a reader that never waits: time spent waiting
+ * does not count. Both sides are measured all the time: faster training or a slower bucket widens
+ * it, the reverse narrows it. A leader, whose samples are read by worker processes, also says how
+ * many of them are in their hands; the window begins behind those, and none of them counts as read.
+ * Positions run on over the ends of epochs, so the next epoch's first window is ready before the
+ * last sample of this one is taken.
+ *
+ * The same knowledge decides who stays: next_use.c.
+ *
+ * In a relaxed order positions may also change places (substitution.c); what is not settled yet is
+ * not fetched. A late sample holds the cursor while others overtake it. They count as consumed, so
+ * the window stays as many samples ahead of the reader as in a strict order.
+ *
+ * (F1) ahead is in [pos, pos + window] after each look; everything in [pos, ahead) was resident or
+ * asked for when ahead passed it. (F2) A cursor may jump: then the window starts anew at the new
+ * place. (F3) Nothing a client writes as its cursor is believed beyond being a number: what the
+ * order does not define is not fetched, the window is bounded by memory whatever is said to be in
+ * hand, and one look never does more than LOOK_MAX steps of work, and counts COUNT_MAX.
+ */
+#include "daemon/daemon_i.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#define MARGIN     1.3
+#define WINDOW_MIN 8u
+#define WINDOW_NEW 64u    /* before anything is measured */
+#define LOOK_MAX   8192u  /* positions looked at in one look, of each kind */
+#define COUNT_MAX  65536u /* positions counted in one look */
+#define POS_MAX    (UINT64_MAX / 2)
+#define LOOK_LEAST DLC_MS(1)
+#define LOOK_MOST  DLC_MS(20)
+#define WAIT_MAX   DLC_SEC(3600) /* believed of one step */
+
+/* ---- one session ---- */
+
+/* One more, or one less, reads. */
+static void count_reading(struct dataset *ds, int more)
+{
+    ds->n_reading += (unsigned)more;
+    ds->node->n_reading += (unsigned)more;
+}
+
+static void set_idle(struct session *s, bool idle)
+{
+    struct follow *f = &s->follow;
+
+    if (f->idle == idle)
+        return;
+    f->idle = idle;
+    count_reading(s->ds, idle ? -1 : 1);
+    f->ahead = f->pos; /* when it comes back, what was ahead may have gone */
+    next_use_changed(s->ds);
+}
+
+/* What windows may take of memory: half of it, but where nodes share datasets not what this one
+ * must keep for all, as far as that fits. *kept: something is. */
+static uint64_t room_for_windows(struct node *n, bool *kept)
+{
+    uint64_t owned = 0, half;
+    uint64_t ceiling = memory_ceiling(n->memory);
+
+    dlc_list_each (l, &n->datasets) /* at most OPEN_MAX */
+        owned += dataset_owned_bytes(dlc_container(l, struct dataset, link));
+    half = ceiling / 2;
+    *kept = owned > 0 && owned < ceiling;
+    owned += ceiling / 64; /* holes between samples, and what is on its way out */
+    if (owned >= ceiling)
+        return half; /* it cannot be kept anyway */
+    return DLC_CLAMP(ceiling - owned, ceiling / (n->disk != NULL ? 8 : 64), half);
+}
+
+static uint64_t mean_bytes(const struct dataset *ds)
+{
+    uint64_t n = catalog_count(ds->catalog);
+
+    return n > 0 ? DLC_MAX(catalog_bytes(ds->catalog) / n, 1u) : 1;
+}
+
+/* Bytes that the windows of others hold or have asked for. What an idle one holds makes way for
+ * those who read, but not for other idle ones. */
+static uint64_t ahead_of_others(const struct session *s)
+{
+    uint64_t bytes = 0;
+
+    dlc_list_each (d, &s->ds->node->datasets) {
+        const struct dataset *ds = dlc_container(d, struct dataset, link);
+
+        dlc_list_each (l, &ds->sessions) {
+            const struct session *o = dlc_container(l, struct session, link);
+
+            if (o != s && o->follow.active && (s->follow.idle || !o->follow.idle))
+                bytes += (o->follow.ahead - o->follow.pos) * mean_bytes(ds);
+        }
+    }
+    return bytes;
+}
+
+/* Samples that may be ahead at once: an equal part of the room. Somebody who came first, or woke
+ * first, may have more than that for a while: then what it leaves, or what is kept for all nodes
+ * would have to go. */
+static uint64_t window_limit(const struct session *s)
+{
+    bool kept;
+    uint64_t room = room_for_windows(s->ds->node, &kept);
+    uint64_t part = room / DLC_MAX(s->ds->node->n_reading, 1u);
+
+    if (kept)
+        part = DLC_MIN(part, room - DLC_MIN(room, ahead_of_others(s)));
+    return DLC_MAX(DLC_MIN(part, qos_part(s)) / mean_bytes(s->ds), 2u);
+}
+
+static void set_window(struct session *s)
+{
+    struct follow *f = &s->follow;
+    uint64_t limit = window_limit(s), samples = catalog_count(s->ds->catalog);
+    uint64_t want = DLC_MAX(WINDOW_NEW, f->in_hand); /* as much again as was taken at once */
+    double p99 = (double)hist_percentile(&s->ds->latency, 0.99) / 1e6; /* microseconds */
+
+    if (f->rate.per_s > 0 && p99 > 0)
+        want = (uint64_t)(f->rate.per_s * p99 * MARGIN + f->rate.burst) + WINDOW_MIN;
+    want = DLC_MIN(want, samples) + f->in_hand;
+    want = DLC_MIN(want, samples); /* then all of it is there */
+    f->short_of_memory = want > limit;
+    f->window = DLC_CLAMP(want + f->overtaken, WINDOW_MIN, limit);
+}
+
+void prefetch_waits(struct session *s, bool waits)
+{
+    struct follow *f = &s->follow;
+    struct dlc_mono now = dlc_mono_now();
+    bool before = f->waiting_since.ns != 0;
+
+    if (before)
+        rate_waited(&f->rate, dlc_mono_sub(now, f->waiting_since));
+    s->ds->n_waiting += (unsigned)waits - (unsigned)before;
+    f->waiting_since = waits ? now : (struct dlc_mono){0};
+}
+
+/* Is somebody waiting for what the cursor stands at? Workers have sessions of their own. */
+static bool is_waited_for(const struct session *s)
+{
+    return s->follow.in_hand > 0 ? s->ds->n_waiting > 0 : s->n_waiters > 0;
+}
+
+/* waited_ns: by all workers together since the order was told, as the client says. */
+static void measure_rate(struct session *s, uint64_t moved, uint64_t waited_ns, struct dlc_mono now)
+{
+    struct follow *f = &s->follow;
+    uint64_t more = waited_ns > f->waited_ns ? waited_ns - f->waited_ns : 0;
+
+    if (f->waiting_since.ns != 0)
+        prefetch_waits(s, true); /* count the wait so far */
+    rate_waited(&f->rate, (struct dlc_dur){(int64_t)DLC_MIN(more, (uint64_t)WAIT_MAX.ns)});
+    f->waited_ns = waited_ns;
+    rate_look(&f->rate, moved, is_waited_for(s), now);
+}
+
+/* The cursor has passed absolute position a. Gives the sample there. */
+static uint64_t count_passed(struct session *s, uint64_t a)
+{
+    uint64_t sample = cursor_at(&s->follow.told->cursor, a);
+
+    reads_passed(s, a, sample);
+    if (s->weighing != NULL)
+        weighing_used(s->weighing, sample);
+    return sample;
+}
+
+/* The cursor went from f->pos to pos: what it read is needed again later. */
+static void pass(struct session *s, uint64_t pos)
+{
+    struct follow *f = &s->follow;
+    struct dataset *ds = s->ds;
+    uint64_t from = f->pos, moved = pos - from;
+
+    f->pos = pos;
+    ds->progress += (double)moved / DLC_MAX(ds->n_reading, 1u);
+    if (moved > LOOK_MAX) {
+        for (uint64_t a = pos - DLC_MIN(moved, COUNT_MAX); a < pos; a++)
+            count_passed(s, a);
+        next_use_changed(ds);
+        return;
+    }
+    for (uint64_t a = from; a < pos; a++) {
+        uint64_t sample = count_passed(s, a);
+
+        if (!s->past || next_use_known(ds, sample) || !qos_passed(ds, sample))
+            memory_forget_use(ds->index, sample);
+    }
+}
+
+static void jump(struct session *s, uint64_t pos)
+{
+    struct follow *f = &s->follow;
+
+    set_idle(s, false);
+    told_move(f->told, pos);
+    f->pos = f->ahead = pos;
+    f->overtaken = 0;
+    f->last_read = loop_now(s->ds->node->loop);
+    rate_restart(&f->rate);
+    next_use_changed(s->ds);
+}
+
+static void fill_window(struct session *s)
+{
+    struct follow *f = &s->follow;
+    uint64_t end = f->pos + f->window;
+    unsigned steps = 0;
+
+    f->ahead = DLC_MAX(f->ahead, f->pos);
+    if (f->swapping)
+        end = DLC_MIN(end, DLC_MIN(f->settled, f->held));
+    while (f->ahead < end && steps++ < LOOK_MAX) {
+        uint64_t sample = cursor_at(&f->told->cursor, f->ahead);
+
+        if (sample >= CURSOR_LATER)
+            break; /* the end of the last epoch */
+        f->ahead++;
+        if (mem_index_ready(s->ds->index, sample)) {
+            if (s->ds->cid != NULL) /* borrowed: from here on it counts as needed soon */
+                memory_use_is_sooner(s->ds->index, sample);
+        } else if (map_get(&s->ds->fetching, sample) == NULL && s->past) {
+            fetch_past(s->ds, sample);
+        } else if (map_get(&s->ds->fetching, sample) == NULL) {
+            fetch_start(s->ds, sample, FETCH_MEMORY, NULL, NULL);
+        }
+    }
+}
+
+/* A loop with long steps reads in bursts: its pauses are no idleness. */
+static void note_read(struct session *s, uint64_t read, struct dlc_mono now)
+{
+    struct follow *f = &s->follow;
+    int64_t gap = dlc_mono_sub(now, f->last_read).ns;
+
+    if (read > 0)
+        f->pause.ns = DLC_MAX(gap, f->pause.ns - f->pause.ns / 1024);
+    if (read > 0 || is_waited_for(s))
+        f->last_read = now;
+    set_idle(s,
+             dlc_mono_sub(now, f->last_read).ns > DLC_MAX(PREFETCH_IDLE_AFTER.ns, 4 * f->pause.ns));
+}
+
+/* The client is at pos. The epochs it went through since we looked, as far as their swaps had to
+ * wait for that, are gone through one by one. far: where the first of them begins. */
+static void go(struct session *s, uint64_t pos, uint64_t far, bool jumps)
+{
+    struct follow *f = &s->follow;
+
+    for (; far <= pos; far = swapping_drain(s)) {
+        if (!jumps)
+            pass(s, far);
+        told_move(f->told, far);
+    }
+    if (jumps)
+        jump(s, pos);
+    else
+        pass(s, pos);
+    told_move(f->told, pos);
+    swapping_drain(s);
+}
+
+static void look(struct session *s)
+{
+    struct follow *f = &s->follow;
+    struct shm_session_hdr *h = mem_session_map(s->mem);
+    /* acquire: the swaps that were made before it was written are seen below (Z2) */
+    uint64_t pos = atomic_load_explicit(&h->cursor, memory_order_acquire);
+    /* relaxed: numbers that only grow; a late look only delays */
+    uint64_t overtaken = atomic_load_explicit(&h->overtaken, memory_order_relaxed);
+    uint64_t in_hand = atomic_load_explicit(&h->ahead, memory_order_relaxed);
+    uint64_t waited_ns = atomic_load_explicit(&h->waited_ns, memory_order_relaxed);
+    uint64_t read_before = f->pos + f->overtaken, far;
+    struct dlc_mono now = loop_now(s->ds->node->loop);
+
+    pos = DLC_MIN(pos, POS_MAX);
+    far = swapping_look(s);
+    overtaken = DLC_MIN(overtaken, LOOK_MAX);
+    f->in_hand = DLC_MIN(in_hand, catalog_count(s->ds->catalog));
+    if (pos < f->pos || pos > f->ahead + LOOK_MAX) {
+        go(s, pos, far, true);
+    } else {
+        /* the two numbers are not of one moment: read may seem to go back a little */
+        uint64_t read = DLC_MAX(pos + overtaken, read_before) - read_before;
+
+        note_read(s, read, now);
+        measure_rate(s, read, waited_ns, now);
+        go(s, pos, far, false);
+        f->overtaken = read_before + read - pos;
+    }
+    if (told_has_old(f->told))
+        weighing_send_soon(s->weighing); /* an epoch has ended */
+    told_drop(f->told);
+    set_window(s);
+    swapping_tell(s);
+    fill_window(s);
+}
+
+/* ---- all of them ---- */
+
+/* Often enough that the window does not run dry between two looks. */
+static struct dlc_dur look_again_after(const struct dataset *ds, struct dlc_dur least)
+{
+    dlc_list_each (l, &ds->sessions) {
+        const struct follow *f = &dlc_container(l, struct session, link)->follow;
+
+        if (f->active && f->rate.per_s > 0) {
+            struct dlc_dur d = dlc_dur_of_seconds((double)f->window / f->rate.per_s / 16);
+
+            least.ns = DLC_MIN(least.ns, DLC_MAX(d.ns, LOOK_LEAST.ns));
+        }
+    }
+    return least;
+}
+
+static void on_look(struct timer *t)
+{
+    struct node *n = dlc_container(t, struct node, looking);
+    struct dlc_dur next = LOOK_MOST;
+    bool any = false;
+
+    dlc_list_each_safe (d, &n->datasets) {
+        struct dataset *ds = dlc_container(d, struct dataset, link);
+
+        if (ds->n_following == 0)
+            continue;
+        any = true;
+        ds->refs++; /* a fetch that ends at once must not take the dataset away */
+        dlc_list_each_safe (l, &ds->sessions) {
+            struct session *s = dlc_container(l, struct session, link);
+
+            if (s->follow.active)
+                look(s);
+        }
+        next_use_heed_weights(ds);
+        if (n->n_reading > ds->n_reading)
+            next_use_keep_time(ds);
+        next = look_again_after(ds, next);
+        dataset_put(&ds);
+    }
+    if (any && !n->stopping)
+        loop_timer_set(n->loop, t, dlc_mono_add(loop_now(n->loop), next));
+}
+
+void prefetch_follow(struct session *s, struct told *t, uint64_t pos, bool swapping)
+{
+    struct follow *f = &s->follow;
+    struct node *n = s->ds->node;
+    struct shm_session_hdr *h = mem_session_map(s->mem);
+
+    prefetch_unfollow(s);
+    f->told = t;
+    f->active = true;
+    f->idle = false;
+    reads_begin(s);
+    f->waited_ns = 0; /* rate and pause stay: it is the same reader */
+    if (s->ds->n_following++ == 0)
+        next_use_begin(s->ds);
+    count_reading(s->ds, 1);
+    atomic_store_explicit(&h->cursor, pos, memory_order_relaxed);
+    atomic_store_explicit(&h->overtaken, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->ahead, 0, memory_order_relaxed);
+    atomic_store_explicit(&h->waited_ns, 0, memory_order_relaxed);
+    jump(s, pos);
+    weighing_send_soon(s->weighing);
+    set_window(s);
+    swapping_begin(s, swapping);
+    n->looking.fire = on_look;
+    loop_timer_set(n->loop, &n->looking, loop_now(n->loop));
+}
+
+void prefetch_look(struct session *s)
+{
+    struct dataset *ds = s->ds;
+
+    if (!s->follow.active)
+        return;
+    ds->refs++; /* as on_look() */
+    look(s);
+    dataset_put(&ds);
+}
+
+bool prefetch_follows_lists(const struct session *s)
+{
+    return s->follow.active && s->follow.told->cursor.kind == ORDER_EXPLICIT;
+}
+
+int prefetch_follow_more(struct session *s, struct told_list **l, struct dlc_err *err)
+{
+    int rc;
+
+    look(s); /* the client may just have passed the end of a list */
+    rc = told_give(s->follow.told, l, err);
+    if (rc == 0) {
+        weighing_send_soon(s->weighing); /* it was drawn by what is known now */
+        next_use_changed(s->ds);
+    }
+    return rc;
+}
+
+const struct follow *prefetch_of(const struct session *s)
+{
+    if (s->follow.active)
+        return &s->follow;
+    dlc_list_each (l, &s->ds->sessions) {
+        const struct follow *f = &dlc_container(l, struct session, link)->follow;
+
+        if (f->active && f->in_hand > 0)
+            return f;
+    }
+    return NULL;
+}
+
+void prefetch_unfollow(struct session *s)
+{
+    struct follow *f = &s->follow;
+
+    if (!f->active)
+        return;
+    f->active = false;
+    told_free(&f->told);
+    s->ds->n_following--;
+    if (!f->idle)
+        count_reading(s->ds, -1);
+    next_use_changed(s->ds);
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What became of reads: of each sample that a cursor passes, was it in memory because it had been
+ * used before, because it was fetched ahead, or had its reader to wait? Counted as cursors pass, by
+ * epoch and for the dataset; readers that tell no order are not counted here.
+ *
+ * Two bits per sample: USED, a cursor has passed it since it became resident; LATE, a reader asked
+ * for it and had to wait, and its cursor has not passed it yet.
+ *
+ *     resident: USED is cleared     asked for: LATE is set     passed: counted, USED set, LATE not
+ */
+#include "daemon/daemon_i.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+#define USED 1u
+#define LATE 2u
+
+static uint8_t *byte_of(const struct dataset *ds, uint64_t sample)
+{
+    return ds->seen != NULL && sample < catalog_count(ds->catalog) ? &ds->seen[sample / 4] : NULL;
+}
+
+static unsigned shift_of(uint64_t sample)
+{
+    return (unsigned)(sample % 4) * 2;
+}
+
+void reads_came(struct dataset *ds, uint64_t sample)
+{
+    uint8_t *b = byte_of(ds, sample);
+
+    if (b != NULL)
+        *b &= (uint8_t) ~(USED << shift_of(sample));
+}
+
+void reads_waits(struct session *s, uint64_t sample)
+{
+    uint8_t *b = byte_of(s->ds, sample);
+
+    if (b != NULL && prefetch_of(s) != NULL)
+        *b |= (uint8_t)(LATE << shift_of(sample));
+}
+
+/* ---- epochs ---- */
+
+static uint64_t all(const struct reads_sum *sum)
+{
+    return sum->reuse + sum->ahead + sum->waited;
+}
+
+static struct reads_epoch *another(struct session *s, uint64_t epoch)
+{
+    memmove(&s->reads[1], &s->reads[0], sizeof(s->reads) - sizeof(s->reads[0]));
+    s->n_reads = DLC_MIN(s->n_reads + 1, READS_EPOCHS);
+    s->reads[0] = (struct reads_epoch){.epoch = epoch};
+    return &s->reads[0];
+}
+
+void reads_begin(struct session *s)
+{
+    if (s->ds->seen == NULL)
+        s->ds->seen = mem_zero(catalog_count(s->ds->catalog) / 4 + 1);
+    if (s->n_reads == 0 || all(&s->reads[0].sum) > 0)
+        another(s, 0);
+}
+
+static struct reads_epoch *epoch_of(struct session *s, uint64_t a)
+{
+    struct reads_epoch *e = &s->reads[0];
+    uint64_t epoch = 0, k;
+
+    cursor_state(&s->follow.told->cursor, a, &epoch, &k);
+    if (all(&e->sum) == 0)
+        e->epoch = epoch;
+    return e->epoch == epoch ? e : another(s, epoch);
+}
+
+static void add(struct reads_sum *sum, unsigned bits)
+{
+    if (bits & LATE)
+        sum->waited++;
+    else if (bits & USED)
+        sum->reuse++;
+    else
+        sum->ahead++;
+}
+
+void reads_passed(struct session *s, uint64_t a, uint64_t sample)
+{
+    uint8_t *b = byte_of(s->ds, sample);
+    unsigned bits;
+
+    if (b == NULL)
+        return;
+    bits = *b >> shift_of(sample) & (USED | LATE);
+    *b = (uint8_t)((*b | USED << shift_of(sample)) & ~(LATE << shift_of(sample)));
+    add(&epoch_of(s, a)->sum, bits);
+    add(&s->ds->reads, bits);
+}
+
+/* ---- in words ---- */
+
+json_t *reads_json(const struct reads_sum *sum)
+{
+    return json_pack("{s:I, s:I, s:I}", "reuse", (json_int_t)sum->reuse, "prefetch",
+                     (json_int_t)sum->ahead, "waited", (json_int_t)sum->waited);
+}
+
+json_t *reads_epochs(const struct session *s)
+{
+    json_t *list = json_array();
+
+    for (unsigned i = 0; i < s->n_reads; i++) {
+        const struct reads_epoch *e = &s->reads[i];
+        json_t *o = all(&e->sum) > 0 ? reads_json(&e->sum) : NULL;
+
+        if (o != NULL) {
+            json_object_set_new(o, "epoch", json_integer((json_int_t)e->epoch));
+            json_array_append_new(list, o);
+        }
+    }
+    return list;
+}

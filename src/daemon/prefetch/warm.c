@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Warm-ups: walk a dataset and fetch all of it, as fast as fetch_pump() allows. */
+#include "daemon/daemon_i.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+
+#define WARM_TAG  DLC_TAG4('w', 'a', 'r', 'm')
+#define WARMS_MAX 64
+#define PASS_MAX  1024u
+
+static struct warm *warm_new(struct dataset *ds, enum fetch_goal goal)
+{
+    struct node *n = ds->node;
+    struct warm *w;
+    unsigned others = 0;
+
+    dlc_list_each (l, &n->warms)
+        others++;
+    if (others >= WARMS_MAX)
+        return NULL;
+    w = mem_new(struct warm);
+    w->tag = WARM_TAG;
+    w->node = n;
+    w->ds = ds;
+    w->goal = goal;
+    w->end = w->total = catalog_count(ds->catalog);
+    ds->refs++;
+    ds->n_warms++;
+    dataset_join(ds);
+    dlc_list_push_tail(&n->warms, &w->link);
+    return w;
+}
+
+bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal)
+{
+    struct warm *w = warm_new(ds, goal);
+
+    if (w == NULL)
+        return false;
+    w->conn = c->id;
+    fetch_pump(c->node); /* may end it at once */
+    return true;
+}
+
+bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
+                      void (*ended)(struct warm *w, void *arg), void *arg)
+{
+    struct warm *w = warm_new(ds, goal);
+
+    if (w == NULL)
+        return false;
+    w->next = first;
+    w->end = first + count;
+    w->total = count;
+    w->ended = ended;
+    w->arg = arg;
+    fetch_pump(ds->node);
+    return true;
+}
+
+json_t *warm_figures(const struct warm *w)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "phase", "warming", "done",
+                     (json_int_t)(w->done + w->failed), "total", (json_int_t)w->total, "bytes",
+                     (json_int_t)w->bytes, "total_bytes", (json_int_t)catalog_bytes(w->ds->catalog),
+                     "failed", (json_int_t)w->failed);
+}
+
+void warm_progress(struct warm *w)
+{
+    struct conn *c = conn_by_id(w->node, w->conn);
+
+    if (c != NULL)
+        conn_progress(c, warm_figures(w));
+}
+
+void warm_free(struct warm **wp)
+{
+    struct warm *w = *wp;
+
+    *wp = NULL;
+    dlc_list_remove(&w->link);
+    w->ds->n_warms--;
+    dataset_leave(w->ds);
+    dataset_put(&w->ds);
+    w->tag = 0;
+    mem_free(&w);
+}
+
+static void warm_check_end(struct warm *w)
+{
+    struct conn *c;
+
+    if (w->running > 0 || w->next < w->end)
+        return;
+    c = w->ended == NULL ? conn_by_id(w->node, w->conn) : NULL;
+    if (w->ended != NULL)
+        w->ended(w, w->arg);
+    else if (c != NULL)
+        conn_send(c,
+                  json_pack("{s:b, s:I, s:I, s:I, s:o}", "ok", 1, "samples", (json_int_t)w->done,
+                            "bytes", (json_int_t)w->bytes, "failed", (json_int_t)w->failed,
+                            "first_error", msg_string(w->first_error.text)),
+                  NULL, 0);
+    warm_free(&w);
+}
+
+void warm_cut(struct node *n, const char *cid, const char *tenant)
+{
+    dlc_list_each (l, &n->warms) {
+        struct warm *w = dlc_container(l, struct warm, link);
+
+        if (w->ended == NULL || w->ds->cid == NULL || strcmp(w->ds->cid, cid) != 0 ||
+            strcmp(w->ds->tenant, tenant) != 0)
+            continue;
+        w->total -= w->end - w->next;
+        w->end = w->next;
+    }
+    fetch_pump(n); /* ends those that nothing is under way for */
+}
+
+/* Does memory have room for the next sample without pushing out what this walk brought in? */
+static bool has_room(const struct warm *w)
+{
+    struct memory_figures m;
+    struct catalog_entry next;
+
+    if (catalog_get(w->ds->catalog, w->next, &next, NULL) < 0)
+        return true; /* the fetch will say why not */
+    memory_figures(w->node->memory, &m);
+    return m.used - m.form_bytes + next.size <= m.ceiling - m.ceiling / 16; /* forms go first */
+}
+
+/* An order is for what we own; the others have theirs. False: there is more of theirs, next time.
+ */
+static bool pass_over_theirs(struct warm *w)
+{
+    for (unsigned i = 0; i < PASS_MAX; i++) {
+        if (w->next == w->end || dataset_owns(w->ds, w->next))
+            return true;
+        w->next++;
+        w->total--;
+    }
+    return false;
+}
+
+bool warm_step(struct warm *w)
+{
+    enum fetch_goal goal = w->goal;
+
+    dlc_check(w->tag == WARM_TAG);
+    if (w->ended != NULL && !pass_over_theirs(w))
+        return true;
+    if (w->next == w->end) {
+        warm_check_end(w); /* an order may find nothing of ours */
+        return false;
+    }
+    if (goal == FETCH_MEMORY && !mem_index_ready(w->ds->index, w->next) && !has_room(w)) {
+        if (w->node->disk == NULL) {
+            w->end = w->next; /* full, and nowhere else to put the rest */
+            warm_check_end(w);
+            return false;
+        }
+        goal = FETCH_DISK;
+    }
+    w->running++;
+    fetch_start(w->ds, w->next++, goal, NULL, w);
+    return true;
+}
+
+void warm_told(struct warm *w, uint64_t bytes, int rc, const struct dlc_err *err)
+{
+    dlc_check(w->tag == WARM_TAG && w->running > 0);
+    w->running--;
+    if (rc == 0) {
+        w->done++;
+        w->bytes += bytes;
+    } else if (rc == DLC_EBYPASS) {
+        if (w->node->disk != NULL)
+            w->end = w->next; /* the disk takes no more */
+    } else if (w->failed++ == 0 && err != NULL) {
+        w->first_error = *err;
+    }
+    warm_check_end(w);
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Sessions: one client process on one dataset. Requests come through the submission ring in shared
+ * memory, which the client may fill with anything (N4): every number is copied once and checked,
+ * and a client that breaks the rules is disconnected (C4). The rules:
+ *
+ * (S1) tail is at most SHM_RING_LEN ahead of head.
+ * (S2) a ring entry is below SHM_CELLS, a sample below the dataset's count, an op known.
+ * (S3) no more than SHM_CELLS fetches are waited for at once.
+ * (S4) a session of forms gives them, and does nothing else; its gift k is told in cell k.
+ *
+ * A client that fills its ring without end gets SHM_RING_LEN requests a turn, as all do. The
+ * doorbell is edge-triggered and never read: its flags are the client's too, so a read could block.
+ */
+#include "daemon/daemon_i.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/syscalls.h"
+
+#define SESSION_TAG DLC_TAG4('s', 'e', 's', 's')
+
+static struct shm_session_hdr *hdr_of(const struct session *s)
+{
+    return mem_session_map(s->mem);
+}
+
+static _Atomic uint32_t *ring_of(const struct session *s)
+{
+    return (_Atomic uint32_t *)((char *)mem_session_map(s->mem) + SHM_RING_OFF);
+}
+
+static struct shm_cell *cell_of(const struct session *s, uint32_t i)
+{
+    return (struct shm_cell *)((char *)mem_session_map(s->mem) + SHM_CELLS_OFF) + i;
+}
+
+/* ---- answers ---- */
+
+static void cell_set(struct shm_cell *c, uint32_t state)
+{
+    /* release: pairs with the client's acquire load of state before it reads rc and text */
+    atomic_store_explicit(&c->state, state, memory_order_release);
+    os_futex_wake(&c->state);
+}
+
+static void cell_answer(struct session *s, uint32_t cell, int rc, const char *text)
+{
+    struct shm_cell *c = cell_of(s, cell);
+
+    c->rc = rc;
+    c->text[0] = '\0';
+    if (rc < 0 && text != NULL) {
+        size_t n = DLC_MIN(strlen(text), sizeof(c->text) - 1);
+
+        memcpy(c->text, text, n);
+        c->text[n] = '\0';
+    }
+    cell_set(c, SHM_CELL_DONE);
+}
+
+static void waiter_free(struct waiter *w)
+{
+    if (--w->session->n_waiters == 0)
+        prefetch_waits(w->session, false);
+    dlc_list_remove(&w->of_session);
+    dlc_list_remove(&w->of_fetch);
+    mem_free(&w);
+}
+
+void session_answer(struct waiter *w, int rc, const char *text)
+{
+    if (w->session == NULL) {
+        w->done(w, rc, text);
+        return;
+    }
+    cell_answer(w->session, w->cell, rc, text);
+    waiter_free(w);
+}
+
+/* ---- requests ---- */
+
+/* A field that the client may change under us: (N4). */
+#define once(field) (*(volatile const __typeof__(field) *)&(field))
+
+static bool ask_fetch(struct session *s, uint32_t cell, uint64_t sample)
+{
+    struct waiter *w;
+
+    if (sample >= catalog_count(s->ds->catalog) || s->n_waiters >= SHM_CELLS)
+        return false;
+    w = mem_new(struct waiter);
+    w->session = s;
+    w->cell = cell;
+    w->asked = dlc_mono_now();
+    dlc_list_init(&w->of_fetch);
+    dlc_list_push_tail(&s->waiters, &w->of_session);
+    if (s->n_waiters++ == 0)
+        prefetch_waits(s, true);
+    reads_waits(s, sample);
+    fetch_start(s->ds, sample, FETCH_MEMORY, w, NULL);
+    return true;
+}
+
+static bool ask_prefetch(struct session *s, struct shm_cell *c)
+{
+    uint64_t batch[SHM_CELL_BATCH];
+    uint32_t count = once(c->count);
+
+    if (count > SHM_CELL_BATCH)
+        return false;
+    memcpy(batch, c->batch, sizeof(batch));
+    cell_set(c, SHM_CELL_FREE);
+    for (uint32_t i = 0; i < count; i++) {
+        if (batch[i] >= catalog_count(s->ds->catalog))
+            return false;
+        dataset_backlog_add(s->ds, batch[i]);
+    }
+    return true;
+}
+
+static bool ask_give(struct session *s, uint32_t gift, uint64_t sample, uint64_t len)
+{
+    int rc;
+
+    if (gift >= SHM_GIFTS || sample >= catalog_count(s->ds->catalog) ||
+        len < sizeof(struct shm_form_hdr) || len > SHM_GIFT_SIZE || s->n_gifts >= SHM_GIFTS)
+        return false;
+    s->n_gifts++;
+    rc = shelf_give(s, sample, gift, len);
+    if (rc <= 0)
+        session_gift_done(s, gift, rc);
+    return true;
+}
+
+void session_gift_done(struct session *s, uint32_t gift, int rc)
+{
+    s->n_gifts--;
+    cell_answer(s, gift, rc, NULL);
+}
+
+static bool take_request(struct session *s, uint32_t cell)
+{
+    struct shm_cell *c;
+    uint32_t op;
+
+    if (cell >= SHM_CELLS)
+        return false;
+    c = cell_of(s, cell);
+    op = once(c->op);
+    if (s->shelf != NULL)
+        return op == SHM_OP_GIVE && ask_give(s, cell, once(c->sample), once(c->len));
+    if (op == SHM_OP_FETCH)
+        return ask_fetch(s, cell, once(c->sample));
+    return op == SHM_OP_PREFETCH && ask_prefetch(s, c);
+}
+
+/* Take what is in the ring, a turn's worth at most; false when the client wrote nonsense. */
+static bool drain(struct session *s)
+{
+    struct shm_session_hdr *h = hdr_of(s);
+    _Atomic uint32_t *ring = ring_of(s);
+    unsigned taken = 0;
+
+    while (taken < SHM_RING_LEN) {
+        /* acquire: pairs with the client's release of tail after it filled ring and cell */
+        uint32_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
+
+        if (tail - s->head > SHM_RING_LEN)
+            return false;
+        if (tail == s->head) {
+            atomic_store(&h->need_wake, 1);
+            /* seq_cst on both sides: either we see the new tail, or the client sees need_wake */
+            if (atomic_load(&h->tail) == s->head)
+                return true;
+            atomic_store(&h->need_wake, 0);
+            continue;
+        }
+        while (s->head != tail) {
+            /* relaxed: ordered by the acquire of tail */
+            uint32_t cell =
+                atomic_load_explicit(&ring[s->head % SHM_RING_LEN], memory_order_relaxed);
+
+            s->head++;
+            taken++;
+            /* release: the client may reuse the entry when it sees this */
+            atomic_store_explicit(&h->head, s->head, memory_order_release);
+            if (!take_request(s, cell))
+                return false;
+        }
+    }
+    loop_timer_set(s->ds->node->loop, &s->again, loop_now(s->ds->node->loop));
+    return true;
+}
+
+static void serve_ring(struct session *s)
+{
+    dlc_check(s->tag == SESSION_TAG);
+    if (!drain(s)) {
+        struct conn *c = s->conn;
+
+        count(client_nonsense);
+        conn_end(&c, "it wrote nonsense into its ring");
+        return;
+    }
+    fetch_pump(s->ds->node);
+}
+
+static void on_doorbell(struct watch *w, uint32_t events)
+{
+    (void)events;
+    serve_ring(dlc_container(w, struct session, doorbell));
+}
+
+static void on_again(struct timer *t)
+{
+    serve_ring(dlc_container(t, struct session, again));
+}
+
+/* ---- life ---- */
+
+static struct mem_index *index_of(const struct session *s)
+{
+    return s->shelf != NULL ? s->shelf->index : s->ds->index;
+}
+
+static json_t *welcome(const struct session *s)
+{
+    struct dataset *ds = s->ds;
+    char snapshot[20];
+    json_t *o;
+
+    snprintf(snapshot, sizeof(snapshot), "%016llx",
+             (unsigned long long)catalog_snapshot(ds->catalog));
+    o = json_pack("{s:b, s:I, s:I, s:I, s:s, s:I, s:I}", "ok", 1, "dataset", (json_int_t)ds->id,
+                  "samples", (json_int_t)catalog_visible(ds->catalog), "bytes",
+                  (json_int_t)catalog_bytes(ds->catalog), "snapshot", snapshot, "segment_size",
+                  (json_int_t)memory_size(ds->node->memory), "index_size",
+                  (json_int_t)mem_index_size(index_of(s)));
+    if (ds->cid != NULL) { /* it may have been opened by its name */
+        json_object_set_new(o, "url", msg_string(ds->given));
+        if (ds->endpoint != NULL)
+            json_object_set_new(o, "endpoint", msg_string(ds->endpoint));
+    }
+    return o;
+}
+
+/* Those that read samples count as jobs, and are looked at for what they will read. */
+static int join(struct session *s)
+{
+    dlc_list_push_tail(&s->ds->sessions, &s->link);
+    qos_look_up(s);
+    dataset_join(s->ds);
+    return 0;
+}
+
+static int take_shelf(struct session *s, struct dlc_err *err)
+{
+    int rc = shelf_get(s->ds, s->conn->shelf_key, &s->shelf, err);
+
+    return rc < 0 ? rc : mem_gifts_new(&s->gifts, err);
+}
+
+static int make_doorbell(struct session *s, struct dlc_err *err)
+{
+    s->doorbell.fd = os_eventfd();
+    if (s->doorbell.fd < 0 ||
+        loop_watch_set(s->conn->node->loop, &s->doorbell, EPOLLIN | EPOLLET) < 0)
+        return dlc_err_sys(err, "cannot make a doorbell for client %d", (int)s->conn->pid);
+    return 0;
+}
+
+int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
+{
+    struct session *s = mem_new(struct session);
+    int rc;
+
+    s->tag = SESSION_TAG;
+    s->conn = c;
+    s->ds = ds;
+    s->doorbell.fd = -1;
+    s->doorbell.ready = on_doorbell;
+    s->again.fire = on_again;
+    dlc_list_init(&s->waiters);
+    dlc_list_init(&s->link);
+    ds->refs++;
+    c->session = s;
+    errno = 0;
+    rc = c->wants_shelf ? take_shelf(s, err) : join(s);
+    if (rc == 0)
+        rc = mem_session_new(index_of(s), &s->mem, err);
+    if (rc == 0)
+        rc = make_doorbell(s, err);
+    if (rc == 0 && !reserve_leaves_slack())
+        rc = dlc_err_sys(err, "cannot make a session");
+    if (rc < 0 && is_shortage(errno)) {
+        node_short(c->node, "cannot make a session");
+        err->code = rc = DLC_EBUSY;
+    }
+    if (rc < 0)
+        goto out;
+    atomic_store(&hdr_of(s)->need_wake, 1);
+    rc = conn_send_fds(c, welcome(s),
+                       (int[]){memory_fd(c->node->memory), mem_index_fd(index_of(s)),
+                               mem_session_fd(s->mem), s->doorbell.fd, catalog_fd(ds->catalog),
+                               s->gifts != NULL ? mem_gifts_fd(s->gifts) : -1},
+                       s->gifts != NULL ? 6 : 5, err);
+    if (rc == 0)
+        count(sessions_opened);
+out:
+    if (rc < 0)
+        session_free(&c->session);
+    return rc;
+}
+
+void session_add_stats(const struct session *s, struct mem_session_stats *sum)
+{
+    struct mem_session_stats st;
+
+    mem_session_stats(s->mem, &st);
+    sum->hits += st.hits;
+    sum->misses += st.misses;
+    sum->bypasses += st.bypasses;
+    sum->bytes += st.bytes;
+    sum->stall_ns += st.stall_ns;
+    sum->pins += st.pins;
+}
+
+void session_abandon(struct session *s)
+{
+    dlc_check(s->tag == SESSION_TAG);
+    if (s->abandoned)
+        return;
+    s->abandoned = true;
+    prefetch_unfollow(s);
+    while (!dlc_list_empty(&s->waiters))
+        waiter_free(dlc_container(s->waiters.next, struct waiter, of_session));
+    if (s->mem != NULL && s->shelf == NULL) {
+        struct mem_session_stats st = {0};
+
+        session_add_stats(s, &st);
+        report_session_ended(s, &st);
+        session_add_stats(s, &s->ds->past);
+        s->ds->past.pins = 0; /* told by zombies, or no more */
+    }
+    mem_gifts_put(&s->gifts);
+    loop_timer_del(s->ds->node->loop, &s->again);
+    loop_watch_del(s->ds->node->loop, &s->doorbell);
+    os_close(&s->doorbell.fd);
+    dlc_list_remove(&s->link);
+    s->ds->last_used = dlc_mono_now();
+    if (!s->conn->wants_shelf)
+        dataset_leave(s->ds);
+    weighing_put(&s->weighing);
+}
+
+void session_free(struct session **sp)
+{
+    struct session *s = *sp;
+
+    *sp = NULL;
+    if (s == NULL)
+        return;
+    dlc_check(s->tag == SESSION_TAG);
+    if (!s->abandoned && s->gifts != NULL && s->mem != NULL && !s->ds->node->stopping)
+        drain(s); /* who leaves does not wait until its last gifts are taken */
+    session_abandon(s);
+    mem_session_free(&s->mem);
+    shelf_put(&s->shelf);
+    dataset_put(&s->ds);
+    s->tag = 0;
+    mem_free(&s);
+}

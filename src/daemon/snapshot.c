@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Snapshots: which listing of a bucket a session reads (docs/design/0010).
+ *
+ * (SNAP-1) A session reads one snapshot from its beginning to its end.
+ * (SNAP-2) A client that names a snapshot gets that one or DLC_ECHANGED, never another.
+ * (SNAP-3) Sessions of one job on one node read the same snapshot of a dataset: the one of those
+ * that are open, also when a later one asks for a refresh.
+ * (SNAP-4) A catalog that a session reads stays on disk, for the daemon after this one.
+ */
+#include "daemon/daemon_i.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/syscalls.h"
+
+#define KEEP_BYTES                                                                                 \
+    ((uint64_t)256 << 20) /* of old catalogs that nobody reads; or twice the newest */
+
+struct dataset *snapshot_find(struct node *n, const char *name, uint64_t snapshot)
+{
+    struct dataset *found = NULL;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+        bool is = ds->state == DATASET_READY
+                      ? catalog_snapshot(ds->catalog) == snapshot
+                      : ds->state == DATASET_LISTING && ds->pinned == snapshot;
+
+        if (is && strcmp(ds->name, name) == 0 && (found == NULL || !ds->stale))
+            found = ds;
+    }
+    return found;
+}
+
+static bool is_of_job(const struct session *s, const struct conn *c)
+{
+    return s->conn != c && s->conn->job != NULL && strcmp(s->conn->job, c->job) == 0 &&
+           memcmp(s->conn->owner, c->owner, sizeof(c->owner)) == 0;
+}
+
+uint64_t snapshot_of_job(const struct conn *c, const char *name)
+{
+    if (c->job == NULL)
+        return 0;
+    dlc_list_each (l, &c->node->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->state != DATASET_READY || strcmp(ds->name, name) != 0)
+            continue;
+        dlc_list_each (k, &ds->sessions)
+            if (is_of_job(dlc_container(k, struct session, link), c))
+                return catalog_snapshot(ds->catalog);
+    }
+    return 0;
+}
+
+int snapshot_refuse(const char *shown, uint64_t have, uint64_t wanted, struct dlc_err *err)
+{
+    return dlc_err_set(err, DLC_ECHANGED,
+                       "%.200s: snapshot %016llx is not stored any more; the newest, listed since, "
+                       "is %016llx. Open the dataset without a snapshot in all ranks and workers; "
+                       "a state that was saved with the old one cannot be resumed",
+                       shown, (unsigned long long)wanted, (unsigned long long)have);
+}
+
+int snapshot_check(const struct dataset *ds, uint64_t wanted, struct dlc_err *err)
+{
+    uint64_t have = catalog_snapshot(ds->catalog);
+
+    return wanted == 0 || wanted == have ? 0 : snapshot_refuse(ds->url.shown, have, wanted, err);
+}
+
+int snapshot_install(const struct dataset *ds, const char *file, struct dlc_err *err)
+{
+    char *path;
+    int rc;
+
+    if (ds->pinned == 0)
+        return catalog_install(file, ds->catalog_path, err);
+    path = catalog_snapshot_path(ds->catalog_path, ds->pinned);
+    rc = catalog_place(file, path, err);
+    mem_free(&path);
+    return rc;
+}
+
+/* ---- pruning ---- */
+
+struct pruning {
+    struct job job;
+    struct task task;
+    struct dataset *ds;
+    uint64_t *used;
+    size_t n, cap;
+    uint64_t bytes;
+    unsigned gone;
+};
+
+static void prune_work(struct job *j)
+{
+    struct pruning *p = dlc_container(j, struct pruning, job);
+
+    p->gone = catalog_prune(p->ds->catalog_path, p->used, p->n, p->bytes);
+    loop_post(p->ds->node->loop, &p->task);
+}
+
+static void pruned(struct task *t)
+{
+    struct pruning *p = dlc_container(t, struct pruning, task);
+
+    if (p->gone > 0)
+        log_info("%s: %u old catalogs removed", p->ds->url.shown, p->gone);
+    p->ds->node->jobs--;
+    dataset_put(&p->ds);
+    mem_free(&p->used);
+    mem_free(&p);
+}
+
+void snapshot_prune(struct dataset *ds)
+{
+    struct pruning *p = mem_new(struct pruning);
+
+    p->ds = ds;
+    p->bytes = DLC_MAX(KEEP_BYTES, 2 * catalog_file_size(ds->catalog));
+    p->job.run = prune_work;
+    p->task.run = pruned;
+    dlc_list_each (l, &ds->node->datasets) {
+        const struct dataset *o = dlc_container(l, struct dataset, link);
+
+        if (o->catalog == NULL || strcmp(o->catalog_path, ds->catalog_path) != 0)
+            continue;
+        mem_reserve(p->used, p->n, p->cap);
+        p->used[p->n++] = catalog_snapshot(o->catalog);
+    }
+    ds->refs++;
+    ds->node->jobs++;
+    work_run(ds->node->work, WORK_BACKGROUND, &p->job);
+}

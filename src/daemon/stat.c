@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the daemon tells of itself: the operation `stat` of docs/format/protocol.md. Datasets come
+ * in pages, so that one answer is neither long to make nor too long to send.
+ */
+#include "daemon/daemon_i.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/counters.h"
+#include "cluster/agent.h"
+#include "cluster/peer_server.h"
+#include "cluster/redis_tier.h"
+
+#define PAGE 16u /* datasets in one answer */
+
+static const char *const stall_names[N_STALLED] = {
+    [STALLED_LATENCY] = "stall_latency_ns", [STALLED_BANDWIDTH] = "stall_bandwidth_ns",
+    [STALLED_DISK] = "stall_disk_ns",       [STALLED_MEMORY] = "stall_memory_ns",
+    [STALLED_CLIENT] = "stall_client_ns",
+};
+
+static json_t *bucket_json(struct bucket *b)
+{
+    struct bucket_figures f;
+
+    bucket_figures(b, &f);
+    return json_pack("{s:i, s:i, s:i, s:f, s:f, s:f}", "in_flight", (int)f.in_flight, "queued",
+                     (int)f.queued, "limit", (int)f.limit, "p50_ms", (double)f.p50.ns / 1e6,
+                     "p99_ms", (double)f.p99.ns / 1e6, "bytes_per_s", f.bytes_per_s);
+}
+
+/* As the daemon's counters of these names, but of one dataset. */
+static json_t *dataset_counters(const struct dataset *ds)
+{
+    const struct bucket_tally *t = ds->tally;
+    json_t *o = json_object();
+
+    json_object_set_new(o, "bucket_requests", json_integer((json_int_t)t->requests));
+    json_object_set_new(o, "bucket_gets", json_integer((json_int_t)t->gets));
+    json_object_set_new(o, "bucket_lists", json_integer((json_int_t)t->lists));
+    json_object_set_new(o, "bucket_bytes", json_integer((json_int_t)t->bytes));
+    json_object_set_new(o, "money_nano", json_integer((json_int_t)t->money_nano));
+    json_object_set_new(o, "peer_hits", json_integer((json_int_t)ds->peer_hits));
+    json_object_set_new(o, "peer_misses", json_integer((json_int_t)ds->peer_misses));
+    json_object_set_new(o, "peer_bytes", json_integer((json_int_t)ds->peer_bytes));
+    json_object_set_new(o, "peer_served", json_integer((json_int_t)ds->served));
+    json_object_set_new(o, "peer_served_bytes", json_integer((json_int_t)ds->served_bytes));
+    for (unsigned i = 0; i < N_STALLED; i++)
+        json_object_set_new(o, stall_names[i], json_integer((json_int_t)ds->stall_ns[i]));
+    return o;
+}
+
+/* What clients hold whose connection the daemon ended. */
+static uint64_t zombie_pins(const struct dataset *ds)
+{
+    struct mem_session_stats sum = {0};
+
+    dlc_list_each (l, &ds->node->zombies) {
+        const struct session *s = dlc_container(l, struct conn, link)->session;
+
+        if (s->ds == ds && s->shelf == NULL)
+            session_add_stats(s, &sum);
+    }
+    return sum.pins;
+}
+
+static json_t *dataset_json(struct dataset *ds)
+{
+    struct mem_session_stats sum = ds->past;
+    struct disk_group_figures g;
+    uint64_t ahead = 0, forms, form_bytes;
+    char snapshot[17];
+    int sessions = 0;
+    json_t *o;
+
+    dlc_list_each (l, &ds->sessions) {
+        const struct session *session = dlc_container(l, struct session, link);
+
+        session_add_stats(session, &sum);
+        sessions++;
+        if (session->follow.active)
+            ahead += session->follow.ahead - session->follow.pos;
+    }
+    sum.pins += zombie_pins(ds);
+    o = json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I}",
+                  "id", (json_int_t)ds->id, "url", msg_string(ds->url.shown), "samples",
+                  (json_int_t)catalog_count(ds->catalog), "bytes",
+                  (json_int_t)catalog_bytes(ds->catalog), "resident",
+                  (json_int_t)mem_index_resident(ds->index), "resident_bytes",
+                  (json_int_t)mem_index_bytes(ds->index), "sessions", sessions, "hits",
+                  (json_int_t)sum.hits, "misses", (json_int_t)sum.misses, "bypasses",
+                  (json_int_t)sum.bypasses, "read_bytes", (json_int_t)sum.bytes, "stall_s",
+                  (double)sum.stall_ns / 1e9, "fetching", (json_int_t)ds->fetching.n, "backlog",
+                  (json_int_t)ds->backlog_len, "pins", (json_int_t)sum.pins);
+    json_object_set_new(o, "ahead", json_integer((json_int_t)ahead));
+    snprintf(snapshot, sizeof(snapshot), "%016llx",
+             (unsigned long long)catalog_snapshot(ds->catalog));
+    json_object_set_new(o, "snapshot", json_string(snapshot));
+    json_object_set_new(o, "reading", json_integer(ds->n_reading));
+    shelves_figures(ds, &forms, &form_bytes);
+    json_object_set_new(o, "forms", json_integer((json_int_t)forms));
+    json_object_set_new(o, "form_bytes", json_integer((json_int_t)form_bytes));
+    json_object_set_new(o, "reads", reads_json(&ds->reads));
+    json_object_set_new(o, "fetched", json_integer((json_int_t)ds->fetched));
+    json_object_set_new(o, "weights", weighings_json(ds));
+    if (ds->cid != NULL) {
+        json_object_set_new(o, "name", msg_string(ds->cid));
+        json_object_set_new(o, "tenant", msg_string(ds->tenant));
+    }
+    json_object_set_new(o, "bucket", bucket_json(ds->bucket));
+    json_object_set_new(o, "counters", dataset_counters(ds));
+    if (ds->node->disk != NULL) {
+        disk_group_figures(ds->node->disk, ds->group, &g);
+        json_object_set_new(o, "state", json_string(life_name(g.state)));
+        json_object_set_new(o, "jobs", json_integer(g.jobs));
+        json_object_set_new(o, "disk_chunks", json_integer((json_int_t)g.chunks));
+        json_object_set_new(o, "disk_bytes", json_integer((json_int_t)g.bytes));
+    }
+    return o;
+}
+
+static json_t *disk_json(struct node *n)
+{
+    struct disk_figures f;
+
+    if (n->disk == NULL)
+        return json_pack("{s:b}", "enabled", 0);
+    disk_figures(n->disk, &f);
+    return json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:s, s:s}", "enabled", 1, "chunks",
+                     (json_int_t)f.chunks, "bytes", (json_int_t)f.bytes, "limit",
+                     (json_int_t)f.limit, "keep_free", (json_int_t)f.keep_free, "free",
+                     (json_int_t)f.fs_free, "read_only", f.read_only, "scanning", f.scanning,
+                     "breaker", f.breaker, "breaker_why", f.breaker_why);
+}
+
+static json_t *memory_json(struct node *n)
+{
+    struct memory_figures f;
+
+    memory_figures(n->memory, &f);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "max", (json_int_t)f.max, "ceiling",
+                     (json_int_t)f.ceiling, "used", (json_int_t)f.used, "limbo",
+                     (json_int_t)f.limbo, "residents", (json_int_t)f.residents, "forms",
+                     (json_int_t)f.forms, "form_bytes", (json_int_t)f.form_bytes);
+}
+
+static json_t *shared_json(struct shared *s)
+{
+    struct shared_figures f;
+
+    shared_figures(s, &f);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o}", "hits",
+                     (json_int_t)f.hits, "misses", (json_int_t)f.misses, "bytes_read",
+                     (json_int_t)f.bytes_read, "puts", (json_int_t)f.puts, "bytes_put",
+                     (json_int_t)f.bytes_put, "dropped", (json_int_t)f.dropped, "failures",
+                     (json_int_t)f.failures, "damaged", (json_int_t)f.damaged, "p50_ms", f.p50_ms,
+                     "p99_ms", f.p99_ms, "skipping", f.skipping, "why", msg_string(f.why));
+}
+
+static json_t *loop_json(const struct loop *l)
+{
+    struct loop_figures f;
+
+    loop_figures(l, &f);
+    return json_pack("{s:I, s:f, s:f, s:s, s:I}", "turns", (json_int_t)f.turns, "longest_ms",
+                     dlc_dur_seconds(f.longest) * 1e3, "longest_passed_ms",
+                     dlc_dur_seconds(f.longest_passed) * 1e3, "longest_in", f.longest_in, "slept",
+                     (json_int_t)f.slept);
+}
+
+/* The PAGE ready datasets with the lowest ids above `after`, in that order. How many. */
+static unsigned next_page(const struct node *n, uint64_t after, struct dataset *page[static PAGE])
+{
+    unsigned have = 0;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+        unsigned at;
+
+        if (ds->state != DATASET_READY || ds->id <= after ||
+            (have == PAGE && ds->id > page[PAGE - 1]->id))
+            continue;
+        for (at = DLC_MIN(have, PAGE - 1); at > 0 && page[at - 1]->id > ds->id; at--)
+            page[at] = page[at - 1];
+        page[at] = ds;
+        have = DLC_MIN(have + 1, PAGE);
+    }
+    return have;
+}
+
+static void add_datasets(json_t *answer, const struct node *n, uint64_t after)
+{
+    struct dataset *page[PAGE];
+    unsigned have = next_page(n, after, page);
+    json_t *datasets = json_array();
+
+    for (unsigned i = 0; i < have; i++)
+        json_array_append_new(datasets, dataset_json(page[i]));
+    json_object_set_new(answer, "datasets", datasets);
+    if (have == PAGE)
+        json_object_set_new(answer, "next", json_integer((json_int_t)page[PAGE - 1]->id));
+}
+
+void stat_handle(struct conn *c, struct msg *m)
+{
+    json_int_t after = json_integer_value(json_object_get(m->body, "after"));
+    struct node *n = c->node;
+    json_t *all = json_object(), *daemon, *answer;
+    int sessions = 0;
+
+    if (c->session != NULL)
+        prefetch_look(c->session); /* so that what it has read by now is counted */
+    dlc_list_each (l, &n->conns)
+        sessions += dlc_container(l, struct conn, link)->session != NULL;
+    for (unsigned i = 0; i < counter_table_len; i++)
+        json_object_set_new(all, counter_table[i].name,
+                            json_integer((json_int_t)*counter_table[i].value));
+    daemon = json_pack("{s:i, s:s, s:f, s:o, s:o, s:i, s:i}", "pid", (int)getpid(), "version",
+                       dlc_version(), "uptime_s", dlc_dur_seconds(dlc_mono_since(n->started)),
+                       "dir", msg_string(n->config->dir), "socket", msg_string(n->config->socket),
+                       "sessions", sessions, "zombies", (int)n->n_zombies);
+    answer = json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "daemon", daemon, "memory",
+                       memory_json(n), "disk", disk_json(n), "work", work_json(n->work), "counters",
+                       all);
+    add_datasets(answer, n, after > 0 ? (uint64_t)after : 0);
+    json_object_set_new(answer, "loop", loop_json(n->loop));
+    if (n->agent != NULL)
+        json_object_set_new(answer, "cluster", agent_figures(n->agent));
+    if (n->door != NULL && !n->leaving)
+        json_object_set_new(answer, "peer_server", door_json(n->door));
+    if (n->shared != NULL)
+        json_object_set_new(answer, "shared", shared_json(n->shared));
+    if (c->session != NULL) {
+        json_t *own = dataset_json(c->session->ds);
+
+        json_object_set_new(own, "epochs", reads_epochs(c->session));
+        json_object_set_new(answer, "dataset", own);
+    }
+    conn_send(c, answer, NULL, 0);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/work.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#define MB ((uint64_t)1 << 20)
+
+/*
+ * A store holds memory while it waits, so its queue is short: at 500 MB/s half a second. What is
+ * not stored the bucket still has. Cataloguing waits for buckets far away and hardly computes: many
+ * threads, or eight slow buckets are a hang for the ninth dataset.
+ */
+static const struct class
+{
+    const char *name;
+    unsigned threads;
+    uint64_t jobs, bytes; /* bounds of the queue; 0: none */
+    const char *full;     /* what happens then */
+} classes[N_WORK] = {
+    [WORK_DEMAND] = {"demand", 8, 1024, 256 * MB, "the bucket is read"},
+    [WORK_PREFETCH] = {"prefetch", 4, 1024, 256 * MB, "the bucket is read"},
+    [WORK_STORE] = {"store", 4, 16384, 256 * MB, "the chunk is not stored"},
+    [WORK_CATALOG] = {"catalog", 32, 1024, 0, "the request fails: DLC_EBUSY"},
+    [WORK_COPY] = {"copy", 2, 1024, 0, "the form is not taken"},
+    [WORK_BACKGROUND] = {"background", 2, 4096, 0, "the request fails: DLC_EBUSY"},
+};
+
+struct work {
+    struct pool *pools[N_WORK];
+};
+
+struct work *work_new(struct dlc_err *err)
+{
+    struct work *w = mem_new(struct work);
+
+    for (unsigned i = 0; i < N_WORK && w != NULL; i++) {
+        char *name = mem_fmt("dlc-%s", classes[i].name);
+
+        w->pools[i] = pool_new(name, classes[i].threads, err);
+        mem_free(&name);
+        if (w->pools[i] == NULL)
+            work_free(&w);
+        else
+            pool_set_bound(w->pools[i], classes[i].jobs, classes[i].bytes);
+    }
+    return w;
+}
+
+void work_free(struct work **wp)
+{
+    struct work *w = *wp;
+
+    *wp = NULL;
+    if (w == NULL)
+        return;
+    for (unsigned i = 0; i < N_WORK; i++)
+        pool_free(&w->pools[i]);
+    mem_free(&w);
+}
+
+bool work_try(struct work *w, enum work_class c, struct job *j, uint64_t bytes)
+{
+    j->bytes = bytes;
+    return pool_try_run(w->pools[c], j);
+}
+
+void work_run(struct work *w, enum work_class c, struct job *j)
+{
+    j->bytes = 0;
+    pool_run(w->pools[c], j);
+}
+
+bool work_take_back(struct work *w, enum work_class c, struct job *j)
+{
+    return pool_take_back(w->pools[c], j);
+}
+
+uint64_t work_bytes(enum work_class c)
+{
+    return classes[c].bytes;
+}
+
+void work_figures(struct work *w, enum work_class c, struct pool_figures *out)
+{
+    pool_figures(w->pools[c], out);
+}
+
+static double ms(struct dlc_dur d)
+{
+    return (double)d.ns / 1e6;
+}
+
+json_t *work_json(struct work *w)
+{
+    json_t *all = json_object();
+
+    for (unsigned i = 0; i < N_WORK; i++) {
+        struct pool_figures f;
+
+        pool_figures(w->pools[i], &f);
+        json_object_set_new(all, classes[i].name,
+                            json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s}",
+                                      "threads", (int)classes[i].threads, "running",
+                                      (json_int_t)f.running, "queued", (json_int_t)f.queued,
+                                      "queued_bytes", (json_int_t)f.queued_bytes, "bound",
+                                      (json_int_t)classes[i].jobs, "refused", (json_int_t)f.refused,
+                                      "waiting_ms", ms(f.waiting), "longest_wait_ms", ms(f.longest),
+                                      "running_ms", ms(f.busiest), "when_full", classes[i].full));
+    }
+    return all;
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Rows of tables: the dataset's samples are partitions (.npy or raw numbers,
+ * docs/datasets-formats.md), and the loader's samples their rows, numbered on over all of them. How
+ * many rows a partition has follows from its size, so that none has to be read for it; one that
+ * holds another number after all has bad rows.
+ *
+ * Not in use (n = 0): a sample of the loader is a sample of the dataset.
+ */
+#ifndef DLC_LOADER_ROWS_I_H
+#define DLC_LOADER_ROWS_I_H
+
+#include <stdint.h>
+
+#include "loader/sample_decoder.h"
+
+struct rows {
+    uint64_t first, n; /* partitions */
+    uint64_t *starts;  /* n + 1: the first row of each; behind them the number of all */
+};
+
+#define ROWS_INIT                                                                                  \
+    {                                                                                              \
+        0, 0, NULL                                                                                 \
+    }
+
+/* Of partitions [first, first + n). The first one is read, for its header. */
+int rows_init(struct rows *r, struct dlc_dataset *ds, const struct making *m, uint64_t first,
+              uint64_t n, struct dlc_err *err);
+void rows_release(struct rows *r);
+
+/* Which sample of the dataset, and what of it. */
+struct making_part rows_find(const struct rows *r, uint64_t number);
+
+#endif

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What all managers of one store must have in common: the key of its secrets, and the tokens of
+ * admins and nodes. The store has fingerprints of them, so that a manager that has others says so
+ * when it starts, and not when a node is refused after a fail-over.
+ *
+ * "key" of kind META_CONTROL: {"id"}; "tokens": {"admin", "node"}. Beside the tokens' files lies
+ * manager.agreed: the fingerprints that this directory and the store last agreed on. With it a
+ * token that was replaced on purpose (its file removed) is told from one that was never the
+ * cluster's:
+ *
+ *     ours as the store's                          go on
+ *     another, and agreed as the store's           replaced here: the store takes ours
+ *     another, and agreed as something else        refused: copy the files
+ *
+ * (G1) Fingerprints tell nothing of what they are of. (G2) A manager that does not agree does not
+ * begin to lead.
+ */
+#include "manager/manager_i.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/syscalls.h"
+#include "base/str.h"
+
+#define PRINT_LEN 16
+#define TRIES     8
+
+struct prints {
+    char admin[PRINT_LEN + 1], node[PRINT_LEN + 1];
+};
+
+/* ---- the key ---- */
+
+static int check_key(struct control *c, struct dlc_err *err)
+{
+    struct meta_doc d = META_DOC_INIT;
+    const char *was;
+    int rc = meta_get(c->meta, META_CONTROL, "key", &d, err);
+
+    if (rc == DLC_ENOTFOUND) {
+        struct meta_doc made = {(char *)"key", (char *)"", NULL, 0};
+
+        made.body = json_pack("{s:s}", "id", secrets_key_id(c->secrets));
+        rc = meta_put(c->meta, META_CONTROL, &made, META_NEW, err);
+        json_decref(made.body);
+        if (rc == DLC_EBUSY) /* another manager made it just now */
+            rc = meta_get(c->meta, META_CONTROL, "key", &d, err);
+    }
+    was = json_string_value(json_object_get(d.body, "id"));
+    if (rc == 0 && was != NULL && strcmp(was, secrets_key_id(c->secrets)) != 0)
+        rc = dlc_err_set(err, DLC_EDENIED,
+                         "the store's secrets are encrypted with key %.16s, but %s holds key %s: "
+                         "copy control.key, admin.token and node.token from the directory of the "
+                         "manager that made the store, or set DLCACHE_CONTROL_KEY",
+                         was, secrets_source(c->secrets), secrets_key_id(c->secrets));
+    meta_doc_release(&d);
+    return rc;
+}
+
+/* ---- the tokens ---- */
+
+static void print_of(const unsigned char hash[static SHA256_LEN], char out[static PRINT_LEN + 1])
+{
+    unsigned char print[SHA256_LEN];
+
+    hmac_sha256(hash, SHA256_LEN, "dlcache token print", 19, print);
+    str_hex(print, PRINT_LEN / 2, out);
+}
+
+static struct prints prints_here(const struct control *c)
+{
+    struct prints p;
+
+    print_of(c->admin_hash, p.admin);
+    print_of(c->node_hash, p.node);
+    return p;
+}
+
+static void copy_print(const json_t *body, const char *name, char out[static PRINT_LEN + 1])
+{
+    const char *s = json_string_value(json_object_get(body, name));
+
+    snprintf(out, PRINT_LEN + 1, "%s", s != NULL ? s : "");
+}
+
+static bool same(const struct prints *a, const struct prints *b)
+{
+    return strcmp(a->admin, b->admin) == 0 && strcmp(a->node, b->node) == 0;
+}
+
+/* DLC_ENOTFOUND: it has none yet. */
+static int prints_there(struct control *c, struct prints *out, uint64_t *version,
+                        struct dlc_err *err)
+{
+    struct meta_doc d = META_DOC_INIT;
+    int rc = meta_get(c->meta, META_CONTROL, "tokens", &d, err);
+
+    if (rc == 0) {
+        copy_print(d.body, "admin", out->admin);
+        copy_print(d.body, "node", out->node);
+        *version = d.version;
+    }
+    meta_doc_release(&d);
+    return rc;
+}
+
+static int put_prints(struct control *c, const struct prints *p, uint64_t expect,
+                      struct dlc_err *err)
+{
+    struct meta_doc d = {(char *)"tokens", (char *)"", NULL, 0};
+    int rc;
+
+    d.body = json_pack("{s:s, s:s}", "admin", p->admin, "node", p->node);
+    rc = meta_put(c->meta, META_CONTROL, &d, expect, err);
+    json_decref(d.body);
+    return rc;
+}
+
+/* What this directory and the store agreed on last; empty texts: nothing. */
+static struct prints prints_agreed(const char *path)
+{
+    struct prints p = {"", ""};
+    struct buf b = BUF_INIT;
+
+    if (os_read_file(path, 256, &b, NULL) < 0 ||
+        sscanf(buf_str(&b), "%16s %16s", p.admin, p.node) != 2)
+        p = (struct prints){"", ""};
+    buf_release(&b);
+    return p;
+}
+
+static int write_agreed(const char *path, const struct prints *p, struct dlc_err *err)
+{
+    char *text = mem_fmt("%s %s\n", p->admin, p->node);
+    int rc = os_write_file(path, text, strlen(text), 0600, err);
+
+    mem_free(&text);
+    return rc;
+}
+
+static int refuse(struct control *c, const struct prints *here, const struct prints *there,
+                  struct dlc_err *err)
+{
+    bool admin = strcmp(here->admin, there->admin) != 0;
+    bool node = strcmp(here->node, there->node) != 0;
+    struct meta_doc d = META_DOC_INIT;
+    const char *leader = NULL;
+    int rc;
+
+    if (meta_get(c->meta, META_CONTROL, "leader", &d, NULL) == 0)
+        leader = json_string_value(json_object_get(d.body, "address"));
+    rc = dlc_err_set(err, DLC_EDENIED,
+                     "%s%s%s in %s %s not of this store, whose managers (the last to lead: %.100s) "
+                     "have others: copy %s from the directory of one of them, then start again",
+                     admin ? "admin.token" : "", admin && node ? " and " : "",
+                     node ? "node.token" : "", c->dir, admin && node ? "are" : "is",
+                     leader != NULL ? leader : "unknown", admin && node ? "both" : "it");
+    meta_doc_release(&d);
+    return rc;
+}
+
+/* One step; DLC_EBUSY: another manager was faster, look again. */
+static int agree_once(struct control *c, const char *path, const struct prints *here,
+                      struct dlc_err *err)
+{
+    struct prints there, agreed = prints_agreed(path);
+    uint64_t version = 0;
+    int rc = prints_there(c, &there, &version, err);
+
+    if (rc == DLC_ENOTFOUND)
+        return put_prints(c, here, META_NEW, err);
+    if (rc < 0 || same(here, &there))
+        return rc;
+    if (!same(&agreed, &there))
+        return refuse(c, here, &there, err);
+    rc = put_prints(c, here, version, err);
+    if (rc == 0)
+        log_warn("tokens in %s are new: copy them to the directories of the other managers, and to "
+                 "whoever uses them",
+                 c->dir);
+    return rc;
+}
+
+int agree_open(struct control *c, struct dlc_err *err)
+{
+    char *path = mem_fmt("%s/manager.agreed", c->dir);
+    struct prints here = prints_here(c);
+    int rc = check_key(c, err);
+
+    if (rc == 0) {
+        rc = DLC_EBUSY;
+        for (int i = 0; i < TRIES && rc == DLC_EBUSY; i++)
+            rc = agree_once(c, path, &here, err);
+    }
+    if (rc == 0)
+        rc = write_agreed(path, &here, err);
+    mem_free(&path);
+    return rc;
+}
+
+bool agree_holds(struct control *c, struct dlc_err *err)
+{
+    struct prints here = prints_here(c), there;
+    uint64_t version;
+
+    if (prints_there(c, &there, &version, NULL) < 0 || same(&here, &there))
+        return true; /* a store that does not answer is another matter */
+    refuse(c, &here, &there, err);
+    return false;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is known of a dataset's chunks, page by page. The cursor is the store's own. */
+#include "manager/routes/datasets_i.h"
+
+#include <strings.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "cache/policy/lifecycle.h"
+
+static bool read_state(const struct http_request *r, int *out, struct http_reply *reply)
+{
+    const char *s = http_query(r, "state");
+
+    *out = -1;
+    if (s == NULL)
+        return true;
+    for (int i = LIFE_PREPARE; i <= LIFE_INACTIVE; i++)
+        if (strcasecmp(s, life_name((enum life_state)i)) == 0) {
+            *out = i;
+            return true;
+        }
+    refuse_field(reply, "", "state", "must be PREPARE, ACTIVE, COOL_DOWN or INACTIVE");
+    return false;
+}
+
+static json_t *chunk_json(const struct meta_chunk *k)
+{
+    char *changed = control_time(k->changed_ms);
+    json_t *out = json_pack("{s:s, s:s, s:s, s:I, s:f, s:i, s:s, s:i, s:s}", "key", k->key, "etag",
+                            k->etag, "node", k->node, "size", (json_int_t)k->size, "cost", k->cost,
+                            "references", (int)k->references, "state",
+                            k->state <= LIFE_INACTIVE ? life_name((enum life_state)k->state) : "?",
+                            "jobs", (int)k->jobs, "changed", changed);
+
+    mem_free(&changed);
+    return out;
+}
+
+void dataset_chunks(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    struct meta_chunk_page found = {0};
+    struct meta_chunk_query q = {.node = http_query(r, "node"), .prefix = http_query(r, "prefix")};
+    struct page p;
+    json_t *items;
+
+    if (!dataset_read(c, r, &d, reply))
+        return;
+    if (!read_page(r, &p, reply) || !read_state(r, &q.state, reply))
+        goto out;
+    if (q.node != NULL && !name_ok(q.node)) {
+        refuse_field(reply, "", "node", "must be the name of a node");
+        goto out;
+    }
+    q.dataset = d.id;
+    q.after = p.after;
+    q.max = p.limit;
+    if (meta_chunks_query(c->meta, &q, &found, &err) < 0) {
+        if (err.code == DLC_EINVAL)
+            refuse_field(reply, "", "after", "is no cursor; take it from \"next\"");
+        else
+            reply_store_error(c, r, reply, &err);
+        goto out;
+    }
+    items = json_array();
+    for (size_t i = 0; i < found.n; i++) {
+        json_t *one = chunk_json(&found.chunks[i]);
+
+        if (one != NULL) /* a key that is not UTF-8 cannot be said in JSON */
+            json_array_append_new(items, one);
+    }
+    reply_list(reply, items, found.next);
+    meta_chunk_page_release(&found);
+out:
+    meta_doc_release(&d);
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * On which nodes a dataset lies that wants `node_count` of them.
+ *
+ *     (none) --first job or warm-up: dataset_place()--> CHOSEN
+ *     CHOSEN --none of them there for node_ttl: place_anew()--> CHOSEN
+ *
+ * (P1) Nodes once chosen stay chosen for as long as one of them is there: what the others had is
+ * read again by those that are left, and theirs again when they come back. A node that is late, or
+ * starts again, moves nothing. (P2) Nodes that somebody has named are never changed here: they are
+ * his to choose. Until they are back all nodes stand in for them (cluster_owns()).
+ */
+#include "manager/routes/datasets_i.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "manager/routes/jobs_i.h"
+
+json_t *dataset_choose(struct control *c, const char *name, const json_t *body, unsigned gpus,
+                       unsigned count)
+{
+    struct place_ask ask = {.gpus = gpus, .nodes = count};
+    struct node_info *nodes = NULL;
+    size_t n = nodes_list(c, &nodes), n_jobs;
+    struct job *jobs = jobs_copy(c, &n_jobs);
+    json_t *chosen, *names = NULL;
+
+    if (dataset_snapshot(body) != NULL)
+        snapshot_bytes(dataset_snapshot(body), NULL, &ask.bytes);
+    chosen = room_place(nodes, n, jobs, n_jobs, name, NULL, &ask);
+    if (chosen != NULL)
+        names = json_array();
+    for (size_t i = 0; i < json_array_size(chosen); i++)
+        json_array_append(names, json_object_get(json_array_get(chosen, i), "node"));
+    json_decref(chosen);
+    jobs_copy_release(&jobs, n_jobs);
+    nodes_release(&nodes, n);
+    return names;
+}
+
+static unsigned count_of(const json_t *body)
+{
+    return (unsigned)json_integer_value(json_object_get(body, "node_count"));
+}
+
+struct placing {
+    const json_t *was; /* where it lay when we looked; NULL: nowhere yet */
+    json_t *names;     /* where it goes; NULL: on all, until enough of them hold it */
+};
+
+static int set_nodes(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    const struct placing *p = arg;
+    const json_t *is = dataset_nodes(d->body);
+    bool same = is == NULL || p->was == NULL ? is == p->was : json_equal(is, p->was) == 1;
+
+    (void)err;
+    if (!same || count_of(d->body) == 0)
+        return 1; /* somebody was faster */
+    if (p->names != NULL)
+        json_object_set(d->body, "nodes", p->names);
+    else
+        json_object_del(d->body, "nodes");
+    json_object_del(d->body, "moving");
+    return 0;
+}
+
+static int write_nodes(struct control *c, const char *name, struct placing *p, struct dlc_err *err)
+{
+    struct meta_doc d = META_DOC_INIT;
+    int rc = control_change(c, META_DATASET, name, META_ANY, set_nodes, p, &d, err);
+
+    if (rc == 0) {
+        jobs_dataset_changed(c, name, d.body);
+        control_event(c, d.tenant, "dataset.placed",
+                      json_pack("{s:s, s:O*}", "dataset", name, "nodes", dataset_nodes(d.body)));
+        view_changed(c);
+    }
+    meta_doc_release(&d);
+    return rc;
+}
+
+int dataset_place(struct control *c, const char *name, unsigned gpus, struct dlc_err *err)
+{
+    struct meta_doc d = META_DOC_INIT;
+    struct placing p = {0};
+    int rc = meta_get(c->meta, META_DATASET, name, &d, err);
+
+    if (rc < 0 || count_of(d.body) == 0 || dataset_nodes(d.body) != NULL)
+        goto out;
+    p.names = dataset_choose(c, name, d.body, gpus, count_of(d.body));
+    if (p.names != NULL) /* else on all, until they can */
+        rc = write_nodes(c, name, &p, err);
+    json_decref(p.names);
+out:
+    meta_doc_release(&d);
+    return rc;
+}
+
+/* ---- all of them are gone ---- */
+
+void lost_begin(struct control *c, struct lost_search *s)
+{
+    struct node_info *nodes = NULL;
+    size_t n = nodes_list(c, &nodes);
+
+    *s = (struct lost_search){json_object(), json_array()};
+    for (size_t i = 0; i < n; i++)
+        if (nodes[i].state != NODE_GONE) /* one that joins again is there */
+            json_array_append_new(s->known, json_string(nodes[i].name));
+    nodes_release(&nodes, n);
+}
+
+static bool none_of(const json_t *names, const json_t *known)
+{
+    for (size_t i = 0; i < json_array_size(names); i++)
+        if (names_have(known, json_string_value(json_array_get(names, i))))
+            return false;
+    return true;
+}
+
+void lost_look(struct control *c, struct lost_search *s, const struct dataset_entry *e)
+{
+    json_t *since = json_object_get(c->lost, e->id);
+
+    if (e->count == 0 || e->nodes == NULL || !none_of(e->nodes, s->known))
+        return;
+    json_object_set_new(s->found, e->id,
+                        since != NULL ? json_incref(since) : json_integer(dlc_mono_now().ns));
+}
+
+/* Not whole: not all were looked at, so what was known before stays. */
+void lost_end(struct control *c, struct lost_search *s, bool whole)
+{
+    if (whole) {
+        json_decref(c->lost);
+        c->lost = json_incref(s->found);
+    }
+    json_decref(s->found);
+    json_decref(s->known);
+}
+
+static int place_anew(struct control *c, const char *name, struct dlc_err *err)
+{
+    struct meta_doc d = META_DOC_INIT;
+    struct lost_search s;
+    struct placing p = {0};
+    int rc = meta_get(c->meta, META_DATASET, name, &d, err);
+
+    lost_begin(c, &s);
+    p.was = dataset_nodes(d.body);
+    if (rc == 0 && count_of(d.body) > 0 && p.was != NULL && none_of(p.was, s.known)) {
+        p.names = dataset_choose(c, name, d.body, 0, count_of(d.body));
+        log_warn("dataset %s: none of the nodes it lay on is there any more; %s", name,
+                 p.names != NULL ? "others take it" : "it lies on all until others can hold it");
+        rc = write_nodes(c, name, &p, err);
+    }
+    json_decref(p.names);
+    lost_end(c, &s, false);
+    meta_doc_release(&d);
+    return rc == DLC_ENOTFOUND ? 0 : rc;
+}
+
+void datasets_tick(struct control *c, struct dlc_mono now)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    const char *name;
+    json_t *since;
+    void *next;
+
+    json_object_foreach_safe(c->lost, next, name, since)
+    {
+        if (now.ns - json_integer_value(since) <= c->node_ttl.ns)
+            continue;
+        if (place_anew(c, name, &err) == 0)
+            json_object_del(c->lost, name);
+        else
+            log_warn("dataset %s is not placed anew: %s", name, err.text);
+    }
+}

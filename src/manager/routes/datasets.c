@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Datasets: make, list, show, delete. What is done with them is in dataset_ops.c. */
+#include "manager/routes/datasets_i.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "manager/routes/jobs_i.h"
+
+#define SUMS_MAX     1024
+#define DELETE_TRIES 8
+
+bool dataset_read(struct control *c, const struct http_request *r, struct meta_doc *out,
+                  struct http_reply *reply)
+{
+    const char *name = read_name(r, 0, "dataset", reply);
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc;
+
+    if (name == NULL)
+        return false;
+    rc = meta_get(c->meta, META_DATASET, name, out, &err);
+    if (rc == 0 && caller_sees(caller_of(r), out->tenant))
+        return true;
+    if (rc == 0 || rc == DLC_ENOTFOUND)
+        reply_absent(reply, "dataset", name);
+    else
+        reply_store_error(c, r, reply, &err);
+    meta_doc_release(out);
+    return false;
+}
+
+bool nodes_known(struct control *c, const json_t *nodes, const char *field,
+                 struct http_reply *reply)
+{
+    struct node_info *known = NULL;
+    size_t n = nodes_list(c, &known), i;
+    const char *name = NULL;
+
+    for (i = 0; i < json_array_size(nodes); i++) {
+        size_t k = 0;
+
+        name = json_string_value(json_array_get(nodes, i));
+        while (k < n && strcmp(known[k].name, name) != 0)
+            k++;
+        if (k == n)
+            break;
+    }
+    nodes_release(&known, n);
+    if (i == json_array_size(nodes))
+        return true;
+    refuse_field(reply, "", field, "there is no node %s", name);
+    return false;
+}
+
+/* ---- make ---- */
+
+struct making {
+    const char *name, *url, *endpoint, *tenant;
+    const json_t *splits, *nodes;
+    uint64_t node_count;
+};
+
+static bool read_making(struct control *c, const struct http_request *r, struct making *m,
+                        struct http_reply *reply)
+{
+    const struct field fields[] = {
+        {"name", FIELD_NAME, true, 0, &m->name},
+        {"url", FIELD_TEXT, true, 4096, &m->url},
+        {"endpoint", FIELD_TEXT, false, 1024, &m->endpoint},
+        {"splits", FIELD_TEXTS, false, SPLITS_MAX, &m->splits},
+        {"tenant", FIELD_NAME, false, 0, &m->tenant},
+        {"nodes", FIELD_NAMES, false, 0, &m->nodes},
+        {"node_count", FIELD_U64, false, 1000, &m->node_count},
+        {NULL, 0, false, 0, NULL},
+    };
+
+    if (!read_body(r, fields, reply) || !splits_ok(m->splits, "splits", reply) ||
+        !dataset_url_ok(caller_of(r), m->url, m->endpoint, reply) ||
+        !nodes_known(c, m->nodes, "nodes", reply))
+        return false;
+    if (json_array_size(m->nodes) > 0 && m->node_count > 0) {
+        refuse_field(reply, "", "node_count", "either names of nodes or how many, not both");
+        return false;
+    }
+    return true;
+}
+
+/* Whose will it be? Tenants make their own, admins anybody's or nobody's. With jobs->admit held:
+ * the tenant stays until the dataset is written. */
+static bool read_tenant(struct control *c, const struct http_request *r, struct making *m,
+                        struct http_reply *reply)
+{
+    const struct caller *who = caller_of(r);
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc;
+
+    if (who->role == ROLE_TENANT) {
+        if (m->tenant != NULL && strcmp(m->tenant, who->tenant) != 0) {
+            refuse_field(reply, "", "tenant", "a tenant makes its own datasets only");
+            return false;
+        }
+        m->tenant = who->tenant;
+    }
+    if (m->tenant == NULL) {
+        m->tenant = "";
+        return true;
+    }
+    rc = meta_get(c->meta, META_TENANT, m->tenant, &d, &err);
+    meta_doc_release(&d);
+    if (rc == DLC_ENOTFOUND)
+        reply_absent(reply, "tenant", m->tenant); /* whoever makes tenants can tell */
+    else if (rc < 0)
+        reply_store_error(c, r, reply, &err);
+    return rc == 0;
+}
+
+static json_t *body_of(const struct making *m)
+{
+    json_t *b = json_pack("{s:s, s:I}", "url", m->url, "created_ms", (json_int_t)control_wall_ms());
+
+    json_object_set_new(b, "splits", m->splits != NULL ? json_deep_copy(m->splits) : json_array());
+    if (m->endpoint != NULL)
+        json_object_set_new(b, "endpoint", json_string(m->endpoint));
+    if (json_array_size(m->nodes) > 0)
+        json_object_set_new(b, "nodes", json_deep_copy(m->nodes));
+    if (m->node_count > 0)
+        json_object_set_new(b, "node_count", json_integer((json_int_t)m->node_count));
+    return b;
+}
+
+/* The same request again, whose answer was lost in a crash. */
+static bool is_repeated(const struct http_request *r, const struct making *m,
+                        const struct meta_doc *was)
+{
+    const char *url = json_string_value(json_object_get(was->body, "url"));
+
+    return http_header(r, "Idempotency-Key") != NULL && strcmp(was->tenant, m->tenant) == 0 &&
+           url != NULL && strcmp(url, m->url) == 0;
+}
+
+/* Heart-beats that were under way as a dataset was deleted may have left rows. */
+static int drop_rows_of_former(struct control *c, const char *name, struct dlc_err *err)
+{
+    struct meta_doc was = META_DOC_INIT;
+    int rc = meta_get(c->meta, META_DATASET, name, &was, err);
+
+    meta_doc_release(&was);
+    return rc == DLC_ENOTFOUND ? meta_chunks_drop(c->meta, name, NULL, err) : rc;
+}
+
+static bool write_new(struct control *c, const struct http_request *r, const struct making *m,
+                      struct meta_doc *d, struct http_reply *reply)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct meta_doc was = META_DOC_INIT;
+    int rc;
+
+    if (drop_rows_of_former(c, m->name, &err) < 0) {
+        reply_store_error(c, r, reply, &err);
+        return false;
+    }
+    d->id = mem_str(m->name);
+    d->tenant = mem_str(m->tenant);
+    d->body = body_of(m);
+    rc = meta_put(c->meta, META_DATASET, d, META_NEW, &err);
+    dataset_written(c, rc, d);
+    if (rc == 0)
+        return true;
+    if (err.code != DLC_EBUSY || meta_get(c->meta, META_DATASET, m->name, &was, NULL) < 0) {
+        reply_store_error(c, r, reply, &err);
+        return false;
+    }
+    if (is_repeated(r, m, &was)) {
+        meta_doc_release(d);
+        *d = was;
+        return true;
+    }
+    meta_doc_release(&was);
+    http_problem(reply, 409, "Exists", "a dataset called %s exists already; choose another name",
+                 m->name);
+    return false;
+}
+
+static void create(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    struct making m = {0};
+    bool ok;
+
+    if (reply_again(c, r, reply) || !read_making(c, r, &m, reply) || !jobs_lock(c, reply))
+        goto out;
+    ok = read_tenant(c, r, &m, reply) && write_new(c, r, &m, &d, reply);
+    jobs_unlock(c);
+    if (!ok)
+        goto out;
+    control_event(c, d.tenant, "dataset.created", json_pack("{s:s}", "dataset", d.id));
+    if (dataset_have_listed(c, &d, NULL, &err) < 0)
+        log_warn("dataset %s: not listed yet: %s", d.id, err.text);
+    if (dataset_nodes(d.body) != NULL)
+        view_changed(c);
+    reply_doc(reply, 201, dataset_json(&d), d.version);
+    reply->location = mem_fmt("/v1/datasets/%s", d.id);
+    reply_remember(c, r, reply);
+out:
+    meta_doc_release(&d);
+}
+
+/* ---- list, show ---- */
+
+static json_t *shown(struct control *c, const struct meta_doc *d, const struct caller *who)
+{
+    (void)c;
+    (void)who;
+    return dataset_json(d);
+}
+
+static void list(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const struct caller *who = caller_of(r);
+
+    reply_page(c, r, META_DATASET, who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant,
+               shown, reply);
+}
+
+static bool is_gone(const struct node_info *nodes, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(nodes[i].name, name) == 0)
+            return nodes[i].state == NODE_GONE;
+    return false; /* it may come yet: what is recorded of it counts */
+}
+
+/* What lies on nodes that are not gone; copies count. */
+static int add_cached(struct control *c, json_t *out, const char *name,
+                      const struct node_info *live, size_t n_live, struct dlc_err *err)
+{
+    struct meta_sum *sums = mem_zero(SUMS_MAX * sizeof(*sums));
+    json_t *nodes = json_array();
+    uint64_t bytes = 0;
+    size_t n = 0;
+    int rc = meta_chunks_sums(c->meta, name, sums, SUMS_MAX, &n, err);
+
+    for (size_t i = 0; rc == 0 && i < n; i++) {
+        if (is_gone(live, n_live, sums[i].node))
+            continue;
+        bytes += sums[i].bytes;
+        json_array_append_new(nodes, json_pack("{s:s, s:I, s:I}", "node", sums[i].node, "chunks",
+                                               (json_int_t)sums[i].chunks, "bytes",
+                                               (json_int_t)sums[i].bytes));
+    }
+    json_object_set_new(out, "cached",
+                        json_pack("{s:I, s:o}", "bytes", (json_int_t)bytes, "nodes", nodes));
+    mem_free(&sums);
+    return rc;
+}
+
+/* How far nodes are with listing, unpacking, warming. */
+static void add_preparation(json_t *out, const char *name, const struct node_info *nodes, size_t n)
+{
+    static const char *const copied[] = {"phase", "done", "total", "bytes"};
+    json_t *all = json_array();
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *p = json_object_get(nodes[i].progress, name);
+        json_t *one;
+
+        if (p == NULL || nodes[i].state == NODE_GONE)
+            continue;
+        one = json_pack("{s:s}", "node", nodes[i].name);
+        for (size_t k = 0; k < DLC_COUNT(copied); k++)
+            if (json_object_get(p, copied[k]) != NULL)
+                json_object_set_new(one, copied[k], json_deep_copy(json_object_get(p, copied[k])));
+        json_array_append_new(all, one);
+    }
+    json_object_set_new(out, "preparation", all);
+}
+
+/* What nodes hold of it, and have said of it in their last heart-beats. */
+static int add_said(struct control *c, json_t *out, const struct meta_doc *d, struct dlc_err *err)
+{
+    struct node_info *nodes = NULL;
+    size_t n = nodes_list(c, &nodes);
+    int rc = add_cached(c, out, d->id, nodes, n, err);
+    json_t *spent = control_leads(c) ? dataset_spent(nodes, n, d) : NULL; /* else it is old */
+
+    add_preparation(out, d->id, nodes, n);
+    if (spent != NULL)
+        json_object_set_new(out, "spent", spent);
+    nodes_release(&nodes, n);
+    return rc;
+}
+
+static void show(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *out;
+
+    if (!dataset_read(c, r, &d, reply))
+        return;
+    out = dataset_json(&d);
+    if (add_said(c, out, &d, &err) < 0) {
+        json_decref(out);
+        reply_store_error(c, r, reply, &err);
+        goto out;
+    }
+    json_object_set_new(out, "jobs", json_integer((json_int_t)jobs_running(c, d.id)));
+    reply_doc(reply, 200, out, d.version);
+out:
+    meta_doc_release(&d);
+}
+
+/* ---- delete ---- */
+
+static bool read_force(const struct http_request *r, bool *force, struct http_reply *reply)
+{
+    const char *s = http_query(r, "force");
+
+    *force = false;
+    if (s == NULL || str_parse_bool(s, force))
+        return true;
+    refuse_field(reply, "", "force", "must be 1 or 0");
+    return false;
+}
+
+/* The nodes are told to forget it; what they do not hear now their next cleaning finds. */
+static void forget(struct control *c, const struct meta_doc *d)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (order_withdraw(c, d, &err) < 0 ||
+        order_give_all(c, NULL, dataset_order(d, "evict", "all"), &err) < 0 ||
+        meta_chunks_drop(c->meta, d->id, NULL, &err) < 0)
+        log_warn("dataset %s is deleted, but: %s", d->id, err.text);
+    control_event(c, d->tenant, "dataset.deleted", json_pack("{s:s}", "dataset", d->id));
+    view_changed(c);
+}
+
+/* The one that the caller saw, not another that has its name since. Without If-Match it may have
+ * changed meanwhile. */
+static int delete_this(struct control *c, const struct meta_doc *d, uint64_t expect,
+                       struct dlc_err *err)
+{
+    struct meta_doc now = META_DOC_INIT;
+    int rc = DLC_EBUSY;
+
+    for (int i = 0; i < DELETE_TRIES && rc == DLC_EBUSY; i++) {
+        rc = meta_get(c->meta, META_DATASET, d->id, &now, err);
+        if (rc == 0 && !dataset_is(&now, d))
+            rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset %s", d->id);
+        if (rc == 0) {
+            rc = meta_delete(c->meta, META_DATASET, d->id,
+                             expect == META_ANY ? now.version : expect, err);
+            dataset_deleted(c, rc, d->id);
+        }
+        meta_doc_release(&now);
+        if (expect != META_ANY || !control_leads(c))
+            break;
+    }
+    return rc;
+}
+
+static void delete (struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t expect;
+    bool force;
+    size_t n;
+
+    if (!read_if_match(r, &expect, reply) || !read_force(r, &force, reply) ||
+        !dataset_read(c, r, &d, reply))
+        return;
+    if (!jobs_lock(c, reply))
+        goto out;
+    n = jobs_count(c, d.id);
+    if (n > 0 && !force) {
+        http_problem(reply, 409, "In use",
+                     "%zu jobs run or wait on dataset %s; end them first, or add force=1", n, d.id);
+    } else if (delete_this(c, &d, expect, &err) < 0) {
+        reply_store_error(c, r, reply, &err);
+    } else {
+        jobs_end_of_dataset(c, d.id);
+        forget(c, &d);
+        reply->status = 204;
+    }
+    jobs_unlock(c);
+out:
+    meta_doc_release(&d);
+}
+
+#define OWNER (ROLE_ADMIN | ROLE_TENANT)
+
+const struct http_route control_dataset_routes[] = {
+    {"GET", "/v1/datasets", OWNER, list},
+    {"POST", "/v1/datasets", OWNER, create},
+    {"GET", "/v1/datasets/{name}", OWNER, show},
+    {"DELETE", "/v1/datasets/{name}", OWNER, delete},
+    {"GET", "/v1/datasets/{name}/chunks", OWNER, dataset_chunks},
+    {"POST", "/v1/datasets/{name}/snapshot", OWNER, dataset_do_snapshot},
+    {"POST", "/v1/datasets/{name}/warm", OWNER, dataset_do_warm},
+    {"POST", "/v1/datasets/{name}/evict", OWNER, dataset_do_evict},
+    {"POST", "/v1/datasets/{name}/move", OWNER, dataset_do_move},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The heart-beat: what a node has and has done comes in, what is new for it goes back
+ * (docs/design/0006). Chunks are written to the store before the answer: a node that gets 200 need
+ * not tell them again. A row of values that make no sense is passed over: it must not keep the
+ * others, nor the node itself, from being heard.
+ */
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "manager/routes/jobs_i.h"
+#include "manager/routes/nodes_i.h"
+#include "manager/tables/cluster_view_i.h"
+#include "cache/policy/lifecycle.h"
+
+#define CHUNKS_MAX   2000 /* in one heart-beat */
+#define KEY_MAX      1024
+#define ETAG_MAX     1024
+#define EVERY_LEAST  100  /* ms */
+#define EVERY_MOST   2000 /* ms */
+#define DONE_AT_ONCE 1000
+
+/* ---- what goes back ---- */
+
+int64_t nodes_interval_ms(struct control *c)
+{
+    bool soon;
+
+    dlc_mtx_lock(&c->mtx);
+    soon = c->view_dirty || c->view == NULL; /* there will be another view in a moment */
+    dlc_mtx_unlock(&c->mtx);
+    return soon ? EVERY_LEAST : DLC_CLAMP(c->node_ttl.ns / 5000000, EVERY_LEAST, EVERY_MOST);
+}
+
+void nodes_reply(struct control *c, const char *name, uint64_t has, json_t *answer, int status,
+                 uint64_t version, struct http_reply *reply)
+{
+    json_t *orders = NULL;
+    struct live_node *n;
+    struct view *view;
+
+    dlc_mtx_lock(&c->mtx);
+    n = nodes_find_locked(c, name);
+    if (n != NULL)
+        orders = json_deep_copy(json_object_get(n->doc, "orders"));
+    dlc_mtx_unlock(&c->mtx);
+    view = view_get(c, has); /* after the orders: (V4) */
+    json_object_set_new(answer, "orders", orders != NULL ? orders : json_array());
+    json_object_set_new(answer, "interval_ms", json_integer(nodes_interval_ms(c)));
+    reply_doc(reply, status, answer, version);
+    if (view != NULL && view_names(view, name)) /* (V5) */
+        view_add_to_reply(view, reply);
+    view_put(&view);
+}
+
+/* ---- chunks ---- */
+
+static const char *text_at(const json_t *row, size_t i, size_t max)
+{
+    const json_t *v = json_array_get(row, i);
+    const char *s = json_string_value(v);
+
+    return s != NULL && strlen(s) == json_string_length(v) && strlen(s) <= max ? s : NULL;
+}
+
+static bool number_at(const json_t *row, size_t i, uint64_t max, uint64_t *out)
+{
+    const json_t *v = json_array_get(row, i);
+
+    if (!json_is_integer(v) || json_integer_value(v) < 0 || (uint64_t)json_integer_value(v) > max)
+        return false;
+    *out = (uint64_t)json_integer_value(v);
+    return true;
+}
+
+static bool state_at(const json_t *row, size_t i, uint8_t *out)
+{
+    const char *s = text_at(row, i, 32);
+
+    for (int state = LIFE_PREPARE; s != NULL && state <= LIFE_INACTIVE; state++)
+        if (strcasecmp(s, life_name((enum life_state)state)) == 0) {
+            *out = (uint8_t)state;
+            return true;
+        }
+    return false;
+}
+
+/* [DATASET, KEY, ETAG, SIZE, COST, REFERENCES, STATE, JOBS] */
+static bool read_chunk(const json_t *row, const char *node, struct meta_chunk *m)
+{
+    const json_t *cost = json_array_get(row, 4);
+    uint64_t references = 0, jobs = 0;
+
+    m->dataset = text_at(row, 0, 255);
+    m->node = node;
+    m->key = text_at(row, 1, KEY_MAX);
+    m->etag = text_at(row, 2, ETAG_MAX);
+    m->cost = json_number_value(cost);
+    m->changed_ms = control_wall_ms();
+    if (m->dataset == NULL || m->dataset[0] == '\0' || m->key == NULL || m->key[0] == '\0' ||
+        m->etag == NULL || !json_is_number(cost) || m->cost < 0 ||
+        !number_at(row, 3, UINT64_C(1) << 53, &m->size) ||
+        !number_at(row, 5, UINT32_MAX, &references) || !state_at(row, 6, &m->state) ||
+        !number_at(row, 7, UINT32_MAX, &jobs))
+        return false;
+    m->references = (uint32_t)references;
+    m->jobs = (uint32_t)jobs;
+    return true;
+}
+
+/* A node may not have heard yet that a dataset was deleted: what it tells of it is not kept. */
+static bool exists(struct control *c, const char *dataset)
+{
+    struct meta_doc d = META_DOC_INIT;
+    int rc = meta_get(c->meta, META_DATASET, dataset, &d, NULL);
+
+    meta_doc_release(&d);
+    return rc != DLC_ENOTFOUND; /* a store that is away says so when it is written to */
+}
+
+/* Leave out rows of datasets that do not exist. Gives how many there are then. */
+static size_t keep_existing(struct control *c, struct meta_chunk *m, size_t n)
+{
+    const char *last = NULL;
+    bool there = false;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (last == NULL || strcmp(last, m[i].dataset) != 0)
+            there = exists(c, m[i].dataset);
+        last = m[i].dataset;
+        if (there)
+            m[kept++] = m[i];
+    }
+    return kept;
+}
+
+static bool write_chunks(struct control *c, const struct http_request *r, const char *node,
+                         const json_t *rows, struct http_reply *reply)
+{
+    size_t all = json_array_size(rows), n = 0;
+    struct meta_chunk *m = mem_zero((all + 1) * sizeof(*m));
+    struct dlc_err err = DLC_ERR_INIT;
+    bool ok = true;
+
+    for (size_t i = 0; i < all; i++)
+        n += read_chunk(json_array_get(rows, i), node, &m[n]);
+    if (n < all)
+        log_debug("node %s: %zu rows of chunks make no sense", node, all - n);
+    n = keep_existing(c, m, n);
+    if (n > 0 && meta_chunks_put(c->meta, m, n, &err) < 0) {
+        reply_store_error(c, r, reply, &err);
+        ok = false;
+    }
+    mem_free(&m);
+    return ok;
+}
+
+/* Rows of one dataset that follow each other are dropped together. */
+static bool drop_chunks(struct control *c, const struct http_request *r, const char *node,
+                        const json_t *rows, struct http_reply *reply)
+{
+    size_t all = json_array_size(rows), n = 0;
+    const char **keys = mem_zero((all + 1) * sizeof(*keys)), *dataset = NULL, *d, *key;
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = 0;
+
+    for (size_t i = 0; i < all && rc == 0; i++) {
+        const json_t *row = json_array_get(rows, i);
+
+        d = text_at(row, 0, 255);
+        key = text_at(row, 1, KEY_MAX);
+        if (d == NULL || d[0] == '\0' || key == NULL)
+            continue;
+        if (n > 0 && strcmp(d, dataset) != 0) {
+            rc = meta_chunks_drop_keys(c->meta, dataset, node, keys, n, &err);
+            n = 0;
+        }
+        dataset = d;
+        keys[n++] = key;
+    }
+    if (rc == 0 && n > 0)
+        rc = meta_chunks_drop_keys(c->meta, dataset, node, keys, n, &err);
+    if (rc < 0)
+        reply_store_error(c, r, reply, &err);
+    mem_free(&keys);
+    return rc == 0;
+}
+
+static bool check_rows(const json_t *rows, const char *field, size_t columns, const char *form,
+                       struct http_reply *reply)
+{
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        if (json_array_size(json_array_get(rows, i)) != columns) {
+            refuse_field(reply, "chunks.", field, "row %zu is not %s", i, form);
+            return false;
+        }
+    return true;
+}
+
+static bool take_chunks(struct control *c, const struct http_request *r, const char *node,
+                        const json_t *chunks, struct http_reply *reply)
+{
+    const json_t *put = NULL, *gone = NULL;
+    const struct field fields[] = {
+        {"put", FIELD_ARRAY, false, CHUNKS_MAX, &put},
+        {"gone", FIELD_ARRAY, false, CHUNKS_MAX, &gone},
+        {NULL},
+    };
+
+    if (chunks == NULL)
+        return true;
+    return read_object(chunks, "chunks.", fields, reply) &&
+           check_rows(put, "put", 8, "[DATASET, KEY, ETAG, SIZE, COST, REFERENCES, STATE, JOBS]",
+                      reply) &&
+           check_rows(gone, "gone", 2, "[DATASET, KEY]", reply) &&
+           write_chunks(c, r, node, put, reply) && drop_chunks(c, r, node, gone, reply);
+}
+
+/* ---- the node itself ---- */
+
+/* Takes *with: afterwards it is what was there before. */
+static void replace(struct shared_json **slot, struct shared_json **with)
+{
+    struct shared_json *was = *slot;
+
+    if (*with != NULL) {
+        *slot = *with;
+        *with = was;
+    }
+}
+
+/* False: nobody knows it, or it was asked to join again. *woke: it was joining or gone until now.
+ */
+static bool note_beat(struct control *c, const char *name, const json_t *figures,
+                      const json_t *progress, bool *woke)
+{
+    struct shared_json *f = shared_json_new(json_deep_copy(figures));
+    struct shared_json *p = shared_json_new(json_deep_copy(progress));
+    struct live_node *n;
+    bool known;
+
+    dlc_mtx_lock(&c->mtx);
+    n = nodes_find_locked(c, name);
+    known = n != NULL && !json_is_true(json_object_get(n->doc, "rejoin"));
+    if (n != NULL)
+        n->heard = dlc_mono_now();
+    if (known) {
+        *woke = n->state != NODE_LIVE;
+        if (n->state == NODE_GONE)
+            nodes_forgive_locked(c, n);
+        n->state = NODE_LIVE;
+        replace(&n->figures, &f);
+        replace(&n->progress, &p);
+        if (*woke) {
+            c->view_dirty = true;
+            dlc_cond_signal(&c->wake);
+        }
+    }
+    dlc_mtx_unlock(&c->mtx);
+    shared_json_put(&f);
+    shared_json_put(&p);
+    return known;
+}
+
+static bool check_done(const json_t *done, struct http_reply *reply)
+{
+    for (size_t i = 0; i < json_array_size(done); i++) {
+        const json_t *v = json_array_get(done, i), *result = NULL;
+        const char *id = NULL, *error = NULL;
+        const struct field fields[] = {
+            {"id", FIELD_NAME, true, 0, &id},
+            {"error", FIELD_TEXT0, false, 4096, &error},
+            {"result", FIELD_OBJECT, false, 0, &result},
+            {NULL},
+        };
+
+        if (!json_is_object(v)) {
+            refuse_field(reply, "", "orders_done", "its elements must be objects");
+            return false;
+        }
+        if (!read_object(v, "orders_done.", fields, reply))
+            return false;
+    }
+    return true;
+}
+
+void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "node", reply);
+    const json_t *figures = NULL, *done = NULL, *progress = NULL, *chunks = NULL;
+    const char *instance = NULL;
+    uint64_t view = 0;
+    const struct field fields[] = {
+        {"view", FIELD_U64, true, 0, &view},
+        {"instance", FIELD_TEXT, false, 64, &instance},
+        {"figures", FIELD_OBJECT, false, 0, &figures},
+        {"progress", FIELD_OBJECT, false, 0, &progress},
+        {"orders_done", FIELD_ARRAY, false, DONE_AT_ONCE, &done},
+        {"chunks", FIELD_OBJECT, false, 0, &chunks},
+        {NULL},
+    };
+    struct dlc_err err = DLC_ERR_INIT;
+    bool woke = false;
+
+    if (name == NULL || !read_body(r, fields, reply) || !check_done(done, reply))
+        return;
+    if (instance != NULL && !nodes_is_holder(c, name, instance)) {
+        nodes_refuse_name(c, name, "", reply);
+        return;
+    }
+    if (!note_beat(c, name, figures, progress, &woke)) {
+        http_problem(reply, 404, "Not found",
+                     "node %s is not known, or is to join again: it joins first", name);
+        return;
+    }
+    jobs_seen(c, figures);
+    if (woke)
+        nodes_write_state(c, name, NODE_LIVE);
+    if (!take_chunks(c, r, name, chunks, reply))
+        return;
+    if (json_array_size(done) > 0 && orders_finish(c, name, done, &err) < 0) {
+        reply_store_error(c, r, reply, &err);
+        return;
+    }
+    nodes_reply(c, name, view, json_object(), 200, 0, reply);
+}

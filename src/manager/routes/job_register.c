@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Registering a job: it runs, waits, or is refused with the numbers. (J1) */
+#include "manager/routes/jobs_i.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "manager/routes/datasets_i.h"
+
+#define PRIORITY_MAX   1000
+#define JOBS_OF_TENANT 200 /* in the table */
+
+static bool read_qos(const json_t *o, struct qos *q, struct http_reply *reply)
+{
+    const char *mode = job_modes[QOS_LAZY];
+    int64_t priority = 0;
+    int m;
+    const struct field fields[] = {
+        {"cache", FIELD_BOOL, false, 0, &q->use_cache},
+        {"mode", FIELD_TEXT, false, 0, &mode},
+        {"memory_limit", FIELD_U64, false, 0, &q->memory_limit},
+        {"priority", FIELD_INT, false, PRIORITY_MAX, &priority},
+        {"epochs", FIELD_U64, false, EPOCHS_MAX, &q->epochs},
+        {NULL, 0, false, 0, NULL},
+    };
+
+    q->use_cache = true;
+    if (o != NULL && !read_object(o, "qos.", fields, reply))
+        return false;
+    m = name_index(job_modes, DLC_COUNT(job_modes), mode);
+    if (m < 0) {
+        refuse_field(reply, "qos.", "mode", "must be lazy or partitioned");
+        return false;
+    }
+    q->mode = (enum qos_mode)m;
+    q->priority = (int)priority;
+    return true;
+}
+
+static bool read_job(struct control *c, const struct http_request *r, struct job *j,
+                     struct http_reply *reply)
+{
+    const char *dataset = NULL;
+    const json_t *splits = NULL, *nodes = NULL, *qos = NULL;
+    uint64_t gpus = 0, count = 0;
+    const struct field fields[] = {
+        {"dataset", FIELD_NAME, true, 0, &dataset},
+        {"splits", FIELD_TEXTS, false, SPLITS_MAX, &splits},
+        {"qos", FIELD_OBJECT, false, 0, &qos},
+        {"gpus", FIELD_U64, false, 1024, &gpus},
+        {"nodes", FIELD_NAMES, false, 0, &nodes},
+        {"node_count", FIELD_U64, false, 1000, &count},
+        {"queue", FIELD_BOOL, false, 0, &j->queue},
+        {NULL, 0, false, 0, NULL},
+    };
+
+    if (!read_body(r, fields, reply) || !splits_ok(splits, "splits", reply) ||
+        !nodes_known(c, nodes, "nodes", reply) || !read_qos(qos, &j->qos, reply))
+        return false;
+    snprintf(j->dataset, sizeof(j->dataset), "%s", dataset);
+    j->splits = splits != NULL ? json_deep_copy(splits) : json_array();
+    j->nodes = json_array_size(nodes) > 0 ? json_deep_copy(nodes) : NULL;
+    j->gpus = (unsigned)gpus;
+    j->node_count = (unsigned)count;
+    j->created_ms = control_wall_ms();
+    new_id(r, 'j', j->id);
+    return true;
+}
+
+/* Its dataset, if the caller may use it; 404 otherwise. Gives *d. */
+static bool find_dataset(struct control *c, const struct http_request *r, const struct job *j,
+                         struct meta_doc *d, struct http_reply *reply)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = meta_get(c->meta, META_DATASET, j->dataset, d, &err);
+
+    if (rc == 0 && caller_sees(caller_of(r), d->tenant))
+        return true;
+    if (rc == 0 || rc == DLC_ENOTFOUND)
+        reply_absent(reply, "dataset", j->dataset);
+    else
+        reply_store_error(c, r, reply, &err);
+    return false;
+}
+
+static void take_dataset(struct job *j, const struct meta_doc *d)
+{
+    snprintf(j->tenant, sizeof(j->tenant), "%s", d->tenant);
+    if (json_array_size(j->splits) == 0) { /* those the dataset was made for */
+        json_decref(j->splits);
+        j->splits = json_deep_copy(json_object_get(d->body, "splits"));
+    }
+    j->snapshot = json_deep_copy(dataset_snapshot(d->body));
+    j->lies_on = json_deep_copy(dataset_nodes(d->body));
+}
+
+static bool read_dataset(struct control *c, const struct http_request *r, struct job *j,
+                         struct http_reply *reply)
+{
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    bool ok = false;
+    uint64_t bytes;
+
+    if (!find_dataset(c, r, j, &d, reply))
+        goto out;
+    if (json_object_get(d.body, "node_count") != NULL && dataset_nodes(d.body) == NULL) {
+        meta_doc_release(&d);
+        if (dataset_place(c, j->dataset, j->gpus, &err) < 0) {
+            reply_store_error(c, r, reply, &err);
+            goto out;
+        }
+        if (!find_dataset(c, r, j, &d, reply))
+            goto out;
+    }
+    take_dataset(j, &d);
+    ok = j->snapshot == NULL || snapshot_bytes(j->snapshot, j->splits, &bytes);
+    if (!ok)
+        refuse_field(reply, "", "splits", "dataset %s has no such split", j->dataset);
+out:
+    meta_doc_release(&d);
+    return ok;
+}
+
+static void refuse(struct http_reply *reply, const struct job *j, const struct admission *a)
+{
+    json_t *numbers = admission_json(a);
+
+    http_problem(reply, 507, "No room",
+                 "the job needs %llu bytes; %llu are free and %llu may be evicted, of which %llu "
+                 "are promised to others. Wait with \"queue\": true, read fewer splits, or use "
+                 "qos.mode partitioned",
+                 (unsigned long long)a->need, (unsigned long long)a->free,
+                 (unsigned long long)a->evictable, (unsigned long long)a->promised);
+    json_object_update(reply->body, numbers);
+    json_object_set_new(reply->body, "dataset", json_string(j->dataset));
+    json_decref(numbers);
+}
+
+/* Written and in the table; or there already, when this is the same request again. */
+static bool write_new(struct control *c, const struct http_request *r, struct job *j,
+                      const struct admission *a, struct meta_doc *d, struct http_reply *reply)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    d->id = mem_str(j->id);
+    d->tenant = mem_str(j->tenant);
+    d->body = job_body(j, a);
+    if (meta_put(c->meta, META_JOB, d, META_NEW, &err) < 0) {
+        struct meta_doc was = META_DOC_INIT;
+
+        if (err.code == DLC_EBUSY && meta_get(c->meta, META_JOB, j->id, &was, NULL) == 0 &&
+            strcmp(was.tenant, j->tenant) == 0) {
+            meta_doc_release(d);
+            *d = was;
+            return true;
+        }
+        meta_doc_release(&was);
+        reply_store_error(c, r, reply, &err);
+        return false;
+    }
+    control_event(c, j->tenant, j->state == JOB_RUNNING ? "job.started" : "job.queued",
+                  json_pack("{s:s, s:s, s:o}", "job", j->id, "dataset", j->dataset, "admission",
+                            admission_json(a)));
+    j->heard = dlc_mono_now();
+    jobs_add(c, j);
+    view_changed(c);
+    return true;
+}
+
+/* Every decision looks at every other job: no tenant may make them many. Admins may. */
+static bool too_many(const struct job *jobs, size_t n, const struct job *j,
+                     struct http_reply *reply)
+{
+    size_t mine = 0;
+
+    for (size_t i = 0; i < n; i++)
+        mine += strcmp(jobs[i].tenant, j->tenant) == 0;
+    if (j->tenant[0] == '\0' || mine < JOBS_OF_TENANT)
+        return false;
+    http_problem(reply, 429, "Too many jobs",
+                 "tenant %s has %zu jobs already; end some with DELETE /v1/jobs/ID", j->tenant,
+                 mine);
+    return true;
+}
+
+/* With jobs->admit held. */
+static bool admit_new(struct control *c, const struct http_request *r, struct job *j,
+                      struct meta_doc *d, struct http_reply *reply)
+{
+    struct node_info *nodes = NULL;
+    size_t n_nodes = nodes_list(c, &nodes), n;
+    struct job *jobs = jobs_copy(c, &n);
+    struct admission a = {0};
+    bool known = false, many = too_many(jobs, n, j, reply);
+
+    if (!many)
+        room_admit(nodes, n_nodes, jobs, n, j, &a, &known);
+    jobs_copy_release(&jobs, n);
+    nodes_release(&nodes, n_nodes);
+    if (many)
+        return false;
+    if (known && !a.admitted && !j->queue) {
+        refuse(reply, j, &a);
+        return false;
+    }
+    j->state = known && a.admitted ? JOB_RUNNING : JOB_QUEUED;
+    if (!known)
+        dataset_list_for_job(c, j->dataset);
+    return write_new(c, r, j, &a, d, reply);
+}
+
+void job_create(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    struct meta_doc d = META_DOC_INIT;
+    struct job j = {0};
+    bool ok;
+
+    if (reply_again(c, r, reply) || !read_job(c, r, &j, reply) || !jobs_lock(c, reply))
+        goto out;
+    ok = read_dataset(c, r, &j, reply) && admit_new(c, r, &j, &d, reply);
+    jobs_unlock(c);
+    if (ok) {
+        json_t *out = job_json(&d);
+
+        job_add_live(c, out, d.id);
+        reply_doc(reply, 201, out, d.version);
+        reply->location = mem_fmt("/v1/jobs/%s", d.id);
+        reply_remember(c, r, reply);
+    }
+out:
+    job_release(&j);
+    meta_doc_release(&d);
+}

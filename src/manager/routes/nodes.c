@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Routes of nodes: join, leave, drain, show. Tenants see names and states only. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "manager/routes/nodes_i.h"
+
+#define ADDRESS_MAX  255
+#define INSTANCE_MAX 64
+
+/* ---- what is shown ---- */
+
+static json_t *since(struct dlc_dur d)
+{
+    return json_real((double)(d.ns / 1000000) / 1000.0);
+}
+
+/* Takes the reference. */
+static json_t *copy_or_null(struct shared_json *s)
+{
+    json_t *out = s != NULL ? json_deep_copy(s->json) : json_null();
+
+    shared_json_put(&s);
+    return out;
+}
+
+/* What only the leader knows: false when it has nothing to say. */
+static bool add_live(struct control *c, json_t *o, const char *name, bool all)
+{
+    struct shared_json *figures = NULL, *progress = NULL;
+    enum node_state state = NODE_GONE;
+    struct dlc_dur silent = {0};
+    struct live_node *n;
+
+    dlc_mtx_lock(&c->mtx);
+    n = nodes_find_locked(c, name);
+    if (n != NULL) {
+        state = live_state(n);
+        silent = dlc_mono_since(n->heard);
+        figures = shared_json_get(n->figures);
+        progress = shared_json_get(n->progress);
+    }
+    dlc_mtx_unlock(&c->mtx);
+    if (n != NULL)
+        json_object_set_new(o, "state", json_string(node_state_name(state)));
+    if (n != NULL && all) {
+        json_object_set_new(o, "silent_s", since(silent));
+        json_object_set_new(o, "figures", copy_or_null(figures));
+        json_object_set_new(o, "progress", copy_or_null(progress));
+    } else {
+        shared_json_put(&figures);
+        shared_json_put(&progress);
+    }
+    return n != NULL;
+}
+
+static const char *stored_state(const json_t *body)
+{
+    const char *s = json_string_value(json_object_get(body, "state"));
+
+    if (s == NULL)
+        return "joining";
+    return strcmp(s, "live") == 0 && json_is_true(json_object_get(body, "drain")) ? "draining" : s;
+}
+
+static json_t *node_doc(struct control *c, const struct meta_doc *d, const struct caller *who)
+{
+    static const char *const fields[] = {"address", "capacity", "memory", "gpus", "orders"};
+    static const char *const flags[] = {"drain", "rejoin"};
+    json_t *o = json_pack("{s:s}", "name", d->id);
+    bool all = who->role != ROLE_TENANT;
+
+    if (!control_leads(c) || !add_live(c, o, d->id, all))
+        json_object_set_new(o, "state", json_string(stored_state(d->body)));
+    for (size_t i = 0; all && i < DLC_COUNT(fields); i++)
+        json_object_set(o, fields[i], json_object_get(d->body, fields[i]));
+    if (all)
+        for (size_t i = 0; i < DLC_COUNT(flags); i++)
+            json_object_set_new(o, flags[i],
+                                json_boolean(json_is_true(json_object_get(d->body, flags[i]))));
+    return o;
+}
+
+static void list_nodes(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+
+    reply_page(c, r, META_NODE, NULL, node_doc, reply);
+}
+
+static void show_node(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "node", reply);
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc;
+
+    if (name == NULL)
+        return;
+    rc = meta_get(c->meta, META_NODE, name, &d, &err);
+    if (rc == DLC_ENOTFOUND)
+        reply_absent(reply, "node", name);
+    else if (rc < 0)
+        reply_store_error(c, r, reply, &err);
+    else
+        reply_doc(reply, 200, node_doc(c, &d, caller_of(r)), d.version);
+    meta_doc_release(&d);
+}
+
+/* ---- join and leave ---- */
+
+/*
+ * A name belongs to one process at a time, the `instance` that joined with it, until that leaves or
+ * is gone. Another one is refused, unless it is evidently the same node started again: its
+ * directory, which one process at a time can show, on the same host.
+ */
+struct joining {
+    const char *address, *instance, *directory; /* "": not said */
+    uint64_t capacity, memory, gpus;
+    bool missed;      /* nobody hears who has the name, which the store may not know yet */
+    bool taken;       /* out */
+    char holder[256]; /* out: the address of who has the name */
+};
+
+static bool check_address(const char *s, struct http_reply *reply)
+{
+    bool good = s[0] == '\0' || str_starts(s, "http://") || str_starts(s, "https://");
+
+    if (good && (strstr(s, "://0.0.0.0") != NULL || strstr(s, "://[::]") != NULL)) {
+        refuse_field(reply, "", "address",
+                     "is every address of a host: nobody else reaches the node there; start it "
+                     "with --advertise http://HOST:PORT");
+        return false;
+    }
+    if (good && strpbrk(s, "@?# \"\\") == NULL)
+        return true;
+    refuse_field(reply, "", "address", "must be http://HOST:PORT or https://HOST:PORT, or \"\"");
+    return false;
+}
+
+static const char *text_of(const json_t *body, const char *name)
+{
+    const char *s = json_string_value(json_object_get(body, name));
+
+    return s != NULL ? s : "";
+}
+
+/* "http://10.0.0.1" of "http://10.0.0.1:7071" */
+static size_t host_len(const char *address)
+{
+    const char *port = strrchr(address, ':');
+
+    return port != NULL && port[1] != '/' ? (size_t)(port - address) : strlen(address);
+}
+
+static bool same_home(const json_t *body, const struct joining *j)
+{
+    const char *address = text_of(body, "address");
+    size_t len = host_len(address);
+
+    return j->directory[0] != '\0' && strcmp(text_of(body, "directory"), j->directory) == 0 &&
+           len == host_len(j->address) && strncmp(address, j->address, len) == 0;
+}
+
+static bool is_taken(const json_t *body, const struct joining *j)
+{
+    const char *holder = text_of(body, "instance");
+
+    return holder[0] != '\0' && strcmp(holder, j->instance) != 0 && !j->missed &&
+           strcmp(text_of(body, "state"), "gone") != 0 && !same_home(body, j);
+}
+
+static bool same_figures(const json_t *body, const struct joining *j)
+{
+    return strcmp(text_of(body, "address"), j->address) == 0 &&
+           strcmp(text_of(body, "instance"), j->instance) == 0 &&
+           strcmp(text_of(body, "directory"), j->directory) == 0 &&
+           (uint64_t)json_integer_value(json_object_get(body, "capacity")) == j->capacity &&
+           (uint64_t)json_integer_value(json_object_get(body, "memory")) == j->memory &&
+           (uint64_t)json_integer_value(json_object_get(body, "gpus")) == j->gpus;
+}
+
+/* A node that comes again as it was, and was not missed, stays what it is: nothing is to be moved.
+ * Nor is it when it was asked to come. */
+static int rejoin(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    struct joining *j = arg;
+    bool stays = strcmp(text_of(d->body, "state"), "live") == 0;
+    bool asked = json_is_true(json_object_get(d->body, "rejoin"));
+
+    j->taken = is_taken(d->body, j);
+    if (j->taken) {
+        snprintf(j->holder, sizeof(j->holder), "%s", text_of(d->body, "address"));
+        return dlc_err_set(err, DLC_EBUSY, "another process is node %s", d->id);
+    }
+    if (stays && !asked && same_figures(d->body, j))
+        return 1;
+    json_object_del(d->body, "rejoin");
+    json_object_set_new(d->body, "instance", json_string(j->instance));
+    json_object_set_new(d->body, "directory", json_string(j->directory));
+    json_object_set_new(d->body, "address", json_string(j->address));
+    json_object_set_new(d->body, "capacity", json_integer((json_int_t)j->capacity));
+    json_object_set_new(d->body, "memory", json_integer((json_int_t)j->memory));
+    json_object_set_new(d->body, "gpus", json_integer((json_int_t)j->gpus));
+    if (!stays)
+        json_object_set_new(d->body, "state", json_string("joining"));
+    return 0;
+}
+
+static int join_new(struct control *c, const char *name, const struct joining *j,
+                    struct meta_doc *out, struct dlc_err *err)
+{
+    struct meta_doc d = {mem_str(name), mem_str(""), NULL, 0};
+    int rc;
+
+    d.body = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:[]}", "address", j->address,
+                       "instance", j->instance, "directory", j->directory, "capacity",
+                       (json_int_t)j->capacity, "memory", (json_int_t)j->memory, "gpus",
+                       (json_int_t)j->gpus, "state", "joining", "drain", 0, "joined_ms",
+                       (json_int_t)control_wall_ms(), "orders");
+    rc = meta_put(c->meta, META_NODE, &d, META_NEW, err);
+    if (rc == 0)
+        *out = d;
+    else
+        meta_doc_release(&d);
+    return rc;
+}
+
+static bool is_missed(struct control *c, const char *name)
+{
+    struct live_node *n;
+    bool is;
+
+    dlc_mtx_lock(&c->mtx);
+    n = nodes_find_locked(c, name);
+    is = n != NULL && n->state == NODE_GONE;
+    dlc_mtx_unlock(&c->mtx);
+    return is;
+}
+
+/* *is_new: there was none of this name. */
+static int join(struct control *c, const char *name, uint64_t expect, struct joining *j,
+                struct meta_doc *out, bool *is_new, struct dlc_err *err)
+{
+    int rc = control_change(c, META_NODE, name, expect, rejoin, j, out, err);
+
+    *is_new = rc == DLC_ENOTFOUND && expect == META_ANY;
+    if (*is_new)
+        rc = join_new(c, name, j, out, err);
+    if (rc == 0) /* it tells anew what it has */
+        rc = meta_chunks_drop(c->meta, NULL, name, err);
+    return rc;
+}
+
+void nodes_refuse_name(struct control *c, const char *name, const char *holder,
+                       struct http_reply *reply)
+{
+    char at[ADDRESS_MAX + 8] = "";
+    double silent = 0;
+    struct live_node *n;
+
+    dlc_mtx_lock(&c->mtx);
+    n = nodes_find_locked(c, name);
+    if (n != NULL)
+        silent = dlc_dur_seconds(dlc_mono_since(n->heard));
+    dlc_mtx_unlock(&c->mtx);
+    if (holder[0] != '\0')
+        snprintf(at, sizeof(at), ", at %s,", holder);
+    http_problem(reply, 409, "Name taken",
+                 "another process%s is node %s, heard of %.1f s ago: start this one with another "
+                 "--name, or end that one. If it is dead its name is free when it was silent for "
+                 "%.0f s, or at once after `dlcache node leave %s`",
+                 at, name, silent, dlc_dur_seconds(c->node_ttl), name);
+}
+
+static void put_node(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "node", reply);
+    struct joining j = {.instance = "", .directory = ""};
+    const struct field fields[] = {
+        {"address", FIELD_TEXT0, true, ADDRESS_MAX, &j.address},
+        {"instance", FIELD_TEXT, false, INSTANCE_MAX, &j.instance},
+        {"directory", FIELD_TEXT0, false, INSTANCE_MAX, &j.directory},
+        {"capacity", FIELD_U64, true, 0, &j.capacity},
+        {"memory", FIELD_U64, false, 0, &j.memory},
+        {"gpus", FIELD_U64, false, 1024, &j.gpus},
+        {NULL},
+    };
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t expect;
+    bool is_new = false;
+
+    if (name == NULL || !read_body(r, fields, reply) || !check_address(j.address, reply) ||
+        !read_if_match(r, &expect, reply))
+        return;
+    j.missed = is_missed(c, name);
+    if (join(c, name, expect, &j, &d, &is_new, &err) < 0) {
+        if (j.taken)
+            nodes_refuse_name(c, name, j.holder, reply);
+        else
+            reply_store_error(c, r, reply, &err);
+    } else {
+        nodes_remember(c, &d, true);
+        log_info("node %s joins: %s", name, j.address);
+        if (is_new)
+            control_event(c, "", "node.joined", json_pack("{s:s}", "name", name));
+        nodes_reply(c, name, 0, node_doc(c, &d, caller_of(r)), is_new ? 201 : 200, d.version,
+                    reply);
+    }
+    meta_doc_release(&d);
+}
+
+static void delete_node(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "node", reply), *instance = http_query(r, "instance");
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *listings;
+    uint64_t expect;
+    int rc;
+
+    if (name == NULL || !read_if_match(r, &expect, reply))
+        return;
+    if (instance != NULL && !nodes_is_holder(c, name, instance)) {
+        nodes_refuse_name(c, name, "", reply); /* not ours to take out */
+        return;
+    }
+    listings = orders_listings(c, name);
+    rc = meta_delete(c->meta, META_NODE, name, expect, &err);
+    if (rc == 0 || rc == DLC_ENOTFOUND) {
+        nodes_forget(c, name);
+        orders_hand_over(c, name, listings);
+        if (meta_chunks_drop(c->meta, NULL, name, &err) < 0)
+            log_warn("chunks of node %s, which left, stay in the store: %s", name, err.text);
+        if (rc == 0)
+            control_event(c, "", "node.left", json_pack("{s:s}", "name", name));
+        reply->status = 204;
+    } else {
+        reply_store_error(c, r, reply, &err);
+    }
+    json_decref(listings);
+}
+
+/* ---- what admins tell it ---- */
+
+/* Change its document; d: as it is now. False: the reply says why not. */
+static bool change_node(struct control *c, struct http_request *r, const char *name, change_f *f,
+                        void *arg, struct meta_doc *d, struct http_reply *reply)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t expect;
+    int rc;
+
+    if (!read_if_match(r, &expect, reply))
+        return false;
+    rc = control_change(c, META_NODE, name, expect, f, arg, d, &err);
+    if (rc == DLC_ENOTFOUND) {
+        reply_absent(reply, "node", name);
+    } else if (rc < 0) {
+        reply_store_error(c, r, reply, &err);
+    } else {
+        nodes_remember(c, d, false);
+        reply_doc(reply, 200, node_doc(c, d, caller_of(r)), d->version);
+    }
+    return rc == 0;
+}
+
+static int set_drain(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    const bool *drain = arg;
+
+    (void)err;
+    if (json_is_true(json_object_get(d->body, "drain")) == *drain)
+        return 1;
+    json_object_set_new(d->body, "drain", json_boolean(*drain));
+    return 0;
+}
+
+static void drain_node(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "node", reply);
+    bool drain = true;
+    const struct field fields[] = {{"drain", FIELD_BOOL, true, 0, &drain}, {NULL}};
+    struct meta_doc d = META_DOC_INIT;
+
+    if (name == NULL || !read_body(r, fields, reply))
+        return;
+    if (change_node(c, r, name, set_drain, &drain, &d, reply))
+        control_event(c, "", "node.drain", json_pack("{s:s, s:b}", "name", name, "drain", drain));
+    meta_doc_release(&d);
+}
+
+static int set_rejoin(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    (void)arg;
+    (void)err;
+    if (json_is_true(json_object_get(d->body, "rejoin")))
+        return 1;
+    json_object_set_new(d->body, "rejoin", json_true());
+    return 0;
+}
+
+/* Its next heart-beat is not known (heartbeat.c), so it joins and tells all that it has. It stays
+ * in the view, and owns what it owned. */
+static void rejoin_node(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    const char *name = read_name(r, 0, "node", reply);
+    const struct field none[] = {{NULL}};
+    struct meta_doc d = META_DOC_INIT;
+
+    if (name != NULL && read_body(r, none, reply))
+        change_node(c, r, name, set_rejoin, NULL, &d, reply);
+    meta_doc_release(&d);
+}
+
+const struct http_route control_node_routes[] = {
+    {"GET", "/v1/nodes", ROLE_ANY, list_nodes},
+    {"GET", "/v1/nodes/{name}", ROLE_ANY, show_node},
+    {"PUT", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, put_node},
+    {"DELETE", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, delete_node},
+    {"POST", "/v1/nodes/{name}/drain", ROLE_ADMIN, drain_node},
+    {"POST", "/v1/nodes/{name}/rejoin", ROLE_ADMIN, rejoin_node},
+    {"POST", "/v1/nodes/{name}/heartbeat", ROLE_NODE, node_heartbeat},
+    {NULL, NULL, 0, NULL},
+};

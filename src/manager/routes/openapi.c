@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The description of the API, which lies beside this file and is part of the program. */
+#include "manager/routes/openapi_i.h"
+
+void control_openapi(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    (void)r;
+    (void)ctx;
+    reply->type = "application/json";
+    reply->data = openapi_json;
+    reply->data_len = openapi_json_len;
+}

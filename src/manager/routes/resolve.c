@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Nodes ask whose a client's token is, what it may read, and with which credentials. Without a
+ * token a node asks for itself: an order to carry out, a peer to serve. What belongs to nobody is
+ * there for every token.
+ *
+ * This is the only place where credentials leave the manager, and nodes are the only ones who get
+ * them: an admin's token is refused too.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "manager/manager_i.h"
+
+struct question {
+    const char *token, *dataset, *url, *endpoint;
+    struct caller who; /* role 0: the node itself */
+};
+
+/* ---- which dataset ---- */
+
+static bool may_read(const struct question *q, const char *tenant)
+{
+    if (q->who.role == 0 || tenant[0] == '\0')
+        return true;
+    return q->who.role == ROLE_TENANT && strcmp(q->who.tenant, tenant) == 0;
+}
+
+/* "s3://b/p" and "s3://b/p/" are the same. */
+static bool same_url(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+
+    n -= n > 0 && a[n - 1] == '/';
+    m -= m > 0 && b[m - 1] == '/';
+    return n == m && memcmp(a, b, n) == 0;
+}
+
+struct search {
+    const struct question *q;
+    struct meta_doc found;
+};
+
+static bool look(struct meta_doc *d, void *arg)
+{
+    struct search *s = arg;
+    const char *url = json_string_value(json_object_get(d->body, "url"));
+    const char *endpoint = json_string_value(json_object_get(d->body, "endpoint"));
+
+    if (url == NULL || !same_url(url, s->q->url))
+        return true;
+    if (s->q->endpoint != NULL && endpoint != NULL && !same_url(endpoint, s->q->endpoint))
+        return true;
+    s->found = *d;
+    *d = (struct meta_doc)META_DOC_INIT;
+    return false;
+}
+
+static int find_by_url(struct control *c, const struct question *q, struct meta_doc *out,
+                       struct dlc_err *err)
+{
+    struct search s = {q, META_DOC_INIT};
+    int rc = 0;
+
+    if (q->who.role == ROLE_TENANT)
+        rc = control_each(c, META_DATASET, q->who.tenant, look, &s, err);
+    if (rc == 0 && s.found.id == NULL)
+        rc = control_each(c, META_DATASET, "", look, &s, err);
+    if (rc == 0 && s.found.id == NULL)
+        rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset at this URL for this token");
+    *out = s.found;
+    return rc;
+}
+
+static int find_dataset(struct control *c, const struct question *q, struct meta_doc *out,
+                        struct dlc_err *err)
+{
+    int rc;
+
+    if (q->url != NULL)
+        return find_by_url(c, q, out, err);
+    rc = meta_get(c->meta, META_DATASET, q->dataset, out, err);
+    if (rc == DLC_ENOTFOUND || (rc == 0 && !may_read(q, out->tenant)))
+        rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset %s for this token", q->dataset);
+    return rc;
+}
+
+/* ---- the answer ---- */
+
+/* Gives what was sealed, or NULL when the tenant has set nothing. */
+static int credentials_of(struct control *c, const char *tenant, json_t **out, struct dlc_err *err)
+{
+    struct meta_doc d = META_DOC_INIT;
+    const json_t *sealed;
+    char *text = NULL;
+    int rc = tenant[0] == '\0' ? DLC_ENOTFOUND : meta_get(c->meta, META_TENANT, tenant, &d, err);
+
+    *out = NULL;
+    sealed = json_object_get(json_object_get(d.body, "credentials"), "sealed");
+    if (rc == DLC_ENOTFOUND || (rc == 0 && sealed == NULL))
+        rc = 0;
+    else if (rc == 0)
+        rc = secrets_open_text(c->secrets, tenant, sealed, &text, err);
+    if (rc == 0 && text != NULL) {
+        *out = json_loads(text, 0, NULL);
+        if (*out == NULL)
+            rc = dlc_err_set(err, DLC_ECORRUPT, "the credentials of %s are no JSON", tenant);
+    }
+    secrets_wipe(&text);
+    meta_doc_release(&d);
+    return rc;
+}
+
+static void copy(json_t *to, const char *name, const json_t *from)
+{
+    json_t *v = json_object_get(from, name);
+
+    if (v != NULL)
+        json_object_set(to, name, v);
+}
+
+/* Texts of `secret` are shared with the answer, which the server frees when it is sent. */
+static json_t *answer(const struct meta_doc *d, const json_t *secret)
+{
+    json_t *o = json_pack("{s:s, s:s}", "dataset", d->id, "tenant", d->tenant);
+    json_t *keys = NULL;
+
+    copy(o, "url", d->body);
+    copy(o, "endpoint", secret); /* the dataset's own, when it has one, goes before it */
+    copy(o, "endpoint", d->body);
+    copy(o, "region", secret);
+    copy(o, "splits", d->body);
+    copy(o, "nodes", d->body);
+    copy(o, "snapshot", d->body);
+    json_object_set_new(o, "anonymous",
+                        json_boolean(json_is_true(json_object_get(secret, "anonymous"))));
+    if (json_object_get(secret, "access_key") != NULL) {
+        keys = json_object();
+        copy(keys, "access_key", secret);
+        copy(keys, "secret_key", secret);
+        copy(keys, "session_token", secret);
+    }
+    json_object_set_new(o, "credentials", keys != NULL ? keys : json_null());
+    return o;
+}
+
+/* ---- the route ---- */
+
+static bool read_question(struct control *c, const struct http_request *r, struct question *q,
+                          struct http_reply *reply)
+{
+    const struct field fields[] = {
+        {"token", FIELD_TEXT, false, 256, &q->token},
+        {"dataset", FIELD_NAME, false, 0, &q->dataset},
+        {"url", FIELD_TEXT, false, 4096, &q->url},
+        {"endpoint", FIELD_TEXT0, false, 1024, &q->endpoint},
+        {NULL},
+    };
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc;
+
+    if (!read_body(r, fields, reply))
+        return false;
+    if ((q->dataset != NULL) == (q->url != NULL)) {
+        refuse_field(reply, "", "dataset", "either dataset or url must be there");
+        return false;
+    }
+    if (q->endpoint != NULL && q->endpoint[0] == '\0')
+        q->endpoint = NULL;
+    if (q->token == NULL && q->url != NULL) {
+        refuse_field(reply, "", "token", "is missing: a node asks for itself by dataset only");
+        return false;
+    }
+    rc = q->token == NULL ? 0 : token_caller(c, q->token, &q->who, &err);
+    if (rc == DLC_EDENIED)
+        http_problem(reply, 403, "Unknown token", "%s", err.text);
+    else if (rc < 0)
+        reply_store_error(c, r, reply, &err);
+    return rc == 0;
+}
+
+static void resolve(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct control *c = control_of(ctx);
+    struct question q = {0};
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *secret = NULL;
+    int rc;
+
+    if (!read_question(c, r, &q, reply))
+        return;
+    rc = find_dataset(c, &q, &d, &err);
+    if (rc == 0)
+        rc = credentials_of(c, d.tenant, &secret, &err);
+    if (rc == 0) {
+        reply_doc(reply, 200, answer(&d, secret), d.version);
+    } else if (rc == DLC_EDENIED || rc == DLC_ECORRUPT) {
+        log_error("%s", err.text);
+        http_problem(reply, 500, "Credentials unreadable", "%s", err.text);
+    } else {
+        reply_store_error(c, r, reply, &err);
+    }
+    json_decref(secret);
+    meta_doc_release(&d);
+}
+
+const struct http_route control_resolve_routes[] = {
+    {"POST", "/v1/resolve", ROLE_NODE | ROUTE_READS, resolve},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The SQLite store: documents, locks, events (chunks: sqlite_chunks.c). For one machine; several
+ * processes on it may open the same file.
+ *
+ * Every write is one transaction that begins with BEGIN IMMEDIATE, so the version and the fence it
+ * checks are those it replaces (D1, D2). A lock's time is that of the machine's monotonic clock and
+ * of this run of the machine: setting the clock moves no expiry, and a reboot frees all locks.
+ */
+#include "manager/store/sqlite_store_i.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/syscalls.h"
+#include "base/str.h"
+
+struct meta_sqlite *meta_sqlite_of(struct meta *m)
+{
+    dlc_check(m != NULL && m->tag == META_TAG);
+    return (struct meta_sqlite *)m;
+}
+
+static const char *sqlite_kind(const struct meta *m)
+{
+    (void)m;
+    return "sqlite";
+}
+
+static char *text_of(sqlite3_stmt *s, int column)
+{
+    const char *t = (const char *)sqlite3_column_text(s, column);
+
+    return mem_strn(t != NULL ? t : "", (size_t)sqlite3_column_bytes(s, column));
+}
+
+/* Columns: tenant, version, body. */
+static void raw_of_row(sqlite3_stmt *s, const char *id, struct meta_raw *out)
+{
+    out->id = mem_str(id);
+    out->tenant = text_of(s, 0);
+    out->version = (uint64_t)sqlite3_column_int64(s, 1);
+    out->body = text_of(s, 2);
+    out->body_len = (size_t)sqlite3_column_bytes(s, 2);
+}
+
+/* ---- documents ---- */
+
+static int sqlite_get(struct meta *m, enum meta_kind kind, const char *id, struct meta_raw *out,
+                      struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    sqlite3_stmt *s;
+    int rc;
+
+    dlc_mtx_lock(&q->read.mtx);
+    rc = sq_query(&q->read, SQ_doc_get, &s, "it", (int64_t)kind, id);
+    if (rc == SQLITE_ROW)
+        raw_of_row(s, id, out);
+    sq_end(&s);
+    dlc_mtx_unlock(&q->read.mtx);
+    if (rc == SQLITE_DONE)
+        return meta_err_absent(err, kind, id);
+    return rc == SQLITE_ROW ? 0 : sq_error(q->path, rc, "reading a document", err);
+}
+
+/* Inside a transaction: refuse an old fence, remember a new one. */
+static int pass_fence(struct sq_conn *c, uint64_t fence, struct dlc_err *err)
+{
+    int64_t newest;
+    int rc;
+
+    if (fence == 0)
+        return SQLITE_OK;
+    rc = sq_number(c, SQ_fence_get, 0, &newest, "");
+    if (rc == SQLITE_OK && fence < (uint64_t)newest)
+        return meta_err_fence(err, fence, (uint64_t)newest);
+    if (rc == SQLITE_OK && fence > (uint64_t)newest)
+        rc = sq_exec(c, SQ_fence_set, "i", (int64_t)fence);
+    return rc;
+}
+
+static int sqlite_put(struct meta *m, enum meta_kind kind, struct meta_raw *d, uint64_t expect,
+                      uint64_t fence, struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sq_conn *c = &q->write;
+    int64_t there = 0;
+    int rc = sq_begin(c, true);
+
+    if (rc == SQLITE_OK)
+        rc = pass_fence(c, fence, err);
+    if (rc == SQLITE_OK)
+        rc = sq_number(c, SQ_doc_version, 0, &there, "it", (int64_t)kind, d->id);
+    if (rc == SQLITE_OK && expect != META_ANY && expect != (uint64_t)there)
+        rc = meta_err_version(err, kind, d->id, expect, (uint64_t)there);
+    if (rc == SQLITE_OK)
+        rc = sq_exec(c, SQ_doc_put, "ittit", (int64_t)kind, d->id, d->tenant, there + 1, d->body);
+    rc = sq_finish(c, rc);
+    if (rc != SQLITE_OK)
+        return sq_error(q->path, rc, "writing a document", err);
+    d->version = (uint64_t)there + 1;
+    return 0;
+}
+
+static int sqlite_delete(struct meta *m, enum meta_kind kind, const char *id, uint64_t expect,
+                         uint64_t fence, struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sq_conn *c = &q->write;
+    int64_t there = 0;
+    int rc = sq_begin(c, true);
+
+    if (rc == SQLITE_OK)
+        rc = pass_fence(c, fence, err);
+    if (rc == SQLITE_OK)
+        rc = sq_number(c, SQ_doc_version, 0, &there, "it", (int64_t)kind, id);
+    if (rc == SQLITE_OK && there == 0)
+        rc = meta_err_absent(err, kind, id);
+    if (rc == SQLITE_OK && expect != META_ANY && expect != (uint64_t)there)
+        rc = meta_err_version(err, kind, id, expect, (uint64_t)there);
+    if (rc == SQLITE_OK)
+        rc = sq_exec(c, SQ_doc_delete, "it", (int64_t)kind, id);
+    if (rc == SQLITE_OK && kind == META_TENANT) /* whoever gets the name next does not see them */
+        rc = sq_exec(c, SQ_event_forget, "t", id);
+    rc = sq_finish(c, rc);
+    return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "deleting a document", err);
+}
+
+static int sqlite_list(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+                       size_t max, struct meta_raw *out, size_t *n, struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    sqlite3_stmt *s;
+    int rc;
+
+    dlc_mtx_lock(&q->read.mtx);
+    if (after == NULL)
+        after = "";
+    if (tenant == NULL)
+        rc = sq_query(&q->read, SQ_doc_list, &s, "iti", (int64_t)kind, after, (int64_t)max);
+    else
+        rc = sq_query(&q->read, SQ_doc_list_of, &s, "itit", (int64_t)kind, after, (int64_t)max,
+                      tenant);
+    for (; rc == SQLITE_ROW; rc = sqlite3_step(s)) {
+        dlc_check(*n < max);
+        raw_of_row(s, (const char *)sqlite3_column_text(s, 3), &out[(*n)++]);
+    }
+    sq_end(&s);
+    dlc_mtx_unlock(&q->read.mtx);
+    return rc == SQLITE_DONE ? 0 : sq_error(q->path, rc, "listing documents", err);
+}
+
+static int sqlite_ids(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+                      const char *before, size_t max, char **out, size_t *n, struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    sqlite3_stmt *s;
+    int rc;
+
+    after = after != NULL ? after : "";
+    before = before != NULL ? before : "\xff"; /* compared as bytes; no text begins with it */
+    dlc_mtx_lock(&q->read.mtx);
+    if (tenant == NULL)
+        rc = sq_query(&q->read, SQ_doc_ids, &s, "itti", (int64_t)kind, after, before, (int64_t)max);
+    else
+        rc = sq_query(&q->read, SQ_doc_ids_of, &s, "ittit", (int64_t)kind, after, before,
+                      (int64_t)max, tenant);
+    for (; rc == SQLITE_ROW; rc = sqlite3_step(s)) {
+        dlc_check(*n < max);
+        out[(*n)++] = text_of(s, 0);
+    }
+    sq_end(&s);
+    dlc_mtx_unlock(&q->read.mtx);
+    return rc == SQLITE_DONE ? 0 : sq_error(q->path, rc, "listing documents", err);
+}
+
+static int sqlite_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
+                        struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    int64_t count;
+    int rc;
+
+    dlc_mtx_lock(&q->read.mtx);
+    if (tenant == NULL)
+        rc = sq_number(&q->read, SQ_doc_count, 0, &count, "i", (int64_t)kind);
+    else
+        rc = sq_number(&q->read, SQ_doc_count_of, 0, &count, "it", (int64_t)kind, tenant);
+    dlc_mtx_unlock(&q->read.mtx);
+    if (rc != SQLITE_OK)
+        return sq_error(q->path, rc, "counting documents", err);
+    *n = (uint64_t)count;
+    return 0;
+}
+
+/* ---- locks ---- */
+
+static int64_t mono_ms(void)
+{
+    return dlc_mono_now().ns / 1000000;
+}
+
+/* Who holds the lock now? *held false: nobody. */
+static int lock_look(struct meta_sqlite *q, const char *name, bool *held, char holder[256],
+                     int64_t *fence)
+{
+    sqlite3_stmt *s;
+    int rc = sq_query(&q->write, SQ_lock_get, &s, "t", name);
+
+    *held = false;
+    if (rc == SQLITE_ROW) {
+        char *boot = text_of(s, 2);
+
+        *held = strcmp(boot, q->boot) == 0 && sqlite3_column_int64(s, 3) > mono_ms();
+        snprintf(holder, 256, "%s", (const char *)sqlite3_column_text(s, 0));
+        *fence = sqlite3_column_int64(s, 1);
+        mem_free(&boot);
+    }
+    sq_end(&s);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int sqlite_lock(struct meta *m, const char *name, const char *holder, struct dlc_dur ttl,
+                       uint64_t *fence, struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sq_conn *c = &q->write;
+    int64_t number = 0, ms = DLC_MAX(ttl.ns / 1000000, (int64_t)1);
+    bool held = false;
+    char who[256];
+    int rc = sq_begin(c, true);
+
+    if (rc == SQLITE_OK)
+        rc = lock_look(q, name, &held, who, &number);
+    if (rc == SQLITE_OK && held && strcmp(who, holder) != 0)
+        rc = meta_err_held(err, name, who);
+    if (rc == SQLITE_OK && !held) {
+        rc = sq_number(c, SQ_granted_get, 0, &number, "");
+        number++;
+        if (rc == SQLITE_OK)
+            rc = sq_exec(c, SQ_granted_set, "i", number);
+    }
+    if (rc == SQLITE_OK)
+        rc = sq_exec(c, SQ_lock_put, "ttiti", name, holder, number, q->boot, mono_ms() + ms);
+    rc = sq_finish(c, rc);
+    if (rc != SQLITE_OK)
+        return sq_error(q->path, rc, "taking a lock", err);
+    *fence = (uint64_t)number;
+    return 0;
+}
+
+static int sqlite_unlock(struct meta *m, const char *name, const char *holder, struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    int64_t number = 0;
+    bool held = false;
+    char who[256];
+    int rc = sq_begin(&q->write, true);
+
+    if (rc == SQLITE_OK)
+        rc = lock_look(q, name, &held, who, &number);
+    if (rc == SQLITE_OK && held && strcmp(who, holder) != 0)
+        rc = meta_err_held(err, name, who);
+    if (rc == SQLITE_OK)
+        rc = sq_exec(&q->write, SQ_lock_delete, "t", name);
+    rc = sq_finish(&q->write, rc);
+    return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "giving up a lock", err);
+}
+
+static int sqlite_raise(struct meta *m, uint64_t fence, struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    int rc = sq_begin(&q->write, true);
+
+    if (rc == SQLITE_OK)
+        rc = pass_fence(&q->write, fence, err);
+    rc = sq_finish(&q->write, rc);
+    return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "setting the fence", err);
+}
+
+/* ---- events ---- */
+
+static int sqlite_event(struct meta *m, const char *tenant, const char *body, uint64_t fence,
+                        struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sq_conn *c = &q->write;
+    int rc = sq_begin(c, false);
+
+    if (rc == SQLITE_OK)
+        rc = pass_fence(c, fence, err);
+    if (rc == SQLITE_OK)
+        rc = sq_exec(c, SQ_event_add, "itt", meta_wall_ms(), tenant, body);
+    if (rc == SQLITE_OK)
+        rc = sq_exec(c, SQ_event_trim, "i", (int64_t)meta_events_kept);
+    rc = sq_finish(c, rc);
+    return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "writing an event", err);
+}
+
+static int sqlite_events(struct meta *m, const char *tenant, uint64_t after, size_t max,
+                         struct meta_raw_event *out, size_t *n, struct dlc_err *err)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+    int64_t from = (int64_t)DLC_MIN(after, (uint64_t)INT64_MAX);
+    sqlite3_stmt *s;
+    int rc;
+
+    dlc_mtx_lock(&q->read.mtx);
+    if (tenant == NULL)
+        rc = sq_query(&q->read, SQ_event_list, &s, "ii", from, (int64_t)max);
+    else
+        rc = sq_query(&q->read, SQ_event_list_of, &s, "iit", from, (int64_t)max, tenant);
+    for (; rc == SQLITE_ROW; rc = sqlite3_step(s)) {
+        dlc_check(*n < max);
+        out[(*n)++] =
+            (struct meta_raw_event){(uint64_t)sqlite3_column_int64(s, 0),
+                                    sqlite3_column_int64(s, 1), text_of(s, 2), text_of(s, 3)};
+    }
+    sq_end(&s);
+    dlc_mtx_unlock(&q->read.mtx);
+    return rc == SQLITE_DONE ? 0 : sq_error(q->path, rc, "reading events", err);
+}
+
+/* ---- open and close ---- */
+
+static void sqlite_close(struct meta *m)
+{
+    struct meta_sqlite *q = meta_sqlite_of(m);
+
+    sq_conn_close(&q->read);
+    sq_conn_close(&q->write); /* last, so that it moves the log into the database */
+    mem_free(&q->path);
+    mem_free(&q->boot);
+    q->m.tag = 0;
+    mem_free(&q);
+}
+
+static const struct meta_ops sqlite_ops = {
+    .kind = sqlite_kind,
+    .close = sqlite_close,
+    .get = sqlite_get,
+    .put = sqlite_put,
+    .delete_ = sqlite_delete,
+    .list = sqlite_list,
+    .ids = sqlite_ids,
+    .count = sqlite_count,
+    .chunks_put = sqlite_chunks_put,
+    .chunks_drop = sqlite_chunks_drop,
+    .chunks_drop_keys = sqlite_chunks_drop_keys,
+    .streams = sqlite_streams,
+    .fetch = sqlite_fetch,
+    .sums = sqlite_sums,
+    .lock = sqlite_lock,
+    .unlock = sqlite_unlock,
+    .raise = sqlite_raise,
+    .event = sqlite_event,
+    .events = sqlite_events,
+};
+
+/*
+ * The file is ours alone, and so are the ones SQLite makes beside it with its mode. One that is
+ * another program's is left as it is.
+ */
+static int make_file(const char *path, struct dlc_err *err)
+{
+    char *dir = mem_str(path), *slash = strrchr(dir, '/');
+    int fd = -1, rc = 0;
+
+    if (slash != NULL && slash != dir) {
+        *slash = '\0';
+        rc = os_mkdirs(dir, 0700);
+    }
+    if (rc == 0)
+        fd = os_open(path, O_RDWR | O_CREAT, 0600);
+    rc = fd < 0 ? dlc_err_sys(err, "metadata %s", path) : sqlite_check_header(fd, path, err);
+    os_close(&fd);
+    mem_free(&dir);
+    return rc;
+}
+
+static char *boot_id(void)
+{
+    struct buf b = BUF_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    char *out;
+
+    if (os_read_file("/proc/sys/kernel/random/boot_id", 64, &b, &err) < 0)
+        buf_clear(&b); /* then a lock outlives a reboot by what its clock says */
+    out = mem_str(str_trim(b.len > 0 ? b.data : (char[]){""}));
+    buf_release(&b);
+    return out;
+}
+
+int meta_sqlite_open(const char *path, struct meta **out, struct dlc_err *err)
+{
+    struct meta_sqlite *q;
+    struct meta *m;
+    int rc = make_file(path, err);
+
+    if (rc < 0)
+        return rc;
+    q = mem_new(struct meta_sqlite);
+    q->m.tag = META_TAG;
+    q->m.ops = &sqlite_ops;
+    q->path = mem_str(path);
+    q->boot = boot_id();
+    dlc_mtx_init(&q->write.mtx, LCK_meta);
+    dlc_mtx_init(&q->read.mtx, LCK_meta);
+    rc = sq_conn_open(&q->write, path, true, err);
+    if (rc == 0) {
+        rc = sqlite_migrate(q->write.db, path, err);
+        rc = rc == SQLITE_OK ? 0 : sq_error(path, rc, "reading the schema", err);
+    }
+    if (rc == 0)
+        rc = sq_conn_open(&q->read, path, false, err);
+    m = &q->m;
+    if (rc < 0)
+        meta_close(&m);
+    *out = m;
+    return rc;
+}

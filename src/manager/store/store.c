@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The front: arguments are checked, JSON becomes text and back, and the store does the rest.
+ */
+#include "manager/store/store.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "manager/store/store_i.h"
+#include "manager/store/chunk_merge_i.h"
+
+uint64_t meta_events_kept = META_EVENTS_MAX;
+
+/* ---- words ---- */
+
+const char *meta_kind_name(enum meta_kind kind)
+{
+    static const char *const names[META_KINDS] = {
+        [META_TENANT] = "tenant", [META_DATASET] = "dataset", [META_JOB] = "job",
+        [META_NODE] = "node",     [META_CONTROL] = "control", [META_WEIGHTS] = "weights",
+    };
+
+    dlc_check((unsigned)kind < META_KINDS && names[kind] != NULL);
+    return names[kind];
+}
+
+int meta_err_version(struct dlc_err *err, enum meta_kind kind, const char *id, uint64_t expect,
+                     uint64_t there)
+{
+    const char *name = meta_kind_name(kind);
+
+    if (expect == META_NEW)
+        return dlc_err_set(err, DLC_EBUSY, "%s '%s' exists already", name, id);
+    if (there == 0)
+        return dlc_err_set(err, DLC_EBUSY, "%s '%s' is not there any more", name, id);
+    return dlc_err_set(err, DLC_EBUSY,
+                       "%s '%s' has version %" PRIu64 ", not %" PRIu64
+                       ": somebody changed it; read it again",
+                       name, id, there, expect);
+}
+
+int meta_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest)
+{
+    return dlc_err_set(err, DLC_EBUSY,
+                       "another manager took over (fence %" PRIu64 ", ours is %" PRIu64
+                       "): nothing was written",
+                       newest, fence);
+}
+
+int meta_err_held(struct dlc_err *err, const char *name, const char *holder)
+{
+    return dlc_err_set(err, DLC_EBUSY, "lock '%s' is held by %s", name, holder);
+}
+
+int meta_err_absent(struct dlc_err *err, enum meta_kind kind, const char *id)
+{
+    return dlc_err_set(err, DLC_ENOTFOUND, "there is no %s '%s'", meta_kind_name(kind), id);
+}
+
+int64_t meta_wall_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* ---- open and close ---- */
+
+int meta_open(const char *url, struct meta **out, struct dlc_err *err)
+{
+    *out = NULL;
+    if (str_starts(url, "sqlite:") && url[7] != '\0')
+        return meta_sqlite_open(url + 7, out, err);
+    if (str_starts(url, "redis://"))
+#ifdef DLC_REDIS
+        return meta_redis_open(url, out, err);
+#else
+        return dlc_err_set(err, DLC_EINVAL,
+                           "this dlcache was built without Redis (meson -Dredis=enabled)");
+#endif
+    if (str_starts(url, "rediss://"))
+        return dlc_err_set(err, DLC_EINVAL,
+                           "store: Redis over TLS is not supported; use redis:// through a tunnel");
+    return dlc_err_set(
+        err, DLC_EINVAL,
+        "a store is sqlite:PATH or redis://[USER:PASSWORD@]HOST:PORT[,...][/PREFIX]");
+}
+
+void meta_url_printable(const char *url, struct buf *out)
+{
+    const char *at = strrchr(url, '@'), *host = strstr(url, "://");
+
+    if (at == NULL || host == NULL || at < host) {
+        str_printable(url, strlen(url), out);
+        return;
+    }
+    str_printable(url, (size_t)(host + 3 - url), out);
+    str_printable(at + 1, strlen(at + 1), out);
+}
+
+static struct meta *checked(struct meta *m)
+{
+    dlc_check(m != NULL && m->tag == META_TAG);
+    return m;
+}
+
+void meta_close(struct meta **mp)
+{
+    struct meta *m = *mp;
+
+    *mp = NULL;
+    if (m != NULL)
+        checked(m)->ops->close(m);
+}
+
+const char *meta_kind_of_store(const struct meta *m)
+{
+    return m->ops->kind(m);
+}
+
+/* ---- arguments ---- */
+
+static int check_text(const char *what, const char *s, size_t min, size_t max, struct dlc_err *err)
+{
+    size_t len = s == NULL ? 0 : strlen(s);
+
+    if (s != NULL && len >= min && len <= max)
+        return 0;
+    return dlc_err_set(err, DLC_EINVAL, "metadata: %s of %zu bytes; allowed are %zu to %zu", what,
+                       len, min, max);
+}
+
+static int check_id(const char *id, struct dlc_err *err)
+{
+    return check_text("an id", id, 1, META_ID_MAX, err);
+}
+
+static int check_optional(const char *what, const char *s, struct dlc_err *err)
+{
+    return s == NULL ? 0 : check_text(what, s, 0, META_ID_MAX, err);
+}
+
+/* ---- documents ---- */
+
+void meta_doc_release(struct meta_doc *d)
+{
+    mem_free(&d->id);
+    mem_free(&d->tenant);
+    json_decref(d->body);
+    *d = (struct meta_doc)META_DOC_INIT;
+}
+
+void meta_raw_release(struct meta_raw *r)
+{
+    mem_free(&r->id);
+    mem_free(&r->tenant);
+    mem_free(&r->body);
+    *r = (struct meta_raw){0};
+}
+
+/* Takes raw's texts. */
+static int doc_of_raw(enum meta_kind kind, struct meta_raw *raw, struct meta_doc *out,
+                      struct dlc_err *err)
+{
+    json_error_t why;
+    json_t *body = json_loadb(raw->body, raw->body_len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
+    int rc = 0;
+
+    if (body == NULL) {
+        rc = dlc_err_set(err, DLC_ECORRUPT,
+                         "metadata: %s '%s' is not JSON in the store (%s); delete it, or run "
+                         "'dlcache rebuild'",
+                         meta_kind_name(kind), raw->id, why.text);
+    } else {
+        *out = (struct meta_doc){raw->id, raw->tenant, body, raw->version};
+        raw->id = raw->tenant = NULL;
+    }
+    meta_raw_release(raw);
+    return rc;
+}
+
+int meta_get(struct meta *m, enum meta_kind kind, const char *id, struct meta_doc *out,
+             struct dlc_err *err)
+{
+    struct meta_raw raw = {0};
+    int rc = check_id(id, err);
+
+    *out = (struct meta_doc)META_DOC_INIT;
+    if (rc == 0)
+        rc = checked(m)->ops->get(m, kind, id, &raw, err);
+    return rc < 0 ? rc : doc_of_raw(kind, &raw, out, err);
+}
+
+int meta_put(struct meta *m, enum meta_kind kind, struct meta_doc *d, uint64_t expect,
+             struct dlc_err *err)
+{
+    char empty[] = "";
+    struct meta_raw raw = {.id = d->id, .tenant = d->tenant != NULL ? d->tenant : empty};
+    int rc = check_id(d->id, err);
+
+    if (rc == 0)
+        rc = check_optional("a tenant", d->tenant, err);
+    if (rc < 0)
+        return rc;
+    dlc_check(d->body != NULL);
+    raw.body = json_dumps(d->body, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (raw.body == NULL)
+        return dlc_err_set(err, DLC_EINVAL, "metadata: %s '%s' cannot be written as JSON",
+                           meta_kind_name(kind), d->id);
+    raw.body_len = strlen(raw.body);
+    if (raw.body_len > META_BODY_MAX)
+        rc = dlc_err_set(err, DLC_EINVAL, "metadata: %s '%s' has %zu bytes; allowed are %u",
+                         meta_kind_name(kind), d->id, raw.body_len, META_BODY_MAX);
+    else
+        rc = checked(m)->ops->put(m, kind, &raw, expect, m->fence, err);
+    if (rc == 0)
+        d->version = raw.version;
+    free(raw.body);
+    return rc;
+}
+
+int meta_delete(struct meta *m, enum meta_kind kind, const char *id, uint64_t expect,
+                struct dlc_err *err)
+{
+    int rc = check_id(id, err);
+
+    return rc < 0 ? rc : checked(m)->ops->delete_(m, kind, id, expect, m->fence, err);
+}
+
+int meta_list(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+              size_t max, struct meta_doc *docs, size_t *n, struct dlc_err *err)
+{
+    struct meta_raw *raw;
+    size_t got = 0, made = 0;
+    int rc = check_optional("a tenant", tenant, err);
+
+    *n = 0;
+    if (rc == 0)
+        rc = check_optional("an id", after, err);
+    if (rc < 0 || max == 0)
+        return rc;
+    raw = mem_zero(max * sizeof(*raw));
+    rc = checked(m)->ops->list(m, kind, tenant, after, max, raw, &got, err);
+    for (size_t i = 0; i < got; i++) {
+        if (rc == 0) {
+            rc = doc_of_raw(kind, &raw[i], &docs[i], err);
+            made += rc == 0;
+        } else {
+            meta_raw_release(&raw[i]);
+        }
+    }
+    for (size_t i = 0; rc < 0 && i < made; i++)
+        meta_doc_release(&docs[i]);
+    mem_free(&raw);
+    if (rc == 0)
+        *n = made;
+    return rc;
+}
+
+int meta_ids(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+             const char *before, size_t max, char **ids, size_t *n, struct dlc_err *err)
+{
+    int rc = check_optional("a tenant", tenant, err);
+
+    *n = 0;
+    if (rc == 0)
+        rc = check_optional("an id", after, err);
+    if (rc == 0)
+        rc = check_optional("an id", before, err);
+    if (rc < 0 || max == 0)
+        return rc;
+    rc = checked(m)->ops->ids(m, kind, tenant, after, before, max, ids, n, err);
+    for (; rc < 0 && *n > 0; --*n)
+        mem_free(&ids[*n - 1]);
+    return rc;
+}
+
+int meta_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
+               struct dlc_err *err)
+{
+    int rc = check_optional("a tenant", tenant, err);
+
+    *n = 0;
+    return rc < 0 ? rc : checked(m)->ops->count(m, kind, tenant, n, err);
+}
+
+/* ---- chunks ---- */
+
+int meta_check_chunk(const struct meta_chunk *c, struct dlc_err *err)
+{
+    int rc = check_text("a dataset", c->dataset, 1, META_ID_MAX, err);
+
+    if (rc == 0)
+        rc = check_text("a node", c->node, 1, META_ID_MAX, err);
+    if (rc == 0)
+        rc = check_text("a key", c->key, 1, META_KEY_MAX, err);
+    if (rc == 0 && c->etag != NULL)
+        rc = check_text("an ETag", c->etag, 0, META_KEY_MAX, err);
+    if (rc == 0 && (c->size > META_SIZE_MAX || !isfinite(c->cost)))
+        rc = dlc_err_set(err, DLC_EINVAL, "metadata: chunk '%s': size %" PRIu64 ", cost %g", c->key,
+                         c->size, c->cost);
+    return rc;
+}
+
+int meta_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, struct dlc_err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = meta_check_chunk(&c[i], err);
+    return rc < 0 || n == 0 ? rc : checked(m)->ops->chunks_put(m, c, n, err);
+}
+
+int meta_chunks_drop(struct meta *m, const char *dataset, const char *node, struct dlc_err *err)
+{
+    int rc = check_optional("a dataset", dataset, err);
+
+    dlc_check(dataset != NULL || node != NULL);
+    if (rc == 0)
+        rc = check_optional("a node", node, err);
+    return rc < 0 ? rc : checked(m)->ops->chunks_drop(m, dataset, node, err);
+}
+
+int meta_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
+                          const char *const *keys, size_t n, struct dlc_err *err)
+{
+    int rc = check_text("a dataset", dataset, 1, META_ID_MAX, err);
+
+    if (rc == 0)
+        rc = check_text("a node", node, 1, META_ID_MAX, err);
+    for (size_t i = 0; rc == 0 && i < n; i++)
+        rc = check_text("a key", keys[i], 1, META_KEY_MAX, err);
+    return rc < 0 || n == 0 ? rc
+                            : checked(m)->ops->chunks_drop_keys(m, dataset, node, keys, n, err);
+}
+
+int meta_chunks_query(struct meta *m, const struct meta_chunk_query *q, struct meta_chunk_page *out,
+                      struct dlc_err *err)
+{
+    struct meta_chunk_query bounded = *q;
+    int rc = check_text("a dataset", q->dataset, 1, META_ID_MAX, err);
+
+    *out = (struct meta_chunk_page){0};
+    if (rc == 0)
+        rc = check_optional("a node", q->node, err);
+    if (rc == 0 && q->prefix != NULL)
+        rc = check_text("a prefix", q->prefix, 0, META_KEY_MAX, err);
+    if (rc < 0)
+        return rc;
+    bounded.max = DLC_CLAMP(q->max, (size_t)1, (size_t)PAGE_SCAN);
+    return page_query(checked(m), &bounded, out, err);
+}
+
+void meta_chunk_page_release(struct meta_chunk_page *p)
+{
+    mem_free(&p->chunks);
+    mem_free(&p->texts);
+    mem_free(&p->next);
+    p->n = 0;
+}
+
+int meta_chunks_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_t max,
+                     size_t *n, struct dlc_err *err)
+{
+    int rc = check_text("a dataset", dataset, 1, META_ID_MAX, err);
+
+    *n = 0;
+    return rc < 0 ? rc : checked(m)->ops->sums(m, dataset, out, max, n, err);
+}
+
+/* ---- locks ---- */
+
+int meta_lock(struct meta *m, const char *name, const char *holder, struct dlc_dur ttl,
+              uint64_t *fence, struct dlc_err *err)
+{
+    int rc = check_text("the name of a lock", name, 1, META_ID_MAX, err);
+
+    if (rc == 0)
+        rc = check_text("the holder of a lock", holder, 1, META_ID_MAX, err);
+    dlc_check(ttl.ns > 0);
+    return rc < 0 ? rc : checked(m)->ops->lock(m, name, holder, ttl, fence, err);
+}
+
+int meta_unlock(struct meta *m, const char *name, const char *holder, struct dlc_err *err)
+{
+    int rc = check_text("the name of a lock", name, 1, META_ID_MAX, err);
+
+    return rc < 0 ? rc : checked(m)->ops->unlock(m, name, holder, err);
+}
+
+void meta_set_fence(struct meta *m, uint64_t fence)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    checked(m)->fence = fence;
+    /* Should this not reach the store, the next write brings it. */
+    if (fence != 0 && m->ops->raise(m, fence, &err) < 0)
+        log_info("metadata: fence %" PRIu64 " not told yet: %s", fence, err.text);
+}
+
+/* ---- events ---- */
+
+int meta_event(struct meta *m, const char *tenant, json_t *body, struct dlc_err *err)
+{
+    const char *whose = tenant != NULL ? tenant : "";
+    char *text = json_dumps(body, JSON_COMPACT);
+    int rc = check_optional("a tenant", tenant, err);
+
+    json_decref(body);
+    if (rc == 0 && text == NULL)
+        rc = dlc_err_set(err, DLC_EINVAL, "metadata: an event that is no JSON object");
+    if (rc == 0)
+        rc = checked(m)->ops->event(m, whose, text, m->fence, err);
+    free(text);
+    return rc;
+}
+
+static json_t *event_json(const struct meta_raw_event *e)
+{
+    json_t *o = json_object(), *body = json_loads(e->body, JSON_ALLOW_NUL, NULL);
+
+    json_object_set_new(o, "seq", json_integer((json_int_t)e->seq));
+    json_object_set_new(o, "time_ms", json_integer(e->time_ms));
+    json_object_set_new(o, "tenant", json_string(e->tenant));
+    if (json_is_object(body))
+        json_object_update_missing(o, body);
+    json_decref(body);
+    return o;
+}
+
+int meta_events(struct meta *m, const char *tenant, uint64_t after, size_t max, json_t **out,
+                struct dlc_err *err)
+{
+    struct meta_raw_event *raw;
+    size_t n = 0;
+    int rc = check_optional("a tenant", tenant, err);
+
+    *out = NULL;
+    if (rc < 0)
+        return rc;
+    max = DLC_CLAMP(max, (size_t)1, (size_t)META_EVENTS_MAX);
+    raw = mem_zero(max * sizeof(*raw));
+    rc = checked(m)->ops->events(m, tenant, after, max, raw, &n, err);
+    if (rc == 0)
+        *out = json_array();
+    for (size_t i = 0; i < n; i++) {
+        if (rc == 0)
+            json_array_append_new(*out, event_json(&raw[i]));
+        mem_free(&raw[i].tenant);
+        mem_free(&raw[i].body);
+    }
+    mem_free(&raw);
+    return rc;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a dataset has cost so far: the sum of what its nodes said in their last heart-beats. Each
+ * counts since it was started; what one says is of TENANT/NAME, so that whoever gets a name later
+ * does not see what another tenant has spent.
+ */
+#include "manager/routes/datasets_i.h"
+
+#include "base/mem.h"
+
+#define MOST (UINT64_C(1) << 53) /* what every reader of JSON can hold */
+
+static uint64_t plus(uint64_t sum, const json_t *said, const char *name)
+{
+    json_int_t v = json_integer_value(json_object_get(said, name));
+
+    return v > 0 ? DLC_MIN(sum + DLC_MIN((uint64_t)v, MOST), MOST) : sum;
+}
+
+json_t *dataset_spent(const struct node_info *nodes, size_t n, const struct meta_doc *d)
+{
+    char *of = mem_fmt("%s/%s", d->tenant, d->id);
+    uint64_t money_nano = 0, requests = 0, bytes = 0;
+    bool said = false;
+
+    for (size_t i = 0; i < n; i++) {
+        const json_t *s = json_object_get(json_object_get(nodes[i].figures, "spent"), of);
+
+        said = said || s != NULL;
+        money_nano = plus(money_nano, s, "money_nano");
+        requests = plus(requests, s, "requests");
+        bytes = plus(bytes, s, "bytes");
+    }
+    mem_free(&of);
+    if (!said)
+        return NULL;
+    return json_pack("{s:f, s:I, s:I}", "money", (double)money_nano / 1e9, "requests",
+                     (json_int_t)requests, "bytes", (json_int_t)bytes);
+}

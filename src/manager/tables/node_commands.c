@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Orders lie in the document of the node that is to carry them out, so that a manager that takes
+ * over goes on giving them. A node may get one twice, when its word that it is done was lost: they
+ * are such that this does no harm.
+ *
+ * (O1) An order is taken off the list only after what came of it is written: a manager that dies in
+ * between hears it again from the node, and writes the same once more. (O2) A listing does not wait
+ * for a node that is gone or has left: another one gets the order.
+ */
+#include <string.h>
+
+#include <openssl/rand.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "manager/routes/datasets_i.h"
+#include "manager/routes/nodes_i.h"
+
+#define ORDERS_MAX        1000 /* that wait for one node */
+#define ORDERS_OF_DATASET 16   /* ... of them for one dataset, beside evictions */
+#define ORDERS_OF_TENANT  200  /* ... of one tenant; and as many evictions */
+#define ORDERS_KEPT       250  /* ... of them only for evictions */
+
+static json_t *orders_of(struct meta_doc *d)
+{
+    json_t *orders = json_object_get(d->body, "orders");
+
+    if (!json_is_array(orders)) {
+        orders = json_array();
+        json_object_set_new(d->body, "orders", orders);
+    }
+    return orders;
+}
+
+/* Alike in all but the number. */
+static bool same_order(const json_t *a, const json_t *b)
+{
+    json_t *x = json_copy((json_t *)a), *y = json_copy((json_t *)b);
+    bool same;
+
+    json_object_del(x, "id");
+    json_object_del(y, "id");
+    same = json_equal(x, y) == 1;
+    json_decref(x);
+    json_decref(y);
+    return same;
+}
+
+static const char *id_of(const json_t *order)
+{
+    return json_string_value(json_object_get(order, "id"));
+}
+
+/* Results of these orders are being written, or no more. One that is given meanwhile is another
+ * one, although the list still has the first: (O1) takes it off later. */
+static void set_finishing(struct control *c, const json_t *done, int more)
+{
+    dlc_mtx_lock(&c->mtx);
+    if (c->finishing == NULL)
+        c->finishing = json_object();
+    for (size_t i = 0; i < json_array_size(done); i++) {
+        const char *id = id_of(json_array_get(done, i));
+        json_int_t n = json_integer_value(json_object_get(c->finishing, id)) + more;
+
+        if (n > 0)
+            json_object_set_new(c->finishing, id, json_integer(n));
+        else
+            json_object_del(c->finishing, id);
+    }
+    dlc_mtx_unlock(&c->mtx);
+}
+
+static bool is_finishing(struct control *c, const json_t *order)
+{
+    bool is;
+
+    dlc_mtx_lock(&c->mtx);
+    is = json_object_get(c->finishing, id_of(order)) != NULL;
+    dlc_mtx_unlock(&c->mtx);
+    return is;
+}
+
+/* They make room, and belong to a delete: some of the queue is theirs alone. */
+static bool is_eviction(const json_t *order)
+{
+    const char *op = json_string_value(json_object_get(order, "op"));
+
+    return op != NULL && strcmp(op, "evict") == 0;
+}
+
+struct giving {
+    struct control *c;
+    json_t *order;
+};
+
+/* Datasets that are nobody's are the admins': they may order what they like. */
+static bool same_tenant(const json_t *a, const json_t *b)
+{
+    const json_t *x = json_object_get(a, "tenant"), *y = json_object_get(b, "tenant");
+
+    return json_string_length(x) > 0 && json_equal(x, y) == 1;
+}
+
+static int add_order(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    const struct giving *g = arg;
+    json_t *orders = orders_of(d);
+    bool evicts = is_eviction(g->order);
+    size_t alike = 0, theirs = 0;
+
+    for (size_t i = 0; i < json_array_size(orders); i++) {
+        const json_t *o = json_array_get(orders, i);
+
+        if (same_order(o, g->order) && !is_finishing(g->c, o))
+            return 1;
+        if (is_eviction(o) != evicts)
+            continue;
+        alike += json_equal(json_object_get(o, "dataset"), json_object_get(g->order, "dataset"));
+        theirs += same_tenant(o, g->order);
+    }
+    if (alike >= ORDERS_OF_DATASET && !evicts)
+        return dlc_err_set(err, DLC_ENOSPACE,
+                           "node %s has %zu orders for this dataset that it did not carry out yet; "
+                           "wait for them",
+                           d->id, alike);
+    if (theirs >= ORDERS_OF_TENANT)
+        return dlc_err_set(err, DLC_ENOSPACE,
+                           "node %s has %zu orders for datasets of this tenant that it did not "
+                           "carry out yet; wait for them",
+                           d->id, theirs);
+    if (json_array_size(orders) >= (evicts ? ORDERS_MAX : ORDERS_MAX - ORDERS_KEPT))
+        return dlc_err_set(err, DLC_ENOSPACE,
+                           "node %s has %zu orders that it did not carry out yet: is it alive?",
+                           d->id, json_array_size(orders));
+    return json_array_append(orders, g->order) < 0 ? DLC_ENOMEM : 0;
+}
+
+int order_give(struct control *c, const char *node, json_t *order, struct dlc_err *err)
+{
+    struct giving g = {c, order};
+    struct meta_doc d = META_DOC_INIT;
+    unsigned char random[8];
+    char id[2 * sizeof(random) + 1];
+    int rc;
+
+    dlc_check(RAND_bytes(random, sizeof(random)) == 1);
+    str_hex(random, sizeof(random), id);
+    json_object_set_new(order, "id", json_string(id));
+    rc = control_change(c, META_NODE, node, META_ANY, add_order, &g, &d, err);
+    if (rc == 0)
+        nodes_remember(c, &d, false);
+    meta_doc_release(&d);
+    json_decref(order);
+    return rc;
+}
+
+static bool is_named(const json_t *names, const char *name)
+{
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *s = json_string_value(json_array_get(names, i));
+
+        if (s != NULL && strcmp(s, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+int order_give_all(struct control *c, const json_t *nodes, json_t *order, struct dlc_err *err)
+{
+    bool lasts = is_eviction(order); /* what is away has it on disk yet */
+    struct node_info *info = NULL;
+    size_t n = nodes_list(c, &info);
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        bool gone = info[i].state == NODE_GONE;
+
+        if ((gone && !lasts) || (nodes != NULL && !is_named(nodes, info[i].name)))
+            continue;
+        rc = order_give(c, info[i].name, json_deep_copy(order), err);
+        if (rc == DLC_ENOTFOUND || (gone && rc == DLC_ENOSPACE)) /* it has just left, or for good */
+            rc = 0;
+    }
+    nodes_release(&info, n);
+    json_decref(order);
+    return rc;
+}
+
+/* ---- done, or not wanted any more ---- */
+
+static const json_t *find_done(const json_t *done, const char *id)
+{
+    for (size_t i = 0; id != NULL && i < json_array_size(done); i++) {
+        const json_t *v = json_array_get(done, i);
+        const char *its = json_string_value(json_object_get(v, "id"));
+
+        if (its != NULL && strcmp(its, id) == 0)
+            return v;
+    }
+    return NULL;
+}
+
+static int take_off(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    const json_t *done = arg;
+    json_t *orders = orders_of(d);
+    size_t before = json_array_size(orders);
+
+    (void)err;
+    for (size_t i = before; i-- > 0;)
+        if (find_done(done, id_of(json_array_get(orders, i))) != NULL)
+            json_array_remove(orders, i);
+    return json_array_size(orders) == before ? 1 : 0;
+}
+
+/* What came of those that are on the list; a word for one that is not is an old one. */
+static int take_results(struct control *c, const char *node, const json_t *orders,
+                        const json_t *done, struct dlc_err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < json_array_size(orders) && rc == 0; i++) {
+        const json_t *order = json_array_get(orders, i), *word = find_done(done, id_of(order));
+        const char *error = json_string_value(json_object_get(word, "error"));
+
+        if (word == NULL)
+            continue;
+        if (error != NULL)
+            log_warn("node %s could not carry out an order: %s", node, error);
+        rc = datasets_order_done(c, node, order, json_object_get(word, "result"), error, err);
+    }
+    return rc;
+}
+
+int orders_finish(struct control *c, const char *node, const json_t *done, struct dlc_err *err)
+{
+    struct meta_doc d = META_DOC_INIT;
+    int rc;
+
+    set_finishing(c, done, 1);
+    rc = meta_get(c->meta, META_NODE, node, &d, err);
+    if (rc == 0)
+        rc = take_results(c, node, json_object_get(d.body, "orders"), done, err);
+    meta_doc_release(&d);
+    if (rc == 0) /* (O1) */
+        rc = control_change(c, META_NODE, node, META_ANY, take_off, (void *)done, &d, err);
+    if (rc == 0)
+        nodes_remember(c, &d, false);
+    set_finishing(c, done, -1);
+    meta_doc_release(&d);
+    return rc;
+}
+
+/* ---- listings of a node that is not there ---- */
+
+static bool is_listing(const json_t *order)
+{
+    const char *op = json_string_value(json_object_get(order, "op"));
+
+    return op != NULL && strcmp(op, "snapshot") == 0;
+}
+
+json_t *orders_listings(struct control *c, const char *node)
+{
+    json_t *out = json_array(), *orders;
+    struct live_node *n;
+
+    dlc_mtx_lock(&c->mtx);
+    n = nodes_find_locked(c, node);
+    orders = n != NULL ? json_object_get(n->doc, "orders") : NULL;
+    for (size_t i = 0; i < json_array_size(orders); i++)
+        if (is_listing(json_array_get(orders, i)))
+            json_array_append_new(out, json_deep_copy(json_array_get(orders, i)));
+    dlc_mtx_unlock(&c->mtx);
+    return out;
+}
+
+/* Those that somebody else has now are taken off the node's list. */
+static void forget_listings(struct control *c, const char *node, const json_t *given)
+{
+    struct meta_doc d = META_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = control_change(c, META_NODE, node, META_ANY, take_off, (void *)given, &d, &err);
+
+    if (rc == 0)
+        nodes_remember(c, &d, false);
+    else if (rc != DLC_ENOTFOUND) /* both will list it: no harm */
+        log_warn("orders of node %s, which is gone, stay: %s", node, err.text);
+    meta_doc_release(&d);
+}
+
+void orders_hand_over(struct control *c, const char *node, const json_t *listings)
+{
+    json_t *given = json_array();
+
+    for (size_t i = 0; i < json_array_size(listings); i++) {
+        json_t *order = json_array_get(listings, i);
+        const char *dataset = json_string_value(json_object_get(order, "dataset"));
+
+        if (dataset != NULL && dataset_list_elsewhere(c, dataset, node))
+            json_array_append(given, order);
+    }
+    if (json_array_size(given) > 0)
+        forget_listings(c, node, given);
+    json_decref(given);
+}
+
+void orders_tick(struct control *c)
+{
+    struct node_info *nodes = NULL;
+    size_t n = nodes_list(c, &nodes);
+
+    for (size_t i = 0; i < n; i++) {
+        json_t *listings;
+
+        if (nodes[i].state != NODE_GONE || nodes[i].orders == 0)
+            continue;
+        listings = orders_listings(c, nodes[i].name);
+        orders_hand_over(c, nodes[i].name, listings);
+        json_decref(listings);
+    }
+    nodes_release(&nodes, n);
+}
+
+/* Evictions stay: what they drop is still there, be it of an earlier one of that name. */
+static int withdraw(struct meta_doc *d, void *arg, struct dlc_err *err)
+{
+    const struct meta_doc *dataset = arg;
+    json_t *orders = orders_of(d);
+    size_t before = json_array_size(orders);
+
+    (void)err;
+    for (size_t i = before; i-- > 0;) {
+        const json_t *order = json_array_get(orders, i);
+
+        if (dataset_ordered(dataset, order) && !is_eviction(order))
+            json_array_remove(orders, i);
+    }
+    return json_array_size(orders) == before ? 1 : 0;
+}
+
+int order_withdraw(struct control *c, const struct meta_doc *dataset, struct dlc_err *err)
+{
+    struct node_info *info = NULL;
+    size_t n = nodes_list(c, &info);
+    int rc = 0;
+
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        struct meta_doc d = META_DOC_INIT;
+
+        if (info[i].orders == 0)
+            continue;
+        rc = control_change(c, META_NODE, info[i].name, META_ANY, withdraw, (void *)dataset, &d,
+                            err);
+        if (rc == 0)
+            nodes_remember(c, &d, false);
+        else if (rc == DLC_ENOTFOUND)
+            rc = 0;
+        meta_doc_release(&d);
+    }
+    nodes_release(&info, n);
+    return rc;
+}

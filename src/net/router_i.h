@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What a request line asks for: the path in decoded segments, the query in decoded pairs, and
+ * whether a route's pattern fits. No input or output.
+ *
+ * (T1) A segment holds neither NUL, '/', control characters nor what is not UTF-8, and is not "."
+ *      or "..": what a handler gets as a parameter can be used as a name.
+ * (T2) A name is in the query once at most.
+ */
+#ifndef DLC_HTTP_TARGET_I_H
+#define DLC_HTTP_TARGET_I_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "net/server.h"
+
+#define TARGET_SEGMENTS 16
+#define TARGET_PAIRS    32
+
+struct target {
+    char *text; /* the memory of all that follows */
+    const char *segments[TARGET_SEGMENTS];
+    size_t n_segments;
+    struct {
+        const char *name, *value;
+    } pairs[TARGET_PAIRS];
+    size_t n_pairs;
+};
+#define TARGET_INIT                                                                                \
+    {                                                                                              \
+        0                                                                                          \
+    }
+
+/* NULL, or what is wrong with it, for people. In either case release it. */
+const char *target_parse(struct target *t, const char *uri);
+void target_release(struct target *t);
+const char *target_query(const struct target *t, const char *name); /* NULL: not there */
+
+/* "/v1/datasets/{name}": fills params (NULL from the last on). */
+bool target_fits(const struct target *t, const char *pattern, const char *params[HTTP_PARAMS]);
+
+#endif

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What belongs to the installation and not to one object, seen to now and then by a thread:
+ *
+ *     Secret dlcache-control    made when it is missing (install_secret.h); at the start, by
+ * anybody Secret dlcache-webhook    the webhook's certificate: made and renewed by the leader, read
+ * by all; the CA goes into the MutatingWebhookConfiguration "dlcache" label dlcache.io/node     on
+ * Nodes where a node of the control plane lives; by the leader
+ *
+ * (P1) Of what others made, only these are touched: the label, caBundle. (P2) A failure is logged
+ *      once and tried again at the next look; nothing else waits for it.
+ */
+#ifndef DLC_OPERATOR_KEEPER_H
+#define DLC_OPERATOR_KEEPER_H
+
+#include "operator/kube/kube.h"
+#include "operator/kube/lease.h"
+#include "operator/manager_client.h"
+#include "operator/kube/object_cache.h"
+#include "operator/webhook/endpoints.h"
+
+#define WEBHOOK_SECRET "dlcache-webhook"
+#define WEBHOOK_CONFIG "dlcache"
+#define SERVICE_NAME   "dlcache-operator"
+
+struct keeper;
+
+struct keeper_config {
+    const char *ns;   /* the installation's; borrowed, as all here */
+    const char *host; /* where the webhook listens, if that is one address; NULL: anywhere */
+    struct kube_options kube; /* with may_write */
+    struct objects *objects;
+    const struct lease *lease;
+    struct serve *serve; /* NULL: no webhook */
+    struct manager_config manager;
+    _Atomic int64_t *certificate_end; /* Unix time; 0: there is none. Written, relaxed */
+};
+
+int keeper_start(const struct keeper_config *c, struct keeper **out, struct dlc_err *err);
+void keeper_stop(struct keeper **kp); /* joins */
+
+/* The Secret of the installation, made when it is missing or not whole. Gives *out. */
+int keeper_control_secret(struct kube *k, const char *ns, json_t **out, struct dlc_err *err);
+
+/* Which Nodes need another label, given the nodes of the control plane. Gives an array of
+ * {"name": .., "label": "ready" or null}. Pure. */
+json_t *keeper_labels(const json_t *nodes, const json_t *live);
+
+#endif

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Between housekeeping.c, which has the thread, and webhook_cert.c, which has the certificate. */
+#ifndef DLC_OPERATOR_KEEPER_I_H
+#define DLC_OPERATOR_KEEPER_I_H
+
+#include "operator/webhook/certs.h"
+#include "operator/housekeeping.h"
+
+/*
+ * One look at the webhook's certificate: read from its Secret; with `leads` made, renewed and told
+ * to the API server; shown by `serve`. Gives *end, when it ends (Unix time).
+ */
+int keeper_tls(struct kube *k, const struct keeper_config *c, bool leads, int64_t *end,
+               struct dlc_err *err);
+
+/* The certificate as a Secret has it, and back. Gives; certs_release(). */
+void keeper_certs_of(const json_t *secret, struct certs *out);
+json_t *keeper_certs_secret(const char *ns, const struct certs *c, const json_t *was);
+/* What is to be applied to a MutatingWebhookConfiguration so that every webhook has this bundle.
+ * Gives; NULL: they have it. */
+json_t *keeper_bundle_patch(const json_t *config, const char *bundle);
+
+#endif

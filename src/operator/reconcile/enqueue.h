@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * From a change in the cache to the keys that have to be looked at, and what of an object the cache
+ * keeps at all.
+ *
+ *     DLTPod, CachedDataset   itself, unless only its status has changed (that was us)
+ *     CachedDataset           also the DLTPods that read it, when its phase is another
+ *     DLTPod                  also the CachedDatasets that it reads or has read until now, when it
+ *                             comes, changes, ends, goes, or a job of it begins or ends
+ *     Pod, ConfigMap, Service the DLTPod that owns it
+ *     Node                    every DLTPod that has not ended, when it can be used or not any more
+ */
+#ifndef DLC_OPERATOR_WAKE_H
+#define DLC_OPERATOR_WAKE_H
+
+#include "operator/kube/object_cache.h"
+#include "operator/kube/work_queue.h"
+#include "operator/reconcile/references.h"
+
+struct wake {
+    struct objects *objects;
+    struct users *users;
+    struct queue *queue;
+};
+
+/* As objects_config.changed and .trim; arg is a struct wake. */
+void wake_changed(enum kube_kind kind, const json_t *before, const json_t *after, void *arg);
+void wake_trim(enum kube_kind kind, json_t *object, void *arg);
+/* Everything there is: who begins to lead looks at all of it. */
+void wake_all(struct wake *w);
+
+#endif

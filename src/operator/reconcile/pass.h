@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One turn of a worker at one object: look at both worlds (observe.c), decide (reconcile.h), carry
+ * it out (execute.c), and again while the decision asks for it.
+ *
+ * (T1) Nothing is remembered from one turn to the next but what the caches hold. (T2) Actions are
+ *      carried out in order; the first that fails ends the turn, and the key comes again. (T3) An
+ *      object is made by POST, never by a write that would change one that is there already. (T4)
+ * No action begins, in the control plane neither, unless we lead.
+ */
+#ifndef DLC_OPERATOR_TURN_H
+#define DLC_OPERATOR_TURN_H
+
+#include "base/mutex.h"
+#include "operator/kube/get_cache.h"
+#include "operator/manager_client.h"
+#include "operator/reconcile/reconcile.h"
+#include "operator/reconcile/references.h"
+
+/* What a worker works with. All borrowed; kube and manager are its own, the rest is everybody's. */
+struct desk {
+    struct objects *objects;
+    struct fetched *fetched;
+    struct users *users;
+    struct dlc_mtx *tenants; /* one tenant is made at a time */
+    struct kube *kube;
+    struct manager *manager;
+};
+
+/*
+ * *after: look again then; ns < 0: when something changes. The object that is gone is no failure.
+ * DLC_ECANCELED: we do not lead any more. Otherwise *after is how long to leave the server alone.
+ */
+int turn_take(struct desk *d, const struct object_key *key, struct dlc_dur *after,
+              struct dlc_err *err);
+
+/* ---- between pass.c, observe.c and execute.c ---- */
+
+struct turn {
+    struct desk *desk;
+    char *key; /* of the object */
+    struct observed seen;
+    json_t *held; /* owned array: objects of the cache, for objects_put() */
+    json_t *own;  /* owned array: what only we have */
+    /* owned arrays of borrowed objects: what `seen` points to */
+    json_t *pods, *configmaps, *services;
+};
+
+/* Look at everything that concerns the object. What the manager does not answer is in `seen`; a
+ * failure is the API server's. `object` is taken. */
+int look_begin(struct turn *t, struct desk *d, json_t *object, struct dlc_err *err);
+void look_end(struct turn *t);
+/* The manager did not answer. */
+void look_away(struct turn *t, const struct dlc_err *why);
+/* One more object of a kind that a turn looks at. Takes. */
+void look_add(struct turn *t, enum kube_kind kind, json_t *object);
+
+enum act_end {
+    ACT_DONE,
+    ACT_LOOK,  /* what was found instead is in `seen` now: decide again */
+    ACT_AWAY,  /* the manager does not answer: `seen` says so */
+    ACT_FAILED /* *err */
+};
+enum act_end act(struct turn *t, const struct action *a, struct dlc_err *err);
+
+#endif

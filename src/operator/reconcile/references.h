@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who names what: which DLTPods and CachedDatasets mean a dataset of the control plane, and which
+ * name a Secret. An index over the cache, so that nobody has to look at all objects.
+ *
+ * (U1) Objects that are being deleted name nothing; a DLTPod that has ended no Secret, and no data
+ *      that it has given up. (U2) users_changed() looks into the cache
+ *      itself: calls for one object may come in any order, the last one finds the last state.
+ */
+#ifndef DLC_OPERATOR_USERS_H
+#define DLC_OPERATOR_USERS_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "operator/kube/object_cache.h"
+
+struct users;
+
+struct users *users_new(struct objects *objects); /* borrowed */
+void users_free(struct users **up);
+
+/* Any thread. */
+void users_changed(struct users *u, enum kube_kind kind, const char *ns, const char *name);
+/* Does another object than `key` name this dataset ("NAMESPACE.NAME")? */
+bool users_others(struct users *u, const char *dataset, const char *key);
+/* Names of the DLTPods that have a job on it, sorted. Gives an array. */
+json_t *users_of(struct users *u, const char *dataset);
+/* Does another object than `key` name this Secret? */
+bool users_of_secret(struct users *u, const char *ns, const char *secret, const char *key);
+/* Keys of all DLTPods that name this dataset, ended or not. Gives an array. */
+json_t *users_keys(struct users *u, const char *dataset);
+
+#endif

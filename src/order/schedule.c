@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "order/schedule.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+void told_list_free(struct told_list **lp)
+{
+    struct told_list *l = *lp;
+
+    *lp = NULL;
+    if (l == NULL)
+        return;
+    order_index_release(&l->index);
+    mem_free(&l->list);
+    mem_free(&l);
+}
+
+static void swaps_free(struct swaps **wp)
+{
+    struct swaps *w = *wp;
+
+    *wp = NULL;
+    if (w == NULL)
+        return;
+    swaps_release(w);
+    mem_free(&w);
+}
+
+struct told *told_new(const struct order_spec *spec, uint64_t epoch, uint64_t epochs,
+                      struct dlc_err *err)
+{
+    struct told *t = mem_new(struct told);
+
+    if (cursor_init(&t->cursor, spec, epoch, epochs, err) < 0)
+        told_free(&t);
+    else
+        t->length = t->cursor.length;
+    return t;
+}
+
+struct told *told_new_list(struct told_list **l, uint64_t epoch, uint64_t epochs, uint64_t begin)
+{
+    const struct order_spec spec = {.kind = ORDER_EXPLICIT};
+    struct told *t = mem_new(struct told);
+    int rc = cursor_init(&t->cursor, &spec, epoch, epochs, NULL);
+
+    dlc_check(rc == 0); /* nothing of it is computed */
+    cursor_begin(&t->cursor, begin);
+    rc = told_give(t, l, NULL);
+    dlc_check(rc == 0); /* the first one */
+    return t;
+}
+
+void told_free(struct told **tp)
+{
+    struct told *t = *tp;
+
+    *tp = NULL;
+    if (t == NULL)
+        return;
+    for (unsigned i = 0; i < DLC_COUNT(t->lists); i++)
+        told_list_free(&t->lists[i]);
+    for (unsigned j = 0; j < t->cursor.n_ready; j++)
+        swaps_free(&t->cursor.ready[j].swaps);
+    mem_free(&t);
+}
+
+struct told_list *told_list_new(uint64_t *list, uint64_t length, uint64_t n, struct dlc_err *err)
+{
+    struct told_list *l = mem_new(struct told_list);
+
+    l->list = list;
+    l->length = length;
+    if (length == 0)
+        dlc_err_set(err, DLC_EINVAL, "explicit order: an epoch without samples");
+    if (length == 0 || order_index_init(&l->index, list, length, n, err) < 0)
+        told_list_free(&l);
+    return l;
+}
+
+int told_give(struct told *t, struct told_list **lp, struct dlc_err *err)
+{
+    struct told_list *l = *lp;
+    uint64_t begin = t->cursor.known, epoch = t->cursor.epoch + t->cursor.given;
+    int rc = cursor_give(&t->cursor, &l->index, err);
+
+    if (rc < 0)
+        return rc;
+    *lp = NULL;
+    l->begin = begin;
+    l->epoch = epoch;
+    told_drop(t);
+    t->lists[t->lists[0] != NULL] = l;
+    told_drop(t);
+    if (t->cursor.n_ready == 1)
+        t->length = l->length;
+    return 0;
+}
+
+/* Forget the swaps of what the reader passes on its way to a, and all of them when it goes back. */
+static void pass_swaps(struct told *t, uint64_t a)
+{
+    for (unsigned j = 0; j < t->cursor.n_ready; j++) {
+        struct cursor_epoch *e = &t->cursor.ready[j];
+        uint64_t from = DLC_CLAMP(t->at, e->begin, e->end), to = DLC_CLAMP(a, e->begin, e->end);
+
+        if (e->swaps == NULL)
+            continue;
+        if (a < t->at || a >= e->end)
+            swaps_free(&e->swaps);
+        else
+            swaps_pass(e->swaps, from - e->begin, to - e->begin);
+    }
+}
+
+void told_move(struct told *t, uint64_t a)
+{
+    const struct cursor *c = &t->cursor;
+
+    if (c->kind != ORDER_EXPLICIT)
+        pass_swaps(t, a);
+    cursor_move(&t->cursor, a);
+    if (c->kind == ORDER_EXPLICIT)
+        t->length = c->n_ready > 0 ? c->ready[0].order.length : c->passed;
+    t->at = a;
+}
+
+bool told_swap(struct told *t, uint64_t p, uint64_t q)
+{
+    struct cursor_epoch *e = cursor_ready(&t->cursor, p);
+
+    if (t->cursor.kind == ORDER_EXPLICIT || e == NULL || p < t->at || q <= p || q >= e->end)
+        return false;
+    if (e->swaps == NULL)
+        e->swaps = mem_new(struct swaps);
+    return swaps_exchange(e->swaps, &e->order, p - e->begin, q - e->begin);
+}
+
+size_t told_swaps(const struct told *t, struct swap_pair **pairs)
+{
+    size_t n = 0;
+
+    *pairs = NULL;
+    for (unsigned j = 0; j < t->cursor.n_ready; j++) {
+        const struct cursor_epoch *e = &t->cursor.ready[j];
+        struct swap_pair *some;
+        size_t m;
+
+        if (e->swaps == NULL)
+            continue;
+        m = swaps_list(e->swaps, t->at > e->begin ? t->at - e->begin : 0, &some);
+        if (m > 0)
+            *pairs = mem_grow(*pairs, (n + m) * sizeof(**pairs));
+        for (size_t i = 0; i < m; i++, n++)
+            (*pairs)[n] = (struct swap_pair){e->begin + some[i].position, some[i].sample};
+        mem_free(&some);
+    }
+    return n;
+}
+
+/* Those of one epoch, which are the first of all. Returns how many, or as swaps_load(). */
+static int64_t load_epoch(const struct told *t, struct cursor_epoch *e,
+                          const struct swap_pair *pairs, size_t n, struct dlc_err *err)
+{
+    struct swap_pair *own = NULL;
+    size_t m = 0;
+    int rc = 0;
+
+    while (m < n && pairs[m].position >= e->begin && pairs[m].position < e->end)
+        m++;
+    if (m > 0) {
+        own = mem_try_alloc(m * sizeof(*own));
+        if (own == NULL)
+            return dlc_err_set(err, DLC_ENOMEM, "no memory for %zu swaps", m);
+        for (size_t i = 0; i < m; i++)
+            own[i] = (struct swap_pair){pairs[i].position - e->begin, pairs[i].sample};
+        e->swaps = mem_new(struct swaps);
+        rc = swaps_load(e->swaps, &e->order, own, m, t->at > e->begin ? t->at - e->begin : 0, err);
+        mem_free(&own);
+    }
+    return rc < 0 ? rc : (int64_t)m;
+}
+
+int told_set_swaps(struct told *t, const struct swap_pair *pairs, size_t n, struct dlc_err *err)
+{
+    size_t done = 0;
+
+    for (unsigned j = 0; j < t->cursor.n_ready && t->cursor.kind != ORDER_EXPLICIT; j++) {
+        int64_t m = load_epoch(t, &t->cursor.ready[j], pairs + done, n - done, err);
+
+        if (m < 0)
+            return (int)m;
+        done += (size_t)m;
+    }
+    return done == n ? 0
+                     : dlc_err_set(err, DLC_EINVAL,
+                                   "swaps of other epochs than the one being read and the next");
+}
+
+bool told_has_old(const struct told *t)
+{
+    return t->lists[1] != NULL && t->lists[0]->epoch < cursor_oldest(&t->cursor);
+}
+
+void told_drop(struct told *t)
+{
+    if (!told_has_old(t))
+        return;
+    told_list_free(&t->lists[0]);
+    t->lists[0] = t->lists[1];
+    t->lists[1] = NULL;
+}

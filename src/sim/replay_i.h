@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef DLC_SIM_RUN_I_H
+#define DLC_SIM_RUN_I_H
+
+#include "sim/replay.h"
+
+/* Count a read. */
+void sim_count(const struct sim_trace *t, const struct sim_options *o, uint32_t chunk, bool hit,
+               struct sim_result *r);
+
+/*
+ * What an oracle reaches that, whenever room is missing, gives up the least cost / (size x distance
+ * to the next read), be it what has just come. It looks at everything it holds each time.
+ */
+void sim_bound(const struct sim_trace *t, const struct sim_options *o, struct sim_result *out);
+
+#endif

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit.h"
+
+#include <stdatomic.h>
+
+#include "base/mem.h"
+#include "base/mutex.h"
+#include "base/thread_pool.h"
+
+static _Atomic int ran;
+
+static void count_and_free(struct job *j)
+{
+    ran++;
+    mem_free(&j);
+}
+
+static void test_every_job_runs_once(void **state)
+{
+    struct pool *p = pool_new("test", 3, NULL);
+
+    (void)state;
+    ran = 0;
+    assert_non_null(p);
+    for (int i = 0; i < 2000; i++) {
+        struct job *j = mem_new(struct job);
+
+        j->run = count_and_free;
+        pool_run(p, j);
+    }
+    pool_free(&p); /* runs what is queued */
+    assert_null(p);
+    assert_int_equal(ran, 2000);
+    pool_free(&p);
+}
+
+struct chain {
+    struct job job;
+    struct pool *pool;
+    int left;
+};
+
+static void run_again(struct job *j)
+{
+    struct chain *c = dlc_container(j, struct chain, job);
+
+    ran++;
+    if (--c->left > 0)
+        pool_run(c->pool, j);
+}
+
+static void test_a_job_may_queue_itself_anew(void **state)
+{
+    struct pool *p = pool_new("test", 2, NULL);
+    struct chain c = {.job.run = run_again, .pool = p, .left = 100};
+
+    (void)state;
+    ran = 0;
+    pool_run(p, &c.job);
+    pool_free(&p);
+    assert_int_equal(ran, 100);
+}
+
+/* Two jobs that each wait for the other: they end only if two threads really run. */
+struct meeting {
+    struct dlc_mtx m;
+    struct dlc_cond c;
+    int here;
+};
+
+struct guest {
+    struct job job;
+    struct meeting *meeting;
+};
+
+static void meet(struct job *j)
+{
+    struct meeting *m = dlc_container(j, struct guest, job)->meeting;
+
+    dlc_mtx_lock(&m->m);
+    m->here++;
+    dlc_cond_broadcast(&m->c);
+    while (m->here < 2)
+        dlc_cond_wait(&m->c, &m->m);
+    dlc_mtx_unlock(&m->m);
+}
+
+static void test_threads_run_side_by_side(void **state)
+{
+    struct pool *p = pool_new("test", 2, NULL);
+    struct meeting m = {.here = 0};
+    struct guest a = {{.run = meet}, &m}, b = {{.run = meet}, &m};
+
+    (void)state;
+    dlc_mtx_init(&m.m, LCK_sync);
+    dlc_cond_init(&m.c);
+    pool_run(p, &a.job);
+    pool_run(p, &b.job);
+    pool_free(&p);
+    assert_int_equal(m.here, 2);
+    dlc_cond_release(&m.c);
+    dlc_mtx_release(&m.m);
+}
+
+/* Holds a thread until it is let go. */
+struct gate {
+    struct job job;
+    struct dlc_mtx m;
+    struct dlc_cond c;
+    bool entered, open;
+};
+
+static void wait_at_gate(struct job *j)
+{
+    struct gate *g = dlc_container(j, struct gate, job);
+
+    dlc_mtx_lock(&g->m);
+    g->entered = true;
+    dlc_cond_broadcast(&g->c);
+    while (!g->open)
+        dlc_cond_wait(&g->c, &g->m);
+    dlc_mtx_unlock(&g->m);
+}
+
+static void gate_close(struct gate *g, struct pool *p)
+{
+    dlc_mtx_init(&g->m, LCK_sync);
+    dlc_cond_init(&g->c);
+    g->job.run = wait_at_gate;
+    pool_run(p, &g->job);
+    dlc_mtx_lock(&g->m);
+    while (!g->entered)
+        dlc_cond_wait(&g->c, &g->m);
+    dlc_mtx_unlock(&g->m);
+}
+
+static void gate_open(struct gate *g)
+{
+    dlc_mtx_lock(&g->m);
+    g->open = true;
+    dlc_cond_broadcast(&g->c);
+    dlc_mtx_unlock(&g->m);
+}
+
+static void just_count(struct job *j)
+{
+    (void)j;
+    ran++;
+}
+
+static void test_a_bound_in_jobs_and_bytes(void **state)
+{
+    struct pool *p = pool_new("test", 1, NULL);
+    struct gate g = {.open = false};
+    struct job jobs[4] = {{.run = just_count, .bytes = 200},
+                          {.run = just_count, .bytes = 50},
+                          {.run = just_count, .bytes = 1},
+                          {.run = just_count}};
+    struct pool_figures f;
+
+    (void)state;
+    ran = 0;
+    pool_set_bound(p, 2, 100);
+    gate_close(&g, p);
+    assert_true(pool_try_run(p, &jobs[0])); /* the queue is empty: whatever its size */
+    assert_false(pool_try_run(p, &jobs[1]));
+    assert_true(pool_take_back(p, &jobs[0]));
+    assert_false(pool_take_back(p, &jobs[0]));
+    assert_true(pool_try_run(p, &jobs[1]));
+    assert_true(pool_try_run(p, &jobs[2]));
+    assert_false(pool_try_run(p, &jobs[3])); /* two wait */
+    pool_run(p, &jobs[3]);                   /* does not ask */
+    pool_figures(p, &f);
+    assert_int_equal(f.queued, 3);
+    assert_int_equal(f.queued_bytes, 51);
+    assert_int_equal(f.running, 1);
+    assert_int_equal(f.refused, 2);
+    assert_true(f.waiting.ns > 0 && f.longest.ns >= f.waiting.ns && f.busiest.ns >= f.waiting.ns);
+    gate_open(&g);
+    pool_free(&p);
+    assert_int_equal(ran, 3);
+    dlc_cond_release(&g.c);
+    dlc_mtx_release(&g.m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_job_runs_once),
+        cmocka_unit_test(test_a_job_may_queue_itself_anew),
+        cmocka_unit_test(test_threads_run_side_by_side),
+        cmocka_unit_test(test_a_bound_in_jobs_and_bytes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The table of chunks against a plain array, and its memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/fault.h"
+#include "base/rng.h"
+#include "cache/disk/chunk_table_i.h"
+
+enum { IDS = 300 };
+
+static struct chunk_id id_of(unsigned i)
+{
+    return (struct chunk_id){.hi = i % 7, .lo = i * 64}; /* all in few buckets */
+}
+
+/* The list, from old to new, is what the model says. */
+static void check_order(const struct chunks *t, const struct chunk_list *l, const unsigned *model,
+                        unsigned n)
+{
+    uint32_t slot = l->oldest, back = l->newest;
+
+    for (unsigned i = 0; i < n; i++) {
+        assert_int_equal(t->chunks[slot].size, model[i]);
+        slot = t->chunks[slot].newer;
+        assert_int_equal(t->chunks[back].size, model[n - 1 - i]);
+        back = t->chunks[back].older;
+    }
+    assert_int_equal(slot, CHUNK_NONE);
+    assert_int_equal(back, CHUNK_NONE);
+    assert_int_equal(t->n, n);
+}
+
+static unsigned take_out(unsigned *model, unsigned n, unsigned what)
+{
+    unsigned k = 0;
+
+    while (model[k] != what)
+        k++;
+    memmove(model + k, model + k + 1, (n - k - 1) * sizeof(*model));
+    return n - 1;
+}
+
+static void test_model(void **state)
+{
+    struct chunks t = CHUNKS_INIT;
+    struct chunk_list l = CHUNK_LIST_INIT;
+    unsigned model[IDS], n = 0;
+    struct rng r = {3};
+
+    (void)state;
+    for (unsigned step = 0; step < 20000; step++) {
+        unsigned i = (unsigned)rng_below(&r, IDS), what = (unsigned)rng_below(&r, 3);
+        uint32_t slot = chunks_find(&t, id_of(i));
+
+        if (slot == CHUNK_NONE && what != 0) {
+            slot = chunks_add(&t, id_of(i), i, 0);
+            chunks_link_newest(&t, &l, slot);
+            model[n++] = i;
+        } else if (slot != CHUNK_NONE) {
+            n = take_out(model, n, i);
+            chunks_unlink(&t, &l, slot);
+            if (what == 0) {
+                chunks_remove(&t, slot);
+            } else if (what == 1) {
+                chunks_link_newest(&t, &l, slot);
+                model[n++] = i;
+            } else {
+                chunks_link_oldest(&t, &l, slot);
+                memmove(model + 1, model, n++ * sizeof(*model));
+                model[0] = i;
+            }
+        }
+        if (step % 50 == 0)
+            check_order(&t, &l, model, n);
+    }
+    assert_true(t.n_slots <= IDS);
+    chunks_release(&t);
+}
+
+static void test_no_memory(void **state)
+{
+    struct chunks t = CHUNKS_INIT;
+    unsigned failed = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < IDS; i++) {
+        fault_arm(FAULT_ALLOC, 1);
+        if (chunks_add(&t, id_of(i), i, 0) == CHUNK_NONE) {
+            failed++;
+            assert_int_equal(t.n, i);
+            assert_int_equal(chunks_find(&t, id_of(i)), CHUNK_NONE);
+            fault_disarm();
+            assert_int_not_equal(chunks_add(&t, id_of(i), i, 0), CHUNK_NONE);
+        }
+        fault_disarm();
+    }
+    assert_true(failed >= 4); /* both arrays grew more than once */
+    for (unsigned i = 0; i < IDS; i++)
+        assert_int_equal(t.chunks[chunks_find(&t, id_of(i))].size, i);
+    chunks_release(&t);
+}
+
+static void test_million(void **state)
+{
+    struct chunks t = CHUNKS_INIT;
+    struct rng r = {5};
+
+    (void)state;
+    for (unsigned i = 0; i < 1000000; i++)
+        assert_int_not_equal(
+            chunks_add(&t, (struct chunk_id){.hi = rng_next(&r), .lo = rng_next(&r)}, i, i),
+            CHUNK_NONE);
+    assert_true(t.cap * sizeof(*t.chunks) + t.n_buckets * sizeof(*t.buckets) < 100000000);
+    chunks_release(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_million),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Who goes first: groups by themselves, against a model, and in the tier. */
+#include "util.h"
+
+#include "cache/disk/eviction_groups_i.h"
+#include "cache/policy/policy.h"
+
+#define COOL 60.0
+
+/* ---- groups by themselves ---- */
+
+struct setting {
+    struct chunks table;
+    struct groups groups;
+};
+
+static void set_up(struct setting *s)
+{
+    s->table = (struct chunks)CHUNKS_INIT;
+    groups_init(&s->groups, COOL);
+}
+
+static void tear_down(struct setting *s)
+{
+    groups_release(&s->groups);
+    chunks_release(&s->table);
+}
+
+static struct group *group(struct setting *s, uint64_t key)
+{
+    return groups_get(&s->groups, groups_find(&s->groups, key, "g", 0));
+}
+
+static uint32_t put(struct setting *s, struct group *g, unsigned id, uint64_t size)
+{
+    uint32_t slot = chunks_add(&s->table, (struct chunk_id){.hi = id, .lo = id}, size, 0);
+
+    s->table.chunks[slot].group = g->number;
+    groups_link_newest(&s->groups, &s->table, slot);
+    return slot;
+}
+
+static struct group *victim(struct setting *s, double now, enum life_pressure want)
+{
+    enum life_pressure pressure;
+    struct group *g = groups_victim(&s->groups, now, &pressure);
+
+    if (g != NULL)
+        assert_int_equal(pressure, want);
+    return g;
+}
+
+static void test_states_decide_first(void **state)
+{
+    struct setting s;
+    struct group *unknown, *a, *b;
+
+    (void)state;
+    set_up(&s);
+    unknown = groups_get(&s.groups, GROUP_UNKNOWN);
+    a = group(&s, 1);
+    b = group(&s, 2);
+    assert_ptr_equal(group(&s, 1), a);
+    assert_null(victim(&s, 0, LIFE_CALM));
+    put(&s, a, 1, 10);
+    put(&s, b, 2, 10);
+    groups_join(&s.groups, a, 0);
+    groups_join(&s.groups, b, 0);
+    groups_join(&s.groups, b, 0);
+    assert_non_null(victim(&s, 1, LIFE_DIRE));
+    groups_leave(&s.groups, a, 10);
+    groups_leave(&s.groups, b, 10);
+    assert_ptr_equal(victim(&s, 10, LIFE_SHORT), a);
+    assert_int_equal(b->life.state, LIFE_ACTIVE); /* one of two jobs */
+    groups_leave(&s.groups, b, 30);
+    assert_ptr_equal(victim(&s, 10 + COOL, LIFE_CALM), a);
+    assert_int_equal(b->life.state, LIFE_COOL_DOWN);
+    groups_join(&s.groups, a, 75); /* again */
+    assert_ptr_equal(victim(&s, 80, LIFE_SHORT), b);
+    put(&s, unknown, 3, 10);
+    assert_ptr_equal(victim(&s, 80, LIFE_CALM), unknown);
+    assert_ptr_equal(victim(&s, 1000, LIFE_CALM), unknown); /* b was read once: it is worth more */
+    groups_unlink(&s.groups, &s.table, unknown->chunks.oldest);
+    assert_ptr_equal(victim(&s, 1000, LIFE_CALM), b);
+    groups_leave(&s.groups, a, 1000);
+    tear_down(&s);
+}
+
+static void test_worth_decides_between_equals(void **state)
+{
+    struct setting s;
+    struct group *cheap, *dear;
+
+    (void)state;
+    set_up(&s);
+    cheap = group(&s, 1);
+    dear = group(&s, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        groups_join(&s.groups, i == 0 ? dear : cheap, 0);
+        groups_leave(&s.groups, i == 0 ? dear : cheap, 0);
+    }
+    put(&s, cheap, 1, 10);
+    put(&s, dear, 2, 1000); /* its size alone says nothing */
+    groups_cost(&s.groups, cheap, 1, 100);
+    groups_cost(&s.groups, dear, 5, 100);
+    assert_ptr_equal(victim(&s, 100, LIFE_CALM), cheap);
+    groups_join(&s.groups, cheap, 100);
+    groups_join(&s.groups, dear, 100);
+    assert_ptr_equal(victim(&s, 100, LIFE_DIRE), cheap);
+    groups_expect(&s.groups, cheap, 6);
+    groups_expect(&s.groups, dear, 1);
+    assert_ptr_equal(victim(&s, 100, LIFE_DIRE), dear); /* 1 x 5 < 6 x 1 */
+    groups_expect(&s.groups, dear, POLICY_UNKNOWN);
+    groups_expect(&s.groups, cheap, 0);
+    assert_ptr_equal(victim(&s, 100, LIFE_DIRE), cheap);
+    tear_down(&s);
+}
+
+static void test_admission(void **state)
+{
+    struct setting s;
+    struct group *unknown, *a, *b;
+    const double now = 100;
+
+    (void)state;
+    set_up(&s);
+    unknown = groups_get(&s.groups, GROUP_UNKNOWN);
+    a = group(&s, 1);
+    b = group(&s, 2);
+    put(&s, a, 1, 10);
+    put(&s, b, 2, 10);
+    put(&s, unknown, 3, 10);
+    groups_tick(&s.groups, now);                                            /* both INACTIVE */
+    assert_true(groups_admit(&s.groups, unknown, unknown, LIFE_CALM, now)); /* plain LRU */
+    assert_true(groups_admit(&s.groups, a, a, LIFE_CALM, now));
+    groups_join(&s.groups, a, now);
+    assert_true(groups_admit(&s.groups, a, unknown, LIFE_CALM, now));
+    assert_true(groups_admit(&s.groups, a, b, LIFE_CALM, now));
+    assert_false(groups_admit(&s.groups, b, a, LIFE_DIRE, now)); /* nobody reads b */
+    assert_false(groups_admit(&s.groups, a, a, LIFE_DIRE, now)); /* its own: no gain */
+    groups_join(&s.groups, b, now);
+    assert_false(groups_admit(&s.groups, b, a, LIFE_DIRE, now)); /* no better */
+    groups_cost(&s.groups, a, 1, 100);
+    groups_cost(&s.groups, b, 1.9, 100);
+    assert_false(groups_admit(&s.groups, b, a, LIFE_DIRE, now)); /* not enough better */
+    groups_cost(&s.groups, b, 0.3, 0);
+    assert_true(groups_admit(&s.groups, b, a, LIFE_DIRE, now)); /* 2.2 against 1 */
+    assert_false(groups_admit(&s.groups, a, b, LIFE_DIRE, now));
+    groups_leave(&s.groups, b, now);
+    assert_true(groups_admit(&s.groups, a, b, LIFE_SHORT, now)); /* jobs come first */
+    tear_down(&s);
+}
+
+/* A chunk goes to the group that uses it, but not away from one that jobs read. */
+static void test_claim(void **state)
+{
+    struct setting s;
+    struct group *unknown, *a, *b;
+    uint32_t slot;
+
+    (void)state;
+    set_up(&s);
+    unknown = groups_get(&s.groups, GROUP_UNKNOWN);
+    a = group(&s, 1);
+    b = group(&s, 2);
+    slot = put(&s, unknown, 1, 10);
+    groups_claim(&s.groups, &s.table, slot, a->number);
+    assert_int_equal(a->n, 1);
+    assert_int_equal(unknown->n, 0);
+    assert_int_equal(unknown->item.size, 0);
+    groups_claim(&s.groups, &s.table, slot, GROUP_UNKNOWN);
+    assert_int_equal(a->n, 1);
+    groups_join(&s.groups, a, 0);
+    groups_join(&s.groups, b, 0);
+    groups_claim(&s.groups, &s.table, slot, b->number);
+    assert_int_equal(a->item.size, 10);
+    groups_leave(&s.groups, a, 1);
+    groups_claim(&s.groups, &s.table, slot, b->number);
+    assert_int_equal(a->item.size, 0);
+    assert_int_equal(b->item.size, 10);
+    tear_down(&s);
+}
+
+static void test_too_many(void **state)
+{
+    struct setting s;
+
+    (void)state;
+    set_up(&s);
+    for (unsigned i = 1; i <= GROUPS_MAX; i++)
+        assert_int_equal(groups_find(&s.groups, i, "g", 0), i);
+    assert_int_equal(groups_find(&s.groups, 1u << 20, "g", 0), GROUP_UNKNOWN);
+    assert_int_equal(groups_find(&s.groups, 7, "g", 0), 7);
+    groups_join(&s.groups, groups_get(&s.groups, GROUP_UNKNOWN), 0);
+    groups_leave(&s.groups, groups_get(&s.groups, GROUP_UNKNOWN), 0);
+    assert_int_equal(groups_get(&s.groups, GROUP_UNKNOWN)->life.state, LIFE_INACTIVE);
+    tear_down(&s);
+}
+
+/* Random joins, leaves, chunks and time: the victim is always of the least pressure there is, and
+ * sizes and counts are those of a plain sum. */
+enum { GROUPS = 5, CHUNKS = 60 };
+
+static void check_model(struct setting *s, const int *group_of, const unsigned *jobs,
+                        const double *left, double now)
+{
+    enum life_pressure least = LIFE_DIRE + 1, pressure, want;
+    struct group *v = groups_victim(&s->groups, now, &pressure);
+
+    for (int g = 0; g < GROUPS; g++) {
+        unsigned n = 0, size = 0;
+
+        for (int i = 0; i < CHUNKS; i++) {
+            n += group_of[i] == g;
+            size += group_of[i] == g ? (unsigned)i : 0;
+        }
+        want = g == 0          ? LIFE_CALM
+               : jobs[g] > 0   ? LIFE_DIRE
+               : now < left[g] ? LIFE_SHORT
+                               : LIFE_CALM;
+        if (n > 0)
+            least = DLC_MIN(least, want);
+        assert_int_equal(s->groups.v[g]->n, n);
+        assert_int_equal(s->groups.v[g]->item.size, size);
+        assert_true(life_evictable(&s->groups.v[g]->life, want));
+        assert_true(want == LIFE_CALM || !life_evictable(&s->groups.v[g]->life, want - 1));
+    }
+    assert_int_equal(v == NULL ? LIFE_DIRE + 1 : (int)pressure, least);
+    assert_true(v == NULL || v->chunks.oldest != CHUNK_NONE);
+}
+
+static void test_model(void **state)
+{
+    struct setting s;
+    struct rng r = {11};
+    unsigned jobs[GROUPS] = {0};
+    double left[GROUPS], now = 0;
+    uint32_t slot_of[CHUNKS];
+    int group_of[CHUNKS];
+
+    (void)state;
+    set_up(&s);
+    for (int g = 1; g < GROUPS; g++) {
+        group(&s, (uint64_t)g);
+        left[g] = COOL;
+    }
+    memset(group_of, -1, sizeof(group_of));
+    for (unsigned step = 0; step < 20000; step++) {
+        int g = (int)rng_below(&r, GROUPS), i = (int)rng_below(&r, CHUNKS);
+        struct group *at = s.groups.v[g];
+
+        now += (double)rng_below(&r, 10);
+        switch (rng_below(&r, 5)) {
+        case 0:
+            groups_join(&s.groups, at, now);
+            jobs[g] += g > 0;
+            break;
+        case 1:
+            if (jobs[g] == 0)
+                break;
+            groups_leave(&s.groups, at, now);
+            if (--jobs[g] == 0)
+                left[g] = now + COOL;
+            break;
+        case 2:
+            if (group_of[i] < 0) {
+                slot_of[i] = put(&s, at, (unsigned)i, (uint64_t)i);
+                group_of[i] = g;
+            } else if (g > 0 && jobs[group_of[i]] == 0) {
+                groups_claim(&s.groups, &s.table, slot_of[i], (uint32_t)g);
+                group_of[i] = g;
+            }
+            break;
+        case 3:
+            if (group_of[i] < 0)
+                break;
+            groups_unlink(&s.groups, &s.table, slot_of[i]);
+            chunks_remove(&s.table, slot_of[i]);
+            group_of[i] = -1;
+            break;
+        case 4:
+            groups_cost(&s.groups, at, (double)i, 10);
+            groups_expect(&s.groups, at, (int32_t)rng_below(&r, 5) - 1);
+            break;
+        }
+        check_model(&s, group_of, jobs, left, now);
+    }
+    tear_down(&s);
+}
+
+/* ---- in the tier ---- */
+
+static int store_in(struct disk *d, uint32_t g, unsigned i, size_t len)
+{
+    unsigned char *p = bytes_of(i, len);
+    struct chunk_id id = id_of(i);
+    int rc;
+
+    id.group = g;
+    rc = disk_store(d, id, p, len, NULL);
+    mem_free(&p);
+    return rc;
+}
+
+static struct disk_group_figures in_group(struct disk *d, uint32_t g)
+{
+    struct disk_group_figures f;
+
+    disk_group_figures(d, g, &f);
+    return f;
+}
+
+static struct disk *open_cooling(uint64_t limit)
+{
+    return open_config(
+        &(struct disk_config){.root = root, .limit = limit, .cool_down = dlc_dur_of_seconds(COOL)});
+}
+
+/* Epochs in fresh orders over twice what fits: half of the reads hit, nothing is evicted. */
+static void test_larger_than_the_disk(void **state)
+{
+    struct disk *d = open_cooling(50000);
+    uint64_t evictions = count_read(disk_evictions), refused = count_read(disk_not_admitted);
+    uint32_t g = disk_group(d, 1, "large");
+    struct rng r = {5};
+    unsigned hits = 0;
+
+    (void)state;
+    disk_group_join(d, g);
+    for (unsigned epoch = 0; epoch < 4; epoch++) {
+        unsigned order[100];
+
+        for (unsigned i = 0; i < 100; i++) {
+            unsigned k = (unsigned)rng_below(&r, i + 1);
+
+            order[i] = order[k];
+            order[k] = i;
+        }
+        for (unsigned i = 0; i < 100; i++) {
+            if (fetch(d, order[i], 1000) == 0)
+                hits++;
+            else
+                assert_int_equal(store_in(d, g, order[i], 1000),
+                                 in_group(d, g).bytes < 50000 ? 0 : DLC_ENOSPACE);
+        }
+    }
+    assert_int_equal(hits, 3 * 50);
+    assert_int_equal(count_read(disk_evictions), evictions);
+    assert_int_equal(count_read(disk_not_admitted) - refused, 4 * 50);
+    assert_int_equal(in_group(d, g).state, LIFE_ACTIVE);
+    assert_int_equal(in_group(d, g).chunks, 50);
+    disk_close(&d);
+}
+
+static void test_idle_goes_for_active(void **state)
+{
+    struct disk *d = open_cooling(10000);
+    uint32_t a = disk_group(d, 1, "a"), b = disk_group(d, 2, "b");
+
+    (void)state;
+    assert_int_equal(store(d, 90, 1000), 0); /* of nobody */
+    disk_group_join(d, a);
+    for (unsigned i = 0; i < 9; i++)
+        assert_int_equal(store_in(d, a, i, 1000), 0);
+    disk_group_join(d, b);
+    assert_int_equal(store_in(d, b, 10, 1000), 0); /* for the one of nobody */
+    assert_false(disk_has(d, id_of(90)));
+    assert_int_equal(store_in(d, b, 11, 1000), DLC_ENOSPACE);
+    disk_group_leave(d, a);
+    assert_int_equal(in_group(d, a).state, LIFE_COOL_DOWN);
+    assert_int_equal(store_in(d, b, 11, 1000), 0);
+    assert_false(disk_has(d, id_of(0))); /* the oldest */
+    assert_int_equal(in_group(d, a).bytes, 8000);
+    disk_group_leave(d, b);
+    dlc_clock_advance(DLC_SEC(2 * COOL));
+    assert_int_equal(in_group(d, a).state, LIFE_INACTIVE);
+    disk_group_join(d, b);
+    for (unsigned i = 12; i < 20; i++)
+        assert_int_equal(store_in(d, b, i, 1000), 0);
+    assert_int_equal(in_group(d, a).chunks, 0);
+    assert_int_equal(in_group(d, b).chunks, 10);
+    assert_int_equal(store_in(d, b, 20, 1000), DLC_ENOSPACE);
+    disk_close(&d);
+}
+
+/* A lower limit and a chunk that cannot be done without take what jobs read. */
+static void test_pressure(void **state)
+{
+    struct disk *d = open_cooling(10000);
+    uint32_t a = disk_group(d, 1, "a");
+    struct chunk_id id = id_of(50);
+    struct disk_fill *f;
+    static char data[2000];
+
+    (void)state;
+    disk_group_join(d, a);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(store_in(d, a, i, 1000), 0);
+    disk_set_limit(d, 5000);
+    assert_int_equal(in_group(d, a).bytes, 5000);
+    assert_true(disk_has(d, id_of(9)));
+    id.group = a;
+    assert_int_equal(disk_fill_begin(d, id, 2000, &f, NULL), DLC_ENOSPACE);
+    assert_int_equal(disk_fill_begin(d, id, 0, &f, NULL), 0);
+    assert_int_equal(disk_fill_append(d, f, data, sizeof(data), NULL), 0);
+    assert_int_equal(disk_fill_commit(d, &f, NULL), 0);
+    assert_int_equal(in_group(d, a).bytes, 5000);
+    assert_true(disk_has(d, id));
+    assert_false(disk_has(d, id_of(6)));
+    disk_close(&d);
+}
+
+/* After a restart nobody owns anything, until it is used. */
+static void test_restart(void **state)
+{
+    struct disk *d = open_cooling(10000);
+    uint32_t a = disk_group(d, 1, "a");
+    struct chunk_id id = id_of(3);
+
+    (void)state;
+    disk_group_join(d, a);
+    for (unsigned i = 0; i < 10; i++)
+        assert_int_equal(store_in(d, a, i, 1000), 0);
+    disk_close(&d);
+    d = open_cooling(10000);
+    a = disk_group(d, 7, "a");
+    disk_group_join(d, a);
+    assert_int_equal(in_group(d, 0).chunks, 10);
+    id.group = a;
+    assert_true(disk_has(d, id));
+    assert_int_equal(in_group(d, a).bytes, 1000);
+    for (unsigned i = 20; i < 29; i++)
+        assert_int_equal(store_in(d, a, i, 1000), 0);
+    assert_true(disk_has(d, id));
+    assert_int_equal(in_group(d, 0).chunks, 0);
+    assert_int_equal(store_in(d, a, 30, 1000), DLC_ENOSPACE);
+    assert_int_equal(disk_drop_all(d), 10000);
+    assert_int_equal(in_group(d, a).chunks, 0);
+    disk_close(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_states_decide_first),
+        cmocka_unit_test(test_worth_decides_between_equals),
+        cmocka_unit_test(test_admission),
+        cmocka_unit_test(test_claim),
+        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_model),
+        disk_test(test_larger_than_the_disk),
+        disk_test(test_idle_goes_for_active),
+        disk_test(test_pressure),
+        disk_test(test_restart),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

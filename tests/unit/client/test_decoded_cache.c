@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Forms at a daemon: given by one process, read by another; what does not belong is not given. */
+#include "daemon.h"
+
+#include "client/decoded_cache.h"
+#include "cache/memory/memory.h"
+#include "ipc/shm.h"
+
+#define N    50u
+#define LEN  3000u
+#define KIND 0x1234u
+
+static struct daemon d;
+static char url[512];
+static struct dlc_dataset *ds;
+
+static int setup(void **state)
+{
+    (void)state;
+    daemon_init(&d, "d", "8MB", false);
+    daemon_start(&d);
+    ds = open_at(&d, dataset("k", N, 1000, "", url), 5000);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    dlc_close(&ds);
+    daemon_end(&d);
+    return 0;
+}
+
+static struct kept *kept_at(uint64_t policy)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct kept *k;
+
+    if (kept_open(ds, policy, &k, &err) < 0)
+        fail_msg("%s", err.text);
+    return k;
+}
+
+/* Give one of LEN bytes. False: the daemon wants none. */
+static bool give(struct kept *k, uint64_t sample)
+{
+    struct gift g;
+
+    if (!kept_room(k, LEN, &g))
+        return false;
+    fill_bytes(g.data, sample + 7, LEN);
+    kept_give(k, &g, sample, LEN);
+    assert_null(g.data);
+    return true;
+}
+
+static bool has(struct kept *k, uint64_t sample)
+{
+    struct dlc_view v;
+    bool there = kept_get(k, sample, &v);
+
+    if (there) {
+        assert_int_equal(v.len, LEN);
+        assert_true(is_sample(&v, sample + 7));
+        kept_put(k, &v);
+    }
+    return there;
+}
+
+static void test_given_and_read_by_another(void **state)
+{
+    struct kept *a = kept_at(KIND), *b = kept_at(KIND), *other = kept_at(KIND + 1);
+    struct kept_figures f;
+
+    (void)state;
+    for (unsigned i = 0; i < N; i++) {
+        assert_false(has(b, i));
+        until(give(a, i));
+    }
+    for (unsigned i = 0; i < N; i++) {
+        until(has(b, i));
+        assert_true(has(a, i));
+        assert_false(has(other, i));
+    }
+    until((kept_figures(b, &f), f.forms == N));
+    assert_int_equal(f.bytes, N * (LEN + sizeof(struct shm_form_hdr)));
+    assert_int_equal(f.unsound, 0);
+    assert_int_equal(stat_of(&d, "memory", "forms"), N);
+    assert_int_equal(stat_of(&d, "datasets", "forms"), N);
+    assert_int_equal(stat_of(&d, "datasets", "form_bytes"), f.bytes);
+    until(give(a, 3)); /* once more: it is there */
+    until(give(a, 3));
+    assert_int_equal(stat_of(&d, "counters", "form_fills"), N);
+    read_one(ds, 3); /* the sample is another thing */
+    kept_close(&a);
+    assert_true(has(b, 1)); /* it stays for the others, ... */
+    kept_close(&b);
+    b = kept_at(KIND);
+    assert_true(has(b, 1)); /* ... and for who comes later */
+    kept_close(&b);
+    kept_close(&other);
+}
+
+/* A gift that is dropped, and many at once. */
+static void test_gifts_come_back(void **state)
+{
+    struct kept *k = kept_at(KIND + 2);
+    struct gift g[SHM_GIFTS + 1];
+    unsigned n;
+
+    (void)state;
+    for (unsigned turn = 0; turn < 3; turn++) {
+        for (n = 0; n <= SHM_GIFTS && kept_room(k, LEN, &g[n]); n++)
+            ;
+        assert_int_equal(n, SHM_GIFTS);
+        while (n-- > 0)
+            kept_drop(k, &g[n]);
+    }
+    assert_false(kept_room(k, SHM_GIFT_SIZE, &g[0])); /* too large */
+    assert_false(has(k, 0));
+    kept_close(&k);
+}
+
+static void test_kinds_are_bounded(void **state)
+{
+    struct kept *k[8], *more;
+    struct dlc_err err = DLC_ERR_INIT;
+
+    (void)state;
+    for (unsigned i = 0; i < unit_count(k); i++)
+        k[i] = kept_at(1000 + i);
+    assert_int_equal(kept_open(ds, 2000, &more, &err), DLC_EBUSY);
+    kept_close(&k[0]);
+    until(kept_open(ds, 2000, &more, &err) == 0); /* in the place of the one that nobody uses */
+    kept_close(&more);
+    for (unsigned i = 1; i < unit_count(k); i++)
+        kept_close(&k[i]);
+}
+
+/* Memory is full of forms: those that nobody uses leave for new ones. */
+static void test_idle_make_room(void **state)
+{
+    const size_t large = 200000;
+    struct kept *a = kept_at(77), *b;
+    struct gift g;
+    unsigned n = 0;
+
+    (void)state;
+    for (; n < N && kept_room(a, large, &g); n++) {
+        kept_give(a, &g, n, large);
+        until(stat_of(&d, "memory", "forms") > n);
+    }
+    assert_in_range(n, 20, N - 1);
+    b = kept_at(78);
+    assert_false(kept_room(b, large, &g)); /* both are in use */
+    kept_close(&a);
+    until(kept_room(b, large, &g));
+    kept_give(b, &g, 0, large);
+    until(stat_of(&d, "memory", "forms") == 1);
+    assert_int_equal(stat_of(&d, "counters", "mem_evictions"), 0);
+    kept_close(&b);
+}
+
+static void test_daemon_killed(void **state)
+{
+    struct kept *k = kept_at(KIND);
+    struct dlc_view v;
+
+    (void)state;
+    until(give(k, 5));
+    until(has(k, 5));
+    assert_true(kept_get(k, 5, &v));
+    daemon_kill(&d);
+    assert_false(give(k, 6));
+    assert_true(is_sample(&v, 5 + 7)); /* who holds one keeps it */
+    assert_false(has(k, 5));
+    daemon_start(&d);
+    until(give(k, 6)); /* finds the new daemon, which has none */
+    until(has(k, 6));
+    assert_false(has(k, 5));
+    assert_true(is_sample(&v, 5 + 7));
+    kept_put(k, &v);
+    kept_close(&k);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_given_and_read_by_another),
+        cmocka_unit_test(test_gifts_come_back),
+        cmocka_unit_test(test_kinds_are_bounded),
+        cmocka_unit_test(test_idle_make_room),
+        cmocka_unit_test(test_daemon_killed),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a node knows of its cluster: who owns what in a view, and who may read what, for how long.
+ */
+#include "unit.h"
+
+#include "cluster/view.h"
+
+static json_t *parse(const char *text)
+{
+    json_t *j = json_loads(text, JSON_DECODE_ANY, NULL);
+
+    assert_non_null(j);
+    return j;
+}
+
+static int take(struct cluster *c, const char *text, struct dlc_err *err)
+{
+    json_t *view = parse(text);
+    int rc = cluster_take_view(c, view, err);
+
+    json_decref(view);
+    return rc;
+}
+
+#define NODE(name, weight, state)                                                                  \
+    "{\"name\": \"" name "\", \"address\": \"http://" name ":1\", \"weight\": " weight             \
+    ", \"state\": \"" state "\"}"
+
+#define THREE                                                                                      \
+    "{\"version\": 5, \"nodes\": [" NODE("a", "1", "live") ", " NODE("b", "1", "live") ", " NODE(  \
+        "c", "2", "live") "]}"
+
+static bool is_b(const struct cluster_peer *peer, void *arg)
+{
+    (void)arg;
+    return strcmp(peer->name, "b") == 0;
+}
+
+static char owner_seen_by(struct cluster *c, const char *me, const char *dataset, unsigned i,
+                          bool (*skip)(const struct cluster_peer *, void *))
+{
+    struct cluster_peer p = {0};
+    char key[32];
+
+    snprintf(key, sizeof(key), "key-%u", i);
+    return cluster_owns(c, dataset, key, skip, NULL, &p) ? me[0] : p.name[0];
+}
+
+/* (U1) */
+static void all_nodes_agree(void **state)
+{
+    static const char *const names[] = {"a", "b", "c", "elsewhere"};
+    unsigned count[128] = {0};
+    struct cluster *c[4];
+
+    (void)state;
+    for (unsigned k = 0; k < 4; k++) {
+        c[k] = cluster_new(names[k]);
+        assert_int_equal(take(c[k], THREE, NULL), 0);
+        assert_int_equal(cluster_live(c[k]), 3);
+    }
+    for (unsigned i = 0; i < 4000; i++) {
+        char owner = owner_seen_by(c[0], "a", "train", i, NULL);
+
+        count[(unsigned)owner]++;
+        for (unsigned k = 1; k < 4; k++)
+            assert_int_equal(owner_seen_by(c[k], names[k], "train", i, NULL), owner);
+    }
+    assert_in_range(count['a'], 850, 1150);
+    assert_in_range(count['b'], 850, 1150);
+    assert_in_range(count['c'], 1800, 2200);
+    assert_true(cluster_share(c[2], "train") > 0.49 && cluster_share(c[2], "train") < 0.51);
+    assert_true(cluster_share(c[3], "train") < 0.01);
+    for (unsigned k = 0; k < 4; k++)
+        cluster_free(&c[k]);
+}
+
+/* A dead one is passed over for the next best; the others keep theirs. */
+static void a_peer_is_skipped(void **state)
+{
+    struct cluster *c = cluster_new("a");
+
+    (void)state;
+    take(c, THREE, NULL);
+    for (unsigned i = 0; i < 1000; i++) {
+        char owner = owner_seen_by(c, "a", "d", i, NULL), now = owner_seen_by(c, "a", "d", i, is_b);
+
+        assert_true(now != 'b' && (owner == 'b' || owner == now));
+    }
+    cluster_free(&c);
+}
+
+static void who_is_not_live_owns_nothing(void **state)
+{
+    struct cluster *c = cluster_new("a");
+
+    (void)state;
+    take(c,
+         "{\"version\": 1, \"nodes\": [" NODE("a", "1", "live") ", " NODE(
+             "b", "1", "draining") ", " NODE("c", "1", "gone") ", " NODE("d", "0", "live") "]}",
+         NULL);
+    assert_int_equal(cluster_live(c), 1);
+    for (unsigned i = 0; i < 100; i++)
+        assert_int_equal(owner_seen_by(c, "a", "d", i, NULL), 'a');
+    cluster_free(&c);
+}
+
+/* On some nodes only; while none of them is there, on all. */
+static void a_dataset_is_placed(void **state)
+{
+    struct cluster *c = cluster_new("a");
+    bool seen_b = false, seen_c = false;
+
+    (void)state;
+    take(c,
+         "{\"version\": 1, \"nodes\": [" NODE("a", "1", "live") ", " NODE(
+             "b", "1",
+             "live") ", " NODE("c", "1",
+                               "live") ", " NODE("d", "1",
+                                                 "gone") "],"
+                                                         "\"datasets\": [{\"id\": \"x\", "
+                                                         "\"nodes\": [\"b\", \"c\"], \"readers\": "
+                                                         "3, \"runs\": 2},"
+                                                         "{\"id\": \"y\", \"nodes\": [\"d\"]}, "
+                                                         "{\"id\": \"b\", \"readers\": 1}]}",
+         NULL);
+    for (unsigned i = 0; i < 200; i++) {
+        char owner = owner_seen_by(c, "a", "x", i, NULL);
+
+        assert_true(owner == 'b' || owner == 'c');
+        seen_b = seen_b || owner == 'b';
+        seen_c = seen_c || owner_seen_by(c, "a", "y", i, NULL) == 'c';
+    }
+    assert_true(seen_b && seen_c);
+    assert_int_equal(cluster_use(c, "x").readers, 3);
+    assert_int_equal(cluster_use(c, "x").runs, 2);
+    assert_int_equal(cluster_use(c, "b").runs, -1);
+    assert_int_equal(cluster_use(c, "none").readers, 0);
+    cluster_free(&c);
+}
+
+static void views_do_not_go_back(void **state)
+{
+    struct cluster *c = cluster_new("a");
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t owners;
+
+    (void)state;
+    assert_int_equal(cluster_version(c), 0);
+    take(c, THREE, NULL);
+    owners = cluster_owners_version(c);
+    assert_int_equal(take(c, "{\"version\": 4, \"nodes\": []}", NULL), 0);
+    assert_int_equal(cluster_version(c), 5);
+    assert_int_equal(cluster_live(c), 3);
+    take(c,
+         "{\"version\": 6, \"nodes\": [" NODE("c", "2", "live") ", " NODE(
+             "a", "1",
+             "live") ", " NODE("b", "1",
+                               "live") "], \"datasets\": [{\"id\": \"x\", \"readers\": 1}]}",
+         NULL);
+    assert_int_equal(cluster_owners_version(c), owners); /* nobody owns anything else */
+    cluster_joined(c);
+    take(c, "{\"version\": 2, \"nodes\": []}", NULL); /* of a manager that lost its store */
+    assert_int_equal(cluster_live(c), 0);
+    assert_true(cluster_owners_version(c) > owners);
+    static const char *const bad[] = {
+        "{}",
+        "[]",
+        "{\"version\": 0, \"nodes\": []}",
+        "{\"version\": 9}",
+        "{\"version\": 9, \"nodes\": {}}",
+        "{\"version\": 9, \"nodes\": [7]}",
+        "{\"version\": 9, \"nodes\": [{\"name\": \"a\"}]}",
+    };
+    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(take(c, bad[i], &err), DLC_EPROTO);
+    assert_int_equal(cluster_version(c), 2);
+    cluster_free(&c);
+}
+
+/* ---- grants ---- */
+
+#define ANSWER                                                                                     \
+    "{\"dataset\": \"train\", \"tenant\": \"ann\", \"url\": \"s3://b/\", \"endpoint\": null, "     \
+    "\"anonymous\": false, \"credentials\": {\"access_key\": \"k\", \"secret_key\": \"s\"}}"
+
+static struct dlc_mono at(int64_t seconds)
+{
+    return (struct dlc_mono){seconds * 1000000000};
+}
+
+static int grant(struct cluster *c, const char *token, const char *what, const char *text,
+                 int64_t s)
+{
+    json_t *answer = parse(text);
+    int rc = cluster_grant(c, token, what, answer, at(s), NULL);
+
+    json_decref(answer);
+    return rc;
+}
+
+/* (U2), (U3) */
+static void a_grant_grows_old(void **state)
+{
+    struct cluster *c = cluster_new("a");
+    const struct grant *g;
+
+    (void)state;
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(100), GRANT_LIFE, &g),
+                     GRANT_NONE);
+    assert_int_equal(grant(c, "t", "dlcache://train", ANSWER, 100), 0);
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(159), GRANT_LIFE, &g),
+                     GRANT_FRESH);
+    assert_string_equal(g->tenant, "ann");
+    assert_string_equal(g->access_key, "k");
+    assert_null(g->session_token);
+    assert_null(g->endpoint);
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(161), GRANT_LIFE, &g),
+                     GRANT_OLD);
+    assert_non_null(g);
+    assert_int_equal(cluster_granted(c, "u", "dlcache://train", at(101), GRANT_LIFE, &g),
+                     GRANT_NONE);
+    assert_int_equal(cluster_granted(c, NULL, "dlcache://train", at(101), GRANT_LIFE, &g),
+                     GRANT_NONE);
+    assert_int_equal(cluster_granted(c, "t", "dlcache://other", at(101), GRANT_LIFE, &g),
+                     GRANT_NONE);
+    assert_null(g);
+    cluster_forget(c, "train");
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(101), GRANT_LIFE, &g),
+                     GRANT_OLD);
+    assert_int_equal(grant(c, "t", "dlcache://train", ANSWER, 200), 0);
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(201), GRANT_LIFE, &g),
+                     GRANT_FRESH);
+    cluster_revoke(c, "t", "dlcache://train");
+    assert_int_equal(cluster_granted(c, "t", "dlcache://train", at(201), GRANT_LIFE, &g),
+                     GRANT_NONE);
+    cluster_revoke(c, "t", "dlcache://train");
+    assert_int_equal(grant(c, "t", "x", "{\"dataset\": \"train\"}", 1), DLC_EPROTO);
+    assert_int_equal(grant(c, "t", "x", "[]", 1), DLC_EPROTO);
+    cluster_free(&c);
+}
+
+/* However many there are, those given last are known. */
+static void grants_are_bounded(void **state)
+{
+    struct cluster *c = cluster_new("a");
+    const struct grant *g;
+    char token[32];
+
+    (void)state;
+    for (int i = 0; i < 5000; i++) {
+        snprintf(token, sizeof(token), "token-%d", i);
+        grant(c, token, "dlcache://train", ANSWER, 1000 + i);
+    }
+    assert_int_equal(cluster_granted(c, "token-4999", "dlcache://train", at(6000), GRANT_LIFE, &g),
+                     GRANT_FRESH);
+    assert_int_equal(cluster_granted(c, "token-1000", "dlcache://train", at(6000), GRANT_LIFE, &g),
+                     GRANT_OLD);
+    assert_int_equal(cluster_granted(c, "token-0", "dlcache://train", at(6000), GRANT_LIFE, &g),
+                     GRANT_NONE);
+    cluster_free(&c);
+}
+
+static void a_copy_is_its_own(void **state)
+{
+    struct cluster *c = cluster_new("a");
+    const struct grant *g;
+    struct grant mine;
+
+    (void)state;
+    grant(c, NULL, "dlcache://train", ANSWER, 1);
+    cluster_granted(c, NULL, "dlcache://train", at(1), GRANT_LIFE, &g);
+    grant_copy(&mine, g);
+    cluster_free(&c);
+    assert_string_equal(mine.secret_key, "s");
+    grant_release(&mine);
+    assert_null(mine.secret_key);
+}
+
+/* A job is what the view says it is, for its own dataset. */
+static void some_jobs_keep_nothing(void **state)
+{
+    struct cluster *c = cluster_new("a");
+
+    (void)state;
+    take(c,
+         "{\"version\": 1, \"nodes\": [], \"jobs\": [{\"id\": \"j-1\", \"dataset\": \"d\", "
+         "\"part\": 100}, {\"id\": \"j-2\", \"dataset\": \"d\", \"part\": -1}, {\"id\": 7}, 8]}",
+         NULL);
+    assert_true(cluster_job(c, "j-1", "d").past);
+    assert_int_equal(cluster_job(c, "j-1", "d").part, 100);
+    assert_true(cluster_job(c, "j-2", "d").past);
+    assert_int_equal(cluster_job(c, "j-2", "d").part, 0);
+    assert_false(cluster_job(c, "j-1", "e").past);
+    assert_false(cluster_job(c, "j-3", "d").past);
+    take(c, "{\"version\": 2, \"nodes\": []}", NULL);
+    assert_false(cluster_job(c, "j-1", "d").past);
+    cluster_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_nodes_agree),
+        cmocka_unit_test(a_peer_is_skipped),
+        cmocka_unit_test(who_is_not_live_owns_nothing),
+        cmocka_unit_test(a_dataset_is_placed),
+        cmocka_unit_test(some_jobs_keep_nothing),
+        cmocka_unit_test(views_do_not_go_back),
+        cmocka_unit_test(a_grant_grows_old),
+        cmocka_unit_test(grants_are_bounded),
+        cmocka_unit_test(a_copy_is_its_own),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Cursors of sessions, followed look by look, over a dataset that is all in memory: what a move, a
+ * jump and a pause do to the window, to the clock of next uses and to who is evicted.
+ */
+#include "daemon/daemon_i.h"
+#include "unit.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+
+#define SIZE     1000u
+#define ROOM     (4096 + N * (uint64_t)1024) /* the segment's header and all samples, to the byte */
+#define TAG      DLC_TAG4('d', 's', 'e', 't')
+#define LOOK_MAX 8192u /* positions that one look goes through */
+
+static unsigned N; /* samples */
+
+struct world {
+    struct node n;
+    struct dataset ds;
+    struct session s[2];
+    struct mem_index *other; /* of another dataset */
+};
+
+static struct catalog *catalog_of(unsigned n)
+{
+    struct catalog_builder *b = catalog_builder_new();
+    struct dlc_err err = DLC_ERR_INIT;
+    struct catalog *c = NULL;
+    char path[256], key[20];
+
+    unit_path("catalog", path);
+    for (unsigned i = 0; i < n; i++) {
+        snprintf(key, sizeof(key), "s%06u", i);
+        assert_int_equal(catalog_builder_add(b, key, strlen(key), SIZE, "e", &err), 0);
+    }
+    assert_int_equal(catalog_builder_finish(b, path, "s3://b/p", &err), 0);
+    catalog_builder_free(&b);
+    assert_int_equal(catalog_open(path, &c, &err), 0);
+    return c;
+}
+
+static void bring(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len)
+{
+    struct mem_fill *f;
+
+    assert_int_equal(memory_reserve(m, x, sample, len, &f), 0);
+    memory_publish(m, &f);
+}
+
+static void set_up(void **state, unsigned samples)
+{
+    struct world *w = mem_new(struct world);
+
+    N = samples;
+    w->n.loop = loop_new(NULL);
+    assert_non_null(w->n.loop);
+    assert_int_equal(memory_new(ROOM, ROOM, &w->n.memory, NULL), 0);
+    dlc_list_init(&w->n.datasets);
+    w->ds = (struct dataset){.tag = TAG, .node = &w->n, .state = DATASET_READY, .refs = 1};
+    w->ds.catalog = catalog_of(N);
+    dlc_list_init(&w->ds.sessions);
+    dlc_list_init(&w->ds.weighings);
+    dlc_list_push_tail(&w->n.datasets, &w->ds.link);
+    hist_init(&w->ds.latency, UINT32_MAX);
+    assert_int_equal(mem_index_new(w->n.memory, N, 1, &w->ds.index, NULL), 0);
+    assert_int_equal(mem_index_new(w->n.memory, 10, 1, &w->other, NULL), 0);
+    for (unsigned i = 0; i < N; i++)
+        bring(w->n.memory, w->ds.index, i, SIZE);
+    for (unsigned i = 0; i < unit_count(w->s); i++) {
+        w->s[i] = (struct session){.ds = &w->ds};
+        dlc_list_init(&w->s[i].waiters);
+        dlc_list_push_tail(&w->ds.sessions, &w->s[i].link);
+        assert_int_equal(mem_session_new(w->ds.index, &w->s[i].mem, NULL), 0);
+    }
+    *state = w;
+}
+
+static int setup(void **state)
+{
+    set_up(state, 200);
+    return 0;
+}
+
+/* So few that a victim is the best of all, not of a sample. */
+static int setup_few(void **state)
+{
+    set_up(state, 60);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+
+    loop_timer_del(w->n.loop, &w->n.looking);
+    for (unsigned i = 0; i < unit_count(w->s); i++) {
+        prefetch_unfollow(&w->s[i]);
+        mem_session_free(&w->s[i].mem);
+    }
+    mem_index_free(&w->ds.index);
+    mem_index_free(&w->other);
+    memory_free(&w->n.memory);
+    catalog_close(&w->ds.catalog);
+    mem_free(&w->ds.seen);
+    loop_free(&w->n.loop);
+    mem_free(&w);
+    return 0;
+}
+
+/* One turn of the loop, so much later. */
+static void turn(struct world *w, struct dlc_dur d)
+{
+    dlc_clock_advance(d);
+    loop_stop(w->n.loop); /* the next turn is its last */
+    loop_run(w->n.loop);
+}
+
+/* The loop's time goes on; the tests look themselves. */
+static void pass_time(struct world *w, struct dlc_dur d)
+{
+    loop_timer_del(w->n.loop, &w->n.looking);
+    turn(w, d);
+}
+
+static struct shm_session_hdr *hdr(struct world *w, unsigned i)
+{
+    return mem_session_map(w->s[i].mem);
+}
+
+/* Follow an order without end from pos on. */
+static void follow(struct world *w, unsigned i, uint64_t pos)
+{
+    const struct order_spec spec = {.kind = ORDER_SEQUENTIAL, .n = N};
+    struct told *t = told_new(&spec, 0, 0, NULL);
+
+    assert_non_null(t);
+    prefetch_follow(&w->s[i], t, pos, false);
+}
+
+/* The client's cursor is at pos when the daemon looks. */
+static const struct follow *look(struct world *w, unsigned i, uint64_t pos)
+{
+    atomic_store(&hdr(w, i)->cursor, pos);
+    prefetch_look(&w->s[i]);
+    return &w->s[i].follow;
+}
+
+static void test_begin(void **state)
+{
+    struct world *w = *state;
+    const struct follow *f = &w->s[0].follow;
+
+    prefetch_look(&w->s[0]); /* follows nothing */
+    assert_int_equal(w->ds.refs, 1);
+    atomic_store(&hdr(w, 0)->overtaken, 5);
+    atomic_store(&hdr(w, 0)->ahead, 6);
+    atomic_store(&hdr(w, 0)->waited_ns, 7);
+    follow(w, 0, 30);
+    assert_true(f->active && !f->idle);
+    assert_int_equal(f->pos, 30);
+    assert_int_equal(atomic_load(&hdr(w, 0)->cursor), 30);
+    assert_int_equal(atomic_load(&hdr(w, 0)->overtaken) + atomic_load(&hdr(w, 0)->ahead) +
+                         atomic_load(&hdr(w, 0)->waited_ns),
+                     0);
+    assert_int_equal(w->ds.n_following, 1);
+    assert_int_equal(w->ds.n_reading, 1);
+    assert_int_equal(w->n.n_reading, 1);
+    look(w, 0, 30);
+    assert_int_equal(f->window, 64); /* before anything is measured */
+    assert_int_equal(f->ahead, 94);
+    follow(w, 0, 7); /* another order of the same session */
+    assert_int_equal(w->ds.n_following, 1);
+    assert_int_equal(w->n.n_reading, 1);
+    assert_int_equal(f->pos, 7);
+    follow(w, 1, 0);
+    assert_int_equal(w->ds.n_following, 2);
+    assert_int_equal(w->n.n_reading, 2);
+    prefetch_unfollow(&w->s[0]);
+    prefetch_unfollow(&w->s[0]);
+    assert_int_equal(w->ds.n_following, 1);
+    assert_int_equal(w->ds.n_reading, 1);
+    assert_int_equal(w->ds.refs, 1);
+}
+
+/* The clock of next uses goes by what readers read, on average. */
+static void test_moves(void **state)
+{
+    struct world *w = *state;
+    const struct follow *f;
+
+    follow(w, 0, 0);
+    f = look(w, 0, 10);
+    assert_int_equal(f->pos, 10);
+    assert_true(w->ds.progress == 10);
+    assert_int_equal(w->ds.reads.ahead, 10); /* samples it has passed */
+    look(w, 0, 10);
+    assert_true(w->ds.progress == 10);
+    follow(w, 1, 0);
+    look(w, 0, 30);
+    assert_true(w->ds.progress == 20);
+    look(w, 1, 4);
+    assert_true(w->ds.progress == 22);
+    look(w, 0, N + 3); /* into the next epoch */
+    assert_true(w->ds.progress == 22 + (N + 3 - 30) / 2.0);
+    assert_int_equal(w->ds.reads.reuse, 4 + 3);
+}
+
+/* A jump moves no clock and counts no reads, forward or back. */
+static void test_jumps(void **state)
+{
+    struct world *w = *state;
+    const struct follow *f;
+    uint64_t far;
+
+    follow(w, 0, 100);
+    f = look(w, 0, 110);
+    assert_true(w->ds.progress == 10);
+    look(w, 0, 109); /* one back */
+    assert_int_equal(f->pos, 109);
+    assert_true(w->ds.progress == 10);
+    assert_int_equal(w->ds.reads.ahead, 10);
+    assert_true(f->ahead >= 109 && f->ahead <= 109 + f->window);
+    far = f->ahead + LOOK_MAX; /* as far as it can have come */
+    w->ds.progress = 0;
+    look(w, 0, far);
+    assert_true(w->ds.progress == (double)(far - 109));
+    assert_int_equal(w->ds.reads.ahead + w->ds.reads.reuse, 10 + far - 109);
+    far = f->ahead + LOOK_MAX + 1;
+    w->ds.progress = 0;
+    look(w, 0, far);
+    assert_int_equal(f->pos, far);
+    assert_int_equal(f->ahead, far + f->window);
+    assert_true(w->ds.progress == 0);
+    look(w, 0, far + 5); /* out there a move is one as anywhere */
+    assert_true(w->ds.progress == 5);
+    w->ds.progress = 0;
+    look(w, 0, UINT64_MAX); /* nonsense */
+    assert_int_equal(f->pos, UINT64_MAX / 2);
+    look(w, 0, 3);
+    assert_int_equal(f->pos, 3);
+    assert_int_equal(f->ahead, 3 + f->window);
+    assert_true(w->ds.progress == 0);
+}
+
+/* Room for one is needed: does this one go? Who went comes back. */
+static bool goes(struct world *w, uint64_t newcomer, uint64_t sample)
+{
+    bool did, gone[200] = {false};
+
+    bring(w->n.memory, w->other, newcomer, SIZE);
+    for (uint64_t i = 0; i < N; i++)
+        gone[i] = !mem_index_ready(w->ds.index, i);
+    did = gone[sample];
+    memory_evict(w->n.memory, w->other, newcomer);
+    memory_tick(w->n.memory);
+    for (uint64_t i = 0; i < N; i++) {
+        if (gone[i])
+            bring(w->n.memory, w->ds.index, i, SIZE);
+    }
+    return did;
+}
+
+/* What is needed last goes first, wherever the cursor went. */
+static void test_victims(void **state)
+{
+    struct world *w = *state;
+
+    follow(w, 0, 0);
+    look(w, 0, 50);
+    assert_true(goes(w, 0, 49)); /* just read: needed again in an epoch */
+    look(w, 0, 10);
+    assert_true(goes(w, 1, 9));
+    look(w, 0, 30);
+    assert_true(goes(w, 2, 29));
+    look(w, 0, 600 * N); /* far ahead, where an epoch begins */
+    assert_true(goes(w, 3, N - 1));
+    look(w, 0, 40);
+    assert_true(goes(w, 4, 39));
+}
+
+/* A session that does not read for a second has no next uses; one that waits is not idle. */
+static void test_idle(void **state)
+{
+    struct world *w = *state;
+    const struct follow *f;
+
+    pass_time(w, DLC_SEC(1));
+    follow(w, 0, 0);
+    follow(w, 1, 100);
+    f = look(w, 0, 1);
+    pass_time(w, DLC_MS(500));
+    look(w, 0, 1);
+    assert_false(f->idle);
+    look(w, 1, 101);
+    pass_time(w, DLC_MS(600));
+    look(w, 0, 1);
+    assert_true(f->idle);
+    assert_int_equal(w->ds.n_reading, 1);
+    assert_int_equal(w->n.n_reading, 1);
+    assert_int_equal(f->ahead, f->pos + f->window); /* what it will need comes all the same */
+    look(w, 1, 101);
+    look(w, 0, 2); /* it reads again */
+    assert_false(f->idle);
+    assert_int_equal(w->ds.n_reading, 2);
+    w->s[0].n_waiters = 1;
+    pass_time(w, DLC_SEC(30));
+    look(w, 0, 2);
+    assert_false(f->idle);
+    w->s[0].n_waiters = 0;
+    look(w, 0, 2);
+    assert_false(f->idle); /* it has waited until now */
+    assert_true(f->pause.ns >= DLC_MS(1100).ns);
+    pass_time(w, (struct dlc_dur){4 * f->pause.ns - DLC_SEC(1).ns});
+    look(w, 0, 2);
+    assert_false(f->idle); /* four times its longest pause are to pass */
+    pass_time(w, DLC_MS(1100));
+    look(w, 0, 2);
+    assert_true(f->idle);
+    look(w, 0, 1); /* a jump wakes it */
+    assert_false(f->idle);
+    assert_int_equal(w->ds.n_reading, 2 - w->s[1].follow.idle);
+    prefetch_unfollow(&w->s[1]);
+    assert_int_equal(w->ds.n_reading, 1);
+    atomic_store(&hdr(w, 0)->ahead, 1); /* workers read for it: theirs are the waits */
+    w->ds.n_waiting = 1;
+    pass_time(w, DLC_SEC(60));
+    look(w, 0, 1);
+    assert_false(f->idle);
+    w->ds.n_waiting = 0;
+    w->s[0].n_waiters = 1;
+    pass_time(w, DLC_SEC(60));
+    look(w, 0, 1);
+    assert_true(f->idle);
+    assert_int_equal(w->n.n_reading, 0);
+    look(w, 0, 1); /* nobody reads: the room is there to be shared by none */
+    assert_true(f->window > 2);
+    prefetch_unfollow(&w->s[0]);
+    assert_int_equal(w->n.n_reading, 0);
+}
+
+/* Time in which the reader waited is no time in which it read. */
+static void test_waits(void **state)
+{
+    struct world *w = *state;
+    const struct follow *f;
+    int64_t before;
+
+    follow(w, 0, 0);
+    f = look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, 0);
+    prefetch_waits(&w->s[0], true);
+    assert_int_equal(w->ds.n_waiting, 1);
+    dlc_clock_advance(DLC_SEC(10));
+    prefetch_waits(&w->s[0], true);
+    assert_int_equal(w->ds.n_waiting, 1);
+    assert_in_range(f->rate.waited.ns, DLC_SEC(10).ns, DLC_SEC(15).ns);
+    dlc_clock_advance(DLC_SEC(10));
+    look(w, 0, 1); /* counts the wait so far */
+    assert_in_range(f->rate.waited.ns, DLC_SEC(20).ns, DLC_SEC(25).ns);
+    prefetch_waits(&w->s[0], false);
+    assert_int_equal(w->ds.n_waiting, 0);
+    assert_int_equal(f->waiting_since.ns, 0);
+    before = f->rate.waited.ns;
+    dlc_clock_advance(DLC_SEC(10));
+    look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, before);
+    atomic_store(&hdr(w, 0)->waited_ns, 5000); /* as the client says of its workers, in all */
+    look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, before + 5000);
+    atomic_store(&hdr(w, 0)->waited_ns, 8000);
+    look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, before + 8000);
+    atomic_store(&hdr(w, 0)->waited_ns, 10);
+    look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, before + 8000);
+    atomic_store(&hdr(w, 0)->waited_ns, UINT64_MAX); /* an hour is believed */
+    look(w, 0, 1);
+    assert_int_equal(f->rate.waited.ns, before + 8000 + DLC_SEC(3600).ns);
+}
+
+static struct told_list *list_of(uint64_t first, uint64_t length)
+{
+    uint64_t *v = mem_alloc(length * sizeof(*v));
+    struct told_list *l;
+
+    for (uint64_t i = 0; i < length; i++)
+        v[i] = first + i;
+    l = told_list_new(v, length, N, NULL);
+    assert_non_null(l);
+    return l;
+}
+
+/* Lists, one epoch after the other: fetched as far as they are known. */
+static void test_lists(void **state)
+{
+    struct world *w = *state;
+    struct told_list *l = list_of(10, 5);
+    const struct follow *f;
+
+    assert_false(prefetch_follows_lists(&w->s[0]));
+    follow(w, 1, 0);
+    assert_false(prefetch_follows_lists(&w->s[1]));
+    prefetch_follow(&w->s[0], told_new_list(&l, 0, 0, 0), 0, false);
+    assert_true(prefetch_follows_lists(&w->s[0]));
+    f = look(w, 0, 0);
+    assert_int_equal(f->ahead, 5);
+    l = list_of(50, 6);
+    assert_int_equal(prefetch_follow_more(&w->s[0], &l, NULL), 0);
+    assert_null(l);
+    look(w, 0, 0);
+    assert_int_equal(f->ahead, 11);
+    l = list_of(70, 7);
+    assert_true(prefetch_follow_more(&w->s[0], &l, NULL) < 0); /* one ahead is enough */
+    assert_non_null(l);
+    atomic_store(&hdr(w, 0)->cursor, 6); /* not looked at since */
+    assert_int_equal(prefetch_follow_more(&w->s[0], &l, NULL), 0);
+    assert_int_equal(f->pos, 6);
+    look(w, 0, 7);
+    assert_int_equal(f->ahead, 18);
+    prefetch_unfollow(&w->s[0]);
+    assert_false(prefetch_follows_lists(&w->s[0]));
+}
+
+/* Whose cursor stands for a session: its own, or one that hands samples to workers. */
+static void test_whose_cursor(void **state)
+{
+    struct world *w = *state;
+
+    assert_null(prefetch_of(&w->s[1]));
+    follow(w, 0, 0);
+    assert_ptr_equal(prefetch_of(&w->s[0]), &w->s[0].follow);
+    look(w, 0, 0);
+    assert_null(prefetch_of(&w->s[1]));
+    atomic_store(&hdr(w, 0)->ahead, 1);
+    look(w, 0, 0);
+    assert_ptr_equal(prefetch_of(&w->s[1]), &w->s[0].follow);
+    prefetch_unfollow(&w->s[0]);
+    assert_null(prefetch_of(&w->s[1]));
+}
+
+/* A session that keeps nothing: what came for it alone leaves when its cursor has passed it. */
+static void test_keeps_nothing(void **state)
+{
+    struct world *w = *state;
+
+    w->s[0].past = true;
+    qos_came(&w->ds, 3, true);
+    qos_came(&w->ds, 20, true);
+    follow(w, 0, 0);
+    look(w, 0, 10);
+    assert_false(mem_index_ready(w->ds.index, 3));
+    assert_true(mem_index_ready(w->ds.index, 4)); /* it was here for others */
+    assert_true(mem_index_ready(w->ds.index, 20));
+    follow(w, 1, 0); /* somebody who keeps what it needs */
+    look(w, 0, 30);
+    assert_true(mem_index_ready(w->ds.index, 20));
+    mem_free(&w->ds.passing);
+}
+
+/* By itself the daemon looks as long as anybody follows an order, and no longer. */
+static void test_looks_by_itself(void **state)
+{
+    struct world *w = *state;
+
+    follow(w, 0, 0);
+    for (uint64_t pos = 5; pos < 20; pos += 5) {
+        atomic_store(&hdr(w, 0)->cursor, pos);
+        turn(w, DLC_MS(20));
+        assert_int_equal(w->s[0].follow.pos, pos);
+        assert_int_equal(w->ds.refs, 1);
+        assert_true(heap_has(&w->n.looking.node));
+    }
+    prefetch_unfollow(&w->s[0]);
+    turn(w, DLC_MS(20));
+    assert_false(heap_has(&w->n.looking.node));
+}
+
+/* The window: what the reader reads in the time that a fetch takes, as far as memory allows. */
+static void test_window(void **state)
+{
+    struct world *w = *state;
+    const struct follow *f = &w->s[0].follow;
+    struct conn c = {.job = (char *)(uintptr_t) "job"};
+    uint64_t half = ROOM / 2 / SIZE, want;
+    double p99;
+
+    for (unsigned i = 0; i < 100; i++)
+        hist_add(&w->ds.latency, 100000); /* 0.1 s */
+    p99 = (double)hist_percentile(&w->ds.latency, 0.99) / 1e6;
+    assert_true(p99 > 0.09 && p99 < 0.11);
+    follow(w, 0, 0);
+    for (unsigned k = 1; k <= 20; k++) { /* four samples each 40 ms */
+        pass_time(w, DLC_MS(40));
+        look(w, 0, 4 * k);
+    }
+    assert_true(f->rate.per_s > 5 && f->rate.per_s < 110);
+    want = (uint64_t)(f->rate.per_s * p99 * 1.3 + f->rate.burst) + 8;
+    assert_int_equal(f->window, want);
+    assert_true(f->ahead >= 80 + want);
+    assert_false(f->short_of_memory);
+    atomic_store(&hdr(w, 0)->ahead, 10); /* in the hands of workers */
+    look(w, 0, 80);
+    assert_int_equal(f->in_hand, 10);
+    assert_int_equal(f->window, want + 10);
+    atomic_store(&hdr(w, 0)->overtaken, 5);
+    look(w, 0, 80);
+    assert_int_equal(f->overtaken, 5);
+    assert_int_equal(f->window, want + 15);
+    atomic_store(&hdr(w, 0)->ahead, UINT64_MAX); /* not more than there are, and than fit */
+    look(w, 0, 80);
+    assert_int_equal(f->in_hand, N);
+    assert_int_equal(f->window, half);
+    assert_true(f->short_of_memory);
+    follow(w, 1, 0);
+    look(w, 0, 80);
+    assert_int_equal(f->window, half / 2); /* an equal part of it */
+    prefetch_unfollow(&w->s[1]);
+    atomic_store(&hdr(w, 0)->overtaken, 0);
+    atomic_store(&hdr(w, 0)->ahead, 80); /* as much again, before anything is measured */
+    w->s[0].follow.rate = (struct rate){0};
+    look(w, 0, 80);
+    assert_int_equal(f->window, half);
+    w->s[0].conn = &c;
+    w->s[0].part = 5 * SIZE; /* its job's part of memory */
+    look(w, 0, 80);
+    assert_int_equal(f->window, 5);
+    w->s[0].part = 1;
+    look(w, 0, 80);
+    assert_int_equal(f->window, 2); /* at least */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_begin, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_moves, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_jumps, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_victims, setup_few, teardown),
+        cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lists, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_whose_cursor, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_keeps_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_looks_by_itself, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

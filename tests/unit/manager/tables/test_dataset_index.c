@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// timeout: 60
+/* The view follows datasets without reading the documents of all: index.loads counts how often it
+ * did, and what it says is compared with the store. */
+#include "manager/bare.h"
+#include "manager/routes/datasets_i.h"
+
+#define N 300 /* datasets: more than a page */
+
+static unsigned serial; /* directories differ from store to store */
+
+static void make(struct control *c, const char *id, json_t *nodes, int64_t created)
+{
+    struct meta_doc d = {(char *)id, (char *)"ann", NULL, 0};
+    int rc;
+
+    d.body = json_pack("{s:s, s:I, s:o*}", "url", "s3://b/", "created_ms", (json_int_t)created,
+                       "nodes", nodes);
+    rc = meta_put(c->meta, META_DATASET, &d, META_NEW, &err);
+    dataset_written(c, rc, &d);
+    json_decref(d.body);
+    assert_int_equal(rc, 0);
+}
+
+static void take_away(struct control *c, const char *id)
+{
+    int rc = meta_delete(c->meta, META_DATASET, id, META_ANY, &err);
+
+    dataset_deleted(c, rc, id);
+    assert_int_equal(rc, 0);
+}
+
+static int set_nodes(struct meta_doc *d, void *arg, struct dlc_err *e)
+{
+    (void)e;
+    json_object_set_new(d->body, "nodes", json_pack("[s]", (const char *)arg));
+    return 0;
+}
+
+static void move(struct control *c, const char *id, const char *node)
+{
+    ok(control_change(c, META_DATASET, id, META_ANY, set_nodes, (void *)node, NULL, &err));
+}
+
+static struct control *start(void **state)
+{
+    struct control *c;
+    char name[64];
+
+    snprintf(name, sizeof(name), "index%u", serial++);
+    c = bare_open(url_of(state), name, DLC_SEC(600));
+    ok(leader_lock_dir(c, &err));
+    ok(leader_open(c, &err));
+    leader_tick(c, dlc_mono_now());
+    assert_true(control_leads(c));
+    return c;
+}
+
+/* The one node of a dataset in a new view; "": it is not there. */
+static const char *lies_on(struct control *c, const char *id)
+{
+    static char out[64];
+    json_t *all = datasets_view(c, &err), *d;
+    size_t i;
+
+    assert_non_null(all);
+    out[0] = '\0';
+    json_array_foreach(all, i, d)
+    {
+        if (strcmp(json_string_value(json_object_get(d, "id")), id) == 0)
+            snprintf(out, sizeof(out), "%s",
+                     json_string_value(json_array_get(json_object_get(d, "nodes"), 0)));
+    }
+    json_decref(all);
+    return out;
+}
+
+static void test_a_change_reads_nothing(void **state)
+{
+    struct control *c = start(state);
+    char id[32];
+
+    for (int i = 0; i < N; i++) {
+        snprintf(id, sizeof(id), "d%03d", i);
+        make(c, id, i % 2 == 0 ? json_pack("[s]", "a") : NULL, 1);
+    }
+    assert_string_equal(lies_on(c, "d000"), "a");
+    assert_string_equal(lies_on(c, "d299"), "");
+    assert_int_equal(c->index.loads, 1);
+    assert_int_equal(c->index.n, N);
+    for (int i = 0; i < N; i++) {
+        snprintf(id, sizeof(id), "d%03d", i);
+        move(c, id, i < 5 ? "b" : "c");
+    }
+    assert_string_equal(lies_on(c, "d004"), "b");
+    assert_string_equal(lies_on(c, "d299"), "c");
+    make(c, "a-new-one", json_pack("[s]", "x"), 2);
+    assert_string_equal(lies_on(c, "a-new-one"), "x");
+    take_away(c, "d004");
+    assert_string_equal(lies_on(c, "d004"), "");
+    make(c, "d004", json_pack("[s]", "y"), 3); /* its name is taken anew */
+    move(c, "d004", "z");
+    assert_string_equal(lies_on(c, "d004"), "z");
+    assert_int_equal(c->index.loads, 1);
+    assert_int_equal(c->index.n, N + 1);
+    bare_close(&c);
+}
+
+/* What may or may not be in the store is looked up there. */
+static void test_doubt_reads_all(void **state)
+{
+    struct control *c = start(state);
+    struct meta_doc d = META_DOC_INIT;
+
+    make(c, "one", json_pack("[s]", "a"), 1);
+    assert_string_equal(lies_on(c, "one"), "a");
+    ok(meta_get(c->meta, META_DATASET, "one", &d, &err));
+    set_nodes(&d, (void *)"b", NULL);
+    ok(meta_put(c->meta, META_DATASET, &d, d.version, &err));
+    dataset_written(c, DLC_EBUCKET, &d); /* the answer of the store was lost */
+    assert_string_equal(lies_on(c, "one"), "b");
+    assert_int_equal(c->index.loads, 2);
+    set_nodes(&d, (void *)"c", NULL); /* a write that nobody told of, and the one after it */
+    ok(meta_put(c->meta, META_DATASET, &d, d.version, &err));
+    move(c, "one", "d");
+    assert_string_equal(lies_on(c, "one"), "d");
+    assert_int_equal(c->index.loads, 3);
+    d.version = 1; /* told late: it is older than what we know */
+    dataset_written(c, 0, &d);
+    assert_string_equal(lies_on(c, "one"), "d");
+    assert_int_equal(c->index.loads, 3);
+    take_away(c, "one");
+    make(c, "one", json_pack("[s]", "e"), 2);
+    d.version = 2; /* told late, of the one that had the name before */
+    dataset_written(c, 0, &d);
+    assert_string_equal(lies_on(c, "one"), "e");
+    assert_int_equal(c->index.loads, 4);
+    d.version = 9; /* the same, when nobody has the name any more */
+    take_away(c, "one");
+    dataset_written(c, 0, &d);
+    assert_string_equal(lies_on(c, "one"), "");
+    assert_int_equal(c->index.loads, 5);
+    ok(view_load(c, c->fence, &err)); /* we begin to lead */
+    assert_string_equal(lies_on(c, "one"), "");
+    assert_int_equal(c->index.loads, 6);
+    meta_doc_release(&d);
+    bare_close(&c);
+}
+
+int main(void)
+{
+    const struct each_case cases[] = {
+        {"a change reads nothing", test_a_change_reads_nothing},
+        {"doubt reads all", test_doubt_reads_all},
+    };
+
+    return each_store(cases, unit_count(cases));
+}

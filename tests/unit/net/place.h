@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A server with a few routes that answer with what they were asked, for tests. */
+#ifndef DLC_TEST_PLACE_H
+#define DLC_TEST_PLACE_H
+
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include "net/server.h"
+
+/*
+ * GET  /echo/{a}/{b}      {"a", "b", "q", "x", "token", "local", "method"}
+ * POST /echo/{a}          {"a", "body"}; PUT too
+ * GET  /data/{n}          n bytes, byte i being i modulo 251
+ * GET  /stream/{n}        n lines {"i": N}, then (n = 0) nothing until the client goes or the end
+ * POST /block             waits until `release` is posted; says that it is at work
+ * GET  /fail              a problem
+ * GET  /private           refused by check() unless the token is "secret"
+ */
+struct place {
+    struct http_server *server;
+    const char *address;
+    char unix_path[256];
+    _Atomic int done, streams, blocked;
+    sem_t entered, release;
+};
+
+void place_open(struct place *p, const struct http_server_config *like); /* like: may be NULL */
+void place_close(struct place *p);
+
+#endif

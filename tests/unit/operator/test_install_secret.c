@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "operator/install_secret.h"
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/api_token.h"
+#include "unit.h"
+
+static const char *const keys[] = {"admin.token", "node.token", "control.key", "store",
+                                   "redis.conf"};
+
+/* As the API server keeps it: stringData becomes data. Takes. */
+static json_t *kept(json_t *secret, json_t *made)
+{
+    json_t *data = json_object_get(secret, "data"), *v;
+    const char *key;
+
+    if (data == NULL)
+        json_object_set_new(secret, "data", data = json_object());
+    json_object_foreach(json_object_get(made, "stringData"), key, v)
+    {
+        struct buf b = BUF_INIT;
+
+        str_base64(json_string_value(v), json_string_length(v), &b);
+        json_object_set_new(data, key, json_string(buf_str(&b)));
+        buf_release(&b);
+    }
+    json_decref(made);
+    return secret;
+}
+
+static json_t *fresh(void)
+{
+    json_t *made = bootstrap_secret("sys", NULL);
+
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(made, "metadata"), "name")),
+        "dlcache-control");
+    return kept(json_pack("{s:{s:s}}", "metadata", "resourceVersion", "7"), made);
+}
+
+static void test_all_is_made_once(void **state)
+{
+    json_t *s = fresh(), *other = fresh();
+
+    (void)state;
+    for (size_t i = 0; i < unit_count(keys); i++) {
+        char *a = bootstrap_text(s, keys[i]), *b = bootstrap_text(other, keys[i]);
+
+        assert_non_null(a);
+        assert_string_not_equal(a, b);
+        token_free(&a);
+        token_free(&b);
+    }
+    assert_null(bootstrap_secret("sys", s));
+    json_decref(s);
+    json_decref(other);
+}
+
+/* What the manager takes: manager/auth.c, manager/seal.c. */
+static void test_what_is_made_is_what_the_manager_takes(void **state)
+{
+    json_t *s = fresh();
+    char *admin = bootstrap_text(s, "admin.token"), *node = bootstrap_text(s, "node.token");
+    char *key = bootstrap_text(s, "control.key"), *store = bootstrap_text(s, "store");
+    char *conf = bootstrap_text(s, "redis.conf"), *url;
+
+    (void)state;
+    assert_int_equal(strlen(admin), 47);
+    assert_true(str_starts(admin, "dlc_"));
+    assert_int_equal(strspn(admin + 4, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                       "0123456789-_"),
+                     43);
+    assert_string_not_equal(admin, node);
+    assert_int_equal(strspn(key, "0123456789abcdef"), 64);
+    assert_true(str_starts(conf, "requirepass "));
+    url = mem_fmt("redis://:%s@dlcache-redis:6379", conf + strlen("requirepass "));
+    assert_string_equal(store, url);
+    mem_free(&url);
+    token_free(&admin);
+    token_free(&node);
+    token_free(&key);
+    token_free(&store);
+    token_free(&conf);
+    json_decref(s);
+}
+
+static void test_what_was_taken_out_is_made_anew_and_nothing_else(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < unit_count(keys); i++) {
+        json_t *s = fresh(), *patch;
+        bool own_redis = strcmp(keys[i], "store") == 0;
+
+        json_object_del(json_object_get(s, "data"), keys[i]);
+        patch = bootstrap_secret("sys", s);
+        if (strcmp(keys[i], "redis.conf") == 0) { /* its Redis is somebody else's */
+            assert_null(patch);
+        } else {
+            assert_int_equal(json_object_size(json_object_get(patch, "stringData")),
+                             own_redis ? 2 : 1);
+            assert_non_null(json_object_get(json_object_get(patch, "stringData"), keys[i]));
+            assert_string_equal(json_string_value(json_object_get(
+                                    json_object_get(patch, "metadata"), "resourceVersion")),
+                                "7");
+            assert_null(bootstrap_secret("sys", s = kept(s, patch)));
+        }
+        json_decref(s);
+    }
+}
+
+static void test_texts_that_are_none(void **state)
+{
+    json_t *s = json_pack("{s:{s:s, s:i, s:s}}", "data", "a", "****", "b", 7, "c", "AAAA");
+
+    (void)state;
+    assert_null(bootstrap_text(s, "a"));
+    assert_null(bootstrap_text(s, "b"));
+    assert_null(bootstrap_text(s, "c")); /* holds NULs */
+    assert_null(bootstrap_text(s, "d"));
+    assert_null(bootstrap_text(NULL, "a"));
+    json_decref(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_is_made_once),
+        cmocka_unit_test(test_what_is_made_is_what_the_manager_takes),
+        cmocka_unit_test(test_what_was_taken_out_is_made_anew_and_nothing_else),
+        cmocka_unit_test(test_texts_that_are_none),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
