@@ -22,7 +22,9 @@
 #include "base/str.h"
 #include "dlcache.h"
 #include "daemon/daemon.h"
-#include "daemon/daemon_i.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "daemon/state.h"
 
 #define SESSIONS  64u
 #define SIZE      64u

@@ -12,7 +12,7 @@
  * vouched for stays known for a minute at most; while it cannot be asked, for as long as that
  * lasts. Who asks with a life of 0 gets the manager's word of now, or none.
  */
-#include "daemon/daemon_i.h"
+#include "cluster/access.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +22,12 @@
 #include "base/str.h"
 #include "base/api_token.h"
 #include "cluster/agent.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "daemon/decoded_cache.h"
+#include "daemon/state.h"
+#include "cluster/view.h"
+#include "daemon/daemon.h"
 
 #define QUESTIONS_MAX 256
 #define TOKEN_LEN     47 /* "dlc_" and 32 bytes in base64url */

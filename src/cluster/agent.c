@@ -16,8 +16,15 @@
 #include "manager/manager.h"
 #include "net/json_client.h"
 #include "cluster/identity.h"
-#include "daemon/daemon_i.h"
+#include "cluster/commands.h"
+#include "cluster/disk_inventory.h"
+#include "cluster/ownership.h"
+#include "cluster/report.h"
+#include "daemon/state.h"
 #include "cluster/peer_server.h"
+#include "cluster/view.h"
+#include "daemon/daemon.h"
+#include "ipc/frame.h"
 
 const bool node_has_control = true;
 

@@ -2,7 +2,7 @@
 /* Built without the control plane: nobody to join, no door. */
 #include "base/mem.h"
 #include "cluster/agent.h"
-#include "daemon/daemon_i.h"
+#include "daemon/state.h"
 #include "cluster/peer_server.h"
 
 const bool node_has_control = false;

@@ -7,7 +7,7 @@
  * Runs on a worker. What comes is written beside the catalog's place and opened as any catalog is,
  * which verifies it; only if it is the snapshot that was asked for does it take the place.
  */
-#include "daemon/daemon_i.h"
+#include "cluster/catalog_from_peer.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -19,6 +19,14 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "net/json_client.h"
+#include "daemon/catalog_load.h"
+#include "daemon/dataset.h"
+#include "daemon/snapshot.h"
+#include "daemon/state.h"
+#include "base/thread_pool.h"
+#include "catalog/catalog.h"
+#include "cluster/view.h"
+#include "daemon/work.h"
 
 #define ASK_TIMEOUT DLC_SEC(5)
 #define PEERS_MAX   16

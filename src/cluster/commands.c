@@ -9,7 +9,7 @@
  * have been freed and taken by another tenant since (K2). An order is about the dataset of the
  * tenant that it names, and no other.
  */
-#include "daemon/daemon_i.h"
+#include "cluster/commands.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,6 +18,19 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "cluster/access.h"
+#include "cluster/disk_inventory.h"
+#include "daemon/dataset.h"
+#include "daemon/decoded_cache.h"
+#include "daemon/fetch/fetch.h"
+#include "daemon/job_weights.h"
+#include "daemon/prefetch/warm.h"
+#include "daemon/state.h"
+#include "base/thread_pool.h"
+#include "catalog/catalog.h"
+#include "cluster/view.h"
+#include "daemon/work.h"
+#include "ipc/frame.h"
 
 #define ORDERS_MAX 1024
 #define DONE_BYTES (128u << 10) /* told in one heart-beat */

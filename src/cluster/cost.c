@@ -6,11 +6,13 @@
  * (N1) The sum of a dataset never falls: what one that is freed had counted is kept, since it may
  * be opened again, or be listed anew under the same name. The latest PAST_MAX are known.
  */
-#include "daemon/daemon_i.h"
+#include "cluster/cost.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "daemon/dataset.h"
+#include "daemon/state.h"
 
 #define PAST_MAX 256u
 

@@ -13,7 +13,7 @@
  *
  * It is about the snapshot that was listed last: what is left of others goes when room is needed.
  */
-#include "daemon/daemon_i.h"
+#include "cluster/disk_inventory.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -25,6 +25,13 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "daemon/cataloguer.h"
+#include "cluster/access.h"
+#include "daemon/dataset.h"
+#include "daemon/state.h"
+#include "base/config.h"
+#include "base/thread_pool.h"
+#include "cluster/view.h"
+#include "daemon/work.h"
 
 #define LEFT_MAX 32 /* datasets that are opened again */
 #define NOTE_MAX 4096

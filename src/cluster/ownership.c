@@ -4,13 +4,21 @@
  * Asked for every sample that comes or is told a next use, so the answers are remembered, two bits
  * each, until the view changes.
  */
-#include "daemon/daemon_i.h"
+#include "cluster/ownership.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "cluster/peer_client.h"
+#include "daemon/dataset.h"
+#include "daemon/prefetch/cache_bypass.h"
+#include "daemon/prefetch/disk_hints.h"
+#include "daemon/prefetch/next_use.h"
+#include "daemon/state.h"
+#include "catalog/catalog.h"
+#include "catalog/sample.h"
+#include "cluster/view.h"
 
 #define SERVED_LATELY DLC_SEC(60)
 

@@ -35,7 +35,18 @@
 #include "base/str.h"
 #include "base/api_token.h"
 #include "net/async_server.h"
-#include "daemon/daemon_i.h"
+#include "cluster/access.h"
+#include "cluster/ownership.h"
+#include "daemon/dataset.h"
+#include "daemon/fetch/fetch.h"
+#include "daemon/job_weights.h"
+#include "daemon/prefetch/disk_hints.h"
+#include "daemon/prefetch/next_use.h"
+#include "daemon/session.h"
+#include "daemon/state.h"
+#include "catalog/catalog.h"
+#include "cluster/view.h"
+#include "daemon/work.h"
 
 #define DOOR_TAG    DLC_TAG4('d', 'o', 'o', 'r')
 #define ASK_TAG     DLC_TAG4('a', 's', 'k', 's')

@@ -12,7 +12,7 @@
  * (Q1) told changes only when the manager has confirmed the rows. (Q2) A row says what was true
  * when the walk passed it: for people and placement, never for reading.
  */
-#include "daemon/daemon_i.h"
+#include "cluster/report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +20,20 @@
 
 #include "base/mem.h"
 #include "cache/policy/lifecycle.h"
+#include "cluster/cost.h"
+#include "daemon/dataset.h"
+#include "daemon/fetch/assemble.h"
+#include "daemon/listing.h"
+#include "daemon/prefetch/disk_hints.h"
+#include "daemon/prefetch/warm.h"
+#include "daemon/session.h"
+#include "daemon/state.h"
+#include "catalog/catalog.h"
+#include "catalog/sample.h"
+#include "cluster/view.h"
+#include "daemon/client_conn.h"
+#include "daemon/daemon.h"
+#include "ipc/frame.h"
 
 #define SLICE     8192u
 #define ROWS_MAX  2000u

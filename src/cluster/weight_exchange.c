@@ -24,7 +24,12 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "cluster/agent.h"
-#include "daemon/daemon_i.h"
+#include "cluster/weight_exchange.h"
+#include "daemon/dataset.h"
+#include "daemon/job_weights.h"
+#include "daemon/state.h"
+#include "catalog/catalog.h"
+#include "cluster/view.h"
 
 #define BATCH         16384u       /* weights of one call: some milliseconds of the loop */
 #define STEPS         (4u * BATCH) /* words and marks looked at for one call */

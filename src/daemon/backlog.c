@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Backlog: prefetch requests of a dataset that wait for their turn, a queue of sample numbers. */
-#include "daemon/daemon_i.h"
+#include "daemon/backlog.h"
 
 #include "base/mem.h"
+#include "daemon/dataset.h"
+#include "daemon/state.h"
 
 #define BACKLOG_MAX (1u << 22)
 

@@ -5,7 +5,11 @@
  * accepts requests and stalls does not keep the others from beginning. A share is granted though
  * the whole is spent by borrowers: then up to twice the budget is in use until they give back.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/budget.h"
+
+#include "daemon/dataset.h"
+#include "daemon/state.h"
+#include "daemon/work.h"
 
 #define FETCHES_MAX 4096
 #define COUNT_EVERY DLC_MS(5)

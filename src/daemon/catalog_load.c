@@ -3,9 +3,15 @@
  * Stored catalogs, loaded on a worker: no file is touched on the event loop, and what is read there
  * later is memory (catalog_load()).
  */
-#include "daemon/daemon_i.h"
+#include "daemon/catalog_load.h"
 
 #include "base/mem.h"
+#include "cluster/disk_inventory.h"
+#include "daemon/dataset.h"
+#include "base/thread_pool.h"
+#include "catalog/catalog.h"
+#include "daemon/state.h"
+#include "daemon/work.h"
 
 int load_catalog(const struct dataset *ds, uint64_t snapshot, struct catalog **out,
                  struct dlc_err *err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What may be asked over the socket; docs/format/protocol.md is the list. */
-#include "daemon/daemon_i.h"
+#include "daemon/client_commands.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -8,6 +8,26 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
+#include "cluster/access.h"
+#include "cluster/disk_inventory.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "daemon/decoded_cache.h"
+#include "daemon/fetch/fetch.h"
+#include "daemon/job_weights.h"
+#include "daemon/prefetch/disk_hints.h"
+#include "daemon/prefetch/next_use.h"
+#include "daemon/prefetch/prefetch.h"
+#include "daemon/prefetch/warm.h"
+#include "daemon/session.h"
+#include "daemon/stat.h"
+#include "daemon/state.h"
+#include "base/thread_pool.h"
+#include "catalog/catalog.h"
+#include "daemon/work.h"
+#include "order/order.h"
+#include "order/schedule.h"
+#include "order/substitution.h"
 
 #define ERRANDS_MAX 16 /* of one client; the library has one at a time */
 

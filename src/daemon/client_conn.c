@@ -15,7 +15,7 @@
  * (C5) Want of descriptors or memory fails a request, or makes it wait for the tick. It ends no
  * connection.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/client_conn.h"
 
 #include <errno.h>
 #include <libgen.h>
@@ -32,6 +32,13 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
+#include "daemon/client_commands.h"
+#include "daemon/dataset.h"
+#include "daemon/job_weights.h"
+#include "daemon/reserve.h"
+#include "daemon/session.h"
+#include "daemon/state.h"
+#include "base/config.h"
 
 #define CONN_TAG        DLC_TAG4('c', 'o', 'n', 'n')
 #define UNREAD_MAX      (8u << 20) /* bytes a client may leave unread before it is dropped */

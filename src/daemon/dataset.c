@@ -12,7 +12,7 @@
  * older snapshot gets that one: from memory, from the stored catalogs, or from a peer
  * (docs/design/0010).
  */
-#include "daemon/daemon_i.h"
+#include "daemon/dataset.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,6 +23,23 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
+#include "cluster/catalog_from_peer.h"
+#include "cluster/cost.h"
+#include "cluster/report.h"
+#include "daemon/catalog_load.h"
+#include "daemon/client_conn.h"
+#include "daemon/decoded_cache.h"
+#include "daemon/fetch/assemble.h"
+#include "daemon/job_weights.h"
+#include "daemon/listing.h"
+#include "daemon/prefetch/disk_hints.h"
+#include "daemon/prefetch/next_use.h"
+#include "daemon/session.h"
+#include "daemon/snapshot.h"
+#include "daemon/state.h"
+#include "base/config.h"
+#include "catalog/catalog.h"
+#include "cluster/view.h"
 
 #define DATASET_TAG DLC_TAG4('d', 's', 'e', 't')
 #define IDLE_MAX    32   /* datasets without users that stay for the next run */

@@ -14,7 +14,7 @@
  * (G3) A shelf belongs to a user and a token: nobody can put forms before the eyes of others.
  * (G4) Forms that nobody uses leave for those that somebody makes.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/decoded_cache.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +22,14 @@
 #include "base/counters.h"
 #include "base/mem.h"
 #include "cache/decoded/decoded_header.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "daemon/job_weights.h"
+#include "daemon/session.h"
+#include "daemon/state.h"
+#include "base/thread_pool.h"
+#include "catalog/catalog.h"
+#include "daemon/work.h"
 
 #define SHELVES_MAX 8 /* of one dataset */
 #define CLEAR_STEPS 4 /* for one form: the next ones find more room */

@@ -6,7 +6,7 @@
  * lost that a kill would not lose too: a chunk is on disk whole or not at all, and the bucket has
  * everything.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/ending.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/syscalls.h"
+#include "daemon/state.h"
 
 #define TIME_TO_END DLC_MS(1500)
 

@@ -10,11 +10,16 @@
  * (V3) They stay when the job's last session ends, for those that come after, until the dataset
  *      goes or another job needs the place. Those of a process without a job go with it.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/job_weights.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "cluster/weight_exchange.h"
+#include "daemon/dataset.h"
+#include "daemon/session.h"
+#include "catalog/catalog.h"
+#include "daemon/client_conn.h"
 
 #define WEIGHINGS_MAX 8     /* of one dataset */
 #define SLICE         1024u /* weights that are counted in one look */

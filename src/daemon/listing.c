@@ -5,7 +5,7 @@
  *     pages of the bucket, on lanes --> layout, archives, writing: on a worker --> dataset_listed()
  *          |--nothing below the prefix: is it one object?--|
  */
-#include "daemon/daemon_i.h"
+#include "daemon/listing.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -13,6 +13,14 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "daemon/cataloguer.h"
+#include "daemon/catalog_load.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "daemon/prefetch/disk_hints.h"
+#include "daemon/snapshot.h"
+#include "daemon/state.h"
+#include "base/thread_pool.h"
+#include "daemon/work.h"
 
 struct listing {
     struct dataset *ds;

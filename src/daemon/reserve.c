@@ -8,7 +8,7 @@
  * want of descriptors: the client asks again, and finds some. The tick takes them back, but leaves
  * SLACK of them to the files and connections of fetches: who is attached is served.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/reserve.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +16,8 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/syscalls.h"
+#include "daemon/job_weights.h"
+#include "daemon/state.h"
 
 void reserve_init(struct node *n)
 {

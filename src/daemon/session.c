@@ -12,7 +12,7 @@
  * A client that fills its ring without end gets SHM_RING_LEN requests a turn, as all do. The
  * doorbell is edge-triggered and never read: its flags are the client's too, so a read could block.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/session.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -25,6 +25,20 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
+#include "cluster/report.h"
+#include "daemon/backlog.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "daemon/decoded_cache.h"
+#include "daemon/fetch/fetch.h"
+#include "daemon/job_weights.h"
+#include "daemon/prefetch/cache_bypass.h"
+#include "daemon/prefetch/disk_hints.h"
+#include "daemon/prefetch/prefetch.h"
+#include "daemon/prefetch/read_outcomes.h"
+#include "daemon/reserve.h"
+#include "catalog/catalog.h"
+#include "daemon/state.h"
 
 #define SESSION_TAG DLC_TAG4('s', 'e', 's', 's')
 

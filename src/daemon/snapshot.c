@@ -8,13 +8,20 @@
  * that are open, also when a later one asks for a refresh.
  * (SNAP-4) A catalog that a session reads stays on disk, for the daemon after this one.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/snapshot.h"
 
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "daemon/session.h"
+#include "daemon/state.h"
+#include "base/thread_pool.h"
+#include "catalog/catalog.h"
+#include "daemon/work.h"
 
 #define KEEP_BYTES                                                                                 \
     ((uint64_t)256 << 20) /* of old catalogs that nobody reads; or twice the newest */

@@ -3,7 +3,7 @@
  * What the daemon tells of itself: the operation `stat` of docs/format/protocol.md. Datasets come
  * in pages, so that one answer is neither long to make nor too long to send.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/stat.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -12,6 +12,19 @@
 #include "cluster/agent.h"
 #include "cluster/peer_server.h"
 #include "cluster/redis_tier.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "daemon/decoded_cache.h"
+#include "daemon/job_weights.h"
+#include "daemon/prefetch/prefetch.h"
+#include "daemon/prefetch/read_outcomes.h"
+#include "daemon/session.h"
+#include "daemon/state.h"
+#include "base/config.h"
+#include "cache/disk/disk.h"
+#include "cache/policy/lifecycle.h"
+#include "catalog/catalog.h"
+#include "daemon/work.h"
 
 #define PAGE 16u /* datasets in one answer */
 

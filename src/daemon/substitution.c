@@ -17,12 +17,18 @@
  * moved to where its epoch begins, or near that. In one look that happens for what was in the ring
  * when it began: SHM_SWAPS times at most.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/substitution.h"
 
 #include <stdatomic.h>
 
 #include "base/counters.h"
 #include "base/log.h"
+#include "daemon/job_weights.h"
+#include "daemon/session.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "order/cursor.h"
+#include "order/schedule.h"
 
 #define SOONER 16.0 /* what is resident is read so much sooner than the order says */
 

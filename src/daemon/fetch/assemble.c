@@ -13,7 +13,7 @@
  *
  * All state is the node loop's; a lane or worker touches only its own part and its own bytes.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/fetch/assemble.h"
 
 #include <string.h>
 
@@ -22,6 +22,9 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "daemon/cataloguer.h"
+#include "daemon/dataset.h"
+#include "daemon/prefetch/disk_hints.h"
+#include "daemon/state.h"
 
 #define SUM_AT_ONCE (4u << 20) /* bytes: less than a millisecond */
 

@@ -8,6 +8,15 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread_pool.h"
+#include "cache/disk/disk.h"
+#include "catalog/catalog.h"
+#include "daemon/backlog.h"
+#include "daemon/prefetch/disk_hints.h"
+#include "daemon/prefetch/prefetch.h"
+#include "daemon/session.h"
+#include "daemon/state.h"
+#include "daemon/work.h"
 
 #define FETCH_TAG DLC_TAG4('f', 't', 'c', 'h')
 #define PUMP_TURN 256 /* fetches started before the loop looks at its clients again */

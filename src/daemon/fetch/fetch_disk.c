@@ -12,6 +12,11 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/thread_pool.h"
+#include "cache/disk/disk.h"
+#include "catalog/catalog.h"
+#include "daemon/state.h"
+#include "daemon/work.h"
 
 #define LOOK_EVERY DLC_MS(25)
 #define EARLIEST   DLC_MS(250) /* a busy machine is no slow disk */

@@ -26,9 +26,15 @@
 #ifndef DLC_NODE_FETCH_I_H
 #define DLC_NODE_FETCH_I_H
 
-#include "daemon/daemon_i.h"
+#include "cluster/access.h"
+#include "daemon/dataset.h"
+#include "daemon/prefetch/warm.h"
 #include "cluster/peer_client.h"
 #include "cluster/redis_tier.h"
+#include "base/thread_pool.h"
+#include "cache/disk/disk.h"
+#include "catalog/catalog.h"
+#include "daemon/work.h"
 
 /* How much is known of the checksum of a fetch's bytes. */
 enum fetch_sum {

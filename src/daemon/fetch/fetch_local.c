@@ -5,6 +5,12 @@
 #include "base/counters.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/list.h"
+#include "cache/disk/disk.h"
+#include "cluster/ownership.h"
+#include "daemon/prefetch/cache_bypass.h"
+#include "daemon/state.h"
+#include "daemon/work.h"
 
 #define SUM_SMALL (4u << 20) /* bytes: less than a millisecond */
 

@@ -14,6 +14,11 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cluster/ownership.h"
+#include "cluster/view.h"
+#include "daemon/fetch/assemble.h"
+#include "daemon/prefetch/disk_hints.h"
+#include "daemon/state.h"
 
 static void fetch_bucket(struct fetch *f);
 

@@ -12,11 +12,17 @@
  * (Q1) Only samples that came for such sessions alone (`passing`) leave so: another's fetch, or one
  * that another joined, makes a sample one that stays.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/prefetch/cache_bypass.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "daemon/dataset.h"
+#include "daemon/session.h"
+#include "catalog/catalog.h"
+#include "cluster/view.h"
+#include "daemon/client_conn.h"
+#include "daemon/state.h"
 
 #define STEP 4096u /* samples looked at in one turn of the loop */
 

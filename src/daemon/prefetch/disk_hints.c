@@ -4,7 +4,7 @@
  * will, and what its chunks cost to bring back. The disk tier and its policy decide
  * (docs/policies.md).
  */
-#include "daemon/daemon_i.h"
+#include "daemon/prefetch/disk_hints.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -12,6 +12,16 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "cache/policy/policy.h"
+#include "cluster/report.h"
+#include "daemon/dataset.h"
+#include "daemon/fetch/assemble.h"
+#include "daemon/session.h"
+#include "catalog/catalog.h"
+#include "cluster/view.h"
+#include "daemon/state.h"
+#include "order/cursor.h"
+#include "order/schedule.h"
+#include "base/config.h"
 
 void dataset_enter_group(struct dataset *ds)
 {

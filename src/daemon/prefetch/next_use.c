@@ -21,12 +21,23 @@
  * no known list has is *expected*: the sooner, the more the model has yet to learn of it
  * (cache/policy/expected_use.h). Counted from the end of what is known, so that it stays right too.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/prefetch/next_use.h"
 
 #include <math.h>
 
 #include "base/counters.h"
 #include "cache/policy/expected_use.h"
+#include "cluster/ownership.h"
+#include "daemon/dataset.h"
+#include "daemon/job_weights.h"
+#include "daemon/prefetch/prefetch.h"
+#include "daemon/session.h"
+#include "daemon/substitution.h"
+#include "catalog/catalog.h"
+#include "daemon/state.h"
+#include "order/cursor.h"
+#include "order/order.h"
+#include "order/schedule.h"
 
 #define MARKS_MAX    4096u /* changed weights heeded, or looked for, in one look, of each job */
 #define PACE_NEW     1e-3  /* seconds per sample, before anything is measured */

@@ -25,13 +25,28 @@
  * order does not define is not fetched, the window is bounded by memory whatever is said to be in
  * hand, and one look never does more than LOOK_MAX steps of work, and counts COUNT_MAX.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/prefetch/prefetch.h"
 
 #include <math.h>
 #include <stdatomic.h>
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "cluster/ownership.h"
+#include "cluster/weight_exchange.h"
+#include "daemon/dataset.h"
+#include "daemon/fetch/fetch.h"
+#include "daemon/job_weights.h"
+#include "daemon/prefetch/cache_bypass.h"
+#include "daemon/prefetch/next_use.h"
+#include "daemon/prefetch/read_outcomes.h"
+#include "daemon/session.h"
+#include "daemon/state.h"
+#include "daemon/substitution.h"
+#include "catalog/catalog.h"
+#include "order/cursor.h"
+#include "order/order.h"
+#include "order/schedule.h"
 
 #define MARGIN     1.3
 #define WINDOW_MIN 8u

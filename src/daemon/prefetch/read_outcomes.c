@@ -9,11 +9,17 @@
  *
  *     resident: USED is cleared     asked for: LATE is set     passed: counted, USED set, LATE not
  */
-#include "daemon/daemon_i.h"
+#include "daemon/prefetch/read_outcomes.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "daemon/dataset.h"
+#include "daemon/prefetch/prefetch.h"
+#include "daemon/session.h"
+#include "catalog/catalog.h"
+#include "order/cursor.h"
+#include "order/schedule.h"
 
 #define USED 1u
 #define LATE 2u

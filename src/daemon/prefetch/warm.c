@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Warm-ups: walk a dataset and fetch all of it, as fast as fetch_pump() allows. */
-#include "daemon/daemon_i.h"
+#include "daemon/prefetch/warm.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "cluster/ownership.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "daemon/fetch/fetch.h"
+#include "daemon/job_weights.h"
+#include "daemon/prefetch/disk_hints.h"
+#include "daemon/state.h"
+#include "catalog/catalog.h"
 
 #define WARM_TAG  DLC_TAG4('w', 'a', 'r', 'm')
 #define WARMS_MAX 64

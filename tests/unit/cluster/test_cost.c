@@ -3,7 +3,9 @@
 #include "unit.h"
 
 #include "base/mem.h"
-#include "daemon/daemon_i.h"
+#include "cluster/cost.h"
+#include "daemon/dataset.h"
+#include "daemon/state.h"
 
 static struct node n;
 

@@ -3,12 +3,20 @@
  * Cursors of sessions, followed look by look, over a dataset that is all in memory: what a move, a
  * jump and a pause do to the window, to the clock of next uses and to who is evicted.
  */
-#include "daemon/daemon_i.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "daemon/prefetch/cache_bypass.h"
+#include "daemon/prefetch/prefetch.h"
+#include "daemon/session.h"
+#include "daemon/state.h"
 #include "unit.h"
 
 #include <math.h>
 
 #include "base/mem.h"
+#include "catalog/catalog.h"
+#include "order/order.h"
+#include "order/schedule.h"
 
 #define SIZE     1000u
 #define ROOM     (4096 + N * (uint64_t)1024) /* the segment's header and all samples, to the byte */

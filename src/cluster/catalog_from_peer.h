@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A catalog from a peer. */
+#ifndef DLC_CLUSTER_CATALOG_FROM_PEER_H
+#define DLC_CLUSTER_CATALOG_FROM_PEER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dataset;
+
+/* Get the catalog of this snapshot from a peer; dataset_borrowed() is called when that has ended.
+ * False: there is no peer. */
+bool borrow_start(struct dataset *ds, uint64_t snapshot);
+
+#endif

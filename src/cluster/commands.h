@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the manager tells a node to do. */
+#ifndef DLC_CLUSTER_COMMANDS_H
+#define DLC_CLUSTER_COMMANDS_H
+
+#include <jansson.h>
+
+struct node;
+
+void orders_take(struct node *n, const json_t *orders); /* begin those that are new */
+json_t *orders_done(struct node *n);                    /* for the heart-beat. Gives */
+void orders_heard(struct node *n, const json_t *done);  /* the manager has heard of these */
+void orders_free(struct node *n);
+
+#endif

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What this node has asked of buckets for each dataset of the cluster, and its estimated price.
+ */
+#ifndef DLC_CLUSTER_COST_H
+#define DLC_CLUSTER_COST_H
+
+#include <jansson.h>
+
+struct dataset;
+struct node;
+
+/* A dataset is freed: what was spent on it stays in the figures. */
+void spent_keep(const struct dataset *ds);
+/* {"TENANT/NAME": {"money_nano", "requests", "bytes"}}, since the node was started. Gives */
+json_t *spent_figures(const struct node *n);
+void spent_close(struct node *n);
+
+#endif

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Which samples are this node's to read from the bucket and to keep, for all nodes of the cluster.
+ */
+#ifndef DLC_CLUSTER_OWNERSHIP_H
+#define DLC_CLUSTER_OWNERSHIP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cluster_peer;
+struct dataset;
+struct node;
+
+/* Does this node read the sample's object for all? Also when there is no cluster. */
+bool dataset_owns(struct dataset *ds, uint64_t sample);
+/* The peer that does, and answers. False: none, so use the bucket. */
+bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out);
+/* Does anybody in the cluster, besides our own sessions, read it? */
+bool dataset_read_elsewhere(const struct dataset *ds);
+/* About how many bytes this node should keep for all; 0: nobody reads it, or it is not shared. */
+uint64_t dataset_owned_bytes(const struct dataset *ds);
+void ownership_changed(struct node *n); /* there is a new view */
+
+#endif

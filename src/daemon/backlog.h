@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Backlog. */
+#ifndef DLC_DAEMON_BACKLOG_H
+#define DLC_DAEMON_BACKLOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dataset;
+
+void dataset_backlog_add(struct dataset *ds, uint64_t sample);
+bool dataset_backlog_next(struct dataset *ds, uint64_t *sample);
+
+#endif

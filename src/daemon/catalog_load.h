@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Stored catalogs, loaded on a worker. */
+#ifndef DLC_DAEMON_CATALOG_LOAD_H
+#define DLC_DAEMON_CATALOG_LOAD_H
+
+#include <stdint.h>
+
+struct catalog;
+struct dataset;
+struct dlc_err;
+
+/* X, blocks: the stored catalog of this snapshot; 0: the newest. */
+int load_catalog(const struct dataset *ds, uint64_t snapshot, struct catalog **out,
+                 struct dlc_err *err);
+/* The same on a worker, of ds->pinned or, if that counts, the newest. done() is called on the loop
+ * when ds->catalog (NULL: none) and ds->stored are set. */
+void load_start(struct dataset *ds, void (*done)(struct dataset *ds));
+
+#endif

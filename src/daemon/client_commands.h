@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What may be asked over the socket; docs/format/protocol.md is the list. */
+#ifndef DLC_DAEMON_CLIENT_COMMANDS_H
+#define DLC_DAEMON_CLIENT_COMMANDS_H
+
+struct conn;
+struct msg;
+
+/* Handle one message of a greeted connection. */
+void control_handle(struct conn *c, struct msg *m);
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Shelves. */
+#ifndef DLC_DAEMON_DECODED_CACHE_H
+#define DLC_DAEMON_DECODED_CACHE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/list.h"
+
+struct dataset;
+struct dlc_err;
+struct evict_place;
+struct mem_index;
+struct node;
+struct session;
+
+/* The forms of one owner and one way of decoding. */
+struct shelf {
+    struct dlc_list link; /* in dataset.shelves */
+    unsigned char key[SHA256_LEN];
+    uint64_t id;
+    struct mem_index *index;
+    uint64_t cleared; /* (G4): the forms before this one have left */
+    unsigned users;   /* sessions, and gifts on their way */
+    struct dlc_mono last_used;
+};
+
+void shelf_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *token,
+               const char *form);
+/* Find or make. Gives. */
+int shelf_get(struct dataset *ds, const unsigned char key[static SHA256_LEN], struct shelf **out,
+              struct dlc_err *err);
+void shelf_put(struct shelf **sp);
+/* A form of len bytes, header and all. 1: session_gift_done() will be called. 0: it is there
+ * already. DLC_EBUSY: there is no room. */
+int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len);
+void shelves_tell_room(struct node *n); /* now and then */
+void shelves_free(struct dataset *ds);
+/* Its samples and forms leave memory in steps, from *at on, which begins as zeros; *bytes grows.
+ * False: that was all; then memory_give_back(). */
+bool dataset_evict_some(struct dataset *ds, struct evict_place *at, uint64_t *bytes);
+void shelves_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes);
+
+#endif

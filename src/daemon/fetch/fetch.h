@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Fetches. */
+#ifndef DLC_DAEMON_FETCH_FETCH_H
+#define DLC_DAEMON_FETCH_FETCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dataset;
+struct node;
+struct timer;
+struct waiter;
+struct warm;
+
+enum fetch_goal {
+    FETCH_MEMORY, /* resident; also stored on disk when there is one */
+    FETCH_DISK,   /* on disk only */
+};
+
+/*
+ * Bring a sample in. `w` (may be NULL) is answered when it ended; `warm` (may be NULL) is told.
+ * Joins a fetch that is under way.
+ */
+void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
+                 struct warm *warm);
+/* For a session that keeps nothing: the same, if it is not here, from the bucket alone. */
+void fetch_past(struct dataset *ds, uint64_t sample);
+/* A read that came from a peer: it is not passed on to another. False: it was, before; `w` is not
+ * told. */
+bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w);
+/* Start queued prefetches and warm-ups while there is room for more; a turn's worth at most. */
+void fetch_pump(struct node *n);
+void fetch_pump_again(struct timer *t); /* node.pump fires */
+void fetch_disk_late(struct timer *t);  /* node.disk_late fires */
+
+#endif

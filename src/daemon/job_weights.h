@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Weights of jobs. */
+#ifndef DLC_DAEMON_JOB_WEIGHTS_H
+#define DLC_DAEMON_JOB_WEIGHTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "importance/weights.h"
+
+struct dataset;
+struct dlc_err;
+struct mem_common;
+struct session;
+
+/* What other nodes are to hear of, and what of theirs has come: weight_exchange.c. */
+struct sending {
+    uint64_t number;            /* who we are to the manager; 0: nobody yet */
+    char after[36];             /* the newest that came, as the manager calls it */
+    struct dlc_mono last, next; /* when it was sent, and will be, not before */
+    uint64_t place;             /* of the marks: where to go on */
+    uint64_t round, stored;     /* weights_stored() when this round over them began, and the last */
+    uint64_t *samples;          /* taken and not heard of yet, ascending */
+    size_t n, cap;
+    uint64_t sent, received; /* samples */
+    bool refused;            /* the manager does not want them, as was said */
+};
+
+/* The weights of one job on a dataset: docs/design/0008. */
+struct weighing {
+    struct dlc_list link; /* in dataset.weighings */
+    char *job;
+    bool own; /* of a process without a job: it goes with its last session */
+    unsigned char owner[SHA256_LEN];
+    struct mem_common *memory; /* written by clients */
+    struct weights w;          /* over it */
+    uint16_t *uses;            /* how often each sample was read, also of those that have left */
+    uint64_t place, round;     /* of the marks: where to go on; weights_stored() at 0 */
+    double mean;               /* of the weights that are known; 0: none is */
+    uint64_t learnt;           /* how many those are */
+    struct {                   /* the mean is counted a slice at a time */
+        uint64_t at, stored, learnt;
+        double sum;
+    } count;
+    struct sending send;
+    unsigned users; /* sessions */
+    struct dlc_mono last_used;
+};
+
+/* Find or make the session's: its own until another one is asked for. */
+int weighing_get(struct session *s, const char *job, bool own, struct dlc_err *err);
+void weighing_put(struct weighing **wp);
+void weighings_free(struct dataset *ds);
+/* A sample whose weight has changed. False: that was all for now, or for so many steps. */
+bool weighing_take(struct weighing *w, uint64_t *steps, uint64_t *sample);
+void weighing_measure(struct weighing *w);               /* some more of the mean; at each look */
+void weighing_used(struct weighing *w, uint64_t sample); /* a cursor has passed it */
+json_t *weighings_json(const struct dataset *ds);        /* Gives */
+
+#endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The prefetcher. */
+#ifndef DLC_DAEMON_PREFETCH_PREFETCH_H
+#define DLC_DAEMON_PREFETCH_PREFETCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct dlc_err;
+struct follow;
+struct session;
+struct told;
+struct told_list;
+
+/* From now on the session reads in this order, from position pos on. Takes t. */
+void prefetch_follow(struct session *s, struct told *t, uint64_t pos, bool swapping);
+/* Is it an explicit order that it reads in? Then here is one more of its lists: takes *l when it
+ * succeeds. Returns: as told_give(). */
+bool prefetch_follows_lists(const struct session *s);
+int prefetch_follow_more(struct session *s, struct told_list **l, struct dlc_err *err);
+void prefetch_unfollow(struct session *s); /* no-op when it told no order */
+void prefetch_look(struct session *s);     /* how far is it? no-op when it told no order */
+/* Readers of the session begin, or cease, to wait. */
+void prefetch_waits(struct session *s, bool waits);
+/* The order that a sample of this session is fetched by: its own, or that of the leader whose
+ * worker it is. NULL: none was told. */
+const struct follow *prefetch_of(const struct session *s);
+#define PREFETCH_IDLE_AFTER DLC_SEC(1)
+
+#endif

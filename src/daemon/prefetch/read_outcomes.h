@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What became of reads. */
+#ifndef DLC_DAEMON_PREFETCH_READ_OUTCOMES_H
+#define DLC_DAEMON_PREFETCH_READ_OUTCOMES_H
+
+#include <stdint.h>
+
+#include <jansson.h>
+
+struct dataset;
+struct session;
+
+/* What became of samples that cursors have passed: each is in one of the three. */
+struct reads_sum {
+    uint64_t reuse;  /* in memory since somebody used it before */
+    uint64_t ahead;  /* fetched before it was asked for */
+    uint64_t waited; /* asked for before it was there */
+};
+
+#define READS_EPOCHS 4 /* are remembered of a session */
+
+struct reads_epoch {
+    uint64_t epoch;
+    struct reads_sum sum;
+};
+
+void reads_begin(struct session *s); /* another order: what was counted stays as it is */
+/* Its cursor has passed absolute position a. */
+void reads_passed(struct session *s, uint64_t a, uint64_t sample);
+void reads_waits(struct session *s, uint64_t sample); /* a reader asks for it and waits */
+void reads_came(struct dataset *ds, uint64_t sample); /* it has become resident */
+json_t *reads_json(const struct reads_sum *sum);      /* Gives */
+json_t *reads_epochs(const struct session *s);        /* the latest first. Gives */
+
+#endif

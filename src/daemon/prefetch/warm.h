@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Warm-ups. */
+#ifndef DLC_DAEMON_PREFETCH_WARM_H
+#define DLC_DAEMON_PREFETCH_WARM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+#include "base/list.h"
+#include "daemon/fetch/fetch.h"
+
+struct conn;
+struct dataset;
+struct node;
+
+struct warm {
+    uint32_t tag;
+    struct node *node;
+    struct dlc_list link;
+    uint64_t conn; /* id; when it went away the walk goes on to its end */
+    struct dataset *ds;
+    enum fetch_goal goal;
+    uint64_t next, end; /* samples [next, end) are still to be started */
+    uint64_t done, failed, bytes, running, total;
+    struct dlc_err first_error;
+    void (*ended)(struct warm *w, void *arg); /* instead of an answer to a connection; or NULL */
+    void *arg;
+};
+
+/* The connection is answered when the walk ends. false: too many are under way. */
+bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal);
+/* The same for an order of the manager: samples [first, first + count) as far as they are ours. */
+bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
+                      void (*ended)(struct warm *w, void *arg), void *arg);
+/* Orders to warm this dataset of the cluster end soon: it is to be evicted. */
+void warm_cut(struct node *n, const char *cid, const char *tenant);
+json_t *warm_figures(const struct warm *w);
+/* Start one more fetch; false: nothing left to start. */
+bool warm_step(struct warm *w);
+/* One of its fetches ended. DLC_EBYPASS: there was no room. May end the walk. */
+void warm_told(struct warm *w, uint64_t bytes, int rc, const struct dlc_err *err);
+void warm_progress(struct warm *w);
+void warm_free(struct warm **wp);
+
+#endif

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reserve descriptors. */
+#ifndef DLC_DAEMON_RESERVE_H
+#define DLC_DAEMON_RESERVE_H
+
+#include <stdbool.h>
+
+struct node;
+
+#define RESERVE 16 /* descriptors: reserve.c */
+
+void reserve_init(struct node *n);
+void reserve_fill(struct node *n); /* as far as it can */
+void reserve_release(struct node *n);
+bool reserve_leaves_slack(void);   /* false: what is left is for fetches; errno */
+void reserve_lend(struct node *n); /* one: so that something can be opened now */
+bool is_shortage(int e);           /* an errno: of descriptors or memory */
+/* Something failed for want of descriptors or memory: count it, say so, open the reserve. */
+void node_short(struct node *n, const char *what);
+
+#endif

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sessions. */
+#ifndef DLC_DAEMON_SESSION_H
+#define DLC_DAEMON_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/event_loop.h"
+#include "base/list.h"
+#include "cache/memory/memory.h"
+#include "daemon/prefetch/read_outcomes.h"
+#include "daemon/prefetch/reader_rate.h"
+
+struct conn;
+struct dataset;
+struct dlc_err;
+struct mem_gifts;
+struct mem_session;
+struct mem_session_stats;
+struct shelf;
+struct told;
+struct weighing;
+
+/* A session whose order is known. */
+struct follow {
+    bool active;
+    bool idle; /* it has not read for a while: what it needs next counts for nothing */
+    struct dlc_mono last_read;
+    struct dlc_dur pause; /* the longest between two reads, lately */
+    struct told *told;
+    uint64_t pos;         /* where the client was when we looked last */
+    uint64_t in_hand;     /* samples from pos on that its workers read, or will at once */
+    uint64_t overtaken;   /* samples from pos on that it has read already (relaxed orders) */
+    uint64_t ahead;       /* everything before it is resident or asked for */
+    uint64_t window;      /* how far ahead may be */
+    bool short_of_memory; /* it should be farther, but memory does not allow it */
+    bool swapping;        /* its positions may change places: substitution.c */
+    uint64_t settled;     /* those before it do not any more */
+    uint64_t swaps_head;  /* swaps taken; our own copy */
+    uint64_t swaps_tail;  /* swaps that were in the ring at the last look */
+    uint64_t held;        /* the first position whose swap is too far ahead; SWAPPING_NONE: none */
+    struct rate rate;
+    struct dlc_mono waiting_since; /* a reader of the session waits; 0: none does */
+    uint64_t waited_ns;            /* what the client said of its workers when we looked last */
+};
+
+struct session {
+    uint32_t tag;
+    struct conn *conn;
+    struct dataset *ds;
+    struct dlc_list link; /* in dataset.sessions */
+    struct mem_session *mem;
+    struct watch doorbell;
+    struct timer again;      /* the ring holds more than one turn's work */
+    struct dlc_list waiters; /* struct waiter.of_session */
+    unsigned n_waiters;      /* an honest client has at most one per cell */
+    struct follow follow;
+    bool past;                 /* cache_bypass.c: its job keeps nothing of what it reads, ... */
+    uint64_t part;             /* ... and has so many bytes at a time on this node; 0: no limit */
+    struct shelf *shelf;       /* NULL: it reads samples */
+    struct mem_gifts *gifts;   /* with shelf */
+    unsigned n_gifts;          /* that are being copied */
+    struct weighing *weighing; /* NULL: it has told no weights */
+    struct reads_epoch reads[READS_EPOCHS]; /* the latest first */
+    unsigned n_reads;
+    bool abandoned;
+    uint32_t head; /* our own copy: the one in shared memory is for the client to read */
+};
+
+struct waiter {
+    struct dlc_list of_fetch, of_session;
+    struct session *session; /* NULL: a peer's, which is told by done() */
+    uint32_t cell;
+    struct dlc_mono asked;
+    void (*done)(struct waiter *w, int rc, const char *text);
+};
+
+int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err); /* answers the client */
+void session_free(struct session **sp);
+/* Serve it no more. Its pins count, and its dataset stays, until session_free(). */
+void session_abandon(struct session *s);
+void session_add_stats(const struct session *s, struct mem_session_stats *sum);
+/* Tell one waiter how its fetch ended. Takes w, unless it is a peer's. */
+void session_answer(struct waiter *w, int rc, const char *text);
+
+void session_gift_done(struct session *s, uint32_t gift, int rc);
+
+#endif

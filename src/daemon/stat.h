@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the daemon tells of itself. */
+#ifndef DLC_DAEMON_STAT_H
+#define DLC_DAEMON_STAT_H
+
+struct conn;
+struct msg;
+
+void stat_handle(struct conn *c, struct msg *m); /* the message `stat` */
+
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The daemon's state: what is there once in the process. It belongs to the event loop
+ * (docs/design/0001): functions are L unless marked otherwise.
+ */
+#ifndef DLC_DAEMON_STATE_H
+#define DLC_DAEMON_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/event_loop.h"
+#include "base/histogram.h"
+#include "base/list.h"
+#include "cache/memory/limits.h"
+#include "daemon/budget.h"
+#include "daemon/reserve.h"
+
+struct agent;
+struct batch;
+struct cluster;
+struct config;
+struct disk;
+struct door;
+struct ending;
+struct loop;
+struct memory;
+struct node_cluster;
+struct past_job;
+struct peers;
+struct shared;
+struct spent;
+struct work;
+
+struct node {
+    const struct config *config;
+    struct loop *loop;
+    struct work *work;
+    struct memory *memory;
+    struct disk *disk;          /* NULL: no disk tier */
+    struct dlc_list disk_reads; /* struct disk_reading.link: of fetches that wait for the disk */
+    struct timer disk_late;     /* looks for those that are late */
+    struct hist disk_latency;   /* microseconds */
+    struct mem_machine machine;
+
+    struct watch listener, signals;
+    struct timer looking; /* prefetch.c */
+    struct timer tick;    /* memory, progress, idle */
+    struct timer pump;    /* goes on with what fetch_pump() left for the next turn */
+    struct timer freeing; /* gives memory back in steps */
+    bool pumping;         /* a fetch that ends at once must not pump again */
+    struct dlc_mono started, limits_checked, last_client;
+    int lock_fd;
+    bool stopping;
+    _Atomic bool ending;         /* the same for workers that would take long; W loop */
+    struct ending *ending_watch; /* ending.c */
+
+    struct dlc_list conns;    /* struct conn.link */
+    struct dlc_list datasets; /* struct dataset.link */
+    struct dlc_list backlogs; /* struct dataset.backlogs: of those that have one */
+    struct dlc_list warms;    /* struct warm.link */
+    struct dlc_list deriving; /* assemble.c */
+    unsigned n_conns;
+    struct dlc_list zombies; /* struct conn.link: (C4) */
+    unsigned n_zombies;
+    bool pauses; /* a connection is paused: the tick looks for it */
+    int reserve[RESERVE];
+    uint64_t next_id;   /* of conns and datasets */
+    unsigned n_reading; /* sessions that follow an order and are not idle */
+
+    /* NULL: not of a cluster */
+    struct cluster *cluster;
+    struct agent *agent;
+    struct peers *peers;   /* threads of its own */
+    struct shared *shared; /* a Redis in common, or NULL */
+    struct door *door;     /* peer_server.c */
+    const struct node_cluster *membership;
+    char *token;      /* the node's own: for manager and peers */
+    bool leaving;     /* a thread leaves the cluster; then we end */
+    bool stop_again;  /* we are to end, but there was no thread to leave with: the tick tries */
+    bool agent_left;  /* also when there is no agent */
+    bool left_opened; /* left_open() was called */
+    pthread_t leaver;
+    struct task left;
+    struct dlc_list asks;    /* struct ask.link */
+    struct dlc_list askings; /* struct asking.link: questions to the manager */
+    unsigned n_askings;
+    struct dlc_list orders;     /* struct order_given.link */
+    struct batch *batch;        /* report.c: rows under way to the manager */
+    bool sending_weights;       /* weight_exchange.c: a call is on its way */
+    struct past_job *past_jobs; /* report.c: what sessions that have ended read for their jobs */
+    size_t n_past_jobs, cap_past_jobs;
+    struct spent *spent; /* cost.c: on datasets that have been freed */
+    size_t n_spent, cap_spent;
+
+    uint64_t used[N_BUDGETS];  /* budget.c: by all datasets */
+    unsigned n_sharing;        /* datasets that use or want some, at the last count ... */
+    struct dlc_mono shared_at; /* ... which was then */
+    uint64_t jobs;             /* worker jobs and bucket reads that will still post to the loop */
+};
+
+/* X: workers that would take long look at it, and give up. */
+static inline bool node_is_ending(const struct node *n)
+{
+    return atomic_load_explicit(&n->ending, memory_order_relaxed); /* with wind_down() */
+}
+
+void node_stop(struct node *n);
+
+#endif
