@@ -5,7 +5,7 @@ import os
 import subprocess
 import time
 
-UNITS = ("client-faults", "catalog-crash", "storage-disk-power_cut", "storage-disk-crash_points")
+UNITS = ("client-faults", "catalog-crash", "cache-disk-power_cut", "cache-disk-crash_points")
 SCENARIOS = ("n0063-system-calls-of-a-cluster-fail", "a0067-system-calls-of-a-manager-fail")
 LIMIT_S = 3600
 
