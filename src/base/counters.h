@@ -14,9 +14,9 @@ struct counters {
 
 extern struct counters counters;
 
+/* Statistics: nothing is ordered by them. */
 #define count_add(name, n)                                                                         \
-    atomic_fetch_add_explicit(&counters.name, (uint64_t)(n), memory_order_relaxed) /* statistics   \
-                                                                                    */
+    atomic_fetch_add_explicit(&counters.name, (uint64_t)(n), memory_order_relaxed)
 #define count(name)      count_add(name, 1)
 #define count_read(name) atomic_load_explicit(&counters.name, memory_order_relaxed)
 

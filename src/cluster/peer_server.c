@@ -6,9 +6,9 @@
  * of a large sample. With them goes the checksum that they had when they came, for the peer to
  * compare.
  *
- *     server loop: parse --post--> node loop: token, dataset, snapshot --> fetch --> hold
- * --answer--> server loop: send --> sent --post--> node loop: unhold large sample, catalog: node
- * loop --> worker: open or read --post--> node loop: answer
+ *     server loop: parse --post--> node loop: token, dataset, snapshot --> fetch --> hold --answer-->
+ *     server loop: send --> sent --post--> node loop: unhold
+ *     large sample, catalog: node loop --> worker: open or read --post--> node loop: answer
  *
  * A handful of loops (net/async_server.h) serves all peers; a connection costs no thread. An ask
  * is made by the server's handler and belongs to the node loop from its post on. It is answered

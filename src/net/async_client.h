@@ -4,8 +4,8 @@
  * engine's pool, filled, sent, answered, and put back; its strings and its libcurl handle are
  * reused, so that a request in steady state allocates nothing of ours.
  *
- *     IDLE --engine_get--> FILLING --engine_send--> FLYING --answer--> ANSWERED --engine_put-->
- * IDLE FLYING --engine_put (cancel)--> IDLE
+ *     IDLE --engine_get--> FILLING --engine_send--> FLYING --answer--> ANSWERED --engine_put--> IDLE
+ *                                                   FLYING --engine_put (cancel)--> IDLE
  *
  * (H1) done() is called exactly once for each engine_send(), never from inside it, and not at all
  *      after engine_put(). It may send and put any request, also its own.

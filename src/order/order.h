@@ -8,8 +8,8 @@
  * state to save is (seed, epoch, position).
  *
  *     n = 5, world = 2        global position   0  1  2  3  4 | 5
- *     padded                  element of order  a  b  c  d  e | a      rank 0: a c e   rank 1: b d
- * a drop_last                                 a  b  c  d             rank 0: a c     rank 1: b d
+ *     padded                  element of order  a  b  c  d  e | a    rank 0: a c e   rank 1: b d a
+ *     drop_last                                 a  b  c  d           rank 0: a c     rank 1: b d
  *
  * (O1) Without drop_last every sample is read by some rank in every epoch, and with it no sample is
  *      read twice. A rank by itself never reads a sample twice in an epoch.

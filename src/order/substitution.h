@@ -5,8 +5,8 @@
  * kept, as pairs that can be found by both their ends:
  *
  *     order       a b c d e f        swap 0 and 3, then 1 and 3
- *     is read     d a c b e f        pairs (0, d), (1, a), (3, b); after 0 was passed: (1, a), (3,
- * b)
+ *     is read     d a c b e f        pairs (0, d), (1, a), (3, b)
+ *                                    after 0 was passed: (1, a), (3, b)
  *
  * (W1) What is read at positions that are not passed is a permutation of what is left, whatever
  *      was swapped: no sample comes twice and none is lost. A sample whose own position holds

@@ -15,13 +15,15 @@
  *
  *     policy_item_init   once, when the record is made
  *     policy_access      at every read, hit or miss
- *     policy_admit       at a miss, when room is missing: false means "hand it over, do not keep
- * it" policy_victim      while room is missing: who goes next; it stays until policy_remove
+ *     policy_admit       at a miss, when room is missing; false: hand it over, do not keep it
+ *     policy_victim      while room is missing: the next to go; it stays until policy_remove
  *     policy_remove      its bytes are gone, by eviction or otherwise
  *     policy_insert      its bytes are there
- *     policy_hold, policy_unhold    a running job needs it (see lifecycle.h): it is nobody's
- * victim, but under pressure policy_next_use, policy_weight, policy_expect, policy_set_cost    what
- * the owner knows, at any time, of items inside and outside; a policy that does not care ignores it
+ *     policy_hold, policy_unhold
+ *                        a running job needs it (lifecycle.h): no victim, but under pressure
+ *     policy_next_use, policy_weight, policy_expect, policy_set_cost
+ *                        what the owner knows, at any time, of items inside and outside; a policy
+ *                        that does not use it ignores it
  *
  * An item may be inserted again after it was removed; what the policy knows of it then goes on,
  * where the policy is one that remembers (lfu is not). A record that is freed is removed first.

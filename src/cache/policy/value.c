@@ -11,8 +11,10 @@
  * jobs need is held by the owner (policy_hold) and not weighed at all.
  *
  * The worth of undeclared items fades, that of declared ones does not. So there are two orders,
- * each with keys that stand still, and only their tops are compared at a given time: side 0,
- * undeclared:  log2(references) + log2(cost / size) side 1, declared:    runs x cost / size
+ * each with keys that stand still, and only their tops are compared at a given time:
+ *
+ *     side 0, undeclared:  log2(references) + log2(cost / size)
+ *     side 1, declared:    runs x cost / size
  */
 #include <math.h>
 

@@ -8,8 +8,8 @@
  * disk tier. A derived form that is not there is made again, once for all who wait for it:
  *
  *     part --worker--> derived form on disk? --yes--> read
- *                           |--no--> loop: is it being made? join : make it on a worker --> try
- * again
+ *                           |--no--> loop: join the one that makes it, or make it on a worker
+ *                                    --> try again
  *
  * All state is the node loop's; a lane or worker touches only its own part and its own bytes.
  */

@@ -4,10 +4,10 @@
  * with the hash of its sums beside it in the same slot; so they spread over the servers of a
  * Cluster, and a script changes chunks and sums in one step.
  *
- *     {P:c:HASH:K}:z:DATASET:NODE   sorted set, all scores 0: members key NUL value, sorted by
- * bytes {P:c:HASH:K}:s:DATASET:NODE   hash: n chunks, b bytes {P:d:HASH}:nodes:DATASET      set:
- * nodes that may have something of it {P:n:HASH}:datasets:NODE      set: datasets it may have
- * something of
+ *     {P:c:HASH:K}:z:DATASET:NODE   sorted set, all scores 0: members key NUL value, by bytes
+ *     {P:c:HASH:K}:s:DATASET:NODE   hash: n chunks, b bytes
+ *     {P:d:HASH}:nodes:DATASET      set: nodes that may have something of it
+ *     {P:n:HASH}:datasets:NODE      set: datasets it may have something of
  *
  * The value lies in the member, behind the key: one structure instead of a set and a hash, half the
  * memory, and a page is one range (ZRANGEBYLEX: log n and what it returns). The chunk of a key is

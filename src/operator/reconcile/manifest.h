@@ -4,11 +4,11 @@
  * members in a fixed order, nothing of the time or of chance.
  *
  * (B1) Everything made here names the DLTPod as its controller (but the tenant's Secret, which
- *      belongs to its namespace) and has LABEL_MANAGED. (B2) What a user says of a container goes
- *      into the pod as it is; what we add comes after it and never replaces it, but for the
- *      variables DLCACHE_*. (B3) Nothing is privileged: no escalation, no system calls beyond the
- *      runtime's default, no token of Kubernetes; of the host only the directory with the node's
- * socket, read-only.
+ *      belongs to its namespace) and has LABEL_MANAGED.
+ * (B2) What a user says of a container goes into the pod as it is; what we add comes after it and
+ *      never replaces it, but for the variables DLCACHE_*.
+ * (B3) Nothing is privileged: no escalation, no system calls beyond the runtime's default, no token
+ *      of Kubernetes; of the host only the directory with the node's socket, read-only.
  */
 #ifndef DLC_OPERATOR_BUILD_H
 #define DLC_OPERATOR_BUILD_H

@@ -3,10 +3,10 @@
  * One turn of a worker at one object: look at both worlds (observe.c), decide (reconcile.h), carry
  * it out (execute.c), and again while the decision asks for it.
  *
- * (T1) Nothing is remembered from one turn to the next but what the caches hold. (T2) Actions are
- *      carried out in order; the first that fails ends the turn, and the key comes again. (T3) An
- *      object is made by POST, never by a write that would change one that is there already. (T4)
- * No action begins, in the control plane neither, unless we lead.
+ * (T1) Nothing is remembered from one turn to the next but what the caches hold.
+ * (T2) Actions are carried out in order; the first that fails ends the turn, and the key comes again.
+ * (T3) An object is made by POST, never by a write that would change one that is there already.
+ * (T4) No action begins, nor in the control plane, unless we lead.
  */
 #ifndef DLC_OPERATOR_TURN_H
 #define DLC_OPERATOR_TURN_H

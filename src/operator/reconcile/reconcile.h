@@ -127,6 +127,7 @@ json_t *observed_names(const struct observed *o, enum kube_kind kind);
 /* ---- what is to be done ---- */
 
 /* ACTION(name, in the control plane, API calls): what it is */
+/* clang-format off */
 #define ACTIONS(ACTION)                                                                            \
     ACTION(ADD_FINALIZER, false, 1)  /* merge patch, with the version */                           \
     ACTION(DROP_FINALIZER, false, 1) /* likewise */                                                \
@@ -150,6 +151,7 @@ json_t *observed_names(const struct observed *o, enum kube_kind kind);
     ACTION(MAKE_JOB, true, 0)        /* job; key, body: POST /v1/jobs with Idempotency-Key */      \
     ACTION(END_JOB, true, 0)         /* job; name: DELETE /v1/jobs/ID; 404 is well */              \
     ACTION(HEARTBEAT, true, 0)       /* job; name: POST /v1/jobs/ID/heartbeat {}; 404 is well */
+/* clang-format on */
 
 enum action_kind {
 #define ACTION(name, control, calls) ACT_##name,

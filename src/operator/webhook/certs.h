@@ -8,10 +8,11 @@
  *
  * (C1) certs_renew() changes what is due and nothing else: the server certificate when its end is
  *      near or its names are others; the CA, and the server certificate with it, when the CA's end
- * is near or something does not fit together. (C2) After the CA has changed the bundle holds the
- * one before too, until that has ended: who still shows a certificate of the old one is believed,
- * and the order in which replicas, bundle and server change does not matter. (C3) No certificate
- * outlives its CA.
+ *      is near or something does not fit together.
+ * (C2) After the CA has changed the bundle holds the one before, too, until that has ended: who
+ *      still shows a certificate of the old one is believed, and the order in which replicas, bundle
+ *      and server change does not matter.
+ * (C3) No certificate outlives its CA.
  */
 #ifndef DLC_OPERATOR_CERTS_H
 #define DLC_OPERATOR_CERTS_H

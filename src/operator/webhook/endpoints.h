@@ -2,9 +2,10 @@
 /*
  * What the operator answers over HTTP:
  *
- *     GET  /healthz       200 while it is alive, else 503: for the kubelet, which then starts it
- * anew GET  /readyz        200 when every cache is filled, leader or not, else 503 GET  /metrics
- * Prometheus (metrics.h) POST /mutate-pods   the webhook, over TLS, at an address of its own
+ *     GET  /healthz       200 while it is alive, else 503: the kubelet then restarts it
+ *     GET  /readyz        200 when every cache is filled, leader or not, else 503
+ *     GET  /metrics       Prometheus (metrics.h)
+ *     POST /mutate-pods   the webhook, over TLS, at an address of its own
  *
  * (V1) A replica that does not lead is ready too: it answers the webhook, and takes over. One that
  *      is asked to answer the webhook is ready when it does.
