@@ -6,6 +6,7 @@
  *
  *     {P:c:HASH:K}:z:DATASET:NODE   sorted set, all scores 0: members key NUL value, by bytes
  *     {P:c:HASH:K}:s:DATASET:NODE   hash: n chunks, b bytes
+ *     {P:c:HASH:K}:f:DATASET:NODE   newest fence that wrote the run
  *     {P:d:HASH}:nodes:DATASET      set: nodes that may have something of it
  *     {P:n:HASH}:datasets:NODE      set: datasets it may have something of
  *
@@ -15,7 +16,8 @@
  * (chunk_merge.c). Names are percent-encoded behind the braces, and HASH is of the names as they
  * are.
  *
- * (C1) Sums are changed by the script that changes chunks, by the difference.
+ * (C1) Sums are changed by the script that changes chunks, by the difference. It refuses a fence that
+ *      is older than the run's.
  * (C2) The two sets are written after the chunks, and a drop looks for chunks again after it took a
  *      name out: so a name is missing only where there is nothing, or where a writer died in
  * between (its next batch, or a rebuild, mends that).
@@ -141,6 +143,20 @@ static void add_run_keys(struct redis_cmd *c, const struct meta_redis *q, const 
     buf_release(&key);
 }
 
+/* One that writes to a run, by a script. */
+static void add_write(struct redis_cmd *c, struct meta_redis *q, int script, const char *dataset,
+                      const char *node, unsigned run, uint64_t fence)
+{
+    struct buf key = BUF_INIT;
+
+    redis_cmd_init_script(c, &q->scripts[script]);
+    add_run_keys(c, q, dataset, node, run);
+    run_key(&key, q, dataset, node, run, 'f');
+    redis_cmd_key(c, buf_str(&key));
+    redis_cmd_number(c, fence);
+    buf_release(&key);
+}
+
 /* The set of a dataset's nodes ('d') or of a node's datasets ('n'). */
 static void add_set_key(struct redis_cmd *c, const struct meta_redis *q, char what,
                         const char *name)
@@ -183,6 +199,21 @@ static void cmds_release(struct cmds *l)
 static int cmds_run(struct cmds *l, struct meta_redis *q, struct dlc_err *err)
 {
     return l->n == 0 ? 0 : redis_run(q->r, l->c, l->n, err);
+}
+
+/* The same of writes: one that met a newer fence fails them. */
+static int cmds_write(struct cmds *l, struct meta_redis *q, uint64_t fence, struct dlc_err *err)
+{
+    int rc = cmds_run(l, q, err);
+
+    for (size_t i = 0; rc == 0 && i < l->n; i++) {
+        const redisReply *r = l->c[i].reply;
+
+        if (r->type == REDIS_REPLY_ARRAY && r->elements == 2 &&
+            r->element[1]->type == REDIS_REPLY_STRING)
+            rc = meta_err_fence(err, fence, strtoull(r->element[1]->str, NULL, 10));
+    }
+    return rc;
 }
 
 /* name: "SADD" or "SREM" of the pair in both sets. */
@@ -245,7 +276,8 @@ static size_t sort_items(const struct meta_chunk *c, size_t n, struct item *item
     return kept;
 }
 
-static void add_puts(struct cmds *l, struct meta_redis *q, const struct item *items, size_t n)
+static void add_puts(struct cmds *l, struct meta_redis *q, const struct item *items, size_t n,
+                     uint64_t fence)
 {
     struct buf value = BUF_INIT;
     struct redis_cmd *c = NULL;
@@ -253,8 +285,8 @@ static void add_puts(struct cmds *l, struct meta_redis *q, const struct item *it
     for (size_t i = 0, inside = 0; i < n; i++, inside++) {
         if (i == 0 || inside == SCRIPT_MAX || same_run(&items[i - 1], &items[i]) != 0) {
             c = cmds_more(l);
-            redis_cmd_init_script(c, &q->scripts[LUA_chunks_put]);
-            add_run_keys(c, q, items[i].c->dataset, items[i].c->node, items[i].run);
+            add_write(c, q, LUA_chunks_put, items[i].c->dataset, items[i].c->node, items[i].run,
+                      fence);
             inside = 0;
         }
         buf_clear(&value);
@@ -265,7 +297,8 @@ static void add_puts(struct cmds *l, struct meta_redis *q, const struct item *it
     buf_release(&value);
 }
 
-int redis_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, struct dlc_err *err)
+int redis_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, uint64_t fence,
+                     struct dlc_err *err)
 {
     struct meta_redis *q = meta_redis_of(m);
     struct item *items = mem_alloc(n * sizeof(*items));
@@ -273,8 +306,8 @@ int redis_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, struc
     struct cmds puts = {0}, pairs = {0};
     int rc;
 
-    add_puts(&puts, q, items, kept);
-    rc = cmds_run(&puts, q, err);
+    add_puts(&puts, q, items, kept, fence);
+    rc = cmds_write(&puts, q, fence, err);
     for (size_t i = 0; i < kept; i++)
         if (i == 0 || strcmp(items[i - 1].c->node, items[i].c->node) != 0 ||
             strcmp(items[i - 1].c->dataset, items[i].c->dataset) != 0)
@@ -288,7 +321,7 @@ int redis_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, struc
 }
 
 int redis_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
-                           const char *const *keys, size_t n, struct dlc_err *err)
+                           const char *const *keys, size_t n, uint64_t fence, struct dlc_err *err)
 {
     struct meta_redis *q = meta_redis_of(m);
     struct cmds l = {0};
@@ -302,15 +335,14 @@ int redis_chunks_drop_keys(struct meta *m, const char *dataset, const char *node
                 continue;
             if (c == NULL || inside == SCRIPT_MAX) {
                 c = cmds_more(&l);
-                redis_cmd_init_script(c, &q->scripts[LUA_chunks_drop]);
-                add_run_keys(c, q, dataset, node, run);
+                add_write(c, q, LUA_chunks_drop, dataset, node, run, fence);
                 inside = 0;
             }
             redis_cmd_text(c, keys[i]);
             inside++;
         }
     }
-    rc = cmds_run(&l, q, err);
+    rc = cmds_write(&l, q, fence, err);
     cmds_release(&l);
     return rc;
 }
@@ -355,33 +387,27 @@ static int members(struct meta_redis *q, char what, const char *name, char ***ou
 
 /* ---- dropping ---- */
 
-/* One command for each run: EXISTS or UNLINK. */
-static void add_runs(struct cmds *l, const struct meta_redis *q, const char *name,
-                     const char *dataset, const char *node)
-{
-    for (unsigned run = 0; run < RUNS; run++) {
-        struct redis_cmd *c = cmds_more(l);
-
-        redis_cmd_init(c, name);
-        add_run_keys(c, q, dataset, node, run);
-    }
-}
-
-static int drop_pair(struct meta_redis *q, const char *dataset, const char *node,
+static int drop_pair(struct meta_redis *q, const char *dataset, const char *node, uint64_t fence,
                      struct dlc_err *err)
 {
     struct cmds l = {0};
     bool again = false;
     int rc;
 
-    add_runs(&l, q, "UNLINK", dataset, node);
-    rc = cmds_run(&l, q, err);
+    for (unsigned run = 0; run < RUNS; run++)
+        add_write(cmds_more(&l), q, LUA_chunks_clear, dataset, node, run, fence);
+    rc = cmds_write(&l, q, fence, err);
     cmds_release(&l);
     add_pair(&l, q, "SREM", dataset, node);
     if (rc == 0)
         rc = cmds_run(&l, q, err);
     cmds_release(&l);
-    add_runs(&l, q, "EXISTS", dataset, node); /* C2 */
+    for (unsigned run = 0; run < RUNS; run++) { /* C2 */
+        struct redis_cmd *c = cmds_more(&l);
+
+        redis_cmd_init(c, "EXISTS");
+        add_run_keys(c, q, dataset, node, run);
+    }
     if (rc == 0)
         rc = cmds_run(&l, q, err);
     for (size_t i = 0; rc == 0 && i < l.n; i++)
@@ -395,7 +421,8 @@ static int drop_pair(struct meta_redis *q, const char *dataset, const char *node
     return rc;
 }
 
-int redis_chunks_drop(struct meta *m, const char *dataset, const char *node, struct dlc_err *err)
+int redis_chunks_drop(struct meta *m, const char *dataset, const char *node, uint64_t fence,
+                      struct dlc_err *err)
 {
     struct meta_redis *q = meta_redis_of(m);
     char **names = NULL;
@@ -403,11 +430,11 @@ int redis_chunks_drop(struct meta *m, const char *dataset, const char *node, str
     int rc = 0;
 
     if (dataset != NULL && node != NULL)
-        return drop_pair(q, dataset, node, err);
+        return drop_pair(q, dataset, node, fence, err);
     rc = members(q, dataset != NULL ? 'd' : 'n', dataset != NULL ? dataset : node, &names, &n, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc =
-            drop_pair(q, dataset != NULL ? dataset : names[i], node != NULL ? node : names[i], err);
+        rc = drop_pair(q, dataset != NULL ? dataset : names[i], node != NULL ? node : names[i],
+                       fence, err);
     names_release(&names, n);
     return rc;
 }

@@ -32,10 +32,12 @@ bool redis_chunk_parse(const char *s, size_t len, struct meta_chunk *out, const 
 
 /* ---- redis_chunks.c ---- */
 
-int redis_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, struct dlc_err *err);
-int redis_chunks_drop(struct meta *m, const char *dataset, const char *node, struct dlc_err *err);
+int redis_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, uint64_t fence,
+                     struct dlc_err *err);
+int redis_chunks_drop(struct meta *m, const char *dataset, const char *node, uint64_t fence,
+                      struct dlc_err *err);
 int redis_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
-                           const char *const *keys, size_t n, struct dlc_err *err);
+                           const char *const *keys, size_t n, uint64_t fence, struct dlc_err *err);
 int redis_streams(struct meta *m, const char *dataset, const char *node, struct chunk_stream **out,
                   size_t *n, struct dlc_err *err);
 int redis_fetch(struct meta *m, const char *dataset, const struct page_range *range,

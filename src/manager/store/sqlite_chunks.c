@@ -121,12 +121,15 @@ static int apply_deltas(struct sq_conn *w, const struct deltas *all)
     return rc;
 }
 
-int sqlite_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, struct dlc_err *err)
+int sqlite_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, uint64_t fence,
+                      struct dlc_err *err)
 {
     struct meta_sqlite *q = meta_sqlite_of(m);
     struct deltas all = {0};
     int rc = sq_begin(&q->write, false);
 
+    if (rc == SQLITE_OK)
+        rc = sq_pass_fence(&q->write, fence, err);
     for (size_t i = 0; rc == SQLITE_OK && i < n; i++)
         rc = put_one(&q->write, &all, &c[i]);
     if (rc == SQLITE_OK)
@@ -137,7 +140,7 @@ int sqlite_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, stru
 }
 
 int sqlite_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
-                            const char *const *keys, size_t n, struct dlc_err *err)
+                            const char *const *keys, size_t n, uint64_t fence, struct dlc_err *err)
 {
     struct meta_sqlite *q = meta_sqlite_of(m);
     struct sq_conn *w = &q->write;
@@ -145,6 +148,8 @@ int sqlite_chunks_drop_keys(struct meta *m, const char *dataset, const char *nod
     struct deltas all = {.d = &d, .n = 1};
     int rc = sq_begin(w, false);
 
+    if (rc == SQLITE_OK)
+        rc = sq_pass_fence(w, fence, err);
     if (rc == SQLITE_OK)
         rc = name_id(w, dataset, false, &d.dataset);
     if (rc == SQLITE_OK)
@@ -224,7 +229,8 @@ static int next_run(struct sq_conn *w, const char *dataset, const char *node, in
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-int sqlite_chunks_drop(struct meta *m, const char *dataset, const char *node, struct dlc_err *err)
+int sqlite_chunks_drop(struct meta *m, const char *dataset, const char *node, uint64_t fence,
+                       struct dlc_err *err)
 {
     struct meta_sqlite *q = meta_sqlite_of(m);
     int64_t run[2] = {0, 0};
@@ -232,6 +238,8 @@ int sqlite_chunks_drop(struct meta *m, const char *dataset, const char *node, st
 
     do {
         rc = sq_begin(&q->write, false);
+        if (rc == SQLITE_OK)
+            rc = sq_pass_fence(&q->write, fence, err);
         if (rc == SQLITE_OK)
             rc = next_run(&q->write, dataset, node, run);
         if (rc == SQLITE_OK && run[1] != 0)

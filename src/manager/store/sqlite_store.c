@@ -67,8 +67,7 @@ static int sqlite_get(struct meta *m, enum meta_kind kind, const char *id, struc
     return rc == SQLITE_ROW ? 0 : sq_error(q->path, rc, "reading a document", err);
 }
 
-/* Inside a transaction: refuse an old fence, remember a new one. */
-static int pass_fence(struct sq_conn *c, uint64_t fence, struct dlc_err *err)
+int sq_pass_fence(struct sq_conn *c, uint64_t fence, struct dlc_err *err)
 {
     int64_t newest;
     int rc;
@@ -92,7 +91,7 @@ static int sqlite_put(struct meta *m, enum meta_kind kind, struct meta_raw *d, u
     int rc = sq_begin(c, true);
 
     if (rc == SQLITE_OK)
-        rc = pass_fence(c, fence, err);
+        rc = sq_pass_fence(c, fence, err);
     if (rc == SQLITE_OK)
         rc = sq_number(c, SQ_doc_version, 0, &there, "it", (int64_t)kind, d->id);
     if (rc == SQLITE_OK && expect != META_ANY && expect != (uint64_t)there)
@@ -115,7 +114,7 @@ static int sqlite_delete(struct meta *m, enum meta_kind kind, const char *id, ui
     int rc = sq_begin(c, true);
 
     if (rc == SQLITE_OK)
-        rc = pass_fence(c, fence, err);
+        rc = sq_pass_fence(c, fence, err);
     if (rc == SQLITE_OK)
         rc = sq_number(c, SQ_doc_version, 0, &there, "it", (int64_t)kind, id);
     if (rc == SQLITE_OK && there == 0)
@@ -277,7 +276,7 @@ static int sqlite_raise(struct meta *m, uint64_t fence, struct dlc_err *err)
     int rc = sq_begin(&q->write, true);
 
     if (rc == SQLITE_OK)
-        rc = pass_fence(&q->write, fence, err);
+        rc = sq_pass_fence(&q->write, fence, err);
     rc = sq_finish(&q->write, rc);
     return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "setting the fence", err);
 }
@@ -292,7 +291,7 @@ static int sqlite_event(struct meta *m, const char *tenant, const char *body, ui
     int rc = sq_begin(c, false);
 
     if (rc == SQLITE_OK)
-        rc = pass_fence(c, fence, err);
+        rc = sq_pass_fence(c, fence, err);
     if (rc == SQLITE_OK)
         rc = sq_exec(c, SQ_event_add, "itt", meta_wall_ms(), tenant, body);
     if (rc == SQLITE_OK)

@@ -65,10 +65,14 @@ int sqlite_migrate(sqlite3 *db, const char *path, struct dlc_err *err);
 
 /* ---- sqlite_chunks.c ---- */
 
-int sqlite_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, struct dlc_err *err);
-int sqlite_chunks_drop(struct meta *m, const char *dataset, const char *node, struct dlc_err *err);
+/* Inside a transaction: refuse an old fence, remember a new one. */
+int sq_pass_fence(struct sq_conn *c, uint64_t fence, struct dlc_err *err);
+int sqlite_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, uint64_t fence,
+                      struct dlc_err *err);
+int sqlite_chunks_drop(struct meta *m, const char *dataset, const char *node, uint64_t fence,
+                       struct dlc_err *err);
 int sqlite_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
-                            const char *const *keys, size_t n, struct dlc_err *err);
+                            const char *const *keys, size_t n, uint64_t fence, struct dlc_err *err);
 int sqlite_streams(struct meta *m, const char *dataset, const char *node, struct chunk_stream **out,
                    size_t *n, struct dlc_err *err);
 int sqlite_fetch(struct meta *m, const char *dataset, const struct page_range *range,

@@ -316,7 +316,7 @@ int meta_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, struct
 
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = meta_check_chunk(&c[i], err);
-    return rc < 0 || n == 0 ? rc : checked(m)->ops->chunks_put(m, c, n, err);
+    return rc < 0 || n == 0 ? rc : checked(m)->ops->chunks_put(m, c, n, m->fence, err);
 }
 
 int meta_chunks_drop(struct meta *m, const char *dataset, const char *node, struct dlc_err *err)
@@ -326,7 +326,7 @@ int meta_chunks_drop(struct meta *m, const char *dataset, const char *node, stru
     dlc_check(dataset != NULL || node != NULL);
     if (rc == 0)
         rc = check_optional("a node", node, err);
-    return rc < 0 ? rc : checked(m)->ops->chunks_drop(m, dataset, node, err);
+    return rc < 0 ? rc : checked(m)->ops->chunks_drop(m, dataset, node, m->fence, err);
 }
 
 int meta_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
@@ -338,8 +338,9 @@ int meta_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
         rc = check_text("a node", node, 1, META_ID_MAX, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         rc = check_text("a key", keys[i], 1, META_KEY_MAX, err);
-    return rc < 0 || n == 0 ? rc
-                            : checked(m)->ops->chunks_drop_keys(m, dataset, node, keys, n, err);
+    return rc < 0 || n == 0
+               ? rc
+               : checked(m)->ops->chunks_drop_keys(m, dataset, node, keys, n, m->fence, err);
 }
 
 int meta_chunks_query(struct meta *m, const struct meta_chunk_query *q, struct meta_chunk_page *out,

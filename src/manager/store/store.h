@@ -7,10 +7,13 @@
  * that cannot be reached gives DLC_EBUCKET; the next call tries again.
  *
  * (D1) A document's version grows by one with each write; a write that expects another version has
- * no effect (DLC_EBUSY). (D2) After meta_set_fence(f), a write of a document or event through any
- * handle with a smaller fence has no effect (DLC_EBUSY). (D3) A batch of chunks is written wholly
- * or, after a failure, may be written again: writing the same chunk twice changes nothing. (D4)
- * Secrets come here only encrypted: the store treats bodies as given.
+ * no effect (DLC_EBUSY).
+ * (D2) After meta_set_fence(f), a write of a document or event through any handle with a smaller
+ * fence has no effect (DLC_EBUSY). So has a write to chunks of a dataset on a node after one with a
+ * larger fence wrote to the same run of them.
+ * (D3) A batch of chunks is written wholly or, after a failure, may be written again: writing the
+ * same chunk twice changes nothing.
+ * (D4) Secrets come here only encrypted: the store treats bodies as given.
  */
 #ifndef DLC_METADATA_METADATA_H
 #define DLC_METADATA_METADATA_H

@@ -57,10 +57,12 @@ struct meta_ops {
                const char *before, size_t max, char **out, size_t *n, struct dlc_err *err);
     int (*count)(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
                  struct dlc_err *err);
-    int (*chunks_put)(struct meta *m, const struct meta_chunk *c, size_t n, struct dlc_err *err);
-    int (*chunks_drop)(struct meta *m, const char *dataset, const char *node, struct dlc_err *err);
+    int (*chunks_put)(struct meta *m, const struct meta_chunk *c, size_t n, uint64_t fence,
+                      struct dlc_err *err);
+    int (*chunks_drop)(struct meta *m, const char *dataset, const char *node, uint64_t fence,
+                       struct dlc_err *err);
     int (*chunks_drop_keys)(struct meta *m, const char *dataset, const char *node,
-                            const char *const *keys, size_t n, struct dlc_err *err);
+                            const char *const *keys, size_t n, uint64_t fence, struct dlc_err *err);
     /* A stream (chunk_merge_i.h) for each sorted run of keys that the dataset has, on node or on
      * all. */
     int (*streams)(struct meta *m, const char *dataset, const char *node, struct chunk_stream **out,

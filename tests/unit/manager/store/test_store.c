@@ -600,12 +600,41 @@ static void test_fences(void **state)
     ok(meta_event(new, "", json_pack("{s:s}", "what", "three"), &err));
     meta_set_fence(old, a); /* is no way back */
     assert_int_equal(put(old, META_NODE, "n", "", 5, META_ANY, NULL), DLC_EBUSY);
-    put_chunk(old, "d", "n", "k", 1); /* chunks are the nodes' */
     ok(meta_events(old, NULL, 0, 10, &events, &err));
     assert_int_equal(json_array_size(events), 2);
     json_decref(events);
     meta_set_fence(old, 0);
     ok(put(old, META_NODE, "n", "", 6, META_ANY, NULL));
+    meta_close(&new);
+}
+
+/* A manager that was held up while it wrote brings nothing back that the next one has dropped. */
+static void test_fences_of_chunks(void **state)
+{
+    const struct meta_chunk late = {.dataset = "d", .node = "n", .key = "k", .size = 1};
+    const char *const keys[] = {"k"};
+    struct meta *old = meta_of(state), *new = NULL;
+    uint64_t a, b;
+
+    ok(meta_open(url_of(state), &new, &err));
+    ok(meta_lock(old, "manager", "old", DLC_SEC(60), &a, &err));
+    meta_set_fence(old, a);
+    put_chunk(old, "d", "n", "k", 1);
+    ok(meta_unlock(old, "manager", "old", &err));
+    ok(meta_lock(new, "manager", "new", DLC_SEC(60), &b, &err));
+    meta_set_fence(new, b);
+    put_chunk(new, "d", "n", "k", 2);
+    assert_int_equal(meta_chunks_drop_keys(old, "d", "n", keys, 1, &err), DLC_EBUSY);
+    assert_int_equal(meta_chunks_drop(old, "d", NULL, &err), DLC_EBUSY);
+    expect_chunks(old, any("d"), "k@n,");
+    ok(meta_chunks_drop_keys(new, "d", "n", keys, 1, &err));
+    assert_int_equal(meta_chunks_put(old, &late, 1, &err), DLC_EBUSY);
+    assert_non_null(strstr(err.text, "another manager"));
+    expect_chunks(old, any("d"), "");
+    put_chunk(new, "d", "n", "k", 3);
+    ok(meta_chunks_drop(new, NULL, "n", &err));
+    assert_int_equal(meta_chunks_put(old, &late, 1, &err), DLC_EBUSY);
+    expect_chunks(old, any("d"), "");
     meta_close(&new);
 }
 
@@ -715,6 +744,7 @@ int main(void)
         {"locks", test_locks},
         {"a lock expires", test_lock_expires},
         {"fences", test_fences},
+        {"fences of chunks", test_fences_of_chunks},
         {"events", test_events},
         {"old events go", test_old_events_go},
         {"opened again", test_open_again},
