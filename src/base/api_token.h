@@ -7,8 +7,8 @@
  *
  * (The flag takes DLCACHE_TOKEN out of the environment: cli/args.c.)
  */
-#ifndef DLC_BASE_TOKEN_H
-#define DLC_BASE_TOKEN_H
+#ifndef DLC_BASE_API_TOKEN_H
+#define DLC_BASE_API_TOKEN_H
 
 #include "base/config.h"
 #include "base/err.h"

@@ -9,8 +9,8 @@
  * until the caller says otherwise, so that whatever is tried next (another daemon, the bucket
  * itself) is given up too. Such calls fail with DLC_ECANCELED.
  */
-#ifndef DLC_BASE_INTERRUPT_H
-#define DLC_BASE_INTERRUPT_H
+#ifndef DLC_BASE_CANCEL_H
+#define DLC_BASE_CANCEL_H
 
 #include <stdbool.h>
 

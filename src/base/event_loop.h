@@ -12,8 +12,8 @@
  * event that epoll has already reported. (3) loop_stop() makes loop_run() return after the tasks
  * posted before it have run.
  */
-#ifndef DLC_BASE_LOOP_H
-#define DLC_BASE_LOOP_H
+#ifndef DLC_BASE_EVENT_LOOP_H
+#define DLC_BASE_EVENT_LOOP_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * Histogram of positive numbers in buckets of about 9 % width, for percentiles of latencies. Old
  * observations fade: when `limit` have been counted, all counts are halved. One thread at a time.
  */
-#ifndef DLC_BASE_HIST_H
-#define DLC_BASE_HIST_H
+#ifndef DLC_BASE_HISTOGRAM_H
+#define DLC_BASE_HISTOGRAM_H
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
  * and debug builds (DLC_DEBUG) abort on a violation. Most of dlcache needs none: see
  * docs/design/0001.
  */
-#ifndef DLC_BASE_MTX_H
-#define DLC_BASE_MTX_H
+#ifndef DLC_BASE_MUTEX_H
+#define DLC_BASE_MUTEX_H
 
 #include <pthread.h>
 #include <stdbool.h>

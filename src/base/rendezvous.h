@@ -6,8 +6,8 @@
  * (O1) Shares are proportional to weights. (O2) A node that comes or goes, or whose weight changes,
  * moves only chunks from or to itself.
  */
-#ifndef DLC_STORAGE_REMOTE_OWNER_H
-#define DLC_STORAGE_REMOTE_OWNER_H
+#ifndef DLC_BASE_RENDEZVOUS_H
+#define DLC_BASE_RENDEZVOUS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What did the person mean? For errors about names that do not exist. */
-#ifndef DLC_BASE_NEAREST_H
-#define DLC_BASE_NEAREST_H
+#ifndef DLC_BASE_SUGGEST_H
+#define DLC_BASE_SUGGEST_H
 
 #include <stddef.h>
 

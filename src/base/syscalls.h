@@ -5,8 +5,8 @@
  * return what the system call returns, with errno; the *_all forms go on after EINTR and short
  * counts. All descriptors are close-on-exec. The plain ones are declared by tbl/os.def.
  */
-#ifndef DLC_BASE_OS_H
-#define DLC_BASE_OS_H
+#ifndef DLC_BASE_SYSCALLS_H
+#define DLC_BASE_SYSCALLS_H
 
 #include <dirent.h>
 #include <poll.h>

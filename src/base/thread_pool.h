@@ -6,8 +6,8 @@
  * A queue may have a bound in jobs and in bytes, so that what waits in it cannot grow without end:
  * pool_try_run() asks for it. A job that finds the queue empty always gets in, whatever its size.
  */
-#ifndef DLC_BASE_POOL_H
-#define DLC_BASE_POOL_H
+#ifndef DLC_BASE_THREAD_POOL_H
+#define DLC_BASE_THREAD_POOL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Hash map from 64-bit keys to pointers: open addressing, linear probing, deletion by shifting
  * back. */
-#ifndef DLC_BASE_MAP_H
-#define DLC_BASE_MAP_H
+#ifndef DLC_BASE_U64MAP_H
+#define DLC_BASE_U64MAP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -9,8 +9,8 @@
  * not touch it until done() is called, exactly once, on one of the bucket's lanes (threads), also
  * after a cancel and on close. done() must not block.
  */
-#ifndef DLC_STORAGE_BUCKET_BUCKET_H
-#define DLC_STORAGE_BUCKET_BUCKET_H
+#ifndef DLC_BUCKET_BUCKET_H
+#define DLC_BUCKET_BUCKET_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -21,8 +21,8 @@
  * (B4) Exactly the bytes of one answer are in dst: a hedge has its own buffer.
  * (B5) A request is in lane->load from its submission until its done() has returned.
  */
-#ifndef DLC_STORAGE_BUCKET_BUCKET_I_H
-#define DLC_STORAGE_BUCKET_BUCKET_I_H
+#ifndef DLC_BUCKET_BUCKET_I_H
+#define DLC_BUCKET_BUCKET_I_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -3,8 +3,8 @@
  * The cyclic checksums that clouds keep for objects: CRC-32 (as in zip), CRC-32C (Castagnoli) and
  * CRC-64/NVME. All X.
  */
-#ifndef DLC_STORAGE_BUCKET_CHECKSUM_H
-#define DLC_STORAGE_BUCKET_CHECKSUM_H
+#ifndef DLC_BUCKET_CHECKSUM_H
+#define DLC_BUCKET_CHECKSUM_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -17,8 +17,8 @@
  *      changed, in which the lane always had more to ask than it was allowed to.
  * (M3) Throttling cuts the limit at most once in two median latencies.
  */
-#ifndef DLC_STORAGE_BUCKET_LIMITER_I_H
-#define DLC_STORAGE_BUCKET_LIMITER_I_H
+#ifndef DLC_BUCKET_LIMITER_I_H
+#define DLC_BUCKET_LIMITER_I_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -12,8 +12,8 @@
  * manifest=KEY, split=train, partition=64MB, group=yes. Keys are otherwise taken literally: no
  * percent-decoding for s3, gs and file.
  */
-#ifndef DLC_STORAGE_BUCKET_URL_H
-#define DLC_STORAGE_BUCKET_URL_H
+#ifndef DLC_BUCKET_URL_H
+#define DLC_BUCKET_URL_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sorting the records of a catalog under construction. Private to src/catalog. */
-#ifndef DLC_CATALOG_SORT_I_H
-#define DLC_CATALOG_SORT_I_H
+#ifndef DLC_CATALOG_KEY_SORT_I_H
+#define DLC_CATALOG_KEY_SORT_I_H
 
 #include <stddef.h>
 #include <stdint.h>

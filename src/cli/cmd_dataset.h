@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parts of `dlcache dataset`. */
-#ifndef DLC_CLI_DATASET_H
-#define DLC_CLI_DATASET_H
+#ifndef DLC_CLI_CMD_DATASET_H
+#define DLC_CLI_CMD_DATASET_H
 
 #include "cli/resource_commands.h"
 

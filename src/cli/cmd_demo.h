@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parts of `dlcache demo`. */
-#ifndef DLC_CLI_DEMO_H
-#define DLC_CLI_DEMO_H
+#ifndef DLC_CLI_CMD_DEMO_H
+#define DLC_CLI_CMD_DEMO_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parts of `dlcache tenant`. */
-#ifndef DLC_CLI_TENANT_H
-#define DLC_CLI_TENANT_H
+#ifndef DLC_CLI_CMD_TENANT_H
+#define DLC_CLI_CMD_TENANT_H
 
 #include "cli/resource_commands.h"
 

@@ -4,8 +4,8 @@
  * in ~/.aws/credentials or of shell exports), or the JSON object that `aws configure
  * export-credentials` prints. What it was read from is not kept; keys_release() wipes.
  */
-#ifndef DLC_CLI_KEYS_H
-#define DLC_CLI_KEYS_H
+#ifndef DLC_CLI_CREDENTIAL_INPUT_H
+#define DLC_CLI_CREDENTIAL_INPUT_H
 
 #include <stddef.h>
 

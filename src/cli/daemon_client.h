@@ -3,8 +3,8 @@
  * The command line's end of the control protocol (docs/format/protocol.md): connect, say hello,
  * ask, follow the progress, get the answer or the daemon's error.
  */
-#ifndef DLC_CLI_CTL_H
-#define DLC_CLI_CTL_H
+#ifndef DLC_CLI_DAEMON_CLIENT_H
+#define DLC_CLI_DAEMON_CLIENT_H
 
 #include <stdbool.h>
 

@@ -7,8 +7,8 @@
  * (SOCKET.api), else that of a `dlcache manager` with the same --dir. Who: as token_load(), else
  * admin.token in --dir when it can be read; a Unix socket needs none.
  */
-#ifndef DLC_CLI_API_H
-#define DLC_CLI_API_H
+#ifndef DLC_CLI_MANAGER_CLIENT_H
+#define DLC_CLI_MANAGER_CLIENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What `dlcache tenant`, `dataset`, `job` and `node` do alike: list the manager's things of a kind,
  * show one, delete one. A subcommand says with `.kind` what it is about. */
-#ifndef DLC_CLI_KIND_H
-#define DLC_CLI_KIND_H
+#ifndef DLC_CLI_RESOURCE_COMMANDS_H
+#define DLC_CLI_RESOURCE_COMMANDS_H
 
 #include "cli/manager_client.h"
 #include "cli/table.h"

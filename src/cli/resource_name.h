@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Names of things in the cluster: [a-z0-9][a-z0-9._-]{0,62}. */
-#ifndef DLC_CLI_NAMES_H
-#define DLC_CLI_NAMES_H
+#ifndef DLC_CLI_RESOURCE_NAME_H
+#define DLC_CLI_RESOURCE_NAME_H
 
 #include <stdbool.h>
 

@@ -6,8 +6,8 @@
  * leaves, or is not heard of any more, is not waited for: it counts as failed. A listing the
  * manager gives to another node then, which an event says; when none comes, it has failed.
  */
-#ifndef DLC_CLI_FOLLOW_H
-#define DLC_CLI_FOLLOW_H
+#ifndef DLC_CLI_WAIT_NODES_H
+#define DLC_CLI_WAIT_NODES_H
 
 #include <stdint.h>
 

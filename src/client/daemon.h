@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The daemon's address, and starting one when nobody answers there. */
-#ifndef DLC_CLIENT_SPAWN_H
-#define DLC_CLIENT_SPAWN_H
+#ifndef DLC_CLIENT_DAEMON_H
+#define DLC_CLIENT_DAEMON_H
 
 #include "base/clock.h"
 #include "base/config.h"

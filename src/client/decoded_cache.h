@@ -6,8 +6,8 @@
  * Nothing here waits for the daemon but kept_open(), and kept_room() while it looks for a daemon
  * that was lost. Threads: any; kept_close() when nobody else uses it.
  */
-#ifndef DLC_CLIENT_KEPT_H
-#define DLC_CLIENT_KEPT_H
+#ifndef DLC_CLIENT_DECODED_CACHE_H
+#define DLC_CLIENT_DECODED_CACHE_H
 
 #include <stdbool.h>
 #include <stddef.h>

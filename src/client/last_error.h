@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The error of the calling thread, which dlc_last_error() gives: for all that is public. */
-#ifndef DLC_CLIENT_FAIL_H
-#define DLC_CLIENT_FAIL_H
+#ifndef DLC_CLIENT_LAST_ERROR_H
+#define DLC_CLIENT_LAST_ERROR_H
 
 #include "base/err.h"
 

@@ -7,8 +7,8 @@
  * (A1) A manager that is away costs nothing but news: the view stays, questions fail at once where
  * that is known. (A2) An order is reported done until the manager has heard it.
  */
-#ifndef DLC_NODE_AGENT_H
-#define DLC_NODE_AGENT_H
+#ifndef DLC_CLUSTER_AGENT_H
+#define DLC_CLUSTER_AGENT_H
 
 #include <stdbool.h>
 

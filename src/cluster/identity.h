@@ -8,8 +8,8 @@
  * while one runs, which the kernel undoes when that ends, however it ends. Who does not get the
  * lock has no directory.
  */
-#ifndef DLC_NODE_IDENTITY_H
-#define DLC_NODE_IDENTITY_H
+#ifndef DLC_CLUSTER_IDENTITY_H
+#define DLC_CLUSTER_IDENTITY_H
 
 #define IDENTITY_LEN 32
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The server for other nodes: GET /v1/peer/DATASET/SNAPSHOT/samples/I. */
-#ifndef DLC_NODE_PEERING_H
-#define DLC_NODE_PEERING_H
+#ifndef DLC_CLUSTER_PEER_SERVER_H
+#define DLC_CLUSTER_PEER_SERVER_H
 
 #include <jansson.h>
 

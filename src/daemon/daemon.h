@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The daemon of one node. */
-#ifndef DLC_NODE_NODE_H
-#define DLC_NODE_NODE_H
+#ifndef DLC_DAEMON_DAEMON_H
+#define DLC_DAEMON_DAEMON_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
  * does not wait for writes, for archives that are catalogued, or for a file system that is asked
  * for its free space. work.c has the table.
  */
-#ifndef DLC_NODE_WORK_H
-#define DLC_NODE_WORK_H
+#ifndef DLC_DAEMON_WORK_H
+#define DLC_DAEMON_WORK_H
 
 #include <jansson.h>
 

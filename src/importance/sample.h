@@ -18,8 +18,8 @@
  *
  * Pure: no clock, no locks. Scratch: 12 bytes per sample, and 4 per position.
  */
-#ifndef DLC_ORDER_DRAW_H
-#define DLC_ORDER_DRAW_H
+#ifndef DLC_IMPORTANCE_SAMPLE_H
+#define DLC_IMPORTANCE_SAMPLE_H
 
 #include <stdbool.h>
 #include <stdint.h>

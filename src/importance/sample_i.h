@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What both ways of drawing share. */
-#ifndef DLC_ORDER_DRAW_I_H
-#define DLC_ORDER_DRAW_I_H
+#ifndef DLC_IMPORTANCE_SAMPLE_I_H
+#define DLC_IMPORTANCE_SAMPLE_I_H
 
 #include <math.h>
 

@@ -16,8 +16,8 @@
  *
  * X: any thread of any process, no locks; but a struct weights_scale is its owner's.
  */
-#ifndef DLC_ORDER_WEIGHTS_H
-#define DLC_ORDER_WEIGHTS_H
+#ifndef DLC_IMPORTANCE_WEIGHTS_H
+#define DLC_IMPORTANCE_WEIGHTS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

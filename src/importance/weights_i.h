@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The steps of a store, for those who store many: all weights, then all marks, then the count. */
-#ifndef DLC_ORDER_WEIGHTS_I_H
-#define DLC_ORDER_WEIGHTS_I_H
+#ifndef DLC_IMPORTANCE_WEIGHTS_I_H
+#define DLC_IMPORTANCE_WEIGHTS_I_H
 
 #include <string.h>
 

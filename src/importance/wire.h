@@ -9,8 +9,8 @@
  * there is one way to write each list, samples cannot come twice, and about 6 bytes are a pair.
  * A weight is a positive finite number: others are not written, and refused when they come.
  */
-#ifndef DLC_BASE_PAIRS_H
-#define DLC_BASE_PAIRS_H
+#ifndef DLC_IMPORTANCE_WIRE_H
+#define DLC_IMPORTANCE_WIRE_H
 
 #include <stdbool.h>
 #include <stddef.h>

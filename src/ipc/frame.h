@@ -12,8 +12,8 @@
  * the bytes that came and not with those that were promised, and descriptors that nobody asked for
  * are closed.
  */
-#ifndef DLC_BASE_MSG_H
-#define DLC_BASE_MSG_H
+#ifndef DLC_IPC_FRAME_H
+#define DLC_IPC_FRAME_H
 
 #include <stdbool.h>
 #include <stdint.h>

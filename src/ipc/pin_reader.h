@@ -14,8 +14,8 @@
  *
  * The cost of a hit is one xchg and three loads, plus four plain stores for the log.
  */
-#ifndef DLC_STORAGE_MEMORY_READER_H
-#define DLC_STORAGE_MEMORY_READER_H
+#ifndef DLC_IPC_PIN_READER_H
+#define DLC_IPC_PIN_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -26,8 +26,8 @@
  * process clears it. (M4) The daemon believes nothing in a session: indices are bounded, fields are
  * copied once, and a client that lies harms only what it reads itself.
  */
-#ifndef DLC_STORAGE_MEMORY_SHM_H
-#define DLC_STORAGE_MEMORY_SHM_H
+#ifndef DLC_IPC_SHM_H
+#define DLC_IPC_SHM_H
 
 #include <assert.h>
 #include <stdatomic.h>

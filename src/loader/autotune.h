@@ -9,8 +9,8 @@
  * or at once as many as are needed; when batches were ready for long, down towards the need, half
  * of the way at a time.
  */
-#ifndef DLC_LOADER_PACE_H
-#define DLC_LOADER_PACE_H
+#ifndef DLC_LOADER_AUTOTUNE_H
+#define DLC_LOADER_AUTOTUNE_H
 
 struct pace {
     unsigned most, now;

@@ -17,8 +17,8 @@
  *
  * Threads: any, but forms_begin() and forms_step(), which are the consumer's.
  */
-#ifndef DLC_LOADER_FORMS_I_H
-#define DLC_LOADER_FORMS_I_H
+#ifndef DLC_LOADER_DECODED_POLICY_I_H
+#define DLC_LOADER_DECODED_POLICY_I_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

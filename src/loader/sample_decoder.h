@@ -5,8 +5,8 @@
  * an epoch, also from the place in it. A struct making is shared and constant; each thread has a
  * maker, which is scratch memory and nothing else.
  */
-#ifndef DLC_LOADER_MAKING_H
-#define DLC_LOADER_MAKING_H
+#ifndef DLC_LOADER_SAMPLE_DECODER_H
+#define DLC_LOADER_SAMPLE_DECODER_H
 
 #include <stdbool.h>
 #include <stddef.h>

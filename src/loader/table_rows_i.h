@@ -7,8 +7,8 @@
  *
  * Not in use (n = 0): a sample of the loader is a sample of the dataset.
  */
-#ifndef DLC_LOADER_ROWS_I_H
-#define DLC_LOADER_ROWS_I_H
+#ifndef DLC_LOADER_TABLE_ROWS_I_H
+#define DLC_LOADER_TABLE_ROWS_I_H
 
 #include <stdint.h>
 

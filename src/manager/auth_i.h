@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Between auth.c and tenants.c: where the store says whose a token is. */
-#ifndef DLC_CONTROL_AUTH_I_H
-#define DLC_CONTROL_AUTH_I_H
+#ifndef DLC_MANAGER_AUTH_I_H
+#define DLC_MANAGER_AUTH_I_H
 
 #include "manager/manager_i.h"
 

@@ -3,8 +3,8 @@
  * The manager: who may read what, what lies where, who may run. It answers HTTP (openapi.json
  * beside this file), keeps its records in the metadata store and is never on the data path.
  */
-#ifndef DLC_CONTROL_CONTROL_H
-#define DLC_CONTROL_CONTROL_H
+#ifndef DLC_MANAGER_MANAGER_H
+#define DLC_MANAGER_MANAGER_H
 
 #include "base/clock.h"
 #include "base/err.h"

@@ -24,8 +24,8 @@
  * exist. (C3) What a handler answers goes through reply_doc() or is made of named fields: no
  * document of the store is sent as it lies there.
  */
-#ifndef DLC_CONTROL_CONTROL_I_H
-#define DLC_CONTROL_CONTROL_I_H
+#ifndef DLC_MANAGER_MANAGER_I_H
+#define DLC_MANAGER_MANAGER_I_H
 
 #include <pthread.h>
 #include <stdatomic.h>

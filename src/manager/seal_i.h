@@ -6,8 +6,8 @@
  * authenticated. (S2) Keys and opened texts are wiped when they are given back. (S3) No message
  * holds any of them.
  */
-#ifndef DLC_CONTROL_SECRETS_I_H
-#define DLC_CONTROL_SECRETS_I_H
+#ifndef DLC_MANAGER_SEAL_I_H
+#define DLC_MANAGER_SEAL_I_H
 
 #include <stddef.h>
 

@@ -6,8 +6,8 @@
  * nobody takes a reference to it or to a value inside: jansson's counts are not safe where threads
  * share a value.
  */
-#ifndef DLC_CONTROL_SHARED_JSON_I_H
-#define DLC_CONTROL_SHARED_JSON_I_H
+#ifndef DLC_MANAGER_SHARED_JSON_I_H
+#define DLC_MANAGER_SHARED_JSON_I_H
 
 #include <stdatomic.h>
 

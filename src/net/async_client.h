@@ -16,8 +16,8 @@
  * and time limits of whole attempts (bucket, cluster); one request that is waited
  * for (json_client.h).
  */
-#ifndef DLC_HTTP_ENGINE_H
-#define DLC_HTTP_ENGINE_H
+#ifndef DLC_NET_ASYNC_CLIENT_H
+#define DLC_NET_ASYNC_CLIENT_H
 
 #include <curl/curl.h>
 #include <stdbool.h>

@@ -11,8 +11,8 @@
  * Limits: connections in all and of one address. A connection beyond the first limit takes the
  * place of one that is idle; where none is, and beyond the second limit, it gets 503 and is closed.
  */
-#ifndef DLC_HTTP_ASYNC_SERVER_H
-#define DLC_HTTP_ASYNC_SERVER_H
+#ifndef DLC_NET_ASYNC_SERVER_H
+#define DLC_NET_ASYNC_SERVER_H
 
 #include "base/clock.h"
 #include "base/err.h"

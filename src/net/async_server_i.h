@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside the asynchronous server: async_server.c (loops, accepting, limits), async_server_conn.c
  * (connections and calls), async_server_file.c (replies from files). */
-#ifndef DLC_HTTP_ASYNC_SERVER_I_H
-#define DLC_HTTP_ASYNC_SERVER_I_H
+#ifndef DLC_NET_ASYNC_SERVER_I_H
+#define DLC_NET_ASYNC_SERVER_I_H
 
 #include <stdatomic.h>
 

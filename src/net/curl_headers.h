@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Header lines of a request of libcurl's. Some of them are secret: they are wiped. */
-#ifndef DLC_HTTP_HEADER_LINES_H
-#define DLC_HTTP_HEADER_LINES_H
+#ifndef DLC_NET_CURL_HEADERS_H
+#define DLC_NET_CURL_HEADERS_H
 
 #include <curl/curl.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* libcurl for the whole process, once. */
-#ifndef DLC_HTTP_BEGIN_H
-#define DLC_HTTP_BEGIN_H
+#ifndef DLC_NET_CURL_INIT_H
+#define DLC_NET_CURL_INIT_H
 
 #include "base/err.h"
 

@@ -7,8 +7,8 @@
  * server is sent to another one only if doing it twice does no harm: anything but POST, or all of
  * it when the caller says so.
  */
-#ifndef DLC_HTTP_CLIENT_H
-#define DLC_HTTP_CLIENT_H
+#ifndef DLC_NET_JSON_CLIENT_H
+#define DLC_NET_JSON_CLIENT_H
 
 #include <stdbool.h>
 

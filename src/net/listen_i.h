@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The sockets a server listens on. */
-#ifndef DLC_HTTP_LISTEN_I_H
-#define DLC_HTTP_LISTEN_I_H
+#ifndef DLC_NET_LISTEN_I_H
+#define DLC_NET_LISTEN_I_H
 
 #include <stdbool.h>
 

@@ -3,8 +3,8 @@
  * Range requests (RFC 9110, 14): one range of bytes. Several at once, other units and what is not
  * understood get the whole, as the RFC allows.
  */
-#ifndef DLC_HTTP_RANGE_I_H
-#define DLC_HTTP_RANGE_I_H
+#ifndef DLC_NET_RANGE_I_H
+#define DLC_NET_RANGE_I_H
 
 #include <stdint.h>
 

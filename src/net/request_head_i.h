@@ -7,8 +7,8 @@
  *          value. Two readers of one text must not see two different requests.
  * (HEAD-2) A request with a body is marked and not read further: where it ends is not known here.
  */
-#ifndef DLC_HTTP_REQUEST_HEAD_I_H
-#define DLC_HTTP_REQUEST_HEAD_I_H
+#ifndef DLC_NET_REQUEST_HEAD_I_H
+#define DLC_NET_REQUEST_HEAD_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

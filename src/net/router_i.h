@@ -7,8 +7,8 @@
  *      or "..": what a handler gets as a parameter can be used as a name.
  * (T2) A name is in the query once at most.
  */
-#ifndef DLC_HTTP_TARGET_I_H
-#define DLC_HTTP_TARGET_I_H
+#ifndef DLC_NET_ROUTER_I_H
+#define DLC_NET_ROUTER_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

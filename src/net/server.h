@@ -11,8 +11,8 @@
  *
  * The first route that fits a path counts. While the server closes, new requests get 503.
  */
-#ifndef DLC_HTTP_SERVER_H
-#define DLC_HTTP_SERVER_H
+#ifndef DLC_NET_SERVER_H
+#define DLC_NET_SERVER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,8 +9,8 @@
  * (S1) exchange_end() is called for every exchange that began, also when the client goes away.
  * (S2) `busy` counts exchanges from their handler to their end; closing waits for them.
  */
-#ifndef DLC_HTTP_SERVER_I_H
-#define DLC_HTTP_SERVER_I_H
+#ifndef DLC_NET_SERVER_I_H
+#define DLC_NET_SERVER_I_H
 
 #include <microhttpd.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Replies, as all servers here handle them (server_reply.c). */
-#ifndef DLC_HTTP_REPLY_I_H
-#define DLC_HTTP_REPLY_I_H
+#ifndef DLC_NET_SERVER_REPLY_I_H
+#define DLC_NET_SERVER_REPLY_I_H
 
 #include "net/server.h"
 

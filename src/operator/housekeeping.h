@@ -10,8 +10,8 @@
  * (P1) Of what others made, only these are touched: the label, caBundle. (P2) A failure is logged
  *      once and tried again at the next look; nothing else waits for it.
  */
-#ifndef DLC_OPERATOR_KEEPER_H
-#define DLC_OPERATOR_KEEPER_H
+#ifndef DLC_OPERATOR_HOUSEKEEPING_H
+#define DLC_OPERATOR_HOUSEKEEPING_H
 
 #include "operator/kube/kube.h"
 #include "operator/kube/lease.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Between housekeeping.c, which has the thread, and webhook_cert.c, which has the certificate. */
-#ifndef DLC_OPERATOR_KEEPER_I_H
-#define DLC_OPERATOR_KEEPER_I_H
+#ifndef DLC_OPERATOR_HOUSEKEEPING_I_H
+#define DLC_OPERATOR_HOUSEKEEPING_I_H
 
 #include "operator/webhook/certs.h"
 #include "operator/housekeeping.h"

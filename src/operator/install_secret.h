@@ -14,8 +14,8 @@
  * (T1) What is there is never changed. A key that was taken out is made anew. (T2) store and
  *      redis.conf are made together; where there is a store already, its Redis is somebody else's.
  */
-#ifndef DLC_OPERATOR_BOOTSTRAP_H
-#define DLC_OPERATOR_BOOTSTRAP_H
+#ifndef DLC_OPERATOR_INSTALL_SECRET_H
+#define DLC_OPERATOR_INSTALL_SECRET_H
 
 #include <jansson.h>
 

@@ -11,8 +11,8 @@
  *
  * With REFUSED and AWAY *err says why, and manager_status() is the HTTP status.
  */
-#ifndef DLC_OPERATOR_MANAGER_H
-#define DLC_OPERATOR_MANAGER_H
+#ifndef DLC_OPERATOR_MANAGER_CLIENT_H
+#define DLC_OPERATOR_MANAGER_CLIENT_H
 
 #include <jansson.h>
 

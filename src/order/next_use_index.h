@@ -9,8 +9,8 @@
  *
  * X once it is built.
  */
-#ifndef DLC_ORDER_INDEX_H
-#define DLC_ORDER_INDEX_H
+#ifndef DLC_ORDER_NEXT_USE_INDEX_H
+#define DLC_ORDER_NEXT_USE_INDEX_H
 
 #include <stdint.h>
 

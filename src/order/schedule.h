@@ -10,8 +10,8 @@
  * Of a computed order it owns the swaps of the epoch being read and of the one after it. They go as
  * positions are passed; going back forgets all of them.
  */
-#ifndef DLC_ORDER_TOLD_H
-#define DLC_ORDER_TOLD_H
+#ifndef DLC_ORDER_SCHEDULE_H
+#define DLC_ORDER_SCHEDULE_H
 
 #include "order/cursor.h"
 

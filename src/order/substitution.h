@@ -15,8 +15,8 @@
  * Positions count from the start of the epoch. Of computed orders only: there a rank reads a sample
  * at most once in an epoch. Owned by one thread at a time.
  */
-#ifndef DLC_ORDER_SWAPS_H
-#define DLC_ORDER_SWAPS_H
+#ifndef DLC_ORDER_SUBSTITUTION_H
+#define DLC_ORDER_SUBSTITUTION_H
 
 #include <stdbool.h>
 #include <stddef.h>

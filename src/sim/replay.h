@@ -3,8 +3,8 @@
  * Replay a trace against one contender: a policy of src/cache/policy, run as a tier would run it,
  * with more or less knowledge of the future; or a bound that no policy can know.
  */
-#ifndef DLC_SIM_RUN_H
-#define DLC_SIM_RUN_H
+#ifndef DLC_SIM_REPLAY_H
+#define DLC_SIM_REPLAY_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef DLC_SIM_RUN_I_H
-#define DLC_SIM_RUN_I_H
+#ifndef DLC_SIM_REPLAY_I_H
+#define DLC_SIM_REPLAY_I_H
 
 #include "sim/replay.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A line chart as SVG: one curve per series, named at its right end. */
-#ifndef DLC_SIM_PLOT_H
-#define DLC_SIM_PLOT_H
+#ifndef DLC_SIM_SVG_CHART_H
+#define DLC_SIM_SVG_CHART_H
 
 #include "base/buf.h"
 

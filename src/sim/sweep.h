@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Many runs: every contender at every capacity, over one trace or over all rows of a mix. */
-#ifndef DLC_SIM_STUDY_H
-#define DLC_SIM_STUDY_H
+#ifndef DLC_SIM_SWEEP_H
+#define DLC_SIM_SWEEP_H
 
 #include "sim/workload_mix.h"
 #include "sim/replay.h"

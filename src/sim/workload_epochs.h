@@ -8,8 +8,8 @@
  * batch in which it was last seen. Losses here are a difficulty of the sample's own and as much
  * noise.
  */
-#ifndef DLC_SIM_EPOCHS_H
-#define DLC_SIM_EPOCHS_H
+#ifndef DLC_SIM_WORKLOAD_EPOCHS_H
+#define DLC_SIM_WORKLOAD_EPOCHS_H
 
 #include <stdbool.h>
 

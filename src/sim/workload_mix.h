@@ -11,8 +11,8 @@
  * One row is one order of the jobs. The grid: reuse 1, 3, 5; share 1, 3, 5, 7; last 1, 3, 5, 7; and
  * `shuffles` orders of each, all of that for each capacity. The generator goes on from row to row.
  */
-#ifndef DLC_SIM_MIX_H
-#define DLC_SIM_MIX_H
+#ifndef DLC_SIM_WORKLOAD_MIX_H
+#define DLC_SIM_WORKLOAD_MIX_H
 
 #include <stdbool.h>
 

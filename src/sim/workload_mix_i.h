@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef DLC_SIM_MIX_I_H
-#define DLC_SIM_MIX_I_H
+#ifndef DLC_SIM_WORKLOAD_MIX_I_H
+#define DLC_SIM_WORKLOAD_MIX_I_H
 
 #include "sim/workload_mix.h"
 

@@ -5,8 +5,8 @@
  * over with a note why; one that is configured and fails ends the look, so that a broken set-up is
  * told and not papered over.
  */
-#ifndef DLC_STORAGE_BUCKET_CHAIN_I_H
-#define DLC_STORAGE_BUCKET_CHAIN_I_H
+#ifndef DLC_BUCKET_CREDENTIALS_CHAIN_I_H
+#define DLC_BUCKET_CREDENTIALS_CHAIN_I_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -14,8 +14,8 @@
  * (K2) A generation number names one set of values: finding the same values again keeps it.
  * (K3) A secret is wiped before its memory is freed, and is in no message.
  */
-#ifndef DLC_STORAGE_BUCKET_CREDENTIALS_I_H
-#define DLC_STORAGE_BUCKET_CREDENTIALS_I_H
+#ifndef DLC_BUCKET_CREDENTIALS_CREDENTIALS_I_H
+#define DLC_BUCKET_CREDENTIALS_CREDENTIALS_I_H
 
 #include <stdbool.h>
 #include <stdint.h>

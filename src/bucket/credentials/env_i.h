@@ -4,8 +4,8 @@
  * of their own, and reading the environment there would race with a setenv() of the program that
  * we are a library of.
  */
-#ifndef DLC_STORAGE_BUCKET_AWSENV_I_H
-#define DLC_STORAGE_BUCKET_AWSENV_I_H
+#ifndef DLC_BUCKET_CREDENTIALS_ENV_I_H
+#define DLC_BUCKET_CREDENTIALS_ENV_I_H
 
 #include <stddef.h>
 

@@ -3,8 +3,8 @@
  * One small HTTP request whose answer is waited for: metadata services and STS. Blocks, so it is
  * for the thread that looks for credentials only; a descriptor that becomes readable cuts it short.
  */
-#ifndef DLC_STORAGE_BUCKET_WEBCALL_I_H
-#define DLC_STORAGE_BUCKET_WEBCALL_I_H
+#ifndef DLC_BUCKET_CREDENTIALS_HTTP_CALL_I_H
+#define DLC_BUCKET_CREDENTIALS_HTTP_CALL_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

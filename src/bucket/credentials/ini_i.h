@@ -12,8 +12,8 @@
  * its value is empty, otherwise as one more line of the value. Later lines win over earlier ones,
  * and a section may appear several times. Names are not case-sensitive, sections are.
  */
-#ifndef DLC_STORAGE_BUCKET_INI_I_H
-#define DLC_STORAGE_BUCKET_INI_I_H
+#ifndef DLC_BUCKET_CREDENTIALS_INI_I_H
+#define DLC_BUCKET_CREDENTIALS_INI_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
  * XML: STS. What arrives is hostile input until parsed; messages repeat nothing of it but an
  * error's code and text.
  */
-#ifndef DLC_STORAGE_BUCKET_ANSWER_I_H
-#define DLC_STORAGE_BUCKET_ANSWER_I_H
+#ifndef DLC_BUCKET_CREDENTIALS_PARSE_I_H
+#define DLC_BUCKET_CREDENTIALS_PARSE_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

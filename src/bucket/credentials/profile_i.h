@@ -3,8 +3,8 @@
  * Profiles: what ~/.aws/credentials ([NAME]) and ~/.aws/config ([profile NAME], [default]) say. A
  * setting in the credentials file wins over the same one in the config file.
  */
-#ifndef DLC_STORAGE_BUCKET_PROFILE_I_H
-#define DLC_STORAGE_BUCKET_PROFILE_I_H
+#ifndef DLC_BUCKET_CREDENTIALS_PROFILE_I_H
+#define DLC_BUCKET_CREDENTIALS_PROFILE_I_H
 
 #include <stdbool.h>
 

@@ -7,8 +7,8 @@
  * from (secret, day, region, service), so that a signature allocates nothing and derives the key
  * once a day.
  */
-#ifndef DLC_STORAGE_BUCKET_SIGV4_I_H
-#define DLC_STORAGE_BUCKET_SIGV4_I_H
+#ifndef DLC_BUCKET_CREDENTIALS_SIGV4_I_H
+#define DLC_BUCKET_CREDENTIALS_SIGV4_I_H
 
 #include <stddef.h>
 #include <stdint.h>

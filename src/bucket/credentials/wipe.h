@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Memory that held a secret is wiped before it is freed. */
-#ifndef DLC_STORAGE_BUCKET_SECRET_I_H
-#define DLC_STORAGE_BUCKET_SECRET_I_H
+#ifndef DLC_BUCKET_CREDENTIALS_WIPE_H
+#define DLC_BUCKET_CREDENTIALS_WIPE_H
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the file origin does to the file system, blocking; file.c runs it on worker threads. */
-#ifndef DLC_STORAGE_BUCKET_FILE_I_H
-#define DLC_STORAGE_BUCKET_FILE_I_H
+#ifndef DLC_BUCKET_ORIGINS_FILE_I_H
+#define DLC_BUCKET_ORIGINS_FILE_I_H
 
 #include <stdatomic.h>
 

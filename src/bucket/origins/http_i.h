@@ -6,8 +6,8 @@
  * optionally its size in bytes and its ETag, separated by tabs. Empty lines and lines that begin
  * with '#' say nothing. The URL as written is the object's key.
  */
-#ifndef DLC_STORAGE_BUCKET_WEB_I_H
-#define DLC_STORAGE_BUCKET_WEB_I_H
+#ifndef DLC_BUCKET_ORIGINS_HTTP_I_H
+#define DLC_BUCKET_ORIGINS_HTTP_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -12,8 +12,8 @@
  * (O2) rc 0 of a GET means that exactly `length` bytes are in dst; length may be 0.
  * (O3) Counters and money are the bucket's; an origin counts nothing.
  */
-#ifndef DLC_STORAGE_BUCKET_ORIGIN_H
-#define DLC_STORAGE_BUCKET_ORIGIN_H
+#ifndef DLC_BUCKET_ORIGINS_ORIGIN_H
+#define DLC_BUCKET_ORIGINS_ORIGIN_H
 
 #include "bucket/bucket.h"
 

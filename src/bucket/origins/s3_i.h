@@ -4,8 +4,8 @@
  * written, and what answers mean. s3_origin.c has the origin itself; s3_address.c and s3_errors.c
  * are pure.
  */
-#ifndef DLC_STORAGE_BUCKET_S3_I_H
-#define DLC_STORAGE_BUCKET_S3_I_H
+#ifndef DLC_BUCKET_ORIGINS_S3_I_H
+#define DLC_BUCKET_ORIGINS_S3_I_H
 
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The two XML documents that S3 and its relatives send: a page of a listing, and an error. */
-#ifndef DLC_STORAGE_BUCKET_S3_XML_I_H
-#define DLC_STORAGE_BUCKET_S3_XML_I_H
+#ifndef DLC_BUCKET_ORIGINS_S3_XML_I_H
+#define DLC_BUCKET_ORIGINS_S3_XML_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

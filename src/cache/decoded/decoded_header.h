@@ -6,8 +6,8 @@
  * again: samples are not summed up at every read either. What follows the header is hostile all the
  * same: a sum shows accidents, not intent.
  */
-#ifndef DLC_STORAGE_MEMORY_FORM_H
-#define DLC_STORAGE_MEMORY_FORM_H
+#ifndef DLC_CACHE_DECODED_DECODED_HEADER_H
+#define DLC_CACHE_DECODED_DECODED_HEADER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Names of chunk files: docs/format/disk.md. Private to src/cache/disk. */
-#ifndef DLC_STORAGE_DISK_NAME_I_H
-#define DLC_STORAGE_DISK_NAME_I_H
+#ifndef DLC_CACHE_DISK_CHUNK_NAME_I_H
+#define DLC_CACHE_DISK_CHUNK_NAME_I_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  *
  * A chunk is known by its slot's number; slots of removed chunks are used again.
  */
-#ifndef DLC_STORAGE_DISK_CHUNKS_I_H
-#define DLC_STORAGE_DISK_CHUNKS_I_H
+#ifndef DLC_CACHE_DISK_CHUNK_TABLE_I_H
+#define DLC_CACHE_DISK_CHUNK_TABLE_I_H
 
 #include <assert.h>
 #include <stdbool.h>

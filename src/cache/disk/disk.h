@@ -19,8 +19,8 @@
  * group's chunks, while jobs read them, is not kept at all: where everything is read once per
  * epoch, keeping what is there hits as often as the share that fits, replacing it hardly ever.
  */
-#ifndef DLC_STORAGE_DISK_DISK_H
-#define DLC_STORAGE_DISK_DISK_H
+#ifndef DLC_CACHE_DISK_DISK_H
+#define DLC_CACHE_DISK_DISK_H
 
 #include <stdbool.h>
 #include <stddef.h>

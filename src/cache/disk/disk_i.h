@@ -8,8 +8,8 @@
  *     watch.c  free space                breaker.c  a disk that hangs or fails
  *     write.c  writing                   read.c    reading
  */
-#ifndef DLC_STORAGE_DISK_DISK_I_H
-#define DLC_STORAGE_DISK_DISK_I_H
+#ifndef DLC_CACHE_DISK_DISK_I_H
+#define DLC_CACHE_DISK_DISK_I_H
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -16,8 +16,8 @@
  *
  * No locks, no files, no clock.
  */
-#ifndef DLC_STORAGE_DISK_GROUPS_I_H
-#define DLC_STORAGE_DISK_GROUPS_I_H
+#ifndef DLC_CACHE_DISK_EVICTION_GROUPS_I_H
+#define DLC_CACHE_DISK_EVICTION_GROUPS_I_H
 
 #include <stdatomic.h>
 

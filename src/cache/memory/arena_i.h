@@ -20,8 +20,8 @@
  * The ceiling moves, and pages are given back, in steps of bounded work: the owner's event loop
  * serves others between them.
  */
-#ifndef DLC_STORAGE_MEMORY_ARENA_I_H
-#define DLC_STORAGE_MEMORY_ARENA_I_H
+#ifndef DLC_CACHE_MEMORY_ARENA_I_H
+#define DLC_CACHE_MEMORY_ARENA_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * How much memory the tier may use now: a pure function of what the machine says, and the code that
  * asks the machine (cgroup v1 and v2 limits up the tree, MemAvailable, pressure stall information).
  */
-#ifndef DLC_STORAGE_MEMORY_LIMITS_H
-#define DLC_STORAGE_MEMORY_LIMITS_H
+#ifndef DLC_CACHE_MEMORY_LIMITS_H
+#define DLC_CACHE_MEMORY_LIMITS_H
 
 #include <stdint.h>
 

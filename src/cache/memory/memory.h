@@ -9,8 +9,8 @@
  *     absent --reserve--> FILLING --publish--> RESIDENT --evict--> LIMBO --no pins--> absent
  *                         FILLING --abandon--> absent
  */
-#ifndef DLC_STORAGE_MEMORY_MEMORY_H
-#define DLC_STORAGE_MEMORY_MEMORY_H
+#ifndef DLC_CACHE_MEMORY_MEMORY_H
+#define DLC_CACHE_MEMORY_MEMORY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -19,8 +19,8 @@
  * (D4) A sample's place in the policy is right while its `known` is its index's `version`; else
  *      evict.c asks for its next use before it makes it a victim, as far as that stays cheap.
  */
-#ifndef DLC_STORAGE_MEMORY_MEMORY_I_H
-#define DLC_STORAGE_MEMORY_MEMORY_I_H
+#ifndef DLC_CACHE_MEMORY_MEMORY_I_H
+#define DLC_CACHE_MEMORY_MEMORY_I_H
 
 #include <linux/futex.h>
 

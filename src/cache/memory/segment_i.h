@@ -8,8 +8,8 @@
  * neither be mapped writable nor opened again for writing by another user. (F_SEAL_FUTURE_WRITE
  * would say the same, but then the kernel refuses to punch holes, also to us.)
  */
-#ifndef DLC_STORAGE_MEMORY_SEGMENT_I_H
-#define DLC_STORAGE_MEMORY_SEGMENT_I_H
+#ifndef DLC_CACHE_MEMORY_SEGMENT_I_H
+#define DLC_CACHE_MEMORY_SEGMENT_I_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * When will a sample be read that is in no known list, but is drawn by weight (docs/design/0008)?
  * An answer in the unit of known uses, positions from here, so that both stand in one order. Pure.
  */
-#ifndef DLC_STORAGE_POLICY_EXPECTED_H
-#define DLC_STORAGE_POLICY_EXPECTED_H
+#ifndef DLC_CACHE_POLICY_EXPECTED_USE_H
+#define DLC_CACHE_POLICY_EXPECTED_USE_H
 
 #include <stdint.h>
 

@@ -17,8 +17,8 @@
  *
  * A pure state machine: time is passed in, in seconds.
  */
-#ifndef DLC_STORAGE_POLICY_LIFE_H
-#define DLC_STORAGE_POLICY_LIFE_H
+#ifndef DLC_CACHE_POLICY_LIFECYCLE_H
+#define DLC_CACHE_POLICY_LIFECYCLE_H
 
 #include <stdbool.h>
 #include <stdint.h>

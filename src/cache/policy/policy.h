@@ -32,8 +32,8 @@
  * (P2) Between two calls that change something, policy_victim returns the same item (but random).
  * (P3) policy_admit changes nothing that can be seen.
  */
-#ifndef DLC_STORAGE_POLICY_POLICY_H
-#define DLC_STORAGE_POLICY_POLICY_H
+#ifndef DLC_CACHE_POLICY_POLICY_H
+#define DLC_CACHE_POLICY_POLICY_H
 
 #include <stdbool.h>
 #include <stdint.h>

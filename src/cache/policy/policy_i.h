@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a policy is inside, and what several of them do alike. Private to src/cache/policy. */
-#ifndef DLC_STORAGE_POLICY_POLICY_I_H
-#define DLC_STORAGE_POLICY_POLICY_I_H
+#ifndef DLC_CACHE_POLICY_POLICY_I_H
+#define DLC_CACHE_POLICY_POLICY_I_H
 
 #include "base/rng.h"
 #include "cache/policy/policy.h"

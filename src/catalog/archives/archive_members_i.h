@@ -8,8 +8,8 @@
  * without the two zero blocks at its end. Members without a name before a dot, or without a dot,
  * belong to no group and are skipped, as WebDataset does.
  */
-#ifndef DLC_CATALOG_SCAN_MEMBERS_I_H
-#define DLC_CATALOG_SCAN_MEMBERS_I_H
+#ifndef DLC_CATALOG_ARCHIVES_ARCHIVE_MEMBERS_I_H
+#define DLC_CATALOG_ARCHIVES_ARCHIVE_MEMBERS_I_H
 
 #include "base/buf.h"
 #include "catalog/archives/scan.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Bytes in order: of a source, where skipping costs nothing, or of a decoder. */
-#ifndef DLC_CATALOG_SCAN_STREAM_I_H
-#define DLC_CATALOG_SCAN_STREAM_I_H
+#ifndef DLC_CATALOG_ARCHIVES_BYTE_STREAM_I_H
+#define DLC_CATALOG_ARCHIVES_BYTE_STREAM_I_H
 
 #include "catalog/archives/readahead_i.h"
 

@@ -3,8 +3,8 @@
  * Decompression, one frame at a time: gzip, raw deflate, bzip2, xz and zstd behind one step.
  * Memory is bounded whatever the input says: 256 MiB for xz, a window of 128 MiB for zstd.
  */
-#ifndef DLC_CATALOG_SCAN_CODEC_I_H
-#define DLC_CATALOG_SCAN_CODEC_I_H
+#ifndef DLC_CATALOG_ARCHIVES_CODEC_I_H
+#define DLC_CATALOG_ARCHIVES_CODEC_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

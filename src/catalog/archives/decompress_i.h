@@ -5,8 +5,8 @@
  * (E1) No more than limits.max_derived bytes, and no more than limits.max_ratio times the source's
  *      size (but always 1 MiB), are ever given to the sink.
  */
-#ifndef DLC_CATALOG_SCAN_EXPAND_I_H
-#define DLC_CATALOG_SCAN_EXPAND_I_H
+#ifndef DLC_CATALOG_ARCHIVES_DECOMPRESS_I_H
+#define DLC_CATALOG_ARCHIVES_DECOMPRESS_I_H
 
 #include "catalog/archives/codec_i.h"
 #include "catalog/archives/byte_stream_i.h"

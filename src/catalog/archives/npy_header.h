@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The header of an npy file: a dictionary written as Python would show it. */
-#ifndef DLC_CATALOG_SCAN_NPY_HEAD_H
-#define DLC_CATALOG_SCAN_NPY_HEAD_H
+#ifndef DLC_CATALOG_ARCHIVES_NPY_HEADER_H
+#define DLC_CATALOG_ARCHIVES_NPY_HEADER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  * them are wanted or not, and falls back when one lies more than 4 MiB beyond the window: then only
  * the place itself is worth reading.
  */
-#ifndef DLC_CATALOG_SCAN_READER_I_H
-#define DLC_CATALOG_SCAN_READER_I_H
+#ifndef DLC_CATALOG_ARCHIVES_READAHEAD_I_H
+#define DLC_CATALOG_ARCHIVES_READAHEAD_I_H
 
 #include "catalog/archives/scan.h"
 

@@ -11,8 +11,8 @@
  *
  * Not here: which layout uses a scanner, where derived forms are kept.
  */
-#ifndef DLC_CATALOG_SCAN_SCAN_H
-#define DLC_CATALOG_SCAN_SCAN_H
+#ifndef DLC_CATALOG_ARCHIVES_SCAN_H
+#define DLC_CATALOG_ARCHIVES_SCAN_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the scanners share: their names, limits with defaults, and words for messages. */
-#ifndef DLC_CATALOG_SCAN_SCAN_I_H
-#define DLC_CATALOG_SCAN_SCAN_I_H
+#ifndef DLC_CATALOG_ARCHIVES_SCAN_I_H
+#define DLC_CATALOG_ARCHIVES_SCAN_I_H
 
 #include "catalog/archives/scan.h"
 

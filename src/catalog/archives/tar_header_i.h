@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The header block of a tar: read from anyone's, and made for groups that are no neighbours. */
-#ifndef DLC_CATALOG_SCAN_TAR_HEAD_I_H
-#define DLC_CATALOG_SCAN_TAR_HEAD_I_H
+#ifndef DLC_CATALOG_ARCHIVES_TAR_HEADER_I_H
+#define DLC_CATALOG_ARCHIVES_TAR_HEADER_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The members of a tar that comes as a stream; their pieces are ranges of it, of this kind. */
-#ifndef DLC_CATALOG_SCAN_TAR_I_H
-#define DLC_CATALOG_SCAN_TAR_I_H
+#ifndef DLC_CATALOG_ARCHIVES_TAR_I_H
+#define DLC_CATALOG_ARCHIVES_TAR_I_H
 
 #include "catalog/archives/byte_stream_i.h"
 

@@ -8,8 +8,8 @@
  *     list   = (count << 4 | type), [count], values
  *     numbers are variable-length and zigzag
  */
-#ifndef DLC_CATALOG_SCAN_THRIFT_I_H
-#define DLC_CATALOG_SCAN_THRIFT_I_H
+#ifndef DLC_CATALOG_ARCHIVES_THRIFT_I_H
+#define DLC_CATALOG_ARCHIVES_THRIFT_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The central directory of a zip: every member, in the order of their places in the file. */
-#ifndef DLC_CATALOG_SCAN_ZIP_I_H
-#define DLC_CATALOG_SCAN_ZIP_I_H
+#ifndef DLC_CATALOG_ARCHIVES_ZIP_I_H
+#define DLC_CATALOG_ARCHIVES_ZIP_I_H
 
 #include "base/buf.h"
 #include "catalog/archives/readahead_i.h"

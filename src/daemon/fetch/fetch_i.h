@@ -23,8 +23,8 @@
  * loop, which alone decides the next step. Between steps nobody but the step's thread touches the
  * bytes.
  */
-#ifndef DLC_NODE_FETCH_I_H
-#define DLC_NODE_FETCH_I_H
+#ifndef DLC_DAEMON_FETCH_FETCH_I_H
+#define DLC_DAEMON_FETCH_FETCH_I_H
 
 #include "cluster/access.h"
 #include "daemon/dataset.h"

@@ -15,8 +15,8 @@
  *
  * Pure: no clock, no locks.
  */
-#ifndef DLC_NODE_RATE_H
-#define DLC_NODE_RATE_H
+#ifndef DLC_DAEMON_PREFETCH_READER_RATE_H
+#define DLC_DAEMON_PREFETCH_READER_RATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * A sound that lies encoded in memory, and its frames. libsndfile decodes; it is given nothing that
  * does not begin as WAV, FLAC or OGG does.
  */
-#ifndef DLC_LOADER_AUDIO_SOUND_I_H
-#define DLC_LOADER_AUDIO_SOUND_I_H
+#ifndef DLC_LOADER_AUDIO_DECODE_I_H
+#define DLC_LOADER_AUDIO_DECODE_I_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * The pages of an OGG file. libsndfile passes over pages that are damaged or missing, and loses
  * memory over damaged headers; so what is not whole is not given to it.
  */
-#ifndef DLC_LOADER_AUDIO_OGG_I_H
-#define DLC_LOADER_AUDIO_OGG_I_H
+#ifndef DLC_LOADER_AUDIO_OGG_CHECK_I_H
+#define DLC_LOADER_AUDIO_OGG_CHECK_I_H
 
 #include <stddef.h>
 #include <stdint.h>

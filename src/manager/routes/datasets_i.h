@@ -11,8 +11,8 @@
  *
  * Orders and their results are in docs/design/0006.
  */
-#ifndef DLC_CONTROL_DATASETS_I_H
-#define DLC_CONTROL_DATASETS_I_H
+#ifndef DLC_MANAGER_ROUTES_DATASETS_I_H
+#define DLC_MANAGER_ROUTES_DATASETS_I_H
 
 #include "manager/manager_i.h"
 

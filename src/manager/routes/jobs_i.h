@@ -18,8 +18,8 @@
  * empty cluster. (J3) The table is guarded by control->mtx; what leaves it is a copy, JSON
  * values too.
  */
-#ifndef DLC_CONTROL_JOBS_I_H
-#define DLC_CONTROL_JOBS_I_H
+#ifndef DLC_MANAGER_ROUTES_JOBS_I_H
+#define DLC_MANAGER_ROUTES_JOBS_I_H
 
 #include "manager/tables/admission.h"
 #include "manager/manager_i.h"

@@ -8,8 +8,8 @@
  * written when one of these changes, not with each heart-beat; what a heart-beat brings (figures,
  * progress, when it came) lives in memory only.
  */
-#ifndef DLC_CONTROL_NODES_I_H
-#define DLC_CONTROL_NODES_I_H
+#ifndef DLC_MANAGER_ROUTES_NODES_I_H
+#define DLC_MANAGER_ROUTES_NODES_I_H
 
 #include "manager/manager_i.h"
 #include "manager/shared_json_i.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef DLC_CONTROL_OPENAPI_I_H
-#define DLC_CONTROL_OPENAPI_I_H
+#ifndef DLC_MANAGER_ROUTES_OPENAPI_I_H
+#define DLC_MANAGER_ROUTES_OPENAPI_I_H
 
 #include "net/server.h"
 

@@ -10,8 +10,8 @@
  * (P1) At most PAGE_SCAN rows are looked at for one page: where a filter by state finds few, the
  * page is short, or empty, and has a cursor.
  */
-#ifndef DLC_METADATA_PAGE_I_H
-#define DLC_METADATA_PAGE_I_H
+#ifndef DLC_MANAGER_STORE_CHUNK_MERGE_I_H
+#define DLC_MANAGER_STORE_CHUNK_MERGE_I_H
 
 #include "manager/store/store_i.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside the Redis store. */
-#ifndef DLC_METADATA_META_REDIS_I_H
-#define DLC_METADATA_META_REDIS_I_H
+#ifndef DLC_MANAGER_STORE_REDIS_STORE_I_H
+#define DLC_MANAGER_STORE_REDIS_STORE_I_H
 
 #include "manager/store/store_i.h"
 #include "net/redis/redis.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside the SQLite store: connections, prepared statements, transactions. */
-#ifndef DLC_METADATA_META_SQLITE_I_H
-#define DLC_METADATA_META_SQLITE_I_H
+#ifndef DLC_MANAGER_STORE_SQLITE_STORE_I_H
+#define DLC_MANAGER_STORE_SQLITE_STORE_I_H
 
 #include <sqlite3.h>
 

@@ -15,8 +15,8 @@
  * same chunk twice changes nothing.
  * (D4) Secrets come here only encrypted: the store treats bodies as given.
  */
-#ifndef DLC_METADATA_METADATA_H
-#define DLC_METADATA_METADATA_H
+#ifndef DLC_MANAGER_STORE_STORE_H
+#define DLC_MANAGER_STORE_STORE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,8 +3,8 @@
  * Between the front (store.c) and the stores. The front has checked every argument and turned
  * JSON into text before a store is called; a store knows bytes only.
  */
-#ifndef DLC_METADATA_META_I_H
-#define DLC_METADATA_META_I_H
+#ifndef DLC_MANAGER_STORE_STORE_I_H
+#define DLC_MANAGER_STORE_STORE_I_H
 
 #include <stdatomic.h>
 

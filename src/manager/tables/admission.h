@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* May a job run now? Pure: numbers in, a verdict with its numbers out. */
-#ifndef DLC_CONTROL_ADMISSION_H
-#define DLC_CONTROL_ADMISSION_H
+#ifndef DLC_MANAGER_TABLES_ADMISSION_H
+#define DLC_MANAGER_TABLES_ADMISSION_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,8 +6,8 @@
  * reference, also after that; the last reference frees it. Nobody takes a reference to a JSON value
  * inside it: jansson's counts are not safe where threads share a value.
  */
-#ifndef DLC_CONTROL_VIEW_I_H
-#define DLC_CONTROL_VIEW_I_H
+#ifndef DLC_MANAGER_TABLES_CLUSTER_VIEW_I_H
+#define DLC_MANAGER_TABLES_CLUSTER_VIEW_I_H
 
 #include "manager/manager_i.h"
 

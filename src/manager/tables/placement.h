@@ -6,8 +6,8 @@
  *            + share of the dataset's bytes that are there already
  *            + (1 - share cached anywhere) x free space / total space
  */
-#ifndef DLC_CONTROL_PLACEMENT_H
-#define DLC_CONTROL_PLACEMENT_H
+#ifndef DLC_MANAGER_TABLES_PLACEMENT_H
+#define DLC_MANAGER_TABLES_PLACEMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,8 +11,8 @@
  *
  * Any thread; a call uses connections of its own, which are kept for the next.
  */
-#ifndef DLC_METADATA_REDIS_H
-#define DLC_METADATA_REDIS_H
+#ifndef DLC_NET_REDIS_REDIS_H
+#define DLC_NET_REDIS_REDIS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside the Redis client: connections, servers, slots. */
-#ifndef DLC_METADATA_REDIS_I_H
-#define DLC_METADATA_REDIS_I_H
+#ifndef DLC_NET_REDIS_REDIS_I_H
+#define DLC_NET_REDIS_REDIS_I_H
 
 #include "base/mutex.h"
 #include "net/redis/redis.h"

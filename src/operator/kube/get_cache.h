@@ -9,8 +9,8 @@
  *      what the operator reads is remembered, no value over FETCHED_VALUE, and nothing for longer
  *      than it is good: nobody's Secrets fill the memory.
  */
-#ifndef DLC_OPERATOR_FETCHED_H
-#define DLC_OPERATOR_FETCHED_H
+#ifndef DLC_OPERATOR_KUBE_GET_CACHE_H
+#define DLC_OPERATOR_KUBE_GET_CACHE_H
 
 #include <jansson.h>
 

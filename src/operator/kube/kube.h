@@ -17,8 +17,8 @@
  * DLC_ETIMEDOUT; an answer that is no JSON or too long DLC_EPROTO; DLC_ECANCELED when interrupted
  * or refused by may_write. The text is the server's own, with method and object before it.
  */
-#ifndef DLC_OPERATOR_KUBE_H
-#define DLC_OPERATOR_KUBE_H
+#ifndef DLC_OPERATOR_KUBE_KUBE_H
+#define DLC_OPERATOR_KUBE_KUBE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  * authorities (file or inline), tls-server-name, insecure-skip-tls-verify. What runs programs to
  * get a token (exec, auth-provider) and passwords are refused with a line that says what to use.
  */
-#ifndef DLC_OPERATOR_KUBE_CONFIG_H
-#define DLC_OPERATOR_KUBE_CONFIG_H
+#ifndef DLC_OPERATOR_KUBE_KUBE_CONFIG_H
+#define DLC_OPERATOR_KUBE_KUBE_CONFIG_H
 
 #include <stdbool.h>
 #include <stddef.h>

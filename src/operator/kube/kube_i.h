@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The handle and requests of kube.h, between kube_open.c, kube_http.c (which sends them), kube.c
  * and kube_list.c. */
-#ifndef DLC_OPERATOR_KUBE_I_H
-#define DLC_OPERATOR_KUBE_I_H
+#ifndef DLC_OPERATOR_KUBE_KUBE_I_H
+#define DLC_OPERATOR_KUBE_KUBE_I_H
 
 #include <sys/stat.h>
 

@@ -10,8 +10,8 @@
  *      or by the next list, which also reports what is gone.
  * (W2) An event is applied whole before the next line is read; its version counts only then.
  */
-#ifndef DLC_OPERATOR_KUBE_WATCH_H
-#define DLC_OPERATOR_KUBE_WATCH_H
+#ifndef DLC_OPERATOR_KUBE_KUBE_WATCH_H
+#define DLC_OPERATOR_KUBE_KUBE_WATCH_H
 
 #include <stdint.h>
 

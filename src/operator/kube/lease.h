@@ -16,8 +16,8 @@
  *      wins. (E4) A name is used by one start only, so that a restarted process does not think that
  *      it leads.
  */
-#ifndef DLC_OPERATOR_LEASE_H
-#define DLC_OPERATOR_LEASE_H
+#ifndef DLC_OPERATOR_KUBE_LEASE_H
+#define DLC_OPERATOR_KUBE_LEASE_H
 
 #include <stdbool.h>
 #include <stdint.h>

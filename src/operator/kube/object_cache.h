@@ -12,8 +12,8 @@
  *
  * metadata.managedFields and the annotation of kubectl's last apply are dropped on the way in.
  */
-#ifndef DLC_OPERATOR_OBJECTS_H
-#define DLC_OPERATOR_OBJECTS_H
+#ifndef DLC_OPERATOR_KUBE_OBJECT_CACHE_H
+#define DLC_OPERATOR_KUBE_OBJECT_CACHE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -13,8 +13,8 @@
  * time that the server asked for (at_least): its own writes must not wake it in circles. Equal
  * times: first come, first served.
  */
-#ifndef DLC_OPERATOR_QUEUE_H
-#define DLC_OPERATOR_QUEUE_H
+#ifndef DLC_OPERATOR_KUBE_WORK_QUEUE_H
+#define DLC_OPERATOR_KUBE_WORK_QUEUE_H
 
 #include <stddef.h>
 #include <stdint.h>

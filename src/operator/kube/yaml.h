@@ -8,8 +8,8 @@
  * nesting of more than YAML_DEPTH, texts that are not UTF-8 or hold NUL, more than YAML_MAX bytes.
  * JSON is YAML.
  */
-#ifndef DLC_OPERATOR_YAML_H
-#define DLC_OPERATOR_YAML_H
+#ifndef DLC_OPERATOR_KUBE_YAML_H
+#define DLC_OPERATOR_KUBE_YAML_H
 
 #include <stddef.h>
 

@@ -10,8 +10,8 @@
  *     Pod, ConfigMap, Service the DLTPod that owns it
  *     Node                    every DLTPod that has not ended, when it can be used or not any more
  */
-#ifndef DLC_OPERATOR_WAKE_H
-#define DLC_OPERATOR_WAKE_H
+#ifndef DLC_OPERATOR_RECONCILE_ENQUEUE_H
+#define DLC_OPERATOR_RECONCILE_ENQUEUE_H
 
 #include "operator/kube/object_cache.h"
 #include "operator/kube/work_queue.h"

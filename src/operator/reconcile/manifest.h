@@ -10,8 +10,8 @@
  * (B3) Nothing is privileged: no escalation, no system calls beyond the runtime's default, no token
  *      of Kubernetes; of the host only the directory with the node's socket, read-only.
  */
-#ifndef DLC_OPERATOR_BUILD_H
-#define DLC_OPERATOR_BUILD_H
+#ifndef DLC_OPERATOR_RECONCILE_MANIFEST_H
+#define DLC_OPERATOR_RECONCILE_MANIFEST_H
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parts that manifest.c and manifest_pod.c share. */
-#ifndef DLC_OPERATOR_BUILD_I_H
-#define DLC_OPERATOR_BUILD_I_H
+#ifndef DLC_OPERATOR_RECONCILE_MANIFEST_I_H
+#define DLC_OPERATOR_RECONCILE_MANIFEST_I_H
 
 #include "operator/reconcile/manifest.h"
 

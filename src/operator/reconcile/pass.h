@@ -8,8 +8,8 @@
  * (T3) An object is made by POST, never by a write that would change one that is there already.
  * (T4) No action begins, nor in the control plane, unless we lead.
  */
-#ifndef DLC_OPERATOR_TURN_H
-#define DLC_OPERATOR_TURN_H
+#ifndef DLC_OPERATOR_RECONCILE_PASS_H
+#define DLC_OPERATOR_RECONCILE_PASS_H
 
 #include "base/mutex.h"
 #include "operator/kube/get_cache.h"

@@ -31,8 +31,8 @@
  * Jobs are found again by a key that is made of uid, job, what is asked for, and the number of the
  * job before (status.jobs[].id): sent twice it makes one job; after that one was lost, another.
  */
-#ifndef DLC_OPERATOR_RECONCILE_H
-#define DLC_OPERATOR_RECONCILE_H
+#ifndef DLC_OPERATOR_RECONCILE_RECONCILE_H
+#define DLC_OPERATOR_RECONCILE_RECONCILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,8 +14,8 @@
  *     status.c             status and events
  *     observed.c           memory
  */
-#ifndef DLC_OPERATOR_RECONCILE_I_H
-#define DLC_OPERATOR_RECONCILE_I_H
+#ifndef DLC_OPERATOR_RECONCILE_RECONCILE_I_H
+#define DLC_OPERATOR_RECONCILE_RECONCILE_I_H
 
 #include "operator/reconcile/manifest_i.h"
 #include "operator/reconcile/reconcile.h"

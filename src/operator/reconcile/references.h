@@ -7,8 +7,8 @@
  *      that it has given up. (U2) users_changed() looks into the cache
  *      itself: calls for one object may come in any order, the last one finds the last state.
  */
-#ifndef DLC_OPERATOR_USERS_H
-#define DLC_OPERATOR_USERS_H
+#ifndef DLC_OPERATOR_RECONCILE_REFERENCES_H
+#define DLC_OPERATOR_RECONCILE_REFERENCES_H
 
 #include <stdbool.h>
 

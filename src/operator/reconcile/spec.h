@@ -9,8 +9,8 @@
  *
  * Fields that only pass through to the pod (env, volumes, ...) stay JSON.
  */
-#ifndef DLC_OPERATOR_SPEC_H
-#define DLC_OPERATOR_SPEC_H
+#ifndef DLC_OPERATOR_RECONCILE_SPEC_H
+#define DLC_OPERATOR_RECONCILE_SPEC_H
 
 #include <stdbool.h>
 #include <stddef.h>

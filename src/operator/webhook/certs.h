@@ -14,8 +14,8 @@
  *      and server change does not matter.
  * (C3) No certificate outlives its CA.
  */
-#ifndef DLC_OPERATOR_CERTS_H
-#define DLC_OPERATOR_CERTS_H
+#ifndef DLC_OPERATOR_WEBHOOK_CERTS_H
+#define DLC_OPERATOR_WEBHOOK_CERTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

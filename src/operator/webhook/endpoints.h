@@ -13,8 +13,8 @@
  *      connected already is answered until the change after this one.
  * (V3) No answer needs a lock of the operator's for longer than state() does.
  */
-#ifndef DLC_OPERATOR_SERVE_H
-#define DLC_OPERATOR_SERVE_H
+#ifndef DLC_OPERATOR_WEBHOOK_ENDPOINTS_H
+#define DLC_OPERATOR_WEBHOOK_ENDPOINTS_H
 
 #include <stdbool.h>
 

@@ -18,8 +18,8 @@
  * Not here: the route and TLS (endpoints.c), which pods are sent at all (the
  * MutatingWebhookConfiguration).
  */
-#ifndef DLC_OPERATOR_WEBHOOK_H
-#define DLC_OPERATOR_WEBHOOK_H
+#ifndef DLC_OPERATOR_WEBHOOK_WEBHOOK_H
+#define DLC_OPERATOR_WEBHOOK_WEBHOOK_H
 
 #include <jansson.h>
 

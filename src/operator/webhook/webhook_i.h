@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef DLC_OPERATOR_WEBHOOK_I_H
-#define DLC_OPERATOR_WEBHOOK_I_H
+#ifndef DLC_OPERATOR_WEBHOOK_WEBHOOK_I_H
+#define DLC_OPERATOR_WEBHOOK_WEBHOOK_I_H
 
 #include <stdbool.h>
 

@@ -19,8 +19,8 @@
  *      a file that ends before its last marker but has all its pixels.
  * (J3) Memory: tables, a window of the scan and two rows of MCUs, whatever the image.
  */
-#ifndef DLC_LOADER_IMAGE_JPEG_I_H
-#define DLC_LOADER_IMAGE_JPEG_I_H
+#ifndef DLC_LOADER_IMAGE_FASTJPEG_JPEG_I_H
+#define DLC_LOADER_IMAGE_FASTJPEG_JPEG_I_H
 
 #include "loader/image/image_i.h"
 
