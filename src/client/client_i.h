@@ -85,17 +85,18 @@ struct attachment {
 
 /* The order that dlc_next() follows. Positions are absolute: they run on from the first epoch. */
 struct reading {
-    struct told *told; /* NULL: no order is set. Its lists: G: dataset.mtx and the process-wide
+    struct schedule
+        *schedule; /* NULL: no order is set. Its lists: G: dataset.mtx and the process-wide
                         * lock; its swaps: G: the process-wide lock */
     struct order_spec spec;
     uint64_t epoch, epochs; /* the first one, and how many are left from there; 0: no end */
     bool relaxed;
-    uint64_t pos;     /* all before it was read */
-    uint64_t told_at; /* the end of an epoch that was told to the caller */
-    uint64_t dealt;   /* dlc_take(): what is read before it was said to the caller */
-    bool swaps;       /* relaxed and computed: positions may change places: substitution.c */
-    uint64_t settled; /* with swaps: positions before it do not any more */
-    uint64_t look;    /* where the look over the slots goes on */
+    uint64_t pos;         /* all before it was read */
+    uint64_t schedule_at; /* the end of an epoch that was told to the caller */
+    uint64_t dealt;       /* dlc_take(): what is read before it was said to the caller */
+    bool swaps;           /* relaxed and computed: positions may change places: substitution.c */
+    uint64_t settled;     /* with swaps: positions before it do not any more */
+    uint64_t look;        /* where the look over the slots goes on */
     uint64_t taken[READING_WORDS]; /* bit k: pos + k was read */
     uint64_t ahead, waited_ns;     /* as in struct dlc_progress */
     struct dlc_mono look_again;    /* whether the daemon is still there */

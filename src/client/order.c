@@ -37,7 +37,7 @@ static json_t *order_json(const struct reading *r, uint64_t pos)
 }
 
 /* Earlier lists have gone: the order is told from the oldest one on. */
-static json_t *list_json(const struct reading *r, const struct told_list *l, uint64_t pos)
+static json_t *list_json(const struct reading *r, const struct schedule_list *l, uint64_t pos)
 {
     uint64_t left = r->epochs != 0 ? r->epochs - (l->epoch - r->epoch) : 0;
 
@@ -73,7 +73,7 @@ static int tell(struct dlc_dataset *ds, struct attachment *a, json_t *ask, const
     return rc;
 }
 
-static int tell_more(struct dlc_dataset *ds, struct attachment *a, const struct told_list *l,
+static int tell_more(struct dlc_dataset *ds, struct attachment *a, const struct schedule_list *l,
                      struct dlc_err *err)
 {
     return tell(ds, a, json_pack("{s:s, s:b}", "op", "order", "more", 1), l->list,
@@ -92,7 +92,7 @@ static int tell_computed(struct dlc_dataset *ds, struct attachment *a, struct dl
     /* relaxed: where to begin to fetch; the cursor follows. With swaps it changes under the lock */
     pos = atomic_load_explicit(&ds->at, memory_order_relaxed);
     if (r->swaps)
-        n = told_swaps(r->told, &pairs);
+        n = schedule_swaps(r->schedule, &pairs);
     client_unlock();
     rc = tell(ds, a, order_json(r, pos), pairs, n * sizeof(*pairs), err);
     mem_free(&pairs);
@@ -102,19 +102,19 @@ static int tell_computed(struct dlc_dataset *ds, struct attachment *a, struct dl
 int reading_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
 {
     const struct reading *r = &ds->reading;
-    const struct told_list *l;
+    const struct schedule_list *l;
     uint64_t pos;
     int rc;
 
-    if (r->told == NULL)
+    if (r->schedule == NULL)
         return 0;
-    l = r->told->lists[0];
+    l = r->schedule->lists[0];
     if (l == NULL)
         return tell_computed(ds, a, err);
     pos = atomic_load_explicit(&ds->at, memory_order_relaxed); /* as above */
     rc = tell(ds, a, list_json(r, l, pos), l->list, l->length * sizeof(*l->list), err);
-    if (rc == 0 && r->told->lists[1] != NULL)
-        rc = tell_more(ds, a, r->told->lists[1], err);
+    if (rc == 0 && r->schedule->lists[1] != NULL)
+        rc = tell_more(ds, a, r->schedule->lists[1], err);
     return rc;
 }
 
@@ -172,23 +172,23 @@ static int spec_of(struct dlc_dataset *ds, const struct dlc_order *o, struct ord
 
 void reading_release(struct reading *r)
 {
-    told_free(&r->told);
+    schedule_free(&r->schedule);
     *r = (struct reading){0};
 }
 
 /* A copy of the caller's list, changed where a state says so. Gives; NULL: *err. */
-static struct told_list *copy_list(struct dlc_dataset *ds, const uint64_t *list, uint64_t n,
-                                   const struct dlc_swap *swaps, size_t n_swaps,
-                                   struct dlc_err *err)
+static struct schedule_list *copy_list(struct dlc_dataset *ds, const uint64_t *list, uint64_t n,
+                                       const struct dlc_swap *swaps, size_t n_swaps,
+                                       struct dlc_err *err)
 {
     uint64_t *copy = NULL;
 
     if (list == NULL || n == 0)
         dlc_err_set(err, DLC_EINVAL, "an explicit order without a list: list %llu samples",
                     (unsigned long long)DLC_MAX(n, 1u));
-    else if (n > TOLD_LIST_MAX)
+    else if (n > SCHEDULE_LIST_MAX)
         dlc_err_set(err, DLC_EINVAL, "an explicit order of %llu samples: at most %llu",
-                    (unsigned long long)n, (unsigned long long)TOLD_LIST_MAX);
+                    (unsigned long long)n, (unsigned long long)SCHEDULE_LIST_MAX);
     else if ((copy = mem_try_alloc(n * sizeof(*copy))) == NULL)
         dlc_err_set(err, DLC_ENOMEM, "no memory for an order of %llu samples",
                     (unsigned long long)n);
@@ -198,7 +198,7 @@ static struct told_list *copy_list(struct dlc_dataset *ds, const uint64_t *list,
     for (size_t i = 0; i < n_swaps; i++)
         if (swaps[i].position < n)
             copy[swaps[i].position] = swaps[i].sample;
-    return told_list_new(copy, n, ds->n, err);
+    return schedule_list_new(copy, n, ds->n, err);
 }
 
 /* Where an order begins. */
@@ -209,15 +209,16 @@ struct state {
 };
 
 /* The order as both sides keep it. NULL: *err. */
-static struct told *make_told(struct dlc_dataset *ds, const struct dlc_order *o,
-                              const struct state *st, const struct reading *r, struct dlc_err *err)
+static struct schedule *make_told(struct dlc_dataset *ds, const struct dlc_order *o,
+                                  const struct state *st, const struct reading *r,
+                                  struct dlc_err *err)
 {
-    struct told_list *l;
+    struct schedule_list *l;
 
     if (o->kind != DLC_EXPLICIT)
-        return told_new(&r->spec, r->epoch, r->epochs, err);
+        return schedule_new(&r->spec, r->epoch, r->epochs, err);
     l = copy_list(ds, o->list, o->list_len, st->swaps, st->n_swaps, err);
-    return l != NULL ? told_new_list(&l, r->epoch, r->epochs, 0) : NULL;
+    return l != NULL ? schedule_new_list(&l, r->epoch, r->epochs, 0) : NULL;
 }
 
 /* Another thread may be telling the one before to a daemon that it found again. Takes what r holds.
@@ -241,7 +242,7 @@ static void drop_old(struct dlc_dataset *ds)
 {
     dlc_mtx_lock(&ds->mtx);
     client_lock();
-    told_drop(ds->reading.told);
+    schedule_drop(ds->reading.schedule);
     client_unlock();
     dlc_mtx_unlock(&ds->mtx);
 }
@@ -252,13 +253,13 @@ static void move(struct dlc_dataset *ds)
 
     if (r->swaps) { /* (B2) */
         client_lock();
-        told_move(r->told, r->pos);
+        schedule_move(r->schedule, r->pos);
         atomic_store_explicit(&ds->at, r->pos, memory_order_relaxed); /* read under the lock */
         client_unlock();
         return;
     }
-    told_move(r->told, r->pos);
-    if (told_has_old(r->told))
+    schedule_move(r->schedule, r->pos);
+    if (schedule_has_old(r->schedule))
         drop_old(ds);
 }
 
@@ -290,7 +291,7 @@ static int set_swaps(struct reading *r, const struct dlc_swap *swaps, size_t n, 
     if (!r->swaps)
         return dlc_err_set(err, DLC_EINVAL,
                            "an order with swaps is relaxed: set order.relaxed, as it was then");
-    return told_set_swaps(r->told, (const struct swap_pair *)swaps, n, err);
+    return schedule_set_swaps(r->schedule, (const struct swap_pair *)swaps, n, err);
 }
 
 static int make_reading(struct dlc_dataset *ds, const struct dlc_order *o, const struct state *st,
@@ -298,15 +299,15 @@ static int make_reading(struct dlc_dataset *ds, const struct dlc_order *o, const
 {
     int rc = 0;
 
-    r->told = make_told(ds, o, st, r, err);
-    if (r->told == NULL)
+    r->schedule = make_told(ds, o, st, r, err);
+    if (r->schedule == NULL)
         return err->code;
-    if (st->position > r->told->length)
+    if (st->position > r->schedule->length)
         rc = dlc_err_set(err, DLC_EINVAL, "position %llu: an epoch has %llu",
-                         (unsigned long long)st->position, (unsigned long long)r->told->length);
+                         (unsigned long long)st->position, (unsigned long long)r->schedule->length);
     r->swaps = r->relaxed && r->spec.kind != ORDER_EXPLICIT;
-    r->pos = r->told_at = r->dealt = r->settled = st->position;
-    told_move(r->told, r->pos);
+    r->pos = r->schedule_at = r->dealt = r->settled = st->position;
+    schedule_move(r->schedule, r->pos);
     if (rc == 0)
         rc = set_swaps(r, st->swaps, st->n_swaps, err);
     if (rc < 0)
@@ -362,9 +363,9 @@ static int none_set(void)
 
 /* To the daemon first, so that nothing has changed when it refuses. Takes *l when it succeeds. No
  * other daemon can be found meanwhile, which would be told one list too few or too many. */
-static int give_locked(struct dlc_dataset *ds, struct told_list **l, struct dlc_err *err)
+static int give_locked(struct dlc_dataset *ds, struct schedule_list **l, struct dlc_err *err)
 {
-    struct told *t = ds->reading.told;
+    struct schedule *t = ds->reading.schedule;
     struct attachment *a;
     int rc;
 
@@ -380,7 +381,7 @@ static int give_locked(struct dlc_dataset *ds, struct told_list **l, struct dlc_
     if (rc < 0)
         return rc;
     client_lock();
-    rc = told_give(t, l, err);
+    rc = schedule_give(t, l, err);
     client_unlock();
     return rc;
 }
@@ -388,10 +389,10 @@ static int give_locked(struct dlc_dataset *ds, struct told_list **l, struct dlc_
 int dlc_follow_more(struct dlc_dataset *ds, const uint64_t *list, uint64_t n)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct told_list *l;
+    struct schedule_list *l;
     int rc;
 
-    if (ds->reading.told == NULL)
+    if (ds->reading.schedule == NULL)
         return none_set();
     if (ds->reading.spec.kind != ORDER_EXPLICIT)
         return client_failf(DLC_EINVAL, "a %s order needs no more lists: it is computed",
@@ -402,7 +403,7 @@ int dlc_follow_more(struct dlc_dataset *ds, const uint64_t *list, uint64_t n)
     dlc_mtx_lock(&ds->mtx);
     rc = give_locked(ds, &l, &err);
     dlc_mtx_unlock(&ds->mtx);
-    told_list_free(&l);
+    schedule_list_free(&l);
     return rc < 0 ? client_fail(&err) : 0;
 }
 
@@ -410,7 +411,7 @@ int dlc_follow_more(struct dlc_dataset *ds, const uint64_t *list, uint64_t n)
 
 int64_t dlc_epoch_length(struct dlc_dataset *ds)
 {
-    return ds->reading.told != NULL ? (int64_t)ds->reading.told->length : none_set();
+    return ds->reading.schedule != NULL ? (int64_t)ds->reading.schedule->length : none_set();
 }
 
 /* Positions are read up to here without a gap: forget their bits. */
@@ -433,7 +434,7 @@ static void pass_taken(struct dlc_dataset *ds)
 static int take_relaxed(struct dlc_dataset *ds, uint64_t *k, uint64_t *sample, struct dlc_view *out)
 {
     struct reading *r = &ds->reading;
-    uint64_t end = DLC_MIN((uint64_t)READING_WORDS * 64, cursor_left(&r->told->cursor, r->pos));
+    uint64_t end = DLC_MIN((uint64_t)READING_WORDS * 64, cursor_left(&r->schedule->cursor, r->pos));
     uint64_t first = UINT64_MAX;
 
     if (r->swaps) /* (B1) */
@@ -443,13 +444,13 @@ static int take_relaxed(struct dlc_dataset *ds, uint64_t *k, uint64_t *sample, s
         if (reading_is_taken(r, i))
             continue;
         *k = i;
-        *sample = cursor_at(&r->told->cursor, r->pos + i);
+        *sample = cursor_at(&r->schedule->cursor, r->pos + i);
         if (dlc_try_get(ds, *sample, out) == 0)
             return 0;
         first = first == UINT64_MAX ? i : first;
     }
     *k = first;
-    *sample = cursor_at(&r->told->cursor, r->pos + first);
+    *sample = cursor_at(&r->schedule->cursor, r->pos + first);
     return dlc_get(ds, *sample, out);
 }
 
@@ -460,17 +461,17 @@ int dlc_next(struct dlc_dataset *ds, struct dlc_view *out, uint64_t *sample)
     int rc;
 
     *out = (struct dlc_view){0};
-    if (r->told == NULL)
+    if (r->schedule == NULL)
         return none_set();
-    if (r->told_at != r->pos && cursor_is_start(&r->told->cursor, r->pos)) {
-        r->told_at = r->pos;
+    if (r->schedule_at != r->pos && cursor_is_start(&r->schedule->cursor, r->pos)) {
+        r->schedule_at = r->pos;
         return 0;
     }
     if (r->dealt > r->pos)
         return client_failf(DLC_EINVAL, "samples were taken by dlc_take(): whoever reads them says "
                                         "so by dlc_advance(), not by dlc_next()");
     swap_settle(ds, 0);
-    s = cursor_at(&r->told->cursor, r->pos);
+    s = cursor_at(&r->schedule->cursor, r->pos);
     if (s >= CURSOR_LATER)
         return 0; /* after the last epoch or list; or fewer samples than ranks, and drop_last */
     rc = r->relaxed ? take_relaxed(ds, &k, &s, out) : dlc_get(ds, s, out);
@@ -502,7 +503,7 @@ static void look_after(struct dlc_dataset *ds)
 
 int reading_no_such_position(const struct reading *r, uint64_t epoch, uint64_t position)
 {
-    const struct cursor *c = &r->told->cursor;
+    const struct cursor *c = &r->schedule->cursor;
 
     if (c->kind == ORDER_EXPLICIT)
         return client_failf(DLC_EINVAL,
@@ -511,13 +512,13 @@ int reading_no_such_position(const struct reading *r, uint64_t epoch, uint64_t p
                             (unsigned long long)position, (unsigned long long)epoch,
                             (unsigned long long)cursor_oldest(c),
                             (unsigned long long)(c->epoch + c->given - 1),
-                            (unsigned long long)r->told->length);
+                            (unsigned long long)r->schedule->length);
     return client_failf(DLC_EINVAL,
                         "position %llu of epoch %llu: the order has %llu epochs from %llu on "
                         "and an epoch has %llu samples",
                         (unsigned long long)position, (unsigned long long)epoch,
                         (unsigned long long)c->epochs, (unsigned long long)r->epoch,
-                        (unsigned long long)r->told->length);
+                        (unsigned long long)r->schedule->length);
 }
 
 /* Back, where nothing is settled: move() has forgotten the swaps, and so must the daemon, before it
@@ -537,16 +538,16 @@ int dlc_advance(struct dlc_dataset *ds, const struct dlc_progress *p)
     uint64_t pos;
     int rc = 0;
 
-    if (r->told == NULL)
+    if (r->schedule == NULL)
         return none_set();
-    pos = cursor_absolute(&r->told->cursor, p->epoch, p->position);
+    pos = cursor_absolute(&r->schedule->cursor, p->epoch, p->position);
     if (pos == CURSOR_NEVER)
         return reading_no_such_position(r, p->epoch, p->position);
     memset(r->taken, 0, sizeof(r->taken));
     back = pos < r->pos;
     if (back)
         r->settled = r->dealt = pos;
-    r->pos = r->told_at = pos;
+    r->pos = r->schedule_at = pos;
     r->ahead = p->ahead;
     r->waited_ns = p->waited_ns;
     move(ds);

@@ -26,7 +26,7 @@ static int none_set(void)
 void dlc_tell(struct dlc_dataset *ds, uint64_t *epoch, uint64_t *position)
 {
     const struct reading *r = &ds->reading;
-    const struct cursor *c = r->told != NULL ? &r->told->cursor : NULL;
+    const struct cursor *c = r->schedule != NULL ? &r->schedule->cursor : NULL;
 
     *epoch = *position = 0;
     if (c == NULL || cursor_state(c, r->pos, epoch, position))
@@ -60,7 +60,7 @@ static uint64_t save_overtaken(struct saving *s, const struct reading *r,
         taken += reading_is_taken(r, k);
     to = base + taken;
     for (uint64_t k = 0; k < end; k++) {
-        uint64_t sample = cursor_at(&r->told->cursor, r->pos + k);
+        uint64_t sample = cursor_at(&r->schedule->cursor, r->pos + k);
 
         if (reading_is_taken(r, k))
             continue;
@@ -82,15 +82,15 @@ int64_t dlc_tell_swaps(struct dlc_dataset *ds, uint64_t *epoch, uint64_t *positi
     size_t n;
 
     dlc_tell(ds, epoch, position);
-    if (r->told == NULL)
+    if (r->schedule == NULL)
         return none_set();
-    e = cursor_ready(&r->told->cursor, r->pos);
+    e = cursor_ready(&r->schedule->cursor, r->pos);
     if (e == NULL)
         return 0;
     for (uint64_t k = 0; k < DLC_MIN((uint64_t)READING_WORDS * 64, e->end - r->pos); k++)
         end = reading_is_taken(r, k) ? k + 1 : end;
     *position += save_overtaken(&s, r, e, end);
-    n = told_swaps(r->told, &pairs);
+    n = schedule_swaps(r->schedule, &pairs);
     for (size_t i = 0; i < n; i++)
         if (pairs[i].position >= r->pos + end && pairs[i].position < e->end)
             save(&s, pairs[i].position - e->begin, pairs[i].sample);
@@ -107,9 +107,9 @@ int64_t dlc_take(struct dlc_dataset *ds, uint64_t epoch, uint64_t position, uint
     const struct cursor *c;
     uint64_t first, at, in, k;
 
-    if (r->told == NULL)
+    if (r->schedule == NULL)
         return none_set();
-    c = &r->told->cursor;
+    c = &r->schedule->cursor;
     at = cursor_absolute(c, epoch, position);
     if (at == CURSOR_NEVER)
         return reading_no_such_position(r, epoch, position);

@@ -39,7 +39,7 @@ static bool is_resident(const struct attachment *a, uint64_t sample)
 static bool will_be_there(const struct reading *r, const struct attachment *a, uint64_t p,
                           uint64_t sample)
 {
-    const struct cursor *c = &r->told->cursor;
+    const struct cursor *c = &r->schedule->cursor;
 
     return is_resident(a, sample) || (p - r->pos >= cursor_left(c, r->pos) &&
                                       cursor_next_in_epoch(c, sample, r->pos) != CURSOR_NEVER);
@@ -59,7 +59,7 @@ static uint64_t find_resident(struct reading *r, const struct attachment *a, uin
         if (!is_resident(a, sample))
             continue;
         ready++;
-        at = cursor_next_in_epoch(&r->told->cursor, sample, from + 1);
+        at = cursor_next_in_epoch(&r->schedule->cursor, sample, from + 1);
         if (at != CURSOR_NEVER)
             return at;
     }
@@ -82,7 +82,7 @@ static bool settle_one(struct dlc_dataset *ds, struct attachment *a, uint64_t p,
     uint64_t q;
     bool done;
 
-    if (will_be_there(r, a, p, sample) || cursor_left(&r->told->cursor, p) == 1)
+    if (will_be_there(r, a, p, sample) || cursor_left(&r->schedule->cursor, p) == 1)
         return true;
     if (ring_is_full(a))
         return false;
@@ -90,7 +90,7 @@ static bool settle_one(struct dlc_dataset *ds, struct attachment *a, uint64_t p,
     if (q == CURSOR_NEVER)
         return true;
     client_lock();
-    done = atomic_load(&ds->cur) == a && told_swap(r->told, p, q); /* (B2) */
+    done = atomic_load(&ds->cur) == a && schedule_swap(r->schedule, p, q); /* (B2) */
     client_unlock();
     if (!done)
         return true;
@@ -108,7 +108,7 @@ static void settle_to(struct dlc_dataset *ds, struct attachment *a, uint64_t end
 
     end = DLC_MIN(end, r->settled + SETTLE_MOST);
     while (r->settled < end) {
-        uint64_t sample = cursor_at(&r->told->cursor, r->settled);
+        uint64_t sample = cursor_at(&r->schedule->cursor, r->settled);
 
         if (sample >= CURSOR_LATER || !settle_one(ds, a, r->settled, sample))
             break;

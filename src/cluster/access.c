@@ -33,7 +33,7 @@
 #define TOKEN_LEN     47 /* "dlc_" and 32 bytes in base64url */
 
 /* A question to the manager, and who waits for its answer: the same is asked once at a time. */
-struct asking {
+struct resolve_call {
     struct agent_call call;
     struct dlc_list link; /* in node.askings */
     struct node *node;
@@ -54,7 +54,7 @@ static const char *name_in(const char *url)
     return str_starts(url, "dlcache://") ? url + strlen("dlcache://") : NULL;
 }
 
-static void asking_free(struct asking *a)
+static void asking_free(struct resolve_call *a)
 {
     agent_call_release(&a->call);
     token_free(&a->token);
@@ -63,7 +63,7 @@ static void asking_free(struct asking *a)
     mem_free(&a);
 }
 
-static void wait_for_it(struct asking *a, resolve_f *done, void *arg)
+static void wait_for_it(struct resolve_call *a, resolve_f *done, void *arg)
 {
     struct waiter_of_grant *w = mem_new(struct waiter_of_grant);
 
@@ -73,7 +73,7 @@ static void wait_for_it(struct asking *a, resolve_f *done, void *arg)
 }
 
 /* Tell all who wait. Nobody joins them any more. */
-static void tell(struct asking *a, bool granted, const struct dlc_err *err)
+static void tell(struct resolve_call *a, bool granted, const struct dlc_err *err)
 {
     struct node *n = a->node;
     struct dlc_list *l;
@@ -92,7 +92,7 @@ static void tell(struct asking *a, bool granted, const struct dlc_err *err)
 }
 
 /* The manager said no, or nothing. */
-static void not_granted(struct asking *a, struct dlc_err *err)
+static void not_granted(struct resolve_call *a, struct dlc_err *err)
 {
     const struct grant *g = NULL;
     struct node *n = a->node;
@@ -110,7 +110,7 @@ static void not_granted(struct asking *a, struct dlc_err *err)
 
 static void answered(struct agent_call *call)
 {
-    struct asking *a = dlc_container(call, struct asking, call);
+    struct resolve_call *a = dlc_container(call, struct resolve_call, call);
     struct cluster *c = a->node->cluster;
     struct dlc_err err = call->err;
 
@@ -128,12 +128,12 @@ static bool same_text(const char *a, const char *b)
 }
 
 /* The same question, if it is under way. Whoever wants the word of now asks for itself. */
-static struct asking *asking_find(struct node *n, const char *token, const char *key,
-                                  struct dlc_dur life)
+static struct resolve_call *asking_find(struct node *n, const char *token, const char *key,
+                                        struct dlc_dur life)
 {
     if (life.ns > 0)
         dlc_list_each (l, &n->askings) {
-            struct asking *a = dlc_container(l, struct asking, link);
+            struct resolve_call *a = dlc_container(l, struct resolve_call, link);
 
             if (strcmp(a->key, key) == 0 && same_text(a->token, token) && a->life.ns > 0)
                 return a;
@@ -157,7 +157,7 @@ static void ask(struct node *n, const char *token, const char *what, const char 
                 char *key, struct dlc_dur life, resolve_f *done, void *arg)
 {
     const char *name = name_in(what);
-    struct asking *a;
+    struct resolve_call *a;
     json_t *body;
 
     body = json_pack("{s:o}", name != NULL ? "dataset" : "url",
@@ -166,7 +166,7 @@ static void ask(struct node *n, const char *token, const char *what, const char 
         json_object_set_new(body, "token", msg_string(token));
     if (endpoint != NULL && name == NULL)
         json_object_set_new(body, "endpoint", msg_string(endpoint));
-    a = mem_new(struct asking);
+    a = mem_new(struct resolve_call);
     a->node = n;
     a->token = mem_str(token);
     a->what = mem_str(what);
@@ -188,7 +188,7 @@ void resolve(struct node *n, const char *token, const char *what, const char *en
                                                           : mem_str(what);
     const struct grant *g = NULL;
     enum grant_age age = cluster_granted(n->cluster, token, key, dlc_mono_now(), life, &g);
-    struct asking *same = asking_find(n, token, key, life);
+    struct resolve_call *same = asking_find(n, token, key, life);
     struct dlc_err err = DLC_ERR_INIT;
 
     if (age == GRANT_FRESH || (age == GRANT_OLD && life.ns > 0 && agent_manager_away(n->agent)))
@@ -214,13 +214,14 @@ static void answer_agains(struct dataset *ds, bool changed)
     while ((l = dlc_list_pop_head(&ds->agains)) != NULL)
         dlc_list_push_tail(&waiting, l);
     while ((l = dlc_list_pop_head(&waiting)) != NULL) {
-        struct again *a = dlc_container(l, struct again, link);
+        struct credential_retry *a = dlc_container(l, struct credential_retry, link);
 
         a->done(a, changed);
     }
 }
 
-static void told_again(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
+static void schedule_again(struct node *n, const struct grant *g, const struct dlc_err *err,
+                           void *arg)
 {
     struct dataset *ds = arg;
     unsigned before = ds->keys_version;
@@ -235,7 +236,7 @@ static void told_again(struct node *n, const struct grant *g, const struct dlc_e
     dataset_put(&ds);
 }
 
-void resolve_again(struct dataset *ds, struct again *a)
+void resolve_again(struct dataset *ds, struct credential_retry *a)
 {
     struct node *n = ds->node;
     bool lately = ds->asked_again.ns != 0 && dlc_mono_since(ds->asked_again).ns < AGAIN_PAUSE.ns;
@@ -251,7 +252,7 @@ void resolve_again(struct dataset *ds, struct again *a)
     ds->asking_again = true;
     ds->refs++;
     url = mem_fmt("dlcache://%s", ds->cid);
-    resolve(n, NULL, url, NULL, DLC_MS(0), told_again, ds);
+    resolve(n, NULL, url, NULL, DLC_MS(0), schedule_again, ds);
     mem_free(&url);
 }
 
@@ -277,12 +278,12 @@ static void open_granted(struct node *n, const struct grant *g, const struct dlc
     if (c != NULL && g == NULL)
         conn_fail_err(c, err);
     else if (c != NULL)
-        dataset_open(c, &(struct wanted){.url = g->url,
-                                         .endpoint = g->endpoint,
-                                         .anonymous = g->anonymous,
-                                         .refresh = o->refresh,
-                                         .snapshot = c->snapshot,
-                                         .grant = g});
+        dataset_open(c, &(struct open_request){.url = g->url,
+                                               .endpoint = g->endpoint,
+                                               .anonymous = g->anonymous,
+                                               .refresh = o->refresh,
+                                               .snapshot = c->snapshot,
+                                               .grant = g});
     mem_free(&o);
 }
 
@@ -339,13 +340,13 @@ void resolve_open(struct conn *c, const json_t *body)
     }
     mem_free(&c->job);
     c->job = mem_str(job);
-    shelf_key(c->owner, c->uid, token, "");
-    c->wants_shelf = form != NULL;
-    if (c->wants_shelf)
-        shelf_key(c->shelf_key, c->uid, token, form);
+    decoded_key(c->owner, c->uid, token, "");
+    c->wants_decoded = form != NULL;
+    if (c->wants_decoded)
+        decoded_key(c->decoded_key, c->uid, token, form);
     if (!named && (c->node->agent == NULL || (token == NULL && c->node->membership->inside))) {
-        dataset_open(c,
-                     &(struct wanted){.url = url,
+        dataset_open(
+            c, &(struct open_request){.url = url,
                                       .endpoint = endpoint,
                                       .anonymous = json_is_true(json_object_get(body, "anonymous")),
                                       .refresh = refresh,

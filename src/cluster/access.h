@@ -24,11 +24,11 @@ void resolve(struct node *n, const char *token, const char *what, const char *en
              struct dlc_dur life, resolve_f *done, void *arg);
 /* The bucket refuses what the dataset is read with: perhaps the manager has other credentials by
  * now. done() is called with whether it has, perhaps before this returns. */
-struct again {
+struct credential_retry {
     struct dlc_list link;
-    void (*done)(struct again *a, bool changed);
+    void (*done)(struct credential_retry *a, bool changed);
 };
-void resolve_again(struct dataset *ds, struct again *a);
+void resolve_again(struct dataset *ds, struct credential_retry *a);
 /* A client wants to open something: asks the manager where that is needed. */
 void resolve_open(struct conn *c, const json_t *body);
 

@@ -266,7 +266,7 @@ static void gather(struct task *t)
     e->body =
         json_pack("{s:I, s:s, s:o, s:o, s:o}", "view", (json_int_t)cluster_version(n->cluster),
                   "instance", e->agent->identity.instance, "figures", report_figures(n), "progress",
-                  report_progress(n), "orders_done", orders_done(n));
+                  report_progress(n), "orders_done", commands_done(n));
     if (chunks != NULL)
         json_object_set_new(e->body, "chunks", chunks);
     errand_done(e);
@@ -298,15 +298,15 @@ static void digest(struct task *t)
         cluster_joined(n->cluster);
         report_again(n);
         if (!n->left_opened)
-            left_open(n);
+            inventory_open(n);
         n->left_opened = true;
     }
     report_heard(n, e->well);
     if (e->well && e->sent != NULL)
-        orders_heard(n, json_object_get(e->sent, "orders_done"));
+        commands_heard(n, json_object_get(e->sent, "orders_done"));
     if (json_is_object(view))
         take_view(n, view);
-    orders_take(n, json_object_get(e->body, "orders"));
+    commands_take(n, json_object_get(e->body, "orders"));
     errand_done(e);
 }
 
@@ -349,11 +349,11 @@ static int open_inside(struct agent *a, struct dlc_err *err)
 static json_t *introduction(struct agent *a)
 {
     const struct node_cluster *m = a->node->membership;
-    struct door *door = a->node->door;
+    struct peer_server *peer_server = a->node->peer_server;
     uint64_t memory = memory_size(a->node->memory); /* all else there is the loop's */
-    char *address = m->advertise != NULL ? mem_str(m->advertise)
-                    : door != NULL       ? mem_fmt("http://%s", door_address(door))
-                                         : mem_str("");
+    char *address = m->advertise != NULL  ? mem_str(m->advertise)
+                    : peer_server != NULL ? mem_fmt("http://%s", peer_server_address(peer_server))
+                                          : mem_str("");
     json_t *o;
 
     o = json_pack("{s:o, s:I, s:I, s:i, s:s, s:s}", "address", msg_string(address), "capacity",

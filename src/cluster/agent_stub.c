@@ -50,7 +50,8 @@ void agent_call_release(struct agent_call *c)
     c->body = NULL;
 }
 
-int door_open(struct node *n, const char *listen, struct door **out, struct dlc_err *err)
+int peer_server_open(struct node *n, const char *listen, struct peer_server **out,
+                     struct dlc_err *err)
 {
     (void)n;
     (void)listen;
@@ -58,29 +59,29 @@ int door_open(struct node *n, const char *listen, struct door **out, struct dlc_
     return dlc_err_set(err, DLC_EINVAL, "this dlcache was built without the control plane");
 }
 
-const char *door_address(const struct door *d)
+const char *peer_server_address(const struct peer_server *d)
 {
     (void)d;
     return NULL;
 }
 
-json_t *door_json(const struct door *d)
+json_t *peer_server_json(const struct peer_server *d)
 {
     (void)d;
     return NULL;
 }
 
-void door_cancel(struct door *d)
+void peer_server_cancel(struct peer_server *d)
 {
     (void)d;
 }
 
-void door_close(struct door *d)
+void peer_server_close(struct peer_server *d)
 {
     (void)d;
 }
 
-void door_free(struct door **dp)
+void peer_server_free(struct peer_server **dp)
 {
     *dp = NULL;
 }

@@ -158,12 +158,12 @@ static void borrowed(struct task *t)
     for (unsigned i = 0; i < b->n; i++)
         mem_free(&b->addresses[i]);
     mem_free(&b);
-    dataset_borrowed(ds, rc, &catalog);
+    dataset_catalog_came(ds, rc, &catalog);
     catalog_close(&catalog);
     dataset_put(&ds);
 }
 
-bool borrow_start(struct dataset *ds, uint64_t snapshot)
+bool catalog_from_peer(struct dataset *ds, uint64_t snapshot)
 {
     struct node *n = ds->node;
     struct borrowing *b = mem_new(struct borrowing);

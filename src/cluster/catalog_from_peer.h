@@ -8,8 +8,8 @@
 
 struct dataset;
 
-/* Get the catalog of this snapshot from a peer; dataset_borrowed() is called when that has ended.
+/* Get the catalog of this snapshot from a peer; dataset_catalog_came() is called when that has ended.
  * False: there is no peer. */
-bool borrow_start(struct dataset *ds, uint64_t snapshot);
+bool catalog_from_peer(struct dataset *ds, uint64_t snapshot);
 
 #endif

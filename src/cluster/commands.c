@@ -36,12 +36,12 @@
 #define DONE_BYTES (128u << 10) /* told in one heart-beat */
 #define TRIES_MAX  30           /* to ask whose its dataset is */
 
-struct order_given {
+struct node_command {
     struct dlc_list link; /* in node.orders */
     struct node *node;
     char *id;
     json_t *order;
-    struct needer needer;
+    struct dataset_waiter needer;
     struct dataset *ds; /* with a reference, while it is under way */
     struct job job;
     struct task task;
@@ -54,14 +54,14 @@ struct order_given {
     char *error;    /* NULL: it went well */
 };
 
-static const char *text(const struct order_given *o, const char *name)
+static const char *text(const struct node_command *o, const char *name)
 {
     const char *s = json_string_value(json_object_get(o->order, name));
 
     return s != NULL ? s : "";
 }
 
-static void order_free(struct order_given *o)
+static void order_free(struct node_command *o)
 {
     dlc_list_remove(&o->link);
     json_decref(o->order);
@@ -86,7 +86,7 @@ static char *printable(const char *text)
 static void run_waiting(struct node *n);
 
 /* Takes result. */
-static void order_end(struct order_given *o, json_t *result, const char *error)
+static void order_end(struct node_command *o, json_t *result, const char *error)
 {
     if (o->ds != NULL) { /* as a session's end: what was fetched is not idle at once */
         o->ds->last_used = dlc_mono_now();
@@ -107,7 +107,7 @@ static void order_end(struct order_given *o, json_t *result, const char *error)
 
 static void warmed(struct warm *w, void *arg)
 {
-    struct order_given *o = arg;
+    struct node_command *o = arg;
 
     order_end(o,
               json_pack("{s:I, s:I, s:I}", "samples", (json_int_t)w->done, "bytes",
@@ -115,7 +115,7 @@ static void warmed(struct warm *w, void *arg)
               w->failed > 0 && w->done == 0 ? w->first_error.text : NULL);
 }
 
-static void begin_warm(struct order_given *o)
+static void begin_warm(struct node_command *o)
 {
     const char *split = text(o, "split");
     bool disk = strcmp(text(o, "tier"), "disk") == 0 && o->node->disk != NULL;
@@ -138,17 +138,17 @@ static void begin_warm(struct order_given *o)
 
 static void evict_work(struct job *j)
 {
-    struct order_given *o = dlc_container(j, struct order_given, job);
+    struct node_command *o = dlc_container(j, struct node_command, job);
 
-    o->disk_bytes = o->ds != NULL
-                        ? dataset_drop_chunks(o->ds)
-                        : left_drop(o->node, text(o, "dataset"), text(o, "tenant"), text(o, "url"));
+    o->disk_bytes = o->ds != NULL ? dataset_drop_chunks(o->ds)
+                                  : inventory_drop(o->node, text(o, "dataset"), text(o, "tenant"),
+                                                   text(o, "url"));
     loop_post(o->node->loop, &o->task);
 }
 
 static void evicted(struct task *t)
 {
-    struct order_given *o = dlc_container(t, struct order_given, task);
+    struct node_command *o = dlc_container(t, struct node_command, task);
 
     o->node->jobs--;
     order_end(o,
@@ -157,7 +157,7 @@ static void evicted(struct task *t)
               NULL);
 }
 
-static void evict_disk(struct order_given *o)
+static void evict_disk(struct node_command *o)
 {
     o->job.run = evict_work;
     o->task.run = evicted;
@@ -170,7 +170,7 @@ static void evict_disk(struct order_given *o)
 /* A slice in each turn of the loop; then the pages are given back. */
 static void evict_step(struct task *t)
 {
-    struct order_given *o = dlc_container(t, struct order_given, task);
+    struct node_command *o = dlc_container(t, struct node_command, task);
 
     if (!o->evicted && !dataset_evict_some(o->ds, &o->at, &o->memory_bytes)) {
         o->evicted = true;
@@ -184,7 +184,7 @@ static void evict_step(struct task *t)
 
 /* Of a dataset that is open, or of what is left of one (o->ds is NULL). The manager need not know
  * it any more. */
-static void begin_evict(struct order_given *o)
+static void begin_evict(struct node_command *o)
 {
     o->node->jobs++;
     o->task.run = evict_step;
@@ -218,7 +218,7 @@ static json_t *split_figures(const struct node *n, const struct catalog *c,
 /* On a worker: adding up the bytes of millions of samples takes a while. */
 static void snapshot_work(struct job *j)
 {
-    struct order_given *o = dlc_container(j, struct order_given, job);
+    struct node_command *o = dlc_container(j, struct node_command, job);
     const struct catalog *c = o->ds->catalog;
     json_t *splits = json_object();
     char snapshot[17];
@@ -244,7 +244,7 @@ static void snapshot_work(struct job *j)
 
 static void snapshot_made(struct task *t)
 {
-    struct order_given *o = dlc_container(t, struct order_given, task);
+    struct node_command *o = dlc_container(t, struct node_command, task);
     json_t *result = o->result;
 
     o->result = NULL;
@@ -252,7 +252,7 @@ static void snapshot_made(struct task *t)
     order_end(o, result, result == NULL ? "the new catalog cannot be read: list it again" : NULL);
 }
 
-static void end_snapshot(struct order_given *o)
+static void end_snapshot(struct node_command *o)
 {
     o->job.run = snapshot_work;
     o->task.run = snapshot_made;
@@ -262,9 +262,9 @@ static void end_snapshot(struct order_given *o)
 
 /* ---- all ---- */
 
-static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_err *err)
+static void on_dataset(struct dataset_waiter *d, struct dataset *ds, const struct dlc_err *err)
 {
-    struct order_given *o = dlc_container(d, struct order_given, needer);
+    struct node_command *o = dlc_container(d, struct node_command, needer);
 
     if (ds == NULL) {
         order_end(o, NULL, err->text);
@@ -280,7 +280,7 @@ static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_er
 
 static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
 {
-    struct order_given *o = arg;
+    struct node_command *o = arg;
     bool refresh = strcmp(text(o, "op"), "snapshot") == 0;
 
     if (g == NULL && (err->code == DLC_EBUCKET || err->code == DLC_ETIMEDOUT) &&
@@ -292,11 +292,11 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
         order_end(o, NULL, "a dataset of another tenant has that name by now");
     else
         dataset_need(n,
-                     &(struct wanted){.url = g->url,
-                                      .endpoint = g->endpoint,
-                                      .anonymous = g->anonymous,
-                                      .refresh = refresh,
-                                      .grant = g},
+                     &(struct open_request){.url = g->url,
+                                            .endpoint = g->endpoint,
+                                            .anonymous = g->anonymous,
+                                            .refresh = refresh,
+                                            .grant = g},
                      &o->needer);
 }
 
@@ -305,7 +305,7 @@ static bool is_known_op(const char *op)
     return strcmp(op, "warm") == 0 || strcmp(op, "evict") == 0 || strcmp(op, "snapshot") == 0;
 }
 
-static void order_run(struct order_given *o)
+static void order_run(struct node_command *o)
 {
     struct node *n = o->node;
     char *url;
@@ -316,7 +316,7 @@ static void order_run(struct order_given *o)
         return;
     }
     if (strcmp(text(o, "op"), "evict") == 0) {
-        o->ds = left_still_open(n, text(o, "dataset"), text(o, "tenant"), text(o, "url"));
+        o->ds = inventory_still_open(n, text(o, "dataset"), text(o, "tenant"), text(o, "url"));
         if (o->ds != NULL)
             o->ds->refs++;
         begin_evict(o);
@@ -328,10 +328,10 @@ static void order_run(struct order_given *o)
 }
 
 /* Is one for the same dataset, given before it, still to be done? */
-static bool must_wait(const struct order_given *o)
+static bool must_wait(const struct node_command *o)
 {
     dlc_list_each (l, &o->node->orders) {
-        const struct order_given *p = dlc_container(l, struct order_given, link);
+        const struct node_command *p = dlc_container(l, struct node_command, link);
 
         if (p == o)
             break;
@@ -344,7 +344,7 @@ static bool must_wait(const struct order_given *o)
 static void run_waiting(struct node *n)
 {
     dlc_list_each (l, &n->orders) {
-        struct order_given *o = dlc_container(l, struct order_given, link);
+        struct node_command *o = dlc_container(l, struct node_command, link);
 
         if (!o->begun && !must_wait(o) && !n->stopping)
             order_run(o);
@@ -353,7 +353,7 @@ static void run_waiting(struct node *n)
 
 static void order_begin(struct node *n, const char *id, const json_t *order)
 {
-    struct order_given *o = mem_new(struct order_given);
+    struct node_command *o = mem_new(struct node_command);
 
     o->node = n;
     o->id = mem_str(id);
@@ -365,10 +365,10 @@ static void order_begin(struct node *n, const char *id, const json_t *order)
     run_waiting(n);
 }
 
-static struct order_given *order_find(struct node *n, const char *id)
+static struct node_command *order_find(struct node *n, const char *id)
 {
     dlc_list_each (l, &n->orders) {
-        struct order_given *o = dlc_container(l, struct order_given, link);
+        struct node_command *o = dlc_container(l, struct node_command, link);
 
         if (strcmp(o->id, id) == 0)
             return o;
@@ -376,7 +376,7 @@ static struct order_given *order_find(struct node *n, const char *id)
     return NULL;
 }
 
-void orders_take(struct node *n, const json_t *orders)
+void commands_take(struct node *n, const json_t *orders)
 {
     unsigned known = 0;
     const json_t *order;
@@ -403,13 +403,13 @@ void orders_take(struct node *n, const json_t *orders)
         run_waiting(n);
 }
 
-json_t *orders_done(struct node *n)
+json_t *commands_done(struct node *n)
 {
     json_t *all = json_array();
     size_t bytes = 0;
 
     dlc_list_each (l, &n->orders) {
-        const struct order_given *o = dlc_container(l, struct order_given, link);
+        const struct node_command *o = dlc_container(l, struct node_command, link);
         json_t *one;
 
         if (!o->done)
@@ -427,7 +427,7 @@ json_t *orders_done(struct node *n)
     return all;
 }
 
-void orders_heard(struct node *n, const json_t *done)
+void commands_heard(struct node *n, const json_t *done)
 {
     const json_t *one;
     size_t i;
@@ -435,7 +435,7 @@ void orders_heard(struct node *n, const json_t *done)
     json_array_foreach(done, i, one)
     {
         dlc_list_each_safe (l, &n->orders) {
-            struct order_given *o = dlc_container(l, struct order_given, link);
+            struct node_command *o = dlc_container(l, struct node_command, link);
 
             if (o->done && json_equal(json_object_get(o->order, "id"), json_object_get(one, "id")))
                 order_free(o);
@@ -443,10 +443,10 @@ void orders_heard(struct node *n, const json_t *done)
     }
 }
 
-void orders_free(struct node *n)
+void commands_free(struct node *n)
 {
     while (!dlc_list_empty(&n->orders)) {
-        struct order_given *o = dlc_container(n->orders.next, struct order_given, link);
+        struct node_command *o = dlc_container(n->orders.next, struct node_command, link);
 
         if (o->ds != NULL)
             dataset_put(&o->ds);

@@ -7,9 +7,9 @@
 
 struct node;
 
-void orders_take(struct node *n, const json_t *orders); /* begin those that are new */
-json_t *orders_done(struct node *n);                    /* for the heart-beat. Gives */
-void orders_heard(struct node *n, const json_t *done);  /* the manager has heard of these */
-void orders_free(struct node *n);
+void commands_take(struct node *n, const json_t *orders); /* begin those that are new */
+json_t *commands_done(struct node *n);                    /* for the heart-beat. Gives */
+void commands_heard(struct node *n, const json_t *done);  /* the manager has heard of these */
+void commands_free(struct node *n);
 
 #endif

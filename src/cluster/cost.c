@@ -38,7 +38,7 @@ static struct spent *past_of(struct node *n, const char *of)
     return s;
 }
 
-void spent_keep(const struct dataset *ds)
+void cost_keep(const struct dataset *ds)
 {
     const struct bucket_tally *t = ds->tally;
     struct spent *s;
@@ -68,7 +68,7 @@ static void add(json_t *all, const char *of, uint64_t money_nano, uint64_t reque
     add_to(o, "bytes", bytes);
 }
 
-json_t *spent_figures(const struct node *n)
+json_t *cost_figures(const struct node *n)
 {
     json_t *all = json_object();
 
@@ -83,7 +83,7 @@ json_t *spent_figures(const struct node *n)
     return all;
 }
 
-void spent_close(struct node *n)
+void cost_close(struct node *n)
 {
     for (size_t i = 0; i < n->n_spent; i++)
         mem_free(&n->spent[i].of);

@@ -11,9 +11,9 @@ struct dataset;
 struct node;
 
 /* A dataset is freed: what was spent on it stays in the figures. */
-void spent_keep(const struct dataset *ds);
+void cost_keep(const struct dataset *ds);
 /* {"TENANT/NAME": {"money_nano", "requests", "bytes"}}, since the node was started. Gives */
-json_t *spent_figures(const struct node *n);
-void spent_close(struct node *n);
+json_t *cost_figures(const struct node *n);
+void cost_close(struct node *n);
 
 #endif

@@ -48,8 +48,8 @@ static bool lies_at(const char *text, const char *url)
     return same;
 }
 
-struct dataset *left_still_open(struct node *n, const char *name, const char *tenant,
-                                const char *url)
+struct dataset *inventory_still_open(struct node *n, const char *name, const char *tenant,
+                                     const char *url)
 {
     struct dataset *found = NULL;
 
@@ -105,7 +105,7 @@ static char *note_path(const struct node *n, const char *name, const char *tenan
     return mem_fmt("%s/catalogs/%s@%s.left", n->config->dir, name, tenant);
 }
 
-void left_note(const struct dataset *ds)
+void inventory_note(const struct dataset *ds)
 {
     char *path =
         ds->cid != NULL && ds->node->disk != NULL ? note_path(ds->node, ds->cid, ds->tenant) : NULL;
@@ -153,7 +153,7 @@ static struct catalog *read_note(const struct node *n, const char *path, uint64_
     return c;
 }
 
-uint64_t left_drop(struct node *n, const char *name, const char *tenant, const char *url)
+uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, const char *url)
 {
     char *path = note_path(n, name, tenant);
     struct catalog *c = NULL;
@@ -207,7 +207,7 @@ static void drop_unknown(struct job *j)
     struct look *k = dlc_container(j, struct look, job);
 
     for (unsigned i = 0; i < k->n_unknown; i++)
-        left_drop(k->node, k->unknown[i]->name, k->unknown[i]->tenant, "");
+        inventory_drop(k->node, k->unknown[i]->name, k->unknown[i]->tenant, "");
     loop_post(k->node->loop, &k->task);
 }
 
@@ -248,7 +248,7 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
 
     if (known && !n->stopping)
         dataset_reopen(
-            n, &(struct wanted){
+            n, &(struct open_request){
                    .url = g->url, .endpoint = g->endpoint, .anonymous = g->anonymous, .grant = g});
     k->any = k->any || known;
     if (!known && (g != NULL || err->code == DLC_ENOTFOUND))
@@ -273,7 +273,7 @@ static void open_one(struct look *k, const char *file, const char *at)
     mem_free(&url);
 }
 
-void left_open(struct node *n)
+void inventory_open(struct node *n)
 {
     char *path = mem_fmt("%s/catalogs", n->config->dir);
     DIR *dir = n->disk != NULL ? os_opendir(path) : NULL;

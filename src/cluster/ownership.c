@@ -146,7 +146,7 @@ void ownership_changed(struct node *n)
         if (ds->cid == NULL || ds->state != DATASET_READY)
             continue;
         ds->read_elsewhere = cluster_use(n->cluster, ds->cid).readers > 0;
-        qos_changed(ds);
+        bypass_changed(ds);
         follow_use(ds);
         if (before != ds->joined_elsewhere ||
             ds->whose_version != cluster_owners_version(n->cluster))

@@ -81,7 +81,7 @@ struct peers {
 };
 
 /* One question under way. */
-struct ask {
+struct peer_call {
     uint32_t tag;
     struct peer_read *read;
     struct peer *peer;
@@ -94,9 +94,9 @@ struct ask {
     struct dlc_list link;
 };
 
-static struct ask *ask_of(void *priv)
+static struct peer_call *ask_of(void *priv)
 {
-    struct ask *a = priv;
+    struct peer_call *a = priv;
 
     dlc_check(a != NULL && a->tag == ASK_TAG);
     return a;
@@ -110,7 +110,7 @@ static struct peer *peer_of(void *priv)
     return x;
 }
 
-static struct peers *peers_of(const struct ask *a)
+static struct peers *peers_of(const struct peer_call *a)
 {
     return a->peer->lane->peers;
 }
@@ -161,7 +161,7 @@ static bool is_refusal(int rc)
     return rc == DLC_EDENIED || rc == DLC_ENOTFOUND || rc == DLC_ECHANGED || rc == DLC_ENOSPACE;
 }
 
-static void note_locked(struct ask *a, struct dlc_mono now)
+static void note_locked(struct peer_call *a, struct dlc_mono now)
 {
     struct peer *x = a->peer;
     const struct peer_read *r = a->read;
@@ -192,7 +192,7 @@ static void note_locked(struct ask *a, struct dlc_mono now)
 static void pump(struct peer *x);
 
 /* The question is over; rc and err are set. */
-static void finish(struct ask *a)
+static void finish(struct peer_call *a)
 {
     struct peers *p = peers_of(a);
     struct peer *x = a->peer;
@@ -214,7 +214,8 @@ static void finish(struct ask *a)
     r->done(r);
 }
 
-__attribute__((format(printf, 3, 4))) static void fail(struct ask *a, int rc, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void fail(struct peer_call *a, int rc, const char *fmt,
+                                                       ...)
 {
     struct peer_read *r = a->read;
     char why[400];
@@ -243,7 +244,7 @@ static int code_of(int status)
 /* -------- one question -------- */
 
 /* A whole sample has come: is it the one that was sent? */
-static void take_sample(struct ask *a, const struct engine_answer *answer)
+static void take_sample(struct peer_call *a, const struct engine_answer *answer)
 {
     struct peer_read *r = a->read;
 
@@ -265,7 +266,7 @@ static void take_sample(struct ask *a, const struct engine_answer *answer)
 
 static void on_answer(struct engine_request *q)
 {
-    struct ask *a = ask_of(q->owner);
+    struct peer_call *a = ask_of(q->owner);
     struct peer *x = a->peer;
 
     if (q->rc == DLC_ECHANGED) /* the engine's word for a wrong length */
@@ -281,7 +282,7 @@ static void on_answer(struct engine_request *q)
 }
 
 /* When it is to be given up if nothing more is heard. */
-static struct dlc_mono limit_of(const struct ask *a)
+static struct dlc_mono limit_of(const struct peer_call *a)
 {
     struct dlc_dur most = peers_of(a)->most;
     struct dlc_mono end = dlc_mono_add(a->sent, (struct dlc_dur){most.ns * TOTAL}), next;
@@ -292,7 +293,7 @@ static struct dlc_mono limit_of(const struct ask *a)
 
 static void on_deadline(struct timer *t)
 {
-    struct ask *a = ask_of(dlc_container(t, struct ask, deadline));
+    struct peer_call *a = ask_of(dlc_container(t, struct peer_call, deadline));
     struct peer *x = a->peer;
     struct dlc_mono limit = limit_of(a);
 
@@ -312,7 +313,7 @@ static void begin_url(struct buf *url, const char *address)
         url->data[--url->len] = '\0';
 }
 
-static void fill(struct ask *a, struct engine_request *q)
+static void fill(struct peer_call *a, struct engine_request *q)
 {
     static char nothing;
     const struct peer_read *r = a->read;
@@ -342,7 +343,7 @@ static void fill(struct ask *a, struct engine_request *q)
     q->owner = a;
 }
 
-static void send_now(struct ask *a)
+static void send_now(struct peer_call *a)
 {
     struct peer *x = a->peer;
     struct peers *p = peers_of(a);
@@ -431,7 +432,7 @@ static void pump(struct peer *x)
     struct dlc_list *n;
 
     while (x->in_flight < p->connections && (n = dlc_list_pop_head(&x->waiting)) != NULL) {
-        struct ask *a = dlc_container(n, struct ask, link);
+        struct peer_call *a = dlc_container(n, struct peer_call, link);
         enum health_verdict v = admit(x);
 
         if (v == HEALTH_TRY)
@@ -450,7 +451,7 @@ static bool one_line(const char *s)
 
 static void on_begin(struct task *t)
 {
-    struct ask *a = ask_of(dlc_container(t, struct ask, begin));
+    struct peer_call *a = ask_of(dlc_container(t, struct peer_call, begin));
     struct peer *x = a->peer;
 
     if (x->lane->engine == NULL) {
@@ -467,7 +468,7 @@ static void on_begin(struct task *t)
 
 void peers_read(struct peers *p, struct peer_read *r)
 {
-    struct ask *a = mem_new(struct ask);
+    struct peer_call *a = mem_new(struct peer_call);
 
     dlc_check(p->tag == PEERS_TAG);
     a->tag = ASK_TAG;
@@ -574,9 +575,10 @@ static void on_close(struct task *t)
     struct peer *x;
 
     while (!dlc_list_empty(&l->flying))
-        fail(dlc_container(l->flying.next, struct ask, link), DLC_ECANCELED, "we are ending");
+        fail(dlc_container(l->flying.next, struct peer_call, link), DLC_ECANCELED, "we are ending");
     while ((x = next_waiting(l)) != NULL)
-        fail(dlc_container(x->waiting.next, struct ask, link), DLC_ECANCELED, "we are ending");
+        fail(dlc_container(x->waiting.next, struct peer_call, link), DLC_ECANCELED,
+             "we are ending");
     dlc_mtx_lock(&l->peers->mtx);
     map_each(e, &l->peers->table)
     {

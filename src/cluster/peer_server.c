@@ -62,7 +62,7 @@ struct refusal {
     struct dlc_err err;
 };
 
-struct door {
+struct peer_server {
     uint32_t tag;
     struct node *node;
     struct async_server *server;
@@ -73,9 +73,9 @@ struct door {
     uint64_t held;                     /* bytes that replies hold (B3) */
 };
 
-struct ask {
+struct peer_request {
     uint32_t tag;
-    struct door *door;
+    struct peer_server *peer_server;
     struct async_call *call; /* NULL: it was answered */
     char *token;             /* NULL: the node's own */
     char *cid;
@@ -86,7 +86,7 @@ struct ask {
 
     struct dlc_list link; /* in node.asks until it is answered */
     struct task task;
-    struct needer needer;
+    struct dataset_waiter needer;
     struct waiter waiter;
     struct dataset *ds; /* with a reference */
     bool resident;      /* it was when we were asked */
@@ -101,15 +101,15 @@ struct ask {
     uint64_t checksum; /* of the sample, as it was when it came */
 };
 
-static struct ask *ask_of(void *arg)
+static struct peer_request *ask_of(void *arg)
 {
-    struct ask *a = arg;
+    struct peer_request *a = arg;
 
     dlc_check(a != NULL && a->tag == ASK_TAG);
     return a;
 }
 
-static void ask_free(struct ask *a)
+static void ask_free(struct peer_request *a)
 {
     dlc_check(a->call == NULL && a->ds == NULL);
     token_free(&a->token);
@@ -121,7 +121,7 @@ static void ask_free(struct ask *a)
 
 /* ---- on the loop ---- */
 
-static void answer(struct ask *a, struct http_reply *reply)
+static void answer(struct peer_request *a, struct http_reply *reply)
 {
     dlc_list_remove(&a->link);
     async_answer(a->call, reply);
@@ -146,9 +146,9 @@ static void refuse(struct http_reply *reply, int rc, const char *text)
 }
 
 /* Nothing refers to it any more. */
-static void end(struct ask *a)
+static void end(struct peer_request *a)
 {
-    struct node *n = a->door->node;
+    struct node *n = a->peer_server->node;
 
     if (a->ds != NULL)
         dataset_put(&a->ds);
@@ -156,7 +156,7 @@ static void end(struct ask *a)
     ask_free(a);
 }
 
-static void fail(struct ask *a, int rc, const char *text)
+static void fail(struct peer_request *a, int rc, const char *text)
 {
     struct http_reply reply = {0};
 
@@ -171,25 +171,25 @@ static void fail(struct ask *a, int rc, const char *text)
 
 static void release_held(struct task *t)
 {
-    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct peer_request *a = ask_of(dlc_container(t, struct peer_request, task));
 
-    memory_unhold(a->door->node->memory, a->ds->index, a->sample);
-    a->door->held -= a->len;
+    memory_unhold(a->peer_server->node->memory, a->ds->index, a->sample);
+    a->peer_server->held -= a->len;
     end(a);
 }
 
 /* On a loop of the server: the bytes are out, or the peer has gone. */
 static void on_sent(void *arg)
 {
-    struct ask *a = ask_of(arg);
+    struct peer_request *a = ask_of(arg);
 
-    loop_post(a->door->node->loop, &a->task);
+    loop_post(a->peer_server->node->loop, &a->task);
 }
 
-static void hold(struct ask *a)
+static void hold(struct peer_request *a)
 {
     struct dataset *ds = a->ds;
-    struct door *d = a->door;
+    struct peer_server *d = a->peer_server;
     struct http_reply reply = {.type = "application/octet-stream", .done = on_sent, .arg = a};
 
     reply.data = memory_hold(ds->node->memory, ds->index, a->sample, &a->len);
@@ -254,11 +254,11 @@ static void sum_over(void *arg)
     mem_free(&s);
 }
 
-static struct file_sum *sum_begin(const struct ask *a)
+static struct file_sum *sum_begin(const struct peer_request *a)
 {
     struct file_sum *s = mem_new(struct file_sum);
 
-    s->disk = a->door->node->disk;
+    s->disk = a->peer_server->node->disk;
     s->chunk = a->chunk;
     s->len = a->len;
     s->checksum = a->checksum;
@@ -268,7 +268,7 @@ static struct file_sum *sum_begin(const struct ask *a)
 
 static void on_opened(struct task *t)
 {
-    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct peer_request *a = ask_of(dlc_container(t, struct peer_request, task));
     struct http_reply reply = {.type = "application/octet-stream", .file = true};
 
     if (a->rc < 0) {
@@ -292,20 +292,21 @@ static void on_opened(struct task *t)
 
 static void open_work(struct job *j)
 {
-    struct ask *a = ask_of(dlc_container(j, struct ask, job));
+    struct peer_request *a = ask_of(dlc_container(j, struct peer_request, job));
 
     /* It is not verified before: that takes as long as to send it, and the peer compares. */
-    a->rc = disk_open_chunk(a->door->node->disk, a->chunk, a->len, &a->fd, &a->checksum, &a->err);
-    loop_post(a->door->node->loop, &a->task);
+    a->rc = disk_open_chunk(a->peer_server->node->disk, a->chunk, a->len, &a->fd, &a->checksum,
+                            &a->err);
+    loop_post(a->peer_server->node->loop, &a->task);
 }
 
-static void open_large(struct ask *a, const struct catalog_entry *e)
+static void open_large(struct peer_request *a, const struct catalog_entry *e)
 {
     a->chunk = dataset_chunk(a->ds, e->key, e->etag);
     a->len = e->size;
     a->job.run = open_work;
     a->task.run = on_opened;
-    if (!work_try(a->door->node->work, WORK_DEMAND, &a->job, 0))
+    if (!work_try(a->peer_server->node->work, WORK_DEMAND, &a->job, 0))
         fail(a, DLC_EBUSY, "too many disk reads wait");
 }
 
@@ -313,7 +314,7 @@ static void open_large(struct ask *a, const struct catalog_entry *e)
 
 static void on_fetched(struct waiter *w, int rc, const char *text)
 {
-    struct ask *a = ask_of(dlc_container(w, struct ask, waiter));
+    struct peer_request *a = ask_of(dlc_container(w, struct peer_request, waiter));
     struct catalog_entry e;
 
     if (a->call == NULL) /* cancelled: nobody waits for it any more */
@@ -326,7 +327,7 @@ static void on_fetched(struct waiter *w, int rc, const char *text)
         fail(a, rc, text);
 }
 
-static void read_sample(struct ask *a, struct dataset *ds)
+static void read_sample(struct peer_request *a, struct dataset *ds)
 {
     bool before = dataset_read_elsewhere(ds);
 
@@ -353,33 +354,33 @@ static void read_sample(struct ask *a, struct dataset *ds)
 }
 
 /* Of the dataset and snapshot that is asked for. */
-static uint64_t hash_of(const struct ask *a)
+static uint64_t hash_of(const struct peer_request *a)
 {
     return (hash64_str(a->cid) * 31 + hash64_str(a->tenant)) * 31 + a->snapshot;
 }
 
 /* Where it is remembered that this dataset was refused. */
-static struct refusal *refusal_of(const struct ask *a)
+static struct refusal *refusal_of(const struct peer_request *a)
 {
-    return &a->door->refusals[hash_of(a) % REFUSALS];
+    return &a->peer_server->refusals[hash_of(a) % REFUSALS];
 }
 
-static bool is_refused(const struct ask *a)
+static bool is_refused(const struct peer_request *a)
 {
     const struct refusal *r = refusal_of(a);
 
     return r->hash == hash_of(a) && !dlc_mono_passed(r->until, dlc_mono_now());
 }
 
-static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_err *err)
+static void on_dataset(struct dataset_waiter *d, struct dataset *ds, const struct dlc_err *err)
 {
-    struct ask *a = ask_of(dlc_container(d, struct ask, needer));
+    struct peer_request *a = ask_of(dlc_container(d, struct peer_request, needer));
 
     if (ds == NULL) {
         *refusal_of(a) =
             (struct refusal){hash_of(a), dlc_mono_add(dlc_mono_now(), REFUSED_FOR), *err};
         fail(a, err->code, err->text);
-    } else if (a->door->cancelled) {
+    } else if (a->peer_server->cancelled) {
         fail(a, DLC_ECANCELED, "the node is ending");
     } else {
         read_sample(a, ds);
@@ -388,28 +389,28 @@ static void on_dataset(struct needer *d, struct dataset *ds, const struct dlc_er
 
 static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg);
 
-static void ask_manager(struct ask *a, struct dlc_dur life)
+static void ask_manager(struct peer_request *a, struct dlc_dur life)
 {
     char *url = mem_fmt("dlcache://%s", a->cid);
 
-    resolve(a->door->node, a->token, url, NULL, life, on_granted, a);
+    resolve(a->peer_server->node, a->token, url, NULL, life, on_granted, a);
     mem_free(&url);
 }
 
 static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
 {
-    struct ask *a = ask_of(arg);
+    struct peer_request *a = ask_of(arg);
     struct dataset *ds;
 
     if (g != NULL && a->token != NULL && a->tenant == NULL)
         a->tenant = mem_str(g->tenant);
-    if (g != NULL && strcmp(g->tenant, a->tenant) != 0 && !a->anew && !a->door->cancelled) {
+    if (g != NULL && strcmp(g->tenant, a->tenant) != 0 && !a->anew && !a->peer_server->cancelled) {
         a->anew = true;
         ask_manager(a, DLC_MS(0));
         return;
     }
     if (g == NULL || strcmp(g->dataset, a->cid) != 0 || strcmp(g->tenant, a->tenant) != 0 ||
-        a->door->cancelled) {
+        a->peer_server->cancelled) {
         fail(a, g == NULL ? err->code : DLC_EDENIED,
              g == NULL ? err->text : "the dataset is not that tenant's");
         return;
@@ -421,11 +422,11 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
         fail(a, refusal_of(a)->err.code, refusal_of(a)->err.text);
     else
         dataset_need(n,
-                     &(struct wanted){.url = g->url,
-                                      .endpoint = g->endpoint,
-                                      .anonymous = g->anonymous,
-                                      .snapshot = a->snapshot,
-                                      .grant = g},
+                     &(struct open_request){.url = g->url,
+                                            .endpoint = g->endpoint,
+                                            .anonymous = g->anonymous,
+                                            .snapshot = a->snapshot,
+                                            .grant = g},
                      &a->needer);
 }
 
@@ -451,7 +452,7 @@ static json_t *catalog_piece(const struct catalog *c, uint64_t at)
 
 static void on_catalog_read(struct task *t)
 {
-    struct ask *a = ask_of(dlc_container(t, struct ask, task));
+    struct peer_request *a = ask_of(dlc_container(t, struct peer_request, task));
     struct http_reply reply = {.body = a->piece};
 
     if (a->piece == NULL) {
@@ -467,14 +468,14 @@ static void on_catalog_read(struct task *t)
 
 static void catalog_work(struct job *j)
 {
-    struct ask *a = ask_of(dlc_container(j, struct ask, job));
+    struct peer_request *a = ask_of(dlc_container(j, struct peer_request, job));
 
     a->piece = catalog_piece(a->ds->catalog, a->sample);
-    loop_post(a->door->node->loop, &a->task);
+    loop_post(a->peer_server->node->loop, &a->task);
 }
 
 /* To nodes alone; only if it is here. It does not change while we hold the dataset. */
-static void give_catalog(struct ask *a, struct dataset *ds)
+static void give_catalog(struct peer_request *a, struct dataset *ds)
 {
     if (ds == NULL) {
         fail(a, DLC_ENOTFOUND, "this node has no such catalog");
@@ -490,15 +491,15 @@ static void give_catalog(struct ask *a, struct dataset *ds)
 
 static void on_ask(struct task *t)
 {
-    struct ask *a = ask_of(dlc_container(t, struct ask, task));
-    struct node *n = a->door->node;
+    struct peer_request *a = ask_of(dlc_container(t, struct peer_request, task));
+    struct node *n = a->peer_server->node;
     struct dataset *ds =
         a->token == NULL ? dataset_of_cluster(n, a->cid, a->tenant, a->snapshot) : NULL;
 
     n->jobs++;
     dlc_list_push_tail(&n->asks, &a->link);
     a->needer.ready = on_dataset;
-    if (a->door->cancelled || n->stopping) {
+    if (a->peer_server->cancelled || n->stopping) {
         fail(a, DLC_ECANCELED, "the node is ending");
     } else if (a->catalog) {
         give_catalog(a, ds);
@@ -509,21 +510,22 @@ static void on_ask(struct task *t)
     }
 }
 
-void door_cancel(struct door *d)
+void peer_server_cancel(struct peer_server *d)
 {
     d->cancelled = true;
     dlc_list_each_safe (l, &d->node->asks) {
         struct http_reply reply = {0};
 
         refuse(&reply, DLC_ECANCELED, "the node is ending");
-        answer(dlc_container(l, struct ask, link), &reply); /* what it waits for ends it later */
+        answer(dlc_container(l, struct peer_request, link),
+               &reply); /* what it waits for ends it later */
     }
 }
 
 /* ---- on a loop of the server: nothing here blocks ---- */
 
 /* Does not tell by its time how much of it was right: digests are compared. */
-static bool is_own_token(const struct door *d, const char *token)
+static bool is_own_token(const struct peer_server *d, const char *token)
 {
     unsigned char x[SHA256_LEN];
     unsigned differ = 0;
@@ -534,13 +536,13 @@ static bool is_own_token(const struct door *d, const char *token)
     return differ == 0;
 }
 
-static void ask_node(struct door *d, struct async_call *call, const struct http_request *r,
+static void ask_node(struct peer_server *d, struct async_call *call, const struct http_request *r,
                      const char *number, bool catalog)
 {
     const char *tenant = http_query(r, "tenant");
     struct http_reply reply = {0};
     uint64_t snapshot, sample;
-    struct ask *a;
+    struct peer_request *a;
 
     dlc_check(d->tag == DOOR_TAG);
     if (r->token == NULL) {
@@ -557,9 +559,9 @@ static void ask_node(struct door *d, struct async_call *call, const struct http_
         async_answer(call, &reply);
         return;
     }
-    a = mem_new(struct ask);
+    a = mem_new(struct peer_request);
     a->tag = ASK_TAG;
-    a->door = d;
+    a->peer_server = d;
     a->call = call;
     a->snapshot = snapshot;
     a->sample = sample;
@@ -596,7 +598,7 @@ static void get_health(struct async_call *call, const struct http_request *r, vo
 
 static bool run_read(struct job *j, uint64_t bytes, void *ctx)
 {
-    struct door *d = ctx;
+    struct peer_server *d = ctx;
 
     return work_try(d->node->work, WORK_DEMAND, j, bytes);
 }
@@ -610,9 +612,10 @@ static const struct async_route routes[] = {
 
 /* ---- life ---- */
 
-int door_open(struct node *n, const char *listen, struct door **out, struct dlc_err *err)
+int peer_server_open(struct node *n, const char *listen, struct peer_server **out,
+                     struct dlc_err *err)
 {
-    struct door *d = mem_new(struct door);
+    struct peer_server *d = mem_new(struct peer_server);
     const struct async_server_config c = {
         .address = listen, .routes = routes, .ctx = d, .run = run_read};
     int rc;
@@ -633,12 +636,12 @@ int door_open(struct node *n, const char *listen, struct door **out, struct dlc_
     return 0;
 }
 
-const char *door_address(const struct door *d)
+const char *peer_server_address(const struct peer_server *d)
 {
     return d->address;
 }
 
-json_t *door_json(const struct door *d)
+json_t *peer_server_json(const struct peer_server *d)
 {
     struct async_figures f;
 
@@ -649,14 +652,14 @@ json_t *door_json(const struct door *d)
                      "closed_as_slow", (json_int_t)f.late, "held_bytes", (json_int_t)d->held);
 }
 
-void door_close(struct door *d)
+void peer_server_close(struct peer_server *d)
 {
     async_server_close(&d->server);
 }
 
-void door_free(struct door **dp)
+void peer_server_free(struct peer_server **dp)
 {
-    struct door *d = *dp;
+    struct peer_server *d = *dp;
 
     *dp = NULL;
     if (d == NULL)

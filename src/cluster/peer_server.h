@@ -7,17 +7,20 @@
 
 #include "base/err.h"
 
-struct door;
+struct peer_server;
 struct node;
 
 /* L. listen: HOST:PORT. */
-int door_open(struct node *n, const char *listen, struct door **out, struct dlc_err *err);
-const char *door_address(const struct door *d); /* X: HOST:PORT, as it is; until door_free() */
-json_t *door_json(const struct door *d); /* L: figures, for people; before door_close(). Gives */
+int peer_server_open(struct node *n, const char *listen, struct peer_server **out,
+                     struct dlc_err *err);
+const char *peer_server_address(
+    const struct peer_server *d); /* X: HOST:PORT, as it is; until peer_server_free() */
+json_t *peer_server_json(
+    const struct peer_server *d); /* L: figures, for people; before peer_server_close(). Gives */
 /* L: those who wait are told that we end. */
-void door_cancel(struct door *d);
+void peer_server_cancel(struct peer_server *d);
 /* X, not on the loop, which must be running: waits for its loops. */
-void door_close(struct door *d);
-void door_free(struct door **dp); /* after door_close() */
+void peer_server_close(struct peer_server *d);
+void peer_server_free(struct peer_server **dp); /* after peer_server_close() */
 
 #endif

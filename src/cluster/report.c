@@ -146,7 +146,7 @@ static void look_for_derived(struct report *r)
     for (uint64_t j = 0; j < catalog_objects(ds->catalog) && !node_is_ending(ds->node); j++)
         if (catalog_derived(ds->catalog, j, &size, NULL) == 0 &&
             catalog_object(ds->catalog, j, &e, NULL) == 0 &&
-            disk_has(ds->node->disk, parts_derived_id(ds, &e)))
+            disk_has(ds->node->disk, assemble_derived_id(ds, &e)))
             set_bit(r->seen, j);
 }
 
@@ -546,7 +546,7 @@ json_t *report_figures(struct node *n)
     return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "memory_used", (json_int_t)m.used,
                      "memory_limit", (json_int_t)m.ceiling, "disk_used", (json_int_t)d.bytes,
                      "disk_limit", (json_int_t)d.limit, "gpus_free", (int)n->membership->gpus,
-                     "datasets", datasets, "jobs", jobs, "spent", spent_figures(n));
+                     "datasets", datasets, "jobs", jobs, "spent", cost_figures(n));
 }
 
 json_t *report_progress(struct node *n)

@@ -43,19 +43,19 @@ struct exchange {
     uint64_t dataset, number; /* whose */
 };
 
-void weighing_send_release(struct weighing *w)
+void job_weights_send_release(struct job_weights *w)
 {
     mem_free(&w->send.samples);
     w->send.n = w->send.cap = 0;
 }
 
-void weighing_send_soon(struct weighing *w)
+void job_weights_send_soon(struct job_weights *w)
 {
     if (w != NULL && !w->send.refused)
         w->send.next.ns = DLC_MIN(w->send.next.ns, dlc_mono_add(w->send.last, AT_LEAST).ns);
 }
 
-void weighing_send_json(const struct weighing *w, json_t *to)
+void job_weights_send_json(const struct job_weights *w, json_t *to)
 {
     json_object_set_new(to, "sent", json_integer((json_int_t)w->send.sent));
     json_object_set_new(to, "received", json_integer((json_int_t)w->send.received));
@@ -71,7 +71,7 @@ static bool is_alone(struct node *n)
 }
 
 /* Somebody is there to learn, or has left something to tell. */
-static bool is_due(const struct weighing *w, struct dlc_mono now)
+static bool is_due(const struct job_weights *w, struct dlc_mono now)
 {
     return !w->own && w->send.next.ns <= now.ns &&
            (w->users > 0 || w->send.n > 0 ||
@@ -79,17 +79,17 @@ static bool is_due(const struct weighing *w, struct dlc_mono now)
 }
 
 /* The one that waits for longest. NULL: none. */
-static struct weighing *due(struct node *n, struct dataset **of)
+static struct job_weights *due(struct node *n, struct dataset **of)
 {
-    struct weighing *first = NULL;
+    struct job_weights *first = NULL;
 
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
         if (ds->cid == NULL || ds->state != DATASET_READY)
             continue;
-        dlc_list_each (k, &ds->weighings) {
-            struct weighing *w = dlc_container(k, struct weighing, link);
+        dlc_list_each (k, &ds->job_weights) {
+            struct job_weights *w = dlc_container(k, struct job_weights, link);
 
             if (is_due(w, loop_now(n->loop)) &&
                 (first == NULL || w->send.next.ns < first->send.next.ns)) {
@@ -104,7 +104,7 @@ static struct weighing *due(struct node *n, struct dataset **of)
 /* ---- what goes ---- */
 
 /* What was not heard of goes first; then what is marked. Ascending. */
-static void take_marks(struct weighing *w)
+static void take_marks(struct job_weights *w)
 {
     struct sending *s = &w->send;
     uint64_t steps = STEPS, sample;
@@ -124,7 +124,7 @@ static void take_marks(struct weighing *w)
 }
 
 /* As importance/wire.h has them, in base64; NULL: none. Gives. */
-static json_t *pairs_of(const struct weighing *w)
+static json_t *pairs_of(const struct job_weights *w)
 {
     struct buf text = BUF_INIT;
     struct pairs p = {0};
@@ -142,14 +142,14 @@ static json_t *pairs_of(const struct weighing *w)
 }
 
 /* Where a dataset is a tenant's, that says whose jobs are whose; else user and token do. */
-static void owner_of(const struct dataset *ds, const struct weighing *w, char out[static 17])
+static void owner_of(const struct dataset *ds, const struct job_weights *w, char out[static 17])
 {
     const unsigned char nobody[8] = {0};
 
     str_hex(ds->tenant != NULL && ds->tenant[0] != '\0' ? nobody : w->owner, 8, out);
 }
 
-static json_t *body_of(const struct dataset *ds, const struct weighing *w)
+static json_t *body_of(const struct dataset *ds, const struct job_weights *w)
 {
     char snapshot[17], owner[17], sender[17];
 
@@ -164,7 +164,7 @@ static json_t *body_of(const struct dataset *ds, const struct weighing *w)
 /* ---- what comes ---- */
 
 /* (X2) */
-static bool is_ours(const struct weighing *w, uint64_t sample)
+static bool is_ours(const struct job_weights *w, uint64_t sample)
 {
     size_t lo = 0, hi = w->send.n;
 
@@ -180,7 +180,7 @@ static bool is_ours(const struct weighing *w, uint64_t sample)
            weights_is_marked(&w->w, WEIGHTS_SENDER, sample);
 }
 
-static void receive(struct weighing *w, const char *text)
+static void receive(struct job_weights *w, const char *text)
 {
     struct buf b = BUF_INIT;
     struct pairs_reader r;
@@ -200,7 +200,7 @@ static void receive(struct weighing *w, const char *text)
 }
 
 /* The manager has heard of ours. */
-static void take_answer(struct weighing *w, const json_t *answer, struct dlc_mono now)
+static void take_answer(struct job_weights *w, const json_t *answer, struct dlc_mono now)
 {
     const char *after = json_string_value(json_object_get(answer, "after"));
     const json_t *items = json_object_get(answer, "items");
@@ -219,7 +219,7 @@ static void take_answer(struct weighing *w, const json_t *answer, struct dlc_mon
     w->send.refused = false;
 }
 
-static void take_failure(struct weighing *w, const struct dlc_err *err, struct dlc_mono now)
+static void take_failure(struct job_weights *w, const struct dlc_err *err, struct dlc_mono now)
 {
     if (err->code == DLC_EBUCKET || err->code == DLC_ETIMEDOUT || err->code == DLC_ECANCELED)
         return; /* it is away */
@@ -230,15 +230,15 @@ static void take_failure(struct weighing *w, const struct dlc_err *err, struct d
 }
 
 /* (X4) */
-static struct weighing *find(struct node *n, const struct exchange *x)
+static struct job_weights *find(struct node *n, const struct exchange *x)
 {
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
         if (ds->id != x->dataset)
             continue;
-        dlc_list_each (k, &ds->weighings) {
-            struct weighing *w = dlc_container(k, struct weighing, link);
+        dlc_list_each (k, &ds->job_weights) {
+            struct job_weights *w = dlc_container(k, struct job_weights, link);
 
             if (w->send.number == x->number)
                 return w;
@@ -251,7 +251,7 @@ static void on_answer(struct agent_call *c)
 {
     struct exchange *x = dlc_container(c, struct exchange, call);
     struct node *n = x->node;
-    struct weighing *w = find(n, x);
+    struct job_weights *w = find(n, x);
 
     n->sending_weights = false;
     if (w != NULL && c->rc == 0)
@@ -260,14 +260,14 @@ static void on_answer(struct agent_call *c)
         take_failure(w, &c->err, loop_now(n->loop));
     agent_call_release(c);
     mem_free(&x);
-    weighings_send(n);
+    job_weights_all_send(n);
 }
 
-void weighings_send(struct node *n)
+void job_weights_all_send(struct node *n)
 {
     struct dataset *ds = NULL;
     struct exchange *x;
-    struct weighing *w;
+    struct job_weights *w;
 
     if (n->agent == NULL || n->sending_weights || n->stopping || n->leaving || is_alone(n) ||
         agent_manager_away(n->agent) || (w = due(n, &ds)) == NULL)

@@ -8,11 +8,12 @@
 #include <jansson.h>
 
 struct node;
-struct weighing;
+struct job_weights;
 
-void weighings_send(struct node *n);         /* now and then */
-void weighing_send_soon(struct weighing *w); /* an epoch ends, or its ranks do; NULL is allowed */
-void weighing_send_json(const struct weighing *w, json_t *to); /* adds how much it was */
-void weighing_send_release(struct weighing *w);
+void job_weights_all_send(struct node *n); /* now and then */
+void job_weights_send_soon(
+    struct job_weights *w); /* an epoch ends, or its ranks do; NULL is allowed */
+void job_weights_send_json(const struct job_weights *w, json_t *to); /* adds how much it was */
+void job_weights_send_release(struct job_weights *w);
 
 #endif

@@ -20,7 +20,7 @@ int load_catalog(const struct dataset *ds, uint64_t snapshot, struct catalog **o
                            : catalog_load(ds->catalog_path, out, err);
 
     if (rc == 0)
-        left_note(ds);
+        inventory_note(ds);
     return rc;
 }
 

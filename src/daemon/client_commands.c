@@ -41,7 +41,7 @@ static uint64_t number(const json_t *o, const char *name)
 
 static bool reads_samples(const struct conn *c)
 {
-    return c->session != NULL && c->session->shelf == NULL;
+    return c->session != NULL && c->session->decoded == NULL;
 }
 
 /* ---- work away from the loop ---- */
@@ -62,7 +62,7 @@ struct errand {
         bool more;
         uint64_t position, epoch, epochs, begin;
     } order;
-    struct told_list *list;
+    struct schedule_list *list;
     /* evict */
     uint64_t id;           /* the dataset, ... */
     struct evict_place at; /* ... and how far in it */
@@ -321,14 +321,14 @@ static void list_work(struct job *j)
     int64_t len = e->fd >= 0 ? numbers_in(e->fd, &e->err) : 0;
     uint64_t *list = NULL;
 
-    if (len == 0 || len > TOLD_LIST_MAX)
+    if (len == 0 || len > SCHEDULE_LIST_MAX)
         dlc_err_set(&e->err, DLC_EINVAL,
                     "order: an explicit order is a list of 1 to %u numbers of 8 bytes",
-                    TOLD_LIST_MAX);
+                    SCHEDULE_LIST_MAX);
     else if (len > 0)
         list = read_numbers(e->fd, (uint64_t)len, &e->err);
     if (list != NULL)
-        e->list = told_list_new(list, (uint64_t)len, catalog_count(e->ds->catalog), &e->err);
+        e->list = schedule_list_new(list, (uint64_t)len, catalog_count(e->ds->catalog), &e->err);
     loop_post(e->node->loop, &e->task);
 }
 
@@ -341,8 +341,8 @@ static int follow_list(struct session *s, struct errand *e)
         return prefetch_follow_more(s, &e->list, &e->err);
     /* A cursor never gets that far: positions of all lists that may come can be counted on. */
     prefetch_follow(s,
-                    told_new_list(&e->list, e->order.epoch, e->order.epochs,
-                                  DLC_MIN(e->order.begin, (uint64_t)1 << 62)),
+                    schedule_new_list(&e->list, e->order.epoch, e->order.epochs,
+                                      DLC_MIN(e->order.begin, (uint64_t)1 << 62)),
                     e->order.position, false);
     return 0;
 }
@@ -360,7 +360,7 @@ static void list_back(struct task *t)
         conn_fail_err(c, &e->err);
     else if (c != NULL)
         conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
-    told_list_free(&e->list);
+    schedule_list_free(&e->list);
     errand_end(e);
 }
 
@@ -379,8 +379,8 @@ static void order_list(struct conn *c, struct msg *m, bool more)
     errand_run(e, WORK_COPY, list_work, list_back);
 }
 
-static struct told *computed_order(struct session *s, const json_t *body, const char *kind,
-                                   struct dlc_err *err)
+static struct schedule *computed_order(struct session *s, const json_t *body, const char *kind,
+                                       struct dlc_err *err)
 {
     uint64_t samples = catalog_count(s->ds->catalog);
     struct order_spec spec = {
@@ -398,12 +398,12 @@ static struct told *computed_order(struct session *s, const json_t *body, const 
                     (unsigned long long)samples);
         return NULL;
     }
-    return told_new(&spec, number(body, "epoch"), number(body, "epochs"), err);
+    return schedule_new(&spec, number(body, "epoch"), number(body, "epochs"), err);
 }
 
 /* What a client has swapped in an order that it tells again, from `pos` on: in two epochs at most,
  * so more than they have is not even read. */
-static int take_swaps(struct told *t, const struct msg *m, uint64_t pos, struct dlc_err *err)
+static int take_swaps(struct schedule *t, const struct msg *m, uint64_t pos, struct dlc_err *err)
 {
     uint64_t most = 2 * DLC_MIN(t->length, (uint64_t)SWAPS_MAX), len, *pairs;
     int64_t numbers = numbers_in(m->fds[0], err);
@@ -419,8 +419,8 @@ static int take_swaps(struct told *t, const struct msg *m, uint64_t pos, struct 
     pairs = read_numbers(m->fds[0], len, err);
     if (pairs == NULL)
         return err->code;
-    told_move(t, pos);
-    rc = told_set_swaps(t, (const struct swap_pair *)pairs, len / 2, err);
+    schedule_move(t, pos);
+    rc = schedule_set_swaps(t, (const struct swap_pair *)pairs, len / 2, err);
     mem_free(&pairs);
     return rc;
 }
@@ -437,7 +437,7 @@ static void op_order(struct conn *c, struct msg *m)
     uint64_t pos = number(m->body, "position");
     bool swaps = json_is_true(json_object_get(m->body, "swaps"));
     struct dlc_err err = DLC_ERR_INIT;
-    struct told *t;
+    struct schedule *t;
 
     if (json_is_true(json_object_get(m->body, "more"))) {
         if (reads_samples(c) && prefetch_follows_lists(c->session))
@@ -458,7 +458,7 @@ static void op_order(struct conn *c, struct msg *m)
     t = computed_order(c->session, m->body, kind, &err);
     swaps = swaps && t != NULL;
     if (swaps && m->n_fds > 0 && take_swaps(t, m, pos, &err) < 0)
-        told_free(&t);
+        schedule_free(&t);
     if (t == NULL) {
         conn_fail_err(c, &err);
         return;
@@ -481,13 +481,13 @@ static void op_weights(struct conn *c, struct msg *m)
                   "weights: needs an open dataset and the name of a job, " STR_NAME_RULE);
         return;
     }
-    if (weighing_get(s, job, json_is_true(json_object_get(m->body, "own")), &err) < 0) {
+    if (job_weights_get(s, job, json_is_true(json_object_get(m->body, "own")), &err) < 0) {
         conn_fail_err(c, &err);
         return;
     }
     if (s->follow.active)
         next_use_changed(s->ds); /* what was not known may be expected now */
-    fd = mem_common_fd(s->weighing->memory);
+    fd = mem_common_fd(s->job_weights->memory);
     conn_send(c,
               json_pack("{s:b, s:I}", "ok", 1, "size",
                         (json_int_t)weights_size(catalog_count(s->ds->catalog))),
@@ -552,7 +552,7 @@ static const struct {
     {"dump", op_dump}, {"order", op_order}, {"weights", op_weights},
 };
 
-void control_handle(struct conn *c, struct msg *m)
+void client_command(struct conn *c, struct msg *m)
 {
     const char *op = json_string_value(json_object_get(m->body, "op"));
 

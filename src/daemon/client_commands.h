@@ -7,6 +7,6 @@ struct conn;
 struct msg;
 
 /* Handle one message of a greeted connection. */
-void control_handle(struct conn *c, struct msg *m);
+void client_command(struct conn *c, struct msg *m);
 
 #endif

@@ -206,7 +206,7 @@ static void handle(struct conn *c, struct msg *m)
     else if (!c->greeted)
         greet(c, m);
     else
-        control_handle(c, m);
+        client_command(c, m);
 }
 
 /* (C4): wait until the client lets go. A call that fails here is made again by the next event. */

@@ -36,16 +36,16 @@ struct conn {
     struct session *session; /* NULL: none yet */
     struct dlc_list waiting; /* in dataset.openers while it is being listed */
     struct dataset *opening;
-    unsigned errands;  /* jobs on the disk tier under way for it */
-    bool asking;       /* the manager, whether it may open what it wants to open */
-    char *job;         /* as the client calls it; or NULL */
-    uint64_t snapshot; /* what it opens must be this one; 0: the newest */
-    bool wants_shelf;  /* it opens a dataset for its forms, ... */
-    unsigned char shelf_key[SHA256_LEN]; /* ... these */
-    unsigned char owner[SHA256_LEN];     /* user and token: whose weights it may have */
-    bool closing;                        /* to be ended by its next event, ... */
-    const char *why;                     /* ... for this reason; a literal */
-    struct timer ender;                  /* that event */
+    unsigned errands;   /* jobs on the disk tier under way for it */
+    bool asking;        /* the manager, whether it may open what it wants to open */
+    char *job;          /* as the client calls it; or NULL */
+    uint64_t snapshot;  /* what it opens must be this one; 0: the newest */
+    bool wants_decoded; /* it opens a dataset for its forms, ... */
+    unsigned char decoded_key[SHA256_LEN]; /* ... these */
+    unsigned char owner[SHA256_LEN];       /* user and token: whose weights it may have */
+    bool closing;                          /* to be ended by its next event, ... */
+    const char *why;                       /* ... for this reason; a literal */
+    struct timer ender;                    /* that event */
     bool paused; /* out of memory or descriptors: the tick goes on with it */
     bool zombie; /* (C4) */
 };

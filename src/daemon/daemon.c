@@ -65,8 +65,8 @@ static void *leave_main(void *arg)
 {
     struct node *n = arg;
 
-    if (n->door != NULL)
-        door_close(n->door);
+    if (n->peer_server != NULL)
+        peer_server_close(n->peer_server);
     agent_leave(n->agent);
     loop_post(n->loop, &n->left);
     return NULL;
@@ -88,8 +88,8 @@ static bool leave_begin(struct node *n)
     if (n->agent_left)
         return false;
     n->left.run = has_left;
-    if (n->door != NULL)
-        door_cancel(n->door);
+    if (n->peer_server != NULL)
+        peer_server_cancel(n->peer_server);
     n->leaving = os_thread(&n->leaver, leave_main, n) == 0;
     n->stop_again = !n->leaving;
     if (n->stop_again)
@@ -187,7 +187,7 @@ static bool free_idle(struct node *n, struct dlc_mono now)
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        shelves_figures(ds, &forms, &bytes);
+        decoded_caches_figures(ds, &forms, &bytes);
         if (ds->state != DATASET_READY || ds->refs > 0 ||
             mem_index_resident(ds->index) + forms == 0 || n->config->memory_idle.ns == 0 ||
             dlc_mono_sub(now, ds->last_used).ns < n->config->memory_idle.ns)
@@ -208,7 +208,7 @@ static void on_freeing(struct timer *t)
     bool more = memory_free_some(n->memory);
 
     dlc_list_each (l, &n->datasets)
-        more |= qos_leave_some(dlc_container(l, struct dataset, link));
+        more |= bypass_leave_some(dlc_container(l, struct dataset, link));
 
     if ((free_idle(n, loop_now(n->loop)) || more) && !n->stopping)
         loop_timer_set(n->loop, t, loop_now(n->loop));
@@ -256,14 +256,14 @@ static void on_tick(struct timer *t)
         follow_limits(n);
         dlc_list_each (l, &n->datasets)
             dataset_expect(dlc_container(l, struct dataset, link));
-        shelves_tell_room(n);
+        decoded_caches_tell_room(n);
     }
     if (is_idle(n, now)) {
         log_info("idle: ending");
         node_stop(n);
     }
     report_tick(n);
-    weighings_send(n);
+    job_weights_all_send(n);
     fetch_pump(n);
     if (!n->stopping)
         loop_timer_set(n->loop, t, dlc_mono_add(now, TICK));
@@ -421,8 +421,8 @@ static int open_membership(struct node *n, struct dlc_err *err)
                          "a node needs the token of nodes: --token-file with a copy of the "
                          "manager's DIR/node.token");
     if (rc == 0 && m->listen != NULL)
-        rc = door_open(n, m->listen, &n->door, err);
-    if (rc == 0 && n->door != NULL && (n->peers = peers_new(&pc, err)) == NULL)
+        rc = peer_server_open(n, m->listen, &n->peer_server, err);
+    if (rc == 0 && n->peer_server != NULL && (n->peers = peers_new(&pc, err)) == NULL)
         rc = err->code;
     if (rc == 0 && n->config->shared[0] != '\0')
         rc = shared_new(&(struct shared_config){.url = n->config->shared}, &n->shared, err);
@@ -461,10 +461,10 @@ static void close_membership(struct node *n)
         n->agent_left = true;
     }
     report_heard(n, false);
-    orders_free(n);
+    commands_free(n);
     peers_free(&n->peers);
     shared_free(&n->shared);
-    door_free(&n->door);
+    peer_server_free(&n->peer_server);
     agent_close(&n->agent);
     cluster_free(&n->cluster);
     token_free(&n->token);
@@ -482,7 +482,7 @@ static void node_close(struct node *n)
     server_close(n);
     reserve_release(n);
     report_close(n);
-    spent_close(n);
+    cost_close(n);
     disk_close(&n->disk);
     if (n->memory != NULL)
         memory_free(&n->memory);

@@ -127,9 +127,9 @@ static void dataset_free(struct dataset *ds)
     dlc_check(ds->fetching.n == 0 && ds->listing == NULL);
     dlc_list_remove(&ds->link);
     dlc_list_remove(&ds->backlogs);
-    spent_keep(ds);
-    shelves_free(ds);
-    weighings_free(ds);
+    cost_keep(ds);
+    decoded_caches_free(ds);
+    job_weights_all_free(ds);
     if (ds->index != NULL)
         mem_index_free(&ds->index);
     if (ds->bucket != NULL)
@@ -165,7 +165,7 @@ static void answer_openers(struct dataset *ds)
     struct dlc_list *n;
 
     while ((n = dlc_list_pop_head(&ds->needers)) != NULL) {
-        struct needer *d = dlc_container(n, struct needer, link);
+        struct dataset_waiter *d = dlc_container(n, struct dataset_waiter, link);
         struct dataset *ref = ds;
 
         d->ready(d, ds->state == DATASET_FAILED ? NULL : ds, &ds->error);
@@ -411,7 +411,7 @@ static int open_bucket(struct dataset *ds, struct dlc_err *err)
 
 /* Finds it again. Datasets of different tenants, and of different names, are never the same; nor is
  * one that is read with its tenant's credentials what it was before there were any. */
-static char *dataset_name(const struct wanted *w)
+static char *dataset_name(const struct open_request *w)
 {
     const struct grant *g = w->grant;
 
@@ -448,7 +448,8 @@ static char *catalog_path_of(const struct dataset *ds)
 }
 
 /* Gives, with one reference. NULL: *err says why. */
-static struct dataset *dataset_new(struct node *n, const struct wanted *w, struct dlc_err *err)
+static struct dataset *dataset_new(struct node *n, const struct open_request *w,
+                                   struct dlc_err *err)
 {
     struct dataset *ds = mem_new(struct dataset);
 
@@ -466,8 +467,8 @@ static struct dataset *dataset_new(struct node *n, const struct wanted *w, struc
     ds->stale = true; /* until it is known to be good */
     hist_init(&ds->latency, 1024);
     dlc_list_init(&ds->sessions);
-    dlc_list_init(&ds->shelves);
-    dlc_list_init(&ds->weighings);
+    dlc_list_init(&ds->decoded_caches);
+    dlc_list_init(&ds->job_weights);
     dlc_list_init(&ds->openers);
     dlc_list_init(&ds->needers);
     dlc_list_init(&ds->backlogs);
@@ -583,7 +584,7 @@ static bool will_be_current(const struct dataset *ds, const struct grant *g)
 }
 
 /* What is open or on its way and answers the question. NULL: nothing does. */
-static struct dataset *find_wanted(struct node *n, const struct wanted *w)
+static struct dataset *find_wanted(struct node *n, const struct open_request *w)
 {
     char *name = dataset_name(w);
     struct dataset *ds;
@@ -607,7 +608,7 @@ static struct dataset *find_wanted(struct node *n, const struct wanted *w)
 }
 
 /* The one that is there or is begun now, with a reference. NULL: *err says why not. */
-static struct dataset *find_or_begin(struct node *n, const struct wanted *w, bool *begun,
+static struct dataset *find_or_begin(struct node *n, const struct open_request *w, bool *begun,
                                      struct dlc_err *err)
 {
     struct dataset *ds = find_wanted(n, w);
@@ -653,12 +654,12 @@ static bool begin_stored(struct dataset *ds)
 /* A peer that has it may give it. */
 static bool begin_borrowing(struct dataset *ds)
 {
-    return ds->node->peers != NULL && ds->cid != NULL && borrow_start(ds, ds->pinned);
+    return ds->node->peers != NULL && ds->cid != NULL && catalog_from_peer(ds, ds->pinned);
 }
 
 static void list_or_borrow(struct dataset *ds)
 {
-    if (ds->wanted == 0 || !borrow_start(ds, ds->wanted))
+    if (ds->wanted == 0 || !catalog_from_peer(ds, ds->wanted))
         listing_start(ds);
 }
 
@@ -717,7 +718,7 @@ static void reopened(struct dataset *ds)
         ds->stale = true; /* nothing counts that is stored, and nobody waits */
 }
 
-void dataset_reopen(struct node *n, const struct wanted *w)
+void dataset_reopen(struct node *n, const struct open_request *w)
 {
     struct dlc_err err = DLC_ERR_INIT;
     char *name = dataset_name(w);
@@ -731,7 +732,7 @@ void dataset_reopen(struct node *n, const struct wanted *w)
     dataset_put(&ds);
 }
 
-void dataset_borrowed(struct dataset *ds, int rc, struct catalog **catalog)
+void dataset_catalog_came(struct dataset *ds, int rc, struct catalog **catalog)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
@@ -750,9 +751,9 @@ void dataset_borrowed(struct dataset *ds, int rc, struct catalog **catalog)
 }
 
 /* What the client wants, or what the rest of its job reads. */
-static struct wanted wanted_of(struct conn *c, const struct wanted *asked)
+static struct open_request wanted_of(struct conn *c, const struct open_request *asked)
 {
-    struct wanted w = *asked;
+    struct open_request w = *asked;
     char *name = dataset_name(asked);
 
     if (w.snapshot == 0)
@@ -764,10 +765,10 @@ static struct wanted wanted_of(struct conn *c, const struct wanted *asked)
     return w;
 }
 
-void dataset_open(struct conn *c, const struct wanted *asked)
+void dataset_open(struct conn *c, const struct open_request *asked)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct wanted w = wanted_of(c, asked);
+    struct open_request w = wanted_of(c, asked);
     bool begun;
     struct dataset *ds = find_or_begin(c->node, &w, &begun, &err);
 
@@ -789,7 +790,7 @@ void dataset_open(struct conn *c, const struct wanted *asked)
     dataset_put(&ds);
 }
 
-void dataset_need(struct node *n, const struct wanted *w, struct needer *d)
+void dataset_need(struct node *n, const struct open_request *w, struct dataset_waiter *d)
 {
     struct dlc_err err = DLC_ERR_INIT;
     bool begun;
@@ -821,7 +822,7 @@ void dataset_shutdown(struct dataset *ds)
     ds->backlog_len = 0;
     dlc_list_remove(&ds->backlogs);
     listing_stop(ds);
-    parts_stop(ds);
+    assemble_stop(ds);
     dataset_adopt_stop(ds);
     ds->refs++;
     if (ds->bucket != NULL)

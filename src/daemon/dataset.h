@@ -38,7 +38,7 @@ enum stalled { STALLED_LATENCY, STALLED_BANDWIDTH, STALLED_DISK, STALLED_MEMORY,
 
 /* How far a dataset has been evicted from memory: shelf 0 are its samples. */
 struct evict_place {
-    uint64_t shelf, sample;
+    uint64_t decoded, sample;
 };
 
 struct dataset {
@@ -57,7 +57,8 @@ struct dataset {
     char *shared_as;          /* its name in a Redis in common: with the tenant, as disk_id */
     struct bucket_keys *keys; /* NULL: it has no credentials of its own */
     unsigned keys_version;    /* grows when they change */
-    struct dlc_list agains;   /* struct again.link: the bucket refused them, the manager is asked */
+    struct dlc_list
+        agains; /* struct credential_retry.link: the bucket refused them, the manager is asked */
     bool asking_again;
     struct dlc_mono asked_again;
     uint64_t wanted;     /* the snapshot that the manager named when it was opened; 0: none */
@@ -75,12 +76,12 @@ struct dataset {
     struct mem_index *index;
     struct dlc_err error; /* DATASET_FAILED */
 
-    struct map fetching;       /* sample -> struct fetch */
-    struct dlc_list sessions;  /* struct session.link */
-    struct dlc_list shelves;   /* struct shelf.link */
-    struct dlc_list weighings; /* struct weighing.link */
-    struct dlc_list openers;   /* struct conn.waiting */
-    struct dlc_list needers;   /* struct needer.link */
+    struct map fetching;            /* sample -> struct fetch */
+    struct dlc_list sessions;       /* struct session.link */
+    struct dlc_list decoded_caches; /* struct decoded_cache.link */
+    struct dlc_list job_weights;    /* struct job_weights.link */
+    struct dlc_list openers;        /* struct conn.waiting */
+    struct dlc_list needers;        /* struct dataset_waiter.link */
     struct listing *listing;
     unsigned refs; /* sessions, openers, warms, fetches */
 
@@ -93,9 +94,9 @@ struct dataset {
     struct dlc_list backlogs; /* in node.backlogs while there are any */
 
     /* read_outcomes.c */
-    uint8_t *seen;          /* two bits per sample; NULL: nobody has told an order yet */
-    struct reads_sum reads; /* of all cursors there were */
-    uint64_t fetched;       /* samples that came from the bucket */
+    uint8_t *seen;             /* two bits per sample; NULL: nobody has told an order yet */
+    struct outcomes_sum reads; /* of all cursors there were */
+    uint64_t fetched;          /* samples that came from the bucket */
 
     /* What prefetch.c knows. */
     struct hist latency;      /* of fetches, in microseconds */
@@ -129,7 +130,7 @@ struct dataset {
 };
 
 /* What is to be opened. All borrowed. */
-struct wanted {
+struct open_request {
     const char *url, *endpoint; /* endpoint may be NULL */
     bool anonymous, refresh;
     uint64_t snapshot;         /* 0: the newest */
@@ -137,29 +138,29 @@ struct wanted {
 };
 
 /* Find or start; the connection is answered when the dataset is READY or FAILED. */
-void dataset_open(struct conn *c, const struct wanted *w);
+void dataset_open(struct conn *c, const struct open_request *w);
 
 /* One of the daemon itself that needs a dataset. */
-struct needer {
+struct dataset_waiter {
     struct dlc_list link;
     /* Once, perhaps before dataset_need() returns. ds is NULL when *err says why. */
-    void (*ready)(struct needer *d, struct dataset *ds, const struct dlc_err *err);
+    void (*ready)(struct dataset_waiter *d, struct dataset *ds, const struct dlc_err *err);
 };
 /* Whose it is and what it is read with; again whenever the manager was asked. */
 void dataset_take_grant(struct dataset *ds, const struct grant *g);
-void dataset_need(struct node *n, const struct wanted *w, struct needer *d);
+void dataset_need(struct node *n, const struct open_request *w, struct dataset_waiter *d);
 /* The one of the cluster's that is ready; snapshot 0: the newest. tenant: NULL: whoever's it is: a
  * name that was freed may be another one's by now (K2). NULL: none. */
 struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *tenant,
                                    uint64_t snapshot);
 /* Have it ready by the catalog that is stored here, if that one counts; else nothing happens. */
-void dataset_reopen(struct node *n, const struct wanted *w);
+void dataset_reopen(struct node *n, const struct open_request *w);
 struct dataset *dataset_find(struct node *n, const char *url);
 void dataset_put(struct dataset **dp);
 /* Its listing has ended. Takes the catalog, NULL when rc says why there is none. */
 void dataset_listed(struct dataset *ds, int rc, struct catalog **catalog, struct dlc_err *err);
 /* A peer has given its catalog, or none has it. */
-void dataset_borrowed(struct dataset *ds, int rc, struct catalog **catalog);
+void dataset_catalog_came(struct dataset *ds, int rc, struct catalog **catalog);
 struct bucket_config dataset_bucket_config(const struct dataset *ds);
 /* End listings and buckets so that nothing more is posted; frees those nobody uses. */
 void dataset_shutdown(struct dataset *ds);

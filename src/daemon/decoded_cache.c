@@ -36,7 +36,8 @@
 
 /* ---- shelves ---- */
 
-void shelf_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *token, const char *form)
+void decoded_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *token,
+                 const char *form)
 {
     char *text = mem_fmt("%u %zu %s %s", (unsigned)uid, token != NULL ? strlen(token) : 0,
                          token != NULL ? token : "", form);
@@ -46,7 +47,7 @@ void shelf_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *toke
     mem_free(&text);
 }
 
-static void shelf_free(struct shelf *s)
+static void decoded_free(struct decoded_cache *s)
 {
     dlc_check(s->users == 0);
     dlc_list_remove(&s->link);
@@ -55,13 +56,13 @@ static void shelf_free(struct shelf *s)
 }
 
 /* The one that was used longest ago, of those that nobody uses. */
-static struct shelf *shelf_oldest(struct dataset *ds, unsigned *n)
+static struct decoded_cache *decoded_oldest(struct dataset *ds, unsigned *n)
 {
-    struct shelf *oldest = NULL;
+    struct decoded_cache *oldest = NULL;
 
     *n = 0;
-    dlc_list_each (l, &ds->shelves) {
-        struct shelf *s = dlc_container(l, struct shelf, link);
+    dlc_list_each (l, &ds->decoded_caches) {
+        struct decoded_cache *s = dlc_container(l, struct decoded_cache, link);
 
         (*n)++;
         if (s->users == 0 && (oldest == NULL || s->last_used.ns < oldest->last_used.ns))
@@ -70,10 +71,10 @@ static struct shelf *shelf_oldest(struct dataset *ds, unsigned *n)
     return oldest;
 }
 
-static struct shelf *shelf_find(struct dataset *ds, const unsigned char *key)
+static struct decoded_cache *decoded_find(struct dataset *ds, const unsigned char *key)
 {
-    dlc_list_each (l, &ds->shelves) {
-        struct shelf *s = dlc_container(l, struct shelf, link);
+    dlc_list_each (l, &ds->decoded_caches) {
+        struct decoded_cache *s = dlc_container(l, struct decoded_cache, link);
 
         if (memcmp(s->key, key, sizeof(s->key)) == 0)
             return s;
@@ -81,22 +82,22 @@ static struct shelf *shelf_find(struct dataset *ds, const unsigned char *key)
     return NULL;
 }
 
-int shelf_get(struct dataset *ds, const unsigned char key[static SHA256_LEN], struct shelf **out,
-              struct dlc_err *err)
+int decoded_get(struct dataset *ds, const unsigned char key[static SHA256_LEN],
+                struct decoded_cache **out, struct dlc_err *err)
 {
-    struct shelf *s = shelf_find(ds, key), *old;
+    struct decoded_cache *s = decoded_find(ds, key), *old;
     unsigned n;
     int rc;
 
     *out = NULL;
     if (s == NULL) {
-        old = shelf_oldest(ds, &n);
+        old = decoded_oldest(ds, &n);
         if (n >= SHELVES_MAX && old == NULL)
             return dlc_err_set(err, DLC_EBUSY, "forms: %u kinds of them are in use already",
                                SHELVES_MAX);
         if (n >= SHELVES_MAX)
-            shelf_free(old);
-        s = mem_new(struct shelf);
+            decoded_free(old);
+        s = mem_new(struct decoded_cache);
         rc = mem_index_new(ds->node->memory, catalog_count(ds->catalog),
                            catalog_snapshot(ds->catalog), &s->index, err);
         if (rc < 0) {
@@ -106,17 +107,17 @@ int shelf_get(struct dataset *ds, const unsigned char key[static SHA256_LEN], st
         mem_index_set_spare(s->index);
         s->id = ++ds->node->next_id;
         memcpy(s->key, key, sizeof(s->key));
-        dlc_list_push_tail(&ds->shelves, &s->link);
+        dlc_list_push_tail(&ds->decoded_caches, &s->link);
     }
     s->users++;
-    shelves_tell_room(ds->node);
+    decoded_caches_tell_room(ds->node);
     *out = s;
     return 0;
 }
 
-void shelf_put(struct shelf **sp)
+void decoded_put(struct decoded_cache **sp)
 {
-    struct shelf *s = *sp;
+    struct decoded_cache *s = *sp;
 
     *sp = NULL;
     if (s == NULL)
@@ -125,19 +126,19 @@ void shelf_put(struct shelf **sp)
     s->last_used = dlc_mono_now();
 }
 
-void shelves_free(struct dataset *ds)
+void decoded_caches_free(struct dataset *ds)
 {
-    while (!dlc_list_empty(&ds->shelves))
-        shelf_free(dlc_container(ds->shelves.next, struct shelf, link));
+    while (!dlc_list_empty(&ds->decoded_caches))
+        decoded_free(dlc_container(ds->decoded_caches.next, struct decoded_cache, link));
 }
 
 /* The shelf of this number, or of the next one. NULL: none. */
-static struct shelf *shelf_from(struct dataset *ds, uint64_t id)
+static struct decoded_cache *decoded_from(struct dataset *ds, uint64_t id)
 {
-    struct shelf *next = NULL;
+    struct decoded_cache *next = NULL;
 
-    dlc_list_each (l, &ds->shelves) {
-        struct shelf *s = dlc_container(l, struct shelf, link);
+    dlc_list_each (l, &ds->decoded_caches) {
+        struct decoded_cache *s = dlc_container(l, struct decoded_cache, link);
 
         if (s->id >= id && (next == NULL || s->id < next->id))
             next = s;
@@ -147,22 +148,22 @@ static struct shelf *shelf_from(struct dataset *ds, uint64_t id)
 
 bool dataset_evict_some(struct dataset *ds, struct evict_place *at, uint64_t *bytes)
 {
-    struct shelf *s = at->shelf > 0 ? shelf_from(ds, at->shelf) : NULL;
+    struct decoded_cache *s = at->decoded > 0 ? decoded_from(ds, at->decoded) : NULL;
 
-    if (at->shelf > 0 && s == NULL)
+    if (at->decoded > 0 && s == NULL)
         return false;
-    if (s != NULL && s->id > at->shelf)
-        *at = (struct evict_place){.shelf = s->id};
+    if (s != NULL && s->id > at->decoded)
+        *at = (struct evict_place){.decoded = s->id};
     if (!mem_index_evict_some(s != NULL ? s->index : ds->index, &at->sample, bytes))
-        *at = (struct evict_place){.shelf = at->shelf + 1};
+        *at = (struct evict_place){.decoded = at->decoded + 1};
     return true;
 }
 
-void shelves_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes)
+void decoded_caches_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes)
 {
     *forms = *bytes = 0;
-    dlc_list_each (l, &ds->shelves) {
-        const struct shelf *s = dlc_container(l, struct shelf, link);
+    dlc_list_each (l, &ds->decoded_caches) {
+        const struct decoded_cache *s = dlc_container(l, struct decoded_cache, link);
 
         *forms += mem_index_resident(s->index);
         *bytes += mem_index_bytes(s->index);
@@ -193,8 +194,8 @@ static uint64_t idle_bytes(struct node *n)
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        dlc_list_each (k, &ds->shelves) {
-            const struct shelf *s = dlc_container(k, struct shelf, link);
+        dlc_list_each (k, &ds->decoded_caches) {
+            const struct decoded_cache *s = dlc_container(k, struct decoded_cache, link);
 
             bytes += s->users == 0 ? mem_index_bytes(s->index) : 0;
         }
@@ -210,29 +211,29 @@ static uint64_t room_of(struct node *n)
     return memory_room_spare(n->memory, keep - both) + (idle - both);
 }
 
-void shelves_tell_room(struct node *n)
+void decoded_caches_tell_room(struct node *n)
 {
     uint64_t room = room_of(n);
 
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        dlc_list_each (k, &ds->shelves)
-            mem_index_tell_room(dlc_container(k, struct shelf, link)->index, room);
+        dlc_list_each (k, &ds->decoded_caches)
+            mem_index_tell_room(dlc_container(k, struct decoded_cache, link)->index, room);
     }
 }
 
 /* (G4): some of the shelf that was left longest ago. False: there is none. */
 static bool clear_some(struct node *n)
 {
-    struct shelf *oldest = NULL;
+    struct decoded_cache *oldest = NULL;
     uint64_t bytes = 0;
 
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        dlc_list_each (k, &ds->shelves) {
-            struct shelf *s = dlc_container(k, struct shelf, link);
+        dlc_list_each (k, &ds->decoded_caches) {
+            struct decoded_cache *s = dlc_container(k, struct decoded_cache, link);
 
             if (s->users == 0 && mem_index_resident(s->index) > 0 &&
                 (oldest == NULL || s->last_used.ns < oldest->last_used.ns))
@@ -251,7 +252,7 @@ struct giving {
     struct task task;
     struct node *node;
     struct dataset *ds;
-    struct shelf *shelf;
+    struct decoded_cache *decoded;
     struct mem_gifts *gifts;
     struct mem_fill *fill;
     uint64_t sample, len;
@@ -281,17 +282,17 @@ static void copied(struct task *t)
         memory_abandon(g->node->memory, &g->fill);
         count(form_bad);
     }
-    mem_index_tell_room(g->shelf->index, room_of(g->node));
+    mem_index_tell_room(g->decoded->index, room_of(g->node));
     if (c != NULL && c->session != NULL)
         session_gift_done(c->session, g->gift, g->sound ? 0 : DLC_ECORRUPT);
     g->node->jobs--;
-    shelf_put(&g->shelf);
+    decoded_put(&g->decoded);
     mem_gifts_put(&g->gifts);
     dataset_put(&g->ds);
     mem_free(&g);
 }
 
-int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len)
+int decoded_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len)
 {
     struct node *n = s->ds->node;
     unsigned steps = CLEAR_STEPS;
@@ -299,10 +300,11 @@ int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len)
     struct giving *g;
     int rc;
 
-    if (mem_index_known(s->shelf->index, sample))
+    if (mem_index_known(s->decoded->index, sample))
         return 0;
     do
-        rc = memory_reserve_spare(n->memory, s->shelf->index, sample, len, still_to_come(n), &fill);
+        rc = memory_reserve_spare(n->memory, s->decoded->index, sample, len, still_to_come(n),
+                                  &fill);
     while (rc < 0 && len <= room_of(n) && steps-- > 0 && clear_some(n));
     if (rc < 0) {
         count(form_refusals);
@@ -313,7 +315,7 @@ int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len)
                          .task.run = copied,
                          .node = n,
                          .ds = s->ds,
-                         .shelf = s->shelf,
+                         .decoded = s->decoded,
                          .gifts = mem_gifts_ref(s->gifts),
                          .fill = fill,
                          .sample = sample,
@@ -321,7 +323,7 @@ int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len)
                          .gift = gift,
                          .conn = s->conn->id};
     g->ds->refs++;
-    g->shelf->users++;
+    g->decoded->users++;
     n->jobs++;
     work_run(n->work, WORK_COPY, &g->job); /* a session has SHM_GIFTS at most */
     return 1;

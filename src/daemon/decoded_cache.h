@@ -19,7 +19,7 @@ struct node;
 struct session;
 
 /* The forms of one owner and one way of decoding. */
-struct shelf {
+struct decoded_cache {
     struct dlc_list link; /* in dataset.shelves */
     unsigned char key[SHA256_LEN];
     uint64_t id;
@@ -29,20 +29,20 @@ struct shelf {
     struct dlc_mono last_used;
 };
 
-void shelf_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *token,
-               const char *form);
+void decoded_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *token,
+                 const char *form);
 /* Find or make. Gives. */
-int shelf_get(struct dataset *ds, const unsigned char key[static SHA256_LEN], struct shelf **out,
-              struct dlc_err *err);
-void shelf_put(struct shelf **sp);
+int decoded_get(struct dataset *ds, const unsigned char key[static SHA256_LEN],
+                struct decoded_cache **out, struct dlc_err *err);
+void decoded_put(struct decoded_cache **sp);
 /* A form of len bytes, header and all. 1: session_gift_done() will be called. 0: it is there
  * already. DLC_EBUSY: there is no room. */
-int shelf_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len);
-void shelves_tell_room(struct node *n); /* now and then */
-void shelves_free(struct dataset *ds);
+int decoded_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len);
+void decoded_caches_tell_room(struct node *n); /* now and then */
+void decoded_caches_free(struct dataset *ds);
 /* Its samples and forms leave memory in steps, from *at on, which begins as zeros; *bytes grows.
  * False: that was all; then memory_give_back(). */
 bool dataset_evict_some(struct dataset *ds, struct evict_place *at, uint64_t *bytes);
-void shelves_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes);
+void decoded_caches_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes);
 
 #endif

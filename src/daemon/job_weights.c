@@ -24,12 +24,12 @@
 #define WEIGHINGS_MAX 8     /* of one dataset */
 #define SLICE         1024u /* weights that are counted in one look */
 
-static void weighing_free(struct weighing *w)
+static void job_weights_free(struct job_weights *w)
 {
     dlc_check(w->users == 0);
     dlc_list_remove(&w->link);
     mem_common_free(&w->memory);
-    weighing_send_release(w);
+    job_weights_send_release(w);
     mem_free(&w->uses);
     mem_free(&w->job);
     mem_free(&w);
@@ -37,14 +37,14 @@ static void weighing_free(struct weighing *w)
 
 /* The one that was used longest ago, of those that nobody uses when a session leaves this one
  * (NULL: none). *n: how many there are in all then. */
-static struct weighing *weighing_oldest(const struct dataset *ds, const struct weighing *left,
-                                        unsigned *n)
+static struct job_weights *job_weights_oldest(const struct dataset *ds,
+                                              const struct job_weights *left, unsigned *n)
 {
-    struct weighing *oldest = NULL;
+    struct job_weights *oldest = NULL;
 
     *n = 0;
-    dlc_list_each (l, &ds->weighings) {
-        struct weighing *w = dlc_container(l, struct weighing, link);
+    dlc_list_each (l, &ds->job_weights) {
+        struct job_weights *w = dlc_container(l, struct job_weights, link);
         bool unused = w->users == (w == left ? 1u : 0u);
 
         if (unused && w->own)
@@ -57,11 +57,11 @@ static struct weighing *weighing_oldest(const struct dataset *ds, const struct w
     return oldest;
 }
 
-static struct weighing *weighing_find(const struct dataset *ds, const unsigned char *owner,
-                                      const char *job)
+static struct job_weights *job_weights_find(const struct dataset *ds, const unsigned char *owner,
+                                            const char *job)
 {
-    dlc_list_each (l, &ds->weighings) {
-        struct weighing *w = dlc_container(l, struct weighing, link);
+    dlc_list_each (l, &ds->job_weights) {
+        struct job_weights *w = dlc_container(l, struct job_weights, link);
 
         if (memcmp(w->owner, owner, sizeof(w->owner)) == 0 && strcmp(w->job, job) == 0)
             return w;
@@ -70,10 +70,10 @@ static struct weighing *weighing_find(const struct dataset *ds, const unsigned c
 }
 
 /* Gives; NULL: *err. */
-static struct weighing *weighing_new(const struct dataset *ds, struct dlc_err *err)
+static struct job_weights *job_weights_new(const struct dataset *ds, struct dlc_err *err)
 {
     uint64_t n = catalog_count(ds->catalog);
-    struct weighing *w = mem_new(struct weighing);
+    struct job_weights *w = mem_new(struct job_weights);
     int rc;
 
     dlc_list_init(&w->link);
@@ -89,65 +89,65 @@ static struct weighing *weighing_new(const struct dataset *ds, struct dlc_err *e
         rc = dlc_err_set(err, DLC_ENOMEM, "weights: no memory for %llu samples",
                          (unsigned long long)n);
     if (rc < 0) {
-        weighing_free(w);
+        job_weights_free(w);
         return NULL;
     }
     return w;
 }
 
-int weighing_get(struct session *s, const char *job, bool own, struct dlc_err *err)
+int job_weights_get(struct session *s, const char *job, bool own, struct dlc_err *err)
 {
     struct dataset *ds = s->ds;
-    struct weighing *w = weighing_find(ds, s->conn->owner, job), *old;
+    struct job_weights *w = job_weights_find(ds, s->conn->owner, job), *old;
     unsigned n;
 
     if (w == NULL) {
-        old = weighing_oldest(ds, s->weighing, &n);
+        old = job_weights_oldest(ds, s->job_weights, &n);
         if (n >= WEIGHINGS_MAX && old == NULL)
             return dlc_err_set(err, DLC_EBUSY,
                                "weights: %u jobs have some of this dataset already: wait until one "
                                "of them has ended",
                                WEIGHINGS_MAX);
-        w = weighing_new(ds, err);
+        w = job_weights_new(ds, err);
         if (w == NULL)
             return err->code; /* it keeps those it has */
-        weighing_put(&s->weighing);
+        job_weights_put(&s->job_weights);
         if (n >= WEIGHINGS_MAX)
-            weighing_free(old);
+            job_weights_free(old);
         w->job = mem_str(job);
         w->own = own;
         memcpy(w->owner, s->conn->owner, sizeof(w->owner));
-        dlc_list_push_tail(&ds->weighings, &w->link);
+        dlc_list_push_tail(&ds->job_weights, &w->link);
     }
     w->users++;
-    weighing_put(&s->weighing);
-    s->weighing = w;
+    job_weights_put(&s->job_weights);
+    s->job_weights = w;
     return 0;
 }
 
-void weighing_put(struct weighing **wp)
+void job_weights_put(struct job_weights **wp)
 {
-    struct weighing *w = *wp;
+    struct job_weights *w = *wp;
 
     *wp = NULL;
     if (w == NULL)
         return;
     w->users--;
     w->last_used = dlc_mono_now();
-    weighing_send_soon(w);
+    job_weights_send_soon(w);
     if (w->own && w->users == 0)
-        weighing_free(w);
+        job_weights_free(w);
 }
 
-void weighings_free(struct dataset *ds)
+void job_weights_all_free(struct dataset *ds)
 {
-    while (!dlc_list_empty(&ds->weighings))
-        weighing_free(dlc_container(ds->weighings.next, struct weighing, link));
+    while (!dlc_list_empty(&ds->job_weights))
+        job_weights_free(dlc_container(ds->job_weights.next, struct job_weights, link));
 }
 
 /* ---- what they say ---- */
 
-bool weighing_take(struct weighing *w, uint64_t *steps, uint64_t *sample)
+bool job_weights_take(struct job_weights *w, uint64_t *steps, uint64_t *sample)
 {
     uint64_t stored = weights_stored(&w->w, WEIGHTS_KEEPER);
 
@@ -165,7 +165,7 @@ bool weighing_take(struct weighing *w, uint64_t *steps, uint64_t *sample)
 
 /* The mean is taken by going round: a sum that follows each change would be off for good once a
  * giant has come and gone. */
-void weighing_measure(struct weighing *w)
+void job_weights_measure(struct job_weights *w)
 {
     uint64_t stored = weights_stored(&w->w, WEIGHTS_KEEPER), end;
 
@@ -191,23 +191,23 @@ void weighing_measure(struct weighing *w)
     }
 }
 
-void weighing_used(struct weighing *w, uint64_t sample)
+void job_weights_used(struct job_weights *w, uint64_t sample)
 {
     if (sample < w->w.n && w->uses[sample] < UINT16_MAX)
         w->uses[sample]++;
 }
 
-json_t *weighings_json(const struct dataset *ds)
+json_t *job_weights_all_json(const struct dataset *ds)
 {
     json_t *list = json_array();
 
-    dlc_list_each (l, &ds->weighings) {
-        const struct weighing *w = dlc_container(l, struct weighing, link);
+    dlc_list_each (l, &ds->job_weights) {
+        const struct job_weights *w = dlc_container(l, struct job_weights, link);
         json_t *one = json_pack("{s:s, s:i, s:I, s:f}", "job", w->job, "sessions", (int)w->users,
                                 "learnt", (json_int_t)w->learnt, "mean", w->mean);
 
         if (ds->cid != NULL)
-            weighing_send_json(w, one);
+            job_weights_send_json(w, one);
         json_array_append_new(list, one);
     }
     return list;

@@ -33,7 +33,7 @@ struct sending {
 };
 
 /* The weights of one job on a dataset: docs/design/0008. */
-struct weighing {
+struct job_weights {
     struct dlc_list link; /* in dataset.weighings */
     char *job;
     bool own; /* of a process without a job: it goes with its last session */
@@ -54,13 +54,13 @@ struct weighing {
 };
 
 /* Find or make the session's: its own until another one is asked for. */
-int weighing_get(struct session *s, const char *job, bool own, struct dlc_err *err);
-void weighing_put(struct weighing **wp);
-void weighings_free(struct dataset *ds);
+int job_weights_get(struct session *s, const char *job, bool own, struct dlc_err *err);
+void job_weights_put(struct job_weights **wp);
+void job_weights_all_free(struct dataset *ds);
 /* A sample whose weight has changed. False: that was all for now, or for so many steps. */
-bool weighing_take(struct weighing *w, uint64_t *steps, uint64_t *sample);
-void weighing_measure(struct weighing *w);               /* some more of the mean; at each look */
-void weighing_used(struct weighing *w, uint64_t sample); /* a cursor has passed it */
-json_t *weighings_json(const struct dataset *ds);        /* Gives */
+bool job_weights_take(struct job_weights *w, uint64_t *steps, uint64_t *sample);
+void job_weights_measure(struct job_weights *w); /* some more of the mean; at each look */
+void job_weights_used(struct job_weights *w, uint64_t sample); /* a cursor has passed it */
+json_t *job_weights_all_json(const struct dataset *ds);        /* Gives */
 
 #endif

@@ -119,7 +119,7 @@ static bool ask_fetch(struct session *s, uint32_t cell, uint64_t sample)
     dlc_list_push_tail(&s->waiters, &w->of_session);
     if (s->n_waiters++ == 0)
         prefetch_waits(s, true);
-    reads_waits(s, sample);
+    outcomes_waits(s, sample);
     fetch_start(s->ds, sample, FETCH_MEMORY, w, NULL);
     return true;
 }
@@ -149,7 +149,7 @@ static bool ask_give(struct session *s, uint32_t gift, uint64_t sample, uint64_t
         len < sizeof(struct shm_form_hdr) || len > SHM_GIFT_SIZE || s->n_gifts >= SHM_GIFTS)
         return false;
     s->n_gifts++;
-    rc = shelf_give(s, sample, gift, len);
+    rc = decoded_give(s, sample, gift, len);
     if (rc <= 0)
         session_gift_done(s, gift, rc);
     return true;
@@ -170,7 +170,7 @@ static bool take_request(struct session *s, uint32_t cell)
         return false;
     c = cell_of(s, cell);
     op = once(c->op);
-    if (s->shelf != NULL)
+    if (s->decoded != NULL)
         return op == SHM_OP_GIVE && ask_give(s, cell, once(c->sample), once(c->len));
     if (op == SHM_OP_FETCH)
         return ask_fetch(s, cell, once(c->sample));
@@ -243,7 +243,7 @@ static void on_again(struct timer *t)
 
 static struct mem_index *index_of(const struct session *s)
 {
-    return s->shelf != NULL ? s->shelf->index : s->ds->index;
+    return s->decoded != NULL ? s->decoded->index : s->ds->index;
 }
 
 static json_t *welcome(const struct session *s)
@@ -271,14 +271,14 @@ static json_t *welcome(const struct session *s)
 static int join(struct session *s)
 {
     dlc_list_push_tail(&s->ds->sessions, &s->link);
-    qos_look_up(s);
+    bypass_look_up(s);
     dataset_join(s->ds);
     return 0;
 }
 
 static int take_shelf(struct session *s, struct dlc_err *err)
 {
-    int rc = shelf_get(s->ds, s->conn->shelf_key, &s->shelf, err);
+    int rc = decoded_get(s->ds, s->conn->decoded_key, &s->decoded, err);
 
     return rc < 0 ? rc : mem_gifts_new(&s->gifts, err);
 }
@@ -308,7 +308,7 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     ds->refs++;
     c->session = s;
     errno = 0;
-    rc = c->wants_shelf ? take_shelf(s, err) : join(s);
+    rc = c->wants_decoded ? take_shelf(s, err) : join(s);
     if (rc == 0)
         rc = mem_session_new(index_of(s), &s->mem, err);
     if (rc == 0)
@@ -357,7 +357,7 @@ void session_abandon(struct session *s)
     prefetch_unfollow(s);
     while (!dlc_list_empty(&s->waiters))
         waiter_free(dlc_container(s->waiters.next, struct waiter, of_session));
-    if (s->mem != NULL && s->shelf == NULL) {
+    if (s->mem != NULL && s->decoded == NULL) {
         struct mem_session_stats st = {0};
 
         session_add_stats(s, &st);
@@ -371,9 +371,9 @@ void session_abandon(struct session *s)
     os_close(&s->doorbell.fd);
     dlc_list_remove(&s->link);
     s->ds->last_used = dlc_mono_now();
-    if (!s->conn->wants_shelf)
+    if (!s->conn->wants_decoded)
         dataset_leave(s->ds);
-    weighing_put(&s->weighing);
+    job_weights_put(&s->job_weights);
 }
 
 void session_free(struct session **sp)
@@ -388,7 +388,7 @@ void session_free(struct session **sp)
         drain(s); /* who leaves does not wait until its last gifts are taken */
     session_abandon(s);
     mem_session_free(&s->mem);
-    shelf_put(&s->shelf);
+    decoded_put(&s->decoded);
     dataset_put(&s->ds);
     s->tag = 0;
     mem_free(&s);

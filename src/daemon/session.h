@@ -19,17 +19,17 @@ struct dlc_err;
 struct mem_gifts;
 struct mem_session;
 struct mem_session_stats;
-struct shelf;
-struct told;
-struct weighing;
+struct decoded_cache;
+struct schedule;
+struct job_weights;
 
 /* A session whose order is known. */
-struct follow {
+struct reader_state {
     bool active;
     bool idle; /* it has not read for a while: what it needs next counts for nothing */
     struct dlc_mono last_read;
     struct dlc_dur pause; /* the longest between two reads, lately */
-    struct told *told;
+    struct schedule *schedule;
     uint64_t pos;         /* where the client was when we looked last */
     uint64_t in_hand;     /* samples from pos on that its workers read, or will at once */
     uint64_t overtaken;   /* samples from pos on that it has read already (relaxed orders) */
@@ -40,7 +40,7 @@ struct follow {
     uint64_t settled;     /* those before it do not any more */
     uint64_t swaps_head;  /* swaps taken; our own copy */
     uint64_t swaps_tail;  /* swaps that were in the ring at the last look */
-    uint64_t held;        /* the first position whose swap is too far ahead; SWAPPING_NONE: none */
+    uint64_t held; /* the first position whose swap is too far ahead; SUBSTITUTION_NONE: none */
     struct rate rate;
     struct dlc_mono waiting_since; /* a reader of the session waits; 0: none does */
     uint64_t waited_ns;            /* what the client said of its workers when we looked last */
@@ -56,14 +56,14 @@ struct session {
     struct timer again;      /* the ring holds more than one turn's work */
     struct dlc_list waiters; /* struct waiter.of_session */
     unsigned n_waiters;      /* an honest client has at most one per cell */
-    struct follow follow;
-    bool past;                 /* cache_bypass.c: its job keeps nothing of what it reads, ... */
-    uint64_t part;             /* ... and has so many bytes at a time on this node; 0: no limit */
-    struct shelf *shelf;       /* NULL: it reads samples */
-    struct mem_gifts *gifts;   /* with shelf */
-    unsigned n_gifts;          /* that are being copied */
-    struct weighing *weighing; /* NULL: it has told no weights */
-    struct reads_epoch reads[READS_EPOCHS]; /* the latest first */
+    struct reader_state follow;
+    bool past;     /* cache_bypass.c: its job keeps nothing of what it reads, ... */
+    uint64_t part; /* ... and has so many bytes at a time on this node; 0: no limit */
+    struct decoded_cache *decoded;                /* NULL: it reads samples */
+    struct mem_gifts *gifts;                      /* with shelf */
+    unsigned n_gifts;                             /* that are being copied */
+    struct job_weights *job_weights;              /* NULL: it has told no weights */
+    struct outcomes_epoch reads[OUTCOMES_EPOCHS]; /* the latest first */
     unsigned n_reads;
     bool abandoned;
     uint32_t head; /* our own copy: the one in shared memory is for the client to read */

@@ -73,7 +73,7 @@ static uint64_t zombie_pins(const struct dataset *ds)
     dlc_list_each (l, &ds->node->zombies) {
         const struct session *s = dlc_container(l, struct conn, link)->session;
 
-        if (s->ds == ds && s->shelf == NULL)
+        if (s->ds == ds && s->decoded == NULL)
             session_add_stats(s, &sum);
     }
     return sum.pins;
@@ -112,12 +112,12 @@ static json_t *dataset_json(struct dataset *ds)
              (unsigned long long)catalog_snapshot(ds->catalog));
     json_object_set_new(o, "snapshot", json_string(snapshot));
     json_object_set_new(o, "reading", json_integer(ds->n_reading));
-    shelves_figures(ds, &forms, &form_bytes);
+    decoded_caches_figures(ds, &forms, &form_bytes);
     json_object_set_new(o, "forms", json_integer((json_int_t)forms));
     json_object_set_new(o, "form_bytes", json_integer((json_int_t)form_bytes));
-    json_object_set_new(o, "reads", reads_json(&ds->reads));
+    json_object_set_new(o, "reads", outcomes_json(&ds->reads));
     json_object_set_new(o, "fetched", json_integer((json_int_t)ds->fetched));
-    json_object_set_new(o, "weights", weighings_json(ds));
+    json_object_set_new(o, "weights", job_weights_all_json(ds));
     if (ds->cid != NULL) {
         json_object_set_new(o, "name", msg_string(ds->cid));
         json_object_set_new(o, "tenant", msg_string(ds->tenant));
@@ -241,14 +241,14 @@ void stat_handle(struct conn *c, struct msg *m)
     json_object_set_new(answer, "loop", loop_json(n->loop));
     if (n->agent != NULL)
         json_object_set_new(answer, "cluster", agent_figures(n->agent));
-    if (n->door != NULL && !n->leaving)
-        json_object_set_new(answer, "peer_server", door_json(n->door));
+    if (n->peer_server != NULL && !n->leaving)
+        json_object_set_new(answer, "peer_server", peer_server_json(n->peer_server));
     if (n->shared != NULL)
         json_object_set_new(answer, "shared", shared_json(n->shared));
     if (c->session != NULL) {
         json_t *own = dataset_json(c->session->ds);
 
-        json_object_set_new(own, "epochs", reads_epochs(c->session));
+        json_object_set_new(own, "epochs", outcomes_epochs(c->session));
         json_object_set_new(answer, "dataset", own);
     }
     conn_send(c, answer, NULL, 0);

@@ -25,7 +25,7 @@ struct batch;
 struct cluster;
 struct config;
 struct disk;
-struct door;
+struct peer_server;
 struct ending;
 struct loop;
 struct memory;
@@ -75,21 +75,21 @@ struct node {
     /* NULL: not of a cluster */
     struct cluster *cluster;
     struct agent *agent;
-    struct peers *peers;   /* threads of its own */
-    struct shared *shared; /* a Redis in common, or NULL */
-    struct door *door;     /* peer_server.c */
+    struct peers *peers;             /* threads of its own */
+    struct shared *shared;           /* a Redis in common, or NULL */
+    struct peer_server *peer_server; /* peer_server.c */
     const struct node_cluster *membership;
     char *token;      /* the node's own: for manager and peers */
     bool leaving;     /* a thread leaves the cluster; then we end */
     bool stop_again;  /* we are to end, but there was no thread to leave with: the tick tries */
     bool agent_left;  /* also when there is no agent */
-    bool left_opened; /* left_open() was called */
+    bool left_opened; /* inventory_open() was called */
     pthread_t leaver;
     struct task left;
-    struct dlc_list asks;    /* struct ask.link */
-    struct dlc_list askings; /* struct asking.link: questions to the manager */
+    struct dlc_list asks;    /* struct peer_request.link */
+    struct dlc_list askings; /* struct resolve_call.link: questions to the manager */
     unsigned n_askings;
-    struct dlc_list orders;     /* struct order_given.link */
+    struct dlc_list orders;     /* struct node_command.link */
     struct batch *batch;        /* report.c: rows under way to the manager */
     bool sending_weights;       /* weight_exchange.c: a call is on its way */
     struct past_job *past_jobs; /* report.c: what sessions that have ended read for their jobs */

@@ -37,16 +37,16 @@ static struct shm_session_hdr *hdr_of(const struct session *s)
     return mem_session_map(s->mem);
 }
 
-void swapping_begin(struct session *s, bool may)
+void substitution_begin(struct session *s, bool may)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
     struct shm_session_hdr *h = hdr_of(s);
 
     f->swapping = may;
     f->settled = 0;
     /* relaxed: the client waits for our answer */
     f->swaps_head = f->swaps_tail = atomic_load_explicit(&h->swaps_tail, memory_order_relaxed);
-    f->held = SWAPPING_NONE;
+    f->held = SUBSTITUTION_NONE;
     atomic_store_explicit(&h->swaps_head, f->swaps_head, memory_order_relaxed);
     atomic_store_explicit(&h->settled, 0, memory_order_relaxed);
     atomic_store_explicit(&h->horizon, may ? f->window : 0, memory_order_relaxed);
@@ -54,9 +54,9 @@ void swapping_begin(struct session *s, bool may)
 
 static bool swap(struct session *s, uint64_t p, uint64_t q)
 {
-    struct told *t = s->follow.told;
+    struct schedule *t = s->follow.schedule;
 
-    if (!told_swap(t, p, q))
+    if (!schedule_swap(t, p, q))
         return false;
     count(swaps);
     memory_use_is_sooner(s->ds->index, cursor_at(&t->cursor, p));
@@ -73,7 +73,7 @@ static void refuse(struct session *s)
 }
 
 /* Is p of an epoch that will only be kept ready when the cursor has come nearer? */
-static bool is_far(const struct told *t, uint64_t p)
+static bool is_far(const struct schedule *t, uint64_t p)
 {
     const struct cursor *c = &t->cursor;
 
@@ -81,19 +81,19 @@ static bool is_far(const struct told *t, uint64_t p)
            cursor_left(c, p) > 0;
 }
 
-uint64_t swapping_drain(struct session *s)
+uint64_t substitution_drain(struct session *s)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
     struct shm_session_hdr *h = hdr_of(s);
 
-    f->held = SWAPPING_NONE;
+    f->held = SUBSTITUTION_NONE;
     while (f->swapping && f->swaps_head != f->swaps_tail) {
         const struct shm_swap *w = &h->swaps[f->swaps_head % SHM_SWAPS];
         /* relaxed: ordered by the acquire of swaps_tail */
         uint64_t p = atomic_load_explicit(&w->p, memory_order_relaxed);
         uint64_t q = atomic_load_explicit(&w->q, memory_order_relaxed);
 
-        if (is_far(f->told, p)) {
+        if (is_far(f->schedule, p)) {
             f->held = p;
             break;
         }
@@ -103,23 +103,24 @@ uint64_t swapping_drain(struct session *s)
     }
     if (f->swapping) /* release: the client may write there again when it sees this */
         atomic_store_explicit(&h->swaps_head, f->swaps_head, memory_order_release);
-    return f->held != SWAPPING_NONE ? f->held - f->held % f->told->cursor.length : SWAPPING_NONE;
+    return f->held != SUBSTITUTION_NONE ? f->held - f->held % f->schedule->cursor.length
+                                        : SUBSTITUTION_NONE;
 }
 
-uint64_t swapping_look(struct session *s)
+uint64_t substitution_look(struct session *s)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
     struct shm_session_hdr *h = hdr_of(s);
 
     if (!f->swapping)
-        return SWAPPING_NONE;
+        return SUBSTITUTION_NONE;
     /* acquire: what is settled was swapped before; the ring is loaded after it */
     f->settled = atomic_load_explicit(&h->settled, memory_order_acquire);
     /* acquire: pairs with the client's release after it wrote the swap */
     f->swaps_tail = atomic_load_explicit(&h->swaps_tail, memory_order_acquire);
     if (f->swaps_tail - f->swaps_head > SHM_SWAPS)
         refuse(s);
-    return swapping_drain(s);
+    return substitution_drain(s);
 }
 
 /*
@@ -127,21 +128,21 @@ uint64_t swapping_look(struct session *s)
  * order has it; what it has read, soon after the next epoch begins. So that is what its samples are
  * kept by, and the order decides among those that are equal otherwise.
  */
-double swapping_distance(const struct follow *f, uint64_t at)
+double substitution_distance(const struct reader_state *f, uint64_t at)
 {
     uint64_t near = DLC_MAX(f->ahead, f->pos + f->window), base = f->pos, end;
 
     if (!f->swapping || at < near)
         return (double)(at - f->pos);
-    end = f->pos + cursor_left(&f->told->cursor, f->pos);
+    end = f->pos + cursor_left(&f->schedule->cursor, f->pos);
     if (at >= end)
         base = end;
     return (double)(base - f->pos) + (double)f->window + (double)(at - base) / SOONER;
 }
 
-void swapping_tell(struct session *s)
+void substitution_tell(struct session *s)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
 
     /* relaxed: a number that decides how far to look ahead; the client may see it late */
     atomic_store_explicit(&hdr_of(s)->horizon, f->swapping ? f->window : 0, memory_order_relaxed);

@@ -6,20 +6,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct follow;
+struct reader_state;
 struct session;
 
 /* The session has told an order, in which it may swap or not. */
-void swapping_begin(struct session *s, bool may);
-#define SWAPPING_NONE UINT64_MAX
+void substitution_begin(struct session *s, bool may);
+#define SUBSTITUTION_NONE UINT64_MAX
 
 /* Take over what it has swapped. After the cursor was loaded, before it is acted upon. Returns
- * where the epoch begins whose swaps are too far ahead as yet; SWAPPING_NONE: that was all. */
-uint64_t swapping_look(struct session *s);
-uint64_t swapping_drain(struct session *s); /* the cursor has moved: the rest of what was there */
+ * where the epoch begins whose swaps are too far ahead as yet; SUBSTITUTION_NONE: that was all. */
+uint64_t substitution_look(struct session *s);
+uint64_t
+substitution_drain(struct session *s); /* the cursor has moved: the rest of what was there */
 /* How many samples it will read before the one at position `at`, which is to come. */
-double swapping_distance(const struct follow *f, uint64_t at);
+double substitution_distance(const struct reader_state *f, uint64_t at);
 /* Say how far ahead it should settle what it reads. */
-void swapping_tell(struct session *s);
+void substitution_tell(struct session *s);
 
 #endif

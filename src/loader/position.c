@@ -71,7 +71,7 @@ static bool tells(const struct dlc_loader *l)
 }
 
 /* A position of this rank as one of the order that the daemon follows. */
-static uint64_t told_position(const struct dlc_loader *l, uint64_t position)
+static uint64_t schedule_position(const struct dlc_loader *l, uint64_t position)
 {
     if (l->rows.n == 0)
         return position;
@@ -153,7 +153,7 @@ static int tell_order(struct dlc_loader *l, const struct start *to, struct dlc_e
     o.list = to->lists[0].v;
     o.list_len = to->lists[0].n;
     dlc_mtx_lock(&l->mtx);
-    position = told_position(l, to->position);
+    position = schedule_position(l, to->position);
     dlc_mtx_unlock(&l->mtx);
     rc = dlc_follow(l->ds, &o, to->epoch, position);
     if (rc == 0 && to->lists[1].v != NULL)
@@ -307,9 +307,9 @@ void place_tell(struct dlc_loader *l)
     ring_progress_locked(l, &p);
     p.waited_ns = l->stats.starved_ns / l->started;
     if (l->rows.n > 0) {
-        uint64_t end = told_position(l, DLC_MIN(p.position + p.ahead, l->length));
+        uint64_t end = schedule_position(l, DLC_MIN(p.position + p.ahead, l->length));
 
-        p.position = told_position(l, p.position);
+        p.position = schedule_position(l, p.position);
         p.ahead = end - DLC_MIN(p.position, end); /* what pads an epoch is at its beginning */
     }
     dlc_mtx_unlock(&l->mtx);

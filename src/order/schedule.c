@@ -4,9 +4,9 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-void told_list_free(struct told_list **lp)
+void schedule_list_free(struct schedule_list **lp)
 {
-    struct told_list *l = *lp;
+    struct schedule_list *l = *lp;
 
     *lp = NULL;
     if (l == NULL)
@@ -27,61 +27,63 @@ static void swaps_free(struct swaps **wp)
     mem_free(&w);
 }
 
-struct told *told_new(const struct order_spec *spec, uint64_t epoch, uint64_t epochs,
-                      struct dlc_err *err)
+struct schedule *schedule_new(const struct order_spec *spec, uint64_t epoch, uint64_t epochs,
+                              struct dlc_err *err)
 {
-    struct told *t = mem_new(struct told);
+    struct schedule *t = mem_new(struct schedule);
 
     if (cursor_init(&t->cursor, spec, epoch, epochs, err) < 0)
-        told_free(&t);
+        schedule_free(&t);
     else
         t->length = t->cursor.length;
     return t;
 }
 
-struct told *told_new_list(struct told_list **l, uint64_t epoch, uint64_t epochs, uint64_t begin)
+struct schedule *schedule_new_list(struct schedule_list **l, uint64_t epoch, uint64_t epochs,
+                                   uint64_t begin)
 {
     const struct order_spec spec = {.kind = ORDER_EXPLICIT};
-    struct told *t = mem_new(struct told);
+    struct schedule *t = mem_new(struct schedule);
     int rc = cursor_init(&t->cursor, &spec, epoch, epochs, NULL);
 
     dlc_check(rc == 0); /* nothing of it is computed */
     cursor_begin(&t->cursor, begin);
-    rc = told_give(t, l, NULL);
+    rc = schedule_give(t, l, NULL);
     dlc_check(rc == 0); /* the first one */
     return t;
 }
 
-void told_free(struct told **tp)
+void schedule_free(struct schedule **tp)
 {
-    struct told *t = *tp;
+    struct schedule *t = *tp;
 
     *tp = NULL;
     if (t == NULL)
         return;
     for (unsigned i = 0; i < DLC_COUNT(t->lists); i++)
-        told_list_free(&t->lists[i]);
+        schedule_list_free(&t->lists[i]);
     for (unsigned j = 0; j < t->cursor.n_ready; j++)
         swaps_free(&t->cursor.ready[j].swaps);
     mem_free(&t);
 }
 
-struct told_list *told_list_new(uint64_t *list, uint64_t length, uint64_t n, struct dlc_err *err)
+struct schedule_list *schedule_list_new(uint64_t *list, uint64_t length, uint64_t n,
+                                        struct dlc_err *err)
 {
-    struct told_list *l = mem_new(struct told_list);
+    struct schedule_list *l = mem_new(struct schedule_list);
 
     l->list = list;
     l->length = length;
     if (length == 0)
         dlc_err_set(err, DLC_EINVAL, "explicit order: an epoch without samples");
     if (length == 0 || order_index_init(&l->index, list, length, n, err) < 0)
-        told_list_free(&l);
+        schedule_list_free(&l);
     return l;
 }
 
-int told_give(struct told *t, struct told_list **lp, struct dlc_err *err)
+int schedule_give(struct schedule *t, struct schedule_list **lp, struct dlc_err *err)
 {
-    struct told_list *l = *lp;
+    struct schedule_list *l = *lp;
     uint64_t begin = t->cursor.known, epoch = t->cursor.epoch + t->cursor.given;
     int rc = cursor_give(&t->cursor, &l->index, err);
 
@@ -90,16 +92,16 @@ int told_give(struct told *t, struct told_list **lp, struct dlc_err *err)
     *lp = NULL;
     l->begin = begin;
     l->epoch = epoch;
-    told_drop(t);
+    schedule_drop(t);
     t->lists[t->lists[0] != NULL] = l;
-    told_drop(t);
+    schedule_drop(t);
     if (t->cursor.n_ready == 1)
         t->length = l->length;
     return 0;
 }
 
 /* Forget the swaps of what the reader passes on its way to a, and all of them when it goes back. */
-static void pass_swaps(struct told *t, uint64_t a)
+static void pass_swaps(struct schedule *t, uint64_t a)
 {
     for (unsigned j = 0; j < t->cursor.n_ready; j++) {
         struct cursor_epoch *e = &t->cursor.ready[j];
@@ -114,7 +116,7 @@ static void pass_swaps(struct told *t, uint64_t a)
     }
 }
 
-void told_move(struct told *t, uint64_t a)
+void schedule_move(struct schedule *t, uint64_t a)
 {
     const struct cursor *c = &t->cursor;
 
@@ -126,7 +128,7 @@ void told_move(struct told *t, uint64_t a)
     t->at = a;
 }
 
-bool told_swap(struct told *t, uint64_t p, uint64_t q)
+bool schedule_swap(struct schedule *t, uint64_t p, uint64_t q)
 {
     struct cursor_epoch *e = cursor_ready(&t->cursor, p);
 
@@ -137,7 +139,7 @@ bool told_swap(struct told *t, uint64_t p, uint64_t q)
     return swaps_exchange(e->swaps, &e->order, p - e->begin, q - e->begin);
 }
 
-size_t told_swaps(const struct told *t, struct swap_pair **pairs)
+size_t schedule_swaps(const struct schedule *t, struct swap_pair **pairs)
 {
     size_t n = 0;
 
@@ -160,7 +162,7 @@ size_t told_swaps(const struct told *t, struct swap_pair **pairs)
 }
 
 /* Those of one epoch, which are the first of all. Returns how many, or as swaps_load(). */
-static int64_t load_epoch(const struct told *t, struct cursor_epoch *e,
+static int64_t load_epoch(const struct schedule *t, struct cursor_epoch *e,
                           const struct swap_pair *pairs, size_t n, struct dlc_err *err)
 {
     struct swap_pair *own = NULL;
@@ -182,7 +184,8 @@ static int64_t load_epoch(const struct told *t, struct cursor_epoch *e,
     return rc < 0 ? rc : (int64_t)m;
 }
 
-int told_set_swaps(struct told *t, const struct swap_pair *pairs, size_t n, struct dlc_err *err)
+int schedule_set_swaps(struct schedule *t, const struct swap_pair *pairs, size_t n,
+                       struct dlc_err *err)
 {
     size_t done = 0;
 
@@ -198,16 +201,16 @@ int told_set_swaps(struct told *t, const struct swap_pair *pairs, size_t n, stru
                                    "swaps of other epochs than the one being read and the next");
 }
 
-bool told_has_old(const struct told *t)
+bool schedule_has_old(const struct schedule *t)
 {
     return t->lists[1] != NULL && t->lists[0]->epoch < cursor_oldest(&t->cursor);
 }
 
-void told_drop(struct told *t)
+void schedule_drop(struct schedule *t)
 {
-    if (!told_has_old(t))
+    if (!schedule_has_old(t))
         return;
-    told_list_free(&t->lists[0]);
+    schedule_list_free(&t->lists[0]);
     t->lists[0] = t->lists[1];
     t->lists[1] = NULL;
 }

@@ -55,7 +55,7 @@ struct parts {
     uint64_t checksum;
     int rc; /* of the first part that failed */
     struct dlc_err err;
-    parts_done_f *done;
+    assemble_done_f *done;
     void *arg;
     struct part part[];
 };
@@ -145,7 +145,7 @@ static void read_object(struct part *p)
 
 /* ---- making a derived form again ---- */
 
-struct chunk_id parts_derived_id(const struct dataset *ds, const struct catalog_entry *object)
+struct chunk_id assemble_derived_id(const struct dataset *ds, const struct catalog_entry *object)
 {
     struct chunk_id id = derived_chunk_id(ds->disk_id, object->key, object->etag);
 
@@ -199,7 +199,7 @@ static struct deriving *find_deriving(struct node *n, struct chunk_id id)
 static void derive_again(struct part *p)
 {
     struct dataset *ds = p->of->ds;
-    struct chunk_id id = parts_derived_id(ds, &p->object);
+    struct chunk_id id = assemble_derived_id(ds, &p->object);
     struct deriving *g = find_deriving(ds->node, id);
 
     p->derived_again = true;
@@ -228,7 +228,7 @@ static void derive_again(struct part *p)
     dlc_list_push_tail(&g->waiting, &p->link);
 }
 
-void parts_stop(struct dataset *ds)
+void assemble_stop(struct dataset *ds)
 {
     dlc_list_each (l, &ds->node->deriving) {
         struct deriving *g = dlc_container(l, struct deriving, link);
@@ -249,7 +249,8 @@ static void derived_work(struct job *j)
 
     p->rc = catalog_derived(ds->catalog, p->piece.object, &size, &p->err);
     if (p->rc == 0)
-        p->rc = disk_map_fd(ds->node->disk, parts_derived_id(ds, &p->object), size, &fd, &p->err);
+        p->rc =
+            disk_map_fd(ds->node->disk, assemble_derived_id(ds, &p->object), size, &fd, &p->err);
     if (p->rc == 0 && os_pread_all(fd, p->dst, p->piece.length, p->piece.offset) < 0)
         p->rc = dlc_err_sys(&p->err, "cannot read the derived form of %s", p->object.key);
     if (p->rc == 0)
@@ -306,8 +307,8 @@ static void start_part(struct part *p)
         read_derived(p);
 }
 
-void parts_read(struct dataset *ds, uint64_t sample, enum work_class reads, void *dst,
-                parts_done_f *done, void *arg)
+void assemble_read(struct dataset *ds, uint64_t sample, enum work_class reads, void *dst,
+                   assemble_done_f *done, void *arg)
 {
     struct catalog_sample s;
     struct dlc_err err = DLC_ERR_INIT;

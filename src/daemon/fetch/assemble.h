@@ -14,14 +14,14 @@ struct dataset;
 struct dlc_err;
 
 /* checksum: of the sample's bytes, XXH3; NULL: it was not taken. */
-typedef void parts_done_f(void *arg, int rc, const struct dlc_err *err, bool from_disk,
-                          const uint64_t *checksum);
+typedef void assemble_done_f(void *arg, int rc, const struct dlc_err *err, bool from_disk,
+                             const uint64_t *checksum);
 /* Put the pieces of a sample into dst; done() is called on the loop, perhaps before this returns.
  * reads: the class of disk reads. */
-void parts_read(struct dataset *ds, uint64_t sample, enum work_class reads, void *dst,
-                parts_done_f *done, void *arg);
+void assemble_read(struct dataset *ds, uint64_t sample, enum work_class reads, void *dst,
+                   assemble_done_f *done, void *arg);
 /* Names the chunk of an object's derived form. */
-struct chunk_id parts_derived_id(const struct dataset *ds, const struct catalog_entry *object);
-void parts_stop(struct dataset *ds); /* end soon what is being made for it */
+struct chunk_id assemble_derived_id(const struct dataset *ds, const struct catalog_entry *object);
+void assemble_stop(struct dataset *ds); /* end soon what is being made for it */
 
 #endif

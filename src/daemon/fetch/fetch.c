@@ -81,7 +81,7 @@ void fetch_work(struct fetch *f, enum work_class class, fetch_step_f *step, fetc
 
 static enum stalled why_stalled(const struct fetch *f, const struct waiter *w)
 {
-    const struct follow *follow = prefetch_of(w->session);
+    const struct reader_state *follow = prefetch_of(w->session);
     struct bucket_figures b;
 
     if (f->from_disk)
@@ -206,7 +206,7 @@ static void start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, str
     }
     f->size = f->entry.size;
     f->chunk = dataset_chunk(ds, f->entry.key, f->entry.etag);
-    fetch_near(f, goal);
+    fetch_local(f, goal);
 }
 
 void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,

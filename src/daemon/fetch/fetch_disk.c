@@ -139,7 +139,7 @@ static void leave_behind(struct disk_reading *r)
     count(disk_hedges);
     if (work_take_back(n->work, r->class, &r->job)) {
         reading_free(r);
-        fetch_afar(f);
+        fetch_remote(f);
         return;
     }
     r->f = NULL;
@@ -149,7 +149,7 @@ static void leave_behind(struct disk_reading *r)
     f->rc = memory_reserve(n->memory, f->ds->index, f->sample, f->size, &f->fill);
     if (f->rc == 0) {
         budget_take(f->ds, BUDGET_FILLING, f->size);
-        fetch_afar(f);
+        fetch_remote(f);
     } else {
         fetch_end(f, DLC_EBYPASS);
     }

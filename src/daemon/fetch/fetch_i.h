@@ -59,7 +59,7 @@ struct fetch {
     bool tried_shared;
     bool tried_again;      /* with other credentials */
     unsigned keys_version; /* of those that it was tried with */
-    struct again again;
+    struct credential_retry again;
     bool on_demand; /* a reader was waiting when it began */
     enum fetch_sum sum;
     uint64_t checksum;            /* XXH3, 64 bits; see sum */
@@ -102,9 +102,9 @@ void fetch_free(struct fetch **fp);
 
 /* ---- fetch_local.c ---- */
 
-void fetch_near(struct fetch *f, enum fetch_goal goal); /* the first step */
-void fetch_read_disk(struct fetch *f);                  /* the disk was read: f->rc, f->err */
-void *fetch_destination(struct fetch *f);               /* where bytes from afar belong */
+void fetch_local(struct fetch *f, enum fetch_goal goal); /* the first step */
+void fetch_read_disk(struct fetch *f);                   /* the disk was read: f->rc, f->err */
+void *fetch_destination(struct fetch *f);                /* where bytes from afar belong */
 /* Of bytes that have just come, on the thread that brought them, if that takes no time: then the
  * loop need not ask a worker. */
 void fetch_sum_small(struct fetch *f);
@@ -113,14 +113,14 @@ void fetch_give_up(struct fetch *f); /* they will not come: f->rc, f->err */
 
 /* ---- fetch_disk.c ---- */
 
-/* Read it from the disk tier into its memory; then fetch_read_disk(), or fetch_afar() when that
+/* Read it from the disk tier into its memory; then fetch_read_disk(), or fetch_remote() when that
  * takes too long. False: too many do. */
 bool fetch_try_disk(struct fetch *f);
 void fetch_hurry(struct fetch *f); /* a reader waits for it now */
 
 /* ---- fetch_remote.c ---- */
 
-void fetch_afar(struct fetch *f);
+void fetch_remote(struct fetch *f);
 void fetch_peer_came(struct fetch *f);    /* the bytes have the checksum that the peer said */
 void fetch_peer_corrupt(struct fetch *f); /* they have not */
 void fetch_share(struct fetch *f);        /* what the bucket gave, with the other nodes */

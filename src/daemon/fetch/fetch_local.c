@@ -93,9 +93,9 @@ static void publish(struct fetch *f)
     budget_give(ds, BUDGET_FILLING, f->size);
     mem_fill_set_checksum(f->fill, f->checksum);
     memory_publish(ds->node->memory, &f->fill);
-    qos_came(ds, f->sample, f->past);
+    bypass_came(ds, f->sample, f->past);
     hist_add(&ds->latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
-    reads_came(ds, f->sample);
+    outcomes_came(ds, f->sample);
     map_remove(&ds->fetching, f->sample);
     fetch_answer(f, 0);
     if (try_store(f)) {
@@ -123,7 +123,7 @@ void fetch_read_disk(struct fetch *f)
     if (f->rc < 0) {
         if (f->rc != DLC_EMISS)
             log_warn("disk tier: %s; reading it from the bucket", f->err.text);
-        fetch_afar(f);
+        fetch_remote(f);
         return;
     }
     f->from_disk = true;
@@ -172,7 +172,7 @@ static void prepare_next(struct fetch *f)
         fetch_end(f, DLC_EBYPASS);
         return;
     }
-    fetch_afar(f);
+    fetch_remote(f);
 }
 
 /* A reader of a large sample waits for its file to be made, and must not wait for other writes. */
@@ -244,7 +244,7 @@ static void sum_next(struct fetch *f)
 {
     if (f->rc < 0) {
         fetch_peer_corrupt(f);
-        fetch_afar(f);
+        fetch_remote(f);
         return;
     }
     if (f->sum == FETCH_SUM_SAID)
@@ -284,7 +284,7 @@ static bool may_be_on_disk(const struct fetch *f)
 }
 
 /* Reserve room and take the first step. */
-void fetch_near(struct fetch *f, enum fetch_goal goal)
+void fetch_local(struct fetch *f, enum fetch_goal goal)
 {
     struct node *n = f->ds->node;
 
@@ -294,7 +294,7 @@ void fetch_near(struct fetch *f, enum fetch_goal goal)
     if (f->rc == 0) {
         budget_take(f->ds, BUDGET_FILLING, f->size);
         if (!may_be_on_disk(f) || !fetch_try_disk(f))
-            fetch_afar(f);
+            fetch_remote(f);
     } else if (f->rc == DLC_ELARGE && n->disk != NULL) {
         f->to_disk = true;
         if (may_be_on_disk(f))

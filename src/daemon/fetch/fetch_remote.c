@@ -75,7 +75,7 @@ static void bucket_gave(struct fetch *f)
     fetch_arrived(f);
 }
 
-static void asked_again(struct again *a, bool changed)
+static void asked_again(struct credential_retry *a, bool changed)
 {
     struct fetch *f = dlc_container(a, struct fetch, again);
 
@@ -206,7 +206,7 @@ static void fetch_bucket(struct fetch *f)
     f->asked = dlc_mono_now();
     f->keys_version = f->ds->keys_version;
     if (!catalog_is_whole(f->ds->catalog)) {
-        parts_read(f->ds, f->sample, fetch_reads(f), dst, parts_next, f);
+        assemble_read(f->ds, f->sample, fetch_reads(f), dst, parts_next, f);
         return;
     }
     f->read = (struct bucket_read){
@@ -308,7 +308,7 @@ static void fetch_peer(struct fetch *f, const struct cluster_peer *peer)
 }
 
 /* It is not here: from the node that owns it, or from the bucket. */
-void fetch_afar(struct fetch *f)
+void fetch_remote(struct fetch *f)
 {
     struct cluster_peer peer;
 

@@ -39,7 +39,7 @@ static bool has_such_sessions(const struct dataset *ds)
     return false;
 }
 
-void qos_came(struct dataset *ds, uint64_t sample, bool past)
+void bypass_came(struct dataset *ds, uint64_t sample, bool past)
 {
     uint8_t bit = (uint8_t)(1u << (sample % 8));
 
@@ -55,14 +55,14 @@ void qos_came(struct dataset *ds, uint64_t sample, bool past)
         ds->passing[sample / 8] &= (uint8_t)~bit;
 }
 
-bool qos_passed(struct dataset *ds, uint64_t sample)
+bool bypass_passed(struct dataset *ds, uint64_t sample)
 {
     return is_passing(ds, sample) && memory_evict_soon(ds->index, sample);
 }
 
 /* ---- who ---- */
 
-void qos_look_up(struct session *s)
+void bypass_look_up(struct session *s)
 {
     const struct dataset *ds = s->ds;
     struct cluster_job job = {false, 0};
@@ -73,13 +73,13 @@ void qos_look_up(struct session *s)
     s->part = job.part;
 }
 
-void qos_changed(struct dataset *ds)
+void bypass_changed(struct dataset *ds)
 {
     dlc_list_each (l, &ds->sessions)
-        qos_look_up(dlc_container(l, struct session, link));
+        bypass_look_up(dlc_container(l, struct session, link));
 }
 
-bool qos_leave_some(struct dataset *ds)
+bool bypass_leave_some(struct dataset *ds)
 {
     uint64_t n, end;
 
@@ -90,7 +90,7 @@ bool qos_leave_some(struct dataset *ds)
     n = catalog_count(ds->catalog);
     end = DLC_MIN(n, ds->passing_left + STEP);
     for (; ds->passing_left < end; ds->passing_left++)
-        qos_passed(ds, ds->passing_left);
+        bypass_passed(ds, ds->passing_left);
     if (end < n)
         return true;
     ds->passing_left = 0;
@@ -99,7 +99,7 @@ bool qos_leave_some(struct dataset *ds)
 }
 
 /* Its job's sessions here have one part together. */
-uint64_t qos_part(const struct session *s)
+uint64_t bypass_part(const struct session *s)
 {
     uint64_t sharing = 0;
 

@@ -85,9 +85,9 @@ void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, u
 }
 
 /* Samples that the session has still to read; -1: it did not say. */
-static double reads_left(const struct follow *f)
+static double reads_left(const struct reader_state *f)
 {
-    const struct cursor *c = f->active ? &f->told->cursor : NULL;
+    const struct cursor *c = f->active ? &f->schedule->cursor : NULL;
 
     if (c == NULL || c->length == 0 || c->epochs > INT32_MAX)
         return -1; /* no order, a list for each epoch, or no end */
@@ -149,7 +149,7 @@ static void adopt_work(struct job *j)
     for (uint64_t i = 0; i < catalog_objects(ds->catalog) && !stopped(a); i++)
         if (catalog_derived(ds->catalog, i, &size, NULL) == 0 &&
             catalog_object(ds->catalog, i, &e, NULL) == 0)
-            disk_has(ds->node->disk, parts_derived_id(ds, &e));
+            disk_has(ds->node->disk, assemble_derived_id(ds, &e));
     loop_post(ds->node->loop, &a->task);
 }
 

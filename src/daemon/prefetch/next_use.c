@@ -69,8 +69,8 @@ static double shared_use(struct dataset *ds, uint64_t sample, double soonest, bo
  */
 static double expected_use(const struct session *s, uint64_t sample)
 {
-    const struct told *t = s->follow.told;
-    const struct weighing *w = s->weighing;
+    const struct schedule *t = s->follow.schedule;
+    const struct job_weights *w = s->job_weights;
     uint64_t pos = s->follow.pos;
 
     if (w == NULL || t->cursor.kind != ORDER_EXPLICIT)
@@ -87,7 +87,7 @@ static double next_use(struct dataset *ds, uint64_t sample, unsigned *steps)
 
     dlc_list_each (l, &ds->sessions) {
         const struct session *s = dlc_container(l, struct session, link);
-        const struct follow *f = &s->follow;
+        const struct reader_state *f = &s->follow;
         uint64_t at;
 
         kept = kept || (f->active && !s->past);
@@ -95,12 +95,12 @@ static double next_use(struct dataset *ds, uint64_t sample, unsigned *steps)
             continue;
         ++*steps;
         count(next_use_steps);
-        at = cursor_next_use(&f->told->cursor, sample, f->pos);
+        at = cursor_next_use(&f->schedule->cursor, sample, f->pos);
         if (at == CURSOR_LATER && !s->past)
             soonest = fmin(soonest, expected_use(s, sample));
         if (at >= CURSOR_LATER || (s->past && at >= DLC_MAX(f->ahead, f->pos + f->window)))
             continue; /* it keeps nothing beyond its window */
-        soonest = fmin(soonest, swapping_distance(f, at));
+        soonest = fmin(soonest, substitution_distance(f, at));
         in_window = in_window || at <= f->ahead; /* f->window may change before it is filled */
     }
     if (ds->cid != NULL)
@@ -142,14 +142,14 @@ void next_use_heed_weights(struct dataset *ds)
 {
     uint64_t sample;
 
-    dlc_list_each (l, &ds->weighings) {
-        struct weighing *w = dlc_container(l, struct weighing, link);
+    dlc_list_each (l, &ds->job_weights) {
+        struct job_weights *w = dlc_container(l, struct job_weights, link);
         uint64_t steps = MARKS_MAX;
 
         if (w->users == 0)
             continue;
-        weighing_measure(w);
-        while (weighing_take(w, &steps, &sample))
+        job_weights_measure(w);
+        while (job_weights_take(w, &steps, &sample))
             memory_forget_use(ds->index, sample);
     }
 }

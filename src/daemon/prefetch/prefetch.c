@@ -69,7 +69,7 @@ static void count_reading(struct dataset *ds, int more)
 
 static void set_idle(struct session *s, bool idle)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
 
     if (f->idle == idle)
         return;
@@ -133,12 +133,12 @@ static uint64_t window_limit(const struct session *s)
 
     if (kept)
         part = DLC_MIN(part, room - DLC_MIN(room, ahead_of_others(s)));
-    return DLC_MAX(DLC_MIN(part, qos_part(s)) / mean_bytes(s->ds), 2u);
+    return DLC_MAX(DLC_MIN(part, bypass_part(s)) / mean_bytes(s->ds), 2u);
 }
 
 static void set_window(struct session *s)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
     uint64_t limit = window_limit(s), samples = catalog_count(s->ds->catalog);
     uint64_t want = DLC_MAX(WINDOW_NEW, f->in_hand); /* as much again as was taken at once */
     double p99 = (double)hist_percentile(&s->ds->latency, 0.99) / 1e6; /* microseconds */
@@ -153,7 +153,7 @@ static void set_window(struct session *s)
 
 void prefetch_waits(struct session *s, bool waits)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
     struct dlc_mono now = dlc_mono_now();
     bool before = f->waiting_since.ns != 0;
 
@@ -172,7 +172,7 @@ static bool is_waited_for(const struct session *s)
 /* waited_ns: by all workers together since the order was told, as the client says. */
 static void measure_rate(struct session *s, uint64_t moved, uint64_t waited_ns, struct dlc_mono now)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
     uint64_t more = waited_ns > f->waited_ns ? waited_ns - f->waited_ns : 0;
 
     if (f->waiting_since.ns != 0)
@@ -185,18 +185,18 @@ static void measure_rate(struct session *s, uint64_t moved, uint64_t waited_ns, 
 /* The cursor has passed absolute position a. Gives the sample there. */
 static uint64_t count_passed(struct session *s, uint64_t a)
 {
-    uint64_t sample = cursor_at(&s->follow.told->cursor, a);
+    uint64_t sample = cursor_at(&s->follow.schedule->cursor, a);
 
-    reads_passed(s, a, sample);
-    if (s->weighing != NULL)
-        weighing_used(s->weighing, sample);
+    outcomes_passed(s, a, sample);
+    if (s->job_weights != NULL)
+        job_weights_used(s->job_weights, sample);
     return sample;
 }
 
 /* The cursor went from f->pos to pos: what it read is needed again later. */
 static void pass(struct session *s, uint64_t pos)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
     struct dataset *ds = s->ds;
     uint64_t from = f->pos, moved = pos - from;
 
@@ -211,17 +211,17 @@ static void pass(struct session *s, uint64_t pos)
     for (uint64_t a = from; a < pos; a++) {
         uint64_t sample = count_passed(s, a);
 
-        if (!s->past || next_use_known(ds, sample) || !qos_passed(ds, sample))
+        if (!s->past || next_use_known(ds, sample) || !bypass_passed(ds, sample))
             memory_forget_use(ds->index, sample);
     }
 }
 
 static void jump(struct session *s, uint64_t pos)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
 
     set_idle(s, false);
-    told_move(f->told, pos);
+    schedule_move(f->schedule, pos);
     f->pos = f->ahead = pos;
     f->overtaken = 0;
     f->last_read = loop_now(s->ds->node->loop);
@@ -231,7 +231,7 @@ static void jump(struct session *s, uint64_t pos)
 
 static void fill_window(struct session *s)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
     uint64_t end = f->pos + f->window;
     unsigned steps = 0;
 
@@ -239,7 +239,7 @@ static void fill_window(struct session *s)
     if (f->swapping)
         end = DLC_MIN(end, DLC_MIN(f->settled, f->held));
     while (f->ahead < end && steps++ < LOOK_MAX) {
-        uint64_t sample = cursor_at(&f->told->cursor, f->ahead);
+        uint64_t sample = cursor_at(&f->schedule->cursor, f->ahead);
 
         if (sample >= CURSOR_LATER)
             break; /* the end of the last epoch */
@@ -258,7 +258,7 @@ static void fill_window(struct session *s)
 /* A loop with long steps reads in bursts: its pauses are no idleness. */
 static void note_read(struct session *s, uint64_t read, struct dlc_mono now)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
     int64_t gap = dlc_mono_sub(now, f->last_read).ns;
 
     if (read > 0)
@@ -273,24 +273,24 @@ static void note_read(struct session *s, uint64_t read, struct dlc_mono now)
  * wait for that, are gone through one by one. far: where the first of them begins. */
 static void go(struct session *s, uint64_t pos, uint64_t far, bool jumps)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
 
-    for (; far <= pos; far = swapping_drain(s)) {
+    for (; far <= pos; far = substitution_drain(s)) {
         if (!jumps)
             pass(s, far);
-        told_move(f->told, far);
+        schedule_move(f->schedule, far);
     }
     if (jumps)
         jump(s, pos);
     else
         pass(s, pos);
-    told_move(f->told, pos);
-    swapping_drain(s);
+    schedule_move(f->schedule, pos);
+    substitution_drain(s);
 }
 
 static void look(struct session *s)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
     struct shm_session_hdr *h = mem_session_map(s->mem);
     /* acquire: the swaps that were made before it was written are seen below (Z2) */
     uint64_t pos = atomic_load_explicit(&h->cursor, memory_order_acquire);
@@ -302,7 +302,7 @@ static void look(struct session *s)
     struct dlc_mono now = loop_now(s->ds->node->loop);
 
     pos = DLC_MIN(pos, POS_MAX);
-    far = swapping_look(s);
+    far = substitution_look(s);
     overtaken = DLC_MIN(overtaken, LOOK_MAX);
     f->in_hand = DLC_MIN(in_hand, catalog_count(s->ds->catalog));
     if (pos < f->pos || pos > f->ahead + LOOK_MAX) {
@@ -316,11 +316,11 @@ static void look(struct session *s)
         go(s, pos, far, false);
         f->overtaken = read_before + read - pos;
     }
-    if (told_has_old(f->told))
-        weighing_send_soon(s->weighing); /* an epoch has ended */
-    told_drop(f->told);
+    if (schedule_has_old(f->schedule))
+        job_weights_send_soon(s->job_weights); /* an epoch has ended */
+    schedule_drop(f->schedule);
     set_window(s);
-    swapping_tell(s);
+    substitution_tell(s);
     fill_window(s);
 }
 
@@ -330,7 +330,7 @@ static void look(struct session *s)
 static struct dlc_dur look_again_after(const struct dataset *ds, struct dlc_dur least)
 {
     dlc_list_each (l, &ds->sessions) {
-        const struct follow *f = &dlc_container(l, struct session, link)->follow;
+        const struct reader_state *f = &dlc_container(l, struct session, link)->follow;
 
         if (f->active && f->rate.per_s > 0) {
             struct dlc_dur d = dlc_dur_of_seconds((double)f->window / f->rate.per_s / 16);
@@ -370,17 +370,17 @@ static void on_look(struct timer *t)
         loop_timer_set(n->loop, t, dlc_mono_add(loop_now(n->loop), next));
 }
 
-void prefetch_follow(struct session *s, struct told *t, uint64_t pos, bool swapping)
+void prefetch_follow(struct session *s, struct schedule *t, uint64_t pos, bool swapping)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
     struct node *n = s->ds->node;
     struct shm_session_hdr *h = mem_session_map(s->mem);
 
     prefetch_unfollow(s);
-    f->told = t;
+    f->schedule = t;
     f->active = true;
     f->idle = false;
-    reads_begin(s);
+    outcomes_begin(s);
     f->waited_ns = 0; /* rate and pause stay: it is the same reader */
     if (s->ds->n_following++ == 0)
         next_use_begin(s->ds);
@@ -390,9 +390,9 @@ void prefetch_follow(struct session *s, struct told *t, uint64_t pos, bool swapp
     atomic_store_explicit(&h->ahead, 0, memory_order_relaxed);
     atomic_store_explicit(&h->waited_ns, 0, memory_order_relaxed);
     jump(s, pos);
-    weighing_send_soon(s->weighing);
+    job_weights_send_soon(s->job_weights);
     set_window(s);
-    swapping_begin(s, swapping);
+    substitution_begin(s, swapping);
     n->looking.fire = on_look;
     loop_timer_set(n->loop, &n->looking, loop_now(n->loop));
 }
@@ -410,28 +410,28 @@ void prefetch_look(struct session *s)
 
 bool prefetch_follows_lists(const struct session *s)
 {
-    return s->follow.active && s->follow.told->cursor.kind == ORDER_EXPLICIT;
+    return s->follow.active && s->follow.schedule->cursor.kind == ORDER_EXPLICIT;
 }
 
-int prefetch_follow_more(struct session *s, struct told_list **l, struct dlc_err *err)
+int prefetch_follow_more(struct session *s, struct schedule_list **l, struct dlc_err *err)
 {
     int rc;
 
     look(s); /* the client may just have passed the end of a list */
-    rc = told_give(s->follow.told, l, err);
+    rc = schedule_give(s->follow.schedule, l, err);
     if (rc == 0) {
-        weighing_send_soon(s->weighing); /* it was drawn by what is known now */
+        job_weights_send_soon(s->job_weights); /* it was drawn by what is known now */
         next_use_changed(s->ds);
     }
     return rc;
 }
 
-const struct follow *prefetch_of(const struct session *s)
+const struct reader_state *prefetch_of(const struct session *s)
 {
     if (s->follow.active)
         return &s->follow;
     dlc_list_each (l, &s->ds->sessions) {
-        const struct follow *f = &dlc_container(l, struct session, link)->follow;
+        const struct reader_state *f = &dlc_container(l, struct session, link)->follow;
 
         if (f->active && f->in_hand > 0)
             return f;
@@ -441,12 +441,12 @@ const struct follow *prefetch_of(const struct session *s)
 
 void prefetch_unfollow(struct session *s)
 {
-    struct follow *f = &s->follow;
+    struct reader_state *f = &s->follow;
 
     if (!f->active)
         return;
     f->active = false;
-    told_free(&f->told);
+    schedule_free(&f->schedule);
     s->ds->n_following--;
     if (!f->idle)
         count_reading(s->ds, -1);

@@ -7,24 +7,24 @@
 #include <stdint.h>
 
 struct dlc_err;
-struct follow;
+struct reader_state;
 struct session;
-struct told;
-struct told_list;
+struct schedule;
+struct schedule_list;
 
 /* From now on the session reads in this order, from position pos on. Takes t. */
-void prefetch_follow(struct session *s, struct told *t, uint64_t pos, bool swapping);
+void prefetch_follow(struct session *s, struct schedule *t, uint64_t pos, bool swapping);
 /* Is it an explicit order that it reads in? Then here is one more of its lists: takes *l when it
- * succeeds. Returns: as told_give(). */
+ * succeeds. Returns: as schedule_give(). */
 bool prefetch_follows_lists(const struct session *s);
-int prefetch_follow_more(struct session *s, struct told_list **l, struct dlc_err *err);
+int prefetch_follow_more(struct session *s, struct schedule_list **l, struct dlc_err *err);
 void prefetch_unfollow(struct session *s); /* no-op when it told no order */
 void prefetch_look(struct session *s);     /* how far is it? no-op when it told no order */
 /* Readers of the session begin, or cease, to wait. */
 void prefetch_waits(struct session *s, bool waits);
 /* The order that a sample of this session is fetched by: its own, or that of the leader whose
  * worker it is. NULL: none was told. */
-const struct follow *prefetch_of(const struct session *s);
+const struct reader_state *prefetch_of(const struct session *s);
 #define PREFETCH_IDLE_AFTER DLC_SEC(1)
 
 #endif

@@ -34,7 +34,7 @@ static unsigned shift_of(uint64_t sample)
     return (unsigned)(sample % 4) * 2;
 }
 
-void reads_came(struct dataset *ds, uint64_t sample)
+void outcomes_came(struct dataset *ds, uint64_t sample)
 {
     uint8_t *b = byte_of(ds, sample);
 
@@ -42,7 +42,7 @@ void reads_came(struct dataset *ds, uint64_t sample)
         *b &= (uint8_t) ~(USED << shift_of(sample));
 }
 
-void reads_waits(struct session *s, uint64_t sample)
+void outcomes_waits(struct session *s, uint64_t sample)
 {
     uint8_t *b = byte_of(s->ds, sample);
 
@@ -52,20 +52,20 @@ void reads_waits(struct session *s, uint64_t sample)
 
 /* ---- epochs ---- */
 
-static uint64_t all(const struct reads_sum *sum)
+static uint64_t all(const struct outcomes_sum *sum)
 {
     return sum->reuse + sum->ahead + sum->waited;
 }
 
-static struct reads_epoch *another(struct session *s, uint64_t epoch)
+static struct outcomes_epoch *another(struct session *s, uint64_t epoch)
 {
     memmove(&s->reads[1], &s->reads[0], sizeof(s->reads) - sizeof(s->reads[0]));
-    s->n_reads = DLC_MIN(s->n_reads + 1, READS_EPOCHS);
-    s->reads[0] = (struct reads_epoch){.epoch = epoch};
+    s->n_reads = DLC_MIN(s->n_reads + 1, OUTCOMES_EPOCHS);
+    s->reads[0] = (struct outcomes_epoch){.epoch = epoch};
     return &s->reads[0];
 }
 
-void reads_begin(struct session *s)
+void outcomes_begin(struct session *s)
 {
     if (s->ds->seen == NULL)
         s->ds->seen = mem_zero(catalog_count(s->ds->catalog) / 4 + 1);
@@ -73,18 +73,18 @@ void reads_begin(struct session *s)
         another(s, 0);
 }
 
-static struct reads_epoch *epoch_of(struct session *s, uint64_t a)
+static struct outcomes_epoch *epoch_of(struct session *s, uint64_t a)
 {
-    struct reads_epoch *e = &s->reads[0];
+    struct outcomes_epoch *e = &s->reads[0];
     uint64_t epoch = 0, k;
 
-    cursor_state(&s->follow.told->cursor, a, &epoch, &k);
+    cursor_state(&s->follow.schedule->cursor, a, &epoch, &k);
     if (all(&e->sum) == 0)
         e->epoch = epoch;
     return e->epoch == epoch ? e : another(s, epoch);
 }
 
-static void add(struct reads_sum *sum, unsigned bits)
+static void add(struct outcomes_sum *sum, unsigned bits)
 {
     if (bits & LATE)
         sum->waited++;
@@ -94,7 +94,7 @@ static void add(struct reads_sum *sum, unsigned bits)
         sum->ahead++;
 }
 
-void reads_passed(struct session *s, uint64_t a, uint64_t sample)
+void outcomes_passed(struct session *s, uint64_t a, uint64_t sample)
 {
     uint8_t *b = byte_of(s->ds, sample);
     unsigned bits;
@@ -109,19 +109,19 @@ void reads_passed(struct session *s, uint64_t a, uint64_t sample)
 
 /* ---- in words ---- */
 
-json_t *reads_json(const struct reads_sum *sum)
+json_t *outcomes_json(const struct outcomes_sum *sum)
 {
     return json_pack("{s:I, s:I, s:I}", "reuse", (json_int_t)sum->reuse, "prefetch",
                      (json_int_t)sum->ahead, "waited", (json_int_t)sum->waited);
 }
 
-json_t *reads_epochs(const struct session *s)
+json_t *outcomes_epochs(const struct session *s)
 {
     json_t *list = json_array();
 
     for (unsigned i = 0; i < s->n_reads; i++) {
-        const struct reads_epoch *e = &s->reads[i];
-        json_t *o = all(&e->sum) > 0 ? reads_json(&e->sum) : NULL;
+        const struct outcomes_epoch *e = &s->reads[i];
+        json_t *o = all(&e->sum) > 0 ? outcomes_json(&e->sum) : NULL;
 
         if (o != NULL) {
             json_object_set_new(o, "epoch", json_integer((json_int_t)e->epoch));

@@ -11,25 +11,25 @@ struct dataset;
 struct session;
 
 /* What became of samples that cursors have passed: each is in one of the three. */
-struct reads_sum {
+struct outcomes_sum {
     uint64_t reuse;  /* in memory since somebody used it before */
     uint64_t ahead;  /* fetched before it was asked for */
     uint64_t waited; /* asked for before it was there */
 };
 
-#define READS_EPOCHS 4 /* are remembered of a session */
+#define OUTCOMES_EPOCHS 4 /* are remembered of a session */
 
-struct reads_epoch {
+struct outcomes_epoch {
     uint64_t epoch;
-    struct reads_sum sum;
+    struct outcomes_sum sum;
 };
 
-void reads_begin(struct session *s); /* another order: what was counted stays as it is */
+void outcomes_begin(struct session *s); /* another order: what was counted stays as it is */
 /* Its cursor has passed absolute position a. */
-void reads_passed(struct session *s, uint64_t a, uint64_t sample);
-void reads_waits(struct session *s, uint64_t sample); /* a reader asks for it and waits */
-void reads_came(struct dataset *ds, uint64_t sample); /* it has become resident */
-json_t *reads_json(const struct reads_sum *sum);      /* Gives */
-json_t *reads_epochs(const struct session *s);        /* the latest first. Gives */
+void outcomes_passed(struct session *s, uint64_t a, uint64_t sample);
+void outcomes_waits(struct session *s, uint64_t sample); /* a reader asks for it and waits */
+void outcomes_came(struct dataset *ds, uint64_t sample); /* it has become resident */
+json_t *outcomes_json(const struct outcomes_sum *sum);   /* Gives */
+json_t *outcomes_epochs(const struct session *s);        /* the latest first. Gives */
 
 #endif

@@ -20,7 +20,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    spent_close(&n);
+    cost_close(&n);
     return 0;
 }
 
@@ -46,13 +46,13 @@ static void open_one(struct one *o, const char *of, uint64_t requests)
 static void free_one(struct one *o)
 {
     dlc_list_remove(&o->ds.link);
-    spent_keep(&o->ds);
+    cost_keep(&o->ds);
 }
 
 /* Requests; the others go with them. -1: nothing is said. */
 static long long said(const char *of)
 {
-    json_t *all = spent_figures(&n), *s = json_object_get(all, of);
+    json_t *all = cost_figures(&n), *s = json_object_get(all, of);
     json_int_t requests = json_integer_value(json_object_get(s, "requests"));
 
     if (s == NULL)

@@ -8,23 +8,23 @@
 
 #define N 10u
 
-static struct told_list *list_of(uint64_t first, uint64_t length)
+static struct schedule_list *list_of(uint64_t first, uint64_t length)
 {
     uint64_t *list = mem_alloc(length * sizeof(*list));
-    struct told_list *l;
+    struct schedule_list *l;
 
     for (uint64_t i = 0; i < length; i++)
         list[i] = (first + i) % N;
-    l = told_list_new(list, length, N, NULL);
+    l = schedule_list_new(list, length, N, NULL);
     assert_non_null(l);
     return l;
 }
 
-static void give(struct told *t, uint64_t first, uint64_t length)
+static void give(struct schedule *t, uint64_t first, uint64_t length)
 {
-    struct told_list *l = list_of(first, length);
+    struct schedule_list *l = list_of(first, length);
 
-    assert_int_equal(told_give(t, &l, NULL), 0);
+    assert_int_equal(schedule_give(t, &l, NULL), 0);
     assert_null(l);
 }
 
@@ -33,24 +33,25 @@ static void test_computed(void **state)
     const struct order_spec spec = {.kind = ORDER_SEQUENTIAL, .n = N, .world = 1};
     const struct order_spec bad = {.kind = ORDER_SEQUENTIAL, .n = N, .rank = 3, .world = 2};
     struct dlc_err err = DLC_ERR_INIT;
-    struct told *t = told_new(&spec, 5, 2, &err);
+    struct schedule *t = schedule_new(&spec, 5, 2, &err);
 
     (void)state;
     assert_int_equal(t->length, N);
-    told_move(t, 13);
+    schedule_move(t, 13);
     assert_int_equal(cursor_at(&t->cursor, 13), 3);
-    assert_false(told_has_old(t));
-    told_drop(t); /* nothing */
-    told_free(&t);
-    assert_null(told_new(&bad, 0, 0, &err));
+    assert_false(schedule_has_old(t));
+    schedule_drop(t); /* nothing */
+    schedule_free(&t);
+    assert_null(schedule_new(&bad, 0, 0, &err));
     assert_int_equal(err.code, DLC_EINVAL);
 }
 
 /* Lists of 3, 5 and 2: two are kept, whatever has been read. */
 static void test_lists_come_and_go(void **state)
 {
-    struct told_list *l = list_of(0, 3), *third = list_of(7, 2);
-    struct told *t = told_new_list(&l, 4, 3, 100); /* epochs 4, 5, 6; absolute from 100 on */
+    struct schedule_list *l = list_of(0, 3), *third = list_of(7, 2);
+    struct schedule *t =
+        schedule_new_list(&l, 4, 3, 100); /* epochs 4, 5, 6; absolute from 100 on */
     struct dlc_err err = DLC_ERR_INIT;
 
     (void)state;
@@ -58,44 +59,44 @@ static void test_lists_come_and_go(void **state)
     assert_int_equal(t->length, 3);
     assert_int_equal(t->lists[0]->begin, 100);
     give(t, 3, 5);
-    assert_int_equal(told_give(t, &third, &err), DLC_EBUSY);
+    assert_int_equal(schedule_give(t, &third, &err), DLC_EBUSY);
     assert_non_null(third); /* still ours */
     assert_int_equal(t->lists[1]->begin, 103);
     assert_int_equal(t->lists[1]->epoch, 5);
     assert_int_equal(cursor_at(&t->cursor, 103), 3);
     assert_int_equal(cursor_next_use(&t->cursor, 7, 100), 107);
 
-    told_move(t, 103);
+    schedule_move(t, 103);
     assert_int_equal(t->length, 5);
-    assert_true(told_has_old(t));
+    assert_true(schedule_has_old(t));
     assert_int_equal(t->lists[0]->list[0], 0); /* another thread may still read it */
-    told_drop(t);
-    assert_false(told_has_old(t));
+    schedule_drop(t);
+    assert_false(schedule_has_old(t));
     assert_int_equal(t->lists[0]->epoch, 5);
     assert_null(t->lists[1]);
 
-    assert_int_equal(told_give(t, &third, &err), 0);
+    assert_int_equal(schedule_give(t, &third, &err), 0);
     assert_int_equal(t->length, 5);
-    told_move(t, 110);
+    schedule_move(t, 110);
     assert_int_equal(t->length, 2); /* those of the last one, also at its end */
-    told_drop(t);
+    schedule_drop(t);
     assert_int_equal(t->lists[0]->epoch, 6);
     third = list_of(0, 1);
-    assert_int_equal(told_give(t, &third, &err), DLC_EINVAL); /* three epochs were declared */
-    told_list_free(&third);
-    told_free(&t);
+    assert_int_equal(schedule_give(t, &third, &err), DLC_EINVAL); /* three epochs were declared */
+    schedule_list_free(&third);
+    schedule_free(&t);
 }
 
 /* The reader is at the end of the only list: it stays until another one takes its place. */
 static void test_last_list_stays(void **state)
 {
-    struct told_list *l = list_of(0, 3);
-    struct told *t = told_new_list(&l, 0, 0, 0);
+    struct schedule_list *l = list_of(0, 3);
+    struct schedule *t = schedule_new_list(&l, 0, 0, 0);
 
     (void)state;
-    told_move(t, 3);
-    assert_false(told_has_old(t));
-    told_drop(t);
+    schedule_move(t, 3);
+    assert_false(schedule_has_old(t));
+    schedule_drop(t);
     assert_int_equal(t->lists[0]->length, 3);
     assert_int_equal(t->length, 3);
     give(t, 1, 4);
@@ -103,7 +104,7 @@ static void test_last_list_stays(void **state)
     assert_null(t->lists[1]);
     assert_int_equal(t->length, 4);
     assert_int_equal(cursor_at(&t->cursor, 3), 1);
-    told_free(&t);
+    schedule_free(&t);
 }
 
 static void test_bad_lists(void **state)
@@ -114,9 +115,9 @@ static void test_bad_lists(void **state)
     (void)state;
     list[0] = 0;
     list[1] = N;
-    assert_null(told_list_new(list, 2, N, &err)); /* which freed it */
+    assert_null(schedule_list_new(list, 2, N, &err)); /* which freed it */
     assert_non_null(strstr(err.text, "position 1: sample 10 does not exist"));
-    assert_null(told_list_new(mem_alloc(8), 0, N, &err));
+    assert_null(schedule_list_new(mem_alloc(8), 0, N, &err));
     assert_non_null(strstr(err.text, "without samples"));
 }
 

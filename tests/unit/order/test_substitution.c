@@ -150,17 +150,17 @@ struct model {
     uint64_t list[3 * N];
 };
 
-static struct told *told_of(struct model *m)
+static struct schedule *schedule_of(struct model *m)
 {
     const struct order_spec spec = {ORDER_SHUFFLED, N, 0, 5, 0, 1, false};
-    struct told *t = told_new(&spec, 0, 3, NULL);
+    struct schedule *t = schedule_new(&spec, 0, 3, NULL);
 
     for (uint64_t a = 0; a < 3 * N; a++)
         m->list[a] = cursor_at(&t->cursor, a);
     return t;
 }
 
-static void check_told(const struct told *t, const struct model *m, uint64_t at)
+static void check_told(const struct schedule *t, const struct model *m, uint64_t at)
 {
     for (uint64_t a = at; a < 3 * N; a++)
         assert_int_equal(cursor_at(&t->cursor, a), m->list[a]);
@@ -176,17 +176,17 @@ static void check_told(const struct told *t, const struct model *m, uint64_t at)
 }
 
 /* The swaps of two epochs, told to somebody else. */
-static void check_retold(const struct told *t, const struct model *m, uint64_t at)
+static void check_retold(const struct schedule *t, const struct model *m, uint64_t at)
 {
     struct model untouched;
-    struct told *again = told_of(&untouched);
+    struct schedule *again = schedule_of(&untouched);
     struct swap_pair *pairs;
-    size_t n = told_swaps(t, &pairs);
+    size_t n = schedule_swaps(t, &pairs);
 
-    told_move(again, at);
-    assert_int_equal(told_set_swaps(again, pairs, n, NULL), 0);
+    schedule_move(again, at);
+    assert_int_equal(schedule_set_swaps(again, pairs, n, NULL), 0);
     check_told(again, m, at);
-    told_free(&again);
+    schedule_free(&again);
     mem_free(&pairs);
 }
 
@@ -194,27 +194,27 @@ static void test_over_the_ends_of_epochs(void **state)
 {
     struct rng r = {11};
     struct model m;
-    struct told *t = told_of(&m);
+    struct schedule *t = schedule_of(&m);
 
     (void)state;
     for (uint64_t at = 0; at < 3 * N; at += 1 + rng_below(&r, 3)) {
         uint64_t p = at + rng_below(&r, 30), q = p + 1 + rng_below(&r, N);
         bool well = p < 3 * N && q < (p / N + 1) * N;
 
-        told_move(t, at);
-        assert_int_equal(told_swap(t, p, q), well);
+        schedule_move(t, at);
+        assert_int_equal(schedule_swap(t, p, q), well);
         if (well)
             exchange(m.list, p, q);
-        assert_false(told_swap(t, p, p));
-        assert_false(told_swap(t, q, p));
-        assert_false(at > 0 && told_swap(t, at - 1, at + 1));
-        assert_false(told_swap(t, p, UINT64_MAX));
+        assert_false(schedule_swap(t, p, p));
+        assert_false(schedule_swap(t, q, p));
+        assert_false(at > 0 && schedule_swap(t, at - 1, at + 1));
+        assert_false(schedule_swap(t, p, UINT64_MAX));
         if (at % 5 == 0) {
             check_told(t, &m, at);
             check_retold(t, &m, at);
         }
     }
-    told_free(&t);
+    schedule_free(&t);
 }
 
 /* Back, or far away: what was swapped is forgotten, and the order is as it was. */
@@ -225,15 +225,15 @@ static void test_jumps_forget(void **state)
     (void)state;
     for (size_t i = 0; i < unit_count(to); i++) {
         struct model m;
-        struct told *t = told_of(&m);
+        struct schedule *t = schedule_of(&m);
 
-        told_move(t, 10);
-        assert_true(told_swap(t, 11, 140));
-        assert_true(told_swap(t, N + 1, N + 9));
-        told_move(t, to[i]);
-        told_move(t, 0);
+        schedule_move(t, 10);
+        assert_true(schedule_swap(t, 11, 140));
+        assert_true(schedule_swap(t, N + 1, N + 9));
+        schedule_move(t, to[i]);
+        schedule_move(t, 0);
         check_told(t, &m, 0);
-        told_free(&t);
+        schedule_free(&t);
     }
 }
 
@@ -242,18 +242,18 @@ static void test_explicit_orders_have_none(void **state)
     uint64_t *list = mem_alloc(4 * sizeof(*list));
     struct swap_pair pair = {1, 2};
     struct dlc_err err = DLC_ERR_INIT;
-    struct told_list *l;
-    struct told *t;
+    struct schedule_list *l;
+    struct schedule *t;
 
     (void)state;
     for (uint64_t i = 0; i < 4; i++)
         list[i] = i;
-    l = told_list_new(list, 4, 4, NULL);
-    t = told_new_list(&l, 0, 0, 0);
-    assert_false(told_swap(t, 0, 2));
-    assert_int_equal(told_set_swaps(t, &pair, 1, &err), DLC_EINVAL);
-    assert_int_equal(told_set_swaps(t, NULL, 0, &err), 0);
-    told_free(&t);
+    l = schedule_list_new(list, 4, 4, NULL);
+    t = schedule_new_list(&l, 0, 0, 0);
+    assert_false(schedule_swap(t, 0, 2));
+    assert_int_equal(schedule_set_swaps(t, &pair, 1, &err), DLC_EINVAL);
+    assert_int_equal(schedule_set_swaps(t, NULL, 0, &err), 0);
+    schedule_free(&t);
 }
 
 int main(void)

@@ -14,7 +14,7 @@ enum { N = 8, SMALL = 3000, LARGE = 300000 };
 enum fate { NEVER, BEGUN, STORED, LEAVING, GONE };
 
 /* What the child has done. */
-static struct told {
+static struct schedule {
     int nth; /* the call that kills it */
     enum fate fates[N];
     bool opened;

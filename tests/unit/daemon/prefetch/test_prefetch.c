@@ -70,7 +70,7 @@ static void set_up(void **state, unsigned samples)
     w->ds = (struct dataset){.tag = TAG, .node = &w->n, .state = DATASET_READY, .refs = 1};
     w->ds.catalog = catalog_of(N);
     dlc_list_init(&w->ds.sessions);
-    dlc_list_init(&w->ds.weighings);
+    dlc_list_init(&w->ds.job_weights);
     dlc_list_push_tail(&w->n.datasets, &w->ds.link);
     hist_init(&w->ds.latency, UINT32_MAX);
     assert_int_equal(mem_index_new(w->n.memory, N, 1, &w->ds.index, NULL), 0);
@@ -142,14 +142,14 @@ static struct shm_session_hdr *hdr(struct world *w, unsigned i)
 static void follow(struct world *w, unsigned i, uint64_t pos)
 {
     const struct order_spec spec = {.kind = ORDER_SEQUENTIAL, .n = N};
-    struct told *t = told_new(&spec, 0, 0, NULL);
+    struct schedule *t = schedule_new(&spec, 0, 0, NULL);
 
     assert_non_null(t);
     prefetch_follow(&w->s[i], t, pos, false);
 }
 
 /* The client's cursor is at pos when the daemon looks. */
-static const struct follow *look(struct world *w, unsigned i, uint64_t pos)
+static const struct reader_state *look(struct world *w, unsigned i, uint64_t pos)
 {
     atomic_store(&hdr(w, i)->cursor, pos);
     prefetch_look(&w->s[i]);
@@ -159,7 +159,7 @@ static const struct follow *look(struct world *w, unsigned i, uint64_t pos)
 static void test_begin(void **state)
 {
     struct world *w = *state;
-    const struct follow *f = &w->s[0].follow;
+    const struct reader_state *f = &w->s[0].follow;
 
     prefetch_look(&w->s[0]); /* follows nothing */
     assert_int_equal(w->ds.refs, 1);
@@ -197,7 +197,7 @@ static void test_begin(void **state)
 static void test_moves(void **state)
 {
     struct world *w = *state;
-    const struct follow *f;
+    const struct reader_state *f;
 
     follow(w, 0, 0);
     f = look(w, 0, 10);
@@ -220,7 +220,7 @@ static void test_moves(void **state)
 static void test_jumps(void **state)
 {
     struct world *w = *state;
-    const struct follow *f;
+    const struct reader_state *f;
     uint64_t far;
 
     follow(w, 0, 100);
@@ -293,7 +293,7 @@ static void test_victims(void **state)
 static void test_idle(void **state)
 {
     struct world *w = *state;
-    const struct follow *f;
+    const struct reader_state *f;
 
     pass_time(w, DLC_SEC(1));
     follow(w, 0, 0);
@@ -353,7 +353,7 @@ static void test_idle(void **state)
 static void test_waits(void **state)
 {
     struct world *w = *state;
-    const struct follow *f;
+    const struct reader_state *f;
     int64_t before;
 
     follow(w, 0, 0);
@@ -389,14 +389,14 @@ static void test_waits(void **state)
     assert_int_equal(f->rate.waited.ns, before + 8000 + DLC_SEC(3600).ns);
 }
 
-static struct told_list *list_of(uint64_t first, uint64_t length)
+static struct schedule_list *list_of(uint64_t first, uint64_t length)
 {
     uint64_t *v = mem_alloc(length * sizeof(*v));
-    struct told_list *l;
+    struct schedule_list *l;
 
     for (uint64_t i = 0; i < length; i++)
         v[i] = first + i;
-    l = told_list_new(v, length, N, NULL);
+    l = schedule_list_new(v, length, N, NULL);
     assert_non_null(l);
     return l;
 }
@@ -405,13 +405,13 @@ static struct told_list *list_of(uint64_t first, uint64_t length)
 static void test_lists(void **state)
 {
     struct world *w = *state;
-    struct told_list *l = list_of(10, 5);
-    const struct follow *f;
+    struct schedule_list *l = list_of(10, 5);
+    const struct reader_state *f;
 
     assert_false(prefetch_follows_lists(&w->s[0]));
     follow(w, 1, 0);
     assert_false(prefetch_follows_lists(&w->s[1]));
-    prefetch_follow(&w->s[0], told_new_list(&l, 0, 0, 0), 0, false);
+    prefetch_follow(&w->s[0], schedule_new_list(&l, 0, 0, 0), 0, false);
     assert_true(prefetch_follows_lists(&w->s[0]));
     f = look(w, 0, 0);
     assert_int_equal(f->ahead, 5);
@@ -455,8 +455,8 @@ static void test_keeps_nothing(void **state)
     struct world *w = *state;
 
     w->s[0].past = true;
-    qos_came(&w->ds, 3, true);
-    qos_came(&w->ds, 20, true);
+    bypass_came(&w->ds, 3, true);
+    bypass_came(&w->ds, 20, true);
     follow(w, 0, 0);
     look(w, 0, 10);
     assert_false(mem_index_ready(w->ds.index, 3));
@@ -490,7 +490,7 @@ static void test_looks_by_itself(void **state)
 static void test_window(void **state)
 {
     struct world *w = *state;
-    const struct follow *f = &w->s[0].follow;
+    const struct reader_state *f = &w->s[0].follow;
     struct conn c = {.job = (char *)(uintptr_t) "job"};
     uint64_t half = ROOM / 2 / SIZE, want;
     double p99;
