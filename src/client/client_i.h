@@ -147,6 +147,7 @@ struct dlc_dataset {
     _Atomic bool attaching;    /* a thread looks for a daemon, without the lock. W: under mtx */
     struct dlc_mono try_again; /* G: mtx: do not look for a daemon before */
     struct dlc_dur patience;   /* G: mtx: between looks, growing while none is found */
+    _Atomic bool refused; /* W mtx: a daemon answers, but does not have our snapshot; relaxed */
     struct dlc_mtx direct_mtx; /* rank LCK_direct */
     struct bucket *direct;     /* G: direct_mtx; made when first needed */
 

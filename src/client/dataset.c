@@ -277,6 +277,7 @@ static void back_off_locked(struct dlc_dataset *ds, const struct dlc_err *err)
 {
     struct dlc_mono now = dlc_mono_now(), from = spawn_from(ds);
 
+    atomic_store_explicit(&ds->refused, err->code == DLC_ECHANGED, memory_order_relaxed);
     if (err->code == DLC_ECHANGED) { /* it may be borrowed or listed yet; until then: */
         log_warn("reading %s from the bucket, past the cache: %s", ds->shown, err->text);
         ds->patience = LOOK_SELDOM;
@@ -300,6 +301,7 @@ static void attached_locked(struct dlc_dataset *ds, struct attachment *a, struct
         return;
     }
     ds->patience = (struct dlc_dur){0};
+    atomic_store_explicit(&ds->refused, false, memory_order_relaxed); /* R get_slow() */
     dataset_attach_to(ds, a);
     dataset_reap(ds);
     /* relaxed: as publish(), whose number may have gone to the one before */

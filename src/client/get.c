@@ -243,7 +243,10 @@ static int get_slow(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out, st
     rc = direct_get(ds, i, out, err);
     if (w.away && rc == 0) /* relaxed: statistics */
         atomic_fetch_add_explicit(&ds->without_daemon, 1, memory_order_relaxed);
-    if (w.away && (rc == DLC_EDENIED || rc == DLC_EBUCKET || rc == DLC_ENOTFOUND))
+    /* One that has not our snapshot is not worth waiting for. relaxed: a look too late or too early
+     * costs a pause */
+    if (w.away && (rc == DLC_EDENIED || rc == DLC_EBUCKET || rc == DLC_ENOTFOUND) &&
+        !atomic_load_explicit(&ds->refused, memory_order_relaxed))
         rc = await_daemon(ds, i, &w, out, err);
     return rc;
 }

@@ -117,7 +117,7 @@ static inline void cut_see_data(int node, const char *path, size_t len)
 
     assert_true(fd >= 0 && read(fd, data, len) == (ssize_t)len);
     close(fd);
-    if (len == n->len && memcmp(data, n->data, len) == 0) {
+    if (len == n->len && (len == 0 || memcmp(data, n->data, len) == 0)) {
         mem_free(&data);
         return;
     }
