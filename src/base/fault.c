@@ -25,7 +25,8 @@ struct fault_state {
     _Atomic int hits, hanging;
     _Atomic int last;          /* enum fault_call */
     _Atomic unsigned releases; /* grows: calls that hang since an earlier one go on */
-    struct fault_plan plan;    /* written while `armed` is 0 */
+    _Atomic int readers;       /* of the plan, just now */
+    struct fault_plan plan;    /* written while `armed` is 0 and nobody reads it */
 };
 
 static struct fault_state own;
@@ -53,9 +54,21 @@ bool fault_share_at(const char *path)
     return p != MAP_FAILED;
 }
 
+static void pause_ms(int ms)
+{
+    struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+
+    while (nanosleep(&ts, &ts) < 0 && errno == EINTR)
+        ;
+}
+
 static void arm(unsigned kinds, const struct fault_plan *p)
 {
     state->armed &= FAULT_OBSERVE;
+    /* A process that was killed as it read never ends it: a second is enough for all others. */
+    for (int i = 0; state->readers > 0 && i < 1000; i++)
+        pause_ms(1);
+    state->readers = 0;
     state->plan = *p;
     state->countdown = p->nth;
     state->hits = 0;
@@ -137,13 +150,12 @@ static int error_of(enum fault_call call)
     return errors[call];
 }
 
-/* Is this operation one of those that the plan hits? */
-static bool is_due(enum fault_kind kind, enum fault_call call)
+static bool is_due_now(enum fault_kind kind, enum fault_call call)
 {
     const struct fault_plan *p = &state->plan;
     int left;
 
-    if ((atomic_load_explicit(&state->armed, memory_order_relaxed) & kind) == 0)
+    if ((state->armed & kind) == 0)
         return false;
     if (kind == FAULT_SYSCALL && (p->calls & (uint64_t)1 << call) == 0)
         return false;
@@ -157,12 +169,19 @@ static bool is_due(enum fault_kind kind, enum fault_call call)
     return true;
 }
 
-static void pause_ms(int ms)
+/* Is this operation one of those that the plan hits? Then *out is the plan. */
+static bool is_due(enum fault_kind kind, enum fault_call call, struct fault_plan *out)
 {
-    struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    bool due;
 
-    while (nanosleep(&ts, &ts) < 0 && errno == EINTR)
-        ;
+    if ((atomic_load_explicit(&state->armed, memory_order_relaxed) & kind) == 0) /* is_due_now() */
+        return false;
+    state->readers++; /* before it looks at `armed`: arm() clears that before it looks here */
+    due = is_due_now(kind, call);
+    if (due)
+        *out = state->plan;
+    state->readers--;
+    return due;
 }
 
 static void hang(void)
@@ -177,7 +196,9 @@ static void hang(void)
 
 bool fault_hit(enum fault_kind kind)
 {
-    return is_due(kind, CALL_any);
+    struct fault_plan p;
+
+    return is_due(kind, CALL_any, &p);
 }
 
 static void say_hit(enum fault_call call)
@@ -194,9 +215,8 @@ bool fault_hit_call(enum fault_call call, int fd)
         return false;
     if ((armed & FAULT_OBSERVE) != 0)
         state->observer(call, fd);
-    if (!is_due(FAULT_SYSCALL, call))
+    if (!is_due(FAULT_SYSCALL, call, &p))
         return false;
-    p = state->plan;
     if (p.loud)
         say_hit(call);
     switch (p.mode) {
