@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who may open what. */
+/*
+ * Asks the manager which dataset a name or URL stands for, and whether the holder of a token may
+ * read it.
+ */
 #ifndef DLC_CLUSTER_ACCESS_H
 #define DLC_CLUSTER_ACCESS_H
 

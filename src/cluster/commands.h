@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the manager tells a node to do. */
+/* Carries out the commands that the manager sends to this node: warm, evict, snapshot. */
 #ifndef DLC_CLUSTER_COMMANDS_H
 #define DLC_CLUSTER_COMMANDS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What this node has on disk of the cluster's datasets, be they open or not. */
+/* Keeps a record on disk of the cluster's datasets whose chunks this node holds, open or not. */
 #ifndef DLC_CLUSTER_DISK_INVENTORY_H
 #define DLC_CLUSTER_DISK_INVENTORY_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the manager is told of this node. */
+/* Reports this node to the manager: chunks, figures, progress of warm-ups. */
 #ifndef DLC_CLUSTER_REPORT_H
 #define DLC_CLUSTER_REPORT_H
 

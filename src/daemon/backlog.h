@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Backlog. */
+/* The queue of samples of a dataset that wait for their prefetch to start. */
 #ifndef DLC_DAEMON_BACKLOG_H
 #define DLC_DAEMON_BACKLOG_H
 

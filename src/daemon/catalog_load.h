@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Stored catalogs, loaded on a worker. */
+/* Loads a stored catalog on a worker into sealed memory. */
 #ifndef DLC_DAEMON_CATALOG_LOAD_H
 #define DLC_DAEMON_CATALOG_LOAD_H
 

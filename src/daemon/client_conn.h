@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The daemon's socket. */
+/* The daemon's Unix socket and its connections. */
 #ifndef DLC_DAEMON_CLIENT_CONN_H
 #define DLC_DAEMON_CLIENT_CONN_H
 

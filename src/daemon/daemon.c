@@ -59,8 +59,8 @@
 
 /* ---- leaving a cluster ---- */
 
-/* The door is closed and the manager is told before anything else goes: on a thread, because both
- * wait, and need the loop. */
+/* First the peer server is closed and the manager is told: on a thread, because both wait and need
+ * the loop. */
 static void *leave_main(void *arg)
 {
     struct node *n = arg;
@@ -407,7 +407,7 @@ static void raise_files(void)
     }
 }
 
-/* Peers, the door for them, and the agent. */
+/* The peer client, the peer server and the agent. */
 static int open_membership(struct node *n, struct dlc_err *err)
 {
     const struct node_cluster *m = n->membership;

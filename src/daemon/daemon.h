@@ -14,7 +14,7 @@ struct node_cluster {
     bool inside;           /* the control plane is in this process: manager is not used */
     const char *manager;   /* addresses, as http_client_config.base */
     const char *name;      /* NULL: the host's */
-    const char *listen;    /* HOST:PORT, the door for peers; NULL: none */
+    const char *listen;    /* HOST:PORT, of the peer server; NULL: none */
     const char *advertise; /* address that peers are told; NULL: that of listen */
     const char *api;       /* inside: HOST:PORT of the API; NULL: only the Unix socket */
     uint64_t capacity;     /* bytes for chunks; 0: as much as memory and disk tier may take */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Datasets. */
+/* Open datasets: each has a catalog, a bucket and slots in memory; sessions share it. */
 #ifndef DLC_DAEMON_DATASET_H
 #define DLC_DAEMON_DATASET_H
 
@@ -36,7 +36,8 @@ enum dataset_state { DATASET_LISTING, DATASET_READY, DATASET_FAILED };
 enum stalled { STALLED_LATENCY, STALLED_BANDWIDTH, STALLED_DISK, STALLED_MEMORY, STALLED_CLIENT };
 #define N_STALLED 5
 
-/* How far a dataset has been evicted from memory: shelf 0 are its samples. */
+/* How far a dataset has been evicted from memory: decoded 0 are its samples, the others its decoded
+ * caches. */
 struct evict_place {
     uint64_t decoded, sample;
 };

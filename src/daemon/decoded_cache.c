@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Shelves: what clients have decoded of a dataset's samples, kept for all processes of one owner
- * that would decode them in the same way (docs/design/0007). To the daemon a form is a header with
- * a checksum and some bytes.
+ * The cache of decoded samples. A client decodes a sample and uploads it; all processes of the same
+ * user and token that decode in the same way read it from memory (docs/design/0007). To the daemon
+ * a decoded sample (a form) is a header with a checksum and some bytes.
  *
- *     GIVE --> copied by a worker --> header and checksum right --> READY for all of the shelf
+ *     GIVE --> copied by a worker --> header and checksum right --> READY for its users
  *         \                                                   \--> DLC_ECORRUPT
  *          \--> no room, or it is there already
  *
  * (G1) A form takes memory that is free and that no dataset in use could fill with samples.
  * (G2) What was checked is our copy, which nobody else can write: the giver may change the gift
  *      while it is copied, and then the checksum does not hold.
- * (G3) A shelf belongs to a user and a token: nobody can put forms before the eyes of others.
+ * (G3) A decoded cache belongs to a user and a token: a process cannot inject decoded data into
+ *      another user's jobs.
  * (G4) Forms that nobody uses leave for those that somebody makes.
  */
 #include "daemon/decoded_cache.h"
@@ -34,7 +35,7 @@
 #define SHELVES_MAX 8 /* of one dataset */
 #define CLEAR_STEPS 4 /* for one form: the next ones find more room */
 
-/* ---- shelves ---- */
+/* ---- caches ---- */
 
 void decoded_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *token,
                  const char *form)
@@ -132,7 +133,7 @@ void decoded_caches_free(struct dataset *ds)
         decoded_free(dlc_container(ds->decoded_caches.next, struct decoded_cache, link));
 }
 
-/* The shelf of this number, or of the next one. NULL: none. */
+/* The cache of this number, or of the next one. NULL: none. */
 static struct decoded_cache *decoded_from(struct dataset *ds, uint64_t id)
 {
     struct decoded_cache *next = NULL;
@@ -223,7 +224,7 @@ void decoded_caches_tell_room(struct node *n)
     }
 }
 
-/* (G4): some of the shelf that was left longest ago. False: there is none. */
+/* (G4): some of the cache that was left longest ago. False: there is none. */
 static bool clear_some(struct node *n)
 {
     struct decoded_cache *oldest = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shelves. */
+/* The cache of decoded samples: one per dataset, user and way of decoding. */
 #ifndef DLC_DAEMON_DECODED_CACHE_H
 #define DLC_DAEMON_DECODED_CACHE_H
 
@@ -20,7 +20,7 @@ struct session;
 
 /* The forms of one owner and one way of decoding. */
 struct decoded_cache {
-    struct dlc_list link; /* in dataset.shelves */
+    struct dlc_list link; /* in dataset.decoded_caches */
     unsigned char key[SHA256_LEN];
     uint64_t id;
     struct mem_index *index;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The daemon ends in time, whatever hangs. */
+/* Ends the daemon within two seconds of SIGTERM, whatever hangs. */
 #ifndef DLC_DAEMON_ENDING_H
 #define DLC_DAEMON_ENDING_H
 

@@ -5,7 +5,7 @@
  *
  * (V1) Nothing in that memory is believed: its size is ours and sealed, what is no positive finite
  *      number counts as never learnt, and a look does a bounded amount of work whatever is marked.
- * (V2) Weights belong to a user and a token, as shelves do: a job of the same name that is
+ * (V2) Weights belong to a user and a token, as decoded caches do: a job of the same name that is
  *      another's has others.
  * (V3) They stay when the job's last session ends, for those that come after, until the dataset
  *      goes or another job needs the place. Those of a process without a job go with it.

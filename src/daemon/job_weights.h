@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Weights of jobs. */
+/* The importance weights of a job on a dataset: clients write them, the daemon reads them. */
 #ifndef DLC_DAEMON_JOB_WEIGHTS_H
 #define DLC_DAEMON_JOB_WEIGHTS_H
 
@@ -34,7 +34,7 @@ struct sending {
 
 /* The weights of one job on a dataset: docs/design/0008. */
 struct job_weights {
-    struct dlc_list link; /* in dataset.weighings */
+    struct dlc_list link; /* in dataset.job_weights */
     char *job;
     bool own; /* of a process without a job: it goes with its last session */
     unsigned char owner[SHA256_LEN];

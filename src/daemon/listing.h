@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Listings. */
+/* Lists a dataset's bucket and has a worker make its catalog. */
 #ifndef DLC_DAEMON_LISTING_H
 #define DLC_DAEMON_LISTING_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reserve descriptors. */
+/* Descriptors kept in reserve, so that attached readers are served when the process runs out. */
 #ifndef DLC_DAEMON_RESERVE_H
 #define DLC_DAEMON_RESERVE_H
 

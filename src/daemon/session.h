@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sessions. */
+/* A client's session on a dataset: its ring of requests, its pins, its waiting readers. */
 #ifndef DLC_DAEMON_SESSION_H
 #define DLC_DAEMON_SESSION_H
 
@@ -60,7 +60,7 @@ struct session {
     bool past;     /* cache_bypass.c: its job keeps nothing of what it reads, ... */
     uint64_t part; /* ... and has so many bytes at a time on this node; 0: no limit */
     struct decoded_cache *decoded;                /* NULL: it reads samples */
-    struct mem_gifts *gifts;                      /* with shelf */
+    struct mem_gifts *gifts;                      /* with decoded */
     unsigned n_gifts;                             /* that are being copied */
     struct job_weights *job_weights;              /* NULL: it has told no weights */
     struct outcomes_epoch reads[OUTCOMES_EPOCHS]; /* the latest first */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Snapshots. */
+/* Finds, stores and prunes catalogs by snapshot. */
 #ifndef DLC_DAEMON_SNAPSHOT_H
 #define DLC_DAEMON_SNAPSHOT_H
 

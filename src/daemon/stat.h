@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the daemon tells of itself. */
+/* Answers `dlcache stat`: figures of the daemon and its datasets. */
 #ifndef DLC_DAEMON_STAT_H
 #define DLC_DAEMON_STAT_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Samples made of pieces (docs/design/0003). */
+/* Assembles a sample from byte ranges of objects and archives (docs/design/0003). */
 #ifndef DLC_DAEMON_FETCH_ASSEMBLE_H
 #define DLC_DAEMON_FETCH_ASSEMBLE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Fetches. */
+/* A fetch brings one sample into a tier; all readers that want the sample share it. */
 #ifndef DLC_DAEMON_FETCH_FETCH_H
 #define DLC_DAEMON_FETCH_FETCH_H
 

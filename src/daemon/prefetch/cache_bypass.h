@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sessions of jobs that keep nothing of what they read. */
+/* Jobs that bypass the cache: what is fetched for them alone leaves once they have read it. */
 #ifndef DLC_DAEMON_PREFETCH_CACHE_BYPASS_H
 #define DLC_DAEMON_PREFETCH_CACHE_BYPASS_H
 

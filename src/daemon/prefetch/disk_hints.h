@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a dataset's chunks are worth to the disk tier. */
+/* Tells the disk tier what a dataset's chunks cost and which jobs need them. */
 #ifndef DLC_DAEMON_PREFETCH_DISK_HINTS_H
 #define DLC_DAEMON_PREFETCH_DISK_HINTS_H
 

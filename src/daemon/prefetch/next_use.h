@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* When is a resident sample needed next? That decides who stays in memory. */
+/* Computes when a resident sample is read next, for the choice of victims. */
 #ifndef DLC_DAEMON_PREFETCH_NEXT_USE_H
 #define DLC_DAEMON_PREFETCH_NEXT_USE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The prefetcher. */
+/* Follows readers' cursors and fetches a window of samples ahead of each. */
 #ifndef DLC_DAEMON_PREFETCH_PREFETCH_H
 #define DLC_DAEMON_PREFETCH_PREFETCH_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What became of reads. */
+/* Counts how each read was served: reused, prefetched, or late (the reader waited). */
 #ifndef DLC_DAEMON_PREFETCH_READ_OUTCOMES_H
 #define DLC_DAEMON_PREFETCH_READ_OUTCOMES_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Warm-ups. */
+/* A warm-up walks over a dataset and fetches its samples into a tier. */
 #ifndef DLC_DAEMON_PREFETCH_WARM_H
 #define DLC_DAEMON_PREFETCH_WARM_H
 
