@@ -45,8 +45,8 @@ static void print_daemon(const json_t *s)
     if (ctl_u64(s, "memory.forms") > 0)
         printf("; %s of it in %s decoded forms", size_of(s, "memory.form_bytes", a),
                table_count(ctl_u64(s, "memory.forms"), n));
-    if (ctl_u64(s, "memory.limbo") > 0)
-        printf("; %s wait for readers", size_of(s, "memory.limbo", a));
+    if (ctl_u64(s, "memory.retired") > 0)
+        printf("; %s wait for readers", size_of(s, "memory.retired", a));
     putchar('\n');
     if (!ctl_bool(s, "disk.enabled")) {
         printf("disk     off\n");

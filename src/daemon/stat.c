@@ -154,8 +154,8 @@ static json_t *memory_json(struct node *n)
 
     memory_figures(n->memory, &f);
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "max", (json_int_t)f.max, "ceiling",
-                     (json_int_t)f.ceiling, "used", (json_int_t)f.used, "limbo",
-                     (json_int_t)f.limbo, "residents", (json_int_t)f.residents, "forms",
+                     (json_int_t)f.ceiling, "used", (json_int_t)f.used, "retired",
+                     (json_int_t)f.retired, "residents", (json_int_t)f.residents, "forms",
                      (json_int_t)f.forms, "form_bytes", (json_int_t)f.form_bytes);
 }
 

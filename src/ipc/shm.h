@@ -17,7 +17,7 @@
  * Evicting sample i (daemon):
  *     slot[i].where = EMPTY, next generation                          (store, seq_cst)
  *     look at the pins of every session of this index                 (load, seq_cst)
- *     none holds i + 1: the memory is free. Otherwise it waits in limbo and is looked at again.
+ *     none holds i + 1: the memory is free. Otherwise it stays retired and is looked at again.
  *
  * (M1) Either the reader's load sees EMPTY, or the evictor's look sees the pin: both sides store
  * first and load then, in the one total order of seq_cst operations. (M2) len changes only while

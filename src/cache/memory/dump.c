@@ -28,14 +28,14 @@ static void dump_segment(const struct memory *m, struct buf *out)
              a->free);
     buf_addf(out, ", largest hole %" PRIu64 "%s\n", arena_largest(a),
              !dlc_list_empty(&a->gone) ? ", pages to give back" : "");
-    buf_addf(out, "samples %" PRIu64 " resident; limbo %" PRIu64 " bytes\n", m->residents,
-             m->limbo_bytes);
+    buf_addf(out, "samples %" PRIu64 " resident; retired %" PRIu64 " bytes\n", m->residents,
+             m->retired_bytes);
 }
 
 static void dump_block(struct arena_block *b, struct buf *out)
 {
     static const char *const kinds[] = {"free", "used", "out"};
-    static const char *const states[] = {"filling", "resident", "limbo"};
+    static const char *const states[] = {"filling", "resident", "retired"};
 
     buf_addf(out, "    %#012" PRIx64 " %12" PRIu64 " %s", b->off, b->size, kinds[b->kind]);
     if (b->kind == ARENA_USED) {
@@ -61,15 +61,15 @@ static void dump_blocks(const struct memory *m, struct buf *out)
     dump_more(out, n, "blocks");
 }
 
-static void dump_limbo(const struct memory *m, struct buf *out)
+static void dump_retired(const struct memory *m, struct buf *out)
 {
     uint64_t n = 0;
 
-    buf_adds(out, "limbo, the oldest first\n");
-    dlc_list_each (l, &m->limbo)
+    buf_adds(out, "retired, the oldest first\n");
+    dlc_list_each (l, &m->retired)
         if (n++ < SHOWN)
             dump_block(&mem_fill_of(l)->block, out);
-    dump_more(out, n, "in limbo");
+    dump_more(out, n, "retired");
 }
 
 static void dump_pins(const struct mem_session *s, struct buf *out)
@@ -110,8 +110,8 @@ static void dump_index(const struct mem_index *x, struct buf *out)
 
     buf_addf(out, "index snapshot %" PRIu64 ", slots %" PRIu64 ", resident %" PRIu64, h->snapshot,
              h->n_slots, x->resident);
-    buf_addf(out, " (%" PRIu64 " bytes), filling %" PRIu64 ", limbo %" PRIu64 "\n", x->bytes,
-             x->filling, x->limbo);
+    buf_addf(out, " (%" PRIu64 " bytes), filling %" PRIu64 ", retired %" PRIu64 "\n", x->bytes,
+             x->filling, x->retired);
     dlc_list_each (n, &x->sessions)
         dump_session(dlc_container(n, struct mem_session, node), number++, out);
 }
@@ -122,5 +122,5 @@ void memory_dump(const struct memory *m, struct buf *out)
     dlc_list_each (n, &m->indexes)
         dump_index(dlc_container(n, struct mem_index, node), out);
     dump_blocks(m, out);
-    dump_limbo(m, out);
+    dump_retired(m, out);
 }

@@ -2,11 +2,11 @@
 /*
  * Who leaves memory, and when the memory may be used again.
  *
- * Evicting is retire (slot EMPTY, into limbo) and sweep (look at the pins, free what nobody holds):
- * (D1) of memory_i.h. A sweep reads every pin of the index, so victims are retired in batches, 1/64
- * of the ceiling or BATCH_MAX samples at a time, and one sweep serves the batch. Retiring a pinned
- * sample frees nothing and makes its next reader miss, so the pins are looked at before victims are
- * chosen too; those that get pinned in between wait in limbo.
+ * Evicting is retire (slot EMPTY, state RETIRED) and sweep (look at the pins, free what nobody
+ * holds): (D1) of memory_i.h. A sweep reads every pin of the index, so victims are retired in
+ * batches, 1/64 of the ceiling or BATCH_MAX samples at a time, and one sweep serves the batch.
+ * Retiring a pinned sample frees nothing and makes its next reader miss, so the pins are looked at
+ * before victims are chosen too; those that get pinned in between stay retired.
  *
  * A sample's next use is asked for when it is about to be a victim (D4): of the policy's choice
  * until that is one whose next use is known, and of some at random, because what is needed later
@@ -50,7 +50,7 @@ void memory_read_logs(struct memory *m)
     }
 }
 
-/* ---- pins and limbo ---- */
+/* ---- pins and retired samples ---- */
 
 static void scan_pins(struct mem_index *x)
 {
@@ -76,13 +76,13 @@ void memory_retire(struct mem_fill *f)
     /* Pairs with the reader's load after its pin. (M1) */
     atomic_store_explicit(&s->where, shm_where_make(SHM_EMPTY, 0, gen + 1), memory_order_seq_cst);
     mem_fill_set_known(f, false);
-    f->state = MEM_LIMBO;
+    f->state = MEM_RETIRED;
     policy_remove(mem_fill_policy(f), &f->item);
-    dlc_list_push_tail(&m->limbo, &f->block.node);
+    dlc_list_push_tail(&m->retired, &f->block.node);
     x->fills[f->sample] = NULL;
     x->resident--;
     x->bytes -= f->len;
-    x->limbo++;
+    x->retired++;
     if (x->spare) {
         m->forms--;
         m->form_bytes -= f->block.size;
@@ -91,45 +91,45 @@ void memory_retire(struct mem_fill *f)
         m->residents--;
         count(mem_evictions);
     }
-    m->limbo_bytes += f->block.size;
-    m->limbo_held += f->holds > 0;
+    m->retired_bytes += f->block.size;
+    m->retired_held += f->holds > 0;
 }
 
-static void limbo_free(struct memory *m, struct mem_fill *f)
+static void retired_free(struct memory *m, struct mem_fill *f)
 {
     struct arena_block *b = &f->block;
 
     dlc_list_remove(&b->node);
-    f->x->limbo--;
-    m->limbo_bytes -= b->size;
+    f->x->retired--;
+    m->retired_bytes -= b->size;
     arena_free(&m->arena, &b);
 }
 
-/* Look at the pins of the indexes with samples in limbo (of all with samples: `all`), and free what
+/* Look at the pins of the indexes with retired samples (of all with samples: `all`), and free what
  * nobody holds. */
 static void sweep(struct memory *m, bool all)
 {
     dlc_list_each (n, &m->indexes) { /* those without owner have no sessions, so no pins */
         struct mem_index *x = dlc_container(n, struct mem_index, node);
 
-        if (x->limbo > 0 || (all && x->resident > 0))
+        if (x->retired > 0 || (all && x->resident > 0))
             scan_pins(x); /* after every retirement, so what it does not see is free: (D1) */
     }
-    dlc_list_each_safe (n, &m->limbo) {
+    dlc_list_each_safe (n, &m->retired) {
         struct mem_fill *f = mem_fill_of(n);
 
         if (!pinned(f)) {
-            limbo_free(m, f);
+            retired_free(m, f);
         } else if (!f->waited) {
             f->waited = true;
-            count(mem_limbo);
+            count(mem_eviction_waits);
         }
     }
 }
 
-void memory_sweep_limbo(struct memory *m)
+void memory_sweep_retired(struct memory *m)
 {
-    if (!dlc_list_empty(&m->limbo))
+    if (!dlc_list_empty(&m->retired))
         sweep(m, false);
 }
 
@@ -178,7 +178,7 @@ bool memory_settle_ceiling(struct memory *m)
     bool there = arena_move_ceiling(&m->arena, m->wanted, retire_above), more;
 
     retire_published_above(m);
-    memory_sweep_limbo(m);
+    memory_sweep_retired(m);
     more = arena_drain(&m->arena, m->giving_back, PUNCH_CALLS, punch, m);
     if (there && !more)
         m->giving_back = false;
@@ -421,7 +421,7 @@ struct arena_block *memory_make_room(struct memory *m, uint64_t len)
     struct arena_block *b = arena_alloc(&m->arena, len);
     if (b == NULL && size <= batch) {
         retire_cold(m, batch);
-        memory_sweep_limbo(m);
+        memory_sweep_retired(m);
         b = arena_alloc(&m->arena, len);
     }
     for (int i = 0; b == NULL && i < WINDOWS; i++) {
@@ -432,7 +432,7 @@ struct arena_block *memory_make_room(struct memory *m, uint64_t len)
         if (w.lo == NULL)
             break;
         retire_window(w);
-        memory_sweep_limbo(m);
+        memory_sweep_retired(m);
         b = arena_alloc(&m->arena, len);
     }
     return b;

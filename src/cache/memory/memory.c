@@ -62,7 +62,7 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
     dlc_list_init(&m->indexes);
     m->policy = policy_new(&policy_clairvoyant, NULL);
     m->spare = policy_new(&policy_clairvoyant, NULL);
-    dlc_list_init(&m->limbo);
+    dlc_list_init(&m->retired);
     dlc_list_init(&m->freed);
     *out = m;
     return 0;
@@ -164,7 +164,7 @@ void memory_figures(const struct memory *m, struct memory_figures *out)
     *out = (struct memory_figures){.max = m->seg.size,
                                    .ceiling = m->arena.ceiling,
                                    .used = m->arena.used,
-                                   .limbo = m->limbo_bytes,
+                                   .retired = m->retired_bytes,
                                    .residents = m->residents,
                                    .forms = m->forms,
                                    .form_bytes = m->form_bytes,
@@ -273,7 +273,7 @@ static bool index_release_some(struct mem_index *x)
 
 static void index_release(struct mem_index *x)
 {
-    dlc_check(x->limbo == 0); /* no session pins; a hold that outlives its index is a bug */
+    dlc_check(x->retired == 0); /* no session pins; a hold that outlives its index is a bug */
     dlc_list_remove(&x->node);
     os_unmap(x->fills, fills_size(x->n));
     map_release(&x->pinned);
@@ -561,7 +561,7 @@ bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample)
 {
     if (!memory_evict_soon(x, sample))
         return false;
-    memory_sweep_limbo(m);
+    memory_sweep_retired(m);
     return true;
 }
 
@@ -578,7 +578,7 @@ bool mem_index_evict_some(struct mem_index *x, uint64_t *place, uint64_t *bytes)
         memory_retire(f);
         n++;
     }
-    memory_sweep_limbo(x->m);
+    memory_sweep_retired(x->m);
     return *place < x->n && x->resident > 0;
 }
 
@@ -594,7 +594,7 @@ uint64_t memory_evict_all(struct memory *m, struct mem_index *x)
         bytes += f->len;
         memory_retire(f);
     }
-    memory_sweep_limbo(m);
+    memory_sweep_retired(m);
     memory_give_back(m); /* whoever empties a tier wants the memory */
     while (memory_settle_ceiling(m))
         ;
@@ -604,11 +604,11 @@ uint64_t memory_evict_all(struct memory *m, struct mem_index *x)
 /* ---- holds ---- */
 
 /* The retired copy of the sample that is still held; NULL in all but the rarest case. */
-static struct mem_fill *held_in_limbo(struct memory *m, struct mem_index *x, uint64_t sample)
+static struct mem_fill *held_retired(struct memory *m, struct mem_index *x, uint64_t sample)
 {
-    if (m->limbo_held == 0)
+    if (m->retired_held == 0)
         return NULL;
-    dlc_list_each (n, &m->limbo) {
+    dlc_list_each (n, &m->retired) {
         struct mem_fill *f = mem_fill_of(n);
 
         if (f->x == x && f->sample == sample && f->holds > 0)
@@ -622,7 +622,7 @@ const void *memory_hold(struct memory *m, struct mem_index *x, uint64_t sample, 
     struct mem_fill *f = resident(x, sample);
 
     *len = 0;
-    if (f == NULL || held_in_limbo(m, x, sample) != NULL) /* (D3) */
+    if (f == NULL || held_retired(m, x, sample) != NULL) /* (D3) */
         return NULL;
     f->holds++;
     *len = f->len;
@@ -639,12 +639,12 @@ uint64_t mem_index_checksum(const struct mem_index *x, uint64_t sample)
 
 void memory_unhold(struct memory *m, struct mem_index *x, uint64_t sample)
 {
-    struct mem_fill *f = held_in_limbo(m, x, sample);
+    struct mem_fill *f = held_retired(m, x, sample);
 
     if (f == NULL)
         f = resident(x, sample);
     dlc_check(f != NULL && f->holds > 0);
     f->holds--;
-    if (f->state == MEM_LIMBO && f->holds == 0)
-        m->limbo_held--; /* the next sweep frees it */
+    if (f->state == MEM_RETIRED && f->holds == 0)
+        m->retired_held--; /* the next sweep frees it */
 }

@@ -6,7 +6,7 @@
  * All functions are L (the node loop's). The one exception: the bytes of a fill may be written by
  * any one thread between memory_reserve() and memory_publish().
  *
- *     absent --reserve--> FILLING --publish--> RESIDENT --evict--> LIMBO --no pins--> absent
+ *     absent --reserve--> FILLING --publish--> RESIDENT --evict--> RETIRED --no pins--> absent
  *                         FILLING --abandon--> absent
  */
 #ifndef DLC_CACHE_MEMORY_MEMORY_H
@@ -152,14 +152,14 @@ void memory_set_ceiling(struct memory *m, uint64_t bytes);
  * the ceiling, give pages back. False: there is nothing to do. */
 bool memory_free_some(struct memory *m);
 
-/* Now and then, and before evicting: read the clients' logs for recency, free what left limbo. A
- * step as memory_free_some(), too. */
+/* Now and then, and before evicting: read the clients' logs for recency, free retired samples
+ * that nobody pins. A step as memory_free_some(), too. */
 void memory_tick(struct memory *m);
 
 struct memory_figures {
-    uint64_t max, ceiling, used, limbo; /* bytes */
-    uint64_t residents;                 /* samples */
-    uint64_t forms, form_bytes;         /* in spare indexes; counted in used */
+    uint64_t max, ceiling, used, retired; /* bytes */
+    uint64_t residents;                   /* samples */
+    uint64_t forms, form_bytes;           /* in spare indexes; counted in used */
     uint64_t largest_free;
     uint64_t populated; /* bytes of memory the kernel has given to the segment: what counts in
                            struct mem_wish as used, since holes keep their pages */
@@ -168,7 +168,8 @@ void memory_beat(struct memory *m); /* tells clients that the loop runs; now and
 uint64_t memory_ceiling(const struct memory *m);                         /* bytes; asks nobody */
 void memory_figures(const struct memory *m, struct memory_figures *out); /* a system call */
 
-/* All of it in words, for people: segment, indexes, sessions and their pins, blocks, limbo. */
+/* All of it in words, for people: segment, indexes, sessions and their pins, blocks,
+ * retired samples. */
 void memory_dump(const struct memory *m, struct buf *out);
 
 #endif

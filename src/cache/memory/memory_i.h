@@ -9,10 +9,10 @@
  *     state      index->samples   policy   list (block.node)   slot
  *     FILLING    yes, or detached no       none                EMPTY
  *     RESIDENT   yes              yes      none                READY
- *     LIMBO      no               no       memory->limbo       EMPTY, or READY for a later fill
+ *     RETIRED    no               no       memory->retired     EMPTY, or READY for a later fill
  *
- * (D1) Memory goes from RESIDENT to free only through LIMBO, and leaves it only after a scan of the
- *      index's pins that began after the slot was EMPTY saw no pin, with no hold left: (N2).
+ * (D1) Memory goes from RESIDENT to free only through RETIRED, and leaves it only after a scan of
+ *      the index's pins that began after the slot was EMPTY saw no pin, with no hold left: (N2).
  * (D2) index->pinned says what the last scan of that index saw. It may be out of date, so it only
  *      advises the choice of victims, except in sweep(), which scans first.
  * (D3) At most one copy of a sample has holds at a time, so a sample number says which.
@@ -49,12 +49,12 @@ struct memory {
     bool above;       /* a fill was published above the ceiling */
     bool giving_back; /* pages of large holes below the ceiling, too */
     struct dlc_list indexes;
-    struct policy *policy; /* which of the RESIDENT goes next, */
-    struct policy *spare;  /* after all those that are in spare indexes, the lowest first */
-    struct dlc_list freed; /* indexes without owner that still hold samples: mem_index.node */
-    struct dlc_list limbo; /* LIMBO, the oldest first */
-    uint64_t limbo_bytes;
-    uint64_t limbo_held; /* samples in limbo with holds */
+    struct policy *policy;   /* which of the RESIDENT goes next, */
+    struct policy *spare;    /* after all those that are in spare indexes, the lowest first */
+    struct dlc_list freed;   /* indexes without owner that still hold samples: mem_index.node */
+    struct dlc_list retired; /* RETIRED, the oldest first */
+    uint64_t retired_bytes;
+    uint64_t retired_held; /* retired samples with holds */
     uint64_t residents;
     uint64_t known;             /* of those: (D4) */
     uint64_t forms, form_bytes; /* RESIDENT in spare indexes: how many, and their blocks */
@@ -73,9 +73,9 @@ struct mem_index {
     struct mem_fill **fills; /* of each sample that is FILLING or RESIDENT; else NULL. Sparse */
     struct map pinned;       /* number -> this index, as of the last scan */
     struct dlc_list sessions;
-    uint64_t resident, bytes; /* of RESIDENT samples */
-    uint64_t filling, limbo;  /* samples FILLING, LIMBO */
-    mem_next_use_f *next_use; /* NULL: nobody knows */
+    uint64_t resident, bytes;  /* of RESIDENT samples */
+    uint64_t filling, retired; /* samples FILLING, RETIRED */
+    mem_next_use_f *next_use;  /* NULL: nobody knows */
     void *next_use_arg;
     uint64_t known;   /* RESIDENT samples that are: (D4) */
     uint32_t version; /* of next uses; never 0 */
@@ -89,7 +89,7 @@ struct mem_session {
     uint64_t log_seen[SHM_BLOCKS]; /* of each block: the log_seq up to which it was read */
 };
 
-enum mem_state { MEM_FILLING, MEM_RESIDENT, MEM_LIMBO };
+enum mem_state { MEM_FILLING, MEM_RESIDENT, MEM_RETIRED };
 
 struct mem_fill {
     struct arena_block block; /* first: the arena allocates the whole */
@@ -101,7 +101,7 @@ struct mem_fill {
     uint32_t holds;
     uint32_t known; /* version of the index when next_use was asked; 0: never */
     uint8_t state;  /* enum mem_state */
-    bool waited;    /* has been seen pinned in limbo */
+    bool waited;    /* has been seen pinned while retired */
 };
 static_assert(offsetof(struct mem_fill, block) == 0, "the arena's descriptor comes first");
 
@@ -142,10 +142,10 @@ static inline double memory_now(void)
 
 /* ---- evict.c ---- */
 
-/* RESIDENT to LIMBO. */
+/* RESIDENT to RETIRED. */
 void memory_retire(struct mem_fill *f);
-/* Scan the pins of the indexes that have samples in limbo and free what nobody holds. */
-void memory_sweep_limbo(struct memory *m);
+/* Scan the pins of the indexes that have retired samples and free what nobody holds. */
+void memory_sweep_retired(struct memory *m);
 /* A step: move the ceiling, retire what lies above it, sweep, and give pages back. True: there is
  * more to do at once. */
 bool memory_settle_ceiling(struct memory *m);

@@ -161,7 +161,7 @@ static void daemon_release(struct daemon *d)
         mem_session_free(&d->sessions[i]);
     memory_tick(d->m);
     memory_figures(d->m, &f);
-    assert_int_equal(f.limbo, 0);
+    assert_int_equal(f.retired, 0);
     arena_check(&d->m->arena);
     mem_index_free(&d->x);
     memory_free(&d->m);

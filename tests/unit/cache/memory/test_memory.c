@@ -283,7 +283,7 @@ static void test_evict_unpinned(void **state)
     assert_null(client_read(&w->c, w->b, 0, 3, &len));
     assert_int_equal(shm_where_generation(atomic_load(&w->c.slots[3].where)), gen + 1);
     assert_int_equal(figures(w).used, 0);
-    assert_int_equal(figures(w).limbo, 0);
+    assert_int_equal(figures(w).retired, 0);
 }
 
 /* The bytes under a pin survive eviction and a new fill of the same sample. */
@@ -296,7 +296,7 @@ static void test_evict_pinned(void **state)
     put(w, 3, 100 * 1000);
     old = client_read(&w->c, w->b, 0, 3, &len);
     assert_true(memory_evict(w->m, w->x, 3));
-    assert_true(figures(w).limbo >= 100 * 1000);
+    assert_true(figures(w).retired >= 100 * 1000);
     assert_null(client_read(&w->c, w->b, 1, 3, &len));
     put(w, 3, 50);
     fresh = client_read(&w->c, w->b, 1, 3, &len);
@@ -308,7 +308,7 @@ static void test_evict_pinned(void **state)
     shm_unpin(w->b, 0);
     shm_unpin(w->b, 1);
     memory_tick(w->m);
-    assert_int_equal(figures(w).limbo, 0);
+    assert_int_equal(figures(w).retired, 0);
 }
 
 static void test_pins_end_with_the_session(void **state)
@@ -323,11 +323,11 @@ static void test_pins_end_with_the_session(void **state)
     put(w, 3, 100);
     assert_non_null(client_read(&c, client_block(&c, 7), 55, 3, &len));
     memory_evict(w->m, w->x, 3);
-    assert_true(figures(w).limbo > 0);
+    assert_true(figures(w).retired > 0);
     client_close(&c);
     mem_session_free(&s);
     memory_tick(w->m);
-    assert_int_equal(figures(w).limbo, 0);
+    assert_int_equal(figures(w).retired, 0);
 }
 
 static void test_hold(void **state)
@@ -353,7 +353,7 @@ static void test_hold(void **state)
     assert_int_equal(len, 2000);
     memory_unhold(w->m, w->x, 3);
     memory_tick(w->m);
-    assert_int_equal(figures(w).limbo, 0);
+    assert_int_equal(figures(w).retired, 0);
 }
 
 /* Held twice: the old copy stays until both have let go, whatever became of the sample since. */
@@ -368,22 +368,22 @@ static void test_hold_twice(void **state)
     assert_ptr_equal(memory_hold(w->m, w->x, 3, &len), held);
     memory_evict(w->m, w->x, 3);
     memory_tick(w->m);
-    assert_true(figures(w).limbo > 0);
+    assert_true(figures(w).retired > 0);
     put(w, 3, 2000);
     memory_unhold(w->m, w->x, 3);
     memory_tick(w->m);
-    assert_true(figures(w).limbo > 0);
+    assert_true(figures(w).retired > 0);
     assert_bytes(held, 3, 1000);
     assert_null(memory_hold(w->m, w->x, 3, &len));
     memory_unhold(w->m, w->x, 3);
     memory_tick(w->m);
-    assert_int_equal(figures(w).limbo, 0);
+    assert_int_equal(figures(w).retired, 0);
     assert_non_null(memory_hold(w->m, w->x, 3, &len));
     assert_int_equal(len, 2000);
     memory_unhold(w->m, w->x, 3);
 }
 
-/* Several copies in limbo: the one that is held is let go of, and no other. */
+/* Several retired copies: the one that is held is let go of, and no other. */
 static void test_hold_among_others(void **state)
 {
     struct world *w = *state;
@@ -403,10 +403,10 @@ static void test_hold_among_others(void **state)
     }
     memory_unhold(w->m, w->x, 5);
     memory_tick(w->m);
-    assert_in_range(figures(w).limbo, 1000, 2000); /* 3 */
+    assert_in_range(figures(w).retired, 1000, 2000); /* 3 */
     memory_unhold(w->m, w->x, 3);
     memory_tick(w->m);
-    assert_int_equal(figures(w).limbo, 0);
+    assert_int_equal(figures(w).retired, 0);
 
     put(w, 3, 1000); /* a copy that a client reads, then one that we hold */
     assert_non_null(client_read(&w->c, w->b, 0, 3, &n));
@@ -417,7 +417,7 @@ static void test_hold_among_others(void **state)
     memory_unhold(w->m, w->x, 3);
     shm_unpin(w->b, 0);
     memory_tick(w->m);
-    assert_int_equal(figures(w).limbo, 0);
+    assert_int_equal(figures(w).retired, 0);
 }
 
 /* The pages of a large hole go back to the kernel, and nothing but holes does. */
@@ -583,7 +583,7 @@ static void test_shrink_and_grow(void **state)
     shm_unpin(w->b, 0);
     memory_tick(w->m);
     assert_true(populated(w) <= MB);
-    assert_int_equal(figures(w).limbo, 0);
+    assert_int_equal(figures(w).retired, 0);
     memory_set_ceiling(w->m, 100 * MB);
     assert_int_equal(figures(w).ceiling, 8 * MB); /* never more than was reserved */
     for (unsigned i = 100; i < 170; i++)
@@ -641,7 +641,7 @@ static void test_dump(void **state)
     assert_non_null(strstr(b.data, "index snapshot 77, slots 1000, resident 199 "));
     assert_non_null(strstr(b.data, "block 0 entry 4 sample 17\n"));
     assert_non_null(strstr(b.data, "entry 5 sample 4999 (no such sample)"));
-    assert_non_null(strstr(b.data, "limbo snapshot 77 sample 17 len 1000"));
+    assert_non_null(strstr(b.data, "retired snapshot 77 sample 17 len 1000"));
     assert_non_null(strstr(b.data, "more blocks"));
     buf_release(&b);
     shm_unpin(w->b, 4);
@@ -676,7 +676,7 @@ static void test_garbage_session(void **state)
     }
     memset(w->c.session, 0, SHM_SESSION_SIZE);
     memory_tick(w->m);
-    assert_int_equal(figures(w).limbo, 0);
+    assert_int_equal(figures(w).retired, 0);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
