@@ -13,8 +13,8 @@ struct pool {
     struct dlc_mtx mtx; /* rank LCK_pool */
     struct dlc_cond more;
     struct dlc_list queue;    /* G: mtx */
-    uint64_t n_queued, bytes; /* G: mtx: jobs in it, and their bytes */
-    uint64_t max_jobs;        /* G: mtx; 0: no bound */
+    uint64_t n_queued, bytes; /* G: mtx: work in it, and its bytes */
+    uint64_t max_queued;      /* G: mtx; 0: no bound */
     uint64_t max_bytes;       /* G: mtx; 0: no bound */
     uint64_t refused;         /* G: mtx */
     struct dlc_dur longest;   /* G: mtx: wait so far */
@@ -23,23 +23,23 @@ struct pool {
     struct worker {
         pthread_t thread;
         struct pool *pool;
-        struct dlc_mono began; /* G: pool->mtx: its job; 0: it has none */
+        struct dlc_mono began; /* G: pool->mtx: its work; 0: it has none */
     } workers[];
 };
 
 /* The next one, or NULL. */
-static struct job *next_locked(struct pool *p, struct dlc_mono now)
+static struct work *next_locked(struct pool *p, struct dlc_mono now)
 {
     struct dlc_list *n = dlc_list_pop_head(&p->queue);
-    struct job *j;
+    struct work *w;
 
     if (n == NULL)
         return NULL;
-    j = dlc_container(n, struct job, link);
+    w = dlc_container(n, struct work, link);
     p->n_queued--;
-    p->bytes -= j->bytes;
-    p->longest.ns = DLC_MAX(p->longest.ns, dlc_mono_sub(now, j->queued).ns);
-    return j;
+    p->bytes -= w->bytes;
+    p->longest.ns = DLC_MAX(p->longest.ns, dlc_mono_sub(now, w->queued).ns);
+    return w;
 }
 
 static void *worker_main(void *arg)
@@ -50,12 +50,12 @@ static void *worker_main(void *arg)
     dlc_mtx_lock(&p->mtx);
     for (;;) {
         struct dlc_mono now = dlc_mono_now();
-        struct job *j = next_locked(p, now);
+        struct work *work = next_locked(p, now);
 
-        if (j != NULL) {
+        if (work != NULL) {
             w->began = now;
             dlc_mtx_unlock(&p->mtx);
-            j->run(j);
+            work->run(work);
             dlc_mtx_lock(&p->mtx);
             w->began.ns = 0;
         } else if (p->closing) {
@@ -90,33 +90,33 @@ struct pool *pool_new(const char *name, unsigned threads, struct dlc_err *err)
     return p;
 }
 
-void pool_set_bound(struct pool *p, uint64_t jobs, uint64_t bytes)
+void pool_set_bound(struct pool *p, uint64_t queued, uint64_t bytes)
 {
     dlc_mtx_lock(&p->mtx);
-    p->max_jobs = jobs;
+    p->max_queued = queued;
     p->max_bytes = bytes;
     dlc_mtx_unlock(&p->mtx);
 }
 
 static bool is_full_locked(const struct pool *p, uint64_t bytes)
 {
-    return p->n_queued > 0 && ((p->max_jobs > 0 && p->n_queued >= p->max_jobs) ||
+    return p->n_queued > 0 && ((p->max_queued > 0 && p->n_queued >= p->max_queued) ||
                                (p->max_bytes > 0 && p->bytes + bytes > p->max_bytes));
 }
 
-static bool enqueue(struct pool *p, struct job *j, bool bounded)
+static bool enqueue(struct pool *p, struct work *w, bool bounded)
 {
     bool full;
 
     dlc_mtx_lock(&p->mtx);
-    full = bounded && is_full_locked(p, j->bytes);
+    full = bounded && is_full_locked(p, w->bytes);
     if (full) {
         p->refused++;
     } else {
-        j->queued = dlc_mono_now();
-        dlc_list_push_tail(&p->queue, &j->link);
+        w->queued = dlc_mono_now();
+        dlc_list_push_tail(&p->queue, &w->link);
         p->n_queued++;
-        p->bytes += j->bytes;
+        p->bytes += w->bytes;
     }
     dlc_mtx_unlock(&p->mtx);
     if (!full)
@@ -124,26 +124,26 @@ static bool enqueue(struct pool *p, struct job *j, bool bounded)
     return !full;
 }
 
-void pool_run(struct pool *p, struct job *j)
+void pool_run(struct pool *p, struct work *w)
 {
-    enqueue(p, j, false);
+    enqueue(p, w, false);
 }
 
-bool pool_try_run(struct pool *p, struct job *j)
+bool pool_try_run(struct pool *p, struct work *w)
 {
-    return enqueue(p, j, true);
+    return enqueue(p, w, true);
 }
 
-bool pool_take_back(struct pool *p, struct job *j)
+bool pool_take_back(struct pool *p, struct work *w)
 {
     bool waits;
 
     dlc_mtx_lock(&p->mtx);
-    waits = !dlc_list_empty(&j->link);
+    waits = !dlc_list_empty(&w->link);
     if (waits) {
-        dlc_list_remove(&j->link);
+        dlc_list_remove(&w->link);
         p->n_queued--;
-        p->bytes -= j->bytes;
+        p->bytes -= w->bytes;
     }
     dlc_mtx_unlock(&p->mtx);
     return waits;
@@ -159,7 +159,7 @@ void pool_figures(struct pool *p, struct pool_figures *out)
     out->queued_bytes = p->bytes;
     out->refused = p->refused;
     if (!dlc_list_empty(&p->queue)) /* the first came first */
-        out->waiting = dlc_mono_sub(now, dlc_container(p->queue.next, struct job, link)->queued);
+        out->waiting = dlc_mono_sub(now, dlc_container(p->queue.next, struct work, link)->queued);
     out->longest.ns = DLC_MAX(p->longest.ns, out->waiting.ns);
     for (unsigned i = 0; i < p->n; i++) {
         if (p->workers[i].began.ns == 0)

@@ -37,7 +37,7 @@ struct borrowing {
     uint64_t snapshot;
     char *addresses[PEERS_MAX];
     unsigned n;
-    struct job job;
+    struct work work;
     struct task task;
     int rc;
     struct dlc_err err;
@@ -129,9 +129,9 @@ static int borrow_from(struct borrowing *b, const char *address, struct dlc_err 
     return rc;
 }
 
-static void borrow_work(struct job *j)
+static void borrow_work(struct work *w)
 {
-    struct borrowing *b = dlc_container(j, struct borrowing, job);
+    struct borrowing *b = dlc_container(w, struct borrowing, work);
 
     b->rc = DLC_ENOTFOUND;
     for (unsigned i = 0; i < b->n && b->rc < 0 && !is_ending(b); i++) {
@@ -177,10 +177,10 @@ bool catalog_from_peer(struct dataset *ds, uint64_t snapshot)
         mem_free(&b);
         return false;
     }
-    b->job.run = borrow_work;
+    b->work.run = borrow_work;
     b->task.run = borrowed;
     ds->refs++;
     n->jobs++;
-    work_run(n->work, WORK_CATALOG, &b->job);
+    work_run(n->work, WORK_CATALOG, &b->work);
     return true;
 }

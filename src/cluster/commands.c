@@ -43,7 +43,7 @@ struct node_command {
     json_t *order;
     struct dataset_waiter needer;
     struct dataset *ds; /* with a reference, while it is under way */
-    struct job job;
+    struct work work;
     struct task task;
     uint64_t memory_bytes, disk_bytes;
     struct evict_place at; /* how far it is evicted from memory */
@@ -136,9 +136,9 @@ static void begin_warm(struct node_command *o)
 
 /* ---- evict ---- */
 
-static void evict_work(struct job *j)
+static void evict_work(struct work *w)
 {
-    struct node_command *o = dlc_container(j, struct node_command, job);
+    struct node_command *o = dlc_container(w, struct node_command, work);
 
     o->disk_bytes = o->ds != NULL ? dataset_drop_chunks(o->ds)
                                   : inventory_drop(o->node, text(o, "dataset"), text(o, "tenant"),
@@ -159,10 +159,10 @@ static void evicted(struct task *t)
 
 static void evict_disk(struct node_command *o)
 {
-    o->job.run = evict_work;
+    o->work.run = evict_work;
     o->task.run = evicted;
     if (o->node->disk != NULL && strcmp(text(o, "tier"), "memory") != 0)
-        work_run(o->node->work, WORK_BACKGROUND, &o->job);
+        work_run(o->node->work, WORK_BACKGROUND, &o->work);
     else
         evicted(&o->task);
 }
@@ -216,9 +216,9 @@ static json_t *split_figures(const struct node *n, const struct catalog *c,
 }
 
 /* On a worker: adding up the bytes of millions of samples takes a while. */
-static void snapshot_work(struct job *j)
+static void snapshot_work(struct work *w)
 {
-    struct node_command *o = dlc_container(j, struct node_command, job);
+    struct node_command *o = dlc_container(w, struct node_command, work);
     const struct catalog *c = o->ds->catalog;
     json_t *splits = json_object();
     char snapshot[17];
@@ -254,10 +254,10 @@ static void snapshot_made(struct task *t)
 
 static void end_snapshot(struct node_command *o)
 {
-    o->job.run = snapshot_work;
+    o->work.run = snapshot_work;
     o->task.run = snapshot_made;
     o->node->jobs++;
-    work_run(o->node->work, WORK_BACKGROUND, &o->job);
+    work_run(o->node->work, WORK_BACKGROUND, &o->work);
 }
 
 /* ---- all ---- */

@@ -179,7 +179,7 @@ struct look {
     bool any;       /* the manager knows some of it */
     struct looked_for *unknown[LEFT_MAX];
     unsigned n_unknown;
-    struct job job;
+    struct work work;
     struct task task;
 };
 
@@ -202,9 +202,9 @@ static void look_free(struct look *k)
     mem_free(&k);
 }
 
-static void drop_unknown(struct job *j)
+static void drop_unknown(struct work *w)
 {
-    struct look *k = dlc_container(j, struct look, job);
+    struct look *k = dlc_container(w, struct look, work);
 
     for (unsigned i = 0; i < k->n_unknown; i++)
         inventory_drop(k->node, k->unknown[i]->name, k->unknown[i]->tenant, "");
@@ -234,10 +234,10 @@ static void answered(struct look *k)
         look_free(k);
         return;
     }
-    k->job.run = drop_unknown;
+    k->work.run = drop_unknown;
     k->task.run = dropped;
     n->jobs++;
-    work_run(n->work, WORK_BACKGROUND, &k->job);
+    work_run(n->work, WORK_BACKGROUND, &k->work);
 }
 
 static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)

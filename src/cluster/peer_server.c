@@ -93,7 +93,7 @@ struct peer_request {
     uint64_t len;       /* of the sample */
 
     /* of a worker: what it is asked for, and what it brings */
-    struct job job;
+    struct work work;
     struct chunk_id chunk;
     int rc, fd;
     struct dlc_err err;
@@ -290,9 +290,9 @@ static void on_opened(struct task *t)
     end(a);
 }
 
-static void open_work(struct job *j)
+static void open_work(struct work *w)
 {
-    struct peer_request *a = ask_of(dlc_container(j, struct peer_request, job));
+    struct peer_request *a = ask_of(dlc_container(w, struct peer_request, work));
 
     /* It is not verified before: that takes as long as to send it, and the peer compares. */
     a->rc = disk_open_chunk(a->peer_server->node->disk, a->chunk, a->len, &a->fd, &a->checksum,
@@ -304,9 +304,9 @@ static void open_large(struct peer_request *a, const struct catalog_entry *e)
 {
     a->chunk = dataset_chunk(a->ds, e->key, e->etag);
     a->len = e->size;
-    a->job.run = open_work;
+    a->work.run = open_work;
     a->task.run = on_opened;
-    if (!work_try(a->peer_server->node->work, WORK_DEMAND, &a->job, 0))
+    if (!work_try(a->peer_server->node->work, WORK_DEMAND, &a->work, 0))
         fail(a, DLC_EBUSY, "too many disk reads wait");
 }
 
@@ -466,9 +466,9 @@ static void on_catalog_read(struct task *t)
     end(a);
 }
 
-static void catalog_work(struct job *j)
+static void catalog_work(struct work *w)
 {
-    struct peer_request *a = ask_of(dlc_container(j, struct peer_request, job));
+    struct peer_request *a = ask_of(dlc_container(w, struct peer_request, work));
 
     a->piece = catalog_piece(a->ds->catalog, a->sample);
     loop_post(a->peer_server->node->loop, &a->task);
@@ -483,9 +483,9 @@ static void give_catalog(struct peer_request *a, struct dataset *ds)
     }
     a->ds = ds;
     ds->refs++;
-    a->job.run = catalog_work;
+    a->work.run = catalog_work;
     a->task.run = on_catalog_read;
-    if (!work_try(ds->node->work, WORK_CATALOG, &a->job, 0))
+    if (!work_try(ds->node->work, WORK_CATALOG, &a->work, 0))
         fail(a, DLC_EBUSY, "too many catalogs are being read");
 }
 
@@ -596,11 +596,11 @@ static void get_health(struct async_call *call, const struct http_request *r, vo
     async_answer(call, &reply);
 }
 
-static bool run_read(struct job *j, uint64_t bytes, void *ctx)
+static bool run_read(struct work *w, uint64_t bytes, void *ctx)
 {
     struct peer_server *d = ctx;
 
-    return work_try(d->node->work, WORK_DEMAND, j, bytes);
+    return work_try(d->node->work, WORK_DEMAND, w, bytes);
 }
 
 static const struct async_route routes[] = {

@@ -55,7 +55,7 @@ struct report {
     unsigned state;  /* life state that told was told with */
     bool walking;
 
-    struct job job;
+    struct work work;
     struct task task;
     uint64_t end;
     uint8_t ready[SLICE]; /* of [at, end): in memory */
@@ -151,9 +151,9 @@ static void look_for_derived(struct report *r)
 }
 
 /* On a worker: a catalog never changes, and the disk tier is anybody's. */
-static void look_on_disk(struct job *j)
+static void look_on_disk(struct work *w)
 {
-    struct report *r = dlc_container(j, struct report, job);
+    struct report *r = dlc_container(w, struct report, work);
     const struct dataset *ds = r->ds;
     struct catalog_entry e;
 
@@ -205,9 +205,9 @@ static void walk_ended(struct report *r)
 }
 
 /* On a worker, which `seen` is: there may be millions. */
-static void count_seen(struct job *j)
+static void count_seen(struct work *w)
 {
-    struct report *r = dlc_container(j, struct report, job);
+    struct report *r = dlc_container(w, struct report, work);
     struct catalog_entry e;
 
     r->seen_chunks = r->seen_bytes = 0;
@@ -249,9 +249,9 @@ static void slice_looked_at(struct task *t)
     }
     r->at = r->end;
     if (r->at == catalog_count(ds->catalog)) {
-        r->job.run = count_seen;
+        r->work.run = count_seen;
         r->task.run = counted;
-        work_run(ds->node->work, WORK_BACKGROUND, &r->job);
+        work_run(ds->node->work, WORK_BACKGROUND, &r->work);
         return;
     }
     ds->node->jobs--;
@@ -269,11 +269,11 @@ static void walk_on(struct dataset *ds)
     r->end = DLC_MIN(r->at + SLICE, catalog_count(ds->catalog));
     for (uint64_t i = r->at; i < r->end; i++)
         r->ready[i - r->at] = mem_index_ready(ds->index, i);
-    r->job.run = look_on_disk;
+    r->work.run = look_on_disk;
     r->task.run = slice_looked_at;
     ds->refs++;
     ds->node->jobs++;
-    work_run(ds->node->work, WORK_BACKGROUND, &r->job);
+    work_run(ds->node->work, WORK_BACKGROUND, &r->work);
 }
 
 void report_tick(struct node *n)

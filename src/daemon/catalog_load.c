@@ -25,7 +25,7 @@ int load_catalog(const struct dataset *ds, uint64_t snapshot, struct catalog **o
 }
 
 struct loading {
-    struct job job;
+    struct work work;
     struct task task;
     struct dataset *ds;
     uint64_t pinned, wanted, stored;
@@ -34,9 +34,9 @@ struct loading {
 };
 
 /* Without a manager's word any newest catalog counts. */
-static void load_work(struct job *j)
+static void load_work(struct work *w)
 {
-    struct loading *l = dlc_container(j, struct loading, job);
+    struct loading *l = dlc_container(w, struct loading, work);
 
     l->stored = catalog_stored_snapshot(l->ds->catalog_path);
     if (l->pinned != 0 || (l->stored != 0 && (l->wanted == 0 || l->stored == l->wanted)))
@@ -62,7 +62,7 @@ void load_start(struct dataset *ds, void (*done)(struct dataset *ds))
 {
     struct loading *l = mem_new(struct loading);
 
-    *l = (struct loading){.job.run = load_work,
+    *l = (struct loading){.work.run = load_work,
                           .task.run = load_back,
                           .ds = ds,
                           .pinned = ds->pinned,
@@ -71,5 +71,5 @@ void load_start(struct dataset *ds, void (*done)(struct dataset *ds))
     ds->loading = true;
     ds->refs++;
     ds->node->jobs++;
-    work_run(ds->node->work, WORK_CATALOG, &l->job);
+    work_run(ds->node->work, WORK_CATALOG, &l->work);
 }

@@ -47,7 +47,7 @@ static bool reads_samples(const struct conn *c)
 /* ---- work away from the loop ---- */
 
 struct errand {
-    struct job job;
+    struct work work;
     struct task task;
     struct node *node;
     uint64_t conn;
@@ -93,12 +93,12 @@ static struct errand *errand_new(struct conn *c, struct dataset *ds)
     return e;
 }
 
-static void errand_run(struct errand *e, enum work_class class, void (*work)(struct job *),
+static void errand_run(struct errand *e, enum work_class class, void (*work)(struct work *),
                        void (*back)(struct task *))
 {
-    e->job.run = work;
+    e->work.run = work;
     e->task.run = back;
-    work_run(e->node->work, class, &e->job);
+    work_run(e->node->work, class, &e->work);
 }
 
 static void errand_end(struct errand *e)
@@ -116,9 +116,9 @@ static void errand_end(struct errand *e)
 
 /* ---- map: a descriptor of a large sample, and its checksum ---- */
 
-static void map_work(struct job *j)
+static void map_work(struct work *w)
 {
-    struct errand *e = dlc_container(j, struct errand, job);
+    struct errand *e = dlc_container(w, struct errand, work);
 
     if (e->suspects) {
         disk_suspect(e->node->disk, e->chunk);
@@ -183,9 +183,9 @@ static void op_map(struct conn *c, struct msg *m)
 
 /* ---- evict ---- */
 
-static void evict_work(struct job *j)
+static void evict_work(struct work *w)
 {
-    struct errand *e = dlc_container(j, struct errand, job);
+    struct errand *e = dlc_container(w, struct errand, work);
 
     e->disk_bytes = e->ds != NULL ? dataset_drop_chunks(e->ds) : disk_drop_all(e->node->disk);
     loop_post(e->node->loop, &e->task);
@@ -315,9 +315,9 @@ static uint64_t *read_numbers(int fd, uint64_t n, struct dlc_err *err)
 }
 
 /* A list, its copy and its index are long: up to 1.2 GB. So all that is done away from the loop. */
-static void list_work(struct job *j)
+static void list_work(struct work *w)
 {
-    struct errand *e = dlc_container(j, struct errand, job);
+    struct errand *e = dlc_container(w, struct errand, work);
     int64_t len = e->fd >= 0 ? numbers_in(e->fd, &e->err) : 0;
     uint64_t *list = NULL;
 

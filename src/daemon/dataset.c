@@ -51,7 +51,7 @@
 /* A bucket ends when its threads do, which may wait for a file system or a server, and what a
  * dataset of 10^8 samples has taken is not freed in no time: so a worker does both. */
 struct closing {
-    struct job job;
+    struct work work;
     struct task task;
     struct node *node;
     struct dataset *ds;
@@ -84,9 +84,9 @@ static void dataset_release(struct dataset *ds)
     mem_free(&ds);
 }
 
-static void close_work(struct job *j)
+static void close_work(struct work *w)
 {
-    struct closing *c = dlc_container(j, struct closing, job);
+    struct closing *c = dlc_container(w, struct closing, work);
 
     bucket_close(&c->bucket);
     if (c->whole)
@@ -108,7 +108,7 @@ static void dataset_close(struct dataset *ds, bool whole)
 {
     struct closing *c = mem_new(struct closing);
 
-    *c = (struct closing){.job.run = close_work,
+    *c = (struct closing){.work.run = close_work,
                           .task.run = closed,
                           .node = ds->node,
                           .ds = ds,
@@ -117,7 +117,7 @@ static void dataset_close(struct dataset *ds, bool whole)
     ds->bucket = NULL;
     ds->refs += !whole;
     c->node->jobs++;
-    work_run(c->node->work, WORK_BACKGROUND, &c->job);
+    work_run(c->node->work, WORK_BACKGROUND, &c->work);
 }
 
 static void dataset_free(struct dataset *ds)

@@ -249,7 +249,7 @@ static bool clear_some(struct node *n)
 /* ---- gifts ---- */
 
 struct giving {
-    struct job job;
+    struct work work;
     struct task task;
     struct node *node;
     struct dataset *ds;
@@ -262,9 +262,9 @@ struct giving {
     bool sound;
 };
 
-static void copy(struct job *j)
+static void copy(struct work *w)
 {
-    struct giving *g = dlc_container(j, struct giving, job);
+    struct giving *g = dlc_container(w, struct giving, work);
     void *to = mem_fill_data(g->fill);
 
     memcpy(to, mem_gift(g->gifts, g->gift), g->len);
@@ -312,7 +312,7 @@ int decoded_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len
         return rc;
     }
     g = mem_new(struct giving);
-    *g = (struct giving){.job.run = copy,
+    *g = (struct giving){.work.run = copy,
                          .task.run = copied,
                          .node = n,
                          .ds = s->ds,
@@ -326,6 +326,6 @@ int decoded_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len
     g->ds->refs++;
     g->decoded->users++;
     n->jobs++;
-    work_run(n->work, WORK_COPY, &g->job); /* a session has SHM_GIFTS at most */
+    work_run(n->work, WORK_COPY, &g->work); /* a session has SHM_GIFTS at most */
     return 1;
 }

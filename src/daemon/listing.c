@@ -32,7 +32,7 @@ struct listing {
     struct bucket_stat stat;
     _Atomic uint64_t seen; /* W lane, R loop, relaxed: progress only */
     struct task task;
-    struct job job;
+    struct work work;
     void (*next)(struct listing *l);
     int rc;
     struct dlc_err err;
@@ -80,9 +80,9 @@ static void listing_on_loop(struct task *t)
 
 /* ---- from objects to samples ---- */
 
-static void catalogue_on_worker(struct job *j)
+static void catalogue_on_worker(struct work *w)
 {
-    struct listing *l = dlc_container(j, struct listing, job);
+    struct listing *l = dlc_container(w, struct listing, work);
     char *file = mem_fmt("%s.%llu.tmp", l->ds->catalog_path, (unsigned long long)l->ds->id);
 
     l->rc = cataloguer_run(&l->cataloguer, file, &l->err);
@@ -105,9 +105,9 @@ static void listing_catalogue(struct listing *l)
     l->cataloguer.disk_id = ds->disk_id;
     l->cataloguer.group = ds->group;
     l->next = listing_end;
-    l->job.run = catalogue_on_worker;
+    l->work.run = catalogue_on_worker;
     ds->node->jobs++;
-    work_run(ds->node->work, WORK_CATALOG, &l->job);
+    work_run(ds->node->work, WORK_CATALOG, &l->work);
 }
 
 /* ---- from the bucket to objects ---- */

@@ -96,7 +96,7 @@ int snapshot_install(const struct dataset *ds, const char *file, struct dlc_err 
 /* ---- pruning ---- */
 
 struct pruning {
-    struct job job;
+    struct work work;
     struct task task;
     struct dataset *ds;
     uint64_t *used;
@@ -105,9 +105,9 @@ struct pruning {
     unsigned gone;
 };
 
-static void prune_work(struct job *j)
+static void prune_work(struct work *w)
 {
-    struct pruning *p = dlc_container(j, struct pruning, job);
+    struct pruning *p = dlc_container(w, struct pruning, work);
 
     p->gone = catalog_prune(p->ds->catalog_path, p->used, p->n, p->bytes);
     loop_post(p->ds->node->loop, &p->task);
@@ -131,7 +131,7 @@ void snapshot_prune(struct dataset *ds)
 
     p->ds = ds;
     p->bytes = DLC_MAX(KEEP_BYTES, 2 * catalog_file_size(ds->catalog));
-    p->job.run = prune_work;
+    p->work.run = prune_work;
     p->task.run = pruned;
     dlc_list_each (l, &ds->node->datasets) {
         const struct dataset *o = dlc_container(l, struct dataset, link);
@@ -143,5 +143,5 @@ void snapshot_prune(struct dataset *ds)
     }
     ds->refs++;
     ds->node->jobs++;
-    work_run(ds->node->work, WORK_BACKGROUND, &p->job);
+    work_run(ds->node->work, WORK_BACKGROUND, &p->work);
 }

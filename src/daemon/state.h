@@ -34,12 +34,12 @@ struct past_job;
 struct peers;
 struct shared;
 struct spent;
-struct work;
+struct work_queues;
 
 struct node {
     const struct config *config;
     struct loop *loop;
-    struct work *work;
+    struct work_queues *work;
     struct memory *memory;
     struct disk *disk;          /* NULL: no disk tier */
     struct dlc_list disk_reads; /* struct disk_reading.link: of fetches that wait for the disk */

@@ -15,8 +15,8 @@ static const struct class
 {
     const char *name;
     unsigned threads;
-    uint64_t jobs, bytes; /* bounds of the queue; 0: none */
-    const char *full;     /* what happens then */
+    uint64_t queued, bytes; /* bounds of the queue; 0: none */
+    const char *full;       /* what happens then */
 } classes[N_WORK] = {
     [WORK_DEMAND] = {"demand", 8, 1024, 256 * MB, "the bucket is read"},
     [WORK_PREFETCH] = {"prefetch", 4, 1024, 256 * MB, "the bucket is read"},
@@ -26,13 +26,13 @@ static const struct class
     [WORK_BACKGROUND] = {"background", 2, 4096, 0, "the request fails: DLC_EBUSY"},
 };
 
-struct work {
+struct work_queues {
     struct pool *pools[N_WORK];
 };
 
-struct work *work_new(struct dlc_err *err)
+struct work_queues *work_new(struct dlc_err *err)
 {
-    struct work *w = mem_new(struct work);
+    struct work_queues *w = mem_new(struct work_queues);
 
     for (unsigned i = 0; i < N_WORK && w != NULL; i++) {
         char *name = mem_fmt("dlc-%s", classes[i].name);
@@ -42,14 +42,14 @@ struct work *work_new(struct dlc_err *err)
         if (w->pools[i] == NULL)
             work_free(&w);
         else
-            pool_set_bound(w->pools[i], classes[i].jobs, classes[i].bytes);
+            pool_set_bound(w->pools[i], classes[i].queued, classes[i].bytes);
     }
     return w;
 }
 
-void work_free(struct work **wp)
+void work_free(struct work_queues **wp)
 {
-    struct work *w = *wp;
+    struct work_queues *w = *wp;
 
     *wp = NULL;
     if (w == NULL)
@@ -59,21 +59,21 @@ void work_free(struct work **wp)
     mem_free(&w);
 }
 
-bool work_try(struct work *w, enum work_class c, struct job *j, uint64_t bytes)
+bool work_try(struct work_queues *q, enum work_class c, struct work *w, uint64_t bytes)
 {
-    j->bytes = bytes;
-    return pool_try_run(w->pools[c], j);
+    w->bytes = bytes;
+    return pool_try_run(q->pools[c], w);
 }
 
-void work_run(struct work *w, enum work_class c, struct job *j)
+void work_run(struct work_queues *q, enum work_class c, struct work *w)
 {
-    j->bytes = 0;
-    pool_run(w->pools[c], j);
+    w->bytes = 0;
+    pool_run(q->pools[c], w);
 }
 
-bool work_take_back(struct work *w, enum work_class c, struct job *j)
+bool work_take_back(struct work_queues *q, enum work_class c, struct work *w)
 {
-    return pool_take_back(w->pools[c], j);
+    return pool_take_back(q->pools[c], w);
 }
 
 uint64_t work_bytes(enum work_class c)
@@ -81,7 +81,7 @@ uint64_t work_bytes(enum work_class c)
     return classes[c].bytes;
 }
 
-void work_figures(struct work *w, enum work_class c, struct pool_figures *out)
+void work_figures(struct work_queues *w, enum work_class c, struct pool_figures *out)
 {
     pool_figures(w->pools[c], out);
 }
@@ -91,7 +91,7 @@ static double ms(struct dlc_dur d)
     return (double)d.ns / 1e6;
 }
 
-json_t *work_json(struct work *w)
+json_t *work_json(struct work_queues *w)
 {
     json_t *all = json_object();
 
@@ -99,14 +99,14 @@ json_t *work_json(struct work *w)
         struct pool_figures f;
 
         pool_figures(w->pools[i], &f);
-        json_object_set_new(all, classes[i].name,
-                            json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s}",
-                                      "threads", (int)classes[i].threads, "running",
-                                      (json_int_t)f.running, "queued", (json_int_t)f.queued,
-                                      "queued_bytes", (json_int_t)f.queued_bytes, "bound",
-                                      (json_int_t)classes[i].jobs, "refused", (json_int_t)f.refused,
-                                      "waiting_ms", ms(f.waiting), "longest_wait_ms", ms(f.longest),
-                                      "running_ms", ms(f.busiest), "when_full", classes[i].full));
+        json_object_set_new(
+            all, classes[i].name,
+            json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:s}", "threads",
+                      (int)classes[i].threads, "running", (json_int_t)f.running, "queued",
+                      (json_int_t)f.queued, "queued_bytes", (json_int_t)f.queued_bytes, "bound",
+                      (json_int_t)classes[i].queued, "refused", (json_int_t)f.refused, "waiting_ms",
+                      ms(f.waiting), "longest_wait_ms", ms(f.longest), "running_ms", ms(f.busiest),
+                      "when_full", classes[i].full));
     }
     return all;
 }

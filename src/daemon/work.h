@@ -22,21 +22,21 @@ enum work_class {
 };
 #define N_WORK 6
 
-struct work; /* the queues */
+struct work_queues;
 
-struct work *work_new(struct dlc_err *err);
-void work_free(struct work **wp); /* runs what is queued, then joins */
+struct work_queues *work_new(struct dlc_err *err);
+void work_free(struct work_queues **wp); /* runs what is queued, then joins */
 
-/* X: false: the queue is full; the table says what its callers do then. bytes: that the job holds
+/* X: false: the queue is full; the table says what its callers do then. bytes: that the work holds
  * while it waits. */
-bool work_try(struct work *w, enum work_class c, struct job *j, uint64_t bytes);
-/* X: for jobs of which each caller has one at a time, which bounds them. */
-void work_run(struct work *w, enum work_class c, struct job *j);
+bool work_try(struct work_queues *q, enum work_class c, struct work *w, uint64_t bytes);
+/* X: for work of which each caller has one at a time, which bounds the queue. */
+void work_run(struct work_queues *q, enum work_class c, struct work *w);
 /* X: out of the queue again; false: it has begun. */
-bool work_take_back(struct work *w, enum work_class c, struct job *j);
+bool work_take_back(struct work_queues *q, enum work_class c, struct work *w);
 
 uint64_t work_bytes(enum work_class c); /* the bound of its queue */
-void work_figures(struct work *w, enum work_class c, struct pool_figures *out); /* X */
-json_t *work_json(struct work *w); /* {"CLASS": {"queued", ...}}. Gives */
+void work_figures(struct work_queues *w, enum work_class c, struct pool_figures *out); /* X */
+json_t *work_json(struct work_queues *w); /* {"CLASS": {"queued", ...}}. Gives */
 
 #endif

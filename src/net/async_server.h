@@ -40,9 +40,9 @@ struct async_server_config {
     struct dlc_dur head;  /* from the first byte of a head to its last; 0: 10 s */
     /* A client must take MIN_PROGRESS bytes, or the rest, in each of these; 0: 10 s. */
     struct dlc_dur progress;
-    /* X: run a job that reads a piece of a file; false: not now, the reply is cut. NULL: no reply
+    /* X: run work that reads a piece of a file; false: not now, the reply is cut. NULL: no reply
      * is a file. */
-    bool (*run)(struct job *j, uint64_t bytes, void *ctx);
+    bool (*run)(struct work *w, uint64_t bytes, void *ctx);
 };
 #define ASYNC_LOOPS_MAX    4
 #define ASYNC_MIN_PROGRESS (64u << 10)

@@ -21,7 +21,7 @@ struct async_file {
     bool (*check)(void *arg, uint64_t at, const void *data, size_t n); /* X */
     void (*over)(void *arg);
     void *check_arg; /* of both */
-    struct job job;
+    struct work work;
     struct task task;
     char *piece;
     size_t len; /* of the piece */
@@ -57,9 +57,9 @@ static void on_read(struct task *t)
         f->ready(f, f->arg);
 }
 
-static void on_worker(struct job *j)
+static void on_worker(struct work *w)
 {
-    struct async_file *f = dlc_container(j, struct async_file, job);
+    struct async_file *f = dlc_container(w, struct async_file, work);
     bool good = os_pread_all(f->fd, f->piece, f->len, f->offset) == 0, is_left;
 
     if (good && f->check != NULL)
@@ -94,7 +94,7 @@ struct async_file *async_file_new(struct async_lane *l, const struct http_reply 
     f->check_arg = reply->file_arg;
     f->ready = ready;
     f->arg = arg;
-    f->job.run = on_worker;
+    f->work.run = on_worker;
     f->task.run = on_read;
     f->piece = mem_alloc((size_t)DLC_MIN(f->left, (uint64_t)PIECE));
     dlc_mtx_init(&f->mtx, LCK_http);
@@ -111,7 +111,7 @@ bool async_file_read(struct async_file *f)
     dlc_check(f->phase == FILE_IDLE);
     f->phase = FILE_READING;
     dlc_mtx_unlock(&f->mtx);
-    if (c->run(&f->job, f->len, c->ctx))
+    if (c->run(&f->work, f->len, c->ctx))
         return true;
     dlc_mtx_lock(&f->mtx);
     f->phase = FILE_IDLE;

@@ -3,13 +3,13 @@
  * file://: a directory as a bucket. File systems block, so the work is done by a pool of threads
  * and its result posted back to the lane. What the work is: file_io.c, file_list.c.
  *
- *     job:  WAITING --worker--> RUNNING --worker--> BACK --lane--> done(), freed
+ *     call: WAITING --worker--> RUNNING --worker--> BACK --lane--> done(), freed
  *           WAITING --cancel--> DROPPED --worker--> freed
  *           RUNNING --cancel--> (waits for BACK), done(ECANCELED); freed when its task runs
  *
  * (F1) The state changes under the origin's lock. A worker writes into attempt and dst only while
  *      RUNNING, except `received` and `first_byte`, which are the lane's.
- * (F2) When cancel returns, the job's task is in the lane's inbox or will never be posted, so a
+ * (F2) When cancel returns, the call's task is in the lane's inbox or will never be posted, so a
  *      lane can stop after its last attempt.
  * (F3) A cancel waits for at most one slice of a read. On a file system that hangs for good (a dead
  *      NFS server) it hangs too, and with it this bucket's lane, but nobody else's.
@@ -22,28 +22,28 @@
 #include "base/thread_pool.h"
 #include "bucket/origins/file_i.h"
 
-#define JOB_TAG DLC_TAG4('f', 'j', 'o', 'b')
-#define THREADS 16
+#define CALL_TAG DLC_TAG4('f', 'c', 'a', 'l')
+#define THREADS  16
 
-enum job_state { JOB_WAITING, JOB_RUNNING, JOB_BACK, JOB_DROPPED };
+enum call_state { CALL_WAITING, CALL_RUNNING, CALL_BACK, CALL_DROPPED };
 
 struct file_origin {
     struct origin o;
     char *root;
     struct pool *pool;
     struct dlc_mtx mtx;   /* rank LCK_origin */
-    struct dlc_cond back; /* a job that somebody cancels has come back */
+    struct dlc_cond back; /* a call that somebody cancels has come back */
     struct loop *loops[];
 };
 
-struct file_job {
+struct file_call {
     uint32_t tag;
     struct file_origin *f;
-    struct job job;
+    struct work work;
     struct task task;
-    enum job_state state;  /* G: f->mtx */
+    enum call_state state; /* G: f->mtx */
     _Atomic bool stop;     /* W lane, R worker, relaxed: a late look only delays the end */
-    struct file_work work; /* work.a is NULL once cancelled */
+    struct file_work io;   /* io.a is NULL once cancelled */
     struct loop *loop;
 };
 
@@ -52,18 +52,18 @@ static struct file_origin *file_of(struct origin *o)
     return dlc_container(o, struct file_origin, o);
 }
 
-static struct file_job *job_of(struct attempt *a)
+static struct file_call *call_of(struct attempt *a)
 {
-    struct file_job *j = a->priv;
+    struct file_call *c = a->priv;
 
-    dlc_check(j != NULL && j->tag == JOB_TAG);
-    return j;
+    dlc_check(c != NULL && c->tag == CALL_TAG);
+    return c;
 }
 
-static void job_free(struct file_job *j)
+static void call_free(struct file_call *c)
 {
-    j->tag = 0;
-    mem_free(&j);
+    c->tag = 0;
+    mem_free(&c);
 }
 
 static void do_work(struct file_work *w)
@@ -75,41 +75,41 @@ static void do_work(struct file_work *w)
     }
 }
 
-static void on_worker(struct job *job)
+static void on_worker(struct work *w)
 {
-    struct file_job *j = dlc_container(job, struct file_job, job);
-    struct file_origin *f = j->f;
+    struct file_call *c = dlc_container(w, struct file_call, work);
+    struct file_origin *f = c->f;
     bool dropped;
 
     dlc_mtx_lock(&f->mtx);
-    dropped = j->state == JOB_DROPPED;
+    dropped = c->state == CALL_DROPPED;
     if (!dropped)
-        j->state = JOB_RUNNING;
+        c->state = CALL_RUNNING;
     dlc_mtx_unlock(&f->mtx);
     if (dropped) {
-        job_free(j);
+        call_free(c);
         return;
     }
-    do_work(&j->work);
+    do_work(&c->io);
     dlc_mtx_lock(&f->mtx);
-    j->state = JOB_BACK;
-    if (atomic_load_explicit(&j->stop, memory_order_relaxed)) /* set before the wait, under mtx */
+    c->state = CALL_BACK;
+    if (atomic_load_explicit(&c->stop, memory_order_relaxed)) /* set before the wait, under mtx */
         dlc_cond_broadcast(&f->back);
-    loop_post(j->loop, &j->task);
+    loop_post(c->loop, &c->task);
     dlc_mtx_unlock(&f->mtx);
 }
 
 static void on_back(struct task *t)
 {
-    struct file_job *j = dlc_container(t, struct file_job, task);
-    struct attempt *a = j->work.a;
+    struct file_call *c = dlc_container(t, struct file_call, task);
+    struct attempt *a = c->io.a;
 
     if (a != NULL) {
-        a->received = atomic_load_explicit(&j->work.progress, memory_order_relaxed); /* by mtx */
+        a->received = atomic_load_explicit(&c->io.progress, memory_order_relaxed); /* by mtx */
         a->first_byte = dlc_mono_now();
         a->priv = NULL;
     }
-    job_free(j);
+    call_free(c);
     if (a != NULL)
         a->done(a);
 }
@@ -117,33 +117,33 @@ static void on_back(struct task *t)
 static void file_start(struct origin *o, struct attempt *a)
 {
     struct file_origin *f = file_of(o);
-    struct file_job *j = mem_new(struct file_job);
+    struct file_call *c = mem_new(struct file_call);
 
-    j->tag = JOB_TAG;
-    j->f = f;
-    j->job.run = on_worker;
-    j->task.run = on_back;
-    j->loop = f->loops[a->lane];
-    j->work.a = a;
-    j->work.root = f->root;
-    j->work.stop = &j->stop;
+    c->tag = CALL_TAG;
+    c->f = f;
+    c->work.run = on_worker;
+    c->task.run = on_back;
+    c->loop = f->loops[a->lane];
+    c->io.a = a;
+    c->io.root = f->root;
+    c->io.stop = &c->stop;
     a->rc = 0;
-    a->priv = j;
-    pool_run(f->pool, &j->job);
+    a->priv = c;
+    pool_run(f->pool, &c->work);
 }
 
 static void file_cancel(struct origin *o, struct attempt *a)
 {
     struct file_origin *f = file_of(o);
-    struct file_job *j = job_of(a);
+    struct file_call *c = call_of(a);
 
     dlc_mtx_lock(&f->mtx);
-    atomic_store_explicit(&j->stop, true, memory_order_relaxed); /* also read under mtx */
-    if (j->state == JOB_WAITING)
-        j->state = JOB_DROPPED;
-    while (j->state == JOB_RUNNING)
+    atomic_store_explicit(&c->stop, true, memory_order_relaxed); /* also read under mtx */
+    if (c->state == CALL_WAITING)
+        c->state = CALL_DROPPED;
+    while (c->state == CALL_RUNNING)
         dlc_cond_wait(&f->back, &f->mtx);
-    j->work.a = NULL;
+    c->io.a = NULL;
     dlc_mtx_unlock(&f->mtx);
     a->priv = NULL;
     a->rc = dlc_err_set(&a->err, DLC_ECANCELED, "cancelled");
@@ -153,8 +153,7 @@ static void file_cancel(struct origin *o, struct attempt *a)
 static void file_progress(struct origin *o, struct attempt *a)
 {
     (void)o;
-    a->received =
-        atomic_load_explicit(&job_of(a)->work.progress, memory_order_relaxed); /* a hint */
+    a->received = atomic_load_explicit(&call_of(a)->io.progress, memory_order_relaxed); /* a hint */
 }
 
 static int file_lane_open(struct origin *o, unsigned lane, struct loop *loop, struct dlc_err *err)

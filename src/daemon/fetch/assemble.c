@@ -37,7 +37,7 @@ struct part {
     struct catalog_entry object;
     char *dst;
     struct bucket_read read;
-    struct job job;
+    struct work work;
     struct task task;
     bool derived_again;
     int rc;
@@ -70,7 +70,7 @@ struct deriving {
     struct dlc_mono began;
     struct chunk_id id;
     struct cataloguer cataloguer;
-    struct job job;
+    struct work work;
     struct task task;
     int rc;
     struct dlc_err err;
@@ -153,9 +153,9 @@ struct chunk_id assemble_derived_id(const struct dataset *ds, const struct catal
     return id;
 }
 
-static void derive_work(struct job *j)
+static void derive_work(struct work *w)
 {
-    struct deriving *g = dlc_container(j, struct deriving, job);
+    struct deriving *g = dlc_container(w, struct deriving, work);
 
     g->rc = cataloguer_derive(&g->cataloguer, &g->object, &g->err);
     loop_post(g->ds->node->loop, &g->task);
@@ -216,14 +216,14 @@ static void derive_again(struct part *p)
         g->cataloguer.disk = ds->node->disk;
         g->cataloguer.disk_id = ds->disk_id;
         g->cataloguer.group = ds->group;
-        g->job.run = derive_work;
+        g->work.run = derive_work;
         g->task.run = derive_back;
         dlc_list_init(&g->waiting);
         dlc_list_push_tail(&ds->node->deriving, &g->link);
         ds->refs++;
         ds->node->jobs++;
         log_info("making the derived form of %s again", p->object.key);
-        work_run(ds->node->work, WORK_CATALOG, &g->job);
+        work_run(ds->node->work, WORK_CATALOG, &g->work);
     }
     dlc_list_push_tail(&g->waiting, &p->link);
 }
@@ -240,9 +240,9 @@ void assemble_stop(struct dataset *ds)
 
 /* ---- ranges of derived forms ---- */
 
-static void derived_work(struct job *j)
+static void derived_work(struct work *w)
 {
-    struct part *p = dlc_container(j, struct part, job);
+    struct part *p = dlc_container(w, struct part, work);
     struct dataset *ds = p->of->ds;
     uint64_t size;
     int fd = -1;
@@ -281,10 +281,10 @@ static void read_derived(struct part *p)
         part_ended(p);
         return;
     }
-    p->job.run = derived_work;
+    p->work.run = derived_work;
     p->task.run = derived_back;
     n->jobs++;
-    work_run(n->work, p->of->reads, &p->job);
+    work_run(n->work, p->of->reads, &p->work);
 }
 
 /* ---- start ---- */

@@ -39,9 +39,9 @@ static void back_on_loop(struct task *t)
     f->next(f);
 }
 
-static void on_worker(struct job *j)
+static void on_worker(struct work *w)
 {
-    struct fetch *f = dlc_container(j, struct fetch, job);
+    struct fetch *f = dlc_container(w, struct fetch, work);
 
     f->step(f);
     loop_post(f->ds->node->loop, &f->task);
@@ -62,8 +62,8 @@ bool fetch_try_work(struct fetch *f, enum work_class class, fetch_step_f *step, 
 {
     f->step = step;
     f->next = next;
-    f->job.run = on_worker;
-    if (!work_try(f->ds->node->work, class, &f->job, f->size))
+    f->work.run = on_worker;
+    if (!work_try(f->ds->node->work, class, &f->work, f->size))
         return false;
     f->ds->node->jobs++;
     return true;
@@ -72,9 +72,9 @@ bool fetch_try_work(struct fetch *f, enum work_class class, fetch_step_f *step, 
 void fetch_work(struct fetch *f, enum work_class class, fetch_step_f *step, fetch_step_f *next)
 {
     f->step = step;
-    f->job.run = on_worker;
+    f->work.run = on_worker;
     fetch_await(f, next);
-    work_run(f->ds->node->work, class, &f->job);
+    work_run(f->ds->node->work, class, &f->work);
 }
 
 /* ---- the end ---- */

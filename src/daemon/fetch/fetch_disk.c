@@ -25,7 +25,7 @@
 
 struct disk_reading {
     struct dlc_list link; /* in node.disk_reads while somebody waits for it */
-    struct job job;
+    struct work work;
     struct task task;
     struct fetch *f; /* NULL: left behind */
     struct dataset *ds;
@@ -39,9 +39,9 @@ struct disk_reading {
     struct dlc_err err;
 };
 
-static void on_worker(struct job *j)
+static void on_worker(struct work *w)
 {
-    struct disk_reading *r = dlc_container(j, struct disk_reading, job);
+    struct disk_reading *r = dlc_container(w, struct disk_reading, work);
 
     r->rc = disk_read_sum(r->ds->node->disk, r->chunk, mem_fill_data(r->fill), r->size,
                           &r->checksum, &r->err);
@@ -94,7 +94,7 @@ bool fetch_try_disk(struct fetch *f)
     struct disk_reading *r = mem_new(struct disk_reading);
 
     *r = (struct disk_reading){
-        .job.run = on_worker,
+        .work.run = on_worker,
         .task.run = back_on_loop,
         .f = f,
         .ds = f->ds,
@@ -105,7 +105,7 @@ bool fetch_try_disk(struct fetch *f)
         .began = dlc_mono_now(),
     };
     r->due = dlc_mono_add(r->began, deadline(n, f->size));
-    if (!work_try(n->work, r->class, &r->job, f->size)) {
+    if (!work_try(n->work, r->class, &r->work, f->size)) {
         mem_free(&r);
         return false;
     }
@@ -121,12 +121,12 @@ bool fetch_try_disk(struct fetch *f)
 void fetch_hurry(struct fetch *f)
 {
     struct disk_reading *r = f->reading;
-    struct work *w = f->ds->node->work;
+    struct work_queues *w = f->ds->node->work;
 
-    if (r == NULL || r->class != WORK_PREFETCH || !work_take_back(w, r->class, &r->job))
+    if (r == NULL || r->class != WORK_PREFETCH || !work_take_back(w, r->class, &r->work))
         return;
     r->class = WORK_DEMAND;
-    work_run(w, r->class, &r->job);
+    work_run(w, r->class, &r->work);
 }
 
 /* To the bucket, with other memory where a thread may still write into this. */
@@ -137,7 +137,7 @@ static void leave_behind(struct disk_reading *r)
 
     f->reading = NULL;
     count(disk_hedges);
-    if (work_take_back(n->work, r->class, &r->job)) {
+    if (work_take_back(n->work, r->class, &r->work)) {
         reading_free(r);
         fetch_remote(f);
         return;

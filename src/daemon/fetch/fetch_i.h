@@ -71,7 +71,7 @@ struct fetch {
     struct warm *warm;
     struct dlc_mono started, asked; /* asked: the bucket */
 
-    struct job job;
+    struct work work;
     struct task task;
     void (*step)(struct fetch *f); /* what the worker does */
     void (*next)(struct fetch *f); /* what the loop does then */

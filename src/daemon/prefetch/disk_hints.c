@@ -126,7 +126,7 @@ void dataset_expect(struct dataset *ds)
 /* A walk over the dataset's chunks that makes them its group's, on a worker. */
 struct adoption {
     struct dataset *ds;
-    struct job job;
+    struct work work;
     struct task task;
     _Atomic bool stop; /* W loop, R worker, relaxed: only asks it to hurry */
 };
@@ -136,9 +136,9 @@ static bool stopped(struct adoption *a)
     return atomic_load_explicit(&a->stop, memory_order_relaxed); /* with the loop */
 }
 
-static void adopt_work(struct job *j)
+static void adopt_work(struct work *w)
 {
-    struct adoption *a = dlc_container(j, struct adoption, job);
+    struct adoption *a = dlc_container(w, struct adoption, work);
     const struct dataset *ds = a->ds;
     struct catalog_entry e;
     uint64_t size;
@@ -177,12 +177,12 @@ void dataset_adopt(struct dataset *ds)
         return;
     a = mem_new(struct adoption);
     a->ds = ds;
-    a->job.run = adopt_work;
+    a->work.run = adopt_work;
     a->task.run = adopt_back;
     ds->adoption = a;
     ds->refs++;
     ds->node->jobs++;
-    work_run(ds->node->work, WORK_BACKGROUND, &a->job);
+    work_run(ds->node->work, WORK_BACKGROUND, &a->work);
 }
 
 void dataset_adopt_stop(struct dataset *ds)

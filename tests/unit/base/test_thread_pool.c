@@ -9,13 +9,13 @@
 
 static _Atomic int ran;
 
-static void count_and_free(struct job *j)
+static void count_and_free(struct work *w)
 {
     ran++;
-    mem_free(&j);
+    mem_free(&w);
 }
 
-static void test_every_job_runs_once(void **state)
+static void test_all_work_runs_once(void **state)
 {
     struct pool *p = pool_new("test", 3, NULL);
 
@@ -23,10 +23,10 @@ static void test_every_job_runs_once(void **state)
     ran = 0;
     assert_non_null(p);
     for (int i = 0; i < 2000; i++) {
-        struct job *j = mem_new(struct job);
+        struct work *w = mem_new(struct work);
 
-        j->run = count_and_free;
-        pool_run(p, j);
+        w->run = count_and_free;
+        pool_run(p, w);
     }
     pool_free(&p); /* runs what is queued */
     assert_null(p);
@@ -35,33 +35,33 @@ static void test_every_job_runs_once(void **state)
 }
 
 struct chain {
-    struct job job;
+    struct work work;
     struct pool *pool;
     int left;
 };
 
-static void run_again(struct job *j)
+static void run_again(struct work *w)
 {
-    struct chain *c = dlc_container(j, struct chain, job);
+    struct chain *c = dlc_container(w, struct chain, work);
 
     ran++;
     if (--c->left > 0)
-        pool_run(c->pool, j);
+        pool_run(c->pool, w);
 }
 
-static void test_a_job_may_queue_itself_anew(void **state)
+static void test_work_may_queue_itself_again(void **state)
 {
     struct pool *p = pool_new("test", 2, NULL);
-    struct chain c = {.job.run = run_again, .pool = p, .left = 100};
+    struct chain c = {.work.run = run_again, .pool = p, .left = 100};
 
     (void)state;
     ran = 0;
-    pool_run(p, &c.job);
+    pool_run(p, &c.work);
     pool_free(&p);
     assert_int_equal(ran, 100);
 }
 
-/* Two jobs that each wait for the other: they end only if two threads really run. */
+/* Two pieces of work that each wait for the other: they end only if two threads really run. */
 struct meeting {
     struct dlc_mtx m;
     struct dlc_cond c;
@@ -69,13 +69,13 @@ struct meeting {
 };
 
 struct guest {
-    struct job job;
+    struct work work;
     struct meeting *meeting;
 };
 
-static void meet(struct job *j)
+static void meet(struct work *w)
 {
-    struct meeting *m = dlc_container(j, struct guest, job)->meeting;
+    struct meeting *m = dlc_container(w, struct guest, work)->meeting;
 
     dlc_mtx_lock(&m->m);
     m->here++;
@@ -94,8 +94,8 @@ static void test_threads_run_side_by_side(void **state)
     (void)state;
     dlc_mtx_init(&m.m, LCK_sync);
     dlc_cond_init(&m.c);
-    pool_run(p, &a.job);
-    pool_run(p, &b.job);
+    pool_run(p, &a.work);
+    pool_run(p, &b.work);
     pool_free(&p);
     assert_int_equal(m.here, 2);
     dlc_cond_release(&m.c);
@@ -104,15 +104,15 @@ static void test_threads_run_side_by_side(void **state)
 
 /* Holds a thread until it is let go. */
 struct gate {
-    struct job job;
+    struct work work;
     struct dlc_mtx m;
     struct dlc_cond c;
     bool entered, open;
 };
 
-static void wait_at_gate(struct job *j)
+static void wait_at_gate(struct work *w)
 {
-    struct gate *g = dlc_container(j, struct gate, job);
+    struct gate *g = dlc_container(w, struct gate, work);
 
     dlc_mtx_lock(&g->m);
     g->entered = true;
@@ -126,8 +126,8 @@ static void gate_close(struct gate *g, struct pool *p)
 {
     dlc_mtx_init(&g->m, LCK_sync);
     dlc_cond_init(&g->c);
-    g->job.run = wait_at_gate;
-    pool_run(p, &g->job);
+    g->work.run = wait_at_gate;
+    pool_run(p, &g->work);
     dlc_mtx_lock(&g->m);
     while (!g->entered)
         dlc_cond_wait(&g->c, &g->m);
@@ -142,17 +142,17 @@ static void gate_open(struct gate *g)
     dlc_mtx_unlock(&g->m);
 }
 
-static void just_count(struct job *j)
+static void just_count(struct work *w)
 {
-    (void)j;
+    (void)w;
     ran++;
 }
 
-static void test_a_bound_in_jobs_and_bytes(void **state)
+static void test_a_bound_in_length_and_bytes(void **state)
 {
     struct pool *p = pool_new("test", 1, NULL);
     struct gate g = {.open = false};
-    struct job jobs[4] = {{.run = just_count, .bytes = 200},
+    struct work all[4] = {{.run = just_count, .bytes = 200},
                           {.run = just_count, .bytes = 50},
                           {.run = just_count, .bytes = 1},
                           {.run = just_count}};
@@ -162,14 +162,14 @@ static void test_a_bound_in_jobs_and_bytes(void **state)
     ran = 0;
     pool_set_bound(p, 2, 100);
     gate_close(&g, p);
-    assert_true(pool_try_run(p, &jobs[0])); /* the queue is empty: whatever its size */
-    assert_false(pool_try_run(p, &jobs[1]));
-    assert_true(pool_take_back(p, &jobs[0]));
-    assert_false(pool_take_back(p, &jobs[0]));
-    assert_true(pool_try_run(p, &jobs[1]));
-    assert_true(pool_try_run(p, &jobs[2]));
-    assert_false(pool_try_run(p, &jobs[3])); /* two wait */
-    pool_run(p, &jobs[3]);                   /* does not ask */
+    assert_true(pool_try_run(p, &all[0])); /* the queue is empty: whatever its size */
+    assert_false(pool_try_run(p, &all[1]));
+    assert_true(pool_take_back(p, &all[0]));
+    assert_false(pool_take_back(p, &all[0]));
+    assert_true(pool_try_run(p, &all[1]));
+    assert_true(pool_try_run(p, &all[2]));
+    assert_false(pool_try_run(p, &all[3])); /* two wait */
+    pool_run(p, &all[3]);                   /* does not ask */
     pool_figures(p, &f);
     assert_int_equal(f.queued, 3);
     assert_int_equal(f.queued_bytes, 51);
@@ -186,10 +186,10 @@ static void test_a_bound_in_jobs_and_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_job_runs_once),
-        cmocka_unit_test(test_a_job_may_queue_itself_anew),
+        cmocka_unit_test(test_all_work_runs_once),
+        cmocka_unit_test(test_work_may_queue_itself_again),
         cmocka_unit_test(test_threads_run_side_by_side),
-        cmocka_unit_test(test_a_bound_in_jobs_and_bytes),
+        cmocka_unit_test(test_a_bound_in_length_and_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

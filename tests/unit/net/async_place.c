@@ -68,12 +68,12 @@ static void on_file(struct async_call *call, const struct http_request *r, void 
     async_answer(call, &reply);
 }
 
-static bool run_job(struct job *j, uint64_t bytes, void *ctx)
+static bool run_job(struct work *w, uint64_t bytes, void *ctx)
 {
     (void)bytes;
     (void)ctx;
     s.jobs++;
-    pool_run(s.pool, j);
+    pool_run(s.pool, w);
     return true;
 }
 
