@@ -132,7 +132,7 @@ static void call_ended(struct task *t)
 {
     struct agent_call *c = dlc_container(t, struct agent_call, task);
 
-    c->agent->node->jobs--;
+    c->agent->node->pending--;
     c->done(c);
 }
 
@@ -140,7 +140,7 @@ void agent_ask(struct agent *a, struct agent_call *c)
 {
     c->agent = a;
     c->task.run = call_ended;
-    a->node->jobs++;
+    a->node->pending++;
     dlc_mtx_lock(&a->mtx);
     if (a->ending) {
         c->rc = dlc_err_set(&c->err, DLC_ECANCELED, "the node is ending");

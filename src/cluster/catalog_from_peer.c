@@ -154,7 +154,7 @@ static void borrowed(struct task *t)
     struct catalog *catalog = b->catalog;
     int rc = b->rc;
 
-    n->jobs--;
+    n->pending--;
     for (unsigned i = 0; i < b->n; i++)
         mem_free(&b->addresses[i]);
     mem_free(&b);
@@ -180,7 +180,7 @@ bool catalog_from_peer(struct dataset *ds, uint64_t snapshot)
     b->work.run = borrow_work;
     b->task.run = borrowed;
     ds->refs++;
-    n->jobs++;
+    n->pending++;
     work_run(n->work, WORK_CATALOG, &b->work);
     return true;
 }

@@ -150,7 +150,7 @@ static void evicted(struct task *t)
 {
     struct node_command *o = dlc_container(t, struct node_command, task);
 
-    o->node->jobs--;
+    o->node->pending--;
     order_end(o,
               json_pack("{s:I, s:I}", "memory_bytes", (json_int_t)o->memory_bytes, "disk_bytes",
                         (json_int_t)o->disk_bytes),
@@ -186,7 +186,7 @@ static void evict_step(struct task *t)
  * it any more. */
 static void begin_evict(struct node_command *o)
 {
-    o->node->jobs++;
+    o->node->pending++;
     o->task.run = evict_step;
     if (o->ds != NULL && strcmp(text(o, "tier"), "disk") != 0)
         evict_step(&o->task);
@@ -248,7 +248,7 @@ static void snapshot_made(struct task *t)
     json_t *result = o->result;
 
     o->result = NULL;
-    o->node->jobs--;
+    o->node->pending--;
     order_end(o, result, result == NULL ? "the new catalog cannot be read: list it again" : NULL);
 }
 
@@ -256,7 +256,7 @@ static void end_snapshot(struct node_command *o)
 {
     o->work.run = snapshot_work;
     o->task.run = snapshot_made;
-    o->node->jobs++;
+    o->node->pending++;
     work_run(o->node->work, WORK_BACKGROUND, &o->work);
 }
 

@@ -215,7 +215,7 @@ static void dropped(struct task *t)
 {
     struct look *k = dlc_container(t, struct look, task);
 
-    k->node->jobs--;
+    k->node->pending--;
     look_free(k);
 }
 
@@ -236,7 +236,7 @@ static void answered(struct look *k)
     }
     k->work.run = drop_unknown;
     k->task.run = dropped;
-    n->jobs++;
+    n->pending++;
     work_run(n->work, WORK_BACKGROUND, &k->work);
 }
 

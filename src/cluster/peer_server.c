@@ -152,7 +152,7 @@ static void end(struct peer_request *a)
 
     if (a->ds != NULL)
         dataset_put(&a->ds);
-    n->jobs--;
+    n->pending--;
     ask_free(a);
 }
 
@@ -496,7 +496,7 @@ static void on_ask(struct task *t)
     struct dataset *ds =
         a->token == NULL ? dataset_of_cluster(n, a->cid, a->tenant, a->snapshot) : NULL;
 
-    n->jobs++;
+    n->pending++;
     dlc_list_push_tail(&n->asks, &a->link);
     a->needer.ready = on_dataset;
     if (a->peer_server->cancelled || n->stopping) {

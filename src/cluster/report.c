@@ -225,7 +225,7 @@ static void counted(struct task *t)
     struct report *r = dlc_container(t, struct report, task);
     struct dataset *ds = r->ds;
 
-    ds->node->jobs--;
+    ds->node->pending--;
     r->walking = false;
     walk_ended(r);
     dataset_put(&ds);
@@ -254,7 +254,7 @@ static void slice_looked_at(struct task *t)
         work_run(ds->node->work, WORK_BACKGROUND, &r->work);
         return;
     }
-    ds->node->jobs--;
+    ds->node->pending--;
     r->walking = false;
     dataset_put(&ds);
 }
@@ -272,7 +272,7 @@ static void walk_on(struct dataset *ds)
     r->work.run = look_on_disk;
     r->task.run = slice_looked_at;
     ds->refs++;
-    ds->node->jobs++;
+    ds->node->pending++;
     work_run(ds->node->work, WORK_BACKGROUND, &r->work);
 }
 

@@ -49,7 +49,7 @@ static void load_back(struct task *t)
     struct loading *l = dlc_container(t, struct loading, task);
     struct dataset *ds = l->ds;
 
-    ds->node->jobs--;
+    ds->node->pending--;
     ds->loading = false;
     ds->stored = l->stored;
     ds->catalog = l->catalog;
@@ -70,6 +70,6 @@ void load_start(struct dataset *ds, void (*done)(struct dataset *ds))
                           .done = done};
     ds->loading = true;
     ds->refs++;
-    ds->node->jobs++;
+    ds->node->pending++;
     work_run(ds->node->work, WORK_CATALOG, &l->work);
 }

@@ -84,7 +84,7 @@ static struct errand *errand_new(struct conn *c, struct dataset *ds)
     e = mem_new(struct errand);
     c->errands++;
     e->node = c->node;
-    e->node->jobs++;
+    e->node->pending++;
     e->conn = c->id;
     e->ds = ds;
     if (ds != NULL)
@@ -107,7 +107,7 @@ static void errand_end(struct errand *e)
 
     if (c != NULL)
         c->errands--;
-    e->node->jobs--;
+    e->node->pending--;
     if (e->ds != NULL)
         dataset_put(&e->ds);
     os_close(&e->fd);

@@ -36,7 +36,7 @@ struct conn {
     struct session *session; /* NULL: none yet */
     struct dlc_list waiting; /* in dataset.openers while it is being listed */
     struct dataset *opening;
-    unsigned errands;   /* jobs on the disk tier under way for it */
+    unsigned errands;   /* work on the disk tier under way for it */
     bool asking;        /* the manager, whether it may open what it wants to open */
     char *job;          /* as the client calls it; or NULL */
     uint64_t snapshot;  /* what it opens must be this one; 0: the newest */

@@ -222,7 +222,7 @@ static bool is_idle(const struct node *n, struct dlc_mono now)
 
     if (none_yet)
         most = DLC_MAX(most, FIRST_CLIENT.ns);
-    return n->config->idle_exit.ns > 0 && n->n_conns == 0 && n->jobs == 0 &&
+    return n->config->idle_exit.ns > 0 && n->n_conns == 0 && n->pending == 0 &&
            dlc_mono_sub(now, n->last_client).ns > most;
 }
 
@@ -234,7 +234,7 @@ static void on_tick(struct timer *t)
     if (n->stopping) {
         if (n->listener.fd >= 0)
             wind_down(n);
-        if (n->jobs == 0 && n->agent_left)
+        if (n->pending == 0 && n->agent_left)
             loop_stop(n->loop);
         else
             loop_timer_set(n->loop, t, dlc_mono_add(now, DLC_MS(5)));

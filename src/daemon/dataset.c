@@ -98,7 +98,7 @@ static void closed(struct task *t)
 {
     struct closing *c = dlc_container(t, struct closing, task);
 
-    c->node->jobs--;
+    c->node->pending--;
     if (!c->whole)
         dataset_put(&c->ds);
     mem_free(&c);
@@ -116,7 +116,7 @@ static void dataset_close(struct dataset *ds, bool whole)
                           .whole = whole};
     ds->bucket = NULL;
     ds->refs += !whole;
-    c->node->jobs++;
+    c->node->pending++;
     work_run(c->node->work, WORK_BACKGROUND, &c->work);
 }
 

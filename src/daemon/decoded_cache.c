@@ -286,7 +286,7 @@ static void copied(struct task *t)
     mem_index_tell_room(g->decoded->index, room_of(g->node));
     if (c != NULL && c->session != NULL)
         session_gift_done(c->session, g->gift, g->sound ? 0 : DLC_ECORRUPT);
-    g->node->jobs--;
+    g->node->pending--;
     decoded_put(&g->decoded);
     mem_gifts_put(&g->gifts);
     dataset_put(&g->ds);
@@ -325,7 +325,7 @@ int decoded_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len
                          .conn = s->conn->id};
     g->ds->refs++;
     g->decoded->users++;
-    n->jobs++;
+    n->pending++;
     work_run(n->work, WORK_COPY, &g->work); /* a session has SHM_GIFTS at most */
     return 1;
 }

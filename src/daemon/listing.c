@@ -69,7 +69,7 @@ static void listing_on_loop(struct task *t)
     struct listing *l = dlc_container(t, struct listing, task);
     struct node *n = l->ds->node;
 
-    n->jobs--;
+    n->pending--;
     if (n->stopping) { /* the bucket may be closed already */
         l->rc = dlc_err_set(&l->err, DLC_ECANCELED, "the daemon is stopping");
         listing_end(l);
@@ -106,7 +106,7 @@ static void listing_catalogue(struct listing *l)
     l->cataloguer.group = ds->group;
     l->next = listing_end;
     l->work.run = catalogue_on_worker;
-    ds->node->jobs++;
+    ds->node->pending++;
     work_run(ds->node->work, WORK_CATALOG, &l->work);
 }
 
@@ -178,7 +178,7 @@ static void list_next(struct listing *l)
         /* Not a folder: perhaps the URL names one object. */
         l->stat = (struct bucket_stat){.key = ds->url.prefix, .done = on_stat, .priv = l};
         l->next = stat_next;
-        ds->node->jobs++;
+        ds->node->pending++;
         bucket_stat(ds->bucket, &l->stat);
     } else {
         listing_nothing(l);
@@ -206,7 +206,7 @@ void listing_start(struct dataset *ds)
         (struct bucket_list){.prefix = l->prefix, .page = on_page, .done = on_listed, .priv = l};
     ds->listing = l;
     ds->refs++;
-    ds->node->jobs++;
+    ds->node->pending++;
     bucket_list(ds->bucket, &l->list);
 }
 

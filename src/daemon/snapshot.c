@@ -119,7 +119,7 @@ static void pruned(struct task *t)
 
     if (p->gone > 0)
         log_info("%s: %u old catalogs removed", p->ds->url.shown, p->gone);
-    p->ds->node->jobs--;
+    p->ds->node->pending--;
     dataset_put(&p->ds);
     mem_free(&p->used);
     mem_free(&p);
@@ -142,6 +142,6 @@ void snapshot_prune(struct dataset *ds)
         p->used[p->n++] = catalog_snapshot(o->catalog);
     }
     ds->refs++;
-    ds->node->jobs++;
+    ds->node->pending++;
     work_run(ds->node->work, WORK_BACKGROUND, &p->work);
 }

@@ -100,7 +100,7 @@ struct node {
     uint64_t used[N_BUDGETS];  /* budget.c: by all datasets */
     unsigned n_sharing;        /* datasets that use or want some, at the last count ... */
     struct dlc_mono shared_at; /* ... which was then */
-    uint64_t jobs;             /* worker jobs and bucket reads that will still post to the loop */
+    uint64_t pending;          /* work and bucket reads that will still post to the loop */
 };
 
 /* X: workers that would take long look at it, and give up. */

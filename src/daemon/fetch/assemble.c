@@ -110,7 +110,7 @@ static void object_back(struct task *t)
 {
     struct part *p = dlc_container(t, struct part, task);
 
-    p->of->ds->node->jobs--;
+    p->of->ds->node->pending--;
     p->rc = p->read.rc;
     p->err = p->read.err;
     part_ended(p);
@@ -139,7 +139,7 @@ static void read_object(struct part *p)
     };
     p->of->from_bucket = true;
     p->task.run = object_back;
-    p->of->ds->node->jobs++;
+    p->of->ds->node->pending++;
     bucket_read(p->of->ds->bucket, &p->read);
 }
 
@@ -166,7 +166,7 @@ static void derive_back(struct task *t)
     struct deriving *g = dlc_container(t, struct deriving, task);
     struct dlc_list *n;
 
-    g->ds->node->jobs--;
+    g->ds->node->pending--;
     dlc_list_remove(&g->link);
     if (g->rc == 0)
         dataset_derived(g->ds, g->number, dlc_mono_since(g->began), g->object.size);
@@ -221,7 +221,7 @@ static void derive_again(struct part *p)
         dlc_list_init(&g->waiting);
         dlc_list_push_tail(&ds->node->deriving, &g->link);
         ds->refs++;
-        ds->node->jobs++;
+        ds->node->pending++;
         log_info("making the derived form of %s again", p->object.key);
         work_run(ds->node->work, WORK_CATALOG, &g->work);
     }
@@ -264,7 +264,7 @@ static void derived_back(struct task *t)
     struct part *p = dlc_container(t, struct part, task);
     struct node *n = p->of->ds->node;
 
-    n->jobs--;
+    n->pending--;
     if ((p->rc == DLC_EMISS || p->rc == DLC_ECORRUPT) && !p->derived_again && !n->stopping)
         derive_again(p);
     else
@@ -283,7 +283,7 @@ static void read_derived(struct part *p)
     }
     p->work.run = derived_work;
     p->task.run = derived_back;
-    n->jobs++;
+    n->pending++;
     work_run(n->work, p->of->reads, &p->work);
 }
 

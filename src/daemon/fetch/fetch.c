@@ -35,7 +35,7 @@ static void back_on_loop(struct task *t)
 {
     struct fetch *f = fetch_of_task(t);
 
-    f->ds->node->jobs--;
+    f->ds->node->pending--;
     f->next(f);
 }
 
@@ -50,7 +50,7 @@ static void on_worker(struct work *w)
 void fetch_await(struct fetch *f, void (*next)(struct fetch *f))
 {
     f->next = next;
-    f->ds->node->jobs++;
+    f->ds->node->pending++;
 }
 
 enum work_class fetch_reads(const struct fetch *f)
@@ -65,7 +65,7 @@ bool fetch_try_work(struct fetch *f, enum work_class class, fetch_step_f *step, 
     f->work.run = on_worker;
     if (!work_try(f->ds->node->work, class, &f->work, f->size))
         return false;
-    f->ds->node->jobs++;
+    f->ds->node->pending++;
     return true;
 }
 

@@ -52,7 +52,7 @@ static void reading_free(struct disk_reading *r)
 {
     struct dataset *ds = r->ds;
 
-    ds->node->jobs--;
+    ds->node->pending--;
     dlc_list_remove(&r->link);
     mem_free(&r);
     dataset_put(&ds);
@@ -111,7 +111,7 @@ bool fetch_try_disk(struct fetch *f)
     }
     f->reading = r;
     r->ds->refs++;
-    n->jobs++;
+    n->pending++;
     if (dlc_list_empty(&n->disk_reads))
         loop_timer_set(n->loop, &n->disk_late, dlc_mono_add(loop_now(n->loop), LOOK_EVERY));
     dlc_list_push_tail(&n->disk_reads, &r->link);

@@ -157,7 +157,7 @@ static void adopt_back(struct task *t)
 {
     struct adoption *a = dlc_container(t, struct adoption, task);
 
-    a->ds->node->jobs--;
+    a->ds->node->pending--;
     a->ds->adoption = NULL;
     dataset_put(&a->ds);
     mem_free(&a);
@@ -181,7 +181,7 @@ void dataset_adopt(struct dataset *ds)
     a->task.run = adopt_back;
     ds->adoption = a;
     ds->refs++;
-    ds->node->jobs++;
+    ds->node->pending++;
     work_run(ds->node->work, WORK_BACKGROUND, &a->work);
 }
 
