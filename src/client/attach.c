@@ -240,12 +240,12 @@ static int check_maps(struct attachment *a, struct dlc_err *err)
     return 0;
 }
 
-static int map_gifts(struct attachment *a, struct msg *m, struct dlc_err *err)
+static int map_uploads(struct attachment *a, struct msg *m, struct dlc_err *err)
 {
     if (m->n_fds != 6) /* it does not know of forms, and gave us the samples */
         return dlc_err_set(err, DLC_EPROTO, "the daemon is too old to keep forms");
-    a->gifts = map_fd(m, 5, SHM_GIFTS_SIZE, true, err);
-    return a->gifts != NULL ? 0 : err->code;
+    a->uploads = map_fd(m, 5, SHM_UPLOADS_SIZE, true, err);
+    return a->uploads != NULL ? 0 : err->code;
 }
 
 static int map_all(struct attachment *a, struct msg *m, uint64_t snapshot, struct dlc_err *err)
@@ -307,7 +307,7 @@ static int attach_once(struct dlc_dataset *ds, bool may_spawn, bool refresh,
     if (rc == 0)
         rc = map_all(a, &m, snapshot_of(ds), err);
     if (rc == 0 && ds->form != NULL)
-        rc = map_gifts(a, &m, err);
+        rc = map_uploads(a, &m, err);
     if (rc == 0)
         take_place(a, &m);
     msg_release(&m);
@@ -335,8 +335,8 @@ void attachment_unmap(struct attachment *a)
     a->unmapped = true;
     os_unmap(a->segment, a->segment_size);
     os_unmap(a->index_map, a->index_size);
-    os_unmap(a->gifts, SHM_GIFTS_SIZE);
-    a->gifts = NULL;
+    os_unmap(a->uploads, SHM_UPLOADS_SIZE);
+    a->uploads = NULL;
     a->segment = NULL;
     a->slots = NULL;
     os_close(&a->sock);

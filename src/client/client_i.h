@@ -63,13 +63,13 @@ struct attachment {
     _Atomic uint32_t *ring;
     struct shm_cell *cells;
     struct shm_pin_block *blocks;
-    char *gifts; /* SHM_GIFTS_SIZE bytes; NULL: not of forms */
+    char *uploads; /* SHM_UPLOADS_SIZE bytes; NULL: not of forms */
 
-    struct dlc_mtx rpc;              /* rank LCK_rpc: one question at a time over the socket */
-    struct dlc_mtx mtx;              /* rank LCK_session */
-    uint8_t cell_use[SHM_CELLS];     /* G: mtx */
-    uint8_t gift_use[SHM_GIFTS];     /* G: mtx: 1: a thread fills it */
-    uint8_t block_owned[SHM_BLOCKS]; /* G: mtx: a thread claims pins there */
+    struct dlc_mtx rpc;          /* rank LCK_rpc: one question at a time over the socket */
+    struct dlc_mtx mtx;          /* rank LCK_session */
+    uint8_t cell_use[SHM_CELLS]; /* G: mtx */
+    uint8_t upload_used[SHM_UPLOAD_SLOTS]; /* G: mtx: 1: a thread fills it */
+    uint8_t block_owned[SHM_BLOCKS];       /* G: mtx: a thread claims pins there */
     uint32_t overflow;       /* G: mtx: block for threads that hold more than a block of pins */
     uint32_t tail;           /* G: mtx */
     uint64_t swaps_tail;     /* the one thread's that reads in an order */

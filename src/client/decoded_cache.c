@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Forms kept by the daemon: a second attachment, whose index is that of forms. So pins, views, the
- * loss of a daemon and fork() are those of samples; only giving is new: gift k is memory that both
- * map, and cell k says whose turn it is.
+ * loss of a daemon and fork() are those of samples; only uploads are new: upload slot k is memory
+ * that both map, and cell k says whose turn it is.
  *
  *     free --room--> filled by a thread --give--> ASKED: the daemon copies --DONE--> free
  *                                       --drop--> free
@@ -98,70 +98,70 @@ void kept_put(struct kept *s, struct dlc_view *v)
     dlc_put(s->ds, v);
 }
 
-/* ---- giving ---- */
+/* ---- uploads ---- */
 
 static const struct shm_index_hdr *index_of(const struct attachment *a)
 {
     return a->index_map;
 }
 
-static int take_gift(struct attachment *a)
+static int take_upload_slot(struct attachment *a)
 {
     int k = -1;
 
     dlc_mtx_lock(&a->mtx);
-    for (int i = 0; k < 0 && i < (int)SHM_GIFTS; i++) {
+    for (int i = 0; k < 0 && i < (int)SHM_UPLOAD_SLOTS; i++) {
         /* acquire: pairs with the daemon's release once it has copied */
-        if (a->gift_use[i] == 0 &&
+        if (a->upload_used[i] == 0 &&
             atomic_load_explicit(&a->cells[i].state, memory_order_acquire) != SHM_CELL_ASKED)
             k = i;
     }
     if (k >= 0)
-        a->gift_use[k] = 1;
+        a->upload_used[k] = 1;
     dlc_mtx_unlock(&a->mtx);
     return k;
 }
 
-bool kept_room(struct kept *s, size_t len, struct gift *out)
+bool kept_room(struct kept *s, size_t len, struct upload *out)
 {
     struct attachment *a = dataset_attached(s->ds);
     uint64_t size = sizeof(struct shm_form_hdr) + len;
     int k = -1;
 
-    *out = (struct gift){0};
+    *out = (struct upload){0};
     if (a == NULL)
         return false;
     if (attachment_lost(a))
         dataset_lost(s->ds, a);
     /* relaxed: a hint, the daemon decides */
-    else if (size <= SHM_GIFT_SIZE &&
+    else if (size <= SHM_UPLOAD_SIZE &&
              size <= atomic_load_explicit(&index_of(a)->form_room, memory_order_relaxed))
-        k = take_gift(a);
+        k = take_upload_slot(a);
     if (k < 0) {
         dataset_detach(s->ds, a);
         return false;
     }
-    *out = (struct gift){a->gifts + (uint64_t)k * SHM_GIFT_SIZE + sizeof(struct shm_form_hdr), a,
-                         (uint32_t)k};
+    *out = (struct upload){a->uploads + (uint64_t)k * SHM_UPLOAD_SIZE + sizeof(struct shm_form_hdr),
+                           a, (uint32_t)k};
     return true;
 }
 
-/* The gift is the daemon's, or free. */
-static void let_go(struct kept *s, struct gift *g)
+/* The slot is the daemon's, or free. */
+static void let_go(struct kept *s, struct upload *g)
 {
     dlc_mtx_lock(&g->a->mtx);
-    g->a->gift_use[g->number] = 0;
+    g->a->upload_used[g->number] = 0;
     dlc_mtx_unlock(&g->a->mtx);
     dataset_detach(s->ds, g->a);
-    *g = (struct gift){0};
+    *g = (struct upload){0};
 }
 
-void kept_give(struct kept *s, struct gift *g, uint64_t sample, size_t len)
+void kept_give(struct kept *s, struct upload *g, uint64_t sample, size_t len)
 {
     struct shm_cell *c = &g->a->cells[g->number];
 
     form_seal((char *)g->data - sizeof(struct shm_form_hdr), sample, s->policy, len);
-    c->op = SHM_OP_GIVE;
+    c->op = SHM_OP_UPLOAD;
     c->sample = sample;
     c->len = sizeof(struct shm_form_hdr) + len;
     atomic_store_explicit(&c->state, SHM_CELL_ASKED, memory_order_relaxed); /* before the ring */
@@ -169,7 +169,7 @@ void kept_give(struct kept *s, struct gift *g, uint64_t sample, size_t len)
     let_go(s, g);
 }
 
-void kept_drop(struct kept *s, struct gift *g)
+void kept_drop(struct kept *s, struct upload *g)
 {
     let_go(s, g);
 }

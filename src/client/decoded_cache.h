@@ -29,17 +29,17 @@ bool kept_get(struct kept *s, uint64_t sample, struct dlc_view *out);
 void kept_put(struct kept *s, struct dlc_view *v);
 
 /* Memory to make a form in. */
-struct gift {
+struct upload {
     void *data; /* NULL: none */
     struct attachment *a;
     uint32_t number;
 };
 
 /* False: it is not wanted now. Gives: *out, to kept_give() or kept_drop(). */
-bool kept_room(struct kept *s, size_t len, struct gift *out);
+bool kept_room(struct kept *s, size_t len, struct upload *out);
 /* Takes: the daemon keeps what is in it, if it still has the memory. */
-void kept_give(struct kept *s, struct gift *g, uint64_t sample, size_t len);
-void kept_drop(struct kept *s, struct gift *g);
+void kept_give(struct kept *s, struct upload *g, uint64_t sample, size_t len);
+void kept_drop(struct kept *s, struct upload *g);
 
 struct kept_figures {
     uint64_t forms, bytes, room; /* of the daemon, all together */

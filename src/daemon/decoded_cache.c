@@ -9,8 +9,8 @@
  *          \--> no room, or it is there already
  *
  * (G1) A form takes memory that is free and that no dataset in use could fill with samples.
- * (G2) What was checked is our copy, which nobody else can write: the giver may change the gift
- *      while it is copied, and then the checksum does not hold.
+ * (G2) What was checked is our copy, which nobody else can write: the client may change the upload
+ *      slot while it is copied, and then the checksum does not hold.
  * (G3) A decoded cache belongs to a user and a token: a process cannot inject decoded data into
  *      another user's jobs.
  * (G4) Forms that nobody uses leave for those that somebody makes.
@@ -246,35 +246,35 @@ static bool clear_some(struct node *n)
     return oldest != NULL;
 }
 
-/* ---- gifts ---- */
+/* ---- uploads ---- */
 
-struct giving {
+struct upload_copy {
     struct work work;
     struct task task;
     struct node *node;
     struct dataset *ds;
     struct decoded_cache *decoded;
-    struct mem_gifts *gifts;
+    struct mem_uploads *uploads;
     struct mem_fill *fill;
     uint64_t sample, len;
-    uint32_t gift;
+    uint32_t slot;
     uint64_t conn; /* who gave it */
     bool sound;
 };
 
 static void copy(struct work *w)
 {
-    struct giving *g = dlc_container(w, struct giving, work);
+    struct upload_copy *g = dlc_container(w, struct upload_copy, work);
     void *to = mem_fill_data(g->fill);
 
-    memcpy(to, mem_gift(g->gifts, g->gift), g->len);
+    memcpy(to, mem_upload_slot(g->uploads, g->slot), g->len);
     g->sound = form_is_sound(to, g->len, g->sample); /* (G2) */
     loop_post(g->node->loop, &g->task);
 }
 
 static void copied(struct task *t)
 {
-    struct giving *g = dlc_container(t, struct giving, task);
+    struct upload_copy *g = dlc_container(t, struct upload_copy, task);
     struct conn *c = conn_by_id(g->node, g->conn);
 
     if (g->sound) {
@@ -285,20 +285,20 @@ static void copied(struct task *t)
     }
     mem_index_tell_room(g->decoded->index, room_of(g->node));
     if (c != NULL && c->session != NULL)
-        session_gift_done(c->session, g->gift, g->sound ? 0 : DLC_ECORRUPT);
+        session_upload_done(c->session, g->slot, g->sound ? 0 : DLC_ECORRUPT);
     g->node->pending--;
     decoded_put(&g->decoded);
-    mem_gifts_put(&g->gifts);
+    mem_uploads_put(&g->uploads);
     dataset_put(&g->ds);
     mem_free(&g);
 }
 
-int decoded_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len)
+int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t len)
 {
     struct node *n = s->ds->node;
     unsigned steps = CLEAR_STEPS;
     struct mem_fill *fill;
-    struct giving *g;
+    struct upload_copy *g;
     int rc;
 
     if (mem_index_known(s->decoded->index, sample))
@@ -311,21 +311,21 @@ int decoded_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len
         count(form_refusals);
         return rc;
     }
-    g = mem_new(struct giving);
-    *g = (struct giving){.work.run = copy,
-                         .task.run = copied,
-                         .node = n,
-                         .ds = s->ds,
-                         .decoded = s->decoded,
-                         .gifts = mem_gifts_ref(s->gifts),
-                         .fill = fill,
-                         .sample = sample,
-                         .len = len,
-                         .gift = gift,
-                         .conn = s->conn->id};
+    g = mem_new(struct upload_copy);
+    *g = (struct upload_copy){.work.run = copy,
+                              .task.run = copied,
+                              .node = n,
+                              .ds = s->ds,
+                              .decoded = s->decoded,
+                              .uploads = mem_uploads_ref(s->uploads),
+                              .fill = fill,
+                              .sample = sample,
+                              .len = len,
+                              .slot = slot,
+                              .conn = s->conn->id};
     g->ds->refs++;
     g->decoded->users++;
     n->pending++;
-    work_run(n->work, WORK_COPY, &g->work); /* a session has SHM_GIFTS at most */
+    work_run(n->work, WORK_COPY, &g->work); /* a session has SHM_UPLOAD_SLOTS at most */
     return 1;
 }

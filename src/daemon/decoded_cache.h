@@ -25,7 +25,7 @@ struct decoded_cache {
     uint64_t id;
     struct mem_index *index;
     uint64_t cleared; /* (G4): the forms before this one have left */
-    unsigned users;   /* sessions, and gifts on their way */
+    unsigned users;   /* sessions, and uploads under way */
     struct dlc_mono last_used;
 };
 
@@ -35,9 +35,9 @@ void decoded_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *to
 int decoded_get(struct dataset *ds, const unsigned char key[static SHA256_LEN],
                 struct decoded_cache **out, struct dlc_err *err);
 void decoded_put(struct decoded_cache **sp);
-/* A form of len bytes, header and all. 1: session_gift_done() will be called. 0: it is there
+/* A form of len bytes, header and all. 1: session_upload_done() will be called. 0: it is there
  * already. DLC_EBUSY: there is no room. */
-int decoded_give(struct session *s, uint64_t sample, uint32_t gift, uint64_t len);
+int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t len);
 void decoded_caches_tell_room(struct node *n); /* now and then */
 void decoded_caches_free(struct dataset *ds);
 /* Its samples and forms leave memory in steps, from *at on, which begins as zeros; *bytes grows.

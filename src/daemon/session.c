@@ -7,7 +7,7 @@
  * (S1) tail is at most SHM_RING_LEN ahead of head.
  * (S2) a ring entry is below SHM_CELLS, a sample below the dataset's count, an op known.
  * (S3) no more than SHM_CELLS fetches are waited for at once.
- * (S4) a session of forms gives them, and does nothing else; its gift k is told in cell k.
+ * (S4) a session of the decoded cache may only submit uploads; upload slot k completes in cell k.
  *
  * A client that fills its ring without end gets SHM_RING_LEN requests a turn, as all do. The
  * doorbell is edge-triggered and never read: its flags are the client's too, so a read could block.
@@ -141,24 +141,25 @@ static bool ask_prefetch(struct session *s, struct shm_cell *c)
     return true;
 }
 
-static bool ask_give(struct session *s, uint32_t gift, uint64_t sample, uint64_t len)
+static bool ask_upload(struct session *s, uint32_t slot, uint64_t sample, uint64_t len)
 {
     int rc;
 
-    if (gift >= SHM_GIFTS || sample >= catalog_count(s->ds->catalog) ||
-        len < sizeof(struct shm_form_hdr) || len > SHM_GIFT_SIZE || s->n_gifts >= SHM_GIFTS)
+    if (slot >= SHM_UPLOAD_SLOTS || sample >= catalog_count(s->ds->catalog) ||
+        len < sizeof(struct shm_form_hdr) || len > SHM_UPLOAD_SIZE ||
+        s->n_uploads >= SHM_UPLOAD_SLOTS)
         return false;
-    s->n_gifts++;
-    rc = decoded_give(s, sample, gift, len);
+    s->n_uploads++;
+    rc = decoded_upload(s, sample, slot, len);
     if (rc <= 0)
-        session_gift_done(s, gift, rc);
+        session_upload_done(s, slot, rc);
     return true;
 }
 
-void session_gift_done(struct session *s, uint32_t gift, int rc)
+void session_upload_done(struct session *s, uint32_t slot, int rc)
 {
-    s->n_gifts--;
-    cell_answer(s, gift, rc, NULL);
+    s->n_uploads--;
+    cell_answer(s, slot, rc, NULL);
 }
 
 static bool take_request(struct session *s, uint32_t cell)
@@ -171,7 +172,7 @@ static bool take_request(struct session *s, uint32_t cell)
     c = cell_of(s, cell);
     op = once(c->op);
     if (s->decoded != NULL)
-        return op == SHM_OP_GIVE && ask_give(s, cell, once(c->sample), once(c->len));
+        return op == SHM_OP_UPLOAD && ask_upload(s, cell, once(c->sample), once(c->len));
     if (op == SHM_OP_FETCH)
         return ask_fetch(s, cell, once(c->sample));
     return op == SHM_OP_PREFETCH && ask_prefetch(s, c);
@@ -280,7 +281,7 @@ static int take_shelf(struct session *s, struct dlc_err *err)
 {
     int rc = decoded_get(s->ds, s->conn->decoded_key, &s->decoded, err);
 
-    return rc < 0 ? rc : mem_gifts_new(&s->gifts, err);
+    return rc < 0 ? rc : mem_uploads_new(&s->uploads, err);
 }
 
 static int make_doorbell(struct session *s, struct dlc_err *err)
@@ -325,8 +326,8 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     rc = conn_send_fds(c, welcome(s),
                        (int[]){memory_fd(c->node->memory), mem_index_fd(index_of(s)),
                                mem_session_fd(s->mem), s->doorbell.fd, catalog_fd(ds->catalog),
-                               s->gifts != NULL ? mem_gifts_fd(s->gifts) : -1},
-                       s->gifts != NULL ? 6 : 5, err);
+                               s->uploads != NULL ? mem_uploads_fd(s->uploads) : -1},
+                       s->uploads != NULL ? 6 : 5, err);
     if (rc == 0)
         count(sessions_opened);
 out:
@@ -365,7 +366,7 @@ void session_abandon(struct session *s)
         session_add_stats(s, &s->ds->past);
         s->ds->past.pins = 0; /* told by zombies, or no more */
     }
-    mem_gifts_put(&s->gifts);
+    mem_uploads_put(&s->uploads);
     loop_timer_del(s->ds->node->loop, &s->again);
     loop_watch_del(s->ds->node->loop, &s->doorbell);
     os_close(&s->doorbell.fd);
@@ -384,8 +385,8 @@ void session_free(struct session **sp)
     if (s == NULL)
         return;
     dlc_check(s->tag == SESSION_TAG);
-    if (!s->abandoned && s->gifts != NULL && s->mem != NULL && !s->ds->node->stopping)
-        drain(s); /* who leaves does not wait until its last gifts are taken */
+    if (!s->abandoned && s->uploads != NULL && s->mem != NULL && !s->ds->node->stopping)
+        drain(s); /* its last uploads: the client does not wait for them when it leaves */
     session_abandon(s);
     mem_session_free(&s->mem);
     decoded_put(&s->decoded);

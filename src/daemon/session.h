@@ -16,7 +16,7 @@
 struct conn;
 struct dataset;
 struct dlc_err;
-struct mem_gifts;
+struct mem_uploads;
 struct mem_session;
 struct mem_session_stats;
 struct decoded_cache;
@@ -60,8 +60,8 @@ struct session {
     bool past;     /* cache_bypass.c: its job keeps nothing of what it reads, ... */
     uint64_t part; /* ... and has so many bytes at a time on this node; 0: no limit */
     struct decoded_cache *decoded;                /* NULL: it reads samples */
-    struct mem_gifts *gifts;                      /* with decoded */
-    unsigned n_gifts;                             /* that are being copied */
+    struct mem_uploads *uploads;                  /* with decoded */
+    unsigned n_uploads;                           /* that are being copied */
     struct job_weights *job_weights;              /* NULL: it has told no weights */
     struct outcomes_epoch reads[OUTCOMES_EPOCHS]; /* the latest first */
     unsigned n_reads;
@@ -85,6 +85,6 @@ void session_add_stats(const struct session *s, struct mem_session_stats *sum);
 /* Tell one waiter how its fetch ended. Takes w, unless it is a peer's. */
 void session_answer(struct waiter *w, int rc, const char *text);
 
-void session_gift_done(struct session *s, uint32_t gift, int rc);
+void session_upload_done(struct session *s, uint32_t slot, int rc);
 
 #endif

@@ -7,7 +7,7 @@
  *   segment   [hdr 4096 | arena ...]                     clients: read only
  *   index     [hdr 4096 | slot 0 | slot 1 | ...]         clients: read only
  *   session   [hdr 4096 | ring | cells | pin blocks]     clients: read and write
- *   gifts     [gift 0 | gift 1 | ...]                    clients: read and write
+ *   uploads   [upload slot 0 | upload slot 1 | ...]      clients: read and write
  *
  * Reading sample i (client):
  *     pin = i + 1 into a free entry of the thread's own pin block     (store, seq_cst)
@@ -122,7 +122,7 @@ static_assert(offsetof(struct shm_segment_hdr, heartbeat) == 40 &&
 enum shm_op {
     SHM_OP_FETCH = 1,    /* make `sample` resident and tell */
     SHM_OP_PREFETCH = 2, /* make `count` samples in batch[] resident; the cell is freed at once */
-    SHM_OP_GIVE = 3, /* forms: the gift of the cell's number, `len` bytes, is that of `sample` */
+    SHM_OP_UPLOAD = 3,   /* the upload slot of this number holds `sample` decoded: `len` bytes */
 };
 
 enum shm_cell_state {
@@ -202,15 +202,15 @@ static_assert(offsetof(struct shm_session_hdr, swaps) == 384, "session header is
 static_assert(offsetof(struct shm_session_hdr, tail) == 64, "session header is ABI");
 static_assert(offsetof(struct shm_session_hdr, head) == 128, "session header is ABI");
 
-/* ---- gifts ---- */
+/* ---- uploads ---- */
 
-#define SHM_GIFTS      64u /* of a session of forms; gift k is handed over with cell k */
-#define SHM_GIFT_SIZE  ((uint64_t)16 << 20)
-#define SHM_GIFTS_SIZE (SHM_GIFTS * SHM_GIFT_SIZE)
+#define SHM_UPLOAD_SLOTS 64u /* of a session of the decoded cache; cell k submits slot k */
+#define SHM_UPLOAD_SIZE  ((uint64_t)16 << 20)
+#define SHM_UPLOADS_SIZE (SHM_UPLOAD_SLOTS * SHM_UPLOAD_SIZE)
 
 #define SHM_FORM_MAGIC 0x6d724664u /* "dFrm" */
 
-/* What a form begins with, in a gift and in the segment. */
+/* Header of a decoded sample, in an upload slot and in the segment. */
 struct shm_form_hdr {
     uint32_t magic, version;
     uint64_t sample;

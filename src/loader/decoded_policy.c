@@ -123,18 +123,18 @@ bool forms_room(struct forms *f, uint64_t sample, size_t len, struct form *out)
     struct kept *k = kept_of(f);
 
     *out = (struct form){.sample = sample};
-    return k != NULL && forms_wanted(f) && kept_room(k, len, &out->gift);
+    return k != NULL && forms_wanted(f) && kept_room(k, len, &out->upload);
 }
 
 void forms_put(struct forms *f, struct form *form)
 {
     struct kept *k = kept_of(f);
 
-    if (form->gift.data != NULL && form->data != NULL) {
-        kept_give(k, &form->gift, form->sample, form->len);
+    if (form->upload.data != NULL && form->data != NULL) {
+        kept_give(k, &form->upload, form->sample, form->len);
         atomic_fetch_add_explicit(&f->made, 1, memory_order_relaxed); /* a figure */
-    } else if (form->gift.data != NULL) {
-        kept_drop(k, &form->gift);
+    } else if (form->upload.data != NULL) {
+        kept_drop(k, &form->upload);
     } else if (form->data != NULL) {
         kept_put(k, &form->view);
     }

@@ -34,7 +34,7 @@ struct form {
     const void *data; /* NULL: none */
     size_t len;
     struct dlc_view view;
-    struct gift gift;
+    struct upload upload;
     uint64_t sample;
 };
 
@@ -78,8 +78,8 @@ static inline bool forms_wanted(const struct forms *f)
     return atomic_load_explicit(&f->making, memory_order_relaxed);
 }
 
-/* Memory to make a form of at most so many bytes in: out->gift. False: none is wanted. Gives: *out,
- * to forms_put(), where data and len were set if it was made. */
+/* Memory to make a form of at most so many bytes in: out->upload. False: none is wanted. Gives:
+ * *out, to forms_put(), where data and len were set if it was made. */
 bool forms_room(struct forms *f, uint64_t sample, size_t len, struct form *out);
 
 void forms_count(struct forms *f, bool from_kept); /* a sample was made */

@@ -241,12 +241,12 @@ bool maker_form(struct maker *k, struct forms *forms, const void *data, size_t l
     bound = image_form_bound(&head, s);
     if (!forms_room(forms, sample, bound, out))
         return false;
-    made = image_form_make(k->image, data, len, s, &head, out->gift.data, bound, NULL);
+    made = image_form_make(k->image, data, len, s, &head, out->upload.data, bound, NULL);
     if (made < 0) {
         forms_put(forms, out);
         return false;
     }
-    out->data = out->gift.data;
+    out->data = out->upload.data;
     out->len = (size_t)made;
     return true;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A form as it lies in a gift and in the segment: struct shm_form_hdr, then what the loader made.
+ * A decoded sample in an upload slot and in the segment: struct shm_form_hdr, then what the loader
+ * made.
  * The daemon checks its own copy with form_is_sound() before anybody sees it; it does not change
  * from then on. Who reads it looks whether the header says what it asked for, and does not sum up
  * again: samples are not summed up at every read either. What follows the header is hostile all the

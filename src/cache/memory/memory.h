@@ -64,15 +64,16 @@ int mem_session_fd(const struct mem_session *s);
 void *mem_session_map(const struct mem_session *s); /* SHM_SESSION_SIZE bytes, hostile */
 
 /*
- * Memory that a client hands forms over in: SHM_GIFTS_SIZE bytes, sparse, which it may write at any
- * time. Counted: a worker may still copy when the session has gone.
+ * The upload slots of a session of the decoded cache: SHM_UPLOADS_SIZE bytes, sparse, which the
+ * client may write at any time. Counted: a worker may still copy when the session has gone.
  */
-struct mem_gifts;
-int mem_gifts_new(struct mem_gifts **out, struct dlc_err *err);
-struct mem_gifts *mem_gifts_ref(struct mem_gifts *g);
-void mem_gifts_put(struct mem_gifts **gp);
-int mem_gifts_fd(const struct mem_gifts *g);
-const void *mem_gift(const struct mem_gifts *g, uint32_t number); /* SHM_GIFT_SIZE bytes, hostile */
+struct mem_uploads;
+int mem_uploads_new(struct mem_uploads **out, struct dlc_err *err);
+struct mem_uploads *mem_uploads_ref(struct mem_uploads *g);
+void mem_uploads_put(struct mem_uploads **gp);
+int mem_uploads_fd(const struct mem_uploads *g);
+const void *mem_upload_slot(const struct mem_uploads *g,
+                            uint32_t number); /* SHM_UPLOAD_SIZE bytes, hostile */
 
 /* Memory of a fixed size, sparse and zeroed, that the daemon and some clients write together. */
 struct mem_common;

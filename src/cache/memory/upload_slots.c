@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The memory that forms are handed over in. Sealed as a session's: (S1) of segment_i.h. */
+/* Upload slots: memory in which a client hands over decoded samples. Sealed as a session is: (S1)
+ * of segment_i.h. */
 #include "base/mem.h"
 #include "cache/memory/memory_i.h"
 
-struct mem_gifts {
+struct mem_uploads {
     struct segment seg;
     unsigned refs;
 };
 
-int mem_gifts_new(struct mem_gifts **out, struct dlc_err *err)
+int mem_uploads_new(struct mem_uploads **out, struct dlc_err *err)
 {
     struct segment seg;
-    int rc = segment_open(&seg, "dlcache-gifts", SHM_GIFTS_SIZE, SEGMENT_CLIENTS_WRITE, err);
+    int rc = segment_open(&seg, "dlcache-uploads", SHM_UPLOADS_SIZE, SEGMENT_CLIENTS_WRITE, err);
 
     *out = NULL;
     if (rc < 0)
         return rc;
-    *out = mem_new(struct mem_gifts);
-    **out = (struct mem_gifts){.seg = seg, .refs = 1};
+    *out = mem_new(struct mem_uploads);
+    **out = (struct mem_uploads){.seg = seg, .refs = 1};
     return 0;
 }
 
-struct mem_gifts *mem_gifts_ref(struct mem_gifts *g)
+struct mem_uploads *mem_uploads_ref(struct mem_uploads *g)
 {
     g->refs++;
     return g;
 }
 
-void mem_gifts_put(struct mem_gifts **gp)
+void mem_uploads_put(struct mem_uploads **gp)
 {
-    struct mem_gifts *g = *gp;
+    struct mem_uploads *g = *gp;
 
     *gp = NULL;
     if (g == NULL || --g->refs > 0)
@@ -38,13 +39,13 @@ void mem_gifts_put(struct mem_gifts **gp)
     mem_free(&g);
 }
 
-int mem_gifts_fd(const struct mem_gifts *g)
+int mem_uploads_fd(const struct mem_uploads *g)
 {
     return g->seg.client_fd;
 }
 
-const void *mem_gift(const struct mem_gifts *g, uint32_t number)
+const void *mem_upload_slot(const struct mem_uploads *g, uint32_t number)
 {
-    dlc_check(number < SHM_GIFTS);
-    return (const char *)g->seg.map + number * SHM_GIFT_SIZE;
+    dlc_check(number < SHM_UPLOAD_SLOTS);
+    return (const char *)g->seg.map + number * SHM_UPLOAD_SIZE;
 }

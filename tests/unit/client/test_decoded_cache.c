@@ -44,7 +44,7 @@ static struct kept *kept_at(uint64_t policy)
 /* Give one of LEN bytes. False: the daemon wants none. */
 static bool give(struct kept *k, uint64_t sample)
 {
-    struct gift g;
+    struct upload g;
 
     if (!kept_room(k, LEN, &g))
         return false;
@@ -101,22 +101,22 @@ static void test_given_and_read_by_another(void **state)
     kept_close(&other);
 }
 
-/* A gift that is dropped, and many at once. */
-static void test_gifts_come_back(void **state)
+/* An upload that is dropped, and many at once. */
+static void test_upload_slots_come_back(void **state)
 {
     struct kept *k = kept_at(KIND + 2);
-    struct gift g[SHM_GIFTS + 1];
+    struct upload g[SHM_UPLOAD_SLOTS + 1];
     unsigned n;
 
     (void)state;
     for (unsigned turn = 0; turn < 3; turn++) {
-        for (n = 0; n <= SHM_GIFTS && kept_room(k, LEN, &g[n]); n++)
+        for (n = 0; n <= SHM_UPLOAD_SLOTS && kept_room(k, LEN, &g[n]); n++)
             ;
-        assert_int_equal(n, SHM_GIFTS);
+        assert_int_equal(n, SHM_UPLOAD_SLOTS);
         while (n-- > 0)
             kept_drop(k, &g[n]);
     }
-    assert_false(kept_room(k, SHM_GIFT_SIZE, &g[0])); /* too large */
+    assert_false(kept_room(k, SHM_UPLOAD_SIZE, &g[0])); /* too large */
     assert_false(has(k, 0));
     kept_close(&k);
 }
@@ -142,7 +142,7 @@ static void test_idle_make_room(void **state)
 {
     const size_t large = 200000;
     struct kept *a = kept_at(77), *b;
-    struct gift g;
+    struct upload g;
     unsigned n = 0;
 
     (void)state;
@@ -187,7 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_given_and_read_by_another),
-        cmocka_unit_test(test_gifts_come_back),
+        cmocka_unit_test(test_upload_slots_come_back),
         cmocka_unit_test(test_kinds_are_bounded),
         cmocka_unit_test(test_idle_make_room),
         cmocka_unit_test(test_daemon_killed),

@@ -238,7 +238,7 @@ static void test_many_connections(void **state)
 
 struct session_of {
     int sock, doorbell;
-    char *gifts; /* of forms; else NULL */
+    char *uploads; /* of forms; else NULL */
     struct shm_session_hdr *h;
     _Atomic uint32_t *ring;
     struct shm_cell *cells;
@@ -251,15 +251,15 @@ static void attach_to(struct session_of *s, const char *form)
     int fd;
 
     s->sock = dial_greeted(&d);
-    s->gifts = NULL;
+    s->uploads = NULL;
     if (form != NULL)
         json_object_set_new(ask, "form", json_string(form));
     tell(s->sock, ask, &m);
     assert_int_equal(m.n_fds, form != NULL ? 6 : 5);
     if (form != NULL) {
         fd = msg_take_fd(&m, 5);
-        s->gifts = os_map(fd, 0, SHM_GIFTS_SIZE, true);
-        assert_non_null(s->gifts);
+        s->uploads = os_map(fd, 0, SHM_UPLOADS_SIZE, true);
+        assert_non_null(s->uploads);
         os_close(&fd);
     }
     fd = msg_take_fd(&m, 2);
@@ -279,7 +279,7 @@ static void attach(struct session_of *s)
 
 static void detach(struct session_of *s)
 {
-    os_unmap(s->gifts, SHM_GIFTS_SIZE);
+    os_unmap(s->uploads, SHM_UPLOADS_SIZE);
     os_unmap(s->h, SHM_SESSION_SIZE);
     os_close(&s->doorbell);
     os_close(&s->sock);
@@ -518,12 +518,12 @@ static void test_nonsense_of_forms(void **state)
     } rows[] = {
         {SHM_OP_FETCH, 0, 0, 0},
         {SHM_OP_PREFETCH, 0, 0, 0},
-        {SHM_OP_GIVE, SHM_GIFTS, 0, 100},
-        {SHM_OP_GIVE, 0, N, 100},
-        {SHM_OP_GIVE, 0, UINT64_MAX, 100},
-        {SHM_OP_GIVE, 0, 0, sizeof(struct shm_form_hdr) - 1},
-        {SHM_OP_GIVE, 0, 0, SHM_GIFT_SIZE + 1},
-        {SHM_OP_GIVE, 0, 0, UINT64_MAX},
+        {SHM_OP_UPLOAD, SHM_UPLOAD_SLOTS, 0, 100},
+        {SHM_OP_UPLOAD, 0, N, 100},
+        {SHM_OP_UPLOAD, 0, UINT64_MAX, 100},
+        {SHM_OP_UPLOAD, 0, 0, sizeof(struct shm_form_hdr) - 1},
+        {SHM_OP_UPLOAD, 0, 0, SHM_UPLOAD_SIZE + 1},
+        {SHM_OP_UPLOAD, 0, 0, UINT64_MAX},
     };
     json_int_t before = stat_of(&d, "counters", "client_nonsense");
     struct session_of s;
@@ -541,7 +541,7 @@ static void test_nonsense_of_forms(void **state)
         detach(&s);
     }
     attach(&s); /* who reads samples gives no forms */
-    s.cells[0].op = SHM_OP_GIVE;
+    s.cells[0].op = SHM_OP_UPLOAD;
     s.cells[0].len = 100;
     s.ring[0] = 0;
     atomic_store(&s.h->tail, 1);
@@ -573,8 +573,8 @@ static void test_forms_ask_for_nothing_else(void **state)
     detach(&s);
 }
 
-/* Gifts of all kinds, changed while they are copied, from clients that leave at any time. */
-static void test_random_gifts(void **state)
+/* Uploads of all kinds, changed while they are copied, from clients that leave at any time. */
+static void test_random_uploads(void **state)
 {
     struct rng r = {17};
 
@@ -585,19 +585,19 @@ static void test_random_gifts(void **state)
 
         attach_to(&s, turn % 2 != 0 ? "x" : "y");
         for (unsigned k = 0; k < 60; k++) {
-            uint32_t cell = (uint32_t)rng_below(&r, SHM_GIFTS);
+            uint32_t cell = (uint32_t)rng_below(&r, SHM_UPLOAD_SLOTS);
             size_t len = sizeof(struct shm_form_hdr) + rng_below(&r, 20000);
-            char *gift = s.gifts + cell * SHM_GIFT_SIZE;
+            char *upload = s.uploads + cell * SHM_UPLOAD_SIZE;
 
-            form_seal(gift, rng_below(&r, N), 1, len - sizeof(struct shm_form_hdr));
-            s.cells[cell].op = SHM_OP_GIVE;
+            form_seal(upload, rng_below(&r, N), 1, len - sizeof(struct shm_form_hdr));
+            s.cells[cell].op = SHM_OP_UPLOAD;
             s.cells[cell].sample = rng_below(&r, N + (turn == 20));
             s.cells[cell].len = rng_below(&r, 3) == 0 ? len + rng_below(&r, 200) : len;
             s.ring[tail % SHM_RING_LEN] = cell;
             atomic_store(&s.h->tail, ++tail);
             ring(&s);
             for (unsigned n = 0; n < 50; n++)
-                gift[rng_below(&r, len)] = (char)rng_next(&r);
+                upload[rng_below(&r, len)] = (char)rng_next(&r);
         }
         serves();
         detach(&s);
@@ -726,7 +726,7 @@ int main(void)
         cmocka_unit_test(test_out_of_descriptors),
         cmocka_unit_test(test_nonsense_of_forms),
         cmocka_unit_test(test_forms_ask_for_nothing_else),
-        cmocka_unit_test(test_random_gifts),
+        cmocka_unit_test(test_random_uploads),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

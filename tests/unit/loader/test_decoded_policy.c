@@ -33,8 +33,8 @@ static bool make(struct forms *f, uint64_t sample, size_t len)
 
     if (!forms_room(f, sample, 2 * len, &form))
         return false;
-    fill_bytes(form.gift.data, sample, len);
-    form.data = form.gift.data;
+    fill_bytes(form.upload.data, sample, len);
+    form.data = form.upload.data;
     form.len = len;
     forms_put(f, &form);
     assert_null(form.data);
