@@ -232,7 +232,6 @@ struct file_sum {
 static bool sums_up(void *arg, uint64_t at, const void *data, size_t n)
 {
     struct file_sum *s = arg;
-    int fd = -1;
 
     if (s->sum == NULL || at != s->summed)
         return true; /* a range: whoever asked for it knows the checksum of the whole */
@@ -240,9 +239,7 @@ static bool sums_up(void *arg, uint64_t at, const void *data, size_t n)
     s->summed += n;
     if (s->summed < s->len || hash64_end(&s->sum) == s->checksum)
         return true;
-    disk_suspect(s->disk, s->chunk);
-    disk_map_fd(s->disk, s->chunk, s->len, &fd, NULL);
-    os_close(&fd);
+    disk_verify(s->disk, s->chunk, s->len, NULL);
     return false;
 }
 

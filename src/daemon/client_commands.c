@@ -120,11 +120,8 @@ static void map_work(struct work *w)
 {
     struct errand *e = dlc_container(w, struct errand, work);
 
-    if (e->suspects) {
-        disk_suspect(e->node->disk, e->chunk);
-        e->rc = disk_map_fd(e->node->disk, e->chunk, e->size, &e->fd, &e->err);
-        os_close(&e->fd);
-    }
+    if (e->suspects)
+        e->rc = disk_verify(e->node->disk, e->chunk, e->size, &e->err);
     if (e->rc == 0)
         e->rc = disk_open_chunk(e->node->disk, e->chunk, e->size, &e->fd, &e->checksum, &e->err);
     loop_post(e->node->loop, &e->task);

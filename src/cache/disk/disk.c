@@ -34,6 +34,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
+#include "cache/disk/block_sums_i.h"
 
 #define ROOT_MAX (PATH_MAX - 128)
 
@@ -131,6 +132,7 @@ static void disk_free(struct disk **dp)
 
     *dp = NULL;
     os_close(&d->lock_fd);
+    block_sums_release(&d->sums);
     chunks_release(&d->table);
     groups_release(&d->groups);
     notes_release(&d->notes);

@@ -119,17 +119,21 @@ int disk_fill_commit_sum(struct disk *d, struct disk_fill **fp, const uint64_t *
                          struct dlc_err *err);
 void disk_fill_abandon(struct disk *d, struct disk_fill **fp);
 
-/* A read-only descriptor of a chunk, verified once per opening of the tier. The first call writes
- * the chunk to the device and reads it back from there, not from the page cache that wrote it;
- * others wait for it meanwhile. Gives *fd. The chunk may be evicted then: the descriptor stays
- * good. DLC_ECORRUPT: it was damaged and has been dropped. */
-int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct dlc_err *err);
+/* Read n bytes at off of a chunk of exactly len bytes into dst and verify them. The first range of
+ * a chunk since the tier was opened writes the chunk to the device and reads it back from there,
+ * not from the page cache that wrote it, and keeps a checksum of each block; others wait for it
+ * meanwhile. Every range is compared with those checksums. DLC_EMISS, DLC_ECORRUPT: as
+ * disk_read(). */
+int disk_read_range(struct disk *d, struct chunk_id id, uint64_t len, uint64_t off, void *dst,
+                    uint64_t n, struct dlc_err *err);
 /* A read-only descriptor of a chunk that nobody has verified: whoever reads it compares the
- * checksum of what was read. disk_suspect(): somebody did, and it was wrong; the next disk_map_fd()
- * verifies the chunk again. */
+ * checksum of what was read. Gives *fd. The chunk may be evicted then: the descriptor stays good.
+ */
 int disk_open_chunk(struct disk *d, struct chunk_id id, uint64_t len, int *fd, uint64_t *checksum,
                     struct dlc_err *err);
-void disk_suspect(struct disk *d, struct chunk_id id); /* no-op when absent */
+/* Somebody has read a chunk and found it wrong: verify what the device has. DLC_ECORRUPT: it was
+ * damaged and has been dropped. */
+int disk_verify(struct disk *d, struct chunk_id id, uint64_t len, struct dlc_err *err);
 
 void disk_drop(struct disk *d, struct chunk_id id); /* no-op when absent */
 /* Drop everything; returns the bytes freed. */

@@ -7,6 +7,7 @@
  *     recovery.c   what a restart finds     notes.c   what does not wait for the lock
  *     watch.c  free space                breaker.c  a disk that hangs or fails
  *     write.c  writing                   read.c    reading
+ *     block_sums.c  checksums of ranges
  */
 #ifndef DLC_CACHE_DISK_DISK_I_H
 #define DLC_CACHE_DISK_DISK_I_H
@@ -105,6 +106,7 @@ struct disk {
     struct dlc_cond changed;     /* a chunk stopped being busy, or a shard being scanned */
     struct chunks table;         /* G: mtx */
     struct groups groups;        /* G: mtx */
+    struct map sums;             /* G: mtx: id of a chunk -> struct block_sums */
     uint8_t shards[DISK_SHARDS]; /* enum shard_state; G: mtx */
     bool scanning;               /* G: mtx: the background scan has not ended */
     uint64_t limit;              /* G: mtx */

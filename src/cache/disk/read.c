@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
+#include "cache/disk/block_sums_i.h"
 #include "cache/disk/disk_i.h"
 
 #define LARGE       ((uint64_t)1 << 20)
@@ -53,7 +55,7 @@ static int read_failed(struct disk *d, const struct chunk_name *n, struct dlc_er
 
 struct found {
     struct chunk_name name;
-    bool verified, stamp;
+    bool stamp;
 };
 
 /* Look a chunk up and make it the most recently used of its group. */
@@ -74,7 +76,6 @@ static int look_up(struct disk *d, struct chunk_id id, uint64_t len, struct foun
     }
     c = &d->table.chunks[slot];
     out->name = chunk_name_of(c);
-    out->verified = (c->flags & CHUNK_VERIFIED) != 0;
     out->stamp = now - c->stamped >= STAMP_EVERY;
     if (out->stamp)
         c->stamped = now;
@@ -127,8 +128,9 @@ static bool was_well(int rc)
 
 /* Read all of a file into dst (NULL: nowhere), LARGE bytes at a time so that they are summed while
  * they are in the processor's cache. Never through a mapping: a device's error would be a signal
- * there. -1 with errno. */
-static int read_and_sum(int fd, char *dst, uint64_t len, uint64_t *checksum)
+ * there. Sums of its blocks go to `blocks` (NULL: nowhere). -1 with errno. */
+static int read_and_sum(int fd, char *dst, uint64_t len, struct block_sums *blocks,
+                        uint64_t *checksum)
 {
     struct hash64_stream *h = hash64_begin();
     char *buf = dst == NULL ? mem_try_alloc(LARGE) : NULL;
@@ -142,6 +144,8 @@ static int read_and_sum(int fd, char *dst, uint64_t len, uint64_t *checksum)
         rc = os_pread_all(fd, at, part, off);
         if (rc == 0)
             hash64_add(h, at, part);
+        if (rc == 0 && blocks != NULL)
+            block_sums_set(blocks, off, at, part);
     }
     e = errno;
     *checksum = hash64_end(&h);
@@ -152,12 +156,12 @@ static int read_and_sum(int fd, char *dst, uint64_t len, uint64_t *checksum)
 
 int disk_sum_file(int fd, uint64_t len, uint64_t *checksum)
 {
-    return read_and_sum(fd, NULL, len, checksum);
+    return read_and_sum(fd, NULL, len, NULL, checksum);
 }
 
 /* Read all of a chunk and compare its checksum. */
 static int read_verified(struct disk *d, int fd, const struct chunk_name *n, void *dst,
-                         struct dlc_err *err)
+                         struct block_sums *blocks, struct dlc_err *err)
 {
     uint64_t checksum;
     int rc;
@@ -166,7 +170,7 @@ static int read_verified(struct disk *d, int fd, const struct chunk_name *n, voi
         rc = os_pread_all(fd, dst, n->size, 0);
         checksum = rc == 0 ? hash64(dst, n->size) : 0;
     } else {
-        rc = read_and_sum(fd, dst, n->size, &checksum);
+        rc = read_and_sum(fd, dst, n->size, blocks, &checksum);
     }
     if (rc < 0)
         return read_failed(d, n, err);
@@ -188,7 +192,7 @@ int disk_read_sum(struct disk *d, struct chunk_id id, void *dst, uint64_t len, u
     if (rc == 0)
         rc = open_found(d, &f, &fd, err);
     if (rc == 0)
-        rc = read_verified(d, fd, &f.name, dst, err);
+        rc = read_verified(d, fd, &f.name, dst, NULL, err);
     os_close(&fd);
     disk_op_end(d, &op, was_well(rc));
     if (rc < 0)
@@ -203,87 +207,6 @@ int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struc
     uint64_t checksum;
 
     return disk_read_sum(d, id, dst, len, &checksum, err);
-}
-
-/* ---- descriptors ---- */
-
-/* The chunk's slot while it is still this one. */
-static struct chunk *same_locked(struct disk *d, const struct chunk_name *n)
-{
-    uint32_t slot = disk_find_locked(d, n->id);
-
-    if (slot == CHUNK_NONE || d->table.chunks[slot].checksum != n->checksum)
-        return NULL;
-    return &d->table.chunks[slot];
-}
-
-/* One thread verifies a chunk, others wait for it. 1: the caller is to verify it; 0: it is
- * verified; DLC_EMISS: it went away meanwhile. */
-static int verify_begin(struct disk *d, const struct chunk_name *n, struct dlc_err *err)
-{
-    struct chunk *c;
-    bool waited = false;
-    int rc = 1;
-
-    disk_lock(d);
-    while ((c = same_locked(d, n)) != NULL && (c->flags & CHUNK_VERIFYING) != 0) {
-        dlc_cond_wait(&d->changed, &d->mtx);
-        waited = true;
-    }
-    if (c != NULL && (c->flags & CHUNK_VERIFIED) != 0)
-        rc = 0;
-    else if (c != NULL)
-        c->flags |= CHUNK_VERIFYING;
-    else if (waited)
-        rc = dlc_err_set(err, DLC_EMISS, "a chunk of disk tier %s went away", d->root);
-    disk_unlock(d);
-    return rc;
-}
-
-static void verify_end(struct disk *d, const struct chunk_name *n, bool right)
-{
-    struct chunk *c;
-
-    disk_lock(d);
-    c = same_locked(d, n);
-    if (c != NULL) {
-        c->flags &= (uint16_t)~CHUNK_VERIFYING;
-        c->flags |= right ? CHUNK_VERIFIED : 0;
-    }
-    dlc_cond_broadcast(&d->changed);
-    disk_unlock(d);
-}
-
-/* Have the kernel write a chunk to the device and forget its pages, so that the next read says
- * what the device has: a write-back that fails leaves the right bytes in memory for a while. */
-static int to_device(struct disk *d, int fd, const struct chunk_name *n, struct dlc_err *err)
-{
-    struct disk_op op = disk_op_begin(d, DISK_OP_WRITE, n->size + SYNC_OTHERS);
-    int rc = 0;
-
-    if (os_fdatasync(fd) < 0 && errno != EROFS && errno != EINVAL) /* nothing to be written */
-        rc = read_failed(d, n, err);
-    disk_op_end(d, &op, was_well(rc));
-    if (rc == 0)
-        os_fadvise(fd, POSIX_FADV_DONTNEED);
-    return rc;
-}
-
-static int verify_once(struct disk *d, int fd, const struct chunk_name *n, struct dlc_err *err)
-{
-    struct disk_op op;
-    int rc = verify_begin(d, n, err);
-
-    if (rc <= 0)
-        return rc;
-    rc = to_device(d, fd, n, err);
-    if (rc == 0) {
-        op = disk_op_begin(d, DISK_OP_READ, n->size);
-        rc = read_verified(d, fd, n, NULL, err);
-        disk_op_end(d, &op, was_well(rc));
-    }
-    verify_end(d, n, rc == 0);
-    return rc;
 }
 
 /* Gives *fd, not verified. */
@@ -318,28 +241,181 @@ int disk_open_chunk(struct disk *d, struct chunk_id id, uint64_t len, int *fd, u
     return 0;
 }
 
-void disk_suspect(struct disk *d, struct chunk_id id)
-{
-    uint32_t slot;
+/* ---- verification ---- */
 
-    disk_check(d);
+/* The chunk's slot while it is still this one. */
+static struct chunk *same_locked(struct disk *d, const struct chunk_name *n)
+{
+    uint32_t slot = disk_find_locked(d, n->id);
+
+    if (slot == CHUNK_NONE || d->table.chunks[slot].checksum != n->checksum)
+        return NULL;
+    return &d->table.chunks[slot];
+}
+
+/* One thread verifies a chunk, others wait for it. 1: the caller is to verify it; 0: it is
+ * verified, and gives *out; DLC_EMISS: it went away meanwhile. */
+static int verify_begin(struct disk *d, const struct chunk_name *n, struct block_sums **out,
+                        struct dlc_err *err)
+{
+    struct chunk *c;
+    bool waited = false;
+    int rc = 1;
+
     disk_lock(d);
-    slot = disk_find_locked(d, id);
-    if (slot != CHUNK_NONE)
-        d->table.chunks[slot].flags &= (uint16_t)~CHUNK_VERIFIED;
+    while ((c = same_locked(d, n)) != NULL && (c->flags & CHUNK_VERIFYING) != 0) {
+        dlc_cond_wait(&d->changed, &d->mtx);
+        waited = true;
+    }
+    *out = c != NULL ? block_sums_get(&d->sums, n) : NULL;
+    if (*out != NULL)
+        rc = 0;
+    else if (c != NULL)
+        c->flags |= CHUNK_VERIFYING;
+    else if (waited)
+        rc = dlc_err_set(err, DLC_EMISS, "a chunk of disk tier %s went away", d->root);
+    disk_unlock(d);
+    return rc;
+}
+
+static void verify_end(struct disk *d, const struct chunk_name *n, struct block_sums *right)
+{
+    struct chunk *c;
+
+    disk_lock(d);
+    c = same_locked(d, n);
+    if (c != NULL) {
+        c->flags &= (uint16_t)~CHUNK_VERIFYING;
+        if (right != NULL)
+            block_sums_keep(&d->sums, right);
+    }
+    dlc_cond_broadcast(&d->changed);
     disk_unlock(d);
 }
 
-int disk_map_fd(struct disk *d, struct chunk_id id, uint64_t len, int *fd, struct dlc_err *err)
+/* Have the kernel write a chunk to the device and forget its pages, so that the next read says
+ * what the device has: a write-back that fails leaves the right bytes in memory for a while. */
+static int to_device(struct disk *d, int fd, const struct chunk_name *n, struct dlc_err *err)
+{
+    struct disk_op op = disk_op_begin(d, DISK_OP_WRITE, n->size + SYNC_OTHERS);
+    int rc = 0;
+
+    if (os_fdatasync(fd) < 0 && errno != EROFS && errno != EINVAL) /* nothing to be written */
+        rc = read_failed(d, n, err);
+    disk_op_end(d, &op, was_well(rc));
+    if (rc == 0)
+        os_fadvise(fd, POSIX_FADV_DONTNEED);
+    return rc;
+}
+
+/* Gives *out on success. */
+static int verify_once(struct disk *d, int fd, const struct chunk_name *n, struct block_sums **out,
+                       struct dlc_err *err)
+{
+    struct disk_op op;
+    int rc = verify_begin(d, n, out, err);
+
+    if (rc <= 0)
+        return rc;
+    rc = to_device(d, fd, n, err);
+    if (rc == 0)
+        *out = block_sums_new(n);
+    if (rc == 0 && *out == NULL)
+        rc = dlc_err_set(err, DLC_ENOMEM, "no memory for checksums of disk tier %s", d->root);
+    if (rc == 0) {
+        op = disk_op_begin(d, DISK_OP_READ, n->size);
+        rc = read_verified(d, fd, n, NULL, *out, err);
+        disk_op_end(d, &op, was_well(rc));
+    }
+    verify_end(d, n, rc == 0 ? *out : NULL);
+    if (rc < 0)
+        block_sums_put(out);
+    return rc;
+}
+
+int disk_verify(struct disk *d, struct chunk_id id, uint64_t len, struct dlc_err *err)
+{
+    struct block_sums *sums = NULL;
+    struct found f;
+    int fd, rc = open_chunk(d, id, len, &fd, &f, err);
+
+    if (rc < 0)
+        return rc;
+    disk_lock(d);
+    block_sums_forget(&d->sums, id);
+    disk_unlock(d);
+    rc = verify_once(d, fd, &f.name, &sums, err);
+    block_sums_put(&sums);
+    os_close(&fd);
+    return rc;
+}
+
+/* ---- ranges ---- */
+
+/* Read and compare [off, off + n): whole blocks in place, the first and the last one through buf
+ * where they are wanted in part. -1 with errno; EBADMSG: they are wrong. */
+static int read_blocks(int fd, const struct block_sums *sums, uint64_t len, uint64_t off, char *dst,
+                       uint64_t n, char *buf)
+{
+    for (uint64_t at = off / DISK_BLOCK * DISK_BLOCK; at < off + n; at += DISK_BLOCK) {
+        size_t block = (size_t)DLC_MIN(len - at, DISK_BLOCK);
+        uint64_t from = DLC_MAX(at, off), to = DLC_MIN(at + block, off + n);
+        bool whole = to - from == block;
+        char *into = whole ? dst + (at - off) : buf;
+
+        if (os_pread_all(fd, into, block, at) < 0)
+            return -1;
+        if (!block_sums_match(sums, at, into, block)) {
+            errno = EBADMSG;
+            return -1;
+        }
+        if (!whole)
+            memcpy(dst + (from - off), buf + (from - at), to - from);
+    }
+    return 0;
+}
+
+static int read_range(struct disk *d, int fd, const struct chunk_name *name, uint64_t off,
+                      void *dst, uint64_t n, struct dlc_err *err)
+{
+    struct block_sums *sums = NULL;
+    struct disk_op op;
+    char *buf;
+    int rc = verify_once(d, fd, name, &sums, err);
+
+    if (rc < 0)
+        return rc;
+    buf = mem_try_alloc(DISK_BLOCK);
+    if (buf == NULL) {
+        block_sums_put(&sums);
+        return dlc_err_set(err, DLC_ENOMEM, "no memory to read from disk tier %s", d->root);
+    }
+    op = disk_op_begin(d, DISK_OP_READ, n);
+    if (read_blocks(fd, sums, name->size, off, dst, n, buf) < 0)
+        rc = errno == EBADMSG ? drop_corrupt(d, name, "wrong checksum", err)
+                              : read_failed(d, name, err);
+    disk_op_end(d, &op, was_well(rc));
+    mem_free(&buf);
+    block_sums_put(&sums);
+    return rc;
+}
+
+int disk_read_range(struct disk *d, struct chunk_id id, uint64_t len, uint64_t off, void *dst,
+                    uint64_t n, struct dlc_err *err)
 {
     struct found f;
-    int rc = open_chunk(d, id, len, fd, &f, err);
+    int fd, rc;
 
-    if (rc == 0 && !f.verified)
-        rc = verify_once(d, *fd, &f.name, err);
+    if (off > len || n > len - off)
+        return dlc_err_set(err, DLC_EINVAL, "disk tier: bytes %llu to %llu of a chunk of %llu",
+                           (unsigned long long)off, (unsigned long long)(off + n),
+                           (unsigned long long)len);
+    rc = open_chunk(d, id, len, &fd, &f, err);
     if (rc < 0)
-        os_close(fd);
-    else
+        return rc;
+    rc = read_range(d, fd, &f.name, off, dst, n, err);
+    os_close(&fd);
+    if (rc == 0)
         count(disk_hits);
     return rc;
 }

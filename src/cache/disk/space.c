@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "base/str.h"
+#include "cache/disk/block_sums_i.h"
 #include "cache/disk/disk_i.h"
 
 #define ASK_EVERY DLC_MS(100)
@@ -102,6 +103,7 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
     if (rc == 0) {
         d->bytes -= n.size;
         d->fs_free = add(d->fs_free, on_disk(n.size));
+        block_sums_forget(&d->sums, n.id);
         chunks_remove(&d->table, slot);
     } else {
         d->table.chunks[slot].flags &= (uint16_t)~CHUNK_BUSY;

@@ -245,17 +245,13 @@ static void derived_work(struct work *w)
     struct part *p = dlc_container(w, struct part, work);
     struct dataset *ds = p->of->ds;
     uint64_t size;
-    int fd = -1;
 
     p->rc = catalog_derived(ds->catalog, p->piece.object, &size, &p->err);
     if (p->rc == 0)
-        p->rc =
-            disk_map_fd(ds->node->disk, assemble_derived_id(ds, &p->object), size, &fd, &p->err);
-    if (p->rc == 0 && os_pread_all(fd, p->dst, p->piece.length, p->piece.offset) < 0)
-        p->rc = dlc_err_sys(&p->err, "cannot read the derived form of %s", p->object.key);
+        p->rc = disk_read_range(ds->node->disk, assemble_derived_id(ds, &p->object), size,
+                                p->piece.offset, p->dst, p->piece.length, &p->err);
     if (p->rc == 0)
         part_sum(p);
-    os_close(&fd);
     loop_post(ds->node->loop, &p->task);
 }
 

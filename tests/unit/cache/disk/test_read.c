@@ -42,9 +42,9 @@ static void test_damaged(void **state)
     disk_close(&d);
 }
 
-/* A descriptor whose reader compares: the checksum is the one to compare with. What it suspects is
- * verified again, from the device, and goes if it is wrong. */
-static void test_open_and_suspect(void **state)
+/* A descriptor whose reader compares: the checksum is the one to compare with. What it found wrong
+ * is verified on the device, and goes if it is. */
+static void test_open_and_verify(void **state)
 {
     enum { LEN = (2 << 20) + 7 };
     struct disk *d = open_limited(0);
@@ -55,24 +55,22 @@ static void test_open_and_suspect(void **state)
     (void)state;
     store(d, 1, LEN);
     assert_int_equal(disk_open_chunk(d, id_of(1), LEN, &fd, &sum, NULL), 0);
+    assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+    assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
     assert_true(sum == hash64(p, LEN));
     os_close(&fd);
-    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &fd, NULL), 0); /* verified from here on */
-    os_close(&fd);
+    assert_int_equal(disk_verify(d, id_of(1), LEN, NULL), 0);
     damage(1, LEN, LEN - 1);
-    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &fd, NULL), 0);
-    os_close(&fd);
     assert_int_equal(disk_open_chunk(d, id_of(1), LEN, &fd, &sum, NULL), 0);
     assert_int_equal(os_pread_all(fd, p, LEN, 0), 0);
     assert_true(sum != hash64(p, LEN));
     os_close(&fd);
-    assert_int_equal(count_read(disk_hits) - hits, 4);
-    disk_suspect(d, id_of(1));
-    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &fd, NULL), DLC_ECORRUPT);
+    assert_int_equal(count_read(disk_hits) - hits, 2);
+    assert_int_equal(disk_verify(d, id_of(1), LEN, NULL), DLC_ECORRUPT);
     assert_int_equal(count_read(disk_corrupt) - corrupt, 1);
     assert_int_equal(disk_open_chunk(d, id_of(1), LEN, &fd, &sum, NULL), DLC_EMISS);
     assert_int_equal(fd, -1);
-    disk_suspect(d, id_of(1));
+    assert_int_equal(disk_verify(d, id_of(1), LEN, NULL), DLC_EMISS);
     mem_free(&p);
     disk_close(&d);
 }
@@ -137,94 +135,114 @@ static void test_unreadable(void **state)
     assert_int_equal(in_child(unreadable_child), 0);
 }
 
-static void test_map_fd(void **state)
+/* A range of it is right. */
+static bool range_ok(struct disk *d, size_t len, const unsigned char *want, size_t off, size_t n)
 {
-    enum { LEN = 3 << 20 };
+    unsigned char *got = mem_alloc(n + 1);
+    bool ok;
+
+    got[n] = 0xa5;
+    ok = disk_read_range(d, id_of(1), len, off, got, n, NULL) == 0 &&
+         memcmp(got, want + off, n) == 0 && got[n] == 0xa5;
+    mem_free(&got);
+    return ok;
+}
+
+static void test_ranges(void **state)
+{
+    enum { LEN = (3 << 20) + 77, B = 64 << 10 };
+    static const size_t at[][2] = {
+        {0, 1},         {0, LEN}, {0, B},       {1, B}, {B, B},         {B - 1, 2}, {B + 5, 3 * B},
+        {LEN - 77, 77}, {LEN, 0}, {LEN - 1, 1}, {5, 0}, {LEN - 78, 78}, {B, B + 1}, {2 * B - 1, 1}};
     struct disk *d = open_limited(0);
-    unsigned char *want = bytes_of(1, LEN), *got = mem_alloc(LEN);
-    int fd, again;
+    unsigned char *want = bytes_of(1, LEN), got[2];
 
     (void)state;
-    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &fd, NULL), DLC_EMISS);
-    assert_int_equal(fd, -1);
+    assert_int_equal(disk_read_range(d, id_of(1), LEN, 0, got, 1, NULL), DLC_EMISS);
     store(d, 1, LEN);
-    disk_close(&d);
-    d = open_limited(0);
-    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &fd, NULL), 0);
-    assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
-    assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
-    /* Verified once: damage that comes later is the next opening's. */
-    damage(1, LEN, 5);
-    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &again, NULL), 0);
-    os_close(&again);
-    damage(1, LEN, 5);
-    disk_drop(d, id_of(1)); /* the descriptor stays good */
-    assert_int_equal(os_pread_all(fd, got, LEN, 0), 0);
-    assert_memory_equal(got, want, LEN);
-    os_close(&fd);
-    store(d, 1, LEN);
-    disk_close(&d);
-    damage(1, LEN, LEN - 1);
-    d = open_limited(0);
-    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &fd, NULL), DLC_ECORRUPT);
-    assert_int_equal(fd, -1);
-    assert_false(disk_has(d, id_of(1)));
+    for (unsigned i = 0; i < DLC_COUNT(at); i++)
+        assert_true(range_ok(d, LEN, want, at[i][0], at[i][1]));
+    assert_int_equal(disk_read_range(d, id_of(1), LEN, LEN, got, 1, NULL), DLC_EINVAL);
+    assert_int_equal(disk_read_range(d, id_of(1), LEN, LEN + 1, got, 0, NULL), DLC_EINVAL);
+    assert_int_equal(disk_read_range(d, id_of(1), LEN, 1, got, UINT64_MAX, NULL), DLC_EINVAL);
+    disk_drop(d, id_of(1));
+    assert_int_equal(disk_read_range(d, id_of(1), LEN, 0, got, 1, NULL), DLC_EMISS);
     disk_close(&d);
     mem_free(&want);
-    mem_free(&got);
+}
+
+/* Damage that comes after the chunk was verified is seen by each range that it touches. */
+static void test_range_damaged_later(void **state)
+{
+    enum { LEN = 3 << 20, AT = 2 << 20 };
+    struct disk *d = open_limited(0);
+    uint64_t corrupt = count_read(disk_corrupt);
+    unsigned char *want = bytes_of(1, LEN), got[10];
+
+    (void)state;
+    store(d, 1, LEN);
+    assert_true(range_ok(d, LEN, want, AT, 10));
+    damage(1, LEN, AT + 5);
+    assert_true(range_ok(d, LEN, want, 0, AT));
+    assert_int_equal(disk_read_range(d, id_of(1), LEN, AT, got, 10, NULL), DLC_ECORRUPT);
+    assert_int_equal(count_read(disk_corrupt) - corrupt, 1);
+    assert_false(disk_has(d, id_of(1)));
+    /* What is stored under that name later has blocks of its own. */
+    assert_int_equal(disk_store(d, id_of(1), want + 1, LEN - 1, NULL), 0);
+    assert_true(range_ok(d, LEN - 1, want + 1, AT, 10));
+    disk_close(&d);
+    mem_free(&want);
 }
 
 /* What the device has counts, not what was in memory when the chunk was stored. */
-static void test_map_fd_after_store(void **state)
+static void test_range_after_store(void **state)
 {
     enum { LEN = 3 << 20 };
     struct disk *d = open_limited(0);
     uint64_t corrupt = count_read(disk_corrupt), errors = count_read(disk_errors);
     char buf[1000];
-    int fd;
 
     (void)state;
     store(d, 1, LEN);
-    damage(1, LEN, 5);
-    assert_int_equal(disk_map_fd(d, id_of(1), LEN, &fd, NULL), DLC_ECORRUPT);
-    assert_int_equal(fd, -1);
+    damage(1, LEN, 5); /* far from what is asked for: the first range verifies all */
+    assert_int_equal(disk_read_range(d, id_of(1), LEN, LEN - 1000, buf, 1000, NULL), DLC_ECORRUPT);
     assert_int_equal(count_read(disk_corrupt) - corrupt, 1);
     assert_false(disk_has(d, id_of(1)));
     /* A read verifies what it gave, not what the device has. */
     store(d, 2, 1000);
     assert_int_equal(disk_read(d, id_of(2), buf, 1000, NULL), 0);
     damage(2, 1000, 5);
-    assert_int_equal(disk_map_fd(d, id_of(2), 1000, &fd, NULL), DLC_ECORRUPT);
+    assert_int_equal(disk_read_range(d, id_of(2), 1000, 900, buf, 1, NULL), DLC_ECORRUPT);
     /* The device refuses it. */
     store(d, 3, LEN);
     fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fsync), .nth = 1});
-    assert_int_equal(disk_map_fd(d, id_of(3), LEN, &fd, NULL), DLC_EIO);
+    assert_int_equal(disk_read_range(d, id_of(3), LEN, 0, buf, 1, NULL), DLC_EIO);
     assert_true(fault_disarm());
-    assert_int_equal(fd, -1);
     assert_int_equal(count_read(disk_errors) - errors, 1);
     assert_false(disk_has(d, id_of(3)));
     disk_close(&d);
 }
 
-struct mapper {
+struct ranger {
     pthread_t thread;
     struct disk *d;
-    int rc, fd;
+    int rc;
+    char buf[10];
 };
 
-static void *map_main(void *arg)
+static void *range_main(void *arg)
 {
-    struct mapper *m = arg;
+    struct ranger *m = arg;
 
-    m->rc = disk_map_fd(m->d, id_of(1), 1000, &m->fd, NULL);
+    m->rc = disk_read_range(m->d, id_of(1), 1000, 7, m->buf, sizeof(m->buf), NULL);
     return NULL;
 }
 
-/* Of several that want a new chunk at once, one verifies it. */
-static void test_map_fd_at_once(void **state)
+/* Of several that want a range of a new chunk at once, one verifies it; none does later. */
+static void test_ranges_at_once(void **state)
 {
     struct disk *d = open_limited(0);
-    struct mapper m[4];
+    struct ranger m[4];
 
     (void)state;
     store(d, 1, 1000);
@@ -232,13 +250,14 @@ static void test_map_fd_at_once(void **state)
         .calls = FAULT_CALL(fsync), .nth = 1, .times = 4, .mode = FAULT_DELAY, .delay_ms = 100});
     for (unsigned i = 0; i < 4; i++) {
         m[i].d = d;
-        assert_int_equal(pthread_create(&m[i].thread, NULL, map_main, &m[i]), 0);
+        assert_int_equal(pthread_create(&m[i].thread, NULL, range_main, &m[i]), 0);
     }
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(pthread_join(m[i].thread, NULL), 0);
         assert_int_equal(m[i].rc, 0);
-        os_close(&m[i].fd);
     }
+    range_main(&m[0]);
+    assert_int_equal(m[0].rc, 0);
     assert_int_equal(fault_hits(), 1);
     (void)fault_disarm();
     disk_close(&d);
@@ -246,12 +265,14 @@ static void test_map_fd_at_once(void **state)
 
 static void test_faults(void **state)
 {
+    unsigned char *want = bytes_of(1, 1000);
     bool fired = true;
 
     (void)state;
     for (int nth = 1; fired; nth++) {
         struct disk *d = open_limited(0);
-        int rc, fd;
+        char buf[10];
+        int rc;
 
         store(d, 1, 1000);
         fault_arm(FAULT_SYSCALL | FAULT_ALLOC, nth);
@@ -266,14 +287,14 @@ static void test_faults(void **state)
             d = open_limited(0);
         store(d, 1, 1000);
         fault_arm(FAULT_SYSCALL | FAULT_ALLOC, nth);
-        rc = disk_map_fd(d, id_of(1), 1000, &fd, NULL);
+        rc = disk_read_range(d, id_of(1), 1000, 5, buf, 10, NULL);
         fired |= fault_disarm();
-        assert_int_equal(rc < 0, fd < 0);
-        os_close(&fd);
+        assert_true(rc < 0 || memcmp(buf, want + 5, 10) == 0);
         store(d, 1, 1000);
         assert_int_equal(fetch(d, 1, 1000), 0);
         disk_close(&d);
     }
+    mem_free(&want);
 }
 
 /* The time of a file is written when it is used, but not each time. */
@@ -303,15 +324,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         disk_test(test_damaged),
-        disk_test(test_open_and_suspect),
+        disk_test(test_open_and_verify),
         disk_test(test_wrong_length),
         disk_test(test_gone),
         disk_test(test_unreadable),
-        disk_test(test_map_fd),
+        disk_test(test_ranges),
+        disk_test(test_range_damaged_later),
         disk_test(test_faults),
         disk_test(test_stamp),
-        disk_test(test_map_fd_after_store),
-        disk_test(test_map_fd_at_once),
+        disk_test(test_range_after_store),
+        disk_test(test_ranges_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
