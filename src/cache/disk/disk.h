@@ -108,6 +108,9 @@ struct disk_fill;
 int disk_fill_begin(struct disk *d, struct chunk_id id, uint64_t len, struct disk_fill **out,
                     struct dlc_err *err);
 void *disk_fill_data(struct disk_fill *f); /* len bytes, mapped writable, space reserved */
+/* The file system could not take some of it: what the mapping holds is not what was written there,
+ * and it cannot be committed. */
+bool disk_fill_failed(const struct disk_fill *f);
 /* For a chunk whose length is not known ahead: begin it with length 0, append, commit. It is a
  * chunk that cannot be done without, and is kept whatever has to go for it. */
 int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size_t len,

@@ -8,12 +8,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/counters.h"
 #include "base/hash.h"
+#include "base/map_guard.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "cache/disk/disk_i.h"
@@ -31,7 +31,7 @@ struct draft {
 struct disk_fill {
     uint32_t tag;
     struct chunk_id id;
-    void *map;
+    struct map_guard *map; /* NULL: of length 0, or done with */
     struct draft draft;
 };
 
@@ -321,15 +321,15 @@ int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t le
     return disk_store_sum(d, id, data, len, hash64(data, len), err);
 }
 
-/* Reserves what draft_create did not. Where the file system cannot, it writes: a
- * mapping must not meet a full disk, because that would be a signal and not an error. */
+/* Reserves what draft_create did not. Where the file system cannot, it writes: a mapping that meets
+ * a full disk loses bytes (map_guard.h). */
 static int fill_map(struct disk_fill *f)
 {
     if (f->draft.len == 0)
         return 0;
     if (os_fallocate_sure(f->draft.fd, f->draft.len) < 0)
         return -1;
-    f->map = os_map(f->draft.fd, 0, f->draft.len, true);
+    f->map = map_guard_new(f->draft.fd, f->draft.len);
     return f->map == NULL ? -1 : 0;
 }
 
@@ -378,7 +378,12 @@ void *disk_fill_data(struct disk_fill *f)
     static char nothing;
 
     fill_check(f);
-    return f->map == NULL ? &nothing : f->map;
+    return f->map == NULL ? &nothing : map_guard_data(f->map);
+}
+
+bool disk_fill_failed(const struct disk_fill *f)
+{
+    return f->map != NULL && map_guard_failed(f->map);
 }
 
 int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size_t len,
@@ -417,8 +422,13 @@ static void fill_free(struct disk *d, struct disk_fill **fp)
 static int fill_sum(struct disk *d, struct disk_fill *f, const uint64_t *wanted, uint64_t *checksum,
                     struct dlc_err *err)
 {
-    os_unmap(f->map, f->draft.len);
-    f->map = NULL;
+    bool failed = disk_fill_failed(f);
+
+    map_guard_free(&f->map);
+    if (failed) {
+        errno = EIO;
+        return write_failed(d, f->draft.path.s, err);
+    }
     if (disk_sum_file(f->draft.fd, f->draft.len, checksum) < 0)
         return write_failed(d, f->draft.path.s, err);
     if (wanted != NULL && *wanted != *checksum)
@@ -462,7 +472,7 @@ void disk_fill_abandon(struct disk *d, struct disk_fill **fp)
     if (f == NULL)
         return;
     fill_check(f);
-    os_unmap(f->map, f->draft.len);
+    map_guard_free(&f->map);
     draft_release(d, &f->draft);
     fill_free(d, &f);
 }

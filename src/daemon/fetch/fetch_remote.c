@@ -64,6 +64,8 @@ void fetch_share(struct fetch *f)
         return;
     if (f->sum != FETCH_SUM_KNOWN && shared_takes(ds->node->shared, f->size))
         checksum = hash64(fetch_destination(f), f->size); /* it is on its way to a file */
+    if (f->to_disk && disk_fill_failed(f->file))
+        return; /* these are not the bytes that came */
     shared_put(ds->node->shared, ds->shared_as, catalog_snapshot(ds->catalog), f->sample,
                fetch_destination(f), f->size, checksum);
 }

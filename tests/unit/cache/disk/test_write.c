@@ -303,12 +303,60 @@ static void test_fill_sum(void **state)
     disk_close(&d);
 }
 
+/* The path of the only temporary file. */
+static void find_tmp(struct disk_path *out)
+{
+    char *command = mem_fmt("ls %s/tmp/*.tmp", root);
+    FILE *f = popen(command, "r");
+
+    assert_non_null(fgets(out->s, sizeof(out->s), f));
+    out->s[strcspn(out->s, "\n")] = '\0';
+    pclose(f);
+    mem_free(&command);
+}
+
+/* Somebody cuts the file that is being filled, as a device or file system that fails would: the
+ * writer goes on, and the chunk is not taken for whole. */
+static void test_fill_meets_failing_disk(void **state)
+{
+    enum { LEN = 1 << 20 };
+    struct disk *d = open_limited(0);
+    uint64_t errors = count_read(disk_errors);
+    unsigned char *p = bytes_of(1, LEN);
+    struct disk_path path;
+    struct disk_fill *f;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(disk_fill_begin(d, id_of(1), LEN, &f, NULL), 0);
+        memcpy(disk_fill_data(f), p, LEN / 2);
+        assert_false(disk_fill_failed(f));
+        find_tmp(&path);
+        assert_int_equal(truncate(path.s, LEN / 4), 0);
+        memcpy(disk_fill_data(f), p, LEN);
+        assert_true(disk_fill_failed(f));
+        if (i == 0)
+            assert_int_equal(disk_fill_commit(d, &f, NULL), DLC_EIO);
+        else
+            disk_fill_abandon(d, &f);
+        assert_false(disk_has(d, id_of(1)));
+        assert_int_equal(count_files("tmp", ""), 0);
+        assert_int_equal(figures_of(d).bytes, 0);
+    }
+    assert_int_equal(count_read(disk_errors) - errors, 1);
+    assert_int_equal(fill(d, 1, LEN), 0); /* the next one is whole again */
+    assert_int_equal(fetch(d, 1, LEN), 0);
+    mem_free(&p);
+    disk_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         disk_test(test_fill),
         disk_test(test_store_sum),
         disk_test(test_fill_sum),
+        disk_test(test_fill_meets_failing_disk),
         disk_test(test_grow),
         disk_test(test_grow_too_large),
         disk_test(test_store_faults),
