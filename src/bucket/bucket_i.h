@@ -59,6 +59,8 @@ struct op {
     const char *key, *etag;
     uint64_t offset, length;
     bool whole;
+    bool want_sum; /* STAT */
+    bool once;     /* no retries: it can be done without */
     void *dst;
     const char *prefix, *continuation;
     bool by_folder;

@@ -21,6 +21,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/check.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -177,6 +179,50 @@ uint32_t checksum_crc32c(uint32_t sum, const void *data, size_t len)
 uint64_t checksum_crc64nvme(uint64_t sum, const void *data, size_t len)
 {
     return update(&crc64nvme, sum, data, len);
+}
+
+static const struct crc *crc_of(enum checksum_kind kind)
+{
+    switch (kind) {
+    case CHECKSUM_CRC64NVME: return &crc64nvme;
+    case CHECKSUM_CRC32C: return &crc32c;
+    case CHECKSUM_CRC32: return &crc32;
+    case CHECKSUM_NONE: break;
+    }
+    dlc_check(!"a kind of checksum");
+    return NULL;
+}
+
+uint64_t checksum_add(enum checksum_kind kind, uint64_t sum, const void *data, size_t len)
+{
+    return update(crc_of(kind), sum, data, len);
+}
+
+/* a * b mod P; bit `bits` - 1 is x^0. */
+static uint64_t multiply(const struct crc *c, uint64_t a, uint64_t b)
+{
+    uint64_t product = 0;
+
+    for (uint64_t bit = (uint64_t)1 << (c->bits - 1); bit != 0; bit >>= 1) {
+        product ^= a & bit ? b : 0;
+        b = b >> 1 ^ (b & 1 ? c->poly : 0);
+    }
+    return product;
+}
+
+/* The bytes that follow shift what came before by x^(8 len); what each checksum begins and ends
+ * with cancels out. */
+uint64_t checksum_combine(enum checksum_kind kind, uint64_t first, uint64_t second, uint64_t len)
+{
+    const struct crc *c = crc_of(kind);
+    uint64_t square = (uint64_t)1 << (c->bits - 9); /* x^8 */
+
+    for (; len > 0; len >>= 1) {
+        if (len & 1)
+            first = multiply(c, first, square);
+        square = multiply(c, square, square);
+    }
+    return first ^ second;
 }
 
 void checksum_use_portable(bool yes)

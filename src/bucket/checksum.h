@@ -15,6 +15,19 @@ uint32_t checksum_crc32(uint32_t sum, const void *data, size_t len);
 uint32_t checksum_crc32c(uint32_t sum, const void *data, size_t len);
 uint64_t checksum_crc64nvme(uint64_t sum, const void *data, size_t len);
 
+/* What a cloud says of a whole object. */
+enum checksum_kind { CHECKSUM_NONE, CHECKSUM_CRC64NVME, CHECKSUM_CRC32C, CHECKSUM_CRC32 };
+
+struct object_checksum {
+    enum checksum_kind kind;
+    uint64_t value;
+};
+
+/* As the functions above. Not for CHECKSUM_NONE. */
+uint64_t checksum_add(enum checksum_kind kind, uint64_t sum, const void *data, size_t len);
+/* Of two pieces, one after the other, of which the second has len bytes. */
+uint64_t checksum_combine(enum checksum_kind kind, uint64_t first, uint64_t second, uint64_t len);
+
 /* For tests: from now on do without the processor's special instructions (or with them again). */
 void checksum_use_portable(bool yes);
 

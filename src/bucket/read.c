@@ -6,18 +6,28 @@
  * (R1) All parts are of one version: each is conditional on the caller's ETag or, without one, on
  *      that of the first part, which is then read alone.
  * (R2) done() comes after the last part has ended or has been cancelled: nothing writes into dst.
+ * (R3) A whole object that is read in parts has the checksum that the bucket keeps of it, where it
+ *      keeps one. It is asked for while the parts come (STAT); where that fails, there is none. An
+ *      object that does not have it is read once more.
  */
 #include <string.h>
 
 #include "base/check.h"
+#include "base/counters.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "bucket/bucket_i.h"
+#include "bucket/part_sums_i.h"
 
 struct split {
     uint64_t next; /* offset in the read of the next part to ask for */
     unsigned flying;
     char etag[ETAG_MAX];
     struct op ops[PART_FLYING];
+    struct op stat; /* asks for the checksum (R3) */
+    struct dlc_err stat_err;
+    struct part_sums sums;
+    bool again;
 };
 
 struct reading {
@@ -75,6 +85,13 @@ static void op_prepare(struct op *op, struct reading *g, void (*ended)(struct op
 
 /* ---- parts ---- */
 
+static void split_free(struct split **sp)
+{
+    if (*sp != NULL)
+        part_sums_release(&(*sp)->sums);
+    mem_free(sp);
+}
+
 static bool has_etag(const char *etag)
 {
     return etag != NULL && etag[0] != '\0';
@@ -103,6 +120,7 @@ static void parts_cancel(struct split *s)
 {
     for (unsigned i = 0; i < PART_FLYING; i++)
         op_cancel(&s->ops[i]);
+    op_cancel(&s->stat);
     s->flying = 0;
 }
 
@@ -117,6 +135,63 @@ static void parts_submit(struct reading *g)
     lane_pump(g->req.lane);
 }
 
+/* All parts have come, and an answer about the checksum. */
+static void parts_end(struct reading *g)
+{
+    struct split *s = g->split;
+    struct bucket_read *r = g->r;
+
+    if (part_sums_right(&s->sums)) {
+        reading_end(g, 0);
+        return;
+    }
+    count(bucket_corrupt);
+    if (s->again) {
+        reading_end(g, dlc_err_set(&r->err, DLC_ECORRUPT,
+                                   "%.200s: the %llu bytes that came do not have the checksum of "
+                                   "the object, twice",
+                                   r->key, (unsigned long long)r->length));
+        return;
+    }
+    log_warn("%.200s: what came in parts does not have the checksum of the object; it is read once "
+             "more",
+             r->key);
+    s->again = true;
+    s->next = 0;
+    parts_submit(g);
+}
+
+static void on_stat(struct op *op)
+{
+    struct reading *g = op->owner;
+    struct split *s = g->split;
+
+    if (op->rc == 0 &&
+        (op->answer->etag_seen[0] == '\0' || strcmp(op->answer->etag_seen, op->etag) == 0))
+        part_sums_want(&s->sums, &op->answer->sum);
+    if (s->next == g->r->length && s->flying == 0)
+        parts_end(g);
+}
+
+/* (R3), of the version whose ETag is known now. */
+static void ask_checksum(struct reading *g)
+{
+    struct split *s = g->split;
+    struct bucket_read *r = g->r;
+
+    if (!r->whole || !g->req.lane->bucket->origin->ops->sums)
+        return;
+    part_sums_init(&s->sums, r->dst, r->length, PART_BYTES);
+    s->stat.kind = ATTEMPT_STAT;
+    s->stat.key = r->key;
+    s->stat.etag = has_etag(r->etag) ? r->etag : s->etag;
+    s->stat.want_sum = s->stat.once = true;
+    s->stat.err = &s->stat_err;
+    s->stat.ended = on_stat;
+    s->stat.owner = g;
+    op_submit(&s->stat, g->req.lane);
+}
+
 static void on_part(struct op *op)
 {
     struct reading *g = op->owner;
@@ -128,6 +203,8 @@ static void on_part(struct op *op)
         r->waited = dlc_mono_sub(op->first_sent, g->req.submitted);
         if (op->rc == 0)
             memcpy(s->etag, op->answer->etag_seen, sizeof(s->etag));
+        if (op->rc == 0 && has_etag(s->etag) && !has_etag(r->etag) && !s->again)
+            ask_checksum(g);
     }
     s->flying--;
     if (op->rc < 0) {
@@ -135,19 +212,22 @@ static void on_part(struct op *op)
         reading_end(g, op->rc);
         return;
     }
+    part_sums_came(&s->sums, op->offset - r->offset);
     if (s->next < r->length)
         parts_submit(g);
-    else if (s->flying == 0)
-        reading_end(g, 0);
+    else if (s->flying == 0 && s->stat.state == OP_IDLE)
+        parts_end(g);
 }
 
 static void split_begin(struct reading *g)
 {
     g->split = mem_new(struct split);
-    if (has_etag(g->r->etag))
+    if (has_etag(g->r->etag)) {
+        ask_checksum(g);
         parts_submit(g);
-    else
+    } else {
         part_submit(g, &g->split->ops[0]); /* it tells the ETag of the others (R1) */
+    }
 }
 
 /* ---- the request ---- */
@@ -185,7 +265,7 @@ static void reading_free(struct request *q)
 {
     struct reading *g = reading_of(q);
 
-    mem_free(&g->split);
+    split_free(&g->split);
     mem_free(&g);
 }
 

@@ -125,6 +125,7 @@ void try_start(struct op *op, struct try **slot, void *dst)
     a->offset = op->offset;
     a->length = op->length;
     a->whole = op->whole;
+    a->want_sum = op->want_sum;
     a->dst = dst;
     a->prefix = op->prefix;
     a->continuation = op->continuation;
@@ -255,7 +256,7 @@ static void op_retry(struct op *op, const struct attempt *a, struct dlc_mono now
 
 static bool may_retry(const struct op *op, const struct attempt *a, struct dlc_mono now)
 {
-    if (!a->retryable)
+    if (!a->retryable || op->once)
         return false;
     if (op->failures <= op->lane->bucket->config.retries)
         return true;

@@ -18,6 +18,7 @@ import hashlib
 import re
 import time
 import urllib.parse
+import zlib
 from email.utils import formatdate
 from xml.sax.saxutils import escape
 
@@ -59,11 +60,12 @@ def url_name(key):
 
 
 class Object:
-    def __init__(self, data, checksum=False, etag=None):
+    def __init__(self, data, checksum=False, etag=None, crc32=False):
         self.size = len(data)
         self.data = data
         self.etag = etag if etag is not None else hashlib.md5(data).hexdigest()
-        self.crc32c = crc32c_text(data) if checksum else None
+        self.crc32c = crc32c_text(data) if checksum else None  # seconds for megabytes; crc32 is fast
+        self.crc32 = base64.b64encode(zlib.crc32(data).to_bytes(4, "big")).decode() if crc32 else None
 
     def slice(self, off, n):
         return self.data[off:off + n]
@@ -74,7 +76,7 @@ class Pattern:
     BLOCK = hashlib.shake_256(b"dlcache").digest(1 << 16)
 
     def __init__(self, size, seed=0):
-        self.size, self.seed, self.crc32c = size, seed, None
+        self.size, self.seed, self.crc32c, self.crc32 = size, seed, None, None
         self.etag = hashlib.md5(b"%d %d" % (size, seed)).hexdigest()
 
     def slice(self, off, n):
@@ -263,6 +265,8 @@ class S3(Server):
                    "Last-Modified": formatdate(self.now() - 3600, usegmt=True)}
         if obj.crc32c and req.headers.get("x-amz-checksum-mode") == "ENABLED" and "range" not in req.headers:
             headers["x-amz-checksum-crc32c"] = obj.crc32c
+        if obj.crc32 and req.headers.get("x-amz-checksum-mode") == "ENABLED" and "range" not in req.headers:
+            headers["x-amz-checksum-crc32"] = obj.crc32
         if obj.crc32c and "range" not in req.headers:
             headers["x-goog-hash"] = "crc32c=" + obj.crc32c
         m = re.fullmatch(r"bytes=(\d+)-(\d*)", req.headers.get("range", ""))

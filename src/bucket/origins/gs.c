@@ -193,6 +193,7 @@ static const struct s3_kind kind = {
             .start = s3_start,
             .cancel = s3_cancel,
             .free = s3_free,
+            .sums = true,
             .folders = true,
         },
     .scheme = "gs",

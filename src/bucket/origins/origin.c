@@ -77,6 +77,7 @@ void attempt_clear(struct attempt *a)
     a->first_byte = (struct dlc_mono){0};
     a->received = a->size = 0;
     a->etag_seen[0] = '\0';
+    a->sum = (struct object_checksum){0};
     a->priv = NULL;
 }
 
@@ -92,6 +93,7 @@ void attempt_move_answer(struct attempt *to, struct attempt *from)
     to->received = from->received;
     to->size = from->size;
     memcpy(to->etag_seen, from->etag_seen, sizeof(to->etag_seen));
+    to->sum = from->sum;
     to->objects = from->objects;
     to->n_objects = from->n_objects;
     to->cap_objects = from->cap_objects;

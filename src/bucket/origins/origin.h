@@ -16,6 +16,7 @@
 #define DLC_BUCKET_ORIGINS_ORIGIN_H
 
 #include "bucket/bucket.h"
+#include "bucket/checksum.h"
 
 enum attempt_op { ATTEMPT_GET, ATTEMPT_STAT, ATTEMPT_LIST };
 
@@ -26,6 +27,7 @@ struct attempt {
     const char *key, *etag;   /* GET, STAT */
     uint64_t offset, length;  /* GET */
     bool whole;               /* GET: verify the object's checksum where the origin gives one */
+    bool want_sum;            /* STAT: say the object's checksum, where the origin has one */
     void *dst;                /* GET */
     const char *prefix;       /* LIST */
     const char *continuation; /* LIST: from the page before, or NULL */
@@ -44,6 +46,7 @@ struct attempt {
                                     * during the attempt: a stall is when it stands still */
     uint64_t size;                 /* STAT: object size */
     char etag_seen[ETAG_MAX];      /* STAT, GET */
+    struct object_checksum sum;    /* STAT with want_sum */
     struct bucket_object *objects; /* LIST: objects with strings, freed by attempt_clear() */
     size_t n_objects;
     char **folders; /* LIST by_folder: common prefixes */
@@ -79,6 +82,7 @@ struct origin_ops {
     /* L: bring a->received up to date. Optional: for origins that do not keep it current. */
     void (*progress)(struct origin *o, struct attempt *a);
     void (*free)(struct origin *o);
+    bool sums;         /* STAT with want_sum may say one */
     bool folders;      /* LIST by_folder is supported */
     bool folders_free; /* LIST of one folder costs next to nothing: never prefer a flat listing */
 };

@@ -196,6 +196,33 @@ void s3_answer_broken(const char *scheme, const char *bucket, const struct engin
     buf_release(&text);
 }
 
+void s3_answer_sum(const struct engine_request *r, struct object_checksum *out)
+{
+    static const struct {
+        enum engine_sum header;
+        enum checksum_kind kind;
+        size_t len;
+    } sums[] = {{SUM_CRC64NVME, CHECKSUM_CRC64NVME, 8},
+                {SUM_CRC32C, CHECKSUM_CRC32C, 4},
+                {SUM_CRC32, CHECKSUM_CRC32, 4}};
+    struct buf bytes = BUF_INIT;
+
+    *out = (struct object_checksum){0};
+    for (size_t i = 0; i < DLC_COUNT(sums) && out->kind == CHECKSUM_NONE; i++) {
+        const char *given = r->answer.sums[sums[i].header];
+
+        buf_clear(&bytes);
+        /* A '-' marks the checksum of the parts' checksums: it is not of the bytes. */
+        if (*given == '\0' || strchr(given, '-') != NULL || !str_unbase64(given, &bytes) ||
+            bytes.len != sums[i].len)
+            continue;
+        out->kind = sums[i].kind;
+        for (size_t k = 0; k < bytes.len; k++)
+            out->value = out->value << 8 | (unsigned char)buf_str(&bytes)[k];
+    }
+    buf_release(&bytes);
+}
+
 static size_t big_endian(uint64_t v, size_t n, unsigned char *out)
 {
     for (size_t i = n; i > 0; i--, v >>= 8)

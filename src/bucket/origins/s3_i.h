@@ -72,6 +72,9 @@ enum s3_verdict s3_answer_failed(const char *scheme, const char *bucket,
 void s3_answer_broken(const char *scheme, const char *bucket, const struct engine_request *r,
                       struct attempt *a);
 
+/* The checksum of the whole object that an answer carries; of kind CHECKSUM_NONE: none that can be
+ * made of parts. */
+void s3_answer_sum(const struct engine_request *r, struct object_checksum *out);
 /* Verify what a GET brought: the version, and for a whole object its checksum. */
 int s3_answer_verify(const char *scheme, const char *bucket, const struct engine_request *r,
                      struct attempt *a);

@@ -176,6 +176,8 @@ static void answer_stat(struct s3_call *c)
 
     a->rc = 0;
     a->size = c->request->answer.length;
+    if (a->want_sum)
+        s3_answer_sum(c->request, &a->sum);
     if (a->size == ENGINE_UNKNOWN) {
         s3_what(s->kind->scheme, s->bucket, a, &what);
         a->rc = dlc_err_set(&a->err, DLC_EPROTO, "%s: the server does not say how long it is",
@@ -255,7 +257,9 @@ static void call_begin(struct s3_call *c)
     struct s3_lane *lane = c->lane;
     const struct s3_kind *kind = lane->s3->kind;
     struct attempt *a = c->attempt;
-    bool sums = kind->sum_mode && a->op == ATTEMPT_GET && a->whole && a->length > 0;
+    bool sums =
+        kind->sum_mode &&
+        (a->op == ATTEMPT_STAT ? a->want_sum : a->op == ATTEMPT_GET && a->whole && a->length > 0);
 
     c->place = lane->s3->place;
     c->generation = 0;

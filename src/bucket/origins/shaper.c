@@ -189,6 +189,7 @@ static void copy_question(struct attempt *to, const struct attempt *from)
     to->offset = from->offset;
     to->length = from->length;
     to->whole = from->whole;
+    to->want_sum = from->want_sum;
     to->dst = from->dst;
     to->prefix = from->prefix;
     to->continuation = from->continuation;
@@ -293,6 +294,7 @@ int origin_shaped_new(const struct shape *shape, struct origin *inner, struct or
         .cancel = shaped_cancel,
         .progress = shaped_progress,
         .free = shaped_free,
+        .sums = inner->ops->sums,
         .folders = inner->ops->folders,
         .folders_free = inner->ops->folders_free,
     };

@@ -111,6 +111,8 @@ static void bucket_next(struct fetch *f)
         fetch_changed(f);
     } else if (f->rc < 0) {
         f->err = f->read.err;
+        if (f->to_disk && disk_fill_failed(f->file)) /* the bucket's bytes are not to blame */
+            f->rc = DLC_EBYPASS;
         failed(f);
     } else {
         bucket_gave(f);

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-static void fill(const struct attempt *a)
+void fake_fill(const struct attempt *a)
 {
     uint64_t h = hash64_str(a->key);
 
@@ -62,10 +62,13 @@ static void deliver(struct fake_call *c)
         a->retry_after = c->retry_after;
     } else if (a->op == ATTEMPT_GET) {
         if (c->fate != FAKE_EMPTY)
-            fill(a);
+            fake_fill(a);
+        if (c->flip)
+            ((char *)a->dst)[a->length / 2] ^= 1;
         a->received = a->length - (c->fate == FAKE_SHORT);
     } else if (a->op == ATTEMPT_STAT) {
         a->size = 42;
+        a->sum = c->sum;
     }
     if (a->first_byte.ns == 0)
         a->first_byte = dlc_mono_now();

@@ -34,7 +34,9 @@ struct fake_call {
     int rc;
     bool retryable, throttled;
     struct dlc_dur retry_after;
-    const char *etag; /* of the object, now */
+    const char *etag;           /* of the object, now */
+    struct object_checksum sum; /* STAT */
+    bool flip;                  /* GET: a byte is wrong */
 };
 
 struct fake {
@@ -51,6 +53,7 @@ struct fake *fake_new(unsigned lanes, void (*script)(struct fake *, struct fake_
 /* A bucket on top, which owns it. NULL config: the defaults. */
 struct bucket *fake_bucket(struct fake *f, const struct bucket_config *c);
 
+void fake_fill(const struct attempt *a); /* with the right bytes */
 bool fake_bytes_right(const char *key, uint64_t offset, const void *data, uint64_t len);
 
 /* One read and what became of it, for tests that wait. */

@@ -84,6 +84,24 @@ static void test_in_pieces(void **state)
     }
 }
 
+static void test_combine(void **state)
+{
+    static const enum checksum_kind kinds[] = {CHECKSUM_CRC64NVME, CHECKSUM_CRC32C, CHECKSUM_CRC32};
+
+    (void)state;
+    for (size_t k = 0; k < 3; k++) {
+        uint64_t whole = checksum_add(kinds[k], 0, data, 4096);
+
+        for (size_t cut = 0; cut <= 4096; cut += 61)
+            assert_true(whole == checksum_combine(kinds[k], checksum_add(kinds[k], 0, data, cut),
+                                                  checksum_add(kinds[k], 0, data + cut, 4096 - cut),
+                                                  4096 - cut));
+    }
+    assert_int_equal(checksum_add(CHECKSUM_CRC32, 0, data, 99), checksum_crc32(0, data, 99));
+    assert_int_equal(checksum_add(CHECKSUM_CRC32C, 0, data, 99), checksum_crc32c(0, data, 99));
+    assert_true(checksum_add(CHECKSUM_CRC64NVME, 0, data, 99) == checksum_crc64nvme(0, data, 99));
+}
+
 static void test_one_bit_matters(void **state)
 {
     uint64_t sum = checksum_crc64nvme(0, data, 1000);
@@ -103,6 +121,7 @@ int main(void)
         cmocka_unit_test(test_known_long),
         cmocka_unit_test(test_fast_equals_portable),
         cmocka_unit_test(test_in_pieces),
+        cmocka_unit_test(test_combine),
         cmocka_unit_test(test_one_bit_matters),
     };
 

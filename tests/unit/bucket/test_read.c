@@ -118,6 +118,125 @@ static void test_parts_of_one_version(void **state)
     fake_read_release(&x);
 }
 
+/* ---- the checksum of an object that comes in parts (R3) ---- */
+
+struct sums_log {
+    struct object_checksum sum;
+    bool late;     /* said after all parts have come */
+    bool fails;    /* is not said */
+    int stat_rc;   /* of that */
+    unsigned flip; /* so many parts are wrong, the third one first */
+    _Atomic unsigned stats, asked_sum, gets;
+    const char *etag;
+};
+
+static void script_sums(struct fake *f, struct fake_call *c)
+{
+    struct sums_log *log = f->priv;
+
+    c->etag = "e1";
+    c->delay = DLC_MS(1);
+    if (c->a->op == ATTEMPT_GET) {
+        log->gets++;
+        c->flip = log->flip > 0 && c->a->offset == 16 * MiB;
+        log->flip -= c->flip;
+        return;
+    }
+    log->stats++;
+    log->asked_sum += c->a->want_sum && strcmp(c->a->etag, "e1") == 0;
+    c->sum = log->sum;
+    c->etag = log->etag != NULL ? log->etag : "e1";
+    c->delay = log->late ? DLC_MS(400) : DLC_MS(0);
+    c->fate = log->fails ? FAKE_FAIL : FAKE_OK;
+    c->rc = log->stat_rc;
+    c->retryable = true;
+}
+
+#define SUMS_LEN (40 * MiB + 5)
+
+static int read_summed(struct sums_log *log, const char *etag, bool whole)
+{
+    struct fake *f = fake_new(1, script_sums);
+    struct bucket_config config = BUCKET_CONFIG_INIT;
+    struct fake_read x = {.r = {.etag = etag, .whole = whole}};
+    struct bucket *b;
+    int rc;
+
+    f->priv = log;
+    f->ops.sums = true;
+    config.no_hedge = true;
+    b = fake_bucket(f, &config);
+    fake_read(b, &x, "big", SUMS_LEN);
+    wait_until(x.done);
+    rc = x.r.rc;
+    assert_true(rc < 0 || log->sum.kind == CHECKSUM_NONE || log->etag != NULL ||
+                fake_bytes_right("big", 0, x.r.dst, SUMS_LEN));
+    bucket_close(&b);
+    assert_int_equal(f->flying, 0);
+    fake_read_release(&x);
+    return rc;
+}
+
+static void sums_right(struct sums_log *log, enum checksum_kind kind)
+{
+    struct attempt a = {.op = ATTEMPT_GET, .key = "big", .length = SUMS_LEN};
+
+    a.dst = mem_alloc(SUMS_LEN);
+    fake_fill(&a);
+    log->sum = (struct object_checksum){kind, checksum_add(kind, 0, a.dst, SUMS_LEN)};
+    mem_free(&a.dst);
+}
+
+static void test_sum_of_parts(void **state)
+{
+    static const enum checksum_kind kinds[] = {CHECKSUM_CRC64NVME, CHECKSUM_CRC32C, CHECKSUM_CRC32};
+    uint64_t corrupt = count_read(bucket_corrupt);
+
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        struct sums_log log = {.late = i % 2 == 1};
+
+        sums_right(&log, kinds[i / 2]);
+        assert_int_equal(read_summed(&log, i < 3 ? "e1" : NULL, true), 0);
+        assert_int_equal(log.stats, 1);
+        assert_int_equal(log.asked_sum, 1);
+        assert_int_equal(log.gets, 6);
+    }
+    assert_int_equal(count_read(bucket_corrupt) - corrupt, 0);
+}
+
+static void test_wrong_sum_of_parts(void **state)
+{
+    uint64_t corrupt = count_read(bucket_corrupt);
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        struct sums_log log = {.late = i % 2 == 1, .flip = 1 + i / 2};
+
+        sums_right(&log, CHECKSUM_CRC32C);
+        assert_int_equal(read_summed(&log, "e1", true), i < 2 ? 0 : DLC_ECORRUPT);
+        assert_int_equal(log.gets, 12); /* it was read twice, and no more */
+        assert_int_equal(log.stats, 1);
+    }
+    assert_int_equal(count_read(bucket_corrupt) - corrupt, 2 + 2 * 2);
+}
+
+/* Where the bucket says none, or not of this version, the bytes are taken as they come. */
+static void test_no_sum_of_parts(void **state)
+{
+    struct sums_log none = {.flip = 1}, fails = {.flip = 1, .fails = true, .stat_rc = DLC_EBUCKET},
+                    other = {.flip = 1, .etag = "e2"}, part = {.flip = 1};
+
+    (void)state;
+    sums_right(&other, CHECKSUM_CRC32C);
+    assert_int_equal(read_summed(&none, "e1", true), 0);
+    assert_int_equal(read_summed(&fails, "e1", true), 0);
+    assert_int_equal(fails.stats, 1); /* not asked again */
+    assert_int_equal(read_summed(&other, "e1", true), 0);
+    assert_int_equal(read_summed(&part, "e1", false), 0);
+    assert_int_equal(part.stats, 0);
+}
+
 static struct fake *flying_fake;
 static _Atomic unsigned flying_at_done;
 
@@ -412,6 +531,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_no_parts_up_to_16_MiB),
+        cmocka_unit_test(test_sum_of_parts),
+        cmocka_unit_test(test_wrong_sum_of_parts),
+        cmocka_unit_test(test_no_sum_of_parts),
         cmocka_unit_test(test_parts_of_one_version),
         cmocka_unit_test(test_object_changes_between_parts),
         cmocka_unit_test(test_part_fails_for_good),

@@ -2,6 +2,7 @@
 /* The s3 origin against scripted answers: what it asks for, what it accepts, what it mends. */
 #include "bucket/origins/origin.h"
 
+#include "base/mem.h"
 #include "bucket/aws_place.h"
 #include "bucket/origin_run.h"
 #include "unit.h"
@@ -258,6 +259,44 @@ static void test_stat(void **state)
     assert_int_equal(a.rc, DLC_ENOTFOUND);
 }
 
+static struct object_checksum stat_sum(const char *headers)
+{
+    char *answer = mem_fmt(OK_HEAD "Content-Length: 9\r\n%s\r\n", headers);
+    const char *answers[] = {answer, NULL};
+    struct attempt a = {.op = ATTEMPT_STAT, .key = "k", .etag = "e1", .want_sum = true};
+
+    script_set(&server, answers);
+    origin_run_attempt(&lane, &a);
+    assert_int_equal(a.rc, 0);
+    assert_true(script_saw(&server, "\r\nIf-Match: \"e1\"\r\n"));
+    assert_true(script_saw(&server, "\r\nx-amz-checksum-mode: ENABLED\r\n"));
+    mem_free(&answer);
+    return a.sum;
+}
+
+/* The checksum of a whole object, the strongest that can be put together from parts. */
+static void test_stat_checksum(void **state)
+{
+    struct object_checksum sum = stat_sum("x-amz-checksum-crc32: y/Q5Jg==\r\n");
+
+    (void)state;
+    assert_int_equal(sum.kind, CHECKSUM_CRC32);
+    assert_int_equal(sum.value, 0xcbf43926);
+    sum = stat_sum("x-goog-hash: crc32c=4waSgw==,md5=JfnnlDI7RTiF9RgfG2JNCw==\r\n"
+                   "x-amz-checksum-crc32: y/Q5Jg==\r\n");
+    assert_int_equal(sum.kind, CHECKSUM_CRC32C);
+    assert_int_equal(sum.value, 0xe3069283);
+    sum = stat_sum("x-amz-checksum-crc64nvme: rosUhgp5n4U=\r\n");
+    assert_int_equal(sum.kind, CHECKSUM_CRC64NVME);
+    assert_true(sum.value == 0xae8b14860a799f85);
+    /* of the parts of an upload; of other kinds; too short; nonsense */
+    assert_int_equal(stat_sum("x-amz-checksum-crc32c: 4waSgw==-3\r\n").kind, CHECKSUM_NONE);
+    assert_int_equal(stat_sum("x-amz-checksum-sha256: y/Q5Jg==\r\n").kind, CHECKSUM_NONE);
+    assert_int_equal(stat_sum("x-amz-checksum-crc32: y/Q5\r\n").kind, CHECKSUM_NONE);
+    assert_int_equal(stat_sum("x-amz-checksum-crc32: ????\r\n").kind, CHECKSUM_NONE);
+    assert_int_equal(stat_sum("").kind, CHECKSUM_NONE);
+}
+
 static void test_list(void **state)
 {
     static const char *const answers[] = {
@@ -387,6 +426,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nobody_listens, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cancel, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stat, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_stat_checksum, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_list, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_region_is_corrected, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_region_correction_ends, set_up, tear_down),
