@@ -22,7 +22,7 @@ static const char *const scheme_names[] = {
     [URL_HTTPS] = "https", [URL_FILE] = "file", [URL_NAMED] = "dlcache",
 };
 
-unsigned bucket_lanes(const struct bucket_config *c)
+static unsigned bucket_lanes(const struct bucket_config *c)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 

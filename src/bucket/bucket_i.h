@@ -174,7 +174,6 @@ struct bucket {
 /* An origin of the caller's own (a test's fake). Takes origin. `root` as in struct bucket. */
 int bucket_open_origin(struct origin *origin, const char *root, const struct bucket_config *c,
                        unsigned lanes, struct bucket **out, struct dlc_err *err);
-unsigned bucket_lanes(const struct bucket_config *c);
 
 /* io_thread.c */
 int lane_open(struct lane *l, struct bucket *b, unsigned index, struct dlc_err *err);
@@ -182,7 +181,6 @@ void lane_stop(struct lane *l);  /* X: after it has drained; joins */
 void lane_drain(struct lane *l); /* X: cancel everything, now and from now on */
 void lane_pump(struct lane *l);
 void lane_received(struct lane *l, const struct attempt *a); /* count bytes and money */
-struct lane *lane_of_request(struct bucket *b);              /* X: the least busy */
 
 void request_submit(struct request *q, struct bucket *b, const struct request_ops *ops); /* X */
 void request_end(struct request *q); /* done() has returned */
@@ -195,7 +193,6 @@ void op_send(struct op *op); /* for lane_pump: off the queue and out */
 void op_check_deadlines(struct lane *l, struct dlc_mono now);
 void op_check_stalls(struct lane *l, struct dlc_mono now);
 void try_start(struct op *op, struct try **slot, void *dst);
-void try_abandon(struct try **tp);
 /* Longest wait before the nth (from 1) retry. */
 struct dlc_dur retry_ceiling(unsigned nth);
 

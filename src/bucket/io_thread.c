@@ -161,7 +161,8 @@ static void on_submit(struct task *t)
     q->ops->begin(q);
 }
 
-struct lane *lane_of_request(struct bucket *b)
+/* X: the least busy. */
+static struct lane *lane_of_request(struct bucket *b)
 {
     struct lane *best = &b->lanes[0];
     unsigned least = atomic_load_explicit(&best->load, memory_order_relaxed); /* a guess will do */

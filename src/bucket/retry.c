@@ -145,7 +145,7 @@ void try_start(struct op *op, struct try **slot, void *dst)
 }
 
 /* Nobody waits for this one any more. After it returns nothing of it is left (O1). */
-void try_abandon(struct try **tp)
+static void try_abandon(struct try **tp)
 {
     struct try *t = *tp;
     struct origin *o;

@@ -50,7 +50,8 @@ static int grown_add(struct grown *g, const void *data, size_t len)
     return 0;
 }
 
-int records_close(struct records *r)
+/* The last block. */
+static int records_close(struct records *r)
 {
     struct catalog_block row = {.off = r->start, .len = (uint32_t)(r->data.len - r->start)};
     uint64_t number = r->table.len / sizeof(row);
@@ -64,7 +65,8 @@ int records_close(struct records *r)
     return 0;
 }
 
-int records_add(struct records *r, size_t len)
+/* The record was written at data.p + data.len: len bytes. -1: no memory, and nothing was added. */
+static int records_add(struct records *r, size_t len)
 {
     r->data.len += len;
     if ((r->n + 1) % CATALOG_BLOCK == 0 && records_close(r) < 0) {
@@ -75,7 +77,7 @@ int records_add(struct records *r, size_t len)
     return 0;
 }
 
-void records_release(struct records *r)
+static void records_release(struct records *r)
 {
     mem_free(&r->data.p);
     mem_free(&r->table.p);

@@ -31,10 +31,6 @@ static inline bool records_at_start(const struct records *r)
 {
     return r->n % CATALOG_BLOCK == 0;
 }
-/* The record was written at data.p + data.len: len bytes. -1: no memory, and nothing was added. */
-int records_add(struct records *r, size_t len);
-int records_close(struct records *r); /* the last block */
-void records_release(struct records *r);
 
 /* What the next sample is coded against; forgotten at the start of each block. */
 struct sample_state {

@@ -41,9 +41,6 @@ bool catalog_blocks_fit(struct blocks *b, uint64_t n_records, uint64_t block_max
 /* A cursor over the verified bytes of block k. */
 bool catalog_open_block(const struct catalog *c, const struct blocks *b, uint64_t k,
                         struct catalog_cursor *cur);
-/* Element i of a section of pages, verified: `width` bytes in the mapping, or NULL. */
-const unsigned char *catalog_element(const struct catalog *c, const struct catalog_section *s,
-                                     uint64_t i);
 
 /* read_samples.c: the sections beyond objects and URL. They have been found to lie in the file. */
 int catalog_load_samples(struct catalog *c, struct dlc_err *err);

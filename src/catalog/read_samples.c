@@ -103,8 +103,9 @@ int catalog_load_samples(struct catalog *c, struct dlc_err *err)
     return 0;
 }
 
-const unsigned char *catalog_element(const struct catalog *c, const struct catalog_section *s,
-                                     uint64_t i)
+/* Element i of a section of pages, verified: `width` bytes in the mapping, or NULL. */
+static const unsigned char *catalog_element(const struct catalog *c,
+                                            const struct catalog_section *s, uint64_t i)
 {
     uint64_t per = catalog_per_page(s->width), page = i / per, full, off, n;
     const unsigned char *p;

@@ -139,7 +139,6 @@ static inline double disk_now(void)
 
 /* notes.c: with what was noted applied; nobody else takes d->mtx. */
 void disk_lock(struct disk *d);
-bool disk_trylock(struct disk *d);
 void disk_unlock(struct disk *d); /* publishes figures */
 void notes_init(struct notes *n);
 void notes_release(struct notes *n);

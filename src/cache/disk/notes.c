@@ -75,7 +75,7 @@ void disk_lock(struct disk *d)
     apply_all_locked(d);
 }
 
-bool disk_trylock(struct disk *d)
+static bool disk_trylock(struct disk *d)
 {
     if (!dlc_mtx_trylock(&d->mtx))
         return false;

@@ -43,7 +43,8 @@ static void skip_bytes(struct thrift *t, uint64_t n)
         t->p += n;
 }
 
-int64_t thrift_int(struct thrift *t)
+/* Of I16, I32, I64. */
+static int64_t thrift_int(struct thrift *t)
 {
     uint64_t v = get_varint(t);
 
@@ -81,7 +82,8 @@ static size_t get_list(struct thrift *t, enum thrift_type *type)
     return t->bad ? 0 : (size_t)n;
 }
 
-size_t thrift_list(struct thrift *t, enum thrift_type type)
+/* The count; each has at least a byte. */
+static size_t thrift_list(struct thrift *t, enum thrift_type type)
 {
     enum thrift_type found;
     size_t n = get_list(t, &found);

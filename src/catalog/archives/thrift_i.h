@@ -46,8 +46,6 @@ struct thrift_field {
 
 /* The next field of the struct that is read; false at its end. Its value must be taken next. */
 bool thrift_field(struct thrift *t, struct thrift_field *f);
-int64_t thrift_int(struct thrift *t);                        /* of I16, I32, I64 */
-size_t thrift_list(struct thrift *t, enum thrift_type type); /* count; each has at least a byte */
 void thrift_skip(struct thrift *t, enum thrift_type type);
 
 /* Take an integer, or a list's count, of a field that must have this type. */
