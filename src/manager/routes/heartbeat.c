@@ -24,7 +24,8 @@
 
 /* ---- what goes back ---- */
 
-int64_t nodes_interval_ms(struct control *c)
+/* Until the next heart-beat. */
+static int64_t nodes_interval_ms(struct control *c)
 {
     bool soon;
 

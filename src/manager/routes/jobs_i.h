@@ -89,7 +89,6 @@ void jobs_add(struct control *c, struct job *j);                    /* takes wha
 bool jobs_remove(struct control *c, const char *id);
 bool jobs_heard(struct control *c, const char *id, const uint64_t *epochs_done,
                 const json_t *figures, enum job_state *state);
-void jobs_set_state(struct control *c, const char *id, enum job_state s);
 /* Its dataset was listed, or lies elsewhere now. */
 void jobs_dataset_changed(struct control *c, const char *dataset, const json_t *body);
 /* Of a dataset: jobs that run, those of them that keep what they read, and the runs over it that
@@ -111,12 +110,6 @@ size_t jobs_count(struct control *c, const char *dataset);   /* running or waiti
 void jobs_end_of_dataset(struct control *c, const char *dataset);
 
 /* ---- capacity.c ---- */
-
-/* What a node can hold (on disk, or in memory where it has no disk tier), what it has of a dataset
- * and in all, as its last heart-beat said. */
-uint64_t node_space(const struct node_info *n);
-uint64_t node_bytes_of(const struct node_info *n, const char *dataset);
-uint64_t node_used(const struct node_info *n);
 
 /* May it run? `j` itself may be among jobs and does not count there. False in *known: its dataset
  * was not listed yet, so that nobody can tell. */

@@ -42,7 +42,6 @@ bool nodes_is_holder(struct control *c, const char *name, const char *instance);
 /* 409. holder: the address of who has the name; "": not to be said. */
 void nodes_refuse_name(struct control *c, const char *name, const char *holder,
                        struct http_reply *reply);
-int64_t nodes_interval_ms(struct control *c); /* until the next heart-beat */
 /* Answer a node with `answer`, an object that is taken, and "orders", "interval_ms", and "view"
  * when there is another than `has` and it names the node. version: as in reply_doc(). */
 void nodes_reply(struct control *c, const char *name, uint64_t has, json_t *answer, int status,

@@ -12,7 +12,7 @@ void chunk_stream_init(struct chunk_stream *s, const char *node, uint64_t number
     *s = (struct chunk_stream){.node = mem_str(node), .number = number};
 }
 
-void chunk_stream_release(struct chunk_stream *s)
+static void chunk_stream_release(struct chunk_stream *s)
 {
     mem_free(&s->node);
     mem_free(&s->rows);

@@ -39,7 +39,6 @@ struct page_range {
 };
 
 void chunk_stream_init(struct chunk_stream *s, const char *node, uint64_t number);
-void chunk_stream_release(struct chunk_stream *s);
 /* For fetch(): one more row; c's numbers are copied, its texts given apart. */
 void chunk_stream_add(struct chunk_stream *s, const char *key, size_t key_len, const char *etag,
                       size_t etag_len, const struct meta_chunk *c);

@@ -15,7 +15,8 @@
 
 #define APPLICATION_ID 0x646c636d /* "dlcm" */
 
-const char *const sqlite_migrations[SQLITE_SCHEMA_VERSION] = {
+/* [v]: from version v to v + 1. */
+static const char *const sqlite_migrations[SQLITE_SCHEMA_VERSION] = {
     /* Names of datasets and nodes are numbers in the tables of chunks, which are large. */
     "CREATE TABLE doc(kind INTEGER NOT NULL, id TEXT NOT NULL, tenant TEXT NOT NULL,"
     "  version INTEGER NOT NULL, body TEXT NOT NULL, UNIQUE(kind, id));"

@@ -57,8 +57,6 @@ int sq_finish(struct sq_conn *c, int rc);
 /* ---- sqlite_schema.c ---- */
 
 #define SQLITE_SCHEMA_VERSION 2
-extern const char
-    *const sqlite_migrations[SQLITE_SCHEMA_VERSION]; /* [v]: from version v to v + 1 */
 /* DLC_EINVAL: it is a database of another program. */
 int sqlite_check_header(int fd, const char *path, struct dlc_err *err);
 int sqlite_migrate(sqlite3 *db, const char *path, struct dlc_err *err);

@@ -158,7 +158,7 @@ void meta_doc_release(struct meta_doc *d)
     *d = (struct meta_doc)META_DOC_INIT;
 }
 
-void meta_raw_release(struct meta_raw *r)
+static void meta_raw_release(struct meta_raw *r)
 {
     mem_free(&r->id);
     mem_free(&r->tenant);
@@ -294,7 +294,7 @@ int meta_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t
 
 /* ---- chunks ---- */
 
-int meta_check_chunk(const struct meta_chunk *c, struct dlc_err *err)
+static int meta_check_chunk(const struct meta_chunk *c, struct dlc_err *err)
 {
     int rc = check_text("a dataset", c->dataset, 1, META_ID_MAX, err);
 

@@ -28,7 +28,6 @@ struct meta_raw {
     size_t body_len;
     uint64_t version;
 };
-void meta_raw_release(struct meta_raw *r);
 
 struct meta_raw_event {
     uint64_t seq;
@@ -101,8 +100,7 @@ int meta_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest);
 int meta_err_held(struct dlc_err *err, const char *name, const char *holder);
 int meta_err_absent(struct dlc_err *err, enum meta_kind kind, const char *id);
 
-int meta_check_chunk(const struct meta_chunk *c, struct dlc_err *err); /* DLC_EINVAL */
-const char *meta_kind_name(enum meta_kind kind);                       /* "dataset" */
+const char *meta_kind_name(enum meta_kind kind); /* "dataset" */
 int64_t meta_wall_ms(void);
 
 #endif

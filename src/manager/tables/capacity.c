@@ -29,17 +29,19 @@ static uint64_t figure(const json_t *o, const char *name)
     return v > 0 ? (uint64_t)v : 0;
 }
 
-uint64_t node_bytes_of(const struct node_info *n, const char *dataset)
+/* What a node can hold (on disk, or in memory where it has no disk tier), what it has of a dataset
+ * and in all, as its last heart-beat said. */
+static uint64_t node_bytes_of(const struct node_info *n, const char *dataset)
 {
     return figure(json_object_get(json_object_get(n->figures, "datasets"), dataset), "bytes");
 }
 
-uint64_t node_space(const struct node_info *n)
+static uint64_t node_space(const struct node_info *n)
 {
     return n->capacity > 0 ? n->capacity : n->memory;
 }
 
-uint64_t node_used(const struct node_info *n)
+static uint64_t node_used(const struct node_info *n)
 {
     return figure(n->figures, n->capacity > 0 ? "disk_used" : "memory_used");
 }

@@ -158,7 +158,7 @@ bool jobs_heard(struct control *c, const char *id, const uint64_t *epochs_done,
     return j != NULL;
 }
 
-void jobs_set_state(struct control *c, const char *id, enum job_state s)
+static void jobs_set_state(struct control *c, const char *id, enum job_state s)
 {
     struct job *j;
 
