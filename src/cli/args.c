@@ -53,7 +53,8 @@ static void help_option(struct buf *out, const struct args_option *o)
     buf_addf(out, "%*s%s\n", (int)(used < HELP_COLUMN ? HELP_COLUMN - used : 2), "", o->help);
 }
 
-void args_help(const struct command *cmd, const struct args_option *options, struct buf *out)
+/* The page that --help prints. */
+static void args_help(const struct command *cmd, const struct args_option *options, struct buf *out)
 {
     struct args unused = ARGS_INIT;
     struct parser p = {.args = &unused};

@@ -79,7 +79,4 @@ bool args_choice(const struct command *cmd, const char *option, const char *valu
 /* Print "dlcache NAME: text" to standard error and return the exit status that the code means. */
 int cli_fail(const struct command *cmd, const struct dlc_err *err);
 
-/* The page that --help prints. */
-void args_help(const struct command *cmd, const struct args_option *options, struct buf *out);
-
 #endif

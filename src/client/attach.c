@@ -27,7 +27,8 @@
 
 /* ---- talking ---- */
 
-int attach_refused(const struct msg *m, struct dlc_err *err)
+/* What an answer says that is not "ok": its code and text. */
+static int attach_refused(const struct msg *m, struct dlc_err *err)
 {
     const char *text = json_string_value(json_object_get(m->body, "error"));
     json_int_t code = json_integer_value(json_object_get(m->body, "code"));

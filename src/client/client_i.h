@@ -181,8 +181,6 @@ static inline bool attachment_died(const struct attachment *a) /* the same, for 
 }
 /* It hung when somebody waited for it, and has not moved since. */
 bool attachment_hangs(struct attachment *a);
-/* What an answer says that is not "ok": its code and text. */
-int attach_refused(const struct msg *m, struct dlc_err *err);
 /*
  * One question over the socket, with a descriptor unless fd is negative, and its answer in *m,
  * which was MSG_INIT. After DLC_ENODAEMON and DLC_ETIMEDOUT (also of a daemon that hangs, before

@@ -89,7 +89,7 @@ int audio_check_spec(const struct audio_spec *spec, struct dlc_err *err)
     return spec->mel.mels == 0 ? 0 : check_mel(&spec->mel, spec->rate, err);
 }
 
-uint32_t audio_channels(const struct audio_spec *spec)
+static uint32_t audio_channels(const struct audio_spec *spec)
 {
     return spec->mono ? 1 : spec->channels;
 }

@@ -60,7 +60,6 @@ int audio_check_spec(const struct audio_spec *spec, struct dlc_err *err);
 
 /* Of a spec that was checked. */
 size_t audio_bytes(const struct audio_spec *spec);
-uint32_t audio_channels(const struct audio_spec *spec);
 uint32_t audio_frames(const struct audio_spec *spec); /* of a spectrogram */
 
 /* Tables and buffers of one thread. */

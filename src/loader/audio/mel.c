@@ -24,7 +24,7 @@ size_t mel_reach(const struct mel *m)
     return (LANES - 1) * (size_t)m->spec.hop + (m->spec.fft - m->spec.window) / 2 + m->span;
 }
 
-size_t mel_work(const struct mel *m)
+static size_t mel_work(const struct mel *m)
 {
     return (2 * (size_t)m->half + m->half + 1) * LANES;
 }

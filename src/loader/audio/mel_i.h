@@ -57,7 +57,6 @@ void mel_release(struct mel *m);
 uint32_t mel_frames(const struct audio_mel *spec, uint32_t samples);
 
 size_t mel_reach(const struct mel *m);
-size_t mel_work(const struct mel *m);
 
 /* [mels][frames] of a wave of n samples; frames that it does not reach are silence. */
 uint32_t mel_make(const struct mel *m, const struct audio_kernels *k, const float *wave, uint32_t n,

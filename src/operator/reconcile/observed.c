@@ -158,7 +158,7 @@ void cut_text(char *s)
 
 /* ---- answers ---- */
 
-void answer_release(struct answer *a)
+static void answer_release(struct answer *a)
 {
     json_decref(a->body);
     memset(a, 0, sizeof(*a));

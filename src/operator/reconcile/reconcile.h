@@ -213,7 +213,6 @@ void answer_set(struct answer *a, json_t *body); /* takes body */
 void answer_absent(struct answer *a);
 void answer_ended(struct answer *a);
 void answer_refused(struct answer *a, int status, const char *words);
-void answer_release(struct answer *a);
 
 /* `out` is ACTIONS_INIT. */
 void reconcile(const struct observed *o, struct actions *out);
