@@ -81,11 +81,6 @@ uint64_t work_bytes(enum work_class c)
     return classes[c].bytes;
 }
 
-void work_figures(struct work_queues *w, enum work_class c, struct pool_figures *out)
-{
-    pool_figures(w->pools[c], out);
-}
-
 static double ms(struct dlc_dur d)
 {
     return (double)d.ns / 1e6;

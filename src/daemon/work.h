@@ -36,7 +36,6 @@ void work_run(struct work_queues *q, enum work_class c, struct work *w);
 bool work_take_back(struct work_queues *q, enum work_class c, struct work *w);
 
 uint64_t work_bytes(enum work_class c); /* the bound of its queue */
-void work_figures(struct work_queues *w, enum work_class c, struct pool_figures *out); /* X */
 json_t *work_json(struct work_queues *w); /* {"CLASS": {"queued", ...}}. Gives */
 
 #endif
