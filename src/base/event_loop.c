@@ -80,11 +80,6 @@ void loop_free(struct loop **lp)
     mem_free(&l);
 }
 
-bool loop_is_current(const struct loop *l)
-{
-    return l == current;
-}
-
 static void wake(struct loop *l)
 {
     os_wake(l->wake_fd);

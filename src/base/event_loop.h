@@ -49,7 +49,6 @@ void loop_free(struct loop **lp);           /* not running */
 
 void loop_run(struct loop *l);  /* becomes the loop's thread until loop_stop() */
 void loop_stop(struct loop *l); /* X */
-bool loop_is_current(const struct loop *l);
 
 void loop_post(struct loop *l, struct task *t); /* X */
 

@@ -42,11 +42,6 @@ int os_open(const char *path, int flags, mode_t mode)
     return faulty(open) ? -1 : open(path, flags | O_CLOEXEC, mode);
 }
 
-int os_openat(int dir, const char *path, int flags, mode_t mode)
-{
-    return faulty(open) ? -1 : openat(dir, path, flags | O_CLOEXEC, mode);
-}
-
 int os_fsync(int fd)
 {
     return faulty_of(fsync, fd) ? -1 : fsync(fd);

@@ -36,7 +36,6 @@ struct robust_list_head;
 #undef OS_CALL
 
 int os_open(const char *path, int flags, mode_t mode); /* adds O_CLOEXEC */
-int os_openat(int dir, const char *path, int flags, mode_t mode);
 int os_fsync(int fd);
 int os_fdatasync(int fd);
 int os_ftruncate(int fd, uint64_t size);

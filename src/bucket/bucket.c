@@ -200,11 +200,6 @@ void bucket_figures(struct bucket *b, struct bucket_figures *out)
     out->queued = load > out->in_flight ? load - out->in_flight : 0;
 }
 
-const char *bucket_scheme(const struct bucket *b)
-{
-    return scheme_names[b->scheme];
-}
-
 void bucket_prices(const struct bucket *b, double *get, double *byte)
 {
     *get = b->nano_get / 1e9;

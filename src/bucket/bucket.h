@@ -168,6 +168,4 @@ void bucket_figures(struct bucket *b, struct bucket_figures *out); /* X */
 /* What a read costs, as estimated: money for a GET and for a byte. X. */
 void bucket_prices(const struct bucket *b, double *get, double *byte);
 
-const char *bucket_scheme(const struct bucket *b);
-
 #endif

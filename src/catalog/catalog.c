@@ -291,11 +291,6 @@ const char *catalog_url(const struct catalog *c)
     return catalog_of(c)->url;
 }
 
-int64_t catalog_created(const struct catalog *c)
-{
-    return catalog_of(c)->h.created;
-}
-
 uint64_t catalog_snapshot(const struct catalog *c)
 {
     return catalog_of(c)->h.snapshot;

@@ -153,7 +153,6 @@ uint64_t catalog_visible(const struct catalog *c); /* samples [0, visible) make 
 uint64_t catalog_objects(const struct catalog *c);
 uint64_t catalog_bytes(const struct catalog *c); /* sum of the sizes of the visible */
 const char *catalog_url(const struct catalog *c);
-int64_t catalog_created(const struct catalog *c); /* Unix time */
 /* Hash of all that is said of objects and samples: names the snapshot. */
 uint64_t catalog_snapshot(const struct catalog *c);
 /* Do they say the same, byte by byte? A damaged one is not the same as a good one. */

@@ -358,7 +358,7 @@ static void wipe(char **text)
     mem_free(text);
 }
 
-void grant_release(struct grant *g)
+static void grant_release(struct grant *g)
 {
     mem_free(&g->dataset);
     mem_free(&g->tenant);
@@ -369,22 +369,6 @@ void grant_release(struct grant *g)
     wipe(&g->secret_key);
     wipe(&g->session_token);
     *g = (struct grant){0};
-}
-
-void grant_copy(struct grant *to, const struct grant *from)
-{
-    *to = (struct grant){
-        .dataset = mem_str(from->dataset),
-        .tenant = mem_str(from->tenant),
-        .url = mem_str(from->url),
-        .endpoint = mem_str(from->endpoint),
-        .region = mem_str(from->region),
-        .anonymous = from->anonymous,
-        .snapshot = from->snapshot,
-        .access_key = mem_str(from->access_key),
-        .secret_key = mem_str(from->secret_key),
-        .session_token = mem_str(from->session_token),
-    };
 }
 
 static void key_of(const char *token, const char *what, unsigned char out[static SHA256_LEN])

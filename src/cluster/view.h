@@ -80,9 +80,6 @@ struct grant {
 
 #define GRANT_LIFE DLC_SEC(60)
 
-void grant_release(struct grant *g); /* wipes */
-void grant_copy(struct grant *to, const struct grant *from);
-
 enum grant_age { GRANT_FRESH, GRANT_OLD, GRANT_NONE };
 /* token: NULL: the node itself asks. what: a name or URL. Fresh is what is younger than `life`.
  * Borrowed until anything is learnt. */

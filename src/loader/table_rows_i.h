@@ -19,11 +19,6 @@ struct rows {
     uint64_t *starts;  /* n + 1: the first row of each; behind them the number of all */
 };
 
-#define ROWS_INIT                                                                                  \
-    {                                                                                              \
-        0, 0, NULL                                                                                 \
-    }
-
 /* Of partitions [first, first + n). The first one is read, for its header. */
 int rows_init(struct rows *r, struct dlc_dataset *ds, const struct making *m, uint64_t first,
               uint64_t n, struct dlc_err *err);

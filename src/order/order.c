@@ -92,7 +92,7 @@ uint64_t order_at(const struct order *o, uint64_t k)
     dlc_check(k < o->length);
     if (o->spec.kind == ORDER_EXPLICIT)
         return o->list[k];
-    return o->spec.first + element(o, order_global(o, k));
+    return o->spec.first + element(o, o->spec.rank + k * o->spec.world);
 }
 
 /* The position of this rank that is global position g, when it is one of its own and >= from. */
@@ -121,17 +121,4 @@ uint64_t order_next(const struct order *o, uint64_t s, uint64_t from)
         return g == o->spec.rank % n ? 0 : ORDER_NONE;
     k = own(o, g, from);
     return k != ORDER_NONE ? k : own(o, g + n, from); /* its repetition in the padding */
-}
-
-uint64_t order_global(const struct order *o, uint64_t k)
-{
-    return o->spec.rank + k * o->spec.world;
-}
-
-uint64_t order_local(const struct order *o, uint64_t g)
-{
-    if (g <= o->spec.rank)
-        return 0;
-    g -= o->spec.rank;
-    return g / o->spec.world + (g % o->spec.world != 0);
 }

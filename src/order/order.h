@@ -77,9 +77,4 @@ uint64_t order_at(const struct order *o, uint64_t k);
  * explicit order needs an index for it. */
 uint64_t order_next(const struct order *o, uint64_t s, uint64_t from);
 
-/* A rank's position as a position of the global order, and the first position of this rank at or
- * after a global one: a state saved at one world size is resumed at another. */
-uint64_t order_global(const struct order *o, uint64_t k);
-uint64_t order_local(const struct order *o, uint64_t g);
-
 #endif

@@ -36,11 +36,6 @@ void life_ready(struct life *l, double now)
     enter(l, l->jobs > 0 ? LIFE_ACTIVE : LIFE_COOL_DOWN, now);
 }
 
-void life_lost(struct life *l, double now)
-{
-    enter(l, LIFE_PREPARE, now);
-}
-
 bool life_tick(struct life *l, double now, double cool_down)
 {
     if (l->state != LIFE_COOL_DOWN || now - l->since < cool_down)

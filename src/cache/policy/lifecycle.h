@@ -41,7 +41,6 @@ void life_init(struct life *l, double now);  /* PREPARE, no jobs */
 void life_join(struct life *l, double now);  /* a job begins to need it */
 void life_leave(struct life *l, double now); /* a job ends, or has read all of it */
 void life_ready(struct life *l, double now); /* preparation has succeeded */
-void life_lost(struct life *l, double now);  /* its bytes are gone: PREPARE again, jobs as before */
 
 /* Let time pass. True when the state changed, from COOL_DOWN to INACTIVE. */
 bool life_tick(struct life *l, double now, double cool_down);

@@ -94,18 +94,6 @@ int meta_open(const char *url, struct meta **out, struct dlc_err *err)
         "a store is sqlite:PATH or redis://[USER:PASSWORD@]HOST:PORT[,...][/PREFIX]");
 }
 
-void meta_url_printable(const char *url, struct buf *out)
-{
-    const char *at = strrchr(url, '@'), *host = strstr(url, "://");
-
-    if (at == NULL || host == NULL || at < host) {
-        str_printable(url, strlen(url), out);
-        return;
-    }
-    str_printable(url, (size_t)(host + 3 - url), out);
-    str_printable(at + 1, strlen(at + 1), out);
-}
-
 static struct meta *checked(struct meta *m)
 {
     dlc_check(m != NULL && m->tag == META_TAG);

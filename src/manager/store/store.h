@@ -36,8 +36,7 @@ struct meta;
  */
 int meta_open(const char *url, struct meta **out, struct dlc_err *err);
 void meta_close(struct meta **mp);
-const char *meta_kind_of_store(const struct meta *m);      /* "sqlite", "redis", "redis cluster" */
-void meta_url_printable(const char *url, struct buf *out); /* without user and password */
+const char *meta_kind_of_store(const struct meta *m); /* "sqlite", "redis", "redis cluster" */
 
 /* ---- documents ---- */
 

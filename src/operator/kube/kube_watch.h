@@ -48,10 +48,6 @@ struct watch_event {
     json_t *object; /* owned; of WATCH_ERROR: a Status */
     int code;       /* of WATCH_ERROR: 410, ...; 0: unknown */
 };
-#define WATCH_EVENT_INIT                                                                           \
-    {                                                                                              \
-        WATCH_ERROR, NULL, 0                                                                       \
-    }
 /* Returns 0 or DLC_EPROTO: no JSON, an unknown type, an object without name or version. */
 int watch_event_parse(const char *line, size_t len, struct watch_event *e, struct dlc_err *err);
 void watch_event_release(struct watch_event *e);

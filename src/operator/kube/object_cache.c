@@ -297,24 +297,6 @@ json_t *objects_owned(struct objects *o, enum kube_kind kind, const char *uid)
     return found;
 }
 
-json_t *objects_labelled(struct objects *o, enum kube_kind kind, const char *ns, const char *label,
-                         const char *value)
-{
-    json_t *found = json_array(), *object;
-    const char *place;
-
-    dlc_mtx_lock(&o->mtx);
-    json_object_foreach(o->shelf[kind].by_name, place, object)
-    {
-        const char *v = json_string_value(kube_at(object, "metadata", "labels", label, NULL));
-
-        if (v != NULL && strcmp(v, value) == 0 && is_in(object, ns))
-            json_array_append(found, object);
-    }
-    dlc_mtx_unlock(&o->mtx);
-    return found;
-}
-
 void objects_put(struct objects *o, json_t **jp)
 {
     json_t *j = *jp;

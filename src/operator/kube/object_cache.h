@@ -43,8 +43,6 @@ json_t *objects_get(struct objects *o, enum kube_kind kind, const char *ns, cons
  * (found by an index); those with this label (every one is looked at). Never NULL. Order: none. */
 json_t *objects_all(struct objects *o, enum kube_kind kind, const char *ns);
 json_t *objects_owned(struct objects *o, enum kube_kind kind, const char *uid);
-json_t *objects_labelled(struct objects *o, enum kube_kind kind, const char *ns, const char *label,
-                         const char *value);
 void objects_put(struct objects *o, json_t **jp); /* an object or an array of them; NULL is fine */
 size_t objects_count(struct objects *o, enum kube_kind kind);
 bool objects_synced(struct objects *o, enum kube_kind kind); /* listed whole at least once */

@@ -261,22 +261,6 @@ static void grants_are_bounded(void **state)
     cluster_free(&c);
 }
 
-static void a_copy_is_its_own(void **state)
-{
-    struct cluster *c = cluster_new("a");
-    const struct grant *g;
-    struct grant mine;
-
-    (void)state;
-    grant(c, NULL, "dlcache://train", ANSWER, 1);
-    cluster_granted(c, NULL, "dlcache://train", at(1), GRANT_LIFE, &g);
-    grant_copy(&mine, g);
-    cluster_free(&c);
-    assert_string_equal(mine.secret_key, "s");
-    grant_release(&mine);
-    assert_null(mine.secret_key);
-}
-
 /* A job is what the view says it is, for its own dataset. */
 static void some_jobs_keep_nothing(void **state)
 {
@@ -309,7 +293,6 @@ int main(void)
         cmocka_unit_test(views_do_not_go_back),
         cmocka_unit_test(a_grant_grows_old),
         cmocka_unit_test(grants_are_bounded),
-        cmocka_unit_test(a_copy_is_its_own),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

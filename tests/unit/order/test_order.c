@@ -190,6 +190,14 @@ static void test_split_begins_at_first(void **state)
     assert_true(order_next(&o, 0, 0) == ORDER_NONE);
 }
 
+/* The rank's first position at or after global position g. */
+static uint64_t first_from(const struct order *o, uint64_t g)
+{
+    const struct order_spec *s = &o->spec;
+
+    return g <= s->rank ? 0 : (g - s->rank + s->world - 1) / s->world;
+}
+
 /* A state saved at 8 ranks goes on at 2 with what is left, and nothing twice. */
 static void test_resume_at_another_world_size(void **state)
 {
@@ -200,16 +208,13 @@ static void test_resume_at_another_world_size(void **state)
     for (uint32_t rank = 0; rank < 8; rank++) {
         struct order o = make(ORDER_SHUFFLED, n, rank, 8, false);
 
-        for (uint64_t k = 0; k < order_local(&o, done); k++)
+        for (uint64_t k = 0; k < first_from(&o, done); k++)
             seen[order_at(&o, k)]++;
-        assert_int_equal(order_local(&o, order_global(&o, 7)), 7);
-        assert_int_equal(order_local(&o, order_global(&o, 7) + 1), 8);
-        assert_int_equal(order_local(&o, 0), 0);
     }
     for (uint32_t rank = 0; rank < 2; rank++) {
         struct order o = make(ORDER_SHUFFLED, n, rank, 2, false);
 
-        for (uint64_t k = order_local(&o, done); k < o.length; k++)
+        for (uint64_t k = first_from(&o, done); k < o.length; k++)
             seen[order_at(&o, k)]++;
     }
     for (uint64_t s = 0; s < n; s++)
@@ -294,7 +299,6 @@ static void test_explicit_order(void **state)
     assert_int_equal(order_at(&o, 3), 3);
     assert_int_equal(order_next(&o, 7, 0), 0);
     assert_int_equal(order_next(&o, 7, 2), 4);
-    assert_int_equal(order_global(&o, 3), 3);
     order_index_release(&ix);
 }
 

@@ -4,7 +4,7 @@
 #include "cache/policy/lifecycle.h"
 
 /* One step: what happens, and what must be true after it. */
-enum step { JOIN, LEAVE, READY, LOST, TICK, STEPS };
+enum step { JOIN, LEAVE, READY, TICK, STEPS };
 
 #define COOL_DOWN 10.0
 
@@ -14,7 +14,6 @@ static bool take(struct life *l, enum step step, double now)
     case JOIN: life_join(l, now); break;
     case LEAVE: life_leave(l, now); break;
     case READY: life_ready(l, now); break;
-    case LOST: life_lost(l, now); break;
     default: return life_tick(l, now, COOL_DOWN);
     }
     return false;
@@ -34,19 +33,15 @@ static const struct transition {
     {LIFE_PREPARE, 1, READY, 1, LIFE_ACTIVE, 1},
     {LIFE_PREPARE, 0, READY, 1, LIFE_COOL_DOWN, 0},
     {LIFE_PREPARE, 0, TICK, 1000, LIFE_PREPARE, 0},
-    {LIFE_PREPARE, 3, LOST, 1, LIFE_PREPARE, 3},
     {LIFE_ACTIVE, 1, JOIN, 1, LIFE_ACTIVE, 2},
     {LIFE_ACTIVE, 2, LEAVE, 1, LIFE_ACTIVE, 1},
     {LIFE_ACTIVE, 1, LEAVE, 1, LIFE_COOL_DOWN, 0},
     {LIFE_ACTIVE, 1, TICK, 1000, LIFE_ACTIVE, 1},
-    {LIFE_ACTIVE, 2, LOST, 1, LIFE_PREPARE, 2},
     {LIFE_COOL_DOWN, 0, JOIN, 1, LIFE_ACTIVE, 1},
     {LIFE_COOL_DOWN, 0, TICK, COOL_DOWN - 1, LIFE_COOL_DOWN, 0},
     {LIFE_COOL_DOWN, 0, TICK, COOL_DOWN, LIFE_INACTIVE, 0},
-    {LIFE_COOL_DOWN, 0, LOST, 1, LIFE_PREPARE, 0},
     {LIFE_INACTIVE, 0, JOIN, 1, LIFE_ACTIVE, 1},
     {LIFE_INACTIVE, 0, TICK, 1000, LIFE_INACTIVE, 0},
-    {LIFE_INACTIVE, 0, LOST, 1, LIFE_PREPARE, 0},
 };
 
 static void test_every_transition(void **state)
@@ -59,7 +54,7 @@ static void test_every_transition(void **state)
 
         assert_int_equal(l.state, t->to);
         assert_int_equal(l.jobs, t->jobs_after);
-        assert_true(l.since == (t->from == t->to && t->step != LOST ? 100 : 100 + t->later));
+        assert_true(l.since == (t->from == t->to ? 100 : 100 + t->later));
         assert_int_equal(ticked, t->step == TICK && t->from != t->to);
     }
 }

@@ -211,7 +211,6 @@ static void test_passwords(void **state)
 {
     struct redis_servers closed;
     struct meta *m = NULL;
-    struct buf shown = BUF_INIT;
     char url[200];
 
     (void)state;
@@ -219,9 +218,6 @@ static void test_passwords(void **state)
     snprintf(url, sizeof(url), "redis://:wrong-secret@127.0.0.1:%d", closed.s[0].port);
     assert_int_equal(meta_open(url, &m, &err), DLC_EDENIED);
     assert_null(strstr(err.text, "wrong-secret"));
-    meta_url_printable(url, &shown);
-    assert_null(strstr(buf_str(&shown), "wrong-secret"));
-    assert_non_null(strstr(buf_str(&shown), "127.0.0.1"));
     snprintf(url, sizeof(url), "redis://127.0.0.1:%d", closed.s[0].port);
     assert_int_equal(meta_open(url, &m, &err), DLC_EDENIED);
     snprintf(url, sizeof(url), "redis://default:right%%2Dsecret@127.0.0.1:%d", closed.s[0].port);
@@ -229,7 +225,6 @@ static void test_passwords(void **state)
     ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
     meta_close(&m);
     redis_servers_stop(&closed);
-    buf_release(&shown);
 }
 
 /* Of two addresses the first is a replica. */

@@ -209,12 +209,6 @@ static void test_owners_and_labels(void **state)
     found = objects_owned(o, KUBE_POD, "odd");
     assert_int_equal(json_array_size(found), 3);
     objects_put(o, &found);
-    found = objects_labelled(o, KUBE_POD, "ns", "third", "yes");
-    assert_int_equal(json_array_size(found), 3);
-    objects_put(o, &found);
-    found = objects_labelled(o, KUBE_POD, "other", "third", "yes");
-    assert_int_equal(json_array_size(found), 0);
-    objects_put(o, &found);
     found = objects_all(o, KUBE_POD, NULL);
     assert_int_equal(json_array_size(found), 9);
     objects_put(o, &found);
