@@ -21,6 +21,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -392,7 +393,7 @@ static size_t count_left(const struct call *k)
 static void pause_for(unsigned round, struct dlc_mono deadline)
 {
     struct dlc_mono until =
-        dlc_mono_add(dlc_mono_now(), DLC_MS(DLC_MIN(10u << DLC_MIN(round, 5u), 200u)));
+        dlc_mono_add(dlc_mono_now(), backoff_after(round + 1, DLC_MS(10), DLC_MS(200)));
 
     (void)redis_wait(NULL, 0, until.ns < deadline.ns ? until : deadline);
 }

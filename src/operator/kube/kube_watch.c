@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -251,14 +252,11 @@ static int follow(struct kube_watch *w, struct dlc_err *err)
  * refuses watches would be asked for lists in circles. */
 static void pause_for(struct kube_watch *w, struct dlc_dur least)
 {
-    int64_t ns = FIRST_WAIT.ns;
-    struct dlc_mono until;
+    struct dlc_dur wait =
+        backoff_jitter(backoff_after(w->failures, FIRST_WAIT, MOST_WAIT), 0.5, &w->rng);
+    struct dlc_mono until =
+        dlc_mono_add(dlc_mono_now(), (struct dlc_dur){DLC_MAX(wait.ns, least.ns)});
 
-    for (unsigned i = 1; i < w->failures && ns < MOST_WAIT.ns; i++)
-        ns *= 2;
-    ns = DLC_MIN(ns, MOST_WAIT.ns);
-    ns = ns / 2 + (int64_t)(rng_unit(&w->rng) * (double)ns / 2);
-    until = dlc_mono_add(dlc_mono_now(), (struct dlc_dur){DLC_MAX(ns, least.ns)});
     dlc_mtx_lock(&w->mtx);
     while (!w->stop && dlc_mono_now().ns < until.ns)
         dlc_cond_wait_for(&w->woken, &w->mtx, dlc_mono_sub(until, dlc_mono_now()));

@@ -4,6 +4,7 @@
 #include <search.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/mem.h"
@@ -214,16 +215,6 @@ void queue_again(struct queue *q, char **key, struct dlc_dur after)
     dlc_mtx_unlock(&q->mtx);
 }
 
-static struct dlc_dur back_off_locked(struct queue *q, unsigned failures)
-{
-    int64_t ns = q->first.ns;
-
-    while (--failures > 0 && ns < q->most.ns)
-        ns *= 2;
-    ns = DLC_MIN(ns, q->most.ns);
-    return (struct dlc_dur){ns - (int64_t)(rng_unit(&q->rng) * 0.1 * (double)ns)};
-}
-
 void queue_failed(struct queue *q, char **key, struct dlc_dur at_least)
 {
     struct dlc_mono now = dlc_mono_now();
@@ -234,7 +225,7 @@ void queue_failed(struct queue *q, char **key, struct dlc_dur at_least)
     i = back_locked(q, key);
     i->failures++;
     q->failures++;
-    wait = back_off_locked(q, i->failures);
+    wait = backoff_jitter(backoff_after(i->failures, q->first, q->most), 0.1, &q->rng);
     least = (struct dlc_dur){DLC_MAX(at_least.ns, DLC_MIN(wait.ns, ADDED_WAITS.ns))};
     i->not_before = dlc_mono_add(now, least);
     settle_locked(q, i, dlc_mono_add(now, wait));
