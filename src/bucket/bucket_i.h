@@ -193,8 +193,6 @@ void op_send(struct op *op); /* for lane_pump: off the queue and out */
 void op_check_deadlines(struct lane *l, struct dlc_mono now);
 void op_check_stalls(struct lane *l, struct dlc_mono now);
 void try_start(struct op *op, struct try **slot, void *dst);
-/* Longest wait before the nth (from 1) retry. */
-struct dlc_dur retry_ceiling(unsigned nth);
 
 /* hedge.c */
 void hedge_earn(struct lane *l);

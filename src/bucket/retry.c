@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/counters.h"
 #include "base/log.h"
@@ -22,16 +23,9 @@
 
 #define TRY_TAG DLC_TAG4('b', 't', 'r', 'y')
 
-#define BACKOFF_BASE DLC_MS(50)
-#define BACKOFF_CAP  DLC_SEC(10)
-#define PATIENCE     DLC_SEC(30)
-
-struct dlc_dur retry_ceiling(unsigned nth)
-{
-    unsigned doublings = DLC_MIN(nth - 1, 20u);
-
-    return (struct dlc_dur){DLC_MIN(BACKOFF_BASE.ns << doublings, BACKOFF_CAP.ns)};
-}
+#define BACKOFF_FIRST DLC_MS(50)
+#define BACKOFF_MOST  DLC_SEC(10)
+#define PATIENCE      DLC_SEC(30)
 
 static const char *verb(const struct op *op)
 {
@@ -244,10 +238,10 @@ static void on_backoff(struct timer *timer)
 
 static void op_retry(struct op *op, const struct attempt *a, struct dlc_mono now)
 {
-    int64_t ceiling = retry_ceiling(op->failures).ns;
-    struct dlc_dur wait = {(int64_t)rng_below(&op->lane->rng, (uint64_t)ceiling) +
-                           DLC_MAX(a->retry_after.ns, (int64_t)0)};
+    struct dlc_dur wait =
+        backoff_jitter(backoff_after(op->failures, BACKOFF_FIRST, BACKOFF_MOST), 1, &op->lane->rng);
 
+    wait.ns += DLC_MAX(a->retry_after.ns, (int64_t)0);
     op->state = OP_BACKOFF;
     op->backoff.fire = on_backoff;
     count(bucket_retries);

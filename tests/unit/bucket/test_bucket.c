@@ -241,16 +241,6 @@ static void test_gives_up(void **state)
     fake_read_release(&x);
 }
 
-static void test_retry_ceiling(void **state)
-{
-    (void)state;
-    assert_int_equal(retry_ceiling(1).ns, DLC_MS(50).ns);
-    assert_int_equal(retry_ceiling(2).ns, DLC_MS(100).ns);
-    assert_int_equal(retry_ceiling(8).ns, DLC_MS(6400).ns);
-    assert_int_equal(retry_ceiling(9).ns, DLC_SEC(10).ns);
-    assert_int_equal(retry_ceiling(4000000000u).ns, DLC_SEC(10).ns);
-}
-
 static void script_retry_after(struct fake *f, struct fake_call *c)
 {
     (void)f;
@@ -678,7 +668,6 @@ int main(void)
         cmocka_unit_test(test_retry),
         cmocka_unit_test(test_no_retry_of_what_is_final),
         cmocka_unit_test(test_gives_up),
-        cmocka_unit_test(test_retry_ceiling),
         cmocka_unit_test(test_retry_after),
         cmocka_unit_test(test_survives_a_storm),
         cmocka_unit_test(test_short_body),
