@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mutex.h"
@@ -33,6 +34,7 @@ const bool node_has_control = true;
 #define INTERVAL_MIN 10
 #define INTERVAL_MAX 60000
 #define CALL_TIMEOUT DLC_SEC(5)
+#define RETRY_FIRST  DLC_MS(100)
 #define RETRY_MOST   2 /* heart-beats until it is tried again to find a manager */
 
 /* What the loop is asked for, or told, between two requests. */
@@ -463,7 +465,7 @@ static void be_member(struct agent *a, struct http_client *http)
 {
     char *path = mem_fmt("/v1/nodes/%s", a->name), *heart = mem_fmt("%s/heartbeat", path);
     json_t *who = introduction(a);
-    struct dlc_dur again = INTERVAL, usual = INTERVAL, patience = DLC_MS(100);
+    struct dlc_dur again = INTERVAL, usual = INTERVAL, patience = {0};
     bool joined = false;
 
     do {
@@ -480,10 +482,10 @@ static void be_member(struct agent *a, struct http_client *http)
             again = DLC_MS(0);
         } else if (rc < 0) {
             joined = joined && rc != DLC_EBUSY; /* our name may be another's by now */
+            patience = backoff_next(patience, RETRY_FIRST, (struct dlc_dur){usual.ns * RETRY_MOST});
             again = patience;
-            patience.ns = DLC_MIN(patience.ns * 2, usual.ns * RETRY_MOST);
         } else {
-            patience = DLC_MS(100);
+            patience = DLC_MS(0);
             usual = again.ns > 0 ? again : usual;
         }
         note(a, rc == DLC_ENOTFOUND ? 0 : rc, &err);

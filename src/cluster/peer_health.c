@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/peer_health_i.h"
 
+#include "base/backoff.h"
 #include "base/check.h"
 
 #define FAILURES_MAX 3
@@ -57,7 +58,7 @@ bool health_bad(struct health *h, bool trial, struct dlc_mono now)
         h->trial = false;
     else if (health_skipping(h) || h->failures < FAILURES_MAX)
         return false; /* asked before it was skipped: that says nothing new */
-    h->pause.ns = h->pause.ns == 0 ? PAUSE_FIRST.ns : DLC_MIN(h->pause.ns * 2, PAUSE_MAX.ns);
+    h->pause = backoff_next(h->pause, PAUSE_FIRST, PAUSE_MAX);
     h->skipped = dlc_mono_add(now, h->pause);
     return true;
 }
