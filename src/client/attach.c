@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/cancel.h"
 #include "base/mem.h"
@@ -111,7 +112,7 @@ static int call_once(struct attachment *a, const json_t *ask, int fd, struct dlc
 /* Before another try at what was busy. False: it was the last, or there is no time. */
 static bool pause_before(int try, struct dlc_dur first, struct dlc_mono deadline)
 {
-    struct dlc_dur d = {first.ns << (try - 1)};
+    struct dlc_dur d = backoff_after((unsigned)try, first, (struct dlc_dur){INT64_MAX});
     const struct timespec ts = {.tv_sec = d.ns / 1000000000, .tv_nsec = d.ns % 1000000000};
 
     if (try >= TRIES || dlc_mono_passed(deadline, dlc_mono_add(dlc_mono_now(), d)) || interrupted())

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/fork_fds.h"
 #include "base/cancel.h"
@@ -284,7 +285,7 @@ static void back_off_locked(struct dlc_dataset *ds, const struct dlc_err *err)
     } else {
         log_info("reading %s from the bucket: %s", ds->shown, err->text);
     }
-    ds->patience.ns = DLC_CLAMP(ds->patience.ns * 2, LOOK_AGAIN.ns, LOOK_SELDOM.ns);
+    ds->patience = backoff_next(ds->patience, LOOK_AGAIN, LOOK_SELDOM);
     ds->try_again = dlc_mono_add(now, ds->patience);
     if (from.ns > now.ns) /* then it may start one */
         ds->try_again.ns = DLC_MIN(ds->try_again.ns, from.ns);
