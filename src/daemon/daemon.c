@@ -128,7 +128,7 @@ static void follow_limits(struct node *n)
     uint64_t ceiling;
 
     memory_figures(n->memory, &f);
-    mem_machine_read(&n->machine);
+    host_memory_read(&n->machine);
     wish = (struct mem_wish){
         .configured = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory,
         .ceiling = f.ceiling,
@@ -333,7 +333,7 @@ static int open_memory(struct node *n, struct dlc_err *err)
             err, DLC_EINVAL,
             "--memory-policy %s: there is auto, and the policies of `dlcache sim --help`",
             n->config->memory_policy);
-    mem_machine_read(&n->machine);
+    host_memory_read(&n->machine);
     allowed = DLC_MIN(n->machine.total, n->machine.cgroup_max);
     /* The limit of a cgroup may be raised while we run, the machine's memory not. */
     max = DLC_MIN(mem_limit_max(&n->machine, asked), n->machine.total);

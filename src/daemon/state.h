@@ -45,7 +45,7 @@ struct node {
     struct dlc_list disk_reads; /* struct disk_reading.link: of fetches that wait for the disk */
     struct timer disk_late;     /* looks for those that are late */
     struct hist disk_latency;   /* microseconds */
-    struct mem_machine machine;
+    struct host_memory machine;
 
     struct watch listener, signals;
     struct timer looking; /* prefetch.c */

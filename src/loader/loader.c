@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "client/last_error.h"
-#include "base/cpu_limit.h"
+#include "base/host_limits.h"
 
 #define RING_DEFAULT 4u
 #define RING_LEAST   2u
@@ -101,7 +101,7 @@ static struct dlc_loader *loader_new(struct dlc_dataset *ds, const struct dlc_lo
 
 static int begin(struct dlc_loader *l, const struct dlc_loader_spec *spec, struct dlc_err *err)
 {
-    unsigned most = spec->threads_most != 0 ? spec->threads_most : cores_allowed();
+    unsigned most = spec->threads_most != 0 ? spec->threads_most : host_cores();
     unsigned threads = spec->threads != 0 ? spec->threads : DLC_MIN(most, LOADER_THREADS);
     int rc = making_init(&l->making, spec, err);
 
