@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/manager_client.h"
@@ -36,7 +37,7 @@ static int describe(const struct args *a, const struct making *m, json_t **out, 
 
 static void say_created(const json_t *d, void *arg)
 {
-    const char *name = ctl_text(d, "name");
+    const char *name = json_text_at(d, "name");
 
     (void)arg;
     printf("dataset %s is registered: programs open it as dlcache://%s\n", name, name);
@@ -82,15 +83,15 @@ static void add_row(struct table *t, const json_t *d)
 {
     const json_t *snapshot = json_object_get(d, "snapshot");
     char n[32], size[24], *nodes = api_joined(json_object_get(d, "nodes"), "all");
-    const char *tenant = ctl_text(d, "tenant");
+    const char *tenant = json_text_at(d, "tenant");
 
-    table_add(t, ctl_text(d, "name"));
+    table_add(t, json_text_at(d, "name"));
     table_add(t, tenant[0] != '\0' ? tenant : "-");
-    table_add(t, ctl_text(d, "state"));
-    table_add(t, snapshot != NULL ? table_count(ctl_u64(snapshot, "samples"), n) : "-");
-    table_add(t, snapshot != NULL ? str_size(ctl_u64(snapshot, "bytes"), size) : "-");
+    table_add(t, json_text_at(d, "state"));
+    table_add(t, snapshot != NULL ? table_count(json_u64_at(snapshot, "samples"), n) : "-");
+    table_add(t, snapshot != NULL ? str_size(json_u64_at(snapshot, "bytes"), size) : "-");
     table_add(t, nodes);
-    table_add(t, ctl_text(d, "url"));
+    table_add(t, json_text_at(d, "url"));
     mem_free(&nodes);
 }
 
@@ -106,32 +107,33 @@ static void print_snapshot(const json_t *d)
         printf("snapshot   none yet: the bucket was not listed\n");
         return;
     }
-    printf("snapshot   %s of %s: %s samples in %s objects, %s\n", ctl_text(s, "id"),
-           api_time(s, "time", when), table_count(ctl_u64(s, "samples"), n),
-           table_count(ctl_u64(s, "objects"), m), str_size(ctl_u64(s, "bytes"), size));
+    printf("snapshot   %s of %s: %s samples in %s objects, %s\n", json_text_at(s, "id"),
+           api_time(s, "time", when), table_count(json_u64_at(s, "samples"), n),
+           table_count(json_u64_at(s, "objects"), m), str_size(json_u64_at(s, "bytes"), size));
     json_array_foreach(json_object_get(s, "splits"), i, split)
     {
-        printf("split      %s: %s samples, %s\n", ctl_text(split, "name"),
-               table_count(ctl_u64(split, "samples"), n), str_size(ctl_u64(split, "bytes"), size));
+        printf("split      %s: %s samples, %s\n", json_text_at(split, "name"),
+               table_count(json_u64_at(split, "samples"), n),
+               str_size(json_u64_at(split, "bytes"), size));
     }
 }
 
 /* Node by node: what is there, and what is under way. */
 static void print_places(const json_t *d)
 {
-    const json_t *there = json_object_get(json_object_get(d, "cached"), "nodes"), *v;
+    const json_t *there = json_at(d, "cached.nodes"), *v;
     const json_t *preparing = json_object_get(d, "preparation");
     char n[32], m[32], size[24];
     struct table t;
     size_t i;
 
-    printf("cached     %s\n", str_size(ctl_u64(d, "cached.bytes"), size));
+    printf("cached     %s\n", str_size(json_u64_at(d, "cached.bytes"), size));
     table_init(&t, "node|>chunks|>size");
     json_array_foreach((json_t *)there, i, v)
     {
-        table_add(&t, ctl_text(v, "node"));
-        table_add(&t, table_count(ctl_u64(v, "chunks"), n));
-        table_add(&t, str_size(ctl_u64(v, "bytes"), size));
+        table_add(&t, json_text_at(v, "node"));
+        table_add(&t, table_count(json_u64_at(v, "chunks"), n));
+        table_add(&t, str_size(json_u64_at(v, "bytes"), size));
     }
     if (json_array_size(there) > 0) {
         putchar('\n');
@@ -140,9 +142,9 @@ static void print_places(const json_t *d)
     table_release(&t);
     json_array_foreach((json_t *)preparing, i, v)
     {
-        printf("%s%s: %s, %s of %s, %s\n", i == 0 ? "\n" : "", ctl_text(v, "node"),
-               ctl_text(v, "phase"), table_count(ctl_u64(v, "done"), n),
-               table_count(ctl_u64(v, "total"), m), str_size(ctl_u64(v, "bytes"), size));
+        printf("%s%s: %s, %s of %s, %s\n", i == 0 ? "\n" : "", json_text_at(v, "node"),
+               json_text_at(v, "phase"), table_count(json_u64_at(v, "done"), n),
+               table_count(json_u64_at(v, "total"), m), str_size(json_u64_at(v, "bytes"), size));
     }
 }
 
@@ -152,8 +154,8 @@ static void print_spent(const json_t *d)
 
     if (json_object_get(d, "spent") != NULL) /* nobody knows, or the manager is old */
         printf("spent      %s requests, %s received; estimated price %.4f\n",
-               table_count(ctl_u64(d, "spent.requests"), n),
-               str_size(ctl_u64(d, "spent.bytes"), size), ctl_real(d, "spent.money"));
+               table_count(json_u64_at(d, "spent.requests"), n),
+               str_size(json_u64_at(d, "spent.bytes"), size), json_number_at(d, "spent.money"));
 }
 
 static void print_dataset(const json_t *d, void *arg)
@@ -162,19 +164,19 @@ static void print_dataset(const json_t *d, void *arg)
     char *splits = api_joined(json_object_get(d, "splits"), "all");
 
     (void)arg;
-    printf("dataset    %s (dlcache://%s)\n", ctl_text(d, "name"), ctl_text(d, "name"));
-    printf("url        %s\n", ctl_text(d, "url"));
+    printf("dataset    %s (dlcache://%s)\n", json_text_at(d, "name"), json_text_at(d, "name"));
+    printf("url        %s\n", json_text_at(d, "url"));
     if (json_object_get(d, "endpoint") != NULL)
-        printf("endpoint   %s\n", ctl_text(d, "endpoint"));
-    if (ctl_text(d, "tenant")[0] != '\0')
-        printf("tenant     %s\n", ctl_text(d, "tenant"));
+        printf("endpoint   %s\n", json_text_at(d, "endpoint"));
+    if (json_text_at(d, "tenant")[0] != '\0')
+        printf("tenant     %s\n", json_text_at(d, "tenant"));
     printf("created    %s\n", api_time(d, "created", when));
-    printf("state      %s\n", ctl_text(d, "state"));
+    printf("state      %s\n", json_text_at(d, "state"));
     if (json_object_get(d, "error") != NULL)
-        printf("error      %s\n", ctl_text(d, "error"));
+        printf("error      %s\n", json_text_at(d, "error"));
     printf("splits     %s\n", splits);
     printf("nodes      %s\n", nodes);
-    printf("jobs       %llu\n", (unsigned long long)ctl_u64(d, "jobs"));
+    printf("jobs       %llu\n", (unsigned long long)json_u64_at(d, "jobs"));
     print_snapshot(d);
     print_spent(d);
     print_places(d);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/manager_client.h"
@@ -40,14 +41,14 @@ static void table_page(const json_t *items, void *arg)
     table_init(&t, l->n == 0 ? "node|state|>size|>cost|>samples|changed|key" : "||>|>|>||");
     json_array_foreach((json_t *)items, i, k)
     {
-        table_add(&t, ctl_text(k, "node"));
-        table_add(&t, ctl_text(k, "state"));
-        table_add(&t, str_size(ctl_u64(k, "size"), size));
-        table_addf(&t, "%.4g", ctl_real(k, "cost"));
-        table_addf(&t, "%llu", (unsigned long long)ctl_u64(k, "references"));
+        table_add(&t, json_text_at(k, "node"));
+        table_add(&t, json_text_at(k, "state"));
+        table_add(&t, str_size(json_u64_at(k, "size"), size));
+        table_addf(&t, "%.4g", json_number_at(k, "cost"));
+        table_addf(&t, "%llu", (unsigned long long)json_u64_at(k, "references"));
         table_add(&t, api_time(k, "changed", when));
-        table_add(&t, ctl_text(k, "key"));
-        l->bytes += ctl_u64(k, "size");
+        table_add(&t, json_text_at(k, "key"));
+        l->bytes += json_u64_at(k, "size");
     }
     l->n += json_array_size(items);
     table_print(&t, stdout);

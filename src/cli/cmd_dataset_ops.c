@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/manager_client.h"
@@ -49,11 +50,11 @@ static int wait_state(struct api *api, const char *name, struct progress *bar, s
         rc = api_call(api, "GET", path, NULL, &d, err);
         json_array_foreach(json_object_get(d, "preparation"), i, p)
         {
-            done += ctl_u64(p, "done");
-            total += ctl_u64(p, "total");
-            bytes += ctl_u64(p, "bytes");
+            done += json_u64_at(p, "done");
+            total += json_u64_at(p, "total");
+            bytes += json_u64_at(p, "bytes");
         }
-        moving = strcmp(ctl_text(d, "state"), "moving") == 0;
+        moving = strcmp(json_text_at(d, "state"), "moving") == 0;
         json_decref(d);
         if (rc == 0 && moving) {
             progress_update(bar, "moving", done, total, bytes, 0);
@@ -67,7 +68,7 @@ static int wait_state(struct api *api, const char *name, struct progress *bar, s
 /* How many samples there are to warm, as far as the dataset was listed. */
 static uint64_t samples_of(struct api *api, const struct order *o)
 {
-    const char *split = ctl_text(o->body, "split");
+    const char *split = json_text_at(o->body, "split");
     char *path = path_of(o->name, NULL);
     struct dlc_err err = DLC_ERR_INIT;
     json_t *d = NULL, *s;
@@ -75,11 +76,11 @@ static uint64_t samples_of(struct api *api, const struct order *o)
     size_t i;
 
     api_call(api, "GET", path, NULL, &d, &err);
-    n = split[0] == '\0' ? ctl_u64(d, "snapshot.samples") : 0;
-    json_array_foreach(json_object_get(json_object_get(d, "snapshot"), "splits"), i, s)
+    n = split[0] == '\0' ? json_u64_at(d, "snapshot.samples") : 0;
+    json_array_foreach(json_at(d, "snapshot.splits"), i, s)
     {
-        if (split[0] != '\0' && strcmp(ctl_text(s, "name"), split) == 0)
-            n = ctl_u64(s, "samples");
+        if (split[0] != '\0' && strcmp(json_text_at(s, "name"), split) == 0)
+            n = json_u64_at(s, "samples");
     }
     json_decref(d);
     mem_free(&path);
@@ -151,9 +152,9 @@ static void say_listed(const json_t *d, void *arg)
     char n[32], size[24];
 
     (void)arg;
-    printf("dataset %s: %s samples, %s\n", ctl_text(d, "name"),
-           table_count(ctl_u64(d, "snapshot.samples"), n),
-           str_size(ctl_u64(d, "snapshot.bytes"), size));
+    printf("dataset %s: %s samples, %s\n", json_text_at(d, "name"),
+           table_count(json_u64_at(d, "snapshot.samples"), n),
+           str_size(json_u64_at(d, "snapshot.bytes"), size));
 }
 
 static int snapshot(const struct command *cmd, int argc, char **argv)
@@ -177,13 +178,13 @@ static int snapshot(const struct command *cmd, int argc, char **argv)
 
 static void say_warm(const json_t *d, void *arg)
 {
-    const json_t *nodes = json_object_get(json_object_get(d, "cached"), "nodes");
+    const json_t *nodes = json_at(d, "cached.nodes");
     char n[32], size[24];
 
     (void)arg;
-    printf("dataset %s is warm: %s samples, %s cached on %zu node%s\n", ctl_text(d, "name"),
-           table_count(ctl_u64(d, "snapshot.samples"), n),
-           str_size(ctl_u64(d, "cached.bytes"), size), json_array_size(nodes),
+    printf("dataset %s is warm: %s samples, %s cached on %zu node%s\n", json_text_at(d, "name"),
+           table_count(json_u64_at(d, "snapshot.samples"), n),
+           str_size(json_u64_at(d, "cached.bytes"), size), json_array_size(nodes),
            json_array_size(nodes) == 1 ? "" : "s");
 }
 
@@ -233,8 +234,8 @@ static void say_evicted(const json_t *d, void *arg)
     char size[24];
 
     (void)arg;
-    printf("dataset %s is evicted; %s stay cached\n", ctl_text(d, "name"),
-           str_size(ctl_u64(d, "cached.bytes"), size));
+    printf("dataset %s is evicted; %s stay cached\n", json_text_at(d, "name"),
+           str_size(json_u64_at(d, "cached.bytes"), size));
 }
 
 static int evict(const struct command *cmd, int argc, char **argv)
@@ -271,7 +272,7 @@ static void say_moved(const json_t *d, void *arg)
     char *nodes = api_joined(json_object_get(d, "nodes"), "all nodes");
 
     (void)arg;
-    printf("dataset %s lies on %s\n", ctl_text(d, "name"), nodes);
+    printf("dataset %s lies on %s\n", json_text_at(d, "name"), nodes);
     mem_free(&nodes);
 }
 

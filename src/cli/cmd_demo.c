@@ -23,6 +23,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/counters.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/rng.h"
@@ -275,9 +276,9 @@ static int counters_of(struct demo *d, struct epoch *e, struct dlc_err *err)
     if (rc == 0)
         rc = ctl_call(&c, json_pack("{s:s}", "op", "stat"), NULL, NULL, &m, err);
     if (rc == 0) {
-        e->requests = ctl_u64(m.body, "counters.bucket_gets");
-        e->bytes = ctl_u64(m.body, "counters.bucket_bytes");
-        e->money_nano = ctl_u64(m.body, "counters.money_nano");
+        e->requests = json_u64_at(m.body, "counters.bucket_gets");
+        e->bytes = json_u64_at(m.body, "counters.bucket_bytes");
+        e->money_nano = json_u64_at(m.body, "counters.money_nano");
     }
     msg_release(&m);
     ctl_close(&c);

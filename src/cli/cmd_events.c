@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/manager_client.h"
@@ -46,11 +47,11 @@ static void add_details(struct buf *out, const json_t *event)
 static void print_event(const json_t *e)
 {
     struct buf line = BUF_INIT;
-    const char *tenant = ctl_text(e, "tenant");
+    const char *tenant = json_text_at(e, "tenant");
     char when[24];
 
-    buf_addf(&line, "%llu  %s  %-22s", (unsigned long long)ctl_u64(e, "seq"),
-             api_time(e, "time", when), ctl_text(e, "type"));
+    buf_addf(&line, "%llu  %s  %-22s", (unsigned long long)json_u64_at(e, "seq"),
+             api_time(e, "time", when), json_text_at(e, "type"));
     if (tenant[0] != '\0')
         buf_addf(&line, "  tenant=%s", tenant);
     add_details(&line, e);

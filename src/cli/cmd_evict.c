@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
 
+#include "base/json.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
@@ -38,7 +39,7 @@ static int evict(const struct config *config, const char *url, const char *tier,
 
 static void print_result(const json_t *answer, bool json)
 {
-    uint64_t memory = ctl_u64(answer, "memory_bytes"), disk = ctl_u64(answer, "disk_bytes");
+    uint64_t memory = json_u64_at(answer, "memory_bytes"), disk = json_u64_at(answer, "disk_bytes");
     char m[24], d[24];
 
     if (json)

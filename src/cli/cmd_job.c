@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/manager_client.h"
@@ -82,10 +83,11 @@ static void say_created(const json_t *j, void *arg)
     char need[24], room[24];
 
     (void)arg;
-    fprintf(stderr, "the job is %s: it needs %s, and %s are free or may be evicted\n",
-            ctl_text(j, "state"), str_size(ctl_u64(j, "admission.need"), need),
-            str_size(ctl_u64(j, "admission.free") + ctl_u64(j, "admission.evictable"), room));
-    printf("%s\n", ctl_text(j, "id"));
+    fprintf(
+        stderr, "the job is %s: it needs %s, and %s are free or may be evicted\n",
+        json_text_at(j, "state"), str_size(json_u64_at(j, "admission.need"), need),
+        str_size(json_u64_at(j, "admission.free") + json_u64_at(j, "admission.evictable"), room));
+    printf("%s\n", json_text_at(j, "id"));
 }
 
 static int create(const struct command *cmd, int argc, char **argv)
@@ -137,27 +139,29 @@ static const char *qos_text(const json_t *j, char out[static 64])
 
     if (json_is_false(json_object_get(q, "cache")))
         snprintf(out, 64, "no cache");
-    else if (strcmp(ctl_text(q, "mode"), "partitioned") == 0 && ctl_u64(q, "memory_limit") > 0)
-        snprintf(out, 64, "partitioned, %s", str_size(ctl_u64(q, "memory_limit"), size));
+    else if (strcmp(json_text_at(q, "mode"), "partitioned") == 0 &&
+             json_u64_at(q, "memory_limit") > 0)
+        snprintf(out, 64, "partitioned, %s", str_size(json_u64_at(q, "memory_limit"), size));
     else
-        snprintf(out, 64, "%s", ctl_text(q, "mode")[0] != '\0' ? ctl_text(q, "mode") : "lazy");
+        snprintf(out, 64, "%s",
+                 json_text_at(q, "mode")[0] != '\0' ? json_text_at(q, "mode") : "lazy");
     return out;
 }
 
 static void add_row(struct table *t, const json_t *j)
 {
     char size[24], when[24], qos[64], *splits = api_joined(json_object_get(j, "splits"), "all");
-    const char *tenant = ctl_text(j, "tenant");
-    const json_t *p = json_object_get(json_object_get(j, "qos"), "priority");
+    const char *tenant = json_text_at(j, "tenant");
+    const json_t *p = json_at(j, "qos.priority");
 
-    table_add(t, ctl_text(j, "id"));
+    table_add(t, json_text_at(j, "id"));
     table_add(t, tenant[0] != '\0' ? tenant : "-");
-    table_add(t, ctl_text(j, "dataset"));
+    table_add(t, json_text_at(j, "dataset"));
     table_add(t, splits);
-    table_add(t, ctl_text(j, "state"));
+    table_add(t, json_text_at(j, "state"));
     table_add(t, qos_text(j, qos));
     table_addf(t, "%lld", (long long)json_integer_value(p));
-    table_add(t, str_size(ctl_u64(j, "admission.need"), size));
+    table_add(t, str_size(json_u64_at(j, "admission.need"), size));
     table_add(t, api_time(j, "created", when));
     mem_free(&splits);
 }
@@ -175,15 +179,15 @@ static void print_live(const json_t *j)
     table_init(&t, "node|>readers|>reads|>hits|>read|>stalled");
     json_object_foreach(live, node, f)
     {
-        uint64_t hits = ctl_u64(f, "hits"), reads = hits + ctl_u64(f, "misses");
+        uint64_t hits = json_u64_at(f, "hits"), reads = hits + json_u64_at(f, "misses");
 
         table_add(&t, node);
-        table_addf(&t, "%llu", (unsigned long long)ctl_u64(f, "readers"));
+        table_addf(&t, "%llu", (unsigned long long)json_u64_at(f, "readers"));
         table_add(&t, table_count(reads, n));
         table_addf(&t, reads > 0 ? "%.0f %%" : "-",
                    100.0 * (double)hits / (double)(reads + !reads));
-        table_add(&t, str_size(ctl_u64(f, "read_bytes"), size));
-        table_addf(&t, "%.1f s", ctl_real(f, "stall_s"));
+        table_add(&t, str_size(json_u64_at(f, "read_bytes"), size));
+        table_addf(&t, "%.1f s", json_number_at(f, "stall_s"));
     }
     putchar('\n');
     table_print(&t, stdout);
@@ -206,10 +210,10 @@ static void print_admission(const json_t *j)
     char need[24], room[24], evictable[24], promised[24];
 
     printf("room       needs %s; %s were free, %s evictable, %s promised to others\n",
-           str_size(ctl_u64(j, "admission.need"), need),
-           str_size(ctl_u64(j, "admission.free"), room),
-           str_size(ctl_u64(j, "admission.evictable"), evictable),
-           str_size(ctl_u64(j, "admission.promised"), promised));
+           str_size(json_u64_at(j, "admission.need"), need),
+           str_size(json_u64_at(j, "admission.free"), room),
+           str_size(json_u64_at(j, "admission.evictable"), evictable),
+           str_size(json_u64_at(j, "admission.promised"), promised));
 }
 
 static void print_placement(const json_t *j)
@@ -219,8 +223,8 @@ static void print_placement(const json_t *j)
 
     json_array_foreach(json_object_get(j, "placement"), i, p)
     {
-        printf("%s%s (%.2f)", i == 0 ? "best on    " : ", ", ctl_text(p, "node"),
-               ctl_real(p, "weight"));
+        printf("%s%s (%.2f)", i == 0 ? "best on    " : ", ", json_text_at(p, "node"),
+               json_number_at(p, "weight"));
     }
     if (json_array_size(json_object_get(j, "placement")) > 0)
         putchar('\n');
@@ -229,22 +233,22 @@ static void print_placement(const json_t *j)
 static void print_job(const json_t *j, void *arg)
 {
     char when[24], qos[64], *splits = api_joined(json_object_get(j, "splits"), "all");
-    uint64_t epochs = ctl_u64(j, "qos.epochs");
+    uint64_t epochs = json_u64_at(j, "qos.epochs");
 
     (void)arg;
-    printf("job        %s\n", ctl_text(j, "id"));
-    if (ctl_text(j, "tenant")[0] != '\0')
-        printf("tenant     %s\n", ctl_text(j, "tenant"));
-    printf("dataset    %s, splits: %s\n", ctl_text(j, "dataset"), splits);
-    printf("state      %s\n", ctl_text(j, "state"));
+    printf("job        %s\n", json_text_at(j, "id"));
+    if (json_text_at(j, "tenant")[0] != '\0')
+        printf("tenant     %s\n", json_text_at(j, "tenant"));
+    printf("dataset    %s, splits: %s\n", json_text_at(j, "dataset"), splits);
+    printf("state      %s\n", json_text_at(j, "state"));
     printf("created    %s\n", api_time(j, "created", when));
     printf("started    %s\n", api_time(j, "started", when));
     printf("qos        %s, priority %lld\n", qos_text(j, qos),
-           (long long)json_integer_value(json_object_get(json_object_get(j, "qos"), "priority")));
-    printf("epochs     %llu done", (unsigned long long)ctl_u64(j, "epochs_done"));
+           (long long)json_int_at(j, "qos.priority"));
+    printf("epochs     %llu done", (unsigned long long)json_u64_at(j, "epochs_done"));
     if (epochs > 0)
         printf(" of %llu", (unsigned long long)epochs);
-    printf("\nheard      %.1f s ago\n", (double)ctl_u64(j, "silent_ms") / 1000);
+    printf("\nheard      %.1f s ago\n", (double)json_u64_at(j, "silent_ms") / 1000);
     print_admission(j);
     print_placement(j);
     print_figures(j);
@@ -257,7 +261,7 @@ static void print_job(const json_t *j, void *arg)
 static void say_state(const json_t *answer, void *arg)
 {
     (void)arg;
-    printf("%s\n", ctl_text(answer, "state"));
+    printf("%s\n", json_text_at(answer, "state"));
 }
 
 static int heartbeat(const struct command *cmd, int argc, char **argv)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/manager_client.h"
@@ -18,7 +19,7 @@ static void add_size(struct table *t, const json_t *n, const char *path, const c
     char size[24];
 
     table_add(t, json_object_get(n, top) != NULL && !json_is_null(json_object_get(n, top))
-                     ? str_size(ctl_u64(n, path), size)
+                     ? str_size(json_u64_at(n, path), size)
                      : "-");
 }
 
@@ -26,21 +27,21 @@ static void add_row(struct table *t, const json_t *n)
 {
     bool all = json_object_get(n, "capacity") != NULL;
 
-    table_add(t, ctl_text(n, "name"));
-    table_add(t, ctl_text(n, "state"));
+    table_add(t, json_text_at(n, "name"));
+    table_add(t, json_text_at(n, "state"));
     add_size(t, n, "capacity", "capacity");
     add_size(t, n, "figures.memory_used", "figures");
     add_size(t, n, "figures.disk_used", "figures");
-    table_addf(t, all ? "%llu" : "-", (unsigned long long)ctl_u64(n, "gpus"));
+    table_addf(t, all ? "%llu" : "-", (unsigned long long)json_u64_at(n, "gpus"));
     table_addf(t, all ? "%zu" : "-", json_array_size(json_object_get(n, "orders")));
     table_addf(t, json_object_get(n, "silent_s") != NULL ? "%.1f s ago" : "-",
-               ctl_real(n, "silent_s"));
-    table_add(t, ctl_text(n, "address"));
+               json_number_at(n, "silent_s"));
+    table_add(t, json_text_at(n, "address"));
 }
 
 static void print_datasets(const json_t *n)
 {
-    json_t *all = json_object_get(json_object_get(n, "figures"), "datasets"), *d;
+    json_t *all = json_at(n, "figures.datasets"), *d;
     const char *id;
     char a[24], b[24], c[24], hits[32], served[32];
     struct table t;
@@ -51,13 +52,13 @@ static void print_datasets(const json_t *n)
     json_object_foreach(all, id, d)
     {
         table_add(&t, id);
-        table_add(&t, str_size(ctl_u64(d, "memory_bytes"), a));
-        table_add(&t, str_size(ctl_u64(d, "disk_bytes"), b));
-        table_addf(&t, "%llu", (unsigned long long)ctl_u64(d, "readers"));
-        table_add(&t, table_count(ctl_u64(d, "hits"), hits));
-        table_add(&t, table_count(ctl_u64(d, "peer_hits"), served));
-        table_add(&t, table_count(ctl_u64(d, "served"), hits));
-        table_add(&t, str_size(ctl_u64(d, "bucket_bytes"), c));
+        table_add(&t, str_size(json_u64_at(d, "memory_bytes"), a));
+        table_add(&t, str_size(json_u64_at(d, "disk_bytes"), b));
+        table_addf(&t, "%llu", (unsigned long long)json_u64_at(d, "readers"));
+        table_add(&t, table_count(json_u64_at(d, "hits"), hits));
+        table_add(&t, table_count(json_u64_at(d, "peer_hits"), served));
+        table_add(&t, table_count(json_u64_at(d, "served"), hits));
+        table_add(&t, str_size(json_u64_at(d, "bucket_bytes"), c));
     }
     putchar('\n');
     table_print(&t, stdout);
@@ -73,12 +74,13 @@ static void print_work(const json_t *n)
 
     json_object_foreach(json_object_get(n, "progress"), id, p)
     {
-        printf("doing      %s of %s: %s of %s\n", ctl_text(p, "phase"), id,
-               table_count(ctl_u64(p, "done"), done), table_count(ctl_u64(p, "total"), total));
+        printf("doing      %s of %s: %s of %s\n", json_text_at(p, "phase"), id,
+               table_count(json_u64_at(p, "done"), done),
+               table_count(json_u64_at(p, "total"), total));
     }
     json_array_foreach(json_object_get(n, "orders"), i, o)
     {
-        printf("ordered    %s of %s\n", ctl_text(o, "op"), ctl_text(o, "dataset"));
+        printf("ordered    %s of %s\n", json_text_at(o, "op"), json_text_at(o, "dataset"));
     }
 }
 
@@ -87,19 +89,19 @@ static void print_node(const json_t *n, void *arg)
     char a[24], b[24];
 
     (void)arg;
-    printf("node       %s\n", ctl_text(n, "name"));
-    printf("state      %s\n", ctl_text(n, "state"));
+    printf("node       %s\n", json_text_at(n, "name"));
+    printf("state      %s\n", json_text_at(n, "state"));
     if (json_object_get(n, "capacity") == NULL)
         return; /* a tenant sees no more */
-    printf("address    %s\n", ctl_text(n, "address"));
+    printf("address    %s\n", json_text_at(n, "address"));
     if (json_object_get(n, "silent_s") != NULL)
-        printf("heard      %.1f s ago\n", ctl_real(n, "silent_s"));
-    printf("capacity   %s, memory %s, %llu GPUs\n", str_size(ctl_u64(n, "capacity"), a),
-           str_size(ctl_u64(n, "memory"), b), (unsigned long long)ctl_u64(n, "gpus"));
+        printf("heard      %.1f s ago\n", json_number_at(n, "silent_s"));
+    printf("capacity   %s, memory %s, %llu GPUs\n", str_size(json_u64_at(n, "capacity"), a),
+           str_size(json_u64_at(n, "memory"), b), (unsigned long long)json_u64_at(n, "gpus"));
     if (json_is_object(json_object_get(n, "figures")))
         printf("used       %s of memory, %s of disk\n",
-               str_size(ctl_u64(n, "figures.memory_used"), a),
-               str_size(ctl_u64(n, "figures.disk_used"), b));
+               str_size(json_u64_at(n, "figures.memory_used"), a),
+               str_size(json_u64_at(n, "figures.disk_used"), b));
     print_work(n);
     print_datasets(n);
 }
@@ -109,7 +111,7 @@ static void print_node(const json_t *n, void *arg)
 static void say_state(const json_t *n, void *arg)
 {
     (void)arg;
-    printf("node %s is %s\n", ctl_text(n, "name"), ctl_text(n, "state"));
+    printf("node %s is %s\n", json_text_at(n, "name"), json_text_at(n, "state"));
 }
 
 static int set_drain(const struct command *cmd, int argc, char **argv, bool on)

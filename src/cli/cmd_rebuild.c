@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "catalog/catalog.h"
@@ -64,9 +65,9 @@ static bool is_registered(const struct rebuilding *r, const char *url, const cha
 
     json_array_foreach(json_object_get(r->known, "items"), i, d)
     {
-        char *its = canonical(ctl_text(d, "url"));
-        bool same =
-            strcmp(its, url) == 0 && (tenant == NULL || strcmp(ctl_text(d, "tenant"), tenant) == 0);
+        char *its = canonical(json_text_at(d, "url"));
+        bool same = strcmp(its, url) == 0 &&
+                    (tenant == NULL || strcmp(json_text_at(d, "tenant"), tenant) == 0);
 
         mem_free(&its);
         if (same)
@@ -82,7 +83,7 @@ static bool is_taken(const struct rebuilding *r, const char *name)
 
     json_array_foreach(json_object_get(r->known, "items"), i, d)
     {
-        if (strcmp(ctl_text(d, "name"), name) == 0)
+        if (strcmp(json_text_at(d, "name"), name) == 0)
             return true;
     }
     return false;
@@ -204,7 +205,7 @@ static int wait_joined(struct rebuilding *r, const char *path, struct dlc_err *e
     while (dlc_mono_since(start).ns < COME_BACK.ns) {
         json_t *n = NULL;
         int rc = api_call(r->api, "GET", path, NULL, &n, err);
-        bool waits = ctl_bool(n, "rejoin");
+        bool waits = json_true_at(n, "rejoin");
 
         json_decref(n);
         if (rc < 0 || !waits)
@@ -235,7 +236,7 @@ static int ask_nodes(struct rebuilding *r, struct progress *bar, struct dlc_err 
 
     json_array_foreach((json_t *)items, i, n)
     {
-        const char *name = ctl_text(n, "name"), *state = ctl_text(n, "state");
+        const char *name = json_text_at(n, "name"), *state = json_text_at(n, "state");
         char *path = mem_fmt("/v1/nodes/%s", name);
         struct dlc_err mine = DLC_ERR_INIT;
 
@@ -278,15 +279,15 @@ static void print_result(const struct rebuilding *r)
 
     json_array_foreach(r->datasets, i, v)
     {
-        printf("dataset %s: %s samples, %s%s\n", ctl_text(v, "name"),
-               table_count(ctl_u64(v, "samples"), n), ctl_text(v, "url"),
+        printf("dataset %s: %s samples, %s%s\n", json_text_at(v, "name"),
+               table_count(json_u64_at(v, "samples"), n), json_text_at(v, "url"),
                r->dry ? " (would be registered)" : "");
     }
     json_array_foreach(r->nodes, i, v)
     {
-        bool gone = strcmp(ctl_text(v, "result"), "gone") == 0;
+        bool gone = strcmp(json_text_at(v, "result"), "gone") == 0;
 
-        printf("node %s: %s\n", ctl_text(v, "node"),
+        printf("node %s: %s\n", json_text_at(v, "node"),
                gone     ? "not heard of; left as it is (`dlcache node leave` forgets it)"
                : r->dry ? "would join again and tell what it has"
                         : "joined again, tells what it has");

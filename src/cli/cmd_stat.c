@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/counters.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
@@ -20,7 +21,7 @@ struct options {
 
 static const char *size_of(const json_t *o, const char *path, char out[static 24])
 {
-    return str_size(ctl_u64(o, path), out);
+    return str_size(json_u64_at(o, path), out);
 }
 
 static const char *share_of(uint64_t part, uint64_t whole, char out[static 24])
@@ -33,62 +34,62 @@ static void print_daemon(const json_t *s)
 {
     char up[24], a[24], b[24], c[24], n[32];
 
-    printf("daemon   process %d, dlcache %s, up %s, %llu clients\n", (int)ctl_u64(s, "daemon.pid"),
-           ctl_text(s, "daemon.version"),
-           str_dur(dlc_dur_of_seconds(ctl_real(s, "daemon.uptime_s")), up),
-           (unsigned long long)ctl_u64(s, "daemon.sessions"));
-    printf("         socket %s, data in %s\n", ctl_text(s, "daemon.socket"),
-           ctl_text(s, "daemon.dir"));
+    printf("daemon   process %d, dlcache %s, up %s, %llu clients\n",
+           (int)json_u64_at(s, "daemon.pid"), json_text_at(s, "daemon.version"),
+           str_dur(dlc_dur_of_seconds(json_number_at(s, "daemon.uptime_s")), up),
+           (unsigned long long)json_u64_at(s, "daemon.sessions"));
+    printf("         socket %s, data in %s\n", json_text_at(s, "daemon.socket"),
+           json_text_at(s, "daemon.dir"));
     printf("memory   %s in %s samples; may use %s now, %s at most", size_of(s, "memory.used", a),
-           table_count(ctl_u64(s, "memory.residents"), n), size_of(s, "memory.ceiling", b),
+           table_count(json_u64_at(s, "memory.residents"), n), size_of(s, "memory.ceiling", b),
            size_of(s, "memory.max", c));
-    if (ctl_u64(s, "memory.forms") > 0)
+    if (json_u64_at(s, "memory.forms") > 0)
         printf("; %s of it in %s decoded forms", size_of(s, "memory.form_bytes", a),
-               table_count(ctl_u64(s, "memory.forms"), n));
-    if (ctl_u64(s, "memory.retired") > 0)
+               table_count(json_u64_at(s, "memory.forms"), n));
+    if (json_u64_at(s, "memory.retired") > 0)
         printf("; %s wait for readers", size_of(s, "memory.retired", a));
     putchar('\n');
-    if (!ctl_bool(s, "disk.enabled")) {
+    if (!json_true_at(s, "disk.enabled")) {
         printf("disk     off\n");
         return;
     }
     printf("disk     %s in %s chunks; %s free there, %s of it stay free%s\n",
-           size_of(s, "disk.bytes", a), table_count(ctl_u64(s, "disk.chunks"), n),
+           size_of(s, "disk.bytes", a), table_count(json_u64_at(s, "disk.chunks"), n),
            size_of(s, "disk.free", b), size_of(s, "disk.keep_free", c),
-           ctl_bool(s, "disk.read_only") ? "; READ-ONLY: nothing is stored" : "");
+           json_true_at(s, "disk.read_only") ? "; READ-ONLY: nothing is stored" : "");
 }
 
 static void add_state(struct table *t, const json_t *d)
 {
-    uint64_t jobs = ctl_u64(d, "jobs");
+    uint64_t jobs = json_u64_at(d, "jobs");
 
     if (json_object_get(d, "state") == NULL)
         table_add(t, "-"); /* no disk tier, nothing to be decided */
     else if (jobs > 0)
-        table_addf(t, "%s (%llu job%s)", ctl_text(d, "state"), (unsigned long long)jobs,
+        table_addf(t, "%s (%llu job%s)", json_text_at(d, "state"), (unsigned long long)jobs,
                    jobs == 1 ? "" : "s");
     else
-        table_add(t, ctl_text(d, "state"));
+        table_add(t, json_text_at(d, "state"));
 }
 
 static void add_dataset(struct table *t, const json_t *d)
 {
-    uint64_t hits = ctl_u64(d, "hits"), misses = ctl_u64(d, "misses");
-    uint64_t bypasses = ctl_u64(d, "bypasses");
+    uint64_t hits = json_u64_at(d, "hits"), misses = json_u64_at(d, "misses");
+    uint64_t bypasses = json_u64_at(d, "bypasses");
     char a[32], b[24];
 
-    table_add(t, ctl_text(d, "url"));
-    table_add(t, ctl_text(d, "snapshot"));
-    table_add(t, table_count(ctl_u64(d, "samples"), a));
+    table_add(t, json_text_at(d, "url"));
+    table_add(t, json_text_at(d, "snapshot"));
+    table_add(t, table_count(json_u64_at(d, "samples"), a));
     table_add(t, size_of(d, "bytes", b));
-    table_add(t, share_of(ctl_u64(d, "resident_bytes"), ctl_u64(d, "bytes"), b));
+    table_add(t, share_of(json_u64_at(d, "resident_bytes"), json_u64_at(d, "bytes"), b));
     table_add(t, json_object_get(d, "state") == NULL ? "-" : size_of(d, "disk_bytes", b));
     add_state(t, d);
-    table_addf(t, "%llu", (unsigned long long)ctl_u64(d, "sessions"));
+    table_addf(t, "%llu", (unsigned long long)json_u64_at(d, "sessions"));
     table_add(t, table_count(hits + misses + bypasses, a));
     table_add(t, hits + misses + bypasses > 0 ? share_of(hits, hits + misses + bypasses, b) : "-");
     table_add(t, size_of(d, "read_bytes", b));
-    table_addf(t, "%.1f s", ctl_real(d, "stall_s"));
+    table_addf(t, "%.1f s", json_number_at(d, "stall_s"));
 }
 
 /* What became of reads in known orders; nothing where there were none. */
@@ -103,19 +104,19 @@ static void print_orders(const json_t *list)
                    "jobs with weights");
     json_array_foreach(list, i, d)
     {
-        uint64_t reuse = ctl_u64(d, "reads.reuse"), ahead = ctl_u64(d, "reads.prefetch");
-        uint64_t waited = ctl_u64(d, "reads.waited"), all = reuse + ahead + waited;
+        uint64_t reuse = json_u64_at(d, "reads.reuse"), ahead = json_u64_at(d, "reads.prefetch");
+        uint64_t waited = json_u64_at(d, "reads.waited"), all = reuse + ahead + waited;
         char a[32], b[24];
 
         if (all == 0)
             continue;
         any = true;
-        table_add(&t, ctl_text(d, "url"));
+        table_add(&t, json_text_at(d, "url"));
         table_add(&t, table_count(all, a));
         table_add(&t, share_of(reuse, all, b));
         table_add(&t, share_of(ahead, all, b));
         table_add(&t, share_of(waited, all, b));
-        table_add(&t, table_count(ctl_u64(d, "fetched"), a));
+        table_add(&t, table_count(json_u64_at(d, "fetched"), a));
         table_addf(&t, "%zu", json_array_size(json_object_get(d, "weights")));
     }
     if (any) {
@@ -148,13 +149,13 @@ static void print_datasets(const json_t *s)
     {
         char rate[24];
 
-        table_add(&t, ctl_text(d, "url"));
-        table_addf(&t, "%llu", (unsigned long long)ctl_u64(d, "bucket.in_flight"));
-        table_addf(&t, "%llu", (unsigned long long)ctl_u64(d, "bucket.queued"));
-        table_addf(&t, "%llu", (unsigned long long)ctl_u64(d, "bucket.limit"));
-        table_addf(&t, "%.0f ms", ctl_real(d, "bucket.p50_ms"));
-        table_addf(&t, "%.0f ms", ctl_real(d, "bucket.p99_ms"));
-        table_addf(&t, "%s/s", str_size((uint64_t)ctl_real(d, "bucket.bytes_per_s"), rate));
+        table_add(&t, json_text_at(d, "url"));
+        table_addf(&t, "%llu", (unsigned long long)json_u64_at(d, "bucket.in_flight"));
+        table_addf(&t, "%llu", (unsigned long long)json_u64_at(d, "bucket.queued"));
+        table_addf(&t, "%llu", (unsigned long long)json_u64_at(d, "bucket.limit"));
+        table_addf(&t, "%.0f ms", json_number_at(d, "bucket.p50_ms"));
+        table_addf(&t, "%.0f ms", json_number_at(d, "bucket.p99_ms"));
+        table_addf(&t, "%s/s", str_size((uint64_t)json_number_at(d, "bucket.bytes_per_s"), rate));
     }
     putchar('\n');
     table_print(&t, stdout);
@@ -177,7 +178,7 @@ static void print_stalls(const json_t *values)
     bool any = false;
 
     for (size_t i = 0; i < DLC_COUNT(reasons); i++) {
-        uint64_t ns = ctl_u64(values, reasons[i].counter);
+        uint64_t ns = json_u64_at(values, reasons[i].counter);
 
         if (ns < 1000000)
             continue;
@@ -198,17 +199,17 @@ static void print_counters(const json_t *s, bool all)
 
     if (!all) {
         printf("\nbucket   %s requests, %s received, %s retries; estimated price %.4f\n",
-               table_count(ctl_u64(values, "bucket_requests"), n),
-               str_size(ctl_u64(values, "bucket_bytes"), b),
-               table_count(ctl_u64(values, "bucket_retries"), (char[32]){0}),
-               (double)ctl_u64(values, "money_nano") / 1e9);
+               table_count(json_u64_at(values, "bucket_requests"), n),
+               str_size(json_u64_at(values, "bucket_bytes"), b),
+               table_count(json_u64_at(values, "bucket_retries"), (char[32]){0}),
+               (double)json_u64_at(values, "money_nano") / 1e9);
         print_stalls(values);
         return;
     }
     table_init(&t, "counter|>value|unit|meaning");
     for (unsigned i = 0; i < counter_table_len; i++) {
         table_add(&t, counter_table[i].name);
-        table_add(&t, table_count(ctl_u64(values, counter_table[i].name), n));
+        table_add(&t, table_count(json_u64_at(values, counter_table[i].name), n));
         table_add(&t, counter_table[i].unit);
         table_add(&t, counter_table[i].help);
     }
@@ -223,7 +224,7 @@ static void print_answer(const struct options *o, json_t *body)
         json_object_del(body, "ok");
         print_json(json_incref(body), o->every.ns == 0);
     } else if (o->dump) {
-        fputs(ctl_text(body, "text"), stdout);
+        fputs(json_text_at(body, "text"), stdout);
     } else {
         print_daemon(body);
         print_datasets(body);
@@ -235,7 +236,7 @@ static void print_answer(const struct options *o, json_t *body)
 static int add_pages(struct ctl *c, json_t *body, struct dlc_err *err)
 {
     json_t *datasets = json_object_get(body, "datasets");
-    json_int_t next = json_integer_value(json_object_get(body, "next"));
+    json_int_t next = json_int_at(body, "next");
     int rc = 0;
 
     while (rc == 0 && next > 0) {
@@ -245,7 +246,7 @@ static int add_pages(struct ctl *c, json_t *body, struct dlc_err *err)
                       err);
         if (rc == 0) {
             json_array_extend(datasets, json_object_get(page.body, "datasets"));
-            next = json_integer_value(json_object_get(page.body, "next"));
+            next = json_int_at(page.body, "next");
         }
         msg_release(&page);
     }

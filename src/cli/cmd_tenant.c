@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/manager_client.h"
@@ -16,14 +17,14 @@
 /* The token alone goes to standard output, so that it can go to a file. */
 static void print_token(const json_t *answer, void *arg)
 {
-    const char *name = ctl_text(answer, "name");
+    const char *name = json_text_at(answer, "name");
 
     (void)arg;
     fprintf(stderr,
             "the token of tenant %s, which is shown this once; programs take it from "
             "DLCACHE_TOKEN or --token-file:\n",
             name);
-    printf("%s\n", ctl_text(answer, "token"));
+    printf("%s\n", json_text_at(answer, "token"));
 }
 
 static int create(const struct command *cmd, int argc, char **argv)
@@ -80,17 +81,15 @@ static const char *credentials_of(const json_t *t)
 {
     const json_t *c = json_object_get(t, "credentials");
 
-    return !json_is_object(c)                              ? "none"
-           : json_is_true(json_object_get(c, "anonymous")) ? "anonymous"
-                                                           : "set";
+    return !json_is_object(c) ? "none" : json_true_at(c, "anonymous") ? "anonymous" : "set";
 }
 
 static void add_row(struct table *table, const json_t *t)
 {
     char when[24];
 
-    table_add(table, ctl_text(t, "name"));
-    table_addf(table, "%llu", (unsigned long long)ctl_u64(t, "tokens"));
+    table_add(table, json_text_at(t, "name"));
+    table_addf(table, "%llu", (unsigned long long)json_u64_at(t, "tokens"));
     table_add(table, credentials_of(t));
     table_add(table, api_time(t, "created", when));
 }
@@ -100,9 +99,9 @@ static void print_tenant(const json_t *t, void *arg)
     char when[24];
 
     (void)arg;
-    printf("tenant       %s\n", ctl_text(t, "name"));
+    printf("tenant       %s\n", json_text_at(t, "name"));
     printf("created      %s\n", api_time(t, "created", when));
-    printf("tokens       %llu\n", (unsigned long long)ctl_u64(t, "tokens"));
+    printf("tokens       %llu\n", (unsigned long long)json_u64_at(t, "tokens"));
     printf("credentials  %s", credentials_of(t));
     if (json_is_object(json_object_get(t, "credentials")))
         printf(" since %s", api_time(json_object_get(t, "credentials"), "set", when));

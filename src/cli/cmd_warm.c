@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/str.h"
 #include "cli/manager_client.h"
 #include "cli/commands.h"
@@ -33,18 +34,19 @@ static int warm(const struct args *a, const char *tier, struct progress *bar, st
 
 static void print_result(const json_t *answer, const char *tier, double seconds, bool json)
 {
-    uint64_t bytes = ctl_u64(answer, "bytes");
+    uint64_t bytes = json_u64_at(answer, "bytes");
     char n[32], size[24], rate[24];
 
     if (json) {
         print_json(json_pack("{s:I, s:I, s:I, s:s, s:s, s:f}", "samples",
-                             (json_int_t)ctl_u64(answer, "samples"), "bytes", (json_int_t)bytes,
-                             "failed", (json_int_t)ctl_u64(answer, "failed"), "first_error",
-                             ctl_text(answer, "first_error"), "tier", tier, "seconds", seconds),
+                             (json_int_t)json_u64_at(answer, "samples"), "bytes", (json_int_t)bytes,
+                             "failed", (json_int_t)json_u64_at(answer, "failed"), "first_error",
+                             json_text_at(answer, "first_error"), "tier", tier, "seconds", seconds),
                    false);
         return;
     }
-    printf("%s samples are in %s; %s fetched in %.1f s", table_count(ctl_u64(answer, "samples"), n),
+    printf("%s samples are in %s; %s fetched in %.1f s",
+           table_count(json_u64_at(answer, "samples"), n),
            strcmp(tier, "disk") == 0 ? "the disk tier" : "memory", str_size(bytes, size), seconds);
     if (bytes > 0 && seconds > 0)
         printf(", %s/s", str_size((uint64_t)((double)bytes / seconds), rate));
@@ -104,10 +106,10 @@ static int run(const struct command *cmd, int argc, char **argv)
     }
     print_result(answer.body, tier, dlc_dur_seconds(dlc_mono_since(start)), json);
     status = end_output(cmd);
-    if (ctl_u64(answer.body, "failed") > 0) {
+    if (json_u64_at(answer.body, "failed") > 0) {
         dlc_err_set(&err, DLC_EBUCKET, "%llu samples failed; the first: %s",
-                    (unsigned long long)ctl_u64(answer.body, "failed"),
-                    ctl_text(answer.body, "first_error"));
+                    (unsigned long long)json_u64_at(answer.body, "failed"),
+                    json_text_at(answer.body, "first_error"));
         status = cli_fail(cmd, &err);
     }
 out:

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/syscalls.h"
 #include "base/api_token.h"
 #include "client/daemon.h"
@@ -22,14 +23,14 @@ static int say_hello(struct ctl *c, struct dlc_err *err)
 
     if (rc < 0)
         return rc;
-    c->daemon_pid = (int)ctl_u64(m.body, "pid");
-    if (ctl_u64(m.body, "version") != CTL_VERSION)
+    c->daemon_pid = (int)json_u64_at(m.body, "pid");
+    if (json_u64_at(m.body, "version") != CTL_VERSION)
         rc =
             dlc_err_set(err, DLC_EPROTO,
                         "the daemon (process %d, dlcache %s) speaks version %d of the protocol and "
                         "this program version %d; end it and start it again with this program",
-                        c->daemon_pid, ctl_text(m.body, "program"), (int)ctl_u64(m.body, "version"),
-                        CTL_VERSION);
+                        c->daemon_pid, json_text_at(m.body, "program"),
+                        (int)json_u64_at(m.body, "version"), CTL_VERSION);
     msg_release(&m);
     return rc;
 }
@@ -70,8 +71,8 @@ void ctl_close(struct ctl *c)
 /* The daemon said no: its code, if it is one of ours, and its text. */
 static int refused(const json_t *body, struct dlc_err *err)
 {
-    json_int_t code = json_integer_value(json_object_get(body, "code"));
-    const char *text = ctl_text(body, "error");
+    json_int_t code = json_int_at(body, "code");
+    const char *text = json_text_at(body, "error");
 
     if (code >= 0 || strcmp(dlc_err_name((int)DLC_MAX(code, -1000)), "?") == 0)
         code = DLC_EPROTO;
@@ -95,7 +96,7 @@ int ctl_call(struct ctl *c, json_t *request, ctl_progress_f *on_progress, void *
             break;
         p = json_object_get(answer->body, "progress");
         if (p == NULL) {
-            if (!ctl_bool(answer->body, "ok"))
+            if (!json_true_at(answer->body, "ok"))
                 rc = refused(answer->body, err);
             break;
         }
@@ -157,46 +158,4 @@ int ctl_open_dataset(struct ctl *c, const struct config *config, const char *url
         json_object_set_new(request, "token", msg_string(token));
     token_free(&token);
     return ctl_call(c, request, on_progress, priv, answer, err);
-}
-
-/* ---- members ---- */
-
-static const json_t *member(const json_t *o, const char *path)
-{
-    for (;;) {
-        size_t n = strcspn(path, ".");
-        char name[64];
-
-        dlc_check(n < sizeof(name));
-        memcpy(name, path, n);
-        name[n] = '\0';
-        o = json_object_get(o, name);
-        if (path[n] == '\0')
-            return o;
-        path += n + 1;
-    }
-}
-
-uint64_t ctl_u64(const json_t *o, const char *path)
-{
-    json_int_t v = json_integer_value(member(o, path));
-
-    return v > 0 ? (uint64_t)v : 0;
-}
-
-double ctl_real(const json_t *o, const char *path)
-{
-    return json_number_value(member(o, path));
-}
-
-bool ctl_bool(const json_t *o, const char *path)
-{
-    return json_is_true(member(o, path));
-}
-
-const char *ctl_text(const json_t *o, const char *path)
-{
-    const char *s = json_string_value(member(o, path));
-
-    return s != NULL ? s : "";
 }

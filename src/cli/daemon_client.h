@@ -60,10 +60,4 @@ int ctl_open_dataset(struct ctl *c, const struct config *config, const char *url
                      ctl_progress_f *on_progress, void *priv, struct msg *answer,
                      struct dlc_err *err);
 
-/* Members of an answer; 0, 0.0, false or "" when absent or of another type. `path` is "a.b". */
-uint64_t ctl_u64(const json_t *o, const char *path);
-double ctl_real(const json_t *o, const char *path);
-bool ctl_bool(const json_t *o, const char *path);
-const char *ctl_text(const json_t *o, const char *path);
-
 #endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "cli/daemon_client.h"
 
 void print_json(json_t *j, bool pretty)
@@ -18,13 +19,13 @@ void print_json(json_t *j, bool pretty)
 void show_progress(const json_t *p, void *priv)
 {
     struct progress *bar = priv;
-    const char *phase = ctl_text(p, "phase");
+    const char *phase = json_text_at(p, "phase");
 
     if (strcmp(phase, "listing") == 0)
-        progress_update(bar, phase, ctl_u64(p, "objects"), 0, 0, 0);
+        progress_update(bar, phase, json_u64_at(p, "objects"), 0, 0, 0);
     else
-        progress_update(bar, phase, ctl_u64(p, "done"), ctl_u64(p, "total"), ctl_u64(p, "bytes"),
-                        ctl_u64(p, "total_bytes"));
+        progress_update(bar, phase, json_u64_at(p, "done"), json_u64_at(p, "total"),
+                        json_u64_at(p, "bytes"), json_u64_at(p, "total_bytes"));
 }
 
 int end_output(const struct command *cmd)

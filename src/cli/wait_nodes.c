@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "cli/daemon_client.h"
 
@@ -81,7 +82,7 @@ static void end_node(struct follow_node *n, const char *error)
 
 static const char *error_of(const json_t *event, const char *otherwise)
 {
-    const char *s = ctl_text(event, "error");
+    const char *s = json_text_at(event, "error");
 
     return s[0] != '\0' ? s : otherwise;
 }
@@ -122,11 +123,12 @@ static void take_listing(struct follow *f, const char *type, const json_t *event
 /* "dataset.warm.done", "dataset.warm.failed" of a node. */
 static void take_event(struct follow *f, const json_t *event)
 {
-    const char *type = ctl_text(event, "type");
-    struct follow_node *n = node_of(f, ctl_text(event, "node"));
+    const char *type = json_text_at(event, "type");
+    struct follow_node *n = node_of(f, json_text_at(event, "node"));
     size_t len = strlen(f->op);
 
-    if (strcmp(ctl_text(event, "dataset"), f->dataset) != 0 || strncmp(type, "dataset.", 8) != 0)
+    if (strcmp(json_text_at(event, "dataset"), f->dataset) != 0 ||
+        strncmp(type, "dataset.", 8) != 0)
         return;
     type += 8;
     if (strcmp(type, "deleted") == 0) {
@@ -147,7 +149,7 @@ static bool on_line(const char *line, void *arg)
     json_t *event = json_loads(line, 0, NULL);
 
     if (event != NULL) {
-        f->after = DLC_MAX(f->after, ctl_u64(event, "seq"));
+        f->after = DLC_MAX(f->after, json_u64_at(event, "seq"));
         take_event(f, event);
     }
     json_decref(event);
@@ -174,14 +176,14 @@ static int look_at_dataset(struct follow *f, char phase[static 32], struct dlc_e
 
     json_array_foreach(json_object_get(d, "preparation"), i, p)
     {
-        struct follow_node *n = node_of(f, ctl_text(p, "node"));
+        struct follow_node *n = node_of(f, json_text_at(p, "node"));
 
         if (n == NULL || n->over)
             continue;
-        n->done = ctl_u64(p, "done");
-        n->total = ctl_u64(p, "total");
-        n->bytes = ctl_u64(p, "bytes");
-        snprintf(phase, 32, "%s", ctl_text(p, "phase"));
+        n->done = json_u64_at(p, "done");
+        n->total = json_u64_at(p, "total");
+        n->bytes = json_u64_at(p, "bytes");
+        snprintf(phase, 32, "%s", json_text_at(p, "phase"));
     }
     json_decref(d);
     mem_free(&path);
@@ -226,8 +228,8 @@ static int look_at_nodes(struct follow *f, struct dlc_err *err)
 
         json_array_foreach(json_object_get(all, "items"), i, v)
         {
-            if (strcmp(ctl_text(v, "name"), f->nodes[k].name) == 0)
-                state = ctl_text(v, "state");
+            if (strcmp(json_text_at(v, "name"), f->nodes[k].name) == 0)
+                state = json_text_at(v, "state");
         }
         note_state(f, &f->nodes[k], state);
     }

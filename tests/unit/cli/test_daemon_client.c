@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/json.h"
 #include "base/syscalls.h"
 
 static char dir[] = "/tmp/test-ctl-XXXXXX";
@@ -46,7 +47,7 @@ static void *daemon_main(void *arg)
         say(sock, hello_answer);
     }
     if (msg_recv(sock, &m, DLC_SEC(10), NULL) == 0) {
-        snprintf(last_op, sizeof(last_op), "%s", ctl_text(m.body, "op"));
+        snprintf(last_op, sizeof(last_op), "%s", json_text_at(m.body, "op"));
         json_decref(last_request);
         last_request = json_incref(m.body);
         msg_release(&m);
@@ -106,7 +107,7 @@ static void test_dead_socket(void **state)
 
 static void count_progress(const json_t *p, void *priv)
 {
-    *(uint64_t *)priv += ctl_u64(p, "done");
+    *(uint64_t *)priv += json_u64_at(p, "done");
 }
 
 static void test_call(void **state)
@@ -129,12 +130,12 @@ static void test_call(void **state)
         0, ctl_call(&c, json_pack("{s:s}", "op", "warm"), count_progress, &sum, &m, NULL));
     assert_int_equal(11, sum);
     assert_string_equal("warm", last_op);
-    assert_int_equal(5, ctl_u64(m.body, "a.n"));
-    assert_true(ctl_real(m.body, "a.r") == 1.5 && ctl_real(m.body, "a.n") == 5.0);
-    assert_string_equal("text", ctl_text(m.body, "a.t"));
-    assert_int_equal(0, ctl_u64(m.body, "a.t"));
-    assert_string_equal("", ctl_text(m.body, "a.b.c"));
-    assert_true(ctl_bool(m.body, "ok"));
+    assert_int_equal(5, json_u64_at(m.body, "a.n"));
+    assert_true(json_number_at(m.body, "a.r") == 1.5 && json_number_at(m.body, "a.n") == 5.0);
+    assert_string_equal("text", json_text_at(m.body, "a.t"));
+    assert_int_equal(0, json_u64_at(m.body, "a.t"));
+    assert_string_equal("", json_text_at(m.body, "a.b.c"));
+    assert_true(json_true_at(m.body, "ok"));
     msg_release(&m);
     stop(&c);
 }
@@ -183,13 +184,13 @@ static void test_open_dataset(void **state)
     start(HELLO, answers);
     assert_int_equal(0, ctl_open(&c, &config, false, NULL));
     assert_int_equal(0, ctl_open_dataset(&c, &config, "s3://b/\xff", true, NULL, NULL, &m, NULL));
-    assert_int_equal(3, ctl_u64(m.body, "samples"));
+    assert_int_equal(3, json_u64_at(m.body, "samples"));
     msg_release(&m);
     stop(&c);
     assert_string_equal("open", last_op);
-    assert_string_equal("http://127.0.0.1:9", ctl_text(last_request, "endpoint"));
-    assert_string_equal("s3://b/\xef\xbf\xbd", ctl_text(last_request, "url"));
-    assert_true(ctl_bool(last_request, "refresh") && !ctl_bool(last_request, "anonymous"));
+    assert_string_equal("http://127.0.0.1:9", json_text_at(last_request, "endpoint"));
+    assert_string_equal("s3://b/\xef\xbf\xbd", json_text_at(last_request, "url"));
+    assert_true(json_true_at(last_request, "refresh") && !json_true_at(last_request, "anonymous"));
     json_decref(last_request);
     last_request = NULL;
     unsetenv("AWS_ENDPOINT_URL");
