@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "daemon/dataset.h"
 #include "daemon/state.h"
@@ -51,21 +52,15 @@ void cost_keep(const struct dataset *ds)
     s->bytes += t->bytes;
 }
 
-static void add_to(json_t *o, const char *name, uint64_t more)
-{
-    json_object_set_new(
-        o, name, json_integer(json_integer_value(json_object_get(o, name)) + (json_int_t)more));
-}
-
 static void add(json_t *all, const char *of, uint64_t money_nano, uint64_t requests, uint64_t bytes)
 {
     json_t *o = json_object_get(all, of);
 
     if (o == NULL)
         json_object_set_new(all, of, o = json_object());
-    add_to(o, "money_nano", money_nano);
-    add_to(o, "requests", requests);
-    add_to(o, "bytes", bytes);
+    json_add_int(o, "money_nano", (json_int_t)money_nano);
+    json_add_int(o, "requests", (json_int_t)requests);
+    json_add_int(o, "bytes", (json_int_t)bytes);
 }
 
 json_t *cost_figures(const struct node *n)

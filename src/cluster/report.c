@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "cache/policy/lifecycle.h"
 #include "cluster/cost.h"
@@ -440,11 +441,6 @@ static json_t *dataset_figures(struct dataset *ds)
     return o;
 }
 
-static void add_to(json_t *o, const char *name, json_int_t more)
-{
-    json_object_set_new(o, name, json_integer(json_integer_value(json_object_get(o, name)) + more));
-}
-
 /* What sessions of one job, as its clients name it, have read here. */
 static void add_job(json_t *jobs, const char *job, const char *dataset, unsigned readers,
                     const struct mem_session_stats *st)
@@ -456,10 +452,10 @@ static void add_job(json_t *jobs, const char *job, const char *dataset, unsigned
         if (json_object_set_new(jobs, job, o) < 0)
             return; /* a name that JSON cannot say */
     }
-    add_to(o, "readers", readers);
-    add_to(o, "hits", (json_int_t)st->hits);
-    add_to(o, "misses", (json_int_t)st->misses);
-    add_to(o, "read_bytes", (json_int_t)st->bytes);
+    json_add_int(o, "readers", readers);
+    json_add_int(o, "hits", (json_int_t)st->hits);
+    json_add_int(o, "misses", (json_int_t)st->misses);
+    json_add_int(o, "read_bytes", (json_int_t)st->bytes);
     json_object_set_new(
         o, "stall_s",
         json_real(json_real_value(json_object_get(o, "stall_s")) + (double)st->stall_ns / 1e9));
