@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
@@ -30,14 +31,6 @@
 #include "order/substitution.h"
 
 #define ERRANDS_MAX 16 /* of one client; the library has one at a time */
-
-/* A number that is not negative; 0 when absent. */
-static uint64_t number(const json_t *o, const char *name)
-{
-    json_int_t v = json_integer_value(json_object_get(o, name));
-
-    return v > 0 ? (uint64_t)v : 0;
-}
 
 static bool reads_samples(const struct conn *c)
 {
@@ -368,10 +361,10 @@ static void order_list(struct conn *c, struct msg *m, bool more)
     if (e == NULL)
         return;
     e->order.more = more;
-    e->order.position = number(m->body, "position");
-    e->order.epoch = number(m->body, "epoch");
-    e->order.epochs = number(m->body, "epochs");
-    e->order.begin = number(m->body, "begin");
+    e->order.position = json_u64_at(m->body, "position");
+    e->order.epoch = json_u64_at(m->body, "epoch");
+    e->order.epochs = json_u64_at(m->body, "epochs");
+    e->order.begin = json_u64_at(m->body, "begin");
     e->fd = m->n_fds > 0 ? msg_take_fd(m, 0) : -1;
     errand_run(e, WORK_COPY, list_work, list_back);
 }
@@ -382,11 +375,11 @@ static struct schedule *computed_order(struct session *s, const json_t *body, co
     uint64_t samples = catalog_count(s->ds->catalog);
     struct order_spec spec = {
         .kind = strcmp(kind, "shuffled") == 0 ? ORDER_SHUFFLED : ORDER_SEQUENTIAL,
-        .n = number(body, "n"),
-        .first = number(body, "first"),
+        .n = json_u64_at(body, "n"),
+        .first = json_u64_at(body, "first"),
         .seed = (uint64_t)json_integer_value(json_object_get(body, "seed")),
-        .rank = (uint32_t)number(body, "rank"),
-        .world = (uint32_t)number(body, "world"),
+        .rank = (uint32_t)json_u64_at(body, "rank"),
+        .world = (uint32_t)json_u64_at(body, "world"),
         .drop_last = json_is_true(json_object_get(body, "drop_last")),
     };
 
@@ -395,7 +388,7 @@ static struct schedule *computed_order(struct session *s, const json_t *body, co
                     (unsigned long long)samples);
         return NULL;
     }
-    return schedule_new(&spec, number(body, "epoch"), number(body, "epochs"), err);
+    return schedule_new(&spec, json_u64_at(body, "epoch"), json_u64_at(body, "epochs"), err);
 }
 
 /* What a client has swapped in an order that it tells again, from `pos` on: in two epochs at most,
@@ -431,7 +424,7 @@ static bool is_order_kind(const char *kind)
 static void op_order(struct conn *c, struct msg *m)
 {
     const char *kind = json_string_value(json_object_get(m->body, "kind"));
-    uint64_t pos = number(m->body, "position");
+    uint64_t pos = json_u64_at(m->body, "position");
     bool swaps = json_is_true(json_object_get(m->body, "swaps"));
     struct dlc_err err = DLC_ERR_INIT;
     struct schedule *t;
