@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "manager/routes/jobs_i.h"
@@ -24,7 +25,7 @@ static json_t *names_without(const json_t *names, const json_t *without)
     json_t *out = json_array();
 
     for (size_t i = 0; i < json_array_size(names); i++)
-        if (!names_have(without, json_string_value(json_array_get(names, i))))
+        if (!json_has_text(without, json_string_value(json_array_get(names, i))))
             json_array_append(out, json_array_get(names, i));
     return out;
 }
@@ -76,7 +77,7 @@ static int set_arrived(struct meta_doc *d, void *arg, struct dlc_err *err)
     for (size_t i = before; i-- > 0;) {
         const char *name = json_string_value(json_array_get(waiting, i));
 
-        if ((a->node != NULL && strcmp(name, a->node) == 0) || !names_have(a->there, name))
+        if ((a->node != NULL && strcmp(name, a->node) == 0) || !json_has_text(a->there, name))
             json_array_remove(waiting, i);
     }
     if (json_array_size(waiting) > 0)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "manager/routes/jobs_i.h"
@@ -25,7 +26,7 @@ json_t *nodes_there(struct control *c, const json_t *only)
     json_t *out = json_array();
 
     for (size_t i = 0; i < n; i++)
-        if (is_there(&nodes[i]) && (only == NULL || names_have(only, nodes[i].name)))
+        if (is_there(&nodes[i]) && (only == NULL || json_has_text(only, nodes[i].name)))
             json_array_append_new(out, json_string(nodes[i].name));
     nodes_release(&nodes, n);
     return out;

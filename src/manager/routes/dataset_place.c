@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "manager/routes/jobs_i.h"
 
@@ -115,7 +116,7 @@ void lost_begin(struct control *c, struct lost_search *s)
 static bool none_of(const json_t *names, const json_t *known)
 {
     for (size_t i = 0; i < json_array_size(names); i++)
-        if (names_have(known, json_string_value(json_array_get(names, i))))
+        if (json_has_text(known, json_string_value(json_array_get(names, i))))
             return false;
     return true;
 }

@@ -29,7 +29,6 @@ bool snapshot_bytes(const json_t *snapshot, const json_t *splits, uint64_t *byte
 json_t *snapshot_of_result(const json_t *result);
 /* Names of the nodes it lies on; NULL: on all. Borrowed. */
 const json_t *dataset_nodes(const json_t *body);
-bool names_have(const json_t *names, const char *name); /* an array of texts */
 /* Names of splits in a body: short, without '/', different. */
 bool splits_ok(const json_t *splits, const char *field, struct http_reply *reply);
 /* May this caller make nodes read from there? */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "manager/routes/datasets_i.h"
@@ -60,26 +61,16 @@ int name_index(const char *const *names, size_t n, const char *name)
     return -1;
 }
 
-static const char *text_of(const json_t *o, const char *name)
-{
-    return json_string_value(json_object_get(o, name));
-}
-
-static json_int_t number_of(const json_t *o, const char *name)
-{
-    return json_integer_value(json_object_get(o, name));
-}
-
 bool job_of_doc(struct job *j, const struct meta_doc *d)
 {
     const json_t *qos = json_object_get(d->body, "qos");
-    const char *dataset = text_of(d->body, "dataset");
-    int state = name_index(states, DLC_COUNT(states), text_of(d->body, "state"));
-    int mode = name_index(job_modes, DLC_COUNT(job_modes), text_of(qos, "mode"));
+    const char *dataset = json_text_at(d->body, "dataset");
+    int state = name_index(states, DLC_COUNT(states), json_text_at(d->body, "state"));
+    int mode = name_index(job_modes, DLC_COUNT(job_modes), json_text_at(qos, "mode"));
 
     memset(j, 0, sizeof(*j));
-    if (dataset == NULL || !name_ok(dataset) || state < 0 || mode < 0 ||
-        strlen(d->id) >= sizeof(j->id) || strlen(d->tenant) >= sizeof(j->tenant))
+    if (!name_ok(dataset) || state < 0 || mode < 0 || strlen(d->id) >= sizeof(j->id) ||
+        strlen(d->tenant) >= sizeof(j->tenant))
         return false;
     snprintf(j->id, sizeof(j->id), "%s", d->id);
     snprintf(j->dataset, sizeof(j->dataset), "%s", dataset);
@@ -87,15 +78,15 @@ bool job_of_doc(struct job *j, const struct meta_doc *d)
     j->state = (enum job_state)state;
     j->qos = (struct qos){.use_cache = json_is_true(json_object_get(qos, "cache")),
                           .mode = (enum qos_mode)mode,
-                          .memory_limit = (uint64_t)number_of(qos, "memory_limit"),
-                          .priority = (int)number_of(qos, "priority"),
-                          .epochs = (uint64_t)number_of(qos, "epochs")};
+                          .memory_limit = (uint64_t)json_int_at(qos, "memory_limit"),
+                          .priority = (int)json_int_at(qos, "priority"),
+                          .epochs = (uint64_t)json_int_at(qos, "epochs")};
     j->queue = json_is_true(json_object_get(d->body, "queue"));
-    j->gpus = (unsigned)number_of(d->body, "gpus");
-    j->node_count = (unsigned)number_of(d->body, "node_count");
+    j->gpus = (unsigned)json_int_at(d->body, "gpus");
+    j->node_count = (unsigned)json_int_at(d->body, "node_count");
     j->splits = json_deep_copy(json_object_get(d->body, "splits"));
     j->nodes = json_deep_copy(json_object_get(d->body, "nodes"));
-    j->created_ms = (int64_t)number_of(d->body, "created_ms");
+    j->created_ms = json_int_at(d->body, "created_ms");
     return true;
 }
 
@@ -107,7 +98,7 @@ static void add_time(json_t *out, const char *name, const json_t *body, const ch
 
     if (json_object_get(body, from) == NULL)
         return;
-    text = control_time((int64_t)number_of(body, from));
+    text = control_time(json_int_at(body, from));
     json_object_set_new(out, name, json_string(text));
     mem_free(&text);
 }
@@ -248,7 +239,7 @@ static void delete (struct http_request *r, struct http_reply *reply, void *ctx)
         jobs_remove(c, d.id);
         control_event(c, d.tenant, "job.ended",
                       json_pack("{s:s, s:s*, s:s}", "job", d.id, "dataset",
-                                text_of(d.body, "dataset"), "why", "it was deregistered"));
+                                json_text_at(d.body, "dataset"), "why", "it was deregistered"));
         view_changed(c);
         reply->status = 204;
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -143,13 +144,6 @@ static bool check_address(const char *s, struct http_reply *reply)
     return false;
 }
 
-static const char *text_of(const json_t *body, const char *name)
-{
-    const char *s = json_string_value(json_object_get(body, name));
-
-    return s != NULL ? s : "";
-}
-
 /* "http://10.0.0.1" of "http://10.0.0.1:7071" */
 static size_t host_len(const char *address)
 {
@@ -160,26 +154,26 @@ static size_t host_len(const char *address)
 
 static bool same_home(const json_t *body, const struct joining *j)
 {
-    const char *address = text_of(body, "address");
+    const char *address = json_text_at(body, "address");
     size_t len = host_len(address);
 
-    return j->directory[0] != '\0' && strcmp(text_of(body, "directory"), j->directory) == 0 &&
+    return j->directory[0] != '\0' && strcmp(json_text_at(body, "directory"), j->directory) == 0 &&
            len == host_len(j->address) && strncmp(address, j->address, len) == 0;
 }
 
 static bool is_taken(const json_t *body, const struct joining *j)
 {
-    const char *holder = text_of(body, "instance");
+    const char *holder = json_text_at(body, "instance");
 
     return holder[0] != '\0' && strcmp(holder, j->instance) != 0 && !j->missed &&
-           strcmp(text_of(body, "state"), "gone") != 0 && !same_home(body, j);
+           strcmp(json_text_at(body, "state"), "gone") != 0 && !same_home(body, j);
 }
 
 static bool same_figures(const json_t *body, const struct joining *j)
 {
-    return strcmp(text_of(body, "address"), j->address) == 0 &&
-           strcmp(text_of(body, "instance"), j->instance) == 0 &&
-           strcmp(text_of(body, "directory"), j->directory) == 0 &&
+    return strcmp(json_text_at(body, "address"), j->address) == 0 &&
+           strcmp(json_text_at(body, "instance"), j->instance) == 0 &&
+           strcmp(json_text_at(body, "directory"), j->directory) == 0 &&
            (uint64_t)json_integer_value(json_object_get(body, "capacity")) == j->capacity &&
            (uint64_t)json_integer_value(json_object_get(body, "memory")) == j->memory &&
            (uint64_t)json_integer_value(json_object_get(body, "gpus")) == j->gpus;
@@ -190,12 +184,12 @@ static bool same_figures(const json_t *body, const struct joining *j)
 static int rejoin(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
     struct joining *j = arg;
-    bool stays = strcmp(text_of(d->body, "state"), "live") == 0;
+    bool stays = strcmp(json_text_at(d->body, "state"), "live") == 0;
     bool asked = json_is_true(json_object_get(d->body, "rejoin"));
 
     j->taken = is_taken(d->body, j);
     if (j->taken) {
-        snprintf(j->holder, sizeof(j->holder), "%s", text_of(d->body, "address"));
+        snprintf(j->holder, sizeof(j->holder), "%s", json_text_at(d->body, "address"));
         return dlc_err_set(err, DLC_EBUSY, "another process is node %s", d->id);
     }
     if (stays && !asked && same_figures(d->body, j))

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 static uint64_t plus(uint64_t a, uint64_t b)
@@ -22,18 +23,11 @@ static uint64_t minus(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-static uint64_t figure(const json_t *o, const char *name)
-{
-    json_int_t v = json_integer_value(json_object_get(o, name));
-
-    return v > 0 ? (uint64_t)v : 0;
-}
-
 /* What a node can hold (on disk, or in memory where it has no disk tier), what it has of a dataset
  * and in all, as its last heart-beat said. */
 static uint64_t node_bytes_of(const struct node_info *n, const char *dataset)
 {
-    return figure(json_object_get(json_object_get(n->figures, "datasets"), dataset), "bytes");
+    return json_u64_at(json_object_get(json_object_get(n->figures, "datasets"), dataset), "bytes");
 }
 
 static uint64_t node_space(const struct node_info *n)
@@ -43,13 +37,13 @@ static uint64_t node_space(const struct node_info *n)
 
 static uint64_t node_used(const struct node_info *n)
 {
-    return figure(n->figures, n->capacity > 0 ? "disk_used" : "memory_used");
+    return json_u64_at(n->figures, n->capacity > 0 ? "disk_used" : "memory_used");
 }
 
 /* only NULL: all. */
 static bool usable(const struct node_info *n, const json_t *only)
 {
-    return n->state == NODE_LIVE && (only == NULL || names_have(only, n->name));
+    return n->state == NODE_LIVE && (only == NULL || json_has_text(only, n->name));
 }
 
 static bool is_busy(const struct job *jobs, size_t n, const char *dataset)
@@ -71,7 +65,7 @@ static uint64_t evictable_on(const struct node_info *n, const struct job *jobs, 
     json_object_foreach(json_object_get(n->figures, "datasets"), name, v)
     {
         if (strcmp(name, dataset) != 0 && is_busy(jobs, n_jobs, name))
-            kept = plus(kept, figure(v, "bytes"));
+            kept = plus(kept, json_u64_at(v, "bytes"));
     }
     return minus(node_used(n), kept);
 }
@@ -147,7 +141,7 @@ static void add_splits(json_t *to, const json_t *splits, bool *all)
 {
     *all = *all || json_array_size(splits) == 0;
     for (size_t i = 0; i < json_array_size(splits); i++)
-        if (!names_have(to, json_string_value(json_array_get(splits, i))))
+        if (!json_has_text(to, json_string_value(json_array_get(splits, i))))
             json_array_append(to, json_array_get(splits, i));
 }
 
@@ -295,7 +289,7 @@ static void describe(const struct node_info *from, const struct job *jobs, size_
 
     *to = (struct place_node){.usable = usable(from, only),
                               .gpus_free = json_is_integer(gpus)
-                                               ? (unsigned)figure(from->figures, "gpus_free")
+                                               ? (unsigned)json_u64_at(from->figures, "gpus_free")
                                                : from->gpus,
                               .cached = node_bytes_of(from, dataset),
                               .free = plus(open, evictable_on(from, jobs, n_jobs, dataset)),

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "bucket/url.h"
@@ -27,47 +28,16 @@ const json_t *dataset_nodes(const json_t *body)
     return json_object_get(body, "nodes");
 }
 
-bool names_have(const json_t *names, const char *name)
-{
-    for (size_t i = 0; name != NULL && i < json_array_size(names); i++) {
-        const char *is = json_string_value(json_array_get(names, i));
-
-        if (is != NULL && strcmp(is, name) == 0)
-            return true;
-    }
-    return false;
-}
-
-static const json_t *split_of(const json_t *snapshot, const char *name)
-{
-    const json_t *splits = json_object_get(snapshot, "splits");
-
-    for (size_t i = 0; i < json_array_size(splits); i++) {
-        const json_t *s = json_array_get(splits, i);
-        const char *is = json_string_value(json_object_get(s, "name"));
-
-        if (is != NULL && name != NULL && strcmp(is, name) == 0)
-            return s;
-    }
-    return NULL;
-}
-
-static uint64_t number(const json_t *o, const char *name)
-{
-    json_int_t n = json_integer_value(json_object_get(o, name));
-
-    return n > 0 ? (uint64_t)n : 0;
-}
-
 bool snapshot_bytes(const json_t *snapshot, const json_t *splits, uint64_t *bytes)
 {
-    *bytes = json_array_size(splits) == 0 ? number(snapshot, "bytes") : 0;
+    *bytes = json_array_size(splits) == 0 ? json_u64_at(snapshot, "bytes") : 0;
     for (size_t i = 0; i < json_array_size(splits); i++) {
-        const json_t *s = split_of(snapshot, json_string_value(json_array_get(splits, i)));
+        const json_t *s = json_find(json_object_get(snapshot, "splits"), "name",
+                                    json_string_value(json_array_get(splits, i)));
 
         if (s == NULL)
             return false;
-        *bytes += number(s, "bytes");
+        *bytes += json_u64_at(s, "bytes");
     }
     return true;
 }
@@ -85,14 +55,14 @@ static bool count_ok(const json_t *o, const char *name)
 static json_t *split_copy(const char *name, const json_t *v, const json_t *whole)
 {
     json_t *o = json_is_object(v) ? json_incref((json_t *)v) : json_pack("{s:O}", "samples", v);
-    uint64_t samples = number(o, "samples"), all = number(whole, "samples");
+    uint64_t samples = json_u64_at(o, "samples"), all = json_u64_at(whole, "samples");
     json_t *copy = NULL;
     uint64_t bytes;
 
     if (name[0] != '\0' && strlen(name) <= SPLIT_MAX_LEN && count_ok(o, "samples")) {
-        bytes = count_ok(o, "bytes") ? number(o, "bytes")
+        bytes = count_ok(o, "bytes") ? json_u64_at(o, "bytes")
                 : all == 0           ? 0
-                                     : (uint64_t)((double)number(whole, "bytes") *
+                                     : (uint64_t)((double)json_u64_at(whole, "bytes") *
                                         (double)DLC_MIN(samples, all) / (double)all);
         copy = json_pack("{s:s, s:I, s:I}", "name", name, "samples", (json_int_t)samples, "bytes",
                          (json_int_t)bytes);
@@ -120,10 +90,10 @@ json_t *snapshot_of_result(const json_t *result)
     }
     return json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:o}", "id", id, "samples",
-        (json_int_t)number(result, "samples"), "objects",
-        (json_int_t)number(result, count_ok(result, "objects") ? "objects" : "samples"), "bytes",
-        (json_int_t)number(result, "bytes"), "time_ms", (json_int_t)control_wall_ms(), "splits",
-        splits);
+        (json_int_t)json_u64_at(result, "samples"), "objects",
+        (json_int_t)json_u64_at(result, count_ok(result, "objects") ? "objects" : "samples"),
+        "bytes", (json_int_t)json_u64_at(result, "bytes"), "time_ms", (json_int_t)control_wall_ms(),
+        "splits", splits);
 }
 
 bool splits_ok(const json_t *splits, const char *field, struct http_reply *reply)

@@ -13,6 +13,7 @@
 #include <openssl/rand.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "manager/routes/datasets_i.h"
@@ -156,17 +157,6 @@ int order_give(struct control *c, const char *node, json_t *order, struct dlc_er
     return rc;
 }
 
-static bool is_named(const json_t *names, const char *name)
-{
-    for (size_t i = 0; i < json_array_size(names); i++) {
-        const char *s = json_string_value(json_array_get(names, i));
-
-        if (s != NULL && strcmp(s, name) == 0)
-            return true;
-    }
-    return false;
-}
-
 int order_give_all(struct control *c, const json_t *nodes, json_t *order, struct dlc_err *err)
 {
     bool lasts = is_eviction(order); /* what is away has it on disk yet */
@@ -177,7 +167,7 @@ int order_give_all(struct control *c, const json_t *nodes, json_t *order, struct
     for (size_t i = 0; i < n && rc == 0; i++) {
         bool gone = info[i].state == NODE_GONE;
 
-        if ((gone && !lasts) || (nodes != NULL && !is_named(nodes, info[i].name)))
+        if ((gone && !lasts) || (nodes != NULL && !json_has_text(nodes, info[i].name)))
             continue;
         rc = order_give(c, info[i].name, json_deep_copy(order), err);
         if (rc == DLC_ENOTFOUND || (gone && rc == DLC_ENOSPACE)) /* it has just left, or for good */
