@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mutex.h"
@@ -69,7 +70,7 @@ json_t *keeper_labels(const json_t *nodes, const json_t *live)
     json_array_foreach(nodes, i, one)
     {
         const char *name = kube_name(one), *has = label(one, LABEL_NODE);
-        bool lives = strcmp(text_at(named(live, "name", name), "state"), "live") == 0;
+        bool lives = strcmp(json_text_at(json_find(live, "name", name), "state"), "live") == 0;
 
         if (lives != (strcmp(has, "ready") == 0))
             json_array_append_new(
@@ -80,7 +81,7 @@ json_t *keeper_labels(const json_t *nodes, const json_t *live)
 
 static int set_label(struct keeper *k, const json_t *change, struct dlc_err *err)
 {
-    const char *name = text_at(change, "name");
+    const char *name = json_text_at(change, "name");
     json_t *body = json_pack("{s:{s:{s:O}}}", "metadata", "labels", LABEL_NODE,
                              json_object_get(change, "label")),
            *out = NULL;

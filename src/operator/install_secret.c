@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/api_token.h"
@@ -90,7 +91,7 @@ static json_t *what_is_missing(const json_t *have)
 json_t *bootstrap_secret(const char *ns, const json_t *have)
 {
     json_t *texts = what_is_missing(have);
-    const json_t *version = json_object_get(json_object_get(have, "metadata"), "resourceVersion");
+    const json_t *version = json_at(have, "metadata.resourceVersion");
 
     if (json_object_size(texts) == 0) {
         json_decref(texts);

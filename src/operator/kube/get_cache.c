@@ -57,13 +57,13 @@ static json_t *part_of(const json_t *object)
     json_t *out = json_pack("{s:{}, s:{}}", "metadata", "data");
 
     for (size_t i = 0; meta[i] != NULL; i++) {
-        json_t *v = kube_at(object, "metadata", meta[i], NULL);
+        json_t *v = json_object_get(json_object_get(object, "metadata"), meta[i]);
 
         if (v != NULL)
             json_object_set_new(json_object_get(out, "metadata"), meta[i], json_deep_copy(v));
     }
     for (size_t i = 0; data[i] != NULL; i++) {
-        json_t *v = kube_at(object, "data", data[i], NULL);
+        json_t *v = json_object_get(json_object_get(object, "data"), data[i]);
 
         if (json_is_string(v) && json_string_length(v) <= FETCHED_VALUE)
             json_object_set_new(json_object_get(out, "data"), data[i], json_deep_copy(v));

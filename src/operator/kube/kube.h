@@ -151,7 +151,5 @@ const char *kube_namespace(const json_t *object);
 const char *kube_uid(const json_t *object);
 const char *kube_version(const json_t *object);
 bool kube_is_deleted(const json_t *object); /* marked: metadata.deletionTimestamp */
-/* The member at a path of names: kube_at(pod, "status", "phase", NULL). Borrowed; NULL: absent. */
-json_t *kube_at(const json_t *object, ...) __attribute__((sentinel));
 
 #endif

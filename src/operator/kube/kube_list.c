@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "operator/kube/kube_i.h"
@@ -71,7 +72,7 @@ static int take_page(struct listing *l, json_t *page, struct dlc_err *err)
 {
     json_t *items = json_object_get(page, "items");
     const char *version = kube_version(page);
-    const char *go_on = json_string_value(kube_at(page, "metadata", "continue", NULL));
+    const char *go_on = json_string_value(json_at(page, "metadata.continue"));
 
     if (!(json_is_array(items) || json_is_null(items)) || *version == '\0')
         return dlc_err_set(err, DLC_EPROTO, "the API server's list of %s is none",

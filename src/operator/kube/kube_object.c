@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -50,48 +51,29 @@ const char *kube_time(bool micro, char out[static KUBE_TIME_LEN])
     return out;
 }
 
-json_t *kube_at(const json_t *object, ...)
-{
-    const char *name;
-    va_list ap;
-
-    va_start(ap, object);
-    while (object != NULL && (name = va_arg(ap, const char *)) != NULL)
-        object = json_object_get(object, name);
-    va_end(ap);
-    return (json_t *)object;
-}
-
-static const char *meta(const json_t *object, const char *name)
-{
-    const char *text = json_string_value(kube_at(object, "metadata", name, NULL));
-
-    return text != NULL ? text : "";
-}
-
 const char *kube_name(const json_t *object)
 {
-    return meta(object, "name");
+    return json_text_at(object, "metadata.name");
 }
 
 const char *kube_namespace(const json_t *object)
 {
-    return meta(object, "namespace");
+    return json_text_at(object, "metadata.namespace");
 }
 
 const char *kube_uid(const json_t *object)
 {
-    return meta(object, "uid");
+    return json_text_at(object, "metadata.uid");
 }
 
 const char *kube_version(const json_t *object)
 {
-    return meta(object, "resourceVersion");
+    return json_text_at(object, "metadata.resourceVersion");
 }
 
 bool kube_is_deleted(const json_t *object)
 {
-    return *meta(object, "deletionTimestamp") != '\0';
+    return *json_text_at(object, "metadata.deletionTimestamp") != '\0';
 }
 
 /* -------- events -------- */
@@ -136,7 +118,7 @@ static int count_up(struct kube *k, const char *ns, const char *name, struct dlc
 
     if (rc < 0)
         return rc;
-    count = json_integer_value(json_object_get(old, "count"));
+    count = json_int_at(old, "count");
     patch = json_pack("{s:I, s:s}", "count", count + 1, "lastTimestamp", kube_time(false, now));
     rc = kube_patch(k, KUBE_EVENT, ns, name, patch, 0, NULL, err);
     json_decref(patch);

@@ -7,6 +7,7 @@
 
 #include "base/backoff.h"
 #include "base/check.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mutex.h"
@@ -80,8 +81,7 @@ int watch_event_parse(const char *line, size_t len, struct watch_event *e, struc
         rc = dlc_err_set(err, DLC_EPROTO, "an event of the watch is about nothing");
     if (rc == 0) {
         e->object = json_incref(object); /* the line lets go of it below: it is ours alone */
-        e->code =
-            e->type == WATCH_ERROR ? (int)json_integer_value(json_object_get(object, "code")) : 0;
+        e->code = e->type == WATCH_ERROR ? (int)json_int_at(object, "code") : 0;
     }
     json_decref(j);
     return rc;

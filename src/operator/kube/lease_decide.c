@@ -5,37 +5,32 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "operator/kube/kube.h"
 
 #define LASTS_MOST 3600 /* s: a record that claims more is nonsense, and would lock us out */
 
-static const char *text(const json_t *lease, const char *name)
-{
-    const char *t = json_string_value(kube_at(lease, "spec", name, NULL));
-
-    return t != NULL ? t : "";
-}
-
 /* Anything that a living holder changes. */
 static bool is_same(const struct lease_view *v, const json_t *lease)
 {
-    return v->holder != NULL && strcmp(v->holder, text(lease, "holderIdentity")) == 0 &&
-           strcmp(v->renewed, text(lease, "renewTime")) == 0 &&
-           v->transitions == json_integer_value(kube_at(lease, "spec", "leaseTransitions", NULL));
+    return v->holder != NULL &&
+           strcmp(v->holder, json_text_at(lease, "spec.holderIdentity")) == 0 &&
+           strcmp(v->renewed, json_text_at(lease, "spec.renewTime")) == 0 &&
+           v->transitions == json_int_at(lease, "spec.leaseTransitions");
 }
 
 static void remember(struct lease_view *v, const json_t *lease, struct dlc_mono now)
 {
-    json_int_t s = json_integer_value(kube_at(lease, "spec", "leaseDurationSeconds", NULL));
+    json_int_t s = json_int_at(lease, "spec.leaseDurationSeconds");
 
     if (is_same(v, lease))
         return;
     mem_free(&v->holder);
     mem_free(&v->renewed);
-    v->holder = mem_str(text(lease, "holderIdentity"));
-    v->renewed = mem_str(text(lease, "renewTime"));
-    v->transitions = json_integer_value(kube_at(lease, "spec", "leaseTransitions", NULL));
+    v->holder = mem_str(json_text_at(lease, "spec.holderIdentity"));
+    v->renewed = mem_str(json_text_at(lease, "spec.renewTime"));
+    v->transitions = json_int_at(lease, "spec.leaseTransitions");
     v->lasts = s > 0 ? DLC_SEC(DLC_MIN(s, LASTS_MOST)) : v->duration;
     v->since = now;
 }

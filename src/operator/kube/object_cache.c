@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/str.h"
@@ -56,7 +57,7 @@ static char *place_of(const char *ns, const char *name)
 
 static void index_owners(struct shelf *s, const json_t *object, const char *place, bool in)
 {
-    const json_t *owners = kube_at(object, "metadata", "ownerReferences", NULL), *one;
+    const json_t *owners = json_at(object, "metadata.ownerReferences"), *one;
     size_t i;
 
     json_array_foreach((json_t *)owners, i, one)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 
 char *object_key(enum kube_kind kind, const char *ns, const char *name)
@@ -33,7 +34,7 @@ static bool is_of(const json_t *reference, const struct kube_kind_info *i)
 
 char *object_key_of_owner(enum kube_kind owner, const json_t *object)
 {
-    const json_t *owners = kube_at(object, "metadata", "ownerReferences", NULL), *one;
+    const json_t *owners = json_at(object, "metadata.ownerReferences"), *one;
     const char *name = NULL;
     size_t i;
 
@@ -43,7 +44,7 @@ char *object_key_of_owner(enum kube_kind owner, const json_t *object)
 
         if (n == NULL || !is_of(one, &kube_kinds[owner]))
             continue;
-        if (name == NULL || json_is_true(json_object_get(one, "controller")))
+        if (name == NULL || json_true_at(one, "controller"))
             name = n;
     }
     return name != NULL ? object_key(owner, kube_namespace(object), name) : NULL;

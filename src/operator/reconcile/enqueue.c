@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "operator/reconcile/reconcile_i.h"
 
@@ -16,7 +17,7 @@ static void add(struct wake *w, char **key)
 
 static const char *phase_of(const json_t *object)
 {
-    return text_at(json_object_get(object, "status"), "phase");
+    return json_text_at(object, "status.phase");
 }
 
 /* ---- DLTPod and CachedDataset ---- */
@@ -38,7 +39,7 @@ static bool is_news(const json_t *before, const json_t *after)
 
 static bool is_same_use(const json_t *a, const json_t *b)
 {
-    return strcmp(text_at(a, "dataset"), text_at(b, "dataset")) == 0 &&
+    return strcmp(json_text_at(a, "dataset"), json_text_at(b, "dataset")) == 0 &&
            same_json(json_object_get(a, "registered"), json_object_get(b, "registered")) &&
            same_json(json_object_get(a, "released"), json_object_get(b, "released"));
 }
@@ -47,13 +48,13 @@ static bool is_same_use(const json_t *a, const json_t *b)
  * begun or ended while the phase, which is that of all, is the same. */
 static bool has_other_uses(const json_t *before, const json_t *after)
 {
-    const json_t *was = json_object_get(json_object_get(before, "status"), "jobs"), *one;
-    const json_t *now = json_object_get(json_object_get(after, "status"), "jobs");
+    const json_t *was = json_at(before, "status.jobs"), *one;
+    const json_t *now = json_at(after, "status.jobs");
     size_t i;
 
     json_array_foreach(was, i, one)
     {
-        if (!is_same_use(one, named(now, "name", text_at(one, "name"))))
+        if (!is_same_use(one, json_find(now, "name", json_text_at(one, "name"))))
             return true;
     }
     return json_array_size(was) != json_array_size(now);
@@ -123,17 +124,16 @@ static void object_changed(struct wake *w, enum kube_kind kind, const json_t *be
 
 static const json_t *ready_of(const json_t *node)
 {
-    const json_t *conditions = json_object_get(json_object_get(node, "status"), "conditions");
+    const json_t *conditions = json_at(node, "status.conditions");
 
-    return json_object_get(named(conditions, "type", "Ready"), "status");
+    return json_object_get(json_find(conditions, "type", "Ready"), "status");
 }
 
 static bool is_same_node(const json_t *a, const json_t *b)
 {
     return a != NULL && b != NULL && same_json(ready_of(a), ready_of(b)) &&
            same_json(json_object_get(a, "spec"), json_object_get(b, "spec")) &&
-           same_json(kube_at(a, "metadata", "labels", NULL),
-                     kube_at(b, "metadata", "labels", NULL));
+           same_json(json_at(a, "metadata.labels"), json_at(b, "metadata.labels"));
 }
 
 static void wake_kind(struct wake *w, enum kube_kind kind, bool all)
@@ -198,14 +198,14 @@ static void keep_only(json_t *object, const char *name, const char *const *field
 /* Of a status only the conditions of these types. */
 static void keep_conditions(json_t *object, const char *const *types)
 {
-    json_t *all = kube_at(object, "status", "conditions", NULL), *kept;
+    json_t *all = json_at(object, "status.conditions"), *kept;
 
     if (all == NULL)
         return;
     kept = json_array();
     for (; *types != NULL; types++)
-        if (named(all, "type", *types) != NULL)
-            json_array_append(kept, (json_t *)named(all, "type", *types));
+        if (json_find(all, "type", *types) != NULL)
+            json_array_append(kept, (json_t *)json_find(all, "type", *types));
     json_object_set_new(json_object_get(object, "status"), "conditions", kept);
 }
 

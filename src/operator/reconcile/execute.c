@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -43,7 +44,7 @@ static void see_object(struct turn *t, json_t *object)
 
 static enum act_end do_finalizer(struct turn *t, bool on, struct dlc_err *err)
 {
-    const json_t *was = kube_at(t->seen.object, "metadata", "finalizers", NULL), *one;
+    const json_t *was = json_at(t->seen.object, "metadata.finalizers"), *one;
     json_t *list = json_array(), *body, *out = NULL;
     size_t i;
     int rc;
@@ -259,7 +260,8 @@ static json_t *credentials_of(const json_t *secret)
     json_t *out = json_object();
 
     for (size_t i = 0; i < DLC_COUNT(fields); i++) {
-        const char *b64 = json_string_value(kube_at(secret, "data", fields[i], NULL));
+        const char *b64 =
+            json_string_value(json_object_get(json_object_get(secret, "data"), fields[i]));
         struct buf text = BUF_INIT;
 
         if (b64 != NULL && str_unbase64(b64, &text) && text.len > 0 &&

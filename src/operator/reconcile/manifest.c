@@ -8,17 +8,11 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 
 #define DURATION_MOST 999999999
-
-const char *meta_text(const json_t *object, const char *field)
-{
-    const char *s = json_string_value(json_object_get(json_object_get(object, "metadata"), field));
-
-    return s != NULL ? s : "";
-}
 
 const struct spec_job *input_job(const struct build_input *in)
 {
@@ -43,23 +37,24 @@ const char *build_hash(const json_t *v, char out[static HASH_LEN])
 json_t *build_labels(const struct build_input *in)
 {
     return json_pack("{s:s, s:s, s:s}", LABEL_MANAGED, MANAGED_BY, LABEL_DLTPOD,
-                     meta_text(in->object, "name"), LABEL_JOB, input_job(in)->name);
+                     json_text_at(in->object, "metadata.name"), LABEL_JOB, input_job(in)->name);
 }
 
 json_t *build_owners(const json_t *object)
 {
     return json_pack("[{s:s, s:s, s:s, s:s, s:b, s:b}]", "apiVersion", "dlcache.io/v1alpha1",
-                     "kind", "DLTPod", "name", meta_text(object, "name"), "uid",
-                     meta_text(object, "uid"), "controller", 1, "blockOwnerDeletion", 1);
+                     "kind", "DLTPod", "name", json_text_at(object, "metadata.name"), "uid",
+                     json_text_at(object, "metadata.uid"), "controller", 1, "blockOwnerDeletion",
+                     1);
 }
 
 static json_t *metadata(const struct build_input *in)
 {
     char name[SPEC_NAME_LEN];
 
-    spec_service(meta_text(in->object, "name"), input_job(in)->name, name);
+    spec_service(json_text_at(in->object, "metadata.name"), input_job(in)->name, name);
     return json_pack("{s:s, s:s, s:o, s:o}", "name", name, "namespace",
-                     meta_text(in->object, "namespace"), "labels", build_labels(in),
+                     json_text_at(in->object, "metadata.namespace"), "labels", build_labels(in),
                      "ownerReferences", build_owners(in->object));
 }
 
@@ -100,9 +95,9 @@ json_t *build_service(const struct build_input *in)
     return json_pack("{s:s, s:s, s:o, s:{s:s, s:b, s:{s:s, s:s}, s:[{s:s, s:i, s:i, s:s}]}}",
                      "apiVersion", "v1", "kind", "Service", "metadata", meta, "spec", "clusterIP",
                      "None", "publishNotReadyAddresses", 1, "selector", LABEL_DLTPOD,
-                     meta_text(in->object, "name"), LABEL_JOB, input_job(in)->name, "ports", "name",
-                     "master", "port", in->spec->master_port, "targetPort", in->spec->master_port,
-                     "protocol", "TCP");
+                     json_text_at(in->object, "metadata.name"), LABEL_JOB, input_job(in)->name,
+                     "ports", "name", "master", "port", in->spec->master_port, "targetPort",
+                     in->spec->master_port, "protocol", "TCP");
 }
 
 json_t *build_tenant_secret(const char *ns)
@@ -132,7 +127,7 @@ json_t *build_retained(const struct build_input *in)
     char name[SPEC_NAME_LEN], retention[32], *url = spec_url(&j->data);
     json_t *spec;
 
-    spec_data_name(meta_text(in->object, "name"), j, name);
+    spec_data_name(json_text_at(in->object, "metadata.name"), j, name);
     spec = json_pack("{s:s, s:s}", "bucket", url, "retention",
                      retention_text(in->spec->retention_s, retention));
     if (j->data.endpoint != NULL)
@@ -142,9 +137,9 @@ json_t *build_retained(const struct build_input *in)
     mem_free(&url);
     return json_pack("{s:s, s:s, s:{s:s, s:s, s:{s:s}, s:{s:s}, s:[s]}, s:o}", "apiVersion",
                      "dlcache.io/v1alpha1", "kind", "CachedDataset", "metadata", "name", name,
-                     "namespace", meta_text(in->object, "namespace"), "labels", LABEL_MANAGED,
-                     MANAGED_BY, "annotations", ANNOTATION_RETAINED, "true", "finalizers",
-                     FINALIZER, "spec", spec);
+                     "namespace", json_text_at(in->object, "metadata.namespace"), "labels",
+                     LABEL_MANAGED, MANAGED_BY, "annotations", ANNOTATION_RETAINED, "true",
+                     "finalizers", FINALIZER, "spec", spec);
 }
 
 /* ---- for the control plane ---- */

@@ -5,7 +5,6 @@
 
 #include "operator/reconcile/manifest.h"
 
-const char *meta_text(const json_t *object, const char *field); /* "" when absent */
 const struct spec_job *input_job(const struct build_input *in);
 json_t *build_labels(const struct build_input *in); /* gives */
 json_t *build_owners(const json_t *object);         /* gives */

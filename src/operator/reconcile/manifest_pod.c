@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -17,30 +18,10 @@
 
 /* ---- environment ---- */
 
-static const char *name_of(const json_t *o)
-{
-    const char *s = json_string_value(json_object_get(o, "name"));
-
-    return s != NULL ? s : "";
-}
-
-static bool has_name(const json_t *array, const char *name)
-{
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach(array, i, one)
-    {
-        if (strcmp(name_of(one), name) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* What the user has said stays. */
 static void set_env(json_t *env, const char *name, const char *value)
 {
-    if (!has_name(env, name))
+    if (json_find(env, "name", name) == NULL)
         json_array_append_new(env, json_pack("{s:s, s:s}", "name", name, "value", value));
 }
 
@@ -56,11 +37,12 @@ static void set_env_int(json_t *env, const char *name, int value)
 static void add_ranks(json_t *env, const struct build_input *in, int rank)
 {
     const struct spec_job *j = input_job(in);
-    const char *dltpod = meta_text(in->object, "name");
+    const char *dltpod = json_text_at(in->object, "metadata.name");
     char pod[SPEC_NAME_LEN], service[SPEC_NAME_LEN], *master;
 
     master = mem_fmt("%s.%s.%s.svc", spec_pod(dltpod, j->name, 0, pod),
-                     spec_service(dltpod, j->name, service), meta_text(in->object, "namespace"));
+                     spec_service(dltpod, j->name, service),
+                     json_text_at(in->object, "metadata.namespace"));
     set_env_int(env, "RANK", rank);
     set_env_int(env, "WORLD_SIZE", in->spec->replicas);
     set_env(env, "MASTER_ADDR", master);
@@ -93,7 +75,7 @@ static json_t *environment(const struct build_input *in, int rank)
     snprintf(url, sizeof(url), "dlcache://%s", in->dataset);
     json_array_foreach(json_object_get(input_job(in)->json, "env"), i, one)
     {
-        if (!is_ours(name_of(one)))
+        if (!is_ours(json_text_at(one, "name")))
             json_array_append_new(env, json_deep_copy(one));
     }
     set_env(env, "DLCACHE_SOCKET", SOCKET_PATH);
@@ -179,7 +161,7 @@ static json_t *volumes(const struct build_input *in)
     json_t *v = array_of(in->spec->json, "volumes");
     char name[SPEC_NAME_LEN];
 
-    spec_service(meta_text(in->object, "name"), input_job(in)->name, name);
+    spec_service(json_text_at(in->object, "metadata.name"), input_job(in)->name, name);
     json_array_append_new(v, json_pack("{s:s, s:{s:s, s:s}}", "name", "dlcache-socket", "hostPath",
                                        "path", SOCKET_DIR, "type", "Directory"));
     json_array_append_new(v, json_pack("{s:s, s:{s:i, s:[{s:{s:s, s:[{s:s, s:s}]}}]}}", "name",
@@ -274,7 +256,7 @@ static json_t *pod_spec(const struct build_input *in, int rank, const char *name
 
     for (size_t i = 0; i < DLC_COUNT(passed); i++)
         pass(p, s->json, passed[i]);
-    if (json_is_true(json_object_get(s->json, "hostNetwork"))) {
+    if (json_true_at(s->json, "hostNetwork")) {
         json_object_set_new(p, "hostNetwork", json_true());
         json_object_set_new(p, "dnsPolicy", json_string("ClusterFirstWithHostNet"));
     }
@@ -282,7 +264,7 @@ static json_t *pod_spec(const struct build_input *in, int rank, const char *name
         json_object_set_new(p, "hostname", json_string(name));
         json_object_set_new(
             p, "subdomain",
-            json_string(spec_service(meta_text(in->object, "name"), j->name, service)));
+            json_string(spec_service(json_text_at(in->object, "metadata.name"), j->name, service)));
     }
     if (s->node_name != NULL)
         json_object_set_new(p, "nodeName", json_string(s->node_name));
@@ -311,7 +293,7 @@ static json_t *make(const struct build_input *in, int rank, const char *template
     char name[SPEC_NAME_LEN], text[16];
     json_t *labels = texts_of(in, "labels"), *annotations = texts_of(in, "annotations");
 
-    spec_pod(meta_text(in->object, "name"), input_job(in)->name, rank, name);
+    spec_pod(json_text_at(in->object, "metadata.name"), input_job(in)->name, rank, name);
     snprintf(text, sizeof(text), "%d", rank);
     json_object_update_new(labels, build_labels(in));
     json_object_set_new(labels, LABEL_RANK, json_string(text));
@@ -319,9 +301,9 @@ static json_t *make(const struct build_input *in, int rank, const char *template
     json_object_set_new(annotations, ANNOTATION_JOB_ID, json_string(in->job_id));
     return json_pack("{s:s, s:s, s:{s:s, s:s, s:o, s:o, s:o}, s:o}", "apiVersion", "v1", "kind",
                      "Pod", "metadata", "name", name, "namespace",
-                     meta_text(in->object, "namespace"), "labels", labels, "annotations",
-                     annotations, "ownerReferences", build_owners(in->object), "spec",
-                     pod_spec(in, rank, name));
+                     json_text_at(in->object, "metadata.namespace"), "labels", labels,
+                     "annotations", annotations, "ownerReferences", build_owners(in->object),
+                     "spec", pod_spec(in, rank, name));
 }
 
 /* In force, wherever it was said. */

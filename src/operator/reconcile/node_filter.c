@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 
 #define NODES_MAX 10 /* as many as a pod prefers */
 
@@ -16,12 +17,12 @@
 
 static const json_t *ready_condition(const json_t *node)
 {
-    return named(json_object_get(json_object_get(node, "status"), "conditions"), "type", "Ready");
+    return json_find(json_at(node, "status.conditions"), "type", "Ready");
 }
 
 static bool is_ready(const json_t *node)
 {
-    return strcmp(text_at(ready_condition(node), "status"), "True") == 0;
+    return strcmp(json_text_at(ready_condition(node), "status"), "True") == 0;
 }
 
 static bool has_labels(const json_t *node, const json_t *selector)
@@ -39,15 +40,15 @@ static bool has_labels(const json_t *node, const json_t *selector)
 
 static bool tolerates(const json_t *t, const json_t *taint)
 {
-    const char *effect = text_at(t, "effect"), *key = text_at(t, "key");
-    bool exists = strcmp(text_at(t, "operator"), "Exists") == 0;
+    const char *effect = json_text_at(t, "effect"), *key = json_text_at(t, "key");
+    bool exists = strcmp(json_text_at(t, "operator"), "Exists") == 0;
 
-    if (effect[0] != '\0' && strcmp(effect, text_at(taint, "effect")) != 0)
+    if (effect[0] != '\0' && strcmp(effect, json_text_at(taint, "effect")) != 0)
         return false;
     if (key[0] == '\0')
         return exists;
-    return strcmp(key, text_at(taint, "key")) == 0 &&
-           (exists || strcmp(text_at(t, "value"), text_at(taint, "value")) == 0);
+    return strcmp(key, json_text_at(taint, "key")) == 0 &&
+           (exists || strcmp(json_text_at(t, "value"), json_text_at(taint, "value")) == 0);
 }
 
 static bool is_tolerated(const json_t *node, const json_t *tolerations)
@@ -55,9 +56,9 @@ static bool is_tolerated(const json_t *node, const json_t *tolerations)
     const json_t *taint, *t;
     size_t i, k;
 
-    json_array_foreach(json_object_get(json_object_get(node, "spec"), "taints"), i, taint)
+    json_array_foreach(json_at(node, "spec.taints"), i, taint)
     {
-        bool fine = strcmp(text_at(taint, "effect"), "PreferNoSchedule") == 0;
+        bool fine = strcmp(json_text_at(taint, "effect"), "PreferNoSchedule") == 0;
 
         json_array_foreach(tolerations, k, t) fine |= tolerates(t, taint);
         if (!fine)
@@ -68,26 +69,14 @@ static bool is_tolerated(const json_t *node, const json_t *tolerations)
 
 enum verdict { GOOD, NOT_READY, CORDONED, NO_DLCACHE, OTHER_LABELS, TAINTED, NOT_NAMED, VERDICTS };
 
-static bool is_named(const json_t *names, const char *name)
-{
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach(names, i, one)
-    {
-        if (strcmp(json_string_value(one), name) == 0)
-            return true;
-    }
-    return false;
-}
-
 static enum verdict judge(const struct spec *s, const json_t *node)
 {
-    if (s->node_sequence != NULL && !is_named(s->node_sequence, meta_text(node, "name")))
+    if (s->node_sequence != NULL &&
+        !json_has_text(s->node_sequence, json_text_at(node, "metadata.name")))
         return NOT_NAMED;
     if (!is_ready(node) || is_deleted(node))
         return NOT_READY;
-    if (json_is_true(json_object_get(json_object_get(node, "spec"), "unschedulable")))
+    if (json_true_at(node, "spec.unschedulable"))
         return CORDONED;
     if (strcmp(label(node, LABEL_NODE), "ready") != 0)
         return NO_DLCACHE;
@@ -119,7 +108,7 @@ static void explain(const int count[static VERDICTS], size_t n, char why[static 
 
 static bool is_good(const struct observed *o, const char *name)
 {
-    const json_t *node = object_named(o->nodes, name);
+    const json_t *node = json_find(o->nodes, "metadata.name", name);
 
     return node != NULL && judge(&o->spec, node) == GOOD;
 }
@@ -137,7 +126,7 @@ json_t *nodes_for(const struct observed *o, const json_t *placement, bool *any,
     explain(count, json_array_size(o->nodes), why);
     json_array_foreach(order, i, one)
     {
-        const char *name = json_is_string(one) ? json_string_value(one) : text_at(one, "node");
+        const char *name = json_is_string(one) ? json_string_value(one) : json_text_at(one, "node");
 
         if (json_array_size(out) == NODES_MAX)
             break;
@@ -149,7 +138,7 @@ json_t *nodes_for(const struct observed *o, const json_t *placement, bool *any,
 
 bool node_lost(const struct observed *o, const char *name, int64_t *in)
 {
-    const json_t *node = object_named(o->nodes, name), *ready = ready_condition(node);
+    const json_t *node = json_find(o->nodes, "metadata.name", name), *ready = ready_condition(node);
     int64_t silent = o->now - time_at(ready, "lastTransitionTime");
 
     *in = 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -17,91 +18,53 @@ const struct action_info action_infos[ACT_KINDS] = {
 
 /* ---- JSON ---- */
 
-const char *text_at(const json_t *o, const char *field)
-{
-    const char *s = json_string_value(json_object_get(o, field));
-
-    return s != NULL ? s : "";
-}
-
-int64_t int_at(const json_t *o, const char *field)
-{
-    return (int64_t)json_integer_value(json_object_get(o, field));
-}
-
-int64_t time_at(const json_t *o, const char *field)
+int64_t time_at(const json_t *o, const char *path)
 {
     int64_t t;
 
-    return spec_time_parse(text_at(o, field), &t) ? t : 0;
+    return spec_time_parse(json_text_at(o, path), &t) ? t : 0;
 }
 
 double spent_at(const json_t *dataset)
 {
-    const json_t *money = json_object_get(json_object_get(dataset, "spent"), "money");
+    const json_t *money = json_at(dataset, "spent.money");
 
     return json_is_number(money) ? json_number_value(money) : -1;
 }
 
-const json_t *named(const json_t *array, const char *field, const char *name)
-{
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach(array, i, one)
-    {
-        if (strcmp(text_at(one, field), name) == 0)
-            return one;
-    }
-    return NULL;
-}
-
-const json_t *object_named(const json_t *array, const char *name)
-{
-    const json_t *one;
-    size_t i;
-
-    json_array_foreach(array, i, one)
-    {
-        if (strcmp(meta_text(one, "name"), name) == 0)
-            return one;
-    }
-    return NULL;
-}
-
 bool is_owned(const json_t *object, const json_t *by)
 {
-    const json_t *owners = json_object_get(json_object_get(object, "metadata"), "ownerReferences");
+    const json_t *owners = json_at(object, "metadata.ownerReferences");
 
-    return named(owners, "uid", meta_text(by, "uid")) != NULL;
+    return json_find(owners, "uid", json_text_at(by, "metadata.uid")) != NULL;
 }
 
 bool has_finalizer(const json_t *object)
 {
-    const json_t *all = json_object_get(json_object_get(object, "metadata"), "finalizers"), *one;
-    size_t i;
-
-    json_array_foreach(all, i, one)
-    {
-        if (strcmp(json_string_value(one), FINALIZER) == 0)
-            return true;
-    }
-    return false;
+    return json_has_text(json_at(object, "metadata.finalizers"), FINALIZER);
 }
 
 bool is_deleted(const json_t *object)
 {
-    return meta_text(object, "deletionTimestamp")[0] != '\0';
+    return json_text_at(object, "metadata.deletionTimestamp")[0] != '\0';
+}
+
+/* Names of annotations and labels have dots. */
+static const char *member_text(const json_t *o, const char *name)
+{
+    const char *s = json_string_value(json_object_get(o, name));
+
+    return s != NULL ? s : "";
 }
 
 const char *annotation(const json_t *object, const char *name)
 {
-    return text_at(json_object_get(json_object_get(object, "metadata"), "annotations"), name);
+    return member_text(json_at(object, "metadata.annotations"), name);
 }
 
 const char *label(const json_t *object, const char *name)
 {
-    return text_at(json_object_get(json_object_get(object, "metadata"), "labels"), name);
+    return member_text(json_at(object, "metadata.labels"), name);
 }
 
 int lasting_len(const char *error)
@@ -210,10 +173,10 @@ const json_t *status_of_job(const struct observed *o, const char *name, const ch
     const json_t *one;
     size_t i;
 
-    json_array_foreach(json_object_get(json_object_get(o->object, "status"), "jobs"), i, one)
+    json_array_foreach(json_at(o->object, "status.jobs"), i, one)
     {
-        if (strcmp(text_at(one, "name"), name) == 0 &&
-            strcmp(text_at(one, "dataset"), dataset) == 0)
+        if (strcmp(json_text_at(one, "name"), name) == 0 &&
+            strcmp(json_text_at(one, "dataset"), dataset) == 0)
             return one;
     }
     return NULL;
@@ -222,7 +185,7 @@ const json_t *status_of_job(const struct observed *o, const char *name, const ch
 /* Its number, and whether the control plane may know it. */
 static void set_id(struct seen_job *j, const json_t *was)
 {
-    snprintf(j->id, sizeof(j->id), "%s", text_at(was, "id"));
+    snprintf(j->id, sizeof(j->id), "%s", json_text_at(was, "id"));
     j->ask_job = j->id[0] != '\0' && !json_is_false(json_object_get(was, "registered"));
 }
 
@@ -232,7 +195,7 @@ static void add_spec_job(struct observed *o, const struct spec_job *sj)
     struct seen_job *j;
 
     if (sj->data.ref == NULL)
-        spec_data_name(meta_text(o->object, "name"), sj, name);
+        spec_data_name(json_text_at(o->object, "metadata.name"), sj, name);
     spec_dataset(o->tenant, sj->data.ref != NULL ? sj->data.ref : name, dataset);
     j = add_job(o, sj->name, dataset);
     j->in_spec = true;
@@ -247,17 +210,17 @@ static void add_orphans(struct observed *o)
     size_t n = o->n_jobs, i;
     const json_t *one;
 
-    json_array_foreach(json_object_get(json_object_get(o->object, "status"), "jobs"), i, one)
+    json_array_foreach(json_at(o->object, "status.jobs"), i, one)
     {
         bool known = false;
         struct seen_job *j;
 
         for (size_t k = 0; k < n; k++)
-            known |= strcmp(o->jobs[k].name, text_at(one, "name")) == 0 &&
-                     strcmp(o->jobs[k].dataset, text_at(one, "dataset")) == 0;
+            known |= strcmp(o->jobs[k].name, json_text_at(one, "name")) == 0 &&
+                     strcmp(o->jobs[k].dataset, json_text_at(one, "dataset")) == 0;
         if (known)
             continue;
-        j = add_job(o, text_at(one, "name"), text_at(one, "dataset"));
+        j = add_job(o, json_text_at(one, "name"), json_text_at(one, "dataset"));
         set_id(j, one);
     }
 }
@@ -269,13 +232,13 @@ void observed_init(struct observed *o, const json_t *object, int64_t now)
     memset(o, 0, sizeof(*o));
     o->object = object;
     o->now = now;
-    o->is_dataset = strcmp(text_at(object, "kind"), "CachedDataset") == 0;
-    snprintf(o->tenant, sizeof(o->tenant), "%s", meta_text(object, "namespace"));
+    o->is_dataset = strcmp(json_text_at(object, "kind"), "CachedDataset") == 0;
+    snprintf(o->tenant, sizeof(o->tenant), "%s", json_text_at(object, "metadata.namespace"));
     if (o->is_dataset) {
         char name[SPEC_NAME_LEN];
 
         o->invalid = dataset_spec_parse(&o->dataset, object, &o->why) < 0;
-        spec_dataset(o->tenant, meta_text(object, "name"), name);
+        spec_dataset(o->tenant, json_text_at(object, "metadata.name"), name);
         add_job(o, "", name);
         secret = o->dataset.secret;
     } else {
@@ -300,7 +263,7 @@ void observed_release(struct observed *o)
 
 json_t *observed_names(const struct observed *o, enum kube_kind kind)
 {
-    const char *dltpod = meta_text(o->object, "name");
+    const char *dltpod = json_text_at(o->object, "metadata.name");
     json_t *out = json_array();
     char name[SPEC_NAME_LEN];
 

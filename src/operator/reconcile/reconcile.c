@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 /* ---- figures ---- */
@@ -16,11 +17,6 @@ struct sums {
     int64_t samples, total, percent_of, percent_in;
 };
 
-static double number_at(const json_t *o, const char *field)
-{
-    return json_number_value(json_object_get(o, field));
-}
-
 static void add_live(struct sums *s, const json_t *live)
 {
     const char *node;
@@ -28,25 +24,26 @@ static void add_live(struct sums *s, const json_t *live)
 
     json_object_foreach((json_t *)live, node, f)
     {
-        s->hits += number_at(f, "hits");
-        s->misses += number_at(f, "misses");
-        s->bytes += number_at(f, "read_bytes");
-        s->stall_s += number_at(f, "stall_s");
-        s->readers += number_at(f, "readers");
+        s->hits += json_number_at(f, "hits");
+        s->misses += json_number_at(f, "misses");
+        s->bytes += json_number_at(f, "read_bytes");
+        s->stall_s += json_number_at(f, "stall_s");
+        s->readers += json_number_at(f, "readers");
     }
 }
 
 static void add_progress(struct sums *s, const json_t *data)
 {
     const json_t *snapshot = json_object_get(data, "snapshot");
-    int64_t bytes = int_at(snapshot, "bytes"), cached = prepared_bytes(data);
+    int64_t bytes = json_int_at(snapshot, "bytes"), cached = prepared_bytes(data);
 
     if (snapshot == NULL)
         return;
-    s->total += int_at(snapshot, "samples");
+    s->total += json_int_at(snapshot, "samples");
     s->samples +=
-        bytes > 0 ? (int64_t)((double)int_at(snapshot, "samples") * (double)cached / (double)bytes)
-                  : int_at(snapshot, "samples");
+        bytes > 0
+            ? (int64_t)((double)json_int_at(snapshot, "samples") * (double)cached / (double)bytes)
+            : json_int_at(snapshot, "samples");
     s->percent_of += bytes;
     s->percent_in += cached;
 }
@@ -224,7 +221,7 @@ static bool is_read(const struct work *w)
 
     json_object_foreach(json_object_get(w->j->job.body, "live"), node, f)
     {
-        if (int_at(f, "readers") > 0)
+        if (json_int_at(f, "readers") > 0)
             return true;
     }
     return false;
@@ -292,7 +289,7 @@ static void say_away(struct round *r)
 {
     const json_t *was = condition_was(r, "DatasetReady");
 
-    if (strcmp(text_at(was, "status"), "True") != 0) /* what was ready is not worse for that */
+    if (strcmp(json_text_at(was, "status"), "True") != 0) /* what was ready is not worse for that */
         say(r, COND_DATASET, "Unknown", "ManagerAway", "the manager does not answer: %s",
             r->o->manager_words);
     look_after(r->out, RECON_LOOK_AWAY);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 
 #define LIST_AGAIN_S 60 /* after a listing that failed */
 
@@ -93,12 +94,12 @@ static void set_figures(struct round *r)
 {
     const json_t *b = data_of(r)->body, *snapshot = json_object_get(b, "snapshot"), *one;
     const json_t *cached = json_object_get(b, "cached");
-    int64_t bytes = int_at(snapshot, "bytes"), samples = int_at(snapshot, "samples");
+    int64_t bytes = json_int_at(snapshot, "bytes"), samples = json_int_at(snapshot, "samples");
     int64_t in = prepared_bytes(b);
     json_t *nodes = json_array();
     size_t i;
 
-    json_object_set_new(r->fields, "snapshot", json_string(text_at(snapshot, "id")));
+    json_object_set_new(r->fields, "snapshot", json_string(json_text_at(snapshot, "id")));
     json_object_set_new(r->fields, "samples", json_integer((json_int_t)samples));
     json_object_set_new(r->fields, "bytes", json_integer((json_int_t)bytes));
     json_object_set_new(r->figures, "cachedBytes", json_integer((json_int_t)in));
@@ -110,8 +111,8 @@ static void set_figures(struct round *r)
                   "total", (json_int_t)samples, "percent",
                   (json_int_t)(bytes > 0 ? 100 * in / bytes : 100)));
     json_array_foreach(json_object_get(cached, "nodes"), i, one)
-        json_array_append_new(nodes, json_pack("{s:s, s:I}", "name", text_at(one, "node"), "bytes",
-                                               (json_int_t)int_at(one, "bytes")));
+        json_array_append_new(nodes, json_pack("{s:s, s:I}", "name", json_text_at(one, "node"),
+                                               "bytes", (json_int_t)json_int_at(one, "bytes")));
     json_object_set_new(r->figures, "nodes", nodes);
     set_cost(r, spent_at(b));
 }
@@ -120,11 +121,11 @@ static enum step listed_step(struct round *r)
 {
     const json_t *b = data_of(r)->body;
 
-    if (strcmp(text_at(b, "state"), "failed") == 0) {
+    if (strcmp(json_text_at(b, "state"), "failed") == 0) {
         int64_t left = time_at(r->was, "listTime") + LIST_AGAIN_S - r->o->now;
 
-        warn(r, COND_DATASET, "False", "DatasetFailed", "%.*s", lasting_len(text_at(b, "error")),
-             text_at(b, "error"));
+        warn(r, COND_DATASET, "False", "DatasetFailed", "%.*s",
+             lasting_len(json_text_at(b, "error")), json_text_at(b, "error"));
         r->phase = "Failed";
         if (left <= 0) {
             order(r, ACT_LIST);
@@ -142,7 +143,7 @@ static enum step listed_step(struct round *r)
     }
     set_figures(r);
     say(r, COND_DATASET, "True", "Ready", "it has %lld samples",
-        (long long)int_at(json_object_get(b, "snapshot"), "samples"));
+        (long long)json_int_at(b, "snapshot.samples"));
     return GO;
 }
 
@@ -163,8 +164,8 @@ static void order_warm(struct round *r, const char *snapshot)
 
 static void warm_step(struct round *r)
 {
-    const char *snapshot = text_at(json_object_get(data_of(r)->body, "snapshot"), "id");
-    bool ordered = strcmp(text_at(r->was, "warmed"), snapshot) == 0;
+    const char *snapshot = json_text_at(data_of(r)->body, "snapshot.id");
+    bool ordered = strcmp(json_text_at(r->was, "warmed"), snapshot) == 0;
 
     r->phase = "Ready";
     if (!r->o->dataset.warm) {
@@ -177,7 +178,7 @@ static void warm_step(struct round *r)
         say(r, COND_WARMED, "True", "Warmed", "what fits of it has been fetched");
         return;
     }
-    if (ordered && strcmp(text_at(condition_was(r, "Warmed"), "status"), "True") == 0)
+    if (ordered && strcmp(json_text_at(condition_was(r, "Warmed"), "status"), "True") == 0)
         return; /* it was: what has been evicted since is fetched when it is read */
     say(r, COND_WARMED, "False", "Warming", "it is being fetched");
     r->phase = "Warming";
@@ -210,8 +211,8 @@ static void retention_step(struct round *r)
     } else if (annotation(o->object, ANNOTATION_RETAINED)[0] != '\0') {
         a = add_action(r->out, ACT_DELETE);
         a->object = KUBE_DATASET;
-        snprintf(a->name, sizeof(a->name), "%s", meta_text(o->object, "name"));
-        snprintf(a->uid, sizeof(a->uid), "%s", meta_text(o->object, "uid"));
+        snprintf(a->name, sizeof(a->name), "%s", json_text_at(o->object, "metadata.name"));
+        snprintf(a->uid, sizeof(a->uid), "%s", json_text_at(o->object, "metadata.uid"));
     } else if (is_meant(r) && json_object_get(r->fields, "evictedTime") == NULL) {
         order(r, ACT_EVICT)->body = json_pack("{s:s}", "tier", "all");
         set_now(r, "evictedTime");

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 
 static void add_end(struct round *r, enum action_kind kind, size_t i, const char *name)
 {
@@ -28,7 +29,7 @@ static bool may_have_job(const struct round *r, size_t i)
 
     return j->in_spec && !j->job.ended && j->job.refused == 0 && j->data.body != NULL &&
            (was == NULL || json_object_get(was, "registered") == NULL ||
-            json_is_true(json_object_get(was, "registered")));
+            json_true_at(was, "registered"));
 }
 
 static enum step find_job(struct round *r, size_t i)
@@ -52,7 +53,7 @@ static enum step end_jobs(struct round *r)
         const struct seen_job *j = &r->o->jobs[i];
 
         if (j->job.body != NULL) {
-            add_end(r, ACT_END_JOB, i, text_at(j->job.body, "id"));
+            add_end(r, ACT_END_JOB, i, json_text_at(j->job.body, "id"));
             all = AGAIN;
         } else if (may_have_job(r, i) && find_job(r, i) == AGAIN) {
             all = AGAIN;
@@ -88,7 +89,7 @@ static bool is_rejected(const struct observed *o, size_t i)
 
     if (no->status == 0 || no->kind != KUBE_DATASET)
         return false;
-    spec_data_name(meta_text(o->object, "name"), &o->spec.jobs[i], name);
+    spec_data_name(json_text_at(o->object, "metadata.name"), &o->spec.jobs[i], name);
     return no->name[0] == '\0' || strcmp(no->name, name) == 0;
 }
 
@@ -138,7 +139,7 @@ static void hand_on(struct round *r)
         a = add_action(r->out, ACT_APPLY);
         a->object = KUBE_DATASET;
         a->body = build_retained(&in);
-        snprintf(a->name, sizeof(a->name), "%s", meta_text(a->body, "name"));
+        snprintf(a->name, sizeof(a->name), "%s", json_text_at(a->body, "metadata.name"));
     }
 }
 

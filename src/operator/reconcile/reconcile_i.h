@@ -22,13 +22,8 @@
 
 /* ---- observed.c ---- */
 
-/* "" or 0 when absent. */
-const char *text_at(const json_t *o, const char *field);
-int64_t int_at(const json_t *o, const char *field);
-int64_t time_at(const json_t *o, const char *field);
+int64_t time_at(const json_t *o, const char *path); /* 0 when absent */
 double spent_at(const json_t *dataset); /* money, as the manager answers; < 0: it does not say */
-const json_t *named(const json_t *array, const char *field, const char *name);
-const json_t *object_named(const json_t *array, const char *name);
 const char *annotation(const json_t *object, const char *name);
 const char *label(const json_t *object, const char *name);
 bool is_owned(const json_t *object, const json_t *by);

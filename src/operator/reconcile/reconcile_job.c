@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 
 void job_note(struct condition *c, const char *status, bool warning, const char *reason,
@@ -62,7 +63,7 @@ void job_init(struct work *w, struct round *r, size_t i)
     w->j = &o->jobs[i];
     w->sj = &o->spec.jobs[i];
     w->was = status_of_job(o, w->j->name, w->j->dataset);
-    made = text_at(w->j->job.body, "id");
+    made = json_text_at(w->j->job.body, "id");
     snprintf(w->id, sizeof(w->id), "%s", made[0] != '\0' ? made : w->j->id);
     w->in = (struct build_input){.object = o->object,
                                  .spec = &o->spec,
@@ -75,11 +76,11 @@ void job_init(struct work *w, struct round *r, size_t i)
         build_template_hash(&w->in, w->template);
         build_ask_hash(&w->in, w->ask);
     } else { /* what there is counts until we know better */
-        snprintf(w->template, sizeof(w->template), "%s", text_at(w->was, "template"));
-        snprintf(w->ask, sizeof(w->ask), "%s", text_at(w->was, "ask"));
+        snprintf(w->template, sizeof(w->template), "%s", json_text_at(w->was, "template"));
+        snprintf(w->ask, sizeof(w->ask), "%s", json_text_at(w->was, "ask"));
     }
-    w->registered = json_is_true(json_object_get(w->was, "registered"));
-    w->released = json_is_true(json_object_get(w->was, "released"));
+    w->registered = json_true_at(w->was, "registered");
+    w->released = json_true_at(w->was, "released");
     w->warm_time = time_at(w->was, "warmTime");
     w->data = WAIT;
 }
@@ -124,9 +125,9 @@ bool data_is(const json_t *body, const char *tenant, const struct spec_data *d)
 {
     char *url = d->ref == NULL ? spec_url(d) : NULL;
     const char *endpoint = d->endpoint != NULL ? d->endpoint : "";
-    bool same = strcmp(text_at(body, "tenant"), tenant) == 0 &&
-                (url == NULL || (strcmp(url, text_at(body, "url")) == 0 &&
-                                 strcmp(endpoint, text_at(body, "endpoint")) == 0));
+    bool same = strcmp(json_text_at(body, "tenant"), tenant) == 0 &&
+                (url == NULL || (strcmp(url, json_text_at(body, "url")) == 0 &&
+                                 strcmp(endpoint, json_text_at(body, "endpoint")) == 0));
 
     mem_free(&url);
     return same;
@@ -142,7 +143,8 @@ static bool is_meant(struct work *w)
         return true;
     job_note(&w->ready, "False", true, "DatasetConflict",
              "dataset %s is %s already; give dataSource another name", w->j->dataset,
-             strcmp(text_at(b, "tenant"), tenant) == 0 ? text_at(b, "url") : "another tenant's");
+             strcmp(json_text_at(b, "tenant"), tenant) == 0 ? json_text_at(b, "url")
+                                                            : "another tenant's");
     return false;
 }
 
@@ -169,8 +171,9 @@ void job_make(struct work *w)
 
     a->job = w->i;
     a->body = build_job_body(&w->in);
-    snprintf(a->key, sizeof(a->key), "dltpod.%.64s.%s.%s.%s", meta_text(w->r->o->object, "uid"),
-             w->j->name, build_hash(a->body, hash), w->j->id);
+    snprintf(a->key, sizeof(a->key), "dltpod.%.64s.%s.%s.%s",
+             json_text_at(w->r->o->object, "metadata.uid"), w->j->name, build_hash(a->body, hash),
+             w->j->id);
 }
 
 enum step job_end(struct work *w, const char *id)
@@ -198,9 +201,9 @@ static enum step register_job(struct work *w)
 static enum step registration_step(struct work *w)
 {
     const json_t *b = w->j->job.body;
-    bool as_written = b != NULL && strcmp(text_at(b, "id"), w->j->id) == 0;
+    bool as_written = b != NULL && strcmp(json_text_at(b, "id"), w->j->id) == 0;
 
-    if (as_written && strcmp(text_at(w->was, "ask"), w->ask) != 0) {
+    if (as_written && strcmp(json_text_at(w->was, "ask"), w->ask) != 0) {
         if (w->old + w->going > 0) {
             job_note(&w->ready, "True", false, "Replacing",
                      "pods of the former spec are being replaced");
@@ -224,8 +227,8 @@ static enum step registration_step(struct work *w)
  * is 0, and the size of the data has to do. */
 static void note_queued(struct work *w)
 {
-    int64_t need = int_at(json_object_get(w->j->job.body, "admission"), "need");
-    int64_t bytes = int_at(json_object_get(w->j->data.body, "snapshot"), "bytes");
+    int64_t need = json_int_at(w->j->job.body, "admission.need");
+    int64_t bytes = json_int_at(w->j->data.body, "snapshot.bytes");
 
     job_note(&w->ready, "False", false, "Queued",
              "job %s waits for room for %s%lld bytes; it starts when other jobs end or nodes join",
@@ -235,23 +238,23 @@ static void note_queued(struct work *w)
 static enum step admission_step(struct work *w)
 {
     const json_t *d = w->j->data.body, *b = w->j->job.body;
-    const char *state = text_at(d, "state");
+    const char *state = json_text_at(d, "state");
 
     if (strcmp(state, "failed") == 0) {
         job_note(&w->ready, "False", true, "DatasetFailed", "dataset %s: %.*s", w->j->dataset,
-                 lasting_len(text_at(d, "error")), text_at(d, "error"));
+                 lasting_len(json_text_at(d, "error")), json_text_at(d, "error"));
         return WAIT;
     }
     if (json_object_get(d, "snapshot") == NULL) {
         job_note(&w->ready, "False", false, "Listing", "dataset %s is being listed", w->j->dataset);
         return WAIT;
     }
-    if (strcmp(text_at(b, "state"), "running") != 0) {
+    if (strcmp(json_text_at(b, "state"), "running") != 0) {
         note_queued(w);
         return WAIT;
     }
     job_note(&w->ready, "True", false, "Ready", "dataset %s has %lld samples", w->j->dataset,
-             (long long)int_at(json_object_get(d, "snapshot"), "samples"));
+             (long long)json_int_at(d, "snapshot.samples"));
     return GO;
 }
 
@@ -281,7 +284,7 @@ void job_orders(struct work *w)
         snprintf(a->name, sizeof(a->name), "%s", w->j->dataset);
         a->body = json_object();
     }
-    if (!w->over && w->registered && int_at(w->j->job.body, "silent_ms") >= RECON_SILENT_MS) {
+    if (!w->over && w->registered && json_int_at(w->j->job.body, "silent_ms") >= RECON_SILENT_MS) {
         a = add_action(w->r->out, ACT_HEARTBEAT);
         a->job = w->i;
         snprintf(a->name, sizeof(a->name), "%s", w->id);
@@ -324,7 +327,7 @@ json_t *job_entry(const struct work *w)
                               : w->placed.message;
     /* what this very job was registered with */
     const char *ask =
-        w->was != NULL && strcmp(w->id, w->j->id) == 0 ? text_at(w->was, "ask") : w->ask;
+        w->was != NULL && strcmp(w->id, w->j->id) == 0 ? json_text_at(w->was, "ask") : w->ask;
     json_t *e = json_pack("{s:s, s:s, s:s, s:b}", "name", w->j->name, "dataset", w->j->dataset,
                           "state", phase_names[w->state], "registered", (int)w->registered);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 
 /* ---- one pod ---- */
 
@@ -20,12 +21,12 @@ enum fate { STAYS, GOES, GOES_NOW, GOING };
 
 static const char *phase_of(const json_t *pod)
 {
-    return text_at(json_object_get(pod, "status"), "phase");
+    return json_text_at(pod, "status.phase");
 }
 
 static const json_t *pod_condition(const json_t *pod, const char *type)
 {
-    return named(json_object_get(json_object_get(pod, "status"), "conditions"), "type", type);
+    return json_find(json_at(pod, "status.conditions"), "type", type);
 }
 
 /* Ended by the cluster, not by itself. */
@@ -34,7 +35,7 @@ static bool is_evicted(const json_t *pod)
     static const char *const reasons[] = {
         "Evicted",    "NodeLost",   "Shutdown",     "NodeShutdown",
         "Terminated", "Preempting", "NodeAffinity", "UnexpectedAdmissionError"};
-    const char *reason = text_at(json_object_get(pod, "status"), "reason");
+    const char *reason = json_text_at(pod, "status.reason");
 
     if (strcmp(phase_of(pod), "Failed") != 0)
         return false;
@@ -42,7 +43,7 @@ static bool is_evicted(const json_t *pod)
         if (strcmp(reason, reasons[i]) == 0)
             return true;
     return strncmp(reason, "OutOf", 5) == 0 ||
-           strcmp(text_at(pod_condition(pod, "DisruptionTarget"), "status"), "True") == 0;
+           strcmp(json_text_at(pod_condition(pod, "DisruptionTarget"), "status"), "True") == 0;
 }
 
 bool pod_has_ended(const json_t *pod)
@@ -52,7 +53,7 @@ bool pod_has_ended(const json_t *pod)
 
 static const char *node_of(const json_t *pod)
 {
-    return text_at(json_object_get(pod, "spec"), "nodeName");
+    return json_text_at(pod, "spec.nodeName");
 }
 
 static bool is_lost(struct work *w, const json_t *pod)
@@ -85,15 +86,15 @@ static void why_failed(const json_t *pod, char out[static 300])
 {
     const json_t *s = json_object_get(pod, "status");
     const json_t *c = json_array_get(json_object_get(s, "containerStatuses"), 0);
-    const json_t *t = json_object_get(json_object_get(c, "state"), "terminated");
-    const char *reason = text_at(t, "reason");
+    const json_t *t = json_at(c, "state.terminated");
+    const char *reason = json_text_at(t, "reason");
 
     if (t != NULL)
         snprintf(out, 300, "its program ended with status %lld%s%s%s",
-                 (long long)int_at(t, "exitCode"), reason[0] != '\0' ? " (" : "", reason,
+                 (long long)json_int_at(t, "exitCode"), reason[0] != '\0' ? " (" : "", reason,
                  reason[0] != '\0' ? ")" : "");
     else
-        snprintf(out, 300, "%s %s", text_at(s, "reason"), text_at(s, "message"));
+        snprintf(out, 300, "%s %s", json_text_at(s, "reason"), json_text_at(s, "message"));
 }
 
 /* ---- all of them ---- */
@@ -114,9 +115,10 @@ static bool has_rank(const json_t *ranks, int rank)
 /* Has our name and is not ours. That of a DLTPod before this one goes by itself. */
 static void see_foreign(struct work *w, const char *kind, const json_t *object)
 {
-    const char *name = meta_text(object, "name");
-    bool former = strcmp(label(object, LABEL_MANAGED), MANAGED_BY) == 0 &&
-                  strcmp(label(object, LABEL_DLTPOD), meta_text(w->r->o->object, "name")) == 0;
+    const char *name = json_text_at(object, "metadata.name");
+    bool former =
+        strcmp(label(object, LABEL_MANAGED), MANAGED_BY) == 0 &&
+        strcmp(label(object, LABEL_DLTPOD), json_text_at(w->r->o->object, "metadata.name")) == 0;
 
     w->conflict = true;
     job_note(&w->placed, "False", !former, former ? "FormerObject" : "ForeignObject",
@@ -130,17 +132,17 @@ static const json_t *pod_of(const struct work *w, int rank)
 {
     char name[SPEC_NAME_LEN];
 
-    spec_pod(meta_text(w->r->o->object, "name"), w->j->name, rank, name);
-    return object_named(w->r->o->pods, name);
+    spec_pod(json_text_at(w->r->o->object, "metadata.name"), w->j->name, rank, name);
+    return json_find(w->r->o->pods, "metadata.name", name);
 }
 
 static void see_scheduling(struct work *w, const json_t *pod)
 {
     const json_t *c = pod_condition(pod, "PodScheduled");
 
-    if (strcmp(text_at(c, "status"), "False") == 0)
-        job_note(&w->placed, "False", true, "Unschedulable", "pod %s: %s", meta_text(pod, "name"),
-                 text_at(c, "message"));
+    if (strcmp(json_text_at(c, "status"), "False") == 0)
+        job_note(&w->placed, "False", true, "Unschedulable", "pod %s: %s",
+                 json_text_at(pod, "metadata.name"), json_text_at(c, "message"));
 }
 
 static void see_current(struct work *w, const json_t *pod, int rank)
@@ -156,7 +158,8 @@ static void see_current(struct work *w, const json_t *pod, int rank)
             json_array_append_new(w->succeeded, json_integer(rank));
     } else if (strcmp(phase, "Failed") == 0) {
         why_failed(pod, why);
-        job_note(&w->failed, "True", true, "PodFailed", "pod %s: %s", meta_text(pod, "name"), why);
+        job_note(&w->failed, "True", true, "PodFailed", "pod %s: %s",
+                 json_text_at(pod, "metadata.name"), why);
     } else {
         see_scheduling(w, pod);
     }
@@ -197,24 +200,24 @@ static enum phase state_of(const struct work *w)
 /* What status says of an end still holds, if it was the end of the same template. */
 static bool was_over(const struct work *w)
 {
-    const char *state = text_at(w->was, "state");
+    const char *state = json_text_at(w->was, "state");
 
-    return strcmp(text_at(w->was, "template"), w->template) == 0 &&
+    return strcmp(json_text_at(w->was, "template"), w->template) == 0 &&
            (strcmp(state, phase_names[SUCCEEDED]) == 0 || strcmp(state, phase_names[FAILED]) == 0);
 }
 
 static void restore_end(struct work *w)
 {
     w->over = true;
-    w->state = strcmp(text_at(w->was, "state"), phase_names[FAILED]) == 0 ? FAILED : SUCCEEDED;
+    w->state = strcmp(json_text_at(w->was, "state"), phase_names[FAILED]) == 0 ? FAILED : SUCCEEDED;
     w->end_time = time_at(w->was, "endTime");
     if (w->state == FAILED && w->failed.status == NULL)
-        job_note(&w->failed, "True", true, "PodFailed", "%s", text_at(w->was, "message"));
+        job_note(&w->failed, "True", true, "PodFailed", "%s", json_text_at(w->was, "message"));
 }
 
 void pods_see(struct work *w)
 {
-    bool same = strcmp(text_at(w->was, "template"), w->template) == 0;
+    bool same = strcmp(json_text_at(w->was, "template"), w->template) == 0;
     const json_t *done = same ? json_object_get(w->was, "succeeded") : NULL;
 
     w->succeeded = done != NULL ? json_deep_copy(done) : json_array();
@@ -244,8 +247,8 @@ static struct action *remove_object(struct actions *out, enum kube_kind kind, co
     struct action *a = add_action(out, ACT_DELETE);
 
     a->object = kind;
-    snprintf(a->name, sizeof(a->name), "%s", meta_text(object, "name"));
-    snprintf(a->uid, sizeof(a->uid), "%s", meta_text(object, "uid"));
+    snprintf(a->name, sizeof(a->name), "%s", json_text_at(object, "metadata.name"));
+    snprintf(a->uid, sizeof(a->uid), "%s", json_text_at(object, "metadata.uid"));
     return a;
 }
 
@@ -265,8 +268,8 @@ static bool is_wanted(const struct work *w, const json_t *pod)
     char name[SPEC_NAME_LEN];
 
     for (int r = 0; r < w->r->o->spec.replicas; r++)
-        if (strcmp(spec_pod(meta_text(w->r->o->object, "name"), w->j->name, r, name),
-                   meta_text(pod, "name")) == 0)
+        if (strcmp(spec_pod(json_text_at(w->r->o->object, "metadata.name"), w->j->name, r, name),
+                   json_text_at(pod, "metadata.name")) == 0)
             return strcmp(annotation(pod, ANNOTATION_TEMPLATE), w->template) == 0;
     return false;
 }
@@ -297,12 +300,12 @@ static void remove_pods(struct work *w)
 static bool apply(struct work *w, enum kube_kind kind, json_t *want, const json_t *all,
                   const char *field)
 {
-    const char *name = meta_text(want, "name");
-    const json_t *have = object_named(all, name);
+    const char *name = json_text_at(want, "metadata.name");
+    const json_t *have = json_find(all, "metadata.name", name);
     struct action *a;
 
     if (have != NULL && !is_owned(have, w->r->o->object)) {
-        see_foreign(w, text_at(want, "kind"), have);
+        see_foreign(w, json_text_at(want, "kind"), have);
     } else if (have == NULL || (field != NULL && !same_json(json_object_get(have, field),
                                                             json_object_get(want, field)))) {
         a = add_action(w->r->out, ACT_APPLY);
@@ -336,7 +339,7 @@ static bool apply_service(struct work *w, const struct build_input *in)
     if (o->spec.replicas == 1)
         return true;
     want = build_service(in);
-    have = object_named(o->services, meta_text(want, "name"));
+    have = json_find(o->services, "metadata.name", json_text_at(want, "metadata.name"));
     if (have == NULL || !is_owned(have, o->object) ||
         strcmp(annotation(have, ANNOTATION_PORT), annotation(want, ANNOTATION_PORT)) == 0)
         return apply(w, KUBE_SERVICE, want, o->services, NULL);

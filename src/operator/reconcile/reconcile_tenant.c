@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
+
 static struct action *order(struct round *r, enum action_kind kind)
 {
     struct action *a = add_action(r->out, kind);
@@ -20,7 +22,8 @@ static struct action *order(struct round *r, enum action_kind kind)
 /* The Secret as the annotation names it: "NAME/VERSION". */
 static const char *version_of(const struct observed *o, char out[static 256])
 {
-    snprintf(out, 256, "%.180s/%.60s", o->secret, meta_text(o->secret_object, "resourceVersion"));
+    snprintf(out, 256, "%.180s/%.60s", o->secret,
+             json_text_at(o->secret_object, "metadata.resourceVersion"));
     return out;
 }
 
@@ -56,10 +59,11 @@ static enum step credentials_step(struct round *r)
              o->secret, o->tenant);
         return WAIT;
     }
-    if (text_at(data, "access_key")[0] == '\0' || text_at(data, "secret_key")[0] == '\0') {
+    if (json_text_at(data, "access_key")[0] == '\0' ||
+        json_text_at(data, "secret_key")[0] == '\0') {
         warn(r, COND_DATASET, "False", "SecretIncomplete",
              "Secret %s has no %s; it needs access_key and secret_key", o->secret,
-             text_at(data, "access_key")[0] == '\0' ? "access_key" : "secret_key");
+             json_text_at(data, "access_key")[0] == '\0' ? "access_key" : "secret_key");
         return WAIT;
     }
     version_of(o, want);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "operator/reconcile/reconcile.h"
@@ -41,7 +42,7 @@ void users_free(struct users **up)
 /* What status.jobs says of a dataset: is it true for one of the jobs on it (NULL: any)? */
 static bool status_says(const json_t *object, const char *dataset, const char *field)
 {
-    const json_t *jobs = kube_at(object, "status", "jobs", NULL), *one;
+    const json_t *jobs = json_at(object, "status.jobs"), *one;
     size_t i;
 
     json_array_foreach(jobs, i, one)
@@ -58,7 +59,7 @@ static bool status_says(const json_t *object, const char *dataset, const char *f
 /* Nothing of it will read any more. */
 static bool is_over(const json_t *object)
 {
-    const char *phase = json_string_value(kube_at(object, "status", "phase", NULL));
+    const char *phase = json_string_value(json_at(object, "status.phase"));
 
     return phase != NULL && (strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0) &&
            !status_says(object, NULL, "registered");

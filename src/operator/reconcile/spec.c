@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 
 const char *const spec_splits[SPEC_SPLITS] = {"train", "validation", "test"};
 
@@ -273,8 +274,7 @@ static bool begin(struct at *a, const json_t *object, struct dlc_err *err)
 
 int spec_parse(struct spec *s, const json_t *object, struct dlc_err *err)
 {
-    const char *name =
-        json_string_value(json_object_get(json_object_get(object, "metadata"), "name"));
+    const char *name = json_string_value(json_at(object, "metadata.name"));
     struct at a;
 
     memset(s, 0, sizeof(*s));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 
 const char *const phase_names[] = {"Pending", "Preparing", "Placed",
                                    "Running", "Succeeded", "Failed"};
@@ -30,7 +31,7 @@ void round_init(struct round *r, const struct observed *o, struct actions *out)
     r->fields = json_object();
     r->figures = json_object();
     r->every = RECON_FIGURES_S;
-    r->phase = text_at(was, "phase");
+    r->phase = json_text_at(was, "phase");
     if (r->phase[0] == '\0')
         r->phase = phase_names[PENDING];
 }
@@ -81,7 +82,7 @@ static const char *type_of(const struct round *r, size_t i)
 
 const json_t *condition_was(const struct round *r, const char *type)
 {
-    return named(json_object_get(r->was, "conditions"), "type", type);
+    return json_find(json_object_get(r->was, "conditions"), "type", type);
 }
 
 static json_t *condition_json(const struct round *r, size_t i)
@@ -93,11 +94,11 @@ static json_t *condition_json(const struct round *r, size_t i)
 
     if (c->status == NULL)
         return was != NULL ? json_deep_copy(was) : NULL;
-    if (strcmp(text_at(was, "status"), c->status) == 0)
-        since = text_at(was, "lastTransitionTime");
+    if (strcmp(json_text_at(was, "status"), c->status) == 0)
+        since = json_text_at(was, "lastTransitionTime");
     return json_pack("{s:s, s:s, s:I, s:s, s:s, s:s}", "type", type_of(r, i), "status", c->status,
                      "observedGeneration",
-                     (json_int_t)int_at(json_object_get(r->o->object, "metadata"), "generation"),
+                     (json_int_t)json_int_at(r->o->object, "metadata.generation"),
                      "lastTransitionTime", since, "reason", c->reason, "message", c->message);
 }
 
@@ -172,12 +173,12 @@ static void add_events(struct round *r)
         const struct condition *c = &r->conds[i];
         const json_t *was = condition_was(r, type_of(r, i));
         bool came = c->status != NULL && strcmp(c->status, "True") == 0 &&
-                    strcmp(text_at(was, "status"), "True") != 0;
+                    strcmp(json_text_at(was, "status"), "True") != 0;
         bool told = i == COND_DATASET || i == COND_RUNNING; /* enough is said by the others */
         struct action *a;
 
         if (c->status == NULL || (!c->warning && (!came || told)) ||
-            (c->warning && strcmp(text_at(was, "reason"), c->reason) == 0))
+            (c->warning && strcmp(json_text_at(was, "reason"), c->reason) == 0))
             continue;
         a = add_action(r->out, ACT_EVENT);
         a->warning = c->warning;
@@ -191,9 +192,8 @@ void status_write(struct round *r)
     json_t *status = json_object(), *a, *b;
     bool same, due;
 
-    json_object_set_new(
-        status, "observedGeneration",
-        json_integer((json_int_t)int_at(json_object_get(r->o->object, "metadata"), "generation")));
+    json_object_set_new(status, "observedGeneration",
+                        json_integer((json_int_t)json_int_at(r->o->object, "metadata.generation")));
     json_object_set_new(status, "phase", json_string(r->phase));
     cut_text(r->message);
     if (r->message[0] != '\0')

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 
 /* Samples that nodes have yet to fetch, each of its own share. *nodes: how many are at it. */
 static int64_t missing_samples(const json_t *preparation, size_t *nodes)
@@ -19,10 +20,10 @@ static int64_t missing_samples(const json_t *preparation, size_t *nodes)
     *nodes = 0;
     json_array_foreach(preparation, i, one)
     {
-        if (strcmp(text_at(one, "phase"), "warming") != 0)
+        if (strcmp(json_text_at(one, "phase"), "warming") != 0)
             continue;
         ++*nodes;
-        missing += DLC_MAX(int_at(one, "total") - int_at(one, "done"), 0);
+        missing += DLC_MAX(json_int_at(one, "total") - json_int_at(one, "done"), 0);
     }
     return missing;
 }
@@ -30,21 +31,21 @@ static int64_t missing_samples(const json_t *preparation, size_t *nodes)
 int64_t prepared_bytes(const json_t *data)
 {
     const json_t *snapshot = json_object_get(data, "snapshot");
-    int64_t bytes = int_at(snapshot, "bytes"), samples = int_at(snapshot, "samples");
+    int64_t bytes = json_int_at(snapshot, "bytes"), samples = json_int_at(snapshot, "samples");
     size_t fetching;
     int64_t missing = missing_samples(json_object_get(data, "preparation"), &fetching);
 
     if (samples > 0)
         bytes = (int64_t)((double)bytes * (double)(samples - DLC_MIN(missing, samples)) /
                           (double)samples);
-    return DLC_MIN(int_at(json_object_get(data, "cached"), "bytes"), bytes);
+    return DLC_MIN(json_int_at(data, "cached.bytes"), bytes);
 }
 
 bool prepared_is_over(const json_t *data, int64_t ordered_s)
 {
     const json_t *cached = json_object_get(data, "cached"), *one;
-    int64_t all = int_at(json_object_get(data, "snapshot"), "bytes");
-    bool whole = int_at(cached, "bytes") == all;
+    int64_t all = json_int_at(data, "snapshot.bytes");
+    bool whole = json_int_at(cached, "bytes") == all;
     size_t i, fetching;
 
     missing_samples(json_object_get(data, "preparation"), &fetching);
@@ -52,7 +53,7 @@ bool prepared_is_over(const json_t *data, int64_t ordered_s)
         return false;
     json_array_foreach(json_object_get(cached, "nodes"), i, one)
     {
-        whole |= int_at(one, "bytes") >= all;
+        whole |= json_int_at(one, "bytes") >= all;
     }
     return whole || ordered_s >= RECON_WARM_S;
 }

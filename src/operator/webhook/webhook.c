@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "operator/reconcile/manifest.h"
@@ -100,22 +101,6 @@ static bool covers(const json_t *have, const json_t *want)
     return have != NULL && json_equal(have, want);
 }
 
-/* The element of an array whose member is this text; NULL: none. */
-static const json_t *element(const json_t *array, const char *member, const char *text)
-{
-    size_t i;
-    json_t *v;
-
-    json_array_foreach(array, i, v)
-    {
-        const char *its = json_string_value(json_object_get(v, member));
-
-        if (its != NULL && strcmp(its, text) == 0)
-            return v;
-    }
-    return NULL;
-}
-
 /* -------- volumes -------- */
 
 /* A volume with this source, under its own name or a free one. Takes source. */
@@ -136,7 +121,7 @@ static void need_volume(struct patching *p, const json_t *have, bool *made, cons
         }
     }
     snprintf(name, 64, "%s", like);
-    for (unsigned n = 2; element(have, "name", name) != NULL; n++)
+    for (unsigned n = 2; json_find(have, "name", name) != NULL; n++)
         snprintf(name, 64, "%s-%u", like, n);
     json_object_set_new(source, "name", json_string(name));
     append(p, "/spec/volumes", made, source);
@@ -162,7 +147,7 @@ static void need_volumes(struct patching *p, const json_t *spec, struct volumes 
 static void need_mount(struct patching *p, const json_t *container, const char *at, bool *made,
                        const char *path, const char *volume)
 {
-    const json_t *there = element(json_object_get(container, "volumeMounts"), "mountPath", path);
+    const json_t *there = json_find(json_object_get(container, "volumeMounts"), "mountPath", path);
     const char *name = json_string_value(json_object_get(container, "name"));
     const char *its = json_string_value(json_object_get(there, "name"));
     char *mounts;
@@ -184,7 +169,7 @@ static void need_variable(struct patching *p, const json_t *container, const cha
 {
     char *env;
 
-    if (element(json_object_get(container, "env"), "name", name) != NULL)
+    if (json_find(json_object_get(container, "env"), "name", name) != NULL)
         return;
     env = mem_fmt("%s/env", at);
     append(p, env, made, json_pack("{s:s, s:s}", "name", name, "value", value));
@@ -309,8 +294,8 @@ static bool is_creation(const json_t *request)
 /* Pods that cannot have what we would give them; NULL: none of those. */
 static const char *cannot(const json_t *pod)
 {
-    const json_t *notes = json_object_get(json_object_get(pod, "metadata"), "annotations");
-    const json_t *os = json_object_get(json_object_get(pod, "spec"), "os");
+    const json_t *notes = json_at(pod, "metadata.annotations");
+    const json_t *os = json_at(pod, "spec.os");
     const char *name = json_string_value(json_object_get(os, "name"));
 
     if (json_object_get(notes, MIRROR) != NULL)

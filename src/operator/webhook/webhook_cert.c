@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/check.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -68,7 +69,7 @@ json_t *keeper_bundle_patch(const json_t *config, const char *bundle)
     str_base64(bundle, strlen(bundle), &b64);
     json_array_foreach(json_object_get(config, "webhooks"), i, one)
     {
-        const char *has = json_string_value(kube_at(one, "clientConfig", "caBundle", NULL));
+        const char *has = json_string_value(json_at(one, "clientConfig.caBundle"));
         const char *name = json_string_value(json_object_get(one, "name"));
 
         same &= has != NULL && strcmp(has, buf_str(&b64)) == 0;

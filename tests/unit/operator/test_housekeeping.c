@@ -2,6 +2,7 @@
 /* The installation's Secret, certificate and labels, against a server that plays both sides. */
 #include "operator/housekeeping_i.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/api_token.h"
 #include "operator/install_secret.h"
@@ -151,8 +152,7 @@ static void test_labels(void **state)
             json_pack("{s:{s:s, s:{s:s}}}", "metadata", "name", all[i][0], "labels", "x", "y");
 
         if (all[i][1] != NULL)
-            json_object_set_new(kube_at(n, "metadata", "labels", NULL), LABEL_NODE,
-                                json_string(all[i][1]));
+            json_object_set_new(json_at(n, "metadata.labels"), LABEL_NODE, json_string(all[i][1]));
         json_array_append_new(nodes, n);
     }
     out = keeper_labels(nodes, live);
@@ -346,8 +346,8 @@ static void put_node(struct objects *o, const char *name, const char *label)
 
 static const char *node_label(const char *path)
 {
-    const char *l =
-        json_string_value(kube_at(play_at(&server, path), "metadata", "labels", LABEL_NODE, NULL));
+    const char *l = json_string_value(
+        json_object_get(json_at(play_at(&server, path), "metadata.labels"), LABEL_NODE));
 
     return l != NULL ? l : "";
 }

@@ -2,6 +2,7 @@
 /* What is remembered of the server, and what is asked again. */
 #include "operator/kube/get_cache.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "operator/play.h"
 #include "unit.h"
@@ -51,7 +52,7 @@ static const char *get(enum kube_kind kind, const char *name)
 
     assert_int_equal(fetched_get(f, kube, kind, "ns", name, &j, &err), 0);
     snprintf(out, sizeof(out), "%s",
-             j != NULL ? json_string_value(kube_at(j, "data", "region", NULL)) : "none");
+             j != NULL ? json_string_value(json_at(j, "data.region")) : "none");
     if (j != NULL) /* it is ours alone: nobody else sees this */
         json_object_set_new(json_object_get(j, "data"), "region", json_string("scribbled"));
     json_decref(j);
@@ -122,8 +123,8 @@ static void test_only_what_is_read(void **state)
     for (int i = 0; i < 2; i++) { /* as fetched, and as remembered */
         assert_int_equal(fetched_get(f, kube, KUBE_SECRET, "ns", "s", &j, &err), 0);
         assert_int_equal(json_object_size(json_object_get(j, "data")), 1);
-        assert_string_equal(json_string_value(kube_at(j, "data", "region", NULL)), "eu");
-        assert_null(kube_at(j, "metadata", "managedFields", NULL));
+        assert_string_equal(json_string_value(json_at(j, "data.region")), "eu");
+        assert_null(json_at(j, "metadata.managedFields"));
         assert_string_equal(kube_name(j), "s");
         json_decref(j);
     }

@@ -6,6 +6,7 @@
 
 #include "net/odd.h"
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "unit.h"
 
@@ -260,7 +261,7 @@ static void test_paths_and_objects(void **state)
     assert_string_equal(kube_uid(j), "");
     assert_string_equal(kube_name(NULL), "");
     assert_true(kube_is_deleted(j));
-    assert_null(kube_at(j, "metadata", "name", "deeper", NULL));
+    assert_null(json_at(j, "metadata.name.deeper"));
     assert_int_equal(strlen(kube_time(false, now)), strlen("2026-11-15T17:24:16Z"));
     assert_int_equal(strlen(kube_time(true, now)), strlen("2026-11-15T17:24:16.123456Z"));
     json_decref(j);

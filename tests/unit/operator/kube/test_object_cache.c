@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "unit.h"
 
@@ -97,8 +98,8 @@ static void test_lists_and_events(void **state)
     assert_int_equal(objects_count(o, KUBE_POD), 2);
     assert_string_equal(version_of(o, "a"), "11");
     j = objects_get(o, KUBE_POD, "ns", "a");
-    assert_null(kube_at(j, "metadata", "managedFields", NULL));
-    assert_int_equal(json_object_size(kube_at(j, "metadata", "annotations", NULL)), 1);
+    assert_null(json_at(j, "metadata.managedFields"));
+    assert_int_equal(json_object_size(json_at(j, "metadata.annotations")), 1);
     objects_put(o, &j);
     assert_null(objects_get(o, KUBE_POD, "other", "a"));
     assert_null(objects_get(o, KUBE_NODE, "ns", "a"));
@@ -193,9 +194,9 @@ static void test_owners_and_labels(void **state)
 
         snprintf(name, sizeof(name), "p%d", i);
         j = pod(name, "1");
-        json_object_set_new(kube_at(j, "metadata", NULL), "ownerReferences",
+        json_object_set_new(json_object_get(j, "metadata"), "ownerReferences",
                             json_pack("[{s:s}, {}, i]", "uid", i % 2 ? "odd" : "even", 3));
-        json_object_set_new(kube_at(j, "metadata", NULL), "labels",
+        json_object_set_new(json_object_get(j, "metadata"), "labels",
                             json_pack("{s:s}", "third", i % 3 ? "no" : "yes"));
         objects_seen(o, KUBE_POD, &j);
     }

@@ -3,6 +3,7 @@
  * tested elsewhere; here: what is sent, in which order, and what ends a turn. */
 #include "operator/reconcile/pass.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "operator/play.h"
 #include "unit.h"
@@ -168,7 +169,7 @@ static void placed(const char *spec)
 static const char *condition(const char *type)
 {
     static char out[100];
-    json_t *all = kube_at(play_at(&server, X), "status", "conditions", NULL), *c;
+    json_t *all = json_at(play_at(&server, X), "status.conditions"), *c;
     size_t i;
 
     json_array_foreach(all, i, c)
@@ -184,7 +185,7 @@ static const char *condition(const char *type)
 
 static bool has_finalizer_now(void)
 {
-    return json_array_size(kube_at(play_at(&server, X), "metadata", "finalizers", NULL)) == 1;
+    return json_array_size(json_at(play_at(&server, X), "metadata.finalizers")) == 1;
 }
 
 /* ---- all well ---- */
@@ -200,7 +201,7 @@ static void test_from_nothing(void **state)
                          ", POST /v1/tenants, POST " NS "/secrets, POST /v1/datasets, "
                          "POST /v1/jobs, PUT " X "/status");
     assert_true(has_finalizer_now());
-    assert_string_equal(json_string_value(kube_at(play_at(&server, SECRET), "data", "token", NULL)),
+    assert_string_equal(json_string_value(json_at(play_at(&server, SECRET), "data.token")),
                         "c2VjcmV0");
     assert_string_equal(condition("DatasetReady"), "False:Listing");
     assert_true(after.ns > 0 && after.ns <= DLC_SEC(10).ns);
@@ -243,8 +244,8 @@ static void test_ours_is_changed(void **state)
 
     (void)state;
     placed("");
-    json_object_set_new(kube_at(play_at(&server, MAP), "data", NULL), "more", json_string("x"));
-    json_object_set_new(kube_at(play_at(&server, MAP), "metadata", NULL), "resourceVersion",
+    json_object_set_new(json_object_get(play_at(&server, MAP), "data"), "more", json_string("x"));
+    json_object_set_new(json_object_get(play_at(&server, MAP), "metadata"), "resourceVersion",
                         json_string("100"));
     server.version = 100;
     watch(KUBE_CONFIGMAP, MAP);
@@ -542,9 +543,9 @@ static void test_credentials_refused(void **state)
 
 static void deleted(void)
 {
-    json_object_set_new(kube_at(play_at(&server, X), "metadata", NULL), "deletionTimestamp",
+    json_object_set_new(json_object_get(play_at(&server, X), "metadata"), "deletionTimestamp",
                         json_string("2026-11-15T17:24:16Z"));
-    json_object_set_new(kube_at(play_at(&server, X), "metadata", NULL), "resourceVersion",
+    json_object_set_new(json_object_get(play_at(&server, X), "metadata"), "resourceVersion",
                         json_string("1000"));
     server.version = 1000;
     watch(KUBE_DLTPOD, X);
