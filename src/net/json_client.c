@@ -5,20 +5,17 @@
 #include <string.h>
 #include <strings.h>
 
-#include <curl/curl.h>
-
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "net/curl_init.h"
 #include "net/curl_headers.h"
+#include "net/sync_call.h"
 
-#define CLIENT_TAG  DLC_TAG4('h', 't', 'c', 'l')
-#define PLACES_MAX  16
-#define BODY_MAX    (64u << 20)
-#define LINE_MOST   (1u << 20)
-#define CONNECT_MAX DLC_SEC(5)
+#define CLIENT_TAG DLC_TAG4('h', 't', 'c', 'l')
+#define PLACES_MAX 16
+#define BODY_MAX   (64u << 20)
+#define LINE_MOST  (1u << 20)
 
 /* One of the addresses. */
 struct place {
@@ -29,26 +26,23 @@ struct place {
 
 struct http_client {
     uint32_t tag;
-    CURL *easy;
+    struct sync_handle *handle;
     struct place places[PLACES_MAX];
     size_t n_places, at; /* at: the one that answered last */
     char *token_line, *ca;
     struct dlc_dur timeout;
     bool repeatable;
     struct curl_slist *extra; /* for the next request */
-    char curl_error[CURL_ERROR_SIZE];
 };
 
 /* One request and what comes back. */
 struct call {
     struct http_client *client;
-    const char *method, *path;
-    char *text; /* body to send; NULL: none */
-    struct buf body;
+    const char *path;
+    char *text;                                /* body to send; NULL: none */
     bool (*each)(const char *line, void *arg); /* NULL: no stream */
     void *arg;
-    bool given, stopped, too_long; /* given: lines were handed over */
-    int status;
+    struct sync_call http;
 };
 
 /* -------- addresses -------- */
@@ -104,65 +98,7 @@ static int parse_places(struct http_client *c, const char *base, struct dlc_err 
     return rc;
 }
 
-/* -------- receiving -------- */
-
-static struct call *call_of(void *priv)
-{
-    struct call *k = priv;
-
-    dlc_check(k != NULL && k->client->tag == CLIENT_TAG);
-    return k;
-}
-
-static int status_now(struct call *k)
-{
-    long status = 0;
-
-    curl_easy_getinfo(k->client->easy, CURLINFO_RESPONSE_CODE, &status);
-    return (int)status;
-}
-
-/* Hand over the lines that are whole. */
-static bool give_lines(struct call *k)
-{
-    size_t from = 0;
-    char *end;
-
-    while (from < k->body.len &&
-           (end = memchr(k->body.data + from, '\n', k->body.len - from)) != NULL) {
-        *end = '\0';
-        k->given = true;
-        if (!k->each(k->body.data + from, k->arg)) {
-            k->stopped = true;
-            return false;
-        }
-        from = (size_t)(end + 1 - k->body.data);
-    }
-    memmove(k->body.data, k->body.data + from, k->body.len - from);
-    k->body.len -= from;
-    k->body.data[k->body.len] = '\0';
-    k->too_long = k->body.len > LINE_MOST;
-    return !k->too_long;
-}
-
-static size_t on_body(char *data, size_t one, size_t len, void *priv)
-{
-    struct call *k = call_of(priv);
-
-    (void)one;
-    if (len > BODY_MAX - k->body.len) {
-        k->too_long = true;
-        return 0;
-    }
-    if (len == 0)
-        return 0;
-    buf_add(&k->body, data, len);
-    if (k->each != NULL && status_now(k) < 300 && !give_lines(k))
-        return 0;
-    return len;
-}
-
-/* -------- sending -------- */
+/* -------- asking -------- */
 
 static struct curl_slist *header_lines(struct call *k)
 {
@@ -180,42 +116,19 @@ static struct curl_slist *header_lines(struct call *k)
     return list;
 }
 
-static void set_up(struct call *k, const struct place *p, const char *url, struct curl_slist *lines)
+static bool on_line(const char *line, size_t len, void *arg)
 {
-    struct http_client *c = k->client;
-    CURL *e = c->easy;
-    bool sends = strcmp(k->method, "POST") == 0 || strcmp(k->method, "PUT") == 0;
-    long ms = (long)(c->timeout.ns / 1000000);
+    struct call *k = arg;
 
-    curl_easy_reset(e); /* connections stay */
-    curl_easy_setopt(e, CURLOPT_URL, url);
-    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
-    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(e, CURLOPT_USERAGENT, "dlcache");
-    curl_easy_setopt(e, CURLOPT_HTTPHEADER, lines);
-    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, c->curl_error);
-    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(e, CURLOPT_WRITEDATA, k);
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, DLC_MIN(ms, (long)(CONNECT_MAX.ns / 1000000)));
-    if (k->each == NULL)
-        curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, ms);
-    if (p->path != NULL)
-        curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, p->path);
-    if (c->ca != NULL)
-        curl_easy_setopt(e, CURLOPT_CAINFO, c->ca);
-    if (sends || k->text != NULL)
-        curl_easy_setopt(e, CURLOPT_POSTFIELDS, k->text != NULL ? k->text : "");
-    curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, k->method);
+    (void)len;
+    return k->each(line, k->arg);
 }
 
 static int explain(struct call *k, const struct place *p, CURLcode code, struct dlc_err *err)
 {
-    const char *why =
-        k->client->curl_error[0] != '\0' ? k->client->curl_error : curl_easy_strerror(code);
+    const char *why = k->http.why;
 
-    if (k->too_long)
+    if (k->http.too_long)
         return dlc_err_set(err, DLC_EPROTO, "%s: the answer is too long", p->shown);
     switch (code) {
     case CURLE_OPERATION_TIMEDOUT:
@@ -246,21 +159,22 @@ static bool was_not_sent(CURLcode code)
 /* Ask one. *again: another may be asked. */
 static int ask_one(struct call *k, const struct place *p, bool *again, struct dlc_err *err)
 {
+    struct sync_call *h = &k->http;
     struct curl_slist *lines = header_lines(k);
     char *url = mem_fmt("%s%s", p->url, k->path);
     CURLcode code;
     int rc = 0;
 
-    buf_clear(&k->body);
-    k->client->curl_error[0] = '\0';
-    set_up(k, p, url, lines);
-    code = curl_easy_perform(k->client->easy);
-    k->status = code == CURLE_OK || k->stopped ? status_now(k) : 0;
-    *again = k->status == 503;
-    if (code != CURLE_OK && !k->stopped) {
+    h->url = url;
+    h->headers = lines;
+    h->unix_path = p->path;
+    if (sync_call(k->client->handle, h, &code)) {
+        *again = h->status == 503;
+    } else {
         rc = explain(k, p, code, err);
-        *again = !k->too_long && !k->given &&
-                 (k->client->repeatable || strcmp(k->method, "POST") != 0 || was_not_sent(code));
+        h->status = 0;
+        *again = !h->too_long && !h->given &&
+                 (k->client->repeatable || strcmp(h->method, "POST") != 0 || was_not_sent(code));
     }
     header_lines_free(&lines);
     mem_free(&url);
@@ -268,18 +182,26 @@ static int ask_one(struct call *k, const struct place *p, bool *again, struct dl
 }
 
 /* Ask until one answers. */
-static int ask(struct call *k, struct dlc_err *err)
+static int ask(struct call *k, const char *method, struct dlc_err *err)
 {
     struct http_client *c = k->client;
     size_t first = c->at;
     bool again = true;
     int rc = 0;
 
+    k->http = (struct sync_call){.method = method,
+                                 .text = k->text,
+                                 .timeout = c->timeout,
+                                 .most = k->each != NULL ? LINE_MOST : BODY_MAX,
+                                 .tls = {.ca_file = c->ca},
+                                 .each = k->each != NULL ? on_line : NULL,
+                                 .arg = k,
+                                 .body = BUF_INIT};
     for (size_t i = 0; i < c->n_places && again; i++) {
         c->at = (first + i) % c->n_places;
         rc = ask_one(k, &c->places[c->at], &again, err);
     }
-    if (rc < 0 || k->status == 503)
+    if (rc < 0 || k->http.status == 503)
         c->at = (c->at + 1) % c->n_places; /* another one first, the next time */
     header_lines_free(&c->extra);
     return rc;
@@ -302,28 +224,29 @@ static int code_of(int status)
 
 static int fail_status(struct call *k, struct dlc_err *err)
 {
-    json_t *j = k->body.len > 0 ? json_loadb(k->body.data, k->body.len, 0, NULL) : NULL;
+    json_t *j =
+        k->http.body.len > 0 ? json_loadb(k->http.body.data, k->http.body.len, 0, NULL) : NULL;
     const char *detail = json_string_value(json_object_get(j, "detail"));
     int rc;
 
     if (detail == NULL)
         detail = json_string_value(json_object_get(j, "title"));
     if (detail != NULL)
-        rc = dlc_err_set(err, code_of(k->status), "%s", detail);
+        rc = dlc_err_set(err, code_of(k->http.status), "%s", detail);
     else
-        rc = dlc_err_set(err, code_of(k->status), "%s %s: HTTP status %d from %s", k->method,
-                         k->path, k->status, http_client_at(k->client));
+        rc = dlc_err_set(err, code_of(k->http.status), "%s %s: HTTP status %d from %s",
+                         k->http.method, k->path, k->http.status, http_client_at(k->client));
     json_decref(j);
     return rc;
 }
 
 static int judge(struct call *k, struct dlc_err *err)
 {
-    if (k->status >= 400)
+    if (k->http.status >= 400)
         return fail_status(k, err);
-    if (k->status >= 300)
+    if (k->http.status >= 300)
         return dlc_err_set(err, DLC_EPROTO, "%s %s: %s sends us elsewhere (HTTP status %d)",
-                           k->method, k->path, http_client_at(k->client), k->status);
+                           k->http.method, k->path, http_client_at(k->client), k->http.status);
     return 0;
 }
 
@@ -331,11 +254,11 @@ static int take_json(struct call *k, json_t **out, struct dlc_err *err)
 {
     json_error_t e;
 
-    if (k->body.len == 0)
+    if (k->http.body.len == 0)
         return 0;
-    *out = json_loadb(k->body.data, k->body.len, JSON_DECODE_ANY, &e);
+    *out = json_loadb(k->http.body.data, k->http.body.len, JSON_DECODE_ANY, &e);
     if (*out == NULL)
-        return dlc_err_set(err, DLC_EPROTO, "%s %s: the answer of %s is not JSON", k->method,
+        return dlc_err_set(err, DLC_EPROTO, "%s %s: the answer of %s is not JSON", k->http.method,
                            k->path, http_client_at(k->client));
     return 0;
 }
@@ -346,9 +269,7 @@ static void call_release(struct call *k)
         explicit_bzero(k->text, strlen(k->text)); /* credentials, tokens */
         free(k->text);
     }
-    if (k->body.data != NULL)
-        explicit_bzero(k->body.data, k->body.cap);
-    buf_release(&k->body);
+    sync_call_release(&k->http);
 }
 
 /* -------- the front -------- */
@@ -356,7 +277,7 @@ static void call_release(struct call *k)
 int http_json(struct http_client *c, const char *method, const char *path, const json_t *body,
               json_t **out, int *status, struct dlc_err *err)
 {
-    struct call k = {.client = c, .method = method, .path = path};
+    struct call k = {.client = c, .path = path};
     int rc;
 
     dlc_check(c->tag == CLIENT_TAG && path[0] == '/');
@@ -365,9 +286,9 @@ int http_json(struct http_client *c, const char *method, const char *path, const
         k.text = json_dumps(body, JSON_COMPACT);
         dlc_check(k.text != NULL);
     }
-    rc = ask(&k, err);
+    rc = ask(&k, method, err);
     if (status != NULL)
-        *status = k.status;
+        *status = k.http.status;
     if (rc == 0)
         rc = judge(&k, err);
     if (rc == 0)
@@ -379,15 +300,15 @@ int http_json(struct http_client *c, const char *method, const char *path, const
 int http_lines(struct http_client *c, const char *path, bool (*each)(const char *line, void *arg),
                void *arg, struct dlc_err *err)
 {
-    struct call k = {.client = c, .method = "GET", .path = path, .each = each, .arg = arg};
+    struct call k = {.client = c, .path = path, .each = each, .arg = arg};
     int rc;
 
     dlc_check(c->tag == CLIENT_TAG && path[0] == '/');
-    rc = ask(&k, err);
+    rc = ask(&k, "GET", err);
     if (rc == 0)
         rc = judge(&k, err);
-    if (rc == 0 && !k.stopped && k.body.len > 0)
-        each(k.body.data, arg); /* the last line may lack its end */
+    if (rc == 0 && !k.http.stopped && k.http.body.len > 0)
+        each(k.http.body.data, arg); /* the last line may lack its end */
     call_release(&k);
     return rc;
 }
@@ -397,19 +318,19 @@ int http_client_open(const struct http_client_config *cfg, struct http_client **
 {
     struct http_client *c;
     const char *ca = cfg->ca != NULL ? cfg->ca : getenv("SSL_CERT_FILE");
-    int rc = http_begin(err);
+    struct sync_handle *handle;
+    int rc = sync_handle_new(-1, &handle, err);
 
     *out = NULL;
     if (rc < 0)
         return rc;
-    if (ca == NULL)
-        ca = http_ca_file();
-    if (cfg->token != NULL && strpbrk(cfg->token, "\r\n") != NULL)
+    if (cfg->token != NULL && strpbrk(cfg->token, "\r\n") != NULL) {
+        sync_handle_free(&handle);
         return dlc_err_set(err, DLC_EINVAL, "the token has more than one line");
+    }
     c = mem_new(struct http_client);
     c->tag = CLIENT_TAG;
-    c->easy = curl_easy_init();
-    dlc_check(c->easy != NULL); /* only for want of a few hundred bytes */
+    c->handle = handle;
     c->timeout = cfg->timeout.ns > 0 ? cfg->timeout : DLC_SEC(30);
     c->repeatable = cfg->repeatable;
     c->token_line = cfg->token != NULL ? mem_fmt("Authorization: Bearer %s", cfg->token) : NULL;
@@ -429,7 +350,7 @@ void http_client_close(struct http_client **cp)
     if (c == NULL)
         return;
     dlc_check(c->tag == CLIENT_TAG);
-    curl_easy_cleanup(c->easy);
+    sync_handle_free(&c->handle);
     header_lines_free(&c->extra);
     for (size_t i = 0; i < c->n_places; i++)
         place_release(&c->places[i]);
