@@ -238,10 +238,11 @@ int kube_raw(struct kube *k, const char *method, const char *path, const json_t 
         dlc_check(c.text != NULL);
     }
     rc = kube_call(&c, err);
-    if (rc == 0 && c.body.len > 0)
-        *out = json_loadb(c.body.data, c.body.len, JSON_DECODE_ANY, NULL);
+    if (rc == 0 && c.http.body.len > 0)
+        *out = json_loadb(c.http.body.data, c.http.body.len, JSON_DECODE_ANY, NULL);
     if (rc == 0 && *out == NULL)
-        *out = json_string(str_is_utf8(buf_str(&c.body), c.body.len) ? buf_str(&c.body) : "");
+        *out = json_string(
+            str_is_utf8(buf_str(&c.http.body), c.http.body.len) ? buf_str(&c.http.body) : "");
     kube_call_release(&c);
     return rc;
 }
@@ -250,13 +251,12 @@ int kube_lines(struct kube *k, const char *path, struct dlc_dur silence,
                bool (*each)(const char *line, size_t len, void *arg), void *arg,
                struct dlc_err *err)
 {
-    struct kube_call c = {.kube = k,
-                          .method = "GET",
-                          .path = path,
-                          .each = each,
-                          .arg = arg,
-                          .silence = silence,
-                          .most = KUBE_OBJECT_MAX + (64u << 10)};
+    struct kube_call c = {
+        .kube = k,
+        .method = "GET",
+        .path = path,
+        .http = {
+            .each = each, .arg = arg, .silence = silence, .most = KUBE_OBJECT_MAX + (64u << 10)}};
     int rc;
 
     rc = kube_call(&c, err);

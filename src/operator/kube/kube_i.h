@@ -6,10 +6,8 @@
 
 #include <sys/stat.h>
 
-#include <curl/curl.h>
-
-#include "base/buf.h"
 #include "base/check.h"
+#include "net/sync_call.h"
 #include "operator/kube/kube.h"
 
 #define KUBE_TAG DLC_TAG4('k', 'u', 'b', 'e')
@@ -17,9 +15,7 @@
 struct kube {
     uint32_t tag;
     struct kube_options o;
-    CURLM *multi;
-    CURL *easy;
-    _Atomic bool stop;             /* W any thread, R ours; relaxed: the wake-up orders it */
+    struct sync_handle *handle;
     char *url;                     /* the server, or tls-server-name in its place */
     char *host_line;               /* "Host: ..." and */
     struct curl_slist *connect_to; /* where that name really is; NULL: neither */
@@ -27,25 +23,17 @@ struct kube {
     struct stat token_stat;        /* of the file that it is from */
     int status;
     struct dlc_dur retry_after;
-    char curl_error[CURL_ERROR_SIZE];
 };
 
 /* One request and what comes back. */
 struct kube_call {
     struct kube *kube;
     const char *method;
-    bool list;        /* GET of many */
-    const char *path; /* with query */
-    const char *type; /* Content-Type of the text */
-    char *text;       /* owned; NULL: none */
-    struct buf body;
-    size_t most; /* bytes of an answer, or of one line */
-    /* A stream: */
-    bool (*each)(const char *line, size_t len, void *arg); /* NULL: none */
-    void *arg;
-    struct dlc_dur silence;
-    struct dlc_mono heard;
-    bool stopped, too_long;
+    bool list;             /* GET of many */
+    const char *path;      /* with query */
+    const char *type;      /* Content-Type of the text */
+    char *text;            /* owned; NULL: none */
+    struct sync_call http; /* the owner may set: most, and of a stream each, arg and silence */
 };
 
 /* Sends it and waits. *err says what the server said; kube_status() and the rest are set. The body

@@ -103,7 +103,7 @@ static int get_page(struct listing *l, bool *long_one, struct dlc_err *err)
 
     c.path = path;
     rc = kube_call(&c, err);
-    *long_one = c.too_long;
+    *long_one = c.http.too_long;
     if (rc == 0)
         rc = kube_call_json(&c, &page, err);
     kube_call_release(&c);

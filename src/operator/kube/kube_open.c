@@ -9,7 +9,6 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "base/api_token.h"
-#include "net/curl_init.h"
 
 #define TIMEOUT        DLC_SEC(5)
 #define TOKEN_FILE_MAX (16u << 10)
@@ -112,8 +111,9 @@ static int resolve_server(struct kube *k, struct dlc_err *err)
 
 int kube_open(const struct kube_options *o, struct kube **out, struct dlc_err *err)
 {
+    struct sync_handle *handle;
     struct kube *k;
-    int rc = http_begin(err);
+    int rc = sync_handle_new(-1, &handle, err);
 
     *out = NULL;
     if (rc < 0)
@@ -121,11 +121,9 @@ int kube_open(const struct kube_options *o, struct kube **out, struct dlc_err *e
     k = mem_new(struct kube);
     k->tag = KUBE_TAG;
     k->o = *o;
+    k->handle = handle;
     if (k->o.timeout.ns <= 0)
         k->o.timeout = TIMEOUT;
-    k->multi = curl_multi_init();
-    k->easy = curl_easy_init();
-    dlc_check(k->multi != NULL && k->easy != NULL); /* only for want of a few hundred bytes */
     if (o->config->token != NULL && o->config->token_file == NULL)
         set_token(k, o->config->token);
     rc = resolve_server(k, err);
@@ -143,8 +141,7 @@ void kube_close(struct kube **kp)
     if (k == NULL)
         return;
     dlc_check(k->tag == KUBE_TAG);
-    curl_easy_cleanup(k->easy);
-    curl_multi_cleanup(k->multi);
+    sync_handle_free(&k->handle);
     curl_slist_free_all(k->connect_to);
     token_free(&k->token_line);
     mem_free(&k->url);
@@ -156,8 +153,7 @@ void kube_close(struct kube **kp)
 void kube_interrupt(struct kube *k)
 {
     dlc_check(k->tag == KUBE_TAG);
-    atomic_store_explicit(&k->stop, true, memory_order_relaxed); /* pairs with perform() */
-    curl_multi_wakeup(k->multi);
+    sync_handle_interrupt(k->handle);
 }
 
 int kube_status(const struct kube *k)

@@ -178,6 +178,8 @@ static bool on_line(const char *line, size_t len, void *arg)
     struct kube_watch *w = watch_of(arg);
     struct watch_event e;
 
+    if (len == 0)
+        return true;
     if (watch_event_parse(line, len, &e, &w->said) < 0) {
         w->relist = true;
         return false;
