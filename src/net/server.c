@@ -163,6 +163,10 @@ static struct http_server *blank(const struct http_server_config *c)
         s->config.connections = 512;
     if (s->config.max_body == 0)
         s->config.max_body = 1u << 20;
+    if (s->config.max_bodies == 0)
+        s->config.max_bodies = 8 * s->config.max_body;
+    if (s->config.max_values == 0)
+        s->config.max_values = 100000;
     s->idle_s = c->idle.ns == 0 ? 60 : (unsigned)DLC_MAX(c->idle.ns / DLC_SEC(1).ns, 1);
     s->tcp = (struct listener){.fd = -1, .server = s};
     s->local = (struct listener){.fd = -1, .local = true, .server = s};

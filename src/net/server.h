@@ -9,6 +9,10 @@
  * not a JSON object or bad percent-encoding, path parameters decoded and without '/' or NUL. A POST
  * or PUT says how long its body is, be it 0 (body is then NULL). HEAD is answered as GET is.
  *
+ * Strangers cost little: `check` refuses them before a byte of their body is kept. All bodies in
+ * flight together are at most `max_bodies` (503 beyond), each is parsed only if it has at most
+ * `max_values` JSON values, and a client must take its answer in bounded time.
+ *
  * The first route that fits a path counts. While the server closes, new requests get 503.
  */
 #ifndef DLC_NET_SERVER_H
@@ -111,10 +115,13 @@ struct http_server_config {
     struct http_server *heir_of;
     unsigned connections;            /* 0: 512 */
     size_t max_body;                 /* 0: 1 MiB */
+    size_t max_bodies;               /* of all requests at once; 0: eight times max_body */
+    size_t max_values;               /* JSON values in one body; 0: 100,000 */
     struct dlc_dur idle;             /* 0: 60 s */
     const struct http_route *routes; /* ends with a NULL method */
     void *ctx;
-    /* Called before each handler: false when it has filled the reply (401, 403). */
+    /* Called when the head of a request has come, before its body (r->body is NULL): false when it
+     * has filled the reply (401, 403). */
     bool (*check)(struct http_request *r, const struct http_route *route, struct http_reply *reply,
                   void *ctx);
 };

@@ -46,6 +46,7 @@ struct http_server {
     struct dlc_mtx mtx; /* rank LCK_http */
     struct dlc_cond quiet;
     unsigned busy;         /* G: mtx */
+    size_t bodies;         /* G: mtx: bytes of bodies that are kept or announced */
     struct dlc_list conns; /* G: mtx: of conn.link */
 
     pthread_t watcher; /* of connections */
@@ -65,6 +66,7 @@ struct exchange {
     struct http_request request;
     json_t *json;
     struct buf body;
+    size_t reserved;  /* of http_server.bodies */
     size_t swallowed; /* of a body that is too large */
     bool begun, busy, large;
 };
@@ -72,8 +74,9 @@ struct exchange {
 /* Connections (server_timeouts.c). */
 int conns_open(struct http_server *s, struct dlc_err *err);
 void conns_close(struct http_server *s);
-void conns_busy(struct exchange *x); /* its handler begins */
-void conns_free(struct exchange *x); /* it is over, with or without a handler */
+void conns_busy(struct exchange *x);                 /* its handler begins */
+void conns_replying(struct exchange *x, size_t len); /* the client is to take so many bytes */
+void conns_free(struct exchange *x);                 /* it is over, with or without a handler */
 void conns_notify(void *cls, struct MHD_Connection *c, void **priv,
                   enum MHD_ConnectionNotificationCode what);
 

@@ -209,6 +209,8 @@ static struct MHD_Response *response_new(struct exchange *x, struct http_reply *
     }
     if (out == NULL)
         on_over(t);
+    else if (reply->next == NULL)
+        conns_replying(x, len);
     return out;
 }
 

@@ -172,6 +172,54 @@ static bool check_length(struct exchange *x, const char *method, struct http_rep
     return true;
 }
 
+/* May so many more bytes of bodies be kept? */
+static bool reserve(struct exchange *x, size_t n)
+{
+    struct http_server *s = x->server;
+    bool fits;
+
+    dlc_mtx_lock(&s->mtx);
+    fits = n <= s->config.max_bodies - s->bodies;
+    if (fits)
+        s->bodies += n;
+    dlc_mtx_unlock(&s->mtx);
+    if (fits)
+        x->reserved += n;
+    return fits;
+}
+
+static void unreserve(struct exchange *x)
+{
+    dlc_mtx_lock(&x->server->mtx);
+    x->server->bodies -= x->reserved;
+    dlc_mtx_unlock(&x->server->mtx);
+    x->reserved = 0;
+}
+
+/* A body of unknown length may become as large as any. */
+static bool reserve_body(struct exchange *x, struct http_reply *reply)
+{
+    const char *length = http_header(&x->request, "Content-Length");
+    bool chunked = http_header(&x->request, "Transfer-Encoding") != NULL;
+    uint64_t n = 0;
+
+    if (length != NULL)
+        str_parse_u64(length, &n);
+    if (reserve(x, chunked ? x->server->config.max_body : (size_t)n))
+        return true;
+    http_problem(reply, 503, "Service unavailable",
+                 "the bodies of other requests fill the memory for them; try again");
+    reply->retry_after = mem_str("1");
+    return false;
+}
+
+static bool check_caller(struct exchange *x, struct http_reply *reply)
+{
+    const struct http_server_config *c = &x->server->config;
+
+    return c->check == NULL || c->check(&x->request, x->route, reply, c->ctx);
+}
+
 /* False: the reply is filled. */
 static bool check_head(struct exchange *x, const char *method, struct http_reply *reply)
 {
@@ -183,7 +231,8 @@ static bool check_head(struct exchange *x, const char *method, struct http_reply
         http_problem(reply, 400, "Bad request", "the path or query is malformed: %s", x->bad);
         return false;
     }
-    return find_route(x, method, reply) && check_length(x, method, reply);
+    return find_route(x, method, reply) && check_length(x, method, reply) &&
+           check_caller(x, reply) && reserve_body(x, reply);
 }
 
 static void fill_request(struct exchange *x, const char *url, const char *method)
@@ -213,8 +262,20 @@ static bool take_body(struct exchange *x, const char *data, size_t len)
     return x->swallowed <= FLOOD;
 }
 
+/* No fewer than the body has: what stands in texts is counted too. A parsed value takes up to 60
+ * times its text. */
+static size_t count_values(const struct buf *b)
+{
+    size_t n = 1;
+
+    for (size_t i = 0; i < b->len; i++)
+        n += b->data[i] == ',' || b->data[i] == ':' || b->data[i] == '[' || b->data[i] == '{';
+    return n;
+}
+
 static bool parse_body(struct exchange *x, struct http_reply *reply)
 {
+    size_t most = x->server->config.max_values;
     json_error_t e;
 
     if (x->large) {
@@ -224,6 +285,10 @@ static bool parse_body(struct exchange *x, struct http_reply *reply)
     }
     if (x->body.len == 0)
         return true;
+    if (count_values(&x->body) > most) {
+        http_problem(reply, 413, "Content too large", "a body has at most %zu JSON values", most);
+        return false;
+    }
     x->json = json_loadb(x->body.data, x->body.len, JSON_REJECT_DUPLICATES, &e);
     if (x->json == NULL) {
         struct buf text = BUF_INIT;
@@ -251,8 +316,7 @@ static enum MHD_Result handle(struct exchange *x)
     conns_busy(x);
     /* A handler may take its time: the connection is not idle meanwhile. */
     MHD_set_connection_option(x->connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
-    if (parse_body(x, &reply) &&
-        (s->config.check == NULL || s->config.check(&x->request, x->route, &reply, s->config.ctx)))
+    if (parse_body(x, &reply))
         x->route->handler(&x->request, &reply, s->config.ctx);
     MHD_set_connection_option(x->connection, MHD_CONNECTION_OPTION_TIMEOUT, s->idle_s);
     return exchange_reply(x, &reply);
@@ -312,6 +376,7 @@ void exchange_end(void *cls, struct MHD_Connection *c, void **priv,
     *priv = NULL;
     MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, x->server->idle_s);
     conns_free(x);
+    unreserve(x);
     json_decref(x->json);
     if (x->body.data != NULL)
         explicit_bzero(x->body.data, x->body.cap); /* it may have held credentials */

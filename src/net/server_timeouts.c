@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The connections of a server. libmicrohttpd closes those that are silent for `idle`; one that
- * sends a byte now and then is never silent. So a thread looks at them now and then: a connection
- * must bring a whole request within twice `idle` of its beginning or of the reply before.
+ * sends or takes a byte now and then is never silent. So a thread looks at them now and then: a
+ * connection must bring a whole request within twice `idle` of its beginning or of the reply
+ * before, and must take an answer of known length at PACE_LEAST or faster.
  *
  * (C1) A connection's descriptor is open as long as it is in the list.
  */
@@ -14,10 +15,13 @@
 #include "base/syscalls.h"
 #include "net/server_i.h"
 
+#define PACE_LEAST 1000000 /* bytes per second, beyond twice `idle` */
+
 struct conn {
     struct dlc_list link; /* G: mtx, and what follows */
     int fd;
-    bool busy; /* a handler or its reply is under way */
+    bool busy;     /* a handler is at work, or an event stream is under way */
+    uint64_t left; /* bytes that the client is to take; 0: none are known */
     struct dlc_mono since;
 };
 
@@ -64,6 +68,20 @@ void conns_busy(struct exchange *x)
     x->busy = true;
 }
 
+void conns_replying(struct exchange *x, size_t len)
+{
+    struct http_server *s = x->server;
+    struct conn *c = conn_of(x);
+
+    if (c == NULL)
+        return;
+    dlc_mtx_lock(&s->mtx);
+    c->busy = false;
+    c->left = len;
+    c->since = dlc_mono_now();
+    dlc_mtx_unlock(&s->mtx);
+}
+
 void conns_free(struct exchange *x)
 {
     struct http_server *s = x->server;
@@ -74,6 +92,7 @@ void conns_free(struct exchange *x)
         dlc_cond_broadcast(&s->quiet);
     if (c != NULL) {
         c->busy = false;
+        c->left = 0;
         c->since = dlc_mono_now();
     }
     dlc_mtx_unlock(&s->mtx);
@@ -82,11 +101,11 @@ void conns_free(struct exchange *x)
 
 static void look_locked(struct http_server *s)
 {
-    struct dlc_dur most = DLC_SEC(2 * s->idle_s);
     struct dlc_mono now = dlc_mono_now();
 
     dlc_list_each (n, &s->conns) {
         const struct conn *c = dlc_container(n, struct conn, link);
+        struct dlc_dur most = DLC_SEC(2 * s->idle_s + c->left / PACE_LEAST);
 
         if (!c->busy && dlc_mono_sub(now, c->since).ns > most.ns)
             os_shutdown(c->fd, SHUT_RDWR); /* its thread does the rest */

@@ -164,6 +164,7 @@ int serve_tls(struct serve *s, const char *cert, const char *key, struct dlc_err
                                    .tls_text = true,
                                    .connections = CONNECTIONS,
                                    .max_body = REVIEW_MAX,
+                                   .max_bodies = 2 * REVIEW_MAX, /* the pod has 128 MiB */
                                    .routes = tls_routes,
                                    .ctx = s};
     struct http_server *next = NULL;

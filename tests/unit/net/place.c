@@ -122,11 +122,17 @@ static bool check(struct http_request *r, const struct http_route *route, struct
 }
 
 static const struct http_route routes[] = {
-    {"GET", "/echo/{a}/{b}", 0, on_echo}, {"GET", "/echo/{a}", 0, on_echo},
-    {"POST", "/echo/{a}", 0, on_echo},    {"PUT", "/echo/{a}", 0, on_echo},
-    {"GET", "/data/{n}", 0, on_data},     {"GET", "/stream/{n}", 0, on_stream},
-    {"POST", "/block", 0, on_block},      {"GET", "/fail", 0, on_fail},
-    {"GET", "/private", 1, on_echo},      {NULL, NULL, 0, NULL},
+    {"GET", "/echo/{a}/{b}", 0, on_echo},
+    {"GET", "/echo/{a}", 0, on_echo},
+    {"POST", "/echo/{a}", 0, on_echo},
+    {"PUT", "/echo/{a}", 0, on_echo},
+    {"GET", "/data/{n}", 0, on_data},
+    {"GET", "/stream/{n}", 0, on_stream},
+    {"POST", "/block", 0, on_block},
+    {"GET", "/fail", 0, on_fail},
+    {"GET", "/private", 1, on_echo},
+    {"POST", "/private", 1, on_echo},
+    {NULL, NULL, 0, NULL},
 };
 
 void place_open(struct place *p, const struct http_server_config *like)

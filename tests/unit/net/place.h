@@ -15,7 +15,7 @@
  * GET  /stream/{n}        n lines {"i": N}, then (n = 0) nothing until the client goes or the end
  * POST /block             waits until `release` is posted; says that it is at work
  * GET  /fail              a problem
- * GET  /private           refused by check() unless the token is "secret"
+ * GET  /private           (POST too) refused by check() unless the token is "secret"
  */
 struct place {
     struct http_server *server;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // timeout: 120
 /* What no well-behaved client sends. After each, the server must answer others as before. */
+#include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
 
@@ -180,7 +181,7 @@ static void test_deep_json(void **state)
     const size_t deep = 400000;
 
     (void)state;
-    place_open(&p, NULL);
+    place_open(&p, &(struct http_server_config){.max_values = 1u << 20});
     buf_addf(&b,
              "POST /echo/a HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n{\"a\":", deep + 5);
     for (size_t i = 0; i < deep; i++)
@@ -260,6 +261,99 @@ static void test_a_body_that_is_a_little_too_large(void **state)
                              &b),
                      200);
     buf_release(&b);
+    place_close(&p);
+}
+
+/* Nobody keeps the body of a stranger: it is refused by the head alone. */
+static void test_a_token_comes_before_a_body(void **state)
+{
+    static const char head[] = "POST /private HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
+                               "Content-Type: application/json\r\n\r\n";
+    struct place p;
+    int fd;
+
+    (void)state;
+    place_open(&p, NULL);
+    fd = raw_connect(p.address);
+    raw_send(fd, head, sizeof(head) - 1);
+    assert_int_equal(raw_answer(fd, NULL), 401);
+    os_close(&fd);
+    expect_alive(&p);
+    place_close(&p);
+}
+
+#define POST_OF(length)                                                                            \
+    "POST /echo/a HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" length "\r\n\r\n"
+
+/* All bodies together have a limit, and what one has taken comes back when it goes. */
+static void test_bodies_of_all(void **state)
+{
+    static const char first[] = POST_OF("Content-Length: 80");
+    static const char pieces[] = POST_OF("Transfer-Encoding: chunked");
+    struct place p;
+    int fd, status, tries = 0;
+
+    (void)state;
+    place_open(&p, &(struct http_server_config){.max_body = 100, .max_bodies = 100});
+    fd = raw_connect(p.address);
+    raw_send(fd, first, sizeof(first) - 1);
+    do /* the head may still be on its way */
+        status = raw_ask(p.address,
+                         POST_OF("Content-Length: 31") "{\"abc\": \"12345678901234567890\"}", NULL);
+    while (status != 503 && ++tries < 1000);
+    assert_int_equal(status, 503);
+    assert_int_equal(raw_ask(p.address, pieces, NULL), 503);
+    assert_int_equal(raw_ask(p.address, POST_OF("Content-Length: 2") "{}", NULL), 200);
+    os_close(&fd);
+    for (tries = 0; status != 200 && tries < 100000; tries++)
+        status = raw_ask(p.address,
+                         POST_OF("Content-Length: 31") "{\"abc\": \"12345678901234567890\"}", NULL);
+    assert_int_equal(status, 200);
+    place_close(&p);
+}
+
+/* A megabyte of "0,0,0," would take 16 times its size once it is parsed. */
+static void test_too_many_values(void **state)
+{
+    struct place p;
+    struct buf b = BUF_INIT;
+
+    (void)state;
+    place_open(&p, &(struct http_server_config){.max_values = 20});
+    assert_int_equal(
+        raw_ask(p.address, POST_OF("Content-Length: 25") "{\"a\":[0,0,0,0,0,0,0,0,0]}", &b), 200);
+    assert_int_equal(
+        raw_ask(
+            p.address,
+            POST_OF("Content-Length: 51") "{\"a\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}",
+            &b),
+        413);
+    buf_release(&b);
+    place_close(&p);
+}
+
+/* Four megabytes in drops: cut off after twice `idle` and four seconds. */
+static void test_an_answer_must_be_taken(void **state)
+{
+    struct dlc_mono end = dlc_mono_add(dlc_mono_now(), DLC_SEC(20));
+    struct place p;
+    char byte;
+    int fd;
+    ssize_t n;
+
+    (void)state;
+    place_open(&p, &(struct http_server_config){.idle = DLC_SEC(1)});
+    fd = raw_connect(p.unix_path); /* the kernel keeps less of it than of TCP */
+    raw_send(fd, GET("/data/4000000"), strlen(GET("/data/4000000")));
+    do {
+        struct pollfd hung = {.fd = fd, .events = POLLRDHUP};
+
+        poll(&hung, 1, 50);
+        n = (hung.revents & (POLLRDHUP | POLLERR | POLLHUP)) != 0 ? 0 : recv(fd, &byte, 1, 0);
+    } while (n == 1 && dlc_mono_sub(end, dlc_mono_now()).ns > 0);
+    assert_true(n <= 0);
+    os_close(&fd);
+    expect_alive(&p);
     place_close(&p);
 }
 
@@ -415,6 +509,10 @@ int main(void)
         cmocka_unit_test(test_slow_clients_hold_nobody),
         cmocka_unit_test(test_a_head_in_drops_is_not_waited_for_for_ever),
         cmocka_unit_test(test_those_who_do_not_read),
+        cmocka_unit_test(test_a_token_comes_before_a_body),
+        cmocka_unit_test(test_bodies_of_all),
+        cmocka_unit_test(test_too_many_values),
+        cmocka_unit_test(test_an_answer_must_be_taken),
         cmocka_unit_test(test_random_bytes),
         cmocka_unit_test(test_more_connections_than_allowed),
     };
