@@ -4,7 +4,7 @@
  * thread; images a second of processor time, so that a busy machine does not show:
  *
  *   ours          RandomResizedCrop(224) and flip to uint8, NCHW
- *   ours_forms    the same from prepared forms
+ *   ours_forms    the same from decoded images
  *   decode_only   libjpeg-turbo's whole decode to RGB, and nothing else
  *
  * usage: bench-images COUNT ROUNDS [DIRECTORY]
@@ -30,8 +30,8 @@
 struct image {
     unsigned char *jpeg;
     unsigned long len;
-    void *form;
-    size_t form_len;
+    void *decoded;
+    size_t decoded_len;
 };
 
 struct bench {
@@ -113,7 +113,7 @@ static void save(const struct image *im, const char *directory, unsigned i)
         die("cannot write the images");
 }
 
-static void make_form(struct bench *b, struct image *im)
+static void make_decoded(struct bench *b, struct image *im)
 {
     struct dlc_err err = DLC_ERR_INIT;
     struct image_head head;
@@ -121,13 +121,13 @@ static void make_form(struct bench *b, struct image *im)
 
     if (image_read_head(im->jpeg, im->len, &b->spec, &head, &err) < 0)
         die(err.text);
-    im->form_len = image_form_bound(&head, &b->spec);
-    im->form = malloc(im->form_len);
-    n = image_form_make(b->scratch, im->jpeg, im->len, &b->spec, &head, im->form, im->form_len,
-                        &err);
+    im->decoded_len = image_decoded_bound(&head, &b->spec);
+    im->decoded = malloc(im->decoded_len);
+    n = image_decoded_make(b->scratch, im->jpeg, im->len, &b->spec, &head, im->decoded,
+                           im->decoded_len, &err);
     if (n < 0)
         die(err.text);
-    im->form_len = (size_t)n;
+    im->decoded_len = (size_t)n;
 }
 
 static void make(struct bench *b, const void *data, size_t len, unsigned i)
@@ -154,7 +154,7 @@ static void ours_forms(struct bench *b)
 {
     b->epoch++;
     for (unsigned i = 0; i < b->n; i++)
-        make(b, b->images[i].form, b->images[i].form_len, i);
+        make(b, b->images[i].decoded, b->images[i].decoded_len, i);
 }
 
 static void decode_only(struct bench *b)
@@ -221,7 +221,7 @@ static size_t set_up(struct bench *b, const char *directory)
     for (unsigned i = 0; i < b->n; i++) {
         draw(b->out, &r);
         encode(&b->images[i], b->out);
-        make_form(b, &b->images[i]);
+        make_decoded(b, &b->images[i]);
         bytes += b->images[i].len;
         if (directory != NULL)
             save(&b->images[i], directory, i);
@@ -233,7 +233,7 @@ static void tear_down(struct bench *b)
 {
     for (unsigned i = 0; i < b->n; i++) {
         free(b->images[i].jpeg);
-        free(b->images[i].form);
+        free(b->images[i].decoded);
     }
     free(b->images);
     free(b->out);

@@ -89,7 +89,7 @@ def ours_all(directory, socket, threads):
     from dlcache.torch import HorizontalFlip, ImageLoader, RandomResizedCrop
 
     with ImageLoader("file://" + directory + "/", BATCH, [RandomResizedCrop(224), HorizontalFlip()], shuffle=True,
-                     threads=threads, forms=False, socket=socket, spawn=False) as loader:
+                     threads=threads, decoded_cache=False, socket=socket, spawn=False) as loader:
         return loop(loader, PASSES)
 
 

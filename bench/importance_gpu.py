@@ -121,7 +121,7 @@ def loader_of(url, socket, mode, seed):
            "shade-3": {"mode": "shade", "replication": 3.0}, "coverage": {"mode": "coverage"}}[mode]
     sampler = None if how is None else ImportanceSampler(url, seed=seed, **how, **common)
     return ImageLoader(url, BATCH, [RandomResizedCrop(32, scale=(0.6, 1.0)), HorizontalFlip()], seed=seed,
-                       shuffle=sampler is None, sampler=sampler, channels_last=True, device="cuda", forms="off",
+                       shuffle=sampler is None, sampler=sampler, channels_last=True, device="cuda", decoded_cache="off",
                        **common), sampler
 
 

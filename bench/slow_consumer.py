@@ -48,7 +48,7 @@ def of_one_process(directory, socket, seconds):
     from dlcache.torch import HorizontalFlip, ImageLoader, RandomResizedCrop
 
     with ImageLoader("file://" + directory + "/", BATCH, [RandomResizedCrop(224), HorizontalFlip()], shuffle=True,
-                     forms=False, socket=socket, spawn=False) as loader:
+                     decoded_cache=False, socket=socket, spawn=False) as loader:
         fast(loader, 1)
         had, before, threads = own_memory(), fast(loader, 2), loader.report().threads
         most, busy, n = slow(loader, seconds)

@@ -500,7 +500,7 @@ struct dlc_loader_spec {
     uint32_t threads_most;  /* ... so many; 0: all processors this process may use */
     uint32_t ring;          /* batches there are buffers for; default 4, at least 2. Who holds more
                              * than all but two of them gets further ones for as long */
-    uint32_t forms;         /* enum dlc_switch: keep images decoded */
+    uint32_t decoded_cache; /* enum dlc_switch: keep images decoded */
     struct dlc_order order; /* not relaxed; its seed is also that of the augmentations. The list of
                              * DLC_EXPLICIT may come later, by dlc_loader_follow() */
     uint64_t epoch, position; /* where to begin, as dlc_loader_tell() said */
@@ -532,17 +532,18 @@ struct dlc_batch {
 };
 
 struct dlc_loader_stats {
-    uint64_t batches, samples;  /* handed out */
-    uint64_t bad;               /* left out or replaced */
-    uint64_t formed;            /* samples that were made from decoded forms that were kept */
-    uint64_t forms, form_bytes; /* that the daemon keeps for this spec, whoever decoded them */
-    uint64_t waited_ns;         /* the consumer, for batches */
-    uint64_t step_ns;           /* the consumer, between batches */
-    uint64_t busy_ns;           /* threads made samples, all together */
-    uint64_t starved_ns;        /* threads waited for bytes, all together */
-    uint64_t threads;           /* that work now, if there is work */
-    uint64_t ready;             /* batches that can be had at once */
-    uint64_t decoded;           /* samples that were made from their bytes */
+    uint64_t batches, samples;      /* handed out */
+    uint64_t bad;                   /* left out or replaced */
+    uint64_t from_decoded_cache;    /* samples that were made from the decoded cache */
+    uint64_t decoded_cache_samples; /* that the daemon keeps for this spec, whoever decoded them */
+    uint64_t decoded_cache_bytes;   /* and their bytes */
+    uint64_t waited_ns;             /* the consumer, for batches */
+    uint64_t step_ns;               /* the consumer, between batches */
+    uint64_t busy_ns;               /* threads made samples, all together */
+    uint64_t starved_ns;            /* threads waited for bytes, all together */
+    uint64_t threads;               /* that work now, if there is work */
+    uint64_t ready;                 /* batches that can be had at once */
+    uint64_t decoded;               /* samples that were made from their bytes */
     uint64_t reserved[7];
 };
 

@@ -370,11 +370,11 @@ static int parse_shape(PyObject *shape, const char *format, Py_ssize_t itemsize,
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* (kind, batch, drop_last, on_bad, threads, threads_most, ring, forms) */
+/* (kind, batch, drop_last, on_bad, threads, threads_most, ring, decoded_cache) */
 static int parse_common(PyObject *args, struct dlc_loader_spec *s)
 {
     return PyArg_ParseTuple(args, "IIIIIIII", &s->kind, &s->batch, &s->drop_last, &s->on_bad,
-                            &s->threads, &s->threads_most, &s->ring, &s->forms)
+                            &s->threads, &s->threads_most, &s->ring, &s->decoded_cache)
                ? 0
                : -1;
 }
@@ -619,12 +619,13 @@ static PyObject *loader_stats(PyObject *self, PyObject *none)
     dlc_loader_stats(l->l, &s);
     return Py_BuildValue(
         "{sKsKsKsKsKsKsKsdsdsdsdsKsK}", "batches", (unsigned long long)s.batches, "samples",
-        (unsigned long long)s.samples, "bad", (unsigned long long)s.bad, "formed",
-        (unsigned long long)s.formed, "decoded", (unsigned long long)s.decoded, "forms",
-        (unsigned long long)s.forms, "form_bytes", (unsigned long long)s.form_bytes, "waited_s",
-        (double)s.waited_ns / 1e9, "step_s", (double)s.step_ns / 1e9, "busy_s",
-        (double)s.busy_ns / 1e9, "starved_s", (double)s.starved_ns / 1e9, "threads",
-        (unsigned long long)s.threads, "ready", (unsigned long long)s.ready);
+        (unsigned long long)s.samples, "bad", (unsigned long long)s.bad, "from_decoded_cache",
+        (unsigned long long)s.from_decoded_cache, "decoded", (unsigned long long)s.decoded,
+        "decoded_cache_samples", (unsigned long long)s.decoded_cache_samples, "decoded_cache_bytes",
+        (unsigned long long)s.decoded_cache_bytes, "waited_s", (double)s.waited_ns / 1e9, "step_s",
+        (double)s.step_ns / 1e9, "busy_s", (double)s.busy_ns / 1e9, "starved_s",
+        (double)s.starved_ns / 1e9, "threads", (unsigned long long)s.threads, "ready",
+        (unsigned long long)s.ready);
 }
 
 static PyObject *loader_bad(PyObject *self, PyObject *none)

@@ -43,9 +43,9 @@ static void print_daemon(const json_t *s)
     printf("memory   %s in %s samples; may use %s now, %s at most", size_of(s, "memory.used", a),
            table_count(json_u64_at(s, "memory.residents"), n), size_of(s, "memory.ceiling", b),
            size_of(s, "memory.max", c));
-    if (json_u64_at(s, "memory.forms") > 0)
-        printf("; %s of it in %s decoded forms", size_of(s, "memory.form_bytes", a),
-               table_count(json_u64_at(s, "memory.forms"), n));
+    if (json_u64_at(s, "memory.decoded") > 0)
+        printf("; %s of it in %s decoded samples", size_of(s, "memory.decoded_bytes", a),
+               table_count(json_u64_at(s, "memory.decoded"), n));
     if (json_u64_at(s, "memory.retired") > 0)
         printf("; %s wait for readers", size_of(s, "memory.retired", a));
     putchar('\n');

@@ -185,8 +185,8 @@ static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct dl
         json_object_set_new(q, "token", msg_string(ds->token));
     if (job != NULL && job[0] != '\0')
         json_object_set_new(q, "job", msg_string(job));
-    if (ds->form != NULL)
-        json_object_set_new(q, "form", msg_string(ds->form));
+    if (ds->decoded != NULL)
+        json_object_set_new(q, "decoded", msg_string(ds->decoded));
     if (snapshot != 0) {
         snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)snapshot);
         json_object_set_new(q, "snapshot", json_string(hex));
@@ -244,8 +244,8 @@ static int check_maps(struct attachment *a, struct dlc_err *err)
 
 static int map_uploads(struct attachment *a, struct msg *m, struct dlc_err *err)
 {
-    if (m->n_fds != 6) /* it does not know of forms, and gave us the samples */
-        return dlc_err_set(err, DLC_EPROTO, "the daemon is too old to keep forms");
+    if (m->n_fds != 6) /* it does not know the decoded cache, and gave us the samples */
+        return dlc_err_set(err, DLC_EPROTO, "the daemon is too old to keep decoded samples");
     a->uploads = map_fd(m, 5, SHM_UPLOADS_SIZE, true, err);
     return a->uploads != NULL ? 0 : err->code;
 }
@@ -308,7 +308,7 @@ static int attach_once(struct dlc_dataset *ds, bool may_spawn, bool refresh,
         rc = open_remote(ds, a->sock, refresh, deadline, &m, err);
     if (rc == 0)
         rc = map_all(a, &m, snapshot_of(ds), err);
-    if (rc == 0 && ds->form != NULL)
+    if (rc == 0 && ds->decoded != NULL)
         rc = map_uploads(a, &m, err);
     if (rc == 0)
         take_place(a, &m);

@@ -63,7 +63,7 @@ struct attachment {
     _Atomic uint32_t *ring;
     struct shm_cell *cells;
     struct shm_pin_block *blocks;
-    char *uploads; /* SHM_UPLOADS_SIZE bytes; NULL: not of forms */
+    char *uploads; /* SHM_UPLOADS_SIZE bytes; NULL: not of a decoded cache */
 
     struct dlc_mtx rpc;          /* rank LCK_rpc: one question at a time over the socket */
     struct dlc_mtx mtx;          /* rank LCK_session */
@@ -123,8 +123,8 @@ struct dlc_dataset {
     uint32_t tag;
     struct dlc_list link; /* G: the process-wide lock */
     char *url, *endpoint;
-    char *token; /* or NULL; never shown */
-    char *form;  /* decoded_cache.c: what is read are such forms of the samples; else NULL */
+    char *token;   /* or NULL; never shown */
+    char *decoded; /* decoded_cache.c: the policy of the decoded samples that it reads; else NULL */
     /* Where a named dataset lies, as the daemon said at first; else NULL. Fixed once it is open. */
     char *place, *place_endpoint;
     char *shown;            /* the URL as messages show it */

@@ -555,7 +555,7 @@ void dlc_close(struct dlc_dataset **dsp)
     mem_free(&ds->url);
     mem_free(&ds->shown);
     mem_free(&ds->endpoint);
-    mem_free(&ds->form);
+    mem_free(&ds->decoded);
     mem_free(&ds->place);
     mem_free(&ds->place_endpoint);
     token_free(&ds->token);

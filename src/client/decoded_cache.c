@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Forms kept by the daemon: a second attachment, whose index is that of forms. So pins, views, the
- * loss of a daemon and fork() are those of samples; only uploads are new: upload slot k is memory
- * that both map, and cell k says whose turn it is.
+ * The client of the decoded cache: a second attachment, whose index is a decoded one. So pins,
+ * views, the loss of a daemon and fork() are those of samples; only uploads are new: upload slot k
+ * is memory that both map, and cell k says whose turn it is.
  *
  *     free --room--> filled by a thread --give--> ASKED: the daemon copies --DONE--> free
  *                                       --drop--> free
@@ -15,7 +15,7 @@
 #include "client/client_i.h"
 #include "cache/decoded/decoded_header.h"
 
-struct kept {
+struct decoded_handle {
     struct dlc_dataset *ds; /* our own */
     uint64_t policy;
     _Atomic uint64_t unsound; /* relaxed: statistics */
@@ -32,7 +32,7 @@ static struct dlc_dataset *beside(struct dlc_dataset *of, uint64_t policy, struc
     ds->shown = mem_str(of->shown);
     ds->endpoint = mem_str(of->endpoint);
     ds->token = mem_str(of->token);
-    ds->form = mem_fmt("%016llx", (unsigned long long)policy);
+    ds->decoded = mem_fmt("%016llx", (unsigned long long)policy);
     ds->opt = of->opt;
     ds->opt.no_spawn = 1;
     ds->opt.snapshot = catalog_snapshot(of->catalog);
@@ -47,7 +47,8 @@ static struct dlc_dataset *beside(struct dlc_dataset *of, uint64_t policy, struc
     return ds;
 }
 
-int kept_open(struct dlc_dataset *of, uint64_t policy, struct kept **out, struct dlc_err *err)
+int decoded_handle_open(struct dlc_dataset *of, uint64_t policy, struct decoded_handle **out,
+                        struct dlc_err *err)
 {
     struct dlc_dataset *ds = beside(of, policy, err);
     struct attachment *a = NULL;
@@ -60,15 +61,15 @@ int kept_open(struct dlc_dataset *of, uint64_t policy, struct kept **out, struct
     }
     dataset_attach_to(ds, a);
     dataset_enlist(ds);
-    *out = mem_new(struct kept);
+    *out = mem_new(struct decoded_handle);
     (*out)->ds = ds;
     (*out)->policy = policy;
     return 0;
 }
 
-void kept_close(struct kept **sp)
+void decoded_handle_close(struct decoded_handle **sp)
 {
-    struct kept *s = *sp;
+    struct decoded_handle *s = *sp;
 
     *sp = NULL;
     if (s == NULL)
@@ -79,13 +80,13 @@ void kept_close(struct kept **sp)
 
 /* ---- reading ---- */
 
-bool kept_get(struct kept *s, uint64_t sample, struct dlc_view *out)
+bool decoded_handle_get(struct decoded_handle *s, uint64_t sample, struct dlc_view *out)
 {
     if (dlc_try_get(s->ds, sample, out) < 0)
         return false;
-    if (form_is_for(out->data, out->len, sample, s->policy)) {
-        out->data = (const char *)out->data + sizeof(struct shm_form_hdr);
-        out->len -= sizeof(struct shm_form_hdr);
+    if (decoded_is_for(out->data, out->len, sample, s->policy)) {
+        out->data = (const char *)out->data + sizeof(struct shm_decoded_hdr);
+        out->len -= sizeof(struct shm_decoded_hdr);
         return true;
     }
     atomic_fetch_add_explicit(&s->unsound, 1, memory_order_relaxed); /* statistics */
@@ -93,7 +94,7 @@ bool kept_get(struct kept *s, uint64_t sample, struct dlc_view *out)
     return false;
 }
 
-void kept_put(struct kept *s, struct dlc_view *v)
+void decoded_handle_put(struct decoded_handle *s, struct dlc_view *v)
 {
     dlc_put(s->ds, v);
 }
@@ -122,10 +123,10 @@ static int take_upload_slot(struct attachment *a)
     return k;
 }
 
-bool kept_room(struct kept *s, size_t len, struct upload *out)
+bool decoded_handle_reserve(struct decoded_handle *s, size_t len, struct upload *out)
 {
     struct attachment *a = dataset_attached(s->ds);
-    uint64_t size = sizeof(struct shm_form_hdr) + len;
+    uint64_t size = sizeof(struct shm_decoded_hdr) + len;
     int k = -1;
 
     *out = (struct upload){0};
@@ -135,19 +136,21 @@ bool kept_room(struct kept *s, size_t len, struct upload *out)
         dataset_lost(s->ds, a);
     /* relaxed: a hint, the daemon decides */
     else if (size <= SHM_UPLOAD_SIZE &&
-             size <= atomic_load_explicit(&index_of(a)->form_room, memory_order_relaxed))
+             size <= atomic_load_explicit(&index_of(a)->decoded_room, memory_order_relaxed))
         k = take_upload_slot(a);
     if (k < 0) {
         dataset_detach(s->ds, a);
         return false;
     }
-    *out = (struct upload){a->uploads + (uint64_t)k * SHM_UPLOAD_SIZE + sizeof(struct shm_form_hdr),
-                           a, (uint32_t)k};
+    *out = (struct upload){.data = a->uploads + (uint64_t)k * SHM_UPLOAD_SIZE +
+                                   sizeof(struct shm_decoded_hdr),
+                           .a = a,
+                           .number = (uint32_t)k};
     return true;
 }
 
 /* The slot is the daemon's, or free. */
-static void let_go(struct kept *s, struct upload *g)
+static void let_go(struct decoded_handle *s, struct upload *g)
 {
     dlc_mtx_lock(&g->a->mtx);
     g->a->upload_used[g->number] = 0;
@@ -156,34 +159,34 @@ static void let_go(struct kept *s, struct upload *g)
     *g = (struct upload){0};
 }
 
-void kept_give(struct kept *s, struct upload *g, uint64_t sample, size_t len)
+void decoded_handle_upload(struct decoded_handle *s, struct upload *g, uint64_t sample, size_t len)
 {
     struct shm_cell *c = &g->a->cells[g->number];
 
-    form_seal((char *)g->data - sizeof(struct shm_form_hdr), sample, s->policy, len);
+    decoded_seal((char *)g->data - sizeof(struct shm_decoded_hdr), sample, s->policy, len);
     c->op = SHM_OP_UPLOAD;
     c->sample = sample;
-    c->len = sizeof(struct shm_form_hdr) + len;
+    c->len = sizeof(struct shm_decoded_hdr) + len;
     atomic_store_explicit(&c->state, SHM_CELL_ASKED, memory_order_relaxed); /* before the ring */
     miss_submit(g->a, (int)g->number);
     let_go(s, g);
 }
 
-void kept_drop(struct kept *s, struct upload *g)
+void decoded_handle_cancel(struct decoded_handle *s, struct upload *g)
 {
     let_go(s, g);
 }
 
-void kept_figures(struct kept *s, struct kept_figures *out)
+void decoded_handle_figures(struct decoded_handle *s, struct decoded_handle_figures *out)
 {
     struct attachment *a = dataset_current(s->ds);
 
-    *out = (struct kept_figures){
+    *out = (struct decoded_handle_figures){
         .unsound = atomic_load_explicit(&s->unsound, memory_order_relaxed)}; /* as all here */
     if (a == NULL)
         return;
-    out->forms = atomic_load_explicit(&index_of(a)->forms, memory_order_relaxed);
-    out->bytes = atomic_load_explicit(&index_of(a)->form_bytes, memory_order_relaxed);
-    out->room = atomic_load_explicit(&index_of(a)->form_room, memory_order_relaxed);
+    out->samples = atomic_load_explicit(&index_of(a)->decoded, memory_order_relaxed);
+    out->bytes = atomic_load_explicit(&index_of(a)->decoded_bytes, memory_order_relaxed);
+    out->room = atomic_load_explicit(&index_of(a)->decoded_room, memory_order_relaxed);
     dataset_detach(s->ds, a);
 }

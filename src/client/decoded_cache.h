@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Forms that the daemon keeps for all processes of this user (docs/design/0007). They are opened
- * beside a dataset: the samples are the dataset's, decoded as a policy says.
+ * Decoded samples that the daemon keeps for all processes of this user (docs/design/0007). They are
+ * opened beside a dataset: the samples are the dataset's, decoded as a policy says.
  *
- * Nothing here waits for the daemon but kept_open(), and kept_room() while it looks for a daemon
- * that was lost. Threads: any; kept_close() when nobody else uses it.
+ * Nothing here waits for the daemon but decoded_handle_open(), and decoded_handle_reserve() while
+ * it looks for a daemon that was lost. Threads: any; decoded_handle_close() when nobody else uses
+ * it.
  */
 #ifndef DLC_CLIENT_DECODED_CACHE_H
 #define DLC_CLIENT_DECODED_CACHE_H
@@ -16,35 +17,37 @@
 #include "base/err.h"
 #include "dlcache.h"
 
-struct kept;
+struct decoded_handle;
 struct attachment;
 
-/* Borrows ds until it is closed. policy: a number that differs where forms do. */
-int kept_open(struct dlc_dataset *ds, uint64_t policy, struct kept **out, struct dlc_err *err);
-void kept_close(struct kept **sp);
+/* Borrows ds until it is closed. policy: a number that differs where decoded samples do. */
+int decoded_handle_open(struct dlc_dataset *ds, uint64_t policy, struct decoded_handle **out,
+                        struct dlc_err *err);
+void decoded_handle_close(struct decoded_handle **sp);
 
-/* The form of a sample. False: there is none, or it is another one's. No system call is made. Give
- * it back with kept_put(). */
-bool kept_get(struct kept *s, uint64_t sample, struct dlc_view *out);
-void kept_put(struct kept *s, struct dlc_view *v);
+/* A sample decoded. False: there is none, or it is another one's. No system call is made. Give
+ * it back with decoded_handle_put(). */
+bool decoded_handle_get(struct decoded_handle *s, uint64_t sample, struct dlc_view *out);
+void decoded_handle_put(struct decoded_handle *s, struct dlc_view *v);
 
-/* Memory to make a form in. */
+/* Memory to decode a sample into. */
 struct upload {
     void *data; /* NULL: none */
     struct attachment *a;
     uint32_t number;
 };
 
-/* False: it is not wanted now. Gives: *out, to kept_give() or kept_drop(). */
-bool kept_room(struct kept *s, size_t len, struct upload *out);
+/* False: it is not wanted now. Gives: *out, to decoded_handle_upload() or
+ * decoded_handle_cancel(). */
+bool decoded_handle_reserve(struct decoded_handle *s, size_t len, struct upload *out);
 /* Takes: the daemon keeps what is in it, if it still has the memory. */
-void kept_give(struct kept *s, struct upload *g, uint64_t sample, size_t len);
-void kept_drop(struct kept *s, struct upload *g);
+void decoded_handle_upload(struct decoded_handle *s, struct upload *g, uint64_t sample, size_t len);
+void decoded_handle_cancel(struct decoded_handle *s, struct upload *g);
 
-struct kept_figures {
-    uint64_t forms, bytes, room; /* of the daemon, all together */
-    uint64_t unsound;            /* that kept_get() did not give: not what was asked for */
+struct decoded_handle_figures {
+    uint64_t samples, bytes, room; /* of the daemon, all together */
+    uint64_t unsound; /* that decoded_handle_get() did not give: not what was asked for */
 };
-void kept_figures(struct kept *s, struct kept_figures *out);
+void decoded_handle_figures(struct decoded_handle *s, struct decoded_handle_figures *out);
 
 #endif

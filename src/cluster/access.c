@@ -314,7 +314,7 @@ void resolve_open(struct conn *c, const json_t *body)
     const char *token = json_string_value(json_object_get(body, "token"));
     const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
     const char *job = json_string_value(json_object_get(body, "job"));
-    const char *form = json_string_value(json_object_get(body, "form"));
+    const char *policy = json_string_value(json_object_get(body, "decoded"));
     const json_t *snapshot = json_object_get(body, "snapshot");
     bool refresh = json_is_true(json_object_get(body, "refresh"));
     bool named = name_in(url) != NULL;
@@ -341,9 +341,9 @@ void resolve_open(struct conn *c, const json_t *body)
     mem_free(&c->job);
     c->job = mem_str(job);
     decoded_key(c->owner, c->uid, token, "");
-    c->wants_decoded = form != NULL;
+    c->wants_decoded = policy != NULL;
     if (c->wants_decoded)
-        decoded_key(c->decoded_key, c->uid, token, form);
+        decoded_key(c->decoded_key, c->uid, token, policy);
     if (!named && (c->node->agent == NULL || (token == NULL && c->node->membership->inside))) {
         dataset_open(
             c, &(struct open_request){.url = url,

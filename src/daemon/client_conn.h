@@ -40,7 +40,7 @@ struct conn {
     bool asking;        /* the manager, whether it may open what it wants to open */
     char *job;          /* as the client calls it; or NULL */
     uint64_t snapshot;  /* what it opens must be this one; 0: the newest */
-    bool wants_decoded; /* it opens a dataset for its forms, ... */
+    bool wants_decoded; /* it opens a decoded cache, ... */
     unsigned char decoded_key[SHA256_LEN]; /* ... these */
     unsigned char owner[SHA256_LEN];       /* user and token: whose weights it may have */
     bool closing;                          /* to be ended by its next event, ... */

@@ -182,14 +182,14 @@ static void wind_down(struct node *n)
  * there is more. */
 static bool free_idle(struct node *n, struct dlc_mono now)
 {
-    uint64_t forms, bytes;
+    uint64_t decoded, bytes;
 
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        decoded_caches_figures(ds, &forms, &bytes);
+        decoded_caches_figures(ds, &decoded, &bytes);
         if (ds->state != DATASET_READY || ds->refs > 0 ||
-            mem_index_resident(ds->index) + forms == 0 || n->config->memory_idle.ns == 0 ||
+            mem_index_resident(ds->index) + decoded == 0 || n->config->memory_idle.ns == 0 ||
             dlc_mono_sub(now, ds->last_used).ns < n->config->memory_idle.ns)
             continue;
         if (dataset_evict_some(ds, &ds->emptied, &bytes))

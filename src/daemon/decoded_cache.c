@@ -2,18 +2,19 @@
 /*
  * The cache of decoded samples. A client decodes a sample and uploads it; all processes of the same
  * user and token that decode in the same way read it from memory (docs/design/0007). To the daemon
- * a decoded sample (a form) is a header with a checksum and some bytes.
+ * a decoded sample is a header with a checksum and some bytes.
  *
  *     GIVE --> copied by a worker --> header and checksum right --> READY for its users
  *         \                                                   \--> DLC_ECORRUPT
  *          \--> no room, or it is there already
  *
- * (G1) A form takes memory that is free and that no dataset in use could fill with samples.
+ * (G1) A decoded sample takes memory that is free and that no dataset in use could fill with
+ *      samples.
  * (G2) What was checked is our copy, which nobody else can write: the client may change the upload
  *      slot while it is copied, and then the checksum does not hold.
  * (G3) A decoded cache belongs to a user and a token: a process cannot inject decoded data into
  *      another user's jobs.
- * (G4) Forms that nobody uses leave for those that somebody makes.
+ * (G4) Decoded samples that nobody uses leave for those that somebody makes.
  */
 #include "daemon/decoded_cache.h"
 
@@ -38,10 +39,10 @@
 /* ---- caches ---- */
 
 void decoded_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *token,
-                 const char *form)
+                 const char *policy)
 {
     char *text = mem_fmt("%u %zu %s %s", (unsigned)uid, token != NULL ? strlen(token) : 0,
-                         token != NULL ? token : "", form);
+                         token != NULL ? token : "", policy);
 
     sha256(text, strlen(text), key);
     memset(text, 0, strlen(text));
@@ -94,7 +95,8 @@ int decoded_get(struct dataset *ds, const unsigned char key[static SHA256_LEN],
     if (s == NULL) {
         old = decoded_oldest(ds, &n);
         if (n >= SHELVES_MAX && old == NULL)
-            return dlc_err_set(err, DLC_EBUSY, "forms: %u kinds of them are in use already",
+            return dlc_err_set(err, DLC_EBUSY,
+                               "decoded cache: all %u slots of this dataset are in use",
                                SHELVES_MAX);
         if (n >= SHELVES_MAX)
             decoded_free(old);
@@ -105,7 +107,7 @@ int decoded_get(struct dataset *ds, const unsigned char key[static SHA256_LEN],
             mem_free(&s);
             return rc;
         }
-        mem_index_set_spare(s->index);
+        mem_index_set_decoded(s->index);
         s->id = ++ds->node->next_id;
         memcpy(s->key, key, sizeof(s->key));
         dlc_list_push_tail(&ds->decoded_caches, &s->link);
@@ -160,13 +162,13 @@ bool dataset_evict_some(struct dataset *ds, struct evict_place *at, uint64_t *by
     return true;
 }
 
-void decoded_caches_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes)
+void decoded_caches_figures(const struct dataset *ds, uint64_t *samples, uint64_t *bytes)
 {
-    *forms = *bytes = 0;
+    *samples = *bytes = 0;
     dlc_list_each (l, &ds->decoded_caches) {
         const struct decoded_cache *s = dlc_container(l, struct decoded_cache, link);
 
-        *forms += mem_index_resident(s->index);
+        *samples += mem_index_resident(s->index);
         *bytes += mem_index_bytes(s->index);
     }
 }
@@ -209,7 +211,7 @@ static uint64_t room_of(struct node *n)
 {
     uint64_t keep = still_to_come(n), idle = idle_bytes(n), both = DLC_MIN(keep, idle);
 
-    return memory_room_spare(n->memory, keep - both) + (idle - both);
+    return memory_room_decoded(n->memory, keep - both) + (idle - both);
 }
 
 void decoded_caches_tell_room(struct node *n)
@@ -268,7 +270,7 @@ static void copy(struct work *w)
     void *to = mem_fill_data(g->fill);
 
     memcpy(to, mem_upload_slot(g->uploads, g->slot), g->len);
-    g->sound = form_is_sound(to, g->len, g->sample); /* (G2) */
+    g->sound = decoded_is_sound(to, g->len, g->sample); /* (G2) */
     loop_post(g->node->loop, &g->task);
 }
 
@@ -281,7 +283,7 @@ static void copied(struct task *t)
         memory_publish(g->node->memory, &g->fill);
     } else {
         memory_abandon(g->node->memory, &g->fill);
-        count(form_bad);
+        count(decoded_bad);
     }
     mem_index_tell_room(g->decoded->index, room_of(g->node));
     if (c != NULL && c->session != NULL)
@@ -304,11 +306,11 @@ int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t l
     if (mem_index_known(s->decoded->index, sample))
         return 0;
     do
-        rc = memory_reserve_spare(n->memory, s->decoded->index, sample, len, still_to_come(n),
-                                  &fill);
+        rc = memory_reserve_decoded(n->memory, s->decoded->index, sample, len, still_to_come(n),
+                                    &fill);
     while (rc < 0 && len <= room_of(n) && steps-- > 0 && clear_some(n));
     if (rc < 0) {
-        count(form_refusals);
+        count(decoded_refusals);
         return rc;
     }
     g = mem_new(struct upload_copy);

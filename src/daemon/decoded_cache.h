@@ -18,31 +18,31 @@ struct mem_index;
 struct node;
 struct session;
 
-/* The forms of one owner and one way of decoding. */
+/* The decoded samples of one owner and one way of decoding. */
 struct decoded_cache {
     struct dlc_list link; /* in dataset.decoded_caches */
     unsigned char key[SHA256_LEN];
     uint64_t id;
     struct mem_index *index;
-    uint64_t cleared; /* (G4): the forms before this one have left */
+    uint64_t cleared; /* (G4): the decoded samples before this one have left */
     unsigned users;   /* sessions, and uploads under way */
     struct dlc_mono last_used;
 };
 
 void decoded_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *token,
-                 const char *form);
+                 const char *policy);
 /* Find or make. Gives. */
 int decoded_get(struct dataset *ds, const unsigned char key[static SHA256_LEN],
                 struct decoded_cache **out, struct dlc_err *err);
 void decoded_put(struct decoded_cache **sp);
-/* A form of len bytes, header and all. 1: session_upload_done() will be called. 0: it is there
- * already. DLC_EBUSY: there is no room. */
+/* A decoded sample of len bytes, header and all. 1: session_upload_done() will be called. 0: it is
+ * there already. DLC_EBUSY: there is no room. */
 int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t len);
 void decoded_caches_tell_room(struct node *n); /* now and then */
 void decoded_caches_free(struct dataset *ds);
-/* Its samples and forms leave memory in steps, from *at on, which begins as zeros; *bytes grows.
- * False: that was all; then memory_give_back(). */
+/* Its samples and decoded samples leave memory in steps, from *at on, which begins as zeros; *bytes
+ * grows. False: that was all; then memory_give_back(). */
 bool dataset_evict_some(struct dataset *ds, struct evict_place *at, uint64_t *bytes);
-void decoded_caches_figures(const struct dataset *ds, uint64_t *forms, uint64_t *bytes);
+void decoded_caches_figures(const struct dataset *ds, uint64_t *samples, uint64_t *bytes);
 
 #endif

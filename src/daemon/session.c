@@ -146,7 +146,7 @@ static bool ask_upload(struct session *s, uint32_t slot, uint64_t sample, uint64
     int rc;
 
     if (slot >= SHM_UPLOAD_SLOTS || sample >= catalog_count(s->ds->catalog) ||
-        len < sizeof(struct shm_form_hdr) || len > SHM_UPLOAD_SIZE ||
+        len < sizeof(struct shm_decoded_hdr) || len > SHM_UPLOAD_SIZE ||
         s->n_uploads >= SHM_UPLOAD_SLOTS)
         return false;
     s->n_uploads++;

@@ -83,7 +83,7 @@ static json_t *dataset_json(struct dataset *ds)
 {
     struct mem_session_stats sum = ds->past;
     struct disk_group_figures g;
-    uint64_t ahead = 0, forms, form_bytes;
+    uint64_t ahead = 0, decoded, decoded_bytes;
     char snapshot[17];
     int sessions = 0;
     json_t *o;
@@ -112,9 +112,9 @@ static json_t *dataset_json(struct dataset *ds)
              (unsigned long long)catalog_snapshot(ds->catalog));
     json_object_set_new(o, "snapshot", json_string(snapshot));
     json_object_set_new(o, "reading", json_integer(ds->n_reading));
-    decoded_caches_figures(ds, &forms, &form_bytes);
-    json_object_set_new(o, "forms", json_integer((json_int_t)forms));
-    json_object_set_new(o, "form_bytes", json_integer((json_int_t)form_bytes));
+    decoded_caches_figures(ds, &decoded, &decoded_bytes);
+    json_object_set_new(o, "decoded", json_integer((json_int_t)decoded));
+    json_object_set_new(o, "decoded_bytes", json_integer((json_int_t)decoded_bytes));
     json_object_set_new(o, "reads", outcomes_json(&ds->reads));
     json_object_set_new(o, "fetched", json_integer((json_int_t)ds->fetched));
     json_object_set_new(o, "weights", job_weights_all_json(ds));
@@ -155,8 +155,8 @@ static json_t *memory_json(struct node *n)
     memory_figures(n->memory, &f);
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "max", (json_int_t)f.max, "ceiling",
                      (json_int_t)f.ceiling, "used", (json_int_t)f.used, "retired",
-                     (json_int_t)f.retired, "residents", (json_int_t)f.residents, "forms",
-                     (json_int_t)f.forms, "form_bytes", (json_int_t)f.form_bytes);
+                     (json_int_t)f.retired, "residents", (json_int_t)f.residents, "decoded",
+                     (json_int_t)f.decoded, "decoded_bytes", (json_int_t)f.decoded_bytes);
 }
 
 static json_t *shared_json(struct shared *s)

@@ -22,7 +22,7 @@ static const struct class
     [WORK_PREFETCH] = {"prefetch", 4, 1024, 256 * MB, "the bucket is read"},
     [WORK_STORE] = {"store", 4, 16384, 256 * MB, "the chunk is not stored"},
     [WORK_CATALOG] = {"catalog", 32, 1024, 0, "the request fails: DLC_EBUSY"},
-    [WORK_COPY] = {"copy", 2, 1024, 0, "the form is not taken"},
+    [WORK_COPY] = {"copy", 2, 1024, 0, "the decoded sample is not taken"},
     [WORK_BACKGROUND] = {"background", 2, 4096, 0, "the request fails: DLC_EBUSY"},
 };
 

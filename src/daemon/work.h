@@ -17,7 +17,7 @@ enum work_class {
     WORK_PREFETCH,   /* disk reads ahead of readers */
     WORK_STORE,      /* disk writes */
     WORK_CATALOG,    /* catalogs and derived forms are made: waits for buckets */
-    WORK_COPY,       /* memory only: decoded forms that clients hand over, checksums */
+    WORK_COPY,       /* memory only: decoded samples that clients hand over, checksums */
     WORK_BACKGROUND, /* evictions, figures, what an earlier daemon has left */
 };
 #define N_WORK 6

@@ -79,10 +79,10 @@ struct shm_index_hdr {
     uint64_t n_slots;
     uint64_t slots_off; /* = SHM_HDR_SIZE */
     uint64_t snapshot;  /* of the catalog the numbers belong to */
-    /* Of an index of forms, W daemon, R clients, relaxed: figures, and a hint whether to make more.
+    /* Of a decoded index, W daemon, R clients, relaxed: figures, and a hint whether to make more.
      */
-    _Atomic uint64_t forms, form_bytes; /* READY now */
-    _Atomic uint64_t form_room;         /* bytes that more of them may take */
+    _Atomic uint64_t decoded, decoded_bytes; /* READY now */
+    _Atomic uint64_t decoded_room;           /* bytes that more of them may take */
 };
 
 /* ---- segment ---- */
@@ -208,18 +208,18 @@ static_assert(offsetof(struct shm_session_hdr, head) == 128, "session header is 
 #define SHM_UPLOAD_SIZE  ((uint64_t)16 << 20)
 #define SHM_UPLOADS_SIZE (SHM_UPLOAD_SLOTS * SHM_UPLOAD_SIZE)
 
-#define SHM_FORM_MAGIC 0x6d724664u /* "dFrm" */
+#define SHM_DECODED_MAGIC 0x6d724664u /* "dFrm" */
 
 /* Header of a decoded sample, in an upload slot and in the segment. */
-struct shm_form_hdr {
+struct shm_decoded_hdr {
     uint32_t magic, version;
     uint64_t sample;
-    uint64_t policy; /* what it was made for: another one's forms are of no use */
+    uint64_t policy; /* what it was made for: those of another policy are of no use */
     uint64_t len;    /* of what follows */
     uint64_t sum;    /* XXH3 of it */
     uint8_t reserved[64 - 40];
 };
-static_assert(sizeof(struct shm_form_hdr) == 64, "form header is ABI");
+static_assert(sizeof(struct shm_decoded_hdr) == 64, "decoded header is ABI");
 
 #define SHM_RING_OFF     ((uint64_t)SHM_HDR_SIZE)
 #define SHM_CELLS_OFF    (SHM_RING_OFF + SHM_RING_LEN * sizeof(uint32_t))

@@ -34,9 +34,10 @@ static int check_spec(const struct dlc_loader_spec *spec, struct dlc_err *err)
     if (spec->batch == 0 || spec->batch > BATCH_MOST)
         return dlc_err_set(err, DLC_EINVAL, "a batch of %u samples: 1 to %u", spec->batch,
                            BATCH_MOST);
-    if (spec->on_bad > DLC_BAD_REPLACE || spec->forms > DLC_OFF)
-        return dlc_err_set(err, DLC_EINVAL, "on_bad %u, forms %u: see enum dlc_on_bad, dlc_switch",
-                           spec->on_bad, spec->forms);
+    if (spec->on_bad > DLC_BAD_REPLACE || spec->decoded_cache > DLC_OFF)
+        return dlc_err_set(err, DLC_EINVAL,
+                           "on_bad %u, decoded_cache %u: see enum dlc_on_bad, dlc_switch",
+                           spec->on_bad, spec->decoded_cache);
     if (spec->order.kind > DLC_EXPLICIT || spec->order.relaxed != 0)
         return dlc_err_set(err, DLC_EINVAL,
                            "a loader reads in sequential, shuffled or explicit order, and not in a "
@@ -112,8 +113,9 @@ static int begin(struct dlc_loader *l, const struct dlc_loader_spec *spec, struc
     if (rc < 0)
         return rc;
     l->first_epoch = spec->epoch;
-    forms_begin(&l->forms, spec->kind == DLC_IMAGES ? (enum dlc_switch)spec->forms : DLC_OFF, l->ds,
-                making_form_policy(&l->making));
+    decoded_policy_begin(&l->decoded,
+                         spec->kind == DLC_IMAGES ? (enum dlc_switch)spec->decoded_cache : DLC_OFF,
+                         l->ds, making_decoded_key(&l->making));
     rc = crew_start(l, threads, err);
     if (rc == 0)
         pace_init(&l->pace, l->started);
@@ -178,7 +180,7 @@ void dlc_loader_close(struct dlc_loader **lp)
     free_slots(&l->queue);
     free_slots(&l->spare);
     mem_free(&l->late);
-    forms_release(&l->forms);
+    decoded_policy_release(&l->decoded);
     place_release(l);
     rows_release(&l->rows);
     dlc_mtx_lock(&l->mtx);
@@ -284,8 +286,8 @@ static struct slot *await(struct dlc_loader *l, struct dlc_err *err)
 }
 
 /* A batch leaves the queue: figures, and how many threads there should be. */
-static struct forms_batch account_locked(struct dlc_loader *l, const struct slot *s,
-                                         struct dlc_mono asked, unsigned ready)
+static struct decoded_policy_batch account_locked(struct dlc_loader *l, const struct slot *s,
+                                                  struct dlc_mono asked, unsigned ready)
 {
     struct dlc_mono now = dlc_mono_now();
     int64_t step = l->left.ns != 0 ? asked.ns - l->left.ns : 0;
@@ -300,11 +302,11 @@ static struct forms_batch account_locked(struct dlc_loader *l, const struct slot
     if (l->left.ns != 0 && !l->fixed)
         crew_want_locked(l, pace_step(&l->pace, &b));
     l->left = now;
-    return (struct forms_batch){.waited_s = b.waited_s,
-                                .step_s = b.step_s,
-                                .busy = l->wanted == l->started,
-                                .more = l->epochs == UINT64_MAX ? l->epoch > l->first_epoch
-                                                                : l->epoch + 1 < l->epochs};
+    return (struct decoded_policy_batch){
+        .waited_s = b.waited_s,
+        .step_s = b.step_s,
+        .busy = l->wanted == l->started,
+        .more = l->epochs == UINT64_MAX ? l->epoch > l->first_epoch : l->epoch + 1 < l->epochs};
 }
 
 static void give(struct dlc_loader *l, struct slot *s, uint32_t samples, struct dlc_batch *out)
@@ -324,7 +326,7 @@ static void give(struct dlc_loader *l, struct slot *s, uint32_t samples, struct 
 static bool take(struct dlc_loader *l, struct slot *s, struct dlc_mono asked, struct dlc_batch *out)
 {
     uint32_t samples = slot_settle(s);
-    struct forms_batch seen = {0};
+    struct decoded_policy_batch seen = {0};
     unsigned ready;
 
     dlc_mtx_lock(&l->mtx);
@@ -345,7 +347,7 @@ static bool take(struct dlc_loader *l, struct slot *s, struct dlc_mono asked, st
     dlc_mtx_unlock(&l->mtx);
     if (samples == 0)
         return false;
-    forms_step(&l->forms, &seen);
+    decoded_policy_step(&l->decoded, &seen);
     give(l, s, samples, out);
     return true;
 }
@@ -416,7 +418,7 @@ void dlc_loader_stats(struct dlc_loader *l, struct dlc_loader_stats *out)
     out->threads = l->wanted;
     out->ready = count_ready_locked(l);
     dlc_mtx_unlock(&l->mtx);
-    forms_stats(&l->forms, out);
+    decoded_policy_stats(&l->decoded, out);
 }
 
 int dlc_loader_bad(struct dlc_loader *l, uint64_t k, uint64_t *sample, char *why, size_t cap)

@@ -130,7 +130,7 @@ struct dlc_loader {
     uint32_t grain;
     double sample_ns; /* smoothed */
     struct bad_list bad;
-    struct forms forms; /* has its own lock */
+    struct decoded_policy decoded; /* has its own lock */
     struct dlc_loader_stats stats;
 
     /* The consumer's; the epoch is changed under mtx. */

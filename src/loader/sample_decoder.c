@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "loader/decoded_policy_i.h"
 
-#define FORM_VERSION 1 /* one more when image_form_make() gives other bytes */
+#define DECODED_VERSION 1 /* one more when image_decoded_make() gives other bytes */
 
 /* ---- from the public spec ---- */
 
@@ -217,33 +217,33 @@ int maker_make(struct maker *k, const void *data, size_t len, uint64_t key,
     return dlc_err_set(err, DLC_EINVAL, "a loader of no kind");
 }
 
-uint64_t making_form_policy(const struct making *m)
+uint64_t making_decoded_key(const struct making *m)
 {
     const struct image_spec *s = &m->image;
-    const double told[] = {FORM_VERSION,         s->crop,     s->width,    s->height,   s->resize,
+    const double told[] = {DECODED_VERSION,      s->crop,     s->width,    s->height,   s->resize,
                            s->scale[0],          s->scale[1], s->ratio[0], s->ratio[1], s->exact,
                            (double)s->max_pixels};
 
     return m->kind == DLC_IMAGES ? hash64(told, sizeof(told)) : 0;
 }
 
-bool maker_form(struct maker *k, struct forms *forms, const void *data, size_t len, uint64_t sample,
-                struct form *out)
+bool maker_decoded(struct maker *k, struct decoded_policy *policy, const void *data, size_t len,
+                   uint64_t sample, struct decoded_sample *out)
 {
     const struct image_spec *s = &k->m->image;
     struct image_head head;
     size_t bound;
     int64_t made;
 
-    if (k->m->kind != DLC_IMAGES || !forms_wanted(forms) ||
+    if (k->m->kind != DLC_IMAGES || !decoded_policy_wanted(policy) ||
         image_read_head(data, len, s, &head, NULL) < 0)
         return false;
-    bound = image_form_bound(&head, s);
-    if (!forms_room(forms, sample, bound, out))
+    bound = image_decoded_bound(&head, s);
+    if (!decoded_policy_reserve(policy, sample, bound, out))
         return false;
-    made = image_form_make(k->image, data, len, s, &head, out->upload.data, bound, NULL);
+    made = image_decoded_make(k->image, data, len, s, &head, out->upload.data, bound, NULL);
     if (made < 0) {
-        forms_put(forms, out);
+        decoded_policy_put(policy, out);
         return false;
     }
     out->data = out->upload.data;

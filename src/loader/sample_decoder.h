@@ -39,8 +39,8 @@ struct making {
 int making_init(struct making *m, const struct dlc_loader_spec *spec, struct dlc_err *err);
 
 struct maker;
-struct form;
-struct forms;
+struct decoded_sample;
+struct decoded_policy;
 struct maker *maker_new(const struct making *m); /* borrows m */
 void maker_free(struct maker **mp);
 
@@ -52,12 +52,12 @@ uint64_t making_key(const struct making *m, uint64_t epoch, uint64_t sample, uin
 int maker_make(struct maker *k, const void *data, size_t len, uint64_t key,
                const struct making_part *part, void *out, uint32_t *length, struct dlc_err *err);
 
-/* Equal where forms are: what image_form_make() depends on. */
-uint64_t making_form_policy(const struct making *m);
+/* Equal where decoded samples are: what image_decoded_make() depends on. */
+uint64_t making_decoded_key(const struct making *m);
 
-/* The form of an encoded image. Gives: *out, to forms_put(). False: none is wanted, there is no
- * room, or it cannot be made; the image itself then says why. */
-bool maker_form(struct maker *k, struct forms *forms, const void *data, size_t len, uint64_t sample,
-                struct form *out);
+/* The decoded sample of an encoded image. Gives: *out, to decoded_policy_put(). False: none is
+ * wanted, there is no room, or it cannot be made; the image itself then says why. */
+bool maker_decoded(struct maker *k, struct decoded_policy *policy, const void *data, size_t len,
+                   uint64_t sample, struct decoded_sample *out);
 
 #endif

@@ -156,30 +156,30 @@ static int make_from(struct dlc_loader *l, struct worker *w, struct haul *h, uin
                       s->data + k * l->making.bytes, &s->lengths[k], err);
 }
 
-/* From a form that is kept. False: there is none that is any good. */
+/* From a decoded sample that is kept. False: there is none that is any good. */
 static bool make_from_kept(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
                            const struct making_part *part)
 {
-    struct form form;
+    struct decoded_sample d;
     int rc;
 
-    if (h->got.data != NULL || !forms_get(&l->forms, part->sample, &form))
+    if (h->got.data != NULL || !decoded_policy_get(&l->decoded, part->sample, &d))
         return false;
-    rc = make_from(l, w, h, k, part, form.data, form.len, NULL);
-    forms_put(&l->forms, &form);
+    rc = make_from(l, w, h, k, part, d.data, d.len, NULL);
+    decoded_policy_put(&l->decoded, &d);
     if (rc == 0)
-        forms_count(&l->forms, true);
+        decoded_policy_count(&l->decoded, true);
     return rc == 0;
 }
 
-/* From a form that is kept, or from the bytes, of which a form is made if one is wanted. DLC_EMISS
- * and DLC_ECANCELED as get(). */
+/* From a decoded sample that is kept, or from the bytes, of which a decoded sample is made if one
+ * is wanted. DLC_EMISS and DLC_ECANCELED as get(). */
 static int make_sample(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
                        struct dlc_err *err)
 {
     struct making_part part = rows_find(&l->rows, h->slot->index[k]);
     struct dlc_view v = {0};
-    struct form form;
+    struct decoded_sample d;
     int rc;
 
     if (make_from_kept(l, w, h, k, &part))
@@ -189,15 +189,15 @@ static int make_sample(struct dlc_loader *l, struct worker *w, struct haul *h, u
         return rc;
     if (rc < 0)
         return dlc_err_set(err, rc, "%s", dlc_last_error());
-    if (maker_form(w->maker, &l->forms, v.data, v.len, part.sample, &form)) {
-        rc = make_from(l, w, h, k, &part, form.data, form.len, err);
-        forms_put(&l->forms, &form);
+    if (maker_decoded(w->maker, &l->decoded, v.data, v.len, part.sample, &d)) {
+        rc = make_from(l, w, h, k, &part, d.data, d.len, err);
+        decoded_policy_put(&l->decoded, &d);
     } else {
         rc = make_from(l, w, h, k, &part, v.data, v.len, err);
     }
     dlc_put(l->ds, &v);
     if (rc == 0)
-        forms_count(&l->forms, false);
+        decoded_policy_count(&l->decoded, false);
     return rc;
 }
 

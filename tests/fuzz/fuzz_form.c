@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arbitrary bytes as a form that was handed over: it is sound only if it is what form_seal() would
- * have written. */
+/* Arbitrary bytes as a form that was handed over: it is sound only if it is what decoded_seal()
+ * would have written. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -15,19 +15,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     unsigned char *form = mem_alloc(size + 1), *again = mem_alloc(size + 1);
-    struct shm_form_hdr h = {0};
+    struct shm_decoded_hdr h = {0};
 
     memcpy(form, data, size);
     memcpy(again, data, size);
     memcpy(&h, data, size < sizeof(h) ? size : sizeof(h));
-    dlc_check(!form_is_sound(form, size, h.sample + 1));
-    if (form_is_sound(form, size, h.sample)) {
-        dlc_check(size >= sizeof(h) && form_is_for(form, size, h.sample, h.policy));
-        form_seal(again, h.sample, h.policy, size - sizeof(h));
-        dlc_check(memcmp(form, again, offsetof(struct shm_form_hdr, reserved)) == 0);
+    dlc_check(!decoded_is_sound(form, size, h.sample + 1));
+    if (decoded_is_sound(form, size, h.sample)) {
+        dlc_check(size >= sizeof(h) && decoded_is_for(form, size, h.sample, h.policy));
+        decoded_seal(again, h.sample, h.policy, size - sizeof(h));
+        dlc_check(memcmp(form, again, offsetof(struct shm_decoded_hdr, reserved)) == 0);
     } else if (size >= sizeof(h)) { /* and any bytes can be sealed */
-        form_seal(form, h.sample, h.policy, size - sizeof(h));
-        dlc_check(form_is_sound(form, size, h.sample));
+        decoded_seal(form, h.sample, h.policy, size - sizeof(h));
+        dlc_check(decoded_is_sound(form, size, h.sample));
     }
     mem_free(&form);
     mem_free(&again);

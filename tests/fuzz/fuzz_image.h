@@ -72,11 +72,11 @@ static inline void fuzz_form(struct image_scratch *s, const uint8_t *data, size_
                              const struct image_spec *spec, const struct image_head *head,
                              uint64_t key)
 {
-    size_t bound = image_form_bound(head, spec);
+    size_t bound = image_decoded_bound(head, spec);
     uint8_t *form = mem_alloc(bound);
     struct dlc_err err = DLC_ERR_INIT;
     struct image_head again;
-    int64_t n = image_form_make(s, data, size, spec, head, form, bound, &err);
+    int64_t n = image_decoded_make(s, data, size, spec, head, form, bound, &err);
 
     fuzz_result(n, &err);
     if (n >= 0) {
@@ -100,7 +100,7 @@ static inline int fuzz_image(const uint8_t *data, size_t size)
 
     fuzz_result(rc, &err);
     if (rc == 0) {
-        bool form = image_is_form(data + skip, size - skip);
+        bool form = image_is_decoded(data + skip, size - skip);
 
         dlc_check(form || (uint64_t)head.width * head.height <= FUZZ_PIXELS);
         fuzz_make(s, data + skip, size - skip, &spec, &head, key);

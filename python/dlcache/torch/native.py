@@ -49,7 +49,7 @@ _DTYPES = {"uint8": 1, "float32": 2, "float16": 3, "int32": 4, "int64": 5, "int8
            "uint16": 8, "uint32": 9, "uint64": 10, "float64": 11, "bool": 12}
 _FORMATS = {"uint8": "B", "float32": "f", "float16": "e", "int32": "i", "int64": "q"}
 _ON_BAD = {"raise": 0, "skip": 1, "replace": 2}
-_FORMS = {"auto": 0, True: 1, "on": 1, False: 2, "off": 2}
+_SWITCH = {"auto": 0, True: 1, "on": 1, False: 2, "off": 2}
 _SEEDS = 2**64
 
 
@@ -88,10 +88,10 @@ class LoaderReport:
     batches: int
     samples: int
     bad: int  #: left out or replaced
-    formed: int  #: made from decoded forms that were kept
+    from_decoded_cache: int  #: made from the decoded cache
     decoded: int  #: made from their bytes
-    forms: int  #: decoded forms that the daemon keeps, whoever decoded them
-    form_bytes: int
+    decoded_cache_samples: int  #: in the decoded cache of the daemon, whoever decoded them
+    decoded_cache_bytes: int
     waited_s: float  #: the training loop, for batches
     step_s: float  #: the training loop, between batches
     busy_s: float  #: threads made samples, all together
@@ -108,9 +108,10 @@ class LoaderReport:
                  f"waited {self.waited_s:.2f} s ({share:.1f} %) for them",
                  f"{self.threads} threads; busy {self.busy_s:.2f} s in all, "
                  f"{self.starved_s:.2f} s without bytes"]
-        if self.forms:
-            lines.append(f"{self.formed} samples from {self.forms} decoded forms "
-                         f"({self.form_bytes / 2**20:.0f} MiB), {self.decoded} decoded")
+        if self.decoded_cache_samples:
+            lines.append(f"{self.from_decoded_cache} samples from the decoded cache "
+                         f"({self.decoded_cache_samples} samples, "
+                         f"{self.decoded_cache_bytes / 2**20:.0f} MiB), {self.decoded} decoded")
         if self.by_epoch:
             lines.append(self.by_epoch[-1].text())
         if self.bad:
@@ -139,7 +140,7 @@ class _Loader:
                  sampler: Any = None, seed: int = 0,
                  drop_last: bool = False, split: str | None = None, rank: int | None = None,
                  world: int | None = None, device: Any = None, on_bad: str = "raise",
-                 threads: int | str = "auto", ring: int = 4, forms: Any = "auto",
+                 threads: int | str = "auto", ring: int = 4, decoded_cache: Any = "auto",
                  output: str = "torch", epochs: int = 0, **options: Any) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size={batch_size}: give at least 1")
@@ -167,7 +168,7 @@ class _Loader:
         self._lists = None if sampler is None else Lists(sampler, seed, epochs)
         self._own, self._shape, self._dtype, self._rows = own, shape, dtype, rows
         self._ring, self._epochs = ring, epochs
-        self._forms = _choice("forms", forms, _FORMS)
+        self._decoded_cache = _choice("decoded_cache", decoded_cache, _SWITCH)
         self._bad = _choice("on_bad", on_bad, _ON_BAD)
         self._state = (0, 0)   # where the user is: (epoch, position of this rank)
         self._start = 0        # else: all ranks took so many before position 0; see _deal()
@@ -429,7 +430,7 @@ class _Opened:
         itemsize = torch.empty((), dtype=self.dtype).element_size()
         self.copies = self._new_copies(loader)
         common = (loader._kind, loader.batch_size, int(loader.drop_last), loader._bad,
-                  0 if auto else int(loader.threads), 0, loader._ring, loader._forms)
+                  0 if auto else int(loader.threads), 0, loader._ring, loader._decoded_cache)
         self.listed = loader._lists is not None
         kind = _EXPLICIT if self.listed else int(loader.shuffle)
         order = (kind, loader.rank, loader.world, int(loader.drop_last),
@@ -547,7 +548,7 @@ class ImageLoader(_Loader):
         device: "cuda": batches are copied ahead, on a stream of their own.
         on_bad: "raise", "skip" or "replace" samples that cannot be decoded.
         threads: "auto" follows the training step; or a number.
-        forms: Keep images decoded: "auto", True, False.
+        decoded_cache: Keep images decoded: "auto", True, False.
         output: "torch", "numpy" or "dlpack" (objects with __dlpack__).
         max_pixels: Larger images are bad samples.
         options: Of dlcache.open().

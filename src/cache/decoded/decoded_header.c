@@ -4,34 +4,34 @@
 #include "base/hash.h"
 #include "ipc/shm.h"
 
-void form_seal(void *form, uint64_t sample, uint64_t policy, size_t len)
+void decoded_seal(void *decoded, uint64_t sample, uint64_t policy, size_t len)
 {
-    struct shm_form_hdr *h = form;
+    struct shm_decoded_hdr *h = decoded;
 
-    *h = (struct shm_form_hdr){.magic = SHM_FORM_MAGIC,
-                               .version = SHM_VERSION,
-                               .sample = sample,
-                               .policy = policy,
-                               .len = len,
-                               .sum = hash64(h + 1, len)};
+    *h = (struct shm_decoded_hdr){.magic = SHM_DECODED_MAGIC,
+                                  .version = SHM_VERSION,
+                                  .sample = sample,
+                                  .policy = policy,
+                                  .len = len,
+                                  .sum = hash64(h + 1, len)};
 }
 
-static bool is_headed(const struct shm_form_hdr *h, size_t size, uint64_t sample)
+static bool is_headed(const struct shm_decoded_hdr *h, size_t size, uint64_t sample)
 {
-    return size >= sizeof(*h) && h->magic == SHM_FORM_MAGIC && h->version == SHM_VERSION &&
+    return size >= sizeof(*h) && h->magic == SHM_DECODED_MAGIC && h->version == SHM_VERSION &&
            h->sample == sample && h->len == size - sizeof(*h);
 }
 
-bool form_is_sound(const void *form, size_t size, uint64_t sample)
+bool decoded_is_sound(const void *decoded, size_t size, uint64_t sample)
 {
-    const struct shm_form_hdr *h = form;
+    const struct shm_decoded_hdr *h = decoded;
 
     return is_headed(h, size, sample) && h->sum == hash64(h + 1, size - sizeof(*h));
 }
 
-bool form_is_for(const void *form, size_t size, uint64_t sample, uint64_t policy)
+bool decoded_is_for(const void *decoded, size_t size, uint64_t sample, uint64_t policy)
 {
-    const struct shm_form_hdr *h = form;
+    const struct shm_decoded_hdr *h = decoded;
 
     return is_headed(h, size, sample) && h->policy == policy;
 }

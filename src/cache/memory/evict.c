@@ -15,7 +15,7 @@
  * are FEW). The work is bounded for each victim and for each batch; where it does not suffice, the
  * best of those asked goes.
  *
- * Victims are the policy's, and what is in spare indexes before all samples. When that leaves no
+ * Victims are the policy's, and what is in decoded indexes before all samples. When that leaves no
  * hole that is large enough, or the sample is larger than a batch, a contiguous window of blocks is
  * evicted instead: the cheapest (fewest bytes to evict) of those around some cold samples, else the
  * cheapest there is. So allocation fails only when no window without a pinned, held or filling
@@ -83,10 +83,10 @@ void memory_retire(struct mem_fill *f)
     x->resident--;
     x->bytes -= f->len;
     x->retired++;
-    if (x->spare) {
-        m->forms--;
-        m->form_bytes -= f->block.size;
-        count(form_evictions);
+    if (x->decoded) {
+        m->decoded--;
+        m->decoded_bytes -= f->block.size;
+        count(decoded_evictions);
     } else {
         m->residents--;
         count(mem_evictions);
@@ -215,7 +215,7 @@ static void ask_some(struct memory *m, struct policy *p, unsigned *steps)
     struct policy_item *some[FEW];
     size_t n;
 
-    if (m->known == m->residents + m->forms)
+    if (m->known == m->residents + m->decoded)
         return;
     n = policy_some(p, some, m->residents <= FEW ? FEW : AT_RANDOM);
     for (size_t i = 0; i < n; i++)
@@ -258,11 +258,11 @@ static struct mem_fill *next_victim_of(struct memory *m, struct policy *p, struc
     return NULL;
 }
 
-/* The policy's next victim that nobody reads, a spare one if there is one; those read now are held
- * until the choice is released. */
+/* The policy's next victim that nobody reads, a decoded one if there is one; those read now are
+ * held until the choice is released. */
 static struct mem_fill *next_victim(struct memory *m, struct choice *c)
 {
-    struct mem_fill *f = next_victim_of(m, m->spare, c);
+    struct mem_fill *f = next_victim_of(m, m->decoded_order, c);
 
     return f != NULL ? f : next_victim_of(m, m->policy, c);
 }
@@ -321,7 +321,7 @@ static bool clearable(const struct arena *a, struct arena_block *b)
 
 static uint64_t block_cost(struct arena_block *b)
 {
-    return b->kind == ARENA_USED && !mem_fill_of_block(b)->x->spare ? b->size : 0;
+    return b->kind == ARENA_USED && !mem_fill_of_block(b)->x->decoded ? b->size : 0;
 }
 
 /* Widen a window around b, to the cheaper side first, until it spans len. lo is NULL if it cannot.
@@ -379,7 +379,7 @@ static struct window window_anywhere(struct memory *m, uint64_t len)
     struct arena_block *b = a->first;
     struct window w, best = {0};
 
-    if (m->residents + m->forms > PASS_MAX / 4 && policy_some(m->policy, &it, 1) == 1)
+    if (m->residents + m->decoded > PASS_MAX / 4 && policy_some(m->policy, &it, 1) == 1)
         b = &mem_fill_of_item(it)->block;
     w = (struct window){.lo = b};
     for (unsigned steps = 0; b != NULL && steps < PASS_MAX; b = b->next, steps++) {
@@ -427,7 +427,7 @@ struct arena_block *memory_make_room(struct memory *m, uint64_t len)
     for (int i = 0; b == NULL && i < WINDOWS; i++) {
         struct window w = window_near_cold(m, size);
 
-        if (w.lo == NULL || (w.cost > 0 && m->forms > 0)) /* no sample goes for want of looking */
+        if (w.lo == NULL || (w.cost > 0 && m->decoded > 0)) /* no sample goes for want of looking */
             w = window_anywhere(m, size);
         if (w.lo == NULL)
             break;

@@ -61,7 +61,7 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
     arena_init(&m->arena, SHM_HDR_SIZE, m->wanted, max, page, sizeof(struct mem_fill));
     dlc_list_init(&m->indexes);
     m->policy = policy_new(&policy_clairvoyant, NULL);
-    m->spare = policy_new(&policy_clairvoyant, NULL);
+    m->decoded_order = policy_new(&policy_clairvoyant, NULL);
     dlc_list_init(&m->retired);
     dlc_list_init(&m->freed);
     *out = m;
@@ -112,7 +112,7 @@ void memory_free(struct memory **mp)
     dlc_check(m->arena.used == 0);
     arena_release(&m->arena);
     policy_free(&m->policy);
-    policy_free(&m->spare);
+    policy_free(&m->decoded_order);
     end_ownership(m);
     segment_close(&m->seg);
     m->tag = 0;
@@ -166,8 +166,8 @@ void memory_figures(const struct memory *m, struct memory_figures *out)
                                    .used = m->arena.used,
                                    .retired = m->retired_bytes,
                                    .residents = m->residents,
-                                   .forms = m->forms,
-                                   .form_bytes = m->form_bytes,
+                                   .decoded = m->decoded,
+                                   .decoded_bytes = m->decoded_bytes,
                                    .largest_free = arena_largest(&m->arena),
                                    .populated = (uint64_t)st.st_blocks * 512};
 }
@@ -249,7 +249,7 @@ void mem_index_free(struct mem_index **xp)
     if (x == NULL)
         return;
     dlc_check(x->tag == MEM_INDEX_TAG && dlc_list_empty(&x->sessions) && x->filling == 0);
-    if (!x->spare)
+    if (!x->decoded)
         mem_index_set_next_use(x, NULL, NULL);
     dlc_list_remove(&x->node);
     map_release(&x->pinned); /* by nobody */
@@ -335,10 +335,10 @@ bool mem_index_known(const struct mem_index *x, uint64_t sample)
     return sample < x->n && x->fills[sample] != NULL;
 }
 
-void mem_index_set_spare(struct mem_index *x)
+void mem_index_set_decoded(struct mem_index *x)
 {
     dlc_check(x->resident == 0 && x->filling == 0);
-    x->spare = true;
+    x->decoded = true;
 }
 
 void mem_index_tell_room(struct mem_index *x, uint64_t room)
@@ -346,9 +346,9 @@ void mem_index_tell_room(struct mem_index *x, uint64_t room)
     struct shm_index_hdr *h = x->seg.map;
 
     /* relaxed: figures */
-    atomic_store_explicit(&h->forms, x->resident, memory_order_relaxed);
-    atomic_store_explicit(&h->form_bytes, x->bytes, memory_order_relaxed);
-    atomic_store_explicit(&h->form_room, room, memory_order_relaxed);
+    atomic_store_explicit(&h->decoded, x->resident, memory_order_relaxed);
+    atomic_store_explicit(&h->decoded_bytes, x->bytes, memory_order_relaxed);
+    atomic_store_explicit(&h->decoded_room, room, memory_order_relaxed);
 }
 
 /* ---- the life of a sample ---- */
@@ -377,7 +377,7 @@ int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint6
 {
     struct arena_block *b;
 
-    dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n && !x->spare);
+    dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n && !x->decoded);
     dlc_check(x->fills[sample] == NULL);
     *out = NULL;
     if (memory_is_closing(m))
@@ -395,23 +395,23 @@ int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint6
     return 0;
 }
 
-uint64_t memory_room_spare(const struct memory *m, uint64_t keep)
+uint64_t memory_room_decoded(const struct memory *m, uint64_t keep)
 {
     uint64_t stay = m->arena.ceiling / 16 + DLC_MIN(keep, m->arena.ceiling);
 
     return m->arena.free - DLC_MIN(stay, m->arena.free);
 }
 
-int memory_reserve_spare(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
-                         uint64_t keep, struct mem_fill **out)
+int memory_reserve_decoded(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
+                           uint64_t keep, struct mem_fill **out)
 {
     struct arena_block *b = NULL;
 
-    dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n && x->spare);
+    dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n && x->decoded);
     dlc_check(x->fills[sample] == NULL);
     *out = NULL;
     if (len <= UINT32_MAX && !memory_is_closing(m) &&
-        arena_rounded(len) <= memory_room_spare(m, keep))
+        arena_rounded(len) <= memory_room_decoded(m, keep))
         b = arena_alloc_high(&m->arena, len);
     if (b == NULL)
         return DLC_EBUSY;
@@ -454,17 +454,17 @@ void memory_publish(struct memory *m, struct mem_fill **fp)
     x->bytes += f->len;
     mem_fill_set_known(f, x->next_use == NULL);
     /* When it is used next is asked for when that matters. Where nobody knows, it goes before those
-     * of which that is known. Of forms the lowest goes first: it lies next to the samples, which
-     * then get one large hole. */
-    policy_next_use(mem_fill_policy(f), &f->item, x->spare ? -(double)f->block.off : INFINITY);
+     * of which that is known. Of decoded samples the lowest goes first: it lies next to the
+     * samples, which then get one large hole. */
+    policy_next_use(mem_fill_policy(f), &f->item, x->decoded ? -(double)f->block.off : INFINITY);
     if (x->next_use != NULL)
         policy_forget_use(mem_fill_policy(f), &f->item);
     policy_insert(mem_fill_policy(f), &f->item);
     policy_access(mem_fill_policy(f), &f->item, memory_now());
-    if (x->spare) {
-        m->forms++;
-        m->form_bytes += f->block.size;
-        count(form_fills);
+    if (x->decoded) {
+        m->decoded++;
+        m->decoded_bytes += f->block.size;
+        count(decoded_fills);
     } else {
         m->residents++;
         count(mem_fills);
@@ -508,7 +508,7 @@ void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample)
 
 void mem_index_set_next_use(struct mem_index *x, mem_next_use_f *fn, void *arg)
 {
-    dlc_check(!x->spare);
+    dlc_check(!x->decoded);
     x->next_use = fn;
     x->next_use_arg = arg;
     mem_index_forget_uses(x);

@@ -52,9 +52,9 @@ uint64_t mem_index_bytes(const struct mem_index *x);    /* bytes of them */
 bool mem_index_ready(const struct mem_index *x, uint64_t sample);
 bool mem_index_known(const struct mem_index *x, uint64_t sample); /* or being filled */
 
-/* What will be in it can be made again (forms): it comes in only by memory_reserve_spare() and
+/* Its samples are decoded and can be made again: they come in only by memory_reserve_decoded() and
  * leaves before any sample. Before the first one. */
-void mem_index_set_spare(struct mem_index *x);
+void mem_index_set_decoded(struct mem_index *x);
 void mem_index_tell_room(struct mem_index *x, uint64_t room); /* tells clients, and how many */
 
 /* One client's pins and cells. */
@@ -94,11 +94,11 @@ void mem_session_stats(const struct mem_session *s, struct mem_session_stats *ou
  */
 int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
                    struct mem_fill **out);
-/* The same of a spare index, and evicting nothing: leaves `keep` bytes free and 1/16 of the
+/* The same of a decoded index, and evicting nothing: leaves `keep` bytes free and 1/16 of the
  * ceiling. DLC_EBUSY: then it does not fit. */
-int memory_reserve_spare(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
-                         uint64_t keep, struct mem_fill **out);
-uint64_t memory_room_spare(const struct memory *m, uint64_t keep); /* bytes */
+int memory_reserve_decoded(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
+                           uint64_t keep, struct mem_fill **out);
+uint64_t memory_room_decoded(const struct memory *m, uint64_t keep); /* bytes */
 void *mem_fill_data(const struct mem_fill *f);
 /* Of its bytes as they came: XXH3, 64 bits. Before memory_publish(), of what goes to disk or peers.
  */
@@ -160,7 +160,7 @@ void memory_tick(struct memory *m);
 struct memory_figures {
     uint64_t max, ceiling, used, retired; /* bytes */
     uint64_t residents;                   /* samples */
-    uint64_t forms, form_bytes;           /* in spare indexes; counted in used */
+    uint64_t decoded, decoded_bytes;      /* in decoded indexes; counted in used */
     uint64_t largest_free;
     uint64_t populated; /* bytes of memory the kernel has given to the segment: what counts in
                            struct mem_wish as used, since holes keep their pages */

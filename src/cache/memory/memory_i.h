@@ -49,15 +49,16 @@ struct memory {
     bool above;       /* a fill was published above the ceiling */
     bool giving_back; /* pages of large holes below the ceiling, too */
     struct dlc_list indexes;
-    struct policy *policy;   /* which of the RESIDENT goes next, */
-    struct policy *spare;    /* after all those that are in spare indexes, the lowest first */
+    struct policy *policy; /* which of the RESIDENT goes next, */
+    struct policy
+        *decoded_order;      /* after all those that are in decoded indexes, the lowest first */
     struct dlc_list freed;   /* indexes without owner that still hold samples: mem_index.node */
     struct dlc_list retired; /* RETIRED, the oldest first */
     uint64_t retired_bytes;
     uint64_t retired_held; /* retired samples with holds */
     uint64_t residents;
-    uint64_t known;             /* of those: (D4) */
-    uint64_t forms, form_bytes; /* RESIDENT in spare indexes: how many, and their blocks */
+    uint64_t known;                  /* of those: (D4) */
+    uint64_t decoded, decoded_bytes; /* RESIDENT in decoded indexes: how many, and their blocks */
 };
 
 struct mem_index {
@@ -67,7 +68,7 @@ struct mem_index {
     struct segment seg;
     struct shm_slot *slots;
     uint64_t n;
-    bool spare;              /* of forms: they leave first */
+    bool decoded;            /* of decoded samples: they leave first */
     uint64_t freeing;        /* in memory.freed: the samples before this one have left */
     uint64_t released;       /* in memory.freed: bytes of `seg` and `fills` given back */
     struct mem_fill **fills; /* of each sample that is FILLING or RESIDENT; else NULL. Sparse */
@@ -118,7 +119,7 @@ static inline struct mem_fill *mem_fill_of_item(struct policy_item *it)
 /* Who decides when it leaves. */
 static inline struct policy *mem_fill_policy(const struct mem_fill *f)
 {
-    return f->x->spare ? f->x->m->spare : f->x->m->policy;
+    return f->x->decoded ? f->x->m->decoded_order : f->x->m->policy;
 }
 
 static inline struct mem_fill *mem_fill_of_block(struct arena_block *b)

@@ -138,7 +138,8 @@ static bool has_room(const struct warm *w)
     if (catalog_get(w->ds->catalog, w->next, &next, NULL) < 0)
         return true; /* the fetch will say why not */
     memory_figures(w->node->memory, &m);
-    return m.used - m.form_bytes + next.size <= m.ceiling - m.ceiling / 16; /* forms go first */
+    return m.used - m.decoded_bytes + next.size <=
+           m.ceiling - m.ceiling / 16; /* decoded samples go first */
 }
 
 /* An order is for what we own; the others have theirs. False: there is more of theirs, next time.

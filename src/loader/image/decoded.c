@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Forms: what is left to do once an image was decoded.
+ * Decoded images: what is left to do once an image was decoded.
  *
  *     header (64 bytes)   pixels   slack (64 bytes: the fast loops read on)
  *
- * A form holds a window of a frame; the frame stands for the whole image. Random crops have the
- * whole frame as window: the planes of a 4:2:0 JPEG as they are stored, or RGB as it is seen,
- * reduced by 1, 2, 4 or 8. Of other policies the frame is the resized image, the window what is cut
- * out of it: resampling again changes nothing, since each pixel has one tap.
+ * A decoded image holds a window of a frame; the frame stands for the whole image. Random crops
+ * have the whole frame as window: the planes of a 4:2:0 JPEG as they are stored, or RGB as it is
+ * seen, reduced by 1, 2, 4 or 8. Of other policies the frame is the resized image, the window what
+ * is cut out of it: resampling again changes nothing, since each pixel has one tap.
  *
- * A form comes out of shared memory: every field is hostile.
+ * A decoded image comes out of shared memory: every field is hostile.
  */
 #include "loader/image/image_i.h"
 
@@ -20,29 +20,29 @@
 #include "base/check.h"
 #include "base/err.h"
 
-#define FORM_MAGIC DLC_TAG4('D', 'L', 'i', 'f')
+#define DECODED_MAGIC DLC_TAG4('D', 'L', 'i', 'f')
 
-struct form { /* little-endian */
+struct decoded_image { /* little-endian */
     uint32_t magic;
     uint8_t kind, orientation, format, components;
     uint32_t width, height; /* of the image as seen */
-    uint64_t frame[2];      /* as stored in the form */
+    uint64_t frame[2];      /* as stored in the decoded image */
     uint64_t at[2];         /* the window */
     uint32_t size[2];
     uint32_t reserved[2];
 };
 
-static_assert(sizeof(struct form) == 64, "a form is a file format");
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "forms are little-endian");
+static_assert(sizeof(struct decoded_image) == 64, "a decoded image is a file format");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "decoded images are little-endian");
 
-bool image_is_form(const void *data, size_t len)
+bool image_is_decoded(const void *data, size_t len)
 {
     uint32_t magic;
 
-    if (len < sizeof(struct form))
+    if (len < sizeof(struct decoded_image))
         return false;
     memcpy(&magic, data, sizeof(magic));
-    return magic == FORM_MAGIC;
+    return magic == DECODED_MAGIC;
 }
 
 static uint64_t half_up(uint64_t n)
@@ -50,24 +50,24 @@ static uint64_t half_up(uint64_t n)
     return (n + 1) / 2;
 }
 
-static uint64_t form_bytes(const struct form *f)
+static uint64_t decoded_bytes(const struct decoded_image *f)
 {
     uint64_t n = (uint64_t)f->size[0] * f->size[1];
 
-    n = f->kind == IMAGE_FORM_RGB ? 3 * n : n + 2 * half_up(f->size[0]) * half_up(f->size[1]);
+    n = f->kind == IMAGE_DECODED_RGB ? 3 * n : n + 2 * half_up(f->size[0]) * half_up(f->size[1]);
     return sizeof(*f) + n + IMAGE_SLACK;
 }
 
-static bool window_is_whole(const struct form *f)
+static bool window_is_whole(const struct decoded_image *f)
 {
     return f->at[0] == 0 && f->at[1] == 0 && f->size[0] == f->frame[0] && f->size[1] == f->frame[1];
 }
 
-static bool is_sound(const struct form *f, size_t len)
+static bool is_sound(const struct decoded_image *f, size_t len)
 {
     bool swap = image_swaps(f->orientation);
 
-    if (f->kind != IMAGE_FORM_RGB && f->kind != IMAGE_FORM_YUV420)
+    if (f->kind != IMAGE_DECODED_RGB && f->kind != IMAGE_DECODED_YUV420)
         return false;
     if (f->orientation < 1 || f->orientation > 8 || f->format > IMAGE_PNG || f->width == 0 ||
         f->height == 0 || f->width > INT32_MAX || f->height > INT32_MAX)
@@ -76,26 +76,26 @@ static bool is_sound(const struct form *f, size_t len)
         if (f->size[i] == 0 || f->size[i] > INT32_MAX || f->frame[i] > (uint64_t)1 << 48 ||
             f->at[i] > f->frame[i] || f->size[i] > f->frame[i] - f->at[i])
             return false;
-    if (f->kind == IMAGE_FORM_YUV420 &&
+    if (f->kind == IMAGE_DECODED_YUV420 &&
         (!window_is_whole(f) || f->size[0] != (swap ? f->height : f->width) ||
          f->size[1] != (swap ? f->width : f->height)))
         return false;
-    return form_bytes(f) <= len;
+    return decoded_bytes(f) <= len;
 }
 
-static int form_read(const void *data, size_t len, struct form *f, struct dlc_err *err)
+static int decoded_read(const void *data, size_t len, struct decoded_image *f, struct dlc_err *err)
 {
     memcpy(f, data, sizeof(*f));
     if (is_sound(f, len))
         return 0;
-    return dlc_err_set(err, DLC_ECORRUPT, "a prepared form of %zu bytes whose header is wrong",
+    return dlc_err_set(err, DLC_ECORRUPT, "a decoded image of %zu bytes whose header is wrong",
                        len);
 }
 
-int image_form_head(const void *data, size_t len, struct image_head *head, struct dlc_err *err)
+int image_decoded_head(const void *data, size_t len, struct image_head *head, struct dlc_err *err)
 {
-    struct form f;
-    int rc = form_read(data, len, &f, err);
+    struct decoded_image f;
+    int rc = decoded_read(data, len, &f, err);
 
     if (rc < 0)
         return rc;
@@ -105,7 +105,7 @@ int image_form_head(const void *data, size_t len, struct image_head *head, struc
         .height = f.height,
         .orientation = f.orientation,
         .components = f.components,
-        .yuv420 = f.kind == IMAGE_FORM_YUV420,
+        .yuv420 = f.kind == IMAGE_DECODED_YUV420,
     };
     return 0;
 }
@@ -128,9 +128,9 @@ static bool keeps_planes(const struct image_spec *spec, const struct image_head 
            reduction(spec, head) == 1; /* libjpeg upsamples narrower ones in another way */
 }
 
-/* The plan by which an RGB form is made, and what it then is. */
+/* The plan by which an RGB decoded image is made, and what it then is. */
 static void plan_rgb(const struct image_spec *spec, const struct image_head *head,
-                     struct image_plan *plan, struct form *f)
+                     struct image_plan *plan, struct decoded_image *f)
 {
     static const struct image_plan neutral = {.jitter = {0, 1, 2, 3}, .factor = {1, 1, 1, 0}};
     struct image_plan p;
@@ -164,12 +164,12 @@ static void plan_rgb(const struct image_spec *spec, const struct image_head *hea
     *plan = p;
 }
 
-/* The header of the form that this image gets. */
-static struct form form_of(const struct image_spec *spec, const struct image_head *head,
-                           struct image_plan *plan)
+/* The header of the decoded image that this image gets. */
+static struct decoded_image decoded_of(const struct image_spec *spec, const struct image_head *head,
+                                       struct image_plan *plan)
 {
-    struct form f = {
-        .magic = FORM_MAGIC,
+    struct decoded_image f = {
+        .magic = DECODED_MAGIC,
         .orientation = head->orientation,
         .format = (uint8_t)head->format,
         .components = head->components,
@@ -178,41 +178,41 @@ static struct form form_of(const struct image_spec *spec, const struct image_hea
     };
 
     if (keeps_planes(spec, head)) {
-        f.kind = IMAGE_FORM_YUV420;
+        f.kind = IMAGE_DECODED_YUV420;
         f.frame[0] = f.size[0] = image_stored_width(head);
         f.frame[1] = f.size[1] = image_stored_height(head);
     } else {
-        f.kind = IMAGE_FORM_RGB;
+        f.kind = IMAGE_DECODED_RGB;
         plan_rgb(spec, head, plan, &f);
     }
     return f;
 }
 
-size_t image_form_bound(const struct image_head *head, const struct image_spec *spec)
+size_t image_decoded_bound(const struct image_head *head, const struct image_spec *spec)
 {
     struct image_plan plan;
-    struct form f = form_of(spec, head, &plan);
+    struct decoded_image f = decoded_of(spec, head, &plan);
 
-    return (size_t)form_bytes(&f);
+    return (size_t)decoded_bytes(&f);
 }
 
-int64_t image_form_make(struct image_scratch *s, const void *data, size_t len,
-                        const struct image_spec *spec, const struct image_head *head, void *form,
-                        size_t cap, struct dlc_err *err)
+int64_t image_decoded_make(struct image_scratch *s, const void *data, size_t len,
+                           const struct image_spec *spec, const struct image_head *head,
+                           void *decoded, size_t cap, struct dlc_err *err)
 {
     struct image_plan plan;
-    struct form f = form_of(spec, head, &plan);
-    uint64_t need = form_bytes(&f);
-    uint8_t *pixels = (uint8_t *)form + sizeof(f);
+    struct decoded_image f = decoded_of(spec, head, &plan);
+    uint64_t need = decoded_bytes(&f);
+    uint8_t *pixels = (uint8_t *)decoded + sizeof(f);
     struct image_spec rgb = *spec;
     int rc;
 
-    if (image_is_form(data, len))
-        return dlc_err_set(err, DLC_EINVAL, "a form of a form: give the encoded image");
+    if (image_is_decoded(data, len))
+        return dlc_err_set(err, DLC_EINVAL, "the image is decoded already: give the encoded one");
     if (cap < need)
-        return dlc_err_set(err, DLC_EINVAL, "a form of %llu bytes for a buffer of %zu",
+        return dlc_err_set(err, DLC_EINVAL, "a decoded image of %llu bytes for a buffer of %zu",
                            (unsigned long long)need, cap);
-    if (f.kind == IMAGE_FORM_YUV420) {
+    if (f.kind == IMAGE_DECODED_YUV420) {
         rc = image_jpeg_planes(s, data, len, head, pixels, err);
     } else {
         rgb.width = f.size[0];
@@ -223,12 +223,12 @@ int64_t image_form_make(struct image_scratch *s, const void *data, size_t len,
     }
     if (rc < 0)
         return rc;
-    memcpy(form, &f, sizeof(f));
-    memset((uint8_t *)form + need - IMAGE_SLACK, 0, IMAGE_SLACK);
+    memcpy(decoded, &f, sizeof(f));
+    memset((uint8_t *)decoded + need - IMAGE_SLACK, 0, IMAGE_SLACK);
     return (int64_t)need;
 }
 
-static int use_planes(struct image_scratch *s, const struct form *f, const uint8_t *pixels,
+static int use_planes(struct image_scratch *s, const struct decoded_image *f, const uint8_t *pixels,
                       struct dlc_err *err)
 {
     struct image_planes p = {.n = 3, .halved_x = true, .halved_y = true};
@@ -248,7 +248,7 @@ static int use_planes(struct image_scratch *s, const struct form *f, const uint8
     return rc;
 }
 
-static int use_rgb(struct image_scratch *s, const struct form *f, const uint8_t *pixels,
+static int use_rgb(struct image_scratch *s, const struct decoded_image *f, const uint8_t *pixels,
                    struct dlc_err *err)
 {
     size_t n = (size_t)(s->x.last - s->x.first), row = 3 * (size_t)f->size[0], stride;
@@ -256,7 +256,7 @@ static int use_rgb(struct image_scratch *s, const struct form *f, const uint8_t 
     uint8_t *input = image_input(s, n + 16, &stride);
 
     if (input == NULL)
-        return dlc_err_set(err, DLC_ENOMEM, "no memory for two rows of a form");
+        return dlc_err_set(err, DLC_ENOMEM, "no memory for two rows of a decoded image");
     for (uint64_t r = s->y.first; r < s->y.last; r += 2, from += 2 * row) {
         bool two = r + 1 < s->y.last;
 
@@ -268,8 +268,8 @@ static int use_rgb(struct image_scratch *s, const struct form *f, const uint8_t 
     return 0;
 }
 
-/* Has the form what the axes want? */
-static bool covers(const struct form *f, const struct image_scratch *s)
+/* Has the decoded image what the axes want? */
+static bool covers(const struct decoded_image *f, const struct image_scratch *s)
 {
     const struct image_axis *axis[2] = {&s->x, &s->y};
 
@@ -279,19 +279,19 @@ static bool covers(const struct form *f, const struct image_scratch *s)
     return true;
 }
 
-int image_form_use(struct image_scratch *s, const void *data, size_t len,
-                   const struct image_spec *spec, const struct image_head *head,
-                   const struct image_plan *plan, void *out, struct dlc_err *err)
+int image_decoded_use(struct image_scratch *s, const void *data, size_t len,
+                      const struct image_spec *spec, const struct image_head *head,
+                      const struct image_plan *plan, void *out, struct dlc_err *err)
 {
-    const uint8_t *pixels = (const uint8_t *)data + sizeof(struct form);
+    const uint8_t *pixels = (const uint8_t *)data + sizeof(struct decoded_image);
     struct image_source source;
-    struct form f;
-    int rc = form_read(data, len, &f, err);
+    struct decoded_image f;
+    int rc = decoded_read(data, len, &f, err);
 
     if (rc < 0)
         return rc;
     if (head->width != f.width || head->height != f.height)
-        return dlc_err_set(err, DLC_EINVAL, "the head of another image than this form's");
+        return dlc_err_set(err, DLC_EINVAL, "the head of another image than this decoded one's");
     source = (struct image_source){
         .num = {f.frame[0], f.frame[1]},
         .den = {f.width, f.height},
@@ -307,11 +307,11 @@ int image_form_use(struct image_scratch *s, const void *data, size_t len,
     if (rc < 0)
         return rc;
     if (!covers(&f, s))
-        return dlc_err_set(err, DLC_EINVAL, "a form made for another crop: make it anew");
+        return dlc_err_set(err, DLC_EINVAL, "decoded for another crop: decode the image again");
     rc = image_begin(s, err);
     if (rc < 0)
         return rc;
-    if (f.kind == IMAGE_FORM_YUV420)
+    if (f.kind == IMAGE_DECODED_YUV420)
         rc = use_planes(s, &f, pixels, err);
     else
         rc = use_rgb(s, &f, pixels, err);

@@ -96,8 +96,8 @@ int image_check_spec(const struct image_spec *spec, struct dlc_err *err);
  * that one augmentation more or less leaves the others as they were. */
 uint64_t image_key(uint64_t seed, uint64_t epoch, uint64_t sample);
 
-/* Of a JPEG, a PNG or a form. Reads no pixel. DLC_ECORRUPT, or DLC_EINVAL: not an image that we
- * know, or too many pixels. */
+/* Of a JPEG, a PNG or a decoded image. Reads no pixel. DLC_ECORRUPT, or DLC_EINVAL: not an image
+ * that we know, or too many pixels. */
 int image_read_head(const void *data, size_t len, const struct image_spec *spec,
                     struct image_head *head, struct dlc_err *err);
 
@@ -115,24 +115,24 @@ int image_make(struct image_scratch *s, const void *data, size_t len, const stru
                struct dlc_err *err);
 
 /*
- * The form of a sample: decoded once, then taken by image_read_head() and image_make() in the place
- * of the encoded bytes, many times faster. Made for one crop policy and output size: with others
- * image_make() may refuse it (DLC_EINVAL) or give a blurred image.
+ * The decoded image of a sample: decoded once, then taken by image_read_head() and image_make() in
+ * the place of the encoded bytes, many times faster. Made for one crop policy and output size: with
+ * others image_make() may refuse it (DLC_EINVAL) or give a blurred image.
  *
  * Random crops: the whole image, of a 4:2:0 JPEG its planes (1.5 bytes for each pixel), else RGB
  * (3), reduced by 2, 4 or 8 if the smallest box of the policy stays larger than the output. Without
  * reduction, and always with exact, the pixels are those of the encoded image. Other policies: the
  * finished RGB pixels before flip and jitter.
  */
-enum image_form_kind { IMAGE_FORM_RGB = 1, IMAGE_FORM_YUV420 = 2 };
+enum image_decoded_kind { IMAGE_DECODED_RGB = 1, IMAGE_DECODED_YUV420 = 2 };
 
-size_t image_form_bound(const struct image_head *head, const struct image_spec *spec);
+size_t image_decoded_bound(const struct image_head *head, const struct image_spec *spec);
 
-/* Returns the length of the form, at most image_form_bound(), or DLC_E*. */
-int64_t image_form_make(struct image_scratch *s, const void *data, size_t len,
-                        const struct image_spec *spec, const struct image_head *head, void *form,
-                        size_t cap, struct dlc_err *err);
+/* Returns the length of the decoded image, at most image_decoded_bound(), or DLC_E*. */
+int64_t image_decoded_make(struct image_scratch *s, const void *data, size_t len,
+                           const struct image_spec *spec, const struct image_head *head,
+                           void *decoded, size_t cap, struct dlc_err *err);
 
-bool image_is_form(const void *data, size_t len);
+bool image_is_decoded(const void *data, size_t len);
 
 #endif

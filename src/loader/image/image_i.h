@@ -20,7 +20,7 @@
 #define IMAGE_WEIGHT_BITS 22
 #define IMAGE_LOW_BITS    11
 
-/* What rows of RGBX, of planes and forms must have behind them: the fast loops read on. */
+/* What rows of RGBX, of planes and decoded images must have behind them: the fast loops read on. */
 #define IMAGE_SLACK 64
 
 struct image_span { /* memory that is kept and grows */
@@ -245,10 +245,10 @@ int image_prepare(struct image_scratch *s, const struct image_source *source,
                   const struct image_spec *spec, const struct image_head *head,
                   const struct image_plan *plan, void *out, struct dlc_err *err);
 
-/* Forms (decoded.c) */
-int image_form_head(const void *data, size_t len, struct image_head *head, struct dlc_err *err);
-int image_form_use(struct image_scratch *s, const void *data, size_t len,
-                   const struct image_spec *spec, const struct image_head *head,
-                   const struct image_plan *plan, void *out, struct dlc_err *err);
+/* Decoded images (decoded.c) */
+int image_decoded_head(const void *data, size_t len, struct image_head *head, struct dlc_err *err);
+int image_decoded_use(struct image_scratch *s, const void *data, size_t len,
+                      const struct image_spec *spec, const struct image_head *head,
+                      const struct image_plan *plan, void *out, struct dlc_err *err);
 
 #endif

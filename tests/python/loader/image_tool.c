@@ -3,7 +3,7 @@
  * src/loader/image for tests in Python: requests on standard input, answers on standard output,
  * until it ends. imagetool.py is the other side.
  *
- *     request   struct request, then its `len` bytes of an image or form
+ *     request   struct request, then its `len` bytes of an image, encoded or decoded
  *     answer    int64 (length, or a negative code), then the result or the text of the error
  */
 #include <assert.h>
@@ -17,7 +17,7 @@
 
 #define ROOM 400 /* of text */
 
-enum op { OP_MAKE, OP_FORM, OP_HEAD, OP_PLAN };
+enum op { OP_MAKE, OP_DECODE, OP_HEAD, OP_PLAN };
 
 struct request { /* without gaps: see imagetool.py */
     uint64_t key, max_pixels, len;
@@ -89,13 +89,13 @@ static int64_t answer(struct image_scratch *s, const struct request *q, const vo
     if (rc < 0)
         return rc;
     plan_of(q, &spec, &head, &plan);
-    room = q->op == OP_MAKE ? image_bytes(&spec) : image_form_bound(&head, &spec);
+    room = q->op == OP_MAKE ? image_bytes(&spec) : image_decoded_bound(&head, &spec);
     *out = mem_alloc(room + ROOM);
     switch ((enum op)q->op) {
     case OP_MAKE:
         rc = image_make(s, data, q->len, &spec, &head, &plan, *out, err);
         return rc < 0 ? rc : (int64_t)room;
-    case OP_FORM: return image_form_make(s, data, q->len, &spec, &head, *out, room, err);
+    case OP_DECODE: return image_decoded_make(s, data, q->len, &spec, &head, *out, room, err);
     case OP_HEAD:
         return snprintf((char *)*out, ROOM, "%u %u %u %u %u %u %u", head.format, head.width,
                         head.height, head.orientation, head.components, head.progressive,

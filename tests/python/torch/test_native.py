@@ -62,7 +62,7 @@ class Arguments(unittest.TestCase):
         self.refuse("floats", ImageLoader, 4, crop + [Normalize()], dtype="uint8")
         self.refuse("batch_size", ImageLoader, 0, crop)
         self.refuse("'ignore'", ImageLoader, 4, crop, on_bad="ignore")
-        self.refuse("'maybe'", ImageLoader, 4, crop, forms="maybe")
+        self.refuse("'maybe'", ImageLoader, 4, crop, decoded_cache="maybe")
         self.refuse("'jax'", ImageLoader, 4, crop, output="jax")
         self.refuse("mutually exclusive", ImageLoader, 4, crop, sampler=[1], shuffle=True)
         self.refuse("iterated anew", ImageLoader, 4, crop, sampler=3)
@@ -78,10 +78,10 @@ class Arguments(unittest.TestCase):
 
 class Text(unittest.TestCase):
     def test_report(self):
-        text = str(LoaderReport(batches=4, samples=31, bad=1, formed=2, decoded=30, forms=2, form_bytes=2**21,
+        text = str(LoaderReport(batches=4, samples=31, bad=1, from_decoded_cache=2, decoded=30, decoded_cache_samples=2, decoded_cache_bytes=2**21,
                                 waited_s=1.0, step_s=3.0, busy_s=5.0, starved_s=0.25, threads=3, ready=2,
                                 bad_samples=[(7, "sample 7 (a.jpg): cut short")]))
-        for part in ("31 samples in 4 batches", "25.0 %", "3 threads", "2 decoded forms (2 MiB), 30 decoded", "a.jpg"):
+        for part in ("31 samples in 4 batches", "25.0 %", "3 threads", "2 samples from the decoded cache (2 samples, 2 MiB), 30 decoded", "a.jpg"):
             self.assertIn(part, text)
 
 

@@ -31,46 +31,46 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct kept *kept_at(uint64_t policy)
+static struct decoded_handle *handle_at(uint64_t policy)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct kept *k;
+    struct decoded_handle *k;
 
-    if (kept_open(ds, policy, &k, &err) < 0)
+    if (decoded_handle_open(ds, policy, &k, &err) < 0)
         fail_msg("%s", err.text);
     return k;
 }
 
 /* Give one of LEN bytes. False: the daemon wants none. */
-static bool give(struct kept *k, uint64_t sample)
+static bool give(struct decoded_handle *k, uint64_t sample)
 {
     struct upload g;
 
-    if (!kept_room(k, LEN, &g))
+    if (!decoded_handle_reserve(k, LEN, &g))
         return false;
     fill_bytes(g.data, sample + 7, LEN);
-    kept_give(k, &g, sample, LEN);
+    decoded_handle_upload(k, &g, sample, LEN);
     assert_null(g.data);
     return true;
 }
 
-static bool has(struct kept *k, uint64_t sample)
+static bool has(struct decoded_handle *k, uint64_t sample)
 {
     struct dlc_view v;
-    bool there = kept_get(k, sample, &v);
+    bool there = decoded_handle_get(k, sample, &v);
 
     if (there) {
         assert_int_equal(v.len, LEN);
         assert_true(is_sample(&v, sample + 7));
-        kept_put(k, &v);
+        decoded_handle_put(k, &v);
     }
     return there;
 }
 
 static void test_given_and_read_by_another(void **state)
 {
-    struct kept *a = kept_at(KIND), *b = kept_at(KIND), *other = kept_at(KIND + 1);
-    struct kept_figures f;
+    struct decoded_handle *a = handle_at(KIND), *b = handle_at(KIND), *other = handle_at(KIND + 1);
+    struct decoded_handle_figures f;
 
     (void)state;
     for (unsigned i = 0; i < N; i++) {
@@ -82,94 +82,95 @@ static void test_given_and_read_by_another(void **state)
         assert_true(has(a, i));
         assert_false(has(other, i));
     }
-    until((kept_figures(b, &f), f.forms == N));
-    assert_int_equal(f.bytes, N * (LEN + sizeof(struct shm_form_hdr)));
+    until((decoded_handle_figures(b, &f), f.samples == N));
+    assert_int_equal(f.bytes, N * (LEN + sizeof(struct shm_decoded_hdr)));
     assert_int_equal(f.unsound, 0);
-    assert_int_equal(stat_of(&d, "memory", "forms"), N);
-    assert_int_equal(stat_of(&d, "datasets", "forms"), N);
-    assert_int_equal(stat_of(&d, "datasets", "form_bytes"), f.bytes);
+    assert_int_equal(stat_of(&d, "memory", "decoded"), N);
+    assert_int_equal(stat_of(&d, "datasets", "decoded"), N);
+    assert_int_equal(stat_of(&d, "datasets", "decoded_bytes"), f.bytes);
     until(give(a, 3)); /* once more: it is there */
     until(give(a, 3));
-    assert_int_equal(stat_of(&d, "counters", "form_fills"), N);
+    assert_int_equal(stat_of(&d, "counters", "decoded_fills"), N);
     read_one(ds, 3); /* the sample is another thing */
-    kept_close(&a);
+    decoded_handle_close(&a);
     assert_true(has(b, 1)); /* it stays for the others, ... */
-    kept_close(&b);
-    b = kept_at(KIND);
+    decoded_handle_close(&b);
+    b = handle_at(KIND);
     assert_true(has(b, 1)); /* ... and for who comes later */
-    kept_close(&b);
-    kept_close(&other);
+    decoded_handle_close(&b);
+    decoded_handle_close(&other);
 }
 
 /* An upload that is dropped, and many at once. */
 static void test_upload_slots_come_back(void **state)
 {
-    struct kept *k = kept_at(KIND + 2);
+    struct decoded_handle *k = handle_at(KIND + 2);
     struct upload g[SHM_UPLOAD_SLOTS + 1];
     unsigned n;
 
     (void)state;
     for (unsigned turn = 0; turn < 3; turn++) {
-        for (n = 0; n <= SHM_UPLOAD_SLOTS && kept_room(k, LEN, &g[n]); n++)
+        for (n = 0; n <= SHM_UPLOAD_SLOTS && decoded_handle_reserve(k, LEN, &g[n]); n++)
             ;
         assert_int_equal(n, SHM_UPLOAD_SLOTS);
         while (n-- > 0)
-            kept_drop(k, &g[n]);
+            decoded_handle_cancel(k, &g[n]);
     }
-    assert_false(kept_room(k, SHM_UPLOAD_SIZE, &g[0])); /* too large */
+    assert_false(decoded_handle_reserve(k, SHM_UPLOAD_SIZE, &g[0])); /* too large */
     assert_false(has(k, 0));
-    kept_close(&k);
+    decoded_handle_close(&k);
 }
 
 static void test_kinds_are_bounded(void **state)
 {
-    struct kept *k[8], *more;
+    struct decoded_handle *k[8], *more;
     struct dlc_err err = DLC_ERR_INIT;
 
     (void)state;
     for (unsigned i = 0; i < unit_count(k); i++)
-        k[i] = kept_at(1000 + i);
-    assert_int_equal(kept_open(ds, 2000, &more, &err), DLC_EBUSY);
-    kept_close(&k[0]);
-    until(kept_open(ds, 2000, &more, &err) == 0); /* in the place of the one that nobody uses */
-    kept_close(&more);
+        k[i] = handle_at(1000 + i);
+    assert_int_equal(decoded_handle_open(ds, 2000, &more, &err), DLC_EBUSY);
+    decoded_handle_close(&k[0]);
+    until(decoded_handle_open(ds, 2000, &more, &err) ==
+          0); /* in the place of the one that nobody uses */
+    decoded_handle_close(&more);
     for (unsigned i = 1; i < unit_count(k); i++)
-        kept_close(&k[i]);
+        decoded_handle_close(&k[i]);
 }
 
-/* Memory is full of forms: those that nobody uses leave for new ones. */
+/* Memory is full of decoded samples: those that nobody uses leave for new ones. */
 static void test_idle_make_room(void **state)
 {
     const size_t large = 200000;
-    struct kept *a = kept_at(77), *b;
+    struct decoded_handle *a = handle_at(77), *b;
     struct upload g;
     unsigned n = 0;
 
     (void)state;
-    for (; n < N && kept_room(a, large, &g); n++) {
-        kept_give(a, &g, n, large);
-        until(stat_of(&d, "memory", "forms") > n);
+    for (; n < N && decoded_handle_reserve(a, large, &g); n++) {
+        decoded_handle_upload(a, &g, n, large);
+        until(stat_of(&d, "memory", "decoded") > n);
     }
     assert_in_range(n, 20, N - 1);
-    b = kept_at(78);
-    assert_false(kept_room(b, large, &g)); /* both are in use */
-    kept_close(&a);
-    until(kept_room(b, large, &g));
-    kept_give(b, &g, 0, large);
-    until(stat_of(&d, "memory", "forms") == 1);
+    b = handle_at(78);
+    assert_false(decoded_handle_reserve(b, large, &g)); /* both are in use */
+    decoded_handle_close(&a);
+    until(decoded_handle_reserve(b, large, &g));
+    decoded_handle_upload(b, &g, 0, large);
+    until(stat_of(&d, "memory", "decoded") == 1);
     assert_int_equal(stat_of(&d, "counters", "mem_evictions"), 0);
-    kept_close(&b);
+    decoded_handle_close(&b);
 }
 
 static void test_daemon_killed(void **state)
 {
-    struct kept *k = kept_at(KIND);
+    struct decoded_handle *k = handle_at(KIND);
     struct dlc_view v;
 
     (void)state;
     until(give(k, 5));
     until(has(k, 5));
-    assert_true(kept_get(k, 5, &v));
+    assert_true(decoded_handle_get(k, 5, &v));
     daemon_kill(&d);
     assert_false(give(k, 6));
     assert_true(is_sample(&v, 5 + 7)); /* who holds one keeps it */
@@ -179,8 +180,8 @@ static void test_daemon_killed(void **state)
     until(has(k, 6));
     assert_false(has(k, 5));
     assert_true(is_sample(&v, 5 + 7));
-    kept_put(k, &v);
-    kept_close(&k);
+    decoded_handle_put(k, &v);
+    decoded_handle_close(&k);
 }
 
 int main(void)

@@ -114,8 +114,8 @@ static void test_wrong_types(void **state)
 {
     static const char *const ops[] = {"open",  "map",  "stat",    "warm",
                                       "evict", "dump", "weights", "nothing"};
-    static const char *const fields[] = {"url",     "endpoint",  "sample", "tier", "size",
-                                         "refresh", "anonymous", "form",   "job",  "own"};
+    static const char *const fields[] = {"url",     "endpoint",  "sample",  "tier", "size",
+                                         "refresh", "anonymous", "decoded", "job",  "own"};
     struct rng r = {11};
 
     (void)state;
@@ -238,13 +238,13 @@ static void test_many_connections(void **state)
 
 struct session_of {
     int sock, doorbell;
-    char *uploads; /* of forms; else NULL */
+    char *uploads; /* of a decoded cache; else NULL */
     struct shm_session_hdr *h;
     _Atomic uint32_t *ring;
     struct shm_cell *cells;
 };
 
-static void attach_to(struct session_of *s, const char *form)
+static void attach_to(struct session_of *s, const char *decoded)
 {
     json_t *ask = json_pack("{s:s, s:s}", "op", "open", "url", url);
     struct msg m = MSG_INIT;
@@ -252,11 +252,11 @@ static void attach_to(struct session_of *s, const char *form)
 
     s->sock = dial_greeted(&d);
     s->uploads = NULL;
-    if (form != NULL)
-        json_object_set_new(ask, "form", json_string(form));
+    if (decoded != NULL)
+        json_object_set_new(ask, "decoded", json_string(decoded));
     tell(s->sock, ask, &m);
-    assert_int_equal(m.n_fds, form != NULL ? 6 : 5);
-    if (form != NULL) {
+    assert_int_equal(m.n_fds, decoded != NULL ? 6 : 5);
+    if (decoded != NULL) {
         fd = msg_take_fd(&m, 5);
         s->uploads = os_map(fd, 0, SHM_UPLOADS_SIZE, true);
         assert_non_null(s->uploads);
@@ -508,7 +508,7 @@ static void test_random_session(void **state)
     until(stat_of(&d, "daemon", "sessions") == 1);
 }
 
-/* ---- forms ---- */
+/* ---- decoded cache ---- */
 
 static void test_nonsense_of_forms(void **state)
 {
@@ -521,7 +521,7 @@ static void test_nonsense_of_forms(void **state)
         {SHM_OP_UPLOAD, SHM_UPLOAD_SLOTS, 0, 100},
         {SHM_OP_UPLOAD, 0, N, 100},
         {SHM_OP_UPLOAD, 0, UINT64_MAX, 100},
-        {SHM_OP_UPLOAD, 0, 0, sizeof(struct shm_form_hdr) - 1},
+        {SHM_OP_UPLOAD, 0, 0, sizeof(struct shm_decoded_hdr) - 1},
         {SHM_OP_UPLOAD, 0, 0, SHM_UPLOAD_SIZE + 1},
         {SHM_OP_UPLOAD, 0, 0, UINT64_MAX},
     };
@@ -540,7 +540,7 @@ static void test_nonsense_of_forms(void **state)
         assert_hangs_up(s.sock);
         detach(&s);
     }
-    attach(&s); /* who reads samples gives no forms */
+    attach(&s); /* a reader of samples uploads nothing */
     s.cells[0].op = SHM_OP_UPLOAD;
     s.cells[0].len = 100;
     s.ring[0] = 0;
@@ -552,7 +552,7 @@ static void test_nonsense_of_forms(void **state)
     serves();
 }
 
-/* What a reader of samples may ask for is refused to one of forms. */
+/* What a reader of samples may ask for is refused to one of decoded samples. */
 static void test_forms_ask_for_nothing_else(void **state)
 {
     static const char *const ops[] = {"map", "warm", "order", "open"};
@@ -586,10 +586,10 @@ static void test_random_uploads(void **state)
         attach_to(&s, turn % 2 != 0 ? "x" : "y");
         for (unsigned k = 0; k < 60; k++) {
             uint32_t cell = (uint32_t)rng_below(&r, SHM_UPLOAD_SLOTS);
-            size_t len = sizeof(struct shm_form_hdr) + rng_below(&r, 20000);
+            size_t len = sizeof(struct shm_decoded_hdr) + rng_below(&r, 20000);
             char *upload = s.uploads + cell * SHM_UPLOAD_SIZE;
 
-            form_seal(upload, rng_below(&r, N), 1, len - sizeof(struct shm_form_hdr));
+            decoded_seal(upload, rng_below(&r, N), 1, len - sizeof(struct shm_decoded_hdr));
             s.cells[cell].op = SHM_OP_UPLOAD;
             s.cells[cell].sample = rng_below(&r, N + (turn == 20));
             s.cells[cell].len = rng_below(&r, 3) == 0 ? len + rng_below(&r, 200) : len;
@@ -603,7 +603,7 @@ static void test_random_uploads(void **state)
         detach(&s);
     }
     until(stat_of(&d, "daemon", "sessions") == 1);
-    assert_true(stat_of(&d, "counters", "form_bad") > 0);
+    assert_true(stat_of(&d, "counters", "decoded_bad") > 0);
     serves();
 }
 

@@ -11,50 +11,50 @@
 #include "ipc/shm.h"
 
 #define LEN  200u
-#define SIZE (sizeof(struct shm_form_hdr) + LEN)
+#define SIZE (sizeof(struct shm_decoded_hdr) + LEN)
 
 static void test_any_change_shows(void **state)
 {
-    alignas(8) unsigned char form[SIZE + 1] = {0};
+    alignas(8) unsigned char decoded[SIZE + 1] = {0};
 
     (void)state;
-    memset(form, 3, sizeof(form));
-    form_seal(form, 7, 99, LEN);
-    assert_true(form_is_sound(form, SIZE, 7));
-    assert_true(form_is_for(form, SIZE, 7, 99));
-    assert_false(form_is_for(form, SIZE, 7, 98));
-    assert_false(form_is_sound(form, SIZE, 8)); /* another sample's */
-    assert_false(form_is_for(form, SIZE, 8, 99));
+    memset(decoded, 3, sizeof(decoded));
+    decoded_seal(decoded, 7, 99, LEN);
+    assert_true(decoded_is_sound(decoded, SIZE, 7));
+    assert_true(decoded_is_for(decoded, SIZE, 7, 99));
+    assert_false(decoded_is_for(decoded, SIZE, 7, 98));
+    assert_false(decoded_is_sound(decoded, SIZE, 8)); /* another sample's */
+    assert_false(decoded_is_for(decoded, SIZE, 8, 99));
     for (size_t n = 0; n < SIZE; n++) { /* cut short */
-        assert_false(form_is_sound(form, n, 7));
-        assert_false(form_is_for(form, n, 7, 99));
+        assert_false(decoded_is_sound(decoded, n, 7));
+        assert_false(decoded_is_for(decoded, n, 7, 99));
     }
-    assert_false(form_is_sound(form, SIZE + 1, 7));
+    assert_false(decoded_is_sound(decoded, SIZE + 1, 7));
     for (size_t i = 0; i < SIZE; i++) {
-        bool policy =
-            i >= offsetof(struct shm_form_hdr, policy) && i < offsetof(struct shm_form_hdr, len);
-        bool sum =
-            i >= offsetof(struct shm_form_hdr, sum) && i < offsetof(struct shm_form_hdr, reserved);
+        bool policy = i >= offsetof(struct shm_decoded_hdr, policy) &&
+                      i < offsetof(struct shm_decoded_hdr, len);
+        bool sum = i >= offsetof(struct shm_decoded_hdr, sum) &&
+                   i < offsetof(struct shm_decoded_hdr, reserved);
         bool unused =
-            i >= offsetof(struct shm_form_hdr, reserved) && i < sizeof(struct shm_form_hdr);
+            i >= offsetof(struct shm_decoded_hdr, reserved) && i < sizeof(struct shm_decoded_hdr);
 
-        form[i] ^= 0x10;
-        assert_int_equal(form_is_sound(form, SIZE, 7), policy || unused);
-        assert_int_equal(form_is_for(form, SIZE, 7, 99),
-                         sum || unused || i >= sizeof(struct shm_form_hdr));
-        form[i] ^= 0x10;
+        decoded[i] ^= 0x10;
+        assert_int_equal(decoded_is_sound(decoded, SIZE, 7), policy || unused);
+        assert_int_equal(decoded_is_for(decoded, SIZE, 7, 99),
+                         sum || unused || i >= sizeof(struct shm_decoded_hdr));
+        decoded[i] ^= 0x10;
     }
-    assert_true(form_is_sound(form, SIZE, 7));
+    assert_true(decoded_is_sound(decoded, SIZE, 7));
 }
 
 static void test_empty(void **state)
 {
-    alignas(8) unsigned char form[sizeof(struct shm_form_hdr)] = {0};
+    alignas(8) unsigned char decoded[sizeof(struct shm_decoded_hdr)] = {0};
 
     (void)state;
-    assert_false(form_is_sound(form, sizeof(form), 0));
-    form_seal(form, 0, 0, 0);
-    assert_true(form_is_sound(form, sizeof(form), 0));
+    assert_false(decoded_is_sound(decoded, sizeof(decoded), 0));
+    decoded_seal(decoded, 0, 0, 0);
+    assert_true(decoded_is_sound(decoded, sizeof(decoded), 0));
 }
 
 int main(void)

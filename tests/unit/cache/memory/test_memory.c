@@ -688,7 +688,7 @@ static void test_garbage_session(void **state)
 static void test_two_tebibytes(void **state)
 {
     uint64_t max = (uint64_t)2 << 40, low, high;
-    struct mem_index *x, *spare;
+    struct mem_index *x, *decoded;
     struct memory *m;
     struct mem_fill *f;
 
@@ -697,26 +697,26 @@ static void test_two_tebibytes(void **state)
     assert_int_equal(memory_size(m), max);
     assert_int_equal(memory_ceiling(m), max);
     assert_int_equal(mem_index_new(m, 2, 1, &x, NULL), 0);
-    assert_int_equal(mem_index_new(m, 2, 1, &spare, NULL), 0);
-    mem_index_set_spare(spare);
+    assert_int_equal(mem_index_new(m, 2, 1, &decoded, NULL), 0);
+    mem_index_set_decoded(decoded);
     assert_int_equal(memory_reserve(m, x, 1, 1000, &f), 0);
     memset(mem_fill_data(f), 'x', 1000);
     memory_publish(m, &f);
-    assert_int_equal(memory_reserve_spare(m, spare, 1, 1000, 0, &f), 0);
+    assert_int_equal(memory_reserve_decoded(m, decoded, 1, 1000, 0, &f), 0);
     memset(mem_fill_data(f), 'y', 1000);
     memory_publish(m, &f);
     low = shm_where_offset(x->slots[1].where);
-    high = shm_where_offset(spare->slots[1].where);
+    high = shm_where_offset(decoded->slots[1].where);
     assert_true(low < MB);
     assert_true(high > max - MB && high < max);
     assert_int_equal(((char *)m->seg.map)[low + 999], 'x');
     assert_int_equal(((char *)m->seg.map)[high + 999], 'y');
     memory_set_ceiling(m, max / 2);
-    assert_false(mem_index_ready(spare, 1));
+    assert_false(mem_index_ready(decoded, 1));
     assert_true(mem_index_ready(x, 1));
     while (memory_free_some(m))
         ;
-    mem_index_free(&spare);
+    mem_index_free(&decoded);
     mem_index_free(&x);
     memory_free(&m);
 }

@@ -28,32 +28,33 @@ static int tear_down(void **state)
     return 0;
 }
 
-static uint8_t *form_of(const struct image_spec *spec, size_t *len)
+static uint8_t *decoded_of(const struct image_spec *spec, size_t *len)
 {
     struct image_head head;
-    uint8_t *form;
+    uint8_t *decoded;
     size_t bound;
 
     assert_int_equal(image_read_head(jpeg.data, jpeg.len, spec, &head, &err), 0);
-    bound = image_form_bound(&head, spec);
-    form = malloc(bound);
+    bound = image_decoded_bound(&head, spec);
+    decoded = malloc(bound);
     assert_int_equal(
-        image_form_make(scratch, jpeg.data, jpeg.len, spec, &head, form, bound - 1, &err),
+        image_decoded_make(scratch, jpeg.data, jpeg.len, spec, &head, decoded, bound - 1, &err),
         DLC_EINVAL);
-    *len = (size_t)image_form_make(scratch, jpeg.data, jpeg.len, spec, &head, form, bound, &err);
+    *len =
+        (size_t)image_decoded_make(scratch, jpeg.data, jpeg.len, spec, &head, decoded, bound, &err);
     assert_int_equal(*len, bound);
-    assert_true(image_is_form(form, *len));
-    return form;
+    assert_true(image_is_decoded(decoded, *len));
+    return decoded;
 }
 
-static int use(const uint8_t *form, size_t len, const struct image_spec *spec, uint64_t key)
+static int use(const uint8_t *decoded, size_t len, const struct image_spec *spec, uint64_t key)
 {
     uint8_t *copy = malloc(len), *out = malloc(image_bytes(spec));
     struct image_head head;
     struct image_plan plan;
     int rc;
 
-    memcpy(copy, form, len);
+    memcpy(copy, decoded, len);
     rc = image_read_head(copy, len, spec, &head, &err);
     if (rc == 0) {
         image_plan(spec, key, head.width, head.height, &plan);
@@ -68,22 +69,22 @@ static int use(const uint8_t *form, size_t len, const struct image_spec *spec, u
 static void lie(struct image_spec spec)
 {
     size_t len;
-    uint8_t *form = form_of(&spec, &len);
+    uint8_t *decoded = decoded_of(&spec, &len);
     static const uint8_t values[] = {0, 1, 2, 3, 4, 7, 8, 9, 0x40, 0x7f, 0x80, 0xff};
 
-    assert_int_equal(use(form, len, &spec, 1), 0);
+    assert_int_equal(use(decoded, len, &spec, 1), 0);
     for (size_t i = 4; i < 64; i++)
         for (size_t v = 0; v < sizeof(values); v++) {
-            uint8_t was = form[i];
+            uint8_t was = decoded[i];
 
-            form[i] = values[v];
+            decoded[i] = values[v];
             for (uint64_t key = 0; key < 3; key++)
-                use(form, len, &spec, key);
-            form[i] = was;
+                use(decoded, len, &spec, key);
+            decoded[i] = was;
         }
     for (size_t cut = 64; cut < len; cut += 1 + len / 200)
-        assert_int_equal(use(form, cut, &spec, 1), DLC_ECORRUPT);
-    free(form);
+        assert_int_equal(use(decoded, cut, &spec, 1), DLC_ECORRUPT);
+    free(decoded);
 }
 
 static void test_a_header_that_lies(void **state)
@@ -103,35 +104,36 @@ static void test_not_of_a_form_nor_of_another_image(void **state)
     struct image_head head;
     struct image_plan plan;
     size_t len;
-    uint8_t *form = form_of(&spec, &len), out[1800];
+    uint8_t *decoded = decoded_of(&spec, &len), out[1800];
 
     (void)state;
-    assert_int_equal(image_read_head(form, len, &spec, &head, &err), 0);
-    assert_int_equal(image_form_make(scratch, form, len, &spec, &head, out, sizeof(out), &err),
-                     DLC_EINVAL);
+    assert_int_equal(image_read_head(decoded, len, &spec, &head, &err), 0);
+    assert_int_equal(
+        image_decoded_make(scratch, decoded, len, &spec, &head, out, sizeof(out), &err),
+        DLC_EINVAL);
     image_plan(&spec, 1, head.width, head.height, &plan);
-    assert_int_equal(image_make(scratch, form, len, &spec, &head, &plan, out, &err), 0);
+    assert_int_equal(image_make(scratch, decoded, len, &spec, &head, &plan, out, &err), 0);
     head.width++;
-    assert_int_equal(image_make(scratch, form, len, &spec, &head, &plan, out, &err), DLC_EINVAL);
-    free(form);
+    assert_int_equal(image_make(scratch, decoded, len, &spec, &head, &plan, out, &err), DLC_EINVAL);
+    free(decoded);
 }
 
-/* Truncated: no form of half an image. */
+/* Truncated: half an image is not decoded. */
 static void test_of_damage(void **state)
 {
     struct image_spec spec = picture_spec(30, 20);
     struct image_head head;
     size_t bound;
-    uint8_t *form;
+    uint8_t *decoded;
 
     (void)state;
     assert_int_equal(image_read_head(jpeg.data, jpeg.len, &spec, &head, &err), 0);
-    bound = image_form_bound(&head, &spec);
-    form = malloc(bound);
-    assert_int_equal(
-        image_form_make(scratch, jpeg.data, jpeg.len * 2 / 3, &spec, &head, form, bound, &err),
-        DLC_ECORRUPT);
-    free(form);
+    bound = image_decoded_bound(&head, &spec);
+    decoded = malloc(bound);
+    assert_int_equal(image_decoded_make(scratch, jpeg.data, jpeg.len * 2 / 3, &spec, &head, decoded,
+                                        bound, &err),
+                     DLC_ECORRUPT);
+    free(decoded);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forms in the memory tier: they take what is free, and leave before any sample. */
+/* Decoded samples in the memory tier: they take what is free, and leave before any sample. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@
 
 struct world {
     struct memory *m;
-    struct mem_index *x, *forms;
-    struct mem_session *s; /* reads forms */
+    struct mem_index *x, *decoded;
+    struct mem_session *s; /* reads decoded samples */
     struct client c;
     struct shm_pin_block *b;
     uint64_t evictions;
@@ -31,10 +31,10 @@ static int setup(void **state)
 
     assert_int_equal(memory_new(8 * MB, 4 * MB, &w->m, NULL), 0);
     assert_int_equal(mem_index_new(w->m, N, 1, &w->x, NULL), 0);
-    assert_int_equal(mem_index_new(w->m, N, 1, &w->forms, NULL), 0);
-    mem_index_set_spare(w->forms);
-    assert_int_equal(mem_session_new(w->forms, &w->s, NULL), 0);
-    client_open(&w->c, w->m, w->forms, w->s);
+    assert_int_equal(mem_index_new(w->m, N, 1, &w->decoded, NULL), 0);
+    mem_index_set_decoded(w->decoded);
+    assert_int_equal(mem_session_new(w->decoded, &w->s, NULL), 0);
+    client_open(&w->c, w->m, w->decoded, w->s);
     w->b = client_block(&w->c, 0);
     w->evictions = counters.mem_evictions;
     *state = w;
@@ -48,7 +48,7 @@ static int teardown(void **state)
     arena_check(&w->m->arena);
     client_close(&w->c);
     mem_session_free(&w->s);
-    mem_index_free(&w->forms);
+    mem_index_free(&w->decoded);
     mem_index_free(&w->x);
     memory_free(&w->m);
     test_free(w);
@@ -68,7 +68,7 @@ static int put(struct world *w, uint64_t sample, uint64_t len)
 static int put_form(struct world *w, uint64_t sample, uint64_t len, uint64_t keep)
 {
     struct mem_fill *f;
-    int rc = memory_reserve_spare(w->m, w->forms, sample, len, keep, &f);
+    int rc = memory_reserve_decoded(w->m, w->decoded, sample, len, keep, &f);
 
     if (rc == 0) {
         memset(mem_fill_data(f), (int)sample, len);
@@ -100,21 +100,21 @@ static void test_takes_what_is_free(void **state)
 
     assert_int_equal(put_form(w, 0, 100 * KB, 4 * MB), DLC_EBUSY); /* all of it will be needed */
     assert_int_equal(put_form(w, 0, 100 * KB, 3 * MB), 0);
-    memory_evict_all(w->m, w->forms);
+    memory_evict_all(w->m, w->decoded);
     for (unsigned i = 0; i < 10; i++)
         assert_int_equal(put(w, i, 100 * KB), 0);
     n = fill_with_forms(w, 100 * KB);
     memory_figures(w->m, &f);
-    assert_int_equal(f.forms, n);
+    assert_int_equal(f.decoded, n);
     assert_in_range(n, 20, 30);
     assert_true(f.ceiling - f.used >= f.ceiling / 16);
-    assert_true(memory_room_spare(w->m, 0) < 100 * KB);
+    assert_true(memory_room_decoded(w->m, 0) < 100 * KB);
     assert_int_equal(f.residents, 10);
-    assert_true(f.form_bytes >= n * 100 * KB && f.form_bytes < f.used);
+    assert_true(f.decoded_bytes >= n * 100 * KB && f.decoded_bytes < f.used);
     assert_int_equal(counters.mem_evictions, w->evictions);
 }
 
-/* Memory full of samples: nothing leaves for a form. */
+/* Memory full of samples: nothing leaves for a decoded sample. */
 static void test_evicts_nothing(void **state)
 {
     struct world *w = *state;
@@ -131,27 +131,27 @@ static void test_evicts_nothing(void **state)
 static void test_leaves_first(void **state)
 {
     struct world *w = *state;
-    uint64_t forms = counters.form_evictions;
+    uint64_t decoded = counters.decoded_evictions;
     unsigned n;
 
     for (unsigned i = 0; i < 10; i++)
         assert_int_equal(put(w, i, 100 * KB), 0);
     n = fill_with_forms(w, 70 * KB);
     for (unsigned i = 0; i < n; i++)
-        memory_touch(w->m, w->forms, i); /* used after all samples: that does not help */
+        memory_touch(w->m, w->decoded, i); /* used after all samples: that does not help */
     for (unsigned i = 10; i < 39; i++)
         assert_int_equal(put(w, i, 100 * KB), 0);
     for (unsigned i = 0; i < 39; i++)
         assert_true(mem_index_ready(w->x, i));
     assert_int_equal(counters.mem_evictions, w->evictions);
-    assert_true(counters.form_evictions > forms + 30);
+    assert_true(counters.decoded_evictions > decoded + 30);
     assert_int_equal(put(w, 39, 200 * KB), 0); /* then it is the samples' turn */
     assert_int_equal(put(w, 40, 200 * KB), 0);
-    assert_true(mem_index_resident(w->forms) < 3); /* too small to make the hole */
+    assert_true(mem_index_resident(w->decoded) < 3); /* too small to make the hole */
     assert_true(counters.mem_evictions > w->evictions);
 }
 
-/* The ceiling comes down: what lies above it goes, and that are forms. */
+/* The ceiling comes down: what lies above it goes, and that are decoded samples. */
 static void test_ceiling(void **state)
 {
     struct world *w = *state;
@@ -165,11 +165,11 @@ static void test_ceiling(void **state)
     memory_set_ceiling(w->m, 2 * MB);
     for (unsigned i = 0; i < 15; i++)
         assert_true(mem_index_ready(w->x, i));
-    assert_true(mem_index_resident(w->forms) < n - 35);
+    assert_true(mem_index_resident(w->decoded) < n - 35);
     assert_int_equal(counters.mem_evictions, w->evictions);
 }
 
-/* A large sample needs one hole: it is made where forms are, not samples. */
+/* A large sample needs one hole: it is made where decoded samples are, not samples. */
 static void test_large_sample(void **state)
 {
     struct world *w = *state;
@@ -185,7 +185,7 @@ static void test_large_sample(void **state)
     assert_int_equal(counters.mem_evictions, w->evictions);
 }
 
-/* Who reads a form keeps it, as a sample. */
+/* Who reads a decoded sample keeps it, as a sample. */
 static void test_pinned(void **state)
 {
     struct world *w = *state;
@@ -212,10 +212,10 @@ static void test_room_is_told(void **state)
     const struct shm_index_hdr *h = (const void *)w->c.index;
 
     assert_int_equal(put_form(w, 1, 1000, 0), 0);
-    mem_index_tell_room(w->forms, 12345);
-    assert_int_equal(atomic_load(&h->forms), 1);
-    assert_int_equal(atomic_load(&h->form_bytes), 1000);
-    assert_int_equal(atomic_load(&h->form_room), 12345);
+    mem_index_tell_room(w->decoded, 12345);
+    assert_int_equal(atomic_load(&h->decoded), 1);
+    assert_int_equal(atomic_load(&h->decoded_bytes), 1000);
+    assert_int_equal(atomic_load(&h->decoded_room), 12345);
 }
 
 int main(void)
