@@ -267,6 +267,26 @@ int os_thread(pthread_t *t, void *(*run)(void *), void *arg)
     return faulty(thread) ? errno : pthread_create(t, NULL, run, arg);
 }
 
+int os_thread_detached(size_t stack, void *(*run)(void *), void *arg)
+{
+    sigset_t all, old;
+    pthread_attr_t attr;
+    pthread_t t;
+    int e;
+
+    if (faulty(thread))
+        return errno;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, stack);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    e = pthread_create(&t, &attr, run, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return e;
+}
+
 void os_wake(int eventfd)
 {
     const uint64_t one = 1;

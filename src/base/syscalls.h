@@ -79,6 +79,8 @@ int os_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *fil
 ssize_t os_recvmsg(int fd, struct msghdr *h, int flags);
 ssize_t os_sendmsg(int fd, const struct msghdr *h, int flags); /* no SIGPIPE */
 int os_thread(pthread_t *t, void *(*run)(void *), void *arg);  /* 0 or an errno */
+/* The same for a thread that nobody joins and that takes no signals. */
+int os_thread_detached(size_t stack, void *(*run)(void *), void *arg);
 
 void os_close(int *fd); /* closes unless -1 and sets it to -1 */
 

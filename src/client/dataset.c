@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/api_token.h"
+#include "client/watch.h"
 
 #define DEFAULT_TIMEOUT DLC_SEC(300)
 #define LOOK_SOON       DLC_MS(250) /* for a daemon that is waited for */
@@ -151,6 +152,7 @@ static void in_child(void)
         ds->past = (struct dlc_stats){0};
         ds->direct_reads = ds->direct_bytes = ds->direct_ns = 0;
     }
+    watch_in_child();
     client_unlock(); /* taken before the fork, on this very thread */
 }
 
@@ -196,11 +198,10 @@ static void session_empty(struct dlc_dataset *ds, struct attachment *a)
     os_madvise(a->session, SHM_SESSION_SIZE, MADV_REMOVE);
 }
 
-void dataset_reap(struct dlc_dataset *ds)
+static void reap_locked(struct dlc_dataset *ds)
 {
     bool left = false;
 
-    pthread_mutex_lock(&all_mtx);
     dlc_list_each (l, &ds->retired) {
         struct attachment *a = dlc_container(l, struct attachment, link);
 
@@ -211,6 +212,42 @@ void dataset_reap(struct dlc_dataset *ds)
         left = left || !a->unmapped;
     }
     atomic_store(&ds->unreaped, left);
+}
+
+void dataset_reap(struct dlc_dataset *ds)
+{
+    pthread_mutex_lock(&all_mtx);
+    reap_locked(ds);
+    pthread_mutex_unlock(&all_mtx);
+}
+
+/* Stop using the current attachment. It is mapped: nobody can have retired it. */
+static void retire_locked(struct dlc_dataset *ds, struct attachment *a)
+{
+    const struct shm_segment_hdr *seg = (const void *)a->segment;
+
+    if (atomic_load(&seg->closing) != 0)
+        ds->spawn_from = dlc_mono_add(dlc_mono_now(), STOPPED);
+    ds->lost = true;
+    atomic_store(&ds->cur, NULL);
+    dlc_list_push_tail(&ds->retired, &a->link);
+    atomic_store(&ds->unreaped, true);
+}
+
+/* On the watch thread: this process may make no call for long. The look a moment later is for who
+ * put a view just then: see dataset_checked_until(). */
+static void daemon_gone(uint64_t generation)
+{
+    pthread_mutex_lock(&all_mtx);
+    dlc_list_each (l, &all) {
+        struct dlc_dataset *ds = dlc_container(l, struct dlc_dataset, link);
+        struct attachment *a = atomic_load(&ds->cur);
+
+        if (a != NULL && a->generation == generation)
+            retire_locked(ds, a);
+        if (atomic_load(&ds->unreaped))
+            reap_locked(ds);
+    }
     pthread_mutex_unlock(&all_mtx);
 }
 
@@ -241,6 +278,7 @@ void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a)
     ds->spawn_from = (struct dlc_mono){0};
     atomic_store(&ds->cur, a);
     atomic_store_explicit(&ds->said, false, memory_order_relaxed);
+    watch_add(a->sock, a->generation, daemon_gone);
     pthread_mutex_unlock(&all_mtx);
 }
 
@@ -438,17 +476,9 @@ void dataset_detach(struct dlc_dataset *ds, struct attachment *a)
 
 void dataset_lost(struct dlc_dataset *ds, struct attachment *a)
 {
-    const struct shm_segment_hdr *seg = (const void *)a->segment; /* mapped: we are a user */
-
     pthread_mutex_lock(&all_mtx);
-    if (atomic_load(&ds->cur) == a) {
-        if (atomic_load(&seg->closing) != 0)
-            ds->spawn_from = dlc_mono_add(dlc_mono_now(), STOPPED);
-        ds->lost = true;
-        atomic_store(&ds->cur, NULL);
-        dlc_list_push_tail(&ds->retired, &a->link);
-        atomic_store(&ds->unreaped, true);
-    }
+    if (atomic_load(&ds->cur) == a)
+        retire_locked(ds, a);
     pthread_mutex_unlock(&all_mtx);
 }
 
@@ -519,8 +549,8 @@ int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_dataset 
         dlc_close(&ds);
         return client_fail(&err);
     }
-    dataset_attach_to(ds, a);
     dataset_enlist(ds);
+    dataset_attach_to(ds, a);
     *out = ds;
     return 0;
 }

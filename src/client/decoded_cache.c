@@ -59,8 +59,8 @@ int decoded_handle_open(struct dlc_dataset *of, uint64_t policy, struct decoded_
         dlc_close(&ds);
         return rc;
     }
-    dataset_attach_to(ds, a);
     dataset_enlist(ds);
+    dataset_attach_to(ds, a);
     *out = mem_new(struct decoded_handle);
     (*out)->ds = ds;
     (*out)->policy = policy;

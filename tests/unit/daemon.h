@@ -243,6 +243,22 @@ static inline void daemon_end(struct daemon *d)
     config_release(&d->config);
 }
 
+/* How many segments of daemons, dead ones included, a process maps. */
+static inline unsigned segments_of(pid_t pid)
+{
+    char path[64], line[512];
+    unsigned n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    f = fopen(path, "re");
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f) != NULL)
+        n += strstr(line, "dlcache-segment") != NULL;
+    fclose(f);
+    return n;
+}
+
 /* ---- talking to it ---- */
 
 static inline int dial(const struct daemon *d)

@@ -28,20 +28,6 @@ static int teardown(void **state)
     return 0;
 }
 
-/* How many segments are mapped here. */
-static unsigned segments(void)
-{
-    FILE *f = fopen("/proc/self/maps", "re");
-    char line[512];
-    unsigned n = 0;
-
-    assert_non_null(f);
-    while (fgets(line, sizeof(line), f) != NULL)
-        n += strstr(line, "dlcache-segment") != NULL;
-    fclose(f);
-    return n;
-}
-
 static void test_killed_and_back(void **state)
 {
     char url[512];
@@ -62,12 +48,12 @@ static void test_killed_and_back(void **state)
     daemon_start(&d);
     until((read_one(ds, 5), dlc_dataset_stats(ds, &st), st.reconnects == 1));
     assert_true(is_sample(&v, 0));
-    assert_int_equal(segments(), 2); /* the old one for the view's sake */
+    assert_int_equal(segments_of(getpid()), 2); /* the old one for the view's sake */
     old = dlc_container(ds->retired.next, struct attachment, link);
     assert_int_equal(old->session->magic, SHM_SESSION_MAGIC);
     dlc_dataset_stats(ds, &st);
     dlc_put(ds, &v);
-    assert_int_equal(segments(), 1);
+    assert_int_equal(segments_of(getpid()), 1);
     assert_int_equal(old->session->magic, 0); /* its pages went back, */
     dlc_dataset_stats(ds, &after);
     assert_int_equal(after.misses, st.misses); /* its figures did not */
@@ -75,7 +61,7 @@ static void test_killed_and_back(void **state)
     for (unsigned i = 0; i < N; i++)
         read_one(ds, i);
     dlc_close(&ds);
-    assert_int_equal(segments(), 0);
+    assert_int_equal(segments_of(getpid()), 0);
 }
 
 /* Who puts the last view sees the attachment in use, who retires it sees the pin: nobody unmaps. */
@@ -91,11 +77,11 @@ static void test_missed_reap(void **state)
     daemon_kill(&d);
     daemon_start(&d);
     until((read_one(ds, 5), dlc_dataset_stats(ds, &st), st.reconnects == 1));
-    assert_int_equal(segments(), 2);
+    assert_int_equal(segments_of(getpid()), 2);
     atomic_store((_Atomic uint64_t *)(uintptr_t)v.priv[0], 0); /* as dlc_put() that saw the old */
     for (unsigned i = 0; i < N; i++)
         read_one(ds, i); /* more than memory holds: misses */
-    assert_int_equal(segments(), 1);
+    assert_int_equal(segments_of(getpid()), 1);
     dlc_close(&ds);
 }
 
@@ -113,13 +99,13 @@ static void test_unmapped_after_hints(void **state)
     assert_int_equal(dlc_get_many(ds, ahead, 2, v, NULL), 0);
     dlc_put(ds, &v[0]);
     dlc_put(ds, &v[1]);
-    assert_int_equal(segments(), 1);
+    assert_int_equal(segments_of(getpid()), 1);
     daemon_kill(&d);
     daemon_start(&d);
     until((read_one(ds, 5), dlc_dataset_stats(ds, &st), st.reconnects == 1));
-    until((read_one(ds, 6), segments() == 1)); /* the new one */
+    until((read_one(ds, 6), segments_of(getpid()) == 1)); /* the new one */
     dlc_close(&ds);
-    assert_int_equal(segments(), 0);
+    assert_int_equal(segments_of(getpid()), 0);
 }
 
 struct reader {
@@ -172,7 +158,7 @@ static void come_and_go(bool killed)
         pthread_join(t[k], &wrong);
         assert_null(wrong);
     }
-    assert_int_equal(segments(), 1);
+    assert_int_equal(segments_of(getpid()), 1);
     dlc_close(&r.ds);
 }
 

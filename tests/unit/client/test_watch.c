@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A process that makes no call lets go of the memory of a daemon that is gone. */
+#include "daemon.h"
+
+#include <dirent.h>
+#include <stdatomic.h>
+
+#include "base/fault.h"
+
+#define N    30u
+#define SIZE 20000u
+
+static struct daemon d;
+static char url[512], other_url[512];
+
+static int setup(void **state)
+{
+    (void)state;
+    daemon_init(&d, "d", "1MB", false);
+    daemon_start(&d);
+    dataset("a", N, SIZE, "", url);
+    dataset("b", N, SIZE, "", other_url);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    daemon_end(&d);
+    return 0;
+}
+
+/* A line of the status of this process's watch thread, behind "NAME:". False: there is no such
+ * thread. */
+static bool watch_status(const char *name, char line[static 256])
+{
+    DIR *dir = opendir("/proc/self/task");
+    struct dirent *e;
+    bool found = false, mine;
+
+    assert_non_null(dir);
+    while (!found && (e = readdir(dir)) != NULL) {
+        char path[300];
+        FILE *f;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%.200s/status", e->d_name);
+        f = e->d_name[0] == '.' ? NULL : fopen(path, "re");
+        mine = f != NULL && fgets(line, 256, f) != NULL && strstr(line, "dlcache-watch") != NULL;
+        while (mine && !found && fgets(line, 256, f) != NULL)
+            found = strncmp(line, name, strlen(name)) == 0 && line[strlen(name)] == ':';
+        if (f != NULL)
+            fclose(f);
+    }
+    closedir(dir);
+    memmove(line, found ? line + strlen(name) + 1 : "", found ? strlen(line + strlen(name)) : 1);
+    return found;
+}
+
+static void test_idle(void **state)
+{
+    struct dlc_dataset *a, *b, *c;
+    char before[256], after[256];
+
+    (void)state;
+    assert_false(watch_status("State", before));
+    a = open_at(&d, url, 0);
+    b = open_at(&d, other_url, 0);
+    c = open_at(&d, url, 0);
+    until(watch_status("State", before) && strstr(before, "sleeping") != NULL);
+    assert_true(watch_status("SigBlk", before));
+    assert_int_equal(strtoull(before, NULL, 16) & 0x7fff, 0x7fff & ~(1u << (SIGKILL - 1)));
+    assert_true(watch_status("voluntary_ctxt_switches", before));
+    for (unsigned i = 0; i < N; i++)
+        read_one(a, i);
+    dlc_close(&c);
+    assert_true(watch_status("voluntary_ctxt_switches", after));
+    assert_string_equal(after, before); /* it sleeps while daemons live */
+    assert_int_equal(segments_of(getpid()), 2);
+    daemon_kill(&d);
+    until(segments_of(getpid()) == 0);
+    daemon_start(&d);
+    read_one(a, 1);
+    read_one(b, 1);
+    assert_int_equal(segments_of(getpid()), 2);
+    daemon_stop(&d);
+    until(segments_of(getpid()) == 0);
+    daemon_start(&d);
+    dlc_close(&a);
+    dlc_close(&b);
+}
+
+/* The view keeps what it needs, and the last one that is put lets go of it. */
+static void test_held(void **state)
+{
+    struct dlc_dataset *a = open_at(&d, url, 0), *b = open_at(&d, other_url, 0);
+    struct dlc_view v;
+
+    (void)state;
+    assert_int_equal(dlc_get(a, 3, &v), 0);
+    daemon_kill(&d);
+    until(segments_of(getpid()) == 1);
+    assert_true(is_sample(&v, 3));
+    dlc_put(a, &v);
+    assert_int_equal(segments_of(getpid()), 0);
+    daemon_start(&d);
+    dlc_close(&a);
+    dlc_close(&b);
+}
+
+/* As dlc_put() that takes its pin back just when the attachment is retired, and neither sees the
+ * other: the thread looks once more. */
+static void test_put_at_that_moment(void **state)
+{
+    struct dlc_dataset *a = open_at(&d, url, 0), *b = open_at(&d, other_url, 0);
+    struct dlc_view v;
+
+    (void)state;
+    assert_int_equal(dlc_get(a, 3, &v), 0);
+    daemon_kill(&d);
+    until(segments_of(getpid()) == 1); /* b's is gone: the thread has looked */
+    atomic_store((_Atomic uint64_t *)(uintptr_t)v.priv[0], 0);
+    until(segments_of(getpid()) == 0);
+    daemon_start(&d);
+    dlc_close(&a);
+    dlc_close(&b);
+}
+
+/* ---- children ---- */
+
+struct child {
+    pid_t pid;
+    int go, done;
+};
+
+/* A child that does two things when it is told to. */
+static struct child fork_child(struct dlc_dataset *ds, int (*first)(struct dlc_dataset *),
+                               int (*second)(struct dlc_dataset *))
+{
+    int go[2], done[2];
+    pid_t pid;
+    char c;
+
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(done, O_CLOEXEC), 0);
+    fflush(NULL);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        int rc = first(ds);
+
+        os_close(&go[1]);
+        if (rc == 0 && (write(done[1], "x", 1) != 1 || read(go[0], &c, 1) != 1))
+            rc = 100;
+        _exit(rc == 0 ? second(ds) : rc);
+    }
+    os_close(&go[0]);
+    os_close(&done[1]);
+    assert_int_equal(read(done[0], &c, 1), 1);
+    return (struct child){pid, go[1], done[0]};
+}
+
+static void child_ends(struct child *c)
+{
+    int status;
+
+    assert_int_equal(write(c->go, "x", 1), 1);
+    assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
+    assert_int_equal(status, 0);
+    os_close(&c->go);
+    os_close(&c->done);
+}
+
+static int read_in_child(struct dlc_dataset *ds)
+{
+    char line[256];
+
+    if (watch_status("State", line))
+        return 1; /* it stayed with the parent */
+    read_one(ds, 2);
+    return watch_status("State", line) ? 0 : 2;
+}
+
+static int nothing(struct dlc_dataset *ds)
+{
+    (void)ds;
+    return 0;
+}
+
+static void test_child(void **state)
+{
+    struct dlc_dataset *ds = open_at(&d, url, 0);
+    struct child reader, idle;
+
+    (void)state;
+    read_one(ds, 1);
+    reader = fork_child(ds, read_in_child, nothing);
+    idle = fork_child(ds, nothing, read_in_child); /* through the daemon that is there by then */
+    assert_int_equal(segments_of(reader.pid), 1);
+    assert_int_equal(segments_of(idle.pid), 0);
+    daemon_kill(&d);
+    daemon_start(&d);
+    until(segments_of(reader.pid) == 0);
+    until(segments_of(getpid()) == 0);
+    child_ends(&reader);
+    child_ends(&idle);
+    dlc_close(&ds);
+}
+
+static int read_unwatched(struct dlc_dataset *ds)
+{
+    char line[256];
+
+    fault_plan(&(struct fault_plan){
+        .calls = FAULT_CALL(thread) | FAULT_CALL(epoll_create), .nth = 1, .times = 100});
+    read_one(ds, 2);
+    fault_disarm();
+    return watch_status("State", line) ? 1 : 0;
+}
+
+static int next_call(struct dlc_dataset *ds)
+{
+    struct dlc_stats st;
+
+    if (segments_of(getpid()) != 1)
+        return 3;
+    dlc_dataset_stats(ds, &st);
+    return segments_of(getpid()) == 0 ? 0 : 4;
+}
+
+/* Where the thread cannot be had, the next call notices, as ever. */
+static void test_no_thread(void **state)
+{
+    struct dlc_dataset *ds = open_at(&d, url, 0);
+    struct child c = fork_child(ds, read_unwatched, next_call);
+
+    (void)state;
+    daemon_kill(&d);
+    daemon_start(&d);
+    child_ends(&c);
+    dlc_close(&ds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_held),
+        cmocka_unit_test(test_put_at_that_moment),
+        cmocka_unit_test(test_child),
+        cmocka_unit_test(test_no_thread),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
