@@ -16,7 +16,7 @@
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/table.h"
-#include "daemon/cataloguer.h"
+#include "catalog/listing/list_here.h"
 #include "bucket/bucket.h"
 
 struct options {
@@ -26,26 +26,9 @@ struct options {
 
 /* ---- a catalog without a daemon ---- */
 
-struct listing {
-    struct catalog_builder *builder;
-    struct progress *bar;
-    int rc;
-    struct dlc_err err;
-};
-
-static bool on_page(struct bucket_list *l, const struct bucket_object *objects, size_t n)
+static void show_listed(void *bar, uint64_t objects)
 {
-    struct listing *s = l->priv;
-
-    for (size_t i = 0; i < n && s->rc == 0; i++) {
-        if (objects[i].size == 0 && str_ends(objects[i].key, "/"))
-            continue; /* the mark that consoles leave for an empty folder: the daemon skips it too
-                       */
-        s->rc = catalog_builder_add(s->builder, objects[i].key, strlen(objects[i].key),
-                                    objects[i].size, objects[i].etag, &s->err);
-    }
-    progress_update(s->bar, "listing", catalog_builder_count(s->builder), 0, 0, 0);
-    return s->rc == 0;
+    progress_update(bar, "listing", objects, 0, 0, 0);
 }
 
 static struct bucket_config bucket_config_of(const struct config *c)
@@ -65,78 +48,16 @@ static struct bucket_config bucket_config_of(const struct config *c)
     return b;
 }
 
-/* The URL may name one object. */
-static int list_one(struct bucket *b, const struct url *u, struct listing *s, struct dlc_err *err)
-{
-    struct bucket_stat stat;
-    int rc = bucket_stat_wait(b, u->prefix, &stat, err);
-
-    if (rc == DLC_ENOTFOUND)
-        return 0;
-    if (rc == 0)
-        rc = catalog_builder_add(s->builder, u->prefix, strlen(u->prefix), stat.size, stat.etag,
-                                 err);
-    return rc;
-}
-
-/* List the bucket into s->builder, as the daemon does. */
-static int list_bucket(const struct bucket_config *bc, const struct url *u, struct listing *s,
-                       struct dlc_err *err)
-{
-    char *prefix = list_prefix(u);
-    struct bucket *b = NULL;
-    int rc = bucket_open(u, bc, &b, err);
-
-    if (rc == 0)
-        rc = bucket_list_wait(b, prefix, on_page, s, err);
-    if (s->rc < 0) {
-        *err = s->err;
-        rc = s->rc;
-    }
-    if (rc == 0 && catalog_builder_count(s->builder) == 0 && prefix != NULL &&
-        !str_ends(u->prefix, "*"))
-        rc = list_one(b, u, s, err);
-    bucket_close(&b);
-    mem_free(&prefix);
-    return rc;
-}
-
-static int make_catalog(const struct config *c, const struct url *u, struct listing *s,
-                        const char *path, struct dlc_err *err)
-{
-    struct cataloguer g = {.url = u, .config = bucket_config_of(c), .builder = s->builder};
-    int rc = list_bucket(&g.config, u, s, err);
-
-    cataloguer_init(&g);
-    if (rc == 0)
-        rc = cataloguer_run(&g, path, err);
-    cataloguer_release(&g);
-    return rc;
-}
-
 static int catalog_here(const struct config *c, const char *url, struct progress *bar,
                         struct catalog **out, struct dlc_err *err)
 {
-    struct listing s = {.builder = catalog_builder_new(), .bar = bar};
-    const char *tmp = getenv("TMPDIR");
-    char *dir = mem_fmt("%s/dlcache-ls-XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    const struct bucket_config bc = bucket_config_of(c);
     struct url u = URL_INIT;
-    char *path = NULL;
     int rc = url_parse(&u, url, err);
 
-    if (rc == 0 && mkdtemp(dir) == NULL)
-        rc = dlc_err_sys(err, "cannot make %s", dir);
-    if (rc == 0) {
-        path = mem_fmt("%s/catalog", dir);
-        rc = make_catalog(c, &u, &s, path, err);
-        if (rc == 0)
-            rc = catalog_open(path, out, err);
-        os_rmtree(dir);
-    }
-    catalog_builder_free(&s.builder);
+    if (rc == 0)
+        rc = list_here(&u, &bc, show_listed, bar, out, err);
     url_release(&u);
-    mem_free(&path);
-    mem_free(&dir);
     return rc;
 }
 

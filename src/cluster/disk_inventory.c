@@ -24,7 +24,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
-#include "daemon/cataloguer.h"
+#include "catalog/listing/cataloguer.h"
 #include "cluster/access.h"
 #include "daemon/dataset.h"
 #include "daemon/state.h"

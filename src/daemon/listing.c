@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "daemon/cataloguer.h"
+#include "catalog/listing/cataloguer.h"
 #include "daemon/catalog_load.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"

@@ -21,7 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
-#include "daemon/cataloguer.h"
+#include "catalog/listing/cataloguer.h"
 #include "daemon/dataset.h"
 #include "daemon/prefetch/disk_hints.h"
 #include "daemon/state.h"

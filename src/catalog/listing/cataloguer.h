@@ -4,8 +4,8 @@
  * from the bucket, each read conditional on the listed ETag (P3 of docs/design/0003), and the
  * catalog is written. Blocks: for workers and programs.
  */
-#ifndef DLC_DAEMON_CATALOGUER_H
-#define DLC_DAEMON_CATALOGUER_H
+#ifndef DLC_CATALOG_LISTING_CATALOGUER_H
+#define DLC_CATALOG_LISTING_CATALOGUER_H
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/cataloguer.h"
+#include "catalog/listing/cataloguer.h"
 
 #include <stdio.h>
 #include <string.h>
