@@ -20,11 +20,9 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 
-#define SILENCE  DLC_SEC(30) /* a listing sends progress; this much silence means a hung daemon */
-#define GREETING DLC_SEC(2)  /* which a daemon answers at once; else a reader goes to the bucket */
-#define CALLS    4
-#define TRIES    6 /* at a daemon that has no descriptor left at the moment: 1.5 s in all */
-#define PAUSE    DLC_MS(50) /* before the second of them, and doubling */
+#define CALLS 4
+#define TRIES 6          /* at a daemon that has no descriptor left at the moment: 1.5 s in all */
+#define PAUSE DLC_MS(50) /* before the second of them, and doubling */
 
 /* ---- talking ---- */
 
@@ -133,12 +131,13 @@ int attach_call(struct attachment *a, const json_t *ask, int fd, struct dlc_mono
     return rc;
 }
 
-static int greet(struct dlc_dataset *ds, int sock, struct dlc_mono deadline, struct dlc_err *err)
+static int greet(struct dlc_dataset *ds, int sock, struct dlc_dur greeting,
+                 struct dlc_mono deadline, struct dlc_err *err)
 {
     struct msg m = MSG_INIT;
     int rc = ask(ds, sock,
                  json_pack("{s:s, s:i, s:i}", "op", "hello", "version", 1, "pid", (int)getpid()),
-                 ds->catalog != NULL ? GREETING : SILENCE, deadline, &m, err);
+                 greeting, deadline, &m, err);
 
     msg_release(&m);
     return rc;
@@ -146,17 +145,20 @@ static int greet(struct dlc_dataset *ds, int sock, struct dlc_mono deadline, str
 
 /* A connection to a daemon that greeted us. One that is just ending may answer the call and hang
  * up: then call again, and start another one if we may. */
-static int call_daemon(struct dlc_dataset *ds, bool may_spawn, struct dlc_mono deadline,
-                       struct dlc_err *err)
+static int call_daemon(struct dlc_dataset *ds, const struct attach_how *how, struct dlc_err *err)
 {
+    struct dlc_mono now = dlc_mono_now(), called = dlc_mono_add(now, how->greeting),
+                    deadline = dlc_mono_add(now, DAEMON_PATIENCE); /* a listing may take longer */
     int sock = DLC_ENODAEMON, rc;
 
+    deadline.ns = DLC_MIN(deadline.ns, how->deadline.ns);
+    called.ns = DLC_MIN(called.ns, deadline.ns);
     for (int call = 0; call < CALLS && sock == DLC_ENODAEMON; call++) {
-        sock = daemon_connect(&ds->config, deadline, err);
-        if (sock == DLC_ENODAEMON && may_spawn &&
+        sock = daemon_connect(&ds->config, called, err);
+        if (sock == DLC_ENODAEMON && how->may_spawn &&
             (rc = daemon_spawn(&ds->config, deadline, err)) < 0)
             return rc;
-        if (sock >= 0 && (rc = greet(ds, sock, deadline, err)) < 0) {
+        if (sock >= 0 && (rc = greet(ds, sock, how->greeting, deadline, err)) < 0) {
             os_close(&sock);
             sock = rc;
         }
@@ -170,14 +172,14 @@ static uint64_t snapshot_of(const struct dlc_dataset *ds)
     return ds->catalog != NULL ? catalog_snapshot(ds->catalog) : ds->opt.snapshot;
 }
 
-static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct dlc_mono deadline,
+static int open_remote(struct dlc_dataset *ds, int sock, const struct attach_how *how,
                        struct msg *m, struct dlc_err *err)
 {
     const char *job = getenv("DLCACHE_JOB");
     uint64_t snapshot = snapshot_of(ds);
     char hex[17];
     json_t *q = json_pack("{s:s, s:o, s:b, s:b}", "op", "open", "url", msg_string(ds->url),
-                          "anonymous", (int)ds->opt.anonymous, "refresh", (int)refresh);
+                          "anonymous", (int)ds->opt.anonymous, "refresh", (int)how->refresh);
 
     if (ds->endpoint != NULL)
         json_object_set_new(q, "endpoint", msg_string(ds->endpoint));
@@ -191,7 +193,7 @@ static int open_remote(struct dlc_dataset *ds, int sock, bool refresh, struct dl
         snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)snapshot);
         json_object_set_new(q, "snapshot", json_string(hex));
     }
-    return ask(ds, sock, q, SILENCE, deadline, m, err);
+    return ask(ds, sock, q, how->silence, how->deadline, m, err);
 }
 
 /* Where a named dataset lies: for reading past the daemon. */
@@ -287,11 +289,10 @@ static int map_all(struct attachment *a, struct msg *m, uint64_t snapshot, struc
 
 static _Atomic uint64_t generations; /* relaxed: only uniqueness matters */
 
-static int attach_once(struct dlc_dataset *ds, bool may_spawn, bool refresh,
-                       struct dlc_mono deadline, struct attachment **out, struct dlc_err *err)
+static int attach_once(struct dlc_dataset *ds, const struct attach_how *how,
+                       struct attachment **out, struct dlc_err *err)
 {
     struct attachment *a = mem_new(struct attachment);
-    struct dlc_mono patience = dlc_mono_add(dlc_mono_now(), DAEMON_PATIENCE);
     struct msg m = MSG_INIT;
     int rc;
 
@@ -301,11 +302,10 @@ static int attach_once(struct dlc_dataset *ds, bool may_spawn, bool refresh,
     dlc_mtx_init(&a->mtx, LCK_session);
     dlc_mtx_init(&a->rpc, LCK_rpc);
     dlc_list_init(&a->link);
-    patience.ns = DLC_MIN(patience.ns, deadline.ns); /* a listing may take longer */
-    rc = call_daemon(ds, may_spawn, patience, err);
+    rc = call_daemon(ds, how, err);
     a->sock = rc < 0 ? -1 : rc;
     if (rc >= 0)
-        rc = open_remote(ds, a->sock, refresh, deadline, &m, err);
+        rc = open_remote(ds, a->sock, how, &m, err);
     if (rc == 0)
         rc = map_all(a, &m, snapshot_of(ds), err);
     if (rc == 0 && ds->decoded != NULL)
@@ -319,14 +319,14 @@ static int attach_once(struct dlc_dataset *ds, bool may_spawn, bool refresh,
     return rc;
 }
 
-int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct dlc_mono deadline,
-                   struct attachment **out, struct dlc_err *err)
+int attachment_new(struct dlc_dataset *ds, const struct attach_how *how, struct attachment **out,
+                   struct dlc_err *err)
 {
     int rc, try = 0;
 
     do
-        rc = attach_once(ds, may_spawn, refresh, deadline, out, err);
-    while (rc == DLC_EBUSY && ds->catalog == NULL && pause_before(++try, PAUSE, deadline));
+        rc = attach_once(ds, how, out, err);
+    while (rc == DLC_EBUSY && ds->catalog == NULL && pause_before(++try, PAUSE, how->deadline));
     return rc; /* within a read the bucket does as well */
 }
 

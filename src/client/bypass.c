@@ -10,14 +10,11 @@
 #include "base/str.h"
 #include "catalog/archives/scan.h"
 
-static int open_direct_locked(struct dlc_dataset *ds, struct dlc_err *err)
+struct bucket_config direct_config(const struct dlc_dataset *ds)
 {
     struct bucket_config bc = BUCKET_CONFIG_INIT;
-    struct url u = URL_INIT;
-    int rc = url_parse(&u, ds->place != NULL ? ds->place : ds->url, err);
     bool path_style;
 
-    dlc_mtx_assert_held(&ds->direct_mtx);
     bc.endpoint = ds->place_endpoint != NULL ? ds->place_endpoint : ds->endpoint;
     bc.region = ds->config.region[0] ? ds->config.region : NULL;
     bc.profile = ds->config.profile[0] ? ds->config.profile : NULL;
@@ -29,6 +26,16 @@ static int open_direct_locked(struct dlc_dataset *ds, struct dlc_err *err)
     bc.connect_timeout = ds->config.connect_timeout;
     bc.stall_timeout = ds->config.stall_timeout;
     bc.deadline = ds->timeout;
+    return bc;
+}
+
+static int open_direct_locked(struct dlc_dataset *ds, struct dlc_err *err)
+{
+    const struct bucket_config bc = direct_config(ds);
+    struct url u = URL_INIT;
+    int rc = url_parse(&u, ds->place != NULL ? ds->place : ds->url, err);
+
+    dlc_mtx_assert_held(&ds->direct_mtx);
     if (rc == 0)
         rc = bucket_open(&u, &bc, &ds->direct, err);
     url_release(&u);

@@ -165,9 +165,20 @@ struct dlc_dataset {
 
 #define NO_DEADLINE ((struct dlc_mono){INT64_MAX}) /* a listing takes as long as it takes */
 
-/* Connect, open, map. Starts a daemon if allowed. Gives *out. */
-int attachment_new(struct dlc_dataset *ds, bool may_spawn, bool refresh, struct dlc_mono deadline,
-                   struct attachment **out, struct dlc_err *err);
+/* How a daemon is looked for. */
+struct attach_how {
+    bool may_spawn; /* start one where none answers */
+    bool refresh;
+    /* A daemon that says nothing for so long hangs: after it was called or greeted, and while it
+     * opens the dataset (it tells how far a listing is). */
+    struct dlc_dur greeting, silence;
+    struct dlc_mono deadline; /* of all */
+};
+#define ATTACH_SILENCE DLC_SEC(30)
+
+/* Connect, open, map. DLC_ETIMEDOUT: the daemon hangs. Gives *out. */
+int attachment_new(struct dlc_dataset *ds, const struct attach_how *how, struct attachment **out,
+                   struct dlc_err *err);
 void attachment_unmap(struct attachment *a); /* segment, index and descriptors */
 void attachment_free(struct attachment **ap);
 /* Has the daemon gone? The caller is a user of `a`, or has pinned there: (A1). */
@@ -249,6 +260,8 @@ void large_free(void *p, uint64_t len); /* of VIEW_MAPPED */
 
 /* ---- bypass.c ---- */
 
+/* How the bucket is read from here. Borrows from ds. */
+struct bucket_config direct_config(const struct dlc_dataset *ds);
 /* Read from the bucket into private memory. */
 int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_view *out, struct dlc_err *err);
 
@@ -266,6 +279,8 @@ struct attachment *dataset_checked_until(struct dlc_dataset *ds, struct dlc_mono
 void dataset_detach(struct dlc_dataset *ds, struct attachment *a);
 /* Stops using an attachment whose daemon has gone, and looks for no other one. */
 void dataset_drop_lost(struct dlc_dataset *ds);
+/* No daemon is to be had, and *err says why: look for one later. */
+void dataset_back_off(struct dlc_dataset *ds, const struct dlc_err *err);
 /* Somebody cannot do without a daemon: look for one soon. */
 void dataset_hurry(struct dlc_dataset *ds);
 /* `a` has lost its daemon: stop using it. */
@@ -300,8 +315,10 @@ void importance_release(struct importance *im); /* nobody uses it */
  * dealt. */
 void swap_settle(struct dlc_dataset *ds, size_t n);
 
-/* Take part in fork(); once everything is in place. */
+void client_init(void); /* before the first descriptor that a child must not have */
+/* Take part in fork(), and in what the watch thread does, until it is closed. */
 void dataset_enlist(struct dlc_dataset *ds);
+void dataset_delist(struct dlc_dataset *ds);
 /* Takes a new attachment into use. */
 void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a);
 

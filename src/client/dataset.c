@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Opening, closing, and keeping a dataset attached while daemons come and go; fork. */
+/* Keeping a dataset attached while daemons come and go; fork. */
 #include "client/client_i.h"
 
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -16,49 +14,16 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
-#include "base/api_token.h"
 #include "client/watch.h"
 
-#define DEFAULT_TIMEOUT DLC_SEC(300)
-#define LOOK_SOON       DLC_MS(250) /* for a daemon that is waited for */
-#define LOOK_AGAIN      DLC_MS(250) /* for a lost daemon, and doubling up to */
-#define LOOK_SELDOM     DLC_SEC(30)
-#define STOPPED         DLC_SEC(30)  /* who told it to stop may start another */
-#define ATTACH_LIMIT    DLC_MS(1500) /* for a thread within a read that may read the bucket */
-#define ATTACH_WAIT     DLC_SEC(1)   /* the same, while another thread attaches */
-#define ATTACH_PAUSE    DLC_MS(2)    /* between looks at that thread */
-
-/* ---- errors of the thread ---- */
-
-static _Thread_local char last_error[sizeof(((struct dlc_err *)0)->text)];
-
-const char *dlc_last_error(void)
-{
-    return last_error;
-}
-
-int client_fail(const struct dlc_err *err)
-{
-    snprintf(last_error, sizeof(last_error), "%s", err->text);
-    return err->code;
-}
-
-int client_failf(int code, const char *fmt, ...)
-{
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(last_error, sizeof(last_error), fmt, ap);
-    va_end(ap);
-    return code;
-}
-
-const char *dlc_version(void)
-{
-#define TEXT2(x) #x
-#define TEXT(x)  TEXT2(x)
-    return TEXT(DLC_VERSION_MAJOR) "." TEXT(DLC_VERSION_MINOR) "." TEXT(DLC_VERSION_PATCH);
-}
+#define LOOK_SOON    DLC_MS(250) /* for a daemon that is waited for */
+#define LOOK_AGAIN   DLC_MS(250) /* for a lost daemon, and doubling up to */
+#define LOOK_SELDOM  DLC_SEC(30)
+#define STOPPED      DLC_SEC(30)  /* who told it to stop may start another */
+#define ATTACH_LIMIT DLC_MS(1500) /* for a thread within a read that may read the bucket */
+#define ATTACH_WAIT  DLC_SEC(1)   /* the same, while another thread attaches */
+#define GREETING     DLC_SEC(2)   /* which a daemon answers at once; else the bucket is read */
+#define ATTACH_PAUSE DLC_MS(2)    /* between looks at that thread */
 
 /* ---- all open datasets, and the lock on what fork() must find whole ---- */
 
@@ -161,6 +126,11 @@ static void init_once(void)
     dlc_list_init(&all);
     fork_fds_init(); /* its lock is taken under ours */
     pthread_atfork(before_fork, client_unlock, in_child);
+}
+
+void client_init(void)
+{
+    pthread_once(&once, init_once);
 }
 
 /* ---- attaching ---- */
@@ -329,6 +299,13 @@ static void back_off_locked(struct dlc_dataset *ds, const struct dlc_err *err)
         ds->try_again.ns = DLC_MIN(ds->try_again.ns, from.ns);
 }
 
+void dataset_back_off(struct dlc_dataset *ds, const struct dlc_err *err)
+{
+    dlc_mtx_lock(&ds->mtx);
+    back_off_locked(ds, err);
+    dlc_mtx_unlock(&ds->mtx);
+}
+
 /* Takes what attachment_new() gave, or why it gave nothing. */
 static void attached_locked(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
 {
@@ -377,8 +354,9 @@ static void reattach(struct dlc_dataset *ds, struct dlc_mono deadline)
 {
     struct dlc_mono now = dlc_mono_now();
     struct attachment *a = NULL;
+    struct attach_how how = {.greeting = GREETING, .silence = ATTACH_SILENCE, .deadline = deadline};
     struct dlc_err err = DLC_ERR_INIT;
-    bool mine, may_spawn;
+    bool mine;
 
     dlc_mtx_lock(&ds->mtx);
     mine = atomic_load(&ds->cur) == NULL && !atomic_load(&ds->attaching) &&
@@ -388,8 +366,8 @@ static void reattach(struct dlc_dataset *ds, struct dlc_mono deadline)
     dlc_mtx_unlock(&ds->mtx);
     if (!mine)
         return;
-    may_spawn = ds->opt.no_spawn == 0 && spawn_from(ds).ns <= now.ns;
-    attachment_new(ds, may_spawn, false, deadline, &a, &err);
+    how.may_spawn = ds->opt.no_spawn == 0 && spawn_from(ds).ns <= now.ns;
+    attachment_new(ds, &how, &a, &err);
     dlc_mtx_lock(&ds->mtx);
     attached_locked(ds, a, &err);
     atomic_store(&ds->attaching, false);
@@ -482,7 +460,7 @@ void dataset_lost(struct dlc_dataset *ds, struct attachment *a)
     pthread_mutex_unlock(&all_mtx);
 }
 
-/* ---- open and close ---- */
+/* ---- among all open datasets ---- */
 
 void dataset_enlist(struct dlc_dataset *ds)
 {
@@ -491,155 +469,14 @@ void dataset_enlist(struct dlc_dataset *ds)
     pthread_mutex_unlock(&all_mtx);
 }
 
-/* The daemon may have been started elsewhere: tell it the endpoint this environment means. */
-static char *endpoint_of(const struct dlc_dataset *ds, enum url_scheme scheme)
+void dataset_delist(struct dlc_dataset *ds)
 {
-    const char *e = ds->opt.endpoint != NULL ? ds->opt.endpoint : ds->config.endpoint;
-
-    if (scheme != URL_S3 && scheme != URL_GS)
-        return NULL;
-    if (e[0] == '\0' && scheme == URL_S3 && (e = getenv("AWS_ENDPOINT_URL_S3")) == NULL)
-        e = getenv("AWS_ENDPOINT_URL");
-    return e != NULL && e[0] != '\0' ? mem_str(e) : NULL;
-}
-
-static int configure(struct dlc_dataset *ds, const struct dlc_options *opt, struct dlc_err *err)
-{
-    struct url u = URL_INIT;
-    int rc = url_parse(&u, ds->url, err); /* a bad URL needs no daemon to be told so */
-
-    if (rc == 0)
-        rc = config_load(&ds->config, NULL, err);
-    if (rc == 0 && opt != NULL)
-        ds->opt = *opt;
-    if (rc == 0 && ds->opt.socket != NULL)
-        rc = config_set(&ds->config, "socket", ds->opt.socket, err);
-    if (rc == 0)
-        rc = token_load(&ds->config, ds->opt.token, &ds->token, err);
-    if (rc == 0)
-        ds->endpoint = endpoint_of(ds, u.scheme);
-    ds->shown = mem_str(u.shown);
-    ds->opt.socket = ds->opt.endpoint = ds->opt.token = NULL;
-    if (rc == 0 && ds->opt.snapshot != 0 && ds->opt.refresh != 0)
-        rc = dlc_err_set(err, DLC_EINVAL,
-                         "refresh and snapshot exclude each other: a refresh makes a snapshot");
-    ds->timeout = ds->opt.timeout_ms != 0 ? DLC_MS(ds->opt.timeout_ms) : DEFAULT_TIMEOUT;
-    url_release(&u);
-    return rc;
-}
-
-int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_dataset **out)
-{
-    struct dlc_dataset *ds = mem_new(struct dlc_dataset);
-    struct attachment *a = NULL;
-    struct dlc_err err = DLC_ERR_INIT;
-
-    *out = NULL;
-    pthread_once(&once, init_once);
-    ds->tag = DATASET_TAG;
-    ds->url = mem_str(url != NULL ? url : "");
-    dlc_mtx_init(&ds->mtx, LCK_dataset);
-    dlc_mtx_init(&ds->direct_mtx, LCK_direct);
-    importance_init(&ds->importance);
-    dlc_list_init(&ds->retired);
-    dlc_list_init(&ds->link);
-    if (configure(ds, opt, &err) < 0 ||
-        attachment_new(ds, ds->opt.no_spawn == 0, ds->opt.refresh != 0, NO_DEADLINE, &a, &err) <
-            0) {
-        dlc_close(&ds);
-        return client_fail(&err);
-    }
-    dataset_enlist(ds);
-    dataset_attach_to(ds, a);
-    *out = ds;
-    return 0;
-}
-
-void dlc_close(struct dlc_dataset **dsp)
-{
-    struct dlc_dataset *ds = *dsp;
-    struct attachment *a;
-    struct dlc_list *n;
-
-    *dsp = NULL;
-    if (ds == NULL)
-        return;
-    dlc_check(ds->tag == DATASET_TAG);
     pthread_mutex_lock(&all_mtx);
     dlc_list_remove(&ds->link);
     pthread_mutex_unlock(&all_mtx);
-    a = atomic_load(&ds->cur);
-    attachment_free(&a);
-    while ((n = dlc_list_pop_head(&ds->retired)) != NULL) {
-        a = dlc_container(n, struct attachment, link);
-        attachment_free(&a);
-    }
-    reading_release(&ds->reading);
-    importance_release(&ds->importance);
-    dlc_mtx_release(&ds->importance.mtx);
-    bucket_close(&ds->direct);
-    catalog_close(&ds->catalog);
-    config_release(&ds->config);
-    dlc_mtx_release(&ds->mtx);
-    dlc_mtx_release(&ds->direct_mtx);
-    mem_free(&ds->url);
-    mem_free(&ds->shown);
-    mem_free(&ds->endpoint);
-    mem_free(&ds->decoded);
-    mem_free(&ds->place);
-    mem_free(&ds->place_endpoint);
-    token_free(&ds->token);
-    ds->tag = 0;
-    mem_free(&ds);
 }
 
-/* ---- what it holds ---- */
-
-uint64_t dlc_snapshot(const struct dlc_dataset *ds)
-{
-    return catalog_snapshot(ds->catalog);
-}
-
-uint64_t dlc_count(const struct dlc_dataset *ds)
-{
-    return catalog_visible(ds->catalog);
-}
-
-static int entry_of(struct dlc_dataset *ds, uint64_t i, struct catalog_entry *e)
-{
-    struct dlc_err err = DLC_ERR_INIT;
-
-    return catalog_get(ds->catalog, i, e, &err) < 0 ? client_fail(&err) : 0;
-}
-
-int dlc_key(struct dlc_dataset *ds, uint64_t i, char *buf, size_t cap)
-{
-    struct catalog_entry e;
-    int rc = entry_of(ds, i, &e);
-    size_t n;
-
-    if (rc < 0)
-        return rc;
-    n = strlen(e.key);
-    if (n < cap)
-        memcpy(buf, e.key, n + 1);
-    return (int)n;
-}
-
-int64_t dlc_size(struct dlc_dataset *ds, uint64_t i)
-{
-    struct catalog_entry e;
-    int rc = entry_of(ds, i, &e);
-
-    return rc < 0 ? rc : (int64_t)e.size;
-}
-
-int dlc_find(struct dlc_dataset *ds, const char *key, uint64_t *i)
-{
-    int rc = catalog_find(ds->catalog, key, i);
-
-    return rc < 0 ? client_failf(rc, "%s holds no %s", ds->shown, key) : 0;
-}
+/* ---- figures ---- */
 
 void dlc_dataset_stats(struct dlc_dataset *ds, struct dlc_stats *out)
 {

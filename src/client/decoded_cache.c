@@ -51,8 +51,10 @@ int decoded_handle_open(struct dlc_dataset *of, uint64_t policy, struct decoded_
                         struct dlc_err *err)
 {
     struct dlc_dataset *ds = beside(of, policy, err);
+    const struct attach_how how = {
+        .greeting = ATTACH_SILENCE, .silence = ATTACH_SILENCE, .deadline = NO_DEADLINE};
     struct attachment *a = NULL;
-    int rc = ds != NULL ? attachment_new(ds, false, false, NO_DEADLINE, &a, err) : err->code;
+    int rc = ds != NULL ? attachment_new(ds, &how, &a, err) : err->code;
 
     *out = NULL;
     if (rc < 0) {

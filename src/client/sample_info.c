@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the catalog says of samples beside key and size: labels, splits, targets, columns. */
+/* What the catalog says of samples: key, size, labels, splits, targets, columns. */
 #include "client/client_i.h"
 
 #include <string.h>
@@ -17,6 +17,52 @@ static int give(struct catalog_text t, char *buf, size_t cap)
 static int give_string(const char *s, char *buf, size_t cap)
 {
     return give((struct catalog_text){s, strlen(s)}, buf, cap);
+}
+
+uint64_t dlc_snapshot(const struct dlc_dataset *ds)
+{
+    return catalog_snapshot(ds->catalog);
+}
+
+uint64_t dlc_count(const struct dlc_dataset *ds)
+{
+    return catalog_visible(ds->catalog);
+}
+
+static int entry_of(struct dlc_dataset *ds, uint64_t i, struct catalog_entry *e)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    return catalog_get(ds->catalog, i, e, &err) < 0 ? client_fail(&err) : 0;
+}
+
+int dlc_key(struct dlc_dataset *ds, uint64_t i, char *buf, size_t cap)
+{
+    struct catalog_entry e;
+    int rc = entry_of(ds, i, &e);
+    size_t n;
+
+    if (rc < 0)
+        return rc;
+    n = strlen(e.key);
+    if (n < cap)
+        memcpy(buf, e.key, n + 1);
+    return (int)n;
+}
+
+int64_t dlc_size(struct dlc_dataset *ds, uint64_t i)
+{
+    struct catalog_entry e;
+    int rc = entry_of(ds, i, &e);
+
+    return rc < 0 ? rc : (int64_t)e.size;
+}
+
+int dlc_find(struct dlc_dataset *ds, const char *key, uint64_t *i)
+{
+    int rc = catalog_find(ds->catalog, key, i);
+
+    return rc < 0 ? client_failf(rc, "%s holds no %s", ds->shown, key) : 0;
 }
 
 int64_t dlc_label(struct dlc_dataset *ds, uint64_t i)
