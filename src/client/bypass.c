@@ -150,7 +150,40 @@ static int read_pieces(struct dlc_dataset *ds, struct bucket *b, uint64_t sample
 
 /* ---- one sample ---- */
 
-int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_view *out, struct dlc_err *err)
+/* Gives up at a deadline, or when the caller does. */
+struct limit {
+    struct interrupt interrupt;
+    struct interrupt *caller; /* or NULL */
+    struct dlc_mono deadline;
+};
+
+static bool is_over(struct interrupt *i)
+{
+    const struct limit *l = dlc_container(i, struct limit, interrupt);
+
+    if (l->caller != NULL && !l->caller->yes)
+        l->caller->yes = l->caller->ask(l->caller);
+    return (l->caller != NULL && l->caller->yes) || dlc_mono_passed(l->deadline, dlc_mono_now());
+}
+
+static int read_in_time(struct dlc_dataset *ds, struct bucket *b, uint64_t sample,
+                        struct dlc_mono deadline, char *dst, struct dlc_err *err)
+{
+    struct limit l = {
+        .interrupt = {.ask = is_over}, .caller = interrupt_asked, .deadline = deadline};
+    int rc;
+
+    interrupt_asked = &l.interrupt;
+    rc = read_pieces(ds, b, sample, dst, err);
+    interrupt_asked = l.caller;
+    if (rc == DLC_ECANCELED && !interrupted())
+        rc = dlc_err_set(err, DLC_ETIMEDOUT, "sample %llu did not come from the bucket in time",
+                         (unsigned long long)sample);
+    return rc;
+}
+
+int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_mono deadline,
+               struct dlc_view *out, struct dlc_err *err)
 {
     struct dlc_mono start = dlc_mono_now();
     struct bucket *b = direct_bucket(ds, err);
@@ -172,7 +205,7 @@ int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_view *out, st
                          (unsigned long long)e->size);
         goto out;
     }
-    rc = read_pieces(ds, b, sample, data, err);
+    rc = read_in_time(ds, b, sample, deadline, data, err);
     if (rc < 0)
         goto out;
     *out = (struct dlc_view){data, e->size, {0, VIEW_HEAP}};

@@ -262,8 +262,9 @@ void large_free(void *p, uint64_t len); /* of VIEW_MAPPED */
 
 /* How the bucket is read from here. Borrows from ds. */
 struct bucket_config direct_config(const struct dlc_dataset *ds);
-/* Read from the bucket into private memory. */
-int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_view *out, struct dlc_err *err);
+/* Read from the bucket into private memory. DLC_ETIMEDOUT: not before the deadline. */
+int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_mono deadline,
+               struct dlc_view *out, struct dlc_err *err);
 
 /* ---- dataset.c ---- */
 

@@ -117,9 +117,15 @@ static int hit_late(struct dlc_dataset *ds, struct attachment *a, uint64_t i, st
     return rc;
 }
 
-/* How one sample is waited for. */
+/*
+ * How one sample is waited for: the daemon has half of the time that the caller gives. If it lives
+ * but has not answered by then (a call of a worker hangs, or a disk, or a peer), the bucket has the
+ * other half.
+ */
 struct waiting {
-    struct dlc_mono deadline;
+    struct dlc_mono deadline; /* of the daemon */
+    struct dlc_mono end;      /* of all */
+    bool late;                /* the first deadline has passed */
     bool patient; /* the bucket cannot be read from here: wait for a daemon that hangs */
     bool away;    /* there is no daemon, or it ends or hangs */
     bool damaged; /* its file was, once */
@@ -220,6 +226,7 @@ static int await_daemon(struct dlc_dataset *ds, uint64_t i, struct waiting *w, s
         log_warn("%s: waiting for a daemon at %s, since the bucket cannot be read without one: %s",
                  ds->shown, ds->config.socket, err->text);
     w->patient = w->away = true;
+    w->deadline = w->end;
     while (is_for_bucket(rc) && w->away && pause_until(w->deadline)) {
         dataset_hurry(ds);
         rc = by_daemon(ds, i, w, out, &late);
@@ -229,18 +236,32 @@ static int await_daemon(struct dlc_dataset *ds, uint64_t i, struct waiting *w, s
     if (rc < 0 && !is_for_bucket(rc) && rc != DLC_ETIMEDOUT)
         *err = late;
     else if (rc < 0)
-        dlc_err_set(err, direct.code, "%s; and through the cache: %s", direct.text, late.text);
+        dlc_err_set(err, w->late ? DLC_ETIMEDOUT : direct.code, "%s; and through the cache: %s",
+                    direct.text, late.text);
     return rc < 0 ? err->code : 0;
+}
+
+/* The daemon lives, and does not answer in its time. */
+static bool is_late(const struct waiting *w, int rc)
+{
+    struct dlc_mono now = dlc_mono_now();
+
+    return rc == DLC_ETIMEDOUT && dlc_mono_passed(w->deadline, now) &&
+           !dlc_mono_passed(w->end, now);
 }
 
 static int get_slow(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out, struct dlc_err *err)
 {
-    struct waiting w = {.deadline = dlc_mono_add(dlc_mono_now(), ds->timeout)};
+    struct dlc_mono now = dlc_mono_now();
+    struct waiting w = {.deadline = dlc_mono_add(now, (struct dlc_dur){ds->timeout.ns / 2}),
+                        .end = dlc_mono_add(now, ds->timeout)};
     int rc = by_daemon(ds, i, &w, out, err);
 
-    if (!is_for_bucket(rc))
+    w.late = is_late(&w, rc);
+    w.away = w.away || w.late;
+    if (!is_for_bucket(rc) && !w.late)
         return rc;
-    rc = direct_get(ds, i, out, err);
+    rc = direct_get(ds, i, w.end, out, err);
     if (w.away && rc == 0) /* relaxed: statistics */
         atomic_fetch_add_explicit(&ds->without_daemon, 1, memory_order_relaxed);
     /* One that has not our snapshot is not worth waiting for. relaxed: a look too late or too early

@@ -184,8 +184,7 @@ static void test_hung(void **state)
     (void)state;
     read_one(ds, 0);
     assert_int_equal(kill(d.pid, SIGSTOP), 0);
-    assert_int_equal(dlc_get(ds, 1, &v), DLC_ETIMEDOUT);
-    assert_null(v.data);
+    read_one(ds, 1); /* from the bucket, when the daemon has had half of the time */
     assert_int_equal(dlc_try_get(ds, 0, &v), 0); /* what is resident is not the daemon's to delay */
     dlc_put(ds, &v);
     for (unsigned i = 0; i < N; i++)
