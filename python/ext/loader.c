@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Loader and Batch: dlc_loader_* with Python's manners. dlcache.torch.native is written over them.
+ * Loader and Batch: dlc_loader_* as Python objects. dlcache.torch.native_loaders is written over
+ * them.
  *
  *     loader_open(handle, ...) -> Loader;   loader.next() -> Batch, or None at the end of an epoch
  *

@@ -3,12 +3,12 @@
 1.13 or later."""
 
 from dlcache.torch.dataset import Dataset, DatasetFolder, ImageFolder, source_of
-from dlcache.torch.importance import Figures, ImportanceSampler
 from dlcache.torch.loader import DataLoader
-from dlcache.torch.native import AudioLoader, ImageLoader, LoaderReport, TensorLoader
+from dlcache.torch.native_loaders import AudioLoader, ImageLoader, LoaderReport, TensorLoader
+from dlcache.torch.order.importance import Figures, ImportanceSampler
+from dlcache.torch.order.samplers import Shuffle
 from dlcache.torch.partitions import Partitions
 from dlcache.torch.report import Report
-from dlcache.torch.samplers import Shuffle
 from dlcache.torch.transforms import (CenterCrop, ColorJitter, HorizontalFlip, Normalize,
                                       RandomResizedCrop, Resize)
 

@@ -33,9 +33,9 @@ import torch.utils.data
 import dlcache
 import dlcache.errors
 
-from .decode import Group, How, SampleFile, check, decode
-from .ranks import open_agreed
-from .worker import note
+from dlcache.torch.decode import Group, How, SampleFile, check, decode
+from dlcache.torch.order.ranks import open_agreed
+from dlcache.torch.pipeline.worker import note
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 ON_ERROR = ("raise", "skip", "replace")

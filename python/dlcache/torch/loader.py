@@ -29,18 +29,18 @@ from torch.utils.data import IterableDataset, Sampler
 
 import dlcache
 from dlcache.torch.dataset import Dataset, source_of
-from dlcache.torch.epochs import Epochs
-from dlcache.torch.feed import Feed, Local
-from dlcache.torch.importance import ImportanceSampler, learn, learner, row_of
-from dlcache.torch.leader import Leader
-from dlcache.torch.machine import cores, workers_that_fit
-from dlcache.torch.plans import Plan
-from dlcache.torch.pool import Pool, WorkerDied
+from dlcache.torch.order.batch_plans import Plan
+from dlcache.torch.order.epoch_state import Epochs
+from dlcache.torch.order.importance import ImportanceSampler, learn, learner, row_of
+from dlcache.torch.order.order_client import Leader
+from dlcache.torch.order.samplers import InPlaceOfRandom, InPlaceOfSequential
+from dlcache.torch.pipeline.autoscale import Scaler
+from dlcache.torch.pipeline.batch_queue import Feed, Local
+from dlcache.torch.pipeline.host_limits import cores, workers_that_fit
+from dlcache.torch.pipeline.worker import Done, Job
+from dlcache.torch.pipeline.worker_pool import Pool, WorkerDied
 from dlcache.torch.progress import Progress
 from dlcache.torch.report import Report, Tally
-from dlcache.torch.samplers import InPlaceOfRandom, InPlaceOfSequential
-from dlcache.torch.scaler import Scaler
-from dlcache.torch.worker import Done, Job
 
 __all__ = ["DataLoader"]
 

@@ -26,9 +26,10 @@ import torch.utils.data
 
 import dlcache
 
-from .dataset import Lazy, _position, _release, _split_of, url_of
-from .decode import CsvForm, csv_form, csv_rows, decode, guess, is_number, need, suffix_of, text_of
-from .ranks import open_agreed
+from dlcache.torch.dataset import Lazy, _position, _release, _split_of, url_of
+from dlcache.torch.decode import (CsvForm, csv_form, csv_rows, decode, guess, is_number, need,
+                                  suffix_of, text_of)
+from dlcache.torch.order.ranks import open_agreed
 
 ROWS = ("auto", "tensor", "dict", "tuple")
 SEEN_ROWS = 1000  # of the first partition, to tell numbers from texts

@@ -16,7 +16,7 @@ import html
 import math
 from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple
 
-from dlcache.torch.words import clock, count, share
+from dlcache.torch.format import clock, count, share
 
 __all__ = ["lines", "svg"]
 

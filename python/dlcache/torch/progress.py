@@ -24,8 +24,8 @@ import sys
 import time
 from typing import Any, Callable, Deque, List, Optional, TextIO, Tuple
 
-from dlcache.torch.words import clock as clock_text
-from dlcache.torch.words import count, money, share
+from dlcache.torch.format import clock as clock_text
+from dlcache.torch.format import count, money, share
 
 __all__ = ["Progress"]
 

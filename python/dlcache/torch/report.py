@@ -26,9 +26,9 @@ import os
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from dlcache.torch import plot as _plot
+from dlcache.torch.epoch_rows import WHENCE, Row, Rows
+from dlcache.torch.format import count, duration, money, share, size
 from dlcache.torch.progress import Progress
-from dlcache.torch.rows import WHENCE, Row, Rows
-from dlcache.torch.words import count, duration, money, share, size
 
 __all__ = ["CAUSES", "Point", "Progress", "Report", "Tally"]
 
@@ -255,7 +255,7 @@ class Report:
     skipped: int
     replaced: int
     bad: List[Any]
-    reads: Dict[str, int]  # samples: "reuse", "prefetch", "waited": whence they came (rows.py)
+    reads: Dict[str, int]  # samples: "reuse", "prefetch", "waited": whence they came (epoch_rows.py)
     by_epoch: List[Row] = dataclasses.field(repr=False, default_factory=list)
     series: List[Point] = dataclasses.field(repr=False, default_factory=list)
     marks: List[Tuple[float, int]] = dataclasses.field(repr=False, default_factory=list)

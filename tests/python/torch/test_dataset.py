@@ -14,8 +14,8 @@ from torch.utils.data import ConcatDataset, Subset
 
 import dlcache
 from dlcache.torch import dataset as module
-from dlcache.torch import worker
 from dlcache.torch.dataset import Dataset, DatasetFolder, source_of, url_of
+from dlcache.torch.pipeline import worker
 
 
 class Handle:

@@ -25,8 +25,8 @@ from torch.utils.data import (BatchSampler, DistributedSampler, IterableDataset,
 from torch.utils.data import DataLoader as Theirs
 
 from dlcache.torch import DataLoader, Shuffle
-from dlcache.torch.machine import cores
-from dlcache.torch.samplers import distributed
+from dlcache.torch.order.samplers import distributed
+from dlcache.torch.pipeline.host_limits import cores
 
 
 def setUpModule():

@@ -11,7 +11,7 @@ import home
 import torch
 
 from dlcache.torch import DataLoader, Dataset, Shuffle
-from dlcache.torch.leader import Leader
+from dlcache.torch.order.order_client import Leader
 
 N, SIZE, BATCH = 240, 4000, 7
 

@@ -8,9 +8,9 @@ import tempfile
 import unittest
 import xml.dom.minidom
 
-from dlcache.torch import plot, report, words
+from dlcache.torch import format as fmt, plot, report
+from dlcache.torch.epoch_rows import ROWS, Row
 from dlcache.torch.report import POINTS, Progress, Tally
-from dlcache.torch.rows import ROWS, Row
 
 
 def daemon(pid=1, **counters):
@@ -244,14 +244,14 @@ class Words(unittest.TestCase):
 
     def test_figures(self):
         for x, text in ((0, "0"), (0.123456, "0.123"), (99.94, "99.9"), (1234.5, "1,234")):
-            self.assertEqual(words.count(x), text)
+            self.assertEqual(fmt.count(x), text)
         for x, text in ((0, "0 B"), (999, "999 B"), (1200, "1.2 kB"), (3e15, "3.0 PB")):
-            self.assertEqual(words.size(x), text)
+            self.assertEqual(fmt.size(x), text)
         for x, text in ((0.0123, "12.3 ms"), (4.12, "4.1 s"), (41, "0:41"), (59.7, "1:00"),
                         (11220, "3:07:00"), (float("inf"), "-")):
-            self.assertEqual(words.duration(x), text)
+            self.assertEqual(fmt.duration(x), text)
         for x, text in ((0, "0 %"), (1, "100 %"), (0.9999, "99.9 %"), (0.003, "0.3 %")):
-            self.assertEqual(words.share(x), text)
+            self.assertEqual(fmt.share(x), text)
 
 
 class Plot(unittest.TestCase):

@@ -27,12 +27,12 @@ from typing import Any
 
 import torch
 
-from dlcache.torch import worker
-from dlcache.torch.epochs import Epochs
-from dlcache.torch.leader import Leader
-from dlcache.torch.plans import Plan
-from dlcache.torch.pool import Pool
-from dlcache.torch.worker import Done, Job, Task
+from dlcache.torch.order.batch_plans import Plan
+from dlcache.torch.order.epoch_state import Epochs
+from dlcache.torch.order.order_client import Leader
+from dlcache.torch.pipeline import worker
+from dlcache.torch.pipeline.worker import Done, Job, Task
+from dlcache.torch.pipeline.worker_pool import Pool
 
 __all__ = ["Feed", "Local", "Pinner"]
 

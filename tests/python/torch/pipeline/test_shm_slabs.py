@@ -5,8 +5,8 @@ import os
 import resource
 import unittest
 
-from dlcache.torch import slabs
-from dlcache.torch.slabs import SLAB, SMALL, Heap, raw
+from dlcache.torch.pipeline import shm_slabs
+from dlcache.torch.pipeline.shm_slabs import SLAB, SMALL, Heap, raw
 
 
 class Heaps(unittest.TestCase):
@@ -54,7 +54,7 @@ class Heaps(unittest.TestCase):
     def test_idle_slabs_are_dropped_and_used_ones_are_not(self):
         kept = self.heap.take(SLAB)
         self.heap.take(2 * SLAB)
-        dropped = [ident for _ in range(2 * slabs.IDLE) for ident in self.heap.next_batch()]
+        dropped = [ident for _ in range(2 * shm_slabs.IDLE) for ident in self.heap.next_batch()]
         self.assertEqual(dropped, [2])
         self.assertEqual(len(self.heap), 1)
         raw(kept)[0] = 1
@@ -84,12 +84,12 @@ class Heaps(unittest.TestCase):
         self.assertIsNotNone(self.heap.take(SLAB))
 
     def test_forks_are_counted(self):
-        before = slabs.forks()
+        before = shm_slabs.forks()
         pid = os.fork()
         if pid == 0:
             os._exit(0)
         os.waitpid(pid, 0)
-        self.assertEqual(slabs.forks(), before + 1)
+        self.assertEqual(shm_slabs.forks(), before + 1)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import numpy
 import torch
 from torch.utils.data import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
-from dlcache.torch.drain import Numbers, Randomness, Snapshot, pack, pack_lists
+from dlcache.torch.order.sampler_capture import Numbers, Randomness, Snapshot, pack, pack_lists
 
 
 class Packing(unittest.TestCase):

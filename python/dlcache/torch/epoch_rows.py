@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Dict, List, Mapping, Optional
 
-from dlcache.torch.words import count, share
+from dlcache.torch.format import count, share
 
 __all__ = ["Row", "Rows", "whence"]
 

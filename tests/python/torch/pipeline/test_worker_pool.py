@@ -16,9 +16,9 @@ import unittest
 import torch
 from torch.utils.data import default_collate, get_worker_info
 
-from dlcache.torch import pool as pool_module
-from dlcache.torch.pool import Pool, Task, WorkerDied
-from dlcache.torch.worker import Job, note
+from dlcache.torch.pipeline import worker_pool
+from dlcache.torch.pipeline.worker import Job, note
+from dlcache.torch.pipeline.worker_pool import Pool, Task, WorkerDied
 
 SIDE = 64  # of the square tensors: 16 KiB as float, large enough for shared memory
 
@@ -218,7 +218,7 @@ class Work(Base):
     def test_the_one_idle_longest_is_taken(self):
         p = self.pool(3, Data(s1=who), collate=first)
         wait_until(lambda: not p.poll() and
-                   all(m.state == pool_module._READY for m in p._crew.members))
+                   all(m.state == worker_pool._READY for m in p._crew.members))
         pids = []
         for number in range(9):
             p.submit(Task(number, [1]))
@@ -413,9 +413,9 @@ class Deaths(Base):
         self.assertRegex(str(self.died(p)), "code 7 while it started")
 
     def test_its_end_is_held_by_another_process(self):
-        gate, old = self.gate(), pool_module.LOOK_S
-        pool_module.LOOK_S = 0.2
-        self.addCleanup(setattr, pool_module, "LOOK_S", old)
+        gate, old = self.gate(), worker_pool.LOOK_S
+        worker_pool.LOOK_S = 0.2
+        self.addCleanup(setattr, worker_pool, "LOOK_S", old)
         p = self.pool(1, Data(s0=_fork_and_die(gate)))
         p.submit(Task(0, [0]))
         self.assertEqual(self.died(p).exitcode, -9)
@@ -599,9 +599,9 @@ class Ends(Base):
                 use()
 
     def test_busy_and_stubborn_workers(self):
-        old = pool_module.ASK_S, pool_module.TERM_S
-        pool_module.ASK_S = pool_module.TERM_S = 0.2
-        self.addCleanup(lambda: pool_module.__dict__.update(zip(("ASK_S", "TERM_S"), old)))
+        old = worker_pool.ASK_S, worker_pool.TERM_S
+        worker_pool.ASK_S = worker_pool.TERM_S = 0.2
+        self.addCleanup(lambda: worker_pool.__dict__.update(zip(("ASK_S", "TERM_S"), old)))
         p = self.pool(2, Data(s0=hang, s1=stubborn))
         p.submit(Task(0, [0]))
         p.submit(Task(1, [1]))
@@ -644,7 +644,7 @@ class Ends(Base):
 SCRIPT = """
 import os, signal, sys, torch
 sys.path.insert(0, {here!r})
-from test_pool import *
+from test_worker_pool import *
 if __name__ == "__main__":
     p = Pool(Job(Data(s99=hang), default_collate), {context!r})
     p.resize(2)

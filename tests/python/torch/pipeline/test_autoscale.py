@@ -9,7 +9,7 @@ import dataclasses
 import math
 import unittest
 
-from dlcache.torch.scaler import Scaler
+from dlcache.torch.pipeline.autoscale import Scaler
 from loader_model import Scene, run
 
 NUMBERS = (1, 2, 3, 5, 8, 16)

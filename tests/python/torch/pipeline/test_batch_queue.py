@@ -5,11 +5,11 @@ import unittest
 import torch
 from torch.utils.data import BatchSampler
 
-from dlcache.torch.epochs import Epochs
-from dlcache.torch.feed import Feed, Local, Pinner, pinned
-from dlcache.torch.pool import WorkerDied
-from dlcache.torch.samplers import Shuffle
-from dlcache.torch.worker import Done, Job
+from dlcache.torch.order.epoch_state import Epochs
+from dlcache.torch.order.samplers import Shuffle
+from dlcache.torch.pipeline.batch_queue import Feed, Local, Pinner, pinned
+from dlcache.torch.pipeline.worker import Done, Job
+from dlcache.torch.pipeline.worker_pool import WorkerDied
 
 
 class Fake:

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy
 
-from dlcache.torch.epochs import Epochs
-from dlcache.torch.plans import Plan
+from dlcache.torch.order.batch_plans import Plan
+from dlcache.torch.order.epoch_state import Epochs
 
 __all__ = ["Lists"]
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch.distributed
 
 import dlcache
-from dlcache.torch.samplers import distributed
+from dlcache.torch.order.samplers import distributed
 
 __all__ = ["open_agreed"]
 

@@ -6,12 +6,12 @@ import unittest.mock
 import warnings
 
 import dlcache
-import dlcache.torch.leader as leader_module
+from dlcache.torch.order import order_client
 from torch.utils.data import BatchSampler, Sampler
 
-from dlcache.torch.epochs import Epochs
-from dlcache.torch.leader import Leader
-from dlcache.torch.samplers import Shuffle
+from dlcache.torch.order.epoch_state import Epochs
+from dlcache.torch.order.order_client import Leader
+from dlcache.torch.order.samplers import Shuffle
 
 N = 40
 
@@ -188,7 +188,7 @@ class Telling(unittest.TestCase):
 
     def test_no_daemon_is_said_once_and_tried_again(self):
         now = [100.0]
-        with unittest.mock.patch.object(leader_module.time, "monotonic", lambda: now[0]), \
+        with unittest.mock.patch.object(order_client.time, "monotonic", lambda: now[0]), \
                 warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self.handle.broken = True

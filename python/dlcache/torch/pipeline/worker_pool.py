@@ -33,8 +33,8 @@ import weakref
 from collections import deque
 from typing import Any, List, Optional, Union
 
-from . import transport, worker
-from .worker import Done, Task
+from dlcache.torch.pipeline import transport, worker
+from dlcache.torch.pipeline.worker import Done, Task
 
 __all__ = ["Done", "Pool", "Task", "WorkerDied"]
 

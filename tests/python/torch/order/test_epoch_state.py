@@ -11,9 +11,9 @@ import torch
 from torch.utils.data import (BatchSampler, DistributedSampler, RandomSampler, Sampler,
                               SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
 
-from dlcache.torch.epochs import Epochs
-from dlcache.torch.plans import Stream, mix
-from dlcache.torch.samplers import Shuffle
+from dlcache.torch.order.batch_plans import Stream, mix
+from dlcache.torch.order.epoch_state import Epochs
+from dlcache.torch.order.samplers import Shuffle
 
 
 def taken(plan, n=None):

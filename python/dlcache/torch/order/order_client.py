@@ -31,7 +31,7 @@ from typing import Any, TypeGuard
 import numpy
 
 import dlcache
-from dlcache.torch.plans import Computed, Plan
+from dlcache.torch.order.batch_plans import Computed, Plan
 
 __all__ = ["Leader"]
 

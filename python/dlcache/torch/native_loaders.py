@@ -31,13 +31,13 @@ import torch
 import dlcache
 from dlcache import _dlcache
 from dlcache.errors import other_snapshot
-from dlcache.torch.copies import Copies, indices_of, small_of
-from dlcache.torch.importance import ImportanceSampler, learn, learner, row_of
-from dlcache.torch.lists import Lists
-from dlcache.torch.plans import Plan
-from dlcache.torch.ranks import open_agreed
-from dlcache.torch.rows import Row, Rows
-from dlcache.torch.samplers import Shuffle, distributed
+from dlcache.torch.device_copies import Copies, indices_of, small_of
+from dlcache.torch.epoch_rows import Row, Rows
+from dlcache.torch.order.batch_plans import Plan
+from dlcache.torch.order.importance import ImportanceSampler, learn, learner, row_of
+from dlcache.torch.order.native_order import Lists
+from dlcache.torch.order.ranks import open_agreed
+from dlcache.torch.order.samplers import Shuffle, distributed
 from dlcache.torch.transforms import settings_of
 
 __all__ = ["AudioBatch", "AudioLoader", "ImageBatch", "ImageLoader", "LoaderReport", "TensorBatch",

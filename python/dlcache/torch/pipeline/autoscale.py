@@ -25,7 +25,7 @@ Two regimes, told apart by the stalled share (time waited / time) of the batches
 (S3) One step that lasts long (an evaluation, the pause between epochs) retires nobody and spoils
      no measurement.
 
-Not here: what memory allows (the loader's `limit`), starting and ending processes (pool.py).
+Not here: what memory allows (the loader's `limit`), starting and ending processes (worker_pool.py).
 """
 from __future__ import annotations
 

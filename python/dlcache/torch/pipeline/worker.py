@@ -33,7 +33,7 @@ import torch
 import torch.utils.data
 from torch.utils.data import ConcatDataset, Subset
 
-from . import transport
+from dlcache.torch.pipeline import transport
 
 __all__ = ["Done", "Failure", "Job", "Task", "local", "make", "note"]
 

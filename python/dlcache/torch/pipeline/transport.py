@@ -3,7 +3,7 @@
 
 The worker has the Far end, the leader the Near end. A batch is a pickle (protocol 5). Buffers of at
 least SMALL bytes (dense CPU tensors, numpy arrays, whatever gives pickle a PickleBuffer) do not go
-into it but into chunks of slabs (slabs.py) that the worker makes and announces once. The tensors
+into it but into chunks of slabs (shm_slabs.py) that the worker makes and announces once. The tensors
 of the leader are views of those chunks, writable; when the last of a chunk has gone, the leader
 says so with its next message.
 
@@ -29,7 +29,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
-from .slabs import SMALL, Heap, Key, Lease, Slab, forks, make_slab, raw
+from dlcache.torch.pipeline.shm_slabs import SMALL, Heap, Key, Lease, Slab, forks, make_slab, raw
 
 __all__ = ["Far", "Near", "Packed", "Parcel"]
 

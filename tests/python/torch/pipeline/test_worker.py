@@ -10,8 +10,8 @@ import numpy
 import torch
 from torch.utils.data import ConcatDataset, Subset, default_collate, default_convert
 
-from dlcache.torch import worker
-from dlcache.torch.worker import Failure, Job, Task, local, make
+from dlcache.torch.pipeline import worker
+from dlcache.torch.pipeline.worker import Failure, Job, Task, local, make
 
 
 class Squares(torch.utils.data.Dataset):

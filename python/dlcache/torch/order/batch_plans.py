@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dlcache.torch.drain import Numbers, Randomness, Snapshot, pack, pack_lists
-from dlcache.torch.samplers import Shuffle
+from dlcache.torch.order.sampler_capture import Numbers, Randomness, Snapshot, pack, pack_lists
+from dlcache.torch.order.samplers import Shuffle
 
 __all__ = ["Computed", "Drained", "Plan", "Stream", "mix"]
 

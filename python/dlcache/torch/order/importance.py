@@ -9,8 +9,8 @@
         loader.learn(losses)
 
 Weights lie in the daemon, one for each sample, and all ranks of a job on a machine share them. The
-list of an epoch is drawn when little of the one before is left (`dlcache_late`, epochs.py), and then
-it stays: what is learnt later is for the one after it.
+list of an epoch is drawn when little of the one before is left (`dlcache_late`,
+epoch_state.py), and then it stays: what is learnt later is for the one after it.
 
 (I1) A loss meets the sample it was computed from: learn() knows which batch was handed out, and
      which of its samples were left out or stood in for others.
@@ -35,10 +35,10 @@ from torch.utils.data import Sampler
 import dlcache
 from dlcache.errors import other_snapshot
 from dlcache.torch.dataset import _split_of, source_of
-from dlcache.torch.ranks import open_agreed
-from dlcache.torch.rows import Row
-from dlcache.torch.samplers import distributed
-from dlcache.torch.weigher import MODES, RULES, Figures, Spec, Weigher, flat
+from dlcache.torch.epoch_rows import Row
+from dlcache.torch.order.importance_weights import MODES, RULES, Figures, Spec, Weigher, flat
+from dlcache.torch.order.ranks import open_agreed
+from dlcache.torch.order.samplers import distributed
 
 __all__ = ["Figures", "ImportanceSampler", "learn"]
 

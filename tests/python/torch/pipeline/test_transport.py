@@ -12,9 +12,9 @@ import unittest
 import numpy
 import torch
 
-from dlcache.torch import slabs, transport
+from dlcache.torch.pipeline import shm_slabs, transport
 
-BIG = slabs.SMALL * 2
+BIG = shm_slabs.SMALL * 2
 
 Pair = collections.namedtuple("Pair", "left right")
 
@@ -239,7 +239,7 @@ class Reuse(Ends):
     def test_idle_slabs_are_dropped_on_both_sides(self):
         held = [self.through(torch.zeros(1 << 20)) for _ in range(10)]
         held.clear()
-        for _ in range(slabs.IDLE * 2):
+        for _ in range(shm_slabs.IDLE * 2):
             self.say()
             self.through(torch.zeros(BIG))
         self.assertEqual(self.near.slabs, 1)
@@ -323,7 +323,7 @@ class InPlace(Ends):
 
     def test_never_sent_it_is_free_again(self):
         for _ in range(300):
-            self.far.empty((slabs.SLAB,), torch.uint8, slabs.SLAB)
+            self.far.empty((shm_slabs.SLAB,), torch.uint8, shm_slabs.SLAB)
         self.assertEqual(len(self.far._heap), 1)
 
     def test_small_ones_are_not_worth_it(self):

@@ -40,10 +40,10 @@ from torch.utils.data import BatchSampler, DistributedSampler
 
 from dlcache.errors import other_snapshot
 from dlcache.torch.dataset import source_of
-from dlcache.torch.drain import Numbers, Randomness, Snapshot, pack, pack_lists
-from dlcache.torch.importance import ImportanceSampler
-from dlcache.torch.plans import Computed, Drained, Plan, Stream, mix
-from dlcache.torch.samplers import Shuffle, distributed, draw_seed
+from dlcache.torch.order.batch_plans import Computed, Drained, Plan, Stream, mix
+from dlcache.torch.order.importance import ImportanceSampler
+from dlcache.torch.order.sampler_capture import Numbers, Randomness, Snapshot, pack, pack_lists
+from dlcache.torch.order.samplers import Shuffle, distributed, draw_seed
 
 __all__ = ["LATE", "Epochs"]
 

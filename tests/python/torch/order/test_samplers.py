@@ -5,7 +5,7 @@ import torch
 from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler
 
 import dlcache
-from dlcache.torch.samplers import InPlaceOfRandom, InPlaceOfSequential, Shuffle
+from dlcache.torch.order.samplers import InPlaceOfRandom, InPlaceOfSequential, Shuffle
 
 
 def dealt(n, world, start, **how):
