@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dataset: the samples of a URL as torch wants them, with the face of torchvision's ImageFolder.
+"""Dataset: the samples of a URL as a torch dataset, with the interface of torchvision's ImageFolder.
 
-An item is made in stages, and an error says in which one it happened:
+An item is made in stages, and an error names the stage in which it happened:
 
     read --> decode --> transform --> target_transform     (or transforms, for both at once)
              load_sample, load_target: to override
@@ -9,101 +9,36 @@ An item is made in stages, and an error says in which one it happened:
 An *index* counts the items of this dataset. source() tells which *sample* of the dlcache.Dataset
 each of them is: a split is a range of samples, a filter or process() makes a list.
 
-(T1) A view lives no longer than the decoding of its sample.
-(T2) A dataset holds nothing that a child process could not use: after a fork it reads on, and what
-     was pickled opens itself again when it is first read.
-(T3) `version` changes whenever an attribute is set, so that workers with an older copy are noticed.
-(T4) Under on_error "skip" and "replace" only errors of a sample are forgiven. A bucket that fails,
-     refuses or keeps silent, a missing library and a lack of memory always raise.
-(T5) What was pickled opens the snapshot it was made with, or raises ChangedError: numbers, targets
-     and splits that were computed before mean the same samples everywhere.
+(DATASET-1) A view lives no longer than the decoding of its sample.
+(DATASET-2) A dataset holds nothing that a child process could not use: after a fork it keeps
+     reading, and a pickled one opens itself again when it is first read.
+(DATASET-3) `version` changes whenever an attribute is set, so that workers with an older copy are
+     noticed.
+(DATASET-4) A pickled dataset opens the snapshot it was made with, or raises ChangedError: numbers,
+     targets and splits that were computed before mean the same samples everywhere.
 
-Not here: what the bytes mean (decode.py), batches and workers (loader.py), rows of tables
+Not here: the meaning of the bytes (decode.py), skipped and replaced samples (sample_errors.py),
+torchvision's constructors (folders.py), batches and workers (loader.py), rows of tables
 (partitions.py).
 """
 import array
 import collections
-import collections.abc
-import operator
 import os
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch.utils.data
 
 import dlcache
-import dlcache.errors
-
-from dlcache.torch.decode import Group, How, SampleFile, check, decode
+from dlcache.torch.decode import DecodeSpec, Group, SampleFile, check_decode, decode
 from dlcache.torch.order.ranks import open_agreed
-from dlcache.torch.pipeline.worker import note
+from dlcache.torch.pipeline.worker import note_sample
+from dlcache.torch.sample_errors import OF_THE_SAMPLE, BadSample, ErrorLog
+from dlcache.torch.sample_table import LazySequence, SampleTable
+from dlcache.torch.sources import position_of, release_views, split_of, url_of
 
-IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 ON_ERROR = ("raise", "skip", "replace")
-OF_THE_SAMPLE = (dlcache.NotFoundError, dlcache.ChangedError, dlcache.CorruptError)
-NEVER_FORGIVEN = (ImportError, MemoryError)
 REPLACEMENT_TRIES = 100  # neighbours that are looked at for a good one
 BAD_IN_A_ROW = 1000      # skipped without one that is good: then it is not a matter of samples
-BAD_KEPT = 1000          # entries of `bad`
-
-
-# ---- lazy attributes ----
-
-
-class Lazy(collections.abc.Sequence):
-    """A sequence whose elements are made when asked for; slices are lists."""
-
-    def __init__(self, length: int, get: Callable[[int], Any]):
-        self._length, self._get = length, get
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, index):
-        if isinstance(index, slice):
-            return [self._get(i) for i in range(*index.indices(self._length))]
-        return self._get(_position(index, self._length))
-
-    def __eq__(self, other) -> bool:
-        if not isinstance(other, collections.abc.Sequence) or isinstance(other, str):
-            return NotImplemented
-        return len(self) == len(other) and all(a == b for a, b in zip(self, other))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self[:3]))
-        return "[%s%s] (%d)" % (shown, ", ..." if len(self) > 3 else "", len(self))
-
-
-class Table(collections.abc.Mapping):
-    """What is known of the samples before any is read: column to lazy sequence, one element each.
-
-    The columns of the manifest are texts. "key" is always there; "label", the class's number, where
-    samples have one (-1: this one has none).
-    """
-
-    def __init__(self, handle: dlcache.Dataset, numbers: Sequence[int]):
-        self._handle, self._numbers, self._labels = handle, numbers, handle.labels
-        known = ["key"] + (["label"] if self._labels is not None else [])
-        self._names = known + [name for name in handle.columns if name not in known]
-
-    def __getitem__(self, name: str) -> Lazy:
-        if name not in self._names:
-            raise KeyError("there is no column %r; there are %s" % (name, ", ".join(self._names)))
-        return Lazy(len(self._numbers), lambda i: self._cell(name, self._numbers[i]))
-
-    def _cell(self, name: str, number: int) -> Any:
-        if name == "key":
-            return self._handle.key(number)
-        if name == "label" and self._labels is not None:
-            return self._labels[number]
-        return self._handle.column(name, number)
-
-    def __iter__(self):
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 class StandardTransform:
@@ -126,83 +61,6 @@ class StandardTransform:
             if what is not None:
                 lines.append(head + repr(what).replace("\n", "\n" + " " * len(head)))
         return "\n".join(lines)
-
-
-# ---- errors ----
-
-
-class BadSample(Exception):
-    """Inside this module: an item that could not be made."""
-
-    def __init__(self, index: int, key: str, stage: str, cause: Exception):
-        self.index, self.key, self.stage, self.cause = index, key, stage, cause
-        self.reason = "%s failed: %s: %s" % (stage, type(cause).__name__, cause)
-
-    def forgivable(self) -> bool:
-        """(T4)"""
-        if isinstance(self.cause, dlcache.Error):
-            return isinstance(self.cause, OF_THE_SAMPLE)
-        return not isinstance(self.cause, NEVER_FORGIVEN)
-
-    def explained(self, more: str = "") -> Exception:
-        """The cause again, of the same type where one text is enough to make it, saying where."""
-        text = "sample %d (%s): %s%s" % (self.index, self.key, self.reason, more)
-        if isinstance(self.cause, dlcache.Error):
-            return dlcache.errors.of(self.cause.code, text)
-        try:
-            error = type(self.cause)(text)
-        except Exception:
-            return RuntimeError(text)
-        same = self.reason in str(error) or isinstance(error, KeyError)
-        return error if same and not isinstance(error, StopIteration) else RuntimeError(text)
-
-
-class Tally:
-    """Errors that were forgiven: in all, and since they were taken. A forked child begins anew."""
-
-    def __init__(self) -> None:
-        self._begin()
-
-    def _begin(self) -> None:
-        self.pid = os.getpid()
-        self.errors: collections.Counter = collections.Counter()
-        self.bad: List[Tuple[int, str, str]] = []
-        self.untold: Optional[Dict[str, Any]] = None
-        self.in_a_row = 0
-
-    def _mine(self) -> None:
-        if self.pid != os.getpid():
-            self._begin()
-
-    def add(self, bad: BadSample, how: str) -> None:
-        self._mine()
-        self.in_a_row += 1
-        what = (bad.index, bad.key, bad.reason)
-        self.merge({"stages": {bad.stage: 1}, "bad": [what]})
-        if self.untold is None:
-            self.untold = {"skipped": 0, "replaced": 0, "stages": collections.Counter(), "bad": []}
-        self.untold[how] += 1
-        self.untold["stages"][bad.stage] += 1
-        if len(self.untold["bad"]) < BAD_KEPT:
-            self.untold["bad"].append(what)
-
-    def place(self, places: List[Optional[int]]) -> None:
-        """Of a batch with errors: which of its indices each item is of; None: a stand-in."""
-        if self.untold is not None:
-            self.untold["places"] = places
-
-    def merge(self, told: Mapping[str, Any]) -> None:
-        self._mine()
-        self.errors.update(told["stages"])
-        self.bad.extend(told["bad"][:max(0, BAD_KEPT - len(self.bad))])
-
-    def take(self) -> Optional[Dict[str, Any]]:
-        self._mine()
-        told, self.untold = self.untold, None
-        return told
-
-
-# ---- the dataset ----
 
 
 class Dataset(torch.utils.data.Dataset):
@@ -257,8 +115,8 @@ class Dataset(torch.utils.data.Dataset):
 
     def __init__(self, url: Union[str, os.PathLike], split: Optional[str] = None,
                  transform: Optional[Callable] = None, target_transform: Optional[Callable] = None,
-                 decode: How = "auto", on_error: str = "raise", *,
-                 transforms: Optional[Callable] = None, target_decode: How = "auto",
+                 decode: DecodeSpec = "auto", on_error: str = "raise", *,
+                 transforms: Optional[Callable] = None, target_decode: DecodeSpec = "auto",
                  loader: Optional[Callable] = None,
                  extensions: Union[str, Sequence[str], None] = None,
                  is_valid_file: Optional[Callable[[str], bool]] = None, **options):
@@ -269,7 +127,7 @@ class Dataset(torch.utils.data.Dataset):
                              "give the one or the others")
         if extensions is not None and is_valid_file is not None:
             raise ValueError("extensions and is_valid_file both choose files: give one of them")
-        self._tally = Tally()
+        self._error_log = ErrorLog()
         self.url = url_of(url)
         self.root = url
         self.split = split
@@ -278,8 +136,8 @@ class Dataset(torch.utils.data.Dataset):
         self.decode, self.target_decode, self.loader = decode, target_decode, loader
         self.on_error = on_error
         self._handle: Optional[dlcache.Dataset] = open_agreed(self.url, **options)
-        self._options = dict(options, refresh=False, snapshot=self._handle.snapshot)  # (T5)
-        self._numbers: Sequence[int] = _split_of(self._handle, split)
+        self._options = dict(options, refresh=False, snapshot=self._handle.snapshot)  # (DATASET-4)
+        self._numbers: Sequence[int] = split_of(self._handle, split)
         self._given: Optional[List[Any]] = None  # targets from process()
         self._choose(extensions, is_valid_file)
         self._process()
@@ -308,7 +166,7 @@ class Dataset(torch.utils.data.Dataset):
     def _process(self) -> None:
         if type(self).process is Dataset.process:
             return
-        made = self.process(Table(self._open(), self._numbers))
+        made = self.process(SampleTable(self._open(), self._numbers))
         if made is None:
             return
         numbers, self._given = array.array("q"), []
@@ -325,9 +183,9 @@ class Dataset(torch.utils.data.Dataset):
     def _number_of(self, which) -> int:
         if isinstance(which, str):
             return self._open().find(which)
-        return self._numbers[_position(which, len(self._numbers))]
+        return self._numbers[position_of(which, len(self._numbers))]
 
-    def process(self, table: Table) -> Optional[Sequence[Tuple[Union[str, int], Any]]]:
+    def process(self, table: SampleTable) -> Optional[Sequence[Tuple[Union[str, int], Any]]]:
         """To override: the items of this dataset, as (key or index in the table, target) each.
 
         Called once, when the dataset is opened. None: as they are.
@@ -350,7 +208,7 @@ class Dataset(torch.utils.data.Dataset):
 
     def key(self, index: int) -> str:
         """The key of an item."""
-        return self._open().key(self._numbers[_position(index, len(self))])
+        return self._open().key(self._numbers[position_of(index, len(self))])
 
     @property
     def classes(self) -> List[str]:
@@ -361,17 +219,17 @@ class Dataset(torch.utils.data.Dataset):
         return self._open().class_to_idx
 
     @property
-    def targets(self) -> Lazy:
+    def targets(self) -> LazySequence:
         """The target of each item, where none has to be read for it; a lazy sequence."""
         if self._given is None and not self._has_labels:
             raise AttributeError("the samples of %s have no labels; their targets, if any, are in "
                                  "files or groups: read the items" % self.url)
-        return Lazy(len(self), self._known_target)
+        return LazySequence(len(self), self._known_target)
 
     @property
-    def samples(self) -> Lazy:
+    def samples(self) -> LazySequence:
         """(key, target) of each item, a lazy sequence; None for a target that is in a file."""
-        return Lazy(len(self), lambda i: (self.key(i), self._known_target(i)))
+        return LazySequence(len(self), lambda i: (self.key(i), self._known_target(i)))
 
     imgs = samples
 
@@ -407,12 +265,12 @@ class Dataset(torch.utils.data.Dataset):
     # -- items
 
     def __getitem__(self, index: int) -> Any:
-        index = _position(index, len(self))
+        index = position_of(index, len(self))
         try:
             return self._good(self._make(index, self._reader(index)))
         except BadSample as bad:
             item = self._replacement(bad)
-            self._tally.place([None])
+            self._error_log.place([None])
             return item
 
     def __getitems__(self, indices: Sequence[int]) -> List[Any]:
@@ -420,7 +278,7 @@ class Dataset(torch.utils.data.Dataset):
 
         Under on_error="skip" there may be fewer than were asked for, even none.
         """
-        indices = [_position(index, len(self)) for index in indices]
+        indices = [position_of(index, len(self)) for index in indices]
         views = self._read_batch(indices)
         items: List[Any] = []
         places: List[Optional[int]] = []  # of the items, among the indices
@@ -431,9 +289,9 @@ class Dataset(torch.utils.data.Dataset):
                     places.append(place if as_asked else None)
         finally:
             for pair in views:  # what an error left
-                _release(*pair)
+                release_views(*pair)
         if len(items) < len(indices) or None in places:
-            self._tally.place(places)
+            self._error_log.place(places)
         return items
 
     def _add_item(self, items: List[Any], index: int, pair: Tuple) -> bool:
@@ -474,13 +332,13 @@ class Dataset(torch.utils.data.Dataset):
 
     def _make(self, index: int, read: Callable) -> Any:
         """The item; BadSample when it cannot be made."""
-        note(index)
+        note_sample(index)
         data, file = self._stage("read", index, read)
         try:
             sample = self._stage("decode", index, self.load_sample, data, self.key(index))
             target = self._stage("decode", index, self._target, index, file)
         finally:
-            _release(data, file)
+            release_views(data, file)
         has_target = self._has_target()
         if isinstance(sample, Group):
             pair = None if has_target else sample.pair()
@@ -515,42 +373,42 @@ class Dataset(torch.utils.data.Dataset):
     # -- bad ones
 
     def _good(self, item: Any) -> Any:
-        self._tally.in_a_row = 0
+        self._error_log.in_a_row = 0
         return item
 
     def _replacement(self, bad: BadSample) -> Any:
         """The next good one; raises when errors are not to be forgiven."""
-        if self.on_error == "raise" or not bad.forgivable():
+        if self.on_error == "raise" or not bad.tolerable():
             raise bad.explained() from bad.cause
-        self._tally.add(bad, "replaced")
+        self._error_log.add(bad, "replaced")
         for step in range(1, min(REPLACEMENT_TRIES, len(self) - 1) + 1):
             index = (bad.index + step) % len(self)
             try:
                 return self._good(self._make(index, self._reader(index)))
             except BadSample as next_bad:
-                if not next_bad.forgivable():
+                if not next_bad.tolerable():
                     raise next_bad.explained() from next_bad.cause
         raise bad.explained("; and there is no good one among the %d after it"
                             % min(REPLACEMENT_TRIES, len(self) - 1)) from bad.cause
 
     def _skip(self, bad: BadSample) -> None:
-        if not bad.forgivable():
+        if not bad.tolerable():
             raise bad.explained() from bad.cause
-        self._tally.add(bad, "skipped")
-        if self._tally.in_a_row >= BAD_IN_A_ROW:
+        self._error_log.add(bad, "skipped")
+        if self._error_log.in_a_row >= BAD_IN_A_ROW:
             raise bad.explained("; and so did the %d before it" % (BAD_IN_A_ROW - 1)) from bad.cause
 
     @property
     def errors(self) -> collections.Counter:
         """How many items were skipped or replaced, by the stage that failed."""
-        self._tally._mine()
-        return self._tally.errors
+        self._error_log._mine()
+        return self._error_log.errors
 
     @property
     def bad(self) -> List[Tuple[int, str, str]]:
         """(index, key, reason) of them, the first thousand."""
-        self._tally._mine()
-        return self._tally.bad
+        self._error_log._mine()
+        return self._error_log.bad
 
     def take_errors(self) -> Optional[Dict[str, Any]]:
         """What was forgiven since the last call: {"skipped", "replaced", "stages", "bad", "places"},
@@ -559,11 +417,11 @@ class Dataset(torch.utils.data.Dataset):
 
         Workers send it along with each batch.
         """
-        return self._tally.take()
+        return self._error_log.take()
 
-    def add_errors(self, told: Mapping[str, Any]) -> None:
+    def add_errors(self, reported: Mapping[str, Any]) -> None:
         """Count what take_errors() gave in a worker."""
-        self._tally.merge(told)
+        self._error_log.merge(reported)
 
     # -- for the loader
 
@@ -603,111 +461,10 @@ class Dataset(torch.utils.data.Dataset):
             super().__setattr__("_version", self._version + 1)
 
     def __getstate__(self) -> Dict[str, Any]:
-        return dict(self.__dict__, _handle=None, _tally=Tally())
+        return dict(self.__dict__, _handle=None, _error_log=ErrorLog())
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         self.__dict__.update(state)
-
-
-class DatasetFolder(Dataset):
-    """Dataset with the arguments of torchvision.datasets.DatasetFolder.
-
-    `root` is a URL or a path whose folders are classes. `loader` is called with a file to read, not
-    with a path: PIL.Image.open, numpy.load, soundfile.read and most others take both. Folders
-    without a file do not exist in a bucket, so `allow_empty` changes nothing.
-    """
-
-    def __init__(self, root: Union[str, os.PathLike], loader: Optional[Callable] = None,
-                 extensions: Union[str, Sequence[str], None] = None,
-                 transform: Optional[Callable] = None, target_transform: Optional[Callable] = None,
-                 is_valid_file: Optional[Callable[[str], bool]] = None, allow_empty: bool = False,
-                 **more):
-        super().__init__(folders_url_of(root), transform=transform, loader=loader,
-                         target_transform=target_transform, extensions=extensions,
-                         is_valid_file=is_valid_file, **more)
-        self.root = root
-
-
-class ImageFolder(DatasetFolder):
-    """Dataset with the arguments of torchvision.datasets.ImageFolder; the same items in order."""
-
-    def __init__(self, root: Union[str, os.PathLike], transform: Optional[Callable] = None,
-                 target_transform: Optional[Callable] = None, loader: Optional[Callable] = None,
-                 is_valid_file: Optional[Callable[[str], bool]] = None, allow_empty: bool = False,
-                 **more):
-        more.setdefault("decode", "image")
-        super().__init__(root, loader, IMG_EXTENSIONS if is_valid_file is None else None, transform,
-                         target_transform, is_valid_file, allow_empty, **more)
-
-
-# ---- small things ----
-
-
-def source_of(dataset) -> Optional[Tuple[dlcache.Dataset, Optional[Sequence[int]]]]:
-    """As Dataset.source(), seen through torch's Subset; None when it is no dataset of ours."""
-    if isinstance(dataset, dlcache.Dataset):
-        return dataset, None
-    if isinstance(dataset, torch.utils.data.Subset):
-        below = source_of(dataset.dataset)
-        return below and (below[0], _subset(dataset, below[1]))
-    return dataset.source() if callable(getattr(dataset, "source", None)) else None
-
-
-def _subset(subset: torch.utils.data.Subset, numbers: Optional[Sequence[int]]) -> Sequence[int]:
-    if numbers is None:
-        numbers = range(len(subset.dataset))  # type: ignore[arg-type]
-    return array.array("q", (numbers[operator.index(i)] for i in subset.indices))
-
-
-def url_of(place: Union[str, os.PathLike]) -> str:
-    """A URL as it is; a path as file://."""
-    place = os.fspath(place)
-    if not isinstance(place, str):
-        raise TypeError("a dataset is named by a URL or a path, not by %s" % type(place).__name__)
-    if "://" in place:
-        return place
-    path = os.path.abspath(os.path.expanduser(place))
-    if not os.path.exists(path):
-        raise FileNotFoundError("%s does not exist; a dataset is named by a path, or by a URL such "
-                                "as s3://bucket/prefix/" % path)
-    return "file://" + path + ("/" if os.path.isdir(path) and path != "/" else "")
-
-
-def folders_url_of(place: Union[str, os.PathLike]) -> str:
-    """url_of(), saying that folders are classes unless the URL says what they are."""
-    url = url_of(place)
-    if "layout=" in url:
-        return url
-    name = "dlcache-layout" if url.startswith("http") else "layout"
-    return "%s%s%s=folders" % (url, "&" if "?" in url else "?", name)
-
-
-def _split_of(handle: dlcache.Dataset, split: Optional[str]) -> range:
-    if split is None:
-        return range(len(handle))
-    name = {"val": "validation", "valid": "validation"}.get(split, split)
-    if name not in handle.splits:
-        raise ValueError("there is no split %r in %s; %s" % (
-            split, handle.url, "there are " + ", ".join(handle.splits) if handle.splits else
-            "it has none: splits are folders train, validation and test, or a manifest's column"))
-    return handle.splits[name]
-
-
-def _position(index, length: int) -> int:
-    """An index of any integer type, counted from the end when negative; IndexError outside."""
-    place = operator.index(index)
-    if place < -length or place >= length:
-        raise IndexError("index %d is out of range for %d samples" % (place, length))
-    return place + length if place < 0 else place
-
-
-def _release(*views: Optional[memoryview]) -> None:
-    for view in views:
-        try:
-            if view is not None:
-                view.release()
-        except BufferError:
-            pass  # a loader of the user has kept a part of it: it lives until that is gone
 
 
 def _check_on_error(value: Any) -> None:
@@ -715,4 +472,4 @@ def _check_on_error(value: Any) -> None:
         raise ValueError("on_error=%r is unknown; there are %s" % (value, ", ".join(ON_ERROR)))
 
 
-CHECKS = {"on_error": _check_on_error, "decode": check, "target_decode": check}
+CHECKS = {"on_error": _check_on_error, "decode": check_decode, "target_decode": check_decode}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of a sample become an object: decode(data, key, how).
+"""Decoding of samples: decode(data, key, how) turns bytes into an object.
 
 `how` says what they are:
 
@@ -22,10 +22,9 @@
     callable   what how(data) returns; data is a memoryview
     dict       suffix (".jpg" or "jpg") to one of these; "" is for all other suffixes
 
-(D1) What is returned never refers to `data`: the caller may release the view at once. Only a
+(DECODE-1) The result never refers to `data`: the caller may release the view at once. Only a
      callable can break this.
-(D2) Data that is not what it should be raises ValueError; a library that is missing raises
-     ImportError.
+(DECODE-2) Invalid data raises ValueError; a missing library raises ImportError.
 
 Not here: where the bytes come from (dataset.py), rows of tables (partitions.py).
 """
@@ -40,7 +39,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 import torch
 
-How = Union[str, None, Callable[[memoryview], Any], Mapping[str, Any]]
+DecodeSpec = Union[str, None, Callable[[memoryview], Any], Mapping[str, Any]]
 
 PACKAGES = {  # module: (Debian package, pip package, what for)
     "PIL.Image": ("python3-pil", "pillow", "images"),
@@ -96,7 +95,7 @@ class SampleFile(io.BytesIO):
         self.name = key
 
 
-def decode(data: memoryview, key: str = "", how: How = "auto") -> Any:
+def decode(data: memoryview, key: str = "", how: DecodeSpec = "auto") -> Any:
     """`data` decoded as `how` says (see above). `key` names the sample, in messages too."""
     if how is None:
         return bytes(data)
@@ -106,7 +105,7 @@ def decode(data: memoryview, key: str = "", how: How = "auto") -> Any:
         return decode(data, key, _chosen(how, key))
     if not isinstance(how, str):
         return how(data)
-    check(how)
+    check_decode(how)
     name = guess(data, key, how) if how in ("auto", "target") else how
     try:
         return DECODERS[name](data, key)
@@ -117,11 +116,11 @@ def decode(data: memoryview, key: str = "", how: How = "auto") -> Any:
                          % (key or "the sample", name, error)) from error
 
 
-def check(how: How) -> None:
+def check_decode(how: DecodeSpec) -> None:
     """ValueError unless decode() knows `how`."""
     if isinstance(how, Mapping):
         for one in how.values():
-            check(one)
+            check_decode(one)
     elif isinstance(how, str) and how not in DECODERS and how not in ("auto", "target"):
         raise ValueError("decode=%r is unknown; there are auto, target, %s, None, a callable, and "
                          "a dict of suffixes" % (how, ", ".join(DECODERS)))
@@ -146,7 +145,7 @@ def suffix_of(key: str) -> str:
     return name.rpartition(".")[2].lower() if "." in name else ""
 
 
-def _chosen(how: Mapping, key: str) -> How:
+def _chosen(how: Mapping, key: str) -> DecodeSpec:
     suffix = suffix_of(key)
     for name in (suffix, "." + suffix, ""):
         if name in how:
@@ -155,7 +154,7 @@ def _chosen(how: Mapping, key: str) -> How:
                      % (suffix, key))
 
 
-def need(module: str):
+def require(module: str):
     """The module, or an ImportError that names its packages."""
     try:
         return importlib.import_module(module)
@@ -168,23 +167,23 @@ def need(module: str):
 
 
 def _image(data, key):
-    image = need("PIL.Image").open(io.BytesIO(data))
+    image = require("PIL.Image").open(io.BytesIO(data))
     return image.convert("RGB")  # reads all of it
 
 
 def _mask(data, key):
-    image = need("PIL.Image").open(io.BytesIO(data))
+    image = require("PIL.Image").open(io.BytesIO(data))
     image.load()
     return image
 
 
 def _audio(data, key):
-    sound, rate = need("soundfile").read(io.BytesIO(data), dtype="float32", always_2d=True)
+    sound, rate = require("soundfile").read(io.BytesIO(data), dtype="float32", always_2d=True)
     return torch.from_numpy(sound).t().contiguous(), rate
 
 
 def _npy(data, key):
-    numpy = need("numpy")
+    numpy = require("numpy")
     head = io.BytesIO(data[:65536])
     read = {(1, 0): numpy.lib.format.read_array_header_1_0,
             (2, 0): numpy.lib.format.read_array_header_2_0}.get(numpy.lib.format.read_magic(head))
@@ -198,7 +197,7 @@ def _npy(data, key):
 
 
 def _npz(data, key):
-    with need("numpy").load(io.BytesIO(data), allow_pickle=False) as arrays:
+    with require("numpy").load(io.BytesIO(data), allow_pickle=False) as arrays:
         return {name: tensor_of(arrays[name]) for name in arrays.files}
 
 
@@ -225,20 +224,20 @@ def _cls(data, key):
 
 
 def _csv(data, key):
-    return _columns(data, csv_form(data, tabs=False))
+    return _columns(data, csv_dialect(data, tabs=False))
 
 
 def _tsv(data, key):
-    return _columns(data, csv_form(data, tabs=True))
+    return _columns(data, csv_dialect(data, tabs=True))
 
 
-def _columns(data, form):
-    rows = list(csv_rows(data, form))
-    columns = zip(*rows) if rows else [()] * len(form.names)
-    return {name: list(column) for name, column in zip(form.names, columns)}
+def _columns(data, dialect):
+    rows = list(csv_rows(data, dialect))
+    columns = zip(*rows) if rows else [()] * len(dialect.names)
+    return {name: list(column) for name, column in zip(dialect.names, columns)}
 
 
-class CsvForm(NamedTuple):
+class CsvDialect(NamedTuple):
     """How a csv is written."""
 
     names: List[str]  # of the columns
@@ -267,27 +266,27 @@ def text_of(data) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BufferedReader(ViewReader(data), 1 << 16), "utf-8-sig", newline="")
 
 
-def csv_form(data, tabs: bool) -> CsvForm:
+def csv_dialect(data, tabs: bool) -> CsvDialect:
     """What the first row tells, by the rules of docs/datasets-formats.md."""
     with text_of(data) as text:
         delimiter = "\t" if tabs else max(",;|\t", key=text.readline().count)
     with text_of(data) as text:
         first: List[str] = next((row for row in csv.reader(text, delimiter=delimiter) if row), [])
     if any(is_number(field) for field in first):
-        return CsvForm(["column%d" % (k + 1) for k in range(len(first))], False, delimiter)
-    return CsvForm(first, True, delimiter)
+        return CsvDialect(["column%d" % (k + 1) for k in range(len(first))], False, delimiter)
+    return CsvDialect(first, True, delimiter)
 
 
-def csv_rows(data, form: CsvForm) -> Iterator[List[str]]:
+def csv_rows(data, dialect: CsvDialect) -> Iterator[List[str]]:
     """The rows without header and blank lines; ValueError for one with too many or few fields."""
     with text_of(data) as text:
-        rows = (row for row in csv.reader(text, delimiter=form.delimiter) if row)
-        if form.header:
+        rows = (row for row in csv.reader(text, delimiter=dialect.delimiter) if row)
+        if dialect.header:
             next(rows, None)
         for number, row in enumerate(rows):
-            if len(row) != len(form.names):
+            if len(row) != len(dialect.names):
                 raise ValueError("row %d has %d fields, not %d"
-                                 % (number, len(row), len(form.names)))
+                                 % (number, len(row), len(dialect.names)))
             yield row
 
 
@@ -299,7 +298,7 @@ def is_number(text: str) -> bool:
 
 
 def _parquet(data, key):
-    return need("pyarrow.parquet").read_table(io.BytesIO(data)).to_pydict()
+    return require("pyarrow.parquet").read_table(io.BytesIO(data)).to_pydict()
 
 
 def _torch(data, key):
@@ -310,7 +309,7 @@ def _torch_unsafe(data, key):
     return torch.load(io.BytesIO(data), map_location="cpu", weights_only=False)
 
 
-def group(data, key: str, how: How = "auto") -> Group:
+def group(data, key: str, how: DecodeSpec = "auto") -> Group:
     """The Group in a small tar; `how` is for its members."""
     members = Group(__key__=key)
     if isinstance(how, Mapping):

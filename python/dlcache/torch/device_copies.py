@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies: batches of the native loader on their way to a device."""
+"""DeviceCopies: copies batches of a native loader to a device.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import torch
 import dlcache
 from dlcache import _dlcache
 
-__all__ = ["Copies", "indices_of", "small_of"]
+__all__ = ["DeviceCopies", "indices_of", "small_of"]
 
 
 def indices_of(batch: _dlcache.Batch, first: int) -> torch.Tensor:
@@ -29,12 +30,12 @@ def small_of(batch: _dlcache.Batch) -> tuple[torch.Tensor, torch.Tensor | None]:
     return labels, torch.frombuffer(lengths, dtype=torch.int32).to(torch.int64)
 
 
-class Copies:
-    """Batches on their way to a device: on a stream of its own, out of page-locked memory.
+class DeviceCopies:
+    """Copies batches to a device, on a separate stream, from page-locked memory.
 
-    A batch goes back to the ring when its copy is done, which an event tells. Two are on their way
-    while one is in use, over the end of an epoch if another one comes; the ring has room for them
-    and for as many that are being made.
+    A batch goes back to the ring when the event of its copy has fired. Two copies run while one
+    batch is in use, also across the end of an epoch; the ring has space for them and for as many
+    that are being made.
     """
 
     DEPTH = 2

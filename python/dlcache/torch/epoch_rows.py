@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One row for each epoch of a loader: what it saw, whence its samples came, what that cost.
+"""EpochRow: the figures of one epoch of a loader: samples seen, where reads were served from, cost.
 
-    seen       how many different samples, and of which share of the dataset that is
-    whence     reuse: in memory since somebody used it before; prefetch: brought before it was asked
-               for; waited: asked for before it was there. The daemon counts them as cursors pass
-    cost       samples that came from the bucket for it, for each different one. Others fetch too
-               (validation, other jobs): no more are counted than were not there to be used again
+    seen       number of different samples, and their share of the dataset
+    outcomes   reuse: in memory because of an earlier use; prefetch: fetched before it was asked
+               for; waited: the reader waited for it. The daemon counts them as cursors pass
+    cost       samples fetched from the bucket per different sample. Other readers fetch too
+               (validation, other jobs): fetches are counted up to the number of reads that were
+               not reuse
 
-(O1) At most ROWS rows are kept, however many epochs; the totals are of all.
+(ROWS-1) At most ROWS rows are kept, however many epochs there are; the totals include all.
 """
 from __future__ import annotations
 
@@ -16,14 +17,14 @@ from typing import Any, Dict, List, Mapping, Optional
 
 from dlcache.torch.format import count, share
 
-__all__ = ["Row", "Rows", "whence"]
+__all__ = ["EpochRow", "EpochRows", "read_outcomes"]
 
 ROWS = 500
-WHENCE = ("reuse", "prefetch", "waited")
+READ_OUTCOMES = ("reuse", "prefetch", "waited")
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class EpochRow:
     epoch: int
     begin_s: float
     end_s: float
@@ -31,7 +32,7 @@ class Row:
     distinct: int     #: different ones among them
     coverage: float   #: share of the dataset, or of this rank's part of it
     effective: Optional[float] = None  #: how many samples of equal weight would be drawn as widely
-    ignored: int = 0  #: losses that were no numbers
+    ignored: int = 0  #: losses that were not finite numbers
     reuse: int = 0
     prefetch: int = 0
     waited: int = 0
@@ -53,7 +54,7 @@ class Row:
         return self.fetched / self.distinct if self.distinct else 0.0
 
     def text(self) -> str:
-        """What it saw, and whence that came."""
+        """Samples seen, and where reads were served from."""
         seen = (f"epoch {self.epoch}: {share(self.coverage)} of the samples, "
                 f"{count(self.distinct)} in {count(self.positions)} positions")
         if self.effective is not None:
@@ -72,12 +73,12 @@ class Row:
         return {**dataclasses.asdict(self), **{name: getattr(self, name) for name in more}}
 
 
-class Rows:
+class EpochRows:
     """Those of a loader; every second one is forgotten when there are too many."""
 
     def __init__(self) -> None:
-        self.rows: List[Row] = []
-        self.reads = dict.fromkeys(WHENCE, 0)
+        self.rows: List[EpochRow] = []
+        self.reads = dict.fromkeys(READ_OUTCOMES, 0)
         self._every, self._seen = 1, 0
         self._fetched: Optional[int] = None  # as the daemon said last
         self._spare = 0  # fetched, and not counted for an epoch yet: what comes ahead is early
@@ -87,9 +88,10 @@ class Rows:
         if self._fetched is None:
             self._fetched = _fetched(stats)
 
-    def add(self, row: Row, stats: Optional[Mapping[str, Any]], leg: Optional[int]) -> None:
+    def add(self, row: EpochRow, stats: Optional[Mapping[str, Any]],
+            daemon_epoch: Optional[int]) -> None:
         """An epoch has ended; with what the daemon says, and how it calls this epoch."""
-        now, found = _fetched(stats), whence(stats, leg)
+        now, found = _fetched(stats), read_outcomes(stats, daemon_epoch)
         if now is not None:
             before = self._fetched or 0
             self._spare += now - before if now >= before else now  # a new daemon counts from 0
@@ -97,7 +99,7 @@ class Rows:
         fetched = min(self._spare, found["prefetch"] + found["waited"])
         self._spare -= fetched
         row = dataclasses.replace(row, fetched=fetched, **found)
-        for name in WHENCE:
+        for name in READ_OUTCOMES:
             self.reads[name] += found[name]
         if self._seen % self._every == 0:
             self.rows.append(row)
@@ -110,8 +112,9 @@ def _fetched(stats: Optional[Mapping[str, Any]]) -> Optional[int]:
     return ((stats or {}).get("dataset") or {}).get("fetched")
 
 
-def whence(stats: Optional[Mapping[str, Any]], leg: Optional[int]) -> Dict[str, int]:
+def read_outcomes(stats: Optional[Mapping[str, Any]],
+                  daemon_epoch: Optional[int]) -> Dict[str, int]:
     """Of one epoch of the session that asks."""
     epochs = ((stats or {}).get("dataset") or {}).get("epochs") or []
-    found: Mapping[str, int] = next((e for e in epochs if e.get("epoch") == leg), {})
-    return {name: found.get(name, 0) for name in WHENCE}
+    found: Mapping[str, int] = next((e for e in epochs if e.get("epoch") == daemon_epoch), {})
+    return {name: found.get(name, 0) for name in READ_OUTCOMES}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures in words: for reports, progress lines and plots."""
+"""Numbers as text: for reports, progress lines and plots.
+"""
 from __future__ import annotations
 
 import math

@@ -3,14 +3,15 @@
 
     from dlcache.torch import DataLoader          # was: from torch.utils.data import DataLoader
 
-It puts the parts together: Epochs says which batches come, Feed has them made by workers ahead of
-time, Leader tells the daemon, Scaler says how many workers, Tally counts. Datasets of other makers
-work too; only their bytes are then not fetched ahead.
+It connects the parts: EpochState decides which batches come, BatchQueue has workers make them ahead
+of time, OrderClient announces the order to the daemon, Autoscaler chooses the number of workers,
+ReportBuilder counts. python/README.md has a diagram. Any torch dataset works; only the bytes of
+dlcache datasets are fetched ahead.
 
-(Y1) Each batch of an epoch is handed out exactly once.
-(Y2) What comes depends on sampler, seed, epoch and position; not on workers or timing. In a relaxed
-     order only each once is promised.
-(Y3) No process outlives its loader, and a loader may be dropped at any time.
+(LOADER-1) Each batch of an epoch is handed out exactly once.
+(LOADER-2) Batches depend on sampler, seed, epoch and position, not on workers or timing. A relaxed
+     order promises only that each sample comes once.
+(LOADER-3) No process outlives its loader, and a loader may be dropped at any time.
 """
 
 from __future__ import annotations
@@ -28,19 +29,20 @@ from torch.autograd.profiler import record_function
 from torch.utils.data import IterableDataset, Sampler
 
 import dlcache
-from dlcache.torch.dataset import Dataset, source_of
-from dlcache.torch.order.batch_plans import Plan
-from dlcache.torch.order.epoch_state import Epochs
+from dlcache.torch.dataset import Dataset
+from dlcache.torch.order.batch_plans import BatchPlan
+from dlcache.torch.order.epoch_state import EpochState
 from dlcache.torch.order.importance import ImportanceSampler, learn, learner, row_of
-from dlcache.torch.order.order_client import Leader
-from dlcache.torch.order.samplers import InPlaceOfRandom, InPlaceOfSequential
-from dlcache.torch.pipeline.autoscale import Scaler
-from dlcache.torch.pipeline.batch_queue import Feed, Local
+from dlcache.torch.order.order_client import OrderClient
+from dlcache.torch.order.samplers import ShuffleRandomSampler, ShuffleSequentialSampler
+from dlcache.torch.pipeline.autoscale import Autoscaler
+from dlcache.torch.pipeline.batch_queue import BatchQueue, LocalBatches
 from dlcache.torch.pipeline.host_limits import cores, workers_that_fit
-from dlcache.torch.pipeline.worker import Done, Job
-from dlcache.torch.pipeline.worker_pool import Pool, WorkerDied
+from dlcache.torch.pipeline.worker import BatchConfig, BatchResult
+from dlcache.torch.pipeline.worker_pool import WorkerDied, WorkerPool
 from dlcache.torch.progress import Progress
-from dlcache.torch.report import Report, Tally
+from dlcache.torch.report import Report, ReportBuilder
+from dlcache.torch.sources import source_of
 
 __all__ = ["DataLoader"]
 
@@ -99,12 +101,12 @@ class DataLoader(torch.utils.data.DataLoader):
         workers = _number_of(num_workers, max_workers)
         iterable = isinstance(dataset, IterableDataset)
         if sampler is None and batch_sampler is None and not iterable:
-            kind = InPlaceOfRandom if shuffle else InPlaceOfSequential
+            kind = ShuffleRandomSampler if shuffle else ShuffleSequentialSampler
             sampler = kind(dataset, generator)
             shuffle = None
-        weigher = _base_sampler(batch_sampler if sampler is None else sampler)
-        if isinstance(weigher, ImportanceSampler):
-            _check_weigher(weigher, dataset)
+        importance = _base_sampler(batch_sampler if sampler is None else sampler)
+        if isinstance(importance, ImportanceSampler):
+            _check_importance_sampler(importance, dataset)
         if persistent_workers is None:
             persistent_workers = workers > 0 and not iterable and _version_of(dataset) is not None
         more: dict[str, Any] = {"persistent_workers": persistent_workers}
@@ -127,8 +129,8 @@ class DataLoader(torch.utils.data.DataLoader):
     def _new_engine(self) -> _Engine | None:
         if isinstance(self.dataset, IterableDataset):
             return None
-        return _Engine(Epochs(self.sampler, self.batch_sampler, dataset=self.dataset,
-                              generator=self.generator, epochs=self.epochs))
+        return _Engine(EpochState(self.sampler, self.batch_sampler, dataset=self.dataset,
+                                  generator=self.generator, epochs=self.epochs))
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in vars(self).items() if k not in ("_engine", "_iterator")}
@@ -141,7 +143,7 @@ class DataLoader(torch.utils.data.DataLoader):
         """The losses of the batch that was handed out last, one for each sample in it (a tensor on
         any device, an array or a list), for a sampler that learns: ImportanceSampler."""
         engine = self._own()
-        engine.log.learn(learner(_base_sampler(engine.epochs.sampler)), losses)
+        engine.log.learn(learner(_base_sampler(engine.epoch_state.sampler)), losses)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the latest iteration is, counted by the batches that were handed out; plain Python.
@@ -150,11 +152,11 @@ class DataLoader(torch.utils.data.DataLoader):
         included. With Shuffle, DistributedSampler and ImportanceSampler it may be taken back on
         another number of ranks.
         """
-        return self._own().epochs.state_dict()
+        return self._own().epoch_state.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on there with the next iteration."""
-        self._own().epochs.load_state_dict(state)
+        self._own().epoch_state.load_state_dict(state)
 
     def report(self) -> Report:
         """What was measured since the loader was made: figures, and a text for people."""
@@ -196,7 +198,7 @@ def _base_sampler(sampler: Any) -> Any:
     return sampler if below is None or hasattr(sampler, "update") else below
 
 
-def _check_weigher(sampler: ImportanceSampler, dataset: Any) -> None:
+def _check_importance_sampler(sampler: ImportanceSampler, dataset: Any) -> None:
     """Of a dataset of another maker only the length is known."""
     source = source_of(dataset)
     if source is not None:
@@ -206,10 +208,10 @@ def _check_weigher(sampler: ImportanceSampler, dataset: Any) -> None:
                          f"{len(dataset)}: make ImportanceSampler of what it reads")
 
 
-def _job_of(loader: DataLoader, seed: int) -> Job:
+def _config_of(loader: DataLoader, seed: int) -> BatchConfig:
     fixed = 0 if isinstance(loader.num_workers, _Auto) else loader.num_workers
-    return Job(loader.dataset, loader.collate_fn, loader.batch_sampler is not None,
-               loader.drop_last, loader.worker_init_fn, seed, fixed)
+    return BatchConfig(loader.dataset, loader.collate_fn, loader.batch_sampler is not None,
+                       loader.drop_last, loader.worker_init_fn, seed, fixed)
 
 
 def _pin_of(loader: DataLoader) -> str | None:
@@ -245,35 +247,35 @@ def _named(died: WorkerDied, source: tuple[dlcache.Dataset, Any] | None) -> Runt
     return RuntimeError(text)
 
 
-class _Lane:
-    """What one iteration after the other runs on: workers, their number, and the daemon's leader.
+class _Pipeline:
+    """What iterations run on: the workers, their number, and the order client.
 
     The loader holds it, and so does the iteration that runs on it: it goes when both are gone, and
-    its workers with it. `batches` is that iteration, weakly: when it is gone the lane is free.
+    its workers with it. `batches` is that iteration, weakly: when it is gone the pipeline is free.
     """
 
-    def __init__(self, loader: DataLoader, epochs: Epochs, settings: tuple) -> None:
+    def __init__(self, loader: DataLoader, epoch_state: EpochState, settings: tuple) -> None:
         self.settings = settings
         self.pid = os.getpid()
-        self.lost = False  # another lane has taken its place
+        self.lost = False  # another pipeline has replaced it
         self.batches: weakref.ref | None = None
         self.source = _source_of(loader.dataset)
         targets = getattr(_base_of(loader.dataset), "reads_targets", False)
         keep, relaxed, pin, prefetch = settings[1:]
-        sampler = _base_sampler(epochs.sampler)
+        sampler = _base_sampler(epoch_state.sampler)
         join = sampler.join if isinstance(sampler, ImportanceSampler) else None
-        self.leader = (Leader(self.source, targets, relaxed, join)
-                       if self.source is not None else None)
+        self.order_client = (OrderClient(self.source, targets, relaxed, join)
+                             if self.source is not None else None)
         workers = loader.num_workers
         auto = isinstance(workers, _Auto) and workers > 0
         most = loader.max_workers or max(_MOST, 4 * cores())
-        self.scaler = Scaler(cores(), most, min(int(workers), most)) if auto else None
+        self.autoscaler = Autoscaler(cores(), most, min(int(workers), most)) if auto else None
+        here = auto and loader.worker_init_fn is None and not loader.timeout
         if workers == 0:
-            self.feed: Any = Local(self.leader, epochs, pin)
+            self.batch_queue: Any = LocalBatches(self.order_client, epoch_state, pin)
         else:
-            self.feed = Feed(int(workers), prefetch, self.leader, epochs, keep=keep,
-                             relaxed=relaxed, pin=pin,
-                             here=auto and loader.worker_init_fn is None and not loader.timeout)
+            self.batch_queue = BatchQueue(int(workers), prefetch, self.order_client, epoch_state,
+                                          keep=keep, relaxed=relaxed, pin=pin, here=here)
 
     @property
     def free(self) -> bool:
@@ -283,33 +285,33 @@ class _Lane:
         """The iteration is over or was dropped."""
         self.batches = None
         if self.pid == os.getpid():
-            self.close() if self.lost else self.feed.end()
+            self.close() if self.lost else self.batch_queue.end()
 
     def close(self) -> None:
         if self.pid != os.getpid():
             return
         try:
-            self.feed.close()
+            self.batch_queue.close()
         finally:
-            if self.leader is not None:
-                self.leader.close()
+            if self.order_client is not None:
+                self.order_client.close()
 
     def daemon_stats(self) -> dict[str, Any] | None:
-        return self.leader.daemon_stats() if self.leader is not None else None
+        return self.order_client.daemon_stats() if self.order_client is not None else None
 
     def scale(self, waited_s: float, step_s: float, samples: int) -> None:
         """Ask for how many workers there should be, and have them."""
-        if self.scaler is None:
+        if self.autoscaler is None:
             return
-        feed = self.feed
-        n = len(feed.recent) or 1
-        wanted = self.scaler.step(waited_s, step_s, sum(d.busy_s for d in feed.recent) / n,
-                                  sum(d.cpu_s for d in feed.recent) / n, samples)
-        if wanted > feed.size:
-            self.scaler.limit = min(self.scaler.limit, max(1, workers_that_fit(feed.pids)))
-            wanted = min(wanted, self.scaler.limit)
-        if wanted != feed.size:
-            feed.resize(wanted)
+        queue = self.batch_queue
+        n = len(queue.recent) or 1
+        wanted = self.autoscaler.step(waited_s, step_s, sum(d.busy_s for d in queue.recent) / n,
+                                      sum(d.cpu_s for d in queue.recent) / n, samples)
+        if wanted > queue.size:
+            self.autoscaler.limit = min(self.autoscaler.limit, max(1, workers_that_fit(queue.pids)))
+            wanted = min(wanted, self.autoscaler.limit)
+        if wanted != queue.size:
+            queue.resize(wanted)
 
 
 class _Engine:
@@ -318,53 +320,56 @@ class _Engine:
     Nothing here refers back to who holds it: dropping the last reference ends the workers.
     """
 
-    def __init__(self, epochs: Epochs) -> None:
-        self.epochs = epochs
-        self.log = _Log()
-        self._lane: _Lane | None = None
+    def __init__(self, epoch_state: EpochState) -> None:
+        self.epoch_state = epoch_state
+        self.log = _BatchLog()
+        self._pipeline: _Pipeline | None = None
 
     def report(self) -> Report:
-        return self.log.report(self._lane)
+        return self.log.report(self._pipeline)
 
-    def iterate(self, loader: DataLoader) -> _Batches:
+    def iterate(self, loader: DataLoader) -> _BatchIterator:
         began = time.perf_counter()
         pin = _pin_of(loader)
-        plan = self.epochs.begin()
+        plan = self.epoch_state.begin()
         relaxed = loader.order == "relaxed" or not loader.in_order
         prefetch = loader.prefetch_factor or 2
         settings = (loader.num_workers, loader.persistent_workers, relaxed, pin, prefetch)
-        lane = self._free_lane(loader, settings)
-        self.log.begin(lane, loader.progress, loader.dataset, _base_sampler(self.epochs.sampler))
-        job = _job_of(loader, self.epochs.seed)
+        pipeline = self._free_pipeline(loader, settings)
+        self.log.begin(pipeline, loader.progress, loader.dataset,
+                       _base_sampler(self.epoch_state.sampler))
+        config = _config_of(loader, self.epoch_state.seed)
         context, timeout = loader.multiprocessing_context, loader.timeout
+
+        def new_pool() -> WorkerPool:
+            return WorkerPool(config, context, timeout=timeout, prefetch=prefetch)
         try:
-            lane.feed.begin(plan, _version_of(loader.dataset), job,
-                            lambda: Pool(job, context, timeout=timeout, prefetch=prefetch))
-            return _Batches(lane, plan, self.log, time.perf_counter() - began)
+            pipeline.batch_queue.begin(plan, _version_of(loader.dataset), config, new_pool)
+            return _BatchIterator(pipeline, plan, self.log, time.perf_counter() - began)
         except BaseException:
-            lane.feed.close()  # no worker outlives a Ctrl-C
+            pipeline.batch_queue.close()  # no worker outlives a Ctrl-C
             raise
 
-    def _free_lane(self, loader: DataLoader, settings: tuple) -> _Lane:
-        lane = self._lane
-        if lane is not None and lane.pid == os.getpid():
-            if lane.free and lane.settings == settings:
-                return lane
-            if lane.free:
-                lane.close()
+    def _free_pipeline(self, loader: DataLoader, settings: tuple) -> _Pipeline:
+        pipeline = self._pipeline
+        if pipeline is not None and pipeline.pid == os.getpid():
+            if pipeline.free and pipeline.settings == settings:
+                return pipeline
+            if pipeline.free:
+                pipeline.close()
             else:
-                lane.lost = True
-        self._lane = _Lane(loader, self.epochs, settings)
-        return self._lane
+                pipeline.lost = True
+        self._pipeline = _Pipeline(loader, self.epoch_state, settings)
+        return self._pipeline
 
 
-class _Log:
-    """What is told of each batch: to the tally, to the progress line, to the dataset."""
+class _BatchLog:
+    """Reports each batch to the ReportBuilder, the progress line and the dataset."""
 
     MONEY_S = 5.0  # the daemon is asked for the price no more often
 
     def __init__(self) -> None:
-        self._tally = Tally()
+        self._builder = ReportBuilder()
         self._progress: Progress | None = None
         self._counting: Any = None  # the dataset, if it counts the errors of its copies in workers
         self._before: dict[str, Any] | None = None  # what the daemon said at the beginning
@@ -373,33 +378,35 @@ class _Log:
         self._last: tuple[Any, Any] | None = None  # indices and places of the latest batch
         self._sampler, self._n = None, 0
 
-    def begin(self, lane: _Lane, progress: bool, dataset: Any, sampler: Any) -> None:
+    def begin(self, pipeline: _Pipeline, progress: bool, dataset: Any, sampler: Any) -> None:
         if self._before is None:
-            self._before = lane.daemon_stats()
-        self._tally.rows.begin(self._before)
+            self._before = pipeline.daemon_stats()
+        self._builder.rows.begin(self._before)
         self._sampler, self._learns = sampler, hasattr(sampler, "update")
         self._n = len(dataset) if hasattr(dataset, "__len__") else 0
         if isinstance(sampler, ImportanceSampler):
-            tally = self._tally
-            sampler.watch(lambda: (tally.causes["bucket"], tally.wall_s))
+            builder = self._builder
+            sampler.watch(lambda: (builder.causes["bucket"], builder.wall_s))
         dataset = _base_of(dataset)
-        self._counting = dataset if lane.feed.size > 0 and hasattr(dataset, "add_errors") else None
+        counts = pipeline.batch_queue.size > 0 and hasattr(dataset, "add_errors")
+        self._counting = dataset if counts else None
         if progress and self._progress is None:
             self._progress = Progress()
             weakref.finalize(self, self._progress.close)
 
-    def batch(self, lane: _Lane, plan: Plan, done: Done, waited_s: float, step_s: float) -> None:
-        feed = lane.feed
-        self._tally.batch(done.samples, waited_s, step_s, feed.size,
-                          stats=dict(done.stats, stall_s=done.waited_s), busy_s=done.busy_s,
-                          cpu_s=done.cpu_s, transport_s=feed.transport_s)
-        errors = done.stats.get("errors", {})
+    def batch(self, pipeline: _Pipeline, plan: BatchPlan, result: BatchResult, waited_s: float,
+              step_s: float) -> None:
+        queue = pipeline.batch_queue
+        self._builder.batch(result.samples, waited_s, step_s, queue.size,
+                            stats=dict(result.stats, stall_s=result.waited_s), busy_s=result.busy_s,
+                            cpu_s=result.cpu_s, transport_s=queue.transport_s)
+        errors = result.stats.get("errors", {})
         if self._learns:
-            self._last = plan.batch(feed.handed), errors.get("places")
+            self._last = plan.batch(queue.handed), errors.get("places")
         if self._counting is not None and errors:
             self._counting.add_errors(errors)
         if self._progress is not None and self._progress.due():
-            self._show(lane, plan)
+            self._show(pipeline, plan)
 
     def learn(self, sampler: Any, losses: Any) -> None:
         if self._last is None:
@@ -408,50 +415,51 @@ class _Log:
         indices, places = self._last
         learn(sampler, indices if isinstance(indices, list) else [indices], losses, places)
 
-    def epoch_end(self, lane: _Lane, plan: Plan) -> None:
-        stats = lane.daemon_stats()
-        leg = lane.leader.leg_of(plan) if stats is not None else None
-        self._tally.epoch_end(row_of(plan, self._sampler, self._n), stats, leg)
+    def epoch_end(self, pipeline: _Pipeline, plan: BatchPlan) -> None:
+        stats = pipeline.daemon_stats()
+        daemon_epoch = pipeline.order_client.daemon_epoch_of(plan) if stats is not None else None
+        self._builder.epoch_end(row_of(plan, self._sampler, self._n), stats, daemon_epoch)
         if self._progress is not None:
-            self._show(lane, plan)
+            self._show(pipeline, plan)
 
     def end_line(self) -> None:
         if self._progress is not None:
             self._progress.end_line()
 
-    def _show(self, lane: _Lane, plan: Plan) -> None:
+    def _show(self, pipeline: _Pipeline, plan: BatchPlan) -> None:
         length = 0 if plan.count() is None else plan.length()
-        self._progress.show(self._tally, plan.epoch, plan.before(plan.handed), length,
-                            self._money(lane))
+        self._progress.show(self._builder, plan.epoch, plan.before(plan.handed), length,
+                            self._money(pipeline))
 
-    def report(self, lane: _Lane | None) -> Report:
-        now = lane.daemon_stats() if lane is not None else None
-        return self._tally.report([(self._before, now)] if self._before and now else [])
+    def report(self, pipeline: _Pipeline | None) -> Report:
+        now = pipeline.daemon_stats() if pipeline is not None else None
+        return self._builder.report([(self._before, now)] if self._before and now else [])
 
-    def _money(self, lane: _Lane) -> float:
+    def _money(self, pipeline: _Pipeline) -> float:
         if time.monotonic() - self._asked_at > self.MONEY_S:
             self._asked_at = time.monotonic()
-            self._usd = self.report(lane).money_usd
+            self._usd = self.report(pipeline).money_usd
         return self._usd
 
 
-def _end(lane: _Lane, log: _Log) -> None:
+def _end(pipeline: _Pipeline, log: _BatchLog) -> None:
     """The iteration is over or was dropped."""
-    lane.release()
+    pipeline.release()
     log.end_line()
 
 
-class _Batches(Iterator):
+class _BatchIterator(Iterator):
     """One iteration over a loader."""
 
-    def __init__(self, lane: _Lane, plan: Plan, log: _Log, began_s: float) -> None:
-        self._lane: _Lane | None = lane
+    def __init__(self, pipeline: _Pipeline, plan: BatchPlan, log: _BatchLog,
+                 began_s: float) -> None:
+        self._pipeline: _Pipeline | None = pipeline
         self._plan, self._before = plan, plan.handed + len(plan.out)
         self._log = log
         self._began_s = began_s          # what beginning has taken: the first batch waited for it
         self._left: float | None = None  # when the user got the last batch
-        lane.batches = weakref.ref(self)
-        self._dropped = weakref.finalize(self, _end, lane, log)
+        pipeline.batches = weakref.ref(self)
+        self._dropped = weakref.finalize(self, _end, pipeline, log)
 
     def __len__(self) -> int:
         """Batches of this iteration in all, without those handed out before it was resumed."""
@@ -461,58 +469,58 @@ class _Batches(Iterator):
         return count - self._before
 
     def __next__(self) -> Any:
-        lane = self._lane
+        pipeline = self._pipeline
         try:
             with record_function("enumerate(dlcache.DataLoader).__next__"):
-                done = self._next()
+                result = self._next()
         except KeyboardInterrupt:
-            if lane is not None:
-                lane.feed.close()  # wherever it fell, no worker outlives it
+            if pipeline is not None:
+                pipeline.batch_queue.close()  # wherever it fell, no worker outlives it
             raise
-        if done.error is None:
-            return done.batch
+        if result.error is None:
+            return result.batch
         try:
-            raise done.error
+            raise result.error
         finally:
-            del done  # or error and traceback hold each other
+            del result  # or error and traceback hold each other
 
-    def _next(self) -> Done:
+    def _next(self) -> BatchResult:
         """The next batch that is one: of some, all samples were bad and left out."""
         while True:
-            done = self._next_done()
-            if done.samples > 0 or done.error is not None or "errors" not in done.stats:
-                return done
+            result = self._next_result()
+            if result.samples > 0 or result.error is not None or "errors" not in result.stats:
+                return result
 
-    def _next_done(self) -> Done:
-        lane = self._lane
-        if lane is None:
+    def _next_result(self) -> BatchResult:
+        pipeline = self._pipeline
+        if pipeline is None:
             raise StopIteration
         asked = time.perf_counter()
         try:
-            done = lane.feed.next()
-            self._account(lane, done, asked)
+            result = pipeline.batch_queue.next()
+            self._account(pipeline, result, asked)
         except StopIteration:
             self._plan.finished = True
-            self._log.epoch_end(self._lane, self._plan)
+            self._log.epoch_end(self._pipeline, self._plan)
             self._release()
             raise
         except WorkerDied as died:
             self._release()
-            died.__traceback__ = None  # its frames hold the workers' feed
-            raise _named(died, lane.source) from None
+            died.__traceback__ = None  # its frames refer to the queue and its workers
+            raise _named(died, pipeline.source) from None
         except BaseException:
             self._release()
             raise
-        return done
+        return result
 
-    def _account(self, lane: _Lane, done: Done, asked: float) -> None:
+    def _account(self, pipeline: _Pipeline, result: BatchResult, asked: float) -> None:
         step_s = 0.0 if self._left is None else asked - self._left
         waited_s = time.perf_counter() - asked + self._began_s
         self._began_s = 0.0
-        lane.scale(waited_s, step_s, done.samples)
-        self._log.batch(lane, self._plan, done, waited_s, step_s)
+        pipeline.scale(waited_s, step_s, result.samples)
+        self._log.batch(pipeline, self._plan, result, waited_s, step_s)
         self._left = time.perf_counter()
 
     def _release(self) -> None:
-        self._lane = None
+        self._pipeline = None
         self._dropped()

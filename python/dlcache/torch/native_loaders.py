@@ -10,12 +10,12 @@
 No Python runs for a sample, and no worker process. How many threads there are follows the training
 step. docs/loader.md has all of it.
 
-(N1) What a batch holds depends on (data, transforms, seed, epoch, position, rank, world), and on
-     what a sampler says, alone.
-(N2) A tensor over a batch is the batch's own memory; it is used again when the last tensor over it
-     is gone. On a device it is the device's.
-(N3) Threads end with the loader, whatever is still held of it. In a forked child a loader opens
-     anew when it is iterated.
+(NATIVE-1) The content of a batch depends only on (data, transforms, seed, epoch, position, rank,
+     world) and on the indices of a sampler.
+(NATIVE-2) A tensor of a batch is a view of the batch's own memory, which is reused when the last
+     tensor of it is gone. On a device it is the device's memory.
+(NATIVE-3) Threads end with the loader, even if batches of it are still held. In a forked child a
+     loader opens again when it is iterated.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ import torch
 import dlcache
 from dlcache import _dlcache
 from dlcache.errors import other_snapshot
-from dlcache.torch.device_copies import Copies, indices_of, small_of
-from dlcache.torch.epoch_rows import Row, Rows
-from dlcache.torch.order.batch_plans import Plan
+from dlcache.torch.device_copies import DeviceCopies, indices_of, small_of
+from dlcache.torch.epoch_rows import EpochRow, EpochRows
+from dlcache.torch.order.batch_plans import BatchPlan
 from dlcache.torch.order.importance import ImportanceSampler, learn, learner, row_of
-from dlcache.torch.order.native_order import Lists
+from dlcache.torch.order.native_order import NativeOrder
 from dlcache.torch.order.ranks import open_agreed
 from dlcache.torch.order.samplers import Shuffle, distributed
 from dlcache.torch.transforms import settings_of
@@ -99,7 +99,7 @@ class LoaderReport:
     threads: int  #: that work now
     ready: int  #: batches that can be had at once
     bad_samples: list[tuple[int, str]]  #: the first thousand: number, and why
-    by_epoch: list[Row] = field(default_factory=list)  #: what each epoch saw
+    by_epoch: list[EpochRow] = field(default_factory=list)  #: what each epoch saw
 
     def __str__(self) -> str:
         total = self.waited_s + self.step_s
@@ -165,7 +165,7 @@ class _Loader:
             self.device = None
         if self.device is not None and output != "torch":
             raise ValueError(f"output={output!r} on {self.device}: only torch has tensors there")
-        self._lists = None if sampler is None else Lists(sampler, seed, epochs)
+        self._sampler_order = None if sampler is None else NativeOrder(sampler, seed, epochs)
         self._own, self._shape, self._dtype, self._rows = own, shape, dtype, rows
         self._ring, self._epochs = ring, epochs
         self._decoded_cache = _choice("decoded_cache", decoded_cache, _SWITCH)
@@ -174,21 +174,21 @@ class _Loader:
         self._start = 0        # else: all ranks took so many before position 0; see _deal()
         self._begun = False    # the epoch of _state is being iterated
         self._indices: Any = None  # of the batch that was handed out last
-        self._opened: _Opened | None = None
+        self._opened: _OpenLoader | None = None
         self._last: LoaderReport | None = None
-        self._epochs_seen, self._epoch_began_s = Rows(), 0.0
+        self._epochs_seen, self._epoch_began_s = EpochRows(), 0.0
         self._open()           # a wrong URL or setting is said here
 
     # ---- opening ----
 
-    def _open(self) -> _Opened:
+    def _open(self) -> _OpenLoader:
         o = self._opened
         if o is not None and o.pid == os.getpid() and o.batch_size == self.batch_size \
-                and o.listed == (self._lists is not None):
+                and o.listed == (self._sampler_order is not None):
             return o
         if o is not None:
             o.close()
-        self._opened = o = _Opened(self)
+        self._opened = o = _OpenLoader(self)
         self._epochs_seen.begin(o.daemon_stats())
         self._epoch_began_s = 0.0
         return o
@@ -222,42 +222,43 @@ class _Loader:
 
     def __len__(self) -> int:
         """Batches of a whole epoch."""
-        if self._lists is None:
+        if self._sampler_order is None:
             return len(self._open().native)
-        n, size = len(self._lists.sampler if self._start else self._lists), self.batch_size
+        order, size = self._sampler_order, self.batch_size
+        n = len(order.sampler if self._start else order)
         return n // size if self.drop_last else -(-n // size)
 
     def __iter__(self) -> Iterator[Any]:
         if self._begun:  # left in the middle
             self._next_epoch()
         o = self._open()
-        if self._lists is not None:
-            plan = self._lists.begin()
+        if self._sampler_order is not None:
+            plan = self._sampler_order.begin()
             self._state = plan.epoch, plan.handed
             o.follow(plan)
             self._look_ahead(o)
         else:
             o.go_to(self._state)
         self._begun = True
-        return _Batches(self, o, self._state[0])
+        return _NativeIterator(self, o, self._state[0])
 
-    def _handed(self, opened: _Opened, place: tuple[int, int]) -> None:
+    def _handed(self, opened: _OpenLoader, place: tuple[int, int]) -> None:
         """The user is at this place."""
         self._state = place
-        if self._lists is not None:
-            self._lists.plan.handed = place[1]
+        if self._sampler_order is not None:
+            self._sampler_order.plan.handed = place[1]
             self._look_ahead(opened)
 
-    def _look_ahead(self, opened: _Opened) -> None:
-        plan = self._lists.ahead(self._state[1] + self._ring * self.batch_size)
+    def _look_ahead(self, opened: _OpenLoader) -> None:
+        plan = self._sampler_order.ahead(self._state[1] + self._ring * self.batch_size)
         if plan is not None:
             opened.follow_more(plan)
 
     def _finished(self) -> None:
         """The user is at the end of an epoch."""
         self._add_row()
-        if self._lists is not None:
-            self._lists.plan.finished = True
+        if self._sampler_order is not None:
+            self._sampler_order.plan.finished = True
         self._next_epoch()
 
     def _next_epoch(self) -> None:
@@ -265,7 +266,7 @@ class _Loader:
 
     def _go_to(self, epoch: int, position: int) -> None:
         if self._start:  # what was dealt anew, for once
-            self._lists, self._start = None, 0
+            self._sampler_order, self._start = None, 0
         self._state, self._begun = (epoch, position), False
 
     def _deal(self, epoch: int, start: int) -> None:
@@ -286,15 +287,16 @@ class _Loader:
         else:
             order.load_state_dict({"n": n, "seed": self.seed, "epoch": epoch, "start": start})
             self._go_to(epoch, 0)
-            self._lists, self._start = Lists(order, self.seed, epoch + 1, epoch), start
+            self._sampler_order = NativeOrder(order, self.seed, epoch + 1, epoch)
+            self._start = start
 
     def _add_row(self) -> None:
         o, epoch, row = self._opened, self._state[0], None
-        if self._lists is not None and not self._rows:
-            row = row_of(self._lists.plan, self._lists.sampler, o.count)
+        if self._sampler_order is not None and not self._rows:
+            row = row_of(self._sampler_order.plan, self._sampler_order.sampler, o.count)
         elif not self._rows:
             n = -(-o.count // self.world)
-            row = Row(epoch, 0.0, 0.0, n, n, 1.0)
+            row = EpochRow(epoch, 0.0, 0.0, n, n, 1.0)
         s = o.native.stats()
         times = {"begin_s": self._epoch_began_s, "end_s": s["waited_s"] + s["step_s"]}
         self._epoch_began_s = times["end_s"]
@@ -304,14 +306,14 @@ class _Loader:
     def learn(self, losses: Any) -> None:
         """The losses of the batch that was handed out last, one for each sample in it (a tensor on
         any device, an array or a list), for a sampler that learns: ImportanceSampler."""
-        sampler = learner(None if self._lists is None else self._lists.sampler)
+        sampler = learner(None if self._sampler_order is None else self._sampler_order.sampler)
         if self._indices is None:
             raise RuntimeError("learn() before the first batch: call it with the losses of a batch "
                                "that the loader has handed out")
         learn(sampler, self._indices, losses)
 
-    def _weigher(self) -> ImportanceSampler | None:
-        sampler = None if self._lists is None else self._lists.sampler
+    def _importance_sampler(self) -> ImportanceSampler | None:
+        sampler = None if self._sampler_order is None else self._sampler_order.sampler
         return sampler if isinstance(sampler, ImportanceSampler) else None
 
     def _pack(self, data: Any, labels: Any, lengths: Any) -> Any:
@@ -326,9 +328,9 @@ class _Loader:
         """Say which epoch the next iteration gives; without it they count on."""
         if epoch < 0:
             raise ValueError(f"epoch {epoch}: epochs count from 0")
-        if self._lists is not None and not self._start:
-            self._lists.set_epoch(epoch)
-        if self._lists is not None or (epoch, 0) != self._state:
+        if self._sampler_order is not None and not self._start:
+            self._sampler_order.set_epoch(epoch)
+        if self._sampler_order is not None or (epoch, 0) != self._state:
             self._go_to(epoch, 0)
 
     # ---- state, report ----
@@ -336,10 +338,11 @@ class _Loader:
     def state_dict(self) -> dict[str, Any]:
         """Where the iteration is, counted by what was handed out; the same on every rank."""
         state = {"samples": self._open().count, "snapshot": self._open().handle.snapshot,
-                 "seed": self.seed, "epoch": self._state[0], "start": self._start + self._state[1] * self.world}
-        if self._lists is None or self._start:
+                 "seed": self.seed, "epoch": self._state[0],
+                 "start": self._start + self._state[1] * self.world}
+        if self._sampler_order is None or self._start:
             return state
-        return dict(state, sampler=self._lists.state_dict())
+        return dict(state, sampler=self._sampler_order.state_dict())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on there with the next iteration: exactly what would have come."""
@@ -349,7 +352,7 @@ class _Loader:
         if state["samples"] != count:
             raise ValueError(f"the state is of {state['samples']} samples, and here are {count}: "
                              "it cannot be resumed with other data")
-        sampled = self._lists is not None and not self._start
+        sampled = self._sampler_order is not None and not self._start
         if sampled != ("sampler" in state):
             raise ValueError(f"the state is of a loader {'without' if sampled else 'with'} a "
                              "sampler: build it as it was built then")
@@ -357,7 +360,7 @@ class _Loader:
             self.seed = state["seed"]
             self.close()
         if sampled:
-            self._lists.load_state_dict(state["sampler"])
+            self._sampler_order.load_state_dict(state["sampler"])
             self._go_to(state["epoch"], 0)
         else:
             self._deal(state["epoch"], state["start"])
@@ -371,13 +374,13 @@ class _Loader:
                             by_epoch=list(self._epochs_seen.rows))
 
 
-class _Batches(Iterator):
+class _NativeIterator(Iterator):
     """One iteration. After an error it goes on: with what is left of the batch that raised it, or,
     after Ctrl-C, with the batch that was waited for."""
 
-    def __init__(self, loader: _Loader, opened: _Opened, epoch: int) -> None:
+    def __init__(self, loader: _Loader, opened: _OpenLoader, epoch: int) -> None:
         self._loader: _Loader | None = loader
-        self._opened: _Opened | None = opened
+        self._opened: _OpenLoader | None = opened
         self._epoch = epoch
 
     def __next__(self) -> Any:
@@ -399,8 +402,8 @@ class _Batches(Iterator):
         return batch
 
 
-class _Opened:
-    """What is open for one loader: a handle of its own, the ring, threads. Knows the loader only
+class _OpenLoader:
+    """The open parts of a loader: its handle, the ring and the threads. Refers to the loader only
     while it is made, so that dropping the loader ends all."""
 
     def __init__(self, loader: _Loader) -> None:
@@ -415,38 +418,39 @@ class _Opened:
         if self.count == 0:
             raise ValueError(f"{loader.url} has no samples" +
                              (f" in split {loader.split!r}" if loader.split else ""))
-        weigher = loader._weigher()
-        if weigher is not None:
+        importance = loader._importance_sampler()
+        if importance is not None:
             if loader._rows:
                 raise ValueError("ImportanceSampler with rows=True: weights are of samples, which "
                                  "are whole tables here")
-            weigher.check((self.handle, at))
-            weigher.join(self.handle)
-            weigher.watch(_Waits(self))
+            importance.check((self.handle, at))
+            importance.join(self.handle)
+            importance.watch(_BucketWaits(self))
         self.first = 0 if loader._rows else at.start  # what the library calls sample 0
         self.range = None if loader._rows else self.count
-        self.plan: Plan | None = None  # the last one whose list was given
+        self.plan: BatchPlan | None = None  # the last one whose list was given
         auto = loader.threads == "auto"
         itemsize = torch.empty((), dtype=self.dtype).element_size()
         self.copies = self._new_copies(loader)
         common = (loader._kind, loader.batch_size, int(loader.drop_last), loader._bad,
                   0 if auto else int(loader.threads), 0, loader._ring, loader._decoded_cache)
-        self.listed = loader._lists is not None
+        self.listed = loader._sampler_order is not None
         kind = _EXPLICIT if self.listed else int(loader.shuffle)
         order = (kind, loader.rank, loader.world, int(loader.drop_last),
                  loader.seed % _SEEDS, loader._epochs, at.start, len(at), *loader._state,
-                 int(self.listed and loader._lists.once))
+                 int(self.listed and loader._sampler_order.once))
         self.native: _dlcache.Loader = _dlcache.loader_open(
             self.handle, common, order, loader._own, loader._shape, _FORMATS[loader._dtype],
             itemsize, self.copies.buffers if self.copies is not None else None)
         self._ended = weakref.finalize(self, self.native.close)  # also when the process ends
 
-    def _new_copies(self, loader: _Loader) -> Copies | None:
+    def _new_copies(self, loader: _Loader) -> DeviceCopies | None:
         if loader.device is None:
             return None
-        loader._ring = max(loader._ring, Copies.DEPTH + 4)
-        return Copies(loader.device, (loader.batch_size, *loader._shape), self.dtype, loader._ring,
-                      self.first, loader._epochs)
+        loader._ring = max(loader._ring, DeviceCopies.DEPTH + 4)
+        shape = (loader.batch_size, *loader._shape)
+        return DeviceCopies(loader.device, shape, self.dtype, loader._ring, self.first,
+                            loader._epochs)
 
     def daemon_stats(self) -> dict[str, Any] | None:
         try:
@@ -473,23 +477,23 @@ class _Opened:
             self._drop_copies()
             self.native.seek(*place)
 
-    def follow(self, plan: Plan) -> None:
+    def follow(self, plan: BatchPlan) -> None:
         """This plan comes now."""
         place = plan.epoch, plan.handed
         if plan is not self.plan or not self._is_at(place):
             self._drop_copies()
-            self.native.follow(Lists.numbers(plan, self.first, self.range), *place)
+            self.native.follow(NativeOrder.numbers(plan, self.first, self.range), *place)
             self._given(plan)
 
-    def follow_more(self, plan: Plan) -> None:
+    def follow_more(self, plan: BatchPlan) -> None:
         """And this one after it."""
         try:
-            self.native.follow_more(Lists.numbers(plan, self.first, self.range))
+            self.native.follow_more(NativeOrder.numbers(plan, self.first, self.range))
             self._given(plan)
         except (dlcache.Error, IndexError):
             pass  # it will be said when that epoch begins, if it does
 
-    def _given(self, plan: Plan) -> None:
+    def _given(self, plan: BatchPlan) -> None:
         self.plan = plan
         if self.copies is not None:
             self.copies.last_epoch = plan.epoch
@@ -513,11 +517,11 @@ class _Opened:
         return batch.place, indices, data, labels, lengths
 
 
-class _Waits:
+class _BucketWaits:
     """For prefer="auto": seconds that training waited for the bucket, and all seconds. Of the time
     it waits for batches the bucket's is the share that threads have waited for bytes."""
 
-    def __init__(self, opened: _Opened) -> None:
+    def __init__(self, opened: _OpenLoader) -> None:
         self._opened = weakref.ref(opened)
 
     def __call__(self) -> tuple[float, float]:
@@ -541,8 +545,8 @@ class ImageLoader(_Loader):
         channels_last: Memory in torch's channels_last format; the shape stays [n, 3, h, w].
         exact: No scaled decoding: the closest to torchvision.
         shuffle, seed, drop_last: The order: a new permutation for each epoch, from the seed.
-        sampler: Says the order instead: the numbers of this rank's samples, drained in this process
-            once for each epoch. A sample may come more than once.
+        sampler: Decides the order instead: the numbers of this rank's samples, captured once for
+            each epoch. A sample may come more than once.
         split: "train", "validation", "test", where the dataset says so.
         rank, world: Which part of how many; as torch.distributed says, by default.
         device: "cuda": batches are copied ahead, on a stream of their own.

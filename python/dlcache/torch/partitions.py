@@ -7,12 +7,13 @@ small file of the same kind. This reads them one after another:
     daemon:   fetching k+1 ......  k+2 ......            (follow(): it knows what comes)
     process:  parse k, rows of k   parse k+1, rows ...   (holds one table)
 
-(P1) Each row comes exactly once per epoch, over all ranks and all workers of a torch DataLoader.
-(P2) A process holds one partition at a time: as bytes of the cache while it is parsed, then as a
-     table. Rows and batches are copies; keeping them keeps nothing else.
-(P3) The sequence depends on seed, epoch, rank, world and the number of workers only.
-(P4) The form of rows is the same in all workers and ranks: columns and their types are seen from
-     the first partition, whoever reads it.
+(PARTITION-1) Each row comes exactly once per epoch, over all ranks and all workers of a torch
+     DataLoader.
+(PARTITION-2) A process holds one partition at a time: as bytes of the cache while it is parsed,
+     then as a table. Rows and batches are copies; keeping them keeps nothing else.
+(PARTITION-3) The sequence depends on seed, epoch, rank, world and the number of workers only.
+(PARTITION-4) Rows have the same columns and types in all workers and ranks: both are taken from
+     the first partition, in every process.
 """
 import math
 import re
@@ -26,10 +27,11 @@ import torch.utils.data
 
 import dlcache
 
-from dlcache.torch.dataset import Lazy, _position, _release, _split_of, url_of
-from dlcache.torch.decode import (CsvForm, csv_form, csv_rows, decode, guess, is_number, need,
-                                  suffix_of, text_of)
+from dlcache.torch.decode import (CsvDialect, csv_dialect, csv_rows, decode, guess, is_number,
+                                  require, suffix_of, text_of)
 from dlcache.torch.order.ranks import open_agreed
+from dlcache.torch.sample_table import LazySequence
+from dlcache.torch.sources import position_of, release_views, split_of, url_of
 
 ROWS = ("auto", "tensor", "dict", "tuple")
 SEEN_ROWS = 1000  # of the first partition, to tell numbers from texts
@@ -40,7 +42,7 @@ INTEGER = re.compile(r"\s*[-+]?\d+\s*")
 class Schema(NamedTuple):
     """Columns of a csv, the same in all partitions."""
 
-    form: CsvForm
+    dialect: CsvDialect
     types: Dict[str, type]  # int, float or str
 
     def numeric(self) -> bool:
@@ -97,15 +99,15 @@ class Partitions(torch.utils.data.IterableDataset):
         self._schema: Optional[Schema] = None
         self._handle: Optional[dlcache.Dataset] = open_agreed(self.url, **options)
         self._options = dict(options, refresh=False, snapshot=self._handle.snapshot)
-        self._numbers = _split_of(self._handle, split)
+        self._numbers = split_of(self._handle, split)
 
     # -- which partitions
 
     @property
-    def keys(self) -> Lazy:
+    def keys(self) -> LazySequence:
         """The keys of the partitions, all of the split."""
         handle, numbers = self._open(), self._numbers
-        return Lazy(len(numbers), lambda i: handle.key(numbers[i]))
+        return LazySequence(len(numbers), lambda i: handle.key(numbers[i]))
 
     def set_epoch(self, epoch: int) -> None:
         """Which shuffle comes next; also for workers that run already."""
@@ -159,7 +161,7 @@ class Partitions(torch.utils.data.IterableDataset):
     def partition(self, i: int) -> Any:
         """One partition as a whole: a tensor, a dict of columns, or what `parse` returned."""
         handle = self._open()
-        number = self._numbers[_position(i, len(self._numbers))]
+        number = self._numbers[position_of(i, len(self._numbers))]
         return self._table(handle[number], handle.key(number))
 
     def _items(self, table: Any, epoch: int, place: int) -> Iterator[Any]:
@@ -205,20 +207,21 @@ class Partitions(torch.utils.data.IterableDataset):
             raise ValueError("%s is no csv, tsv, npy or parquet file; give parse= a function that "
                              "reads '.%s'" % (key, suffix_of(file)))
         finally:
-            _release(data)
+            release_views(data)
 
     def _csv(self, data: memoryview, tabs: bool, key: str) -> Any:
         schema = self._seen(tabs)
-        form = csv_form(data, tabs)
-        if len(form.names) != len(schema.form.names) or (form.header and schema.form.header and
-                                                         form.names != schema.form.names):
+        dialect = csv_dialect(data, tabs)
+        named = dialect.header and schema.dialect.header
+        if (len(dialect.names) != len(schema.dialect.names)
+                or named and dialect.names != schema.dialect.names):
             raise ValueError("%s has the columns %s, but the first partition has %s"
-                             % (key, ", ".join(form.names), ", ".join(schema.form.names)))
-        form = schema.form._replace(delimiter=form.delimiter)
+                             % (key, ", ".join(dialect.names), ", ".join(schema.dialect.names)))
+        dialect = schema.dialect._replace(delimiter=dialect.delimiter)
         try:
             if schema.numeric() and self.rows in ("auto", "tensor"):
-                return _numbers_of(data, form, self.dtype)
-            return self._formed(_columns_of(data, form, schema.types))
+                return _numbers_of(data, dialect, self.dtype)
+            return self._formed(_columns_of(data, dialect, schema.types))
         except ValueError as error:
             raise ValueError("%s: %s" % (key, error)) from error
 
@@ -232,7 +235,7 @@ class Partitions(torch.utils.data.IterableDataset):
         return columns
 
     def _seen(self, tabs: bool) -> Schema:
-        """(P4)"""
+        """(PARTITION-4)"""
         if self._schema is None:
             handle, first = self._open(), self._numbers[0]
             data = handle[first]
@@ -241,7 +244,7 @@ class Partitions(torch.utils.data.IterableDataset):
             except ValueError as error:
                 raise ValueError("%s: %s" % (handle.key(first), error)) from error
             finally:
-                _release(data)
+                release_views(data)
         return self._schema
 
     # -- processes
@@ -260,14 +263,14 @@ class Partitions(torch.utils.data.IterableDataset):
 
 
 def _schema(data: memoryview, tabs: bool, given: Mapping[str, type]) -> Schema:
-    form = csv_form(data, tabs)
-    unknown = set(given) - set(form.names)
+    dialect = csv_dialect(data, tabs)
+    unknown = set(given) - set(dialect.names)
     if unknown:
         raise ValueError("types names the column %s; there are %s"
-                         % (", ".join(sorted(unknown)), ", ".join(form.names)))
-    seen = [row for row, _ in zip(csv_rows(data, form), range(SEEN_ROWS))]
-    return Schema(form, {name: given.get(name) or _type([row[k] for row in seen])
-                         for k, name in enumerate(form.names)})
+                         % (", ".join(sorted(unknown)), ", ".join(dialect.names)))
+    seen = [row for row, _ in zip(csv_rows(data, dialect), range(SEEN_ROWS))]
+    return Schema(dialect, {name: given.get(name) or _type([row[k] for row in seen])
+                            for k, name in enumerate(dialect.names)})
 
 
 def _type(texts: Sequence[str]) -> type:
@@ -277,32 +280,32 @@ def _type(texts: Sequence[str]) -> type:
     return float if all(is_number(text) for text in filled) else str
 
 
-def _numbers_of(data: memoryview, form: CsvForm, dtype: torch.dtype) -> torch.Tensor:
+def _numbers_of(data: memoryview, dialect: CsvDialect, dtype: torch.dtype) -> torch.Tensor:
     """A csv of numbers as one tensor; with numpy's parser, and slowly where that gives up."""
     try:
-        return torch.from_numpy(_parsed(data, form, dtype))
+        return torch.from_numpy(_parsed(data, dialect, dtype))
     except (ValueError, DeprecationWarning):  # an empty field; an integer with a fraction
         kind = float if dtype.is_floating_point else int
-        rows = [[_number(text, name, kind) for text, name in zip(row, form.names)]
-                for row in csv_rows(data, form)]
-        return torch.tensor(rows, dtype=dtype).reshape(len(rows), len(form.names))
+        rows = [[_number(text, name, kind) for text, name in zip(row, dialect.names)]
+                for row in csv_rows(data, dialect)]
+        return torch.tensor(rows, dtype=dtype).reshape(len(rows), len(dialect.names))
 
 
-def _parsed(data: memoryview, form: CsvForm, dtype: torch.dtype):
+def _parsed(data: memoryview, dialect: CsvDialect, dtype: torch.dtype):
     kind = torch.empty(0, dtype=dtype).numpy().dtype
     with text_of(data) as text, warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
         warnings.simplefilter("ignore", UserWarning)  # no rows
         lines = (line for line in text if line.strip())
-        if form.header:
+        if dialect.header:
             next(lines, None)
-        table = need("numpy").loadtxt(lines, kind, delimiter=form.delimiter, comments=None,
-                                      quotechar='"', ndmin=2)
-    return table.reshape(-1, len(form.names))
+        table = require("numpy").loadtxt(lines, kind, delimiter=dialect.delimiter, comments=None,
+                                         quotechar='"', ndmin=2)
+    return table.reshape(-1, len(dialect.names))
 
 
-def _columns_of(data: memoryview, form: CsvForm, types: Mapping[str, type]) -> Dict[str, Any]:
-    rows = list(csv_rows(data, form))
+def _columns_of(data: memoryview, dialect: CsvDialect, types: Mapping[str, type]) -> Dict[str, Any]:
+    rows = list(csv_rows(data, dialect))
     columns: Dict[str, Any] = {}
     for k, (name, kind) in enumerate(types.items()):
         texts = [row[k] for row in rows]

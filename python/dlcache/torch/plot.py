@@ -230,7 +230,7 @@ def _worker_panel(columns: Sequence[Any], x: _Axis) -> List[str]:
     return out + _curve(columns, numbers, x, y, "count")
 
 
-class _Span(NamedTuple):
+class _EpochSpan(NamedTuple):
     begin_s: float
     wall_s: float
 
@@ -238,7 +238,7 @@ class _Span(NamedTuple):
 def _epoch_panel(rows: Sequence[Any], x: _Axis) -> List[str]:
     """Each epoch as wide as it took."""
     y, out = _panel(3, "epochs: samples seen, and hits", 1.0, 0.25, _percent)
-    spans = [_Span(row.begin_s, row.end_s - row.begin_s) for row in rows]
+    spans = [_EpochSpan(row.begin_s, row.end_s - row.begin_s) for row in rows]
     key_y = PANELS[3][0] + 10
     for name, values, colour in (("hits", [r.hit_share for r in rows], LINES[4]),
                                  ("reused", [r.reuse_share for r in rows], LINES[2])):

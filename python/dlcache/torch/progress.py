@@ -2,19 +2,18 @@
 """Progress: one line on stderr about a loader that runs.
 
 On a terminal the line is written over itself, at most REDRAWS times a second; elsewhere (a log
-file) a new line comes every LOG_S seconds and at the end. Figures are of the last SPAN_S seconds,
-for what was an hour ago helps nobody.
+file) a new line comes every LOG_S seconds and at the end. Figures cover the last SPAN_S seconds.
 
     progress = Progress()
     if progress.due():
-        progress.show(tally, epoch, position, length, money_usd)
+        progress.show(builder, epoch, position, length, money_usd)
     progress.end_line()                       # of an epoch: what others print begins a new line
     progress.close()
 
-(P1) A line is shorter than the terminal is wide: what does not fit is left out, in the order of
-     LEAST_FIRST.
-(P2) After close() nothing is written. A stream that fails is not written to again, and nothing is
-     raised.
+(PROGRESS-1) A line is shorter than the terminal is wide: parts that do not fit are left out, in
+     the order of LEAST_FIRST.
+(PROGRESS-2) After close() nothing is written. A stream that fails is not written to again, and
+     nothing is raised.
 """
 from __future__ import annotations
 
@@ -62,19 +61,20 @@ class Progress:
         """Whether show() would write now: asking is cheap."""
         return not self._closed and self._clock() >= self._next
 
-    def show(self, tally: Any, epoch: int, position: int, length: int,
+    def show(self, builder: Any, epoch: int, position: int, length: int,
              money_usd: float = 0.0) -> None:
         """Write the line, if it is time.
 
         Args:
-            tally: A Tally.
+            builder: A ReportBuilder.
             epoch: The number of this epoch, from 0.
             position, length: Samples of it handed out, and in all (0: unknown).
         """
         now = self._clock()
-        figures = (tally.samples, tally.waited_s, tally.wall_s, tally.reads["hits"],
-                   sum(tally.reads[n] for n in ("hits", "misses", "bypasses")), dict(tally.causes))
-        parts = self._parts(now, figures, tally.workers_now, epoch, position, length, money_usd)
+        figures = (builder.samples, builder.waited_s, builder.wall_s, builder.reads["hits"],
+                   sum(builder.reads[n] for n in ("hits", "misses", "bypasses")),
+                   dict(builder.causes))
+        parts = self._parts(now, figures, builder.workers_now, epoch, position, length, money_usd)
         self._last = _fit(parts, self._width())
         if not self.due():
             return

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a loader did, why it waited, and what that cost.
+"""Report: what a loader did, why training waited, and what the data cost.
 
-    Tally     counts: the loader tells it every batch. No clock: time is what it is told.
-    Report    the figures at one moment: attributes, as_dict(), JSON, text for people, a plot.
+    ReportBuilder   counts. The loader reports every batch to it, with times: it reads no clock
+    Report          the figures at one moment: attributes, as_dict(), JSON, text, a plot
 
-(R1) Memory is bounded: the series for the plot has at most 2 x POINTS entries, however long the
-     run; of bad samples BAD_KEPT are named.
-(R2) samples, waits and bytes of the series add up to those of the report.
+(REPORT-1) Memory is bounded: the series for the plot has at most 2 x POINTS entries, however long
+     the run; of bad samples BAD_KEPT are named.
+(REPORT-2) samples, waits and bytes of the series add up to those of the report.
 
-Why it waited. The time a user waits for a batch is divided by what happened while it was made:
+The time a user waits for a batch is attributed to these causes:
 
     start      all of it, for the first batch: processes start, the dataset is opened
     transport  the part that the loader itself spent on the batch after it came: unpacking, pinning
@@ -26,11 +26,11 @@ import os
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from dlcache.torch import plot as _plot
-from dlcache.torch.epoch_rows import WHENCE, Row, Rows
+from dlcache.torch.epoch_rows import READ_OUTCOMES, EpochRow, EpochRows
 from dlcache.torch.format import count, duration, money, share, size
 from dlcache.torch.progress import Progress
 
-__all__ = ["CAUSES", "Point", "Progress", "Report", "Tally"]
+__all__ = ["CAUSES", "Point", "Progress", "Report", "ReportBuilder"]
 
 CAUSES = ("start", "bucket", "workers", "transport")
 POINTS = 500
@@ -119,8 +119,8 @@ class _Marks:
             self.at = [m for m in self.at if m[1] % self._every == 0]
 
 
-class Tally:
-    """What the loader tells, batch by batch."""
+class ReportBuilder:
+    """Collects the figures of a loader, batch by batch."""
 
     def __init__(self) -> None:
         self.samples = self.batches = self.epochs = 0
@@ -130,7 +130,7 @@ class Tally:
         self.workers_now = self.workers_most = 0
         self.skipped = self.replaced = 0
         self.bad: List[Any] = []
-        self._series, self._marks, self.rows = _Series(), _Marks(), Rows()
+        self._series, self._marks, self.rows = _Series(), _Marks(), EpochRows()
         self._began_s = 0.0  # of the epoch
 
     def batch(self, samples: int, waited_s: float, step_s: float, workers: int,
@@ -170,20 +170,20 @@ class Tally:
             self.reads[name] += stats.get(name, 0)
         self._forgiven(errors or stats.get("errors"))
 
-    def epoch_end(self, row: Optional[Row] = None, stats: Optional[Mapping[str, Any]] = None,
-                  leg: Optional[int] = None) -> None:
+    def epoch_end(self, row: Optional[EpochRow] = None, stats: Optional[Mapping[str, Any]] = None,
+                  daemon_epoch: Optional[int] = None) -> None:
         """The last batch of an epoch was handed out.
 
         Args:
             row: What it has seen, if that is known.
             stats: What daemon_stats() says.
-            leg: How the daemon calls this epoch.
+            daemon_epoch: The number of this epoch in the daemon.
         """
         self.epochs += 1
         self._marks.add(self.wall_s, self.epochs)
         if row is not None:
             times = {"begin_s": self._began_s, "end_s": self.wall_s}
-            self.rows.add(dataclasses.replace(row, **times), stats, leg)
+            self.rows.add(dataclasses.replace(row, **times), stats, daemon_epoch)
         self._began_s = self.wall_s
 
     def report(self, daemon: Iterable[Tuple[Mapping, Mapping]] = ()) -> Report:
@@ -197,7 +197,8 @@ class Tally:
             samples=self.samples, batches=self.batches, epochs=self.epochs, wall_s=self.wall_s,
             waited_s=self.waited_s, cause=_shares(self.causes), hits=self.reads["hits"],
             misses=self.reads["misses"], bypasses=self.reads["bypasses"],
-            without_daemon=self.reads["without_daemon"], read_bytes=self.reads["bytes"], requests=figures["bucket_requests"],
+            without_daemon=self.reads["without_daemon"], read_bytes=self.reads["bytes"],
+            requests=figures["bucket_requests"],
             bytes=figures["bucket_bytes"], money_usd=figures["money_nano"] / 1e9,
             why_bytes=_shares({w: figures[name] for name, (w, _) in _WHY_BYTES.items()}),
             workers=self.workers_now, workers_most=self.workers_most,
@@ -255,8 +256,8 @@ class Report:
     skipped: int
     replaced: int
     bad: List[Any]
-    reads: Dict[str, int]  # samples: "reuse", "prefetch", "waited": whence they came (epoch_rows.py)
-    by_epoch: List[Row] = dataclasses.field(repr=False, default_factory=list)
+    reads: Dict[str, int]  # samples by outcome: "reuse", "prefetch", "waited" (epoch_rows.py)
+    by_epoch: List[EpochRow] = dataclasses.field(repr=False, default_factory=list)
     series: List[Point] = dataclasses.field(repr=False, default_factory=list)
     marks: List[Tuple[float, int]] = dataclasses.field(repr=False, default_factory=list)
 
@@ -356,7 +357,7 @@ class Report:
 
     def _whence_text(self) -> str:
         total = sum(self.reads.values())
-        reuse, ahead, waited = (share(self.reads[name] / total) for name in WHENCE)
+        reuse, ahead, waited = (share(self.reads[name] / total) for name in READ_OUTCOMES)
         return (f"{reuse} of the samples were in memory since they were used before, {ahead} were "
                 f"fetched ahead, {waited} waited for")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ImageLoader can do to an image, by name; and the same from torchvision's own objects.
+"""Transforms of ImageLoader, and their equivalents among torchvision's own classes.
 
     transforms=[RandomResizedCrop(224), HorizontalFlip(), ColorJitter(0.4, 0.4, 0.4), Normalize()]
     transforms=torchvision.transforms.Compose([...])         recognised by class and attributes

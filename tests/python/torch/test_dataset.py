@@ -14,8 +14,10 @@ from torch.utils.data import ConcatDataset, Subset
 
 import dlcache
 from dlcache.torch import dataset as module
-from dlcache.torch.dataset import Dataset, DatasetFolder, source_of, url_of
+from dlcache.torch.dataset import Dataset
+from dlcache.torch.folders import DatasetFolder
 from dlcache.torch.pipeline import worker
+from dlcache.torch.sources import source_of, url_of
 
 
 class Handle:
@@ -374,8 +376,8 @@ class Errors(unittest.TestCase):
     def test_counts_travel(self):
         ds = ConcatDataset([Subset(self.bad("skip"), range(2, 7)),
                             self.bad("replace", n=3, which=(0,))])
-        job = worker.Job(ds.datasets[0], list)
-        done = worker.local(job, worker.Task(0, [0, 1, 2], None))
+        job = worker.BatchConfig(ds.datasets[0], list)
+        done = worker.make_here(job, worker.BatchTask(0, [0, 1, 2], None))
         self.assertEqual((done.batch, done.samples), (["text 2"], 1))
         told = pickle.loads(pickle.dumps(done.stats["errors"]))
         self.assertEqual((told["skipped"], told["replaced"], [b[0] for b in told["bad"]]),
@@ -384,10 +386,10 @@ class Errors(unittest.TestCase):
         third.add_errors(told)
         self.assertEqual((third.errors, len(third.bad)), ({"transform": 2}, 2))
         self.assertIsNone(third.take_errors())
-        done = worker.local(job, worker.Task(1, [1, 2], None))
+        done = worker.make_here(job, worker.BatchTask(1, [1, 2], None))
         self.assertEqual((done.batch, done.samples, done.error), (None, 0, None),
                          "nothing is left of it")
-        done = worker.local(worker.Job(ds, list), worker.Task(2, [1, 5, 4], None))
+        done = worker.make_here(worker.BatchConfig(ds, list), worker.BatchTask(2, [1, 5, 4], None))
         self.assertEqual((done.batch, done.samples), (["text 5", "text 1", "text 6"], 3),
                          "one by one: replaced")
         self.assertEqual(done.stats["errors"]["replaced"], 2)

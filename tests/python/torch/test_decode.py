@@ -13,7 +13,7 @@ import soundfile
 import torch
 from PIL import Image
 
-from dlcache.torch.decode import Group, SampleFile, check, decode, guess, suffix_of
+from dlcache.torch.decode import Group, SampleFile, check_decode, decode, guess, suffix_of
 
 
 def saved(write):
@@ -195,9 +195,9 @@ class Choosing(unittest.TestCase):
     def test_unknown(self):
         for how in ("jpeg", {"a": "jpeg"}):
             with self.assertRaisesRegex(ValueError, "'jpeg' is unknown; there are auto"):
-                check(how)
+                check_decode(how)
         with self.assertRaises(TypeError):
-            check(3)
+            check_decode(3)
 
     def test_a_missing_library_names_its_packages(self):
         with mock.patch.dict(sys.modules, {"soundfile": None}):

@@ -341,11 +341,11 @@ class Iterations(unittest.TestCase):
     def test_next_epoch_is_made_ahead(self):
         loader = DataLoader(Slow(8), batch_size=2, num_workers=2, persistent_workers=True)
         list(loader)
-        feed = loader._engine._lane.feed
-        self.assertEqual(len(feed._given) + feed._ahead.held(), 4)
-        while feed._given:
-            feed._take(feed._pool.receive(20))
-        self.assertEqual(feed._ahead.held(), 4)
+        batch_queue = loader._engine._pipeline.batch_queue
+        self.assertEqual(len(batch_queue._given) + batch_queue._ahead.held(), 4)
+        while batch_queue._given:
+            batch_queue._take(batch_queue._pool.receive(20))
+        self.assertEqual(batch_queue._ahead.held(), 4)
         began = time.monotonic()
         self.assertEqual(indices(loader, 2), [0, 1, 2, 3])
         self.assertLess(time.monotonic() - began, 0.05)

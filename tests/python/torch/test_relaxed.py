@@ -11,7 +11,7 @@ import home
 import torch
 
 from dlcache.torch import DataLoader, Dataset, Shuffle
-from dlcache.torch.order.order_client import Leader
+from dlcache.torch.order.order_client import OrderClient
 
 N, SIZE, BATCH = 240, 4000, 7
 
@@ -131,11 +131,11 @@ class Relaxed(home.Case):
         self.assertGreater(self.swaps(), 0)
 
     def test_the_first_batch_cannot_be_dealt(self):
-        class Broken(Leader):
+        class Broken(OrderClient):
             def _take(self, plan, first, last):
                 raise ValueError("not now")
 
-        with mock.patch("dlcache.torch.loader.Leader", Broken):
+        with mock.patch("dlcache.torch.loader.OrderClient", Broken):
             for workers in (0, 2):
                 loader = self.loader(14, workers)
                 with self.assertWarnsRegex(UserWarning, "not now"):

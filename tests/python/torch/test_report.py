@@ -9,8 +9,8 @@ import unittest
 import xml.dom.minidom
 
 from dlcache.torch import format as fmt, plot, report
-from dlcache.torch.epoch_rows import ROWS, Row
-from dlcache.torch.report import POINTS, Progress, Tally
+from dlcache.torch.epoch_rows import ROWS, EpochRow
+from dlcache.torch.report import POINTS, Progress, ReportBuilder
 
 
 def daemon(pid=1, **counters):
@@ -18,8 +18,8 @@ def daemon(pid=1, **counters):
             "dataset": {"counters": counters}}
 
 
-def tally(batches=20, waited=0.0, step=0.1, **more):
-    t = Tally()
+def builder(batches=20, waited=0.0, step=0.1, **more):
+    t = ReportBuilder()
     for _ in range(batches):
         t.batch(32, waited, step, 3, **more)
     return t
@@ -27,7 +27,7 @@ def tally(batches=20, waited=0.0, step=0.1, **more):
 
 class Counting(unittest.TestCase):
     def test_sums(self):
-        t = tally(10, 0.1, 0.3, stats={"hits": 30, "misses": 1, "bypasses": 1, "bytes": 1000})
+        t = builder(10, 0.1, 0.3, stats={"hits": 30, "misses": 1, "bypasses": 1, "bytes": 1000})
         t.epoch_end()
         r = t.report()
         self.assertEqual((r.samples, r.batches, r.epochs), (320, 10, 1))
@@ -39,18 +39,18 @@ class Counting(unittest.TestCase):
         self.assertEqual((r.workers, r.workers_most), (3, 3))
 
     def test_no_daemon(self):
-        r = tally(10, stats={"hits": 30, "bypasses": 2, "without_daemon": 2}).report()
+        r = builder(10, stats={"hits": 30, "bypasses": 2, "without_daemon": 2}).report()
         self.assertEqual((r.bypasses, r.without_daemon, r.as_dict()["without_daemon"]), (20, 20, 20))
         self.assertIn("none answered for 20 reads", str(r))
-        self.assertNotIn("none answered", str(tally(10, stats={"hits": 30, "bypasses": 2}).report()))
+        self.assertNotIn("none answered", str(builder(10, stats={"hits": 30, "bypasses": 2}).report()))
 
     def test_nothing_yet(self):
-        r = Tally().report()
+        r = ReportBuilder().report()
         self.assertEqual((r.samples_per_s, r.stalled_share, r.hit_share, r.cause), (0, 0, 0, {}))
         self.assertIn("0 samples", str(r))
 
     def test_memory_is_bounded_and_nothing_lost(self):
-        t, rng = Tally(), random.Random(1)
+        t, rng = ReportBuilder(), random.Random(1)
         for i in range(50000):
             t.batch(rng.randrange(1, 64), rng.random() / 10, 0.01, 1 + i % 5,
                     stats={"stall_s": rng.random()}, busy_s=1.0)
@@ -68,7 +68,7 @@ class Counting(unittest.TestCase):
             self.assertAlmostEqual(a.begin_s + a.wall_s, b.begin_s)
 
     def test_a_report_does_not_change(self):
-        t = tally(3)
+        t = builder(3)
         r = t.report()
         before = r.as_dict(), [p.samples for p in r.series]
         for _ in range(5000):
@@ -76,7 +76,7 @@ class Counting(unittest.TestCase):
         self.assertEqual((r.as_dict(), [p.samples for p in r.series]), before)
 
     def test_errors(self):
-        t = Tally()
+        t = ReportBuilder()
         told = {"skipped": 1, "replaced": 2, "bad": [(7, "a/7.jpg", "not an image")] * 3}
         t.batch(32, 0.0, 0.1, 2, errors=told)
         t.batch(32, 0.0, 0.1, 2, stats={"errors": told})
@@ -90,7 +90,7 @@ class Counting(unittest.TestCase):
 
 class Cause(unittest.TestCase):
     def cause(self, **batch):
-        t = Tally()
+        t = ReportBuilder()
         t.batch(32, 0.0, 0.1, 2)
         t.batch(32, 0.4, 0.1, 2, **batch)
         return t.report().cause
@@ -111,7 +111,7 @@ class Cause(unittest.TestCase):
         self.assertEqual(self.cause(cause="start", busy_s=1.0)["start"], 1.0)
 
     def test_first_batch(self):
-        t = Tally()
+        t = ReportBuilder()
         t.batch(32, 2.0, 0.0, 2, busy_s=1.0, stats={"stall_s": 1.0})
         self.assertEqual(t.report().cause["start"], 1.0)
 
@@ -125,14 +125,14 @@ def epochs(fetched, *rows, pid=1):
         dict(zip(("epoch", "reuse", "prefetch", "waited"), row)) for row in rows]}}
 
 
-class Epochs(unittest.TestCase):
+class EpochState(unittest.TestCase):
     def test_whence(self):
-        t = Tally()
+        t = ReportBuilder()
         t.rows.begin(epochs(1000))
         t.batch(30, 0.1, 0.9, 2)
-        t.epoch_end(Row(0, 0, 0, 30, 30, 0.5, 25.0), epochs(1040, (8, 2, 0, 0), (7, 0, 20, 10)), 7)
+        t.epoch_end(EpochRow(0, 0, 0, 30, 30, 0.5, 25.0), epochs(1040, (8, 2, 0, 0), (7, 0, 20, 10)), 7)
         t.batch(30, 0.1, 1.9, 2)
-        t.epoch_end(Row(1, 0, 0, 30, 20, 0.4, 12.3, 1), epochs(1055, (8, 20, 6, 4)), 8)
+        t.epoch_end(EpochRow(1, 0, 0, 30, 20, 0.4, 12.3, 1), epochs(1055, (8, 20, 6, 4)), 8)
         r = t.report()
         self.assertEqual(r.reads, {"reuse": 20, "prefetch": 26, "waited": 14})
         first, second = r.by_epoch
@@ -146,27 +146,27 @@ class Epochs(unittest.TestCase):
         self.assertEqual((told["coverage"], told["reads_per_distinct"], told["effective"]), (0.4, 0.5, 12.3))
 
     def test_the_daemon_says_nothing_or_was_started_again(self):
-        t = Tally()
+        t = ReportBuilder()
         t.rows.begin(None)
         for stats in (None, {}, {"dataset": None}, epochs(50, (0, 5, 5, 0)), epochs(10, (1, 0, 20, 0), pid=2)):
-            t.epoch_end(Row(0, 0, 0, 10, 10, 1.0), stats, 0 if stats else None)
+            t.epoch_end(EpochRow(0, 0, 0, 10, 10, 1.0), stats, 0 if stats else None)
         r = t.report()
         self.assertEqual([row.fetched for row in r.by_epoch], [0, 0, 0, 5, 0])
         self.assertNotIn("seen", str(r))
 
     def test_bounded(self):
-        t = Tally()
+        t = ReportBuilder()
         for i in range(20 * ROWS):
-            t.epoch_end(Row(i, 0, 0, 1, 1, 1.0, 1.0), epochs(i, (i, 1, 0, 0)), i)
+            t.epoch_end(EpochRow(i, 0, 0, 1, 1, 1.0, 1.0), epochs(i, (i, 1, 0, 0)), i)
         r = t.report()
         self.assertLessEqual(len(r.by_epoch), ROWS)
         self.assertGreater(len(r.by_epoch), ROWS // 4)
         self.assertEqual(r.reads["reuse"], 20 * ROWS)
 
     def test_drawn(self):
-        t = tally(40, 0.01)
+        t = builder(40, 0.01)
         without = plot.svg(t.report())
-        t.epoch_end(Row(0, 0, 0, 30, 30, 0.5, 25.0), epochs(40, (0, 10, 20, 0)), 0)
+        t.epoch_end(EpochRow(0, 0, 0, 30, 30, 0.5, 25.0), epochs(40, (0, 10, 20, 0)), 0)
         text = plot.svg(t.report())
         for name in ("seen", "reused", "hits"):
             self.assertIn(">%s<" % name, text)
@@ -184,26 +184,26 @@ class Bucket(unittest.TestCase):
     def test_difference(self):
         before = daemon(bucket_requests=100, bucket_bytes=5, money_nano=10 ** 9)
         now = daemon(bucket_requests=150, bucket_bytes=1005, money_nano=3 * 10 ** 9)
-        r = tally().report([(before, now)])
+        r = builder().report([(before, now)])
         self.assertEqual((r.requests, r.bytes, r.money_usd), (50, 1000, 2.0))
-        twice = tally().report([(before, now), (before, now)])
+        twice = builder().report([(before, now), (before, now)])
         self.assertEqual((twice.requests, twice.money_usd), (100, 4.0))
 
     def test_daemon_started_again(self):
-        r = tally().report([(daemon(1, bucket_requests=100), daemon(2, bucket_requests=30))])
+        r = builder().report([(daemon(1, bucket_requests=100), daemon(2, bucket_requests=30))])
         self.assertEqual(r.requests, 30)
 
     def test_daemon_gone_or_older(self):
         for silent in (({}, {}), ({}, daemon(bucket_requests=9)), (daemon(bucket_requests=9), {})):
-            self.assertEqual(tally().report([silent]).requests, 0)
+            self.assertEqual(builder().report([silent]).requests, 0)
         old = {"daemon": {"pid": 1}, "counters": {"bucket_requests": 4}}
         new = {"daemon": {"pid": 1}, "counters": {"bucket_requests": 9}}
-        self.assertEqual(tally().report([(old, new)]).requests, 5)
+        self.assertEqual(builder().report([(old, new)]).requests, 5)
 
 
 class Words(unittest.TestCase):
     def test_text(self):
-        t = tally(100, 0.1, 0.3, busy_s=0.5, cpu_s=0.4, stats={
+        t = builder(100, 0.1, 0.3, busy_s=0.5, cpu_s=0.4, stats={
             "hits": 30, "misses": 2, "bytes": 10 ** 7, "stall_s": 0.5})
         now = daemon(bucket_requests=1234, bucket_bytes=2 * 10 ** 9, money_nano=1200000,
                      stall_memory_ns=5)
@@ -214,29 +214,29 @@ class Words(unittest.TestCase):
             self.assertIn(word, text)
 
     def test_advice_follows_the_cause(self):
-        slow = tally(9, 0.1, 0.1, busy_s=0.32, cpu_s=0.3).report()
+        slow = builder(9, 0.1, 0.1, busy_s=0.32, cpu_s=0.3).report()
         self.assertIn("10 ms of a worker", slow.advice())
-        alone = Tally()
+        alone = ReportBuilder()
         for _ in range(9):
             alone.batch(32, 0.1, 0.1, 0, busy_s=0.1)
         self.assertIn('num_workers="auto"', alone.report().advice())
-        self.assertIn("uint8", tally(9, 0.1, 0.1, transport_s=0.1).report().advice())
-        bytes_ = tally(9, 0.1, 0.1, busy_s=0.1, stats={"stall_s": 0.1})
+        self.assertIn("uint8", builder(9, 0.1, 0.1, transport_s=0.1).report().advice())
+        bytes_ = builder(9, 0.1, 0.1, busy_s=0.1, stats={"stall_s": 0.1})
         self.assertIn("dlcache stat", bytes_.report().advice())
         for name, (_, advice) in report._WHY_BYTES.items():
             self.assertEqual(bytes_.report([(daemon(), daemon(**{name: 5}))]).advice(), advice)
 
     def test_no_advice_for_the_start(self):
-        r = tally(1, 1.0, 0.0).report()
+        r = builder(1, 1.0, 0.0).report()
         self.assertEqual((r.stalled_share, r.advice()), (1.0, ""))
 
     def test_no_advice_when_nothing_stalls(self):
-        r = tally(1000, 0.0001, 0.1).report()
+        r = builder(1000, 0.0001, 0.1).report()
         self.assertEqual(r.advice(), "")
         self.assertIn("the training step is the limit", str(r))
 
     def test_dict_and_json(self):
-        r = tally(9, 0.1, 0.1).report()
+        r = builder(9, 0.1, 0.1).report()
         d = r.as_dict()
         self.assertEqual(json.loads(r.json()), json.loads(json.dumps(d, default=str)))
         for name in ("samples_per_s", "stalled_share", "cause", "hit_share", "money_usd"):
@@ -256,7 +256,7 @@ class Words(unittest.TestCase):
 
 class Plot(unittest.TestCase):
     def test_well_formed_with_everything_in_it(self):
-        t = Tally()
+        t = ReportBuilder()
         for i in range(400):
             t.batch(32, 0.05 * (i % 3), 0.1, 1 + i // 100, busy_s=1.0, stats={"stall_s": 0.5},
                     transport_s=0.01)
@@ -276,7 +276,7 @@ class Plot(unittest.TestCase):
         """No batch, one batch, a zero, a day, a thousand epochs: always a picture."""
         runs = ((0, 0, 0), (1, 0, 0), (1, 0.1, 0), (3, 1e-9, 1e-9), (5, 9e4, 9e5), (3000, 0.1, 0.1))
         for batches, waited, step in runs:
-            t = Tally()
+            t = ReportBuilder()
             for _ in range(batches):
                 t.batch(1, waited, step, 0)
                 t.epoch_end()
@@ -287,10 +287,10 @@ class Plot(unittest.TestCase):
 
     def test_only_svg(self):
         with self.assertRaisesRegex(ValueError, r"only SVG is written; name the file \*.svg"):
-            tally().report().plot("out.png")
+            builder().report().plot("out.png")
 
     def test_notebook(self):
-        t = tally(9, 0.1, 0.1, errors={"skipped": 1, "bad": ["<b>&"]})
+        t = builder(9, 0.1, 0.1, errors={"skipped": 1, "bad": ["<b>&"]})
         text = t.report()._repr_html_()
         self.assertIn("&lt;b&gt;&amp;", text)
         self.assertIn("<svg", text)
@@ -311,14 +311,14 @@ class Terminal(io.StringIO):
 class ProgressLine(unittest.TestCase):
     def setUp(self):
         self.now = 100.0
-        self.tally = Tally()
+        self.builder = ReportBuilder()
 
     def run_for(self, p, seconds, batch=32, waited=0.01, epoch=2, money=0.0012):
         for _ in range(round(seconds / 0.1)):
             self.now += 0.1
-            self.tally.batch(batch, waited, 0.1 - waited, 3, stats={"hits": 31, "misses": 1},
-                             busy_s=1.0)
-            p.show(self.tally, epoch, self.tally.samples, 32000, money)
+            self.builder.batch(batch, waited, 0.1 - waited, 3, stats={"hits": 31, "misses": 1},
+                               busy_s=1.0)
+            p.show(self.builder, epoch, self.builder.samples, 32000, money)
 
     def test_terminal(self):
         out = Terminal()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans: the batches of one iteration, and which of them the user has.
+"""Batch plans: the batches of one iteration, and which of them the user has received.
 
-    Computed    of a Shuffle: nothing is listed. In a relaxed order its positions may change places
-    Drained     what a sampler or a batch sampler has said
-    Stream      of one that does not end: drained in parts
+    ComputedPlan   of a Shuffle: nothing is listed. In a relaxed order, samples may be substituted
+    CapturedPlan   the indices that a sampler or a batch sampler has returned
+    StreamPlan     of a sampler without end: captured in parts
 
-(P1) A plan does not change, whatever becomes of its sampler; but the leader of a relaxed order says
-     what is in a batch of it when the batch is given to a worker (Leader.deal), each index once.
-(P2) The seed of a batch depends on the loader's seed, the epoch and the batch's number in it.
+(PLAN-1) A plan does not change when its sampler does. In a relaxed order, OrderClient.deal() fixes
+     the content of a batch when the batch goes to a worker; each index still comes once.
+(PLAN-2) The seed of a batch depends on the loader's seed, the epoch and the batch's number in it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from dlcache.torch.order.sampler_capture import Numbers, Randomness, Snapshot, pack, pack_lists
+from dlcache.torch.order.sampler_capture import (PackedIndices, SamplerState, SeededRandom, pack,
+                                                 pack_lists)
 from dlcache.torch.order.samplers import Shuffle
 
-__all__ = ["Computed", "Drained", "Plan", "Stream", "mix"]
+__all__ = ["BatchPlan", "CapturedPlan", "ComputedPlan", "StreamPlan", "mix"]
 
 _CHUNK = 1 << 16  # indices computed at a time
-_PART = 256       # batches of an endless sampler that are drained at a time
+_PART = 256       # batches of an endless sampler that are captured at a time
 
 
 def mix(*numbers: int) -> int:
@@ -40,7 +41,7 @@ def mix(*numbers: int) -> int:
     return h >> 1
 
 
-class Plan:
+class BatchPlan:
     """The batches of one iteration, numbered from 0, and which of them the user has.
 
     epoch: of the loader: how many iterations were begun before.
@@ -54,7 +55,7 @@ class Plan:
         self.handed = 0
         self.out: set[int] = set()
         self.finished = False  # the user has seen the end
-        self.held: Snapshot | None = None  # what the sampler held before it was drained
+        self.held: SamplerState | None = None  # state of the sampler before it was captured
         self.own: Any = None               # and its own state, if it has one
         self.sampler_epochs: list[int] = []
         self._seed = seed
@@ -69,12 +70,12 @@ class Plan:
             self.out.remove(self.handed)
             self.handed += 1
 
-    def leg(self, b: int) -> tuple[Plan, int]:
-        """The plan with a list of indices that batch b is in, and its number there."""
+    def part_at(self, b: int) -> tuple[BatchPlan, int]:
+        """The plan that lists the indices of batch b, and the number of b in that plan."""
         return self, b
 
-    def next_leg(self, b: int) -> Plan | None:
-        """The one after that, when it is time to know it."""
+    def next_part(self, b: int) -> BatchPlan | None:
+        """The plan after part_at(b), once half of that one is reached; else None."""
         return None
 
     def restart(self) -> None:
@@ -115,7 +116,8 @@ class Plan:
         low, high = found.min(), found.max()
         if low < -n or high >= n:
             k = int((found < -n).argmax() if low < -n else (found >= n).argmax())
-            raise IndexError(f"index {found[k]} at position {k} of the epoch: there are {n} samples")
+            raise IndexError(f"index {found[k]} at position {k} of the epoch: there are {n} "
+                             "samples")
         return numpy.where(found < 0, found + n, found) if low < 0 else found
 
     def crc(self) -> int | None:
@@ -139,7 +141,7 @@ class _Cut:
         return min(b * (self.size or 1), self.length)
 
 
-class Computed(Plan):
+class ComputedPlan(BatchPlan):
     """Of a Shuffle. The Shuffle may change after that; the plan does not."""
 
     def __init__(self, shuffle: Shuffle, shuffle_epoch: int, size: int | None, drop_last: bool,
@@ -151,18 +153,18 @@ class Computed(Plan):
         self.sampler_epochs = [shuffle_epoch]
         self._cut = _Cut(self.order.length(self.start), size, drop_last)
         self.swaps: dict[int, int] = {}  # of a state: what is at these positions instead
-        self.fixed = 0                   # batches before it are not dealt: a state says what is there
+        self.fixed = 0                   # batches before it are not dealt: the state has them
         self.dealer: Any = None          # who deals it, decided with the first batch; False: nobody
         self.dealt: dict[int, list[int]] = {}  # by batch, those that are not all handed out, and
                                                # what was last; the one after the last batch is what
                                                # makes no whole one
 
-    def same(self, other: Plan | None) -> bool:
-        def key(p: Computed) -> tuple:
+    def same(self, other: BatchPlan | None) -> bool:
+        def key(p: ComputedPlan) -> tuple:
             o = p.order
             return (p.start, p.epoch, p.offset, o.n, o.shuffle, o.seed, o.epoch, o.rank, o.world,
                     o.drop_last)
-        return isinstance(other, Computed) and key(self) == key(other)
+        return isinstance(other, ComputedPlan) and key(self) == key(other)
 
     def count(self) -> int:
         return self._cut.count
@@ -220,7 +222,7 @@ class Computed(Plan):
         return found
 
 
-class Drained(Plan):
+class CapturedPlan(BatchPlan):
     """Indices that a sampler has said, cut into batches, or batches that a batch sampler has."""
 
     def __init__(self, items: Sequence, size: int | None, drop_last: bool,
@@ -246,7 +248,7 @@ class Drained(Plan):
         return len(self._items)
 
     def indices(self) -> numpy.ndarray | None:
-        return self._items.array if isinstance(self._items, Numbers) else None
+        return self._items.array if isinstance(self._items, PackedIndices) else None
 
     def distinct(self) -> int | None:
         found = self.indices()
@@ -260,7 +262,7 @@ class Drained(Plan):
         return int(seen.sum())
 
     def crc(self) -> int | None:
-        return self._items.crc() if isinstance(self._items, Numbers) else None
+        return self._items.crc() if isinstance(self._items, PackedIndices) else None
 
 
 class _Part(NamedTuple):
@@ -269,37 +271,37 @@ class _Part(NamedTuple):
     begin: int
     end: int
     samples: int
-    plan: Drained
+    plan: CapturedPlan
 
 
-class Stream(Plan):
-    """Of a sampler that does not end, or not yet. It is drained in parts, as batches are asked for
-    in sequence; a part that the user has is forgotten."""
+class StreamPlan(BatchPlan):
+    """Of a sampler that does not end, or not yet. It is captured in parts, as batches are asked for
+    in sequence; a part is dropped once the user has all of it."""
 
-    def __init__(self, batches: Iterator, lists: bool, randomness: Randomness,
+    def __init__(self, batches: Iterator, lists: bool, seeded: SeededRandom,
                  **plan: Any) -> None:
         super().__init__(**plan)
-        self._rest, self._lists, self._randomness = batches, lists, randomness
+        self._rest, self._lists, self._seeded = batches, lists, seeded
         self._parts: deque[_Part] = deque()
-        self._end = self._samples = 0  # batches and indices drained
+        self._end = self._samples = 0  # batches and indices captured
 
     def count(self) -> None:
         return None
 
     def has(self, b: int) -> bool:
-        while b >= self._end and self._drain_part():
+        while b >= self._end and self._capture_part():
             pass
         return b < self._end
 
-    def _drain_part(self) -> bool:
-        with self._randomness:
+    def _capture_part(self) -> bool:
+        with self._seeded:
             some = list(itertools.islice(self._rest, _PART))
         if not some and self._parts:
             return False
         while self._parts and self.handed >= self._parts[0].end:
             self._parts.popleft()
         items, ends = pack_lists(some) if self._lists else (pack(some), None)
-        plan = Drained(items, None, False, ends, epoch=self.epoch, seed=self._seed)
+        plan = CapturedPlan(items, None, False, ends, epoch=self.epoch, seed=self._seed)
         self._parts.append(_Part(self._end, self._end + len(some), self._samples, plan))
         self._end += len(some)
         self._samples += plan.length()
@@ -310,12 +312,12 @@ class Stream(Plan):
         self.has(b)
         return next((p for p in self._parts if b < p.end), self._parts[-1])
 
-    def leg(self, b: int) -> tuple[Plan, int]:
+    def part_at(self, b: int) -> tuple[BatchPlan, int]:
         part = self._part(b)
         part.plan.handed = max(0, self.handed - part.begin)
         return part.plan, b - part.begin
 
-    def next_leg(self, b: int) -> Plan | None:
+    def next_part(self, b: int) -> BatchPlan | None:
         part = self._part(b)
         return self._part(part.end).plan if 2 * (b - part.begin) >= part.end - part.begin else None
 

@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Epochs: which batches come, in this iteration and in the next one, and what to save of it.
+"""EpochState: the batch plan of this iteration and of the next one, and the state to save.
 
-Each iteration over a loader has a Plan. That of our own Shuffle is computed; any other sampler or
-batch sampler is drained when the iteration begins, and again, for the iteration after it, when the
-loader asks ahead(). A sampler without end is a Stream: it is taken from as batches are needed.
+Each iteration over a loader has a BatchPlan. The plan of our own Shuffle is computed. Any other
+sampler or batch sampler is captured when the iteration begins, and once more for the next iteration
+when the loader calls ahead(). A sampler without end has a StreamPlan: it is read as batches are
+needed.
 
-Looking ahead must not be noticed. A sampler is drained under random numbers of its own (the
-loader's seed and the epoch say which), so it does not matter when; its set_epoch() is called with
-the step seen last; and afterwards all that it holds is put back. When the iteration begins, the
-plan is used if the sampler holds the very same as when it was drained ahead; then it is given what
-it held afterwards.
+Capturing ahead must not be noticed. The sampler is captured with random numbers of its own (from
+the loader's seed and the epoch), so it does not matter when; its set_epoch() is called with the
+step seen last; and afterwards its state is restored. When the iteration begins, the plan is used if
+the sampler's state equals the one before the capture; the sampler then gets the state after it.
 
-A sampler that learns while its epoch is read would never hold the same. It says so (`dlcache_late =
-True`), and is asked once for each iteration, for good, when little of the one before is left: at
-most LATE indices, or a fiftieth. What it learns after that is for the iteration after next. Our own
-ImportanceSampler keeps what it drew by epoch; others are asked when the loader looks ahead.
+The state of a sampler that learns during an epoch never compares equal. Such a sampler sets
+`dlcache_late = True` and is captured once per iteration, without restoring it, when little of the
+previous iteration is left: at most LATE indices, or a fiftieth. What it learns after that applies
+to the iteration after next. Our own ImportanceSampler keeps its draws by epoch.
 
-(E1) begin() returns what was looked ahead only if the sampler would say the same now, or is a late
-     one and of that epoch.
-(E2) A state is taken back exactly: the batches that follow, and their seeds, are those that would
-     have followed. Of Shuffle and DistributedSampler also on another number of ranks: the samples
-     of the global order that follow, each once. Of ImportanceSampler as many as were left, drawn
-     anew. In relaxed orders of Shuffle the samples that follow are those that are left, each once;
-     which of them come first nobody knows.
-(E3) A state is of a snapshot of the bucket, and is not taken back with another one.
+(EPOCH-1) begin() returns the plan that was captured ahead only if the sampler would return the same
+     now, or is a late one and of that epoch.
+(EPOCH-2) A state resumes exactly: the batches that follow, and their seeds, are those that would
+     have followed. For Shuffle and DistributedSampler also on another number of ranks: the rest of
+     the global order, each sample once. For ImportanceSampler as many as were left, drawn again. In
+     relaxed orders of Shuffle the samples that are left follow, each once, in any order.
+(EPOCH-3) A state belongs to a snapshot of the dataset and is refused with another one.
 """
 
 from __future__ import annotations
@@ -39,21 +38,22 @@ import torch
 from torch.utils.data import BatchSampler, DistributedSampler
 
 from dlcache.errors import other_snapshot
-from dlcache.torch.dataset import source_of
-from dlcache.torch.order.batch_plans import Computed, Drained, Plan, Stream, mix
+from dlcache.torch.order.batch_plans import BatchPlan, CapturedPlan, ComputedPlan, StreamPlan, mix
 from dlcache.torch.order.importance import ImportanceSampler
-from dlcache.torch.order.sampler_capture import Numbers, Randomness, Snapshot, pack, pack_lists
+from dlcache.torch.order.sampler_capture import (PackedIndices, SamplerState, SeededRandom, pack,
+                                                 pack_lists)
 from dlcache.torch.order.samplers import Shuffle, distributed, draw_seed
+from dlcache.torch.sources import source_of
 
-__all__ = ["LATE", "Epochs"]
+__all__ = ["EpochState", "LATE"]
 
 LATE = 256
-_VERSION, _SWAPPED = 1, 2  # of states, and of those with swaps
-_UNKNOWN = 1 << 20  # so much is drained of a sampler without length before it counts as endless
-_DRAIN = 2**64 - 1  # in place of the number of a batch
+_VERSION, _SWAPPED = 1, 2  # of states, and of those with substitutions
+_UNKNOWN = 1 << 20  # indices after which a sampler without length counts as endless
+_CAPTURE = 2**64 - 1  # in place of the number of a batch
 
 
-class Epochs:
+class EpochState:
     """The plans of a loader, one iteration after the other.
 
     Args:
@@ -81,9 +81,9 @@ class Epochs:
         self._seed = seed
         self._epoch = epoch  # of the next iteration
         self._step = 1    # by which set_epoch() goes on
-        self._current: Plan | None = None  # of the latest iteration
-        self._ahead: Plan | None = None
-        self._ahead_after: Snapshot | None = None
+        self._current: BatchPlan | None = None  # of the latest iteration
+        self._ahead: BatchPlan | None = None
+        self._ahead_after: SamplerState | None = None
         self._asked = False  # for what comes ahead
         self._loaded: dict[str, Any] | None = None
 
@@ -105,7 +105,7 @@ class Epochs:
 
     @property
     def sampler(self) -> Any:
-        """Who says what comes: the sampler, or a batch sampler of the user's own."""
+        """The sampler that decides the order, or the user's own batch sampler."""
         return self._sampler
 
     @property
@@ -120,7 +120,7 @@ class Epochs:
             self._seed = draw_seed(self._generator)
         return self._seed
 
-    def begin(self) -> Plan:
+    def begin(self) -> BatchPlan:
         """An iteration begins: its plan."""
         state, self._loaded = self._loaded, None
         ahead, after = self._ahead, self._ahead_after
@@ -141,7 +141,7 @@ class Epochs:
             if not self.late:
                 after.restore()
         else:
-            plan = self._drain()
+            plan = self._capture()
         self._learn_step(plan)
         self._current = plan
         self._epoch = plan.epoch + 1
@@ -149,16 +149,16 @@ class Epochs:
             self._sampler.begun(plan.sampler_epochs[0])
         return plan
 
-    def ahead(self) -> Plan | None:
-        """What the next iteration will be, if the user does as before; None: who knows. The
-        sampler is drained when this is asked for the first time in an iteration."""
+    def ahead(self) -> BatchPlan | None:
+        """The plan of the next iteration, if the user goes on as before; None: not known. The
+        sampler is captured at the first call in an iteration."""
         if not self._asked and self._loaded is None:
             self._asked = True
             if self._epochs is None or self._epoch < self._epochs:
                 self._look_ahead()
         return self._ahead
 
-    def due(self, plan: Plan, given: int) -> bool:
+    def due(self, plan: BatchPlan, given: int) -> bool:
         """So many batches of this plan are made or being made: is it time to ask for what comes
         ahead?"""
         count = plan.count()
@@ -173,11 +173,11 @@ class Epochs:
         self._epoch = epoch
         if self._current is not None:
             self._current.finished = True
-        for sampler in self._snapshot().with_epochs():
+        for sampler in self._sampler_now().with_epochs():
             sampler.set_epoch(epoch)
 
-    def _still_says(self, ahead: Plan) -> bool:
-        now = self._snapshot()
+    def _still_says(self, ahead: BatchPlan) -> bool:
+        now = self._sampler_now()
         if self.late:
             return ahead.sampler_epochs == [s.epoch for s in now.with_epochs()]
         return ahead.held == now
@@ -185,20 +185,20 @@ class Epochs:
     def _plan(self, **more: Any) -> dict[str, Any]:
         return dict({"epoch": self._epoch, "seed": self.seed}, **more)
 
-    def _computed(self, epoch: int, start: int, **more: Any) -> Computed:
-        return Computed(self._sampler, epoch, self._size, self._drop_last,
-                        **self._plan(start=start, **more))
+    def _computed(self, epoch: int, start: int, **more: Any) -> ComputedPlan:
+        return ComputedPlan(self._sampler, epoch, self._size, self._drop_last,
+                            **self._plan(start=start, **more))
 
-    def _drawn(self, epoch: int, start: int, indices: numpy.ndarray, **more: Any) -> Drained:
-        plan = Drained(Numbers(int, indices), self._size, self._drop_last,
-                       **self._plan(start=start, **more))
+    def _drawn(self, epoch: int, start: int, indices: numpy.ndarray, **more: Any) -> CapturedPlan:
+        plan = CapturedPlan(PackedIndices(int, indices), self._size, self._drop_last,
+                            **self._plan(start=start, **more))
         plan.sampler_epochs = [epoch]
         return plan
 
-    def _snapshot(self) -> Snapshot:
-        return Snapshot(self._sampler, self._dataset)
+    def _sampler_now(self) -> SamplerState:
+        return SamplerState(self._sampler, self._dataset)
 
-    def _learn_step(self, plan: Plan) -> None:
+    def _learn_step(self, plan: BatchPlan) -> None:
         last = self._current.sampler_epochs if self._current is not None else []
         if last and plan.sampler_epochs:
             self._step = plan.sampler_epochs[0] - last[0]
@@ -211,16 +211,16 @@ class Epochs:
         if self.kind == "drawn":
             self._draw_ahead()
             return
-        now = self._snapshot()
+        now = self._sampler_now()
         timed = now.with_epochs()
         if not self.late and (now.moving or (now.hidden and not timed)):
             return
         try:
             for sampler in timed:
                 sampler.set_epoch(max(sampler.epoch + self._step, 0))
-            plan = self._drain()
+            plan = self._capture()
             if plan.count() is not None:
-                self._ahead, self._ahead_after = plan, self._snapshot()
+                self._ahead, self._ahead_after = plan, self._sampler_now()
         except Exception:
             pass  # it will be raised when the iteration begins, if it is still so then
         finally:
@@ -234,27 +234,27 @@ class Epochs:
         except Exception:
             pass  # as above
 
-    def _drain(self) -> Plan:
+    def _capture(self) -> BatchPlan:
         """What the sampler says now."""
-        held = self._snapshot()
-        randomness = Randomness(mix(self.seed, self._epoch, _DRAIN))
+        held = self._sampler_now()
+        seeded = SeededRandom(mix(self.seed, self._epoch, _CAPTURE))
         own = self._own_state()
         try:
             limit = len(self._sampler)
         except (TypeError, NotImplementedError):
             limit = _UNKNOWN
-        with randomness:
+        with seeded:
             said = iter(self._sampler)
             head = itertools.islice(said, limit)
             items, ends = pack_lists(head) if self._lists else (pack(head), None)
             more = list(itertools.islice(said, 1))
-        plan: Plan = Drained(items, self._size, self._drop_last, ends, **self._plan())
+        plan: BatchPlan = CapturedPlan(items, self._size, self._drop_last, ends, **self._plan())
         if more:
             rest = itertools.chain(_whole(items, ends), more, said)
             if self._size is not None:
                 rest = iter(BatchSampler(rest, self._size, self._drop_last))
             lists = self._lists or self._size is not None
-            plan = Stream(rest, lists, randomness, **self._plan())
+            plan = StreamPlan(rest, lists, seeded, **self._plan())
         plan.held, plan.own = held, own
         plan.sampler_epochs = [s.epoch for s in held.with_epochs()]
         return plan
@@ -268,11 +268,11 @@ class Epochs:
             return copy.deepcopy(self._loaded)
         plan = self._current
         if plan is None or plan.finished:
-            plan = Plan(self._epoch, self.seed)
+            plan = BatchPlan(self._epoch, self.seed)
             if self.late and self._ahead is not None:  # who was asked for it already
                 plan.held, plan.own = self._ahead.held, self._ahead.own
             else:
-                plan.held, plan.own = self._snapshot(), self._own_state()
+                plan.held, plan.own = self._sampler_now(), self._own_state()
             fresh = True
         else:
             fresh = False
@@ -335,7 +335,7 @@ class Epochs:
             return None
         return copy.deepcopy(self._sampler.state_dict())
 
-    def _sampler_state(self, plan: Plan, fresh: bool) -> dict[str, Any]:
+    def _sampler_state(self, plan: BatchPlan, fresh: bool) -> dict[str, Any]:
         sampler = self._sampler
         if self.kind == "other":
             return {"epochs": [s.epoch for s in plan.held.with_epochs()] if fresh
@@ -377,7 +377,7 @@ class Epochs:
     def _load_other(self, held: dict[str, Any]) -> None:
         if held["own"] is not None:
             self._sampler.load_state_dict(held["own"])
-        now = self._snapshot()
+        now = self._sampler_now()
         timed = now.with_epochs()
         if len(timed) != len(held["epochs"]) or not now.set_generators(held["generators"]):
             raise ValueError(f"the state is of another sampler than {type(self._sampler).__name__} "
@@ -388,31 +388,31 @@ class Epochs:
     def _same_layout(self, state: dict[str, Any]) -> bool:
         return state["world"] == self._world() and state["size"] == self._size
 
-    def _resumed(self, state: dict[str, Any]) -> Plan:
+    def _resumed(self, state: dict[str, Any]) -> BatchPlan:
         begun = state["handed"] or state["out"] or state["start"]
         same = self._same_layout(state)
         start = state["start"] if same else state["consumed"]
         offset = state["offset"] + (0 if same else state["handed"])
         if self.kind == "shuffle":
-            plan: Plan = self._computed(self._sampler.begin()[0], start, offset=offset)
+            plan: BatchPlan = self._computed(self._sampler.begin()[0], start, offset=offset)
         elif self.kind == "drawn":
             plan = self._drawn(*self._sampler.take(), offset=offset)
         elif self.kind == "distributed" and start > 0:
             plan = self._dealt(start, offset)
         else:
-            plan = self._drain()
+            plan = self._capture()
             if begun:
-                self._check_drained(plan, state)
+                self._check_captured(plan, state)
         if begun and plan.sampler_epochs != self._epochs_of(state):
             warnings.warn(f"the state is of epoch {self._epochs_of(state)} of the sampler, and "
                           f"set_epoch() said {plan.sampler_epochs}: that one begins at its start",
                           stacklevel=4)
             plan.offset = 0
             return self._computed(plan.sampler_epochs[0], 0) if self.kind == "shuffle" else (
-                self._drain() if self.kind == "distributed" and start > 0 else plan)
+                self._capture() if self.kind == "distributed" and start > 0 else plan)
         if same:
             plan.handed, plan.out = state["handed"], set(state["out"])
-            if isinstance(plan, Computed):
+            if isinstance(plan, ComputedPlan):
                 plan.swaps = {at: index for at, index in state.get("swaps", ())}
                 plan.fixed = max(plan.out, default=plan.handed - 1) + 1
         return plan
@@ -422,7 +422,7 @@ class Epochs:
         held = state["sampler"]
         return [held["epoch"]] if "epoch" in held else held["epochs"]
 
-    def _check_drained(self, plan: Plan, state: dict[str, Any]) -> None:
+    def _check_captured(self, plan: BatchPlan, state: dict[str, Any]) -> None:
         if (self.kind == "other" and state["rank"] == distributed()[0]
                 and plan.sampler_epochs == self._epochs_of(state)
                 and (plan.count(), plan.crc()) != (state["batches"], state["crc"])):
@@ -432,8 +432,8 @@ class Epochs:
                 "mid-epoch. Take the same data, and a sampler whose randomness comes from torch, "
                 "random, numpy or a generator that it holds, or one with state_dict()")
 
-    def _dealt(self, start: int, offset: int) -> Plan:
-        """What is left of DistributedSampler's global order, dealt to the ranks there are now."""
+    def _dealt(self, start: int, offset: int) -> BatchPlan:
+        """The rest of DistributedSampler's global order, divided among the ranks of now."""
         sampler, whole = self._sampler, copy.copy(self._sampler)
         whole.num_replicas, whole.rank, whole.drop_last = 1, 0, False
         whole.num_samples = whole.total_size = len(sampler.dataset)
@@ -442,9 +442,10 @@ class Epochs:
         world, left = sampler.num_replicas, max(len(order) - start, 0)
         length = left // world if sampler.drop_last else -(-left // world)
         at = start + sampler.rank + numpy.arange(length) * world
-        plan = Drained(Numbers(int, order[at % len(order)].tobytes()), self._size, self._drop_last,
-                       **self._plan(start=start, offset=offset))
-        plan.held, plan.sampler_epochs = self._snapshot(), [sampler.epoch]
+        indices = PackedIndices(int, order[at % len(order)].tobytes())
+        plan = CapturedPlan(indices, self._size, self._drop_last,
+                            **self._plan(start=start, offset=offset))
+        plan.held, plan.sampler_epochs = self._sampler_now(), [sampler.epoch]
         return plan
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ImportanceSampler: an epoch is drawn by what the model has yet to learn. docs/importance.md
+"""ImportanceSampler: draws each epoch by importance weights (docs/importance.md).
 
     sampler = ImportanceSampler(train, mode="coverage", every=4)
     loader = DataLoader(train, 256, sampler=sampler)
@@ -8,14 +8,14 @@
         losses.mean().backward()
         loader.learn(losses)
 
-Weights lie in the daemon, one for each sample, and all ranks of a job on a machine share them. The
-list of an epoch is drawn when little of the one before is left (`dlcache_late`,
-epoch_state.py), and then it stays: what is learnt later is for the one after it.
+The daemon holds the weights, one for each sample, and all ranks of a job on a machine share them.
+The list of an epoch is drawn when little of the previous one is left (`dlcache_late`,
+epoch_state.py). After that it does not change: later losses apply to the next epoch.
 
-(I1) A loss meets the sample it was computed from: learn() knows which batch was handed out, and
-     which of its samples were left out or stood in for others.
-(I2) A list is drawn once for each epoch; a state holds it, so that resuming reads what would have
-     come.
+(IMPORTANCE-1) A loss is credited to the sample that it was computed from: learn() knows which batch
+     was handed out, and which of its samples were left out or replaced.
+(IMPORTANCE-2) A list is drawn once for each epoch; a state holds it, so that a resumed run reads
+     the same samples.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from torch.utils.data import Sampler
 
 import dlcache
 from dlcache.errors import other_snapshot
-from dlcache.torch.dataset import _split_of, source_of
-from dlcache.torch.epoch_rows import Row
-from dlcache.torch.order.importance_weights import MODES, RULES, Figures, Spec, Weigher, flat
+from dlcache.torch.epoch_rows import EpochRow
+from dlcache.torch.order.importance_weights import (MODES, RULES, DrawSpec, ImportanceFigures,
+                                                    ImportanceWeights, flat)
 from dlcache.torch.order.ranks import open_agreed
 from dlcache.torch.order.samplers import distributed
+from dlcache.torch.sources import source_of, split_of
 
-__all__ = ["Figures", "ImportanceSampler", "learn"]
+__all__ = ["ImportanceFigures", "ImportanceSampler", "learn"]
 
 _VERSION = 1
 _STEP, _LEAST, _MOST = 0.5, 1.0, 5.0  # of replication="auto"
@@ -100,30 +101,30 @@ class ImportanceSampler(Sampler):
         source = _opened(source, split, options)
         n = len(source[0]) if source[1] is None else len(source[1])
         length = _length_of(n, mode, length, every)
-        spec = Spec(mode, rule, rank, world, seed % 2**64, length, every, job or _common_job())
+        spec = DrawSpec(mode, rule, rank, world, seed % 2**64, length, every, job or _common_job())
         self.epoch = 0
         self._counts = True  # until set_epoch() is called
         self._start = 0      # of the next epoch: samples that all ranks together have consumed
-        self._drawing = _Drawing(Weigher(source, spec), replication, prefer)
+        self._draws = _EpochDraws(ImportanceWeights(source, spec), replication, prefer)
 
     # What it is
 
     @property
     def n(self) -> int:
         """Samples there are."""
-        return self._drawing.weigher.n
+        return self._draws.weights.n
 
     @property
     def rank(self) -> int:
-        return self._drawing.weigher.spec.rank
+        return self._draws.weights.spec.rank
 
     @property
     def world(self) -> int:
-        return self._drawing.weigher.spec.world
+        return self._draws.weights.spec.world
 
     @property
     def seed(self) -> int:
-        return self._drawing.weigher.spec.seed
+        return self._draws.weights.spec.seed
 
     @property
     def counts(self) -> bool:
@@ -133,16 +134,16 @@ class ImportanceSampler(Sampler):
     @property
     def replication(self) -> float:
         """Of the next epoch that is drawn."""
-        return self._drawing.replication
+        return self._draws.replication
 
     @property
     def prefer(self) -> float:
         """Of the epoch that was drawn last."""
-        return self._drawing.prefer
+        return self._draws.prefer
 
     def __len__(self) -> int:
         """Positions of this rank in a whole epoch, also when the next one is resumed."""
-        return -(-self._drawing.weigher.spec.length // self.world)
+        return -(-self._draws.weights.spec.length // self.world)
 
     # Epochs
 
@@ -164,27 +165,27 @@ class ImportanceSampler(Sampler):
         """An iteration begins; returns its epoch, how many samples of it all ranks have consumed,
         and the indices that are left."""
         epoch, start = self.epoch, self._start
-        indices = self._drawing.indices(epoch)
+        indices = self._draws.indices(epoch)
         self._start = 0
         if self._counts:
             self.epoch += 1
-        left = -(-max(self._drawing.weigher.spec.length - start, 0) // self.world)
+        left = -(-max(self._draws.weights.spec.length - start, 0) // self.world)
         return epoch, start, indices[max(len(indices) - left, 0):] if start else indices
 
     def indices_of(self, epoch: int) -> numpy.ndarray:
-        """All of an epoch, for a loader that looks ahead. They stay as they are (I2)."""
-        return self._drawing.indices(epoch)
+        """All of an epoch, for a loader that looks ahead. They do not change (IMPORTANCE-2)."""
+        return self._draws.indices(epoch)
 
     def begun(self, epoch: int) -> None:
         """What is learnt from now on is of this epoch."""
-        self._drawing.reading = epoch
+        self._draws.reading = epoch
 
     # Learning
 
     def update(self, indices: Any, losses: Any) -> None:
         """losses[i] is that of the sample with indices[i]; any samples of the dataset, in any
         number. Losses on a GPU are copied while it works on, and learnt at the next call."""
-        self._drawing.weigher.learn(max(self._drawing.reading, 0), indices, flat(losses))
+        self._draws.weights.learn(max(self._draws.reading, 0), indices, flat(losses))
 
     def score(self, value: float) -> None:
         """The model's validation score, higher is better, the same on all ranks. With
@@ -193,21 +194,21 @@ class ImportanceSampler(Sampler):
         if math.isnan(value):
             raise ValueError("the score is not a number (NaN): give one that is higher when the "
                              "model is better")
-        self._drawing.score(value)
+        self._draws.score(value)
 
     def weights(self) -> torch.Tensor:
         """One for each index; 0: never learnt."""
-        return self._drawing.weigher.weights()
+        return self._draws.weights.values()
 
     def set_weights(self, values: Any) -> None:
         """One for each index; 0: never learnt."""
-        self._drawing.weigher.set_weights(values)
+        self._draws.weights.set_values(values)
 
     @property
-    def figures(self) -> Figures | None:
+    def figures(self) -> ImportanceFigures | None:
         """Of the epoch that is being read, or was read last."""
-        self._drawing.weigher.settle()
-        return self._drawing.weigher.figures.get(self._drawing.reading)
+        self._draws.weights.settle()
+        return self._draws.weights.figures.get(self._draws.reading)
 
     # For loaders
 
@@ -215,20 +216,20 @@ class ImportanceSampler(Sampler):
         """ValueError unless what is loaded (as source_of() says it) is what is weighed: else losses
         would meet other samples."""
         handle, numbers = source
-        why = self._drawing.weigher.differs(handle.url, handle.snapshot,
-                                            range(len(handle)) if numbers is None else numbers)
+        why = self._draws.weights.differs(handle.url, handle.snapshot,
+                                          range(len(handle)) if numbers is None else numbers)
         if why is not None:
             raise ValueError(f"{why}: make ImportanceSampler of the very dataset that is loaded, or "
                              "of the same URL and split")
 
     def join(self, handle: dlcache.Dataset) -> None:
         """Who reads through this handle goes by these weights."""
-        self._drawing.weigher.join(handle)
+        self._draws.weights.join(handle)
 
     def watch(self, waits: Callable[[], tuple[float, float]]) -> None:
         """waits() says, for prefer="auto", the seconds that training has waited for the bucket, and
         all seconds since it began."""
-        self._drawing.waits = waits
+        self._draws.waits = waits
 
     # State
 
@@ -239,9 +240,10 @@ class ImportanceSampler(Sampler):
 
     def state_of(self, epoch: int, start: int = 0) -> dict[str, Any]:
         """A state whose next iteration is this epoch."""
-        s = self._drawing.weigher.spec
-        return {"version": _VERSION, "n": self.n, "snapshot": self._drawing.weigher.snapshot,
-                "epoch": epoch, "start": start, "counts": self._counts, **s._asdict(), **self._drawing.state(epoch)}
+        s = self._draws.weights.spec
+        return {"version": _VERSION, "n": self.n, "snapshot": self._draws.weights.snapshot,
+                "epoch": epoch, "start": start, "counts": self._counts, **s._asdict(),
+                **self._draws.state(epoch)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """A state from any number of ranks; raises ValueError when it is of other data or settings.
@@ -250,31 +252,32 @@ class ImportanceSampler(Sampler):
         if state.get("version") != _VERSION:
             raise ValueError(f"a state of version {state.get('version')!r}: this dlcache reads "
                              f"version {_VERSION}; take the one that wrote it")
-        weigher = self._drawing.weigher
-        if state.get("snapshot", weigher.snapshot) != weigher.snapshot:
-            raise other_snapshot("the state", weigher.url, state["snapshot"], weigher.snapshot)
-        now = weigher.spec
+        weights = self._draws.weights
+        if state.get("snapshot", weights.snapshot) != weights.snapshot:
+            raise other_snapshot("the state", weights.url, state["snapshot"], weights.snapshot)
+        now = weights.spec
         for name, here in (("n", self.n), ("mode", now.mode), ("rule", now.rule),
                            ("length", now.length), ("every", now.every)):
             if state[name] != here:
                 raise ValueError(f"the state is of {name}={state[name]}, and here is {name}={here}: "
                                  "build the sampler as it was built then; set_weights(state["
                                  "\"weights\"]) takes the weights alone")
-        self._drawing.weigher.spec = now._replace(seed=state["seed"])
+        self._draws.weights.spec = now._replace(seed=state["seed"])
         self.epoch, self._start, self._counts = state["epoch"], state["start"], state["counts"]
         same = (state["rank"], state["world"]) == (now.rank, now.world)
-        self._drawing.load_state(state, same)
+        self._draws.load_state(state, same)
 
     def __getstate__(self) -> dict[str, Any]:
-        return dict(vars(self), _drawing=self._drawing.copy())
+        return dict(vars(self), _draws=self._draws.copy())
 
 
-class _Drawing:
-    """What changes while a sampler is used; apart from it, so that looking ahead (drain.Snapshot)
+class _EpochDraws:
+    """What changes while a sampler is used; apart from it, so that looking ahead (SamplerState)
     does not put it back."""
 
-    def __init__(self, weigher: Weigher, replication: float | str, prefer: float | str) -> None:
-        self.weigher = weigher
+    def __init__(self, weights: ImportanceWeights, replication: float | str,
+                 prefer: float | str) -> None:
+        self.weights = weights
         self._asked = replication, prefer
         self.replication = _LEAST if replication == "auto" else float(replication)
         self.prefer = 1.0 if prefer == "auto" else float(prefer)
@@ -285,14 +288,14 @@ class _Drawing:
         self._lists: dict[int, numpy.ndarray] = {}  # of the epoch that is read, and of the next
 
     def indices(self, epoch: int) -> numpy.ndarray:
-        """(I2)"""
+        """(IMPORTANCE-2)"""
         if epoch not in self._lists:
             self._choose_prefer()
-            drawn = self.weigher.draw(epoch, self.replication, self.prefer)
+            drawn = self.weights.draw(epoch, self.replication, self.prefer)
             kept = {self.reading, epoch}
             self._lists = {e: had for e, had in self._lists.items() if e in kept}
             self._lists[epoch] = drawn
-            self.weigher.figures = {e: f for e, f in self.weigher.figures.items() if e in kept}
+            self.weights.figures = {e: f for e, f in self.weights.figures.items() if e in kept}
         return self._lists[epoch]
 
     def _choose_prefer(self) -> None:
@@ -314,26 +317,27 @@ class _Drawing:
     def state(self, epoch: int) -> dict[str, Any]:
         lists = {e: torch.from_numpy(had.copy()) for e, had in self._lists.items()
                  if epoch <= e <= epoch + 1}
-        return {"weights": self.weigher.weights(), "scale": self.weigher.scale(), "lists": lists,
-                "figures": {e: vars(self.weigher.figures[e]).copy() for e in lists},
+        return {"weights": self.weights.values(), "scale": self.weights.scale(), "lists": lists,
+                "figures": {e: vars(self.weights.figures[e]).copy() for e in lists},
                 "replication": self.replication, "prefer": self.prefer, "score": self._score}
 
     def load_state(self, state: dict[str, Any], same: bool) -> None:
-        self.weigher.set_weights(state["weights"])
-        self.weigher.set_scale(state["scale"])
+        self.weights.set_values(state["weights"])
+        self.weights.set_scale(state["scale"])
         self._score = state["score"]
         self.replication = state["replication"] if self._asked[0] == "auto" else self.replication
         self.prefer = state["prefer"] if self._asked[1] == "auto" else self.prefer
         self.reading = -1
-        self._lists, self.weigher.figures = {}, {}
+        self._lists, self.weights.figures = {}, {}
         if same:
             self._lists = {e: numpy.array(had) for e, had in state["lists"].items()}
-            self.weigher.figures = {e: Figures(**had) for e, had in state["figures"].items()}
+            self.weights.figures = {e: ImportanceFigures(**had)
+                                    for e, had in state["figures"].items()}
 
-    def copy(self) -> _Drawing:
+    def copy(self) -> _EpochDraws:
         """For another process: it opens anew."""
-        made = _Drawing.__new__(_Drawing)
-        vars(made).update(vars(self), weigher=self.weigher.copy(), waits=None, _waited=(0.0, 0.0))
+        made = _EpochDraws.__new__(_EpochDraws)
+        vars(made).update(vars(self), weights=self.weights.copy(), waits=None, _waited=(0.0, 0.0))
         return made
 
 
@@ -369,17 +373,17 @@ def learner(sampler: Any) -> Any:
     return sampler
 
 
-def row_of(plan: Any, sampler: Any, n: int) -> Row | None:
+def row_of(plan: Any, sampler: Any, n: int) -> EpochRow | None:
     """What the epoch of a plan has seen of n samples, for a report; None: it does not say."""
     figures = sampler.figures if isinstance(sampler, ImportanceSampler) else None
     if figures is not None and plan.sampler_epochs == [figures.epoch]:
-        return Row(plan.epoch, 0.0, 0.0, figures.positions, figures.distinct, figures.coverage,
-                   figures.effective, figures.ignored)
+        return EpochRow(plan.epoch, 0.0, 0.0, figures.positions, figures.distinct, figures.coverage,
+                        figures.effective, figures.ignored)
     distinct = plan.distinct()
     if distinct is None or n == 0:
         return None
     world = getattr(sampler, "world", distributed()[1])
-    return Row(plan.epoch, 0.0, 0.0, plan.length(), distinct, min(1.0, distinct * world / n))
+    return EpochRow(plan.epoch, 0.0, 0.0, plan.length(), distinct, min(1.0, distinct * world / n))
 
 
 # ---- arguments ----
@@ -389,7 +393,7 @@ def _opened(source: Any, split: str | None,
             options: dict[str, Any]) -> tuple[dlcache.Dataset, Sequence[int] | None]:
     if isinstance(source, (str, os.PathLike)):
         handle = open_agreed(os.fspath(source), **options)
-        return handle, None if split is None else _split_of(handle, split)
+        return handle, None if split is None else split_of(handle, split)
     if options or split is not None:
         raise TypeError(f"{', '.join([*options, *(['split'] if split else [])])}: of a dataset that "
                         "is open already; they go with a URL")

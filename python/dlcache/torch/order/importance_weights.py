@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weigher: the weights of one dataset as a sampler uses them, through a handle of its own.
+"""ImportanceWeights: the importance weights of a dataset, through a handle of the sampler.
 
 An *index* counts the items of a torch dataset, a *number* the samples of the dlcache.Dataset behind
-it. Weights are by number; who asks speaks of indices. Losses that lie on a GPU are copied while
-training goes on, and learnt when somebody looks next.
+it. Weights are stored by number; callers use indices. Losses on a GPU are copied while training
+goes on, and learnt at the next call that needs them.
 
-(G1) An index is turned into a number in one place, numbers_of(), and back in one place, draw().
-(G2) Losses are learnt in the order in which they came, and before anything is drawn or said.
+(WEIGHTS-1) numbers_of() is the only place that turns an index into a number, draw() the only one
+     that turns a number into an index.
+(WEIGHTS-2) Losses are learnt in the order of arrival, and before anything is drawn or returned.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ import torch
 
 import dlcache
 
-__all__ = ["Figures", "Spec", "Weigher", "flat"]
+__all__ = ["DrawSpec", "ImportanceFigures", "ImportanceWeights", "flat"]
 
 MODES = {"coverage": 0, "shade": 1}
 RULES = {"rank": 0, "plain": 1}
 
 
-class Spec(NamedTuple):
-    """How an epoch is drawn; what does not change from epoch to epoch."""
+class DrawSpec(NamedTuple):
+    """How epochs are drawn: the settings that do not change between epochs."""
 
     mode: str
     rule: str
@@ -41,20 +42,20 @@ class Spec(NamedTuple):
 
 
 @dataclasses.dataclass
-class Figures:
-    """What was drawn for an epoch, of this rank, and what was learnt in it."""
+class ImportanceFigures:
+    """What this rank drew for an epoch, and what it learnt in it."""
 
     epoch: int
     positions: int    #: samples to be read
     part: int         #: samples that this rank could draw from
     distinct: int     #: different ones among those drawn
-    forced: int       #: drawn because it was their turn ("coverage")
+    forced: int       #: drawn because they were due ("coverage")
     resident: int     #: positions whose sample was in memory when it was drawn
     effective: float  #: how many samples of equal weight would be drawn as widely
     replication: float
     prefer: float
     used: int = 0     #: losses learnt
-    ignored: int = 0  #: losses that were no numbers
+    ignored: int = 0  #: losses that were not finite numbers
     loss: float = 0.0  #: mean of those learnt
 
     @property
@@ -95,7 +96,7 @@ def _array_of(numbers: Sequence[int]) -> numpy.ndarray:
     return numpy.asarray(numbers)
 
 
-class _OnItsWay(NamedTuple):
+class _PendingLosses(NamedTuple):
     """Losses that leave a GPU."""
 
     epoch: int
@@ -104,7 +105,7 @@ class _OnItsWay(NamedTuple):
     arrived: Any
 
     @classmethod
-    def start(cls, epoch: int, numbers: numpy.ndarray, losses: torch.Tensor) -> _OnItsWay:
+    def start(cls, epoch: int, numbers: numpy.ndarray, losses: torch.Tensor) -> _PendingLosses:
         host = torch.empty(len(losses), dtype=torch.float32, pin_memory=True)
         host.copy_(losses, non_blocking=True)
         arrived = torch.cuda.Event()
@@ -112,7 +113,7 @@ class _OnItsWay(NamedTuple):
         return cls(epoch, numbers, host, arrived)
 
 
-class Weigher:
+class ImportanceWeights:
     """Draws and learns.
 
     Args:
@@ -121,16 +122,17 @@ class Weigher:
         spec: How it draws.
     """
 
-    def __init__(self, source: tuple[dlcache.Dataset, Sequence[int] | None], spec: Spec) -> None:
+    def __init__(self, source: tuple[dlcache.Dataset, Sequence[int] | None],
+                 spec: DrawSpec) -> None:
         self.url, self._options = source[0].url, source[0].again()
         self._numbers: Any = range(len(source[0])) if source[1] is None else source[1]
         if not (isinstance(self._numbers, range) and self._numbers.step == 1):
             self._numbers = numpy.asarray(self._numbers, dtype=numpy.int64)
         self.spec = spec
-        self.figures: dict[int, Figures] = {}
+        self.figures: dict[int, ImportanceFigures] = {}
         self._handle: dlcache.Dataset | None = None
         self._told: tuple | None = None
-        self._pending: _OnItsWay | None = None
+        self._pending: _PendingLosses | None = None
 
     @property
     def n(self) -> int:
@@ -174,10 +176,10 @@ class Weigher:
             self._told = wanted
         return self._handle
 
-    def copy(self) -> Weigher:
+    def copy(self) -> ImportanceWeights:
         """For another process: it opens anew."""
         self.settle()
-        made = Weigher.__new__(Weigher)
+        made = ImportanceWeights.__new__(ImportanceWeights)
         vars(made).update(vars(self), _handle=None, _told=None, figures=dict(self.figures))
         return made
 
@@ -209,9 +211,9 @@ class Weigher:
         found = numpy.frombuffer(drawn, dtype=numpy.uint64).astype(numpy.int64)
         if isinstance(self._numbers, range):
             found -= self._numbers.start
-        self.figures[epoch] = Figures(epoch, len(found), said["part"], said["distinct"],
-                                      said["forced"], said["resident"], said["effective"],
-                                      replication, prefer)
+        self.figures[epoch] = ImportanceFigures(epoch, len(found), said["part"], said["distinct"],
+                                                said["forced"], said["resident"], said["effective"],
+                                                replication, prefer)
         return found
 
     # Learning
@@ -223,7 +225,7 @@ class Weigher:
         if len(numbers) != len(losses):
             raise ValueError(f"{len(losses)} losses for {len(numbers)} indices: give one for each")
         if losses.is_cuda:
-            self._pending = _OnItsWay.start(epoch, numbers, losses)
+            self._pending = _PendingLosses.start(epoch, numbers, losses)
         else:
             self._learn(epoch, numbers, losses.cpu())
 
@@ -243,7 +245,7 @@ class Weigher:
 
     # Weights as they are
 
-    def weights(self) -> torch.Tensor:
+    def values(self) -> torch.Tensor:
         self.settle()
         first, count = self._span()
         found = numpy.frombuffer(bytearray(self._any().weights(first, count)), numpy.float32)
@@ -251,7 +253,7 @@ class Weigher:
             found = found[self._numbers - first]
         return torch.from_numpy(found)
 
-    def set_weights(self, values: torch.Tensor) -> None:
+    def set_values(self, values: torch.Tensor) -> None:
         self.settle()
         values = flat(values).cpu()
         if len(values) != self.n:

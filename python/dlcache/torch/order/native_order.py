@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists: what a sampler says to a native loader, one epoch after the other.
+"""NativeOrder: the order of a Python sampler, as lists for a native loader, epoch by epoch.
 
-The sampler is drained in the training process, an epoch at a time, by the same Epochs as those of
-DataLoader: what it says is looked ahead without its noticing, or, if it learns (`dlcache_late`),
-asked for when little of the epoch is left.
+The training process captures the sampler one epoch at a time, with the same EpochState as
+DataLoader: ahead of time and unnoticed, or, if the sampler learns (`dlcache_late`), when little of
+the epoch is left.
 
-    begin()           this epoch's list           Loader.follow() of the library, if it is not there
-    ahead()           the next one's, in time     Loader.follow_more()
+    begin()           list of this epoch            Loader.follow() of the extension, unless known
+    ahead()           list of the next, in time     Loader.follow_more()
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy
 
-from dlcache.torch.order.batch_plans import Plan
-from dlcache.torch.order.epoch_state import Epochs
+from dlcache.torch.order.batch_plans import BatchPlan
+from dlcache.torch.order.epoch_state import EpochState
 
-__all__ = ["Lists"]
+__all__ = ["NativeOrder"]
 
 
-class Lists:
+class NativeOrder:
     """The plans of a loader with a sampler.
 
     Args:
@@ -37,17 +37,17 @@ class Lists:
                             "iterated anew for each epoch")
         self.sampler = sampler
         self._made_with = (sampler, seed, epochs, epoch)
-        self._epochs = Epochs(sampler, seed=seed, epoch=epoch, epochs=epochs or None)
-        self.plan: Plan | None = None  # of the latest iteration
+        self._epoch_state = EpochState(sampler, seed=seed, epoch=epoch, epochs=epochs or None)
+        self.plan: BatchPlan | None = None  # of the latest iteration
         self._asked = False            # for the one after it
 
     def __reduce__(self) -> tuple:
-        return Lists, self._made_with
+        return NativeOrder, self._made_with
 
     @property
     def once(self) -> bool:
         """Each sample comes once in an epoch, on one rank."""
-        return self._epochs.kind != "other"
+        return self._epoch_state.kind != "other"
 
     def __len__(self) -> int:
         """Samples of the epoch that is iterated, or of the next one as far as the sampler says."""
@@ -55,9 +55,9 @@ class Lists:
             return self.plan.length()
         return len(self.sampler)
 
-    def begin(self) -> Plan:
-        """An iteration begins; `handed` of its plan samples are behind it already."""
-        plan = self._epochs.begin()
+    def begin(self) -> BatchPlan:
+        """An iteration begins; the first `handed` samples of its plan were read before."""
+        plan = self._epoch_state.begin()
         if plan.count() is None or plan.indices() is None:
             name = type(self.sampler).__name__
             raise TypeError(f"{name} says more than its len() or other things than numbers: give "
@@ -65,28 +65,28 @@ class Lists:
         self.plan, self._asked = plan, False
         return plan
 
-    def ahead(self, made: int) -> Plan | None:
+    def ahead(self, made: int) -> BatchPlan | None:
         """With so many samples of this epoch made or being made: the plan of the next one, once,
         when it is time to say it."""
-        if self._asked or not self._epochs.due(self.plan, min(made, self.plan.count())):
+        if self._asked or not self._epoch_state.due(self.plan, min(made, self.plan.count())):
             return None
         self._asked = True
-        plan = self._epochs.ahead()
+        plan = self._epoch_state.ahead()
         return plan if plan is not None and plan.indices() is not None else None
 
     @staticmethod
-    def numbers(plan: Plan, first: int, count: int | None) -> numpy.ndarray:
+    def numbers(plan: BatchPlan, first: int, count: int | None) -> numpy.ndarray:
         """What the plan says, of `count` samples from number `first` on; None: who knows."""
         found = plan.indices() if count is None else plan.numbers(count)
         return numpy.asarray(found, numpy.int64) + first
 
     def set_epoch(self, epoch: int) -> None:
-        self._epochs.set_epoch(epoch)
+        self._epoch_state.set_epoch(epoch)
         self.plan = None
 
     def state_dict(self) -> dict[str, Any]:
-        return self._epochs.state_dict()
+        return self._epoch_state.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._epochs.load_state_dict(state)
+        self._epoch_state.load_state_dict(state)
         self.plan = None

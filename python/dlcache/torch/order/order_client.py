@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leader: tells the daemon in which order a loader reads, and how far it is.
+"""OrderClient: announces to the daemon the order in which a loader reads, and its position.
 
-Workers read samples each through a session of its own; the order is told once, by the training
-process, through a handle of its own, so that two loaders on one dataset are two cursors.
+Each worker reads samples through a session of its own. Only the training process announces the
+order, through a separate handle, so that two loaders of one dataset are two cursors.
 
-    Shuffle over a whole dataset or a split    told once by its seed: the daemon knows all epochs
-    anything else, or with target files        listed, this epoch and, ahead, the one after it
+    Shuffle over a whole dataset or a split    announced once by its seed: all epochs are known
+    anything else, or with target files        listed: this epoch and, ahead, the next one
 
-A relaxed order that is told by its seed is also dealt: what is in a batch is asked for when it is
-given to workers, and then is what the cache has, if it has anything that is still to come.
+In a relaxed order that is announced by its seed, the daemon also deals: it is asked for the content
+of a batch when the batch goes to a worker, and returns samples that the cache holds, if any of
+those still to come are there.
 
-A listed order is a run of legs, one for each plan, or for each part of a plan without end; the
-daemon counts them as its epochs.
+A listed order is a sequence of parts, one for each plan, or for each part of a StreamPlan; the
+daemon counts each as an epoch.
 
-(L1) Nothing here fails a training: without a daemon, or without a list of numbers, samples are read
-     as they are asked for. It is said once, and tried again after RETRY_S.
-(L2) Who dealt the first batch of a plan deals all of it, and where nobody did, nobody does: so each
-     index comes once.
+(ORDER-CLIENT-1) Nothing here fails a training: without a daemon, or without a list of numbers,
+     samples are fetched when they are asked for. A warning says so once; retried after RETRY_S.
+(ORDER-CLIENT-2) A plan is dealt either entirely by the daemon or not at all, so every index appears
+     exactly once.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ from typing import Any, TypeGuard
 import numpy
 
 import dlcache
-from dlcache.torch.order.batch_plans import Computed, Plan
+from dlcache.torch.order.batch_plans import BatchPlan, ComputedPlan
 
-__all__ = ["Leader"]
+__all__ = ["OrderClient"]
 
 RETRY_S = 1.0
 
 
-class Leader:
-    """Leads for one iteration after the other.
+class OrderClient:
+    """Announces one iteration after the other.
 
     Args:
-        source: What dlcache.torch.source_of() says of the dataset: a handle, of which only URL and
-            options are used, and the sample number of each index.
+        source: source_of() of the dataset: a handle, of which only URL and options are used, and
+            the sample number of each index.
         targets: The target file of each sample is read along with it. Positions count both then.
-        relaxed: What is in memory may come first.
-        join: Called with the handle when it is opened: what a sampler tells the daemon of it.
+        relaxed: Samples in memory may come first.
+        join: Called with the handle when it is opened, so that a sampler can join it.
     """
 
     def __init__(self, source: tuple[dlcache.Dataset, Any], targets: bool = False,
@@ -54,58 +55,59 @@ class Leader:
                  join: Callable[[dlcache.Dataset], None] | None = None) -> None:
         self._targets, self._each = targets, 2 if targets else 1
         self._relaxed = relaxed
-        self._following: dict[str, Any] | None = None  # what the handle follows and deals
+        self._following: dict[str, Any] | None = None  # the order that the handle follows and deals
         self._url, self._options = source[0].url, source[0].again()
         self._mapping, self._join = source[1], join
         self._handle: dlcache.Dataset | None = None
-        self._plan: Plan | None = None      # where the reader is
-        self._mute: Plan | None = None      # a plan that cannot be told
-        self._order: dict[str, Any] | None = None  # the computed order that was told
-        self._legs: dict[Plan, int] = {}    # the plans that were told, and their daemon's epochs
-        self._next_leg = 0
-        self._numbers: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # also of the past
+        self._plan: BatchPlan | None = None      # where the reader is
+        self._mute: BatchPlan | None = None      # a plan that cannot be announced
+        self._order: dict[str, Any] | None = None  # the computed order that was announced
+        self._told: dict[BatchPlan, int] = {}    # announced plans, and their epochs in the daemon
+        self._next_epoch = 0
+        # The same, also of past plans
+        self._daemon_epochs: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self._waited = 0.0
         self._retry_at = 0.0
         self._warned = False
 
-    def begin(self, plan: Plan) -> None:
-        """The iteration of this plan begins, behind what was handed out of it."""
-        self._plan = plan.leg(plan.handed)[0]
+    def begin(self, plan: BatchPlan) -> None:
+        """The iteration of this plan begins, after the batches that were handed out of it."""
+        self._plan = plan.part_at(plan.handed)[0]
         self._try(self._begin)
 
-    def look_ahead(self, plan: Plan) -> None:
+    def look_ahead(self, plan: BatchPlan) -> None:
         """This plan comes after the current one, probably."""
-        if self._plan not in self._legs or plan in self._legs:
+        if self._plan not in self._told or plan in self._told:
             return
         if self._order is None:
             self._try(lambda: self._more(plan))
         elif self._computable(plan) and self._spec(plan) == self._order:
-            if plan.order.epoch == self._legs[self._plan] + 1:
-                self._legs[plan] = self._numbers[plan] = plan.order.epoch
+            if plan.order.epoch == self._told[self._plan] + 1:
+                self._told[plan] = self._daemon_epochs[plan] = plan.order.epoch
 
-    def advance(self, plan: Plan, done: int, ahead: int, waited_s: float) -> None:
-        """All batches before number `done` of the plan were read; so many samples behind them are
-        in the hands of workers; so long have workers waited for bytes since the last call."""
+    def advance(self, plan: BatchPlan, done: int, ahead: int, waited_s: float) -> None:
+        """All batches before number `done` of the plan were read; the next `ahead` samples are with
+        workers; workers have waited waited_s for bytes since the last call."""
         self._waited += waited_s
-        leg, b = plan.leg(done)
-        if leg is not self._plan or leg not in self._legs and leg is not self._mute:
-            self._plan = leg
+        part, b = plan.part_at(done)
+        if part is not self._plan or part not in self._told and part is not self._mute:
+            self._plan = part
             self._try(self._begin)
-        if leg in self._legs:
-            at = self._position(leg, max(b, getattr(leg, "fixed", 0)))
-            self._try(lambda: self._handle.advance(self._legs[leg], at, ahead * self._each,
+        if part in self._told:
+            at = self._position(part, max(b, getattr(part, "fixed", 0)))
+            self._try(lambda: self._handle.advance(self._told[part], at, ahead * self._each,
                                                    self._waited))
-        after = plan.next_leg(done)
+        after = plan.next_part(done)
         if after is not None:
             self.look_ahead(after)
 
-    def deal(self, plan: Plan, b: int) -> None:
-        """Batch b of the plan is given to a worker now: say what is in it, if we deal it."""
-        if not isinstance(plan, Computed) or b in plan.dealt or b < plan.fixed:
+    def deal(self, plan: BatchPlan, b: int) -> None:
+        """Batch b goes to a worker now: fix its content, if the daemon deals the plan."""
+        if not isinstance(plan, ComputedPlan) or b in plan.dealt or b < plan.fixed:
             return
         first = plan.dealer is None
         if first:
-            plan.dealer = self if plan in self._legs and self._deals(plan) else False
+            plan.dealer = self if plan in self._told and self._deals(plan) else False
         if plan.dealer is not self:
             return
         at, end = plan.before(b), plan.before(b + 1)
@@ -118,8 +120,8 @@ class Leader:
         if b + 1 == plan.count() and plan.before(b + 1) < plan.length():
             plan.dealt[b + 1] = self._take(plan, plan.before(b + 1), plan.length())
 
-    def swaps(self, plan: Computed) -> dict[int, int]:
-        """What changed places in the plan, as far as it was not passed."""
+    def swaps(self, plan: ComputedPlan) -> dict[int, int]:
+        """Substitutions in the plan after the current position: {position: index}."""
         state = self._handle.state_dict()
         if state["epoch"] != plan.order.epoch:
             return {}
@@ -127,30 +129,30 @@ class Leader:
         return {at: index for at, index in pairs.tolist()}
 
     def daemon_stats(self) -> dict[str, Any] | None:
-        """What the daemon knows of the dataset and of itself; None: it does not say."""
+        """Statistics of the daemon and the dataset; None: the daemon does not answer."""
         handle = self._try(self._open)
         try:
             return handle.daemon_stats() if handle is not None else None
         except Exception:
-            return None  # it may come back, and then it is told the order by the library
+            return None  # if it comes back, the library announces the order again
 
-    def leg_of(self, plan: Plan) -> int | None:
-        """How the daemon calls the epoch of a plan; None: it was not told."""
-        return self._numbers.get(plan.leg(0)[0] if plan.count() is None else plan)
+    def daemon_epoch_of(self, plan: BatchPlan) -> int | None:
+        """The number of a plan's epoch in the daemon; None: it was not announced."""
+        return self._daemon_epochs.get(plan.part_at(0)[0] if plan.count() is None else plan)
 
     def close(self) -> None:
-        for plan in self._legs:
-            if isinstance(plan, Computed) and plan.dealer is self:
+        for plan in self._told:
+            if isinstance(plan, ComputedPlan) and plan.dealer is self:
                 plan.restart()
                 if plan.dealer is self:  # some of it was handed out
                     plan.swaps, plan.dealer = {at: index for at, index in plan.saved()}, False
         self._following = None
         handle, self._handle = self._handle, None
-        self._legs.clear()
+        self._told.clear()
         if handle is not None:
             handle.close()
 
-    # Telling
+    # Announcing
 
     def _try(self, what: Callable[[], Any]) -> Any:
         if time.monotonic() < self._retry_at:
@@ -158,13 +160,13 @@ class Leader:
         try:
             return what()
         except Exception as error:
-            self._legs.clear()
+            self._told.clear()
             self._order = None
             self._retry_at = time.monotonic() + RETRY_S
             if not self._warned:
                 self._warned = True
-                warnings.warn(f"dlcache: the order of {self._url} could not be told to the daemon, "
-                              f"so nothing is fetched ahead: {error}", stacklevel=2)
+                warnings.warn(f"dlcache: the order of {self._url} could not be announced to the "
+                              f"daemon, so nothing is fetched ahead: {error}", stacklevel=2)
         return None
 
     def _open(self) -> dlcache.Dataset:
@@ -176,21 +178,21 @@ class Leader:
 
     def _begin(self) -> None:
         plan = self._plan
-        if plan in self._legs and (self._order is not None or not self._computable(plan)):
-            self._legs = {plan: self._legs[plan]}
-            if self._order is not None and isinstance(plan, Computed):
+        if plan in self._told and (self._order is not None or not self._computable(plan)):
+            self._told = {plan: self._told[plan]}
+            if self._order is not None and isinstance(plan, ComputedPlan):
                 self._to_its_start(plan)
         elif self._computable(plan):
             self._begin_computed(plan)
         else:
             self._begin_listed(plan)
 
-    def _computable(self, plan: Plan) -> TypeGuard[Computed]:
+    def _computable(self, plan: BatchPlan) -> TypeGuard[ComputedPlan]:
         mapping = self._mapping
-        return isinstance(plan, Computed) and plan.start == 0 and not self._targets and (
+        return isinstance(plan, ComputedPlan) and plan.start == 0 and not self._targets and (
             mapping is None or isinstance(mapping, range) and mapping.step == 1)
 
-    def _spec(self, plan: Computed) -> dict[str, Any]:
+    def _spec(self, plan: ComputedPlan) -> dict[str, Any]:
         order = plan.order
         spec = {"kind": "shuffled" if order.shuffle else "sequential", "seed": order.seed,
                 "rank": order.rank, "world": order.world, "drop_last": order.drop_last,
@@ -201,10 +203,10 @@ class Leader:
     def _first(self) -> int:
         return 0 if self._mapping is None else self._mapping.start
 
-    def _begin_computed(self, plan: Computed) -> None:
-        """The daemon is told once; after that, which epoch."""
+    def _begin_computed(self, plan: ComputedPlan) -> None:
+        """The order is announced once; after that, only the epoch."""
         order, epoch = self._spec(plan), plan.order.epoch
-        last = max(self._legs.values(), default=-2)
+        last = max(self._told.values(), default=-2)
         again = plan.dealer is self and self._deals(plan)  # after a failure elsewhere
         resumed = self._may_deal(plan) and (plan.handed or plan.out)
         if not again and (order != self._order or epoch not in (last, last + 1) or resumed):
@@ -215,65 +217,65 @@ class Leader:
             self._waited = 0.0
         else:
             self._to_its_start(plan)
-        self._order, self._legs = order, {plan: epoch}
-        self._numbers[plan] = epoch
+        self._order, self._told = order, {plan: epoch}
+        self._daemon_epochs[plan] = epoch
 
-    def _to_its_start(self, plan: Computed) -> None:
-        """Who deals a plan begins with its first position: back, if that was passed, by an
-        iteration of the same epoch or because it was made ahead."""
+    def _to_its_start(self, plan: ComputedPlan) -> None:
+        """Dealing begins at the first position: go back if the cursor is past it, because of an
+        iteration of the same epoch or because batches were made ahead."""
         if plan.dealer is None and self._deals(plan):
             self._handle.advance(plan.order.epoch, 0)
             self._waited = 0.0
 
-    def _resumed(self, plan: Computed, first: int) -> dict[str, Any]:
-        """What a state says beside epoch and position."""
+    def _resumed(self, plan: ComputedPlan, first: int) -> dict[str, Any]:
+        """Members of a state other than epoch and position."""
         left = sorted(pair for pair in plan.swaps.items() if pair[0] >= first)
         if not left or not self._may_deal(plan):
             return {}
         return {"swaps": (numpy.array(left, numpy.int64) + [0, self._first]).tobytes()}
 
-    def _may_deal(self, plan: Computed) -> bool:
+    def _may_deal(self, plan: ComputedPlan) -> bool:
         return self._relaxed and plan.order.shuffle and plan.dealer is not False
 
-    def _deals(self, plan: Computed) -> bool:
+    def _deals(self, plan: ComputedPlan) -> bool:
         return (self._may_deal(plan) and self._handle is not None and self._computable(plan)
                 and self._following == self._spec(plan))
 
-    def _take(self, plan: Computed, first: int, last: int) -> list[int]:
+    def _take(self, plan: ComputedPlan, first: int, last: int) -> list[int]:
         found = self._handle.take(plan.order.epoch, first, last - first)
         return [sample - self._first for sample in found]
 
-    def _begin_listed(self, plan: Plan) -> None:
+    def _begin_listed(self, plan: BatchPlan) -> None:
         self._order = self._following = None
-        self._legs = {}
+        self._told = {}
         samples = self._samples(plan)
         if samples is None:
             self._mute = plan
             return
-        self._open().follow(samples, epoch=self._next_leg, targets=self._targets,
+        self._open().follow(samples, epoch=self._next_epoch, targets=self._targets,
                             position=self._position(plan, plan.handed))
         self._waited = 0.0
         self._add(plan)
 
-    def _more(self, plan: Plan) -> None:
+    def _more(self, plan: BatchPlan) -> None:
         samples = self._samples(plan)
         if samples is not None:
             self._open().follow_more(samples, targets=self._targets)
             self._add(plan)
 
-    def _add(self, plan: Plan) -> None:
-        self._legs[plan] = self._numbers[plan] = self._next_leg
-        self._next_leg += 1
+    def _add(self, plan: BatchPlan) -> None:
+        self._told[plan] = self._daemon_epochs[plan] = self._next_epoch
+        self._next_epoch += 1
 
-    def _position(self, plan: Plan, b: int) -> int:
+    def _position(self, plan: BatchPlan, b: int) -> int:
         return self._each * (plan.length() if b >= plan.count() else plan.before(b))
 
-    def _samples(self, plan: Plan) -> numpy.ndarray | None:
-        """The sample numbers of all indices of the plan; None: some index is no number of one."""
+    def _samples(self, plan: BatchPlan) -> numpy.ndarray | None:
+        """The sample numbers of all indices of the plan; None: some index is not one."""
         mapping = self._mapping
         try:
             found = plan.numbers(len(self._open()) if mapping is None else len(mapping))
-        except IndexError:  # whoever reads that sample says it
+        except IndexError:  # reading that sample will raise it
             return None
         if found is None or len(found) == 0:
             return None

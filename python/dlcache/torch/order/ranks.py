@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks: all ranks of torch.distributed read one snapshot of a dataset.
+"""Ranks: all ranks of torch.distributed read the same snapshot of a dataset.
 
-The rank that opens a URL first writes its snapshot to the store of the process group, and the others
-open that one. Nobody waits for anybody: a dataset that only some ranks open hangs none of them, as a
-broadcast from rank 0 would.
+The rank that opens a URL first writes its snapshot to the store of the process group, and the
+others open that one. No rank waits for another: a dataset that only some ranks open blocks none of
+them, as a broadcast from rank 0 would.
 
-(R1) The first open of a URL in each process is of generation 0, and each later refresh=True begins
-     the next one. What ranks open in one generation is one snapshot, or ChangedError is raised.
+(RANKS-1) The first open of a URL in each process has generation 0, and each later refresh=True
+     begins the next one. All ranks open the same snapshot in one generation, or get ChangedError.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sampler says, taken ahead of time, and the sampler put back as it was.
+"""Captures what a sampler returns ahead of time, and restores the sampler's state.
 
-    pack()      all that an iterable gives, plain integers in eight bytes each
-    Randomness  torch's, Python's and numpy's random numbers, from a seed of our own for a while
-    Snapshot    what a sampler holds: put back after a look ahead, compared before that is used
+    pack()        all items of an iterable; plain integers take eight bytes each
+    SeededRandom  context in which torch, Python and numpy draw random numbers from a given seed
+    SamplerState  the state of a sampler: restored after a capture, compared before it is used
 
-(D1) After Snapshot(x).restore() x is as it was: attributes, lists, tensors and generators, in
-     place.
-(D2) Two equal snapshots of a sampler mean that it would say the same, unless `hidden` or `moving`
-     says that it holds what we cannot see into.
+(CAPTURE-1) After SamplerState(x).restore() x is as it was: attributes, lists, tensors and
+     generators, in place.
+(CAPTURE-2) Two equal states of a sampler mean that it would return the same, unless `hidden` or
+     `moving` says that it holds objects which cannot be compared.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ import numpy
 import torch
 from torch.utils.data import Dataset, Sampler
 
-__all__ = ["Numbers", "Randomness", "Snapshot", "pack", "pack_lists"]
+__all__ = ["PackedIndices", "SamplerState", "SeededRandom", "pack", "pack_lists"]
 
 _CHUNK = 1 << 14
 
 
-class Numbers(Sequence):
-    """Integers, packed; what is taken out is of the type that was put in."""
+class PackedIndices(Sequence):
+    """A packed sequence of integers; items have the type that was put in."""
 
     def __init__(self, kind: type, packed: bytearray) -> None:
         self._kind = kind
@@ -74,10 +74,10 @@ def pack(items: Iterable) -> Sequence:
         kind = kind or _kind_of(chunk)
         new = _packed(kind, chunk) if kind and kind is _kind_of(chunk) else None
         if new is None:
-            before = Numbers(kind, packed)[:] if kind else []
+            before = PackedIndices(kind, packed)[:] if kind else []
             return before + chunk + list(rest)
         packed += new
-    return Numbers(kind or int, packed)
+    return PackedIndices(kind or int, packed)
 
 
 def pack_lists(batches: Iterable) -> tuple[Sequence, list[int] | None]:
@@ -101,9 +101,9 @@ def pack_lists(batches: Iterable) -> tuple[Sequence, list[int] | None]:
     return [items[a:b] for a, b in itertools.pairwise(ends)] + kept + list(rest), None
 
 
-class Randomness:
-    """Within it, the random numbers of torch (CPU), random and numpy.random come from a seed; they
-    go on where they stopped when it is entered again. Outside nothing is noticed of it."""
+class SeededRandom:
+    """Context in which torch (CPU), random and numpy.random draw from a seed. Entered again, they
+    continue where they stopped. Outside, the generators are as they were."""
 
     def __init__(self, seed: int) -> None:
         self._seed: int | None = seed
@@ -119,7 +119,7 @@ class Randomness:
         random.setstate(state[1])
         numpy.random.set_state(state[2])
 
-    def __enter__(self) -> Randomness:
+    def __enter__(self) -> SeededRandom:
         self._outer = self._state()
         if self._inner is not None:
             self._set(self._inner)
@@ -218,8 +218,8 @@ def _alike(a: Any, b: Any) -> bool:
     return type(a) is type(b) and isinstance(a, _PLAIN) and a == b
 
 
-class Snapshot:
-    """All that a sampler, and the samplers within it, hold at this moment.
+class SamplerState:
+    """The state of a sampler and of the samplers inside it, at this moment.
 
     hidden: it holds objects whose state we do not know. moving: it holds iterators, or is one.
     """
@@ -229,7 +229,7 @@ class Snapshot:
         self._dataset = dataset
         self._cells: list[_Cell] = []
         self._seen: set[int] = set()
-        self._look(sampler, inner=True)
+        self._visit(sampler, inner=True)
         self._dataset = None
 
     def restore(self) -> None:
@@ -237,7 +237,7 @@ class Snapshot:
             cell.restore()
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, Snapshot) and len(self._cells) == len(other._cells)
+        return (isinstance(other, SamplerState) and len(self._cells) == len(other._cells)
                 and all(a.same(b) for a, b in zip(self._cells, other._cells)))
 
     def generators(self) -> list:
@@ -259,7 +259,7 @@ class Snapshot:
                 and callable(getattr(c.thing, "set_epoch", None))
                 and type(getattr(c.thing, "epoch", None)) is int]
 
-    def _look(self, thing: Any, inner: bool = False) -> None:
+    def _visit(self, thing: Any, inner: bool = False) -> None:
         if isinstance(thing, _PLAIN) or thing is self._dataset or id(thing) in self._seen:
             return
         self._seen.add(id(thing))
@@ -267,7 +267,7 @@ class Snapshot:
         if state is not None:
             self._cells.append(_Cell(thing, state, "generator"))
         elif isinstance(thing, tuple):
-            self._look_at_all(thing)
+            self._visit_all(thing)
         elif type(thing) in (list, collections.deque):
             self._add(thing, list(thing), "list", thing)
         elif type(thing) in (dict, collections.OrderedDict, collections.defaultdict):
@@ -275,28 +275,28 @@ class Snapshot:
         elif type(thing) is set:
             self._add(thing, set(thing), "set", ())
         elif isinstance(thing, (torch.Tensor, numpy.ndarray)):
-            self._look_at_array(thing)
+            self._visit_array(thing)
         elif isinstance(thing, collections.abc.Iterator):
             self.moving = True
         elif (inner or isinstance(thing, Sampler)) and hasattr(thing, "__dict__"):
             self._cells.append(_Cell(thing, dict(vars(thing)), "object"))
             for name, held in vars(thing).items():
                 if name not in _DATA:
-                    self._look(held, inner=name.endswith("sampler"))
+                    self._visit(held, inner=name.endswith("sampler"))
         elif not isinstance(thing, Dataset):
             self.hidden = True
 
     def _add(self, thing: Any, contents: Any, how: str, held: Iterable) -> None:
         self._cells.append(_Cell(thing, contents, how))
-        self._look_at_all(held)
+        self._visit_all(held)
 
-    def _look_at_all(self, held: Iterable) -> None:
+    def _visit_all(self, held: Iterable) -> None:
         held = list(held)
         if not set(map(type, held)) <= set(_PLAIN):
             for x in held:
-                self._look(x)
+                self._visit(x)
 
-    def _look_at_array(self, thing: Any) -> None:
+    def _visit_array(self, thing: Any) -> None:
         if isinstance(thing, numpy.ndarray) and thing.dtype.hasobject:
             self.hidden = True
             return

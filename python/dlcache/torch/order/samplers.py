@@ -8,11 +8,11 @@ divide by their number is padded from the start of the order, or dropped, as Dis
 does it.
 
 An epoch can be resumed on another number of ranks: `start` samples of its global order were
-consumed, and what is left behind them is dealt anew:
+consumed, and the rest is divided among the ranks again:
 
     global order    a b c d e f g      3 ranks took a b c; then 2 ranks: rank 0 d f, rank 1 e g
 
-(S1) With the same number of ranks, what is left is exactly what would have come.
+(SHUFFLE-1) With the same number of ranks, what is left is exactly what would have come.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Shuffle(Sampler):
         self._seed, self.epoch, self._start = state["seed"], state["epoch"], state["start"]
 
 
-class InPlaceOfRandom(Shuffle, RandomSampler):
+class ShuffleRandomSampler(Shuffle, RandomSampler):
     """The loader's sampler for shuffle=True.
 
     Who deals a loader to ranks (Lightning, Accelerate) replaces torch's own samplers by one for
@@ -179,8 +179,8 @@ class InPlaceOfRandom(Shuffle, RandomSampler):
         self.replacement, self._num_samples = False, None
 
 
-class InPlaceOfSequential(Shuffle, SequentialSampler):
-    """The loader's sampler for shuffle=False; see InPlaceOfRandom."""
+class ShuffleSequentialSampler(Shuffle, SequentialSampler):
+    """The loader's sampler for shuffle=False; see ShuffleRandomSampler."""
 
     def __init__(self, source: Sized, generator: torch.Generator | None) -> None:
         Shuffle.__init__(self, source, shuffle=False, seed=None, rank=0, world=1,

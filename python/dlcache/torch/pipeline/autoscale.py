@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaler: how many workers a loader should have, asked once for every batch handed to the user.
+"""Autoscaler: how many workers a loader should have. The loader asks once per batch.
 
 No clock, no threads, no processes: the same calls give the same answers.
 
@@ -20,10 +20,11 @@ Two regimes, told apart by the stalled share (time waited / time) of the batches
              Then nothing is tried for a while that doubles each time, or until the times of steps
              or batches change.
 
-(S1) 1 <= wanted <= limit.
-(S2) Not over cores + 1, unless workers mostly wait: their CPU time is below WAITING of their time.
-(S3) One step that lasts long (an evaluation, the pause between epochs) retires nobody and spoils
-     no measurement.
+(AUTOSCALE-1) 1 <= wanted <= limit.
+(AUTOSCALE-2) Not over cores + 1, unless workers mostly wait: their CPU time is below
+     WAITING of their time.
+(AUTOSCALE-3) One step that lasts long (an evaluation, the pause between epochs) retires no
+     worker and spoils no measurement.
 
 Not here: what memory allows (the loader's `limit`), starting and ending processes (worker_pool.py).
 """
@@ -32,7 +33,7 @@ from __future__ import annotations
 import collections
 import math
 
-__all__ = ["Scaler"]
+__all__ = ["Autoscaler"]
 
 BLIP_S = 0.0005  # a shorter wait is the cost of next(), not a stall
 HUNGRY = 0.02    # stalled share from which more workers are looked for
@@ -169,7 +170,7 @@ class _Times:
         self._by_workers.clear()
 
 
-class Scaler:
+class Autoscaler:
     """How many workers.
 
     Args:

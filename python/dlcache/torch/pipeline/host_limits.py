@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine allows: cores and memory, within the limits of the cgroup."""
+"""Host limits: cores and memory that this process may use, within the limits of its cgroup.
+"""
 
 from __future__ import annotations
 

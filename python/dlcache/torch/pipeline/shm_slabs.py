@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slabs: shared memory for batches that is made once and used again.
+"""Slab allocator: shared memory for batches, allocated once and reused.
 
-    slab    memfd of max(chunk, SLAB) bytes, cut into equal chunks; their sizes are powers of two:
-            pages that were never written do not exist, so that costs addresses, not memory
+    slab    memfd of max(chunk, SLAB) bytes, cut into equal chunks whose sizes are powers of two.
+            Pages that were never written do not exist, so rounding up costs addresses, not memory
     chunk   holds one buffer, so that a tensor kept for long keeps its own bytes and no others
 
-The worker owns the slabs, in a Heap; the leader maps them too and lends chunks to its tensors.
+The worker owns the slabs, in a SlabAllocator; the parent maps them too and lends chunks to its
+tensors.
 
-    free --take--> open --sent--> lent --put by the leader--> free
+    free --take--> open --sent--> lent --returned by the parent--> free
                    open --last view gone, never sent--> free
 
-(S1) A chunk is free again only after every view of it has gone, in the leader and in the worker.
-     Views hang on the ctypes array that lend() makes; a Lease, its weak reference, tells their end,
-     in any thread, by nothing but an append to a deque.
-(S2) A mapping lives as long as its Slab or a view of it, whichever is later.
-(S3) No descriptor is kept: a user may hold thousands of batches.
-(S4) A slab of which nothing was used for IDLE batches is dropped.
+(SLAB-1) A chunk becomes free only after every view of it is gone, in the parent and in the worker.
+     Views hang on the ctypes array that lend() makes; a Lease, its weak reference, reports their
+     end, from any thread, by an append to a deque and nothing else.
+(SLAB-2) A mapping lives as long as its Slab or a view of it, whichever is later.
+(SLAB-3) No descriptor is kept: a user may hold thousands of batches.
+(SLAB-4) A slab that was not used for IDLE batches is dropped.
 """
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ import weakref
 from collections import deque
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-__all__ = ["Heap", "Key", "Lease", "SMALL", "Slab", "forks", "make_slab", "raw"]
+__all__ = ["Key", "Lease", "SMALL", "Slab", "SlabAllocator", "forks", "make_slab", "raw"]
 
 SMALL = 1 << 14  # the smallest chunk; smaller buffers are not worth one
 SLAB = 1 << 22  # smaller chunks share a slab of so many bytes
@@ -62,7 +63,7 @@ os.register_at_fork(before=_count_fork)
 
 
 def _map(fd: int, size: int) -> int:
-    """Not mmap.mmap, which would keep a descriptor (S3)."""
+    """Not mmap.mmap, which would keep a descriptor (SLAB-3)."""
     address = _mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
     if address == _MAP_FAILED:
         code = ctypes.get_errno()
@@ -108,7 +109,7 @@ class Slab:
 
 
 def make_slab(ident: int, size: int, chunk: int, announce: Callable[[Slab, int], None]) -> Slab:
-    """Makes a slab; announce(slab, fd) is to send it to the leader."""
+    """Makes a slab; announce(slab, fd) sends it to the parent."""
     fd = os.memfd_create("dlcache-batch", os.MFD_CLOEXEC)
     try:
         os.ftruncate(fd, size)
@@ -119,14 +120,14 @@ def make_slab(ident: int, size: int, chunk: int, announce: Callable[[Slab, int],
     return slab
 
 
-class Heap:
+class SlabAllocator:
     """The worker's slabs, numbered from 1. Each new one is announced."""
 
     def __init__(self, announce: Callable[[Slab, int], None]) -> None:
         self._announce = announce
         self._slabs: Dict[int, Slab] = {}
         self._free: Dict[int, List[Tuple[Slab, int]]] = {}  # by size of chunk; last in, first out
-        self._holds: Dict[Key, int] = {}  # 1 for views here, 1 for the leader
+        self._holds: Dict[Key, int] = {}  # 1 for views here, 1 for the parent
         self._leases: Dict[Key, Lease] = {}
         self._gone: deque = deque()  # leases whose views have gone
         self._open: Dict[int, Key] = {}  # address of a chunk not sent yet

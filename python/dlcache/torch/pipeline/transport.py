@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages and batches over one unix socket between a worker and its leader.
+"""Messages and batches over one unix socket between a worker and its parent.
 
-The worker has the Far end, the leader the Near end. A batch is a pickle (protocol 5). Buffers of at
-least SMALL bytes (dense CPU tensors, numpy arrays, whatever gives pickle a PickleBuffer) do not go
-into it but into chunks of slabs (shm_slabs.py) that the worker makes and announces once. The tensors
-of the leader are views of those chunks, writable; when the last of a chunk has gone, the leader
-says so with its next message.
+The worker holds a WorkerEnd, the training process a ParentEnd. A batch is a pickle (protocol 5).
+Buffers of at least SMALL bytes (dense CPU tensors, numpy arrays, whatever gives pickle a
+PickleBuffer) do not travel in the pickle: they lie in chunks of slabs (shm_slabs.py), which the
+worker creates and announces once. The tensors of the parent are writable views of those chunks.
+When the last view of a chunk is gone, the parent says so with its next message.
 
-(T1) Near never blocks: what the socket does not take waits in it. Far may: the leader reads on.
-(T2) After a fork of the leader the child may still see what was lent: such slabs are used no more.
-(T3) What was handed out stays valid after close(), and after the death of the worker.
-(T4) Where the worker gets no memfd or no mapping, buffers travel inside the pickle.
+(TRANSPORT-1) A ParentEnd never blocks: bytes that the socket does not accept wait in the object. A
+     WorkerEnd may block: the parent keeps reading.
+(TRANSPORT-2) After a fork of the parent the child may still see chunks that were lent: their slabs
+     are not used again.
+(TRANSPORT-3) A batch that was handed out stays valid after close(), and after the worker's death.
+(TRANSPORT-4) If the worker gets no memfd or no mapping, buffers travel inside the pickle.
 """
 from __future__ import annotations
 
@@ -29,18 +31,19 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
-from dlcache.torch.pipeline.shm_slabs import SMALL, Heap, Key, Lease, Slab, forks, make_slab, raw
+from dlcache.torch.pipeline.shm_slabs import (SMALL, Key, Lease, Slab, SlabAllocator, forks,
+                                              make_slab, raw)
 
-__all__ = ["Far", "Near", "Packed", "Parcel"]
+__all__ = ["PackedBatch", "ParentEnd", "ReceivedBatch", "WorkerEnd"]
 
-CELLS = 4  # int64 cells that the worker writes and the leader may read at any time
+CELLS = 4  # int64 cells that the worker writes and the parent may read at any time
 
 _READ = 1 << 16
 _SEND_FLAGS = int(socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 _RECEIVE_FLAGS = int(socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC)
 _ANCILLARY = socket.CMSG_SPACE(64)
-_FRAME = struct.Struct("<IIQ")  # worker to leader: kind, bytes of meta, bytes of body
-_LENGTH = struct.Struct("<Q")  # leader to worker
+_FRAME = struct.Struct("<IIQ")  # worker to parent: kind, bytes of meta, bytes of body
+_LENGTH = struct.Struct("<Q")  # parent to worker
 _SLAB = struct.Struct("<QQQ")  # number of the slab, its size, size of its chunks
 _KIND_SLAB, _KIND_MESSAGE = 1, 2
 _CELL_SLAB = 0
@@ -72,19 +75,19 @@ def empty(dtype: torch.dtype, size: tuple, grad: bool):
     return torch.empty(size, dtype=dtype, requires_grad=grad)
 
 
-class Packed(NamedTuple):
+class PackedBatch(NamedTuple):
     """A batch ready to be sent: its pickle, and (slab, chunk, bytes) of each buffer outside."""
     body: bytes
     table: List[Tuple[int, int, int]]
 
 
-class Far:
+class WorkerEnd:
     """The worker's end."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._in = bytearray()
-        self._heap = Heap(self._announce)
+        self._allocator = SlabAllocator(self._announce)
         self._table: List[Tuple[int, int, int]] = []
         self._placed = None  # the chunk that the buffer pickled next lies in already
         self.cells = self._make_cells()
@@ -107,12 +110,12 @@ class Far:
 
     def empty(self, size: tuple, dtype: torch.dtype, nbytes: int) -> Optional[torch.Tensor]:
         """A tensor in shared memory, which pack() will not copy; None if that is not worth it."""
-        chunk = self._heap.take(nbytes) if nbytes >= SMALL else None
+        chunk = self._allocator.take(nbytes) if nbytes >= SMALL else None
         if chunk is None:
             return None
         return torch.frombuffer(raw(chunk)[:nbytes], dtype=dtype).view(size)
 
-    def pack(self, batch: Any) -> Packed:
+    def pack(self, batch: Any) -> PackedBatch:
         """Pickles; raises what pickling raises, and then nothing was lent."""
         file = io.BytesIO()
         table = self._table = []
@@ -123,9 +126,9 @@ class Far:
             pickler.dump(batch)
         except BaseException:
             for slab, number, _ in table:
-                self._heap.put((slab, number))
+                self._allocator.put((slab, number))
             raise
-        return Packed(file.getvalue(), table)
+        return PackedBatch(file.getvalue(), table)
 
     def _reduce(self, t: torch.Tensor):
         if not _is_plain(t):
@@ -147,9 +150,9 @@ class Far:
 
     def _place(self, t: torch.Tensor, nbytes: int) -> Optional[pickle.PickleBuffer]:
         """Puts the elements into a chunk, where they are not in one."""
-        chunk = self._heap.opened(t.data_ptr()) if t.is_contiguous() else None
+        chunk = self._allocator.opened(t.data_ptr()) if t.is_contiguous() else None
         if chunk is None:
-            chunk = self._heap.take(nbytes)
+            chunk = self._allocator.take(nbytes)
             if chunk is None:
                 return None
             torch.frombuffer(raw(chunk)[:nbytes], dtype=t.dtype).view(t.shape).copy_(t)
@@ -161,18 +164,18 @@ class Far:
         data = buffer.raw()
         chunk, self._placed = self._placed, None
         if chunk is None:
-            chunk = self._heap.take(data.nbytes) if data.nbytes >= SMALL else None
+            chunk = self._allocator.take(data.nbytes) if data.nbytes >= SMALL else None
             if chunk is None:
                 return True
             raw(chunk)[:data.nbytes] = data
-        self._heap.sent(chunk)
+        self._allocator.sent(chunk)
         self._table.append((chunk.slab.ident, chunk.number, data.nbytes))
         return False
 
-    def send(self, head: Any, packed: Optional[Packed] = None) -> None:
-        """Sends a message: anything small, perhaps a batch. Blocks while the leader is behind."""
+    def send(self, head: Any, packed: Optional[PackedBatch] = None) -> None:
+        """Sends a small message and perhaps a batch. Blocks while the parent does not read."""
         body, table = packed if packed is not None else (b"", [])
-        meta = pickle.dumps((head, table, self._heap.next_batch()), 5)
+        meta = pickle.dumps((head, table, self._allocator.next_batch()), 5)
         frame = _FRAME.pack(_KIND_MESSAGE, len(meta), len(body)) + meta
         if len(body) <= _READ:
             self._sock.sendall(frame + body)
@@ -181,9 +184,9 @@ class Far:
             self._sock.sendall(body)
 
     def receive(self, wait: bool) -> Optional[tuple]:
-        """The next message of the leader as a tuple of one; None: there is none, and no waiting.
+        """The next message of the parent as a tuple of one; None: there is none. Does not wait.
 
-        Raises EOFError when the leader has gone.
+        Raises EOFError after the parent has ended.
         """
         while True:
             message = self._parse()
@@ -196,7 +199,7 @@ class Far:
             except ConnectionResetError:
                 data = b""
             if not data:
-                raise EOFError("the leader has closed its end")
+                raise EOFError("the parent process has closed its end")
             self._in += data
 
     def _parse(self) -> Optional[tuple]:
@@ -208,29 +211,29 @@ class Far:
         returned, spoilt, body = pickle.loads(memoryview(self._in)[_LENGTH.size:end])
         del self._in[:end]
         for ident in spoilt:
-            self._heap.drop(ident)
+            self._allocator.drop(ident)
         for key in returned:
-            self._heap.put(key)
+            self._allocator.put(key)
         return (pickle.loads(body),)
 
 
-class Parcel:
+class ReceivedBatch:
     """A batch that has arrived; exactly one of open() and discard() is to be called."""
-    __slots__ = ("_near", "_body", "_table")
+    __slots__ = ("_end", "_body", "_table")
 
-    def __init__(self, near: "Near", body: bytes, table: list) -> None:
-        self._near, self._body, self._table = near, body, table
+    def __init__(self, end: "ParentEnd", body: bytes, table: list) -> None:
+        self._end, self._body, self._table = end, body, table
 
     def open(self) -> Any:
         """The batch. Its tensors are views of the worker's slabs until they go."""
-        return pickle.loads(self._body, buffers=[self._near._lend(*row) for row in self._table])
+        return pickle.loads(self._body, buffers=[self._end._lend(*row) for row in self._table])
 
     def discard(self) -> None:
-        self._near._returned.extend((slab.ident, number) for slab, number, _ in self._table)
+        self._end._returned.extend((slab.ident, number) for slab, number, _ in self._table)
 
 
-class Near:
-    """The leader's end. Never blocks."""
+class ParentEnd:
+    """The end of the training process. Never blocks."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -297,7 +300,7 @@ class Near:
         except (BrokenPipeError, ConnectionResetError):
             self._out.clear()  # reading tells the end
 
-    def receive(self) -> List[Tuple[Any, Optional[Parcel]]]:
+    def receive(self) -> List[Tuple[Any, Optional[ReceivedBatch]]]:
         """What has arrived: (head, batch or None), one by one. Sets `ended` at the end of file."""
         try:
             data, ancillary, flags, _ = self._sock.recvmsg(_READ, _ANCILLARY, _RECEIVE_FLAGS)
@@ -314,7 +317,7 @@ class Near:
         self._in += data
         return self._parse()
 
-    def _parse(self) -> List[Tuple[Any, Optional[Parcel]]]:
+    def _parse(self) -> List[Tuple[Any, Optional[ReceivedBatch]]]:
         found, at, data = [], 0, self._in
         while len(data) - at >= _FRAME.size:
             kind, meta, body = _FRAME.unpack_from(data, at)
@@ -341,16 +344,16 @@ class Near:
         else:
             self._slabs[ident] = slab
 
-    def _message(self, meta: memoryview, body: memoryview) -> Tuple[Any, Optional[Parcel]]:
+    def _message(self, meta: memoryview, body: memoryview) -> Tuple[Any, Optional[ReceivedBatch]]:
         with meta, body:
             head, table, dropped = pickle.loads(meta)
             payload = bytes(body)
         rows = [(self._slabs[ident], number, nbytes) for ident, number, nbytes in table]
-        parcel = Parcel(self, payload, rows) if payload else None
+        batch = ReceivedBatch(self, payload, rows) if payload else None
         for ident in dropped:
             self._slabs.pop(ident, None)
             self._spoilt.discard(ident)
-        return head, parcel
+        return head, batch
 
     def close(self) -> None:
         """Closes the socket and lets the slabs go; what was handed out stays valid."""

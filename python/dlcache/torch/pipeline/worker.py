@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What makes batches: in a worker process, and in the training process when there are no workers.
+"""Makes batches: in a worker process, or in the training process when there are no workers.
 
-A Job says how, a Task says which batch, make() does it, a Done is what comes of it. A batch
-depends on the job and the task alone: make() seeds torch, random and numpy with task.seed first.
-Whoever makes samples calls note(index) before each, so that an error, or the death of the process,
-names the sample.
+A BatchConfig says how, a BatchTask which batch; make_batch() makes it; the outcome is a
+BatchResult. A batch depends on config and task alone: make_batch() first seeds torch, random and
+numpy with task.seed. Code that makes samples calls note_sample(index) before each, so that an
+error, or the death of the process, names the sample.
 
-The leader sends to a worker (transport.Near.send):
+The parent sends to a worker (ParentEnd.send):
     (number, indices, seed)     make this batch
-    int                         skip what waits here and has a smaller number
-    None                        retire: end after the batch at hand
-and the worker (transport.Far.send) says READY once, then, for each task that it was given and in
-the same order, SKIPPED or the fields of Done without the batch, which travels beside them.
+    int                         skip the waiting tasks with a smaller number
+    None                        retire: end after the current batch
+The worker (WorkerEnd.send) says READY once. Then it answers each task in order: SKIPPED, or the
+fields of BatchResult without the batch, which travels beside them.
 """
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from torch.utils.data import ConcatDataset, Subset
 
 from dlcache.torch.pipeline import transport
 
-__all__ = ["Done", "Failure", "Job", "Task", "local", "make", "note"]
+__all__ = ["BatchConfig", "BatchResult", "BatchTask", "Failure", "local", "make", "note"]
 
 READY, SKIPPED = "ready", "skipped"
-ORPHAN_S = 5.0  # a worker without a leader may still finish for so long
+ORPHAN_S = 5.0  # time that a worker has to finish after its parent has ended
 _NOBODY = -1
 _BATCH, _SAMPLE = 0, 1  # cells
 _PR_SET_PDEATHSIG = 1
 
-_cells: Any = [_NOBODY] * transport.CELLS  # in a worker: shared with the leader
+_cells: Any = [_NOBODY] * transport.CELLS  # in a worker: shared with the parent
 
 
-class Job(NamedTuple):
-    """What a worker needs; picklable if all in it is."""
+class BatchConfig(NamedTuple):
+    """How batches are made. Picklable if all its members are."""
     dataset: Any
     collate_fn: Callable
     auto_collation: bool = True
@@ -57,14 +57,14 @@ class Job(NamedTuple):
     num_workers: int = 0  # what get_worker_info() says; 0: how many there were when it began
 
 
-class Task(NamedTuple):
+class BatchTask(NamedTuple):
     """A batch to make: indices as the batch sampler said (one index without auto-collation)."""
     number: int
     indices: Any
     seed: Optional[int] = None
 
 
-class Done(NamedTuple):
+class BatchResult(NamedTuple):
     """A batch made, or the exception to raise in its place."""
     number: int
     batch: Any
@@ -77,8 +77,8 @@ class Done(NamedTuple):
     # what take_errors() of the datasets said, if anything
 
 
-def note(index: Any) -> None:
-    """Says which sample is being made."""
+def note_sample(index: Any) -> None:
+    """Record which sample is being made."""
     try:
         _cells[_SAMPLE] = index
     except (TypeError, ValueError):
@@ -102,34 +102,35 @@ def _seed(seed: int) -> None:
         numpy.random.seed((seed ^ seed >> 32 ^ 0x6E756D70) & 0xFFFFFFFF)
 
 
-def _fetch(job: Job, indices: Any) -> Any:
-    dataset = job.dataset
-    if not job.auto_collation:
-        note(indices)
+def _fetch(config: BatchConfig, indices: Any) -> Any:
+    dataset = config.dataset
+    if not config.auto_collation:
+        note_sample(indices)
         return dataset[indices]
     if type(dataset) is Subset and not hasattr(Subset, "__getitems__"):  # torch before 2.0
-        return _fetch(job._replace(dataset=dataset.dataset), [dataset.indices[i] for i in indices])
+        return _fetch(config._replace(dataset=dataset.dataset),
+                      [dataset.indices[i] for i in indices])
     if getattr(dataset, "__getitems__", None):
         return dataset.__getitems__(indices)
     samples = []
     for index in indices:
-        note(index)
+        note_sample(index)
         samples.append(dataset[index])
     return samples
 
 
-def make(job: Job, task: Task) -> Any:
+def make_batch(config: BatchConfig, task: BatchTask) -> Any:
     """Makes the batch; raises what the dataset or the collate function raise. None when the dataset
     left out all of its samples."""
     _cells[_SAMPLE] = _NOBODY
     _cells[_BATCH] = task.number
     if task.seed is not None:
         _seed(task.seed)
-    samples = _fetch(job, task.indices)
+    samples = _fetch(config, task.indices)
     _cells[_SAMPLE] = _NOBODY
-    if job.auto_collation and len(task.indices) > 0 and len(samples) == 0:
+    if config.auto_collation and len(task.indices) > 0 and len(samples) == 0:
         return None
-    return job.collate_fn(samples)
+    return config.collate_fn(samples)
 
 
 def _parts(dataset: Any) -> List[Any]:
@@ -235,14 +236,14 @@ def _name_of_sample(dataset: Any, index: int) -> str:
         return f"sample {index}"
 
 
-def _place(job: Job, number: int) -> str:
+def _place(config: BatchConfig, number: int) -> str:
     sample = sample_of(_cells, number)
     where = f"batch {number}"
-    return where if sample is None else f"{where}, {_name_of_sample(job.dataset, sample)}"
+    return where if sample is None else f"{where}, {_name_of_sample(config.dataset, sample)}"
 
 
-def _samples(job: Job, task: Task, stats: Dict[str, Any]) -> int:
-    if not job.auto_collation:
+def _samples(config: BatchConfig, task: BatchTask, stats: Dict[str, Any]) -> int:
+    if not config.auto_collation:
         return 1
     return len(task.indices) - stats.get("errors", {}).get("skipped", 0)
 
@@ -255,7 +256,7 @@ class _Text(str):
 
 
 class Failure:
-    """An exception on its way to the leader, with its traceback as text and where it happened."""
+    """An exception that travels to the parent, with its traceback as text and where it happened."""
 
     def __init__(self, error: BaseException, where: str) -> None:
         self.kind = type(error).__name__
@@ -313,25 +314,26 @@ class _RandomState:
             self._numpy.random.set_state(self._states[2])
 
 
-def local(job: Job, task: Task, core_time: Callable[[], float] = time.process_time) -> Done:
+def make_here(config: BatchConfig, task: BatchTask,
+              core_time: Callable[[], float] = time.process_time) -> BatchResult:
     """Makes a batch in this process. An error keeps its traceback; a note says where it was."""
-    meter, batch, error = _Meter(job.dataset, core_time), None, None
+    meter, batch, error = _Meter(config.dataset, core_time), None, None
     with _RandomState():
         meter.begin()
         try:
-            batch = make(job, task)
+            batch = make_batch(config, task)
         except Exception as e:
-            e.add_note(f"dlcache: in {_place(job, task.number)}")
+            e.add_note(f"dlcache: in {_place(config, task.number)}")
             error = RuntimeError(str(e)) if isinstance(e, StopIteration) else e
     spent = meter.end()
-    return Done(task.number, batch, error, _samples(job, task, spent[-1]), *spent)
+    return BatchResult(task.number, batch, error, _samples(config, task, spent[-1]), *spent)
 
 
 # ---- what runs in a worker process ----
 
 
 def _watch(sock: socket.socket, parent: int) -> None:
-    """Ends the process when its leader has gone and the batch at hand takes too long."""
+    """Ends the process if its parent has ended and the current batch takes too long."""
     poll = select.poll()
     poll.register(sock, 0)
     while not poll.poll(1000) and os.getppid() == parent:
@@ -340,18 +342,18 @@ def _watch(sock: socket.socket, parent: int) -> None:
     os._exit(1)
 
 
-def _die_with(leader: int) -> None:
-    """Asks the kernel for SIGKILL when the leader dies. Only for children of its main thread: the
+def _die_with(parent: int) -> None:
+    """Asks the kernel for SIGKILL when the parent dies. Only for children of its main thread: the
     kernel means the thread that forked, not the process."""
     try:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     except (OSError, AttributeError):
         return
-    if os.getppid() != leader:
+    if os.getppid() != parent:
         os._exit(1)
 
 
-def _stack_into(far: transport.Far) -> None:
+def _stack_into(link: transport.WorkerEnd) -> None:
     """Has default_collate stack tensors in shared memory that is used again, where torch would make
     new shared memory for each batch. Whoever calls default_collate gets it, in this process."""
     try:
@@ -372,30 +374,31 @@ def _stack_into(far: transport.Far) -> None:
                for t in batch):
             return torch.stack(batch, 0)
         nbytes = len(batch) * first.numel() * first.element_size()
-        return torch.stack(batch, 0, out=far.empty((len(batch), *first.shape), dtype, nbytes))
+        return torch.stack(batch, 0, out=link.empty((len(batch), *first.shape), dtype, nbytes))
 
     default_collate_fn_map[torch.Tensor] = stack
 
 
 class _Worker:
-    def __init__(self, far: transport.Far, job: Job, ident: int, num_workers: int) -> None:
-        self.far, self.job, self.ident = far, job, ident
+    def __init__(self, link: transport.WorkerEnd, config: BatchConfig, ident: int,
+                 num_workers: int) -> None:
+        self.link, self.config, self.ident = link, config, ident
         self.tasks: deque = deque()  # None: one to skip
         self.retired = False
-        self.meter = _Meter(job.dataset, Core().seconds)
+        self.meter = _Meter(config.dataset, Core().seconds)
         self.failure = self._begin(num_workers)
 
     def _begin(self, num_workers: int) -> Optional[Failure]:
         """Does what torch does at the start of a worker."""
         torch.set_num_threads(1)
-        seed = self.job.base_seed + self.ident
+        seed = self.config.base_seed + self.ident
         _seed(seed)
         info = torch.utils.data._utils.worker
         info._worker_info = info.WorkerInfo(id=self.ident, num_workers=num_workers, seed=seed,
-                                            dataset=self.job.dataset)
+                                            dataset=self.config.dataset)
         try:
-            if self.job.worker_init_fn is not None:
-                self.job.worker_init_fn(self.ident)
+            if self.config.worker_init_fn is not None:
+                self.config.worker_init_fn(self.ident)
         except Exception as e:
             return Failure(e, f"worker_init_fn of worker {self.ident}")
         return None
@@ -406,51 +409,52 @@ class _Worker:
         elif isinstance(message, int):
             self.tasks = deque(t if t and t.number >= message else None for t in self.tasks)
         else:
-            self.tasks.append(Task(*message))
+            self.tasks.append(BatchTask(*message))
 
     def _pump(self) -> None:
-        """Takes in all that the leader has said; waits only if there is nothing to do."""
-        message = self.far.receive(wait=not self.tasks)
+        """Receives all messages of the parent; waits only if there is nothing to do."""
+        message = self.link.receive(wait=not self.tasks)
         while message is not None:
             self._take(*message)
-            message = self.far.receive(wait=False)
+            message = self.link.receive(wait=False)
 
     def run(self) -> None:
-        self.far.send(READY)
+        self.link.send(READY)
         while True:
             self._pump()
             if self.retired:
                 return
             if self.tasks:
                 task = self.tasks.popleft()
-                self._do(task) if task is not None else self.far.send(SKIPPED)
+                self._do(task) if task is not None else self.link.send(SKIPPED)
 
-    def _do(self, task: Task) -> None:
+    def _do(self, task: BatchTask) -> None:
         failure, packed = self.failure, None
         self.meter.begin()
         if failure is None:
             try:
-                packed = self.far.pack(make(self.job, task))
+                packed = self.link.pack(make_batch(self.config, task))
             except Exception as e:
-                failure = Failure(e, f"worker {self.ident}, {_place(self.job, task.number)}")
+                failure = Failure(e, f"worker {self.ident}, {_place(self.config, task.number)}")
         spent = self.meter.end()
-        self.far.send((task.number, failure, _samples(self.job, task, spent[-1]), *spent), packed)
+        samples = _samples(self.config, task, spent[-1])
+        self.link.send((task.number, failure, samples, *spent), packed)
 
 
-def main(sock: socket.socket, job: Job, ident: int, num_workers: int,
-         leader: Optional[int]) -> None:
-    """The life of a worker process. `leader`: its pid if its death is to be ours."""
+def main(sock: socket.socket, config: BatchConfig, ident: int, num_workers: int,
+         parent: Optional[int]) -> None:
+    """Main function of a worker process. `parent`: pid whose death ends this process, or None."""
     global _cells
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    if leader is not None:
-        _die_with(leader)
+    if parent is not None:
+        _die_with(parent)
     threading.Thread(target=_watch, args=(sock, os.getppid()), daemon=True).start()
     try:
-        far = transport.Far(sock)
-        _cells = far.cells
+        link = transport.WorkerEnd(sock)
+        _cells = link.cells
         _cells[_BATCH] = _cells[_SAMPLE] = _NOBODY
-        _stack_into(far)
-        _Worker(far, job, ident, num_workers).run()
+        _stack_into(link)
+        _Worker(link, config, ident, num_workers).run()
     except (EOFError, BrokenPipeError, ConnectionResetError):
-        pass  # the leader has gone, or closed the pool
+        pass  # the parent has ended, or closed the pool

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pool: worker processes, one socket each; who makes which batch; what happens when one dies.
+"""WorkerPool: worker processes, one unix socket each; assigns batches and handles deaths.
 
-Tasks are dealt to the worker with the fewest at hand, among equals to the one that has waited
-longest, and never more than `prefetch` to one; the rest waits here. A worker answers its tasks in
-order, so the first of its list is the one it is at.
+A task goes to the worker with the shortest queue, among equals to the one that has been idle for
+longest, and never more than `prefetch` to one worker; the others wait in the pool. A worker answers
+its tasks in order, so the first entry of its queue is the batch that it is making.
 
     STARTING --says READY--> READY --resize()--> RETIRING --end of file--> gone
         any --end of file, not asked for--> WorkerDied
 
-(P1) No lock and no queue is shared between workers: one killed at any instruction harms no other.
-(P2) A task submitted comes back once as a Done, is named by a WorkerDied, or was forgotten. What a
-     dead or retired worker had not begun is dealt to others.
-(P3) The leader never blocks in writing.
-(P4) After close(), which always ends, no process of the pool is left. A pool that is lost, and the
-     end of the interpreter, close it. In a forked child it is dead: nothing there touches workers.
-(P5) What breaks off in the middle of a message (Ctrl-C, no descriptors left) closes the pool.
+(POOL-1) Workers share no lock and no queue: killing one at any instruction harms no other.
+(POOL-2) A submitted task comes back once as a BatchResult, is named by a WorkerDied, or was
+     forgotten. Tasks that a dead or retired worker had not begun go to other workers.
+(POOL-3) The parent never blocks in a write.
+(POOL-4) close() always returns, and no process of the pool is left after it. A pool that is garbage
+     collected, and the end of the interpreter, close it. In a forked child the pool is dead:
+     nothing there touches the workers.
+(POOL-5) An exception in the middle of a message (Ctrl-C, no descriptors left) closes the pool.
 
 One thread at a time may use a pool.
 """
@@ -34,13 +35,13 @@ from collections import deque
 from typing import Any, List, Optional, Union
 
 from dlcache.torch.pipeline import transport, worker
-from dlcache.torch.pipeline.worker import Done, Task
+from dlcache.torch.pipeline.worker import BatchResult, BatchTask
 
-__all__ = ["Done", "Pool", "Task", "WorkerDied"]
+__all__ = ["BatchResult", "BatchTask", "WorkerDied", "WorkerPool"]
 
-ASK_S = 2.0  # close(): so long a worker may take to end by itself,
-TERM_S = 2.0  # and so long after SIGTERM
-LOOK_S = 5.0  # while waiting, look so often whether a worker died without an end of file
+ASK_S = 2.0  # close(): time that a worker has to end by itself,
+TERM_S = 2.0  # and after SIGTERM
+LOOK_S = 5.0  # while waiting: interval of the check for workers that died without an end of file
 
 _STARTING, _READY, _RETIRING = range(3)
 
@@ -91,18 +92,18 @@ def _shorten(indices: Any) -> str:
 
 
 class _Entry:
-    """A task in the hands of a worker."""
+    """A task that was sent to a worker."""
     __slots__ = ("task", "forgotten")
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: BatchTask) -> None:
         self.task, self.forgotten = task, False
 
 
-class _Member:
-    """A worker as the leader sees it."""
+class _WorkerHandle:
+    """A worker process as the parent sees it."""
 
-    def __init__(self, ident: int, process: Any, near: transport.Near) -> None:
-        self.ident, self.process, self.near = ident, process, near
+    def __init__(self, ident: int, process: Any, link: transport.ParentEnd) -> None:
+        self.ident, self.process, self.link = ident, process, link
         self.state = _STARTING
         self.entries: deque = deque()
         self.held = 0  # entries not forgotten
@@ -112,14 +113,14 @@ class _Member:
         return len(self.entries), self.since
 
 
-class _Crew:
-    """The members of a pool, apart from it so that they can be ended when it has gone."""
+class _WorkerSet:
+    """The workers of a pool; separate, so that they can be ended after the pool is gone."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.members: List[_Member] = []
-        self.ready: deque = deque()  # (head, parcel) or an exception, first come first
-        _crews.add(self)
+        self.members: List[_WorkerHandle] = []
+        self.ready: deque = deque()  # (head, batch) or an exception, in order of arrival
+        _worker_sets.add(self)
 
     def here(self) -> bool:
         return self.pid == os.getpid()
@@ -130,7 +131,7 @@ class _Crew:
         if not self.here():
             return
         for member in members:
-            member.near.close()
+            member.link.close()
         _join(members, ASK_S)
         for member in members:
             if member.process.exitcode is None:
@@ -139,10 +140,10 @@ class _Crew:
         for member in members:
             if member.process.exitcode is None:
                 member.process.kill()
-            _bury(member.process)
+            _reap(member.process)
 
 
-def _bury(process: Any) -> Optional[int]:
+def _reap(process: Any) -> Optional[int]:
     """Waits for a process that ends or was killed; its exit code, None if that is lost."""
     process.join()
     exitcode = process.exitcode
@@ -153,54 +154,54 @@ def _bury(process: Any) -> Optional[int]:
     return exitcode
 
 
-def _join(members: List[_Member], seconds: float) -> None:
+def _join(members: List[_WorkerHandle], seconds: float) -> None:
     end = time.monotonic() + seconds
     for member in members:
         member.process.join(max(0.0, end - time.monotonic()))
 
 
-_crews: weakref.WeakSet = weakref.WeakSet()
+_worker_sets: weakref.WeakSet = weakref.WeakSet()
 
 
-def _leave_crews() -> None:
-    """In a forked child: close the leader's ends, so that workers see when the leader goes, and let
-    go of all shared memory that no tensor uses, so that it goes when the leader drops it."""
-    for crew in list(_crews):
-        for member in crew.members:
-            member.near.close()
-            member.near.cells = None
-        crew.members = []
-        crew.ready.clear()
+def _close_in_child() -> None:
+    """In a forked child: close the parent's ends, so that workers notice when the parent ends, and
+    drop all shared memory that no tensor uses, so that it is freed when the parent drops it."""
+    for workers in list(_worker_sets):
+        for member in workers.members:
+            member.link.close()
+            member.link.cells = None
+        workers.members = []
+        workers.ready.clear()
 
 
-os.register_at_fork(after_in_child=_leave_crews)
+os.register_at_fork(after_in_child=_close_in_child)
 
 
-class Pool:
-    """Workers for one job; none until resize().
+class WorkerPool:
+    """Worker processes for one BatchConfig; none until resize().
 
     Args:
-        job (Job): What they do.
+        config (BatchConfig): How they make batches.
         context (str | context | None): ``"fork"``, ``"spawn"``, ``"forkserver"``, a context of
             multiprocessing, or its default.
         timeout (float): Seconds that receive() waits at most; 0: for ever.
         prefetch (int): Tasks that a worker has at hand at most.
     """
 
-    def __init__(self, job: worker.Job, context: Union[str, Any, None] = None, *,
+    def __init__(self, config: worker.BatchConfig, context: Union[str, Any, None] = None, *,
                  timeout: float = 0.0, prefetch: int = 2) -> None:
         if prefetch < 1:
             raise ValueError(f"prefetch must be at least 1, got {prefetch}")
         if context is None or isinstance(context, str):
             context = multiprocessing.get_context(context)
-        self._job, self._timeout, self._prefetch = job, timeout, prefetch
+        self._config, self._timeout, self._prefetch = config, timeout, prefetch
         self._context: Any = context
         self._pending: deque = deque()  # tasks that no worker has
         self._poll = select.poll()
         self._polled: dict = {}  # descriptor to (member, what is asked beyond reading)
-        self._crew = _Crew()
-        self._ready = self._crew.ready
-        self._end = weakref.finalize(self, self._crew.end)
+        self._workers = _WorkerSet()
+        self._ready = self._workers.ready
+        self._end = weakref.finalize(self, self._workers.end)
 
     # ---- workers ----
 
@@ -212,14 +213,14 @@ class Pool:
     @property
     def pids(self) -> List[int]:
         """Processes of the pool, those that retire included."""
-        return [m.process.pid for m in self._crew.members]
+        return [m.process.pid for m in self._workers.members]
 
     @property
     def closed(self) -> bool:
         return not self._end.alive
 
-    def _staff(self) -> List[_Member]:
-        return [m for m in self._crew.members if m.state != _RETIRING]
+    def _staff(self) -> List[_WorkerHandle]:
+        return [m for m in self._workers.members if m.state != _RETIRING]
 
     def resize(self, n: int) -> None:
         """Starts workers, or retires those with least to do, each after the batch it is at."""
@@ -228,35 +229,37 @@ class Pool:
             raise ValueError(f"a pool cannot have {n} workers")
         while self.size < n:
             self._start(n)
-        staff = sorted(self._staff(), key=_Member.load)
+        staff = sorted(self._staff(), key=_WorkerHandle.load)
         for member in staff[:max(0, len(staff) - n)]:
             member.state = _RETIRING
-            member.near.send(None)
+            member.link.send(None)
         self._deal()
 
     def _start(self, n: int) -> None:
-        ident = min(set(range(len(self._crew.members) + 1)) - {m.ident for m in self._crew.members})
+        members = self._workers.members
+        ident = min(set(range(len(members) + 1)) - {m.ident for m in members})
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         except OSError as e:
             raise self._no_worker(ident, e) from e
         process = self._context.Process(
             target=worker.main, name=f"dlcache-worker-{ident}", daemon=True,
-            args=(theirs, self._job, ident, self._job.num_workers or n, self._leader()))
-        member = _Member(ident, process, transport.Near(ours))
-        self._crew.members.append(member)  # before the fork: the child closes what it finds there
+            args=(theirs, self._config, ident, self._config.num_workers or n,
+                  self._parent_pid()))
+        member = _WorkerHandle(ident, process, transport.ParentEnd(ours))
+        members.append(member)  # before the fork: the child closes what it finds there
         try:
             _start_without_interrupts(process)
         except BaseException as e:
-            self._crew.members.remove(member)
-            member.near.close()
+            self._workers.members.remove(member)
+            member.link.close()
             if isinstance(e, OSError):
                 raise self._no_worker(ident, e) from e
             raise
         finally:
             theirs.close()
 
-    def _leader(self) -> Optional[int]:
+    def _parent_pid(self) -> Optional[int]:
         """Our pid if the kernel can tie the life of a worker to it."""
         direct = self._context.get_start_method() in ("fork", "spawn")
         main = threading.current_thread() is threading.main_thread()
@@ -265,7 +268,7 @@ class Pool:
     def _no_worker(self, ident: int, e: OSError) -> OSError:
         advice = ("raise the limit of open files (ulimit -n) or use fewer workers"
                   if e.errno in (errno.EMFILE, errno.ENFILE) else "use fewer workers")
-        return OSError(e.errno, f"cannot start worker {ident} beside {len(self._crew.members)}: "
+        return OSError(e.errno, f"cannot start worker {ident} beside {len(self._workers.members)}: "
                        f"{os.strerror(e.errno) if e.errno else e}; {advice}")
 
     # ---- tasks ----
@@ -282,9 +285,9 @@ class Pool:
         return self._held() + len(self._pending) + len(self._ready)
 
     def _held(self) -> int:
-        return sum(m.held for m in self._crew.members)
+        return sum(m.held for m in self._workers.members)
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: BatchTask) -> None:
         """Hands in a task. More than `room` are taken too: they wait."""
         self._check_open()
         self._pending.append(task)
@@ -293,17 +296,17 @@ class Pool:
     def _deal(self) -> None:
         if not self._pending:
             return
-        staff = [m for m in self._crew.members if m.state == _READY]
+        staff = [m for m in self._workers.members if m.state == _READY]
         staff = staff or self._staff()  # before the first is ready, each gets its share
         while self._pending and staff:
-            member = min(staff, key=_Member.load)
+            member = min(staff, key=_WorkerHandle.load)
             if member.held >= self._prefetch:
                 return
             self._give(member, self._pending.popleft())
 
-    def _give(self, member: _Member, task: Task) -> None:
+    def _give(self, member: _WorkerHandle, task: BatchTask) -> None:
         try:
-            member.near.send(tuple(task))
+            member.link.send(tuple(task))
             member.entries.append(_Entry(task))
             member.held += 1
         except Exception:
@@ -321,18 +324,18 @@ class Pool:
                 self._ready.remove(item)
                 if item[1] is not None:
                     item[1].discard()
-        for member in self._crew.members:
+        for member in self._workers.members:
             lost = [e for e in member.entries if e.task.number < below and not e.forgotten]
             for entry in lost:
                 entry.forgotten = True
             if lost:
                 member.held -= len(lost)
-                member.near.send(below)
+                member.link.send(below)
         self._deal()
 
     # ---- results ----
 
-    def receive(self, timeout: Optional[float] = None) -> Done:
+    def receive(self, timeout: Optional[float] = None) -> BatchResult:
         """Waits for the next batch that is finished: the first finished comes first.
 
         Raises WorkerDied when a worker has died, and RuntimeError after `timeout` seconds.
@@ -350,47 +353,47 @@ class Pool:
                     raise RuntimeError(self._late(limit))
         return self._hand_out()
 
-    def poll(self) -> List[Done]:
+    def poll(self) -> List[BatchResult]:
         """The batches that are finished, without waiting. Raises WorkerDied when one has died."""
         self._check_open()
         while self._pump(0.0):
             pass
-        found: List[Done] = []
+        found: List[BatchResult] = []
         while self._ready and not (found and isinstance(self._ready[0], Exception)):
             found.append(self._hand_out())
         return found
 
-    def _hand_out(self) -> Done:
+    def _hand_out(self) -> BatchResult:
         item = self._ready.popleft()
         if isinstance(item, Exception):
             raise item
-        (number, failure, *figures), parcel = item
+        (number, failure, *figures), received = item
         batch, error = None, failure.rebuild() if failure is not None else None
-        if parcel is not None:
+        if received is not None:
             try:
-                batch = parcel.open()
+                batch = received.open()
             except Exception as e:
                 e.add_note(f"dlcache: while unpickling batch {number}")
                 error = e
-        return Done(number, batch, error, *figures)
+        return BatchResult(number, batch, error, *figures)
 
     def _check_open(self) -> None:
         if self.closed:
             raise RuntimeError("the pool is closed: make another")
-        if not self._crew.here():
+        if not self._workers.here():
             raise RuntimeError("the pool belongs to the process that made it: make another here")
 
     def _check_some(self) -> None:
         if not self.outstanding:
             raise RuntimeError("nothing was submitted to the pool: submit() comes before receive()")
-        if not self._crew.members:
+        if not self._workers.members:
             raise RuntimeError("the pool has no workers: resize() comes before receive()")
 
     def _late(self, seconds: float) -> str:
         waiting = []
-        for member in self._crew.members:
+        for member in self._workers.members:
             for entry in list(member.entries)[:1]:
-                sample = worker.sample_of(member.near.cells, entry.task.number)
+                sample = worker.sample_of(member.link.cells, entry.task.number)
                 at = "" if sample is None else f", at sample {sample}"
                 waiting.append(f"batch {entry.task.number} in worker {member.ident} (pid "
                                f"{member.process.pid}{at})")
@@ -399,11 +402,11 @@ class Pool:
 
     def _pump(self, seconds: float) -> bool:
         """Waits for sockets and takes in what came. False: nothing happened."""
-        for member in self._crew.members:
-            writes = select.POLLOUT if member.near.pending else 0
-            if self._polled.get(member.near.fileno()) != (member, writes):
-                self._poll.register(member.near, select.POLLIN | writes)
-                self._polled[member.near.fileno()] = (member, writes)
+        for member in self._workers.members:
+            writes = select.POLLOUT if member.link.pending else 0
+            if self._polled.get(member.link.fileno()) != (member, writes):
+                self._poll.register(member.link, select.POLLIN | writes)
+                self._polled[member.link.fileno()] = (member, writes)
         events = self._poll.poll(seconds * 1000)
         try:
             for fd, event in events:
@@ -413,17 +416,18 @@ class Pool:
             raise
         return bool(events)
 
-    def _serve(self, member: _Member, event: int) -> None:
+    def _serve(self, member: _WorkerHandle, event: int) -> None:
         if event & select.POLLOUT:
-            member.near.flush()
+            member.link.flush()
         if event & ~select.POLLOUT:
-            for head, parcel in member.near.receive():
-                self._take(member, head, parcel)
-            if member.near.ended:
+            for head, batch in member.link.receive():
+                self._take(member, head, batch)
+            if member.link.ended:
                 self._gone(member)
         self._deal()
 
-    def _take(self, member: _Member, head: Any, parcel: Optional[transport.Parcel]) -> None:
+    def _take(self, member: _WorkerHandle, head: Any,
+              batch: Optional[transport.ReceivedBatch]) -> None:
         if head == worker.READY:
             if member.state == _STARTING:
                 member.state = _READY
@@ -432,42 +436,42 @@ class Pool:
         member.since = time.monotonic()
         if not entry.forgotten:
             member.held -= 1
-            self._ready.append((head, parcel))
-        elif parcel is not None:
-            parcel.discard()
+            self._ready.append((head, batch))
+        elif batch is not None:
+            batch.discard()
 
     def _look(self) -> None:
         """Finds the dead whose end of file does not come: another process holds their socket."""
-        for member in list(self._crew.members):
+        for member in list(self._workers.members):
             if member.process.exitcode is not None:
-                for head, parcel in member.near.receive():
-                    self._take(member, head, parcel)
+                for head, batch in member.link.receive():
+                    self._take(member, head, batch)
                 self._gone(member)
         self._deal()
 
-    def _gone(self, member: _Member) -> None:
-        self._crew.members.remove(member)
-        del self._polled[member.near.fileno()]
-        self._poll.unregister(member.near)
+    def _gone(self, member: _WorkerHandle) -> None:
+        self._workers.members.remove(member)
+        del self._polled[member.link.fileno()]
+        self._poll.unregister(member.link)
         process, entries = member.process, member.entries
         process.join(TERM_S)
         if process.exitcode is None:
             process.kill()
-        pid, exitcode = process.pid, _bury(process)
-        member.near.close()
+        pid, exitcode = process.pid, _reap(process)
+        member.link.close()
         lost = None
         if member.state != _RETIRING or exitcode != 0:
             lost = entries.popleft() if entries else None
             self._ready.append(self._obituary(member, lost, exitcode, pid))
         self._pending.extendleft(reversed([e.task for e in entries if not e.forgotten]))
 
-    def _obituary(self, member: _Member, lost: Optional[_Entry], exitcode: Optional[int],
+    def _obituary(self, member: _WorkerHandle, lost: Optional[_Entry], exitcode: Optional[int],
                   pid: int) -> WorkerDied:
         ready = member.state != _STARTING
         if lost is None:
             return WorkerDied([], None, exitcode, pid, None, ready)
         task = lost.task
-        sample = worker.sample_of(member.near.cells, task.number)
+        sample = worker.sample_of(member.link.cells, task.number)
         return WorkerDied(task.indices, sample, exitcode, pid, task.number, ready)
 
     # ---- end ----
@@ -478,7 +482,7 @@ class Pool:
         self._pending.clear()
         self._ready.clear()
 
-    def __enter__(self) -> "Pool":
+    def __enter__(self) -> "WorkerPool":
         return self
 
     def __exit__(self, *_) -> None:

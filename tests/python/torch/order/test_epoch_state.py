@@ -11,8 +11,8 @@ import torch
 from torch.utils.data import (BatchSampler, DistributedSampler, RandomSampler, Sampler,
                               SequentialSampler, SubsetRandomSampler, WeightedRandomSampler)
 
-from dlcache.torch.order.batch_plans import Stream, mix
-from dlcache.torch.order.epoch_state import Epochs
+from dlcache.torch.order.batch_plans import StreamPlan, mix
+from dlcache.torch.order.epoch_state import EpochState
 from dlcache.torch.order.samplers import Shuffle
 
 
@@ -105,7 +105,7 @@ SAMPLERS = {
 def epochs_of(name, size=4, drop_last=False, seed=9, **more):
     sampler = SAMPLERS[name]()
     batches = BatchSampler(sampler, size, drop_last) if size else None
-    return sampler, Epochs(sampler, batches, generator=generator(seed), **more)
+    return sampler, EpochState(sampler, batches, generator=generator(seed), **more)
 
 
 class Plans(unittest.TestCase):
@@ -121,14 +121,14 @@ class Plans(unittest.TestCase):
 
     def test_without_batches_items_come_as_they_are(self):
         said = ["a", (1, 2), 3, None]
-        plan = Epochs(said).begin()
+        plan = EpochState(said).begin()
         self.assertEqual([b for b, _ in taken(plan)], said)
-        plan = Epochs(Shuffle(9, seed=2)).begin()
+        plan = EpochState(Shuffle(9, seed=2)).begin()
         self.assertEqual([b for b, _ in taken(plan)], list(Shuffle(9, seed=2)))
 
     def test_batch_samplers_of_any_kind(self):
         for said in ([[1, 2], [3], []], [[1], (2, 3), [4]], [["a", "b"], ["c"]], [torch.arange(3)]):
-            plan = Epochs(None, said).begin()
+            plan = EpochState(None, said).begin()
             got = [b for b, _ in taken(plan)]
             self.assertEqual(len(got), len(said))
             for a, b in zip(got, said):
@@ -138,23 +138,23 @@ class Plans(unittest.TestCase):
     def test_numbers_keep_their_type(self):
         for said in ([numpy.int64(1), numpy.int64(2)], [numpy.uint8(7)], [1, numpy.int64(2)],
                      [torch.tensor(1)], [2**70, 1], [True, False]):
-            got = [b for b, _ in taken(Epochs(said).begin())]
+            got = [b for b, _ in taken(EpochState(said).begin())]
             self.assertEqual(list(map(type, got)), list(map(type, said)))
             self.assertEqual(got, said)
 
     def test_a_sampler_without_end(self):
         for size in (4, None):
-            epochs = Epochs(Endless(10), BatchSampler(Endless(10), 4, False) if size else None,
-                            generator=generator(1))
+            epochs = EpochState(Endless(10), BatchSampler(Endless(10), 4, False) if size else None,
+                                generator=generator(1))
             plan = epochs.begin()
-            self.assertIsInstance(plan, Stream)
+            self.assertIsInstance(plan, StreamPlan)
             found = taken(plan, 25)
             flat = [i for b, _ in found for i in b] if size else [b for b, _ in found]
             self.assertEqual(sorted(flat[:10]), list(range(10)))
             self.assertIsNone(epochs.ahead())
 
     def test_an_iterator_ends_as_in_torch(self):
-        epochs = Epochs(iter([3, 1, 2]))
+        epochs = EpochState(iter([3, 1, 2]))
         self.assertEqual([b for b, _ in taken(epochs.begin())], [3, 1, 2])
         self.assertIsNone(epochs.ahead())
         self.assertEqual(taken(epochs.begin()), [])
@@ -249,7 +249,7 @@ class Ahead(unittest.TestCase):
                 return iter(self.order)
 
         sampler = Twice(5)
-        epochs = Epochs(sampler, BatchSampler(sampler, 2, False))
+        epochs = EpochState(sampler, BatchSampler(sampler, 2, False))
         epochs.begin()
         self.assertIsNone(epochs.ahead())
         self.assertEqual(sampler.times, 1)
@@ -286,7 +286,7 @@ class Learner(Sampler):
 class Late(unittest.TestCase):
     def test_is_asked_once_for_each_epoch(self):
         sampler = Learner(30)
-        epochs = Epochs(sampler, BatchSampler(sampler, 4, False))
+        epochs = EpochState(sampler, BatchSampler(sampler, 4, False))
         for epoch in range(3):
             plan = epochs.begin()
             self.assertEqual(sampler.epoch, epoch)
@@ -300,7 +300,7 @@ class Late(unittest.TestCase):
 
     def test_another_epoch_is_asked_for_anew(self):
         sampler = Learner(30)
-        epochs = Epochs(sampler, BatchSampler(sampler, 4, False))
+        epochs = EpochState(sampler, BatchSampler(sampler, 4, False))
         epochs.begin()
         ahead = epochs.ahead()
         sampler.set_epoch(7)
@@ -312,7 +312,7 @@ class Late(unittest.TestCase):
         for n, first in ((30, 0), (256, 0), (4096, 3840), (200_000, 196_000)):
             with self.subTest(n=n):
                 sampler = Learner(n)
-                epochs = Epochs(sampler)
+                epochs = EpochState(sampler)
                 plan = epochs.begin()
                 self.assertTrue(epochs.due(plan, first))
                 self.assertTrue(first == 0 or not epochs.due(plan, first - 1))
@@ -330,7 +330,7 @@ class Late(unittest.TestCase):
                 return found
 
         sampler = Fails(5)
-        epochs = Epochs(sampler)
+        epochs = EpochState(sampler)
         epochs.begin()
         self.assertIsNone(epochs.ahead())
         self.assertEqual((sampler.asked, sampler.epoch), (1, 0))
@@ -441,13 +441,13 @@ class States(unittest.TestCase):
                 self.at = state["at"]
 
         sampler = Stateful()
-        epochs = Epochs(sampler, BatchSampler(sampler, 2, False))
+        epochs = EpochState(sampler, BatchSampler(sampler, 2, False))
         epochs.begin().finished = True
         plan = epochs.begin()
         taken(plan, 2)
         epochs.ahead()
         sampler = Stateful()
-        resumed = Epochs(sampler, BatchSampler(sampler, 2, False))
+        resumed = EpochState(sampler, BatchSampler(sampler, 2, False))
         resumed.load_state_dict(epochs.state_dict())
         self.assertEqual([b for b, _ in taken(resumed.begin())], [b for b, _ in taken(plan)])
 
@@ -458,7 +458,7 @@ class Elastic(unittest.TestCase):
         for r in range(world):
             sampler = (Shuffle(n, rank=r, world=world, seed=3, **how) if kind == "shuffle"
                        else DistributedSampler(range(n), world, r, seed=3, **how))
-            made.append(Epochs(sampler, BatchSampler(sampler, size, False), generator=generator(r)))
+            made.append(EpochState(sampler, BatchSampler(sampler, size, False), generator=generator(r)))
         return made
 
     def turns(self, plans, n=None):

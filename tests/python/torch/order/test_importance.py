@@ -63,7 +63,7 @@ class Numbered(home.Case):
 
     def raw_weights(self, sampler):
         """By sample number, of the whole dataset."""
-        handle = sampler._drawing.weigher._any()
+        handle = sampler._draws.weights._any()
         return numpy.frombuffer(handle.weights(0, len(handle)), numpy.float32)
 
 
@@ -101,7 +101,7 @@ class Arguments(unittest.TestCase):
     def test_loaders_without_one(self):
         loader = DataLoader(list(range(10)), 2)
         next(iter(loader))
-        with self.assertRaisesRegex(TypeError, "needs a sampler that learns.*InPlaceOfSequential.*ImportanceSampler"):
+        with self.assertRaisesRegex(TypeError, "needs a sampler that learns.*ShuffleSequentialSampler.*ImportanceSampler"):
             loader.learn([1, 2])
 
 
@@ -249,7 +249,7 @@ class Mapping(Numbered):
         sampler.update(range(len(values)), loss_of(values))
         self.assertEqual(sampler.weights().tolist(), loss_of(values).tolist())
         raw = self.raw_weights(sampler)
-        handle = sampler._drawing.weigher._any()
+        handle = sampler._draws.weights._any()
         for i in range(len(handle)):
             value = number(handle[i])
             self.assertEqual(raw[i], loss_of(value) if value in values else 0, i)
@@ -860,7 +860,7 @@ def one_rank(rank, world, port, url, results):
         torch.distributed.barrier()
         weights = weights or sampler.weights().tolist()
         torch.distributed.barrier()
-    results.put((rank, {"lists": lists, "weights": weights, "job": sampler._drawing.weigher.spec.job}))
+    results.put((rank, {"lists": lists, "weights": weights, "job": sampler._draws.weights.spec.job}))
     torch.distributed.destroy_process_group()
 
 

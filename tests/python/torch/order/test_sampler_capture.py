@@ -7,7 +7,8 @@ import numpy
 import torch
 from torch.utils.data import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
-from dlcache.torch.order.sampler_capture import Numbers, Randomness, Snapshot, pack, pack_lists
+from dlcache.torch.order.sampler_capture import (PackedIndices, SamplerState, SeededRandom, pack,
+                                                 pack_lists)
 
 
 class Packing(unittest.TestCase):
@@ -15,7 +16,7 @@ class Packing(unittest.TestCase):
         for items in ([], [1, 2, 3], list(range(40_000)), [-1, 2**63 - 1],
                       [numpy.int32(5)] * 3):
             packed = pack(iter(items))
-            self.assertIsInstance(packed, Numbers)
+            self.assertIsInstance(packed, PackedIndices)
             self.assertEqual(list(packed), items)
             self.assertEqual(packed[1:3], items[1:3])
             self.assertEqual(list(map(type, packed[:2])), list(map(type, items[:2])))
@@ -46,9 +47,9 @@ def draw():
 
 class Random(unittest.TestCase):
     def test_comes_from_the_seed_and_goes_on(self):
-        with Randomness(5):
+        with SeededRandom(5):
             want = [draw(), draw()]
-        randomness = Randomness(5)
+        randomness = SeededRandom(5)
         got = []
         for _ in range(2):
             draw()
@@ -65,7 +66,7 @@ class Random(unittest.TestCase):
         random.seed(1)
         numpy.random.seed(1)
         got = [draw()]
-        with self.assertRaises(KeyError), Randomness(7):
+        with self.assertRaises(KeyError), SeededRandom(7):
             draw()
             raise KeyError
         self.assertEqual(got + [draw()], want)
@@ -116,15 +117,15 @@ class Snapshots(unittest.TestCase):
         for what, change in CHANGES.items():
             with self.subTest(what):
                 sampler = All()
-                before = Snapshot(sampler)
-                self.assertEqual(before, Snapshot(sampler))
+                before = SamplerState(sampler)
+                self.assertEqual(before, SamplerState(sampler))
                 change(sampler)
-                after = Snapshot(sampler)
+                after = SamplerState(sampler)
                 self.assertNotEqual(before, after)
                 before.restore()
-                self.assertEqual(before, Snapshot(sampler))
+                self.assertEqual(before, SamplerState(sampler))
                 after.restore()
-                self.assertEqual(after, Snapshot(sampler))
+                self.assertEqual(after, SamplerState(sampler))
 
     def test_what_can_be_seen_into(self):
         class Odd(All):
@@ -132,7 +133,7 @@ class Snapshots(unittest.TestCase):
                 super().__init__()
                 self.thing = thing
 
-        self.assertEqual([(s.hidden, s.moving) for s in map(Snapshot, (
+        self.assertEqual([(s.hidden, s.moving) for s in map(SamplerState, (
             All(), Odd(object()), Odd(iter([1])), Odd(numpy.array([object()])), iter([1, 2]),
             [1, 2], BatchSampler(SequentialSampler([1]), 2, False)))],
             [(False, False), (True, False), (False, True), (True, False), (False, True),
@@ -142,19 +143,19 @@ class Snapshots(unittest.TestCase):
         data = [1, 2, 3]
         sampler = All()
         sampler.things = data
-        before = Snapshot(sampler, data)
+        before = SamplerState(sampler, data)
         data.append(4)
-        self.assertEqual(before, Snapshot(sampler, data))
+        self.assertEqual(before, SamplerState(sampler, data))
 
     def test_generators_travel_as_plain_python(self):
         sampler, other = All(), All()
         for what in ("torch's", "random's", "numpy's", "numpy's old"):
             CHANGES[what + " generator"](sampler)
-        states = Snapshot(sampler).generators()
+        states = SamplerState(sampler).generators()
         self.assertEqual(len(states), 5)
-        self.assertTrue(Snapshot(other).set_generators(states))
-        self.assertEqual(Snapshot(other).generators(), states)
-        self.assertFalse(Snapshot(other).set_generators(states[1:]))
+        self.assertTrue(SamplerState(other).set_generators(states))
+        self.assertEqual(SamplerState(other).generators(), states)
+        self.assertFalse(SamplerState(other).set_generators(states[1:]))
 
 
 if __name__ == "__main__":

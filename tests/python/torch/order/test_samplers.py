@@ -5,7 +5,7 @@ import torch
 from torch.utils.data import DistributedSampler, RandomSampler, SequentialSampler
 
 import dlcache
-from dlcache.torch.order.samplers import InPlaceOfRandom, InPlaceOfSequential, Shuffle
+from dlcache.torch.order.samplers import Shuffle, ShuffleRandomSampler, ShuffleSequentialSampler
 
 
 def dealt(n, world, start, **how):
@@ -54,7 +54,7 @@ class Orders(unittest.TestCase):
         self.assertEqual(sorted(s), [0, 1, 2, 3])
 
 
-class Epochs(unittest.TestCase):
+class EpochState(unittest.TestCase):
     def test_counts_by_itself_until_it_is_set(self):
         s = Shuffle(100)
         first, second = list(s), list(s)
@@ -91,7 +91,7 @@ class Epochs(unittest.TestCase):
 class InPlaceOfTorchs(unittest.TestCase):
     def test_are_seen_to_be_torchs(self):
         data = range(20)
-        random, sequential = InPlaceOfRandom(data, None), InPlaceOfSequential(data, None)
+        random, sequential = ShuffleRandomSampler(data, None), ShuffleSequentialSampler(data, None)
         self.assertIsInstance(random, RandomSampler)
         self.assertIsInstance(sequential, SequentialSampler)
         theirs = RandomSampler(data)
@@ -102,11 +102,11 @@ class InPlaceOfTorchs(unittest.TestCase):
 
     def test_give_what_shuffle_gives(self):
         one, two = (torch.Generator().manual_seed(3) for _ in range(2))
-        random = InPlaceOfRandom(range(20), one)
+        random = ShuffleRandomSampler(range(20), one)
         same = Shuffle(20, seed=None, generator=two)
         for _ in range(2):
             self.assertEqual(list(random), list(same))
-        self.assertEqual(list(InPlaceOfSequential(range(5), None)), [0, 1, 2, 3, 4])
+        self.assertEqual(list(ShuffleSequentialSampler(range(5), None)), [0, 1, 2, 3, 4])
 
 
 class Elastic(unittest.TestCase):

@@ -2,7 +2,7 @@
 """A loader without processes: what a number of workers is worth, computed.
 
     run(Scene(...), workers=4)          a fixed number
-    run(Scene(...), workers=Scaler(..)) as many as it says, asked once per batch
+    run(Scene(...), workers=Autoscaler(..)) as many as it says, asked once per batch
 
 Events in exact order, no clock, one seed: the same arguments give the same Outcome. Modelled are:
 
@@ -263,5 +263,5 @@ class _Model:
 
 
 def run(scene, batches, workers, seed=1):
-    """What happens in `batches` batches with a number of workers, or with a Scaler's."""
+    """What happens in `batches` batches with a number of workers, or with a Autoscaler's."""
     return _Model(scene, batches, workers, seed).run()

@@ -9,7 +9,7 @@ import dataclasses
 import math
 import unittest
 
-from dlcache.torch.pipeline.autoscale import Scaler
+from dlcache.torch.pipeline.autoscale import Autoscaler
 from loader_model import Scene, run
 
 NUMBERS = (1, 2, 3, 5, 8, 16)
@@ -38,7 +38,7 @@ def scenes(*jitters):
 
 
 def scaler(scene):
-    return Scaler(scene.cores, scene.limit, min(scene.cores, scene.limit, 4))
+    return Autoscaler(scene.cores, scene.limit, min(scene.cores, scene.limit, 4))
 
 
 def best(scene, batches):
@@ -110,7 +110,7 @@ class Frugal(unittest.TestCase):
 
     def test_first_batch_of_each_epoch_late(self):
         """More workers do not help with those: they are not hired again and again."""
-        s, hired, before = Scaler(4, 16, 4), 0, 4
+        s, hired, before = Autoscaler(4, 16, 4), 0, 4
         for i in range(3000):
             n = s.step(0.2 if i % 50 == 0 else 0.0, 0.01, 0.008, 0.008, 32)
             hired, before = hired + max(0, n - before), n
@@ -140,7 +140,7 @@ class Steady(unittest.TestCase):
 
     def test_one_long_step_early(self):
         """The first step compiles a model: it says little about the others."""
-        s = Scaler(4, 16, 4)
+        s = Autoscaler(4, 16, 4)
         s.step(0.5, 0.0, 0.1, 0.001, 32)
         self.assertEqual(s.step(0.0, 60.0, 0.1, 0.001, 32), 4)
         for _ in range(20):
@@ -149,7 +149,7 @@ class Steady(unittest.TestCase):
 
     def test_gradient_accumulation(self):
         """Every eighth step is long: what counts is the mean."""
-        s = Scaler(8, 16, 4)
+        s = Autoscaler(8, 16, 4)
         for i in range(400):
             n = s.step(0.0, 0.3 if i % 8 == 7 else 0.03, 0.1, 0.1, 32)
         self.assertIn(n, (2, 3, 4))
@@ -169,14 +169,14 @@ class Plain(unittest.TestCase):
     def test_a_limit_that_shrinks(self):
         """Memory grows short in the middle of everything."""
         for when in (1, 2, 10, 60, 80, 150):
-            s = Scaler(2, 16, 2)
+            s = Autoscaler(2, 16, 2)
             for i in range(400):
                 s.limit = 16 if i < when else 5
                 n = s.step(0.03 if i % 4 == 0 else 0.0, 0.001, 0.1, 0.001, 32)
                 self.assertTrue(1 <= n <= s.limit)
 
     def test_nothing_known(self):
-        s = Scaler(2, 4, 2)
+        s = Autoscaler(2, 4, 2)
         for _ in range(300):
             self.assertTrue(1 <= s.step(0.0, 0.0, 0.0, 0.0, 0) <= 4)
         for _ in range(300):
@@ -189,7 +189,7 @@ class Plain(unittest.TestCase):
     def test_bad_arguments(self):
         for bad in ((0, 4, 2), (2, 0, 1), (2, 4, 0), (2, 4, 5)):
             with self.assertRaisesRegex(ValueError, "cores="):
-                Scaler(*bad)
+                Autoscaler(*bad)
 
 
 if __name__ == "__main__":

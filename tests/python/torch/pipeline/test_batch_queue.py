@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The feed with a pool that does what the test says, in this process."""
+"""BatchQueue with a pool that does what the test says, in this process."""
 import unittest
 
 import torch
 from torch.utils.data import BatchSampler
 
-from dlcache.torch.order.epoch_state import Epochs
+from dlcache.torch.order.epoch_state import EpochState
 from dlcache.torch.order.samplers import Shuffle
-from dlcache.torch.pipeline.batch_queue import Feed, Local, Pinner, pinned
-from dlcache.torch.pipeline.worker import Done, Job
+from dlcache.torch.pipeline.batch_queue import BatchQueue, LocalBatches, Pinner, pinned
+from dlcache.torch.pipeline.worker import BatchConfig, BatchResult
 from dlcache.torch.pipeline.worker_pool import WorkerDied
 
 
@@ -32,7 +32,7 @@ class Fake:
         self.most = max(self.most, len(self.tasks))
 
     def _done(self, task):
-        return Done(task.number, list(task.indices), None, len(task.indices), 0.1, 0.1, 0.0, {})
+        return BatchResult(task.number, list(task.indices), None, len(task.indices), 0.1, 0.1, 0.0, {})
 
     def receive(self):
         if self.error is not None:
@@ -56,23 +56,23 @@ class Feeding(unittest.TestCase):
     def make(self, n=24, size=2, workers=2, keep=True, relaxed=False, eager=False, **more):
         self.pools = []
         self.sampler = Shuffle(n, shuffle=False)
-        self.epochs = Epochs(self.sampler, BatchSampler(self.sampler, size, False), **more)
-        self.feed = Feed(workers, 2, None, self.epochs, keep=keep, relaxed=relaxed, pin=None)
+        self.epochs = EpochState(self.sampler, BatchSampler(self.sampler, size, False), **more)
+        self.queue = BatchQueue(workers, 2, None, self.epochs, keep=keep, relaxed=relaxed, pin=None)
         self.eager = eager
-        return self.feed
+        return self.queue
 
     def new_pool(self):
         self.pools.append(Fake(self.eager))
         return self.pools[-1]
 
     def begin(self, version=None):
-        self.feed.begin(self.epochs.begin(), version, None, self.new_pool)
+        self.queue.begin(self.epochs.begin(), version, None, self.new_pool)
 
     def rest(self, n=None):
         found = []
         while n is None or len(found) < n:
             try:
-                found.append(self.feed.next().batch)
+                found.append(self.queue.next().batch)
             except StopIteration:
                 break
         return found
@@ -149,7 +149,7 @@ class Feeding(unittest.TestCase):
                 self.rest()
             self.assertTrue(self.pools[0].closed)
             with self.assertRaisesRegex(RuntimeError, "broken off"):
-                self.feed.next()
+                self.queue.next()
             self.begin()
             self.assertEqual(self.rest(), self.WHOLE)
 
@@ -157,8 +157,8 @@ class Feeding(unittest.TestCase):
         self.make(n=4, workers=8, keep=False)
         self.begin()
         self.assertEqual(self.pools[0].size, 2)
-        self.feed.resize(20)
-        self.assertEqual((self.pools[0].size, self.feed.size), (2, 20))
+        self.queue.resize(20)
+        self.assertEqual((self.pools[0].size, self.queue.size), (2, 20))
 
     def test_an_empty_epoch(self):
         self.make(n=0)
@@ -168,9 +168,9 @@ class Feeding(unittest.TestCase):
     def test_resized(self):
         self.make()
         self.begin()
-        self.feed.resize(5)
+        self.queue.resize(5)
         self.assertEqual((self.pools[0].size, len(self.pools[0].seen)), (5, 10))
-        self.feed.resize(1)
+        self.queue.resize(1)
         self.assertEqual(self.rest(), self.WHOLE)
 
 
@@ -184,9 +184,9 @@ class WithoutWorkers(unittest.TestCase):
                 return i
 
         sampler = Shuffle(5, shuffle=False)
-        epochs = Epochs(sampler, BatchSampler(sampler, 2, False))
-        local = Local(None, epochs, None)
-        local.begin(epochs.begin(), None, Job(Data(), list), None)
+        epochs = EpochState(sampler, BatchSampler(sampler, 2, False))
+        local = LocalBatches(None, epochs, None)
+        local.begin(epochs.begin(), None, BatchConfig(Data(), list), None)
         self.assertEqual(read, [])
         self.assertEqual(local.next().batch, [0, 1])
         self.assertEqual(read, [0, 1])
@@ -197,7 +197,7 @@ class WithoutWorkers(unittest.TestCase):
 
 class Pinning(unittest.TestCase):
     def test_a_thread_gives_back_what_it_got(self):
-        done = Done(1, torch.zeros(2), None, 2, 0, 0, 0, {})
+        done = BatchResult(1, torch.zeros(2), None, 2, 0, 0, 0, {})
         pinner = Pinner(None)
         pinner.put("key", done)
         key, got = pinner.get(wait=True)
@@ -211,7 +211,7 @@ class Pinning(unittest.TestCase):
         self.assertFalse(pinner._thread.is_alive())
 
     def test_what_holds_no_tensor_stays(self):
-        done = Done(1, {"a": "text"}, None, 1, 0, 0, 0, {})
+        done = BatchResult(1, {"a": "text"}, None, 1, 0, 0, 0, {})
         self.assertEqual(pinned(done, None).batch, {"a": "text"})
 
 

@@ -6,13 +6,13 @@ import resource
 import unittest
 
 from dlcache.torch.pipeline import shm_slabs
-from dlcache.torch.pipeline.shm_slabs import SLAB, SMALL, Heap, raw
+from dlcache.torch.pipeline.shm_slabs import SLAB, SMALL, SlabAllocator, raw
 
 
 class Heaps(unittest.TestCase):
     def setUp(self):
         self.announced = []
-        self.heap = Heap(lambda slab, fd: self.announced.append((slab.size, os.fstat(fd).st_size)))
+        self.heap = SlabAllocator(lambda slab, fd: self.announced.append((slab.size, os.fstat(fd).st_size)))
 
     def test_sizes(self):
         for nbytes, chunk in ((1, SMALL), (SMALL, SMALL), (SMALL + 1, 2 * SMALL), (SLAB, SLAB),
@@ -38,7 +38,7 @@ class Heaps(unittest.TestCase):
         self.heap.sent(chunk)
         view = raw(chunk)[5:]
         del chunk
-        self.heap.put(key)  # the leader's; the view is left
+        self.heap.put(key)  # the parent's; the view is left
         self.assertNotEqual(self.heap.take(SLAB).slab.ident, key[0])
         del view
         self.assertIn(key[0], [self.heap.take(SLAB).slab.ident for _ in range(2)])

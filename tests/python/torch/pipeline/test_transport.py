@@ -32,7 +32,7 @@ class Ends(unittest.TestCase):
     def setUp(self):
         ours, theirs = socket.socketpair()
         self.addCleanup(theirs.close)
-        self.near, self.far = transport.Near(ours), transport.Far(theirs)
+        self.near, self.far = transport.ParentEnd(ours), transport.WorkerEnd(theirs)
         self.addCleanup(self.near.close)
         self.sock = theirs
 
@@ -54,8 +54,8 @@ class Ends(unittest.TestCase):
 
     def used(self):
         """Chunks of the worker that are not free."""
-        self.far._heap._collect()
-        return sum(slab.used for slab in self.far._heap._slabs.values())
+        self.far._allocator._collect()
+        return sum(slab.used for slab in self.far._allocator._slabs.values())
 
     def say(self, message="go on"):
         self.near.send(message)
@@ -174,7 +174,7 @@ class Others(Ends):
         self.near.send("again")
         self.assertFalse(self.near.pending)
 
-    def test_the_leader_goes(self):
+    def test_the_parent_ends(self):
         self.near.send("bye")
         self.near.close()
         self.assertEqual(self.far.receive(wait=True), ("bye",))
@@ -195,7 +195,7 @@ class Reuse(Ends):
             del t
             self.say()
         self.assertEqual(self.near.slabs, 1)
-        self.assertEqual(len(self.far._heap), 1)
+        self.assertEqual(len(self.far._allocator), 1)
 
     def test_what_is_held_is_not_touched(self):
         held = [self.through(torch.full((1 << 20,), k)) for k in range(20)]
@@ -243,7 +243,7 @@ class Reuse(Ends):
             self.say()
             self.through(torch.zeros(BIG))
         self.assertEqual(self.near.slabs, 1)
-        self.assertEqual(len(self.far._heap), 1)
+        self.assertEqual(len(self.far._allocator), 1)
 
     def test_a_discarded_parcel_gives_back(self):
         self.far.send(0, self.far.pack(torch.zeros(BIG)))
@@ -256,7 +256,7 @@ class Reuse(Ends):
         with self.assertRaisesRegex(ValueError, "not me"):
             self.far.pack((torch.zeros(BIG), numpy.zeros(BIG), Unpicklable()))
         self.assertEqual(self.used(), 0)
-        self.assertEqual(self.far._heap._holds, {})
+        self.assertEqual(self.far._allocator._holds, {})
 
     def test_no_descriptor_is_kept(self):
         before = len(os.listdir("/proc/self/fd"))
@@ -309,7 +309,7 @@ class InPlace(Ends):
         self.say()
         other = self.far.empty((BIG,), torch.uint8, BIG).fill_(2)
         self.assertTrue((kept == 1).all())
-        # Sent a second time it is copied: the leader may have changed, or may keep, the first.
+        # Sent a second time it is copied: the parent may have changed, or may keep, the first.
         a, b = self.through([kept]), self.through([kept])
         a[0].zero_()
         self.assertTrue((b[0] == 1).all())
@@ -324,7 +324,7 @@ class InPlace(Ends):
     def test_never_sent_it_is_free_again(self):
         for _ in range(300):
             self.far.empty((shm_slabs.SLAB,), torch.uint8, shm_slabs.SLAB)
-        self.assertEqual(len(self.far._heap), 1)
+        self.assertEqual(len(self.far._allocator), 1)
 
     def test_small_ones_are_not_worth_it(self):
         self.assertIsNone(self.far.empty((4,), torch.uint8, 4))
@@ -347,7 +347,7 @@ class Limits(Ends):
         t.add_(1)
         a += 1
 
-    def test_no_descriptor_left_in_the_leader_says_what_to_do(self):
+    def test_no_descriptor_left_in_the_parent_says_what_to_do(self):
         self.far.send(0, self.far.pack(torch.zeros(BIG)))
         self.limit(resource.RLIMIT_NOFILE, 0)
         with self.assertRaisesRegex(OSError, "ulimit -n"):
@@ -372,7 +372,7 @@ class Forks(Ends):
         for fd in go + done:
             os.close(fd)
         self.assertLessEqual(self.near.slabs, 2)
-        self.assertLessEqual(len(self.far._heap), 1)
+        self.assertLessEqual(len(self.far._allocator), 1)
 
     def test_a_parcel_in_a_slab_that_was_given_up_still_opens(self):
         first = self.through(torch.zeros(BIG))

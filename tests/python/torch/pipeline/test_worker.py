@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import ConcatDataset, Subset, default_collate, default_convert
 
 from dlcache.torch.pipeline import worker
-from dlcache.torch.pipeline.worker import Failure, Job, Task, local, make
+from dlcache.torch.pipeline.worker import BatchConfig, BatchTask, Failure, make_batch, make_here
 
 
 class Squares(torch.utils.data.Dataset):
@@ -24,7 +24,7 @@ class Squares(torch.utils.data.Dataset):
         return torch.tensor(i * i), random.random(), float(numpy.random.rand()), torch.rand(())
 
 
-class Lists(Squares):
+class NativeOrder(Squares):
     asked = None
 
     def __getitems__(self, indices):
@@ -78,39 +78,39 @@ def raised(error):
 
 class Make(unittest.TestCase):
     def test_as_torch_does(self):
-        job = Job(Squares(), default_collate)
-        self.assertEqual(make(job, Task(0, [1, 2, 3]))[0].tolist(), [1, 4, 9])
-        job = Job(Squares(), default_convert, auto_collation=False)
-        self.assertEqual(make(job, Task(0, 5))[0], 25)
-        data = Lists()
-        self.assertEqual(make(Job(data, list), Task(0, [4, 5])), [8, 10])
+        config = BatchConfig(Squares(), default_collate)
+        self.assertEqual(make_batch(config, BatchTask(0, [1, 2, 3]))[0].tolist(), [1, 4, 9])
+        config = BatchConfig(Squares(), default_convert, auto_collation=False)
+        self.assertEqual(make_batch(config, BatchTask(0, 5))[0], 25)
+        data = NativeOrder()
+        self.assertEqual(make_batch(BatchConfig(data, list), BatchTask(0, [4, 5])), [8, 10])
         self.assertEqual(data.asked, [4, 5])
 
     def test_the_seed_decides(self):
-        job = Job(Squares(), default_collate)
-        a, b, c = (make(job, Task(0, [1, 2], seed)) for seed in (7, 7, 8))
+        config = BatchConfig(Squares(), default_collate)
+        a, b, c = (make_batch(config, BatchTask(0, [1, 2], seed)) for seed in (7, 7, 8))
         for k in (1, 2, 3):
             self.assertTrue(torch.equal(a[k], b[k]))
             self.assertFalse(torch.equal(a[k], c[k]))
-        make(job, Task(0, [1], (1 << 63) - 1))
+        make_batch(config, BatchTask(0, [1], (1 << 63) - 1))
 
     def test_a_job_can_be_pickled(self):
-        job = pickle.loads(pickle.dumps(Job(Squares(), default_collate)))
-        self.assertEqual(make(job, Task(0, [3]))[0].tolist(), [9])
+        config = pickle.loads(pickle.dumps(BatchConfig(Squares(), default_collate)))
+        self.assertEqual(make_batch(config, BatchTask(0, [3]))[0].tolist(), [9])
 
 
 class Local(unittest.TestCase):
     def test_random_state_is_put_aside(self):
-        job = Job(Squares(), default_collate)
+        config = BatchConfig(Squares(), default_collate)
         states = [torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].tolist()]
-        done = local(job, Task(4, [1, 2], 7))
+        done = make_here(config, BatchTask(4, [1, 2], 7))
         self.assertEqual((done.number, done.samples, done.error, done.waited_s), (4, 2, None, 0.0))
         self.assertGreater(done.busy_s, 0)
         self.assertTrue(torch.equal(states[0], torch.get_rng_state()))
         self.assertEqual(states[1:], [random.getstate(), numpy.random.get_state()[1].tolist()])
 
     def test_an_error_keeps_its_traceback_and_says_where(self):
-        done = local(Job(Squares(), default_collate), Task(6, [12, 13]))
+        done = make_here(BatchConfig(Squares(), default_collate), BatchTask(6, [12, 13]))
         self.assertIsInstance(done.error, ValueError)
         self.assertIn("batch 6, sample 13", done.error.__notes__[0])
         self.assertIsNotNone(done.error.__traceback__)
@@ -118,25 +118,25 @@ class Local(unittest.TestCase):
             raise done.error
 
     def test_an_error_of_the_collate_function_blames_no_sample(self):
-        done = local(Job(Squares(), lambda samples: 1 / 0), Task(6, [12]))
+        done = make_here(BatchConfig(Squares(), lambda samples: 1 / 0), BatchTask(6, [12]))
         self.assertEqual(done.error.__notes__, ["dlcache: in batch 6"])
 
     def test_what_the_source_counted(self):
         data = Sourced()
         for dataset in (data, Subset(data, range(10)), ConcatDataset([Squares(), data])):
             index = 101 if isinstance(dataset, ConcatDataset) else 1
-            done = local(Job(dataset, default_collate), Task(0, [index, index]))
+            done = make_here(BatchConfig(dataset, default_collate), BatchTask(0, [index, index]))
             self.assertEqual(done.stats, {"hits": 2, "misses": 4, "bypasses": 2, "without_daemon": 2, "bytes": 200})
             self.assertEqual(done.waited_s, 1.0)
 
     def test_the_key_of_the_sample_is_named(self):
-        done = local(Job(Sourced(), default_collate), Task(0, [13]))
+        done = make_here(BatchConfig(Sourced(), default_collate), BatchTask(0, [13]))
         self.assertIn("sample 13 (k/63)", done.error.__notes__[0])
 
     def test_a_source_that_cannot_be_opened_is_no_trouble(self):
         data = Squares()
         data.source = lambda: 1 / 0
-        self.assertEqual(local(Job(data, default_collate), Task(0, [1])).stats, {})
+        self.assertEqual(make_here(BatchConfig(data, default_collate), BatchTask(0, [1])).stats, {})
 
 
 class Notes(unittest.TestCase):
@@ -147,7 +147,7 @@ class Notes(unittest.TestCase):
                 worker._cells = torch.zeros(4, dtype=torch.int64).numpy().data
                 try:
                     worker._cells[0] = 9
-                    worker.note(index)
+                    worker.note_sample(index)
                     self.assertEqual(worker.sample_of(worker._cells, 9), seen)
                     self.assertIsNone(worker.sample_of(worker._cells, 8))
                 finally:

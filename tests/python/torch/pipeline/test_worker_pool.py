@@ -17,8 +17,8 @@ import torch
 from torch.utils.data import default_collate, get_worker_info
 
 from dlcache.torch.pipeline import worker_pool
-from dlcache.torch.pipeline.worker import Job, note
-from dlcache.torch.pipeline.worker_pool import Pool, Task, WorkerDied
+from dlcache.torch.pipeline.worker import BatchConfig, note_sample
+from dlcache.torch.pipeline.worker_pool import BatchTask, WorkerDied, WorkerPool
 
 SIDE = 64  # of the square tensors: 16 KiB as float, large enough for shared memory
 
@@ -47,7 +47,7 @@ class Echo(torch.utils.data.Dataset):
 class Whole(Data):
     def __getitems__(self, indices):
         for i in indices:
-            note(i)
+            note_sample(i)
         return [self[i] for i in indices]
 
 
@@ -143,7 +143,7 @@ def descriptors():
 class Base(unittest.TestCase):
     def pool(self, n=1, data=None, context="fork", collate=default_collate, **options):
         job = {k: options.pop(k) for k in ("worker_init_fn", "base_seed") if k in options}
-        p = Pool(Job(data or Data(), collate, **job), context, **options)
+        p = WorkerPool(BatchConfig(data or Data(), collate, **job), context, **options)
         self.addCleanup(p.close)
         p.resize(n)
         return p
@@ -161,7 +161,7 @@ class Base(unittest.TestCase):
         self.assertTrue(torch.equal(images, labels.float().view(-1, 1, 1).expand_as(images)))
 
     def task(self, number, n=4):
-        return Task(number, [number * 10 + k for k in range(n)], number)
+        return BatchTask(number, [number * 10 + k for k in range(n)], number)
 
 
 class Work(Base):
@@ -211,17 +211,17 @@ class Work(Base):
     def test_worker_info(self):
         p = self.pool(2, Data(s1=info), base_seed=40, collate=list)
         for number in range(4):
-            p.submit(Task(number, [1]))
+            p.submit(BatchTask(number, [1]))
         seen = {p.receive().batch[0] for _ in range(4)}
         self.assertEqual(seen, {(0, 2, 40, "Data", 1), (1, 2, 41, "Data", 1)})
 
     def test_the_one_idle_longest_is_taken(self):
         p = self.pool(3, Data(s1=who), collate=first)
         wait_until(lambda: not p.poll() and
-                   all(m.state == worker_pool._READY for m in p._crew.members))
+                   all(m.state == worker_pool._READY for m in p._workers.members))
         pids = []
         for number in range(9):
-            p.submit(Task(number, [1]))
+            p.submit(BatchTask(number, [1]))
             pids.append(p.receive().batch)
         self.assertEqual(pids[:3] * 2, pids[3:])
         self.assertEqual(len(set(pids)), 3)
@@ -247,13 +247,13 @@ class Work(Base):
             self.check(done)
 
     def test_large_pickles_both_ways_do_not_lock_up(self):
-        p = Pool(Job(Echo(), list, auto_collation=False), "fork", prefetch=4)
+        p = WorkerPool(BatchConfig(Echo(), list, auto_collation=False), "fork", prefetch=4)
         self.addCleanup(p.close)
         p.resize(2)
         texts = ["x" * 2_000_000 + str(number) for number in range(8)]
         for number, text in enumerate(texts):
-            p.submit(Task(number, [text]))
-        self.assertTrue(any(m.near.pending for m in p._crew.members))
+            p.submit(BatchTask(number, [text]))
+        self.assertTrue(any(m.link.pending for m in p._workers.members))
         for _ in texts:
             done = p.receive()
             self.assertEqual(done.batch, [texts[done.number]])
@@ -261,7 +261,7 @@ class Work(Base):
     def test_big_batches(self):
         p = self.pool(2, prefetch=1)
         for number in range(4):
-            p.submit(Task(number, list(range(2000)), 0))
+            p.submit(BatchTask(number, list(range(2000)), 0))
         for _ in range(4):
             self.assertTrue(torch.equal(p.receive().batch[0][:, 0, 0], torch.arange(2000.0)))
 
@@ -290,7 +290,7 @@ class Work(Base):
 
     def test_timeout_names_the_batch(self):
         p = self.pool(1, Data(s2=hang), timeout=0.3)
-        p.submit(Task(5, [1, 2, 3]))
+        p.submit(BatchTask(5, [1, 2, 3]))
         pattern = r"timed out after 0.3 s.*batch 5 in worker 0 .*sample 2\b"
         with self.assertRaisesRegex(RuntimeError, pattern):
             p.receive()
@@ -299,7 +299,7 @@ class Work(Base):
 class Errors(Base):
     def test_an_exception_comes_back(self):
         p = self.pool(1, Data(s42=fail))
-        p.submit(Task(4, [41, 42]))
+        p.submit(BatchTask(4, [41, 42]))
         p.submit(self.task(1))
         error = p.receive().error
         self.assertIs(type(error), LookupError)
@@ -348,7 +348,7 @@ class Deaths(Base):
         for data in (Data, Whole):
             p = self.pool(1, data(s12=die))
             pid = p.pids[0]
-            p.submit(Task(3, [11, 12, 13]))
+            p.submit(BatchTask(3, [11, 12, 13]))
             e = self.died(p)
             if data is Data:
                 self.assertEqual(e.sample, 12)
@@ -358,7 +358,7 @@ class Deaths(Base):
 
     def test_exit(self):
         p = self.pool(1, Data(s0=leave))
-        p.submit(Task(0, [0]))
+        p.submit(BatchTask(0, [0]))
         self.assertRegex(str(self.died(p)), "exited with code 7 at sample 0 of batch 0")
 
     def test_the_rest_of_its_tasks_goes_to_others(self):
@@ -417,7 +417,7 @@ class Deaths(Base):
         worker_pool.LOOK_S = 0.2
         self.addCleanup(setattr, worker_pool, "LOOK_S", old)
         p = self.pool(1, Data(s0=_fork_and_die(gate)))
-        p.submit(Task(0, [0]))
+        p.submit(BatchTask(0, [0]))
         self.assertEqual(self.died(p).exitcode, -9)
         gate.open()
 
@@ -470,7 +470,7 @@ class Sizes(Base):
         p = self.pool(1)
         p.submit(self.task(0))
         self.check(p.receive())
-        p._job = p._job._replace(worker_init_fn=gate)
+        p._config = p._config._replace(worker_init_fn=gate)
         p.resize(2)
         gate.reached()
         for number in range(1, 9):
@@ -484,7 +484,7 @@ class Sizes(Base):
         p.resize(0)
         wait_until(lambda: not p.poll() and not p.pids)
         p.resize(1)
-        p.submit(Task(0, [1]))
+        p.submit(BatchTask(0, [1]))
         self.assertEqual(p.receive().batch[0], 0)
 
 
@@ -530,7 +530,7 @@ class Forgetting(Base):
             p.submit(self.task(number))
             p.forget(number)
         self.check(p.receive())
-        self.assertLessEqual(p._crew.members[0].near.slabs, 2)
+        self.assertLessEqual(p._workers.members[0].link.slabs, 2)
 
 
 class Leaks(Base):
@@ -547,7 +547,7 @@ class Leaks(Base):
             done = p.receive()
         self.assertEqual(descriptors(), before)
         self.assertEqual([len(os.listdir(f"/proc/{pid}/fd")) for pid in p.pids], worker_fds)
-        self.assertLessEqual(max(m.near.slabs for m in p._crew.members), 2)
+        self.assertLessEqual(max(m.link.slabs for m in p._workers.members), 2)
         self.check(done)
 
     def test_pools_leave_nothing(self):
@@ -567,14 +567,14 @@ class Leaks(Base):
     def test_a_worker_keeps_nothing_of_the_others(self):
         p = self.pool(2, Data(s5=mapped), collate=list)
         for number in range(8):
-            p.submit(Task(number, [1, 2]))
+            p.submit(BatchTask(number, [1, 2]))
         held = p.receive().batch
         wait_until(lambda: p._pump(0.1) and len(p._ready) == 7)
         p.forget(8)
         p.resize(0)
         wait_until(lambda: not p.poll() and not p.pids)
         p.resize(1)
-        p.submit(Task(9, [5]))
+        p.submit(BatchTask(9, [5]))
         self.assertLessEqual(p.receive().batch[0], 2)  # its own cells, and what is held
         self.assertEqual(held[0][1], 1)
 
@@ -603,21 +603,21 @@ class Ends(Base):
         worker_pool.ASK_S = worker_pool.TERM_S = 0.2
         self.addCleanup(lambda: worker_pool.__dict__.update(zip(("ASK_S", "TERM_S"), old)))
         p = self.pool(2, Data(s0=hang, s1=stubborn))
-        p.submit(Task(0, [0]))
-        p.submit(Task(1, [1]))
+        p.submit(BatchTask(0, [0]))
+        p.submit(BatchTask(1, [1]))
         pids = p.pids
 
 
         def both_busy():
             p._pump(0.0)
-            cells = [m.near.cells for m in p._crew.members]
+            cells = [m.link.cells for m in p._workers.members]
             return all(c is not None and c[1] >= 0 for c in cells)
         wait_until(both_busy)
         p.close()
         self.assertFalse(any(map(alive, pids)))
 
     def test_a_pool_that_is_lost(self):
-        p = Pool(Job(Data(), default_collate), "fork")
+        p = WorkerPool(BatchConfig(Data(), default_collate), "fork")
         p.resize(2)
         p.submit(self.task(0))
         pids = p.pids
@@ -646,10 +646,10 @@ import os, signal, sys, torch
 sys.path.insert(0, {here!r})
 from test_worker_pool import *
 if __name__ == "__main__":
-    p = Pool(Job(Data(s99=hang), default_collate), {context!r})
+    p = WorkerPool(BatchConfig(Data(s99=hang), default_collate), {context!r})
     p.resize(2)
-    p.submit(Task(0, [1, 2]))
-    p.submit(Task(1, [1, 99]))
+    p.submit(BatchTask(0, [1, 2]))
+    p.submit(BatchTask(1, [1, 99]))
     kept = p.receive().batch
     print(*p.pids, flush=True)
     {then}
@@ -689,7 +689,7 @@ class Scripts(Base):
         self.assertEqual(errors.count("Traceback"), 1, errors)
         self.assertIn("KeyboardInterrupt", errors)
 
-    def test_leader_killed(self):
+    def test_parent_killed(self):
         self.assertEqual(self.script("p.receive()", sig=signal.SIGKILL)[0], -9)
 
 
