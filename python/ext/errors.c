@@ -25,7 +25,7 @@ PyObject *raise_last(int code)
     return raise_code(code, dlc_last_error());
 }
 
-PyObject *raise_sample(struct conn *c, uint64_t i, int code)
+PyObject *raise_sample(struct dataset_ref *c, uint64_t i, int code)
 {
     char why[600], key[300], text[1000];
     int n;

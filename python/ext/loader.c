@@ -17,7 +17,7 @@
 #define DIMS 9 /* of a batch: 8, and the samples */
 
 struct loader {
-    PyObject_HEAD struct conn *conn;
+    PyObject_HEAD struct dataset_ref *ref;
     struct dlc_loader *l; /* NULL: closed */
     PyTypeObject *batch;  /* a reference */
     PyObject *buffers;    /* who owns the memory of the ring, or NULL: the library */
@@ -425,9 +425,9 @@ static int open_it(struct loader *l, struct dlc_loader_spec *spec)
         spec->alloc = next_buffer;
         spec->alloc_arg = l;
     }
-    turn_begin(l->conn, &w);
-    rc = dlc_loader_open(l->conn->ds, spec, &l->l);
-    if (!turn_end(l->conn, &w))
+    turn_begin(l->ref, &w);
+    rc = dlc_loader_open(l->ref->ds, spec, &l->l);
+    if (!turn_end(l->ref, &w))
         return -1;
     if (rc < 0)
         raise_last(rc);
@@ -452,8 +452,8 @@ PyObject *loader_open(PyObject *module, PyObject *args)
         return NULL;
     memset((char *)l + sizeof(PyObject), 0, sizeof(*l) - sizeof(PyObject));
     l->batch = (PyTypeObject *)Py_NewRef((PyObject *)m->batch);
-    l->conn = handle_conn(handle);
-    if (l->conn == NULL || parse_common(common, &spec) < 0 || parse_order(order, &spec) < 0 ||
+    l->ref = dataset_ref_of(handle);
+    if (l->ref == NULL || parse_common(common, &spec) < 0 || parse_order(order, &spec) < 0 ||
         parse_shape(shape, format, itemsize, l) < 0 || parse_kind(own, l, &spec) < 0 ||
         check_shape(l, &spec) < 0 || take_buffers(l, buffers) < 0 || open_it(l, &spec) < 0)
         Py_CLEAR(l);
@@ -468,7 +468,7 @@ static void loader_dealloc(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     dlc_loader_close(&l->l); /* its threads do not need the GIL */
-    conn_put(&l->conn);
+    dataset_ref_put(&l->ref);
     for (Py_ssize_t i = 0; i < l->n_memory; i++)
         PyBuffer_Release(&l->memory[i]);
     PyMem_Free(l->memory);
@@ -492,10 +492,10 @@ static PyObject *take_next(PyObject *self, int (*next)(struct dlc_loader *, stru
     struct wait w;
     int rc = 0;
 
-    turn_begin(l->conn, &w);
+    turn_begin(l->ref, &w);
     if (l->l != NULL)
         rc = next(l->l, &b);
-    if (!turn_end(l->conn, &w) || !is_open(l)) {
+    if (!turn_end(l->ref, &w) || !is_open(l)) {
         dlc_batch_put(&b);
         return NULL;
     }
@@ -527,10 +527,10 @@ static PyObject *loader_seek(PyObject *self, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "KK:seek", &epoch, &position))
         return NULL;
-    turn_begin(l->conn, &w);
+    turn_begin(l->ref, &w);
     if (l->l != NULL)
         rc = dlc_loader_seek(l->l, epoch, position);
-    if (!turn_end(l->conn, &w) || !is_open(l))
+    if (!turn_end(l->ref, &w) || !is_open(l))
         return NULL;
     return rc < 0 ? raise_last(rc) : Py_NewRef(Py_None);
 }
@@ -555,10 +555,10 @@ static PyObject *loader_follow(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OKK:follow", &numbers, &epoch, &position) ||
         list_of(numbers, &list) < 0)
         return NULL;
-    turn_begin(l->conn, &w);
+    turn_begin(l->ref, &w);
     if (l->l != NULL)
         rc = dlc_loader_follow(l->l, list.at, list.n, epoch, position);
-    ended = turn_end(l->conn, &w);
+    ended = turn_end(l->ref, &w);
     PyMem_Free(list.at);
     if (!ended || !is_open(l))
         return NULL;
@@ -576,10 +576,10 @@ static PyObject *loader_follow_more(PyObject *self, PyObject *numbers)
 
     if (list_of(numbers, &list) < 0)
         return NULL;
-    turn_begin(l->conn, &w);
+    turn_begin(l->ref, &w);
     if (l->l != NULL)
         rc = dlc_loader_follow_more(l->l, list.at, list.n);
-    ended = turn_end(l->conn, &w);
+    ended = turn_end(l->ref, &w);
     PyMem_Free(list.at);
     if (!ended || !is_open(l))
         return NULL;
@@ -592,9 +592,9 @@ static PyObject *loader_close(PyObject *self, PyObject *none)
     struct wait w;
 
     (void)none;
-    turn_begin(l->conn, &w);
+    turn_begin(l->ref, &w);
     dlc_loader_close(&l->l);
-    return turn_end(l->conn, &w) ? Py_NewRef(Py_None) : NULL;
+    return turn_end(l->ref, &w) ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *loader_tell(PyObject *self, PyObject *none)

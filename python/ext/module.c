@@ -12,9 +12,9 @@ static int module_exec(PyObject *module)
 {
     struct module_state *m = PyModule_GetState(module);
 
-    conn_init();
+    dataset_ref_init();
     if (add_type(module, &view_spec, &m->view) < 0 ||
-        add_type(module, &handle_spec, &m->handle) < 0 ||
+        add_type(module, &dataset_spec, &m->handle) < 0 ||
         add_type(module, &batch_spec, &m->batch) < 0 ||
         add_type(module, &loader_spec, &m->loader) < 0)
         return -1;

@@ -9,16 +9,16 @@
 #include <string.h>
 
 struct view {
-    PyObject_HEAD struct conn *conn;
+    PyObject_HEAD struct dataset_ref *ref;
     struct dlc_view v;
 };
 
-static struct view *view_new(struct conn *c)
+static struct view *view_new(struct dataset_ref *c)
 {
     struct view *view = PyObject_New(struct view, c->view);
 
     if (view != NULL) {
-        view->conn = conn_ref(c);
+        view->ref = dataset_ref_get(c);
         view->v = (struct dlc_view){0};
     }
     return view;
@@ -29,8 +29,8 @@ static void view_dealloc(PyObject *self)
     struct view *view = (struct view *)self;
     PyTypeObject *type = Py_TYPE(self);
 
-    dlc_put(view->conn->ds, &view->v);
-    conn_put(&view->conn);
+    dlc_put(view->ref->ds, &view->v);
+    dataset_ref_put(&view->ref);
     PyObject_Free(self);
     Py_DECREF((PyObject *)type);
 }
@@ -68,7 +68,7 @@ static PyObject *looked_at(struct view *view)
     return memory;
 }
 
-PyObject *view_wrap(struct conn *c, struct dlc_view *v)
+PyObject *view_wrap(struct dataset_ref *c, struct dlc_view *v)
 {
     struct view *view = view_new(c);
 
@@ -81,7 +81,7 @@ PyObject *view_wrap(struct conn *c, struct dlc_view *v)
     return looked_at(view);
 }
 
-bool sample_get(struct conn *c, uint64_t i, struct dlc_view *out)
+bool sample_get(struct dataset_ref *c, uint64_t i, struct dlc_view *out)
 {
     struct wait w;
     int rc;
@@ -99,7 +99,7 @@ bool sample_get(struct conn *c, uint64_t i, struct dlc_view *out)
     return false;
 }
 
-PyObject *view_get(struct conn *c, uint64_t i)
+PyObject *view_get(struct dataset_ref *c, uint64_t i)
 {
     struct view *view = view_new(c);
 
@@ -113,13 +113,13 @@ PyObject *view_get(struct conn *c, uint64_t i)
 }
 
 /* Puts what was not taken. */
-static void put_all(struct conn *c, struct dlc_view *v, size_t n)
+static void put_all(struct dataset_ref *c, struct dlc_view *v, size_t n)
 {
     for (size_t k = 0; k < n; k++)
         dlc_put(c->ds, &v[k]);
 }
 
-static PyObject *wrap_all(struct conn *c, struct dlc_view *v, size_t n)
+static PyObject *wrap_all(struct dataset_ref *c, struct dlc_view *v, size_t n)
 {
     PyObject *list = PyList_New((Py_ssize_t)n);
 
@@ -134,7 +134,7 @@ static PyObject *wrap_all(struct conn *c, struct dlc_view *v, size_t n)
     return list;
 }
 
-PyObject *view_get_many(struct conn *c, const struct indices *ix)
+PyObject *view_get_many(struct dataset_ref *c, const struct indices *ix)
 {
     struct dlc_view *v = PyMem_Calloc(ix->n > 0 ? ix->n : 1, sizeof(*v));
     PyObject *list = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Handle: weights of samples, and lists drawn by them. Beginning and drawing are one thread's at a
- * time, as orders are; learning and copying weights are anybody's.
+ * Handle: importance weights, and lists drawn by them. One thread at a time may begin and draw, as
+ * with orders; any thread may learn and copy weights.
  */
 #include "ext.h"
 
@@ -9,10 +9,10 @@
 
 /* (mode, rule, rank, world, seed, first, count, length, every, replication, prefer, job, samples)
  */
-PyObject *handle_importance(PyObject *self, PyObject *args)
+PyObject *dataset_importance(PyObject *self, PyObject *args)
 {
     unsigned long long seed, first, count, length;
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     struct dlc_importance s = {0};
     struct indices list = {NULL, 0};
     PyObject *samples = Py_None;
@@ -36,7 +36,7 @@ PyObject *handle_importance(PyObject *self, PyObject *args)
             raise_last(rc);
     }
     PyMem_Free(list.at);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
@@ -105,7 +105,7 @@ static int floats_of(PyObject *o, struct floats *out)
 
 /* ---- learning ---- */
 
-static PyObject *learn(struct conn *c, unsigned long long epoch, const struct indices *ix,
+static PyObject *learn(struct dataset_ref *c, unsigned long long epoch, const struct indices *ix,
                        const struct floats *f)
 {
     struct dlc_learnt got;
@@ -125,9 +125,9 @@ static PyObject *learn(struct conn *c, unsigned long long epoch, const struct in
 }
 
 /* (epoch, samples, losses) */
-PyObject *handle_learn(PyObject *self, PyObject *args)
+PyObject *dataset_learn(PyObject *self, PyObject *args)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     PyObject *samples, *losses, *got = NULL;
     struct indices ix = {NULL, 0};
     struct floats f = {NULL, 0};
@@ -138,7 +138,7 @@ PyObject *handle_learn(PyObject *self, PyObject *args)
         got = learn(c, epoch, &ix, &f);
     PyMem_Free(ix.at);
     PyMem_Free(f.at);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
@@ -156,9 +156,9 @@ static PyObject *numbers(PyObject *bytes)
     return cast;
 }
 
-PyObject *handle_draw(PyObject *self, PyObject *arg)
+PyObject *dataset_draw(PyObject *self, PyObject *arg)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     unsigned long long epoch = c != NULL ? PyLong_AsUnsignedLongLong(arg) : 0;
     struct dlc_drawn d = {0};
     PyObject *bytes = NULL;
@@ -182,7 +182,7 @@ PyObject *handle_draw(PyObject *self, PyObject *arg)
     else if (!PyErr_Occurred() && got != n)
         PyErr_SetString(PyExc_RuntimeError, "importance() was called while a list was drawn");
 out:
-    conn_put(&c);
+    dataset_ref_put(&c);
     if (PyErr_Occurred()) {
         Py_XDECREF(bytes);
         return NULL;
@@ -199,9 +199,9 @@ out:
 /* ---- saving and bringing back ---- */
 
 /* (first, n) */
-PyObject *handle_weights(PyObject *self, PyObject *args)
+PyObject *dataset_weights(PyObject *self, PyObject *args)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     unsigned long long first, n;
     PyObject *bytes = NULL;
     PyThreadState *t;
@@ -224,14 +224,14 @@ PyObject *handle_weights(PyObject *self, PyObject *args)
             bytes = raise_last(rc);
         }
     }
-    conn_put(&c);
+    dataset_ref_put(&c);
     return bytes;
 }
 
 /* (first, weights) */
-PyObject *handle_set_weights(PyObject *self, PyObject *args)
+PyObject *dataset_set_weights(PyObject *self, PyObject *args)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     unsigned long long first;
     struct floats f = {NULL, 0};
     PyThreadState *t;
@@ -247,28 +247,28 @@ PyObject *handle_set_weights(PyObject *self, PyObject *args)
             raise_last(rc);
     }
     PyMem_Free(f.at);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-PyObject *handle_scale(PyObject *self, PyObject *none)
+PyObject *dataset_scale(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     struct dlc_scale s;
 
     (void)none;
     if (c == NULL)
         return NULL;
     dlc_scale(c->ds, &s);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return Py_BuildValue("dddKK", s.first, s.mean, s.sum, (unsigned long long)s.count,
                          (unsigned long long)s.epoch);
 }
 
 /* (first, mean, sum, count, epoch) */
-PyObject *handle_set_scale(PyObject *self, PyObject *args)
+PyObject *dataset_set_scale(PyObject *self, PyObject *args)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     unsigned long long count, epoch;
     struct dlc_scale s = {0};
     int rc;
@@ -281,6 +281,6 @@ PyObject *handle_set_scale(PyObject *self, PyObject *args)
         if (rc < 0)
             raise_last(rc);
     }
-    conn_put(&c);
+    dataset_ref_put(&c);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }

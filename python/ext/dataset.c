@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Handle: an open dataset. The class dlcache.Dataset derives from it; what that says of a method
- * (python/dlcache/dataset.py, _dlcache.pyi) is not said again here.
+ * Handle: an open dataset, the base class of dlcache.Dataset. Methods are described there
+ * (python/dlcache/dataset.py, _dlcache.pyi).
  */
 #include "ext.h"
 
@@ -9,15 +9,15 @@
 
 #define COPY_WITHOUT_GIL (256 * 1024) /* bytes; copying less is quicker than giving up the GIL */
 
-struct conn *handle_conn(PyObject *self)
+struct dataset_ref *dataset_ref_of(PyObject *self)
 {
-    struct conn *c = ((struct handle *)self)->conn;
+    struct dataset_ref *c = ((struct handle *)self)->ref;
 
     if (c == NULL) {
         PyErr_SetString(PyExc_ValueError, "the dataset is closed");
         return NULL;
     }
-    return conn_ref(c);
+    return dataset_ref_get(c);
 }
 
 /* ---- open and close ---- */
@@ -39,8 +39,8 @@ static PyObject *opened(struct handle *h, PyTypeObject *view, PyObject *args)
     rc = dlc_open(url, &opt, &ds);
     if (wait_end(&w) && rc < 0)
         return raise_last(rc);
-    if (!PyErr_Occurred() && h->conn == NULL)
-        h->conn = conn_new(ds, view);
+    if (!PyErr_Occurred() && h->ref == NULL)
+        h->ref = dataset_ref_new(ds, view);
     else if (!PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "the dataset is open already");
     if (PyErr_Occurred()) {
@@ -51,8 +51,8 @@ static PyObject *opened(struct handle *h, PyTypeObject *view, PyObject *args)
 }
 
 /* A method, because only methods are told their module. */
-static PyObject *handle_open(PyObject *self, PyTypeObject *cls, PyObject *const *args,
-                             Py_ssize_t nargs, PyObject *kwnames)
+static PyObject *dataset_open(PyObject *self, PyTypeObject *cls, PyObject *const *args,
+                              Py_ssize_t nargs, PyObject *kwnames)
 {
     struct module_state *m = PyType_GetModuleState(cls);
     PyObject *tuple = PyTuple_New(nargs), *got;
@@ -67,55 +67,55 @@ static PyObject *handle_open(PyObject *self, PyTypeObject *cls, PyObject *const 
     return got;
 }
 
-static PyObject *handle_close(PyObject *self, PyObject *none)
+static PyObject *dataset_close(PyObject *self, PyObject *none)
 {
     struct handle *h = (struct handle *)self;
 
     (void)none;
-    conn_put(&h->conn);
+    dataset_ref_put(&h->ref);
     return Py_NewRef(Py_None);
 }
 
-static void handle_dealloc(PyObject *self)
+static void dataset_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
     freefunc free_it = (freefunc)PyType_GetSlot(type, Py_tp_free);
 
-    conn_put(&((struct handle *)self)->conn);
+    dataset_ref_put(&((struct handle *)self)->ref);
     free_it(self);
     Py_DECREF((PyObject *)type);
 }
 
-static PyObject *handle_closed(PyObject *self, void *none)
+static PyObject *dataset_closed(PyObject *self, void *none)
 {
     (void)none;
-    return PyBool_FromLong(((struct handle *)self)->conn == NULL);
+    return PyBool_FromLong(((struct handle *)self)->ref == NULL);
 }
 
-static PyObject *handle_snapshot(PyObject *self, PyObject *none)
+static PyObject *dataset_snapshot(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     PyObject *got = NULL;
 
     (void)none;
     if (c != NULL)
         got = PyLong_FromUnsignedLongLong(dlc_snapshot(c->ds));
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
 /* ---- samples ---- */
 
-static Py_ssize_t handle_len(PyObject *self)
+static Py_ssize_t dataset_len(PyObject *self)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     Py_ssize_t n = c != NULL ? (Py_ssize_t)c->count : -1;
 
-    conn_put(&c);
+    dataset_ref_put(&c);
     return n;
 }
 
-static PyObject *get_slice(struct conn *c, PyObject *slice)
+static PyObject *get_slice(struct dataset_ref *c, PyObject *slice)
 {
     Py_ssize_t start, stop, step, n;
     struct indices ix;
@@ -134,9 +134,9 @@ static PyObject *get_slice(struct conn *c, PyObject *slice)
     return list;
 }
 
-static PyObject *handle_getitem(PyObject *self, PyObject *key)
+static PyObject *dataset_getitem(PyObject *self, PyObject *key)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     PyObject *got = NULL;
     Py_ssize_t i;
 
@@ -152,25 +152,25 @@ static PyObject *handle_getitem(PyObject *self, PyObject *key)
         PyErr_Format(PyExc_TypeError, "a dataset is indexed by integers or slices, not by %R",
                      (PyObject *)Py_TYPE(key));
     }
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
-static PyObject *handle_item(PyObject *self, Py_ssize_t i)
+static PyObject *dataset_item(PyObject *self, Py_ssize_t i)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     PyObject *got = NULL;
 
     if (c != NULL && i >= 0 && (uint64_t)i < c->count)
         got = view_get(c, (uint64_t)i);
     else if (c != NULL)
         raise_index(i, c->count);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
 /* Takes *v. */
-static PyObject *copy_of(struct conn *c, struct dlc_view *v)
+static PyObject *copy_of(struct dataset_ref *c, struct dlc_view *v)
 {
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)v->len);
     char *to = bytes != NULL ? PyBytes_AsString(bytes) : NULL;
@@ -187,22 +187,22 @@ static PyObject *copy_of(struct conn *c, struct dlc_view *v)
     return bytes;
 }
 
-static PyObject *handle_read(PyObject *self, PyObject *key)
+static PyObject *dataset_read(PyObject *self, PyObject *key)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     struct dlc_view v = {0};
     PyObject *got = NULL;
     Py_ssize_t i = c != NULL ? index_of(key, c->count) : -1;
 
     if (i >= 0 && sample_get(c, (uint64_t)i, &v))
         got = copy_of(c, &v);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
-static PyObject *handle_read_many(PyObject *self, PyObject *which)
+static PyObject *dataset_read_many(PyObject *self, PyObject *which)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     struct indices ix;
     PyObject *got = NULL;
 
@@ -210,13 +210,13 @@ static PyObject *handle_read_many(PyObject *self, PyObject *which)
         got = view_get_many(c, &ix);
         PyMem_Free(ix.at);
     }
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
-static PyObject *handle_prefetch(PyObject *self, PyObject *which)
+static PyObject *dataset_prefetch(PyObject *self, PyObject *which)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     struct indices ix;
     struct wait w;
     int rc;
@@ -228,50 +228,50 @@ static PyObject *handle_prefetch(PyObject *self, PyObject *which)
             raise_last(rc);
         PyMem_Free(ix.at);
     }
-    conn_put(&c);
+    dataset_ref_put(&c);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-int handle_find_target(PyObject *self, PyObject *key, struct conn **cp, uint64_t *target)
+int dataset_find_target(PyObject *self, PyObject *key, struct dataset_ref **cp, uint64_t *target)
 {
     Py_ssize_t i;
 
-    *cp = handle_conn(self);
+    *cp = dataset_ref_of(self);
     i = *cp != NULL ? index_of(key, (*cp)->count) : -1;
     return i < 0 ? DLC_EINVAL : dlc_target((*cp)->ds, (uint64_t)i, target);
 }
 
-PyObject *handle_no_target(int rc)
+PyObject *dataset_no_target(int rc)
 {
     if (PyErr_Occurred())
         return NULL;
     return rc == DLC_ENOTFOUND ? Py_NewRef(Py_None) : raise_last(rc);
 }
 
-static PyObject *handle_target(PyObject *self, PyObject *key)
+static PyObject *dataset_target(PyObject *self, PyObject *key)
 {
-    struct conn *c;
+    struct dataset_ref *c;
     uint64_t target;
-    int rc = handle_find_target(self, key, &c, &target);
-    PyObject *got = rc < 0 ? handle_no_target(rc) : PyLong_FromUnsignedLongLong(target);
+    int rc = dataset_find_target(self, key, &c, &target);
+    PyObject *got = rc < 0 ? dataset_no_target(rc) : PyLong_FromUnsignedLongLong(target);
 
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
-static PyObject *handle_read_target(PyObject *self, PyObject *key)
+static PyObject *dataset_read_target(PyObject *self, PyObject *key)
 {
-    struct conn *c;
+    struct dataset_ref *c;
     uint64_t target;
-    int rc = handle_find_target(self, key, &c, &target);
-    PyObject *got = rc < 0 ? handle_no_target(rc) : view_get(c, target);
+    int rc = dataset_find_target(self, key, &c, &target);
+    PyObject *got = rc < 0 ? dataset_no_target(rc) : view_get(c, target);
 
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
 /* The numbers of samples, followed by those of their targets. */
-static int add_targets(struct conn *c, struct indices *ix)
+static int add_targets(struct dataset_ref *c, struct indices *ix)
 {
     uint64_t *both = PyMem_Realloc(ix->at, 2 * ix->n * sizeof(*both) + 1);
     int rc;
@@ -292,9 +292,9 @@ static int add_targets(struct conn *c, struct indices *ix)
     return 0;
 }
 
-static PyObject *handle_read_pairs(PyObject *self, PyObject *which)
+static PyObject *dataset_read_pairs(PyObject *self, PyObject *which)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     PyObject *views = NULL, *pair = NULL;
     struct indices ix = {NULL, 0};
 
@@ -311,105 +311,105 @@ static PyObject *handle_read_pairs(PyObject *self, PyObject *which)
         Py_DECREF(views);
     }
     PyMem_Free(ix.at);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return pair;
 }
 
 /* ---- the type ---- */
 
-static PyMethodDef handle_methods[] = {
-    {"_open", (PyCFunction)(void (*)(void))handle_open, METH_METHOD | METH_FASTCALL | METH_KEYWORDS,
-     NULL},
-    {"_close", handle_close, METH_NOARGS, NULL},
-    {"_snapshot", handle_snapshot, METH_NOARGS, NULL},
-    {"read", handle_read, METH_O, "read($self, index, /)\n--\n\nThe bytes of a sample, copied."},
-    {"read_many", handle_read_many, METH_O,
+static PyMethodDef dataset_methods[] = {
+    {"_open", (PyCFunction)(void (*)(void))dataset_open,
+     METH_METHOD | METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"_close", dataset_close, METH_NOARGS, NULL},
+    {"_snapshot", dataset_snapshot, METH_NOARGS, NULL},
+    {"read", dataset_read, METH_O, "read($self, index, /)\n--\n\nThe bytes of a sample, copied."},
+    {"read_many", dataset_read_many, METH_O,
      "read_many($self, indices, /)\n--\n\n"
      "Memoryviews of several samples. Those not in memory are fetched at the same time, and other\n"
      "threads run meanwhile. All or nothing."},
-    {"prefetch", handle_prefetch, METH_O,
+    {"prefetch", dataset_prefetch, METH_O,
      "prefetch($self, indices, /)\n--\n\nHave samples fetched; does not wait for them."},
-    {"target", handle_target, METH_O,
+    {"target", dataset_target, METH_O,
      "target($self, index, /)\n--\n\nNumber of the sample's target, or None."},
-    {"read_target", handle_read_target, METH_O,
+    {"read_target", dataset_read_target, METH_O,
      "read_target($self, index, /)\n--\n\nMemoryview of the sample's target, or None."},
-    {"read_pairs", handle_read_pairs, METH_O,
+    {"read_pairs", dataset_read_pairs, METH_O,
      "read_pairs($self, indices, /)\n--\n\n"
      "As read_many(), for samples whose targets are files: (list of samples, list of targets)."},
-    {"key", handle_key, METH_O, "key($self, index, /)\n--\n\nThe sample's key below the URL."},
-    {"target_key", handle_target_key, METH_O,
+    {"key", dataset_key, METH_O, "key($self, index, /)\n--\n\nThe sample's key below the URL."},
+    {"target_key", dataset_target_key, METH_O,
      "target_key($self, index, /)\n--\n\nThe key of the sample's target, or None."},
-    {"size", handle_size, METH_O, "size($self, index, /)\n--\n\nBytes of the sample."},
-    {"find", handle_find, METH_O,
+    {"size", dataset_size, METH_O, "size($self, index, /)\n--\n\nBytes of the sample."},
+    {"find", dataset_find, METH_O,
      "find($self, key, /)\n--\n\nNumber of the sample with this key; NotFoundError if there is "
      "none."},
-    {"label", handle_label, METH_O,
+    {"label", dataset_label, METH_O,
      "label($self, index, /)\n--\n\nNumber of the sample's class, or None."},
-    {"column", handle_column, METH_VARARGS,
+    {"column", dataset_column, METH_VARARGS,
      "column($self, name, index, /)\n--\n\nWhat the manifest says of a sample in a column."},
-    {"_labels", handle_labels, METH_NOARGS, NULL},
-    {"_classes", handle_classes, METH_NOARGS, NULL},
-    {"_splits", handle_splits, METH_NOARGS, NULL},
-    {"_columns", handle_columns, METH_NOARGS, NULL},
-    {"_stats", handle_stats, METH_NOARGS, NULL},
-    {"_daemon_stats", handle_daemon_stats, METH_NOARGS, NULL},
-    {"_follow", handle_follow, METH_VARARGS, NULL},
-    {"_follow_more", handle_follow_more, METH_VARARGS, NULL},
-    {"_advance", handle_advance, METH_VARARGS, NULL},
-    {"_state", handle_state, METH_NOARGS, NULL},
-    {"_take", handle_take, METH_VARARGS, NULL},
-    {"epoch_length", handle_epoch_length, METH_NOARGS,
+    {"_labels", dataset_labels, METH_NOARGS, NULL},
+    {"_classes", dataset_classes, METH_NOARGS, NULL},
+    {"_splits", dataset_splits, METH_NOARGS, NULL},
+    {"_columns", dataset_columns, METH_NOARGS, NULL},
+    {"_stats", dataset_stats, METH_NOARGS, NULL},
+    {"_daemon_stats", dataset_daemon_stats, METH_NOARGS, NULL},
+    {"_follow", dataset_follow, METH_VARARGS, NULL},
+    {"_follow_more", dataset_follow_more, METH_VARARGS, NULL},
+    {"_advance", dataset_advance, METH_VARARGS, NULL},
+    {"_state", dataset_state, METH_NOARGS, NULL},
+    {"_take", dataset_take, METH_VARARGS, NULL},
+    {"epoch_length", dataset_epoch_length, METH_NOARGS,
      "epoch_length($self, /)\n--\n\nSamples per epoch of this rank, in the order that is set."},
-    {"next", handle_next, METH_NOARGS,
+    {"next", dataset_next, METH_NOARGS,
      "next($self, /)\n--\n\n"
      "(index, memoryview) of the order's next sample, or None at the end of an epoch."},
-    {"tell", handle_tell, METH_NOARGS,
+    {"tell", dataset_tell, METH_NOARGS,
      "tell($self, /)\n--\n\n(epoch, position): where next() stands."},
-    {"importance", handle_importance, METH_VARARGS,
+    {"importance", dataset_importance, METH_VARARGS,
      "importance($self, mode, rule, rank, world, seed, first, count, length, every, replication,\n"
      "           prefer, job, samples=None, /)\n--\n\n"
      "Begin to weigh samples, or go on with another spec (struct dlc_importance in dlcache.h)."},
-    {"learn", handle_learn, METH_VARARGS,
+    {"learn", dataset_learn, METH_VARARGS,
      "learn($self, epoch, samples, losses, /)\n--\n\n"
      "One batch: a loss for each sample. (used, ignored, mean): how many, and their mean."},
-    {"draw", handle_draw, METH_O,
+    {"draw", dataset_draw, METH_O,
      "draw($self, epoch, /)\n--\n\n"
      "(samples, figures): this rank's list of an epoch, a memoryview of 64-bit numbers; and what\n"
      "came out, as struct dlc_drawn in dlcache.h names it."},
-    {"weights", handle_weights, METH_VARARGS,
+    {"weights", dataset_weights, METH_VARARGS,
      "weights($self, first, n, /)\n--\n\nWeights of samples as float32, 0: never learnt."},
-    {"set_weights", handle_set_weights, METH_VARARGS,
+    {"set_weights", dataset_set_weights, METH_VARARGS,
      "set_weights($self, first, weights, /)\n--\n\nBring back what weights() gave."},
-    {"scale", handle_scale, METH_NOARGS,
+    {"scale", dataset_scale, METH_NOARGS,
      "scale($self, /)\n--\n\n"
      "(first, mean, sum, count, epoch): what the rule remembers of losses, to save with weights."},
-    {"set_scale", handle_set_scale, METH_VARARGS,
+    {"set_scale", dataset_set_scale, METH_VARARGS,
      "set_scale($self, first, mean, sum, count, epoch, /)\n--\n\nBring back what scale() gave."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyGetSetDef handle_getset[] = {
-    {"closed", handle_closed, NULL, "True when close() was called.", NULL},
+static PyGetSetDef dataset_getset[] = {
+    {"closed", dataset_closed, NULL, "True when close() was called.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static char handle_doc[] = "An open dataset; see dlcache.Dataset, which derives from it.";
+static char dataset_doc[] = "An open dataset; see dlcache.Dataset, which derives from it.";
 
-static PyType_Slot handle_slots[] = {
-    {Py_tp_doc, handle_doc},
-    {Py_tp_dealloc, handle_dealloc},
-    {Py_tp_methods, handle_methods},
-    {Py_tp_getset, handle_getset},
-    {Py_mp_length, handle_len},
-    {Py_mp_subscript, handle_getitem},
-    {Py_sq_length, handle_len},
-    {Py_sq_item, handle_item},
+static PyType_Slot dataset_slots[] = {
+    {Py_tp_doc, dataset_doc},
+    {Py_tp_dealloc, dataset_dealloc},
+    {Py_tp_methods, dataset_methods},
+    {Py_tp_getset, dataset_getset},
+    {Py_mp_length, dataset_len},
+    {Py_mp_subscript, dataset_getitem},
+    {Py_sq_length, dataset_len},
+    {Py_sq_item, dataset_item},
     {0, NULL},
 };
 
-PyType_Spec handle_spec = {
+PyType_Spec dataset_spec = {
     .name = "dlcache._dlcache.Handle",
     .basicsize = sizeof(struct handle),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = handle_slots,
+    .slots = dataset_slots,
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What dlc_open() gave, counted; the lock that gives threads their turn in an order; waiting. */
+/* Counted references to an open dataset, the lock that serializes calls on its order, and waits
+ * that a signal can end. */
 #include "ext.h"
 
 #include <limits.h>
@@ -22,28 +23,29 @@ static void watch_forks(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-void conn_init(void)
+void dataset_ref_init(void)
 {
     pthread_once(&once, watch_forks);
 }
 
-struct conn *conn_new(struct dlc_dataset *ds, PyTypeObject *view)
+struct dataset_ref *dataset_ref_new(struct dlc_dataset *ds, PyTypeObject *view)
 {
-    struct conn *c = PyMem_Calloc(1, sizeof(*c));
+    struct dataset_ref *c = PyMem_Calloc(1, sizeof(*c));
 
     if (c == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
-    *c = (struct conn){.ds = ds, .count = dlc_count(ds), .refs = 1, .generation = generation};
+    *c =
+        (struct dataset_ref){.ds = ds, .count = dlc_count(ds), .refs = 1, .generation = generation};
     pthread_mutex_init(&c->turn, NULL);
     c->view = (PyTypeObject *)Py_NewRef((PyObject *)view);
     return c;
 }
 
-void conn_put(struct conn **cp)
+void dataset_ref_put(struct dataset_ref **cp)
 {
-    struct conn *c = *cp;
+    struct dataset_ref *c = *cp;
 
     *cp = NULL;
     if (c == NULL || --c->refs > 0)
@@ -103,7 +105,7 @@ bool wait_end(struct wait *w)
 
 /* ---- turns ---- */
 
-void turn_begin(struct conn *c, struct wait *w)
+void turn_begin(struct dataset_ref *c, struct wait *w)
 {
     if (c->generation != generation) { /* held by a thread that stayed with the parent, maybe */
         pthread_mutex_init(&c->turn, NULL);
@@ -113,7 +115,7 @@ void turn_begin(struct conn *c, struct wait *w)
     pthread_mutex_lock(&c->turn);
 }
 
-bool turn_end(struct conn *c, struct wait *w)
+bool turn_end(struct dataset_ref *c, struct wait *w)
 {
     pthread_mutex_unlock(&c->turn);
     return wait_end(w);

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Handle: the order it is read in. libdlcache wants one thread at a time here; Python's threads
- * wait for their turn (conn.c).
+ * Handle: methods for orders. libdlcache allows one thread at a time here, so Python's threads
+ * serialize on a lock (dataset_ref.c).
  */
 #include "ext.h"
 
 #include <stdlib.h>
 
-/* The end of a method that returns None. Takes the conn. */
-static PyObject *finished(struct conn *c)
+/* The end of a method that returns None. Takes the reference. */
+static PyObject *finished(struct dataset_ref *c)
 {
-    conn_put(&c);
+    dataset_ref_put(&c);
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
 /* A list of samples; with targets: each sample, then its target, or itself again where it has none.
  * 0, or -1 and an exception. */
-static int list_of(struct conn *c, PyObject *numbers, int targets, struct indices *out)
+static int list_of(struct dataset_ref *c, PyObject *numbers, int targets, struct indices *out)
 {
     uint64_t *both;
 
@@ -43,10 +43,10 @@ static int list_of(struct conn *c, PyObject *numbers, int targets, struct indice
 
 /* (kind, numbers, rank, world, drop_last, relaxed, seed, epochs, first, count, epoch, position,
  * targets, swaps) */
-PyObject *handle_follow(PyObject *self, PyObject *args)
+PyObject *dataset_follow(PyObject *self, PyObject *args)
 {
     unsigned long long seed, epochs, first, count, epoch, position;
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     struct indices list = {NULL, 0};
     struct dlc_order o = {0};
     Py_buffer swaps = {0};
@@ -78,9 +78,9 @@ out:
 }
 
 /* (numbers, targets) */
-PyObject *handle_follow_more(PyObject *self, PyObject *args)
+PyObject *dataset_follow_more(PyObject *self, PyObject *args)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     struct indices list;
     PyObject *numbers;
     struct wait w;
@@ -98,10 +98,10 @@ PyObject *handle_follow_more(PyObject *self, PyObject *args)
 }
 
 /* (epoch, position, ahead, waited_ns) */
-PyObject *handle_advance(PyObject *self, PyObject *args)
+PyObject *dataset_advance(PyObject *self, PyObject *args)
 {
     unsigned long long epoch, position, ahead, waited_ns;
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     struct dlc_progress p = {0};
     struct wait w;
     int rc;
@@ -119,9 +119,9 @@ PyObject *handle_advance(PyObject *self, PyObject *args)
     return finished(c);
 }
 
-PyObject *handle_epoch_length(PyObject *self, PyObject *none)
+PyObject *dataset_epoch_length(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     PyObject *got = NULL;
     struct wait w;
     int64_t n;
@@ -133,13 +133,13 @@ PyObject *handle_epoch_length(PyObject *self, PyObject *none)
     n = dlc_epoch_length(c->ds);
     if (turn_end(c, &w))
         got = n < 0 ? raise_last((int)n) : PyLong_FromLongLong(n);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
-PyObject *handle_next(PyObject *self, PyObject *none)
+PyObject *dataset_next(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     uint64_t sample = UINT64_MAX; /* none yet: no order is set */
     struct dlc_view v = {0};
     PyObject *memory, *got = NULL;
@@ -159,13 +159,13 @@ PyObject *handle_next(PyObject *self, PyObject *none)
         got = Py_NewRef(Py_None);
     else if ((memory = view_wrap(c, &v)) != NULL)
         got = Py_BuildValue("KN", (unsigned long long)sample, memory);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
-PyObject *handle_tell(PyObject *self, PyObject *none)
+PyObject *dataset_tell(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     uint64_t epoch = 0, position = 0;
     PyObject *got = NULL;
     struct wait w;
@@ -177,14 +177,14 @@ PyObject *handle_tell(PyObject *self, PyObject *none)
     dlc_tell(c->ds, &epoch, &position);
     if (turn_end(c, &w))
         got = Py_BuildValue("KK", (unsigned long long)epoch, (unsigned long long)position);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
 /* (epoch, position, swaps): all of it at one moment. */
-PyObject *handle_state(PyObject *self, PyObject *none)
+PyObject *dataset_state(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     uint64_t epoch = 0, position = 0;
     struct dlc_swap *swaps = NULL;
     PyObject *got = NULL;
@@ -209,7 +209,7 @@ PyObject *handle_state(PyObject *self, PyObject *none)
         got = Py_BuildValue("KKy#", (unsigned long long)epoch, (unsigned long long)position,
                             (char *)swaps, (Py_ssize_t)((size_t)n * sizeof(*swaps)));
     free(swaps);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
@@ -227,9 +227,9 @@ static PyObject *list_from(const uint64_t *samples, int64_t n)
 }
 
 /* (epoch, position, n) */
-PyObject *handle_take(PyObject *self, PyObject *args)
+PyObject *dataset_take(PyObject *self, PyObject *args)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     unsigned long long epoch, position, wanted;
     uint64_t *samples = NULL;
     PyObject *got = NULL;
@@ -250,6 +250,6 @@ PyObject *handle_take(PyObject *self, PyObject *args)
         got = n < 0 ? raise_last((int)n) : list_from(samples, n);
 out:
     PyMem_Free(samples);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }

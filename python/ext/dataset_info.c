@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Handle: keys, sizes, labels, classes, splits, columns, statistics. All of it is in memory. */
+/* Handle: methods that describe samples: keys, sizes, labels, classes, splits, columns,
+ * statistics. None of them waits. */
 #include "ext.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@
 /* Copies a text as dlc_key() does: that of number i, or of sample i by name. */
 typedef int64_t text_f(struct dlc_dataset *ds, uint64_t i, const char *name, char *buf, size_t cap);
 
-static PyObject *text(struct conn *c, text_f *copy, uint64_t i, const char *name)
+static PyObject *text(struct dataset_ref *c, text_f *copy, uint64_t i, const char *name)
 {
     char small[400], *large;
     int64_t n = copy(c->ds, i, name, small, sizeof(small));
@@ -67,44 +68,44 @@ static int64_t copy_column(struct dlc_dataset *ds, uint64_t i, const char *name,
 
 /* ---- one sample ---- */
 
-PyObject *handle_key(PyObject *self, PyObject *index)
+PyObject *dataset_key(PyObject *self, PyObject *index)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     Py_ssize_t i = c != NULL ? index_of(index, c->count) : -1;
     PyObject *got = i >= 0 ? text(c, copy_key, (uint64_t)i, NULL) : NULL;
 
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
-PyObject *handle_target_key(PyObject *self, PyObject *index)
+PyObject *dataset_target_key(PyObject *self, PyObject *index)
 {
-    struct conn *c;
+    struct dataset_ref *c;
     uint64_t target;
-    int rc = handle_find_target(self, index, &c, &target);
-    PyObject *got = rc < 0 ? handle_no_target(rc) : text(c, copy_key, target, NULL);
+    int rc = dataset_find_target(self, index, &c, &target);
+    PyObject *got = rc < 0 ? dataset_no_target(rc) : text(c, copy_key, target, NULL);
 
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
-PyObject *handle_size(PyObject *self, PyObject *index)
+PyObject *dataset_size(PyObject *self, PyObject *index)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     Py_ssize_t i = c != NULL ? index_of(index, c->count) : -1;
     int64_t n = i >= 0 ? dlc_size(c->ds, (uint64_t)i) : 0;
     PyObject *got = NULL;
 
     if (i >= 0)
         got = n < 0 ? raise_last((int)n) : PyLong_FromLongLong(n);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
-PyObject *handle_find(PyObject *self, PyObject *key)
+PyObject *dataset_find(PyObject *self, PyObject *key)
 {
     PyObject *bytes = PyUnicode_AsEncodedString(key, CODEC, ERRORS), *got = NULL;
-    struct conn *c = bytes != NULL ? handle_conn(self) : NULL;
+    struct dataset_ref *c = bytes != NULL ? dataset_ref_of(self) : NULL;
     char *name;
     uint64_t i;
     int rc;
@@ -113,14 +114,14 @@ PyObject *handle_find(PyObject *self, PyObject *key)
         rc = dlc_find(c->ds, name, &i);
         got = rc < 0 ? raise_last(rc) : PyLong_FromUnsignedLongLong(i);
     }
-    conn_put(&c);
+    dataset_ref_put(&c);
     Py_XDECREF(bytes);
     return got;
 }
 
-PyObject *handle_label(PyObject *self, PyObject *index)
+PyObject *dataset_label(PyObject *self, PyObject *index)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     Py_ssize_t i = c != NULL ? index_of(index, c->count) : -1;
     int64_t label = i >= 0 ? dlc_label(c->ds, (uint64_t)i) : 0;
     PyObject *got = NULL;
@@ -129,29 +130,29 @@ PyObject *handle_label(PyObject *self, PyObject *index)
         got = Py_NewRef(Py_None);
     else if (i >= 0)
         got = label < 0 ? raise_last((int)label) : PyLong_FromLongLong(label);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
-PyObject *handle_column(PyObject *self, PyObject *args)
+PyObject *dataset_column(PyObject *self, PyObject *args)
 {
     PyObject *index, *got = NULL;
-    struct conn *c = NULL;
+    struct dataset_ref *c = NULL;
     const char *name;
     Py_ssize_t i = -1;
 
-    if (PyArg_ParseTuple(args, "sO:column", &name, &index) && (c = handle_conn(self)) != NULL)
+    if (PyArg_ParseTuple(args, "sO:column", &name, &index) && (c = dataset_ref_of(self)) != NULL)
         i = index_of(index, c->count);
     if (i >= 0)
         got = text(c, copy_column, (uint64_t)i, name);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
 
 /* ---- all of them ---- */
 
 /* Without the GIL. Does any sample have one? */
-static bool copy_labels(struct conn *c, int64_t *to)
+static bool copy_labels(struct dataset_ref *c, int64_t *to)
 {
     bool some = false;
 
@@ -165,9 +166,9 @@ static bool copy_labels(struct conn *c, int64_t *to)
 }
 
 /* -> bytes of int64, -1 where a sample has none; or None when no sample has a label */
-PyObject *handle_labels(PyObject *self, PyObject *none)
+PyObject *dataset_labels(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     PyObject *bytes = NULL;
     PyThreadState *t;
     bool some = true;
@@ -180,7 +181,7 @@ PyObject *handle_labels(PyObject *self, PyObject *none)
         some = copy_labels(c, (int64_t *)(void *)PyBytes_AsString(bytes));
         PyEval_RestoreThread(t);
     }
-    conn_put(&c);
+    dataset_ref_put(&c);
     if (!some) {
         Py_DECREF(bytes);
         return Py_NewRef(Py_None);
@@ -188,7 +189,7 @@ PyObject *handle_labels(PyObject *self, PyObject *none)
     return bytes;
 }
 
-static PyObject *texts(struct conn *c, text_f *copy, uint64_t n)
+static PyObject *texts(struct dataset_ref *c, text_f *copy, uint64_t n)
 {
     PyObject *list = PyList_New((Py_ssize_t)n);
 
@@ -203,27 +204,27 @@ static PyObject *texts(struct conn *c, text_f *copy, uint64_t n)
     return list;
 }
 
-PyObject *handle_classes(PyObject *self, PyObject *none)
+PyObject *dataset_classes(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     PyObject *list = c != NULL ? texts(c, copy_class, dlc_class_count(c->ds)) : NULL;
 
     (void)none;
-    conn_put(&c);
+    dataset_ref_put(&c);
     return list;
 }
 
-PyObject *handle_columns(PyObject *self, PyObject *none)
+PyObject *dataset_columns(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     PyObject *list = c != NULL ? texts(c, copy_column_name, dlc_column_count(c->ds)) : NULL;
 
     (void)none;
-    conn_put(&c);
+    dataset_ref_put(&c);
     return list;
 }
 
-static PyObject *split(struct conn *c, unsigned k)
+static PyObject *split(struct dataset_ref *c, unsigned k)
 {
     PyObject *name = text(c, copy_split, k, NULL), *bytes, *got = NULL;
     uint64_t first, count;
@@ -244,9 +245,9 @@ static PyObject *split(struct conn *c, unsigned k)
 }
 
 /* -> [(name, first, count)] */
-PyObject *handle_splits(PyObject *self, PyObject *none)
+PyObject *dataset_splits(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     PyObject *list = c != NULL ? PyList_New(0) : NULL;
 
     (void)none;
@@ -257,20 +258,20 @@ PyObject *handle_splits(PyObject *self, PyObject *none)
             Py_CLEAR(list);
         Py_XDECREF(one);
     }
-    conn_put(&c);
+    dataset_ref_put(&c);
     return list;
 }
 
-PyObject *handle_stats(PyObject *self, PyObject *none)
+PyObject *dataset_stats(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     struct dlc_stats s;
 
     (void)none;
     if (c == NULL)
         return NULL;
     dlc_dataset_stats(c->ds, &s);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return Py_BuildValue("KKKKdKK", (unsigned long long)s.hits, (unsigned long long)s.misses,
                          (unsigned long long)s.bypasses, (unsigned long long)s.bytes,
                          (double)s.stall_ns / 1e9, (unsigned long long)s.reconnects,
@@ -278,9 +279,9 @@ PyObject *handle_stats(PyObject *self, PyObject *none)
 }
 
 /* -> str of JSON. It may have grown between two looks at it. */
-PyObject *handle_daemon_stats(PyObject *self, PyObject *none)
+PyObject *dataset_daemon_stats(PyObject *self, PyObject *none)
 {
-    struct conn *c = handle_conn(self);
+    struct dataset_ref *c = dataset_ref_of(self);
     size_t cap = 16 * 1024;
     PyObject *got = NULL;
     struct wait w;
@@ -307,6 +308,6 @@ PyObject *handle_daemon_stats(PyObject *self, PyObject *none)
             cap = 2 * (size_t)n;
     }
     PyMem_Free(text);
-    conn_put(&c);
+    dataset_ref_put(&c);
     return got;
 }
