@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dataset over a handle that is made up: items, numbering, errors, attributes. With a real daemon:
-tests/scenario/y002*."""
+tests/scenario/python."""
 import collections
 import os
 import pickle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loaders make of their arguments. With a daemon: tests/scenario/w0001 and after."""
+"""What the loaders make of their arguments. With a daemon: tests/scenario/loader."""
 import unittest
 
 import torchvision.transforms as tv
