@@ -25,6 +25,7 @@
 #include "base/fault.h"
 #include "base/fork_fds.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 #define faulty(call)        faulty_of(call, -1)
 #define faulty_of(call, fd) fault_hit_call(CALL_##call, fd)
@@ -478,6 +479,29 @@ int os_write_file(const char *path, const void *data, size_t len, mode_t mode, s
     os_close(&fd);
     mem_free(&tmp);
     return rc;
+}
+
+/* NAME.TID.tmp */
+static bool is_unfinished(const char *name)
+{
+    const char *end = name + strlen(name) - 4, *p = end;
+
+    if (!str_ends(name, ".tmp"))
+        return false;
+    while (p > name && p[-1] >= '0' && p[-1] <= '9')
+        p--;
+    return p < end && p > name + 1 && p[-1] == '.';
+}
+
+void os_remove_unfinished(const char *dir)
+{
+    DIR *d = os_opendir(dir);
+    const struct dirent *e;
+
+    while (d != NULL && (e = os_readdir(d)) != NULL)
+        if (is_unfinished(e->d_name))
+            os_unlinkat(dirfd(d), e->d_name);
+    os_closedir(&d);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

@@ -99,6 +99,9 @@ int os_read_file(const char *path, size_t max, struct buf *b, struct dlc_err *er
 /* Write b to path through a temporary name, so that the file is whole or the old one; it outlives a
  * power cut. */
 int os_write_file(const char *path, const void *data, size_t len, mode_t mode, struct dlc_err *err);
+/* Remove what os_write_file() left in a directory when its process died. Nobody else writes there.
+ */
+void os_remove_unfinished(const char *dir);
 
 /* Remove path and all below it; errors are ignored. For tests and private directories. */
 void os_rmtree(const char *path);

@@ -209,6 +209,8 @@ int leader_lock_dir(struct control *c, struct dlc_err *err)
         rc = dlc_err_set(err, DLC_EBUSY,
                          "another manager runs in %s: end it, or give this one another --dir",
                          c->dir);
+    else
+        os_remove_unfinished(c->dir); /* who wrote them is dead */
     mem_free(&path);
     return rc;
 }
