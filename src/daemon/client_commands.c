@@ -542,7 +542,7 @@ static const struct {
     {"dump", op_dump}, {"order", op_order}, {"weights", op_weights},
 };
 
-void client_command(struct conn *c, struct msg *m)
+static void client_command(struct conn *c, struct msg *m)
 {
     const char *op = json_string_value(json_object_get(m->body, "op"));
 
@@ -555,3 +555,28 @@ void client_command(struct conn *c, struct msg *m)
     conn_fail(c, DLC_EINVAL,
               "no such operation: open, map, stat, warm, evict, stop, dump, order, weights");
 }
+
+/* ---- what hangs on a connection ---- */
+
+static uint64_t client_ended(struct conn *c)
+{
+    struct mem_session_stats st = {0};
+
+    session_abandon(c->session);
+    session_add_stats(c->session, &st);
+    return st.pins;
+}
+
+static void client_closed(struct conn *c)
+{
+    session_free(&c->session);
+    dlc_list_remove(&c->waiting);
+    if (c->opening != NULL)
+        dataset_put(&c->opening);
+}
+
+const struct client_ops client_command_ops = {
+    .message = client_command,
+    .ended = client_ended,
+    .closed = client_closed,
+};

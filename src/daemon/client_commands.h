@@ -3,10 +3,9 @@
 #ifndef DLC_DAEMON_CLIENT_COMMANDS_H
 #define DLC_DAEMON_CLIENT_COMMANDS_H
 
-struct conn;
-struct msg;
+struct client_ops;
 
-/* Handle one message of a greeted connection. */
-void client_command(struct conn *c, struct msg *m);
+/* For server_open(): messages are commands; a connection has a session, or waits for a dataset. */
+extern const struct client_ops client_command_ops;
 
 #endif

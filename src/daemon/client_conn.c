@@ -32,11 +32,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
-#include "daemon/client_commands.h"
-#include "daemon/dataset.h"
-#include "daemon/job_weights.h"
 #include "daemon/reserve.h"
-#include "daemon/session.h"
 #include "daemon/state.h"
 #include "base/config.h"
 
@@ -206,7 +202,7 @@ static void handle(struct conn *c, struct msg *m)
     else if (!c->greeted)
         greet(c, m);
     else
-        client_command(c, m);
+        c->node->client_ops->message(c, m);
 }
 
 /* (C4): wait until the client lets go. A call that fails here is made again by the next event. */
@@ -320,9 +316,9 @@ static void on_listener(struct watch *w, uint32_t events)
 void conn_end(struct conn **cp, const char *why)
 {
     static struct log_limit limit; /* L */
-    struct mem_session_stats st = {0};
     struct conn *c = *cp;
     struct node *n = c->node;
+    uint64_t pins;
 
     if (c->session == NULL) {
         log_debug("client %d is disconnected: %s", (int)c->pid, why);
@@ -330,8 +326,7 @@ void conn_end(struct conn **cp, const char *why)
         return;
     }
     *cp = NULL;
-    session_abandon(c->session);
-    session_add_stats(c->session, &st);
+    pins = n->client_ops->ended(c);
     c->zombie = c->closing = true;
     loop_timer_del(n->loop, &c->ender);
     msg_writer_release(&c->writer);
@@ -346,7 +341,7 @@ void conn_end(struct conn **cp, const char *why)
     if (log_limit_allows(&limit))
         log_warn("client %d (user %d) is disconnected: %s; %llu samples that it holds stay in "
                  "memory until it lets go of them (%u such warnings were left out before)",
-                 (int)c->pid, (int)c->uid, why, (unsigned long long)st.pins,
+                 (int)c->pid, (int)c->uid, why, (unsigned long long)pins,
                  log_limit_left_out(&limit));
 }
 
@@ -376,12 +371,8 @@ void conn_close(struct conn **cp)
 
     *cp = NULL;
     dlc_check(c->tag == CONN_TAG);
-    if (c->session != NULL)
-        session_free(&c->session);
+    c->node->client_ops->closed(c);
     loop_timer_del(c->node->loop, &c->ender);
-    dlc_list_remove(&c->waiting);
-    if (c->opening != NULL)
-        dataset_put(&c->opening);
     mem_free(&c->job);
     msg_writer_release(&c->writer);
     msg_reader_release(&c->reader);
@@ -452,7 +443,7 @@ static int socket_clear(const struct sockaddr_un *addr, struct dlc_err *err)
     return rc;
 }
 
-int server_open(struct node *n, struct dlc_err *err)
+int server_open(struct node *n, const struct client_ops *ops, struct dlc_err *err)
 {
     const char *path = n->config->socket;
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -469,6 +460,7 @@ int server_open(struct node *n, struct dlc_err *err)
         rc = socket_clear(&addr, err);
     if (rc < 0)
         return rc;
+    n->client_ops = ops;
     n->listener.fd = os_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK);
     n->listener.ready = on_listener;
     if (n->listener.fd < 0 ||

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The daemon's Unix socket and its connections. */
+/*
+ * The daemon's Unix socket and its connections: messages in and out. What a message means, and what
+ * hangs on a connection, is its owner's affair (struct client_ops): nothing here calls up.
+ */
 #ifndef DLC_DAEMON_CLIENT_CONN_H
 #define DLC_DAEMON_CLIENT_CONN_H
 
@@ -50,7 +53,19 @@ struct conn {
     bool zombie; /* (C4) */
 };
 
-int server_open(struct node *n, struct dlc_err *err);
+/* Who owns what hangs on connections. L; none may be NULL. */
+struct client_ops {
+    /* A message of a client that has said hello. m is the caller's. */
+    void (*message)(struct conn *c, struct msg *m);
+    /* The daemon ends a connection that has a session: it is served no more (C4). Returns how many
+     * samples the client still pins. */
+    uint64_t (*ended)(struct conn *c);
+    /* The connection goes: release what hangs on it. */
+    void (*closed)(struct conn *c);
+};
+
+/* ops: borrowed, and used for as long as there are connections. */
+int server_open(struct node *n, const struct client_ops *ops, struct dlc_err *err);
 int server_listen(struct node *n); /* again, after descriptors ran out; 0 or -1 */
 void server_close(struct node *n);
 void conn_close(struct conn **cp);

@@ -34,6 +34,7 @@
 #include "cluster/cost.h"
 #include "cluster/report.h"
 #include "cluster/weight_exchange.h"
+#include "daemon/client_commands.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
 #include "daemon/decoded_cache.h"
@@ -448,7 +449,7 @@ static int node_open(struct node *n, struct dlc_err *err)
     if (n->work == NULL)
         return err->code;
     open_disk(n);
-    rc = server_open(n, err);
+    rc = server_open(n, &client_command_ops, err);
     if (rc == 0 && n->membership != NULL)
         rc = open_membership(n, err);
     return rc;

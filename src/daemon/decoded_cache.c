@@ -260,7 +260,8 @@ struct upload_copy {
     struct mem_fill *fill;
     uint64_t sample, len;
     uint32_t slot;
-    uint64_t conn; /* who gave it */
+    uint64_t conn;            /* who gave it ... */
+    decoded_uploaded_f *done; /* ... and is told */
     bool sound;
 };
 
@@ -287,7 +288,7 @@ static void copied(struct task *t)
     }
     mem_index_tell_room(g->decoded->index, room_of(g->node));
     if (c != NULL && c->session != NULL)
-        session_upload_done(c->session, g->slot, g->sound ? 0 : DLC_ECORRUPT);
+        g->done(c->session, g->slot, g->sound ? 0 : DLC_ECORRUPT);
     g->node->pending--;
     decoded_put(&g->decoded);
     mem_uploads_put(&g->uploads);
@@ -295,7 +296,8 @@ static void copied(struct task *t)
     mem_free(&g);
 }
 
-int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t len)
+int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t len,
+                   decoded_uploaded_f *done)
 {
     struct node *n = s->ds->node;
     unsigned steps = CLEAR_STEPS;
@@ -324,7 +326,8 @@ int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t l
                               .sample = sample,
                               .len = len,
                               .slot = slot,
-                              .conn = s->conn->id};
+                              .conn = s->conn->id,
+                              .done = done};
     g->ds->refs++;
     g->decoded->users++;
     n->pending++;

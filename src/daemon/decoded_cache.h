@@ -35,9 +35,11 @@ void decoded_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *to
 int decoded_get(struct dataset *ds, const unsigned char key[static SHA256_LEN],
                 struct decoded_cache **out, struct dlc_err *err);
 void decoded_put(struct decoded_cache **sp);
-/* A decoded sample of len bytes, header and all. 1: session_upload_done() will be called. 0: it is
- * there already. DLC_EBUSY: there is no room. */
-int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t len);
+/* A decoded sample of len bytes, header and all. 1: it is copied; then done() is called, if the session is
+ * still there. 0: it is there already. DLC_EBUSY: there is no room. */
+typedef void decoded_uploaded_f(struct session *s, uint32_t slot, int rc);
+int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t len,
+                   decoded_uploaded_f *done);
 void decoded_caches_tell_room(struct node *n); /* now and then */
 void decoded_caches_free(struct dataset *ds);
 /* Its samples and decoded samples leave memory in steps, from *at on, which begins as zeros; *bytes

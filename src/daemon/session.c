@@ -90,12 +90,8 @@ static void waiter_free(struct waiter *w)
     mem_free(&w);
 }
 
-void session_answer(struct waiter *w, int rc, const char *text)
+static void fetched(struct waiter *w, int rc, const char *text)
 {
-    if (w->session == NULL) {
-        w->done(w, rc, text);
-        return;
-    }
     cell_answer(w->session, w->cell, rc, text);
     waiter_free(w);
 }
@@ -113,6 +109,7 @@ static bool ask_fetch(struct session *s, uint32_t cell, uint64_t sample)
         return false;
     w = mem_new(struct waiter);
     w->session = s;
+    w->done = fetched;
     w->cell = cell;
     w->asked = dlc_mono_now();
     dlc_list_init(&w->of_fetch);
@@ -141,6 +138,12 @@ static bool ask_prefetch(struct session *s, struct shm_cell *c)
     return true;
 }
 
+static void upload_done(struct session *s, uint32_t slot, int rc)
+{
+    s->n_uploads--;
+    cell_answer(s, slot, rc, NULL);
+}
+
 static bool ask_upload(struct session *s, uint32_t slot, uint64_t sample, uint64_t len)
 {
     int rc;
@@ -150,16 +153,10 @@ static bool ask_upload(struct session *s, uint32_t slot, uint64_t sample, uint64
         s->n_uploads >= SHM_UPLOAD_SLOTS)
         return false;
     s->n_uploads++;
-    rc = decoded_upload(s, sample, slot, len);
+    rc = decoded_upload(s, sample, slot, len, upload_done);
     if (rc <= 0)
-        session_upload_done(s, slot, rc);
+        upload_done(s, slot, rc);
     return true;
-}
-
-void session_upload_done(struct session *s, uint32_t slot, int rc)
-{
-    s->n_uploads--;
-    cell_answer(s, slot, rc, NULL);
 }
 
 static bool take_request(struct session *s, uint32_t cell)

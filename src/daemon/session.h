@@ -69,22 +69,24 @@ struct session {
     uint32_t head; /* our own copy: the one in shared memory is for the client to read */
 };
 
+/* One who waits for a fetch: a reader of a session, or a peer. */
 struct waiter {
     struct dlc_list of_fetch, of_session;
-    struct session *session; /* NULL: a peer's, which is told by done() */
+    struct session *session; /* NULL: a peer's */
     uint32_t cell;
     struct dlc_mono asked;
-    void (*done)(struct waiter *w, int rc, const char *text);
+    void (*done)(struct waiter *w, int rc, const char *text); /* once; may free w */
 };
+
+/* Tell it how its fetch ended. */
+static inline void session_answer(struct waiter *w, int rc, const char *text)
+{
+    w->done(w, rc, text);
+}
 
 int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err); /* answers the client */
 void session_free(struct session **sp);
 /* Serve it no more. Its pins count, and its dataset stays, until session_free(). */
 void session_abandon(struct session *s);
 void session_add_stats(const struct session *s, struct mem_session_stats *sum);
-/* Tell one waiter how its fetch ended. Takes w, unless it is a peer's. */
-void session_answer(struct waiter *w, int rc, const char *text);
-
-void session_upload_done(struct session *s, uint32_t slot, int rc);
-
 #endif

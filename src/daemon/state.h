@@ -22,6 +22,7 @@
 
 struct agent;
 struct batch;
+struct client_ops;
 struct cluster;
 struct config;
 struct disk;
@@ -59,6 +60,7 @@ struct node {
     _Atomic bool ending;         /* the same for workers that would take long; W loop */
     struct ending *ending_watch; /* ending.c */
 
+    const struct client_ops *client_ops;
     struct dlc_list conns;    /* struct conn.link */
     struct dlc_list datasets; /* struct dataset.link */
     struct dlc_list backlogs; /* struct dataset.backlogs: of those that have one */
