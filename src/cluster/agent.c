@@ -19,7 +19,7 @@
 #include "cluster/identity.h"
 #include "cluster/commands.h"
 #include "cluster/disk_inventory.h"
-#include "cluster/ownership.h"
+#include "cluster/view_change.h"
 #include "cluster/report.h"
 #include "daemon/state.h"
 #include "cluster/peer_server.h"
@@ -286,7 +286,7 @@ static void take_view(struct node *n, const json_t *view)
     if (cluster_version(n->cluster) != before)
         log_info("view %llu: %u nodes", (unsigned long long)cluster_version(n->cluster),
                  cluster_live(n->cluster));
-    ownership_changed(n);
+    cluster_view_changed(n);
 }
 
 /* What the manager said, or that it did not hear us. */

@@ -24,9 +24,10 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
-#include "catalog/listing/cataloguer.h"
 #include "cluster/access.h"
+#include "catalog/catalog.h"
 #include "daemon/dataset.h"
+#include "daemon/dataset_chunks.h"
 #include "daemon/state.h"
 #include "base/config.h"
 #include "base/thread_pool.h"
@@ -62,36 +63,6 @@ struct dataset *inventory_still_open(struct node *n, const char *name, const cha
             found = ds;
     }
     return found;
-}
-
-/* ---- dropping ---- */
-
-static uint64_t drop(struct disk *d, struct chunk_id id, uint64_t size)
-{
-    if (!disk_has(d, id))
-        return 0;
-    disk_drop(d, id);
-    return size;
-}
-
-/* Its samples and its archives' derived forms. Bytes. */
-static uint64_t drop_chunks(struct disk *d, const struct catalog *c, uint64_t disk_id)
-{
-    struct catalog_entry e;
-    uint64_t bytes = 0, size;
-
-    for (uint64_t i = 0; i < catalog_count(c); i++)
-        if (catalog_get(c, i, &e, NULL) == 0)
-            bytes += drop(d, chunk_id_of(disk_id, e.key, e.etag), e.size);
-    for (uint64_t j = 0; j < catalog_objects(c); j++)
-        if (catalog_derived(c, j, &size, NULL) == 0 && catalog_object(c, j, &e, NULL) == 0)
-            bytes += drop(d, derived_chunk_id(disk_id, e.key, e.etag), size);
-    return bytes;
-}
-
-uint64_t dataset_drop_chunks(const struct dataset *ds)
-{
-    return drop_chunks(ds->node->disk, ds->catalog, ds->disk_id);
 }
 
 /* ---- notes ---- */
@@ -162,7 +133,7 @@ uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, co
     if (path != NULL)
         c = read_note(n, path, &disk_id);
     if (c != NULL && lies_at(catalog_url(c), url)) {
-        bytes = drop_chunks(n->disk, c, disk_id);
+        bytes = catalog_drop_chunks(n->disk, c, disk_id);
         os_unlink(path);
     }
     catalog_close(&c);

@@ -12,9 +12,8 @@ struct node;
  * ("": at any). NULL: none. */
 struct dataset *inventory_still_open(struct node *n, const char *name, const char *tenant,
                                      const char *url);
-/* X, blocks: drop what the disk tier has of it. Bytes. */
-uint64_t dataset_drop_chunks(const struct dataset *ds);
-/* The same of one that is not open: 0 when nothing is known of it. */
+/* X, blocks: drop what the disk tier has of one that is not open. Bytes: 0 when nothing is known of
+ * it. */
 uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, const char *url);
 void inventory_note(const struct dataset *ds); /* it is open: remember where its chunks are */
 /* The manager took us in: open what an earlier daemon had open and the manager still knows. */

@@ -23,12 +23,12 @@
 #include "cache/policy/lifecycle.h"
 #include "cluster/cost.h"
 #include "daemon/dataset.h"
-#include "daemon/fetch/assemble.h"
+#include "daemon/dataset_chunks.h"
 #include "daemon/listing.h"
-#include "daemon/prefetch/disk_hints.h"
 #include "daemon/prefetch/warm.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
+#include "daemon/work.h"
 #include "catalog/catalog.h"
 #include "catalog/sample.h"
 #include "cluster/view.h"
@@ -147,7 +147,7 @@ static void look_for_derived(struct report *r)
     for (uint64_t j = 0; j < catalog_objects(ds->catalog) && !node_is_ending(ds->node); j++)
         if (catalog_derived(ds->catalog, j, &size, NULL) == 0 &&
             catalog_object(ds->catalog, j, &e, NULL) == 0 &&
-            disk_has(ds->node->disk, assemble_derived_id(ds, &e)))
+            disk_has(ds->node->disk, dataset_derived_chunk(ds, &e)))
             set_bit(r->seen, j);
 }
 

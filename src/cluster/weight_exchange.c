@@ -34,7 +34,6 @@
 #define BATCH         16384u       /* weights of one call: some milliseconds of the loop */
 #define STEPS         (4u * BATCH) /* words and marks looked at for one call */
 #define EVERY         DLC_SEC(1)
-#define AT_LEAST      DLC_MS(100) /* between two, however often a client says that an epoch ends */
 #define AFTER_REFUSAL DLC_SEC(10)
 
 struct exchange {
@@ -42,24 +41,6 @@ struct exchange {
     struct node *node;
     uint64_t dataset, number; /* whose */
 };
-
-void job_weights_send_release(struct job_weights *w)
-{
-    mem_free(&w->send.samples);
-    w->send.n = w->send.cap = 0;
-}
-
-void job_weights_send_soon(struct job_weights *w)
-{
-    if (w != NULL && !w->send.refused)
-        w->send.next.ns = DLC_MIN(w->send.next.ns, dlc_mono_add(w->send.last, AT_LEAST).ns);
-}
-
-void job_weights_send_json(const struct job_weights *w, json_t *to)
-{
-    json_object_set_new(to, "sent", json_integer((json_int_t)w->send.sent));
-    json_object_set_new(to, "received", json_integer((json_int_t)w->send.received));
-}
 
 /* ---- whose turn it is ---- */
 
@@ -213,7 +194,7 @@ static void take_answer(struct job_weights *w, const json_t *answer, struct dlc_
     if (json_is_true(json_object_get(answer, "more")))
         w->send.next = now;
     else if (w->send.n == BATCH) /* others must be able to follow: the manager does not keep all */
-        w->send.next = dlc_mono_add(now, AT_LEAST);
+        w->send.next = dlc_mono_add(now, SENDING_AT_LEAST);
     w->send.sent += w->send.n;
     w->send.n = 0;
     w->send.refused = false;

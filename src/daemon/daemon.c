@@ -47,6 +47,7 @@
 #include "daemon/reserve.h"
 #include "daemon/state.h"
 #include "cluster/peer_server.h"
+#include "cache/disk/disk.h"
 #include "cache/policy/policy.h"
 #include "cluster/peer_client.h"
 #include "cluster/redis_tier.h"

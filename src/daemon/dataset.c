@@ -13,6 +13,7 @@
  * (docs/design/0010).
  */
 #include "daemon/dataset.h"
+#include "daemon/dataset_chunks.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

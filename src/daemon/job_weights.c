@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cluster/weight_exchange.h"
 #include "daemon/dataset.h"
 #include "daemon/session.h"
 #include "catalog/catalog.h"
@@ -24,12 +23,18 @@
 #define WEIGHINGS_MAX 8     /* of one dataset */
 #define SLICE         1024u /* weights that are counted in one look */
 
+static void send_release(struct job_weights *w)
+{
+    mem_free(&w->send.samples);
+    w->send.n = w->send.cap = 0;
+}
+
 static void job_weights_free(struct job_weights *w)
 {
     dlc_check(w->users == 0);
     dlc_list_remove(&w->link);
     mem_common_free(&w->memory);
-    job_weights_send_release(w);
+    send_release(w);
     mem_free(&w->uses);
     mem_free(&w->job);
     mem_free(&w);
@@ -125,6 +130,12 @@ int job_weights_get(struct session *s, const char *job, bool own, struct dlc_err
     return 0;
 }
 
+void job_weights_send_soon(struct job_weights *w)
+{
+    if (w != NULL && !w->send.refused)
+        w->send.next.ns = DLC_MIN(w->send.next.ns, dlc_mono_add(w->send.last, SENDING_AT_LEAST).ns);
+}
+
 void job_weights_put(struct job_weights **wp)
 {
     struct job_weights *w = *wp;
@@ -197,6 +208,12 @@ void job_weights_used(struct job_weights *w, uint64_t sample)
         w->uses[sample]++;
 }
 
+static void send_json(const struct job_weights *w, json_t *to)
+{
+    json_object_set_new(to, "sent", json_integer((json_int_t)w->send.sent));
+    json_object_set_new(to, "received", json_integer((json_int_t)w->send.received));
+}
+
 json_t *job_weights_all_json(const struct dataset *ds)
 {
     json_t *list = json_array();
@@ -207,7 +224,7 @@ json_t *job_weights_all_json(const struct dataset *ds)
                                 "learnt", (json_int_t)w->learnt, "mean", w->mean);
 
         if (ds->cid != NULL)
-            job_weights_send_json(w, one);
+            send_json(w, one);
         json_array_append_new(list, one);
     }
     return list;

@@ -57,6 +57,10 @@ struct job_weights {
 int job_weights_get(struct session *s, const char *job, bool own, struct dlc_err *err);
 void job_weights_put(struct job_weights **wp);
 void job_weights_all_free(struct dataset *ds);
+/* An epoch ends, or its ranks do: the other nodes are to hear of it soon. w: NULL: a no-op. */
+void job_weights_send_soon(struct job_weights *w);
+#define SENDING_AT_LEAST                                                                           \
+    DLC_MS(100) /* between two, however often a client says that an epoch ends */
 /* A sample whose weight has changed. False: that was all for now, or for so many steps. */
 bool job_weights_take(struct job_weights *w, uint64_t *steps, uint64_t *sample);
 void job_weights_measure(struct job_weights *w); /* some more of the mean; at each look */

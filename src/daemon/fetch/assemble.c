@@ -23,6 +23,7 @@
 #include "base/syscalls.h"
 #include "catalog/listing/cataloguer.h"
 #include "daemon/dataset.h"
+#include "daemon/dataset_chunks.h"
 #include "daemon/prefetch/disk_hints.h"
 #include "daemon/state.h"
 
@@ -145,14 +146,6 @@ static void read_object(struct part *p)
 
 /* ---- making a derived form again ---- */
 
-struct chunk_id assemble_derived_id(const struct dataset *ds, const struct catalog_entry *object)
-{
-    struct chunk_id id = derived_chunk_id(ds->disk_id, object->key, object->etag);
-
-    id.group = ds->group;
-    return id;
-}
-
 static void derive_work(struct work *w)
 {
     struct deriving *g = dlc_container(w, struct deriving, work);
@@ -199,7 +192,7 @@ static struct deriving *find_deriving(struct node *n, struct chunk_id id)
 static void derive_again(struct part *p)
 {
     struct dataset *ds = p->of->ds;
-    struct chunk_id id = assemble_derived_id(ds, &p->object);
+    struct chunk_id id = dataset_derived_chunk(ds, &p->object);
     struct deriving *g = find_deriving(ds->node, id);
 
     p->derived_again = true;
@@ -248,7 +241,7 @@ static void derived_work(struct work *w)
 
     p->rc = catalog_derived(ds->catalog, p->piece.object, &size, &p->err);
     if (p->rc == 0)
-        p->rc = disk_read_range(ds->node->disk, assemble_derived_id(ds, &p->object), size,
+        p->rc = disk_read_range(ds->node->disk, dataset_derived_chunk(ds, &p->object), size,
                                 p->piece.offset, p->dst, p->piece.length, &p->err);
     if (p->rc == 0)
         part_sum(p);

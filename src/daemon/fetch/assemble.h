@@ -6,10 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cache/disk/disk.h"
 #include "daemon/work.h"
 
-struct catalog_entry;
 struct dataset;
 struct dlc_err;
 
@@ -20,8 +18,6 @@ typedef void assemble_done_f(void *arg, int rc, const struct dlc_err *err, bool 
  * reads: the class of disk reads. */
 void assemble_read(struct dataset *ds, uint64_t sample, enum work_class reads, void *dst,
                    assemble_done_f *done, void *arg);
-/* Names the chunk of an object's derived form. */
-struct chunk_id assemble_derived_id(const struct dataset *ds, const struct catalog_entry *object);
 void assemble_stop(struct dataset *ds); /* end soon what is being made for it */
 
 #endif

@@ -12,7 +12,7 @@
 #include "cache/disk/disk.h"
 #include "catalog/catalog.h"
 #include "daemon/backlog.h"
-#include "daemon/prefetch/disk_hints.h"
+#include "daemon/dataset_chunks.h"
 #include "daemon/prefetch/prefetch.h"
 #include "daemon/session.h"
 #include "daemon/state.h"

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/list.h"
 #include "cache/disk/disk.h"
-#include "cluster/ownership.h"
+#include "daemon/ownership.h"
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/state.h"
 #include "daemon/work.h"

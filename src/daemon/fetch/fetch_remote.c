@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/ownership.h"
+#include "daemon/ownership.h"
 #include "cluster/view.h"
 #include "daemon/fetch/assemble.h"
 #include "daemon/prefetch/disk_hints.h"

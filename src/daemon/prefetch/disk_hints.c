@@ -9,45 +9,20 @@
 #include <math.h>
 #include <stdatomic.h>
 
-#include "base/hash.h"
 #include "base/mem.h"
+#include "cache/disk/disk.h"
 #include "cache/policy/policy.h"
 #include "cluster/report.h"
 #include "daemon/dataset.h"
-#include "daemon/fetch/assemble.h"
+#include "daemon/dataset_chunks.h"
 #include "daemon/session.h"
 #include "catalog/catalog.h"
 #include "cluster/view.h"
 #include "daemon/state.h"
+#include "daemon/work.h"
 #include "order/cursor.h"
 #include "order/schedule.h"
 #include "base/config.h"
-
-void dataset_enter_group(struct dataset *ds)
-{
-    if (ds->node->disk != NULL)
-        ds->group = disk_group(ds->node->disk, hash64_str(ds->catalog_path), ds->url.shown);
-}
-
-void dataset_join(struct dataset *ds)
-{
-    if (ds->node->disk != NULL)
-        disk_group_join(ds->node->disk, ds->group);
-}
-
-void dataset_leave(struct dataset *ds)
-{
-    if (ds->node->disk != NULL)
-        disk_group_leave(ds->node->disk, ds->group);
-}
-
-struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const char *etag)
-{
-    struct chunk_id id = chunk_id_of(ds->disk_id, key, etag);
-
-    id.group = ds->group;
-    return id;
-}
 
 static double cost_of(const struct dataset *ds, struct dlc_dur took, uint64_t bytes)
 {
@@ -149,7 +124,7 @@ static void adopt_work(struct work *w)
     for (uint64_t i = 0; i < catalog_objects(ds->catalog) && !stopped(a); i++)
         if (catalog_derived(ds->catalog, i, &size, NULL) == 0 &&
             catalog_object(ds->catalog, i, &e, NULL) == 0)
-            disk_has(ds->node->disk, assemble_derived_id(ds, &e));
+            disk_has(ds->node->disk, dataset_derived_chunk(ds, &e));
     loop_post(ds->node->loop, &a->task);
 }
 

@@ -6,14 +6,10 @@
 #include <stdint.h>
 
 #include "base/clock.h"
-#include "cache/disk/disk.h"
 
 struct dataset;
 
 /* What the disk tier should know of the dataset. All are no-ops without a disk tier. */
-void dataset_enter_group(struct dataset *ds);
-void dataset_join(struct dataset *ds); /* a job begins to need it: a session, a warm-up */
-void dataset_leave(struct dataset *ds);
 /* A sample of that many bytes came from the bucket. */
 void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, uint64_t bytes);
 /* An object of that many bytes was downloaded and its derived form made. */
@@ -22,6 +18,5 @@ void dataset_expect(struct dataset *ds); /* how often it will still be read; now
 /* Make its group's what an earlier daemon has left on disk, in the background, or end that. */
 void dataset_adopt(struct dataset *ds);
 void dataset_adopt_stop(struct dataset *ds);
-struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const char *etag);
 
 #endif

@@ -27,7 +27,7 @@
 
 #include "base/counters.h"
 #include "cache/policy/expected_use.h"
-#include "cluster/ownership.h"
+#include "daemon/ownership.h"
 #include "daemon/dataset.h"
 #include "daemon/job_weights.h"
 #include "daemon/prefetch/prefetch.h"

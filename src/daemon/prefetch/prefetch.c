@@ -32,8 +32,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "cluster/ownership.h"
-#include "cluster/weight_exchange.h"
+#include "daemon/ownership.h"
 #include "daemon/dataset.h"
 #include "daemon/fetch/fetch.h"
 #include "daemon/job_weights.h"

@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cluster/ownership.h"
+#include "daemon/ownership.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
+#include "daemon/dataset_chunks.h"
 #include "daemon/fetch/fetch.h"
 #include "daemon/job_weights.h"
-#include "daemon/prefetch/disk_hints.h"
 #include "daemon/state.h"
 #include "catalog/catalog.h"
 

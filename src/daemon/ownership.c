@@ -4,7 +4,7 @@
  * Asked for every sample that comes or is told a next use, so the answers are remembered, two bits
  * each, until the view changes.
  */
-#include "cluster/ownership.h"
+#include "daemon/ownership.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,9 +12,6 @@
 #include "base/mem.h"
 #include "cluster/peer_client.h"
 #include "daemon/dataset.h"
-#include "daemon/prefetch/cache_bypass.h"
-#include "daemon/prefetch/disk_hints.h"
-#include "daemon/prefetch/next_use.h"
 #include "daemon/state.h"
 #include "catalog/catalog.h"
 #include "catalog/sample.h"
@@ -123,33 +120,4 @@ uint64_t dataset_owned_bytes(const struct dataset *ds)
         return 0; /* nobody borrows: as without a cluster */
     share = fmin(share + 2 * sqrt(share * (1 - share) / n), 1); /* it is a matter of chance */
     return (uint64_t)(share * (double)catalog_bytes(ds->catalog));
-}
-
-/* The disk tier counts the cluster's readers as one job. */
-static void follow_use(struct dataset *ds)
-{
-    bool read = dataset_read_elsewhere(ds);
-
-    if (read && !ds->joined_elsewhere)
-        dataset_join(ds);
-    else if (!read && ds->joined_elsewhere)
-        dataset_leave(ds);
-    ds->joined_elsewhere = read;
-}
-
-void ownership_changed(struct node *n)
-{
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-        bool before = ds->joined_elsewhere;
-
-        if (ds->cid == NULL || ds->state != DATASET_READY)
-            continue;
-        ds->read_elsewhere = cluster_use(n->cluster, ds->cid).readers > 0;
-        bypass_changed(ds);
-        follow_use(ds);
-        if (before != ds->joined_elsewhere ||
-            ds->whose_version != cluster_owners_version(n->cluster))
-            next_use_changed(ds);
-    }
 }

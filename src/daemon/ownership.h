@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Which samples are this node's to read from the bucket and to keep, for all nodes of the cluster.
+ * Only looks things up in the view; without a cluster all are ours.
  */
-#ifndef DLC_CLUSTER_OWNERSHIP_H
-#define DLC_CLUSTER_OWNERSHIP_H
+#ifndef DLC_DAEMON_OWNERSHIP_H
+#define DLC_DAEMON_OWNERSHIP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct cluster_peer;
 struct dataset;
-struct node;
 
 /* Does this node read the sample's object for all? Also when there is no cluster. */
 bool dataset_owns(struct dataset *ds, uint64_t sample);
@@ -20,6 +20,5 @@ bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out)
 bool dataset_read_elsewhere(const struct dataset *ds);
 /* About how many bytes this node should keep for all; 0: nobody reads it, or it is not shared. */
 uint64_t dataset_owned_bytes(const struct dataset *ds);
-void ownership_changed(struct node *n); /* there is a new view */
 
 #endif

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/view_change.h"
+
+#include "cluster/view.h"
+#include "daemon/dataset.h"
+#include "daemon/dataset_chunks.h"
+#include "daemon/ownership.h"
+#include "daemon/prefetch/cache_bypass.h"
+#include "daemon/prefetch/next_use.h"
+#include "daemon/state.h"
+
+/* The disk tier counts the cluster's readers as one job. */
+static void follow_use(struct dataset *ds)
+{
+    bool read = dataset_read_elsewhere(ds);
+
+    if (read && !ds->joined_elsewhere)
+        dataset_join(ds);
+    else if (!read && ds->joined_elsewhere)
+        dataset_leave(ds);
+    ds->joined_elsewhere = read;
+}
+
+void cluster_view_changed(struct node *n)
+{
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+        bool before = ds->joined_elsewhere;
+
+        if (ds->cid == NULL || ds->state != DATASET_READY)
+            continue;
+        ds->read_elsewhere = cluster_use(n->cluster, ds->cid).readers > 0;
+        bypass_changed(ds);
+        follow_use(ds);
+        if (before != ds->joined_elsewhere ||
+            ds->whose_version != cluster_owners_version(n->cluster))
+            next_use_changed(ds);
+    }
+}
