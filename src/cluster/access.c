@@ -24,6 +24,7 @@
 #include "cluster/agent.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
+#include "daemon/dataset_open.h"
 #include "daemon/decoded_cache.h"
 #include "daemon/state.h"
 #include "cluster/view.h"

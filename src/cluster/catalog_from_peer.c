@@ -21,6 +21,7 @@
 #include "net/json_client.h"
 #include "daemon/catalog_load.h"
 #include "daemon/dataset.h"
+#include "daemon/dataset_open.h"
 #include "daemon/snapshot.h"
 #include "daemon/state.h"
 #include "base/thread_pool.h"

@@ -21,6 +21,7 @@
 #include "cluster/access.h"
 #include "cluster/disk_inventory.h"
 #include "daemon/dataset.h"
+#include "daemon/dataset_open.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/decoded_cache.h"
 #include "daemon/fetch/fetch.h"

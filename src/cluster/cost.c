@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/state.h"
 
 #define PAST_MAX 256u
@@ -39,7 +40,7 @@ static struct spent *past_of(struct node *n, const char *of)
     return s;
 }
 
-void cost_keep(const struct dataset *ds)
+void cost_keep(struct dataset *ds)
 {
     const struct bucket_tally *t = ds->tally;
     struct spent *s;
@@ -85,3 +86,5 @@ void cost_close(struct node *n)
     mem_free(&n->spent);
     n->n_spent = n->cap_spent = 0;
 }
+
+const struct node_events cost_events = {.dataset_closing = cost_keep};

@@ -9,11 +9,14 @@
 
 struct dataset;
 struct node;
+struct node_events;
 
 /* A dataset is freed: what was spent on it stays in the figures. */
-void cost_keep(const struct dataset *ds);
+void cost_keep(struct dataset *ds);
 /* {"TENANT/NAME": {"money_nano", "requests", "bytes"}}, since the node was started. Gives */
 json_t *cost_figures(const struct node *n);
 void cost_close(struct node *n);
+
+extern const struct node_events cost_events;
 
 #endif

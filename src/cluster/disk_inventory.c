@@ -27,6 +27,7 @@
 #include "cluster/access.h"
 #include "catalog/catalog.h"
 #include "daemon/dataset.h"
+#include "daemon/dataset_open.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/state.h"
 #include "base/config.h"

@@ -38,6 +38,8 @@
 #include "cluster/access.h"
 #include "daemon/ownership.h"
 #include "daemon/dataset.h"
+#include "daemon/dataset_open.h"
+#include "daemon/dataset_table.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/fetch/fetch.h"
 #include "daemon/job_weights.h"

@@ -23,6 +23,7 @@
 #include "cache/policy/lifecycle.h"
 #include "cluster/cost.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/listing.h"
 #include "daemon/prefetch/warm.h"
@@ -84,11 +85,11 @@ static void set_bit(uint64_t *bits, uint64_t i)
     bits[i / 64] |= (uint64_t)1 << (i % 64);
 }
 
-void report_free(struct report **rp)
+static void report_free(struct dataset *ds)
 {
-    struct report *r = *rp;
+    struct report *r = ds->report;
 
-    *rp = NULL;
+    ds->report = NULL;
     if (r == NULL)
         return;
     mem_free(&r->seen);
@@ -563,3 +564,5 @@ json_t *report_progress(struct node *n)
     }
     return o;
 }
+
+const struct node_events report_events = {.dataset_freed = report_free};

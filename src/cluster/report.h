@@ -13,10 +13,9 @@
 struct dataset;
 struct mem_session_stats;
 struct node;
-struct report;
+struct node_events;
 struct session;
 
-void report_free(struct report **rp);
 void report_tick(struct node *n); /* look at some more chunks */
 /* A session ends: what it read stays in the figures of its job. */
 void report_session_ended(const struct session *s, const struct mem_session_stats *st);
@@ -31,5 +30,7 @@ json_t *report_chunks(struct node *n, bool *more);
 void report_heard(struct node *n, bool well);
 json_t *report_figures(struct node *n);  /* of heart-beats. Gives */
 json_t *report_progress(struct node *n); /* the same */
+
+extern const struct node_events report_events;
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/state.h"
 
 #define BACKLOG_MAX (1u << 22)
@@ -40,3 +41,17 @@ bool dataset_backlog_next(struct dataset *ds, uint64_t *sample)
     dlc_list_remove(&ds->backlogs);
     return false;
 }
+
+static void backlog_clear(struct dataset *ds)
+{
+    ds->backlog_len = 0;
+    dlc_list_remove(&ds->backlogs);
+}
+
+static void backlog_free(struct dataset *ds)
+{
+    mem_free(&ds->backlog);
+}
+
+const struct node_events backlog_events = {.dataset_stopping = backlog_clear,
+                                           .dataset_freed = backlog_free};

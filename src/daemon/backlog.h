@@ -7,8 +7,11 @@
 #include <stdint.h>
 
 struct dataset;
+struct node_events;
 
 void dataset_backlog_add(struct dataset *ds, uint64_t sample);
 bool dataset_backlog_next(struct dataset *ds, uint64_t *sample);
+
+extern const struct node_events backlog_events;
 
 #endif

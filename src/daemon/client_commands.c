@@ -13,6 +13,7 @@
 #include "cluster/disk_inventory.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
+#include "daemon/dataset_table.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/decoded_cache.h"
 #include "daemon/fetch/fetch.h"

@@ -8,6 +8,7 @@
  */
 #include "daemon/daemon.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -34,15 +35,20 @@
 #include "cluster/cost.h"
 #include "cluster/report.h"
 #include "cluster/weight_exchange.h"
+#include "daemon/backlog.h"
 #include "daemon/client_commands.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
 #include "daemon/decoded_cache.h"
 #include "daemon/ending.h"
+#include "daemon/events.h"
+#include "daemon/fetch/assemble.h"
 #include "daemon/fetch/fetch.h"
+#include "daemon/job_weights.h"
 #include "daemon/listing.h"
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/prefetch/disk_hints.h"
+#include "daemon/prefetch/next_use.h"
 #include "daemon/prefetch/warm.h"
 #include "daemon/reserve.h"
 #include "daemon/state.h"
@@ -272,6 +278,15 @@ static void on_tick(struct timer *t)
 }
 
 /* ---- putting it together ---- */
+
+/* Who hears of events. */
+static const struct node_events *const listeners[] = {
+    &backlog_events,  &decoded_cache_events, &job_weights_events,
+    &listing_events,  &assemble_events,      &disk_hints_events,
+    &next_use_events, &cost_events,          &report_events,
+};
+
+static_assert(DLC_COUNT(listeners) <= EVENTS_MAX, "events.h: EVENTS_MAX");
 
 /* 0: ours. -1: held by the daemon whose pid is told, or by nobody who tells. */
 static int take_lock(int fd, char pid[static 32])
@@ -515,6 +530,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
 
     n->config = c;
     n->membership = start != NULL ? start->cluster : NULL;
+    memcpy(n->events, listeners, sizeof(listeners));
     n->agent_left = true;
     n->lock_fd = n->listener.fd = n->signals.fd = -1;
     dlc_list_init(&n->conns);

@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Open datasets: each has a catalog, a bucket and slots in memory; sessions share it. */
+/*
+ * A dataset: a catalog, a bucket and an index under one name, shared by all sessions. Here is what
+ * it is, how it is made, and its life: it is counted (refs), stays when nobody uses it, so that its
+ * samples remain resident for the next run, and goes with its last reference once it is stale.
+ * dataset_open.h opens datasets, dataset_table.h finds them. Nothing here calls those who use a
+ * dataset: that it goes they hear by events.h, and end what is theirs.
+ */
 #ifndef DLC_DAEMON_DATASET_H
 #define DLC_DAEMON_DATASET_H
 
@@ -138,32 +144,23 @@ struct open_request {
     const struct grant *grant; /* of a cluster; NULL: nobody's */
 };
 
-/* Find or start; the connection is answered when the dataset is READY or FAILED. */
-void dataset_open(struct conn *c, const struct open_request *w);
-
-/* One of the daemon itself that needs a dataset. */
-struct dataset_waiter {
-    struct dlc_list link;
-    /* Once, perhaps before dataset_need() returns. ds is NULL when *err says why. */
-    void (*ready)(struct dataset_waiter *d, struct dataset *ds, const struct dlc_err *err);
-};
+/* Gives, with one reference, LISTING: dataset_open.c goes on. NULL: *err says why. */
+struct dataset *dataset_new(struct node *n, const struct open_request *w, struct dlc_err *err);
+/* What finds it again. Gives. Datasets of different tenants, and of different names, are never the same; nor is
+ * one that is read with its tenant's credentials what it was before there were any. */
+char *dataset_name(const struct open_request *w);
 /* Whose it is and what it is read with; again whenever the manager was asked. */
 void dataset_take_grant(struct dataset *ds, const struct grant *g);
-void dataset_need(struct node *n, const struct open_request *w, struct dataset_waiter *d);
-/* The one of the cluster's that is ready; snapshot 0: the newest. tenant: NULL: whoever's it is: a
- * name that was freed may be another one's by now (K2). NULL: none. */
-struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *tenant,
-                                   uint64_t snapshot);
-/* Have it ready by the catalog that is stored here, if that one counts; else nothing happens. */
-void dataset_reopen(struct node *n, const struct open_request *w);
-struct dataset *dataset_find(struct node *n, const char *url);
-void dataset_put(struct dataset **dp);
-/* Its listing has ended. Takes the catalog, NULL when rc says why there is none. */
-void dataset_listed(struct dataset *ds, int rc, struct catalog **catalog, struct dlc_err *err);
-/* A peer has given its catalog, or none has it. */
-void dataset_catalog_came(struct dataset *ds, int rc, struct catalog **catalog);
+/* A tenant's, to be read with credentials that it has not? Those of the node are its own: else a
+ * tenant would read whatever the node may. What belongs to nobody an admin has registered. */
+bool dataset_lacks_credentials(const struct dataset *ds);
 struct bucket_config dataset_bucket_config(const struct dataset *ds);
-/* End listings and buckets so that nothing more is posted; frees those nobody uses. */
+
+/* One reference less; the last one of a stale dataset frees it. */
+void dataset_put(struct dataset **dp);
+void dataset_forget(struct dataset *ds); /* it is stale: it goes with its last reference */
+/* The daemon ends: end listings and buckets so that nothing more is posted; frees those nobody
+ * uses. */
 void dataset_shutdown(struct dataset *ds);
 
 #endif

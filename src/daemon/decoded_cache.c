@@ -26,6 +26,7 @@
 #include "cache/decoded/decoded_header.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/job_weights.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
@@ -129,7 +130,7 @@ void decoded_put(struct decoded_cache **sp)
     s->last_used = dlc_mono_now();
 }
 
-void decoded_caches_free(struct dataset *ds)
+static void decoded_caches_free(struct dataset *ds)
 {
     while (!dlc_list_empty(&ds->decoded_caches))
         decoded_free(dlc_container(ds->decoded_caches.next, struct decoded_cache, link));
@@ -334,3 +335,5 @@ int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t l
     work_run(n->work, WORK_COPY, &g->work); /* a session has SHM_UPLOAD_SLOTS at most */
     return 1;
 }
+
+const struct node_events decoded_cache_events = {.dataset_closing = decoded_caches_free};

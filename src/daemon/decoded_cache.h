@@ -16,6 +16,7 @@ struct dlc_err;
 struct evict_place;
 struct mem_index;
 struct node;
+struct node_events;
 struct session;
 
 /* The decoded samples of one owner and one way of decoding. */
@@ -41,10 +42,11 @@ typedef void decoded_uploaded_f(struct session *s, uint32_t slot, int rc);
 int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t len,
                    decoded_uploaded_f *done);
 void decoded_caches_tell_room(struct node *n); /* now and then */
-void decoded_caches_free(struct dataset *ds);
 /* Its samples and decoded samples leave memory in steps, from *at on, which begins as zeros; *bytes
  * grows. False: that was all; then memory_give_back(). */
 bool dataset_evict_some(struct dataset *ds, struct evict_place *at, uint64_t *bytes);
 void decoded_caches_figures(const struct dataset *ds, uint64_t *samples, uint64_t *bytes);
+
+extern const struct node_events decoded_cache_events;
 
 #endif

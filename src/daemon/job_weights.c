@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/session.h"
 #include "catalog/catalog.h"
 #include "daemon/client_conn.h"
@@ -150,7 +151,7 @@ void job_weights_put(struct job_weights **wp)
         job_weights_free(w);
 }
 
-void job_weights_all_free(struct dataset *ds)
+static void job_weights_all_free(struct dataset *ds)
 {
     while (!dlc_list_empty(&ds->job_weights))
         job_weights_free(dlc_container(ds->job_weights.next, struct job_weights, link));
@@ -229,3 +230,5 @@ json_t *job_weights_all_json(const struct dataset *ds)
     }
     return list;
 }
+
+const struct node_events job_weights_events = {.dataset_closing = job_weights_all_free};

@@ -17,6 +17,7 @@
 struct dataset;
 struct dlc_err;
 struct mem_common;
+struct node_events;
 struct session;
 
 /* What other nodes are to hear of, and what of theirs has come: weight_exchange.c. */
@@ -56,7 +57,6 @@ struct job_weights {
 /* Find or make the session's: its own until another one is asked for. */
 int job_weights_get(struct session *s, const char *job, bool own, struct dlc_err *err);
 void job_weights_put(struct job_weights **wp);
-void job_weights_all_free(struct dataset *ds);
 /* An epoch ends, or its ranks do: the other nodes are to hear of it soon. w: NULL: a no-op. */
 void job_weights_send_soon(struct job_weights *w);
 #define SENDING_AT_LEAST                                                                           \
@@ -66,5 +66,7 @@ bool job_weights_take(struct job_weights *w, uint64_t *steps, uint64_t *sample);
 void job_weights_measure(struct job_weights *w); /* some more of the mean; at each look */
 void job_weights_used(struct job_weights *w, uint64_t sample); /* a cursor has passed it */
 json_t *job_weights_all_json(const struct dataset *ds);        /* Gives */
+
+extern const struct node_events job_weights_events;
 
 #endif

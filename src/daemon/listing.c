@@ -2,7 +2,7 @@
 /*
  * Listings: from a bucket to a catalog on disk.
  *
- *     pages of the bucket, on lanes --> layout, archives, writing: on a worker --> dataset_listed()
+ *     pages of the bucket, on lanes --> layout, archives, writing: on a worker --> done()
  *          |--nothing below the prefix: is it one object?--|
  */
 #include "daemon/listing.h"
@@ -16,6 +16,7 @@
 #include "daemon/catalog_load.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/prefetch/disk_hints.h"
 #include "daemon/snapshot.h"
 #include "daemon/state.h"
@@ -34,6 +35,7 @@ struct listing {
     struct task task;
     struct work work;
     void (*next)(struct listing *l);
+    listing_done_f *done;
     int rc;
     struct dlc_err err;
 };
@@ -54,7 +56,7 @@ static void listing_end(struct listing *l)
     struct dataset *ds = l->ds;
 
     ds->listing = NULL;
-    dataset_listed(ds, l->rc, &l->catalog, &l->err);
+    l->done(ds, l->rc, &l->catalog, &l->err);
     if (ds->state == DATASET_READY)
         count_derived(l);
     catalog_builder_free(&l->builder);
@@ -192,11 +194,12 @@ static void on_listed(struct bucket_list *bl)
     loop_post(l->ds->node->loop, &l->task);
 }
 
-void listing_start(struct dataset *ds)
+void listing_start(struct dataset *ds, listing_done_f *done)
 {
     struct listing *l = mem_new(struct listing);
 
     l->ds = ds;
+    l->done = done;
     l->builder = catalog_builder_new();
     cataloguer_init(&l->cataloguer);
     l->prefix = list_prefix(&ds->url);
@@ -210,7 +213,8 @@ void listing_start(struct dataset *ds)
     bucket_list(ds->bucket, &l->list);
 }
 
-void listing_stop(struct dataset *ds)
+/* It ends soon. */
+static void listing_stop(struct dataset *ds)
 {
     if (ds->listing != NULL)
         cataloguer_stop(&ds->listing->cataloguer);
@@ -242,3 +246,5 @@ void dataset_progress(struct dataset *ds)
     dlc_list_each (n, &ds->openers)
         conn_progress(dlc_container(n, struct conn, waiting), progress_of(ds->listing));
 }
+
+const struct node_events listing_events = {.dataset_stopping = listing_stop};

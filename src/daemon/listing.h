@@ -5,11 +5,18 @@
 
 #include <jansson.h>
 
+struct catalog;
 struct dataset;
+struct dlc_err;
+struct node_events;
 
-void listing_start(struct dataset *ds);    /* dataset_listed() is called when it has ended */
-void listing_stop(struct dataset *ds);     /* ask it to end soon */
-void dataset_progress(struct dataset *ds); /* tell those who wait how far it is */
+/* done() is called when it has ended; takes *catalog, NULL when rc and err say why there is none. */
+typedef void listing_done_f(struct dataset *ds, int rc, struct catalog **catalog,
+                            struct dlc_err *err);
+void listing_start(struct dataset *ds, listing_done_f *done);
+void dataset_progress(struct dataset *ds);          /* tell those who wait how far it is */
 json_t *listing_progress(const struct dataset *ds); /* how far it is. Gives */
+
+extern const struct node_events listing_events;
 
 #endif

@@ -15,9 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
-#include "daemon/client_conn.h"
 #include "daemon/dataset.h"
-#include "daemon/session.h"
 #include "daemon/state.h"
 #include "base/thread_pool.h"
 #include "catalog/catalog.h"
@@ -25,44 +23,6 @@
 
 #define KEEP_BYTES                                                                                 \
     ((uint64_t)256 << 20) /* of old catalogs that nobody reads; or twice the newest */
-
-struct dataset *snapshot_find(struct node *n, const char *name, uint64_t snapshot)
-{
-    struct dataset *found = NULL;
-
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-        bool is = ds->state == DATASET_READY
-                      ? catalog_snapshot(ds->catalog) == snapshot
-                      : ds->state == DATASET_LISTING && ds->pinned == snapshot;
-
-        if (is && strcmp(ds->name, name) == 0 && (found == NULL || !ds->stale))
-            found = ds;
-    }
-    return found;
-}
-
-static bool is_of_job(const struct session *s, const struct conn *c)
-{
-    return s->conn != c && s->conn->job != NULL && strcmp(s->conn->job, c->job) == 0 &&
-           memcmp(s->conn->owner, c->owner, sizeof(c->owner)) == 0;
-}
-
-uint64_t snapshot_of_job(const struct conn *c, const char *name)
-{
-    if (c->job == NULL)
-        return 0;
-    dlc_list_each (l, &c->node->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (ds->state != DATASET_READY || strcmp(ds->name, name) != 0)
-            continue;
-        dlc_list_each (k, &ds->sessions)
-            if (is_of_job(dlc_container(k, struct session, link), c))
-                return catalog_snapshot(ds->catalog);
-    }
-    return 0;
-}
 
 int snapshot_refuse(const char *shown, uint64_t have, uint64_t wanted, struct dlc_err *err)
 {

@@ -5,20 +5,12 @@
 
 #include <stdint.h>
 
-struct conn;
 struct dataset;
 struct dlc_err;
-struct node;
 
-/* The open dataset of that name and snapshot, or the one that is being opened for it. NULL: none.
- */
-struct dataset *snapshot_find(struct node *n, const char *name, uint64_t snapshot);
-/* The snapshot that other sessions of the client's job read of that dataset; 0: there is none. */
-uint64_t snapshot_of_job(const struct conn *c, const char *name);
 /* 0, or DLC_ECHANGED when `wanted` is not 0 and not that of the dataset. */
 int snapshot_check(const struct dataset *ds, uint64_t wanted, struct dlc_err *err);
 int snapshot_refuse(const char *shown, uint64_t have, uint64_t wanted, struct dlc_err *err);
-/* Of the newest catalog that is stored; 0: there is none. */
 /* X, blocks: a new catalog is in `file`. */
 int snapshot_install(const struct dataset *ds, const char *file, struct dlc_err *err);
 void snapshot_prune(struct dataset *ds); /* away with old catalogs, on a worker */

@@ -18,6 +18,7 @@
 #include "base/list.h"
 #include "cache/memory/limits.h"
 #include "daemon/budget.h"
+#include "daemon/events.h"
 #include "daemon/reserve.h"
 
 struct agent;
@@ -47,6 +48,8 @@ struct node {
     struct timer disk_late;     /* looks for those that are late */
     struct hist disk_latency;   /* microseconds */
     struct host_memory machine;
+
+    const struct node_events *events[EVENTS_MAX + 1]; /* who hears what happens: events.h */
 
     struct watch listener, signals;
     struct timer looking; /* prefetch.c */

@@ -23,6 +23,7 @@
 #include "base/syscalls.h"
 #include "catalog/listing/cataloguer.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/prefetch/disk_hints.h"
 #include "daemon/state.h"
@@ -221,7 +222,8 @@ static void derive_again(struct part *p)
     dlc_list_push_tail(&g->waiting, &p->link);
 }
 
-void assemble_stop(struct dataset *ds)
+/* What is being made for it ends soon. */
+static void assemble_stop(struct dataset *ds)
 {
     dlc_list_each (l, &ds->node->deriving) {
         struct deriving *g = dlc_container(l, struct deriving, link);
@@ -327,3 +329,5 @@ void assemble_read(struct dataset *ds, uint64_t sample, enum work_class reads, v
         start_part(&of->part[i]);
     part_ended(&(struct part){.of = of}); /* the one that kept it alive until all had started */
 }
+
+const struct node_events assemble_events = {.dataset_stopping = assemble_stop};

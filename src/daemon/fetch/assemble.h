@@ -10,6 +10,7 @@
 
 struct dataset;
 struct dlc_err;
+struct node_events;
 
 /* checksum: of the sample's bytes, XXH3; NULL: it was not taken. */
 typedef void assemble_done_f(void *arg, int rc, const struct dlc_err *err, bool from_disk,
@@ -18,6 +19,7 @@ typedef void assemble_done_f(void *arg, int rc, const struct dlc_err *err, bool 
  * reads: the class of disk reads. */
 void assemble_read(struct dataset *ds, uint64_t sample, enum work_class reads, void *dst,
                    assemble_done_f *done, void *arg);
-void assemble_stop(struct dataset *ds); /* end soon what is being made for it */
+
+extern const struct node_events assemble_events;
 
 #endif

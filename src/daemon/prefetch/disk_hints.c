@@ -14,6 +14,7 @@
 #include "cache/policy/policy.h"
 #include "cluster/report.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/session.h"
 #include "catalog/catalog.h"
@@ -96,7 +97,7 @@ void dataset_expect(struct dataset *ds)
                       known ? (int32_t)fmin(ceil(reads / samples), INT32_MAX) : POLICY_UNKNOWN);
 }
 
-/* ---- what an earlier daemon has left ---- */
+/* ---- what an earlier daemon has left: made its group's in the background ---- */
 
 /* A walk over the dataset's chunks that makes them its group's, on a worker. */
 struct adoption {
@@ -138,7 +139,7 @@ static void adopt_back(struct task *t)
     mem_free(&a);
 }
 
-void dataset_adopt(struct dataset *ds)
+static void adopt(struct dataset *ds)
 {
     struct disk_group_figures orphans;
     struct disk_figures all;
@@ -160,8 +161,11 @@ void dataset_adopt(struct dataset *ds)
     work_run(ds->node->work, WORK_BACKGROUND, &a->work);
 }
 
-void dataset_adopt_stop(struct dataset *ds)
+static void adopt_stop(struct dataset *ds)
 {
     if (ds->adoption != NULL)
         atomic_store_explicit(&ds->adoption->stop, true, memory_order_relaxed); /* with it */
 }
+
+const struct node_events disk_hints_events = {.dataset_ready = adopt,
+                                              .dataset_stopping = adopt_stop};

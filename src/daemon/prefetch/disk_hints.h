@@ -8,6 +8,7 @@
 #include "base/clock.h"
 
 struct dataset;
+struct node_events;
 
 /* What the disk tier should know of the dataset. All are no-ops without a disk tier. */
 /* A sample of that many bytes came from the bucket. */
@@ -15,8 +16,7 @@ void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, u
 /* An object of that many bytes was downloaded and its derived form made. */
 void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, uint64_t bytes);
 void dataset_expect(struct dataset *ds); /* how often it will still be read; now and then */
-/* Make its group's what an earlier daemon has left on disk, in the background, or end that. */
-void dataset_adopt(struct dataset *ds);
-void dataset_adopt_stop(struct dataset *ds);
+
+extern const struct node_events disk_hints_events;
 
 #endif

@@ -29,6 +29,7 @@
 #include "cache/policy/expected_use.h"
 #include "daemon/ownership.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/job_weights.h"
 #include "daemon/prefetch/prefetch.h"
 #include "daemon/session.h"
@@ -175,3 +176,5 @@ void next_use_keep_time(struct dataset *ds)
         dlc_mono_sub(now, ds->anchored).ns > ANCHOR_LEAST.ns)
         anchor(ds, now);
 }
+
+const struct node_events next_use_events = {.dataset_ready = next_use_changed};

@@ -7,15 +7,17 @@
 #include <stdint.h>
 
 struct dataset;
+struct node_events;
 
 void next_use_begin(struct dataset *ds); /* the first session follows an order in it */
-/* Sessions, their orders or owners have changed: what the memory tier was answered is wrong. Also
- * once when the dataset's index is new. O(1) */
+/* Sessions, their orders or owners have changed: what the memory tier was answered is wrong. O(1) */
 void next_use_changed(struct dataset *ds);
 bool next_use_known(struct dataset *ds, uint64_t sample); /* does anybody need it? */
 void next_use_heed_weights(struct dataset *ds);           /* they may have changed */
 /* Keep its clock near the time. Only where there are others to compare with: within one dataset the
  * order of next uses is right. */
 void next_use_keep_time(struct dataset *ds);
+
+extern const struct node_events next_use_events;
 
 #endif

@@ -85,7 +85,7 @@ static uint64_t room_for_windows(struct node *n, bool *kept)
     uint64_t owned = 0, half;
     uint64_t ceiling = memory_ceiling(n->memory);
 
-    dlc_list_each (l, &n->datasets) /* at most OPEN_MAX */
+    dlc_list_each (l, &n->datasets) /* at most DATASETS_MAX */
         owned += dataset_owned_bytes(dlc_container(l, struct dataset, link));
     half = ceiling / 2;
     *kept = owned > 0 && owned < ceiling;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Opens datasets: finds the one that is open, or loads its stored catalog, takes it from a peer, or
+ * lists its bucket; then answers all who wait for it.
+ */
+#ifndef DLC_DAEMON_DATASET_OPEN_H
+#define DLC_DAEMON_DATASET_OPEN_H
+
+#include "base/list.h"
+
+struct catalog;
+struct conn;
+struct dataset;
+struct dlc_err;
+struct node;
+struct open_request;
+
+/* Find or start; the connection is answered when the dataset is READY or FAILED. */
+void dataset_open(struct conn *c, const struct open_request *w);
+
+/* One of the daemon itself that needs a dataset. */
+struct dataset_waiter {
+    struct dlc_list link;
+    /* Once, perhaps before dataset_need() returns. ds is NULL when *err says why. */
+    void (*ready)(struct dataset_waiter *d, struct dataset *ds, const struct dlc_err *err);
+};
+void dataset_need(struct node *n, const struct open_request *w, struct dataset_waiter *d);
+/* Have it ready by the catalog that is stored here, if that one counts; else nothing happens. */
+void dataset_reopen(struct node *n, const struct open_request *w);
+/* A peer has given its catalog, or none has it. */
+void dataset_catalog_came(struct dataset *ds, int rc, struct catalog **catalog);
+
+#endif

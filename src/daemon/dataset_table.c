@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/dataset_table.h"
+
+#include <string.h>
+
+#include "bucket/url.h"
+#include "catalog/catalog.h"
+#include "daemon/client_conn.h"
+#include "daemon/dataset.h"
+#include "daemon/session.h"
+#include "daemon/state.h"
+
+#define IDLE_MAX 32 /* datasets without users that stay for the next run */
+
+bool dataset_is_listing(const struct dataset *ds)
+{
+    return ds->state == DATASET_LISTING && !ds->loading;
+}
+
+struct dataset *dataset_by_name(struct node *n, const char *name, bool refresh)
+{
+    struct dataset *found = NULL;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        bool first = refresh ? dataset_is_listing(ds) : ds->state == DATASET_READY;
+
+        if (!ds->stale && strcmp(ds->name, name) == 0 && (found == NULL || first))
+            found = ds;
+    }
+    return found;
+}
+
+struct dataset *dataset_find(struct node *n, const char *url)
+{
+    struct url u = URL_INIT;
+    struct dataset *found = NULL;
+
+    if (url_parse(&u, url, NULL) == 0) {
+        dlc_list_each (l, &n->datasets) {
+            struct dataset *ds = dlc_container(l, struct dataset, link);
+
+            if (!ds->stale && ds->state == DATASET_READY && strcmp(ds->url.text, u.text) == 0)
+                found = ds;
+        }
+    }
+    url_release(&u);
+    return found;
+}
+
+bool dataset_room(struct node *n)
+{
+    unsigned idle = 0, all = 0;
+
+    dlc_list_each (l, &n->datasets) {
+        idle += dlc_container(l, struct dataset, link)->refs == 0;
+        all++;
+    }
+    dlc_list_each_safe (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->refs == 0 && (idle > IDLE_MAX || all >= DATASETS_MAX)) {
+            dataset_forget(ds);
+            idle--;
+            all--;
+        }
+    }
+    return all < DATASETS_MAX;
+}
+
+struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *tenant,
+                                   uint64_t snapshot)
+{
+    struct dataset *newest = NULL, *stale = NULL;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->cid == NULL || ds->state != DATASET_READY || strcmp(ds->cid, cid) != 0 ||
+            (tenant != NULL && strcmp(ds->tenant, tenant) != 0) ||
+            (snapshot != 0 && catalog_snapshot(ds->catalog) != snapshot))
+            continue;
+        if (ds->stale)
+            stale = ds;
+        else
+            newest = ds;
+    }
+    if (newest != NULL || snapshot == 0)
+        return newest;
+    return stale; /* it was listed anew since: as long as somebody reads it */
+}
+
+struct dataset *dataset_to_replace(const struct dataset *ds)
+{
+    dlc_list_each (l, &ds->node->datasets) {
+        struct dataset *old = dlc_container(l, struct dataset, link);
+
+        if (old != ds && !old->stale && old->state == DATASET_READY &&
+            strcmp(old->name, ds->name) == 0)
+            return old;
+    }
+    return NULL;
+}
+
+struct dataset *dataset_twin(const struct dataset *ds)
+{
+    dlc_list_each (l, &ds->node->datasets) {
+        struct dataset *twin = dlc_container(l, struct dataset, link);
+
+        if (twin != ds && twin->state == DATASET_READY && strcmp(twin->name, ds->name) == 0 &&
+            catalog_same(twin->catalog, ds->catalog))
+            return twin;
+    }
+    return NULL;
+}
+
+/* ---- snapshots ---- */
+
+struct dataset *dataset_of_snapshot(struct node *n, const char *name, uint64_t snapshot)
+{
+    struct dataset *found = NULL;
+
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+        bool is = ds->state == DATASET_READY
+                      ? catalog_snapshot(ds->catalog) == snapshot
+                      : ds->state == DATASET_LISTING && ds->pinned == snapshot;
+
+        if (is && strcmp(ds->name, name) == 0 && (found == NULL || !ds->stale))
+            found = ds;
+    }
+    return found;
+}
+
+static bool is_of_job(const struct session *s, const struct conn *c)
+{
+    return s->conn != c && s->conn->job != NULL && strcmp(s->conn->job, c->job) == 0 &&
+           memcmp(s->conn->owner, c->owner, sizeof(c->owner)) == 0;
+}
+
+uint64_t dataset_job_snapshot(const struct conn *c, const char *name)
+{
+    if (c->job == NULL)
+        return 0;
+    dlc_list_each (l, &c->node->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->state != DATASET_READY || strcmp(ds->name, name) != 0)
+            continue;
+        dlc_list_each (k, &ds->sessions)
+            if (is_of_job(dlc_container(k, struct session, link), c))
+                return catalog_snapshot(ds->catalog);
+    }
+    return 0;
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The event table: what happens in the daemon, for modules that stand above the one where it
+ * happens. Who raises an event does not know who hears it. A module that hears some defines one
+ * `const struct node_events NAME_events`; daemon.c lists them all, and the cluster's with them.
+ *
+ * (E1) Listeners are told one after the other, on the thread that raises the event, in the order of
+ *      daemon.c's list. None may depend on that order.
+ * (E2) An event only tells: it has no answer. What needs one is a function of a module below, or an
+ *      operation of cluster_ops.h.
+ * (E3) The list is made before the loop runs and does not change.
+ */
+#ifndef DLC_DAEMON_EVENTS_H
+#define DLC_DAEMON_EVENTS_H
+
+struct dataset;
+
+/* NULL: it does not hear of that. On the node loop, unless marked X: on any thread. */
+struct node_events {
+    void (*dataset_ready)(struct dataset *ds);    /* it has its catalog and an index */
+    void (*dataset_stopping)(struct dataset *ds); /* the daemon ends: what is under way ends soon */
+    void (*dataset_closing)(struct dataset *ds);  /* nobody uses it; its index is still there */
+    /* X: nobody else knows it any more: memory that hangs on it is freed. Perhaps it never was
+     * ready. */
+    void (*dataset_freed)(struct dataset *ds);
+};
+
+#define EVENTS_MAX 24 /* listeners */
+
+/* n->events ends with a NULL. */
+#define events_raise(n, event, ...)                                                                \
+    do {                                                                                           \
+        for (const struct node_events *const *e_ = (n)->events; *e_ != NULL; e_++)                 \
+            if ((*e_)->event != NULL)                                                              \
+                (*e_)->event(__VA_ARGS__);                                                         \
+    } while (0)
+
+#endif
