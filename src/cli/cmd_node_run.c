@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cluster/membership.h"
 #include "daemon/daemon.h"
 
 struct joining {
@@ -71,7 +72,7 @@ static int run(const struct command *cmd, int argc, char **argv)
     };
     struct args a = ARGS_INIT;
     struct joining j = {&a.config, false};
-    const struct node_start start = {announce, &j, &m};
+    const struct node_start start = {announce, &j, &m, &membership_ops};
     struct dlc_err err = DLC_ERR_INIT;
     int status;
 

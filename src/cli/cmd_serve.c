@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "cli/commands.h"
+#include "cluster/membership.h"
 #include "daemon/daemon.h"
 
 #define LOG_MAX (1 << 20) /* an older log is begun anew when it is larger than that */
@@ -80,7 +81,8 @@ static void tell_parent(void *arg)
 
 static int in_child(const struct command *cmd, struct serving *s)
 {
-    const struct node_start start = {tell_parent, s, node_has_control ? &s->cluster : NULL};
+    const struct node_start start = {tell_parent, s, node_has_control ? &s->cluster : NULL,
+                                     &membership_ops};
 
     setsid();
     if (chdir("/") < 0)
@@ -143,7 +145,8 @@ static int run(const struct command *cmd, int argc, char **argv)
          &s.cluster.name},
         {NULL, 0, NULL, NULL, NULL, NULL},
     };
-    const struct node_start start = {announce, &s, node_has_control ? &s.cluster : NULL};
+    const struct node_start start = {announce, &s, node_has_control ? &s.cluster : NULL,
+                                     &membership_ops};
     int status;
 
     if (args_parse(&a, cmd, options, argc, argv, &status)) {

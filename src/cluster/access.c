@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Who may open what. Where tenants are, a dataset is opened by the answer of the manager: which it
- * is, whose, where it lies and what it is read with.
- *
- *     no cluster            plain URLs, no tokens
- *     inside `serve`        plain URLs without a token are the daemon's own user's, as before;
- *                           names and tokens are asked about
- *     `dlcache node`        everything is asked about, and a token is needed
+ * is, whose, where it lies and what it is read with. daemon/client_open.h says when it is asked.
  *
  * (K2) of docs/design/0006: a token that the manager did not vouch for opens nothing. What it
  * vouched for stays known for a minute at most; while it cannot be asked, for as long as that
@@ -15,20 +10,17 @@
 #include "cluster/access.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/api_token.h"
 #include "cluster/agent.h"
-#include "daemon/client_conn.h"
+#include "cluster/member.h"
 #include "daemon/dataset.h"
-#include "daemon/dataset_open.h"
-#include "daemon/decoded_cache.h"
 #include "daemon/state.h"
 #include "cluster/view.h"
-#include "daemon/daemon.h"
+#include "ipc/frame.h"
 
 #define QUESTIONS_MAX 256
 #define TOKEN_LEN     47 /* "dlc_" and 32 bytes in base64url */
@@ -36,7 +28,7 @@
 /* A question to the manager, and who waits for its answer: the same is asked once at a time. */
 struct resolve_call {
     struct agent_call call;
-    struct dlc_list link; /* in node.askings */
+    struct dlc_list link; /* in member.resolves */
     struct node *node;
     char *token, *what;
     char *key; /* under which the answer is remembered: `what`, and the endpoint of a URL */
@@ -80,7 +72,7 @@ static void tell(struct resolve_call *a, bool granted, const struct dlc_err *err
     struct dlc_list *l;
 
     dlc_list_remove(&a->link);
-    n->n_askings--;
+    n->member->n_resolves--;
     while ((l = dlc_list_pop_head(&a->waiters)) != NULL) {
         struct waiter_of_grant *w = dlc_container(l, struct waiter_of_grant, link);
         const struct grant *g = NULL;
@@ -133,7 +125,7 @@ static struct resolve_call *asking_find(struct node *n, const char *token, const
                                         struct dlc_dur life)
 {
     if (life.ns > 0)
-        dlc_list_each (l, &n->askings) {
+        dlc_list_each (l, &n->member->resolves) {
             struct resolve_call *a = dlc_container(l, struct resolve_call, link);
 
             if (strcmp(a->key, key) == 0 && same_text(a->token, token) && a->life.ns > 0)
@@ -147,7 +139,7 @@ static int not_worth_asking(const struct node *n, const char *token, struct dlc_
 {
     if (token != NULL && (strlen(token) != TOKEN_LEN || !str_starts(token, "dlc_")))
         return dlc_err_set(err, DLC_EDENIED, "this is no token: they begin with dlc_");
-    if (n->n_askings >= QUESTIONS_MAX)
+    if (n->member->n_resolves >= QUESTIONS_MAX)
         return dlc_err_set(err, DLC_EBUSY,
                            "too many questions to the manager are under way; try again");
     return 0;
@@ -175,11 +167,11 @@ static void ask(struct node *n, const char *token, const char *what, const char 
     a->life = life;
     dlc_list_init(&a->waiters);
     wait_for_it(a, done, arg);
-    dlc_list_push_tail(&n->askings, &a->link);
-    n->n_askings++;
+    dlc_list_push_tail(&n->member->resolves, &a->link);
+    n->member->n_resolves++;
     a->call = (struct agent_call){
         .method = "POST", .path = mem_str("/v1/resolve"), .body = body, .done = answered};
-    agent_ask(n->agent, &a->call);
+    agent_ask(n->member->agent, &a->call);
 }
 
 void resolve(struct node *n, const char *token, const char *what, const char *endpoint,
@@ -192,7 +184,8 @@ void resolve(struct node *n, const char *token, const char *what, const char *en
     struct resolve_call *same = asking_find(n, token, key, life);
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (age == GRANT_FRESH || (age == GRANT_OLD && life.ns > 0 && agent_manager_away(n->agent)))
+    if (age == GRANT_FRESH ||
+        (age == GRANT_OLD && life.ns > 0 && agent_manager_away(n->member->agent)))
         done(n, g, NULL, arg);
     else if (same != NULL)
         wait_for_it(same, done, arg);
@@ -243,7 +236,7 @@ void resolve_again(struct dataset *ds, struct credential_retry *a)
     bool lately = ds->asked_again.ns != 0 && dlc_mono_since(ds->asked_again).ns < AGAIN_PAUSE.ns;
     char *url;
 
-    if (n->agent == NULL || n->stopping || ds->keys == NULL || (lately && !ds->asking_again)) {
+    if (n->stopping || ds->keys == NULL || (lately && !ds->asking_again)) {
         a->done(a, false);
         return;
     }
@@ -255,109 +248,4 @@ void resolve_again(struct dataset *ds, struct credential_retry *a)
     url = mem_fmt("dlcache://%s", ds->cid);
     resolve(n, NULL, url, NULL, DLC_MS(0), schedule_again, ds);
     mem_free(&url);
-}
-
-/* ---- clients ---- */
-
-/* Programs open rarely, often many at once: a second is enough, and what was revoked or listed anew
- * counts from then on. */
-#define OPEN_LIFE DLC_SEC(1)
-
-struct opening {
-    uint64_t conn;
-    bool refresh;
-};
-
-static void open_granted(struct node *n, const struct grant *g, const struct dlc_err *err,
-                         void *arg)
-{
-    struct opening *o = arg;
-    struct conn *c = conn_by_id(n, o->conn);
-
-    if (c != NULL)
-        c->asking = false;
-    if (c != NULL && g == NULL)
-        conn_fail_err(c, err);
-    else if (c != NULL)
-        dataset_open(c, &(struct open_request){.url = g->url,
-                                               .endpoint = g->endpoint,
-                                               .anonymous = g->anonymous,
-                                               .refresh = o->refresh,
-                                               .snapshot = c->snapshot,
-                                               .grant = g});
-    mem_free(&o);
-}
-
-/* Does the client say enough for the manager to be asked? */
-static bool may_ask(struct conn *c, const char *token, bool named)
-{
-    bool own = c->uid == geteuid() || c->uid == 0;
-
-    if (c->node->agent == NULL) {
-        conn_fail(
-            c, DLC_EINVAL,
-            "dlcache:// names are known to a manager, and this daemon has none: start it with "
-            "`dlcache serve` or `dlcache node`, built with the control plane");
-        return false;
-    }
-    if (token == NULL && !(named && own && c->node->membership->inside)) {
-        conn_fail(c, DLC_EDENIED,
-                  "this node belongs to a cluster and needs a token to open anything: set "
-                  "DLCACHE_TOKEN or --token-file to the one of your tenant");
-        return false;
-    }
-    return true;
-}
-
-void resolve_open(struct conn *c, const json_t *body)
-{
-    const char *url = json_string_value(json_object_get(body, "url"));
-    const char *token = json_string_value(json_object_get(body, "token"));
-    const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
-    const char *job = json_string_value(json_object_get(body, "job"));
-    const char *policy = json_string_value(json_object_get(body, "decoded"));
-    const json_t *snapshot = json_object_get(body, "snapshot");
-    bool refresh = json_is_true(json_object_get(body, "refresh"));
-    bool named = name_in(url) != NULL;
-    struct opening *o;
-
-    c->snapshot = 0;
-    if (snapshot != NULL && (!str_parse_hex64(json_string_value(snapshot), &c->snapshot) ||
-                             c->snapshot == 0 || refresh)) {
-        conn_fail(
-            c, DLC_EINVAL,
-            "a snapshot is named by 16 hexadecimal digits, as `dlcache ls` and `dlcache stat` "
-            "show it, and without refresh, which makes another one");
-        return;
-    }
-
-    if (token != NULL && token[0] == '\0')
-        token = NULL;
-    if (job != NULL && !str_is_name(job)) { /* it goes into every heart-beat */
-        conn_fail(c, DLC_EINVAL,
-                  "the job is named by " STR_NAME_RULE ", as the manager names it; check "
-                  "DLCACHE_JOB");
-        return;
-    }
-    mem_free(&c->job);
-    c->job = mem_str(job);
-    decoded_key(c->owner, c->uid, token, "");
-    c->wants_decoded = policy != NULL;
-    if (c->wants_decoded)
-        decoded_key(c->decoded_key, c->uid, token, policy);
-    if (!named && (c->node->agent == NULL || (token == NULL && c->node->membership->inside))) {
-        dataset_open(
-            c, &(struct open_request){.url = url,
-                                      .endpoint = endpoint,
-                                      .anonymous = json_is_true(json_object_get(body, "anonymous")),
-                                      .refresh = refresh,
-                                      .snapshot = c->snapshot});
-        return;
-    }
-    if (!may_ask(c, token, named))
-        return;
-    o = mem_new(struct opening);
-    *o = (struct opening){c->id, refresh};
-    c->asking = true;
-    resolve(c->node, token, url, endpoint, OPEN_LIFE, open_granted, o);
 }

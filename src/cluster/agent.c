@@ -14,15 +14,11 @@
 #include "base/mutex.h"
 #include "base/syscalls.h"
 #include "base/api_token.h"
+#include "cache/memory/memory.h"
 #include "manager/manager.h"
 #include "net/json_client.h"
 #include "cluster/identity.h"
-#include "cluster/commands.h"
-#include "cluster/disk_inventory.h"
-#include "cluster/view_change.h"
-#include "cluster/report.h"
 #include "daemon/state.h"
-#include "cluster/peer_server.h"
 #include "cluster/view.h"
 #include "daemon/daemon.h"
 #include "ipc/frame.h"
@@ -50,9 +46,11 @@ struct errand {
 struct agent {
     uint32_t tag;
     struct node *node;
+    const struct agent_ops *ops;
     pthread_t beating, asking;
     bool has_beating, has_asking;
     char *name, *base; /* base: set before `ready` */
+    char *address;     /* of the peer server, or NULL */
     struct identity identity;
     struct control *control; /* inside; the beating thread's, then agent_close()'s */
 
@@ -262,53 +260,21 @@ static void on_loop(struct errand *e, void (*run)(struct task *))
 static void gather(struct task *t)
 {
     struct errand *e = dlc_container(t, struct errand, task);
-    struct node *n = e->agent->node;
-    json_t *chunks = report_chunks(n, &e->more);
 
-    e->body =
-        json_pack("{s:I, s:s, s:o, s:o, s:o}", "view", (json_int_t)cluster_version(n->cluster),
-                  "instance", e->agent->identity.instance, "figures", report_figures(n), "progress",
-                  report_progress(n), "orders_done", commands_done(n));
-    if (chunks != NULL)
-        json_object_set_new(e->body, "chunks", chunks);
+    e->body = e->agent->ops->gather(e->agent->node, &e->more);
+    json_object_set_new(e->body, "instance", json_string(e->agent->identity.instance));
     errand_done(e);
-}
-
-static void take_view(struct node *n, const json_t *view)
-{
-    uint64_t before = cluster_version(n->cluster);
-    struct dlc_err err = DLC_ERR_INIT;
-
-    if (cluster_take_view(n->cluster, view, &err) < 0) {
-        log_warn("%s", err.text);
-        return;
-    }
-    if (cluster_version(n->cluster) != before)
-        log_info("view %llu: %u nodes", (unsigned long long)cluster_version(n->cluster),
-                 cluster_live(n->cluster));
-    cluster_view_changed(n);
 }
 
 /* What the manager said, or that it did not hear us. */
 static void digest(struct task *t)
 {
     struct errand *e = dlc_container(t, struct errand, task);
-    struct node *n = e->agent->node;
-    const json_t *view = json_object_get(e->body, "view");
 
-    if (e->joined) {
-        cluster_joined(n->cluster);
-        report_again(n);
-        if (!n->left_opened)
-            inventory_open(n);
-        n->left_opened = true;
-    }
-    report_heard(n, e->well);
-    if (e->well && e->sent != NULL)
-        commands_heard(n, json_object_get(e->sent, "orders_done"));
-    if (json_is_object(view))
-        take_view(n, view);
-    commands_take(n, json_object_get(e->body, "orders"));
+    e->agent->ops->digest(e->agent->node, &(struct agent_news){.answer = e->body,
+                                                               .sent = e->sent,
+                                                               .joined = e->joined,
+                                                               .well = e->well});
     errand_done(e);
 }
 
@@ -351,11 +317,10 @@ static int open_inside(struct agent *a, struct dlc_err *err)
 static json_t *introduction(struct agent *a)
 {
     const struct node_cluster *m = a->node->membership;
-    struct peer_server *peer_server = a->node->peer_server;
     uint64_t memory = memory_size(a->node->memory); /* all else there is the loop's */
-    char *address = m->advertise != NULL  ? mem_str(m->advertise)
-                    : peer_server != NULL ? mem_fmt("http://%s", peer_server_address(peer_server))
-                                          : mem_str("");
+    char *address = m->advertise != NULL ? mem_str(m->advertise)
+                    : a->address != NULL ? mem_fmt("http://%s", a->address)
+                                         : mem_str("");
     json_t *o;
 
     o = json_pack("{s:o, s:I, s:I, s:i, s:s, s:s}", "address", msg_string(address), "capacity",
@@ -559,7 +524,8 @@ static char *default_name(void)
     return name;
 }
 
-int agent_open(struct node *n, struct agent **out, struct dlc_err *err)
+int agent_open(struct node *n, const struct agent_ops *ops, const char *address, struct agent **out,
+               struct dlc_err *err)
 {
     struct agent *a = mem_new(struct agent);
     const struct node_cluster *m = n->membership;
@@ -567,6 +533,8 @@ int agent_open(struct node *n, struct agent **out, struct dlc_err *err)
 
     a->tag = AGENT_TAG;
     a->node = n;
+    a->ops = ops;
+    a->address = mem_str(address);
     a->name = m->name != NULL ? mem_str(m->name) : default_name();
     identity_open(&a->identity, n->config->dir);
     a->base = mem_str(m->inside ? NULL : m->manager);
@@ -616,6 +584,7 @@ void agent_close(struct agent **ap)
     identity_close(&a->identity);
     mem_free(&a->name);
     mem_free(&a->base);
+    mem_free(&a->address);
     a->tag = 0;
     mem_free(&a);
 }

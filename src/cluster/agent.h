@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The node's membership in a cluster: joins the manager, tells it how it is, takes the view and
- * orders. A thread for that, and one for questions in between; both speak HTTP and never touch what
+ * Speaks with the manager: joins it, beats, asks questions in between, leaves. What a heart-beat says
+ * and what its answer means is the owner's affair (struct agent_ops). A thread for that, and one for questions in between; both speak HTTP and never touch what
  * is the node loop's: they ask it by loop_post().
  *
  * (A1) A manager that is away costs nothing but news: the view stays, questions fail at once where
@@ -21,8 +21,25 @@
 struct agent;
 struct node;
 
-/* L. Starts the threads; a control plane inside is opened by them. */
-int agent_open(struct node *n, struct agent **out, struct dlc_err *err);
+/* What the manager said. */
+struct agent_news {
+    const json_t *answer; /* NULL: it did not answer */
+    const json_t *sent;   /* what it was told; NULL: this is about joining */
+    bool joined;          /* it has just taken us in */
+    bool well;            /* it has taken what was sent */
+};
+
+/* What a heart-beat says, and what becomes of its answer. L, both: gather() before each, then
+ * digest(). */
+struct agent_ops {
+    json_t *(*gather)(struct node *n, bool *more); /* Gives. *more: beat again at once */
+    void (*digest)(struct node *n, const struct agent_news *news);
+};
+
+/* L. Starts the threads; a control plane inside is opened by them. address: HOST:PORT of the peer
+ * server, or NULL. */
+int agent_open(struct node *n, const struct agent_ops *ops, const char *address, struct agent **out,
+               struct dlc_err *err);
 /* X, not on the loop, which must be running: leaves the manager, ends the threads. Calls that wait
  * end with DLC_ECANCELED. */
 void agent_leave(struct agent *a);

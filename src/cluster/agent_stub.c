@@ -7,9 +7,12 @@
 
 const bool node_has_control = false;
 
-int agent_open(struct node *n, struct agent **out, struct dlc_err *err)
+int agent_open(struct node *n, const struct agent_ops *ops, const char *address, struct agent **out,
+               struct dlc_err *err)
 {
     (void)n;
+    (void)ops;
+    (void)address;
     *out = NULL;
     return dlc_err_set(err, DLC_EINVAL, "this dlcache was built without the control plane");
 }

@@ -21,7 +21,6 @@
 #include "net/json_client.h"
 #include "daemon/catalog_load.h"
 #include "daemon/dataset.h"
-#include "daemon/dataset_open.h"
 #include "daemon/snapshot.h"
 #include "daemon/state.h"
 #include "base/thread_pool.h"
@@ -43,6 +42,7 @@ struct borrowing {
     int rc;
     struct dlc_err err;
     struct catalog *catalog;
+    borrowed_f *done;
 };
 
 /* ---- on a worker ---- */
@@ -153,18 +153,19 @@ static void borrowed(struct task *t)
     struct dataset *ds = b->ds;
     struct node *n = ds->node;
     struct catalog *catalog = b->catalog;
+    borrowed_f *done = b->done;
     int rc = b->rc;
 
     n->pending--;
     for (unsigned i = 0; i < b->n; i++)
         mem_free(&b->addresses[i]);
     mem_free(&b);
-    dataset_catalog_came(ds, rc, &catalog);
+    done(ds, rc, &catalog);
     catalog_close(&catalog);
     dataset_put(&ds);
 }
 
-bool catalog_from_peer(struct dataset *ds, uint64_t snapshot)
+bool catalog_from_peer(struct dataset *ds, uint64_t snapshot, borrowed_f *done)
 {
     struct node *n = ds->node;
     struct borrowing *b = mem_new(struct borrowing);
@@ -172,6 +173,7 @@ bool catalog_from_peer(struct dataset *ds, uint64_t snapshot)
 
     b->ds = ds;
     b->snapshot = snapshot;
+    b->done = done;
     for (size_t i = 0; b->n < PEERS_MAX && cluster_peer_at(n->cluster, i, &peer); i++)
         b->addresses[b->n++] = mem_str(peer.address);
     if (b->n == 0) {

@@ -6,10 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/cluster_ops.h"
+
 struct dataset;
 
-/* Get the catalog of this snapshot from a peer; then dataset_catalog_came() is called.
- * False: there is no peer. */
-bool catalog_from_peer(struct dataset *ds, uint64_t snapshot);
+/* cluster_ops.borrow_catalog */
+bool catalog_from_peer(struct dataset *ds, uint64_t snapshot, borrowed_f *done);
 
 #endif

@@ -20,6 +20,7 @@
 #include "base/str.h"
 #include "cluster/access.h"
 #include "cluster/disk_inventory.h"
+#include "cluster/member.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_open.h"
 #include "daemon/dataset_chunks.h"
@@ -39,7 +40,7 @@
 #define TRIES_MAX  30           /* to ask whose its dataset is */
 
 struct node_command {
-    struct dlc_list link; /* in node.orders */
+    struct dlc_list link; /* in member.commands */
     struct node *node;
     char *id;
     json_t *order;
@@ -332,7 +333,7 @@ static void order_run(struct node_command *o)
 /* Is one for the same dataset, given before it, still to be done? */
 static bool must_wait(const struct node_command *o)
 {
-    dlc_list_each (l, &o->node->orders) {
+    dlc_list_each (l, &o->node->member->commands) {
         const struct node_command *p = dlc_container(l, struct node_command, link);
 
         if (p == o)
@@ -345,7 +346,7 @@ static bool must_wait(const struct node_command *o)
 
 static void run_waiting(struct node *n)
 {
-    dlc_list_each (l, &n->orders) {
+    dlc_list_each (l, &n->member->commands) {
         struct node_command *o = dlc_container(l, struct node_command, link);
 
         if (!o->begun && !must_wait(o) && !n->stopping)
@@ -361,7 +362,7 @@ static void order_begin(struct node *n, const char *id, const json_t *order)
     o->id = mem_str(id);
     o->order = json_deep_copy(order);
     o->needer.ready = on_dataset;
-    dlc_list_push_tail(&n->orders, &o->link);
+    dlc_list_push_tail(&n->member->commands, &o->link);
     if (strcmp(text(o, "op"), "evict") == 0)
         warm_cut(n, text(o, "dataset"), text(o, "tenant"));
     run_waiting(n);
@@ -369,7 +370,7 @@ static void order_begin(struct node *n, const char *id, const json_t *order)
 
 static struct node_command *order_find(struct node *n, const char *id)
 {
-    dlc_list_each (l, &n->orders) {
+    dlc_list_each (l, &n->member->commands) {
         struct node_command *o = dlc_container(l, struct node_command, link);
 
         if (strcmp(o->id, id) == 0)
@@ -384,7 +385,7 @@ void commands_take(struct node *n, const json_t *orders)
     const json_t *order;
     size_t i;
 
-    dlc_list_each (l, &n->orders)
+    dlc_list_each (l, &n->member->commands)
         known++;
     json_array_foreach(orders, i, order)
     {
@@ -410,7 +411,7 @@ json_t *commands_done(struct node *n)
     json_t *all = json_array();
     size_t bytes = 0;
 
-    dlc_list_each (l, &n->orders) {
+    dlc_list_each (l, &n->member->commands) {
         const struct node_command *o = dlc_container(l, struct node_command, link);
         json_t *one;
 
@@ -436,7 +437,7 @@ void commands_heard(struct node *n, const json_t *done)
 
     json_array_foreach(done, i, one)
     {
-        dlc_list_each_safe (l, &n->orders) {
+        dlc_list_each_safe (l, &n->member->commands) {
             struct node_command *o = dlc_container(l, struct node_command, link);
 
             if (o->done && json_equal(json_object_get(o->order, "id"), json_object_get(one, "id")))
@@ -447,8 +448,8 @@ void commands_heard(struct node *n, const json_t *done)
 
 void commands_free(struct node *n)
 {
-    while (!dlc_list_empty(&n->orders)) {
-        struct node_command *o = dlc_container(n->orders.next, struct node_command, link);
+    while (!dlc_list_empty(&n->member->commands)) {
+        struct node_command *o = dlc_container(n->member->commands.next, struct node_command, link);
 
         if (o->ds != NULL)
             dataset_put(&o->ds);

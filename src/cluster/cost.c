@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "base/mem.h"
+#include "cluster/member.h"
 #include "daemon/dataset.h"
 #include "daemon/events.h"
 #include "daemon/state.h"
@@ -27,15 +28,16 @@ static struct spent *past_of(struct node *n, const char *of)
 {
     struct spent *s;
 
-    for (size_t i = 0; i < n->n_spent; i++)
-        if (strcmp(n->spent[i].of, of) == 0)
-            return &n->spent[i];
-    if (n->n_spent == PAST_MAX) {
-        mem_free(&n->spent[0].of);
-        memmove(&n->spent[0], &n->spent[1], --n->n_spent * sizeof(n->spent[0]));
+    for (size_t i = 0; i < n->member->n_spent; i++)
+        if (strcmp(n->member->spent[i].of, of) == 0)
+            return &n->member->spent[i];
+    if (n->member->n_spent == PAST_MAX) {
+        mem_free(&n->member->spent[0].of);
+        memmove(&n->member->spent[0], &n->member->spent[1],
+                --n->member->n_spent * sizeof(n->member->spent[0]));
     }
-    mem_reserve(n->spent, n->n_spent, n->cap_spent);
-    s = &n->spent[n->n_spent++];
+    mem_reserve(n->member->spent, n->member->n_spent, n->member->cap_spent);
+    s = &n->member->spent[n->member->n_spent++];
     *s = (struct spent){.of = mem_str(of)};
     return s;
 }
@@ -68,8 +70,9 @@ json_t *cost_figures(const struct node *n)
 {
     json_t *all = json_object();
 
-    for (size_t i = 0; i < n->n_spent; i++)
-        add(all, n->spent[i].of, n->spent[i].money_nano, n->spent[i].requests, n->spent[i].bytes);
+    for (size_t i = 0; i < n->member->n_spent; i++)
+        add(all, n->member->spent[i].of, n->member->spent[i].money_nano,
+            n->member->spent[i].requests, n->member->spent[i].bytes);
     dlc_list_each (l, &n->datasets) {
         const struct dataset *ds = dlc_container(l, struct dataset, link);
 
@@ -81,10 +84,10 @@ json_t *cost_figures(const struct node *n)
 
 void cost_close(struct node *n)
 {
-    for (size_t i = 0; i < n->n_spent; i++)
-        mem_free(&n->spent[i].of);
-    mem_free(&n->spent);
-    n->n_spent = n->cap_spent = 0;
+    for (size_t i = 0; i < n->member->n_spent; i++)
+        mem_free(&n->member->spent[i].of);
+    mem_free(&n->member->spent);
+    n->member->n_spent = n->member->cap_spent = 0;
 }
 
 const struct node_events cost_events = {.dataset_closing = cost_keep};

@@ -28,6 +28,7 @@
 #include "catalog/catalog.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_open.h"
+#include "daemon/events.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/state.h"
 #include "base/config.h"
@@ -77,7 +78,8 @@ static char *note_path(const struct node *n, const char *name, const char *tenan
     return mem_fmt("%s/catalogs/%s@%s.left", n->config->dir, name, tenant);
 }
 
-void inventory_note(const struct dataset *ds)
+/* It is open: remember where its chunks are. X */
+static void inventory_note(const struct dataset *ds)
 {
     char *path =
         ds->cid != NULL && ds->node->disk != NULL ? note_path(ds->node, ds->cid, ds->tenant) : NULL;
@@ -267,3 +269,5 @@ void inventory_open(struct node *n)
     mem_free(&path);
     answered(k);
 }
+
+const struct node_events inventory_events = {.catalog_loaded = inventory_note};

@@ -7,6 +7,7 @@
 
 struct dataset;
 struct node;
+struct node_events;
 
 /* L: the newest that is open of those with this name in the cluster, of this tenant, at this URL
  * ("": at any). NULL: none. */
@@ -15,8 +16,9 @@ struct dataset *inventory_still_open(struct node *n, const char *name, const cha
 /* X, blocks: drop what the disk tier has of one that is not open. Bytes: 0 when nothing is known of
  * it. */
 uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, const char *url);
-void inventory_note(const struct dataset *ds); /* it is open: remember where its chunks are */
 /* The manager took us in: open what an earlier daemon had open and the manager still knows. */
 void inventory_open(struct node *n);
+
+extern const struct node_events inventory_events;
 
 #endif

@@ -37,6 +37,7 @@
 #include "net/async_server.h"
 #include "cluster/access.h"
 #include "daemon/ownership.h"
+#include "cluster/member.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_open.h"
 #include "daemon/dataset_table.h"
@@ -86,7 +87,7 @@ struct peer_request {
     uint64_t snapshot, sample;
     bool catalog; /* it is asked for, not a sample */
 
-    struct dlc_list link; /* in node.asks until it is answered */
+    struct dlc_list link; /* in member.requests until it is answered */
     struct task task;
     struct dataset_waiter needer;
     struct waiter waiter;
@@ -496,7 +497,7 @@ static void on_ask(struct task *t)
         a->token == NULL ? dataset_of_cluster(n, a->cid, a->tenant, a->snapshot) : NULL;
 
     n->pending++;
-    dlc_list_push_tail(&n->asks, &a->link);
+    dlc_list_push_tail(&n->member->requests, &a->link);
     a->needer.ready = on_dataset;
     if (a->peer_server->cancelled || n->stopping) {
         fail(a, DLC_ECANCELED, "the node is ending");
@@ -512,7 +513,7 @@ static void on_ask(struct task *t)
 void peer_server_cancel(struct peer_server *d)
 {
     d->cancelled = true;
-    dlc_list_each_safe (l, &d->node->asks) {
+    dlc_list_each_safe (l, &d->node->member->requests) {
         struct http_reply reply = {0};
 
         refuse(&reply, DLC_ECANCELED, "the node is ending");

@@ -22,6 +22,7 @@
 #include "base/mem.h"
 #include "cache/policy/lifecycle.h"
 #include "cluster/cost.h"
+#include "cluster/member.h"
 #include "daemon/dataset.h"
 #include "daemon/events.h"
 #include "daemon/dataset_chunks.h"
@@ -117,7 +118,7 @@ static struct report *report_of(struct dataset *ds)
     return r;
 }
 
-void report_derived_cost(struct dataset *ds, uint64_t object, double cost)
+static void report_derived_cost(struct dataset *ds, uint64_t object, double cost)
 {
     struct report *r = report_of(ds);
 
@@ -126,7 +127,7 @@ void report_derived_cost(struct dataset *ds, uint64_t object, double cost)
     r->cost[object] = (float)cost;
 }
 
-void report_cost(struct dataset *ds, uint64_t sample, double cost)
+static void report_cost(struct dataset *ds, uint64_t sample, double cost)
 {
     struct report *r = report_of(ds);
 
@@ -372,17 +373,17 @@ json_t *report_chunks(struct node *n, bool *more)
     size_t bytes = 0;
 
     *more = false;
-    dlc_check(n->batch == NULL);
-    n->batch = mem_new(struct batch);
+    dlc_check(n->member->batch == NULL);
+    n->member->batch = mem_new(struct batch);
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
         if (ds->cid != NULL && ds->report != NULL && !ds->stale && !*more)
-            *more = !add_rows(n->batch, ds->report, put, gone, &bytes);
+            *more = !add_rows(n->member->batch, ds->report, put, gone, &bytes);
     }
-    if (n->batch->n > 0)
+    if (n->member->batch->n > 0)
         return json_pack("{s:o, s:o}", "put", put, "gone", gone);
-    mem_free(&n->batch);
+    mem_free(&n->member->batch);
     json_decref(put);
     json_decref(gone);
     return NULL;
@@ -390,9 +391,9 @@ json_t *report_chunks(struct node *n, bool *more)
 
 void report_heard(struct node *n, bool well)
 {
-    struct batch *b = n->batch;
+    struct batch *b = n->member->batch;
 
-    n->batch = NULL;
+    n->member->batch = NULL;
     for (unsigned i = 0; b != NULL && i < b->n; i++) {
         struct row *row = &b->rows[i];
         uint64_t *told = row->ds->report->told;
@@ -482,21 +483,23 @@ static struct past_job *past_job_of(struct node *n, const char *job, const char 
 {
     struct past_job *p;
 
-    for (size_t i = 0; i < n->n_past_jobs; i++)
-        if (strcmp(n->past_jobs[i].job, job) == 0 && strcmp(n->past_jobs[i].dataset, dataset) == 0)
-            return &n->past_jobs[i];
-    if (n->n_past_jobs == PAST_JOBS) {
-        mem_free(&n->past_jobs[0].job);
-        mem_free(&n->past_jobs[0].dataset);
-        memmove(&n->past_jobs[0], &n->past_jobs[1], --n->n_past_jobs * sizeof(n->past_jobs[0]));
+    for (size_t i = 0; i < n->member->n_past_jobs; i++)
+        if (strcmp(n->member->past_jobs[i].job, job) == 0 &&
+            strcmp(n->member->past_jobs[i].dataset, dataset) == 0)
+            return &n->member->past_jobs[i];
+    if (n->member->n_past_jobs == PAST_JOBS) {
+        mem_free(&n->member->past_jobs[0].job);
+        mem_free(&n->member->past_jobs[0].dataset);
+        memmove(&n->member->past_jobs[0], &n->member->past_jobs[1],
+                --n->member->n_past_jobs * sizeof(n->member->past_jobs[0]));
     }
-    mem_reserve(n->past_jobs, n->n_past_jobs, n->cap_past_jobs);
-    p = &n->past_jobs[n->n_past_jobs++];
+    mem_reserve(n->member->past_jobs, n->member->n_past_jobs, n->member->cap_past_jobs);
+    p = &n->member->past_jobs[n->member->n_past_jobs++];
     *p = (struct past_job){.job = mem_str(job), .dataset = mem_str(dataset)};
     return p;
 }
 
-void report_session_ended(const struct session *s, const struct mem_session_stats *st)
+static void report_session_ended(const struct session *s, const struct mem_session_stats *st)
 {
     struct past_job *p;
 
@@ -511,12 +514,12 @@ void report_session_ended(const struct session *s, const struct mem_session_stat
 
 void report_close(struct node *n)
 {
-    for (size_t i = 0; i < n->n_past_jobs; i++) {
-        mem_free(&n->past_jobs[i].job);
-        mem_free(&n->past_jobs[i].dataset);
+    for (size_t i = 0; i < n->member->n_past_jobs; i++) {
+        mem_free(&n->member->past_jobs[i].job);
+        mem_free(&n->member->past_jobs[i].dataset);
     }
-    mem_free(&n->past_jobs);
-    n->n_past_jobs = n->cap_past_jobs = 0;
+    mem_free(&n->member->past_jobs);
+    n->member->n_past_jobs = n->member->cap_past_jobs = 0;
 }
 
 json_t *report_figures(struct node *n)
@@ -538,8 +541,9 @@ json_t *report_figures(struct node *n)
         dlc_list_each (s, &ds->sessions)
             add_session(jobs, dlc_container(s, struct session, link));
     }
-    for (size_t i = 0; i < n->n_past_jobs; i++)
-        add_job(jobs, n->past_jobs[i].job, n->past_jobs[i].dataset, 0, &n->past_jobs[i].sum);
+    for (size_t i = 0; i < n->member->n_past_jobs; i++)
+        add_job(jobs, n->member->past_jobs[i].job, n->member->past_jobs[i].dataset, 0,
+                &n->member->past_jobs[i].sum);
     return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "memory_used", (json_int_t)m.used,
                      "memory_limit", (json_int_t)m.ceiling, "disk_used", (json_int_t)d.bytes,
                      "disk_limit", (json_int_t)d.limit, "gpus_free", (int)n->membership->gpus,
@@ -565,4 +569,9 @@ json_t *report_progress(struct node *n)
     return o;
 }
 
-const struct node_events report_events = {.dataset_freed = report_free};
+const struct node_events report_events = {
+    .dataset_freed = report_free,
+    .session_closed = report_session_ended,
+    .sample_cost = report_cost,
+    .derived_cost = report_derived_cost,
+};

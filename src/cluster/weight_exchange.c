@@ -25,6 +25,7 @@
 #include "base/str.h"
 #include "cluster/agent.h"
 #include "cluster/weight_exchange.h"
+#include "cluster/member.h"
 #include "daemon/dataset.h"
 #include "daemon/job_weights.h"
 #include "daemon/state.h"
@@ -234,7 +235,7 @@ static void on_answer(struct agent_call *c)
     struct node *n = x->node;
     struct job_weights *w = find(n, x);
 
-    n->sending_weights = false;
+    n->member->sending_weights = false;
     if (w != NULL && c->rc == 0)
         take_answer(w, c->answer, loop_now(n->loop));
     else if (w != NULL)
@@ -250,8 +251,9 @@ void job_weights_all_send(struct node *n)
     struct exchange *x;
     struct job_weights *w;
 
-    if (n->agent == NULL || n->sending_weights || n->stopping || n->leaving || is_alone(n) ||
-        agent_manager_away(n->agent) || (w = due(n, &ds)) == NULL)
+    if (n->member->agent == NULL || n->member->sending_weights || n->stopping ||
+        n->member->leaving || is_alone(n) || agent_manager_away(n->member->agent) ||
+        (w = due(n, &ds)) == NULL)
         return;
     while (w->send.number == 0)
         w->send.number = rng_seed();
@@ -264,6 +266,6 @@ void job_weights_all_send(struct node *n)
     x->call.path = mem_fmt("/v1/jobs/%s/weights", w->job);
     x->call.body = body_of(ds, w);
     x->call.done = on_answer;
-    n->sending_weights = true;
-    agent_ask(n->agent, &x->call);
+    n->member->sending_weights = true;
+    agent_ask(n->member->agent, &x->call);
 }

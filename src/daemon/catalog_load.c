@@ -6,8 +6,8 @@
 #include "daemon/catalog_load.h"
 
 #include "base/mem.h"
-#include "cluster/disk_inventory.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "base/thread_pool.h"
 #include "catalog/catalog.h"
 #include "daemon/state.h"
@@ -20,7 +20,7 @@ int load_catalog(const struct dataset *ds, uint64_t snapshot, struct catalog **o
                            : catalog_load(ds->catalog_path, out, err);
 
     if (rc == 0)
-        inventory_note(ds);
+        events_raise(ds->node, catalog_loaded, ds);
     return rc;
 }
 

@@ -9,13 +9,13 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
-#include "cluster/access.h"
-#include "cluster/disk_inventory.h"
 #include "daemon/client_conn.h"
+#include "daemon/client_open.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_table.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/decoded_cache.h"
+#include "daemon/ending.h"
 #include "daemon/fetch/fetch.h"
 #include "daemon/job_weights.h"
 #include "daemon/prefetch/next_use.h"
@@ -487,20 +487,6 @@ static void op_weights(struct conn *c, struct msg *m)
 
 /* ---- the others ---- */
 
-static void op_open(struct conn *c, struct msg *m)
-{
-    struct dlc_err err;
-
-    if (c->session != NULL || c->opening != NULL || c->asking)
-        conn_fail(c, DLC_EINVAL, "open: this connection has a dataset already");
-    else if (!json_is_string(json_object_get(m->body, "url")))
-        conn_fail(c, DLC_EINVAL, "open: a url is needed");
-    else if (conn_may_open(c, &err) < 0)
-        conn_fail_err(c, &err);
-    else
-        resolve_open(c, m->body);
-}
-
 /* On the connection of a session, so that the dataset is open. */
 static void op_warm(struct conn *c, struct msg *m)
 {
@@ -538,9 +524,9 @@ static const struct {
     const char *name;
     void (*handle)(struct conn *c, struct msg *m);
 } ops[] = {
-    {"open", op_open}, {"map", op_map},     {"stat", stat_handle},
-    {"warm", op_warm}, {"evict", op_evict}, {"stop", op_stop},
-    {"dump", op_dump}, {"order", op_order}, {"weights", op_weights},
+    {"open", client_open}, {"map", op_map},     {"stat", stat_handle},
+    {"warm", op_warm},     {"evict", op_evict}, {"stop", op_stop},
+    {"dump", op_dump},     {"order", op_order}, {"weights", op_weights},
 };
 
 static void client_command(struct conn *c, struct msg *m)

@@ -8,7 +8,6 @@
  */
 #include "daemon/daemon.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -28,16 +27,11 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
-#include "base/api_token.h"
 #include "base/turn_limit.h"
-#include "cluster/agent.h"
-#include "cluster/commands.h"
-#include "cluster/cost.h"
-#include "cluster/report.h"
-#include "cluster/weight_exchange.h"
 #include "daemon/backlog.h"
 #include "daemon/client_commands.h"
 #include "daemon/client_conn.h"
+#include "daemon/cluster_ops.h"
 #include "daemon/dataset.h"
 #include "daemon/decoded_cache.h"
 #include "daemon/ending.h"
@@ -52,69 +46,16 @@
 #include "daemon/prefetch/warm.h"
 #include "daemon/reserve.h"
 #include "daemon/state.h"
-#include "cluster/peer_server.h"
 #include "cache/disk/disk.h"
 #include "cache/policy/policy.h"
 #include "cluster/peer_client.h"
 #include "cluster/redis_tier.h"
 #include "catalog/catalog.h"
-#include "cluster/view.h"
 #include "daemon/work.h"
 
 #define TICK         DLC_MS(200)
 #define FIRST_CLIENT DLC_SEC(5)
 #define LOCK_WAIT    DLC_SEC(30) /* for a daemon that is ending */
-
-/* ---- leaving a cluster ---- */
-
-/* First the peer server is closed and the manager is told: on a thread, because both wait and need
- * the loop. */
-static void *leave_main(void *arg)
-{
-    struct node *n = arg;
-
-    if (n->peer_server != NULL)
-        peer_server_close(n->peer_server);
-    agent_leave(n->agent);
-    loop_post(n->loop, &n->left);
-    return NULL;
-}
-
-static void has_left(struct task *t)
-{
-    struct node *n = dlc_container(t, struct node, left);
-
-    pthread_join(n->leaver, NULL);
-    n->agent_left = true;
-    n->stopping = true;
-    loop_timer_set(n->loop, &n->tick, loop_now(n->loop));
-}
-
-/* False: there is nothing to leave. */
-static bool leave_begin(struct node *n)
-{
-    if (n->agent_left)
-        return false;
-    n->left.run = has_left;
-    if (n->peer_server != NULL)
-        peer_server_cancel(n->peer_server);
-    n->leaving = os_thread(&n->leaver, leave_main, n) == 0;
-    n->stop_again = !n->leaving;
-    if (n->stop_again)
-        log_warn("no thread to leave the cluster: tried again");
-    return true;
-}
-
-void node_stop(struct node *n)
-{
-    if (n->stopping || n->leaving)
-        return;
-    ending_begin(n);
-    if (n->agent != NULL && leave_begin(n))
-        return;
-    n->stopping = true;
-    loop_timer_set(n->loop, &n->tick, loop_now(n->loop)); /* the tick does the rest */
-}
 
 static void on_signal(struct watch *w, uint32_t events)
 {
@@ -242,14 +183,12 @@ static void on_tick(struct timer *t)
     if (n->stopping) {
         if (n->listener.fd >= 0)
             wind_down(n);
-        if (n->pending == 0 && n->agent_left)
+        if (n->pending == 0)
             loop_stop(n->loop);
         else
             loop_timer_set(n->loop, t, dlc_mono_add(now, DLC_MS(5)));
         return;
     }
-    if (n->stop_again)
-        node_stop(n);
     memory_beat(n->memory);
     memory_tick(n->memory);
     if (n->disk != NULL)
@@ -270,8 +209,8 @@ static void on_tick(struct timer *t)
         log_info("idle: ending");
         node_stop(n);
     }
-    report_tick(n);
-    job_weights_all_send(n);
+    if (n->cluster_ops != NULL)
+        n->cluster_ops->tick(n);
     fetch_pump(n);
     if (!n->stopping)
         loop_timer_set(n->loop, t, dlc_mono_add(now, TICK));
@@ -281,12 +220,22 @@ static void on_tick(struct timer *t)
 
 /* Who hears of events. */
 static const struct node_events *const listeners[] = {
-    &backlog_events,  &decoded_cache_events, &job_weights_events,
-    &listing_events,  &assemble_events,      &disk_hints_events,
-    &next_use_events, &cost_events,          &report_events,
+    &backlog_events,  &decoded_cache_events, &job_weights_events, &listing_events,
+    &assemble_events, &disk_hints_events,    &next_use_events,
 };
 
-static_assert(DLC_COUNT(listeners) <= EVENTS_MAX, "events.h: EVENTS_MAX");
+static void set_listeners(struct node *n)
+{
+    size_t at = DLC_COUNT(listeners);
+
+    memcpy(n->events, listeners, sizeof(listeners));
+    if (n->cluster_ops == NULL)
+        return;
+    for (const struct node_events *const *e = n->cluster_ops->events; *e != NULL; e++) {
+        dlc_check(at < EVENTS_MAX);
+        n->events[at++] = *e;
+    }
+}
 
 /* 0: ours. -1: held by the daemon whose pid is told, or by nobody who tells. */
 static int take_lock(int fd, char pid[static 32])
@@ -424,32 +373,6 @@ static void raise_files(void)
     }
 }
 
-/* The peer client, the peer server and the agent. */
-static int open_membership(struct node *n, struct dlc_err *err)
-{
-    const struct node_cluster *m = n->membership;
-    const struct peers_config pc = {0};
-    int rc = 0;
-
-    if (!m->inside)
-        rc = token_load(n->config, NULL, &n->token, err);
-    if (rc == 0 && !m->inside && n->token == NULL)
-        rc = dlc_err_set(err, DLC_EDENIED,
-                         "a node needs the token of nodes: --token-file with a copy of the "
-                         "manager's DIR/node.token");
-    if (rc == 0 && m->listen != NULL)
-        rc = peer_server_open(n, m->listen, &n->peer_server, err);
-    if (rc == 0 && n->peer_server != NULL && (n->peers = peers_new(&pc, err)) == NULL)
-        rc = err->code;
-    if (rc == 0 && n->config->shared[0] != '\0')
-        rc = shared_new(&(struct shared_config){.url = n->config->shared}, &n->shared, err);
-    if (rc == 0) {
-        n->agent_left = false;
-        rc = agent_open(n, &n->agent, err);
-    }
-    return rc;
-}
-
 static int node_open(struct node *n, struct dlc_err *err)
 {
     int rc;
@@ -466,25 +389,9 @@ static int node_open(struct node *n, struct dlc_err *err)
         return err->code;
     open_disk(n);
     rc = server_open(n, &client_command_ops, err);
-    if (rc == 0 && n->membership != NULL)
-        rc = open_membership(n, err);
+    if (rc == 0 && n->cluster_ops != NULL)
+        rc = n->cluster_ops->open(n, err);
     return rc;
-}
-
-static void close_membership(struct node *n)
-{
-    if (n->agent != NULL && !n->agent_left) { /* it could not be opened: nothing runs */
-        agent_leave(n->agent);
-        n->agent_left = true;
-    }
-    report_heard(n, false);
-    commands_free(n);
-    peers_free(&n->peers);
-    shared_free(&n->shared);
-    peer_server_free(&n->peer_server);
-    agent_close(&n->agent);
-    cluster_free(&n->cluster);
-    token_free(&n->token);
 }
 
 static void node_close(struct node *n)
@@ -495,11 +402,10 @@ static void node_close(struct node *n)
 
         warm_free(&w);
     }
-    close_membership(n);
+    if (n->cluster_ops != NULL)
+        n->cluster_ops->close(n);
     server_close(n);
     reserve_release(n);
-    report_close(n);
-    cost_close(n);
     disk_close(&n->disk);
     if (n->memory != NULL)
         memory_free(&n->memory);
@@ -529,9 +435,11 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     int rc;
 
     n->config = c;
-    n->membership = start != NULL ? start->cluster : NULL;
-    memcpy(n->events, listeners, sizeof(listeners));
-    n->agent_left = true;
+    if (start != NULL && start->cluster != NULL) {
+        n->membership = start->cluster;
+        n->cluster_ops = start->ops;
+    }
+    set_listeners(n);
     n->lock_fd = n->listener.fd = n->signals.fd = -1;
     dlc_list_init(&n->conns);
     dlc_list_init(&n->zombies);
@@ -543,9 +451,6 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     dlc_list_init(&n->disk_reads);
     hist_init(&n->disk_latency, 1000);
     n->disk_late.fire = fetch_disk_late;
-    dlc_list_init(&n->asks);
-    dlc_list_init(&n->askings);
-    dlc_list_init(&n->orders);
     n->started = n->last_client = dlc_mono_now();
     n->tick.fire = on_tick;
     n->pump.fire = fetch_pump_again;

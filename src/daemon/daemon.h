@@ -9,6 +9,8 @@
 #include "base/config.h"
 #include "base/err.h"
 
+struct cluster_ops;
+
 /* How a node is part of a cluster. Texts may be NULL. Borrowed while it runs. */
 struct node_cluster {
     bool inside;           /* the control plane is in this process: manager is not used */
@@ -28,6 +30,7 @@ struct node_start {
     void (*ready)(void *arg);
     void *arg;
     const struct node_cluster *cluster; /* NULL: none */
+    const struct cluster_ops *ops;      /* with cluster: membership_ops of cluster/membership.h */
 };
 
 /* Serve until SIGTERM, SIGINT, a `stop` message or the idle time. Blocks. Returns 0 or DLC_E*. */

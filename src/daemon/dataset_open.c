@@ -19,10 +19,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "catalog/catalog.h"
-#include "cluster/catalog_from_peer.h"
 #include "cluster/view.h"
 #include "daemon/catalog_load.h"
 #include "daemon/client_conn.h"
+#include "daemon/cluster_ops.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_table.h"
 #include "daemon/events.h"
@@ -264,15 +264,37 @@ static bool begin_stored(struct dataset *ds)
     return true;
 }
 
-/* A peer that has it may give it. */
-static bool begin_borrowing(struct dataset *ds)
+/* A peer has given its catalog, or none has it. */
+static void catalog_came(struct dataset *ds, int rc, struct catalog **catalog)
 {
-    return ds->node->peers != NULL && ds->cid != NULL && catalog_from_peer(ds, ds->pinned);
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (ds->node->stopping) {
+        dlc_err_set(&err, DLC_ECANCELED, "the daemon is stopping");
+        dataset_fail(ds, &err);
+    } else if (rc == 0) {
+        dataset_listed(ds, 0, catalog, &err);
+    } else if (ds->pinned != 0) {
+        snapshot_refuse(ds->url.shown, ds->stored, ds->pinned, &err);
+        dataset_fail(ds, &err);
+    } else {
+        ds->instead_of = ds->wanted; /* what we list now will do, until there is a newer one */
+        listing_start(ds, dataset_listed);
+    }
+}
+
+/* A peer that has it may give it. */
+static bool begin_borrowing(struct dataset *ds, uint64_t snapshot)
+{
+    struct node *n = ds->node;
+
+    return n->peers != NULL && ds->cid != NULL &&
+           n->cluster_ops->borrow_catalog(ds, snapshot, catalog_came);
 }
 
 static void list_or_borrow(struct dataset *ds)
 {
-    if (ds->wanted == 0 || !catalog_from_peer(ds, ds->wanted))
+    if (ds->wanted == 0 || !begin_borrowing(ds, ds->wanted))
         listing_start(ds, dataset_listed);
 }
 
@@ -292,7 +314,7 @@ static void begin_pinned(struct dataset *ds)
     if (have == 0 || ds->pinned == ds->wanted) {
         unpin(ds); /* nothing is known here: list, and compare */
         list_or_borrow(ds);
-    } else if (!begin_borrowing(ds)) {
+    } else if (!begin_borrowing(ds, ds->pinned)) {
         snapshot_refuse(ds->url.shown, have, ds->pinned, &err);
         dataset_fail(ds, &err);
     }
@@ -343,24 +365,6 @@ void dataset_reopen(struct node *n, const struct open_request *w)
         return;
     load_start(ds, reopened);
     dataset_put(&ds);
-}
-
-void dataset_catalog_came(struct dataset *ds, int rc, struct catalog **catalog)
-{
-    struct dlc_err err = DLC_ERR_INIT;
-
-    if (ds->node->stopping) {
-        dlc_err_set(&err, DLC_ECANCELED, "the daemon is stopping");
-        dataset_fail(ds, &err);
-    } else if (rc == 0) {
-        dataset_listed(ds, 0, catalog, &err);
-    } else if (ds->pinned != 0) {
-        snapshot_refuse(ds->url.shown, ds->stored, ds->pinned, &err);
-        dataset_fail(ds, &err);
-    } else {
-        ds->instead_of = ds->wanted; /* what we list now will do, until there is a newer one */
-        listing_start(ds, dataset_listed);
-    }
 }
 
 /* What the client wants, or what the rest of its job reads. */

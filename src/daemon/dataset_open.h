@@ -8,7 +8,6 @@
 
 #include "base/list.h"
 
-struct catalog;
 struct conn;
 struct dataset;
 struct dlc_err;
@@ -27,7 +26,5 @@ struct dataset_waiter {
 void dataset_need(struct node *n, const struct open_request *w, struct dataset_waiter *d);
 /* Have it ready by the catalog that is stored here, if that one counts; else nothing happens. */
 void dataset_reopen(struct node *n, const struct open_request *w);
-/* A peer has given its catalog, or none has it. */
-void dataset_catalog_came(struct dataset *ds, int rc, struct catalog **catalog);
 
 #endif

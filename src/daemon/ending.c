@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/syscalls.h"
+#include "daemon/cluster_ops.h"
 #include "daemon/state.h"
 
 #define TIME_TO_END DLC_MS(1500)
@@ -44,7 +45,8 @@ static void *watch_main(void *arg)
     return NULL;
 }
 
-void ending_begin(struct node *n)
+/* From now on there is little time; again is a no-op. */
+static void ending_begin(struct node *n)
 {
     struct ending *e;
 
@@ -78,4 +80,19 @@ void ending_over(struct node *n)
     dlc_cond_release(&e->cond);
     dlc_mtx_release(&e->mtx);
     mem_free(&e);
+}
+
+void node_stop_now(struct node *n)
+{
+    n->stopping = true;
+    loop_timer_set(n->loop, &n->tick, loop_now(n->loop)); /* the tick does the rest */
+}
+
+void node_stop(struct node *n)
+{
+    if (n->stopping)
+        return;
+    ending_begin(n);
+    if (n->cluster_ops == NULL || !n->cluster_ops->leave(n))
+        node_stop_now(n);
 }

@@ -13,7 +13,11 @@
 #ifndef DLC_DAEMON_EVENTS_H
 #define DLC_DAEMON_EVENTS_H
 
+#include <stdint.h>
+
 struct dataset;
+struct mem_session_stats;
+struct session;
 
 /* NULL: it does not hear of that. On the node loop, unless marked X: on any thread. */
 struct node_events {
@@ -23,6 +27,15 @@ struct node_events {
     /* X: nobody else knows it any more: memory that hangs on it is freed. Perhaps it never was
      * ready. */
     void (*dataset_freed)(struct dataset *ds);
+    void (*catalog_loaded)(const struct dataset *ds); /* X: it has a catalog on disk */
+
+    /* A session of samples ends; st: what it has read. */
+    void (*session_closed)(const struct session *s, const struct mem_session_stats *st);
+
+    /* What it took to bring this sample in, or to make the derived form of this object: in the unit
+     * of policy_cost(). Only of datasets that the cluster knows. */
+    void (*sample_cost)(struct dataset *ds, uint64_t sample, double cost);
+    void (*derived_cost)(struct dataset *ds, uint64_t object, double cost);
 };
 
 #define EVENTS_MAX 24 /* listeners */

@@ -25,12 +25,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
-#include "cluster/report.h"
 #include "daemon/backlog.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/decoded_cache.h"
+#include "daemon/events.h"
 #include "daemon/fetch/fetch.h"
 #include "daemon/job_weights.h"
 #include "daemon/prefetch/cache_bypass.h"
@@ -359,7 +359,7 @@ void session_abandon(struct session *s)
         struct mem_session_stats st = {0};
 
         session_add_stats(s, &st);
-        report_session_ended(s, &st);
+        events_raise(s->ds->node, session_closed, s, &st);
         session_add_stats(s, &s->ds->past);
         s->ds->past.pins = 0; /* told by zombies, or no more */
     }

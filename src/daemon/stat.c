@@ -9,10 +9,9 @@
 #include <unistd.h>
 
 #include "base/counters.h"
-#include "cluster/agent.h"
-#include "cluster/peer_server.h"
 #include "cluster/redis_tier.h"
 #include "daemon/client_conn.h"
+#include "daemon/cluster_ops.h"
 #include "daemon/dataset.h"
 #include "daemon/decoded_cache.h"
 #include "daemon/job_weights.h"
@@ -239,10 +238,8 @@ void stat_handle(struct conn *c, struct msg *m)
                        all);
     add_datasets(answer, n, after > 0 ? (uint64_t)after : 0);
     json_object_set_new(answer, "loop", loop_json(n->loop));
-    if (n->agent != NULL)
-        json_object_set_new(answer, "cluster", agent_figures(n->agent));
-    if (n->peer_server != NULL && !n->leaving)
-        json_object_set_new(answer, "peer_server", peer_server_json(n->peer_server));
+    if (n->cluster_ops != NULL)
+        n->cluster_ops->figures(n, answer);
     if (n->shared != NULL)
         json_object_set_new(answer, "shared", shared_json(n->shared));
     if (c->session != NULL) {

@@ -21,21 +21,18 @@
 #include "daemon/events.h"
 #include "daemon/reserve.h"
 
-struct agent;
-struct batch;
 struct client_ops;
 struct cluster;
+struct cluster_ops;
 struct config;
 struct disk;
-struct peer_server;
 struct ending;
 struct loop;
+struct member;
 struct memory;
 struct node_cluster;
-struct past_job;
 struct peers;
 struct shared;
-struct spent;
 struct work_queues;
 
 struct node {
@@ -77,30 +74,14 @@ struct node {
     uint64_t next_id;   /* of conns and datasets */
     unsigned n_reading; /* sessions that follow an order and are not idle */
 
-    /* NULL: not of a cluster */
-    struct cluster *cluster;
-    struct agent *agent;
-    struct peers *peers;             /* threads of its own */
-    struct shared *shared;           /* a Redis in common, or NULL */
-    struct peer_server *peer_server; /* peer_server.c */
-    const struct node_cluster *membership;
-    char *token;      /* the node's own: for manager and peers */
-    bool leaving;     /* a thread leaves the cluster; then we end */
-    bool stop_again;  /* we are to end, but there was no thread to leave with: the tick tries */
-    bool agent_left;  /* also when there is no agent */
-    bool left_opened; /* inventory_open() was called */
-    pthread_t leaver;
-    struct task left;
-    struct dlc_list asks;    /* struct peer_request.link */
-    struct dlc_list askings; /* struct resolve_call.link: questions to the manager */
-    unsigned n_askings;
-    struct dlc_list orders;     /* struct node_command.link */
-    struct batch *batch;        /* report.c: rows under way to the manager */
-    bool sending_weights;       /* weight_exchange.c: a call is on its way */
-    struct past_job *past_jobs; /* report.c: what sessions that have ended read for their jobs */
-    size_t n_past_jobs, cap_past_jobs;
-    struct spent *spent; /* cost.c: on datasets that have been freed */
-    size_t n_spent, cap_spent;
+    /* of a cluster; NULL: not of one */
+    const struct cluster_ops *cluster_ops;
+    const struct node_cluster *membership; /* the settings */
+    struct member *member;                 /* src/cluster's own state */
+    struct cluster *cluster;               /* the view */
+    struct peers *peers;                   /* threads of its own */
+    struct shared *shared;                 /* a Redis in common */
+    char *token;                           /* the node's own: for manager and peers */
 
     uint64_t used[N_BUDGETS];  /* budget.c: by all datasets */
     unsigned n_sharing;        /* datasets that use or want some, at the last count ... */
@@ -113,7 +94,5 @@ static inline bool node_is_ending(const struct node *n)
 {
     return atomic_load_explicit(&n->ending, memory_order_relaxed); /* with wind_down() */
 }
-
-void node_stop(struct node *n);
 
 #endif

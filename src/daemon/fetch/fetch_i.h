@@ -26,7 +26,7 @@
 #ifndef DLC_DAEMON_FETCH_FETCH_I_H
 #define DLC_DAEMON_FETCH_FETCH_I_H
 
-#include "cluster/access.h"
+#include "daemon/cluster_ops.h"
 #include "daemon/dataset.h"
 #include "daemon/prefetch/warm.h"
 #include "cluster/peer_client.h"

@@ -101,7 +101,7 @@ static void failed(struct fetch *f)
     if (f->keys_version != ds->keys_version)
         fetch_bucket(f);
     else
-        resolve_again(ds, &f->again);
+        ds->node->cluster_ops->renew_credentials(ds, &f->again);
 }
 
 static void bucket_next(struct fetch *f)

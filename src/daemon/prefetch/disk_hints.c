@@ -12,7 +12,6 @@
 #include "base/mem.h"
 #include "cache/disk/disk.h"
 #include "cache/policy/policy.h"
-#include "cluster/report.h"
 #include "daemon/dataset.h"
 #include "daemon/events.h"
 #include "daemon/dataset_chunks.h"
@@ -45,7 +44,7 @@ void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, u
     if (ds->node->disk != NULL)
         disk_group_cost(ds->node->disk, ds->group, cost, bytes);
     if (ds->cid != NULL)
-        report_cost(ds, sample, cost);
+        events_raise(ds->node, sample_cost, ds, sample, cost);
 }
 
 void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, uint64_t bytes)
@@ -57,7 +56,7 @@ void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, u
     cost = cost_of(ds, took, bytes);
     disk_group_cost(ds->node->disk, ds->group, cost, bytes);
     if (ds->cid != NULL)
-        report_derived_cost(ds, object, cost);
+        events_raise(ds->node, derived_cost, ds, object, cost);
 }
 
 /* Samples that the session has still to read; -1: it did not say. */

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * This node as a member of its cluster: the state of src/cluster, once in the process. It is made
+ * by membership.c, hangs on node.member, and belongs to the node loop unless marked otherwise. Each
+ * part belongs to the module that is named with it.
+ */
+#ifndef DLC_CLUSTER_MEMBER_H
+#define DLC_CLUSTER_MEMBER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/event_loop.h"
+#include "base/list.h"
+
+struct agent;
+struct batch;
+struct node;
+struct past_job;
+struct peer_server;
+struct spent;
+
+struct member {
+    struct node *node;
+    struct agent *agent;             /* set until the node closes */
+    struct peer_server *peer_server; /* NULL: no other node can read from this one */
+
+    /* membership.c */
+    bool leaving;    /* a thread leaves the cluster; then the daemon ends */
+    bool left;       /* it has, or was never in it */
+    bool stop_again; /* we are to end, but there was no thread to leave with: the tick tries */
+    bool inventory;  /* inventory_open() was called */
+    pthread_t leaver;
+    struct task left_task;
+
+    struct dlc_list requests; /* peer_server.c: struct peer_request.link */
+    struct dlc_list resolves; /* access.c: struct resolve_call.link */
+    unsigned n_resolves;
+    struct dlc_list commands;   /* commands.c: struct node_command.link */
+    bool sending_weights;       /* weight_exchange.c: a call is on its way */
+    struct batch *batch;        /* report.c: rows under way to the manager */
+    struct past_job *past_jobs; /* report.c: what sessions that have ended read for their jobs */
+    size_t n_past_jobs, cap_past_jobs;
+    struct spent *spent; /* cost.c: on datasets that have been freed */
+    size_t n_spent, cap_spent;
+};
+
+#endif

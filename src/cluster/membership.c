@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cluster/membership.h"
+
+#include "base/api_token.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/syscalls.h"
+#include "cluster/access.h"
+#include "cluster/agent.h"
+#include "cluster/catalog_from_peer.h"
+#include "cluster/commands.h"
+#include "cluster/cost.h"
+#include "cluster/disk_inventory.h"
+#include "cluster/member.h"
+#include "cluster/peer_client.h"
+#include "cluster/peer_server.h"
+#include "cluster/redis_tier.h"
+#include "cluster/report.h"
+#include "cluster/view.h"
+#include "cluster/view_change.h"
+#include "cluster/weight_exchange.h"
+#include "daemon/cluster_ops.h"
+#include "daemon/daemon.h"
+#include "daemon/ending.h"
+#include "daemon/events.h"
+#include "daemon/state.h"
+
+/* ---- what the manager is told, and what it says ---- */
+
+static json_t *gather(struct node *n, bool *more)
+{
+    json_t *chunks = report_chunks(n, more);
+    json_t *body = json_pack("{s:I, s:o, s:o, s:o}", "view",
+                             (json_int_t)cluster_version(n->cluster), "figures", report_figures(n),
+                             "progress", report_progress(n), "orders_done", commands_done(n));
+
+    if (chunks != NULL)
+        json_object_set_new(body, "chunks", chunks);
+    return body;
+}
+
+static void take_view(struct node *n, const json_t *view)
+{
+    uint64_t before = cluster_version(n->cluster);
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (cluster_take_view(n->cluster, view, &err) < 0) {
+        log_warn("%s", err.text);
+        return;
+    }
+    if (cluster_version(n->cluster) != before)
+        log_info("view %llu: %u nodes", (unsigned long long)cluster_version(n->cluster),
+                 cluster_live(n->cluster));
+    cluster_view_changed(n);
+}
+
+static void digest(struct node *n, const struct agent_news *news)
+{
+    const json_t *view = json_object_get(news->answer, "view");
+
+    if (news->joined) {
+        cluster_joined(n->cluster);
+        report_again(n);
+        if (!n->member->inventory)
+            inventory_open(n);
+        n->member->inventory = true;
+    }
+    report_heard(n, news->well);
+    if (news->well && news->sent != NULL)
+        commands_heard(n, json_object_get(news->sent, "orders_done"));
+    if (json_is_object(view))
+        take_view(n, view);
+    commands_take(n, json_object_get(news->answer, "orders"));
+}
+
+static const struct agent_ops agent_does = {.gather = gather, .digest = digest};
+
+/* ---- leaving ---- */
+
+/* First the peer server is closed and the manager is told: on a thread, because both wait and need
+ * the loop. */
+static void *leave_main(void *arg)
+{
+    struct node *n = arg;
+
+    if (n->member->peer_server != NULL)
+        peer_server_close(n->member->peer_server);
+    agent_leave(n->member->agent);
+    loop_post(n->loop, &n->member->left_task);
+    return NULL;
+}
+
+static void has_left(struct task *t)
+{
+    struct member *m = dlc_container(t, struct member, left_task);
+
+    pthread_join(m->leaver, NULL);
+    m->left = true;
+    node_stop_now(m->node);
+}
+
+static bool leave(struct node *n)
+{
+    struct member *m = n->member;
+
+    if (m->left || m->leaving)
+        return m->leaving && !m->left;
+    m->left_task.run = has_left;
+    if (m->peer_server != NULL)
+        peer_server_cancel(m->peer_server);
+    m->leaving = os_thread(&m->leaver, leave_main, n) == 0;
+    m->stop_again = !m->leaving;
+    if (m->stop_again)
+        log_warn("no thread to leave the cluster: tried again");
+    return true;
+}
+
+/* ---- life ---- */
+
+/* The token, the peer client and server, the Redis in common. */
+static int open_parts(struct node *n, struct dlc_err *err)
+{
+    const struct node_cluster *s = n->membership;
+    const struct peers_config pc = {0};
+    struct member *m = n->member;
+    int rc = 0;
+
+    if (!s->inside)
+        rc = token_load(n->config, NULL, &n->token, err);
+    if (rc == 0 && !s->inside && n->token == NULL)
+        rc = dlc_err_set(err, DLC_EDENIED,
+                         "a node needs the token of nodes: --token-file with a copy of the "
+                         "manager's DIR/node.token");
+    if (rc == 0 && s->listen != NULL)
+        rc = peer_server_open(n, s->listen, &m->peer_server, err);
+    if (rc == 0 && m->peer_server != NULL && (n->peers = peers_new(&pc, err)) == NULL)
+        rc = err->code;
+    if (rc == 0 && n->config->shared[0] != '\0')
+        rc = shared_new(&(struct shared_config){.url = n->config->shared}, &n->shared, err);
+    return rc;
+}
+
+static int membership_open(struct node *n, struct dlc_err *err)
+{
+    struct member *m = n->member = mem_new(struct member);
+    int rc;
+
+    m->node = n;
+    m->left = true;
+    dlc_list_init(&m->requests);
+    dlc_list_init(&m->resolves);
+    dlc_list_init(&m->commands);
+    rc = open_parts(n, err);
+    if (rc == 0) {
+        m->left = false;
+        rc = agent_open(n, &agent_does,
+                        m->peer_server != NULL ? peer_server_address(m->peer_server) : NULL,
+                        &m->agent, err);
+    }
+    return rc;
+}
+
+static void membership_tick(struct node *n)
+{
+    if (n->member->stop_again)
+        node_stop(n);
+    report_tick(n);
+    job_weights_all_send(n);
+}
+
+static void membership_close(struct node *n)
+{
+    struct member *m = n->member;
+
+    if (m == NULL)
+        return;
+    if (m->agent != NULL && !m->left) { /* it could not be opened: nothing runs */
+        agent_leave(m->agent);
+        m->left = true;
+    }
+    report_heard(n, false);
+    commands_free(n);
+    peers_free(&n->peers);
+    shared_free(&n->shared);
+    peer_server_free(&m->peer_server);
+    agent_close(&m->agent);
+    cluster_free(&n->cluster);
+    token_free(&n->token);
+    report_close(n);
+    cost_close(n);
+    mem_free(&n->member);
+}
+
+static void membership_figures(struct node *n, json_t *to)
+{
+    struct member *m = n->member;
+
+    json_object_set_new(to, "cluster", agent_figures(m->agent));
+    if (m->peer_server != NULL && !m->leaving)
+        json_object_set_new(to, "peer_server", peer_server_json(m->peer_server));
+}
+
+static const struct node_events *const listeners[] = {&cost_events, &inventory_events,
+                                                      &report_events, NULL};
+
+const struct cluster_ops membership_ops = {
+    .open = membership_open,
+    .leave = leave,
+    .tick = membership_tick,
+    .close = membership_close,
+    .figures = membership_figures,
+    .resolve = resolve,
+    .renew_credentials = resolve_again,
+    .borrow_catalog = catalog_from_peer,
+    .events = listeners,
+};

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/client_open.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "cluster/view.h"
+#include "daemon/client_conn.h"
+#include "daemon/cluster_ops.h"
+#include "daemon/daemon.h"
+#include "daemon/dataset.h"
+#include "daemon/dataset_open.h"
+#include "daemon/decoded_cache.h"
+#include "daemon/state.h"
+
+/* Programs open rarely, often many at once: a second is enough, and what was revoked or listed anew
+ * counts from then on. */
+#define OPEN_LIFE DLC_SEC(1)
+
+struct opening {
+    uint64_t conn;
+    bool refresh;
+};
+
+static void open_granted(struct node *n, const struct grant *g, const struct dlc_err *err,
+                         void *arg)
+{
+    struct opening *o = arg;
+    struct conn *c = conn_by_id(n, o->conn);
+
+    if (c != NULL)
+        c->asking = false;
+    if (c != NULL && g == NULL)
+        conn_fail_err(c, err);
+    else if (c != NULL)
+        dataset_open(c, &(struct open_request){.url = g->url,
+                                               .endpoint = g->endpoint,
+                                               .anonymous = g->anonymous,
+                                               .refresh = o->refresh,
+                                               .snapshot = c->snapshot,
+                                               .grant = g});
+    mem_free(&o);
+}
+
+/* Does the client say enough for the manager to be asked? */
+static bool may_ask(struct conn *c, const char *token, bool named)
+{
+    bool own = c->uid == geteuid() || c->uid == 0;
+
+    if (c->node->cluster_ops == NULL) {
+        conn_fail(
+            c, DLC_EINVAL,
+            "dlcache:// names are known to a manager, and this daemon has none: start it with "
+            "`dlcache serve` or `dlcache node`, built with the control plane");
+        return false;
+    }
+    if (token == NULL && !(named && own && c->node->membership->inside)) {
+        conn_fail(c, DLC_EDENIED,
+                  "this node belongs to a cluster and needs a token to open anything: set "
+                  "DLCACHE_TOKEN or --token-file to the one of your tenant");
+        return false;
+    }
+    return true;
+}
+
+static void open_url(struct conn *c, const json_t *body)
+{
+    const char *url = json_string_value(json_object_get(body, "url"));
+    const char *token = json_string_value(json_object_get(body, "token"));
+    const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
+    const char *job = json_string_value(json_object_get(body, "job"));
+    const char *policy = json_string_value(json_object_get(body, "decoded"));
+    const json_t *snapshot = json_object_get(body, "snapshot");
+    bool refresh = json_is_true(json_object_get(body, "refresh"));
+    bool named = str_starts(url, "dlcache://");
+    struct opening *o;
+
+    c->snapshot = 0;
+    if (snapshot != NULL && (!str_parse_hex64(json_string_value(snapshot), &c->snapshot) ||
+                             c->snapshot == 0 || refresh)) {
+        conn_fail(
+            c, DLC_EINVAL,
+            "a snapshot is named by 16 hexadecimal digits, as `dlcache ls` and `dlcache stat` "
+            "show it, and without refresh, which makes another one");
+        return;
+    }
+
+    if (token != NULL && token[0] == '\0')
+        token = NULL;
+    if (job != NULL && !str_is_name(job)) { /* it goes into every heart-beat */
+        conn_fail(c, DLC_EINVAL,
+                  "the job is named by " STR_NAME_RULE ", as the manager names it; check "
+                  "DLCACHE_JOB");
+        return;
+    }
+    mem_free(&c->job);
+    c->job = mem_str(job);
+    decoded_key(c->owner, c->uid, token, "");
+    c->wants_decoded = policy != NULL;
+    if (c->wants_decoded)
+        decoded_key(c->decoded_key, c->uid, token, policy);
+    if (!named &&
+        (c->node->cluster_ops == NULL || (token == NULL && c->node->membership->inside))) {
+        dataset_open(
+            c, &(struct open_request){.url = url,
+                                      .endpoint = endpoint,
+                                      .anonymous = json_is_true(json_object_get(body, "anonymous")),
+                                      .refresh = refresh,
+                                      .snapshot = c->snapshot});
+        return;
+    }
+    if (!may_ask(c, token, named))
+        return;
+    o = mem_new(struct opening);
+    *o = (struct opening){c->id, refresh};
+    c->asking = true;
+    c->node->cluster_ops->resolve(c->node, token, url, endpoint, OPEN_LIFE, open_granted, o);
+}
+
+void client_open(struct conn *c, struct msg *m)
+{
+    struct dlc_err err;
+
+    if (c->session != NULL || c->opening != NULL || c->asking)
+        conn_fail(c, DLC_EINVAL, "open: this connection has a dataset already");
+    else if (!json_is_string(json_object_get(m->body, "url")))
+        conn_fail(c, DLC_EINVAL, "open: a url is needed");
+    else if (conn_may_open(c, &err) < 0)
+        conn_fail_err(c, &err);
+    else
+        open_url(c, m->body);
+}
