@@ -123,7 +123,7 @@ static int borrow_from(struct borrowing *b, const char *address, struct dlc_err 
     if (rc == 0)
         rc = snapshot_install(b->ds, file, err);
     if (rc == 0)
-        rc = load_catalog(b->ds, b->ds->pinned, &b->catalog, err);
+        rc = load_catalog(b->ds, b->ds->opening.pinned, &b->catalog, err);
     if (rc < 0)
         os_unlink(file);
     mem_free(&file);

@@ -341,7 +341,7 @@ static void read_sample(struct peer_request *a, struct dataset *ds)
         fail(a, DLC_ENOTFOUND, "there is no sample of that number");
         return;
     }
-    ds->served_at = ds->last_used = loop_now(ds->node->loop);
+    ds->ownership.served_at = ds->last_used = loop_now(ds->node->loop);
     if (!before && dataset_read_elsewhere(ds))
         next_use_changed(ds);
     a->resident = mem_index_ready(ds->index, a->sample);

@@ -557,7 +557,7 @@ json_t *report_progress(struct node *n)
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        if (ds->cid != NULL && ds->listing != NULL)
+        if (ds->cid != NULL && ds->opening.listing != NULL)
             json_object_set_new(o, ds->cid, listing_progress(ds));
     }
     dlc_list_each (l, &n->warms) {

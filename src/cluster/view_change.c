@@ -14,26 +14,26 @@ static void follow_use(struct dataset *ds)
 {
     bool read = dataset_read_elsewhere(ds);
 
-    if (read && !ds->joined_elsewhere)
+    if (read && !ds->ownership.joined)
         dataset_join(ds);
-    else if (!read && ds->joined_elsewhere)
+    else if (!read && ds->ownership.joined)
         dataset_leave(ds);
-    ds->joined_elsewhere = read;
+    ds->ownership.joined = read;
 }
 
 void cluster_view_changed(struct node *n)
 {
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
-        bool before = ds->joined_elsewhere;
+        bool before = ds->ownership.joined;
 
         if (ds->cid == NULL || ds->state != DATASET_READY)
             continue;
-        ds->read_elsewhere = cluster_use(n->cluster, ds->cid).readers > 0;
+        ds->ownership.read_elsewhere = cluster_use(n->cluster, ds->cid).readers > 0;
         bypass_changed(ds);
         follow_use(ds);
-        if (before != ds->joined_elsewhere ||
-            ds->whose_version != cluster_owners_version(n->cluster))
+        if (before != ds->ownership.joined ||
+            ds->ownership.version != cluster_owners_version(n->cluster))
             next_use_changed(ds);
     }
 }

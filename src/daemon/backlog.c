@@ -11,46 +11,46 @@
 
 void dataset_backlog_add(struct dataset *ds, uint64_t sample)
 {
-    if (ds->backlog_len == BACKLOG_MAX)
-        return;                        /* it was only a hint */
-    if (dlc_list_empty(&ds->backlogs)) /* the pump removes it, not whoever takes the last one */
-        dlc_list_push_tail(&ds->node->backlogs, &ds->backlogs);
-    if (ds->backlog_len == ds->backlog_cap) {
-        size_t cap = ds->backlog_cap == 0 ? 1024 : ds->backlog_cap * 2;
+    if (ds->backlog.len == BACKLOG_MAX)
+        return;                            /* it was only a hint */
+    if (dlc_list_empty(&ds->backlog.link)) /* the pump removes it, not whoever takes the last one */
+        dlc_list_push_tail(&ds->node->backlogs, &ds->backlog.link);
+    if (ds->backlog.len == ds->backlog.cap) {
+        size_t cap = ds->backlog.cap == 0 ? 1024 : ds->backlog.cap * 2;
         uint64_t *q = mem_alloc(cap * sizeof(*q));
 
-        for (size_t i = 0; i < ds->backlog_len; i++)
-            q[i] = ds->backlog[(ds->backlog_head + i) & (ds->backlog_cap - 1)];
-        mem_free(&ds->backlog);
-        ds->backlog = q;
-        ds->backlog_cap = cap;
-        ds->backlog_head = 0;
+        for (size_t i = 0; i < ds->backlog.len; i++)
+            q[i] = ds->backlog.samples[(ds->backlog.head + i) & (ds->backlog.cap - 1)];
+        mem_free(&ds->backlog.samples);
+        ds->backlog.samples = q;
+        ds->backlog.cap = cap;
+        ds->backlog.head = 0;
     }
-    ds->backlog[(ds->backlog_head + ds->backlog_len++) & (ds->backlog_cap - 1)] = sample;
+    ds->backlog.samples[(ds->backlog.head + ds->backlog.len++) & (ds->backlog.cap - 1)] = sample;
 }
 
 bool dataset_backlog_next(struct dataset *ds, uint64_t *sample)
 {
-    while (ds->backlog_len > 0) {
-        *sample = ds->backlog[ds->backlog_head];
-        ds->backlog_head = (ds->backlog_head + 1) & (ds->backlog_cap - 1);
-        ds->backlog_len--;
+    while (ds->backlog.len > 0) {
+        *sample = ds->backlog.samples[ds->backlog.head];
+        ds->backlog.head = (ds->backlog.head + 1) & (ds->backlog.cap - 1);
+        ds->backlog.len--;
         if (!mem_index_ready(ds->index, *sample) && map_get(&ds->fetching, *sample) == NULL)
             return true;
     }
-    dlc_list_remove(&ds->backlogs);
+    dlc_list_remove(&ds->backlog.link);
     return false;
 }
 
 static void backlog_clear(struct dataset *ds)
 {
-    ds->backlog_len = 0;
-    dlc_list_remove(&ds->backlogs);
+    ds->backlog.len = 0;
+    dlc_list_remove(&ds->backlog.link);
 }
 
 static void backlog_free(struct dataset *ds)
 {
-    mem_free(&ds->backlog);
+    mem_free(&ds->backlog.samples);
 }
 
 const struct node_events backlog_events = {.dataset_stopping = backlog_clear,

@@ -30,7 +30,7 @@ void budget_give(struct dataset *ds, enum budget b, uint64_t amount)
 /* Has it something under way, or waiting? */
 static bool wants_some(const struct dataset *ds)
 {
-    return ds->backlog_len > 0 || ds->used[BUDGET_FETCHES] > 0 || ds->n_warms > 0;
+    return ds->backlog.len > 0 || ds->used[BUDGET_FETCHES] > 0 || ds->n_warms > 0;
 }
 
 void budget_count(struct node *n)

@@ -50,8 +50,8 @@ static void load_back(struct task *t)
     struct dataset *ds = l->ds;
 
     ds->node->pending--;
-    ds->loading = false;
-    ds->stored = l->stored;
+    ds->opening.loading = false;
+    ds->opening.stored = l->stored;
     ds->catalog = l->catalog;
     l->done(ds);
     mem_free(&l);
@@ -65,10 +65,10 @@ void load_start(struct dataset *ds, void (*done)(struct dataset *ds))
     *l = (struct loading){.work.run = load_work,
                           .task.run = load_back,
                           .ds = ds,
-                          .pinned = ds->pinned,
-                          .wanted = ds->wanted,
+                          .pinned = ds->opening.pinned,
+                          .wanted = ds->opening.wanted,
                           .done = done};
-    ds->loading = true;
+    ds->opening.loading = true;
     ds->refs++;
     ds->node->pending++;
     work_run(ds->node->work, WORK_CATALOG, &l->work);

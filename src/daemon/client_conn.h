@@ -37,7 +37,7 @@ struct conn {
     uid_t uid;
     pid_t pid;
     struct session *session; /* NULL: none yet */
-    struct dlc_list waiting; /* in dataset.openers while it is being listed */
+    struct dlc_list waiting; /* in dataset.opening.openers while it is being listed */
     struct dataset *opening;
     unsigned errands;   /* work on the disk tier under way for it */
     bool asking;        /* the manager, whether it may open what it wants to open */

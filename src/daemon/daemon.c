@@ -40,6 +40,7 @@
 #include "daemon/fetch/fetch.h"
 #include "daemon/job_weights.h"
 #include "daemon/listing.h"
+#include "daemon/ownership.h"
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/prefetch/disk_hints.h"
 #include "daemon/prefetch/next_use.h"
@@ -221,7 +222,7 @@ static void on_tick(struct timer *t)
 /* Who hears of events. */
 static const struct node_events *const listeners[] = {
     &backlog_events,  &decoded_cache_events, &job_weights_events, &listing_events,
-    &assemble_events, &disk_hints_events,    &next_use_events,
+    &assemble_events, &disk_hints_events,    &next_use_events,    &ownership_events,
 };
 
 static void set_listeners(struct node *n)

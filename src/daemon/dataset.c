@@ -47,7 +47,6 @@ static void dataset_release(struct dataset *ds)
     mem_free(&ds->shared_as);
     mem_free(&ds->region);
     bucket_keys_put(&ds->keys);
-    mem_free(&ds->whose);
     mem_free(&ds->passing);
     mem_free(&ds->seen);
     mem_free(&ds->catalog_path);
@@ -94,11 +93,11 @@ static void dataset_close(struct dataset *ds, bool whole)
 
 static void dataset_free(struct dataset *ds)
 {
-    dlc_check(dlc_list_empty(&ds->sessions) && dlc_list_empty(&ds->openers));
-    dlc_check(dlc_list_empty(&ds->needers));
-    dlc_check(ds->fetching.n == 0 && ds->listing == NULL);
+    dlc_check(dlc_list_empty(&ds->sessions) && dlc_list_empty(&ds->opening.openers));
+    dlc_check(dlc_list_empty(&ds->opening.needers));
+    dlc_check(ds->fetching.n == 0 && ds->opening.listing == NULL);
     dlc_list_remove(&ds->link);
-    dlc_list_remove(&ds->backlogs);
+    dlc_list_remove(&ds->backlog.link);
     events_raise(ds->node, dataset_closing, ds);
     if (ds->index != NULL)
         mem_index_free(&ds->index);
@@ -246,17 +245,17 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     ds->given = mem_str(w->url);
     ds->endpoint = mem_str(w->endpoint);
     ds->anonymous = w->anonymous;
-    ds->wanted = n->peers != NULL && w->grant != NULL ? w->grant->snapshot : 0;
-    ds->instead_of = w->refresh ? ds->wanted : 0;
+    ds->opening.wanted = n->peers != NULL && w->grant != NULL ? w->grant->snapshot : 0;
+    ds->opening.instead_of = w->refresh ? ds->opening.wanted : 0;
     ds->tally = mem_new(struct bucket_tally);
     ds->stale = true; /* until it is known to be good */
     hist_init(&ds->latency, 1024);
     dlc_list_init(&ds->sessions);
     dlc_list_init(&ds->decoded_caches);
     dlc_list_init(&ds->job_weights);
-    dlc_list_init(&ds->openers);
-    dlc_list_init(&ds->needers);
-    dlc_list_init(&ds->backlogs);
+    dlc_list_init(&ds->opening.openers);
+    dlc_list_init(&ds->opening.needers);
+    dlc_list_init(&ds->backlog.link);
     dlc_list_init(&ds->agains);
     dlc_list_push_tail(&n->datasets, &ds->link);
     if (w->grant != NULL)
@@ -268,8 +267,8 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     ds->catalog_path = catalog_path_of(ds);
     ds->disk_id = disk_id_of(ds);
     dataset_enter_group(ds);
-    ds->pinned = w->snapshot;
-    ds->stale = ds->pinned != 0; /* until it is known to be the newest */
+    ds->opening.pinned = w->snapshot;
+    ds->stale = ds->opening.pinned != 0; /* until it is known to be the newest */
     return ds;
 }
 

@@ -21,7 +21,10 @@
 #include "bucket/bucket.h"
 #include "bucket/url.h"
 #include "cache/memory/memory.h"
+#include "daemon/backlog.h"
 #include "daemon/budget.h"
+#include "daemon/dataset_open.h"
+#include "daemon/ownership.h"
 #include "daemon/prefetch/read_outcomes.h"
 
 struct adoption;
@@ -31,7 +34,6 @@ struct bucket_tally;
 struct catalog;
 struct conn;
 struct grant;
-struct listing;
 struct mem_index;
 struct node;
 struct report;
@@ -68,14 +70,9 @@ struct dataset {
         agains; /* struct credential_retry.link: the bucket refused them, the manager is asked */
     bool asking_again;
     struct dlc_mono asked_again;
-    uint64_t wanted;     /* the snapshot that the manager named when it was opened; 0: none */
-    uint64_t instead_of; /* it could not be had, or the client wanted it listed anew */
-    uint64_t pinned;     /* opened for readers that asked for this snapshot; 0: it is the newest */
-    bool loading;        /* LISTING: its stored catalog is looked for; nobody lists */
-    uint64_t stored;     /* the newest stored snapshot, when that was done; 0: none */
-    bool stale;          /* not the newest: goes when its last session does */
-    uint64_t disk_id;    /* names its chunks: independent of shape */
-    uint32_t group;      /* of its chunks in the disk tier */
+    bool stale;       /* not the newest: goes when its last session does */
+    uint64_t disk_id; /* names its chunks: independent of shape */
+    uint32_t group;   /* of its chunks in the disk tier */
     struct adoption *adoption;
     char *catalog_path;
     struct catalog *catalog;
@@ -87,18 +84,13 @@ struct dataset {
     struct dlc_list sessions;       /* struct session.link */
     struct dlc_list decoded_caches; /* struct decoded_cache.link */
     struct dlc_list job_weights;    /* struct job_weights.link */
-    struct dlc_list openers;        /* struct conn.waiting */
-    struct dlc_list needers;        /* struct dataset_waiter.link */
-    struct listing *listing;
-    unsigned refs; /* sessions, openers, warms, fetches */
+    struct dataset_opening opening;
+    struct backlog backlog;     /* prefetch requests that wait for their turn */
+    struct ownership ownership; /* only with cid */
+    unsigned refs;              /* sessions, openers, warms, fetches */
 
     uint64_t used[N_BUDGETS]; /* budget.c */
     unsigned n_warms;         /* warm-ups of it */
-
-    /* Prefetch requests that wait for their turn: a queue of sample numbers. */
-    uint64_t *backlog;
-    size_t backlog_head, backlog_len, backlog_cap;
-    struct dlc_list backlogs; /* in node.backlogs while there are any */
 
     /* read_outcomes.c */
     uint8_t *seen;             /* two bits per sample; NULL: nobody has told an order yet */
@@ -121,14 +113,8 @@ struct dataset {
     /* of sessions that have ended */
     struct mem_session_stats past;
 
-    /* peer_server.c, ownership.c: only with cid */
-    uint8_t *whose;         /* two bits per sample: enum whose; forgotten with each view */
-    uint64_t whose_version; /* cluster_owners_version() of them */
-    uint64_t passing_left;  /* cache_bypass.c: of those below, the ones before this have left */
+    uint64_t passing_left; /* cache_bypass.c: of those below, the ones before this have left */
     uint8_t *passing; /* cache_bypass.c: a bit per sample that leaves when it was read; or NULL */
-    bool read_elsewhere;   /* by others in the cluster, lately */
-    bool joined_elsewhere; /* and the disk tier counts them as a job */
-    struct dlc_mono served_at;
     uint64_t peer_hits, peer_misses, peer_bytes, served, served_bytes;
     struct report *report; /* report.c */
 
@@ -146,8 +132,8 @@ struct open_request {
 
 /* Gives, with one reference, LISTING: dataset_open.c goes on. NULL: *err says why. */
 struct dataset *dataset_new(struct node *n, const struct open_request *w, struct dlc_err *err);
-/* What finds it again. Gives. Datasets of different tenants, and of different names, are never the same; nor is
- * one that is read with its tenant's credentials what it was before there were any. */
+/* What finds it again. Gives. Datasets of different tenants, and of different names, are never the
+ * same; nor is one that is read with its tenant's credentials what it was before there were any. */
 char *dataset_name(const struct open_request *w);
 /* Whose it is and what it is read with; again whenever the manager was asked. */
 void dataset_take_grant(struct dataset *ds, const struct grant *g);

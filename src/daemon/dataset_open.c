@@ -47,14 +47,14 @@ static void answer_openers(struct dataset *ds)
 {
     struct dlc_list *n;
 
-    while ((n = dlc_list_pop_head(&ds->needers)) != NULL) {
+    while ((n = dlc_list_pop_head(&ds->opening.needers)) != NULL) {
         struct dataset_waiter *d = dlc_container(n, struct dataset_waiter, link);
         struct dataset *ref = ds;
 
         d->ready(d, ds->state == DATASET_FAILED ? NULL : ds, &ds->error);
         dataset_put(&ref);
     }
-    while ((n = dlc_list_pop_head(&ds->openers)) != NULL) {
+    while ((n = dlc_list_pop_head(&ds->opening.openers)) != NULL) {
         struct conn *c = dlc_container(n, struct conn, waiting);
         struct dataset *ref = c->opening;
 
@@ -109,19 +109,19 @@ static void move_openers(struct dataset *ds, struct dataset *old)
 {
     struct dlc_list *n;
 
-    while ((n = dlc_list_pop_head(&ds->openers)) != NULL) {
+    while ((n = dlc_list_pop_head(&ds->opening.openers)) != NULL) {
         struct conn *c = dlc_container(n, struct conn, waiting);
         struct dataset *ref = c->opening;
 
-        dlc_list_push_tail(&old->openers, n);
+        dlc_list_push_tail(&old->opening.openers, n);
         c->opening = old;
         old->refs++;
         dataset_put(&ref);
     }
-    while ((n = dlc_list_pop_head(&ds->needers)) != NULL) {
+    while ((n = dlc_list_pop_head(&ds->opening.needers)) != NULL) {
         struct dataset *ref = ds;
 
-        dlc_list_push_tail(&old->needers, n);
+        dlc_list_push_tail(&old->opening.needers, n);
         old->refs++;
         dataset_put(&ref);
     }
@@ -139,7 +139,7 @@ static void keep_old(struct dataset *ds, struct dataset *old)
 /* From now on it is the newest of its name. */
 static void unpin(struct dataset *ds)
 {
-    ds->pinned = 0;
+    ds->opening.pinned = 0;
     ds->stale = false;
 }
 
@@ -147,13 +147,14 @@ static void unpin(struct dataset *ds)
  * was listed, too, since it has samples in memory. Else it takes the place of the newest. */
 static void dataset_settled(struct dataset *ds)
 {
-    struct dataset *old = ds->pinned == 0 ? dataset_to_replace(ds) : NULL, *twin = dataset_twin(ds);
+    struct dataset *old = ds->opening.pinned == 0 ? dataset_to_replace(ds) : NULL,
+                   *twin = dataset_twin(ds);
 
     if (old != NULL && old != twin) { /* it stays for its sessions */
         dataset_forget(old);
     }
-    if (twin != NULL && ds->pinned == 0) {
-        twin->instead_of = ds->instead_of;
+    if (twin != NULL && ds->opening.pinned == 0) {
+        twin->opening.instead_of = ds->opening.instead_of;
         unpin(twin);
     }
     if (twin != NULL)
@@ -187,13 +188,14 @@ static void dataset_listed(struct dataset *ds, int rc, struct catalog **catalog,
 static bool is_current(const struct dataset *ds, const struct grant *g)
 {
     return g == NULL || g->snapshot == 0 || ds->node->peers == NULL ||
-           catalog_snapshot(ds->catalog) == g->snapshot || ds->instead_of == g->snapshot;
+           catalog_snapshot(ds->catalog) == g->snapshot || ds->opening.instead_of == g->snapshot;
 }
 
 /* It is being loaded: will it be what the manager names? */
 static bool will_be_current(const struct dataset *ds, const struct grant *g)
 {
-    return g == NULL || g->snapshot == 0 || ds->node->peers == NULL || ds->wanted == g->snapshot;
+    return g == NULL || g->snapshot == 0 || ds->node->peers == NULL ||
+           ds->opening.wanted == g->snapshot;
 }
 
 /* What is open or on its way and answers the question. NULL: nothing does. */
@@ -211,8 +213,8 @@ static struct dataset *find_wanted(struct node *n, const struct open_request *w)
         if (ds != NULL && ds->state == DATASET_READY && !is_current(ds, w->grant))
             ds = dataset_by_name(n, name, true); /* perhaps what counts is on its way */
         good = ds != NULL && (dataset_is_listing(ds) ||
-                              (!w->refresh && (ds->loading ? will_be_current(ds, w->grant)
-                                                           : is_current(ds, w->grant))));
+                              (!w->refresh && (ds->opening.loading ? will_be_current(ds, w->grant)
+                                                                   : is_current(ds, w->grant))));
     }
     if (ds != NULL && w->grant != NULL)
         dataset_take_grant(ds, w->grant);
@@ -247,7 +249,7 @@ static bool begin_stored(struct dataset *ds)
 {
     struct dlc_err err = DLC_ERR_INIT;
     struct dataset *twin = ds->catalog != NULL ? dataset_twin(ds) : NULL;
-    uint64_t pinned = ds->pinned;
+    uint64_t pinned = ds->opening.pinned;
     const struct dataset *newest;
 
     if (twin != NULL) { /* it has become ready while this one was loaded */
@@ -258,7 +260,7 @@ static bool begin_stored(struct dataset *ds)
     if (dataset_ready(ds, &err) < 0)
         return false;
     newest = dataset_by_name(ds->node, ds->name, false); /* ready, if there is one */
-    if ((newest == NULL || newest->state == DATASET_LISTING) && ds->stored == pinned)
+    if ((newest == NULL || newest->state == DATASET_LISTING) && ds->opening.stored == pinned)
         unpin(ds);
     answer_openers(ds);
     return true;
@@ -274,11 +276,12 @@ static void catalog_came(struct dataset *ds, int rc, struct catalog **catalog)
         dataset_fail(ds, &err);
     } else if (rc == 0) {
         dataset_listed(ds, 0, catalog, &err);
-    } else if (ds->pinned != 0) {
-        snapshot_refuse(ds->url.shown, ds->stored, ds->pinned, &err);
+    } else if (ds->opening.pinned != 0) {
+        snapshot_refuse(ds->url.shown, ds->opening.stored, ds->opening.pinned, &err);
         dataset_fail(ds, &err);
     } else {
-        ds->instead_of = ds->wanted; /* what we list now will do, until there is a newer one */
+        ds->opening.instead_of =
+            ds->opening.wanted; /* what we list now will do, until there is a newer one */
         listing_start(ds, dataset_listed);
     }
 }
@@ -294,7 +297,7 @@ static bool begin_borrowing(struct dataset *ds, uint64_t snapshot)
 
 static void list_or_borrow(struct dataset *ds)
 {
-    if (ds->wanted == 0 || !begin_borrowing(ds, ds->wanted))
+    if (ds->opening.wanted == 0 || !begin_borrowing(ds, ds->opening.wanted))
         listing_start(ds, dataset_listed);
 }
 
@@ -310,12 +313,12 @@ static void begin_pinned(struct dataset *ds)
         move_openers(ds, newest); /* it may turn out to be the one */
         return;
     }
-    have = newest != NULL ? catalog_snapshot(newest->catalog) : ds->stored;
-    if (have == 0 || ds->pinned == ds->wanted) {
+    have = newest != NULL ? catalog_snapshot(newest->catalog) : ds->opening.stored;
+    if (have == 0 || ds->opening.pinned == ds->opening.wanted) {
         unpin(ds); /* nothing is known here: list, and compare */
         list_or_borrow(ds);
-    } else if (!begin_borrowing(ds, ds->pinned)) {
-        snapshot_refuse(ds->url.shown, have, ds->pinned, &err);
+    } else if (!begin_borrowing(ds, ds->opening.pinned)) {
+        snapshot_refuse(ds->url.shown, have, ds->opening.pinned, &err);
         dataset_fail(ds, &err);
     }
 }
@@ -327,7 +330,7 @@ static void begin_loaded(struct dataset *ds)
     if (ds->node->stopping) {
         dlc_err_set(&err, DLC_ECANCELED, "the daemon is stopping");
         dataset_fail(ds, &err);
-    } else if (ds->pinned != 0) {
+    } else if (ds->opening.pinned != 0) {
         begin_pinned(ds);
     } else if (dataset_ready(ds, &err) == 0) {
         dataset_settled(ds);
@@ -339,7 +342,7 @@ static void begin_loaded(struct dataset *ds)
 /* Somebody waits for it by now. */
 static void begin(struct dataset *ds, bool refresh)
 {
-    if (ds->pinned == 0 && refresh)
+    if (ds->opening.pinned == 0 && refresh)
         listing_start(ds, dataset_listed);
     else
         load_start(ds, begin_loaded);
@@ -347,7 +350,8 @@ static void begin(struct dataset *ds, bool refresh)
 
 static void reopened(struct dataset *ds)
 {
-    if (ds->catalog != NULL || !dlc_list_empty(&ds->openers) || !dlc_list_empty(&ds->needers))
+    if (ds->catalog != NULL || !dlc_list_empty(&ds->opening.openers) ||
+        !dlc_list_empty(&ds->opening.needers))
         begin_loaded(ds);
     else
         ds->stale = true; /* nothing counts that is stored, and nobody waits */
@@ -400,7 +404,7 @@ void dataset_open(struct conn *c, const struct open_request *asked)
     } else {
         c->opening = ds;
         ds->refs++;
-        dlc_list_push_tail(&ds->openers, &c->waiting);
+        dlc_list_push_tail(&ds->opening.openers, &c->waiting);
     }
     if (begun)
         begin(ds, w.refresh);
@@ -422,7 +426,7 @@ void dataset_need(struct node *n, const struct open_request *w, struct dataset_w
         d->ready(d, ds, &err);
     } else {
         ds->refs++;
-        dlc_list_push_tail(&ds->needers, &d->link);
+        dlc_list_push_tail(&ds->opening.needers, &d->link);
     }
     if (begun)
         begin(ds, w->refresh);

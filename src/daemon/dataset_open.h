@@ -6,13 +6,30 @@
 #ifndef DLC_DAEMON_DATASET_OPEN_H
 #define DLC_DAEMON_DATASET_OPEN_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/list.h"
 
 struct conn;
 struct dataset;
 struct dlc_err;
+struct listing;
 struct node;
 struct open_request;
+
+/* What becomes of a dataset: from its first question until it is READY or FAILED, and what later
+ * questions compare with. */
+struct dataset_opening {
+    uint64_t wanted;     /* the snapshot that the manager named when it was opened; 0: none */
+    uint64_t instead_of; /* it could not be had, or the client wanted it listed anew */
+    uint64_t pinned;     /* opened for readers that asked for this snapshot; 0: it is the newest */
+    bool loading;        /* LISTING: its stored catalog is looked for; nobody lists */
+    uint64_t stored;     /* the newest stored snapshot, when that was done; 0: none */
+    struct listing *listing;
+    struct dlc_list openers; /* struct conn.waiting */
+    struct dlc_list needers; /* struct dataset_waiter.link */
+};
 
 /* Find or start; the connection is answered when the dataset is READY or FAILED. */
 void dataset_open(struct conn *c, const struct open_request *w);

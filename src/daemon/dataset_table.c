@@ -14,7 +14,7 @@
 
 bool dataset_is_listing(const struct dataset *ds)
 {
-    return ds->state == DATASET_LISTING && !ds->loading;
+    return ds->state == DATASET_LISTING && !ds->opening.loading;
 }
 
 struct dataset *dataset_by_name(struct node *n, const char *name, bool refresh)
@@ -125,7 +125,7 @@ struct dataset *dataset_of_snapshot(struct node *n, const char *name, uint64_t s
         struct dataset *ds = dlc_container(l, struct dataset, link);
         bool is = ds->state == DATASET_READY
                       ? catalog_snapshot(ds->catalog) == snapshot
-                      : ds->state == DATASET_LISTING && ds->pinned == snapshot;
+                      : ds->state == DATASET_LISTING && ds->opening.pinned == snapshot;
 
         if (is && strcmp(ds->name, name) == 0 && (found == NULL || !ds->stale))
             found = ds;

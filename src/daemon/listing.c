@@ -55,7 +55,7 @@ static void listing_end(struct listing *l)
 {
     struct dataset *ds = l->ds;
 
-    ds->listing = NULL;
+    ds->opening.listing = NULL;
     l->done(ds, l->rc, &l->catalog, &l->err);
     if (ds->state == DATASET_READY)
         count_derived(l);
@@ -91,7 +91,7 @@ static void catalogue_on_worker(struct work *w)
     if (l->rc == 0)
         l->rc = snapshot_install(l->ds, file, &l->err);
     if (l->rc == 0)
-        l->rc = load_catalog(l->ds, l->ds->pinned, &l->catalog, &l->err);
+        l->rc = load_catalog(l->ds, l->ds->opening.pinned, &l->catalog, &l->err);
     mem_free(&file);
     loop_post(l->ds->node->loop, &l->task);
 }
@@ -207,7 +207,7 @@ void listing_start(struct dataset *ds, listing_done_f *done)
     l->next = list_next;
     l->list =
         (struct bucket_list){.prefix = l->prefix, .page = on_page, .done = on_listed, .priv = l};
-    ds->listing = l;
+    ds->opening.listing = l;
     ds->refs++;
     ds->node->pending++;
     bucket_list(ds->bucket, &l->list);
@@ -216,8 +216,8 @@ void listing_start(struct dataset *ds, listing_done_f *done)
 /* It ends soon. */
 static void listing_stop(struct dataset *ds)
 {
-    if (ds->listing != NULL)
-        cataloguer_stop(&ds->listing->cataloguer);
+    if (ds->opening.listing != NULL)
+        cataloguer_stop(&ds->opening.listing->cataloguer);
 }
 
 /* relaxed: progress only */
@@ -236,15 +236,15 @@ static json_t *progress_of(struct listing *l)
 
 json_t *listing_progress(const struct dataset *ds)
 {
-    return progress_of(ds->listing);
+    return progress_of(ds->opening.listing);
 }
 
 void dataset_progress(struct dataset *ds)
 {
-    if (ds->listing == NULL)
+    if (ds->opening.listing == NULL)
         return;
-    dlc_list_each (n, &ds->openers)
-        conn_progress(dlc_container(n, struct conn, waiting), progress_of(ds->listing));
+    dlc_list_each (n, &ds->opening.openers)
+        conn_progress(dlc_container(n, struct conn, waiting), progress_of(ds->opening.listing));
 }
 
 const struct node_events listing_events = {.dataset_stopping = listing_stop};

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "cluster/peer_client.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/state.h"
 #include "catalog/catalog.h"
 #include "catalog/sample.h"
@@ -59,14 +60,14 @@ static uint8_t *remembered(struct dataset *ds)
     uint64_t version = cluster_owners_version(ds->node->cluster);
     size_t bytes = catalog_count(ds->catalog) / 4 + 1;
 
-    if (ds->whose == NULL) {
-        ds->whose = mem_zero(bytes);
-        ds->whose_version = version;
-    } else if (ds->whose_version != version) {
-        memset(ds->whose, 0, bytes);
-        ds->whose_version = version;
+    if (ds->ownership.whose == NULL) {
+        ds->ownership.whose = mem_zero(bytes);
+        ds->ownership.version = version;
+    } else if (ds->ownership.version != version) {
+        memset(ds->ownership.whose, 0, bytes);
+        ds->ownership.version = version;
     }
-    return ds->whose;
+    return ds->ownership.whose;
 }
 
 bool dataset_owns(struct dataset *ds, uint64_t sample)
@@ -102,9 +103,9 @@ bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out)
 
 bool dataset_read_elsewhere(const struct dataset *ds)
 {
-    return is_shared(ds) &&
-           (ds->read_elsewhere ||
-            (ds->served_at.ns != 0 && dlc_mono_since(ds->served_at).ns < SERVED_LATELY.ns));
+    return is_shared(ds) && (ds->ownership.read_elsewhere ||
+                             (ds->ownership.served_at.ns != 0 &&
+                              dlc_mono_since(ds->ownership.served_at).ns < SERVED_LATELY.ns));
 }
 
 uint64_t dataset_owned_bytes(const struct dataset *ds)
@@ -121,3 +122,10 @@ uint64_t dataset_owned_bytes(const struct dataset *ds)
     share = fmin(share + 2 * sqrt(share * (1 - share) / n), 1); /* it is a matter of chance */
     return (uint64_t)(share * (double)catalog_bytes(ds->catalog));
 }
+
+static void ownership_free(struct dataset *ds)
+{
+    mem_free(&ds->ownership.whose);
+}
+
+const struct node_events ownership_events = {.dataset_freed = ownership_free};

@@ -9,8 +9,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+
 struct cluster_peer;
 struct dataset;
+struct node_events;
+
+/* What is remembered of a dataset. */
+struct ownership {
+    uint8_t *whose;            /* two bits per sample: enum whose; forgotten with each view */
+    uint64_t version;          /* cluster_owners_version() of them */
+    bool read_elsewhere;       /* by others in the cluster, as the view says, ... */
+    bool joined;               /* ... and the disk tier counts them as a job */
+    struct dlc_mono served_at; /* when a peer read it from this node last */
+};
 
 /* Does this node read the sample's object for all? Also when there is no cluster. */
 bool dataset_owns(struct dataset *ds, uint64_t sample);
@@ -20,5 +32,7 @@ bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out)
 bool dataset_read_elsewhere(const struct dataset *ds);
 /* About how many bytes this node should keep for all; 0: nobody reads it, or it is not shared. */
 uint64_t dataset_owned_bytes(const struct dataset *ds);
+
+extern const struct node_events ownership_events;
 
 #endif

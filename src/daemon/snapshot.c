@@ -45,9 +45,9 @@ int snapshot_install(const struct dataset *ds, const char *file, struct dlc_err 
     char *path;
     int rc;
 
-    if (ds->pinned == 0)
+    if (ds->opening.pinned == 0)
         return catalog_install(file, ds->catalog_path, err);
-    path = catalog_snapshot_path(ds->catalog_path, ds->pinned);
+    path = catalog_snapshot_path(ds->catalog_path, ds->opening.pinned);
     rc = catalog_place(file, path, err);
     mem_free(&path);
     return rc;

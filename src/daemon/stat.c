@@ -105,7 +105,7 @@ static json_t *dataset_json(struct dataset *ds)
                   (json_int_t)sum.hits, "misses", (json_int_t)sum.misses, "bypasses",
                   (json_int_t)sum.bypasses, "read_bytes", (json_int_t)sum.bytes, "stall_s",
                   (double)sum.stall_ns / 1e9, "fetching", (json_int_t)ds->fetching.n, "backlog",
-                  (json_int_t)ds->backlog_len, "pins", (json_int_t)sum.pins);
+                  (json_int_t)ds->backlog.len, "pins", (json_int_t)sum.pins);
     json_object_set_new(o, "ahead", json_integer((json_int_t)ahead));
     snprintf(snapshot, sizeof(snapshot), "%016llx",
              (unsigned long long)catalog_snapshot(ds->catalog));

@@ -63,7 +63,7 @@ struct node {
     const struct client_ops *client_ops;
     struct dlc_list conns;    /* struct conn.link */
     struct dlc_list datasets; /* struct dataset.link */
-    struct dlc_list backlogs; /* struct dataset.backlogs: of those that have one */
+    struct dlc_list backlogs; /* struct dataset.backlog.link: of those that have one */
     struct dlc_list warms;    /* struct warm.link */
     struct dlc_list deriving; /* assemble.c */
     unsigned n_conns;

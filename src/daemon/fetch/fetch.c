@@ -247,7 +247,7 @@ static unsigned pump_round(struct node *n)
     uint64_t sample;
 
     dlc_list_each_safe (l, &n->backlogs) {
-        struct dataset *ds = dlc_container(l, struct dataset, backlogs);
+        struct dataset *ds = dlc_container(l, struct dataset, backlog.link);
 
         if (budget_for_prefetch(ds) && dataset_backlog_next(ds, &sample)) {
             fetch_start(ds, sample, FETCH_MEMORY, NULL, NULL);
