@@ -205,7 +205,7 @@ static void answer_agains(struct dataset *ds, bool changed)
     struct dlc_list waiting, *l;
 
     dlc_list_init(&waiting);
-    while ((l = dlc_list_pop_head(&ds->agains)) != NULL)
+    while ((l = dlc_list_pop_head(&ds->credentials.retries)) != NULL)
         dlc_list_push_tail(&waiting, l);
     while ((l = dlc_list_pop_head(&waiting)) != NULL) {
         struct credential_retry *a = dlc_container(l, struct credential_retry, link);
@@ -218,32 +218,33 @@ static void schedule_again(struct node *n, const struct grant *g, const struct d
                            void *arg)
 {
     struct dataset *ds = arg;
-    unsigned before = ds->keys_version;
+    unsigned before = ds->credentials.version;
 
     (void)n;
     (void)err;
-    ds->asking_again = false;
-    ds->asked_again = dlc_mono_now();
+    ds->credentials.renewing = false;
+    ds->credentials.renewed = dlc_mono_now();
     if (g != NULL)
         dataset_take_grant(ds, g);
-    answer_agains(ds, ds->keys_version != before);
+    answer_agains(ds, ds->credentials.version != before);
     dataset_put(&ds);
 }
 
 void resolve_again(struct dataset *ds, struct credential_retry *a)
 {
     struct node *n = ds->node;
-    bool lately = ds->asked_again.ns != 0 && dlc_mono_since(ds->asked_again).ns < AGAIN_PAUSE.ns;
+    bool lately = ds->credentials.renewed.ns != 0 &&
+                  dlc_mono_since(ds->credentials.renewed).ns < AGAIN_PAUSE.ns;
     char *url;
 
-    if (n->stopping || ds->keys == NULL || (lately && !ds->asking_again)) {
+    if (n->stopping || ds->credentials.keys == NULL || (lately && !ds->credentials.renewing)) {
         a->done(a, false);
         return;
     }
-    dlc_list_push_tail(&ds->agains, &a->link);
-    if (ds->asking_again)
+    dlc_list_push_tail(&ds->credentials.retries, &a->link);
+    if (ds->credentials.renewing)
         return;
-    ds->asking_again = true;
+    ds->credentials.renewing = true;
     ds->refs++;
     url = mem_fmt("dlcache://%s", ds->cid);
     resolve(n, NULL, url, NULL, DLC_MS(0), schedule_again, ds);

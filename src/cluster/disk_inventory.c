@@ -90,7 +90,7 @@ static void inventory_note(const struct dataset *ds)
     if (path == NULL)
         return;
     note = mem_fmt("{\"catalog\": \"%s\", \"disk\": \"%016llx\", \"tenant\": \"%s\"}\n",
-                   strrchr(ds->catalog_path, '/') + 1, (unsigned long long)ds->disk_id, ds->tenant);
+                   strrchr(ds->catalog_path, '/') + 1, (unsigned long long)ds->disk.id, ds->tenant);
     if ((os_read_file(path, NOTE_MAX, &old, NULL) < 0 || strcmp(buf_str(&old), note) != 0) &&
         os_write_file(path, note, strlen(note), 0600, &err) < 0)
         log_warn("%s is not remembered: %s", ds->cid, err.text);

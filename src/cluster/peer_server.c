@@ -209,8 +209,8 @@ static void hold(struct peer_request *a)
     reply.data_len = a->len;
     d->held += a->len;
     memory_touch(ds->node->memory, ds->index, a->sample);
-    ds->served++;
-    ds->served_bytes += a->len;
+    ds->peer.served++;
+    ds->peer.served_bytes += a->len;
     count(peer_served);
     count_add(peer_served_bytes, a->len);
     http_reply_header(&reply, "Dlcache-From", "%s", a->resident ? "memory" : "bucket");

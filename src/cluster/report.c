@@ -200,7 +200,7 @@ static void walk_ended(struct report *r)
     r->bytes = r->seen_bytes;
     if (r->ds->node->disk == NULL)
         return;
-    disk_group_figures(r->ds->node->disk, r->ds->group, &g);
+    disk_group_figures(r->ds->node->disk, r->ds->disk.group, &g);
     state = g.state;
     for (uint64_t w = 0; state != r->state && w < r->words; w++)
         r->told[w] &= ~r->have[w]; /* rows say it: those that stay are told anew */
@@ -411,7 +411,7 @@ void report_heard(struct node *n, bool well)
 
 static json_t *dataset_figures(struct dataset *ds)
 {
-    struct mem_session_stats sum = ds->past;
+    struct mem_session_stats sum = ds->readers.ended;
     struct disk_group_figures g = {0};
     char snapshot[17];
     int readers = 0;
@@ -422,7 +422,7 @@ static json_t *dataset_figures(struct dataset *ds)
         readers++;
     }
     if (ds->node->disk != NULL)
-        disk_group_figures(ds->node->disk, ds->group, &g);
+        disk_group_figures(ds->node->disk, ds->disk.group, &g);
     snprintf(snapshot, sizeof(snapshot), "%016llx",
              (unsigned long long)catalog_snapshot(ds->catalog));
     o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:i, s:I, s:I, s:I, s:f}", "bytes",
@@ -436,10 +436,10 @@ static json_t *dataset_figures(struct dataset *ds)
     json_object_update_new(
         o, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "bucket_gets",
                      (json_int_t)ds->tally->gets, "bucket_bytes", (json_int_t)ds->tally->bytes,
-                     "peer_hits", (json_int_t)ds->peer_hits, "peer_misses",
-                     (json_int_t)ds->peer_misses, "peer_bytes", (json_int_t)ds->peer_bytes,
-                     "served", (json_int_t)ds->served, "served_bytes", (json_int_t)ds->served_bytes,
-                     "state", life_name(g.state)));
+                     "peer_hits", (json_int_t)ds->peer.hits, "peer_misses",
+                     (json_int_t)ds->peer.misses, "peer_bytes", (json_int_t)ds->peer.bytes,
+                     "served", (json_int_t)ds->peer.served, "served_bytes",
+                     (json_int_t)ds->peer.served_bytes, "state", life_name(g.state)));
     return o;
 }
 

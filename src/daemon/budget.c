@@ -16,21 +16,21 @@
 
 void budget_take(struct dataset *ds, enum budget b, uint64_t amount)
 {
-    ds->used[b] += amount;
+    ds->budget.used[b] += amount;
     ds->node->used[b] += amount;
 }
 
 void budget_give(struct dataset *ds, enum budget b, uint64_t amount)
 {
-    dlc_check(ds->used[b] >= amount && ds->node->used[b] >= amount);
-    ds->used[b] -= amount;
+    dlc_check(ds->budget.used[b] >= amount && ds->node->used[b] >= amount);
+    ds->budget.used[b] -= amount;
     ds->node->used[b] -= amount;
 }
 
 /* Has it something under way, or waiting? */
 static bool wants_some(const struct dataset *ds)
 {
-    return ds->backlog.len > 0 || ds->used[BUDGET_FETCHES] > 0 || ds->n_warms > 0;
+    return ds->backlog.len > 0 || ds->budget.used[BUDGET_FETCHES] > 0 || ds->budget.n_warms > 0;
 }
 
 void budget_count(struct node *n)
@@ -47,7 +47,7 @@ void budget_count(struct node *n)
 
 static bool fits(const struct dataset *ds, enum budget b, uint64_t limit)
 {
-    uint64_t all = ds->node->used[b], own = ds->used[b];
+    uint64_t all = ds->node->used[b], own = ds->budget.used[b];
     uint64_t share = limit / DLC_MAX(ds->node->n_sharing, 1u);
 
     if (own == 0)

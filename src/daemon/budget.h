@@ -16,6 +16,11 @@ enum budget {
 };
 #define N_BUDGETS 3
 
+struct budget_use {
+    uint64_t used[N_BUDGETS];
+    unsigned n_warms; /* warm-ups of it */
+};
+
 void budget_take(struct dataset *ds, enum budget b, uint64_t amount);
 void budget_give(struct dataset *ds, enum budget b, uint64_t amount);
 void budget_count(struct node *n); /* who shares; before a round of prefetches */

@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "catalog/catalog.h"
 #include "cluster/view.h"
+#include "daemon/credentials.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/events.h"
 #include "daemon/state.h"
@@ -39,16 +40,14 @@ static void dataset_release(struct dataset *ds)
     catalog_close(&ds->catalog);
     url_release(&ds->url);
     map_release(&ds->fetching);
-    mem_free(&ds->name);
-    mem_free(&ds->given);
-    mem_free(&ds->endpoint);
+    mem_free(&ds->asked.name);
+    mem_free(&ds->asked.url);
+    mem_free(&ds->asked.endpoint);
     mem_free(&ds->cid);
     mem_free(&ds->tenant);
     mem_free(&ds->shared_as);
-    mem_free(&ds->region);
-    bucket_keys_put(&ds->keys);
-    mem_free(&ds->passing);
-    mem_free(&ds->seen);
+    mem_free(&ds->asked.region);
+    dataset_credentials_release(&ds->credentials);
     mem_free(&ds->catalog_path);
     mem_free(&ds->tally);
     ds->tag = 0;
@@ -117,12 +116,6 @@ void dataset_put(struct dataset **dp)
         dataset_free(ds);
 }
 
-bool dataset_lacks_credentials(const struct dataset *ds)
-{
-    return ds->cid != NULL && ds->tenant[0] != '\0' && ds->keys == NULL && !ds->anonymous &&
-           !ds->node->config->lend_credentials;
-}
-
 /* ---- making ---- */
 
 static const char *effective_endpoint(const struct dataset *ds)
@@ -131,8 +124,8 @@ static const char *effective_endpoint(const struct dataset *ds)
 
     if (ds->url.scheme != URL_S3 && ds->url.scheme != URL_GS)
         return "";
-    if (ds->endpoint != NULL)
-        return ds->endpoint;
+    if (ds->asked.endpoint != NULL)
+        return ds->asked.endpoint;
     if (ds->node->config->endpoint[0] != '\0')
         return ds->node->config->endpoint;
     env = getenv("AWS_ENDPOINT_URL_S3");
@@ -162,12 +155,14 @@ struct bucket_config dataset_bucket_config(const struct dataset *ds)
     struct bucket_config bc = BUCKET_CONFIG_INIT;
     bool path_style;
 
-    bc.endpoint = ds->endpoint != NULL ? ds->endpoint : c->endpoint[0] ? c->endpoint : NULL;
-    bc.region = ds->region != NULL ? ds->region : c->region[0] ? c->region : NULL;
+    bc.endpoint = ds->asked.endpoint != NULL ? ds->asked.endpoint
+                  : c->endpoint[0]           ? c->endpoint
+                                             : NULL;
+    bc.region = ds->asked.region != NULL ? ds->asked.region : c->region[0] ? c->region : NULL;
     bc.profile = c->profile[0] ? c->profile : NULL;
-    bc.keys = ds->keys;
-    bc.anonymous =
-        ds->anonymous || (c->anonymous && ds->keys == NULL) || dataset_lacks_credentials(ds);
+    bc.keys = ds->credentials.keys;
+    bc.anonymous = ds->asked.anonymous || (c->anonymous && ds->credentials.keys == NULL) ||
+                   dataset_lacks_credentials(ds);
     bc.no_link_local = ds->cid != NULL && ds->tenant[0] != '\0';
     if (str_parse_bool(c->path_style, &path_style))
         bc.path_style = path_style;
@@ -208,19 +203,21 @@ char *dataset_name(const struct open_request *w)
 
 void dataset_take_grant(struct dataset *ds, const struct grant *g)
 {
-    if (ds->cid == NULL) {
-        ds->cid = mem_str(g->dataset);
-        ds->tenant = mem_str(g->tenant);
-        ds->shared_as = mem_fmt("%s/%s", g->tenant, g->dataset);
-        ds->region = mem_str(g->region);
-        ds->keys = g->access_key != NULL ? bucket_keys_new() : NULL;
-    }
-    if (ds->keys == NULL || g->access_key == NULL ||
-        !bucket_keys_set(ds->keys, g->access_key, g->secret_key, g->session_token))
-        return;
-    ds->keys_version++;
-    if (ds->bucket != NULL)
+    if (dataset_credentials_take(&ds->credentials, g) && ds->bucket != NULL)
         log_info("%s: the credentials of %s have changed", ds->url.shown, ds->tenant);
+}
+
+/* Whose it is, from its first grant on. */
+static void set_owner(struct dataset *ds, const struct grant *g)
+{
+    dataset_credentials_init(&ds->credentials, g);
+    if (g == NULL)
+        return;
+    ds->cid = mem_str(g->dataset);
+    ds->tenant = mem_str(g->tenant);
+    ds->shared_as = mem_fmt("%s/%s", g->tenant, g->dataset);
+    ds->asked.region = mem_str(g->region);
+    dataset_take_grant(ds, g);
 }
 
 static char *catalog_path_of(const struct dataset *ds)
@@ -241,31 +238,29 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     ds->node = n;
     ds->id = ++n->next_id;
     ds->refs = 1;
-    ds->name = dataset_name(w);
-    ds->given = mem_str(w->url);
-    ds->endpoint = mem_str(w->endpoint);
-    ds->anonymous = w->anonymous;
+    ds->asked.name = dataset_name(w);
+    ds->asked.url = mem_str(w->url);
+    ds->asked.endpoint = mem_str(w->endpoint);
+    ds->asked.anonymous = w->anonymous;
     ds->opening.wanted = n->peers != NULL && w->grant != NULL ? w->grant->snapshot : 0;
     ds->opening.instead_of = w->refresh ? ds->opening.wanted : 0;
     ds->tally = mem_new(struct bucket_tally);
     ds->stale = true; /* until it is known to be good */
-    hist_init(&ds->latency, 1024);
+    hist_init(&ds->prefetch.latency, 1024);
     dlc_list_init(&ds->sessions);
     dlc_list_init(&ds->decoded_caches);
     dlc_list_init(&ds->job_weights);
     dlc_list_init(&ds->opening.openers);
     dlc_list_init(&ds->opening.needers);
     dlc_list_init(&ds->backlog.link);
-    dlc_list_init(&ds->agains);
     dlc_list_push_tail(&n->datasets, &ds->link);
-    if (w->grant != NULL)
-        dataset_take_grant(ds, w->grant);
+    set_owner(ds, w->grant);
     if (url_parse(&ds->url, w->url, err) < 0 || open_bucket(ds, err) < 0) {
         dataset_put(&ds);
         return NULL;
     }
     ds->catalog_path = catalog_path_of(ds);
-    ds->disk_id = disk_id_of(ds);
+    ds->disk.id = disk_id_of(ds);
     dataset_enter_group(ds);
     ds->opening.pinned = w->snapshot;
     ds->stale = ds->opening.pinned != 0; /* until it is known to be the newest */

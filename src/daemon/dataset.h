@@ -15,7 +15,6 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/histogram.h"
 #include "base/list.h"
 #include "base/u64map.h"
 #include "bucket/bucket.h"
@@ -23,13 +22,16 @@
 #include "cache/memory/memory.h"
 #include "daemon/backlog.h"
 #include "daemon/budget.h"
+#include "daemon/credentials.h"
+#include "daemon/dataset_chunks.h"
 #include "daemon/dataset_open.h"
 #include "daemon/ownership.h"
+#include "daemon/prefetch/cache_bypass.h"
+#include "daemon/prefetch/next_use.h"
+#include "daemon/prefetch/prefetch.h"
 #include "daemon/prefetch/read_outcomes.h"
 
-struct adoption;
 struct bucket;
-struct bucket_keys;
 struct bucket_tally;
 struct catalog;
 struct conn;
@@ -50,76 +52,62 @@ struct evict_place {
     uint64_t decoded, sample;
 };
 
+/* What it was asked for by whoever opened it first. */
+struct dataset_asked {
+    char *name;     /* with shape, endpoint and tenant: finds it again */
+    char *url;      /* with its shape */
+    char *endpoint; /* or NULL */
+    char *region;   /* of a tenant; or NULL */
+    bool anonymous;
+};
+
+/* What readers have done. */
+struct dataset_readers {
+    struct mem_session_stats ended; /* of sessions that have */
+    uint64_t stall_ns[N_STALLED];   /* how long they waited, and why */
+};
+
 struct dataset {
     uint32_t tag;
     struct node *node;
-    struct dlc_list link;
+    struct dlc_list link; /* in node.datasets, in order of use */
     uint64_t id;
     enum dataset_state state;
+    unsigned refs; /* sessions, openers, warms, fetches */
+    bool stale;    /* not the newest: goes when its last session does */
+    struct dlc_mono last_used;
+    struct evict_place emptied; /* daemon.c: what is before this has left memory */
+
+    struct dataset_asked asked;
     struct url url;
-    char *name;     /* what was asked for, with shape and endpoint: finds it again */
-    char *given;    /* the URL with its shape */
-    char *endpoint; /* as the client asked, or NULL */
-    bool anonymous;
-    char *cid;                /* what the cluster calls it; NULL: it is nobody's */
-    char *tenant, *region;    /* with cid; region may be NULL */
-    char *shared_as;          /* its name in a Redis in common: with the tenant, as disk_id */
-    struct bucket_keys *keys; /* NULL: it has no credentials of its own */
-    unsigned keys_version;    /* grows when they change */
-    struct dlc_list
-        agains; /* struct credential_retry.link: the bucket refused them, the manager is asked */
-    bool asking_again;
-    struct dlc_mono asked_again;
-    bool stale;       /* not the newest: goes when its last session does */
-    uint64_t disk_id; /* names its chunks: independent of shape */
-    uint32_t group;   /* of its chunks in the disk tier */
-    struct adoption *adoption;
+    char *cid;       /* what the cluster calls it; NULL: it is nobody's */
+    char *tenant;    /* with cid */
+    char *shared_as; /* its name in a Redis in common: with the tenant */
     char *catalog_path;
     struct catalog *catalog;
-    struct bucket *bucket;
     struct mem_index *index;
-    struct dlc_err error; /* DATASET_FAILED */
+    struct bucket *bucket;
+    struct bucket_tally *tally; /* of all its buckets: its own and those that make catalogs */
 
     struct map fetching;            /* sample -> struct fetch */
     struct dlc_list sessions;       /* struct session.link */
     struct dlc_list decoded_caches; /* struct decoded_cache.link */
     struct dlc_list job_weights;    /* struct job_weights.link */
+
+    /* Each belongs to the module that defines it. */
     struct dataset_opening opening;
-    struct backlog backlog;     /* prefetch requests that wait for their turn */
-    struct ownership ownership; /* only with cid */
-    unsigned refs;              /* sessions, openers, warms, fetches */
-
-    uint64_t used[N_BUDGETS]; /* budget.c */
-    unsigned n_warms;         /* warm-ups of it */
-
-    /* read_outcomes.c */
-    uint8_t *seen;             /* two bits per sample; NULL: nobody has told an order yet */
-    struct outcomes_sum reads; /* of all cursors there were */
-    uint64_t fetched;          /* samples that came from the bucket */
-
-    /* What prefetch.c knows. */
-    struct hist latency;      /* of fetches, in microseconds */
-    unsigned n_following;     /* sessions that told their order */
-    unsigned n_reading;       /* of those the ones that are not idle; node.n_reading has all */
-    unsigned n_waiting;       /* sessions whose readers wait */
-    double progress;          /* how far they are, on average: the clock of next uses */
-    double pace;              /* seconds per sample, to compare with other datasets, ... */
-    double anchor;            /* ... from this progress on, which was reached ... */
-    struct dlc_mono anchored; /* ... then */
-
-    struct dlc_mono last_used;  /* when its last session ended */
-    struct evict_place emptied; /* daemon.c: what is before this has left memory */
-
-    /* of sessions that have ended */
-    struct mem_session_stats past;
-
-    uint64_t passing_left; /* cache_bypass.c: of those below, the ones before this have left */
-    uint8_t *passing; /* cache_bypass.c: a bit per sample that leaves when it was read; or NULL */
-    uint64_t peer_hits, peer_misses, peer_bytes, served, served_bytes;
-    struct report *report; /* report.c */
-
-    struct bucket_tally *tally;   /* of all its buckets: its own and those that make catalogs */
-    uint64_t stall_ns[N_STALLED]; /* how long readers waited, and why */
+    struct dataset_credentials credentials;
+    struct dataset_disk disk;
+    struct dataset_readers readers;
+    struct backlog backlog; /* prefetch requests that wait for their turn */
+    struct budget_use budget;
+    struct prefetch_state prefetch;
+    struct use_clock clock;
+    struct outcomes outcomes;
+    struct bypass bypass;
+    struct ownership ownership; /* only with cid, ... */
+    struct peer_counts peer;    /* ... and so are these */
+    struct report *report;
 };
 
 /* What is to be opened. All borrowed. */
@@ -135,11 +123,8 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
 /* What finds it again. Gives. Datasets of different tenants, and of different names, are never the
  * same; nor is one that is read with its tenant's credentials what it was before there were any. */
 char *dataset_name(const struct open_request *w);
-/* Whose it is and what it is read with; again whenever the manager was asked. */
+/* The manager was asked again: what it is read with. */
 void dataset_take_grant(struct dataset *ds, const struct grant *g);
-/* A tenant's, to be read with credentials that it has not? Those of the node are its own: else a
- * tenant would read whatever the node may. What belongs to nobody an admin has registered. */
-bool dataset_lacks_credentials(const struct dataset *ds);
 struct bucket_config dataset_bucket_config(const struct dataset *ds);
 
 /* One reference less; the last one of a stale dataset frees it. */

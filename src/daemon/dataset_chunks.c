@@ -9,17 +9,17 @@
 
 struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const char *etag)
 {
-    struct chunk_id id = chunk_id_of(ds->disk_id, key, etag);
+    struct chunk_id id = chunk_id_of(ds->disk.id, key, etag);
 
-    id.group = ds->group;
+    id.group = ds->disk.group;
     return id;
 }
 
 struct chunk_id dataset_derived_chunk(const struct dataset *ds, const struct catalog_entry *object)
 {
-    struct chunk_id id = derived_chunk_id(ds->disk_id, object->key, object->etag);
+    struct chunk_id id = derived_chunk_id(ds->disk.id, object->key, object->etag);
 
-    id.group = ds->group;
+    id.group = ds->disk.group;
     return id;
 }
 
@@ -28,19 +28,19 @@ struct chunk_id dataset_derived_chunk(const struct dataset *ds, const struct cat
 void dataset_enter_group(struct dataset *ds)
 {
     if (ds->node->disk != NULL)
-        ds->group = disk_group(ds->node->disk, hash64_str(ds->catalog_path), ds->url.shown);
+        ds->disk.group = disk_group(ds->node->disk, hash64_str(ds->catalog_path), ds->url.shown);
 }
 
 void dataset_join(struct dataset *ds)
 {
     if (ds->node->disk != NULL)
-        disk_group_join(ds->node->disk, ds->group);
+        disk_group_join(ds->node->disk, ds->disk.group);
 }
 
 void dataset_leave(struct dataset *ds)
 {
     if (ds->node->disk != NULL)
-        disk_group_leave(ds->node->disk, ds->group);
+        disk_group_leave(ds->node->disk, ds->disk.group);
 }
 
 /* ---- dropping ---- */
@@ -69,5 +69,5 @@ uint64_t catalog_drop_chunks(struct disk *d, const struct catalog *c, uint64_t d
 
 uint64_t dataset_drop_chunks(const struct dataset *ds)
 {
-    return catalog_drop_chunks(ds->node->disk, ds->catalog, ds->disk_id);
+    return catalog_drop_chunks(ds->node->disk, ds->catalog, ds->disk.id);
 }

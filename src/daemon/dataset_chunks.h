@@ -11,9 +11,16 @@
 
 #include "cache/disk/disk.h"
 
+struct adoption;
 struct catalog;
 struct catalog_entry;
 struct dataset;
+
+struct dataset_disk {
+    uint64_t id;               /* names its chunks: independent of shape */
+    uint32_t group;            /* that they are counted in */
+    struct adoption *adoption; /* disk_hints.c; NULL: none is under way */
+};
 
 /* The chunk of an object, and of its derived form. X */
 struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const char *etag);

@@ -38,7 +38,7 @@ static void answer_opener(struct conn *c, struct dataset *ds)
     struct dlc_err err = DLC_ERR_INIT;
 
     if (ds->state == DATASET_FAILED)
-        conn_fail_err(c, &ds->error);
+        conn_fail_err(c, &ds->opening.error);
     else if (snapshot_check(ds, c->snapshot, &err) < 0 || session_new(c, ds, &err) < 0)
         conn_fail_err(c, &err);
 }
@@ -51,7 +51,7 @@ static void answer_openers(struct dataset *ds)
         struct dataset_waiter *d = dlc_container(n, struct dataset_waiter, link);
         struct dataset *ref = ds;
 
-        d->ready(d, ds->state == DATASET_FAILED ? NULL : ds, &ds->error);
+        d->ready(d, ds->state == DATASET_FAILED ? NULL : ds, &ds->opening.error);
         dataset_put(&ref);
     }
     while ((n = dlc_list_pop_head(&ds->opening.openers)) != NULL) {
@@ -70,7 +70,7 @@ static void dataset_fail(struct dataset *ds, const struct dlc_err *err)
 
     ds->refs++;
     ds->state = DATASET_FAILED;
-    ds->error = *err;
+    ds->opening.error = *err;
     ds->stale = true;
     log_warn("cannot open %s: %s", ds->url.shown, err->text);
     answer_openers(ds);
@@ -259,7 +259,7 @@ static bool begin_stored(struct dataset *ds)
     }
     if (dataset_ready(ds, &err) < 0)
         return false;
-    newest = dataset_by_name(ds->node, ds->name, false); /* ready, if there is one */
+    newest = dataset_by_name(ds->node, ds->asked.name, false); /* ready, if there is one */
     if ((newest == NULL || newest->state == DATASET_LISTING) && ds->opening.stored == pinned)
         unpin(ds);
     answer_openers(ds);
@@ -303,7 +303,7 @@ static void list_or_borrow(struct dataset *ds)
 
 static void begin_pinned(struct dataset *ds)
 {
-    struct dataset *newest = dataset_by_name(ds->node, ds->name, true);
+    struct dataset *newest = dataset_by_name(ds->node, ds->asked.name, true);
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t have;
 

@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "base/list.h"
 
 struct conn;
 struct dataset;
-struct dlc_err;
 struct listing;
 struct node;
 struct open_request;
@@ -27,6 +27,7 @@ struct dataset_opening {
     bool loading;        /* LISTING: its stored catalog is looked for; nobody lists */
     uint64_t stored;     /* the newest stored snapshot, when that was done; 0: none */
     struct listing *listing;
+    struct dlc_err error;    /* DATASET_FAILED */
     struct dlc_list openers; /* struct conn.waiting */
     struct dlc_list needers; /* struct dataset_waiter.link */
 };

@@ -26,7 +26,7 @@ struct dataset *dataset_by_name(struct node *n, const char *name, bool refresh)
 
         bool first = refresh ? dataset_is_listing(ds) : ds->state == DATASET_READY;
 
-        if (!ds->stale && strcmp(ds->name, name) == 0 && (found == NULL || first))
+        if (!ds->stale && strcmp(ds->asked.name, name) == 0 && (found == NULL || first))
             found = ds;
     }
     return found;
@@ -97,7 +97,7 @@ struct dataset *dataset_to_replace(const struct dataset *ds)
         struct dataset *old = dlc_container(l, struct dataset, link);
 
         if (old != ds && !old->stale && old->state == DATASET_READY &&
-            strcmp(old->name, ds->name) == 0)
+            strcmp(old->asked.name, ds->asked.name) == 0)
             return old;
     }
     return NULL;
@@ -108,7 +108,8 @@ struct dataset *dataset_twin(const struct dataset *ds)
     dlc_list_each (l, &ds->node->datasets) {
         struct dataset *twin = dlc_container(l, struct dataset, link);
 
-        if (twin != ds && twin->state == DATASET_READY && strcmp(twin->name, ds->name) == 0 &&
+        if (twin != ds && twin->state == DATASET_READY &&
+            strcmp(twin->asked.name, ds->asked.name) == 0 &&
             catalog_same(twin->catalog, ds->catalog))
             return twin;
     }
@@ -127,7 +128,7 @@ struct dataset *dataset_of_snapshot(struct node *n, const char *name, uint64_t s
                       ? catalog_snapshot(ds->catalog) == snapshot
                       : ds->state == DATASET_LISTING && ds->opening.pinned == snapshot;
 
-        if (is && strcmp(ds->name, name) == 0 && (found == NULL || !ds->stale))
+        if (is && strcmp(ds->asked.name, name) == 0 && (found == NULL || !ds->stale))
             found = ds;
     }
     return found;
@@ -146,7 +147,7 @@ uint64_t dataset_job_snapshot(const struct conn *c, const char *name)
     dlc_list_each (l, &c->node->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        if (ds->state != DATASET_READY || strcmp(ds->name, name) != 0)
+        if (ds->state != DATASET_READY || strcmp(ds->asked.name, name) != 0)
             continue;
         dlc_list_each (k, &ds->sessions)
             if (is_of_job(dlc_container(k, struct session, link), c))

@@ -104,8 +104,8 @@ static void listing_catalogue(struct listing *l)
     l->cataloguer.config = dataset_bucket_config(ds);
     l->cataloguer.builder = l->builder;
     l->cataloguer.disk = ds->node->disk;
-    l->cataloguer.disk_id = ds->disk_id;
-    l->cataloguer.group = ds->group;
+    l->cataloguer.disk_id = ds->disk.id;
+    l->cataloguer.group = ds->disk.group;
     l->next = listing_end;
     l->work.run = catalogue_on_worker;
     ds->node->pending++;

@@ -113,7 +113,7 @@ uint64_t dataset_owned_bytes(const struct dataset *ds)
     double share, n;
 
     if (!is_shared(ds) || ds->state != DATASET_READY ||
-        (ds->n_following == 0 && !dataset_read_elsewhere(ds)))
+        (ds->prefetch.n_following == 0 && !dataset_read_elsewhere(ds)))
         return 0;
     share = cluster_share(ds->node->cluster, ds->cid);
     n = (double)DLC_MAX(catalog_objects(ds->catalog), 1u);

@@ -24,6 +24,12 @@ struct ownership {
     struct dlc_mono served_at; /* when a peer read it from this node last */
 };
 
+/* What went between the nodes. */
+struct peer_counts {
+    uint64_t hits, misses, bytes;  /* read from peers */
+    uint64_t served, served_bytes; /* to them */
+};
+
 /* Does this node read the sample's object for all? Also when there is no cluster. */
 bool dataset_owns(struct dataset *ds, uint64_t sample);
 /* The peer that does, and answers. False: none, so use the bucket. */

@@ -258,9 +258,9 @@ static json_t *welcome(const struct session *s)
                   (json_int_t)memory_size(ds->node->memory), "index_size",
                   (json_int_t)mem_index_size(index_of(s)));
     if (ds->cid != NULL) { /* it may have been opened by its name */
-        json_object_set_new(o, "url", msg_string(ds->given));
-        if (ds->endpoint != NULL)
-            json_object_set_new(o, "endpoint", msg_string(ds->endpoint));
+        json_object_set_new(o, "url", msg_string(ds->asked.url));
+        if (ds->asked.endpoint != NULL)
+            json_object_set_new(o, "endpoint", msg_string(ds->asked.endpoint));
     }
     return o;
 }
@@ -360,8 +360,8 @@ void session_abandon(struct session *s)
 
         session_add_stats(s, &st);
         events_raise(s->ds->node, session_closed, s, &st);
-        session_add_stats(s, &s->ds->past);
-        s->ds->past.pins = 0; /* told by zombies, or no more */
+        session_add_stats(s, &s->ds->readers.ended);
+        s->ds->readers.ended.pins = 0; /* told by zombies, or no more */
     }
     mem_uploads_put(&s->uploads);
     loop_timer_del(s->ds->node->loop, &s->again);

@@ -54,13 +54,13 @@ static json_t *dataset_counters(const struct dataset *ds)
     json_object_set_new(o, "bucket_lists", json_integer((json_int_t)t->lists));
     json_object_set_new(o, "bucket_bytes", json_integer((json_int_t)t->bytes));
     json_object_set_new(o, "money_nano", json_integer((json_int_t)t->money_nano));
-    json_object_set_new(o, "peer_hits", json_integer((json_int_t)ds->peer_hits));
-    json_object_set_new(o, "peer_misses", json_integer((json_int_t)ds->peer_misses));
-    json_object_set_new(o, "peer_bytes", json_integer((json_int_t)ds->peer_bytes));
-    json_object_set_new(o, "peer_served", json_integer((json_int_t)ds->served));
-    json_object_set_new(o, "peer_served_bytes", json_integer((json_int_t)ds->served_bytes));
+    json_object_set_new(o, "peer_hits", json_integer((json_int_t)ds->peer.hits));
+    json_object_set_new(o, "peer_misses", json_integer((json_int_t)ds->peer.misses));
+    json_object_set_new(o, "peer_bytes", json_integer((json_int_t)ds->peer.bytes));
+    json_object_set_new(o, "peer_served", json_integer((json_int_t)ds->peer.served));
+    json_object_set_new(o, "peer_served_bytes", json_integer((json_int_t)ds->peer.served_bytes));
     for (unsigned i = 0; i < N_STALLED; i++)
-        json_object_set_new(o, stall_names[i], json_integer((json_int_t)ds->stall_ns[i]));
+        json_object_set_new(o, stall_names[i], json_integer((json_int_t)ds->readers.stall_ns[i]));
     return o;
 }
 
@@ -80,7 +80,7 @@ static uint64_t zombie_pins(const struct dataset *ds)
 
 static json_t *dataset_json(struct dataset *ds)
 {
-    struct mem_session_stats sum = ds->past;
+    struct mem_session_stats sum = ds->readers.ended;
     struct disk_group_figures g;
     uint64_t ahead = 0, decoded, decoded_bytes;
     char snapshot[17];
@@ -110,12 +110,12 @@ static json_t *dataset_json(struct dataset *ds)
     snprintf(snapshot, sizeof(snapshot), "%016llx",
              (unsigned long long)catalog_snapshot(ds->catalog));
     json_object_set_new(o, "snapshot", json_string(snapshot));
-    json_object_set_new(o, "reading", json_integer(ds->n_reading));
+    json_object_set_new(o, "reading", json_integer(ds->prefetch.n_reading));
     decoded_caches_figures(ds, &decoded, &decoded_bytes);
     json_object_set_new(o, "decoded", json_integer((json_int_t)decoded));
     json_object_set_new(o, "decoded_bytes", json_integer((json_int_t)decoded_bytes));
-    json_object_set_new(o, "reads", outcomes_json(&ds->reads));
-    json_object_set_new(o, "fetched", json_integer((json_int_t)ds->fetched));
+    json_object_set_new(o, "reads", outcomes_json(&ds->outcomes.reads));
+    json_object_set_new(o, "fetched", json_integer((json_int_t)ds->outcomes.fetched));
     json_object_set_new(o, "weights", job_weights_all_json(ds));
     if (ds->cid != NULL) {
         json_object_set_new(o, "name", msg_string(ds->cid));
@@ -124,7 +124,7 @@ static json_t *dataset_json(struct dataset *ds)
     json_object_set_new(o, "bucket", bucket_json(ds->bucket));
     json_object_set_new(o, "counters", dataset_counters(ds));
     if (ds->node->disk != NULL) {
-        disk_group_figures(ds->node->disk, ds->group, &g);
+        disk_group_figures(ds->node->disk, ds->disk.group, &g);
         json_object_set_new(o, "state", json_string(life_name(g.state)));
         json_object_set_new(o, "jobs", json_integer(g.jobs));
         json_object_set_new(o, "disk_chunks", json_integer((json_int_t)g.chunks));

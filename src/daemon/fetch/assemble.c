@@ -208,8 +208,8 @@ static void derive_again(struct part *p)
         g->cataloguer.url = &ds->url;
         g->cataloguer.config = dataset_bucket_config(ds);
         g->cataloguer.disk = ds->node->disk;
-        g->cataloguer.disk_id = ds->disk_id;
-        g->cataloguer.group = ds->group;
+        g->cataloguer.disk_id = ds->disk.id;
+        g->cataloguer.group = ds->disk.group;
         g->work.run = derive_work;
         g->task.run = derive_back;
         dlc_list_init(&g->waiting);

@@ -100,7 +100,7 @@ static void count_stall(const struct fetch *f, const struct waiter *w)
     enum stalled why = why_stalled(f, w);
     uint64_t ns = (uint64_t)dlc_mono_since(w->asked).ns;
 
-    f->ds->stall_ns[why] += ns;
+    f->ds->readers.stall_ns[why] += ns;
     switch (why) {
     case STALLED_LATENCY: count_add(stall_latency_ns, ns); break;
     case STALLED_BANDWIDTH: count_add(stall_bandwidth_ns, ns); break;

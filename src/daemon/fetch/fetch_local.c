@@ -94,7 +94,7 @@ static void publish(struct fetch *f)
     mem_fill_set_checksum(f->fill, f->checksum);
     memory_publish(ds->node->memory, &f->fill);
     bypass_came(ds, f->sample, f->past);
-    hist_add(&ds->latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
+    hist_add(&ds->prefetch.latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
     outcomes_came(ds, f->sample);
     map_remove(&ds->fetching, f->sample);
     fetch_answer(f, 0);

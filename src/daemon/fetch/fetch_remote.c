@@ -92,13 +92,13 @@ static void failed(struct fetch *f)
 {
     struct dataset *ds = f->ds;
 
-    if (f->rc != DLC_EDENIED || ds->keys == NULL || f->tried_again) {
+    if (f->rc != DLC_EDENIED || ds->credentials.keys == NULL || f->tried_again) {
         fetch_give_up(f);
         return;
     }
     f->tried_again = true;
     f->again.done = asked_again;
-    if (f->keys_version != ds->keys_version)
+    if (f->keys_version != ds->credentials.version)
         fetch_bucket(f);
     else
         ds->node->cluster_ops->renew_credentials(ds, &f->again);
@@ -208,7 +208,7 @@ static void fetch_bucket(struct fetch *f)
     if (fetch_shared(f))
         return;
     f->asked = dlc_mono_now();
-    f->keys_version = f->ds->keys_version;
+    f->keys_version = f->ds->credentials.version;
     if (!catalog_is_whole(f->ds->catalog)) {
         assemble_read(f->ds, f->sample, fetch_reads(f), dst, parts_next, f);
         return;
@@ -239,7 +239,7 @@ static void note_corrupt(struct fetch *f)
 void fetch_peer_corrupt(struct fetch *f)
 {
     f->sum = FETCH_SUM_NONE;
-    f->ds->peer_misses++;
+    f->ds->peer.misses++;
     count(peer_misses);
     peers_verified(f->ds->node->peers, &f->ask, false);
     note_corrupt(f);
@@ -250,8 +250,8 @@ void fetch_peer_came(struct fetch *f)
     if (!f->ask.verified)
         peers_verified(f->ds->node->peers, &f->ask, true);
     f->sum = FETCH_SUM_KNOWN;
-    f->ds->peer_hits++;
-    f->ds->peer_bytes += f->size;
+    f->ds->peer.hits++;
+    f->ds->peer.bytes += f->size;
     count(peer_hits);
     count_add(peer_bytes, f->size);
 }
@@ -269,7 +269,7 @@ static void peer_next(struct fetch *f)
         fetch_arrived(f);
         return;
     }
-    ds->peer_misses++;
+    ds->peer.misses++;
     count(peer_misses);
     if (f->ask.mismatch)
         note_corrupt(f);

@@ -18,6 +18,7 @@
 
 #include "base/mem.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/session.h"
 #include "catalog/catalog.h"
 #include "cluster/view.h"
@@ -28,7 +29,7 @@
 
 static bool is_passing(const struct dataset *ds, uint64_t sample)
 {
-    return ds->passing != NULL && (ds->passing[sample / 8] >> (sample % 8) & 1u) != 0;
+    return ds->bypass.passing != NULL && (ds->bypass.passing[sample / 8] >> (sample % 8) & 1u) != 0;
 }
 
 static bool has_such_sessions(const struct dataset *ds)
@@ -47,12 +48,12 @@ void bypass_came(struct dataset *ds, uint64_t sample, bool past)
         memory_evict(ds->node->memory, ds->index, sample);
         return;
     }
-    if (ds->passing == NULL && past)
-        ds->passing = mem_zero(catalog_count(ds->catalog) / 8 + 1);
+    if (ds->bypass.passing == NULL && past)
+        ds->bypass.passing = mem_zero(catalog_count(ds->catalog) / 8 + 1);
     if (past)
-        ds->passing[sample / 8] |= bit;
-    else if (ds->passing != NULL)
-        ds->passing[sample / 8] &= (uint8_t)~bit;
+        ds->bypass.passing[sample / 8] |= bit;
+    else if (ds->bypass.passing != NULL)
+        ds->bypass.passing[sample / 8] &= (uint8_t)~bit;
 }
 
 bool bypass_passed(struct dataset *ds, uint64_t sample)
@@ -83,18 +84,18 @@ bool bypass_leave_some(struct dataset *ds)
 {
     uint64_t n, end;
 
-    if (ds->passing == NULL || has_such_sessions(ds)) {
-        ds->passing_left = 0;
+    if (ds->bypass.passing == NULL || has_such_sessions(ds)) {
+        ds->bypass.left = 0;
         return false;
     }
     n = catalog_count(ds->catalog);
-    end = DLC_MIN(n, ds->passing_left + STEP);
-    for (; ds->passing_left < end; ds->passing_left++)
-        bypass_passed(ds, ds->passing_left);
+    end = DLC_MIN(n, ds->bypass.left + STEP);
+    for (; ds->bypass.left < end; ds->bypass.left++)
+        bypass_passed(ds, ds->bypass.left);
     if (end < n)
         return true;
-    ds->passing_left = 0;
-    mem_free(&ds->passing);
+    ds->bypass.left = 0;
+    mem_free(&ds->bypass.passing);
     return false;
 }
 
@@ -112,3 +113,10 @@ uint64_t bypass_part(const struct session *s)
     }
     return s->part / DLC_MAX(sharing, 1u);
 }
+
+static void bypass_free(struct dataset *ds)
+{
+    mem_free(&ds->bypass.passing);
+}
+
+const struct node_events bypass_events = {.dataset_freed = bypass_free};

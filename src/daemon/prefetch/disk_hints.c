@@ -37,12 +37,12 @@ void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, u
 {
     double cost;
 
-    ds->fetched++;
+    ds->outcomes.fetched++;
     if (ds->bucket == NULL || (ds->node->disk == NULL && ds->cid == NULL))
         return;
     cost = cost_of(ds, took, bytes);
     if (ds->node->disk != NULL)
-        disk_group_cost(ds->node->disk, ds->group, cost, bytes);
+        disk_group_cost(ds->node->disk, ds->disk.group, cost, bytes);
     if (ds->cid != NULL)
         events_raise(ds->node, sample_cost, ds, sample, cost);
 }
@@ -54,7 +54,7 @@ void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, u
     if (ds->bucket == NULL || ds->node->disk == NULL)
         return;
     cost = cost_of(ds, took, bytes);
-    disk_group_cost(ds->node->disk, ds->group, cost, bytes);
+    disk_group_cost(ds->node->disk, ds->disk.group, cost, bytes);
     if (ds->cid != NULL)
         events_raise(ds->node, derived_cost, ds, object, cost);
 }
@@ -92,7 +92,7 @@ void dataset_expect(struct dataset *ds)
         reads = fmax(reads, (double)use.runs * samples);
         known = samples > 0;
     }
-    disk_group_expect(ds->node->disk, ds->group,
+    disk_group_expect(ds->node->disk, ds->disk.group,
                       known ? (int32_t)fmin(ceil(reads / samples), INT32_MAX) : POLICY_UNKNOWN);
 }
 
@@ -133,7 +133,7 @@ static void adopt_back(struct task *t)
     struct adoption *a = dlc_container(t, struct adoption, task);
 
     a->ds->node->pending--;
-    a->ds->adoption = NULL;
+    a->ds->disk.adoption = NULL;
     dataset_put(&a->ds);
     mem_free(&a);
 }
@@ -154,7 +154,7 @@ static void adopt(struct dataset *ds)
     a->ds = ds;
     a->work.run = adopt_work;
     a->task.run = adopt_back;
-    ds->adoption = a;
+    ds->disk.adoption = a;
     ds->refs++;
     ds->node->pending++;
     work_run(ds->node->work, WORK_BACKGROUND, &a->work);
@@ -162,8 +162,8 @@ static void adopt(struct dataset *ds)
 
 static void adopt_stop(struct dataset *ds)
 {
-    if (ds->adoption != NULL)
-        atomic_store_explicit(&ds->adoption->stop, true, memory_order_relaxed); /* with it */
+    if (ds->disk.adoption != NULL)
+        atomic_store_explicit(&ds->disk.adoption->stop, true, memory_order_relaxed); /* with it */
 }
 
 const struct node_events disk_hints_events = {.dataset_ready = adopt,

@@ -48,7 +48,8 @@
 /* The clock of the dataset, in seconds since the machine started. */
 static double clock_of(const struct dataset *ds)
 {
-    return (double)ds->anchored.ns / 1e9 + (ds->progress - ds->anchor) * ds->pace;
+    return (double)ds->clock.anchored.ns / 1e9 +
+           (ds->clock.progress - ds->clock.anchor) * ds->clock.pace;
 }
 
 /*
@@ -108,9 +109,9 @@ static double next_use(struct dataset *ds, uint64_t sample, unsigned *steps)
         soonest = shared_use(ds, sample, soonest, in_window, kept);
     if (isinf(soonest))
         return INFINITY;
-    if (ds->n_following == 0) /* only others read it */
+    if (ds->prefetch.n_following == 0) /* only others read it */
         return (double)loop_now(ds->node->loop).ns / 1e9 + soonest * PACE_NEW;
-    return clock_of(ds) + soonest * ds->pace;
+    return clock_of(ds) + soonest * ds->clock.pace;
 }
 
 static double asked(void *arg, uint64_t sample, unsigned *steps)
@@ -127,16 +128,16 @@ bool next_use_known(struct dataset *ds, uint64_t sample)
 
 void next_use_changed(struct dataset *ds)
 {
-    bool anybody = ds->n_following > 0 || ds->cid != NULL;
+    bool anybody = ds->prefetch.n_following > 0 || ds->cid != NULL;
 
     mem_index_set_next_use(ds->index, anybody ? asked : NULL, ds);
 }
 
 void next_use_begin(struct dataset *ds)
 {
-    ds->pace = PACE_NEW;
-    ds->anchor = ds->progress;
-    ds->anchored = loop_now(ds->node->loop);
+    ds->clock.pace = PACE_NEW;
+    ds->clock.anchor = ds->clock.progress;
+    ds->clock.anchored = loop_now(ds->node->loop);
 }
 
 void next_use_heed_weights(struct dataset *ds)
@@ -157,12 +158,12 @@ void next_use_heed_weights(struct dataset *ds)
 
 static void anchor(struct dataset *ds, struct dlc_mono now)
 {
-    double took = dlc_dur_seconds(dlc_mono_sub(now, ds->anchored));
+    double took = dlc_dur_seconds(dlc_mono_sub(now, ds->clock.anchored));
 
-    if (ds->progress > ds->anchor)
-        ds->pace = took / (ds->progress - ds->anchor);
-    ds->anchor = ds->progress;
-    ds->anchored = now;
+    if (ds->clock.progress > ds->clock.anchor)
+        ds->clock.pace = took / (ds->clock.progress - ds->clock.anchor);
+    ds->clock.anchor = ds->clock.progress;
+    ds->clock.anchored = now;
     next_use_changed(ds);
 }
 
@@ -170,10 +171,10 @@ void next_use_keep_time(struct dataset *ds)
 {
     struct dlc_mono now = loop_now(ds->node->loop);
     double drift = fabs(clock_of(ds) - (double)now.ns / 1e9);
-    double epoch = (double)catalog_count(ds->catalog) * ds->pace;
+    double epoch = (double)catalog_count(ds->catalog) * ds->clock.pace;
 
     if (drift > fmax(epoch * DRIFT_MOST, dlc_dur_seconds(PREFETCH_IDLE_AFTER) / 4) &&
-        dlc_mono_sub(now, ds->anchored).ns > ANCHOR_LEAST.ns)
+        dlc_mono_sub(now, ds->clock.anchored).ns > ANCHOR_LEAST.ns)
         anchor(ds, now);
 }
 

@@ -6,8 +6,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+
 struct dataset;
 struct node_events;
+
+/* The clock of a dataset's next uses. */
+struct use_clock {
+    double progress;          /* how far its cursors are, on average */
+    double pace;              /* seconds per sample, to compare with other datasets, ... */
+    double anchor;            /* ... from this progress on, which was reached ... */
+    struct dlc_mono anchored; /* ... then */
+};
 
 void next_use_begin(struct dataset *ds); /* the first session follows an order in it */
 /* Sessions, their orders or owners have changed: what the memory tier was answered is wrong. O(1) */

@@ -62,7 +62,7 @@
 /* One more, or one less, reads. */
 static void count_reading(struct dataset *ds, int more)
 {
-    ds->n_reading += (unsigned)more;
+    ds->prefetch.n_reading += (unsigned)more;
     ds->node->n_reading += (unsigned)more;
 }
 
@@ -140,7 +140,7 @@ static void set_window(struct session *s)
     struct reader_state *f = &s->follow;
     uint64_t limit = window_limit(s), samples = catalog_count(s->ds->catalog);
     uint64_t want = DLC_MAX(WINDOW_NEW, f->in_hand); /* as much again as was taken at once */
-    double p99 = (double)hist_percentile(&s->ds->latency, 0.99) / 1e6; /* microseconds */
+    double p99 = (double)hist_percentile(&s->ds->prefetch.latency, 0.99) / 1e6; /* microseconds */
 
     if (f->rate.per_s > 0 && p99 > 0)
         want = (uint64_t)(f->rate.per_s * p99 * MARGIN + f->rate.burst) + WINDOW_MIN;
@@ -158,14 +158,14 @@ void prefetch_waits(struct session *s, bool waits)
 
     if (before)
         rate_waited(&f->rate, dlc_mono_sub(now, f->waiting_since));
-    s->ds->n_waiting += (unsigned)waits - (unsigned)before;
+    s->ds->prefetch.n_waiting += (unsigned)waits - (unsigned)before;
     f->waiting_since = waits ? now : (struct dlc_mono){0};
 }
 
 /* Is somebody waiting for what the cursor stands at? Workers have sessions of their own. */
 static bool is_waited_for(const struct session *s)
 {
-    return s->follow.in_hand > 0 ? s->ds->n_waiting > 0 : s->n_waiters > 0;
+    return s->follow.in_hand > 0 ? s->ds->prefetch.n_waiting > 0 : s->n_waiters > 0;
 }
 
 /* waited_ns: by all workers together since the order was told, as the client says. */
@@ -200,7 +200,7 @@ static void pass(struct session *s, uint64_t pos)
     uint64_t from = f->pos, moved = pos - from;
 
     f->pos = pos;
-    ds->progress += (double)moved / DLC_MAX(ds->n_reading, 1u);
+    ds->clock.progress += (double)moved / DLC_MAX(ds->prefetch.n_reading, 1u);
     if (moved > LOOK_MAX) {
         for (uint64_t a = pos - DLC_MIN(moved, COUNT_MAX); a < pos; a++)
             count_passed(s, a);
@@ -349,7 +349,7 @@ static void on_look(struct timer *t)
     dlc_list_each_safe (d, &n->datasets) {
         struct dataset *ds = dlc_container(d, struct dataset, link);
 
-        if (ds->n_following == 0)
+        if (ds->prefetch.n_following == 0)
             continue;
         any = true;
         ds->refs++; /* a fetch that ends at once must not take the dataset away */
@@ -360,7 +360,7 @@ static void on_look(struct timer *t)
                 look(s);
         }
         next_use_heed_weights(ds);
-        if (n->n_reading > ds->n_reading)
+        if (n->n_reading > ds->prefetch.n_reading)
             next_use_keep_time(ds);
         next = look_again_after(ds, next);
         dataset_put(&ds);
@@ -381,7 +381,7 @@ void prefetch_follow(struct session *s, struct schedule *t, uint64_t pos, bool s
     f->idle = false;
     outcomes_begin(s);
     f->waited_ns = 0; /* rate and pause stay: it is the same reader */
-    if (s->ds->n_following++ == 0)
+    if (s->ds->prefetch.n_following++ == 0)
         next_use_begin(s->ds);
     count_reading(s->ds, 1);
     atomic_store_explicit(&h->cursor, pos, memory_order_relaxed);
@@ -446,7 +446,7 @@ void prefetch_unfollow(struct session *s)
         return;
     f->active = false;
     schedule_free(&f->schedule);
-    s->ds->n_following--;
+    s->ds->prefetch.n_following--;
     if (!f->idle)
         count_reading(s->ds, -1);
     next_use_changed(s->ds);

@@ -6,11 +6,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+#include "base/histogram.h"
+
 struct dlc_err;
 struct reader_state;
 struct session;
 struct schedule;
 struct schedule_list;
+
+/* What is known of a dataset's readers. */
+struct prefetch_state {
+    struct hist latency;  /* of fetches, in microseconds */
+    unsigned n_following; /* sessions that told their order */
+    unsigned n_reading;   /* of those the ones that are not idle; node.n_reading has all */
+    unsigned n_waiting;   /* sessions whose readers wait */
+};
 
 /* From now on the session reads in this order, from position pos on. Takes t. */
 void prefetch_follow(struct session *s, struct schedule *t, uint64_t pos, bool swapping);

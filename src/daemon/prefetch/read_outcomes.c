@@ -15,6 +15,7 @@
 
 #include "base/mem.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/prefetch/prefetch.h"
 #include "daemon/session.h"
 #include "catalog/catalog.h"
@@ -26,7 +27,9 @@
 
 static uint8_t *byte_of(const struct dataset *ds, uint64_t sample)
 {
-    return ds->seen != NULL && sample < catalog_count(ds->catalog) ? &ds->seen[sample / 4] : NULL;
+    return ds->outcomes.seen != NULL && sample < catalog_count(ds->catalog)
+               ? &ds->outcomes.seen[sample / 4]
+               : NULL;
 }
 
 static unsigned shift_of(uint64_t sample)
@@ -67,8 +70,8 @@ static struct outcomes_epoch *another(struct session *s, uint64_t epoch)
 
 void outcomes_begin(struct session *s)
 {
-    if (s->ds->seen == NULL)
-        s->ds->seen = mem_zero(catalog_count(s->ds->catalog) / 4 + 1);
+    if (s->ds->outcomes.seen == NULL)
+        s->ds->outcomes.seen = mem_zero(catalog_count(s->ds->catalog) / 4 + 1);
     if (s->n_reads == 0 || all(&s->reads[0].sum) > 0)
         another(s, 0);
 }
@@ -104,7 +107,7 @@ void outcomes_passed(struct session *s, uint64_t a, uint64_t sample)
     bits = *b >> shift_of(sample) & (USED | LATE);
     *b = (uint8_t)((*b | USED << shift_of(sample)) & ~(LATE << shift_of(sample)));
     add(&epoch_of(s, a)->sum, bits);
-    add(&s->ds->reads, bits);
+    add(&s->ds->outcomes.reads, bits);
 }
 
 /* ---- in words ---- */
@@ -130,3 +133,10 @@ json_t *outcomes_epochs(const struct session *s)
     }
     return list;
 }
+
+static void outcomes_free(struct dataset *ds)
+{
+    mem_free(&ds->outcomes.seen);
+}
+
+const struct node_events outcomes_events = {.dataset_freed = outcomes_free};

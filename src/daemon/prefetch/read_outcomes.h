@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 struct dataset;
+struct node_events;
 struct session;
 
 /* What became of samples that cursors have passed: each is in one of the three. */
@@ -15,6 +16,13 @@ struct outcomes_sum {
     uint64_t reuse;  /* in memory since somebody used it before */
     uint64_t ahead;  /* fetched before it was asked for */
     uint64_t waited; /* asked for before it was there */
+};
+
+/* Of a dataset. */
+struct outcomes {
+    uint8_t *seen;             /* two bits per sample; NULL: nobody has told an order yet */
+    struct outcomes_sum reads; /* of all cursors there were */
+    uint64_t fetched;          /* samples that came from the bucket */
 };
 
 #define OUTCOMES_EPOCHS 4 /* are remembered of a session */
@@ -31,5 +39,7 @@ void outcomes_waits(struct session *s, uint64_t sample); /* a reader asks for it
 void outcomes_came(struct dataset *ds, uint64_t sample); /* it has become resident */
 json_t *outcomes_json(const struct outcomes_sum *sum);   /* Gives */
 json_t *outcomes_epochs(const struct session *s);        /* the latest first. Gives */
+
+extern const struct node_events outcomes_events;
 
 #endif

@@ -35,7 +35,7 @@ static struct warm *warm_new(struct dataset *ds, enum fetch_goal goal)
     w->goal = goal;
     w->end = w->total = catalog_count(ds->catalog);
     ds->refs++;
-    ds->n_warms++;
+    ds->budget.n_warms++;
     dataset_join(ds);
     dlc_list_push_tail(&n->warms, &w->link);
     return w;
@@ -90,7 +90,7 @@ void warm_free(struct warm **wp)
 
     *wp = NULL;
     dlc_list_remove(&w->link);
-    w->ds->n_warms--;
+    w->ds->budget.n_warms--;
     dataset_leave(w->ds);
     dataset_put(&w->ds);
     w->tag = 0;

@@ -72,7 +72,7 @@ static void set_up(void **state, unsigned samples)
     dlc_list_init(&w->ds.sessions);
     dlc_list_init(&w->ds.job_weights);
     dlc_list_push_tail(&w->n.datasets, &w->ds.link);
-    hist_init(&w->ds.latency, UINT32_MAX);
+    hist_init(&w->ds.prefetch.latency, UINT32_MAX);
     assert_int_equal(mem_index_new(w->n.memory, N, 1, &w->ds.index, NULL), 0);
     assert_int_equal(mem_index_new(w->n.memory, 10, 1, &w->other, NULL), 0);
     for (unsigned i = 0; i < N; i++)
@@ -112,7 +112,7 @@ static int teardown(void **state)
     mem_index_free(&w->other);
     memory_free(&w->n.memory);
     catalog_close(&w->ds.catalog);
-    mem_free(&w->ds.seen);
+    mem_free(&w->ds.outcomes.seen);
     loop_free(&w->n.loop);
     mem_free(&w);
     return 0;
@@ -173,23 +173,23 @@ static void test_begin(void **state)
     assert_int_equal(atomic_load(&hdr(w, 0)->overtaken) + atomic_load(&hdr(w, 0)->ahead) +
                          atomic_load(&hdr(w, 0)->waited_ns),
                      0);
-    assert_int_equal(w->ds.n_following, 1);
-    assert_int_equal(w->ds.n_reading, 1);
+    assert_int_equal(w->ds.prefetch.n_following, 1);
+    assert_int_equal(w->ds.prefetch.n_reading, 1);
     assert_int_equal(w->n.n_reading, 1);
     look(w, 0, 30);
     assert_int_equal(f->window, 64); /* before anything is measured */
     assert_int_equal(f->ahead, 94);
     follow(w, 0, 7); /* another order of the same session */
-    assert_int_equal(w->ds.n_following, 1);
+    assert_int_equal(w->ds.prefetch.n_following, 1);
     assert_int_equal(w->n.n_reading, 1);
     assert_int_equal(f->pos, 7);
     follow(w, 1, 0);
-    assert_int_equal(w->ds.n_following, 2);
+    assert_int_equal(w->ds.prefetch.n_following, 2);
     assert_int_equal(w->n.n_reading, 2);
     prefetch_unfollow(&w->s[0]);
     prefetch_unfollow(&w->s[0]);
-    assert_int_equal(w->ds.n_following, 1);
-    assert_int_equal(w->ds.n_reading, 1);
+    assert_int_equal(w->ds.prefetch.n_following, 1);
+    assert_int_equal(w->ds.prefetch.n_reading, 1);
     assert_int_equal(w->ds.refs, 1);
 }
 
@@ -202,18 +202,18 @@ static void test_moves(void **state)
     follow(w, 0, 0);
     f = look(w, 0, 10);
     assert_int_equal(f->pos, 10);
-    assert_true(w->ds.progress == 10);
-    assert_int_equal(w->ds.reads.ahead, 10); /* samples it has passed */
+    assert_true(w->ds.clock.progress == 10);
+    assert_int_equal(w->ds.outcomes.reads.ahead, 10); /* samples it has passed */
     look(w, 0, 10);
-    assert_true(w->ds.progress == 10);
+    assert_true(w->ds.clock.progress == 10);
     follow(w, 1, 0);
     look(w, 0, 30);
-    assert_true(w->ds.progress == 20);
+    assert_true(w->ds.clock.progress == 20);
     look(w, 1, 4);
-    assert_true(w->ds.progress == 22);
+    assert_true(w->ds.clock.progress == 22);
     look(w, 0, N + 3); /* into the next epoch */
-    assert_true(w->ds.progress == 22 + (N + 3 - 30) / 2.0);
-    assert_int_equal(w->ds.reads.reuse, 4 + 3);
+    assert_true(w->ds.clock.progress == 22 + (N + 3 - 30) / 2.0);
+    assert_int_equal(w->ds.outcomes.reads.reuse, 4 + 3);
 }
 
 /* A jump moves no clock and counts no reads, forward or back. */
@@ -225,32 +225,32 @@ static void test_jumps(void **state)
 
     follow(w, 0, 100);
     f = look(w, 0, 110);
-    assert_true(w->ds.progress == 10);
+    assert_true(w->ds.clock.progress == 10);
     look(w, 0, 109); /* one back */
     assert_int_equal(f->pos, 109);
-    assert_true(w->ds.progress == 10);
-    assert_int_equal(w->ds.reads.ahead, 10);
+    assert_true(w->ds.clock.progress == 10);
+    assert_int_equal(w->ds.outcomes.reads.ahead, 10);
     assert_true(f->ahead >= 109 && f->ahead <= 109 + f->window);
     far = f->ahead + LOOK_MAX; /* as far as it can have come */
-    w->ds.progress = 0;
+    w->ds.clock.progress = 0;
     look(w, 0, far);
-    assert_true(w->ds.progress == (double)(far - 109));
-    assert_int_equal(w->ds.reads.ahead + w->ds.reads.reuse, 10 + far - 109);
+    assert_true(w->ds.clock.progress == (double)(far - 109));
+    assert_int_equal(w->ds.outcomes.reads.ahead + w->ds.outcomes.reads.reuse, 10 + far - 109);
     far = f->ahead + LOOK_MAX + 1;
-    w->ds.progress = 0;
+    w->ds.clock.progress = 0;
     look(w, 0, far);
     assert_int_equal(f->pos, far);
     assert_int_equal(f->ahead, far + f->window);
-    assert_true(w->ds.progress == 0);
+    assert_true(w->ds.clock.progress == 0);
     look(w, 0, far + 5); /* out there a move is one as anywhere */
-    assert_true(w->ds.progress == 5);
-    w->ds.progress = 0;
+    assert_true(w->ds.clock.progress == 5);
+    w->ds.clock.progress = 0;
     look(w, 0, UINT64_MAX); /* nonsense */
     assert_int_equal(f->pos, UINT64_MAX / 2);
     look(w, 0, 3);
     assert_int_equal(f->pos, 3);
     assert_int_equal(f->ahead, 3 + f->window);
-    assert_true(w->ds.progress == 0);
+    assert_true(w->ds.clock.progress == 0);
 }
 
 /* Room for one is needed: does this one go? Who went comes back. */
@@ -306,13 +306,13 @@ static void test_idle(void **state)
     pass_time(w, DLC_MS(600));
     look(w, 0, 1);
     assert_true(f->idle);
-    assert_int_equal(w->ds.n_reading, 1);
+    assert_int_equal(w->ds.prefetch.n_reading, 1);
     assert_int_equal(w->n.n_reading, 1);
     assert_int_equal(f->ahead, f->pos + f->window); /* what it will need comes all the same */
     look(w, 1, 101);
     look(w, 0, 2); /* it reads again */
     assert_false(f->idle);
-    assert_int_equal(w->ds.n_reading, 2);
+    assert_int_equal(w->ds.prefetch.n_reading, 2);
     w->s[0].n_waiters = 1;
     pass_time(w, DLC_SEC(30));
     look(w, 0, 2);
@@ -329,15 +329,15 @@ static void test_idle(void **state)
     assert_true(f->idle);
     look(w, 0, 1); /* a jump wakes it */
     assert_false(f->idle);
-    assert_int_equal(w->ds.n_reading, 2 - w->s[1].follow.idle);
+    assert_int_equal(w->ds.prefetch.n_reading, 2 - w->s[1].follow.idle);
     prefetch_unfollow(&w->s[1]);
-    assert_int_equal(w->ds.n_reading, 1);
+    assert_int_equal(w->ds.prefetch.n_reading, 1);
     atomic_store(&hdr(w, 0)->ahead, 1); /* workers read for it: theirs are the waits */
-    w->ds.n_waiting = 1;
+    w->ds.prefetch.n_waiting = 1;
     pass_time(w, DLC_SEC(60));
     look(w, 0, 1);
     assert_false(f->idle);
-    w->ds.n_waiting = 0;
+    w->ds.prefetch.n_waiting = 0;
     w->s[0].n_waiters = 1;
     pass_time(w, DLC_SEC(60));
     look(w, 0, 1);
@@ -360,16 +360,16 @@ static void test_waits(void **state)
     f = look(w, 0, 1);
     assert_int_equal(f->rate.waited.ns, 0);
     prefetch_waits(&w->s[0], true);
-    assert_int_equal(w->ds.n_waiting, 1);
+    assert_int_equal(w->ds.prefetch.n_waiting, 1);
     dlc_clock_advance(DLC_SEC(10));
     prefetch_waits(&w->s[0], true);
-    assert_int_equal(w->ds.n_waiting, 1);
+    assert_int_equal(w->ds.prefetch.n_waiting, 1);
     assert_in_range(f->rate.waited.ns, DLC_SEC(10).ns, DLC_SEC(15).ns);
     dlc_clock_advance(DLC_SEC(10));
     look(w, 0, 1); /* counts the wait so far */
     assert_in_range(f->rate.waited.ns, DLC_SEC(20).ns, DLC_SEC(25).ns);
     prefetch_waits(&w->s[0], false);
-    assert_int_equal(w->ds.n_waiting, 0);
+    assert_int_equal(w->ds.prefetch.n_waiting, 0);
     assert_int_equal(f->waiting_since.ns, 0);
     before = f->rate.waited.ns;
     dlc_clock_advance(DLC_SEC(10));
@@ -465,7 +465,7 @@ static void test_keeps_nothing(void **state)
     follow(w, 1, 0); /* somebody who keeps what it needs */
     look(w, 0, 30);
     assert_true(mem_index_ready(w->ds.index, 20));
-    mem_free(&w->ds.passing);
+    mem_free(&w->ds.bypass.passing);
 }
 
 /* By itself the daemon looks as long as anybody follows an order, and no longer. */
@@ -496,8 +496,8 @@ static void test_window(void **state)
     double p99;
 
     for (unsigned i = 0; i < 100; i++)
-        hist_add(&w->ds.latency, 100000); /* 0.1 s */
-    p99 = (double)hist_percentile(&w->ds.latency, 0.99) / 1e6;
+        hist_add(&w->ds.prefetch.latency, 100000); /* 0.1 s */
+    p99 = (double)hist_percentile(&w->ds.prefetch.latency, 0.99) / 1e6;
     assert_true(p99 > 0.09 && p99 < 0.11);
     follow(w, 0, 0);
     for (unsigned k = 1; k <= 20; k++) { /* four samples each 40 ms */
