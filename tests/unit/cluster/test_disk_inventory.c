@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a node has on disk of the cluster's datasets is found again when nobody has them open. */
+#include "daemon/parts.h"
+
+#include "base/config.h"
+#include "base/syscalls.h"
+#include "cache/disk/disk.h"
+#include "cluster/disk_inventory.h"
+#include "daemon/dataset_chunks.h"
+#include "daemon/events.h"
+
+#define N 5u
+
+static struct node n;
+static struct config config;
+static char dir[256];
+
+static int set_up(void **state)
+{
+    static unsigned runs;
+    char name[32], *path;
+    struct disk_config dc = {0};
+
+    (void)state;
+    snprintf(name, sizeof(name), "node%u", runs++);
+    unit_path(name, dir);
+    path = mem_fmt("%s/catalogs", dir);
+    assert_int_equal(os_mkdirs(path, 0700), 0);
+    mem_free(&path);
+    parts_node(&n);
+    n.events[0] = &inventory_events;
+    memset(&config, 0, sizeof(config));
+    config.dir = dir;
+    n.config = &config;
+    dc.root = path = mem_fmt("%s/disk", dir);
+    assert_int_equal(disk_open(&dc, &n.disk, NULL), 0);
+    mem_free(&path);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    parts_free_all(&n);
+    disk_close(&n.disk);
+    return 0;
+}
+
+/* Open, with a stored catalog and all its chunks; the inventory hears of it. */
+static struct dataset *open_one(const char *cid, const char *tenant)
+{
+    struct dataset *ds = parts_dataset(&n, "x", parts_catalog("k", N));
+    struct dlc_err err = DLC_ERR_INIT;
+    char from[256], bytes[PARTS_SIZE] = {0};
+    struct catalog_entry e;
+
+    parts_belongs(ds, cid, tenant);
+    ds->disk.id = 0x1234;
+    ds->catalog_path = mem_fmt("%s/catalogs/%s.cat", dir, tenant);
+    unit_path("catalog", from);
+    assert_int_equal(catalog_install(from, ds->catalog_path, &err), 0);
+    dataset_enter_group(ds);
+    for (uint64_t i = 0; i < N; i++) {
+        assert_int_equal(catalog_get(ds->catalog, i, &e, NULL), 0);
+        assert_int_equal(
+            disk_store(n.disk, dataset_chunk(ds, e.key, e.etag), bytes, PARTS_SIZE, NULL), 0);
+    }
+    events_raise(&n, catalog_loaded, ds);
+    return ds;
+}
+
+static uint64_t chunks(void)
+{
+    struct disk_figures f;
+
+    disk_figures(n.disk, &f);
+    return f.chunks;
+}
+
+static void chunks_of_an_open_one_are_dropped(void **state)
+{
+    struct dataset *ds = open_one("train", "ann");
+
+    (void)state;
+    assert_int_equal(chunks(), N);
+    assert_int_equal(dataset_drop_chunks(ds), N * PARTS_SIZE);
+    assert_int_equal(chunks(), 0);
+    assert_int_equal(dataset_drop_chunks(ds), 0);
+}
+
+/* By name and tenant, as an order of the manager names it; another tenant's stays. */
+static void what_is_left_is_found_by_name_and_tenant(void **state)
+{
+    (void)state;
+    parts_free(open_one("train", "ann"));
+    assert_int_equal(inventory_drop(&n, "train", "bob", ""), 0);
+    assert_int_equal(inventory_drop(&n, "test", "ann", ""), 0);
+    assert_int_equal(inventory_drop(&n, "train", "ann", "s3://elsewhere/p/"), 0);
+    assert_int_equal(inventory_drop(&n, "../train", "ann", ""), 0);
+    assert_int_equal(chunks(), N);
+    assert_int_equal(inventory_drop(&n, "train", "ann", "s3://data/p/"), N * PARTS_SIZE);
+    assert_int_equal(chunks(), 0);
+    assert_int_equal(inventory_drop(&n, "train", "ann", ""), 0); /* the note is gone, too */
+}
+
+/* What is nobody's leaves no note: the cluster does not know it. */
+static void what_is_not_the_clusters_is_not_noted(void **state)
+{
+    struct dataset *ds = open_one("train", "ann");
+    char *note = mem_fmt("%s/catalogs/train@ann.left", dir);
+
+    (void)state;
+    assert_int_equal(os_unlink(note), 0);
+    mem_free(&ds->cid);
+    events_raise(&n, catalog_loaded, ds);
+    assert_int_equal(os_unlink(note), -1);
+    mem_free(&note);
+}
+
+static void the_open_one_is_found(void **state)
+{
+    struct dataset *ds = open_one("train", "ann");
+
+    (void)state;
+    assert_ptr_equal(inventory_still_open(&n, "train", "ann", ""), ds);
+    assert_ptr_equal(inventory_still_open(&n, "train", "ann", "s3://data/p/"), ds);
+    assert_null(inventory_still_open(&n, "train", "ann", "s3://elsewhere/p/"));
+    assert_null(inventory_still_open(&n, "train", "bob", ""));
+    ds->stale = true;
+    assert_null(inventory_still_open(&n, "train", "ann", ""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(chunks_of_an_open_one_are_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_left_is_found_by_name_and_tenant, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_the_clusters_is_not_noted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_open_one_is_found, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

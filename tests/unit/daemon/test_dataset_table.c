@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which of the datasets that are open answers a question. */
+#include "daemon/parts.h"
+
+#include "daemon/client_conn.h"
+#include "daemon/dataset_table.h"
+#include "daemon/session.h"
+
+static struct node n;
+
+static int set_up(void **state)
+{
+    (void)state;
+    parts_node(&n);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    parts_free_all(&n);
+    return 0;
+}
+
+/* Who opens it gets the one that is ready, who refreshes it the one that is being listed. */
+static void a_refresh_joins_the_listing(void **state)
+{
+    struct dataset *ready = parts_dataset(&n, "x", parts_catalog("a", 3));
+    struct dataset *listing = parts_dataset(&n, "x", NULL);
+
+    (void)state;
+    assert_ptr_equal(dataset_by_name(&n, "x", false), ready);
+    assert_ptr_equal(dataset_by_name(&n, "x", true), listing);
+    assert_null(dataset_by_name(&n, "y", false));
+
+    listing->opening.loading = true; /* it only looks for a catalog: nothing newer comes of it */
+    assert_false(dataset_is_listing(listing));
+    assert_ptr_equal(dataset_by_name(&n, "x", true), ready);
+
+    ready->stale = true;
+    assert_ptr_equal(dataset_by_name(&n, "x", false), listing);
+}
+
+/* (K2): a name that was freed may be another tenant's by now. */
+static void a_name_is_found_with_its_tenant(void **state)
+{
+    struct dataset *ann = parts_dataset(&n, "x", parts_catalog("a", 3));
+    struct dataset *bob = parts_dataset(&n, "y", parts_catalog("b", 3));
+
+    (void)state;
+    parts_belongs(ann, "train", "ann");
+    parts_belongs(bob, "train", "bob");
+    assert_ptr_equal(dataset_of_cluster(&n, "train", "ann", 0), ann);
+    assert_ptr_equal(dataset_of_cluster(&n, "train", "bob", 0), bob);
+    assert_null(dataset_of_cluster(&n, "train", "eve", 0));
+    assert_null(dataset_of_cluster(&n, "test", "ann", 0));
+    assert_null(dataset_of_cluster(&n, "train", "ann", catalog_snapshot(bob->catalog)));
+}
+
+/* One that was listed anew since is found by those who name its snapshot, and by nobody else. */
+static void a_stale_one_is_found_by_its_snapshot(void **state)
+{
+    struct dataset *old = parts_dataset(&n, "x", parts_catalog("a", 3));
+    struct dataset *new = parts_dataset(&n, "x", parts_catalog("b", 3));
+    uint64_t before = catalog_snapshot(old->catalog), now = catalog_snapshot(new->catalog);
+
+    (void)state;
+    assert_true(before != now);
+    parts_belongs(old, "train", "ann");
+    parts_belongs(new, "train", "ann");
+    old->stale = true;
+    assert_ptr_equal(dataset_of_cluster(&n, "train", "ann", 0), new);
+    assert_ptr_equal(dataset_of_cluster(&n, "train", "ann", before), old);
+    assert_ptr_equal(dataset_of_snapshot(&n, "x", before), old);
+    assert_ptr_equal(dataset_of_snapshot(&n, "x", now), new);
+    assert_null(dataset_of_snapshot(&n, "x", 1));
+}
+
+static void twins_have_one_catalog(void **state)
+{
+    struct dataset *old = parts_dataset(&n, "x", parts_catalog("a", 3));
+    struct dataset *same = parts_dataset(&n, "x", parts_catalog("a", 3));
+    struct dataset *other = parts_dataset(&n, "x", parts_catalog("b", 3));
+
+    (void)state;
+    assert_ptr_equal(dataset_twin(same), old);
+    assert_null(dataset_twin(other));
+    old->stale = true; /* a pinned one: it has samples in memory, too */
+    assert_ptr_equal(dataset_twin(same), old);
+    assert_ptr_equal(dataset_to_replace(other), same);
+}
+
+/* (SNAP-3) of docs/design/0010. */
+static void a_job_reads_one_snapshot(void **state)
+{
+    struct dataset *ds = parts_dataset(&n, "x", parts_catalog("a", 3));
+    struct conn first = {.node = &n, .job = (char *)(uintptr_t) "j"}, second = first, other = first;
+    struct session s = {.ds = ds, .conn = &first};
+
+    (void)state;
+    dlc_list_push_tail(&ds->sessions, &s.link);
+    other.owner[0] = 1; /* another's job of the same name */
+    assert_true(dataset_job_snapshot(&second, "x") == catalog_snapshot(ds->catalog));
+    assert_true(dataset_job_snapshot(&second, "y") == 0);
+    assert_true(dataset_job_snapshot(&other, "x") == 0);
+    assert_true(dataset_job_snapshot(&first, "x") == 0); /* its own does not bind it */
+    dlc_list_remove(&s.link);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_refresh_joins_the_listing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_name_is_found_with_its_tenant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stale_one_is_found_by_its_snapshot, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(twins_have_one_catalog, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_job_reads_one_snapshot, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whose samples are, by the view: without a cluster ours, and anew with each view. */
+#include "daemon/parts.h"
+
+#include "cluster/view.h"
+#include "daemon/ownership.h"
+
+#define N 400u
+
+static struct node n;
+static struct dataset *ds;
+
+static void take(const char *text)
+{
+    json_t *view = json_loads(text, 0, NULL);
+
+    assert_int_equal(cluster_take_view(n.cluster, view, NULL), 0);
+    json_decref(view);
+}
+
+#define NODE(name)                                                                                 \
+    "{\"name\": \"" name "\", \"address\": \"http://" name                                         \
+    ":1\", \"weight\": 1, \"state\": \"live\"}"
+#define ALONE "{\"version\": 1, \"nodes\": [" NODE("a") "]}"
+#define TWO   "{\"version\": 2, \"nodes\": [" NODE("a") ", " NODE("b") "]}"
+
+static int set_up(void **state)
+{
+    (void)state;
+    parts_node(&n);
+    n.events[0] = &ownership_events;
+    n.cluster = cluster_new("a");
+    ds = parts_dataset(&n, "x", parts_catalog("k", N));
+    parts_belongs(ds, "train", "ann");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    events_raise(&n, dataset_freed, ds);
+    parts_free(ds);
+    cluster_free(&n.cluster);
+    return 0;
+}
+
+static unsigned owned(void)
+{
+    unsigned k = 0;
+
+    for (uint64_t i = 0; i < N; i++)
+        k += dataset_owns(ds, i);
+    return k;
+}
+
+static void what_is_nobodys_is_ours(void **state)
+{
+    (void)state;
+    assert_int_equal(owned(), N); /* no view yet */
+    take(TWO);
+    mem_free(&ds->cid); /* not of the cluster */
+    assert_int_equal(owned(), N);
+    assert_true(dataset_owned_bytes(ds) == 0);
+}
+
+/* As the view says of each object, and what was remembered of the view before is forgotten. */
+static void a_new_view_is_heeded(void **state)
+{
+    unsigned ours = 0;
+
+    (void)state;
+    take(ALONE);
+    assert_int_equal(owned(), N);
+    take(TWO);
+    for (uint64_t i = 0; i < N; i++) {
+        struct cluster_peer peer;
+        char key[32];
+
+        snprintf(key, sizeof(key), "k%06u", (unsigned)i);
+        assert_int_equal(dataset_owns(ds, i),
+                         cluster_owns(n.cluster, "train", key, NULL, NULL, &peer));
+        ours += dataset_owns(ds, i);
+    }
+    assert_in_range(ours, N / 4, 3 * N / 4);
+    assert_int_equal(owned(), ours); /* remembered */
+}
+
+/* Memory is kept for others only while somebody reads it, here or there. */
+static void bytes_are_kept_while_somebody_reads(void **state)
+{
+    (void)state;
+    take(TWO);
+    assert_true(dataset_owned_bytes(ds) == 0);
+    ds->prefetch.n_following = 1;
+    assert_in_range(dataset_owned_bytes(ds), N * PARTS_SIZE / 2, N * PARTS_SIZE);
+    ds->prefetch.n_following = 0;
+    assert_false(dataset_read_elsewhere(ds));
+    ds->ownership.served_at = dlc_mono_now();
+    assert_true(dataset_read_elsewhere(ds));
+    assert_in_range(dataset_owned_bytes(ds), N * PARTS_SIZE / 2, N * PARTS_SIZE);
+    dlc_clock_advance(DLC_SEC(61));
+    assert_false(dataset_read_elsewhere(ds)); /* not lately */
+    ds->ownership.read_elsewhere = true;      /* but the view says so */
+    assert_true(dataset_read_elsewhere(ds));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_nobodys_is_ours, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_new_view_is_heeded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bytes_are_kept_while_somebody_reads, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
