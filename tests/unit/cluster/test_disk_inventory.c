@@ -2,6 +2,8 @@
 /* What a node has on disk of the cluster's datasets is found again when nobody has them open. */
 #include "daemon/parts.h"
 
+#include <sys/stat.h>
+
 #include "base/config.h"
 #include "base/syscalls.h"
 #include "cache/disk/disk.h"
@@ -91,8 +93,12 @@ static void chunks_of_an_open_one_are_dropped(void **state)
 /* By name and tenant, as an order of the manager names it; another tenant's stays. */
 static void what_is_left_is_found_by_name_and_tenant(void **state)
 {
+    char *note = mem_fmt("%s/catalogs/train@ann.left", dir);
+    struct stat st;
+
     (void)state;
     parts_free(open_one("train", "ann"));
+    assert_int_equal(os_stat(note, &st), 0);
     assert_int_equal(inventory_drop(&n, "train", "bob", ""), 0);
     assert_int_equal(inventory_drop(&n, "test", "ann", ""), 0);
     assert_int_equal(inventory_drop(&n, "train", "ann", "s3://elsewhere/p/"), 0);
@@ -100,7 +106,8 @@ static void what_is_left_is_found_by_name_and_tenant(void **state)
     assert_int_equal(chunks(), N);
     assert_int_equal(inventory_drop(&n, "train", "ann", "s3://data/p/"), N * PARTS_SIZE);
     assert_int_equal(chunks(), 0);
-    assert_int_equal(inventory_drop(&n, "train", "ann", ""), 0); /* the note is gone, too */
+    assert_int_equal(os_stat(note, &st), -1);
+    mem_free(&note);
 }
 
 /* What is nobody's leaves no note: the cluster does not know it. */
