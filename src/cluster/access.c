@@ -19,7 +19,7 @@
 #include "cluster/member.h"
 #include "daemon/dataset.h"
 #include "daemon/state.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "ipc/frame.h"
 
 #define QUESTIONS_MAX 256

@@ -19,7 +19,7 @@
 #include "net/json_client.h"
 #include "cluster/identity.h"
 #include "daemon/state.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/daemon.h"
 #include "ipc/frame.h"
 

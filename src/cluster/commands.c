@@ -31,7 +31,7 @@
 #include "daemon/state.h"
 #include "base/thread_pool.h"
 #include "catalog/catalog.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/work.h"
 #include "ipc/frame.h"
 

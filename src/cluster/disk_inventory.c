@@ -33,7 +33,7 @@
 #include "daemon/state.h"
 #include "base/config.h"
 #include "base/thread_pool.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/work.h"
 
 #define LEFT_MAX 32 /* datasets that are opened again */

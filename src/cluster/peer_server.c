@@ -48,7 +48,7 @@
 #include "daemon/session.h"
 #include "daemon/state.h"
 #include "catalog/catalog.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/work.h"
 
 #define DOOR_TAG    DLC_TAG4('d', 'o', 'o', 'r')

@@ -33,7 +33,7 @@
 #include "daemon/work.h"
 #include "catalog/catalog.h"
 #include "catalog/sample.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/client_conn.h"
 #include "daemon/daemon.h"
 #include "ipc/frame.h"

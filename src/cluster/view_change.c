@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/view_change.h"
 
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/ownership.h"

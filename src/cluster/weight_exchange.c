@@ -30,7 +30,7 @@
 #include "daemon/job_weights.h"
 #include "daemon/state.h"
 #include "catalog/catalog.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 
 #define BATCH         16384u       /* weights of one call: some milliseconds of the loop */
 #define STEPS         (4u * BATCH) /* words and marks looked at for one call */

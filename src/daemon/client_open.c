@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/client_conn.h"
 #include "daemon/cluster_ops.h"
 #include "daemon/daemon.h"

@@ -3,7 +3,7 @@
 
 #include "base/config.h"
 #include "bucket/bucket.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/dataset.h"
 #include "daemon/state.h"
 

@@ -50,8 +50,8 @@
 #include "daemon/state.h"
 #include "cache/disk/disk.h"
 #include "cache/policy/policy.h"
-#include "cluster/peer_client.h"
-#include "cluster/redis_tier.h"
+#include "cluster/peer/peer_client.h"
+#include "cluster/peer/redis_tier.h"
 #include "catalog/catalog.h"
 #include "daemon/work.h"
 

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "catalog/catalog.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/credentials.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/events.h"

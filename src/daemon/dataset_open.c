@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "catalog/catalog.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/catalog_load.h"
 #include "daemon/client_conn.h"
 #include "daemon/cluster_ops.h"

@@ -10,13 +10,13 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cluster/peer_client.h"
+#include "cluster/peer/peer_client.h"
 #include "daemon/dataset.h"
 #include "daemon/events.h"
 #include "daemon/state.h"
 #include "catalog/catalog.h"
 #include "catalog/sample.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 
 #define SERVED_LATELY DLC_SEC(60)
 

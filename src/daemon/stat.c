@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/counters.h"
-#include "cluster/redis_tier.h"
+#include "cluster/peer/redis_tier.h"
 #include "daemon/client_conn.h"
 #include "daemon/cluster_ops.h"
 #include "daemon/dataset.h"

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "daemon/ownership.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/fetch/assemble.h"
 #include "daemon/prefetch/disk_hints.h"
 #include "daemon/state.h"

@@ -21,7 +21,7 @@
 #include "daemon/events.h"
 #include "daemon/session.h"
 #include "catalog/catalog.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/client_conn.h"
 #include "daemon/state.h"
 

@@ -17,7 +17,7 @@
 #include "daemon/dataset_chunks.h"
 #include "daemon/session.h"
 #include "catalog/catalog.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/state.h"
 #include "daemon/work.h"
 #include "order/cursor.h"

@@ -3,7 +3,7 @@
 #include "daemon/parts.h"
 
 #include "base/config.h"
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/credentials.h"
 
 #define TEXT(s) ((char *)(uintptr_t)(s))

@@ -2,7 +2,7 @@
 /* Whose samples are, by the view: without a cluster ours, and anew with each view. */
 #include "daemon/parts.h"
 
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 #include "daemon/ownership.h"
 
 #define N 400u

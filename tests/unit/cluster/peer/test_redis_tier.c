@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // timeout: 120
 /* The shared tier on real Redis servers: one, a Cluster, and none. */
-#include "cluster/redis_tier.h"
+#include "cluster/peer/redis_tier.h"
 
 #include <poll.h>
 #include <semaphore.h>

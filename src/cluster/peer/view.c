@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 
 #include <string.h>
 

@@ -18,8 +18,8 @@
  * DLC_ECHANGED, 401 and 403 DLC_EDENIED, 507 (it has no room for the sample) DLC_ENOSPACE; those
  * are no failures of the peer's health.
  */
-#ifndef DLC_CLUSTER_PEER_CLIENT_H
-#define DLC_CLUSTER_PEER_CLIENT_H
+#ifndef DLC_CLUSTER_PEER_PEER_CLIENT_H
+#define DLC_CLUSTER_PEER_PEER_CLIENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Peers against our own server, and against peers that are dead, slow, cut short or refuse. */
-#include "cluster/peer_client.h"
+#include "cluster/peer/peer_client.h"
 
 #include <sched.h>
 #include <semaphore.h>

@@ -9,8 +9,8 @@
  * Patience: four times the time in which 99 of 100 questions get a first sign, within bounds. Waits
  * that were given up count too, or patience could never grow.
  */
-#ifndef DLC_CLUSTER_PEER_HEALTH_I_H
-#define DLC_CLUSTER_PEER_HEALTH_I_H
+#ifndef DLC_CLUSTER_PEER_PEER_HEALTH_H
+#define DLC_CLUSTER_PEER_PEER_HEALTH_H
 
 #include <stdbool.h>
 

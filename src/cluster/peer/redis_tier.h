@@ -12,8 +12,8 @@
  * A Redis that failed three times in a row is left alone for a second, then two, up to 30. What it
  * forgets when its memory is full is its own policy (maxmemory-policy allkeys-lru).
  */
-#ifndef DLC_CLUSTER_REDIS_TIER_H
-#define DLC_CLUSTER_REDIS_TIER_H
+#ifndef DLC_CLUSTER_PEER_REDIS_TIER_H
+#define DLC_CLUSTER_PEER_REDIS_TIER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  * GRANT_LIFE after the manager gave it, and longer only while the manager cannot be asked. (U3) A
  * grant is found only by the token it was given for, which is kept as its SHA-256.
  */
-#ifndef DLC_CLUSTER_VIEW_H
-#define DLC_CLUSTER_VIEW_H
+#ifndef DLC_CLUSTER_PEER_VIEW_H
+#define DLC_CLUSTER_PEER_VIEW_H
 
 #include <stdbool.h>
 #include <stdint.h>

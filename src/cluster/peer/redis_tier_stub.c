@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The shared tier where dlcache was built without Redis: there is none. */
 #include "base/check.h"
-#include "cluster/redis_tier.h"
+#include "cluster/peer/redis_tier.h"
 
 int shared_new(const struct shared_config *c, struct shared **out, struct dlc_err *err)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/peer_health_i.h"
+#include "cluster/peer/peer_health.h"
 
 #include "unit.h"
 

@@ -3,7 +3,7 @@
  */
 #include "unit.h"
 
-#include "cluster/view.h"
+#include "cluster/peer/view.h"
 
 static json_t *parse(const char *text)
 {

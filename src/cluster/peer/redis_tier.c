@@ -10,7 +10,7 @@
  *     waiting --batch--> asked --reply--> hit or miss
  *     waiting --deadline, Redis is left alone, close--> miss
  */
-#include "cluster/redis_tier.h"
+#include "cluster/peer/redis_tier.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@
 #include "base/mutex.h"
 #include "base/syscalls.h"
 #include "net/redis/redis.h"
-#include "cluster/peer_health_i.h"
+#include "cluster/peer/peer_health.h"
 
 #define SHARED_TAG  DLC_TAG4('s', 'h', 'r', 'd')
 #define THREADS_MAX 16

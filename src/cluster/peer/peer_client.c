@@ -14,7 +14,7 @@
  * patience (peer_health_i.h); once the owner has said that it is at work (102) or has begun to
  * answer, for `most`. Nobody waits longer than TOTAL times `most`.
  */
-#include "cluster/peer_client.h"
+#include "cluster/peer/peer_client.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,7 +31,7 @@
 #include "base/mutex.h"
 #include "base/str.h"
 #include "net/async_client.h"
-#include "cluster/peer_health_i.h"
+#include "cluster/peer/peer_health.h"
 
 #define PEERS_TAG   DLC_TAG4('p', 'e', 'e', 'r')
 #define PEER_TAG    DLC_TAG4('p', 'e', 'e', '1')
