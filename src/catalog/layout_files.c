@@ -36,7 +36,7 @@ static size_t class_of(const struct seen *s)
 
 bool layout_is_folders(struct plan *p)
 {
-    struct words classes = {.n = 0};
+    struct name_table classes = {.n = 0};
     bool all = true, several;
 
     for (size_t k = 0; k < p->n_parts; k++) {
@@ -48,15 +48,15 @@ bool layout_is_folders(struct plan *p)
             len = class_of(&s);
             all = len > 0 || seen_is_junk(&s);
             if (len > 0 && classes.n < 2)
-                words_add(&classes, s.path, len);
+                name_table_add(&classes, s.path, len);
         }
     }
     several = classes.n >= 2;
-    words_release(&classes);
+    name_table_release(&classes);
     return all && several;
 }
 
-static int add_classes(struct plan *p, struct words *classes, struct dlc_err *err)
+static int add_classes(struct plan *p, struct name_table *classes, struct dlc_err *err)
 {
     int rc = 0;
 
@@ -68,10 +68,10 @@ static int add_classes(struct plan *p, struct words *classes, struct dlc_err *er
             plan_see(p, &p->parts[k], j, &s);
             len = class_of(&s);
             if (len > 0)
-                words_add(classes, s.path, len);
+                name_table_add(classes, s.path, len);
         }
     }
-    words_sort(classes, words_by_bytes, NULL);
+    name_table_sort(classes, name_table_by_bytes, NULL);
     for (size_t i = 0; i < classes->n && rc == 0; i++)
         rc = catalog_builder_class(p->l->builder, classes->v[i], strlen(classes->v[i]), err);
     return rc;
@@ -116,7 +116,7 @@ static int by_class_folder_name(const void *x, const void *y, void *priv)
     return c != 0 ? c : strcmp(s.base, t.base);
 }
 
-static void file_part(struct filing *f, const struct words *classes)
+static void file_part(struct filing *f, const struct name_table *classes)
 {
     bool sorted = true;
 
@@ -128,7 +128,7 @@ static void file_part(struct filing *f, const struct words *classes)
 
         plan_see(f->plan, f->part, j, &s);
         len = class_of(&s);
-        if (len == 0 || !words_find(classes, s.path, len, &x.label))
+        if (len == 0 || !name_table_find(classes, s.path, len, &x.label))
             continue;
         mem_reserve(f->v, f->n, f->cap);
         sorted = sorted && (f->n == 0 || by_class_folder_name(&f->v[f->n - 1], &x, f) < 0);
@@ -140,7 +140,7 @@ static void file_part(struct filing *f, const struct words *classes)
 
 int layout_folders(struct plan *p, struct dlc_err *err)
 {
-    struct words classes = {.n = 0};
+    struct name_table classes = {.n = 0};
     struct filing f = {.plan = p};
     int rc = add_classes(p, &classes, err);
 
@@ -152,7 +152,7 @@ int layout_folders(struct plan *p, struct dlc_err *err)
             rc = layout_add_whole(p, f.v[i].object, f.v[i].label, err);
     }
     mem_free(&f.v);
-    words_release(&classes);
+    name_table_release(&classes);
     return rc;
 }
 

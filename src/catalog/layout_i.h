@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layouts inside: layout.c chooses, the others add samples. */
+/* Layouts inside: layout.c chooses; layout_files.c, layout_archive.c and layout_manifest.c add
+ * samples; layout_parts.c is what they share. */
 #ifndef DLC_CATALOG_LAYOUT_I_H
 #define DLC_CATALOG_LAYOUT_I_H
 
 #include "base/check.h"
-#include "base/u64map.h"
 #include "catalog/layout.h"
-
-/* Texts with numbers: classes, splits. */
-struct words {
-    struct map map;
-    char **v;
-    size_t n, cap;
-};
-uint32_t words_add(struct words *w, const char *s, size_t len); /* its number */
-bool words_find(const struct words *w, const char *s, size_t len, uint32_t *number);
-/* Sort; order (n numbers) tells where each one went, may be NULL. */
-void words_sort(struct words *w, int (*cmp)(const void *, const void *), uint32_t *order);
-int words_by_bytes(const void *a, const void *b); /* both const char *const * */
-void words_release(struct words *w);
+#include "catalog/name_table_i.h"
 
 /* One folder of objects that is a split, or the only one. */
 struct part {
@@ -33,6 +21,12 @@ struct plan {
     struct part *parts;
     size_t n_parts, cap_parts;
 };
+
+/* layout_parts.c */
+void plan_one_part(struct plan *p);   /* all objects in one */
+void plan_find_parts(struct plan *p); /* one for each split, if there are any */
+/* Only the split that was asked for. DLC_EINVAL: there is none of that name. */
+int plan_choose_part(struct plan *p, struct dlc_err *err);
 
 struct seen { /* an object as a part sees it */
     struct catalog_object o;

@@ -31,7 +31,7 @@ struct reading {
     struct rows rows;
     uint64_t manifest; /* object */
     size_t key, label, split;
-    struct words labels, splits;
+    struct name_table labels, splits;
     struct grown kept, texts; /* struct row; cells */
     unsigned char *used;      /* a bit for each object */
     uint64_t last;            /* object of the row before */
@@ -192,7 +192,7 @@ static uint32_t split_of(struct reading *g)
     char name[CATALOG_NAME_MAX];
 
     split_name(t.s, t.len, name);
-    return words_add(&g->splits, name, strlen(name));
+    return name_table_add(&g->splits, name, strlen(name));
 }
 
 /* The row is good: keep it. */
@@ -207,7 +207,7 @@ static int keep_row(struct reading *g, uint64_t j, struct dlc_err *err)
         struct catalog_text t = rows_field(&g->rows, g->label);
 
         if (t.len > 0)
-            row.label = words_add(&g->labels, t.s, t.len);
+            row.label = name_table_add(&g->labels, t.s, t.len);
     }
     if (g->split != NO_COLUMN)
         row.split = split_of(g);
@@ -270,7 +270,7 @@ static int read_rows(struct reading *g, struct dlc_err *err)
 enum label_form { LABEL_NAMES, LABEL_NUMBERS, LABEL_VALUES };
 
 /* Numbers are their own classes if they are whole; 0.37 is no class but a column. */
-static enum label_form form_of(const struct words *w, uint64_t *max)
+static enum label_form form_of(const struct name_table *w, uint64_t *max)
 {
     enum label_form form = LABEL_NUMBERS;
 
@@ -308,7 +308,7 @@ static int add_classes(struct reading *g, enum label_form form, uint64_t max, ui
         for (size_t i = 0; i < g->labels.n; i++)
             order[i] = (uint32_t)strtoul(g->labels.v[i], NULL, 10);
     } else if (form == LABEL_NAMES) {
-        words_sort(&g->labels, words_by_bytes, order);
+        name_table_sort(&g->labels, name_table_by_bytes, order);
         for (size_t i = 0; i < g->labels.n && rc == 0; i++)
             rc = catalog_builder_class(b, g->labels.v[i], strlen(g->labels.v[i]), err);
     }
@@ -371,7 +371,7 @@ static int add_splits(struct reading *g, const uint32_t *order, struct dlc_err *
         return add_split(g, 0, order, err);
     if (g->p->l->split != NULL) {
         split_name(g->p->l->split, strlen(g->p->l->split), want);
-        if (!words_find(&g->splits, want, strlen(want), &only))
+        if (!name_table_find(&g->splits, want, strlen(want), &only))
             return dlc_err_set(err, DLC_EINVAL, "%s has no rows of the split '%s'",
                                g->rows.source->name, want);
         return add_split(g, only, order, err);
@@ -424,8 +424,8 @@ int layout_manifest(struct plan *p, uint64_t j, struct dlc_err *err)
         rc = add_samples(&g, err);
     rows_close(&g.rows);
     p->l->close(p->l, &source);
-    words_release(&g.labels);
-    words_release(&g.splits);
+    name_table_release(&g.labels);
+    name_table_release(&g.splits);
     mem_free(&g.kept.p);
     mem_free(&g.texts.p);
     mem_free(&g.used);

@@ -87,7 +87,7 @@ struct scanner {
     int (*run)(struct scan *s, struct dlc_err *err);
 };
 
-/* By the key's suffix, in any case; NULL: not a container format. */
+/* scanners.c: by the key's suffix, in any case; NULL: not a container format. */
 const struct scanner *scanner_of(const char *key);
 extern const struct scanner *const scanners[]; /* NULL-terminated */
 
