@@ -38,6 +38,9 @@ struct credentials {
 
 void credentials_release(struct credentials *c); /* wipes and frees the strings; usable again */
 
+/* Can these be sent? DLC_EINVAL, DLC_EDENIED (there are none). */
+int credentials_check(const struct credentials *c, struct dlc_err *err);
+
 /* A copy of what they are now. Gives. */
 void bucket_keys_read(struct bucket_keys *k, struct credentials *out);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "bucket/credentials/lookup_i.h"
 #include "bucket/credentials/wipe.h"
 
 static const char *const names[N_AWS_VARS] = {
@@ -25,4 +26,22 @@ void aws_env_release(struct aws_env *e)
 {
     for (int i = 0; i < N_AWS_VARS; i++)
         secret_free(&e->value[i]);
+}
+
+int find_in_environment(struct lookup *l, struct credentials *out, struct dlc_err *err)
+{
+    const char *access = aws_env_get(l->env, VAR_AWS_ACCESS_KEY_ID);
+    const char *secret = aws_env_get(l->env, VAR_AWS_SECRET_ACCESS_KEY);
+    const char *token = aws_env_get(l->env, VAR_AWS_SESSION_TOKEN);
+
+    if (access == NULL && secret == NULL)
+        return lookup_elsewhere(l, "AWS_ACCESS_KEY_ID not set");
+    if (access == NULL || secret == NULL)
+        return dlc_err_set(err, DLC_EINVAL, "%s is set but %s is not: set both, or neither",
+                           access == NULL ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID",
+                           access == NULL ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY");
+    if (token == NULL)
+        token = aws_env_get(l->env, VAR_AWS_SECURITY_TOKEN);
+    *out = (struct credentials){mem_str(access), mem_str(secret), mem_str(token), 0, 0};
+    return 0;
 }

@@ -6,7 +6,7 @@
  * They are asked directly, never through a proxy. A machine outside the cloud has no instance
  * service, so it gets one second and two tries, and no answer only means: not here.
  */
-#include "bucket/credentials/chain_i.h"
+#include "bucket/credentials/lookup_i.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -71,7 +71,7 @@ static int check_full_uri(const char *uri, struct dlc_err *err)
 }
 
 /* The header line with the token, if there is one. */
-static int container_token(const struct look *l, struct buf *headers, struct dlc_err *err)
+static int container_token(const struct lookup *l, struct buf *headers, struct dlc_err *err)
 {
     const char *file = aws_env_get(l->env, VAR_AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE);
     const char *token = aws_env_get(l->env, VAR_AWS_CONTAINER_AUTHORIZATION_TOKEN);
@@ -93,7 +93,7 @@ static int container_token(const struct look *l, struct buf *headers, struct dlc
     return rc;
 }
 
-int find_in_container(struct look *l, struct credentials *out, struct dlc_err *err)
+int find_in_container(struct lookup *l, struct credentials *out, struct dlc_err *err)
 {
     const char *relative = aws_env_get(l->env, VAR_AWS_CONTAINER_CREDENTIALS_RELATIVE_URI);
     const char *full = aws_env_get(l->env, VAR_AWS_CONTAINER_CREDENTIALS_FULL_URI);
@@ -103,7 +103,7 @@ int find_in_container(struct look *l, struct credentials *out, struct dlc_err *e
     int rc;
 
     if (relative == NULL && full == NULL)
-        return look_elsewhere(l, "AWS_CONTAINER_CREDENTIALS_*_URI not set");
+        return lookup_elsewhere(l, "AWS_CONTAINER_CREDENTIALS_*_URI not set");
     url = relative != NULL ? mem_fmt(CONTAINER_HOST "%s", relative) : mem_str(full);
     rc = relative != NULL ? 0 : check_full_uri(full, err);
     if (rc == 0)
@@ -133,12 +133,12 @@ int find_in_container(struct look *l, struct credentials *out, struct dlc_err *e
 /* ---- instance ---- */
 
 struct instance {
-    struct look *l;
+    struct lookup *l;
     char *base;
     struct buf token_line; /* header */
 };
 
-static void instance_begin(struct instance *in, struct look *l)
+static void instance_begin(struct instance *in, struct lookup *l)
 {
     const char *base = aws_env_get(l->env, VAR_AWS_EC2_METADATA_SERVICE_ENDPOINT);
     const char *mode = aws_env_get(l->env, VAR_AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE);
@@ -184,12 +184,12 @@ static int instance_token(struct instance *in, struct dlc_err *err)
                           "X-aws-ec2-metadata-token-ttl-seconds: 21600\n", &a, err);
 
     if (rc == DLC_ETIMEDOUT || rc == DLC_EBUCKET)
-        rc = look_elsewhere(in->l, "no answer from %.60s", in->base);
+        rc = lookup_elsewhere(in->l, "no answer from %.60s", in->base);
     else if (rc == 0 && a.status != 200)
-        rc = look_elsewhere(in->l, "%.60s answers %ld", in->base, a.status);
+        rc = lookup_elsewhere(in->l, "%.60s answers %ld", in->base, a.status);
     else if (rc == 0 &&
              (a.body.len == 0 || a.body.len > TOKEN_MAX / 2 || !fits_header(a.body.data)))
-        rc = look_elsewhere(in->l, "%.60s gives no token", in->base);
+        rc = lookup_elsewhere(in->l, "%.60s gives no token", in->base);
     else if (rc == 0)
         buf_addf(&in->token_line, "X-aws-ec2-metadata-token: %s\n", buf_str(&a.body));
     web_answer_release(&a);
@@ -208,7 +208,7 @@ static int instance_role(struct instance *in, char **role, struct dlc_err *err)
         rc = dlc_err_set(err, DLC_EPROTO, "%s%s: HTTP status %ld", in->base, ROLES_PATH, a.status);
     n = strcspn(buf_str(&a.body), "\r\n");
     if (rc == 0 && (a.status == 404 || n == 0))
-        rc = look_elsewhere(in->l, "no role is attached to this instance");
+        rc = lookup_elsewhere(in->l, "no role is attached to this instance");
     if (rc == 0) {
         str_uri_encode(a.body.data, n, false, &name);
         *role = buf_take(&name);
@@ -233,7 +233,7 @@ static int instance_credentials(struct instance *in, const char *role, struct cr
     return rc;
 }
 
-int find_in_instance(struct look *l, struct credentials *out, struct dlc_err *err)
+int find_in_instance(struct lookup *l, struct credentials *out, struct dlc_err *err)
 {
     const char *disabled = aws_env_get(l->env, VAR_AWS_EC2_METADATA_DISABLED);
     struct instance in;
@@ -242,7 +242,7 @@ int find_in_instance(struct look *l, struct credentials *out, struct dlc_err *er
     int rc;
 
     if (disabled != NULL && str_parse_bool(disabled, &off) && off)
-        return look_elsewhere(l, "AWS_EC2_METADATA_DISABLED is set");
+        return lookup_elsewhere(l, "AWS_EC2_METADATA_DISABLED is set");
     instance_begin(&in, l);
     rc = instance_token(&in, err);
     if (rc == 0)

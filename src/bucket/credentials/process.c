@@ -3,7 +3,7 @@
  * credential_process: a command of the user's that prints credentials as JSON. It runs in a process
  * group of its own with an empty standard input and our standard error, for at most a minute.
  */
-#include "bucket/credentials/chain_i.h"
+#include "bucket/credentials/lookup_i.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -133,7 +133,7 @@ static int run(const char *command, int stop_fd, struct buf *out, int *status, s
     return rc;
 }
 
-int process_credentials(struct look *l, const char *command, struct credentials *out,
+int process_credentials(struct lookup *l, const char *command, struct credentials *out,
                         struct dlc_err *err)
 {
     struct buf text = BUF_INIT;

@@ -6,7 +6,7 @@
  * As in the AWS tools, a role comes before keys in the profile that was asked for, and keys before
  * a role in the profiles that it names as its source (so that a profile may name itself).
  */
-#include "bucket/credentials/chain_i.h"
+#include "bucket/credentials/lookup_i.h"
 
 #include <string.h>
 
@@ -14,22 +14,22 @@
 
 #define DEPTH_MAX 8 /* of source_profile: deeper is a circle */
 
-static int resolve(struct look *l, const char *profile, unsigned depth, struct credentials *out,
+static int resolve(struct lookup *l, const char *profile, unsigned depth, struct credentials *out,
                    struct dlc_err *err);
 
-static const char *get(const struct look *l, const char *profile, const char *name)
+static const char *get(const struct lookup *l, const char *profile, const char *name)
 {
     return profiles_get(l->profiles, profile, name);
 }
 
-static int keys_of(struct look *l, const char *profile, struct credentials *out,
+static int keys_of(struct lookup *l, const char *profile, struct credentials *out,
                    struct dlc_err *err)
 {
     struct profile_keys k;
 
     profiles_keys(l->profiles, profile, &k);
     if (k.access_key == NULL && k.secret_key == NULL)
-        return look_elsewhere(l, "\"%.40s\" has no keys", profile);
+        return lookup_elsewhere(l, "\"%.40s\" has no keys", profile);
     if (k.access_key == NULL || k.secret_key == NULL)
         return dlc_err_set(err, DLC_EINVAL, "profile \"%s\" has no %s: add it", profile,
                            k.access_key == NULL ? "aws_access_key_id" : "aws_secret_access_key");
@@ -39,7 +39,7 @@ static int keys_of(struct look *l, const char *profile, struct credentials *out,
 }
 
 /* The credentials that a role's request is signed with. */
-static int source_of(struct look *l, const char *profile, unsigned depth, struct credentials *out,
+static int source_of(struct lookup *l, const char *profile, unsigned depth, struct credentials *out,
                      struct dlc_err *err)
 {
     const char *source = get(l, profile, "source_profile");
@@ -69,13 +69,13 @@ static int source_of(struct look *l, const char *profile, unsigned depth, struct
                            "EcsContainer, Ec2InstanceMetadata",
                            profile, named);
     }
-    if (rc == CHAIN_ELSEWHERE)
+    if (rc == LOOKUP_ELSEWHERE)
         rc = dlc_err_set(err, DLC_EDENIED, "profile \"%s\": its source %s has no credentials: %s",
                          profile, source != NULL ? source : named, l->why);
     return rc;
 }
 
-static int role_of(struct look *l, const char *profile, unsigned depth, struct credentials *out,
+static int role_of(struct lookup *l, const char *profile, unsigned depth, struct credentials *out,
                    struct dlc_err *err)
 {
     struct role r = {
@@ -103,13 +103,13 @@ static int role_of(struct look *l, const char *profile, unsigned depth, struct c
     return rc;
 }
 
-static int without_role(struct look *l, const char *profile, struct credentials *out,
+static int without_role(struct lookup *l, const char *profile, struct credentials *out,
                         struct dlc_err *err)
 {
     const char *command;
     int rc = keys_of(l, profile, out, err);
 
-    if (rc != CHAIN_ELSEWHERE)
+    if (rc != LOOKUP_ELSEWHERE)
         return rc;
     command = profiles_command(l->profiles, profile);
     if (command != NULL)
@@ -120,10 +120,10 @@ static int without_role(struct look *l, const char *profile, struct credentials 
                            "profile \"%s\" uses single sign-on, which dlcache does not speak: run "
                            "eval \"$(aws configure export-credentials --profile %s --format env)\"",
                            profile, profile);
-    return look_elsewhere(l, "\"%.40s\" has no credentials", profile);
+    return lookup_elsewhere(l, "\"%.40s\" has no credentials", profile);
 }
 
-static int resolve(struct look *l, const char *profile, unsigned depth, struct credentials *out,
+static int resolve(struct lookup *l, const char *profile, unsigned depth, struct credentials *out,
                    struct dlc_err *err)
 {
     struct profile_keys k;
@@ -138,7 +138,7 @@ static int resolve(struct look *l, const char *profile, unsigned depth, struct c
     return without_role(l, profile, out, err);
 }
 
-int find_in_profile(struct look *l, struct credentials *out, struct dlc_err *err)
+int find_in_profile(struct lookup *l, struct credentials *out, struct dlc_err *err)
 {
     const char *credentials = l->profiles->credentials_path, *config = l->profiles->config_path;
 
@@ -150,6 +150,6 @@ int find_in_profile(struct look *l, struct credentials *out, struct dlc_err *err
                            "or add the profile",
                            l->profile_by, l->profile, credentials == NULL ? "~/.aws" : credentials,
                            config == NULL ? "~/.aws" : config);
-    return look_elsewhere(l, "no \"%s\" in %.60s", l->profile,
-                          credentials == NULL ? "~/.aws, no home directory" : credentials);
+    return lookup_elsewhere(l, "no \"%s\" in %.60s", l->profile,
+                            credentials == NULL ? "~/.aws, no home directory" : credentials);
 }

@@ -66,14 +66,6 @@ struct credential_source {
 
 /* ---- credentials and references ---- */
 
-void credentials_release(struct credentials *c)
-{
-    secret_free(&c->access_key);
-    secret_free(&c->secret_key);
-    secret_free(&c->session_token);
-    *c = (struct credentials)CREDENTIALS_INIT;
-}
-
 static bool text_equal(const char *a, const char *b)
 {
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
@@ -142,7 +134,7 @@ static int64_t now_of(struct credential_source *s)
 static int look(struct credential_source *s, struct credentials *out, struct dlc_err *err)
 {
     struct profiles p;
-    struct look l = {
+    struct lookup l = {
         .env = &s->env,
         .profiles = &p,
         .profile = s->profile,
@@ -385,7 +377,7 @@ static int given_locked(struct credential_source *s, struct dlc_err *err)
     int rc;
 
     bucket_keys_read(s->keys, &found);
-    rc = chain_check(&found, err);
+    rc = credentials_check(&found, err);
     if (rc < 0)
         dlc_err_prefix(err, "the tenant's credentials");
     else if (s->current == NULL || !credentials_equal(&s->current->c, &found))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The Security Token Service: a role in exchange for other credentials or a web identity. */
-#include "bucket/credentials/chain_i.h"
+#include "bucket/credentials/lookup_i.h"
 
 #include <string.h>
 
@@ -25,7 +25,7 @@ static void form_add(struct buf *form, const char *name, const char *value)
     str_uri_encode(value, strlen(value), false, form);
 }
 
-static void form_begin(const struct look *l, const struct role *r, const char *action,
+static void form_begin(const struct lookup *l, const struct role *r, const char *action,
                        struct buf *form)
 {
     char *name = r->session_name != NULL ? mem_str(r->session_name)
@@ -42,7 +42,7 @@ static void form_begin(const struct look *l, const struct role *r, const char *a
 }
 
 /* Gives the URL to ask. */
-static char *endpoint_of(const struct look *l)
+static char *endpoint_of(const struct lookup *l)
 {
     const char *e =
         profiles_endpoint(l->profiles, l->env, l->profile, "sts", VAR_AWS_ENDPOINT_URL_STS);
@@ -56,7 +56,7 @@ static char *endpoint_of(const struct look *l)
 }
 
 /* Header lines of the request, signed when `from` is given. */
-static void add_headers(const struct look *l, const struct web_url *u, const struct buf *form,
+static void add_headers(const struct lookup *l, const struct web_url *u, const struct buf *form,
                         const struct credentials *from, struct buf *out)
 {
     struct sigv4_header type = {"content-type", FORM_TYPE};
@@ -75,7 +75,7 @@ static void add_headers(const struct look *l, const struct web_url *u, const str
     sigv4_signer_release(&sg);
 }
 
-static int ask(const struct look *l, const char *arn, const struct buf *form,
+static int ask(const struct lookup *l, const char *arn, const struct buf *form,
                const struct credentials *from, struct credentials *out, struct dlc_err *err)
 {
     char *url = endpoint_of(l);
@@ -110,7 +110,7 @@ static int ask(const struct look *l, const char *arn, const struct buf *form,
     return rc;
 }
 
-int sts_assume_role(struct look *l, const struct role *r, const struct credentials *from,
+int sts_assume_role(struct lookup *l, const struct role *r, const struct credentials *from,
                     struct credentials *out, struct dlc_err *err)
 {
     struct buf form = BUF_INIT;
@@ -122,7 +122,7 @@ int sts_assume_role(struct look *l, const struct role *r, const struct credentia
     return rc;
 }
 
-int sts_web_identity(struct look *l, const struct role *r, const char *token_file,
+int sts_web_identity(struct lookup *l, const struct role *r, const char *token_file,
                      struct credentials *out, struct dlc_err *err)
 {
     struct role plain = *r;
@@ -147,7 +147,7 @@ out:
     return rc;
 }
 
-int find_web_identity(struct look *l, struct credentials *out, struct dlc_err *err)
+int find_web_identity(struct lookup *l, struct credentials *out, struct dlc_err *err)
 {
     const char *token_file = aws_env_get(l->env, VAR_AWS_WEB_IDENTITY_TOKEN_FILE);
     struct role r = {
@@ -156,7 +156,7 @@ int find_web_identity(struct look *l, struct credentials *out, struct dlc_err *e
     };
 
     if (token_file == NULL)
-        return look_elsewhere(l, "AWS_WEB_IDENTITY_TOKEN_FILE not set");
+        return lookup_elsewhere(l, "AWS_WEB_IDENTITY_TOKEN_FILE not set");
     if (r.arn == NULL)
         return dlc_err_set(err, DLC_EINVAL,
                            "AWS_WEB_IDENTITY_TOKEN_FILE is set but AWS_ROLE_ARN is not: set both");
