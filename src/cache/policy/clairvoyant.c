@@ -38,6 +38,7 @@ static bool clairvoyant_admit(struct policy *p, const struct policy_item *it, ui
 const struct policy_ops policy_clairvoyant = {
     .name = "clairvoyant",
     .summary = "The next use of everything is known: what is needed latest goes first.",
+    .input = POLICY_NEXT_USE,
     .key = clairvoyant_key,
     .tie = clairvoyant_tie,
     .admit = clairvoyant_admit,

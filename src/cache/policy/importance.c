@@ -113,6 +113,7 @@ static bool importance_admit(struct policy *p, const struct policy_item *it, uin
 const struct policy_ops policy_importance = {
     .name = "importance",
     .summary = "The sample of least weight, then frequency, goes first (as in SHADE).",
+    .input = POLICY_WEIGHT,
     .key = importance_key,
     .tie = importance_tie,
     .admit = importance_admit,

@@ -2,7 +2,6 @@
 #include "cache/policy/policy.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -10,22 +9,6 @@
 
 #define POLICY_TAG     DLC_TAG4('p', 'o', 'l', 'i')
 #define DEFAULT_GHOSTS 65536
-
-const struct policy_ops *const policies[] = {
-    &policy_lru,         &policy_lfu,
-    &policy_lrfu,        &policy_random,
-    &policy_greedy,      &policy_cost_aware_lrfu,
-    &policy_clairvoyant, &policy_importance,
-    &policy_worth,       NULL,
-};
-
-const struct policy_ops *policy_find(const char *name)
-{
-    for (const struct policy_ops *const *o = policies; *o != NULL; o++)
-        if (strcmp((*o)->name, name) == 0)
-            return *o;
-    return NULL;
-}
 
 struct policy *policy_new(const struct policy_ops *ops, const struct policy_options *o)
 {
@@ -197,7 +180,7 @@ void policy_unhold(struct policy *p, struct policy_item *it)
 
 void policy_next_use(struct policy *p, struct policy_item *it, double when)
 {
-    if (p->ops != &policy_clairvoyant)
+    if (p->ops->input != POLICY_NEXT_USE)
         return;
     it->next_use = when;
     it->asked = true;
@@ -206,7 +189,7 @@ void policy_next_use(struct policy *p, struct policy_item *it, double when)
 
 void policy_forget_use(struct policy *p, struct policy_item *it)
 {
-    if (p->ops != &policy_clairvoyant || !it->asked)
+    if (p->ops->input != POLICY_NEXT_USE || !it->asked)
         return;
     it->next_use = INFINITY;
     it->asked = false;
@@ -225,7 +208,7 @@ size_t policy_some(struct policy *p, struct policy_item **out, size_t most)
 
 void policy_weight(struct policy *p, struct policy_item *it, double weight)
 {
-    if (p->ops != &policy_importance)
+    if (p->ops->input != POLICY_WEIGHT)
         return;
     it->weight = weight;
     place_again(p, it);
@@ -235,7 +218,7 @@ void policy_expect(struct policy *p, struct policy_item *it, int32_t runs)
 {
     bool placed = in_order(it);
 
-    if (p->ops != &policy_worth)
+    if (p->ops->input != POLICY_EXPECTED)
         return;
     if (placed)
         heap_remove(order_of(p, it), &it->node);

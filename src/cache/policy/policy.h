@@ -73,12 +73,21 @@ struct policy_options {
     size_t ghosts;    /* importance: absent items that it remembers */
 };
 
+/* What the owner may tell of an item, beside its cost, that a policy goes by. */
+enum policy_input {
+    POLICY_NO_INPUT,
+    POLICY_NEXT_USE, /* policy_next_use(), policy_forget_use() */
+    POLICY_WEIGHT,   /* policy_weight() */
+    POLICY_EXPECTED, /* policy_expect() */
+};
+
 /* One policy. Members marked * may be NULL. Called by the functions below only. */
 struct policy_ops {
     const char *name;
     const char *summary; /* one line, for people */
     double half_life;    /* when the options leave it open */
-    bool by_arrival;     /* among equal keys the first inserted goes first, not the least recent */
+    enum policy_input input;
+    bool by_arrival; /* among equal keys the first inserted goes first, not the least recent */
 
     /* A read; it is resident: a hit. `uses` and `turn` have been counted. * */
     void (*used)(struct policy *p, struct policy_item *it, double now);

@@ -92,6 +92,7 @@ const struct policy_ops policy_worth = {
     .name = "worth",
     .summary = "What is worth least goes first: declared runs to come x cost / size (ours).",
     .half_life = 86400,
+    .input = POLICY_EXPECTED,
     .used = worth_used,
     .key = worth_key,
     .tie = worth_tie,
