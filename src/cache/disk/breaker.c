@@ -11,6 +11,8 @@
  * While it is not CLOSED nothing is read or written: chunks count as absent, stores are dropped.
  * An operation is overdue after 2 s, and a second more for each 10 MB. Whoever looks (disk_tick(),
  * from an event loop) sees those under way in a table of atomics: nobody has to come back for that.
+ *
+ * A file system that refuses to be written does not trip it: what is there can still be read.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +37,15 @@ static const char *const reasons[] = {
     [BREAKER_HANGS] = "an operation does not end",
     [BREAKER_FAILS] = "reads and writes fail",
 };
+
+void disk_note_write_error(struct disk *d, int e)
+{
+    if (e != EROFS && e != EACCES && e != EPERM)
+        return;
+    if (!atomic_exchange_explicit(&d->read_only, true, memory_order_relaxed)) /* with any */
+        log_warn("disk tier %s cannot be written any more (%s); reading goes on", d->root,
+                 strerror(e));
+}
 
 bool disk_is_bypassed(const struct disk *d)
 {

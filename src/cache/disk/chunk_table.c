@@ -30,6 +30,13 @@ uint32_t chunks_find(const struct chunks *t, struct chunk_id id)
     return slot;
 }
 
+uint32_t chunks_find_idle(const struct chunks *t, struct chunk_id id)
+{
+    uint32_t slot = chunks_find(t, id);
+
+    return slot != CHUNK_NONE && (t->chunks[slot].flags & CHUNK_BUSY) != 0 ? CHUNK_NONE : slot;
+}
+
 static bool grow_slots(struct chunks *t)
 {
     uint32_t cap = t->cap == 0 ? FIRST_SLOTS : t->cap + t->cap / 2;

@@ -59,7 +59,8 @@ struct chunk_list {
     }
 
 void chunks_release(struct chunks *t);
-uint32_t chunks_find(const struct chunks *t, struct chunk_id id); /* CHUNK_NONE when absent */
+uint32_t chunks_find(const struct chunks *t, struct chunk_id id);      /* CHUNK_NONE when absent */
+uint32_t chunks_find_idle(const struct chunks *t, struct chunk_id id); /* nor when it is BUSY */
 
 /* Add a chunk that is not there, outside the recency lists. CHUNK_NONE: no memory. */
 uint32_t chunks_add(struct chunks *t, struct chunk_id id, uint64_t size, uint64_t checksum);

@@ -38,15 +38,6 @@
 
 #define ROOT_MAX (PATH_MAX - 128)
 
-void disk_note_write_error(struct disk *d, int e)
-{
-    if (e != EROFS && e != EACCES && e != EPERM)
-        return;
-    if (!atomic_exchange_explicit(&d->read_only, true, memory_order_relaxed)) /* with any */
-        log_warn("disk tier %s cannot be written any more (%s); reading goes on", d->root,
-                 strerror(e));
-}
-
 /* Says which process has the lock, as far as it told. */
 static int busy(const struct disk *d, const char *path, struct dlc_err *err)
 {
@@ -227,17 +218,6 @@ void disk_close(struct disk **dp)
     stop_thread(d, d->watcher);
     dlc_check(atomic_load_explicit(&d->n_fills, memory_order_relaxed) == 0); /* with fills */
     disk_free(&d);
-}
-
-uint32_t disk_find_locked(struct disk *d, struct chunk_id id)
-{
-    uint32_t slot;
-
-    dlc_mtx_assert_held(&d->mtx);
-    slot = chunks_find(&d->table, id);
-    if (slot != CHUNK_NONE && (d->table.chunks[slot].flags & CHUNK_BUSY) != 0)
-        slot = CHUNK_NONE;
-    return slot;
 }
 
 bool disk_has(struct disk *d, struct chunk_id id)

@@ -137,14 +137,18 @@ static inline double disk_now(void)
     return (double)dlc_mono_now().ns / 1e9;
 }
 
+/* The chunk when it is there and not busy, else CHUNK_NONE. */
+static inline uint32_t disk_find_locked(struct disk *d, struct chunk_id id)
+{
+    dlc_mtx_assert_held(&d->mtx);
+    return chunks_find_idle(&d->table, id);
+}
+
 /* notes.c: with what was noted applied; nobody else takes d->mtx. */
 void disk_lock(struct disk *d);
 void disk_unlock(struct disk *d); /* publishes figures */
 void notes_init(struct notes *n);
 void notes_release(struct notes *n);
-
-/* The file system refuses to be written: remember it, say so once. */
-void disk_note_write_error(struct disk *d, int e);
 
 /* recovery.c: make sure that the files of id's shard are in the table. 0 or DLC_E*. */
 int disk_shard_ready(struct disk *d, struct chunk_id id, struct dlc_err *err);
@@ -165,7 +169,9 @@ bool disk_remove_locked(struct disk *d, uint32_t slot);
 /* Ask the file system for its free space if that was long ago. Waits for it, without the lock; who
  * comes meanwhile goes by what is known. */
 void disk_refresh(struct disk *d);
-/* breaker.c: around everything that waits for the file system. well: no device error. */
+/* breaker.c: the file system refuses to be written: remember it, say so once. */
+void disk_note_write_error(struct disk *d, int e);
+/* Around everything that waits for the file system. well: no device error. */
 struct disk_op disk_op_begin(struct disk *d, enum disk_op_kind kind, uint64_t bytes);
 void disk_op_end(struct disk *d, const struct disk_op *op, bool well);
 void breaker_look(struct disk *d); /* the watch thread */
@@ -176,9 +182,7 @@ void *disk_watch_thread(void *arg);
 /* read.c: the checksum of an open file. -1 with errno */
 int disk_sum_file(int fd, uint64_t len, uint64_t *checksum);
 
-/* disk.c: the chunk when it is there and not busy, else CHUNK_NONE. */
-uint32_t disk_find_locked(struct disk *d, struct chunk_id id);
-/* Drop the chunk if it is still this one. */
+/* disk.c: drop the chunk if it is still this one. */
 void disk_forget(struct disk *d, const struct chunk_name *n);
 
 #endif
