@@ -41,8 +41,10 @@ struct layout {
     const char *split;               /* only this one; NULL: all */
     uint64_t partition;              /* 0: LAYOUT_PARTITION */
     int group;                       /* WebDataset groups: 1 yes, 0 no, -1: when members show it */
+    unsigned parallel; /* archives and tables that are read at once, by as many threads; 0: one */
 
-    /* Reading object j. open() gives *out until close(). */
+    /* Reading object j. open() gives *out until close(). Where `parallel` is more than one, these
+     * and the following are called on several threads. */
     int (*open)(struct layout *l, uint64_t j, struct source *out, struct dlc_err *err);
     void (*close)(struct layout *l, struct source *s);
     /* Keeping the derived form of object j: derive() gives a sink, derived() takes it; keep is

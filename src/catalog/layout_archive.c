@@ -3,15 +3,33 @@
  * Layouts whose objects are containers: archives, and tables large enough to be cut. Samples are
  * named by the object's key, '/', and what the scanner calls them. A table that is not larger than
  * a partition, or turns out to be a single one, stays the object it is.
+ *
+ * Objects are scanned several at once (layout.parallel), because a scan waits for the bucket most of
+ * the time. Samples are added in the order of the objects: a thread adds those that it finds while
+ * it is its object's turn, and keeps them until then, up to KEEP_MAX.
+ *
+ *     take the next object --> scan --> wait for the turn --> add what was kept --> next turn
+ *
+ * (ORDER-1) The builder is changed by the thread whose turn it is, and by no other.
+ * (ORDER-2) Objects are taken in order, so that the one whose turn it is, is being scanned.
+ * (ORDER-3) The failure of the first object in order is reported, as if there were one thread.
  */
 #include "catalog/layout_i.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
+#include "base/host_limits.h"
 #include "base/mem.h"
+#include "base/mutex.h"
+#include "base/syscalls.h"
 
 #define PROBE_MEMBERS 1000 /* looked at to see whether members group */
 #define PROBE_ENOUGH  1    /* what found() returns to end the probe */
+
+#define KEEP_MAX ((size_t)4 << 20) /* bytes of samples that one object keeps until its turn */
+#define AT_ONCE  64                /* objects, at most */
 
 static uint64_t partition_of(const struct plan *p)
 {
@@ -40,8 +58,81 @@ bool layout_is_containers(struct plan *p, bool tables)
     return tables ? large > 0 : n > 0;
 }
 
-/* One object being scanned. */
+/* ---- turns ---- */
+
+/* The objects of one part, and the threads that scan them. */
+struct crew {
+    struct plan *p;
+    const struct part *part;
+    bool tables;
+    uint64_t done, total; /* objects before this part, and of all parts */
+
+    struct dlc_mtx mtx;   /* rank LCK_crew */
+    struct dlc_cond cond; /* the turn, or `over`, changed */
+    uint64_t next;        /* G: mtx: object that nobody has taken */
+    uint64_t turn;        /* G: mtx: object whose samples are added */
+    _Atomic bool over;    /* W under mtx, R any, relaxed: a late look costs one sample */
+    int rc;               /* G: mtx: of the first that failed */
+    struct dlc_err err;   /* G: mtx */
+};
+
+static bool crew_is_over(struct crew *c)
+{
+    return atomic_load_explicit(&c->over, memory_order_relaxed);
+}
+
+/* False: the crew has ended. */
+static bool crew_wait(struct crew *c, uint64_t j)
+{
+    bool mine;
+
+    dlc_mtx_lock(&c->mtx);
+    while (c->turn != j && !crew_is_over(c))
+        dlc_cond_wait(&c->cond, &c->mtx);
+    mine = c->turn == j && !crew_is_over(c);
+    dlc_mtx_unlock(&c->mtx);
+    return mine;
+}
+
+static bool crew_has_turn(struct crew *c, uint64_t j)
+{
+    bool mine;
+
+    dlc_mtx_lock(&c->mtx);
+    mine = c->turn == j;
+    dlc_mtx_unlock(&c->mtx);
+    return mine;
+}
+
+/* It was j's turn. */
+static void crew_pass(struct crew *c, uint64_t j, int rc, const struct dlc_err *err)
+{
+    dlc_mtx_lock(&c->mtx);
+    c->turn = j + 1;
+    if (rc < 0 && !crew_is_over(c)) {
+        c->rc = rc;
+        c->err = *err;
+        atomic_store_explicit(&c->over, true, memory_order_relaxed);
+    }
+    dlc_cond_broadcast(&c->cond);
+    dlc_mtx_unlock(&c->mtx);
+}
+
+static bool crew_take(struct crew *c, uint64_t *j)
+{
+    bool ok;
+
+    dlc_mtx_lock(&c->mtx);
+    ok = !crew_is_over(c) && c->next < c->part->end;
+    *j = ok ? c->next++ : 0;
+    dlc_mtx_unlock(&c->mtx);
+    return ok;
+}
+
+/* ---- one object ---- */
+
 struct scanning {
+    struct crew *crew;
     struct plan *p;
     uint64_t object;
     struct buf name; /* key and '/', then the member */
@@ -50,25 +141,26 @@ struct scanning {
     size_t cap;
     uint64_t n;
     bool tabular;
+    bool mine;        /* it is the object's turn */
     struct buf first; /* tabular: the name of the first partition, until there is a second */
     struct piece *first_pieces;
     size_t n_first;
     struct buf first_bytes;
+    struct buf kept; /* struct kept, name, pieces, bytes of inline pieces; and so on */
 };
 
-static int add_sample(struct scanning *g, const char *name, size_t len, const struct piece *pieces,
-                      size_t n, struct dlc_err *err)
+struct kept {
+    size_t name_len, n_pieces;
+};
+
+/* Of g->pieces. */
+static int add_now(struct scanning *g, const char *name, size_t len, size_t n, struct dlc_err *err)
 {
     struct catalog_new_sample s = {.n_pieces = n, .label = SAMPLE_NO_LABEL};
 
-    if (n > g->cap) {
-        g->cap = n;
-        g->pieces = mem_grow(g->pieces, n * sizeof(*g->pieces));
-    }
     for (size_t i = 0; i < n; i++) {
-        g->pieces[i] = pieces[i];
         g->pieces[i].object = g->object;
-        if (pieces[i].kind == PIECE_DERIVED && pieces[i].length == 0)
+        if (g->pieces[i].kind == PIECE_DERIVED && g->pieces[i].length == 0)
             g->pieces[i] = (struct piece){.object = g->object}; /* needs no derived form */
     }
     g->name.len = g->key_len;
@@ -77,6 +169,79 @@ static int add_sample(struct scanning *g, const char *name, size_t len, const st
     s.name_len = g->name.len;
     s.pieces = g->pieces;
     return catalog_builder_sample(g->p->l->builder, &s, err);
+}
+
+static void set_pieces(struct scanning *g, const void *pieces, size_t n)
+{
+    if (n > g->cap) {
+        g->cap = n;
+        g->pieces = mem_grow(g->pieces, n * sizeof(*g->pieces));
+    }
+    if (n > 0)
+        memcpy(g->pieces, pieces, n * sizeof(*g->pieces));
+}
+
+static void keep(struct scanning *g, const char *name, size_t len, const struct piece *pieces,
+                 size_t n)
+{
+    struct kept k = {len, n};
+
+    buf_add(&g->kept, &k, sizeof(k));
+    buf_add(&g->kept, name, len);
+    buf_add(&g->kept, pieces, n * sizeof(*pieces));
+    for (size_t i = 0; i < n; i++)
+        if (pieces[i].kind == PIECE_INLINE)
+            buf_add(&g->kept, pieces[i].bytes, pieces[i].length);
+}
+
+/* It is the object's turn: add what was kept. */
+static int add_kept(struct scanning *g, struct dlc_err *err)
+{
+    const char *p = buf_str(&g->kept), *end = p + g->kept.len;
+    int rc = 0;
+
+    while (p < end && rc == 0) {
+        const char *name;
+        struct kept k;
+
+        memcpy(&k, p, sizeof(k));
+        name = p + sizeof(k);
+        set_pieces(g, name + k.name_len, k.n_pieces);
+        p = name + k.name_len + k.n_pieces * sizeof(*g->pieces);
+        for (size_t i = 0; i < k.n_pieces; i++)
+            if (g->pieces[i].kind == PIECE_INLINE) {
+                g->pieces[i].bytes = p;
+                p += g->pieces[i].length;
+            }
+        rc = add_now(g, name, k.name_len, k.n_pieces, err);
+    }
+    buf_release(&g->kept);
+    return rc;
+}
+
+static int over(struct dlc_err *err)
+{
+    return dlc_err_set(err, DLC_ECANCELED, "another object failed");
+}
+
+static int add_sample(struct scanning *g, const char *name, size_t len, const struct piece *pieces,
+                      size_t n, struct dlc_err *err)
+{
+    int rc = 0;
+
+    if (crew_is_over(g->crew))
+        return over(err);
+    g->mine = g->mine || crew_has_turn(g->crew, g->object);
+    if (!g->mine && g->kept.len < KEEP_MAX) {
+        keep(g, name, len, pieces, n);
+        return 0;
+    }
+    if (!g->mine && !crew_wait(g->crew, g->object))
+        return over(err);
+    if (g->kept.len > 0)
+        rc = add_kept(g, err);
+    set_pieces(g, pieces, n);
+    return rc < 0 ? rc : add_now(g, name, len, n, err);
 }
 
 /* Keep a copy of the first partition, inline bytes and all. */
@@ -122,6 +287,7 @@ static void scanning_release(struct scanning *g)
     buf_release(&g->name);
     buf_release(&g->first);
     buf_release(&g->first_bytes);
+    buf_release(&g->kept);
     mem_free(&g->pieces);
     mem_free(&g->first_pieces);
 }
@@ -164,6 +330,10 @@ static int run_scan(struct plan *p, const struct scanner *scanner, struct scanni
         kept = l->derived(l, &scan.sink, rc == 0 && scan.derived_size > 0, err);
         rc = rc < 0 ? rc : kept;
     }
+    if (!crew_wait(g->crew, g->object))
+        return over(err);
+    if (rc == 0)
+        rc = add_kept(g, err);
     if (rc == 0 && scan.derived_size > 0)
         rc = catalog_builder_derived(l->builder, g->object, scan.derived_size, err);
     if (rc == 0 && g->tabular && g->n == 1)
@@ -171,10 +341,11 @@ static int run_scan(struct plan *p, const struct scanner *scanner, struct scanni
     return rc;
 }
 
-static int scan_object(struct plan *p, const struct scanner *scanner, uint64_t j,
+static int scan_object(struct crew *c, const struct scanner *scanner, uint64_t j,
                        struct dlc_err *err)
 {
-    struct scanning g = {.p = p, .object = j, .tabular = scanner->tabular};
+    struct plan *p = c->p;
+    struct scanning g = {.crew = c, .p = p, .object = j, .tabular = scanner->tabular};
     struct catalog_object o;
     struct source source;
     int rc;
@@ -249,44 +420,120 @@ static int find_groups(struct plan *p, const struct scanner *scanner, uint64_t j
 
 /* ---- all ---- */
 
-static int add_object(struct plan *p, const struct part *part, bool tables, uint64_t j,
-                      struct dlc_err *err)
+static const char *phase_of(bool tables)
 {
+    return tables ? "reading tables" : "reading archives";
+}
+
+/* The caller passes the turn on. */
+static int add_object(struct crew *c, uint64_t j, struct dlc_err *err)
+{
+    struct layout *l = c->p->l;
     const struct scanner *scanner;
     struct seen s;
-    int rc = 0;
 
-    plan_see(p, part, j, &s);
+    if (l->progress != NULL &&
+        l->progress(l, phase_of(c->tables), c->done + (j - c->part->first), c->total) < 0)
+        return dlc_err_set(err, DLC_ECANCELED, "given up while %s", phase_of(c->tables));
+    plan_see(c->p, c->part, j, &s);
     if (seen_is_junk(&s))
         return 0;
     scanner = scanner_of(s.o.key);
-    if (scanner == NULL || scanner->tabular != tables)
+    if (scanner == NULL || scanner->tabular != c->tables)
         return dlc_err_set(err, DLC_EINVAL,
                            "%.300s is no %s; ?layout=flat takes each object as a sample", s.o.key,
-                           tables ? "table (csv, npy, parquet)" : "archive (tar, zip)");
-    if (tables && s.o.size <= partition_of(p))
-        return layout_add_whole(p, j, SAMPLE_NO_LABEL, err);
-    if (p->l->group < 0 && !tables)
-        rc = find_groups(p, scanner, j, err);
-    return rc < 0 ? rc : scan_object(p, scanner, j, err);
+                           c->tables ? "table (csv, npy, parquet)" : "archive (tar, zip)");
+    if (!c->tables || s.o.size > partition_of(c->p))
+        return scan_object(c, scanner, j, err);
+    return crew_wait(c, j) ? layout_add_whole(c->p, j, SAMPLE_NO_LABEL, err) : over(err);
+}
+
+static void *crew_work(void *arg)
+{
+    struct crew *c = arg;
+    uint64_t j;
+
+    while (crew_take(c, &j)) {
+        struct dlc_err err = DLC_ERR_INIT;
+        int rc = add_object(c, j, &err);
+
+        if (!crew_wait(c, j))
+            break;
+        crew_pass(c, j, rc, &err);
+    }
+    return NULL;
+}
+
+/* Those that are unpacked need a processor each, the others wait for the bucket. */
+static unsigned crew_size(const struct crew *c)
+{
+    uint64_t n = c->part->end - c->part->first, most = DLC_CLAMP(c->p->l->parallel, 1u, AT_ONCE);
+
+    for (uint64_t j = c->part->first; j < c->part->end && most > 1; j++) {
+        const struct scanner *scanner;
+        struct seen s;
+
+        plan_see(c->p, c->part, j, &s);
+        scanner = scanner_of(s.o.key);
+        if (scanner != NULL && scanner->derives)
+            most = DLC_MIN(most, host_cores());
+    }
+    return (unsigned)DLC_MIN(n, most);
+}
+
+static int crew_run(struct crew *c, struct dlc_err *err)
+{
+    unsigned n = crew_size(c), started = 0;
+    pthread_t threads[AT_ONCE];
+
+    dlc_mtx_init(&c->mtx, LCK_crew);
+    dlc_cond_init(&c->cond);
+    c->next = c->turn = c->part->first;
+    while (started + 1 < n && os_thread(&threads[started], crew_work, c) == 0)
+        started++; /* where there are no more threads, fewer do it */
+    crew_work(c);
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    dlc_cond_release(&c->cond);
+    dlc_mtx_release(&c->mtx);
+    if (c->rc < 0 && err != NULL)
+        *err = c->err;
+    return c->rc;
+}
+
+/* Look into the first archive of a part, unless it is known how members group. */
+static int find_groups_of(struct plan *p, const struct part *part, struct dlc_err *err)
+{
+    for (uint64_t j = part->first; j < part->end && p->l->group < 0; j++) {
+        const struct scanner *scanner;
+        struct seen s;
+
+        plan_see(p, part, j, &s);
+        if (seen_is_junk(&s))
+            continue;
+        scanner = scanner_of(s.o.key);
+        return scanner == NULL || scanner->tabular ? 0 : find_groups(p, scanner, j, err);
+    }
+    return 0;
 }
 
 int layout_containers(struct plan *p, bool tables, struct dlc_err *err)
 {
-    struct layout *l = p->l;
-    const char *phase = tables ? "reading tables" : "reading archives";
     uint64_t total = 0, done = 0;
     int rc = 0;
 
     for (size_t k = 0; k < p->n_parts; k++)
         total += p->parts[k].end - p->parts[k].first;
     for (size_t k = 0; k < p->n_parts && rc == 0; k++) {
-        rc = layout_begin_part(p, &p->parts[k], err);
-        for (uint64_t j = p->parts[k].first; j < p->parts[k].end && rc == 0; j++) {
-            if (l->progress != NULL && l->progress(l, phase, done++, total) < 0)
-                return dlc_err_set(err, DLC_ECANCELED, "given up while %s", phase);
-            rc = add_object(p, &p->parts[k], tables, j, err);
-        }
+        struct crew c = {
+            .p = p, .part = &p->parts[k], .tables = tables, .done = done, .total = total};
+
+        rc = layout_begin_part(p, c.part, err);
+        if (rc == 0 && !tables)
+            rc = find_groups_of(p, c.part, err);
+        if (rc == 0)
+            rc = crew_run(&c, err);
+        done += c.part->end - c.part->first;
     }
     return rc;
 }

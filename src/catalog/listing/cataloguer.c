@@ -9,18 +9,23 @@
 #include "base/mem.h"
 #include "base/str.h"
 
+#define SCANS 16 /* archives that are read at once: what a bucket answers in a few round trips */
+
 void cataloguer_init(struct cataloguer *c)
 {
+    dlc_mtx_init(&c->opening, LCK_opening);
     dlc_mtx_init(&c->mtx, LCK_sync);
+    dlc_list_init(&c->reading);
     dlc_cond_init(&c->ended);
 }
 
 void cataloguer_release(struct cataloguer *c)
 {
-    dlc_check(!c->busy && c->bucket == NULL);
+    dlc_check(dlc_list_empty(&c->reading) && c->bucket == NULL);
     mem_free(&c->derived);
     dlc_cond_release(&c->ended);
     dlc_mtx_release(&c->mtx);
+    dlc_mtx_release(&c->opening);
 }
 
 /*
@@ -58,14 +63,23 @@ static char *root_of(const struct cataloguer *c)
 
 /* ---- reading objects ---- */
 
+struct object { /* source.priv */
+    struct cataloguer *c;
+    char *key;
+    char etag[CATALOG_ETAG_MAX];
+    struct bucket_read read;
+    struct dlc_list link; /* c->reading, while `read` is under way; G: c->mtx */
+};
+
 /* On a lane. */
 static void on_read(struct bucket_read *r)
 {
-    struct cataloguer *c = r->priv;
+    struct object *o = r->priv;
+    struct cataloguer *c = o->c;
 
     dlc_mtx_lock(&c->mtx);
-    c->busy = false;
-    dlc_cond_signal(&c->ended);
+    dlc_list_remove(&o->link);
+    dlc_cond_broadcast(&c->ended);
     dlc_mtx_unlock(&c->mtx);
 }
 
@@ -74,18 +88,12 @@ static int stopped(struct dlc_err *err)
     return dlc_err_set(err, DLC_ECANCELED, "cataloguing was given up");
 }
 
-struct object { /* source.priv */
-    struct cataloguer *c;
-    char *key;
-    char etag[CATALOG_ETAG_MAX];
-};
-
 static int read_object(struct source *s, uint64_t off, void *buf, size_t len, struct dlc_err *err)
 {
     struct object *o = s->priv;
     struct cataloguer *c = o->c;
 
-    c->read = (struct bucket_read){
+    o->read = (struct bucket_read){
         .key = o->key,
         .etag = o->etag,
         .offset = off,
@@ -93,29 +101,29 @@ static int read_object(struct source *s, uint64_t off, void *buf, size_t len, st
         .whole = off == 0 && len == s->size,
         .dst = buf,
         .done = on_read,
-        .priv = c,
+        .priv = o,
     };
     dlc_mtx_lock(&c->mtx);
     if (c->stop) {
         dlc_mtx_unlock(&c->mtx);
         return stopped(err);
     }
-    c->busy = true;
-    bucket_read(c->bucket, &c->read);
-    while (c->busy)
+    dlc_list_push_tail(&c->reading, &o->link);
+    bucket_read(c->bucket, &o->read);
+    while (!dlc_list_empty(&o->link))
         dlc_cond_wait(&c->ended, &c->mtx);
     dlc_mtx_unlock(&c->mtx);
-    if (c->read.rc < 0 && err != NULL)
-        *err = c->read.err;
-    return c->read.rc;
+    if (o->read.rc < 0 && err != NULL)
+        *err = o->read.err;
+    return o->read.rc;
 }
 
 void cataloguer_stop(struct cataloguer *c)
 {
     dlc_mtx_lock(&c->mtx);
     c->stop = true;
-    if (c->busy)
-        bucket_read_cancel(c->bucket, &c->read);
+    dlc_list_each (l, &c->reading)
+        bucket_read_cancel(c->bucket, &dlc_container(l, struct object, link)->read);
     dlc_mtx_unlock(&c->mtx);
 }
 
@@ -125,11 +133,14 @@ static int source_open(struct cataloguer *c, const char *key, size_t key_len, co
     struct object *o;
     int rc = 0;
 
+    dlc_mtx_lock(&c->opening);
     if (c->bucket == NULL)
         rc = bucket_open(c->url, &c->config, &c->bucket, err);
+    dlc_mtx_unlock(&c->opening);
     if (rc < 0)
         return rc;
     o = mem_new(struct object);
+    dlc_list_init(&o->link);
     o->c = c;
     o->key = mem_strn(key, key_len);
     snprintf(o->etag, sizeof(o->etag), "%s", etag);
@@ -168,6 +179,8 @@ struct derived_sink {
     struct scan_sink sink;
     struct disk *disk;
     struct disk_fill *chunk;
+    uint64_t object;
+    struct dlc_mono begun;
 };
 
 struct chunk_id derived_chunk_id(uint64_t disk_id, const char *key, const char *etag)
@@ -196,6 +209,7 @@ static int sink_open(struct cataloguer *c, const char *key, const char *etag,
     id.group = c->group;
     s->sink.write = write_derived;
     s->disk = c->disk;
+    s->begun = dlc_mono_now();
     rc = disk_fill_begin(c->disk, id, 0, &s->chunk, err);
     if (rc < 0)
         mem_free(&s);
@@ -218,36 +232,37 @@ static int sink_close(struct scan_sink **k, bool keep, struct dlc_err *err)
     return rc;
 }
 
-/* One more of c->derived begins; it counts when it is kept. */
-static void time_begin(struct cataloguer *c, uint64_t object)
+static void note_time(struct cataloguer *c, uint64_t object, struct dlc_mono begun)
 {
+    dlc_mtx_lock(&c->mtx);
     mem_reserve(c->derived, c->n_derived, c->cap_derived);
-    c->derived[c->n_derived].object = object;
-    c->derive_begun = dlc_mono_now();
-}
-
-static void time_end(struct cataloguer *c)
-{
-    c->derived[c->n_derived++].took = dlc_mono_since(c->derive_begun);
+    c->derived[c->n_derived++] = (struct derived_time){object, dlc_mono_since(begun)};
+    dlc_mtx_unlock(&c->mtx);
 }
 
 static int derive(struct layout *l, uint64_t j, struct scan_sink **out, struct dlc_err *err)
 {
     char etag[CATALOG_ETAG_MAX];
     struct catalog_object o;
+    int rc;
 
     catalog_builder_object(l->builder, j, &o);
     catalog_builder_etag(l->builder, j, etag);
-    time_begin(l->priv, j);
-    return sink_open(l->priv, o.key, etag, out, err);
+    rc = sink_open(l->priv, o.key, etag, out, err);
+    if (rc == 0)
+        dlc_container(*out, struct derived_sink, sink)->object = j;
+    return rc;
 }
 
 static int derived(struct layout *l, struct scan_sink **k, bool keep, struct dlc_err *err)
 {
+    const struct derived_sink *s = dlc_container(*k, struct derived_sink, sink);
+    struct dlc_mono begun = s->begun;
+    uint64_t object = s->object;
     int rc = sink_close(k, keep, err);
 
     if (rc == 0 && keep)
-        time_end(l->priv);
+        note_time(l->priv, object, begun);
     return rc;
 }
 
@@ -309,6 +324,7 @@ static int set_layout(struct cataloguer *c, const char *root, struct dlc_err *er
         .split = u->split,
         .partition = u->partition,
         .group = u->group,
+        .parallel = SCANS,
         .open = open_object,
         .close = close_object,
         .derive = c->disk != NULL ? derive : NULL,

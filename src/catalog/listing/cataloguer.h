@@ -35,17 +35,16 @@ struct cataloguer {
 
     /* inside */
     struct layout layout;
-    struct bucket *bucket; /* its own, so that nobody closes it under a read */
-    struct dlc_mtx mtx;    /* rank LCK_sync */
-    struct dlc_cond ended;
-    struct bucket_read read;
-    bool busy; /* G: mtx: `read` is under way */
-    bool stop; /* G: mtx */
+    struct dlc_mtx opening;  /* rank LCK_opening */
+    struct bucket *bucket;   /* its own, so that nobody closes it under a read; G: opening */
+    struct dlc_mtx mtx;      /* rank LCK_sync */
+    struct dlc_cond ended;   /* a read */
+    struct dlc_list reading; /* G: mtx: objects that are being read */
+    bool stop;               /* G: mtx */
 
     /* of cataloguer_run(), for whoever ran it */
     struct derived_time *derived;
-    size_t n_derived, cap_derived;
-    struct dlc_mono derive_begun;
+    size_t n_derived, cap_derived; /* G: mtx */
 };
 
 void cataloguer_init(struct cataloguer *c);

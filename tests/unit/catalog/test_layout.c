@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Layouts: what becomes of a list of objects. */
+#include <poll.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,7 +44,10 @@ struct world {
     struct layout l;
     const char *manifest; /* the text of whatever is opened */
     size_t len;
-    unsigned opens, closes;
+    _Atomic unsigned opens, closes;
+    unsigned wait_for; /* the first object is read when so many are open */
+    uint64_t bad;      /* objects from this number on are damaged; 0: none */
+    _Atomic bool late; /* they were not, for 20 s */
 };
 
 static int open_object(struct layout *l, uint64_t j, struct source *out, struct dlc_err *err)
@@ -432,6 +438,119 @@ static struct world tar_world(const char *key, const char *const *members, struc
     return w;
 }
 
+/* ---- several at once ---- */
+
+static int read_waiting(struct source *s, uint64_t off, void *buf, size_t len, struct dlc_err *err)
+{
+    struct world *w = s->priv;
+
+    for (unsigned i = 0; w->opens < w->wait_for && strstr(s->name, "/000.tar") != NULL; i++) {
+        w->late = i > 2000;
+        if (w->late)
+            break;
+        poll(NULL, 0, 10);
+    }
+    if (w->bad > 0 && (uint64_t)atoi(strrchr(s->name, '/') + 1) >= w->bad)
+        return dlc_err_set(err, DLC_ECORRUPT, "%s is damaged", s->name);
+    memcpy(buf, w->manifest + off, len);
+    return 0;
+}
+
+static int open_waiting(struct layout *l, uint64_t j, struct source *out, struct dlc_err *err)
+{
+    struct world *w = dlc_container(l, struct world, l);
+    struct catalog_object o;
+
+    (void)err;
+    catalog_builder_object(l->builder, j, &o);
+    *out = (struct source){.name = o.key, .size = w->len, .read = read_waiting, .priv = w};
+    w->opens++;
+    return 0;
+}
+
+/* n tars of the same members in two splits. */
+static struct world tars_world(const struct buf *tar, unsigned n, unsigned parallel)
+{
+    struct world w = world_of(LIST(NULL), NULL);
+    char key[40];
+
+    w.manifest = tar->data;
+    w.len = tar->len;
+    w.l.open = open_waiting;
+    w.l.parallel = parallel;
+    w.l.group = 0;
+    for (unsigned i = 0; i < n; i++) {
+        snprintf(key, sizeof(key), "%s/%03u.tar", i < n * 2 / 3 ? "train" : "val", i);
+        assert_int_equal(catalog_builder_add(w.l.builder, key, strlen(key), tar->len, "e", NULL),
+                         0);
+    }
+    return w;
+}
+
+static uint64_t snapshot_of(struct world *w, uint64_t *n)
+{
+    struct catalog *c = apply(w, LAYOUT_ARCHIVE);
+    uint64_t snapshot = catalog_snapshot(c);
+
+    *n = catalog_count(c);
+    catalog_close(&c);
+    return snapshot;
+}
+
+/* Read at once, they become the same catalog as one after the other. While the first one is still
+ * being read, the others have been opened. */
+static void same_at_once(unsigned tars, unsigned members, unsigned threads)
+{
+    const char **names = mem_zero((members + 1) * sizeof(*names));
+    struct buf tar = BUF_INIT;
+    struct world w;
+    uint64_t alone, n;
+
+    for (unsigned i = 0; i < members; i++)
+        names[i] = mem_fmt("%06u-%080u.bin", i, i);
+    tar_of(names, &tar);
+    w = tars_world(&tar, tars, 0);
+    alone = snapshot_of(&w, &n);
+    assert_int_equal(n, tars * members);
+    w = tars_world(&tar, tars, threads);
+    w.wait_for = threads;
+    assert_true(snapshot_of(&w, &n) == alone);
+    assert_false(w.late);
+    assert_int_equal(n, tars * members);
+    for (unsigned i = 0; i < members; i++)
+        mem_free(&names[i]);
+    mem_free(&names);
+    buf_release(&tar);
+}
+
+static void test_archives_at_once(void **state)
+{
+    (void)state;
+    same_at_once(30, 50, 8);
+    same_at_once(3, 40000, 2); /* more than one keeps until its turn: it waits */
+}
+
+/* Of several that are damaged, the first one is named, and no object is read for long after it. */
+static void test_archives_at_once_fail(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct buf tar = BUF_INIT;
+    struct world w;
+
+    (void)state;
+    tar_of(LIST("a", "b"), &tar);
+    w = tars_world(&tar, 30, 16);
+    w.wait_for = 8;
+    w.bad = 5;
+    assert_int_equal(layout_apply(&w.l, &err), DLC_ECORRUPT);
+    assert_non_null(strstr(err.text, "train/005.tar is damaged"));
+    assert_int_equal(w.opens, w.closes);
+    assert_true(w.opens <= 21); /* the first split; five were read, sixteen at once */
+    assert_false(w.late);
+    catalog_builder_free(&w.l.builder);
+    buf_release(&tar);
+}
+
 static void test_archive(void **state)
 {
     struct buf tar = BUF_INIT;
@@ -506,6 +625,8 @@ int main(void)
         cmocka_unit_test(test_bad_manifests),
         cmocka_unit_test(test_missing_manifest),
         cmocka_unit_test(test_archive),
+        cmocka_unit_test(test_archives_at_once),
+        cmocka_unit_test(test_archives_at_once_fail),
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_names),
     };
