@@ -16,7 +16,6 @@
 #include "cli/resource_name.h"
 #include "net/json_client.h"
 
-#define PAGE     "1000"
 #define STARTING DLC_SEC(3)
 
 /* ---- where ---- */
@@ -148,31 +147,9 @@ int api_lines(struct api *a, const char *path, bool (*each)(const char *line, vo
 
 int api_pages(struct api *a, const char *path, api_page_f *each, void *arg, struct dlc_err *err)
 {
-    char *after = NULL;
-    int rc;
+    int status = 0, rc = http_pages(a->http, path, each, arg, &status, err);
 
-    do {
-        struct buf b = BUF_INIT;
-        json_t *page = NULL;
-        const json_t *items;
-
-        buf_adds(&b, path);
-        api_query(&b, "limit", PAGE);
-        api_query(&b, "after", after);
-        mem_free(&after);
-        rc = api_call(a, "GET", buf_str(&b), NULL, &page, err);
-        buf_release(&b);
-        items = json_object_get(page, "items");
-        if (rc == 0 && !json_is_array(items))
-            rc = dlc_err_set(err, DLC_EPROTO, "%s: the answer is no list; is that a manager?",
-                             http_client_at(a->http));
-        if (rc == 0)
-            each(items, arg);
-        after = mem_str(json_string_value(json_object_get(page, "next")));
-        json_decref(page);
-    } while (rc == 0 && after != NULL);
-    mem_free(&after);
-    return rc;
+    return rc < 0 ? explain(a, status, err) : 0;
 }
 
 static void collect(const json_t *items, void *arg)

@@ -15,6 +15,7 @@
 #define CLIENT_TAG DLC_TAG4('h', 't', 'c', 'l')
 #define PLACES_MAX 16
 #define BODY_MAX   (64u << 20)
+#define PAGE       "1000"
 #define LINE_MOST  (1u << 20)
 
 /* One of the addresses. */
@@ -294,6 +295,34 @@ int http_json(struct http_client *c, const char *method, const char *path, const
     if (rc == 0)
         rc = take_json(&k, out, err);
     call_release(&k);
+    return rc;
+}
+
+int http_pages(struct http_client *c, const char *path,
+               void (*each)(const json_t *items, void *arg), void *arg, int *status,
+               struct dlc_err *err)
+{
+    char *after = mem_str("");
+    int rc;
+
+    do {
+        char *page_path = mem_fmt("%s%climit=" PAGE "%s%s", path, strchr(path, '?') ? '&' : '?',
+                                  after[0] != '\0' ? "&after=" : "", after);
+        json_t *page = NULL;
+        const char *next;
+
+        rc = http_json(c, "GET", page_path, NULL, &page, status, err);
+        if (rc == 0 && !json_is_array(json_object_get(page, "items")))
+            rc = dlc_err_set(err, DLC_EPROTO, "%s: the answer is no list; is that a manager?",
+                             http_client_at(c));
+        if (rc == 0)
+            each(json_object_get(page, "items"), arg);
+        next = json_string_value(json_object_get(page, "next"));
+        mem_free(&after);
+        after = rc == 0 && next != NULL ? http_escape(next) : NULL;
+        json_decref(page);
+        mem_free(&page_path);
+    } while (after != NULL);
     return rc;
 }
 

@@ -46,6 +46,10 @@ const char *http_client_at(const struct http_client *c);
  */
 int http_json(struct http_client *c, const char *method, const char *path, const json_t *body,
               json_t **out, int *status, struct dlc_err *err);
+/* Every page of a list ("items", "next"), of 1000 each: each() borrows the items. */
+int http_pages(struct http_client *c, const char *path,
+               void (*each)(const json_t *items, void *arg), void *arg, int *status,
+               struct dlc_err *err);
 /* Lines of a stream, until each() returns false or it ends. */
 int http_lines(struct http_client *c, const char *path, bool (*each)(const char *line, void *arg),
                void *arg, struct dlc_err *err);

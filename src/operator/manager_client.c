@@ -5,8 +5,6 @@
 #include "base/api_token.h"
 #include "net/json_client.h"
 
-#define PAGE "1000"
-
 struct manager {
     struct manager_config config;
     struct http_client *http; /* NULL: not asked yet, or turned away */
@@ -115,40 +113,19 @@ enum manager_said manager_job(struct manager *m, const char *id, json_t **out, s
     return ask_of(m, "GET", "jobs", id, "", NULL, out, err);
 }
 
-/* One page of nodes goes into `all`; *after becomes where the next one begins, NULL: nowhere. */
-static enum manager_said nodes_page(struct manager *m, char **after, json_t *all,
-                                    struct dlc_err *err)
+static void collect(const json_t *items, void *arg)
 {
-    char *from = *after != NULL ? http_escape(*after) : mem_str("");
-    char *path = mem_fmt("/v1/nodes?limit=" PAGE "%s%s", *after != NULL ? "&after=" : "", from);
-    json_t *page = NULL, *items;
-    enum manager_said s = ask(m, "GET", path, NULL, NULL, &page, err);
-
-    mem_free(&from);
-    mem_free(&path);
-    mem_free(after);
-    items = json_object_get(page, "items");
-    if (s == MANAGER_OK && !json_is_array(items)) {
-        dlc_err_set(err, DLC_EPROTO, "GET /v1/nodes: the answer has no items");
-        s = MANAGER_AWAY;
-    }
-    if (s == MANAGER_OK) {
-        json_array_extend(all, items);
-        *after = mem_str(json_string_value(json_object_get(page, "next")));
-    }
-    json_decref(page);
-    return s;
+    json_array_extend(arg, (json_t *)items);
 }
 
 enum manager_said manager_nodes(struct manager *m, json_t **out, struct dlc_err *err)
 {
     json_t *all = json_array();
-    char *after = NULL;
-    enum manager_said s;
+    enum manager_said s = MANAGER_AWAY;
 
-    do
-        s = nodes_page(m, &after, all, err);
-    while (s == MANAGER_OK && after != NULL);
+    m->status = 0;
+    if (open_http(m, err) == 0)
+        s = said(m, http_pages(m->http, "/v1/nodes", collect, all, &m->status, err));
     *out = s == MANAGER_OK ? json_incref(all) : NULL;
     json_decref(all);
     return s;
