@@ -3,7 +3,7 @@
 
 #include "base/hash.h"
 #include "catalog/catalog.h"
-#include "daemon/cataloguer.h"
+#include "catalog/listing/cataloguer.h"
 #include "daemon/dataset.h"
 #include "daemon/state.h"
 
