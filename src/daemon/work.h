@@ -35,7 +35,7 @@ void work_run(struct work_queues *q, enum work_class c, struct work *w);
 /* X: out of the queue again; false: it has begun. */
 bool work_take_back(struct work_queues *q, enum work_class c, struct work *w);
 
-uint64_t work_bytes(enum work_class c); /* the bound of its queue */
+uint64_t work_bytes(enum work_class c);   /* the bound of its queue */
 json_t *work_json(struct work_queues *w); /* {"CLASS": {"queued", ...}}. Gives */
 
 #endif
