@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The agent speaks with a manager, here a server with three routes; access.c asks through it. */
+#include "unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "base/config.h"
+#include "base/mem.h"
+#include "cache/memory/memory.h"
+#include "cluster/access.h"
+#include "cluster/agent.h"
+#include "cluster/member.h"
+#include "cluster/peer/view.h"
+#include "daemon/daemon.h"
+#include "daemon/state.h"
+#include "net/server.h"
+
+#define TOKEN "dlc_0123456789012345678901234567890123456789012"
+
+/* ---- the manager ---- */
+
+static struct http_server *server;
+static _Atomic unsigned joins, beats, resolves;
+static _Atomic bool denies, forgets;
+
+static void on_join(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    (void)ctx;
+    assert_string_equal(r->params[0], "me");
+    joins++;
+    reply->body = json_pack("{s:i}", "interval_ms", 20);
+}
+
+static void on_beat(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    (void)ctx;
+    beats++;
+    if (atomic_exchange(&forgets, false))
+        http_problem(reply, 404, "Not found", "who are you?");
+    else
+        reply->body = json_pack("{s:i, s:O}", "interval_ms", 20, "told",
+                                json_object_get(r->body, "gathered"));
+}
+
+static void on_leave(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    (void)r;
+    (void)ctx;
+    reply->body = json_object();
+}
+
+static void on_resolve(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    const char *name = json_string_value(json_object_get(r->body, "dataset"));
+
+    (void)ctx;
+    resolves++;
+    if (denies)
+        http_problem(reply, 403, "Not yours", "no");
+    else
+        reply->body =
+            json_pack("{s:s, s:s, s:s, s:n, s:b, s:n, s:n}", "dataset", name, "tenant", "ann",
+                      "url", "s3://data/p/", "endpoint", "anonymous", 0, "region", "credentials");
+}
+
+static const struct http_route routes[] = {
+    {"PUT", "/v1/nodes/{name}", 0, on_join},
+    {"POST", "/v1/nodes/{name}/heartbeat", 0, on_beat},
+    {"DELETE", "/v1/nodes/{name}", 0, on_leave},
+    {"POST", "/v1/resolve", 0, on_resolve},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- the node ---- */
+
+static struct node n;
+static struct member member;
+static struct node_cluster settings;
+static struct config config;
+static unsigned gathered, digested, well, joined;
+
+static json_t *gather(struct node *node, bool *more)
+{
+    assert_ptr_equal(node, &n);
+    *more = false;
+    return json_pack("{s:i, s:i}", "view", 0, "gathered", (int)++gathered);
+}
+
+static void digest(struct node *node, const struct agent_news *news)
+{
+    assert_ptr_equal(node, &n);
+    digested++;
+    well += news->well;
+    joined += news->joined;
+    if (news->well) /* the answer to what was gathered last */
+        assert_int_equal(json_integer_value(json_object_get(news->answer, "told")), gathered);
+}
+
+static const struct agent_ops ops = {gather, digest};
+
+#define turns_until(condition)                                                                     \
+    while (!(condition)) {                                                                         \
+        loop_run(n.loop);                                                                          \
+        sched_yield();                                                                             \
+    }
+
+static int set_up(void **state)
+{
+    const struct http_server_config sc = {.address = "127.0.0.1:0", .routes = routes};
+    struct dlc_err err = DLC_ERR_INIT;
+    static char base[64], dir[256];
+
+    (void)state;
+    joins = beats = resolves = 0;
+    denies = forgets = false;
+    gathered = digested = well = joined = 0;
+    assert_int_equal(http_server_open(&sc, &server, &err), 0);
+    snprintf(base, sizeof(base), "http://%s", http_server_address(server));
+    memset(&n, 0, sizeof(n));
+    memset(&member, 0, sizeof(member));
+    dlc_list_init(&member.resolves);
+    config.dir = (char *)(uintptr_t)unit_path("", dir);
+    settings = (struct node_cluster){.manager = base, .name = "me"};
+    n.member = &member;
+    n.membership = &settings;
+    n.config = &config;
+    n.loop = loop_new(NULL);
+    loop_stop(n.loop); /* from now on loop_run() is one turn */
+    assert_int_equal(memory_new(1u << 20, 1u << 20, &n.memory, NULL), 0);
+    assert_int_equal(agent_open(&n, &ops, "127.0.0.1:1", &member.agent, &err), 0);
+    return 0;
+}
+
+static bool gone;
+
+static void left(struct task *t)
+{
+    (void)t;
+    gone = true;
+}
+
+static struct task left_task = {.run = left};
+
+static void *leave_main(void *arg)
+{
+    agent_leave(arg);
+    loop_post(n.loop, &left_task);
+    return NULL;
+}
+
+static int tear_down(void **state)
+{
+    pthread_t t;
+
+    (void)state;
+    gone = false;
+    assert_int_equal(pthread_create(&t, NULL, leave_main, member.agent), 0);
+    turns_until(gone);
+    pthread_join(t, NULL);
+    agent_close(&member.agent);
+    cluster_free(&n.cluster);
+    memory_free(&n.memory);
+    loop_free(&n.loop);
+    http_server_close(&server);
+    return 0;
+}
+
+static void it_joins_then_beats(void **state)
+{
+    (void)state;
+    turns_until(digested >= 4);
+    assert_int_equal(joined, 1);
+    assert_int_equal(well, 3);
+    assert_int_equal(joins, 1);
+    assert_int_equal(gathered, 3);
+}
+
+static void a_manager_that_forgot_us_is_joined_again(void **state)
+{
+    (void)state;
+    forgets = true;
+    turns_until(digested >= 4); /* joined, not known, joined, well */
+    assert_int_equal(joined, 2);
+    assert_int_equal(well, 1);
+    assert_false(agent_manager_away(member.agent));
+}
+
+/* ---- who may read what ---- */
+
+static unsigned answers;
+static int code;
+static char tenant[16];
+
+static void on_answer(struct node *node, const struct grant *g, const struct dlc_err *err,
+                      void *arg)
+{
+    assert_ptr_equal(node, &n);
+    assert_null(arg);
+    code = g != NULL ? 0 : err->code;
+    snprintf(tenant, sizeof(tenant), "%s", g != NULL ? g->tenant : "");
+    answers++;
+}
+
+static void ask(const char *token, struct dlc_dur life)
+{
+    resolve(&n, token, "dlcache://train", NULL, life, on_answer, NULL);
+}
+
+/* Who asks the same while a question is under way waits with it; then the answer is known. */
+static void the_same_is_asked_once(void **state)
+{
+    (void)state;
+    answers = 0;
+    turns_until(digested >= 1);
+    for (unsigned i = 0; i < 3; i++)
+        ask(TOKEN, DLC_SEC(60));
+    assert_int_equal(answers, 0);
+    turns_until(answers == 3);
+    assert_int_equal(code, 0);
+    assert_string_equal(tenant, "ann");
+    assert_int_equal(resolves, 1);
+    ask(TOKEN, DLC_SEC(60));
+    assert_int_equal(answers, 4); /* at once */
+    assert_int_equal(resolves, 1);
+    ask(TOKEN, DLC_MS(0)); /* the manager's word of now */
+    turns_until(answers == 5);
+    assert_int_equal(resolves, 2);
+}
+
+/* (K2): what the manager takes back counts from then on, also for those who would do with less. */
+static void a_denial_revokes(void **state)
+{
+    (void)state;
+    answers = 0;
+    turns_until(digested >= 1);
+    ask(TOKEN, DLC_SEC(60));
+    turns_until(answers == 1);
+    assert_int_equal(code, 0);
+    denies = true;
+    ask(TOKEN, DLC_MS(0));
+    turns_until(answers == 2);
+    assert_int_equal(code, DLC_EDENIED);
+    ask(TOKEN, DLC_SEC(60));
+    turns_until(answers == 3);
+    assert_int_equal(code, DLC_EDENIED);
+    assert_int_equal(resolves, 3);
+}
+
+static void what_is_no_token_is_not_asked_about(void **state)
+{
+    (void)state;
+    answers = 0;
+    turns_until(digested >= 1);
+    ask("hunter2", DLC_SEC(60));
+    assert_int_equal(answers, 1);
+    assert_int_equal(code, DLC_EDENIED);
+    assert_int_equal(resolves, 0);
+    assert_int_equal(member.n_resolves, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(it_joins_then_beats, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_manager_that_forgot_us_is_joined_again, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_same_is_asked_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_denial_revokes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_no_token_is_not_asked_about, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
