@@ -256,6 +256,10 @@ static void what_is_no_token_is_not_asked_about(void **state)
     ask("hunter2", DLC_SEC(60));
     assert_int_equal(answers, 1);
     assert_int_equal(code, DLC_EDENIED);
+    code = 0;
+    ask("dlc_short", DLC_SEC(60));
+    assert_int_equal(answers, 2);
+    assert_int_equal(code, DLC_EDENIED);
     assert_int_equal(resolves, 0);
     assert_int_equal(member.n_resolves, 0);
 }

@@ -45,6 +45,7 @@ static inline struct dataset *parts_dataset(struct node *n, const char *name, st
 {
     struct dataset *ds = mem_new(struct dataset);
 
+    ds->tag = DLC_TAG4('d', 's', 'e', 't');
     ds->node = n;
     ds->id = ++n->next_id;
     ds->state = c != NULL ? DATASET_READY : DATASET_LISTING;

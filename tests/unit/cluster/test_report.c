@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the manager is told: chunks that came and went, until it has heard it; what jobs have read. */
+#include "daemon/parts.h"
+
+#include <sched.h>
+
+#include "cluster/member.h"
+#include "cluster/peer/view.h"
+#include "cluster/report.h"
+#include "daemon/client_conn.h"
+#include "daemon/daemon.h"
+#include "daemon/events.h"
+#include "daemon/session.h"
+#include "daemon/work.h"
+
+#define N 100u
+
+static struct node n;
+static struct member member;
+static struct node_cluster settings;
+static struct dataset *ds;
+
+static int set_up(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *view = json_pack("{s:i, s:[{s:s, s:s, s:i, s:s}]}", "version", 1, "nodes", "name", "a",
+                             "address", "http://a:1", "weight", 1, "state", "live");
+
+    (void)state;
+    parts_node(&n);
+    memset(&member, 0, sizeof(member));
+    n.member = &member;
+    n.membership = &settings;
+    n.events[0] = &report_events;
+    dlc_list_init(&n.warms);
+    n.loop = loop_new(NULL);
+    loop_stop(n.loop); /* loop_run() is one turn */
+    n.work = work_new(&err);
+    assert_non_null(n.work);
+    assert_int_equal(memory_new(4u << 20, 4u << 20, &n.memory, NULL), 0);
+    n.cluster = cluster_new("a");
+    assert_int_equal(cluster_take_view(n.cluster, view, &err), 0);
+    json_decref(view);
+    ds = parts_dataset(&n, "x", parts_catalog("k", N));
+    parts_belongs(ds, "train", "ann");
+    ds->tally = mem_new(struct bucket_tally);
+    assert_int_equal(mem_index_new(n.memory, N, 1, &ds->index, NULL), 0);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    report_heard(&n, false);
+    report_close(&n);
+    work_free(&n.work);
+    events_raise(&n, dataset_freed, ds);
+    mem_index_free(&ds->index);
+    mem_free(&ds->tally);
+    parts_free(ds);
+    cluster_free(&n.cluster);
+    memory_free(&n.memory);
+    loop_free(&n.loop);
+    return 0;
+}
+
+/* Look at all samples once more, from the first one on. */
+static void walk(void)
+{
+    report_tick(&n);
+    while (n.pending > 0) {
+        loop_run(n.loop);
+        sched_yield();
+    }
+}
+
+static void bring(uint64_t sample)
+{
+    struct mem_fill *f;
+
+    assert_int_equal(memory_reserve(n.memory, ds->index, sample, PARTS_SIZE, &f), 0);
+    memory_publish(n.memory, &f);
+}
+
+/* How many rows it would tell: of chunks that came, and that went. */
+static void tell(unsigned put, unsigned gone)
+{
+    bool more;
+    json_t *rows = report_chunks(&n, &more);
+
+    assert_false(more);
+    assert_int_equal(json_array_size(json_object_get(rows, "put")), put);
+    assert_int_equal(json_array_size(json_object_get(rows, "gone")), gone);
+    json_decref(rows);
+}
+
+/* (Q1) */
+static void rows_are_told_until_they_are_heard(void **state)
+{
+    (void)state;
+    walk();
+    tell(0, 0);
+    for (uint64_t i = 0; i < 7; i++)
+        bring(i * 3);
+    walk();
+    tell(7, 0);
+    assert_int_equal(ds->refs, 7); /* the rows hold it */
+    report_heard(&n, false);
+    assert_int_equal(ds->refs, 0);
+    tell(7, 0);
+    report_heard(&n, true);
+    tell(0, 0);
+    memory_evict(n.memory, ds->index, 3);
+    walk();
+    tell(0, 1);
+    report_heard(&n, true);
+    report_again(&n); /* a manager that has lost its store */
+    tell(6, 0);
+    report_heard(&n, true);
+}
+
+static void a_stale_dataset_is_not_told(void **state)
+{
+    (void)state;
+    bring(0);
+    walk();
+    ds->stale = true;
+    tell(0, 0);
+}
+
+/* What a chunk has cost is told with it; one that was not measured costs what others did. */
+static void costs_go_with_the_rows(void **state)
+{
+    double cost[2] = {0};
+    json_t *rows;
+    bool more;
+
+    (void)state;
+    bring(0);
+    bring(1);
+    events_raise(&n, sample_cost, ds, 0, 3.0);
+    events_raise(&n, sample_cost, ds, 50, 1.0);
+    walk();
+    rows = report_chunks(&n, &more);
+    for (unsigned i = 0; i < 2; i++)
+        cost[i] =
+            json_real_value(json_array_get(json_array_get(json_object_get(rows, "put"), i), 4));
+    json_decref(rows);
+    report_heard(&n, true);
+    assert_true(cost[0] > 2.9 && cost[0] < 3.1);
+    assert_true(cost[1] > 1.9 && cost[1] < 2.1); /* the mean */
+}
+
+/* Workers of a loader end with each epoch, their job does not. */
+static void a_job_keeps_what_its_sessions_read(void **state)
+{
+    struct conn conn = {.node = &n, .job = (char *)(uintptr_t) "j"};
+    struct session s = {.ds = ds, .conn = &conn};
+    const struct mem_session_stats st = {.hits = 5, .misses = 2, .bytes = 700};
+    json_t *figures, *job;
+
+    (void)state;
+    events_raise(&n, session_closed, &s, &st);
+    events_raise(&n, session_closed, &s, &st);
+    figures = report_figures(&n);
+    job = json_object_get(json_object_get(figures, "jobs"), "j");
+    assert_string_equal(json_string_value(json_object_get(job, "dataset")), "train");
+    assert_int_equal(json_integer_value(json_object_get(job, "hits")), 10);
+    assert_int_equal(json_integer_value(json_object_get(job, "misses")), 4);
+    assert_int_equal(json_integer_value(json_object_get(job, "readers")), 0);
+    json_decref(figures);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(rows_are_told_until_they_are_heard, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stale_dataset_is_not_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(costs_go_with_the_rows, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_job_keeps_what_its_sessions_read, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
