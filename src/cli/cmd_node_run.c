@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cluster/agent.h"
 #include "cluster/membership.h"
 #include "daemon/daemon.h"
 

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "cli/commands.h"
+#include "cluster/agent.h"
 #include "cluster/membership.h"
 #include "daemon/daemon.h"
 

@@ -21,6 +21,8 @@
 struct agent;
 struct node;
 
+extern const bool node_has_control; /* false: built without it, so no node is of a cluster */
+
 /* What the manager said. */
 struct agent_news {
     const json_t *answer; /* NULL: it did not answer */

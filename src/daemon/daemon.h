@@ -23,8 +23,6 @@ struct node_cluster {
     unsigned gpus;
 };
 
-extern const bool node_has_control; /* false: built without it, so cluster must be NULL */
-
 struct node_start {
     /* Called once on the node's thread when the socket answers. Optional. */
     void (*ready)(void *arg);
