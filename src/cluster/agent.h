@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Speaks with the manager: joins it, beats, asks questions in between, leaves. What a heart-beat says
- * and what its answer means is the owner's affair (struct agent_ops). A thread for that, and one for questions in between; both speak HTTP and never touch what
- * is the node loop's: they ask it by loop_post().
+ * Speaks with the manager: joins it, beats, asks questions in between, leaves. What a heart-beat
+ * says and what its answer means is the owner's affair (struct agent_ops). One thread beats, one
+ * asks; both speak HTTP and never touch what is the node loop's: they ask it by loop_post().
  *
  * (A1) A manager that is away costs nothing but news: the view stays, questions fail at once where
  * that is known. (A2) An order is reported done until the manager has heard it.
