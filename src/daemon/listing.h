@@ -10,7 +10,7 @@ struct dataset;
 struct dlc_err;
 struct node_events;
 
-/* done() is called when it has ended; takes *catalog, NULL when rc and err say why there is none. */
+/* Called when it has ended; takes *catalog, NULL when rc and err say why there is none. */
 typedef void listing_done_f(struct dataset *ds, int rc, struct catalog **catalog,
                             struct dlc_err *err);
 void listing_start(struct dataset *ds, listing_done_f *done);

@@ -20,7 +20,7 @@ struct use_clock {
 };
 
 void next_use_begin(struct dataset *ds); /* the first session follows an order in it */
-/* Sessions, their orders or owners have changed: what the memory tier was answered is wrong. O(1) */
+/* Sessions, orders or owners have changed: what the memory tier was answered is wrong. O(1) */
 void next_use_changed(struct dataset *ds);
 bool next_use_known(struct dataset *ds, uint64_t sample); /* does anybody need it? */
 void next_use_heed_weights(struct dataset *ds);           /* they may have changed */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the manager is told: chunks that came and went, until it has heard it; what jobs have read. */
+/* What the manager is told: chunks that came and went, until it has heard; what jobs have read. */
 #include "daemon/parts.h"
 
 #include <sched.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Parts of a daemon for tests of one module: datasets with real catalogs, without its other half. */
+/* Parts of a daemon for tests of one module: datasets with real catalogs, without the rest. */
 #ifndef DLC_TESTS_UNIT_DAEMON_PARTS_H
 #define DLC_TESTS_UNIT_DAEMON_PARTS_H
 

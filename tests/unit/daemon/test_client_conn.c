@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The socket and its owner: what a client says, and that it goes, is told; nothing else is known. */
+/* The socket and its owner: what a client says, and that it goes, is told to who owns it. */
 #include "daemon/parts.h"
 
 #include <sys/socket.h>
