@@ -13,7 +13,7 @@
 #include "catalog/catalog.h"
 #include "daemon/backlog.h"
 #include "daemon/dataset_chunks.h"
-#include "daemon/prefetch/prefetch.h"
+#include "daemon/prefetch/reader_state.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
 #include "daemon/work.h"
@@ -81,7 +81,7 @@ void fetch_work(struct fetch *f, enum work_class class, fetch_step_f *step, fetc
 
 static enum stalled why_stalled(const struct fetch *f, const struct waiter *w)
 {
-    const struct reader_state *follow = prefetch_of(w->session);
+    const struct reader_state *follow = reader_state_of(w->session);
     struct bucket_figures b;
 
     if (f->from_disk)

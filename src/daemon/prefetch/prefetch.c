@@ -425,19 +425,6 @@ int prefetch_follow_more(struct session *s, struct schedule_list **l, struct dlc
     return rc;
 }
 
-const struct reader_state *prefetch_of(const struct session *s)
-{
-    if (s->follow.active)
-        return &s->follow;
-    dlc_list_each (l, &s->ds->sessions) {
-        const struct reader_state *f = &dlc_container(l, struct session, link)->follow;
-
-        if (f->active && f->in_hand > 0)
-            return f;
-    }
-    return NULL;
-}
-
 void prefetch_unfollow(struct session *s)
 {
     struct reader_state *f = &s->follow;

@@ -10,7 +10,6 @@
 #include "base/histogram.h"
 
 struct dlc_err;
-struct reader_state;
 struct session;
 struct schedule;
 struct schedule_list;
@@ -33,9 +32,6 @@ void prefetch_unfollow(struct session *s); /* no-op when it told no order */
 void prefetch_look(struct session *s);     /* how far is it? no-op when it told no order */
 /* Readers of the session begin, or cease, to wait. */
 void prefetch_waits(struct session *s, bool waits);
-/* The order that a sample of this session is fetched by: its own, or that of the leader whose
- * worker it is. NULL: none was told. */
-const struct reader_state *prefetch_of(const struct session *s);
 #define PREFETCH_IDLE_AFTER DLC_SEC(1)
 
 #endif

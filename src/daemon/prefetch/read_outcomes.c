@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "daemon/dataset.h"
 #include "daemon/events.h"
-#include "daemon/prefetch/prefetch.h"
+#include "daemon/prefetch/reader_state.h"
 #include "daemon/session.h"
 #include "catalog/catalog.h"
 #include "order/cursor.h"
@@ -49,7 +49,7 @@ void outcomes_waits(struct session *s, uint64_t sample)
 {
     uint8_t *b = byte_of(s->ds, sample);
 
-    if (b != NULL && prefetch_of(s) != NULL)
+    if (b != NULL && reader_state_of(s) != NULL)
         *b |= (uint8_t)(LATE << shift_of(sample));
 }
 

@@ -7,6 +7,7 @@
 #include "daemon/dataset.h"
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/prefetch/prefetch.h"
+#include "daemon/prefetch/reader_state.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
 #include "unit.h"
@@ -437,16 +438,16 @@ static void test_whose_cursor(void **state)
 {
     struct world *w = *state;
 
-    assert_null(prefetch_of(&w->s[1]));
+    assert_null(reader_state_of(&w->s[1]));
     follow(w, 0, 0);
-    assert_ptr_equal(prefetch_of(&w->s[0]), &w->s[0].follow);
+    assert_ptr_equal(reader_state_of(&w->s[0]), &w->s[0].follow);
     look(w, 0, 0);
-    assert_null(prefetch_of(&w->s[1]));
+    assert_null(reader_state_of(&w->s[1]));
     atomic_store(&hdr(w, 0)->ahead, 1);
     look(w, 0, 0);
-    assert_ptr_equal(prefetch_of(&w->s[1]), &w->s[0].follow);
+    assert_ptr_equal(reader_state_of(&w->s[1]), &w->s[0].follow);
     prefetch_unfollow(&w->s[0]);
-    assert_null(prefetch_of(&w->s[1]));
+    assert_null(reader_state_of(&w->s[1]));
 }
 
 /* A session that keeps nothing: what came for it alone leaves when its cursor has passed it. */
