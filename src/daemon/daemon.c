@@ -44,6 +44,7 @@
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/prefetch/disk_hints.h"
 #include "daemon/prefetch/next_use.h"
+#include "daemon/prefetch/pump.h"
 #include "daemon/prefetch/read_outcomes.h"
 #include "daemon/prefetch/warm.h"
 #include "daemon/reserve.h"
@@ -213,7 +214,7 @@ static void on_tick(struct timer *t)
     }
     if (n->cluster_ops != NULL)
         n->cluster_ops->tick(n);
-    fetch_pump(n);
+    prefetch_pump(n);
     if (!n->stopping)
         loop_timer_set(n->loop, t, dlc_mono_add(now, TICK));
 }
@@ -456,7 +457,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     n->disk_late.fire = fetch_disk_late;
     n->started = n->last_client = dlc_mono_now();
     n->tick.fire = on_tick;
-    n->pump.fire = fetch_pump_again;
+    n->pump.fire = prefetch_pump_again;
     n->freeing.fire = on_freeing;
     rc = node_open(n, err);
     if (rc == 0) {

@@ -35,6 +35,7 @@
 #include "daemon/job_weights.h"
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/prefetch/prefetch.h"
+#include "daemon/prefetch/pump.h"
 #include "daemon/prefetch/read_outcomes.h"
 #include "daemon/reserve.h"
 #include "catalog/catalog.h"
@@ -223,7 +224,7 @@ static void serve_ring(struct session *s)
         conn_end(&c, "it wrote nonsense into its ring");
         return;
     }
-    fetch_pump(s->ds->node);
+    prefetch_pump(s->ds->node);
 }
 
 static void on_doorbell(struct watch *w, uint32_t events)

@@ -51,7 +51,7 @@ struct node {
     struct watch listener, signals;
     struct timer looking; /* prefetch.c */
     struct timer tick;    /* memory, progress, idle */
-    struct timer pump;    /* goes on with what fetch_pump() left for the next turn */
+    struct timer pump;    /* goes on with what prefetch_pump() left for the next turn */
     struct timer freeing; /* gives memory back in steps */
     bool pumping;         /* a fetch that ends at once must not pump again */
     struct dlc_mono started, limits_checked, last_client;

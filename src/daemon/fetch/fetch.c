@@ -11,15 +11,14 @@
 #include "base/thread_pool.h"
 #include "cache/disk/disk.h"
 #include "catalog/catalog.h"
-#include "daemon/backlog.h"
 #include "daemon/dataset_chunks.h"
+#include "daemon/prefetch/pump.h"
 #include "daemon/prefetch/reader_state.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
 #include "daemon/work.h"
 
 #define FETCH_TAG DLC_TAG4('f', 't', 'c', 'h')
-#define PUMP_TURN 256 /* fetches started before the loop looks at its clients again */
 
 static struct fetch *fetch_of_task(struct task *t)
 {
@@ -148,7 +147,7 @@ void fetch_end(struct fetch *f, int rc)
     map_remove(&ds->fetching, f->sample);
     fetch_answer(f, rc);
     fetch_free(&f);
-    fetch_pump(ds->node);
+    prefetch_pump(ds->node);
     dataset_put(&ds);
 }
 
@@ -238,49 +237,4 @@ bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)
     else
         start(ds, sample, FETCH_MEMORY, w, NULL, true, false);
     return true;
-}
-
-/* Start one prefetch of each dataset and one step of each warm-up. How many were started. */
-static unsigned pump_round(struct node *n)
-{
-    unsigned started = 0;
-    uint64_t sample;
-
-    dlc_list_each_safe (l, &n->backlogs) {
-        struct dataset *ds = dlc_container(l, struct dataset, backlog.link);
-
-        if (budget_for_prefetch(ds) && dataset_backlog_next(ds, &sample)) {
-            fetch_start(ds, sample, FETCH_MEMORY, NULL, NULL);
-            started++;
-        }
-    }
-    dlc_list_each_safe (l, &n->warms) {
-        struct warm *w = dlc_container(l, struct warm, link);
-
-        if (budget_for_prefetch(w->ds) && warm_step(w))
-            started++;
-    }
-    return started;
-}
-
-void fetch_pump(struct node *n)
-{
-    unsigned left = PUMP_TURN, started = 1;
-
-    if (n->pumping || n->stopping)
-        return;
-    n->pumping = true;
-    budget_count(n);
-    while (left > 0 && started > 0) {
-        started = pump_round(n);
-        left -= DLC_MIN(started, left);
-    }
-    n->pumping = false;
-    if (left == 0)
-        loop_timer_set(n->loop, &n->pump, loop_now(n->loop));
-}
-
-void fetch_pump_again(struct timer *t)
-{
-    fetch_pump(dlc_container(t, struct node, pump));
 }

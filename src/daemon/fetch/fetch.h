@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 struct dataset;
-struct node;
 struct timer;
 struct waiter;
 struct warm;
@@ -28,9 +27,6 @@ void fetch_past(struct dataset *ds, uint64_t sample);
 /* A read that came from a peer: it is not passed on to another. False: it was, before; `w` is not
  * told. */
 bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w);
-/* Start queued prefetches and warm-ups while there is room for more; a turn's worth at most. */
-void fetch_pump(struct node *n);
-void fetch_pump_again(struct timer *t); /* node.pump fires */
-void fetch_disk_late(struct timer *t);  /* node.disk_late fires */
+void fetch_disk_late(struct timer *t); /* node.disk_late fires */
 
 #endif

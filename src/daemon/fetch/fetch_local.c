@@ -9,6 +9,7 @@
 #include "cache/disk/disk.h"
 #include "daemon/ownership.h"
 #include "daemon/prefetch/cache_bypass.h"
+#include "daemon/prefetch/pump.h"
 #include "daemon/state.h"
 #include "daemon/work.h"
 
@@ -53,7 +54,7 @@ static void store_next(struct fetch *f)
     store_over(f);
     budget_give(ds, BUDGET_STORING, f->size);
     fetch_free(&f);
-    fetch_pump(n);
+    prefetch_pump(n);
     dataset_put(&ds);
 }
 
@@ -99,11 +100,11 @@ static void publish(struct fetch *f)
     map_remove(&ds->fetching, f->sample);
     fetch_answer(f, 0);
     if (try_store(f)) {
-        fetch_pump(ds->node);
+        prefetch_pump(ds->node);
         return;
     }
     fetch_free(&f);
-    fetch_pump(ds->node);
+    prefetch_pump(ds->node);
     dataset_put(&ds);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Warm-ups: walk a dataset and fetch all of it, as fast as fetch_pump() allows. */
+/* Warm-ups: walk a dataset and fetch all of it, as fast as prefetch_pump() allows. */
 #include "daemon/prefetch/warm.h"
 
 #include <string.h>
@@ -11,6 +11,7 @@
 #include "daemon/dataset_chunks.h"
 #include "daemon/fetch/fetch.h"
 #include "daemon/job_weights.h"
+#include "daemon/prefetch/pump.h"
 #include "daemon/state.h"
 #include "catalog/catalog.h"
 
@@ -48,7 +49,7 @@ bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal)
     if (w == NULL)
         return false;
     w->conn = c->id;
-    fetch_pump(c->node); /* may end it at once */
+    prefetch_pump(c->node); /* may end it at once */
     return true;
 }
 
@@ -64,7 +65,7 @@ bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, 
     w->total = count;
     w->ended = ended;
     w->arg = arg;
-    fetch_pump(ds->node);
+    prefetch_pump(ds->node);
     return true;
 }
 
@@ -126,7 +127,7 @@ void warm_cut(struct node *n, const char *cid, const char *tenant)
         w->total -= w->end - w->next;
         w->end = w->next;
     }
-    fetch_pump(n); /* ends those that nothing is under way for */
+    prefetch_pump(n); /* ends those that nothing is under way for */
 }
 
 /* Does memory have room for the next sample without pushing out what this walk brought in? */

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Starts queued prefetches and warm-ups while there is room for more fetches. */
+#ifndef DLC_DAEMON_PREFETCH_PUMP_H
+#define DLC_DAEMON_PREFETCH_PUMP_H
+
+struct node;
+struct timer;
+
+void prefetch_pump(struct node *n);        /* a turn's worth at most; the timer goes on */
+void prefetch_pump_again(struct timer *t); /* node.pump fires */
+
+#endif
