@@ -120,9 +120,9 @@ void fetch_answer(struct fetch *f, int rc)
             count_stall(f, w);
         session_answer(w, rc, f->err.text);
     }
-    if (f->warm != NULL)
-        warm_told(f->warm, f->size, rc == DLC_ELARGE ? 0 : rc, &f->err);
-    f->warm = NULL;
+    if (f->listener != NULL)
+        f->listener->ended(f->listener, f->size, rc == DLC_ELARGE ? 0 : rc, &f->err);
+    f->listener = NULL;
 }
 
 void fetch_free(struct fetch **fp)
@@ -169,18 +169,18 @@ static struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
     return f;
 }
 
-static void join(struct fetch *f, struct waiter *w, struct warm *warm)
+static void join(struct fetch *f, struct waiter *w, struct fetch_listener *l)
 {
     if (w != NULL)
         dlc_list_push_tail(&f->waiters, &w->of_fetch);
-    if (warm != NULL && f->warm == NULL)
-        f->warm = warm;
-    else if (warm != NULL)
-        warm_told(warm, f->size, 0, NULL); /* two warm-ups of one dataset: the other one waits */
+    if (l != NULL && f->listener == NULL)
+        f->listener = l;
+    else if (l != NULL)
+        l->ended(l, f->size, 0, NULL); /* two warm-ups of one dataset: the other one waits */
 }
 
 static void start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
-                  struct warm *warm, bool for_peer, bool past)
+                  struct fetch_listener *l, bool for_peer, bool past)
 {
     struct fetch *f = map_get(&ds->fetching, sample);
 
@@ -188,7 +188,7 @@ static void start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, str
         count(requests_joined);
         f->for_peer |= for_peer;
         f->past = f->past && past;
-        join(f, w, warm);
+        join(f, w, l);
         if (w != NULL)
             fetch_hurry(f);
         return;
@@ -197,7 +197,7 @@ static void start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, str
     f->on_demand = w != NULL;
     f->for_peer = for_peer;
     f->past = past;
-    join(f, w, warm);
+    join(f, w, l);
     f->rc = catalog_get(ds->catalog, sample, &f->entry, &f->err);
     if (f->rc < 0) {
         fetch_end(f, f->rc);
@@ -209,16 +209,16 @@ static void start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, str
 }
 
 void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
-                 struct warm *warm)
+                 struct fetch_listener *l)
 {
     if (goal == FETCH_MEMORY && mem_index_ready(ds->index, sample)) {
         if (w != NULL)
             session_answer(w, 0, NULL);
-        if (warm != NULL)
-            warm_told(warm, 0, 0, NULL);
+        if (l != NULL)
+            l->ended(l, 0, 0, NULL);
         return;
     }
-    start(ds, sample, goal, w, warm, false, w != NULL && w->session != NULL && w->session->past);
+    start(ds, sample, goal, w, l, false, w != NULL && w->session != NULL && w->session->past);
 }
 
 void fetch_past(struct dataset *ds, uint64_t sample)

@@ -7,21 +7,27 @@
 #include <stdint.h>
 
 struct dataset;
+struct dlc_err;
 struct timer;
 struct waiter;
-struct warm;
 
 enum fetch_goal {
     FETCH_MEMORY, /* resident; also stored on disk when there is one */
     FETCH_DISK,   /* on disk only */
 };
 
+/* One that starts many fetches and is told of each: a warm-up. */
+struct fetch_listener {
+    /* DLC_EBYPASS: there was no room. */
+    void (*ended)(struct fetch_listener *l, uint64_t bytes, int rc, const struct dlc_err *err);
+};
+
 /*
- * Bring a sample in. `w` (may be NULL) is answered when it ended; `warm` (may be NULL) is told.
- * Joins a fetch that is under way.
+ * Bring a sample in. `w` (may be NULL) is answered and `l` (may be NULL) is told when it ended,
+ * perhaps before this returns. Joins a fetch that is under way.
  */
 void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
-                 struct warm *warm);
+                 struct fetch_listener *l);
 /* For a session that keeps nothing: the same, if it is not here, from the bucket alone. */
 void fetch_past(struct dataset *ds, uint64_t sample);
 /* A read that came from a peer: it is not passed on to another. False: it was, before; `w` is not

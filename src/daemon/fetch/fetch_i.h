@@ -28,7 +28,7 @@
 
 #include "daemon/cluster_ops.h"
 #include "daemon/dataset.h"
-#include "daemon/prefetch/warm.h"
+#include "daemon/fetch/fetch.h"
 #include "cluster/peer/peer_client.h"
 #include "cluster/peer/redis_tier.h"
 #include "base/thread_pool.h"
@@ -68,7 +68,7 @@ struct fetch {
     struct disk_fill *file;       /* disk goal */
     const void *stored;           /* resident bytes while they are written to disk */
     struct dlc_list waiters;
-    struct warm *warm;
+    struct fetch_listener *listener;
     struct dlc_mono started, asked; /* asked: the bucket */
 
     struct work work;

@@ -19,56 +19,6 @@
 #define WARMS_MAX 64
 #define PASS_MAX  1024u
 
-static struct warm *warm_new(struct dataset *ds, enum fetch_goal goal)
-{
-    struct node *n = ds->node;
-    struct warm *w;
-    unsigned others = 0;
-
-    dlc_list_each (l, &n->warms)
-        others++;
-    if (others >= WARMS_MAX)
-        return NULL;
-    w = mem_new(struct warm);
-    w->tag = WARM_TAG;
-    w->node = n;
-    w->ds = ds;
-    w->goal = goal;
-    w->end = w->total = catalog_count(ds->catalog);
-    ds->refs++;
-    ds->budget.n_warms++;
-    dataset_join(ds);
-    dlc_list_push_tail(&n->warms, &w->link);
-    return w;
-}
-
-bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal)
-{
-    struct warm *w = warm_new(ds, goal);
-
-    if (w == NULL)
-        return false;
-    w->conn = c->id;
-    prefetch_pump(c->node); /* may end it at once */
-    return true;
-}
-
-bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
-                      void (*ended)(struct warm *w, void *arg), void *arg)
-{
-    struct warm *w = warm_new(ds, goal);
-
-    if (w == NULL)
-        return false;
-    w->next = first;
-    w->end = first + count;
-    w->total = count;
-    w->ended = ended;
-    w->arg = arg;
-    prefetch_pump(ds->node);
-    return true;
-}
-
 json_t *warm_figures(const struct warm *w)
 {
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "phase", "warming", "done",
@@ -114,6 +64,77 @@ static void warm_check_end(struct warm *w)
                             "first_error", msg_string(w->first_error.text)),
                   NULL, 0);
     warm_free(&w);
+}
+
+/* One of its fetches ended: that may end the walk. */
+static void warm_fetch_ended(struct fetch_listener *l, uint64_t bytes, int rc,
+                             const struct dlc_err *err)
+{
+    struct warm *w = dlc_container(l, struct warm, listener);
+
+    dlc_check(w->tag == WARM_TAG && w->running > 0);
+    w->running--;
+    if (rc == 0) {
+        w->done++;
+        w->bytes += bytes;
+    } else if (rc == DLC_EBYPASS) {
+        if (w->node->disk != NULL)
+            w->end = w->next; /* the disk takes no more */
+    } else if (w->failed++ == 0 && err != NULL) {
+        w->first_error = *err;
+    }
+    warm_check_end(w);
+}
+
+static struct warm *warm_new(struct dataset *ds, enum fetch_goal goal)
+{
+    struct node *n = ds->node;
+    struct warm *w;
+    unsigned others = 0;
+
+    dlc_list_each (l, &n->warms)
+        others++;
+    if (others >= WARMS_MAX)
+        return NULL;
+    w = mem_new(struct warm);
+    w->tag = WARM_TAG;
+    w->listener.ended = warm_fetch_ended;
+    w->node = n;
+    w->ds = ds;
+    w->goal = goal;
+    w->end = w->total = catalog_count(ds->catalog);
+    ds->refs++;
+    ds->budget.n_warms++;
+    dataset_join(ds);
+    dlc_list_push_tail(&n->warms, &w->link);
+    return w;
+}
+
+bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal)
+{
+    struct warm *w = warm_new(ds, goal);
+
+    if (w == NULL)
+        return false;
+    w->conn = c->id;
+    prefetch_pump(c->node); /* may end it at once */
+    return true;
+}
+
+bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
+                      void (*ended)(struct warm *w, void *arg), void *arg)
+{
+    struct warm *w = warm_new(ds, goal);
+
+    if (w == NULL)
+        return false;
+    w->next = first;
+    w->end = first + count;
+    w->total = count;
+    w->ended = ended;
+    w->arg = arg;
+    prefetch_pump(ds->node);
+    return true;
 }
 
 void warm_cut(struct node *n, const char *cid, const char *tenant)
@@ -176,22 +197,6 @@ bool warm_step(struct warm *w)
         goal = FETCH_DISK;
     }
     w->running++;
-    fetch_start(w->ds, w->next++, goal, NULL, w);
+    fetch_start(w->ds, w->next++, goal, NULL, &w->listener);
     return true;
-}
-
-void warm_told(struct warm *w, uint64_t bytes, int rc, const struct dlc_err *err)
-{
-    dlc_check(w->tag == WARM_TAG && w->running > 0);
-    w->running--;
-    if (rc == 0) {
-        w->done++;
-        w->bytes += bytes;
-    } else if (rc == DLC_EBYPASS) {
-        if (w->node->disk != NULL)
-            w->end = w->next; /* the disk takes no more */
-    } else if (w->failed++ == 0 && err != NULL) {
-        w->first_error = *err;
-    }
-    warm_check_end(w);
 }

@@ -18,6 +18,7 @@ struct node;
 
 struct warm {
     uint32_t tag;
+    struct fetch_listener listener;
     struct node *node;
     struct dlc_list link;
     uint64_t conn; /* id; when it went away the walk goes on to its end */
@@ -40,8 +41,6 @@ void warm_cut(struct node *n, const char *cid, const char *tenant);
 json_t *warm_figures(const struct warm *w);
 /* Start one more fetch; false: nothing left to start. */
 bool warm_step(struct warm *w);
-/* One of its fetches ended. DLC_EBYPASS: there was no room. May end the walk. */
-void warm_told(struct warm *w, uint64_t bytes, int rc, const struct dlc_err *err);
 void warm_progress(struct warm *w);
 void warm_free(struct warm **wp);
 
