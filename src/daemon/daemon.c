@@ -38,6 +38,7 @@
 #include "daemon/events.h"
 #include "daemon/fetch/assemble.h"
 #include "daemon/fetch/fetch.h"
+#include "daemon/fetch/source.h"
 #include "daemon/job_weights.h"
 #include "daemon/listing.h"
 #include "daemon/ownership.h"
@@ -452,9 +453,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     dlc_list_init(&n->backlogs);
     dlc_list_init(&n->warms);
     dlc_list_init(&n->deriving);
-    dlc_list_init(&n->disk_reads);
-    hist_init(&n->disk_latency, 1000);
-    n->disk_late.fire = fetch_disk_late;
+    n->fetches = fetch_pipeline_new(n, fetch_sources, n_fetch_sources, prefetch_pump);
     n->started = n->last_client = dlc_mono_now();
     n->tick.fire = on_tick;
     n->pump.fire = prefetch_pump_again;
@@ -471,6 +470,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     }
     node_close(n);
     ending_over(n);
+    fetch_pipeline_free(&n->fetches);
     mem_free(&n);
     return rc;
 }

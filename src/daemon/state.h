@@ -14,7 +14,6 @@
 
 #include "base/clock.h"
 #include "base/event_loop.h"
-#include "base/histogram.h"
 #include "base/list.h"
 #include "cache/memory/limits.h"
 #include "daemon/budget.h"
@@ -27,6 +26,7 @@ struct cluster_ops;
 struct config;
 struct disk;
 struct ending;
+struct fetch_pipeline;
 struct loop;
 struct member;
 struct memory;
@@ -40,10 +40,8 @@ struct node {
     struct loop *loop;
     struct work_queues *work;
     struct memory *memory;
-    struct disk *disk;          /* NULL: no disk tier */
-    struct dlc_list disk_reads; /* struct disk_reading.link: of fetches that wait for the disk */
-    struct timer disk_late;     /* looks for those that are late */
-    struct hist disk_latency;   /* microseconds */
+    struct disk *disk; /* NULL: no disk tier */
+    struct fetch_pipeline *fetches;
     struct host_memory machine;
 
     const struct node_events *events[EVENTS_MAX + 1]; /* who hears what happens: events.h */

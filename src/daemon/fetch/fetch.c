@@ -1,44 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fetches: read-through, one per sample whatever the number of readers (N3). fetch_i.h has the way
- * of one; here it starts, is joined, and ends, and others start when there is room.
+ * The fetch pipeline: read-through, one fetch per sample whatever the number of readers (N3). A
+ * fetch walks over the table of sources (source.c) until one of them brings the bytes.
+ *
+ *                                  .------ retry, once ------.
+ *                                  v                         |
+ *     fetch_start --> RESERVE --> WALK --> (PREPARE) -----> READ --> VERIFY --> PUBLISH --> END
+ *         |              |         ^ |         |             |         | |                   ^
+ *      resident       no room      | | none    | no space    |         | '----> COMMIT ------|
+ *         v              v         | | left    v             |         |          |          |
+ *      answer           END        | '-> END  END            |         |          |          |
+ *                                  '-------------------------+---------+----------'          |
+ *                                     failed, late (hedge), wrong checksum:                  |
+ *                                     the next source                 in place on disk ------'
+ *
+ *     RESERVE  memory for the sample; the disk goal, and samples too large, go on without
+ *     WALK     the next source that can serve
+ *     PREPARE  a file in the disk tier, for the disk goal, before the first remote source. Worker
+ *     READ     one fetch_attempt: the source brings the bytes, on threads of its own
+ *     VERIFY   compare or take the checksum. Worker, where the source has not done it
+ *     PUBLISH  the memory goal: the sample is resident, readers are answered, other tiers copy it
+ *     COMMIT   the disk goal: the file becomes a chunk. Worker
+ *     END      whoever still waits is answered, each once
+ *
+ * Workers and sources post back to the node loop, which alone decides the next step.
+ *
+ * (FETCH-1) A sample is published with the checksum (XXH3, 64 bits) of its bytes as they came: from
+ *           the bucket, which verifies its own where it has one, from the name of the chunk on
+ *           disk, with the answer of a peer or of Redis, which are compared with it. Whoever takes
+ *           the bytes from memory to another tier takes that checksum along.
+ * (FETCH-2) A late source that cannot be stopped keeps the memory that it writes into until it
+ *           comes back; the fetch goes on with other memory.
+ * (FETCH-3) DLC_EBYPASS and DLC_ECANCELED of a source end the fetch; after any other error the
+ *           next source is tried.
  */
-#include "daemon/fetch/fetch_i.h"
+#include "daemon/fetch/fetch.h"
 
 #include "base/counters.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/thread_pool.h"
-#include "cache/disk/disk.h"
-#include "catalog/catalog.h"
+#include "daemon/dataset.h"
 #include "daemon/dataset_chunks.h"
-#include "daemon/prefetch/pump.h"
-#include "daemon/prefetch/reader_state.h"
+#include "daemon/fetch/source.h"
+#include "daemon/prefetch/cache_bypass.h"
+#include "daemon/prefetch/read_outcomes.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
-#include "daemon/work.h"
 
-#define FETCH_TAG DLC_TAG4('f', 't', 'c', 'h')
+#define FETCH_TAG   DLC_TAG4('f', 't', 'c', 'h')
+#define ATTEMPT_TAG DLC_TAG4('f', 'a', 't', 't')
+#define SUM_SMALL   (4u << 20) /* bytes: less than a millisecond */
+#define CHECK_EVERY DLC_MS(25) /* for late attempts */
 
-static struct fetch *fetch_of_task(struct task *t)
+struct fetch_pipeline {
+    struct node *node;
+    const struct fetch_source *const *sources;
+    unsigned n_sources;
+    void (*room)(struct node *n);
+    struct dlc_list watched; /* struct fetch_attempt.link: may become late */
+    struct timer late;
+    struct hist latency[]; /* of each source's attempts, in microseconds */
+};
+
+/* Who wants a sample, and what for. */
+struct fetch_request {
+    enum fetch_goal goal;
+    struct waiter *waiter;
+    struct fetch_listener *listener;
+    bool for_peer, bypass;
+};
+
+static void fetch_walk(struct fetch *f);
+
+static struct fetch_pipeline *pipeline_of(const struct fetch *f)
+{
+    return f->ds->node->fetches;
+}
+
+/* ---- steps on workers ---- */
+
+static void step_on_loop(struct task *t)
 {
     struct fetch *f = dlc_container(t, struct fetch, task);
 
     dlc_check(f->tag == FETCH_TAG);
-    return f;
-}
-
-/* ---- moving between threads ---- */
-
-static void back_on_loop(struct task *t)
-{
-    struct fetch *f = fetch_of_task(t);
-
     f->ds->node->pending--;
     f->next(f);
 }
 
-static void on_worker(struct work *w)
+static void step_on_worker(struct work *w)
 {
     struct fetch *f = dlc_container(w, struct fetch, work);
 
@@ -46,78 +97,40 @@ static void on_worker(struct work *w)
     loop_post(f->ds->node->loop, &f->task);
 }
 
-void fetch_await(struct fetch *f, void (*next)(struct fetch *f))
+/* step() on a thread of that class, then next() on the loop. */
+static void fetch_step(struct fetch *f, enum work_class class, void (*step)(struct fetch *f),
+                       void (*next)(struct fetch *f))
 {
+    f->step = step;
     f->next = next;
+    f->work.run = step_on_worker;
     f->ds->node->pending++;
+    work_run(f->ds->node->work, class, &f->work);
 }
 
-enum work_class fetch_reads(const struct fetch *f)
+enum work_class fetch_read_class(const struct fetch *f)
 {
     return dlc_list_empty(&f->waiters) ? WORK_PREFETCH : WORK_DEMAND;
 }
 
-bool fetch_try_work(struct fetch *f, enum work_class class, fetch_step_f *step, fetch_step_f *next)
+/* A reader of a large sample waits for its file to be made, and must not wait for other writes. */
+static enum work_class fetch_write_class(const struct fetch *f)
 {
-    f->step = step;
-    f->next = next;
-    f->work.run = on_worker;
-    if (!work_try(f->ds->node->work, class, &f->work, f->size))
-        return false;
-    f->ds->node->pending++;
-    return true;
+    return dlc_list_empty(&f->waiters) ? WORK_STORE : WORK_DEMAND;
 }
 
-void fetch_work(struct fetch *f, enum work_class class, fetch_step_f *step, fetch_step_f *next)
-{
-    f->step = step;
-    f->work.run = on_worker;
-    fetch_await(f, next);
-    work_run(f->ds->node->work, class, &f->work);
-}
+/* ---- END ---- */
 
-/* ---- the end ---- */
-
-static enum stalled why_stalled(const struct fetch *f, const struct waiter *w)
-{
-    const struct reader_state *follow = reader_state_of(w->session);
-    struct bucket_figures b;
-
-    if (f->from_disk)
-        return STALLED_DISK;
-    if (follow != NULL && follow->short_of_memory)
-        return STALLED_MEMORY;
-    if (follow == NULL && f->on_demand)
-        return STALLED_CLIENT;
-    bucket_figures(f->ds->bucket, &b);
-    return b.queued > 0 ? STALLED_BANDWIDTH : STALLED_LATENCY;
-}
-
-/* Why did the reader have to wait? Counted, so that a slow run can be explained. */
-static void count_stall(const struct fetch *f, const struct waiter *w)
-{
-    enum stalled why = why_stalled(f, w);
-    uint64_t ns = (uint64_t)dlc_mono_since(w->asked).ns;
-
-    f->ds->readers.stall_ns[why] += ns;
-    switch (why) {
-    case STALLED_LATENCY: count_add(stall_latency_ns, ns); break;
-    case STALLED_BANDWIDTH: count_add(stall_bandwidth_ns, ns); break;
-    case STALLED_DISK: count_add(stall_disk_ns, ns); break;
-    case STALLED_MEMORY: count_add(stall_memory_ns, ns); break;
-    case STALLED_CLIENT: count_add(stall_client_ns, ns); break;
-    }
-}
-
-void fetch_answer(struct fetch *f, int rc)
+static void fetch_answer(struct fetch *f, int rc)
 {
     struct dlc_list *n;
 
+    map_remove(&f->ds->fetching, f->sample);
     while ((n = dlc_list_pop_head(&f->waiters)) != NULL) {
         struct waiter *w = dlc_container(n, struct waiter, of_fetch);
 
         if (f->ds->bucket != NULL && w->session != NULL)
-            count_stall(f, w);
+            stall_count(f, w);
         session_answer(w, rc, f->err.text);
     }
     if (f->listener != NULL)
@@ -125,30 +138,424 @@ void fetch_answer(struct fetch *f, int rc)
     f->listener = NULL;
 }
 
-void fetch_free(struct fetch **fp)
+static void fetch_free(struct fetch *f)
 {
-    struct fetch *f = *fp;
+    struct dataset *ds = f->ds;
 
-    *fp = NULL;
-    budget_give(f->ds, BUDGET_FETCHES, 1);
-    mem_free(&f->peer);
-    mem_free(&f->address);
+    dlc_check(f->attempt == NULL && f->fill == NULL && f->file == NULL);
+    budget_give(ds, BUDGET_FETCHES, 1);
     f->tag = 0;
     mem_free(&f);
+    fetch_room(ds->node);
+    dataset_put(&ds);
 }
 
-void fetch_end(struct fetch *f, int rc)
+static void fetch_end(struct fetch *f, int rc)
 {
     struct dataset *ds = f->ds;
 
     if (rc < 0 && rc != DLC_ELARGE && rc != DLC_EBYPASS && rc != DLC_ECANCELED)
         log_warn("sample %llu of %s: %s", (unsigned long long)f->sample, ds->url.shown,
                  f->err.text);
-    map_remove(&ds->fetching, f->sample);
+    if (f->fill != NULL) {
+        budget_give(ds, BUDGET_FILLING, f->size);
+        memory_abandon(ds->node->memory, &f->fill);
+    }
+    if (f->file != NULL)
+        disk_fill_abandon(ds->node->disk, &f->file);
     fetch_answer(f, rc);
-    fetch_free(&f);
-    prefetch_pump(ds->node);
+    fetch_free(f);
+}
+
+void fetch_room(struct node *n)
+{
+    n->fetches->room(n);
+}
+
+/* ---- attempts ---- */
+
+static void attempt_on_loop(struct task *t);
+
+static struct dlc_dur patience(const struct fetch *f, const struct fetch_source *s)
+{
+    int64_t us = (int64_t)hist_percentile(&pipeline_of(f)->latency[f->row], 0.99) * 4;
+
+    us = DLC_CLAMP(us, s->least.ns / 1000, s->most.ns / 1000) + (int64_t)(f->size / s->slowest);
+    return (struct dlc_dur){us * 1000};
+}
+
+static void attempt_watch(struct fetch_attempt *a)
+{
+    struct fetch_pipeline *p = pipeline_of(a->f);
+    struct loop *l = p->node->loop;
+
+    a->due = dlc_mono_add(a->began, patience(a->f, a->source));
+    if (dlc_list_empty(&p->watched))
+        loop_timer_set(l, &p->late, dlc_mono_add(loop_now(l), CHECK_EVERY));
+    dlc_list_push_tail(&p->watched, &a->link);
+}
+
+static void attempt_free(struct fetch_attempt *a)
+{
+    struct dataset *ds = a->ds;
+
+    ds->node->pending--;
+    dlc_list_remove(&a->link);
+    a->tag = 0;
+    mem_free(&a);
     dataset_put(&ds);
+}
+
+/* READ. False: the source does not serve it. */
+static bool attempt_start(struct fetch *f, const struct fetch_source *s)
+{
+    struct fetch_attempt *a = mem_zero(sizeof(*a) + s->state_size);
+
+    a->tag = ATTEMPT_TAG;
+    a->source = s;
+    a->f = f;
+    a->ds = f->ds;
+    a->fill = f->fill;
+    a->dst = f->fill != NULL ? mem_fill_data(f->fill) : NULL;
+    if (f->file != NULL)
+        a->dst = disk_fill_data(f->file);
+    a->size = f->size;
+    a->from = s->tier;
+    a->began = dlc_mono_now();
+    a->task.run = attempt_on_loop;
+    dlc_list_init(&a->link);
+    f->attempt = a;
+    f->ds->refs++;
+    f->ds->node->pending++;
+    if (s->slowest > 0)
+        attempt_watch(a);
+    if (s->start(a)) /* perhaps it has ended by now */
+        return true;
+    f->attempt = NULL;
+    attempt_free(a);
+    return false;
+}
+
+static void add_to(_Atomic uint64_t *counter)
+{
+    if (counter != NULL)
+        atomic_fetch_add_explicit(counter, 1, memory_order_relaxed); /* as count() */
+}
+
+/* The source's part is over: rc as fetch_source.finished() has it. */
+static void attempt_finish(struct fetch *f, int rc)
+{
+    struct fetch_attempt *a = f->attempt;
+    const struct fetch_source *s = a->source;
+
+    f->attempt = NULL;
+    if (rc != DLC_EBYPASS)
+        add_to(rc == 0 ? s->hits : s->misses);
+    if (s->finished != NULL)
+        s->finished(a, rc);
+    attempt_free(a);
+}
+
+static void fetch_try_next(struct fetch *f)
+{
+    f->row++;
+    fetch_walk(f);
+}
+
+/* The source has failed, or what it brought is wrong. */
+static void attempt_failed(struct fetch *f, int rc)
+{
+    attempt_finish(f, rc);
+    if (rc == DLC_EBYPASS || rc == DLC_ECANCELED)
+        fetch_end(f, rc); /* (FETCH-3) */
+    else
+        fetch_try_next(f);
+}
+
+/* ---- COMMIT: the disk goal ---- */
+
+static void commit_step(struct fetch *f)
+{
+    struct disk *d = f->ds->node->disk;
+
+    if (node_is_ending(f->ds->node)) { /* a checksum over gigabytes takes seconds */
+        disk_fill_abandon(d, &f->file);
+        f->rc = dlc_err_set(&f->err, DLC_ECANCELED, "the daemon is stopping");
+        return;
+    }
+    f->rc =
+        disk_fill_commit_sum(d, &f->file, f->sum != FETCH_SUM_NONE ? &f->checksum : NULL, &f->err);
+}
+
+static void commit_next(struct fetch *f)
+{
+    if (f->rc == DLC_ECORRUPT && f->sum == FETCH_SUM_CLAIMED) {
+        attempt_failed(f, f->rc); /* the file is gone, too */
+        return;
+    }
+    /* The bytes are right even if they could not be kept: let readers get them from the bucket. */
+    if (f->rc < 0)
+        log_warn("disk tier: %s", f->err.text);
+    attempt_finish(f, f->rc < 0 ? DLC_EBYPASS : 0);
+    fetch_end(f, f->rc < 0 ? DLC_EBYPASS : DLC_ELARGE);
+}
+
+/* ---- VERIFY, PUBLISH ---- */
+
+static void fetch_offer(struct fetch *f, const void *bytes)
+{
+    const struct fetch_pipeline *p = pipeline_of(f);
+
+    for (unsigned i = 0; i < p->n_sources; i++)
+        if (p->sources[i]->offer != NULL)
+            p->sources[i]->offer(f, bytes);
+}
+
+static void fetch_published(struct fetch *f)
+{
+    const struct fetch_pipeline *p = pipeline_of(f);
+
+    for (unsigned i = 0; i < p->n_sources; i++)
+        if (p->sources[i]->published != NULL)
+            p->sources[i]->published(f);
+}
+
+static void fetch_publish(struct fetch *f)
+{
+    struct dataset *ds = f->ds;
+
+    dlc_check(f->sum == FETCH_SUM_KNOWN); /* (FETCH-1) */
+    attempt_finish(f, 0);
+    fetch_offer(f, mem_fill_data(f->fill));
+    budget_give(ds, BUDGET_FILLING, f->size);
+    mem_fill_set_checksum(f->fill, f->checksum);
+    memory_publish(ds->node->memory, &f->fill);
+    bypass_came(ds, f->sample, f->bypass);
+    hist_add(&ds->prefetch.latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
+    outcomes_came(ds, f->sample);
+    fetch_answer(f, 0);
+    fetch_published(f);
+    fetch_free(f);
+}
+
+static void verify_step(struct fetch *f)
+{
+    uint64_t checksum = hash64(mem_fill_data(f->fill), f->size);
+
+    f->rc = f->sum == FETCH_SUM_CLAIMED && checksum != f->checksum ? DLC_ECORRUPT : 0;
+    f->checksum = checksum;
+}
+
+static void verify_next(struct fetch *f)
+{
+    if (f->rc < 0) {
+        attempt_failed(f, f->rc);
+        return;
+    }
+    f->sum = FETCH_SUM_KNOWN;
+    fetch_publish(f);
+}
+
+void fetch_attempt_sum(struct fetch_attempt *a)
+{
+    if (a->fill == NULL || a->size > SUM_SMALL)
+        return;
+    a->checksum = hash64(a->dst, a->size);
+    a->sum = FETCH_SUM_KNOWN;
+}
+
+static void fetch_arrived(struct fetch *f)
+{
+    const struct fetch_attempt *a = f->attempt;
+
+    f->from = a->from;
+    f->sum = a->sum;
+    f->checksum = a->checksum;
+    if (f->to_disk && a->dst == NULL) { /* its chunk is on disk */
+        attempt_finish(f, 0);
+        fetch_end(f, DLC_ELARGE);
+    } else if (f->to_disk) {
+        fetch_offer(f, a->dst);
+        fetch_step(f, fetch_write_class(f), commit_step, commit_next);
+    } else if (f->sum != FETCH_SUM_KNOWN) { /* memory only: it does not wait for a disk */
+        fetch_step(f, WORK_COPY, verify_step, verify_next);
+    } else {
+        fetch_publish(f);
+    }
+}
+
+/* ---- a source comes back ---- */
+
+/* It was late, and the fetch has gone on without it: (FETCH-2). */
+static void attempt_drop(struct fetch_attempt *a)
+{
+    if (a->fill != NULL) {
+        memory_abandon(a->ds->node->memory, &a->fill);
+        budget_give(a->ds, BUDGET_FILLING, a->size);
+    }
+    attempt_free(a);
+}
+
+void fetch_attempt_ended(struct fetch_attempt *a)
+{
+    const struct fetch_source *s = a->source;
+    struct fetch *f = a->f;
+
+    dlc_check(a->tag == ATTEMPT_TAG);
+    if (f == NULL) {
+        attempt_drop(a);
+        return;
+    }
+    a->took = dlc_mono_since(a->began);
+    dlc_list_remove(&a->link);
+    if (s->slowest > 0)
+        hist_add(&pipeline_of(f)->latency[f->row], (uint64_t)a->took.ns / 1000);
+    if (a->rc == 0) {
+        fetch_arrived(f);
+        return;
+    }
+    if (f->file != NULL && disk_fill_failed(f->file))
+        a->rc = DLC_EBYPASS; /* the source's bytes are not to blame */
+    if (!a->repairing && s->repair != NULL) {
+        a->repairing = true;
+        if (s->repair(a))
+            return;
+    }
+    f->rc = a->rc;
+    f->err = a->err;
+    attempt_failed(f, f->rc);
+}
+
+void fetch_attempt_repaired(struct fetch_attempt *a, bool repaired)
+{
+    struct fetch *f = a->f;
+
+    f->rc = a->rc;
+    f->err = a->err;
+    if (!repaired || f->retried) {
+        attempt_failed(f, f->rc);
+        return;
+    }
+    f->retried = true;
+    attempt_finish(f, f->rc);
+    fetch_walk(f); /* the same source */
+}
+
+static void attempt_on_loop(struct task *t)
+{
+    fetch_attempt_ended(dlc_container(t, struct fetch_attempt, task));
+}
+
+void fetch_attempt_done(struct fetch_attempt *a)
+{
+    loop_post(a->ds->node->loop, &a->task);
+}
+
+/* ---- hedges ---- */
+
+/* 0: the fetch has memory to write into. */
+static int reserve_memory(struct fetch *f)
+{
+    int rc = memory_reserve(f->ds->node->memory, f->ds->index, f->sample, f->size, &f->fill);
+
+    if (rc == 0)
+        budget_take(f->ds, BUDGET_FILLING, f->size);
+    return rc;
+}
+
+/* The attempt goes on without its fetch, and with its memory: (FETCH-2). */
+static int attempt_abandon(struct fetch_attempt *a)
+{
+    struct fetch *f = a->f;
+
+    a->f = NULL;
+    if (f->fill == NULL)
+        return 0;
+    memory_detach(f->ds->node->memory, f->fill);
+    f->fill = NULL;
+    return reserve_memory(f);
+}
+
+/* It takes too long: the next source. */
+static void attempt_late(struct fetch_attempt *a)
+{
+    struct fetch *f = a->f;
+    int rc = 0;
+
+    add_to(a->source->late);
+    f->attempt = NULL;
+    if (a->source->cancel != NULL && a->source->cancel(a))
+        attempt_free(a);
+    else
+        rc = attempt_abandon(a);
+    if (rc == 0)
+        fetch_try_next(f);
+    else
+        fetch_end(f, DLC_EBYPASS);
+}
+
+static void check_late(struct timer *t)
+{
+    struct fetch_pipeline *p = dlc_container(t, struct fetch_pipeline, late);
+    struct loop *loop = p->node->loop;
+    struct dlc_list late, *l;
+
+    dlc_list_init(&late);
+    dlc_list_each_safe (n, &p->watched) {
+        if (!dlc_mono_passed(dlc_container(n, struct fetch_attempt, link)->due, loop_now(loop)))
+            continue;
+        dlc_list_remove(n);
+        dlc_list_push_tail(&late, n);
+    }
+    while ((l = dlc_list_pop_head(&late)) != NULL)
+        attempt_late(dlc_container(l, struct fetch_attempt, link));
+    if (!dlc_list_empty(&p->watched))
+        loop_timer_set(loop, t, dlc_mono_add(loop_now(loop), CHECK_EVERY));
+}
+
+/* ---- PREPARE: a file for the disk goal ---- */
+
+static void prepare_step(struct fetch *f)
+{
+    f->rc = disk_fill_begin(f->ds->node->disk, f->chunk, f->size, &f->file, &f->err);
+}
+
+static void prepare_next(struct fetch *f)
+{
+    if (f->rc < 0) {
+        log_at(f->rc == DLC_ENOSPACE ? LOG_DEBUG : LOG_WARN, "disk tier: %s", f->err.text);
+        fetch_end(f, DLC_EBYPASS);
+        return;
+    }
+    fetch_walk(f); /* the same source */
+}
+
+/* ---- WALK ---- */
+
+static void fetch_walk(struct fetch *f)
+{
+    const struct fetch_pipeline *p = pipeline_of(f);
+
+    for (; f->row < p->n_sources; f->row++) {
+        const struct fetch_source *s = p->sources[f->row];
+
+        if (s->can_serve != NULL && !s->can_serve(f))
+            continue;
+        if (s->remote && p->node->stopping) {
+            f->rc = dlc_err_set(&f->err, DLC_ECANCELED, "the daemon is stopping");
+            break;
+        }
+        if (s->remote && f->to_disk && f->file == NULL) {
+            fetch_step(f, fetch_write_class(f), prepare_step, prepare_next);
+            return;
+        }
+        if (attempt_start(f, s))
+            return;
+    }
+    if (f->rc == 0)
+        f->rc = dlc_err_set(&f->err, DLC_EBUCKET, "no source serves sample %llu of %s",
+                            (unsigned long long)f->sample, f->ds->url.shown);
+    fetch_end(f, f->rc);
 }
 
 /* ---- start ---- */
@@ -161,7 +568,7 @@ static struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
     f->ds = ds;
     f->sample = sample;
     f->started = dlc_mono_now();
-    f->task.run = back_on_loop;
+    f->task.run = step_on_loop;
     dlc_list_init(&f->waiters);
     ds->refs++;
     budget_take(ds, BUDGET_FETCHES, 1);
@@ -169,35 +576,53 @@ static struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
     return f;
 }
 
-static void join(struct fetch *f, struct waiter *w, struct fetch_listener *l)
+/* Another wants the same sample. */
+static void fetch_join(struct fetch *f, const struct fetch_request *r)
 {
-    if (w != NULL)
-        dlc_list_push_tail(&f->waiters, &w->of_fetch);
+    struct fetch_listener *l = r->listener;
+
+    if (r->waiter != NULL)
+        dlc_list_push_tail(&f->waiters, &r->waiter->of_fetch);
     if (l != NULL && f->listener == NULL)
         f->listener = l;
     else if (l != NULL)
         l->ended(l, f->size, 0, NULL); /* two warm-ups of one dataset: the other one waits */
+    f->for_peer |= r->for_peer;
+    f->bypass = f->bypass && r->bypass;
 }
 
-static void start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
-                  struct fetch_listener *l, bool for_peer, bool past)
+/* RESERVE */
+static void fetch_begin(struct fetch *f, enum fetch_goal goal)
+{
+    int rc = goal == FETCH_DISK ? DLC_ELARGE : reserve_memory(f);
+
+    if (rc == 0 || (rc == DLC_ELARGE && f->ds->node->disk != NULL)) {
+        f->to_disk = rc != 0;
+        fetch_walk(f);
+        return;
+    }
+    if (rc == DLC_ELARGE) /* the memory tier counts its own */
+        count(mem_bypasses);
+    fetch_end(f, DLC_EBYPASS);
+}
+
+static void fetch_request(struct dataset *ds, uint64_t sample, const struct fetch_request *r)
 {
     struct fetch *f = map_get(&ds->fetching, sample);
 
     if (f != NULL) {
+        struct fetch_attempt *a = f->attempt;
+
         count(requests_joined);
-        f->for_peer |= for_peer;
-        f->past = f->past && past;
-        join(f, w, l);
-        if (w != NULL)
-            fetch_hurry(f);
+        fetch_join(f, r);
+        if (r->waiter != NULL && a != NULL && a->source->hurry != NULL)
+            a->source->hurry(a);
         return;
     }
     f = fetch_new(ds, sample);
-    f->on_demand = w != NULL;
-    f->for_peer = for_peer;
-    f->past = past;
-    join(f, w, l);
+    f->on_demand = r->waiter != NULL;
+    f->bypass = true; /* unless one that wants it does not */
+    fetch_join(f, r);
     f->rc = catalog_get(ds->catalog, sample, &f->entry, &f->err);
     if (f->rc < 0) {
         fetch_end(f, f->rc);
@@ -205,12 +630,14 @@ static void start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, str
     }
     f->size = f->entry.size;
     f->chunk = dataset_chunk(ds, f->entry.key, f->entry.etag);
-    fetch_local(f, goal);
+    fetch_begin(f, r->goal);
 }
 
 void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
                  struct fetch_listener *l)
 {
+    struct fetch_request r = {.goal = goal, .waiter = w, .listener = l};
+
     if (goal == FETCH_MEMORY && mem_index_ready(ds->index, sample)) {
         if (w != NULL)
             session_answer(w, 0, NULL);
@@ -218,23 +645,48 @@ void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, stru
             l->ended(l, 0, 0, NULL);
         return;
     }
-    start(ds, sample, goal, w, l, false, w != NULL && w->session != NULL && w->session->past);
+    r.bypass = w != NULL && w->session != NULL && w->session->past;
+    fetch_request(ds, sample, &r);
 }
 
-void fetch_past(struct dataset *ds, uint64_t sample)
+void fetch_bypass(struct dataset *ds, uint64_t sample)
 {
-    start(ds, sample, FETCH_MEMORY, NULL, NULL, false, true);
+    fetch_request(ds, sample, &(struct fetch_request){.goal = FETCH_MEMORY, .bypass = true});
 }
 
 bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)
 {
-    struct fetch *f = map_get(&ds->fetching, sample);
+    const struct fetch *f = map_get(&ds->fetching, sample);
+    struct fetch_request r = {.goal = FETCH_MEMORY, .waiter = w, .for_peer = true};
 
-    if (f != NULL && f->at_peer)
+    if (f != NULL && f->attempt != NULL && f->attempt->source->tier == TIER_PEER)
         return false; /* that peer may be waiting for us */
     if (mem_index_ready(ds->index, sample))
         session_answer(w, 0, NULL);
     else
-        start(ds, sample, FETCH_MEMORY, w, NULL, true, false);
+        fetch_request(ds, sample, &r);
     return true;
+}
+
+/* ---- the pipeline ---- */
+
+struct fetch_pipeline *fetch_pipeline_new(struct node *n, const struct fetch_source *const *sources,
+                                          unsigned n_sources, void (*room)(struct node *n))
+{
+    struct fetch_pipeline *p = mem_zero(sizeof(*p) + n_sources * sizeof(p->latency[0]));
+
+    p->node = n;
+    p->sources = sources;
+    p->n_sources = n_sources;
+    p->room = room;
+    p->late.fire = check_late;
+    dlc_list_init(&p->watched);
+    for (unsigned i = 0; i < n_sources; i++)
+        hist_init(&p->latency[i], 1000);
+    return p;
+}
+
+void fetch_pipeline_free(struct fetch_pipeline **pp)
+{
+    mem_free(pp);
 }

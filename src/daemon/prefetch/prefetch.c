@@ -247,7 +247,7 @@ static void fill_window(struct session *s)
             if (s->ds->cid != NULL) /* borrowed: from here on it counts as needed soon */
                 memory_use_is_sooner(s->ds->index, sample);
         } else if (map_get(&s->ds->fetching, sample) == NULL && s->past) {
-            fetch_past(s->ds, sample);
+            fetch_bypass(s->ds, sample);
         } else if (map_get(&s->ds->fetching, sample) == NULL) {
             fetch_start(s->ds, sample, FETCH_MEMORY, NULL, NULL);
         }

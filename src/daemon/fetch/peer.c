@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The node that owns a sample (docs/design/0006), as a source. A peer is asked once per sample. It
+ * has served when its bytes have the checksum that it named: only then its health improves.
+ */
+#include "daemon/fetch/source.h"
+
+#include "base/counters.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cluster/peer/peer_client.h"
+#include "cluster/peer/view.h"
+#include "daemon/dataset.h"
+#include "daemon/ownership.h"
+#include "daemon/state.h"
+
+struct peer_state {
+    struct peer_read read;
+    char *name, *address;
+};
+
+static struct peer_state *peer_state(struct fetch_attempt *a)
+{
+    return (struct peer_state *)a->state;
+}
+
+static bool peer_can_serve(struct fetch *f)
+{
+    return f->ds->node->peers != NULL && !f->for_peer && !f->bypass && f->size > 0;
+}
+
+/* On a thread of the peers. */
+static void peer_done(struct peer_read *r)
+{
+    struct fetch_attempt *a = r->priv;
+
+    a->rc = r->rc;
+    a->err = r->err;
+    a->sum = r->verified ? FETCH_SUM_KNOWN : FETCH_SUM_CLAIMED;
+    a->checksum = r->checksum;
+    fetch_attempt_done(a);
+}
+
+static bool peer_start(struct fetch_attempt *a)
+{
+    struct peer_state *s = peer_state(a);
+    struct dataset *ds = a->ds;
+    struct cluster_peer peer;
+
+    if (!dataset_peer(ds, a->f->sample, &peer))
+        return false;
+    s->name = mem_str(peer.name);
+    s->address = mem_str(peer.address);
+    s->read = (struct peer_read){
+        .peer = s->name,
+        .address = s->address,
+        .token = ds->node->token,
+        .dataset = ds->cid,
+        .tenant = ds->tenant,
+        .snapshot = catalog_snapshot(ds->catalog),
+        .sample = a->f->sample,
+        .dst = a->dst,
+        .length = a->size,
+        .done = peer_done,
+        .priv = a,
+    };
+    peers_read(ds->node->peers, &s->read);
+    return true;
+}
+
+static void peer_served(struct fetch_attempt *a)
+{
+    struct peer_state *s = peer_state(a);
+
+    if (!s->read.verified)
+        peers_verified(a->ds->node->peers, &s->read, true);
+    a->ds->peer.hits++;
+    a->ds->peer.bytes += a->size;
+    count_add(peer_bytes, a->size);
+}
+
+static void peer_failed(struct fetch_attempt *a)
+{
+    struct peer_state *s = peer_state(a);
+    unsigned long long sample = a->f->sample;
+
+    a->ds->peer.misses++;
+    if (s->read.rc == 0)
+        peers_verified(a->ds->node->peers, &s->read, false);
+    if (s->read.rc == 0 || s->read.mismatch) {
+        count(peer_corrupt);
+        log_warn("sample %llu of %s: what came from peer %s (%s) does not have its checksum; it is "
+                 "fetched elsewhere",
+                 sample, a->ds->url.shown, s->name, s->address);
+    } else {
+        log_debug("sample %llu of %s: peer %s: %s; reading it from the bucket", sample,
+                  a->ds->url.shown, s->name, a->err.text);
+    }
+}
+
+static void peer_finished(struct fetch_attempt *a, int rc)
+{
+    struct peer_state *s = peer_state(a);
+
+    if (rc == 0)
+        peer_served(a);
+    else if (rc != DLC_EBYPASS)
+        peer_failed(a);
+    mem_free(&s->name);
+    mem_free(&s->address);
+}
+
+const struct fetch_source fetch_from_peer = {
+    .name = "peer",
+    .tier = TIER_PEER,
+    .remote = true,
+    .state_size = sizeof(struct peer_state),
+    .hits = &counters.peer_hits,
+    .misses = &counters.peer_misses,
+    .can_serve = peer_can_serve,
+    .start = peer_start,
+    .finished = peer_finished,
+};
