@@ -368,14 +368,15 @@ static PyMethodDef dataset_methods[] = {
     {"importance", dataset_importance, METH_VARARGS,
      "importance($self, mode, rule, rank, world, seed, first, count, length, every, replication,\n"
      "           prefer, job, samples=None, /)\n--\n\n"
-     "Begin to weigh samples, or go on with another spec (struct dlc_importance in dlcache.h)."},
+     "Begin to weigh samples, or go on with another spec (struct dlc_importance in "
+     "dlcache/importance.h)."},
     {"learn", dataset_learn, METH_VARARGS,
      "learn($self, epoch, samples, losses, /)\n--\n\n"
      "One batch: a loss for each sample. (used, ignored, mean): how many, and their mean."},
     {"draw", dataset_draw, METH_O,
      "draw($self, epoch, /)\n--\n\n"
      "(samples, figures): this rank's list of an epoch, a memoryview of 64-bit numbers; and what\n"
-     "came out, as struct dlc_drawn in dlcache.h names it."},
+     "came out, as struct dlc_drawn in dlcache/importance.h names it."},
     {"weights", dataset_weights, METH_VARARGS,
      "weights($self, first, n, /)\n--\n\nWeights of samples as float32, 0: never learnt."},
     {"set_weights", dataset_set_weights, METH_VARARGS,

@@ -9,7 +9,7 @@
 
 #include <stdarg.h>
 
-#include "dlcache.h"
+#include "dlcache/core.h"
 
 struct dlc_err {
     int code;

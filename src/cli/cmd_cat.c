@@ -10,7 +10,7 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "cli/commands.h"
-#include "dlcache.h"
+#include "dlcache/core.h"
 #include "bucket/url.h"
 
 static int library_error(int code, struct dlc_err *err)

@@ -5,7 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
-#include "dlcache.h"
+#include "dlcache/core.h"
 
 static int run(const struct command *cmd, int argc, char **argv)
 {

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "dlcache.h"
+#include "dlcache/core.h"
 
 struct decoded_handle;
 struct attachment;

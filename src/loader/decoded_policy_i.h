@@ -28,7 +28,7 @@
 
 #include "base/clock.h"
 #include "client/decoded_cache.h"
-#include "dlcache.h"
+#include "dlcache/loader.h"
 
 /* One that is in hand: kept, or in the making. */
 struct decoded_sample {

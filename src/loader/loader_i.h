@@ -37,7 +37,7 @@
 #include "base/cancel.h"
 #include "base/list.h"
 #include "base/mutex.h"
-#include "dlcache.h"
+#include "dlcache/loader.h"
 #include "loader/bad_samples_i.h"
 #include "loader/decoded_policy_i.h"
 #include "loader/sample_decoder.h"

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "dlcache.h"
+#include "dlcache/loader.h"
 #include "loader/audio/audio.h"
 #include "loader/image/image.h"
 #include "loader/tensor/tensor.h"

@@ -14,7 +14,7 @@ INTERNAL = {"OK", "EMISS", "EBYPASS", "ELARGE"}  # never reach a caller of the p
 
 class Errors(unittest.TestCase):
     def test_every_code_has_a_class(self):
-        with open(ROOT + "/include/dlcache.h") as f:
+        with open(ROOT + "/include/dlcache/core.h") as f:
             text = re.search(r"enum dlc_error \{(.*?)\}", f.read(), re.S).group(1)
         codes = dict(re.findall(r"^    DLC_(\w+) = (-?\d+),", text, re.M))
         self.assertIn("EINVAL", codes)

@@ -72,7 +72,7 @@ class Normalize:
 
 @dataclass
 class ImageSettings:
-    """All transforms together; what struct dlc_image says (include/dlcache.h)."""
+    """All transforms together; what struct dlc_image says (include/dlcache/loader.h)."""
 
     height: int = 0
     width: int = 0
