@@ -9,6 +9,9 @@
 #include "daemon.h"
 
 #include <dirent.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
 #include "base/fault.h"
 
@@ -242,6 +245,84 @@ static void test_the_client_dies_in_each_call(void **state)
     }
 }
 
+/* ---- a call of the client hangs ---- */
+
+/* What acts on memory and descriptors of the process alone and waits for nobody: made under locks,
+ * too. So are close() and munmap(), which FAULT_ALL_CALLS leaves out. */
+#define OWN_CALLS                                                                                  \
+    (FAULT_CALL(advise) | FAULT_CALL(epoll_create) | FAULT_CALL(epoll_ctl) | FAULT_CALL(thread) |  \
+     FAULT_CALL(socket) | FAULT_CALL(recvmsg) | FAULT_CALL(descriptors))
+
+static void *session_of_its_own(void *arg)
+{
+    const struct dlc_options opt = {.socket = d.socket, .no_spawn = 1, .timeout_ms = 8000};
+    struct dlc_dataset *ds = NULL;
+
+    (void)arg;
+    if (dlc_open(url, &opt, &ds) < 0)
+        return (void *)(uintptr_t)1;
+    for (uint64_t i = 0; i < N; i++) {
+        struct dlc_view v;
+
+        if (dlc_get(ds, i, &v) < 0)
+            return (void *)(uintptr_t)2;
+        if (!is_sample(&v, i))
+            return (void *)(uintptr_t)3;
+        dlc_put(ds, &v);
+    }
+    dlc_close(&ds);
+    return NULL;
+}
+
+static void *session_that_hangs(void *arg)
+{
+    _Atomic bool *ended = arg;
+
+    session();
+    *ended = true;
+    return NULL;
+}
+
+/* A thread that hangs in a call keeps no other thread of its process from opening and reading, and
+ * gets what it asked for when the call returns. */
+static void test_each_call_of_the_client_hangs(void **state)
+{
+    bool fired = true;
+    int nth = 1, seen = 0;
+
+    (void)state;
+    for (; fired; nth += is_long ? 1 : 5) {
+        _Atomic bool ended = false;
+        pthread_t hung, other;
+        void *wrong = NULL;
+
+        /* The calls of the other thread do not count: the plan has fired by then. */
+        fault_plan(&(struct fault_plan){.calls = FAULT_ALL_CALLS & ~OWN_CALLS,
+                                        .nth = nth,
+                                        .mode = FAULT_HANG,
+                                        .pid = getpid()});
+        assert_int_equal(pthread_create(&hung, NULL, session_that_hangs, &ended), 0);
+        until(fault_hanging() > 0 || ended);
+        if (!ended) {
+            struct timespec limit;
+
+            clock_gettime(CLOCK_REALTIME, &limit);
+            limit.tv_sec += 20;
+            assert_int_equal(pthread_create(&other, NULL, session_of_its_own, NULL), 0);
+            if (pthread_timedjoin_np(other, &wrong, &limit) != 0 || wrong != NULL)
+                fail_msg("%s number %d hangs, and another thread could not read: %d",
+                         fault_name(fault_last()), nth, (int)(uintptr_t)wrong);
+        }
+        fired = fault_disarm();
+        pthread_join(hung, NULL);
+        assert_int_equal(lost_samples, 0);
+        seen += fired;
+        nothing_is_left();
+    }
+    print_message("%d calls\n", seen);
+    assert_true(seen > 10);
+}
+
 /* ---- faults in the daemon ---- */
 
 #define CONNECTION_CALLS                                                                           \
@@ -414,6 +495,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_each_call_of_the_client_fails),
         cmocka_unit_test(test_the_client_is_out_of_descriptors),
         cmocka_unit_test(test_the_client_dies_in_each_call),
+        cmocka_unit_test(test_each_call_of_the_client_hangs),
         cmocka_unit_test(test_each_call_of_the_daemon_fails),
         cmocka_unit_test(test_each_file_call_of_the_daemon_fails),
         cmocka_unit_test(test_each_call_of_a_start_fails),
