@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Attaching to a daemon: greet, open, take five descriptors, map and check them. */
-#include "client/client_i.h"
+#include "client/attach.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -13,12 +13,23 @@
 #include <unistd.h>
 
 #include "base/backoff.h"
-#include "base/check.h"
 #include "base/cancel.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/list.h"
 #include "base/mem.h"
-#include "ipc/frame.h"
-#include "base/syscalls.h"
+#include "base/mutex.h"
 #include "base/str.h"
+#include "base/syscalls.h"
+#include "catalog/catalog.h"
+#include "client/attachment.h"
+#include "client/daemon.h"
+#include "client/dataset.h"
+#include "client/heartbeat.h"
+#include "client/pins.h"
+#include "ipc/frame.h"
+#include "ipc/shm.h"
 
 #define CALLS 4
 #define TRIES 6          /* at a daemon that has no descriptor left at the moment: 1.5 s in all */
@@ -328,6 +339,18 @@ int attachment_new(struct dlc_dataset *ds, const struct attach_how *how, struct 
         rc = attach_once(ds, how, out, err);
     while (rc == DLC_EBUSY && ds->catalog == NULL && pause_before(++try, PAUSE, how->deadline));
     return rc; /* within a read the bucket does as well */
+}
+
+uint64_t attachment_held(const struct attachment *a)
+{
+    uint32_t high = DLC_MIN(atomic_load(&a->session->blocks_high), SHM_BLOCKS);
+    uint64_t n = 0;
+
+    for (uint32_t b = 0; b < high; b++) {
+        for (unsigned p = 0; p < SHM_PINS; p++)
+            n += atomic_load(&a->blocks[b].pins[p]) != 0;
+    }
+    return n;
 }
 
 void attachment_unmap(struct attachment *a)

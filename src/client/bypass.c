@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reading past the cache: when the daemon is away, or has no room. Slower, and never wrong. */
-#include "client/client_i.h"
+#include "client/bypass.h"
 
 #include <string.h>
 
-#include "base/check.h"
 #include "base/cancel.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "base/str.h"
+#include "bucket/bucket.h"
 #include "catalog/archives/scan.h"
+#include "catalog/catalog.h"
+#include "client/attachment.h"
+#include "client/dataset.h"
 
 struct bucket_config direct_config(const struct dlc_dataset *ds)
 {

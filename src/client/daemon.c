@@ -22,12 +22,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/check.h"
-#include "base/fork_fds.h"
 #include "base/cancel.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/fork_fds.h"
 #include "base/mem.h"
-#include "base/syscalls.h"
 #include "base/str.h"
+#include "base/syscalls.h"
 
 #define LOCK_PAUSE DLC_MS(10)  /* between looks at the lock of another starter */
 #define IDLE_EXIT  DLC_SEC(60) /* unless the settings say how long */

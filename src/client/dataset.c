@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Keeping a dataset attached while daemons come and go; fork. */
-#include "client/client_i.h"
+#include "client/dataset.h"
 
-#include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
 #include "base/backoff.h"
-#include "base/check.h"
-#include "base/fork_fds.h"
 #include "base/cancel.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "base/syscalls.h"
+#include "catalog/catalog.h"
+#include "client/attach.h"
+#include "client/attachment.h"
+#include "client/heartbeat.h"
+#include "client/job_weights.h"
+#include "client/process.h"
+#include "client/reading.h"
 #include "client/watch.h"
+#include "ipc/shm.h"
 
 #define LOOK_SOON    DLC_MS(250) /* for a daemon that is waited for */
 #define LOOK_AGAIN   DLC_MS(250) /* for a lost daemon, and doubling up to */
@@ -25,114 +33,6 @@
 #define GREETING     DLC_SEC(2)   /* which a daemon answers at once; else the bucket is read */
 #define ATTACH_PAUSE DLC_MS(2)    /* between looks at that thread */
 
-/* ---- all open datasets, and the lock on what fork() must find whole ---- */
-
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static pthread_mutex_t all_mtx = PTHREAD_MUTEX_INITIALIZER;
-static struct dlc_list all; /* G: all_mtx */
-
-void client_lock(void)
-{
-    pthread_mutex_lock(&all_mtx);
-}
-
-void client_unlock(void)
-{
-    pthread_mutex_unlock(&all_mtx);
-}
-
-/* Pins that are set now. */
-static uint64_t held(const struct attachment *a)
-{
-    uint32_t high = DLC_MIN(atomic_load(&a->session->blocks_high), SHM_BLOCKS);
-    uint64_t n = 0;
-
-    for (uint32_t b = 0; b < high; b++) {
-        for (unsigned p = 0; p < SHM_PINS; p++)
-            n += atomic_load(&a->blocks[b].pins[p]) != 0;
-    }
-    return n;
-}
-
-static void count_held(struct attachment *a)
-{
-    if (!a->foreign)
-        a->inherited = a->unmapped ? 0 : held(a);
-}
-
-/* Counted here: in the child it is too late, since the parent goes on and puts its views. */
-static void before_fork(void)
-{
-    client_lock();
-    dlc_list_each (l, &all) {
-        struct dlc_dataset *ds = dlc_container(l, struct dlc_dataset, link);
-        struct attachment *a = atomic_load(&ds->cur);
-
-        if (a != NULL)
-            count_held(a);
-        dlc_list_each (r, &ds->retired)
-            count_held(dlc_container(r, struct attachment, link));
-    }
-}
-
-static void disown(struct attachment *a)
-{
-    a->foreign = true;
-    a->sock = a->doorbell = -1; /* base/fork_fds.h has closed them */
-    dlc_mtx_init(&a->mtx, LCK_session);
-    dlc_mtx_init(&a->rpc, LCK_rpc);
-    if (a->inherited == 0) /* else a daemon that ends could not return its memory */
-        attachment_unmap(a);
-}
-
-/*
- * The child has one thread, whatever locks others held: make them anew. Its copies of the parent's
- * descriptors are closed, those of attachments in the making too (base/fork_fds.h); what lies in
- * shared memory is left alone (A3).
- */
-static void in_child(void)
-{
-    dlc_list_each (l, &all) {
-        struct dlc_dataset *ds = dlc_container(l, struct dlc_dataset, link);
-        struct attachment *a = atomic_load(&ds->cur);
-
-        dlc_mtx_init(&ds->mtx, LCK_dataset);
-        dlc_mtx_init(&ds->direct_mtx, LCK_direct);
-        atomic_store(&ds->attaching, false);
-        dlc_list_each (r, &ds->retired)
-            disown(dlc_container(r, struct attachment, link));
-        if (a != NULL) {
-            disown(a);
-            dlc_list_push_tail(&ds->retired, &a->link);
-            atomic_store(&ds->unreaped, true);
-        }
-        atomic_store(&ds->cur, NULL);
-        ds->lost = false;
-        ds->direct = NULL;             /* its threads stayed with the parent */
-        reading_release(&ds->reading); /* the parent goes on with it */
-        importance_release(&ds->importance);
-        importance_init(&ds->importance);
-        ds->try_again = (struct dlc_mono){0};
-        ds->reconnects = ds->without_daemon = 0;
-        ds->past = (struct dlc_stats){0};
-        ds->direct_reads = ds->direct_bytes = ds->direct_ns = 0;
-    }
-    watch_in_child();
-    client_unlock(); /* taken before the fork, on this very thread */
-}
-
-static void init_once(void)
-{
-    dlc_list_init(&all);
-    fork_fds_init(); /* its lock is taken under ours */
-    pthread_atfork(before_fork, client_unlock, in_child);
-}
-
-void client_init(void)
-{
-    pthread_once(&once, init_once);
-}
-
 /* ---- attaching ---- */
 
 /* Does anybody read there, or may: (A1)? */
@@ -140,7 +40,7 @@ static bool in_use(const struct attachment *a)
 {
     if (a->foreign) /* its users are threads of the parent */
         return a->inherited > 0;
-    return atomic_load(&a->users) > 0 || held(a) > 0;
+    return atomic_load(&a->users) > 0 || attachment_held(a) > 0;
 }
 
 static void add_session(const struct attachment *a, struct dlc_stats *out)
@@ -186,9 +86,9 @@ static void reap_locked(struct dlc_dataset *ds)
 
 void dataset_reap(struct dlc_dataset *ds)
 {
-    pthread_mutex_lock(&all_mtx);
+    client_lock();
     reap_locked(ds);
-    pthread_mutex_unlock(&all_mtx);
+    client_unlock();
 }
 
 /* Stop using the current attachment. It is mapped: nobody can have retired it. */
@@ -208,8 +108,8 @@ static void retire_locked(struct dlc_dataset *ds, struct attachment *a)
  * put a view just then: see dataset_checked_until(). */
 static void daemon_gone(uint64_t generation)
 {
-    pthread_mutex_lock(&all_mtx);
-    dlc_list_each (l, &all) {
+    client_lock();
+    dlc_list_each (l, &client_datasets) {
         struct dlc_dataset *ds = dlc_container(l, struct dlc_dataset, link);
         struct attachment *a = atomic_load(&ds->cur);
 
@@ -218,15 +118,15 @@ static void daemon_gone(uint64_t generation)
         if (atomic_load(&ds->unreaped))
             reap_locked(ds);
     }
-    pthread_mutex_unlock(&all_mtx);
+    client_unlock();
 }
 
 void dataset_put_inherited(struct dlc_dataset *ds, struct attachment *a)
 {
-    pthread_mutex_lock(&all_mtx);
+    client_lock();
     if (a->inherited > 0)
         a->inherited--;
-    pthread_mutex_unlock(&all_mtx);
+    client_unlock();
     dataset_reap(ds);
 }
 
@@ -241,7 +141,7 @@ void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a)
         a->place = a->place_endpoint = NULL;
     }
     catalog_close(&a->catalog);
-    pthread_mutex_lock(&all_mtx);
+    client_lock();
     if (ds->lost) /* relaxed: statistics */
         atomic_fetch_add_explicit(&ds->reconnects, 1, memory_order_relaxed);
     ds->lost = false;
@@ -249,16 +149,16 @@ void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a)
     atomic_store(&ds->cur, a);
     atomic_store_explicit(&ds->said, false, memory_order_relaxed);
     watch_add(a->sock, a->generation, daemon_gone);
-    pthread_mutex_unlock(&all_mtx);
+    client_unlock();
 }
 
 static struct dlc_mono spawn_from(struct dlc_dataset *ds)
 {
     struct dlc_mono from;
 
-    pthread_mutex_lock(&all_mtx);
+    client_lock();
     from = ds->spawn_from;
-    pthread_mutex_unlock(&all_mtx);
+    client_unlock();
     return from;
 }
 
@@ -454,26 +354,26 @@ void dataset_detach(struct dlc_dataset *ds, struct attachment *a)
 
 void dataset_lost(struct dlc_dataset *ds, struct attachment *a)
 {
-    pthread_mutex_lock(&all_mtx);
+    client_lock();
     if (atomic_load(&ds->cur) == a)
         retire_locked(ds, a);
-    pthread_mutex_unlock(&all_mtx);
+    client_unlock();
 }
 
 /* ---- among all open datasets ---- */
 
 void dataset_enlist(struct dlc_dataset *ds)
 {
-    pthread_mutex_lock(&all_mtx);
-    dlc_list_push_tail(&all, &ds->link);
-    pthread_mutex_unlock(&all_mtx);
+    client_lock();
+    dlc_list_push_tail(&client_datasets, &ds->link);
+    client_unlock();
 }
 
 void dataset_delist(struct dlc_dataset *ds)
 {
-    pthread_mutex_lock(&all_mtx);
+    client_lock();
     dlc_list_remove(&ds->link);
-    pthread_mutex_unlock(&all_mtx);
+    client_unlock();
 }
 
 /* ---- figures ---- */
@@ -483,14 +383,14 @@ void dlc_dataset_stats(struct dlc_dataset *ds, struct dlc_stats *out)
     const struct attachment *a;
 
     dataset_drop_lost(ds); /* a program that only asks notices, too */
-    pthread_mutex_lock(&all_mtx);
+    client_lock();
     *out = ds->past;
     a = atomic_load(&ds->cur);
     if (a != NULL)
         add_session(a, out);
     dlc_list_each (l, &ds->retired)
         add_session(dlc_container(l, struct attachment, link), out);
-    pthread_mutex_unlock(&all_mtx);
+    client_unlock();
     out->bypasses = atomic_load_explicit(&ds->direct_reads, memory_order_relaxed);
     out->bytes += atomic_load_explicit(&ds->direct_bytes, memory_order_relaxed);
     out->stall_ns += atomic_load_explicit(&ds->direct_ns, memory_order_relaxed);

@@ -11,9 +11,19 @@
 
 #include <stdio.h>
 
+#include "base/config.h"
+#include "base/err.h"
+#include "base/list.h"
 #include "base/mem.h"
-#include "client/client_i.h"
+#include "base/mutex.h"
 #include "cache/decoded/decoded_header.h"
+#include "catalog/catalog.h"
+#include "client/attach.h"
+#include "client/attachment.h"
+#include "client/dataset.h"
+#include "client/heartbeat.h"
+#include "client/miss.h"
+#include "ipc/shm.h"
 
 struct decoded_handle {
     struct dlc_dataset *ds; /* our own */

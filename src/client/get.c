@@ -3,17 +3,26 @@
  * Getting samples. The hit path is the first twenty lines: a thread-local look-up, one pin, two
  * loads; no lock, no system call, no copy. Everything else is below it and slow.
  */
-#include "client/client_i.h"
-
 #include <string.h>
 #include <time.h>
 
-#include "base/check.h"
 #include "base/cancel.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
+#include "client/attachment.h"
+#include "client/bypass.h"
+#include "client/dataset.h"
+#include "client/heartbeat.h"
+#include "client/large_samples.h"
+#include "client/last_error.h"
+#include "client/miss.h"
+#include "client/pins.h"
 #include "ipc/pin_reader.h"
+#include "ipc/shm.h"
 
 #define EVICTED_RETRIES 8
 #define ASK_AHEAD       64 /* samples of dlc_get_many() on their way at once */

@@ -6,193 +6,29 @@
  * The weights in use are the daemon's, mapped, or the process's own while there is none. A daemon
  * that is found again has forgotten them: it is brought what this process had, wherever it knows
  * nothing yet. So nothing that was learnt is lost with a daemon, and what others brought stays.
- *
- * (B1) A batch is learnt, and weights are exchanged, under the lock: no batch goes into a mapping
- *      that is given up. A list is drawn without it, on a mapping that it counts.
  */
-#include "client/client_i.h"
-
 #include <math.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/syscalls.h"
+#include "base/mutex.h"
 #include "base/str.h"
+#include "client/attachment.h"
+#include "client/dataset.h"
+#include "client/job_weights.h"
+#include "client/last_error.h"
+#include "client/process.h"
+#include "importance/sample.h"
+#include "importance/weights.h"
+#include "ipc/shm.h"
 
 #define EVERY 4u /* epochs, unless it is said */
-
-/* Weights that are mapped. */
-struct weighed {
-    unsigned refs;       /* G: importance.mtx */
-    uint64_t generation; /* of the attachment they came through; 0: our own */
-    struct weights w;
-    void *map;
-    size_t size;
-};
-
-/* ---- mappings ---- */
-
-static void weighed_free(struct weighed **wp)
-{
-    struct weighed *w = *wp;
-
-    *wp = NULL;
-    if (w == NULL)
-        return;
-    os_unmap(w->map, w->size);
-    mem_free(&w);
-}
-
-/* NULL: none was begun. Gives; return it with weighed_put(). */
-static struct weighed *weighed_get(struct dlc_dataset *ds)
-{
-    struct weighed *w;
-
-    dlc_mtx_lock(&ds->importance.mtx);
-    w = ds->importance.weighed;
-    if (w != NULL)
-        w->refs++;
-    dlc_mtx_unlock(&ds->importance.mtx);
-    return w;
-}
-
-static void weighed_put(struct dlc_dataset *ds, struct weighed **wp)
-{
-    bool last;
-
-    if (*wp == NULL)
-        return;
-    dlc_mtx_lock(&ds->importance.mtx);
-    last = --(*wp)->refs == 0;
-    dlc_mtx_unlock(&ds->importance.mtx);
-    if (last)
-        weighed_free(wp);
-    *wp = NULL;
-}
-
-/* Map what the descriptor is of. Takes fd. Gives *out. */
-static int weighed_map(int fd, uint64_t n, struct weighed **out, struct dlc_err *err)
-{
-    struct weighed *w = mem_new(struct weighed);
-    struct stat st;
-    int rc;
-
-    w->refs = 1;
-    w->size = weights_size(n);
-    if (fd < 0 || os_fstat(fd, &st) < 0 || (uint64_t)st.st_size != w->size)
-        rc = dlc_err_set(err, DLC_EPROTO, "the daemon handed over weights of the wrong size");
-    else if ((w->map = os_map(fd, 0, w->size, true)) == NULL)
-        rc = dlc_err_sys(err, "cannot map the weights of %llu samples", (unsigned long long)n);
-    else
-        rc = 0;
-    os_close(&fd);
-    *out = w;
-    return rc;
-}
-
-/* In memory of our own. */
-static int weighed_own(const struct dlc_dataset *ds, struct weighed **out, struct dlc_err *err)
-{
-    int fd = os_memfd("dlcache-weights"), rc;
-
-    *out = NULL;
-    if (fd < 0 || os_ftruncate(fd, weights_size(ds->n)) < 0) {
-        rc = dlc_err_sys(err, "no memory for the weights of %llu samples",
-                         (unsigned long long)ds->n);
-        os_close(&fd);
-        return rc;
-    }
-    rc = weighed_map(fd, ds->n, out, err);
-    if (rc == 0) {
-        weights_format((*out)->map, ds->n, catalog_snapshot(ds->catalog));
-        rc = weights_open(&(*out)->w, (*out)->map, (*out)->size, ds->n, err);
-    }
-    if (rc < 0)
-        weighed_free(out);
-    return rc;
-}
-
-/* The daemon's. Returns as attach_call(). */
-static int weighed_ask(struct dlc_dataset *ds, struct attachment *a, const char *job, bool own,
-                       struct weighed **out, struct dlc_err *err)
-{
-    json_t *ask = json_pack("{s:s, s:s, s:b}", "op", "weights", "job", job, "own", (int)own);
-    struct msg m = MSG_INIT;
-    int rc = attach_call(a, ask, -1, dlc_mono_add(dlc_mono_now(), ds->timeout), &m, err);
-
-    *out = NULL;
-    if (rc == 0)
-        rc = weighed_map(msg_take_fd(&m, 0), ds->n, out, err);
-    if (rc == 0)
-        rc = weights_open(&(*out)->w, (*out)->map, (*out)->size, ds->n, err);
-    if (rc == 0)
-        (*out)->generation = a->generation;
-    else
-        weighed_free(out);
-    json_decref(ask);
-    msg_release(&m);
-    return rc;
-}
-
-static void bring_along(struct weights *to, const struct weights *from)
-{
-    for (uint64_t i = 0; i < to->n; i++) {
-        float weight = weights_get(from, i);
-
-        if (weight > 0 && weights_get(to, i) <= 0)
-            weights_set(to, i, weight);
-    }
-}
-
-/* Use these from now on. Takes. (B1) */
-static void install(struct dlc_dataset *ds, struct weighed *w, bool same_job)
-{
-    struct importance *im = &ds->importance;
-    struct weighed *before;
-
-    dlc_mtx_lock(&im->mtx);
-    before = im->weighed;
-    if (before != NULL && same_job)
-        bring_along(&w->w, &before->w);
-    client_lock();
-    im->weighed = w;
-    client_unlock();
-    dlc_mtx_unlock(&im->mtx);
-    weighed_put(ds, &before);
-}
-
-int importance_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
-{
-    const struct importance *im = &ds->importance;
-    struct weighed *w;
-    int rc;
-
-    dlc_mtx_assert_held(&ds->mtx);
-    if (im->job == NULL)
-        return 0;
-    rc = weighed_ask(ds, a, im->job, im->own, &w, err);
-    if (rc == 0)
-        install(ds, w, true);
-    return rc;
-}
-
-void importance_init(struct importance *im)
-{
-    dlc_mtx_init(&im->mtx, LCK_weights);
-}
-
-void importance_release(struct importance *im)
-{
-    weighed_free(&im->weighed);
-    mem_free(&im->job);
-    mem_free(&im->samples);
-    im->scale = (struct weights_scale){0};
-}
 
 /* ---- beginning ---- */
 
@@ -317,7 +153,7 @@ static int begin_locked(struct dlc_dataset *ds, char **job, bool own, struct dlc
     if (rc < 0)
         return rc;
     if (w != NULL)
-        install(ds, w, same);
+        weighed_install(ds, w, same);
     if (same)
         return 0;
     client_lock();
@@ -542,7 +378,7 @@ int dlc_set_weights(struct dlc_dataset *ds, uint64_t first, uint64_t n, const fl
     weighed_put(ds, &w);
     if (rc < 0)
         return rc;
-    dlc_mtx_lock(&ds->importance.mtx); /* (B1) */
+    dlc_mtx_lock(&ds->importance.mtx); /* (IMPORTANCE-1) */
     for (uint64_t i = 0; i < n; i++)
         weights_set(&ds->importance.weighed->w, first + i, in[i]);
     dlc_mtx_unlock(&ds->importance.mtx);

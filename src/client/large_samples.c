@@ -15,20 +15,26 @@
  * work to clear it: a third of what a read of a file in the page cache costs. The kernel may have
  * it back whenever it likes (MADV_FREE).
  */
-#include "client/client_i.h"
+#include "client/large_samples.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "base/hash.h"
 #include "base/cancel.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "ipc/frame.h"
-#include "base/syscalls.h"
 #include "base/str.h"
+#include "base/syscalls.h"
+#include "client/attach.h"
+#include "client/attachment.h"
+#include "client/dataset.h"
+#include "ipc/frame.h"
 
 #define BLOCK ((uint64_t)256 << 10) /* summed while it is in the processor's cache */
 #define ROUND ((uint64_t)2 << 20)   /* samples of about one size share memory */

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/err.h"
 #include "dlcache.h"
 
 static _Thread_local char last_error[sizeof(((struct dlc_err *)0)->text)];

@@ -7,22 +7,23 @@
  *                      WAITED --gave up waiting--> UNWATCHED --daemon lets go--> FREE
  *     FREE --(ours)--> UNWATCHED (prefetch) ------------------daemon lets go--> FREE
  */
-#include "client/client_i.h"
+#include "client/miss.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/check.h"
 #include "base/cancel.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "ipc/frame.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mutex.h"
 #include "base/syscalls.h"
+#include "client/attachment.h"
+#include "client/dataset.h"
+#include "client/heartbeat.h"
+#include "ipc/frame.h"
+#include "ipc/shm.h"
 
-#define STILL_LOOKS   20          /* at a heartbeat that does not move: 2 s */
 #define PREFETCH_WAIT DLC_MS(100) /* for a daemon that takes nothing: it was only a hint */
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, struct dlc_dur d)
@@ -30,59 +31,6 @@ static void futex_wait(_Atomic uint32_t *word, uint32_t value, struct dlc_dur d)
     struct timespec ts = {.tv_sec = d.ns / 1000000000, .tv_nsec = d.ns % 1000000000};
 
     os_futex_wait(word, value, &ts);
-}
-
-bool attachment_lost(const struct attachment *a)
-{
-    struct pollfd p = {.fd = a->sock, .events = POLLRDHUP};
-
-    /* The socket says so a moment later: when the last thread of the daemon has ended. */
-    return a->foreign || attachment_died(a) ||
-           (os_poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0);
-}
-
-/* ---- a daemon that hangs ---- */
-
-static const struct shm_segment_hdr *segment_of(const struct attachment *a)
-{
-    return (const void *)a->segment; /* mapped: we are a user */
-}
-
-bool attachment_hangs(struct attachment *a)
-{
-    /* relaxed, here and below: numbers that are compared; no data goes with them */
-    uint64_t at = atomic_load_explicit(&a->hung_at, memory_order_relaxed);
-
-    if (at == 0)
-        return false;
-    if (at == atomic_load_explicit(&segment_of(a)->heartbeat, memory_order_relaxed))
-        return true;
-    if (atomic_exchange_explicit(&a->hung_at, 0, memory_order_relaxed) != 0)
-        log_warn("the daemon (process %u) goes on: reading through it again",
-                 segment_of(a)->owner_pid);
-    return false;
-}
-
-bool hang_watch_look(struct hang_watch *w, struct attachment *a, struct dlc_mono now)
-{
-    uint64_t beat;
-
-    if (!dlc_mono_passed(w->next, now))
-        return false;
-    w->next = dlc_mono_add(now, LOOK_EVERY);
-    beat = atomic_load_explicit(&segment_of(a)->heartbeat, memory_order_relaxed);
-    if (beat != w->beat || beat == 0) { /* 0: it does not say */
-        w->beat = beat;
-        w->still = 0;
-        return false;
-    }
-    if (++w->still < STILL_LOOKS)
-        return false;
-    if (atomic_exchange_explicit(&a->hung_at, beat, memory_order_relaxed) != beat)
-        log_warn("the daemon (process %u) hangs or is stopped: what is not in memory is read from "
-                 "the bucket until it goes on",
-                 segment_of(a)->owner_pid);
-    return true;
 }
 
 /* ---- cells ---- */

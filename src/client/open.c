@@ -1,15 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Opening and closing a dataset. */
-#include "client/client_i.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/api_token.h"
 #include "base/check.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/mutex.h"
+#include "bucket/bucket.h"
+#include "catalog/catalog.h"
 #include "catalog/listing/list_here.h"
+#include "client/attach.h"
+#include "client/attachment.h"
+#include "client/bypass.h"
+#include "client/dataset.h"
+#include "client/fork.h"
+#include "client/job_weights.h"
+#include "client/last_error.h"
+#include "client/reading.h"
 
 #define DEFAULT_TIMEOUT DLC_SEC(300)
 #define GREETING        DLC_SEC(5) /* which a daemon answers at once; else it hangs */

@@ -11,12 +11,17 @@
  *     taken so far                 *   *
  *     state                      b d a c e f
  */
-#include "client/client_i.h"
-
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/mem.h"
+#include "client/dataset.h"
+#include "client/last_error.h"
+#include "client/order.h"
+#include "client/reading.h"
+#include "client/substitution.h"
+#include "order/schedule.h"
 
 static int none_set(void)
 {

@@ -5,14 +5,18 @@
  * session's lock, in blocks that belong to no thread, and so do threads for which no block is left.
  * A block goes back when its thread ends; pins that are still set in it stay good.
  */
-#include "client/client_i.h"
+#include "client/pins.h"
 
 #include <pthread.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/mutex.h"
+#include "client/attachment.h"
+#include "client/dataset.h"
 #include "ipc/pin_reader.h"
+#include "ipc/shm.h"
 
 #define OVERFLOW_BLOCKS 64 /* that no thread can have for itself */
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the catalog says of samples: key, size, labels, splits, targets, columns. */
-#include "client/client_i.h"
-
 #include <string.h>
+
+#include "base/err.h"
+#include "catalog/catalog.h"
+#include "client/dataset.h"
+#include "client/last_error.h"
 
 /* As dlc_key() returns texts. */
 static int give(struct catalog_text t, char *buf, size_t cap)

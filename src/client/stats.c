@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the daemon knows, as a text. */
-#include "client/client_i.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "client/attach.h"
+#include "client/attachment.h"
+#include "client/dataset.h"
+#include "client/last_error.h"
+#include "ipc/frame.h"
 
 #define TRIES 2 /* a daemon that has just been lost may have been followed by another one */
 

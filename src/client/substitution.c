@@ -18,9 +18,15 @@
  * attachment they are told to is the current one: whoever tells the order to another daemon finds
  * them whole, and all of them.
  */
-#include "client/client_i.h"
+#include "client/substitution.h"
 
 #include "base/check.h"
+#include "client/attachment.h"
+#include "client/dataset.h"
+#include "client/process.h"
+#include "client/reading.h"
+#include "ipc/shm.h"
+#include "order/schedule.h"
 
 #define READY_MOST  128u
 #define SLOTS_MOST  4096u

@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "client/client_i.h"
+#include "client/dataset.h"
+#include "client/attachment.h"
+#include "client/large_samples.h"
 
 #define N    60u
 #define SIZE 20000u

@@ -3,7 +3,7 @@
  * Which blocks threads claim and give back. A block that two of them use at once loses a pin, and a
  * reader's bytes with it, so seldom that readers do not show it: here the blocks are looked at.
  */
-#include "client/client_i.h"
+#include "client/dataset.h"
 #include "unit.h"
 
 #include <malloc.h>
@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 
 #include "base/mem.h"
+#include "client/attachment.h"
+#include "client/pins.h"
 
 #define THREAD_BLOCKS (SHM_BLOCKS - 64) /* the last 64 are for overflow alone */
 

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 
 #include "base/cancel.h"
-#include "client/client_i.h"
+#include "client/dataset.h"
 
 #define N     20u
 #define SIZE  2000u

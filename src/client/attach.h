@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Attaches to a daemon, and asks it over the socket. */
+#ifndef DLC_CLIENT_ATTACH_H
+#define DLC_CLIENT_ATTACH_H
+
+#include <stdbool.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "client/attachment.h"
+#include "ipc/frame.h"
+
+struct dlc_dataset;
+
+#define NO_DEADLINE ((struct dlc_mono){INT64_MAX}) /* a listing takes as long as it takes */
+
+/* How a daemon is looked for. */
+struct attach_how {
+    bool may_spawn; /* start one where none answers */
+    bool refresh;
+    /* A daemon that says nothing for so long hangs: after it was called or greeted, and while it
+     * opens the dataset (it tells how far a listing is). */
+    struct dlc_dur greeting, silence;
+    struct dlc_mono deadline; /* of all */
+};
+#define ATTACH_SILENCE DLC_SEC(30)
+
+/* Connect, open, map. DLC_ETIMEDOUT: the daemon hangs. Gives *out. */
+int attachment_new(struct dlc_dataset *ds, const struct attach_how *how, struct attachment **out,
+                   struct dlc_err *err);
+void attachment_unmap(struct attachment *a);          /* segment, index and descriptors */
+uint64_t attachment_held(const struct attachment *a); /* pins that are set now */
+void attachment_free(struct attachment **ap);
+/*
+ * One question over the socket, with a descriptor unless fd is negative, and its answer in *m,
+ * which was MSG_INIT. After DLC_ENODAEMON and DLC_ETIMEDOUT (also of a daemon that hangs, before
+ * the deadline) the attachment must not be asked again: the answer may still come.
+ */
+int attach_call(struct attachment *a, const json_t *ask, int fd, struct dlc_mono deadline,
+                struct msg *m, struct dlc_err *err);
+
+#endif

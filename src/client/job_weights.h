@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The weights of a job as this process maps them: the daemon's, or its own while there is none.
+ *
+ * (IMPORTANCE-1) A batch is learnt, and weights are exchanged, under the lock: no batch goes into a
+ * mapping that is given up. A list is drawn without it, on a mapping that it counts.
+ */
+#ifndef DLC_CLIENT_JOB_WEIGHTS_H
+#define DLC_CLIENT_JOB_WEIGHTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mutex.h"
+#include "importance/sample.h"
+#include "importance/weights.h"
+
+struct attachment;
+struct dlc_dataset;
+
+/* What dlc_learn() and dlc_draw() work with. */
+struct importance {
+    struct dlc_mtx mtx;         /* rank LCK_weights */
+    char *job;                  /* NULL: none was begun. G: dataset.mtx and the process-wide lock */
+    bool own;                   /* the job has no name: the process's. G: dataset.mtx */
+    struct draw_spec spec;      /* one thread at a time, by contract */
+    uint64_t *samples;          /* what places of the spec mean; NULL: themselves. The same */
+    enum weights_rule rule;     /* G: mtx */
+    struct weights_scale scale; /* G: mtx */
+    struct weighed *weighed;    /* G: mtx; changed under the process-wide lock too */
+};
+
+/* Weights that are mapped. */
+struct weighed {
+    unsigned refs;       /* G: importance.mtx */
+    uint64_t generation; /* of the attachment they came through; 0: our own */
+    struct weights w;
+    void *map;
+    size_t size;
+};
+
+/* NULL: none was begun. Gives; return it with weighed_put(). */
+struct weighed *weighed_get(struct dlc_dataset *ds);
+void weighed_put(struct dlc_dataset *ds, struct weighed **wp);
+/* In memory of our own. */
+int weighed_own(const struct dlc_dataset *ds, struct weighed **out, struct dlc_err *err);
+/* The daemon's. Returns as attach_call(). */
+int weighed_ask(struct dlc_dataset *ds, struct attachment *a, const char *job, bool own,
+                struct weighed **out, struct dlc_err *err);
+/* Use these from now on. Takes. (IMPORTANCE-1) */
+void weighed_install(struct dlc_dataset *ds, struct weighed *w, bool same_job);
+
+/* Have the weights that a daemon keeps for the job, if one was begun, and bring those along that
+ * are new to it. The caller holds dataset.mtx. Returns as reading_tell(). */
+int importance_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err);
+void importance_init(struct importance *im);    /* anew: also in a child, whatever was locked */
+void importance_release(struct importance *im); /* nobody uses it */
+
+#endif
