@@ -219,7 +219,6 @@ static void attached_locked(struct dlc_dataset *ds, struct attachment *a, struct
     ds->patience = (struct dlc_dur){0};
     atomic_store_explicit(&ds->refused, false, memory_order_relaxed); /* R get_slow() */
     dataset_attach_to(ds, a);
-    dataset_reap(ds);
     /* relaxed: as publish(), whose number may have gone to the one before */
     atomic_store_explicit(&a->session->cursor, atomic_load_explicit(&ds->at, memory_order_relaxed),
                           memory_order_relaxed);

@@ -6,6 +6,7 @@
 
 #include "base/fault.h"
 #include "client/dataset.h"
+#include "client/process.h"
 
 #define N    20u
 #define SIZE 5000u
@@ -58,6 +59,17 @@ static bool attaches(void)
     if (a != NULL)
         dataset_detach(ds, a);
     return a != NULL;
+}
+
+/* The watch thread writes it, too. */
+static bool is_lost(void)
+{
+    bool lost;
+
+    client_lock();
+    lost = ds->lost;
+    client_unlock();
+    return lost;
 }
 
 static void lose(void)
@@ -144,10 +156,10 @@ static void test_told_to_stop(void **state)
     (void)state;
     lose();
     assert_int_equal(ds->spawn_from.ns, 0);
-    assert_true(ds->lost);
+    assert_true(is_lost());
     daemon_start(&d);
     assert_true(attaches());
-    assert_false(ds->lost);
+    assert_false(is_lost());
     before = dlc_mono_now();
     daemon_stop(&d);
     until(ds->cur == NULL);
@@ -417,16 +429,21 @@ static void test_told_again(void **state)
     until(stat_of(&d, "datasets", "resident") >= 4); /* it fetches what is left of the list */
 }
 
-/* An order that cannot be told is no reason to do without a daemon. */
+/* An order that cannot be told is no reason to do without a daemon, nor to keep weights from it. */
 static void test_not_told(void **state)
 {
+    const struct dlc_importance importance = {.job = "j"};
+
     (void)state;
     follow();
+    assert_int_equal(dlc_importance(ds, &importance), 0);
+    assert_int_equal(ds->importance.weighed->generation, ds->cur->generation);
     lose();
     daemon_start(&d);
     fault_plan(&(struct fault_plan){.calls = FAULT_CALL(memfd), .nth = 1, .pid = getpid()});
     assert_true(attaches());
     assert_true(fault_disarm());
+    assert_int_equal(ds->importance.weighed->generation, ds->cur->generation);
 }
 
 /* The daemon dies while it is told: there is none. */
