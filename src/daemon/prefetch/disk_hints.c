@@ -98,9 +98,13 @@ void dataset_expect(struct dataset *ds)
 
 /* ---- what an earlier daemon has left: made its group's in the background ---- */
 
-/* A walk over the dataset's chunks that makes them its group's, on a worker. */
+#define ADOPT_AT_ONCE 100000u /* samples and objects: tens of milliseconds of a worker */
+
+/* A walk over the dataset's chunks that makes them its group's, on a worker. A slice at a time:
+ * what else waits for such a worker (an eviction, a chunk to be verified) goes in between. */
 struct adoption {
     struct dataset *ds;
+    uint64_t at; /* of samples, then of objects */
     struct work work;
     struct task task;
     _Atomic bool stop; /* W loop, R worker, relaxed: only asks it to hurry */
@@ -111,27 +115,42 @@ static bool stopped(struct adoption *a)
     return atomic_load_explicit(&a->stop, memory_order_relaxed); /* with the loop */
 }
 
+static uint64_t adopt_total(const struct dataset *ds)
+{
+    return catalog_count(ds->catalog) + catalog_objects(ds->catalog);
+}
+
+/* Sample `at`, or the derived form of an object. */
+static void adopt_one(const struct dataset *ds, uint64_t at)
+{
+    uint64_t samples = catalog_count(ds->catalog), size;
+    struct catalog_entry e;
+
+    if (at < samples && catalog_get(ds->catalog, at, &e, NULL) == 0)
+        disk_has(ds->node->disk, dataset_chunk(ds, e.key, e.etag));
+    else if (at >= samples && catalog_derived(ds->catalog, at - samples, &size, NULL) == 0 &&
+             catalog_object(ds->catalog, at - samples, &e, NULL) == 0)
+        disk_has(ds->node->disk, dataset_derived_chunk(ds, &e));
+}
+
 static void adopt_work(struct work *w)
 {
     struct adoption *a = dlc_container(w, struct adoption, work);
-    const struct dataset *ds = a->ds;
-    struct catalog_entry e;
-    uint64_t size;
+    uint64_t end = DLC_MIN(a->at + ADOPT_AT_ONCE, adopt_total(a->ds));
 
-    for (uint64_t i = 0; i < catalog_count(ds->catalog) && !stopped(a); i++)
-        if (catalog_get(ds->catalog, i, &e, NULL) == 0)
-            disk_has(ds->node->disk, dataset_chunk(ds, e.key, e.etag));
-    for (uint64_t i = 0; i < catalog_objects(ds->catalog) && !stopped(a); i++)
-        if (catalog_derived(ds->catalog, i, &size, NULL) == 0 &&
-            catalog_object(ds->catalog, i, &e, NULL) == 0)
-            disk_has(ds->node->disk, dataset_derived_chunk(ds, &e));
-    loop_post(ds->node->loop, &a->task);
+    for (; a->at < end && !stopped(a); a->at++)
+        adopt_one(a->ds, a->at);
+    loop_post(a->ds->node->loop, &a->task);
 }
 
 static void adopt_back(struct task *t)
 {
     struct adoption *a = dlc_container(t, struct adoption, task);
 
+    if (a->at < adopt_total(a->ds) && !stopped(a)) {
+        work_run(a->ds->node->work, WORK_BACKGROUND, &a->work);
+        return;
+    }
     a->ds->node->pending--;
     a->ds->disk.adoption = NULL;
     dataset_put(&a->ds);
