@@ -263,6 +263,28 @@ static void test_ranges_at_once(void **state)
     disk_close(&d);
 }
 
+/* No read is taken for one that hangs when it has ended, and one that fails counts once. */
+static void test_ends(void **state)
+{
+    struct disk *d = open_limited(0);
+    uint64_t errors = count_read(disk_errors);
+    char buf[10];
+
+    (void)state;
+    store(d, 1, 1000);
+    assert_int_equal(disk_read_range(d, id_of(1), 1000, 5, buf, 10, NULL), 0);
+    assert_int_equal(disk_verify(d, id_of(1), 1000, NULL), 0);
+    assert_int_equal(fetch(d, 1, 1000), 0);
+    dlc_clock_advance(DLC_SEC(3600));
+    disk_tick(d);
+    assert_false(disk_is_bypassed(d));
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fstat), .nth = 1});
+    assert_int_equal(fetch(d, 1, 1000), DLC_EIO);
+    assert_true(fault_disarm());
+    assert_int_equal(count_read(disk_errors) - errors, 1);
+    disk_close(&d);
+}
+
 static void test_faults(void **state)
 {
     unsigned char *want = bytes_of(1, 1000);
@@ -331,6 +353,7 @@ int main(void)
         disk_test(test_ranges),
         disk_test(test_range_damaged_later),
         disk_test(test_faults),
+        disk_test(test_ends),
         disk_test(test_stamp),
         disk_test(test_range_after_store),
         disk_test(test_ranges_at_once),

@@ -350,6 +350,119 @@ static void test_fill_meets_failing_disk(void **state)
     disk_close(&d);
 }
 
+/* A directory of chunks that cannot be read: nothing is written into it, because nobody knows what
+ * is there. */
+static void test_unknown_shard(void **state)
+{
+    struct disk_path path;
+    struct disk_fill *f;
+    struct disk *d;
+    int fd;
+
+    (void)state;
+    d = open_limited(0);
+    disk_close(&d);
+    path_of(1, 1000, &path);
+    *strrchr(path.s, '/') = '\0';
+    fd = os_open(path.s, O_CREAT | O_WRONLY, 0600); /* not a directory */
+    assert_true(fd >= 0);
+    os_close(&fd);
+    d = open_limited(0);
+    assert_true(store(d, 1, 1000) < 0);
+    assert_true(disk_fill_begin(d, id_of(1), 1000, &f, NULL) < 0);
+    assert_null(f);
+    assert_true(disk_read(d, id_of(1), &fd, 1, NULL) < 0);
+    assert_int_equal(count_files("tmp", ""), 0);
+    assert_int_equal(figures_of(d).bytes, 0);
+    disk_close(&d);
+}
+
+/* Whoever brings a chunk that is there already makes it its group's. */
+static void test_claim_of_another_group(void **state)
+{
+    struct disk *d = open_limited(0);
+    uint32_t a = disk_group(d, 1, "a"), b = disk_group(d, 2, "b");
+    struct disk_group_figures of_a, of_b;
+    unsigned char *p = bytes_of(1, 1000);
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct chunk_id id = id_of(1);
+        struct disk_fill *f;
+
+        id.group = i == 0 ? a : b;
+        assert_int_equal(disk_fill_begin(d, id, 1000, &f, NULL), 0);
+        memcpy(disk_fill_data(f), p, 1000);
+        assert_int_equal(disk_fill_commit(d, &f, NULL), 0);
+    }
+    disk_group_figures(d, a, &of_a);
+    disk_group_figures(d, b, &of_b);
+    assert_int_equal(of_a.chunks, 0);
+    assert_int_equal(of_b.chunks, 1);
+    assert_int_equal(figures_of(d).bytes, 1000);
+    mem_free(&p);
+    disk_close(&d);
+}
+
+/* A rename that fails is not tried again, unless it was for a directory that is not there yet. */
+static void test_rename_fails(void **state)
+{
+    struct disk *d = open_limited(0);
+
+    (void)state;
+    assert_int_equal(store(d, 1, 1000), 0);
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(rename), .nth = 1});
+    assert_int_equal(store(d, 2, 1000), DLC_EIO);
+    assert_true(fault_disarm());
+    assert_false(disk_has(d, id_of(2)));
+    assert_int_equal(count_files("tmp", ""), 0);
+    assert_int_equal(figures_of(d).bytes, 1000);
+    disk_close(&d);
+}
+
+/* A file system that is fuller than it said: room is made and it is tried once more, not for ever. */
+static void test_full_twice(void **state)
+{
+    enum { LEN = 1 << 20 };
+
+    (void)state;
+    for (int times = 1; times <= 2; times++) {
+        struct disk *d = open_limited(0);
+
+        for (unsigned i = 0; i < 6; i++)
+            assert_int_equal(store(d, i, LEN), 0);
+        fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fallocate), .nth = 1, .times = times});
+        assert_int_equal(store(d, 9, LEN), times == 1 ? 0 : DLC_ENOSPACE);
+        assert_int_equal(fault_hits(), times);
+        (void)fault_disarm();
+        assert_int_equal(disk_has(d, id_of(9)), times == 1);
+        assert_false(disk_has(d, id_of(0))); /* it made room */
+        assert_int_equal(count_files("tmp", ""), 0);
+        disk_drop_all(d);
+        disk_close(&d);
+    }
+}
+
+static int syncs_of_store(struct disk *d, unsigned i)
+{
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fsync), .nth = 1000000});
+    assert_int_equal(store(d, i, 1000), 0);
+    (void)fault_disarm();
+    return fault_calls();
+}
+
+/* With sync, the names of a new directory and of the file in it last, too. */
+static void test_syncs(void **state)
+{
+    struct disk *d = open_config(&(struct disk_config){.root = root, .sync = true});
+
+    (void)state;
+    assert_int_equal(syncs_of_store(d, 1), 3); /* the file, chunks/, its new directory */
+    disk_drop(d, id_of(1));
+    assert_int_equal(syncs_of_store(d, 1), 2); /* the directory is there */
+    disk_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +470,11 @@ int main(void)
         disk_test(test_store_sum),
         disk_test(test_fill_sum),
         disk_test(test_fill_meets_failing_disk),
+        disk_test(test_unknown_shard),
+        disk_test(test_claim_of_another_group),
+        disk_test(test_rename_fails),
+        disk_test(test_full_twice),
+        disk_test(test_syncs),
         disk_test(test_grow),
         disk_test(test_grow_too_large),
         disk_test(test_store_faults),
