@@ -443,6 +443,57 @@ static void test_full_twice(void **state)
     }
 }
 
+/* What fails gives its reservation back: ten failures do not fill a tier of six. */
+static void test_full_leaves_nothing_reserved(void **state)
+{
+    enum { LEN = 1 << 20 };
+    struct disk *d = open_limited(6 * LEN);
+
+    (void)state;
+    for (unsigned i = 0; i < 10; i++) {
+        fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fallocate), .nth = 1, .times = 9});
+        assert_int_equal(store(d, i, LEN), DLC_ENOSPACE);
+        assert_true(fault_disarm());
+    }
+    for (unsigned i = 0; i < 6; i++)
+        assert_int_equal(store(d, i, LEN), 0);
+    assert_int_equal(figures_of(d).bytes, 6 * LEN);
+    disk_close(&d);
+}
+
+static int fallocates_of_store(struct disk *d, unsigned i, size_t len)
+{
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fallocate), .nth = 1000000});
+    assert_int_equal(store(d, i, len), 0);
+    (void)fault_disarm();
+    return fault_calls();
+}
+
+/* A small chunk is left to the file system's delayed allocation. */
+static void test_small_is_not_allocated(void **state)
+{
+    struct disk *d = open_limited(0);
+
+    (void)state;
+    assert_int_equal(fallocates_of_store(d, 1, (256 << 10) - 1), 0);
+    assert_int_equal(fallocates_of_store(d, 2, 256 << 10), 1);
+    disk_close(&d);
+}
+
+/* More fills than there are guards of mappings, one after the other: each gives its own back. */
+static void test_many_fills(void **state)
+{
+    struct disk *d = open_limited(0);
+    struct disk_fill *f;
+
+    (void)state;
+    for (unsigned i = 0; i < 1100; i++) {
+        assert_int_equal(disk_fill_begin(d, id_of(i), 10, &f, NULL), 0);
+        disk_fill_abandon(d, &f);
+    }
+    disk_close(&d);
+}
+
 static int syncs_of_store(struct disk *d, unsigned i)
 {
     fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fsync), .nth = 1000000});
@@ -474,6 +525,9 @@ int main(void)
         disk_test(test_claim_of_another_group),
         disk_test(test_rename_fails),
         disk_test(test_full_twice),
+        disk_test(test_full_leaves_nothing_reserved),
+        disk_test(test_small_is_not_allocated),
+        disk_test(test_many_fills),
         disk_test(test_syncs),
         disk_test(test_grow),
         disk_test(test_grow_too_large),
