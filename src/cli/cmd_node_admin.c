@@ -33,7 +33,7 @@ static void add_row(struct table *t, const json_t *n)
     add_size(t, n, "figures.memory_used", "figures");
     add_size(t, n, "figures.disk_used", "figures");
     table_addf(t, all ? "%llu" : "-", (unsigned long long)json_u64_at(n, "gpus"));
-    table_addf(t, all ? "%zu" : "-", json_array_size(json_object_get(n, "orders")));
+    table_addf(t, all ? "%zu" : "-", json_array_size(json_object_get(n, "commands")));
     table_addf(t, json_object_get(n, "silent_s") != NULL ? "%.1f s ago" : "-",
                json_number_at(n, "silent_s"));
     table_add(t, json_text_at(n, "address"));
@@ -78,9 +78,9 @@ static void print_work(const json_t *n)
                table_count(json_u64_at(p, "done"), done),
                table_count(json_u64_at(p, "total"), total));
     }
-    json_array_foreach(json_object_get(n, "orders"), i, o)
+    json_array_foreach(json_object_get(n, "commands"), i, o)
     {
-        printf("ordered    %s of %s\n", json_text_at(o, "op"), json_text_at(o, "dataset"));
+        printf("command    %s of %s\n", json_text_at(o, "op"), json_text_at(o, "dataset"));
     }
 }
 
@@ -147,7 +147,7 @@ static int undrain(const struct command *cmd, int argc, char **argv)
 static const struct kind nodes = {
     .what = "node",
     .path = "/v1/nodes",
-    .headings = "node|state|>capacity|>in memory|>on disk|>gpus|>orders|>heard|address",
+    .headings = "node|state|>capacity|>in memory|>on disk|>gpus|>commands|>heard|address",
     .row = add_row,
     .print = print_node,
 };

@@ -33,7 +33,7 @@ static json_t *gather(struct node *n, bool *more)
     json_t *chunks = report_chunks(n, more);
     json_t *body = json_pack("{s:I, s:o, s:o, s:o}", "view",
                              (json_int_t)cluster_version(n->cluster), "figures", report_figures(n),
-                             "progress", report_progress(n), "orders_done", commands_done(n));
+                             "progress", report_progress(n), "commands_done", commands_done(n));
 
     if (chunks != NULL)
         json_object_set_new(body, "chunks", chunks);
@@ -68,10 +68,10 @@ static void digest(struct node *n, const struct agent_news *news)
     }
     report_heard(n, news->well);
     if (news->well && news->sent != NULL)
-        commands_heard(n, json_object_get(news->sent, "orders_done"));
+        commands_heard(n, json_object_get(news->sent, "commands_done"));
     if (json_is_object(view))
         take_view(n, view);
-    commands_take(n, json_object_get(news->answer, "orders"));
+    commands_take(n, json_object_get(news->answer, "commands"));
 }
 
 static const struct agent_ops agent_does = {.gather = gather, .digest = digest};

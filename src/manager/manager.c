@@ -130,7 +130,7 @@ static void tick(struct control *c, struct dlc_mono *jobs_at, struct dlc_mono *p
     nodes_tick(c, dlc_mono_now()); /* the lock may have taken time */
     if (now.ns >= jobs_at->ns && leader_holds(c)) {
         jobs_tick(c, now);
-        orders_tick(c);
+        commands_tick(c);
         datasets_tick(c, now);
         weights_tick(c, now);
         *jobs_at = dlc_mono_add(now, JOBS_EVERY);

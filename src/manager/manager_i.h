@@ -113,8 +113,8 @@ struct control {
     uint64_t view_asked, view_made; /* G: mtx; calls of view_changed(); those that the view has */
     struct dlc_cond view_new;
     struct view *view; /* G: mtx; with a reference. Replaced by the thread alone */
-    json_t
-        *finishing; /* G: mtx; {ID: n}: orders whose results are being written (node_commands.c) */
+    json_t *
+        finishing; /* G: mtx; {ID: n}: commands whose results are being written (node_commands.c) */
     struct dlc_list streams; /* G: mtx; of events, that go on (events.c) */
     json_t *lost;          /* the thread's: {DATASET: since when none of its nodes is there, ns} */
     uint64_t view_version; /* G: mtx; of the view, or of the last before it */
@@ -281,7 +281,7 @@ struct node_info {
                             */
     json_t *progress;      /* {DATASET: {"phase", "done", "total", "bytes"}}; NULL: none */
     struct shared_json *holds[2]; /* what the two are in; NULL: nothing */
-    size_t orders;                /* not done yet */
+    size_t commands;              /* not done yet */
 };
 
 /* All known nodes by name. Gives *out; return it with nodes_release(). */
@@ -291,26 +291,26 @@ int nodes_load(struct control *c, struct dlc_err *err);  /* thread: we lead from
 void nodes_tick(struct control *c, struct dlc_mono now); /* thread: who fell silent */
 void nodes_close(struct control *c);
 
-/* ---- orders: node_commands.c ---- */
+/* ---- commands: node_commands.c ---- */
 
 /*
  * Tell a node to do something: kept in the store, given with each heart-beat until the node says it
- * is done, or leaves. Takes order: {"op": "warm" | "evict" | "snapshot", "dataset": ID,
- * "tenant", ...}; "id" is added. An equal order that is not done yet is not given twice.
+ * is done, or leaves. Takes command: {"op": "warm" | "evict" | "snapshot", "dataset": ID,
+ * "tenant", ...}; "id" is added. An equal command that is not done yet is not given twice.
  */
-int order_give(struct control *c, const char *node, json_t *order, struct dlc_err *err);
+int command_send(struct control *c, const char *node, json_t *command, struct dlc_err *err);
 /* The same to all nodes that are not gone, or to those named in `nodes` (an array; NULL: all). */
-int order_give_all(struct control *c, const json_t *nodes, json_t *order, struct dlc_err *err);
-void orders_tick(struct control *c); /* thread, about once a second: nodes that are gone */
-/* Forget the orders of a dataset that are not done, but for evictions. */
-int order_withdraw(struct control *c, const struct meta_doc *dataset, struct dlc_err *err);
+int command_send_all(struct control *c, const json_t *nodes, json_t *command, struct dlc_err *err);
+void commands_tick(struct control *c); /* thread, about once a second: nodes that are gone */
+/* Forget the commands of a dataset that are not done, but for evictions. */
+int commands_withdraw(struct control *c, const struct meta_doc *dataset, struct dlc_err *err);
 
 /* ---- the view: cluster_view.c ---- */
 
 /* Something changed that nodes must know: the thread makes a new view if it comes out different. */
 void view_changed(struct control *c);
-/* Wait until what changed is in the view: nodes carry an order out by the view that they have, and
- * get the order not before that one (heartbeat.c). A while at most. Not in the thread. */
+/* Wait until what changed is in the view: nodes carry a command out by the view that they have, and
+ * get the command not before that one (heartbeat.c). A while at most. Not in the thread. */
 void view_settle(struct control *c);
 int view_load(struct control *c, uint64_t fence,
               struct dlc_err *err); /* thread: we lead from now on */
@@ -343,10 +343,10 @@ void datasets_index_release(struct dataset_index *x);
 /* dataset_ops.c; thread: gives the "datasets" of the view, those that are placed on some nodes
  * only or have readers. NULL and *err on failure. */
 json_t *datasets_view(struct control *c, struct dlc_err *err);
-/* dataset_ops.c; a node has done an order, or failed (error: not NULL). `result` is what it said.
+/* dataset_ops.c; a node has done a command, or failed (error: not NULL). `result` is what it said.
  * May be called again for the same. A failure of the store: it must be. */
-int datasets_order_done(struct control *c, const char *node, const json_t *order,
-                        const json_t *result, const char *error, struct dlc_err *err);
+int dataset_command_done(struct control *c, const char *node, const json_t *command,
+                         const json_t *result, const char *error, struct dlc_err *err);
 /* dataset_ops.c; the node that should list it is not there any more. False: nobody else is. */
 bool dataset_list_elsewhere(struct control *c, const char *dataset, const char *node);
 /* dataset_place.c; thread, only while leading, about once a second: datasets whose nodes are all

@@ -4,7 +4,7 @@
     with api.Manager() as m:            as manager.Manager, and fails when an answer has a status, type or
         m.ok("GET", "/v1/status")       field that is not described
         m.seen                          {(method, path of the description, status)}
-    n = api.Node(m, "a", capacity=1000) a node played by the test: joins, tells figures, carries out orders
+    n = api.Node(m, "a", capacity=1000) a node played by the test: joins, tells figures, carries out commands
 """
 import json
 import os
@@ -206,15 +206,15 @@ class Node:
         self.figures["disk_used"] = sum(d["bytes"] for d in self.figures["datasets"].values())
         self.beat()
 
-    def orders(self, op=None):
-        return [o for o in self.beat()["orders"] if op in (None, o["op"])]
+    def commands(self, op=None):
+        return [o for o in self.beat()["commands"] if op in (None, o["op"])]
 
     def carry_out(self, which=lambda o: True, result=None, error=None):
-        """Say that orders are done; how many."""
-        mine = [o for o in self.beat()["orders"] if which(o)]
+        """Say that commands are done; how many."""
+        mine = [o for o in self.beat()["commands"] if which(o)]
         if mine:
             done = [dict({"id": o["id"]}, **({"error": error} if error else {"result": result or {}})) for o in mine]
-            self.beat(orders_done=done)
+            self.beat(commands_done=done)
         return len(mine)
 
     def sees(self, dataset):

@@ -29,21 +29,21 @@ class Cli:
 
 
 class Node:
-    """A node that does nothing but join and beat; what it was told is in `orders`."""
+    """A node that does nothing but join and beat; what it was told is in `commands`."""
 
     def __init__(self, m, name, **join):
-        self.m, self.name, self.orders = m, name, []
+        self.m, self.name, self.commands = m, name, []
         m.ok("PUT", "/v1/nodes/" + name,
              dict({"address": "http://10.0.0.1:80", "capacity": 10 ** 9, "memory": 10 ** 8, "gpus": 2}, **join), token="node")
         self.beat()
 
     def beat(self, **more):
-        self.orders = self.m.beat(self.name, **more)["orders"]
-        return self.orders
+        self.commands = self.m.beat(self.name, **more)["commands"]
+        return self.commands
 
-    def order(self, op):
-        """The order of this kind that it has, when it has come."""
-        return dl.wait_for(lambda: next((o for o in self.beat() if o["op"] == op), None), what="an order to " + op)
+    def command(self, op):
+        """The command of this kind that it has, when it has come."""
+        return dl.wait_for(lambda: next((o for o in self.beat() if o["op"] == op), None), what="a command to " + op)
 
-    def done(self, order, **word):
-        self.beat(orders_done=[dict({"id": order["id"]}, **word)])
+    def done(self, command, **word):
+        self.beat(commands_done=[dict({"id": command["id"]}, **word)])

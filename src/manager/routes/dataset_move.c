@@ -98,7 +98,7 @@ int dataset_move_goes_on(struct control *c, const char *name, const char *node, 
     if (rc == 0)
         set_arrived(&d, &a, err);     /* not written: who is left when it is over? */
     if (rc == 0 && a.leaving != NULL) /* before the move is over: one that dies here goes on */
-        rc = order_give_all(c, a.leaving, dataset_order(&d, "evict", "all"), err);
+        rc = command_send_all(c, a.leaving, dataset_command(&d, "evict", "all"), err);
     meta_doc_release(&d);
     if (rc == 0)
         rc = control_change(c, META_DATASET, name, META_ANY, set_arrived, &a, &d, err);
@@ -150,7 +150,7 @@ static void move(struct control *c, const struct http_request *r, const struct m
 {
     struct meta_doc now = META_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    json_t *order = dataset_order(d, "warm", "disk");
+    json_t *command = dataset_command(d, "warm", "disk");
 
     m->warm = is_cached(c, d->id);
     if (control_change(c, META_DATASET, d->id, expect, set_moving, m, &now, &err) < 0)
@@ -160,7 +160,7 @@ static void move(struct control *c, const struct http_request *r, const struct m
     control_event(c, d->tenant, "dataset.moving",
                   json_pack("{s:s, s:O*}", "dataset", d->id, "nodes", dataset_nodes(now.body)));
     view_settle(c); /* nodes warm what they own by it */
-    if (m->warm && order_give_all(c, dataset_nodes(now.body), json_incref(order), &err) < 0)
+    if (m->warm && command_send_all(c, dataset_nodes(now.body), json_incref(command), &err) < 0)
         goto out;
     if (dataset_move_goes_on(c, d->id, NULL, &err) < 0)
         goto out;
@@ -168,7 +168,7 @@ static void move(struct control *c, const struct http_request *r, const struct m
 out:
     if (err.code != 0)
         reply_store_error(c, r, reply, &err);
-    json_decref(order);
+    json_decref(command);
     meta_doc_release(&now);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is done with datasets: listed, warmed, evicted. Each is an order to nodes, answered with
+ * What is done with datasets: listed, warmed, evicted. Each is a command to nodes, answered with
  * 202: the nodes do it when their heart-beats come. Moving is in dataset_move.c.
  */
 #include "manager/routes/datasets_i.h"
@@ -50,7 +50,7 @@ int dataset_have_listed(struct control *c, const struct meta_doc *d, char node[N
     int rc = 0;
 
     if (n > 0)
-        rc = order_give(c, who, dataset_order(d, "snapshot", NULL), err);
+        rc = command_send(c, who, dataset_command(d, "snapshot", NULL), err);
     if (node != NULL)
         snprintf(node, NAME_MAX_LEN + 1, "%s", who);
     json_decref(nodes);
@@ -91,7 +91,7 @@ bool dataset_list_elsewhere(struct control *c, const char *dataset, const char *
     return rc == 0 && who[0] != '\0';
 }
 
-/* ---- the orders of people ---- */
+/* ---- the commands of people ---- */
 
 static bool tier_ok(const char *tier, bool all, struct http_reply *reply)
 {
@@ -102,21 +102,21 @@ static bool tier_ok(const char *tier, bool all, struct http_reply *reply)
     return false;
 }
 
-/* Give the order (taken) to nodes (NULL: all), and answer. */
+/* Give the command (taken) to nodes (NULL: all), and answer. */
 static void give(struct control *c, const struct http_request *r, struct meta_doc *d,
-                 const json_t *nodes, json_t *order, struct http_reply *reply)
+                 const json_t *nodes, json_t *command, struct http_reply *reply)
 {
     json_t *there = nodes_there(c, nodes);
     struct dlc_err err = DLC_ERR_INIT;
-    const char *op = json_string_value(json_object_get(order, "op"));
+    const char *op = json_string_value(json_object_get(command, "op"));
     char *type = mem_fmt("dataset.%s", op);
     bool evict = strcmp(op, "evict") == 0; /* also those that are away, when they are back */
 
     if (json_array_size(there) == 0) {
         http_problem(reply, 409, "No node",
                      "no node that dataset %s lies on is there to do it; see /v1/nodes", d->id);
-        json_decref(order);
-    } else if (order_give_all(c, evict ? NULL : there, order, &err) < 0) {
+        json_decref(command);
+    } else if (command_send_all(c, evict ? NULL : there, command, &err) < 0) {
         reply_store_error(c, r, reply, &err);
     } else {
         control_event(c, d->tenant, type,
@@ -159,7 +159,7 @@ void dataset_do_warm(struct http_request *r, struct http_reply *reply, void *ctx
     struct meta_doc d = META_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     const char *split = NULL, *tier = "memory";
-    json_t *one = NULL, *order;
+    json_t *one = NULL, *command;
     uint64_t bytes;
     const struct field fields[] = {
         {"split", FIELD_TEXT, false, SPLIT_MAX_LEN, &split},
@@ -185,10 +185,10 @@ void dataset_do_warm(struct http_request *r, struct http_reply *reply, void *ctx
     if (!dataset_read(c, r, &d, reply)) /* it may lie elsewhere now */
         goto out;
     view_settle(c); /* nodes warm what they own by it */
-    order = dataset_order(&d, "warm", tier);
+    command = dataset_command(&d, "warm", tier);
     if (split != NULL)
-        json_object_set_new(order, "split", json_string(split));
-    give(c, r, &d, dataset_nodes(d.body), order, reply);
+        json_object_set_new(command, "split", json_string(split));
+    give(c, r, &d, dataset_nodes(d.body), command, reply);
 out:
     json_decref(one);
     meta_doc_release(&d);
@@ -217,7 +217,7 @@ void dataset_do_evict(struct http_request *r, struct http_reply *reply, void *ct
                      "%zu jobs run or wait on dataset %s; end them first, or say \"force\": true",
                      n, d.id);
     else
-        give(c, r, &d, NULL, dataset_order(&d, "evict", tier), reply);
+        give(c, r, &d, NULL, dataset_command(&d, "evict", tier), reply);
 out:
     meta_doc_release(&d);
 }
@@ -225,7 +225,7 @@ out:
 /* ---- what nodes say ---- */
 
 struct listed {
-    const json_t *order;
+    const json_t *command;
     json_t *snapshot; /* NULL: it failed */
     const char *error;
 };
@@ -235,7 +235,7 @@ static int set_listed(struct meta_doc *d, void *arg, struct dlc_err *err)
     const struct listed *l = arg;
     json_t *why;
 
-    if (!dataset_ordered(d, l->order))
+    if (!dataset_commanded(d, l->command))
         return dlc_err_set(err, DLC_ENOTFOUND, "dataset %s is another tenant's", d->id);
     if (l->snapshot != NULL) {
         json_object_set(d->body, "snapshot", l->snapshot);
@@ -247,11 +247,11 @@ static int set_listed(struct meta_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-static int on_listed(struct control *c, const char *node, const char *name, const json_t *order,
+static int on_listed(struct control *c, const char *node, const char *name, const json_t *command,
                      const json_t *result, const char *error, struct dlc_err *err)
 {
     struct meta_doc d = META_DOC_INIT;
-    struct listed l = {.order = order, .error = error};
+    struct listed l = {.command = command, .error = error};
     int rc;
 
     if (error == NULL) {
@@ -270,11 +270,11 @@ static int on_listed(struct control *c, const char *node, const char *name, cons
     return rc == DLC_ENOTFOUND ? 0 : rc; /* it was deleted meanwhile */
 }
 
-int datasets_order_done(struct control *c, const char *node, const json_t *order,
-                        const json_t *result, const char *error, struct dlc_err *err)
+int dataset_command_done(struct control *c, const char *node, const json_t *command,
+                         const json_t *result, const char *error, struct dlc_err *err)
 {
-    const char *op = json_string_value(json_object_get(order, "op"));
-    const char *name = json_string_value(json_object_get(order, "dataset"));
+    const char *op = json_string_value(json_object_get(command, "op"));
+    const char *name = json_string_value(json_object_get(command, "dataset"));
     struct meta_doc d = META_DOC_INIT;
     char *type;
     int rc;
@@ -282,9 +282,9 @@ int datasets_order_done(struct control *c, const char *node, const json_t *order
     if (op == NULL || name == NULL)
         return 0;
     if (strcmp(op, "snapshot") == 0)
-        return on_listed(c, node, name, order, result, error, err);
+        return on_listed(c, node, name, command, result, error, err);
     rc = meta_get(c->meta, META_DATASET, name, &d, err);
-    if (rc == 0 && dataset_ordered(&d, order)) {
+    if (rc == 0 && dataset_commanded(&d, command)) {
         type = mem_fmt("dataset.%s.%s", op, error != NULL ? "failed" : "done");
         control_event(c, d.tenant, type,
                       json_pack("{s:s, s:s, s:s*}", "dataset", name, "node", node, "error", error));

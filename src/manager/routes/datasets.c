@@ -337,8 +337,8 @@ static void forget(struct control *c, const struct meta_doc *d)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (order_withdraw(c, d, &err) < 0 ||
-        order_give_all(c, NULL, dataset_order(d, "evict", "all"), &err) < 0 ||
+    if (commands_withdraw(c, d, &err) < 0 ||
+        command_send_all(c, NULL, dataset_command(d, "evict", "all"), &err) < 0 ||
         meta_chunks_drop(c->meta, d->id, NULL, &err) < 0)
         log_warn("dataset %s is deleted, but: %s", d->id, err.text);
     control_event(c, d->tenant, "dataset.deleted", json_pack("{s:s}", "dataset", d->id));

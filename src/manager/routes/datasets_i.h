@@ -9,7 +9,7 @@
  *      "error"?: "..."                       why the last listing failed
  *      "moving"?: {"waiting": [...], "leaving": [...]}}
  *
- * Orders and their results are in docs/design/0006.
+ * Commands and their results are in docs/design/0006.
  */
 #ifndef DLC_MANAGER_ROUTES_DATASETS_I_H
 #define DLC_MANAGER_ROUTES_DATASETS_I_H
@@ -38,12 +38,12 @@ bool dataset_url_ok(const struct caller *who, const char *url, const char *endpo
 bool dataset_web_ok(const struct caller *who, const char *url, const char *field,
                     struct http_reply *reply);
 /*
- * An order about it, which says whose it is: its name may be another's when it is carried out. An
+ * A command about it, which says whose it is: its name may be another's when it is carried out. An
  * eviction has its URL too. tier: NULL: none. Gives.
  */
-json_t *dataset_order(const struct meta_doc *d, const char *op, const char *tier);
-/* Is that order about it? */
-bool dataset_ordered(const struct meta_doc *d, const json_t *order);
+json_t *dataset_command(const struct meta_doc *d, const char *op, const char *tier);
+/* Is that command about it? */
+bool dataset_commanded(const struct meta_doc *d, const json_t *command);
 /* Is it the same one, maybe changed, or another that has its name? */
 bool dataset_is(const struct meta_doc *now, const struct meta_doc *was);
 /* As the API shows it. Gives. */

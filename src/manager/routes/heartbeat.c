@@ -38,17 +38,17 @@ static int64_t nodes_interval_ms(struct control *c)
 void nodes_reply(struct control *c, const char *name, uint64_t has, json_t *answer, int status,
                  uint64_t version, struct http_reply *reply)
 {
-    json_t *orders = NULL;
+    json_t *commands = NULL;
     struct live_node *n;
     struct view *view;
 
     dlc_mtx_lock(&c->mtx);
     n = nodes_find_locked(c, name);
     if (n != NULL)
-        orders = json_deep_copy(json_object_get(n->doc, "orders"));
+        commands = json_deep_copy(json_object_get(n->doc, "commands"));
     dlc_mtx_unlock(&c->mtx);
-    view = view_get(c, has); /* after the orders: (V4) */
-    json_object_set_new(answer, "orders", orders != NULL ? orders : json_array());
+    view = view_get(c, has); /* after the commands: (V4) */
+    json_object_set_new(answer, "commands", commands != NULL ? commands : json_array());
     json_object_set_new(answer, "interval_ms", json_integer(nodes_interval_ms(c)));
     reply_doc(reply, status, answer, version);
     if (view != NULL && view_names(view, name)) /* (V5) */
@@ -279,10 +279,10 @@ static bool check_done(const json_t *done, struct http_reply *reply)
         };
 
         if (!json_is_object(v)) {
-            refuse_field(reply, "", "orders_done", "its elements must be objects");
+            refuse_field(reply, "", "commands_done", "its elements must be objects");
             return false;
         }
-        if (!read_object(v, "orders_done.", fields, reply))
+        if (!read_object(v, "commands_done.", fields, reply))
             return false;
     }
     return true;
@@ -300,7 +300,7 @@ void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
         {"instance", FIELD_TEXT, false, 64, &instance},
         {"figures", FIELD_OBJECT, false, 0, &figures},
         {"progress", FIELD_OBJECT, false, 0, &progress},
-        {"orders_done", FIELD_ARRAY, false, DONE_AT_ONCE, &done},
+        {"commands_done", FIELD_ARRAY, false, DONE_AT_ONCE, &done},
         {"chunks", FIELD_OBJECT, false, 0, &chunks},
         {NULL},
     };
@@ -323,7 +323,7 @@ void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
         nodes_write_state(c, name, NODE_LIVE);
     if (!take_chunks(c, r, name, chunks, reply))
         return;
-    if (json_array_size(done) > 0 && orders_finish(c, name, done, &err) < 0) {
+    if (json_array_size(done) > 0 && commands_finish(c, name, done, &err) < 0) {
         reply_store_error(c, r, reply, &err);
         return;
     }

@@ -70,7 +70,7 @@ static const char *stored_state(const json_t *body)
 
 static json_t *node_doc(struct control *c, const struct meta_doc *d, const struct caller *who)
 {
-    static const char *const fields[] = {"address", "capacity", "memory", "gpus", "orders"};
+    static const char *const fields[] = {"address", "capacity", "memory", "gpus", "commands"};
     static const char *const flags[] = {"drain", "rejoin"};
     json_t *o = json_pack("{s:s}", "name", d->id);
     bool all = who->role != ROLE_TENANT;
@@ -216,7 +216,7 @@ static int join_new(struct control *c, const char *name, const struct joining *j
                        "instance", j->instance, "directory", j->directory, "capacity",
                        (json_int_t)j->capacity, "memory", (json_int_t)j->memory, "gpus",
                        (json_int_t)j->gpus, "state", "joining", "drain", 0, "joined_ms",
-                       (json_int_t)control_wall_ms(), "orders");
+                       (json_int_t)control_wall_ms(), "commands");
     rc = meta_put(c->meta, META_NODE, &d, META_NEW, err);
     if (rc == 0)
         *out = d;
@@ -326,11 +326,11 @@ static void delete_node(struct http_request *r, struct http_reply *reply, void *
         nodes_refuse_name(c, name, "", reply); /* not ours to take out */
         return;
     }
-    listings = orders_listings(c, name);
+    listings = commands_listings(c, name);
     rc = meta_delete(c->meta, META_NODE, name, expect, &err);
     if (rc == 0 || rc == DLC_ENOTFOUND) {
         nodes_forget(c, name);
-        orders_hand_over(c, name, listings);
+        commands_hand_over(c, name, listings);
         if (meta_chunks_drop(c->meta, NULL, name, &err) < 0)
             log_warn("chunks of node %s, which left, stay in the store: %s", name, err.text);
         if (rc == 0)

@@ -4,7 +4,7 @@
  * cluster_view.c.
  *
  * A document of kind META_NODE: {"address", "capacity", "memory", "gpus", "state": "joining" |
- * "live" | "gone", "drain", "rejoin", "joined_ms", "orders": [...], "instance", "directory"}. It is
+ * "live" | "gone", "drain", "rejoin", "joined_ms", "commands": [...], "instance", "directory"}. It is
  * written when one of these changes, not with each heart-beat; what a heart-beat brings (figures,
  * progress, when it came) lives in memory only.
  */
@@ -42,7 +42,7 @@ bool nodes_is_holder(struct control *c, const char *name, const char *instance);
 /* 409. holder: the address of who has the name; "": not to be said. */
 void nodes_refuse_name(struct control *c, const char *name, const char *holder,
                        struct http_reply *reply);
-/* Answer a node with `answer`, an object that is taken, and "orders", "interval_ms", and "view"
+/* Answer a node with `answer`, an object that is taken, and "commands", "interval_ms", and "view"
  * when there is another than `has` and it names the node. version: as in reply_doc(). */
 void nodes_reply(struct control *c, const char *name, uint64_t has, json_t *answer, int status,
                  uint64_t version, struct http_reply *reply);
@@ -51,12 +51,12 @@ void nodes_reply(struct control *c, const char *name, uint64_t has, json_t *answ
 void nodes_forgive_locked(struct control *c, const struct live_node *first);
 
 http_handler_f node_heartbeat; /* heartbeat.c */
-/* node_commands.c: write what came of the orders named in `done`, then take them off the node's
+/* node_commands.c: write what came of the commands named in `done`, then take them off the node's
  * list. */
-int orders_finish(struct control *c, const char *node, const json_t *done, struct dlc_err *err);
-/* node_commands.c: the orders to list a bucket that a node has not carried out, and: have them
+int commands_finish(struct control *c, const char *node, const json_t *done, struct dlc_err *err);
+/* node_commands.c: the commands to list a bucket that a node has not carried out, and: have them
  * carried out by others, where there are any, since this one is gone or has left. Gives. */
-json_t *orders_listings(struct control *c, const char *node);
-void orders_hand_over(struct control *c, const char *node, const json_t *listings);
+json_t *commands_listings(struct control *c, const char *node);
+void commands_hand_over(struct control *c, const char *node, const json_t *listings);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Nodes ask whose a client's token is, what it may read, and with which credentials. Without a
- * token a node asks for itself: an order to carry out, a peer to serve. What belongs to nobody is
+ * token a node asks for itself: a command to carry out, a peer to serve. What belongs to nobody is
  * there for every token.
  *
  * This is the only place where credentials leave the manager, and nodes are the only ones who get

@@ -5,7 +5,7 @@
  *
  * (V1) Two views of one version are equal. (V2) Versions grow, also from one manager to the next:
  * the fence is their upper part. (V3) A view that comes out as the last one is the last one: no new
- * version, nothing to send. (V4) No node gets an order before the view that it was given in.
+ * version, nothing to send. (V4) No node gets a command before the view that it was given in.
  * (V5) A node gets no view that does not name it: one of the time when it was not heard would tell
  * it that others own what it has.
  */
@@ -18,7 +18,7 @@
 #include "manager/tables/cluster_view_i.h"
 
 #define VIEW_TAG DLC_TAG4('v', 'i', 'e', 'w')
-#define SETTLE   DLC_SEC(2) /* then the order is given all the same */
+#define SETTLE   DLC_SEC(2) /* then the command is given all the same */
 
 /* ---- a view ---- */
 

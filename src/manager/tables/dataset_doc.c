@@ -302,7 +302,7 @@ json_t *dataset_json(const struct meta_doc *d)
     return out;
 }
 
-json_t *dataset_order(const struct meta_doc *d, const char *op, const char *tier)
+json_t *dataset_command(const struct meta_doc *d, const char *op, const char *tier)
 {
     bool evict = strcmp(op, "evict") == 0;
 
@@ -311,10 +311,10 @@ json_t *dataset_order(const struct meta_doc *d, const char *op, const char *tier
                      evict ? json_string_value(json_object_get(d->body, "url")) : NULL);
 }
 
-bool dataset_ordered(const struct meta_doc *d, const json_t *order)
+bool dataset_commanded(const struct meta_doc *d, const json_t *command)
 {
-    const char *dataset = json_string_value(json_object_get(order, "dataset"));
-    const char *tenant = json_string_value(json_object_get(order, "tenant"));
+    const char *dataset = json_string_value(json_object_get(command, "dataset"));
+    const char *tenant = json_string_value(json_object_get(command, "tenant"));
 
     return dataset != NULL && strcmp(dataset, d->id) == 0 && tenant != NULL &&
            strcmp(tenant, d->tenant) == 0;

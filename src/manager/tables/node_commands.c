@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Orders lie in the document of the node that is to carry them out, so that a manager that takes
+ * Commands lie in the document of the node that is to carry them out, so that a manager that takes
  * over goes on giving them. A node may get one twice, when its word that it is done was lost: they
  * are such that this does no harm.
  *
- * (O1) An order is taken off the list only after what came of it is written: a manager that dies in
+ * (O1) A command is taken off the list only after what came of it is written: a manager that dies in
  * between hears it again from the node, and writes the same once more. (O2) A listing does not wait
- * for a node that is gone or has left: another one gets the order.
+ * for a node that is gone or has left: another one gets the command.
  */
 #include <string.h>
 
@@ -19,24 +19,24 @@
 #include "manager/routes/datasets_i.h"
 #include "manager/routes/nodes_i.h"
 
-#define ORDERS_MAX        1000 /* that wait for one node */
-#define ORDERS_OF_DATASET 16   /* ... of them for one dataset, beside evictions */
-#define ORDERS_OF_TENANT  200  /* ... of one tenant; and as many evictions */
-#define ORDERS_KEPT       250  /* ... of them only for evictions */
+#define COMMANDS_MAX        1000 /* that wait for one node */
+#define COMMANDS_OF_DATASET 16   /* ... of them for one dataset, beside evictions */
+#define COMMANDS_OF_TENANT  200  /* ... of one tenant; and as many evictions */
+#define COMMANDS_RESERVED   250  /* ... of them only for evictions */
 
-static json_t *orders_of(struct meta_doc *d)
+static json_t *commands_of(struct meta_doc *d)
 {
-    json_t *orders = json_object_get(d->body, "orders");
+    json_t *commands = json_object_get(d->body, "commands");
 
-    if (!json_is_array(orders)) {
-        orders = json_array();
-        json_object_set_new(d->body, "orders", orders);
+    if (!json_is_array(commands)) {
+        commands = json_array();
+        json_object_set_new(d->body, "commands", commands);
     }
-    return orders;
+    return commands;
 }
 
 /* Alike in all but the number. */
-static bool same_order(const json_t *a, const json_t *b)
+static bool same_command(const json_t *a, const json_t *b)
 {
     json_t *x = json_copy((json_t *)a), *y = json_copy((json_t *)b);
     bool same;
@@ -49,12 +49,12 @@ static bool same_order(const json_t *a, const json_t *b)
     return same;
 }
 
-static const char *id_of(const json_t *order)
+static const char *id_of(const json_t *command)
 {
-    return json_string_value(json_object_get(order, "id"));
+    return json_string_value(json_object_get(command, "id"));
 }
 
-/* Results of these orders are being written, or no more. One that is given meanwhile is another
+/* Results of these commands are being written, or no more. One that is given meanwhile is another
  * one, although the list still has the first: (O1) takes it off later. */
 static void set_finishing(struct control *c, const json_t *done, int more)
 {
@@ -73,30 +73,30 @@ static void set_finishing(struct control *c, const json_t *done, int more)
     dlc_mtx_unlock(&c->mtx);
 }
 
-static bool is_finishing(struct control *c, const json_t *order)
+static bool is_finishing(struct control *c, const json_t *command)
 {
     bool is;
 
     dlc_mtx_lock(&c->mtx);
-    is = json_object_get(c->finishing, id_of(order)) != NULL;
+    is = json_object_get(c->finishing, id_of(command)) != NULL;
     dlc_mtx_unlock(&c->mtx);
     return is;
 }
 
 /* They make room, and belong to a delete: some of the queue is theirs alone. */
-static bool is_eviction(const json_t *order)
+static bool is_eviction(const json_t *command)
 {
-    const char *op = json_string_value(json_object_get(order, "op"));
+    const char *op = json_string_value(json_object_get(command, "op"));
 
     return op != NULL && strcmp(op, "evict") == 0;
 }
 
-struct giving {
+struct command_add {
     struct control *c;
-    json_t *order;
+    json_t *command;
 };
 
-/* Datasets that are nobody's are the admins': they may order what they like. */
+/* Datasets that are nobody's are the admins': they may command what they like. */
 static bool same_tenant(const json_t *a, const json_t *b)
 {
     const json_t *x = json_object_get(a, "tenant"), *y = json_object_get(b, "tenant");
@@ -104,43 +104,44 @@ static bool same_tenant(const json_t *a, const json_t *b)
     return json_string_length(x) > 0 && json_equal(x, y) == 1;
 }
 
-static int add_order(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int add_command(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
-    const struct giving *g = arg;
-    json_t *orders = orders_of(d);
-    bool evicts = is_eviction(g->order);
+    const struct command_add *g = arg;
+    json_t *commands = commands_of(d);
+    bool evicts = is_eviction(g->command);
     size_t alike = 0, theirs = 0;
 
-    for (size_t i = 0; i < json_array_size(orders); i++) {
-        const json_t *o = json_array_get(orders, i);
+    for (size_t i = 0; i < json_array_size(commands); i++) {
+        const json_t *o = json_array_get(commands, i);
 
-        if (same_order(o, g->order) && !is_finishing(g->c, o))
+        if (same_command(o, g->command) && !is_finishing(g->c, o))
             return 1;
         if (is_eviction(o) != evicts)
             continue;
-        alike += json_equal(json_object_get(o, "dataset"), json_object_get(g->order, "dataset"));
-        theirs += same_tenant(o, g->order);
+        alike += json_equal(json_object_get(o, "dataset"), json_object_get(g->command, "dataset"));
+        theirs += same_tenant(o, g->command);
     }
-    if (alike >= ORDERS_OF_DATASET && !evicts)
+    if (alike >= COMMANDS_OF_DATASET && !evicts)
+        return dlc_err_set(
+            err, DLC_ENOSPACE,
+            "node %s has %zu commands for this dataset that it did not carry out yet; "
+            "wait for them",
+            d->id, alike);
+    if (theirs >= COMMANDS_OF_TENANT)
         return dlc_err_set(err, DLC_ENOSPACE,
-                           "node %s has %zu orders for this dataset that it did not carry out yet; "
-                           "wait for them",
-                           d->id, alike);
-    if (theirs >= ORDERS_OF_TENANT)
-        return dlc_err_set(err, DLC_ENOSPACE,
-                           "node %s has %zu orders for datasets of this tenant that it did not "
+                           "node %s has %zu commands for datasets of this tenant that it did not "
                            "carry out yet; wait for them",
                            d->id, theirs);
-    if (json_array_size(orders) >= (evicts ? ORDERS_MAX : ORDERS_MAX - ORDERS_KEPT))
+    if (json_array_size(commands) >= (evicts ? COMMANDS_MAX : COMMANDS_MAX - COMMANDS_RESERVED))
         return dlc_err_set(err, DLC_ENOSPACE,
-                           "node %s has %zu orders that it did not carry out yet: is it alive?",
-                           d->id, json_array_size(orders));
-    return json_array_append(orders, g->order) < 0 ? DLC_ENOMEM : 0;
+                           "node %s has %zu commands that it did not carry out yet: is it alive?",
+                           d->id, json_array_size(commands));
+    return json_array_append(commands, g->command) < 0 ? DLC_ENOMEM : 0;
 }
 
-int order_give(struct control *c, const char *node, json_t *order, struct dlc_err *err)
+int command_send(struct control *c, const char *node, json_t *command, struct dlc_err *err)
 {
-    struct giving g = {c, order};
+    struct command_add g = {c, command};
     struct meta_doc d = META_DOC_INIT;
     unsigned char random[8];
     char id[2 * sizeof(random) + 1];
@@ -148,18 +149,18 @@ int order_give(struct control *c, const char *node, json_t *order, struct dlc_er
 
     dlc_check(RAND_bytes(random, sizeof(random)) == 1);
     str_hex(random, sizeof(random), id);
-    json_object_set_new(order, "id", json_string(id));
-    rc = control_change(c, META_NODE, node, META_ANY, add_order, &g, &d, err);
+    json_object_set_new(command, "id", json_string(id));
+    rc = control_change(c, META_NODE, node, META_ANY, add_command, &g, &d, err);
     if (rc == 0)
         nodes_remember(c, &d, false);
     meta_doc_release(&d);
-    json_decref(order);
+    json_decref(command);
     return rc;
 }
 
-int order_give_all(struct control *c, const json_t *nodes, json_t *order, struct dlc_err *err)
+int command_send_all(struct control *c, const json_t *nodes, json_t *command, struct dlc_err *err)
 {
-    bool lasts = is_eviction(order); /* what is away has it on disk yet */
+    bool lasts = is_eviction(command); /* what is away has it on disk yet */
     struct node_info *info = NULL;
     size_t n = nodes_list(c, &info);
     int rc = 0;
@@ -169,12 +170,12 @@ int order_give_all(struct control *c, const json_t *nodes, json_t *order, struct
 
         if ((gone && !lasts) || (nodes != NULL && !json_has_text(nodes, info[i].name)))
             continue;
-        rc = order_give(c, info[i].name, json_deep_copy(order), err);
+        rc = command_send(c, info[i].name, json_deep_copy(command), err);
         if (rc == DLC_ENOTFOUND || (gone && rc == DLC_ENOSPACE)) /* it has just left, or for good */
             rc = 0;
     }
     nodes_release(&info, n);
-    json_decref(order);
+    json_decref(command);
     return rc;
 }
 
@@ -195,36 +196,37 @@ static const json_t *find_done(const json_t *done, const char *id)
 static int take_off(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
     const json_t *done = arg;
-    json_t *orders = orders_of(d);
-    size_t before = json_array_size(orders);
+    json_t *commands = commands_of(d);
+    size_t before = json_array_size(commands);
 
     (void)err;
     for (size_t i = before; i-- > 0;)
-        if (find_done(done, id_of(json_array_get(orders, i))) != NULL)
-            json_array_remove(orders, i);
-    return json_array_size(orders) == before ? 1 : 0;
+        if (find_done(done, id_of(json_array_get(commands, i))) != NULL)
+            json_array_remove(commands, i);
+    return json_array_size(commands) == before ? 1 : 0;
 }
 
 /* What came of those that are on the list; a word for one that is not is an old one. */
-static int take_results(struct control *c, const char *node, const json_t *orders,
+static int take_results(struct control *c, const char *node, const json_t *commands,
                         const json_t *done, struct dlc_err *err)
 {
     int rc = 0;
 
-    for (size_t i = 0; i < json_array_size(orders) && rc == 0; i++) {
-        const json_t *order = json_array_get(orders, i), *word = find_done(done, id_of(order));
+    for (size_t i = 0; i < json_array_size(commands) && rc == 0; i++) {
+        const json_t *command = json_array_get(commands, i),
+                     *word = find_done(done, id_of(command));
         const char *error = json_string_value(json_object_get(word, "error"));
 
         if (word == NULL)
             continue;
         if (error != NULL)
-            log_warn("node %s could not carry out an order: %s", node, error);
-        rc = datasets_order_done(c, node, order, json_object_get(word, "result"), error, err);
+            log_warn("node %s could not carry out a command: %s", node, error);
+        rc = dataset_command_done(c, node, command, json_object_get(word, "result"), error, err);
     }
     return rc;
 }
 
-int orders_finish(struct control *c, const char *node, const json_t *done, struct dlc_err *err)
+int commands_finish(struct control *c, const char *node, const json_t *done, struct dlc_err *err)
 {
     struct meta_doc d = META_DOC_INIT;
     int rc;
@@ -232,7 +234,7 @@ int orders_finish(struct control *c, const char *node, const json_t *done, struc
     set_finishing(c, done, 1);
     rc = meta_get(c->meta, META_NODE, node, &d, err);
     if (rc == 0)
-        rc = take_results(c, node, json_object_get(d.body, "orders"), done, err);
+        rc = take_results(c, node, json_object_get(d.body, "commands"), done, err);
     meta_doc_release(&d);
     if (rc == 0) /* (O1) */
         rc = control_change(c, META_NODE, node, META_ANY, take_off, (void *)done, &d, err);
@@ -245,24 +247,24 @@ int orders_finish(struct control *c, const char *node, const json_t *done, struc
 
 /* ---- listings of a node that is not there ---- */
 
-static bool is_listing(const json_t *order)
+static bool is_listing(const json_t *command)
 {
-    const char *op = json_string_value(json_object_get(order, "op"));
+    const char *op = json_string_value(json_object_get(command, "op"));
 
     return op != NULL && strcmp(op, "snapshot") == 0;
 }
 
-json_t *orders_listings(struct control *c, const char *node)
+json_t *commands_listings(struct control *c, const char *node)
 {
-    json_t *out = json_array(), *orders;
+    json_t *out = json_array(), *commands;
     struct live_node *n;
 
     dlc_mtx_lock(&c->mtx);
     n = nodes_find_locked(c, node);
-    orders = n != NULL ? json_object_get(n->doc, "orders") : NULL;
-    for (size_t i = 0; i < json_array_size(orders); i++)
-        if (is_listing(json_array_get(orders, i)))
-            json_array_append_new(out, json_deep_copy(json_array_get(orders, i)));
+    commands = n != NULL ? json_object_get(n->doc, "commands") : NULL;
+    for (size_t i = 0; i < json_array_size(commands); i++)
+        if (is_listing(json_array_get(commands, i)))
+            json_array_append_new(out, json_deep_copy(json_array_get(commands, i)));
     dlc_mtx_unlock(&c->mtx);
     return out;
 }
@@ -277,27 +279,27 @@ static void forget_listings(struct control *c, const char *node, const json_t *g
     if (rc == 0)
         nodes_remember(c, &d, false);
     else if (rc != DLC_ENOTFOUND) /* both will list it: no harm */
-        log_warn("orders of node %s, which is gone, stay: %s", node, err.text);
+        log_warn("commands of node %s, which is gone, stay: %s", node, err.text);
     meta_doc_release(&d);
 }
 
-void orders_hand_over(struct control *c, const char *node, const json_t *listings)
+void commands_hand_over(struct control *c, const char *node, const json_t *listings)
 {
     json_t *given = json_array();
 
     for (size_t i = 0; i < json_array_size(listings); i++) {
-        json_t *order = json_array_get(listings, i);
-        const char *dataset = json_string_value(json_object_get(order, "dataset"));
+        json_t *command = json_array_get(listings, i);
+        const char *dataset = json_string_value(json_object_get(command, "dataset"));
 
         if (dataset != NULL && dataset_list_elsewhere(c, dataset, node))
-            json_array_append(given, order);
+            json_array_append(given, command);
     }
     if (json_array_size(given) > 0)
         forget_listings(c, node, given);
     json_decref(given);
 }
 
-void orders_tick(struct control *c)
+void commands_tick(struct control *c)
 {
     struct node_info *nodes = NULL;
     size_t n = nodes_list(c, &nodes);
@@ -305,10 +307,10 @@ void orders_tick(struct control *c)
     for (size_t i = 0; i < n; i++) {
         json_t *listings;
 
-        if (nodes[i].state != NODE_GONE || nodes[i].orders == 0)
+        if (nodes[i].state != NODE_GONE || nodes[i].commands == 0)
             continue;
-        listings = orders_listings(c, nodes[i].name);
-        orders_hand_over(c, nodes[i].name, listings);
+        listings = commands_listings(c, nodes[i].name);
+        commands_hand_over(c, nodes[i].name, listings);
         json_decref(listings);
     }
     nodes_release(&nodes, n);
@@ -318,20 +320,20 @@ void orders_tick(struct control *c)
 static int withdraw(struct meta_doc *d, void *arg, struct dlc_err *err)
 {
     const struct meta_doc *dataset = arg;
-    json_t *orders = orders_of(d);
-    size_t before = json_array_size(orders);
+    json_t *commands = commands_of(d);
+    size_t before = json_array_size(commands);
 
     (void)err;
     for (size_t i = before; i-- > 0;) {
-        const json_t *order = json_array_get(orders, i);
+        const json_t *command = json_array_get(commands, i);
 
-        if (dataset_ordered(dataset, order) && !is_eviction(order))
-            json_array_remove(orders, i);
+        if (dataset_commanded(dataset, command) && !is_eviction(command))
+            json_array_remove(commands, i);
     }
-    return json_array_size(orders) == before ? 1 : 0;
+    return json_array_size(commands) == before ? 1 : 0;
 }
 
-int order_withdraw(struct control *c, const struct meta_doc *dataset, struct dlc_err *err)
+int commands_withdraw(struct control *c, const struct meta_doc *dataset, struct dlc_err *err)
 {
     struct node_info *info = NULL;
     size_t n = nodes_list(c, &info);
@@ -340,7 +342,7 @@ int order_withdraw(struct control *c, const struct meta_doc *dataset, struct dlc
     for (size_t i = 0; i < n && rc == 0; i++) {
         struct meta_doc d = META_DOC_INIT;
 
-        if (info[i].orders == 0)
+        if (info[i].commands == 0)
             continue;
         rc = control_change(c, META_NODE, info[i].name, META_ANY, withdraw, (void *)dataset, &d,
                             err);

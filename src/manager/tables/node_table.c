@@ -208,7 +208,7 @@ static void describe(const struct live_node *n, struct node_info *out)
     out->holds[1] = shared_json_get(n->progress);
     out->figures = shared_json_value(n->figures);
     out->progress = shared_json_value(n->progress);
-    out->orders = json_array_size(json_object_get(n->doc, "orders"));
+    out->commands = json_array_size(json_object_get(n->doc, "commands"));
 }
 
 size_t nodes_list(struct control *c, struct node_info **out)
