@@ -59,13 +59,13 @@ static unsigned node_of(uint64_t i, unsigned nodes)
 }
 
 struct batch {
-    struct meta_chunk *c;
+    struct store_chunk *c;
     char (*keys)[64], (*etags)[36], (*nodes)[16];
 };
 
 static struct batch batch_new(size_t n)
 {
-    return (struct batch){mem_zero(n * sizeof(struct meta_chunk)), mem_zero(n * 64),
+    return (struct batch){mem_zero(n * sizeof(struct store_chunk)), mem_zero(n * 64),
                           mem_zero(n * 36), mem_zero(n * 16)};
 }
 
@@ -85,15 +85,15 @@ static void batch_set(struct batch *b, size_t k, const char *dataset, uint64_t i
     snprintf(b->etags[k], sizeof(b->etags[k]), "%016" PRIx64 "%016" PRIx64, rng_next(&r),
              rng_next(&r));
     snprintf(b->nodes[k], sizeof(b->nodes[k]), "node-%02u", node_of(i, nodes));
-    b->c[k] = (struct meta_chunk){.dataset = dataset,
-                                  .node = b->nodes[k],
-                                  .key = key_of(i, b->keys[k]),
-                                  .etag = b->etags[k],
-                                  .size = 20000 + rng_below(&r, 200000),
-                                  .cost = rng_unit(&r),
-                                  .references = 1,
-                                  .state = i % 1000 == 7 ? 3 : 1,
-                                  .changed_ms = 1700000000000 + (int64_t)i};
+    b->c[k] = (struct store_chunk){.dataset = dataset,
+                                   .node = b->nodes[k],
+                                   .key = key_of(i, b->keys[k]),
+                                   .etag = b->etags[k],
+                                   .size = 20000 + rng_below(&r, 200000),
+                                   .cost = rng_unit(&r),
+                                   .references = 1,
+                                   .state = i % 1000 == 7 ? 3 : 1,
+                                   .changed_ms = 1700000000000 + (int64_t)i};
 }
 
 static double seconds_since(struct dlc_mono t)
@@ -101,14 +101,14 @@ static double seconds_since(struct dlc_mono t)
     return dlc_dur_seconds(dlc_mono_since(t));
 }
 
-static void write_batch(struct meta *m, const struct batch *b, size_t n)
+static void write_batch(struct store *m, const struct batch *b, size_t n)
 {
-    if (n > 0 && meta_chunks_put(m, b->c, n, &err) < 0)
+    if (n > 0 && store_chunks_put(m, b->c, n, &err) < 0)
         give_up("register");
 }
 
 /* Each node in turn tells its next batch, in the order of its catalog. Rows per second. */
-static double register_all(struct meta *m, uint64_t n, size_t batch, unsigned nodes)
+static double register_all(struct store *m, uint64_t n, size_t batch, unsigned nodes)
 {
     struct batch b = batch_new(batch);
     uint64_t *at = mem_zero(nodes * sizeof(*at)), written = 0;
@@ -134,7 +134,7 @@ static double register_all(struct meta *m, uint64_t n, size_t batch, unsigned no
 }
 
 /* A tenth of them, from anywhere, with another cost. Rows per second. */
-static double register_again(struct meta *m, uint64_t n, size_t batch, unsigned nodes)
+static double register_again(struct store *m, uint64_t n, size_t batch, unsigned nodes)
 {
     struct batch b = batch_new(batch);
     struct dlc_mono t = dlc_mono_now();
@@ -158,7 +158,7 @@ static double register_again(struct meta *m, uint64_t n, size_t batch, unsigned 
 /* ---- looking up ---- */
 
 struct look {
-    struct meta *m;
+    struct store *m;
     struct rng r;
     uint64_t n;  /* chunks, or datasets */
     size_t each; /* chunks of a dataset */
@@ -188,18 +188,18 @@ static void look(const char *name, struct look *l, void (*once)(struct look *l),
 }
 
 /* One chunk by its key. */
-static void find_key(struct meta *m, const char *dataset, const char *key)
+static void find_key(struct store *m, const char *dataset, const char *key)
 {
-    struct meta_chunk_query q = {.dataset = dataset, .prefix = key, .state = -1, .max = 1};
-    struct meta_chunk_page p;
+    struct store_chunk_query q = {.dataset = dataset, .prefix = key, .state = -1, .max = 1};
+    struct store_chunk_page p;
 
-    if (meta_chunks_query(m, &q, &p, &err) < 0)
+    if (store_chunks_query(m, &q, &p, &err) < 0)
         give_up("query");
     if (p.n != 1 || strcmp(p.chunks[0].key, key) != 0) {
         fprintf(stderr, "bench-metadata: %s is not found\n", key);
         exit(1);
     }
-    meta_chunk_page_release(&p);
+    store_chunk_page_release(&p);
 }
 
 static void by_key(struct look *l)
@@ -213,15 +213,15 @@ static void by_key(struct look *l)
 static void page(struct look *l, const char *node, int state)
 {
     char key[64], after[160]; /* a cursor is the hex of key, NUL, node */
-    struct meta_chunk_query q = {
+    struct store_chunk_query q = {
         .dataset = "imagenet", .node = node, .state = state, .after = after, .max = 100};
-    struct meta_chunk_page p;
+    struct store_chunk_page p;
 
     key_of(rng_below(&l->r, l->n), key);
     str_hex(key, strlen(key) + 1, after);
-    if (meta_chunks_query(l->m, &q, &p, &err) < 0)
+    if (store_chunks_query(l->m, &q, &p, &err) < 0)
         give_up("query");
-    meta_chunk_page_release(&p);
+    store_chunk_page_release(&p);
 }
 
 static void page_of_all(struct look *l)
@@ -239,13 +239,13 @@ static void page_of_state(struct look *l)
     page(l, NULL, 3);
 }
 
-static uint64_t count_chunks(struct meta *m, const char *dataset)
+static uint64_t count_chunks(struct store *m, const char *dataset)
 {
-    struct meta_sum sums[MOST_SUMS];
+    struct store_sum sums[MOST_SUMS];
     uint64_t total = 0;
     size_t got;
 
-    if (meta_chunks_sums(m, dataset, sums, MOST_SUMS, &got, &err) < 0)
+    if (store_chunks_sums(m, dataset, sums, MOST_SUMS, &got, &err) < 0)
         give_up("sums");
     for (size_t i = 0; i < got; i++)
         total += sums[i].chunks;
@@ -263,14 +263,14 @@ static void sums(struct look *l)
     }
 }
 
-static void chunks(struct meta *m, uint64_t n, size_t batch, unsigned nodes)
+static void chunks(struct store *m, uint64_t n, size_t batch, unsigned nodes)
 {
     struct look l = {.m = m, .r = {5}, .n = n};
     double first = register_all(m, n, batch, nodes), again = register_again(m, n, batch, nodes);
 
     printf("{\"store\": \"%s\", \"chunks\": %" PRIu64
            ", \"nodes\": %u, \"rows_per_s\": %.0f, \"again_rows_per_s\": %.0f",
-           meta_kind_of_store(m), n, nodes, first, again);
+           store_backend(m), n, nodes, first, again);
     look("key", &l, by_key, LOOKS);
     look("page", &l, page_of_all, LOOKS);
     look("node_page", &l, page_of_node, LOOKS);
@@ -279,11 +279,11 @@ static void chunks(struct meta *m, uint64_t n, size_t batch, unsigned nodes)
     printf("}\n");
 }
 
-static void drop(struct meta *m)
+static void drop(struct store *m)
 {
     struct dlc_mono t = dlc_mono_now();
 
-    if (meta_chunks_drop(m, "imagenet", NULL, &err) < 0)
+    if (store_chunks_drop(m, "imagenet", NULL, &err) < 0)
         give_up("drop");
     printf("{\"drop_s\": %.3f}\n", seconds_since(t));
 }
@@ -304,51 +304,51 @@ static const char *any_name(struct look *l, char out[static 32])
 static void make_dataset(struct look *l, uint64_t i, struct batch *b)
 {
     char name[32];
-    struct meta_doc d = {.id = mem_str(name_of(i, name)),
-                         .tenant = mem_fmt("tenant-%02" PRIu64, i % 50)};
+    struct store_doc d = {.id = mem_str(name_of(i, name)),
+                          .tenant = mem_fmt("tenant-%02" PRIu64, i % 50)};
 
     d.body = json_pack("{s:s, s:[], s:I}", "url", "s3://bucket/prefix/", "splits", "created_ms",
                        (json_int_t)1700000000000);
-    if (meta_put(l->m, META_DATASET, &d, META_NEW, &err) < 0)
+    if (store_put(l->m, STORE_DATASET, &d, STORE_NEW, &err) < 0)
         give_up("a dataset");
     for (size_t k = 0; k < l->each; k++)
         batch_set(b, k, d.id, k, 4);
     write_batch(l->m, b, l->each);
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 static void get(struct look *l)
 {
-    struct meta_doc d;
+    struct store_doc d;
     char name[32];
 
-    if (meta_get(l->m, META_DATASET, any_name(l, name), &d, &err) < 0)
+    if (store_get(l->m, STORE_DATASET, any_name(l, name), &d, &err) < 0)
         give_up("get");
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 /* Read, change, write, as the API does. */
 static void change(struct look *l)
 {
-    struct meta_doc d;
+    struct store_doc d;
     char name[32];
 
-    if (meta_get(l->m, META_DATASET, any_name(l, name), &d, &err) < 0 ||
-        meta_put(l->m, META_DATASET, &d, d.version, &err) < 0)
+    if (store_get(l->m, STORE_DATASET, any_name(l, name), &d, &err) < 0 ||
+        store_put(l->m, STORE_DATASET, &d, d.version, &err) < 0)
         give_up("change");
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 static void list_of(struct look *l, const char *tenant)
 {
-    struct meta_doc docs[100];
+    struct store_doc docs[100];
     char after[32];
     size_t got;
 
-    if (meta_list(l->m, META_DATASET, tenant, any_name(l, after), 100, docs, &got, &err) < 0)
+    if (store_list(l->m, STORE_DATASET, tenant, any_name(l, after), 100, docs, &got, &err) < 0)
         give_up("list");
     for (size_t i = 0; i < got; i++)
-        meta_doc_release(&docs[i]);
+        store_doc_release(&docs[i]);
 }
 
 static void list_all(struct look *l)
@@ -365,7 +365,7 @@ static void count(struct look *l)
 {
     uint64_t n;
 
-    if (meta_count(l->m, META_DATASET, NULL, &n, &err) < 0)
+    if (store_count(l->m, STORE_DATASET, NULL, &n, &err) < 0)
         give_up("count");
 }
 
@@ -387,7 +387,7 @@ static void event(struct look *l)
 {
     char name[32];
 
-    if (meta_event(l->m, "tenant-07", json_pack("{s:s}", "dataset", any_name(l, name)), &err) < 0)
+    if (store_event(l->m, "tenant-07", json_pack("{s:s}", "dataset", any_name(l, name)), &err) < 0)
         give_up("event");
 }
 
@@ -395,12 +395,12 @@ static void events(struct look *l)
 {
     json_t *got = NULL;
 
-    if (meta_events(l->m, "tenant-07", rng_below(&l->r, LOOKS), 100, &got, &err) < 0)
+    if (store_events(l->m, "tenant-07", rng_below(&l->r, LOOKS), 100, &got, &err) < 0)
         give_up("events");
     json_decref(got);
 }
 
-static void datasets(struct meta *m, uint64_t n, size_t each)
+static void datasets(struct store *m, uint64_t n, size_t each)
 {
     struct look l = {.m = m, .r = {9}, .n = n, .each = each};
     struct batch b = batch_new(each + 1);
@@ -410,7 +410,7 @@ static void datasets(struct meta *m, uint64_t n, size_t each)
         make_dataset(&l, i, &b);
     printf("{\"store\": \"%s\", \"datasets\": %" PRIu64
            ", \"chunks_each\": %zu, \"datasets_per_s\": %.0f",
-           meta_kind_of_store(m), n, each, (double)n / seconds_since(t));
+           store_backend(m), n, each, (double)n / seconds_since(t));
     look("get", &l, get, LOOKS);
     look("list", &l, list_all, LOOKS / 4);
     look("tenant_list", &l, list_tenant, LOOKS / 4);
@@ -428,7 +428,7 @@ static void datasets(struct meta *m, uint64_t n, size_t each)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
-    struct meta *m = NULL;
+    struct store *m = NULL;
     uint64_t n = 0, a = 2000, b = 4;
     bool is_drop = strcmp(mode, "drop") == 0, is_chunks = strcmp(mode, "chunks") == 0;
     bool good = is_drop ? argc == 3
@@ -442,7 +442,7 @@ int main(int argc, char **argv)
                         " drop URL   (N chunks: thousands)\n");
         return 2;
     }
-    if (meta_open(argv[2], &m, &err) < 0)
+    if (store_open(argv[2], &m, &err) < 0)
         give_up("open");
     if (is_drop)
         drop(m);
@@ -450,6 +450,6 @@ int main(int argc, char **argv)
         chunks(m, n, (size_t)a, (unsigned)b);
     else
         datasets(m, n, (size_t)a);
-    meta_close(&m);
+    store_close(&m);
     return 0;
 }

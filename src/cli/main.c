@@ -12,7 +12,7 @@
 const struct command *const commands[] = {
     &cmd_serve,    &cmd_stop,    &cmd_ls,   &cmd_cat,    &cmd_warm,    &cmd_stat,    &cmd_evict,
     &cmd_bench,    &cmd_sim,     &cmd_demo,
-#ifdef DLC_CONTROL
+#ifdef DLC_MANAGER
     &cmd_manager,  &cmd_node,
 #endif
 #ifdef DLC_OPERATOR

@@ -5,7 +5,7 @@
  * A token is "dlc_" and 32 random bytes in base64url; what is kept of it is its SHA-256. Those of
  * admins and nodes lie in DIR, where whoever may read the manager's directory finds them. A
  * tenant's document lists the hashes of its tokens ("tokens": [{"hash", "until_ms"}], until_ms 0:
- * for ever); "token.HASH" of kind META_CONTROL says which tenant to look at. The document decides:
+ * for ever); "token.HASH" of kind STORE_MANAGER says which tenant to look at. The document decides:
  * an entry that is left behind by a crash opens nothing.
  *
  * A token, when there is one, says who the caller is, also through the Unix socket; without one the
@@ -92,27 +92,27 @@ static bool tenant_has(const json_t *body, const unsigned char hash[static SHA25
 static int tenant_of(struct control *c, const unsigned char hash[static SHA256_LEN],
                      struct caller *out, struct dlc_err *err)
 {
-    struct meta_doc index = META_DOC_INIT, tenant = META_DOC_INIT;
+    struct store_doc index = STORE_DOC_INIT, tenant = STORE_DOC_INIT;
     char id[TOKEN_ID_LEN + 1];
     const char *name = NULL;
     int rc;
 
     token_doc_id(hash, id);
-    rc = meta_get(c->meta, META_CONTROL, id, &index, err);
+    rc = store_get(c->store, STORE_MANAGER, id, &index, err);
     if (rc == 0) {
         name = json_string_value(json_object_get(index.body, "tenant"));
         rc = name != NULL && name_ok(name) ? 0 : DLC_ENOTFOUND;
     }
     if (rc == 0)
-        rc = meta_get(c->meta, META_TENANT, name, &tenant, err);
+        rc = store_get(c->store, STORE_TENANT, name, &tenant, err);
     if (rc == 0 && tenant_has(tenant.body, hash)) {
         out->role = ROLE_TENANT;
         memcpy(out->tenant, name, strlen(name) + 1);
     } else if (rc == 0 || rc == DLC_ENOTFOUND) {
         rc = dlc_err_set(err, DLC_EDENIED, "the token is not known, or no longer");
     }
-    meta_doc_release(&index);
-    meta_doc_release(&tenant);
+    store_doc_release(&index);
+    store_doc_release(&tenant);
     return rc;
 }
 

@@ -4,7 +4,7 @@
  * admins and nodes. The store has fingerprints of them, so that a manager that has others says so
  * when it starts, and not when a node is refused after a fail-over.
  *
- * "key" of kind META_CONTROL: {"id"}; "tokens": {"admin", "node"}. Beside the tokens' files lies
+ * "key" of kind STORE_MANAGER: {"id"}; "tokens": {"admin", "node"}. Beside the tokens' files lies
  * manager.agreed: the fingerprints that this directory and the store last agreed on. With it a
  * token that was replaced on purpose (its file removed) is told from one that was never the
  * cluster's:
@@ -37,27 +37,27 @@ struct prints {
 
 static int check_key(struct control *c, struct dlc_err *err)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     const char *was;
-    int rc = meta_get(c->meta, META_CONTROL, "key", &d, err);
+    int rc = store_get(c->store, STORE_MANAGER, "key", &d, err);
 
     if (rc == DLC_ENOTFOUND) {
-        struct meta_doc made = {(char *)"key", (char *)"", NULL, 0};
+        struct store_doc made = {(char *)"key", (char *)"", NULL, 0};
 
-        made.body = json_pack("{s:s}", "id", secrets_key_id(c->secrets));
-        rc = meta_put(c->meta, META_CONTROL, &made, META_NEW, err);
+        made.body = json_pack("{s:s}", "id", seal_key_id(c->seal));
+        rc = store_put(c->store, STORE_MANAGER, &made, STORE_NEW, err);
         json_decref(made.body);
         if (rc == DLC_EBUSY) /* another manager made it just now */
-            rc = meta_get(c->meta, META_CONTROL, "key", &d, err);
+            rc = store_get(c->store, STORE_MANAGER, "key", &d, err);
     }
     was = json_string_value(json_object_get(d.body, "id"));
-    if (rc == 0 && was != NULL && strcmp(was, secrets_key_id(c->secrets)) != 0)
+    if (rc == 0 && was != NULL && strcmp(was, seal_key_id(c->seal)) != 0)
         rc = dlc_err_set(err, DLC_EDENIED,
                          "the store's secrets are encrypted with key %.16s, but %s holds key %s: "
                          "copy control.key, admin.token and node.token from the directory of the "
                          "manager that made the store, or set DLCACHE_CONTROL_KEY",
-                         was, secrets_source(c->secrets), secrets_key_id(c->secrets));
-    meta_doc_release(&d);
+                         was, seal_source(c->seal), seal_key_id(c->seal));
+    store_doc_release(&d);
     return rc;
 }
 
@@ -96,26 +96,26 @@ static bool same(const struct prints *a, const struct prints *b)
 static int prints_there(struct control *c, struct prints *out, uint64_t *version,
                         struct dlc_err *err)
 {
-    struct meta_doc d = META_DOC_INIT;
-    int rc = meta_get(c->meta, META_CONTROL, "tokens", &d, err);
+    struct store_doc d = STORE_DOC_INIT;
+    int rc = store_get(c->store, STORE_MANAGER, "tokens", &d, err);
 
     if (rc == 0) {
         copy_print(d.body, "admin", out->admin);
         copy_print(d.body, "node", out->node);
         *version = d.version;
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc;
 }
 
 static int put_prints(struct control *c, const struct prints *p, uint64_t expect,
                       struct dlc_err *err)
 {
-    struct meta_doc d = {(char *)"tokens", (char *)"", NULL, 0};
+    struct store_doc d = {(char *)"tokens", (char *)"", NULL, 0};
     int rc;
 
     d.body = json_pack("{s:s, s:s}", "admin", p->admin, "node", p->node);
-    rc = meta_put(c->meta, META_CONTROL, &d, expect, err);
+    rc = store_put(c->store, STORE_MANAGER, &d, expect, err);
     json_decref(d.body);
     return rc;
 }
@@ -147,11 +147,11 @@ static int refuse(struct control *c, const struct prints *here, const struct pri
 {
     bool admin = strcmp(here->admin, there->admin) != 0;
     bool node = strcmp(here->node, there->node) != 0;
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     const char *leader = NULL;
     int rc;
 
-    if (meta_get(c->meta, META_CONTROL, "leader", &d, NULL) == 0)
+    if (store_get(c->store, STORE_MANAGER, "leader", &d, NULL) == 0)
         leader = json_string_value(json_object_get(d.body, "address"));
     rc = dlc_err_set(err, DLC_EDENIED,
                      "%s%s%s in %s %s not of this store, whose managers (the last to lead: %.100s) "
@@ -159,7 +159,7 @@ static int refuse(struct control *c, const struct prints *here, const struct pri
                      admin ? "admin.token" : "", admin && node ? " and " : "",
                      node ? "node.token" : "", c->dir, admin && node ? "are" : "is",
                      leader != NULL ? leader : "unknown", admin && node ? "both" : "it");
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc;
 }
 
@@ -172,7 +172,7 @@ static int agree_once(struct control *c, const char *path, const struct prints *
     int rc = prints_there(c, &there, &version, err);
 
     if (rc == DLC_ENOTFOUND)
-        return put_prints(c, here, META_NEW, err);
+        return put_prints(c, here, STORE_NEW, err);
     if (rc < 0 || same(here, &there))
         return rc;
     if (!same(&agreed, &there))
@@ -185,7 +185,7 @@ static int agree_once(struct control *c, const char *path, const struct prints *
     return rc;
 }
 
-int agree_open(struct control *c, struct dlc_err *err)
+int fingerprints_agree(struct control *c, struct dlc_err *err)
 {
     char *path = mem_fmt("%s/manager.agreed", c->dir);
     struct prints here = prints_here(c);
@@ -202,7 +202,7 @@ int agree_open(struct control *c, struct dlc_err *err)
     return rc;
 }
 
-bool agree_holds(struct control *c, struct dlc_err *err)
+bool fingerprints_match(struct control *c, struct dlc_err *err)
 {
     struct prints here = prints_here(c), there;
     uint64_t version;

@@ -77,7 +77,7 @@ static int give_again(struct control *c, const char *id, const json_t *was,
     const char *location = json_string_value(json_object_get(was, "location"));
     const char *etag = json_string_value(json_object_get(was, "etag"));
     char *text = NULL;
-    int rc = secrets_open_text(c->secrets, id, json_object_get(was, "body"), &text, err);
+    int rc = unseal_text(c->seal, id, json_object_get(was, "body"), &text, err);
 
     if (rc < 0)
         return rc;
@@ -85,24 +85,24 @@ static int give_again(struct control *c, const char *id, const json_t *was,
     reply->body = json_loads(text, JSON_DECODE_ANY, NULL);
     reply->location = mem_str(location);
     reply->etag = mem_str(etag);
-    secrets_wipe(&text);
+    secret_wipe(&text);
     return 0;
 }
 
 /* Not there, or so old that it does not count: as if it had never been. */
-static bool find(struct control *c, const char *id, struct meta_doc *d, int *rc,
+static bool find(struct control *c, const char *id, struct store_doc *d, int *rc,
                  struct dlc_err *err)
 {
-    *rc = meta_get(c->meta, META_CONTROL, id, d, err);
+    *rc = store_get(c->store, STORE_MANAGER, id, d, err);
     if (*rc == DLC_ENOTFOUND)
         *rc = 0;
     return *rc == 0 && d->body != NULL &&
            json_integer_value(json_object_get(d->body, "until_ms")) > control_wall_ms();
 }
 
-bool reply_again(struct control *c, const struct http_request *r, struct http_reply *reply)
+bool idempotency_replay(struct control *c, const struct http_request *r, struct http_reply *reply)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     char id[ID_LEN + 1], *hash = NULL;
     const char *key = key_of(r);
@@ -132,13 +132,14 @@ bool reply_again(struct control *c, const struct http_request *r, struct http_re
     if (rc < 0)
         reply_store_error(c, r, reply, &err);
     mem_free(&hash);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return done;
 }
 
-void reply_remember(struct control *c, const struct http_request *r, const struct http_reply *reply)
+void idempotency_record(struct control *c, const struct http_request *r,
+                        const struct http_reply *reply)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     char id[ID_LEN + 1], *text, *hash;
 
@@ -152,16 +153,16 @@ void reply_remember(struct control *c, const struct http_request *r, const struc
     d.body = json_pack("{s:s, s:i, s:I, s:o, s:s*, s:s*}", "asked", hash, "status",
                        reply->status == 0 ? 200 : reply->status, "until_ms",
                        (json_int_t)(control_wall_ms() + REMEMBERED_MS), "body",
-                       secrets_seal(c->secrets, id, text != NULL ? text : "null"), "location",
+                       seal_text(c->seal, id, text != NULL ? text : "null"), "location",
                        reply->location, "etag", reply->etag);
-    if (meta_put(c->meta, META_CONTROL, &d, META_ANY, &err) < 0)
+    if (store_put(c->store, STORE_MANAGER, &d, STORE_ANY, &err) < 0)
         log_warn("an answer was not remembered: %s", err.text);
     json_decref(d.body);
-    secrets_wipe(&text);
+    secret_wipe(&text);
     mem_free(&hash);
 }
 
-void new_id(const struct http_request *r, char prefix, char out[static 20])
+void idempotency_new_id(const struct http_request *r, char prefix, char out[static 20])
 {
     char hex[2 * SHA256_LEN + 1];
     unsigned char random[8];
@@ -175,7 +176,7 @@ void new_id(const struct http_request *r, char prefix, char out[static 20])
     snprintf(out, 20, "%c-%.16s", prefix, hex);
 }
 
-static bool collect_old(struct meta_doc *d, void *arg)
+static bool collect_old(struct store_doc *d, void *arg)
 {
     json_t *ids = arg;
 
@@ -185,7 +186,7 @@ static bool collect_old(struct meta_doc *d, void *arg)
     return json_array_size(ids) < PURGE_AT_ONCE;
 }
 
-static bool collect_all(struct meta_doc *d, void *arg)
+static bool collect_all(struct store_doc *d, void *arg)
 {
     if (str_starts(d->id, "idem."))
         json_array_append_new(arg, json_string(d->id));
@@ -193,25 +194,25 @@ static bool collect_all(struct meta_doc *d, void *arg)
 }
 
 static void drop(struct control *c, const char *tenant,
-                 bool (*collect)(struct meta_doc *d, void *arg))
+                 bool (*collect)(struct store_doc *d, void *arg))
 {
     struct dlc_err err = DLC_ERR_INIT;
     json_t *ids = json_array();
 
-    if (control_each(c, META_CONTROL, tenant, collect, ids, &err) < 0)
+    if (control_each(c, STORE_MANAGER, tenant, collect, ids, &err) < 0)
         log_warn("old answers are not forgotten: %s", err.text);
     for (size_t i = 0; i < json_array_size(ids); i++)
-        meta_delete(c->meta, META_CONTROL, json_string_value(json_array_get(ids, i)), META_ANY,
-                    NULL);
+        store_delete(c->store, STORE_MANAGER, json_string_value(json_array_get(ids, i)), STORE_ANY,
+                     NULL);
     json_decref(ids);
 }
 
-void repeat_purge(struct control *c)
+void idempotency_purge(struct control *c)
 {
     drop(c, NULL, collect_old);
 }
 
-void repeat_forget(struct control *c, const char *tenant)
+void idempotency_forget(struct control *c, const char *tenant)
 {
     drop(c, tenant, collect_all);
 }

@@ -67,12 +67,12 @@ void reply_not_leading(struct control *c, struct http_reply *reply)
 
 static int publish(struct control *c, uint64_t fence, struct dlc_err *err)
 {
-    struct meta_doc d = {(char *)"leader", (char *)"", NULL, 0};
+    struct store_doc d = {(char *)"leader", (char *)"", NULL, 0};
     int rc;
 
     d.body = json_pack("{s:s, s:I, s:I}", "address", c->advertise, "fence", (json_int_t)fence,
                        "since_ms", (json_int_t)control_wall_ms());
-    rc = meta_put(c->meta, META_CONTROL, &d, META_ANY, err);
+    rc = store_put(c->store, STORE_MANAGER, &d, STORE_ANY, err);
     json_decref(d.body);
     return rc;
 }
@@ -92,7 +92,7 @@ static int begin(struct control *c, uint64_t fence, struct dlc_mono until, struc
 {
     int rc;
 
-    meta_set_fence(c->meta, fence);
+    store_set_fence(c->store, fence);
     rc = publish(c, fence, err);
     if (rc == 0)
         rc = nodes_load(c, err);
@@ -128,11 +128,11 @@ static void lose(struct control *c, const char *why)
 
 static void ask_who_leads(struct control *c)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
 
-    if (meta_get(c->meta, META_CONTROL, "leader", &d, NULL) == 0)
+    if (store_get(c->store, STORE_MANAGER, "leader", &d, NULL) == 0)
         note_leader(c, json_string_value(json_object_get(d.body, "address")));
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 static void renewed(struct control *c, uint64_t fence, struct dlc_mono until)
@@ -157,7 +157,7 @@ static bool is_estranged(struct control *c)
 
     if (control_leads(c))
         return false;
-    c->estranged = !agree_holds(c, &err);
+    c->estranged = !fingerprints_match(c, &err);
     if (c->estranged && !was)
         log_error("this manager will not lead: %s", err.text);
     return c->estranged;
@@ -176,7 +176,7 @@ void leader_tick(struct control *c, struct dlc_mono now)
         c->renew_at = dlc_mono_add(now, often);
         return;
     }
-    rc = meta_lock(c->meta, LOCK_NAME, c->holder, c->lock_ttl, &fence, &err);
+    rc = store_lock(c->store, LOCK_NAME, c->holder, c->lock_ttl, &fence, &err);
     if (rc == 0) {
         renewed(c, fence, dlc_mono_add(now, c->lock_ttl));
     } else if (rc == DLC_EBUSY) {
@@ -225,7 +225,7 @@ int leader_open(struct control *c, struct dlc_err *err)
     int rc;
 
     if (os_read_file(path, 256, &old, NULL) == 0 && old.len > 0 &&
-        meta_unlock(c->meta, LOCK_NAME, str_trim(old.data), NULL) == 0)
+        store_unlock(c->store, LOCK_NAME, str_trim(old.data), NULL) == 0)
         log_debug("the lock of a former start is given up");
     dlc_check(RAND_bytes(random, sizeof(random)) == 1);
     str_hex(random, sizeof(random), hex);
@@ -238,8 +238,8 @@ int leader_open(struct control *c, struct dlc_err *err)
 
 void leader_close(struct control *c)
 {
-    if (c->holder != NULL && c->meta != NULL && control_leads(c))
-        meta_unlock(c->meta, LOCK_NAME, c->holder, NULL);
+    if (c->holder != NULL && c->store != NULL && control_leads(c))
+        store_unlock(c->store, LOCK_NAME, c->holder, NULL);
     lose(c, NULL);
     mem_free(&c->holder);
     mem_free(&c->leader);

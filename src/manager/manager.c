@@ -45,11 +45,11 @@ static void health(struct http_request *r, struct http_reply *reply, void *ctx)
     reply_doc(reply, 200, json_pack("{s:s}", "status", "ok"), 0);
 }
 
-static int add_count(struct control *c, json_t *counts, const char *name, enum meta_kind kind,
+static int add_count(struct control *c, json_t *counts, const char *name, enum store_kind kind,
                      const char *tenant, struct dlc_err *err)
 {
     uint64_t n = 0;
-    int rc = meta_count(c->meta, kind, tenant, &n, err);
+    int rc = store_count(c->store, kind, tenant, &n, err);
 
     json_object_set_new(counts, name, json_integer((json_int_t)n));
     return rc;
@@ -60,14 +60,14 @@ static json_t *count_all(struct control *c, const struct caller *who, struct dlc
 {
     const char *tenant = who->role == ROLE_TENANT ? who->tenant : NULL;
     json_t *counts = json_object();
-    int rc = add_count(c, counts, "datasets", META_DATASET, tenant, err);
+    int rc = add_count(c, counts, "datasets", STORE_DATASET, tenant, err);
 
     if (rc == 0)
-        rc = add_count(c, counts, "jobs", META_JOB, tenant, err);
+        rc = add_count(c, counts, "jobs", STORE_JOB, tenant, err);
     if (rc == 0)
-        rc = add_count(c, counts, "nodes", META_NODE, NULL, err);
+        rc = add_count(c, counts, "nodes", STORE_NODE, NULL, err);
     if (rc == 0 && tenant == NULL)
-        rc = add_count(c, counts, "tenants", META_TENANT, NULL, err);
+        rc = add_count(c, counts, "tenants", STORE_TENANT, NULL, err);
     if (rc < 0)
         json_object_clear(counts);
     return counts;
@@ -84,7 +84,7 @@ static void status(struct http_request *r, struct http_reply *reply, void *ctx)
 
     json_object_set_new(
         o, "store",
-        json_pack("{s:s, s:b}", "kind", meta_kind_of_store(c->meta), "answers", err.code == 0));
+        json_pack("{s:s, s:b}", "kind", store_backend(c->store), "answers", err.code == 0));
     json_object_set_new(o, "counts", counts);
     dlc_mtx_lock(&c->mtx);
     json_object_set_new(o, "leader", c->leader != NULL ? json_string(c->leader) : json_null());
@@ -136,7 +136,7 @@ static void tick(struct control *c, struct dlc_mono *jobs_at, struct dlc_mono *p
         *jobs_at = dlc_mono_add(now, JOBS_EVERY);
     }
     if (now.ns >= purge_at->ns && leader_holds(c)) {
-        repeat_purge(c);
+        idempotency_purge(c);
         *purge_at = dlc_mono_add(now, PURGE_EVERY);
     }
     if (leader_holds(c))
@@ -185,7 +185,7 @@ static int open_dir(struct control *c, const char *dir, struct dlc_err *err)
 static int open_store(struct control *c, const char *url, struct dlc_err *err)
 {
     char *own = mem_fmt("sqlite:%s/metadata.db", c->dir);
-    int rc = meta_open(url != NULL ? url : own, &c->meta, err);
+    int rc = store_open(url != NULL ? url : own, &c->store, err);
 
     mem_free(&own);
     return rc;
@@ -240,11 +240,11 @@ static int open_all(struct control *c, const struct control_config *config, stru
     if (rc == 0)
         rc = auth_open(c, err);
     if (rc == 0)
-        rc = secrets_open(c->dir, &c->secrets, err);
+        rc = seal_open(c->dir, &c->seal, err);
     if (rc == 0)
         rc = open_store(c, config->store, err);
     if (rc == 0)
-        rc = agree_open(c, err);
+        rc = fingerprints_agree(c, err);
     if (rc == 0)
         rc = leader_open(c, err);
     if (rc == 0)
@@ -296,10 +296,10 @@ void control_close(struct control **cp)
     nodes_close(c);
     view_put(&c->view);
     datasets_index_release(&c->index);
-    json_decref(c->lost);
+    json_decref(c->orphans);
     json_decref(c->finishing);
-    secrets_close(&c->secrets);
-    meta_close(&c->meta);
+    seal_close(&c->seal);
+    store_close(&c->store);
     mem_free(&c->advertise);
     mem_free(&c->routes);
     free(c->dir);

@@ -13,7 +13,7 @@ struct control;
 
 struct control_config {
     const char *dir;       /* keys and tokens; made when missing, mode 0700 */
-    const char *store;     /* as meta_open(); NULL: sqlite:DIR/metadata.db */
+    const char *store;     /* as store_open(); NULL: sqlite:DIR/metadata.db */
     const char *listen;    /* "HOST:PORT"; NULL: only the Unix socket */
     const char *unix_path; /* NULL: none */
     const char *tls_cert, *tls_key;

@@ -75,9 +75,9 @@ struct jobs; /* jobs.c: what it keeps in memory, if it needs to */
 
 struct control {
     uint32_t tag;
-    struct meta *meta;
+    struct store *store;
     struct http_server *server;
-    struct secrets *secrets;
+    struct seal *seal;
     struct http_route *routes;
     char *dir, *advertise; /* advertise: "http://HOST:PORT" or "unix:PATH" */
     struct dlc_dur node_ttl, job_ttl, lock_ttl;
@@ -116,7 +116,7 @@ struct control {
     json_t *
         finishing; /* G: mtx; {ID: n}: commands whose results are being written (node_commands.c) */
     struct dlc_list streams; /* G: mtx; of events, that go on (events.c) */
-    json_t *lost;          /* the thread's: {DATASET: since when none of its nodes is there, ns} */
+    json_t *orphans;       /* the thread's: {DATASET: since when none of its nodes is there, ns} */
     uint64_t view_version; /* G: mtx; of the view, or of the last before it */
     struct dataset_index index;
 };
@@ -149,9 +149,9 @@ int auth_open(struct control *c, struct dlc_err *err); /* the files of tokens */
 
 /* ---- what managers have in common: fingerprints.c ---- */
 
-int agree_open(struct control *c, struct dlc_err *err); /* DLC_EDENIED: ours are others */
+int fingerprints_agree(struct control *c, struct dlc_err *err); /* DLC_EDENIED: ours are others */
 /* Are our tokens still those of the store? False: *err says what to do. */
-bool agree_holds(struct control *c, struct dlc_err *err);
+bool fingerprints_match(struct control *c, struct dlc_err *err);
 
 /* ---- requests: route_util.c. Those that return bool have filled the reply when it is false. ----
  */
@@ -199,7 +199,7 @@ struct page {
     const char *after; /* NULL: from the first; a name, unless the route says otherwise */
 };
 bool read_page(const struct http_request *r, struct page *out, struct http_reply *reply);
-/* The version that a write expects: If-Match, or META_ANY. */
+/* The version that a write expects: If-Match, or STORE_ANY. */
 bool read_if_match(const struct http_request *r, uint64_t *expect, struct http_reply *reply);
 
 /* Takes body. 200 when status is 0. version 0: no ETag. */
@@ -208,8 +208,8 @@ void reply_doc(struct http_reply *reply, int status, json_t *body, uint64_t vers
 void reply_list(struct http_reply *reply, json_t *items, const char *next);
 /* The page that a request wants of the documents of a kind, each as show() makes it. tenant NULL:
  * of all. */
-typedef json_t *show_f(struct control *c, const struct meta_doc *d, const struct caller *who);
-void reply_page(struct control *c, const struct http_request *r, enum meta_kind kind,
+typedef json_t *show_f(struct control *c, const struct store_doc *d, const struct caller *who);
+void reply_page(struct control *c, const struct http_request *r, enum store_kind kind,
                 const char *tenant, show_f *show, struct http_reply *reply);
 void reply_absent(struct http_reply *reply, const char *what, const char *name); /* 404 */
 /* A failed call to the store: 404, 412 (If-Match was given), 409, or 503 when we do not lead any
@@ -219,30 +219,31 @@ void reply_store_error(struct control *c, const struct http_request *r, struct h
 
 /*
  * Read a document, let f change it, write it. When another write came between and expect is
- * META_ANY, all of it again. f returns 0, or a code that ends it with nothing written; 1: nothing
+ * STORE_ANY, all of it again. f returns 0, or a code that ends it with nothing written; 1: nothing
  * to change. Gives *out (may be NULL): the document as it is now.
  */
-typedef int change_f(struct meta_doc *d, void *arg, struct dlc_err *err);
-int control_change(struct control *c, enum meta_kind kind, const char *id, uint64_t expect,
-                   change_f *f, void *arg, struct meta_doc *out, struct dlc_err *err);
+typedef int change_f(struct store_doc *d, void *arg, struct dlc_err *err);
+int control_change(struct control *c, enum store_kind kind, const char *id, uint64_t expect,
+                   change_f *f, void *arg, struct store_doc *out, struct dlc_err *err);
 
 /* Every document of a kind, page by page; each() returns false to end. tenant NULL: of all. */
-int control_each(struct control *c, enum meta_kind kind, const char *tenant,
-                 bool (*each)(struct meta_doc *d, void *arg), void *arg, struct dlc_err *err);
+int control_each(struct control *c, enum store_kind kind, const char *tenant,
+                 bool (*each)(struct store_doc *d, void *arg), void *arg, struct dlc_err *err);
 
 /*
  * Idempotency-Key: true when this request was answered before (within 24 h): the reply is that
  * answer again, or 422 when the body was another, or 400 for a key that cannot be one. Call it
- * first, and reply_remember() when the reply stands. Answers are kept encrypted.
+ * first, and idempotency_record() when the reply stands. Answers are kept encrypted.
  */
-bool reply_again(struct control *c, const struct http_request *r, struct http_reply *reply);
-void reply_remember(struct control *c, const struct http_request *r,
-                    const struct http_reply *reply);
-void repeat_purge(struct control *c); /* thread: forget answers that are too old */
-void repeat_forget(struct control *c, const char *tenant); /* whoever gets its name is another */
+bool idempotency_replay(struct control *c, const struct http_request *r, struct http_reply *reply);
+void idempotency_record(struct control *c, const struct http_request *r,
+                        const struct http_reply *reply);
+void idempotency_purge(struct control *c); /* thread: forget answers that are too old */
+void idempotency_forget(struct control *c,
+                        const char *tenant); /* whoever gets its name is another */
 /* A name for a new document: from the Idempotency-Key, where there is one, so that a request
  * repeated after a crash makes the same; else random. "j-0123456789abcdef" for prefix 'j'. */
-void new_id(const struct http_request *r, char prefix, char out[static 20]);
+void idempotency_new_id(const struct http_request *r, char prefix, char out[static 20]);
 
 /* Takes details, an object or NULL; adds "type": "tenant.created". Never fails the caller. */
 void control_event(struct control *c, const char *tenant, const char *type, json_t *details);
@@ -303,7 +304,7 @@ int command_send(struct control *c, const char *node, json_t *command, struct dl
 int command_send_all(struct control *c, const json_t *nodes, json_t *command, struct dlc_err *err);
 void commands_tick(struct control *c); /* thread, about once a second: nodes that are gone */
 /* Forget the commands of a dataset that are not done, but for evictions. */
-int commands_withdraw(struct control *c, const struct meta_doc *dataset, struct dlc_err *err);
+int commands_withdraw(struct control *c, const struct store_doc *dataset, struct dlc_err *err);
 
 /* ---- the view: cluster_view.c ---- */
 
@@ -311,7 +312,7 @@ int commands_withdraw(struct control *c, const struct meta_doc *dataset, struct 
 void view_changed(struct control *c);
 /* Wait until what changed is in the view: nodes carry a command out by the view that they have, and
  * get the command not before that one (heartbeat.c). A while at most. Not in the thread. */
-void view_settle(struct control *c);
+void view_wait(struct control *c);
 int view_load(struct control *c, uint64_t fence,
               struct dlc_err *err); /* thread: we lead from now on */
 void view_tick(struct control *c);  /* thread */
@@ -336,7 +337,7 @@ void weights_forget(struct control *c, const char *tenant); /* the tenant goes *
 /* jobs.c; at close. */
 void jobs_close(struct control *c);
 /* dataset_index.c; X. A document of a dataset was written or deleted, or was not (rc). */
-void dataset_written(struct control *c, int rc, const struct meta_doc *d);
+void dataset_written(struct control *c, int rc, const struct store_doc *d);
 void dataset_deleted(struct control *c, int rc, const char *id);
 void datasets_index_forget(struct control *c); /* we lead from now on: all is read again */
 void datasets_index_release(struct dataset_index *x);

@@ -31,7 +31,7 @@
 
 #define SECRETS_TAG DLC_TAG4('s', 'c', 'r', 't')
 
-struct secrets {
+struct seal {
     uint32_t tag;
     unsigned char key[KEY_LEN];
     char id[17];
@@ -91,7 +91,7 @@ static int check_mode(const char *path, struct dlc_err *err)
     return 0;
 }
 
-static int load_key_file(struct secrets *s, const char *dir, struct dlc_err *err)
+static int load_key_file(struct seal *s, const char *dir, struct dlc_err *err)
 {
     struct buf b = BUF_INIT;
     int rc = 0;
@@ -110,9 +110,9 @@ static int load_key_file(struct secrets *s, const char *dir, struct dlc_err *err
     return rc;
 }
 
-int secrets_open(const char *dir, struct secrets **out, struct dlc_err *err)
+int seal_open(const char *dir, struct seal **out, struct dlc_err *err)
 {
-    struct secrets *s = mem_new(struct secrets);
+    struct seal *s = mem_new(struct seal);
     const char *env = getenv(KEY_ENV);
     unsigned char hash[SHA256_LEN];
     int rc = 0;
@@ -127,7 +127,7 @@ int secrets_open(const char *dir, struct secrets **out, struct dlc_err *err)
                              KEY_ENV " is no key: 64 hexadecimal digits or 32 bytes in base64");
     }
     if (rc < 0) {
-        secrets_close(&s);
+        seal_close(&s);
         return rc;
     }
     hmac_sha256(s->key, KEY_LEN, "dlcache key id", 14, hash);
@@ -136,9 +136,9 @@ int secrets_open(const char *dir, struct secrets **out, struct dlc_err *err)
     return 0;
 }
 
-void secrets_close(struct secrets **sp)
+void seal_close(struct seal **sp)
 {
-    struct secrets *s = *sp;
+    struct seal *s = *sp;
 
     *sp = NULL;
     if (s == NULL)
@@ -149,19 +149,19 @@ void secrets_close(struct secrets **sp)
     mem_free(&s);
 }
 
-const char *secrets_key_id(const struct secrets *s)
+const char *seal_key_id(const struct seal *s)
 {
     return s->id;
 }
 
-const char *secrets_source(const struct secrets *s)
+const char *seal_source(const struct seal *s)
 {
     return s->source;
 }
 
 /* ---- seal and open ---- */
 
-json_t *secrets_seal(const struct secrets *s, const char *owner, const char *text)
+json_t *seal_text(const struct seal *s, const char *owner, const char *text)
 {
     size_t len = strlen(text);
     unsigned char *out = mem_alloc(NONCE_LEN + len + TAG_LEN);
@@ -188,7 +188,7 @@ json_t *secrets_seal(const struct secrets *s, const char *owner, const char *tex
 }
 
 /* Gives the text, or NULL when a bit of it, of the owner or of the key differs. */
-static char *open_bytes(const struct secrets *s, const char *owner, const unsigned char *in,
+static char *open_bytes(const struct seal *s, const char *owner, const unsigned char *in,
                         size_t in_len)
 {
     size_t len = in_len - NONCE_LEN - TAG_LEN;
@@ -213,8 +213,8 @@ static char *open_bytes(const struct secrets *s, const char *owner, const unsign
     return text;
 }
 
-int secrets_open_text(const struct secrets *s, const char *owner, const json_t *sealed, char **out,
-                      struct dlc_err *err)
+int unseal_text(const struct seal *s, const char *owner, const json_t *sealed, char **out,
+                struct dlc_err *err)
 {
     const char *key = json_string_value(json_object_get(sealed, "key"));
     const char *b64 = json_string_value(json_object_get(sealed, "sealed"));
@@ -241,7 +241,7 @@ int secrets_open_text(const struct secrets *s, const char *owner, const json_t *
     return rc;
 }
 
-void secrets_wipe(char **text)
+void secret_wipe(char **text)
 {
     if (*text != NULL)
         OPENSSL_cleanse(*text, strlen(*text));
@@ -260,7 +260,7 @@ static void wipe_texts(json_t *j)
     json_array_foreach(j, i, v) wipe_texts(v);
 }
 
-void secrets_wipe_json(json_t **j)
+void secret_wipe_json(json_t **j)
 {
     if (*j != NULL)
         wipe_texts(*j);

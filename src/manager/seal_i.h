@@ -15,21 +15,21 @@
 
 #include "base/err.h"
 
-struct secrets;
+struct seal;
 
 /* The key of DLCACHE_CONTROL_KEY, or of DIR/control.key, which is made when it is missing. */
-int secrets_open(const char *dir, struct secrets **out, struct dlc_err *err);
-void secrets_close(struct secrets **sp);
-const char *secrets_key_id(const struct secrets *s); /* 16 hex digits; tells nothing of the key */
-const char *secrets_source(const struct secrets *s); /* where the key came from, for messages */
+int seal_open(const char *dir, struct seal **out, struct dlc_err *err);
+void seal_close(struct seal **sp);
+const char *seal_key_id(const struct seal *s); /* 16 hex digits; tells nothing of the key */
+const char *seal_source(const struct seal *s); /* where the key came from, for messages */
 
 /* Gives {"key": ID, "sealed": BASE64}. */
-json_t *secrets_seal(const struct secrets *s, const char *owner, const char *text);
-/* Gives *out; return it with secrets_wipe(). DLC_EDENIED: another key; DLC_ECORRUPT. */
-int secrets_open_text(const struct secrets *s, const char *owner, const json_t *sealed, char **out,
-                      struct dlc_err *err);
-void secrets_wipe(char **text); /* overwrites, frees, sets to NULL */
+json_t *seal_text(const struct seal *s, const char *owner, const char *text);
+/* Gives *out; return it with secret_wipe(). DLC_EDENIED: another key; DLC_ECORRUPT. */
+int unseal_text(const struct seal *s, const char *owner, const json_t *sealed, char **out,
+                struct dlc_err *err);
+void secret_wipe(char **text); /* overwrites, frees, sets to NULL */
 /* Overwrite the texts of a JSON value, then drop the reference: it must be the only one. */
-void secrets_wipe_json(json_t **j);
+void secret_wipe_json(json_t **j);
 
 #endif

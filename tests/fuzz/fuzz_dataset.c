@@ -45,7 +45,7 @@ static void listed(const json_t *o)
 static void room(const json_t *o)
 {
     struct node_info node = {.name = "a", .state = NODE_LIVE, .capacity = 1000};
-    struct meta_doc d = {(char *)"j-1", (char *)"a", json_object_get(o, "body"), 0};
+    struct store_doc d = {(char *)"j-1", (char *)"a", json_object_get(o, "body"), 0};
     struct place_ask ask = {.bytes = 500};
     struct job j;
     struct admission a;
@@ -55,9 +55,9 @@ static void room(const json_t *o)
     if (d.body == NULL || !job_of_doc(&j, &d))
         return;
     j.snapshot = json_deep_copy(json_object_get(o, "snapshot"));
-    room_admit(&node, 1, &j, 1, &j, &a, &known);
+    capacity_admit(&node, 1, &j, 1, &j, &a, &known);
     dlc_check(a.free <= 1000 && a.promised == 0);
-    json_decref(room_place(&node, 1, &j, 1, "d", NULL, &ask));
+    json_decref(capacity_place(&node, 1, &j, 1, "d", NULL, &ask));
     job_release(&j);
 }
 

@@ -23,7 +23,7 @@ static void fuzz_cursor(const char *s)
 
     if (!page_cursor_parse(s, &key, &node))
         return;
-    dlc_check(key[0] != '\0' && strlen(key) <= META_KEY_MAX && strlen(node) <= META_ID_MAX);
+    dlc_check(key[0] != '\0' && strlen(key) <= STORE_KEY_MAX && strlen(node) <= STORE_ID_MAX);
     again = page_cursor(key, node);
     dlc_check(strcasecmp(again, s) == 0);
     mem_free(&again);
@@ -34,7 +34,7 @@ static void fuzz_cursor(const char *s)
 #ifdef DLC_REDIS
 static void fuzz_chunk(const char *s, size_t len)
 {
-    struct meta_chunk c, d;
+    struct store_chunk c, d;
     struct buf b = BUF_INIT;
     const char *etag, *etag2;
     size_t n, n2;

@@ -26,7 +26,7 @@
 struct shared;
 
 struct shared_config {
-    const char *url;         /* as meta_open(): "redis://[user:password@]HOST:PORT,.../PREFIX" */
+    const char *url;         /* as store_open(): "redis://[user:password@]HOST:PORT,.../PREFIX" */
     struct dlc_dur deadline; /* of a question; 0: 200 ms */
     struct dlc_dur keep;     /* Redis forgets a sample after so long; 0: a day */
     size_t value_max;        /* larger samples are left out; 0: 8 MiB */

@@ -24,7 +24,7 @@ static bool read_state(const struct http_request *r, int *out, struct http_reply
     return false;
 }
 
-static json_t *chunk_json(const struct meta_chunk *k)
+static json_t *chunk_json(const struct store_chunk *k)
 {
     char *changed = control_time(k->changed_ms);
     json_t *out = json_pack("{s:s, s:s, s:s, s:I, s:f, s:i, s:s, s:i, s:s}", "key", k->key, "etag",
@@ -40,10 +40,10 @@ static json_t *chunk_json(const struct meta_chunk *k)
 void dataset_chunks(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    struct meta_chunk_page found = {0};
-    struct meta_chunk_query q = {.node = http_query(r, "node"), .prefix = http_query(r, "prefix")};
+    struct store_chunk_page found = {0};
+    struct store_chunk_query q = {.node = http_query(r, "node"), .prefix = http_query(r, "prefix")};
     struct page p;
     json_t *items;
 
@@ -58,7 +58,7 @@ void dataset_chunks(struct http_request *r, struct http_reply *reply, void *ctx)
     q.dataset = d.id;
     q.after = p.after;
     q.max = p.limit;
-    if (meta_chunks_query(c->meta, &q, &found, &err) < 0) {
+    if (store_chunks_query(c->store, &q, &found, &err) < 0) {
         if (err.code == DLC_EINVAL)
             refuse_field(reply, "", "after", "is no cursor; take it from \"next\"");
         else
@@ -73,7 +73,7 @@ void dataset_chunks(struct http_request *r, struct http_reply *reply, void *ctx)
             json_array_append_new(items, one);
     }
     reply_list(reply, items, found.next);
-    meta_chunk_page_release(&found);
+    store_chunk_page_release(&found);
 out:
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }

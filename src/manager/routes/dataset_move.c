@@ -12,12 +12,12 @@
 #include "base/mem.h"
 #include "manager/routes/jobs_i.h"
 
-struct moving {
+struct move_request {
     const json_t *nodes;    /* names; empty: all */
     const json_t *everyone; /* the nodes that are there */
     bool warm;              /* something of it is cached */
     uint64_t count;
-    const struct meta_doc *seen; /* by the caller, who may move this one */
+    const struct store_doc *seen; /* by the caller, who may move this one */
 };
 
 static json_t *names_without(const json_t *names, const json_t *without)
@@ -30,9 +30,9 @@ static json_t *names_without(const json_t *names, const json_t *without)
     return out;
 }
 
-static int set_moving(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int set_moving(struct store_doc *d, void *arg, struct dlc_err *err)
 {
-    const struct moving *m = arg;
+    const struct move_request *m = arg;
     bool all = json_array_size(m->nodes) == 0;
     const json_t *from = dataset_nodes(d->body), *to = all ? m->everyone : m->nodes;
     json_t *leaving;
@@ -59,15 +59,15 @@ static int set_moving(struct meta_doc *d, void *arg, struct dlc_err *err)
 }
 
 /* `node` (NULL: none) has fetched its part. Leave the others when nobody is waited for any more. */
-struct arrived {
+struct move_arrival {
     const char *node;
     const json_t *there;
     json_t *leaving; /* out */
 };
 
-static int set_arrived(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int set_arrived(struct store_doc *d, void *arg, struct dlc_err *err)
 {
-    struct arrived *a = arg;
+    struct move_arrival *a = arg;
     json_t *m = json_object_get(d->body, "moving"), *waiting = json_object_get(m, "waiting");
     size_t before = json_array_size(waiting);
 
@@ -88,20 +88,21 @@ static int set_arrived(struct meta_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-int dataset_move_goes_on(struct control *c, const char *name, const char *node, struct dlc_err *err)
+int dataset_move_continue(struct control *c, const char *name, const char *node,
+                          struct dlc_err *err)
 {
     json_t *there = nodes_there(c, NULL);
-    struct arrived a = {.node = node, .there = there};
-    struct meta_doc d = META_DOC_INIT;
-    int rc = meta_get(c->meta, META_DATASET, name, &d, err);
+    struct move_arrival a = {.node = node, .there = there};
+    struct store_doc d = STORE_DOC_INIT;
+    int rc = store_get(c->store, STORE_DATASET, name, &d, err);
 
     if (rc == 0)
         set_arrived(&d, &a, err);     /* not written: who is left when it is over? */
     if (rc == 0 && a.leaving != NULL) /* before the move is over: one that dies here goes on */
         rc = command_send_all(c, a.leaving, dataset_command(&d, "evict", "all"), err);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     if (rc == 0)
-        rc = control_change(c, META_DATASET, name, META_ANY, set_arrived, &a, &d, err);
+        rc = control_change(c, STORE_DATASET, name, STORE_ANY, set_arrived, &a, &d, err);
     if (rc == 0 && a.leaving != NULL) {
         control_event(c, d.tenant, "dataset.moved",
                       json_pack("{s:s, s:O*}", "dataset", name, "nodes", dataset_nodes(d.body)));
@@ -110,19 +111,19 @@ int dataset_move_goes_on(struct control *c, const char *name, const char *node, 
         log_warn("dataset %s: its move does not go on: %s", name, err->text);
     json_decref(a.leaving);
     json_decref(there);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc;
 }
 
 static bool is_cached(struct control *c, const char *name)
 {
-    struct meta_sum sum;
+    struct store_sum sum;
     size_t n = 0;
 
-    return meta_chunks_sums(c->meta, name, &sum, 1, &n, NULL) == 0 && n > 0 && sum.bytes > 0;
+    return store_chunks_sums(c->store, name, &sum, 1, &n, NULL) == 0 && n > 0 && sum.bytes > 0;
 }
 
-static bool read_move(struct control *c, const struct http_request *r, struct moving *m,
+static bool read_move(struct control *c, const struct http_request *r, struct move_request *m,
                       struct http_reply *reply)
 {
     const struct field fields[] = {
@@ -145,38 +146,38 @@ static bool read_move(struct control *c, const struct http_request *r, struct mo
     return true;
 }
 
-static void move(struct control *c, const struct http_request *r, const struct meta_doc *d,
-                 struct moving *m, uint64_t expect, struct http_reply *reply)
+static void move(struct control *c, const struct http_request *r, const struct store_doc *d,
+                 struct move_request *m, uint64_t expect, struct http_reply *reply)
 {
-    struct meta_doc now = META_DOC_INIT;
+    struct store_doc now = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     json_t *command = dataset_command(d, "warm", "disk");
 
     m->warm = is_cached(c, d->id);
-    if (control_change(c, META_DATASET, d->id, expect, set_moving, m, &now, &err) < 0)
+    if (control_change(c, STORE_DATASET, d->id, expect, set_moving, m, &now, &err) < 0)
         goto out;
     jobs_dataset_changed(c, d->id, now.body);
     view_changed(c);
     control_event(c, d->tenant, "dataset.moving",
                   json_pack("{s:s, s:O*}", "dataset", d->id, "nodes", dataset_nodes(now.body)));
-    view_settle(c); /* nodes warm what they own by it */
+    view_wait(c); /* nodes warm what they own by it */
     if (m->warm && command_send_all(c, dataset_nodes(now.body), json_incref(command), &err) < 0)
         goto out;
-    if (dataset_move_goes_on(c, d->id, NULL, &err) < 0)
+    if (dataset_move_continue(c, d->id, NULL, &err) < 0)
         goto out;
     reply_doc(reply, 202, dataset_json(&now), 0);
 out:
     if (err.code != 0)
         reply_store_error(c, r, reply, &err);
     json_decref(command);
-    meta_doc_release(&now);
+    store_doc_release(&now);
 }
 
 void dataset_do_move(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct meta_doc d = META_DOC_INIT;
-    struct moving m = {0};
+    struct store_doc d = STORE_DOC_INIT;
+    struct move_request m = {0};
     json_t *chosen = NULL, *there = NULL;
     uint64_t expect;
 
@@ -196,5 +197,5 @@ void dataset_do_move(struct http_request *r, struct http_reply *reply, void *ctx
 out:
     json_decref(chosen);
     json_decref(there);
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }

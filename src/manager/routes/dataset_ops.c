@@ -41,7 +41,7 @@ static unsigned spread(const char *name)
     return h;
 }
 
-int dataset_have_listed(struct control *c, const struct meta_doc *d, char node[NAME_MAX_LEN + 1],
+int dataset_have_listed(struct control *c, const struct store_doc *d, char node[NAME_MAX_LEN + 1],
                         struct dlc_err *err)
 {
     json_t *nodes = nodes_there(c, dataset_nodes(d->body));
@@ -59,21 +59,21 @@ int dataset_have_listed(struct control *c, const struct meta_doc *d, char node[N
 
 void dataset_list_for_job(struct control *c, const char *name)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (meta_get(c->meta, META_DATASET, name, &d, &err) < 0 ||
+    if (store_get(c->store, STORE_DATASET, name, &d, &err) < 0 ||
         dataset_have_listed(c, &d, NULL, &err) < 0)
         log_warn("dataset %s: not listed yet: %s", name, err.text);
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 bool dataset_list_elsewhere(struct control *c, const char *dataset, const char *node)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     char who[NAME_MAX_LEN + 1] = "";
-    int rc = meta_get(c->meta, META_DATASET, dataset, &d, &err);
+    int rc = store_get(c->store, STORE_DATASET, dataset, &d, &err);
 
     if (rc == DLC_ENOTFOUND)
         return true; /* nobody needs it any more */
@@ -87,7 +87,7 @@ bool dataset_list_elsewhere(struct control *c, const char *dataset, const char *
         control_event(c, d.tenant, "dataset.snapshot",
                       json_pack("{s:s, s:[s]}", "dataset", dataset, "nodes", who));
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc == 0 && who[0] != '\0';
 }
 
@@ -103,7 +103,7 @@ static bool tier_ok(const char *tier, bool all, struct http_reply *reply)
 }
 
 /* Give the command (taken) to nodes (NULL: all), and answer. */
-static void give(struct control *c, const struct http_request *r, struct meta_doc *d,
+static void give(struct control *c, const struct http_request *r, struct store_doc *d,
                  const json_t *nodes, json_t *command, struct http_reply *reply)
 {
     json_t *there = nodes_there(c, nodes);
@@ -131,7 +131,7 @@ void dataset_do_snapshot(struct http_request *r, struct http_reply *reply, void 
 {
     const struct field fields[] = {{NULL, 0, false, 0, NULL}};
     struct control *c = control_of(ctx);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     char who[NAME_MAX_LEN + 1] = "";
 
@@ -150,13 +150,13 @@ void dataset_do_snapshot(struct http_request *r, struct http_reply *reply, void 
         control_event(c, d.tenant, "dataset.snapshot", json_copy(answer));
         reply_doc(reply, 202, answer, 0);
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 void dataset_do_warm(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     const char *split = NULL, *tier = "memory";
     json_t *one = NULL, *command;
@@ -181,23 +181,23 @@ void dataset_do_warm(struct http_request *r, struct http_reply *reply, void *ctx
         reply_store_error(c, r, reply, &err);
         goto out;
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
     if (!dataset_read(c, r, &d, reply)) /* it may lie elsewhere now */
         goto out;
-    view_settle(c); /* nodes warm what they own by it */
+    view_wait(c); /* nodes warm what they own by it */
     command = dataset_command(&d, "warm", tier);
     if (split != NULL)
         json_object_set_new(command, "split", json_string(split));
     give(c, r, &d, dataset_nodes(d.body), command, reply);
 out:
     json_decref(one);
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 void dataset_do_evict(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     const char *tier = "all";
     bool force = false;
     size_t n;
@@ -219,20 +219,20 @@ void dataset_do_evict(struct http_request *r, struct http_reply *reply, void *ct
     else
         give(c, r, &d, NULL, dataset_command(&d, "evict", tier), reply);
 out:
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 /* ---- what nodes say ---- */
 
-struct listed {
+struct listing_result {
     const json_t *command;
     json_t *snapshot; /* NULL: it failed */
     const char *error;
 };
 
-static int set_listed(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int set_listed(struct store_doc *d, void *arg, struct dlc_err *err)
 {
-    const struct listed *l = arg;
+    const struct listing_result *l = arg;
     json_t *why;
 
     if (!dataset_commanded(d, l->command))
@@ -250,15 +250,15 @@ static int set_listed(struct meta_doc *d, void *arg, struct dlc_err *err)
 static int on_listed(struct control *c, const char *node, const char *name, const json_t *command,
                      const json_t *result, const char *error, struct dlc_err *err)
 {
-    struct meta_doc d = META_DOC_INIT;
-    struct listed l = {.command = command, .error = error};
+    struct store_doc d = STORE_DOC_INIT;
+    struct listing_result l = {.command = command, .error = error};
     int rc;
 
     if (error == NULL) {
         l.snapshot = snapshot_of_result(result);
         l.error = "the node's answer could not be read";
     }
-    rc = control_change(c, META_DATASET, name, META_ANY, set_listed, &l, &d, err);
+    rc = control_change(c, STORE_DATASET, name, STORE_ANY, set_listed, &l, &d, err);
     if (rc == 0) {
         jobs_dataset_changed(c, name, d.body);
         control_event(c, d.tenant, l.snapshot != NULL ? "dataset.listed" : "dataset.failed",
@@ -266,7 +266,7 @@ static int on_listed(struct control *c, const char *node, const char *name, cons
                                 l.snapshot != NULL ? NULL : l.error));
     }
     json_decref(l.snapshot);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc == DLC_ENOTFOUND ? 0 : rc; /* it was deleted meanwhile */
 }
 
@@ -275,7 +275,7 @@ int dataset_command_done(struct control *c, const char *node, const json_t *comm
 {
     const char *op = json_string_value(json_object_get(command, "op"));
     const char *name = json_string_value(json_object_get(command, "dataset"));
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     char *type;
     int rc;
 
@@ -283,16 +283,16 @@ int dataset_command_done(struct control *c, const char *node, const json_t *comm
         return 0;
     if (strcmp(op, "snapshot") == 0)
         return on_listed(c, node, name, command, result, error, err);
-    rc = meta_get(c->meta, META_DATASET, name, &d, err);
+    rc = store_get(c->store, STORE_DATASET, name, &d, err);
     if (rc == 0 && dataset_commanded(&d, command)) {
         type = mem_fmt("dataset.%s.%s", op, error != NULL ? "failed" : "done");
         control_event(c, d.tenant, type,
                       json_pack("{s:s, s:s, s:s*}", "dataset", name, "node", node, "error", error));
         mem_free(&type);
         if (strcmp(op, "warm") == 0 && json_object_get(d.body, "moving") != NULL)
-            rc = dataset_move_goes_on(c, name, node, err);
+            rc = dataset_move_continue(c, name, node, err);
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc == DLC_ENOTFOUND ? 0 : rc;
 }
 
@@ -314,14 +314,14 @@ static void move_on(struct control *c, struct dataset_entry *const *all, size_t 
         struct dlc_err why = DLC_ERR_INIT;
 
         if (all[i]->moving)
-            dataset_move_goes_on(c, all[i]->id, NULL, &why);
+            dataset_move_continue(c, all[i]->id, NULL, &why);
     }
 }
 
 json_t *datasets_view(struct control *c, struct dlc_err *err)
 {
     struct dataset_entry **all = NULL;
-    struct lost_search lost;
+    struct orphans_search lost;
     struct job *jobs;
     size_t n = 0, n_jobs;
     json_t *out;
@@ -330,16 +330,16 @@ json_t *datasets_view(struct control *c, struct dlc_err *err)
         return NULL;
     out = json_array();
     jobs = jobs_copy(c, &n_jobs);
-    lost_begin(c, &lost);
+    orphans_begin(c, &lost);
     for (size_t i = 0; i < n; i++) {
         struct job_use use = jobs_of_dataset(jobs, n_jobs, all[i]->id);
         json_t *one = entry_json(all[i], &use);
 
-        lost_look(c, &lost, all[i]);
+        orphans_look(c, &lost, all[i]);
         if (one != NULL)
             json_array_append_new(out, one);
     }
-    lost_end(c, &lost, true);
+    orphans_end(c, &lost, true);
     jobs_copy_release(&jobs, n_jobs);
     move_on(c, all, n);
     for (size_t i = 0; i < n; i++)

@@ -3,7 +3,7 @@
  * On which nodes a dataset lies that wants `node_count` of them.
  *
  *     (none) --first job or warm-up: dataset_place()--> CHOSEN
- *     CHOSEN --none of them there for node_ttl: place_anew()--> CHOSEN
+ *     CHOSEN --none of them there for node_ttl: place_again()--> CHOSEN
  *
  * (P1) Nodes once chosen stay chosen for as long as one of them is there: what the others had is
  * read again by those that are left, and theirs again when they come back. A node that is late, or
@@ -29,7 +29,7 @@ json_t *dataset_choose(struct control *c, const char *name, const json_t *body, 
 
     if (dataset_snapshot(body) != NULL)
         snapshot_bytes(dataset_snapshot(body), NULL, &ask.bytes);
-    chosen = room_place(nodes, n, jobs, n_jobs, name, NULL, &ask);
+    chosen = capacity_place(nodes, n, jobs, n_jobs, name, NULL, &ask);
     if (chosen != NULL)
         names = json_array();
     for (size_t i = 0; i < json_array_size(chosen); i++)
@@ -45,14 +45,14 @@ static unsigned count_of(const json_t *body)
     return (unsigned)json_integer_value(json_object_get(body, "node_count"));
 }
 
-struct placing {
+struct placement_change {
     const json_t *was; /* where it lay when we looked; NULL: nowhere yet */
     json_t *names;     /* where it goes; NULL: on all, until enough of them hold it */
 };
 
-static int set_nodes(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int set_nodes(struct store_doc *d, void *arg, struct dlc_err *err)
 {
-    const struct placing *p = arg;
+    const struct placement_change *p = arg;
     const json_t *is = dataset_nodes(d->body);
     bool same = is == NULL || p->was == NULL ? is == p->was : json_equal(is, p->was) == 1;
 
@@ -67,10 +67,11 @@ static int set_nodes(struct meta_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-static int write_nodes(struct control *c, const char *name, struct placing *p, struct dlc_err *err)
+static int write_nodes(struct control *c, const char *name, struct placement_change *p,
+                       struct dlc_err *err)
 {
-    struct meta_doc d = META_DOC_INIT;
-    int rc = control_change(c, META_DATASET, name, META_ANY, set_nodes, p, &d, err);
+    struct store_doc d = STORE_DOC_INIT;
+    int rc = control_change(c, STORE_DATASET, name, STORE_ANY, set_nodes, p, &d, err);
 
     if (rc == 0) {
         jobs_dataset_changed(c, name, d.body);
@@ -78,15 +79,15 @@ static int write_nodes(struct control *c, const char *name, struct placing *p, s
                       json_pack("{s:s, s:O*}", "dataset", name, "nodes", dataset_nodes(d.body)));
         view_changed(c);
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc;
 }
 
 int dataset_place(struct control *c, const char *name, unsigned gpus, struct dlc_err *err)
 {
-    struct meta_doc d = META_DOC_INIT;
-    struct placing p = {0};
-    int rc = meta_get(c->meta, META_DATASET, name, &d, err);
+    struct store_doc d = STORE_DOC_INIT;
+    struct placement_change p = {0};
+    int rc = store_get(c->store, STORE_DATASET, name, &d, err);
 
     if (rc < 0 || count_of(d.body) == 0 || dataset_nodes(d.body) != NULL)
         goto out;
@@ -95,18 +96,18 @@ int dataset_place(struct control *c, const char *name, unsigned gpus, struct dlc
         rc = write_nodes(c, name, &p, err);
     json_decref(p.names);
 out:
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc;
 }
 
 /* ---- all of them are gone ---- */
 
-void lost_begin(struct control *c, struct lost_search *s)
+void orphans_begin(struct control *c, struct orphans_search *s)
 {
     struct node_info *nodes = NULL;
     size_t n = nodes_list(c, &nodes);
 
-    *s = (struct lost_search){json_object(), json_array()};
+    *s = (struct orphans_search){json_object(), json_array()};
     for (size_t i = 0; i < n; i++)
         if (nodes[i].state != NODE_GONE) /* one that joins again is there */
             json_array_append_new(s->known, json_string(nodes[i].name));
@@ -121,9 +122,9 @@ static bool none_of(const json_t *names, const json_t *known)
     return true;
 }
 
-void lost_look(struct control *c, struct lost_search *s, const struct dataset_entry *e)
+void orphans_look(struct control *c, struct orphans_search *s, const struct dataset_entry *e)
 {
-    json_t *since = json_object_get(c->lost, e->id);
+    json_t *since = json_object_get(c->orphans, e->id);
 
     if (e->count == 0 || e->nodes == NULL || !none_of(e->nodes, s->known))
         return;
@@ -132,24 +133,24 @@ void lost_look(struct control *c, struct lost_search *s, const struct dataset_en
 }
 
 /* Not whole: not all were looked at, so what was known before stays. */
-void lost_end(struct control *c, struct lost_search *s, bool whole)
+void orphans_end(struct control *c, struct orphans_search *s, bool whole)
 {
     if (whole) {
-        json_decref(c->lost);
-        c->lost = json_incref(s->found);
+        json_decref(c->orphans);
+        c->orphans = json_incref(s->found);
     }
     json_decref(s->found);
     json_decref(s->known);
 }
 
-static int place_anew(struct control *c, const char *name, struct dlc_err *err)
+static int place_again(struct control *c, const char *name, struct dlc_err *err)
 {
-    struct meta_doc d = META_DOC_INIT;
-    struct lost_search s;
-    struct placing p = {0};
-    int rc = meta_get(c->meta, META_DATASET, name, &d, err);
+    struct store_doc d = STORE_DOC_INIT;
+    struct orphans_search s;
+    struct placement_change p = {0};
+    int rc = store_get(c->store, STORE_DATASET, name, &d, err);
 
-    lost_begin(c, &s);
+    orphans_begin(c, &s);
     p.was = dataset_nodes(d.body);
     if (rc == 0 && count_of(d.body) > 0 && p.was != NULL && none_of(p.was, s.known)) {
         p.names = dataset_choose(c, name, d.body, 0, count_of(d.body));
@@ -158,8 +159,8 @@ static int place_anew(struct control *c, const char *name, struct dlc_err *err)
         rc = write_nodes(c, name, &p, err);
     }
     json_decref(p.names);
-    lost_end(c, &s, false);
-    meta_doc_release(&d);
+    orphans_end(c, &s, false);
+    store_doc_release(&d);
     return rc == DLC_ENOTFOUND ? 0 : rc;
 }
 
@@ -170,12 +171,12 @@ void datasets_tick(struct control *c, struct dlc_mono now)
     json_t *since;
     void *next;
 
-    json_object_foreach_safe(c->lost, next, name, since)
+    json_object_foreach_safe(c->orphans, next, name, since)
     {
         if (now.ns - json_integer_value(since) <= c->node_ttl.ns)
             continue;
-        if (place_anew(c, name, &err) == 0)
-            json_object_del(c->lost, name);
+        if (place_again(c, name, &err) == 0)
+            json_object_del(c->orphans, name);
         else
             log_warn("dataset %s is not placed anew: %s", name, err.text);
     }

@@ -13,7 +13,7 @@
 #define SUMS_MAX     1024
 #define DELETE_TRIES 8
 
-bool dataset_read(struct control *c, const struct http_request *r, struct meta_doc *out,
+bool dataset_read(struct control *c, const struct http_request *r, struct store_doc *out,
                   struct http_reply *reply)
 {
     const char *name = read_name(r, 0, "dataset", reply);
@@ -22,14 +22,14 @@ bool dataset_read(struct control *c, const struct http_request *r, struct meta_d
 
     if (name == NULL)
         return false;
-    rc = meta_get(c->meta, META_DATASET, name, out, &err);
+    rc = store_get(c->store, STORE_DATASET, name, out, &err);
     if (rc == 0 && caller_sees(caller_of(r), out->tenant))
         return true;
     if (rc == 0 || rc == DLC_ENOTFOUND)
         reply_absent(reply, "dataset", name);
     else
         reply_store_error(c, r, reply, &err);
-    meta_doc_release(out);
+    store_doc_release(out);
     return false;
 }
 
@@ -58,14 +58,14 @@ bool nodes_known(struct control *c, const json_t *nodes, const char *field,
 
 /* ---- make ---- */
 
-struct making {
+struct dataset_request {
     const char *name, *url, *endpoint, *tenant;
     const json_t *splits, *nodes;
     uint64_t node_count;
 };
 
-static bool read_making(struct control *c, const struct http_request *r, struct making *m,
-                        struct http_reply *reply)
+static bool read_dataset_request(struct control *c, const struct http_request *r,
+                                 struct dataset_request *m, struct http_reply *reply)
 {
     const struct field fields[] = {
         {"name", FIELD_NAME, true, 0, &m->name},
@@ -91,11 +91,11 @@ static bool read_making(struct control *c, const struct http_request *r, struct 
 
 /* Whose will it be? Tenants make their own, admins anybody's or nobody's. With jobs->admit held:
  * the tenant stays until the dataset is written. */
-static bool read_tenant(struct control *c, const struct http_request *r, struct making *m,
+static bool read_tenant(struct control *c, const struct http_request *r, struct dataset_request *m,
                         struct http_reply *reply)
 {
     const struct caller *who = caller_of(r);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     int rc;
 
@@ -110,8 +110,8 @@ static bool read_tenant(struct control *c, const struct http_request *r, struct 
         m->tenant = "";
         return true;
     }
-    rc = meta_get(c->meta, META_TENANT, m->tenant, &d, &err);
-    meta_doc_release(&d);
+    rc = store_get(c->store, STORE_TENANT, m->tenant, &d, &err);
+    store_doc_release(&d);
     if (rc == DLC_ENOTFOUND)
         reply_absent(reply, "tenant", m->tenant); /* whoever makes tenants can tell */
     else if (rc < 0)
@@ -119,7 +119,7 @@ static bool read_tenant(struct control *c, const struct http_request *r, struct 
     return rc == 0;
 }
 
-static json_t *body_of(const struct making *m)
+static json_t *body_of(const struct dataset_request *m)
 {
     json_t *b = json_pack("{s:s, s:I}", "url", m->url, "created_ms", (json_int_t)control_wall_ms());
 
@@ -134,8 +134,8 @@ static json_t *body_of(const struct making *m)
 }
 
 /* The same request again, whose answer was lost in a crash. */
-static bool is_repeated(const struct http_request *r, const struct making *m,
-                        const struct meta_doc *was)
+static bool is_repeated(const struct http_request *r, const struct dataset_request *m,
+                        const struct store_doc *was)
 {
     const char *url = json_string_value(json_object_get(was->body, "url"));
 
@@ -146,18 +146,19 @@ static bool is_repeated(const struct http_request *r, const struct making *m,
 /* Heart-beats that were under way as a dataset was deleted may have left rows. */
 static int drop_rows_of_former(struct control *c, const char *name, struct dlc_err *err)
 {
-    struct meta_doc was = META_DOC_INIT;
-    int rc = meta_get(c->meta, META_DATASET, name, &was, err);
+    struct store_doc was = STORE_DOC_INIT;
+    int rc = store_get(c->store, STORE_DATASET, name, &was, err);
 
-    meta_doc_release(&was);
-    return rc == DLC_ENOTFOUND ? meta_chunks_drop(c->meta, name, NULL, err) : rc;
+    store_doc_release(&was);
+    return rc == DLC_ENOTFOUND ? store_chunks_drop(c->store, name, NULL, err) : rc;
 }
 
-static bool write_new(struct control *c, const struct http_request *r, const struct making *m,
-                      struct meta_doc *d, struct http_reply *reply)
+static bool write_new(struct control *c, const struct http_request *r,
+                      const struct dataset_request *m, struct store_doc *d,
+                      struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct meta_doc was = META_DOC_INIT;
+    struct store_doc was = STORE_DOC_INIT;
     int rc;
 
     if (drop_rows_of_former(c, m->name, &err) < 0) {
@@ -167,20 +168,20 @@ static bool write_new(struct control *c, const struct http_request *r, const str
     d->id = mem_str(m->name);
     d->tenant = mem_str(m->tenant);
     d->body = body_of(m);
-    rc = meta_put(c->meta, META_DATASET, d, META_NEW, &err);
+    rc = store_put(c->store, STORE_DATASET, d, STORE_NEW, &err);
     dataset_written(c, rc, d);
     if (rc == 0)
         return true;
-    if (err.code != DLC_EBUSY || meta_get(c->meta, META_DATASET, m->name, &was, NULL) < 0) {
+    if (err.code != DLC_EBUSY || store_get(c->store, STORE_DATASET, m->name, &was, NULL) < 0) {
         reply_store_error(c, r, reply, &err);
         return false;
     }
     if (is_repeated(r, m, &was)) {
-        meta_doc_release(d);
+        store_doc_release(d);
         *d = was;
         return true;
     }
-    meta_doc_release(&was);
+    store_doc_release(&was);
     http_problem(reply, 409, "Exists", "a dataset called %s exists already; choose another name",
                  m->name);
     return false;
@@ -189,12 +190,13 @@ static bool write_new(struct control *c, const struct http_request *r, const str
 static void create(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    struct making m = {0};
+    struct dataset_request m = {0};
     bool ok;
 
-    if (reply_again(c, r, reply) || !read_making(c, r, &m, reply) || !jobs_lock(c, reply))
+    if (idempotency_replay(c, r, reply) || !read_dataset_request(c, r, &m, reply) ||
+        !jobs_lock(c, reply))
         goto out;
     ok = read_tenant(c, r, &m, reply) && write_new(c, r, &m, &d, reply);
     jobs_unlock(c);
@@ -207,14 +209,14 @@ static void create(struct http_request *r, struct http_reply *reply, void *ctx)
         view_changed(c);
     reply_doc(reply, 201, dataset_json(&d), d.version);
     reply->location = mem_fmt("/v1/datasets/%s", d.id);
-    reply_remember(c, r, reply);
+    idempotency_record(c, r, reply);
 out:
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 /* ---- list, show ---- */
 
-static json_t *shown(struct control *c, const struct meta_doc *d, const struct caller *who)
+static json_t *shown(struct control *c, const struct store_doc *d, const struct caller *who)
 {
     (void)c;
     (void)who;
@@ -226,7 +228,7 @@ static void list(struct http_request *r, struct http_reply *reply, void *ctx)
     struct control *c = control_of(ctx);
     const struct caller *who = caller_of(r);
 
-    reply_page(c, r, META_DATASET, who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant,
+    reply_page(c, r, STORE_DATASET, who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant,
                shown, reply);
 }
 
@@ -242,11 +244,11 @@ static bool is_gone(const struct node_info *nodes, size_t n, const char *name)
 static int add_cached(struct control *c, json_t *out, const char *name,
                       const struct node_info *live, size_t n_live, struct dlc_err *err)
 {
-    struct meta_sum *sums = mem_zero(SUMS_MAX * sizeof(*sums));
+    struct store_sum *sums = mem_zero(SUMS_MAX * sizeof(*sums));
     json_t *nodes = json_array();
     uint64_t bytes = 0;
     size_t n = 0;
-    int rc = meta_chunks_sums(c->meta, name, sums, SUMS_MAX, &n, err);
+    int rc = store_chunks_sums(c->store, name, sums, SUMS_MAX, &n, err);
 
     for (size_t i = 0; rc == 0 && i < n; i++) {
         if (is_gone(live, n_live, sums[i].node))
@@ -284,12 +286,12 @@ static void add_preparation(json_t *out, const char *name, const struct node_inf
 }
 
 /* What nodes hold of it, and have said of it in their last heart-beats. */
-static int add_said(struct control *c, json_t *out, const struct meta_doc *d, struct dlc_err *err)
+static int add_said(struct control *c, json_t *out, const struct store_doc *d, struct dlc_err *err)
 {
     struct node_info *nodes = NULL;
     size_t n = nodes_list(c, &nodes);
     int rc = add_cached(c, out, d->id, nodes, n, err);
-    json_t *spent = control_leads(c) ? dataset_spent(nodes, n, d) : NULL; /* else it is old */
+    json_t *spent = control_leads(c) ? dataset_cost(nodes, n, d) : NULL; /* else it is old */
 
     add_preparation(out, d->id, nodes, n);
     if (spent != NULL)
@@ -301,7 +303,7 @@ static int add_said(struct control *c, json_t *out, const struct meta_doc *d, st
 static void show(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     json_t *out;
 
@@ -316,7 +318,7 @@ static void show(struct http_request *r, struct http_reply *reply, void *ctx)
     json_object_set_new(out, "jobs", json_integer((json_int_t)jobs_running(c, d.id)));
     reply_doc(reply, 200, out, d.version);
 out:
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 /* ---- delete ---- */
@@ -333,13 +335,13 @@ static bool read_force(const struct http_request *r, bool *force, struct http_re
 }
 
 /* The nodes are told to forget it; what they do not hear now their next cleaning finds. */
-static void forget(struct control *c, const struct meta_doc *d)
+static void forget(struct control *c, const struct store_doc *d)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
     if (commands_withdraw(c, d, &err) < 0 ||
         command_send_all(c, NULL, dataset_command(d, "evict", "all"), &err) < 0 ||
-        meta_chunks_drop(c->meta, d->id, NULL, &err) < 0)
+        store_chunks_drop(c->store, d->id, NULL, &err) < 0)
         log_warn("dataset %s is deleted, but: %s", d->id, err.text);
     control_event(c, d->tenant, "dataset.deleted", json_pack("{s:s}", "dataset", d->id));
     view_changed(c);
@@ -347,23 +349,23 @@ static void forget(struct control *c, const struct meta_doc *d)
 
 /* The one that the caller saw, not another that has its name since. Without If-Match it may have
  * changed meanwhile. */
-static int delete_this(struct control *c, const struct meta_doc *d, uint64_t expect,
+static int delete_this(struct control *c, const struct store_doc *d, uint64_t expect,
                        struct dlc_err *err)
 {
-    struct meta_doc now = META_DOC_INIT;
+    struct store_doc now = STORE_DOC_INIT;
     int rc = DLC_EBUSY;
 
     for (int i = 0; i < DELETE_TRIES && rc == DLC_EBUSY; i++) {
-        rc = meta_get(c->meta, META_DATASET, d->id, &now, err);
+        rc = store_get(c->store, STORE_DATASET, d->id, &now, err);
         if (rc == 0 && !dataset_is(&now, d))
             rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset %s", d->id);
         if (rc == 0) {
-            rc = meta_delete(c->meta, META_DATASET, d->id,
-                             expect == META_ANY ? now.version : expect, err);
+            rc = store_delete(c->store, STORE_DATASET, d->id,
+                              expect == STORE_ANY ? now.version : expect, err);
             dataset_deleted(c, rc, d->id);
         }
-        meta_doc_release(&now);
-        if (expect != META_ANY || !control_leads(c))
+        store_doc_release(&now);
+        if (expect != STORE_ANY || !control_leads(c))
             break;
     }
     return rc;
@@ -372,7 +374,7 @@ static int delete_this(struct control *c, const struct meta_doc *d, uint64_t exp
 static void delete (struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t expect;
     bool force;
@@ -396,7 +398,7 @@ static void delete (struct http_request *r, struct http_reply *reply, void *ctx)
     }
     jobs_unlock(c);
 out:
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 #define OWNER (ROLE_ADMIN | ROLE_TENANT)

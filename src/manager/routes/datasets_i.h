@@ -41,25 +41,25 @@ bool dataset_web_ok(const struct caller *who, const char *url, const char *field
  * A command about it, which says whose it is: its name may be another's when it is carried out. An
  * eviction has its URL too. tier: NULL: none. Gives.
  */
-json_t *dataset_command(const struct meta_doc *d, const char *op, const char *tier);
+json_t *dataset_command(const struct store_doc *d, const char *op, const char *tier);
 /* Is that command about it? */
-bool dataset_commanded(const struct meta_doc *d, const json_t *command);
+bool dataset_commanded(const struct store_doc *d, const json_t *command);
 /* Is it the same one, maybe changed, or another that has its name? */
-bool dataset_is(const struct meta_doc *now, const struct meta_doc *was);
+bool dataset_is(const struct store_doc *now, const struct store_doc *was);
 /* As the API shows it. Gives. */
-json_t *dataset_json(const struct meta_doc *d);
+json_t *dataset_json(const struct store_doc *d);
 
 /* ---- datasets.c, dataset_ops.c ---- */
 
 /* The dataset of the path's first parameter, if the caller may see it; else 404 and false. */
-bool dataset_read(struct control *c, const struct http_request *r, struct meta_doc *out,
+bool dataset_read(struct control *c, const struct http_request *r, struct store_doc *out,
                   struct http_reply *reply);
 /* Names of nodes that must exist, in a body. */
 bool nodes_known(struct control *c, const json_t *nodes, const char *field,
                  struct http_reply *reply);
 /* Have it listed, by one of its nodes, whose name is put into `node` (may be NULL): "" when there
  * is none to do it; the first job asks again. */
-int dataset_have_listed(struct control *c, const struct meta_doc *d, char node[NAME_MAX_LEN + 1],
+int dataset_have_listed(struct control *c, const struct store_doc *d, char node[NAME_MAX_LEN + 1],
                         struct dlc_err *err);
 /* The same for one that a job waits for. Errors are logged. */
 void dataset_list_for_job(struct control *c, const char *name);
@@ -69,13 +69,13 @@ json_t *nodes_there(struct control *c, const json_t *only);
 json_t *dataset_choose(struct control *c, const char *name, const json_t *body, unsigned gpus,
                        unsigned count);
 /* A node (NULL: none) has fetched its part of a dataset that moves, or is gone. */
-int dataset_move_goes_on(struct control *c, const char *name, const char *node,
-                         struct dlc_err *err);
+int dataset_move_continue(struct control *c, const char *name, const char *node,
+                          struct dlc_err *err);
 
 /* dataset_cost.c: {"money", "requests", "bytes"}: what nodes have spent on it. NULL: none says so.
  * Gives.
  */
-json_t *dataset_spent(const struct node_info *nodes, size_t n, const struct meta_doc *d);
+json_t *dataset_cost(const struct node_info *nodes, size_t n, const struct store_doc *d);
 
 /* ---- dataset_index.c ---- */
 
@@ -99,12 +99,12 @@ void dataset_entry_put(struct dataset_entry **ep);
 /* Choose nodes for one that wants `node_count` of them and has none yet. Returns 0 or an error. */
 int dataset_place(struct control *c, const char *name, unsigned gpus, struct dlc_err *err);
 /* While datasets are looked at for a view: begin, each, end. Thread. */
-struct lost_search {
+struct orphans_search {
     json_t *found, *known; /* known: names of the nodes that are not gone */
 };
-void lost_begin(struct control *c, struct lost_search *s);
-void lost_look(struct control *c, struct lost_search *s, const struct dataset_entry *e);
-void lost_end(struct control *c, struct lost_search *s, bool whole);
+void orphans_begin(struct control *c, struct orphans_search *s);
+void orphans_look(struct control *c, struct orphans_search *s, const struct dataset_entry *e);
+void orphans_end(struct control *c, struct orphans_search *s, bool whole);
 
 http_handler_f dataset_chunks, dataset_do_snapshot, dataset_do_warm, dataset_do_evict,
     dataset_do_move;

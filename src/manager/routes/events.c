@@ -89,8 +89,8 @@ static int more(struct stream *s, struct dlc_err *err)
     buf_clear(&s->lines);
     s->given = 0;
     if (s->left > 0)
-        rc = meta_events(s->c->meta, s->all ? NULL : s->tenant, s->after,
-                         (size_t)DLC_MIN(s->left, AT_ONCE), &events, err);
+        rc = store_events(s->c->store, s->all ? NULL : s->tenant, s->after,
+                          (size_t)DLC_MIN(s->left, AT_ONCE), &events, err);
     for (size_t i = 0; rc == 0 && i < json_array_size(events); i++) {
         add_line(s, json_array_get(events, i));
         s->left--;

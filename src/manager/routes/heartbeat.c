@@ -89,7 +89,7 @@ static bool state_at(const json_t *row, size_t i, uint8_t *out)
 }
 
 /* [DATASET, KEY, ETAG, SIZE, COST, REFERENCES, STATE, JOBS] */
-static bool read_chunk(const json_t *row, const char *node, struct meta_chunk *m)
+static bool read_chunk(const json_t *row, const char *node, struct store_chunk *m)
 {
     const json_t *cost = json_array_get(row, 4);
     uint64_t references = 0, jobs = 0;
@@ -114,15 +114,15 @@ static bool read_chunk(const json_t *row, const char *node, struct meta_chunk *m
 /* A node may not have heard yet that a dataset was deleted: what it tells of it is not kept. */
 static bool exists(struct control *c, const char *dataset)
 {
-    struct meta_doc d = META_DOC_INIT;
-    int rc = meta_get(c->meta, META_DATASET, dataset, &d, NULL);
+    struct store_doc d = STORE_DOC_INIT;
+    int rc = store_get(c->store, STORE_DATASET, dataset, &d, NULL);
 
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc != DLC_ENOTFOUND; /* a store that is away says so when it is written to */
 }
 
 /* Leave out rows of datasets that do not exist. Gives how many there are then. */
-static size_t keep_existing(struct control *c, struct meta_chunk *m, size_t n)
+static size_t keep_existing(struct control *c, struct store_chunk *m, size_t n)
 {
     const char *last = NULL;
     bool there = false;
@@ -142,7 +142,7 @@ static bool write_chunks(struct control *c, const struct http_request *r, const 
                          const json_t *rows, struct http_reply *reply)
 {
     size_t all = json_array_size(rows), n = 0;
-    struct meta_chunk *m = mem_zero((all + 1) * sizeof(*m));
+    struct store_chunk *m = mem_zero((all + 1) * sizeof(*m));
     struct dlc_err err = DLC_ERR_INIT;
     bool ok = true;
 
@@ -151,7 +151,7 @@ static bool write_chunks(struct control *c, const struct http_request *r, const 
     if (n < all)
         log_debug("node %s: %zu rows of chunks make no sense", node, all - n);
     n = keep_existing(c, m, n);
-    if (n > 0 && meta_chunks_put(c->meta, m, n, &err) < 0) {
+    if (n > 0 && store_chunks_put(c->store, m, n, &err) < 0) {
         reply_store_error(c, r, reply, &err);
         ok = false;
     }
@@ -176,14 +176,14 @@ static bool drop_chunks(struct control *c, const struct http_request *r, const c
         if (d == NULL || d[0] == '\0' || key == NULL)
             continue;
         if (n > 0 && strcmp(d, dataset) != 0) {
-            rc = meta_chunks_drop_keys(c->meta, dataset, node, keys, n, &err);
+            rc = store_chunks_drop_keys(c->store, dataset, node, keys, n, &err);
             n = 0;
         }
         dataset = d;
         keys[n++] = key;
     }
     if (rc == 0 && n > 0)
-        rc = meta_chunks_drop_keys(c->meta, dataset, node, keys, n, &err);
+        rc = store_chunks_drop_keys(c->store, dataset, node, keys, n, &err);
     if (rc < 0)
         reply_store_error(c, r, reply, &err);
     mem_free(&keys);

@@ -66,16 +66,16 @@ static bool read_job(struct control *c, const struct http_request *r, struct job
     j->gpus = (unsigned)gpus;
     j->node_count = (unsigned)count;
     j->created_ms = control_wall_ms();
-    new_id(r, 'j', j->id);
+    idempotency_new_id(r, 'j', j->id);
     return true;
 }
 
 /* Its dataset, if the caller may use it; 404 otherwise. Gives *d. */
 static bool find_dataset(struct control *c, const struct http_request *r, const struct job *j,
-                         struct meta_doc *d, struct http_reply *reply)
+                         struct store_doc *d, struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    int rc = meta_get(c->meta, META_DATASET, j->dataset, d, &err);
+    int rc = store_get(c->store, STORE_DATASET, j->dataset, d, &err);
 
     if (rc == 0 && caller_sees(caller_of(r), d->tenant))
         return true;
@@ -86,7 +86,7 @@ static bool find_dataset(struct control *c, const struct http_request *r, const 
     return false;
 }
 
-static void take_dataset(struct job *j, const struct meta_doc *d)
+static void take_dataset(struct job *j, const struct store_doc *d)
 {
     snprintf(j->tenant, sizeof(j->tenant), "%s", d->tenant);
     if (json_array_size(j->splits) == 0) { /* those the dataset was made for */
@@ -100,7 +100,7 @@ static void take_dataset(struct job *j, const struct meta_doc *d)
 static bool read_dataset(struct control *c, const struct http_request *r, struct job *j,
                          struct http_reply *reply)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     bool ok = false;
     uint64_t bytes;
@@ -108,7 +108,7 @@ static bool read_dataset(struct control *c, const struct http_request *r, struct
     if (!find_dataset(c, r, j, &d, reply))
         goto out;
     if (json_object_get(d.body, "node_count") != NULL && dataset_nodes(d.body) == NULL) {
-        meta_doc_release(&d);
+        store_doc_release(&d);
         if (dataset_place(c, j->dataset, j->gpus, &err) < 0) {
             reply_store_error(c, r, reply, &err);
             goto out;
@@ -121,7 +121,7 @@ static bool read_dataset(struct control *c, const struct http_request *r, struct
     if (!ok)
         refuse_field(reply, "", "splits", "dataset %s has no such split", j->dataset);
 out:
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return ok;
 }
 
@@ -142,23 +142,23 @@ static void refuse(struct http_reply *reply, const struct job *j, const struct a
 
 /* Written and in the table; or there already, when this is the same request again. */
 static bool write_new(struct control *c, const struct http_request *r, struct job *j,
-                      const struct admission *a, struct meta_doc *d, struct http_reply *reply)
+                      const struct admission *a, struct store_doc *d, struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
     d->id = mem_str(j->id);
     d->tenant = mem_str(j->tenant);
     d->body = job_body(j, a);
-    if (meta_put(c->meta, META_JOB, d, META_NEW, &err) < 0) {
-        struct meta_doc was = META_DOC_INIT;
+    if (store_put(c->store, STORE_JOB, d, STORE_NEW, &err) < 0) {
+        struct store_doc was = STORE_DOC_INIT;
 
-        if (err.code == DLC_EBUSY && meta_get(c->meta, META_JOB, j->id, &was, NULL) == 0 &&
+        if (err.code == DLC_EBUSY && store_get(c->store, STORE_JOB, j->id, &was, NULL) == 0 &&
             strcmp(was.tenant, j->tenant) == 0) {
-            meta_doc_release(d);
+            store_doc_release(d);
             *d = was;
             return true;
         }
-        meta_doc_release(&was);
+        store_doc_release(&was);
         reply_store_error(c, r, reply, &err);
         return false;
     }
@@ -189,7 +189,7 @@ static bool too_many(const struct job *jobs, size_t n, const struct job *j,
 
 /* With jobs->admit held. */
 static bool admit_new(struct control *c, const struct http_request *r, struct job *j,
-                      struct meta_doc *d, struct http_reply *reply)
+                      struct store_doc *d, struct http_reply *reply)
 {
     struct node_info *nodes = NULL;
     size_t n_nodes = nodes_list(c, &nodes), n;
@@ -198,7 +198,7 @@ static bool admit_new(struct control *c, const struct http_request *r, struct jo
     bool known = false, many = too_many(jobs, n, j, reply);
 
     if (!many)
-        room_admit(nodes, n_nodes, jobs, n, j, &a, &known);
+        capacity_admit(nodes, n_nodes, jobs, n, j, &a, &known);
     jobs_copy_release(&jobs, n);
     nodes_release(&nodes, n_nodes);
     if (many)
@@ -216,11 +216,11 @@ static bool admit_new(struct control *c, const struct http_request *r, struct jo
 void job_create(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct job j = {0};
     bool ok;
 
-    if (reply_again(c, r, reply) || !read_job(c, r, &j, reply) || !jobs_lock(c, reply))
+    if (idempotency_replay(c, r, reply) || !read_job(c, r, &j, reply) || !jobs_lock(c, reply))
         goto out;
     ok = read_dataset(c, r, &j, reply) && admit_new(c, r, &j, &d, reply);
     jobs_unlock(c);
@@ -230,9 +230,9 @@ void job_create(struct http_request *r, struct http_reply *reply, void *ctx)
         job_add_live(c, out, d.id);
         reply_doc(reply, 201, out, d.version);
         reply->location = mem_fmt("/v1/jobs/%s", d.id);
-        reply_remember(c, r, reply);
+        idempotency_record(c, r, reply);
     }
 out:
     job_release(&j);
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }

@@ -61,7 +61,7 @@ int name_index(const char *const *names, size_t n, const char *name)
     return -1;
 }
 
-bool job_of_doc(struct job *j, const struct meta_doc *d)
+bool job_of_doc(struct job *j, const struct store_doc *d)
 {
     const json_t *qos = json_object_get(d->body, "qos");
     const char *dataset = json_text_at(d->body, "dataset");
@@ -103,7 +103,7 @@ static void add_time(json_t *out, const char *name, const json_t *body, const ch
     mem_free(&text);
 }
 
-json_t *job_json(const struct meta_doc *d)
+json_t *job_json(const struct store_doc *d)
 {
     static const char *const copied[] = {"dataset",    "splits", "qos",   "gpus",     "nodes",
                                          "node_count", "queue",  "state", "admission"};
@@ -126,8 +126,8 @@ static json_t *placement_of(const struct node_info *nodes, size_t n, const struc
 
     if (j->node_count == 0) /* all that may be used */
         ask.nodes = (unsigned)n;
-    out = room_place(nodes, n, jobs, n_jobs, j->dataset, j->nodes != NULL ? j->nodes : j->lies_on,
-                     &ask);
+    out = capacity_place(nodes, n, jobs, n_jobs, j->dataset,
+                         j->nodes != NULL ? j->nodes : j->lies_on, &ask);
     return out != NULL ? out : json_array();
 }
 
@@ -172,7 +172,7 @@ void job_add_live(struct control *c, json_t *out, const char *id)
 }
 
 /* The job of the path, if the caller may see it. */
-static bool job_read(struct control *c, const struct http_request *r, struct meta_doc *out,
+static bool job_read(struct control *c, const struct http_request *r, struct store_doc *out,
                      struct http_reply *reply)
 {
     const char *id = read_name(r, 0, "job", reply);
@@ -181,20 +181,20 @@ static bool job_read(struct control *c, const struct http_request *r, struct met
 
     if (id == NULL)
         return false;
-    rc = meta_get(c->meta, META_JOB, id, out, &err);
+    rc = store_get(c->store, STORE_JOB, id, out, &err);
     if (rc == 0 && caller_sees(caller_of(r), out->tenant))
         return true;
     if (rc == 0 || rc == DLC_ENOTFOUND)
         reply_absent(reply, "job", id);
     else
         reply_store_error(c, r, reply, &err);
-    meta_doc_release(out);
+    store_doc_release(out);
     return false;
 }
 
 /* ---- the rest ---- */
 
-static json_t *shown(struct control *c, const struct meta_doc *d, const struct caller *who)
+static json_t *shown(struct control *c, const struct store_doc *d, const struct caller *who)
 {
     (void)c;
     (void)who;
@@ -206,14 +206,14 @@ static void list(struct http_request *r, struct http_reply *reply, void *ctx)
     struct control *c = control_of(ctx);
     const struct caller *who = caller_of(r);
 
-    reply_page(c, r, META_JOB, who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant,
+    reply_page(c, r, STORE_JOB, who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant,
                shown, reply);
 }
 
 static void show(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     json_t *out;
 
     if (!job_read(c, r, &d, reply))
@@ -221,19 +221,19 @@ static void show(struct http_request *r, struct http_reply *reply, void *ctx)
     out = job_json(&d);
     job_add_live(c, out, d.id);
     reply_doc(reply, 200, out, d.version);
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 static void delete (struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t expect;
 
     if (!read_if_match(r, &expect, reply) || !job_read(c, r, &d, reply))
         return;
-    if (meta_delete(c->meta, META_JOB, d.id, expect, &err) < 0) {
+    if (store_delete(c->store, STORE_JOB, d.id, expect, &err) < 0) {
         reply_store_error(c, r, reply, &err);
     } else {
         jobs_remove(c, d.id);
@@ -243,7 +243,7 @@ static void delete (struct http_request *r, struct http_reply *reply, void *ctx)
         view_changed(c);
         reply->status = 204;
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 /* Names to numbers: what a training loop says of itself. */

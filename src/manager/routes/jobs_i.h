@@ -64,13 +64,13 @@ struct jobs {
 extern const char *const job_modes[2];                                /* by enum qos_mode */
 int name_index(const char *const *names, size_t n, const char *name); /* -1: none of them */
 /* As the API shows it; and what is known of it now. Gives. */
-json_t *job_json(const struct meta_doc *d);
+json_t *job_json(const struct store_doc *d);
 void job_add_live(struct control *c, json_t *out, const char *id);
 http_handler_f job_create;  /* job_register.c */
 http_handler_f job_weights; /* weight_exchange.c */
 
 /* From and to documents. job_of_doc() gives; false: it makes no sense. */
-bool job_of_doc(struct job *j, const struct meta_doc *d);
+bool job_of_doc(struct job *j, const struct store_doc *d);
 json_t *job_body(const struct job *j, const struct admission *a);
 json_t *admission_json(const struct admission *a);
 void job_release(struct job *j);
@@ -113,13 +113,14 @@ void jobs_end_of_dataset(struct control *c, const char *dataset);
 
 /* May it run? `j` itself may be among jobs and does not count there. False in *known: its dataset
  * was not listed yet, so that nobody can tell. */
-void room_admit(const struct node_info *nodes, size_t n, const struct job *jobs, size_t n_jobs,
-                const struct job *j, struct admission *out, bool *known);
+void capacity_admit(const struct node_info *nodes, size_t n, const struct job *jobs, size_t n_jobs,
+                    const struct job *j, struct admission *out, bool *known);
 /*
  * Nodes for a dataset or a job by DLCache's rule: an array of {"node", "weight"}, best first; NULL:
  * they cannot hold it. only: an array of those that may be used; NULL: all.
  */
-json_t *room_place(const struct node_info *nodes, size_t n, const struct job *jobs, size_t n_jobs,
-                   const char *dataset, const json_t *only, const struct place_ask *ask);
+json_t *capacity_place(const struct node_info *nodes, size_t n, const struct job *jobs,
+                       size_t n_jobs, const char *dataset, const json_t *only,
+                       const struct place_ask *ask);
 
 #endif

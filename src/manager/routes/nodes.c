@@ -68,7 +68,7 @@ static const char *stored_state(const json_t *body)
     return strcmp(s, "live") == 0 && json_is_true(json_object_get(body, "drain")) ? "draining" : s;
 }
 
-static json_t *node_doc(struct control *c, const struct meta_doc *d, const struct caller *who)
+static json_t *node_doc(struct control *c, const struct store_doc *d, const struct caller *who)
 {
     static const char *const fields[] = {"address", "capacity", "memory", "gpus", "commands"};
     static const char *const flags[] = {"drain", "rejoin"};
@@ -90,27 +90,27 @@ static void list_nodes(struct http_request *r, struct http_reply *reply, void *c
 {
     struct control *c = control_of(ctx);
 
-    reply_page(c, r, META_NODE, NULL, node_doc, reply);
+    reply_page(c, r, STORE_NODE, NULL, node_doc, reply);
 }
 
 static void show_node(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     int rc;
 
     if (name == NULL)
         return;
-    rc = meta_get(c->meta, META_NODE, name, &d, &err);
+    rc = store_get(c->store, STORE_NODE, name, &d, &err);
     if (rc == DLC_ENOTFOUND)
         reply_absent(reply, "node", name);
     else if (rc < 0)
         reply_store_error(c, r, reply, &err);
     else
         reply_doc(reply, 200, node_doc(c, &d, caller_of(r)), d.version);
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 /* ---- join and leave ---- */
@@ -120,7 +120,7 @@ static void show_node(struct http_request *r, struct http_reply *reply, void *ct
  * is gone. Another one is refused, unless it is evidently the same node started again: its
  * directory, which one process at a time can show, on the same host.
  */
-struct joining {
+struct join_request {
     const char *address, *instance, *directory; /* "": not said */
     uint64_t capacity, memory, gpus;
     bool missed;      /* nobody hears who has the name, which the store may not know yet */
@@ -152,7 +152,7 @@ static size_t host_len(const char *address)
     return port != NULL && port[1] != '/' ? (size_t)(port - address) : strlen(address);
 }
 
-static bool same_home(const json_t *body, const struct joining *j)
+static bool same_home(const json_t *body, const struct join_request *j)
 {
     const char *address = json_text_at(body, "address");
     size_t len = host_len(address);
@@ -161,7 +161,7 @@ static bool same_home(const json_t *body, const struct joining *j)
            len == host_len(j->address) && strncmp(address, j->address, len) == 0;
 }
 
-static bool is_taken(const json_t *body, const struct joining *j)
+static bool is_taken(const json_t *body, const struct join_request *j)
 {
     const char *holder = json_text_at(body, "instance");
 
@@ -169,7 +169,7 @@ static bool is_taken(const json_t *body, const struct joining *j)
            strcmp(json_text_at(body, "state"), "gone") != 0 && !same_home(body, j);
 }
 
-static bool same_figures(const json_t *body, const struct joining *j)
+static bool same_figures(const json_t *body, const struct join_request *j)
 {
     return strcmp(json_text_at(body, "address"), j->address) == 0 &&
            strcmp(json_text_at(body, "instance"), j->instance) == 0 &&
@@ -181,9 +181,9 @@ static bool same_figures(const json_t *body, const struct joining *j)
 
 /* A node that comes again as it was, and was not missed, stays what it is: nothing is to be moved.
  * Nor is it when it was asked to come. */
-static int rejoin(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int rejoin(struct store_doc *d, void *arg, struct dlc_err *err)
 {
-    struct joining *j = arg;
+    struct join_request *j = arg;
     bool stays = strcmp(json_text_at(d->body, "state"), "live") == 0;
     bool asked = json_is_true(json_object_get(d->body, "rejoin"));
 
@@ -206,10 +206,10 @@ static int rejoin(struct meta_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-static int join_new(struct control *c, const char *name, const struct joining *j,
-                    struct meta_doc *out, struct dlc_err *err)
+static int join_new(struct control *c, const char *name, const struct join_request *j,
+                    struct store_doc *out, struct dlc_err *err)
 {
-    struct meta_doc d = {mem_str(name), mem_str(""), NULL, 0};
+    struct store_doc d = {mem_str(name), mem_str(""), NULL, 0};
     int rc;
 
     d.body = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:b, s:I, s:[]}", "address", j->address,
@@ -217,11 +217,11 @@ static int join_new(struct control *c, const char *name, const struct joining *j
                        (json_int_t)j->capacity, "memory", (json_int_t)j->memory, "gpus",
                        (json_int_t)j->gpus, "state", "joining", "drain", 0, "joined_ms",
                        (json_int_t)control_wall_ms(), "commands");
-    rc = meta_put(c->meta, META_NODE, &d, META_NEW, err);
+    rc = store_put(c->store, STORE_NODE, &d, STORE_NEW, err);
     if (rc == 0)
         *out = d;
     else
-        meta_doc_release(&d);
+        store_doc_release(&d);
     return rc;
 }
 
@@ -238,16 +238,16 @@ static bool is_missed(struct control *c, const char *name)
 }
 
 /* *is_new: there was none of this name. */
-static int join(struct control *c, const char *name, uint64_t expect, struct joining *j,
-                struct meta_doc *out, bool *is_new, struct dlc_err *err)
+static int join(struct control *c, const char *name, uint64_t expect, struct join_request *j,
+                struct store_doc *out, bool *is_new, struct dlc_err *err)
 {
-    int rc = control_change(c, META_NODE, name, expect, rejoin, j, out, err);
+    int rc = control_change(c, STORE_NODE, name, expect, rejoin, j, out, err);
 
-    *is_new = rc == DLC_ENOTFOUND && expect == META_ANY;
+    *is_new = rc == DLC_ENOTFOUND && expect == STORE_ANY;
     if (*is_new)
         rc = join_new(c, name, j, out, err);
     if (rc == 0) /* it tells anew what it has */
-        rc = meta_chunks_drop(c->meta, NULL, name, err);
+        rc = store_chunks_drop(c->store, NULL, name, err);
     return rc;
 }
 
@@ -276,7 +276,7 @@ static void put_node(struct http_request *r, struct http_reply *reply, void *ctx
 {
     struct control *c = control_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
-    struct joining j = {.instance = "", .directory = ""};
+    struct join_request j = {.instance = "", .directory = ""};
     const struct field fields[] = {
         {"address", FIELD_TEXT0, true, ADDRESS_MAX, &j.address},
         {"instance", FIELD_TEXT, false, INSTANCE_MAX, &j.instance},
@@ -286,7 +286,7 @@ static void put_node(struct http_request *r, struct http_reply *reply, void *ctx
         {"gpus", FIELD_U64, false, 1024, &j.gpus},
         {NULL},
     };
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t expect;
     bool is_new = false;
@@ -308,7 +308,7 @@ static void put_node(struct http_request *r, struct http_reply *reply, void *ctx
         nodes_reply(c, name, 0, node_doc(c, &d, caller_of(r)), is_new ? 201 : 200, d.version,
                     reply);
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 static void delete_node(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -327,11 +327,11 @@ static void delete_node(struct http_request *r, struct http_reply *reply, void *
         return;
     }
     listings = commands_listings(c, name);
-    rc = meta_delete(c->meta, META_NODE, name, expect, &err);
+    rc = store_delete(c->store, STORE_NODE, name, expect, &err);
     if (rc == 0 || rc == DLC_ENOTFOUND) {
         nodes_forget(c, name);
         commands_hand_over(c, name, listings);
-        if (meta_chunks_drop(c->meta, NULL, name, &err) < 0)
+        if (store_chunks_drop(c->store, NULL, name, &err) < 0)
             log_warn("chunks of node %s, which left, stay in the store: %s", name, err.text);
         if (rc == 0)
             control_event(c, "", "node.left", json_pack("{s:s}", "name", name));
@@ -346,7 +346,7 @@ static void delete_node(struct http_request *r, struct http_reply *reply, void *
 
 /* Change its document; d: as it is now. False: the reply says why not. */
 static bool change_node(struct control *c, struct http_request *r, const char *name, change_f *f,
-                        void *arg, struct meta_doc *d, struct http_reply *reply)
+                        void *arg, struct store_doc *d, struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t expect;
@@ -354,7 +354,7 @@ static bool change_node(struct control *c, struct http_request *r, const char *n
 
     if (!read_if_match(r, &expect, reply))
         return false;
-    rc = control_change(c, META_NODE, name, expect, f, arg, d, &err);
+    rc = control_change(c, STORE_NODE, name, expect, f, arg, d, &err);
     if (rc == DLC_ENOTFOUND) {
         reply_absent(reply, "node", name);
     } else if (rc < 0) {
@@ -366,7 +366,7 @@ static bool change_node(struct control *c, struct http_request *r, const char *n
     return rc == 0;
 }
 
-static int set_drain(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int set_drain(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     const bool *drain = arg;
 
@@ -383,16 +383,16 @@ static void drain_node(struct http_request *r, struct http_reply *reply, void *c
     const char *name = read_name(r, 0, "node", reply);
     bool drain = true;
     const struct field fields[] = {{"drain", FIELD_BOOL, true, 0, &drain}, {NULL}};
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
 
     if (name == NULL || !read_body(r, fields, reply))
         return;
     if (change_node(c, r, name, set_drain, &drain, &d, reply))
         control_event(c, "", "node.drain", json_pack("{s:s, s:b}", "name", name, "drain", drain));
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
-static int set_rejoin(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int set_rejoin(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     (void)arg;
     (void)err;
@@ -409,11 +409,11 @@ static void rejoin_node(struct http_request *r, struct http_reply *reply, void *
     struct control *c = control_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
     const struct field none[] = {{NULL}};
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
 
     if (name != NULL && read_body(r, none, reply))
         change_node(c, r, name, set_rejoin, NULL, &d, reply);
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 const struct http_route control_node_routes[] = {

@@ -3,7 +3,7 @@
  * The leader's table of nodes, between node_table.c, nodes.c, heartbeat.c, node_commands.c and
  * cluster_view.c.
  *
- * A document of kind META_NODE: {"address", "capacity", "memory", "gpus", "state": "joining" |
+ * A document of kind STORE_NODE: {"address", "capacity", "memory", "gpus", "state": "joining" |
  * "live" | "gone", "drain", "rejoin", "joined_ms", "commands": [...], "instance", "directory"}. It is
  * written when one of these changes, not with each heart-beat; what a heart-beat brings (figures,
  * progress, when it came) lives in memory only.
@@ -29,7 +29,7 @@ struct live_node {
 struct live_node *nodes_find_locked(struct control *c, const char *name); /* NULL: not known */
 /* What the document says, unless a newer one was seen. Heard: as if it had just sent a heart-beat.
  */
-void nodes_remember(struct control *c, const struct meta_doc *d, bool heard);
+void nodes_remember(struct control *c, const struct store_doc *d, bool heard);
 void nodes_forget(struct control *c, const char *name);
 enum node_state live_state(const struct live_node *n); /* with NODE_DRAINING */
 /* Write "state" into the document. Errors are logged: memory counts, and it is tried at the next

@@ -14,14 +14,14 @@
 #include "base/str.h"
 #include "manager/manager_i.h"
 
-struct question {
+struct resolve_request {
     const char *token, *dataset, *url, *endpoint;
     struct caller who; /* role 0: the node itself */
 };
 
 /* ---- which dataset ---- */
 
-static bool may_read(const struct question *q, const char *tenant)
+static bool may_read(const struct resolve_request *q, const char *tenant)
 {
     if (q->who.role == 0 || tenant[0] == '\0')
         return true;
@@ -39,11 +39,11 @@ static bool same_url(const char *a, const char *b)
 }
 
 struct search {
-    const struct question *q;
-    struct meta_doc found;
+    const struct resolve_request *q;
+    struct store_doc found;
 };
 
-static bool look(struct meta_doc *d, void *arg)
+static bool look(struct store_doc *d, void *arg)
 {
     struct search *s = arg;
     const char *url = json_string_value(json_object_get(d->body, "url"));
@@ -54,34 +54,34 @@ static bool look(struct meta_doc *d, void *arg)
     if (s->q->endpoint != NULL && endpoint != NULL && !same_url(endpoint, s->q->endpoint))
         return true;
     s->found = *d;
-    *d = (struct meta_doc)META_DOC_INIT;
+    *d = (struct store_doc)STORE_DOC_INIT;
     return false;
 }
 
-static int find_by_url(struct control *c, const struct question *q, struct meta_doc *out,
+static int find_by_url(struct control *c, const struct resolve_request *q, struct store_doc *out,
                        struct dlc_err *err)
 {
-    struct search s = {q, META_DOC_INIT};
+    struct search s = {q, STORE_DOC_INIT};
     int rc = 0;
 
     if (q->who.role == ROLE_TENANT)
-        rc = control_each(c, META_DATASET, q->who.tenant, look, &s, err);
+        rc = control_each(c, STORE_DATASET, q->who.tenant, look, &s, err);
     if (rc == 0 && s.found.id == NULL)
-        rc = control_each(c, META_DATASET, "", look, &s, err);
+        rc = control_each(c, STORE_DATASET, "", look, &s, err);
     if (rc == 0 && s.found.id == NULL)
         rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset at this URL for this token");
     *out = s.found;
     return rc;
 }
 
-static int find_dataset(struct control *c, const struct question *q, struct meta_doc *out,
+static int find_dataset(struct control *c, const struct resolve_request *q, struct store_doc *out,
                         struct dlc_err *err)
 {
     int rc;
 
     if (q->url != NULL)
         return find_by_url(c, q, out, err);
-    rc = meta_get(c->meta, META_DATASET, q->dataset, out, err);
+    rc = store_get(c->store, STORE_DATASET, q->dataset, out, err);
     if (rc == DLC_ENOTFOUND || (rc == 0 && !may_read(q, out->tenant)))
         rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset %s for this token", q->dataset);
     return rc;
@@ -92,24 +92,24 @@ static int find_dataset(struct control *c, const struct question *q, struct meta
 /* Gives what was sealed, or NULL when the tenant has set nothing. */
 static int credentials_of(struct control *c, const char *tenant, json_t **out, struct dlc_err *err)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     const json_t *sealed;
     char *text = NULL;
-    int rc = tenant[0] == '\0' ? DLC_ENOTFOUND : meta_get(c->meta, META_TENANT, tenant, &d, err);
+    int rc = tenant[0] == '\0' ? DLC_ENOTFOUND : store_get(c->store, STORE_TENANT, tenant, &d, err);
 
     *out = NULL;
     sealed = json_object_get(json_object_get(d.body, "credentials"), "sealed");
     if (rc == DLC_ENOTFOUND || (rc == 0 && sealed == NULL))
         rc = 0;
     else if (rc == 0)
-        rc = secrets_open_text(c->secrets, tenant, sealed, &text, err);
+        rc = unseal_text(c->seal, tenant, sealed, &text, err);
     if (rc == 0 && text != NULL) {
         *out = json_loads(text, 0, NULL);
         if (*out == NULL)
             rc = dlc_err_set(err, DLC_ECORRUPT, "the credentials of %s are no JSON", tenant);
     }
-    secrets_wipe(&text);
-    meta_doc_release(&d);
+    secret_wipe(&text);
+    store_doc_release(&d);
     return rc;
 }
 
@@ -122,7 +122,7 @@ static void copy(json_t *to, const char *name, const json_t *from)
 }
 
 /* Texts of `secret` are shared with the answer, which the server frees when it is sent. */
-static json_t *answer(const struct meta_doc *d, const json_t *secret)
+static json_t *answer(const struct store_doc *d, const json_t *secret)
 {
     json_t *o = json_pack("{s:s, s:s}", "dataset", d->id, "tenant", d->tenant);
     json_t *keys = NULL;
@@ -148,8 +148,8 @@ static json_t *answer(const struct meta_doc *d, const json_t *secret)
 
 /* ---- the route ---- */
 
-static bool read_question(struct control *c, const struct http_request *r, struct question *q,
-                          struct http_reply *reply)
+static bool read_question(struct control *c, const struct http_request *r,
+                          struct resolve_request *q, struct http_reply *reply)
 {
     const struct field fields[] = {
         {"token", FIELD_TEXT, false, 256, &q->token},
@@ -184,8 +184,8 @@ static bool read_question(struct control *c, const struct http_request *r, struc
 static void resolve(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct control *c = control_of(ctx);
-    struct question q = {0};
-    struct meta_doc d = META_DOC_INIT;
+    struct resolve_request q = {0};
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     json_t *secret = NULL;
     int rc;
@@ -204,7 +204,7 @@ static void resolve(struct http_request *r, struct http_reply *reply, void *ctx)
         reply_store_error(c, r, reply, &err);
     }
     json_decref(secret);
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 const struct http_route control_resolve_routes[] = {

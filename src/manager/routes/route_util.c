@@ -58,7 +58,7 @@ bool read_if_match(const struct http_request *r, uint64_t *expect, struct http_r
     size_t len = s != NULL ? strlen(s) : 0;
     char digits[24];
 
-    *expect = META_ANY;
+    *expect = STORE_ANY;
     if (s == NULL || strcmp(s, "*") == 0)
         return true;
     if (len >= 2 && s[0] == '"' && s[len - 1] == '"') {
@@ -68,7 +68,7 @@ bool read_if_match(const struct http_request *r, uint64_t *expect, struct http_r
     if (len < sizeof(digits)) {
         memcpy(digits, s, len);
         digits[len] = '\0';
-        if (str_parse_u64(digits, expect) && *expect != 0 && *expect != META_ANY)
+        if (str_parse_u64(digits, expect) && *expect != 0 && *expect != STORE_ANY)
             return true;
     }
     http_problem(reply, 400, "Bad If-Match",
@@ -128,15 +128,15 @@ void reply_store_error(struct control *c, const struct http_request *r, struct h
 
 /* ---- documents ---- */
 
-int control_change(struct control *c, enum meta_kind kind, const char *id, uint64_t expect,
-                   change_f *f, void *arg, struct meta_doc *out, struct dlc_err *err)
+int control_change(struct control *c, enum store_kind kind, const char *id, uint64_t expect,
+                   change_f *f, void *arg, struct store_doc *out, struct dlc_err *err)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     int rc = 0;
 
     for (int i = 0; i < CHANGE_TRIES; i++) {
-        rc = meta_get(c->meta, kind, id, &d, err);
-        if (rc == 0 && expect != META_ANY && d.version != expect)
+        rc = store_get(c->store, kind, id, &d, err);
+        if (rc == 0 && expect != STORE_ANY && d.version != expect)
             rc = dlc_err_set(err, DLC_EBUSY, "%s has version %llu, not %llu", id,
                              (unsigned long long)d.version, (unsigned long long)expect);
         else if (rc == 0)
@@ -145,12 +145,12 @@ int control_change(struct control *c, enum meta_kind kind, const char *id, uint6
             break;
         if (rc != 0)
             break;
-        rc = meta_put(c->meta, kind, &d, d.version, err);
-        if (kind == META_DATASET)
+        rc = store_put(c->store, kind, &d, d.version, err);
+        if (kind == STORE_DATASET)
             dataset_written(c, rc, &d);
-        if (rc != DLC_EBUSY || expect != META_ANY || !control_leads(c))
+        if (rc != DLC_EBUSY || expect != STORE_ANY || !control_leads(c))
             break;
-        meta_doc_release(&d);
+        store_doc_release(&d);
     }
     rc = rc > 0 ? 0 : rc;
     if (rc == 0 && err != NULL)
@@ -159,14 +159,14 @@ int control_change(struct control *c, enum meta_kind kind, const char *id, uint6
         *out = d;
         return 0;
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc;
 }
 
-int control_each(struct control *c, enum meta_kind kind, const char *tenant,
-                 bool (*each)(struct meta_doc *d, void *arg), void *arg, struct dlc_err *err)
+int control_each(struct control *c, enum store_kind kind, const char *tenant,
+                 bool (*each)(struct store_doc *d, void *arg), void *arg, struct dlc_err *err)
 {
-    struct meta_doc *docs = mem_zero(EACH_PAGE * sizeof(*docs));
+    struct store_doc *docs = mem_zero(EACH_PAGE * sizeof(*docs));
     char *after = NULL;
     size_t n = EACH_PAGE;
     bool more = true;
@@ -174,14 +174,14 @@ int control_each(struct control *c, enum meta_kind kind, const char *tenant,
 
     while (more && n == EACH_PAGE) {
         n = 0;
-        rc = meta_list(c->meta, kind, tenant, after, EACH_PAGE, docs, &n, err);
+        rc = store_list(c->store, kind, tenant, after, EACH_PAGE, docs, &n, err);
         if (rc < 0)
             break;
         mem_free(&after);
         after = n > 0 ? mem_str(docs[n - 1].id) : NULL;
         for (size_t i = 0; i < n; i++) {
             more = more && each(&docs[i], arg);
-            meta_doc_release(&docs[i]);
+            store_doc_release(&docs[i]);
         }
     }
     mem_free(&after);
@@ -189,11 +189,11 @@ int control_each(struct control *c, enum meta_kind kind, const char *tenant,
     return rc;
 }
 
-void reply_page(struct control *c, const struct http_request *r, enum meta_kind kind,
+void reply_page(struct control *c, const struct http_request *r, enum store_kind kind,
                 const char *tenant, show_f *show, struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct meta_doc *docs;
+    struct store_doc *docs;
     struct page p;
     json_t *items;
     size_t n = 0;
@@ -201,7 +201,7 @@ void reply_page(struct control *c, const struct http_request *r, enum meta_kind 
     if (!read_page(r, &p, reply))
         return;
     docs = mem_zero((p.limit + 1) * sizeof(*docs));
-    if (meta_list(c->meta, kind, tenant, p.after, p.limit + 1, docs, &n, &err) < 0) {
+    if (store_list(c->store, kind, tenant, p.after, p.limit + 1, docs, &n, &err) < 0) {
         reply_store_error(c, r, reply, &err);
     } else {
         items = json_array();
@@ -210,7 +210,7 @@ void reply_page(struct control *c, const struct http_request *r, enum meta_kind 
         reply_list(reply, items, n > p.limit ? docs[p.limit - 1].id : NULL);
     }
     for (size_t i = 0; i < n; i++)
-        meta_doc_release(&docs[i]);
+        store_doc_release(&docs[i]);
     mem_free(&docs);
 }
 
@@ -241,6 +241,6 @@ void control_event(struct control *c, const char *tenant, const char *type, json
     struct dlc_err err = DLC_ERR_INIT;
 
     json_object_set_new(body, "type", json_string(type));
-    if (meta_event(c->meta, tenant, body, &err) < 0)
+    if (store_event(c->store, tenant, body, &err) < 0)
         log_warn("the event %s was not written: %s", type, err.text);
 }

@@ -2,7 +2,7 @@
 /*
  * Tenants: who they are, their tokens, and the credentials of their buckets.
  *
- * A document of kind META_TENANT: {"created_ms", "tokens": [{"hash", "until_ms"}], "credentials":
+ * A document of kind STORE_TENANT: {"created_ms", "tokens": [{"hash", "until_ms"}], "credentials":
  * {"sealed": {...}, "set_ms", "anonymous"}}. Of all that only tenant_doc() leaves the manager.
  */
 #include <string.h>
@@ -44,7 +44,7 @@ static size_t tokens_alive(const json_t *tokens)
     return n;
 }
 
-static json_t *tenant_doc(const struct meta_doc *d)
+static json_t *tenant_doc(const struct store_doc *d)
 {
     const json_t *secret = json_object_get(d->body, "credentials"), *key;
     json_t *o = json_pack("{s:s, s:I}", "name", d->id, "tokens",
@@ -73,11 +73,11 @@ static int point_to(struct control *c, const unsigned char hash[static SHA256_LE
                     const char *tenant, struct dlc_err *err)
 {
     char id[TOKEN_ID_LEN + 1];
-    struct meta_doc d = {id, (char *)"", json_pack("{s:s}", "tenant", tenant), 0};
+    struct store_doc d = {id, (char *)"", json_pack("{s:s}", "tenant", tenant), 0};
     int rc;
 
     token_doc_id(hash, id);
-    rc = meta_put(c->meta, META_CONTROL, &d, META_ANY, err);
+    rc = store_put(c->store, STORE_MANAGER, &d, STORE_ANY, err);
     json_decref(d.body);
     return rc;
 }
@@ -87,7 +87,7 @@ static void forget(struct control *c, const char *hex)
     struct dlc_err err = DLC_ERR_INIT;
     char *id = mem_fmt("token.%s", hex);
 
-    if (meta_delete(c->meta, META_CONTROL, id, META_ANY, &err) < 0 && err.code != DLC_ENOTFOUND)
+    if (store_delete(c->store, STORE_MANAGER, id, STORE_ANY, &err) < 0 && err.code != DLC_ENOTFOUND)
         log_warn("an old token's entry stays in the store, without effect: %s", err.text);
     mem_free(&id);
 }
@@ -127,7 +127,7 @@ struct rotation {
 };
 
 /* The new token first; older ones until their time, at most TOKENS_MAX in all. */
-static int rotate(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int rotate(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     struct rotation *r = arg;
     json_t *old = json_object_get(d->body, "tokens"), *tokens = json_array();
@@ -154,7 +154,7 @@ static int rotate(struct meta_doc *d, void *arg, struct dlc_err *err)
 
 /* ---- handlers: tenants ---- */
 
-static json_t *shown(struct control *c, const struct meta_doc *d, const struct caller *who)
+static json_t *shown(struct control *c, const struct store_doc *d, const struct caller *who)
 {
     (void)c;
     (void)who;
@@ -165,20 +165,20 @@ static void list_tenants(struct http_request *r, struct http_reply *reply, void 
 {
     struct control *c = control_of(ctx);
 
-    reply_page(c, r, META_TENANT, NULL, shown, reply);
+    reply_page(c, r, STORE_TENANT, NULL, shown, reply);
 }
 
 static int create(struct control *c, const char *name, const unsigned char hash[static SHA256_LEN],
                   uint64_t *version, struct dlc_err *err)
 {
-    struct meta_doc d = {(char *)name, (char *)name, NULL, 0};
+    struct store_doc d = {(char *)name, (char *)name, NULL, 0};
     int rc = point_to(c, hash, name, err);
 
     if (rc < 0)
         return rc;
     d.body = json_pack("{s:I, s:[o]}", "created_ms", (json_int_t)control_wall_ms(), "tokens",
                        token_entry(hash));
-    rc = meta_put(c->meta, META_TENANT, &d, META_NEW, err);
+    rc = store_put(c->store, STORE_TENANT, &d, STORE_NEW, err);
     *version = d.version;
     json_decref(d.body);
     if (rc < 0)
@@ -197,7 +197,7 @@ static void create_tenant(struct http_request *r, struct http_reply *reply, void
     uint64_t version = 0;
     int rc;
 
-    if (!read_body(r, fields, reply) || reply_again(c, r, reply))
+    if (!read_body(r, fields, reply) || idempotency_replay(c, r, reply))
         return;
     token_new(token);
     token_hash(token, hash);
@@ -209,7 +209,7 @@ static void create_tenant(struct http_request *r, struct http_reply *reply, void
     } else {
         reply_doc(reply, 201, json_pack("{s:s, s:s}", "name", name, "token", token), version);
         reply->location = mem_fmt("/v1/tenants/%s", name);
-        reply_remember(c, r, reply);
+        idempotency_record(c, r, reply);
         control_event(c, name, "tenant.created", json_pack("{s:s}", "name", name));
     }
     OPENSSL_cleanse(token, sizeof(token));
@@ -219,37 +219,37 @@ static void show_tenant(struct http_request *r, struct http_reply *reply, void *
 {
     struct control *c = control_of(ctx);
     const char *name = read_name(r, 0, "tenant", reply);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     int rc;
 
     if (name == NULL)
         return;
-    rc = meta_get(c->meta, META_TENANT, name, &d, &err);
+    rc = store_get(c->store, STORE_TENANT, name, &d, &err);
     if (rc == DLC_ENOTFOUND)
         reply_absent(reply, "tenant", name);
     else if (rc < 0)
         reply_store_error(c, r, reply, &err);
     else
         reply_doc(reply, 200, tenant_doc(&d), d.version);
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 /* True: it has one, and the reply says so; or the store failed. */
-static bool still_has(struct control *c, const struct http_request *r, enum meta_kind kind,
+static bool still_has(struct control *c, const struct http_request *r, enum store_kind kind,
                       const char *what, const char *tenant, struct http_reply *reply)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     size_t n = 0;
-    int rc = meta_list(c->meta, kind, tenant, NULL, 1, &d, &n, &err);
+    int rc = store_list(c->store, kind, tenant, NULL, 1, &d, &n, &err);
 
     if (rc < 0)
         reply_store_error(c, r, reply, &err);
     else if (n > 0)
         http_problem(reply, 409, "Not empty", "tenant %s still has the %s %s: delete it first",
                      tenant, what, d.id);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc < 0 || n > 0;
 }
 
@@ -257,28 +257,28 @@ static bool still_has(struct control *c, const struct http_request *r, enum meta
 static void delete_empty(struct control *c, const struct http_request *r, const char *name,
                          uint64_t expect, struct http_reply *reply)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     int rc;
 
-    if (still_has(c, r, META_JOB, "job", name, reply) ||
-        still_has(c, r, META_DATASET, "dataset", name, reply))
+    if (still_has(c, r, STORE_JOB, "job", name, reply) ||
+        still_has(c, r, STORE_DATASET, "dataset", name, reply))
         return;
-    rc = meta_get(c->meta, META_TENANT, name, &d, &err);
+    rc = store_get(c->store, STORE_TENANT, name, &d, &err);
     if (rc == 0)
-        rc = meta_delete(c->meta, META_TENANT, name, expect, &err);
+        rc = store_delete(c->store, STORE_TENANT, name, expect, &err);
     if (rc < 0 && rc != DLC_ENOTFOUND) {
         reply_store_error(c, r, reply, &err);
     } else {
         if (rc == 0) {
             forget_all(c, json_object_get(d.body, "tokens"));
-            repeat_forget(c, name);
+            idempotency_forget(c, name);
             weights_forget(c, name);
             control_event(c, "", "tenant.deleted", json_pack("{s:s}", "name", name));
         }
         reply->status = 204;
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 static void delete_tenant(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -322,34 +322,34 @@ static void rotate_token(struct http_request *r, struct http_reply *reply, void 
     struct rotation rot = {.dropped = json_array()};
     const struct field fields[] = {{"grace_s", FIELD_U64, false, GRACE_MAX_S, &rot.grace_s},
                                    {NULL}};
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     char token[TOKEN_LEN + 1] = "";
     uint64_t expect;
 
     if (name == NULL || !read_body(r, fields, reply) || !read_if_match(r, &expect, reply) ||
-        reply_again(c, r, reply))
+        idempotency_replay(c, r, reply))
         goto out;
     token_new(token);
     token_hash(token, rot.hash);
     if (point_to(c, rot.hash, name, &err) < 0 ||
-        control_change(c, META_TENANT, name, expect, rotate, &rot, &d, &err) < 0) {
+        control_change(c, STORE_TENANT, name, expect, rotate, &rot, &d, &err) < 0) {
         unpoint(c, rot.hash);
         reply_failed_change(c, r, reply, name, &err);
         goto out;
     }
     forget_all(c, rot.dropped);
     reply_doc(reply, 200, json_pack("{s:s, s:s}", "name", name, "token", token), d.version);
-    reply_remember(c, r, reply);
+    idempotency_record(c, r, reply);
     control_event(c, name, "tenant.token",
                   json_pack("{s:s, s:I}", "name", name, "grace_s", (json_int_t)rot.grace_s));
 out:
     OPENSSL_cleanse(token, sizeof(token));
-    meta_doc_release(&d);
+    store_doc_release(&d);
     json_decref(rot.dropped);
 }
 
-static int set_credentials(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int set_credentials(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     json_t *credentials = arg; /* NULL: remove */
 
@@ -396,10 +396,10 @@ static json_t *seal_credentials(struct control *c, const char *tenant, const str
     json_t *sealed;
 
     dlc_check(text != NULL);
-    sealed = json_pack("{s:o, s:I, s:b}", "sealed", secrets_seal(c->secrets, tenant, text),
-                       "set_ms", (json_int_t)control_wall_ms(), "anonymous", k->anonymous);
-    secrets_wipe(&text);
-    secrets_wipe_json(&clear);
+    sealed = json_pack("{s:o, s:I, s:b}", "sealed", seal_text(c->seal, tenant, text), "set_ms",
+                       (json_int_t)control_wall_ms(), "anonymous", k->anonymous);
+    secret_wipe(&text);
+    secret_wipe_json(&clear);
     return sealed;
 }
 
@@ -417,7 +417,7 @@ static void put_credentials(struct http_request *r, struct http_reply *reply, vo
         {"anonymous", FIELD_BOOL, false, 0, &k.anonymous},
         {NULL},
     };
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     json_t *sealed;
     uint64_t expect;
@@ -426,14 +426,14 @@ static void put_credentials(struct http_request *r, struct http_reply *reply, vo
         !check_credentials(caller_of(r), &k, reply) || !read_if_match(r, &expect, reply))
         return;
     sealed = seal_credentials(c, name, &k);
-    if (control_change(c, META_TENANT, name, expect, set_credentials, sealed, &d, &err) < 0) {
+    if (control_change(c, STORE_TENANT, name, expect, set_credentials, sealed, &d, &err) < 0) {
         reply_failed_change(c, r, reply, name, &err);
     } else {
         reply_doc(reply, 200, tenant_doc(&d), d.version);
         control_event(c, name, "tenant.credentials",
                       json_pack("{s:s, s:b}", "name", name, "set", 1));
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
     json_decref(sealed);
 }
 
@@ -446,7 +446,7 @@ static void delete_credentials(struct http_request *r, struct http_reply *reply,
 
     if (name == NULL || !read_if_match(r, &expect, reply))
         return;
-    if (control_change(c, META_TENANT, name, expect, set_credentials, NULL, NULL, &err) < 0) {
+    if (control_change(c, STORE_TENANT, name, expect, set_credentials, NULL, NULL, &err) < 0) {
         reply_failed_change(c, r, reply, name, &err);
         return;
     }

@@ -2,7 +2,7 @@
 /*
  * Weights of jobs on their way between nodes (docs/design/0008). A node posts what its ranks have
  * learnt and gets, with the answer, what other nodes have posted since. A post is a document of
- * kind META_WEIGHTS whose tenant is that of the dataset and whose id says the rest:
+ * kind STORE_WEIGHTS whose tenant is that of the dataset and whose id says the rest:
  *
  *     JOB/DATASET/SNAPSHOT/OWNER/NUMBER/SENDER/COUNT
  *
@@ -163,9 +163,9 @@ static bool job_fits(struct control *c, const char *job, const char *dataset)
 static bool may_post(struct control *c, const struct http_request *r, const struct post *p,
                      struct http_reply *reply)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    int rc = meta_get(c->meta, META_DATASET, p->dataset, &d, &err);
+    int rc = store_get(c->store, STORE_DATASET, p->dataset, &d, &err);
     bool ok = rc == 0 && strcmp(d.tenant, p->tenant) == 0;
 
     if (rc < 0 && rc != DLC_ENOTFOUND)
@@ -174,7 +174,7 @@ static bool may_post(struct control *c, const struct http_request *r, const stru
         reply_absent(reply, "dataset", p->dataset);
     else if (!job_fits(c, p->job, p->dataset))
         reply_absent(reply, "job", p->job);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return ok && reply->status == 0;
 }
 
@@ -196,8 +196,8 @@ static void group_release(struct group *g)
 static int group_list(struct control *c, const struct post *p, struct group *g, struct dlc_err *err)
 {
     struct group all = {.ids = mem_zero(2 * GROUP_DOCS * sizeof(*all.ids))};
-    int rc = meta_ids(c->meta, META_WEIGHTS, p->tenant, p->prefix, p->beyond, 2 * GROUP_DOCS,
-                      all.ids, &all.n, err);
+    int rc = store_ids(c->store, STORE_WEIGHTS, p->tenant, p->prefix, p->beyond, 2 * GROUP_DOCS,
+                       all.ids, &all.n, err);
 
     *g = (struct group){.ids = all.ids};
     for (size_t i = 0; i < all.n; i++) /* what somebody else has written there is not ours */
@@ -221,7 +221,7 @@ static void group_trim(struct control *c, const struct post *p, const struct gro
         of_sender += own;
         pairs += count_of(id);
         if ((own && of_sender > SENDER_DOCS) || g->n - i + 1 > GROUP_DOCS || pairs > GROUP_PAIRS)
-            meta_delete(c->meta, META_WEIGHTS, id, META_ANY, NULL); /* or it is old one day */
+            store_delete(c->store, STORE_WEIGHTS, id, STORE_ANY, NULL); /* or it is old one day */
     }
 }
 
@@ -231,7 +231,7 @@ static bool tenant_has_room(struct control *c, const struct http_request *r, con
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t n = 0;
 
-    if (meta_count(c->meta, META_WEIGHTS, p->tenant, &n, &err) < 0) {
+    if (store_count(c->store, STORE_WEIGHTS, p->tenant, &n, &err) < 0) {
         reply_store_error(c, r, reply, &err);
         return false;
     }
@@ -247,7 +247,7 @@ static bool write_post(struct control *c, const struct http_request *r, const st
                        const struct group *g, struct http_reply *reply)
 {
     int64_t number = g->n > 0 ? number_of(g->ids[g->n - 1]) + 1 : 0;
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     int rc;
 
@@ -259,10 +259,10 @@ static bool write_post(struct control *c, const struct http_request *r, const st
                    p->sender, COUNT_LEN, p->count);
     d.tenant = mem_str(p->tenant);
     d.body = json_pack("{s:s}", "pairs", p->pairs);
-    rc = meta_put(c->meta, META_WEIGHTS, &d, META_ANY, &err);
+    rc = store_put(c->store, STORE_WEIGHTS, &d, STORE_ANY, &err);
     if (rc < 0)
         reply_store_error(c, r, reply, &err);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc == 0;
 }
 
@@ -271,13 +271,13 @@ static bool write_post(struct control *c, const struct http_request *r, const st
 /* The pairs of a document; 0: it is gone, which is no failure. */
 static int add_item(struct control *c, const char *id, json_t *items, struct dlc_err *err)
 {
-    struct meta_doc d = META_DOC_INIT;
-    int rc = meta_get(c->meta, META_WEIGHTS, id, &d, err);
+    struct store_doc d = STORE_DOC_INIT;
+    int rc = store_get(c->store, STORE_WEIGHTS, id, &d, err);
     json_t *pairs = json_object_get(d.body, "pairs");
 
     if (rc == 0 && json_is_string(pairs))
         json_array_append(items, pairs);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc == DLC_ENOTFOUND ? 0 : rc;
 }
 
@@ -342,16 +342,16 @@ struct look {
 
 static bool is_there(struct control *c, const char *id, struct look *last)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct look l = {.there = false};
 
     if (sscanf(id, "%63[^/]/%63[^/]/", l.job, l.dataset) != 2)
         return false;
     if (strcmp(l.job, last->job) != 0 || strcmp(l.dataset, last->dataset) != 0) {
         l.there = job_fits(c, l.job, l.dataset) &&
-                  meta_get(c->meta, META_DATASET, l.dataset, &d, NULL) != DLC_ENOTFOUND;
+                  store_get(c->store, STORE_DATASET, l.dataset, &d, NULL) != DLC_ENOTFOUND;
         *last = l;
-        meta_doc_release(&d);
+        store_doc_release(&d);
     }
     return last->there;
 }
@@ -377,11 +377,11 @@ void weights_tick(struct control *c, struct dlc_mono now)
     c->weights_swept = now;
     ids = mem_zero(SWEEP_PAGE * sizeof(*ids));
     while (n == SWEEP_PAGE && leader_holds(c)) {
-        if (meta_ids(c->meta, META_WEIGHTS, NULL, after, NULL, SWEEP_PAGE, ids, &n, NULL) < 0)
+        if (store_ids(c->store, STORE_WEIGHTS, NULL, after, NULL, SWEEP_PAGE, ids, &n, NULL) < 0)
             break;
         for (size_t i = 0; i < n; i++) {
             if (leader_holds(c) && !is_worth(c, ids[i], &last))
-                meta_delete(c->meta, META_WEIGHTS, ids[i], META_ANY, NULL);
+                store_delete(c->store, STORE_WEIGHTS, ids[i], STORE_ANY, NULL);
             mem_free(&after);
             after = ids[i];
         }
@@ -398,10 +398,10 @@ void weights_forget(struct control *c, const char *tenant)
     int rc;
 
     do {
-        rc = meta_ids(c->meta, META_WEIGHTS, tenant, NULL, NULL, DLC_COUNT(ids), ids, &n, &err);
+        rc = store_ids(c->store, STORE_WEIGHTS, tenant, NULL, NULL, DLC_COUNT(ids), ids, &n, &err);
         for (size_t i = 0; i < n; i++) {
             if (rc == 0)
-                rc = meta_delete(c->meta, META_WEIGHTS, ids[i], META_ANY, &err);
+                rc = store_delete(c->store, STORE_WEIGHTS, ids[i], STORE_ANY, &err);
             if (rc == DLC_ENOTFOUND)
                 rc = 0;
             mem_free(&ids[i]);

@@ -21,7 +21,7 @@ static void chunk_stream_release(struct chunk_stream *s)
 }
 
 void chunk_stream_add(struct chunk_stream *s, const char *key, size_t key_len, const char *etag,
-                      size_t etag_len, const struct meta_chunk *c)
+                      size_t etag_len, const struct store_chunk *c)
 {
     struct chunk_row *row;
 
@@ -53,13 +53,13 @@ bool page_cursor_parse(const char *text, char **key, char **node)
     size_t len = strlen(text), k;
     char *raw;
 
-    if (len % 2 != 0 || len > 2 * (META_KEY_MAX + 1 + META_ID_MAX))
+    if (len % 2 != 0 || len > 2 * (STORE_KEY_MAX + 1 + STORE_ID_MAX))
         return false;
     raw = mem_alloc(len / 2 + 1);
     raw[len / 2] = '\0';
-    if (!str_unhex(text, len, raw) || (k = strlen(raw)) == 0 || k > META_KEY_MAX ||
+    if (!str_unhex(text, len, raw) || (k = strlen(raw)) == 0 || k > STORE_KEY_MAX ||
         k + 1 > len / 2 || strlen(raw + k + 1) != len / 2 - k - 1 ||
-        len / 2 - k - 1 > META_ID_MAX) {
+        len / 2 - k - 1 > STORE_ID_MAX) {
         mem_free(&raw);
         return false;
     }
@@ -72,8 +72,8 @@ bool page_cursor_parse(const char *text, char **key, char **node)
 /* ---- the merge ---- */
 
 struct merge {
-    struct meta *m;
-    const struct meta_chunk_query *q;
+    struct store *m;
+    const struct store_chunk_query *q;
     struct page_range range;
     struct buf to;
     struct chunk_stream *streams;
@@ -205,7 +205,7 @@ static size_t keep_text(struct buf *b, const char *s)
 }
 
 static void merge_take(struct merge *g, struct chunk_stream *s, struct gathered *texts,
-                       struct meta_chunk_page *out)
+                       struct store_chunk_page *out)
 {
     const struct chunk_row *row = &s->rows[s->at];
     const char *key = row_key(s, s->at);
@@ -224,7 +224,7 @@ static void merge_take(struct merge *g, struct chunk_stream *s, struct gathered 
     g->dry = g->dry || s->at == s->n;
 }
 
-static int merge_run(struct merge *g, struct meta_chunk_page *out, struct dlc_err *err)
+static int merge_run(struct merge *g, struct store_chunk_page *out, struct dlc_err *err)
 {
     size_t cap = g->q->max, dataset;
     struct gathered texts = {mem_alloc((cap + 1) * sizeof(struct where)), BUF_INIT};
@@ -257,7 +257,7 @@ static int merge_run(struct merge *g, struct meta_chunk_page *out, struct dlc_er
     return rc;
 }
 
-int page_query(struct meta *m, const struct meta_chunk_query *q, struct meta_chunk_page *out,
+int page_query(struct store *m, const struct store_chunk_query *q, struct store_chunk_page *out,
                struct dlc_err *err)
 {
     struct merge g = {.m = m, .q = q, .dry = true};
@@ -270,7 +270,7 @@ int page_query(struct meta *m, const struct meta_chunk_query *q, struct meta_chu
         goto out;
     rc = merge_run(&g, out, err);
     if (rc < 0)
-        meta_chunk_page_release(out);
+        store_chunk_page_release(out);
 out:
     for (size_t i = 0; i < g.n; i++)
         chunk_stream_release(&g.streams[i]);

@@ -19,7 +19,7 @@
 
 struct chunk_row {
     size_t key, etag; /* where they begin in the stream's texts */
-    struct meta_chunk c;
+    struct store_chunk c;
 };
 
 struct chunk_stream {
@@ -41,9 +41,9 @@ struct page_range {
 void chunk_stream_init(struct chunk_stream *s, const char *node, uint64_t number);
 /* For fetch(): one more row; c's numbers are copied, its texts given apart. */
 void chunk_stream_add(struct chunk_stream *s, const char *key, size_t key_len, const char *etag,
-                      size_t etag_len, const struct meta_chunk *c);
+                      size_t etag_len, const struct store_chunk *c);
 
-int page_query(struct meta *m, const struct meta_chunk_query *q, struct meta_chunk_page *out,
+int page_query(struct store *m, const struct store_chunk_query *q, struct store_chunk_page *out,
                struct dlc_err *err);
 
 /* A cursor is the hex of key, NUL, node. */

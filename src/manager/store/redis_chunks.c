@@ -39,7 +39,7 @@
 
 /* ---- a chunk as text ---- */
 
-void redis_chunk_write(struct buf *out, const struct meta_chunk *c)
+void redis_chunk_write(struct buf *out, const struct store_chunk *c)
 {
     buf_addf(out, "%" PRIu64 " %u %" PRIu32 " %" PRIu32 " %.17g %" PRId64 " %s", c->size, c->state,
              c->references, c->jobs, c->cost, c->changed_ms, c->etag != NULL ? c->etag : "");
@@ -93,7 +93,7 @@ static bool take_real(const char **s, const char *end, double *out)
     return *rest == '\0' && isfinite(*out);
 }
 
-bool redis_chunk_parse(const char *s, size_t len, struct meta_chunk *out, const char **etag,
+bool redis_chunk_parse(const char *s, size_t len, struct store_chunk *out, const char **etag,
                        size_t *etag_len)
 {
     const char *end = s + len;
@@ -105,12 +105,12 @@ bool redis_chunk_parse(const char *s, size_t len, struct meta_chunk *out, const 
         !take_number(&s, end, UINT32_MAX, &refs) || !take_number(&s, end, UINT32_MAX, &jobs) ||
         !take_real(&s, end, &cost) || !take_signed(&s, end, &changed))
         return false;
-    *out = (struct meta_chunk){.size = size,
-                               .cost = cost,
-                               .references = (uint32_t)refs,
-                               .state = (uint8_t)state,
-                               .jobs = (uint32_t)jobs,
-                               .changed_ms = changed};
+    *out = (struct store_chunk){.size = size,
+                                .cost = cost,
+                                .references = (uint32_t)refs,
+                                .state = (uint8_t)state,
+                                .jobs = (uint32_t)jobs,
+                                .changed_ms = changed};
     *etag = s;
     *etag_len = (size_t)(end - s);
     return true;
@@ -119,7 +119,7 @@ bool redis_chunk_parse(const char *s, size_t len, struct meta_chunk *out, const 
 /* ---- keys ---- */
 
 /* "{P:c:HASH:K}:WHAT:DATASET:NODE" */
-static void run_key(struct buf *out, const struct meta_redis *q, const char *dataset,
+static void run_key(struct buf *out, const struct redis_store *q, const char *dataset,
                     const char *node, unsigned run, char what)
 {
     uint64_t hash = hash64_str(dataset) * 31 + hash64_str(node);
@@ -131,7 +131,7 @@ static void run_key(struct buf *out, const struct meta_redis *q, const char *dat
     str_uri_encode(node, strlen(node), false, out);
 }
 
-static void add_run_keys(struct redis_cmd *c, const struct meta_redis *q, const char *dataset,
+static void add_run_keys(struct redis_cmd *c, const struct redis_store *q, const char *dataset,
                          const char *node, unsigned run)
 {
     struct buf key = BUF_INIT;
@@ -144,7 +144,7 @@ static void add_run_keys(struct redis_cmd *c, const struct meta_redis *q, const 
 }
 
 /* One that writes to a run, by a script. */
-static void add_write(struct redis_cmd *c, struct meta_redis *q, int script, const char *dataset,
+static void add_write(struct redis_cmd *c, struct redis_store *q, int script, const char *dataset,
                       const char *node, unsigned run, uint64_t fence)
 {
     struct buf key = BUF_INIT;
@@ -158,7 +158,7 @@ static void add_write(struct redis_cmd *c, struct meta_redis *q, int script, con
 }
 
 /* The set of a dataset's nodes ('d') or of a node's datasets ('n'). */
-static void add_set_key(struct redis_cmd *c, const struct meta_redis *q, char what,
+static void add_set_key(struct redis_cmd *c, const struct redis_store *q, char what,
                         const char *name)
 {
     struct buf key = BUF_INIT;
@@ -196,13 +196,13 @@ static void cmds_release(struct cmds *l)
     l->n = l->cap = 0;
 }
 
-static int cmds_run(struct cmds *l, struct meta_redis *q, struct dlc_err *err)
+static int cmds_run(struct cmds *l, struct redis_store *q, struct dlc_err *err)
 {
     return l->n == 0 ? 0 : redis_run(q->r, l->c, l->n, err);
 }
 
 /* The same of writes: one that met a newer fence fails them. */
-static int cmds_write(struct cmds *l, struct meta_redis *q, uint64_t fence, struct dlc_err *err)
+static int cmds_write(struct cmds *l, struct redis_store *q, uint64_t fence, struct dlc_err *err)
 {
     int rc = cmds_run(l, q, err);
 
@@ -211,13 +211,13 @@ static int cmds_write(struct cmds *l, struct meta_redis *q, uint64_t fence, stru
 
         if (r->type == REDIS_REPLY_ARRAY && r->elements == 2 &&
             r->element[1]->type == REDIS_REPLY_STRING)
-            rc = meta_err_fence(err, fence, strtoull(r->element[1]->str, NULL, 10));
+            rc = store_err_fence(err, fence, strtoull(r->element[1]->str, NULL, 10));
     }
     return rc;
 }
 
 /* name: "SADD" or "SREM" of the pair in both sets. */
-static void add_pair(struct cmds *l, const struct meta_redis *q, const char *name,
+static void add_pair(struct cmds *l, const struct redis_store *q, const char *name,
                      const char *dataset, const char *node)
 {
     struct redis_cmd *c = cmds_more(l);
@@ -234,7 +234,7 @@ static void add_pair(struct cmds *l, const struct meta_redis *q, const char *nam
 /* ---- writing ---- */
 
 struct item {
-    const struct meta_chunk *c;
+    const struct store_chunk *c;
     unsigned run;
     size_t at; /* in the batch */
 };
@@ -259,7 +259,7 @@ static int by_run(const void *a, const void *b)
 }
 
 /* By run, and of each chunk only its last word: commands of a call have no order (R3). */
-static size_t sort_items(const struct meta_chunk *c, size_t n, struct item *items)
+static size_t sort_items(const struct store_chunk *c, size_t n, struct item *items)
 {
     size_t kept = 0;
 
@@ -276,7 +276,7 @@ static size_t sort_items(const struct meta_chunk *c, size_t n, struct item *item
     return kept;
 }
 
-static void add_puts(struct cmds *l, struct meta_redis *q, const struct item *items, size_t n,
+static void add_puts(struct cmds *l, struct redis_store *q, const struct item *items, size_t n,
                      uint64_t fence)
 {
     struct buf value = BUF_INIT;
@@ -297,10 +297,10 @@ static void add_puts(struct cmds *l, struct meta_redis *q, const struct item *it
     buf_release(&value);
 }
 
-int redis_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, uint64_t fence,
+int redis_chunks_put(struct store *m, const struct store_chunk *c, size_t n, uint64_t fence,
                      struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     struct item *items = mem_alloc(n * sizeof(*items));
     size_t kept = sort_items(c, n, items);
     struct cmds puts = {0}, pairs = {0};
@@ -320,10 +320,10 @@ int redis_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, uint6
     return rc;
 }
 
-int redis_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
+int redis_chunks_drop_keys(struct store *m, const char *dataset, const char *node,
                            const char *const *keys, size_t n, uint64_t fence, struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     struct cmds l = {0};
     int rc;
 
@@ -362,7 +362,7 @@ static void names_release(char ***names, size_t n)
 }
 
 /* Sorted. Gives names. */
-static int members(struct meta_redis *q, char what, const char *name, char ***out, size_t *n,
+static int members(struct redis_store *q, char what, const char *name, char ***out, size_t *n,
                    struct dlc_err *err)
 {
     struct redis_cmd c;
@@ -372,12 +372,12 @@ static int members(struct meta_redis *q, char what, const char *name, char ***ou
     add_set_key(&c, q, what, name);
     rc = redis_run(q->r, &c, 1, err);
     if (rc == 0 && c.reply->type != REDIS_REPLY_ARRAY)
-        rc = meta_redis_odd(err);
+        rc = redis_store_odd(err);
     if (rc == 0) {
         *out = mem_zero((c.reply->elements + 1) * sizeof(char *));
         for (size_t i = 0; i < c.reply->elements; i++)
             if (c.reply->element[i]->type == REDIS_REPLY_STRING &&
-                c.reply->element[i]->len <= META_ID_MAX)
+                c.reply->element[i]->len <= STORE_ID_MAX)
                 (*out)[(*n)++] = mem_str(c.reply->element[i]->str);
         qsort(*out, *n, sizeof(char *), by_text);
     }
@@ -387,7 +387,7 @@ static int members(struct meta_redis *q, char what, const char *name, char ***ou
 
 /* ---- dropping ---- */
 
-static int drop_pair(struct meta_redis *q, const char *dataset, const char *node, uint64_t fence,
+static int drop_pair(struct redis_store *q, const char *dataset, const char *node, uint64_t fence,
                      struct dlc_err *err)
 {
     struct cmds l = {0};
@@ -421,10 +421,10 @@ static int drop_pair(struct meta_redis *q, const char *dataset, const char *node
     return rc;
 }
 
-int redis_chunks_drop(struct meta *m, const char *dataset, const char *node, uint64_t fence,
+int redis_chunks_drop(struct store *m, const char *dataset, const char *node, uint64_t fence,
                       struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     char **names = NULL;
     size_t n = 0;
     int rc = 0;
@@ -446,10 +446,10 @@ static uint64_t number_of(const redisReply *r)
     return r->type == REDIS_REPLY_STRING ? strtoull(r->str, NULL, 10) : 0;
 }
 
-int redis_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_t max, size_t *n,
+int redis_sums(struct store *m, const char *dataset, struct store_sum *out, size_t max, size_t *n,
                struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     struct cmds l = {0};
     struct buf key = BUF_INIT;
     char **nodes = NULL;
@@ -468,13 +468,13 @@ int redis_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_t
     if (rc == 0)
         rc = cmds_run(&l, q, err);
     for (size_t i = 0; rc == 0 && i < count && *n < max; i++) {
-        struct meta_sum sum = {.chunks = 0};
+        struct store_sum sum = {.chunks = 0};
 
         for (size_t run = i * RUNS; run < (i + 1) * RUNS; run++) {
             const redisReply *r = l.c[run].reply;
 
             if (r->type != REDIS_REPLY_ARRAY || r->elements != 2) {
-                rc = meta_redis_odd(err);
+                rc = redis_store_odd(err);
                 break;
             }
             sum.chunks += number_of(r->element[0]);
@@ -490,7 +490,7 @@ int redis_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_t
     return rc;
 }
 
-int redis_streams(struct meta *m, const char *dataset, const char *node, struct chunk_stream **out,
+int redis_streams(struct store *m, const char *dataset, const char *node, struct chunk_stream **out,
                   size_t *n, struct dlc_err *err)
 {
     char **nodes = NULL;
@@ -498,7 +498,7 @@ int redis_streams(struct meta *m, const char *dataset, const char *node, struct 
     int rc = 0;
 
     if (node == NULL) {
-        rc = members(meta_redis_of(m), 'd', dataset, &nodes, &count, err);
+        rc = members(redis_store_of(m), 'd', dataset, &nodes, &count, err);
     } else {
         nodes = mem_zero(sizeof(char *));
         nodes[count++] = mem_str(node);
@@ -512,7 +512,7 @@ int redis_streams(struct meta *m, const char *dataset, const char *node, struct 
     return rc;
 }
 
-static void add_range(struct cmds *l, const struct meta_redis *q, const char *dataset,
+static void add_range(struct cmds *l, const struct redis_store *q, const char *dataset,
                       const struct page_range *range, const struct chunk_stream *s, size_t limit)
 {
     struct redis_cmd *c = cmds_more(l);
@@ -545,7 +545,7 @@ static bool add_members(struct chunk_stream *s, const redisReply *reply)
         const redisReply *e = reply->element[i];
         size_t key = e->type == REDIS_REPLY_STRING ? strlen(e->str) : 0, etag_len;
         const char *etag;
-        struct meta_chunk c;
+        struct store_chunk c;
 
         if (key == 0 || key >= e->len ||
             !redis_chunk_parse(e->str + key + 1, e->len - key - 1, &c, &etag, &etag_len))
@@ -555,10 +555,10 @@ static bool add_members(struct chunk_stream *s, const redisReply *reply)
     return true;
 }
 
-int redis_fetch(struct meta *m, const char *dataset, const struct page_range *range,
+int redis_fetch(struct store *m, const char *dataset, const struct page_range *range,
                 struct chunk_stream **s, size_t n, size_t limit, struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     struct cmds l = {0};
     int rc;
 
@@ -567,7 +567,7 @@ int redis_fetch(struct meta *m, const char *dataset, const struct page_range *ra
     rc = cmds_run(&l, q, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
         if (!add_members(s[i], l.c[i].reply))
-            rc = meta_redis_odd(err);
+            rc = redis_store_odd(err);
     cmds_release(&l);
     return rc;
 }

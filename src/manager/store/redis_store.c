@@ -34,28 +34,28 @@ static const char *const lua[LUA_COUNT] = {
 #undef SCRIPT
 };
 
-struct meta_redis *meta_redis_of(struct meta *m)
+struct redis_store *redis_store_of(struct store *m)
 {
-    dlc_check(m != NULL && m->tag == META_TAG);
-    return (struct meta_redis *)m;
+    dlc_check(m != NULL && m->tag == STORE_TAG);
+    return (struct redis_store *)m;
 }
 
-int meta_redis_odd(struct dlc_err *err)
+int redis_store_odd(struct dlc_err *err)
 {
     return dlc_err_set(err, DLC_ECORRUPT,
                        "Redis holds something under our prefix that is not ours; choose another "
                        "prefix, or delete it and run 'dlcache rebuild'");
 }
 
-static const char *redis_kind(const struct meta *m)
+static const char *redis_kind(const struct store *m)
 {
-    return redis_is_cluster(((const struct meta_redis *)m)->r) ? "redis cluster" : "redis";
+    return redis_is_cluster(((const struct redis_store *)m)->r) ? "redis cluster" : "redis";
 }
 
 /* ---- commands ---- */
 
 /* Keys of the one slot: "{P}:" and what follows. */
-static void add_key(struct redis_cmd *c, const struct meta_redis *q, const char *a, const char *b,
+static void add_key(struct redis_cmd *c, const struct redis_store *q, const char *a, const char *b,
                     const char *d)
 {
     char *key = mem_fmt("{%s}:%s%s%s", q->prefix, a, b, d);
@@ -64,7 +64,7 @@ static void add_key(struct redis_cmd *c, const struct meta_redis *q, const char 
     mem_free(&key);
 }
 
-static void add_mark(struct redis_cmd *c, const struct meta_redis *q)
+static void add_mark(struct redis_cmd *c, const struct redis_store *q)
 {
     char number[40];
 
@@ -74,15 +74,15 @@ static void add_mark(struct redis_cmd *c, const struct meta_redis *q)
 
 static void add_expected(struct redis_cmd *c, uint64_t expect)
 {
-    if (expect == META_ANY)
+    if (expect == STORE_ANY)
         redis_cmd_text(c, "any");
     else
         redis_cmd_number(c, expect);
 }
 
-static const char *kind_key(enum meta_kind kind, const char *what, char out[static 32])
+static const char *kind_key(enum store_kind kind, const char *what, char out[static 32])
 {
-    snprintf(out, 32, "%s:%s", what, meta_kind_name(kind));
+    snprintf(out, 32, "%s:%s", what, store_kind_name(kind));
     return out;
 }
 
@@ -99,14 +99,14 @@ static int answered(const struct redis_cmd *c, const char **word, const char **r
 
     if (r->type != REDIS_REPLY_ARRAY || r->elements != 2 || !is_text(r->element[0]) ||
         !is_text(r->element[1]))
-        return meta_redis_odd(err);
+        return redis_store_odd(err);
     *word = r->element[0]->str;
     *rest = r->element[1]->str;
     return 0;
 }
 
 /* Runs c; *rest is what follows 'ok', and lives as long as c. */
-static int run_write(struct meta_redis *q, struct redis_cmd *c, uint64_t fence, const char **word,
+static int run_write(struct redis_store *q, struct redis_cmd *c, uint64_t fence, const char **word,
                      const char **rest, struct dlc_err *err)
 {
     int rc;
@@ -117,13 +117,13 @@ static int run_write(struct meta_redis *q, struct redis_cmd *c, uint64_t fence, 
     if (rc == 0)
         rc = answered(c, word, rest, err);
     if (rc == 0 && strcmp(*word, "fence") == 0)
-        rc = meta_err_fence(err, fence, strtoull(*rest, NULL, 10));
+        rc = store_err_fence(err, fence, strtoull(*rest, NULL, 10));
     return rc;
 }
 
 /* ---- documents ---- */
 
-static bool raw_of_reply(redisReply *const *e, const char *id, struct meta_raw *out)
+static bool raw_of_reply(redisReply *const *e, const char *id, struct store_raw *out)
 {
     if (!is_text(e[0]) || !is_text(e[1]) || !is_text(e[2]))
         return false;
@@ -135,10 +135,10 @@ static bool raw_of_reply(redisReply *const *e, const char *id, struct meta_raw *
     return true;
 }
 
-static int redis_get(struct meta *m, enum meta_kind kind, const char *id, struct meta_raw *out,
+static int redis_get(struct store *m, enum store_kind kind, const char *id, struct store_raw *out,
                      struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     struct redis_cmd c;
     char key[32];
     int rc;
@@ -150,19 +150,19 @@ static int redis_get(struct meta *m, enum meta_kind kind, const char *id, struct
     redis_cmd_text(&c, "b");
     rc = redis_run(q->r, &c, 1, err);
     if (rc == 0 && (c.reply->type != REDIS_REPLY_ARRAY || c.reply->elements != 3))
-        rc = meta_redis_odd(err);
+        rc = redis_store_odd(err);
     else if (rc == 0 && c.reply->element[1]->type == REDIS_REPLY_NIL)
-        rc = meta_err_absent(err, kind, id);
+        rc = store_err_absent(err, kind, id);
     else if (rc == 0 && !raw_of_reply(c.reply->element, id, out))
-        rc = meta_redis_odd(err);
+        rc = redis_store_odd(err);
     redis_cmd_release(&c);
     return rc;
 }
 
-static int redis_put(struct meta *m, enum meta_kind kind, struct meta_raw *d, uint64_t expect,
+static int redis_put(struct store *m, enum store_kind kind, struct store_raw *d, uint64_t expect,
                      uint64_t fence, struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     const char *word, *rest;
     struct redis_cmd c;
     char key[32];
@@ -181,17 +181,17 @@ static int redis_put(struct meta *m, enum meta_kind kind, struct meta_raw *d, ui
     redis_cmd_arg(&c, d->body, d->body_len);
     rc = run_write(q, &c, fence, &word, &rest, err);
     if (rc == 0 && strcmp(word, "version") == 0)
-        rc = meta_err_version(err, kind, d->id, expect, strtoull(rest, NULL, 10));
+        rc = store_err_version(err, kind, d->id, expect, strtoull(rest, NULL, 10));
     if (rc == 0)
         d->version = strtoull(rest, NULL, 10);
     redis_cmd_release(&c);
     return rc;
 }
 
-static int redis_delete(struct meta *m, enum meta_kind kind, const char *id, uint64_t expect,
+static int redis_delete(struct store *m, enum store_kind kind, const char *id, uint64_t expect,
                         uint64_t fence, struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     const char *word, *rest;
     struct redis_cmd c;
     char key[32];
@@ -202,24 +202,24 @@ static int redis_delete(struct meta *m, enum meta_kind kind, const char *id, uin
     add_key(&c, q, kind_key(kind, "doc", key), ":", id);
     add_mark(&c, q);
     add_key(&c, q, kind_key(kind, "ids", key), "", "");
-    if (kind == META_TENANT)
+    if (kind == STORE_TENANT)
         add_key(&c, q, "events-of:", id, "");
     redis_cmd_number(&c, fence);
     redis_cmd_text(&c, id);
     add_expected(&c, expect);
     rc = run_write(q, &c, fence, &word, &rest, err);
     if (rc == 0 && strcmp(word, "version") == 0)
-        rc = meta_err_version(err, kind, id, expect, strtoull(rest, NULL, 10));
+        rc = store_err_version(err, kind, id, expect, strtoull(rest, NULL, 10));
     else if (rc == 0 && strcmp(word, "absent") == 0)
-        rc = meta_err_absent(err, kind, id);
+        rc = store_err_absent(err, kind, id);
     redis_cmd_release(&c);
     return rc;
 }
 
-static int redis_list(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
-                      size_t max, struct meta_raw *out, size_t *n, struct dlc_err *err)
+static int redis_list(struct store *m, enum store_kind kind, const char *tenant, const char *after,
+                      size_t max, struct store_raw *out, size_t *n, struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     struct redis_cmd c;
     char *from = after == NULL ? mem_str("-") : mem_fmt("(%s", after), *docs, key[32];
     int rc;
@@ -233,13 +233,13 @@ static int redis_list(struct meta *m, enum meta_kind kind, const char *tenant, c
     redis_cmd_text(&c, docs);
     rc = redis_run(q->r, &c, 1, err);
     if (rc == 0 && (c.reply->type != REDIS_REPLY_ARRAY || c.reply->elements > max))
-        rc = meta_redis_odd(err);
+        rc = redis_store_odd(err);
     for (size_t i = 0; rc == 0 && i < c.reply->elements; i++) {
         const redisReply *e = c.reply->element[i];
 
         if (e->type != REDIS_REPLY_ARRAY || e->elements != 4 || !is_text(e->element[0]) ||
             !raw_of_reply(e->element + 1, e->element[0]->str, &out[*n]))
-            rc = meta_redis_odd(err);
+            rc = redis_store_odd(err);
         else
             ++*n;
     }
@@ -249,10 +249,10 @@ static int redis_list(struct meta *m, enum meta_kind kind, const char *tenant, c
     return rc;
 }
 
-static int redis_ids(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+static int redis_ids(struct store *m, enum store_kind kind, const char *tenant, const char *after,
                      const char *before, size_t max, char **out, size_t *n, struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     char *from = after == NULL ? mem_str("-") : mem_fmt("(%s", after), key[32];
     char *to = before == NULL ? mem_str("+") : mem_fmt("(%s", before);
     struct redis_cmd c;
@@ -268,14 +268,14 @@ static int redis_ids(struct meta *m, enum meta_kind kind, const char *tenant, co
     redis_cmd_number(&c, max);
     rc = redis_run(q->r, &c, 1, err);
     if (rc == 0 && (c.reply->type != REDIS_REPLY_ARRAY || c.reply->elements > max))
-        rc = meta_redis_odd(err);
+        rc = redis_store_odd(err);
     for (size_t i = 0; rc == 0 && i < c.reply->elements; i++) {
         const redisReply *e = c.reply->element[i];
 
         if (is_text(e))
             out[(*n)++] = mem_strn(e->str, e->len);
         else
-            rc = meta_redis_odd(err);
+            rc = redis_store_odd(err);
     }
     redis_cmd_release(&c);
     mem_free(&from);
@@ -283,10 +283,10 @@ static int redis_ids(struct meta *m, enum meta_kind kind, const char *tenant, co
     return rc;
 }
 
-static int redis_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
+static int redis_count(struct store *m, enum store_kind kind, const char *tenant, uint64_t *n,
                        struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     struct redis_cmd c;
     char key[32];
     int rc;
@@ -296,7 +296,7 @@ static int redis_count(struct meta *m, enum meta_kind kind, const char *tenant, 
             tenant != NULL ? tenant : "");
     rc = redis_run(q->r, &c, 1, err);
     if (rc == 0 && c.reply->type != REDIS_REPLY_INTEGER)
-        rc = meta_redis_odd(err);
+        rc = redis_store_odd(err);
     if (rc == 0)
         *n = (uint64_t)c.reply->integer;
     redis_cmd_release(&c);
@@ -305,10 +305,10 @@ static int redis_count(struct meta *m, enum meta_kind kind, const char *tenant, 
 
 /* ---- locks ---- */
 
-static int redis_lock(struct meta *m, const char *name, const char *holder, struct dlc_dur ttl,
+static int redis_lock(struct store *m, const char *name, const char *holder, struct dlc_dur ttl,
                       uint64_t *fence, struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     const char *word, *rest;
     struct redis_cmd c;
     int rc;
@@ -321,16 +321,16 @@ static int redis_lock(struct meta *m, const char *name, const char *holder, stru
     redis_cmd_number(&c, (uint64_t)DLC_MAX(ttl.ns / 1000000, (int64_t)1));
     rc = run_write(q, &c, 0, &word, &rest, err);
     if (rc == 0 && strcmp(word, "held") == 0)
-        rc = meta_err_held(err, name, rest);
+        rc = store_err_held(err, name, rest);
     if (rc == 0)
         *fence = strtoull(rest, NULL, 10);
     redis_cmd_release(&c);
     return rc;
 }
 
-static int redis_unlock(struct meta *m, const char *name, const char *holder, struct dlc_err *err)
+static int redis_unlock(struct store *m, const char *name, const char *holder, struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     const char *word, *rest;
     struct redis_cmd c;
     int rc;
@@ -340,14 +340,14 @@ static int redis_unlock(struct meta *m, const char *name, const char *holder, st
     redis_cmd_text(&c, holder);
     rc = run_write(q, &c, 0, &word, &rest, err);
     if (rc == 0 && strcmp(word, "held") == 0)
-        rc = meta_err_held(err, name, rest);
+        rc = store_err_held(err, name, rest);
     redis_cmd_release(&c);
     return rc;
 }
 
-static int redis_raise(struct meta *m, uint64_t fence, struct dlc_err *err)
+static int redis_raise(struct store *m, uint64_t fence, struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     const char *word, *rest;
     struct redis_cmd c;
     int rc;
@@ -362,10 +362,10 @@ static int redis_raise(struct meta *m, uint64_t fence, struct dlc_err *err)
 
 /* ---- events ---- */
 
-static int redis_event(struct meta *m, const char *tenant, const char *body, uint64_t fence,
+static int redis_event(struct store *m, const char *tenant, const char *body, uint64_t fence,
                        struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     const char *word, *rest;
     struct redis_cmd c;
     int rc;
@@ -379,14 +379,14 @@ static int redis_event(struct meta *m, const char *tenant, const char *body, uin
     redis_cmd_number(&c, fence);
     redis_cmd_text(&c, tenant);
     redis_cmd_text(&c, body);
-    redis_cmd_number(&c, meta_events_kept);
+    redis_cmd_number(&c, store_events_kept);
     rc = run_write(q, &c, fence, &word, &rest, err);
     redis_cmd_release(&c);
     return rc;
 }
 
 /* ["SEQ-0", ["m", time, "t", tenant, "b", body]] */
-static bool event_of_reply(const redisReply *r, struct meta_raw_event *out)
+static bool event_of_reply(const redisReply *r, struct store_raw_event *out)
 {
     const redisReply *f;
 
@@ -398,16 +398,16 @@ static bool event_of_reply(const redisReply *r, struct meta_raw_event *out)
     for (size_t i = 0; i < 6; i++)
         if (!is_text(f->element[i]))
             return false;
-    *out = (struct meta_raw_event){strtoull(r->element[0]->str, NULL, 10),
-                                   strtoll(f->element[1]->str, NULL, 10),
-                                   mem_str(f->element[3]->str), mem_str(f->element[5]->str)};
+    *out = (struct store_raw_event){strtoull(r->element[0]->str, NULL, 10),
+                                    strtoll(f->element[1]->str, NULL, 10),
+                                    mem_str(f->element[3]->str), mem_str(f->element[5]->str)};
     return true;
 }
 
-static int redis_events(struct meta *m, const char *tenant, uint64_t after, size_t max,
-                        struct meta_raw_event *out, size_t *n, struct dlc_err *err)
+static int redis_events(struct store *m, const char *tenant, uint64_t after, size_t max,
+                        struct store_raw_event *out, size_t *n, struct dlc_err *err)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
     struct redis_cmd c;
     int rc;
 
@@ -418,15 +418,15 @@ static int redis_events(struct meta *m, const char *tenant, uint64_t after, size
     add_key(&c, q, tenant != NULL ? "events-of:" : "events", tenant != NULL ? tenant : "", "");
     redis_cmd_number(&c, after + 1);
     redis_cmd_number(&c, max);
-    redis_cmd_number(&c, meta_events_kept);
+    redis_cmd_number(&c, store_events_kept);
     rc = redis_run(q->r, &c, 1, err);
     if (rc == 0 && (c.reply->type != REDIS_REPLY_ARRAY || c.reply->elements > max))
-        rc = meta_redis_odd(err);
+        rc = redis_store_odd(err);
     for (size_t i = 0; rc == 0 && i < c.reply->elements; i++) {
         if (event_of_reply(c.reply->element[i], &out[*n]))
             ++*n;
         else
-            rc = meta_redis_odd(err);
+            rc = redis_store_odd(err);
     }
     redis_cmd_release(&c);
     return rc;
@@ -434,9 +434,9 @@ static int redis_events(struct meta *m, const char *tenant, uint64_t after, size
 
 /* ---- open and close ---- */
 
-static void meta_redis_close(struct meta *m)
+static void redis_store_close(struct store *m)
 {
-    struct meta_redis *q = meta_redis_of(m);
+    struct redis_store *q = redis_store_of(m);
 
     redis_close(&q->r);
     mem_free(&q->prefix);
@@ -444,9 +444,9 @@ static void meta_redis_close(struct meta *m)
     mem_free(&q);
 }
 
-static const struct meta_ops redis_ops = {
+static const struct store_ops redis_ops = {
     .kind = redis_kind,
-    .close = meta_redis_close,
+    .close = redis_store_close,
     .get = redis_get,
     .put = redis_put,
     .delete_ = redis_delete,
@@ -466,14 +466,14 @@ static const struct meta_ops redis_ops = {
     .events = redis_events,
 };
 
-int meta_redis_open(const char *url, struct meta **out, struct dlc_err *err)
+int redis_store_open(const char *url, struct store **out, struct dlc_err *err)
 {
-    struct meta_redis *q = mem_new(struct meta_redis);
+    struct redis_store *q = mem_new(struct redis_store);
     struct redis_url u;
-    struct meta *m = &q->m;
+    struct store *m = &q->m;
     int rc = redis_url_parse(url, &u, err);
 
-    q->m.tag = META_TAG;
+    q->m.tag = STORE_TAG;
     q->m.ops = &redis_ops;
     for (int i = 0; i < LUA_COUNT; i++)
         redis_script_init(&q->scripts[i], lua[i]);
@@ -482,7 +482,7 @@ int meta_redis_open(const char *url, struct meta **out, struct dlc_err *err)
         rc = redis_open(&u, &q->r, err);
     }
     if (rc < 0)
-        meta_close(&m);
+        store_close(&m);
     *out = m;
     return rc;
 }

@@ -13,36 +13,36 @@ enum redis_script_id {
     LUA_COUNT
 };
 
-struct meta_redis {
-    struct meta m;
+struct redis_store {
+    struct store m;
     struct redis *r;
     char *prefix;
     struct redis_script scripts[LUA_COUNT];
 };
 
-struct meta_redis *meta_redis_of(struct meta *m);
+struct redis_store *redis_store_of(struct store *m);
 
 /* A reply that is not what our own scripts give. */
-int meta_redis_odd(struct dlc_err *err);
+int redis_store_odd(struct dlc_err *err);
 
 /* A chunk without its key, as text: size, state, references, jobs, cost, time, ETag. */
-void redis_chunk_write(struct buf *out, const struct meta_chunk *c);
-bool redis_chunk_parse(const char *s, size_t len, struct meta_chunk *out, const char **etag,
+void redis_chunk_write(struct buf *out, const struct store_chunk *c);
+bool redis_chunk_parse(const char *s, size_t len, struct store_chunk *out, const char **etag,
                        size_t *etag_len);
 
 /* ---- redis_chunks.c ---- */
 
-int redis_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, uint64_t fence,
+int redis_chunks_put(struct store *m, const struct store_chunk *c, size_t n, uint64_t fence,
                      struct dlc_err *err);
-int redis_chunks_drop(struct meta *m, const char *dataset, const char *node, uint64_t fence,
+int redis_chunks_drop(struct store *m, const char *dataset, const char *node, uint64_t fence,
                       struct dlc_err *err);
-int redis_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
+int redis_chunks_drop_keys(struct store *m, const char *dataset, const char *node,
                            const char *const *keys, size_t n, uint64_t fence, struct dlc_err *err);
-int redis_streams(struct meta *m, const char *dataset, const char *node, struct chunk_stream **out,
+int redis_streams(struct store *m, const char *dataset, const char *node, struct chunk_stream **out,
                   size_t *n, struct dlc_err *err);
-int redis_fetch(struct meta *m, const char *dataset, const struct page_range *range,
+int redis_fetch(struct store *m, const char *dataset, const struct page_range *range,
                 struct chunk_stream **s, size_t n, size_t limit, struct dlc_err *err);
-int redis_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_t max, size_t *n,
+int redis_sums(struct store *m, const char *dataset, struct store_sum *out, size_t max, size_t *n,
                struct dlc_err *err);
 
 #endif

@@ -44,12 +44,12 @@ struct deltas {
     size_t n, cap, last;
 };
 
-static bool delta_is(const struct delta *d, const struct meta_chunk *c)
+static bool delta_is(const struct delta *d, const struct store_chunk *c)
 {
     return strcmp(d->dataset_name, c->dataset) == 0 && strcmp(d->node_name, c->node) == 0;
 }
 
-static int delta_find(struct sq_conn *w, struct deltas *all, const struct meta_chunk *c,
+static int delta_find(struct sq_conn *w, struct deltas *all, const struct store_chunk *c,
                       struct delta **out)
 {
     struct delta *d;
@@ -77,7 +77,7 @@ static int delta_find(struct sq_conn *w, struct deltas *all, const struct meta_c
 
 /* chunk_add or chunk_set. */
 static int write_row(struct sq_conn *w, enum sq_id id, const struct delta *d,
-                     const struct meta_chunk *c)
+                     const struct store_chunk *c)
 {
     return sq_exec(w, id, "iittidiiii", d->dataset, d->node, c->key, c->etag != NULL ? c->etag : "",
                    (int64_t)c->size, c->cost, (int64_t)c->references, (int64_t)c->state,
@@ -85,7 +85,7 @@ static int write_row(struct sq_conn *w, enum sq_id id, const struct delta *d,
 }
 
 /* Most are new: one way down the tree for those. */
-static int put_one(struct sq_conn *w, struct deltas *all, const struct meta_chunk *c)
+static int put_one(struct sq_conn *w, struct deltas *all, const struct store_chunk *c)
 {
     struct delta *d;
     int64_t old = 0;
@@ -121,10 +121,10 @@ static int apply_deltas(struct sq_conn *w, const struct deltas *all)
     return rc;
 }
 
-int sqlite_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, uint64_t fence,
+int sqlite_chunks_put(struct store *m, const struct store_chunk *c, size_t n, uint64_t fence,
                       struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     struct deltas all = {0};
     int rc = sq_begin(&q->write, false);
 
@@ -139,10 +139,10 @@ int sqlite_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, uint
     return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "writing chunks", err);
 }
 
-int sqlite_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
+int sqlite_chunks_drop_keys(struct store *m, const char *dataset, const char *node,
                             const char *const *keys, size_t n, uint64_t fence, struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     struct sq_conn *w = &q->write;
     struct delta d = {.dataset_name = dataset, .node_name = node};
     struct deltas all = {.d = &d, .n = 1};
@@ -229,10 +229,10 @@ static int next_run(struct sq_conn *w, const char *dataset, const char *node, in
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-int sqlite_chunks_drop(struct meta *m, const char *dataset, const char *node, uint64_t fence,
+int sqlite_chunks_drop(struct store *m, const char *dataset, const char *node, uint64_t fence,
                        struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     int64_t run[2] = {0, 0};
     int rc;
 
@@ -251,10 +251,10 @@ int sqlite_chunks_drop(struct meta *m, const char *dataset, const char *node, ui
 
 /* ---- reading ---- */
 
-int sqlite_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_t max, size_t *n,
+int sqlite_sums(struct store *m, const char *dataset, struct store_sum *out, size_t max, size_t *n,
                 struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     sqlite3_stmt *s = NULL;
     int64_t id;
     int rc;
@@ -264,7 +264,7 @@ int sqlite_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_
     if (rc == SQLITE_OK)
         rc = sq_query(&q->read, SQ_sum_list, &s, "i", id);
     for (; rc == SQLITE_ROW && *n < max; rc = sqlite3_step(s)) {
-        struct meta_sum *sum = &out[(*n)++];
+        struct store_sum *sum = &out[(*n)++];
 
         snprintf(sum->node, sizeof(sum->node), "%s", (const char *)sqlite3_column_text(s, 0));
         sum->chunks = (uint64_t)sqlite3_column_int64(s, 1);
@@ -275,10 +275,10 @@ int sqlite_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_
     return rc == SQLITE_DONE || rc == SQLITE_ROW ? 0 : sq_error(q->path, rc, "reading sums", err);
 }
 
-int sqlite_streams(struct meta *m, const char *dataset, const char *node, struct chunk_stream **out,
-                   size_t *n, struct dlc_err *err)
+int sqlite_streams(struct store *m, const char *dataset, const char *node,
+                   struct chunk_stream **out, size_t *n, struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     sqlite3_stmt *s = NULL;
     int64_t id;
     size_t cap = 0;
@@ -304,7 +304,7 @@ int sqlite_streams(struct meta *m, const char *dataset, const char *node, struct
 
 static void add_row(struct chunk_stream *stream, sqlite3_stmt *s)
 {
-    struct meta_chunk c = {
+    struct store_chunk c = {
         .size = (uint64_t)sqlite3_column_int64(s, 2),
         .cost = sqlite3_column_double(s, 3),
         .references = (uint32_t)sqlite3_column_int64(s, 4),
@@ -339,10 +339,10 @@ static int fetch_one(struct sq_conn *r, const struct page_range *range, struct c
     return rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-int sqlite_fetch(struct meta *m, const char *dataset, const struct page_range *range,
+int sqlite_fetch(struct store *m, const char *dataset, const struct page_range *range,
                  struct chunk_stream **s, size_t n, size_t limit, struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     int rc = SQLITE_OK;
 
     (void)dataset;

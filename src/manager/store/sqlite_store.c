@@ -18,13 +18,13 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 
-struct meta_sqlite *meta_sqlite_of(struct meta *m)
+struct sqlite_store *sqlite_store_of(struct store *m)
 {
-    dlc_check(m != NULL && m->tag == META_TAG);
-    return (struct meta_sqlite *)m;
+    dlc_check(m != NULL && m->tag == STORE_TAG);
+    return (struct sqlite_store *)m;
 }
 
-static const char *sqlite_kind(const struct meta *m)
+static const char *sqlite_kind(const struct store *m)
 {
     (void)m;
     return "sqlite";
@@ -38,7 +38,7 @@ static char *text_of(sqlite3_stmt *s, int column)
 }
 
 /* Columns: tenant, version, body. */
-static void raw_of_row(sqlite3_stmt *s, const char *id, struct meta_raw *out)
+static void raw_of_row(sqlite3_stmt *s, const char *id, struct store_raw *out)
 {
     out->id = mem_str(id);
     out->tenant = text_of(s, 0);
@@ -49,10 +49,10 @@ static void raw_of_row(sqlite3_stmt *s, const char *id, struct meta_raw *out)
 
 /* ---- documents ---- */
 
-static int sqlite_get(struct meta *m, enum meta_kind kind, const char *id, struct meta_raw *out,
+static int sqlite_get(struct store *m, enum store_kind kind, const char *id, struct store_raw *out,
                       struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     sqlite3_stmt *s;
     int rc;
 
@@ -63,7 +63,7 @@ static int sqlite_get(struct meta *m, enum meta_kind kind, const char *id, struc
     sq_end(&s);
     dlc_mtx_unlock(&q->read.mtx);
     if (rc == SQLITE_DONE)
-        return meta_err_absent(err, kind, id);
+        return store_err_absent(err, kind, id);
     return rc == SQLITE_ROW ? 0 : sq_error(q->path, rc, "reading a document", err);
 }
 
@@ -76,16 +76,16 @@ int sq_pass_fence(struct sq_conn *c, uint64_t fence, struct dlc_err *err)
         return SQLITE_OK;
     rc = sq_number(c, SQ_fence_get, 0, &newest, "");
     if (rc == SQLITE_OK && fence < (uint64_t)newest)
-        return meta_err_fence(err, fence, (uint64_t)newest);
+        return store_err_fence(err, fence, (uint64_t)newest);
     if (rc == SQLITE_OK && fence > (uint64_t)newest)
         rc = sq_exec(c, SQ_fence_set, "i", (int64_t)fence);
     return rc;
 }
 
-static int sqlite_put(struct meta *m, enum meta_kind kind, struct meta_raw *d, uint64_t expect,
+static int sqlite_put(struct store *m, enum store_kind kind, struct store_raw *d, uint64_t expect,
                       uint64_t fence, struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     struct sq_conn *c = &q->write;
     int64_t there = 0;
     int rc = sq_begin(c, true);
@@ -94,8 +94,8 @@ static int sqlite_put(struct meta *m, enum meta_kind kind, struct meta_raw *d, u
         rc = sq_pass_fence(c, fence, err);
     if (rc == SQLITE_OK)
         rc = sq_number(c, SQ_doc_version, 0, &there, "it", (int64_t)kind, d->id);
-    if (rc == SQLITE_OK && expect != META_ANY && expect != (uint64_t)there)
-        rc = meta_err_version(err, kind, d->id, expect, (uint64_t)there);
+    if (rc == SQLITE_OK && expect != STORE_ANY && expect != (uint64_t)there)
+        rc = store_err_version(err, kind, d->id, expect, (uint64_t)there);
     if (rc == SQLITE_OK)
         rc = sq_exec(c, SQ_doc_put, "ittit", (int64_t)kind, d->id, d->tenant, there + 1, d->body);
     rc = sq_finish(c, rc);
@@ -105,10 +105,10 @@ static int sqlite_put(struct meta *m, enum meta_kind kind, struct meta_raw *d, u
     return 0;
 }
 
-static int sqlite_delete(struct meta *m, enum meta_kind kind, const char *id, uint64_t expect,
+static int sqlite_delete(struct store *m, enum store_kind kind, const char *id, uint64_t expect,
                          uint64_t fence, struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     struct sq_conn *c = &q->write;
     int64_t there = 0;
     int rc = sq_begin(c, true);
@@ -118,21 +118,21 @@ static int sqlite_delete(struct meta *m, enum meta_kind kind, const char *id, ui
     if (rc == SQLITE_OK)
         rc = sq_number(c, SQ_doc_version, 0, &there, "it", (int64_t)kind, id);
     if (rc == SQLITE_OK && there == 0)
-        rc = meta_err_absent(err, kind, id);
-    if (rc == SQLITE_OK && expect != META_ANY && expect != (uint64_t)there)
-        rc = meta_err_version(err, kind, id, expect, (uint64_t)there);
+        rc = store_err_absent(err, kind, id);
+    if (rc == SQLITE_OK && expect != STORE_ANY && expect != (uint64_t)there)
+        rc = store_err_version(err, kind, id, expect, (uint64_t)there);
     if (rc == SQLITE_OK)
         rc = sq_exec(c, SQ_doc_delete, "it", (int64_t)kind, id);
-    if (rc == SQLITE_OK && kind == META_TENANT) /* whoever gets the name next does not see them */
+    if (rc == SQLITE_OK && kind == STORE_TENANT) /* whoever gets the name next does not see them */
         rc = sq_exec(c, SQ_event_forget, "t", id);
     rc = sq_finish(c, rc);
     return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "deleting a document", err);
 }
 
-static int sqlite_list(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
-                       size_t max, struct meta_raw *out, size_t *n, struct dlc_err *err)
+static int sqlite_list(struct store *m, enum store_kind kind, const char *tenant, const char *after,
+                       size_t max, struct store_raw *out, size_t *n, struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     sqlite3_stmt *s;
     int rc;
 
@@ -153,10 +153,10 @@ static int sqlite_list(struct meta *m, enum meta_kind kind, const char *tenant, 
     return rc == SQLITE_DONE ? 0 : sq_error(q->path, rc, "listing documents", err);
 }
 
-static int sqlite_ids(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+static int sqlite_ids(struct store *m, enum store_kind kind, const char *tenant, const char *after,
                       const char *before, size_t max, char **out, size_t *n, struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     sqlite3_stmt *s;
     int rc;
 
@@ -177,10 +177,10 @@ static int sqlite_ids(struct meta *m, enum meta_kind kind, const char *tenant, c
     return rc == SQLITE_DONE ? 0 : sq_error(q->path, rc, "listing documents", err);
 }
 
-static int sqlite_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
+static int sqlite_count(struct store *m, enum store_kind kind, const char *tenant, uint64_t *n,
                         struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     int64_t count;
     int rc;
 
@@ -204,7 +204,7 @@ static int64_t mono_ms(void)
 }
 
 /* Who holds the lock now? *held false: nobody. */
-static int lock_look(struct meta_sqlite *q, const char *name, bool *held, char holder[256],
+static int lock_look(struct sqlite_store *q, const char *name, bool *held, char holder[256],
                      int64_t *fence)
 {
     sqlite3_stmt *s;
@@ -223,10 +223,10 @@ static int lock_look(struct meta_sqlite *q, const char *name, bool *held, char h
     return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int sqlite_lock(struct meta *m, const char *name, const char *holder, struct dlc_dur ttl,
+static int sqlite_lock(struct store *m, const char *name, const char *holder, struct dlc_dur ttl,
                        uint64_t *fence, struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     struct sq_conn *c = &q->write;
     int64_t number = 0, ms = DLC_MAX(ttl.ns / 1000000, (int64_t)1);
     bool held = false;
@@ -236,7 +236,7 @@ static int sqlite_lock(struct meta *m, const char *name, const char *holder, str
     if (rc == SQLITE_OK)
         rc = lock_look(q, name, &held, who, &number);
     if (rc == SQLITE_OK && held && strcmp(who, holder) != 0)
-        rc = meta_err_held(err, name, who);
+        rc = store_err_held(err, name, who);
     if (rc == SQLITE_OK && !held) {
         rc = sq_number(c, SQ_granted_get, 0, &number, "");
         number++;
@@ -252,9 +252,9 @@ static int sqlite_lock(struct meta *m, const char *name, const char *holder, str
     return 0;
 }
 
-static int sqlite_unlock(struct meta *m, const char *name, const char *holder, struct dlc_err *err)
+static int sqlite_unlock(struct store *m, const char *name, const char *holder, struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     int64_t number = 0;
     bool held = false;
     char who[256];
@@ -263,16 +263,16 @@ static int sqlite_unlock(struct meta *m, const char *name, const char *holder, s
     if (rc == SQLITE_OK)
         rc = lock_look(q, name, &held, who, &number);
     if (rc == SQLITE_OK && held && strcmp(who, holder) != 0)
-        rc = meta_err_held(err, name, who);
+        rc = store_err_held(err, name, who);
     if (rc == SQLITE_OK)
         rc = sq_exec(&q->write, SQ_lock_delete, "t", name);
     rc = sq_finish(&q->write, rc);
     return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "giving up a lock", err);
 }
 
-static int sqlite_raise(struct meta *m, uint64_t fence, struct dlc_err *err)
+static int sqlite_raise(struct store *m, uint64_t fence, struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     int rc = sq_begin(&q->write, true);
 
     if (rc == SQLITE_OK)
@@ -283,27 +283,27 @@ static int sqlite_raise(struct meta *m, uint64_t fence, struct dlc_err *err)
 
 /* ---- events ---- */
 
-static int sqlite_event(struct meta *m, const char *tenant, const char *body, uint64_t fence,
+static int sqlite_event(struct store *m, const char *tenant, const char *body, uint64_t fence,
                         struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     struct sq_conn *c = &q->write;
     int rc = sq_begin(c, false);
 
     if (rc == SQLITE_OK)
         rc = sq_pass_fence(c, fence, err);
     if (rc == SQLITE_OK)
-        rc = sq_exec(c, SQ_event_add, "itt", meta_wall_ms(), tenant, body);
+        rc = sq_exec(c, SQ_event_add, "itt", store_wall_ms(), tenant, body);
     if (rc == SQLITE_OK)
-        rc = sq_exec(c, SQ_event_trim, "i", (int64_t)meta_events_kept);
+        rc = sq_exec(c, SQ_event_trim, "i", (int64_t)store_events_kept);
     rc = sq_finish(c, rc);
     return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "writing an event", err);
 }
 
-static int sqlite_events(struct meta *m, const char *tenant, uint64_t after, size_t max,
-                         struct meta_raw_event *out, size_t *n, struct dlc_err *err)
+static int sqlite_events(struct store *m, const char *tenant, uint64_t after, size_t max,
+                         struct store_raw_event *out, size_t *n, struct dlc_err *err)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
     int64_t from = (int64_t)DLC_MIN(after, (uint64_t)INT64_MAX);
     sqlite3_stmt *s;
     int rc;
@@ -316,8 +316,8 @@ static int sqlite_events(struct meta *m, const char *tenant, uint64_t after, siz
     for (; rc == SQLITE_ROW; rc = sqlite3_step(s)) {
         dlc_check(*n < max);
         out[(*n)++] =
-            (struct meta_raw_event){(uint64_t)sqlite3_column_int64(s, 0),
-                                    sqlite3_column_int64(s, 1), text_of(s, 2), text_of(s, 3)};
+            (struct store_raw_event){(uint64_t)sqlite3_column_int64(s, 0),
+                                     sqlite3_column_int64(s, 1), text_of(s, 2), text_of(s, 3)};
     }
     sq_end(&s);
     dlc_mtx_unlock(&q->read.mtx);
@@ -326,9 +326,9 @@ static int sqlite_events(struct meta *m, const char *tenant, uint64_t after, siz
 
 /* ---- open and close ---- */
 
-static void sqlite_close(struct meta *m)
+static void sqlite_close(struct store *m)
 {
-    struct meta_sqlite *q = meta_sqlite_of(m);
+    struct sqlite_store *q = sqlite_store_of(m);
 
     sq_conn_close(&q->read);
     sq_conn_close(&q->write); /* last, so that it moves the log into the database */
@@ -338,7 +338,7 @@ static void sqlite_close(struct meta *m)
     mem_free(&q);
 }
 
-static const struct meta_ops sqlite_ops = {
+static const struct store_ops sqlite_ops = {
     .kind = sqlite_kind,
     .close = sqlite_close,
     .get = sqlite_get,
@@ -394,21 +394,21 @@ static char *boot_id(void)
     return out;
 }
 
-int meta_sqlite_open(const char *path, struct meta **out, struct dlc_err *err)
+int sqlite_store_open(const char *path, struct store **out, struct dlc_err *err)
 {
-    struct meta_sqlite *q;
-    struct meta *m;
+    struct sqlite_store *q;
+    struct store *m;
     int rc = make_file(path, err);
 
     if (rc < 0)
         return rc;
-    q = mem_new(struct meta_sqlite);
-    q->m.tag = META_TAG;
+    q = mem_new(struct sqlite_store);
+    q->m.tag = STORE_TAG;
     q->m.ops = &sqlite_ops;
     q->path = mem_str(path);
     q->boot = boot_id();
-    dlc_mtx_init(&q->write.mtx, LCK_meta);
-    dlc_mtx_init(&q->read.mtx, LCK_meta);
+    dlc_mtx_init(&q->write.mtx, LCK_sqlite);
+    dlc_mtx_init(&q->read.mtx, LCK_sqlite);
     rc = sq_conn_open(&q->write, path, true, err);
     if (rc == 0) {
         rc = sqlite_migrate(q->write.db, path, err);
@@ -418,7 +418,7 @@ int meta_sqlite_open(const char *path, struct meta **out, struct dlc_err *err)
         rc = sq_conn_open(&q->read, path, false, err);
     m = &q->m;
     if (rc < 0)
-        meta_close(&m);
+        store_close(&m);
     *out = m;
     return rc;
 }

@@ -16,19 +16,19 @@ enum sq_id {
 };
 
 struct sq_conn {
-    struct dlc_mtx mtx; /* rank LCK_meta */
+    struct dlc_mtx mtx; /* rank LCK_sqlite */
     sqlite3 *db;        /* G: mtx, and so the rest */
     sqlite3_stmt *stmts[SQ_COUNT];
     bool relaxed; /* PRAGMA synchronous is NORMAL, not FULL */
 };
 
-struct meta_sqlite {
-    struct meta m;
+struct sqlite_store {
+    struct store m;
     char *path, *boot;          /* boot: which run of the machine a time of its clock belongs to */
     struct sq_conn write, read; /* never both at once in one thread */
 };
 
-struct meta_sqlite *meta_sqlite_of(struct meta *m);
+struct sqlite_store *sqlite_store_of(struct store *m);
 
 /* ---- sqlite_conn.c ---- */
 
@@ -65,17 +65,17 @@ int sqlite_migrate(sqlite3 *db, const char *path, struct dlc_err *err);
 
 /* Inside a transaction: refuse an old fence, remember a new one. */
 int sq_pass_fence(struct sq_conn *c, uint64_t fence, struct dlc_err *err);
-int sqlite_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, uint64_t fence,
+int sqlite_chunks_put(struct store *m, const struct store_chunk *c, size_t n, uint64_t fence,
                       struct dlc_err *err);
-int sqlite_chunks_drop(struct meta *m, const char *dataset, const char *node, uint64_t fence,
+int sqlite_chunks_drop(struct store *m, const char *dataset, const char *node, uint64_t fence,
                        struct dlc_err *err);
-int sqlite_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
+int sqlite_chunks_drop_keys(struct store *m, const char *dataset, const char *node,
                             const char *const *keys, size_t n, uint64_t fence, struct dlc_err *err);
-int sqlite_streams(struct meta *m, const char *dataset, const char *node, struct chunk_stream **out,
-                   size_t *n, struct dlc_err *err);
-int sqlite_fetch(struct meta *m, const char *dataset, const struct page_range *range,
+int sqlite_streams(struct store *m, const char *dataset, const char *node,
+                   struct chunk_stream **out, size_t *n, struct dlc_err *err);
+int sqlite_fetch(struct store *m, const char *dataset, const struct page_range *range,
                  struct chunk_stream **s, size_t n, size_t limit, struct dlc_err *err);
-int sqlite_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_t max, size_t *n,
+int sqlite_sums(struct store *m, const char *dataset, struct store_sum *out, size_t max, size_t *n,
                 struct dlc_err *err);
 
 #endif

@@ -16,27 +16,27 @@
 #include "manager/store/store_i.h"
 #include "manager/store/chunk_merge_i.h"
 
-uint64_t meta_events_kept = META_EVENTS_MAX;
+uint64_t store_events_kept = STORE_EVENTS_MAX;
 
 /* ---- words ---- */
 
-const char *meta_kind_name(enum meta_kind kind)
+const char *store_kind_name(enum store_kind kind)
 {
-    static const char *const names[META_KINDS] = {
-        [META_TENANT] = "tenant", [META_DATASET] = "dataset", [META_JOB] = "job",
-        [META_NODE] = "node",     [META_CONTROL] = "control", [META_WEIGHTS] = "weights",
+    static const char *const names[STORE_KINDS] = {
+        [STORE_TENANT] = "tenant", [STORE_DATASET] = "dataset", [STORE_JOB] = "job",
+        [STORE_NODE] = "node",     [STORE_MANAGER] = "manager", [STORE_WEIGHTS] = "weights",
     };
 
-    dlc_check((unsigned)kind < META_KINDS && names[kind] != NULL);
+    dlc_check((unsigned)kind < STORE_KINDS && names[kind] != NULL);
     return names[kind];
 }
 
-int meta_err_version(struct dlc_err *err, enum meta_kind kind, const char *id, uint64_t expect,
-                     uint64_t there)
+int store_err_version(struct dlc_err *err, enum store_kind kind, const char *id, uint64_t expect,
+                      uint64_t there)
 {
-    const char *name = meta_kind_name(kind);
+    const char *name = store_kind_name(kind);
 
-    if (expect == META_NEW)
+    if (expect == STORE_NEW)
         return dlc_err_set(err, DLC_EBUSY, "%s '%s' exists already", name, id);
     if (there == 0)
         return dlc_err_set(err, DLC_EBUSY, "%s '%s' is not there any more", name, id);
@@ -46,7 +46,7 @@ int meta_err_version(struct dlc_err *err, enum meta_kind kind, const char *id, u
                        name, id, there, expect);
 }
 
-int meta_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest)
+int store_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest)
 {
     return dlc_err_set(err, DLC_EBUSY,
                        "another manager took over (fence %" PRIu64 ", ours is %" PRIu64
@@ -54,17 +54,17 @@ int meta_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest)
                        newest, fence);
 }
 
-int meta_err_held(struct dlc_err *err, const char *name, const char *holder)
+int store_err_held(struct dlc_err *err, const char *name, const char *holder)
 {
     return dlc_err_set(err, DLC_EBUSY, "lock '%s' is held by %s", name, holder);
 }
 
-int meta_err_absent(struct dlc_err *err, enum meta_kind kind, const char *id)
+int store_err_absent(struct dlc_err *err, enum store_kind kind, const char *id)
 {
-    return dlc_err_set(err, DLC_ENOTFOUND, "there is no %s '%s'", meta_kind_name(kind), id);
+    return dlc_err_set(err, DLC_ENOTFOUND, "there is no %s '%s'", store_kind_name(kind), id);
 }
 
-int64_t meta_wall_ms(void)
+int64_t store_wall_ms(void)
 {
     struct timespec ts;
 
@@ -74,14 +74,14 @@ int64_t meta_wall_ms(void)
 
 /* ---- open and close ---- */
 
-int meta_open(const char *url, struct meta **out, struct dlc_err *err)
+int store_open(const char *url, struct store **out, struct dlc_err *err)
 {
     *out = NULL;
     if (str_starts(url, "sqlite:") && url[7] != '\0')
-        return meta_sqlite_open(url + 7, out, err);
+        return sqlite_store_open(url + 7, out, err);
     if (str_starts(url, "redis://"))
 #ifdef DLC_REDIS
-        return meta_redis_open(url, out, err);
+        return redis_store_open(url, out, err);
 #else
         return dlc_err_set(err, DLC_EINVAL,
                            "this dlcache was built without Redis (meson -Dredis=enabled)");
@@ -94,22 +94,22 @@ int meta_open(const char *url, struct meta **out, struct dlc_err *err)
         "a store is sqlite:PATH or redis://[USER:PASSWORD@]HOST:PORT[,...][/PREFIX]");
 }
 
-static struct meta *checked(struct meta *m)
+static struct store *checked(struct store *m)
 {
-    dlc_check(m != NULL && m->tag == META_TAG);
+    dlc_check(m != NULL && m->tag == STORE_TAG);
     return m;
 }
 
-void meta_close(struct meta **mp)
+void store_close(struct store **mp)
 {
-    struct meta *m = *mp;
+    struct store *m = *mp;
 
     *mp = NULL;
     if (m != NULL)
         checked(m)->ops->close(m);
 }
 
-const char *meta_kind_of_store(const struct meta *m)
+const char *store_backend(const struct store *m)
 {
     return m->ops->kind(m);
 }
@@ -128,34 +128,34 @@ static int check_text(const char *what, const char *s, size_t min, size_t max, s
 
 static int check_id(const char *id, struct dlc_err *err)
 {
-    return check_text("an id", id, 1, META_ID_MAX, err);
+    return check_text("an id", id, 1, STORE_ID_MAX, err);
 }
 
 static int check_optional(const char *what, const char *s, struct dlc_err *err)
 {
-    return s == NULL ? 0 : check_text(what, s, 0, META_ID_MAX, err);
+    return s == NULL ? 0 : check_text(what, s, 0, STORE_ID_MAX, err);
 }
 
 /* ---- documents ---- */
 
-void meta_doc_release(struct meta_doc *d)
+void store_doc_release(struct store_doc *d)
 {
     mem_free(&d->id);
     mem_free(&d->tenant);
     json_decref(d->body);
-    *d = (struct meta_doc)META_DOC_INIT;
+    *d = (struct store_doc)STORE_DOC_INIT;
 }
 
-static void meta_raw_release(struct meta_raw *r)
+static void store_raw_release(struct store_raw *r)
 {
     mem_free(&r->id);
     mem_free(&r->tenant);
     mem_free(&r->body);
-    *r = (struct meta_raw){0};
+    *r = (struct store_raw){0};
 }
 
 /* Takes raw's texts. */
-static int doc_of_raw(enum meta_kind kind, struct meta_raw *raw, struct meta_doc *out,
+static int doc_of_raw(enum store_kind kind, struct store_raw *raw, struct store_doc *out,
                       struct dlc_err *err)
 {
     json_error_t why;
@@ -166,32 +166,32 @@ static int doc_of_raw(enum meta_kind kind, struct meta_raw *raw, struct meta_doc
         rc = dlc_err_set(err, DLC_ECORRUPT,
                          "metadata: %s '%s' is not JSON in the store (%s); delete it, or run "
                          "'dlcache rebuild'",
-                         meta_kind_name(kind), raw->id, why.text);
+                         store_kind_name(kind), raw->id, why.text);
     } else {
-        *out = (struct meta_doc){raw->id, raw->tenant, body, raw->version};
+        *out = (struct store_doc){raw->id, raw->tenant, body, raw->version};
         raw->id = raw->tenant = NULL;
     }
-    meta_raw_release(raw);
+    store_raw_release(raw);
     return rc;
 }
 
-int meta_get(struct meta *m, enum meta_kind kind, const char *id, struct meta_doc *out,
-             struct dlc_err *err)
+int store_get(struct store *m, enum store_kind kind, const char *id, struct store_doc *out,
+              struct dlc_err *err)
 {
-    struct meta_raw raw = {0};
+    struct store_raw raw = {0};
     int rc = check_id(id, err);
 
-    *out = (struct meta_doc)META_DOC_INIT;
+    *out = (struct store_doc)STORE_DOC_INIT;
     if (rc == 0)
         rc = checked(m)->ops->get(m, kind, id, &raw, err);
     return rc < 0 ? rc : doc_of_raw(kind, &raw, out, err);
 }
 
-int meta_put(struct meta *m, enum meta_kind kind, struct meta_doc *d, uint64_t expect,
-             struct dlc_err *err)
+int store_put(struct store *m, enum store_kind kind, struct store_doc *d, uint64_t expect,
+              struct dlc_err *err)
 {
     char empty[] = "";
-    struct meta_raw raw = {.id = d->id, .tenant = d->tenant != NULL ? d->tenant : empty};
+    struct store_raw raw = {.id = d->id, .tenant = d->tenant != NULL ? d->tenant : empty};
     int rc = check_id(d->id, err);
 
     if (rc == 0)
@@ -202,11 +202,11 @@ int meta_put(struct meta *m, enum meta_kind kind, struct meta_doc *d, uint64_t e
     raw.body = json_dumps(d->body, JSON_COMPACT | JSON_ENCODE_ANY);
     if (raw.body == NULL)
         return dlc_err_set(err, DLC_EINVAL, "metadata: %s '%s' cannot be written as JSON",
-                           meta_kind_name(kind), d->id);
+                           store_kind_name(kind), d->id);
     raw.body_len = strlen(raw.body);
-    if (raw.body_len > META_BODY_MAX)
+    if (raw.body_len > STORE_BODY_MAX)
         rc = dlc_err_set(err, DLC_EINVAL, "metadata: %s '%s' has %zu bytes; allowed are %u",
-                         meta_kind_name(kind), d->id, raw.body_len, META_BODY_MAX);
+                         store_kind_name(kind), d->id, raw.body_len, STORE_BODY_MAX);
     else
         rc = checked(m)->ops->put(m, kind, &raw, expect, m->fence, err);
     if (rc == 0)
@@ -215,18 +215,18 @@ int meta_put(struct meta *m, enum meta_kind kind, struct meta_doc *d, uint64_t e
     return rc;
 }
 
-int meta_delete(struct meta *m, enum meta_kind kind, const char *id, uint64_t expect,
-                struct dlc_err *err)
+int store_delete(struct store *m, enum store_kind kind, const char *id, uint64_t expect,
+                 struct dlc_err *err)
 {
     int rc = check_id(id, err);
 
     return rc < 0 ? rc : checked(m)->ops->delete_(m, kind, id, expect, m->fence, err);
 }
 
-int meta_list(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
-              size_t max, struct meta_doc *docs, size_t *n, struct dlc_err *err)
+int store_list(struct store *m, enum store_kind kind, const char *tenant, const char *after,
+               size_t max, struct store_doc *docs, size_t *n, struct dlc_err *err)
 {
-    struct meta_raw *raw;
+    struct store_raw *raw;
     size_t got = 0, made = 0;
     int rc = check_optional("a tenant", tenant, err);
 
@@ -242,19 +242,19 @@ int meta_list(struct meta *m, enum meta_kind kind, const char *tenant, const cha
             rc = doc_of_raw(kind, &raw[i], &docs[i], err);
             made += rc == 0;
         } else {
-            meta_raw_release(&raw[i]);
+            store_raw_release(&raw[i]);
         }
     }
     for (size_t i = 0; rc < 0 && i < made; i++)
-        meta_doc_release(&docs[i]);
+        store_doc_release(&docs[i]);
     mem_free(&raw);
     if (rc == 0)
         *n = made;
     return rc;
 }
 
-int meta_ids(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
-             const char *before, size_t max, char **ids, size_t *n, struct dlc_err *err)
+int store_ids(struct store *m, enum store_kind kind, const char *tenant, const char *after,
+              const char *before, size_t max, char **ids, size_t *n, struct dlc_err *err)
 {
     int rc = check_optional("a tenant", tenant, err);
 
@@ -271,8 +271,8 @@ int meta_ids(struct meta *m, enum meta_kind kind, const char *tenant, const char
     return rc;
 }
 
-int meta_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
-               struct dlc_err *err)
+int store_count(struct store *m, enum store_kind kind, const char *tenant, uint64_t *n,
+                struct dlc_err *err)
 {
     int rc = check_optional("a tenant", tenant, err);
 
@@ -282,32 +282,32 @@ int meta_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t
 
 /* ---- chunks ---- */
 
-static int meta_check_chunk(const struct meta_chunk *c, struct dlc_err *err)
+static int store_check_chunk(const struct store_chunk *c, struct dlc_err *err)
 {
-    int rc = check_text("a dataset", c->dataset, 1, META_ID_MAX, err);
+    int rc = check_text("a dataset", c->dataset, 1, STORE_ID_MAX, err);
 
     if (rc == 0)
-        rc = check_text("a node", c->node, 1, META_ID_MAX, err);
+        rc = check_text("a node", c->node, 1, STORE_ID_MAX, err);
     if (rc == 0)
-        rc = check_text("a key", c->key, 1, META_KEY_MAX, err);
+        rc = check_text("a key", c->key, 1, STORE_KEY_MAX, err);
     if (rc == 0 && c->etag != NULL)
-        rc = check_text("an ETag", c->etag, 0, META_KEY_MAX, err);
-    if (rc == 0 && (c->size > META_SIZE_MAX || !isfinite(c->cost)))
+        rc = check_text("an ETag", c->etag, 0, STORE_KEY_MAX, err);
+    if (rc == 0 && (c->size > STORE_SIZE_MAX || !isfinite(c->cost)))
         rc = dlc_err_set(err, DLC_EINVAL, "metadata: chunk '%s': size %" PRIu64 ", cost %g", c->key,
                          c->size, c->cost);
     return rc;
 }
 
-int meta_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, struct dlc_err *err)
+int store_chunks_put(struct store *m, const struct store_chunk *c, size_t n, struct dlc_err *err)
 {
     int rc = 0;
 
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = meta_check_chunk(&c[i], err);
+        rc = store_check_chunk(&c[i], err);
     return rc < 0 || n == 0 ? rc : checked(m)->ops->chunks_put(m, c, n, m->fence, err);
 }
 
-int meta_chunks_drop(struct meta *m, const char *dataset, const char *node, struct dlc_err *err)
+int store_chunks_drop(struct store *m, const char *dataset, const char *node, struct dlc_err *err)
 {
     int rc = check_optional("a dataset", dataset, err);
 
@@ -317,38 +317,38 @@ int meta_chunks_drop(struct meta *m, const char *dataset, const char *node, stru
     return rc < 0 ? rc : checked(m)->ops->chunks_drop(m, dataset, node, m->fence, err);
 }
 
-int meta_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
-                          const char *const *keys, size_t n, struct dlc_err *err)
+int store_chunks_drop_keys(struct store *m, const char *dataset, const char *node,
+                           const char *const *keys, size_t n, struct dlc_err *err)
 {
-    int rc = check_text("a dataset", dataset, 1, META_ID_MAX, err);
+    int rc = check_text("a dataset", dataset, 1, STORE_ID_MAX, err);
 
     if (rc == 0)
-        rc = check_text("a node", node, 1, META_ID_MAX, err);
+        rc = check_text("a node", node, 1, STORE_ID_MAX, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = check_text("a key", keys[i], 1, META_KEY_MAX, err);
+        rc = check_text("a key", keys[i], 1, STORE_KEY_MAX, err);
     return rc < 0 || n == 0
                ? rc
                : checked(m)->ops->chunks_drop_keys(m, dataset, node, keys, n, m->fence, err);
 }
 
-int meta_chunks_query(struct meta *m, const struct meta_chunk_query *q, struct meta_chunk_page *out,
-                      struct dlc_err *err)
+int store_chunks_query(struct store *m, const struct store_chunk_query *q,
+                       struct store_chunk_page *out, struct dlc_err *err)
 {
-    struct meta_chunk_query bounded = *q;
-    int rc = check_text("a dataset", q->dataset, 1, META_ID_MAX, err);
+    struct store_chunk_query bounded = *q;
+    int rc = check_text("a dataset", q->dataset, 1, STORE_ID_MAX, err);
 
-    *out = (struct meta_chunk_page){0};
+    *out = (struct store_chunk_page){0};
     if (rc == 0)
         rc = check_optional("a node", q->node, err);
     if (rc == 0 && q->prefix != NULL)
-        rc = check_text("a prefix", q->prefix, 0, META_KEY_MAX, err);
+        rc = check_text("a prefix", q->prefix, 0, STORE_KEY_MAX, err);
     if (rc < 0)
         return rc;
     bounded.max = DLC_CLAMP(q->max, (size_t)1, (size_t)PAGE_SCAN);
     return page_query(checked(m), &bounded, out, err);
 }
 
-void meta_chunk_page_release(struct meta_chunk_page *p)
+void store_chunk_page_release(struct store_chunk_page *p)
 {
     mem_free(&p->chunks);
     mem_free(&p->texts);
@@ -356,10 +356,10 @@ void meta_chunk_page_release(struct meta_chunk_page *p)
     p->n = 0;
 }
 
-int meta_chunks_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_t max,
-                     size_t *n, struct dlc_err *err)
+int store_chunks_sums(struct store *m, const char *dataset, struct store_sum *out, size_t max,
+                      size_t *n, struct dlc_err *err)
 {
-    int rc = check_text("a dataset", dataset, 1, META_ID_MAX, err);
+    int rc = check_text("a dataset", dataset, 1, STORE_ID_MAX, err);
 
     *n = 0;
     return rc < 0 ? rc : checked(m)->ops->sums(m, dataset, out, max, n, err);
@@ -367,25 +367,25 @@ int meta_chunks_sums(struct meta *m, const char *dataset, struct meta_sum *out, 
 
 /* ---- locks ---- */
 
-int meta_lock(struct meta *m, const char *name, const char *holder, struct dlc_dur ttl,
-              uint64_t *fence, struct dlc_err *err)
+int store_lock(struct store *m, const char *name, const char *holder, struct dlc_dur ttl,
+               uint64_t *fence, struct dlc_err *err)
 {
-    int rc = check_text("the name of a lock", name, 1, META_ID_MAX, err);
+    int rc = check_text("the name of a lock", name, 1, STORE_ID_MAX, err);
 
     if (rc == 0)
-        rc = check_text("the holder of a lock", holder, 1, META_ID_MAX, err);
+        rc = check_text("the holder of a lock", holder, 1, STORE_ID_MAX, err);
     dlc_check(ttl.ns > 0);
     return rc < 0 ? rc : checked(m)->ops->lock(m, name, holder, ttl, fence, err);
 }
 
-int meta_unlock(struct meta *m, const char *name, const char *holder, struct dlc_err *err)
+int store_unlock(struct store *m, const char *name, const char *holder, struct dlc_err *err)
 {
-    int rc = check_text("the name of a lock", name, 1, META_ID_MAX, err);
+    int rc = check_text("the name of a lock", name, 1, STORE_ID_MAX, err);
 
     return rc < 0 ? rc : checked(m)->ops->unlock(m, name, holder, err);
 }
 
-void meta_set_fence(struct meta *m, uint64_t fence)
+void store_set_fence(struct store *m, uint64_t fence)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
@@ -397,7 +397,7 @@ void meta_set_fence(struct meta *m, uint64_t fence)
 
 /* ---- events ---- */
 
-int meta_event(struct meta *m, const char *tenant, json_t *body, struct dlc_err *err)
+int store_event(struct store *m, const char *tenant, json_t *body, struct dlc_err *err)
 {
     const char *whose = tenant != NULL ? tenant : "";
     char *text = json_dumps(body, JSON_COMPACT);
@@ -412,7 +412,7 @@ int meta_event(struct meta *m, const char *tenant, json_t *body, struct dlc_err 
     return rc;
 }
 
-static json_t *event_json(const struct meta_raw_event *e)
+static json_t *event_json(const struct store_raw_event *e)
 {
     json_t *o = json_object(), *body = json_loads(e->body, JSON_ALLOW_NUL, NULL);
 
@@ -425,17 +425,17 @@ static json_t *event_json(const struct meta_raw_event *e)
     return o;
 }
 
-int meta_events(struct meta *m, const char *tenant, uint64_t after, size_t max, json_t **out,
-                struct dlc_err *err)
+int store_events(struct store *m, const char *tenant, uint64_t after, size_t max, json_t **out,
+                 struct dlc_err *err)
 {
-    struct meta_raw_event *raw;
+    struct store_raw_event *raw;
     size_t n = 0;
     int rc = check_optional("a tenant", tenant, err);
 
     *out = NULL;
     if (rc < 0)
         return rc;
-    max = DLC_CLAMP(max, (size_t)1, (size_t)META_EVENTS_MAX);
+    max = DLC_CLAMP(max, (size_t)1, (size_t)STORE_EVENTS_MAX);
     raw = mem_zero(max * sizeof(*raw));
     rc = checked(m)->ops->events(m, tenant, after, max, raw, &n, err);
     if (rc == 0)

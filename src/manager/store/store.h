@@ -8,7 +8,7 @@
  *
  * (D1) A document's version grows by one with each write; a write that expects another version has
  * no effect (DLC_EBUSY).
- * (D2) After meta_set_fence(f), a write of a document or event through any handle with a smaller
+ * (D2) After store_set_fence(f), a write of a document or event through any handle with a smaller
  * fence has no effect (DLC_EBUSY). So has a write to chunks of a dataset on a node after one with a
  * larger fence wrote to the same run of them.
  * (D3) A batch of chunks is written wholly or, after a failure, may be written again: writing the
@@ -28,67 +28,67 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-struct meta;
+struct store;
 
 /*
  * url: "sqlite:PATH" (made when missing, migrated when old, refused when newer), or
  * "redis://[user:password@]HOST:PORT[,HOST:PORT...][/PREFIX]", found out whether it is a Cluster.
  */
-int meta_open(const char *url, struct meta **out, struct dlc_err *err);
-void meta_close(struct meta **mp);
-const char *meta_kind_of_store(const struct meta *m); /* "sqlite", "redis", "redis cluster" */
+int store_open(const char *url, struct store **out, struct dlc_err *err);
+void store_close(struct store **mp);
+const char *store_backend(const struct store *m); /* "sqlite", "redis", "redis cluster" */
 
 /* ---- documents ---- */
 
-enum meta_kind {
-    META_TENANT,
-    META_DATASET,
-    META_JOB,
-    META_NODE,
-    META_CONTROL, /* the manager's own: whose a token is, answers to repeat, the key's check */
-    META_WEIGHTS, /* what nodes tell each other of the weights of jobs */
-    META_KINDS
+enum store_kind {
+    STORE_TENANT,
+    STORE_DATASET,
+    STORE_JOB,
+    STORE_NODE,
+    STORE_MANAGER, /* the manager's own: whose a token is, answers to repeat, the key's check */
+    STORE_WEIGHTS, /* what nodes tell each other of the weights of jobs */
+    STORE_KINDS
 };
 
-#define META_ANY UINT64_MAX /* whatever version is there, or none */
-#define META_NEW 0          /* there must be none */
+#define STORE_ANY UINT64_MAX /* whatever version is there, or none */
+#define STORE_NEW 0          /* there must be none */
 
-struct meta_doc {
+struct store_doc {
     char *id;     /* 1 to 255 bytes, as the API allows names */
     char *tenant; /* "" when it is nobody's */
     json_t *body;
     uint64_t version;
 };
-#define META_DOC_INIT                                                                              \
+#define STORE_DOC_INIT                                                                             \
     {                                                                                              \
         0                                                                                          \
     }
 
-void meta_doc_release(struct meta_doc *d); /* zeroed is allowed */
-int meta_get(struct meta *m, enum meta_kind kind, const char *id, struct meta_doc *out,
-             struct dlc_err *err);
+void store_doc_release(struct store_doc *d); /* zeroed is allowed */
+int store_get(struct store *m, enum store_kind kind, const char *id, struct store_doc *out,
+              struct dlc_err *err);
 /* Borrows d; sets d->version. */
-int meta_put(struct meta *m, enum meta_kind kind, struct meta_doc *d, uint64_t expect,
-             struct dlc_err *err);
-int meta_delete(struct meta *m, enum meta_kind kind, const char *id, uint64_t expect,
-                struct dlc_err *err);
+int store_put(struct store *m, enum store_kind kind, struct store_doc *d, uint64_t expect,
+              struct dlc_err *err);
+int store_delete(struct store *m, enum store_kind kind, const char *id, uint64_t expect,
+                 struct dlc_err *err);
 /*
  * Up to max documents with id > after (NULL: from the first) sorted by id; tenant NULL: of all.
  * Gives docs[0..*n).
  */
-int meta_list(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
-              size_t max, struct meta_doc *docs, size_t *n, struct dlc_err *err);
+int store_list(struct store *m, enum store_kind kind, const char *tenant, const char *after,
+               size_t max, struct store_doc *docs, size_t *n, struct dlc_err *err);
 /* The same without reading them: up to max ids with after < id < before (either NULL: no bound).
  * Gives ids[0..*n). */
-int meta_ids(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
-             const char *before, size_t max, char **ids, size_t *n, struct dlc_err *err);
+int store_ids(struct store *m, enum store_kind kind, const char *tenant, const char *after,
+              const char *before, size_t max, char **ids, size_t *n, struct dlc_err *err);
 /* How many there are; tenant NULL: of all. */
-int meta_count(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
-               struct dlc_err *err);
+int store_count(struct store *m, enum store_kind kind, const char *tenant, uint64_t *n,
+                struct dlc_err *err);
 
 /* ---- chunks ---- */
 
-struct meta_chunk {
+struct store_chunk {
     const char *dataset, *node; /* a chunk is known per dataset, key and node */
     const char *key, *etag;
     uint64_t size;
@@ -99,13 +99,13 @@ struct meta_chunk {
     int64_t changed_ms; /* Unix time */
 };
 
-int meta_chunks_put(struct meta *m, const struct meta_chunk *c, size_t n, struct dlc_err *err);
+int store_chunks_put(struct store *m, const struct store_chunk *c, size_t n, struct dlc_err *err);
 /* Forget those of a dataset (NULL: any) on a node (NULL: any); not both NULL. */
-int meta_chunks_drop(struct meta *m, const char *dataset, const char *node, struct dlc_err *err);
-int meta_chunks_drop_keys(struct meta *m, const char *dataset, const char *node,
-                          const char *const *keys, size_t n, struct dlc_err *err);
+int store_chunks_drop(struct store *m, const char *dataset, const char *node, struct dlc_err *err);
+int store_chunks_drop_keys(struct store *m, const char *dataset, const char *node,
+                           const char *const *keys, size_t n, struct dlc_err *err);
 
-struct meta_chunk_query {
+struct store_chunk_query {
     const char *dataset; /* required */
     const char *node;    /* NULL: any */
     const char *prefix;  /* of the key; NULL: any */
@@ -113,24 +113,24 @@ struct meta_chunk_query {
     const char *after;   /* cursor: as page->next gave it; NULL: from the first */
     size_t max;
 };
-struct meta_chunk_page {
-    struct meta_chunk *chunks; /* their texts lie in `texts` */
+struct store_chunk_page {
+    struct store_chunk *chunks; /* their texts lie in `texts` */
     size_t n;
     char *texts;
     char *next; /* NULL: this was the last page. A page may be short, or empty, and not the last */
 };
-int meta_chunks_query(struct meta *m, const struct meta_chunk_query *q, struct meta_chunk_page *out,
-                      struct dlc_err *err);
-void meta_chunk_page_release(struct meta_chunk_page *p);
+int store_chunks_query(struct store *m, const struct store_chunk_query *q,
+                       struct store_chunk_page *out, struct dlc_err *err);
+void store_chunk_page_release(struct store_chunk_page *p);
 
-struct meta_sum {
+struct store_sum {
     char node[256];
     uint64_t chunks, bytes;
 };
 /* Per node what it has of a dataset; kept by the store as it is written, not counted at each call.
  */
-int meta_chunks_sums(struct meta *m, const char *dataset, struct meta_sum *out, size_t max,
-                     size_t *n, struct dlc_err *err);
+int store_chunks_sums(struct store *m, const char *dataset, struct store_sum *out, size_t max,
+                      size_t *n, struct dlc_err *err);
 
 /* ---- locks ---- */
 
@@ -139,18 +139,18 @@ int meta_chunks_sums(struct meta *m, const char *dataset, struct meta_sum *out, 
  * lock that expired is taken again, or renewed after a larger fence wrote. holder: another one for
  * each process, or both hold it.
  */
-int meta_lock(struct meta *m, const char *name, const char *holder, struct dlc_dur ttl,
-              uint64_t *fence, struct dlc_err *err);
-int meta_unlock(struct meta *m, const char *name, const char *holder, struct dlc_err *err);
+int store_lock(struct store *m, const char *name, const char *holder, struct dlc_dur ttl,
+               uint64_t *fence, struct dlc_err *err);
+int store_unlock(struct store *m, const char *name, const char *holder, struct dlc_err *err);
 /* Document and event writes through m carry this from now on; 0: none, they are never refused. */
-void meta_set_fence(struct meta *m, uint64_t fence);
+void store_set_fence(struct store *m, uint64_t fence);
 
 /* ---- events ---- */
 
 /* Takes body. The newest 100,000 are kept. */
-int meta_event(struct meta *m, const char *tenant, json_t *body, struct dlc_err *err);
+int store_event(struct store *m, const char *tenant, json_t *body, struct dlc_err *err);
 /* Events with a number > after; gives an array of {"seq", "time_ms", "tenant", ...body}. */
-int meta_events(struct meta *m, const char *tenant, uint64_t after, size_t max, json_t **out,
-                struct dlc_err *err);
+int store_events(struct store *m, const char *tenant, uint64_t after, size_t max, json_t **out,
+                 struct dlc_err *err);
 
 #endif

@@ -12,24 +12,24 @@
 #include "base/check.h"
 #include "manager/store/store.h"
 
-#define META_TAG        DLC_TAG4('m', 'e', 't', 'a')
-#define META_ID_MAX     255
-#define META_KEY_MAX    4096
-#define META_BODY_MAX   (8u << 20)
-#define META_SIZE_MAX   ((uint64_t)1 << 53) /* Lua counts in doubles */
-#define META_EVENTS_MAX 100000
+#define STORE_TAG        DLC_TAG4('s', 't', 'o', 'r')
+#define STORE_ID_MAX     255
+#define STORE_KEY_MAX    4096
+#define STORE_BODY_MAX   (8u << 20)
+#define STORE_SIZE_MAX   ((uint64_t)1 << 53) /* Lua counts in doubles */
+#define STORE_EVENTS_MAX 100000
 
-extern uint64_t meta_events_kept; /* META_EVENTS_MAX; tests lower it before they open a store */
+extern uint64_t store_events_kept; /* STORE_EVENTS_MAX; tests lower it before they open a store */
 
 /* A document as a store has it. */
-struct meta_raw {
+struct store_raw {
     char *id, *tenant;
     char *body;
     size_t body_len;
     uint64_t version;
 };
 
-struct meta_raw_event {
+struct store_raw_event {
     uint64_t seq;
     int64_t time_ms;
     char *tenant, *body;
@@ -39,68 +39,68 @@ struct chunk_stream;
 struct page_range;
 
 /* Any thread. All are required. fence: 0, or what the write carries (D2). */
-struct meta_ops {
-    const char *(*kind)(const struct meta *m);
-    void (*close)(struct meta *m);
-    int (*get)(struct meta *m, enum meta_kind kind, const char *id, struct meta_raw *out,
+struct store_ops {
+    const char *(*kind)(const struct store *m);
+    void (*close)(struct store *m);
+    int (*get)(struct store *m, enum store_kind kind, const char *id, struct store_raw *out,
                struct dlc_err *err);
     /* Borrows d; sets d->version. */
-    int (*put)(struct meta *m, enum meta_kind kind, struct meta_raw *d, uint64_t expect,
+    int (*put)(struct store *m, enum store_kind kind, struct store_raw *d, uint64_t expect,
                uint64_t fence, struct dlc_err *err);
-    int (*delete_)(struct meta *m, enum meta_kind kind, const char *id, uint64_t expect,
+    int (*delete_)(struct store *m, enum store_kind kind, const char *id, uint64_t expect,
                    uint64_t fence, struct dlc_err *err);
-    int (*list)(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
-                size_t max, struct meta_raw *out, size_t *n, struct dlc_err *err);
+    int (*list)(struct store *m, enum store_kind kind, const char *tenant, const char *after,
+                size_t max, struct store_raw *out, size_t *n, struct dlc_err *err);
     /* before: NULL: no bound. */
-    int (*ids)(struct meta *m, enum meta_kind kind, const char *tenant, const char *after,
+    int (*ids)(struct store *m, enum store_kind kind, const char *tenant, const char *after,
                const char *before, size_t max, char **out, size_t *n, struct dlc_err *err);
-    int (*count)(struct meta *m, enum meta_kind kind, const char *tenant, uint64_t *n,
+    int (*count)(struct store *m, enum store_kind kind, const char *tenant, uint64_t *n,
                  struct dlc_err *err);
-    int (*chunks_put)(struct meta *m, const struct meta_chunk *c, size_t n, uint64_t fence,
+    int (*chunks_put)(struct store *m, const struct store_chunk *c, size_t n, uint64_t fence,
                       struct dlc_err *err);
-    int (*chunks_drop)(struct meta *m, const char *dataset, const char *node, uint64_t fence,
+    int (*chunks_drop)(struct store *m, const char *dataset, const char *node, uint64_t fence,
                        struct dlc_err *err);
-    int (*chunks_drop_keys)(struct meta *m, const char *dataset, const char *node,
+    int (*chunks_drop_keys)(struct store *m, const char *dataset, const char *node,
                             const char *const *keys, size_t n, uint64_t fence, struct dlc_err *err);
     /* A stream (chunk_merge_i.h) for each sorted run of keys that the dataset has, on node or on
      * all. */
-    int (*streams)(struct meta *m, const char *dataset, const char *node, struct chunk_stream **out,
-                   size_t *n, struct dlc_err *err);
+    int (*streams)(struct store *m, const char *dataset, const char *node,
+                   struct chunk_stream **out, size_t *n, struct dlc_err *err);
     /* Up to `limit` further rows for each of the streams. */
-    int (*fetch)(struct meta *m, const char *dataset, const struct page_range *range,
+    int (*fetch)(struct store *m, const char *dataset, const struct page_range *range,
                  struct chunk_stream **s, size_t n, size_t limit, struct dlc_err *err);
-    int (*sums)(struct meta *m, const char *dataset, struct meta_sum *out, size_t max, size_t *n,
+    int (*sums)(struct store *m, const char *dataset, struct store_sum *out, size_t max, size_t *n,
                 struct dlc_err *err);
-    int (*lock)(struct meta *m, const char *name, const char *holder, struct dlc_dur ttl,
+    int (*lock)(struct store *m, const char *name, const char *holder, struct dlc_dur ttl,
                 uint64_t *fence, struct dlc_err *err);
-    int (*unlock)(struct meta *m, const char *name, const char *holder, struct dlc_err *err);
+    int (*unlock)(struct store *m, const char *name, const char *holder, struct dlc_err *err);
     /* From now on refuse smaller fences. */
-    int (*raise)(struct meta *m, uint64_t fence, struct dlc_err *err);
-    int (*event)(struct meta *m, const char *tenant, const char *body, uint64_t fence,
+    int (*raise)(struct store *m, uint64_t fence, struct dlc_err *err);
+    int (*event)(struct store *m, const char *tenant, const char *body, uint64_t fence,
                  struct dlc_err *err);
     /* Gives out[0..*n), of which tenant and body are to be freed. */
-    int (*events)(struct meta *m, const char *tenant, uint64_t after, size_t max,
-                  struct meta_raw_event *out, size_t *n, struct dlc_err *err);
+    int (*events)(struct store *m, const char *tenant, uint64_t after, size_t max,
+                  struct store_raw_event *out, size_t *n, struct dlc_err *err);
 };
 
 /* The front's part of a store; first member of each. */
-struct meta {
+struct store {
     uint32_t tag;
-    const struct meta_ops *ops;
+    const struct store_ops *ops;
     _Atomic uint64_t fence; /* relaxed: it orders nothing else */
 };
 
-int meta_sqlite_open(const char *path, struct meta **out, struct dlc_err *err);
-int meta_redis_open(const char *url, struct meta **out, struct dlc_err *err);
+int sqlite_store_open(const char *path, struct store **out, struct dlc_err *err);
+int redis_store_open(const char *url, struct store **out, struct dlc_err *err);
 
 /* The same words whichever store finds it. expect, there: versions; there 0: no such document. */
-int meta_err_version(struct dlc_err *err, enum meta_kind kind, const char *id, uint64_t expect,
-                     uint64_t there);
-int meta_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest);
-int meta_err_held(struct dlc_err *err, const char *name, const char *holder);
-int meta_err_absent(struct dlc_err *err, enum meta_kind kind, const char *id);
+int store_err_version(struct dlc_err *err, enum store_kind kind, const char *id, uint64_t expect,
+                      uint64_t there);
+int store_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest);
+int store_err_held(struct dlc_err *err, const char *name, const char *holder);
+int store_err_absent(struct dlc_err *err, enum store_kind kind, const char *id);
 
-const char *meta_kind_name(enum meta_kind kind); /* "dataset" */
-int64_t meta_wall_ms(void);
+const char *store_kind_name(enum store_kind kind); /* "dataset" */
+int64_t store_wall_ms(void);
 
 #endif

@@ -262,8 +262,8 @@ static uint64_t promised(const struct job *jobs, size_t n_jobs, const struct job
     return sum;
 }
 
-void room_admit(const struct node_info *nodes, size_t n, const struct job *jobs, size_t n_jobs,
-                const struct job *j, struct admission *out, bool *known)
+void capacity_admit(const struct node_info *nodes, size_t n, const struct job *jobs, size_t n_jobs,
+                    const struct job *j, struct admission *out, bool *known)
 {
     const struct qos q = qos_of(j);
     uint64_t available = 0, evictable = 0;
@@ -296,8 +296,9 @@ static void describe(const struct node_info *from, const struct job *jobs, size_
                               .total = node_space(from)};
 }
 
-json_t *room_place(const struct node_info *nodes, size_t n, const struct job *jobs, size_t n_jobs,
-                   const char *dataset, const json_t *only, const struct place_ask *ask)
+json_t *capacity_place(const struct node_info *nodes, size_t n, const struct job *jobs,
+                       size_t n_jobs, const char *dataset, const json_t *only,
+                       const struct place_ask *ask)
 {
     struct place_node *p = mem_zero((n + 1) * sizeof(*p));
     size_t *order = mem_zero((n + 1) * sizeof(*order)), k;

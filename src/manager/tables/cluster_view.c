@@ -146,7 +146,7 @@ void view_changed(struct control *c)
     dlc_mtx_unlock(&c->mtx);
 }
 
-void view_settle(struct control *c)
+void view_wait(struct control *c)
 {
     struct dlc_mono until = dlc_mono_add(dlc_mono_now(), SETTLE), now;
     uint64_t asked;
@@ -160,8 +160,8 @@ void view_settle(struct control *c)
 
 int view_load(struct control *c, uint64_t fence, struct dlc_err *err)
 {
-    struct meta_doc d = META_DOC_INIT;
-    int rc = meta_get(c->meta, META_CONTROL, "view", &d, err);
+    struct store_doc d = STORE_DOC_INIT;
+    int rc = store_get(c->store, STORE_MANAGER, "view", &d, err);
     uint64_t was = (uint64_t)json_integer_value(json_object_get(d.body, "version"));
     struct view *old;
 
@@ -176,17 +176,17 @@ int view_load(struct control *c, uint64_t fence, struct dlc_err *err)
         datasets_index_forget(c); /* another manager may have written */
         rc = 0;
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc;
 }
 
 static int write_version(struct control *c, uint64_t version, struct dlc_err *err)
 {
-    struct meta_doc d = {(char *)"view", (char *)"", NULL, 0};
+    struct store_doc d = {(char *)"view", (char *)"", NULL, 0};
     int rc;
 
     d.body = json_pack("{s:I}", "version", (json_int_t)version);
-    rc = meta_put(c->meta, META_CONTROL, &d, META_ANY, err);
+    rc = store_put(c->store, STORE_MANAGER, &d, STORE_ANY, err);
     json_decref(d.body);
     return rc;
 }

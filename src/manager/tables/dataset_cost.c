@@ -17,7 +17,7 @@ static uint64_t plus(uint64_t sum, const json_t *said, const char *name)
     return v > 0 ? DLC_MIN(sum + DLC_MIN((uint64_t)v, MOST), MOST) : sum;
 }
 
-json_t *dataset_spent(const struct node_info *nodes, size_t n, const struct meta_doc *d)
+json_t *dataset_cost(const struct node_info *nodes, size_t n, const struct store_doc *d)
 {
     char *of = mem_fmt("%s/%s", d->tenant, d->id);
     uint64_t money_nano = 0, requests = 0, bytes = 0;

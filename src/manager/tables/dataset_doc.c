@@ -281,7 +281,7 @@ static json_t *snapshot_json(const json_t *s)
     return out;
 }
 
-json_t *dataset_json(const struct meta_doc *d)
+json_t *dataset_json(const struct store_doc *d)
 {
     static const char *const copied[] = {"url",   "endpoint",   "splits",
                                          "nodes", "node_count", "error"};
@@ -302,7 +302,7 @@ json_t *dataset_json(const struct meta_doc *d)
     return out;
 }
 
-json_t *dataset_command(const struct meta_doc *d, const char *op, const char *tier)
+json_t *dataset_command(const struct store_doc *d, const char *op, const char *tier)
 {
     bool evict = strcmp(op, "evict") == 0;
 
@@ -311,7 +311,7 @@ json_t *dataset_command(const struct meta_doc *d, const char *op, const char *ti
                      evict ? json_string_value(json_object_get(d->body, "url")) : NULL);
 }
 
-bool dataset_commanded(const struct meta_doc *d, const json_t *command)
+bool dataset_commanded(const struct store_doc *d, const json_t *command)
 {
     const char *dataset = json_string_value(json_object_get(command, "dataset"));
     const char *tenant = json_string_value(json_object_get(command, "tenant"));
@@ -320,7 +320,7 @@ bool dataset_commanded(const struct meta_doc *d, const json_t *command)
            strcmp(tenant, d->tenant) == 0;
 }
 
-bool dataset_is(const struct meta_doc *now, const struct meta_doc *was)
+bool dataset_is(const struct store_doc *now, const struct store_doc *was)
 {
     return strcmp(now->tenant, was->tenant) == 0 &&
            json_equal(json_object_get(now->body, "created_ms"),

@@ -44,7 +44,7 @@ static int64_t created_of(const json_t *body)
     return json_integer_value(json_object_get(body, "created_ms"));
 }
 
-static struct dataset_entry *entry_new(const struct meta_doc *d)
+static struct dataset_entry *entry_new(const struct store_doc *d)
 {
     struct dataset_entry *e = mem_new(struct dataset_entry);
 
@@ -125,7 +125,7 @@ static struct dataset_entry *note_locked(struct dataset_index *x, struct dataset
     return was;
 }
 
-void dataset_written(struct control *c, int rc, const struct meta_doc *d)
+void dataset_written(struct control *c, int rc, const struct store_doc *d)
 {
     struct dataset_entry *e = rc == 0 ? entry_new(d) : NULL;
 
@@ -162,7 +162,7 @@ void dataset_deleted(struct control *c, int rc, const char *id)
 
 /* ---- reading ---- */
 
-static bool load_one(struct meta_doc *d, void *arg)
+static bool load_one(struct store_doc *d, void *arg)
 {
     struct dataset_index *x = arg;
     bool found;
@@ -184,7 +184,7 @@ static int load(struct control *c, struct dlc_err *err)
     dlc_mtx_lock(&c->mtx);
     writes = c->index.writes;
     dlc_mtx_unlock(&c->mtx);
-    rc = control_each(c, META_DATASET, NULL, load_one, &fresh, err);
+    rc = control_each(c, STORE_DATASET, NULL, load_one, &fresh, err);
     dlc_mtx_lock(&c->mtx);
     old = c->index;
     if (rc == 0) {

@@ -302,7 +302,7 @@ void jobs_unlock(struct control *c)
 static void end(struct control *c, const struct job *j, const char *why)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    int rc = meta_delete(c->meta, META_JOB, j->id, META_ANY, &err);
+    int rc = store_delete(c->store, STORE_JOB, j->id, STORE_ANY, &err);
 
     if (rc < 0 && rc != DLC_ENOTFOUND) {
         log_warn("job %s has ended (%s), but: %s", j->id, why, err.text);
@@ -341,7 +341,7 @@ struct verdict {
     const struct admission *a;
 };
 
-static int set_verdict(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int set_verdict(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     const struct verdict *v = arg;
 
@@ -359,7 +359,7 @@ static void decide(struct control *c, struct job *j, const struct admission *a,
     struct verdict v = {state, a};
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (control_change(c, META_JOB, j->id, META_ANY, set_verdict, &v, NULL, &err) < 0) {
+    if (control_change(c, STORE_JOB, j->id, STORE_ANY, set_verdict, &v, NULL, &err) < 0) {
         if (err.code != DLC_ENOTFOUND) /* it was deregistered just now */
             log_warn("job %s waits on: %s", j->id, err.text);
         return;
@@ -372,7 +372,7 @@ static void decide(struct control *c, struct job *j, const struct admission *a,
     view_changed(c);
 }
 
-/* Whoever is first in the queue, then the next: the order of room_admit() itself keeps others from
+/* Whoever is first in the queue, then the next: the order of capacity_admit() itself keeps others from
  * overtaking, so any order of looking is right. */
 static void start_waiting(struct control *c)
 {
@@ -387,7 +387,7 @@ static void start_waiting(struct control *c)
 
         if (j->state != JOB_QUEUED)
             continue;
-        room_admit(nodes, n_nodes, jobs, n, j, &a, &known);
+        capacity_admit(nodes, n_nodes, jobs, n, j, &a, &known);
         if (known && a.admitted)
             decide(c, j, &a, JOB_RUNNING);
         else if (known && !j->queue)
@@ -441,7 +441,7 @@ void jobs_tick(struct control *c, struct dlc_mono now)
 
 /* ---- we lead from now on ---- */
 
-static bool load_one(struct meta_doc *d, void *arg)
+static bool load_one(struct store_doc *d, void *arg)
 {
     struct jobs *js = arg;
     struct job j;
@@ -456,14 +456,14 @@ static bool load_one(struct meta_doc *d, void *arg)
 static int load_datasets(struct control *c, struct jobs *js, struct dlc_err *err)
 {
     for (size_t i = 0; i < js->n; i++) {
-        struct meta_doc d = META_DOC_INIT;
-        int rc = meta_get(c->meta, META_DATASET, js->jobs[i].dataset, &d, err);
+        struct store_doc d = STORE_DOC_INIT;
+        int rc = store_get(c->store, STORE_DATASET, js->jobs[i].dataset, &d, err);
 
         if (rc < 0 && rc != DLC_ENOTFOUND)
             return rc;
         set_dataset(&js->jobs[i], d.body);
         js->jobs[i].heard = dlc_mono_now();
-        meta_doc_release(&d);
+        store_doc_release(&d);
     }
     return 0;
 }
@@ -480,7 +480,7 @@ int jobs_load(struct control *c, struct dlc_err *err)
 {
     struct jobs fresh = {0};
     struct jobs *js = c->jobs; /* only this thread sets it */
-    int rc = control_each(c, META_JOB, NULL, load_one, &fresh, err);
+    int rc = control_each(c, STORE_JOB, NULL, load_one, &fresh, err);
 
     if (rc == 0)
         rc = load_datasets(c, &fresh, err);

@@ -24,7 +24,7 @@
 #define COMMANDS_OF_TENANT  200  /* ... of one tenant; and as many evictions */
 #define COMMANDS_RESERVED   250  /* ... of them only for evictions */
 
-static json_t *commands_of(struct meta_doc *d)
+static json_t *commands_of(struct store_doc *d)
 {
     json_t *commands = json_object_get(d->body, "commands");
 
@@ -104,7 +104,7 @@ static bool same_tenant(const json_t *a, const json_t *b)
     return json_string_length(x) > 0 && json_equal(x, y) == 1;
 }
 
-static int add_command(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int add_command(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     const struct command_add *g = arg;
     json_t *commands = commands_of(d);
@@ -142,7 +142,7 @@ static int add_command(struct meta_doc *d, void *arg, struct dlc_err *err)
 int command_send(struct control *c, const char *node, json_t *command, struct dlc_err *err)
 {
     struct command_add g = {c, command};
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     unsigned char random[8];
     char id[2 * sizeof(random) + 1];
     int rc;
@@ -150,10 +150,10 @@ int command_send(struct control *c, const char *node, json_t *command, struct dl
     dlc_check(RAND_bytes(random, sizeof(random)) == 1);
     str_hex(random, sizeof(random), id);
     json_object_set_new(command, "id", json_string(id));
-    rc = control_change(c, META_NODE, node, META_ANY, add_command, &g, &d, err);
+    rc = control_change(c, STORE_NODE, node, STORE_ANY, add_command, &g, &d, err);
     if (rc == 0)
         nodes_remember(c, &d, false);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     json_decref(command);
     return rc;
 }
@@ -193,7 +193,7 @@ static const json_t *find_done(const json_t *done, const char *id)
     return NULL;
 }
 
-static int take_off(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int take_off(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     const json_t *done = arg;
     json_t *commands = commands_of(d);
@@ -228,20 +228,20 @@ static int take_results(struct control *c, const char *node, const json_t *comma
 
 int commands_finish(struct control *c, const char *node, const json_t *done, struct dlc_err *err)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     int rc;
 
     set_finishing(c, done, 1);
-    rc = meta_get(c->meta, META_NODE, node, &d, err);
+    rc = store_get(c->store, STORE_NODE, node, &d, err);
     if (rc == 0)
         rc = take_results(c, node, json_object_get(d.body, "commands"), done, err);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     if (rc == 0) /* (O1) */
-        rc = control_change(c, META_NODE, node, META_ANY, take_off, (void *)done, &d, err);
+        rc = control_change(c, STORE_NODE, node, STORE_ANY, take_off, (void *)done, &d, err);
     if (rc == 0)
         nodes_remember(c, &d, false);
     set_finishing(c, done, -1);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc;
 }
 
@@ -272,15 +272,15 @@ json_t *commands_listings(struct control *c, const char *node)
 /* Those that somebody else has now are taken off the node's list. */
 static void forget_listings(struct control *c, const char *node, const json_t *given)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    int rc = control_change(c, META_NODE, node, META_ANY, take_off, (void *)given, &d, &err);
+    int rc = control_change(c, STORE_NODE, node, STORE_ANY, take_off, (void *)given, &d, &err);
 
     if (rc == 0)
         nodes_remember(c, &d, false);
     else if (rc != DLC_ENOTFOUND) /* both will list it: no harm */
         log_warn("commands of node %s, which is gone, stay: %s", node, err.text);
-    meta_doc_release(&d);
+    store_doc_release(&d);
 }
 
 void commands_hand_over(struct control *c, const char *node, const json_t *listings)
@@ -317,9 +317,9 @@ void commands_tick(struct control *c)
 }
 
 /* Evictions stay: what they drop is still there, be it of an earlier one of that name. */
-static int withdraw(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int withdraw(struct store_doc *d, void *arg, struct dlc_err *err)
 {
-    const struct meta_doc *dataset = arg;
+    const struct store_doc *dataset = arg;
     json_t *commands = commands_of(d);
     size_t before = json_array_size(commands);
 
@@ -333,24 +333,24 @@ static int withdraw(struct meta_doc *d, void *arg, struct dlc_err *err)
     return json_array_size(commands) == before ? 1 : 0;
 }
 
-int commands_withdraw(struct control *c, const struct meta_doc *dataset, struct dlc_err *err)
+int commands_withdraw(struct control *c, const struct store_doc *dataset, struct dlc_err *err)
 {
     struct node_info *info = NULL;
     size_t n = nodes_list(c, &info);
     int rc = 0;
 
     for (size_t i = 0; i < n && rc == 0; i++) {
-        struct meta_doc d = META_DOC_INIT;
+        struct store_doc d = STORE_DOC_INIT;
 
         if (info[i].commands == 0)
             continue;
-        rc = control_change(c, META_NODE, info[i].name, META_ANY, withdraw, (void *)dataset, &d,
+        rc = control_change(c, STORE_NODE, info[i].name, STORE_ANY, withdraw, (void *)dataset, &d,
                             err);
         if (rc == 0)
             nodes_remember(c, &d, false);
         else if (rc == DLC_ENOTFOUND)
             rc = 0;
-        meta_doc_release(&d);
+        store_doc_release(&d);
     }
     nodes_release(&info, n);
     return rc;

@@ -97,7 +97,7 @@ static enum node_state state_of(const json_t *doc)
     return s != NULL && strcmp(s, "gone") == 0 ? NODE_GONE : NODE_JOINING;
 }
 
-void nodes_remember(struct control *c, const struct meta_doc *d, bool heard)
+void nodes_remember(struct control *c, const struct store_doc *d, bool heard)
 {
     json_t *body = json_deep_copy(d->body);
     struct live_node *n;
@@ -164,7 +164,7 @@ static void forget_everybody(struct control *c)
     dlc_mtx_unlock(&c->mtx);
 }
 
-static bool load_one(struct meta_doc *d, void *arg)
+static bool load_one(struct store_doc *d, void *arg)
 {
     if (name_ok(d->id))
         nodes_remember(arg, d, true);
@@ -174,7 +174,7 @@ static bool load_one(struct meta_doc *d, void *arg)
 int nodes_load(struct control *c, struct dlc_err *err)
 {
     forget_everybody(c);
-    return control_each(c, META_NODE, NULL, load_one, c, err);
+    return control_each(c, STORE_NODE, NULL, load_one, c, err);
 }
 
 void nodes_close(struct control *c)
@@ -235,7 +235,7 @@ void nodes_release(struct node_info **out, size_t n)
 
 /* ---- silence ---- */
 
-static int put_state(struct meta_doc *d, void *arg, struct dlc_err *err)
+static int put_state(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     const char *s = arg, *was = json_string_value(json_object_get(d->body, "state"));
 
@@ -248,15 +248,15 @@ static int put_state(struct meta_doc *d, void *arg, struct dlc_err *err)
 
 void nodes_write_state(struct control *c, const char *name, enum node_state s)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (control_change(c, META_NODE, name, META_ANY, put_state, (void *)node_state_name(s), &d,
+    if (control_change(c, STORE_NODE, name, STORE_ANY, put_state, (void *)node_state_name(s), &d,
                        &err) == 0)
         nodes_remember(c, &d, false);
     else
         log_warn("the state of node %s was not written: %s", name, err.text);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     control_event(c, "", s == NODE_GONE ? "node.gone" : "node.live",
                   json_pack("{s:s}", "name", name));
 }

@@ -27,7 +27,7 @@ static inline struct control *bare_open(const char *url, const char *dir, struct
     dlc_cond_init(&c->wake);
     dlc_cond_init(&c->view_new);
     assert_int_equal(os_mkdirs(c->dir, 0700), 0);
-    ok(meta_open(url, &c->meta, &err));
+    ok(store_open(url, &c->store, &err));
     return c;
 }
 
@@ -40,9 +40,9 @@ static inline void bare_close(struct control **cp)
     jobs_close(c);
     nodes_close(c);
     view_put(&c->view);
-    json_decref(c->lost);
+    json_decref(c->orphans);
     datasets_index_release(&c->index);
-    meta_close(&c->meta);
+    store_close(&c->store);
     mem_free(&c->dir);
     mem_free(&c->advertise);
     dlc_cond_release(&c->wake);

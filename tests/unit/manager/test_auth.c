@@ -18,12 +18,12 @@ static struct control *start(void **state)
     return c;
 }
 
-static void put_doc(struct control *c, enum meta_kind kind, const char *id, json_t *body)
+static void put_doc(struct control *c, enum store_kind kind, const char *id, json_t *body)
 {
-    struct meta_doc d = {(char *)id, (char *)"", body, 0};
+    struct store_doc d = {(char *)id, (char *)"", body, 0};
 
     assert_non_null(body);
-    ok(meta_put(c->meta, kind, &d, META_ANY, &err));
+    ok(store_put(c->store, kind, &d, STORE_ANY, &err));
     json_decref(body);
 }
 
@@ -35,8 +35,8 @@ static void give(struct control *c, const char *token, const char *tenant, int64
 
     token_hash(token, hash);
     token_doc_id(hash, id);
-    put_doc(c, META_CONTROL, id, json_pack("{s:s}", "tenant", tenant));
-    put_doc(c, META_TENANT, tenant,
+    put_doc(c, STORE_MANAGER, id, json_pack("{s:s}", "tenant", tenant));
+    put_doc(c, STORE_TENANT, tenant,
             json_pack("{s:[{s:s, s:I}, {s:s, s:I}]}", "tokens", "hash", "00", "until_ms",
                       (json_int_t)0, "hash", id + 6, "until_ms", (json_int_t)until_ms));
 }
@@ -131,13 +131,13 @@ static void test_tenants_tokens(void **state)
     give(c, token, "ann", 0);
     token_hash(other, hash);
     token_doc_id(hash, id);
-    put_doc(c, META_CONTROL, id, json_pack("{s:s}", "tenant", "ann"));
+    put_doc(c, STORE_MANAGER, id, json_pack("{s:s}", "tenant", "ann"));
     assert_int_equal(token_caller(c, other, &who, &err), DLC_EDENIED);
-    put_doc(c, META_CONTROL, id, json_pack("{s:i}", "tenant", 1));
+    put_doc(c, STORE_MANAGER, id, json_pack("{s:i}", "tenant", 1));
     assert_int_equal(token_caller(c, other, &who, &err), DLC_EDENIED);
-    put_doc(c, META_CONTROL, id, json_pack("{s:s}", "tenant", "../ann"));
+    put_doc(c, STORE_MANAGER, id, json_pack("{s:s}", "tenant", "../ann"));
     assert_int_equal(token_caller(c, other, &who, &err), DLC_EDENIED);
-    ok(meta_delete(c->meta, META_TENANT, "ann", META_ANY, &err));
+    ok(store_delete(c->store, STORE_TENANT, "ann", STORE_ANY, &err));
     assert_int_equal(token_caller(c, token, &who, &err), DLC_EDENIED);
     bare_close(&c);
 }

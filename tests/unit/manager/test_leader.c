@@ -27,8 +27,8 @@ static bool step(struct control *c)
 
 static int write_to(struct control *c, const char *id)
 {
-    struct meta_doc d = {(char *)id, (char *)"", json_object(), 0};
-    int rc = meta_put(c->meta, META_TENANT, &d, META_ANY, NULL);
+    struct store_doc d = {(char *)id, (char *)"", json_object(), 0};
+    int rc = store_put(c->store, STORE_TENANT, &d, STORE_ANY, NULL);
 
     json_decref(d.body);
     return rc;
@@ -100,7 +100,7 @@ static void test_a_silent_one_is_replaced_and_fenced(void **state)
     assert_int_equal(write_to(b, "y"), 0);
     assert_int_equal(write_to(a, "y"), DLC_EBUSY); /* had it not looked at its clock */
     assert_int_equal(write_to(a, "z"), DLC_EBUSY);
-    assert_int_equal(value_of(b->meta, META_TENANT, "z", NULL), -1);
+    assert_int_equal(value_of(b->store, STORE_TENANT, "z", NULL), -1);
     assert_false(step(a));
     assert_true(step(b));
     bare_close(&a);

@@ -10,74 +10,74 @@
 
 #define KEY "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
-static struct secrets *open_in(const char *name)
+static struct seal *open_in(const char *name)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct secrets *s = NULL;
+    struct seal *s = NULL;
     char dir[256];
 
     unit_path(name, dir);
     assert_int_equal(os_mkdirs(dir, 0700), 0);
-    assert_int_equal(secrets_open(dir, &s, &err), 0);
+    assert_int_equal(seal_open(dir, &s, &err), 0);
     return s;
 }
 
 static void test_what_is_sealed_opens(void **state)
 {
-    struct secrets *s = open_in("opens");
+    struct seal *s = open_in("opens");
     struct dlc_err err = DLC_ERR_INIT;
     const char *texts[] = {"", "x", "{\"secret_key\": \"wJalr/K7MDENG+bPx\"}"};
     char *text = NULL;
 
     (void)state;
     for (size_t i = 0; i < unit_count(texts); i++) {
-        json_t *j = secrets_seal(s, "ann", texts[i]);
+        json_t *j = seal_text(s, "ann", texts[i]);
         char *stored = json_dumps(j, 0);
 
         if (texts[i][0] != '\0' && texts[i][1] != '\0')
             assert_null(strstr(stored, texts[i]));
-        assert_int_equal(secrets_open_text(s, "ann", j, &text, &err), 0);
+        assert_int_equal(unseal_text(s, "ann", j, &text, &err), 0);
         assert_string_equal(text, texts[i]);
-        secrets_wipe(&text);
+        secret_wipe(&text);
         assert_null(text);
         free(stored);
         json_decref(j);
     }
-    secrets_close(&s);
+    seal_close(&s);
 }
 
 static void test_two_seals_differ(void **state)
 {
-    struct secrets *s = open_in("differ");
-    json_t *a = secrets_seal(s, "ann", "same"), *b = secrets_seal(s, "ann", "same");
+    struct seal *s = open_in("differ");
+    json_t *a = seal_text(s, "ann", "same"), *b = seal_text(s, "ann", "same");
 
     (void)state;
     assert_false(json_equal(a, b));
     json_decref(a);
     json_decref(b);
-    secrets_close(&s);
+    seal_close(&s);
 }
 
 static void test_nobody_else_opens_it(void **state)
 {
-    struct secrets *s = open_in("else");
+    struct seal *s = open_in("else");
     struct dlc_err err = DLC_ERR_INIT;
-    json_t *j = secrets_seal(s, "ann", "hers");
+    json_t *j = seal_text(s, "ann", "hers");
     char *text = (char *)1;
 
     (void)state;
-    assert_int_equal(secrets_open_text(s, "bob", j, &text, &err), DLC_ECORRUPT);
+    assert_int_equal(unseal_text(s, "bob", j, &text, &err), DLC_ECORRUPT);
     assert_null(text);
     json_decref(j);
-    secrets_close(&s);
+    seal_close(&s);
 }
 
 /* Every bit of it counts. */
 static void test_what_was_changed_does_not_open(void **state)
 {
-    struct secrets *s = open_in("changed");
+    struct seal *s = open_in("changed");
     struct dlc_err err = DLC_ERR_INIT;
-    json_t *j = secrets_seal(s, "ann", "a secret");
+    json_t *j = seal_text(s, "ann", "a secret");
     char *b64 = mem_str(json_string_value(json_object_get(j, "sealed"))), *text = NULL;
     size_t changed = 0;
 
@@ -87,19 +87,19 @@ static void test_what_was_changed_does_not_open(void **state)
 
         b64[i] = was == 'A' ? 'E' : 'A'; /* differ in bits that count, also in the last character */
         json_object_set_new(j, "sealed", json_string(b64));
-        assert_int_equal(secrets_open_text(s, "ann", j, &text, &err), DLC_ECORRUPT);
+        assert_int_equal(unseal_text(s, "ann", j, &text, &err), DLC_ECORRUPT);
         b64[i] = was;
         changed++;
     }
     assert_true(changed > 40);
     mem_free(&b64);
     json_decref(j);
-    secrets_close(&s);
+    seal_close(&s);
 }
 
 static void test_nonsense_is_refused(void **state)
 {
-    struct secrets *s = open_in("nonsense");
+    struct seal *s = open_in("nonsense");
     struct dlc_err err = DLC_ERR_INIT;
     const char *texts[] = {
         "{}",
@@ -114,50 +114,50 @@ static void test_nonsense_is_refused(void **state)
     for (size_t i = 0; i < unit_count(texts); i++) {
         json_t *j = json_loads(texts[i], 0, NULL);
 
-        assert_int_equal(secrets_open_text(s, "ann", j, &text, &err), DLC_ECORRUPT);
+        assert_int_equal(unseal_text(s, "ann", j, &text, &err), DLC_ECORRUPT);
         json_decref(j);
     }
-    assert_int_equal(secrets_open_text(s, "ann", NULL, &text, &err), DLC_ECORRUPT);
-    secrets_close(&s);
+    assert_int_equal(unseal_text(s, "ann", NULL, &text, &err), DLC_ECORRUPT);
+    seal_close(&s);
 }
 
 static void test_another_key_is_named(void **state)
 {
-    struct secrets *a = open_in("a"), *b = open_in("b");
+    struct seal *a = open_in("a"), *b = open_in("b");
     struct dlc_err err = DLC_ERR_INIT;
-    json_t *j = secrets_seal(a, "ann", "hers");
+    json_t *j = seal_text(a, "ann", "hers");
     char *text = NULL;
 
     (void)state;
-    assert_string_not_equal(secrets_key_id(a), secrets_key_id(b));
-    assert_int_equal(secrets_open_text(b, "ann", j, &text, &err), DLC_EDENIED);
-    assert_non_null(strstr(err.text, secrets_key_id(a)));
-    assert_non_null(strstr(err.text, secrets_key_id(b)));
+    assert_string_not_equal(seal_key_id(a), seal_key_id(b));
+    assert_int_equal(unseal_text(b, "ann", j, &text, &err), DLC_EDENIED);
+    assert_non_null(strstr(err.text, seal_key_id(a)));
+    assert_non_null(strstr(err.text, seal_key_id(b)));
     json_decref(j);
-    secrets_close(&a);
-    secrets_close(&b);
+    seal_close(&a);
+    seal_close(&b);
 }
 
 static void test_the_file_is_private_and_stays(void **state)
 {
-    struct secrets *s = open_in("stays");
+    struct seal *s = open_in("stays");
     char id[17], path[256];
     struct stat st;
 
     (void)state;
-    snprintf(id, sizeof(id), "%s", secrets_key_id(s));
-    secrets_close(&s);
+    snprintf(id, sizeof(id), "%s", seal_key_id(s));
+    seal_close(&s);
     assert_int_equal(stat(unit_path("stays/control.key", path), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     s = open_in("stays");
-    assert_string_equal(secrets_key_id(s), id);
-    secrets_close(&s);
+    assert_string_equal(seal_key_id(s), id);
+    seal_close(&s);
 }
 
 static void expect_refusal(const char *name, const char *content, mode_t mode, int code)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct secrets *s = NULL;
+    struct seal *s = NULL;
     char dir[256], path[300];
 
     unit_path(name, dir);
@@ -165,7 +165,7 @@ static void expect_refusal(const char *name, const char *content, mode_t mode, i
     snprintf(path, sizeof(path), "%s/control.key", dir);
     assert_int_equal(os_write_file(path, content, strlen(content), mode, &err), 0);
     assert_int_equal(chmod(path, mode), 0);
-    assert_int_equal(secrets_open(dir, &s, &err), code);
+    assert_int_equal(seal_open(dir, &s, &err), code);
     assert_null(s);
     assert_non_null(strstr(err.text, "control.key"));
     assert_null(strstr(err.text, "0011223344"));
@@ -182,7 +182,7 @@ static void test_files_that_are_no_keys(void **state)
 static void test_the_environment_goes_first(void **state)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct secrets *s = NULL, *t = NULL;
+    struct seal *s = NULL, *t = NULL;
     char path[256];
 
     (void)state;
@@ -191,11 +191,11 @@ static void test_the_environment_goes_first(void **state)
     assert_int_not_equal(access(unit_path("env/control.key", path), F_OK), 0);
     setenv("DLCACHE_CONTROL_KEY", "ABEiM0RVZneImaq7zN3u/wARIjNEVWZ3iJmqu8zd7v8=", 1);
     t = open_in("env");
-    assert_string_equal(secrets_key_id(s), secrets_key_id(t)); /* the same in base64 */
-    secrets_close(&s);
-    secrets_close(&t);
+    assert_string_equal(seal_key_id(s), seal_key_id(t)); /* the same in base64 */
+    seal_close(&s);
+    seal_close(&t);
     setenv("DLCACHE_CONTROL_KEY", "secret-but-no-key", 1);
-    assert_int_equal(secrets_open("/nonexistent", &s, &err), DLC_EINVAL);
+    assert_int_equal(seal_open("/nonexistent", &s, &err), DLC_EINVAL);
     assert_null(strstr(err.text, "secret-but-no-key"));
     unsetenv("DLCACHE_CONTROL_KEY");
 }

@@ -31,7 +31,7 @@ static struct control *start(void **state)
 /* Node a moves to another port: the next view is another one. */
 static void change(struct control *c, unsigned k)
 {
-    struct meta_doc d = {(char *)"a", (char *)"", NULL, k + 1};
+    struct store_doc d = {(char *)"a", (char *)"", NULL, k + 1};
 
     d.body = json_pack("{s:o, s:s}", "address", json_sprintf("http://a:%u", k), "state", "live");
     nodes_remember(c, &d, true);

@@ -13,7 +13,7 @@
 
 #define SNAPSHOT 0x0123456789abcdefu
 
-struct question {
+struct resolve_request {
     struct shared_read r;
     sem_t done;
     int times;
@@ -21,22 +21,22 @@ struct question {
 
 static void on_done(struct shared_read *r)
 {
-    struct question *q = r->priv;
+    struct resolve_request *q = r->priv;
 
     q->times++;
     sem_post(&q->done);
 }
 
-static void ask(struct shared *s, struct question *q, const char *dataset, uint64_t sample,
+static void ask(struct shared *s, struct resolve_request *q, const char *dataset, uint64_t sample,
                 uint64_t length)
 {
-    *q = (struct question){.r = {.dataset = dataset,
-                                 .snapshot = SNAPSHOT,
-                                 .sample = sample,
-                                 .dst = mem_zero(length),
-                                 .length = length,
-                                 .done = on_done,
-                                 .priv = q}};
+    *q = (struct resolve_request){.r = {.dataset = dataset,
+                                        .snapshot = SNAPSHOT,
+                                        .sample = sample,
+                                        .dst = mem_zero(length),
+                                        .length = length,
+                                        .done = on_done,
+                                        .priv = q}};
     sem_init(&q->done, 0, 0);
     shared_read(s, &q->r);
 }
@@ -46,7 +46,7 @@ static unsigned char byte_of(uint64_t sample, size_t j)
     return (unsigned char)((sample * 31 + j) % 251);
 }
 
-static int await(struct question *q)
+static int await(struct resolve_request *q)
 {
     sem_wait(&q->done);
     assert_int_equal(q->times, 1);
@@ -59,7 +59,7 @@ static int await(struct question *q)
 
 static int get(struct shared *s, const char *dataset, uint64_t sample, uint64_t length)
 {
-    struct question q;
+    struct resolve_request q;
 
     ask(s, &q, dataset, sample, length);
     return await(&q);
@@ -138,7 +138,7 @@ static void there_and_back(struct redis_servers *r)
 static void many(struct redis_servers *r)
 {
     enum { N = 2000 };
-    static struct question q[N];
+    static struct resolve_request q[N];
     char url[400];
     struct shared *s;
 
@@ -282,7 +282,7 @@ static void test_redis_dies_and_comes_back(void **state)
 
 static void test_nobody_is_there(void **state)
 {
-    static struct question q[100];
+    static struct resolve_request q[100];
     struct shared *s = shared_like(
         (struct shared_config){.url = "redis://:pa55@127.0.0.1:1", .deadline = DLC_MS(50)});
 
@@ -301,7 +301,7 @@ static void test_nobody_is_there(void **state)
 
 static void test_closing_ends_all(void **state)
 {
-    static struct question q[200];
+    static struct resolve_request q[200];
     struct shared *s = shared_like((struct shared_config){
         .url = "redis://127.0.0.1:1", .deadline = DLC_MS(300), .threads = 1});
 

@@ -3,16 +3,16 @@
 #ifndef DLC_TESTS_METADATA_EACH_STORE_H
 #define DLC_TESTS_METADATA_EACH_STORE_H
 
-#include "meta_unit.h"
+#include "store_unit.h"
 #include "stores.h"
 
 /* What a case gets in *state. */
 struct fixture {
     char url[512];
-    struct meta *m;
+    struct store *m;
 };
 
-static inline struct meta *meta_of(void **state)
+static inline struct store *store_of(void **state)
 {
     return ((struct fixture *)*state)->m;
 }
@@ -26,11 +26,11 @@ static inline void reopen(void **state)
 {
     struct fixture *f = *state;
 
-    meta_close(&f->m);
-    ok(meta_open(f->url, &f->m, &err));
+    store_close(&f->m);
+    ok(store_open(f->url, &f->m, &err));
 }
 
-static const struct store *each_current;
+static const struct test_store *each_current;
 
 static inline int each_open(void **state)
 {
@@ -38,8 +38,8 @@ static inline int each_open(void **state)
 
     each_current->url(f->url);
     *state = f;
-    if (meta_open(f->url, &f->m, &err) == 0)
-        return strcmp(meta_kind_of_store(f->m), each_current->name);
+    if (store_open(f->url, &f->m, &err) == 0)
+        return strcmp(store_backend(f->m), each_current->name);
     print_error("%s\n", err.text);
     return -1;
 }
@@ -48,7 +48,7 @@ static inline int each_close(void **state)
 {
     struct fixture *f = *state;
 
-    meta_close(&f->m);
+    store_close(&f->m);
     mem_free(&f);
     return 0;
 }

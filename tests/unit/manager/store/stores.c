@@ -52,7 +52,7 @@ static void redis_url(char out[static 512])
 }
 #endif
 
-const struct store stores[] = {
+const struct test_store stores[] = {
     {"sqlite", NULL, sqlite_url, NULL},
 #ifdef DLC_REDIS
     {"redis", redis_start, redis_url, redis_stop},

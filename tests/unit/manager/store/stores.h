@@ -5,14 +5,14 @@
 
 #include "manager/store/store.h"
 
-struct store {
+struct test_store {
     const char *name;
     bool (*start)(void);               /* once; NULL: nothing to start. False: cannot run here */
     void (*url)(char out[static 512]); /* of another, empty store each time */
     void (*stop)(void);                /* may be NULL */
 };
 
-extern const struct store stores[];
+extern const struct test_store stores[];
 extern const size_t n_stores;
 
 #endif

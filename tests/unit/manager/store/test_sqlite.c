@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What only SQLite has: a file, its schema, its damage, other processes, faults of the system. */
-#include "meta_unit.h"
+#include "store_unit.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -19,12 +19,12 @@ static const char *fresh(char path[static 256])
     return unit_path(name, path);
 }
 
-static int open_path(const char *path, struct meta **out)
+static int open_path(const char *path, struct store **out)
 {
     char url[300];
 
     snprintf(url, sizeof(url), "sqlite:%s", path);
-    return meta_open(url, out, &err);
+    return store_open(url, out, &err);
 }
 
 static void sql(const char *path, const char *text)
@@ -41,17 +41,17 @@ static void sql(const char *path, const char *text)
 static void test_file(void **state)
 {
     char path[256];
-    struct meta *m = NULL;
+    struct store *m = NULL;
     struct stat st;
 
     (void)state;
     ok(open_path(fresh(path), &m));
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600); /* bodies may be secret, if encrypted */
-    meta_close(&m);
-    assert_int_equal(meta_open("sqlite:", &m, &err), DLC_EINVAL);
-    assert_int_equal(meta_open("postgres://x", &m, &err), DLC_EINVAL);
-    assert_int_equal(meta_open("rediss://x", &m, &err), DLC_EINVAL);
+    store_close(&m);
+    assert_int_equal(store_open("sqlite:", &m, &err), DLC_EINVAL);
+    assert_int_equal(store_open("postgres://x", &m, &err), DLC_EINVAL);
+    assert_int_equal(store_open("rediss://x", &m, &err), DLC_EINVAL);
     assert_true(open_path("/proc/no/such/metadata.db", &m) < 0);
     assert_non_null(strstr(err.text, "/proc/no/such"));
     assert_null(m);
@@ -112,37 +112,37 @@ static const char version_1[] =
 static void test_migration(void **state)
 {
     char path[256];
-    struct meta *m = NULL;
+    struct store *m = NULL;
     json_t *events;
     uint64_t version, fence;
 
     (void)state;
     sql(fresh_file(path), version_1);
     ok(open_path(path, &m));
-    assert_int_equal(value_of(m, META_JOB, "j", &version), 3);
+    assert_int_equal(value_of(m, STORE_JOB, "j", &version), 3);
     assert_int_equal(version, 7);
     expect_sums(m, "d", "n 1 5,");
-    ok(meta_lock(m, "l", "me", DLC_SEC(60), &fence, &err));
+    ok(store_lock(m, "l", "me", DLC_SEC(60), &fence, &err));
     assert_int_equal(fence, 42);
-    ok(meta_event(m, "t", json_object(), &err));
-    ok(meta_events(m, "t", 0, 10, &events, &err));
+    ok(store_event(m, "t", json_object(), &err));
+    ok(store_events(m, "t", 0, 10, &events, &err));
     assert_int_equal(json_array_size(events), 2);
     assert_int_equal(json_integer_value(json_object_get(json_array_get(events, 0), "value")), 9);
     json_decref(events);
-    meta_close(&m);
+    store_close(&m);
     assert_int_equal(number(path, "PRAGMA user_version"), SQLITE_SCHEMA_VERSION);
     assert_int_equal(number(path, "SELECT count(*) FROM sqlite_master WHERE name = 'event_tenant'"),
                      1);
     ok(open_path(path, &m)); /* nothing is left to do */
-    assert_int_equal(value_of(m, META_JOB, "j", NULL), 3);
-    meta_close(&m);
+    assert_int_equal(value_of(m, STORE_JOB, "j", NULL), 3);
+    store_close(&m);
 }
 
 /* A step that fails leaves the version before it, whole; when its cause is gone it is made. */
 static void test_migration_fails(void **state)
 {
     char path[256];
-    struct meta *m = NULL;
+    struct store *m = NULL;
 
     (void)state;
     sql(fresh_file(path), version_1);
@@ -154,18 +154,18 @@ static void test_migration_fails(void **state)
     assert_int_equal(number(path, "SELECT version FROM doc"), 7);
     sql(path, "DROP TABLE event_tenant");
     ok(open_path(path, &m));
-    assert_int_equal(value_of(m, META_JOB, "j", NULL), 3);
-    meta_close(&m);
+    assert_int_equal(value_of(m, STORE_JOB, "j", NULL), 3);
+    store_close(&m);
 }
 
 static void test_newer(void **state)
 {
     char path[256];
-    struct meta *m = NULL;
+    struct store *m = NULL;
 
     (void)state;
     ok(open_path(fresh(path), &m));
-    meta_close(&m);
+    store_close(&m);
     sql(path, "PRAGMA user_version = 99");
     assert_int_equal(open_path(path, &m), DLC_EINVAL);
     assert_non_null(strstr(err.text, "newer dlcache"));
@@ -193,7 +193,7 @@ static void expect_untouched(const char *path, int code, const char *word)
 {
     static const char *const suffixes[] = {"", "-wal", "-journal"};
     struct buf before[3] = {BUF_INIT, BUF_INIT, BUF_INIT}, after = BUF_INIT;
-    struct meta *m = NULL;
+    struct store *m = NULL;
 
     for (size_t i = 0; i < 3; i++)
         read_beside(path, suffixes[i], &before[i]);
@@ -255,18 +255,18 @@ static void test_foreign(void **state)
 static void test_ours_in_the_log(void **state)
 {
     char path[256], copy[256];
-    struct meta *m = NULL;
+    struct store *m = NULL;
 
     (void)state;
     ok(open_path(fresh(path), &m));
-    ok(put(m, META_JOB, "a", "", 5, META_NEW, NULL));
+    ok(put(m, STORE_JOB, "a", "", 5, STORE_NEW, NULL));
     fresh_file(copy);
     copy_beside(path, copy, "");
     copy_beside(path, copy, "-wal");
-    meta_close(&m);
+    store_close(&m);
     ok(open_path(copy, &m));
-    assert_int_equal(value_of(m, META_JOB, "a", NULL), 5);
-    meta_close(&m);
+    assert_int_equal(value_of(m, STORE_JOB, "a", NULL), 5);
+    store_close(&m);
 }
 
 static void scribble(const char *path, off_t at, size_t len)
@@ -284,8 +284,8 @@ static void scribble(const char *path, off_t at, size_t len)
 static void test_damage(void **state)
 {
     char path[256];
-    struct meta *m = NULL;
-    struct meta_doc docs[100];
+    struct store *m = NULL;
+    struct store_doc docs[100];
     size_t n;
     int rc = 0;
 
@@ -297,19 +297,19 @@ static void test_damage(void **state)
         snprintf(key, sizeof(key), "%d", i);
         put_chunk(m, "d", "n", key, 1);
         if (i < 50)
-            ok(put(m, META_JOB, key, "", i, META_NEW, NULL));
+            ok(put(m, STORE_JOB, key, "", i, STORE_NEW, NULL));
     }
-    meta_close(&m);
+    store_close(&m);
     scribble(path, 4096, 16 * 4096); /* the schema is whole, tables are not */
     rc = open_path(path, &m);
     if (rc == 0)
-        rc = meta_list(m, META_JOB, NULL, NULL, 100, docs, &n, &err);
+        rc = store_list(m, STORE_JOB, NULL, NULL, 100, docs, &n, &err);
     if (rc == 0)
-        rc = meta_chunks_drop(m, "d", NULL, &err);
+        rc = store_chunks_drop(m, "d", NULL, &err);
     assert_int_equal(rc, DLC_ECORRUPT);
     assert_non_null(strstr(err.text, "dlcache rebuild"));
     assert_non_null(strstr(err.text, path));
-    meta_close(&m);
+    store_close(&m);
     scribble(path, 0, 4096);
     assert_int_equal(open_path(path, &m), DLC_ECORRUPT);
     assert_non_null(strstr(err.text, "dlcache rebuild"));
@@ -319,44 +319,44 @@ static void test_damage(void **state)
 static void test_lock_and_clock(void **state)
 {
     char path[256];
-    struct meta *m = NULL;
+    struct store *m = NULL;
     uint64_t a, b;
 
     (void)state;
     ok(open_path(fresh(path), &m));
-    ok(meta_lock(m, "l", "a", DLC_SEC(600), &a, &err));
+    ok(store_lock(m, "l", "a", DLC_SEC(600), &a, &err));
     dlc_clock_advance(DLC_SEC(599));
-    assert_int_equal(meta_lock(m, "l", "b", DLC_SEC(600), &b, &err), DLC_EBUSY);
+    assert_int_equal(store_lock(m, "l", "b", DLC_SEC(600), &b, &err), DLC_EBUSY);
     dlc_clock_advance(DLC_SEC(2));
-    ok(meta_lock(m, "l", "b", DLC_SEC(600), &b, &err));
+    ok(store_lock(m, "l", "b", DLC_SEC(600), &b, &err));
     assert_true(b > a);
-    assert_int_equal(meta_lock(m, "l", "c", DLC_SEC(600), &a, &err), DLC_EBUSY);
+    assert_int_equal(store_lock(m, "l", "c", DLC_SEC(600), &a, &err), DLC_EBUSY);
     sql(path, "UPDATE lock SET boot = 'before'");
-    ok(meta_lock(m, "l", "c", DLC_SEC(600), &a, &err));
+    ok(store_lock(m, "l", "c", DLC_SEC(600), &a, &err));
     assert_true(a > b);
-    meta_close(&m);
+    store_close(&m);
 }
 
 static int add_in_child(const char *path, int times)
 {
-    struct meta *m = NULL;
+    struct store *m = NULL;
     int rc = open_path(path, &m);
 
     for (int i = 0; rc == 0 && i < times;) {
-        struct meta_doc d;
+        struct store_doc d;
 
-        rc = meta_get(m, META_JOB, "count", &d, &err);
+        rc = store_get(m, STORE_JOB, "count", &d, &err);
         if (rc == 0) {
             json_int_t v = json_integer_value(json_object_get(d.body, "value"));
 
             json_object_set_new(d.body, "value", json_integer(v + 1));
-            rc = meta_put(m, META_JOB, &d, d.version, &err);
+            rc = store_put(m, STORE_JOB, &d, d.version, &err);
             i += rc == 0;
             rc = rc == DLC_EBUSY ? 0 : rc;
         }
-        meta_doc_release(&d);
+        store_doc_release(&d);
     }
-    meta_close(&m);
+    store_close(&m);
     return rc;
 }
 
@@ -364,14 +364,14 @@ static void test_processes(void **state)
 {
     enum { PROCESSES = 4, TIMES = 30 };
     char path[256];
-    struct meta *m = NULL;
+    struct store *m = NULL;
     pid_t pids[PROCESSES];
     int status;
 
     (void)state;
     ok(open_path(fresh(path), &m));
-    ok(put(m, META_JOB, "count", "", 0, META_NEW, NULL));
-    meta_close(&m);
+    ok(put(m, STORE_JOB, "count", "", 0, STORE_NEW, NULL));
+    store_close(&m);
     for (int i = 0; i < PROCESSES; i++) {
         pids[i] = fork();
         if (pids[i] == 0)
@@ -382,8 +382,8 @@ static void test_processes(void **state)
         assert_int_equal(status, 0);
     }
     ok(open_path(path, &m));
-    assert_int_equal(value_of(m, META_JOB, "count", NULL), PROCESSES * TIMES);
-    meta_close(&m);
+    assert_int_equal(value_of(m, STORE_JOB, "count", NULL), PROCESSES * TIMES);
+    store_close(&m);
 }
 
 /* Two processes make the file at once: one schema. */
@@ -398,7 +398,7 @@ static void test_made_at_once(void **state)
     for (int i = 0; i < 4; i++) {
         pids[i] = fork();
         if (pids[i] == 0) {
-            struct meta *m = NULL;
+            struct store *m = NULL;
 
             _exit(open_path(path, &m) == 0 ? 0 : 1);
         }
@@ -413,17 +413,17 @@ static void test_made_at_once(void **state)
 static void test_killed(void **state)
 {
     char path[256];
-    struct meta *m = NULL;
-    struct meta_sum sums[4];
+    struct store *m = NULL;
+    struct store_sum sums[4];
     size_t n = 0;
     pid_t pid;
 
     (void)state;
     ok(open_path(fresh(path), &m));
-    meta_close(&m);
+    store_close(&m);
     pid = fork();
     if (pid == 0) {
-        struct meta_chunk c[50];
+        struct store_chunk c[50];
         char keys[50][16];
 
         if (open_path(path, &m) < 0)
@@ -433,55 +433,55 @@ static void test_killed(void **state)
                 snprintf(keys[i], sizeof(keys[i]), "%u", at + i);
                 c[i] = chunk("d", "n", keys[i], 3);
             }
-            if (meta_chunks_put(m, c, 50, &err) < 0)
+            if (store_chunks_put(m, c, 50, &err) < 0)
                 _exit(1);
         }
     }
     ok(open_path(path, &m));
     while (n == 0 || sums[0].chunks < 1000)
-        ok(meta_chunks_sums(m, "d", sums, 4, &n, &err));
+        ok(store_chunks_sums(m, "d", sums, 4, &n, &err));
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    ok(meta_chunks_sums(m, "d", sums, 4, &n, &err));
+    ok(store_chunks_sums(m, "d", sums, 4, &n, &err));
     assert_int_equal(sums[0].chunks % 50, 0);
     assert_int_equal(sums[0].bytes, sums[0].chunks * 3);
-    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL)); /* nothing is locked */
-    meta_close(&m);
+    ok(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL)); /* nothing is locked */
+    store_close(&m);
 }
 
 /* Whatever fails: all or nothing, and the next call works. */
 static void test_faults(void **state)
 {
     char path[256];
-    struct meta *m = NULL;
+    struct store *m = NULL;
     uint64_t size = 0, version = 0;
     int nth = 1;
 
     (void)state;
     ok(open_path(fresh(path), &m));
-    ok(put(m, META_JOB, "a", "", 0, META_NEW, &version));
+    ok(put(m, STORE_JOB, "a", "", 0, STORE_NEW, &version));
     for (bool fired = true; fired; nth++) {
-        struct meta_chunk c[2] = {chunk("d", "n", "k", (uint64_t)nth), chunk("d", "m", "k", 1)};
+        struct store_chunk c[2] = {chunk("d", "n", "k", (uint64_t)nth), chunk("d", "m", "k", 1)};
         uint64_t now = 0;
         char text[64];
         int rc;
 
         fault_arm(FAULT_SYSCALL, nth);
-        rc = meta_chunks_put(m, c, 2, &err);
+        rc = store_chunks_put(m, c, 2, &err);
         if (rc == 0) {
             size = (uint64_t)nth;
-            rc = put(m, META_JOB, "a", "", nth, META_ANY, &now);
+            rc = put(m, STORE_JOB, "a", "", nth, STORE_ANY, &now);
         }
         fired = fault_disarm();
         assert_true(fired ? rc < 0 : rc == 0);
         snprintf(text, sizeof(text), "m 1 1,n 1 %d,", (int)size);
         expect_sums(m, "d", size > 0 ? text : "");
         version += rc == 0;
-        (void)value_of(m, META_JOB, "a", &now);
+        (void)value_of(m, STORE_JOB, "a", &now);
         assert_int_equal(now, version);
     }
     assert_true(nth > 10);
-    meta_close(&m);
+    store_close(&m);
     for (bool fired = true, first = true; fired; first = false) {
         int rc;
 
@@ -491,7 +491,7 @@ static void test_faults(void **state)
         rc = open_path(path, &m);
         fired = fault_disarm();
         assert_true(rc < 0 ? m == NULL : m != NULL);
-        meta_close(&m);
+        store_close(&m);
     }
 }
 

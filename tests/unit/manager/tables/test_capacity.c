@@ -72,7 +72,7 @@ static struct admission ask(const struct job *j)
     struct admission a;
     bool known;
 
-    room_admit(nodes, 3, jobs, n_jobs, j, &a, &known);
+    capacity_admit(nodes, 3, jobs, n_jobs, j, &a, &known);
     assert_int_equal(known, j->snapshot != NULL || !j->qos.use_cache);
     return a;
 }
@@ -230,20 +230,20 @@ static void test_place(void **state)
     nodes[0].gpus = 2;
     nodes[2].gpus = 8;
     figures(2, "{\"gpus_free\": 1}");
-    out = room_place(nodes, 3, jobs, n_jobs, "d", NULL, &want);
+    out = capacity_place(nodes, 3, jobs, n_jobs, "d", NULL, &want);
     assert_int_equal(json_array_size(out), 1);
     assert_string_equal(json_string_value(json_object_get(json_array_get(out, 0), "node")), "a");
     json_decref(out);
     want.bytes = 2500;
-    assert_null(room_place(nodes, 3, jobs, n_jobs, "d", only, &want));
+    assert_null(capacity_place(nodes, 3, jobs, n_jobs, "d", only, &want));
     /* x is read on b: its bytes there cannot go. */
     figures(1, "{\"disk_used\": 900, \"datasets\": {\"x\": {\"bytes\": 900}}}");
     want.bytes = 1500;
-    out = room_place(nodes, 3, jobs, n_jobs, "d", only, &want);
+    out = capacity_place(nodes, 3, jobs, n_jobs, "d", only, &want);
     assert_int_equal(json_array_size(out), 2);
     json_decref(out);
     job("x", "[]", JOB_RUNNING);
-    assert_null(room_place(nodes, 3, jobs, n_jobs, "d", only, &want));
+    assert_null(capacity_place(nodes, 3, jobs, n_jobs, "d", only, &want));
     json_decref(only);
 }
 

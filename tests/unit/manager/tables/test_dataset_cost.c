@@ -29,11 +29,11 @@ static int tear_down(void **state)
 
 static json_t *spent(const char *tenant, const char *name)
 {
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
 
     d.tenant = (char *)(uintptr_t)tenant;
     d.id = (char *)(uintptr_t)name;
-    return dataset_spent(nodes, 3, &d);
+    return dataset_cost(nodes, 3, &d);
 }
 
 /* money < 0: nobody has said anything. */

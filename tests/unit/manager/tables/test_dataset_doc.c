@@ -161,11 +161,11 @@ static void test_bytes_of_splits(void **state)
 /* A name that was freed and taken again is another dataset; one that was changed is not. */
 static void test_the_same_dataset(void **state)
 {
-    struct meta_doc was = {(char *)"d", (char *)"ann", json_pack("{s:i}", "created_ms", 5), 1};
-    struct meta_doc changed = {(char *)"d", (char *)"ann",
-                               json_pack("{s:i, s:s}", "created_ms", 5, "error", "x"), 2};
-    struct meta_doc anew = {(char *)"d", (char *)"ann", json_pack("{s:i}", "created_ms", 6), 1};
-    struct meta_doc taken = {(char *)"d", (char *)"bob", json_pack("{s:i}", "created_ms", 5), 1};
+    struct store_doc was = {(char *)"d", (char *)"ann", json_pack("{s:i}", "created_ms", 5), 1};
+    struct store_doc changed = {(char *)"d", (char *)"ann",
+                                json_pack("{s:i, s:s}", "created_ms", 5, "error", "x"), 2};
+    struct store_doc anew = {(char *)"d", (char *)"ann", json_pack("{s:i}", "created_ms", 6), 1};
+    struct store_doc taken = {(char *)"d", (char *)"bob", json_pack("{s:i}", "created_ms", 5), 1};
 
     (void)state;
     assert_true(dataset_is(&changed, &was));

@@ -11,12 +11,12 @@ static unsigned serial; /* directories differ from store to store */
 
 static void make(struct control *c, const char *id, json_t *nodes, int64_t created)
 {
-    struct meta_doc d = {(char *)id, (char *)"ann", NULL, 0};
+    struct store_doc d = {(char *)id, (char *)"ann", NULL, 0};
     int rc;
 
     d.body = json_pack("{s:s, s:I, s:o*}", "url", "s3://b/", "created_ms", (json_int_t)created,
                        "nodes", nodes);
-    rc = meta_put(c->meta, META_DATASET, &d, META_NEW, &err);
+    rc = store_put(c->store, STORE_DATASET, &d, STORE_NEW, &err);
     dataset_written(c, rc, &d);
     json_decref(d.body);
     assert_int_equal(rc, 0);
@@ -24,13 +24,13 @@ static void make(struct control *c, const char *id, json_t *nodes, int64_t creat
 
 static void take_away(struct control *c, const char *id)
 {
-    int rc = meta_delete(c->meta, META_DATASET, id, META_ANY, &err);
+    int rc = store_delete(c->store, STORE_DATASET, id, STORE_ANY, &err);
 
     dataset_deleted(c, rc, id);
     assert_int_equal(rc, 0);
 }
 
-static int set_nodes(struct meta_doc *d, void *arg, struct dlc_err *e)
+static int set_nodes(struct store_doc *d, void *arg, struct dlc_err *e)
 {
     (void)e;
     json_object_set_new(d->body, "nodes", json_pack("[s]", (const char *)arg));
@@ -39,7 +39,7 @@ static int set_nodes(struct meta_doc *d, void *arg, struct dlc_err *e)
 
 static void move(struct control *c, const char *id, const char *node)
 {
-    ok(control_change(c, META_DATASET, id, META_ANY, set_nodes, (void *)node, NULL, &err));
+    ok(control_change(c, STORE_DATASET, id, STORE_ANY, set_nodes, (void *)node, NULL, &err));
 }
 
 static struct control *start(void **state)
@@ -110,18 +110,18 @@ static void test_a_change_reads_nothing(void **state)
 static void test_doubt_reads_all(void **state)
 {
     struct control *c = start(state);
-    struct meta_doc d = META_DOC_INIT;
+    struct store_doc d = STORE_DOC_INIT;
 
     make(c, "one", json_pack("[s]", "a"), 1);
     assert_string_equal(lies_on(c, "one"), "a");
-    ok(meta_get(c->meta, META_DATASET, "one", &d, &err));
+    ok(store_get(c->store, STORE_DATASET, "one", &d, &err));
     set_nodes(&d, (void *)"b", NULL);
-    ok(meta_put(c->meta, META_DATASET, &d, d.version, &err));
+    ok(store_put(c->store, STORE_DATASET, &d, d.version, &err));
     dataset_written(c, DLC_EBUCKET, &d); /* the answer of the store was lost */
     assert_string_equal(lies_on(c, "one"), "b");
     assert_int_equal(c->index.loads, 2);
     set_nodes(&d, (void *)"c", NULL); /* a write that nobody told of, and the one after it */
-    ok(meta_put(c->meta, META_DATASET, &d, d.version, &err));
+    ok(store_put(c->store, STORE_DATASET, &d, d.version, &err));
     move(c, "one", "d");
     assert_string_equal(lies_on(c, "one"), "d");
     assert_int_equal(c->index.loads, 3);
@@ -143,7 +143,7 @@ static void test_doubt_reads_all(void **state)
     ok(view_load(c, c->fence, &err)); /* we begin to lead */
     assert_string_equal(lies_on(c, "one"), "");
     assert_int_equal(c->index.loads, 6);
-    meta_doc_release(&d);
+    store_doc_release(&d);
     bare_close(&c);
 }
 

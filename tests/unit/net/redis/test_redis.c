@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The Redis client and bad days: servers that die, move, stall, refuse, forget. */
-#include "manager/store/meta_unit.h"
+#include "manager/store/store_unit.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -12,14 +12,14 @@
 
 static struct redis_servers one, cluster;
 
-static struct meta *open_at(const struct redis_servers *r, const char *tail)
+static struct store *open_at(const struct redis_servers *r, const char *tail)
 {
-    struct meta *m = NULL;
+    struct store *m = NULL;
     char base[400], url[512];
 
     redis_servers_url(r, base);
     snprintf(url, sizeof(url), "%s%s", base, tail);
-    ok(meta_open(url, &m, &err));
+    ok(store_open(url, &m, &err));
     return m;
 }
 
@@ -129,24 +129,24 @@ static void test_slots(void **state)
 
 static void test_restart(void **state)
 {
-    struct meta *m = open_at(&one, "/restart");
+    struct store *m = open_at(&one, "/restart");
 
     (void)state;
-    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    ok(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL));
     put_chunk(m, "d", "n", "k", 5);
     for (int i = 2; i < 5; i++) {
         redis_server_kill(&one, 0);
         redis_server_start(&one, 0);
-        ok(put(m, META_JOB, "a", "", i, (uint64_t)i - 1,
+        ok(put(m, STORE_JOB, "a", "", i, (uint64_t)i - 1,
                NULL)); /* the connection is dead, and the scripts gone */
         expect_sums(m, "d", "n 1 5,");
     }
-    assert_int_equal(value_of(m, META_JOB, "a", NULL), 4);
-    meta_close(&m);
+    assert_int_equal(value_of(m, STORE_JOB, "a", NULL), 4);
+    store_close(&m);
 }
 
 struct one_put {
-    struct meta *m;
+    struct store *m;
     int rc;
     struct dlc_err err;
 };
@@ -156,30 +156,30 @@ struct one_put {
 static void *put_main(void *arg)
 {
     struct one_put *p = arg;
-    struct meta_doc d = {.id = mem_str("late"), .body = json_pack("{s:i}", "value", 7)};
+    struct store_doc d = {.id = mem_str("late"), .body = json_pack("{s:i}", "value", 7)};
 
-    p->rc = meta_put(p->m, META_JOB, &d, META_NEW, &p->err);
-    meta_doc_release(&d);
+    p->rc = store_put(p->m, STORE_JOB, &d, STORE_NEW, &p->err);
+    store_doc_release(&d);
     return NULL;
 }
 
 static void test_away(void **state)
 {
-    struct meta *m = open_at(&one, "/away?timeout=700ms"), *none = NULL;
+    struct store *m = open_at(&one, "/away?timeout=700ms"), *none = NULL;
     struct one_put p = {.rc = 1};
     pthread_t thread;
     char url[400], text[512];
 
     (void)state;
-    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    ok(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL));
     redis_server_kill(&one, 0);
-    assert_int_equal(put(m, META_JOB, "a", "", 2, 1, NULL), DLC_EBUCKET);
+    assert_int_equal(put(m, STORE_JOB, "a", "", 2, 1, NULL), DLC_EBUCKET);
     assert_non_null(strstr(err.text, "127.0.0.1:"));
     redis_servers_url(&one, url);
     snprintf(text, sizeof(text), "%s?timeout=100ms", url);
-    assert_int_equal(meta_open(text, &none, &err), DLC_EBUCKET);
+    assert_int_equal(store_open(text, &none, &err), DLC_EBUCKET);
     assert_null(none);
-    meta_close(&m);
+    store_close(&m);
     redis_server_start(&one, 0);
     p.m = m = open_at(&one, "/away?timeout=20s");
     redis_server_kill(&one, 0);
@@ -188,42 +188,42 @@ static void test_away(void **state)
     pthread_join(thread, NULL); /* it waited until it was back */
     if (p.rc != 0)
         fail_msg("%s", p.err.text);
-    assert_int_equal(value_of(m, META_JOB, "late", NULL), 7);
-    meta_close(&m);
+    assert_int_equal(value_of(m, STORE_JOB, "late", NULL), 7);
+    store_close(&m);
 }
 
 /* A server that accepts and says nothing. */
 static void test_stalled(void **state)
 {
-    struct meta *m = open_at(&one, "/stalled?timeout=300ms");
+    struct store *m = open_at(&one, "/stalled?timeout=300ms");
 
     (void)state;
-    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    ok(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL));
     redis_server_signal(&one, 0, SIGSTOP);
-    assert_int_equal(put(m, META_JOB, "a", "", 2, 1, NULL), DLC_EBUCKET);
+    assert_int_equal(put(m, STORE_JOB, "a", "", 2, 1, NULL), DLC_EBUCKET);
     redis_server_signal(&one, 0, SIGCONT);
     /* Nobody knows whether that was written; what is there is one or the other. */
-    assert_in_range(value_of(m, META_JOB, "a", NULL), 1, 2);
-    meta_close(&m);
+    assert_in_range(value_of(m, STORE_JOB, "a", NULL), 1, 2);
+    store_close(&m);
 }
 
 static void test_passwords(void **state)
 {
     struct redis_servers closed;
-    struct meta *m = NULL;
+    struct store *m = NULL;
     char url[200];
 
     (void)state;
     redis_servers_start_one(&closed, "right-secret");
     snprintf(url, sizeof(url), "redis://:wrong-secret@127.0.0.1:%d", closed.s[0].port);
-    assert_int_equal(meta_open(url, &m, &err), DLC_EDENIED);
+    assert_int_equal(store_open(url, &m, &err), DLC_EDENIED);
     assert_null(strstr(err.text, "wrong-secret"));
     snprintf(url, sizeof(url), "redis://127.0.0.1:%d", closed.s[0].port);
-    assert_int_equal(meta_open(url, &m, &err), DLC_EDENIED);
+    assert_int_equal(store_open(url, &m, &err), DLC_EDENIED);
     snprintf(url, sizeof(url), "redis://default:right%%2Dsecret@127.0.0.1:%d", closed.s[0].port);
-    ok(meta_open(url, &m, &err));
-    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
-    meta_close(&m);
+    ok(store_open(url, &m, &err));
+    ok(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL));
+    store_close(&m);
     redis_servers_stop(&closed);
 }
 
@@ -231,7 +231,7 @@ static void test_passwords(void **state)
 static void test_replica_first(void **state)
 {
     struct redis_servers other;
-    struct meta *m = NULL;
+    struct store *m = NULL;
     char text[100], url[200];
 
     (void)state;
@@ -240,16 +240,16 @@ static void test_replica_first(void **state)
     free(redis_server_ask(&other, 0, text));
     snprintf(url, sizeof(url), "redis://127.0.0.1:%d,127.0.0.1:%d/replica", other.s[0].port,
              one.s[0].port);
-    ok(meta_open(url, &m, &err));
-    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    ok(store_open(url, &m, &err));
+    ok(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL));
     /* They change roles. */
     free(redis_server_ask(&other, 0, "REPLICAOF NO ONE"));
     snprintf(text, sizeof(text), "REPLICAOF 127.0.0.1 %d", other.s[0].port);
     free(redis_server_ask(&one, 0, text));
-    ok(put(m, META_JOB, "b", "", 2, META_NEW, NULL));
+    ok(put(m, STORE_JOB, "b", "", 2, STORE_NEW, NULL));
     free(redis_server_ask(&one, 0, "REPLICAOF NO ONE"));
-    assert_int_equal(value_of(m, META_JOB, "b", NULL), 2);
-    meta_close(&m);
+    assert_int_equal(value_of(m, STORE_JOB, "b", NULL), 2);
+    store_close(&m);
     redis_servers_stop(&other);
 }
 
@@ -271,7 +271,7 @@ static void wait_for_replica(struct redis_servers *of, const char *what)
 static void test_no_replica_has_it(void **state)
 {
     struct redis_servers master, copy;
-    struct meta *m = NULL;
+    struct store *m = NULL;
     uint64_t fence = 0, again = 0;
     char text[100], url[200];
     json_t *events;
@@ -284,22 +284,22 @@ static void test_no_replica_has_it(void **state)
     wait_for_replica(&master, "state=online");
     snprintf(url, sizeof(url), "redis://127.0.0.1:%d,127.0.0.1:%d/copies?timeout=2s",
              master.s[0].port, copy.s[0].port);
-    ok(meta_open(url, &m, &err));
-    ok(meta_lock(m, "manager", "me", DLC_SEC(60), &fence, &err));
-    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    ok(store_open(url, &m, &err));
+    ok(store_lock(m, "manager", "me", DLC_SEC(60), &fence, &err));
+    ok(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL));
     for (unsigned gone = 0; gone < 2; gone++) { /* it does not answer; it is not there */
         if (gone)
             redis_server_kill(&copy, 0);
         else
             redis_server_signal(&copy, 0, SIGSTOP);
-        assert_int_equal(put(m, META_JOB, "b", "", 2, META_ANY, NULL), DLC_EBUCKET);
+        assert_int_equal(put(m, STORE_JOB, "b", "", 2, STORE_ANY, NULL), DLC_EBUCKET);
         assert_non_null(strstr(err.text, "no replica"));
-        assert_int_equal(meta_lock(m, "manager", "me", DLC_SEC(60), &again, &err), DLC_EBUCKET);
-        assert_int_equal(meta_event(m, "", json_pack("{}"), &err), DLC_EBUCKET);
+        assert_int_equal(store_lock(m, "manager", "me", DLC_SEC(60), &again, &err), DLC_EBUCKET);
+        assert_int_equal(store_event(m, "", json_pack("{}"), &err), DLC_EBUCKET);
         /* What is refused was not written, and reads need no replica. */
-        assert_int_equal(put(m, META_JOB, "a", "", 1, META_NEW, NULL), DLC_EBUSY);
-        assert_int_equal(meta_lock(m, "manager", "you", DLC_SEC(1), &again, &err), DLC_EBUSY);
-        assert_int_equal(value_of(m, META_JOB, "a", NULL), 1);
+        assert_int_equal(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL), DLC_EBUSY);
+        assert_int_equal(store_lock(m, "manager", "you", DLC_SEC(1), &again, &err), DLC_EBUSY);
+        assert_int_equal(value_of(m, STORE_JOB, "a", NULL), 1);
         if (!gone)
             redis_server_signal(&copy, 0, SIGCONT);
         else {
@@ -307,14 +307,14 @@ static void test_no_replica_has_it(void **state)
             free(redis_server_ask(&copy, 0, text));
         }
         wait_for_replica(&copy, "master_link_status:up");
-        ok(put(m, META_JOB, "b", "", 3, META_ANY, NULL));
-        ok(meta_lock(m, "manager", "me", DLC_SEC(60), &again, &err));
+        ok(put(m, STORE_JOB, "b", "", 3, STORE_ANY, NULL));
+        ok(store_lock(m, "manager", "me", DLC_SEC(60), &again, &err));
         assert_int_equal(again, fence);
     }
-    ok(meta_events(m, NULL, 0, 100, &events, &err));
+    ok(store_events(m, NULL, 0, 100, &events, &err));
     assert_int_equal(json_array_size(events), 2); /* each attempt found its mark */
     json_decref(events);
-    meta_close(&m);
+    store_close(&m);
     redis_servers_stop(&copy);
     redis_servers_stop(&master);
 }
@@ -323,99 +323,99 @@ static void test_no_replica_has_it(void **state)
  * not keep a fence with which it cannot write. */
 static void test_fence_below_the_written_one(void **state)
 {
-    struct meta *old = open_at(&one, "/below"), *new = open_at(&one, "/below");
+    struct store *old = open_at(&one, "/below"), *new = open_at(&one, "/below");
     uint64_t fence = 0, again = 0, far;
 
     (void)state;
-    ok(meta_lock(new, "manager", "new", DLC_SEC(60), &fence, &err));
-    meta_set_fence(new, fence);
-    ok(put(new, META_JOB, "a", "", 1, META_NEW, NULL));
+    ok(store_lock(new, "manager", "new", DLC_SEC(60), &fence, &err));
+    store_set_fence(new, fence);
+    ok(put(new, STORE_JOB, "a", "", 1, STORE_NEW, NULL));
     far = fence + 1000000000;
-    meta_set_fence(old, far);
-    assert_int_equal(put(new, META_JOB, "a", "", 2, META_ANY, NULL), DLC_EBUSY);
-    ok(meta_lock(new, "manager", "new", DLC_SEC(60), &again, &err));
+    store_set_fence(old, far);
+    assert_int_equal(put(new, STORE_JOB, "a", "", 2, STORE_ANY, NULL), DLC_EBUSY);
+    ok(store_lock(new, "manager", "new", DLC_SEC(60), &again, &err));
     assert_true(again > far);
-    meta_set_fence(new, again);
-    ok(put(new, META_JOB, "a", "", 3, META_ANY, NULL));
-    assert_int_equal(put(old, META_JOB, "a", "", 4, META_ANY, NULL), DLC_EBUSY);
-    ok(meta_lock(new, "manager", "new", DLC_SEC(60), &fence, &err));
+    store_set_fence(new, again);
+    ok(put(new, STORE_JOB, "a", "", 3, STORE_ANY, NULL));
+    assert_int_equal(put(old, STORE_JOB, "a", "", 4, STORE_ANY, NULL), DLC_EBUSY);
+    ok(store_lock(new, "manager", "new", DLC_SEC(60), &fence, &err));
     assert_int_equal(fence, again); /* and keeps it */
-    meta_close(&old);
-    meta_close(&new);
+    store_close(&old);
+    store_close(&new);
 }
 
 /* Whatever call of the system fails, once, in the middle: a write happens exactly once. */
 static void test_faults(void **state)
 {
-    struct meta *m = open_at(&one, "/faults");
+    struct store *m = open_at(&one, "/faults");
     json_t *events;
     uint64_t version = 0;
     int nth = 1;
 
     (void)state;
     for (bool fired = true; fired; nth++) {
-        struct meta_chunk c = chunk("d", "n", "k", (uint64_t)nth);
+        struct store_chunk c = chunk("d", "n", "k", (uint64_t)nth);
         int rc[4];
 
         fault_arm(FAULT_SYSCALL, nth);
-        rc[0] = put(m, META_JOB, "a", "", nth, nth == 1 ? META_NEW : META_ANY, &version);
-        rc[1] = meta_event(m, "t", json_pack("{s:i}", "nth", nth), &err);
-        rc[2] = meta_chunks_put(m, &c, 1, &err);
-        rc[3] = meta_delete(m, META_JOB, "never", META_ANY, &err);
+        rc[0] = put(m, STORE_JOB, "a", "", nth, nth == 1 ? STORE_NEW : STORE_ANY, &version);
+        rc[1] = store_event(m, "t", json_pack("{s:i}", "nth", nth), &err);
+        rc[2] = store_chunks_put(m, &c, 1, &err);
+        rc[3] = store_delete(m, STORE_JOB, "never", STORE_ANY, &err);
         fired = fault_disarm();
         assert_int_equal(rc[0] | rc[1] | rc[2], 0);
         assert_int_equal(rc[3], DLC_ENOTFOUND);
         assert_int_equal(version, nth);
-        assert_int_equal(value_of(m, META_JOB, "a", NULL), nth);
+        assert_int_equal(value_of(m, STORE_JOB, "a", NULL), nth);
     }
     assert_true(nth > 8);
-    ok(meta_events(m, NULL, 0, 1000, &events, &err));
+    ok(store_events(m, NULL, 0, 1000, &events, &err));
     assert_int_equal(json_array_size(events), nth - 1);
     json_decref(events);
-    meta_close(&m);
+    store_close(&m);
 }
 
 /* Under our prefix lies something that is not ours. */
 static void test_foreign(void **state)
 {
-    struct meta *m = open_at(&one, "/foreign");
-    struct meta_doc d;
+    struct store *m = open_at(&one, "/foreign");
+    struct store_doc d;
 
     (void)state;
     free(redis_server_ask(&one, 0, "SET {foreign}:doc:job:a text"));
-    assert_int_equal(meta_get(m, META_JOB, "a", &d, &err), DLC_EPROTO);
+    assert_int_equal(store_get(m, STORE_JOB, "a", &d, &err), DLC_EPROTO);
     free(redis_server_ask(&one, 0, "HSET {foreign}:doc:job:b t x v 1 b not-json"));
-    assert_int_equal(meta_get(m, META_JOB, "b", &d, &err), DLC_ECORRUPT);
+    assert_int_equal(store_get(m, STORE_JOB, "b", &d, &err), DLC_ECORRUPT);
     assert_non_null(strstr(err.text, "dlcache rebuild"));
     put_chunk(m, "d", "n", "k", 5);
-    meta_close(&m);
+    store_close(&m);
 }
 
 static void test_full(void **state)
 {
-    struct meta *m = open_at(&one, "/full");
+    struct store *m = open_at(&one, "/full");
 
     (void)state;
-    ok(put(m, META_JOB, "a", "", 1, META_NEW, NULL));
+    ok(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL));
     free(redis_server_ask(&one, 0, "CONFIG SET maxmemory 1"));
-    assert_int_equal(put(m, META_JOB, "a", "", 2, 1, NULL), DLC_ENOSPACE);
+    assert_int_equal(put(m, STORE_JOB, "a", "", 2, 1, NULL), DLC_ENOSPACE);
     free(redis_server_ask(&one, 0, "CONFIG SET maxmemory 0"));
-    ok(put(m, META_JOB, "a", "", 2, 1, NULL));
-    meta_close(&m);
+    ok(put(m, STORE_JOB, "a", "", 2, 1, NULL));
+    store_close(&m);
 }
 
 /* Expiry is the server's: a client whose clock runs ahead frees nothing. */
 static void test_our_clock_does_not_matter(void **state)
 {
-    struct meta *m = open_at(&one, "/clock");
+    struct store *m = open_at(&one, "/clock");
     uint64_t a, b;
 
     (void)state;
-    ok(meta_lock(m, "l", "a", DLC_SEC(600), &a, &err));
+    ok(store_lock(m, "l", "a", DLC_SEC(600), &a, &err));
     dlc_clock_advance(DLC_SEC(3600));
-    assert_int_equal(meta_lock(m, "l", "b", DLC_SEC(600), &b, &err), DLC_EBUSY);
-    ok(meta_unlock(m, "l", "a", &err));
-    meta_close(&m);
+    assert_int_equal(store_lock(m, "l", "b", DLC_SEC(600), &b, &err), DLC_EBUSY);
+    ok(store_unlock(m, "l", "a", &err));
+    store_close(&m);
 }
 
 /* ---- a Cluster ---- */
@@ -477,7 +477,7 @@ static int errors(unsigned server, const char *word)
 
 static void test_slots_move(void **state)
 {
-    struct meta *m = open_at(&cluster, "/moving");
+    struct store *m = open_at(&cluster, "/moving");
     int slot = redis_slot("{moving}", 8);
     unsigned from = server_at(owner_of(0, slot)), to = (from + 1) % 3;
     char *from_id = redis_server_ask(&cluster, from, "CLUSTER MYID");
@@ -493,7 +493,7 @@ static void test_slots_move(void **state)
     free(redis_server_ask(&cluster, to, text));
     snprintf(text, sizeof(text), "CLUSTER SETSLOT %d MIGRATING %s", slot, to_id);
     free(redis_server_ask(&cluster, from, text));
-    assert_int_equal(value_of(m, META_JOB, "nothing", NULL), -1); /* ASK: perhaps it is there */
+    assert_int_equal(value_of(m, STORE_JOB, "nothing", NULL), -1); /* ASK: perhaps it is there */
     assert_int_equal(err.code, DLC_ENOTFOUND);
     asked = redis_server_ask(&cluster, to, "INFO commandstats");
     assert_non_null(strstr(asked, "cmdstat_asking"));
@@ -508,16 +508,16 @@ static void test_slots_move(void **state)
     pthread_join(thread, NULL);
     if (p.rc != 0)
         fail_msg("%s", p.err.text);
-    assert_int_equal(value_of(m, META_JOB, "late", NULL), 7);
+    assert_int_equal(value_of(m, STORE_JOB, "late", NULL), 7);
     assert_int_equal(owner_of(to, slot), cluster.s[to].port);
     mem_free(&asked);
     mem_free(&from_id);
     mem_free(&to_id);
-    meta_close(&m);
+    store_close(&m);
 }
 
 struct writer {
-    struct meta *m;
+    struct store *m;
     _Atomic bool stop;
     _Atomic unsigned done;
     _Atomic int rc;
@@ -529,16 +529,16 @@ static void *writer_main(void *arg)
     struct writer *w = arg;
 
     while (w->rc == 0 && !w->stop) {
-        struct meta_chunk c[8];
+        struct store_chunk c[8];
         char keys[8][16];
 
         for (unsigned i = 0; i < 8; i++) {
             snprintf(keys[i], sizeof(keys[i]), "%u-%u", w->done, i);
             c[i] = chunk("failover", "n", keys[i], 1);
         }
-        w->rc = meta_chunks_put(w->m, c, 8, &w->err);
+        w->rc = store_chunks_put(w->m, c, 8, &w->err);
         if (w->rc == 0)
-            w->rc = meta_event(w->m, "", json_pack("{s:i}", "i", (int)w->done), &w->err);
+            w->rc = store_event(w->m, "", json_pack("{s:i}", "i", (int)w->done), &w->err);
         w->done += w->rc == 0;
     }
     return NULL;
@@ -566,10 +566,10 @@ static void test_fail_over(void **state)
         fail_msg("%d: %s", w.rc, w.err.text);
     assert_int_not_equal(owner_of((victim + 1) % 3, redis_slot("{failover}", 10)),
                          cluster.s[victim].port);
-    ok(meta_events(w.m, NULL, 0, 100000, &events, &err));
+    ok(store_events(w.m, NULL, 0, 100000, &events, &err));
     assert_int_equal(json_array_size(events), w.done); /* none lost, none twice */
     json_decref(events);
-    meta_close(&w.m);
+    store_close(&w.m);
     redis_server_start(&cluster, victim);
     redis_servers_wait_ready(&cluster);
 }
@@ -577,37 +577,37 @@ static void test_fail_over(void **state)
 /* The next manager's fence is larger than all that wrote, also when a fail-over lost the grant. */
 static void test_fences_fail_over(void **state)
 {
-    struct meta *old = open_at(&cluster, "/fences?timeout=30s");
-    struct meta *new = open_at(&cluster, "/fences?timeout=30s");
+    struct store *old = open_at(&cluster, "/fences?timeout=30s");
+    struct store *new = open_at(&cluster, "/fences?timeout=30s");
     unsigned victim = server_at(owner_of(0, redis_slot("{fences}", 8))), heir;
     uint64_t a, b = 0, far;
     char text[100];
 
     (void)state;
-    ok(meta_lock(old, "manager", "old", DLC_SEC(2), &a, &err));
-    meta_set_fence(old, a);
-    ok(put(old, META_NODE, "n", "", 1, META_NEW, NULL)); /* a replica has it */
+    ok(store_lock(old, "manager", "old", DLC_SEC(2), &a, &err));
+    store_set_fence(old, a);
+    ok(put(old, STORE_NODE, "n", "", 1, STORE_NEW, NULL)); /* a replica has it */
     redis_server_kill(&cluster, victim);
-    while (meta_lock(new, "manager", "new", DLC_SEC(60), &b, &err) == DLC_EBUSY)
+    while (store_lock(new, "manager", "new", DLC_SEC(60), &b, &err) == DLC_EBUSY)
         (void)poll(NULL, 0, 20);
     assert_true(b > a);
-    meta_set_fence(new, b);
-    assert_int_equal(put(old, META_NODE, "n", "", 2, META_ANY, NULL), DLC_EBUSY);
+    store_set_fence(new, b);
+    assert_int_equal(put(old, STORE_NODE, "n", "", 2, STORE_ANY, NULL), DLC_EBUSY);
     assert_non_null(strstr(err.text, "another manager"));
-    ok(put(new, META_NODE, "n", "", 3, 1, NULL));
+    ok(put(new, STORE_NODE, "n", "", 3, 1, NULL));
     /* The grant is lost, and the new server's clock is behind that of the old one. */
     heir = server_at(owner_of((victim + 1) % 3, redis_slot("{fences}", 8)));
     far = b + 1000000000;
     snprintf(text, sizeof(text), "SET {fences}:fence %" PRIu64, far);
     free(redis_server_ask(&cluster, heir, text));
     free(redis_server_ask(&cluster, heir, "DEL {fences}:granted {fences}:lock:manager"));
-    ok(meta_lock(old, "manager", "old", DLC_SEC(60), &a, &err));
+    ok(store_lock(old, "manager", "old", DLC_SEC(60), &a, &err));
     assert_true(a > far);
-    meta_set_fence(old, a);
-    ok(put(old, META_NODE, "n", "", 4, META_ANY, NULL));
-    assert_int_equal(put(new, META_NODE, "n", "", 5, META_ANY, NULL), DLC_EBUSY);
-    meta_close(&old);
-    meta_close(&new);
+    store_set_fence(old, a);
+    ok(put(old, STORE_NODE, "n", "", 4, STORE_ANY, NULL));
+    assert_int_equal(put(new, STORE_NODE, "n", "", 5, STORE_ANY, NULL), DLC_EBUSY);
+    store_close(&old);
+    store_close(&new);
     redis_server_start(&cluster, victim);
     redis_servers_wait_ready(&cluster);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Short words for tests of metadata: documents with one number, chunks, sums and pages as text. */
-#ifndef DLC_TESTS_METADATA_META_UNIT_H
-#define DLC_TESTS_METADATA_META_UNIT_H
+/* Short words for tests of the store: documents with one number, chunks, sums and pages as text. */
+#ifndef DLC_TESTS_METADATA_STORE_UNIT_H
+#define DLC_TESTS_METADATA_STORE_UNIT_H
 
 #include "unit.h"
 
@@ -19,66 +19,66 @@ static struct dlc_err err;
             fail_msg("%s: %d %s", #call, rc_, err.text);                                           \
     } while (0)
 
-static inline int put(struct meta *m, enum meta_kind kind, const char *id, const char *tenant,
+static inline int put(struct store *m, enum store_kind kind, const char *id, const char *tenant,
                       int value, uint64_t expect, uint64_t *version)
 {
-    struct meta_doc d = {
+    struct store_doc d = {
         .id = mem_str(id), .tenant = mem_str(tenant), .body = json_pack("{s:i}", "value", value)};
-    int rc = meta_put(m, kind, &d, expect, &err);
+    int rc = store_put(m, kind, &d, expect, &err);
 
     if (version != NULL)
         *version = d.version;
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return rc;
 }
 
 /* -1: it is not there, or cannot be read. */
-static inline int value_of(struct meta *m, enum meta_kind kind, const char *id, uint64_t *version)
+static inline int value_of(struct store *m, enum store_kind kind, const char *id, uint64_t *version)
 {
-    struct meta_doc d;
+    struct store_doc d;
     int value = -1;
 
-    if (meta_get(m, kind, id, &d, &err) == 0) {
+    if (store_get(m, kind, id, &d, &err) == 0) {
         value = (int)json_integer_value(json_object_get(d.body, "value"));
         assert_string_equal(d.id, id);
         if (version != NULL)
             *version = d.version;
     }
-    meta_doc_release(&d);
+    store_doc_release(&d);
     return value;
 }
 
-static inline struct meta_chunk chunk(const char *dataset, const char *node, const char *key,
-                                      uint64_t size)
+static inline struct store_chunk chunk(const char *dataset, const char *node, const char *key,
+                                       uint64_t size)
 {
-    return (struct meta_chunk){.dataset = dataset,
-                               .node = node,
-                               .key = key,
-                               .etag = "\"abc def\"",
-                               .size = size,
-                               .cost = 0.125,
-                               .references = 3,
-                               .state = 1,
-                               .jobs = 2,
-                               .changed_ms = 1700000000123};
+    return (struct store_chunk){.dataset = dataset,
+                                .node = node,
+                                .key = key,
+                                .etag = "\"abc def\"",
+                                .size = size,
+                                .cost = 0.125,
+                                .references = 3,
+                                .state = 1,
+                                .jobs = 2,
+                                .changed_ms = 1700000000123};
 }
 
-static inline void put_chunk(struct meta *m, const char *dataset, const char *node, const char *key,
-                             uint64_t size)
+static inline void put_chunk(struct store *m, const char *dataset, const char *node,
+                             const char *key, uint64_t size)
 {
-    struct meta_chunk c = chunk(dataset, node, key, size);
+    struct store_chunk c = chunk(dataset, node, key, size);
 
-    ok(meta_chunks_put(m, &c, 1, &err));
+    ok(store_chunks_put(m, &c, 1, &err));
 }
 
 /* "node chunks bytes," of each node. */
-static inline void expect_sums(struct meta *m, const char *dataset, const char *text)
+static inline void expect_sums(struct store *m, const char *dataset, const char *text)
 {
-    struct meta_sum sums[32];
+    struct store_sum sums[32];
     struct buf b = BUF_INIT;
     size_t n;
 
-    ok(meta_chunks_sums(m, dataset, sums, 32, &n, &err));
+    ok(store_chunks_sums(m, dataset, sums, 32, &n, &err));
     for (size_t i = 0; i < n; i++)
         buf_addf(&b, "%s %" PRIu64 " %" PRIu64 ",", sums[i].node, sums[i].chunks, sums[i].bytes);
     assert_string_equal(buf_str(&b), text);
@@ -86,16 +86,16 @@ static inline void expect_sums(struct meta *m, const char *dataset, const char *
 }
 
 /* "key@node," of all pages of a query. */
-static inline char *queried(struct meta *m, struct meta_chunk_query q)
+static inline char *queried(struct store *m, struct store_chunk_query q)
 {
     struct buf b = BUF_INIT;
     char *after = NULL;
 
     do {
-        struct meta_chunk_page p;
+        struct store_chunk_page p;
 
         q.after = after;
-        ok(meta_chunks_query(m, &q, &p, &err));
+        ok(store_chunks_query(m, &q, &p, &err));
         assert_true(p.n <= q.max);
         for (size_t i = 0; i < p.n; i++) {
             assert_string_equal(p.chunks[i].dataset, q.dataset);
@@ -104,11 +104,11 @@ static inline char *queried(struct meta *m, struct meta_chunk_query q)
         mem_free(&after);
         after = p.next;
         p.next = NULL;
-        meta_chunk_page_release(&p);
+        store_chunk_page_release(&p);
     } while (after != NULL);
     return buf_take(&b);
 }
 
-#define any(dataset_) ((struct meta_chunk_query){.dataset = (dataset_), .state = -1})
+#define any(dataset_) ((struct store_chunk_query){.dataset = (dataset_), .state = -1})
 
 #endif
