@@ -52,7 +52,7 @@ class Store:
 def store(build, name):
     with scratch(build) as directory:
         if name == "sqlite":
-            path = os.path.join(directory, "metadata.db")
+            path = os.path.join(directory, "manager.db")
             files = (path, path + "-wal")
             yield Store("sqlite:" + path, lambda: sum(os.path.getsize(f) for f in files if os.path.exists(f)))
         else:

@@ -111,8 +111,8 @@ const struct command cmd_manager = {
     .synopsis = "[--listen HOST:PORT] [--store URL] [SETTINGS]",
     .summary = "Run a control plane: tenants, datasets, jobs, nodes.",
     .details =
-        "Answers the HTTP API of docs/control.md until it is interrupted. At its first start it\n"
-        "makes admin.token, node.token and control.key in --dir: keep that directory. Give\n"
+        "Answers the HTTP API of docs/manager.md until it is interrupted. At its first start it\n"
+        "makes admin.token, node.token and manager.key in --dir: keep that directory. Give\n"
         "node.token to the nodes, admin.token to people who administer.\n"
         "\n"
         "Several managers on one Redis take over from each other; they need the same three files.\n"

@@ -54,8 +54,8 @@ static int check_key(struct control *c, struct dlc_err *err)
     if (rc == 0 && was != NULL && strcmp(was, seal_key_id(c->seal)) != 0)
         rc = dlc_err_set(err, DLC_EDENIED,
                          "the store's secrets are encrypted with key %.16s, but %s holds key %s: "
-                         "copy control.key, admin.token and node.token from the directory of the "
-                         "manager that made the store, or set DLCACHE_CONTROL_KEY",
+                         "copy manager.key, admin.token and node.token from the directory of the "
+                         "manager that made the store, or set DLCACHE_MANAGER_KEY",
                          was, seal_source(c->seal), seal_key_id(c->seal));
     store_doc_release(&d);
     return rc;

@@ -184,7 +184,7 @@ static int open_dir(struct control *c, const char *dir, struct dlc_err *err)
 
 static int open_store(struct control *c, const char *url, struct dlc_err *err)
 {
-    char *own = mem_fmt("sqlite:%s/metadata.db", c->dir);
+    char *own = mem_fmt("sqlite:%s/manager.db", c->dir);
     int rc = store_open(url != NULL ? url : own, &c->store, err);
 
     mem_free(&own);

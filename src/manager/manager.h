@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The manager: who may read what, what lies where, who may run. It answers HTTP (openapi.json
- * beside this file), keeps its records in the metadata store and is never on the data path.
+ * beside this file), keeps its records in the store and is never on the data path.
  */
 #ifndef DLC_MANAGER_MANAGER_H
 #define DLC_MANAGER_MANAGER_H
@@ -13,7 +13,7 @@ struct control;
 
 struct control_config {
     const char *dir;       /* keys and tokens; made when missing, mode 0700 */
-    const char *store;     /* as store_open(); NULL: sqlite:DIR/metadata.db */
+    const char *store;     /* as store_open(); NULL: sqlite:DIR/manager.db */
     const char *listen;    /* "HOST:PORT"; NULL: only the Unix socket */
     const char *unix_path; /* NULL: none */
     const char *tls_cert, *tls_key;

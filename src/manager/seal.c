@@ -27,7 +27,7 @@
 #define NONCE_LEN  12
 #define TAG_LEN    16
 #define SEALED_MAX (1 << 20)
-#define KEY_ENV    "DLCACHE_CONTROL_KEY"
+#define KEY_ENV    "DLCACHE_MANAGER_KEY"
 
 #define SECRETS_TAG DLC_TAG4('s', 'c', 'r', 't')
 
@@ -96,7 +96,7 @@ static int load_key_file(struct seal *s, const char *dir, struct dlc_err *err)
     struct buf b = BUF_INIT;
     int rc = 0;
 
-    s->source = mem_fmt("%s/control.key", dir);
+    s->source = mem_fmt("%s/manager.key", dir);
     if (os_access(s->source, F_OK) < 0 && errno == ENOENT)
         rc = make_key_file(s->source, err);
     if (rc == 0)

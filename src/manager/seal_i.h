@@ -17,7 +17,7 @@
 
 struct seal;
 
-/* The key of DLCACHE_CONTROL_KEY, or of DIR/control.key, which is made when it is missing. */
+/* The key of DLCACHE_MANAGER_KEY, or of DIR/manager.key, which is made when it is missing. */
 int seal_open(const char *dir, struct seal **out, struct dlc_err *err);
 void seal_close(struct seal **sp);
 const char *seal_key_id(const struct seal *s); /* 16 hex digits; tells nothing of the key */

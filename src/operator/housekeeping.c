@@ -40,7 +40,7 @@ struct keeper {
 int keeper_control_secret(struct kube *k, const char *ns, json_t **out, struct dlc_err *err)
 {
     json_t *body, *have = NULL;
-    int rc = kube_get(k, KUBE_SECRET, ns, CONTROL_SECRET, &have, err);
+    int rc = kube_get(k, KUBE_SECRET, ns, MANAGER_SECRET, &have, err);
 
     *out = NULL;
     if (rc < 0 && rc != DLC_ENOTFOUND)
@@ -51,9 +51,9 @@ int keeper_control_secret(struct kube *k, const char *ns, json_t **out, struct d
         return 0;
     }
     rc = have == NULL ? kube_create(k, KUBE_SECRET, ns, body, out, err)
-                      : kube_patch(k, KUBE_SECRET, ns, CONTROL_SECRET, body, 0, out, err);
+                      : kube_patch(k, KUBE_SECRET, ns, MANAGER_SECRET, body, 0, out, err);
     if (rc == DLC_EBUSY || rc == DLC_ECHANGED) /* the other replica was first */
-        rc = kube_get(k, KUBE_SECRET, ns, CONTROL_SECRET, out, err);
+        rc = kube_get(k, KUBE_SECRET, ns, MANAGER_SECRET, out, err);
     json_decref(body);
     json_decref(have);
     return rc;

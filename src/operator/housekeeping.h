@@ -2,7 +2,7 @@
 /*
  * What belongs to the installation and not to one object, seen to now and then by a thread:
  *
- *     Secret dlcache-control    made when it is missing (install_secret.h); at the start, by
+ *     Secret dlcache-manager    made when it is missing (install_secret.h); at the start, by
  * anybody Secret dlcache-webhook    the webhook's certificate: made and renewed by the leader, read
  * by all; the CA goes into the MutatingWebhookConfiguration "dlcache" label dlcache.io/node     on
  * Nodes where a node of the control plane lives; by the leader

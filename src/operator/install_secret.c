@@ -81,8 +81,8 @@ static json_t *what_is_missing(const json_t *have)
         if (!has(have, tokens[i]))
             put(texts, tokens[i], new_token());
     }
-    if (!has(have, "control.key"))
-        put(texts, "control.key", new_hex());
+    if (!has(have, "manager.key"))
+        put(texts, "manager.key", new_hex());
     if (!has(have, "store"))
         put_store(texts);
     return texts;
@@ -101,7 +101,7 @@ json_t *bootstrap_secret(const char *ns, const json_t *have)
         return json_pack("{s:{s:O*}, s:o}", "metadata", "resourceVersion", version, "stringData",
                          texts);
     return json_pack("{s:s, s:s, s:{s:s, s:s, s:{s:s, s:s}}, s:s, s:o}", "apiVersion", "v1", "kind",
-                     "Secret", "metadata", "name", CONTROL_SECRET, "namespace", ns, "labels",
+                     "Secret", "metadata", "name", MANAGER_SECRET, "namespace", ns, "labels",
                      "app.kubernetes.io/name", "dlcache", LABEL_MANAGED, MANAGED_BY, "type",
                      "Opaque", "stringData", texts);
 }

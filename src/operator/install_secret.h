@@ -7,7 +7,7 @@
  * wait until it is there.
  *
  *     admin.token, node.token   the manager's files of these names
- *     control.key               DLCACHE_CONTROL_KEY
+ *     manager.key               DLCACHE_MANAGER_KEY
  *     store                     DLCACHE_STORE: redis://:PASSWORD@dlcache-redis:6379
  *     redis.conf                "requirepass PASSWORD"
  *
@@ -19,7 +19,7 @@
 
 #include <jansson.h>
 
-#define CONTROL_SECRET "dlcache-control"
+#define MANAGER_SECRET "dlcache-manager"
 
 /*
  * `have`: the Secret, or NULL. Gives NULL when it has all; otherwise the whole Secret to create

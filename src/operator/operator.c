@@ -90,7 +90,7 @@ static int find_token(void *arg, char **out, struct dlc_err *err)
     json_decref(secret);
     if (rc == 0 && *out == NULL)
         rc = dlc_err_set(err, DLC_EDENIED, "Secret %s/%s has no admin.token", o->config.ns,
-                         CONTROL_SECRET);
+                         MANAGER_SECRET);
     return rc;
 }
 

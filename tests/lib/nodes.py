@@ -196,7 +196,7 @@ class Cluster:
             self.server = stack.enter_context(self.bucket())
             for m in self.managers:
                 if m is not self.manager:  # the same tokens, the same key
-                    shutil.copytree(self.manager.dir, m.dir, ignore=shutil.ignore_patterns("manager.*"))
+                    shutil.copytree(self.manager.dir, m.dir, ignore=shutil.ignore_patterns("manager.[!k]*"))
                 stack.enter_context(m)
             dl.SECRETS.update((self.manager.token("node"), self.manager.token("admin")))
             self.ann = self.manager.tenant("ann")

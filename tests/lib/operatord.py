@@ -192,7 +192,7 @@ class World:
 
     def operator(self, name="op", *flags, kubeconfig=None, token=True, env=None, settle=True):
         """Start a replica, or start it again. When this returns all nodes have their label, unless settle is false.
-        token: it is told the manager's; else it finds it in the Secret dlcache-control."""
+        token: it is told the manager's; else it finds it in the Secret dlcache-manager."""
         if name not in self.operators:
             known = ["--token-file", os.path.join(self.m.dir, "admin.token")] if token else []
             self.operators[name] = Operator(

@@ -117,11 +117,11 @@ void reply_store_error(struct control *c, const struct http_request *r, struct h
     else if (err->code == DLC_ENOTFOUND)
         http_problem(reply, 404, "Not found", "%s", err->text);
     else if (err->code == DLC_EBUCKET) {
-        log_warn("the metadata store: %s", err->text);
-        http_problem(reply, 503, "Store away", "the metadata store does not answer; try again");
+        log_warn("the store: %s", err->text);
+        http_problem(reply, 503, "Store away", "the store does not answer; try again");
         reply->retry_after = mem_str("1");
     } else {
-        log_error("the metadata store: %s", err->text);
+        log_error("the store: %s", err->text);
         http_problem_err(reply, err);
     }
 }

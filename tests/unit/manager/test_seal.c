@@ -147,7 +147,7 @@ static void test_the_file_is_private_and_stays(void **state)
     (void)state;
     snprintf(id, sizeof(id), "%s", seal_key_id(s));
     seal_close(&s);
-    assert_int_equal(stat(unit_path("stays/control.key", path), &st), 0);
+    assert_int_equal(stat(unit_path("stays/manager.key", path), &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     s = open_in("stays");
     assert_string_equal(seal_key_id(s), id);
@@ -162,12 +162,12 @@ static void expect_refusal(const char *name, const char *content, mode_t mode, i
 
     unit_path(name, dir);
     assert_int_equal(os_mkdirs(dir, 0700), 0);
-    snprintf(path, sizeof(path), "%s/control.key", dir);
+    snprintf(path, sizeof(path), "%s/manager.key", dir);
     assert_int_equal(os_write_file(path, content, strlen(content), mode, &err), 0);
     assert_int_equal(chmod(path, mode), 0);
     assert_int_equal(seal_open(dir, &s, &err), code);
     assert_null(s);
-    assert_non_null(strstr(err.text, "control.key"));
+    assert_non_null(strstr(err.text, "manager.key"));
     assert_null(strstr(err.text, "0011223344"));
 }
 
@@ -186,18 +186,18 @@ static void test_the_environment_goes_first(void **state)
     char path[256];
 
     (void)state;
-    setenv("DLCACHE_CONTROL_KEY", KEY, 1);
+    setenv("DLCACHE_MANAGER_KEY", KEY, 1);
     s = open_in("env");
-    assert_int_not_equal(access(unit_path("env/control.key", path), F_OK), 0);
-    setenv("DLCACHE_CONTROL_KEY", "ABEiM0RVZneImaq7zN3u/wARIjNEVWZ3iJmqu8zd7v8=", 1);
+    assert_int_not_equal(access(unit_path("env/manager.key", path), F_OK), 0);
+    setenv("DLCACHE_MANAGER_KEY", "ABEiM0RVZneImaq7zN3u/wARIjNEVWZ3iJmqu8zd7v8=", 1);
     t = open_in("env");
     assert_string_equal(seal_key_id(s), seal_key_id(t)); /* the same in base64 */
     seal_close(&s);
     seal_close(&t);
-    setenv("DLCACHE_CONTROL_KEY", "secret-but-no-key", 1);
+    setenv("DLCACHE_MANAGER_KEY", "secret-but-no-key", 1);
     assert_int_equal(seal_open("/nonexistent", &s, &err), DLC_EINVAL);
     assert_null(strstr(err.text, "secret-but-no-key"));
-    unsetenv("DLCACHE_CONTROL_KEY");
+    unsetenv("DLCACHE_MANAGER_KEY");
 }
 
 int main(void)

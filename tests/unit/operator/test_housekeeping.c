@@ -11,7 +11,7 @@
 #include "unit.h"
 
 #define SECRETS "/api/v1/namespaces/sys/secrets"
-#define CONTROL SECRETS "/" CONTROL_SECRET
+#define CONTROL SECRETS "/" MANAGER_SECRET
 #define TLS     SECRETS "/" WEBHOOK_SECRET
 #define CONFIG  "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/" WEBHOOK_CONFIG
 
@@ -40,7 +40,7 @@ static int end(void **state)
     return 0;
 }
 
-/* ---- dlcache-control ---- */
+/* ---- dlcache-manager ---- */
 
 /* The admin's token of what keeper_control_secret() gives. Gives. */
 static char *control(void)

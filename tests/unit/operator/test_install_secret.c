@@ -7,7 +7,7 @@
 #include "base/api_token.h"
 #include "unit.h"
 
-static const char *const keys[] = {"admin.token", "node.token", "control.key", "store",
+static const char *const keys[] = {"admin.token", "node.token", "manager.key", "store",
                                    "redis.conf"};
 
 /* As the API server keeps it: stringData becomes data. Takes. */
@@ -36,7 +36,7 @@ static json_t *fresh(void)
 
     assert_string_equal(
         json_string_value(json_object_get(json_object_get(made, "metadata"), "name")),
-        "dlcache-control");
+        "dlcache-manager");
     return kept(json_pack("{s:{s:s}}", "metadata", "resourceVersion", "7"), made);
 }
 
@@ -63,7 +63,7 @@ static void test_what_is_made_is_what_the_manager_takes(void **state)
 {
     json_t *s = fresh();
     char *admin = bootstrap_text(s, "admin.token"), *node = bootstrap_text(s, "node.token");
-    char *key = bootstrap_text(s, "control.key"), *store = bootstrap_text(s, "store");
+    char *key = bootstrap_text(s, "manager.key"), *store = bootstrap_text(s, "store");
     char *conf = bootstrap_text(s, "redis.conf"), *url;
 
     (void)state;

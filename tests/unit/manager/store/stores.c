@@ -13,7 +13,7 @@ static void sqlite_url(char out[static 512])
 {
     char name[64], path[256];
 
-    snprintf(name, sizeof(name), "m%u/metadata.db", serial++);
+    snprintf(name, sizeof(name), "m%u/manager.db", serial++);
     snprintf(out, 512, "sqlite:%s", unit_path(name, path));
 }
 

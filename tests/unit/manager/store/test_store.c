@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What every store must do (D1-D4 of metadata.h), against each of them. Threads: test_threads.c. */
+/* What every store must do (D1-D4 of store.h), against each of them. Threads: test_threads.c. */
 #include "store_unit.h"
 
 #include "base/rng.h"
