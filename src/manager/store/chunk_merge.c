@@ -279,3 +279,11 @@ out:
     buf_release(&g.to);
     return rc;
 }
+
+void store_chunk_page_release(struct store_chunk_page *p)
+{
+    mem_free(&p->chunks);
+    mem_free(&p->texts);
+    mem_free(&p->next);
+    p->n = 0;
+}

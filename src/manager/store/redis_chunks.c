@@ -31,8 +31,9 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "manager/store/redis_store_i.h"
+#include "manager/store/redis_chunks_i.h"
 #include "manager/store/chunk_merge_i.h"
+#include "manager/store/redis_store_i.h"
 
 #define RUNS       4
 #define SCRIPT_MAX 500 /* chunks in one call of a script: it keeps the server for some ms */

@@ -27,6 +27,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "manager/store/redis_store_i.h"
+#include "manager/store/redis_chunks_i.h"
 
 static const char *const lua[LUA_COUNT] = {
 #define SCRIPT(name, text) text,
@@ -470,7 +471,6 @@ int redis_store_open(const char *url, struct store **out, struct dlc_err *err)
 {
     struct redis_store *q = mem_new(struct redis_store);
     struct redis_url u;
-    struct store *m = &q->m;
     int rc = redis_url_parse(url, &u, err);
 
     q->m.tag = STORE_TAG;
@@ -482,7 +482,7 @@ int redis_store_open(const char *url, struct store **out, struct dlc_err *err)
         rc = redis_open(&u, &q->r, err);
     }
     if (rc < 0)
-        store_close(&m);
-    *out = m;
+        redis_store_close(&q->m);
+    *out = rc < 0 ? NULL : &q->m;
     return rc;
 }

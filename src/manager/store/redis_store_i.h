@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside the Redis store. */
+/* The Redis store: documents, locks and events by the scripts of redis_lua.def. */
 #ifndef DLC_MANAGER_STORE_REDIS_STORE_I_H
 #define DLC_MANAGER_STORE_REDIS_STORE_I_H
 
@@ -24,25 +24,5 @@ struct redis_store *redis_store_of(struct store *m);
 
 /* A reply that is not what our own scripts give. */
 int redis_store_odd(struct dlc_err *err);
-
-/* A chunk without its key, as text: size, state, references, jobs, cost, time, ETag. */
-void redis_chunk_write(struct buf *out, const struct store_chunk *c);
-bool redis_chunk_parse(const char *s, size_t len, struct store_chunk *out, const char **etag,
-                       size_t *etag_len);
-
-/* ---- redis_chunks.c ---- */
-
-int redis_chunks_put(struct store *m, const struct store_chunk *c, size_t n, uint64_t fence,
-                     struct dlc_err *err);
-int redis_chunks_drop(struct store *m, const char *dataset, const char *node, uint64_t fence,
-                      struct dlc_err *err);
-int redis_chunks_drop_keys(struct store *m, const char *dataset, const char *node,
-                           const char *const *keys, size_t n, uint64_t fence, struct dlc_err *err);
-int redis_streams(struct store *m, const char *dataset, const char *node, struct chunk_stream **out,
-                  size_t *n, struct dlc_err *err);
-int redis_fetch(struct store *m, const char *dataset, const struct page_range *range,
-                struct chunk_stream **s, size_t n, size_t limit, struct dlc_err *err);
-int redis_sums(struct store *m, const char *dataset, struct store_sum *out, size_t max, size_t *n,
-               struct dlc_err *err);
 
 #endif

@@ -12,8 +12,9 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "manager/store/sqlite_store_i.h"
+#include "manager/store/sqlite_chunks_i.h"
 #include "manager/store/chunk_merge_i.h"
+#include "manager/store/sqlite_store_i.h"
 
 #define DROP_SLICE                                                                                 \
     10000 /* chunks that one transaction deletes: others get their turn in between                 \

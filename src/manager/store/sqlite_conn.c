@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/fault.h"
 #include "base/syscalls.h"
-#include "manager/store/sqlite_store_i.h"
+#include "manager/store/sqlite_conn_i.h"
 
 #define BUSY_MS 5000 /* how long another process may hold the database */
 
@@ -31,25 +31,23 @@ int sq_error(const char *path, int rc, const char *what, struct dlc_err *err)
     switch (rc & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-        return dlc_err_set(
-            err, DLC_ECORRUPT,
-            "metadata %s is damaged (%s: %s); move it away and run 'dlcache rebuild'", path, what,
-            text);
+        return dlc_err_set(err, DLC_ECORRUPT,
+                           "store %s is damaged (%s: %s); move it away and run 'dlcache rebuild'",
+                           path, what, text);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
         return dlc_err_set(err, DLC_EBUCKET,
-                           "metadata %s: %s: another process keeps it locked; try again", path,
-                           what);
+                           "store %s: %s: another process keeps it locked; try again", path, what);
     case SQLITE_FULL:
-        return dlc_err_set(err, DLC_ENOSPACE, "metadata %s: %s: the disk is full", path, what);
+        return dlc_err_set(err, DLC_ENOSPACE, "store %s: %s: the disk is full", path, what);
     case SQLITE_NOMEM:
-        return dlc_err_set(err, DLC_ENOMEM, "metadata %s: %s: out of memory", path, what);
+        return dlc_err_set(err, DLC_ENOMEM, "store %s: %s: out of memory", path, what);
     case SQLITE_PERM:
     case SQLITE_AUTH:
     case SQLITE_READONLY:
-        return dlc_err_set(err, DLC_EDENIED, "metadata %s: %s: %s; is it ours to write?", path,
-                           what, text);
-    default: return dlc_err_set(err, DLC_EIO, "metadata %s: %s: %s", path, what, text);
+        return dlc_err_set(err, DLC_EDENIED, "store %s: %s: %s; is it ours to write?", path, what,
+                           text);
+    default: return dlc_err_set(err, DLC_EIO, "store %s: %s: %s", path, what, text);
     }
 }
 

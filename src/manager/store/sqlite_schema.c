@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "base/syscalls.h"
-#include "manager/store/sqlite_store_i.h"
+#include "manager/store/sqlite_schema_i.h"
 
 #define APPLICATION_ID 0x646c636d /* "dlcm" */
 
@@ -74,7 +74,7 @@ static int migrate_step(sqlite3 *db, int64_t from)
 static int refuse_foreign(const char *path, struct dlc_err *err)
 {
     return dlc_err_set(err, DLC_EINVAL,
-                       "metadata %s is a database of another program; name another file", path);
+                       "store %s is a database of another program; name another file", path);
 }
 
 static bool is_foreign(int64_t app, int64_t tables)
@@ -113,11 +113,10 @@ static int check_ours(sqlite3 *db, const char *path, int64_t *version, struct dl
         return refuse_foreign(path, err);
     }
     if (*version > SQLITE_SCHEMA_VERSION)
-        return dlc_err_set(
-            err, DLC_EINVAL,
-            "metadata %s has schema %d, made by a newer dlcache; this one knows up to "
-            "%d: use the newer program, or another file and 'dlcache rebuild'",
-            path, (int)*version, SQLITE_SCHEMA_VERSION);
+        return dlc_err_set(err, DLC_EINVAL,
+                           "store %s has schema %d, made by a newer dlcache; this one knows up to "
+                           "%d: use the newer program, or another file and 'dlcache rebuild'",
+                           path, (int)*version, SQLITE_SCHEMA_VERSION);
     return SQLITE_OK;
 }
 
@@ -129,7 +128,7 @@ int sqlite_migrate(sqlite3 *db, const char *path, struct dlc_err *err)
     if (rc == SQLITE_OK) /* not before: it changes the file */
         rc = sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
     if (rc == SQLITE_OK && version > 0 && version < SQLITE_SCHEMA_VERSION)
-        log_info("metadata %s: schema %d becomes %d", path, (int)version, SQLITE_SCHEMA_VERSION);
+        log_info("store %s: schema %d becomes %d", path, (int)version, SQLITE_SCHEMA_VERSION);
     for (int64_t v = version; rc == SQLITE_OK && v < SQLITE_SCHEMA_VERSION; v++)
         rc = migrate_step(db, v);
     return rc;

@@ -8,6 +8,8 @@
  * of this run of the machine: setting the clock moves no expiry, and a reboot frees all locks.
  */
 #include "manager/store/sqlite_store_i.h"
+#include "manager/store/sqlite_chunks_i.h"
+#include "manager/store/sqlite_schema_i.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -375,7 +377,7 @@ static int make_file(const char *path, struct dlc_err *err)
     }
     if (rc == 0)
         fd = os_open(path, O_RDWR | O_CREAT, 0600);
-    rc = fd < 0 ? dlc_err_sys(err, "metadata %s", path) : sqlite_check_header(fd, path, err);
+    rc = fd < 0 ? dlc_err_sys(err, "store %s", path) : sqlite_check_header(fd, path, err);
     os_close(&fd);
     mem_free(&dir);
     return rc;
@@ -397,7 +399,6 @@ static char *boot_id(void)
 int sqlite_store_open(const char *path, struct store **out, struct dlc_err *err)
 {
     struct sqlite_store *q;
-    struct store *m;
     int rc = make_file(path, err);
 
     if (rc < 0)
@@ -416,9 +417,8 @@ int sqlite_store_open(const char *path, struct store **out, struct dlc_err *err)
     }
     if (rc == 0)
         rc = sq_conn_open(&q->read, path, false, err);
-    m = &q->m;
     if (rc < 0)
-        store_close(&m);
-    *out = m;
+        sqlite_close(&q->m);
+    *out = rc < 0 ? NULL : &q->m;
     return rc;
 }

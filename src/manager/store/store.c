@@ -16,62 +16,6 @@
 #include "manager/store/store_i.h"
 #include "manager/store/chunk_merge_i.h"
 
-uint64_t store_events_kept = STORE_EVENTS_MAX;
-
-/* ---- words ---- */
-
-const char *store_kind_name(enum store_kind kind)
-{
-    static const char *const names[STORE_KINDS] = {
-        [STORE_TENANT] = "tenant", [STORE_DATASET] = "dataset", [STORE_JOB] = "job",
-        [STORE_NODE] = "node",     [STORE_MANAGER] = "manager", [STORE_WEIGHTS] = "weights",
-    };
-
-    dlc_check((unsigned)kind < STORE_KINDS && names[kind] != NULL);
-    return names[kind];
-}
-
-int store_err_version(struct dlc_err *err, enum store_kind kind, const char *id, uint64_t expect,
-                      uint64_t there)
-{
-    const char *name = store_kind_name(kind);
-
-    if (expect == STORE_NEW)
-        return dlc_err_set(err, DLC_EBUSY, "%s '%s' exists already", name, id);
-    if (there == 0)
-        return dlc_err_set(err, DLC_EBUSY, "%s '%s' is not there any more", name, id);
-    return dlc_err_set(err, DLC_EBUSY,
-                       "%s '%s' has version %" PRIu64 ", not %" PRIu64
-                       ": somebody changed it; read it again",
-                       name, id, there, expect);
-}
-
-int store_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest)
-{
-    return dlc_err_set(err, DLC_EBUSY,
-                       "another manager took over (fence %" PRIu64 ", ours is %" PRIu64
-                       "): nothing was written",
-                       newest, fence);
-}
-
-int store_err_held(struct dlc_err *err, const char *name, const char *holder)
-{
-    return dlc_err_set(err, DLC_EBUSY, "lock '%s' is held by %s", name, holder);
-}
-
-int store_err_absent(struct dlc_err *err, enum store_kind kind, const char *id)
-{
-    return dlc_err_set(err, DLC_ENOTFOUND, "there is no %s '%s'", store_kind_name(kind), id);
-}
-
-int64_t store_wall_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 /* ---- open and close ---- */
 
 int store_open(const char *url, struct store **out, struct dlc_err *err)
@@ -116,24 +60,14 @@ const char *store_backend(const struct store *m)
 
 /* ---- arguments ---- */
 
-static int check_text(const char *what, const char *s, size_t min, size_t max, struct dlc_err *err)
-{
-    size_t len = s == NULL ? 0 : strlen(s);
-
-    if (s != NULL && len >= min && len <= max)
-        return 0;
-    return dlc_err_set(err, DLC_EINVAL, "metadata: %s of %zu bytes; allowed are %zu to %zu", what,
-                       len, min, max);
-}
-
 static int check_id(const char *id, struct dlc_err *err)
 {
-    return check_text("an id", id, 1, STORE_ID_MAX, err);
+    return store_check_text("an id", id, 1, STORE_ID_MAX, err);
 }
 
 static int check_optional(const char *what, const char *s, struct dlc_err *err)
 {
-    return s == NULL ? 0 : check_text(what, s, 0, STORE_ID_MAX, err);
+    return s == NULL ? 0 : store_check_text(what, s, 0, STORE_ID_MAX, err);
 }
 
 /* ---- documents ---- */
@@ -146,14 +80,6 @@ void store_doc_release(struct store_doc *d)
     *d = (struct store_doc)STORE_DOC_INIT;
 }
 
-static void store_raw_release(struct store_raw *r)
-{
-    mem_free(&r->id);
-    mem_free(&r->tenant);
-    mem_free(&r->body);
-    *r = (struct store_raw){0};
-}
-
 /* Takes raw's texts. */
 static int doc_of_raw(enum store_kind kind, struct store_raw *raw, struct store_doc *out,
                       struct dlc_err *err)
@@ -164,7 +90,7 @@ static int doc_of_raw(enum store_kind kind, struct store_raw *raw, struct store_
 
     if (body == NULL) {
         rc = dlc_err_set(err, DLC_ECORRUPT,
-                         "metadata: %s '%s' is not JSON in the store (%s); delete it, or run "
+                         "store: %s '%s' is not JSON in the store (%s); delete it, or run "
                          "'dlcache rebuild'",
                          store_kind_name(kind), raw->id, why.text);
     } else {
@@ -201,11 +127,11 @@ int store_put(struct store *m, enum store_kind kind, struct store_doc *d, uint64
     dlc_check(d->body != NULL);
     raw.body = json_dumps(d->body, JSON_COMPACT | JSON_ENCODE_ANY);
     if (raw.body == NULL)
-        return dlc_err_set(err, DLC_EINVAL, "metadata: %s '%s' cannot be written as JSON",
+        return dlc_err_set(err, DLC_EINVAL, "store: %s '%s' cannot be written as JSON",
                            store_kind_name(kind), d->id);
     raw.body_len = strlen(raw.body);
     if (raw.body_len > STORE_BODY_MAX)
-        rc = dlc_err_set(err, DLC_EINVAL, "metadata: %s '%s' has %zu bytes; allowed are %u",
+        rc = dlc_err_set(err, DLC_EINVAL, "store: %s '%s' has %zu bytes; allowed are %u",
                          store_kind_name(kind), d->id, raw.body_len, STORE_BODY_MAX);
     else
         rc = checked(m)->ops->put(m, kind, &raw, expect, m->fence, err);
@@ -282,22 +208,6 @@ int store_count(struct store *m, enum store_kind kind, const char *tenant, uint6
 
 /* ---- chunks ---- */
 
-static int store_check_chunk(const struct store_chunk *c, struct dlc_err *err)
-{
-    int rc = check_text("a dataset", c->dataset, 1, STORE_ID_MAX, err);
-
-    if (rc == 0)
-        rc = check_text("a node", c->node, 1, STORE_ID_MAX, err);
-    if (rc == 0)
-        rc = check_text("a key", c->key, 1, STORE_KEY_MAX, err);
-    if (rc == 0 && c->etag != NULL)
-        rc = check_text("an ETag", c->etag, 0, STORE_KEY_MAX, err);
-    if (rc == 0 && (c->size > STORE_SIZE_MAX || !isfinite(c->cost)))
-        rc = dlc_err_set(err, DLC_EINVAL, "metadata: chunk '%s': size %" PRIu64 ", cost %g", c->key,
-                         c->size, c->cost);
-    return rc;
-}
-
 int store_chunks_put(struct store *m, const struct store_chunk *c, size_t n, struct dlc_err *err)
 {
     int rc = 0;
@@ -320,12 +230,12 @@ int store_chunks_drop(struct store *m, const char *dataset, const char *node, st
 int store_chunks_drop_keys(struct store *m, const char *dataset, const char *node,
                            const char *const *keys, size_t n, struct dlc_err *err)
 {
-    int rc = check_text("a dataset", dataset, 1, STORE_ID_MAX, err);
+    int rc = store_check_text("a dataset", dataset, 1, STORE_ID_MAX, err);
 
     if (rc == 0)
-        rc = check_text("a node", node, 1, STORE_ID_MAX, err);
+        rc = store_check_text("a node", node, 1, STORE_ID_MAX, err);
     for (size_t i = 0; rc == 0 && i < n; i++)
-        rc = check_text("a key", keys[i], 1, STORE_KEY_MAX, err);
+        rc = store_check_text("a key", keys[i], 1, STORE_KEY_MAX, err);
     return rc < 0 || n == 0
                ? rc
                : checked(m)->ops->chunks_drop_keys(m, dataset, node, keys, n, m->fence, err);
@@ -335,31 +245,23 @@ int store_chunks_query(struct store *m, const struct store_chunk_query *q,
                        struct store_chunk_page *out, struct dlc_err *err)
 {
     struct store_chunk_query bounded = *q;
-    int rc = check_text("a dataset", q->dataset, 1, STORE_ID_MAX, err);
+    int rc = store_check_text("a dataset", q->dataset, 1, STORE_ID_MAX, err);
 
     *out = (struct store_chunk_page){0};
     if (rc == 0)
         rc = check_optional("a node", q->node, err);
     if (rc == 0 && q->prefix != NULL)
-        rc = check_text("a prefix", q->prefix, 0, STORE_KEY_MAX, err);
+        rc = store_check_text("a prefix", q->prefix, 0, STORE_KEY_MAX, err);
     if (rc < 0)
         return rc;
     bounded.max = DLC_CLAMP(q->max, (size_t)1, (size_t)PAGE_SCAN);
     return page_query(checked(m), &bounded, out, err);
 }
 
-void store_chunk_page_release(struct store_chunk_page *p)
-{
-    mem_free(&p->chunks);
-    mem_free(&p->texts);
-    mem_free(&p->next);
-    p->n = 0;
-}
-
 int store_chunks_sums(struct store *m, const char *dataset, struct store_sum *out, size_t max,
                       size_t *n, struct dlc_err *err)
 {
-    int rc = check_text("a dataset", dataset, 1, STORE_ID_MAX, err);
+    int rc = store_check_text("a dataset", dataset, 1, STORE_ID_MAX, err);
 
     *n = 0;
     return rc < 0 ? rc : checked(m)->ops->sums(m, dataset, out, max, n, err);
@@ -370,17 +272,17 @@ int store_chunks_sums(struct store *m, const char *dataset, struct store_sum *ou
 int store_lock(struct store *m, const char *name, const char *holder, struct dlc_dur ttl,
                uint64_t *fence, struct dlc_err *err)
 {
-    int rc = check_text("the name of a lock", name, 1, STORE_ID_MAX, err);
+    int rc = store_check_text("the name of a lock", name, 1, STORE_ID_MAX, err);
 
     if (rc == 0)
-        rc = check_text("the holder of a lock", holder, 1, STORE_ID_MAX, err);
+        rc = store_check_text("the holder of a lock", holder, 1, STORE_ID_MAX, err);
     dlc_check(ttl.ns > 0);
     return rc < 0 ? rc : checked(m)->ops->lock(m, name, holder, ttl, fence, err);
 }
 
 int store_unlock(struct store *m, const char *name, const char *holder, struct dlc_err *err)
 {
-    int rc = check_text("the name of a lock", name, 1, STORE_ID_MAX, err);
+    int rc = store_check_text("the name of a lock", name, 1, STORE_ID_MAX, err);
 
     return rc < 0 ? rc : checked(m)->ops->unlock(m, name, holder, err);
 }
@@ -392,7 +294,7 @@ void store_set_fence(struct store *m, uint64_t fence)
     checked(m)->fence = fence;
     /* Should this not reach the store, the next write brings it. */
     if (fence != 0 && m->ops->raise(m, fence, &err) < 0)
-        log_info("metadata: fence %" PRIu64 " not told yet: %s", fence, err.text);
+        log_info("store: fence %" PRIu64 " not told yet: %s", fence, err.text);
 }
 
 /* ---- events ---- */
@@ -405,7 +307,7 @@ int store_event(struct store *m, const char *tenant, json_t *body, struct dlc_er
 
     json_decref(body);
     if (rc == 0 && text == NULL)
-        rc = dlc_err_set(err, DLC_EINVAL, "metadata: an event that is no JSON object");
+        rc = dlc_err_set(err, DLC_EINVAL, "store: an event that is no JSON object");
     if (rc == 0)
         rc = checked(m)->ops->event(m, whose, text, m->fence, err);
     free(text);

@@ -11,29 +11,9 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "manager/store/store.h"
+#include "manager/store/store_common_i.h"
 
-#define STORE_TAG        DLC_TAG4('s', 't', 'o', 'r')
-#define STORE_ID_MAX     255
-#define STORE_KEY_MAX    4096
-#define STORE_BODY_MAX   (8u << 20)
-#define STORE_SIZE_MAX   ((uint64_t)1 << 53) /* Lua counts in doubles */
-#define STORE_EVENTS_MAX 100000
-
-extern uint64_t store_events_kept; /* STORE_EVENTS_MAX; tests lower it before they open a store */
-
-/* A document as a store has it. */
-struct store_raw {
-    char *id, *tenant;
-    char *body;
-    size_t body_len;
-    uint64_t version;
-};
-
-struct store_raw_event {
-    uint64_t seq;
-    int64_t time_ms;
-    char *tenant, *body;
-};
+#define STORE_TAG DLC_TAG4('s', 't', 'o', 'r')
 
 struct chunk_stream;
 struct page_range;
@@ -92,15 +72,5 @@ struct store {
 
 int sqlite_store_open(const char *path, struct store **out, struct dlc_err *err);
 int redis_store_open(const char *url, struct store **out, struct dlc_err *err);
-
-/* The same words whichever store finds it. expect, there: versions; there 0: no such document. */
-int store_err_version(struct dlc_err *err, enum store_kind kind, const char *id, uint64_t expect,
-                      uint64_t there);
-int store_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest);
-int store_err_held(struct dlc_err *err, const char *name, const char *holder);
-int store_err_absent(struct dlc_err *err, enum store_kind kind, const char *id);
-
-const char *store_kind_name(enum store_kind kind); /* "dataset" */
-int64_t store_wall_ms(void);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/fault.h"
 #include "base/syscalls.h"
-#include "manager/store/sqlite_store_i.h"
+#include "manager/store/sqlite_schema_i.h"
 
 static unsigned serial;
 
@@ -15,7 +15,7 @@ static const char *fresh(char path[static 256])
 {
     char name[64];
 
-    snprintf(name, sizeof(name), "s%u/metadata.db", serial++);
+    snprintf(name, sizeof(name), "s%u/manager.db", serial++);
     return unit_path(name, path);
 }
 
@@ -52,7 +52,7 @@ static void test_file(void **state)
     assert_int_equal(store_open("sqlite:", &m, &err), DLC_EINVAL);
     assert_int_equal(store_open("postgres://x", &m, &err), DLC_EINVAL);
     assert_int_equal(store_open("rediss://x", &m, &err), DLC_EINVAL);
-    assert_true(open_path("/proc/no/such/metadata.db", &m) < 0);
+    assert_true(open_path("/proc/no/such/manager.db", &m) < 0);
     assert_non_null(strstr(err.text, "/proc/no/such"));
     assert_null(m);
 }
