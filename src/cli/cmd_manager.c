@@ -30,12 +30,12 @@ static char *socket_path(const char *dir)
     return NULL;
 }
 
-static void announce(const struct control *c, const struct config *config, const char *socket)
+static void announce(const struct manager *c, const struct config *config, const char *socket)
 {
     fprintf(stderr,
             "manager at %s://%s%s%s\n"
             "tokens: %s/admin.token (people), %s/node.token (nodes); end with ^C\n",
-            config->tls_cert[0] != '\0' ? "https" : "http", control_address(c),
+            config->tls_cert[0] != '\0' ? "https" : "http", manager_address(c),
             socket != NULL ? " and unix:" : "", socket != NULL ? socket : "", config->dir,
             config->dir);
 }
@@ -53,7 +53,7 @@ static void block_ends(sigset_t *ends)
 static int manage(const struct config *config, bool quiet, struct dlc_err *err)
 {
     char *socket = socket_path(config->dir);
-    const struct control_config cc = {
+    const struct manager_config cc = {
         .dir = config->dir,
         .store = or_null(config->store),
         .listen = config->listen[0] != '\0' ? config->listen : LISTEN_DEFAULT,
@@ -65,18 +65,18 @@ static int manage(const struct config *config, bool quiet, struct dlc_err *err)
         .job_ttl = config->job_ttl,
         .lock_ttl = config->lock_ttl,
     };
-    struct control *c = NULL;
+    struct manager *c = NULL;
     sigset_t ends;
     int rc, signal_number;
 
     log_level_parse(config->log_level, &log_threshold);
     block_ends(&ends);
-    rc = control_open(&cc, &c, err);
+    rc = manager_open(&cc, &c, err);
     if (rc == 0) {
         if (!quiet)
             announce(c, config, socket);
         sigwait(&ends, &signal_number);
-        control_close(&c);
+        manager_close(&c);
     }
     mem_free(&socket);
     return rc;

@@ -52,7 +52,7 @@ struct agent {
     char *name, *base; /* base: set before `ready` */
     char *address;     /* of the peer server, or NULL */
     struct identity identity;
-    struct control *control; /* inside; the beating thread's, then agent_close()'s */
+    struct manager *manager; /* inside; the beating thread's, then agent_close()'s */
 
     struct dlc_mtx mtx; /* rank LCK_agent */
     struct dlc_cond wake, answered;
@@ -291,7 +291,7 @@ static int open_inside(struct agent *a, struct dlc_err *err)
     const struct config *c = a->node->config;
     const struct node_cluster *m = a->node->membership;
     char *path = mem_fmt("%s.api", c->socket), *file = mem_fmt("%s/node.token", c->dir);
-    const struct control_config cc = {
+    const struct manager_config cc = {
         .dir = c->dir,
         .store = or_null(c->store),
         .listen = m->api,
@@ -303,7 +303,7 @@ static int open_inside(struct agent *a, struct dlc_err *err)
         .job_ttl = c->job_ttl,
         .lock_ttl = c->lock_ttl,
     };
-    int rc = control_open(&cc, &a->control, err);
+    int rc = manager_open(&cc, &a->manager, err);
 
     if (rc == 0) {
         a->base = mem_fmt("unix:%s", path);
@@ -577,7 +577,7 @@ void agent_close(struct agent **ap)
     if (a == NULL)
         return;
     dlc_check(!a->has_beating && !a->has_asking);
-    control_close(&a->control);
+    manager_close(&a->manager);
     dlc_cond_release(&a->wake);
     dlc_cond_release(&a->answered);
     dlc_mtx_release(&a->mtx);

@@ -1,30 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * What all managers of one store must have in common: the key of its secrets, and the tokens of
- * admins and nodes. The store has fingerprints of them, so that a manager that has others says so
- * when it starts, and not when a node is refused after a fail-over.
- *
- * "key" of kind STORE_MANAGER: {"id"}; "tokens": {"admin", "node"}. Beside the tokens' files lies
- * manager.agreed: the fingerprints that this directory and the store last agreed on. With it a
- * token that was replaced on purpose (its file removed) is told from one that was never the
- * cluster's:
- *
- *     ours as the store's                          go on
- *     another, and agreed as the store's           replaced here: the store takes ours
- *     another, and agreed as something else        refused: copy the files
- *
- * (G1) Fingerprints tell nothing of what they are of. (G2) A manager that does not agree does not
- * begin to lead.
- */
-#include "manager/manager_i.h"
+#include "manager/fingerprints.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/syscalls.h"
 #include "base/str.h"
+#include "base/syscalls.h"
 
 #define PRINT_LEN 16
 #define TRIES     8
@@ -35,28 +20,28 @@ struct prints {
 
 /* ---- the key ---- */
 
-static int check_key(struct control *c, struct dlc_err *err)
+static int check_key(const struct fingerprints *f, struct dlc_err *err)
 {
     struct store_doc d = STORE_DOC_INIT;
     const char *was;
-    int rc = store_get(c->store, STORE_MANAGER, "key", &d, err);
+    int rc = store_get(f->store, STORE_MANAGER, "key", &d, err);
 
     if (rc == DLC_ENOTFOUND) {
         struct store_doc made = {(char *)"key", (char *)"", NULL, 0};
 
-        made.body = json_pack("{s:s}", "id", seal_key_id(c->seal));
-        rc = store_put(c->store, STORE_MANAGER, &made, STORE_NEW, err);
+        made.body = json_pack("{s:s}", "id", seal_key_id(f->seal));
+        rc = store_put(f->store, STORE_MANAGER, &made, STORE_NEW, err);
         json_decref(made.body);
         if (rc == DLC_EBUSY) /* another manager made it just now */
-            rc = store_get(c->store, STORE_MANAGER, "key", &d, err);
+            rc = store_get(f->store, STORE_MANAGER, "key", &d, err);
     }
     was = json_string_value(json_object_get(d.body, "id"));
-    if (rc == 0 && was != NULL && strcmp(was, seal_key_id(c->seal)) != 0)
+    if (rc == 0 && was != NULL && strcmp(was, seal_key_id(f->seal)) != 0)
         rc = dlc_err_set(err, DLC_EDENIED,
                          "the store's secrets are encrypted with key %.16s, but %s holds key %s: "
                          "copy manager.key, admin.token and node.token from the directory of the "
                          "manager that made the store, or set DLCACHE_MANAGER_KEY",
-                         was, seal_source(c->seal), seal_key_id(c->seal));
+                         was, seal_source(f->seal), seal_key_id(f->seal));
     store_doc_release(&d);
     return rc;
 }
@@ -71,12 +56,12 @@ static void print_of(const unsigned char hash[static SHA256_LEN], char out[stati
     str_hex(print, PRINT_LEN / 2, out);
 }
 
-static struct prints prints_here(const struct control *c)
+static struct prints prints_here(const struct fingerprints *f)
 {
     struct prints p;
 
-    print_of(c->admin_hash, p.admin);
-    print_of(c->node_hash, p.node);
+    print_of(f->auth->admin_hash, p.admin);
+    print_of(f->auth->node_hash, p.node);
     return p;
 }
 
@@ -93,11 +78,11 @@ static bool same(const struct prints *a, const struct prints *b)
 }
 
 /* DLC_ENOTFOUND: it has none yet. */
-static int prints_there(struct control *c, struct prints *out, uint64_t *version,
+static int prints_there(const struct fingerprints *f, struct prints *out, uint64_t *version,
                         struct dlc_err *err)
 {
     struct store_doc d = STORE_DOC_INIT;
-    int rc = store_get(c->store, STORE_MANAGER, "tokens", &d, err);
+    int rc = store_get(f->store, STORE_MANAGER, "tokens", &d, err);
 
     if (rc == 0) {
         copy_print(d.body, "admin", out->admin);
@@ -108,14 +93,14 @@ static int prints_there(struct control *c, struct prints *out, uint64_t *version
     return rc;
 }
 
-static int put_prints(struct control *c, const struct prints *p, uint64_t expect,
+static int put_prints(const struct fingerprints *f, const struct prints *p, uint64_t expect,
                       struct dlc_err *err)
 {
     struct store_doc d = {(char *)"tokens", (char *)"", NULL, 0};
     int rc;
 
     d.body = json_pack("{s:s, s:s}", "admin", p->admin, "node", p->node);
-    rc = store_put(c->store, STORE_MANAGER, &d, expect, err);
+    rc = store_put(f->store, STORE_MANAGER, &d, expect, err);
     json_decref(d.body);
     return rc;
 }
@@ -142,8 +127,8 @@ static int write_agreed(const char *path, const struct prints *p, struct dlc_err
     return rc;
 }
 
-static int refuse(struct control *c, const struct prints *here, const struct prints *there,
-                  struct dlc_err *err)
+static int refuse(const struct fingerprints *f, const struct prints *here,
+                  const struct prints *there, struct dlc_err *err)
 {
     bool admin = strcmp(here->admin, there->admin) != 0;
     bool node = strcmp(here->node, there->node) != 0;
@@ -151,50 +136,50 @@ static int refuse(struct control *c, const struct prints *here, const struct pri
     const char *leader = NULL;
     int rc;
 
-    if (store_get(c->store, STORE_MANAGER, "leader", &d, NULL) == 0)
+    if (store_get(f->store, STORE_MANAGER, "leader", &d, NULL) == 0)
         leader = json_string_value(json_object_get(d.body, "address"));
     rc = dlc_err_set(err, DLC_EDENIED,
                      "%s%s%s in %s %s not of this store, whose managers (the last to lead: %.100s) "
                      "have others: copy %s from the directory of one of them, then start again",
                      admin ? "admin.token" : "", admin && node ? " and " : "",
-                     node ? "node.token" : "", c->dir, admin && node ? "are" : "is",
+                     node ? "node.token" : "", f->dir, admin && node ? "are" : "is",
                      leader != NULL ? leader : "unknown", admin && node ? "both" : "it");
     store_doc_release(&d);
     return rc;
 }
 
 /* One step; DLC_EBUSY: another manager was faster, look again. */
-static int agree_once(struct control *c, const char *path, const struct prints *here,
+static int agree_once(const struct fingerprints *f, const char *path, const struct prints *here,
                       struct dlc_err *err)
 {
     struct prints there, agreed = prints_agreed(path);
     uint64_t version = 0;
-    int rc = prints_there(c, &there, &version, err);
+    int rc = prints_there(f, &there, &version, err);
 
     if (rc == DLC_ENOTFOUND)
-        return put_prints(c, here, STORE_NEW, err);
+        return put_prints(f, here, STORE_NEW, err);
     if (rc < 0 || same(here, &there))
         return rc;
     if (!same(&agreed, &there))
-        return refuse(c, here, &there, err);
-    rc = put_prints(c, here, version, err);
+        return refuse(f, here, &there, err);
+    rc = put_prints(f, here, version, err);
     if (rc == 0)
         log_warn("tokens in %s are new: copy them to the directories of the other managers, and to "
                  "whoever uses them",
-                 c->dir);
+                 f->dir);
     return rc;
 }
 
-int fingerprints_agree(struct control *c, struct dlc_err *err)
+int fingerprints_agree(const struct fingerprints *f, struct dlc_err *err)
 {
-    char *path = mem_fmt("%s/manager.agreed", c->dir);
-    struct prints here = prints_here(c);
-    int rc = check_key(c, err);
+    char *path = mem_fmt("%s/manager.agreed", f->dir);
+    struct prints here = prints_here(f);
+    int rc = check_key(f, err);
 
     if (rc == 0) {
         rc = DLC_EBUSY;
         for (int i = 0; i < TRIES && rc == DLC_EBUSY; i++)
-            rc = agree_once(c, path, &here, err);
+            rc = agree_once(f, path, &here, err);
     }
     if (rc == 0)
         rc = write_agreed(path, &here, err);
@@ -202,13 +187,13 @@ int fingerprints_agree(struct control *c, struct dlc_err *err)
     return rc;
 }
 
-bool fingerprints_match(struct control *c, struct dlc_err *err)
+bool fingerprints_match(const struct fingerprints *f, struct dlc_err *err)
 {
-    struct prints here = prints_here(c), there;
+    struct prints here = prints_here(f), there;
     uint64_t version;
 
-    if (prints_there(c, &there, &version, NULL) < 0 || same(&here, &there))
+    if (prints_there(f, &there, &version, NULL) < 0 || same(&here, &there))
         return true; /* a store that does not answer is another matter */
-    refuse(c, &here, &there, err);
+    refuse(f, &here, &there, err);
     return false;
 }

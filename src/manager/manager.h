@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The manager: who may read what, what lies where, who may run. It answers HTTP (openapi.json
- * beside this file), keeps its records in the store and is never on the data path.
+ * The manager: it knows who may read what, what lies where and who may run. It answers HTTP
+ * (routes/openapi.json), keeps its records in a store and is never on the data path.
+ *
+ *     manager.c    opens and wires everything; the manager's own thread
+ *     routes/      the HTTP API: reads requests, calls tables, answers
+ *     tables/      what the leader knows and decides; no HTTP
+ *     store/       documents, chunks, locks and events, in SQLite or Redis
+ *
+ * Calls go downwards only (tools/layers.txt, tools/cycles.txt).
  */
 #ifndef DLC_MANAGER_MANAGER_H
 #define DLC_MANAGER_MANAGER_H
@@ -9,9 +16,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-struct control;
+struct manager;
 
-struct control_config {
+struct manager_config {
     const char *dir;       /* keys and tokens; made when missing, mode 0700 */
     const char *store;     /* as store_open(); NULL: sqlite:DIR/manager.db */
     const char *listen;    /* "HOST:PORT"; NULL: only the Unix socket */
@@ -23,8 +30,8 @@ struct control_config {
     struct dlc_dur lock_ttl; /* 0: 10 s */
 };
 
-int control_open(const struct control_config *c, struct control **out, struct dlc_err *err);
-void control_close(struct control **cp);
-const char *control_address(const struct control *c); /* of TCP; NULL: none */
+int manager_open(const struct manager_config *c, struct manager **out, struct dlc_err *err);
+void manager_close(struct manager **cp);
+const char *manager_address(const struct manager *c); /* of TCP; NULL: none */
 
 #endif

@@ -11,8 +11,10 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "manager/routes/datasets_i.h"
-#include "manager/routes/jobs_i.h"
+#include "manager/routes/auth.h"
+#include "manager/routes/dataset_fields.h"
+#include "manager/tables/capacity.h"
+#include "manager/tables/dataset_doc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

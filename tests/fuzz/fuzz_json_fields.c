@@ -7,7 +7,8 @@
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "manager/manager_i.h"
+#include "base/str.h"
+#include "manager/routes/json_fields.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -43,12 +44,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (json_is_object(body) && read_body(&r, fields, &reply)) {
         dlc_check(reply.status == 0 && reply.body == NULL);
-        dlc_check(name != NULL && name_ok(name) && n <= 100 && i >= -100 && i <= 100);
+        dlc_check(name != NULL && str_is_name(name) && n <= 100 && i >= -100 && i <= 100);
         is_text(text, 8);
         dlc_check(maybe == NULL || strlen(maybe) <= 8);
         dlc_check(json_array_size(names) <= 4 && json_array_size(array) <= 4);
         for (size_t k = 0; k < json_array_size(names); k++)
-            dlc_check(name_ok(json_string_value(json_array_get(names, k))));
+            dlc_check(str_is_name(json_string_value(json_array_get(names, k))));
         for (size_t k = 0; k < json_array_size(texts); k++)
             is_text(json_string_value(json_array_get(texts, k)), 1024);
     } else if (json_is_object(body)) {

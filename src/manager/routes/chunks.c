@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is known of a dataset's chunks, page by page. The cursor is the store's own. */
-#include "manager/routes/datasets_i.h"
+#include "manager/routes/chunks.h"
 
 #include <strings.h>
 
 #include "base/mem.h"
 #include "base/str.h"
 #include "cache/policy/lifecycle.h"
+#include "manager/routes/api.h"
+#include "manager/routes/datasets.h"
+#include "manager/routes/json_fields.h"
+#include "manager/routes/route_util.h"
+#include "manager/store/wall_time.h"
 
 static bool read_state(const struct http_request *r, int *out, struct http_reply *reply)
 {
@@ -26,7 +30,7 @@ static bool read_state(const struct http_request *r, int *out, struct http_reply
 
 static json_t *chunk_json(const struct store_chunk *k)
 {
-    char *changed = control_time(k->changed_ms);
+    char *changed = wall_time_text(k->changed_ms);
     json_t *out = json_pack("{s:s, s:s, s:s, s:I, s:f, s:i, s:s, s:i, s:s}", "key", k->key, "etag",
                             k->etag, "node", k->node, "size", (json_int_t)k->size, "cost", k->cost,
                             "references", (int)k->references, "state",
@@ -37,9 +41,9 @@ static json_t *chunk_json(const struct store_chunk *k)
     return out;
 }
 
-void dataset_chunks(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_dataset_chunks(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     struct store_chunk_page found = {0};
@@ -47,22 +51,22 @@ void dataset_chunks(struct http_request *r, struct http_reply *reply, void *ctx)
     struct page p;
     json_t *items;
 
-    if (!dataset_read(c, r, &d, reply))
+    if (!dataset_read(api, r, &d, reply))
         return;
     if (!read_page(r, &p, reply) || !read_state(r, &q.state, reply))
         goto out;
-    if (q.node != NULL && !name_ok(q.node)) {
+    if (q.node != NULL && !str_is_name(q.node)) {
         refuse_field(reply, "", "node", "must be the name of a node");
         goto out;
     }
     q.dataset = d.id;
     q.after = p.after;
     q.max = p.limit;
-    if (store_chunks_query(c->store, &q, &found, &err) < 0) {
+    if (store_chunks_query(api->tables->store, &q, &found, &err) < 0) {
         if (err.code == DLC_EINVAL)
             refuse_field(reply, "", "after", "is no cursor; take it from \"next\"");
         else
-            reply_store_error(c, r, reply, &err);
+            reply_store_error(api, r, reply, &err);
         goto out;
     }
     items = json_array();

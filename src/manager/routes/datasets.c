@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Datasets: make, list, show, delete. What is done with them is in dataset_ops.c. */
-#include "manager/routes/datasets_i.h"
+#include "manager/routes/datasets.h"
 
 #include <string.h>
 
@@ -8,12 +7,23 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "manager/routes/jobs_i.h"
+#include "manager/routes/api.h"
+#include "manager/routes/dataset_fields.h"
+#include "manager/routes/idempotency.h"
+#include "manager/routes/json_fields.h"
+#include "manager/routes/route_util.h"
+#include "manager/store/wall_time.h"
+#include "manager/tables/dataset_cost.h"
+#include "manager/tables/dataset_doc.h"
+#include "manager/tables/dataset_listing.h"
+#include "manager/tables/event_log.h"
+#include "manager/tables/job_scheduler.h"
+#include "manager/tables/node_commands.h"
 
 #define SUMS_MAX     1024
 #define DELETE_TRIES 8
 
-bool dataset_read(struct control *c, const struct http_request *r, struct store_doc *out,
+bool dataset_read(struct api *api, const struct http_request *r, struct store_doc *out,
                   struct http_reply *reply)
 {
     const char *name = read_name(r, 0, "dataset", reply);
@@ -22,22 +32,21 @@ bool dataset_read(struct control *c, const struct http_request *r, struct store_
 
     if (name == NULL)
         return false;
-    rc = store_get(c->store, STORE_DATASET, name, out, &err);
+    rc = store_get(api->tables->store, STORE_DATASET, name, out, &err);
     if (rc == 0 && caller_sees(caller_of(r), out->tenant))
         return true;
     if (rc == 0 || rc == DLC_ENOTFOUND)
         reply_absent(reply, "dataset", name);
     else
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     store_doc_release(out);
     return false;
 }
 
-bool nodes_known(struct control *c, const json_t *nodes, const char *field,
-                 struct http_reply *reply)
+bool nodes_known(struct api *api, const json_t *nodes, const char *field, struct http_reply *reply)
 {
     struct node_info *known = NULL;
-    size_t n = nodes_list(c, &known), i;
+    size_t n = nodes_list(api->tables, &known), i;
     const char *name = NULL;
 
     for (i = 0; i < json_array_size(nodes); i++) {
@@ -64,7 +73,7 @@ struct dataset_request {
     uint64_t node_count;
 };
 
-static bool read_dataset_request(struct control *c, const struct http_request *r,
+static bool read_dataset_request(struct api *api, const struct http_request *r,
                                  struct dataset_request *m, struct http_reply *reply)
 {
     const struct field fields[] = {
@@ -80,7 +89,7 @@ static bool read_dataset_request(struct control *c, const struct http_request *r
 
     if (!read_body(r, fields, reply) || !splits_ok(m->splits, "splits", reply) ||
         !dataset_url_ok(caller_of(r), m->url, m->endpoint, reply) ||
-        !nodes_known(c, m->nodes, "nodes", reply))
+        !nodes_known(api, m->nodes, "nodes", reply))
         return false;
     if (json_array_size(m->nodes) > 0 && m->node_count > 0) {
         refuse_field(reply, "", "node_count", "either names of nodes or how many, not both");
@@ -91,7 +100,7 @@ static bool read_dataset_request(struct control *c, const struct http_request *r
 
 /* Whose will it be? Tenants make their own, admins anybody's or nobody's. With jobs->admit held:
  * the tenant stays until the dataset is written. */
-static bool read_tenant(struct control *c, const struct http_request *r, struct dataset_request *m,
+static bool read_tenant(struct api *api, const struct http_request *r, struct dataset_request *m,
                         struct http_reply *reply)
 {
     const struct caller *who = caller_of(r);
@@ -110,18 +119,18 @@ static bool read_tenant(struct control *c, const struct http_request *r, struct 
         m->tenant = "";
         return true;
     }
-    rc = store_get(c->store, STORE_TENANT, m->tenant, &d, &err);
+    rc = store_get(api->tables->store, STORE_TENANT, m->tenant, &d, &err);
     store_doc_release(&d);
     if (rc == DLC_ENOTFOUND)
         reply_absent(reply, "tenant", m->tenant); /* whoever makes tenants can tell */
     else if (rc < 0)
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     return rc == 0;
 }
 
 static json_t *body_of(const struct dataset_request *m)
 {
-    json_t *b = json_pack("{s:s, s:I}", "url", m->url, "created_ms", (json_int_t)control_wall_ms());
+    json_t *b = json_pack("{s:s, s:I}", "url", m->url, "created_ms", (json_int_t)wall_ms());
 
     json_object_set_new(b, "splits", m->splits != NULL ? json_deep_copy(m->splits) : json_array());
     if (m->endpoint != NULL)
@@ -144,16 +153,16 @@ static bool is_repeated(const struct http_request *r, const struct dataset_reque
 }
 
 /* Heart-beats that were under way as a dataset was deleted may have left rows. */
-static int drop_rows_of_former(struct control *c, const char *name, struct dlc_err *err)
+static int drop_rows_of_former(struct api *api, const char *name, struct dlc_err *err)
 {
     struct store_doc was = STORE_DOC_INIT;
-    int rc = store_get(c->store, STORE_DATASET, name, &was, err);
+    int rc = store_get(api->tables->store, STORE_DATASET, name, &was, err);
 
     store_doc_release(&was);
-    return rc == DLC_ENOTFOUND ? store_chunks_drop(c->store, name, NULL, err) : rc;
+    return rc == DLC_ENOTFOUND ? store_chunks_drop(api->tables->store, name, NULL, err) : rc;
 }
 
-static bool write_new(struct control *c, const struct http_request *r,
+static bool write_new(struct api *api, const struct http_request *r,
                       const struct dataset_request *m, struct store_doc *d,
                       struct http_reply *reply)
 {
@@ -161,19 +170,20 @@ static bool write_new(struct control *c, const struct http_request *r,
     struct store_doc was = STORE_DOC_INIT;
     int rc;
 
-    if (drop_rows_of_former(c, m->name, &err) < 0) {
-        reply_store_error(c, r, reply, &err);
+    if (drop_rows_of_former(api, m->name, &err) < 0) {
+        reply_store_error(api, r, reply, &err);
         return false;
     }
     d->id = mem_str(m->name);
     d->tenant = mem_str(m->tenant);
     d->body = body_of(m);
-    rc = store_put(c->store, STORE_DATASET, d, STORE_NEW, &err);
-    dataset_written(c, rc, d);
+    rc = store_put(api->tables->store, STORE_DATASET, d, STORE_NEW, &err);
+    dataset_written(api->tables, rc, d);
     if (rc == 0)
         return true;
-    if (err.code != DLC_EBUSY || store_get(c->store, STORE_DATASET, m->name, &was, NULL) < 0) {
-        reply_store_error(c, r, reply, &err);
+    if (err.code != DLC_EBUSY ||
+        store_get(api->tables->store, STORE_DATASET, m->name, &was, NULL) < 0) {
+        reply_store_error(api, r, reply, &err);
         return false;
     }
     if (is_repeated(r, m, &was)) {
@@ -187,49 +197,49 @@ static bool write_new(struct control *c, const struct http_request *r,
     return false;
 }
 
-static void create(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_datasets_create(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     struct dataset_request m = {0};
     bool ok;
 
-    if (idempotency_replay(c, r, reply) || !read_dataset_request(c, r, &m, reply) ||
-        !jobs_lock(c, reply))
+    if (idempotency_replay(api, r, reply) || !read_dataset_request(api, r, &m, reply) ||
+        !api_lock_jobs(api, reply))
         goto out;
-    ok = read_tenant(c, r, &m, reply) && write_new(c, r, &m, &d, reply);
-    jobs_unlock(c);
+    ok = read_tenant(api, r, &m, reply) && write_new(api, r, &m, &d, reply);
+    jobs_unlock(api->tables);
     if (!ok)
         goto out;
-    control_event(c, d.tenant, "dataset.created", json_pack("{s:s}", "dataset", d.id));
-    if (dataset_have_listed(c, &d, NULL, &err) < 0)
+    event_log(api->tables->store, d.tenant, "dataset.created", json_pack("{s:s}", "dataset", d.id));
+    if (dataset_have_listed(api->tables, &d, NULL, &err) < 0)
         log_warn("dataset %s: not listed yet: %s", d.id, err.text);
     if (dataset_nodes(d.body) != NULL)
-        view_changed(c);
+        view_changed(api->tables);
     reply_doc(reply, 201, dataset_json(&d), d.version);
     reply->location = mem_fmt("/v1/datasets/%s", d.id);
-    idempotency_record(c, r, reply);
+    idempotency_record(api, r, reply);
 out:
     store_doc_release(&d);
 }
 
 /* ---- list, show ---- */
 
-static json_t *shown(struct control *c, const struct store_doc *d, const struct caller *who)
+static json_t *shown(struct api *api, const struct store_doc *d, const struct caller *who)
 {
-    (void)c;
+    (void)api;
     (void)who;
     return dataset_json(d);
 }
 
-static void list(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_datasets_list(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const struct caller *who = caller_of(r);
 
-    reply_page(c, r, STORE_DATASET, who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant,
-               shown, reply);
+    reply_page(api, r, caller_of(r), STORE_DATASET,
+               who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant, shown, reply);
 }
 
 static bool is_gone(const struct node_info *nodes, size_t n, const char *name)
@@ -241,14 +251,14 @@ static bool is_gone(const struct node_info *nodes, size_t n, const char *name)
 }
 
 /* What lies on nodes that are not gone; copies count. */
-static int add_cached(struct control *c, json_t *out, const char *name,
-                      const struct node_info *live, size_t n_live, struct dlc_err *err)
+static int add_cached(struct api *api, json_t *out, const char *name, const struct node_info *live,
+                      size_t n_live, struct dlc_err *err)
 {
     struct store_sum *sums = mem_zero(SUMS_MAX * sizeof(*sums));
     json_t *nodes = json_array();
     uint64_t bytes = 0;
     size_t n = 0;
-    int rc = store_chunks_sums(c->store, name, sums, SUMS_MAX, &n, err);
+    int rc = store_chunks_sums(api->tables->store, name, sums, SUMS_MAX, &n, err);
 
     for (size_t i = 0; rc == 0 && i < n; i++) {
         if (is_gone(live, n_live, sums[i].node))
@@ -286,12 +296,13 @@ static void add_preparation(json_t *out, const char *name, const struct node_inf
 }
 
 /* What nodes hold of it, and have said of it in their last heart-beats. */
-static int add_said(struct control *c, json_t *out, const struct store_doc *d, struct dlc_err *err)
+static int add_said(struct api *api, json_t *out, const struct store_doc *d, struct dlc_err *err)
 {
     struct node_info *nodes = NULL;
-    size_t n = nodes_list(c, &nodes);
-    int rc = add_cached(c, out, d->id, nodes, n, err);
-    json_t *spent = control_leads(c) ? dataset_cost(nodes, n, d) : NULL; /* else it is old */
+    size_t n = nodes_list(api->tables, &nodes);
+    int rc = add_cached(api, out, d->id, nodes, n, err);
+    json_t *spent =
+        leader_leads(api->tables) ? dataset_cost(nodes, n, d) : NULL; /* else it is old */
 
     add_preparation(out, d->id, nodes, n);
     if (spent != NULL)
@@ -300,22 +311,22 @@ static int add_said(struct control *c, json_t *out, const struct store_doc *d, s
     return rc;
 }
 
-static void show(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_datasets_show(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     json_t *out;
 
-    if (!dataset_read(c, r, &d, reply))
+    if (!dataset_read(api, r, &d, reply))
         return;
     out = dataset_json(&d);
-    if (add_said(c, out, &d, &err) < 0) {
+    if (add_said(api, out, &d, &err) < 0) {
         json_decref(out);
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
         goto out;
     }
-    json_object_set_new(out, "jobs", json_integer((json_int_t)jobs_running(c, d.id)));
+    json_object_set_new(out, "jobs", json_integer((json_int_t)jobs_running(api->tables, d.id)));
     reply_doc(reply, 200, out, d.version);
 out:
     store_doc_release(&d);
@@ -335,45 +346,46 @@ static bool read_force(const struct http_request *r, bool *force, struct http_re
 }
 
 /* The nodes are told to forget it; what they do not hear now their next cleaning finds. */
-static void forget(struct control *c, const struct store_doc *d)
+static void forget(struct api *api, const struct store_doc *d)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (commands_withdraw(c, d, &err) < 0 ||
-        command_send_all(c, NULL, dataset_command(d, "evict", "all"), &err) < 0 ||
-        store_chunks_drop(c->store, d->id, NULL, &err) < 0)
+    if (commands_withdraw(api->tables, d, &err) < 0 ||
+        command_send_all(api->tables, NULL, dataset_command(d, "evict", "all"), &err) < 0 ||
+        store_chunks_drop(api->tables->store, d->id, NULL, &err) < 0)
         log_warn("dataset %s is deleted, but: %s", d->id, err.text);
-    control_event(c, d->tenant, "dataset.deleted", json_pack("{s:s}", "dataset", d->id));
-    view_changed(c);
+    event_log(api->tables->store, d->tenant, "dataset.deleted",
+              json_pack("{s:s}", "dataset", d->id));
+    view_changed(api->tables);
 }
 
 /* The one that the caller saw, not another that has its name since. Without If-Match it may have
  * changed meanwhile. */
-static int delete_this(struct control *c, const struct store_doc *d, uint64_t expect,
+static int delete_this(struct api *api, const struct store_doc *d, uint64_t expect,
                        struct dlc_err *err)
 {
     struct store_doc now = STORE_DOC_INIT;
     int rc = DLC_EBUSY;
 
     for (int i = 0; i < DELETE_TRIES && rc == DLC_EBUSY; i++) {
-        rc = store_get(c->store, STORE_DATASET, d->id, &now, err);
+        rc = store_get(api->tables->store, STORE_DATASET, d->id, &now, err);
         if (rc == 0 && !dataset_is(&now, d))
             rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset %s", d->id);
         if (rc == 0) {
-            rc = store_delete(c->store, STORE_DATASET, d->id,
+            rc = store_delete(api->tables->store, STORE_DATASET, d->id,
                               expect == STORE_ANY ? now.version : expect, err);
-            dataset_deleted(c, rc, d->id);
+            dataset_deleted(api->tables, rc, d->id);
         }
         store_doc_release(&now);
-        if (expect != STORE_ANY || !control_leads(c))
+        if (expect != STORE_ANY || !leader_leads(api->tables))
             break;
     }
     return rc;
 }
 
-static void delete (struct http_request *r, struct http_reply *reply, void *ctx)
+void route_datasets_delete(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t expect;
@@ -381,37 +393,22 @@ static void delete (struct http_request *r, struct http_reply *reply, void *ctx)
     size_t n;
 
     if (!read_if_match(r, &expect, reply) || !read_force(r, &force, reply) ||
-        !dataset_read(c, r, &d, reply))
+        !dataset_read(api, r, &d, reply))
         return;
-    if (!jobs_lock(c, reply))
+    if (!api_lock_jobs(api, reply))
         goto out;
-    n = jobs_count(c, d.id);
+    n = jobs_count(api->tables, d.id);
     if (n > 0 && !force) {
         http_problem(reply, 409, "In use",
                      "%zu jobs run or wait on dataset %s; end them first, or add force=1", n, d.id);
-    } else if (delete_this(c, &d, expect, &err) < 0) {
-        reply_store_error(c, r, reply, &err);
+    } else if (delete_this(api, &d, expect, &err) < 0) {
+        reply_store_error(api, r, reply, &err);
     } else {
-        jobs_end_of_dataset(c, d.id);
-        forget(c, &d);
+        jobs_end_of_dataset(api->tables, d.id);
+        forget(api, &d);
         reply->status = 204;
     }
-    jobs_unlock(c);
+    jobs_unlock(api->tables);
 out:
     store_doc_release(&d);
 }
-
-#define OWNER (ROLE_ADMIN | ROLE_TENANT)
-
-const struct http_route control_dataset_routes[] = {
-    {"GET", "/v1/datasets", OWNER, list},
-    {"POST", "/v1/datasets", OWNER, create},
-    {"GET", "/v1/datasets/{name}", OWNER, show},
-    {"DELETE", "/v1/datasets/{name}", OWNER, delete},
-    {"GET", "/v1/datasets/{name}/chunks", OWNER, dataset_chunks},
-    {"POST", "/v1/datasets/{name}/snapshot", OWNER, dataset_do_snapshot},
-    {"POST", "/v1/datasets/{name}/warm", OWNER, dataset_do_warm},
-    {"POST", "/v1/datasets/{name}/evict", OWNER, dataset_do_evict},
-    {"POST", "/v1/datasets/{name}/move", OWNER, dataset_do_move},
-    {NULL, NULL, 0, NULL},
-};

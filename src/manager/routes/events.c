@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Events as JSON lines. With follow=1 the answer goes on for as long as the client listens and its
- * token is good: that is looked at again every few seconds. Each such answer takes a thread, so a
- * caller has few of them.
- */
-#include "manager/manager_i.h"
-#include "manager/routes/openapi_i.h"
+#include "manager/routes/events.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,6 +12,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "manager/routes/api.h"
+#include "manager/routes/json_fields.h"
+#include "manager/routes/route_util.h"
+#include "manager/store/wall_time.h"
 
 #define STREAM_TAG DLC_TAG4('e', 'v', 's', 't')
 #define AT_ONCE    256
@@ -26,8 +25,8 @@
 
 struct stream {
     uint32_t tag;
-    struct control *c;
-    struct dlc_list link; /* in c->streams, when `listed` */
+    struct api *api;
+    struct dlc_list link; /* in api->streams.list, when `listed` */
     enum role role;
     char tenant[NAME_MAX_LEN + 1];
     bool all, follow, listed; /* all: of every tenant */
@@ -37,6 +36,18 @@ struct stream {
     struct buf lines;
     size_t given; /* of lines */
 };
+
+void event_streams_init(struct event_streams *s)
+{
+    dlc_mtx_init(&s->mtx, LCK_streams);
+    dlc_list_init(&s->list);
+}
+
+void event_streams_release(struct event_streams *s)
+{
+    dlc_check(dlc_list_empty(&s->list));
+    dlc_mtx_release(&s->mtx);
+}
 
 static struct stream *stream_of(void *arg)
 {
@@ -51,9 +62,9 @@ static void done(void *arg)
     struct stream *s = stream_of(arg);
 
     if (s->listed) {
-        dlc_mtx_lock(&s->c->mtx);
+        dlc_mtx_lock(&s->api->streams.mtx);
         dlc_list_remove(&s->link);
-        dlc_mtx_unlock(&s->c->mtx);
+        dlc_mtx_unlock(&s->api->streams.mtx);
     }
     if (s->token != NULL)
         OPENSSL_cleanse(s->token, strlen(s->token));
@@ -66,7 +77,7 @@ static void done(void *arg)
 static void add_line(struct stream *s, json_t *event)
 {
     json_t *ms = json_object_get(event, "time_ms");
-    char *time = control_time((int64_t)json_integer_value(ms)), *text;
+    char *time = wall_time_text((int64_t)json_integer_value(ms)), *text;
 
     s->after = (uint64_t)json_integer_value(json_object_get(event, "seq"));
     json_object_set_new(event, "time", json_string(time));
@@ -89,7 +100,7 @@ static int more(struct stream *s, struct dlc_err *err)
     buf_clear(&s->lines);
     s->given = 0;
     if (s->left > 0)
-        rc = store_events(s->c->store, s->all ? NULL : s->tenant, s->after,
+        rc = store_events(s->api->tables->store, s->all ? NULL : s->tenant, s->after,
                           (size_t)DLC_MIN(s->left, AT_ONCE), &events, err);
     for (size_t i = 0; rc == 0 && i < json_array_size(events); i++) {
         add_line(s, json_array_get(events, i));
@@ -107,7 +118,7 @@ static bool still_allowed(struct stream *s)
     if (s->token == NULL || dlc_mono_since(s->checked).ns < CHECK_MS * INT64_C(1000000))
         return true;
     s->checked = dlc_mono_now();
-    return token_caller(s->c, s->token, &who, &err) != DLC_EDENIED;
+    return token_caller(s->api, s->token, &who, &err) != DLC_EDENIED;
 }
 
 static long next(void *arg, char *buf, size_t cap)
@@ -141,16 +152,16 @@ static bool enlist(struct stream *s, struct http_reply *reply)
 {
     size_t n = 0;
 
-    dlc_mtx_lock(&s->c->mtx);
-    dlc_list_each (l, &s->c->streams) {
+    dlc_mtx_lock(&s->api->streams.mtx);
+    dlc_list_each (l, &s->api->streams.list) {
         const struct stream *o = dlc_container(l, struct stream, link);
 
         n += o->role == s->role && strcmp(o->tenant, s->tenant) == 0;
     }
     s->listed = n < STREAMS;
     if (s->listed)
-        dlc_list_push_tail(&s->c->streams, &s->link);
-    dlc_mtx_unlock(&s->c->mtx);
+        dlc_list_push_tail(&s->api->streams.list, &s->link);
+    dlc_mtx_unlock(&s->api->streams.mtx);
     if (!s->listed)
         http_problem(reply, 429, "Too many streams",
                      "%zu answers with follow=1 go on for this caller already; end one first", n);
@@ -168,7 +179,7 @@ static bool read_number(const struct http_request *r, const char *name, uint64_t
     return false;
 }
 
-static void events(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_events(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     const struct caller *who = caller_of(r);
     struct dlc_err err = DLC_ERR_INIT;
@@ -185,7 +196,7 @@ static void events(struct http_request *r, struct http_reply *reply, void *ctx)
     }
     s = mem_new(struct stream);
     *s = (struct stream){.tag = STREAM_TAG,
-                         .c = control_of(ctx),
+                         .api = api_of(ctx),
                          .role = who->role,
                          .all = who->role == ROLE_ADMIN,
                          .follow = goes_on,
@@ -201,7 +212,7 @@ static void events(struct http_request *r, struct http_reply *reply, void *ctx)
     }
     if (more(s, &err) < 0) {
         done(s);
-        reply_store_error(control_of(ctx), r, reply, &err);
+        reply_store_error(api_of(ctx), r, reply, &err);
         return;
     }
     reply->type = "application/jsonl";
@@ -209,9 +220,3 @@ static void events(struct http_request *r, struct http_reply *reply, void *ctx)
     reply->done = done;
     reply->arg = s;
 }
-
-const struct http_route control_event_routes[] = {
-    {"GET", "/v1/events", ROLE_ANY, events},
-    {"GET", "/v1/openapi.json", 0, control_openapi},
-    {NULL, NULL, 0, NULL},
-};

@@ -1,60 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The heart-beat: what a node has and has done comes in, what is new for it goes back
- * (docs/design/0006). Chunks are written to the store before the answer: a node that gets 200 need
- * not tell them again. A row of values that make no sense is passed over: it must not keep the
- * others, nor the node itself, from being heard.
- */
+#include "manager/routes/heartbeat.h"
+
 #include <string.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "manager/routes/jobs_i.h"
-#include "manager/routes/nodes_i.h"
-#include "manager/tables/cluster_view_i.h"
 #include "cache/policy/lifecycle.h"
+#include "manager/routes/api.h"
+#include "manager/routes/json_fields.h"
+#include "manager/routes/nodes.h"
+#include "manager/routes/route_util.h"
+#include "manager/store/wall_time.h"
+#include "manager/tables/command_results.h"
+#include "manager/tables/job_table.h"
+#include "manager/tables/node_table.h"
 
 #define CHUNKS_MAX   2000 /* in one heart-beat */
 #define KEY_MAX      1024
 #define ETAG_MAX     1024
-#define EVERY_LEAST  100  /* ms */
-#define EVERY_MOST   2000 /* ms */
 #define DONE_AT_ONCE 1000
-
-/* ---- what goes back ---- */
-
-/* Until the next heart-beat. */
-static int64_t nodes_interval_ms(struct control *c)
-{
-    bool soon;
-
-    dlc_mtx_lock(&c->mtx);
-    soon = c->view_dirty || c->view == NULL; /* there will be another view in a moment */
-    dlc_mtx_unlock(&c->mtx);
-    return soon ? EVERY_LEAST : DLC_CLAMP(c->node_ttl.ns / 5000000, EVERY_LEAST, EVERY_MOST);
-}
-
-void nodes_reply(struct control *c, const char *name, uint64_t has, json_t *answer, int status,
-                 uint64_t version, struct http_reply *reply)
-{
-    json_t *commands = NULL;
-    struct live_node *n;
-    struct view *view;
-
-    dlc_mtx_lock(&c->mtx);
-    n = nodes_find_locked(c, name);
-    if (n != NULL)
-        commands = json_deep_copy(json_object_get(n->doc, "commands"));
-    dlc_mtx_unlock(&c->mtx);
-    view = view_get(c, has); /* after the commands: (V4) */
-    json_object_set_new(answer, "commands", commands != NULL ? commands : json_array());
-    json_object_set_new(answer, "interval_ms", json_integer(nodes_interval_ms(c)));
-    reply_doc(reply, status, answer, version);
-    if (view != NULL && view_names(view, name)) /* (V5) */
-        view_add_to_reply(view, reply);
-    view_put(&view);
-}
 
 /* ---- chunks ---- */
 
@@ -99,7 +64,7 @@ static bool read_chunk(const json_t *row, const char *node, struct store_chunk *
     m->key = text_at(row, 1, KEY_MAX);
     m->etag = text_at(row, 2, ETAG_MAX);
     m->cost = json_number_value(cost);
-    m->changed_ms = control_wall_ms();
+    m->changed_ms = wall_ms();
     if (m->dataset == NULL || m->dataset[0] == '\0' || m->key == NULL || m->key[0] == '\0' ||
         m->etag == NULL || !json_is_number(cost) || m->cost < 0 ||
         !number_at(row, 3, UINT64_C(1) << 53, &m->size) ||
@@ -112,17 +77,17 @@ static bool read_chunk(const json_t *row, const char *node, struct store_chunk *
 }
 
 /* A node may not have heard yet that a dataset was deleted: what it tells of it is not kept. */
-static bool exists(struct control *c, const char *dataset)
+static bool exists(struct api *api, const char *dataset)
 {
     struct store_doc d = STORE_DOC_INIT;
-    int rc = store_get(c->store, STORE_DATASET, dataset, &d, NULL);
+    int rc = store_get(api->tables->store, STORE_DATASET, dataset, &d, NULL);
 
     store_doc_release(&d);
     return rc != DLC_ENOTFOUND; /* a store that is away says so when it is written to */
 }
 
 /* Leave out rows of datasets that do not exist. Gives how many there are then. */
-static size_t keep_existing(struct control *c, struct store_chunk *m, size_t n)
+static size_t keep_existing(struct api *api, struct store_chunk *m, size_t n)
 {
     const char *last = NULL;
     bool there = false;
@@ -130,7 +95,7 @@ static size_t keep_existing(struct control *c, struct store_chunk *m, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         if (last == NULL || strcmp(last, m[i].dataset) != 0)
-            there = exists(c, m[i].dataset);
+            there = exists(api, m[i].dataset);
         last = m[i].dataset;
         if (there)
             m[kept++] = m[i];
@@ -138,7 +103,7 @@ static size_t keep_existing(struct control *c, struct store_chunk *m, size_t n)
     return kept;
 }
 
-static bool write_chunks(struct control *c, const struct http_request *r, const char *node,
+static bool write_chunks(struct api *api, const struct http_request *r, const char *node,
                          const json_t *rows, struct http_reply *reply)
 {
     size_t all = json_array_size(rows), n = 0;
@@ -150,9 +115,9 @@ static bool write_chunks(struct control *c, const struct http_request *r, const 
         n += read_chunk(json_array_get(rows, i), node, &m[n]);
     if (n < all)
         log_debug("node %s: %zu rows of chunks make no sense", node, all - n);
-    n = keep_existing(c, m, n);
-    if (n > 0 && store_chunks_put(c->store, m, n, &err) < 0) {
-        reply_store_error(c, r, reply, &err);
+    n = keep_existing(api, m, n);
+    if (n > 0 && store_chunks_put(api->tables->store, m, n, &err) < 0) {
+        reply_store_error(api, r, reply, &err);
         ok = false;
     }
     mem_free(&m);
@@ -160,7 +125,7 @@ static bool write_chunks(struct control *c, const struct http_request *r, const 
 }
 
 /* Rows of one dataset that follow each other are dropped together. */
-static bool drop_chunks(struct control *c, const struct http_request *r, const char *node,
+static bool drop_chunks(struct api *api, const struct http_request *r, const char *node,
                         const json_t *rows, struct http_reply *reply)
 {
     size_t all = json_array_size(rows), n = 0;
@@ -176,16 +141,16 @@ static bool drop_chunks(struct control *c, const struct http_request *r, const c
         if (d == NULL || d[0] == '\0' || key == NULL)
             continue;
         if (n > 0 && strcmp(d, dataset) != 0) {
-            rc = store_chunks_drop_keys(c->store, dataset, node, keys, n, &err);
+            rc = store_chunks_drop_keys(api->tables->store, dataset, node, keys, n, &err);
             n = 0;
         }
         dataset = d;
         keys[n++] = key;
     }
     if (rc == 0 && n > 0)
-        rc = store_chunks_drop_keys(c->store, dataset, node, keys, n, &err);
+        rc = store_chunks_drop_keys(api->tables->store, dataset, node, keys, n, &err);
     if (rc < 0)
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     mem_free(&keys);
     return rc == 0;
 }
@@ -201,7 +166,7 @@ static bool check_rows(const json_t *rows, const char *field, size_t columns, co
     return true;
 }
 
-static bool take_chunks(struct control *c, const struct http_request *r, const char *node,
+static bool take_chunks(struct api *api, const struct http_request *r, const char *node,
                         const json_t *chunks, struct http_reply *reply)
 {
     const json_t *put = NULL, *gone = NULL;
@@ -217,54 +182,10 @@ static bool take_chunks(struct control *c, const struct http_request *r, const c
            check_rows(put, "put", 8, "[DATASET, KEY, ETAG, SIZE, COST, REFERENCES, STATE, JOBS]",
                       reply) &&
            check_rows(gone, "gone", 2, "[DATASET, KEY]", reply) &&
-           write_chunks(c, r, node, put, reply) && drop_chunks(c, r, node, gone, reply);
+           write_chunks(api, r, node, put, reply) && drop_chunks(api, r, node, gone, reply);
 }
 
 /* ---- the node itself ---- */
-
-/* Takes *with: afterwards it is what was there before. */
-static void replace(struct shared_json **slot, struct shared_json **with)
-{
-    struct shared_json *was = *slot;
-
-    if (*with != NULL) {
-        *slot = *with;
-        *with = was;
-    }
-}
-
-/* False: nobody knows it, or it was asked to join again. *woke: it was joining or gone until now.
- */
-static bool note_beat(struct control *c, const char *name, const json_t *figures,
-                      const json_t *progress, bool *woke)
-{
-    struct shared_json *f = shared_json_new(json_deep_copy(figures));
-    struct shared_json *p = shared_json_new(json_deep_copy(progress));
-    struct live_node *n;
-    bool known;
-
-    dlc_mtx_lock(&c->mtx);
-    n = nodes_find_locked(c, name);
-    known = n != NULL && !json_is_true(json_object_get(n->doc, "rejoin"));
-    if (n != NULL)
-        n->heard = dlc_mono_now();
-    if (known) {
-        *woke = n->state != NODE_LIVE;
-        if (n->state == NODE_GONE)
-            nodes_forgive_locked(c, n);
-        n->state = NODE_LIVE;
-        replace(&n->figures, &f);
-        replace(&n->progress, &p);
-        if (*woke) {
-            c->view_dirty = true;
-            dlc_cond_signal(&c->wake);
-        }
-    }
-    dlc_mtx_unlock(&c->mtx);
-    shared_json_put(&f);
-    shared_json_put(&p);
-    return known;
-}
 
 static bool check_done(const json_t *done, struct http_reply *reply)
 {
@@ -288,9 +209,9 @@ static bool check_done(const json_t *done, struct http_reply *reply)
     return true;
 }
 
-void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_nodes_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
     const json_t *figures = NULL, *done = NULL, *progress = NULL, *chunks = NULL;
     const char *instance = NULL;
@@ -309,23 +230,23 @@ void node_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
 
     if (name == NULL || !read_body(r, fields, reply) || !check_done(done, reply))
         return;
-    if (instance != NULL && !nodes_is_holder(c, name, instance)) {
-        nodes_refuse_name(c, name, "", reply);
+    if (instance != NULL && !nodes_is_holder(api->tables, name, instance)) {
+        nodes_refuse_name(api, name, "", reply);
         return;
     }
-    if (!note_beat(c, name, figures, progress, &woke)) {
+    if (!nodes_heard(api->tables, name, figures, progress, &woke)) {
         http_problem(reply, 404, "Not found",
                      "node %s is not known, or is to join again: it joins first", name);
         return;
     }
-    jobs_seen(c, figures);
+    jobs_seen(api->tables, figures);
     if (woke)
-        nodes_write_state(c, name, NODE_LIVE);
-    if (!take_chunks(c, r, name, chunks, reply))
+        nodes_write_state(api->tables, name, NODE_LIVE);
+    if (!take_chunks(api, r, name, chunks, reply))
         return;
-    if (json_array_size(done) > 0 && commands_finish(c, name, done, &err) < 0) {
-        reply_store_error(c, r, reply, &err);
+    if (json_array_size(done) > 0 && commands_finish(api->tables, name, done, &err) < 0) {
+        reply_store_error(api, r, reply, &err);
         return;
     }
-    nodes_reply(c, name, view, json_object(), 200, 0, reply);
+    nodes_reply(api, name, view, json_object(), 200, 0, reply);
 }

@@ -1,14 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Registering a job: it runs, waits, or is refused with the numbers. (J1) */
-#include "manager/routes/jobs_i.h"
+#include "manager/routes/job_register.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/mem.h"
-#include "manager/routes/datasets_i.h"
+#include "manager/routes/api.h"
+#include "manager/routes/dataset_fields.h"
+#include "manager/routes/datasets.h"
+#include "manager/routes/idempotency.h"
+#include "manager/routes/jobs.h"
+#include "manager/routes/json_fields.h"
+#include "manager/routes/route_util.h"
+#include "manager/store/wall_time.h"
+#include "manager/tables/capacity.h"
+#include "manager/tables/cluster_view.h"
+#include "manager/tables/dataset_doc.h"
+#include "manager/tables/dataset_listing.h"
+#include "manager/tables/dataset_placement.h"
+#include "manager/tables/event_log.h"
+#include "manager/tables/job_table.h"
+#include "manager/tables/node_table.h"
 
 #define PRIORITY_MAX   1000
 #define JOBS_OF_TENANT 200 /* in the table */
@@ -40,7 +53,7 @@ static bool read_qos(const json_t *o, struct qos *q, struct http_reply *reply)
     return true;
 }
 
-static bool read_job(struct control *c, const struct http_request *r, struct job *j,
+static bool read_job(struct api *api, const struct http_request *r, struct job *j,
                      struct http_reply *reply)
 {
     const char *dataset = NULL;
@@ -58,31 +71,31 @@ static bool read_job(struct control *c, const struct http_request *r, struct job
     };
 
     if (!read_body(r, fields, reply) || !splits_ok(splits, "splits", reply) ||
-        !nodes_known(c, nodes, "nodes", reply) || !read_qos(qos, &j->qos, reply))
+        !nodes_known(api, nodes, "nodes", reply) || !read_qos(qos, &j->qos, reply))
         return false;
     snprintf(j->dataset, sizeof(j->dataset), "%s", dataset);
     j->splits = splits != NULL ? json_deep_copy(splits) : json_array();
     j->nodes = json_array_size(nodes) > 0 ? json_deep_copy(nodes) : NULL;
     j->gpus = (unsigned)gpus;
     j->node_count = (unsigned)count;
-    j->created_ms = control_wall_ms();
+    j->created_ms = wall_ms();
     idempotency_new_id(r, 'j', j->id);
     return true;
 }
 
 /* Its dataset, if the caller may use it; 404 otherwise. Gives *d. */
-static bool find_dataset(struct control *c, const struct http_request *r, const struct job *j,
+static bool find_dataset(struct api *api, const struct http_request *r, const struct job *j,
                          struct store_doc *d, struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    int rc = store_get(c->store, STORE_DATASET, j->dataset, d, &err);
+    int rc = store_get(api->tables->store, STORE_DATASET, j->dataset, d, &err);
 
     if (rc == 0 && caller_sees(caller_of(r), d->tenant))
         return true;
     if (rc == 0 || rc == DLC_ENOTFOUND)
         reply_absent(reply, "dataset", j->dataset);
     else
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     return false;
 }
 
@@ -97,7 +110,7 @@ static void take_dataset(struct job *j, const struct store_doc *d)
     j->lies_on = json_deep_copy(dataset_nodes(d->body));
 }
 
-static bool read_dataset(struct control *c, const struct http_request *r, struct job *j,
+static bool read_dataset(struct api *api, const struct http_request *r, struct job *j,
                          struct http_reply *reply)
 {
     struct store_doc d = STORE_DOC_INIT;
@@ -105,15 +118,15 @@ static bool read_dataset(struct control *c, const struct http_request *r, struct
     bool ok = false;
     uint64_t bytes;
 
-    if (!find_dataset(c, r, j, &d, reply))
+    if (!find_dataset(api, r, j, &d, reply))
         goto out;
     if (json_object_get(d.body, "node_count") != NULL && dataset_nodes(d.body) == NULL) {
         store_doc_release(&d);
-        if (dataset_place(c, j->dataset, j->gpus, &err) < 0) {
-            reply_store_error(c, r, reply, &err);
+        if (dataset_place(api->tables, j->dataset, j->gpus, &err) < 0) {
+            reply_store_error(api, r, reply, &err);
             goto out;
         }
-        if (!find_dataset(c, r, j, &d, reply))
+        if (!find_dataset(api, r, j, &d, reply))
             goto out;
     }
     take_dataset(j, &d);
@@ -141,7 +154,7 @@ static void refuse(struct http_reply *reply, const struct job *j, const struct a
 }
 
 /* Written and in the table; or there already, when this is the same request again. */
-static bool write_new(struct control *c, const struct http_request *r, struct job *j,
+static bool write_new(struct api *api, const struct http_request *r, struct job *j,
                       const struct admission *a, struct store_doc *d, struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
@@ -149,25 +162,26 @@ static bool write_new(struct control *c, const struct http_request *r, struct jo
     d->id = mem_str(j->id);
     d->tenant = mem_str(j->tenant);
     d->body = job_body(j, a);
-    if (store_put(c->store, STORE_JOB, d, STORE_NEW, &err) < 0) {
+    if (store_put(api->tables->store, STORE_JOB, d, STORE_NEW, &err) < 0) {
         struct store_doc was = STORE_DOC_INIT;
 
-        if (err.code == DLC_EBUSY && store_get(c->store, STORE_JOB, j->id, &was, NULL) == 0 &&
+        if (err.code == DLC_EBUSY &&
+            store_get(api->tables->store, STORE_JOB, j->id, &was, NULL) == 0 &&
             strcmp(was.tenant, j->tenant) == 0) {
             store_doc_release(d);
             *d = was;
             return true;
         }
         store_doc_release(&was);
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
         return false;
     }
-    control_event(c, j->tenant, j->state == JOB_RUNNING ? "job.started" : "job.queued",
-                  json_pack("{s:s, s:s, s:o}", "job", j->id, "dataset", j->dataset, "admission",
-                            admission_json(a)));
+    event_log(api->tables->store, j->tenant, j->state == JOB_RUNNING ? "job.started" : "job.queued",
+              json_pack("{s:s, s:s, s:o}", "job", j->id, "dataset", j->dataset, "admission",
+                        admission_json(a)));
     j->heard = dlc_mono_now();
-    jobs_add(c, j);
-    view_changed(c);
+    jobs_add(api->tables, j);
+    view_changed(api->tables);
     return true;
 }
 
@@ -188,12 +202,12 @@ static bool too_many(const struct job *jobs, size_t n, const struct job *j,
 }
 
 /* With jobs->admit held. */
-static bool admit_new(struct control *c, const struct http_request *r, struct job *j,
+static bool admit_new(struct api *api, const struct http_request *r, struct job *j,
                       struct store_doc *d, struct http_reply *reply)
 {
     struct node_info *nodes = NULL;
-    size_t n_nodes = nodes_list(c, &nodes), n;
-    struct job *jobs = jobs_copy(c, &n);
+    size_t n_nodes = nodes_list(api->tables, &nodes), n;
+    struct job *jobs = jobs_copy(api->tables, &n);
     struct admission a = {0};
     bool known = false, many = too_many(jobs, n, j, reply);
 
@@ -209,28 +223,29 @@ static bool admit_new(struct control *c, const struct http_request *r, struct jo
     }
     j->state = known && a.admitted ? JOB_RUNNING : JOB_QUEUED;
     if (!known)
-        dataset_list_for_job(c, j->dataset);
-    return write_new(c, r, j, &a, d, reply);
+        dataset_list_for_job(api->tables, j->dataset);
+    return write_new(api, r, j, &a, d, reply);
 }
 
-void job_create(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_jobs_create(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     struct store_doc d = STORE_DOC_INIT;
     struct job j = {0};
     bool ok;
 
-    if (idempotency_replay(c, r, reply) || !read_job(c, r, &j, reply) || !jobs_lock(c, reply))
+    if (idempotency_replay(api, r, reply) || !read_job(api, r, &j, reply) ||
+        !api_lock_jobs(api, reply))
         goto out;
-    ok = read_dataset(c, r, &j, reply) && admit_new(c, r, &j, &d, reply);
-    jobs_unlock(c);
+    ok = read_dataset(api, r, &j, reply) && admit_new(api, r, &j, &d, reply);
+    jobs_unlock(api->tables);
     if (ok) {
         json_t *out = job_json(&d);
 
-        job_add_live(c, out, d.id);
+        job_add_live(api, out, d.id);
         reply_doc(reply, 201, out, d.version);
         reply->location = mem_fmt("/v1/jobs/%s", d.id);
-        idempotency_record(c, r, reply);
+        idempotency_record(api, r, reply);
     }
 out:
     job_release(&j);

@@ -1,106 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Jobs: their documents, list, show, heart-beat, deregister. Registering is in job_register.c. */
-#include "manager/routes/jobs_i.h"
+#include "manager/routes/jobs.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/mem.h"
-#include "manager/routes/datasets_i.h"
+#include "manager/routes/api.h"
+#include "manager/routes/json_fields.h"
+#include "manager/routes/route_util.h"
+#include "manager/tables/capacity.h"
+#include "manager/tables/event_log.h"
+#include "manager/tables/job_table.h"
+#include "manager/tables/node_table.h"
 
 #define FIGURES_MAX 64
 
-static const char *const states[] = {"queued", "running", "refused"};
-const char *const job_modes[2] = {"lazy", "partitioned"};
-
-const char *job_state_name(enum job_state s)
+static void add_time_of(json_t *out, const char *name, const json_t *body, const char *from)
 {
-    return states[s];
-}
-
-/* ---- documents ---- */
-
-json_t *admission_json(const struct admission *a)
-{
-    return json_pack("{s:I, s:I, s:I, s:I}", "need", (json_int_t)a->need, "free",
-                     (json_int_t)a->free, "evictable", (json_int_t)a->evictable, "promised",
-                     (json_int_t)a->promised);
-}
-
-static json_t *qos_json(const struct qos *q)
-{
-    return json_pack("{s:b, s:s, s:I, s:i, s:I}", "cache", q->use_cache, "mode", job_modes[q->mode],
-                     "memory_limit", (json_int_t)q->memory_limit, "priority", q->priority, "epochs",
-                     (json_int_t)q->epochs);
-}
-
-json_t *job_body(const struct job *j, const struct admission *a)
-{
-    json_t *b = json_pack("{s:s, s:O, s:o, s:i, s:b, s:s, s:I, s:o}", "dataset", j->dataset,
-                          "splits", j->splits, "qos", qos_json(&j->qos), "gpus", (int)j->gpus,
-                          "queue", j->queue, "state", states[j->state], "created_ms",
-                          (json_int_t)j->created_ms, "admission", admission_json(a));
-
-    if (j->nodes != NULL)
-        json_object_set(b, "nodes", j->nodes);
-    if (j->node_count > 0)
-        json_object_set_new(b, "node_count", json_integer(j->node_count));
-    if (j->state == JOB_RUNNING)
-        json_object_set_new(b, "started_ms", json_integer((json_int_t)control_wall_ms()));
-    return b;
-}
-
-int name_index(const char *const *names, size_t n, const char *name)
-{
-    for (size_t i = 0; name != NULL && i < n; i++)
-        if (strcmp(names[i], name) == 0)
-            return (int)i;
-    return -1;
-}
-
-bool job_of_doc(struct job *j, const struct store_doc *d)
-{
-    const json_t *qos = json_object_get(d->body, "qos");
-    const char *dataset = json_text_at(d->body, "dataset");
-    int state = name_index(states, DLC_COUNT(states), json_text_at(d->body, "state"));
-    int mode = name_index(job_modes, DLC_COUNT(job_modes), json_text_at(qos, "mode"));
-
-    memset(j, 0, sizeof(*j));
-    if (!name_ok(dataset) || state < 0 || mode < 0 || strlen(d->id) >= sizeof(j->id) ||
-        strlen(d->tenant) >= sizeof(j->tenant))
-        return false;
-    snprintf(j->id, sizeof(j->id), "%s", d->id);
-    snprintf(j->dataset, sizeof(j->dataset), "%s", dataset);
-    snprintf(j->tenant, sizeof(j->tenant), "%s", d->tenant);
-    j->state = (enum job_state)state;
-    j->qos = (struct qos){.use_cache = json_is_true(json_object_get(qos, "cache")),
-                          .mode = (enum qos_mode)mode,
-                          .memory_limit = (uint64_t)json_int_at(qos, "memory_limit"),
-                          .priority = (int)json_int_at(qos, "priority"),
-                          .epochs = (uint64_t)json_int_at(qos, "epochs")};
-    j->queue = json_is_true(json_object_get(d->body, "queue"));
-    j->gpus = (unsigned)json_int_at(d->body, "gpus");
-    j->node_count = (unsigned)json_int_at(d->body, "node_count");
-    j->splits = json_deep_copy(json_object_get(d->body, "splits"));
-    j->nodes = json_deep_copy(json_object_get(d->body, "nodes"));
-    j->created_ms = json_int_at(d->body, "created_ms");
-    return true;
-}
-
-/* ---- as the API shows it ---- */
-
-static void add_time(json_t *out, const char *name, const json_t *body, const char *from)
-{
-    char *text;
-
-    if (json_object_get(body, from) == NULL)
-        return;
-    text = control_time(json_int_at(body, from));
-    json_object_set_new(out, name, json_string(text));
-    mem_free(&text);
+    if (json_object_get(body, from) != NULL)
+        add_time(out, name, json_int_at(body, from));
 }
 
 json_t *job_json(const struct store_doc *d)
@@ -112,8 +31,8 @@ json_t *job_json(const struct store_doc *d)
     for (size_t i = 0; i < DLC_COUNT(copied); i++)
         if (json_object_get(d->body, copied[i]) != NULL)
             json_object_set(out, copied[i], json_object_get(d->body, copied[i]));
-    add_time(out, "created", d->body, "created_ms");
-    add_time(out, "started", d->body, "started_ms");
+    add_time_of(out, "created", d->body, "created_ms");
+    add_time_of(out, "started", d->body, "started_ms");
     return out;
 }
 
@@ -147,11 +66,11 @@ static json_t *live_of(const struct node_info *nodes, size_t n, const char *id, 
     return out;
 }
 
-void job_add_live(struct control *c, json_t *out, const char *id)
+void job_add_live(struct api *api, json_t *out, const char *id)
 {
     struct node_info *nodes = NULL;
-    size_t n_nodes = nodes_list(c, &nodes), n;
-    struct job *jobs = jobs_copy(c, &n);
+    size_t n_nodes = nodes_list(api->tables, &nodes), n;
+    struct job *jobs = jobs_copy(api->tables, &n);
 
     for (size_t i = 0; i < n; i++) {
         const struct job *j = &jobs[i];
@@ -172,7 +91,7 @@ void job_add_live(struct control *c, json_t *out, const char *id)
 }
 
 /* The job of the path, if the caller may see it. */
-static bool job_read(struct control *c, const struct http_request *r, struct store_doc *out,
+static bool job_read(struct api *api, const struct http_request *r, struct store_doc *out,
                      struct http_reply *reply)
 {
     const char *id = read_name(r, 0, "job", reply);
@@ -181,66 +100,66 @@ static bool job_read(struct control *c, const struct http_request *r, struct sto
 
     if (id == NULL)
         return false;
-    rc = store_get(c->store, STORE_JOB, id, out, &err);
+    rc = store_get(api->tables->store, STORE_JOB, id, out, &err);
     if (rc == 0 && caller_sees(caller_of(r), out->tenant))
         return true;
     if (rc == 0 || rc == DLC_ENOTFOUND)
         reply_absent(reply, "job", id);
     else
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     store_doc_release(out);
     return false;
 }
 
-/* ---- the rest ---- */
+/* ---- routes ---- */
 
-static json_t *shown(struct control *c, const struct store_doc *d, const struct caller *who)
+static json_t *shown(struct api *api, const struct store_doc *d, const struct caller *who)
 {
-    (void)c;
+    (void)api;
     (void)who;
     return job_json(d);
 }
 
-static void list(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_jobs_list(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const struct caller *who = caller_of(r);
 
-    reply_page(c, r, STORE_JOB, who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant,
-               shown, reply);
+    reply_page(api, r, caller_of(r), STORE_JOB,
+               who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant, shown, reply);
 }
 
-static void show(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_jobs_show(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     struct store_doc d = STORE_DOC_INIT;
     json_t *out;
 
-    if (!job_read(c, r, &d, reply))
+    if (!job_read(api, r, &d, reply))
         return;
     out = job_json(&d);
-    job_add_live(c, out, d.id);
+    job_add_live(api, out, d.id);
     reply_doc(reply, 200, out, d.version);
     store_doc_release(&d);
 }
 
-static void delete (struct http_request *r, struct http_reply *reply, void *ctx)
+void route_jobs_delete(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t expect;
 
-    if (!read_if_match(r, &expect, reply) || !job_read(c, r, &d, reply))
+    if (!read_if_match(r, &expect, reply) || !job_read(api, r, &d, reply))
         return;
-    if (store_delete(c->store, STORE_JOB, d.id, expect, &err) < 0) {
-        reply_store_error(c, r, reply, &err);
+    if (store_delete(api->tables->store, STORE_JOB, d.id, expect, &err) < 0) {
+        reply_store_error(api, r, reply, &err);
     } else {
-        jobs_remove(c, d.id);
-        control_event(c, d.tenant, "job.ended",
-                      json_pack("{s:s, s:s*, s:s}", "job", d.id, "dataset",
-                                json_text_at(d.body, "dataset"), "why", "it was deregistered"));
-        view_changed(c);
+        jobs_remove(api->tables, d.id);
+        event_log(api->tables->store, d.tenant, "job.ended",
+                  json_pack("{s:s, s:s*, s:s}", "job", d.id, "dataset",
+                            json_text_at(d.body, "dataset"), "why", "it was deregistered"));
+        view_changed(api->tables);
         reply->status = 204;
     }
     store_doc_release(&d);
@@ -267,9 +186,9 @@ static bool figures_ok(const json_t *figures, struct http_reply *reply)
 }
 
 /* Answered from memory: they come often. */
-static void heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_jobs_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const struct caller *who = caller_of(r);
     const char *id = read_name(r, 0, "job", reply);
     const json_t *figures = NULL;
@@ -284,28 +203,16 @@ static void heartbeat(struct http_request *r, struct http_reply *reply, void *ct
 
     if (id == NULL)
         return;
-    if (!jobs_find(c, id, &j) || (who->role != ROLE_NODE && !caller_sees(who, j.tenant)))
+    if (!jobs_find(api->tables, id, &j) || (who->role != ROLE_NODE && !caller_sees(who, j.tenant)))
         reply_absent(reply, "job", id);
     else if (read_body(r, fields, reply) && figures_ok(figures, reply)) {
-        if (jobs_heard(c, id, epochs != UINT64_MAX ? &epochs : NULL, figures, &state))
+        if (jobs_heard(api->tables, id, epochs != UINT64_MAX ? &epochs : NULL, figures, &state))
             reply_doc(reply, 200,
-                      json_pack("{s:s, s:I}", "state", states[state], "interval_ms",
-                                (json_int_t)(c->job_ttl.ns / 1000000 / 4)),
+                      json_pack("{s:s, s:I}", "state", job_state_name(state), "interval_ms",
+                                (json_int_t)(api->tables->job_ttl.ns / 1000000 / 4)),
                       0);
         else
             reply_absent(reply, "job", id);
     }
     job_release(&j);
 }
-
-#define OWNER (ROLE_ADMIN | ROLE_TENANT)
-
-const struct http_route control_job_routes[] = {
-    {"GET", "/v1/jobs", OWNER, list},
-    {"POST", "/v1/jobs", OWNER, job_create},
-    {"GET", "/v1/jobs/{id}", OWNER, show},
-    {"DELETE", "/v1/jobs/{id}", OWNER, delete},
-    {"POST", "/v1/jobs/{id}/heartbeat", ROLE_ANY, heartbeat},
-    {"POST", "/v1/jobs/{id}/weights", ROLE_NODE, job_weights},
-    {NULL, NULL, 0, NULL},
-};

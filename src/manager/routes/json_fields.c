@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Bodies by tables of fields. Strict: what is not in the table is refused, so that a misspelt
- * option is an error and not a silent default; null is no way to leave a field out.
- */
-#include "manager/manager_i.h"
+#include "manager/routes/json_fields.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -12,17 +8,11 @@
 
 #include "base/check.h"
 #include "base/str.h"
+#include "manager/store/store.h"
 
 #define TEXT_MAX   1024
 #define ARRAY_MAX  1000
 #define NUMBER_MAX (UINT64_C(1) << 53) /* what every JSON reader understands */
-
-bool name_ok(const char *s)
-{
-    static_assert(NAME_MAX_LEN == 63, "as str_is_name() says");
-
-    return str_is_name(s);
-}
 
 void refuse_field(struct http_reply *reply, const char *where, const char *field, const char *fmt,
                   ...)
@@ -54,7 +44,7 @@ static bool text_ok(const json_t *v, uint64_t max)
 
 static bool is_name(const json_t *v)
 {
-    return json_is_string(v) && text_ok(v, NAME_MAX_LEN) && name_ok(json_string_value(v));
+    return json_is_string(v) && text_ok(v, NAME_MAX_LEN) && str_is_name(json_string_value(v));
 }
 
 static bool seen_before(const json_t *array, size_t i)

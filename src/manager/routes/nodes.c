@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Routes of nodes: join, leave, drain, show. Tenants see names and states only. */
+#include "manager/routes/nodes.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -8,10 +9,23 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "manager/routes/nodes_i.h"
+#include "manager/routes/api.h"
+#include "manager/routes/json_fields.h"
+#include "manager/routes/route_util.h"
+#include "manager/routes/view_reply.h"
+#include "manager/store/wall_time.h"
+#include "manager/tables/cluster_view.h"
+#include "manager/tables/command_results.h"
+#include "manager/tables/documents.h"
+#include "manager/tables/event_log.h"
+#include "manager/tables/node_commands.h"
+#include "manager/tables/node_table.h"
 
 #define ADDRESS_MAX  255
 #define INSTANCE_MAX 64
+
+#define INTERVAL_LEAST 100 /* ms, between two heart-beats */
+#define INTERVAL_MOST  2000
 
 /* ---- what is shown ---- */
 
@@ -20,43 +34,26 @@ static json_t *since(struct dlc_dur d)
     return json_real((double)(d.ns / 1000000) / 1000.0);
 }
 
-/* Takes the reference. */
-static json_t *copy_or_null(struct shared_json *s)
+static json_t *copy_or_null(const json_t *j)
 {
-    json_t *out = s != NULL ? json_deep_copy(s->json) : json_null();
-
-    shared_json_put(&s);
-    return out;
+    return j != NULL ? json_deep_copy(j) : json_null();
 }
 
 /* What only the leader knows: false when it has nothing to say. */
-static bool add_live(struct control *c, json_t *o, const char *name, bool all)
+static bool add_live(struct api *api, json_t *o, const char *name, bool all)
 {
-    struct shared_json *figures = NULL, *progress = NULL;
-    enum node_state state = NODE_GONE;
-    struct dlc_dur silent = {0};
-    struct live_node *n;
+    struct node_info n;
+    bool known = nodes_get(api->tables, name, &n);
 
-    dlc_mtx_lock(&c->mtx);
-    n = nodes_find_locked(c, name);
-    if (n != NULL) {
-        state = live_state(n);
-        silent = dlc_mono_since(n->heard);
-        figures = shared_json_get(n->figures);
-        progress = shared_json_get(n->progress);
+    if (known)
+        json_object_set_new(o, "state", json_string(node_state_name(n.state)));
+    if (known && all) {
+        json_object_set_new(o, "silent_s", since(n.silent));
+        json_object_set_new(o, "figures", copy_or_null(n.figures));
+        json_object_set_new(o, "progress", copy_or_null(n.progress));
     }
-    dlc_mtx_unlock(&c->mtx);
-    if (n != NULL)
-        json_object_set_new(o, "state", json_string(node_state_name(state)));
-    if (n != NULL && all) {
-        json_object_set_new(o, "silent_s", since(silent));
-        json_object_set_new(o, "figures", copy_or_null(figures));
-        json_object_set_new(o, "progress", copy_or_null(progress));
-    } else {
-        shared_json_put(&figures);
-        shared_json_put(&progress);
-    }
-    return n != NULL;
+    node_info_release(&n);
+    return known;
 }
 
 static const char *stored_state(const json_t *body)
@@ -68,14 +65,14 @@ static const char *stored_state(const json_t *body)
     return strcmp(s, "live") == 0 && json_is_true(json_object_get(body, "drain")) ? "draining" : s;
 }
 
-static json_t *node_doc(struct control *c, const struct store_doc *d, const struct caller *who)
+static json_t *node_doc(struct api *api, const struct store_doc *d, const struct caller *who)
 {
     static const char *const fields[] = {"address", "capacity", "memory", "gpus", "commands"};
     static const char *const flags[] = {"drain", "rejoin"};
     json_t *o = json_pack("{s:s}", "name", d->id);
     bool all = who->role != ROLE_TENANT;
 
-    if (!control_leads(c) || !add_live(c, o, d->id, all))
+    if (!leader_leads(api->tables) || !add_live(api, o, d->id, all))
         json_object_set_new(o, "state", json_string(stored_state(d->body)));
     for (size_t i = 0; all && i < DLC_COUNT(fields); i++)
         json_object_set(o, fields[i], json_object_get(d->body, fields[i]));
@@ -86,16 +83,16 @@ static json_t *node_doc(struct control *c, const struct store_doc *d, const stru
     return o;
 }
 
-static void list_nodes(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_nodes_list(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
 
-    reply_page(c, r, STORE_NODE, NULL, node_doc, reply);
+    reply_page(api, r, caller_of(r), STORE_NODE, NULL, node_doc, reply);
 }
 
-static void show_node(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_nodes_show(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
@@ -103,14 +100,37 @@ static void show_node(struct http_request *r, struct http_reply *reply, void *ct
 
     if (name == NULL)
         return;
-    rc = store_get(c->store, STORE_NODE, name, &d, &err);
+    rc = store_get(api->tables->store, STORE_NODE, name, &d, &err);
     if (rc == DLC_ENOTFOUND)
         reply_absent(reply, "node", name);
     else if (rc < 0)
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     else
-        reply_doc(reply, 200, node_doc(c, &d, caller_of(r)), d.version);
+        reply_doc(reply, 200, node_doc(api, &d, caller_of(r)), d.version);
     store_doc_release(&d);
+}
+
+/* ---- what a node is answered ---- */
+
+static int64_t interval_ms(struct api *api)
+{
+    if (view_is_due(api->tables)) /* there will be another view in a moment */
+        return INTERVAL_LEAST;
+    return DLC_CLAMP(api->tables->node_ttl.ns / 5000000, INTERVAL_LEAST, INTERVAL_MOST);
+}
+
+void nodes_reply(struct api *api, const char *name, uint64_t has, json_t *answer, int status,
+                 uint64_t version, struct http_reply *reply)
+{
+    json_t *commands = nodes_commands(api->tables, name);
+    struct view *view = view_get(api->tables, has); /* after the commands: (VIEW-5) */
+
+    json_object_set_new(answer, "commands", commands != NULL ? commands : json_array());
+    json_object_set_new(answer, "interval_ms", json_integer(interval_ms(api)));
+    reply_doc(reply, status, answer, version);
+    if (view != NULL && view_names(view, name)) /* (VIEW-6) */
+        view_add_to_reply(view, reply);
+    view_put(&view);
 }
 
 /* ---- join and leave ---- */
@@ -206,7 +226,7 @@ static int rejoin(struct store_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-static int join_new(struct control *c, const char *name, const struct join_request *j,
+static int join_new(struct api *api, const char *name, const struct join_request *j,
                     struct store_doc *out, struct dlc_err *err)
 {
     struct store_doc d = {mem_str(name), mem_str(""), NULL, 0};
@@ -216,8 +236,8 @@ static int join_new(struct control *c, const char *name, const struct join_reque
                        "instance", j->instance, "directory", j->directory, "capacity",
                        (json_int_t)j->capacity, "memory", (json_int_t)j->memory, "gpus",
                        (json_int_t)j->gpus, "state", "joining", "drain", 0, "joined_ms",
-                       (json_int_t)control_wall_ms(), "commands");
-    rc = store_put(c->store, STORE_NODE, &d, STORE_NEW, err);
+                       (json_int_t)wall_ms(), "commands");
+    rc = store_put(api->tables->store, STORE_NODE, &d, STORE_NEW, err);
     if (rc == 0)
         *out = d;
     else
@@ -225,56 +245,49 @@ static int join_new(struct control *c, const char *name, const struct join_reque
     return rc;
 }
 
-static bool is_missed(struct control *c, const char *name)
+static bool is_missed(struct api *api, const char *name)
 {
-    struct live_node *n;
-    bool is;
+    struct node_info n;
+    bool is = nodes_get(api->tables, name, &n) && n.state == NODE_GONE;
 
-    dlc_mtx_lock(&c->mtx);
-    n = nodes_find_locked(c, name);
-    is = n != NULL && n->state == NODE_GONE;
-    dlc_mtx_unlock(&c->mtx);
+    node_info_release(&n);
     return is;
 }
 
 /* *is_new: there was none of this name. */
-static int join(struct control *c, const char *name, uint64_t expect, struct join_request *j,
+static int join(struct api *api, const char *name, uint64_t expect, struct join_request *j,
                 struct store_doc *out, bool *is_new, struct dlc_err *err)
 {
-    int rc = control_change(c, STORE_NODE, name, expect, rejoin, j, out, err);
+    int rc = document_change(api->tables, STORE_NODE, name, expect, rejoin, j, out, err);
 
     *is_new = rc == DLC_ENOTFOUND && expect == STORE_ANY;
     if (*is_new)
-        rc = join_new(c, name, j, out, err);
+        rc = join_new(api, name, j, out, err);
     if (rc == 0) /* it tells anew what it has */
-        rc = store_chunks_drop(c->store, NULL, name, err);
+        rc = store_chunks_drop(api->tables->store, NULL, name, err);
     return rc;
 }
 
-void nodes_refuse_name(struct control *c, const char *name, const char *holder,
+void nodes_refuse_name(struct api *api, const char *name, const char *holder,
                        struct http_reply *reply)
 {
     char at[ADDRESS_MAX + 8] = "";
-    double silent = 0;
-    struct live_node *n;
+    struct node_info n;
 
-    dlc_mtx_lock(&c->mtx);
-    n = nodes_find_locked(c, name);
-    if (n != NULL)
-        silent = dlc_dur_seconds(dlc_mono_since(n->heard));
-    dlc_mtx_unlock(&c->mtx);
+    nodes_get(api->tables, name, &n);
     if (holder[0] != '\0')
         snprintf(at, sizeof(at), ", at %s,", holder);
     http_problem(reply, 409, "Name taken",
                  "another process%s is node %s, heard of %.1f s ago: start this one with another "
                  "--name, or end that one. If it is dead its name is free when it was silent for "
                  "%.0f s, or at once after `dlcache node leave %s`",
-                 at, name, silent, dlc_dur_seconds(c->node_ttl), name);
+                 at, name, dlc_dur_seconds(n.silent), dlc_dur_seconds(api->tables->node_ttl), name);
+    node_info_release(&n);
 }
 
-static void put_node(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
     struct join_request j = {.instance = "", .directory = ""};
     const struct field fields[] = {
@@ -294,26 +307,26 @@ static void put_node(struct http_request *r, struct http_reply *reply, void *ctx
     if (name == NULL || !read_body(r, fields, reply) || !check_address(j.address, reply) ||
         !read_if_match(r, &expect, reply))
         return;
-    j.missed = is_missed(c, name);
-    if (join(c, name, expect, &j, &d, &is_new, &err) < 0) {
+    j.missed = is_missed(api, name);
+    if (join(api, name, expect, &j, &d, &is_new, &err) < 0) {
         if (j.taken)
-            nodes_refuse_name(c, name, j.holder, reply);
+            nodes_refuse_name(api, name, j.holder, reply);
         else
-            reply_store_error(c, r, reply, &err);
+            reply_store_error(api, r, reply, &err);
     } else {
-        nodes_remember(c, &d, true);
+        nodes_remember(api->tables, &d, true);
         log_info("node %s joins: %s", name, j.address);
         if (is_new)
-            control_event(c, "", "node.joined", json_pack("{s:s}", "name", name));
-        nodes_reply(c, name, 0, node_doc(c, &d, caller_of(r)), is_new ? 201 : 200, d.version,
+            event_log(api->tables->store, "", "node.joined", json_pack("{s:s}", "name", name));
+        nodes_reply(api, name, 0, node_doc(api, &d, caller_of(r)), is_new ? 201 : 200, d.version,
                     reply);
     }
     store_doc_release(&d);
 }
 
-static void delete_node(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_nodes_leave(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = read_name(r, 0, "node", reply), *instance = http_query(r, "instance");
     struct dlc_err err = DLC_ERR_INIT;
     json_t *listings;
@@ -322,22 +335,22 @@ static void delete_node(struct http_request *r, struct http_reply *reply, void *
 
     if (name == NULL || !read_if_match(r, &expect, reply))
         return;
-    if (instance != NULL && !nodes_is_holder(c, name, instance)) {
-        nodes_refuse_name(c, name, "", reply); /* not ours to take out */
+    if (instance != NULL && !nodes_is_holder(api->tables, name, instance)) {
+        nodes_refuse_name(api, name, "", reply); /* not ours to take out */
         return;
     }
-    listings = commands_listings(c, name);
-    rc = store_delete(c->store, STORE_NODE, name, expect, &err);
+    listings = commands_listings(api->tables, name);
+    rc = store_delete(api->tables->store, STORE_NODE, name, expect, &err);
     if (rc == 0 || rc == DLC_ENOTFOUND) {
-        nodes_forget(c, name);
-        commands_hand_over(c, name, listings);
-        if (store_chunks_drop(c->store, NULL, name, &err) < 0)
+        nodes_forget(api->tables, name);
+        commands_hand_over(api->tables, name, listings);
+        if (store_chunks_drop(api->tables->store, NULL, name, &err) < 0)
             log_warn("chunks of node %s, which left, stay in the store: %s", name, err.text);
         if (rc == 0)
-            control_event(c, "", "node.left", json_pack("{s:s}", "name", name));
+            event_log(api->tables->store, "", "node.left", json_pack("{s:s}", "name", name));
         reply->status = 204;
     } else {
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     }
     json_decref(listings);
 }
@@ -345,7 +358,7 @@ static void delete_node(struct http_request *r, struct http_reply *reply, void *
 /* ---- what admins tell it ---- */
 
 /* Change its document; d: as it is now. False: the reply says why not. */
-static bool change_node(struct control *c, struct http_request *r, const char *name, change_f *f,
+static bool change_node(struct api *api, struct http_request *r, const char *name, change_f *f,
                         void *arg, struct store_doc *d, struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
@@ -354,14 +367,14 @@ static bool change_node(struct control *c, struct http_request *r, const char *n
 
     if (!read_if_match(r, &expect, reply))
         return false;
-    rc = control_change(c, STORE_NODE, name, expect, f, arg, d, &err);
+    rc = document_change(api->tables, STORE_NODE, name, expect, f, arg, d, &err);
     if (rc == DLC_ENOTFOUND) {
         reply_absent(reply, "node", name);
     } else if (rc < 0) {
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     } else {
-        nodes_remember(c, d, false);
-        reply_doc(reply, 200, node_doc(c, d, caller_of(r)), d->version);
+        nodes_remember(api->tables, d, false);
+        reply_doc(reply, 200, node_doc(api, d, caller_of(r)), d->version);
     }
     return rc == 0;
 }
@@ -377,9 +390,9 @@ static int set_drain(struct store_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-static void drain_node(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_nodes_drain(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
     bool drain = true;
     const struct field fields[] = {{"drain", FIELD_BOOL, true, 0, &drain}, {NULL}};
@@ -387,8 +400,9 @@ static void drain_node(struct http_request *r, struct http_reply *reply, void *c
 
     if (name == NULL || !read_body(r, fields, reply))
         return;
-    if (change_node(c, r, name, set_drain, &drain, &d, reply))
-        control_event(c, "", "node.drain", json_pack("{s:s, s:b}", "name", name, "drain", drain));
+    if (change_node(api, r, name, set_drain, &drain, &d, reply))
+        event_log(api->tables->store, "", "node.drain",
+                  json_pack("{s:s, s:b}", "name", name, "drain", drain));
     store_doc_release(&d);
 }
 
@@ -402,27 +416,16 @@ static int set_rejoin(struct store_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-/* Its next heart-beat is not known (heartbeat.c), so it joins and tells all that it has. It stays
+/* Its next heart-beat is not known (heartbeat.api), so it joins and tells all that it has. It stays
  * in the view, and owns what it owned. */
-static void rejoin_node(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_nodes_rejoin(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
     const struct field none[] = {{NULL}};
     struct store_doc d = STORE_DOC_INIT;
 
     if (name != NULL && read_body(r, none, reply))
-        change_node(c, r, name, set_rejoin, NULL, &d, reply);
+        change_node(api, r, name, set_rejoin, NULL, &d, reply);
     store_doc_release(&d);
 }
-
-const struct http_route control_node_routes[] = {
-    {"GET", "/v1/nodes", ROLE_ANY, list_nodes},
-    {"GET", "/v1/nodes/{name}", ROLE_ANY, show_node},
-    {"PUT", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, put_node},
-    {"DELETE", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, delete_node},
-    {"POST", "/v1/nodes/{name}/drain", ROLE_ADMIN, drain_node},
-    {"POST", "/v1/nodes/{name}/rejoin", ROLE_ADMIN, rejoin_node},
-    {"POST", "/v1/nodes/{name}/heartbeat", ROLE_NODE, node_heartbeat},
-    {NULL, NULL, 0, NULL},
-};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The description of the API, which lies beside this file and is part of the program. */
-#include "manager/routes/openapi_i.h"
+#include "manager/routes/openapi.h"
 
-void control_openapi(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_openapi(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     (void)r;
     (void)ctx;

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Nodes ask whose a client's token is, what it may read, and with which credentials. Without a
- * token a node asks for itself: a command to carry out, a peer to serve. What belongs to nobody is
- * there for every token.
- *
- * This is the only place where credentials leave the manager, and nodes are the only ones who get
- * them: an admin's token is refused too.
- */
+#include "manager/routes/resolve.h"
+
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "manager/manager_i.h"
+#include "manager/routes/api.h"
+#include "manager/routes/json_fields.h"
+#include "manager/routes/route_util.h"
+#include "manager/store/seal.h"
 
 struct resolve_request {
     const char *token, *dataset, *url, *endpoint;
@@ -38,14 +35,14 @@ static bool same_url(const char *a, const char *b)
     return n == m && memcmp(a, b, n) == 0;
 }
 
-struct search {
+struct url_search {
     const struct resolve_request *q;
     struct store_doc found;
 };
 
-static bool look(struct store_doc *d, void *arg)
+static bool match_url(struct store_doc *d, void *arg)
 {
-    struct search *s = arg;
+    struct url_search *s = arg;
     const char *url = json_string_value(json_object_get(d->body, "url"));
     const char *endpoint = json_string_value(json_object_get(d->body, "endpoint"));
 
@@ -58,30 +55,30 @@ static bool look(struct store_doc *d, void *arg)
     return false;
 }
 
-static int find_by_url(struct control *c, const struct resolve_request *q, struct store_doc *out,
+static int find_by_url(struct api *api, const struct resolve_request *q, struct store_doc *out,
                        struct dlc_err *err)
 {
-    struct search s = {q, STORE_DOC_INIT};
+    struct url_search s = {q, STORE_DOC_INIT};
     int rc = 0;
 
     if (q->who.role == ROLE_TENANT)
-        rc = control_each(c, STORE_DATASET, q->who.tenant, look, &s, err);
+        rc = store_each(api->tables->store, STORE_DATASET, q->who.tenant, match_url, &s, err);
     if (rc == 0 && s.found.id == NULL)
-        rc = control_each(c, STORE_DATASET, "", look, &s, err);
+        rc = store_each(api->tables->store, STORE_DATASET, "", match_url, &s, err);
     if (rc == 0 && s.found.id == NULL)
         rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset at this URL for this token");
     *out = s.found;
     return rc;
 }
 
-static int find_dataset(struct control *c, const struct resolve_request *q, struct store_doc *out,
+static int find_dataset(struct api *api, const struct resolve_request *q, struct store_doc *out,
                         struct dlc_err *err)
 {
     int rc;
 
     if (q->url != NULL)
-        return find_by_url(c, q, out, err);
-    rc = store_get(c->store, STORE_DATASET, q->dataset, out, err);
+        return find_by_url(api, q, out, err);
+    rc = store_get(api->tables->store, STORE_DATASET, q->dataset, out, err);
     if (rc == DLC_ENOTFOUND || (rc == 0 && !may_read(q, out->tenant)))
         rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset %s for this token", q->dataset);
     return rc;
@@ -90,19 +87,20 @@ static int find_dataset(struct control *c, const struct resolve_request *q, stru
 /* ---- the answer ---- */
 
 /* Gives what was sealed, or NULL when the tenant has set nothing. */
-static int credentials_of(struct control *c, const char *tenant, json_t **out, struct dlc_err *err)
+static int credentials_of(struct api *api, const char *tenant, json_t **out, struct dlc_err *err)
 {
     struct store_doc d = STORE_DOC_INIT;
     const json_t *sealed;
     char *text = NULL;
-    int rc = tenant[0] == '\0' ? DLC_ENOTFOUND : store_get(c->store, STORE_TENANT, tenant, &d, err);
+    int rc = tenant[0] == '\0' ? DLC_ENOTFOUND
+                               : store_get(api->tables->store, STORE_TENANT, tenant, &d, err);
 
     *out = NULL;
     sealed = json_object_get(json_object_get(d.body, "credentials"), "sealed");
     if (rc == DLC_ENOTFOUND || (rc == 0 && sealed == NULL))
         rc = 0;
     else if (rc == 0)
-        rc = unseal_text(c->seal, tenant, sealed, &text, err);
+        rc = unseal_text(api->seal, tenant, sealed, &text, err);
     if (rc == 0 && text != NULL) {
         *out = json_loads(text, 0, NULL);
         if (*out == NULL)
@@ -148,8 +146,8 @@ static json_t *answer(const struct store_doc *d, const json_t *secret)
 
 /* ---- the route ---- */
 
-static bool read_question(struct control *c, const struct http_request *r,
-                          struct resolve_request *q, struct http_reply *reply)
+static bool read_request(struct api *api, const struct http_request *r, struct resolve_request *q,
+                         struct http_reply *reply)
 {
     const struct field fields[] = {
         {"token", FIELD_TEXT, false, 256, &q->token},
@@ -173,41 +171,36 @@ static bool read_question(struct control *c, const struct http_request *r,
         refuse_field(reply, "", "token", "is missing: a node asks for itself by dataset only");
         return false;
     }
-    rc = q->token == NULL ? 0 : token_caller(c, q->token, &q->who, &err);
+    rc = q->token == NULL ? 0 : token_caller(api, q->token, &q->who, &err);
     if (rc == DLC_EDENIED)
         http_problem(reply, 403, "Unknown token", "%s", err.text);
     else if (rc < 0)
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     return rc == 0;
 }
 
-static void resolve(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_resolve(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     struct resolve_request q = {0};
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     json_t *secret = NULL;
     int rc;
 
-    if (!read_question(c, r, &q, reply))
+    if (!read_request(api, r, &q, reply))
         return;
-    rc = find_dataset(c, &q, &d, &err);
+    rc = find_dataset(api, &q, &d, &err);
     if (rc == 0)
-        rc = credentials_of(c, d.tenant, &secret, &err);
+        rc = credentials_of(api, d.tenant, &secret, &err);
     if (rc == 0) {
         reply_doc(reply, 200, answer(&d, secret), d.version);
     } else if (rc == DLC_EDENIED || rc == DLC_ECORRUPT) {
         log_error("%s", err.text);
         http_problem(reply, 500, "Credentials unreadable", "%s", err.text);
     } else {
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     }
     json_decref(secret);
     store_doc_release(&d);
 }
-
-const struct http_route control_resolve_routes[] = {
-    {"POST", "/v1/resolve", ROLE_NODE | ROUTE_READS, resolve},
-    {NULL, NULL, 0, NULL},
-};

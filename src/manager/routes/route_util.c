@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What handlers do alike: names in paths, pages, versions, answers, changes to documents, events.
- */
-#include "manager/manager_i.h"
+#include "manager/routes/route_util.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "manager/routes/api.h"
+#include "manager/routes/json_fields.h"
+#include "manager/store/wall_time.h"
 
 #define PAGE_DEFAULT 100
 #define PAGE_MOST    1000
-#define CHANGE_TRIES 16
-#define EACH_PAGE    256
 
 /* ---- what was asked ---- */
 
@@ -25,7 +23,7 @@ const char *read_name(const struct http_request *r, int i, const char *what,
     const char *name = r->params[i];
 
     dlc_check(i < HTTP_PARAMS && name != NULL);
-    if (name_ok(name))
+    if (str_is_name(name))
         return name;
     http_problem(reply, 404, "Not found",
                  "there is no such %s: names are [a-z0-9][a-z0-9._-]{0,62}", what);
@@ -100,13 +98,37 @@ void reply_absent(struct http_reply *reply, const char *what, const char *name)
     http_problem(reply, 404, "Not found", "there is no %s %s", what, name);
 }
 
-void reply_store_error(struct control *c, const struct http_request *r, struct http_reply *reply,
+void reply_not_leading(struct api *api, struct http_reply *reply)
+{
+    char *leader = leader_elsewhere(api->tables);
+
+    if (leader != NULL)
+        http_problem(reply, 503, "Not leading", "this manager does not lead: ask %s", leader);
+    else
+        http_problem(reply, 503, "Not leading",
+                     "no manager leads at the moment; try again in a second");
+    if (reply->body != NULL && leader != NULL)
+        json_object_set_new(reply->body, "leader", json_string(leader));
+    reply->retry_after = mem_str("1");
+    mem_free(&leader);
+}
+
+bool api_lock_jobs(struct api *api, struct http_reply *reply)
+{
+    bool locked = jobs_lock(api->tables);
+
+    if (!locked)
+        reply_not_leading(api, reply);
+    return locked;
+}
+
+void reply_store_error(struct api *api, const struct http_request *r, struct http_reply *reply,
                        const struct dlc_err *err)
 {
     bool matched = http_header(r, "If-Match") != NULL;
 
-    if (err->code == DLC_EBUSY && !control_leads(c))
-        reply_not_leading(c, reply);
+    if (err->code == DLC_EBUSY && !leader_leads(api->tables))
+        reply_not_leading(api, reply);
     else if (err->code == DLC_EBUSY && matched)
         http_problem(reply, 412, "Another version",
                      "the document has another version than If-Match says; read it again");
@@ -126,71 +148,8 @@ void reply_store_error(struct control *c, const struct http_request *r, struct h
     }
 }
 
-/* ---- documents ---- */
-
-int control_change(struct control *c, enum store_kind kind, const char *id, uint64_t expect,
-                   change_f *f, void *arg, struct store_doc *out, struct dlc_err *err)
-{
-    struct store_doc d = STORE_DOC_INIT;
-    int rc = 0;
-
-    for (int i = 0; i < CHANGE_TRIES; i++) {
-        rc = store_get(c->store, kind, id, &d, err);
-        if (rc == 0 && expect != STORE_ANY && d.version != expect)
-            rc = dlc_err_set(err, DLC_EBUSY, "%s has version %llu, not %llu", id,
-                             (unsigned long long)d.version, (unsigned long long)expect);
-        else if (rc == 0)
-            rc = f(&d, arg, err);
-        else
-            break;
-        if (rc != 0)
-            break;
-        rc = store_put(c->store, kind, &d, d.version, err);
-        if (kind == STORE_DATASET)
-            dataset_written(c, rc, &d);
-        if (rc != DLC_EBUSY || expect != STORE_ANY || !control_leads(c))
-            break;
-        store_doc_release(&d);
-    }
-    rc = rc > 0 ? 0 : rc;
-    if (rc == 0 && err != NULL)
-        *err = (struct dlc_err)DLC_ERR_INIT; /* of a try before */
-    if (rc == 0 && out != NULL) {
-        *out = d;
-        return 0;
-    }
-    store_doc_release(&d);
-    return rc;
-}
-
-int control_each(struct control *c, enum store_kind kind, const char *tenant,
-                 bool (*each)(struct store_doc *d, void *arg), void *arg, struct dlc_err *err)
-{
-    struct store_doc *docs = mem_zero(EACH_PAGE * sizeof(*docs));
-    char *after = NULL;
-    size_t n = EACH_PAGE;
-    bool more = true;
-    int rc = 0;
-
-    while (more && n == EACH_PAGE) {
-        n = 0;
-        rc = store_list(c->store, kind, tenant, after, EACH_PAGE, docs, &n, err);
-        if (rc < 0)
-            break;
-        mem_free(&after);
-        after = n > 0 ? mem_str(docs[n - 1].id) : NULL;
-        for (size_t i = 0; i < n; i++) {
-            more = more && each(&docs[i], arg);
-            store_doc_release(&docs[i]);
-        }
-    }
-    mem_free(&after);
-    mem_free(&docs);
-    return rc;
-}
-
-void reply_page(struct control *c, const struct http_request *r, enum store_kind kind,
-                const char *tenant, show_f *show, struct http_reply *reply)
+void reply_page(struct api *api, const struct http_request *r, const struct caller *who,
+                enum store_kind kind, const char *tenant, show_f *show, struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
     struct store_doc *docs;
@@ -201,12 +160,12 @@ void reply_page(struct control *c, const struct http_request *r, enum store_kind
     if (!read_page(r, &p, reply))
         return;
     docs = mem_zero((p.limit + 1) * sizeof(*docs));
-    if (store_list(c->store, kind, tenant, p.after, p.limit + 1, docs, &n, &err) < 0) {
-        reply_store_error(c, r, reply, &err);
+    if (store_list(api->tables->store, kind, tenant, p.after, p.limit + 1, docs, &n, &err) < 0) {
+        reply_store_error(api, r, reply, &err);
     } else {
         items = json_array();
         for (size_t i = 0; i < n && i < p.limit; i++)
-            json_array_append_new(items, show(c, &docs[i], caller_of(r)));
+            json_array_append_new(items, show(api, &docs[i], who));
         reply_list(reply, items, n > p.limit ? docs[p.limit - 1].id : NULL);
     }
     for (size_t i = 0; i < n; i++)
@@ -214,33 +173,10 @@ void reply_page(struct control *c, const struct http_request *r, enum store_kind
     mem_free(&docs);
 }
 
-/* ---- events and time ---- */
-
-int64_t control_wall_ms(void)
+void add_time(json_t *out, const char *name, int64_t ms)
 {
-    struct timespec t;
+    char *text = wall_time_text(ms);
 
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-char *control_time(int64_t ms)
-{
-    time_t s = (time_t)(ms / 1000);
-    struct tm tm;
-    char day[32];
-
-    gmtime_r(&s, &tm);
-    strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm);
-    return mem_fmt("%s.%03dZ", day, (int)(ms % 1000));
-}
-
-void control_event(struct control *c, const char *tenant, const char *type, json_t *details)
-{
-    json_t *body = details != NULL ? details : json_object();
-    struct dlc_err err = DLC_ERR_INIT;
-
-    json_object_set_new(body, "type", json_string(type));
-    if (store_event(c->store, tenant, body, &err) < 0)
-        log_warn("the event %s was not written: %s", type, err.text);
+    json_object_set_new(out, name, json_string(text));
+    mem_free(&text);
 }

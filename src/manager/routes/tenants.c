@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Tenants: who they are, their tokens, and the credentials of their buckets.
- *
- * A document of kind STORE_TENANT: {"created_ms", "tokens": [{"hash", "until_ms"}], "credentials":
- * {"sealed": {...}, "set_ms", "anonymous"}}. Of all that only tenant_doc() leaves the manager.
- */
+#include "manager/routes/tenants.h"
+
 #include <string.h>
 
 #include <openssl/crypto.h>
@@ -13,27 +9,25 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "manager/auth_i.h"
-#include "manager/manager_i.h"
-#include "manager/routes/datasets_i.h"
-#include "manager/routes/jobs_i.h"
+#include "manager/routes/api.h"
+#include "manager/routes/dataset_fields.h"
+#include "manager/routes/idempotency.h"
+#include "manager/routes/json_fields.h"
+#include "manager/routes/route_util.h"
+#include "manager/store/seal.h"
+#include "manager/store/wall_time.h"
+#include "manager/tables/documents.h"
+#include "manager/tables/event_log.h"
+#include "manager/tables/weight_posts.h"
 
 #define GRACE_MAX_S (7 * 24 * 3600)
 #define TOKENS_MAX  8 /* of one tenant: the newest, and older ones in their grace */
 
 /* ---- what is shown ---- */
 
-static void add_time(json_t *o, const char *name, int64_t ms)
-{
-    char *text = control_time(ms);
-
-    json_object_set_new(o, name, json_string(text));
-    mem_free(&text);
-}
-
 static size_t tokens_alive(const json_t *tokens)
 {
-    int64_t now = control_wall_ms();
+    int64_t now = wall_ms();
     size_t n = 0;
 
     for (size_t i = 0; i < json_array_size(tokens); i++) {
@@ -69,7 +63,7 @@ static json_t *tenant_doc(const struct store_doc *d)
 
 /* From now on the store says whose this hash is. Harmless until the tenant's document has it too.
  */
-static int point_to(struct control *c, const unsigned char hash[static SHA256_LEN],
+static int point_to(struct api *api, const unsigned char hash[static SHA256_LEN],
                     const char *tenant, struct dlc_err *err)
 {
     char id[TOKEN_ID_LEN + 1];
@@ -77,38 +71,39 @@ static int point_to(struct control *c, const unsigned char hash[static SHA256_LE
     int rc;
 
     token_doc_id(hash, id);
-    rc = store_put(c->store, STORE_MANAGER, &d, STORE_ANY, err);
+    rc = store_put(api->tables->store, STORE_MANAGER, &d, STORE_ANY, err);
     json_decref(d.body);
     return rc;
 }
 
-static void forget(struct control *c, const char *hex)
+static void forget(struct api *api, const char *hex)
 {
     struct dlc_err err = DLC_ERR_INIT;
     char *id = mem_fmt("token.%s", hex);
 
-    if (store_delete(c->store, STORE_MANAGER, id, STORE_ANY, &err) < 0 && err.code != DLC_ENOTFOUND)
+    if (store_delete(api->tables->store, STORE_MANAGER, id, STORE_ANY, &err) < 0 &&
+        err.code != DLC_ENOTFOUND)
         log_warn("an old token's entry stays in the store, without effect: %s", err.text);
     mem_free(&id);
 }
 
 /* What point_to() wrote, when the token did not become one after all. */
-static void unpoint(struct control *c, const unsigned char hash[static SHA256_LEN])
+static void unpoint(struct api *api, const unsigned char hash[static SHA256_LEN])
 {
     char hex[2 * SHA256_LEN + 1];
 
     str_hex(hash, SHA256_LEN, hex);
-    forget(c, hex);
+    forget(api, hex);
 }
 
-static void forget_all(struct control *c, const json_t *hashes)
+static void forget_all(struct api *api, const json_t *hashes)
 {
     for (size_t i = 0; i < json_array_size(hashes); i++) {
         const json_t *t = json_array_get(hashes, i);
         const char *hex = json_string_value(json_is_object(t) ? json_object_get(t, "hash") : t);
 
         if (hex != NULL)
-            forget(c, hex);
+            forget(api, hex);
     }
 }
 
@@ -131,7 +126,7 @@ static int rotate(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     struct rotation *r = arg;
     json_t *old = json_object_get(d->body, "tokens"), *tokens = json_array();
-    int64_t now = control_wall_ms(), last = now + (int64_t)r->grace_s * 1000;
+    int64_t now = wall_ms(), last = now + (int64_t)r->grace_s * 1000;
 
     (void)err;
     json_array_clear(r->dropped);
@@ -154,41 +149,41 @@ static int rotate(struct store_doc *d, void *arg, struct dlc_err *err)
 
 /* ---- handlers: tenants ---- */
 
-static json_t *shown(struct control *c, const struct store_doc *d, const struct caller *who)
+static json_t *shown(struct api *api, const struct store_doc *d, const struct caller *who)
 {
-    (void)c;
+    (void)api;
     (void)who;
     return tenant_doc(d);
 }
 
-static void list_tenants(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_tenants_list(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
 
-    reply_page(c, r, STORE_TENANT, NULL, shown, reply);
+    reply_page(api, r, caller_of(r), STORE_TENANT, NULL, shown, reply);
 }
 
-static int create(struct control *c, const char *name, const unsigned char hash[static SHA256_LEN],
+static int create(struct api *api, const char *name, const unsigned char hash[static SHA256_LEN],
                   uint64_t *version, struct dlc_err *err)
 {
     struct store_doc d = {(char *)name, (char *)name, NULL, 0};
-    int rc = point_to(c, hash, name, err);
+    int rc = point_to(api, hash, name, err);
 
     if (rc < 0)
         return rc;
-    d.body = json_pack("{s:I, s:[o]}", "created_ms", (json_int_t)control_wall_ms(), "tokens",
-                       token_entry(hash));
-    rc = store_put(c->store, STORE_TENANT, &d, STORE_NEW, err);
+    d.body =
+        json_pack("{s:I, s:[o]}", "created_ms", (json_int_t)wall_ms(), "tokens", token_entry(hash));
+    rc = store_put(api->tables->store, STORE_TENANT, &d, STORE_NEW, err);
     *version = d.version;
     json_decref(d.body);
     if (rc < 0)
-        unpoint(c, hash);
+        unpoint(api, hash);
     return rc;
 }
 
-static void create_tenant(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_tenants_create(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = NULL;
     const struct field fields[] = {{"name", FIELD_NAME, true, 0, &name}, {NULL}};
     struct dlc_err err = DLC_ERR_INIT;
@@ -197,27 +192,27 @@ static void create_tenant(struct http_request *r, struct http_reply *reply, void
     uint64_t version = 0;
     int rc;
 
-    if (!read_body(r, fields, reply) || idempotency_replay(c, r, reply))
+    if (!read_body(r, fields, reply) || idempotency_replay(api, r, reply))
         return;
     token_new(token);
     token_hash(token, hash);
-    rc = create(c, name, hash, &version, &err);
-    if (rc == DLC_EBUSY && control_leads(c)) {
+    rc = create(api, name, hash, &version, &err);
+    if (rc == DLC_EBUSY && leader_leads(api->tables)) {
         http_problem(reply, 409, "Exists", "there is a tenant %s already", name);
     } else if (rc < 0) {
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     } else {
         reply_doc(reply, 201, json_pack("{s:s, s:s}", "name", name, "token", token), version);
         reply->location = mem_fmt("/v1/tenants/%s", name);
-        idempotency_record(c, r, reply);
-        control_event(c, name, "tenant.created", json_pack("{s:s}", "name", name));
+        idempotency_record(api, r, reply);
+        event_log(api->tables->store, name, "tenant.created", json_pack("{s:s}", "name", name));
     }
     OPENSSL_cleanse(token, sizeof(token));
 }
 
-static void show_tenant(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_tenants_show(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = read_name(r, 0, "tenant", reply);
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
@@ -225,27 +220,27 @@ static void show_tenant(struct http_request *r, struct http_reply *reply, void *
 
     if (name == NULL)
         return;
-    rc = store_get(c->store, STORE_TENANT, name, &d, &err);
+    rc = store_get(api->tables->store, STORE_TENANT, name, &d, &err);
     if (rc == DLC_ENOTFOUND)
         reply_absent(reply, "tenant", name);
     else if (rc < 0)
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     else
         reply_doc(reply, 200, tenant_doc(&d), d.version);
     store_doc_release(&d);
 }
 
 /* True: it has one, and the reply says so; or the store failed. */
-static bool still_has(struct control *c, const struct http_request *r, enum store_kind kind,
+static bool still_has(struct api *api, const struct http_request *r, enum store_kind kind,
                       const char *what, const char *tenant, struct http_reply *reply)
 {
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     size_t n = 0;
-    int rc = store_list(c->store, kind, tenant, NULL, 1, &d, &n, &err);
+    int rc = store_list(api->tables->store, kind, tenant, NULL, 1, &d, &n, &err);
 
     if (rc < 0)
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     else if (n > 0)
         http_problem(reply, 409, "Not empty", "tenant %s still has the %s %s: delete it first",
                      tenant, what, d.id);
@@ -254,43 +249,43 @@ static bool still_has(struct control *c, const struct http_request *r, enum stor
 }
 
 /* With jobs->admit held: nothing of the tenant is made between the look and the end. */
-static void delete_empty(struct control *c, const struct http_request *r, const char *name,
+static void delete_empty(struct api *api, const struct http_request *r, const char *name,
                          uint64_t expect, struct http_reply *reply)
 {
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     int rc;
 
-    if (still_has(c, r, STORE_JOB, "job", name, reply) ||
-        still_has(c, r, STORE_DATASET, "dataset", name, reply))
+    if (still_has(api, r, STORE_JOB, "job", name, reply) ||
+        still_has(api, r, STORE_DATASET, "dataset", name, reply))
         return;
-    rc = store_get(c->store, STORE_TENANT, name, &d, &err);
+    rc = store_get(api->tables->store, STORE_TENANT, name, &d, &err);
     if (rc == 0)
-        rc = store_delete(c->store, STORE_TENANT, name, expect, &err);
+        rc = store_delete(api->tables->store, STORE_TENANT, name, expect, &err);
     if (rc < 0 && rc != DLC_ENOTFOUND) {
-        reply_store_error(c, r, reply, &err);
+        reply_store_error(api, r, reply, &err);
     } else {
         if (rc == 0) {
-            forget_all(c, json_object_get(d.body, "tokens"));
-            idempotency_forget(c, name);
-            weights_forget(c, name);
-            control_event(c, "", "tenant.deleted", json_pack("{s:s}", "name", name));
+            forget_all(api, json_object_get(d.body, "tokens"));
+            idempotency_forget(api, name);
+            weights_forget(api->tables, name);
+            event_log(api->tables->store, "", "tenant.deleted", json_pack("{s:s}", "name", name));
         }
         reply->status = 204;
     }
     store_doc_release(&d);
 }
 
-static void delete_tenant(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_tenants_delete(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = read_name(r, 0, "tenant", reply);
     uint64_t expect;
 
-    if (name == NULL || !read_if_match(r, &expect, reply) || !jobs_lock(c, reply))
+    if (name == NULL || !read_if_match(r, &expect, reply) || !api_lock_jobs(api, reply))
         return;
-    delete_empty(c, r, name, expect, reply);
-    jobs_unlock(c);
+    delete_empty(api, r, name, expect, reply);
+    jobs_unlock(api->tables);
 }
 
 /* ---- handlers: token and credentials, by admins and the tenant itself ---- */
@@ -305,19 +300,19 @@ static const char *read_own_name(const struct http_request *r, struct http_reply
     return NULL;
 }
 
-static void reply_failed_change(struct control *c, const struct http_request *r,
+static void reply_failed_change(struct api *api, const struct http_request *r,
                                 struct http_reply *reply, const char *name,
                                 const struct dlc_err *err)
 {
     if (err->code == DLC_ENOTFOUND)
         reply_absent(reply, "tenant", name);
     else
-        reply_store_error(c, r, reply, err);
+        reply_store_error(api, r, reply, err);
 }
 
-static void rotate_token(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_tenants_rotate_token(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = read_own_name(r, reply);
     struct rotation rot = {.dropped = json_array()};
     const struct field fields[] = {{"grace_s", FIELD_U64, false, GRACE_MAX_S, &rot.grace_s},
@@ -328,21 +323,21 @@ static void rotate_token(struct http_request *r, struct http_reply *reply, void 
     uint64_t expect;
 
     if (name == NULL || !read_body(r, fields, reply) || !read_if_match(r, &expect, reply) ||
-        idempotency_replay(c, r, reply))
+        idempotency_replay(api, r, reply))
         goto out;
     token_new(token);
     token_hash(token, rot.hash);
-    if (point_to(c, rot.hash, name, &err) < 0 ||
-        control_change(c, STORE_TENANT, name, expect, rotate, &rot, &d, &err) < 0) {
-        unpoint(c, rot.hash);
-        reply_failed_change(c, r, reply, name, &err);
+    if (point_to(api, rot.hash, name, &err) < 0 ||
+        document_change(api->tables, STORE_TENANT, name, expect, rotate, &rot, &d, &err) < 0) {
+        unpoint(api, rot.hash);
+        reply_failed_change(api, r, reply, name, &err);
         goto out;
     }
-    forget_all(c, rot.dropped);
+    forget_all(api, rot.dropped);
     reply_doc(reply, 200, json_pack("{s:s, s:s}", "name", name, "token", token), d.version);
-    idempotency_record(c, r, reply);
-    control_event(c, name, "tenant.token",
-                  json_pack("{s:s, s:I}", "name", name, "grace_s", (json_int_t)rot.grace_s));
+    idempotency_record(api, r, reply);
+    event_log(api->tables->store, name, "tenant.token",
+              json_pack("{s:s, s:I}", "name", name, "grace_s", (json_int_t)rot.grace_s));
 out:
     OPENSSL_cleanse(token, sizeof(token));
     store_doc_release(&d);
@@ -386,7 +381,7 @@ static bool check_credentials(const struct caller *who, const struct credentials
 }
 
 /* Gives what lies in the store. */
-static json_t *seal_credentials(struct control *c, const char *tenant, const struct credentials *k)
+static json_t *seal_credentials(struct api *api, const char *tenant, const struct credentials *k)
 {
     json_t *clear =
         json_pack("{s:s*, s:s*, s:s*, s:s*, s:s*, s:b}", "access_key", k->access_key, "secret_key",
@@ -396,16 +391,16 @@ static json_t *seal_credentials(struct control *c, const char *tenant, const str
     json_t *sealed;
 
     dlc_check(text != NULL);
-    sealed = json_pack("{s:o, s:I, s:b}", "sealed", seal_text(c->seal, tenant, text), "set_ms",
-                       (json_int_t)control_wall_ms(), "anonymous", k->anonymous);
+    sealed = json_pack("{s:o, s:I, s:b}", "sealed", seal_text(api->seal, tenant, text), "set_ms",
+                       (json_int_t)wall_ms(), "anonymous", k->anonymous);
     secret_wipe(&text);
     secret_wipe_json(&clear);
     return sealed;
 }
 
-static void put_credentials(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_tenants_put_credentials(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = read_own_name(r, reply);
     struct credentials k = {0};
     const struct field fields[] = {
@@ -425,42 +420,34 @@ static void put_credentials(struct http_request *r, struct http_reply *reply, vo
     if (name == NULL || !read_body(r, fields, reply) ||
         !check_credentials(caller_of(r), &k, reply) || !read_if_match(r, &expect, reply))
         return;
-    sealed = seal_credentials(c, name, &k);
-    if (control_change(c, STORE_TENANT, name, expect, set_credentials, sealed, &d, &err) < 0) {
-        reply_failed_change(c, r, reply, name, &err);
+    sealed = seal_credentials(api, name, &k);
+    if (document_change(api->tables, STORE_TENANT, name, expect, set_credentials, sealed, &d,
+                        &err) < 0) {
+        reply_failed_change(api, r, reply, name, &err);
     } else {
         reply_doc(reply, 200, tenant_doc(&d), d.version);
-        control_event(c, name, "tenant.credentials",
-                      json_pack("{s:s, s:b}", "name", name, "set", 1));
+        event_log(api->tables->store, name, "tenant.credentials",
+                  json_pack("{s:s, s:b}", "name", name, "set", 1));
     }
     store_doc_release(&d);
     json_decref(sealed);
 }
 
-static void delete_credentials(struct http_request *r, struct http_reply *reply, void *ctx)
+void route_tenants_delete_credentials(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct control *c = control_of(ctx);
+    struct api *api = api_of(ctx);
     const char *name = read_own_name(r, reply);
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t expect;
 
     if (name == NULL || !read_if_match(r, &expect, reply))
         return;
-    if (control_change(c, STORE_TENANT, name, expect, set_credentials, NULL, NULL, &err) < 0) {
-        reply_failed_change(c, r, reply, name, &err);
+    if (document_change(api->tables, STORE_TENANT, name, expect, set_credentials, NULL, NULL,
+                        &err) < 0) {
+        reply_failed_change(api, r, reply, name, &err);
         return;
     }
     reply->status = 204;
-    control_event(c, name, "tenant.credentials", json_pack("{s:s, s:b}", "name", name, "set", 0));
+    event_log(api->tables->store, name, "tenant.credentials",
+              json_pack("{s:s, s:b}", "name", name, "set", 0));
 }
-
-const struct http_route control_tenant_routes[] = {
-    {"GET", "/v1/tenants", ROLE_ADMIN, list_tenants},
-    {"POST", "/v1/tenants", ROLE_ADMIN, create_tenant},
-    {"GET", "/v1/tenants/{name}", ROLE_ADMIN, show_tenant},
-    {"DELETE", "/v1/tenants/{name}", ROLE_ADMIN, delete_tenant},
-    {"POST", "/v1/tenants/{name}/token", ROLE_ADMIN | ROLE_TENANT, rotate_token},
-    {"PUT", "/v1/tenants/{name}/credentials", ROLE_ADMIN | ROLE_TENANT, put_credentials},
-    {"DELETE", "/v1/tenants/{name}/credentials", ROLE_ADMIN | ROLE_TENANT, delete_credentials},
-    {NULL, NULL, 0, NULL},
-};

@@ -10,6 +10,7 @@
 #include "manager/store/sqlite_store_i.h"
 #include "manager/store/sqlite_chunks_i.h"
 #include "manager/store/sqlite_schema_i.h"
+#include "manager/store/wall_time.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -295,7 +296,7 @@ static int sqlite_event(struct store *m, const char *tenant, const char *body, u
     if (rc == SQLITE_OK)
         rc = sq_pass_fence(c, fence, err);
     if (rc == SQLITE_OK)
-        rc = sq_exec(c, SQ_event_add, "itt", store_wall_ms(), tenant, body);
+        rc = sq_exec(c, SQ_event_add, "itt", wall_ms(), tenant, body);
     if (rc == SQLITE_OK)
         rc = sq_exec(c, SQ_event_trim, "i", (int64_t)store_events_kept);
     rc = sq_finish(c, rc);

@@ -16,6 +16,8 @@
 #include "manager/store/store_i.h"
 #include "manager/store/chunk_merge_i.h"
 
+#define EACH_PAGE 256
+
 /* ---- open and close ---- */
 
 int store_open(const char *url, struct store **out, struct dlc_err *err)
@@ -176,6 +178,32 @@ int store_list(struct store *m, enum store_kind kind, const char *tenant, const 
     mem_free(&raw);
     if (rc == 0)
         *n = made;
+    return rc;
+}
+
+int store_each(struct store *m, enum store_kind kind, const char *tenant,
+               bool (*each)(struct store_doc *d, void *arg), void *arg, struct dlc_err *err)
+{
+    struct store_doc *docs = mem_zero(EACH_PAGE * sizeof(*docs));
+    char *after = NULL;
+    size_t n = EACH_PAGE;
+    bool more = true;
+    int rc = 0;
+
+    while (more && n == EACH_PAGE) {
+        n = 0;
+        rc = store_list(m, kind, tenant, after, EACH_PAGE, docs, &n, err);
+        if (rc < 0)
+            break;
+        mem_free(&after);
+        after = n > 0 ? mem_str(docs[n - 1].id) : NULL;
+        for (size_t i = 0; i < n; i++) {
+            more = more && each(&docs[i], arg);
+            store_doc_release(&docs[i]);
+        }
+    }
+    mem_free(&after);
+    mem_free(&docs);
     return rc;
 }
 

@@ -40,6 +40,8 @@ const char *store_backend(const struct store *m); /* "sqlite", "redis", "redis c
 
 /* ---- documents ---- */
 
+#define NAME_MAX_LEN 63 /* of tenants, datasets and nodes: str_is_name() */
+
 enum store_kind {
     STORE_TENANT,
     STORE_DATASET,
@@ -78,6 +80,9 @@ int store_delete(struct store *m, enum store_kind kind, const char *id, uint64_t
  */
 int store_list(struct store *m, enum store_kind kind, const char *tenant, const char *after,
                size_t max, struct store_doc *docs, size_t *n, struct dlc_err *err);
+/* Every document of a kind, page by page; each() returns false to end. It may take what is in *d. */
+int store_each(struct store *m, enum store_kind kind, const char *tenant,
+               bool (*each)(struct store_doc *d, void *arg), void *arg, struct dlc_err *err);
 /* The same without reading them: up to max ids with after < id < before (either NULL: no bound).
  * Gives ids[0..*n). */
 int store_ids(struct store *m, enum store_kind kind, const char *tenant, const char *after,

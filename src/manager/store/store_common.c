@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -55,14 +54,6 @@ int store_err_held(struct dlc_err *err, const char *name, const char *holder)
 int store_err_absent(struct dlc_err *err, enum store_kind kind, const char *id)
 {
     return dlc_err_set(err, DLC_ENOTFOUND, "there is no %s '%s'", store_kind_name(kind), id);
-}
-
-int64_t store_wall_ms(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 void store_raw_release(struct store_raw *r)

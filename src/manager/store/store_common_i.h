@@ -45,6 +45,5 @@ int store_err_absent(struct dlc_err *err, enum store_kind kind, const char *id);
 int store_check_text(const char *what, const char *s, size_t min, size_t max, struct dlc_err *err);
 int store_check_chunk(const struct store_chunk *c, struct dlc_err *err); /* DLC_EINVAL */
 const char *store_kind_name(enum store_kind kind);                       /* "dataset" */
-int64_t store_wall_ms(void);
 
 #endif

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The numbers of admission. What is on a node's disk belongs to datasets that running jobs read, or
- * may go. What was promised is counted by dataset, since two jobs that read the same bytes need
- * them once; a dataset that lies only in part on the nodes in question counts for that part.
- */
-#include "manager/routes/datasets_i.h"
-#include "manager/routes/jobs_i.h"
+#include "manager/tables/capacity.h"
 
 #include <string.h>
 
 #include "base/check.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "manager/tables/dataset_doc.h"
 
 static uint64_t plus(uint64_t a, uint64_t b)
 {

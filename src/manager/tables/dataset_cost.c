@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * What a dataset has cost so far: the sum of what its nodes said in their last heart-beats. Each
- * counts since it was started; what one says is of TENANT/NAME, so that whoever gets a name later
- * does not see what another tenant has spent.
- */
-#include "manager/routes/datasets_i.h"
+#include "manager/tables/dataset_cost.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 
 #define MOST (UINT64_C(1) << 53) /* what every reader of JSON can hold */

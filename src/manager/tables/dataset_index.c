@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * What the view needs of datasets, in memory: where each lies, how many nodes it wants, whether it
- * moves. A change of one dataset changes one entry; the documents of all are read when we begin to
- * lead, and again when a write may or may not have reached the store.
- *
- *     UNKNOWN --datasets_index_get(): all documents are read--> KNOWN
- *     KNOWN --a write with an unknown outcome, or out of order; we begin to lead--> UNKNOWN
- *
- * (INDEX-1) Only the leader writes documents, and each of its writes comes by here: by
- *           control_change(), or where a dataset is made and deleted. Those two hold jobs->admit.
- * (INDEX-2) An entry never changes: another takes its place. Readers share it by reference.
- * (INDEX-3) Versions of a document grow by one. A write that is not the next one of the document we
- *           know, by version and time of creation, makes all UNKNOWN: it does not happen but when
- *           two threads write the same document at the same time, or its name is taken anew.
- */
+#include "manager/tables/dataset_index.h"
+
 #include <string.h>
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "manager/routes/datasets_i.h"
+#include "manager/tables/dataset_doc.h"
+#include "manager/tables/tables.h"
 
 #define ENTRY_TAG DLC_TAG4('d', 's', 'e', 'n')
 
@@ -93,11 +81,11 @@ void datasets_index_release(struct dataset_index *x)
     x->known = false;
 }
 
-void datasets_index_forget(struct control *c)
+void datasets_index_forget(struct tables *t)
 {
-    dlc_mtx_lock(&c->mtx);
-    c->index.known = false;
-    dlc_mtx_unlock(&c->mtx);
+    dlc_mtx_lock(&t->mtx);
+    t->datasets.known = false;
+    dlc_mtx_unlock(&t->mtx);
 }
 
 /* ---- writes ---- */
@@ -125,28 +113,28 @@ static struct dataset_entry *note_locked(struct dataset_index *x, struct dataset
     return was;
 }
 
-void dataset_written(struct control *c, int rc, const struct store_doc *d)
+void dataset_written(struct tables *t, int rc, const struct store_doc *d)
 {
     struct dataset_entry *e = rc == 0 ? entry_new(d) : NULL;
 
-    dlc_mtx_lock(&c->mtx);
-    c->index.writes++;
+    dlc_mtx_lock(&t->mtx);
+    t->datasets.writes++;
     if (e != NULL)
-        e = note_locked(&c->index, e);
+        e = note_locked(&t->datasets, e);
     else if (rc != DLC_ENOTFOUND)
-        c->index.known = false; /* it may be there all the same */
-    dlc_mtx_unlock(&c->mtx);
+        t->datasets.known = false; /* it may be there all the same */
+    dlc_mtx_unlock(&t->mtx);
     dataset_entry_put(&e);
 }
 
-void dataset_deleted(struct control *c, int rc, const char *id)
+void dataset_deleted(struct tables *t, int rc, const char *id)
 {
-    struct dataset_index *x = &c->index;
+    struct dataset_index *x = &t->datasets;
     struct dataset_entry *was = NULL;
     bool found;
     size_t at;
 
-    dlc_mtx_lock(&c->mtx);
+    dlc_mtx_lock(&t->mtx);
     x->writes++;
     at = place_of(x, id, &found);
     if (rc < 0 && rc != DLC_ENOTFOUND) {
@@ -156,7 +144,7 @@ void dataset_deleted(struct control *c, int rc, const char *id)
         x->n--;
         memmove(&x->entries[at], &x->entries[at + 1], (x->n - at) * sizeof(*x->entries));
     }
-    dlc_mtx_unlock(&c->mtx);
+    dlc_mtx_unlock(&t->mtx);
     dataset_entry_put(&was);
 }
 
@@ -175,45 +163,45 @@ static bool load_one(struct store_doc *d, void *arg)
 
 /* A write that comes meanwhile may be in what is read or not: then all is read again for the view
  * that it asks for. */
-static int load(struct control *c, struct dlc_err *err)
+static int load(struct tables *t, struct dlc_err *err)
 {
     struct dataset_index fresh = {0}, old;
     uint64_t writes;
     int rc;
 
-    dlc_mtx_lock(&c->mtx);
-    writes = c->index.writes;
-    dlc_mtx_unlock(&c->mtx);
-    rc = control_each(c, STORE_DATASET, NULL, load_one, &fresh, err);
-    dlc_mtx_lock(&c->mtx);
-    old = c->index;
+    dlc_mtx_lock(&t->mtx);
+    writes = t->datasets.writes;
+    dlc_mtx_unlock(&t->mtx);
+    rc = store_each(t->store, STORE_DATASET, NULL, load_one, &fresh, err);
+    dlc_mtx_lock(&t->mtx);
+    old = t->datasets;
     if (rc == 0) {
         fresh.known = old.writes == writes;
         fresh.writes = old.writes;
         fresh.loads = old.loads + 1;
-        c->index = fresh;
+        t->datasets = fresh;
     } else {
         old = fresh;
     }
-    dlc_mtx_unlock(&c->mtx);
+    dlc_mtx_unlock(&t->mtx);
     datasets_index_release(&old);
     return rc;
 }
 
-int datasets_index_get(struct control *c, struct dataset_entry ***out, size_t *n,
+int datasets_index_get(struct tables *t, struct dataset_entry ***out, size_t *n,
                        struct dlc_err *err)
 {
-    const struct dataset_index *x = &c->index;
+    const struct dataset_index *x = &t->datasets;
     bool known;
     int rc;
 
-    dlc_mtx_lock(&c->mtx);
+    dlc_mtx_lock(&t->mtx);
     known = x->known;
-    dlc_mtx_unlock(&c->mtx);
-    rc = known ? 0 : load(c, err);
+    dlc_mtx_unlock(&t->mtx);
+    rc = known ? 0 : load(t, err);
     if (rc < 0)
         return rc;
-    dlc_mtx_lock(&c->mtx);
+    dlc_mtx_lock(&t->mtx);
     *n = x->n;
     *out = mem_zero((x->n + 1) * sizeof(**out));
     for (size_t i = 0; i < x->n; i++) {
@@ -221,6 +209,6 @@ int datasets_index_get(struct control *c, struct dataset_entry ***out, size_t *n
         atomic_fetch_add_explicit(&x->entries[i]->refs, 1,
                                   memory_order_relaxed); /* index has one */
     }
-    dlc_mtx_unlock(&c->mtx);
+    dlc_mtx_unlock(&t->mtx);
     return 0;
 }

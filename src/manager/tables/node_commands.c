@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Commands lie in the document of the node that is to carry them out, so that a manager that takes
- * over goes on giving them. A node may get one twice, when its word that it is done was lost: they
- * are such that this does no harm.
- *
- * (O1) A command is taken off the list only after what came of it is written: a manager that dies in
- * between hears it again from the node, and writes the same once more. (O2) A listing does not wait
- * for a node that is gone or has left: another one gets the command.
- */
+#include "manager/tables/node_commands.h"
+
 #include <string.h>
 
 #include <openssl/rand.h>
 
 #include "base/check.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/str.h"
-#include "manager/routes/datasets_i.h"
-#include "manager/routes/nodes_i.h"
+#include "manager/tables/dataset_doc.h"
+#include "manager/tables/documents.h"
+#include "manager/tables/node_table.h"
+#include "manager/tables/tables.h"
 
 #define COMMANDS_MAX        1000 /* that wait for one node */
 #define COMMANDS_OF_DATASET 16   /* ... of them for one dataset, beside evictions */
@@ -49,37 +43,37 @@ static bool same_command(const json_t *a, const json_t *b)
     return same;
 }
 
-static const char *id_of(const json_t *command)
+const char *command_id(const json_t *command)
 {
     return json_string_value(json_object_get(command, "id"));
 }
 
 /* Results of these commands are being written, or no more. One that is given meanwhile is another
  * one, although the list still has the first: (O1) takes it off later. */
-static void set_finishing(struct control *c, const json_t *done, int more)
+void commands_set_finishing(struct tables *t, const json_t *done, int more)
 {
-    dlc_mtx_lock(&c->mtx);
-    if (c->finishing == NULL)
-        c->finishing = json_object();
+    dlc_mtx_lock(&t->mtx);
+    if (t->commands.finishing == NULL)
+        t->commands.finishing = json_object();
     for (size_t i = 0; i < json_array_size(done); i++) {
-        const char *id = id_of(json_array_get(done, i));
-        json_int_t n = json_integer_value(json_object_get(c->finishing, id)) + more;
+        const char *id = command_id(json_array_get(done, i));
+        json_int_t n = json_integer_value(json_object_get(t->commands.finishing, id)) + more;
 
         if (n > 0)
-            json_object_set_new(c->finishing, id, json_integer(n));
+            json_object_set_new(t->commands.finishing, id, json_integer(n));
         else
-            json_object_del(c->finishing, id);
+            json_object_del(t->commands.finishing, id);
     }
-    dlc_mtx_unlock(&c->mtx);
+    dlc_mtx_unlock(&t->mtx);
 }
 
-static bool is_finishing(struct control *c, const json_t *command)
+static bool is_finishing(struct tables *t, const json_t *command)
 {
     bool is;
 
-    dlc_mtx_lock(&c->mtx);
-    is = json_object_get(c->finishing, id_of(command)) != NULL;
-    dlc_mtx_unlock(&c->mtx);
+    dlc_mtx_lock(&t->mtx);
+    is = json_object_get(t->commands.finishing, command_id(command)) != NULL;
+    dlc_mtx_unlock(&t->mtx);
     return is;
 }
 
@@ -92,7 +86,7 @@ static bool is_eviction(const json_t *command)
 }
 
 struct command_add {
-    struct control *c;
+    struct tables *t;
     json_t *command;
 };
 
@@ -114,7 +108,7 @@ static int add_command(struct store_doc *d, void *arg, struct dlc_err *err)
     for (size_t i = 0; i < json_array_size(commands); i++) {
         const json_t *o = json_array_get(commands, i);
 
-        if (same_command(o, g->command) && !is_finishing(g->c, o))
+        if (same_command(o, g->command) && !is_finishing(g->t, o))
             return 1;
         if (is_eviction(o) != evicts)
             continue;
@@ -139,9 +133,9 @@ static int add_command(struct store_doc *d, void *arg, struct dlc_err *err)
     return json_array_append(commands, g->command) < 0 ? DLC_ENOMEM : 0;
 }
 
-int command_send(struct control *c, const char *node, json_t *command, struct dlc_err *err)
+int command_send(struct tables *t, const char *node, json_t *command, struct dlc_err *err)
 {
-    struct command_add g = {c, command};
+    struct command_add g = {t, command};
     struct store_doc d = STORE_DOC_INIT;
     unsigned char random[8];
     char id[2 * sizeof(random) + 1];
@@ -150,19 +144,19 @@ int command_send(struct control *c, const char *node, json_t *command, struct dl
     dlc_check(RAND_bytes(random, sizeof(random)) == 1);
     str_hex(random, sizeof(random), id);
     json_object_set_new(command, "id", json_string(id));
-    rc = control_change(c, STORE_NODE, node, STORE_ANY, add_command, &g, &d, err);
+    rc = document_change(t, STORE_NODE, node, STORE_ANY, add_command, &g, &d, err);
     if (rc == 0)
-        nodes_remember(c, &d, false);
+        nodes_remember(t, &d, false);
     store_doc_release(&d);
     json_decref(command);
     return rc;
 }
 
-int command_send_all(struct control *c, const json_t *nodes, json_t *command, struct dlc_err *err)
+int command_send_all(struct tables *t, const json_t *nodes, json_t *command, struct dlc_err *err)
 {
     bool lasts = is_eviction(command); /* what is away has it on disk yet */
     struct node_info *info = NULL;
-    size_t n = nodes_list(c, &info);
+    size_t n = nodes_list(t, &info);
     int rc = 0;
 
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -170,7 +164,7 @@ int command_send_all(struct control *c, const json_t *nodes, json_t *command, st
 
         if ((gone && !lasts) || (nodes != NULL && !json_has_text(nodes, info[i].name)))
             continue;
-        rc = command_send(c, info[i].name, json_deep_copy(command), err);
+        rc = command_send(t, info[i].name, json_deep_copy(command), err);
         if (rc == DLC_ENOTFOUND || (gone && rc == DLC_ENOSPACE)) /* it has just left, or for good */
             rc = 0;
     }
@@ -181,18 +175,6 @@ int command_send_all(struct control *c, const json_t *nodes, json_t *command, st
 
 /* ---- done, or not wanted any more ---- */
 
-static const json_t *find_done(const json_t *done, const char *id)
-{
-    for (size_t i = 0; id != NULL && i < json_array_size(done); i++) {
-        const json_t *v = json_array_get(done, i);
-        const char *its = json_string_value(json_object_get(v, "id"));
-
-        if (its != NULL && strcmp(its, id) == 0)
-            return v;
-    }
-    return NULL;
-}
-
 static int take_off(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     const json_t *done = arg;
@@ -201,51 +183,21 @@ static int take_off(struct store_doc *d, void *arg, struct dlc_err *err)
 
     (void)err;
     for (size_t i = before; i-- > 0;)
-        if (find_done(done, id_of(json_array_get(commands, i))) != NULL)
+        if (json_find(done, "id", command_id(json_array_get(commands, i))) != NULL)
             json_array_remove(commands, i);
     return json_array_size(commands) == before ? 1 : 0;
 }
 
-/* What came of those that are on the list; a word for one that is not is an old one. */
-static int take_results(struct control *c, const char *node, const json_t *commands,
-                        const json_t *done, struct dlc_err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; i < json_array_size(commands) && rc == 0; i++) {
-        const json_t *command = json_array_get(commands, i),
-                     *word = find_done(done, id_of(command));
-        const char *error = json_string_value(json_object_get(word, "error"));
-
-        if (word == NULL)
-            continue;
-        if (error != NULL)
-            log_warn("node %s could not carry out a command: %s", node, error);
-        rc = dataset_command_done(c, node, command, json_object_get(word, "result"), error, err);
-    }
-    return rc;
-}
-
-int commands_finish(struct control *c, const char *node, const json_t *done, struct dlc_err *err)
+int commands_remove(struct tables *t, const char *node, const json_t *done, struct dlc_err *err)
 {
     struct store_doc d = STORE_DOC_INIT;
-    int rc;
+    int rc = document_change(t, STORE_NODE, node, STORE_ANY, take_off, (void *)done, &d, err);
 
-    set_finishing(c, done, 1);
-    rc = store_get(c->store, STORE_NODE, node, &d, err);
     if (rc == 0)
-        rc = take_results(c, node, json_object_get(d.body, "commands"), done, err);
-    store_doc_release(&d);
-    if (rc == 0) /* (O1) */
-        rc = control_change(c, STORE_NODE, node, STORE_ANY, take_off, (void *)done, &d, err);
-    if (rc == 0)
-        nodes_remember(c, &d, false);
-    set_finishing(c, done, -1);
+        nodes_remember(t, &d, false);
     store_doc_release(&d);
     return rc;
 }
-
-/* ---- listings of a node that is not there ---- */
 
 static bool is_listing(const json_t *command)
 {
@@ -254,66 +206,15 @@ static bool is_listing(const json_t *command)
     return op != NULL && strcmp(op, "snapshot") == 0;
 }
 
-json_t *commands_listings(struct control *c, const char *node)
+json_t *commands_listings(struct tables *t, const char *node)
 {
-    json_t *out = json_array(), *commands;
-    struct live_node *n;
+    json_t *commands = nodes_commands(t, node), *out = json_array();
 
-    dlc_mtx_lock(&c->mtx);
-    n = nodes_find_locked(c, node);
-    commands = n != NULL ? json_object_get(n->doc, "commands") : NULL;
     for (size_t i = 0; i < json_array_size(commands); i++)
         if (is_listing(json_array_get(commands, i)))
-            json_array_append_new(out, json_deep_copy(json_array_get(commands, i)));
-    dlc_mtx_unlock(&c->mtx);
+            json_array_append(out, json_array_get(commands, i));
+    json_decref(commands);
     return out;
-}
-
-/* Those that somebody else has now are taken off the node's list. */
-static void forget_listings(struct control *c, const char *node, const json_t *given)
-{
-    struct store_doc d = STORE_DOC_INIT;
-    struct dlc_err err = DLC_ERR_INIT;
-    int rc = control_change(c, STORE_NODE, node, STORE_ANY, take_off, (void *)given, &d, &err);
-
-    if (rc == 0)
-        nodes_remember(c, &d, false);
-    else if (rc != DLC_ENOTFOUND) /* both will list it: no harm */
-        log_warn("commands of node %s, which is gone, stay: %s", node, err.text);
-    store_doc_release(&d);
-}
-
-void commands_hand_over(struct control *c, const char *node, const json_t *listings)
-{
-    json_t *given = json_array();
-
-    for (size_t i = 0; i < json_array_size(listings); i++) {
-        json_t *command = json_array_get(listings, i);
-        const char *dataset = json_string_value(json_object_get(command, "dataset"));
-
-        if (dataset != NULL && dataset_list_elsewhere(c, dataset, node))
-            json_array_append(given, command);
-    }
-    if (json_array_size(given) > 0)
-        forget_listings(c, node, given);
-    json_decref(given);
-}
-
-void commands_tick(struct control *c)
-{
-    struct node_info *nodes = NULL;
-    size_t n = nodes_list(c, &nodes);
-
-    for (size_t i = 0; i < n; i++) {
-        json_t *listings;
-
-        if (nodes[i].state != NODE_GONE || nodes[i].commands == 0)
-            continue;
-        listings = commands_listings(c, nodes[i].name);
-        commands_hand_over(c, nodes[i].name, listings);
-        json_decref(listings);
-    }
-    nodes_release(&nodes, n);
 }
 
 /* Evictions stay: what they drop is still there, be it of an earlier one of that name. */
@@ -333,10 +234,10 @@ static int withdraw(struct store_doc *d, void *arg, struct dlc_err *err)
     return json_array_size(commands) == before ? 1 : 0;
 }
 
-int commands_withdraw(struct control *c, const struct store_doc *dataset, struct dlc_err *err)
+int commands_withdraw(struct tables *t, const struct store_doc *dataset, struct dlc_err *err)
 {
     struct node_info *info = NULL;
-    size_t n = nodes_list(c, &info);
+    size_t n = nodes_list(t, &info);
     int rc = 0;
 
     for (size_t i = 0; i < n && rc == 0; i++) {
@@ -344,10 +245,10 @@ int commands_withdraw(struct control *c, const struct store_doc *dataset, struct
 
         if (info[i].commands == 0)
             continue;
-        rc = control_change(c, STORE_NODE, info[i].name, STORE_ANY, withdraw, (void *)dataset, &d,
-                            err);
+        rc = document_change(t, STORE_NODE, info[i].name, STORE_ANY, withdraw, (void *)dataset, &d,
+                             err);
         if (rc == 0)
-            nodes_remember(c, &d, false);
+            nodes_remember(t, &d, false);
         else if (rc == DLC_ENOTFOUND)
             rc = 0;
         store_doc_release(&d);

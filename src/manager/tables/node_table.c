@@ -1,21 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Who is there.
- *
- *     JOINING --heart-beat--> LIVE --silent for node_ttl--> GONE --heart-beat--> LIVE
- *     JOINING --silent for node_ttl--> GONE
- *     LIVE shows as DRAINING while it is told to drain
- *
- * Silence is counted on our own monotonic clock from when heart-beats arrived: what nodes think the
- * time is does not matter. A manager that begins to lead gives every node a full node_ttl; and so
- * does one that has heard nobody at all, when it hears the first again: it was cut off, not they.
- */
+#include "manager/tables/node_table.h"
+
 #include <string.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "manager/routes/nodes_i.h"
+#include "base/str.h"
+#include "manager/tables/cluster_view.h"
+#include "manager/tables/dataset_doc.h"
+#include "manager/tables/documents.h"
+#include "manager/tables/event_log.h"
+#include "manager/tables/tables.h"
+
+struct live_node {
+    char name[NAME_MAX_LEN + 1];
+    uint64_t version;      /* of the document that the next four are from */
+    json_t *doc;           /* its body; never changed: replaced */
+    enum node_state state; /* NODE_DRAINING is not here but in `drain` */
+    bool drain;
+    struct dlc_mono heard;
+    struct dlc_mono gone; /* since when, if it fell silent under us; 0: it did not */
+    bool forgiven;        /* gone in the store only */
+    struct shared_json *figures, *progress; /* of its last heart-beat that had them */
+};
 
 const char *node_state_name(enum node_state s)
 {
@@ -24,7 +33,7 @@ const char *node_state_name(enum node_state s)
     return names[s];
 }
 
-enum node_state live_state(const struct live_node *n)
+static enum node_state live_state(const struct live_node *n)
 {
     return n->drain && n->state == NODE_LIVE ? NODE_DRAINING : n->state;
 }
@@ -32,14 +41,14 @@ enum node_state live_state(const struct live_node *n)
 /* ---- the table ---- */
 
 /* Where it is, or where it would be. */
-static size_t place_of(const struct control *c, const char *name, bool *found)
+static size_t place_of(const struct tables *t, const char *name, bool *found)
 {
-    size_t lo = 0, hi = c->n_nodes;
+    size_t lo = 0, hi = t->nodes.n;
 
     *found = false;
     while (lo < hi) {
         size_t mid = (lo + hi) / 2;
-        int order = strcmp(c->nodes[mid]->name, name);
+        int order = strcmp(t->nodes.list[mid]->name, name);
 
         if (order == 0) {
             *found = true;
@@ -53,27 +62,27 @@ static size_t place_of(const struct control *c, const char *name, bool *found)
     return lo;
 }
 
-struct live_node *nodes_find_locked(struct control *c, const char *name)
+static struct live_node *find_locked(struct tables *t, const char *name)
 {
     bool found;
-    size_t i = place_of(c, name, &found);
+    size_t i = place_of(t, name, &found);
 
-    dlc_mtx_assert_held(&c->mtx);
-    return found ? c->nodes[i] : NULL;
+    dlc_mtx_assert_held(&t->mtx);
+    return found ? t->nodes.list[i] : NULL;
 }
 
-static struct live_node *add_locked(struct control *c, const char *name)
+static struct live_node *add_locked(struct tables *t, const char *name)
 {
     struct live_node *n = mem_new(struct live_node);
     bool found;
-    size_t i = place_of(c, name, &found);
+    size_t i = place_of(t, name, &found);
 
     dlc_check(!found && strlen(name) <= NAME_MAX_LEN);
     memcpy(n->name, name, strlen(name) + 1);
-    mem_reserve(c->nodes, c->n_nodes, c->cap_nodes);
-    memmove(&c->nodes[i + 1], &c->nodes[i], (c->n_nodes - i) * sizeof(*c->nodes));
-    c->nodes[i] = n;
-    c->n_nodes++;
+    mem_reserve(t->nodes.list, t->nodes.n, t->nodes.cap);
+    memmove(&t->nodes.list[i + 1], &t->nodes.list[i], (t->nodes.n - i) * sizeof(*t->nodes.list));
+    t->nodes.list[i] = n;
+    t->nodes.n++;
     return n;
 }
 
@@ -97,16 +106,16 @@ static enum node_state state_of(const json_t *doc)
     return s != NULL && strcmp(s, "gone") == 0 ? NODE_GONE : NODE_JOINING;
 }
 
-void nodes_remember(struct control *c, const struct store_doc *d, bool heard)
+void nodes_remember(struct tables *t, const struct store_doc *d, bool heard)
 {
     json_t *body = json_deep_copy(d->body);
     struct live_node *n;
 
-    dlc_check(name_ok(d->id));
-    dlc_mtx_lock(&c->mtx);
-    n = nodes_find_locked(c, d->id);
+    dlc_check(str_is_name(d->id));
+    dlc_mtx_lock(&t->mtx);
+    n = find_locked(t, d->id);
     if (n == NULL)
-        n = add_locked(c, d->id);
+        n = add_locked(t, d->id);
     if (n->doc == NULL || d->version > n->version) {
         json_decref(n->doc);
         n->doc = body;
@@ -114,74 +123,74 @@ void nodes_remember(struct control *c, const struct store_doc *d, bool heard)
         n->version = d->version;
         n->state = state_of(d->body);
         n->drain = json_is_true(json_object_get(d->body, "drain"));
-        c->view_dirty = true;
+        view_changed_locked(t);
     }
     if (heard || n->heard.ns == 0)
         n->heard = dlc_mono_now();
-    dlc_cond_signal(&c->wake);
-    dlc_mtx_unlock(&c->mtx);
+    dlc_cond_signal(&t->wake);
+    dlc_mtx_unlock(&t->mtx);
     json_decref(body);
 }
 
-bool nodes_is_holder(struct control *c, const char *name, const char *instance)
+bool nodes_is_holder(struct tables *t, const char *name, const char *instance)
 {
     const char *holder = NULL;
     struct live_node *n;
     bool is;
 
-    dlc_mtx_lock(&c->mtx);
-    n = nodes_find_locked(c, name);
+    dlc_mtx_lock(&t->mtx);
+    n = find_locked(t, name);
     if (n != NULL)
         holder = json_string_value(json_object_get(n->doc, "instance"));
     is = holder == NULL || holder[0] == '\0' || strcmp(holder, instance) == 0;
-    dlc_mtx_unlock(&c->mtx);
+    dlc_mtx_unlock(&t->mtx);
     return is;
 }
 
-void nodes_forget(struct control *c, const char *name)
+void nodes_forget(struct tables *t, const char *name)
 {
     bool found;
     size_t i;
 
-    dlc_mtx_lock(&c->mtx);
-    i = place_of(c, name, &found);
+    dlc_mtx_lock(&t->mtx);
+    i = place_of(t, name, &found);
     if (found) {
-        free_node(&c->nodes[i]);
-        c->n_nodes--;
-        memmove(&c->nodes[i], &c->nodes[i + 1], (c->n_nodes - i) * sizeof(*c->nodes));
-        c->view_dirty = true;
-        dlc_cond_signal(&c->wake);
+        free_node(&t->nodes.list[i]);
+        t->nodes.n--;
+        memmove(&t->nodes.list[i], &t->nodes.list[i + 1],
+                (t->nodes.n - i) * sizeof(*t->nodes.list));
+        view_changed_locked(t);
     }
-    dlc_mtx_unlock(&c->mtx);
+    dlc_mtx_unlock(&t->mtx);
 }
 
-static void forget_everybody(struct control *c)
+static void forget_everybody(struct tables *t)
 {
-    dlc_mtx_lock(&c->mtx);
-    for (size_t i = 0; i < c->n_nodes; i++)
-        free_node(&c->nodes[i]);
-    c->n_nodes = 0;
-    dlc_mtx_unlock(&c->mtx);
+    dlc_mtx_lock(&t->mtx);
+    for (size_t i = 0; i < t->nodes.n; i++)
+        free_node(&t->nodes.list[i]);
+    t->nodes.n = 0;
+    dlc_mtx_unlock(&t->mtx);
 }
 
 static bool load_one(struct store_doc *d, void *arg)
 {
-    if (name_ok(d->id))
+    if (str_is_name(d->id))
         nodes_remember(arg, d, true);
     return true;
 }
 
-int nodes_load(struct control *c, struct dlc_err *err)
+int nodes_load(struct tables *t, struct dlc_err *err)
 {
-    forget_everybody(c);
-    return control_each(c, STORE_NODE, NULL, load_one, c, err);
+    forget_everybody(t);
+    return store_each(t->store, STORE_NODE, NULL, load_one, t, err);
 }
 
-void nodes_close(struct control *c)
+void nodes_close(struct tables *t)
 {
-    forget_everybody(c);
-    mem_free(&c->nodes);
-    c->cap_nodes = 0;
+    forget_everybody(t);
+    mem_free(&t->nodes.list);
+    t->nodes.cap = 0;
 }
 
 /* ---- for others ---- */
@@ -211,26 +220,75 @@ static void describe(const struct live_node *n, struct node_info *out)
     out->commands = json_array_size(json_object_get(n->doc, "commands"));
 }
 
-size_t nodes_list(struct control *c, struct node_info **out)
+size_t nodes_list(struct tables *t, struct node_info **out)
 {
     size_t n;
 
-    dlc_mtx_lock(&c->mtx);
-    n = c->n_nodes;
+    dlc_mtx_lock(&t->mtx);
+    n = t->nodes.n;
     *out = mem_zero((n + 1) * sizeof(**out));
     for (size_t i = 0; i < n; i++)
-        describe(c->nodes[i], &(*out)[i]);
-    dlc_mtx_unlock(&c->mtx);
+        describe(t->nodes.list[i], &(*out)[i]);
+    dlc_mtx_unlock(&t->mtx);
     return n;
+}
+
+bool nodes_get(struct tables *t, const char *name, struct node_info *out)
+{
+    struct live_node *n;
+
+    memset(out, 0, sizeof(*out));
+    dlc_mtx_lock(&t->mtx);
+    n = find_locked(t, name);
+    if (n != NULL)
+        describe(n, out);
+    dlc_mtx_unlock(&t->mtx);
+    return n != NULL;
+}
+
+void node_info_release(struct node_info *info)
+{
+    shared_json_put(&info->holds[0]);
+    shared_json_put(&info->holds[1]);
+    info->figures = info->progress = NULL;
 }
 
 void nodes_release(struct node_info **out, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        shared_json_put(&(*out)[i].holds[0]);
-        shared_json_put(&(*out)[i].holds[1]);
-    }
+    for (size_t i = 0; i < n; i++)
+        node_info_release(&(*out)[i]);
     mem_free(out);
+}
+
+json_t *nodes_commands(struct tables *t, const char *name)
+{
+    json_t *commands = NULL;
+    struct live_node *n;
+
+    dlc_mtx_lock(&t->mtx);
+    n = find_locked(t, name);
+    if (n != NULL)
+        commands = json_deep_copy(json_object_get(n->doc, "commands"));
+    dlc_mtx_unlock(&t->mtx);
+    return commands;
+}
+
+static bool is_present(const struct node_info *n)
+{
+    return n->state == NODE_LIVE || n->state == NODE_DRAINING;
+}
+
+json_t *nodes_present(struct tables *t, const json_t *only)
+{
+    struct node_info *nodes = NULL;
+    size_t n = nodes_list(t, &nodes);
+    json_t *out = json_array();
+
+    for (size_t i = 0; i < n; i++)
+        if (is_present(&nodes[i]) && (only == NULL || json_has_text(only, nodes[i].name)))
+            json_array_append_new(out, json_string(nodes[i].name));
+    nodes_release(&nodes, n);
+    return out;
 }
 
 /* ---- silence ---- */
@@ -246,33 +304,33 @@ static int put_state(struct store_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-void nodes_write_state(struct control *c, const char *name, enum node_state s)
+void nodes_write_state(struct tables *t, const char *name, enum node_state s)
 {
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (control_change(c, STORE_NODE, name, STORE_ANY, put_state, (void *)node_state_name(s), &d,
-                       &err) == 0)
-        nodes_remember(c, &d, false);
+    if (document_change(t, STORE_NODE, name, STORE_ANY, put_state, (void *)node_state_name(s), &d,
+                        &err) == 0)
+        nodes_remember(t, &d, false);
     else
         log_warn("the state of node %s was not written: %s", name, err.text);
     store_doc_release(&d);
-    control_event(c, "", s == NODE_GONE ? "node.gone" : "node.live",
-                  json_pack("{s:s}", "name", name));
+    event_log(t->store, "", s == NODE_GONE ? "node.gone" : "node.live",
+              json_pack("{s:s}", "name", name));
 }
 
-void nodes_forgive_locked(struct control *c, const struct live_node *first)
+static void forgive_locked(struct tables *t, const struct live_node *first)
 {
-    dlc_mtx_assert_held(&c->mtx);
-    for (size_t i = 0; i < c->n_nodes; i++)
-        if (c->nodes[i]->state == NODE_LIVE)
+    dlc_mtx_assert_held(&t->mtx);
+    for (size_t i = 0; i < t->nodes.n; i++)
+        if (t->nodes.list[i]->state == NODE_LIVE)
             return; /* somebody was heard all the while */
-    for (size_t i = 0; i < c->n_nodes && first->gone.ns != 0; i++) {
-        struct live_node *n = c->nodes[i];
+    for (size_t i = 0; i < t->nodes.n && first->gone.ns != 0; i++) {
+        struct live_node *n = t->nodes.list[i];
         int64_t apart = dlc_mono_sub(n->gone, first->gone).ns;
 
-        if (n->state != NODE_GONE || n->gone.ns == 0 || apart > c->node_ttl.ns ||
-            apart < -c->node_ttl.ns)
+        if (n->state != NODE_GONE || n->gone.ns == 0 || apart > t->node_ttl.ns ||
+            apart < -t->node_ttl.ns)
             continue;
         n->state = NODE_LIVE;
         n->heard = dlc_mono_now();
@@ -281,53 +339,98 @@ void nodes_forgive_locked(struct control *c, const struct live_node *first)
 }
 
 /* The next one that was forgiven: the store does not know it yet. */
-static bool next_forgiven(struct control *c, char *name)
+static bool next_forgiven(struct tables *t, char *name)
 {
     bool found = false;
 
-    dlc_mtx_lock(&c->mtx);
-    for (size_t i = 0; i < c->n_nodes && !found; i++) {
-        struct live_node *n = c->nodes[i];
+    dlc_mtx_lock(&t->mtx);
+    for (size_t i = 0; i < t->nodes.n && !found; i++) {
+        struct live_node *n = t->nodes.list[i];
 
         found = n->forgiven;
         n->forgiven = false;
         if (found)
             memcpy(name, n->name, sizeof(n->name));
     }
-    dlc_mtx_unlock(&c->mtx);
+    dlc_mtx_unlock(&t->mtx);
     return found;
 }
 
 /* The next one that is silent for too long; it is gone from now on. */
-static bool next_silent(struct control *c, struct dlc_mono now, char *name)
+static bool next_silent(struct tables *t, struct dlc_mono now, char *name)
 {
     bool found = false;
 
-    dlc_mtx_lock(&c->mtx);
-    for (size_t i = 0; i < c->n_nodes && !found; i++) {
-        struct live_node *n = c->nodes[i];
+    dlc_mtx_lock(&t->mtx);
+    for (size_t i = 0; i < t->nodes.n && !found; i++) {
+        struct live_node *n = t->nodes.list[i];
 
-        if (n->state == NODE_GONE || dlc_mono_sub(now, n->heard).ns <= c->node_ttl.ns)
+        if (n->state == NODE_GONE || dlc_mono_sub(now, n->heard).ns <= t->node_ttl.ns)
             continue;
         found = true;
         memcpy(name, n->name, sizeof(n->name));
         n->state = NODE_GONE;
         n->gone = now;
-        c->view_dirty = true;
+        view_changed_locked(t);
     }
-    dlc_mtx_unlock(&c->mtx);
+    dlc_mtx_unlock(&t->mtx);
     return found;
 }
 
-void nodes_tick(struct control *c, struct dlc_mono now)
+void nodes_tick(struct tables *t, struct dlc_mono now)
 {
     char name[NAME_MAX_LEN + 1];
 
-    while (leader_holds(c) && next_forgiven(c, name))
-        nodes_write_state(c, name, NODE_LIVE);
-    while (leader_holds(c) && next_silent(c, now, name)) {
+    while (leader_holds(t) && next_forgiven(t, name))
+        nodes_write_state(t, name, NODE_LIVE);
+    while (leader_holds(t) && next_silent(t, now, name)) {
         log_warn("node %s is gone: it has been silent for more than %.1f s", name,
-                 dlc_dur_seconds(c->node_ttl));
-        nodes_write_state(c, name, NODE_GONE);
+                 dlc_dur_seconds(t->node_ttl));
+        nodes_write_state(t, name, NODE_GONE);
     }
+}
+
+/* ---- heart-beats ---- */
+
+/* Takes *with: afterwards it is what was there before. */
+static void replace(struct shared_json **slot, struct shared_json **with)
+{
+    struct shared_json *was = *slot;
+
+    if (*with != NULL) {
+        *slot = *with;
+        *with = was;
+    }
+}
+
+/* False: nobody knows it, or it was asked to join again. *woke: it was joining or gone until now.
+ */
+bool nodes_heard(struct tables *t, const char *name, const json_t *figures, const json_t *progress,
+                 bool *woke)
+{
+    struct shared_json *f = shared_json_new(json_deep_copy(figures));
+    struct shared_json *p = shared_json_new(json_deep_copy(progress));
+    struct live_node *n;
+    bool known;
+
+    dlc_mtx_lock(&t->mtx);
+    n = find_locked(t, name);
+    known = n != NULL && !json_is_true(json_object_get(n->doc, "rejoin"));
+    if (n != NULL)
+        n->heard = dlc_mono_now();
+    if (known) {
+        *woke = n->state != NODE_LIVE;
+        if (n->state == NODE_GONE)
+            forgive_locked(t, n);
+        n->state = NODE_LIVE;
+        replace(&n->figures, &f);
+        replace(&n->progress, &p);
+        if (*woke) {
+            view_changed_locked(t);
+        }
+    }
+    dlc_mtx_unlock(&t->mtx);
+    shared_json_put(&f);
+    shared_json_put(&p);
+    return known;
 }

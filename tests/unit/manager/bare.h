@@ -1,54 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A manager without server and thread, so that a test moves it step by step. */
-#ifndef DLC_TESTS_CONTROL_BARE_H
-#define DLC_TESTS_CONTROL_BARE_H
+/* Tables and an API without server and thread, so that a test moves them step by step. */
+#ifndef DLC_TESTS_MANAGER_BARE_H
+#define DLC_TESTS_MANAGER_BARE_H
 
 #include <poll.h>
 
 #include "base/check.h"
 #include "base/syscalls.h"
-#include "manager/manager_i.h"
-#include "manager/tables/cluster_view_i.h"
+#include "manager/routes/api.h"
 #include "manager/store/each_store.h"
+#include "manager/tables/tables.h"
 
-/* dir: below the test's directory, made. */
-static inline struct control *bare_open(const char *url, const char *dir, struct dlc_dur lock_ttl)
+struct bare {
+    struct tables tables; /* first: bare_of() */
+    struct api api;
+    char *dir;
+};
+
+static inline struct bare *bare_of(struct tables *t)
 {
-    struct control *c = mem_new(struct control);
-    char path[256];
-
-    c->tag = CONTROL_TAG;
-    c->dir_lock = -1;
-    c->lock_ttl = lock_ttl;
-    c->node_ttl = DLC_SEC(10);
-    c->dir = mem_str(unit_path(dir, path));
-    c->advertise = mem_fmt("http://%s", dir);
-    dlc_mtx_init(&c->mtx, LCK_control);
-    dlc_cond_init(&c->wake);
-    dlc_cond_init(&c->view_new);
-    assert_int_equal(os_mkdirs(c->dir, 0700), 0);
-    ok(store_open(url, &c->store, &err));
-    return c;
+    return (struct bare *)t;
 }
 
-static inline void bare_close(struct control **cp)
+static inline struct api *bare_api(struct tables *t)
 {
-    struct control *c = *cp;
+    return &bare_of(t)->api;
+}
 
-    *cp = NULL;
-    leader_close(c);
-    jobs_close(c);
-    nodes_close(c);
-    view_put(&c->view);
-    json_decref(c->orphans);
-    datasets_index_release(&c->index);
-    store_close(&c->store);
-    mem_free(&c->dir);
-    mem_free(&c->advertise);
-    dlc_cond_release(&c->wake);
-    dlc_cond_release(&c->view_new);
-    dlc_mtx_release(&c->mtx);
-    mem_free(&c);
+/* dir: below the test's directory, made. */
+static inline struct tables *bare_open(const char *url, const char *dir, struct dlc_dur lock_ttl)
+{
+    static const struct leader_hooks hooks = {.begin = tables_load};
+    struct bare *b = mem_new(struct bare);
+    struct tables *t = &b->tables;
+    char path[256];
+
+    tables_init(t, NULL);
+    b->dir = mem_str(unit_path(dir, path));
+    t->node_ttl = DLC_SEC(10);
+    t->job_ttl = DLC_SEC(60);
+    t->leader.hooks = &hooks;
+    t->leader.ttl = lock_ttl;
+    t->leader.dir = b->dir;
+    t->leader.advertise = mem_fmt("http://%s", dir);
+    b->api = (struct api){.tag = API_TAG, .tables = t};
+    assert_int_equal(os_mkdirs(b->dir, 0700), 0);
+    ok(store_open(url, &t->store, &err));
+    return t;
+}
+
+/* The same, and it leads. */
+static inline struct tables *bare_lead(const char *url, const char *dir)
+{
+    struct tables *t = bare_open(url, dir, DLC_SEC(600));
+
+    ok(leader_lock_dir(t, &err));
+    ok(leader_open(t, &err));
+    leader_tick(t, dlc_mono_now());
+    assert_true(leader_leads(t));
+    return t;
+}
+
+static inline void bare_close(struct tables **tp)
+{
+    struct bare *b = bare_of(*tp);
+    struct store *store = (*tp)->store;
+
+    *tp = NULL;
+    tables_release(&b->tables);
+    store_close(&store);
+    mem_free(&b->dir);
+    mem_free(&b);
 }
 
 /* Until cond is true, 20 s at most. */

@@ -19,21 +19,21 @@
 
 static char dir[256], unix_path[256];
 
-static struct control *start(void)
+static struct manager *start(void)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct control *c = NULL;
+    struct manager *c = NULL;
 
-    if (control_open(&(struct control_config){.dir = dir, .unix_path = unix_path}, &c, &err) < 0)
+    if (manager_open(&(struct manager_config){.dir = dir, .unix_path = unix_path}, &c, &err) < 0)
         fail_msg("%s", err.text);
     return c;
 }
 
 static void works(void)
 {
-    struct control *c = start();
+    struct manager *c = start();
 
-    control_close(&c);
+    manager_close(&c);
 }
 
 static unsigned count_tmp(void)
@@ -58,14 +58,14 @@ static void test_killed_at_each_call(void **state)
     unit_path("m", dir);
     unit_path("s", unix_path);
     for (int nth = 1; killed; nth++) {
-        struct control *c;
+        struct manager *c;
 
         os_rmtree(dir);
         killed = killed_at(CALLS, nth, works);
         left += count_tmp();
         c = start();
         assert_int_equal(count_tmp(), 0);
-        control_close(&c);
+        manager_close(&c);
     }
     assert_true(left > 3); /* or this test sees nothing */
 }
@@ -75,7 +75,7 @@ static void test_others_stay(void **state)
 {
     static const char *const names[] = {"notes.tmp", ".12.tmp", "12.tmp", "a.b.tmp",
                                         "a.12.tmpx", ".tmp",    "a12.tmp"};
-    struct control *c;
+    struct manager *c;
     char path[512];
 
     (void)state;
@@ -89,7 +89,7 @@ static void test_others_stay(void **state)
     snprintf(path, sizeof(path), "%s/admin.token.7.tmp", dir);
     close(open(path, O_CREAT | O_WRONLY, 0600));
     c = start();
-    control_close(&c);
+    manager_close(&c);
     assert_int_equal(count_tmp(), DLC_COUNT(names) - 1);
     assert_int_equal(access(path, F_OK), -1);
 }

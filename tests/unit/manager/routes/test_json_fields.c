@@ -2,7 +2,9 @@
 #include "unit.h"
 
 #include "base/mem.h"
-#include "manager/manager_i.h"
+#include "base/str.h"
+#include "manager/routes/json_fields.h"
+#include "manager/store/store.h"
 
 struct got {
     const char *name, *text, *maybe;
@@ -119,18 +121,18 @@ static void test_names(void **state)
     (void)state;
     memset(name, 'a', sizeof(name));
     name[NAME_MAX_LEN] = '\0';
-    assert_true(name_ok(name));
+    assert_true(str_is_name(name));
     name[NAME_MAX_LEN] = 'a';
     name[NAME_MAX_LEN + 1] = '\0';
-    assert_false(name_ok(name));
-    assert_true(name_ok("0"));
-    assert_true(name_ok("a.b_c-d"));
-    assert_false(name_ok(""));
-    assert_false(name_ok("."));
-    assert_false(name_ok("_a"));
-    assert_false(name_ok("a b"));
-    assert_false(name_ok("a\xc3\xa9"));
-    assert_false(name_ok("../x"));
+    assert_false(str_is_name(name));
+    assert_true(str_is_name("0"));
+    assert_true(str_is_name("a.b_c-d"));
+    assert_false(str_is_name(""));
+    assert_false(str_is_name("."));
+    assert_false(str_is_name("_a"));
+    assert_false(str_is_name("a b"));
+    assert_false(str_is_name("a\xc3\xa9"));
+    assert_false(str_is_name("../x"));
 }
 
 int main(void)

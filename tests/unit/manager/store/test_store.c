@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "each_store.h"
+#include "manager/store/wall_time.h"
 #include "manager/store/store_i.h"
 #include "manager/store/chunk_merge_i.h"
 
@@ -664,7 +665,7 @@ static void test_events(void **state)
     struct store *m = store_of(state);
     json_t *got, *e;
     json_int_t first, last;
-    int64_t now = store_wall_ms();
+    int64_t now = wall_ms();
 
     expect_events(m, NULL, 0, 10, "");
     for (int i = 0; i < 6; i++)

@@ -5,7 +5,8 @@
 
 #include <jansson.h>
 
-#include "manager/routes/jobs_i.h"
+#include "manager/tables/capacity.h"
+#include "manager/tables/job_table.h"
 
 #define JOBS 6
 

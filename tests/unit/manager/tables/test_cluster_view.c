@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "manager/tables/cluster_view_i.h"
+#include "manager/routes/view_reply.h"
+#include "manager/tables/view_builder.h"
 
 static void test_weights_follow_space(void **state)
 {

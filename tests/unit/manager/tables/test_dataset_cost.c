@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "manager/routes/datasets_i.h"
+#include "manager/tables/dataset_cost.h"
 
 static struct node_info nodes[3];
 

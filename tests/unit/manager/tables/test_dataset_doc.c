@@ -4,7 +4,9 @@
 #include <jansson.h>
 
 #include "base/mem.h"
-#include "manager/routes/datasets_i.h"
+#include "manager/routes/auth.h"
+#include "manager/routes/dataset_fields.h"
+#include "manager/tables/dataset_doc.h"
 
 static const struct {
     const char *url, *endpoint;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The manager's HTTP API: what its handlers share. Each file of this directory has the handlers of one
+ * resource; route_table.c lists them all.
+ *
+ *     route_table -> handlers -> idempotency -> auth -> route_util -> json_fields
+ *                       |
+ *                    tables -> store
+ *
+ * Threads: handlers run on threads of the HTTP server, one per connection.
+ *
+ * (API-1) Only the leader writes: the check before each handler refuses every method but GET (and
+ *         routes marked ROUTE_READS) with 503 elsewhere. Writes that slip through as the lock is lost
+ *         are refused by the store (D2).
+ * (API-2) A caller that may not see a document gets the answer for one that does not exist.
+ * (API-3) What a handler answers goes through reply_doc() or is made of named fields: no document of
+ *         the store is sent as it lies there.
+ */
+#ifndef DLC_MANAGER_ROUTES_API_H
+#define DLC_MANAGER_ROUTES_API_H
+
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "manager/routes/auth.h"
+#include "manager/routes/events.h"
+#include "manager/store/seal.h"
+#include "manager/tables/tables.h"
+#include "net/server.h"
+
+#define API_TAG DLC_TAG4('a', 'p', 'i', '1')
+
+struct api {
+    uint32_t tag;
+    struct tables *tables; /* borrowed, as the rest */
+    struct seal *seal;
+    struct auth auth;
+    struct event_streams streams;
+    struct dlc_mono started;
+};
+
+static inline struct api *api_of(void *ctx)
+{
+    struct api *api = ctx;
+
+    dlc_check(api != NULL && api->tag == API_TAG);
+    return api;
+}
+
+#endif

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manager/routes/auth.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <openssl/crypto.h>
+#include <openssl/rand.h>
+
+#include "base/buf.h"
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/syscalls.h"
+#include "manager/routes/api.h"
+#include "manager/routes/route_util.h"
+#include "manager/store/wall_time.h"
+
+/* ---- tokens ---- */
+
+void token_new(char out[static TOKEN_LEN + 1])
+{
+    unsigned char random[32];
+    struct buf b = BUF_INIT;
+    char *s = out + 4;
+
+    dlc_check(RAND_bytes(random, sizeof(random)) == 1);
+    str_base64(random, sizeof(random), &b); /* 43 characters and one '=' */
+    dlc_check(b.len == TOKEN_LEN - 4 + 1);
+    memcpy(out, "dlc_", 4);
+    memcpy(s, b.data, TOKEN_LEN - 4);
+    out[TOKEN_LEN] = '\0';
+    for (; *s != '\0'; s++)
+        *s = *s == '+' ? '-' : *s == '/' ? '_' : *s;
+    OPENSSL_cleanse(random, sizeof(random));
+    OPENSSL_cleanse(b.data, b.len);
+    buf_release(&b);
+}
+
+void token_hash(const char *token, unsigned char out[static SHA256_LEN])
+{
+    sha256(token, strlen(token), out);
+}
+
+static bool looks_like_token(const char *s)
+{
+    return strlen(s) == TOKEN_LEN && str_starts(s, "dlc_") &&
+           strspn(s + 4, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") ==
+               TOKEN_LEN - 4;
+}
+
+void token_doc_id(const unsigned char hash[static SHA256_LEN], char out[static TOKEN_ID_LEN + 1])
+{
+    memcpy(out, "token.", 6);
+    str_hex(hash, SHA256_LEN, out + 6);
+}
+
+/* Is the hash among those of the tenant, and not past its time? */
+static bool tenant_has(const json_t *body, const unsigned char hash[static SHA256_LEN])
+{
+    const json_t *tokens = json_object_get(body, "tokens");
+    int64_t now = wall_ms();
+    char hex[2 * SHA256_LEN + 1];
+    bool found = false;
+
+    str_hex(hash, SHA256_LEN, hex);
+    for (size_t i = 0; i < json_array_size(tokens); i++) {
+        const json_t *t = json_array_get(tokens, i);
+        const char *its = json_string_value(json_object_get(t, "hash"));
+        int64_t until = json_integer_value(json_object_get(t, "until_ms"));
+
+        if (its != NULL && strlen(its) == sizeof(hex) - 1 &&
+            CRYPTO_memcmp(its, hex, sizeof(hex) - 1) == 0 && (until == 0 || now < until))
+            found = true;
+    }
+    return found;
+}
+
+static int tenant_of(struct api *api, const unsigned char hash[static SHA256_LEN],
+                     struct caller *out, struct dlc_err *err)
+{
+    struct store_doc index = STORE_DOC_INIT, tenant = STORE_DOC_INIT;
+    char id[TOKEN_ID_LEN + 1];
+    const char *name = NULL;
+    int rc;
+
+    token_doc_id(hash, id);
+    rc = store_get(api->tables->store, STORE_MANAGER, id, &index, err);
+    if (rc == 0) {
+        name = json_string_value(json_object_get(index.body, "tenant"));
+        rc = name != NULL && str_is_name(name) ? 0 : DLC_ENOTFOUND;
+    }
+    if (rc == 0)
+        rc = store_get(api->tables->store, STORE_TENANT, name, &tenant, err);
+    if (rc == 0 && tenant_has(tenant.body, hash)) {
+        out->role = ROLE_TENANT;
+        memcpy(out->tenant, name, strlen(name) + 1);
+    } else if (rc == 0 || rc == DLC_ENOTFOUND) {
+        rc = dlc_err_set(err, DLC_EDENIED, "the token is not known, or no longer");
+    }
+    store_doc_release(&index);
+    store_doc_release(&tenant);
+    return rc;
+}
+
+int token_caller(struct api *api, const char *token, struct caller *out, struct dlc_err *err)
+{
+    unsigned char hash[SHA256_LEN];
+    int rc = 0;
+
+    *out = (struct caller){0};
+    if (!looks_like_token(token))
+        return dlc_err_set(err, DLC_EDENIED, "this is no token: they begin with dlc_");
+    token_hash(token, hash);
+    if (CRYPTO_memcmp(hash, api->auth.admin_hash, SHA256_LEN) == 0)
+        out->role = ROLE_ADMIN;
+    else if (CRYPTO_memcmp(hash, api->auth.node_hash, SHA256_LEN) == 0)
+        out->role = ROLE_NODE;
+    else
+        rc = tenant_of(api, hash, out, err);
+    return rc;
+}
+
+/* ---- the check before each handler ---- */
+
+/* Check and handler run on the same thread, one after the other. */
+static _Thread_local struct {
+    const struct http_request *request;
+    struct caller who;
+} current;
+
+const struct caller *caller_of(const struct http_request *r)
+{
+    dlc_check(current.request == r);
+    return &current.who;
+}
+
+bool caller_sees(const struct caller *who, const char *tenant)
+{
+    if (who->role == ROLE_ADMIN)
+        return true;
+    return who->role == ROLE_TENANT && tenant != NULL && strcmp(who->tenant, tenant) == 0;
+}
+
+static void refuse_token(struct api *api, struct http_request *r, struct http_reply *reply,
+                         const struct dlc_err *err)
+{
+    if (err->code == DLC_EDENIED)
+        http_problem(reply, 401, "Unknown token",
+                     "%s; send Authorization: Bearer with a token that `dlcache tenant` or the "
+                     "manager's directory gave",
+                     err->text);
+    else
+        reply_store_error(api, r, reply, err);
+}
+
+bool auth_check(struct http_request *r, const struct http_route *route, struct http_reply *reply,
+                void *ctx)
+{
+    struct api *api = api_of(ctx);
+    struct dlc_err err = DLC_ERR_INIT;
+    uint32_t roles = route->roles & ROLE_ANY;
+
+    current.request = r;
+    current.who = (struct caller){0};
+    if (roles == 0)
+        return true;
+    if (r->token != NULL) {
+        if (token_caller(api, r->token, &current.who, &err) < 0) {
+            refuse_token(api, r, reply, &err);
+            return false;
+        }
+    } else if (r->local) {
+        current.who.role = ROLE_ADMIN;
+    } else {
+        http_problem(reply, 401, "Token missing",
+                     "this needs a token: send Authorization: Bearer TOKEN");
+        return false;
+    }
+    if ((current.who.role & roles) == 0) {
+        http_problem(reply, 403, "Not allowed", "a token of role %s may not do this",
+                     current.who.role == ROLE_ADMIN  ? "admin"
+                     : current.who.role == ROLE_NODE ? "node"
+                                                     : "tenant");
+        return false;
+    }
+    if (strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0 &&
+        (route->roles & ROUTE_READS) == 0 && !leader_leads(api->tables)) {
+        reply_not_leading(api, reply);
+        return false;
+    }
+    return true;
+}
+
+/* ---- the files ---- */
+
+static int read_token_file(const char *path, unsigned char hash[static SHA256_LEN],
+                           struct dlc_err *err)
+{
+    struct buf b = BUF_INIT;
+    struct stat st;
+    int rc = os_read_file(path, 4096, &b, err);
+    const char *token = rc == 0 && b.len > 0 ? str_trim(b.data) : "";
+
+    if (rc == 0 && os_stat(path, &st) < 0)
+        rc = dlc_err_sys(err, "cannot look at %s", path);
+    if (rc == 0 && (st.st_mode & 077) != 0)
+        rc = dlc_err_set(err, DLC_EDENIED,
+                         "%s can be read by others: remove it, and a new one is made", path);
+    if (rc == 0 && !looks_like_token(token))
+        rc = dlc_err_set(err, DLC_EINVAL, "%s holds no token: remove it, and a new one is made",
+                         path);
+    if (rc == 0)
+        token_hash(token, hash);
+    if (b.data != NULL)
+        OPENSSL_cleanse(b.data, b.cap);
+    buf_release(&b);
+    return rc;
+}
+
+static int open_token_file(const char *dir, const char *name, unsigned char hash[static SHA256_LEN],
+                           struct dlc_err *err)
+{
+    char *path = mem_fmt("%s/%s", dir, name), token[TOKEN_LEN + 2];
+    int rc = 0;
+
+    if (os_access(path, F_OK) < 0 && errno == ENOENT) {
+        token_new(token);
+        token[TOKEN_LEN] = '\n';
+        rc = os_write_file(path, token, TOKEN_LEN + 1, 0600, err);
+        OPENSSL_cleanse(token, sizeof(token));
+    }
+    if (rc == 0)
+        rc = read_token_file(path, hash, err);
+    mem_free(&path);
+    return rc;
+}
+
+int auth_open(struct auth *a, const char *dir, struct dlc_err *err)
+{
+    int rc = open_token_file(dir, "admin.token", a->admin_hash, err);
+
+    if (rc == 0)
+        rc = open_token_file(dir, "node.token", a->node_hash, err);
+    if (rc == 0 && CRYPTO_memcmp(a->admin_hash, a->node_hash, SHA256_LEN) == 0)
+        rc = dlc_err_set(err, DLC_EINVAL,
+                         "%s: admin.token and node.token are the same; remove one of them", dir);
+    return rc;
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Routes of what is done with datasets: snapshot, warm, evict. Each is a command to nodes, answered
+ * with 202: the nodes do it when their heart-beats come. Moving is in dataset_move_route.h.
+ */
+#ifndef DLC_MANAGER_ROUTES_DATASET_OPS_H
+#define DLC_MANAGER_ROUTES_DATASET_OPS_H
+
+#include "net/server.h"
+
+http_handler_f route_dataset_snapshot, route_dataset_warm, route_dataset_evict;
+
+#endif

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manager/routes/route_table.h"
+
+#include "manager/routes/auth.h"
+#include "manager/routes/chunks.h"
+#include "manager/routes/dataset_move_route.h"
+#include "manager/routes/dataset_ops.h"
+#include "manager/routes/datasets.h"
+#include "manager/routes/events.h"
+#include "manager/routes/heartbeat.h"
+#include "manager/routes/job_register.h"
+#include "manager/routes/jobs.h"
+#include "manager/routes/nodes.h"
+#include "manager/routes/openapi.h"
+#include "manager/routes/resolve.h"
+#include "manager/routes/status.h"
+#include "manager/routes/tenants.h"
+#include "manager/routes/weight_exchange.h"
+
+#define OWNER (ROLE_ADMIN | ROLE_TENANT)
+
+const struct http_route route_table[] = {
+    {"GET", "/v1/health", 0, route_health},
+    {"GET", "/v1/status", ROLE_ANY, route_status},
+    {"GET", "/v1/tenants", ROLE_ADMIN, route_tenants_list},
+    {"POST", "/v1/tenants", ROLE_ADMIN, route_tenants_create},
+    {"GET", "/v1/tenants/{name}", ROLE_ADMIN, route_tenants_show},
+    {"DELETE", "/v1/tenants/{name}", ROLE_ADMIN, route_tenants_delete},
+    {"POST", "/v1/tenants/{name}/token", ROLE_ADMIN | ROLE_TENANT, route_tenants_rotate_token},
+    {"PUT", "/v1/tenants/{name}/credentials", ROLE_ADMIN | ROLE_TENANT,
+     route_tenants_put_credentials},
+    {"DELETE", "/v1/tenants/{name}/credentials", ROLE_ADMIN | ROLE_TENANT,
+     route_tenants_delete_credentials},
+    {"GET", "/v1/datasets", OWNER, route_datasets_list},
+    {"POST", "/v1/datasets", OWNER, route_datasets_create},
+    {"GET", "/v1/datasets/{name}", OWNER, route_datasets_show},
+    {"DELETE", "/v1/datasets/{name}", OWNER, route_datasets_delete},
+    {"GET", "/v1/datasets/{name}/chunks", OWNER, route_dataset_chunks},
+    {"POST", "/v1/datasets/{name}/snapshot", OWNER, route_dataset_snapshot},
+    {"POST", "/v1/datasets/{name}/warm", OWNER, route_dataset_warm},
+    {"POST", "/v1/datasets/{name}/evict", OWNER, route_dataset_evict},
+    {"POST", "/v1/datasets/{name}/move", OWNER, route_dataset_move},
+    {"GET", "/v1/jobs", OWNER, route_jobs_list},
+    {"POST", "/v1/jobs", OWNER, route_jobs_create},
+    {"GET", "/v1/jobs/{id}", OWNER, route_jobs_show},
+    {"DELETE", "/v1/jobs/{id}", OWNER, route_jobs_delete},
+    {"POST", "/v1/jobs/{id}/heartbeat", ROLE_ANY, route_jobs_heartbeat},
+    {"POST", "/v1/jobs/{id}/weights", ROLE_NODE, route_jobs_weights},
+    {"GET", "/v1/nodes", ROLE_ANY, route_nodes_list},
+    {"GET", "/v1/nodes/{name}", ROLE_ANY, route_nodes_show},
+    {"PUT", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, route_nodes_join},
+    {"DELETE", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, route_nodes_leave},
+    {"POST", "/v1/nodes/{name}/drain", ROLE_ADMIN, route_nodes_drain},
+    {"POST", "/v1/nodes/{name}/rejoin", ROLE_ADMIN, route_nodes_rejoin},
+    {"POST", "/v1/nodes/{name}/heartbeat", ROLE_NODE, route_nodes_heartbeat},
+    {"GET", "/v1/events", ROLE_ANY, route_events},
+    {"GET", "/v1/openapi.json", 0, route_openapi},
+    {"POST", "/v1/resolve", ROLE_NODE | ROUTE_READS, route_resolve},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Times that are stored and shown: milliseconds of the wall clock. Threads: any.
+ */
+#ifndef DLC_MANAGER_STORE_WALL_TIME_H
+#define DLC_MANAGER_STORE_WALL_TIME_H
+
+#include <stdint.h>
+
+int64_t wall_ms(void);
+char *wall_time_text(int64_t ms); /* gives "2026-01-31T12:00:00.000Z" */
+
+#endif

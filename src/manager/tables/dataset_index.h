@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What views need of datasets, in memory: where each lies, how many nodes it wants, whether it moves.
+ * A change of one dataset changes one entry; the documents of all are read when this manager begins to
+ * lead, and again when a write may or may not have reached the store.
+ *
+ *     UNKNOWN --datasets_index_get(): all documents are read--> KNOWN
+ *     KNOWN --a write with an unknown outcome, or out of order; we begin to lead--> UNKNOWN
+ *
+ * (INDEX-1) Only the leader writes documents, and each of its writes comes by here: by
+ *           document_change(), or where a dataset is made and deleted. Those two hold jobs.admit.
+ * (INDEX-2) An entry never changes: another takes its place. Readers share it by reference.
+ * (INDEX-3) Versions of a document grow by one. A write that is not the next one of the document we
+ *           know, by version and time of creation, makes all UNKNOWN: it does not happen but when two
+ *           threads write the same document at the same time, or its name is used again.
+ */
+#ifndef DLC_MANAGER_TABLES_DATASET_INDEX_H
+#define DLC_MANAGER_TABLES_DATASET_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+#include "manager/store/store.h"
+
+struct tables;
+
+struct dataset_entry {
+    uint32_t tag;
+    _Atomic unsigned refs;
+    char *id;
+    uint64_t version;
+    int64_t created_ms;
+    json_t *nodes; /* as dataset_nodes(); to look at: nobody takes a reference to it */
+    unsigned count;
+    bool moving;
+};
+
+struct dataset_index {
+    struct dataset_entry **entries; /* G: mtx, and what follows; sorted by id, with references */
+    size_t n, cap;
+    bool known;      /* it has what the store has */
+    uint64_t writes; /* how many came by */
+    uint64_t loads;  /* how often all documents were read */
+};
+
+/* X. A document of a dataset was written or deleted, or was not (rc). */
+void dataset_written(struct tables *t, int rc, const struct store_doc *d);
+void dataset_deleted(struct tables *t, int rc, const char *id);
+void datasets_index_forget(struct tables *t); /* we lead from now on: all is read again */
+void datasets_index_release(struct dataset_index *x);
+/* Thread: all datasets by id, *n of them. Gives an array (mem_free) of references. */
+int datasets_index_get(struct tables *t, struct dataset_entry ***out, size_t *n,
+                       struct dlc_err *err);
+void dataset_entry_put(struct dataset_entry **ep);
+
+#endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Listing a dataset's bucket: which node does it, and what it found. Each is a command to one node.
+ */
+#ifndef DLC_MANAGER_TABLES_DATASET_LISTING_H
+#define DLC_MANAGER_TABLES_DATASET_LISTING_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "base/err.h"
+#include "manager/store/store.h"
+
+struct tables;
+
+/* Have it listed, by one of its nodes, whose name is put into `node` (may be NULL): "" when there
+ * is none to do it; the first job asks again. */
+int dataset_have_listed(struct tables *t, const struct store_doc *d, char node[NAME_MAX_LEN + 1],
+                        struct dlc_err *err);
+/* The same for one that a job waits for. Errors are logged. */
+void dataset_list_for_job(struct tables *t, const char *name);
+/* The node that should list it is not there any more. False: nobody else is. */
+bool dataset_list_elsewhere(struct tables *t, const char *dataset, const char *node);
+/* A node has listed it (error NULL), or could not. May be called again for the same. */
+int dataset_listing_done(struct tables *t, const char *node, const char *name,
+                         const json_t *command, const json_t *result, const char *error,
+                         struct dlc_err *err);
+
+#endif

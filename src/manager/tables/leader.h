@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Leader election: the manager that holds the lock "manager" of the store leads.
+ *
+ *     WAITING --lock taken--> LEADING --renewed at a third of its time--> LEADING
+ *                             LEADING --refused, or its time is over--> WAITING
+ *
+ * (LEADER-1) A manager leads only until the time that it asked for has passed on its own clock,
+ *            counted from before it asked: the store's count began later, so nobody else led in it.
+ * (LEADER-2) Its name in the lock differs with each start, so that the fence grows with each.
+ * (LEADER-3) A manager that was killed and starts again in its directory (locked by flock) gives up
+ *            the lock of its former life: it need not wait for it. A copied directory does that to a
+ *            manager that lives; it then loses the lock as it would by time.
+ */
+#ifndef DLC_MANAGER_TABLES_LEADER_H
+#define DLC_MANAGER_TABLES_LEADER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+struct tables;
+
+/* What the modules above do as a manager begins to lead. Both are called by the thread, without
+ * mtx. */
+struct leader_hooks {
+    /* May this manager lead at all? False: *err says why not. NULL: always. */
+    bool (*may_lead)(void *ctx, struct dlc_err *err);
+    /* Learn what there is; only then are writes answered. */
+    int (*begin)(struct tables *t, uint64_t fence, struct dlc_err *err);
+};
+
+struct leader {
+    const struct leader_hooks *hooks; /* NULL: nothing is to be done */
+    void *ctx;                        /* of may_lead() */
+    const char *dir;                  /* borrowed */
+    char *advertise;                  /* G: mtx; how others reach this manager */
+    struct dlc_dur ttl;               /* of the lock */
+    int dir_lock;                     /* of DIR/manager.lock: one manager per directory */
+    char *holder;                     /* our name in the lock */
+    bool leads;                       /* G: mtx */
+    bool refused;                     /* the thread's: may_lead() said no, and it was logged */
+    struct dlc_mono lease_until;      /* G: mtx; past it we do not lead, whatever `leads` says */
+    struct dlc_mono renew_at;         /* the thread's */
+    uint64_t fence;                   /* G: mtx */
+    char *address;                    /* G: mtx; of who leads, as far as we know; may be NULL */
+};
+
+bool leader_leads(struct tables *t);
+/* Gives the address of another manager that leads; NULL: none is known. */
+char *leader_elsewhere(struct tables *t);
+int leader_lock_dir(struct tables *t, struct dlc_err *err); /* one manager per directory */
+int leader_open(struct tables *t, struct dlc_err *err);
+void leader_tick(struct tables *t, struct dlc_mono now); /* thread */
+/* Renews the lock when it is due: between writes, which may be slow, so that many of them do not
+ * cost it. Thread. */
+bool leader_holds(struct tables *t);
+void leader_close(struct tables *t);
+
+#endif

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The tables of a manager: what it knows of the cluster and decides, without HTTP. Each module
+ * defines its part; this file only puts them together.
+ *
+ *     view_builder   job_scheduler   command_results   dataset_placement   weight_posts
+ *           |               |               |                  |                |
+ *     dataset_move   dataset_listing   capacity                |                |
+ *           |               |               |                  |                |
+ *     node_commands   job_table   node_table   cluster_view    |                |
+ *           |               |          |            |          |                |
+ *     documents   dataset_index   leader   event_log   job_doc   dataset_doc ---+
+ *           |
+ *     manager/store
+ *
+ * (TABLES-1) Calls go downwards only. An upper module that must hear of something registers a hook
+ *            (leader.h), or is called by whoever calls the lower one.
+ * (TABLES-2) The store is never called with mtx held.
+ * (TABLES-3) No JSON value is shared by two threads, but for those that never change and have an
+ *            owner with a count of its own (struct view, dataset_entry, shared_json). What else lies
+ *            in struct tables is read and copied with mtx held.
+ *
+ * Threads: "thread" in a comment means the manager's own one; all else is called by any thread.
+ */
+#ifndef DLC_MANAGER_TABLES_TABLES_H
+#define DLC_MANAGER_TABLES_TABLES_H
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/mutex.h"
+#include "manager/store/store.h"
+#include "manager/tables/cluster_view.h"
+#include "manager/tables/dataset_index.h"
+#include "manager/tables/dataset_placement.h"
+#include "manager/tables/job_table.h"
+#include "manager/tables/leader.h"
+#include "manager/tables/node_commands.h"
+#include "manager/tables/node_table.h"
+#include "manager/tables/weight_posts.h"
+
+struct tables {
+    struct store *store; /* borrowed */
+    struct dlc_dur node_ttl, job_ttl;
+    struct dlc_mtx mtx;   /* rank LCK_tables; guards the parts, where they do not say otherwise */
+    struct dlc_cond wake; /* of the manager's thread */
+    struct dlc_mono
+        slow_at; /* the thread's: when jobs, commands and placement are looked at next */
+    struct leader leader;
+    struct node_table nodes;
+    struct dataset_index datasets;
+    struct job_table jobs;
+    struct cluster_view view;
+    struct node_commands commands;
+    struct dataset_placement placement;
+    struct weight_posts weights;
+};
+
+/* Borrows store. The times must be set before the first call. */
+void tables_init(struct tables *t, struct store *store);
+void tables_release(struct tables *t);
+/* Thread: this manager leads from now on, so all is read from the store. A leader_hooks.begin. */
+int tables_load(struct tables *t, uint64_t fence, struct dlc_err *err);
+/* Thread: one round of what is due. Returns at once when this manager does not lead. */
+void tables_tick(struct tables *t);
+
+#endif
