@@ -98,7 +98,7 @@ static bool read_dataset_request(struct api *api, const struct http_request *r,
     return true;
 }
 
-/* Whose will it be? Tenants make their own, admins anybody's or nobody's. With jobs->admit held:
+/* Whose will it be? Tenants make their own, admins anybody's or nobody's. With jobs.admit held:
  * the tenant stays until the dataset is written. */
 static bool read_tenant(struct api *api, const struct http_request *r, struct dataset_request *m,
                         struct http_reply *reply)

@@ -201,7 +201,7 @@ static bool too_many(const struct job *jobs, size_t n, const struct job *j,
     return true;
 }
 
-/* With jobs->admit held. */
+/* With jobs.admit held. */
 static bool admit_new(struct api *api, const struct http_request *r, struct job *j,
                       struct store_doc *d, struct http_reply *reply)
 {

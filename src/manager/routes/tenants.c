@@ -248,7 +248,7 @@ static bool still_has(struct api *api, const struct http_request *r, enum store_
     return rc < 0 || n > 0;
 }
 
-/* With jobs->admit held: nothing of the tenant is made between the look and the end. */
+/* With jobs.admit held: nothing of the tenant is made between the look and the end. */
 static void delete_empty(struct api *api, const struct http_request *r, const char *name,
                          uint64_t expect, struct http_reply *reply)
 {

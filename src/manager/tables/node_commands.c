@@ -49,7 +49,7 @@ const char *command_id(const json_t *command)
 }
 
 /* Results of these commands are being written, or no more. One that is given meanwhile is another
- * one, although the list still has the first: (O1) takes it off later. */
+ * one, although the list still has the first: (COMMAND-1) takes it off later. */
 void commands_set_finishing(struct tables *t, const json_t *done, int more)
 {
     dlc_mtx_lock(&t->mtx);
