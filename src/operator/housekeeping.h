@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What belongs to the installation and not to one object, seen to now and then by a thread:
+ * Housekeeping of the installation, by a thread that wakes up periodically:
  *
- *     Secret dlcache-manager    made when it is missing (install_secret.h); at the start, by
- * anybody Secret dlcache-webhook    the webhook's certificate: made and renewed by the leader, read
- * by all; the CA goes into the MutatingWebhookConfiguration "dlcache" label dlcache.io/node     on
- * Nodes where a node of the control plane lives; by the leader
+ *     Secret dlcache-manager    created when it is missing (install_secret.h); at the start, by any
+ *                               replica
+ *     Secret dlcache-webhook    the webhook's certificate: created and renewed by the leader, read
+ *                               by all; the CA goes into the MutatingWebhookConfiguration "dlcache"
+ *     label dlcache.io/node     on Nodes with a live node of the cluster; by the leader
  *
- * (P1) Of what others made, only these are touched: the label, caBundle. (P2) A failure is logged
- *      once and tried again at the next look; nothing else waits for it.
+ * (P1) Of objects that others created, only the label and caBundle are changed.
+ * (P2) A failure is logged once and retried at the next wake-up; nothing else waits for it.
  */
 #ifndef DLC_OPERATOR_HOUSEKEEPING_H
 #define DLC_OPERATOR_HOUSEKEEPING_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Between housekeeping.c, which has the thread, and webhook_cert.c, which has the certificate. */
+/* Shared by housekeeping.c, which has the thread, and webhook_cert.c, which has the certificate. */
 #ifndef DLC_OPERATOR_HOUSEKEEPING_I_H
 #define DLC_OPERATOR_HOUSEKEEPING_I_H
 

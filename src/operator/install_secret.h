@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The Secret of an installation, so that nobody has to make one by hand: tokens of the control
- * plane, its key, the password of its Redis. Pure but for random numbers.
+ * The Secret of an installation, so that users need not create one: tokens of the manager, its key,
+ * the password of its Redis. Pure except for random numbers.
  *
- * The operator makes it when it starts and it is absent; manager, nodes and Redis mount it, and
- * wait until it is there.
+ * The operator creates it when it starts and the Secret is absent; manager, nodes and Redis mount
+ * it, and wait until it exists.
  *
  *     admin.token, node.token   the manager's files of these names
  *     manager.key               DLCACHE_MANAGER_KEY
  *     store                     DLCACHE_STORE: redis://:PASSWORD@dlcache-redis:6379
  *     redis.conf                "requirepass PASSWORD"
  *
- * (T1) What is there is never changed. A key that was taken out is made anew. (T2) store and
- *      redis.conf are made together; where there is a store already, its Redis is somebody else's.
+ * (T1) Existing members are never changed. A member that was removed is created again.
+ * (T2) store and redis.conf are created together; if there is a store already, its Redis is not
+ *      ours.
  */
 #ifndef DLC_OPERATOR_INSTALL_SECRET_H
 #define DLC_OPERATOR_INSTALL_SECRET_H

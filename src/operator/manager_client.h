@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The control plane's routes that the operator needs. One thread per handle.
+ * Client of the manager's HTTP API: the routes that the operator needs. One thread per handle.
  *
- * What it said is one of four things, whatever the route:
+ * Every call has one of four results:
  *
  *     OK       2xx
  *     ABSENT   404
- *     REFUSED  another 4xx, or 507: as things are it will not do it, and says why
- *     AWAY     no answer, 5xx, a token that is not good: later
+ *     REFUSED  another 4xx, or 507: the manager will not do it, and says why
+ *     AWAY     no response, 5xx, or an invalid token: try later
  *
  * With REFUSED and AWAY *err says why, and manager_status() is the HTTP status.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Figures of the operator as Prometheus reads them (text, version 0.0.4). Counters are kept here
- * and raised by any thread; what only has a present value comes with the question.
+ * Prometheus metrics of the operator (text format 0.0.4). Counters are kept here and raised by any
+ * thread; gauges are passed in by the caller of a scrape.
  *
- * (M1) Counters only go up, and one scrape shows each at some time during it: they are relaxed
+ * (M1) Counters only increase, and one scrape shows each at some time during it: they are relaxed
  *      atomics that pair with nothing.
  */
 #ifndef DLC_OPERATOR_METRICS_H

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The operator: watches, queue, workers, Lease, keeper and HTTP put together.
+ * The operator: connects watches, queue, workers, Lease, housekeeping and HTTP.
  *
- *     watch (one thread per kind) -> objects -> wake -> queue -> worker: turn -> both worlds
+ *     watch (one thread per kind) -> object cache -> enqueue -> work queue -> worker: one pass
  *
- * Every replica follows everything and answers HTTP; only the one that leads works. What it did not
- * lead for is not in its queue: who begins to lead looks at everything once.
+ * Every replica watches everything and answers HTTP; only the leader runs passes. A replica that
+ * becomes leader enqueues every object once.
  *
- * (N1) A write to Kubernetes needs the Lease (kube_options.may_write), but for the Secret of the
- *      installation, which anybody may make at the start. (N2) Nothing is worked on before every
- *      kind was listed: what is not seen yet would look as if it were not there.
+ * (N1) A write to Kubernetes needs the Lease (kube_options.may_write), except for the Secret of the
+ *      installation, which any replica may create at the start.
+ * (N2) No pass runs before every kind was listed: an object that was not seen yet would look
+ *      absent.
  */
 #ifndef DLC_OPERATOR_OPERATOR_H
 #define DLC_OPERATOR_OPERATOR_H

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Objects that are not followed by a watch, since that would need the right to list them, or would
- * bring far too many: Secrets, and ConfigMaps of users. Fetched by name, and remembered for a
- * while, so that a thousand DLTPods of a namespace cost one request and not a thousand.
+ * TTL cache of objects that are read by name and not watched, because a watch would need the right
+ * to list them, or would return far too many: Secrets, and ConfigMaps of users. A thousand DLTPods
+ * of a namespace cost one request, not a thousand.
  *
- * (F1) What is remembered is at most FETCHED_GOOD old; that there is none, FETCHED_MISSING. Our own
- *      writes are known at once. (F2) Everybody gets a copy of their own. (F3) Of an object only
- *      what the operator reads is remembered, no value over FETCHED_VALUE, and nothing for longer
- *      than it is good: nobody's Secrets fill the memory.
+ * (F1) An entry is at most FETCHED_GOOD old; an entry for a missing object, FETCHED_MISSING. The
+ *      operator's own writes are visible at once.
+ * (F2) Every caller gets its own copy.
+ * (F3) An entry holds only the fields that the operator reads, no value over FETCHED_VALUE, and is
+ *      dropped when it expires: foreign Secrets cannot fill the memory.
  */
 #ifndef DLC_OPERATOR_KUBE_GET_CACHE_H
 #define DLC_OPERATOR_KUBE_GET_CACHE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Verbs: what is asked of the API server. How it is sent: kube_http.c. */
+/* Verbs of the Kubernetes API: get, list, create, patch, delete. Transport: kube_http.c. */
 #include "operator/kube/kube.h"
 
 #include <string.h>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where the API server is, and who we are. Found like this: the file that was given, $KUBECONFIG
- * (its first file), the service account of the pod that we run in, ~/.kube/config.
+ * The address of the API server and our identity, from the first of: the file that was given,
+ * $KUBECONFIG (its first file), the service account of this pod, ~/.kube/config.
  *
- * Of a kubeconfig: its current or a named context; tokens (text or file), client certificates and
- * authorities (file or inline), tls-server-name, insecure-skip-tls-verify. What runs programs to
- * get a token (exec, auth-provider) and passwords are refused with a line that says what to use.
+ * Supported in a kubeconfig: the current or a named context; tokens (text or file), client
+ * certificates and authorities (file or inline), tls-server-name, insecure-skip-tls-verify.
+ * Programs that return a token (exec, auth-provider) and passwords are refused with a message that
+ * says what to use.
  */
 #ifndef DLC_OPERATOR_KUBE_KUBE_CONFIG_H
 #define DLC_OPERATOR_KUBE_KUBE_CONFIG_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A request to the API server: who asks, and what an answer means. */
+/* One request to the API server: authentication, and errors by status. */
 #include "operator/kube/kube_i.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Lists in pages. The first page fixes the version; a page that would be too long is asked for
+ * Lists in pages. The first page fixes the version; a page that would be too long is requested
  * again with a quarter of its objects, down to one.
  */
 #include "operator/kube/kube.h"

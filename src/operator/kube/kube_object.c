@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What there is, where it is, and what an object says of itself; and Events about objects. */
+/* Kinds of objects, their URLs and metadata; and Events about objects. */
 #include "operator/kube/kube.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The handle: which server, and who we are. Requests: kube_http.c. */
+/* The handle of an API server: its address and our identity. Requests: kube_http.c. */
 #include "operator/kube/kube_i.h"
 
 #include <string.h>

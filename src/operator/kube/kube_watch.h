@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One kind of object, followed by a thread of its own into the cache.
+ * Informer: one thread lists and watches one kind of object and applies it to the cache.
  *
  *     LIST --all pages--> WATCH --closed, silent--> WATCH from the last version (bookmarks count)
- *                         WATCH --410, nonsense, refused--> LIST
+ *                         WATCH --410, invalid, refused--> LIST
  *     any --failed--> back-off with jitter, 50 ms .. 30 s, or what the server asked for --> again
  *
  * (W1) The cache never loses a change: what happened between two versions is seen either as events
- *      or by the next list, which also reports what is gone.
+ *      or by the next list, which also reports deletions.
  * (W2) An event is applied whole before the next line is read; its version counts only then.
  */
 #ifndef DLC_OPERATOR_KUBE_KUBE_WATCH_H

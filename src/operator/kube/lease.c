@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The thread that keeps or waits for the Lease; its decisions are lease_decide.c's. */
+/* The thread that renews or waits for the Lease; lease_decide.c makes its decisions. */
 #include "operator/kube/lease.h"
 
 #include <pthread.h>

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who leads among the replicas: whoever is the holder in a Lease object.
+ * Leader election among replicas: the holder of a Lease object leads.
  *
  *     FOLLOWING --free, or unchanged for 9/10 of its duration on our clock--> LEADING
  *     LEADING --renewed every 3/20 of the duration--> LEADING
  *     LEADING --another holder, or 3/5 of it without a renewal--> FOLLOWING
  *
- * (E1) No two clocks are compared: a candidate waits until the record has not changed for so long
- *      on its own monotonic clock; renewTime is a text that changes, nothing more.
- * (E2) We lead until 3/5 of the duration after the start of the last renewal that succeeded;
- *      requests under way end within 1/5 (kube_options.timeout is lease_timeout()); others begin
- *      9/10 after they saw it, which was later, by at most 1/20 and a request. So fail-over takes
- *      no longer than the duration.
+ * (E1) Clocks of two machines are never compared: a candidate waits until the record has not
+ *      changed for 9/10 of the duration on its own monotonic clock; renewTime is only a text that
+ *      changes.
+ * (E2) A replica leads until 3/5 of the duration after the start of its last successful renewal;
+ *      requests under way end within 1/5 (kube_options.timeout is lease_timeout()); other replicas
+ *      begin 9/10 after they saw the record, which was later, by at most 1/20 and a request. So
+ *      fail-over takes no longer than the duration.
  * (E3) Every write to the Lease carries the version that it was decided on: of two candidates one
- *      wins. (E4) A name is used by one start only, so that a restarted process does not think that
- *      it leads.
+ *      wins.
+ * (E4) An identity is used by one start only, so that a restarted process does not believe that it
+ *      leads.
  */
 #ifndef DLC_OPERATOR_KUBE_LEASE_H
 #define DLC_OPERATOR_KUBE_LEASE_H

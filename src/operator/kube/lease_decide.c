@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* See lease.h for the rules; here they are without a clock or a server. */
+/* Decisions about a Lease by the rules of lease.h, without a clock or a server. */
 #include "operator/kube/lease_i.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What to do about a Lease: decided without a clock or a server, for lease.c and its tests. */
+/* Decisions about a Lease, without a clock or a server: for lease.c and its tests. */
 #ifndef DLC_OPERATOR_KUBE_LEASE_I_H
 #define DLC_OPERATOR_KUBE_LEASE_I_H
 

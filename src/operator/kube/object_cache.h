@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The cache of objects: kind, namespace and name -> JSON as the API server last showed it.
+ * Informer cache: kind, namespace and name -> JSON as the API server last returned it.
  *
- * (O1) An object in the cache is never changed, only replaced: readers share it. They give it back
- *      by objects_put(), never by json_decref() alone (freed under the lock: who read it last is
- *      done with it).
- * (O2) Versions only go up: an older state never replaces a newer one, and a state that the watch
- *      has passed already does not bring back what was deleted since.
- * (O3) changed() runs on the writing thread after the cache has changed, without a lock; two
- *      threads' calls may come in any order. So: put a key into the queue, then look here.
+ * (O1) An object in the cache is never changed, only replaced: readers share it. They release it
+ *      with objects_put(), never with json_decref() alone (it is freed under the lock).
+ * (O2) Versions only increase: an older state never replaces a newer one, and a state that the
+ *      watch has already passed does not bring back a deleted object.
+ * (O3) changed() runs on the writing thread after the cache has changed, without a lock; calls of
+ *      two threads may come in any order. So: put a key into the queue, then read the cache.
  *
  * metadata.managedFields and the annotation of kubectl's last apply are dropped on the way in.
  */

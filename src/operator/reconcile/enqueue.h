@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From a change in the cache to the keys that have to be looked at, and what of an object the cache
- * keeps at all.
+ * Which keys to enqueue after a change in the object cache, and which parts of an object the cache
+ * keeps.
  *
- *     DLTPod, CachedDataset   itself, unless only its status has changed (that was us)
- *     CachedDataset           also the DLTPods that read it, when its phase is another
- *     DLTPod                  also the CachedDatasets that it reads or has read until now, when it
- *                             comes, changes, ends, goes, or a job of it begins or ends
+ *     DLTPod, CachedDataset   itself, unless only its status changed (the operator wrote that)
+ *     CachedDataset           also the DLTPods that read it, when its phase changes
+ *     DLTPod                  also the CachedDatasets that it reads or has read, when it is
+ *                             created, changed, finished or deleted, or one of its jobs begins or
+ *                             ends
  *     Pod, ConfigMap, Service the DLTPod that owns it
- *     Node                    every DLTPod that has not ended, when it can be used or not any more
+ *     Node                    every DLTPod that has not finished, when the node becomes usable or
+ *                             unusable
  */
 #ifndef DLC_OPERATOR_RECONCILE_ENQUEUE_H
 #define DLC_OPERATOR_RECONCILE_ENQUEUE_H

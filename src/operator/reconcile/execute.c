@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Carrying out what reconcile() decided, one action at a time. */
+/* Execute the actions that reconcile() returned, one at a time. */
 #include "operator/reconcile/pass.h"
 
 #include <stdio.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is not a pod: ConfigMap, Service, Secret, and bodies for the control plane. */
+/*
+ * Manifests of objects other than pods: ConfigMap, Service, Secret, and request bodies for the
+ * manager.
+ */
 #include "operator/reconcile/manifest_i.h"
 
 #include <stdio.h>

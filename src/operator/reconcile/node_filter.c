@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which nodes of Kubernetes may run a pod of a DLTPod. The scheduler decides the same once more;
- * here it is for the order of preference, and to say why there is none.
+ * Which Kubernetes nodes may run a pod of a DLTPod. The scheduler decides the same again; this is
+ * for the order of preference, and for a message when there is none.
  */
 #include "operator/reconcile/reconcile_i.h"
 

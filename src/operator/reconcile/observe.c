@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is: the caches, the objects that no watch brings, and the control plane. */
+/*
+ * Observe: gather what reconcile() needs for one object: watched objects from the caches, Secrets
+ * and ConfigMaps read by name, and the manager's state.
+ */
 #include "operator/reconcile/pass.h"
 
 #include <stdio.h>

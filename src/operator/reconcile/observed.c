@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is, and the list of what is to be done: memory and names. Decisions are in reconcile*.c. */
+/* Observed state and action lists: memory and generated names. Decisions are in reconcile*.c. */
 #include "operator/reconcile/reconcile_i.h"
 
 #include <stdio.h>

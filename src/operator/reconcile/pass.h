@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One turn of a worker at one object: look at both worlds (observe.c), decide (reconcile.h), carry
- * it out (execute.c), and again while the decision asks for it.
+ * One pass of a worker over one object: observe (observe.c), decide (reconcile.h), execute
+ * (execute.c), and repeat while the decision asks for it.
  *
- * (T1) Nothing is remembered from one turn to the next but what the caches hold.
- * (T2) Actions are carried out in order; the first that fails ends the turn, and the key comes again.
- * (T3) An object is made by POST, never by a write that would change one that is there already.
- * (T4) No action begins, nor in the control plane, unless we lead.
+ * (T1) Nothing is remembered between passes except what the caches hold.
+ * (T2) Actions are executed in order; the first that fails ends the pass, and the key is queued
+ *      again.
+ * (T3) An object is created by POST, never by a write that would change an existing one.
+ * (T4) No action begins, in Kubernetes or at the manager, unless this replica leads.
  */
 #ifndef DLC_OPERATOR_RECONCILE_PASS_H
 #define DLC_OPERATOR_RECONCILE_PASS_H

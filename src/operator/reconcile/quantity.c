@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What people write (quantities, durations, times), and the names that we make of it. */
+/* Quantities, durations and times as users write them, and names generated from them. */
 #include "operator/reconcile/spec.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A DLTPod: what comes first, and what its phase is. */
+/* Reconcile a DLTPod: the order of its steps, and its phase. */
 #include "operator/reconcile/reconcile_i.h"
 
 #include <math.h>

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From what is to what is to be done: the operator's decisions. Pure.
+ * reconcile(): compare the observed state with the spec, return the actions to take. Pure.
  *
- *     observed_init(&o, object, now)    says what to look up: names in o
+ *     observed_init(&o, object, now)    which objects to look up: names in o
  *     ... the caller fills in what it found ...
  *     reconcile(&o, &actions)
- *     ... carries them out in order, stops at the first that fails ...
- *     actions.again:  put the answers into o and call reconcile() once more, without waiting
- *     actions.after:  look again then, also if nothing is heard
+ *     ... the caller executes them in order and stops at the first that fails ...
+ *     actions.again:  put the results into o and call reconcile() once more, without waiting
+ *     actions.after:  reconcile again then, even without an event
  *
  * Phases of a DLTPod:
  *
  *     Pending --finalizer, tenant, dataset, job--> Preparing --admitted, warmed--> Placed
  *     Placed --a pod runs--> Running --all jobs ended--> Succeeded, or Failed if one has
  *     Placed, Running --template changed, node lost--> Placed
- *     any --deleted--> job deregistered, pods told to end, data handed on --> finalizer dropped
+ *     any --deleted--> job deregistered, pods deleted, data handed on --> finalizer dropped
  *
  * (R1) The same observed state gives the same actions; from any state that a crash can leave,
- *      repeated rounds reach the same end. Nothing is remembered but in the two worlds.
+ *      repeated rounds reach the same end. All state is in Kubernetes and in the manager.
  * (R2) An object that does not name this DLTPod's uid as its owner is not ours: it is neither
  *      changed nor deleted. The conflict is a condition and an event.
  * (R3) The finalizer is dropped only when the jobs are deregistered, or the manager says that it
  *      does not know them.
  * (R4) A DLTPod with one pod costs at most 12 writes to the API server from creation to running and
  *      deletion, beside those of its namespace's tenant (once) and figures (once a minute at most).
- * (R5) While the manager is away nothing of Kubernetes is changed but conditions; pods of what is
- *      deleted are told to end.
+ * (R5) While the manager does not answer, the operator changes only conditions, and deletes the
+ *      pods of deleted objects.
  * (R6) A status is written only if it differs from the one that is there.
  *
  * Jobs are found again by a key that is made of uid, job, what is asked for, and the number of the

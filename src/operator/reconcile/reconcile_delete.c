@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Deletion. (R3) A DLTPod's jobs are deregistered first. One that was made just before a crash, so
- * that nobody wrote its number down, is found by sending its key again, and then deregistered.
- * What was read stays for the DLTPod's retention, as a CachedDataset that goes by itself. Programs
- * are told to end, by us: the garbage collector, which takes what else the DLTPod owned, is slow.
+ * Deletion of a DLTPod. (R3) Its jobs are deregistered first. A job that was created just before a
+ * crash, whose number nobody recorded, is found by sending its idempotency key again, and then
+ * deregistered. The data stays for the DLTPod's retention, as a CachedDataset that expires by
+ * itself. The operator deletes the pods itself, because the garbage collector, which deletes all
+ * other owned objects, is slow.
  */
 #include "operator/reconcile/reconcile_i.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The end of a job in the control plane, and of its data: of one whose pods have ended, after the
- * DLTPod's retention; of an orphan, which status.jobs has and the spec has not, at once. Data that
- * another object or another job of the spec reads stays with that.
+ * The end of a job at the manager, and of its data: for a job whose pods have ended, after the
+ * DLTPod's retention; for an orphan, which is in status.jobs but not in the spec, at once. Data
+ * that another object or another job of the spec reads is kept.
  */
 #include "operator/reconcile/reconcile_i.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The pods of one job: what they say, which are to go, which to come.
+ * The pods of one job: their state, which to delete, which to create.
  *
- * A pod of another template goes, and none comes before all of those are gone (Recreate: two ranks
- * of two programs do not meet). A pod whose node is lost, or that the cluster has evicted, goes and
- * comes again elsewhere. A program that ended is not started again, even if its pod is gone: ranks
- * that succeeded are written down.
+ * A pod of another template is deleted, and none is created before all of those are gone (Recreate:
+ * ranks of two programs never run together). A pod whose node is lost, or that the cluster has
+ * evicted, is deleted and created again elsewhere. A program that ended is not started again, even
+ * if its pod is gone: the status records ranks that succeeded.
  */
 #include "operator/reconcile/reconcile_i.h"
 

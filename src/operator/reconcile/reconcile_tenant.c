@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The namespace's tenant: its token in a Secret, and the credentials that the control plane has of
- * it. A tenant has one set of credentials; the annotation on its Secret says whose they are, so
- * that a Secret that changes is sent again, and two that differ do not take turns.
+ * The tenant of a namespace: its token in a Secret, and its bucket credentials at the manager. A
+ * tenant has one set of credentials; an annotation on its Secret names their source, so that a
+ * changed Secret is sent again, and two different Secrets do not overwrite each other in turn.
  */
 #include "operator/reconcile/reconcile_i.h"
 

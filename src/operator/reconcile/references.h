@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who names what: which DLTPods and CachedDatasets mean a dataset of the control plane, and which
- * name a Secret. An index over the cache, so that nobody has to look at all objects.
+ * Reverse index: which DLTPods and CachedDatasets refer to a dataset of the manager or to a Secret,
+ * so that a change of one does not need a scan of all objects.
  *
- * (U1) Objects that are being deleted name nothing; a DLTPod that has ended no Secret, and no data
- *      that it has given up. (U2) users_changed() looks into the cache
- *      itself: calls for one object may come in any order, the last one finds the last state.
+ * (U1) Objects that are being deleted refer to nothing. A finished DLTPod refers to no Secret, and
+ *      not to data that it has released.
+ * (U2) users_changed() reads the cache itself: calls for one object may come in any order, and the
+ *      last one finds the last state.
  */
 #ifndef DLC_OPERATOR_RECONCILE_REFERENCES_H
 #define DLC_OPERATOR_RECONCILE_REFERENCES_H

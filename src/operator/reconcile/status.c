@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Status and events. (R6) Figures alone are no reason to write, unless it is time. */
+/* Status and events of an object. (R6) Figures alone are written once a minute at most. */
 #include "operator/reconcile/reconcile_i.h"
 
 #include <math.h>

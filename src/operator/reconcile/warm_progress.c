@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How much of a dataset the nodes have, from what the control plane says of it. Two things make
- * that less than the sum of what lies on them: copies, and bytes that a node has yet to fetch.
+ * Warm-up progress: how much of a dataset the nodes hold, from the manager's document. It is less
+ * than the sum over nodes because of copies and of bytes that a node has yet to fetch.
  */
 #include "operator/reconcile/reconcile_i.h"
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A CA of our own and a server certificate (EC P-256) for the webhook, as PEM texts. Pure: nothing
- * of Kubernetes, of files or of the clock; the caller keeps the texts (in a Secret), shows the
- * bundle to those who connect, and asks again now and then.
+ * of Kubernetes, files or the clock; the caller stores the texts (in a Secret), publishes the
+ * bundle to clients, and calls again periodically.
  *
  *     (nothing) --renew--> GOOD --CERTS_RENEW before its end--> DUE --renew--> GOOD
  *
  * (C1) certs_renew() changes what is due and nothing else: the server certificate when its end is
- *      near or its names are others; the CA, and the server certificate with it, when the CA's end
- *      is near or something does not fit together.
- * (C2) After the CA has changed the bundle holds the one before, too, until that has ended: who
- *      still shows a certificate of the old one is believed, and the order in which replicas, bundle
- *      and server change does not matter.
+ *      near or its names differ; the CA, and the server certificate with it, when the CA's end is
+ *      near or the parts do not match.
+ * (C2) After the CA has changed, the bundle also holds the previous one until that expires: a
+ *      server certificate of the old CA stays valid, and the order in which replicas, bundle and
+ *      server change does not matter.
  * (C3) No certificate outlives its CA.
  */
 #ifndef DLC_OPERATOR_WEBHOOK_CERTS_H

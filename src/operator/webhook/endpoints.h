@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the operator answers over HTTP:
+ * HTTP endpoints of the operator:
  *
  *     GET  /healthz       200 while it is alive, else 503: the kubelet then restarts it
  *     GET  /readyz        200 when every cache is filled, leader or not, else 503
@@ -8,10 +8,10 @@
  *     POST /mutate-pods   the webhook, over TLS, at an address of its own
  *
  * (V1) A replica that does not lead is ready too: it answers the webhook, and takes over. One that
- *      is asked to answer the webhook is ready when it does.
- * (V2) serve_tls() with other texts changes the certificate without turning anybody away: who is
- *      connected already is answered until the change after this one.
- * (V3) No answer needs a lock of the operator's for longer than state() does.
+ *      is configured to answer the webhook is ready when it does.
+ * (V2) serve_tls() changes the certificate without refusing a client: connections that are open are
+ *      served until the next change after this one.
+ * (V3) No response needs a lock of the operator's for longer than state() does.
  */
 #ifndef DLC_OPERATOR_WEBHOOK_ENDPOINTS_H
 #define DLC_OPERATOR_WEBHOOK_ENDPOINTS_H

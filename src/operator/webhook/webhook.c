@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A struct patching collects the operations of one pod. They are carried out in order, so what an
- * operation finds is the pod with those before it done: an array is made once, by the first that
- * needs it, and appended to from then on.
+ * A struct patching collects the operations of one pod. They are applied in order, so each
+ * operation sees the pod after the previous ones: an array is created once, by the first operation
+ * that needs it, and appended to from then on.
  */
 #include "operator/webhook/webhook.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Any pod, without a DLTPod: an AdmissionReview (admission.k8s.io/v1) in, an AdmissionReview out,
- * with a JSON patch where the pod asks for a dataset. Pure.
+ * Admission webhook for plain pods, without a DLTPod: an AdmissionReview (admission.k8s.io/v1) in,
+ * an AdmissionReview out, with a JSON patch if the pod asks for a dataset. Pure.
  *
  *     metadata.annotations["dlcache.io/dataset"], else metadata.labels[...]: a CachedDataset's name
  *
@@ -9,11 +9,12 @@
  * the tenant's token, and DLCACHE_SOCKET, DLCACHE_DATASET and DLCACHE_TOKEN_FILE; the pod goes to
  * nodes with LABEL_NODE.
  *
- * (H1) The answer always allows the pod. What is odd is left as it is, with a warning, which the
- *      user of kubectl sees. (H2) Nothing that the pod has is replaced or removed: a variable or a
- *      mount of the same name or path stays, a volume of the same name gets ours another name.
- *      (H3) A pod that was patched is left alone when it comes again; a container that was added
- *      since gets its part.
+ * (H1) The response always allows the pod. Unexpected parts are left unchanged, with a warning that
+ *      the user of kubectl sees.
+ * (H2) Nothing of the pod is replaced or removed: a variable or a mount of the same name or path
+ *      stays; if a volume has our name, ours gets another.
+ * (H3) A patched pod is left unchanged when it is reviewed again; a container that was added since
+ *      gets its part.
  *
  * Not here: the route and TLS (endpoints.c), which pods are sent at all (the
  * MutatingWebhookConfiguration).

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a patch goes through must be what it seems to be. The API server has seen to that; but a
- * patch that does not apply would cost the user the pod, so we look again. */
+/*
+ * Checks of a pod before it is patched. The API server has validated it; but a patch that does not
+ * apply would cost the user the pod, so its structure is checked again.
+ */
 #include "operator/webhook/webhook_i.h"
 
 #include <stddef.h>
