@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The token that says who we are. The first of these that is there, for commands, daemons and
- * programs alike:
+ * The API token of this process: the first of these that is set, for commands, daemons and
+ * programs.
  *
  *     given in code | flag --token-file | DLCACHE_TOKEN | DLCACHE_TOKEN_FILE | token-file of a file
  *
- * (The flag takes DLCACHE_TOKEN out of the environment: cli/args.c.)
+ * (The flag removes DLCACHE_TOKEN from the environment: cli/args.c.)
  */
 #ifndef DLC_BASE_API_TOKEN_H
 #define DLC_BASE_API_TOKEN_H

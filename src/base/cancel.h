@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Giving up a wait. A thread that waits for long asks now and then, and whenever a signal woke it,
- * whether its caller still wants the answer: Python's Ctrl-C. Nobody asks unless the caller said
- * who.
+ * Cancellation of blocking waits. A thread that waits for long calls back periodically, and after
+ * every signal, to ask whether its caller still wants the result (Python's Ctrl-C). No check is
+ * made unless the caller installed a callback.
  *
- * (I1) Asked only while no lock is held that a caller's other threads may wait for with theirs:
- * those of rank LCK_session and the process-wide ones. (I2) Once the answer was yes it stays yes
- * until the caller says otherwise, so that whatever is tried next (another daemon, the bucket
- * itself) is given up too. Such calls fail with DLC_ECANCELED.
+ * (I1) The callback runs only while no lock is held that other threads of the caller may wait for:
+ *      those of rank LCK_session and the process-wide ones.
+ * (I2) Once the answer was yes it stays yes until the caller resets it, so that later attempts
+ *      (another daemon, the bucket itself) are cancelled too. Such calls fail with DLC_ECANCELED.
  */
 #ifndef DLC_BASE_CANCEL_H
 #define DLC_BASE_CANCEL_H

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Our own bugs: checks that stay on in release builds, and tags that catch a wrong void pointer. */
+/*
+ * Assertions for our own bugs, which stay on in release builds, and tags that catch a wrong void
+ * pointer.
+ */
 #ifndef DLC_BASE_CHECK_H
 #define DLC_BASE_CHECK_H
 

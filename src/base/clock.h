@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Time. Instants and lengths of time are different types, so that the compiler keeps them apart. */
+/* Clocks. Instants and durations are different types, so that the compiler keeps them apart. */
 #ifndef DLC_BASE_CLOCK_H
 #define DLC_BASE_CLOCK_H
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Every value, wherever it comes from, is a text that goes through assign(): parsed by its type,
- * then looked at by the rule for its option, if there is one. The caller puts the place before the
- * error:
- * "--memory: ...", "$DLCACHE_MEMORY: ...", "dlcache.conf:3: memory: ...".
+ * Parsing of settings. Every value, from any source, is a text that goes through assign(): parsed
+ * by its type, then checked by the rule of its option, if there is one. The caller puts the source
+ * before the error: "--memory: ...", "$DLCACHE_MEMORY: ...", "dlcache.conf:3: memory: ...".
  */
 #include "base/config_i.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The table of options, written out for people: --help and docs/configuration.md. */
+/* The table of options as text: --help and docs/configuration.md. */
 #include "base/config_i.h"
 
 #include <string.h>

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An event loop: epoll, timers, and an inbox through which other threads reach it.
+ * An event loop: epoll, timers, and an inbox for other threads.
  *
  * Functions marked L are for the loop's own thread only, X for any thread. loop_post() is the only
- * door between threads. A task, a timer and a watch belong to their owner; the loop keeps pointers
- * to them only between the call that adds them and the one that removes them (for a task: until it
- * runs).
+ * way from another thread into the loop. A task, a timer and a watch belong to their owner; the
+ * loop keeps pointers to them only between the call that adds them and the one that removes them
+ * (for a task: until it runs).
  *
- * (1) A posted task runs exactly once, on the loop's thread, in the order of posting per poster.
- * (2) After loop_watch_del() returns, the watch's callback is not called again, also not for an
- * event that epoll has already reported. (3) loop_stop() makes loop_run() return after the tasks
- * posted before it have run.
+ * (L1) A posted task runs exactly once, on the loop's thread, in the order of posting per poster.
+ * (L2) After loop_watch_del() returns, the callback of the watch is not called again, not even for
+ *      an event that epoll has already reported.
+ * (L3) loop_stop() makes loop_run() return after the tasks posted before it have run.
  */
 #ifndef DLC_BASE_EVENT_LOOP_H
 #define DLC_BASE_EVENT_LOOP_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Digests. Fast ones guard our own files (XXH3), others are what the clouds speak. */
+/* Digests: fast ones for our own files (XXH3), and those that cloud APIs require. */
 #ifndef DLC_BASE_HASH_H
 #define DLC_BASE_HASH_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What this process may use of the machine: memory (the limits of its cgroups, version 1 and 2, up
- * the tree; MemAvailable; pressure stall information) and processors (affinity, and the quota of its
- * cgroups, version 2).
+ * Host limits: the memory (limits of the cgroups, version 1 and 2, up the tree; MemAvailable;
+ * pressure stall information) and the processors (affinity, and the quota of the cgroups, version
+ * 2) that this process may use.
  */
 #ifndef DLC_BASE_HOST_LIMITS_H
 #define DLC_BASE_HOST_LIMITS_H

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Mappings of files that may fail. Where the file system cannot give or take a page (a device's
- * error, a full disk, a file that was cut), the kernel sends SIGBUS. For a guarded mapping that is
- * not the end of the process: the page is replaced by memory of zeros, the thread goes on, and
- * whoever has the mapping is told that its bytes are not those of the file.
+ * Guarded mappings of files. If the file system cannot read or write a page (a device error, a full
+ * disk, a truncated file), the kernel sends SIGBUS. In a guarded mapping the handler replaces the
+ * page by zeros, the thread goes on, and the owner of the mapping is told that its bytes are not
+ * those of the file.
  *
- * A system call that meets such a page fails with EFAULT and is not noticed here.
- * The handler of SIGBUS is installed with the first mapping. X.
+ * A system call on such a page fails with EFAULT and is not noticed here. The handler of SIGBUS is
+ * installed with the first mapping. X.
  */
 #ifndef DLC_BASE_MAP_GUARD_H
 #define DLC_BASE_MAP_GUARD_H

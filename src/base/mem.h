@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Memory. mem_*: small things; the process ends with one line when there is none left.
- * mem_try_*: data; NULL when there is none, and swept by fault injection.
- * Everything is freed by mem_free, which takes a pointer to the pointer.
+ * Memory allocation. mem_*: small objects; the process ends with one line when memory is exhausted.
+ * mem_try_*: data; NULL when memory is exhausted, and swept by fault injection. Everything is freed
+ * by mem_free, which takes a pointer to the pointer.
  */
 #ifndef DLC_BASE_MEM_H
 #define DLC_BASE_MEM_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A node's score for a chunk is weight / -ln(u), u uniform in (0, 1) by a hash of both: the highest
- * of such scores falls to a node with probability weight / sum of weights, and no score depends on
- * another node.
+ * The score of a node for a chunk is weight / -ln(u), with u uniform in (0, 1) from a hash of both.
+ * The highest score belongs to a node with probability weight / sum of weights, and no score
+ * depends on another node.
  */
 #include "base/rendezvous.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who owns a chunk: weighted rendezvous hashing. Pure. Every node computes the same answer from the
- * same view, whatever the order in which it was told of the nodes.
+ * Owner of a chunk: weighted rendezvous hashing. Pure. Every node computes the same owner from the
+ * same view, in whatever order the view lists the nodes.
  *
- * (O1) Shares are proportional to weights. (O2) A node that comes or goes, or whose weight changes,
- * moves only chunks from or to itself.
+ * (O1) Shares are proportional to weights.
+ * (O2) A node that joins, leaves or changes its weight moves only chunks from or to itself.
  */
 #ifndef DLC_BASE_RENDEZVOUS_H
 #define DLC_BASE_RENDEZVOUS_H

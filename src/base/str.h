@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Text: what people write (sizes, times) and what protocols want (hex, base64, percent-encoding).
- */
+/* Text: sizes and times as people write them; hex, base64 and percent-encoding for protocols. */
 #ifndef DLC_BASE_STR_H
 #define DLC_BASE_STR_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What did the person mean? For errors about names that do not exist. */
+/* "Did you mean": the nearest known name, for errors about names that do not exist. */
 #ifndef DLC_BASE_SUGGEST_H
 #define DLC_BASE_SUGGEST_H
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A limit on the CPU time of one turn of an event loop, for tests and debug builds: a turn that
- * takes longer ends the process, and the message says where it is. The kernel's timer of the
- * thread's CPU clock fires in the middle of the turn, so the stack names the function that is slow
- * and not only the callback that the loop called. The thread's clock stands still while others run,
- * so a busy machine does not make a turn much longer. But it counts interrupts, and caches that
- * others have emptied: a turn in which the thread was preempted may take five times as long.
+ * A limit on the CPU time of one turn of an event loop, for tests and debug builds: a longer turn
+ * ends the process, and the message says where. A timer on the thread's CPU clock fires in the
+ * middle of the turn, so the stack names the slow function and not only the callback that the loop
+ * called. The thread's clock stands still while other threads run, so a busy machine hardly makes a
+ * turn longer. But it counts interrupts and cold caches: a turn in which the thread was preempted
+ * may take five times as long.
  */
 #ifndef DLC_BASE_TURN_LIMIT_H
 #define DLC_BASE_TURN_LIMIT_H

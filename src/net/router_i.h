@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a request line asks for: the path in decoded segments, the query in decoded pairs, and
- * whether a route's pattern fits. No input or output.
+ * Router: parses a request target into decoded path segments and query pairs, and matches patterns
+ * of routes. No input or output.
  *
- * (T1) A segment holds neither NUL, '/', control characters nor what is not UTF-8, and is not "."
- *      or "..": what a handler gets as a parameter can be used as a name.
- * (T2) A name is in the query once at most.
+ * (T1) A segment holds neither NUL, '/', control characters nor invalid UTF-8, and is not "." or
+ *      "..": a handler can use a parameter as a name.
+ * (T2) A name is in the query at most once.
  */
 #ifndef DLC_NET_ROUTER_I_H
 #define DLC_NET_ROUTER_I_H

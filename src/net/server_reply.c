@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Replies: what handlers fill, as libmicrohttpd wants it. JSON is written out here; data goes from
- * where it lies; a stream is asked for more by its connection's thread, which looks now and then
- * whether the client is still there and the server still open.
+ * Replies: turns what handlers fill in into libmicrohttpd responses. JSON is serialized here; data
+ * is sent from where it lies; a stream is asked for more by its connection's thread, which checks
+ * periodically whether the client is still there and the server still open.
  */
 #include <poll.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Requests: what is refused before a handler sees it, the body, the handler. libmicrohttpd calls
+ * Requests: refusals before a handler is called, the body, the handler. libmicrohttpd calls
  * exchange_access() once for the head, then for each piece of the body, then once more; a reply is
  * queued in the first or the last of these calls.
  */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The connections of a server. libmicrohttpd closes those that are silent for `idle`; one that
- * sends or takes a byte now and then is never silent. So a thread looks at them now and then: a
- * connection must bring a whole request within twice `idle` of its beginning or of the reply
- * before, and must take an answer of known length at PACE_LEAST or faster.
+ * Timeouts of connections. libmicrohttpd closes a connection that is silent for `idle`; one that
+ * sends or receives a byte from time to time is never silent. So a thread checks all connections
+ * periodically: each must send a whole request within twice `idle` of its beginning or of the
+ * previous reply, and must receive a response of known length at PACE_LEAST or faster.
  *
  * (C1) A connection's descriptor is open as long as it is in the list.
  */

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A client for Redis: one server or a Cluster, by the same calls. Commands are sent in pipelines,
- * one per server at a time, all servers at once; redirections are followed, lost connections made
- * anew, fail-overs waited for, until a deadline.
+ * one per server at a time, to all servers at once. Redirections are followed, lost connections are
+ * opened again, fail-overs are waited for, until a deadline.
  *
- * (R1) A command may run more than once: when a connection breaks nobody knows whether it ran. Send
- *      only what may be repeated.
+ * (R1) A command may run more than once: after a broken connection it is unknown whether it ran.
+ *      Send only commands that may be repeated.
  * (R2) The keys of one command lie in one slot. Braces put them there: {tag}.
- * (R3) Commands of one call have no order among each other.
+ * (R3) Commands of one call may run in any order.
  *
  * Any thread; a call uses connections of its own, which are kept for the next.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inside the Redis client: connections, servers, slots. */
+/* Internals of the Redis client: connections, servers, slots. */
 #ifndef DLC_NET_REDIS_REDIS_I_H
 #define DLC_NET_REDIS_REDIS_I_H
 

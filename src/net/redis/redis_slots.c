@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which servers there are, their idle connections, and which of them has which slot.
+ * Servers of a Redis Cluster: their idle connections, and which slots each of them has.
  *
- * (N1) A server's number stays good as long as the client lives: none is ever removed.
+ * (N1) The number of a server is valid as long as the client lives: none is ever removed.
  */
 #include <string.h>
 

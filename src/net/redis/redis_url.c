@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the Redis client parses: URLs, addresses, errors that lead elsewhere; and where a key lies.
- */
+/* Parsers of the Redis client: URLs, addresses, redirections; and the slot of a key. */
 #include <ctype.h>
 #include <string.h>
 
