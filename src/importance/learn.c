@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Losses of a batch become weights. The losses are sorted as words of 64 bits, (loss, place in the
- * batch), by their digits; they are stored from the least to the largest, so that of a sample that
- * is there twice the larger stays.
+ * Learning rule: the losses of a batch become weights. The losses are sorted as 64-bit words (loss,
+ * position in the batch) by radix, and stored from the smallest to the largest, so that for a
+ * sample that occurs twice the larger loss stays.
  */
 #include <float.h>
 #include <inttypes.h>

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which samples a rank reads in an epoch, drawn by weight (docs/design/0008).
+ * Weighted sampling: which samples a rank reads in an epoch (docs/design/0008).
  *
- * shade      draws with replacement, by weight (never learnt: 1). Resident ones come first, each
- *            `replication` times, shuffled; the others behind; cut to the length. If that leaves
- *            room (replication 0.5), the others begin again; if all are resident, those do.
- * coverage   without replacement. First the class of the epoch, one of `every` that a fixed
- *            permutation deals the samples to; then of the rest by weight (never learnt: the mean
- *            of what is known); all shuffled.
+ *     shade      draws with replacement, by weight (never learnt: 1). Resident samples come first,
+ *                each `replication` times, shuffled, then the others; truncated to the length.
+ *                If that leaves space (replication 0.5), the others repeat, or if all are
+ *                resident, those.
+ *     coverage   without replacement. First the class of the epoch, one of `every` classes into
+ *                which a fixed permutation divides the samples; then others by weight (never learnt:
+ *                the mean of the known weights); all shuffled.
  *
- * (I2) In an epoch no sample is in the parts of two ranks (but for padding), and all ranks have the
- *      same number of positions, whatever their weights.
+ * (I2) In an epoch no sample is in the lists of two ranks (except for padding), and all ranks have
+ *      the same number of positions, whatever their weights.
  * (I3) coverage: in any `every` consecutive epochs each sample is drawn at least once, on any
- *      number of ranks; within an epoch at most once (but for padding).
- * (D1) The same spec, weights and residents give the same list. Of each sample of the part the
- *      weight and the residence are asked for once, so that they may change meanwhile.
+ *      number of ranks; within an epoch at most once (except for padding).
+ * (D1) The same spec, weights and residents give the same list. Weight and residence of each sample
+ *      are read once, so that they may change meanwhile.
  *
  * Pure: no clock, no locks. Scratch: 12 bytes per sample, and 4 per position.
  */

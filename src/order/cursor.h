@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One rank's way through all its epochs, for the prefetcher (what comes next?) and the evictor
- * (when is this sample used again?).
+ * Cursor: one rank's position in its order over all epochs, for the prefetcher (what comes next?)
+ * and the evictor (when is this sample used again?).
  *
- * Absolute positions count on over the ends of epochs; 0 is the beginning of the first epoch:
+ * Absolute positions continue over the ends of epochs; 0 is the beginning of the first epoch:
  *
  *     epoch        4          5          6              first epoch 4, length 3
  *     position     0  1  2    0  1  2    0  1 ...       a state (4, 2) is resumed at absolute 2
  *     absolute     0  1  2    3  4  5    6  7 ...
  *
- * The epoch where the reader is and the one after it are kept ready. Others are computed when they
- * are asked for, with the same answer, only slower; of an explicit order there are no others.
+ * The current epoch and the next one are kept ready. Others are computed on demand, with the same
+ * results, only slower; an explicit order has no others.
  *
- * (C1) cursor_move() changes how fast answers come, never the answers, except that it drops the
- *      explicit lists of epochs that are over, and the swaps of epochs that are not ready any more.
+ * (C1) cursor_move() changes how fast results come, never the results, except that it drops the
+ *      explicit lists of past epochs, and the substitutions of epochs that are not ready any more.
  *
  * Pure: no allocation, no locks, no clock. Owned by one thread at a time.
  */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * When is a sample of an explicit list used next? A list is in no computable order, so its
- * positions are sorted by sample once, by counting: 4 bytes for each sample and each position.
+ * Next-use index of an explicit list: when is a sample used next? A list has no computable order,
+ * so its positions are sorted by sample once, by counting: 4 bytes for each sample and each
+ * position.
  *
  *     list       3 1 3 0        uses of sample s: positions[starts[s] .. starts[s + 1])
  *     starts     0 1 2 2 4

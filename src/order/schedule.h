@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * An order as a client tells it to the daemon, computed or listed, with all that its cursor needs.
- * Both sides keep one.
+ * Schedule: an order as a client announces it to the daemon, computed or listed, with all that its
+ * cursor needs. Both sides keep one.
  *
- * Of an explicit order it owns one or two lists: that of the epoch being read and that of the one
- * after it. schedule_move() passes the end of an epoch but keeps its list, so that another thread may
- * still be reading it; schedule_drop() frees it. The last list stays, also when it was read to its end.
+ * For an explicit order it owns one or two lists: of the current epoch and of the next one.
+ * schedule_move() passes the end of an epoch but keeps its list, so that another thread may still
+ * read it; schedule_drop() frees it. The last list stays, even after it was read to its end.
  *
- * Of a computed order it owns the swaps of the epoch being read and of the one after it. They go as
- * positions are passed; going back forgets all of them.
+ * For a computed order it owns the substitutions of the current epoch and of the next one. They are
+ * dropped as positions are passed; moving back drops all of them.
  */
 #ifndef DLC_ORDER_SCHEDULE_H
 #define DLC_ORDER_SCHEDULE_H

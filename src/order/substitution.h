@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Swaps: what a rank reads at other positions of its epoch than its order says, because positions
- * were exchanged (substitution, docs/design/0008). Only positions that are still to be read are
- * kept, as pairs that can be found by both their ends:
+ * Substitutions: positions of an epoch at which a rank reads another sample than its order says,
+ * because two positions were exchanged (docs/design/0008). Only positions that are still to be read
+ * are kept, as pairs that can be found from both sides:
  *
- *     order       a b c d e f        swap 0 and 3, then 1 and 3
+ *     order       a b c d e f        exchange 0 and 3, then 1 and 3
  *     is read     d a c b e f        pairs (0, d), (1, a), (3, b)
  *                                    after 0 was passed: (1, a), (3, b)
  *
- * (W1) What is read at positions that are not passed is a permutation of what is left, whatever
- *      was swapped: no sample comes twice and none is lost. A sample whose own position holds
- *      another one, and which is at no other, was read.
+ * (W1) The samples at positions that are not passed are a permutation of those that are left,
+ *      whatever was exchanged: no sample comes twice and none is lost. A sample whose own position
+ *      holds another one, and which is at no other position, was read.
  *
- * Positions count from the start of the epoch. Of computed orders only: there a rank reads a sample
- * at most once in an epoch. Owned by one thread at a time.
+ * Positions count from the start of the epoch. For computed orders only: there a rank reads a
+ * sample at most once in an epoch. Owned by one thread at a time.
  */
 #ifndef DLC_ORDER_SUBSTITUTION_H
 #define DLC_ORDER_SUBSTITUTION_H
