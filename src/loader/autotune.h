@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How many threads: as many as keep the consumer from waiting, and no more. Pure: told what was
- * measured for each batch, it answers with a number.
+ * Thread autotuning: as many threads as keep the consumer from waiting, and no more. Pure: it gets
+ * the measurements of each batch and returns a number.
  *
  *     need = time that threads took to make a batch / time the consumer takes for one (smoothed)
  *
- * It begins with all, so that the first batch comes soon. Whenever the consumer waited, one more,
- * or at once as many as are needed; when batches were ready for long, down towards the need, half
- * of the way at a time.
+ * It begins with all threads, so that the first batch comes soon. When the consumer waited, one
+ * more thread, or at once as many as needed; when batches were ready for long, fewer, half of the
+ * distance to the need at a time.
  */
 #ifndef DLC_LOADER_AUTOTUNE_H
 #define DLC_LOADER_AUTOTUNE_H

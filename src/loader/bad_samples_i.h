@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The bad samples of a loader: all are counted, the first BAD_KEPT are remembered with the reason.
- */
+/* Bad samples of a loader: all are counted, the first BAD_KEPT are recorded with the reason. */
 #ifndef DLC_LOADER_BAD_SAMPLES_I_H
 #define DLC_LOADER_BAD_SAMPLES_I_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Slots, and which samples they get. */
+/* The ring of batch slots, and the assignment of samples to them. */
 #include "loader/loader_i.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* In the place of the loader, where the library was built without it (-Dloader=disabled). */
+/* Stubs of the loader's API for a library that was built without it (-Dloader=disabled). */
 #include <stddef.h>
 
 #include "client/last_error.h"

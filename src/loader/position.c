@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The order, and where in it the loader stands; the daemon is told of both.
+ * The loader's order and its position in it; both are announced to the daemon.
  *
- * An explicit order has a list for each epoch. Two are kept: that of the epoch which the consumer
- * is in, and that of the one after it, if it was given:
+ * An explicit order has a list for each epoch. Two are kept: for the epoch that the consumer reads,
+ * and for the next one, if it was given:
  *
- *     lists[0] of l->epoch  --the consumer passes its end-->  freed; lists[1] takes its place
+ *     lists[0] of l->epoch  --the consumer passes its end-->  freed; lists[1] replaces it
  *
- * Threads plan on into the next epoch as soon as its list is there.
+ * Threads plan into the next epoch as soon as its list is there.
  *
- * (P1) Lists change under the lock, and by the consumer alone, which may read them without it.
- * (P2) A list is freed when all of its batches were handed out, or when nobody is at work: no
- * thread plans from it then.
+ * (P1) Only the consumer changes lists, under the lock; it may read them without it.
+ * (P2) A list is freed when all of its batches were handed out, or when no thread works: no thread
+ *      plans from it then.
  */
 #include "loader/loader_i.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One sample: encoded bytes in, its place in a batch out, as the spec says. What is random follows
- * from (seed, epoch, sample), and in an explicit order, where a sample may come more than once in
- * an epoch, also from the place in it. A struct making is shared and constant; each thread has a
- * maker, which is scratch memory and nothing else.
+ * Sample decoder: turns the encoded bytes of one sample into its part of a batch, as the spec says.
+ * Random choices follow from (seed, epoch, sample), and in an explicit order, where a sample may
+ * come more than once in an epoch, also from its position. A struct making is shared and constant;
+ * each thread has a maker, which is scratch memory only.
  */
 #ifndef DLC_LOADER_SAMPLE_DECODER_H
 #define DLC_LOADER_SAMPLE_DECODER_H

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rows of tables: the dataset's samples are partitions (.npy or raw numbers,
- * docs/datasets-formats.md), and the loader's samples their rows, numbered on over all of them. How
- * many rows a partition has follows from its size, so that none has to be read for it; one that
- * holds another number after all has bad rows.
+ * Rows of tables as samples: the dataset's samples are partitions (.npy or raw numbers,
+ * docs/datasets-formats.md), and the loader's samples are their rows, numbered over all partitions.
+ * The number of rows follows from the size of a partition, so none has to be read for it; rows of a
+ * partition with another number are bad.
  *
  * Not in use (n = 0): a sample of the loader is a sample of the dataset.
  */

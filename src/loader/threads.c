@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The threads. Each takes a haul: a few samples of the newest batch that are next in the order, or
- * one late sample whose bytes have come, or, when there is nothing else, one whose bytes it waits
- * for. A thread that has nothing to do, or is one too many, sleeps.
+ * Worker threads. Each takes a work item: a few samples of the newest batch that come next in the
+ * order, or one late sample whose bytes have arrived, or, if there is nothing else, a late sample
+ * for whose bytes it waits. A thread without work, or beyond the tuned number, sleeps.
  */
 #include "loader/loader_i.h"
 

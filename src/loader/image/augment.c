@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a sample becomes, and what chance decides of it. The geometry is torchvision's, including
- * how it rounds (half to even) and what RandomResizedCrop does when ten tries find no box.
+ * Crop and augmentation: which part of an image a sample becomes, and the random choices. The
+ * geometry is torchvision's, including its rounding (half to even) and the behaviour of
+ * RandomResizedCrop when ten tries find no box.
  *
  * Random numbers are counter-based: number n of a key is a function of (key, n). Each purpose has
  * its own n.

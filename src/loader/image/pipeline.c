@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From plan to pixels: which scale, which axes, which decoder. */
+/* The image pipeline: chooses scale, axes and decoder for a plan, and produces its pixels. */
 #include "loader/image/image_i.h"
 
 #include "base/check.h"

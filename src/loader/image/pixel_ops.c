@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The loops over pixels in portable C. pixel_ops_avx2.c gives the same bytes. */
+/* Pixel kernels in portable C. pixel_ops_avx2.c gives the same bytes. */
 #include "loader/image/image_i.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which kind of image it is, and how large. */
+/* Probe: the format of an encoded image and its size. */
 #include "loader/image/image_i.h"
 
 #include <string.h>

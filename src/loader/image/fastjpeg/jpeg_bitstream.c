@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A scan's bytes on their way to the decoder: stuffing is taken out once, a window at a time, so
- * that the decoder loads eight bytes and asks nothing. Behind the end come zeros; how far they were
- * read is asked afterwards.
+ * The bytes of a scan as a bitstream: byte stuffing is removed once, a window at a time, so that
+ * the decoder loads eight bytes without checks. After the end come zeros; how far they were read is
+ * checked afterwards.
  */
 #include "loader/image/fastjpeg/jpeg_i.h"
 

@@ -2,8 +2,8 @@
 /*
  * Huffman tables. A symbol of coefficients says how many zeros come first and how many bits the
  * value has that follows. `look` finds a symbol by its code; `pairs` finds one or two with their
- * values, if all that fits into its bits, as it nearly always does. That takes longer to make than
- * a short scan to decode: then it stays empty.
+ * values, if all of that fits into its bits, as it nearly always does. Building it takes longer
+ * than decoding a short scan: then it stays empty.
  */
 #include "loader/image/fastjpeg/jpeg_i.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The headers of a JPEG up to its first scan. Whatever is not as the great majority writes it makes
- * the image libjpeg's, errors too: it finds the words for them. So this is strict, and short.
+ * The headers of a JPEG up to its first scan. An image with uncommon or invalid headers is left to
+ * libjpeg, which also has the messages for errors. So this parser is strict, and short.
  */
 #include "loader/image/fastjpeg/jpeg_i.h"
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rows of MCUs out of a scan. What one symbol waits for of the one before is how many bits it took:
- * a look at the table and a shift. All else (the value, its place) is done beside that.
+ * Decodes rows of MCUs from a scan. The only dependency of a symbol on the previous one is its code
+ * length: a table lookup and a shift. Everything else (the value, its position) is off that path.
  *
- * 56 bits are there after a refill: enough for five looks at pairs, or for one symbol of any
- * length.
+ * A refill provides 56 bits: enough for five lookups of pairs, or for one symbol of any length.
  */
 #include "loader/image/fastjpeg/jpeg_i.h"
 
