@@ -2,9 +2,8 @@
 /*
  * The command line: options of the command, settings of the table (base/config.h), and operands, in
  * any order. "--name value", "--name=value", "-n value", "-nvalue", "--no-name" for booleans of the
- * table;
- * "--" ends the options. Settings given as flags are put into the environment as well, so that the
- * library and a daemon that it starts see them.
+ * table; "--" ends the options. Settings given as flags are also put into the environment, so that
+ * the library and a daemon that it starts see them.
  */
 #ifndef DLC_CLI_ARGS_H
 #define DLC_CLI_ARGS_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How fast is this bucket from here? Four measurements of one dataset, each as a training loop sees
- * it: listing the bucket, reading samples that nothing holds yet, reading them again from memory
- * without a copy, and with one.
+ * `dlcache bench`: how fast is this bucket from here? Four measurements of one dataset, each as a
+ * training loop sees it: listing the bucket, reading samples that are not cached, reading them
+ * again from memory without a copy, and with one.
  */
 #include <stdio.h>
 #include <string.h>

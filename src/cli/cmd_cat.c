@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bytes of samples to standard output, through the cache. */
+/* `dlcache cat`: bytes of samples to standard output, through the cache. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

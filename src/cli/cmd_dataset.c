@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `dlcache dataset`: make, list, show, delete. What nodes do with them: cmd_dataset_ops.c. */
+/* `dlcache dataset`: create, list, show, delete. Commands for nodes: cmd_dataset_ops.c. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `dlcache dataset chunks`: millions of them, so page by page, none kept. */
+/* `dlcache dataset chunks`: there may be millions, so they are printed page by page. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What nodes do with a dataset when they are told: list, fetch, forget, move it. Each waits for
- * them, unless --background. */
+/*
+ * `dlcache dataset snapshot|warm|evict|move`: commands that the manager sends to nodes. Each waits
+ * for the nodes, unless --background is given.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dlcache demo: what it does for a training loop, seen in under a minute and without a cloud.
+ * `dlcache demo`: the effect of the cache on a training loop, in under a minute and without a
+ * cloud.
  *
  * Two runs over the same images, in the same shuffled orders, by the same number of worker
- * processes with the same pause per batch that stands for the training step: first straight from a
+ * processes with the same pause per batch in place of the training step: first directly from a
  * bucket that answers each request after 30 ms, then through a daemon of its own. Every figure is
  * measured.
  */

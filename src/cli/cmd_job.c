@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `dlcache job`: register a training job, see how it does, end it. */
+/* `dlcache job`: register a training job, show its progress, end it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

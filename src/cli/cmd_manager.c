@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A control plane alone: src/manager with its own address, until it is told to end. */
+/* `dlcache manager`: the manager alone (src/manager), at its own address, until it is stopped. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A node of a cluster: the daemon, its membership, and the door for other nodes. */
+/* `dlcache node`: the daemon as a node of a cluster, with its server for peers. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The operator of Kubernetes (src/operator), until it is told to end. */
+/* `dlcache operator`: the Kubernetes operator (src/operator), until it is stopped. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `dlcache rebuild`: after the store was lost. Datasets are registered again from the catalogs of
- * this machine's daemon; every node is asked to join again, which has it tell all that it holds. It
- * owns what it owns all the while.
+ * `dlcache rebuild`: restores a lost store. Datasets are registered again from the catalogs of this
+ * machine's daemon; every node is asked to join again, and then reports all that it holds.
+ * Ownership of chunks does not change meanwhile.
  *
- * Beside a catalog may lie a note of what its dataset was called and whose it was
- * (cluster/disk_inventory.c). (R1) A dataset with a note becomes its tenant's, or is not
- * registered: never somebody else's.
+ * Beside a catalog may lie a record of its dataset's name and tenant (cluster/disk_inventory.c).
+ *
+ * (R1) A dataset with a record is registered for its tenant, or not at all: never for another
+ *      tenant.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The daemon, in the foreground or behind. In the background a child serves; its parent waits until
- * the socket answers, so that whoever started it can connect at once, or until the child has said
- * why not.
+ * `dlcache serve`: the daemon, in the foreground or in the background. In the background a child
+ * serves; its parent waits until the socket answers, so that the caller can connect at once, or
+ * until the child has reported an error.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What would each eviction policy have cost? Replays a trace, or a workload made here, against any
- * of them. The policies are those of the daemon, the very same code. */
+/*
+ * `dlcache sim`: what would each eviction policy have cost? Replays a trace, or a generated
+ * workload, against any of them. The policies are the daemon's own code.
+ */
 #include <stdio.h>
 #include <string.h>
 

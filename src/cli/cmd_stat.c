@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the daemon is doing, once or again and again. */
+/* `dlcache stat`: statistics of the daemon, once or repeatedly. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The commands of the program, and what several of them do alike. */
+/* The commands of the program, and functions that several of them use. */
 #ifndef DLC_CLI_COMMANDS_H
 #define DLC_CLI_COMMANDS_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Credentials of a bucket as people have them: lines of "name = value" (ours, or those of a profile
- * in ~/.aws/credentials or of shell exports), or the JSON object that `aws configure
- * export-credentials` prints. What it was read from is not kept; keys_release() wipes.
+ * Bucket credentials as users have them: lines of "name = value" (ours, those of a profile in
+ * ~/.aws/credentials, or shell exports), or the JSON object that `aws configure export-credentials`
+ * prints. The input is not kept; keys_release() wipes.
  */
 #ifndef DLC_CLI_CREDENTIAL_INPUT_H
 #define DLC_CLI_CREDENTIAL_INPUT_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The command line's end of the control protocol (docs/format/protocol.md): connect, say hello,
- * ask, follow the progress, get the answer or the daemon's error.
+ * The command line's client of the daemon's socket protocol (docs/format/protocol.md): connect, say
+ * hello, send a request, show progress, return the response or the daemon's error.
  */
 #ifndef DLC_CLI_DAEMON_CLIENT_H
 #define DLC_CLI_DAEMON_CLIENT_H

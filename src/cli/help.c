@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Pages for people: the overview, one page for each command, the reference of settings, and the man
- * page, which is made of all of them.
+ * Help texts: the overview, one page for each command, the reference of settings, and the man page,
+ * which is made of all of them.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The command line's end of the manager's HTTP API (docs/design/0006-cluster.md): where the manager
- * is, who we are, pages followed to their end, answers shown as tables or as they came.
+ * The command line's client of the manager's HTTP API (docs/design/0006-cluster.md): finds the
+ * manager and the token, follows pages to their end, shows responses as tables or as they came.
  *
- * Where: --manager, DLCACHE_MANAGER, else the Unix socket of the daemon's own control plane
- * (SOCKET.api), else that of a `dlcache manager` with the same --dir. Who: as token_load(), else
- * admin.token in --dir when it can be read; a Unix socket needs none.
+ * Address: --manager, DLCACHE_MANAGER, else the Unix socket of the daemon's embedded manager
+ * (SOCKET.api), else that of a `dlcache manager` with the same --dir. Token: as token_load(), else
+ * admin.token in --dir if it can be read; a Unix socket needs none.
  */
 #ifndef DLC_CLI_MANAGER_CLIENT_H
 #define DLC_CLI_MANAGER_CLIENT_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What several commands do alike. */
+/* Output functions that several commands use. */
 #include "cli/commands.h"
 
 #include <errno.h>

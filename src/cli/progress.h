@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Progress of what lasts. On a terminal a line that repaints itself, four times a second:
+ * Progress display. On a terminal, a line that is redrawn four times a second:
  *
  *     warming [##########----------]  50 %  1,000 of 2,000 samples  38.0 MB/s  3 s left
  *
- * elsewhere the same without the bar, as a line of its own every few seconds. The rate is that of
- * the last seconds, so that it follows a bucket that becomes slower. One thread.
+ * elsewhere the same without the bar, as a line of its own every few seconds. The rate covers the
+ * last seconds, so that it follows a bucket that becomes slower. One thread.
  */
 #ifndef DLC_CLI_PROGRESS_H
 #define DLC_CLI_PROGRESS_H

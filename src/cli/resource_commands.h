@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What `dlcache tenant`, `dataset`, `job` and `node` do alike: list the manager's things of a kind,
- * show one, delete one. A subcommand says with `.kind` what it is about. */
+/*
+ * Subcommands that `dlcache tenant`, `dataset`, `job` and `node` share: list the manager's
+ * resources of a kind, show one, delete one. `.kind` of a subcommand names the kind.
+ */
 #ifndef DLC_CLI_RESOURCE_COMMANDS_H
 #define DLC_CLI_RESOURCE_COMMANDS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of things in the cluster: [a-z0-9][a-z0-9._-]{0,62}. */
+/* Names of resources in the cluster: [a-z0-9][a-z0-9._-]{0,62}. */
 #ifndef DLC_CLI_RESOURCE_NAME_H
 #define DLC_CLI_RESOURCE_NAME_H
 

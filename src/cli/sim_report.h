@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What `dlcache sim` shows of a study: tables, JSON, a chart. */
+/* Output of `dlcache sim`: tables, JSON, a chart. */
 #ifndef DLC_CLI_SIM_REPORT_H
 #define DLC_CLI_SIM_REPORT_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Commands that have subcommands: which is meant? */
+/* Dispatch of commands that have subcommands. */
 #include <string.h>
 
 #include "base/buf.h"

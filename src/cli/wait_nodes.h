@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Wait until the nodes of a cluster have done what they were told, with one bar for all of them.
+ * Waits until the nodes of a cluster have executed a command, with one progress bar for all.
  *
- * Who is done is said by events; how far the others are by the dataset's document. A node that
- * leaves, or is not heard of any more, is not waited for: it counts as failed. A listing the
- * manager gives to another node then, which an event says; when none comes, it has failed.
+ * Events say which nodes have finished; the dataset's document says how far the others are. A node
+ * that leaves or is declared dead counts as failed. The manager then gives a listing to another
+ * node, which an event reports; if there is none, the listing has failed.
  */
 #ifndef DLC_CLI_WAIT_NODES_H
 #define DLC_CLI_WAIT_NODES_H

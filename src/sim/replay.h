@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Replay a trace against one contender: a policy of src/cache/policy, run as a tier would run it,
- * with more or less knowledge of the future; or a bound that no policy can know.
+ * Replays a trace against one contender: a policy of src/cache/policy, driven as a tier drives it,
+ * with more or less knowledge of the future; or a bound that no policy can reach.
  */
 #ifndef DLC_SIM_REPLAY_H
 #define DLC_SIM_REPLAY_H

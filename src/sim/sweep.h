@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Many runs: every contender at every capacity, over one trace or over all rows of a mix. */
+/* A sweep: every contender at every capacity, over one trace or over all rows of a mix. */
 #ifndef DLC_SIM_SWEEP_H
 #define DLC_SIM_SWEEP_H
 

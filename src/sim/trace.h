@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A trace: chunks, jobs, and who reads what, in order. What the simulator replays.
+ * A trace: chunks, jobs, and the sequence of reads. Input of the simulator.
  *
  * Build it (chunks and datasets first, then jobs and reads), index it once, replay it often.
- * Numbers of chunks, datasets and jobs are those that the add functions return, from 0.
+ * Chunks, datasets and jobs have the numbers that the add functions return, from 0.
  *
- * A job begins with its first read and ends with its last; jobs may run side by side. All jobs of a
- * dataset are its runs.
+ * A job begins with its first read and ends with its last; jobs may overlap. All jobs of a dataset
+ * are its runs.
  */
 #ifndef DLC_SIM_TRACE_H
 #define DLC_SIM_TRACE_H
