@@ -246,10 +246,11 @@ static int check_bucket(const char *scheme, const char *name, size_t max, struct
         ok = ok && bucket_char(name[i]);
     ok = ok && isalnum((unsigned char)name[0]) && isalnum((unsigned char)name[len - 1]);
     if (!ok)
-        return dlc_err_set(err, DLC_EINVAL,
-                           "'%.80s' is no bucket name; it has 3 to %zu letters, digits, '.', '-' "
-                           "and '_', and begins and ends with a letter or digit",
-                           name, max);
+        return dlc_err_set(
+            err, DLC_EINVAL,
+            "'%.80s' is not a bucket name: it has 3 to %zu letters, digits, '.', '-' "
+            "and '_', and begins and ends with a letter or digit",
+            name, max);
     return 0;
 }
 
@@ -363,11 +364,11 @@ static int parse_host(struct url *u, const char *scheme, char *host, struct dlc_
     if (host[0] == '\0')
         return dlc_err_set(err, DLC_EINVAL, "the URL names no host; write %s://host/path", scheme);
     if (!valid_host(host, strlen(host)))
-        return dlc_err_set(err, DLC_EINVAL, "'%.80s' in %s://... is no host name", host, scheme);
+        return dlc_err_set(err, DLC_EINVAL, "'%.80s' in %s://... is not a host name", host, scheme);
     if (colon != NULL && !valid_port(colon))
         return dlc_err_set(err, DLC_EINVAL,
-                           "'%.20s' in %s://%.80s:... is no port; write 1 to 65535", colon, scheme,
-                           host);
+                           "'%.20s' in %s://%.80s:... is not a port; write 1 to 65535", colon,
+                           scheme, host);
     for (char *p = host; *p != '\0'; p++)
         *p = (char)tolower((unsigned char)*p);
     if (colon != NULL)
@@ -460,10 +461,11 @@ static int parse_name(struct url *u, char *rest, struct dlc_err *err)
         rest[--len] = '\0';
     if (len == 0 || len > NAME_LEN || strspn(rest, allowed) != len ||
         strchr("._-", rest[0]) != NULL)
-        return dlc_err_set(err, DLC_EINVAL,
-                           "'%.80s' is no name of a dataset: dlcache:// is followed by 1 to %d of "
-                           "a-z 0-9 . _ -, beginning with a letter or digit",
-                           rest, NAME_LEN);
+        return dlc_err_set(
+            err, DLC_EINVAL,
+            "'%.80s' is not the name of a dataset: dlcache:// is followed by 1 to %d of "
+            "a-z 0-9 . _ -, beginning with a letter or digit",
+            rest, NAME_LEN);
     u->bucket = mem_str(rest);
     u->prefix = mem_str("");
     u->text = mem_fmt("dlcache://%s", rest);

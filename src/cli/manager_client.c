@@ -172,10 +172,11 @@ int api_name(const char *what, const char *name, struct dlc_err *err)
 {
     if (name_is_ok(name))
         return 0;
-    return dlc_err_set(err, DLC_EINVAL,
-                       "\"%.80s\" is no name of a %s: up to 63 of a-z, 0-9, '.', '_' and '-', of "
-                       "which the last three do not come first",
-                       name, what);
+    return dlc_err_set(
+        err, DLC_EINVAL,
+        "\"%.80s\" is not the name of a %s: use up to 63 of a-z, 0-9, '.', '_' and '-', of "
+        "which the last three do not come first",
+        name, what);
 }
 
 int api_set_number(json_t *body, const char *member, const char *option, const char *text,

@@ -138,7 +138,7 @@ static struct resolve_call *asking_find(struct node *n, const char *token, const
 static int not_worth_asking(const struct node *n, const char *token, struct dlc_err *err)
 {
     if (token != NULL && (strlen(token) != TOKEN_LEN || !str_starts(token, "dlc_")))
-        return dlc_err_set(err, DLC_EDENIED, "this is no token: they begin with dlc_");
+        return dlc_err_set(err, DLC_EDENIED, "this is not a token: tokens begin with dlc_");
     if (n->member->n_resolves >= QUESTIONS_MAX)
         return dlc_err_set(err, DLC_EBUSY,
                            "too many questions to the manager are under way; try again");

@@ -66,7 +66,7 @@ static int64_t take_piece(struct http_client *http, const char *path, int fd, ui
     *size = (uint64_t)json_integer_value(json_object_get(answer, "size"));
     if (rc == 0 && (text == NULL || !str_unbase64(text, &data) || data.len == 0 ||
                     *size >> 20 > SIZE_MAX_MB || data.len > *size - DLC_MIN(at, *size)))
-        rc = dlc_err_set(err, DLC_EPROTO, "the peer's catalog does not fit together");
+        rc = dlc_err_set(err, DLC_EPROTO, "the peer sent an inconsistent catalog");
     else if (rc == 0 && os_pwrite_all(fd, data.data, data.len, at) < 0)
         rc = dlc_err_sys(err, "cannot write a catalog");
     else if (rc == 0)

@@ -435,7 +435,7 @@ static int socket_clear(const struct sockaddr_un *addr, struct dlc_err *err)
                          "a daemon already answers at %s: use it, or end it with `dlcache stop`",
                          addr->sun_path);
     else if (os_lstat(addr->sun_path, &st) == 0 && !S_ISSOCK(st.st_mode))
-        rc = dlc_err_set(err, DLC_EINVAL, "%s exists and is no socket: choose another --socket",
+        rc = dlc_err_set(err, DLC_EINVAL, "%s exists and is not a socket: choose another --socket",
                          addr->sun_path);
     else if (os_unlink(addr->sun_path) < 0 && errno != ENOENT)
         rc = dlc_err_sys(err, "cannot remove the old socket %s", addr->sun_path);

@@ -70,7 +70,7 @@ static int place_init(struct place *p, const char *text, size_t len, struct dlc_
             p->url[n - 1] = '\0';
     } else {
         int rc = dlc_err_set(err, DLC_EINVAL,
-                             "'%s' is no address of a manager; write http://HOST:PORT, "
+                             "'%s' is not the address of a manager; write http://HOST:PORT, "
                              "https://HOST:PORT or unix:PATH",
                              shown);
 
@@ -313,7 +313,7 @@ int http_pages(struct http_client *c, const char *path,
 
         rc = http_json(c, "GET", page_path, NULL, &page, status, err);
         if (rc == 0 && !json_is_array(json_object_get(page, "items")))
-            rc = dlc_err_set(err, DLC_EPROTO, "%s: the answer is no list; is that a manager?",
+            rc = dlc_err_set(err, DLC_EPROTO, "%s: the response is not a list; is that a manager?",
                              http_client_at(c));
         if (rc == 0)
             each(json_object_get(page, "items"), arg);

@@ -116,7 +116,7 @@ static int clear_path(const struct sockaddr_un *addr, struct dlc_err *err)
     if (os_lstat(addr->sun_path, &st) < 0)
         return errno == ENOENT ? 0 : dlc_err_sys(err, "%s", addr->sun_path);
     if (!S_ISSOCK(st.st_mode))
-        return dlc_err_set(err, DLC_EINVAL, "%s is there already and is no socket; name another",
+        return dlc_err_set(err, DLC_EINVAL, "%s exists and is not a socket; choose another",
                            addr->sun_path);
     fd = os_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK);
     if (fd < 0)

@@ -115,7 +115,7 @@ static bool find_route(struct exchange *x, const char *method, struct http_reply
         http_reply_header(reply, "Allow", "%s", buf_str(&allow));
     } else if (x->route == NULL) {
         http_problem(reply, 404, "Not found",
-                     "there is no such path; GET /v1/openapi.json lists those that are");
+                     "there is no such path; GET /v1/openapi.json lists the paths");
     }
     buf_release(&allow);
     return x->route != NULL;

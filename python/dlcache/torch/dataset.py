@@ -388,7 +388,7 @@ class Dataset(torch.utils.data.Dataset):
             except BadSample as next_bad:
                 if not next_bad.tolerable():
                     raise next_bad.explained() from next_bad.cause
-        raise bad.explained("; and there is no good one among the %d after it"
+        raise bad.explained("; the next %d samples are bad too"
                             % min(REPLACEMENT_TRIES, len(self) - 1)) from bad.cause
 
     def _skip(self, bad: BadSample) -> None:

@@ -60,7 +60,7 @@ class EpochRow:
         if self.effective is not None:
             seen += f", drawn as from {count(round(self.effective))} of equal weight"
         if self.ignored:
-            seen += f"; {count(self.ignored)} losses were no numbers"
+            seen += f"; {count(self.ignored)} losses were not finite numbers"
         reads = self.reuse + self.prefetch + self.waited
         if not reads:
             return seen

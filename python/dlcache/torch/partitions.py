@@ -204,7 +204,7 @@ class Partitions(torch.utils.data.IterableDataset):
                 return self._formed(_parquet(data, key))
             if kind == "npy":
                 return decode(data, key, "npy")
-            raise ValueError("%s is no csv, tsv, npy or parquet file; give parse= a function that "
+            raise ValueError("%s is not a csv, tsv, npy or parquet file; give parse= a function that "
                              "reads '.%s'" % (key, suffix_of(file)))
         finally:
             release_views(data)

@@ -100,7 +100,7 @@ int s3_place_new(const struct s3_place_config *c, struct s3_place **out, struct 
     int rc;
 
     if (!s3_region_ok(c->region)) {
-        rc = dlc_err_set(err, DLC_EINVAL, "\"%.60s\" is no name of a region", c->region);
+        rc = dlc_err_set(err, DLC_EINVAL, "\"%.60s\" is not the name of a region", c->region);
         goto out;
     }
     rc = endpoint_parse(c->endpoint != NULL ? c->endpoint : cloud, &e, err);

@@ -257,7 +257,7 @@ int s3_xml_list(const char *data, size_t len, struct attempt *a, struct dlc_err 
     int rc = 0;
 
     if (!walk_run(&w, data, len))
-        rc = dlc_err_set(err, DLC_EPROTO, "the answer is no whole listing in XML");
+        rc = dlc_err_set(err, DLC_EPROTO, "the response is not a complete XML listing");
     else if (w.truncated && w.token == 0)
         rc = dlc_err_set(err, DLC_EPROTO, "the listing goes on, but the server does not say where");
     else if (w.encoded && !decode_all(&w))

@@ -90,7 +90,7 @@ static int check_bytes(const struct sound *s, struct dlc_err *err)
     if (!begins(s, "RIFF") || memcmp(s->data + 8, "WAVE", 4) != 0)
         return dlc_err_set(
             err, DLC_EINVAL,
-            "is no sound in WAV, FLAC or OGG: %zu bytes that do not begin as one does", s->len);
+            "is not audio in WAV, FLAC or OGG: %zu bytes that do not begin as one does", s->len);
     riff = s->data[4] | (uint32_t)s->data[5] << 8 | (uint32_t)s->data[6] << 16 |
            (uint32_t)s->data[7] << 24;
     if (riff < STREAMED && riff > s->len - 8 + 1) /* some count a last odd byte's padding */

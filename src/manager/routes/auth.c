@@ -113,7 +113,7 @@ int token_caller(struct api *api, const char *token, struct caller *out, struct 
 
     *out = (struct caller){0};
     if (!looks_like_token(token))
-        return dlc_err_set(err, DLC_EDENIED, "this is no token: they begin with dlc_");
+        return dlc_err_set(err, DLC_EDENIED, "this is not a token: tokens begin with dlc_");
     token_hash(token, hash);
     if (CRYPTO_memcmp(hash, api->auth.admin_hash, SHA256_LEN) == 0)
         out->role = ROLE_ADMIN;

@@ -64,7 +64,7 @@ void route_dataset_chunks(struct http_request *r, struct http_reply *reply, void
     q.max = p.limit;
     if (store_chunks_query(api->tables->store, &q, &found, &err) < 0) {
         if (err.code == DLC_EINVAL)
-            refuse_field(reply, "", "after", "is no cursor; take it from \"next\"");
+            refuse_field(reply, "", "after", "is not a cursor; take it from \"next\"");
         else
             reply_store_error(api, r, reply, &err);
         goto out;

@@ -106,8 +106,9 @@ static int merge_begin(struct merge *g, struct dlc_err *err)
     char *key = NULL, *node = NULL;
 
     if (g->q->after != NULL && !page_cursor_parse(g->q->after, &key, &node))
-        return dlc_err_set(err, DLC_EINVAL,
-                           "this is no cursor of a list of chunks; pass 'next' of the page before");
+        return dlc_err_set(
+            err, DLC_EINVAL,
+            "this is not a cursor of a list of chunks; pass 'next' of the previous page");
     successor(prefix, &g->to);
     if (g->to.len > 0)
         g->range = (struct page_range){g->to.data, g->to.len};

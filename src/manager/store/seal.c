@@ -124,7 +124,8 @@ int seal_open(const char *dir, struct seal **out, struct dlc_err *err)
         s->source = mem_str(KEY_ENV);
         if (!parse_key(env, s->key))
             rc = dlc_err_set(err, DLC_EINVAL,
-                             KEY_ENV " is no key: 64 hexadecimal digits or 32 bytes in base64");
+                             KEY_ENV
+                             " is not a key: write 64 hexadecimal digits or 32 bytes in base64");
     }
     if (rc < 0) {
         seal_close(&s);

@@ -91,7 +91,7 @@ static int connect_to(const char *address, struct dlc_mono deadline, int *out, s
     int rc;
 
     if (!redis_address_split(address, host, &port))
-        return dlc_err_set(err, DLC_EPROTO, "Redis: '%s' is no address", address);
+        return dlc_err_set(err, DLC_EPROTO, "Redis: '%s' is not an address", address);
     snprintf(service, sizeof(service), "%u", port);
     rc = os_resolve(host, service, &hints, &list);
     if (rc != 0)

@@ -271,7 +271,7 @@ int kube_config_parse(struct kube_config *c, const char *name, const char *bytes
     int rc = yaml_parse(name, bytes, len, &top, err);
 
     if (rc == 0 && !json_is_object(top))
-        rc = dlc_err_set(err, DLC_EINVAL, "%s: this is no kubeconfig", name);
+        rc = dlc_err_set(err, DLC_EINVAL, "%s: this is not a kubeconfig", name);
     if (rc == 0 && context == NULL) {
         rc = text(&r, top, "current-context", &current);
         if (rc == 0 && current == NULL)
@@ -331,8 +331,9 @@ int kube_config_in_cluster(struct kube_config *c, const char *dir, struct dlc_er
     if (!str_parse_u64(port, &number) || number == 0 || number > 65535 ||
         strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:") !=
             strlen(host))
-        return dlc_err_set(err, DLC_EINVAL,
-                           "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are no address");
+        return dlc_err_set(
+            err, DLC_EINVAL,
+            "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not an address");
     c->token_file = mem_fmt("%s/token", dir);
     if (os_access(c->token_file, R_OK) != 0) {
         int rc = dlc_err_sys(err, "the service account's token %s", c->token_file);
@@ -372,7 +373,7 @@ int kube_config_load(struct kube_config *c, const char *path, const char *contex
     rc = load_file(c, own, context, err);
     if (rc == DLC_ENOTFOUND)
         rc = dlc_err_set(err, DLC_ENOTFOUND,
-                         "no cluster: there is no %s, KUBECONFIG is not set, and this is no pod",
+                         "no cluster: there is no %s, KUBECONFIG is not set, and this is not a pod",
                          own);
     mem_free(&own);
     return rc;

@@ -88,8 +88,8 @@ static int resolve_server(struct kube *k, struct dlc_err *err)
          (curl_url_set(u, CURLUPART_HOST, c->server_name, 0) != CURLUE_OK ||
           curl_url_get(u, CURLUPART_URL, &url, 0) != CURLUE_OK))) {
         rc = dlc_err_set(err, DLC_EINVAL,
-                         "%s: the server '%.200s' is no address; write https://HOST:PORT", c->from,
-                         c->server);
+                         "%s: the server '%.200s' is not an address; write https://HOST:PORT",
+                         c->from, c->server);
     } else if (c->server_name == NULL) {
         k->url = mem_str(c->server);
     } else {

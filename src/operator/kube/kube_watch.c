@@ -74,7 +74,7 @@ int watch_event_parse(const char *line, size_t len, struct watch_event *e, struc
     memset(e, 0, sizeof(*e));
     if (!json_is_object(object) ||
         !type_of(json_string_value(json_object_get(j, "type")), &e->type))
-        rc = dlc_err_set(err, DLC_EPROTO, "a line of the watch is no event");
+        rc = dlc_err_set(err, DLC_EPROTO, "a line of the watch is not an event");
     else if (e->type != WATCH_ERROR && *kube_version(object) == '\0')
         rc = dlc_err_set(err, DLC_EPROTO, "an event of the watch has no version");
     else if (e->type <= WATCH_DELETED && *kube_name(object) == '\0')

@@ -123,7 +123,7 @@ static bool read_choice(const struct at *a, const char *field, const char *const
             *out = i;
             return true;
         }
-    return s == NULL || wrong(a, field, "there is no choice \"%s\"", s);
+    return s == NULL || wrong(a, field, "\"%s\" is not a valid choice", s);
 }
 
 static bool read_retention(const struct at *a, int64_t *out)

@@ -318,7 +318,7 @@ static enum webhook_outcome patch_pod(struct patching *p, const json_t *request)
     if (!is_creation(request) || asked == NULL)
         return WEBHOOK_ALONE;
     why = !json_is_object(pod) || ns == NULL || !dataset_ok(ns) || !webhook_pod_ok(pod)
-              ? "this is no pod as we know them"
+              ? "this is not a pod that the webhook understands"
           : dataset == NULL || !dataset_ok(dataset) ? ANNOTATION_DATASET
               " must name a CachedDataset of this namespace"
                                                     : cannot(pod);

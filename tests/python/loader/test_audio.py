@@ -104,7 +104,7 @@ class Decoding(unittest.TestCase):
             make(path, samples=9_000, mono=1)
         with open(path, "wb") as f:
             f.write(b"not a sound at all")
-        with self.assertRaisesRegex(probe.Failed, "EINVAL: is no sound"):
+        with self.assertRaisesRegex(probe.Failed, "EINVAL: is not audio"):
             make(path, samples=9_000, mono=1)
 
 

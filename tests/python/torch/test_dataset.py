@@ -354,7 +354,7 @@ class Errors(unittest.TestCase):
         self.assertEqual(ds.__getitems__([2, 3, 4]), ["text 2", "text 5", "text 5"])
         self.assertEqual(ds.take_errors()["replaced"], 2)
         self.assertEqual(self.bad("replace", which=(8, 9))[8], "text 0", "round the end")
-        with self.assertRaisesRegex(KeyError, "sample 2 .*no good one among the 9 after it"):
+        with self.assertRaisesRegex(KeyError, "sample 2 .*the next 9 samples are bad too"):
             self.bad("replace", which=range(10))[2]
 
     def test_nothing_but_bad_ones(self):

@@ -104,7 +104,7 @@ class BatchPlan:
         raise NotImplementedError
 
     def indices(self) -> numpy.ndarray | None:
-        """All of them, for the daemon; None: they are no numbers."""
+        """All of them, for the daemon; None: they are not numbers."""
         raise NotImplementedError
 
     def numbers(self, n: int) -> numpy.ndarray | None:

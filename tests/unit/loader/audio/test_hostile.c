@@ -49,7 +49,7 @@ static void test_no_sound_at_all(void **state)
 
     (void)state;
     for (size_t i = 0; i < unit_count(texts); i++)
-        refuse(texts[i], strlen(texts[i]), DLC_EINVAL, "no sound in WAV, FLAC or OGG");
+        refuse(texts[i], strlen(texts[i]), DLC_EINVAL, "not audio in WAV, FLAC or OGG");
     refuse("RIFF\4\0\0\0WAVE", 12, DLC_ECORRUPT, "cannot be opened");
     refuse("fLaC and nothing more", 21, DLC_ECORRUPT, "");
     refuse("OggS and nothing more", 21, DLC_ECORRUPT, "");

@@ -299,7 +299,7 @@ static void test_refused(void **state)
         {"{\"jobs\": [" JOB(DATA ", \"gpus\": -1") "]}",
          "spec.jobs[0].gpus: must be a number from 0"},
         {"{\"jobs\": [" JOB(DATA ", \"restartPolicy\": \"Always\"") "]}",
-         "spec.jobs[0].restartPolicy: there is no choice \"Always\""},
+         "spec.jobs[0].restartPolicy: \"Always\" is not a valid choice"},
         {"{\"jobs\": [" JOB(
              DATA ", \"qos\": {}, \"qosFrom\": {\"configMapRef\": {\"name\": \"c\"}}") "]}",
          "spec.jobs[0]: qos and qosFrom exclude"},
@@ -311,7 +311,8 @@ static void test_refused(void **state)
         {"{\"replicas\": \"2\", \"jobs\": [" JOB(DATA) "]}", "spec.replicas: must be a number"},
         {"{\"retention\": \"soon\", \"jobs\": [" JOB(DATA) "]}",
          "spec.retention: must be a duration"},
-        {"{\"warmUp\": \"much\", \"jobs\": [" JOB(DATA) "]}", "spec.warmUp: there is no choice"},
+        {"{\"warmUp\": \"much\", \"jobs\": [" JOB(DATA) "]}",
+         "spec.warmUp: \"much\" is not a valid choice"},
         {"{\"nodeName\": \"n\", \"nodeSequence\": [\"m\"], \"jobs\": [" JOB(DATA) "]}",
          "nodeName and nodeSequence exclude"},
         {"{\"nodeSequence\": [1], \"jobs\": [" JOB(DATA) "]}",
@@ -376,7 +377,7 @@ static void test_dataset(void **state)
         {"{}", "spec.bucket: is missing"},
         {"{\"bucket\": \"b\", \"nodeCount\": 1, \"nodeNames\": [\"n\"]}", "exclude each other"},
         {"{\"bucket\": \"b\", \"nodeCount\": 0}", "spec.nodeCount: must be a number from 1"},
-        {"{\"bucket\": \"b\", \"tier\": \"tape\"}", "spec.tier: there is no choice"},
+        {"{\"bucket\": \"b\", \"tier\": \"tape\"}", "spec.tier: \"tape\" is not a valid choice"},
         {"{\"bucket\": \"b\", \"splits\": \"train\"}", "spec.splits: must be a list"},
         {"{\"bucket\": \"b\", \"warm\": \"yes\"}", "spec.warm: must be true or false"},
     };
