@@ -282,7 +282,7 @@ static void run_inbox(struct loop *l, bool last)
     }
 }
 
-/* At most as many as there are now, so that a timer that sets itself anew cannot keep the turn. */
+/* At most as many as there are now, so that a timer that sets itself again cannot keep the turn. */
 static void run_timers(struct loop *l)
 {
     struct heap_node *n;

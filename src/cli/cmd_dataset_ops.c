@@ -331,7 +331,7 @@ static int move(const struct command *cmd, int argc, char **argv)
 const struct command cmd_dataset_snapshot = {
     .name = "dataset snapshot",
     .synopsis = "NAME [--background] [--json]",
-    .summary = "List its bucket anew.",
+    .summary = "List its bucket again.",
     .details = "One node lists it; the others take its catalog over. Jobs that run keep the one "
                "they began with.",
     .examples = "  $ dlcache dataset snapshot imagenet\n",

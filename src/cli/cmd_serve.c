@@ -21,7 +21,7 @@
 #include "cluster/membership.h"
 #include "daemon/daemon.h"
 
-#define LOG_MAX (1 << 20) /* an older log is begun anew when it is larger than that */
+#define LOG_MAX (1 << 20) /* an older log is begun again when it is larger than that */
 
 struct serving {
     const struct config *config;
@@ -61,7 +61,7 @@ static void turn_to_log(const struct config *config)
     struct stat st;
 
     if (log >= 0 && fstat(log, &st) == 0 && st.st_size > LOG_MAX && ftruncate(log, 0) < 0)
-        log_warn("cannot begin %s anew", path);
+        log_warn("cannot start a new %s", path);
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
     dup2(log >= 0 ? log : null, STDERR_FILENO);

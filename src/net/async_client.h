@@ -96,7 +96,7 @@ struct engine_request {
 
 void engine_answer_clear(struct engine_answer *a);
 
-/* One line of an answer's head, as it came. A status line starts the answer anew. */
+/* One line of an answer's head, as it came. A status line starts the answer again. */
 void engine_answer_line(struct engine_answer *a, const char *line, size_t len);
 
 bool engine_success(int status);

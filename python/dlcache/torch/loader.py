@@ -68,7 +68,7 @@ class DataLoader(torch.utils.data.DataLoader):
             then. Its seed is drawn once, at the first iteration, from `generator` or torch's
             default one.
         persistent_workers: None (default): workers are kept between epochs if the dataset is a
-            dlcache.torch.Dataset, and started anew when one of its attributes was set.
+            dlcache.torch.Dataset, and restarted when one of its attributes was set.
         prefetch_factor: Batches per worker that are made ahead; None: 2.
         in_order: As in torch 2.x; the same as order="strict" or "relaxed".
         max_workers: The most that "auto" may take.

@@ -265,7 +265,7 @@ class _Loader:
         self._go_to(self._state[0] + 1, 0)
 
     def _go_to(self, epoch: int, position: int) -> None:
-        if self._start:  # what was dealt anew, for once
+        if self._start:  # what was dealt again, for once
             self._sampler_order, self._start = None, 0
         self._state, self._begun = (epoch, position), False
 
@@ -539,7 +539,7 @@ class ImageLoader(_Loader):
 
     Args:
         source: A URL, or a dlcache.Dataset, which is opened once more.
-        batch_size: Samples of a batch. May be set anew between epochs.
+        batch_size: Samples of a batch. May be set again between epochs.
         transforms: What happens to an image: dlcache.torch.transforms, or torchvision's objects.
         dtype: uint8 (default, unless transforms convert), float32 or float16.
         channels_last: Memory in torch's channels_last format; the shape stays [n, 3, h, w].

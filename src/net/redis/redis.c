@@ -5,7 +5,7 @@
  * A call goes in rounds. In each, the commands that have no reply yet are given to the servers that
  * are believed to have their slots, one pipeline each, and all pipelines run at once. What comes
  * back as a redirection, as "later", or not at all, stays for the next round. Before a round the
- * map of slots is learned anew if the last one gave reason. So moved slots, fail-overs, restarts
+ * map of slots is learned again if the last one gave reason. So moved slots, fail-overs, restarts
  * and idle connections that died are one case, which ends at the deadline.
  *
  * A single server is a Cluster of one. When it turns out to be a replica (READONLY) the other

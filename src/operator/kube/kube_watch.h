@@ -25,7 +25,7 @@ struct kube_watch_config {
     enum kube_kind kind;
     struct kube_query query; /* texts are copied */
     struct objects *into;    /* borrowed; only this watch lists this kind into it */
-    struct dlc_dur silence;  /* without any line a watch is opened anew; 0: 150 s (bookmarks come
+    struct dlc_dur silence;  /* without any line a watch is opened again; 0: 150 s (bookmarks come
                               * about every minute) */
 };
 

@@ -165,7 +165,7 @@ static int look(struct lease *l, struct dlc_err *err)
         if (step != LEASE_WAIT)
             rc = write_record(l, step, seen, from, err);
         if (rc < 0) {
-            json_decref(l->last); /* look at it anew before the next attempt */
+            json_decref(l->last); /* look at it again before the next attempt */
             l->last = NULL;
         }
     }

@@ -172,7 +172,7 @@ void objects_gone(struct objects *o, enum kube_kind kind, json_t **object)
     dlc_mtx_lock(&o->mtx);
     old = json_object_get(s->by_name, place);
     if (old != NULL && (version == 0 || version >= number(kube_version(old))))
-        replace_locked(s, place, NULL, &c); /* else: made anew since, as an answer showed */
+        replace_locked(s, place, NULL, &c); /* else: made again since, as an answer showed */
     s->upto = DLC_MAX(s->upto, version);
     json_decref(*object);
     *object = NULL;

@@ -218,14 +218,14 @@ static int write_tenant(struct turn *t, const struct action *a, const char *toke
 /* Locked: tenants. */
 static enum act_end make_tenant(struct turn *t, const struct action *a, struct dlc_err *err)
 {
-    bool anew = a->key[0] != '\0';
+    bool again = a->key[0] != '\0';
     json_t *secret = NULL, *out = NULL;
     char *token = NULL;
     int rc = look_at_tenant(t, a->name, &secret, err);
 
     if (rc < 0)
         return ACT_FAILED;
-    if (secret != NULL && !(anew && is_same_version(secret, t->seen.tenant_secret))) {
+    if (secret != NULL && !(again && is_same_version(secret, t->seen.tenant_secret))) {
         see_tenant(t, secret);
         return ACT_DONE; /* somebody was first */
     }

@@ -145,7 +145,7 @@ json_t *observed_names(const struct observed *o, enum kube_kind kind);
     ACTION(MAKE_DATASET, true, 0)    /* job; body: POST /v1/datasets, 409 is well: GET; 404: no    \
                                       * such tenant */                                             \
     ACTION(END_DATASET, true, 0)     /* job; name: DELETE /v1/datasets/NAME; 404 is well */        \
-    ACTION(LIST, true, 0)            /* job; name: POST .../snapshot: list the bucket anew */      \
+    ACTION(LIST, true, 0)            /* job; name: POST .../snapshot: list the bucket again */      \
     ACTION(WARM, true, 0)            /* job; name, body: POST .../warm */                          \
     ACTION(EVICT, true, 0)           /* job; name, body: POST .../evict; 409 is well */            \
     ACTION(MAKE_JOB, true, 0)        /* job; key, body: POST /v1/jobs with Idempotency-Key */      \

@@ -24,7 +24,7 @@
 struct serve;
 
 struct serve_state {
-    const char *sick; /* why it is to be started anew; NULL: it is well */
+    const char *sick; /* why it is to be restarted; NULL: it is well */
     bool ending;      /* ask the others */
     struct metrics_now now;
 };

@@ -79,7 +79,7 @@ class BatchPlan:
         return None
 
     def restart(self) -> None:
-        """It is given to workers anew."""
+        """It is given to workers again."""
 
     def saved(self) -> list[list[int]]:
         return []
@@ -185,7 +185,7 @@ class ComputedPlan(BatchPlan):
         super().hand(b)
 
     def restart(self) -> None:
-        """It is given to workers anew. What was dealt of it ahead is dealt again."""
+        """It is given to workers again. What was dealt of it ahead is dealt again."""
         if not self.handed and not self.out:
             self.dealt, self.dealer = {}, None
 

@@ -248,7 +248,7 @@ class ImportanceSampler(Sampler):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """A state from any number of ranks; raises ValueError when it is of other data or settings.
         One of another rank, or of another number of them: what is left of its epoch is drawn
-        anew."""
+        again."""
         if state.get("version") != _VERSION:
             raise ValueError(f"a state of version {state.get('version')!r}: this dlcache reads "
                              f"version {_VERSION}; take the one that wrote it")
@@ -335,7 +335,7 @@ class _EpochDraws:
                                     for e, had in state["figures"].items()}
 
     def copy(self) -> _EpochDraws:
-        """For another process: it opens anew."""
+        """For another process: it opens again."""
         made = _EpochDraws.__new__(_EpochDraws)
         vars(made).update(vars(self), weights=self.weights.copy(), waits=None, _waited=(0.0, 0.0))
         return made

@@ -177,7 +177,7 @@ class ImportanceWeights:
         return self._handle
 
     def copy(self) -> ImportanceWeights:
-        """For another process: it opens anew."""
+        """For another process: it opens again."""
         self.settle()
         made = ImportanceWeights.__new__(ImportanceWeights)
         vars(made).update(vars(self), _handle=None, _told=None, figures=dict(self.figures))

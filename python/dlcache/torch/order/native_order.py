@@ -34,7 +34,7 @@ class NativeOrder:
     def __init__(self, sampler: Any, seed: int, epochs: int = 0, epoch: int = 0) -> None:
         if not hasattr(sampler, "__iter__"):
             raise TypeError(f"sampler={sampler!r}: give a torch Sampler, or anything that can be "
-                            "iterated anew for each epoch")
+                            "iterated again for each epoch")
         self.sampler = sampler
         self._made_with = (sampler, seed, epochs, epoch)
         self._epoch_state = EpochState(sampler, seed=seed, epoch=epoch, epochs=epochs or None)
