@@ -6,7 +6,7 @@ import subprocess
 import time
 
 UNITS = ("client-faults", "catalog-crash", "cache-disk-power_cut", "cache-disk-crash_points")
-SCENARIOS = ("n0063-system-calls-of-a-cluster-fail", "a0067-system-calls-of-a-manager-fail")
+SCENARIOS = ("cluster/failing-system-calls", "manager/failing-system-calls")
 LIMIT_S = 3600
 
 

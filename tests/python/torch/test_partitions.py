@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Partitions over handles that are made up: forms of rows, parsing, dealing out, memory. With a
-real daemon and workers: tests/scenario/y0024."""
+real daemon and workers: tests/scenario/python/partitions."""
 import gc
 import io
 import pickle
