@@ -307,7 +307,7 @@ int image_decoded_use(struct image_scratch *s, const void *data, size_t len,
     if (rc < 0)
         return rc;
     if (!covers(&f, s))
-        return dlc_err_set(err, DLC_EINVAL, "a decoded sample made for another crop: make it again");
+        return dlc_err_set(err, DLC_EINVAL, "decoded for another crop: decode the image again");
     rc = image_begin(s, err);
     if (rc < 0)
         return rc;
