@@ -168,13 +168,14 @@ void maker_free(struct maker **mp)
     mem_free(&k);
 }
 
-static int make_image(struct maker *k, const void *data, size_t len, uint64_t key, void *out,
-                      struct dlc_err *err)
+static int make_image(struct maker *k, enum maker_input input, const void *data, size_t len,
+                      uint64_t key, void *out, struct dlc_err *err)
 {
     const struct image_spec *s = &k->m->image;
     struct image_head head;
     struct image_plan plan;
-    int rc = image_read_head(data, len, s, &head, err);
+    int rc = input == MAKER_DECODED ? image_decoded_head(data, len, &head, err)
+                                    : image_read_head(data, len, s, &head, err);
 
     if (rc < 0)
         return rc;
@@ -203,14 +204,14 @@ uint64_t making_key(const struct making *m, uint64_t epoch, uint64_t sample, uin
     return place == 0 ? key : image_key(key, place, 0);
 }
 
-int maker_make(struct maker *k, const void *data, size_t len, uint64_t key,
+int maker_make(struct maker *k, enum maker_input input, const void *data, size_t len, uint64_t key,
                const struct making_part *part, void *out, uint32_t *length, struct dlc_err *err)
 {
     const struct making *m = k->m;
 
     *length = 0;
     switch (m->kind) {
-    case DLC_IMAGES: return make_image(k, data, len, key, out, err);
+    case DLC_IMAGES: return make_image(k, input, data, len, key, out, err);
     case DLC_AUDIO: return audio_make(k->audio, data, len, &m->audio, key, out, length, err);
     case DLC_TENSORS: return make_tensor(&m->tensor, data, len, part, out, err);
     }

@@ -48,8 +48,11 @@ void maker_free(struct maker **mp);
  * it comes in an epoch. */
 uint64_t making_key(const struct making *m, uint64_t epoch, uint64_t sample, uint64_t place);
 
+/* What the bytes of a sample are. They are never asked: a bucket may hold anything. */
+enum maker_input { MAKER_ENCODED, MAKER_DECODED };
+
 /* Writes m->bytes to out, and *length for sounds; or fails and says why. */
-int maker_make(struct maker *k, const void *data, size_t len, uint64_t key,
+int maker_make(struct maker *k, enum maker_input input, const void *data, size_t len, uint64_t key,
                const struct making_part *part, void *out, uint32_t *length, struct dlc_err *err);
 
 /* Equal where decoded samples are: what image_decoded_make() depends on. */

@@ -147,12 +147,12 @@ static uint64_t key_of(const struct dlc_loader *l, const struct slot *s, uint32_
 }
 
 static int make_from(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
-                     const struct making_part *part, const void *data, size_t len,
-                     struct dlc_err *err)
+                     const struct making_part *part, enum maker_input input, const void *data,
+                     size_t len, struct dlc_err *err)
 {
     struct slot *s = h->slot;
 
-    return maker_make(w->maker, data, len, key_of(l, s, k, part->sample), part,
+    return maker_make(w->maker, input, data, len, key_of(l, s, k, part->sample), part,
                       s->data + k * l->making.bytes, &s->lengths[k], err);
 }
 
@@ -165,7 +165,7 @@ static bool make_from_kept(struct dlc_loader *l, struct worker *w, struct haul *
 
     if (h->got.data != NULL || !decoded_policy_get(&l->decoded, part->sample, &d))
         return false;
-    rc = make_from(l, w, h, k, part, d.data, d.len, NULL);
+    rc = make_from(l, w, h, k, part, MAKER_DECODED, d.data, d.len, NULL);
     decoded_policy_put(&l->decoded, &d);
     if (rc == 0)
         decoded_policy_count(&l->decoded, true);
@@ -190,10 +190,10 @@ static int make_sample(struct dlc_loader *l, struct worker *w, struct haul *h, u
     if (rc < 0)
         return dlc_err_set(err, rc, "%s", dlc_last_error());
     if (maker_decoded(w->maker, &l->decoded, v.data, v.len, part.sample, &d)) {
-        rc = make_from(l, w, h, k, &part, d.data, d.len, err);
+        rc = make_from(l, w, h, k, &part, MAKER_DECODED, d.data, d.len, err);
         decoded_policy_put(&l->decoded, &d);
     } else {
-        rc = make_from(l, w, h, k, &part, v.data, v.len, err);
+        rc = make_from(l, w, h, k, &part, MAKER_ENCODED, v.data, v.len, err);
     }
     dlc_put(l->ds, &v);
     if (rc == 0)

@@ -81,14 +81,14 @@ static inline void fuzz_form(struct image_scratch *s, const uint8_t *data, size_
     fuzz_result(n, &err);
     if (n >= 0) {
         dlc_check((size_t)n == bound);
-        dlc_check(image_read_head(form, bound, spec, &again, &err) == 0);
+        dlc_check(image_decoded_head(form, bound, &again, &err) == 0);
         dlc_check(again.width == head->width && again.height == head->height);
         dlc_check(fuzz_make(s, form, bound, spec, &again, key));
     }
     mem_free(&form);
 }
 
-static inline int fuzz_image(const uint8_t *data, size_t size)
+static inline int fuzz_image(const uint8_t *data, size_t size, bool decoded)
 {
     struct image_spec spec = fuzz_spec(size > 0 ? data[0] : 0);
     uint64_t key = size > 1 ? data[1] : 0;
@@ -96,15 +96,14 @@ static inline int fuzz_image(const uint8_t *data, size_t size)
     struct dlc_err err = DLC_ERR_INIT;
     struct image_head head;
     size_t skip = DLC_MIN(size, (size_t)2);
-    int rc = image_read_head(data + skip, size - skip, &spec, &head, &err);
+    int rc = decoded ? image_decoded_head(data + skip, size - skip, &head, &err)
+                     : image_read_head(data + skip, size - skip, &spec, &head, &err);
 
     fuzz_result(rc, &err);
     if (rc == 0) {
-        bool form = image_is_decoded(data + skip, size - skip);
-
-        dlc_check(form || (uint64_t)head.width * head.height <= FUZZ_PIXELS);
+        dlc_check(decoded || (uint64_t)head.width * head.height <= FUZZ_PIXELS);
         fuzz_make(s, data + skip, size - skip, &spec, &head, key);
-        if (!form)
+        if (!decoded)
             fuzz_form(s, data + skip, size - skip, &spec, &head, key);
     }
     image_scratch_free(&s);

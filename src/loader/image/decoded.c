@@ -21,6 +21,7 @@
 #include "base/err.h"
 
 #define DECODED_MAGIC DLC_TAG4('D', 'L', 'i', 'f')
+#define FRAME_MAX     INT32_MAX /* pixels a side: positions have 32 bits (filter.c) */
 
 struct decoded_image { /* little-endian */
     uint32_t magic;
@@ -34,16 +35,6 @@ struct decoded_image { /* little-endian */
 
 static_assert(sizeof(struct decoded_image) == 64, "a decoded image is a file format");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "decoded images are little-endian");
-
-bool image_is_decoded(const void *data, size_t len)
-{
-    uint32_t magic;
-
-    if (len < sizeof(struct decoded_image))
-        return false;
-    memcpy(&magic, data, sizeof(magic));
-    return magic == DECODED_MAGIC;
-}
 
 static uint64_t half_up(uint64_t n)
 {
@@ -67,14 +58,16 @@ static bool is_sound(const struct decoded_image *f, size_t len)
 {
     bool swap = image_swaps(f->orientation);
 
+    if (f->magic != DECODED_MAGIC)
+        return false;
     if (f->kind != IMAGE_DECODED_RGB && f->kind != IMAGE_DECODED_YUV420)
         return false;
     if (f->orientation < 1 || f->orientation > 8 || f->format > IMAGE_PNG || f->width == 0 ||
         f->height == 0 || f->width > INT32_MAX || f->height > INT32_MAX)
         return false;
     for (int i = 0; i < 2; i++)
-        if (f->size[i] == 0 || f->size[i] > INT32_MAX || f->frame[i] > (uint64_t)1 << 48 ||
-            f->at[i] > f->frame[i] || f->size[i] > f->frame[i] - f->at[i])
+        if (f->size[i] == 0 || f->frame[i] > FRAME_MAX || f->at[i] > f->frame[i] ||
+            f->size[i] > f->frame[i] - f->at[i])
             return false;
     if (f->kind == IMAGE_DECODED_YUV420 &&
         (!window_is_whole(f) || f->size[0] != (swap ? f->height : f->width) ||
@@ -85,9 +78,11 @@ static bool is_sound(const struct decoded_image *f, size_t len)
 
 static int decoded_read(const void *data, size_t len, struct decoded_image *f, struct dlc_err *err)
 {
-    memcpy(f, data, sizeof(*f));
-    if (is_sound(f, len))
-        return 0;
+    if (len >= sizeof(*f)) {
+        memcpy(f, data, sizeof(*f));
+        if (is_sound(f, len))
+            return 0;
+    }
     return dlc_err_set(err, DLC_ECORRUPT, "a decoded image of %zu bytes whose header is wrong",
                        len);
 }
@@ -106,6 +101,7 @@ int image_decoded_head(const void *data, size_t len, struct image_head *head, st
         .orientation = f.orientation,
         .components = f.components,
         .yuv420 = f.kind == IMAGE_DECODED_YUV420,
+        .decoded = true,
     };
     return 0;
 }
@@ -207,8 +203,10 @@ int64_t image_decoded_make(struct image_scratch *s, const void *data, size_t len
     struct image_spec rgb = *spec;
     int rc;
 
-    if (image_is_decoded(data, len))
+    if (head->decoded)
         return dlc_err_set(err, DLC_EINVAL, "the image is decoded already: give the encoded one");
+    if (f.frame[0] > FRAME_MAX || f.frame[1] > FRAME_MAX)
+        return dlc_err_set(err, DLC_EINVAL, "resized it has more than %d pixels a side", FRAME_MAX);
     if (cap < need)
         return dlc_err_set(err, DLC_EINVAL, "a decoded image of %llu bytes for a buffer of %zu",
                            (unsigned long long)need, cap);

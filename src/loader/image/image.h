@@ -72,6 +72,7 @@ struct image_head {
     bool ycc;               /* JPEG of three components whose colours are YCbCr; */
     bool yuv420;            /* they have half the resolution both ways, */
     bool uneven;            /* or in one direction only */
+    bool decoded;           /* of image_decoded_head(): the bytes are a decoded image */
 };
 
 /*
@@ -96,8 +97,8 @@ int image_check_spec(const struct image_spec *spec, struct dlc_err *err);
  * that one augmentation more or less leaves the others as they were. */
 uint64_t image_key(uint64_t seed, uint64_t epoch, uint64_t sample);
 
-/* Of a JPEG, a PNG or a decoded image. Reads no pixel. DLC_ECORRUPT, or DLC_EINVAL: not an image
- * that we know, or too many pixels. */
+/* Of a JPEG or a PNG. Reads no pixel. DLC_ECORRUPT, or DLC_EINVAL: not an image that we know, or too
+ * many pixels. */
 int image_read_head(const void *data, size_t len, const struct image_spec *spec,
                     struct image_head *head, struct dlc_err *err);
 
@@ -115,9 +116,12 @@ int image_make(struct image_scratch *s, const void *data, size_t len, const stru
                struct dlc_err *err);
 
 /*
- * The decoded image of a sample: decoded once, then taken by image_read_head() and image_make() in
- * the place of the encoded bytes, many times faster. Made for one crop policy and output size: with
- * others image_make() may refuse it (DLC_EINVAL) or give a blurred image.
+ * The decoded image of a sample: decoded once, then taken by image_decoded_head() and image_make()
+ * in the place of the encoded bytes, many times faster. Made for one crop policy and output size:
+ * with others image_make() may refuse it (DLC_EINVAL) or give a blurred image.
+ *
+ * (I5) The caller says that bytes are a decoded image, never the bytes themselves: else an object of
+ *      a bucket could pass for one, past the limit of pixels.
  *
  * Random crops: the whole image, of a 4:2:0 JPEG its planes (1.5 bytes for each pixel), else RGB
  * (3), reduced by 2, 4 or 8 if the smallest box of the policy stays larger than the output. Without
@@ -133,6 +137,7 @@ int64_t image_decoded_make(struct image_scratch *s, const void *data, size_t len
                            const struct image_spec *spec, const struct image_head *head,
                            void *decoded, size_t cap, struct dlc_err *err);
 
-bool image_is_decoded(const void *data, size_t len);
+/* Of a decoded image, every field checked: DLC_ECORRUPT. */
+int image_decoded_head(const void *data, size_t len, struct image_head *head, struct dlc_err *err);
 
 #endif

@@ -246,7 +246,6 @@ int image_prepare(struct image_scratch *s, const struct image_source *source,
                   const struct image_plan *plan, void *out, struct dlc_err *err);
 
 /* Decoded images (decoded.c) */
-int image_decoded_head(const void *data, size_t len, struct image_head *head, struct dlc_err *err);
 int image_decoded_use(struct image_scratch *s, const void *data, size_t len,
                       const struct image_spec *spec, const struct image_head *head,
                       const struct image_plan *plan, void *out, struct dlc_err *err);

@@ -141,7 +141,7 @@ int image_make(struct image_scratch *s, const void *data, size_t len, const stru
     int rc;
 
     dlc_check(s->tag == SCRATCH_TAG);
-    if (image_is_decoded(data, len))
+    if (head->decoded)
         return image_decoded_use(s, data, len, spec, head, plan, out, err);
     source.size[0] = source.present[0] = (image_stored_width(head) + d - 1) / d;
     source.size[1] = source.present[1] = (image_stored_height(head) + d - 1) / d;

@@ -46,8 +46,6 @@ int image_read_head(const void *data, size_t len, const struct image_spec *spec,
     const uint8_t *p = data;
     int rc;
 
-    if (image_is_decoded(data, len))
-        return image_decoded_head(data, len, head, err);
     if (len >= 3 && p[0] == 0xff && p[1] == 0xd8 && p[2] == 0xff)
         rc = image_jpeg_head(p, len, head, err);
     else if (len >= sizeof(png) && memcmp(p, png, sizeof(png)) == 0)

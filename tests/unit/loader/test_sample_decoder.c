@@ -73,9 +73,9 @@ static void test_tensors(void **state)
     assert_int_equal(making_init(&m, &spec, &err), 0);
     assert_int_equal(m.bytes, sizeof(out));
     k = maker_new(&m);
-    assert_int_equal(maker_make(k, raw, 4, 0, &part, out, &length, &err), 0);
+    assert_int_equal(maker_make(k, MAKER_ENCODED, raw, 4, 0, &part, out, &length, &err), 0);
     assert_true(out[0] == 1 && out[3] == 255);
-    assert_true(maker_make(k, raw, 3, 0, &part, out, &length, &err) < 0);
+    assert_true(maker_make(k, MAKER_ENCODED, raw, 3, 0, &part, out, &length, &err) < 0);
     maker_free(&k);
     assert_null(k);
 }
