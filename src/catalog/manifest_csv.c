@@ -60,6 +60,9 @@ static int step(struct rows *r, struct csv *c, char ch, struct dlc_err *err)
     if (r->text.len >= MANIFEST_ROW_MAX)
         return dlc_err_set(err, DLC_EINVAL, "%s, line %llu: a row of more than %zu bytes",
                            r->source->name, (unsigned long long)r->line, MANIFEST_ROW_MAX);
+    if (r->n >= MANIFEST_FIELDS_MAX)
+        return dlc_err_set(err, DLC_EINVAL, "%s, line %llu: more than %d columns", r->source->name,
+                           (unsigned long long)r->line, MANIFEST_FIELDS_MAX);
     if (ch == '\0')
         return dlc_err_set(err, DLC_EINVAL, "%s, line %llu: a NUL byte; is it a text file?",
                            r->source->name, (unsigned long long)r->next_line);

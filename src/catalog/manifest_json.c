@@ -87,6 +87,33 @@ static void take_object(struct rows *r, json_t *o)
         add_value(r, json_object_get(o, r->columns[k]));
 }
 
+/* Values of a line, before it is parsed: a megabyte of "0," would take thirty times that. */
+static size_t count_values(const struct buf *line)
+{
+    bool quoted = false;
+    size_t n = 1;
+
+    for (size_t i = 0; i < line->len; i++) {
+        char ch = line->data[i];
+
+        if (ch == '"')
+            quoted = !quoted;
+        else if (quoted && ch == '\\')
+            i++;
+        else if (!quoted)
+            n += ch == ',' || ch == '[' || ch == '{';
+    }
+    return n;
+}
+
+static int check_line(const struct rows *r, const struct buf *line, struct dlc_err *err)
+{
+    if (count_values(line) <= MANIFEST_VALUES_MAX)
+        return 0;
+    return dlc_err_set(err, DLC_EINVAL, "%s, line %llu: more than %d values in one line",
+                       r->source->name, (unsigned long long)r->line, MANIFEST_VALUES_MAX);
+}
+
 int rows_next_json(struct rows *r, struct dlc_err *err)
 {
     struct buf line = BUF_INIT;
@@ -97,12 +124,16 @@ int rows_next_json(struct rows *r, struct dlc_err *err)
     buf_clear(&r->text);
     r->n = 0;
     rc = next_line(r, &line, err);
+    if (rc == 1 && check_line(r, &line, err) < 0)
+        rc = DLC_EINVAL;
     if (rc == 1) {
         o = json_loadb(line.data, line.len, JSON_REJECT_DUPLICATES, &e);
         if (o == NULL)
             snprintf(r->fault, sizeof(r->fault), "no JSON: %.120s", e.text);
         else if (!json_is_object(o) || json_object_size(o) == 0)
             snprintf(r->fault, sizeof(r->fault), "not a JSON object with fields");
+        else if (json_object_size(o) > MANIFEST_FIELDS_MAX)
+            snprintf(r->fault, sizeof(r->fault), "more than %d fields", MANIFEST_FIELDS_MAX);
         else
             take_object(r, o);
         json_decref(o);
