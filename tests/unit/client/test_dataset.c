@@ -325,6 +325,7 @@ static void test_stats(void **state)
     struct dlc_stats st;
     struct dlc_view v;
     uint64_t stall;
+    uint32_t high;
 
     (void)state;
     read_one(ds, 0);
@@ -336,6 +337,10 @@ static void test_stats(void **state)
     assert_int_equal(st.bytes, 3 * SIZE);
     assert_true(st.stall_ns > 0 && st.stall_ns < (uint64_t)DLC_SEC(20).ns);
     stall = st.stall_ns;
+    high = ds->cur->session->blocks_high;
+    ds->cur->session->blocks_high = UINT32_MAX; /* nonsense in shared memory */
+    assert_int_equal(stats().bytes, 3 * SIZE);
+    ds->cur->session->blocks_high = high;
     assert_int_equal(dlc_get(ds, 0, &v), 0);
     lose();
     for (int held = 1; held >= 0; held--) { /* also when its pages have gone back */
