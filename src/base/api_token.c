@@ -6,17 +6,11 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/str.h"
 
 #define TOKEN_MAX 1024
-
-void token_free(char **tp)
-{
-    if (*tp != NULL)
-        explicit_bzero(*tp, strlen(*tp));
-    mem_free(tp);
-}
 
 /* It becomes part of a header line. */
 static int check(const char *token, const char *from, struct dlc_err *err)
@@ -46,13 +40,11 @@ int token_load_file(const char *path, char **out, struct dlc_err *err)
     rc = os_read_file(path, TOKEN_MAX * 2, &b, err);
     if (rc == 0)
         *out = mem_str(str_trim((char *)buf_str(&b)));
-    if (b.data != NULL)
-        explicit_bzero(b.data, b.cap);
-    buf_release(&b);
+    secret_buf_release(&b);
     if (rc == 0)
         rc = check(*out, path, err);
     if (rc < 0)
-        token_free(out);
+        secret_free(out);
     return rc;
 }
 
@@ -73,6 +65,6 @@ int token_load(const struct config *c, const char *given, char **out, struct dlc
     if (*out != NULL)
         rc = check(*out, from, err);
     if (rc < 0)
-        token_free(out);
+        secret_free(out);
     return rc;
 }

@@ -15,11 +15,10 @@
 
 /*
  * given: NULL or "" for none. Gives *out, NULL when there is no token anywhere; return it with
- * token_free(). A file that is named and cannot be read, or holds no token, is an error; no message
+ * secret_free(). A file that is named and cannot be read, or holds no token, is an error; no message
  * holds any of it.
  */
 int token_load(const struct config *c, const char *given, char **out, struct dlc_err *err);
 int token_load_file(const char *path, char **out, struct dlc_err *err); /* the same */
-void token_free(char **tp); /* wipes, frees, sets to NULL */
 
 #endif

@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "cli/manager_client.h"
@@ -136,8 +137,7 @@ static int read_file(const char *path, struct keys *k, struct dlc_err *err)
         if (rc < 0)
             dlc_err_prefix(err, "%s", std ? "standard input" : path);
     }
-    explicit_bzero(b.data, b.cap);
-    buf_release(&b);
+    secret_buf_release(&b);
     return rc;
 }
 
@@ -147,18 +147,6 @@ static void set_secret(json_t *body, const char *name, const char *text)
 {
     if (text != NULL && text[0] != '\0')
         json_object_set_new(body, name, json_string(text));
-}
-
-static void forget(json_t *body)
-{
-    const char *name;
-    json_t *v;
-
-    json_object_foreach(body, name, v)
-    {
-        if (json_is_string(v))
-            explicit_bzero((char *)json_string_value(v), json_string_length(v));
-    }
 }
 
 static int collect(const struct asked *o, const struct config *c, json_t **body,
@@ -235,7 +223,7 @@ static int run(const struct command *cmd, int argc, char **argv)
     status = api_do(cmd, &a, o.json, o.remove ? "DELETE" : "PUT", path, json_incref(body),
                     o.remove ? say_removed : say_set, (void *)a.operands[0]);
 out:
-    forget(body);
+    secret_json_wipe(body);
     json_decref(body);
     mem_free(&path);
     args_release(&a);

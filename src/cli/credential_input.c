@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 
 enum which { ACCESS, SECRET, SESSION, OTHER };
@@ -28,13 +29,6 @@ static enum which which_of(const char *name)
         if (strcasecmp(names[i].name, name) == 0)
             return names[i].which;
     return OTHER;
-}
-
-void secret_free(char **text)
-{
-    if (*text != NULL)
-        explicit_bzero(*text, strlen(*text));
-    mem_free(text);
 }
 
 void keys_release(struct keys *k)
@@ -122,9 +116,8 @@ static int parse_json(struct keys *k, const char *text, struct dlc_err *err)
 
         if (s != NULL && rc == 0)
             rc = set(k, which_of(name), s, err);
-        if (s != NULL)
-            explicit_bzero((char *)s, json_string_length(v));
     }
+    secret_json_wipe(o);
     json_decref(o);
     return rc;
 }

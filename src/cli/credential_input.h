@@ -30,6 +30,5 @@ int keys_of_env(struct keys *out, struct dlc_err *err);
 void keys_release(struct keys *k);
 
 /* A secret text that is freed: wiped first. */
-void secret_free(char **text);
 
 #endif

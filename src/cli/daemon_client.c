@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/api_token.h"
 #include "client/daemon.h"
@@ -156,6 +157,6 @@ int ctl_open_dataset(struct ctl *c, const struct config *config, const char *url
     }
     if (token != NULL)
         json_object_set_new(request, "token", msg_string(token));
-    token_free(&token);
+    secret_free(&token);
     return ctl_call(c, request, on_progress, priv, answer, err);
 }

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "base/api_token.h"
 #include "cli/commands.h"
@@ -103,7 +104,7 @@ int api_open(struct api *a, const struct config *c, struct dlc_err *err)
         a->has_token = token != NULL || local;
         rc = http_client_open(&hc, &a->http, err);
     }
-    token_free(&token);
+    secret_free(&token);
     mem_free(&base);
     return rc;
 }

@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "bucket/bucket.h"
 #include "catalog/catalog.h"
+#include "base/secret.h"
 #include "catalog/listing/list_here.h"
 #include "client/attach.h"
 #include "client/attachment.h"
@@ -187,7 +188,7 @@ void dlc_close(struct dlc_dataset **dsp)
     mem_free(&ds->decoded);
     mem_free(&ds->place);
     mem_free(&ds->place_endpoint);
-    token_free(&ds->token);
+    secret_free(&ds->token);
     ds->tag = 0;
     mem_free(&ds);
 }

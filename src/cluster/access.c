@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "base/api_token.h"
 #include "cluster/agent.h"
@@ -50,7 +51,7 @@ static const char *name_in(const char *url)
 static void asking_free(struct resolve_call *a)
 {
     agent_call_release(&a->call);
-    token_free(&a->token);
+    secret_free(&a->token);
     mem_free(&a->what);
     mem_free(&a->key);
     mem_free(&a);

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/api_token.h"
 #include "cache/memory/memory.h"
@@ -115,13 +116,7 @@ json_t *agent_figures(struct agent *a)
 
 void agent_call_release(struct agent_call *c)
 {
-    const json_t *keys = json_object_get(c->answer, "credentials");
-    const char *name;
-    json_t *value;
-
-    json_object_foreach((json_t *)(uintptr_t)keys, name, value) /* the only one who has them */
-        if (json_is_string(value))
-            explicit_bzero((char *)(uintptr_t)json_string_value(value), json_string_length(value));
+    secret_json_wipe(json_object_get(c->answer, "credentials")); /* the only one who has them */
     mem_free(&c->path);
     json_decref(c->body);
     json_decref(c->answer);

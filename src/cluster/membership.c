@@ -5,6 +5,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "cluster/access.h"
 #include "cluster/agent.h"
@@ -186,7 +187,7 @@ static void membership_close(struct node *n)
     peer_server_free(&m->peer_server);
     agent_close(&m->agent);
     cluster_free(&n->cluster);
-    token_free(&n->token);
+    secret_free(&n->token);
     report_close(n);
     cost_close(n);
     mem_free(&n->member);

@@ -31,6 +31,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "base/api_token.h"
@@ -115,7 +116,7 @@ static struct peer_request *ask_of(void *arg)
 static void ask_free(struct peer_request *a)
 {
     dlc_check(a->call == NULL && a->ds == NULL);
-    token_free(&a->token);
+    secret_free(&a->token);
     mem_free(&a->cid);
     mem_free(&a->tenant);
     a->tag = 0;

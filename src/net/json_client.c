@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "net/curl_headers.h"
 #include "net/sync_call.h"
@@ -266,10 +267,7 @@ static int take_json(struct call *k, json_t **out, struct dlc_err *err)
 
 static void call_release(struct call *k)
 {
-    if (k->text != NULL) {
-        explicit_bzero(k->text, strlen(k->text)); /* credentials, tokens */
-        free(k->text);
-    }
+    secret_free(&k->text); /* credentials, tokens */
     sync_call_release(&k->http);
 }
 
@@ -383,9 +381,7 @@ void http_client_close(struct http_client **cp)
     header_lines_free(&c->extra);
     for (size_t i = 0; i < c->n_places; i++)
         place_release(&c->places[i]);
-    if (c->token_line != NULL)
-        explicit_bzero(c->token_line, strlen(c->token_line));
-    mem_free(&c->token_line);
+    secret_free(&c->token_line);
     mem_free(&c->ca);
     c->tag = 0;
     mem_free(&c);

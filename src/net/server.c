@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "net/listen_i.h"
 #include "net/server_i.h"
@@ -240,9 +241,7 @@ void http_server_close(struct http_server **sp)
         MHD_stop_daemon(s->local.daemon);
     os_close(&s->tcp.fd);
     os_close(&s->local.fd);
-    if (s->key.data != NULL)
-        explicit_bzero(s->key.data, s->key.cap);
-    buf_release(&s->key);
+    secret_buf_release(&s->key);
     buf_release(&s->cert);
     dlc_check(s->busy == 0);
     dlc_cond_release(&s->quiet);

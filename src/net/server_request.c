@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "net/listen_i.h"
@@ -378,9 +379,7 @@ void exchange_end(void *cls, struct MHD_Connection *c, void **priv,
     conns_free(x);
     unreserve(x);
     json_decref(x->json);
-    if (x->body.data != NULL)
-        explicit_bzero(x->body.data, x->body.cap); /* it may have held credentials */
-    buf_release(&x->body);
+    secret_buf_release(&x->body);
     target_release(&x->target);
     x->tag = 0;
     mem_free(&x);

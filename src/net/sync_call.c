@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "net/curl_init.h"
 
 #define HANDLE_TAG  DLC_TAG4('s', 'y', 'n', 'c')
@@ -214,9 +215,7 @@ bool sync_call(struct sync_handle *h, struct sync_call *c, CURLcode *code)
 
 void sync_call_release(struct sync_call *c)
 {
-    if (c->body.data != NULL)
-        explicit_bzero(c->body.data, c->body.cap);
-    buf_release(&c->body);
+    secret_buf_release(&c->body);
 }
 
 /* -------- handles -------- */

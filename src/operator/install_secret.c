@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "base/api_token.h"
 #include "operator/reconcile/manifest.h"
@@ -60,7 +61,7 @@ static bool has(const json_t *secret, const char *key)
 static void put(json_t *into, const char *key, char *text)
 {
     json_object_set_new(into, key, json_string(text));
-    token_free(&text);
+    secret_free(&text);
 }
 
 static void put_store(json_t *into)
@@ -69,7 +70,7 @@ static void put_store(json_t *into)
 
     put(into, "store", mem_fmt("redis://:%s@" REDIS, password));
     put(into, "redis.conf", mem_fmt("requirepass %s\n", password));
-    token_free(&password);
+    secret_free(&password);
 }
 
 static json_t *what_is_missing(const json_t *have)

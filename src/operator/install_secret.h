@@ -28,7 +28,7 @@
  */
 json_t *bootstrap_secret(const char *ns, const json_t *have);
 
-/* The text of one of its keys; gives, NULL when it is not there. Wipe it with token_free(). */
+/* The text of one of its keys; gives, NULL when it is not there. Wipe it with secret_free(). */
 char *bootstrap_text(const json_t *secret, const char *key);
 
 #endif

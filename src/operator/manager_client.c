@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/api_token.h"
+#include "base/secret.h"
 #include "net/json_client.h"
 
 struct manager {
@@ -46,7 +47,7 @@ static int open_http(struct manager *m, struct dlc_err *err)
     c.token = token;
     if (rc == 0)
         rc = http_client_open(&c, &m->http, err);
-    token_free(&token);
+    secret_free(&token);
     return rc;
 }
 

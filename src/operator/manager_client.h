@@ -55,7 +55,7 @@ enum manager_said manager_order(struct manager *m, const char *dataset, const ch
                                 const json_t *body, struct dlc_err *err);
 
 /* Make a tenant; or let one that is there have a new token, and forget its credentials: whoever
- * had them is not known any more. Gives *token: token_free(). */
+ * had them is not known any more. Gives *token: secret_free(). */
 enum manager_said manager_tenant(struct manager *m, const char *name, char **token,
                                  struct dlc_err *err);
 enum manager_said manager_credentials(struct manager *m, const char *tenant, const json_t *body,

@@ -2,7 +2,7 @@
 /* One set of credentials: the value, wherever it came from. */
 #include "bucket/credentials/credentials_i.h"
 
-#include "bucket/credentials/wipe.h"
+#include "base/secret.h"
 
 void credentials_release(struct credentials *c)
 {

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/secret.h"
 #include "bucket/credentials/lookup_i.h"
-#include "bucket/credentials/wipe.h"
 
 static const char *const names[N_AWS_VARS] = {
 #define X(name) #name,

@@ -11,7 +11,7 @@
 #include "net/curl_headers.h"
 #include "net/curl_init.h"
 #include "net/sync_call.h"
-#include "bucket/credentials/wipe.h"
+#include "base/secret.h"
 
 #define PAUSE_MS 200 /* between tries */
 

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
-#include "bucket/credentials/wipe.h"
+#include "base/secret.h"
 
 #define VALUE_MAX 65536 /* over all its lines */
 

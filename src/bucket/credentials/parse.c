@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "bucket/credentials/wipe.h"
+#include "base/secret.h"
 
 #define FIELD_MAX 16384 /* of one value; session tokens are long */
 #define QUOTE_MAX 160   /* of what an error says */
@@ -128,7 +128,7 @@ static char *json_field(json_t *object, const char *name)
     if (s == NULL || s[0] == '\0')
         return NULL;
     copy = mem_str(s);
-    explicit_bzero((char *)(uintptr_t)s, json_string_length(v));
+    secret_json_wipe(v);
     return copy;
 }
 

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/syscalls.h"
 #include "bucket/credentials/parse_i.h"
-#include "bucket/credentials/wipe.h"
+#include "base/secret.h"
 
 #define OUTPUT_MAX 65536
 #define TIME_LIMIT DLC_SEC(60)

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
-#include "bucket/credentials/wipe.h"
+#include "base/secret.h"
 
 #define FILE_MAX (1u << 20)
 

@@ -17,7 +17,7 @@
 
 #include "base/check.h"
 #include "base/str.h"
-#include "bucket/credentials/wipe.h"
+#include "base/secret.h"
 
 #define BLOCK        64 /* SHA-256's */
 #define OWN_HEADERS  4  /* host and the x-amz-* ones */

@@ -16,7 +16,7 @@
 #include "bucket/credentials/env_i.h"
 #include "bucket/credentials/chain_i.h"
 #include "bucket/credentials/profile_i.h"
-#include "bucket/credentials/wipe.h"
+#include "base/secret.h"
 
 /* Before the expiry, in seconds: refresh in the background; do not hand out before trying. Shorter
  * for credentials that live only minutes. */

@@ -9,7 +9,7 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "bucket/credentials/parse_i.h"
-#include "bucket/credentials/wipe.h"
+#include "base/secret.h"
 #include "bucket/credentials/sigv4_i.h"
 #include "bucket/credentials/http_call_i.h"
 

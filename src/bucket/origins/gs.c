@@ -19,7 +19,7 @@
 #include "base/check.h"
 #include "base/str.h"
 #include "bucket/origins/s3_i.h"
-#include "bucket/credentials/wipe.h"
+#include "base/secret.h"
 
 #define GS_TAG      DLC_TAG4('g', 's', ' ', ' ')
 #define TOKEN_EARLY 60         /* seconds before its end that a token is renewed */

@@ -26,6 +26,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/event_loop.h"
+#include "base/secret.h"
 #include "base/u64map.h"
 #include "base/mem.h"
 #include "base/mutex.h"
@@ -332,8 +333,7 @@ static void fill(struct peer_call *a, struct engine_request *q)
     if (r->token != NULL) {
         buf_addf(&line, "Authorization: Bearer %s", r->token);
         engine_header_lines(q, line.data, line.len);
-        explicit_bzero(line.data, line.cap);
-        buf_release(&line);
+        secret_buf_release(&line);
     }
     q->dst = r->length > 0 ? r->dst : &nothing;
     q->dst_len = r->length;

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "base/rendezvous.h"
 
@@ -351,13 +352,6 @@ struct cluster_job cluster_job(const struct cluster *c, const char *id, const ch
 
 /* ---- grants ---- */
 
-static void wipe(char **text)
-{
-    if (*text != NULL)
-        explicit_bzero(*text, strlen(*text));
-    mem_free(text);
-}
-
 static void grant_release(struct grant *g)
 {
     mem_free(&g->dataset);
@@ -365,9 +359,9 @@ static void grant_release(struct grant *g)
     mem_free(&g->url);
     mem_free(&g->endpoint);
     mem_free(&g->region);
-    wipe(&g->access_key);
-    wipe(&g->secret_key);
-    wipe(&g->session_token);
+    secret_free(&g->access_key);
+    secret_free(&g->secret_key);
+    secret_free(&g->session_token);
     *g = (struct grant){0};
 }
 

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "base/api_token.h"
@@ -102,10 +103,8 @@ static int data(struct reading *r, const json_t *in, const char *name, char **ou
         rc = refuse(r, name, "must be a PEM file in base64");
     else
         *out = buf_take(&b);
-    if (b.data != NULL)
-        explicit_bzero(b.data, b.cap);
-    buf_release(&b);
-    token_free(&given);
+    secret_buf_release(&b);
+    secret_free(&given);
     return rc;
 }
 
@@ -297,9 +296,7 @@ static int load_file(struct kube_config *c, const char *path, const char *contex
 
     if (rc == 0)
         rc = kube_config_parse(c, path, buf_str(&b), b.len, context, err);
-    if (b.data != NULL)
-        explicit_bzero(b.data, b.cap);
-    buf_release(&b);
+    secret_buf_release(&b);
     return rc;
 }
 
@@ -381,8 +378,8 @@ int kube_config_load(struct kube_config *c, const char *path, const char *contex
 
 void kube_config_release(struct kube_config *c)
 {
-    token_free(&c->token);
-    token_free(&c->key_pem);
+    secret_free(&c->token);
+    secret_free(&c->key_pem);
     mem_free(&c->from);
     mem_free(&c->server);
     mem_free(&c->namespace);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/api_token.h"
+#include "base/secret.h"
 #include "net/curl_headers.h"
 
 static struct curl_slist *header_lines(struct kube_call *c)
@@ -178,6 +179,6 @@ int kube_call_json(struct kube_call *c, json_t **out, struct dlc_err *err)
 
 void kube_call_release(struct kube_call *c)
 {
-    token_free(&c->text);
+    secret_free(&c->text);
     sync_call_release(&c->http);
 }

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "base/api_token.h"
@@ -17,7 +18,7 @@
 
 static void set_token(struct kube *k, const char *token)
 {
-    token_free(&k->token_line);
+    secret_free(&k->token_line);
     k->token_line = mem_fmt("Authorization: Bearer %s", token);
 }
 
@@ -43,9 +44,7 @@ static int read_token(const char *path, char **out, struct dlc_err *err)
     }
     if (rc == 0)
         *out = mem_str(word);
-    if (b.data != NULL)
-        explicit_bzero(b.data, b.cap);
-    buf_release(&b);
+    secret_buf_release(&b);
     return rc;
 }
 
@@ -68,7 +67,7 @@ int kube_refresh_token(struct kube *k, struct dlc_err *err)
         return k->token_line != NULL ? 0 : rc; /* half written: the old one may still do */
     set_token(k, token);
     k->token_stat = st;
-    token_free(&token);
+    secret_free(&token);
     return 0;
 }
 
@@ -143,7 +142,7 @@ void kube_close(struct kube **kp)
     dlc_check(k->tag == KUBE_TAG);
     sync_handle_free(&k->handle);
     curl_slist_free_all(k->connect_to);
-    token_free(&k->token_line);
+    secret_free(&k->token_line);
     mem_free(&k->url);
     mem_free(&k->host_line);
     k->tag = 0;

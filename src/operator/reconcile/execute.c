@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "base/api_token.h"
 #include "operator/reconcile/reconcile_i.h"
@@ -234,7 +235,7 @@ static enum act_end make_tenant(struct turn *t, const struct action *a, struct d
         return away(t, err);
     }
     rc = write_tenant(t, a, token, secret, &out, err);
-    token_free(&token);
+    secret_free(&token);
     json_decref(secret);
     if (rc < 0)
         return ACT_FAILED;
@@ -267,9 +268,7 @@ static json_t *credentials_of(const json_t *secret)
         if (b64 != NULL && str_unbase64(b64, &text) && text.len > 0 &&
             str_is_utf8(text.data, text.len))
             json_object_set_new(out, fields[i], json_string(str_trim(text.data)));
-        if (text.data != NULL)
-            explicit_bzero(text.data, text.cap);
-        buf_release(&text);
+        secret_buf_release(&text);
     }
     return out;
 }

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "net/server.h"
 
 #define SERVE_TAG   DLC_TAG4('o', 'p', 's', 'v')
@@ -130,13 +131,6 @@ int serve_open(const struct serve_config *c, struct serve **out, struct dlc_err 
     return rc;
 }
 
-static void forget(char **text)
-{
-    if (*text != NULL)
-        explicit_bzero(*text, strlen(*text));
-    mem_free(text);
-}
-
 void serve_close(struct serve **sp)
 {
     struct serve *s = *sp;
@@ -148,8 +142,8 @@ void serve_close(struct serve **sp)
     http_server_close(&s->before);
     http_server_close(&s->tls);
     http_server_close(&s->plain);
-    forget(&s->cert);
-    forget(&s->key);
+    secret_free(&s->cert);
+    secret_free(&s->key);
     mem_free(&s->webhook);
     s->tag = 0;
     mem_free(&s);
@@ -179,8 +173,8 @@ int serve_tls(struct serve *s, const char *cert, const char *key, struct dlc_err
     http_server_close(&s->before);
     s->before = s->tls;
     s->tls = next;
-    forget(&s->cert);
-    forget(&s->key);
+    secret_free(&s->cert);
+    secret_free(&s->key);
     s->cert = mem_str(cert);
     s->key = mem_str(key);
     atomic_store_explicit(&s->answers, true, memory_order_relaxed);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "base/api_token.h"
 #include "operator/install_secret.h"
@@ -21,7 +22,7 @@ static char *pem_of(const json_t *secret, const char *key)
     char *trimmed = bootstrap_text(secret, key);
     char *pem = trimmed != NULL ? mem_fmt("%s\n", trimmed) : NULL;
 
-    token_free(&trimmed);
+    secret_free(&trimmed);
     return pem;
 }
 

@@ -2,6 +2,7 @@
 /* Which token is taken, and what is said of one that cannot be. */
 #include "unit.h"
 
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/api_token.h"
 
@@ -47,7 +48,7 @@ static void test_order(void **state)
         else
             assert_string_equal(token, cases[i].want);
         assert_null(strstr(err.text, "words")); /* no message holds any of it */
-        token_free(&token);
+        secret_free(&token);
         assert_null(token);
     }
     unsetenv("DLCACHE_TOKEN");

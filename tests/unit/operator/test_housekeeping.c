@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/api_token.h"
+#include "base/secret.h"
 #include "operator/install_secret.h"
 #include "operator/reconcile/manifest.h"
 #include "play.h"
@@ -65,8 +66,8 @@ static void test_control_absent_then_whole(void **state)
     found = control();
     play_expect(&server, "GET " CONTROL);
     assert_string_equal(made, found);
-    token_free(&made);
-    token_free(&found);
+    secret_free(&made);
+    secret_free(&found);
 }
 
 static void test_control_half(void **state)
@@ -83,8 +84,8 @@ static void test_control_half(void **state)
     assert_string_equal(made, found); /* what was there is as it was */
     data = json_object_get(play_at(&server, CONTROL), "data");
     assert_string_not_equal(json_string_value(json_object_get(data, "node.token")), node);
-    token_free(&made);
-    token_free(&found);
+    secret_free(&made);
+    secret_free(&found);
     mem_free(&node);
 }
 
@@ -100,7 +101,7 @@ static void test_control_lost_race(void **state)
     ours = control();
     play_expect(&server, "GET " CONTROL ", POST " SECRETS ", GET " CONTROL);
     assert_string_equal(ours, theirs);
-    token_free(&ours);
+    secret_free(&ours);
 
     json_object_del(json_object_get(there, "data"), "node.token"); /* half, and an older version */
     json_object_set_new(json_object_get(there, "metadata"), "resourceVersion", json_string("0"));
@@ -113,8 +114,8 @@ static void test_control_lost_race(void **state)
     ours = control();
     play_expect(&server, "GET " CONTROL ", PATCH " CONTROL ", GET " CONTROL);
     assert_string_equal(ours, theirs);
-    token_free(&ours);
-    token_free(&theirs);
+    secret_free(&ours);
+    secret_free(&theirs);
     json_decref(there);
 }
 

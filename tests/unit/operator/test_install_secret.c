@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "base/api_token.h"
 #include "unit.h"
@@ -50,8 +51,8 @@ static void test_all_is_made_once(void **state)
 
         assert_non_null(a);
         assert_string_not_equal(a, b);
-        token_free(&a);
-        token_free(&b);
+        secret_free(&a);
+        secret_free(&b);
     }
     assert_null(bootstrap_secret("sys", s));
     json_decref(s);
@@ -78,11 +79,11 @@ static void test_what_is_made_is_what_the_manager_takes(void **state)
     url = mem_fmt("redis://:%s@dlcache-redis:6379", conf + strlen("requirepass "));
     assert_string_equal(store, url);
     mem_free(&url);
-    token_free(&admin);
-    token_free(&node);
-    token_free(&key);
-    token_free(&store);
-    token_free(&conf);
+    secret_free(&admin);
+    secret_free(&node);
+    secret_free(&key);
+    secret_free(&store);
+    secret_free(&conf);
     json_decref(s);
 }
 

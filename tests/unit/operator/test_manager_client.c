@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/api_token.h"
+#include "base/secret.h"
 #include "play.h"
 #include "unit.h"
 
@@ -174,10 +175,10 @@ static void test_tenants(void **state)
     play_says(&server, "POST /v1/tenants/ns/token", 503, "{}", 1);
     assert_int_equal(manager_tenant(m, "ns", &t, &err), MANAGER_OK);
     assert_string_equal(t, "t1");
-    token_free(&t);
+    secret_free(&t);
     assert_int_equal(manager_tenant(m, "ns", &t, &err), MANAGER_OK); /* it was there */
     assert_string_equal(t, "t2");
-    token_free(&t);
+    secret_free(&t);
     assert_int_equal(manager_tenant(m, "ns", &t, &err), MANAGER_AWAY);
     assert_null(t);
     assert_int_equal(manager_tenant(m, "ns", &t, &err), MANAGER_AWAY); /* an answer without one */
