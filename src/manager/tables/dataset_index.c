@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/sorted.h"
 #include "manager/tables/dataset_doc.h"
 #include "manager/tables/tables.h"
 
@@ -47,29 +48,21 @@ static struct dataset_entry *entry_new(const struct store_doc *d)
     return e;
 }
 
+static int by_id(const void *entry, const void *id)
+{
+    return strcmp((*(struct dataset_entry *const *)entry)->id, id);
+}
+
 /* Where it is, or where it would be. */
 static size_t place_of(const struct dataset_index *x, const char *id, bool *found)
 {
-    size_t lo = 0, hi = x->n;
-
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-
-        if (strcmp(x->entries[mid]->id, id) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    *found = lo < x->n && strcmp(x->entries[lo]->id, id) == 0;
-    return lo;
+    return sorted_find(x->entries, x->n, sizeof(*x->entries), by_id, id, found);
 }
 
 static void index_add(struct dataset_index *x, size_t at, struct dataset_entry *e)
 {
-    mem_reserve(x->entries, x->n, x->cap);
-    memmove(&x->entries[at + 1], &x->entries[at], (x->n - at) * sizeof(*x->entries));
+    sorted_insert(x->entries, x->n, x->cap, at);
     x->entries[at] = e;
-    x->n++;
 }
 
 void datasets_index_release(struct dataset_index *x)
@@ -141,8 +134,7 @@ void dataset_deleted(struct tables *t, int rc, const char *id)
         x->known = false;
     } else if (found) {
         was = x->entries[at];
-        x->n--;
-        memmove(&x->entries[at], &x->entries[at + 1], (x->n - at) * sizeof(*x->entries));
+        sorted_remove(x->entries, x->n, at);
     }
     dlc_mtx_unlock(&t->mtx);
     dataset_entry_put(&was);

@@ -7,33 +7,30 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sorted.h"
 #include "manager/tables/dataset_doc.h"
 #include "manager/tables/tables.h"
 
-/* Where it is, or where it would go. */
-static size_t place_of(const struct job_table *js, const char *id)
+static int by_id(const void *job, const void *id)
 {
-    size_t lo = 0, hi = js->n;
+    return strcmp(((const struct job *)job)->id, id);
+}
 
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-
-        if (strcmp(js->jobs[mid].id, id) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+/* Where it is, or where it would go. */
+static size_t place_of(const struct job_table *js, const char *id, bool *found)
+{
+    return sorted_find(js->jobs, js->n, sizeof(*js->jobs), by_id, id, found);
 }
 
 static struct job *find_locked(struct tables *t, const char *id)
 {
     struct job_table *js = &t->jobs;
+    bool found;
     size_t at;
 
     dlc_mtx_assert_held(&t->mtx);
-    at = place_of(js, id);
-    return at < js->n && strcmp(js->jobs[at].id, id) == 0 ? &js->jobs[at] : NULL;
+    at = place_of(js, id, &found);
+    return found ? &js->jobs[at] : NULL;
 }
 
 struct job *jobs_copy(struct tables *t, size_t *n)
@@ -71,15 +68,13 @@ bool jobs_find(struct tables *t, const char *id, struct job *out)
 
 static void add_to(struct job_table *js, struct job *j)
 {
-    size_t at = place_of(js, j->id);
+    bool found;
+    size_t at = place_of(js, j->id, &found);
 
-    if (at < js->n && strcmp(js->jobs[at].id, j->id) == 0) {
+    if (found)
         job_release(&js->jobs[at]);
-    } else {
-        mem_reserve(js->jobs, js->n, js->cap);
-        memmove(&js->jobs[at + 1], &js->jobs[at], (js->n - at) * sizeof(*j));
-        js->n++;
-    }
+    else
+        sorted_insert(js->jobs, js->n, js->cap, at);
     js->jobs[at] = *j;
     memset(j, 0, sizeof(*j));
 }
@@ -102,7 +97,7 @@ bool jobs_remove(struct tables *t, const char *id)
         size_t at = (size_t)(j - t->jobs.jobs);
 
         job_release(j);
-        memmove(j, j + 1, (--t->jobs.n - at) * sizeof(*j));
+        sorted_remove(t->jobs.jobs, t->jobs.n, at);
     }
     dlc_mtx_unlock(&t->mtx);
     return j != NULL;

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sorted.h"
 #include "base/str.h"
 #include "manager/tables/cluster_view.h"
 #include "manager/tables/dataset_doc.h"
@@ -40,26 +41,15 @@ static enum node_state live_state(const struct live_node *n)
 
 /* ---- the table ---- */
 
+static int by_name(const void *node, const void *name)
+{
+    return strcmp((*(struct live_node *const *)node)->name, name);
+}
+
 /* Where it is, or where it would be. */
 static size_t place_of(const struct tables *t, const char *name, bool *found)
 {
-    size_t lo = 0, hi = t->nodes.n;
-
-    *found = false;
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-        int order = strcmp(t->nodes.list[mid]->name, name);
-
-        if (order == 0) {
-            *found = true;
-            return mid;
-        }
-        if (order < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return sorted_find(t->nodes.list, t->nodes.n, sizeof(*t->nodes.list), by_name, name, found);
 }
 
 static struct live_node *find_locked(struct tables *t, const char *name)
@@ -79,10 +69,8 @@ static struct live_node *add_locked(struct tables *t, const char *name)
 
     dlc_check(!found && strlen(name) <= NAME_MAX_LEN);
     memcpy(n->name, name, strlen(name) + 1);
-    mem_reserve(t->nodes.list, t->nodes.n, t->nodes.cap);
-    memmove(&t->nodes.list[i + 1], &t->nodes.list[i], (t->nodes.n - i) * sizeof(*t->nodes.list));
+    sorted_insert(t->nodes.list, t->nodes.n, t->nodes.cap, i);
     t->nodes.list[i] = n;
-    t->nodes.n++;
     return n;
 }
 
@@ -156,9 +144,7 @@ void nodes_forget(struct tables *t, const char *name)
     i = place_of(t, name, &found);
     if (found) {
         free_node(&t->nodes.list[i]);
-        t->nodes.n--;
-        memmove(&t->nodes.list[i], &t->nodes.list[i + 1],
-                (t->nodes.n - i) * sizeof(*t->nodes.list));
+        sorted_remove(t->nodes.list, t->nodes.n, i);
         view_changed_locked(t);
     }
     dlc_mtx_unlock(&t->mtx);
