@@ -20,6 +20,13 @@ int64_t dlc_wall_seconds(void)
     return (int64_t)time(NULL);
 }
 
+void dlc_sleep(struct dlc_dur d)
+{
+    const struct timespec ts = {.tv_sec = d.ns / 1000000000, .tv_nsec = d.ns % 1000000000};
+
+    nanosleep(&ts, NULL);
+}
+
 void dlc_clock_advance(struct dlc_dur d)
 {
     atomic_fetch_add_explicit(&ahead, d.ns, memory_order_relaxed);

@@ -19,6 +19,8 @@ struct dlc_dur {
 struct dlc_mono dlc_mono_now(void);
 int64_t dlc_wall_seconds(void); /* Unix time */
 
+void dlc_sleep(struct dlc_dur d); /* a signal may end it */
+
 /* For tests: from now on the monotonic clock runs this much ahead. Adds up. */
 void dlc_clock_advance(struct dlc_dur d);
 

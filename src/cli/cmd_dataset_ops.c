@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/json.h"
@@ -39,7 +38,6 @@ static char *path_of(const char *name, const char *op)
 /* A move is over when the dataset is not moving any more. */
 static int wait_state(struct api *api, const char *name, struct progress *bar, struct dlc_err *err)
 {
-    const struct timespec pause = {0, DLC_MS(200).ns};
     char *path = path_of(name, NULL);
     bool moving = true;
     int rc = 0;
@@ -60,7 +58,7 @@ static int wait_state(struct api *api, const char *name, struct progress *bar, s
         json_decref(d);
         if (rc == 0 && moving) {
             progress_update(bar, "moving", done, total, bytes, 0);
-            nanosleep(&pause, NULL);
+            dlc_sleep(DLC_MS(200));
         }
     }
     mem_free(&path);

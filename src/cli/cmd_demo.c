@@ -234,7 +234,6 @@ static int run_epoch(struct demo *d, const char *phase, unsigned epoch,
                      int (*worker)(struct demo *, unsigned, unsigned), struct epoch *out)
 {
     struct dlc_mono start = dlc_mono_now();
-    struct timespec blink = {.tv_nsec = 20000000};
     unsigned running = WORKERS;
     char name[32];
     int status;
@@ -252,7 +251,7 @@ static int run_epoch(struct demo *d, const char *phase, unsigned epoch,
             running--;
             d->tally->failed += status != 0;
         } else {
-            nanosleep(&blink, NULL);
+            dlc_sleep(DLC_MS(20));
         }
         progress_update(&d->progress, name, d->tally->done, d->n, 0, 0);
     }
@@ -288,7 +287,6 @@ static int counters_of(struct demo *d, struct epoch *e, struct dlc_err *err)
 
 static int start_daemon(struct demo *d, struct dlc_err *err)
 {
-    struct timespec blink = {.tv_nsec = 5000000};
     struct dlc_mono limit = dlc_mono_add(dlc_mono_now(), DLC_SEC(20));
     struct ctl c = CTL_INIT;
     int rc;
@@ -303,7 +301,7 @@ static int start_daemon(struct demo *d, struct dlc_err *err)
     }
     while ((rc = ctl_open(&c, d->config, false, err)) == DLC_ENODAEMON &&
            waitpid(d->daemon, NULL, WNOHANG) == 0 && !dlc_mono_passed(limit, dlc_mono_now()))
-        nanosleep(&blink, NULL);
+        dlc_sleep(DLC_MS(5));
     ctl_close(&c);
     return rc;
 }

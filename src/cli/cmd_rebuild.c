@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/json.h"
 #include "base/mem.h"
@@ -200,7 +199,6 @@ static int add_datasets(struct rebuilding *r, struct dlc_err *err)
 
 static int wait_joined(struct rebuilding *r, const char *path, struct dlc_err *err)
 {
-    const struct timespec pause = {0, DLC_MS(100).ns};
     struct dlc_mono start = dlc_mono_now();
 
     while (dlc_mono_since(start).ns < COME_BACK.ns) {
@@ -211,7 +209,7 @@ static int wait_joined(struct rebuilding *r, const char *path, struct dlc_err *e
         json_decref(n);
         if (rc < 0 || !waits)
             return rc;
-        nanosleep(&pause, NULL);
+        dlc_sleep(DLC_MS(100));
     }
     return dlc_err_set(err, DLC_ETIMEDOUT, "it did not join again within a minute; is it running?");
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -277,7 +276,6 @@ static int look(struct ctl *c, const struct options *o, struct dlc_err *err)
 /* Look once, or until interrupted or the daemon ends. */
 static int watch(const struct config *config, const struct options *o, struct dlc_err *err)
 {
-    const struct timespec pause = {o->every.ns / 1000000000, o->every.ns % 1000000000};
     struct ctl c = CTL_INIT;
     int rc = ctl_open(&c, config, false, err);
 
@@ -285,7 +283,7 @@ static int watch(const struct config *config, const struct options *o, struct dl
         rc = look(&c, o, err);
         if (o->every.ns == 0 || rc < 0 || fflush(stdout) != 0)
             break;
-        nanosleep(&pause, NULL);
+        dlc_sleep(o->every);
     }
     ctl_close(&c);
     return rc;

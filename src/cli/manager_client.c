@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -31,11 +30,10 @@ static bool is_socket(const char *path)
 /* A daemon that has just started opens its API a moment after its own socket. */
 static void wait_for_daemon(const char *socket, const char *api)
 {
-    const struct timespec pause = {0, DLC_MS(20).ns};
     struct dlc_mono start = dlc_mono_now();
 
     while (is_socket(socket) && !is_socket(api) && dlc_mono_since(start).ns < STARTING.ns)
-        nanosleep(&pause, NULL);
+        dlc_sleep(DLC_MS(20));
 }
 
 /* The sockets that may answer and exist, as addresses; "" when there are none. Gives. */
@@ -240,7 +238,6 @@ static int get(struct api *api, const char *path, bool list, json_t **out, struc
 static int look(struct api *api, const struct api_view *v, struct dlc_dur every, const char *path,
                 bool list, api_print_f *print, void *arg, struct dlc_err *err)
 {
-    const struct timespec pause = {every.ns / 1000000000, every.ns % 1000000000};
     bool again = every.ns > 0, terminal = isatty(STDOUT_FILENO) == 1;
     int rc;
 
@@ -259,7 +256,7 @@ static int look(struct api *api, const struct api_view *v, struct dlc_dur every,
             putchar('\n');
         if (!again || rc < 0 || fflush(stdout) != 0)
             return rc;
-        nanosleep(&pause, NULL);
+        dlc_sleep(every);
     }
 }
 

@@ -2,7 +2,6 @@
 #include "cli/wait_nodes.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/json.h"
@@ -261,7 +260,6 @@ static void paint(const struct follow *f, const char *phase, struct progress *ba
 
 int follow_wait(struct follow *f, const json_t *nodes, struct progress *bar, struct dlc_err *err)
 {
-    const struct timespec pause = {0, LOOK_EVERY.ns};
     char phase[32] = "waiting";
     int rc = 0;
 
@@ -275,7 +273,7 @@ int follow_wait(struct follow *f, const json_t *nodes, struct progress *bar, str
         if (rc < 0 || is_over(f))
             break;
         paint(f, phase, bar);
-        nanosleep(&pause, NULL);
+        dlc_sleep(LOOK_EVERY);
     }
     return rc;
 }

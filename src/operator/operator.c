@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -391,9 +390,7 @@ int operator_start(const struct operator_config *c, struct dlc_operator **out, s
 /* Who was told of us still asks for a while: the other replicas are told about later. */
 static void linger(void)
 {
-    const struct timespec while_ = {LINGER.ns / 1000000000, LINGER.ns % 1000000000};
-
-    nanosleep(&while_, NULL);
+    dlc_sleep(LINGER);
 }
 
 void operator_stop(struct dlc_operator **op)
