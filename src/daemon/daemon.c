@@ -19,7 +19,6 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/counters.h"
@@ -246,13 +245,12 @@ static void set_listeners(struct node *n)
 static int take_lock(int fd, char pid[static 32])
 {
     struct dlc_mono end = dlc_mono_add(dlc_mono_now(), LOCK_WAIT);
-    const struct timespec pause = {.tv_nsec = 10000000};
 
     while (os_flock(fd, LOCK_EX | LOCK_NB) < 0) {
         memset(pid, 0, 32);
         if (os_pread(fd, pid, 31, 0) != 0 || dlc_mono_passed(end, dlc_mono_now()))
             return -1;
-        nanosleep(&pause, NULL); /* empty: it is ending, or just starting */
+        dlc_sleep(DLC_MS(10)); /* empty: it is ending, or just starting */
     }
     return 0;
 }
