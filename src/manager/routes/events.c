@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <openssl/crypto.h>
 
@@ -124,7 +123,6 @@ static bool still_allowed(struct stream *s)
 static long next(void *arg, char *buf, size_t cap)
 {
     struct stream *s = stream_of(arg);
-    struct timespec wait = {0, LOOK_EVERY.ns};
     struct dlc_err err = DLC_ERR_INIT;
     size_t n;
 
@@ -137,7 +135,7 @@ static long next(void *arg, char *buf, size_t cap)
     }
     n = DLC_MIN(s->lines.len - s->given, cap);
     if (n == 0 && s->follow && s->left > 0) {
-        nanosleep(&wait, NULL);
+        dlc_sleep(LOOK_EVERY);
         return 0;
     }
     if (n == 0)

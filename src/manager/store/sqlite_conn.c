@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/fault.h"
@@ -55,13 +54,12 @@ int sq_error(const char *path, int rc, const char *what, struct dlc_err *err)
 static int on_busy(void *arg, int count)
 {
     int64_t ms = count < 10 ? 1 : count < 30 ? 5 : 20, waited;
-    struct timespec ts = {0, (long)ms * 1000000};
 
     (void)arg;
     waited = count < 10 ? count : count < 30 ? 10 + (count - 10) * 5 : 110 + (count - 30) * 20;
     if (waited > BUSY_MS)
         return 0;
-    nanosleep(&ts, NULL);
+    dlc_sleep(DLC_MS(ms));
     return 1;
 }
 
