@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/backoff.h"
@@ -122,11 +121,10 @@ static int call_once(struct attachment *a, const json_t *ask, int fd, struct dlc
 static bool pause_before(int try, struct dlc_dur first, struct dlc_mono deadline)
 {
     struct dlc_dur d = backoff_after((unsigned)try, first, (struct dlc_dur){INT64_MAX});
-    const struct timespec ts = {.tv_sec = d.ns / 1000000000, .tv_nsec = d.ns % 1000000000};
 
     if (try >= TRIES || dlc_mono_passed(deadline, dlc_mono_add(dlc_mono_now(), d)) || interrupted())
         return false;
-    nanosleep(&ts, NULL);
+    dlc_sleep(d);
     return true;
 }
 

@@ -19,7 +19,6 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cancel.h"
@@ -270,8 +269,6 @@ static int run_program(const char *program, const struct config *c, struct dlc_m
 /* The lock of who starts a daemon: it may take its time. */
 static int lock_until(int fd, const struct config *c, struct dlc_mono deadline, struct dlc_err *err)
 {
-    const struct timespec pause = {.tv_nsec = LOCK_PAUSE.ns};
-
     while (os_flock(fd, LOCK_EX | LOCK_NB) < 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return dlc_err_sys(err, "cannot lock %s.start", c->socket);
@@ -281,7 +278,7 @@ static int lock_until(int fd, const struct config *c, struct dlc_mono deadline, 
             return dlc_err_set(err, DLC_ENODAEMON,
                                "another program is starting a daemon at %s and has not finished",
                                c->socket);
-        nanosleep(&pause, NULL);
+        dlc_sleep(LOCK_PAUSE);
     }
     return 0;
 }

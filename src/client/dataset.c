@@ -2,7 +2,6 @@
 #include "client/dataset.h"
 
 #include <sys/mman.h>
-#include <time.h>
 
 #include "base/backoff.h"
 #include "base/cancel.h"
@@ -241,10 +240,9 @@ struct attachment *dataset_current(struct dlc_dataset *ds)
 static void await_attached(struct dlc_dataset *ds)
 {
     struct dlc_mono end = dlc_mono_add(dlc_mono_now(), ATTACH_WAIT);
-    const struct timespec ts = {.tv_nsec = ATTACH_PAUSE.ns};
 
     while (atomic_load(&ds->attaching) && !dlc_mono_passed(end, dlc_mono_now()) && !interrupted())
-        nanosleep(&ts, NULL);
+        dlc_sleep(ATTACH_PAUSE);
 }
 
 /* Attach, unless there is an attachment, or it is too early, or another thread does. That is done

@@ -4,7 +4,6 @@
  * loads; no lock, no system call, no copy. Everything else is below it and slow.
  */
 #include <string.h>
-#include <time.h>
 
 #include "base/cancel.h"
 #include "base/check.h"
@@ -215,9 +214,7 @@ static bool is_for_bucket(int rc)
 /* False: the time is up, or the caller gave up. */
 static bool pause_until(struct dlc_mono deadline)
 {
-    const struct timespec ts = {.tv_nsec = LOOK_EVERY.ns};
-
-    nanosleep(&ts, NULL);
+    dlc_sleep(LOOK_EVERY);
     return !interrupted() && !dlc_mono_passed(deadline, dlc_mono_now());
 }
 
