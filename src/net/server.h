@@ -93,13 +93,6 @@ void http_problem(struct http_reply *reply, int status, const char *title, const
 void http_problem_err(struct http_reply *reply,
                       const struct dlc_err *err); /* status from its code */
 
-/*
- * Tell a client that waits that we are at work on its request: an interim answer (102), for clients
- * that say "Dlcache-Processing: 1" and so understand it; nothing otherwise.
- * From inside a handler, before it returns, as often as it likes.
- */
-void http_processing(const struct http_request *r);
-
 /* One more header. The value is one line. */
 void http_reply_header(struct http_reply *reply, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

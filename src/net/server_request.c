@@ -7,10 +7,6 @@
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
-#ifdef DLC_GNUTLS
-#include <gnutls/gnutls.h>
-#endif
 
 #include "base/check.h"
 #include "base/mem.h"
@@ -39,44 +35,6 @@ const char *http_query(const struct http_request *r, const char *name)
 const char *http_header(const struct http_request *r, const char *name)
 {
     return MHD_lookup_connection_value(exchange_of(r->priv)->connection, MHD_HEADER_KIND, name);
-}
-
-/* Send it whole: a piece would garble what follows. */
-static bool send_all(const struct exchange *x, const char *data, size_t len)
-{
-    int fd = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-
-#ifdef DLC_GNUTLS
-    if (!x->listener->local && x->server->cert.len > 0) {
-        gnutls_session_t tls =
-            MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
-
-        return gnutls_record_send(tls, data, len) == (ssize_t)len;
-    }
-#endif
-    return os_send(fd, data, len, MSG_DONTWAIT) == (ssize_t)len;
-}
-
-/*
- * Nobody else writes to the connection while its handler runs, and its send buffer is empty unless
- * the client pipelines and does not read: then it has to go.
- */
-void http_processing(const struct http_request *r)
-{
-    static const char interim[] = "HTTP/1.1 102 Processing\r\n\r\n";
-    struct exchange *x = exchange_of(r->priv);
-    const char *asked = http_header(r, "Dlcache-Processing");
-
-    if (asked == NULL || strcmp(asked, "1") != 0)
-        return;
-#ifndef DLC_GNUTLS
-    if (!x->listener->local && x->server->cert.len > 0)
-        return;
-#endif
-    if (!send_all(x, interim, sizeof(interim) - 1))
-        os_shutdown(
-            MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
-            SHUT_RDWR);
 }
 
 /* -------- the head -------- */

@@ -13,7 +13,7 @@
  *
  * GET ADDRESS/v1/peer/DATASET/SNAPSHOT/samples/SAMPLE (SNAPSHOT: 16 hexadecimal digits). A question
  * is given up when nothing was heard for p99 x 4 of the times to a first sign, within [least,
- * most]; an owner that must wait for its bucket says so with http_processing() (102), at once and
+ * most]; an owner that must wait for its bucket says so (102, net/async_server.h), at once and
  * then every half second: from then on silence of `most` ends it. 404 is DLC_ENOTFOUND, 409
  * DLC_ECHANGED, 401 and 403 DLC_EDENIED, 507 (it has no room for the sample) DLC_ENOSPACE; those
  * are no failures of the peer's health.

@@ -13,7 +13,7 @@
  * POST /echo/{a}          {"a", "body"}; PUT too
  * GET  /data/{n}          n bytes, byte i being i modulo 251
  * GET  /stream/{n}        n lines {"i": N}, then (n = 0) nothing until the client goes or the end
- * POST /block             waits until `release` is posted; says that it is at work
+ * POST /block             waits until `release` is posted
  * GET  /fail              a problem
  * GET  /private           (POST too) refused by check() unless the token is "secret"
  */

@@ -91,33 +91,6 @@ static void test_streams_and_the_end(void **state)
     http_client_close(&client);
 }
 
-static void test_interim_answers(void **state)
-{
-    struct place p;
-    struct http_client_config c = {.ca = cert};
-    struct http_client *client;
-    struct dlc_err err;
-    char base[300];
-    json_t *out;
-    int status;
-
-    (void)state;
-    place_open(&p, &(struct http_server_config){.tls_cert = cert, .tls_key = key});
-    snprintf(base, sizeof(base), "https://%s", p.address);
-    c.base = base;
-    assert_int_equal(http_client_open(&c, &client, &err), 0);
-    for (int i = 0; i < 3; i++) {
-        sem_post(&p.release);
-        http_client_header(client, "Dlcache-Processing", "1");
-        assert_int_equal(http_json(client, "POST", "/block", NULL, &out, &status, &err), 0);
-        assert_int_equal(status, 201);
-        assert_true(json_is_true(json_object_get(out, "good")));
-        json_decref(out);
-    }
-    http_client_close(&client);
-    place_close(&p);
-}
-
 static void test_handshakes_that_are_none(void **state)
 {
     static const char hello[] = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
@@ -169,7 +142,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_certificate_is_checked),
         cmocka_unit_test(test_streams_and_the_end),
-        cmocka_unit_test(test_interim_answers),
         cmocka_unit_test(test_handshakes_that_are_none),
         cmocka_unit_test(test_bad_files),
     };

@@ -5,11 +5,11 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
-#include <time.h>
 
 #include "net/odd.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "net/async_server.h"
 #include "net/server.h"
 #include "unit.h"
 
@@ -19,8 +19,7 @@
 
 /*
  * Sample i of dataset "good" has i bytes, byte j being (i + j) modulo 251. "held" waits until
- * `release` is posted, "working" does so too but says every now and then that it is at work. A
- * number is a status to refuse with.
+ * `release` is posted. A number is a status to refuse with.
  */
 static struct {
     struct http_server *server;
@@ -37,17 +36,6 @@ static void on_given_back(void *arg)
     owner.given_back++;
 }
 
-static bool held_for(long ms)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    t.tv_nsec += ms * 1000000;
-    t.tv_sec += t.tv_nsec / 1000000000;
-    t.tv_nsec %= 1000000000;
-    return sem_timedwait(&owner.release, &t) != 0;
-}
-
 static void on_sample(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     size_t n = strtoul(r->params[2], NULL, 10);
@@ -57,10 +45,9 @@ static void on_sample(struct http_request *r, struct http_reply *reply, void *ct
     if (now > owner.most_at_once)
         owner.most_at_once = now;
     assert_string_equal(r->params[1], "0123456789abcdef");
-    if (strcmp(r->params[0], "held") == 0 || strcmp(r->params[0], "working") == 0) {
+    if (strcmp(r->params[0], "held") == 0) {
         sem_post(&owner.entered);
-        while (held_for(r->params[0][0] == 'w' ? 20 : 10000))
-            http_processing(r);
+        sem_wait(&owner.release);
     }
     owner.at_once--;
     if (status > 0) {
@@ -513,7 +500,64 @@ static void test_an_answer_that_stands_still_is_given_up(void **state)
     odd_close(&o);
 }
 
-/* Patience is short when answers were quick, and the bucket does not count. */
+/* The server of real owners: it says by itself that a call is at work. */
+static struct {
+    struct async_server *server;
+    struct async_call *working; /* the one that is not answered */
+    sem_t entered;
+} real;
+
+static void answer_sample(struct async_call *call)
+{
+    static const unsigned char ten[] = {10, 11, 12, 13, 14, 15, 16, 17, 18, 19};
+    struct http_reply reply = {.data = ten, .data_len = sizeof(ten)};
+
+    http_reply_header(&reply, "Dlcache-Checksum", "%016llx",
+                      (unsigned long long)hash64(reply.data, reply.data_len));
+    async_answer(call, &reply);
+}
+
+static void on_real_sample(struct async_call *call, const struct http_request *r, void *ctx)
+{
+    (void)ctx;
+    if (strcmp(r->params[0], "working") != 0) {
+        answer_sample(call);
+        return;
+    }
+    real.working = call;
+    sem_post(&real.entered);
+}
+
+/* The time that an owner says it is at work does not count. */
+static void test_an_owner_at_work(void **state)
+{
+    static const struct async_route routes[] = {
+        {"/v1/peer/{dataset}/{snapshot}/samples/{i}", on_real_sample}, {NULL, NULL}};
+    struct async_server_config c = {.address = "127.0.0.1:0", .routes = routes};
+    struct peers *p = peers_like((struct peers_config){.least = DLC_MS(200), .most = DLC_SEC(20)});
+    struct dlc_mono from;
+    struct question q;
+    char address[64];
+
+    (void)state;
+    sem_init(&real.entered, 0, 0);
+    assert_int_equal(async_server_open(&c, &real.server, NULL), 0);
+    snprintf(address, sizeof(address), "http://%s", async_server_address(real.server));
+    for (int i = 0; i < 100; i++) /* patience is `least` from now on */
+        assert_int_equal(ask_wait(p, address, "good", 10), 0);
+    from = dlc_mono_now();
+    ask(p, &q, address, "working", 10);
+    sem_wait(&real.entered);
+    while (dlc_mono_since(from).ns < DLC_MS(700).ns)
+        assert_int_equal(q.times, 0);
+    answer_sample(real.working);
+    assert_int_equal(await(&q), 0);
+    peers_free(&p);
+    async_server_close(&real.server);
+    sem_destroy(&real.entered);
+}
+
+/* Patience is short when answers were quick. */
 static void test_patience(void **state)
 {
     struct peers *p = peers_like((struct peers_config){.least = DLC_MS(100), .most = DLC_SEC(20)});
@@ -524,13 +568,6 @@ static void test_patience(void **state)
     owner_open();
     for (int i = 0; i < 100; i++)
         assert_int_equal(ask_wait(p, owner.address, "good", 1000), 0);
-    from = dlc_mono_now();
-    ask(p, &q, owner.address, "working", 10);
-    sem_wait(&owner.entered);
-    while (dlc_mono_since(from).ns < DLC_MS(700).ns) /* it says that it is at work */
-        assert_int_equal(q.times, 0);
-    sem_post(&owner.release);
-    assert_int_equal(await(&q), 0);
     from = dlc_mono_now();
     ask(p, &q, owner.address, "held", 10); /* it says nothing */
     assert_int_equal(await(&q), DLC_ETIMEDOUT);
@@ -594,6 +631,7 @@ int main(void)
         cmocka_unit_test(test_a_late_failure_at_the_old_address),
         cmocka_unit_test(test_silence_is_given_up),
         cmocka_unit_test(test_an_answer_that_stands_still_is_given_up),
+        cmocka_unit_test(test_an_owner_at_work),
         cmocka_unit_test(test_patience),
         cmocka_unit_test(test_closing_ends_all),
         cmocka_unit_test(test_odd_questions),
