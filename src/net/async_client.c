@@ -307,20 +307,11 @@ static void set_up_easy(struct engine *h, struct engine_request *r)
     CURL *e = r->easy;
 
     curl_easy_setopt(e, CURLOPT_PRIVATE, r);
-    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-#if LIBCURL_VERSION_NUM >= 0x075500
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-#endif
-    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+    http_set_up(e, h->direct);
     curl_easy_setopt(e, CURLOPT_MAXREDIRS, 8L);
     curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE, BUFFER_SIZE);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, h->connect_ms);
-    curl_easy_setopt(e, CURLOPT_USERAGENT, "dlcache");
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, r->curl_error);
     curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_head_line);
     curl_easy_setopt(e, CURLOPT_HEADERDATA, r);
@@ -332,8 +323,6 @@ static void set_up_easy(struct engine *h, struct engine_request *r)
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, h);
     if (h->ca_file != NULL)
         curl_easy_setopt(e, CURLOPT_CAINFO, h->ca_file);
-    if (h->direct)
-        curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
 }
 
 static struct engine_request *request_new(struct engine *h)

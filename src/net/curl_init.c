@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/curl_init.h"
 
-#include <curl/curl.h>
 #include <fcntl.h>
 #include <pthread.h>
 
@@ -47,6 +46,22 @@ static void begin(void)
 const char *http_ca_file(void)
 {
     return ca_file;
+}
+
+void http_set_up(CURL *easy, bool direct)
+{
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "dlcache");
+    if (direct)
+        curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
 }
 
 int http_begin(struct dlc_err *err)

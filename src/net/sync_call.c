@@ -124,14 +124,10 @@ static void set_up(struct sync_handle *h, struct sync_call *c)
     struct dlc_dur connect = c->connect_max.ns > 0 ? c->connect_max : CONNECT_MAX;
 
     curl_easy_reset(e); /* connections stay */
+    http_set_up(e, !c->proxies);
     curl_easy_setopt(e, CURLOPT_URL, c->url);
-    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, 20L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, 10L);
-    curl_easy_setopt(e, CURLOPT_USERAGENT, c->agent != NULL ? c->agent : "dlcache");
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, c->headers);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, h->error);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
@@ -140,8 +136,8 @@ static void set_up(struct sync_handle *h, struct sync_call *c)
                      (long)(DLC_MIN(c->timeout.ns, connect.ns) / 1000000));
     if (c->each == NULL)
         curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)(c->timeout.ns / 1000000));
-    if (!c->proxies)
-        curl_easy_setopt(e, CURLOPT_NOPROXY, "*");
+    if (c->agent != NULL)
+        curl_easy_setopt(e, CURLOPT_USERAGENT, c->agent);
     if (c->unix_path != NULL)
         curl_easy_setopt(e, CURLOPT_UNIX_SOCKET_PATH, c->unix_path);
     if (c->connect_to != NULL)
