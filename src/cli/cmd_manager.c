@@ -40,16 +40,6 @@ static void announce(const struct manager *c, const struct config *config, const
             config->dir);
 }
 
-/* Blocked before any thread is made, so that all of them have it and only we get it. */
-static void block_ends(sigset_t *ends)
-{
-    sigemptyset(ends);
-    sigaddset(ends, SIGTERM);
-    sigaddset(ends, SIGINT);
-    pthread_sigmask(SIG_BLOCK, ends, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
-
 static int manage(const struct config *config, bool quiet, struct dlc_err *err)
 {
     char *socket = socket_path(config->dir);
@@ -70,7 +60,7 @@ static int manage(const struct config *config, bool quiet, struct dlc_err *err)
     int rc, signal_number;
 
     log_level_parse(config->log_level, &log_threshold);
-    block_ends(&ends);
+    block_end_signals(&ends);
     rc = manager_open(&cc, &c, err);
     if (rc == 0) {
         if (!quiet)

@@ -53,15 +53,6 @@ static int check(struct operator_config *c, const struct options *o, const struc
     return 0;
 }
 
-static void block_ends(sigset_t *ends)
-{
-    sigemptyset(ends);
-    sigaddset(ends, SIGTERM);
-    sigaddset(ends, SIGINT);
-    pthread_sigmask(SIG_BLOCK, ends, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
-
 static int operate(const struct options *o, const struct config *config, bool quiet,
                    struct dlc_err *err)
 {
@@ -72,7 +63,7 @@ static int operate(const struct options *o, const struct config *config, bool qu
     int rc = check(&c, o, config, err), number;
 
     log_level_parse(config->log_level, &log_threshold);
-    block_ends(&ends);
+    block_end_signals(&ends);
     if (rc == 0)
         rc = kube_config_load(&kube, o->kubeconfig, o->context, err);
     if (rc == 0) {

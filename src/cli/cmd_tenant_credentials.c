@@ -143,12 +143,6 @@ static int read_file(const char *path, struct keys *k, struct dlc_err *err)
 
 /* ---- to the manager ---- */
 
-static void set_secret(json_t *body, const char *name, const char *text)
-{
-    if (text != NULL && text[0] != '\0')
-        json_object_set_new(body, name, json_string(text));
-}
-
 static int collect(const struct asked *o, const struct config *c, json_t **body,
                    struct dlc_err *err)
 {
@@ -165,9 +159,9 @@ static int collect(const struct asked *o, const struct config *c, json_t **body,
         rc = ask_terminal(&k, err);
     if (rc == 0) {
         *body = json_object();
-        set_secret(*body, "access_key", k.access_key);
-        set_secret(*body, "secret_key", k.secret_key);
-        set_secret(*body, "session_token", k.session_token);
+        api_set(*body, "access_key", k.access_key);
+        api_set(*body, "secret_key", k.secret_key);
+        api_set(*body, "session_token", k.session_token);
         api_set(*body, "endpoint", c->endpoint);
         api_set(*body, "region", c->region);
         if (c->anonymous)
