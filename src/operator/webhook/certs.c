@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/secret.h"
 
 #define SKEW_S    3600 /* clocks of those who look may be behind */
 #define CA_NAME   "dlcache operator"
@@ -26,19 +27,12 @@
 #define SERIAL    16
 #define FORBIDDEN "\"',;: \t\r\n" /* in a name: it becomes part of a line of configuration */
 
-static void wipe(char **text)
-{
-    if (*text != NULL)
-        OPENSSL_cleanse(*text, strlen(*text));
-    mem_free(text);
-}
-
 void certs_release(struct certs *c)
 {
     mem_free(&c->bundle);
     mem_free(&c->cert);
-    wipe(&c->ca_key);
-    wipe(&c->key);
+    secret_free(&c->ca_key);
+    secret_free(&c->key);
 }
 
 static int failed(struct dlc_err *err, const char *what)
@@ -353,7 +347,7 @@ static int renew_ca(struct certs *c, int64_t now, struct dlc_err *err)
 
         mem_free(&c->bundle);
         c->bundle = bundle;
-        wipe(&c->ca_key);
+        secret_free(&c->ca_key);
         c->ca_key = key_text(key);
     }
     X509_free(ca);
@@ -375,7 +369,7 @@ static int renew_cert(struct certs *c, const struct certs_names *names, int64_t 
         rc = failed(err, "make a certificate");
     } else {
         mem_free(&c->cert);
-        wipe(&c->key);
+        secret_free(&c->key);
         c->cert = cert_text(x);
         c->key = key_text(key);
     }
