@@ -509,9 +509,31 @@ static void test_syncs(void **state)
 
     (void)state;
     assert_int_equal(syncs_of_store(d, 1), 3); /* the file, chunks/, its new directory */
-    disk_drop(d, id_of(1));
-    assert_int_equal(syncs_of_store(d, 1), 2); /* the directory is there */
+    for (unsigned i = 0; i < 3; i++) {
+        disk_drop(d, id_of(1));
+        assert_int_equal(syncs_of_store(d, 1), 2); /* the directory is there */
+    }
     disk_close(&d);
+}
+
+/* A sync that fails fails the store. The name of a directory that was not synced is synced by the
+ * next. */
+static void test_sync_fails(void **state)
+{
+    (void)state;
+    for (int nth = 1; nth <= 3; nth++) {
+        struct disk *d = open_config(&(struct disk_config){.root = root, .sync = true});
+
+        fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fsync), .nth = nth});
+        assert_int_equal(store(d, 1, 1000), DLC_EIO);
+        assert_true(fault_disarm());
+        assert_false(disk_has(d, id_of(1)));
+        assert_int_equal(count_files("", ".tmp"), 0);
+        assert_int_equal(syncs_of_store(d, 1), nth == 3 ? 2 : 3);
+        disk_close(&d);
+        os_rmtree(root);
+        assert_int_equal(os_mkdirs(root, 0700), 0);
+    }
 }
 
 int main(void)
@@ -529,6 +551,7 @@ int main(void)
         disk_test(test_small_is_not_allocated),
         disk_test(test_many_fills),
         disk_test(test_syncs),
+        disk_test(test_sync_fails),
         disk_test(test_grow),
         disk_test(test_grow_too_large),
         disk_test(test_store_faults),
