@@ -29,7 +29,7 @@ LATENCY_MS, BATCH, SAMPLES, TESTS, SHARE, SECONDS, WARM = 53, 256, 8_192, 2_048,
 CELLS = (("known-order", 3, None), ("shade-1", 1, None), ("shade-3", 1, None), ("coverage", 3, None),
          ("known-order", 2, 64), ("coverage", 2, 64))
 FILES = ("bench/common.py", "bench/gpu.py", "bench/importance_gpu.py", "tests/lib/s3server.py",
-         "tests/lib/place.py")
+         "tests/lib/hosts_local.py")
 
 
 # ---- packing ----

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The operator's webhook, its certificates and its HTTP, and nothing else of it, for
- * tests/lib/hook.py:
+ * tests/lib/webhook.py:
  *
  *     hook-probe    begins with {"webhook": "127.0.0.1:PORT", "http": ..., "bundle": PEM}
  *     rotate        (a line on standard input) another CA and certificate; answers with the same

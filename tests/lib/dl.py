@@ -21,7 +21,7 @@ import time
 
 import faulty
 import s3server
-from place import HERE
+from hosts_local import HERE
 from s3server import Skip  # noqa: F401  (for scenarios)
 
 DIR = os.environ.get("TEST_DIR") or sys.exit("run me by tests/run")

@@ -16,7 +16,7 @@ import sys
 import threading
 
 import dl
-from place import HERE
+from hosts_local import HERE
 
 STATUS, FORCE, DRY_RUN = 1, 2, 4
 PROGRAM = os.path.join(dl.BUILD, "tests/k8s/kube-probe")

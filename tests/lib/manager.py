@@ -19,7 +19,7 @@ import subprocess
 import sys
 
 import dl
-from place import HERE
+from hosts_local import HERE
 
 
 class Reply:

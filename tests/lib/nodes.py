@@ -20,7 +20,7 @@ import zlib
 import dl
 import faulty
 import manager
-from place import HERE
+from hosts_local import HERE
 
 NAMES = ("a", "b", "c", "d", "e", "f")
 AWAY = -8  # DLC_EBUCKET: what a client is told when the manager cannot be asked

@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import time
 
-from place import HERE
+from hosts_local import HERE
 
 BUS = 10000  # servers of a Cluster talk at port + this
 

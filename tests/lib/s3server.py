@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from place import HERE
+from hosts_local import HERE
 
 BUILD = os.environ.get("DLCACHE_BUILD", "build")
 

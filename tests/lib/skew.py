@@ -6,7 +6,7 @@
 import os
 
 import dl
-from place import Here
+from hosts_local import Here
 
 LIBRARY = os.path.join(dl.BUILD, "tests/lib/libskew.so")
 

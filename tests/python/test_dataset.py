@@ -9,7 +9,7 @@ import threading
 import unittest
 import weakref
 
-import home
+import package_case
 import numpy
 import torch
 
@@ -19,7 +19,7 @@ N = 10
 DATA = [bytes([i]) * (i * 100) for i in range(N)]  # the first is empty
 
 
-class Small(home.Case):
+class Small(package_case.Case):
     def setUp(self):
         super().setUp()
         for i, data in enumerate(DATA):
@@ -291,7 +291,7 @@ class Closing(Small):
                 self.assertEqual(pool.map(self.ds.read, range(N)), DATA, method)
 
 
-class Described(home.Case):
+class Described(package_case.Case):
     def test_classes_and_labels(self):
         for i, data in enumerate(DATA):
             self.write("bucket/%s/%d.bin" % ("cat" if i < 4 else "dog", i), data)

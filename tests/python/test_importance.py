@@ -5,7 +5,7 @@ import struct
 import threading
 import unittest
 
-import home
+import package_case
 import numpy
 import torch
 
@@ -22,7 +22,7 @@ def begin(ds, mode=COVERAGE, rule=PLAIN, rank=0, world=1, seed=1, first=0, count
     return ds
 
 
-class Importance(home.Case):
+class Importance(package_case.Case):
     def setUp(self):
         super().setUp()
         for i in range(N):

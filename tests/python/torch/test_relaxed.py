@@ -7,7 +7,7 @@ import os
 import unittest
 from unittest import mock
 
-import home
+import package_case
 import torch
 
 from dlcache.torch import DataLoader, Dataset, Shuffle
@@ -20,7 +20,7 @@ def number(view):
     return int(bytes(view[:8]))
 
 
-class Relaxed(home.Case):
+class Relaxed(package_case.Case):
     def setUp(self):
         super().setUp()
         os.environ["DLCACHE_MEMORY"] = "512KB"

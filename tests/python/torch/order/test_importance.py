@@ -12,7 +12,7 @@ import struct
 import unittest
 import warnings
 
-import home
+import package_case
 import numpy
 import torch
 import torch.distributed
@@ -33,7 +33,7 @@ def loss_of(values):
     return 0.5 + 2 * torch.as_tensor(values, dtype=torch.float32)
 
 
-class Numbered(home.Case):
+class Numbered(package_case.Case):
     """Samples that say who they are: train 0 to N - 1, test N on."""
 
     def setUp(self):
