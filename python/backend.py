@@ -10,7 +10,7 @@ dlcache/bin/dlcache, where the extension looks for it, and a script `dlcache` th
 come from pyproject.toml, the version from meson.build. Meson and ninja are asked for only if they are
 not there, so that no network is needed.
 
-(W1) Equal sources and compilers give equal wheels: names are sorted, times are constant.
+(WHEEL-1) Equal sources and compilers give equal wheels: names are sorted, times are constant.
 """
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ stay where they are until the last memoryview, slice or numpy array over them is
 whatever happens to the dataset, the daemon or the bucket. Only so many can be held at a time (57,000
 per process, or the daemon's memory); what is read beyond that is copied.
 
-(D1) A closed dataset refuses every call with ValueError; views that are still held live on.
-(D2) After fork the child attaches for itself when it first reads. Views that it inherits are valid
+(HANDLE-1) A closed dataset refuses every call with ValueError; views that are still held live on.
+(HANDLE-2) After fork the child attaches for itself when it first reads. Views that it inherits are valid
      only for as long as the parent holds them.
-(D3) Any method may be called by any thread. Calls that wait let other threads run; in the main thread
+(HANDLE-3) Any method may be called by any thread. Calls that wait let other threads run; in the main thread
      Ctrl-C ends them, with nothing lost: what next() waited for comes again.
 """
 from __future__ import annotations

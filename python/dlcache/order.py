@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sequence that Dataset.follow() walks, as numbers, without a dataset or a daemon.
 
-(R1) Computed by the code that the daemon and Dataset.next() run: it cannot differ from what they do.
+(NUMBERS-1) Computed by the code that the daemon and Dataset.next() run: it cannot differ from what they do.
 """
 from __future__ import annotations
 
