@@ -47,6 +47,7 @@
 struct report {
     struct dataset *ds;
     uint64_t *seen, *have, *told; /* a bit per object */
+    uint64_t *anew;               /* those that are told once more: their state has changed */
     uint32_t *samples;            /* cut from each object; NULL: one each */
     float *cost;                  /* of each object, as far as it was measured; NULL: none was */
     double cost_sum;
@@ -68,6 +69,7 @@ struct report {
 struct row {
     struct dataset *ds; /* with a reference */
     uint64_t object;
+    unsigned state; /* as it is told */
     bool put;
 };
 
@@ -86,6 +88,11 @@ static void set_bit(uint64_t *bits, uint64_t i)
     bits[i / 64] |= (uint64_t)1 << (i % 64);
 }
 
+static void clear_bit(uint64_t *bits, uint64_t i)
+{
+    bits[i / 64] &= ~((uint64_t)1 << (i % 64));
+}
+
 static void report_free(struct dataset *ds)
 {
     struct report *r = ds->report;
@@ -96,6 +103,7 @@ static void report_free(struct dataset *ds)
     mem_free(&r->seen);
     mem_free(&r->have);
     mem_free(&r->told);
+    mem_free(&r->anew);
     mem_free(&r->samples);
     mem_free(&r->cost);
     mem_free(&r);
@@ -113,6 +121,7 @@ static struct report *report_of(struct dataset *ds)
     r->seen = mem_zero(r->words * 8);
     r->have = mem_zero(r->words * 8);
     r->told = mem_zero(r->words * 8);
+    r->anew = mem_zero(r->words * 8);
     if (!catalog_is_whole(ds->catalog))
         r->samples = mem_zero((catalog_objects(ds->catalog) + 1) * sizeof(r->samples[0]));
     return r;
@@ -203,7 +212,7 @@ static void walk_ended(struct report *r)
     disk_group_figures(r->ds->node->disk, r->ds->disk.group, &g);
     state = g.state;
     for (uint64_t w = 0; state != r->state && w < r->words; w++)
-        r->told[w] &= ~r->have[w]; /* rows say it: those that stay are told anew */
+        r->anew[w] |= r->have[w]; /* rows say it: those that stay are told anew */
     r->state = (unsigned)state;
 }
 
@@ -345,7 +354,9 @@ static bool add_rows(struct batch *b, struct report *r, json_t *put, json_t *gon
     for (uint64_t k = 0; k < r->words; k++) {
         uint64_t w = (r->cursor + k) % r->words;
 
-        for (uint64_t differ = r->have[w] ^ r->told[w]; differ != 0; differ &= differ - 1) {
+        uint64_t differ = (r->have[w] ^ r->told[w]) | (r->have[w] & r->anew[w]);
+
+        for (; differ != 0; differ &= differ - 1) {
             uint64_t i = w * 64 + (uint64_t)__builtin_ctzll(differ);
 
             if (b->n == ROWS_MAX || *bytes > BYTES_MAX) {
@@ -354,7 +365,7 @@ static bool add_rows(struct batch *b, struct report *r, json_t *put, json_t *gon
             }
             if (catalog_object(r->ds->catalog, i, &e, NULL) < 0)
                 continue;
-            b->rows[b->n++] = (struct row){r->ds, i, bit(r->have, i)};
+            b->rows[b->n++] = (struct row){r->ds, i, r->state, bit(r->have, i)};
             r->ds->refs++;
             *bytes += json_len(e.key) + json_len(e.etag) + ROW_BYTES;
             if (bit(r->have, i))
@@ -396,12 +407,14 @@ void report_heard(struct node *n, bool well)
     n->member->batch = NULL;
     for (unsigned i = 0; b != NULL && i < b->n; i++) {
         struct row *row = &b->rows[i];
-        uint64_t *told = row->ds->report->told;
+        struct report *r = row->ds->report;
 
         if (well && row->put)
-            set_bit(told, row->object);
+            set_bit(r->told, row->object);
         else if (well)
-            told[row->object / 64] &= ~((uint64_t)1 << (row->object % 64));
+            clear_bit(r->told, row->object);
+        if (well && row->state == r->state)
+            clear_bit(r->anew, row->object);
         dataset_put(&row->ds);
     }
     mem_free(&b);

@@ -4,11 +4,13 @@
 
 #include <sched.h>
 
+#include "cache/disk/disk.h"
 #include "cluster/member.h"
 #include "cluster/peer/view.h"
 #include "cluster/report.h"
 #include "daemon/client_conn.h"
 #include "daemon/daemon.h"
+#include "daemon/dataset_chunks.h"
 #include "daemon/events.h"
 #include "daemon/session.h"
 #include "daemon/work.h"
@@ -128,6 +130,37 @@ static void a_stale_dataset_is_not_told(void **state)
     tell(0, 0);
 }
 
+/* A row says the life state of its dataset, so it is told anew when that changes; also then a chunk
+ * that has left meanwhile is told to be gone. */
+static void a_new_state_does_not_hide_what_has_gone(void **state)
+{
+    struct disk_config dc = {.cool_down = DLC_SEC(60)};
+    char path[256];
+
+    (void)state;
+    dc.root = unit_path("disk", path);
+    assert_int_equal(disk_open(&dc, &n.disk, NULL), 0);
+    ds->catalog_path = mem_str("x");
+    dataset_enter_group(ds);
+    bring(3);
+    bring(4);
+    dataset_join(ds);
+    walk();
+    tell(2, 0);
+    report_heard(&n, true);
+    tell(0, 0);
+    dataset_leave(ds); /* it cools down */
+    walk();
+    tell(2, 0);
+    report_heard(&n, false);
+    memory_evict(n.memory, ds->index, 3);
+    walk();
+    tell(1, 1);
+    report_heard(&n, true);
+    tell(0, 0);
+    disk_close(&n.disk);
+}
+
 /* What a chunk has cost is told with it; one that was not measured costs what others did. */
 static void costs_go_with_the_rows(void **state)
 {
@@ -176,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(rows_are_told_until_they_are_heard, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stale_dataset_is_not_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_new_state_does_not_hide_what_has_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(costs_go_with_the_rows, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_job_keeps_what_its_sessions_read, set_up, tear_down),
     };
