@@ -13,6 +13,7 @@
 #ifndef DLC_DAEMON_EVENTS_H
 #define DLC_DAEMON_EVENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct dataset;
@@ -32,6 +33,10 @@ struct node_events {
     /* A session of samples ends; st: what it has read. */
     void (*session_closed)(const struct session *s, const struct mem_session_stats *st);
 
+    /* A sample is in memory now. bypass: only sessions that bypass the cache have asked for it. */
+    void (*sample_resident)(struct dataset *ds, uint64_t sample, bool bypass);
+    /* The session's cursor has passed absolute position `at`, where this sample is. */
+    void (*sample_passed)(struct session *s, uint64_t at, uint64_t sample);
     /* What it took to bring this sample in, or to make the derived form of this object: in the unit
      * of policy_cost(). Only of datasets that the cluster knows. */
     void (*sample_cost)(struct dataset *ds, uint64_t sample, double cost);

@@ -203,9 +203,13 @@ void job_weights_measure(struct job_weights *w)
     }
 }
 
-void job_weights_used(struct job_weights *w, uint64_t sample)
+/* How often a sample was used is a part of what it is worth. */
+static void count_use(struct session *s, uint64_t at, uint64_t sample)
 {
-    if (sample < w->w.n && w->uses[sample] < UINT16_MAX)
+    struct job_weights *w = s->job_weights;
+
+    (void)at;
+    if (w != NULL && sample < w->w.n && w->uses[sample] < UINT16_MAX)
         w->uses[sample]++;
 }
 
@@ -231,4 +235,7 @@ json_t *job_weights_all_json(const struct dataset *ds)
     return list;
 }
 
-const struct node_events job_weights_events = {.dataset_closing = job_weights_all_free};
+const struct node_events job_weights_events = {
+    .dataset_closing = job_weights_all_free,
+    .sample_passed = count_use,
+};

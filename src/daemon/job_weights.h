@@ -63,9 +63,8 @@ void job_weights_send_soon(struct job_weights *w);
     DLC_MS(100) /* between two, however often a client says that an epoch ends */
 /* A sample whose weight has changed. False: that was all for now, or for so many steps. */
 bool job_weights_take(struct job_weights *w, uint64_t *steps, uint64_t *sample);
-void job_weights_measure(struct job_weights *w); /* some more of the mean; at each look */
-void job_weights_used(struct job_weights *w, uint64_t sample); /* a cursor has passed it */
-json_t *job_weights_all_json(const struct dataset *ds);        /* Gives */
+void job_weights_measure(struct job_weights *w);        /* some more of the mean; at each look */
+json_t *job_weights_all_json(const struct dataset *ds); /* Gives */
 
 extern const struct node_events job_weights_events;
 

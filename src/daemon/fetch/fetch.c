@@ -42,9 +42,8 @@
 #include "base/mem.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_chunks.h"
+#include "daemon/events.h"
 #include "daemon/fetch/source.h"
-#include "daemon/prefetch/cache_bypass.h"
-#include "daemon/prefetch/read_outcomes.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
 
@@ -330,9 +329,8 @@ static void fetch_publish(struct fetch *f)
     budget_give(ds, BUDGET_FILLING, f->size);
     mem_fill_set_checksum(f->fill, f->checksum);
     memory_publish(ds->node->memory, &f->fill);
-    bypass_came(ds, f->sample, f->bypass);
+    events_raise(ds->node, sample_resident, ds, f->sample, f->bypass);
     hist_add(&ds->prefetch.latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
-    outcomes_came(ds, f->sample);
     fetch_answer(f, 0);
     fetch_published(f);
     fetch_free(f);

@@ -40,7 +40,7 @@ static bool has_such_sessions(const struct dataset *ds)
     return false;
 }
 
-void bypass_came(struct dataset *ds, uint64_t sample, bool past)
+static void bypass_came(struct dataset *ds, uint64_t sample, bool past)
 {
     uint8_t bit = (uint8_t)(1u << (sample % 8));
 
@@ -119,4 +119,5 @@ static void bypass_free(struct dataset *ds)
     mem_free(&ds->bypass.passing);
 }
 
-const struct node_events bypass_events = {.dataset_freed = bypass_free};
+const struct node_events bypass_events = {.dataset_freed = bypass_free,
+                                          .sample_resident = bypass_came};

@@ -20,8 +20,6 @@ void bypass_look_up(struct session *s);  /* it begins */
 void bypass_changed(struct dataset *ds); /* there is a new view */
 /* When no such session is left, some of what came for them leaves. True: there is more. */
 bool bypass_leave_some(struct dataset *ds);
-/* A sample is resident; past: only sessions that keep nothing have asked for it. */
-void bypass_came(struct dataset *ds, uint64_t sample, bool past);
 /* Such a session has read it, and nobody is known to need it. True: it is gone. */
 bool bypass_passed(struct dataset *ds, uint64_t sample);
 uint64_t bypass_part(const struct session *s); /* bytes that may be ahead; UINT64_MAX: no limit */

@@ -34,6 +34,7 @@
 #include "base/mem.h"
 #include "daemon/ownership.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/fetch/fetch.h"
 #include "daemon/job_weights.h"
 #include "daemon/prefetch/cache_bypass.h"
@@ -186,9 +187,7 @@ static uint64_t count_passed(struct session *s, uint64_t a)
 {
     uint64_t sample = cursor_at(&s->follow.schedule->cursor, a);
 
-    outcomes_passed(s, a, sample);
-    if (s->job_weights != NULL)
-        job_weights_used(s->job_weights, sample);
+    events_raise(s->ds->node, sample_passed, s, a, sample);
     return sample;
 }
 

@@ -37,10 +37,11 @@ static unsigned shift_of(uint64_t sample)
     return (unsigned)(sample % 4) * 2;
 }
 
-void outcomes_came(struct dataset *ds, uint64_t sample)
+static void outcomes_came(struct dataset *ds, uint64_t sample, bool bypass)
 {
     uint8_t *b = byte_of(ds, sample);
 
+    (void)bypass;
     if (b != NULL)
         *b &= (uint8_t) ~(USED << shift_of(sample));
 }
@@ -97,7 +98,7 @@ static void add(struct outcomes_sum *sum, unsigned bits)
         sum->ahead++;
 }
 
-void outcomes_passed(struct session *s, uint64_t a, uint64_t sample)
+static void outcomes_passed(struct session *s, uint64_t a, uint64_t sample)
 {
     uint8_t *b = byte_of(s->ds, sample);
     unsigned bits;
@@ -139,4 +140,8 @@ static void outcomes_free(struct dataset *ds)
     mem_free(&ds->outcomes.seen);
 }
 
-const struct node_events outcomes_events = {.dataset_freed = outcomes_free};
+const struct node_events outcomes_events = {
+    .dataset_freed = outcomes_free,
+    .sample_resident = outcomes_came,
+    .sample_passed = outcomes_passed,
+};

@@ -33,10 +33,7 @@ struct outcomes_epoch {
 };
 
 void outcomes_begin(struct session *s); /* another order: what was counted stays as it is */
-/* Its cursor has passed absolute position a. */
-void outcomes_passed(struct session *s, uint64_t a, uint64_t sample);
 void outcomes_waits(struct session *s, uint64_t sample); /* a reader asks for it and waits */
-void outcomes_came(struct dataset *ds, uint64_t sample); /* it has become resident */
 json_t *outcomes_json(const struct outcomes_sum *sum);   /* Gives */
 json_t *outcomes_epochs(const struct session *s);        /* the latest first. Gives */
 

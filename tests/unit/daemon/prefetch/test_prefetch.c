@@ -5,8 +5,10 @@
  */
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
+#include "daemon/events.h"
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/prefetch/prefetch.h"
+#include "daemon/prefetch/read_outcomes.h"
 #include "daemon/prefetch/reader_state.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
@@ -68,6 +70,8 @@ static void set_up(void **state, unsigned samples)
     assert_non_null(w->n.loop);
     assert_int_equal(memory_new(ROOM, ROOM, &w->n.memory, NULL), 0);
     dlc_list_init(&w->n.datasets);
+    w->n.events[0] = &bypass_events;
+    w->n.events[1] = &outcomes_events;
     w->ds = (struct dataset){.tag = TAG, .node = &w->n, .state = DATASET_READY, .refs = 1};
     w->ds.catalog = catalog_of(N);
     dlc_list_init(&w->ds.sessions);
@@ -456,8 +460,8 @@ static void test_keeps_nothing(void **state)
     struct world *w = *state;
 
     w->s[0].past = true;
-    bypass_came(&w->ds, 3, true);
-    bypass_came(&w->ds, 20, true);
+    events_raise(&w->n, sample_resident, &w->ds, 3, true);
+    events_raise(&w->n, sample_resident, &w->ds, 20, true);
     follow(w, 0, 0);
     look(w, 0, 10);
     assert_false(mem_index_ready(w->ds.index, 3));
