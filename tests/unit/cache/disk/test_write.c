@@ -487,9 +487,35 @@ static void test_many_fills(void **state)
     struct disk_fill *f;
 
     (void)state;
-    for (unsigned i = 0; i < 1100; i++) {
-        assert_int_equal(disk_fill_begin(d, id_of(i), 10, &f, NULL), 0);
-        disk_fill_abandon(d, &f);
+    for (unsigned i = 0; i < 2200; i++) {
+        assert_int_equal(disk_fill_begin(d, id_of(1), 10, &f, NULL), 0);
+        if (i % 2 == 0)
+            disk_fill_abandon(d, &f);
+        else
+            assert_int_equal(disk_fill_commit(d, &f, NULL), 0);
+    }
+    disk_close(&d);
+}
+
+/* A fill replaces a chunk of other bytes, also of the same length. */
+static void test_fill_replaces(void **state)
+{
+    struct disk *d = open_limited(0);
+    char got[1000], want[1000];
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        size_t len = i < 2 ? 1000 : 900;
+        struct disk_fill *f;
+
+        memset(want, (int)i, len);
+        assert_int_equal(disk_fill_begin(d, id_of(1), len, &f, NULL), 0);
+        memcpy(disk_fill_data(f), want, len);
+        assert_int_equal(disk_fill_commit(d, &f, NULL), 0);
+        assert_int_equal(disk_read(d, id_of(1), got, len, NULL), 0);
+        assert_memory_equal(got, want, len);
+        assert_int_equal(figures_of(d).bytes, len);
+        assert_int_equal(count_files("chunks", ""), 1);
     }
     disk_close(&d);
 }
@@ -550,6 +576,7 @@ int main(void)
         disk_test(test_full_leaves_nothing_reserved),
         disk_test(test_small_is_not_allocated),
         disk_test(test_many_fills),
+        disk_test(test_fill_replaces),
         disk_test(test_syncs),
         disk_test(test_sync_fails),
         disk_test(test_grow),
