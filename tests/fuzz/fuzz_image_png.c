@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0)
         memcpy(copy, data, size);
     mend(copy, size);
-    fuzz_image(copy, size);
+    fuzz_image(copy, size, false);
     mem_free(&copy);
     return 0;
 }

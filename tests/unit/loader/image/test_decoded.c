@@ -3,6 +3,7 @@
  * by tests/python/loader. */
 #include "unit.h"
 
+#include "base/check.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "loader/image/image_i.h"
