@@ -378,7 +378,7 @@ int dlc_set_weights(struct dlc_dataset *ds, uint64_t first, uint64_t n, const fl
     weighed_put(ds, &w);
     if (rc < 0)
         return rc;
-    dlc_mtx_lock(&ds->importance.mtx); /* (IMPORTANCE-1) */
+    dlc_mtx_lock(&ds->importance.mtx); /* (LEARN-1) */
     for (uint64_t i = 0; i < n; i++)
         weights_set(&ds->importance.weighed->w, first + i, in[i]);
     dlc_mtx_unlock(&ds->importance.mtx);

@@ -2,7 +2,7 @@
 /*
  * The weights of a job as this process maps them: the daemon's, or its own while there is none.
  *
- * (IMPORTANCE-1) A batch is learnt, and weights are exchanged, under the lock: no batch goes into a
+ * (LEARN-1) A batch is learnt, and weights are exchanged, under the lock: no batch goes into a
  * mapping that is given up. A list is drawn without it, on a mapping that it counts.
  */
 #ifndef DLC_CLIENT_JOB_WEIGHTS_H
@@ -49,7 +49,7 @@ int weighed_own(const struct dlc_dataset *ds, struct weighed **out, struct dlc_e
 /* The daemon's. Returns as attach_call(). */
 int weighed_ask(struct dlc_dataset *ds, struct attachment *a, const char *job, bool own,
                 struct weighed **out, struct dlc_err *err);
-/* Use these from now on. Takes. (IMPORTANCE-1) */
+/* Use these from now on. Takes. (LEARN-1) */
 void weighed_install(struct dlc_dataset *ds, struct weighed *w, bool same_job);
 
 /* Have the weights that a daemon keeps for the job, if one was begun, and bring those along that

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "client/last_error.h"
+#include "dlcache/loader.h"
 
 static int absent(void)
 {

@@ -125,7 +125,7 @@ static int group_list(struct tables *t, const struct weight_post *p, struct grou
     return rc;
 }
 
-/* (WEIGHTS-2), with room for one more of so many pairs. */
+/* (POST-2), with room for one more of so many pairs. */
 static void group_trim(struct tables *t, const struct weight_post *p, const struct group *g)
 {
     size_t of_sender = 1, pairs = p->count;

@@ -10,12 +10,12 @@
  * that does not grow). SENDER is a node's memory of these weights: another one when the node has been
  * started again, which so gets back what it knew itself. COUNT is of pairs.
  *
- * (WEIGHTS-1) Ids alone say which are new to whom and which are too many: nothing is kept in memory,
+ * (POST-1)    Ids alone say which are new to whom and which are too many: nothing is kept in memory,
  *             and the next leader goes on.
- * (WEIGHTS-2) At most SENDER_DOCS of a sender, GROUP_DOCS and GROUP_PAIRS of all, TENANT_DOCS of a
+ * (POST-2)    At most SENDER_DOCS of a sender, GROUP_DOCS and GROUP_PAIRS of all, TENANT_DOCS of a
  *             tenant are kept, none for longer than a day, none of a job or dataset that is not there
  *             any more. What is gone costs others freshness, never correctness.
- * (WEIGHTS-3) Numbers are given and written under one lock: who has seen a number has seen all before
+ * (POST-3)    Numbers are given and written under one lock: who has seen a number has seen all before
  *             it.
  */
 #ifndef DLC_MANAGER_TABLES_WEIGHT_POSTS_H
