@@ -8,7 +8,7 @@
  *     tables/      what the leader knows and decides; no HTTP
  *     store/       documents, chunks, locks and events, in SQLite or Redis
  *
- * Calls go downwards only (tools/layers.txt, tools/cycles.txt).
+ * Calls go downwards only (tools/layers.txt).
  */
 #ifndef DLC_MANAGER_MANAGER_H
 #define DLC_MANAGER_MANAGER_H
