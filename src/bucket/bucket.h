@@ -46,8 +46,11 @@ bool bucket_keys_set(struct bucket_keys *k, const char *access_key, const char *
 
 struct bucket_config {
     const char *endpoint; /* NULL: environment, then the cloud's own */
-    const char *region;   /* NULL: environment, profile, then us-east-1 */
-    const char *profile;  /* NULL: AWS_PROFILE, then "default" */
+    /* Another user or a tenant has named the endpoint. A signature is worth nothing there; a bearer
+     * token would be theirs: it goes to hosts of googleapis.com alone then. */
+    bool foreign_endpoint;
+    const char *region;  /* NULL: environment, profile, then us-east-1 */
+    const char *profile; /* NULL: AWS_PROFILE, then "default" */
     bool anonymous;
     bool no_link_local;       /* a tenant has chosen the address: net/async_client.h */
     struct bucket_keys *keys; /* NULL: look for credentials. file and http ignore them */

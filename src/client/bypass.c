@@ -23,6 +23,7 @@ struct bucket_config direct_config(const struct dlc_dataset *ds)
     bool path_style;
 
     bc.endpoint = ds->place_endpoint != NULL ? ds->place_endpoint : ds->endpoint;
+    bc.foreign_endpoint = ds->place_endpoint != NULL; /* who registered the dataset named it */
     bc.region = ds->config.region[0] ? ds->config.region : NULL;
     bc.profile = ds->config.profile[0] ? ds->config.profile : NULL;
     bc.anonymous = ds->opt.anonymous != 0 || ds->config.anonymous;

@@ -108,6 +108,7 @@ static void open_url(struct conn *c, const json_t *body)
                                       .endpoint = endpoint,
                                       .anonymous = json_is_true(json_object_get(body, "anonymous")),
                                       .refresh = refresh,
+                                      .foreign = c->uid != geteuid() && c->uid != 0,
                                       .snapshot = c->snapshot});
         return;
     }

@@ -158,6 +158,7 @@ struct bucket_config dataset_bucket_config(const struct dataset *ds)
     bc.endpoint = ds->asked.endpoint != NULL ? ds->asked.endpoint
                   : c->endpoint[0]           ? c->endpoint
                                              : NULL;
+    bc.foreign_endpoint = ds->asked.endpoint != NULL && (ds->asked.foreign || ds->cid != NULL);
     bc.region = ds->asked.region != NULL ? ds->asked.region : c->region[0] ? c->region : NULL;
     bc.profile = c->profile[0] ? c->profile : NULL;
     bc.keys = ds->credentials.keys;
@@ -196,8 +197,9 @@ char *dataset_name(const struct open_request *w)
 {
     const struct grant *g = w->grant;
 
-    return mem_fmt("%s\n%s\n%d%d\n%s\n%s", w->url, w->endpoint != NULL ? w->endpoint : "",
-                   w->anonymous, g != NULL && g->access_key != NULL, g != NULL ? g->tenant : "",
+    return mem_fmt("%s\n%s\n%d%d%d\n%s\n%s", w->url, w->endpoint != NULL ? w->endpoint : "",
+                   w->anonymous, w->endpoint != NULL && w->foreign,
+                   g != NULL && g->access_key != NULL, g != NULL ? g->tenant : "",
                    g != NULL ? g->dataset : "");
 }
 
@@ -242,6 +244,7 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     ds->asked.url = mem_str(w->url);
     ds->asked.endpoint = mem_str(w->endpoint);
     ds->asked.anonymous = w->anonymous;
+    ds->asked.foreign = w->foreign;
     ds->opening.wanted = n->peers != NULL && w->grant != NULL ? w->grant->snapshot : 0;
     ds->opening.instead_of = w->refresh ? ds->opening.wanted : 0;
     ds->tally = mem_new(struct bucket_tally);

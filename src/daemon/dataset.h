@@ -59,6 +59,7 @@ struct dataset_asked {
     char *endpoint; /* or NULL */
     char *region;   /* of a tenant; or NULL */
     bool anonymous;
+    bool foreign; /* by another user than the daemon's */
 };
 
 /* What readers have done. */
@@ -114,6 +115,7 @@ struct dataset {
 struct open_request {
     const char *url, *endpoint; /* endpoint may be NULL */
     bool anonymous, refresh;
+    bool foreign;              /* asked by another user than the daemon's and root */
     uint64_t snapshot;         /* 0: the newest */
     const struct grant *grant; /* of a cluster; NULL: nobody's */
 };

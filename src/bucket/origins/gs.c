@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/check.h"
 #include "base/str.h"
@@ -269,6 +270,34 @@ static struct gs *gs_new(const struct bucket_config *c, unsigned lanes)
     return g;
 }
 
+static bool is_google(const char *endpoint)
+{
+    static const char scheme[] = "https://", cloud[] = ".googleapis.com";
+    size_t n;
+
+    if (!str_starts(endpoint, scheme))
+        return false;
+    endpoint += strlen(scheme);
+    n = strcspn(endpoint, "/:");
+    return n > strlen(cloud) &&
+           strncasecmp(endpoint + n - strlen(cloud), cloud, strlen(cloud)) == 0 &&
+           memchr(endpoint, '@', strlen(endpoint)) == NULL;
+}
+
+/* A token can do whatever its owner can: who names the endpoint must not get it. */
+static int check_endpoint(const struct gs *g, const struct bucket_config *c, struct dlc_err *err)
+{
+    if (!c->foreign_endpoint || c->endpoint == NULL || is_google(c->endpoint) ||
+        (g->mode != GS_BEARER && g->mode != GS_METADATA))
+        return 0;
+    return dlc_err_set(
+        err, DLC_EDENIED,
+        "%s is no endpoint of Google, and the daemon sends its Google token to no "
+        "other that a client or a tenant names: use HMAC keys, open it as anonymous, "
+        "or start the daemon with --endpoint",
+        c->endpoint);
+}
+
 int origin_gs_new(const struct url *u, const struct bucket_config *c, unsigned lanes,
                   struct origin **out, struct dlc_err *err)
 {
@@ -282,6 +311,10 @@ int origin_gs_new(const struct url *u, const struct bucket_config *c, unsigned l
     if (rc < 0)
         return rc;
     s->auth = gs_new(c, lanes);
-    *out = &s->origin;
-    return 0;
+    rc = check_endpoint(s->auth, c, err);
+    if (rc < 0)
+        s3_free(&s->origin);
+    else
+        *out = &s->origin;
+    return rc;
 }
