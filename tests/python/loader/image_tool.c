@@ -27,7 +27,8 @@ struct request { /* without gaps: see imagetool.py */
     uint32_t planned; /* take these of the plan */
     uint32_t x, y, box_width, box_height, flipped, jitter[4];
     float factor[4];
-    uint32_t reserved[2];
+    uint32_t decoded; /* the bytes are a decoded image */
+    uint32_t reserved;
 };
 
 static_assert(sizeof(struct request) == 24 + 13 * 8 + 10 * 4 + 24 + 10 * 4 + 16 + 8,
@@ -85,7 +86,8 @@ static int64_t answer(struct image_scratch *s, const struct request *q, const vo
     int64_t rc = image_check_spec(&spec, err);
 
     if (rc == 0)
-        rc = image_read_head(data, q->len, &spec, &head, err);
+        rc = q->decoded != 0 ? image_decoded_head(data, q->len, &head, err)
+                             : image_read_head(data, q->len, &spec, &head, err);
     if (rc < 0)
         return rc;
     plan_of(q, &spec, &head, &plan);

@@ -30,6 +30,10 @@ class Error(Exception):
 EINVAL, ENOMEM, ECORRUPT = -1, -2, -7
 
 
+class Decoded(bytes):
+    """A decoded image, as form() gives it."""
+
+
 class Tool:
     def __enter__(self):
         if not os.path.exists(PROGRAM):
@@ -51,7 +55,7 @@ class Tool:
         request = REQUEST.pack(
             key, max_pixels, len(data), *scale, *ratio, flip, *brightness, *contrast, *saturation, *hue, op, portable,
             *size, crop, resize, type, layout, normalise, exact, *(mean or (0, 0, 0)), *(std or (1, 1, 1)),
-            box is not None, *(box or (0, 0, 0, 0)), flipped, *jitter, *factor, 0, 0)
+            box is not None, *(box or (0, 0, 0, 0)), flipped, *jitter, *factor, isinstance(data, Decoded), 0)
         self.process.stdin.write(request)
         self.process.stdin.write(data)
         self.process.stdin.flush()
@@ -72,7 +76,7 @@ class Tool:
         return out.reshape((3, h, w) if how.get("layout", NHWC) == NCHW else (h, w, 3))
 
     def form(self, data, **how):
-        return self.ask(FORM, data, **how)
+        return Decoded(self.ask(FORM, data, **how))
 
     def head(self, data, **how):
         """(format, width, height, orientation, components, progressive, yuv420)"""

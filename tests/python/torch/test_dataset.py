@@ -14,6 +14,7 @@ from torch.utils.data import ConcatDataset, Subset
 
 import dlcache
 from dlcache.torch import dataset as module
+from dlcache.torch.sample_table import SampleTable
 from dlcache.torch.dataset import Dataset
 from dlcache.torch.folders import DatasetFolder
 from dlcache.torch.pipeline import worker
@@ -254,7 +255,7 @@ class Hooks(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "at place 1"):
                 opened(texts(2), Bad)
         with self.assertRaisesRegex(KeyError, "there are key, caption, source"):
-            module.Table(texts(4, columns=self.COLUMNS), range(4))["speaker"]
+            SampleTable(texts(4, columns=self.COLUMNS), range(4))["speaker"]
 
     def test_attributes_before_it_is_opened(self):
         class Chosen(Dataset):

@@ -65,7 +65,7 @@ class Arguments(unittest.TestCase):
         self.refuse("'maybe'", ImageLoader, 4, crop, decoded_cache="maybe")
         self.refuse("'jax'", ImageLoader, 4, crop, output="jax")
         self.refuse("mutually exclusive", ImageLoader, 4, crop, sampler=[1], shuffle=True)
-        self.refuse("iterated anew", ImageLoader, 4, crop, sampler=3)
+        self.refuse("iterated again", ImageLoader, 4, crop, sampler=3)
 
     def test_tensors(self):
         self.refuse("complex", TensorLoader, 4, (2,), dtype="complex64")

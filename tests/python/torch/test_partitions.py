@@ -156,7 +156,7 @@ class Forms(Case):
         with self.assertRaisesRegex(ValueError,
                                     "b.csv has the columns a, c, but the first partition has a, b"):
             list(self.rows_of({"a.csv": b"a,b\n1,2\n", "b.csv": b"a,c\n1,2\n"}))
-        with self.assertRaisesRegex(ValueError, "a.jpg is no csv"):
+        with self.assertRaisesRegex(ValueError, "a.jpg is not a csv"):
             list(self.rows_of({"a.jpg": b"x"}))
         for how in (dict(parse="xls"), dict(rows="list"), dict(batch=0), dict(rank=1),
                     dict(rank=2, world=2)):

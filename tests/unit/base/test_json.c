@@ -85,12 +85,12 @@ static void sums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_by_type),
-        cmocka_unit_test(paths_go_into_objects),
-        cmocka_unit_test(absent_and_other_types_are_alike),
-        cmocka_unit_test(elements),
+        cmocka_unit_test_setup_teardown(members_by_type, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(paths_go_into_objects, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(absent_and_other_types_are_alike, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(elements, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sums, set_up, tear_down),
     };
 
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
