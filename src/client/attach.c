@@ -27,6 +27,7 @@
 #include "client/dataset.h"
 #include "client/heartbeat.h"
 #include "client/pins.h"
+#include "client/watch.h"
 #include "ipc/frame.h"
 #include "ipc/shm.h"
 
@@ -364,6 +365,9 @@ void attachment_unmap(struct attachment *a)
     a->slots = NULL;
     os_close(&a->sock);
     os_close(&a->doorbell);
+    if (a->watched)
+        watch_remove();
+    a->watched = false;
 }
 
 void attachment_free(struct attachment **ap)

@@ -43,6 +43,7 @@ struct attachment {
     int sock, doorbell;
     uint64_t snapshot;
 
+    bool watched; /* by watch.h */
     const char *segment;
     const struct shm_slot *slots;
     uint64_t segment_size, index_size, n;

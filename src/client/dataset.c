@@ -147,7 +147,7 @@ void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a)
     ds->spawn_from = (struct dlc_mono){0};
     atomic_store(&ds->cur, a);
     atomic_store_explicit(&ds->said, false, memory_order_relaxed);
-    watch_add(a->sock, a->generation, daemon_gone);
+    a->watched = watch_add(a->sock, a->generation, daemon_gone);
     client_unlock();
 }
 

@@ -41,6 +41,7 @@ static void disown(struct attachment *a)
 {
     a->foreign = true;
     a->sock = a->doorbell = -1; /* base/fork_fds.h has closed them */
+    a->watched = false;
     dlc_mtx_init(&a->mtx, LCK_session);
     dlc_mtx_init(&a->rpc, LCK_rpc);
     if (a->inherited == 0) /* else a daemon that ends could not return its memory */

@@ -9,6 +9,8 @@
 
 #include "unit.h"
 
+#include <sched.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -187,12 +189,30 @@ static inline int helper_ask(struct daemon *d, int ask)
     return answer;
 }
 
+/* The client's watch thread of the test before ends soon after its last dataset was closed. */
+static inline void wait_until_alone(void)
+{
+    struct dlc_mono end = dlc_mono_add(dlc_mono_now(), DLC_SEC(2));
+    unsigned n;
+
+    do {
+        DIR *dir = opendir("/proc/self/task");
+
+        assert_non_null(dir);
+        for (n = 0; readdir(dir) != NULL;)
+            n++;
+        closedir(dir);
+        sched_yield();
+    } while (n > 3 && dlc_mono_sub(end, dlc_mono_now()).ns > 0); /* itself, "." and ".." */
+}
+
 /* Daemons are children of a process without threads, whatever the test has: fork() and sanitizers
  * like it so. Its first start is before the test has any. */
 static inline void helper_start(struct daemon *d)
 {
     int fds[2];
 
+    wait_until_alone();
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     fflush(NULL);
     d->helper_pid = fork();

@@ -87,6 +87,10 @@ static void test_idle(void **state)
     daemon_start(&d);
     dlc_close(&a);
     dlc_close(&b);
+    until(!watch_status("State", before)); /* nothing is attached: it has ended */
+    a = open_at(&d, url, 0);
+    until(watch_status("State", before));
+    dlc_close(&a);
 }
 
 /* The view keeps what it needs, and the last one that is put lets go of it. */
