@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Budgets of what runs ahead of readers, shared by datasets. Each that uses or wants some has an
- * equal share; what others do not use can be borrowed, but for a quarter, so that one whose bucket
- * accepts requests and stalls does not keep the others from beginning. A share is granted though
- * the whole is spent by borrowers: then up to twice the budget is in use until they give back.
+ * Prefetch budgets: limits on the work that runs ahead of readers, shared by all datasets.
+ *
+ * Each dataset that uses or wants some of a budget has an equal share. A dataset may borrow what
+ * others do not use, except for the last quarter: a dataset whose bucket accepts requests and then
+ * stalls must not keep the others from starting. A share is granted even if borrowers have spent
+ * the whole budget; until they return it, up to twice the budget is in use.
  */
 #include "daemon/budget.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Budgets of what runs ahead of readers, shared by datasets. */
+/* Prefetch budgets: limits on the work that runs ahead of readers, shared by all datasets. */
 #ifndef DLC_DAEMON_BUDGET_H
 #define DLC_DAEMON_BUDGET_H
 
@@ -10,9 +10,9 @@ struct dataset;
 struct node;
 
 enum budget {
-    BUDGET_FETCHES, /* under way */
-    BUDGET_FILLING, /* bytes of memory reserved by them */
-    BUDGET_STORING, /* bytes of memory held while they are written to disk */
+    BUDGET_FETCHES, /* fetches in progress */
+    BUDGET_FILLING, /* bytes of memory that fetches have reserved */
+    BUDGET_STORING, /* bytes of memory held while samples are written to disk */
 };
 #define N_BUDGETS 3
 
@@ -23,10 +23,10 @@ struct budget_use {
 
 void budget_take(struct dataset *ds, enum budget b, uint64_t amount);
 void budget_give(struct dataset *ds, enum budget b, uint64_t amount);
-void budget_count(struct node *n); /* who shares; before a round of prefetches */
-/* May another prefetch of it start? Demand misses never ask. */
+void budget_count(struct node *n); /* counts the datasets that share, before prefetches start */
+/* May this dataset start another prefetch? Demand misses do not ask. */
 bool budget_for_prefetch(const struct dataset *ds);
-/* May so many more bytes of it wait for the disk? */
+/* May this many more bytes of the dataset wait to be written to disk? */
 bool budget_for_store(const struct dataset *ds, uint64_t bytes);
 
 #endif

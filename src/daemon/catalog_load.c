@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Stored catalogs, loaded on a worker: no file is touched on the event loop, and what is read there
- * later is memory (catalog_load()).
+ * Loads stored catalogs on a worker. The event loop touches no file: catalog_load() reads the whole
+ * catalog into memory.
  */
 #include "daemon/catalog_load.h"
 

@@ -9,11 +9,11 @@ struct catalog;
 struct dataset;
 struct dlc_err;
 
-/* X, blocks: the stored catalog of this snapshot; 0: the newest. */
+/* X, blocks: load the stored catalog of this snapshot; 0: of the newest one. */
 int load_catalog(const struct dataset *ds, uint64_t snapshot, struct catalog **out,
                  struct dlc_err *err);
-/* The same on a worker, of opening.pinned or, if that counts, the newest. done() is called on the
- * loop when ds->catalog (NULL: none) and opening.stored are set. */
+/* The same on a worker: of opening.pinned, else the newest unless the manager named another one.
+ * done() is called on the loop after ds->catalog (NULL: none) and opening.stored are set. */
 void load_start(struct dataset *ds, void (*done)(struct dataset *ds));
 
 #endif

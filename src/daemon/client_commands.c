@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What may be asked over the socket; docs/format/protocol.md is the list. */
+/* Commands of clients over the daemon's socket; docs/format/protocol.md lists them. */
 #include "daemon/client_commands.h"
 
 #include <string.h>

@@ -5,7 +5,8 @@
 
 struct client_ops;
 
-/* For server_open(): messages are commands; a connection has a session, or waits for a dataset. */
+/* For server_open(). Each message is a command; a connection has a session or waits for a dataset.
+ */
 extern const struct client_ops client_command_ops;
 
 #endif

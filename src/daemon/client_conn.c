@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The daemon's socket: who may connect, and messages in and out without ever waiting for a client.
+ * The daemon's socket: accepts connections of permitted users, and sends and receives messages
+ * without ever waiting for a client.
  *
- * (C1) A connection is served only if the kernel says that its user is ours, root, or in allow-uid.
- * (C2) The socket's directory is ours and nobody else can write to it.
- * (C3) A connection object may go away inside any of its callbacks, and nowhere else: who needs it
- * later keeps its id.
- * (C4) The daemon may end a connection at any time (nonsense, a client that does not read), but not
- * what the client pins: it may read those samples, and pin others, until it notices. The connection
- * becomes a zombie. It is shut down for writing, so that the client notices, and not served any
- * more; its session's pins count until the client closes its end, which the library does when the
- * last view is put, or dies. A process, and a user, with too many zombies can open no more sessions
- * and reads past the cache; nobody's pins are ever dropped.
- * (C5) Want of descriptors or memory fails a request, or makes it wait for the tick. It ends no
- * connection.
+ * (C1) A connection is served only if the kernel reports its user as ours, root, or in allow-uid.
+ * (C2) The socket's directory is ours and no other user can write to it.
+ * (C3) A connection object may be freed inside any of its callbacks, and nowhere else. Code that
+ *      needs it later keeps its id.
+ * (C4) The daemon may end a connection at any time (invalid messages, a client that does not read),
+ *      but not the client's pins: the client may read those samples, and pin others, until it
+ *      notices. The connection becomes a zombie. It is shut down for writing, so that the client
+ *      notices, and is not served any more. Its session's pins count until the client closes its
+ *      end (the library does so when the last view is put) or dies. A process, or a user, with too
+ *      many zombies cannot open more sessions and reads past the cache. Pins of a live client are
+ *      never dropped.
+ * (C5) A shortage of descriptors or memory fails a request, or delays it until the tick. It does
+ *      not end a connection.
  */
 #include "daemon/client_conn.h"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The command `open`: what a client wants to open, and whether the manager must be asked first. It
- * need not
+ * The command `open`: which dataset a client wants, and whether the manager must be asked first.
+ * The manager is not asked
  *
- *     no cluster            for plain URLs; there are no names and no tokens
- *     inside `serve`        for plain URLs without a token, which are the daemon's own user's
+ *     without a cluster     for plain URLs; there are no names and no tokens
+ *     inside `serve`        for plain URLs without a token, which belong to the daemon's own user
  *
- * and a node of a cluster opens nothing without a token.
+ * A node of a cluster opens nothing without a token.
  */
 #ifndef DLC_DAEMON_CLIENT_OPEN_H
 #define DLC_DAEMON_CLIENT_OPEN_H
