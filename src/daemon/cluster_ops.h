@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the daemon asks of its cluster: the only way from here to src/cluster, which calls the
- * daemon's functions as it likes. node.cluster_ops is set before the loop runs (struct node_start)
- * and does not change. NULL: this daemon is not of a cluster; then nobody has set a tenant, a
- * cluster's name or credentials on a dataset either (dataset.cid, keys).
+ * Operations that the daemon calls on its cluster: the only way from src/daemon to src/cluster,
+ * which may call any function of the daemon. node.cluster_ops is set before the loop runs (struct
+ * node_start) and does not change. NULL: this daemon is not in a cluster; then no dataset has a
+ * tenant, a cluster name or credentials (dataset.cid, keys).
  *
- * All on the node loop. Answers come on the loop, perhaps before the call returns.
+ * All run on the node loop. Answers arrive on the loop, possibly before the call returns.
  */
 #ifndef DLC_DAEMON_CLUSTER_OPS_H
 #define DLC_DAEMON_CLUSTER_OPS_H
@@ -25,39 +25,40 @@ struct grant;
 struct node;
 struct node_events;
 
-/* g: borrowed; NULL: *err says why not. */
+/* g: borrowed; NULL: *err has the reason. */
 typedef void resolve_f(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg);
 
-/* One who waits until the manager was asked for other credentials. */
+/* A caller that waits until the manager was asked for new credentials. */
 struct credential_retry {
     struct dlc_list link;
     void (*done)(struct credential_retry *a, bool changed);
 };
 
-/* Takes *catalog, NULL when rc says that no peer has given it. */
+/* Takes *catalog; it is NULL if no peer sent the catalog, and rc has the reason. */
 typedef void borrowed_f(struct dataset *ds, int rc, struct catalog **catalog);
 
 struct cluster_ops {
-    /* Become a member, by node.membership; sets node.cluster, token, peers and shared. */
+    /* Join the cluster as node.membership says; sets node.cluster, token, peers and shared. */
     int (*open)(struct node *n, struct dlc_err *err);
-    /* The daemon is to end. True: first the cluster is left; then node_stop_now() is called. */
+    /* The daemon is to end. True: the node leaves the cluster first, then node_stop_now() is
+     * called. */
     bool (*leave)(struct node *n);
     void (*tick)(struct node *n);  /* several times a second */
     void (*close)(struct node *n); /* after the loop has ended; also when open() failed */
-    void (*figures)(struct node *n, json_t *to); /* adds them to the answer of `stat` */
+    void (*figures)(struct node *n, json_t *to); /* adds figures to the answer of `stat` */
 
-    /* Which dataset is it, and may the holder of the token (NULL: we ourselves) read it? `what`:
-     * its URL (dlcache://NAME, or that of its bucket). An answer younger than `life` will do. */
+    /* Which dataset is meant, and may the holder of the token (NULL: this node) read it? `what` is
+     * its URL (dlcache://NAME, or that of its bucket). A cached answer younger than `life` is
+     * accepted. */
     void (*resolve)(struct node *n, const char *token, const char *what, const char *endpoint,
                     struct dlc_dur life, resolve_f *done, void *arg);
-    /* The bucket refuses what the dataset is read with: perhaps the manager has other credentials
-     * by now. */
+    /* The bucket refuses the dataset's credentials: ask the manager for new ones. */
     void (*renew_credentials)(struct dataset *ds, struct credential_retry *a);
-    /* Begin to take the catalog of this snapshot from a peer. False: there is no peer, and done()
+    /* Start to copy the catalog of this snapshot from a peer. False: there is no peer, and done()
      * is not called. */
     bool (*borrow_catalog)(struct dataset *ds, uint64_t snapshot, borrowed_f *done);
 
-    const struct node_events *const *events; /* what the cluster hears of; NULL at the end */
+    const struct node_events *const *events; /* the cluster's event listeners; ends with NULL */
 };
 
 #endif

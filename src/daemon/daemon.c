@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The daemon: puts the parts together, runs the loop, takes them apart again.
+ * The daemon: creates its parts, runs the loop, and frees the parts.
  *
- * Ending in good order, within two seconds (ending.c): the socket closes first, then sessions, then
- * the buckets (every request posts its end), then the loop runs until no job is left that would
- * post to it, and only then the tiers go.
+ * Shutdown takes at most two seconds (ending.c): the socket closes first, then the sessions, then
+ * the buckets (every request posts its end). The loop then runs until no work is left that would
+ * post to it. Only then are the tiers freed.
  */
 #include "daemon/daemon.h"
 

@@ -11,15 +11,15 @@
 
 struct cluster_ops;
 
-/* How a node is part of a cluster. Texts may be NULL. Borrowed while it runs. */
+/* How a node is part of a cluster. Strings may be NULL. Borrowed while the daemon runs. */
 struct node_cluster {
-    bool inside;           /* the control plane is in this process: manager is not used */
+    bool inside;           /* the manager runs in this process: `manager` is not used */
     const char *manager;   /* addresses, as http_client_config.base */
     const char *name;      /* NULL: the host's */
     const char *listen;    /* HOST:PORT, of the peer server; NULL: none */
-    const char *advertise; /* address that peers are told; NULL: that of listen */
+    const char *advertise; /* the address that peers connect to; NULL: that of listen */
     const char *api;       /* inside: HOST:PORT of the API; NULL: only the Unix socket */
-    uint64_t capacity;     /* bytes for chunks; 0: as much as memory and disk tier may take */
+    uint64_t capacity;     /* bytes for chunks; 0: the limits of memory and disk tier */
     unsigned gpus;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A dataset's chunks in the disk tier: their names, the group that they are counted in, and how all
- * of them go. Knows the catalog and the disk tier, and calls nothing else of the daemon. All but
- * the names are no-ops without a disk tier.
+ * A dataset's chunks in the disk tier: their names, the group that they are counted in, and how to
+ * drop all of them. Uses the catalog and the disk tier, and calls nothing else of the daemon.
+ * Without a disk tier, all functions but those for names do nothing.
  */
 #ifndef DLC_DAEMON_DATASET_CHUNKS_H
 #define DLC_DAEMON_DATASET_CHUNKS_H
@@ -27,12 +27,12 @@ struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const c
 struct chunk_id dataset_derived_chunk(const struct dataset *ds, const struct catalog_entry *object);
 
 void dataset_enter_group(struct dataset *ds);
-void dataset_join(struct dataset *ds); /* a job begins to need it: a session, a warm-up */
+void dataset_join(struct dataset *ds); /* a job starts to need it: a session or a warm-up */
 void dataset_leave(struct dataset *ds);
 
-/* X, blocks: drop what the disk tier has of it, samples and derived forms. Bytes. */
+/* X, blocks: drop its chunks from the disk tier, samples and derived forms. Returns bytes freed. */
 uint64_t dataset_drop_chunks(const struct dataset *ds);
-/* The same of a dataset that is not open: disk_id names its chunks. */
+/* The same for a dataset that is not open: disk_id names its chunks. */
 uint64_t catalog_drop_chunks(struct disk *d, const struct catalog *c, uint64_t disk_id);
 
 #endif
