@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A dataset: a catalog, a bucket and an index under one name, shared by all sessions. Here is what
- * it is, how it is made, and its life: it is counted (refs), stays when nobody uses it, so that its
- * samples remain resident for the next run, and goes with its last reference once it is stale.
- * dataset_open.h opens datasets, dataset_table.h finds them. Nothing here calls those who use a
- * dataset: that it goes they hear by events.h, and end what is theirs.
+ * A dataset: a catalog, a bucket and an index under one name, shared by all sessions.
+ *
+ * This header defines the struct, its creation and its lifetime. A dataset is reference-counted
+ * (refs). It stays open without users, so that its samples remain resident for the next run; once
+ * it is stale, it is freed with its last reference. dataset_open.h opens datasets, dataset_table.h
+ * finds them. Nothing here calls the users of a dataset: events.h tells them that it closes, and
+ * they end their own work.
  */
 #ifndef DLC_DAEMON_DATASET_H
 #define DLC_DAEMON_DATASET_H
@@ -46,13 +48,13 @@ enum dataset_state { DATASET_LISTING, DATASET_READY, DATASET_FAILED };
 enum stalled { STALLED_LATENCY, STALLED_BANDWIDTH, STALLED_DISK, STALLED_MEMORY, STALLED_CLIENT };
 #define N_STALLED 5
 
-/* How far a dataset has been evicted from memory: decoded 0 are its samples, the others its decoded
- * caches. */
+/* How far a dataset has been evicted from memory: decoded 0 is its samples, higher numbers are its
+ * decoded caches. */
 struct evict_place {
     uint64_t decoded, sample;
 };
 
-/* What it was asked for by whoever opened it first. */
+/* The request of the client that opened it first. */
 struct dataset_asked {
     char *name;     /* with shape, endpoint and tenant: finds it again */
     char *url;      /* with its shape */
@@ -62,10 +64,10 @@ struct dataset_asked {
     bool foreign; /* by another user than the daemon's */
 };
 
-/* What readers have done. */
+/* Totals of its readers. */
 struct dataset_readers {
-    struct mem_session_stats ended; /* of sessions that have */
-    uint64_t stall_ns[N_STALLED];   /* how long they waited, and why */
+    struct mem_session_stats ended; /* sum over sessions that have ended */
+    uint64_t stall_ns[N_STALLED];   /* how long readers waited, by reason */
 };
 
 struct dataset {
@@ -75,15 +77,15 @@ struct dataset {
     uint64_t id;
     enum dataset_state state;
     unsigned refs; /* sessions, openers, warms, fetches */
-    bool stale;    /* not the newest: goes when its last session does */
+    bool stale;    /* not the newest: closes with its last session */
     struct dlc_mono last_used;
-    struct evict_place emptied; /* daemon.c: what is before this has left memory */
+    struct evict_place emptied; /* daemon.c: everything before this was evicted */
 
     struct dataset_asked asked;
     struct url url;
-    char *cid;       /* what the cluster calls it; NULL: it is nobody's */
+    char *cid;       /* its id in the cluster; NULL: it has no owner */
     char *tenant;    /* with cid */
-    char *shared_as; /* its name in a Redis in common: with the tenant */
+    char *shared_as; /* its name in the shared Redis, which includes the tenant */
     char *catalog_path;
     struct catalog *catalog;
     struct mem_index *index;
@@ -111,7 +113,7 @@ struct dataset {
     struct report *report;
 };
 
-/* What is to be opened. All borrowed. */
+/* A request to open a dataset. All borrowed. */
 struct open_request {
     const char *url, *endpoint; /* endpoint may be NULL */
     bool anonymous, refresh;
@@ -120,20 +122,21 @@ struct open_request {
     const struct grant *grant; /* of a cluster; NULL: nobody's */
 };
 
-/* Gives, with one reference, LISTING: dataset_open.c goes on. NULL: *err says why. */
+/* Gives a dataset in state LISTING with one reference; dataset_open.c continues. NULL: see *err. */
 struct dataset *dataset_new(struct node *n, const struct open_request *w, struct dlc_err *err);
-/* What finds it again. Gives. Datasets of different tenants, and of different names, are never the
- * same; nor is one that is read with its tenant's credentials what it was before there were any. */
+/* The key under which the dataset is found. Gives. Datasets of different tenants or names have
+ * different keys; so have a dataset that is read with its tenant's credentials and the same one
+ * without them. */
 char *dataset_name(const struct open_request *w);
-/* The manager was asked again: what it is read with. */
+/* Use the credentials of a new grant from the manager. */
 void dataset_take_grant(struct dataset *ds, const struct grant *g);
 struct bucket_config dataset_bucket_config(const struct dataset *ds);
 
-/* One reference less; the last one of a stale dataset frees it. */
+/* Drop a reference; dropping the last one of a stale dataset frees it. */
 void dataset_put(struct dataset **dp);
-void dataset_forget(struct dataset *ds); /* it is stale: it goes with its last reference */
-/* The daemon ends: end listings and buckets so that nothing more is posted; frees those nobody
- * uses. */
+void dataset_forget(struct dataset *ds); /* mark it stale: freed with its last reference */
+/* The daemon ends: stop listings and buckets so that nothing more is posted; free datasets without
+ * users. */
 void dataset_shutdown(struct dataset *ds);
 
 #endif

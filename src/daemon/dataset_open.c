@@ -4,13 +4,13 @@
  *
  *     (new) --stored catalog--> READY
  *     (new) --> LISTING --listed, written, mapped--> READY
- *                  |--> FAILED (told to all who waited, then forgotten)
+ *                  |--> FAILED (reported to all that waited, then forgotten)
  *
- * A dataset without sessions stays: its samples remain resident for the next run. A refresh makes a
- * new dataset beside the old one, whose sessions keep the old numbers until they close; when
- * nothing has changed, the old one goes on and the new one is forgotten. A reader that asks for an
- * older snapshot gets that one: from memory, from the stored catalogs, or from a peer
- * (docs/design/0010).
+ * A dataset without sessions stays open: its samples remain resident for the next run. A refresh
+ * creates a new dataset beside the old one; sessions of the old one keep its sample numbers until
+ * they close. If nothing has changed, the old dataset is kept and the new one is forgotten. A
+ * reader that asks for an older snapshot gets it from memory, from the stored catalogs, or from a
+ * peer (docs/design/0010).
  */
 #include "daemon/dataset_open.h"
 
