@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The cache of decoded samples. A client decodes a sample and uploads it; all processes of the same
- * user and token that decode in the same way read it from memory (docs/design/0007). To the daemon
- * a decoded sample is a header with a checksum and some bytes.
+ * The decoded cache. A client decodes a sample and uploads it; all processes of the same user and
+ * token that decode in the same way read it from memory (docs/design/0007). To the daemon a decoded
+ * sample is a header with a checksum and some bytes.
  *
- *     GIVE --> copied by a worker --> header and checksum right --> READY for its users
- *         \                                                   \--> DLC_ECORRUPT
- *          \--> no room, or it is there already
+ *     upload --> copied by a worker --> header and checksum right --> READY for its users
+ *           \                                                   \--> DLC_ECORRUPT
+ *            \--> no room, or it is there already
  *
  * (G1) A decoded sample takes memory that is free and that no dataset in use could fill with
  *      samples.
- * (G2) What was checked is our copy, which nobody else can write: the client may change the upload
- *      slot while it is copied, and then the checksum does not hold.
+ * (G2) The daemon checks its own copy, which no client can write. If the client changes the upload
+ *      slot while it is copied, the checksum does not match.
  * (G3) A decoded cache belongs to a user and a token: a process cannot inject decoded data into
  *      another user's jobs.
- * (G4) Decoded samples that nobody uses leave for those that somebody makes.
+ * (G4) Decoded samples without users are evicted to make room for new ones.
  */
 #include "daemon/decoded_cache.h"
 

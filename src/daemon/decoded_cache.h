@@ -25,25 +25,25 @@ struct decoded_cache {
     unsigned char key[SHA256_LEN];
     uint64_t id;
     struct mem_index *index;
-    uint64_t cleared; /* (G4): the decoded samples before this one have left */
-    unsigned users;   /* sessions, and uploads under way */
+    uint64_t cleared; /* (G4): the decoded samples before this one were evicted */
+    unsigned users;   /* sessions, and uploads in progress */
     struct dlc_mono last_used;
 };
 
 void decoded_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *token,
                  const char *policy);
-/* Find or make. Gives. */
+/* Find or create. Gives. */
 int decoded_get(struct dataset *ds, const unsigned char key[static SHA256_LEN],
                 struct decoded_cache **out, struct dlc_err *err);
 void decoded_put(struct decoded_cache **sp);
-/* A decoded sample of len bytes, header and all. 1: it is copied; then done() is called, if the session is
- * still there. 0: it is there already. DLC_EBUSY: there is no room. */
+/* Upload a decoded sample of len bytes, including its header. 1: it is being copied; done() is
+ * called if the session still exists then. 0: it is there already. DLC_EBUSY: there is no room. */
 typedef void decoded_uploaded_f(struct session *s, uint32_t slot, int rc);
 int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t len,
                    decoded_uploaded_f *done);
-void decoded_caches_tell_room(struct node *n); /* now and then */
-/* Its samples and decoded samples leave memory in steps, from *at on, which begins as zeros; *bytes
- * grows. False: that was all; then memory_give_back(). */
+void decoded_caches_tell_room(struct node *n); /* called periodically */
+/* Evict samples and decoded samples from memory in steps, starting at *at (zeros at first); adds to
+ * *bytes. False: all are evicted; then call memory_give_back(). */
 bool dataset_evict_some(struct dataset *ds, struct evict_place *at, uint64_t *bytes);
 void decoded_caches_figures(const struct dataset *ds, uint64_t *samples, uint64_t *bytes);
 

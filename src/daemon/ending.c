@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The daemon ends in time, whatever hangs. Who manages it (Kubernetes, systemd, a successor that
- * waits for the directory) gives it seconds; a write to a dead NFS server, or a manager that does
- * not answer, can take for ever. So a thread ends the process when the time is over. Nothing is
- * lost that a kill would not lose too: a chunk is on disk whole or not at all, and the bucket has
- * everything.
+ * Shutdown watchdog: ends the process in time, even if something hangs. The supervisor (Kubernetes,
+ * systemd, a successor that waits for the directory) gives the daemon seconds; a write to a dead
+ * NFS server, or a manager that does not answer, can take for ever. So a thread ends the process
+ * when the time is over. This loses no more than a kill would: a chunk is on disk completely or not
+ * at all, and the bucket has everything.
  */
 #include "daemon/ending.h"
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Weights of jobs: what a model has yet to learn of each sample (docs/design/0008), in memory that
- * all ranks of a job on this node write, and that decides who stays (next_use.c).
+ * Importance weights of jobs: how much a model has yet to learn from each sample
+ * (docs/design/0008). They lie in memory that all ranks of a job on this node write; they decide
+ * which samples stay in memory (next_use.c).
  *
- * (V1) Nothing in that memory is believed: its size is ours and sealed, what is no positive finite
- *      number counts as never learnt, and a look does a bounded amount of work whatever is marked.
- * (V2) Weights belong to a user and a token, as decoded caches do: a job of the same name that is
- *      another's has others.
- * (V3) They stay when the job's last session ends, for those that come after, until the dataset
- *      goes or another job needs the place. Those of a process without a job go with it.
+ * (V1) The daemon does not trust that memory: its size is ours and sealed, a value that is not a
+ *      positive finite number counts as never learnt, and one look does a bounded amount of work
+ *      whatever is marked.
+ * (V2) Weights belong to a user and a token, as decoded caches do: a job of the same name of
+ *      another owner has its own weights.
+ * (V3) Weights stay when the job's last session ends, for later sessions, until the dataset closes
+ *      or another job needs the slot. Weights of a process without a job end with it.
  */
 #include "daemon/job_weights.h"
 

@@ -20,17 +20,17 @@ struct mem_common;
 struct node_events;
 struct session;
 
-/* What other nodes are to hear of, and what of theirs has come: weight_exchange.c. */
+/* State of the exchange of weights with other nodes: weight_exchange.c. */
 struct sending {
-    uint64_t number;            /* who we are to the manager; 0: nobody yet */
-    char after[36];             /* the newest that came, as the manager calls it */
-    struct dlc_mono last, next; /* when it was sent, and will be, not before */
+    uint64_t number;            /* our id at the manager; 0: none yet */
+    char after[36];             /* the newest update received, by the manager's id */
+    struct dlc_mono last, next; /* time of the last send, and earliest time of the next */
     uint64_t place;             /* of the marks: where to go on */
     uint64_t round, stored;     /* weights_stored() when this round over them began, and the last */
     uint64_t *samples;          /* taken and not heard of yet, ascending */
     size_t n, cap;
     uint64_t sent, received; /* samples */
-    bool refused;            /* the manager does not want them, as was said */
+    bool refused;            /* the manager rejected them; already logged */
 };
 
 /* The weights of one job on a dataset: docs/design/0008. */
@@ -57,13 +57,13 @@ struct job_weights {
 /* Find or make the session's: its own until another one is asked for. */
 int job_weights_get(struct session *s, const char *job, bool own, struct dlc_err *err);
 void job_weights_put(struct job_weights **wp);
-/* An epoch ends, or its ranks do: the other nodes are to hear of it soon. w: NULL: a no-op. */
+/* An epoch ends, or its ranks do: send the weights to the other nodes soon. No-op if w is NULL. */
 void job_weights_send_soon(struct job_weights *w);
 #define SENDING_AT_LEAST                                                                           \
     DLC_MS(100) /* between two, however often a client says that an epoch ends */
-/* A sample whose weight has changed. False: that was all for now, or for so many steps. */
+/* The next sample whose weight has changed. False: no more for now, or *steps is used up. */
 bool job_weights_take(struct job_weights *w, uint64_t *steps, uint64_t *sample);
-void job_weights_measure(struct job_weights *w);        /* some more of the mean; at each look */
+void job_weights_measure(struct job_weights *w); /* updates the mean by a slice; at each look */
 json_t *job_weights_all_json(const struct dataset *ds); /* Gives */
 
 extern const struct node_events job_weights_events;
