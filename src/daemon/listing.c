@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Listings: from a bucket to a catalog on disk.
+ * Listings: make a catalog on disk from a bucket.
  *
  *     pages of the bucket, on lanes --> layout, archives, writing: on a worker --> done()
  *          |--nothing below the prefix: is it one object?--|

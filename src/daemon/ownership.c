@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which samples are this node's to read from the bucket and to keep, for all nodes of the cluster.
- * Asked for every sample that comes or is told a next use, so the answers are remembered, two bits
- * each, until the view changes.
+ * Ownership: which samples this node reads from the bucket and keeps, on behalf of all nodes of the
+ * cluster. It is asked for every sample that arrives or gets a next use, so answers are cached, two
+ * bits each, until the view changes.
  */
 #include "daemon/ownership.h"
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Samples made of pieces (docs/design/0003): ranges of objects, ranges of an archive's derived
- * form, and bytes of the catalog, put one after the other into the memory that a fetch has
- * reserved.
+ * Assembles samples from pieces (docs/design/0003): ranges of objects, ranges of an archive's
+ * derived form, and bytes of the catalog. The pieces are written one after the other into the
+ * memory that a fetch has reserved.
  *
- * Ranges of objects are read by lanes, all at once; ranges of derived forms by workers, from the
- * disk tier. A derived form that is not there is made again, once for all who wait for it:
+ * Lanes read ranges of objects, all at once; workers read ranges of derived forms from the disk
+ * tier. A missing derived form is made again, once for all samples that wait for it:
  *
  *     part --worker--> derived form on disk? --yes--> read
  *                           |--no--> loop: join the one that makes it, or make it on a worker
  *                                    --> try again
  *
- * All state is the node loop's; a lane or worker touches only its own part and its own bytes.
+ * The node loop owns all state; a lane or worker touches only its own part and its own bytes.
  */
 #include "daemon/fetch/assemble.h"
 

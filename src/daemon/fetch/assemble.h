@@ -12,11 +12,11 @@ struct dataset;
 struct dlc_err;
 struct node_events;
 
-/* checksum: of the sample's bytes, XXH3; NULL: it was not taken. */
+/* checksum: XXH3 of the sample's bytes; NULL: not computed. */
 typedef void assemble_done_f(void *arg, int rc, const struct dlc_err *err, bool from_disk,
                              const uint64_t *checksum);
-/* Put the pieces of a sample into dst; done() is called on the loop, perhaps before this returns.
- * reads: the class of disk reads. */
+/* Write the pieces of a sample into dst; done() is called on the loop, possibly before this
+ * returns. reads: the work class of its disk reads. */
 void assemble_read(struct dataset *ds, uint64_t sample, enum work_class reads, void *dst,
                    assemble_done_f *done, void *arg);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The bucket as a source, the last one: what it says is the answer. A sample is one object, or is
- * put together from pieces (assemble.c).
+ * The bucket as a source. It is the last one: its answer is final. A sample is one object, or is
+ * assembled from pieces (assemble.c).
  *
  *     read --the object has changed--> stat, for the error message --> failed
  *       |--denied--> the manager may have other credentials --> read again, once

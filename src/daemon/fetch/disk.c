@@ -3,7 +3,7 @@
  * The disk tier as a source. Memory goal: a worker reads the chunk. Disk goal: the sample is in
  * place if its chunk is.
  *
- * A disk may hang, and a system call cannot be taken back: cancel() succeeds only while the read
+ * A disk may hang, and a system call cannot be cancelled: cancel() succeeds only while the read
  * waits in its queue.
  */
 #include "daemon/fetch/source.h"

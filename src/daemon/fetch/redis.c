@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The Redis that nodes share, as a source: what a node reads from the bucket, it puts there. */
+/*
+ * The Redis that nodes share, as a source. A node also stores there what it reads from the bucket.
+ */
 #include "daemon/fetch/source.h"
 
 #include "base/counters.h"

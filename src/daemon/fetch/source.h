@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Sources of a fetch: the tiers that may have a sample, as rows of one table (source.c), in the
- * order in which the pipeline (fetch.c) tries them. A source answers one question: put these bytes
- * there. It does not know which source comes before or after it, who waits for the sample, or what
- * happens when it is late.
+ * order in which the pipeline (fetch.c) tries them. A source does one thing: it writes given bytes
+ * to a destination. It does not know which source comes before or after it, who waits for the
+ * sample, or what happens when it is late.
  *
  * (SRC-1) start() is called on the node loop. When it returned true, the source calls
  *         fetch_attempt_done() (any thread) or fetch_attempt_ended() (the loop, also from within
@@ -41,8 +41,8 @@ enum fetch_tier { TIER_MEMORY, TIER_DISK, TIER_PEER, TIER_REDIS, TIER_BUCKET };
 /* How much is known of the checksum of a sample's bytes. */
 enum fetch_sum {
     FETCH_SUM_NONE,
-    FETCH_SUM_CLAIMED, /* the source says so; still to be compared */
-    FETCH_SUM_KNOWN,   /* it is theirs */
+    FETCH_SUM_CLAIMED, /* the source's claim, to be compared */
+    FETCH_SUM_KNOWN,   /* computed or verified */
 };
 
 struct fetch_source {
@@ -61,18 +61,20 @@ struct fetch_source {
 
     bool (*can_serve)(struct fetch *f);     /* cheap; NULL: always */
     bool (*start)(struct fetch_attempt *a); /* false: not this sample, or not now */
-    /* It is late. True: it has stopped, and has not touched the destination. False: it cannot be
-     * stopped, and will call fetch_attempt_done(). NULL: the same. */
+    /* The source is late. True: it has stopped and has not touched the destination. False, or NULL:
+     * it cannot be stopped and will call fetch_attempt_done(). */
     bool (*cancel)(struct fetch_attempt *a);
     void (*hurry)(struct fetch_attempt *a); /* a reader waits for it now; or NULL */
-    /* It failed: a->rc, a->err. True: it finds out more, and calls fetch_attempt_repaired() or
-     * fetch_attempt_done() again, perhaps before this returns. Once per attempt; or NULL. */
+    /* The attempt failed with a->rc, a->err. True: the source investigates and calls
+     * fetch_attempt_repaired() or fetch_attempt_done() again, possibly before this returns. Once
+     * per attempt; or NULL. */
     bool (*repair)(struct fetch_attempt *a);
-    /* Its part is over: 0, the sample was taken; DLC_EBYPASS, its bytes came but could not be kept;
-     * DLC_ECORRUPT, they did not have their checksum; else why it failed. Not when it was late. */
+    /* The result of the attempt. 0: the sample was accepted; DLC_EBYPASS: its bytes came but could
+     * not be kept; DLC_ECORRUPT: wrong checksum; otherwise why it failed. Not called when it was
+     * late. */
     void (*finished)(struct fetch_attempt *a, int rc); /* or NULL */
-    /* For tiers that keep a copy of what others bring; or NULL. The bytes have come and are about
-     * to be published; the sample has become resident. */
+    /* For tiers that keep a copy of other sources' samples; or NULL. offer(): the bytes have come
+     * and are about to be published. published(): the sample has become resident. */
     void (*offer)(struct fetch *f, const void *bytes);
     void (*published)(struct fetch *f);
 };
@@ -92,10 +94,10 @@ struct fetch_attempt {
     bool repairing; /* repair() was called */
     struct task task;
 
-    /* What the source says before it calls fetch_attempt_done(). */
+    /* Set by the source before it calls fetch_attempt_done(). */
     int rc;
     struct dlc_err err;
-    enum fetch_tier from; /* its own tier unless it says otherwise */
+    enum fetch_tier from; /* its own tier unless the source changes it */
     enum fetch_sum sum;
     uint64_t checksum; /* XXH3, 64 bits; see sum */
 
@@ -110,7 +112,7 @@ struct fetch {
     struct catalog_entry entry;
     struct chunk_id chunk;
     bool to_disk;   /* the goal, or the size, is the disk tier's */
-    bool for_peer;  /* a peer waits: another one is not asked */
+    bool for_peer;  /* a peer waits: no other peer is asked */
     bool bypass;    /* all that want it bypass the cache: cache_bypass.c */
     bool on_demand; /* a reader was waiting when it began */
     bool retried;   /* a source was asked a second time */
@@ -137,10 +139,10 @@ struct fetch {
 
 void fetch_attempt_done(struct fetch_attempt *a);  /* X: posts to the loop */
 void fetch_attempt_ended(struct fetch_attempt *a); /* L */
-/* L: repaired: ask the source again, if that was not done before; else go on to the next one. */
+/* L: repaired: ask the source again, once per fetch; otherwise go on to the next source. */
 void fetch_attempt_repaired(struct fetch_attempt *a, bool repaired);
-/* Any thread: take the checksum of bytes that have just come, if that takes no time. Then the
- * pipeline need not ask a worker. */
+/* Any thread: compute the checksum of bytes that have just arrived, if they are few. The pipeline
+ * then needs no worker for it. */
 void fetch_attempt_sum(struct fetch_attempt *a);
 /* The work class of a fetch's disk reads: does a reader wait? */
 enum work_class fetch_read_class(const struct fetch *f);
