@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sessions of jobs that keep nothing of what they read: those that do not use the cache, and those
- * that read it in parts (docs/jobs.md). The view names them; a session belongs to a job by what its
- * client says (DLCACHE_JOB), if that job is of the session's dataset.
+ * Jobs that bypass the cache: those that do not use it, and those that read it in parts
+ * (docs/jobs.md). The view names them. A session belongs to the job that its client names
+ * (DLCACHE_JOB), if that job uses the session's dataset.
  *
- * What such a session needs and is not here comes from the bucket, past other nodes and past the
- * disk tier, and leaves when its cursor has passed it; where it tells no order, before everything
- * else and when the last such session ends. What is here already is read like by anybody, and
- * stays.
+ * Misses of such a session are read from the bucket only, not from other nodes, and are not stored
+ * on disk. They are evicted once the session's cursor has passed them; without an announced order
+ * they are evicted before everything else, and when the last such session ends. Samples that are
+ * already here are read as usual, and stay.
  *
- * (Q1) Only samples that came for such sessions alone (`passing`) leave so: another's fetch, or one
- * that another joined, makes a sample one that stays.
+ * (Q1) Only samples that were fetched for such sessions alone (`passing`) are evicted in this way:
+ *      a fetch of another session, or one that another session joined, makes a sample stay.
  */
 #include "daemon/prefetch/cache_bypass.h"
 

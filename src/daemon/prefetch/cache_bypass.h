@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Jobs that bypass the cache: what is fetched for them alone leaves once they have read it. */
+/*
+ * Jobs that bypass the cache: samples fetched for them alone are evicted once they have read them.
+ */
 #ifndef DLC_DAEMON_PREFETCH_CACHE_BYPASS_H
 #define DLC_DAEMON_PREFETCH_CACHE_BYPASS_H
 
@@ -10,19 +12,19 @@ struct dataset;
 struct node_events;
 struct session;
 
-/* What of a dataset is here for such jobs alone. */
+/* Samples of a dataset that are here for such jobs alone. */
 struct bypass {
-    uint8_t *passing; /* a bit per sample that leaves when it was read; or NULL */
-    uint64_t left;    /* of those, the ones before this have left */
+    uint8_t *passing; /* a bit per sample that is evicted once it was read; or NULL */
+    uint64_t left;    /* those before this one were evicted */
 };
 
-void bypass_look_up(struct session *s);  /* it begins */
+void bypass_look_up(struct session *s);  /* the session begins */
 void bypass_changed(struct dataset *ds); /* there is a new view */
-/* When no such session is left, some of what came for them leaves. True: there is more. */
+/* When no such session is left, evict some of their samples. True: there are more. */
 bool bypass_leave_some(struct dataset *ds);
-/* Such a session has read it, and nobody is known to need it. True: it is gone. */
+/* Such a session has read the sample, and no known reader needs it. True: it was evicted. */
 bool bypass_passed(struct dataset *ds, uint64_t sample);
-uint64_t bypass_part(const struct session *s); /* bytes that may be ahead; UINT64_MAX: no limit */
+uint64_t bypass_part(const struct session *s); /* bytes it may prefetch; UINT64_MAX: no limit */
 
 extern const struct node_events bypass_events;
 

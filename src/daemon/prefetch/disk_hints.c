@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a dataset's chunks are worth to the disk tier: which jobs read it, how often they still
- * will, and what its chunks cost to bring back. The disk tier and its policy decide
+ * Hints to the disk tier about the value of a dataset's chunks: which jobs read it, how often they
+ * will read it again, and what its chunks cost to fetch again. The disk tier and its policy decide
  * (docs/policies.md).
  */
 #include "daemon/prefetch/disk_hints.h"

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * When is a resident sample needed next? That decides who stays in memory.
+ * Next use: when a resident sample is needed again. That decides which samples stay in memory.
  *
- * The next use is the number of samples that will be read before it is needed again, by the cursor
- * that needs it first, counted from a clock that advances as the cursors do (dataset.progress). So
- * an answer stays right while time passes, until a cursor reads the sample. Different datasets are
- * compared in seconds: samples x the dataset's pace, which stays as it is until its clock has
- * drifted far from the time.
+ * The next use is the number of samples that will be read before the sample is needed again, by the
+ * cursor that needs it first. It is counted from a clock that advances as the cursors do
+ * (dataset.progress), so an answer stays right while time passes, until a cursor reads the sample.
+ * Different datasets are compared in seconds: samples x the dataset's pace, which is kept until its
+ * clock has drifted far from real time.
  *
- * Nobody is told. The memory tier asks when it must choose a victim (cache/memory/evict.c), and
- * is told only that answers are out of date: of all samples when a session comes, goes, jumps,
- * turns idle or wakes, which costs nothing; of one when a cursor passes it. Idle is a state of the
- * session: one that does not move for PREFETCH_IDLE_AFTER, or four times its longest pause so far,
- * has no next uses, so that its memory goes to those who read. One that waits, itself or by its
+ * Nothing is pushed. The memory tier asks when it must choose a victim (cache/memory/evict.c), and
+ * is told only that answers are out of date: of all samples when a session begins, ends, jumps,
+ * becomes idle or wakes, which costs nothing; of one sample when a cursor passes it. A session that
+ * does not move for PREFETCH_IDLE_AFTER, or four times its longest pause so far, is idle: it has no
+ * next uses, so that its memory goes to active readers. A session that waits, itself or through its
  * workers, is not idle.
  *
  * An answer asks every session that follows an order in this dataset. Passing a sample asks none.
  *
  * Where lists are given one epoch at a time, and the job has weights (job_weights.c), a sample that
- * no known list has is *expected*: the sooner, the more the model has yet to learn of it
- * (cache/policy/expected_use.h). Counted from the end of what is known, so that it stays right too.
+ * is in no known list is *expected*: the sooner, the more the model has yet to learn from it
+ * (cache/policy/expected_use.h). This is counted from the end of the known lists, so that it stays
+ * right too.
  */
 #include "daemon/prefetch/next_use.h"
 

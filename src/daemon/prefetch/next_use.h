@@ -13,19 +13,19 @@ struct node_events;
 
 /* The clock of a dataset's next uses. */
 struct use_clock {
-    double progress;          /* how far its cursors are, on average */
+    double progress;          /* average position of its cursors */
     double pace;              /* seconds per sample, to compare with other datasets, ... */
     double anchor;            /* ... from this progress on, which was reached ... */
     struct dlc_mono anchored; /* ... then */
 };
 
 void next_use_begin(struct dataset *ds); /* the first session follows an order in it */
-/* Sessions, orders or owners have changed: what the memory tier was answered is wrong. O(1) */
+/* Sessions, orders or owners have changed: earlier answers to the memory tier are wrong. O(1) */
 void next_use_changed(struct dataset *ds);
-bool next_use_known(struct dataset *ds, uint64_t sample); /* does anybody need it? */
+bool next_use_known(struct dataset *ds, uint64_t sample); /* does any session need it? */
 void next_use_heed_weights(struct dataset *ds);           /* they may have changed */
-/* Keep its clock near the time. Only where there are others to compare with: within one dataset the
- * order of next uses is right. */
+/* Keep its clock near real time. Only needed to compare datasets: within one dataset the order of
+ * next uses is right. */
 void next_use_keep_time(struct dataset *ds);
 
 extern const struct node_events next_use_events;
