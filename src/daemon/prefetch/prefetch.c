@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The prefetcher: a session that told its order is never waited for, it is followed. The client
- * writes how far it is (its cursor) into shared memory; the node looks there every few milliseconds
- * and keeps a window of samples ahead of it resident or on their way.
+ * The prefetcher follows each session that announced its order. The client writes its position (its
+ * cursor) into shared memory; the node reads it every few milliseconds and keeps a window of
+ * samples ahead of it resident or in flight.
  *
  *     window = consumption rate x fetch latency (99th percentile) x MARGIN + what is read at once
  *
  * The rate (daemon/prefetch/reader_rate.h) is that of a reader that never waits: time spent waiting
- * does not count. Both sides are measured all the time: faster training or a slower bucket widens
- * it, the reverse narrows it. A leader, whose samples are read by worker processes, also says how
- * many of them are in their hands; the window begins behind those, and none of them counts as read.
- * Positions run on over the ends of epochs, so the next epoch's first window is ready before the
- * last sample of this one is taken.
+ * does not count. Both factors are measured all the time: faster training or a slower bucket widens
+ * the window, the reverse narrows it. A leader, whose samples are read by worker processes, also
+ * says how many samples those have in hand; the window begins after them, and none of them counts
+ * as read. Positions continue across the ends of epochs, so the next epoch's first window is ready
+ * before the last sample of this one is taken.
  *
- * The same knowledge decides who stays: next_use.c.
+ * The same knowledge decides which samples stay in memory: next_use.c.
  *
- * In a relaxed order positions may also change places (substitution.c); what is not settled yet is
- * not fetched. A late sample holds the cursor while others overtake it. They count as consumed, so
- * the window stays as many samples ahead of the reader as in a strict order.
+ * In a relaxed order positions may also change places (substitution.c); positions that are not
+ * settled yet are not fetched. A late sample holds the cursor while others overtake it. Those count
+ * as consumed, so the window stays as many samples ahead of the reader as in a strict order.
  *
  * (F1) ahead is in [pos, pos + window] after each look; everything in [pos, ahead) was resident or
- * asked for when ahead passed it. (F2) A cursor may jump: then the window starts anew at the new
- * place. (F3) Nothing a client writes as its cursor is believed beyond being a number: what the
- * order does not define is not fetched, the window is bounded by memory whatever is said to be in
- * hand, and one look never does more than LOOK_MAX steps of work, and counts COUNT_MAX.
+ *      asked for when ahead passed it.
+ * (F2) A cursor may jump: then the window starts again at the new position.
+ * (F3) A client's cursor is not trusted beyond being a number: positions that the order does not
+ *      define are not fetched, memory bounds the window whatever the client says is in hand, and
+ *      one look never does more than LOOK_MAX steps of work, and counts COUNT_MAX.
  */
 #include "daemon/prefetch/prefetch.h"
 

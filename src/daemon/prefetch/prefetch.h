@@ -14,23 +14,23 @@ struct session;
 struct schedule;
 struct schedule_list;
 
-/* What is known of a dataset's readers. */
+/* Statistics of a dataset's readers. */
 struct prefetch_state {
     struct hist latency;  /* of fetches, in microseconds */
-    unsigned n_following; /* sessions that told their order */
-    unsigned n_reading;   /* of those the ones that are not idle; node.n_reading has all */
+    unsigned n_following; /* sessions that announced their order */
+    unsigned n_reading;   /* of those, not idle; node.n_reading is the sum over all datasets */
     unsigned n_waiting;   /* sessions whose readers wait */
 };
 
 /* From now on the session reads in this order, from position pos on. Takes t. */
 void prefetch_follow(struct session *s, struct schedule *t, uint64_t pos, bool swapping);
-/* Is it an explicit order that it reads in? Then here is one more of its lists: takes *l when it
- * succeeds. Returns: as schedule_give(). */
+/* Append a list to the session's explicit order; takes *l on success. Returns: as schedule_give().
+ */
 bool prefetch_follows_lists(const struct session *s);
 int prefetch_follow_more(struct session *s, struct schedule_list **l, struct dlc_err *err);
-void prefetch_unfollow(struct session *s); /* no-op when it told no order */
-void prefetch_look(struct session *s);     /* how far is it? no-op when it told no order */
-/* Readers of the session begin, or cease, to wait. */
+void prefetch_unfollow(struct session *s); /* no-op without an announced order */
+void prefetch_look(struct session *s);     /* reads its cursor; no-op without an announced order */
+/* Readers of the session start, or stop, waiting. */
 void prefetch_waits(struct session *s, bool waits);
 #define PREFETCH_IDLE_AFTER DLC_SEC(1)
 

@@ -6,7 +6,7 @@
 struct node;
 struct timer;
 
-void prefetch_pump(struct node *n);        /* a turn's worth at most; the timer goes on */
+void prefetch_pump(struct node *n);        /* at most one turn of work; the timer continues */
 void prefetch_pump_again(struct timer *t); /* node.pump fires */
 
 #endif

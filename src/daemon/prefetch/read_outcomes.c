@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What became of reads: of each sample that a cursor passes, was it in memory because it had been
- * used before, because it was fetched ahead, or had its reader to wait? Counted as cursors pass, by
- * epoch and for the dataset; readers that tell no order are not counted here.
+ * Read outcomes: for each sample that a cursor passes, was it reused (in memory since an earlier
+ * use), prefetched, or late (its reader had to wait)? Counted by epoch and by dataset; readers
+ * without an announced order are not counted here.
  *
  * Two bits per sample: USED, a cursor has passed it since it became resident; LATE, a reader asked
  * for it and had to wait, and its cursor has not passed it yet.

@@ -11,17 +11,17 @@ struct dataset;
 struct node_events;
 struct session;
 
-/* What became of samples that cursors have passed: each is in one of the three. */
+/* Outcomes of samples that cursors have passed: each counts in one of the three. */
 struct outcomes_sum {
-    uint64_t reuse;  /* in memory since somebody used it before */
+    uint64_t reuse;  /* in memory since an earlier use */
     uint64_t ahead;  /* fetched before it was asked for */
-    uint64_t waited; /* asked for before it was there */
+    uint64_t waited; /* the reader waited for it */
 };
 
 /* Of a dataset. */
 struct outcomes {
-    uint8_t *seen;             /* two bits per sample; NULL: nobody has told an order yet */
-    struct outcomes_sum reads; /* of all cursors there were */
+    uint8_t *seen;             /* two bits per sample; NULL: no order was announced yet */
+    struct outcomes_sum reads; /* of all cursors, past and present */
     uint64_t fetched;          /* samples that came from the bucket */
 };
 

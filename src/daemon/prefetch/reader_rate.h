@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * How fast would a reader read if it never had to wait? Measured from looks at how far it is.
+ * Reader rate: how fast a reader would read if it never had to wait. Measured from periodic looks
+ * at its position.
  *
  * A reader may move all the time, or by a whole batch every few seconds. So time is cut into
- * *steps* that end with a move and last at least RATE_SPAN: many moves of the one, one of the
- * other. The rate is the samples of the last steps by their seconds, the waits taken out, older
- * steps counting less and less. Samples and seconds are added up apart, so that a batch which two
- * looks see in halves counts once.
+ * *steps* that end with a move and last at least RATE_SPAN: many moves of the former, one of the
+ * latter. The rate is the samples of the last steps divided by their seconds without the waits;
+ * older steps count less and less. Samples and seconds are summed separately, so that a batch which
+ * two looks see in halves counts once.
  *
- * (R1) Between two moves the rate stays as it is, until the pause is longer than the steps before
- *      let expect; then it falls. What comes after such a pause says nothing of its length: it
- *      counts as RATE_PAUSE steps at most.
- * (R2) Nothing before the first move counts: nobody knows when the reader began to read.
+ * (R1) Between two moves the rate does not change, until the pause is longer than the earlier steps
+ *      suggest; then it falls. After such a pause its length is unknown: it counts as RATE_PAUSE
+ *      steps at most.
+ * (R2) Nothing before the first move counts: it is unknown when the reader began to read.
  *
  * Pure: no clock, no locks.
  */
@@ -36,14 +37,14 @@ struct rate {                       /* zero-initialised */
     struct dlc_dur waited; /* and how long the reader waited in it */
 };
 
-/* The reader is somewhere else: what was measured stays, the step under way does not count. */
+/* The reader has jumped: keep the measured rate, discard the current step. */
 void rate_restart(struct rate *r);
 
-/* It waited so long for samples, in this step. */
+/* The reader waited this long for samples, in this step. */
 void rate_waited(struct rate *r, struct dlc_dur d);
 
-/* It read so many samples since the look before, perhaps none. waits: it waits just now, so that it
- * cannot move. */
+/* The reader read this many samples since the last look, possibly none. waits: it waits just now,
+ * so that it cannot move. */
 void rate_look(struct rate *r, uint64_t moved, bool waits, struct dlc_mono now);
 
 #endif

@@ -21,22 +21,23 @@ struct warm {
     struct fetch_listener listener;
     struct node *node;
     struct dlc_list link;
-    uint64_t conn; /* id; when it went away the walk goes on to its end */
+    uint64_t conn; /* id; if it closes, the walk continues to its end */
     struct dataset *ds;
     enum fetch_goal goal;
     uint64_t next, end; /* samples [next, end) are still to be started */
     uint64_t done, failed, bytes, running, total;
     struct dlc_err first_error;
-    void (*ended)(struct warm *w, void *arg); /* instead of an answer to a connection; or NULL */
+    void (*ended)(struct warm *w, void *arg); /* replaces the answer to a connection; or NULL */
     void *arg;
 };
 
-/* The connection is answered when the walk ends. false: too many are under way. */
+/* The connection is answered when the walk ends. False: too many are in progress. */
 bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal);
-/* The same for an order of the manager: samples [first, first + count) as far as they are ours. */
+/* The same for a command of the manager: those of samples [first, first + count) that this node
+ * owns. */
 bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
                       void (*ended)(struct warm *w, void *arg), void *arg);
-/* Orders to warm this dataset of the cluster end soon: it is to be evicted. */
+/* End commands that warm this dataset of the cluster: it is to be evicted. */
 void warm_cut(struct node *n, const char *cid, const char *tenant);
 json_t *warm_figures(const struct warm *w);
 /* Start one more fetch; false: nothing left to start. */
