@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reserve descriptors: what a daemon at its limit on open files still has.
+ * Reserve descriptors, for a daemon at its limit on open files.
  *
- * At the limit the kernel drops descriptors that come with a message, and leaves clients waiting
- * that connect. The daemon keeps RESERVE descriptors that it does not use. One is lent to accept a
- * client, so that it can be told why it is turned away. All are closed when a request was lost for
- * want of descriptors: the client asks again, and finds some. The tick takes them back, but leaves
- * SLACK of them to the files and connections of fetches: who is attached is served.
+ * At the limit the kernel drops descriptors that come with a message, and leaves connecting clients
+ * waiting. The daemon keeps RESERVE descriptors unused. One is lent to accept a client, so that it
+ * can be told why it is refused. All are closed when a request failed for want of descriptors: the
+ * client asks again, and succeeds. The tick opens them again, but leaves SLACK of them to the files
+ * and connections of fetches, so that attached clients are served.
  */
 #include "daemon/reserve.h"
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Sessions: one client process on one dataset. Requests come through the submission ring in shared
- * memory, which the client may fill with anything (N4): every number is copied once and checked,
- * and a client that breaks the rules is disconnected (C4). The rules:
+ * memory, which the client may fill with anything (N4): the daemon copies every number once and
+ * checks the copy; a client that breaks the rules is disconnected (C4). The rules:
  *
  * (S1) tail is at most SHM_RING_LEN ahead of head.
  * (S2) a ring entry is below SHM_CELLS, a sample below the dataset's count, an op known.
- * (S3) no more than SHM_CELLS fetches are waited for at once.
+ * (S3) a session waits for at most SHM_CELLS fetches at once.
  * (S4) a session of the decoded cache may only submit uploads; upload slot k completes in cell k.
  *
- * A client that fills its ring without end gets SHM_RING_LEN requests a turn, as all do. The
- * doorbell is edge-triggered and never read: its flags are the client's too, so a read could block.
+ * A client that never stops filling its ring gets SHM_RING_LEN requests per turn, like every other.
+ * The doorbell is edge-triggered and never read: the client can change its flags too, so that a
+ * read could block.
  */
 #include "daemon/session.h"
 

@@ -26,24 +26,24 @@ struct job_weights;
 /* A session whose order is known. */
 struct reader_state {
     bool active;
-    bool idle; /* it has not read for a while: what it needs next counts for nothing */
+    bool idle; /* it has not read for a while: its next uses do not count */
     struct dlc_mono last_read;
     struct dlc_dur pause; /* the longest between two reads, lately */
     struct schedule *schedule;
-    uint64_t pos;         /* where the client was when we looked last */
-    uint64_t in_hand;     /* samples from pos on that its workers read, or will at once */
+    uint64_t pos;         /* the client's position at the last look */
+    uint64_t in_hand;     /* samples from pos on that its workers read now or next */
     uint64_t overtaken;   /* samples from pos on that it has read already (relaxed orders) */
     uint64_t ahead;       /* everything before it is resident or asked for */
     uint64_t window;      /* how far ahead may be */
-    bool short_of_memory; /* it should be farther, but memory does not allow it */
+    bool short_of_memory; /* the window should be larger, but memory does not allow it */
     bool swapping;        /* its positions may change places: substitution.c */
-    uint64_t settled;     /* those before it do not any more */
+    uint64_t settled;     /* positions before it are final */
     uint64_t swaps_head;  /* swaps taken; our own copy */
     uint64_t swaps_tail;  /* swaps that were in the ring at the last look */
     uint64_t held; /* the first position whose swap is too far ahead; SUBSTITUTION_NONE: none */
     struct rate rate;
     struct dlc_mono waiting_since; /* a reader of the session waits; 0: none does */
-    uint64_t waited_ns;            /* what the client said of its workers when we looked last */
+    uint64_t waited_ns;            /* the client's figure for its workers at the last look */
 };
 
 struct session {
@@ -57,19 +57,19 @@ struct session {
     struct dlc_list waiters; /* struct waiter.of_session */
     unsigned n_waiters;      /* an honest client has at most one per cell */
     struct reader_state follow;
-    bool past;     /* cache_bypass.c: its job keeps nothing of what it reads, ... */
-    uint64_t part; /* ... and has so many bytes at a time on this node; 0: no limit */
+    bool past;     /* cache_bypass.c: its job bypasses the cache ... */
+    uint64_t part; /* ... and may hold this many bytes at a time on this node; 0: no limit */
     struct decoded_cache *decoded;                /* NULL: it reads samples */
     struct mem_uploads *uploads;                  /* with decoded */
     unsigned n_uploads;                           /* that are being copied */
-    struct job_weights *job_weights;              /* NULL: it has told no weights */
+    struct job_weights *job_weights;              /* NULL: the client has no weights */
     struct outcomes_epoch reads[OUTCOMES_EPOCHS]; /* the latest first */
     unsigned n_reads;
     bool abandoned;
     uint32_t head; /* our own copy: the one in shared memory is for the client to read */
 };
 
-/* One who waits for a fetch: a reader of a session, or a peer. */
+/* A waiter for a fetch: a reader of a session, or a peer. */
 struct waiter {
     struct dlc_list of_fetch, of_session;
     struct session *session; /* NULL: a peer's */
@@ -78,7 +78,7 @@ struct waiter {
     void (*done)(struct waiter *w, int rc, const char *text); /* once; may free w */
 };
 
-/* Tell it how its fetch ended. */
+/* Answer the waiter: its fetch has ended. */
 static inline void session_answer(struct waiter *w, int rc, const char *text)
 {
     w->done(w, rc, text);
@@ -86,7 +86,7 @@ static inline void session_answer(struct waiter *w, int rc, const char *text)
 
 int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err); /* answers the client */
 void session_free(struct session **sp);
-/* Serve it no more. Its pins count, and its dataset stays, until session_free(). */
+/* Stop serving it. Its pins count, and its dataset stays, until session_free(). */
 void session_abandon(struct session *s);
 void session_add_stats(const struct session *s, struct mem_session_stats *sum);
 #endif

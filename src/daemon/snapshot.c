@@ -4,8 +4,8 @@
  *
  * (SNAP-1) A session reads one snapshot from its beginning to its end.
  * (SNAP-2) A client that names a snapshot gets that one or DLC_ECHANGED, never another.
- * (SNAP-3) Sessions of one job on one node read the same snapshot of a dataset: the one of those
- * that are open, also when a later one asks for a refresh.
+ * (SNAP-3) Sessions of one job on one node read the same snapshot of a dataset: that of the
+ *          sessions that are open, even when a later one asks for a refresh.
  * (SNAP-4) A catalog that a session reads stays on disk, for the daemon after this one.
  */
 #include "daemon/snapshot.h"

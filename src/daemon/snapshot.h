@@ -13,6 +13,6 @@ int snapshot_check(const struct dataset *ds, uint64_t wanted, struct dlc_err *er
 int snapshot_refuse(const char *shown, uint64_t have, uint64_t wanted, struct dlc_err *err);
 /* X, blocks: a new catalog is in `file`. */
 int snapshot_install(const struct dataset *ds, const char *file, struct dlc_err *err);
-void snapshot_prune(struct dataset *ds); /* away with old catalogs, on a worker */
+void snapshot_prune(struct dataset *ds); /* deletes old catalogs, on a worker */
 
 #endif

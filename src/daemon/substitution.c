@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Substitution, the daemon's half (docs/design/0008). A client with a relaxed order decides which
- * of its positions change places, so that it reads what is resident instead of what is not; we only
- * follow. It writes each swap into a ring in its session, then how far its order is *settled*: up
- * to there nothing is swapped any more, and only up to there is it fetched. `horizon` tells it how
- * far that should be: the window.
+ * of its positions change places, so that it reads resident samples instead of missing ones; the
+ * daemon only follows. The client writes each swap into a ring in its session, and then how far its
+ * order is *settled*: positions before that do not change any more, and only those are fetched.
+ * `horizon` tells the client how far it should settle: the window.
  *
- * (Z1) Nothing is believed: both positions must be to come, in one epoch of the session's order. A
- * client that writes anything else loses the right to swap until it tells an order again; from then
- * on it is followed as if it could not, and what it reads elsewhere it waits for.
- * (Z2) Every swap that was made before the client wrote its cursor is known when the cursor is
- * looked at: the cursor is loaded before the ring.
- * (Z3) Swaps are made in their sequence, each before the cursor goes past it. The client may swap
- * in an epoch that is not ready here yet: it swaps first and then writes its cursor, and may have
- * read several short epochs since we looked. Such a swap waits in the ring until the cursor was
- * moved to where its epoch begins, or near that. In one look that happens for what was in the ring
- * when it began: SHM_SWAPS times at most.
+ * (Z1) The client is not trusted: both positions of a swap must be still to come, in one epoch of
+ *      the session's order. A client that writes anything else may not swap until it announces an
+ *      order again; until then its cursor is followed without swaps, and it waits for samples that
+ *      it reads elsewhere.
+ * (Z2) Every swap that was made before the client wrote its cursor is known when the daemon acts on
+ *      that cursor: the cursor is loaded before the ring.
+ * (Z3) Swaps are applied in sequence, each before the cursor passes it. The client may swap in an
+ *      epoch that is not ready here yet: it swaps first and then writes its cursor, and may have
+ *      read several short epochs since the last look. Such a swap waits in the ring until the
+ *      cursor has moved to the beginning of its epoch, or near it. One look does that for the swaps
+ *      that were in the ring when it began: SHM_SWAPS times at most.
  */
 #include "daemon/substitution.h"
 
