@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the daemon tells of itself: the operation `stat` of docs/format/protocol.md. Datasets come
- * in pages, so that one answer is neither long to make nor too long to send.
+ * The command `stat` of docs/format/protocol.md: the daemon's figures. Datasets come in pages, so
+ * that one answer takes a bounded time to make and to send.
  */
 #include "daemon/stat.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The daemon's state: what is there once in the process. It belongs to the event loop
- * (docs/design/0001): functions are L unless marked otherwise.
+ * The daemon's state: one struct per process. It belongs to the event loop (docs/design/0001):
+ * functions are L unless marked otherwise.
  */
 #ifndef DLC_DAEMON_STATE_H
 #define DLC_DAEMON_STATE_H
@@ -44,18 +44,18 @@ struct node {
     struct fetch_pipeline *fetches;
     struct host_memory machine;
 
-    const struct node_events *events[EVENTS_MAX + 1]; /* who hears what happens: events.h */
+    const struct node_events *events[EVENTS_MAX + 1]; /* event listeners: events.h */
 
     struct watch listener, signals;
     struct timer looking; /* prefetch.c */
     struct timer tick;    /* memory, progress, idle */
-    struct timer pump;    /* goes on with what prefetch_pump() left for the next turn */
+    struct timer pump;    /* continues what prefetch_pump() left for the next turn */
     struct timer freeing; /* gives memory back in steps */
     bool pumping;         /* a fetch that ends at once must not pump again */
     struct dlc_mono started, limits_checked, last_client;
     int lock_fd;
     bool stopping;
-    _Atomic bool ending;         /* the same for workers that would take long; W loop */
+    _Atomic bool ending;         /* the same, for long-running workers; W loop */
     struct ending *ending_watch; /* ending.c */
 
     const struct client_ops *client_ops;
@@ -72,13 +72,13 @@ struct node {
     uint64_t next_id;   /* of conns and datasets */
     unsigned n_reading; /* sessions that follow an order and are not idle */
 
-    /* of a cluster; NULL: not of one */
+    /* cluster membership; NULL: not in a cluster */
     const struct cluster_ops *cluster_ops;
     const struct node_cluster *membership; /* the settings */
     struct member *member;                 /* src/cluster's own state */
     struct cluster *cluster;               /* the view */
     struct peers *peers;                   /* threads of its own */
-    struct shared *shared;                 /* a Redis in common */
+    struct shared *shared;                 /* the Redis that nodes share */
     char *token;                           /* the node's own: for manager and peers */
 
     uint64_t used[N_BUDGETS];  /* budget.c: by all datasets */
@@ -87,7 +87,7 @@ struct node {
     uint64_t pending;          /* work and bucket reads that will still post to the loop */
 };
 
-/* X: workers that would take long look at it, and give up. */
+/* X: long-running workers check it, and give up. */
 static inline bool node_is_ending(const struct node *n)
 {
     return atomic_load_explicit(&n->ending, memory_order_relaxed); /* with wind_down() */

@@ -7,9 +7,10 @@
 #define MB ((uint64_t)1 << 20)
 
 /*
- * A store holds memory while it waits, so its queue is short: at 500 MB/s half a second. What is
- * not stored the bucket still has. Cataloguing waits for buckets far away and hardly computes: many
- * threads, or eight slow buckets are a hang for the ninth dataset.
+ * Bounds of the queues. A store holds memory while it waits, so its queue is short: half a second
+ * at 500 MB/s; samples that are not stored are still in the bucket. Cataloguing waits for distant
+ * buckets and hardly computes, so it has many threads: otherwise eight slow buckets would block the
+ * ninth dataset.
  */
 static const struct class
 {
