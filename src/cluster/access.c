@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who may open what. Where tenants are, a dataset is opened by the answer of the manager: which it
- * is, whose, where it lies and what it is read with. daemon/client_open.h says when it is asked.
+ * Access control: which dataset a token may open. In a cluster with tenants the manager's answer
+ * decides: which dataset it is, its owner, its location and its credentials. daemon/client_open.h
+ * says when the manager is asked.
  *
- * (K2) of docs/design/0006: a token that the manager did not vouch for opens nothing. What it
- * vouched for stays known for a minute at most; while it cannot be asked, for as long as that
- * lasts. Who asks with a life of 0 gets the manager's word of now, or none.
+ * (K2) of docs/design/0006: a token that the manager did not vouch for opens nothing. An answer is
+ *      valid for a minute at most; while the manager is unreachable, for as long as that lasts. A
+ *      caller that asks with a life of 0 gets the manager's current answer, or none.
  */
 #include "cluster/access.h"
 

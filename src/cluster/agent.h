@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Speaks with the manager: joins it, beats, asks questions in between, leaves. What a heart-beat
- * says and what its answer means is the owner's affair (struct agent_ops). One thread beats, one
- * asks; both speak HTTP and never touch what is the node loop's: they ask it by loop_post().
+ * The manager client of a node: joins the manager, sends heartbeats, asks questions in between, and
+ * leaves. The owner (struct agent_ops) fills heartbeats and acts on their answers. One thread sends
+ * heartbeats, one asks questions; both speak HTTP and never touch the node loop's state: they reach
+ * it by loop_post().
  *
- * (A1) A manager that is away costs nothing but news: the view stays, questions fail at once where
- * that is known. (A2) An order is reported done until the manager has heard it.
+ * (A1) An unreachable manager only delays news: the view stays, and questions fail at once where
+ *      this is known.
+ * (A2) A command is reported as done until the manager has confirmed it.
  */
 #ifndef DLC_CLUSTER_AGENT_H
 #define DLC_CLUSTER_AGENT_H
@@ -21,35 +23,35 @@
 struct agent;
 struct node;
 
-extern const bool node_has_control; /* false: built without it, so no node is of a cluster */
+extern const bool node_has_control; /* false: built without the manager */
 
-/* What the manager said. */
+/* An answer of the manager. */
 struct agent_news {
     const json_t *answer; /* NULL: it did not answer */
-    const json_t *sent;   /* what it was told; NULL: this is about joining */
-    bool joined;          /* it has just taken us in */
-    bool well;            /* it has taken what was sent */
+    const json_t *sent;   /* the request; NULL: this is about joining */
+    bool joined;          /* it has just accepted this node */
+    bool well;            /* it has accepted the request */
 };
 
-/* What a heart-beat says, and what becomes of its answer. L, both: gather() before each, then
+/* Contents of a heartbeat, and what to do with its answer. Both L: gather() before each, then
  * digest(). */
 struct agent_ops {
-    json_t *(*gather)(struct node *n, bool *more); /* Gives. *more: beat again at once */
+    json_t *(*gather)(struct node *n, bool *more); /* Gives. *more: send another one at once */
     void (*digest)(struct node *n, const struct agent_news *news);
 };
 
-/* L. Starts the threads; a control plane inside is opened by them. address: HOST:PORT of the peer
+/* L. Starts the threads; they open a manager inside this process. address: HOST:PORT of the peer
  * server, or NULL. */
 int agent_open(struct node *n, const struct agent_ops *ops, const char *address, struct agent **out,
                struct dlc_err *err);
-/* X, not on the loop, which must be running: leaves the manager, ends the threads. Calls that wait
+/* X, not on the loop, which must be running: leaves the manager, ends the threads. Pending calls
  * end with DLC_ECANCELED. */
 void agent_leave(struct agent *a);
-/* After the loop has ended; closes the control plane inside. */
+/* After the loop has ended; closes a manager inside this process. */
 void agent_close(struct agent **ap);
 
-bool agent_manager_away(const struct agent *a); /* X: it did not answer lately */
-/* The latest that was said of it, for people. Gives. X. */
+bool agent_manager_away(const struct agent *a); /* X: it has not answered lately */
+/* Latest state of the connection to the manager, for display. Gives. X. */
 json_t *agent_figures(struct agent *a);
 
 /* One question to the manager. */

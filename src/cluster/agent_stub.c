@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Built without the control plane: no manager to join, no peer server. */
+/* Replaces the agent in builds without the manager: no manager to join, no peer server. */
 #include "base/mem.h"
 #include "cluster/agent.h"
 #include "daemon/state.h"

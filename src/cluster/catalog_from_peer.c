@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A catalog from a peer. The manager knows which snapshot of a dataset counts; a node that has
- * another one, or none, takes it from a node that made it, in pieces, instead of listing the bucket
- * and reading the heads of its archives once more. So all nodes number samples alike.
+ * Copies a catalog from a peer. The manager knows the current snapshot of a dataset. A node that
+ * has another one, or none, downloads it in pieces from a node that made it, instead of listing the
+ * bucket and reading the heads of its archives again. So all nodes use the same sample numbers.
  *
- * Runs on a worker. What comes is written beside the catalog's place and opened as any catalog is,
- * which verifies it; only if it is the snapshot that was asked for does it take the place.
+ * Runs on a worker. The download is written beside the catalog's final path and opened like any
+ * catalog, which verifies it; it is renamed to the final path only if it is the snapshot that was
+ * asked for.
  */
 #include "cluster/catalog_from_peer.h"
 

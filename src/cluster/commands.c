@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the manager tells a node to do: warm, evict, snapshot (docs/design/0006). An order comes
- * with every heart-beat until the manager has heard that it is done, so it is known by its id and
- * begun once; after a restart it is begun again, and finds most of it done.
+ * Commands of the manager to a node: warm, evict, snapshot (docs/design/0006). The manager repeats
+ * a command with every heartbeat until it has been told that it is done, so a command is known by
+ * its id and started once; after a restart it is started again, and finds most of its work done.
  *
- * Orders for one dataset are carried out one after the other, as they were given; an eviction cuts
- * the warm-ups before it short. Whose a dataset is the manager is asked anew for each: a name may
- * have been freed and taken by another tenant since (K2). An order is about the dataset of the
- * tenant that it names, and no other.
+ * Commands for one dataset run one after the other, in the order received; an eviction cuts earlier
+ * warm-ups short. For every command the manager is asked again who owns the dataset: a name may
+ * have been freed and taken by another tenant since (K2). A command applies only to the dataset of
+ * the tenant that it names.
  */
 #include "cluster/commands.h"
 

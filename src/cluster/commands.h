@@ -7,9 +7,9 @@
 
 struct node;
 
-void commands_take(struct node *n, const json_t *orders); /* begin those that are new */
-json_t *commands_done(struct node *n);                    /* for the heart-beat. Gives */
-void commands_heard(struct node *n, const json_t *done);  /* the manager has heard of these */
+void commands_take(struct node *n, const json_t *orders); /* starts the new ones */
+json_t *commands_done(struct node *n);                    /* for the heartbeat. Gives */
+void commands_heard(struct node *n, const json_t *done);  /* the manager has confirmed these */
 void commands_free(struct node *n);
 
 #endif

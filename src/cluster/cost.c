@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What this node has asked of buckets for each dataset of the cluster, and its estimated price: for
- * heart-beats. Counted since the node was started.
+ * Bucket traffic of this node for each dataset of the cluster, and its estimated price, for
+ * heartbeats. Counted since the node was started.
  *
- * (N1) The sum of a dataset never falls: what one that is freed had counted is kept, since it may
- * be opened again, or be listed anew under the same name. The latest PAST_MAX are known.
+ * (N1) The sum of a dataset never decreases: the counts of a freed dataset are kept, since it may
+ *      be opened or listed again under the same name. The latest PAST_MAX are kept.
  */
 #include "cluster/cost.h"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * What this node has asked of buckets for each dataset of the cluster, and its estimated price.
- */
+/* Bucket traffic of this node for each dataset of the cluster, and its estimated price. */
 #ifndef DLC_CLUSTER_COST_H
 #define DLC_CLUSTER_COST_H
 
@@ -11,7 +9,7 @@ struct dataset;
 struct node;
 struct node_events;
 
-/* A dataset is freed: what was spent on it stays in the figures. */
+/* A dataset is freed: keep its counts. */
 void cost_keep(struct dataset *ds);
 /* {"TENANT/NAME": {"money_nano", "requests", "bytes"}}, since the node was started. Gives */
 json_t *cost_figures(const struct node *n);
