@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What this node has on disk of the cluster's datasets, be they open or not.
+ * Disk inventory: which datasets of the cluster have chunks on this node's disk, open or not.
  *
- * Beside the catalogs lies a note for each dataset of the cluster that was open here: which catalog
- * is its, the number that names its chunks, and whose it is. With it a daemon that was started anew
- * finds the chunks of a dataset that nobody has opened since: to tell the manager of them, and to
- * drop them; and `dlcache rebuild` gives a dataset its name and tenant back. Two tenants may have
- * had one name after the other: each has a note of its own.
+ * A file beside the catalogs records each dataset of the cluster that was open here: its catalog,
+ * the number that names its chunks, and its owner. With it a restarted daemon finds the chunks of a
+ * dataset that has not been opened since, to report them to the manager and to drop them; and
+ * `dlcache rebuild` restores a dataset's name and tenant. Two tenants may have used one name in
+ * turn: each has a file of its own.
  *
  *     DIR/catalogs/NAME@TENANT.left   {"catalog": "0123456789abcdef.cat", "disk":
  *                                      "0123456789abcdef", "tenant": "TENANT"}
  *
- * It is about the snapshot that was listed last: what is left of others goes when room is needed.
+ * The record is about the snapshot that was listed last: chunks of older ones are evicted when
+ * space is needed.
  */
 #include "cluster/disk_inventory.h"
 

@@ -9,14 +9,15 @@ struct dataset;
 struct node;
 struct node_events;
 
-/* L: the newest that is open of those with this name in the cluster, of this tenant, at this URL
- * ("": at any). NULL: none. */
+/* L: the newest open dataset with this name in the cluster, of this tenant, at this URL ("": at
+ * any). NULL: none. */
 struct dataset *inventory_still_open(struct node *n, const char *name, const char *tenant,
                                      const char *url);
-/* X, blocks: drop what the disk tier has of one that is not open. Bytes: 0 when nothing is known of
- * it. */
+/* X, blocks: drop the chunks of a dataset that is not open. Returns bytes; 0 if it is not recorded.
+ */
 uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, const char *url);
-/* The manager took us in: open what an earlier daemon had open and the manager still knows. */
+/* The manager has accepted this node: open the datasets that an earlier daemon had open and the
+ * manager still knows. */
 void inventory_open(struct node *n);
 
 extern const struct node_events inventory_events;

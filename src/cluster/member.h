@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * This node as a member of its cluster: the state of src/cluster, once in the process. It is made
- * by membership.c, hangs on node.member, and belongs to the node loop unless marked otherwise. Each
+ * This node as a member of its cluster: the state of src/cluster, one struct per process.
+ * membership.c creates it as node.member; it belongs to the node loop unless marked otherwise. Each
  * part belongs to the module that is named with it.
  */
 #ifndef DLC_CLUSTER_MEMBER_H
@@ -28,8 +28,8 @@ struct member {
 
     /* membership.c */
     bool leaving;    /* a thread leaves the cluster; then the daemon ends */
-    bool left;       /* it has, or was never in it */
-    bool stop_again; /* we are to end, but there was no thread to leave with: the tick tries */
+    bool left;       /* it has left, or never joined */
+    bool stop_again; /* the daemon is to end, but no thread could be started: the tick retries */
     bool inventory;  /* inventory_open() was called */
     pthread_t leaver;
     struct task left_task;
@@ -39,8 +39,8 @@ struct member {
     unsigned n_resolves;
     struct dlc_list commands;   /* commands.c: struct node_command.link */
     bool sending_weights;       /* weight_exchange.c: a call is on its way */
-    struct batch *batch;        /* report.c: rows under way to the manager */
-    struct past_job *past_jobs; /* report.c: what sessions that have ended read for their jobs */
+    struct batch *batch;        /* report.c: rows in flight to the manager */
+    struct past_job *past_jobs; /* report.c: reads of ended sessions, by job */
     size_t n_past_jobs, cap_past_jobs;
     struct spent *spent; /* cost.c: on datasets that have been freed */
     size_t n_spent, cap_spent;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Puts the parts of src/cluster together, and is what the daemon knows of them: joins, tells the
- * manager how this node is, acts on its answers, leaves. Above all other files here.
+ * Membership of the cluster: joins, reports this node's state to the manager, acts on its answers,
+ * leaves. Creates the parts of src/cluster and is the daemon's only interface to them. Above all
+ * other files here.
  */
 #ifndef DLC_CLUSTER_MEMBERSHIP_H
 #define DLC_CLUSTER_MEMBERSHIP_H
