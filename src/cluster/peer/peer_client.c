@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Each peer belongs to one of the threads, which has a loop and an HTTP engine; all its questions
- * are asked there. What several threads look at (health, figures, the table of peers) is under one
- * lock that is never held while anything is waited for or called back.
+ * Threads of the peer client. Each peer belongs to one thread, which has a loop and an HTTP engine;
+ * all requests to that peer are sent there. State that several threads use (health, figures, the
+ * table of peers) is under one lock, which is never held across a wait or a callback.
  *
  *     peers_read --post--> WAITING --a connection is free--> FLYING --answer, deadline--> done
  *                          skipped ---------------------------------------------------> done
  *
- * A peer that is skipped is asked how it is (GET /v1/health) when its pause is over, and for
- * samples again only when it answers: no sample waits for a peer that may still be dead.
+ * A peer that is skipped gets a health check (GET /v1/health) when its pause is over, and requests
+ * for samples only after it has answered: no sample waits for a peer that may still be dead.
  *
- * Deadline: a question is given up when nothing has been heard of it for as long as the peer's
- * patience (peer_health_i.h); once the owner has said that it is at work (102) or has begun to
- * answer, for `most`. Nobody waits longer than TOTAL times `most`.
+ * Deadline: a request is given up when nothing has been received for as long as the peer's patience
+ * (peer_health.h); once the owner has said that it is at work (102) or has begun to answer, for
+ * `most`. No request takes longer than TOTAL times `most`.
  */
 #include "cluster/peer/peer_client.h"
 

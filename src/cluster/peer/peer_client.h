@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Other nodes as a tier: samples by HTTP GET, asynchronous, on threads of its own (libcurl multi,
- * keep-alive). A peer is tried once per sample: when it is slow, dead, or refuses, the caller goes
- * to the bucket.
+ * The peer client: other nodes as a tier. Reads samples by HTTP GET, asynchronously, on threads of
+ * its own (libcurl multi, keep-alive). A peer is tried once per sample: when it is slow, dead, or
+ * refuses, the caller reads the bucket.
  *
- * (P1) done() is called exactly once, on a thread of the peers, also after close; it must not
- * block. (P2) A peer that failed three times in a row is not asked for a second, then two, up to
- * 30; one question then finds out whether it is back. (P3) dst is not touched after done(). (P4) An
- * answer carries the checksum of the sample: XXH3, 64 bits, 16 hexadecimal digits in the header
- * Dlcache-Checksum. One without is not taken. Up to PEERS_SUM_MAX bytes are compared with it here
- * (DLC_ECORRUPT); longer samples are the caller's to compare, on a thread that may take its time.
+ * (P1) done() is called exactly once, on a thread of the peer client, also after close; it must not
+ *      block.
+ * (P2) A peer that failed three times in a row is not asked for one second, then two, up to 30; one
+ *      request then finds out whether it is back.
+ * (P3) dst is not touched after done().
+ * (P4) An answer carries the checksum of the sample: XXH3, 64 bits, 16 hexadecimal digits in the
+ *      header Dlcache-Checksum. An answer without it is rejected. Samples of up to PEERS_SUM_MAX
+ *      bytes are compared with it here (DLC_ECORRUPT); the caller compares longer ones, on a thread
+ *      that may block.
  *
- * GET ADDRESS/v1/peer/DATASET/SNAPSHOT/samples/SAMPLE (SNAPSHOT: 16 hexadecimal digits). A question
- * is given up when nothing was heard for p99 x 4 of the times to a first sign, within [least,
- * most]; an owner that must wait for its bucket says so (102, net/async_server.h), at once and
- * then every half second: from then on silence of `most` ends it. 404 is DLC_ENOTFOUND, 409
- * DLC_ECHANGED, 401 and 403 DLC_EDENIED, 507 (it has no room for the sample) DLC_ENOSPACE; those
- * are no failures of the peer's health.
+ * GET ADDRESS/v1/peer/DATASET/SNAPSHOT/samples/SAMPLE (SNAPSHOT: 16 hexadecimal digits). A request
+ * is given up when nothing was received for 4 x the 99th percentile of the times to a first sign,
+ * within [least, most]. An owner that must wait for its bucket says so (102, net/async_server.h),
+ * at once and then every half second: from then on silence of `most` ends the request. 404 is
+ * DLC_ENOTFOUND, 409 DLC_ECHANGED, 401 and 403 DLC_EDENIED, 507 (it has no room for the sample)
+ * DLC_ENOSPACE; those do not count against the peer's health.
  */
 #ifndef DLC_CLUSTER_PEER_PEER_CLIENT_H
 #define DLC_CLUSTER_PEER_PEER_CLIENT_H
@@ -46,7 +49,7 @@ struct peer_read {
     const char *address; /* "http://host:port" */
     const char *token;   /* NULL: none */
     const char *dataset; /* id */
-    const char *tenant;  /* whose it must be; NULL: as the token says */
+    const char *tenant;  /* its required owner; NULL: as the token says */
     uint64_t snapshot, sample;
     void *dst;
     uint64_t length; /* exact */
@@ -58,16 +61,16 @@ struct peer_read {
     struct dlc_err err;
     struct dlc_dur took;
     bool from_memory;  /* the owner had it resident */
-    uint64_t checksum; /* as the peer says */
-    bool verified;     /* the bytes in dst have it */
-    bool mismatch;     /* they have not, which is why rc is DLC_ECORRUPT */
+    uint64_t checksum; /* the peer's claim */
+    bool verified;     /* the bytes in dst match it */
+    bool mismatch;     /* they do not match: rc is DLC_ECORRUPT */
     void *engine;      /* the peers' */
 };
 void peers_read(struct peers *p, struct peer_read *r); /* any thread; strings borrowed until done */
-/* The caller has compared what this read brought: were the bytes right? Until then it counts
- * neither for the peer's health nor against it. */
+/* The caller has compared the checksum of this read. Until then the read counts neither for nor
+ * against the peer's health. */
 void peers_verified(struct peers *p, const struct peer_read *r, bool right);
-/* False: it would be skipped now. At another address than before a peer is as good as new. */
+/* False: it would be skipped now. A peer with a new address starts with a clean record. */
 bool peers_usable(struct peers *p, const char *peer, const char *address);
 
 struct peer_figures {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Is a peer worth asking, and for how long? Pure; the caller locks.
+ * Peer health: may a peer be asked, and with which deadline? Pure; the caller locks.
  *
  *     WELL --3 failures in a row--> SKIPPED --time passes--> on trial: one question
  *     on trial --good--> WELL       on trial --bad--> SKIPPED for twice as long, 30 s at most
  *     on trial --answers--> WELL, but with one more failure SKIPPED for twice as long
  *
- * Patience: four times the time in which 99 of 100 questions get a first sign, within bounds. Waits
- * that were given up count too, or patience could never grow.
+ * Patience is four times the 99th percentile of the time to a first sign, within bounds. Requests
+ * that were given up count too; otherwise patience could never grow.
  */
 #ifndef DLC_CLUSTER_PEER_PEER_HEALTH_H
 #define DLC_CLUSTER_PEER_PEER_HEALTH_H
@@ -21,7 +21,7 @@ struct health {
     unsigned failures;          /* in a row */
     struct dlc_mono skipped;    /* until then; 0: well */
     struct dlc_dur pause;       /* the last one */
-    bool trial;                 /* the question that finds out is under way */
+    bool trial;                 /* the trial request is in flight */
     struct hist signs;          /* ns until the first sign */
     struct dlc_dur least, most; /* bounds of patience */
 };
@@ -29,16 +29,16 @@ struct health {
 void health_init(struct health *h, struct dlc_dur least, struct dlc_dur most);
 
 enum health_verdict { HEALTH_ASK, HEALTH_TRY, HEALTH_SKIP };
-/* May it be asked now? HEALTH_TRY: as the one question; its end must be told. */
+/* May it be asked now? HEALTH_TRY: as the trial request; its end must be reported. */
 enum health_verdict health_admit(struct health *h, struct dlc_mono now);
 bool health_usable(const struct health *h, struct dlc_mono now); /* not HEALTH_SKIP */
 bool health_skipping(const struct health *h);                    /* not well */
 
-/* The end of a question; trial: it was the one. True: from now on it is skipped. */
+/* The end of a request; trial: it was the trial. True: the peer is skipped from now on. */
 void health_good(struct health *h);
 bool health_bad(struct health *h, bool trial, struct dlc_mono now);
-void health_answers(struct health *h); /* the one: it lives, which does not say that it is quick */
-void health_neither(struct health *h, bool trial); /* given up by ourselves: says nothing */
+void health_answers(struct health *h); /* the trial: the peer is alive, though perhaps slow */
+void health_neither(struct health *h, bool trial); /* we cancelled it: no verdict */
 
 void health_sign(struct health *h, struct dlc_dur waited);
 struct dlc_dur health_patience(const struct health *h);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Threads take what waits in batches, reads before puts, and send each batch as pipelines. The
- * client for Redis (net/redis/redis.h) blocks, follows redirections and makes connections anew, all
- * until the deadline.
+ * Threads of the Redis tier. They take waiting requests in batches, reads before puts, and send
+ * each batch as pipelines. The Redis client (net/redis/redis.h) blocks, follows redirections and
+ * reconnects, all until the deadline.
  *
- * A value is a checksum of 8 bytes (of the sample and its key, as this machine writes it) and the
- * sample.
+ * A value is a checksum of 8 bytes (of the sample and its key, in this machine's byte order) and
+ * the sample.
  *
  *     waiting --batch--> asked --reply--> hit or miss
  *     waiting --deadline, Redis is left alone, close--> miss

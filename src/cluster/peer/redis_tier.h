@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Redis, one server or a Cluster, as a memory tier that nodes share: samples by dataset, snapshot
- * and number. Optional, and never a reason for a read to fail: what is not there, late, damaged or
- * cannot be asked for is a miss.
+ * and number. Optional, and never a reason for a read to fail: a sample that is missing, late,
+ * damaged or unreachable is a miss.
  *
  * (G1) done() is called exactly once, on a thread of the tier, also when it closes; it must not
- *      block. (G2) dst is not touched after done(). (G3) shared_put() never blocks: what does not
- *      fit into the queue is dropped and counted. (G4) A sample is there whole or not at all: its
- *      length and checksum are compared.
+ *      block.
+ * (G2) dst is not touched after done().
+ * (G3) shared_put() never blocks: a put that does not fit into the queue is dropped and counted.
+ * (G4) A sample is returned completely or not at all: its length and checksum are compared.
  *
- * A Redis that failed three times in a row is left alone for a second, then two, up to 30. What it
- * forgets when its memory is full is its own policy (maxmemory-policy allkeys-lru).
+ * A Redis that failed three times in a row is not asked for one second, then two, up to 30. Redis
+ * evicts by its own policy when its memory is full (maxmemory-policy allkeys-lru).
  */
 #ifndef DLC_CLUSTER_PEER_REDIS_TIER_H
 #define DLC_CLUSTER_PEER_REDIS_TIER_H
@@ -28,15 +29,15 @@ struct shared;
 struct shared_config {
     const char *url;         /* as store_open(): "redis://[user:password@]HOST:PORT,.../PREFIX" */
     struct dlc_dur deadline; /* of a question; 0: 200 ms */
-    struct dlc_dur keep;     /* Redis forgets a sample after so long; 0: a day */
-    size_t value_max;        /* larger samples are left out; 0: 8 MiB */
+    struct dlc_dur keep;     /* time to live of a sample; 0: a day */
+    size_t value_max;        /* larger samples are not stored; 0: 8 MiB */
     size_t queue_max;        /* bytes of puts that wait; 0: 64 MiB */
     unsigned threads;        /* 0: 4 */
 };
 
-/* DLC_EINVAL: the URL. Whether anybody is there shows later: see the figures. */
+/* DLC_EINVAL: bad URL. Does not connect yet: the figures show whether Redis answers. */
 int shared_new(const struct shared_config *c, struct shared **out, struct dlc_err *err);
-void shared_free(struct shared **sp); /* what waits is a miss or dropped */
+void shared_free(struct shared **sp); /* waiting reads miss, waiting puts are dropped */
 
 struct shared_read {
     const char *dataset; /* borrowed until done; with its tenant */
@@ -61,8 +62,8 @@ void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64
 struct shared_figures {
     uint64_t hits, misses, bytes_read;
     uint64_t puts, bytes_put, dropped; /* dropped: puts that never reached Redis */
-    uint64_t failures, damaged;        /* questions that failed; samples that were not as put */
-    double p50_ms, p99_ms;             /* of hits and misses that were answered */
+    uint64_t failures, damaged;        /* failed requests; samples with a wrong checksum */
+    double p50_ms, p99_ms;             /* of answered requests, hits and misses */
     bool skipping;
     char why[200]; /* of the last failure; "": none */
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The shared tier where dlcache was built without Redis: there is none. */
+/* Replaces the Redis tier in builds without Redis: every read is a miss. */
 #include "base/check.h"
 #include "cluster/peer/redis_tier.h"
 

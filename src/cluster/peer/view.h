@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a node knows of its cluster: the view (who is there, who owns what, who reads what) and the
- * datasets that its manager has resolved. It only remembers; the agent asks. L: the node loop's.
+ * A node's knowledge of its cluster: the view (live nodes, owners, readers) and the datasets that
+ * its manager has resolved. It only stores; the agent asks. L: the node loop's.
  *
- * (U1) With one view, cluster_owner() gives the same answer on all nodes. (U2) A grant is used for
- * GRANT_LIFE after the manager gave it, and longer only while the manager cannot be asked. (U3) A
- * grant is found only by the token it was given for, which is kept as its SHA-256.
+ * (U1) With one view, cluster_owner() gives the same answer on all nodes.
+ * (U2) A grant is used for GRANT_LIFE after the manager gave it, and longer only while the manager
+ *      cannot be asked.
+ * (U3) A grant is found only by the token it was given for, which is kept as its SHA-256.
  */
 #ifndef DLC_CLUSTER_PEER_VIEW_H
 #define DLC_CLUSTER_PEER_VIEW_H
@@ -20,18 +21,19 @@
 
 struct cluster;
 
-/* name: that of this node. */
+/* name: of this node. */
 struct cluster *cluster_new(const char *name);
 void cluster_free(struct cluster **cp);
 
 /* ---- the view ---- */
 
-/* Replace it, unless it is older than the one there is. Borrows. DLC_EPROTO: it is none. */
+/* Replace the view, unless the new one is older. Borrows. DLC_EPROTO: it is not a view. */
 int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err);
-/* A manager took us in, perhaps one that has lost its store: its next view counts in any case. */
+/* A manager has accepted this node, possibly one that has lost its store: accept its next view
+ * whatever its version. */
 void cluster_joined(struct cluster *c);
 uint64_t cluster_version(const struct cluster *c); /* 0: none yet */
-unsigned cluster_live(const struct cluster *c);    /* nodes that own */
+unsigned cluster_live(const struct cluster *c);    /* nodes that own samples */
 /* Grows when owners may have changed. */
 uint64_t cluster_owners_version(const struct cluster *c);
 
@@ -40,14 +42,14 @@ struct cluster_peer {
 };
 
 /*
- * Who should read this object from the bucket: true: this node (or nobody knows). False: *peer.
- * A peer for which skip() is true is passed over for the next best. skip may be NULL.
+ * Which node should read this object from the bucket? True: this one (also if unknown). False:
+ * *peer. A peer for which skip() is true is passed over for the next best. skip may be NULL.
  */
 bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
                   bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
                   struct cluster_peer *peer);
 
-/* About which part of it is this node's. */
+/* The approximate share of the dataset that this node owns. */
 double cluster_share(const struct cluster *c, const char *dataset);
 
 /* The other nodes that answer, by number from 0. False: no more. */
@@ -61,7 +63,7 @@ struct cluster_use {
 struct cluster_use cluster_use(const struct cluster *c, const char *dataset);
 
 struct cluster_job {
-    bool past;     /* it keeps nothing of what it reads */
+    bool past;     /* it bypasses the cache */
     uint64_t part; /* bytes at a time on a node; 0: no limit */
 };
 /* Zeros when the view does not mention it, or not with this dataset. */
@@ -74,21 +76,21 @@ struct grant {
     char *url;
     char *endpoint, *region; /* or NULL */
     bool anonymous;
-    uint64_t snapshot;                             /* that counts; 0: none yet */
+    uint64_t snapshot;                             /* the current one; 0: none yet */
     char *access_key, *secret_key, *session_token; /* NULL: none were given */
 };
 
 #define GRANT_LIFE DLC_SEC(60)
 
 enum grant_age { GRANT_FRESH, GRANT_OLD, GRANT_NONE };
-/* token: NULL: the node itself asks. what: a name or URL. Fresh is what is younger than `life`.
- * Borrowed until anything is learnt. */
+/* token NULL: the node itself asks. what: a name or URL. A grant younger than `life` is fresh.
+ * Borrowed until the next change of grants. */
 enum grant_age cluster_granted(const struct cluster *c, const char *token, const char *what,
                                struct dlc_mono now, struct dlc_dur life, const struct grant **out);
 /* The manager's answer. DLC_EPROTO: it lacks something. */
 int cluster_grant(struct cluster *c, const char *token, const char *what, const json_t *answer,
                   struct dlc_mono now, struct dlc_err *err);
-void cluster_forget(struct cluster *c, const char *dataset); /* all grants of it grow old */
+void cluster_forget(struct cluster *c, const char *dataset); /* marks all its grants as old */
 void cluster_revoke(struct cluster *c, const char *token, const char *what);
 
 #endif
