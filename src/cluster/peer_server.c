@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The peer server: another node asks for a sample of a chunk that we own, or that it believes we
- * own, or for a catalog. The node loop treats the question as a read of its own, but never asks
- * another peer; the bytes go out from the segment without a copy, or piece by piece from the file
- * of a large sample. With them goes the checksum that they had when they came, for the peer to
+ * The peer server: other nodes ask it for a catalog, or for a sample of a chunk that this node owns
+ * or is believed to own. The node loop treats the request as a read of its own, but never asks
+ * another peer. The bytes are sent from the segment without a copy, or piece by piece from the file
+ * of a large sample, together with the checksum that they had when they arrived, for the peer to
  * compare.
  *
- *     server loop: parse --post--> node loop: token, dataset, snapshot --> fetch --> hold --answer-->
+ *     server loop: parse --post--> node loop: token, dataset, snapshot --> fetch --> hold --answer->
  *     server loop: send --> sent --post--> node loop: unhold
  *     large sample, catalog: node loop --> worker: open or read --post--> node loop: answer
  *
- * A handful of loops (net/async_server.h) serves all peers; a connection costs no thread. An ask
- * is made by the server's handler and belongs to the node loop from its post on. It is answered
- * once (`call` is NULL then) and lives until nothing refers to it: the fetch or the worker that it
+ * A few loops (net/async_server.h) serve all peers; a connection costs no thread. The server's
+ * handler creates a peer_request, which belongs to the node loop once it is posted. It is answered
+ * once (`call` is NULL then) and freed when nothing refers to it: the fetch or the worker that it
  * waits for, and the reply whose bytes it holds.
  *
- * (B1) Bytes leave only for the node's own token, or for one that the manager vouches for (K2), and
- *      only those of the tenant that asks: by the manager's word, or, as a peer says, by its own
- *      (?tenant=). A name alone says nothing: it may have been freed and taken by another tenant.
- * (B2) A sample that we are just asking a peer for is refused: that peer may be waiting for us.
- * (B3) Memory that replies hold is at most HELD_SHARE of the memory tier, and one sample more:
- *      peers that do not read cannot keep readers of this node from their memory. Beyond that a
- *      peer is told to read the bucket.
+ * (B1) Bytes are sent only for the node's own token, or for one that the manager vouches for (K2),
+ *      and only those of the asking tenant: as the manager says, or, for a peer, as the peer says
+ *      (?tenant=). A name alone proves nothing: it may have been freed and taken by another tenant.
+ * (B2) A sample that this node is asking a peer for is refused: that peer may be waiting for us.
+ * (B3) Replies hold at most HELD_SHARE of the memory tier, and one sample more: peers that do not
+ *      read cannot take the memory from this node's readers. Beyond that a peer is told to read the
+ *      bucket.
  */
 #include "cluster/peer_server.h"
 

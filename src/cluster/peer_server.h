@@ -17,7 +17,7 @@ const char *peer_server_address(
     const struct peer_server *d); /* X: HOST:PORT, as it is; until peer_server_free() */
 json_t *peer_server_json(
     const struct peer_server *d); /* L: figures, for people; before peer_server_close(). Gives */
-/* L: those who wait are told that we end. */
+/* L: answers waiting requests: the daemon ends. */
 void peer_server_cancel(struct peer_server *d);
 /* X, not on the loop, which must be running: waits for its loops. */
 void peer_server_close(struct peer_server *d);

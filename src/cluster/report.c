@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the manager is told of this node: figures, and the chunks it has.
+ * Reports of this node to the manager: figures, and the chunks it has.
  *
- * Nothing on the data path says which chunks come and go; instead each dataset of the cluster is
- * walked over all the time, a slice per tick, and compared with what was told. The memory tier is
- * looked at on the loop, the disk tier on a worker. A chunk is an object; it is here when any
- * sample of it, or its derived form, is in either tier.
+ * Nothing on the data path reports chunks that come and go. Instead each dataset of the cluster is
+ * walked over all the time, a slice per tick, and compared with the last report. The loop looks at
+ * the memory tier, a worker at the disk tier. A chunk is an object; it is here when any sample of
+ * it, or its derived form, is in either tier.
  *
  *     walk: slice --worker--> seen ... all slices --> have      report: have against told --> rows
  *
- * (Q1) told changes only when the manager has confirmed the rows. (Q2) A row says what was true
- * when the walk passed it: for people and placement, never for reading.
+ * (Q1) told changes only when the manager has confirmed the rows.
+ * (Q2) A row says what was true when the walk passed it: it serves display and placement, never
+ *      reads.
  */
 #include "cluster/report.h"
 

@@ -10,14 +10,14 @@
 struct node;
 struct node_events;
 
-void report_tick(struct node *n); /* look at some more chunks */
+void report_tick(struct node *n); /* walks over the next slice of chunks */
 void report_close(struct node *n);
-void report_again(struct node *n); /* a manager that knows nothing: tell it all */
-/* Rows for the manager: {"put", "gone"}, or NULL when there are none. Gives; they count as told
- * when report_heard(true) is called. *more: there are others. */
+void report_again(struct node *n); /* the manager knows nothing: report everything */
+/* Rows for the manager: {"put", "gone"}, or NULL if there are none. Gives; they count as reported
+ * once report_heard(true) is called. *more: there are others. */
 json_t *report_chunks(struct node *n, bool *more);
 void report_heard(struct node *n, bool well);
-json_t *report_figures(struct node *n);  /* of heart-beats. Gives */
+json_t *report_figures(struct node *n);  /* for heartbeats. Gives */
 json_t *report_progress(struct node *n); /* the same */
 
 extern const struct node_events report_events;

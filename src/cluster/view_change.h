@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A new view has come: what the daemon remembers of the old one is put right. */
+/* Updates the daemon's state after a new view has arrived. */
 #ifndef DLC_CLUSTER_VIEW_CHANGE_H
 #define DLC_CLUSTER_VIEW_CHANGE_H
 

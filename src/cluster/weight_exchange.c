@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Weights of a job that runs on several nodes, on their way through the manager (docs/design/0008):
- * what ranks here have learnt goes there, what those elsewhere have learnt comes back with the
- * answer. One call at a time, every second for each job, and soon after an epoch has ended or the
- * next one's list has come.
+ * Exchange of the importance weights of a job that runs on several nodes, through the manager
+ * (docs/design/0008): this node sends the weights that its ranks have learnt; the answer brings
+ * those of other nodes. One call at a time, every second for each job, and soon after an epoch has
+ * ended or the next one's list has come.
  *
  *     marks --taken--> samples, kept --posted--> heard by the manager: forgotten
  *                             ^-------away---------|
  *
- * (X1) A mark that was taken is posted, or kept, with the weight that counts then: at most BATCH of
- * a job are kept, the others stay marked. (X2) What comes does not replace what was learnt here and
- * is not yet posted, or was posted just now: it is older, or others get ours as well. (X3) Without
- * another node, or while the manager is away, nothing is sent and nothing taken. (X4) Weights may
- * go while a call is on its way: it finds them by number when it is back.
+ * (X1) A mark that was taken is posted, or kept, with its weight at the time of the post: at most
+ *      BATCH of a job are kept, the others stay marked.
+ * (X2) A received weight does not replace one that was learnt here and is not yet posted, or was
+ *      posted just now: it is older, or the other nodes get ours as well.
+ * (X3) Without another node, or while the manager is unreachable, nothing is sent and no mark is
+ *      taken.
+ * (X4) Weights may be freed while a call is in flight: its answer finds them by number.
  */
 #include <inttypes.h>
 #include <stdio.h>
