@@ -6,8 +6,8 @@
  * of a large sample, together with the checksum that they had when they arrived, for the peer to
  * compare.
  *
- *     server loop: parse --post--> node loop: token, dataset, snapshot --> fetch --> hold --answer->
- *     server loop: send --> sent --post--> node loop: unhold
+ *     server loop: parse --post--> node loop: token, dataset, snapshot --> fetch --> hold
+ *     node loop: answer --> server loop: send --> sent --post--> node loop: unhold
  *     large sample, catalog: node loop --> worker: open or read --post--> node loop: answer
  *
  * A few loops (net/async_server.h) serve all peers; a connection costs no thread. The server's
