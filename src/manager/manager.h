@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The manager: it knows who may read what, what lies where and who may run. It answers HTTP
- * (routes/openapi.json), keeps its records in a store and is never on the data path.
+ * The manager: it knows which tenant may read which dataset, which chunks lie on which node, and
+ * which jobs may run. It answers HTTP (routes/openapi.json), keeps its records in a store and is
+ * never on the data path.
  *
  *     manager.c    opens and wires everything; the manager's own thread
  *     routes/      the HTTP API: reads requests, calls tables, answers
@@ -24,14 +25,14 @@ struct manager_config {
     const char *listen;    /* "HOST:PORT"; NULL: only the Unix socket */
     const char *unix_path; /* NULL: none */
     const char *tls_cert, *tls_key;
-    const char *advertise;   /* address that others are told to use; NULL: that of listen */
-    struct dlc_dur node_ttl; /* a node that is silent for so long is gone; 0: 10 s */
+    const char *advertise;   /* address for nodes and other managers; NULL: that of listen */
+    struct dlc_dur node_ttl; /* time without a heartbeat after which a node is gone; 0: 10 s */
     struct dlc_dur job_ttl;  /* 0: 60 s */
     struct dlc_dur lock_ttl; /* 0: 10 s */
 };
 
 int manager_open(const struct manager_config *c, struct manager **out, struct dlc_err *err);
 void manager_close(struct manager **cp);
-const char *manager_address(const struct manager *c); /* of TCP; NULL: none */
+const char *manager_address(const struct manager *c); /* TCP address; NULL: none */
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The manager's HTTP API: what its handlers share. Each file of this directory has the handlers of one
- * resource; route_table.c lists them all.
+ * The manager's HTTP API: definitions that its handlers share. Each file of this directory has
+ * the handlers of one resource; route_table.c lists them all.
  *
  *     route_table -> handlers -> idempotency -> auth -> route_util -> json_fields
  *                       |
@@ -9,12 +9,12 @@
  *
  * Threads: handlers run on threads of the HTTP server, one per connection.
  *
- * (API-1) Only the leader writes: the check before each handler refuses every method but GET (and
- *         routes marked ROUTE_READS) with 503 elsewhere. Writes that slip through as the lock is lost
- *         are refused by the store (D2).
+ * (API-1) Only the leader writes: on other managers the check before each handler refuses every
+ *         method but GET (and routes marked ROUTE_READS) with 503. The store refuses writes that
+ *         slip through as the lock is lost (D2).
  * (API-2) A caller that may not see a document gets the answer for one that does not exist.
- * (API-3) What a handler answers goes through reply_doc() or is made of named fields: no document of
- *         the store is sent as it lies there.
+ * (API-3) A handler answers by reply_doc() or with named fields: no document of the store is sent
+ *         unchanged.
  */
 #ifndef DLC_MANAGER_ROUTES_API_H
 #define DLC_MANAGER_ROUTES_API_H

@@ -2,13 +2,13 @@
 /*
  * Tokens and roles: who a caller is, and the check before each handler.
  *
- * A token is "dlc_" and 32 random bytes in base64url; what is kept of it is its SHA-256. Those of
- * admins and nodes lie in DIR, where whoever may read the manager's directory finds them. A tenant's
+ * A token is "dlc_" and 32 random bytes in base64url; only its SHA-256 is stored. The tokens of
+ * admins and nodes lie in DIR, readable for whoever may read the manager's directory. A tenant's
  * document lists the hashes of its tokens ("tokens": [{"hash", "until_ms"}], until_ms 0: for ever);
- * "token.HASH" of kind STORE_MANAGER says which tenant to look at. The document decides: an entry that
- * is left behind by a crash opens nothing.
+ * "token.HASH" of kind STORE_MANAGER names the tenant of a token. The document decides: an entry
+ * that a crash has left grants nothing.
  *
- * A token, when there is one, says who the caller is, also through the Unix socket; without one the
+ * A token, if there is one, identifies the caller, also through the Unix socket; without one the
  * socket's users are admins.
  */
 #ifndef DLC_MANAGER_ROUTES_AUTH_H
@@ -42,23 +42,23 @@ struct caller {
     char tenant[NAME_MAX_LEN + 1]; /* of role ROLE_TENANT, else "" */
 };
 
-/* As the check found out; valid in handlers, on their thread. */
+/* The caller that the check has identified; valid in handlers, on their thread. */
 const struct caller *caller_of(const struct http_request *r);
-/* Admins see everything, tenants what is theirs. Nodes see nothing by this. */
+/* Admins see everything, tenants their own. Nodes see nothing by this. */
 bool caller_sees(const struct caller *who, const char *tenant);
 
 #define TOKEN_LEN    47 /* "dlc_" and 43 characters of base64url */
 #define TOKEN_ID_LEN (6 + 2 * SHA256_LEN)
 void token_new(char out[static TOKEN_LEN + 1]);
 void token_hash(const char *token, unsigned char out[static SHA256_LEN]);
-/* "token.HASH": where the store says whose a token is. */
+/* "token.HASH": the document that names the owner of a token. */
 void token_doc_id(const unsigned char hash[static SHA256_LEN], char out[static TOKEN_ID_LEN + 1]);
-/* Whose is it? DLC_EDENIED: nobody's, or no longer. DLC_EBUCKET: the store is away. */
+/* Who owns the token? DLC_EDENIED: unknown or expired. DLC_EBUCKET: the store is unreachable. */
 int token_caller(struct api *api, const char *token, struct caller *out, struct dlc_err *err);
 /* http_server_config.check */
 bool auth_check(struct http_request *r, const struct http_route *route, struct http_reply *reply,
                 void *ctx);
-/* Reads the files of tokens in dir; makes those that are missing. */
+/* Reads the token files in dir; creates those that are missing. */
 int auth_open(struct auth *a, const char *dir, struct dlc_err *err);
 
 #endif

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * GET /v1/datasets/{name}/chunks: what is known of a dataset's chunks, page by page.
- */
+/* GET /v1/datasets/{name}/chunks: the known chunks of a dataset, page by page. */
 #ifndef DLC_MANAGER_ROUTES_CHUNKS_H
 #define DLC_MANAGER_ROUTES_CHUNKS_H
 

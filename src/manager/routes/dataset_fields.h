@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Checks of what a caller says of a dataset: names of splits, and URLs that nodes may be made to read.
- * Functions that return bool have filled the reply when it is false. Pure.
+ * Validation of dataset fields in requests: names of splits, and URLs that nodes may be made to
+ * read. Functions that return bool have filled the reply when it is false. Pure.
  */
 #ifndef DLC_MANAGER_ROUTES_DATASET_FIELDS_H
 #define DLC_MANAGER_ROUTES_DATASET_FIELDS_H
@@ -19,7 +19,7 @@ bool splits_ok(const json_t *splits, const char *field, struct http_reply *reply
 /* May this caller make nodes read from there? */
 bool dataset_url_ok(const struct caller *who, const char *url, const char *endpoint,
                     struct http_reply *reply);
-/* ... and from this http(s) address? `field` is where it stood. */
+/* ... and from this http(s) address? `field` is the name of its field. */
 bool dataset_web_ok(const struct caller *who, const char *url, const char *field,
                     struct http_reply *reply);
 

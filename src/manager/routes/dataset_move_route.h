@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * POST /v1/datasets/{name}/move: other nodes for a dataset (tables/dataset_move.h).
- */
+/* POST /v1/datasets/{name}/move: moves a dataset to other nodes (tables/dataset_move.h). */
 #ifndef DLC_MANAGER_ROUTES_DATASET_MOVE_ROUTE_H
 #define DLC_MANAGER_ROUTES_DATASET_MOVE_ROUTE_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Routes of what is done with datasets: snapshot, warm, evict. Each is a command to nodes, answered
- * with 202: the nodes do it when their heart-beats come. Moving is in dataset_move_route.h.
+ * Routes of operations on datasets: snapshot, warm, evict. Each is a command to nodes, answered
+ * with 202: nodes receive it with their next heartbeat. Moving is in dataset_move_route.h.
  */
 #ifndef DLC_MANAGER_ROUTES_DATASET_OPS_H
 #define DLC_MANAGER_ROUTES_DATASET_OPS_H

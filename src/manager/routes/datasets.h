@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Routes of datasets: make, list, show, delete. What is done with them is in dataset_ops.h.
- */
+/* Routes of datasets: create, list, show, delete. Operations on them are in dataset_ops.h. */
 #ifndef DLC_MANAGER_ROUTES_DATASETS_H
 #define DLC_MANAGER_ROUTES_DATASETS_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * GET /v1/events: events as JSON lines. With follow=1 the answer goes on for as long as the client
- * listens and its token is good: that is looked at again every few seconds. Each such answer takes a
- * thread, so a caller has few of them.
+ * GET /v1/events: events as JSON lines. With follow=1 the answer continues for as long as the
+ * client listens and its token is valid, which is checked again every few seconds. Each such answer
+ * takes a thread, so a caller may have only a few of them.
  */
 #ifndef DLC_MANAGER_ROUTES_EVENTS_H
 #define DLC_MANAGER_ROUTES_EVENTS_H
@@ -13,7 +13,7 @@
 
 struct event_streams {
     struct dlc_mtx mtx;   /* rank LCK_streams */
-    struct dlc_list list; /* G: mtx; answers that go on */
+    struct dlc_list list; /* G: mtx; open answers with follow=1 */
 };
 
 void event_streams_init(struct event_streams *s);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * POST /v1/nodes/{name}/heartbeat: what a node has and has done comes in, what is new for it goes back
- * (docs/design/0006). Chunks are written to the store before the answer: a node that gets 200 need not
- * tell them again. A row of values that make no sense is passed over: it must not keep the others, nor
- * the node itself, from being heard.
+ * POST /v1/nodes/{name}/heartbeat: takes a node's report, and answers with what is new for the node
+ * (docs/design/0006). Chunks are written to the store before the answer: a node that gets 200 need
+ * not report them again. A row with invalid values is skipped: it must not hold up the other rows
+ * or the node itself.
  */
 #ifndef DLC_MANAGER_ROUTES_HEARTBEAT_H
 #define DLC_MANAGER_ROUTES_HEARTBEAT_H

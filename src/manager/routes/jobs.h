@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Routes of jobs: list, show, heart-beat, deregister. Registering is in job_register.h.
- */
+/* Routes of jobs: list, show, heartbeat, deregister. Registering is in job_register.h. */
 #ifndef DLC_MANAGER_ROUTES_JOBS_H
 #define DLC_MANAGER_ROUTES_JOBS_H
 
@@ -12,7 +10,7 @@
 
 struct api;
 
-/* As the API shows it; and what is known of it now. Gives. */
+/* A job as the API shows it, with its current figures. Gives. */
 json_t *job_json(const struct store_doc *d);
 void job_add_live(struct api *api, json_t *out, const char *id);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Bodies by tables of fields. Strict: what is not in the table is refused, so that a misspelt option is
- * an error and not a silent default; null is no way to leave a field out. Functions that return bool
- * have filled the reply when it is false.
+ * Reads JSON bodies by tables of fields. Strict: a field that is not in the table is refused, so
+ * that a misspelt option is an error and not a silent default; null does not count as absent.
+ * Functions that return bool have filled the reply when it is false.
  */
 #ifndef DLC_MANAGER_ROUTES_JSON_FIELDS_H
 #define DLC_MANAGER_ROUTES_JSON_FIELDS_H
@@ -36,9 +36,9 @@ struct field {
 };
 
 /*
- * The body's fields, which end with a NULL name: those that are missing, not in the list, of the
- * wrong type, or too long answer 400 with "field" naming it. No body counts as {}. Texts are
- * borrowed from the body. `where` is put before names in messages: "qos.".
+ * Read the body's fields; the list ends with a NULL name. A field that is missing, not in the list,
+ * of the wrong type, or too long is answered with 400 and "field" naming it. No body counts as {}.
+ * Texts are borrowed from the body. `where` is put before names in messages: "qos.".
  */
 bool read_body(const struct http_request *r, const struct field *fields, struct http_reply *reply);
 bool read_object(const json_t *o, const char *where, const struct field *fields,

@@ -13,7 +13,7 @@
 
 struct api;
 
-/* 409. holder: the address of who has the name; "": not to be said. */
+/* 409. holder: the address of the node that has the name; "": not disclosed. */
 void nodes_refuse_name(struct api *api, const char *name, const char *holder,
                        struct http_reply *reply);
 /* Answer a node with `answer`, an object that is taken, and "commands", "interval_ms", and "view"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The description of the API, which lies beside this file and is part of the program. */
+/* The description of the API (openapi.json), embedded in the program. */
 #include "manager/routes/openapi.h"
 
 void route_openapi(struct http_request *r, struct http_reply *reply, void *ctx)

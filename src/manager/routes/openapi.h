@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * GET /v1/openapi.json: the description of the API, as routes/openapi.json has it.
- */
+/* GET /v1/openapi.json: the description of the API, from routes/openapi.json. */
 #ifndef DLC_MANAGER_ROUTES_OPENAPI_H
 #define DLC_MANAGER_ROUTES_OPENAPI_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What handlers do alike: names in paths, pages, versions, answers. Functions that return bool have
- * filled the reply when it is false.
+ * Helpers that handlers share: names in paths, pages, versions, answers. Functions that return bool
+ * have filled the reply when it is false.
  */
 #ifndef DLC_MANAGER_ROUTES_ROUTE_UTIL_H
 #define DLC_MANAGER_ROUTES_ROUTE_UTIL_H
@@ -35,7 +35,7 @@ bool read_if_match(const struct http_request *r, uint64_t *expect, struct http_r
 void reply_doc(struct http_reply *reply, int status, json_t *body, uint64_t version);
 /* Takes items. next: the cursor of the next page; NULL: this was the last. */
 void reply_list(struct http_reply *reply, json_t *items, const char *next);
-/* The page that a request wants of the documents of a kind, each as show() makes it. tenant NULL:
+/* Reply with the requested page of the documents of a kind, each rendered by show(). tenant NULL:
  * of all. */
 typedef json_t *show_f(struct api *api, const struct store_doc *d, const struct caller *who);
 void reply_page(struct api *api, const struct http_request *r, const struct caller *who,
@@ -44,8 +44,8 @@ void reply_absent(struct http_reply *reply, const char *what, const char *name);
 void reply_not_leading(struct api *api, struct http_reply *reply); /* 503, the leader's address */
 /* jobs_lock(); false: this manager does not lead. */
 bool api_lock_jobs(struct api *api, struct http_reply *reply);
-/* A failed call to the store: 404, 412 (If-Match was given), 409, or 503 when we do not lead any
- * more or the store is away. */
+/* A failed call to the store: 404, 412 (If-Match was given), 409, or 503 if this manager does not
+ * lead any more or the store is unreachable. */
 void reply_store_error(struct api *api, const struct http_request *r, struct http_reply *reply,
                        const struct dlc_err *err);
 /* out[name] = a time as text. */

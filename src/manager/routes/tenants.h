@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Routes of tenants: who they are, their tokens, and the credentials of their buckets.
+ * Routes of tenants: the tenants, their tokens, and the credentials of their buckets.
  *
  * A document of kind STORE_TENANT: {"created_ms", "tokens": [{"hash", "until_ms"}], "credentials":
- * {"sealed": {...}, "set_ms", "anonymous"}}. Of all that only tenant_doc() leaves the manager.
+ * {"sealed": {...}, "set_ms", "anonymous"}}. Only the output of tenant_doc() leaves the manager.
  */
 #ifndef DLC_MANAGER_ROUTES_TENANTS_H
 #define DLC_MANAGER_ROUTES_TENANTS_H
