@@ -4,11 +4,12 @@
  * a few. A page is the head of their merge, in the order of (key, node); its cursor is the last
  * pair.
  *
- * Runs are read a little at a time, all that are empty in one go. So a page costs what it shows,
- * not what there is: no run is read further than the page needs, give or take a few rows.
+ * Runs are read a little at a time; all runs whose rows are used up are refilled in one call. So
+ * the cost of a page depends on its own size, not on the number of chunks: no run is read more than
+ * a few rows further than the page needs.
  *
- * (P1) At most PAGE_SCAN rows are looked at for one page: where a filter by state finds few, the
- * page is short, or empty, and has a cursor.
+ * (P1) A page looks at no more than PAGE_SCAN rows: if a filter by state finds few, the page is
+ *      short, or empty, and has a cursor.
  */
 #ifndef DLC_MANAGER_STORE_CHUNK_MERGE_I_H
 #define DLC_MANAGER_STORE_CHUNK_MERGE_I_H
@@ -39,7 +40,7 @@ struct page_range {
 };
 
 void chunk_stream_init(struct chunk_stream *s, const char *node, uint64_t number);
-/* For fetch(): one more row; c's numbers are copied, its texts given apart. */
+/* For fetch(): append a row; c's numbers are copied, its texts are passed separately. */
 void chunk_stream_add(struct chunk_stream *s, const char *key, size_t key_len, const char *etag,
                       size_t etag_len, const struct store_chunk *c);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Chunks in Redis. What a node has of a dataset is RUNS sorted sets, by a hash of the key, each
- * with the hash of its sums beside it in the same slot; so they spread over the servers of a
+ * Chunks in Redis. The chunks of a dataset on a node are RUNS sorted sets, by a hash of the key,
+ * each with the hash of its sums beside it in the same slot; so they spread over the servers of a
  * Cluster, and a script changes chunks and sums in one step.
  *
  *     {P:c:HASH:K}:z:DATASET:NODE   sorted set, all scores 0: members key NUL value, by bytes
@@ -10,17 +10,17 @@
  *     {P:d:HASH}:nodes:DATASET      set: nodes that may have something of it
  *     {P:n:HASH}:datasets:NODE      set: datasets it may have something of
  *
- * The value lies in the member, behind the key: one structure instead of a set and a hash, half the
+ * The value lies in the member, after the key: one structure instead of a set and a hash, half the
  * memory, and a page is one range (ZRANGEBYLEX: log n and what it returns). The chunk of a key is
  * the only member that begins with key NUL. A page of all nodes is the merge of their runs
- * (chunk_merge.c). Names are percent-encoded behind the braces, and HASH is of the names as they
- * are.
+ * (chunk_merge.c). Names are percent-encoded after the braces; HASH is of the names before
+ * encoding.
  *
- * (C1) Sums are changed by the script that changes chunks, by the difference. It refuses a fence that
- *      is older than the run's.
- * (C2) The two sets are written after the chunks, and a drop looks for chunks again after it took a
- *      name out: so a name is missing only where there is nothing, or where a writer died in
- * between (its next batch, or a rebuild, mends that).
+ * (C1) Sums are changed by the script that changes chunks, by the difference. It refuses a fence
+ *      that is older than the run's.
+ * (C2) The two sets are written after the chunks, and a drop looks for chunks again after it
+ *      removed a name: so a name is missing only where there is nothing, or where a writer died in
+ *      between (its next batch, or a rebuild, repairs that).
  */
 #include <inttypes.h>
 #include <math.h>

@@ -2,8 +2,8 @@
 /*
  * The Redis store: documents, locks, events (chunks: redis_chunks.c).
  *
- * All of it lies in one slot, {PREFIX}, so that a script can check the fence and write in one step
- * (D2); it is small, and read by managers only:
+ * All keys lie in one slot, {PREFIX}, so that a script can check the fence and write in one step
+ * (D2); the data is small, and only managers read it:
  *
  *     {P}:doc:KIND:ID           hash: v version, t tenant, b body
  *     {P}:ids:KIND[:TENANT]     sorted set of ids, by name: lists are ranges of it
@@ -12,12 +12,12 @@
  *     {P}:event-number, {P}:events, {P}:events-of:TENANT   streams; the same number in both
  *     {P}:op:NUMBER             mark of a write that was done; lives for a minute
  *
- * A client repeats what it got no answer to (redis.h, R1). The mark makes that harmless: put,
- * delete and event find it and say what they said before.
+ * The client repeats a request that got no answer (redis.h, R1). The mark makes that harmless: put,
+ * delete and event find it and give the same answer as before.
  *
- * Where there are replicas, a write counts once one of them has it: a fail-over loses it only if
- * both die. Until then it is repeated, and fails (DLC_EBUCKET) when the time is over; the lock too,
- * so that a manager that is cut off together with a master does not go on leading.
+ * If there are replicas, a write succeeds once one of them has it: a fail-over loses it only if
+ * both die. Until then it is repeated, and fails (DLC_EBUCKET) at its deadline. The same holds for
+ * the lock, so that a manager that is cut off together with a master does not go on leading.
  */
 #include <inttypes.h>
 #include <stdlib.h>

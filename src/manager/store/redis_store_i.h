@@ -22,7 +22,7 @@ struct redis_store {
 
 struct redis_store *redis_store_of(struct store *m);
 
-/* A reply that is not what our own scripts give. */
+/* The error for a reply that our own scripts never give. */
 int redis_store_odd(struct dlc_err *err);
 
 #endif

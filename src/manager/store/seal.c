@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sealed: base64(nonce[12] | ciphertext | tag[16]). The nonce is random: at one write a second it
- * would take more than a century until two of them are equal with a chance of one in 2^32.
+ * Format of a sealed text: base64(nonce[12] | ciphertext | tag[16]). The nonce is random: at one
+ * write a second it would take more than a century until two of them are equal with a chance of one
+ * in 2^32.
  */
 #include "manager/store/seal.h"
 

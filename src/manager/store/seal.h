@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What may not lie in clear in the store: AES-256-GCM with one key per cluster.
+ * Encryption of secrets in the store: AES-256-GCM with one key per cluster.
  *
- * (S1) What was sealed for one owner cannot be opened for another: the owner's name is
- * authenticated. (S2) Keys and opened texts are wiped when they are given back. (S3) No message
- * holds any of them.
+ * (S1) A text sealed for one owner cannot be opened for another: the owner's name is authenticated.
+ * (S2) Keys and opened texts are wiped when they are given back.
+ * (S3) No message contains any of them.
  */
 #ifndef DLC_MANAGER_STORE_SEAL_H
 #define DLC_MANAGER_STORE_SEAL_H
@@ -17,10 +17,10 @@
 
 struct seal;
 
-/* The key of DLCACHE_MANAGER_KEY, or of DIR/manager.key, which is made when it is missing. */
+/* The key of DLCACHE_MANAGER_KEY, or of DIR/manager.key, which is created if it is missing. */
 int seal_open(const char *dir, struct seal **out, struct dlc_err *err);
 void seal_close(struct seal **sp);
-const char *seal_key_id(const struct seal *s); /* 16 hex digits; tells nothing of the key */
+const char *seal_key_id(const struct seal *s); /* 16 hex digits; reveals nothing about the key */
 const char *seal_source(const struct seal *s); /* where the key came from, for messages */
 
 /* Gives {"key": ID, "sealed": BASE64}. */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Chunks in SQLite: one B-tree by (dataset, node, key), so that all a node has of a dataset is one
- * sorted run: pages of a node are a range, pages of all nodes the merge of a few runs
- * (chunk_merge.c), and a node or a dataset goes by deleting ranges. No second index: it would
- * double file and time.
+ * Chunks in SQLite: one B-tree by (dataset, node, key), so that the chunks of a dataset on a node
+ * are one sorted run. Pages of a node are a range, pages of all nodes the merge of a few runs
+ * (chunk_merge.c), and a node or a dataset is removed by deleting ranges. No second index: it would
+ * double file size and time.
  *
  * (S1) `sum` holds for each (dataset, node) with chunks their number and bytes; the transaction
- * that changes chunks changes it by the difference. A row with no chunks is removed.
+ *      that changes chunks changes it by the difference. A row with no chunks is removed.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Connections to SQLite: prepared statements of sqlite.def, transactions, and SQLite's errors as ours.
+ * Connections to SQLite: prepared statements of sqlite.def, transactions, and conversion of
+ * SQLite's errors to ours.
  */
 #ifndef DLC_MANAGER_STORE_SQLITE_CONN_I_H
 #define DLC_MANAGER_STORE_SQLITE_CONN_I_H
@@ -30,13 +31,13 @@ struct sq_conn {
 int sq_conn_open(struct sq_conn *c, const char *path, bool writes, struct dlc_err *err);
 void sq_conn_close(struct sq_conn *c);
 
-/* The error of an SQLite result code as one of ours. what: "writing dataset 'x'". */
+/* Convert an SQLite result code to one of ours. what: "writing dataset 'x'". */
 int sq_error(const char *path, int rc, const char *what, struct dlc_err *err);
 
 /*
  * Run a statement. types: one letter for each argument, t text, i int64_t, d double. sq_exec()
- * gives SQLITE_OK or an error; sq_query() SQLITE_ROW, SQLITE_DONE or an error, and *out, which is
- * to be given to sq_end() when its columns were read.
+ * returns SQLITE_OK or an error; sq_query() SQLITE_ROW, SQLITE_DONE or an error, and *out; pass
+ * that to sq_end() after reading its columns.
  */
 int sq_exec(struct sq_conn *c, enum sq_id id, const char *types, ...);
 int sq_query(struct sq_conn *c, enum sq_id id, sqlite3_stmt **out, const char *types, ...);
@@ -46,7 +47,7 @@ int sq_number(struct sq_conn *c, enum sq_id id, int64_t none, int64_t *out, cons
 
 /* A write transaction; holds c->mtx from begin to end. durable: synced before end returns. */
 int sq_begin(struct sq_conn *c, bool durable);
-/* Commits when rc is SQLITE_OK, else takes all back. Gives what went wrong, or SQLITE_OK. */
+/* Commits if rc is SQLITE_OK, else rolls back. Returns the first error, or SQLITE_OK. */
 int sq_finish(struct sq_conn *c, int rc);
 
 #endif

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The schema and how it came to be. PRAGMA user_version says which one a file has; each migration
- * brings it one further, in a transaction. A file with a newer one is not touched. What was
- * released is never edited: add another.
+ * The schema and its migrations. PRAGMA user_version is the version of a file; each migration
+ * raises it by one, in a transaction. A file with a newer version is not touched. A released
+ * migration is never edited: add another.
  *
- * A database of another program is not touched either. SQLite makes files beside one that it opens,
- * and moves its log into it when it closes it: so the header is looked at before.
+ * A database of another program is not touched either. SQLite creates files beside a database that
+ * it opens, and moves its log into it on close: so the header is checked first.
  */
 #include <string.h>
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * The schema of the SQLite store and the steps from each of its versions to the next.
- */
+/* The schema of the SQLite store and the migrations between its versions. */
 #ifndef DLC_MANAGER_STORE_SQLITE_SCHEMA_I_H
 #define DLC_MANAGER_STORE_SQLITE_SCHEMA_I_H
 

@@ -3,9 +3,9 @@
  * The SQLite store: documents, locks, events (chunks: sqlite_chunks.c). For one machine; several
  * processes on it may open the same file.
  *
- * Every write is one transaction that begins with BEGIN IMMEDIATE, so the version and the fence it
- * checks are those it replaces (D1, D2). A lock's time is that of the machine's monotonic clock and
- * of this run of the machine: setting the clock moves no expiry, and a reboot frees all locks.
+ * Every write is one transaction that begins with BEGIN IMMEDIATE, so the version and the fence
+ * that it checks are those that it replaces (D1, D2). Locks expire by the machine's monotonic clock
+ * since its boot: setting the clock moves no expiry, and a reboot frees all locks.
  */
 #include "manager/store/sqlite_store_i.h"
 #include "manager/store/sqlite_chunks_i.h"

@@ -10,7 +10,7 @@
 
 struct sqlite_store {
     struct store m;
-    char *path, *boot;          /* boot: which run of the machine a time of its clock belongs to */
+    char *path, *boot;          /* boot: the boot that times of its clock belong to */
     struct sq_conn write, read; /* never both at once in one thread */
 };
 

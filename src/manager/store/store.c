@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The front: arguments are checked, JSON becomes text and back, and the store does the rest.
+ * The front of the store: checks arguments, converts JSON to text and back, and calls the backend.
  */
 #include "manager/store/store.h"
 

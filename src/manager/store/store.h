@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the cluster knows of itself: documents (tenants, datasets, jobs, nodes), chunks, locks,
- * events. One front, two stores: SQLite in a directory, Redis (one server or a Cluster).
+ * The store: documents (tenants, datasets, jobs, nodes), chunks, locks and events of the cluster.
+ * One interface, two backends: SQLite in a directory, Redis (one server or a Cluster).
  *
  * All functions block, may be called by any thread, and are never called on the data path. A store
  * that cannot be reached gives DLC_EBUCKET; the next call tries again.
  *
  * (D1) A document's version grows by one with each write; a write that expects another version has
- * no effect (DLC_EBUSY).
+ *      no effect (DLC_EBUSY).
  * (D2) After store_set_fence(f), a write of a document or event through any handle with a smaller
- * fence has no effect (DLC_EBUSY). So has a write to chunks of a dataset on a node after one with a
- * larger fence wrote to the same run of them.
- * (D3) A batch of chunks is written wholly or, after a failure, may be written again: writing the
- * same chunk twice changes nothing.
- * (D4) Secrets come here only encrypted: the store treats bodies as given.
+ *      fence has no effect (DLC_EBUSY). The same holds for a write to chunks of a dataset on a node
+ *      after one with a larger fence wrote to the same run of them.
+ * (D3) A batch of chunks is written completely or, after a failure, may be written again: writing
+ *      the same chunk twice changes nothing.
+ * (D4) Secrets arrive here encrypted: the store does not look into bodies.
  */
 #ifndef DLC_MANAGER_STORE_STORE_H
 #define DLC_MANAGER_STORE_STORE_H
@@ -31,8 +31,8 @@
 struct store;
 
 /*
- * url: "sqlite:PATH" (made when missing, migrated when old, refused when newer), or
- * "redis://[user:password@]HOST:PORT[,HOST:PORT...][/PREFIX]", found out whether it is a Cluster.
+ * url: "sqlite:PATH" (created if missing, migrated if old, refused if newer), or
+ * "redis://[user:password@]HOST:PORT[,HOST:PORT...][/PREFIX]"; a Cluster is detected.
  */
 int store_open(const char *url, struct store **out, struct dlc_err *err);
 void store_close(struct store **mp);
@@ -47,8 +47,8 @@ enum store_kind {
     STORE_DATASET,
     STORE_JOB,
     STORE_NODE,
-    STORE_MANAGER, /* the manager's own: whose a token is, answers to repeat, the key's check */
-    STORE_WEIGHTS, /* what nodes tell each other of the weights of jobs */
+    STORE_MANAGER, /* the manager's own: owners of tokens, answers to repeat, the key's check */
+    STORE_WEIGHTS, /* importance weights that nodes exchange */
     STORE_KINDS
 };
 
@@ -57,7 +57,7 @@ enum store_kind {
 
 struct store_doc {
     char *id;     /* 1 to 255 bytes, as the API allows names */
-    char *tenant; /* "" when it is nobody's */
+    char *tenant; /* "": it has no owner */
     json_t *body;
     uint64_t version;
 };
@@ -80,7 +80,7 @@ int store_delete(struct store *m, enum store_kind kind, const char *id, uint64_t
  */
 int store_list(struct store *m, enum store_kind kind, const char *tenant, const char *after,
                size_t max, struct store_doc *docs, size_t *n, struct dlc_err *err);
-/* Every document of a kind, page by page; each() returns false to end. It may take what is in *d. */
+/* Every document of a kind, page by page; each() returns false to end, and may take parts of *d. */
 int store_each(struct store *m, enum store_kind kind, const char *tenant,
                bool (*each)(struct store_doc *d, void *arg), void *arg, struct dlc_err *err);
 /* The same without reading them: up to max ids with after < id < before (either NULL: no bound).
@@ -97,7 +97,7 @@ struct store_chunk {
     const char *dataset, *node; /* a chunk is known per dataset, key and node */
     const char *key, *etag;
     uint64_t size;
-    double cost; /* policy_cost: what it took to bring it */
+    double cost; /* policy_cost: the cost of fetching it */
     uint32_t references;
     uint8_t state; /* enum life_state */
     uint32_t jobs;
@@ -132,17 +132,17 @@ struct store_sum {
     char node[256];
     uint64_t chunks, bytes;
 };
-/* Per node what it has of a dataset; kept by the store as it is written, not counted at each call.
- */
+/* What each node has of a dataset; the store updates it with each write and does not count at each
+ * call. */
 int store_chunks_sums(struct store *m, const char *dataset, struct store_sum *out, size_t max,
                       size_t *n, struct dlc_err *err);
 
 /* ---- locks ---- */
 
 /*
- * Take or renew. DLC_EBUSY: *err says who holds it. *fence grows with every new holder, and when a
- * lock that expired is taken again, or renewed after a larger fence wrote. holder: another one for
- * each process, or both hold it.
+ * Take or renew. DLC_EBUSY: *err names the holder. *fence grows with every new holder, and when a
+ * lock that expired is taken again, or renewed after a larger fence wrote. holder must differ for
+ * each process; otherwise both hold the lock.
  */
 int store_lock(struct store *m, const char *name, const char *holder, struct dlc_dur ttl,
                uint64_t *fence, struct dlc_err *err);

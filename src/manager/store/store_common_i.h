@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What SQLite and Redis share: limits, raw documents and events, and the words of errors, so that
- * a caller reads the same message whichever store it uses. Pure. Threads: any.
+ * Code that the SQLite and Redis backends share: limits, raw documents and events, and error
+ * messages, so that a caller reads the same message from either. Pure. Threads: any.
  */
 #ifndef DLC_MANAGER_STORE_STORE_COMMON_I_H
 #define DLC_MANAGER_STORE_STORE_COMMON_I_H
@@ -34,7 +34,7 @@ struct store_raw_event {
     char *tenant, *body;
 };
 
-/* The same words whichever store finds it. expect, there: versions; there 0: no such document. */
+/* One error message for both backends. expect, there: versions; there 0: no such document. */
 int store_err_version(struct dlc_err *err, enum store_kind kind, const char *id, uint64_t expect,
                       uint64_t there);
 int store_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Between the front (store.c) and the stores. The front has checked every argument and turned
- * JSON into text before a store is called; a store knows bytes only.
+ * The interface between the front (store.c) and the backends. The front has checked every argument
+ * and turned JSON into text before it calls a backend, which handles bytes only.
  */
 #ifndef DLC_MANAGER_STORE_STORE_I_H
 #define DLC_MANAGER_STORE_STORE_I_H
@@ -18,7 +18,7 @@
 struct chunk_stream;
 struct page_range;
 
-/* Any thread. All are required. fence: 0, or what the write carries (D2). */
+/* Any thread. All are required. fence: 0, or the fence of the write (D2). */
 struct store_ops {
     const char *(*kind)(const struct store *m);
     void (*close)(struct store *m);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Times that are stored and shown: milliseconds of the wall clock. Threads: any.
- */
+/* Wall-clock times in milliseconds, for storage and display. Threads: any. */
 #ifndef DLC_MANAGER_STORE_WALL_TIME_H
 #define DLC_MANAGER_STORE_WALL_TIME_H
 
