@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-/* What must still come: all of it, or as much of it as a job holds at a time. */
+/* Bytes still to be fetched: all that are missing, or the partition that a job holds at a time. */
 static uint64_t needed(const struct qos *q, uint64_t bytes, uint64_t cached)
 {
     uint64_t missing = bytes > cached ? bytes - cached : 0;

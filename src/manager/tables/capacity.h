@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The arithmetic of admission. What is on a node's disk belongs to datasets that running jobs read, or
- * may go. What was promised is counted by dataset, since two jobs that read the same bytes need them
- * once; a dataset that lies only in part on the nodes in question counts for that part. Pure, over
- * copies.
+ * The arithmetic of admission. Bytes on a node's disk belong to datasets that running jobs read, or
+ * may be evicted. Promised bytes are counted by dataset, since two jobs that read the same bytes
+ * need them once; a dataset that lies only in part on the nodes in question counts for that part.
+ * Pure, over copies.
  */
 #ifndef DLC_MANAGER_TABLES_CAPACITY_H
 #define DLC_MANAGER_TABLES_CAPACITY_H
@@ -19,13 +19,13 @@
 #include "manager/tables/node_table.h"
 #include "manager/tables/placement.h"
 
-/* May it run? `j` itself may be among jobs and does not count there. False in *known: its dataset
- * was not listed yet, so that nobody can tell. */
+/* May the job run? `j` itself may be among jobs and does not count there. *known is false if its
+ * dataset was not listed yet, so that the answer is unknown. */
 void capacity_admit(const struct node_info *nodes, size_t n, const struct job *jobs, size_t n_jobs,
                     const struct job *j, struct admission *out, bool *known);
 /*
  * Nodes for a dataset or a job by DLCache's rule: an array of {"node", "weight"}, best first; NULL:
- * they cannot hold it. only: an array of those that may be used; NULL: all.
+ * they cannot hold it. only: an array of the permitted nodes; NULL: all.
  */
 json_t *capacity_place(const struct node_info *nodes, size_t n, const struct job *jobs,
                        size_t n_jobs, const char *dataset, const json_t *only,

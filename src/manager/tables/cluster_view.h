@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The view that nodes have of the cluster: which nodes there are, with which weight, which datasets
- * lie on some nodes only or are read, and which jobs keep nothing of what they read. Here are the view
- * that nodes get and the wish for another one; view_builder.h makes it.
+ * The view that nodes have of the cluster: the nodes with their weights, the datasets that lie on
+ * some nodes only or are read, and the jobs that bypass the cache. This module holds the current
+ * view and the request for a new one; view_builder.h makes it.
  *
- * (VIEW-1) A view never changes: a new one takes its place. Readers share it by reference, also after
- *          that; the last reference frees it. Nobody takes a reference to a JSON value inside it:
+ * (VIEW-1) A view never changes: a new one replaces it. Readers share it by reference, also after
+ *          that; the last reference frees it. No code takes a reference to a JSON value inside it:
  *          jansson's counts are not safe where threads share a value.
  * (VIEW-2) Two views of one version are equal.
  * (VIEW-3) Versions grow, also from one manager to the next: the fence is their upper part.
  * (VIEW-4) If the view did not change, its version stays and nothing is sent.
- * (VIEW-5) No node gets a command before the view that it was sent in.
- * (VIEW-6) A node gets no view that does not name it: one of the time when it was not heard would tell
- *          it that others own what it has.
+ * (VIEW-5) A node does not get a command before the view that was current when it was sent.
+ * (VIEW-6) A node does not get a view that does not name it: a view made while the node was silent
+ *          would tell it that others own its chunks.
  */
 #ifndef DLC_MANAGER_TABLES_CLUSTER_VIEW_H
 #define DLC_MANAGER_TABLES_CLUSTER_VIEW_H
@@ -33,7 +33,7 @@ struct view {
     _Atomic unsigned refs;
     uint64_t version;
     json_t *body; /* {"version", "fence", "nodes", "datasets", "jobs"} */
-    char *text;   /* the same, written out once for all who are sent it */
+    char *text;   /* the same, serialized once for all receivers */
     size_t len;
 };
 
@@ -47,18 +47,18 @@ struct cluster_view {
 
 struct view *view_new(uint64_t version, json_t *body); /* takes body; gives a reference */
 void view_put(struct view **vp);
-/* Gives a reference, for view_put(); NULL: there is none but `has`. */
+/* Gives a reference, for view_put(); NULL: there is no newer one than `has`. */
 struct view *view_get(struct tables *t, uint64_t has);
 bool view_names(const struct view *v, const char *name); /* is the node in it? */
-bool view_is_due(struct tables *t); /* will there be another one in a moment? */
+bool view_is_due(struct tables *t);                      /* will a new one be made soon? */
 uint64_t view_version(struct tables *t);
 
-/* Something changed that nodes must know: the thread makes a new view if it comes out different. */
+/* Something changed that nodes must know: the thread makes a new view if it differs. */
 void view_changed(struct tables *t);
-/* The same, with mtx held, by modules that nobody waits for. */
+/* The same, with mtx held, for callers that do not wait for the view. */
 void view_changed_locked(struct tables *t);
-/* Wait until what changed is in the view: nodes carry a command out by the view that they have, and
- * get the command not before that one. A while at most. Not in the thread. */
+/* Wait, for a bounded time, until the view has the change: nodes carry out a command by their
+ * current view, and do not get the command before that view. Not in the thread. */
 void view_wait(struct tables *t);
 int view_load(struct tables *t, uint64_t fence,
               struct dlc_err *err); /* thread: we lead from now on */

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * What becomes of commands: results that nodes report, and listings of nodes that are gone.
- */
+/* Results of commands: those that nodes report, and listings of nodes that are gone. */
 #ifndef DLC_MANAGER_TABLES_COMMAND_RESULTS_H
 #define DLC_MANAGER_TABLES_COMMAND_RESULTS_H
 
@@ -14,8 +12,7 @@ struct tables;
 /* Write the results of the commands named in `done`, then take them off the node's list
  * (COMMAND-1). */
 int commands_finish(struct tables *t, const char *node, const json_t *done, struct dlc_err *err);
-/* Have these listings carried out by other nodes, where there are any: this one is gone or has left.
- */
+/* Give these listings to other nodes, if there are any: this node is gone or has left. */
 void commands_hand_over(struct tables *t, const char *node, const json_t *listings);
 /* Thread, about once a second: nodes that are gone. */
 void commands_tick(struct tables *t);

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-#define MOST (UINT64_C(1) << 53) /* what every reader of JSON can hold */
+#define MOST (UINT64_C(1) << 53) /* every JSON parser can represent it */
 
 static uint64_t plus(uint64_t sum, const json_t *said, const char *name)
 {

@@ -28,18 +28,18 @@
 const json_t *dataset_snapshot(const json_t *body);
 /* Bytes of splits (an array; empty or NULL: of everything). False: a split is not there. */
 bool snapshot_bytes(const json_t *snapshot, const json_t *splits, uint64_t *bytes);
-/* What a node says it listed, as it goes into the document. NULL: it makes no sense. */
+/* A node's listing result as it goes into the document. NULL: it is invalid. */
 json_t *snapshot_of_result(const json_t *result);
 /* Names of the nodes it lies on; NULL: on all. Borrowed. */
 const json_t *dataset_nodes(const json_t *body);
 /*
- * A command about it, which says whose it is: its name may be another's when it is carried out. An
- * eviction has its URL too. tier: NULL: none. Gives.
+ * A command about the dataset. It names the owner: the dataset's name may have another owner when
+ * the command is carried out. An eviction has its URL too. tier: NULL: none. Gives.
  */
 json_t *dataset_command(const struct store_doc *d, const char *op, const char *tier);
 /* Is that command about it? */
 bool dataset_commanded(const struct store_doc *d, const json_t *command);
-/* Is it the same one, maybe changed, or another that has its name? */
+/* Is it the same dataset, perhaps changed, or another one with its name? */
 bool dataset_is(const struct store_doc *now, const struct store_doc *was);
 /* As the API shows it. Gives. */
 json_t *dataset_json(const struct store_doc *d);

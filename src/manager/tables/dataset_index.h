@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What views need of datasets, in memory: where each lies, how many nodes it wants, whether it moves.
- * A change of one dataset changes one entry; the documents of all are read when this manager begins to
- * lead, and again when a write may or may not have reached the store.
+ * Index of datasets for views, in memory: the nodes of each dataset, how many nodes it wants,
+ * whether it moves. A change of one dataset changes one entry; all documents are read when this
+ * manager begins to lead, and again when it is unknown whether a write has reached the store.
  *
  *     UNKNOWN --datasets_index_get(): all documents are read--> KNOWN
  *     KNOWN --a write with an unknown outcome, or out of order; we begin to lead--> UNKNOWN
  *
- * (INDEX-1) Only the leader writes documents, and each of its writes comes by here: by
- *           document_change(), or where a dataset is made and deleted. Those two hold jobs.admit.
- * (INDEX-2) An entry never changes: another takes its place. Readers share it by reference.
- * (INDEX-3) Versions of a document grow by one. A write that is not the next one of the document we
- *           know, by version and time of creation, makes all UNKNOWN: it does not happen but when two
- *           threads write the same document at the same time, or its name is used again.
+ * (INDEX-1) Only the leader writes documents, and each of its writes updates this index: in
+ *           document_change(), or where a dataset is created or deleted. Those two hold jobs.admit.
+ * (INDEX-2) An entry never changes: a new one replaces it. Readers share it by reference.
+ * (INDEX-3) Versions of a document grow by one. A write that is not the next one of the known
+ *           document, by version and time of creation, makes all UNKNOWN: this happens only when
+ *           two threads write the same document at the same time, or its name is used again.
  */
 #ifndef DLC_MANAGER_TABLES_DATASET_INDEX_H
 #define DLC_MANAGER_TABLES_DATASET_INDEX_H
@@ -34,7 +34,7 @@ struct dataset_entry {
     char *id;
     uint64_t version;
     int64_t created_ms;
-    json_t *nodes; /* as dataset_nodes(); to look at: nobody takes a reference to it */
+    json_t *nodes; /* as dataset_nodes(); read-only: no reference is taken to it */
     unsigned count;
     bool moving;
 };
@@ -42,15 +42,15 @@ struct dataset_entry {
 struct dataset_index {
     struct dataset_entry **entries; /* G: mtx, and what follows; sorted by id, with references */
     size_t n, cap;
-    bool known;      /* it has what the store has */
-    uint64_t writes; /* how many came by */
+    bool known;      /* it matches the store */
+    uint64_t writes; /* writes seen so far */
     uint64_t loads;  /* how often all documents were read */
 };
 
-/* X. A document of a dataset was written or deleted, or was not (rc). */
+/* X. A document of a dataset was written or deleted, or the attempt failed (rc). */
 void dataset_written(struct tables *t, int rc, const struct store_doc *d);
 void dataset_deleted(struct tables *t, int rc, const char *id);
-void datasets_index_forget(struct tables *t); /* we lead from now on: all is read again */
+void datasets_index_forget(struct tables *t); /* this manager starts to lead: read all again */
 void datasets_index_release(struct dataset_index *x);
 /* Thread: all datasets by id, *n of them. Gives an array (mem_free) of references. */
 int datasets_index_get(struct tables *t, struct dataset_entry ***out, size_t *n,

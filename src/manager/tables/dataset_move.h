@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Moving a dataset to other nodes. A move takes effect at once: the view names the new nodes. Those
- * are told to fetch what they own now; when the last of them is done (or gone) the nodes that were
- * left are told to forget theirs.
+ * Moving a dataset to other nodes. A move takes effect at once: the view names the new nodes. These
+ * are commanded to fetch the parts they now own; when the last of them is done (or gone), the
+ * former nodes are commanded to evict theirs.
  */
 #ifndef DLC_MANAGER_TABLES_DATASET_MOVE_H
 #define DLC_MANAGER_TABLES_DATASET_MOVE_H
@@ -19,13 +19,13 @@ struct tables;
 
 struct move_request {
     const json_t *nodes;    /* names; empty: all */
-    const json_t *everyone; /* the nodes that are there */
+    const json_t *everyone; /* all nodes present */
     bool warm;              /* something of it is cached: set by dataset_move_begin() */
     uint64_t count;
-    const struct store_doc *seen; /* by the caller, who may move this one */
+    const struct store_doc *seen; /* the document as the caller saw it; only this one is moved */
 };
 
-/* Not in the thread. Gives *out: the document as it is then. */
+/* Not in the thread. Gives *out: the document after the change. */
 int dataset_move_begin(struct tables *t, struct move_request *m, uint64_t expect,
                        struct store_doc *out, struct dlc_err *err);
 /* A node (NULL: none) has fetched its part of a dataset that moves, or is gone. */
