@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Events: what happened, for people and programs that follow along (GET /v1/events).
- */
+/* Writes events for people and programs that follow them (GET /v1/events). */
 #ifndef DLC_MANAGER_TABLES_EVENT_LOG_H
 #define DLC_MANAGER_TABLES_EVENT_LOG_H
 

@@ -29,7 +29,7 @@ struct job {
     bool queue; /* wait when there is no room */
     unsigned gpus, node_count;
     json_t *splits; /* array; empty: all */
-    json_t *nodes;  /* array of those it may use; NULL: any the dataset lies on */
+    json_t *nodes;  /* array of permitted nodes; NULL: any that the dataset lies on */
     int64_t created_ms;
 
     /* of its dataset */
@@ -39,19 +39,19 @@ struct job {
     /* in memory only */
     struct dlc_mono heard;
     uint64_t epochs_done;
-    json_t *figures; /* as its last heart-beat said; NULL: none */
+    json_t *figures; /* of its last heartbeat; NULL: none */
 };
 
 void job_copy(struct job *to, const struct job *from); /* gives *to */
 void job_release(struct job *j);
 extern const char *const job_modes[2];                                /* by enum qos_mode */
 int name_index(const char *const *names, size_t n, const char *name); /* -1: none of them */
-/* From and to documents. job_of_doc() gives; false: it makes no sense. */
+/* From and to documents. job_of_doc() gives; false: the document is invalid. */
 bool job_of_doc(struct job *j, const struct store_doc *d);
 json_t *job_body(const struct job *j, const struct admission *a);
 json_t *admission_json(const struct admission *a);
-bool job_keeps(const struct job *j); /* what it reads: uses the cache, and all of it */
-/* Bytes it reads at a time, on a node; 0: it has no parts. */
+bool job_keeps(const struct job *j); /* does it use the cache, for all it reads? */
+/* Bytes it reads at a time on a node; 0: it does not read in parts. */
 uint64_t job_part(const struct job *j);
 
 #endif

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Decisions about jobs in the course of time: which of those that wait may run, which have ended.
- */
+/* Periodic decisions about jobs: which waiting jobs may run, which jobs have ended. */
 #ifndef DLC_MANAGER_TABLES_JOB_SCHEDULER_H
 #define DLC_MANAGER_TABLES_JOB_SCHEDULER_H
 
@@ -9,9 +7,9 @@
 
 struct tables;
 
-/* Thread, only while leading, about once a second: jobs that fell silent, the queue. */
+/* Thread, only while leading, about once a second: ends silent jobs, starts waiting ones. */
 void jobs_tick(struct tables *t, struct dlc_mono now);
-/* End those of a dataset that goes away. */
+/* End the jobs of a dataset that is being deleted. */
 void jobs_end_of_dataset(struct tables *t, const char *dataset);
 
 #endif

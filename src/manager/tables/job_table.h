@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Jobs as the leader knows them. The store has what must outlive the manager: what was asked for, and
- * the state. When a job was last heard of, and its figures, are in memory only: with a new leader
- * every job has a full job_ttl.
+ * The leader's table of jobs. The store has what must outlive the manager: the request and the
+ * state. The time of the last heartbeat, and the figures, are in memory only: under a new leader
+ * every job gets a full job_ttl.
  *
- * (JOB-1) Whoever decides (a registration, the tick) holds `admit` from the look at the numbers until
+ * (JOB-1) Code that decides (a registration, the tick) holds `admit` from reading the numbers until
  *         the job is in the table: no byte is promised twice.
  * (JOB-2) A queued job starts before every other that came later with the same priority and needs
  *         room, unless it could not run even in an empty cluster (capacity.c).
- * (JOB-3) What leaves the table is a copy, JSON values too.
+ * (JOB-3) The table gives out copies only, also of JSON values.
  */
 #ifndef DLC_MANAGER_TABLES_JOB_TABLE_H
 #define DLC_MANAGER_TABLES_JOB_TABLE_H
@@ -39,33 +39,33 @@ struct job_table {
 bool jobs_lock(struct tables *t);
 void jobs_unlock(struct tables *t);
 
-/* A copy of all, so that nothing is computed or written with the mutex held. Gives; none when we do
+/* A copy of all, so that no computation or write holds the mutex. Gives; none if this manager does
  * not lead. */
 struct job *jobs_copy(struct tables *t, size_t *n);
 void jobs_copy_release(struct job **jobs, size_t n);
 bool jobs_find(struct tables *t, const char *id, struct job *out); /* gives a copy */
-void jobs_add(struct tables *t, struct job *j);                    /* takes what is in it */
+void jobs_add(struct tables *t, struct job *j);                    /* takes its contents */
 bool jobs_remove(struct tables *t, const char *id);
 bool jobs_heard(struct tables *t, const char *id, const uint64_t *epochs_done,
                 const json_t *figures, enum job_state *state);
 void jobs_set_state(struct tables *t, const char *id, enum job_state s);
-/* Its dataset was listed, or lies elsewhere now. */
+/* Its dataset was listed or moved. */
 void jobs_dataset_changed(struct tables *t, const char *dataset, const json_t *body);
-/* Nodes say who reads from them: those jobs live. figures: of a heart-beat. */
+/* Nodes report which jobs read from them: those are alive. figures: of a heartbeat. */
 void jobs_seen(struct tables *t, const json_t *figures);
 size_t jobs_running(struct tables *t, const char *dataset); /* none when we do not lead */
 size_t jobs_count(struct tables *t, const char *dataset);   /* running or waiting */
 
-/* Of a dataset: jobs that run, those of them that keep what they read, and the runs over it that
- * such jobs declared and that are still to come. A run of a job with priority p counts 2^(p/100)
- * times: when space is short the data of those that matter less goes first. */
+/* Use of a dataset: running jobs, those of them that use the cache for all they read, and the runs
+ * over it that such jobs declared and have not done yet. A run of a job with priority p counts
+ * 2^(p/100) times: when space is short, data of less important jobs is evicted first. */
 struct job_use {
     unsigned running, keepers;
     uint64_t runs;
 };
 struct job_use jobs_of_dataset(const struct job *jobs, size_t n, const char *dataset);
 
-/* Thread: we lead from now on. Jobs that were heard of by another manager get a full job_ttl. */
+/* Thread: this manager starts to lead. Jobs that another manager heard from get a full job_ttl. */
 int jobs_load(struct tables *t, struct dlc_err *err);
 void jobs_close(struct tables *t);
 

@@ -6,11 +6,12 @@
  *                             LEADING --refused, or its time is over--> WAITING
  *
  * (LEADER-1) A manager leads only until the time that it asked for has passed on its own clock,
- *            counted from before it asked: the store's count began later, so nobody else led in it.
+ *            counted from before it asked: the store started counting later, so no other manager
+ *            led meanwhile.
  * (LEADER-2) Its name in the lock differs with each start, so that the fence grows with each.
- * (LEADER-3) A manager that was killed and starts again in its directory (locked by flock) gives up
- *            the lock of its former life: it need not wait for it. A copied directory does that to a
- *            manager that lives; it then loses the lock as it would by time.
+ * (LEADER-3) A manager that was killed and starts again in its directory (locked by flock) releases
+ *            the lock of its former process and need not wait for it. A copied directory does the
+ *            same to a live manager, which then loses the lock as it would by expiry.
  */
 #ifndef DLC_MANAGER_TABLES_LEADER_H
 #define DLC_MANAGER_TABLES_LEADER_H
@@ -23,17 +24,16 @@
 
 struct tables;
 
-/* What the modules above do as a manager begins to lead. Both are called by the thread, without
- * mtx. */
+/* Hooks of upper modules for the start of leading. The thread calls both, without mtx. */
 struct leader_hooks {
-    /* May this manager lead at all? False: *err says why not. NULL: always. */
+    /* May this manager lead at all? False: *err has the reason. NULL: always. */
     bool (*may_lead)(void *ctx, struct dlc_err *err);
-    /* Learn what there is; only then are writes answered. */
+    /* Load the state; writes are answered only after this. */
     int (*begin)(struct tables *t, uint64_t fence, struct dlc_err *err);
 };
 
 struct leader {
-    const struct leader_hooks *hooks; /* NULL: nothing is to be done */
+    const struct leader_hooks *hooks; /* NULL: none */
     void *ctx;                        /* of may_lead() */
     const char *dir;                  /* borrowed */
     char *advertise;                  /* G: mtx; how others reach this manager */
@@ -54,8 +54,8 @@ char *leader_elsewhere(struct tables *t);
 int leader_lock_dir(struct tables *t, struct dlc_err *err); /* one manager per directory */
 int leader_open(struct tables *t, struct dlc_err *err);
 void leader_tick(struct tables *t, struct dlc_mono now); /* thread */
-/* Renews the lock when it is due: between writes, which may be slow, so that many of them do not
- * cost it. Thread. */
+/* Renews the lock if due. Call it between writes, so that many slow writes do not lose the lock.
+ * Thread. */
 bool leader_holds(struct tables *t);
 void leader_close(struct tables *t);
 

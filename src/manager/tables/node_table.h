@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Node membership: which nodes are alive, and what each said last. Only the leader has it.
+ * Node membership: which nodes are alive, and their last reports. Only the leader has it.
  *
  *     JOINING --heart-beat--> LIVE --silent for node_ttl--> GONE --heart-beat--> LIVE
  *     JOINING --silent for node_ttl--> GONE
  *     LIVE shows as DRAINING while it is told to drain
  *
  * A document of kind STORE_NODE: {"address", "capacity", "memory", "gpus", "state": "joining" |
- * "live" | "gone", "drain", "rejoin", "joined_ms", "commands": [...], "instance", "directory"}. It is
- * written when one of these changes, not with each heart-beat; what a heart-beat brings (figures,
+ * "live" | "gone", "drain", "rejoin", "joined_ms", "commands": [...], "instance", "directory"}. It
+ * is written when one of these changes, not with each heartbeat; what a heartbeat brings (figures,
  * progress, when it came) lives in memory only.
  *
- * Silence is counted on this manager's monotonic clock from when heart-beats arrived: what nodes think
- * the time is does not matter. A manager that begins to lead gives every node a full node_ttl; so does
- * one that has heard nobody at all, when it hears the first again: it was cut off, not they.
+ * Silence is counted on this manager's monotonic clock from the arrival of heartbeats: the clocks
+ * of nodes do not matter. A manager that begins to lead gives every node a full node_ttl. So does
+ * one that has heard from no node at all, when the first heartbeat arrives: it was cut off itself.
  */
 #ifndef DLC_MANAGER_TABLES_NODE_TABLE_H
 #define DLC_MANAGER_TABLES_NODE_TABLE_H
@@ -40,7 +40,7 @@ struct node_table {
 enum node_state { NODE_JOINING, NODE_LIVE, NODE_DRAINING, NODE_GONE };
 const char *node_state_name(enum node_state s);
 
-/* What the leader knows of a node. All of it is a copy, but for figures and progress: look at them,
+/* The leader's knowledge of a node. All of it is a copy, except figures and progress: read those,
  * and copy what is passed on (shared_json.h). */
 struct node_info {
     char name[NAME_MAX_LEN + 1];
@@ -53,7 +53,7 @@ struct node_info {
                             * "datasets": {ID: {"bytes", ...}}, "spent": {...}, ...}; NULL: none yet
                             */
     json_t *progress;      /* {DATASET: {"phase", "done", "total", "bytes"}}; NULL: none */
-    struct shared_json *holds[2]; /* what the two are in; NULL: nothing */
+    struct shared_json *holds[2]; /* own the two above; NULL: none */
     size_t commands;              /* not done yet */
 };
 
@@ -63,24 +63,23 @@ void nodes_release(struct node_info **out, size_t n);
 /* One of them; false: not known. Gives *out; return it with node_info_release(). */
 bool nodes_get(struct tables *t, const char *name, struct node_info *out);
 void node_info_release(struct node_info *info);
-/* Names of the nodes that are live or drain and that `only` names (NULL: all). Gives. */
+/* Names of the nodes that are live or draining and in `only` (NULL: all). Gives. */
 json_t *nodes_present(struct tables *t, const json_t *only);
 /* The commands of a node that are not done. Gives; NULL: the node is not known. */
 json_t *nodes_commands(struct tables *t, const char *name);
 
-/* What the document says, unless a newer one was seen. Heard: as if it had just sent a heart-beat.
- */
+/* Update from the document, unless a newer one was seen. heard: as if a heartbeat had just come. */
 void nodes_remember(struct tables *t, const struct store_doc *d, bool heard);
 void nodes_forget(struct tables *t, const char *name);
-/* A heart-beat. False: nobody knows the node, or it was asked to join again. *woke: it was joining
- * or gone until now. Borrows figures and progress; NULL: as before. */
+/* A heartbeat. False: the node is unknown, or was asked to join again. *woke: it was joining or
+ * gone until now. Borrows figures and progress; NULL: as before. */
 bool nodes_heard(struct tables *t, const char *name, const json_t *figures, const json_t *progress,
                  bool *woke);
-/* Write "state" into the document. Errors are logged: memory counts, and it is tried at the next
- * change. */
+/* Write "state" into the document. Errors are logged: memory is authoritative, and the next change
+ * writes again. */
 void nodes_write_state(struct tables *t, const char *name, enum node_state s);
-/* Is the process that joined with this number the one that has the name? Also when nobody has it,
- * or whoever has it never said a number. */
+/* Does the process that joined with this number hold the name? Also true if no process holds it, or
+ * the holder never sent a number. */
 bool nodes_is_holder(struct tables *t, const char *name, const char *instance);
 int nodes_load(struct tables *t, struct dlc_err *err);  /* thread: we lead from now on */
 void nodes_tick(struct tables *t, struct dlc_mono now); /* thread: who fell silent */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Choosing goes best weight first, but passes over a node when with it the rest could not hold the
- * dataset any more. So the fewest nodes are used that can hold it (or as many as were asked for),
- * and among such choices the one whose best node is best, then the second best, and so on.
+ * Nodes are chosen by weight, best first, but a node is passed over if the rest could then not hold
+ * the dataset any more. So the fewest nodes are used that can hold it (or as many as were asked
+ * for), and among such choices the one whose best node is best, then the second best, and so on.
  */
 #include "manager/tables/placement.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Where a dataset goes: DLCache's rule. Pure.
+ * Placement: on which nodes a dataset goes, by DLCache's rule. Pure.
  *
  *     weight = (1 if the node has the GPUs asked for, else 0)
  *            + share of the dataset's bytes that are there already

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A JSON value that threads share by reference: what a node's last heart-beat said.
+ * A JSON value that threads share by reference: the contents of a node's last heartbeat.
  *
- * It never changes: another takes its place. Readers look at `json` and copy what they pass on;
- * nobody takes a reference to it or to a value inside: jansson's counts are not safe where threads
+ * It never changes: a new one replaces it. Readers look at `json` and copy what they pass on. No
+ * code takes a reference to it or to a value inside: jansson's counts are not safe where threads
  * share a value.
  */
 #ifndef DLC_MANAGER_TABLES_SHARED_JSON_H
@@ -32,7 +32,7 @@ static inline struct shared_json *shared_json_new(json_t *json)
     return s;
 }
 
-/* Gives another reference to what the caller, or a lock that it holds, keeps. NULL gives NULL. */
+/* Gives another reference; the caller, or a lock that it holds, must keep one. NULL gives NULL. */
 static inline struct shared_json *shared_json_get(struct shared_json *s)
 {
     if (s != NULL)
@@ -45,7 +45,7 @@ static inline void shared_json_put(struct shared_json **sp)
     struct shared_json *s = *sp;
 
     *sp = NULL;
-    /* Pairs with itself: who frees it comes after all who have read it. */
+    /* Pairs with itself: the thread that frees it comes after all that have read it. */
     if (s == NULL || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1)
         return;
     json_decref(s->json);

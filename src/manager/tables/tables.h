@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The tables of a manager: what it knows of the cluster and decides, without HTTP. Each module
- * defines its part; this file only puts them together.
+ * The tables of a manager: its knowledge of the cluster and its decisions, without HTTP. Each
+ * module defines its part; this file only combines them.
  *
  *     view_builder   job_scheduler   command_results   dataset_placement   weight_posts
  *           |               |               |                  |                |
@@ -16,9 +16,9 @@
  * (TABLES-1) Calls go downwards only. An upper module that must hear of something registers a hook
  *            (leader.h), or is called by whoever calls the lower one.
  * (TABLES-2) The store is never called with mtx held.
- * (TABLES-3) No JSON value is shared by two threads, but for those that never change and have an
- *            owner with a count of its own (struct view, dataset_entry, shared_json). What else lies
- *            in struct tables is read and copied with mtx held.
+ * (TABLES-3) Threads share only JSON values that never change and whose owner has a reference count
+ *            of its own (struct view, dataset_entry, shared_json). Everything else in struct tables
+ *            is read and copied with mtx held.
  *
  * Threads: "thread" in a comment means the manager's own one; all else is called by any thread.
  */
@@ -58,9 +58,9 @@ struct tables {
 /* Borrows store. The times must be set before the first call. */
 void tables_init(struct tables *t, struct store *store);
 void tables_release(struct tables *t);
-/* Thread: this manager leads from now on, so all is read from the store. A leader_hooks.begin. */
+/* Thread: this manager starts to lead: read everything from the store. A leader_hooks.begin. */
 int tables_load(struct tables *t, uint64_t fence, struct dlc_err *err);
-/* Thread: one round of what is due. Returns at once when this manager does not lead. */
+/* Thread: one round of periodic work. Returns at once if this manager does not lead. */
 void tables_tick(struct tables *t);
 
 #endif

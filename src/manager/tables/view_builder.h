@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * Making views (cluster_view.h) of the tables of nodes, datasets and jobs. Thread only.
- */
+/* Builds views (cluster_view.h) from the tables of nodes, datasets and jobs. Thread only. */
 #ifndef DLC_MANAGER_TABLES_VIEW_BUILDER_H
 #define DLC_MANAGER_TABLES_VIEW_BUILDER_H
 
@@ -14,8 +12,8 @@
 
 struct tables;
 
-/* Makes another view when something has changed; goes on with moves and finds datasets whose nodes
- * are all gone on the way. */
+/* Makes a new view if something has changed; also continues moves and finds datasets whose nodes
+ * are all gone. */
 void view_tick(struct tables *t);
 
 /* The pure parts, for tests. */
