@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attaching to a daemon: greet, open, take five descriptors, map and check them. */
+/*
+ * Attaching to a daemon: say hello, open the dataset, receive five descriptors, map and check them.
+ */
 #include "client/attach.h"
 
 #include <errno.h>

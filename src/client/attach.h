@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attaches to a daemon, and asks it over the socket. */
+/* Attaches to a daemon, and sends it requests over the socket. */
 #ifndef DLC_CLIENT_ATTACH_H
 #define DLC_CLIENT_ATTACH_H
 
@@ -14,14 +14,14 @@ struct dlc_dataset;
 
 #define NO_DEADLINE ((struct dlc_mono){INT64_MAX}) /* a listing takes as long as it takes */
 
-/* How a daemon is looked for. */
+/* How to find a daemon. */
 struct attach_how {
-    bool may_spawn; /* start one where none answers */
+    bool may_spawn; /* start one if none answers */
     bool refresh;
-    /* A daemon that says nothing for so long hangs: after it was called or greeted, and while it
-     * opens the dataset (it tells how far a listing is). */
+    /* A daemon that is silent for this long hangs: after a connect or hello, and while it opens the
+     * dataset (it reports the progress of a listing). */
     struct dlc_dur greeting, silence;
-    struct dlc_mono deadline; /* of all */
+    struct dlc_mono deadline; /* for everything together */
 };
 #define ATTACH_SILENCE DLC_SEC(30)
 
@@ -32,9 +32,9 @@ void attachment_unmap(struct attachment *a);          /* segment, index and desc
 uint64_t attachment_held(const struct attachment *a); /* pins that are set now */
 void attachment_free(struct attachment **ap);
 /*
- * One question over the socket, with a descriptor unless fd is negative, and its answer in *m,
+ * Send one request over the socket, with a descriptor unless fd is negative; the answer is in *m,
  * which was MSG_INIT. After DLC_ENODAEMON and DLC_ETIMEDOUT (also of a daemon that hangs, before
- * the deadline) the attachment must not be asked again: the answer may still come.
+ * the deadline) do not use the attachment for requests again: the answer may still come.
  */
 int attach_call(struct attachment *a, const json_t *ask, int fd, struct dlc_mono deadline,
                 struct msg *m, struct dlc_err *err);

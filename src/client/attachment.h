@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libdlcache inside. A dataset is open for as long as the caller likes; its *attachment* to a
+ * Internals of libdlcache. A dataset is open for as long as the caller likes; its *attachment* to a
  * daemon comes and goes below it.
  *
  *     cur == NULL --attach--> cur = attachment --daemon lost--> retired --no pins left--> unmapped
  *
- * (A1) A thread pins in the attachment it found in `cur`, or counts itself among its `users`,
- * then looks at `cur` again before it touches index or descriptors. Who retires an attachment
- * changes `cur` first and looks at pins and users then. All seq_cst, so memory is unmapped and
- * descriptors are closed only when nobody uses or will use them; until then the daemon, if it still
- * lives, keeps the session and what it pins. (A2) The session's own memory (pins, cells) and the
- * struct stay until dlc_close(), so that a late store or a view put late lands somewhere harmless;
- * its pages go back when the attachment is unmapped.
- * (A3) After fork() the child's attachments are `foreign`: it never writes to the parent's session
- * and attaches for itself when it first reads. What they map is unmapped at once, or when it has
- * put the views that were held at the fork.
+ * (A1) A thread pins in the attachment that it found in `cur`, or counts itself among its `users`,
+ *      then looks at `cur` again before it touches index or descriptors. A thread that retires an
+ *      attachment changes `cur` first and looks at pins and users then. All seq_cst, so memory is
+ *      unmapped and descriptors are closed only when no thread uses or will use them; until then
+ *      the daemon, if it still lives, keeps the session and its pinned samples.
+ * (A2) The session's own memory (pins, cells) and the struct stay until dlc_close(), so that a late
+ *      store, or a view that is put late, is harmless; its pages are released when the attachment
+ *      is unmapped.
+ * (A3) After fork() the child's attachments are `foreign`: the child never writes to the parent's
+ *      session and attaches for itself when it first reads. Their mappings are removed at once, or
+ *      when the child has put the views that were held at the fork.
  */
 #ifndef DLC_CLIENT_ATTACHMENT_H
 #define DLC_CLIENT_ATTACHMENT_H
@@ -39,7 +40,7 @@ struct attachment {
     bool foreign;         /* inherited over fork */
     uint64_t inherited;   /* G: the process-wide lock: pins at the last fork; in the child: views of
                            * them that it has not put */
-    bool unmapped;        /* segment, index and descriptors are gone; G: the process-wide lock */
+    bool unmapped; /* segment, index and descriptors are released; G: the process-wide lock */
     int sock, doorbell;
     uint64_t snapshot;
 
@@ -62,11 +63,11 @@ struct attachment {
     uint8_t block_owned[SHM_BLOCKS];       /* G: mtx: a thread claims pins there */
     uint32_t overflow;       /* G: mtx: block for threads that hold more than a block of pins */
     uint32_t tail;           /* G: mtx */
-    uint64_t swaps_tail;     /* the one thread's that reads in an order */
+    uint64_t swaps_tail;     /* owned by the thread that reads in an order */
     struct catalog *catalog; /* until the dataset takes it */
     char *place, *place_endpoint; /* the same */
     _Atomic uint32_t users;       /* threads in their slow path; seq_cst: (A1) */
-    _Atomic uint64_t hung_at; /* the heartbeat at which waiting was given up; 0: none. relaxed */
+    _Atomic uint64_t hung_at;     /* the heartbeat when a wait was abandoned; 0: none. relaxed */
 };
 
 /* What kind of view: view.priv[1] */

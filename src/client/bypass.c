@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading past the cache: when the daemon is away, or has no room. Slower, and never wrong. */
+/*
+ * Bypass: reads samples from the bucket when the daemon is unreachable or has no room. Slower, but
+ * never wrong.
+ */
 #include "client/bypass.h"
 
 #include <string.h>

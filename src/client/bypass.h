@@ -10,9 +10,9 @@
 #include "bucket/bucket.h"
 #include "dlcache.h"
 
-/* How the bucket is read from here. Borrows from ds. */
+/* Configuration for reading the bucket from this process. Borrows from ds. */
 struct bucket_config direct_config(const struct dlc_dataset *ds);
-/* Read from the bucket into private memory. DLC_ETIMEDOUT: not before the deadline. */
+/* Read from the bucket into private memory. DLC_ETIMEDOUT: the deadline passed. */
 int direct_get(struct dlc_dataset *ds, uint64_t sample, struct dlc_mono deadline,
                struct dlc_view *out, struct dlc_err *err);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Finding the daemon, and starting one when none answers. */
+/* Finds the daemon, and starts one if none answers. */
 #include "client/daemon.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The daemon's address, and starting one when nobody answers there. */
+/* Finds the daemon at its address, and starts one if none answers. */
 #ifndef DLC_CLIENT_DAEMON_H
 #define DLC_CLIENT_DAEMON_H
 
@@ -7,17 +7,17 @@
 #include "base/config.h"
 #include "base/err.h"
 
-/* For a caller that has nothing better to do: a daemon waits up to 30 s for one that is ending. */
+/* For a caller that can only wait: a new daemon waits up to 30 s for one that is ending. */
 #define DAEMON_PATIENCE DLC_SEC(40)
 
 /* Both wait until the deadline at most, and give up when the caller does (base/cancel.h). */
 
-/* A connected socket. DLC_ENODAEMON: nobody answers. DLC_EDENIED: somebody else's. DLC_ETIMEDOUT:
- * it takes no calls. */
+/* A connected socket. DLC_ENODAEMON: no daemon answers. DLC_EDENIED: another user's daemon.
+ * DLC_ETIMEDOUT: it does not accept connections. */
 int daemon_connect(const struct config *c, struct dlc_mono deadline, struct dlc_err *err);
 
-/* Start a daemon for this socket unless somebody else just did. One that has not answered in time
- * goes on starting: it may be there for the next call. */
+/* Start a daemon for this socket unless another process just did. A daemon that has not answered in
+ * time continues to start: the next call may find it. */
 int daemon_spawn(const struct config *c, struct dlc_mono deadline, struct dlc_err *err);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A dataset that is open, and keeping it attached while daemons come and go. */
+/* An open dataset, and how it stays attached while daemons come and go. */
 #ifndef DLC_CLIENT_DATASET_H
 #define DLC_CLIENT_DATASET_H
 
@@ -27,14 +27,15 @@ struct dlc_dataset {
     char *url, *endpoint;
     char *token;   /* or NULL; never shown */
     char *decoded; /* decoded_cache.c: the policy of the decoded samples that it reads; else NULL */
-    /* Where a named dataset lies, as the daemon said at first; else NULL. Fixed once it is open. */
+    /* Location of a named dataset, as the first daemon reported it; else NULL. Fixed once it is
+     * open. */
     char *place, *place_endpoint;
     char *shown;            /* the URL as messages show it */
     struct dlc_options opt; /* strings are not used from here */
     struct config config;
     struct dlc_dur timeout;
     uint64_t n;
-    struct catalog *catalog; /* of the first attachment: what numbers mean */
+    struct catalog *catalog; /* of the first attachment: defines the sample numbers */
 
     /* Changed under the process-wide lock, which is held for moments, so that fork() finds them
      * whole whatever other threads do. */
@@ -42,8 +43,8 @@ struct dlc_dataset {
     struct dlc_list retired;
     _Atomic bool unreaped; /* some of them may still be mapped; relaxed where it is only read */
     struct dlc_mono spawn_from; /* the daemon was told to stop: do not start another before */
-    bool lost;                  /* had one, and lost it */
-    struct dlc_stats past;      /* hits, misses, bytes and stall_ns of sessions that are over */
+    bool lost;                  /* it was attached, and lost its daemon */
+    struct dlc_stats past;      /* hits, misses, bytes and stall_ns of ended sessions */
 
     struct dlc_mtx mtx;        /* rank LCK_dataset */
     _Atomic bool attaching;    /* a thread looks for a daemon, without the lock. W: under mtx */
@@ -68,24 +69,24 @@ struct dlc_dataset {
 struct attachment *dataset_attached(struct dlc_dataset *ds);
 /* The same without attaching. */
 struct attachment *dataset_current(struct dlc_dataset *ds);
-/* As dataset_attached(), and looks whether its daemon has gone. */
+/* As dataset_attached(), and checks whether its daemon is gone. */
 struct attachment *dataset_checked(struct dlc_dataset *ds);
 /* The same, and attaching may take until the deadline. */
 struct attachment *dataset_checked_until(struct dlc_dataset *ds, struct dlc_mono deadline);
 void dataset_detach(struct dlc_dataset *ds, struct attachment *a);
-/* Stops using an attachment whose daemon has gone, and looks for no other one. */
+/* Stops using an attachment whose daemon is gone, without looking for another daemon. */
 void dataset_drop_lost(struct dlc_dataset *ds);
-/* No daemon is to be had, and *err says why: look for one later. */
+/* No daemon is available, for the reason in *err: look for one later. */
 void dataset_back_off(struct dlc_dataset *ds, const struct dlc_err *err);
-/* Somebody cannot do without a daemon: look for one soon. */
+/* A caller needs a daemon: look for one soon. */
 void dataset_hurry(struct dlc_dataset *ds);
 /* `a` has lost its daemon: stop using it. */
 void dataset_lost(struct dlc_dataset *ds, struct attachment *a);
-/* A view that was got before the fork is put. */
+/* Put a view that was obtained before the fork. */
 void dataset_put_inherited(struct dlc_dataset *ds, struct attachment *a);
-/* Unmap retired attachments that nobody uses any more. */
+/* Unmap retired attachments without users. */
 void dataset_reap(struct dlc_dataset *ds);
-/* Take part in fork(), and in what the watch thread does, until it is closed. */
+/* Register with the fork handlers and the watch thread, until it is closed. */
 void dataset_enlist(struct dlc_dataset *ds);
 void dataset_delist(struct dlc_dataset *ds);
 /* Takes a new attachment into use. */

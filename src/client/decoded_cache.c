@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The client of the decoded cache: a second attachment, whose index is a decoded one. So pins,
- * views, the loss of a daemon and fork() are those of samples; only uploads are new: upload slot k
- * is memory that both map, and cell k says whose turn it is.
+ * The client of the decoded cache: a second attachment, whose index is that of decoded samples.
+ * Pins, views, the loss of a daemon and fork() work as for samples; only uploads are new: upload
+ * slot k is memory that client and daemon map, and cell k says whose turn it is.
  *
- *     free --room--> filled by a thread --give--> ASKED: the daemon copies --DONE--> free
- *                                       --drop--> free
+ *     free --reserve--> filled by a thread --upload--> ASKED: the daemon copies --DONE--> free
+ *                                          --cancel--> free
  */
 #include "client/decoded_cache.h"
 

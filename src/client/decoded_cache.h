@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Decoded samples that the daemon keeps for all processes of this user (docs/design/0007). They are
- * opened beside a dataset: the samples are the dataset's, decoded as a policy says.
+ * Client of the decoded cache: decoded samples that the daemon keeps for all processes of this user
+ * (docs/design/0007). A handle is opened for a dataset and a policy: it has that dataset's samples,
+ * decoded as the policy says.
  *
- * Nothing here waits for the daemon but decoded_handle_open(), and decoded_handle_reserve() while
- * it looks for a daemon that was lost. Threads: any; decoded_handle_close() when nobody else uses
- * it.
+ * Only decoded_handle_open() waits for the daemon, and decoded_handle_reserve() while it looks for
+ * a daemon that was lost. Threads: any; decoded_handle_close() only when no other thread uses it.
  */
 #ifndef DLC_CLIENT_DECODED_CACHE_H
 #define DLC_CLIENT_DECODED_CACHE_H
@@ -20,13 +20,13 @@
 struct decoded_handle;
 struct attachment;
 
-/* Borrows ds until it is closed. policy: a number that differs where decoded samples do. */
+/* Borrows ds until it is closed. policy: a number that differs for every way of decoding. */
 int decoded_handle_open(struct dlc_dataset *ds, uint64_t policy, struct decoded_handle **out,
                         struct dlc_err *err);
 void decoded_handle_close(struct decoded_handle **sp);
 
-/* A sample decoded. False: there is none, or it is another one's. No system call is made. Give
- * it back with decoded_handle_put(). */
+/* Get a decoded sample. False: there is none, or its header is of another one. Makes no system
+ * call. Return it with decoded_handle_put(). */
 bool decoded_handle_get(struct decoded_handle *s, uint64_t sample, struct dlc_view *out);
 void decoded_handle_put(struct decoded_handle *s, struct dlc_view *v);
 
@@ -37,16 +37,16 @@ struct upload {
     uint32_t number;
 };
 
-/* False: it is not wanted now. Gives: *out, to decoded_handle_upload() or
+/* False: the daemon does not want it now. Gives: *out, for decoded_handle_upload() or
  * decoded_handle_cancel(). */
 bool decoded_handle_reserve(struct decoded_handle *s, size_t len, struct upload *out);
-/* Takes: the daemon keeps what is in it, if it still has the memory. */
+/* Takes: the daemon keeps the decoded sample, if it still has the memory. */
 void decoded_handle_upload(struct decoded_handle *s, struct upload *g, uint64_t sample, size_t len);
 void decoded_handle_cancel(struct decoded_handle *s, struct upload *g);
 
 struct decoded_handle_figures {
-    uint64_t samples, bytes, room; /* of the daemon, all together */
-    uint64_t unsound; /* that decoded_handle_get() did not give: not what was asked for */
+    uint64_t samples, bytes, room; /* totals of the daemon */
+    uint64_t unsound;              /* rejected by decoded_handle_get(): wrong header */
 };
 void decoded_handle_figures(struct decoded_handle *s, struct decoded_handle_figures *out);
 
