@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The library over fork(): the child goes on with the datasets of its parent. */
+/* Support for fork(): the child continues with the datasets of its parent. */
 #ifndef DLC_CLIENT_FORK_H
 #define DLC_CLIENT_FORK_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Getting samples. The hit path is the first twenty lines: a thread-local look-up, one pin, two
- * loads; no lock, no system call, no copy. Everything else is below it and slow.
+ * Getting samples. The hit path is the first twenty lines: a thread-local lookup, one pin, two
+ * loads; no lock, no system call, no copy. The slow paths are below it.
  */
 #include <string.h>
 

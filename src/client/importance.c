@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Importance: weights that the ranks of a job share through the daemon, and lists drawn by them
- * (docs/design/0008). What losses mean is importance/weights.h, what a list is importance/sample.h.
+ * Importance sampling: weights that the ranks of a job share through the daemon, and lists drawn by
+ * them (docs/design/0008). importance/weights.h defines the meaning of losses, importance/sample.h
+ * that of a list.
  *
- * The weights in use are the daemon's, mapped, or the process's own while there is none. A daemon
- * that is found again has forgotten them: it is brought what this process had, wherever it knows
- * nothing yet. So nothing that was learnt is lost with a daemon, and what others brought stays.
+ * The weights in use are the daemon's, mapped, or the process's own while there is no daemon. A new
+ * daemon has no weights: this process sends its own for every sample that the daemon has no weight
+ * for. So a lost daemon loses nothing that was learnt, and weights from other processes stay.
  */
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The weights of a job as this process maps them: the daemon's, or its own while there is none.
+ * The importance weights of a job as this process maps them: the daemon's, or its own while there
+ * is no daemon.
  *
- * (LEARN-1) A batch is learnt, and weights are exchanged, under the lock: no batch goes into a
- * mapping that is given up. A list is drawn without it, on a mapping that it counts.
+ * (LEARN-1) A batch is learnt, and mappings are exchanged, under the lock: no batch goes into a
+ *           mapping that is given up. A list is drawn without the lock, on a counted mapping.
  */
 #ifndef DLC_CLIENT_JOB_WEIGHTS_H
 #define DLC_CLIENT_JOB_WEIGHTS_H
@@ -20,13 +21,13 @@
 struct attachment;
 struct dlc_dataset;
 
-/* What dlc_learn() and dlc_draw() work with. */
+/* State of dlc_learn() and dlc_draw(). */
 struct importance {
-    struct dlc_mtx mtx;         /* rank LCK_weights */
-    char *job;                  /* NULL: none was begun. G: dataset.mtx and the process-wide lock */
-    bool own;                   /* the job has no name: the process's. G: dataset.mtx */
-    struct draw_spec spec;      /* one thread at a time, by contract */
-    uint64_t *samples;          /* what places of the spec mean; NULL: themselves. The same */
+    struct dlc_mtx mtx;    /* rank LCK_weights */
+    char *job;             /* NULL: none was begun. G: dataset.mtx and the process-wide lock */
+    bool own;              /* the job has no name: the process's. G: dataset.mtx */
+    struct draw_spec spec; /* one thread at a time, by contract */
+    uint64_t *samples; /* sample numbers of the spec's places; NULL: the same. One thread, too */
     enum weights_rule rule;     /* G: mtx */
     struct weights_scale scale; /* G: mtx */
     struct weighed *weighed;    /* G: mtx; changed under the process-wide lock too */
@@ -41,7 +42,7 @@ struct weighed {
     size_t size;
 };
 
-/* NULL: none was begun. Gives; return it with weighed_put(). */
+/* NULL: dlc_importance() was not called. Gives; return it with weighed_put(). */
 struct weighed *weighed_get(struct dlc_dataset *ds);
 void weighed_put(struct dlc_dataset *ds, struct weighed **wp);
 /* In memory of our own. */
@@ -52,10 +53,10 @@ int weighed_ask(struct dlc_dataset *ds, struct attachment *a, const char *job, b
 /* Use these from now on. Takes. (LEARN-1) */
 void weighed_install(struct dlc_dataset *ds, struct weighed *w, bool same_job);
 
-/* Have the weights that a daemon keeps for the job, if one was begun, and bring those along that
- * are new to it. The caller holds dataset.mtx. Returns as reading_tell(). */
+/* Map the weights that a daemon keeps for the job, if there is one, and send it those that are new
+ * to it. The caller holds dataset.mtx. Returns as reading_tell(). */
 int importance_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err);
-void importance_init(struct importance *im);    /* anew: also in a child, whatever was locked */
-void importance_release(struct importance *im); /* nobody uses it */
+void importance_init(struct importance *im);    /* also again in a child, whatever was locked */
+void importance_release(struct importance *im); /* when no thread uses it */
 
 #endif

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Samples too large for the segment: they lie in files of the disk tier. The daemon hands over a
- * descriptor and the checksum, the client reads the file into memory of its own and compares.
+ * Samples too large for the segment: they lie in files of the disk tier. The daemon passes a
+ * descriptor and the checksum; the client reads the file into memory of its own and compares.
  *
  *     map --> read, sum --right--> view
  *                 |--wrong, cut short, an error of the device--> map, "suspects": the daemon
  *                    verifies the file itself --right--> read, sum --> view, or DLC_EBYPASS
  *                        |--wrong: it drops it--> DLC_ECORRUPT
  *
- * The file is never mapped: somebody may cut it, a device may fail, and both would be SIGBUS in a
- * training loop, at any time while the view is held. A view that was handed out is private memory.
+ * The file is never mapped: another process may truncate it, a device may fail, and both would be
+ * SIGBUS in a training loop, at any time while the view is held. A view that was handed out is
+ * private memory.
  *
- * The memory of the view that was put last is kept for the next one, which saves the kernel the
- * work to clear it: a third of what a read of a file in the page cache costs. The kernel may have
- * it back whenever it likes (MADV_FREE).
+ * The memory of the last view that was put is kept for the next one, which saves the kernel from
+ * clearing pages: a third of the cost of reading a file from the page cache. The kernel may reclaim
+ * it at any time (MADV_FREE).
  */
 #include "client/large_samples.h"
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The error of the calling thread, which dlc_last_error() gives: for all that is public. */
+/*
+ * The calling thread's latest error, for dlc_last_error(). Every public function sets it on
+ * failure.
+ */
 #ifndef DLC_CLIENT_LAST_ERROR_H
 #define DLC_CLIENT_LAST_ERROR_H
 

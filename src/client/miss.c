@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Misses: a request cell in shared memory, a doorbell, a futex. While it waits, the thread looks a
- * few times per second whether the daemon still lives.
+ * Misses: a request cell in shared memory, a doorbell, a futex. A waiting thread checks a few times
+ * per second whether the daemon still lives.
  *
  *     FREE --(ours)--> WAITED --answered, read--> FREE
  *                      WAITED --gave up waiting--> UNWATCHED --daemon lets go--> FREE

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reading in a known order. The order is told to the daemon once; from then on a number in shared
- * memory tells it how far we are, and it fetches ahead (src/daemon/prefetch/prefetch.c).
+ * Reading in a known order. The client announces the order to the daemon once; from then on a
+ * number in shared memory tells the daemon the reader's position, and it fetches ahead
+ * (src/daemon/prefetch/prefetch.c).
  *
- * Positions are absolute: they run on from epoch 0 over the ends of epochs. In a relaxed order a
- * ready sample inside the window may be taken before a late one: `taken` has a bit for each
+ * Positions are absolute: they continue from epoch 0 across the ends of epochs. In a relaxed order
+ * a ready sample inside the window may be taken before a late one: `taken` has a bit for each
  * position from `pos` on, so each is still read exactly once, and an epoch ends only when all of it
  * was read.
  */

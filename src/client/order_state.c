@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Taking numbers from the order without reading the samples, for who deals them to worker
- * processes, and what to save of an order to go on there.
+ * Takes sample numbers from the order without reading the samples, for a process that deals them to
+ * workers; and saves the state of an order, to resume there.
  *
- * A state is epoch, position, and what is read at positions from there on where that is not what
- * the order says: because of swaps (substitution.c), or because a relaxed reader took some samples
- * before others. Those it read move to the front, and the position counts them:
+ * A state is epoch, position, and the samples at later positions that differ from the order:
+ * because of swaps (substitution.c), or because a relaxed reader took some samples before others.
+ * Those that were read move to the front, and the position counts them:
  *
  *     order from `position` on   a b c d e f         saved: position + 2, (2, a), (3, c)
  *     taken so far                 *   *

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which pin block is this thread's. A thread has one block per attachment and claims entries there
- * without a lock; who holds more views than a block has pins claims further ones under the
- * session's lock, in blocks that belong to no thread, and so do threads for which no block is left.
- * A block goes back when its thread ends; pins that are still set in it stay good.
+ * Pin blocks of threads. A thread has one block per attachment and claims entries there without a
+ * lock. A thread that holds more views than a block has pins claims further ones under the
+ * session's lock, in blocks that belong to no thread; so do threads for which no block is left. A
+ * block is returned when its thread ends; pins that are still set in it stay valid.
  */
 #include "client/pins.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which pin block is this thread's. */
+/* Pin blocks of threads. */
 #ifndef DLC_CLIENT_PINS_H
 #define DLC_CLIENT_PINS_H
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What belongs to the process: the lock on what fork() must find whole, and the open datasets. */
+/* Process-wide state: the lock on state that fork() must find consistent, and the open datasets. */
 #ifndef DLC_CLIENT_PROCESS_H
 #define DLC_CLIENT_PROCESS_H
 
 #include "base/list.h"
 
-/* The process-wide lock, for what fork() must find whole: for moments. */
+/* The process-wide lock, for state that fork() must find consistent. Hold it only briefly. */
 void client_lock(void);
 void client_unlock(void);
 

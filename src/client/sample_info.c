@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the catalog says of samples: key, size, labels, splits, targets, columns. */
+/* Catalog data of samples: key, size, labels, splits, targets, columns. */
 #include <string.h>
 
 #include "base/err.h"

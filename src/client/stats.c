@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the daemon knows, as a text. */
+/* The daemon's report as text: dlc_daemon_stats(). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Substitution, the client's half (docs/design/0008). In a relaxed order that is computed, what is
- * read at positions that come near is *settled*: if the sample there is not resident, and one is
- * that comes later in this epoch, the two change places. So jobs that share a dataset read what
- * any of them had fetched, each sample still once per epoch.
+ * Substitution, the client's half (docs/design/0008). In a relaxed order that is computed, the
+ * client *settles* upcoming positions: if the sample at a position is not resident, and one that
+ * comes later in this epoch is, the two change places. So jobs that share a dataset read the
+ * samples that any of them had fetched, each sample still once per epoch.
  *
  *     read      settled: being fetched, or there       the daemon looks here with us, see horizon
  *     .......|p p p p p p p p p p p p p p p p p|? ? ? ? ? ? ? q ? ? ? ? ? ? ? ? ? ...|
  *           pos                             settled           `- resident: goes to `settled`
  *
- * We look for q by a rolling look over the slots, which costs at most READY_MOST computed positions
- * and SLOTS_MOST loads for each position that is settled. The daemon is told each swap, then how
- * far we are (src/daemon/substitution.c); a ring that is full stops us until it was emptied.
+ * A rolling scan over the slots finds q; it costs at most READY_MOST computed positions and
+ * SLOTS_MOST loads for each settled position. The client sends each swap to the daemon, then its
+ * position (src/daemon/substitution.c); while the ring is full, it settles nothing more.
  *
  * (B1) A position below `settled` is never swapped; one that was read, or dealt, is below it.
  * (B2) Swaps change under the process-wide lock, together with the position, and only while the
- * attachment they are told to is the current one: whoever tells the order to another daemon finds
- * them whole, and all of them.
+ *      attachment that they are sent to is the current one: a thread that announces the order to
+ *      another daemon finds all of them, in a consistent state.
  */
 #include "client/substitution.h"
 

@@ -7,8 +7,7 @@
 
 #include "dlcache.h"
 
-/* Decide what is read at the positions that come near, and in any case at the next n that will be
- * dealt. */
+/* Settle the upcoming positions, and in any case the next n that will be dealt. */
 void swap_settle(struct dlc_dataset *ds, size_t n);
 
 #endif

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Notices that a daemon is gone while this process makes no call: a thread named dlcache-watch,
- * one per process, sleeps until a connection ends. A process that has never attached has no such
- * thread; nor has a child of fork() until it attaches for itself.
+ * The watch thread: notices that a daemon is gone while this process makes no call. A thread named
+ * dlcache-watch, one per process, sleeps until a connection ends. A process that has never attached
+ * does not have this thread; nor does a child of fork() until it attaches for itself.
  *
- * (WATCH-1) The thread works only under the process-wide lock, which fork() takes too: a fork finds it
- * asleep or waiting for that lock, and never with a lock of malloc, stdio or the loader.
+ * (WATCH-1) The thread works only under the process-wide lock, which fork() takes too: a fork finds
+ *           it asleep or waiting for that lock, and never with a lock of malloc, stdio or the
+ *           loader.
  * (WATCH-2) It blocks all signals and does not wake while its daemons live. It ends when nothing is
- * attached any more. The library is not unloaded under it (-z nodelete).
+ *           attached any more. The library is not unloaded under it (-z nodelete).
  */
 #ifndef DLC_CLIENT_WATCH_H
 #define DLC_CLIENT_WATCH_H
@@ -16,10 +17,10 @@
 #include <stdint.h>
 
 /*
- * Watch a connection until watch_remove(), with the process-wide lock held. `gone` is called on the thread, without the lock,
- * when the other end is gone; and with 0 a moment after that, once. A connection is known by a
- * number: its descriptor may be another one's by then. False: it cannot be watched; who calls
- * next notices.
+ * Watch a connection until watch_remove(), with the process-wide lock held. `gone` is called on the
+ * thread, without the lock, when the other end is gone; and with 0 a moment after that, once. A
+ * connection is identified by a number: its descriptor may have been reused by then. False: it
+ * cannot be watched; the next call notices.
  */
 bool watch_add(int sock, uint64_t number, void (*gone)(uint64_t number));
 void watch_remove(void);   /* one of those that were added is closed, or will be at once */
