@@ -32,7 +32,7 @@ const bool node_has_control = true;
 #define INTERVAL_MAX 60000
 #define CALL_TIMEOUT DLC_SEC(5)
 #define RETRY_FIRST  DLC_MS(100)
-#define RETRY_MOST   2 /* heart-beats until it is tried again to find a manager */
+#define RETRY_MOST   2 /* heartbeats until it is tried again to find a manager */
 
 /* What the loop is asked for, or told, between two requests. */
 struct errand {
@@ -183,7 +183,7 @@ static struct http_client *client(struct agent *a, struct dlc_dur timeout, struc
         .base = a->base,
         .token = a->node->token,
         .timeout = timeout,
-        .repeatable = true, /* heart-beats and questions whose a token is */
+        .repeatable = true, /* heartbeats and questions whose a token is */
     };
     struct http_client *out = NULL;
 

@@ -36,7 +36,7 @@
 #include "ipc/frame.h"
 
 #define ORDERS_MAX 1024
-#define DONE_BYTES (128u << 10) /* told in one heart-beat */
+#define DONE_BYTES (128u << 10) /* told in one heartbeat */
 #define TRIES_MAX  30           /* to ask whose its dataset is */
 
 struct node_command {

@@ -89,7 +89,7 @@ static void open_url(struct conn *c, const json_t *body)
 
     if (token != NULL && token[0] == '\0')
         token = NULL;
-    if (job != NULL && !str_is_name(job)) { /* it goes into every heart-beat */
+    if (job != NULL && !str_is_name(job)) { /* it goes into every heartbeat */
         conn_fail(c, DLC_EINVAL,
                   "the job is named by " STR_NAME_RULE ", as the manager names it; check "
                   "DLCACHE_JOB");

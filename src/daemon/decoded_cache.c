@@ -35,7 +35,7 @@
 #include "daemon/work.h"
 
 #define SHELVES_MAX 8 /* of one dataset */
-#define CLEAR_STEPS 4 /* for one form: the next ones find more room */
+#define CLEAR_STEPS 4 /* per decoded sample: later ones find more room */
 
 /* ---- caches ---- */
 

@@ -164,8 +164,8 @@ static bool has_room(const struct warm *w)
            m.ceiling - m.ceiling / 16; /* decoded samples go first */
 }
 
-/* An order is for what we own; the others have theirs. False: there is more of theirs, next time.
- */
+/* A command is for the samples that this node owns. False: there are more of other nodes, for the
+ * next call. */
 static bool pass_over_theirs(struct warm *w)
 {
     for (unsigned i = 0; i < PASS_MAX; i++) {

@@ -152,7 +152,7 @@ static bool is_repeated(const struct http_request *r, const struct dataset_reque
            url != NULL && strcmp(url, m->url) == 0;
 }
 
-/* Heart-beats that were under way as a dataset was deleted may have left rows. */
+/* Heartbeats that were under way as a dataset was deleted may have left rows. */
 static int drop_rows_of_former(struct api *api, const char *name, struct dlc_err *err)
 {
     struct store_doc was = STORE_DOC_INIT;
@@ -295,7 +295,7 @@ static void add_preparation(json_t *out, const char *name, const struct node_inf
     json_object_set_new(out, "preparation", all);
 }
 
-/* What nodes hold of it, and have said of it in their last heart-beats. */
+/* What nodes hold of it, and have said of it in their last heartbeats. */
 static int add_said(struct api *api, json_t *out, const struct store_doc *d, struct dlc_err *err)
 {
     struct node_info *nodes = NULL;

@@ -16,7 +16,7 @@
 #include "manager/tables/job_table.h"
 #include "manager/tables/node_table.h"
 
-#define CHUNKS_MAX   2000 /* in one heart-beat */
+#define CHUNKS_MAX   2000 /* in one heartbeat */
 #define KEY_MAX      1024
 #define ETAG_MAX     1024
 #define DONE_AT_ONCE 1000

@@ -50,7 +50,7 @@ static json_t *placement_of(const struct node_info *nodes, size_t n, const struc
     return out != NULL ? out : json_array();
 }
 
-/* What nodes said of this job in their last heart-beats, node by node. Any program may call itself
+/* What nodes said of this job in their last heartbeats, node by node. Any program may call itself
  * part of it: only those that read its dataset are. */
 static json_t *live_of(const struct node_info *nodes, size_t n, const char *id, const char *dataset)
 {

@@ -24,7 +24,7 @@
 #define ADDRESS_MAX  255
 #define INSTANCE_MAX 64
 
-#define INTERVAL_LEAST 100 /* ms, between two heart-beats */
+#define INTERVAL_LEAST 100 /* ms, between two heartbeats */
 #define INTERVAL_MOST  2000
 
 /* ---- what is shown ---- */
@@ -416,7 +416,7 @@ static int set_rejoin(struct store_doc *d, void *arg, struct dlc_err *err)
     return 0;
 }
 
-/* Its next heart-beat is not known (heartbeat.api), so it joins and tells all that it has. It stays
+/* Its next heartbeat is not known (heartbeat.api), so it joins and tells all that it has. It stays
  * in the view, and owns what it owned. */
 void route_nodes_rejoin(struct http_request *r, struct http_reply *reply, void *ctx)
 {

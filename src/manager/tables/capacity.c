@@ -19,7 +19,7 @@ static uint64_t minus(uint64_t a, uint64_t b)
 }
 
 /* What a node can hold (on disk, or in memory where it has no disk tier), what it has of a dataset
- * and in all, as its last heart-beat said. */
+ * and in all, as its last heartbeat said. */
 static uint64_t node_bytes_of(const struct node_info *n, const char *dataset)
 {
     return json_u64_at(json_object_get(json_object_get(n->figures, "datasets"), dataset), "bytes");

@@ -24,7 +24,7 @@ struct live_node {
     struct dlc_mono heard;
     struct dlc_mono gone; /* since when, if it fell silent under us; 0: it did not */
     bool forgiven;        /* gone in the store only */
-    struct shared_json *figures, *progress; /* of its last heart-beat that had them */
+    struct shared_json *figures, *progress; /* of its last heartbeat that had them */
 };
 
 const char *node_state_name(enum node_state s)
@@ -376,7 +376,7 @@ void nodes_tick(struct tables *t, struct dlc_mono now)
     }
 }
 
-/* ---- heart-beats ---- */
+/* ---- heartbeats ---- */
 
 /* Takes *with: afterwards it is what was there before. */
 static void replace(struct shared_json **slot, struct shared_json **with)

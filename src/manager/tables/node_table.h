@@ -2,7 +2,7 @@
 /*
  * Node membership: which nodes are alive, and their last reports. Only the leader has it.
  *
- *     JOINING --heart-beat--> LIVE --silent for node_ttl--> GONE --heart-beat--> LIVE
+ *     JOINING --heartbeat--> LIVE --silent for node_ttl--> GONE --heartbeat--> LIVE
  *     JOINING --silent for node_ttl--> GONE
  *     LIVE shows as DRAINING while it is told to drain
  *
@@ -48,8 +48,8 @@ struct node_info {
     enum node_state state;
     uint64_t capacity, memory; /* bytes for chunks, and of memory */
     unsigned gpus;
-    struct dlc_dur silent; /* since its last heart-beat */
-    json_t *figures;       /* as its last heart-beat said: {"disk_used", "memory_used", "gpus_free",
+    struct dlc_dur silent; /* since its last heartbeat */
+    json_t *figures;       /* as its last heartbeat said: {"disk_used", "memory_used", "gpus_free",
                             * "datasets": {ID: {"bytes", ...}}, "spent": {...}, ...}; NULL: none yet
                             */
     json_t *progress;      /* {DATASET: {"phase", "done", "total", "bytes"}}; NULL: none */

@@ -222,7 +222,7 @@ void reconcile(const struct observed *o, struct actions *out);
 #define RECON_LOOK_AWAY      DLC_SEC(5)  /* the manager is away */
 #define RECON_LOOK_PREPARING DLC_SEC(2)  /* listing, queued, warming */
 #define RECON_LOOK_WAITING   DLC_SEC(30) /* for what a watch will tell: only to be sure */
-#define RECON_LOOK_RUNNING   DLC_SEC(15) /* heart-beats for a job that does not read */
+#define RECON_LOOK_RUNNING   DLC_SEC(15) /* heartbeats for a job that does not read */
 #define RECON_LOOK_READING   DLC_SEC(30) /* figures; half of what the manager waits for a job */
 #define RECON_SILENT_MS      10000       /* a job is spoken for that was not heard of for so long */
 #define RECON_NODE_LOST_S    40          /* a node is given up that was not ready for so long */
