@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A circuit breaker: a disk that hangs, fails or takes far longer than disks do is bypassed, so
- * that nobody waits for it.
+ * A circuit breaker: a disk that hangs, fails or is far slower than disks are is bypassed, so that
+ * no reader waits for it.
  *
  *     CLOSED --an operation is overdue, or FAILURES reads, or writes, in a row failed--> OPEN
  *     OPEN --after a while, when nothing is overdue--> HALF_OPEN: the watch thread writes and reads
  *            a file --well and in time--> CLOSED
  *            |--badly--> OPEN, for twice as long
  *
- * While it is not CLOSED nothing is read or written: chunks count as absent, stores are dropped.
- * An operation is overdue after 2 s, and a second more for each 10 MB. Whoever looks (disk_tick(),
- * from an event loop) sees those under way in a table of atomics: nobody has to come back for that.
+ * While it is not CLOSED nothing is read or written: chunks count as absent, stores are dropped. An
+ * operation is overdue after 2 s, and a second more for each 10 MB. disk_tick(), called by an event
+ * loop, sees running operations in a table of atomics: it does not depend on any of them to return.
  *
- * A file system that refuses to be written does not trip it: what is there can still be read.
+ * A file system that refuses writes does not trip it: existing chunks can still be read.
  */
 #include <errno.h>
 #include <fcntl.h>

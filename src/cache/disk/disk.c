@@ -9,15 +9,15 @@
  *
  * - (D1) A file under its final name is complete; its bytes never change.
  * - (D2) While a chunk is BUSY one thread changes its file's name, without the lock. All others
- * take it for absent, or wait when they want to change that name too.
+ *   treat it as absent, or wait if they want to change that name too.
  * - (D3) The files of a shard are changed only after it was scanned, so a scan never finds a file
  *   that the table has forgotten.
  * - (D4) bytes + writing <= limit when the scan has ended, but for a limit just lowered.
- * - (D5) Nothing is trusted because it is in the table: a reader who finds the file gone, short or
- *   wrong drops the chunk and says so. Losing a chunk is always harmless.
+ * - (D5) The table is only a hint: a reader that finds the file gone, short or wrong drops the
+ *   chunk and reports it. Losing a chunk is always harmless.
  *
- * One process has the root (flock on root/lock). One lock guards the memory; files are read,
- * written, renamed and unlinked without it, and the file system is asked without it.
+ * One process owns the root (flock on root/lock). One lock guards the memory; no file operation is
+ * made with it held.
  */
 #include "cache/disk/disk_i.h"
 

@@ -5,19 +5,20 @@
  * A chunk is named by 128 bits (dataset, object key, ETag) and holds an object's bytes and nothing
  * else, in one contiguous file whose name also carries size and checksum:
  *     root/chunks/ab/abcd...-<size hex>-<xxh3 hex>      root/tmp/...: being written
- * Written under tmp/, synced as configured, renamed. What is in chunks/ is complete.
+ * It is written under tmp/, synced as configured, and renamed. Files in chunks/ are complete.
  *
  * All functions are X and may block on the disk; call them on threads of a work class. Those of
  * groups and figures, and disk_lookup(), wait neither for the disk nor for a lock that others hold
- * for longer than a few instructions: they are for event loops, too. Files are found again after a
- * restart without reading them: directories are scanned in the background and on first use.
+ * for longer than a few instructions: event loops may call them too. A restarted tier finds its
+ * files without reading them: directories are scanned in the background and on first use.
  *
- * Each chunk belongs to a group, a dataset's, that has jobs, a cool-down, and a worth. When room is
- * missing, chunks go in this order: of groups that nobody needs, the least worth first; of groups
- * that are cooling down; of groups that jobs read, only for what is worth far more, and it is
- * logged. Within a group the least recently used goes first. What would push out only its own
- * group's chunks, while jobs read them, is not kept at all: where everything is read once per
- * epoch, keeping what is there hits as often as the share that fits, replacing it hardly ever.
+ * Each chunk belongs to the group of a dataset, which has jobs, a cool-down, and a worth. When
+ * space is short, chunks are evicted in this order: of groups that no job needs, the least worth
+ * first; of groups that are cooling down; of groups that jobs read, only for chunks that are worth
+ * far more, and this is logged. Within a group the least recently used is evicted first. A chunk
+ * that would evict only chunks of its own group, while jobs read them, is not stored at all: if
+ * everything is read once per epoch, keeping the old chunks hits as often as the share that fits;
+ * replacing them hardly ever hits.
  */
 #ifndef DLC_CACHE_DISK_DISK_H
 #define DLC_CACHE_DISK_DISK_H
@@ -48,8 +49,8 @@ struct disk_config {
     struct dlc_dur cool_down; /* how long a group is spared after its last job */
 };
 
-/* DLC_EDENIED, DLC_ENOSPACE...: the caller may go on without a disk tier. DLC_EBUSY: another
- * process. */
+/* DLC_EDENIED, DLC_ENOSPACE...: the caller may continue without a disk tier. DLC_EBUSY: another
+ * process has the root. */
 int disk_open(const struct disk_config *c, struct disk **out, struct dlc_err *err);
 void disk_close(struct disk **dp);
 
@@ -57,15 +58,15 @@ void disk_close(struct disk **dp);
 
 /*
  * The group of a key, for as long as the tier is open: found, or made with that name (for
- * messages). 0, the group of what nobody has used since a restart, when there are 65,535.
+ * messages). 0 if there are 65,535 already: the group of chunks that are unused since a restart.
  */
 uint32_t disk_group(struct disk *d, uint64_t key, const char *name);
 /* A job begins to need the group's chunks, or ends. They nest. No-ops for group 0. */
 void disk_group_join(struct disk *d, uint32_t group);
 void disk_group_leave(struct disk *d, uint32_t group);
-/* Its jobs will read it so many times more; POLICY_UNKNOWN: they did not say. */
+/* Its jobs will read it this many times more; POLICY_UNKNOWN: they did not say. */
 void disk_group_expect(struct disk *d, uint32_t group, int32_t runs);
-/* That many of its bytes were brought from the bucket at that cost (policy_cost). */
+/* This many of its bytes were fetched from the bucket at this cost (policy_cost). */
 void disk_group_cost(struct disk *d, uint32_t group, double cost, uint64_t bytes);
 
 struct disk_group_figures {
@@ -77,7 +78,7 @@ void disk_group_figures(struct disk *d, uint32_t group, struct disk_group_figure
 
 /* ---- chunks ---- */
 
-/* What the table of chunks in memory says. Never waits: not for a file, and not for a lock. */
+/* Lookup in the table of chunks in memory. Never waits: not for a file, and not for a lock. */
 enum disk_presence {
     DISK_ABSENT,
     DISK_PRESENT,
@@ -85,21 +86,21 @@ enum disk_presence {
 };
 enum disk_presence disk_lookup(struct disk *d, struct chunk_id id);
 
-/* A chunk that is there counts as its group's from now on. */
+/* Is the chunk there? If so, it belongs to the group of `id` from now on. */
 bool disk_has(struct disk *d, struct chunk_id id);
 
 /* Read a chunk of exactly len bytes into dst and verify it. DLC_EMISS: not there. DLC_ECORRUPT: it
  * was damaged and has been dropped. */
 int disk_read(struct disk *d, struct chunk_id id, void *dst, uint64_t len, struct dlc_err *err);
-/* The same, and gives the checksum of its bytes: XXH3, 64 bits, hash64(). */
+/* The same, and returns the checksum of its bytes: XXH3, 64 bits, hash64(). */
 int disk_read_sum(struct disk *d, struct chunk_id id, void *dst, uint64_t len, uint64_t *checksum,
                   struct dlc_err *err);
 
-/* Store len bytes. Evicts to make room; DLC_ENOSPACE when that cannot help, or is not worth it. */
+/* Store len bytes. Evicts to make room; DLC_ENOSPACE if that cannot help, or is not worth it. */
 int disk_store(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
                struct dlc_err *err);
-/* The same of bytes that had this checksum when they came. DLC_ECORRUPT: they do not have it any
- * more, and nothing is stored. */
+/* The same for bytes that had this checksum on arrival. DLC_ECORRUPT: they do not have it any more,
+ * and nothing is stored. */
 int disk_store_sum(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
                    uint64_t checksum, struct dlc_err *err);
 
@@ -108,16 +109,16 @@ struct disk_fill;
 int disk_fill_begin(struct disk *d, struct chunk_id id, uint64_t len, struct disk_fill **out,
                     struct dlc_err *err);
 void *disk_fill_data(struct disk_fill *f); /* len bytes, mapped writable, space reserved */
-/* The file system could not take some of it: what the mapping holds is not what was written there,
- * and it cannot be committed. */
+/* The file system failed to write some of it: the file differs from the mapping and cannot be
+ * committed. */
 bool disk_fill_failed(const struct disk_fill *f);
-/* For a chunk whose length is not known ahead: begin it with length 0, append, commit. It is a
- * chunk that cannot be done without, and is kept whatever has to go for it. */
+/* For a chunk of unknown length: begin it with length 0, append, commit. Such a chunk is essential:
+ * it is kept whatever must be evicted for it. */
 int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size_t len,
                      struct dlc_err *err);
 int disk_fill_commit(struct disk *d, struct disk_fill **fp, struct dlc_err *err); /* checksums it */
-/* The same of bytes that must have this checksum (NULL: any). DLC_ECORRUPT: they have not, and they
- * are gone. */
+/* The same for bytes that must have this checksum (NULL: any). DLC_ECORRUPT: they do not, and the
+ * file is deleted. */
 int disk_fill_commit_sum(struct disk *d, struct disk_fill **fp, const uint64_t *checksum,
                          struct dlc_err *err);
 void disk_fill_abandon(struct disk *d, struct disk_fill **fp);
@@ -129,13 +130,12 @@ void disk_fill_abandon(struct disk *d, struct disk_fill **fp);
  * disk_read(). */
 int disk_read_range(struct disk *d, struct chunk_id id, uint64_t len, uint64_t off, void *dst,
                     uint64_t n, struct dlc_err *err);
-/* A read-only descriptor of a chunk that nobody has verified: whoever reads it compares the
- * checksum of what was read. Gives *fd. The chunk may be evicted then: the descriptor stays good.
- */
+/* A read-only descriptor of an unverified chunk: the reader compares the checksum. Gives *fd. If
+ * the chunk is evicted meanwhile, the descriptor stays valid. */
 int disk_open_chunk(struct disk *d, struct chunk_id id, uint64_t len, int *fd, uint64_t *checksum,
                     struct dlc_err *err);
-/* Somebody has read a chunk and found it wrong: verify what the device has. DLC_ECORRUPT: it was
- * damaged and has been dropped. */
+/* A reader found the chunk damaged: verify the bytes on the device. DLC_ECORRUPT: it was damaged
+ * and has been dropped. */
 int disk_verify(struct disk *d, struct chunk_id id, uint64_t len, struct dlc_err *err);
 
 void disk_drop(struct disk *d, struct chunk_id id); /* no-op when absent */
@@ -144,8 +144,8 @@ uint64_t disk_drop_all(struct disk *d);
 
 void disk_set_limit(struct disk *d, uint64_t limit);
 
-/* Now and then, from an event loop: is an operation overdue? Then the tier is bypassed: chunks
- * count as absent, and nothing is stored, until it answers again. */
+/* Call it periodically from an event loop: is an operation overdue? Then the tier is bypassed:
+ * chunks count as absent, and nothing is stored, until it answers again. */
 void disk_tick(struct disk *d);
 bool disk_is_bypassed(const struct disk *d);
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The disk tier's inside: what its files share. The rules are in disk.c.
+ * Internals of the disk tier: definitions that its files share. The rules are in disk.c.
  *
- *     chunk_name.c   names of files            chunk_table.c  chunks in memory
- *     space.c   limits and eviction       eviction_groups.c  who goes first
- *     recovery.c   what a restart finds     notes.c   what does not wait for the lock
- *     watch.c  free space                breaker.c  a disk that hangs or fails
- *     write.c  writing                   read.c    reading
- *     block_sums.c  checksums of ranges
+ *     chunk_name.c    names of files              chunk_table.c      chunks in memory
+ *     space.c         limits and eviction         eviction_groups.c  order of eviction
+ *     recovery.c      chunks after a restart      notes.c            changes without the lock
+ *     watch.c         free space                  breaker.c          a disk that hangs or fails
+ *     write.c         writing                     read.c             reading
+ *     block_sums.c    checksums of ranges
  */
 #ifndef DLC_CACHE_DISK_DISK_I_H
 #define DLC_CACHE_DISK_DISK_I_H
@@ -144,7 +144,7 @@ static inline uint32_t disk_find_locked(struct disk *d, struct chunk_id id)
     return chunks_find_idle(&d->table, id);
 }
 
-/* notes.c: with what was noted applied; nobody else takes d->mtx. */
+/* notes.c: applies pending notes; the only function that takes d->mtx. */
 void disk_lock(struct disk *d);
 void disk_unlock(struct disk *d); /* publishes figures */
 void notes_init(struct notes *n);
@@ -160,16 +160,16 @@ int disk_reserve(struct disk *d, uint32_t group, uint64_t len, bool must, struct
 /* The file system has allocated (or never will) what was reserved. */
 void disk_allocated(struct disk *d, uint64_t len);
 void disk_unreserve(struct disk *d, uint64_t len); /* give back; was allocated */
-/* The file system was fuller than it said: evict len more bytes, at least a MB. True when
- * anything went. */
+/* The file system had less space than reported: evict len more bytes, at least a MB. True if
+ * anything was evicted. */
 bool disk_evict_more(struct disk *d, uint32_t group, uint64_t len);
 void disk_trim(struct disk *d); /* down to the limit */
-/* Unlink a chunk's file and forget it. Lets go of the lock meanwhile; false when the file stays. */
+/* Unlink a chunk's file and forget it. Releases the lock meanwhile; false if the file stays. */
 bool disk_remove_locked(struct disk *d, uint32_t slot);
-/* Ask the file system for its free space if that was long ago. Waits for it, without the lock; who
- * comes meanwhile goes by what is known. */
+/* Ask the file system for its free space if the last answer is old. Waits for it, without the lock;
+ * other callers use the last answer meanwhile. */
 void disk_refresh(struct disk *d);
-/* breaker.c: the file system refuses to be written: remember it, say so once. */
+/* breaker.c: the file system refuses writes: remember it, log it once. */
 void disk_note_write_error(struct disk *d, int e);
 /* Around everything that waits for the file system. well: no device error. */
 struct disk_op disk_op_begin(struct disk *d, enum disk_op_kind kind, uint64_t bytes);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who goes first: chunks in groups, one for each dataset.
+ * Eviction order: chunks in groups, one for each dataset.
  *
  * A group has a life (cache/policy/lifecycle.h) and a worth (the policy `worth`, cache/policy), and
- * its chunks stand in order of use. The life says whether the group may be touched, the worth which
- * of several, the order which of its chunks: so a victim is found without looking at all chunks.
+ * its chunks are in order of use. The life says whether the group may be evicted from, the worth
+ * which of several groups, the order which of its chunks: so a victim is found without looking at
+ * all chunks.
  *
- * Group 0 holds what a restart found and nobody has used since. It is INACTIVE for good, worth
- * nothing, and goes first.
+ * Group 0 holds chunks that a restart found and that were not used since. It is always INACTIVE,
+ * has no worth, and is evicted first.
  *
- * (G1) Groups stand in three orders, one for each pressure at which they may go; a group is in that
- *      of its state when it has chunks in its list, in none otherwise.
+ * (G1) Groups are in three orders, one for each pressure at which they may be evicted; a group is
+ *      in that of its state if it has chunks in its list, otherwise in none.
  * (G2) A chunk is in its group's list unless it is BUSY.
- * (G3) A chunk stays in a group that has jobs; else it goes to the group that uses it.
+ * (G3) A chunk stays in a group that has jobs; otherwise it moves to the group that uses it.
  *
  * No locks, no files, no clock.
  */
@@ -85,9 +86,9 @@ void groups_touch(struct groups *gs, struct chunks *t, uint32_t slot);
 /* A chunk in a list is used by a group: (G3). */
 void groups_claim(struct groups *gs, struct chunks *t, uint32_t slot, uint32_t number);
 
-/* Whose oldest chunk goes next, and how great the pressure must be. NULL: there are none. */
+/* The group whose oldest chunk is evicted next, and the pressure that this requires. NULL: none. */
 struct group *groups_victim(struct groups *gs, double now, enum life_pressure *pressure);
-/* Shall a chunk of g come in at the price of one of the victim's? */
+/* May a chunk of g replace one of the victim's? */
 bool groups_admit(struct groups *gs, const struct group *g, const struct group *victim,
                   enum life_pressure pressure, double now);
 

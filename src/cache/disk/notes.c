@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the node loop tells the tier of groups, and what it asks, without waiting for the tier's
- * lock.
+ * Notes: updates and questions of the node loop about groups that do not wait for the tier's lock.
  *
- * Whoever holds that lock may be in the middle of making room, so the loop leaves notes, under a
- * leaf lock that is held for a few instructions. disk_lock() applies them, in order, before its
- * caller does anything: so all who hold the lock know what was noted before they took it. If the
- * lock is free, as it mostly is, the loop takes it at once and applies its note itself.
+ * A thread that holds that lock may be in the middle of making room, so the loop leaves notes,
+ * under a leaf lock that is held for a few instructions. disk_lock() applies them, in order, before
+ * its caller does anything: so every holder of the lock knows all earlier notes. If the lock is
+ * free, as it mostly is, the loop takes it at once and applies its note itself.
  *
- * (T1) Numbers of groups are given out here, in the order in which the notes make the groups.
+ * (T1) Numbers of groups are assigned here, in the order in which the notes make the groups.
  */
 #include "base/mem.h"
 #include "cache/disk/disk_i.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a restart finds.
+ * Recovery: finds the chunks on disk after a restart.
  *
- * A shard's names tell everything but the age of its chunks, so a shard is known after reading one
- * directory: by the first who needs it, or by the background thread. That thread then asks for the
- * files' times and puts the chunks that nobody has used since in order, a few at a time. Until then
+ * A shard's file names tell everything but the age of its chunks, so a shard is known after reading
+ * one directory: by the first caller that needs it, or by the background thread. That thread then
+ * reads the files' times and sorts the chunks that were not used since, a few at a time. Until then
  * they are the first to be evicted, in any order.
  */
 #include <dirent.h>

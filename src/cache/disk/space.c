@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Room on the disk: the byte limit, the floor of free space, and who goes first.
+ * Space on the disk: the byte limit, the minimum of free space, and eviction.
  *
- * What is reserved counts before it is written, so that many writers together keep the limits. The
- * file system is asked for its free space ten times a second at most; between, our own changes are
- * added. Reserved bytes that it has not allocated yet (`unallocated`) are ours already.
+ * Reserved bytes count before they are written, so that many writers together keep the limits. The
+ * file system is asked for its free space ten times a second at most; in between, our own changes
+ * are added. Reserved bytes that it has not allocated yet (`unallocated`) already count as used.
  *
- * Who goes is the groups' to say (eviction_groups_i.h). Nothing is evicted for what cannot be
- * stored anyway, or is worth less. Where the limits are broken already (the limit was lowered,
- * somebody else filled the file system) anything goes.
+ * The groups choose victims (eviction_groups_i.h). Nothing is evicted for a chunk that cannot be
+ * stored anyway, or is worth less. If the limits are already exceeded (the limit was lowered,
+ * another program filled the file system), anything may be evicted.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A thread that looks after the file system: it asks for the free space every second, so that
- * figures are fresh though nobody who needs them asks, and tries a disk that is bypassed. If the
- * file system hangs, this thread does, and nobody else.
+ * The watch thread of the disk tier: asks for the free space every second, so that figures are
+ * fresh although readers of figures never ask, and probes a disk that is bypassed. If the file
+ * system hangs, only this thread hangs.
  */
 #include "cache/disk/disk_i.h"
 

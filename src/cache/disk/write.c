@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Writing chunks: a temporary file, filled by write (disk_store) or through a mapping
- * (disk_fill_*), renamed to its final name when it is complete. Whatever fails, the temporary file
- * and what was reserved for it are gone, and the chunk is there whole or not at all.
+ * (disk_fill_*), renamed to its final name when it is complete. After any failure the temporary
+ * file and its reservation are gone: a chunk is there completely or not at all.
  */
 #include <errno.h>
 #include <fcntl.h>
