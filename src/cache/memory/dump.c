@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The memory tier in words, for people who look for a fault (`dlcache stat --shm`). The form is not
- * a contract. Lists are cut, so the text stays readable with millions of samples.
+ * The memory tier as text, for debugging (`dlcache stat --shm`). The format is not a contract.
+ * Lists are truncated, so the text stays readable with millions of samples.
  */
 #include <inttypes.h>
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who leaves memory, and when the memory may be used again.
+ * Eviction: which samples leave memory, and when their memory may be used again.
  *
- * Evicting is retire (slot EMPTY, state RETIRED) and sweep (look at the pins, free what nobody
- * holds): (D1) of memory_i.h. A sweep reads every pin of the index, so victims are retired in
+ * Evicting is retire (slot EMPTY, state RETIRED) and sweep (look at the pins, free samples without
+ * pins): (D1) of memory_i.h. A sweep reads every pin of the index, so victims are retired in
  * batches, 1/64 of the ceiling or BATCH_MAX samples at a time, and one sweep serves the batch.
  * Retiring a pinned sample frees nothing and makes its next reader miss, so the pins are looked at
  * before victims are chosen too; those that get pinned in between stay retired.
  *
- * A sample's next use is asked for when it is about to be a victim (D4): of the policy's choice
- * until that is one whose next use is known, and of some at random, because what is needed later
- * than it seemed stands far behind. What is asked stays known, so while orders do not change the
- * choice is exact, and after a change it becomes so at the pace of evictions (at once where there
- * are FEW). The work is bounded for each victim and for each batch; where it does not suffice, the
- * best of those asked goes.
+ * A sample's next use is asked for when it is about to be a victim (D4): of the policy's choices
+ * until one has a known next use, and of some at random, because a sample whose use has moved later
+ * is far from the front of the policy's order. Answers stay known, so while orders do not change
+ * the choice is exact, and after a change it becomes exact at the pace of evictions (at once where
+ * there are FEW). The work is bounded for each victim and for each batch; if the bound is reached,
+ * the best of those asked is evicted.
  *
- * Victims are the policy's, and what is in decoded indexes before all samples. When that leaves no
- * hole that is large enough, or the sample is larger than a batch, a contiguous window of blocks is
+ * Samples of decoded indexes are evicted first, then the policy's victims. When that leaves no hole
+ * that is large enough, or the sample is larger than a batch, a contiguous window of blocks is
  * evicted instead: the cheapest (fewest bytes to evict) of those around some cold samples, else the
  * cheapest there is. So allocation fails only when no window without a pinned, held or filling
  * sample is large enough.

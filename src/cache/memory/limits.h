@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How much memory the tier may use now: a pure function of what the host allows. */
+/* How much memory the tier may use now: a pure function of the host's limits. */
 #ifndef DLC_CACHE_MEMORY_LIMITS_H
 #define DLC_CACHE_MEMORY_LIMITS_H
 
@@ -15,8 +15,9 @@ struct mem_wish {
 
 /* The largest size ever: for reserving the segment. */
 uint64_t mem_limit_max(const struct host_memory *m, uint64_t configured);
-/* The ceiling from now on; ask about once per second. Leaves a tenth of the machine and of the
- * cgroup to everybody else, shrinks at once when that is short or pressure shows, grows slowly. */
+/* The ceiling from now on; call it about once per second. Leaves a tenth of the machine and of the
+ * cgroup to other processes, shrinks at once when that is short or there is memory pressure, grows
+ * slowly. */
 uint64_t mem_limit_now(const struct host_memory *m, const struct mem_wish *w);
 
 #endif

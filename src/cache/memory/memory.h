@@ -33,16 +33,17 @@ void memory_free(struct memory **mp); /* sessions and indexes must be gone */
 /* A descriptor of the segment that can only be mapped read-only. Borrowed. */
 int memory_fd(const struct memory *m);
 uint64_t memory_size(const struct memory *m); /* of the mapping */
-/* The daemon is ending: clients are told, and from now on no byte of the segment changes. */
+/* The daemon is ending: clients are notified, and from now on no byte of the segment changes. */
 void memory_set_closing(struct memory *m);
 
-/* Clients are told when the calling thread ends, also when it is killed. One memory per thread. */
+/* Clients are notified when the calling thread ends, also when it is killed. One memory per thread.
+ */
 void memory_set_owner(struct memory *m);
 
 /* One dataset's slots. */
 int mem_index_new(struct memory *m, uint64_t n, uint64_t snapshot, struct mem_index **out,
                   struct dlc_err *err);
-/* Sessions must be gone and fills ended. What it holds leaves in steps, before all others: when
+/* Sessions must be gone and fills ended. Its samples are evicted in steps, before all others: when
  * room is needed, and by memory_free_some(). */
 void mem_index_free(struct mem_index **xp);
 int mem_index_fd(const struct mem_index *x);            /* read-only. Borrowed */
@@ -52,8 +53,8 @@ uint64_t mem_index_bytes(const struct mem_index *x);    /* bytes of them */
 bool mem_index_ready(const struct mem_index *x, uint64_t sample);
 bool mem_index_known(const struct mem_index *x, uint64_t sample); /* or being filled */
 
-/* Its samples are decoded and can be made again: they come in only by memory_reserve_decoded() and
- * leaves before any sample. Before the first one. */
+/* Its samples are decoded and can be made again: they are added only by memory_reserve_decoded()
+ * and evicted before any sample. Call it before the first one. */
 void mem_index_set_decoded(struct mem_index *x);
 void mem_index_tell_room(struct mem_index *x, uint64_t room); /* tells clients, and how many */
 
@@ -90,71 +91,72 @@ void mem_session_stats(const struct mem_session *s, struct mem_session_stats *ou
 
 /*
  * Allocate for a sample that is absent, evicting as needed. DLC_ELARGE: more than a quarter of the
- * ceiling. DLC_EBYPASS: what could be evicted is pinned or being filled.
+ * ceiling. DLC_EBYPASS: everything else is pinned or being filled.
  */
 int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
                    struct mem_fill **out);
-/* The same of a decoded index, and evicting nothing: leaves `keep` bytes free and 1/16 of the
- * ceiling. DLC_EBUSY: then it does not fit. */
+/* The same for a decoded index, without evicting: leaves `keep` bytes and 1/16 of the ceiling free.
+ * DLC_EBUSY: it does not fit. */
 int memory_reserve_decoded(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
                            uint64_t keep, struct mem_fill **out);
 uint64_t memory_room_decoded(const struct memory *m, uint64_t keep); /* bytes */
 void *mem_fill_data(const struct mem_fill *f);
-/* Of its bytes as they came: XXH3, 64 bits. Before memory_publish(), of what goes to disk or peers.
- */
+/* Set the checksum of its bytes on arrival: XXH3, 64 bits. Before memory_publish(), for samples
+ * that go to disk or peers. */
 void mem_fill_set_checksum(struct mem_fill *f, uint64_t checksum);
 void memory_publish(struct memory *m, struct mem_fill **fp); /* takes; the sample is READY */
 void memory_abandon(struct memory *m, struct mem_fill **fp); /* takes; the sample stays absent */
-/* Somebody may write into it who cannot be stopped: the sample may be reserved again, and this
- * memory stays until memory_abandon(). */
+/* A writer that cannot be stopped may still write into it: the sample may be reserved again, and
+ * this memory stays until memory_abandon(). */
 void memory_detach(struct memory *m, struct mem_fill *f);
 
 /* The daemon's own pin, e.g. while a resident sample is written to disk; it outlasts an eviction.
  * NULL: not resident, or a copy that was evicted since is still held. */
 const void *memory_hold(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t *len);
 void memory_unhold(struct memory *m, struct mem_index *x, uint64_t sample);
-/* The checksum that was set of a sample that is resident: what its bytes must still have. */
+/* The checksum that was set for a resident sample: its bytes must still have it. */
 uint64_t mem_index_checksum(const struct mem_index *x, uint64_t sample);
 
 void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample); /* used just now */
 
 /*
- * When will the sample be used next, on any clock that all indexes share? INFINITY: nobody knows.
- * Asked while a victim is chosen, of few samples, so that nobody has to tell when orders change.
- * *steps: add how much work that was, in looks into an order.
+ * When will the sample be used next, on any clock that all indexes share? INFINITY: unknown. Asked
+ * while a victim is chosen, of few samples, so that changes of orders need not be pushed. *steps:
+ * add the amount of work, in lookups in an order.
  */
 typedef double mem_next_use_f(void *arg, uint64_t sample, unsigned *steps);
-/* fn NULL: nobody will know, as in the beginning. */
+/* fn NULL: next uses are unknown, as initially. */
 void mem_index_set_next_use(struct mem_index *x, mem_next_use_f *fn, void *arg);
-/* What was answered before may be wrong: of all samples; of one; of one, and it is sooner now.
- * O(1), O(log n), O(1). */
+/* Earlier answers may be wrong: of all samples; of one; of one, and it is sooner now. O(1), O(log
+ * n), O(1). */
 void mem_index_forget_uses(struct mem_index *x);
 void memory_forget_use(struct mem_index *x, uint64_t sample);
 void memory_use_is_sooner(struct mem_index *x, uint64_t sample);
-/* Who goes first; clairvoyant unless set, which is LRU where no next use is known. Only when empty.
- */
+/* Set the eviction policy. Default: clairvoyant, which is LRU where no next use is known. Only when
+ * empty. */
 void memory_set_policy(struct memory *m, const struct policy_ops *ops);
 bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample); /* false: not resident */
 /* Bytes; NULL: of all. Linear in what is resident: not for event loops. */
 uint64_t memory_evict_all(struct memory *m, struct mem_index *x);
 /* As memory_evict(), but the memory is free only after the next look at the pins. O(log n) */
 bool memory_evict_soon(struct mem_index *x, uint64_t sample);
-/* The same of one index in steps of bounded work: *place begins at 0, *bytes grows. False: that was
- * all; then memory_give_back(). */
+/* The same for one index in steps of bounded work: *place begins at 0, *bytes grows. False: all are
+ * evicted; then call memory_give_back(). */
 bool mem_index_evict_some(struct mem_index *x, uint64_t *place, uint64_t *bytes);
-/* The pages of large holes below the ceiling, too, in the steps of memory_free_some(). O(1) */
+/* Also return the pages of large holes below the ceiling, in the steps of memory_free_some(). O(1)
+ */
 void memory_give_back(struct memory *m);
 
 /* Raise or lower the ceiling. Lowering evicts and gives pages back, except where pins hold them.
  * This does the first step; memory_free_some() and memory_tick() do the others. */
 void memory_set_ceiling(struct memory *m, uint64_t bytes);
 
-/* A step of bounded work, about a millisecond: evict some of what freed indexes still hold, move
- * the ceiling, give pages back. False: there is nothing to do. */
+/* A step of bounded work, about a millisecond: evict some samples of freed indexes, move the
+ * ceiling, return pages. False: there is nothing to do. */
 bool memory_free_some(struct memory *m);
 
-/* Now and then, and before evicting: read the clients' logs for recency, free retired samples
- * that nobody pins. A step as memory_free_some(), too. */
+/* Call it periodically, and before evicting: reads the clients' logs for recency, frees retired
+ * samples without pins. Also does a step of memory_free_some(). */
 void memory_tick(struct memory *m);
 
 struct memory_figures {
@@ -169,8 +171,8 @@ void memory_beat(struct memory *m); /* tells clients that the loop runs; now and
 uint64_t memory_ceiling(const struct memory *m);                         /* bytes; asks nobody */
 void memory_figures(const struct memory *m, struct memory_figures *out); /* a system call */
 
-/* All of it in words, for people: segment, indexes, sessions and their pins, blocks,
- * retired samples. */
+/* The whole tier as text, for people: segment, indexes, sessions and their pins, blocks, retired
+ * samples. */
 void memory_dump(const struct memory *m, struct buf *out);
 
 #endif

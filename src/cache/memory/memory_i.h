@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The daemon's own view of the memory tier; private to this directory. All of it is the node
- * loop's.
+ * Internals of the memory tier; private to this directory. All of it belongs to the node loop.
  *
  * One descriptor (struct mem_fill) goes with one sample's memory from memory_reserve() until the
  * memory is free again. Where it can be found depends on its state:
@@ -116,7 +115,7 @@ static inline struct mem_fill *mem_fill_of_item(struct policy_item *it)
     return dlc_container(it, struct mem_fill, item);
 }
 
-/* Who decides when it leaves. */
+/* The policy that decides when it is evicted. */
 static inline struct policy *mem_fill_policy(const struct mem_fill *f)
 {
     return f->x->decoded ? f->x->m->decoded_order : f->x->m->policy;
@@ -150,7 +149,7 @@ void memory_sweep_retired(struct memory *m);
 /* A step: move the ceiling, retire what lies above it, sweep, and give pages back. True: there is
  * more to do at once. */
 bool memory_settle_ceiling(struct memory *m);
-/* Make a hole of len bytes by evicting and allocate it. NULL: what is left is in use. */
+/* Make a hole of len bytes by evicting, and allocate it. NULL: the rest is in use. */
 bool memory_is_closing(const struct memory *m);
 struct arena_block *memory_make_room(struct memory *m, uint64_t len);
 void memory_read_logs(struct memory *m);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Sessions: the memory that clients write, and everything the daemon reads of it but the ring.
+ * Sessions: the memory that clients write, and how the daemon reads it (except the ring).
  *
- * (H1) Nothing in it is believed: numbers are loaded once and bounded before use, and the work per
- * session is bounded by its size whatever it holds. A client that lies keeps samples of its own
- * dataset in memory or spoils their recency; it cannot make the daemon read or write elsewhere.
+ * (H1) The daemon does not trust this memory: numbers are loaded once and bounded before use, and
+ *      the work per session is bounded by its size whatever it holds. A client that lies can keep
+ *      samples of its own dataset in memory or spoil their recency; it cannot make the daemon read
+ *      or write elsewhere.
  */
 #include "base/mem.h"
 #include "cache/memory/memory_i.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory that the daemon and some clients write together. Sealed as a session's: (S1) of
- * segment_i.h. */
+/*
+ * Memory that the daemon and some clients write together. Sealed like a session: (S1) of
+ * segment_i.h.
+ */
 #include "base/mem.h"
 #include "cache/memory/memory_i.h"
 
