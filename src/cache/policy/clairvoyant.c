@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Next use known: what is needed latest goes first (Belady). What is itself needed later than all
- * it would push out is not kept. Of those that are never needed again the least recent goes first.
+ * The clairvoyant policy (Belady): next uses are known, and the item that is needed latest is
+ * evicted first. An item that is needed later than all it would evict is not admitted. Of items
+ * that are never needed again the least recently used is evicted first.
  *
- * Those whose next use is to be asked for again (policy_forget_use) come after these, the most
- * recent first: jobs scan, so what was read last is most likely needed last.
+ * Items whose next use must be asked for again (policy_forget_use) come after these, the most
+ * recent first: jobs scan, so the item that was read last is most likely needed last.
  */
 #include "cache/policy/policy_i.h"
 

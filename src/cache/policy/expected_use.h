@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * When will a sample be read that is in no known list, but is drawn by weight (docs/design/0008)?
- * An answer in the unit of known uses, positions from here, so that both stand in one order. Pure.
+ * Expected use: when a sample that is in no known list, but is drawn by weight, will be read
+ * (docs/design/0008). In the unit of known uses, positions from here, so that both can be compared.
+ * Pure.
  */
 #ifndef DLC_CACHE_POLICY_EXPECTED_USE_H
 #define DLC_CACHE_POLICY_EXPECTED_USE_H
@@ -9,10 +10,9 @@
 #include <stdint.h>
 
 /*
- * left: positions to the end of what is known. length: of an epoch. mean: of the weights that are
- * known; 0: none is, and then it is 1. weight: what the sample counts as in the next draw; 0: as
- * the mean. uses: how often it was read; that decides between equal weights only.
- * Never less than left.
+ * left: positions to the end of the known lists. length: of an epoch. mean: of the known weights;
+ * 0: none is known, and 1 is used. weight: of the sample in the next draw; 0: use the mean. uses:
+ * how often it was read; decides between equal weights only. Never less than left.
  */
 double policy_expected_use(double left, double length, double weight, double mean, uint32_t uses);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Importance of samples, as in SHADE: the least (weight, frequency) goes first, and nothing enters
- * over one that weighs more. Weights come from the owner (policy_weight). What has gone leaves a
- * ghost, its weight and frequency by id, so that it is judged by them when it comes back under a
- * new record. Ghosts are forgotten oldest first.
+ * Importance of samples, as in SHADE: the item with the least (weight, frequency) is evicted first,
+ * and no item replaces one that weighs more. Weights come from the owner (policy_weight). An
+ * evicted item leaves a ghost, its weight and frequency by id, which is used when the item comes
+ * back under a new record. The oldest ghosts are forgotten first.
  */
 #include "base/u64map.h"
 #include "base/mem.h"

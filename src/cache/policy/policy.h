@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Who stays: the order in which a tier gives up what it holds.
+ * Eviction policies: the order in which a tier evicts its items.
  *
  * Pure code: no I/O, no locks, no clock of its own (time is passed in, in seconds of any epoch, and
- * never runs backwards). The daemon's tiers and the simulator run the same. All that a policy knows
- * of an item lies in a `struct policy_item` that the owner embeds in its own record, so nothing is
- * ever looked up.
+ * never runs backwards). The daemon's tiers and the simulator use the same code. The state of
+ * an item lies in a `struct policy_item` that the owner embeds in its own record, so no lookup is
+ * needed.
  *
- * A policy is a number for each item, its key: the least goes first. A key changes only when
+ * A policy gives each item a number, its key: the least is evicted first. A key changes only when
  * something happens to that very item, never by the passing of time, so the order is a heap, and
  * every call costs O(log n). Nothing is scanned.
  *
@@ -73,7 +73,7 @@ struct policy_options {
     size_t ghosts;    /* importance: absent items that it remembers */
 };
 
-/* What the owner may tell of an item, beside its cost, that a policy goes by. */
+/* What a policy uses of an item, beside its cost; the owner sets it. */
 enum policy_input {
     POLICY_NO_INPUT,
     POLICY_NEXT_USE, /* policy_next_use(), policy_forget_use() */
@@ -119,8 +119,9 @@ void policy_insert(struct policy *p, struct policy_item *it);
 void policy_remove(struct policy *p, struct policy_item *it); /* no-op when it is not resident */
 
 /*
- * Who goes next, or NULL. Under pressure also one that is held, when there is no other: the one
- * held last, so an owner that holds in the order of reading gives up what is needed latest.
+ * The next item to evict, or NULL. Under pressure also one that is held, if there is no other: the
+ * one held last, so an owner that holds in the order of reading loses the item that is needed
+ * latest.
  */
 struct policy_item *policy_victim(struct policy *p, double now, bool pressure);
 
@@ -130,22 +131,22 @@ struct policy_item *policy_victim(struct policy *p, double now, bool pressure);
  */
 bool policy_admit(struct policy *p, const struct policy_item *it, uint64_t bytes, double now);
 
-/* A job needs the item, resident or not, until it says that it does no longer. They nest. */
+/* A job needs the item, resident or not, until policy_unhold(). Calls nest. */
 void policy_hold(struct policy *p, struct policy_item *it);
 void policy_unhold(struct policy *p, struct policy_item *it);
 
 void policy_next_use(struct policy *p, struct policy_item *it, double when); /* clairvoyant */
-/* What was told of its next use is wrong, and what is right costs too much to find out before it
- * matters: the item goes to the front (the latest used first), after those that are known to be
- * never needed again, so that an owner that asks before it evicts meets it there. clairvoyant */
+/* Its known next use is wrong, and the right one costs too much to find out before it matters: the
+ * item moves to the front (the latest used first), after those that are known to be never needed
+ * again, so that an owner that asks before it evicts meets it there. clairvoyant */
 void policy_forget_use(struct policy *p, struct policy_item *it);
-/* Some of those that could go: all of them when they are `most` or fewer, else that many at random,
- * one perhaps twice. How many. */
+/* Some candidates for eviction: all if they are `most` or fewer, else that many at random, possibly
+ * with one twice. Returns how many. */
 size_t policy_some(struct policy *p, struct policy_item **out, size_t most);
 void policy_weight(struct policy *p, struct policy_item *it, double weight); /* importance */
 void policy_expect(struct policy *p, struct policy_item *it, int32_t runs);  /* worth */
 void policy_set_cost(struct policy *p, struct policy_item *it, double cost); /* measured anew */
-/* It holds more or less than before: an item that stands for many. */
+/* The size of an item that stands for many has changed. */
 void policy_resize(struct policy *p, struct policy_item *it, uint64_t size, double cost);
 
 /* What losing an item costs: share x seconds + (1 - share) x money. */

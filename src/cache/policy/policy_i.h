@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a policy is inside, and what several of them do alike. Private to src/cache/policy. */
+/* Internals of policies, and helpers that several of them use. Private to src/cache/policy. */
 #ifndef DLC_CACHE_POLICY_POLICY_I_H
 #define DLC_CACHE_POLICY_POLICY_I_H
 

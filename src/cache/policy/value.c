@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Our policy for the disk tier: keep what is worth most per byte.
+ * The policy of the disk tier: keep the items that are worth most per byte.
  *
  *     worth of an item = runs that will still read it x cost of bringing it back
  *
- * The runs are those that jobs have declared (policy_expect). Where nobody has declared anything,
- * the past stands for the future: uses so far, counting half after each half-life. The least worth
- * per byte goes first; of equals the one that was read last, because jobs scan, and what was read
- * last comes again last. What is worth less than all it would push out is not kept. What running
- * jobs need is held by the owner (policy_hold) and not weighed at all.
+ * The runs are those that jobs have declared (policy_expect). Without a declaration the past
+ * predicts the future: uses so far, counting half after each half-life. The item with the least
+ * worth per byte is evicted first; of equals the one that was read last, because jobs scan, and the
+ * item that was read last is needed last. An item that is worth less than all it would evict is not
+ * admitted. Items that running jobs need are held by the owner (policy_hold) and not compared at
+ * all.
  *
  * The worth of undeclared items fades, that of declared ones does not. So there are two orders,
- * each with keys that stand still, and only their tops are compared at a given time:
+ * each with constant keys, and only their tops are compared at a given time:
  *
  *     side 0, undeclared:  log2(references) + log2(cost / size)
  *     side 1, declared:    runs x cost / size
