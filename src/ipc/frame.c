@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The reader asks the socket for the rest of the header, then for the rest of the text, and never
- * for more. So a descriptor that arrives always belongs to the frame being read, and the blocking
- * calls can be the non-blocking ones with poll() between them.
+ * Reader and writer of frames. The reader asks the socket for the rest of the header, then for the
+ * rest of the text, and never for more. So a descriptor that arrives always belongs to the frame
+ * being read, and the blocking calls can be the non-blocking ones with poll() between them.
  */
 #include "ipc/frame.h"
 

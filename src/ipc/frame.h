@@ -5,12 +5,11 @@
  *     magic:4  length:4  fds:4  reserved:4  JSON text of `length` bytes
  *
  * with numbers in the machine's own order. All descriptors travel with the first byte of the frame.
- * Used for what is rare (attach, control); samples go through shared memory.
- * docs/format/protocol.md says which messages there are.
+ * Used for rare messages (attach, commands); samples go through shared memory.
+ * docs/format/protocol.md lists the messages.
  *
- * Both sides treat what they receive as hostile: length and nesting are bounded, memory grows with
- * the bytes that came and not with those that were promised, and descriptors that nobody asked for
- * are closed.
+ * Both sides treat received bytes as hostile: length and nesting are bounded, memory grows with the
+ * bytes that arrived and not with the announced length, and unexpected descriptors are closed.
  */
 #ifndef DLC_IPC_FRAME_H
 #define DLC_IPC_FRAME_H
@@ -76,7 +75,8 @@ struct msg_reader {
     {                                                                                              \
         BUF_INIT, {-1, -1, -1, -1, -1, -1, -1, -1}, 0, false, MSG_NONSENSE, false                  \
     }
-/* Read what is there. 1: *out is a whole message; 0: not yet; negative: `failure` says why. */
+/* Read the available bytes. 1: *out is a whole message; 0: not yet; negative: `failure` says why.
+ */
 int msg_reader_next(struct msg_reader *r, int sock, struct msg *out, struct dlc_err *err);
 void msg_reader_release(struct msg_reader *r);
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The reader's half of the pin protocol of shm.h, as the client library and the tests run it.
+ * The reader's half of the pin protocol of shm.h, used by the client library and the tests.
  *
  * The caller owns the pin block (in_use is set and blocks_high covers it, both seq_cst, before the
- * first pin) and claims entries of it from one thread only. Clearing an entry may happen on any
- * thread of that process.
+ * first pin) and claims entries of it from one thread only. Any thread of that process may clear an
+ * entry.
  *
- * (R1) The pin is stored before the slot is loaded, both seq_cst: (M1) of shm.h. (R2) Whatever the
- * slot says is checked against the size of the segment before it is used: a broken daemon must not
- * make a reader leave its mapping. (R3) Clearing is a release and finding an entry free is an
- * acquire, so the reads made under a pin come before whatever the daemon does once it sees the
- * entry empty or used again.
+ * (R1) The pin is stored before the slot is loaded, both seq_cst: (M1) of shm.h.
+ * (R2) The slot's contents are checked against the size of the segment before use: a broken daemon
+ *      must not make a reader leave its mapping.
+ * (R3) Clearing is a release and finding an entry free is an acquire, so the reads made under a pin
+ *      come before whatever the daemon does once it sees the entry empty or used again.
  *
  * The cost of a hit is one xchg and three loads, plus four plain stores for the log.
  */

@@ -20,11 +20,13 @@
  *     none holds i + 1: the memory is free. Otherwise it stays retired and is looked at again.
  *
  * (M1) Either the reader's load sees EMPTY, or the evictor's look sees the pin: both sides store
- * first and load then, in the one total order of seq_cst operations. (M2) len changes only while
- * the slot is EMPTY, so a READY where that did not change between two loads goes with the len read
- * between them. (M3) A pin entry is claimed only by the thread that owns its block; anybody in that
- * process clears it. (M4) The daemon believes nothing in a session: indices are bounded, fields are
- * copied once, and a client that lies harms only what it reads itself.
+ *      first and load then, in the one total order of seq_cst operations.
+ * (M2) len changes only while the slot is EMPTY, so a READY where that did not change between two
+ *      loads goes with the len read between them.
+ * (M3) Only the thread that owns a block claims its pin entries; any thread of that process may
+ *      clear them.
+ * (M4) The daemon trusts nothing in a session: indices are bounded, fields are copied once, and a
+ *      client that lies harms only its own reads.
  */
 #ifndef DLC_IPC_SHM_H
 #define DLC_IPC_SHM_H
@@ -214,7 +216,7 @@ static_assert(offsetof(struct shm_session_hdr, head) == 128, "session header is 
 struct shm_decoded_hdr {
     uint32_t magic, version;
     uint64_t sample;
-    uint64_t policy; /* what it was made for: those of another policy are of no use */
+    uint64_t policy; /* how it was decoded; readers with another policy cannot use it */
     uint64_t len;    /* of what follows */
     uint64_t sum;    /* XXH3 of it */
     uint8_t reserved[64 - 40];
