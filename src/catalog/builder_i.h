@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The builder inside: builder.c has the objects, build_samples.c the samples, write.c the file. */
+/*
+ * Internals of the builder: builder.c has the objects, build_samples.c the samples, write.c the
+ * file.
+ */
 #ifndef DLC_CATALOG_BUILDER_I_H
 #define DLC_CATALOG_BUILDER_I_H
 

@@ -8,8 +8,8 @@
  * allocates nothing and never reads outside the mapping, whatever the bytes are.
  *
  * A file that is mapped must not shrink: it is replaced by renaming, never written again. The
- * daemon, which must live though somebody cuts the file or the disk fails, loads it into sealed
- * memory, and hands that to its clients.
+ * daemon, which must survive a truncated file or a failed disk, loads it into sealed memory, and
+ * passes that to its clients.
  *
  * Not here: samples, labels and the like (read_samples.c), writing (write.c), the bytes
  * (format_i.h).

@@ -121,17 +121,17 @@ char *catalog_snapshot_path(const char *path, uint64_t snapshot);
 /* The catalog in `file` becomes the one at `path`; the one that is there stays as an older one if
  * it is of another snapshot. `file` is gone in any case. */
 int catalog_install(const char *file, const char *path, struct dlc_err *err);
-/* Only rename it, so that it outlives a power cut. */
+/* Only rename it, durably: it survives a power cut. */
 int catalog_place(const char *file, const char *path, struct dlc_err *err);
 /* The stored catalog of this snapshot, be it the newest or an older one. Returns as
  * catalog_open(). */
 int catalog_load_snapshot(const char *path, uint64_t snapshot, struct catalog **out,
                           struct dlc_err *err);
-/* Remove what a daemon that was killed has left half written below its directory `dir`. The caller
+/* Remove files that a killed daemon has left half written below its directory `dir`. The caller
  * holds the directory's lock. */
 void catalog_clean(const char *dir);
-/* Remove older catalogs, but not those of the snapshots in `used`, nor the latest CATALOG_KEEP of
- * the others as far as they have no more than max_bytes. Returns how many. */
+/* Remove older catalogs, except those of the snapshots in `used`, and the latest CATALOG_KEEP of
+ * the others within max_bytes. Returns how many. */
 unsigned catalog_prune(const char *path, const uint64_t *used, size_t n_used, uint64_t max_bytes);
 
 /* ---- reading ---- */
@@ -140,8 +140,8 @@ unsigned catalog_prune(const char *path, const uint64_t *used, size_t n_used, ui
  */
 int catalog_open(const char *path, struct catalog **out, struct dlc_err *err);
 /* The same from a descriptor (borrowed), as a client gets it. */
-/* The same, but its bytes are copied into sealed memory: what happens to the file later, or fails
- * on its disk, cannot harm who reads it. Blocks. */
+/* The same, but its bytes are copied into sealed memory: later changes of the file, or failures of
+ * its disk, cannot harm readers. Blocks. */
 int catalog_load(const char *path, struct catalog **out, struct dlc_err *err);
 uint64_t catalog_stored_snapshot(const char *path); /* blocks; 0: there is none, or it is damaged */
 int catalog_open_fd(int fd, struct catalog **out, struct dlc_err *err);
@@ -153,9 +153,9 @@ uint64_t catalog_visible(const struct catalog *c); /* samples [0, visible) make 
 uint64_t catalog_objects(const struct catalog *c);
 uint64_t catalog_bytes(const struct catalog *c); /* sum of the sizes of the visible */
 const char *catalog_url(const struct catalog *c);
-/* Hash of all that is said of objects and samples: names the snapshot. */
+/* Hash of all objects and samples: identifies the snapshot. */
 uint64_t catalog_snapshot(const struct catalog *c);
-/* Do they say the same, byte by byte? A damaged one is not the same as a good one. */
+/* Are they equal, byte by byte? A damaged one does not equal a good one. */
 bool catalog_same(const struct catalog *a, const struct catalog *b);
 uint64_t catalog_file_size(const struct catalog *c);
 int catalog_fd(const struct catalog *c);        /* borrowed: for handing it to clients */

@@ -83,7 +83,7 @@ struct catalog_block { /* one row of a block table */
 static_assert(sizeof(struct catalog_block) == 16, "format");
 
 uint64_t catalog_header_checksum(const struct catalog_header *h);
-/* Names what the catalog says, wherever and whenever it was made. */
+/* Identifies the contents of the catalog, wherever and whenever it was made. */
 uint64_t catalog_header_snapshot(const struct catalog_header *h);
 uint32_t catalog_block_checksum(const void *data, size_t len, uint64_t number);
 uint64_t catalog_page_checksum(const void *data, size_t len, uint32_t section, uint64_t page);
@@ -122,7 +122,7 @@ static inline uint64_t catalog_unzigzag(uint64_t from, uint64_t v)
  * than CATALOG_ETAG_MAX. */
 size_t catalog_put_tail(unsigned char *out, uint64_t size, const char *etag);
 
-/* Reading from bytes that nobody vouches for: false when they end early or make no sense. */
+/* Reading from untrusted bytes: false if they end early or are invalid. */
 struct catalog_cursor {
     const unsigned char *p, *end;
 };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Layouts: how a list of objects becomes samples. docs/datasets.md is what users are told.
+ * Layouts: how a list of objects becomes samples. docs/datasets.md describes them for users.
  *
- *   flat      every object is a sample
- *   folders   the folder directly below the root is the class
- *   manifest  a CSV or JSON-lines file names samples, labels, splits and columns
- *   pairs     a sample and its target have the same name but for folder or suffix
- *   archive   members of archives are samples
- *   table     large csv, npy and parquet files are cut into partitions
+ *     flat      every object is a sample
+ *     folders   the folder directly below the root is the class
+ *     manifest  a CSV or JSON-lines file names samples, labels, splits and columns
+ *     pairs     a sample and its target have the same name except for folder or suffix
+ *     archive   members of archives are samples
+ *     table     large csv, npy and parquet files are cut into partitions
  *
  * Folders named train, validation (val, valid) and test directly below the root are splits in all
- * of them but manifest, which may have a column for it.
+ * of them except manifest, which may have a column for it.
  *
  * Runs on a worker: reading manifests and archives blocks.
  */
@@ -52,7 +52,7 @@ struct layout {
      */
     int (*derive)(struct layout *l, uint64_t j, struct scan_sink **out, struct dlc_err *err);
     int (*derived)(struct layout *l, struct scan_sink **k, bool keep, struct dlc_err *err);
-    /* "reading archives", 3 of 100; NULL: nobody wants to know. Non-zero: stop with that code. */
+    /* Progress: "reading archives", 3 of 100; or NULL. Non-zero: stop with that code. */
     int (*progress)(struct layout *l, const char *phase, uint64_t done, uint64_t total);
     void *priv;
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layouts inside: layout.c chooses; layout_files.c, layout_archive.c and layout_manifest.c add
- * samples; layout_parts.c is what they share. */
+/*
+ * Internals of layouts: layout.c chooses; layout_files.c, layout_archive.c and layout_manifest.c
+ * add samples; layout_parts.c has what they share.
+ */
 #ifndef DLC_CATALOG_LAYOUT_I_H
 #define DLC_CATALOG_LAYOUT_I_H
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The layout of a manifest: a row is a sample, which is the object that its key column names.
+ * The layout of a manifest: each row is a sample, the object that its key column names.
  *
  * Rows are kept until all are read, because the samples of a split must be neighbours and classes
- * are sorted: 24 bytes each and the texts of the other columns. All faults are counted, the first
- * is told.
+ * are sorted: 24 bytes each and the texts of the other columns. All faults are counted; the first
+ * is reported.
  */
 #include "catalog/layout_i.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What all layouts share: the objects as a list of parts. A part is a folder directly below the
- * root whose name is that of a split, or everything.
+ * Parts, which all layouts share: the objects as a list of parts. A part is a folder directly below
+ * the root whose name is that of a split, or everything.
  */
 #include <string.h>
 #include <strings.h>

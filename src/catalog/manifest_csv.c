@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * CSV, byte by byte: a field is quoted if its first character is a quote; inside, two quotes are
- * one, and line ends are text. Lines that are empty are no rows.
+ * CSV rows of a manifest, parsed byte by byte: a field is quoted if its first character is a quote;
+ * inside, two quotes are one, and line ends are text. Empty lines are not rows.
  */
 #include <stdio.h>
 

@@ -3,8 +3,8 @@
  * Rows of a manifest, read as a stream: CSV (RFC 4180, also with LF, CRLF, a BOM, tabs for .tsv) or
  * JSON lines. Every byte is hostile.
  *
- * Faults of a single row (too few fields, no JSON) are said in `fault`, and reading goes on; what
- * makes the rest unreadable ends it with DLC_EINVAL.
+ * A fault of a single row (too few fields, not JSON) is reported in `fault`, and reading continues;
+ * a fault that makes the rest unreadable ends it with DLC_EINVAL.
  */
 #ifndef DLC_CATALOG_MANIFEST_I_H
 #define DLC_CATALOG_MANIFEST_I_H
@@ -40,7 +40,7 @@ struct rows {
 
 /* Read the names of the columns; the first line of JSON lines has them. Close also on failure. */
 int rows_open(struct rows *r, struct source *s, struct dlc_err *err);
-/* CSV: the first row was no header. The columns are named key, label, column3 and so on. */
+/* CSV: the first row was not a header. The columns are named key, label, column3 and so on. */
 void rows_no_header(struct rows *r);
 /* 1: a row; 0: the end; or DLC_E*. A row without fault has a field for each column. */
 int rows_next(struct rows *r, struct dlc_err *err);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * JSON lines: an object per line. The names in the first are the columns; a later line may leave
- * some out. Strings are taken as they are, null is empty, other values are their JSON text.
+ * JSON lines of a manifest: an object per line. The names in the first are the columns; a later
+ * line may leave some out. Strings are used as they are, null is empty, other values are their JSON
+ * text.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names with numbers, from 0 in the order in which they came: classes, splits. */
+/* A table of names, numbered from 0 in order of arrival: classes, splits. */
 #ifndef DLC_CATALOG_NAME_TABLE_I_H
 #define DLC_CATALOG_NAME_TABLE_I_H
 

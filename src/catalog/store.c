@@ -7,7 +7,7 @@
  *
  * (STORE-1) ID.cat is there from the first listing on: a new catalog replaces it by rename(), after
  * the old one has got its second name by link().
- * (STORE-2) Whoever looks for a snapshot looks at ID.cat first and at ID.SNAPSHOT.cat after it.
+ * (STORE-2) A search for a snapshot looks at ID.cat first and at ID.SNAPSHOT.cat after it.
  * Then it is found at any moment of a replacement, also after a power cut: each step is synced
  * before the next.
  * (STORE-3) Beside those in use, at most CATALOG_KEEP old catalogs of a dataset stay, and no

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Members of an archive become samples here: names are checked, members counted, and neighbours
- * grouped when the scan asks for it.
+ * Turns members of an archive into samples: checks names, counts members, and groups neighbours
+ * when the scan asks for it.
  *
  * The group of a member is its path up to the first dot of the base name: 0001.jpg, 0001.cls and
  * 0001.seg.png are "0001". Members in sequence with the same group are one sample, a small tar

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Bytes in order: of a source, where skipping costs nothing, or of a decoder. */
+/* A sequential stream of bytes: from a source, where skipping costs nothing, or from a decoder. */
 #ifndef DLC_CATALOG_ARCHIVES_BYTE_STREAM_I_H
 #define DLC_CATALOG_ARCHIVES_BYTE_STREAM_I_H
 
@@ -7,7 +7,8 @@
 
 struct stream {
     uint64_t pos; /* of the next byte */
-    /* The next len bytes into buf, or over them when buf is NULL; *got is less only at the end. */
+    /* Read the next len bytes into buf, or skip them if buf is NULL; *got is less only at the end.
+     */
     int (*read)(struct stream *t, void *buf, uint64_t len, uint64_t *got, struct dlc_err *err);
 };
 

@@ -48,7 +48,7 @@ int decoder_begin(struct decoder *d);
 
 enum { DECODER_MORE = 0, DECODER_END = 1 };
 
-/* Decode what there is. DECODER_*, DLC_ECORRUPT, DLC_ENOMEM, or DLC_EINVAL when the frame wants
+/* Decode the available input. DECODER_*, DLC_ECORRUPT, DLC_ENOMEM, or DLC_EINVAL if the frame wants
  * more memory than is allowed. */
 int decoder_step(struct decoder *d, struct decoder_io *io);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * csv and tsv: partitions of whole rows. Each is a readable file: the first one is the file's
- * begin, the others are the header row and a range of rows. A byte order mark is dropped.
+ * beginning, the others are the header row and a range of rows. A byte order mark is dropped.
  *
- * A row ends at a newline that is not inside quotes (RFC 4180). A quote opens only at the begin of
+ * A row ends at a newline that is not inside quotes (RFC 4180). A quote opens only at the start of
  * a field; elsewhere it is a character like others, so that 5" does not swallow the rest of the
  * file. The delimiter of a csv is whichever of , ; | and tab its first row has most of; of a tsv
  * the tab. Blank lines are not counted as rows.

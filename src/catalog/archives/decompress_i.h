@@ -11,7 +11,7 @@
 #include "catalog/archives/codec_i.h"
 #include "catalog/archives/byte_stream_i.h"
 
-/* May the derived form have so many bytes? 0, or DLC_EINVAL with the limit's name. */
+/* May the derived form have this many bytes? 0, or DLC_EINVAL with the limit's name. */
 int derived_check(const struct scan *s, uint64_t size, struct dlc_err *err);
 
 /* Append to the derived form, checked. */

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
+ * Parser and writer of the header:
+ *
  *     {'descr': DTYPE, 'fortran_order': False, 'shape': (ROWS, ...), }
  *
- * DTYPE is a string such as '<f4', or a list of (name, DTYPE) or (name, DTYPE, shape). Only as much
- * is understood as tells the size of an element; the text itself is passed on as it is.
+ * DTYPE is a string such as '<f4', or a list of (name, DTYPE) or (name, DTYPE, shape). It is parsed
+ * only as far as the size of an element requires; its text is passed on unchanged.
  */
 #include "catalog/archives/npy_header.h"
 

@@ -24,8 +24,8 @@ struct npy_head {
 /* NULL, or what is wrong with it. */
 const char *npy_head_parse(struct npy_head *h, const char *text, size_t len);
 
-/* Append magic, length and a header of so many rows, aligned to 64 bytes. `major` is the version of
- * the file it comes from. */
+/* Append magic, length and a header for this many rows, aligned to 64 bytes. `major` is the version
+ * of the source file. */
 void npy_head_make(struct buf *b, const struct npy_head *h, unsigned major, uint64_t rows);
 
 #endif

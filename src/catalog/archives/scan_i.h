@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the scanners share: their names, limits with defaults, and words for messages. */
+/*
+ * Definitions that the scanners share: their names, limits with defaults, and texts for messages.
+ */
 #ifndef DLC_CATALOG_ARCHIVES_SCAN_I_H
 #define DLC_CATALOG_ARCHIVES_SCAN_I_H
 
@@ -16,7 +18,7 @@ const char *scan_shown(const char *name, size_t len, char out[static SCAN_SHOWN]
 
 uint64_t scan_partition_bytes(const struct scan *s);
 
-/* Hand "rows first-last" made of these pieces to the caller. */
+/* Pass the sample "rows first-last", made of these pieces, to the caller. */
 int scan_found_rows(struct scan *s, uint64_t first, uint64_t last, const struct piece *pieces,
                     size_t n_pieces, struct dlc_err *err);
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- *   0 name 100   100 mode 8    108 uid 8      116 gid 8       124 size 12   136 mtime 12
- * 148 checksum 8 156 type 1    157 link 100   257 magic 6     263 version 2
- * 265 owner 32   297 group 32  329 device 16  345 prefix 155
+ * Layout of the header block: offset, field, size.
+ *
+ *     0 name 100     100 mode 8    108 uid 8      116 gid 8       124 size 12   136 mtime 12
+ *     148 checksum 8 156 type 1    157 link 100   257 magic 6     263 version 2
+ *     265 owner 32   297 group 32  329 device 16  345 prefix 155
  */
 #include "catalog/archives/tar_header_i.h"
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The header block of a tar: read from anyone's, and made for groups that are no neighbours. */
+/*
+ * The header block of a tar: reads those of any writer, and makes them for groups whose members are
+ * not neighbours.
+ */
 #ifndef DLC_CATALOG_ARCHIVES_TAR_HEADER_I_H
 #define DLC_CATALOG_ARCHIVES_TAR_HEADER_I_H
 
@@ -20,7 +23,7 @@ struct tar_head {
     char name[257]; /* prefix, '/' and name */
 };
 
-/* False: the block is no tar header (its checksum or its numbers are wrong). */
+/* False: the block is not a tar header (its checksum or its numbers are wrong). */
 bool tar_head_parse(const unsigned char block[static TAR_BLOCK], struct tar_head *h);
 
 bool tar_block_is_zero(const unsigned char block[static TAR_BLOCK]);

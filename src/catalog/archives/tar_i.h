@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The members of a tar that comes as a stream; their pieces are ranges of it, of this kind. */
+/*
+ * The members of a tar that is read as a stream; their pieces are ranges of the stream, of this
+ * kind.
+ */
 #ifndef DLC_CATALOG_ARCHIVES_TAR_I_H
 #define DLC_CATALOG_ARCHIVES_TAR_I_H
 

@@ -5,8 +5,8 @@
  *
  * Members are taken in the order of their places, so the file is read once from front to back. A
  * member's data begins after its local header, whose length only the header itself says. Data may
- * not reach into the next member: a bomb that counts the same bytes many times is refused so, and
- * the sizes that the directory promises are held against the limits before anything is decoded.
+ * not reach into the next member, which refuses a bomb that counts the same bytes many times; and
+ * the sizes in the directory are checked against the limits before anything is decoded.
  *
  * Not here: the directory (zip_directory.c).
  */

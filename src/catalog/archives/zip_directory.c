@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
+ * The central directory of a zip.
+ *
  *     members ... | directory | [zip64 end, zip64 locator] | end, comment
  *
- * The end record is found from the back, because a comment of up to 64 KiB follows it. All that it
- * says is checked against the size of the file, and each member against the directory's begin.
+ * The end record is found from the back, because a comment of up to 64 KiB follows it. Its contents
+ * are checked against the size of the file, and each member against the start of the directory.
  *
- * (Z1) Entries are sorted by place, and no two begin at the same one.
+ * (Z1) Entries are sorted by offset, and no two have the same one.
  */
 #include "catalog/archives/zip_i.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Making a catalog from a list of objects: the layout is applied, manifests and archives are read
- * from the bucket, each read conditional on the listed ETag (P3 of docs/design/0003), and the
- * catalog is written. Blocks: for workers and programs.
+ * Makes a catalog from a list of objects: applies the layout, reads manifests and archives from the
+ * bucket, each read conditional on the listed ETag (P3 of docs/design/0003), and writes the
+ * catalog. Blocks: for workers and programs.
  */
 #ifndef DLC_CATALOG_LISTING_CATALOGUER_H
 #define DLC_CATALOG_LISTING_CATALOGUER_H

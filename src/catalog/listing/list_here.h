@@ -9,9 +9,9 @@
 #include "catalog/catalog.h"
 
 /*
- * The catalog that a daemon would make of the same bucket; of nothing, when nothing is there.
+ * The catalog that a daemon would make of the same bucket; an empty one if there are no objects.
  * Archives that need a derived form are refused: there is no disk tier to keep it. `seen`, unless
- * NULL, is told how many objects were listed. Gives *out.
+ * NULL, is called with the number of listed objects. Gives *out.
  */
 int list_here(const struct url *u, const struct bucket_config *bc,
               void (*seen)(void *priv, uint64_t objects), void *priv, struct catalog **out,
