@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Requests for callers that want to wait: the request and what wakes the caller, on its stack. */
+/*
+ * Blocking requests: the request, and the condition that wakes the caller, are on the caller's
+ * stack.
+ */
 #include <string.h>
 
 #include "base/check.h"

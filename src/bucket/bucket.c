@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A bucket's life: the origin for its URL, its lanes, and the figures they publish. What happens to
- * requests: bucket_i.h.
+ * A bucket's lifetime: the origin for its URL, its lanes, and the figures they publish. bucket_i.h
+ * describes what happens to requests.
  */
 #include "bucket/bucket.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A bucket: where data lives for good. Read-only. One front for all kinds (s3, gs, http, file),
- * which adds to a single attempt (origin.h) all that makes reading from afar reliable and fast: a
+ * A bucket: where data lives permanently. Read-only. One interface for all kinds (s3, gs, http,
+ * file), which adds to a single attempt (origin.h) all that makes remote reads reliable and fast: a
  * queue, adaptive concurrency, retries with full jitter, hedging, deadlines, parallel ranges,
  * counting.
  *
@@ -33,14 +33,14 @@ struct bucket_tally {
 };
 
 /*
- * Credentials that somebody else knows (a manager keeps those of tenants): they go before all other
- * places where credentials are looked for. Counted; may be changed while buckets use them. X.
+ * Credentials from another source (a manager keeps those of tenants): they take precedence over all
+ * other sources. Counted; may be changed while buckets use them. X.
  */
 struct bucket_keys;
 struct bucket_keys *bucket_keys_new(void); /* empty */
 struct bucket_keys *bucket_keys_get(struct bucket_keys *k);
 void bucket_keys_put(struct bucket_keys **kp); /* wipes with the last; NULL is fine */
-/* session_token may be NULL. True: they were others before. */
+/* session_token may be NULL. True: they have changed. */
 bool bucket_keys_set(struct bucket_keys *k, const char *access_key, const char *secret_key,
                      const char *session_token);
 
@@ -137,7 +137,7 @@ struct bucket_list {
 int bucket_open(const struct url *u, const struct bucket_config *c, struct bucket **out,
                 struct dlc_err *err);
 
-/* X. Cancels what is under way (done() with DLC_ECANCELED), joins the lanes, frees. */
+/* X. Cancels requests in progress (done() with DLC_ECANCELED), joins the lanes, frees. */
 void bucket_close(struct bucket **bp);
 
 void bucket_read(struct bucket *b, struct bucket_read *r); /* X */
@@ -148,7 +148,7 @@ void bucket_list(struct bucket *b, struct bucket_list *l); /* X */
  * caller must know that done() has not returned yet. */
 void bucket_read_cancel(struct bucket *b, struct bucket_read *r);
 
-/* Expected mean size of objects, from the catalog: lets the first requests be as many as needed. */
+/* Expected mean size of objects, from the catalog: sets the initial number of parallel requests. */
 void bucket_hint_size(struct bucket *b, uint64_t mean_bytes); /* X */
 
 /* The same, waiting for the answer. For programs and fallbacks, never on a loop thread. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Inside the bucket. Three things, each made of the next:
+ * Internals of the bucket. Three things, each made of the next:
  *
  *     request   what a caller asked for: a read, a stat, a listing (read.c, stat.c, list.c)
  *     op        one question to the origin that must be answered, with retries, a deadline and a

@@ -5,7 +5,7 @@
  *
  * Retries: full jitter, so that many clients that failed together do not return together. Answers
  * that ask to slow down do not use up retries for the first PATIENCE: a bucket that says 503 for
- * ten seconds is no reason to give up.
+ * ten seconds is not a reason to give up.
  *
  * The deadline runs from the first try: time spent in our own queue is not the bucket's fault.
  */

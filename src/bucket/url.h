@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Where a dataset lies: s3://bucket/prefix, gs://bucket/prefix, http(s)://host/path, file:///path;
- * or what a manager calls it: dlcache://name.
+ * or its name in a manager: dlcache://name.
  *
  * For s3, gs and file the text after the last '?' may give the bucket a shape, for demonstrations,
  * tests and benchmarks: latency=30ms, jitter=10ms, bandwidth=200MB (per second), errors=0.01 (share

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Where credentials are looked for, in the order of the AWS tools: environment, web identity of the
- * environment, profile, container, instance metadata. A place that is not configured is passed
- * over with a note why; one that is configured and fails ends the look, so that a broken set-up is
- * told and not papered over.
+ * environment, profile, container, instance metadata. A place that is not configured is skipped
+ * with a note why; one that is configured and fails ends the search, so that a broken set-up is
+ * reported and not hidden.
  */
 #ifndef DLC_BUCKET_CREDENTIALS_CHAIN_I_H
 #define DLC_BUCKET_CREDENTIALS_CHAIN_I_H

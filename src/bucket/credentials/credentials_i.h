@@ -4,8 +4,8 @@
  * kept, and refreshed before they expire.
  *
  * Looking for credentials may ask a metadata service or run a program, so it happens on a
- * short-lived thread of the source, at most one at a time. Nobody waits on a lock for it: who
- * cannot be served from what is kept leaves a task that is posted when the look has ended.
+ * short-lived thread of the source, at most one at a time. No thread waits on a lock for it: a
+ * caller that cannot be served at once leaves a task that is posted when the search has ended.
  *
  *     NONE --get--> LOOKING --found--> FRESH --refresh due--> FRESH, LOOKING in the background
  *                           --failed--> FAILED --pause over--> LOOKING

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The environment variables that AWS tools know, copied once. Credentials are refreshed on a thread
- * of their own, and reading the environment there would race with a setenv() of the program that
- * we are a library of.
+ * of their own, and reading the environment there would race with a setenv() of the host program.
  */
 #ifndef DLC_BUCKET_CREDENTIALS_ENV_I_H
 #define DLC_BUCKET_CREDENTIALS_ENV_I_H

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * One lookup of credentials: what it goes by, and the places that it may ask. chain_i.h has their
- * order.
+ * One lookup of credentials: its inputs, and the places that it may ask. chain_i.h has their order.
  */
 #ifndef DLC_BUCKET_CREDENTIALS_LOOKUP_I_H
 #define DLC_BUCKET_CREDENTIALS_LOOKUP_I_H

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The forms in which credentials come from afar. JSON: metadata services and credential_process;
- * XML: STS. What arrives is hostile input until parsed; messages repeat nothing of it but an
- * error's code and text.
+ * Parsers of credentials that services send. JSON: metadata services and credential_process; XML:
+ * STS. What arrives is hostile input until parsed; messages repeat nothing of it but an error's
+ * code and text.
  */
 #ifndef DLC_BUCKET_CREDENTIALS_PARSE_I_H
 #define DLC_BUCKET_CREDENTIALS_PARSE_I_H

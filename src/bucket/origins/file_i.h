@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the file origin does to the file system, blocking; file.c runs it on worker threads. */
+/* Blocking file system operations of the file origin; file.c runs them on worker threads. */
 #ifndef DLC_BUCKET_ORIGINS_FILE_I_H
 #define DLC_BUCKET_ORIGINS_FILE_I_H
 
@@ -24,7 +24,7 @@ void file_etag(const struct stat *st, char out[static ETAG_MAX]);
 void file_fail(struct attempt *a, const char *what, const char *path); /* of errno */
 /* Does the key stay below the root? Sets the failure when not. */
 bool file_check_key(struct attempt *a, const char *key);
-/* The root does not exist or is no directory: says what to do. */
+/* The root does not exist or is not a directory: says what to do. */
 void file_fail_root(struct attempt *a, const char *root);
 const char *file_base(const char *path);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * gs:// over the XML API, which is S3's protocol with its own ways to prove who we are:
+ * gs:// over the XML API, which is S3's protocol with its own authentication:
  *
  *     anonymous   on request
  *     HMAC        GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY, or the AWS_ variables if they hold an

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What origins share: the answer to a LIST. A page holds up to a million objects (a directory of
- * file://), so its strings lie one behind the other in large blocks, not each in its own.
+ * Code that origins share: the answer to a LIST. A page holds up to a million objects (a directory
+ * of file://), so its strings lie one after the other in large blocks, not each in its own.
  */
 #include "bucket/origins/origin.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * An origin makes one attempt at one request. It knows nothing of retries, queues or deadlines:
- * that is the bucket's (bucket.h). Each kind of bucket is an origin: s3, gs, http, file; `shaped`
- * wraps another one and makes it slow and unreliable.
+ * those are in the bucket (bucket.h). Each kind of bucket is an origin: s3, gs, http, file;
+ * `shaped` wraps another one and makes it slow and unreliable.
  *
  * Lanes: the bucket runs `lanes` threads with a loop each. start() and cancel() of an attempt are
  * called on the lane's thread, and done() is called there too, exactly once and never from inside

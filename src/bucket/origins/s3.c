@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * s3://: requests are signed with what the credential source finds, or not at all when that is
- * asked for.
+ * s3://: requests are signed with the credentials of the source, or not at all if the caller asks
+ * for anonymous access.
  */
 #include <string.h>
 

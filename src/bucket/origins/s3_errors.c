@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What S3's answers mean. The S3 error code decides where there is one, the HTTP status otherwise
- * (answers to HEAD have no body, and proxies know no S3). Each message has the form
+ * Interprets S3's error answers. The S3 error code decides where there is one, the HTTP status
+ * otherwise (answers to HEAD have no body, and proxies know no S3). Each message has the form
  *
  *     cannot read s3://bucket/key: HTTP 403 AccessDenied (the server's words); what to do
  */

@@ -61,8 +61,8 @@ enum s3_verdict {
 };
 
 /*
- * Turn an answer that is no success into the attempt's rc, err, retryable, throttled, retry_after.
- * `now` is the local clock.
+ * Turn a failed answer into the attempt's rc, err, retryable, throttled, retry_after. `now` is the
+ * local clock.
  */
 enum s3_verdict s3_answer_failed(const char *scheme, const char *bucket,
                                  const struct engine_request *r, int64_t now, struct attempt *a,
@@ -120,8 +120,8 @@ struct s3_kind {
     bool sum_mode;     /* ask for checksums with x-amz-checksum-mode */
     const char *extra; /* a header line for every GET, or NULL */
     /*
-     * Add what proves who we are to c->request; lane->path and lane->query are set. 0; DLC_EBUSY:
-     * s3_resume() will be called; other: the attempt fails.
+     * Authenticate c->request; lane->path and lane->query are set. 0; DLC_EBUSY: s3_resume() will
+     * be called; other: the attempt fails.
      */
     int (*authorise)(struct s3_call *c, const char *method, const struct sigv4_header *extra,
                      size_t n_extra, struct dlc_err *err);

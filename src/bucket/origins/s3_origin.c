@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The origin that speaks S3's protocol, without its ways to prove who we are: s3.c and gs.c add
- * those.
+ * The origin that speaks S3's protocol, without authentication: s3.c and gs.c add that.
  *
  * A call is one attempt under way:
  *

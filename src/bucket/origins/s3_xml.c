@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Both documents are flat: a root, its children, and for a listing their children. A field is known
- * by the path of its names, so a walk needs only the depth, the name of the element at depth 2, and
- * the text since the last start tag.
+ * Parsers of S3's XML documents (s3_xml_i.h). Both documents are flat: a root, its children, and
+ * for a listing their children. A field is known by the path of its names, so a walk needs only the
+ * depth, the name of the element at depth 2, and the text since the last start tag.
  *
  * Keys are sent percent-encoded when <EncodingType> says so, and that may come after the keys. So
  * keys are kept as sent until the end, and nothing reaches the attempt from a broken document.

@@ -17,11 +17,11 @@ struct s3_error {
 
 /*
  * A ListObjectsV2 answer: adds objects and folders to a, sets a->next. DLC_EPROTO: the document is
- * malformed, cut short or no listing; then nothing is added.
+ * malformed, cut short or not a listing; then nothing is added.
  */
 int s3_xml_list(const char *data, size_t len, struct attempt *a, struct dlc_err *err);
 
-/* An error document. False when it is none; *out is then empty. */
+/* An error document. False: it is not one; *out is then empty. */
 bool s3_xml_error(const char *data, size_t len, struct s3_error *out);
 
 #endif

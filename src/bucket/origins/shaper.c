@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A decorator that makes a bucket far away: each request takes a latency with jitter, the bodies of
- * all share one link, and a share of requests fails. For demonstrations, tests and benchmarks.
+ * A decorator that simulates a distant bucket: each request takes a latency with jitter, the bodies
+ * of all share one link, and a share of requests fails. For demonstrations, tests and benchmarks.
  *
  * The inner attempt is made at once; what is delayed is its answer. An answer arrives at the link
  * one latency after the request and is sent when the link is free:
