@@ -27,7 +27,7 @@ struct bucket;
 
 #define ETAG_MAX 128 /* with its NUL; ETags are kept without quotes and without W/ */
 
-/* What was asked of one bucket or of several: as the counters of these names. X. */
+/* Traffic of one bucket or of several: as the counters of these names. X. */
 struct bucket_tally {
     _Atomic uint64_t requests, gets, lists, bytes, money_nano; /* relaxed: statistics */
 };
@@ -61,7 +61,7 @@ struct bucket_config {
                                * down do not count */
     bool no_hedge;
     struct dlc_dur connect_timeout; /* 0: 5 s */
-    struct dlc_dur stall_timeout;   /* no byte for so long: the attempt is given up; 0: 20 s */
+    struct dlc_dur stall_timeout; /* an attempt without a byte for this long is given up; 0: 20 s */
     /* For one question with its retries, from its first attempt on: a read, a part of a large one,
      * a page of a listing. Time in our own queue does not count. 0: 5 min */
     struct dlc_dur deadline;
@@ -160,7 +160,7 @@ int bucket_list_wait(struct bucket *b, const char *prefix,
                      bool (*page)(struct bucket_list *, const struct bucket_object *, size_t),
                      void *priv, struct dlc_err *err);
 
-/* What the bucket measures of itself. */
+/* Figures that the bucket measures. */
 struct bucket_figures {
     unsigned in_flight, queued, limit; /* limit: concurrency now allowed, over all lanes */
     struct dlc_dur p50, p99;           /* of one attempt, to its last byte */
@@ -168,7 +168,7 @@ struct bucket_figures {
 };
 void bucket_figures(struct bucket *b, struct bucket_figures *out); /* X */
 
-/* What a read costs, as estimated: money for a GET and for a byte. X. */
+/* The estimated cost of a read: money for a GET and for a byte. X. */
 void bucket_prices(const struct bucket *b, double *get, double *byte);
 
 #endif

@@ -103,7 +103,7 @@ struct request {
     _Atomic unsigned refs; /* X: the lane's, and one for each cancel on its way */
 };
 
-/* What a lane tells other threads about itself; W lane, R any, relaxed: statistics. */
+/* Figures of a lane for other threads; W lane, R any, relaxed: statistics. */
 struct lane_figures {
     _Atomic unsigned in_flight, limit;
     _Atomic unsigned unused; /* of the limit, with nothing left to send */
@@ -161,7 +161,7 @@ struct bucket {
     struct lane *lanes;
 };
 
-/* Count for the process and for those who asked for it. */
+/* Count for the process and for the caller's tally, if it gave one. */
 #define bucket_count(b, field, name, n)                                                            \
     do {                                                                                           \
         count_add(name, n);                                                                        \

@@ -15,7 +15,7 @@ uint32_t checksum_crc32(uint32_t sum, const void *data, size_t len);
 uint32_t checksum_crc32c(uint32_t sum, const void *data, size_t len);
 uint64_t checksum_crc64nvme(uint64_t sum, const void *data, size_t len);
 
-/* What a cloud says of a whole object. */
+/* The checksum that a cloud reports for a whole object. */
 enum checksum_kind { CHECKSUM_NONE, CHECKSUM_CRC64NVME, CHECKSUM_CRC32C, CHECKSUM_CRC32 };
 
 struct object_checksum {

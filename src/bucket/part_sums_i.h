@@ -21,7 +21,7 @@ struct part_sums {
 
 void part_sums_init(struct part_sums *s, const void *data, uint64_t length, uint64_t part);
 void part_sums_release(struct part_sums *s);
-/* What the bucket says of the object. */
+/* The checksum that the bucket reports for the object. */
 void part_sums_want(struct part_sums *s, const struct object_checksum *want);
 /* The part at this offset is there; once more: it is there again. */
 void part_sums_came(struct part_sums *s, uint64_t offset);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a sample is made of: docs/design/0003-samples.md. */
+/* Pieces of which a sample is made: docs/design/0003-samples.md. */
 #ifndef DLC_CATALOG_SAMPLE_H
 #define DLC_CATALOG_SAMPLE_H
 

@@ -70,7 +70,7 @@ struct attachment {
     _Atomic uint64_t hung_at;     /* the heartbeat when a wait was abandoned; 0: none. relaxed */
 };
 
-/* What kind of view: view.priv[1] */
+/* Kind of a view: view.priv[1] */
 #define VIEW_NONE   0u
 #define VIEW_HEAP   1u
 #define VIEW_MAPPED 2u

@@ -14,7 +14,7 @@ struct node;
 int peer_server_open(struct node *n, const char *listen, struct peer_server **out,
                      struct dlc_err *err);
 const char *peer_server_address(
-    const struct peer_server *d); /* X: HOST:PORT, as it is; until peer_server_free() */
+    const struct peer_server *d); /* X: the actual HOST:PORT; until peer_server_free() */
 json_t *peer_server_json(
     const struct peer_server *d); /* L: figures, for people; before peer_server_close(). Gives */
 /* L: answers waiting requests: the daemon ends. */

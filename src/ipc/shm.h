@@ -185,7 +185,7 @@ struct shm_session_hdr {
     _Atomic uint32_t overtaken;   /* W client: samples after its cursor that it has read already */
     _Atomic uint64_t cursor;      /* W client: how far it is in its order, in samples */
     _Atomic uint64_t ahead;       /* W client: samples from there on that its workers have */
-    _Atomic uint64_t waited_ns;   /* W client: they waited so long since the order was told */
+    _Atomic uint64_t waited_ns;   /* W client: time they waited since the order was announced */
     uint8_t pad3[32];
     /* Substitution: swap k is swaps[k % SHM_SWAPS]; the client writes it, then swaps_tail, then
      * settled, then cursor, each with release; the daemon loads them in reverse, with acquire. */

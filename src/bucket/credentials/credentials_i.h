@@ -54,7 +54,7 @@ struct credentials_ref; /* shared, counted */
 int credential_source_new(const struct bucket_config *c, struct credential_source **out,
                           struct dlc_err *err);
 
-/* X, when nobody else uses it. Cuts a look under way short and joins it; what waits is posted
+/* X, when no other thread uses it. Cancels a running search and joins it; waiting tasks are posted
  * before this returns, so the loops must still exist. */
 void credential_source_free(struct credential_source **sp);
 
@@ -91,7 +91,7 @@ const char *credential_source_region(struct credential_source *s);
  * endpoint_url); or NULL: the cloud's own. Valid as long as s. */
 const char *credential_source_endpoint(struct credential_source *s);
 
-/* For tests: the source's wall clock runs so many seconds ahead from now on. Adds up. */
+/* For tests: the source's wall clock runs this many seconds ahead from now on. Adds up. */
 void credential_source_advance(struct credential_source *s, int64_t seconds);
 
 #endif

@@ -43,7 +43,7 @@ struct s3_place_config {
 int s3_place_new(const struct s3_place_config *c, struct s3_place **out, struct dlc_err *err);
 void s3_place_free(struct s3_place **pp); /* with the older ones */
 
-/* Can this be a region's name? What a server says goes into host names and signatures. */
+/* Is this a valid region name? A server's answer goes into host names and signatures. */
 bool s3_region_ok(const char *region);
 
 void s3_object_path(const struct s3_place *p, const char *key, struct buf *out);

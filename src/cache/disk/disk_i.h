@@ -92,7 +92,7 @@ struct disk {
     _Atomic uint64_t serial;  /* of temporary names; relaxed: only has to differ */
     _Atomic uint32_t n_fills; /* not yet committed or abandoned; relaxed: for a check */
 
-    /* W under mtx (fs_free: by whoever asked), R any, relaxed: figures */
+    /* W under mtx (fs_free: by the thread that asked), R any, relaxed: figures */
     struct {
         _Atomic uint64_t chunks, bytes, limit, fs_free;
         _Atomic bool scanning;
@@ -111,7 +111,7 @@ struct disk {
     bool scanning;               /* G: mtx: the background scan has not ended */
     uint64_t limit;              /* G: mtx */
     uint64_t bytes;              /* G: mtx: of all chunks in the table */
-    uint64_t writing;            /* G: mtx: reserved by stores and fills that are no chunks yet */
+    uint64_t writing;            /* G: mtx: reserved by stores and fills that are not chunks yet */
     uint64_t unallocated; /* G: mtx: the part of writing that the file system does not know yet */
     uint32_t leaving;     /* G: mtx: chunks whose files are being unlinked */
     uint64_t fs_free;     /* G: mtx: as of fs_asked, and our own changes since */

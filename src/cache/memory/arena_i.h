@@ -76,12 +76,12 @@ void arena_release(struct arena *a); /* also what is still USED */
 
 /* A block of at least len bytes, or NULL when no hole is large enough. node is an empty list. */
 struct arena_block *arena_alloc(struct arena *a, uint64_t len);
-/* The same, but from the upper end of one of the largest holes: who allocates so stays away from
- * the others, and is the first that a lowered ceiling meets. */
+/* The same, but from the upper end of one of the largest holes: such blocks stay away from the
+ * others, and are the first that a lowered ceiling meets. */
 struct arena_block *arena_alloc_high(struct arena *a, uint64_t len);
 void arena_free(struct arena *a, struct arena_block **bp); /* takes; node is in no list */
 
-/* What arena_alloc would take for len bytes. */
+/* The size that arena_alloc would use for len bytes. */
 uint64_t arena_rounded(uint64_t len);
 
 /* Move the ceiling towards `wanted`, past ARENA_STEP blocks or some more. `above` (may be NULL)

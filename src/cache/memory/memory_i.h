@@ -39,7 +39,8 @@
 struct memory {
     uint32_t tag;
     struct segment seg;
-    /* What the kernel reads when the owner's thread ends; the list that libc had there. */
+    /* The robust list that the kernel reads when the owner's thread ends; and the one that libc had
+     * there. */
     struct robust_list_head owner_list;
     struct robust_list owner_entry;
     struct robust_list_head *libc_list;
@@ -144,7 +145,8 @@ static inline double memory_now(void)
 
 /* RESIDENT to RETIRED. */
 void memory_retire(struct mem_fill *f);
-/* Scan the pins of the indexes that have retired samples and free what nobody holds. */
+/* Scan the pins of the indexes that have retired samples and free samples without pins and holds.
+ */
 void memory_sweep_retired(struct memory *m);
 /* A step: move the ceiling, retire what lies above it, sweep, and give pages back. True: there is
  * more to do at once. */

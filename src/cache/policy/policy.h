@@ -55,15 +55,15 @@ struct policy_item {
     double cost;   /* of losing it: policy_cost() */
     double score;  /* the policy's own; of use to it when uses > 0 */
     union {
-        double next_use; /* told: when; INFINITY: never again */
-        double weight;   /* told: its importance */
+        double next_use; /* set by the owner; INFINITY: never again */
+        double weight;   /* set by the owner: its importance */
     };
     uint64_t turn;    /* when it was used last, as a number of uses; or inserted, see by_arrival */
     uint32_t uses;    /* reads that the policy counts */
     uint32_t holds;   /* by running jobs */
-    int32_t expected; /* told: runs that are still to come, or POLICY_UNKNOWN */
+    int32_t expected; /* set by the owner: runs still to come, or POLICY_UNKNOWN */
     bool resident;
-    bool asked; /* next_use was told; else it stands for "to be asked for" */
+    bool asked; /* next_use is known; else it must be asked for */
 };
 
 /* Zero leaves the choice to the policy. */
@@ -149,7 +149,7 @@ void policy_set_cost(struct policy *p, struct policy_item *it, double cost); /* 
 /* The size of an item that stands for many has changed. */
 void policy_resize(struct policy *p, struct policy_item *it, uint64_t size, double cost);
 
-/* What losing an item costs: share x seconds + (1 - share) x money. */
+/* The cost of losing an item: share x seconds + (1 - share) x money. */
 struct policy_prices {
     double share;    /* a: how much of the cost is time, 0 to 1 */
     double request;  /* money for a request */

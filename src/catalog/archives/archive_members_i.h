@@ -42,7 +42,7 @@ void members_init(struct members *m, struct scan *scan);
 void members_release(struct members *m);
 
 int members_add(struct members *m, struct member member, struct dlc_err *err);
-int members_skip(struct members *m, struct dlc_err *err); /* one that is no sample */
+int members_skip(struct members *m, struct dlc_err *err); /* one that is not a sample */
 int members_finish(struct members *m, struct dlc_err *err);
 
 #endif

@@ -76,7 +76,7 @@ struct scan {
     void *priv;
     /* out */
     uint64_t derived_size; /* bytes written to the sink */
-    uint64_t skipped;      /* members that are no samples: directories, links, devices */
+    uint64_t skipped;      /* members that are not samples: directories, links, devices */
 };
 
 struct scanner {

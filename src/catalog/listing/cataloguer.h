@@ -60,7 +60,7 @@ void cataloguer_stop(struct cataloguer *c);
 /* The chunk of an object's derived form. */
 struct chunk_id derived_chunk_id(uint64_t disk_id, const char *key, const char *etag);
 
-/* What a bucket is asked to list for a URL: NULL: the URL's own prefix. Gives. */
+/* The prefix to list for a URL; NULL: the URL's own prefix. Gives. */
 char *list_prefix(const struct url *u);
 
 #endif

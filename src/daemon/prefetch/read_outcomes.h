@@ -32,7 +32,7 @@ struct outcomes_epoch {
     struct outcomes_sum sum;
 };
 
-void outcomes_begin(struct session *s); /* another order: what was counted stays as it is */
+void outcomes_begin(struct session *s);                  /* another order: earlier counts stay */
 void outcomes_waits(struct session *s, uint64_t sample); /* a reader asks for it and waits */
 json_t *outcomes_json(const struct outcomes_sum *sum);   /* Gives */
 json_t *outcomes_epochs(const struct session *s);        /* the latest first. Gives */

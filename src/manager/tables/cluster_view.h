@@ -38,7 +38,7 @@ struct view {
 };
 
 struct cluster_view {
-    bool dirty;           /* G: mtx; another view is to be made */
+    bool dirty;           /* G: mtx; a new view must be made */
     uint64_t asked, made; /* G: mtx; calls of view_changed(); those that the view has */
     struct dlc_cond built;
     struct view *current; /* G: mtx; with a reference. Replaced by the thread alone */
