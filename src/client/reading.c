@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/reading.h"
 
+#include <fcntl.h>
+
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -41,12 +43,14 @@ static json_t *list_json(const struct reading *r, const struct schedule_list *l,
                      (json_int_t)l->begin, "position", (json_int_t)pos);
 }
 
-/* A descriptor of numbers, or -1. */
+#define SEALS (F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL)
+
+/* A descriptor of numbers, or -1. The daemon takes sealed memory only. */
 static int list_fd(const void *list, size_t bytes)
 {
     int fd = os_memfd("dlcache-order");
 
-    if (fd >= 0 && os_write_all(fd, list, bytes) < 0)
+    if (fd >= 0 && (os_write_all(fd, list, bytes) < 0 || os_fcntl(fd, F_ADD_SEALS, SEALS) < 0))
         os_close(&fd);
     return fd;
 }
