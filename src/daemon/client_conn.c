@@ -16,6 +16,8 @@
  *      never dropped.
  * (C5) A shortage of descriptors or memory fails a request, or delays it until the tick. It does
  *      not end a connection.
+ * (C6) The loop does not close descriptors that a client sent, nor the socket that they may still
+ *      lie in: closing can wait for as long as the client likes (client_fds.h).
  */
 #include "daemon/client_conn.h"
 
@@ -34,6 +36,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
+#include "daemon/client_fds.h"
 #include "daemon/reserve.h"
 #include "daemon/state.h"
 #include "base/config.h"
@@ -173,6 +176,13 @@ static void greet(struct conn *c, const struct msg *m)
     const char *op = json_string_value(json_object_get(m->body, "op"));
     json_int_t version = json_integer_value(json_object_get(m->body, "version"));
 
+    if (m->n_fds > 0) {
+        count(sessions_refused);
+        conn_fail(c, DLC_EPROTO,
+                  "hello takes no descriptors: send them with the order they are of");
+        conn_doom(c, "it sent descriptors before hello");
+        return;
+    }
     if (op == NULL || strcmp(op, "hello") != 0 || version != PROTOCOL_VERSION) {
         count(sessions_refused);
         conn_fail(c, DLC_EPROTO,
@@ -195,6 +205,12 @@ static void refuse_without_fds(struct conn *c)
     conn_fail(c, DLC_EBUSY,
               "the daemon has no descriptor left for what the request brings along: ask again, or "
               "raise its limit on open files (ulimit -n, LimitNOFILE=)");
+}
+
+/* (C6) */
+static void close_fds(struct msg_reader *r, int *fds, unsigned *n)
+{
+    client_fds_close(dlc_container(r, struct conn, reader)->node, fds, n);
 }
 
 static void handle(struct conn *c, struct msg *m)
@@ -234,6 +250,7 @@ static void on_conn(struct watch *w, uint32_t events)
         rc = msg_reader_next(&c->reader, w->fd, &m, &err);
         if (rc == 1)
             handle(c, &m);
+        client_fds_close(c->node, m.fds, &m.n_fds);
         msg_release(&m);
     }
     if (rc < 0 && c->reader.failure == MSG_SHORTAGE)
@@ -270,7 +287,7 @@ static bool turn_away(struct node *n, int listener)
         count(sessions_refused);
     }
     away = fd >= 0;
-    os_close(&fd);
+    client_sock_close(n, &fd);
     node_short(n, "a client was turned away");
     reserve_fill(n);
     return away;
@@ -294,7 +311,7 @@ static void on_listener(struct watch *w, uint32_t events)
         !config_trusts(n->config, cred.uid)) {
         count(sessions_refused);
         log_warn("refused user %d: allow it with --allow-uid %d", (int)cred.uid, (int)cred.uid);
-        os_close(&fd);
+        client_sock_close(n, &fd);
         return;
     }
     c = mem_new(struct conn);
@@ -307,6 +324,7 @@ static void on_listener(struct watch *w, uint32_t events)
     c->watch.ready = on_conn;
     c->ender.fire = on_ender;
     c->reader = (struct msg_reader)MSG_READER_INIT;
+    c->reader.close_fds = close_fds;
     c->writer = (struct msg_writer)MSG_WRITER_INIT;
     dlc_list_init(&c->waiting);
     dlc_list_push_tail(&n->conns, &c->link);
@@ -379,7 +397,7 @@ void conn_close(struct conn **cp)
     msg_writer_release(&c->writer);
     msg_reader_release(&c->reader);
     loop_watch_del(c->node->loop, &c->watch);
-    os_close(&c->watch.fd);
+    client_sock_close(c->node, &c->watch.fd);
     dlc_list_remove(&c->link);
     if (c->zombie)
         c->node->n_zombies--;

@@ -25,6 +25,7 @@ static const struct class
     [WORK_CATALOG] = {"catalog", 32, 1024, 0, "the request fails: DLC_EBUSY"},
     [WORK_COPY] = {"copy", 2, 1024, 0, "the decoded sample is not taken"},
     [WORK_BACKGROUND] = {"background", 2, 4096, 0, "the request fails: DLC_EBUSY"},
+    [WORK_CLOSE] = {"close", 8, 0, 0, "never: all are closed"},
 };
 
 struct work_queues {

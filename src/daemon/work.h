@@ -19,8 +19,9 @@ enum work_class {
     WORK_CATALOG,    /* making catalogs and derived forms: waits for buckets */
     WORK_COPY,       /* memory only: uploads of decoded samples, checksums */
     WORK_BACKGROUND, /* evictions, figures, chunks of an earlier daemon */
+    WORK_CLOSE,      /* descriptors that clients chose: client_fds.h */
 };
-#define N_WORK 6
+#define N_WORK 7
 
 struct work_queues;
 

@@ -66,10 +66,18 @@ int msg_take_fd(struct msg *m, unsigned i)
 
 /* ---- receiving ---- */
 
+static void give_up_fds(struct msg_reader *r, int *fds, unsigned *n)
+{
+    if (r->close_fds != NULL && *n > 0)
+        r->close_fds(r, fds, n);
+    else
+        close_all(fds, n);
+}
+
 void msg_reader_release(struct msg_reader *r)
 {
     buf_release(&r->in);
-    close_all(r->fds, &r->n_fds);
+    give_up_fds(r, r->fds, &r->n_fds);
 }
 
 /* Keep the descriptors of one control message; true if there was room for all of them. */
@@ -85,7 +93,9 @@ static bool keep_fds(struct msg_reader *r, const struct cmsghdr *c)
         if (r->n_fds < MSG_FDS) {
             r->fds[r->n_fds++] = fd;
         } else {
-            os_close(&fd);
+            unsigned one = 1;
+
+            give_up_fds(r, &fd, &one);
             room = false;
         }
     }
@@ -131,7 +141,7 @@ static int failed(enum msg_failure *why, struct dlc_err *err, const char *what)
 /* Read up to `want` bytes and whatever descriptors come along. 1: some came, 0: nothing there. */
 static int receive(struct msg_reader *r, int sock, size_t want, struct dlc_err *err)
 {
-    union fd_control control;
+    union msg_control control;
     struct iovec iov;
     struct msghdr h = {.msg_iov = &iov,
                        .msg_iovlen = 1,
@@ -161,7 +171,7 @@ static int receive(struct msg_reader *r, int sock, size_t want, struct dlc_err *
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&h); c != NULL; c = CMSG_NXTHDR(&h, c))
         if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
             room = keep_fds(r, c) && room;
-    /* What fits into `control` was cut off for another reason: we are out of descriptors. */
+    /* All that can come fits into `control`: what was cut off is for want of descriptors. */
     if ((h.msg_flags & MSG_CTRUNC) != 0 && r->n_fds < MSG_FDS)
         r->fds_lost = true;
     else if (!room || (h.msg_flags & MSG_CTRUNC) != 0)
@@ -190,7 +200,7 @@ static int finish(struct msg_reader *r, const struct msg_header *h, struct msg *
     json_t *body;
 
     if (r->fds_lost)
-        close_all(r->fds, &r->n_fds);
+        give_up_fds(r, r->fds, &r->n_fds);
     else if (h->fds != r->n_fds)
         return dlc_err_set(err, DLC_EPROTO, "a message promises %u descriptors and brings %u",
                            h->fds, r->n_fds);

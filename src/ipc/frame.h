@@ -9,13 +9,15 @@
  * docs/format/protocol.md lists the messages.
  *
  * Both sides treat received bytes as hostile: length and nesting are bounded, memory grows with the
- * bytes that arrived and not with the announced length, and unexpected descriptors are closed.
+ * bytes that arrived and not with the announced length, and unexpected descriptors are closed: by
+ * the reader, or where that may not wait (the daemon's loop) by msg_reader.close_fds.
  */
 #ifndef DLC_IPC_FRAME_H
 #define DLC_IPC_FRAME_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include <jansson.h>
 
@@ -25,6 +27,14 @@
 
 #define MSG_MAX (4u << 20)
 #define MSG_FDS 8
+
+/* Room for all descriptors that one message can carry (the kernel's SCM_MAX_FD): what does not fit
+ * the kernel closes on the thread that receives, and that may wait. */
+#define MSG_FDS_RECEIVED 253
+union msg_control {
+    struct cmsghdr align;
+    char space[CMSG_SPACE(MSG_FDS_RECEIVED * sizeof(int))];
+};
 
 struct msg {
     json_t *body;
@@ -70,10 +80,12 @@ struct msg_reader {
     bool fds_lost;
     enum msg_failure failure;
     bool keep_from_children; /* descriptors are those of base/fork_fds.h */
+    /* Closes descriptors that nobody will have, and sets *n to 0; NULL: they are closed at once. */
+    void (*close_fds)(struct msg_reader *r, int *fds, unsigned *n);
 };
 #define MSG_READER_INIT                                                                            \
     {                                                                                              \
-        BUF_INIT, {-1, -1, -1, -1, -1, -1, -1, -1}, 0, false, MSG_NONSENSE, false                  \
+        BUF_INIT, {-1, -1, -1, -1, -1, -1, -1, -1}, 0, false, MSG_NONSENSE, false, NULL            \
     }
 /* Read the available bytes. 1: *out is a whole message; 0: not yet; negative: `failure` says why.
  */

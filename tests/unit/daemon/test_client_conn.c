@@ -9,6 +9,7 @@
 #include "base/syscalls.h"
 #include "daemon/client_conn.h"
 #include "daemon/session.h"
+#include "daemon/work.h"
 #include "ipc/frame.h"
 
 static struct node n;
@@ -58,6 +59,8 @@ static int set_up(void **state)
     n.listener.fd = -1;
     reserve_init(&n);
     n.loop = loop_new(NULL);
+    n.work = work_new(&err);
+    assert_non_null(n.work);
     assert_int_equal(server_open(&n, &ops, &err), 0);
     return 0;
 }
@@ -71,6 +74,7 @@ static int tear_down(void **state)
         conn_close(&c);
     }
     server_close(&n);
+    work_free(&n.work);
     reserve_release(&n);
     loop_free(&n.loop);
     config_release(&config);
