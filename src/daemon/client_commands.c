@@ -10,6 +10,7 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "daemon/client_conn.h"
+#include "daemon/client_fds.h"
 #include "daemon/client_open.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_table.h"
@@ -320,6 +321,7 @@ static void list_work(struct work *w)
         list = read_numbers(e->fd, (uint64_t)len, &e->err);
     if (list != NULL)
         e->list = schedule_list_new(list, (uint64_t)len, catalog_count(e->ds->catalog), &e->err);
+    os_close(&e->fd); /* here: to free that memory takes a while, too */
     loop_post(e->node->loop, &e->task);
 }
 
@@ -446,6 +448,10 @@ static void op_order(struct conn *c, struct msg *m)
         order_list(c, m, false);
         return;
     }
+    if (m->n_fds > 0 && !swaps) {
+        conn_fail(c, DLC_EINVAL, "order: a computed order without swaps takes no descriptor");
+        return;
+    }
     t = computed_order(c->session, m->body, kind, &err);
     swaps = swaps && t != NULL;
     if (swaps && m->n_fds > 0 && take_swaps(t, m, pos, &err) < 0)
@@ -523,11 +529,36 @@ static void op_dump(struct conn *c, struct msg *m)
 static const struct {
     const char *name;
     void (*handle)(struct conn *c, struct msg *m);
+    unsigned fds; /* it takes at most */
 } ops[] = {
-    {"open", client_open}, {"map", op_map},     {"stat", stat_handle},
-    {"warm", op_warm},     {"evict", op_evict}, {"stop", op_stop},
-    {"dump", op_dump},     {"order", op_order}, {"weights", op_weights},
+    {"open", client_open, 0}, {"map", op_map, 0},     {"stat", stat_handle, 0},
+    {"warm", op_warm, 0},     {"evict", op_evict, 0}, {"stop", op_stop, 0},
+    {"dump", op_dump, 0},     {"order", op_order, 1}, {"weights", op_weights, 0},
 };
+
+/* Handlers see no descriptor that is anything but sealed memory: of other files each call may wait
+ * for whom the client chose. false: the client has been told. */
+static bool takes_fds(struct conn *c, const struct msg *m, unsigned most)
+{
+    char text[128];
+
+    if (m->n_fds > most) {
+        snprintf(text, sizeof(text), "a message with %u descriptors: this operation takes %s",
+                 m->n_fds, most == 0 ? "none" : "one");
+        conn_fail(c, DLC_EINVAL, text);
+        return false;
+    }
+    for (unsigned i = 0; i < m->n_fds; i++) {
+        if (!client_fd_is_sealed(m->fds[i])) {
+            conn_fail(
+                c, DLC_EINVAL,
+                "a descriptor that is not sealed memory: hand over a memfd with F_SEAL_SHRINK "
+                "and F_SEAL_WRITE (update libdlcache if this is its message)");
+            return false;
+        }
+    }
+    return true;
+}
 
 static void client_command(struct conn *c, struct msg *m)
 {
@@ -535,7 +566,8 @@ static void client_command(struct conn *c, struct msg *m)
 
     for (size_t i = 0; op != NULL && i < DLC_COUNT(ops); i++) {
         if (strcmp(op, ops[i].name) == 0) {
-            ops[i].handle(c, m);
+            if (takes_fds(c, m, ops[i].fds))
+                ops[i].handle(c, m);
             return;
         }
     }

@@ -319,6 +319,12 @@ static inline int dial_greeted(const struct daemon *d)
 }
 
 /* A number in the answer to `stat`: of the daemon's part, or of the first dataset ("datasets"). */
+/* The daemon takes no other descriptors. */
+static inline void seal_list(int fd)
+{
+    assert_int_equal(os_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_WRITE), 0);
+}
+
 static inline json_int_t stat_of(const struct daemon *d, const char *part, const char *name)
 {
     struct msg m = MSG_INIT;

@@ -444,6 +444,7 @@ static void test_a_giant_list_of_swaps(void **state)
         int fd = os_memfd("swaps");
 
         assert_int_equal(ftruncate(fd, sizes[k]), 0); /* a hole: it costs nothing here */
+        seal_list(fd);
         assert_int_equal(msg_send(s.sock, ask, &fd, 1, &err), 0);
         assert_int_equal(msg_recv(s.sock, &m, DLC_SEC(30), &err), 0);
         assert_int_equal(json_integer_value(json_object_get(m.body, "code")), DLC_EINVAL);
@@ -473,6 +474,7 @@ static void test_swaps_told_with_an_order(void **state)
 
         attach(&s);
         assert_int_equal(os_write_all(fd, rows[k], sizeof(rows[k])), 0);
+        seal_list(fd);
         assert_int_equal(msg_send(s.sock, ask, &fd, 1, &err), 0);
         assert_int_equal(msg_recv(s.sock, &m, DLC_SEC(30), &err), 0);
         assert_int_equal(json_integer_value(json_object_get(m.body, "code")), DLC_EINVAL);

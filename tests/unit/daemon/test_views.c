@@ -317,6 +317,7 @@ static void test_lost_descriptors_fail_the_request(void **state)
 
     (void)state;
     assert_int_equal(os_write_all(fd, list, sizeof(list)), 0);
+    seal_list(fd);
     attach(&c);
     for (unsigned k = 0; k < 2; k++) {
         struct msg m = MSG_INIT;
