@@ -94,9 +94,12 @@ static struct schedule_list *copy_list(struct dlc_dataset *ds, const uint64_t *l
     if (list == NULL || n == 0)
         dlc_err_set(err, DLC_EINVAL, "an explicit order without a list: list %llu samples",
                     (unsigned long long)DLC_MAX(n, 1u));
-    else if (n > SCHEDULE_LIST_MAX)
-        dlc_err_set(err, DLC_EINVAL, "an explicit order of %llu samples: at most %llu",
-                    (unsigned long long)n, (unsigned long long)SCHEDULE_LIST_MAX);
+    else if (n > schedule_list_max(ds->n))
+        dlc_err_set(err, DLC_EINVAL,
+                    "an explicit order of %llu samples: at most %llu for a dataset of %llu; split "
+                    "it into several epochs (dlc_follow_more())",
+                    (unsigned long long)n, (unsigned long long)schedule_list_max(ds->n),
+                    (unsigned long long)ds->n);
     else if ((copy = mem_try_alloc(n * sizeof(*copy))) == NULL)
         dlc_err_set(err, DLC_ENOMEM, "no memory for an order of %llu samples",
                     (unsigned long long)n);

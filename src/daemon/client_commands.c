@@ -19,6 +19,7 @@
 #include "daemon/ending.h"
 #include "daemon/fetch/fetch.h"
 #include "daemon/job_weights.h"
+#include "daemon/order_limits.h"
 #include "daemon/prefetch/next_use.h"
 #include "daemon/prefetch/prefetch.h"
 #include "daemon/prefetch/warm.h"
@@ -56,8 +57,10 @@ struct errand {
     struct {
         bool more;
         uint64_t position, epoch, epochs, begin;
+        uint64_t length, bytes; /* of the list, and with its index in memory */
     } order;
     struct schedule_list *list;
+    struct schedule *computed; /* with swaps to be read */
     /* evict */
     uint64_t id;           /* the dataset, ... */
     struct evict_place at; /* ... and how far in it */
@@ -310,17 +313,10 @@ static uint64_t *read_numbers(int fd, uint64_t n, struct dlc_err *err)
 static void list_work(struct work *w)
 {
     struct errand *e = dlc_container(w, struct errand, work);
-    int64_t len = e->fd >= 0 ? numbers_in(e->fd, &e->err) : 0;
-    uint64_t *list = NULL;
+    uint64_t *list = read_numbers(e->fd, e->order.length, &e->err);
 
-    if (len == 0 || len > SCHEDULE_LIST_MAX)
-        dlc_err_set(&e->err, DLC_EINVAL,
-                    "order: an explicit order is a list of 1 to %u numbers of 8 bytes",
-                    SCHEDULE_LIST_MAX);
-    else if (len > 0)
-        list = read_numbers(e->fd, (uint64_t)len, &e->err);
     if (list != NULL)
-        e->list = schedule_list_new(list, (uint64_t)len, catalog_count(e->ds->catalog), &e->err);
+        e->list = schedule_list_new(list, e->order.length, catalog_count(e->ds->catalog), &e->err);
     os_close(&e->fd); /* here: to free that memory takes a while, too */
     loop_post(e->node->loop, &e->task);
 }
@@ -345,6 +341,8 @@ static void list_back(struct task *t)
     struct errand *e = dlc_container(t, struct errand, task);
     struct conn *c = conn_by_id(e->node, e->conn);
 
+    if (c != NULL)
+        c->lists -= e->order.bytes;
     if (c != NULL && c->session == NULL)
         c = NULL; /* it is on its way out */
     if (c != NULL && e->order.more && !prefetch_follows_lists(c->session))
@@ -359,16 +357,29 @@ static void list_back(struct task *t)
 
 static void order_list(struct conn *c, struct msg *m, bool more)
 {
-    struct errand *e = errand_new(c, c->session->ds);
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t samples = catalog_count(c->session->ds->catalog), bytes;
+    int64_t length = m->n_fds > 0 ? numbers_in(m->fds[0], &err) : 0; /* sealed: does not wait */
+    struct errand *e;
 
+    bytes = schedule_list_bytes((uint64_t)DLC_MAX(length, 0), samples);
+    if (length < 0 || order_length_check((uint64_t)length, samples, &err) < 0 ||
+        order_budget_check(c, more, bytes, &err) < 0) {
+        conn_fail_err(c, &err);
+        return;
+    }
+    e = errand_new(c, c->session->ds);
     if (e == NULL)
         return;
+    c->lists += bytes;
+    e->order.bytes = bytes;
+    e->order.length = (uint64_t)length;
     e->order.more = more;
     e->order.position = json_u64_at(m->body, "position");
     e->order.epoch = json_u64_at(m->body, "epoch");
     e->order.epochs = json_u64_at(m->body, "epochs");
     e->order.begin = json_u64_at(m->body, "begin");
-    e->fd = m->n_fds > 0 ? msg_take_fd(m, 0) : -1;
+    e->fd = msg_take_fd(m, 0);
     errand_run(e, WORK_COPY, list_work, list_back);
 }
 
@@ -396,10 +407,10 @@ static struct schedule *computed_order(struct session *s, const json_t *body, co
 
 /* What a client has swapped in an order that it tells again, from `pos` on: in two epochs at most,
  * so more than they have is not even read. */
-static int take_swaps(struct schedule *t, const struct msg *m, uint64_t pos, struct dlc_err *err)
+static int take_swaps(struct schedule *t, int fd, uint64_t pos, struct dlc_err *err)
 {
     uint64_t most = 2 * DLC_MIN(t->length, (uint64_t)SWAPS_MAX), len, *pairs;
-    int64_t numbers = numbers_in(m->fds[0], err);
+    int64_t numbers = numbers_in(fd, err);
     int rc;
 
     if (numbers < 0)
@@ -409,13 +420,54 @@ static int take_swaps(struct schedule *t, const struct msg *m, uint64_t pos, str
         return dlc_err_set(err, DLC_EINVAL,
                            "order: swaps are a list of 1 to %llu pairs of numbers of 8 bytes",
                            (unsigned long long)most);
-    pairs = read_numbers(m->fds[0], len, err);
+    pairs = read_numbers(fd, len, err);
     if (pairs == NULL)
         return err->code;
     schedule_move(t, pos);
     rc = schedule_set_swaps(t, (const struct swap_pair *)pairs, len / 2, err);
     mem_free(&pairs);
     return rc;
+}
+
+/* Up to 128 MB of them. Nobody else has the schedule yet. */
+static void swaps_work(struct work *w)
+{
+    struct errand *e = dlc_container(w, struct errand, work);
+
+    e->rc = take_swaps(e->computed, e->fd, e->order.position, &e->err);
+    os_close(&e->fd);
+    loop_post(e->node->loop, &e->task);
+}
+
+static void swaps_back(struct task *t)
+{
+    struct errand *e = dlc_container(t, struct errand, task);
+    struct conn *c = conn_by_id(e->node, e->conn);
+
+    if (c != NULL && c->session != NULL && e->rc < 0) {
+        conn_fail_err(c, &e->err);
+    } else if (c != NULL && c->session != NULL) {
+        prefetch_follow(c->session, e->computed, e->order.position, true);
+        e->computed = NULL;
+        conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
+    }
+    schedule_free(&e->computed);
+    errand_end(e);
+}
+
+/* Takes t. */
+static void order_swaps(struct conn *c, struct msg *m, struct schedule *t, uint64_t pos)
+{
+    struct errand *e = errand_new(c, c->session->ds);
+
+    if (e == NULL) {
+        schedule_free(&t);
+        return;
+    }
+    e->computed = t;
+    e->order.position = pos;
+    e->fd = msg_take_fd(m, 0);
+    errand_run(e, WORK_COPY, swaps_work, swaps_back);
 }
 
 static bool is_order_kind(const char *kind)
@@ -453,11 +505,12 @@ static void op_order(struct conn *c, struct msg *m)
         return;
     }
     t = computed_order(c->session, m->body, kind, &err);
-    swaps = swaps && t != NULL;
-    if (swaps && m->n_fds > 0 && take_swaps(t, m, pos, &err) < 0)
-        schedule_free(&t);
     if (t == NULL) {
         conn_fail_err(c, &err);
+        return;
+    }
+    if (m->n_fds > 0) {
+        order_swaps(c, m, t, pos);
         return;
     }
     prefetch_follow(c->session, t, pos, swaps);

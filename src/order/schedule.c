@@ -67,6 +67,17 @@ void schedule_free(struct schedule **tp)
     mem_free(&t);
 }
 
+uint64_t schedule_list_max(uint64_t samples)
+{
+    return DLC_CLAMP(samples, SCHEDULE_LIST_FLOOR / 2, SCHEDULE_LIST_MAX / 2) * 2;
+}
+
+uint64_t schedule_list_bytes(uint64_t length, uint64_t samples)
+{
+    return sizeof(struct schedule_list) + length * (sizeof(uint64_t) + sizeof(uint32_t)) +
+           (samples + 1) * sizeof(uint32_t);
+}
+
 struct schedule_list *schedule_list_new(uint64_t *list, uint64_t length, uint64_t n,
                                         struct dlc_err *err)
 {

@@ -15,7 +15,16 @@
 
 #include "order/cursor.h"
 
-#define SCHEDULE_LIST_MAX 100000000u /* samples in a list: 1.2 GB with its index */
+/*
+ * How long a list may be: twice the dataset's samples, for samplers that draw with replacement, and
+ * in any case SCHEDULE_LIST_FLOOR, for small datasets that are drawn from often; never more than
+ * SCHEDULE_LIST_MAX (1.2 GB with its index).
+ */
+#define SCHEDULE_LIST_MAX   100000000u
+#define SCHEDULE_LIST_FLOOR 4194304u
+uint64_t schedule_list_max(uint64_t samples);
+/* What a list over so many samples takes of memory, with its index. */
+uint64_t schedule_list_bytes(uint64_t length, uint64_t samples);
 
 struct schedule_list {
     uint64_t epoch, begin; /* begin: absolute */

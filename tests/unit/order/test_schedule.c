@@ -121,6 +121,25 @@ static void test_bad_lists(void **state)
     assert_non_null(strstr(err.text, "without samples"));
 }
 
+/* Twice the samples, but not below the floor nor beyond the most; and numbers that would overflow. */
+static void test_how_long_a_list_may_be(void **state)
+{
+    static const uint64_t rows[][2] = {
+        {0, SCHEDULE_LIST_FLOOR},
+        {2, SCHEDULE_LIST_FLOOR},
+        {SCHEDULE_LIST_FLOOR / 2 + 1, SCHEDULE_LIST_FLOOR + 2},
+        {30000000, 60000000},
+        {SCHEDULE_LIST_MAX / 2 + 1, SCHEDULE_LIST_MAX},
+        {UINT64_MAX, SCHEDULE_LIST_MAX},
+    };
+
+    (void)state;
+    for (unsigned k = 0; k < sizeof(rows) / sizeof(rows[0]); k++)
+        assert_int_equal(schedule_list_max(rows[k][0]), rows[k][1]);
+    assert_true(schedule_list_bytes(1000, 50) >= 1000 * 12 + 51 * 4);
+    assert_true(schedule_list_bytes(1000, 50) < 1000 * 12 + 51 * 4 + 4096);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -128,6 +147,7 @@ int main(void)
         cmocka_unit_test(test_lists_come_and_go),
         cmocka_unit_test(test_last_list_stays),
         cmocka_unit_test(test_bad_lists),
+        cmocka_unit_test(test_how_long_a_list_may_be),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
