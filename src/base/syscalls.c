@@ -6,6 +6,7 @@
 #include <ftw.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/openat2.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,14 @@
 int os_open(const char *path, int flags, mode_t mode)
 {
     return faulty(open) ? -1 : open(path, flags | O_CLOEXEC, mode);
+}
+
+int os_open_beneath(int dir, const char *path, int flags)
+{
+    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+
+    return faulty(open) ? -1 : (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
 }
 
 int os_fsync(int fd)

@@ -36,6 +36,8 @@ struct robust_list_head;
 #undef OS_CALL
 
 int os_open(const char *path, int flags, mode_t mode); /* adds O_CLOEXEC */
+/* The same of a path that must not leave the directory `dir`, through ".." or links: EXDEV. */
+int os_open_beneath(int dir, const char *path, int flags);
 int os_fsync(int fd);
 int os_fdatasync(int fd);
 int os_ftruncate(int fd, uint64_t size);
