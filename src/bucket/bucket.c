@@ -106,7 +106,7 @@ static int origin_new(const struct url *u, const struct bucket_config *c, unsign
                            u->shown);
     case URL_FILE: break;
     }
-    return origin_file_new(u, lanes, out, err);
+    return origin_file_new(u, c, lanes, out, err);
 }
 
 /* Gives the string. */

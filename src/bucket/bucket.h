@@ -53,6 +53,7 @@ struct bucket_config {
     const char *profile; /* NULL: AWS_PROFILE, then "default" */
     bool anonymous;
     bool no_link_local;       /* a tenant has chosen the address: net/async_client.h */
+    bool confined;            /* file: links do not lead out of the root */
     struct bucket_keys *keys; /* NULL: look for credentials. file and http ignore them */
     int path_style;           /* 1 yes, 0 no, -1: yes for custom endpoints */
     unsigned lanes;           /* 0: one per two cores, 1 to 8 */

@@ -30,6 +30,7 @@ enum call_state { CALL_WAITING, CALL_RUNNING, CALL_BACK, CALL_DROPPED };
 struct file_origin {
     struct origin o;
     char *root;
+    bool confined;
     struct pool *pool;
     struct dlc_mtx mtx;   /* rank LCK_origin */
     struct dlc_cond back; /* a call that somebody cancels has come back */
@@ -126,6 +127,7 @@ static void file_start(struct origin *o, struct attempt *a)
     c->loop = f->loops[a->lane];
     c->io.a = a;
     c->io.root = f->root;
+    c->io.confined = f->confined;
     c->io.stop = &c->stop;
     a->rc = 0;
     a->priv = c;
@@ -185,7 +187,8 @@ static const struct origin_ops file_ops = {
     .folders_free = true,
 };
 
-int origin_file_new(const struct url *u, unsigned lanes, struct origin **out, struct dlc_err *err)
+int origin_file_new(const struct url *u, const struct bucket_config *c, unsigned lanes,
+                    struct origin **out, struct dlc_err *err)
 {
     struct file_origin *f = mem_zero(sizeof(*f) + lanes * sizeof(f->loops[0]));
     int rc = 0;
@@ -193,6 +196,7 @@ int origin_file_new(const struct url *u, unsigned lanes, struct origin **out, st
     f->o.ops = &file_ops;
     f->o.lanes = lanes;
     f->root = mem_str(u->prefix);
+    f->confined = c->confined;
     dlc_mtx_init(&f->mtx, LCK_origin);
     dlc_cond_init(&f->back);
     f->pool = pool_new("file", THREADS, err);

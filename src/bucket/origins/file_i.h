@@ -10,6 +10,7 @@
 struct file_work {
     struct attempt *a; /* what to do; the answer goes here, but for `received` */
     const char *root;
+    bool confined;             /* links do not lead out of the root */
     const _Atomic bool *stop;  /* set: the answer is not wanted any more */
     _Atomic uint64_t progress; /* bytes read, or entries seen */
 };
@@ -27,5 +28,9 @@ bool file_check_key(struct attempt *a, const char *key);
 /* The root does not exist or is not a directory: says what to do. */
 void file_fail_root(struct attempt *a, const char *root);
 const char *file_base(const char *path);
+/* Open what lies at a key, "" for the root. Confined: EXDEV where a link leads out. */
+int file_open_key(const struct file_work *w, const char *key, int flags);
+/* Stat of what lies at a key; 0 or -1. */
+int file_stat_key(const struct file_work *w, const char *key, struct stat *st);
 
 #endif

@@ -83,24 +83,79 @@ bool file_check_key(struct attempt *a, const char *key)
     return ok;
 }
 
-static int open_key(const char *path)
+/* The root is as whoever opened the dataset named it: links in it are followed. */
+static int open_confined(const struct file_work *w, const char *key, int flags)
 {
-    return os_open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0); /* do not wait for a pipe's writer */
+    int root = os_open(w->root, O_PATH | O_DIRECTORY, 0), fd = -1, e;
+
+    if (root >= 0)
+        fd = os_open_beneath(root, key[0] == '\0' ? "." : key, flags);
+    e = errno;
+    os_close(&root);
+    errno = e;
+    return fd;
+}
+
+int file_open_key(const struct file_work *w, const char *key, int flags)
+{
+    char *path;
+    int fd, e;
+
+    if (w->confined)
+        return open_confined(w, key, flags);
+    path = mem_fmt("%s/%s", w->root, key);
+    fd = os_open(path, flags, 0);
+    e = errno;
+    mem_free(&path);
+    errno = e;
+    return fd;
+}
+
+int file_stat_key(const struct file_work *w, const char *key, struct stat *st)
+{
+    int fd = -1, rc, e;
+
+    if (w->confined) {
+        fd = open_confined(w, key, O_PATH);
+        rc = fd < 0 ? -1 : os_fstat(fd, st);
+    } else {
+        char *path = mem_fmt("%s/%s", w->root, key);
+
+        rc = os_stat(path, st);
+        e = errno;
+        mem_free(&path);
+        errno = e;
+    }
+    e = errno;
+    os_close(&fd);
+    errno = e;
+    return rc;
 }
 
 /* Open the object. When the root itself is a file, it is the only object, named like it. */
 static int open_object(struct file_work *w, struct stat *st)
 {
     struct attempt *a = w->a;
+    const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY; /* do not wait for a pipe's writer */
     char *path = NULL;
-    int fd = -1;
+    int fd, e;
 
     if (!file_check_key(a, a->key))
         return -1;
-    path = mem_fmt("%s/%s", w->root, a->key);
-    fd = open_key(path);
+    fd = file_open_key(w, a->key, flags);
     if (fd < 0 && errno == ENOTDIR && strcmp(a->key, file_base(w->root)) == 0)
-        fd = open_key(w->root);
+        fd = os_open(w->root, flags, 0);
+    if (fd < 0 && errno == EXDEV && w->confined) {
+        a->rc =
+            dlc_err_set(&a->err, DLC_EDENIED,
+                        "%.200s leads out of %.200s by a symbolic link: for tenants and other "
+                        "users than the daemon's, links must stay below the dataset's directory",
+                        a->key, w->root);
+        return -1;
+    }
+    e = errno;
+    path = mem_fmt("%s/%s", w->root, a->key);
+    errno = e;
     if (fd < 0) {
         if (errno == ENOENT || errno == ENOTDIR)
             a->rc = dlc_err_set(&a->err, DLC_ENOTFOUND, "there is no object %.200s in %.200s",

@@ -3,7 +3,8 @@
  * Listing directories. Keys are paths relative to the root, with any byte in them but NUL. By
  * folder, one directory is read; flat, all below it. Links are followed, to files and directories;
  * a link to a directory that is one of its own parents is left out, so loops end. Devices, sockets
- * and pipes are left out.
+ * and pipes are left out. Confined (of tenants, and of other users), links that lead out of the root
+ * are left out as well.
  *
  * A prefix need not end in '/': like in a bucket, "tra" names all keys that begin so.
  */
@@ -33,16 +34,6 @@ struct walk {
     struct buf key; /* of the directory being read, ending in '/', or empty */
     unsigned depth;
 };
-
-static int open_dir(const struct walk *k)
-{
-    char *path = mem_fmt("%s/%s", k->w->root, buf_str(&k->key));
-    int fd = os_open(path, O_RDONLY | O_DIRECTORY, 0), e = errno;
-
-    mem_free(&path);
-    errno = e;
-    return fd;
-}
 
 static bool on_trail(const struct trail *t, const struct stat *st)
 {
@@ -82,6 +73,33 @@ static void add_file(struct walk *k, const char *name, const struct stat *st)
     k->key.data[len] = '\0';
 }
 
+/* Confined, the link is followed from the root: an entry may become one at any time. */
+static int stat_entry(struct walk *k, int dir, const char *name, struct stat *st)
+{
+    size_t len = k->key.len;
+    int rc, e;
+
+    if (!k->w->confined)
+        return os_fstatat(dir, name, st);
+    buf_adds(&k->key, name);
+    rc = file_stat_key(k->w, buf_str(&k->key), st);
+    e = errno;
+    k->key.len = len;
+    k->key.data[len] = '\0';
+    errno = e;
+    return rc;
+}
+
+/* A link that a confined bucket does not follow is left out. Of errno. */
+static bool leads_out(const struct walk *k)
+{
+    if (errno != EXDEV || !k->w->confined)
+        return false;
+    log_info("file bucket: a link in %s/%s leads out of the dataset's directory; left out",
+             k->w->root, buf_str(&k->key));
+    return true;
+}
+
 static void add_entry(struct walk *k, int dir, const struct dirent *d, const struct trail *trail)
 {
     struct stat st;
@@ -94,8 +112,9 @@ static void add_entry(struct walk *k, int dir, const struct dirent *d, const str
     }
     if (d->d_type != DT_REG && d->d_type != DT_LNK && d->d_type != DT_UNKNOWN)
         return;
-    if (os_fstatat(dir, d->d_name, &st) < 0) {
-        if (errno != ENOENT && errno != ELOOP) /* gone meanwhile, or a link to nowhere */
+    if (stat_entry(k, dir, d->d_name, &st) < 0) {
+        if (errno != ENOENT && errno != ELOOP && !leads_out(k))
+            /* else gone meanwhile, or a link to nowhere */
             file_fail(k->w->a, "look at", d->d_name);
         return;
     }
@@ -141,9 +160,10 @@ static void read_dir(struct walk *k, const char *filter, const struct trail *up)
                         buf_str(&k->key), k->w->root, DEPTH_MAX);
         return;
     }
-    fd = open_dir(k);
+    fd = file_open_key(k->w, buf_str(&k->key), O_RDONLY | O_DIRECTORY);
     if (fd < 0) {
-        if (errno != ENOENT && errno != ENOTDIR) /* gone meanwhile, or no such prefix: no objects */
+        if (errno != ENOENT && errno != ENOTDIR && !leads_out(k))
+            /* else gone meanwhile, or no such prefix: no objects */
             file_fail(a, "open directory", buf_str(&k->key));
         goto out;
     }
@@ -166,18 +186,13 @@ static void walk_from(struct walk *k, const char *prefix, const struct trail *up
     struct trail here = {.up = up};
     const char *slash = strchr(prefix, '/');
     struct stat st;
-    char *path;
-    int rc;
 
     if (slash == NULL) {
         read_dir(k, prefix, up);
         return;
     }
-    path = mem_fmt("%s/%s", k->w->root, buf_str(&k->key));
-    rc = os_stat(path, &st);
-    mem_free(&path);
-    if (rc < 0) {
-        if (errno != ENOENT && errno != ENOTDIR) /* no such prefix: no objects */
+    if (file_stat_key(k->w, buf_str(&k->key), &st) < 0) {
+        if (errno != ENOENT && errno != ENOTDIR && !leads_out(k)) /* no such prefix: no objects */
             file_fail(k->w->a, "look at", buf_str(&k->key));
         return;
     }

@@ -101,7 +101,8 @@ int origin_gs_new(const struct url *u, const struct bucket_config *c, unsigned l
                   struct origin **out, struct dlc_err *err);
 int origin_http_new(const struct url *u, const struct bucket_config *c, unsigned lanes,
                     struct origin **out, struct dlc_err *err);
-int origin_file_new(const struct url *u, unsigned lanes, struct origin **out, struct dlc_err *err);
+int origin_file_new(const struct url *u, const struct bucket_config *c, unsigned lanes,
+                    struct origin **out, struct dlc_err *err);
 /* Takes inner. */
 int origin_shaped_new(const struct shape *s, struct origin *inner, struct origin **out,
                       struct dlc_err *err);

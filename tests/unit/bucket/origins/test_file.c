@@ -20,6 +20,7 @@
 #include "bucket/origins/file_i.h"
 
 static char root[64];
+static bool confined; /* the buckets that tests open */
 
 static int set_up(void **state)
 {
@@ -31,6 +32,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    confined = false;
     os_rmtree(root);
     return 0;
 }
@@ -63,6 +65,7 @@ static struct bucket *open_at(const char *path)
     char *text = mem_fmt("file://%s", path);
 
     config.retries = 1;
+    config.confined = confined;
     assert_int_equal(url_parse(&u, text, &err), 0);
     assert_int_equal(bucket_open(&u, &config, &b, &err), 0);
     url_release(&u);
@@ -340,6 +343,50 @@ static void test_keys_that_escape(void **state)
     bucket_close(&b);
 }
 
+/* Confined, links that stay below the root are followed, and others are neither listed nor read. */
+static void test_links_that_escape(void **state)
+{
+    static const char *const out[] = {"absolute", "relative", "directory/secret", "sub/up/secret"};
+    struct dlc_err err = DLC_ERR_INIT;
+    struct bucket *b;
+    struct listed x;
+    char *top = mem_str(root), *target = mem_fmt("%s/secret", root), data[4];
+
+    (void)state;
+    put("secret", "key", 3);
+    put("team/sub/a", "own", 3);
+    strcat(root, "/team"); /* links are made there from now on */
+    link_to(target, "absolute");
+    link_to("../secret", "relative");
+    link_to("..", "directory");
+    link_to("../..", "sub/up");
+    link_to("sub/a", "inside");
+    link_to("sub", "folder");
+    for (unsigned k = 0; k < 2; k++) {
+        confined = k == 1;
+        b = open_at(root);
+        for (size_t i = 0; i < DLC_COUNT(out); i++)
+            assert_int_equal(bucket_read_wait(b, out[i], NULL, 0, 3, false, data, &err),
+                             confined ? DLC_EDENIED : 0);
+        assert_true(!confined || strstr(err.text, "leads out") != NULL);
+        assert_int_equal(bucket_read_wait(b, "inside", NULL, 0, 3, false, data, &err), 0);
+        assert_int_equal(bucket_read_wait(b, "folder/a", NULL, 0, 3, false, data, &err), 0);
+        assert_memory_equal(data, "own", 3);
+        assert_int_equal(list(b, "directory/", &x, &err), 0);
+        assert_int_equal(x.n > 0, !confined);
+        listed_release(&x);
+        assert_int_equal(list(b, "", &x, &err), 0);
+        for (size_t i = 0; confined && i < x.n; i++)
+            assert_null(strstr(x.keys[i], "secret"));
+        assert_true(confined ? x.n == 3 : x.n > 3); /* sub/a, inside, folder/a */
+        listed_release(&x);
+        bucket_close(&b);
+    }
+    strcpy(root, top);
+    mem_free(&target);
+    mem_free(&top);
+}
+
 static void test_large_file_in_parts(void **state)
 {
     const size_t len = (40u << 20) + 7;
@@ -430,7 +477,7 @@ static void list_with_faults(const char *prefix, size_t n_objects)
     for (int nth = 1; fired; nth++) {
         struct attempt a = {.op = ATTEMPT_LIST, .prefix = prefix};
         _Atomic bool stop = false;
-        struct file_work w = {.a = &a, .root = root, .stop = &stop};
+        struct file_work w = {.a = &a, .root = root, .confined = confined, .stop = &stop};
 
         fault_arm(FAULT_SYSCALL, nth);
         file_list(&w);
@@ -447,8 +494,11 @@ static void test_list_faults(void **state)
     (void)state;
     put("a/b/c", "", 0);
     put("a/d", "", 0);
-    list_with_faults("", 2);
-    list_with_faults("a/b/", 1);
+    for (unsigned k = 0; k < 2; k++) {
+        confined = k == 1;
+        list_with_faults("", 2);
+        list_with_faults("a/b/", 1);
+    }
 }
 
 int main(void)
@@ -464,6 +514,7 @@ int main(void)
         CASE(test_ranges_and_stat),
         CASE(test_changed_file),
         CASE(test_keys_that_escape),
+        CASE(test_links_that_escape),
         CASE(test_large_file_in_parts),
         CASE(test_close_while_reading),
         CASE(test_read_faults),
