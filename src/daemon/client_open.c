@@ -24,6 +24,12 @@ struct opening {
     bool refresh;
 };
 
+/* Of the daemon's user, or root, who may read all that the daemon may. */
+static bool is_own(const struct conn *c)
+{
+    return c->uid == geteuid() || c->uid == 0;
+}
+
 static void open_granted(struct node *n, const struct grant *g, const struct dlc_err *err,
                          void *arg)
 {
@@ -39,6 +45,7 @@ static void open_granted(struct node *n, const struct grant *g, const struct dlc
                                                .endpoint = g->endpoint,
                                                .anonymous = g->anonymous,
                                                .refresh = o->refresh,
+                                               .foreign = !is_own(c),
                                                .snapshot = c->snapshot,
                                                .grant = g});
     mem_free(&o);
@@ -47,8 +54,6 @@ static void open_granted(struct node *n, const struct grant *g, const struct dlc
 /* Does the client say enough for the manager to be asked? */
 static bool may_ask(struct conn *c, const char *token, bool named)
 {
-    bool own = c->uid == geteuid() || c->uid == 0;
-
     if (c->node->cluster_ops == NULL) {
         conn_fail(
             c, DLC_EINVAL,
@@ -56,7 +61,7 @@ static bool may_ask(struct conn *c, const char *token, bool named)
             "`dlcache serve` or `dlcache node`, built with the control plane");
         return false;
     }
-    if (token == NULL && !(named && own && c->node->membership->inside)) {
+    if (token == NULL && !(named && is_own(c) && c->node->membership->inside)) {
         conn_fail(c, DLC_EDENIED,
                   "this node belongs to a cluster and needs a token to open anything: set "
                   "DLCACHE_TOKEN or --token-file to the one of your tenant");
@@ -108,7 +113,7 @@ static void open_url(struct conn *c, const json_t *body)
                                       .endpoint = endpoint,
                                       .anonymous = json_is_true(json_object_get(body, "anonymous")),
                                       .refresh = refresh,
-                                      .foreign = c->uid != geteuid() && c->uid != 0,
+                                      .foreign = !is_own(c),
                                       .snapshot = c->snapshot});
         return;
     }

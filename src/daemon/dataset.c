@@ -140,9 +140,10 @@ static const char *effective_endpoint(const struct dataset *ds)
 static uint64_t disk_id_of(const struct dataset *ds)
 {
     bool whole_keys = ds->url.scheme == URL_S3 || ds->url.scheme == URL_GS;
+    const char *end = ds->cid != NULL ? ds->tenant : ds->asked.confined ? "confined" : "";
     char *place = mem_fmt("%d %s %s%s%s%s", (int)ds->url.scheme, effective_endpoint(ds),
                           ds->url.bucket, whole_keys ? "" : ds->url.prefix,
-                          ds->cid != NULL ? "\n" : "", ds->cid != NULL ? ds->tenant : "");
+                          ds->cid != NULL || ds->asked.confined ? "\n" : "", end);
     uint64_t id = hash64_str(place);
 
     mem_free(&place);
@@ -164,6 +165,7 @@ struct bucket_config dataset_bucket_config(const struct dataset *ds)
     bc.keys = ds->credentials.keys;
     bc.anonymous = ds->asked.anonymous || (c->anonymous && ds->credentials.keys == NULL) ||
                    dataset_lacks_credentials(ds);
+    bc.confined = ds->asked.confined;
     bc.no_link_local = ds->cid != NULL && ds->tenant[0] != '\0';
     if (str_parse_bool(c->path_style, &path_style))
         bc.path_style = path_style;
@@ -193,13 +195,27 @@ static int open_bucket(struct dataset *ds, struct dlc_err *err)
     return bucket_open(&ds->url, &bc, &ds->bucket, err);
 }
 
+/* What the daemon may read and who asks may not: a link must not lead there. */
+static bool is_confined(const struct open_request *w)
+{
+    struct dlc_err err;
+    struct url u = URL_INIT;
+    bool file;
+
+    if (!w->foreign && (w->grant == NULL || w->grant->tenant[0] == '\0'))
+        return false;
+    file = url_parse(&u, w->url, &err) == 0 && u.scheme == URL_FILE;
+    url_release(&u);
+    return file;
+}
+
 char *dataset_name(const struct open_request *w)
 {
     const struct grant *g = w->grant;
 
-    return mem_fmt("%s\n%s\n%d%d%d\n%s\n%s", w->url, w->endpoint != NULL ? w->endpoint : "",
+    return mem_fmt("%s\n%s\n%d%d%d%d\n%s\n%s", w->url, w->endpoint != NULL ? w->endpoint : "",
                    w->anonymous, w->endpoint != NULL && w->foreign,
-                   g != NULL && g->access_key != NULL, g != NULL ? g->tenant : "",
+                   g != NULL && g->access_key != NULL, is_confined(w), g != NULL ? g->tenant : "",
                    g != NULL ? g->dataset : "");
 }
 
@@ -225,7 +241,9 @@ static void set_owner(struct dataset *ds, const struct grant *g)
 static char *catalog_path_of(const struct dataset *ds)
 {
     const char *endpoint = effective_endpoint(ds);
-    char *whose = ds->cid != NULL ? mem_fmt("%s\n%s", endpoint, ds->tenant) : mem_str(endpoint);
+    char *whose = mem_fmt("%s%s%s%s", endpoint, ds->cid != NULL ? "\n" : "",
+                          ds->cid != NULL ? ds->tenant : "",
+                          ds->asked.confined ? "\nconfined" : ""); /* another listing */
     char *path = catalog_path(ds->node->config->dir, whose, ds->url.text);
 
     mem_free(&whose);
@@ -245,6 +263,7 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     ds->asked.endpoint = mem_str(w->endpoint);
     ds->asked.anonymous = w->anonymous;
     ds->asked.foreign = w->foreign;
+    ds->asked.confined = is_confined(w);
     ds->opening.wanted = n->peers != NULL && w->grant != NULL ? w->grant->snapshot : 0;
     ds->opening.instead_of = w->refresh ? ds->opening.wanted : 0;
     ds->tally = mem_new(struct bucket_tally);

@@ -61,7 +61,8 @@ struct dataset_asked {
     char *endpoint; /* or NULL */
     char *region;   /* of a tenant; or NULL */
     bool anonymous;
-    bool foreign; /* by another user than the daemon's */
+    bool foreign;  /* by another user than the daemon's */
+    bool confined; /* a directory, of a tenant or opened by another user: links stay below it */
 };
 
 /* Totals of its readers. */
@@ -126,7 +127,8 @@ struct open_request {
 struct dataset *dataset_new(struct node *n, const struct open_request *w, struct dlc_err *err);
 /* The key under which the dataset is found. Gives. Datasets of different tenants or names have
  * different keys; so have a dataset that is read with its tenant's credentials and the same one
- * without them. */
+ * without them, and a directory in which links are followed anywhere and one in which they are not.
+ */
 char *dataset_name(const struct open_request *w);
 /* Use the credentials of a new grant from the manager. */
 void dataset_take_grant(struct dataset *ds, const struct grant *g);
