@@ -9,11 +9,14 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/syscalls.h"
 #include "manager/store/sqlite_schema_i.h"
 
 #define APPLICATION_ID 0x646c636d /* "dlcm" */
+#define WAL_PAUSE      DLC_MS(10)
+#define WAL_TRIES      500 /* five seconds, as for other locks */
 
 /* [v]: from version v to v + 1. */
 static const char *const sqlite_migrations[SQLITE_SCHEMA_VERSION] = {
@@ -95,16 +98,28 @@ int sqlite_check_header(int fd, const char *path, struct dlc_err *err)
                                                                          : 0;
 }
 
+/* In one transaction: another manager may be creating the tables. */
+static int read_schema(sqlite3 *db, int64_t *version, int64_t *app, int64_t *tables)
+{
+    int rc = sqlite3_exec(db, "BEGIN", NULL, NULL, NULL);
+
+    if (rc == SQLITE_OK)
+        rc = pragma(db, "SELECT count(*) FROM sqlite_master", tables);
+    if (rc == SQLITE_OK)
+        rc = pragma(db, "PRAGMA user_version", version);
+    if (rc == SQLITE_OK)
+        rc = pragma(db, "PRAGMA application_id", app);
+    if (!sqlite3_get_autocommit(db))
+        (void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL); /* nothing was written */
+    return rc;
+}
+
 /* SQLITE_OK, an error of SQLite's, or a refusal in *err with DLC_*, which is negative. */
 static int check_ours(sqlite3 *db, const char *path, int64_t *version, struct dlc_err *err)
 {
     int64_t app = 0, tables = 0;
-    int rc = pragma(db, "PRAGMA user_version", version);
+    int rc = read_schema(db, version, &app, &tables);
 
-    if (rc == SQLITE_OK)
-        rc = pragma(db, "PRAGMA application_id", &app);
-    if (rc == SQLITE_OK)
-        rc = pragma(db, "SELECT count(*) FROM sqlite_master", &tables);
     if (rc != SQLITE_OK)
         return rc;
     if (is_foreign(app, tables)) {
@@ -120,13 +135,27 @@ static int check_ours(sqlite3 *db, const char *path, int64_t *version, struct dl
     return SQLITE_OK;
 }
 
+/* The switch takes the file for itself, and SQLite does not wait for that: several managers may
+ * create a store at once. */
+static int use_wal(sqlite3 *db)
+{
+    int rc, tries = 0;
+
+    do {
+        if (tries > 0)
+            dlc_sleep(WAL_PAUSE);
+        rc = sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+    } while ((rc & 0xff) == SQLITE_BUSY && ++tries < WAL_TRIES);
+    return rc;
+}
+
 int sqlite_migrate(sqlite3 *db, const char *path, struct dlc_err *err)
 {
     int64_t version = 0;
     int rc = check_ours(db, path, &version, err);
 
     if (rc == SQLITE_OK) /* not before: it changes the file */
-        rc = sqlite3_exec(db, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
+        rc = use_wal(db);
     if (rc == SQLITE_OK && version > 0 && version < SQLITE_SCHEMA_VERSION)
         log_info("store %s: schema %d becomes %d", path, (int)version, SQLITE_SCHEMA_VERSION);
     for (int64_t v = version; rc == SQLITE_OK && v < SQLITE_SCHEMA_VERSION; v++)

@@ -399,8 +399,11 @@ static void test_made_at_once(void **state)
         pids[i] = fork();
         if (pids[i] == 0) {
             struct store *m = NULL;
+            int rc = open_path(path, &m);
 
-            _exit(open_path(path, &m) == 0 ? 0 : 1);
+            if (rc < 0)
+                fprintf(stderr, "%s\n", err.text);
+            _exit(rc == 0 ? 0 : 1);
         }
     }
     for (int i = 0; i < 4; i++) {
