@@ -20,7 +20,7 @@ static const struct class
     const char *full;       /* what happens then */
 } classes[N_WORK] = {
     [WORK_DEMAND] = {"demand", 8, 1024, 256 * MB, "the bucket is read"},
-    [WORK_PREFETCH] = {"prefetch", 4, 1024, 256 * MB, "the bucket is read"},
+    [WORK_PREFETCH] = {"prefetch", 4, 8192, 256 * MB, "the bucket is read"}, /* > FETCHES_MAX */
     [WORK_STORE] = {"store", 4, 16384, 256 * MB, "the chunk is not stored"},
     [WORK_CATALOG] = {"catalog", 32, 1024, 0, "the request fails: DLC_EBUSY"},
     [WORK_COPY] = {"copy", 2, 1024, 0, "the decoded sample is not taken"},
