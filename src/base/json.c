@@ -76,3 +76,21 @@ void json_add_int(json_t *o, const char *name, json_int_t more)
 {
     json_object_set_new(o, name, json_integer(json_integer_value(json_object_get(o, name)) + more));
 }
+
+size_t json_count_values(const char *text, size_t len)
+{
+    bool quoted = false;
+    size_t n = 1;
+
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+
+        if (c == '"')
+            quoted = !quoted;
+        else if (quoted && c == '\\')
+            i++;
+        else if (!quoted)
+            n += c == ',' || c == ':' || c == '[' || c == '{';
+    }
+    return n;
+}

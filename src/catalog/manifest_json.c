@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "catalog/manifest_i.h"
 
@@ -88,28 +89,9 @@ static void take_object(struct rows *r, json_t *o)
         add_value(r, json_object_get(o, r->columns[k]));
 }
 
-/* Values of a line, before it is parsed: a megabyte of "0," would take thirty times that. */
-static size_t count_values(const struct buf *line)
-{
-    bool quoted = false;
-    size_t n = 1;
-
-    for (size_t i = 0; i < line->len; i++) {
-        char ch = line->data[i];
-
-        if (ch == '"')
-            quoted = !quoted;
-        else if (quoted && ch == '\\')
-            i++;
-        else if (!quoted)
-            n += ch == ',' || ch == '[' || ch == '{';
-    }
-    return n;
-}
-
 static int check_line(const struct rows *r, const struct buf *line, struct dlc_err *err)
 {
-    if (count_values(line) <= MANIFEST_VALUES_MAX)
+    if (json_count_values(line->data, line->len) <= MANIFEST_VALUES_MAX)
         return 0;
     return dlc_err_set(err, DLC_EINVAL, "%s, line %llu: more than %d values in one line",
                        r->source->name, (unsigned long long)r->line, MANIFEST_VALUES_MAX);

@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/secret.h"
 #include "base/syscalls.h"
@@ -221,17 +222,6 @@ static bool take_body(struct exchange *x, const char *data, size_t len)
     return x->swallowed <= FLOOD;
 }
 
-/* No fewer than the body has: what stands in texts is counted too. A parsed value takes up to 60
- * times its text. */
-static size_t count_values(const struct buf *b)
-{
-    size_t n = 1;
-
-    for (size_t i = 0; i < b->len; i++)
-        n += b->data[i] == ',' || b->data[i] == ':' || b->data[i] == '[' || b->data[i] == '{';
-    return n;
-}
-
 static bool parse_body(struct exchange *x, struct http_reply *reply)
 {
     size_t most = x->server->config.max_values;
@@ -244,7 +234,7 @@ static bool parse_body(struct exchange *x, struct http_reply *reply)
     }
     if (x->body.len == 0)
         return true;
-    if (count_values(&x->body) > most) {
+    if (json_count_values(x->body.data, x->body.len) > most) {
         http_problem(reply, 413, "Content too large", "a body has at most %zu JSON values", most);
         return false;
     }

@@ -82,6 +82,27 @@ static void sums(void **state)
     assert_int_equal(json_int_at(value, "new"), 2);
 }
 
+static void values_of_a_text(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t n;
+    } table[] = {
+        {"", 1},
+        {"7", 1},
+        {"[0,0,0]", 4},
+        {"{\"a\":1,\"b\":[2,3]}", 7},
+        {"\"a,b:c[d{e\"", 1},
+        {"[\"a\\\",b\",1]", 3},
+        {"\"\\\\\",1", 2},
+        {"\"never ends,,,", 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < unit_count(table); i++)
+        assert_int_equal(json_count_values(table[i].text, strlen(table[i].text)), table[i].n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -90,6 +111,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(absent_and_other_types_are_alike, set_up, tear_down),
         cmocka_unit_test_setup_teardown(elements, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sums, set_up, tear_down),
+        cmocka_unit_test(values_of_a_text),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
