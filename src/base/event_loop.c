@@ -137,7 +137,7 @@ void loop_watch_del(struct loop *l, struct watch *w)
     if (!w->added)
         return;
     w->added = false;
-    os_epoll_ctl(l->epoll_fd, EPOLL_CTL_DEL, w->fd, NULL); /* may be closed already: harmless */
+    os_epoll_remove(l->epoll_fd, w->fd); /* may be closed already: harmless */
     for (int i = l->at_event; i < l->n_events; i++) {
         if (l->events[i].data.ptr == w)
             l->events[i].events = 0;

@@ -306,6 +306,11 @@ void os_wake(int eventfd)
         continue; /* EAGAIN: it is awake already */
 }
 
+void os_epoll_remove(int epoll, int fd)
+{
+    epoll_ctl(epoll, EPOLL_CTL_DEL, fd, NULL);
+}
+
 void os_wake_drain(int eventfd)
 {
     uint64_t n;

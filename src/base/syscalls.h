@@ -68,6 +68,9 @@ void os_closedir(DIR **dir);         /* closes unless NULL and sets it to NULL *
 char *os_realpath(const char *path); /* gives (free); NULL with errno */
 char *os_getcwd(void);               /* gives (free); NULL with errno */
 
+/* Stop watching a descriptor that is watched. It cannot fail, so no fault is injected: the kernel
+ * allocates nothing, and what stayed watched would name memory that its owner frees. */
+void os_epoll_remove(int epoll, int fd);
 void os_wake(int eventfd); /* add 1 to it */
 void os_wake_drain(int eventfd);
 void os_futex_wake(_Atomic uint32_t *word); /* all that wait */
