@@ -241,16 +241,23 @@ static inline int daemon_wait(struct daemon *d)
     return status;
 }
 
+/* A daemon that a failed test left ended has no process: kill(-1) would reach every one there is. */
+static inline void daemon_signal(const struct daemon *d, int number)
+{
+    assert_true(d->pid > 0);
+    assert_int_equal(kill(d->pid, number), 0);
+}
+
 static inline void daemon_kill(struct daemon *d)
 {
-    assert_int_equal(kill(d->pid, SIGKILL), 0);
+    daemon_signal(d, SIGKILL);
     daemon_wait(d);
 }
 
 /* End it in good order; it must say that all is well. */
 static inline void daemon_stop(struct daemon *d)
 {
-    assert_int_equal(kill(d->pid, SIGTERM), 0);
+    daemon_signal(d, SIGTERM);
     assert_int_equal(daemon_wait(d), 0);
 }
 

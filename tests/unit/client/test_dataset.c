@@ -177,7 +177,7 @@ static void test_limits(void **state)
     (void)state;
     dataset_lost(ds, a);
     dataset_detach(ds, a);
-    assert_int_equal(kill(d.pid, SIGSTOP), 0);
+    daemon_signal(&d, SIGSTOP);
     start = dlc_mono_now();
     assert_false(attaches());
     assert_in_range(dlc_mono_since(start).ns, DLC_MS(1400).ns, DLC_MS(1900).ns);
@@ -185,7 +185,7 @@ static void test_limits(void **state)
     start = dlc_mono_now();
     assert_false(attaches());
     assert_in_range(dlc_mono_since(start).ns, DLC_MS(250).ns, DLC_MS(900).ns);
-    assert_int_equal(kill(d.pid, SIGCONT), 0);
+    daemon_signal(&d, SIGCONT);
 }
 
 static void *attached_by_another(void *arg)

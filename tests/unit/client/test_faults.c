@@ -403,7 +403,7 @@ static void test_each_call_of_an_end_fails(void **state)
     for (; fired; nth++) {
         fault_plan(&(struct fault_plan){
             .calls = FAULT_ALL_CALLS & ~FAULT_CALL(epoll_wait), .nth = nth, .pid = d.pid});
-        assert_int_equal(kill(d.pid, SIGTERM), 0);
+        daemon_signal(&d, SIGTERM);
         status = daemon_wait(&d);
         fired = fault_disarm();
         assert_int_equal(status, 0);

@@ -185,7 +185,7 @@ static void test_hung(void **state)
 
     (void)state;
     read_one(ds, 0);
-    assert_int_equal(kill(d.pid, SIGSTOP), 0);
+    daemon_signal(&d, SIGSTOP);
     read_one(ds, 1); /* from the bucket, when the daemon has had half of the time */
     assert_int_equal(dlc_try_get(ds, 0, &v), 0); /* what is resident is not the daemon's to delay */
     dlc_put(ds, &v);
@@ -197,7 +197,7 @@ static void test_hung(void **state)
         assert_int_equal(dlc_prefetch(ds, idx, N), 0);
         assert_true(dlc_dur_seconds(dlc_mono_since(start)) < 5);
     }
-    assert_int_equal(kill(d.pid, SIGCONT), 0);
+    daemon_signal(&d, SIGCONT);
     until(dlc_get(ds, 1, &v) == 0);
     assert_true(is_sample(&v, 1));
     dlc_put(ds, &v);

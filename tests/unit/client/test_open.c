@@ -46,13 +46,13 @@ static void test_stopped(void **state)
 
     (void)state;
     dataset("a", N, SIZE, "", url);
-    assert_int_equal(kill(d.pid, SIGSTOP), 0);
+    daemon_signal(&d, SIGSTOP);
     ds = open_at(&d, url, 0);
     assert_true(dlc_dur_seconds(dlc_mono_since(start)) < 15);
     reads_all(ds);
     dlc_dataset_stats(ds, &st);
     assert_int_equal(st.without_daemon, N);
-    assert_int_equal(kill(d.pid, SIGCONT), 0);
+    daemon_signal(&d, SIGCONT);
     until((read_one(ds, 1), dlc_dataset_stats(ds, &st), st.hits > 0)); /* through the daemon */
     same = open_at(&d, url, 0);
     assert_int_equal(dlc_snapshot(same), dlc_snapshot(ds));
@@ -156,7 +156,7 @@ static void test_waits(void **state)
     assert_int_equal(mkdir(unit_path("tmp", tmp), 0700), 0);
     assert_int_equal(setenv("TMPDIR", tmp, 1), 0);
     assert_int_equal(stat(tmp, &before), 0);
-    assert_int_equal(kill(d.pid, SIGSTOP), 0);
+    daemon_signal(&d, SIGSTOP);
     assert_int_equal(pthread_create(&t, NULL, goes_on, &before), 0);
     assert_int_equal(dlc_open(url, &opt, &again), 0);
     pthread_join(t, &wrong);
@@ -178,14 +178,14 @@ static void test_wrong_words(void **state)
     struct dlc_mono start;
 
     (void)state;
-    assert_int_equal(kill(d.pid, SIGSTOP), 0);
+    daemon_signal(&d, SIGSTOP);
     start = dlc_mono_now();
     assert_int_equal(dlc_open("nonsense", &both, &ds), DLC_EINVAL);
     assert_int_equal(dlc_open("file:///tmp", &both, &ds), DLC_EINVAL);
     assert_non_null(strstr(dlc_last_error(), "exclude"));
     assert_null(ds);
     assert_true(dlc_dur_seconds(dlc_mono_since(start)) < 4);
-    assert_int_equal(kill(d.pid, SIGCONT), 0);
+    daemon_signal(&d, SIGCONT);
 }
 
 int main(void)

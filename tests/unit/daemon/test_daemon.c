@@ -114,7 +114,7 @@ static void test_restart_at_once(void **state)
         read_one(ds, turn);
         dlc_close(&ds);
         first = d;
-        assert_int_equal(kill(first.pid, SIGTERM), 0);
+        daemon_signal(&first, SIGTERM);
         until(access(d.socket, F_OK) < 0);
         daemon_start(&d); /* while the first may still be at it */
         assert_int_equal(daemon_wait(&first), 0);

@@ -179,6 +179,7 @@ void redis_server_start(struct redis_servers *r, unsigned i)
 
 void redis_server_signal(struct redis_servers *r, unsigned i, int sig)
 {
+    assert_true(r->s[i].pid > 0);
     assert_int_equal(kill(r->s[i].pid, sig), 0);
 }
 
