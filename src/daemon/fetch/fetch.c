@@ -33,6 +33,7 @@
  *           comes back; the fetch goes on with other memory.
  * (FETCH-3) DLC_EBYPASS and DLC_ECANCELED of a source end the fetch; after any other error the
  *           next source is tried.
+ * (FETCH-4) Before a fetch fails, the first source that was late is asked again, without haste.
  */
 #include "daemon/fetch/fetch.h"
 
@@ -180,7 +181,7 @@ static struct dlc_dur patience(const struct fetch *f, const struct fetch_source 
     int64_t us = (int64_t)hist_percentile(&pipeline_of(f)->latency[f->row], 0.99) * 4;
 
     us = DLC_CLAMP(us, s->least.ns / 1000, s->most.ns / 1000) + (int64_t)(f->size / s->slowest);
-    return (struct dlc_dur){us * 1000};
+    return (struct dlc_dur){us * (f->last_try ? 10000 : 1000)};
 }
 
 static void attempt_watch(struct fetch_attempt *a)
@@ -481,6 +482,7 @@ static void attempt_late(struct fetch_attempt *a)
     int rc = 0;
 
     add_to(a->source->late);
+    f->late_row = DLC_MIN(f->late_row, f->row);
     f->attempt = NULL;
     if (a->source->cancel != NULL && a->source->cancel(a))
         attempt_free(a);
@@ -534,7 +536,7 @@ static void fetch_walk(struct fetch *f)
 {
     const struct fetch_pipeline *p = pipeline_of(f);
 
-    for (; f->row < p->n_sources; f->row++) {
+    for (; f->row < f->end_row; f->row++) {
         const struct fetch_source *s = p->sources[f->row];
 
         if (s->can_serve != NULL && !s->can_serve(f))
@@ -549,6 +551,13 @@ static void fetch_walk(struct fetch *f)
         }
         if (attempt_start(f, s))
             return;
+    }
+    if (f->late_row < f->end_row && !f->last_try && f->rc != DLC_ECANCELED) { /* (FETCH-4) */
+        f->last_try = true;
+        f->row = f->late_row;
+        f->end_row = f->late_row + 1;
+        fetch_walk(f);
+        return;
     }
     if (f->rc == 0)
         f->rc = dlc_err_set(&f->err, DLC_EBUCKET, "no source serves sample %llu of %s",
@@ -565,6 +574,7 @@ static struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
     f->tag = FETCH_TAG;
     f->ds = ds;
     f->sample = sample;
+    f->end_row = f->late_row = ds->node->fetches->n_sources;
     f->started = dlc_mono_now();
     f->task.run = step_on_loop;
     dlc_list_init(&f->waiters);

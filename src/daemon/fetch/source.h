@@ -52,8 +52,9 @@ struct fetch_source {
     size_t state_size; /* bytes of fetch_attempt.state */
 
     /* The pipeline goes on to the next source when this one takes longer than four times the 99th
-     * percentile of its reads, within [least, most], and a second more for each `slowest` MB.
-     * All 0: it has deadlines of its own. */
+     * percentile of its reads, within [least, most], and a second more for each `slowest` MB. When
+     * all others have failed it is asked once more, and has ten times as long. All 0: it has
+     * deadlines of its own. */
     struct dlc_dur least, most;
     uint64_t slowest;
 
@@ -111,12 +112,14 @@ struct fetch {
     uint64_t sample, size;
     struct catalog_entry entry;
     struct chunk_id chunk;
-    bool to_disk;   /* the goal, or the size, is the disk tier's */
-    bool for_peer;  /* a peer waits: no other peer is asked */
-    bool bypass;    /* all that want it bypass the cache: cache_bypass.c */
-    bool on_demand; /* a reader was waiting when it began */
-    bool retried;   /* a source was asked a second time */
-    unsigned row;   /* of the table: the source that serves it now */
+    bool to_disk;               /* the goal, or the size, is the disk tier's */
+    bool for_peer;              /* a peer waits: no other peer is asked */
+    bool bypass;                /* all that want it bypass the cache: cache_bypass.c */
+    bool on_demand;             /* a reader was waiting when it began */
+    bool retried;               /* a source was asked a second time */
+    unsigned row;               /* of the table: the source that serves it now */
+    unsigned end_row, late_row; /* where the walk ends; the first source that was late */
+    bool last_try;              /* all others have failed: the late source is waited for */
     struct fetch_attempt *attempt;
     enum fetch_tier from; /* where the bytes came from */
     enum fetch_sum sum;

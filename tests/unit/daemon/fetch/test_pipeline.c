@@ -382,6 +382,54 @@ static void test_late_source_cannot_be_stopped(void **state)
     assert_int_equal(fakes[0].finished + fakes[0].hits, 0);
 }
 
+/* The bucket is away and the disk is slow: the disk is asked again, and waited for. */
+static void test_late_source_is_the_last_resort(void **state)
+{
+    struct told t;
+
+    (void)state;
+    fakes[0] = (struct fake){.play = {HANG, HANG}, .cancels = true, .sum = FETCH_SUM_KNOWN};
+    fakes[1].play[0] = fakes[2].play[0] = FAIL;
+    want(&t, 2);
+    turn(DLC_MS(300));
+    for (unsigned i = 0; i < 10000 && fakes[0].started < 2; i++) {
+        turn(DLC_MS(0));
+        poll(NULL, 0, 1);
+    }
+    assert_int_equal(fakes[0].started, 2);
+    turn(DLC_SEC(2)); /* its time is longer now */
+    assert_int_equal(t.times, 0);
+    bring(fakes[0].attempt, 2);
+    fetch_attempt_done(fakes[0].attempt);
+    await(&t);
+    assert_int_equal(t.rc, 0);
+    assert_resident(2);
+    assert_int_equal(fakes[1].started + fakes[2].started, 2);
+}
+
+/* It is late again: the fetch fails with the last source's error and asks nobody a third time. */
+static void test_late_source_is_late_again(void **state)
+{
+    struct told t;
+
+    (void)state;
+    fakes[0] = (struct fake){.play = {HANG, HANG, SERVE}, .cancels = true};
+    fakes[1].play[0] = fakes[2].play[0] = FAIL;
+    want(&t, 2);
+    turn(DLC_MS(300));
+    for (unsigned i = 0; i < 10000 && fakes[0].started < 2; i++) {
+        turn(DLC_MS(0));
+        poll(NULL, 0, 1);
+    }
+    turn(DLC_SEC(21));
+    await(&t);
+    assert_int_equal(t.rc, DLC_EMISS);
+    assert_string_equal(t.text, "source 2 failed");
+    assert_int_equal(fakes[0].started, 2);
+    assert_int_equal(fakes[0].late, 2);
+    assert_int_equal(fakes[1].started + fakes[2].started, 2);
+}
+
 static void test_wrong_checksum(void **state)
 {
     struct told t;
@@ -467,6 +515,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_all_fail, setup, teardown),
         cmocka_unit_test_setup_teardown(test_late_source_is_cancelled, setup, teardown),
         cmocka_unit_test_setup_teardown(test_late_source_cannot_be_stopped, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_late_source_is_the_last_resort, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_late_source_is_late_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_checksum, setup, teardown),
         cmocka_unit_test_setup_teardown(test_retry, setup, teardown),
         cmocka_unit_test_setup_teardown(test_final_errors, setup, teardown),
