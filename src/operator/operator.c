@@ -43,7 +43,7 @@ struct worker {
     struct dlc_operator *of;
     struct desk desk;
     pthread_t thread;
-    /* When its turn began; 0: none. W the worker, R any, relaxed: a figure. */
+    /* When its pass began; 0: none. W the worker, R any, relaxed: a figure. */
     _Atomic int64_t since;
 };
 
@@ -124,7 +124,7 @@ static void take_turn(struct worker *w, char **key)
 
     dlc_check(object_key_parse(*key, &k));
     atomic_store_explicit(&w->since, start.ns, memory_order_relaxed);
-    rc = turn_take(&w->desk, &k, &after, &err);
+    rc = pass_run(&w->desk, &k, &after, &err);
     atomic_store_explicit(&w->since, 0, memory_order_relaxed);
     r = rc < 0 ? METRICS_FAILED : after.ns >= 0 ? METRICS_AGAIN : METRICS_DONE;
     metrics_round(&o->metrics, k.kind == KUBE_DATASET, r, dlc_mono_since(start));

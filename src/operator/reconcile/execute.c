@@ -14,38 +14,38 @@
 #include "base/api_token.h"
 #include "operator/reconcile/reconcile_i.h"
 
-static enum kube_kind kind_of(const struct turn *t)
+static enum kube_kind kind_of(const struct pass *p)
 {
-    return t->seen.is_dataset ? KUBE_DATASET : KUBE_DLTPOD;
+    return p->seen.is_dataset ? KUBE_DATASET : KUBE_DLTPOD;
 }
 
-static struct seen_job *job_of(struct turn *t, const struct action *a)
+static struct seen_job *job_of(struct pass *p, const struct action *a)
 {
-    return &t->seen.jobs[a->job];
+    return &p->seen.jobs[a->job];
 }
 
-/* What a manager that does not do as asked makes of a turn. */
-static enum act_end away(struct turn *t, const struct dlc_err *err)
+/* What a manager that does not do as asked makes of a pass. */
+static enum action_result away(struct pass *p, const struct dlc_err *err)
 {
-    look_away(t, err);
-    return ACT_AWAY;
+    observe_manager_away(p, err);
+    return ACTION_MANAGER_AWAY;
 }
 
 /* ---- the object itself ---- */
 
 /* It is another version now: what is decided next is decided on that one. Takes object. */
-static void see_object(struct turn *t, json_t *object)
+static void see_object(struct pass *p, json_t *object)
 {
     json_t *copy = json_deep_copy(object); /* the cache's own, trimmed and shared */
 
-    t->seen.object = object;
-    json_array_append_new(t->own, object);
-    objects_note(t->desk->objects, kind_of(t), &copy);
+    p->seen.object = object;
+    json_array_append_new(p->own, object);
+    objects_note(p->desk->objects, kind_of(p), &copy);
 }
 
-static enum act_end do_finalizer(struct turn *t, bool on, struct dlc_err *err)
+static enum action_result do_finalizer(struct pass *p, bool on, struct dlc_err *err)
 {
-    const json_t *was = json_at(t->seen.object, "metadata.finalizers"), *one;
+    const json_t *was = json_at(p->seen.object, "metadata.finalizers"), *one;
     json_t *list = json_array(), *body, *out = NULL;
     size_t i;
     int rc;
@@ -57,57 +57,58 @@ static enum act_end do_finalizer(struct turn *t, bool on, struct dlc_err *err)
     }
     if (on)
         json_array_append_new(list, json_string(FINALIZER));
-    body = json_pack("{s:{s:s, s:o}}", "metadata", "resourceVersion", kube_version(t->seen.object),
+    body = json_pack("{s:{s:s, s:o}}", "metadata", "resourceVersion", kube_version(p->seen.object),
                      "finalizers", list);
-    rc = kube_patch(t->desk->kube, kind_of(t), t->seen.tenant, kube_name(t->seen.object), body, 0,
+    rc = kube_patch(p->desk->kube, kind_of(p), p->seen.tenant, kube_name(p->seen.object), body, 0,
                     &out, err);
     json_decref(body);
     if (rc == 0 && on)
-        see_object(t, out);
+        see_object(p, out);
     else
         json_decref(out);
-    return rc == 0 || (!on && rc == DLC_ENOTFOUND) ? ACT_DONE : ACT_FAILED;
+    return rc == 0 || (!on && rc == DLC_ENOTFOUND) ? ACTION_DONE : ACTION_FAILED;
 }
 
-static enum act_end do_status(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result do_status(struct pass *p, const struct action *a, struct dlc_err *err)
 {
-    json_t *whole = json_copy((json_t *)t->seen.object), *out = NULL;
+    json_t *whole = json_copy((json_t *)p->seen.object), *out = NULL;
     int rc;
 
     json_object_set(whole, "status", a->body);
-    rc = kube_replace(t->desk->kube, kind_of(t), t->seen.tenant, kube_name(t->seen.object), whole,
+    rc = kube_replace(p->desk->kube, kind_of(p), p->seen.tenant, kube_name(p->seen.object), whole,
                       KUBE_STATUS, &out, err);
     json_decref(whole);
     if (rc == 0)
-        see_object(t, out);
-    return rc == 0 || rc == DLC_ENOTFOUND ? ACT_DONE : ACT_FAILED; /* gone: the watch will tell */
+        see_object(p, out);
+    return rc == 0 || rc == DLC_ENOTFOUND ? ACTION_DONE
+                                          : ACTION_FAILED; /* gone: the watch will tell */
 }
 
-static enum act_end do_event(struct turn *t, const struct action *a)
+static enum action_result do_event(struct pass *p, const struct action *a)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (kube_event(t->desk->kube, t->seen.object, a->warning ? "Warning" : "Normal", a->reason,
+    if (kube_event(p->desk->kube, p->seen.object, a->warning ? "Warning" : "Normal", a->reason,
                    &err, "%s", a->text) < 0)
-        log_warn("no event about %s: %s", t->key, err.text); /* nothing waits for it */
-    return ACT_DONE;
+        log_warn("no event about %s: %s", p->key, err.text); /* nothing waits for it */
+    return ACTION_DONE;
 }
 
 /* ---- others ---- */
 
 /* The name is taken: by one of ours that the watch has not shown yet, or by somebody else's. */
-static enum act_end see_taken(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result see_taken(struct pass *p, const struct action *a, struct dlc_err *err)
 {
     json_t *there = NULL;
     int rc;
 
     if (a->object == KUBE_DATASET)
-        return ACT_DONE; /* whoever made it keeps the data */
-    rc = kube_get(t->desk->kube, a->object, t->seen.tenant, a->name, &there, err);
+        return ACTION_DONE; /* whoever made it keeps the data */
+    rc = kube_get(p->desk->kube, a->object, p->seen.tenant, a->name, &there, err);
     if (rc < 0)
-        return ACT_FAILED;
-    look_add(t, a->object, there);
-    return ACT_LOOK;
+        return ACTION_FAILED;
+    observe_add(p, a->object, there);
+    return ACTION_OBSERVED;
 }
 
 /* A namespace that is going away takes nothing new. That we may not write, or that the server does
@@ -119,70 +120,70 @@ static bool is_namespace_going(int rc, const struct dlc_err *err)
 }
 
 /* There the data is given up, not kept. */
-static enum act_end give_up_data(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result give_up_data(struct pass *p, const struct action *a, struct dlc_err *err)
 {
     char name[SPEC_NAME_LEN];
     enum manager_said s =
-        manager_end_dataset(t->desk->manager, spec_dataset(t->seen.tenant, a->name, name), err);
+        manager_end_dataset(p->desk->manager, spec_dataset(p->seen.tenant, a->name, name), err);
 
-    return s == MANAGER_AWAY ? away(t, err) : ACT_DONE;
+    return s == MANAGER_AWAY ? away(p, err) : ACTION_DONE;
 }
 
 /* Will it never be taken as it is? Data that is to be kept is not given up for a 403: that passes.
  */
-static bool is_rejected(const struct turn *t, const struct action *a, int rc)
+static bool is_rejected(const struct pass *p, const struct action *a, int rc)
 {
     return rc == DLC_EINVAL ||
-           (rc == DLC_EDENIED && kube_status(t->desk->kube) == 403 && a->object != KUBE_DATASET);
+           (rc == DLC_EDENIED && kube_status(p->desk->kube) == 403 && a->object != KUBE_DATASET);
 }
 
-static enum act_end do_apply(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result do_apply(struct pass *p, const struct action *a, struct dlc_err *err)
 {
-    json_t *have = objects_get(t->desk->objects, a->object, t->seen.tenant, a->name), *out = NULL;
+    json_t *have = objects_get(p->desk->objects, a->object, p->seen.tenant, a->name), *out = NULL;
     json_t *body = json_deep_copy(a->body);
-    bool there = have != NULL && is_owned(have, t->seen.object);
+    bool there = have != NULL && is_owned(have, p->seen.object);
     int rc;
 
     if (there) { /* this one, and no other that took its place */
         json_object_set_new(json_object_get(body, "metadata"), "uid", json_string(kube_uid(have)));
-        rc = kube_apply(t->desk->kube, a->object, t->seen.tenant, a->name, body, KUBE_FORCE, &out,
+        rc = kube_apply(p->desk->kube, a->object, p->seen.tenant, a->name, body, KUBE_FORCE, &out,
                         err);
     } else {
-        rc = kube_create(t->desk->kube, a->object, t->seen.tenant, body, &out, err);
+        rc = kube_create(p->desk->kube, a->object, p->seen.tenant, body, &out, err);
     }
-    objects_put(t->desk->objects, &have);
+    objects_put(p->desk->objects, &have);
     json_decref(body);
     if (rc == 0)
-        objects_note(t->desk->objects, a->object, &out);
+        objects_note(p->desk->objects, a->object, &out);
     if (rc == DLC_EBUSY && !there)
-        return see_taken(t, a, err);
+        return see_taken(p, a, err);
     if (a->object == KUBE_DATASET && is_namespace_going(rc, err))
-        return give_up_data(t, a, err);
-    if (is_rejected(t, a, rc)) {
-        t->seen.rejected = (struct rejection){a->object, kube_status(t->desk->kube), "", ""};
-        snprintf(t->seen.rejected.name, sizeof(t->seen.rejected.name), "%s", a->name);
-        snprintf(t->seen.rejected.words, sizeof(t->seen.rejected.words), "%s", err->text);
-        return ACT_LOOK;
+        return give_up_data(p, a, err);
+    if (is_rejected(p, a, rc)) {
+        p->seen.rejected = (struct rejection){a->object, kube_status(p->desk->kube), "", ""};
+        snprintf(p->seen.rejected.name, sizeof(p->seen.rejected.name), "%s", a->name);
+        snprintf(p->seen.rejected.words, sizeof(p->seen.rejected.words), "%s", err->text);
+        return ACTION_OBSERVED;
     }
-    return rc == 0 ? ACT_DONE : ACT_FAILED;
+    return rc == 0 ? ACTION_DONE : ACTION_FAILED;
 }
 
-static enum act_end do_delete(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result do_delete(struct pass *p, const struct action *a, struct dlc_err *err)
 {
     const struct kube_delete_options o = {.uid = a->uid, .grace_s = a->grace_s};
-    int rc = kube_delete(t->desk->kube, a->object, t->seen.tenant, a->name, &o, err);
+    int rc = kube_delete(p->desk->kube, a->object, p->seen.tenant, a->name, &o, err);
 
-    return rc == 0 || rc == DLC_ENOTFOUND || rc == DLC_ECHANGED ? ACT_DONE : ACT_FAILED;
+    return rc == 0 || rc == DLC_ENOTFOUND || rc == DLC_ECHANGED ? ACTION_DONE : ACTION_FAILED;
 }
 
 /* ---- tenant and credentials ---- */
 
 /* Takes object. */
-static void see_tenant(struct turn *t, json_t *object)
+static void see_tenant(struct pass *p, json_t *object)
 {
-    fetched_note(t->desk->fetched, KUBE_SECRET, object);
-    t->seen.tenant_secret = object;
-    json_array_append_new(t->own, object);
+    fetched_note(p->desk->fetched, KUBE_SECRET, object);
+    p->seen.tenant_secret = object;
+    json_array_append_new(p->own, object);
 }
 
 static bool is_same_version(const json_t *a, const json_t *b)
@@ -191,15 +192,15 @@ static bool is_same_version(const json_t *a, const json_t *b)
 }
 
 /* The tenant's Secret as it is now, not as it is remembered. NULL: there is none. */
-static int look_at_tenant(struct turn *t, const char *ns, json_t **out, struct dlc_err *err)
+static int observe_tenant(struct pass *p, const char *ns, json_t **out, struct dlc_err *err)
 {
-    fetched_forget(t->desk->fetched, KUBE_SECRET, ns, TENANT_SECRET);
-    return fetched_get(t->desk->fetched, t->desk->kube, KUBE_SECRET, ns, TENANT_SECRET, out, err);
+    fetched_forget(p->desk->fetched, KUBE_SECRET, ns, TENANT_SECRET);
+    return fetched_get(p->desk->fetched, p->desk->kube, KUBE_SECRET, ns, TENANT_SECRET, out, err);
 }
 
 /* Its Secret, or another token in the one that is there: that token is not known any more, nor
  * are the credentials. */
-static int write_tenant(struct turn *t, const struct action *a, const char *token,
+static int write_tenant(struct pass *p, const struct action *a, const char *token,
                         const json_t *have, json_t **out, struct dlc_err *err)
 {
     json_t *body = have == NULL
@@ -210,46 +211,46 @@ static int write_tenant(struct turn *t, const struct action *a, const char *toke
 
     json_object_set_new(body, "stringData", json_pack("{s:s}", "token", token));
     rc = have == NULL
-             ? kube_create(t->desk->kube, KUBE_SECRET, a->name, body, out, err)
-             : kube_patch(t->desk->kube, KUBE_SECRET, a->name, TENANT_SECRET, body, 0, out, err);
+             ? kube_create(p->desk->kube, KUBE_SECRET, a->name, body, out, err)
+             : kube_patch(p->desk->kube, KUBE_SECRET, a->name, TENANT_SECRET, body, 0, out, err);
     json_decref(body);
     return rc;
 }
 
 /* Locked: tenants. */
-static enum act_end make_tenant(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result make_tenant(struct pass *p, const struct action *a, struct dlc_err *err)
 {
     bool again = a->key[0] != '\0';
     json_t *secret = NULL, *out = NULL;
     char *token = NULL;
-    int rc = look_at_tenant(t, a->name, &secret, err);
+    int rc = observe_tenant(p, a->name, &secret, err);
 
     if (rc < 0)
-        return ACT_FAILED;
-    if (secret != NULL && !(again && is_same_version(secret, t->seen.tenant_secret))) {
-        see_tenant(t, secret);
-        return ACT_DONE; /* somebody was first */
+        return ACTION_FAILED;
+    if (secret != NULL && !(again && is_same_version(secret, p->seen.tenant_secret))) {
+        see_tenant(p, secret);
+        return ACTION_DONE; /* somebody was first */
     }
-    if (manager_tenant(t->desk->manager, a->name, &token, err) != MANAGER_OK) {
+    if (manager_tenant(p->desk->manager, a->name, &token, err) != MANAGER_OK) {
         json_decref(secret);
-        return away(t, err);
+        return away(p, err);
     }
-    rc = write_tenant(t, a, token, secret, &out, err);
+    rc = write_tenant(p, a, token, secret, &out, err);
     secret_free(&token);
     json_decref(secret);
     if (rc < 0)
-        return ACT_FAILED;
-    see_tenant(t, out);
-    return ACT_DONE;
+        return ACTION_FAILED;
+    see_tenant(p, out);
+    return ACTION_DONE;
 }
 
-static enum act_end do_tenant(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result do_tenant(struct pass *p, const struct action *a, struct dlc_err *err)
 {
-    enum act_end e;
+    enum action_result e;
 
-    dlc_mtx_lock(t->desk->tenants);
-    e = make_tenant(t, a, err);
-    dlc_mtx_unlock(t->desk->tenants);
+    dlc_mtx_lock(p->desk->tenants);
+    e = make_tenant(p, a, err);
+    dlc_mtx_unlock(p->desk->tenants);
     return e;
 }
 
@@ -275,143 +276,145 @@ static json_t *credentials_of(const json_t *secret)
 
 /* Locked: tenants. Whoever sends credentials also writes down whose they are, before another does.
  */
-static enum act_end send_credentials(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result send_credentials(struct pass *p, const struct action *a,
+                                           struct dlc_err *err)
 {
     json_t *body, *now = NULL, *out = NULL;
     enum manager_said s;
-    int rc = look_at_tenant(t, a->name, &now, err);
+    int rc = observe_tenant(p, a->name, &now, err);
 
     if (rc < 0)
-        return ACT_FAILED;
-    if (now == NULL || !is_same_version(now, t->seen.tenant_secret)) { /* somebody was first */
-        t->seen.tenant_secret = now;
+        return ACTION_FAILED;
+    if (now == NULL || !is_same_version(now, p->seen.tenant_secret)) { /* somebody was first */
+        p->seen.tenant_secret = now;
         if (now != NULL)
-            json_array_append_new(t->own, now);
-        return ACT_LOOK;
+            json_array_append_new(p->own, now);
+        return ACTION_OBSERVED;
     }
     json_decref(now);
-    body = credentials_of(t->seen.secret_object);
-    s = manager_credentials(t->desk->manager, a->name, body, err);
+    body = credentials_of(p->seen.secret_object);
+    s = manager_credentials(p->desk->manager, a->name, body, err);
     json_decref(body);
     if (s == MANAGER_REFUSED || s == MANAGER_ABSENT) {
-        t->seen.credentials_refused = manager_status(t->desk->manager);
-        snprintf(t->seen.credentials_words, sizeof(t->seen.credentials_words), "%s", err->text);
-        return ACT_DONE;
+        p->seen.credentials_refused = manager_status(p->desk->manager);
+        snprintf(p->seen.credentials_words, sizeof(p->seen.credentials_words), "%s", err->text);
+        return ACTION_DONE;
     }
     if (s != MANAGER_OK)
-        return away(t, err);
+        return away(p, err);
     body = json_pack("{s:{s:s, s:{s:s}}}", "metadata", "resourceVersion",
-                     kube_version(t->seen.tenant_secret), "annotations", ANNOTATION_CREDENTIALS,
+                     kube_version(p->seen.tenant_secret), "annotations", ANNOTATION_CREDENTIALS,
                      a->key);
-    rc = kube_patch(t->desk->kube, KUBE_SECRET, a->name, TENANT_SECRET, body, 0, &out, err);
+    rc = kube_patch(p->desk->kube, KUBE_SECRET, a->name, TENANT_SECRET, body, 0, &out, err);
     json_decref(body);
     if (rc < 0)
-        return ACT_FAILED;
-    see_tenant(t, out);
-    return ACT_DONE;
+        return ACTION_FAILED;
+    see_tenant(p, out);
+    return ACTION_DONE;
 }
 
-static enum act_end do_credentials(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result do_credentials(struct pass *p, const struct action *a,
+                                         struct dlc_err *err)
 {
-    enum act_end e;
+    enum action_result e;
 
-    dlc_mtx_lock(t->desk->tenants);
-    e = send_credentials(t, a, err);
-    dlc_mtx_unlock(t->desk->tenants);
+    dlc_mtx_lock(p->desk->tenants);
+    e = send_credentials(p, a, err);
+    dlc_mtx_unlock(p->desk->tenants);
     return e;
 }
 
 /* ---- datasets and jobs ---- */
 
 /* A question whose answer is a body or a refusal. Takes body. */
-static enum act_end put(struct turn *t, struct answer *to, enum manager_said s, json_t *body,
-                        const struct dlc_err *err)
+static enum action_result put(struct pass *p, struct answer *to, enum manager_said s, json_t *body,
+                              const struct dlc_err *err)
 {
     if (s == MANAGER_AWAY)
-        return away(t, err);
+        return away(p, err);
     if (s == MANAGER_OK)
         answer_set(to, body);
     else
-        answer_refused(to, manager_status(t->desk->manager), err->text);
-    return ACT_DONE;
+        answer_refused(to, manager_status(p->desk->manager), err->text);
+    return ACTION_DONE;
 }
 
-static enum act_end do_make(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result do_make(struct pass *p, const struct action *a, struct dlc_err *err)
 {
-    struct seen_job *j = job_of(t, a);
+    struct seen_job *j = job_of(p, a);
     json_t *body = NULL;
     enum manager_said s;
 
     if (a->kind == ACT_MAKE_DATASET) {
-        s = manager_make_dataset(t->desk->manager, a->body, &body, err);
-        return put(t, &j->data, s, body, err);
+        s = manager_make_dataset(p->desk->manager, a->body, &body, err);
+        return put(p, &j->data, s, body, err);
     }
-    s = manager_make_job(t->desk->manager, a->key, a->body, &body, err);
-    return put(t, &j->job, s, body, err);
+    s = manager_make_job(p->desk->manager, a->key, a->body, &body, err);
+    return put(p, &j->job, s, body, err);
 }
 
-static enum act_end do_end(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result do_end(struct pass *p, const struct action *a, struct dlc_err *err)
 {
     bool job = a->kind == ACT_END_JOB;
-    struct answer *to = job ? &job_of(t, a)->job : &job_of(t, a)->data;
-    enum manager_said s = job ? manager_end_job(t->desk->manager, a->name, err)
-                              : manager_end_dataset(t->desk->manager, a->name, err);
+    struct answer *to = job ? &job_of(p, a)->job : &job_of(p, a)->data;
+    enum manager_said s = job ? manager_end_job(p->desk->manager, a->name, err)
+                              : manager_end_dataset(p->desk->manager, a->name, err);
 
     if (s == MANAGER_AWAY)
-        return away(t, err);
+        return away(p, err);
     if (s == MANAGER_REFUSED)
-        answer_refused(to, manager_status(t->desk->manager), err->text);
+        answer_refused(to, manager_status(p->desk->manager), err->text);
     else
         answer_ended(to);
-    return ACT_DONE;
+    return ACTION_DONE;
 }
 
-static enum act_end do_order(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result do_order(struct pass *p, const struct action *a, struct dlc_err *err)
 {
     const char *what = a->kind == ACT_WARM ? "warm" : a->kind == ACT_EVICT ? "evict" : "snapshot";
-    enum manager_said s = manager_order(t->desk->manager, a->name, what, a->body, err);
+    enum manager_said s = manager_order(p->desk->manager, a->name, what, a->body, err);
 
     if (s == MANAGER_AWAY)
-        return away(t, err);
-    if (s == MANAGER_REFUSED && !(a->kind == ACT_EVICT && manager_status(t->desk->manager) == 409))
-        answer_refused(&job_of(t, a)->data, manager_status(t->desk->manager), err->text);
-    return ACT_DONE;
+        return away(p, err);
+    if (s == MANAGER_REFUSED && !(a->kind == ACT_EVICT && manager_status(p->desk->manager) == 409))
+        answer_refused(&job_of(p, a)->data, manager_status(p->desk->manager), err->text);
+    return ACTION_DONE;
 }
 
-static enum act_end do_heartbeat(struct turn *t, const struct action *a, struct dlc_err *err)
+static enum action_result do_heartbeat(struct pass *p, const struct action *a, struct dlc_err *err)
 {
-    enum manager_said s = manager_heartbeat(t->desk->manager, a->name, err);
+    enum manager_said s = manager_heartbeat(p->desk->manager, a->name, err);
 
     if (s == MANAGER_AWAY)
-        return away(t, err);
+        return away(p, err);
     if (s == MANAGER_ABSENT)
-        answer_absent(&job_of(t, a)->job);
-    return ACT_DONE;
+        answer_absent(&job_of(p, a)->job);
+    return ACTION_DONE;
 }
 
 /* ---- all ---- */
 
-enum act_end act(struct turn *t, const struct action *a, struct dlc_err *err)
+enum action_result action_execute(struct pass *p, const struct action *a, struct dlc_err *err)
 {
     switch (a->kind) {
-    case ACT_ADD_FINALIZER: return do_finalizer(t, true, err);
-    case ACT_DROP_FINALIZER: return do_finalizer(t, false, err);
-    case ACT_APPLY: return do_apply(t, a, err);
-    case ACT_DELETE: return do_delete(t, a, err);
-    case ACT_STATUS: return do_status(t, a, err);
-    case ACT_EVENT: return do_event(t, a);
-    case ACT_TENANT: return do_tenant(t, a, err);
-    case ACT_CREDENTIALS: return do_credentials(t, a, err);
+    case ACT_ADD_FINALIZER: return do_finalizer(p, true, err);
+    case ACT_DROP_FINALIZER: return do_finalizer(p, false, err);
+    case ACT_APPLY: return do_apply(p, a, err);
+    case ACT_DELETE: return do_delete(p, a, err);
+    case ACT_STATUS: return do_status(p, a, err);
+    case ACT_EVENT: return do_event(p, a);
+    case ACT_TENANT: return do_tenant(p, a, err);
+    case ACT_CREDENTIALS: return do_credentials(p, a, err);
     case ACT_MAKE_DATASET:
-    case ACT_MAKE_JOB: return do_make(t, a, err);
+    case ACT_MAKE_JOB: return do_make(p, a, err);
     case ACT_END_DATASET:
-    case ACT_END_JOB: return do_end(t, a, err);
+    case ACT_END_JOB: return do_end(p, a, err);
     case ACT_WARM:
     case ACT_EVICT:
-    case ACT_LIST: return do_order(t, a, err);
-    case ACT_HEARTBEAT: return do_heartbeat(t, a, err);
+    case ACT_LIST: return do_order(p, a, err);
+    case ACT_HEARTBEAT: return do_heartbeat(p, a, err);
     case ACT_KINDS: break;
     }
     dlc_check(false);
-    return ACT_DONE;
+    return ACTION_DONE;
 }

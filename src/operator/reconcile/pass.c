@@ -5,58 +5,59 @@
 
 #define ENOUGH DLC_SEC(1) /* after RECONCILE_ROUNDS: another is worked on meanwhile */
 
-static enum act_end act_all(struct turn *t, const struct actions *all, struct dlc_err *err)
+static enum action_result execute_all(struct pass *p, const struct actions *all,
+                                      struct dlc_err *err)
 {
-    enum act_end e = ACT_DONE;
+    enum action_result e = ACTION_DONE;
 
-    for (size_t i = 0; e == ACT_DONE && i < all->n; i++) {
-        log_debug("%s: %s %s", t->key, action_infos[all->v[i].kind].name, all->v[i].name);
-        if (kube_ask_to_write(t->desk->kube, err) < 0)
-            return ACT_FAILED;
-        e = act(t, &all->v[i], err);
+    for (size_t i = 0; e == ACTION_DONE && i < all->n; i++) {
+        log_debug("%s: %s %s", p->key, action_infos[all->v[i].kind].name, all->v[i].name);
+        if (kube_ask_to_write(p->desk->kube, err) < 0)
+            return ACTION_FAILED;
+        e = action_execute(p, &all->v[i], err);
     }
     return e;
 }
 
-/* Decide and act until nothing more is asked for. */
-static int decide(struct turn *t, struct dlc_dur *after, struct dlc_err *err)
+/* Decide and action_execute until nothing more is asked for. */
+static int decide(struct pass *p, struct dlc_dur *after, struct dlc_err *err)
 {
     bool away = false;
 
     for (int n = 0; n < RECONCILE_ROUNDS; n++) {
         struct actions all = ACTIONS_INIT;
         bool again;
-        enum act_end e;
+        enum action_result e;
 
-        reconcile(&t->seen, &all);
+        reconcile(&p->seen, &all);
         again = all.again;
         *after = all.after;
-        e = act_all(t, &all, err);
+        e = execute_all(p, &all, err);
         actions_release(&all);
-        if (e == ACT_FAILED || (e == ACT_AWAY && away))
+        if (e == ACTION_FAILED || (e == ACTION_MANAGER_AWAY && away))
             return err->code;
-        away |= e == ACT_AWAY;
-        if (e == ACT_DONE && !again)
+        away |= e == ACTION_MANAGER_AWAY;
+        if (e == ACTION_DONE && !again)
             return 0;
     }
     *after = ENOUGH;
     return 0;
 }
 
-int turn_take(struct desk *d, const struct object_key *key, struct dlc_dur *after,
-              struct dlc_err *err)
+int pass_run(struct desk *d, const struct object_key *key, struct dlc_dur *after,
+             struct dlc_err *err)
 {
     json_t *object = objects_get(d->objects, key->kind, key->ns, key->name);
-    struct turn t;
+    struct pass p;
     int rc;
 
     *after = (struct dlc_dur){-1};
     if (object == NULL)
         return 0;
-    rc = look_begin(&t, d, object, err);
+    rc = observe_begin(&p, d, object, err);
     if (rc == 0)
-        rc = decide(&t, after, err);
-    look_end(&t);
+        rc = decide(&p, after, err);
+    observe_end(&p);
     if (rc < 0)
         *after = kube_retry_after(d->kube);
     return rc;

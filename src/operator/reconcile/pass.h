@@ -32,12 +32,12 @@ struct desk {
  * *after: look again then; ns < 0: when something changes. The object that is gone is no failure.
  * DLC_ECANCELED: we do not lead any more. Otherwise *after is how long to leave the server alone.
  */
-int turn_take(struct desk *d, const struct object_key *key, struct dlc_dur *after,
-              struct dlc_err *err);
+int pass_run(struct desk *d, const struct object_key *key, struct dlc_dur *after,
+             struct dlc_err *err);
 
 /* ---- between pass.c, observe.c and execute.c ---- */
 
-struct turn {
+struct pass {
     struct desk *desk;
     char *key; /* of the object */
     struct observed seen;
@@ -49,19 +49,19 @@ struct turn {
 
 /* Look at everything that concerns the object. What the manager does not answer is in `seen`; a
  * failure is the API server's. `object` is taken. */
-int look_begin(struct turn *t, struct desk *d, json_t *object, struct dlc_err *err);
-void look_end(struct turn *t);
+int observe_begin(struct pass *p, struct desk *d, json_t *object, struct dlc_err *err);
+void observe_end(struct pass *p);
 /* The manager did not answer. */
-void look_away(struct turn *t, const struct dlc_err *why);
-/* One more object of a kind that a turn looks at. Takes. */
-void look_add(struct turn *t, enum kube_kind kind, json_t *object);
+void observe_manager_away(struct pass *p, const struct dlc_err *why);
+/* One more object of a kind that a pass looks at. Takes. */
+void observe_add(struct pass *p, enum kube_kind kind, json_t *object);
 
-enum act_end {
-    ACT_DONE,
-    ACT_LOOK,  /* what was found instead is in `seen` now: decide again */
-    ACT_AWAY,  /* the manager does not answer: `seen` says so */
-    ACT_FAILED /* *err */
+enum action_result {
+    ACTION_DONE,
+    ACTION_OBSERVED,     /* what was found instead is in `seen` now: decide again */
+    ACTION_MANAGER_AWAY, /* the manager does not answer: `seen` says so */
+    ACTION_FAILED        /* *err */
 };
-enum act_end act(struct turn *t, const struct action *a, struct dlc_err *err);
+enum action_result action_execute(struct pass *p, const struct action *a, struct dlc_err *err);
 
 #endif

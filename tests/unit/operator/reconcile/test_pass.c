@@ -151,7 +151,7 @@ static int turn(void)
     static const struct object_key key = {KUBE_DLTPOD, "ns", "x"};
 
     memset(&err, 0, sizeof(err));
-    return turn_take(&desk, &key, &after, &err);
+    return pass_run(&desk, &key, &after, &err);
 }
 
 /* A DLTPod whose job is registered and whose pod is there; what was asked so far is forgotten. */
