@@ -41,7 +41,7 @@ static const struct {
 
 struct worker {
     struct dlc_operator *of;
-    struct desk desk;
+    struct reconciler reconciler;
     pthread_t thread;
     /* When its pass began; 0: none. W the worker, R any, relaxed: a figure. */
     _Atomic int64_t since;
@@ -124,7 +124,7 @@ static void take_turn(struct worker *w, char **key)
 
     dlc_check(object_key_parse(*key, &k));
     atomic_store_explicit(&w->since, start.ns, memory_order_relaxed);
-    rc = pass_run(&w->desk, &k, &after, &err);
+    rc = pass_run(&w->reconciler, &k, &after, &err);
     atomic_store_explicit(&w->since, 0, memory_order_relaxed);
     r = rc < 0 ? METRICS_FAILED : after.ns >= 0 ? METRICS_AGAIN : METRICS_DONE;
     metrics_round(&o->metrics, k.kind == KUBE_DATASET, r, dlc_mono_since(start));
@@ -132,7 +132,7 @@ static void take_turn(struct worker *w, char **key)
         queue_done(o->queue, key); /* who leads now looks at it */
         return;
     }
-    if (rc < 0 && kube_status(w->desk.kube) == 429) {
+    if (rc < 0 && kube_status(w->reconciler.kube) == 429) {
         log_debug("%s: %s", *key, err.text);
         queue_again(o->queue, key, turned_away(after));
     } else if (rc < 0) {
@@ -194,14 +194,14 @@ static int start_worker(struct dlc_operator *o, struct dlc_err *err)
     int rc;
 
     w->of = o;
-    w->desk = (struct desk){o->objects, o->fetched, o->users, &o->tenants, NULL, NULL};
-    rc = kube_open(&k, &w->desk.kube, err);
+    w->reconciler = (struct reconciler){o->objects, o->fetched, o->users, &o->tenants, NULL, NULL};
+    rc = kube_open(&k, &w->reconciler.kube, err);
     if (rc < 0)
         return rc;
-    w->desk.manager = manager_new(&m);
+    w->reconciler.manager = manager_new(&m);
     if (os_thread(&w->thread, work, w) != 0) {
-        kube_close(&w->desk.kube);
-        manager_free(&w->desk.manager);
+        kube_close(&w->reconciler.kube);
+        manager_free(&w->reconciler.manager);
         return dlc_err_set(err, DLC_ENOMEM, "no thread for a worker");
     }
     o->n_workers++;
@@ -213,13 +213,13 @@ static void stop_workers(struct dlc_operator *o)
     if (o->queue != NULL)
         queue_close(o->queue);
     for (unsigned i = 0; i < o->n_workers; i++)
-        kube_interrupt(o->workers[i].desk.kube);
+        kube_interrupt(o->workers[i].reconciler.kube);
     for (unsigned i = 0; i < o->n_workers; i++) {
         struct worker *w = &o->workers[i];
 
         pthread_join(w->thread, NULL);
-        kube_close(&w->desk.kube);
-        manager_free(&w->desk.manager);
+        kube_close(&w->reconciler.kube);
+        manager_free(&w->reconciler.manager);
     }
     o->n_workers = 0;
 }

@@ -40,7 +40,7 @@ static void see_object(struct pass *p, json_t *object)
 
     p->seen.object = object;
     json_array_append_new(p->own, object);
-    objects_note(p->desk->objects, kind_of(p), &copy);
+    objects_note(p->reconciler->objects, kind_of(p), &copy);
 }
 
 static enum action_result do_finalizer(struct pass *p, bool on, struct dlc_err *err)
@@ -59,8 +59,8 @@ static enum action_result do_finalizer(struct pass *p, bool on, struct dlc_err *
         json_array_append_new(list, json_string(FINALIZER));
     body = json_pack("{s:{s:s, s:o}}", "metadata", "resourceVersion", kube_version(p->seen.object),
                      "finalizers", list);
-    rc = kube_patch(p->desk->kube, kind_of(p), p->seen.tenant, kube_name(p->seen.object), body, 0,
-                    &out, err);
+    rc = kube_patch(p->reconciler->kube, kind_of(p), p->seen.tenant, kube_name(p->seen.object),
+                    body, 0, &out, err);
     json_decref(body);
     if (rc == 0 && on)
         see_object(p, out);
@@ -75,8 +75,8 @@ static enum action_result do_status(struct pass *p, const struct action *a, stru
     int rc;
 
     json_object_set(whole, "status", a->body);
-    rc = kube_replace(p->desk->kube, kind_of(p), p->seen.tenant, kube_name(p->seen.object), whole,
-                      KUBE_STATUS, &out, err);
+    rc = kube_replace(p->reconciler->kube, kind_of(p), p->seen.tenant, kube_name(p->seen.object),
+                      whole, KUBE_STATUS, &out, err);
     json_decref(whole);
     if (rc == 0)
         see_object(p, out);
@@ -88,8 +88,8 @@ static enum action_result do_event(struct pass *p, const struct action *a)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (kube_event(p->desk->kube, p->seen.object, a->warning ? "Warning" : "Normal", a->reason,
-                   &err, "%s", a->text) < 0)
+    if (kube_event(p->reconciler->kube, p->seen.object, a->warning ? "Warning" : "Normal",
+                   a->reason, &err, "%s", a->text) < 0)
         log_warn("no event about %s: %s", p->key, err.text); /* nothing waits for it */
     return ACTION_DONE;
 }
@@ -104,7 +104,7 @@ static enum action_result see_taken(struct pass *p, const struct action *a, stru
 
     if (a->object == KUBE_DATASET)
         return ACTION_DONE; /* whoever made it keeps the data */
-    rc = kube_get(p->desk->kube, a->object, p->seen.tenant, a->name, &there, err);
+    rc = kube_get(p->reconciler->kube, a->object, p->seen.tenant, a->name, &there, err);
     if (rc < 0)
         return ACTION_FAILED;
     observe_add(p, a->object, there);
@@ -123,8 +123,8 @@ static bool is_namespace_going(int rc, const struct dlc_err *err)
 static enum action_result give_up_data(struct pass *p, const struct action *a, struct dlc_err *err)
 {
     char name[SPEC_NAME_LEN];
-    enum manager_said s =
-        manager_end_dataset(p->desk->manager, spec_dataset(p->seen.tenant, a->name, name), err);
+    enum manager_said s = manager_end_dataset(p->reconciler->manager,
+                                              spec_dataset(p->seen.tenant, a->name, name), err);
 
     return s == MANAGER_AWAY ? away(p, err) : ACTION_DONE;
 }
@@ -133,34 +133,35 @@ static enum action_result give_up_data(struct pass *p, const struct action *a, s
  */
 static bool is_rejected(const struct pass *p, const struct action *a, int rc)
 {
-    return rc == DLC_EINVAL ||
-           (rc == DLC_EDENIED && kube_status(p->desk->kube) == 403 && a->object != KUBE_DATASET);
+    return rc == DLC_EINVAL || (rc == DLC_EDENIED && kube_status(p->reconciler->kube) == 403 &&
+                                a->object != KUBE_DATASET);
 }
 
 static enum action_result do_apply(struct pass *p, const struct action *a, struct dlc_err *err)
 {
-    json_t *have = objects_get(p->desk->objects, a->object, p->seen.tenant, a->name), *out = NULL;
+    json_t *have = objects_get(p->reconciler->objects, a->object, p->seen.tenant, a->name),
+           *out = NULL;
     json_t *body = json_deep_copy(a->body);
     bool there = have != NULL && is_owned(have, p->seen.object);
     int rc;
 
     if (there) { /* this one, and no other that took its place */
         json_object_set_new(json_object_get(body, "metadata"), "uid", json_string(kube_uid(have)));
-        rc = kube_apply(p->desk->kube, a->object, p->seen.tenant, a->name, body, KUBE_FORCE, &out,
-                        err);
+        rc = kube_apply(p->reconciler->kube, a->object, p->seen.tenant, a->name, body, KUBE_FORCE,
+                        &out, err);
     } else {
-        rc = kube_create(p->desk->kube, a->object, p->seen.tenant, body, &out, err);
+        rc = kube_create(p->reconciler->kube, a->object, p->seen.tenant, body, &out, err);
     }
-    objects_put(p->desk->objects, &have);
+    objects_put(p->reconciler->objects, &have);
     json_decref(body);
     if (rc == 0)
-        objects_note(p->desk->objects, a->object, &out);
+        objects_note(p->reconciler->objects, a->object, &out);
     if (rc == DLC_EBUSY && !there)
         return see_taken(p, a, err);
     if (a->object == KUBE_DATASET && is_namespace_going(rc, err))
         return give_up_data(p, a, err);
     if (is_rejected(p, a, rc)) {
-        p->seen.rejected = (struct rejection){a->object, kube_status(p->desk->kube), "", ""};
+        p->seen.rejected = (struct rejection){a->object, kube_status(p->reconciler->kube), "", ""};
         snprintf(p->seen.rejected.name, sizeof(p->seen.rejected.name), "%s", a->name);
         snprintf(p->seen.rejected.words, sizeof(p->seen.rejected.words), "%s", err->text);
         return ACTION_OBSERVED;
@@ -171,7 +172,7 @@ static enum action_result do_apply(struct pass *p, const struct action *a, struc
 static enum action_result do_delete(struct pass *p, const struct action *a, struct dlc_err *err)
 {
     const struct kube_delete_options o = {.uid = a->uid, .grace_s = a->grace_s};
-    int rc = kube_delete(p->desk->kube, a->object, p->seen.tenant, a->name, &o, err);
+    int rc = kube_delete(p->reconciler->kube, a->object, p->seen.tenant, a->name, &o, err);
 
     return rc == 0 || rc == DLC_ENOTFOUND || rc == DLC_ECHANGED ? ACTION_DONE : ACTION_FAILED;
 }
@@ -181,7 +182,7 @@ static enum action_result do_delete(struct pass *p, const struct action *a, stru
 /* Takes object. */
 static void see_tenant(struct pass *p, json_t *object)
 {
-    fetched_note(p->desk->fetched, KUBE_SECRET, object);
+    fetched_note(p->reconciler->fetched, KUBE_SECRET, object);
     p->seen.tenant_secret = object;
     json_array_append_new(p->own, object);
 }
@@ -194,8 +195,9 @@ static bool is_same_version(const json_t *a, const json_t *b)
 /* The tenant's Secret as it is now, not as it is remembered. NULL: there is none. */
 static int observe_tenant(struct pass *p, const char *ns, json_t **out, struct dlc_err *err)
 {
-    fetched_forget(p->desk->fetched, KUBE_SECRET, ns, TENANT_SECRET);
-    return fetched_get(p->desk->fetched, p->desk->kube, KUBE_SECRET, ns, TENANT_SECRET, out, err);
+    fetched_forget(p->reconciler->fetched, KUBE_SECRET, ns, TENANT_SECRET);
+    return fetched_get(p->reconciler->fetched, p->reconciler->kube, KUBE_SECRET, ns, TENANT_SECRET,
+                       out, err);
 }
 
 /* Its Secret, or another token in the one that is there: that token is not known any more, nor
@@ -210,9 +212,9 @@ static int write_tenant(struct pass *p, const struct action *a, const char *toke
     int rc;
 
     json_object_set_new(body, "stringData", json_pack("{s:s}", "token", token));
-    rc = have == NULL
-             ? kube_create(p->desk->kube, KUBE_SECRET, a->name, body, out, err)
-             : kube_patch(p->desk->kube, KUBE_SECRET, a->name, TENANT_SECRET, body, 0, out, err);
+    rc = have == NULL ? kube_create(p->reconciler->kube, KUBE_SECRET, a->name, body, out, err)
+                      : kube_patch(p->reconciler->kube, KUBE_SECRET, a->name, TENANT_SECRET, body,
+                                   0, out, err);
     json_decref(body);
     return rc;
 }
@@ -231,7 +233,7 @@ static enum action_result make_tenant(struct pass *p, const struct action *a, st
         see_tenant(p, secret);
         return ACTION_DONE; /* somebody was first */
     }
-    if (manager_tenant(p->desk->manager, a->name, &token, err) != MANAGER_OK) {
+    if (manager_tenant(p->reconciler->manager, a->name, &token, err) != MANAGER_OK) {
         json_decref(secret);
         return away(p, err);
     }
@@ -248,9 +250,9 @@ static enum action_result do_tenant(struct pass *p, const struct action *a, stru
 {
     enum action_result e;
 
-    dlc_mtx_lock(p->desk->tenants);
+    dlc_mtx_lock(p->reconciler->tenants);
     e = make_tenant(p, a, err);
-    dlc_mtx_unlock(p->desk->tenants);
+    dlc_mtx_unlock(p->reconciler->tenants);
     return e;
 }
 
@@ -293,10 +295,10 @@ static enum action_result send_credentials(struct pass *p, const struct action *
     }
     json_decref(now);
     body = credentials_of(p->seen.secret_object);
-    s = manager_credentials(p->desk->manager, a->name, body, err);
+    s = manager_credentials(p->reconciler->manager, a->name, body, err);
     json_decref(body);
     if (s == MANAGER_REFUSED || s == MANAGER_ABSENT) {
-        p->seen.credentials_refused = manager_status(p->desk->manager);
+        p->seen.credentials_refused = manager_status(p->reconciler->manager);
         snprintf(p->seen.credentials_words, sizeof(p->seen.credentials_words), "%s", err->text);
         return ACTION_DONE;
     }
@@ -305,7 +307,7 @@ static enum action_result send_credentials(struct pass *p, const struct action *
     body = json_pack("{s:{s:s, s:{s:s}}}", "metadata", "resourceVersion",
                      kube_version(p->seen.tenant_secret), "annotations", ANNOTATION_CREDENTIALS,
                      a->key);
-    rc = kube_patch(p->desk->kube, KUBE_SECRET, a->name, TENANT_SECRET, body, 0, &out, err);
+    rc = kube_patch(p->reconciler->kube, KUBE_SECRET, a->name, TENANT_SECRET, body, 0, &out, err);
     json_decref(body);
     if (rc < 0)
         return ACTION_FAILED;
@@ -318,9 +320,9 @@ static enum action_result do_credentials(struct pass *p, const struct action *a,
 {
     enum action_result e;
 
-    dlc_mtx_lock(p->desk->tenants);
+    dlc_mtx_lock(p->reconciler->tenants);
     e = send_credentials(p, a, err);
-    dlc_mtx_unlock(p->desk->tenants);
+    dlc_mtx_unlock(p->reconciler->tenants);
     return e;
 }
 
@@ -335,7 +337,7 @@ static enum action_result put(struct pass *p, struct answer *to, enum manager_sa
     if (s == MANAGER_OK)
         answer_set(to, body);
     else
-        answer_refused(to, manager_status(p->desk->manager), err->text);
+        answer_refused(to, manager_status(p->reconciler->manager), err->text);
     return ACTION_DONE;
 }
 
@@ -346,10 +348,10 @@ static enum action_result do_make(struct pass *p, const struct action *a, struct
     enum manager_said s;
 
     if (a->kind == ACT_MAKE_DATASET) {
-        s = manager_make_dataset(p->desk->manager, a->body, &body, err);
+        s = manager_make_dataset(p->reconciler->manager, a->body, &body, err);
         return put(p, &j->data, s, body, err);
     }
-    s = manager_make_job(p->desk->manager, a->key, a->body, &body, err);
+    s = manager_make_job(p->reconciler->manager, a->key, a->body, &body, err);
     return put(p, &j->job, s, body, err);
 }
 
@@ -357,13 +359,13 @@ static enum action_result do_end(struct pass *p, const struct action *a, struct 
 {
     bool job = a->kind == ACT_END_JOB;
     struct answer *to = job ? &job_of(p, a)->job : &job_of(p, a)->data;
-    enum manager_said s = job ? manager_end_job(p->desk->manager, a->name, err)
-                              : manager_end_dataset(p->desk->manager, a->name, err);
+    enum manager_said s = job ? manager_end_job(p->reconciler->manager, a->name, err)
+                              : manager_end_dataset(p->reconciler->manager, a->name, err);
 
     if (s == MANAGER_AWAY)
         return away(p, err);
     if (s == MANAGER_REFUSED)
-        answer_refused(to, manager_status(p->desk->manager), err->text);
+        answer_refused(to, manager_status(p->reconciler->manager), err->text);
     else
         answer_ended(to);
     return ACTION_DONE;
@@ -372,18 +374,19 @@ static enum action_result do_end(struct pass *p, const struct action *a, struct 
 static enum action_result do_order(struct pass *p, const struct action *a, struct dlc_err *err)
 {
     const char *what = a->kind == ACT_WARM ? "warm" : a->kind == ACT_EVICT ? "evict" : "snapshot";
-    enum manager_said s = manager_order(p->desk->manager, a->name, what, a->body, err);
+    enum manager_said s = manager_order(p->reconciler->manager, a->name, what, a->body, err);
 
     if (s == MANAGER_AWAY)
         return away(p, err);
-    if (s == MANAGER_REFUSED && !(a->kind == ACT_EVICT && manager_status(p->desk->manager) == 409))
-        answer_refused(&job_of(p, a)->data, manager_status(p->desk->manager), err->text);
+    if (s == MANAGER_REFUSED &&
+        !(a->kind == ACT_EVICT && manager_status(p->reconciler->manager) == 409))
+        answer_refused(&job_of(p, a)->data, manager_status(p->reconciler->manager), err->text);
     return ACTION_DONE;
 }
 
 static enum action_result do_heartbeat(struct pass *p, const struct action *a, struct dlc_err *err)
 {
-    enum manager_said s = manager_heartbeat(p->desk->manager, a->name, err);
+    enum manager_said s = manager_heartbeat(p->reconciler->manager, a->name, err);
 
     if (s == MANAGER_AWAY)
         return away(p, err);

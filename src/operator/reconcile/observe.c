@@ -22,7 +22,7 @@ static json_t *array_of(const struct pass *p, enum kube_kind kind)
 /* What the object owns, and what others own that is called as it wants. */
 static void observe_kind(struct pass *p, enum kube_kind kind)
 {
-    struct objects *all = p->desk->objects;
+    struct objects *all = p->reconciler->objects;
     const char *uid = kube_uid(p->seen.object), *ns = p->seen.tenant;
     json_t *owned = objects_owned(all, kind, uid), *names = observed_names(&p->seen, kind), *one;
     size_t i;
@@ -51,7 +51,8 @@ static int fetch(struct pass *p, enum kube_kind kind, const char *name, const js
 
     *out = NULL;
     if (name[0] != '\0')
-        rc = fetched_get(p->desk->fetched, p->desk->kube, kind, p->seen.tenant, name, &o, err);
+        rc = fetched_get(p->reconciler->fetched, p->reconciler->kube, kind, p->seen.tenant, name,
+                         &o, err);
     if (o != NULL)
         json_array_append_new(p->own, o);
     *out = o;
@@ -78,7 +79,8 @@ static int observe_names(struct pass *p, struct dlc_err *err)
     for (size_t i = 0; rc == 0 && i < o->n_jobs; i++) {
         struct seen_job *j = &o->jobs[i];
 
-        j->cached_dataset = held(p, objects_get(p->desk->objects, KUBE_DATASET, o->tenant, j->ref));
+        j->cached_dataset =
+            held(p, objects_get(p->reconciler->objects, KUBE_DATASET, o->tenant, j->ref));
         rc = fetch(p, KUBE_CONFIGMAP, j->qos_from, &j->qos_map, err);
     }
     return rc;
@@ -90,11 +92,11 @@ static void observe_users(struct pass *p)
     const char *used = annotation(o->tenant_secret, ANNOTATION_CREDENTIALS);
     char *secret = mem_strn(used, strcspn(used, "/"));
 
-    o->credentials_used = users_of_secret(p->desk->users, o->tenant, secret, p->key);
+    o->credentials_used = users_of_secret(p->reconciler->users, o->tenant, secret, p->key);
     for (size_t i = 0; i < o->n_jobs; i++)
-        o->jobs[i].shared = users_others(p->desk->users, o->jobs[i].dataset, p->key);
+        o->jobs[i].shared = users_others(p->reconciler->users, o->jobs[i].dataset, p->key);
     if (o->is_dataset) {
-        json_t *names = users_of(p->desk->users, o->jobs[0].dataset);
+        json_t *names = users_of(p->reconciler->users, o->jobs[0].dataset);
 
         o->used_by = names;
         json_array_append_new(p->own, names);
@@ -141,11 +143,11 @@ static void observe_manager(struct pass *p)
         enum manager_said s;
 
         if (j->ask_data) {
-            s = manager_dataset(p->desk->manager, j->dataset, &body, &err);
+            s = manager_dataset(p->reconciler->manager, j->dataset, &body, &err);
             answers = put_answer(p, &j->data, s, body, &err);
         }
         if (answers && j->ask_job) {
-            s = manager_job(p->desk->manager, j->id, &body, &err);
+            s = manager_job(p->reconciler->manager, j->id, &body, &err);
             answers = put_answer(p, &j->job, s, body, &err);
         }
     }
@@ -153,13 +155,13 @@ static void observe_manager(struct pass *p)
 
 /* ---- all ---- */
 
-int observe_begin(struct pass *p, struct desk *d, json_t *object, struct dlc_err *err)
+int observe_begin(struct pass *p, struct reconciler *r, json_t *object, struct dlc_err *err)
 {
     struct observed *o = &p->seen;
     int rc;
 
     memset(p, 0, sizeof(*p));
-    p->desk = d;
+    p->reconciler = r;
     p->held = json_array();
     p->own = json_array();
     p->pods = json_array();
@@ -172,7 +174,7 @@ int observe_begin(struct pass *p, struct desk *d, json_t *object, struct dlc_err
     if (rc < 0)
         return rc;
     if (!o->is_dataset) {
-        json_t *nodes = objects_all(d->objects, KUBE_NODE, NULL);
+        json_t *nodes = objects_all(r->objects, KUBE_NODE, NULL);
 
         o->nodes = held(p, nodes);
         observe_kind(p, KUBE_POD);
@@ -196,7 +198,7 @@ void observe_end(struct pass *p)
     json_decref(p->services);
     observed_release(&p->seen);
     json_decref(p->own);
-    objects_put(p->desk->objects, &p->held);
+    objects_put(p->reconciler->objects, &p->held);
     mem_free(&p->key);
     memset(p, 0, sizeof(*p));
 }

@@ -12,7 +12,7 @@ static enum action_result execute_all(struct pass *p, const struct actions *all,
 
     for (size_t i = 0; e == ACTION_DONE && i < all->n; i++) {
         log_debug("%s: %s %s", p->key, action_infos[all->v[i].kind].name, all->v[i].name);
-        if (kube_ask_to_write(p->desk->kube, err) < 0)
+        if (kube_ask_to_write(p->reconciler->kube, err) < 0)
             return ACTION_FAILED;
         e = action_execute(p, &all->v[i], err);
     }
@@ -44,21 +44,21 @@ static int decide(struct pass *p, struct dlc_dur *after, struct dlc_err *err)
     return 0;
 }
 
-int pass_run(struct desk *d, const struct object_key *key, struct dlc_dur *after,
+int pass_run(struct reconciler *r, const struct object_key *key, struct dlc_dur *after,
              struct dlc_err *err)
 {
-    json_t *object = objects_get(d->objects, key->kind, key->ns, key->name);
+    json_t *object = objects_get(r->objects, key->kind, key->ns, key->name);
     struct pass p;
     int rc;
 
     *after = (struct dlc_dur){-1};
     if (object == NULL)
         return 0;
-    rc = observe_begin(&p, d, object, err);
+    rc = observe_begin(&p, r, object, err);
     if (rc == 0)
         rc = decide(&p, after, err);
     observe_end(&p);
     if (rc < 0)
-        *after = kube_retry_after(d->kube);
+        *after = kube_retry_after(r->kube);
     return rc;
 }

@@ -18,8 +18,9 @@
 #include "operator/reconcile/reconcile.h"
 #include "operator/reconcile/references.h"
 
-/* What a worker works with. All borrowed; kube and manager are its own, the rest is everybody's. */
-struct desk {
+/* What a worker needs for its passes. All borrowed; kube and manager are its own, the rest is
+ * shared by all workers. */
+struct reconciler {
     struct objects *objects;
     struct fetched *fetched;
     struct users *users;
@@ -32,13 +33,13 @@ struct desk {
  * *after: look again then; ns < 0: when something changes. The object that is gone is no failure.
  * DLC_ECANCELED: we do not lead any more. Otherwise *after is how long to leave the server alone.
  */
-int pass_run(struct desk *d, const struct object_key *key, struct dlc_dur *after,
+int pass_run(struct reconciler *r, const struct object_key *key, struct dlc_dur *after,
              struct dlc_err *err);
 
 /* ---- between pass.c, observe.c and execute.c ---- */
 
 struct pass {
-    struct desk *desk;
+    struct reconciler *reconciler;
     char *key; /* of the object */
     struct observed seen;
     json_t *held; /* owned array: objects of the cache, for objects_put() */
@@ -49,7 +50,7 @@ struct pass {
 
 /* Look at everything that concerns the object. What the manager does not answer is in `seen`; a
  * failure is the API server's. `object` is taken. */
-int observe_begin(struct pass *p, struct desk *d, json_t *object, struct dlc_err *err);
+int observe_begin(struct pass *p, struct reconciler *r, json_t *object, struct dlc_err *err);
 void observe_end(struct pass *p);
 /* The manager did not answer. */
 void observe_manager_away(struct pass *p, const struct dlc_err *why);

@@ -24,7 +24,7 @@ static struct dlc_err err;
 static struct play server;
 static struct kube_config config;
 static struct dlc_mtx tenants;
-static struct desk desk;
+static struct reconciler reconciler;
 static bool leads;
 static struct dlc_dur after;
 
@@ -34,7 +34,7 @@ static void on_change(enum kube_kind kind, const json_t *before, const json_t *n
 
     (void)arg;
     if (kind == KUBE_DLTPOD || kind == KUBE_DATASET)
-        users_changed(desk.users, kind, kube_namespace(any), kube_name(any));
+        users_changed(reconciler.users, kind, kube_namespace(any), kube_name(any));
 }
 
 static bool may_write(void *arg)
@@ -56,7 +56,7 @@ static void watch(enum kube_kind kind, const char *path)
     json_t *j = json_deep_copy(play_at(&server, path));
 
     assert_non_null(j);
-    objects_seen(desk.objects, kind, &j);
+    objects_seen(reconciler.objects, kind, &j);
 }
 
 static void put(enum kube_kind kind, const char *path, const char *json)
@@ -78,15 +78,15 @@ static int fresh(void **state)
     play_open(&server);
     config = (struct kube_config){.from = (char *)"test", .server = server.base};
     dlc_mtx_init(&tenants, LCK_tenants);
-    desk.objects = objects_new(&oc);
-    desk.users = users_new(desk.objects);
-    desk.fetched = fetched_new();
-    desk.tenants = &tenants;
-    desk.manager = manager_new(&mc);
-    assert_int_equal(kube_open(&ko, &desk.kube, &err), 0);
+    reconciler.objects = objects_new(&oc);
+    reconciler.users = users_new(reconciler.objects);
+    reconciler.fetched = fetched_new();
+    reconciler.tenants = &tenants;
+    reconciler.manager = manager_new(&mc);
+    assert_int_equal(kube_open(&ko, &reconciler.kube, &err), 0);
     for (size_t i = 0; i < unit_count(watched); i++) {
-        objects_list_begin(desk.objects, watched[i]);
-        assert_true(objects_list_end(desk.objects, watched[i], "0"));
+        objects_list_begin(reconciler.objects, watched[i]);
+        assert_true(objects_list_end(reconciler.objects, watched[i], "0"));
     }
     put(KUBE_NODE, "/api/v1/nodes/n1",
         "{\"kind\": \"Node\", \"metadata\": {\"name\": \"n1\", \"labels\": {\"dlcache.io/node\":"
@@ -98,11 +98,11 @@ static int fresh(void **state)
 static int end(void **state)
 {
     (void)state;
-    kube_close(&desk.kube);
-    manager_free(&desk.manager);
-    fetched_free(&desk.fetched);
-    users_free(&desk.users);
-    objects_free(&desk.objects);
+    kube_close(&reconciler.kube);
+    manager_free(&reconciler.manager);
+    fetched_free(&reconciler.fetched);
+    users_free(&reconciler.users);
+    objects_free(&reconciler.objects);
     dlc_mtx_release(&tenants);
     play_close(&server);
     return 0;
@@ -151,7 +151,7 @@ static int turn(void)
     static const struct object_key key = {KUBE_DLTPOD, "ns", "x"};
 
     memset(&err, 0, sizeof(err));
-    return pass_run(&desk, &key, &after, &err);
+    return pass_run(&reconciler, &key, &after, &err);
 }
 
 /* A DLTPod whose job is registered and whose pod is there; what was asked so far is forgotten. */
@@ -251,7 +251,7 @@ static void test_ours_is_changed(void **state)
     watch(KUBE_CONFIGMAP, MAP);
     gone = json_deep_copy(play_at(&server, POD)); /* so that there is something to do */
     json_object_set_new(json_object_get(gone, "metadata"), "resourceVersion", json_string("101"));
-    objects_gone(desk.objects, KUBE_POD, &gone);
+    objects_gone(reconciler.objects, KUBE_POD, &gone);
     json_object_del(server.kept, POD);
     server.version = 101;
     assert_int_equal(turn(), 0);
@@ -507,7 +507,7 @@ static void test_credentials_of_somebody_else(void **state)
     prepared();
     keys("\"access_key\": \"YWs=\", \"secret_key\": \"c2s=\"");
     t = json_deep_copy(play_at(&server, SECRET));
-    fetched_note(desk.fetched, KUBE_SECRET, t); /* as it was */
+    fetched_note(reconciler.fetched, KUBE_SECRET, t); /* as it was */
     json_object_set_new(json_object_get(t, "metadata"), "annotations",
                         json_pack("{s:s}", ANNOTATION_CREDENTIALS, "others/1"));
     play_put(&server, SECRET, t);
@@ -517,7 +517,7 @@ static void test_credentials_of_somebody_else(void **state)
     assert_int_equal(play_count(&server, "PATCH " SECRET), 1);
     play_says(&server, "PATCH " SECRET, 409, "{\"reason\": \"Conflict\"}", 1);
     keys("\"access_key\": \"YWs=\", \"secret_key\": \"bmV3\"");
-    fetched_forget(desk.fetched, KUBE_SECRET, "ns", "keys");
+    fetched_forget(reconciler.fetched, KUBE_SECRET, "ns", "keys");
     assert_int_equal(turn(), DLC_ECHANGED); /* not written down: they are sent again */
     assert_int_equal(turn(), 0);
     assert_int_equal(play_count(&server, "PUT /v1/tenants/"), 3);
