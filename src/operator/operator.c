@@ -54,7 +54,7 @@ struct dlc_operator {
     struct users *users;
     struct fetched *fetched;
     struct queue *queue;
-    struct wake wake;
+    struct enqueuer enqueuer;
     struct kube_watch *watches[FOLLOWED];
     struct lease *lease;
     struct serve *serve;
@@ -276,7 +276,7 @@ static void lease_changed(bool held, void *arg)
 
     log_info("%s", held ? "this replica leads" : "this replica does not lead any more");
     if (held)
-        wake_all(&o->wake);
+        enqueue_all(&o->enqueuer);
 }
 
 static int start_watches(struct dlc_operator *o, struct dlc_err *err)
@@ -364,7 +364,7 @@ static int start(struct dlc_operator *o, struct dlc_err *err)
 int operator_start(const struct operator_config *c, struct dlc_operator **out, struct dlc_err *err)
 {
     struct dlc_operator *o = mem_new(struct dlc_operator);
-    struct objects_config oc = {wake_changed, wake_trim, &o->wake};
+    struct objects_config oc = {enqueue_changed, enqueue_trim, &o->enqueuer};
     struct queue_config qc = {{0}, {0}};
     int rc;
 
@@ -379,7 +379,7 @@ int operator_start(const struct operator_config *c, struct dlc_operator **out, s
     o->users = users_new(o->objects);
     o->fetched = fetched_new();
     o->queue = queue_new(&qc);
-    o->wake = (struct wake){o->objects, o->users, o->queue};
+    o->enqueuer = (struct enqueuer){o->objects, o->users, o->queue};
     rc = start(o, err);
     if (rc < 0)
         operator_stop(&o);

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "operator/reconcile/reconcile_i.h"
 
-static void add(struct wake *w, char **key)
+static void add(struct enqueuer *w, char **key)
 {
     if (*key != NULL)
         queue_add(w->queue, *key);
@@ -62,7 +62,7 @@ static bool has_other_uses(const json_t *before, const json_t *after)
 
 /* The CachedDatasets that a DLTPod reads, by reference or by name, or has not let go of yet (but
  * for names that are too long to be found in "NAMESPACE.NAME"). */
-static void wake_datasets(struct wake *w, const json_t *dltpod)
+static void enqueue_datasets(struct enqueuer *w, const json_t *dltpod)
 {
     struct observed o;
 
@@ -87,7 +87,7 @@ static void wake_datasets(struct wake *w, const json_t *dltpod)
     observed_release(&o);
 }
 
-static void wake_readers(struct wake *w, const json_t *dataset)
+static void enqueue_readers(struct enqueuer *w, const json_t *dataset)
 {
     char name[SPEC_NAME_LEN];
     json_t *keys = users_keys(w->users,
@@ -99,7 +99,7 @@ static void wake_readers(struct wake *w, const json_t *dataset)
     json_decref(keys);
 }
 
-static void object_changed(struct wake *w, enum kube_kind kind, const json_t *before,
+static void object_changed(struct enqueuer *w, enum kube_kind kind, const json_t *before,
                            const json_t *after)
 {
     const json_t *any = after != NULL ? after : before;
@@ -112,11 +112,11 @@ static void object_changed(struct wake *w, enum kube_kind kind, const json_t *be
         add(w, &key);
     }
     if (kind == KUBE_DATASET && (moved || before == NULL || after == NULL))
-        wake_readers(w, any);
+        enqueue_readers(w, any);
     if (kind == KUBE_DLTPOD && (news || moved || has_other_uses(before, after))) {
-        wake_datasets(w, any);
+        enqueue_datasets(w, any);
         if (before != NULL && before != any)
-            wake_datasets(w, before);
+            enqueue_datasets(w, before);
     }
 }
 
@@ -136,7 +136,7 @@ static bool is_same_node(const json_t *a, const json_t *b)
            same_json(json_at(a, "metadata.labels"), json_at(b, "metadata.labels"));
 }
 
-static void wake_kind(struct wake *w, enum kube_kind kind, bool all)
+static void enqueue_kind(struct enqueuer *w, enum kube_kind kind, bool all)
 {
     json_t *objects = objects_all(w->objects, kind, NULL), *one;
     size_t i;
@@ -157,9 +157,9 @@ static void wake_kind(struct wake *w, enum kube_kind kind, bool all)
 
 /* ---- all ---- */
 
-void wake_changed(enum kube_kind kind, const json_t *before, const json_t *after, void *arg)
+void enqueue_changed(enum kube_kind kind, const json_t *before, const json_t *after, void *arg)
 {
-    struct wake *w = arg;
+    struct enqueuer *w = arg;
     char *key;
 
     switch (kind) {
@@ -167,16 +167,16 @@ void wake_changed(enum kube_kind kind, const json_t *before, const json_t *after
     case KUBE_DATASET: object_changed(w, kind, before, after); break;
     case KUBE_NODE:
         if (!is_same_node(before, after))
-            wake_kind(w, KUBE_DLTPOD, false);
+            enqueue_kind(w, KUBE_DLTPOD, false);
         break;
     default: key = object_key_of_owner(KUBE_DLTPOD, after != NULL ? after : before); add(w, &key);
     }
 }
 
-void wake_all(struct wake *w)
+void enqueue_all(struct enqueuer *w)
 {
-    wake_kind(w, KUBE_DATASET, true);
-    wake_kind(w, KUBE_DLTPOD, true);
+    enqueue_kind(w, KUBE_DATASET, true);
+    enqueue_kind(w, KUBE_DLTPOD, true);
 }
 
 /* ---- what is kept ---- */
@@ -209,7 +209,7 @@ static void keep_conditions(json_t *object, const char *const *types)
     json_object_set_new(json_object_get(object, "status"), "conditions", kept);
 }
 
-void wake_trim(enum kube_kind kind, json_t *object, void *arg)
+void enqueue_trim(enum kube_kind kind, json_t *object, void *arg)
 {
     static const char *const meta[] = {"name",
                                        "namespace",

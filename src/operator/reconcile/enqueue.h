@@ -19,16 +19,16 @@
 #include "operator/kube/work_queue.h"
 #include "operator/reconcile/references.h"
 
-struct wake {
+struct enqueuer {
     struct objects *objects;
     struct users *users;
     struct queue *queue;
 };
 
-/* As objects_config.changed and .trim; arg is a struct wake. */
-void wake_changed(enum kube_kind kind, const json_t *before, const json_t *after, void *arg);
-void wake_trim(enum kube_kind kind, json_t *object, void *arg);
+/* As objects_config.changed and .trim; arg is a struct enqueuer. */
+void enqueue_changed(enum kube_kind kind, const json_t *before, const json_t *after, void *arg);
+void enqueue_trim(enum kube_kind kind, json_t *object, void *arg);
 /* Everything there is: who begins to lead looks at all of it. */
-void wake_all(struct wake *w);
+void enqueue_all(struct enqueuer *w);
 
 #endif

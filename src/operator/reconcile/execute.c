@@ -163,7 +163,7 @@ static enum action_result do_apply(struct pass *p, const struct action *a, struc
     if (is_rejected(p, a, rc)) {
         p->seen.rejected = (struct rejection){a->object, kube_status(p->reconciler->kube), "", ""};
         snprintf(p->seen.rejected.name, sizeof(p->seen.rejected.name), "%s", a->name);
-        snprintf(p->seen.rejected.words, sizeof(p->seen.rejected.words), "%s", err->text);
+        snprintf(p->seen.rejected.message, sizeof(p->seen.rejected.message), "%s", err->text);
         return ACTION_OBSERVED;
     }
     return rc == 0 ? ACTION_DONE : ACTION_FAILED;
@@ -299,7 +299,7 @@ static enum action_result send_credentials(struct pass *p, const struct action *
     json_decref(body);
     if (s == MANAGER_REFUSED || s == MANAGER_ABSENT) {
         p->seen.credentials_refused = manager_status(p->reconciler->manager);
-        snprintf(p->seen.credentials_words, sizeof(p->seen.credentials_words), "%s", err->text);
+        snprintf(p->seen.credentials_error, sizeof(p->seen.credentials_error), "%s", err->text);
         return ACTION_DONE;
     }
     if (s != MANAGER_OK)
@@ -329,15 +329,15 @@ static enum action_result do_credentials(struct pass *p, const struct action *a,
 /* ---- datasets and jobs ---- */
 
 /* A question whose answer is a body or a refusal. Takes body. */
-static enum action_result put(struct pass *p, struct answer *to, enum manager_said s, json_t *body,
-                              const struct dlc_err *err)
+static enum action_result put(struct pass *p, struct response *to, enum manager_said s,
+                              json_t *body, const struct dlc_err *err)
 {
     if (s == MANAGER_AWAY)
         return away(p, err);
     if (s == MANAGER_OK)
-        answer_set(to, body);
+        response_set(to, body);
     else
-        answer_refused(to, manager_status(p->reconciler->manager), err->text);
+        response_refused(to, manager_status(p->reconciler->manager), err->text);
     return ACTION_DONE;
 }
 
@@ -358,16 +358,16 @@ static enum action_result do_make(struct pass *p, const struct action *a, struct
 static enum action_result do_end(struct pass *p, const struct action *a, struct dlc_err *err)
 {
     bool job = a->kind == ACT_END_JOB;
-    struct answer *to = job ? &job_of(p, a)->job : &job_of(p, a)->data;
+    struct response *to = job ? &job_of(p, a)->job : &job_of(p, a)->data;
     enum manager_said s = job ? manager_end_job(p->reconciler->manager, a->name, err)
                               : manager_end_dataset(p->reconciler->manager, a->name, err);
 
     if (s == MANAGER_AWAY)
         return away(p, err);
     if (s == MANAGER_REFUSED)
-        answer_refused(to, manager_status(p->reconciler->manager), err->text);
+        response_refused(to, manager_status(p->reconciler->manager), err->text);
     else
-        answer_ended(to);
+        response_ended(to);
     return ACTION_DONE;
 }
 
@@ -380,7 +380,7 @@ static enum action_result do_order(struct pass *p, const struct action *a, struc
         return away(p, err);
     if (s == MANAGER_REFUSED &&
         !(a->kind == ACT_EVICT && manager_status(p->reconciler->manager) == 409))
-        answer_refused(&job_of(p, a)->data, manager_status(p->reconciler->manager), err->text);
+        response_refused(&job_of(p, a)->data, manager_status(p->reconciler->manager), err->text);
     return ACTION_DONE;
 }
 
@@ -391,7 +391,7 @@ static enum action_result do_heartbeat(struct pass *p, const struct action *a, s
     if (s == MANAGER_AWAY)
         return away(p, err);
     if (s == MANAGER_ABSENT)
-        answer_absent(&job_of(p, a)->job);
+        response_absent(&job_of(p, a)->job);
     return ACTION_DONE;
 }
 

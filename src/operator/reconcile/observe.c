@@ -115,17 +115,17 @@ void observe_add(struct pass *p, enum kube_kind kind, json_t *object)
 void observe_manager_away(struct pass *p, const struct dlc_err *why)
 {
     p->seen.manager_away = true;
-    snprintf(p->seen.manager_words, sizeof(p->seen.manager_words), "%.199s", why->text);
+    snprintf(p->seen.manager_error, sizeof(p->seen.manager_error), "%.199s", why->text);
 }
 
 /* False: the manager did not answer. */
-static bool put_answer(struct pass *p, struct answer *a, enum manager_said s, json_t *body,
-                       const struct dlc_err *err)
+static bool put_response(struct pass *p, struct response *a, enum manager_said s, json_t *body,
+                         const struct dlc_err *err)
 {
     if (s == MANAGER_OK)
-        answer_set(a, body);
+        response_set(a, body);
     else if (s == MANAGER_ABSENT)
-        answer_absent(a);
+        response_absent(a);
     else
         observe_manager_away(p, err);
     return !p->seen.manager_away;
@@ -144,11 +144,11 @@ static void observe_manager(struct pass *p)
 
         if (j->ask_data) {
             s = manager_dataset(p->reconciler->manager, j->dataset, &body, &err);
-            answers = put_answer(p, &j->data, s, body, &err);
+            answers = put_response(p, &j->data, s, body, &err);
         }
         if (answers && j->ask_job) {
             s = manager_job(p->reconciler->manager, j->id, &body, &err);
-            answers = put_answer(p, &j->job, s, body, &err);
+            answers = put_response(p, &j->job, s, body, &err);
         }
     }
 }

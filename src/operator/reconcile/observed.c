@@ -119,37 +119,37 @@ void cut_text(char *s)
         s[n] = '\0';
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
-static void answer_release(struct answer *a)
+static void response_release(struct response *a)
 {
     json_decref(a->body);
     memset(a, 0, sizeof(*a));
 }
 
-void answer_set(struct answer *a, json_t *body)
+void response_set(struct response *a, json_t *body)
 {
-    answer_release(a);
+    response_release(a);
     a->body = body;
 }
 
-void answer_absent(struct answer *a)
+void response_absent(struct response *a)
 {
-    answer_release(a);
+    response_release(a);
     a->absent = true;
 }
 
-void answer_ended(struct answer *a)
+void response_ended(struct response *a)
 {
-    answer_absent(a);
+    response_absent(a);
     a->ended = true;
 }
 
-void answer_refused(struct answer *a, int status, const char *words)
+void response_refused(struct response *a, int status, const char *message)
 {
     a->refused = status;
-    snprintf(a->words, sizeof(a->words), "%s", words);
-    cut_text(a->words);
+    snprintf(a->message, sizeof(a->message), "%s", message);
+    cut_text(a->message);
 }
 
 /* ---- observed ---- */
@@ -254,8 +254,8 @@ void observed_init(struct observed *o, const json_t *object, int64_t now)
 void observed_release(struct observed *o)
 {
     for (size_t i = 0; i < o->n_jobs; i++) {
-        answer_release(&o->jobs[i].job);
-        answer_release(&o->jobs[i].data);
+        response_release(&o->jobs[i].job);
+        response_release(&o->jobs[i].data);
     }
     mem_free(&o->jobs);
     memset(o, 0, sizeof(*o));

@@ -291,7 +291,7 @@ static void say_away(struct round *r)
 
     if (strcmp(json_text_at(was, "status"), "True") != 0) /* what was ready is not worse for that */
         say(r, COND_DATASET, "Unknown", "ManagerAway", "the manager does not answer: %s",
-            r->o->manager_words);
+            r->o->manager_error);
     look_after(r->out, RECON_LOOK_AWAY);
 }
 

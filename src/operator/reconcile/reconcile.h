@@ -47,13 +47,13 @@
 
 /* ---- what is ---- */
 
-/* The control plane's answer to one question. Both NULL and false: not asked. */
-struct answer {
-    json_t *body;    /* owned */
-    bool absent;     /* 404, or deleted in this round */
-    bool ended;      /* deleted in this round */
-    int refused;     /* HTTP status (4xx, 507) of the POST of this round; 0: none */
-    char words[500]; /* of the refusal */
+/* The manager's response to one request. Both NULL and false: not asked. */
+struct response {
+    json_t *body;      /* owned */
+    bool absent;       /* 404, or deleted in this round */
+    bool ended;        /* deleted in this round */
+    int refused;       /* HTTP status (4xx, 507) of the POST of this round; 0: none */
+    char message[500]; /* of the refusal */
 };
 
 /* One job: of spec.jobs in its order, then those that only status.jobs knows. */
@@ -70,7 +70,7 @@ struct seen_job {
                   */
 
     /* found; Kubernetes objects are borrowed, NULL: there is none */
-    struct answer job, data;
+    struct response job, data;
     const json_t *cached_dataset, *qos_map;
 };
 
@@ -78,9 +78,9 @@ struct seen_job {
  */
 struct rejection {
     enum kube_kind kind;
-    int status;      /* HTTP; 0: there is none */
-    char name[254];  /* which; "": not known */
-    char words[500]; /* the server's */
+    int status;        /* HTTP; 0: there is none */
+    char name[254];    /* which; "": not known */
+    char message[500]; /* the server's */
 };
 
 struct observed {
@@ -93,13 +93,13 @@ struct observed {
 
     /* fill in */
     bool manager_away;       /* no question was answered */
-    char manager_words[200]; /* why */
+    char manager_error[200]; /* why */
     const json_t *tenant_secret, *secret_object;
     /* Another DLTPod or CachedDataset of this namespace names the Secret that the annotation
      * ANNOTATION_CREDENTIALS of the tenant's Secret names. */
     bool credentials_used;
     int credentials_refused; /* HTTP status of the PUT of this round */
-    char credentials_words[500];
+    char credentials_error[500];
     struct rejection rejected;
     const json_t *pods, *configmaps, *services; /* arrays: owned by the object, or called as what
                                                  * it wants; borrowed, NULL: none */
@@ -196,23 +196,24 @@ void actions_release(struct actions *a);
 #define RECONCILE_ROUNDS 16
 
 /*
- * Where answers go, when `again` is set (execute.c):
- *     ADD_FINALIZER, STATUS      o->object = the object of the answer (the caller holds it)
+ * Where responses go, when `again` is set (execute.c):
+ *     ADD_FINALIZER, STATUS      o->object = the object of the response (the caller holds it)
  *     TENANT                     o->tenant_secret = the Secret
- *     CREDENTIALS                o->tenant_secret likewise; refused: credentials_refused, _words
- *     MAKE_DATASET               jobs[i].data = body of the answer, or refused
- *     END_DATASET, END_JOB       answer_ended(); 409: answer_refused()
+ *     CREDENTIALS                o->tenant_secret likewise; refused: credentials_refused, _error
+ *     MAKE_DATASET               jobs[i].data = body of the response, or refused
+ *     END_DATASET, END_JOB       response_ended(); 409: response_refused()
  *     WARM, EVICT, LIST          nothing, or data.refused
  *     MAKE_JOB                   jobs[i].job = body (201), or refused. jobs[i].id stays
  *     HEARTBEAT                  job.absent = true when it is not known
  *     APPLY, DELETE              nothing: the watch brings it. APPLY answered with 403 or 422:
- * rejected, and reconcile() once more A failure that is no refusal (5xx, no answer): the key fails
- * (queue_failed), or, when nobody answers, manager_away with words and reconcile() once more.
+ *                                rejected, and reconcile() once more
+ * A failure that is not a refusal (5xx): the key fails (queue_failed). If the manager does not
+ * answer: manager_away with manager_error, and reconcile() once more.
  */
-void answer_set(struct answer *a, json_t *body); /* takes body */
-void answer_absent(struct answer *a);
-void answer_ended(struct answer *a);
-void answer_refused(struct answer *a, int status, const char *words);
+void response_set(struct response *a, json_t *body); /* takes body */
+void response_absent(struct response *a);
+void response_ended(struct response *a);
+void response_refused(struct response *a, int status, const char *message);
 
 /* `out` is ACTIONS_INIT. */
 void reconcile(const struct observed *o, struct actions *out);

@@ -17,7 +17,7 @@
 
 #define LIST_AGAIN_S 60 /* after a listing that failed */
 
-static const struct answer *data_of(const struct round *r)
+static const struct response *data_of(const struct round *r)
 {
     return &r->o->jobs[0].data;
 }
@@ -65,13 +65,13 @@ static bool is_meant(const struct round *r)
 static enum step made_step(struct round *r)
 {
     const struct observed *o = r->o;
-    const struct answer *d = data_of(r);
+    const struct response *d = data_of(r);
     struct action *a;
 
     if (d->body == NULL && d->refused == 404) {
         tenant_again(r);
     } else if (d->body == NULL && d->refused != 0) {
-        warn(r, COND_DATASET, "False", "DatasetRefused", "%s", d->words);
+        warn(r, COND_DATASET, "False", "DatasetRefused", "%s", d->message);
         r->phase = "Failed";
         look_after(r->out, RECON_LOOK_WAITING);
         return WAIT;
@@ -242,18 +242,18 @@ static void finish(struct round *r)
 
 static void delete_it(struct round *r)
 {
-    const struct answer *d = data_of(r);
+    const struct response *d = data_of(r);
 
     set_users(r);
     if (r->o->manager_away)
         snprintf(r->message, sizeof(r->message),
                  "its deletion waits for the manager, which does not answer: %s",
-                 r->o->manager_words);
+                 r->o->manager_error);
     else if (json_array_size(r->o->used_by) > 0)
         snprintf(r->message, sizeof(r->message), "its deletion waits for DLTPod %s, which reads it",
                  json_string_value(json_array_get(r->o->used_by, 0)));
     else if (d->body != NULL && d->refused != 0)
-        snprintf(r->message, sizeof(r->message), "its deletion waits: %.400s", d->words);
+        snprintf(r->message, sizeof(r->message), "its deletion waits: %.400s", d->message);
     else if (d->body != NULL && is_meant(r)) {
         order(r, ACT_END_DATASET);
         r->out->again = true;
@@ -277,7 +277,7 @@ void reconcile_dataset(struct round *r)
     }
     if (r->o->manager_away) {
         say(r, COND_DATASET, "Unknown", "ManagerAway", "the manager does not answer: %s",
-            r->o->manager_words);
+            r->o->manager_error);
         look_after(r->out, RECON_LOOK_AWAY);
         set_users(r);
         finish(r);

@@ -103,7 +103,7 @@ static void say_not_kept(struct round *r, size_t i)
     snprintf(a->text, sizeof(a->text),
              "dataset %s is given up, not kept: the API server does not take a CachedDataset for "
              "it: %.340s",
-             r->o->jobs[i].dataset, r->o->rejected.words);
+             r->o->jobs[i].dataset, r->o->rejected.message);
     cut_text(a->text);
 }
 
@@ -160,7 +160,7 @@ static void end_pods(struct round *r)
 
 /* Data that was to go and that somebody reads, whom no object of Kubernetes tells of. NULL: none.
  */
-static const struct answer *data_in_use(const struct round *r)
+static const struct response *data_in_use(const struct round *r)
 {
     for (size_t i = 0; i < r->o->n_jobs; i++)
         if (r->o->jobs[i].data.body != NULL && r->o->jobs[i].data.refused != 0)
@@ -189,7 +189,7 @@ void reconcile_away(struct round *r)
     if (r->o->manager_away) {
         snprintf(r->message, sizeof(r->message),
                  "its deletion waits for the manager, which does not answer: %s",
-                 r->o->manager_words);
+                 r->o->manager_error);
         wait_on(r);
         return;
     }
@@ -199,7 +199,7 @@ void reconcile_away(struct round *r)
     }
     if (data_in_use(r) != NULL) {
         snprintf(r->message, sizeof(r->message), "its deletion waits: %.400s",
-                 data_in_use(r)->words);
+                 data_in_use(r)->message);
         wait_on(r);
         return;
     }

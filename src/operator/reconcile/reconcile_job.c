@@ -96,7 +96,7 @@ void job_release_work(struct work *w)
 
 static enum step make_dataset(struct work *w)
 {
-    const struct answer *d = &w->j->data;
+    const struct response *d = &w->j->data;
     struct action *a;
 
     if (w->j->ref[0] != '\0') {
@@ -108,7 +108,7 @@ static enum step make_dataset(struct work *w)
         tenant_again(w->r);
     } else if (d->refused != 0) {
         job_note(&w->ready, "False", true, "DatasetRefused", "dataset %s: %s", w->j->dataset,
-                 d->words);
+                 d->message);
         return WAIT;
     }
     if (!d->absent && d->refused == 0) { /* nobody asked */
@@ -187,11 +187,11 @@ enum step job_end(struct work *w, const char *id)
 
 static enum step register_job(struct work *w)
 {
-    const struct answer *j = &w->j->job;
+    const struct response *j = &w->j->job;
 
     if (j->refused != 0) {
         job_note(&w->ready, "False", true, j->refused == 507 ? "NoRoom" : "JobRefused",
-                 "job %s: %s", w->j->name, j->words);
+                 "job %s: %s", w->j->name, j->message);
         return WAIT;
     }
     job_make(w);

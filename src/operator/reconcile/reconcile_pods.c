@@ -325,7 +325,7 @@ static void see_rejected(struct work *w)
 
     w->rejected = true;
     job_note(&w->placed, "False", true, "Rejected", "the API server does not take %s%s%s: %s",
-             kube_kinds[no->kind].kind, no->name[0] != '\0' ? " " : "", no->name, no->words);
+             kube_kinds[no->kind].kind, no->name[0] != '\0' ? " " : "", no->name, no->message);
 }
 
 /* That of another port goes and comes again: ports of a Service are not replaced by an apply.

@@ -82,7 +82,7 @@ static enum step credentials_step(struct round *r)
     }
     if (o->credentials_refused != 0) {
         warn(r, COND_DATASET, "False", "CredentialsRefused", "Secret %s: %s", o->secret,
-             o->credentials_words);
+             o->credentials_error);
         look_after(r->out, RECON_LOOK_WAITING);
         return WAIT;
     }

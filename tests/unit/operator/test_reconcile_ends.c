@@ -408,8 +408,8 @@ static void test_tenant_lost(void **state)
     world_round(&w, "DLTPod", "x", &(bool){false});
     w.left = -1;
     world_observe(&w, "DLTPod", "x", &o);
-    answer_refused(&o.jobs[0].data, 404, "there is no tenant team");
-    answer_refused(&o.jobs[1].data, 404, "there is no tenant team");
+    response_refused(&o.jobs[0].data, 404, "there is no tenant team");
+    response_refused(&o.jobs[1].data, 404, "there is no tenant team");
     reconcile(&o, &a);
     said = world_say(&a);
     assert_string_equal(said, "TENANT; MAKE_DATASET; MAKE_DATASET; again");

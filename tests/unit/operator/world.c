@@ -293,14 +293,14 @@ static bool is_secret_named(const struct world *w, const json_t * not, const cha
     return found;
 }
 
-static void look_at(struct answer *a, const json_t *all, const char *name)
+static void look_at(struct response *a, const json_t *all, const char *name)
 {
     json_t *b = json_object_get(all, name);
 
     if (b != NULL)
-        answer_set(a, json_deep_copy(b));
+        response_set(a, json_deep_copy(b));
     else
-        answer_absent(a);
+        response_absent(a);
 }
 
 void world_observe(struct world *w, const char *kind, const char *name, struct observed *o)
@@ -310,7 +310,7 @@ void world_observe(struct world *w, const char *kind, const char *name, struct o
     observed_init(o, object, w->now);
     o->manager_away = w->away;
     if (w->away)
-        snprintf(o->manager_words, sizeof(o->manager_words), "connection refused");
+        snprintf(o->manager_error, sizeof(o->manager_error), "connection refused");
     o->tenant_secret = world_get(w, "Secret", TENANT_SECRET);
     o->secret_object = world_get(w, "Secret", o->secret);
     if (o->tenant_secret != NULL) {
@@ -358,11 +358,11 @@ static void do_job(struct world *w, struct seen_job *j, const struct action *a)
 
     if (id[0] == '\0') {
         if (w->refuse_jobs != 0) {
-            answer_refused(&j->job, w->refuse_jobs, "no room for it");
+            response_refused(&j->job, w->refuse_jobs, "no room for it");
             return;
         }
         if (json_object_get(w->datasets, text(a->body, "dataset")) == NULL) {
-            answer_refused(&j->job, 404, "there is no such dataset");
+            response_refused(&j->job, 404, "there is no such dataset");
             return;
         }
         snprintf(fresh, sizeof(fresh), "j-%d", ++w->version);
@@ -374,9 +374,9 @@ static void do_job(struct world *w, struct seen_job *j, const struct action *a)
         id = text(w->keys, a->key);
     }
     b = json_object_get(w->jobs, id);
-    answer_set(&j->job, b != NULL ? json_deep_copy(b)
-                                  : json_pack("{s:s, s:s}", "id", id, "state",
-                                              "queued")); /* as remembered */
+    response_set(&j->job, b != NULL ? json_deep_copy(b)
+                                    : json_pack("{s:s, s:s}", "id", id, "state",
+                                                "queued")); /* as remembered */
 }
 
 static void do_dataset(struct world *w, struct seen_job *j, const struct action *a)
@@ -385,7 +385,7 @@ static void do_dataset(struct world *w, struct seen_job *j, const struct action 
 
     assert_true(strlen(name) <= 63);
     if (json_object_get(w->tenants, text(a->body, "tenant")) == NULL) {
-        answer_refused(&j->data, 404, "there is no such tenant");
+        response_refused(&j->data, 404, "there is no such tenant");
         return;
     }
     if (json_object_get(w->datasets, name) == NULL) {
@@ -395,7 +395,7 @@ static void do_dataset(struct world *w, struct seen_job *j, const struct action 
         json_object_set_new(b, "cached", json_pack("{s:i, s:[]}", "bytes", 0, "nodes"));
         json_object_set_new(w->datasets, name, b);
     }
-    answer_set(&j->data, json_deep_copy(json_object_get(w->datasets, name)));
+    response_set(&j->data, json_deep_copy(json_object_get(w->datasets, name)));
 }
 
 static void do_end_dataset(struct world *w, struct seen_job *j, const struct action *a)
@@ -406,12 +406,12 @@ static void do_end_dataset(struct world *w, struct seen_job *j, const struct act
     json_object_foreach(w->jobs, id, b)
     {
         if (strcmp(text(b, "dataset"), a->name) == 0) {
-            answer_refused(&j->data, 409, "jobs run on it");
+            response_refused(&j->data, 409, "jobs run on it");
             return;
         }
     }
     json_object_del(w->datasets, a->name);
-    answer_ended(&j->data);
+    response_ended(&j->data);
 }
 
 static bool is_rejected(struct world *w, struct observed *o, const struct action *a)
@@ -423,7 +423,7 @@ static bool is_rejected(struct world *w, struct observed *o, const struct action
     no->kind = a->object;
     no->status = 403;
     snprintf(no->name, sizeof(no->name), "%s", a->name);
-    snprintf(no->words, sizeof(no->words), "%s is forbidden: exceeded quota", a->name);
+    snprintf(no->message, sizeof(no->message), "%s is forbidden: exceeded quota", a->name);
     return true;
 }
 
@@ -491,7 +491,7 @@ static void do_credentials(struct world *w, struct observed *o, const struct act
 
     if (json_object_get(w->tenants, a->name) == NULL) {
         o->credentials_refused = 404;
-        snprintf(o->credentials_words, sizeof(o->credentials_words), "there is no such tenant");
+        snprintf(o->credentials_error, sizeof(o->credentials_error), "there is no such tenant");
         return;
     }
     json_object_set_new(w->tenants, a->name, json_string(a->key));
@@ -535,7 +535,7 @@ bool world_act(struct world *w, struct observed *o, const struct action *a)
     case ACT_MAKE_JOB: do_job(w, j, a); break;
     case ACT_END_JOB:
         json_object_del(w->jobs, a->name);
-        answer_ended(&j->job);
+        response_ended(&j->job);
         break;
     case ACT_HEARTBEAT:
         object = json_object_get(w->jobs, a->name);

@@ -6,12 +6,12 @@
 #include "operator/play.h"
 #include "unit.h"
 
-static struct wake w;
+static struct enqueuer w;
 static int version;
 
 static int fresh(void **state)
 {
-    struct objects_config c = {wake_changed, wake_trim, &w};
+    struct objects_config c = {enqueue_changed, enqueue_trim, &w};
 
     (void)state;
     w.objects = objects_new(&c);
@@ -291,7 +291,7 @@ static void test_all(void **state)
     dltpod("a", 1, BUCKET("x"), "Running");
     dltpod("b", 1, BUCKET("y"), "Succeeded");
     due("CachedDataset/ns/d DLTPod/ns/a DLTPod/ns/b");
-    wake_all(&w);
+    enqueue_all(&w);
     due("CachedDataset/ns/d DLTPod/ns/a DLTPod/ns/b");
 }
 

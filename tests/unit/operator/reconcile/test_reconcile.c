@@ -813,7 +813,7 @@ static void test_credentials(void **state)
     mem_free(&said);
     actions_release(&a);
     o.credentials_refused = 400;
-    snprintf(o.credentials_words, sizeof(o.credentials_words), "region: must be a text");
+    snprintf(o.credentials_error, sizeof(o.credentials_error), "region: must be a text");
     reconcile(&o, &a);
     assert_non_null(strstr(json_string_value(json_object_get(condition_in(&a, DATA), "message")),
                            "region: must be a text"));
@@ -839,7 +839,7 @@ static void test_cut(void **state)
         world_init(&w);
         with_tenant(&w);
         world_observe(&w, "DLTPod", "x", &o);
-        answer_refused(&o.jobs[0].data, 400, words);
+        response_refused(&o.jobs[0].data, 400, words);
         reconcile(&o, &a);
         message = json_string_value(json_object_get(condition_in(&a, DATA), "message"));
         assert_non_null(message);
