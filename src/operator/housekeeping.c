@@ -15,21 +15,21 @@
 #include "operator/reconcile/manifest.h"
 #include "operator/reconcile/reconcile_i.h"
 
-#define TICK       DLC_SEC(1) /* so late it is noticed that we lead */
-#define NODES_LOOK DLC_SEC(5)
-#define TLS_LOOK   DLC_SEC(30) /* when all is well; else NODES_LOOK */
+#define TICK           DLC_SEC(1) /* so late it is noticed that we lead */
+#define NODES_INTERVAL DLC_SEC(5)
+#define TLS_INTERVAL   DLC_SEC(30) /* when all is well; else NODES_INTERVAL */
 
-/* What may fail, each with its own last words. */
+/* What may fail, each with its own last error. */
 enum part { PART_TLS, PART_NODES, PARTS };
 
-struct keeper {
-    struct keeper_config config;
+struct housekeeping {
+    struct housekeeping_config config;
     struct kube *kube;
     struct manager *manager;
     pthread_t thread;
-    bool led; /* at the last look */
+    bool led; /* at the last check */
     struct dlc_mono next[PARTS];
-    char words[PARTS][200]; /* of the last failure; "": none */
+    char error[PARTS][200]; /* of the last failure; "": none */
     struct dlc_mtx mtx;
     struct dlc_cond woken;
     bool stop; /* G: mtx */
@@ -37,7 +37,7 @@ struct keeper {
 
 /* ---- the installation's Secret ---- */
 
-int keeper_control_secret(struct kube *k, const char *ns, json_t **out, struct dlc_err *err)
+int housekeeping_control_secret(struct kube *k, const char *ns, json_t **out, struct dlc_err *err)
 {
     json_t *body, *have = NULL;
     int rc = kube_get(k, KUBE_SECRET, ns, MANAGER_SECRET, &have, err);
@@ -61,7 +61,7 @@ int keeper_control_secret(struct kube *k, const char *ns, json_t **out, struct d
 
 /* ---- labels ---- */
 
-json_t *keeper_labels(const json_t *nodes, const json_t *live)
+json_t *housekeeping_labels(const json_t *nodes, const json_t *live)
 {
     json_t *out = json_array();
     const json_t *one;
@@ -79,7 +79,7 @@ json_t *keeper_labels(const json_t *nodes, const json_t *live)
     return out;
 }
 
-static int set_label(struct keeper *k, const json_t *change, struct dlc_err *err)
+static int set_label(struct housekeeping *k, const json_t *change, struct dlc_err *err)
 {
     const char *name = json_text_at(change, "name");
     json_t *body = json_pack("{s:{s:{s:O}}}", "metadata", "labels", LABEL_NODE,
@@ -97,7 +97,7 @@ static int set_label(struct keeper *k, const json_t *change, struct dlc_err *err
     return rc == DLC_ENOTFOUND ? 0 : rc;
 }
 
-static int label_nodes(struct keeper *k, struct dlc_err *err)
+static int label_nodes(struct housekeeping *k, struct dlc_err *err)
 {
     json_t *live = NULL, *nodes, *changes, *one;
     int rc = 0;
@@ -108,7 +108,7 @@ static int label_nodes(struct keeper *k, struct dlc_err *err)
     if (manager_nodes(k->manager, &live, err) != MANAGER_OK) /* labels stay as they are */
         return dlc_err_prefix(err, "the manager does not tell its nodes");
     nodes = objects_all(k->config.objects, KUBE_NODE, NULL);
-    changes = keeper_labels(nodes, live);
+    changes = housekeeping_labels(nodes, live);
     objects_put(k->config.objects, &nodes);
     json_array_foreach(changes, i, one)
     {
@@ -121,45 +121,45 @@ static int label_nodes(struct keeper *k, struct dlc_err *err)
 
 /* ---- the thread ---- */
 
-static void note(struct keeper *k, enum part p, int rc, const struct dlc_err *err)
+static void note(struct housekeeping *k, enum part p, int rc, const struct dlc_err *err)
 {
     static const char *const what[PARTS] = {"the webhook's certificate", "labels of nodes"};
-    const char *words = rc < 0 && rc != DLC_ECANCELED ? err->text : "";
+    const char *text = rc < 0 && rc != DLC_ECANCELED ? err->text : "";
 
-    if (strncmp(k->words[p], words, sizeof(k->words[p]) - 1) == 0)
+    if (strncmp(k->error[p], text, sizeof(k->error[p]) - 1) == 0)
         return;
-    if (words[0] != '\0')
-        log_warn("%s: %s", what[p], words);
+    if (text[0] != '\0')
+        log_warn("%s: %s", what[p], text);
     else
         log_info("%s: well again", what[p]);
-    snprintf(k->words[p], sizeof(k->words[p]), "%.199s", words);
+    snprintf(k->error[p], sizeof(k->error[p]), "%.199s", text);
 }
 
 /* Is it time for this part? If so, when again. */
-static bool is_due(struct keeper *k, enum part p)
+static bool is_due(struct housekeeping *k, enum part p)
 {
     struct dlc_mono now = dlc_mono_now();
 
     if (now.ns < k->next[p].ns)
         return false;
-    k->next[p].ns = now.ns + NODES_LOOK.ns;
+    k->next[p].ns = now.ns + NODES_INTERVAL.ns;
     return true;
 }
 
-static void look_at_tls(struct keeper *k, bool leads)
+static void check_tls(struct housekeeping *k, bool leads)
 {
     struct dlc_err err = DLC_ERR_INIT;
     int64_t end;
-    int rc = keeper_tls(k->kube, &k->config, leads, &end, &err);
+    int rc = housekeeping_tls(k->kube, &k->config, leads, &end, &err);
 
     if (rc == 0) {
         atomic_store_explicit(k->config.certificate_end, end, memory_order_relaxed);
-        k->next[PART_TLS].ns = dlc_mono_now().ns + TLS_LOOK.ns;
+        k->next[PART_TLS].ns = dlc_mono_now().ns + TLS_INTERVAL.ns;
     }
     note(k, PART_TLS, leads || rc != DLC_ENOTFOUND ? rc : 0, &err);
 }
 
-static void look(struct keeper *k)
+static void check_due(struct housekeeping *k)
 {
     bool leads = lease_held(k->config.lease);
     struct dlc_err err = DLC_ERR_INIT;
@@ -168,7 +168,7 @@ static void look(struct keeper *k)
         memset(k->next, 0, sizeof(k->next));
     k->led = leads;
     if (k->config.serve != NULL && is_due(k, PART_TLS))
-        look_at_tls(k, leads);
+        check_tls(k, leads);
     if (leads && is_due(k, PART_NODES)) {
         int rc = label_nodes(k, &err);
 
@@ -178,11 +178,11 @@ static void look(struct keeper *k)
 
 static void *run(void *arg)
 {
-    struct keeper *k = arg;
+    struct housekeeping *k = arg;
     bool stop = false;
 
     while (!stop) {
-        look(k);
+        check_due(k);
         dlc_mtx_lock(&k->mtx);
         if (!k->stop)
             dlc_cond_wait_for(&k->woken, &k->mtx, TICK);
@@ -192,7 +192,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void free_keeper(struct keeper *k)
+static void housekeeping_free(struct housekeeping *k)
 {
     manager_free(&k->manager);
     kube_close(&k->kube);
@@ -201,30 +201,31 @@ static void free_keeper(struct keeper *k)
     mem_free(&k);
 }
 
-int keeper_start(const struct keeper_config *c, struct keeper **out, struct dlc_err *err)
+int housekeeping_start(const struct housekeeping_config *c, struct housekeeping **out,
+                       struct dlc_err *err)
 {
-    struct keeper *k = mem_new(struct keeper);
+    struct housekeeping *k = mem_new(struct housekeeping);
     int rc;
 
     *out = NULL;
     k->config = *c;
-    dlc_mtx_init(&k->mtx, LCK_keeper);
+    dlc_mtx_init(&k->mtx, LCK_housekeeping);
     dlc_cond_init(&k->woken);
     k->manager = manager_new(&c->manager);
     rc = kube_open(&c->kube, &k->kube, err);
     if (rc == 0 && os_thread(&k->thread, run, k) != 0)
-        rc = dlc_err_set(err, DLC_ENOMEM, "no thread for the keeper");
+        rc = dlc_err_set(err, DLC_ENOMEM, "cannot start the housekeeping thread");
     if (rc < 0) {
-        free_keeper(k);
+        housekeeping_free(k);
         return rc;
     }
     *out = k;
     return 0;
 }
 
-void keeper_stop(struct keeper **kp)
+void housekeeping_stop(struct housekeeping **kp)
 {
-    struct keeper *k = *kp;
+    struct housekeeping *k = *kp;
 
     *kp = NULL;
     if (k == NULL)
@@ -235,5 +236,5 @@ void keeper_stop(struct keeper **kp)
     dlc_cond_broadcast(&k->woken);
     dlc_mtx_unlock(&k->mtx);
     pthread_join(k->thread, NULL);
-    free_keeper(k);
+    housekeeping_free(k);
 }

@@ -24,9 +24,9 @@
 #define WEBHOOK_CONFIG "dlcache"
 #define SERVICE_NAME   "dlcache-operator"
 
-struct keeper;
+struct housekeeping;
 
-struct keeper_config {
+struct housekeeping_config {
     const char *ns;   /* the installation's; borrowed, as all here */
     const char *host; /* where the webhook listens, if that is one address; NULL: anywhere */
     struct kube_options kube; /* with may_write */
@@ -37,14 +37,15 @@ struct keeper_config {
     _Atomic int64_t *certificate_end; /* Unix time; 0: there is none. Written, relaxed */
 };
 
-int keeper_start(const struct keeper_config *c, struct keeper **out, struct dlc_err *err);
-void keeper_stop(struct keeper **kp); /* joins */
+int housekeeping_start(const struct housekeeping_config *c, struct housekeeping **out,
+                       struct dlc_err *err);
+void housekeeping_stop(struct housekeeping **kp); /* joins */
 
 /* The Secret of the installation, made when it is missing or not whole. Gives *out. */
-int keeper_control_secret(struct kube *k, const char *ns, json_t **out, struct dlc_err *err);
+int housekeeping_control_secret(struct kube *k, const char *ns, json_t **out, struct dlc_err *err);
 
 /* Which Nodes need another label, given the nodes of the control plane. Gives an array of
  * {"name": .., "label": "ready" or null}. Pure. */
-json_t *keeper_labels(const json_t *nodes, const json_t *live);
+json_t *housekeeping_labels(const json_t *nodes, const json_t *live);
 
 #endif

@@ -10,14 +10,14 @@
  * One look at the webhook's certificate: read from its Secret; with `leads` made, renewed and told
  * to the API server; shown by `serve`. Gives *end, when it ends (Unix time).
  */
-int keeper_tls(struct kube *k, const struct keeper_config *c, bool leads, int64_t *end,
-               struct dlc_err *err);
+int housekeeping_tls(struct kube *k, const struct housekeeping_config *c, bool leads, int64_t *end,
+                     struct dlc_err *err);
 
 /* The certificate as a Secret has it, and back. Gives; certs_release(). */
-void keeper_certs_of(const json_t *secret, struct certs *out);
-json_t *keeper_certs_secret(const char *ns, const struct certs *c, const json_t *was);
+void housekeeping_certs_of(const json_t *secret, struct certs *out);
+json_t *housekeeping_certs_secret(const char *ns, const struct certs *c, const json_t *was);
 /* What is to be applied to a MutatingWebhookConfiguration so that every webhook has this bundle.
  * Gives; NULL: they have it. */
-json_t *keeper_bundle_patch(const json_t *config, const char *bundle);
+json_t *housekeeping_bundle_patch(const json_t *config, const char *bundle);
 
 #endif

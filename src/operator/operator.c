@@ -58,8 +58,8 @@ struct dlc_operator {
     struct kube_watch *watches[FOLLOWED];
     struct lease *lease;
     struct serve *serve;
-    struct keeper *keeper;
-    _Atomic int64_t certificate_end; /* W the keeper, R any; relaxed: a figure */
+    struct housekeeping *housekeeping;
+    _Atomic int64_t certificate_end; /* W the housekeeping thread, R any; relaxed: a figure */
     struct dlc_mtx tenants;
     char *webhook_host; /* NULL: anywhere */
     struct dlc_mtx token;
@@ -82,7 +82,7 @@ static int find_token(void *arg, char **out, struct dlc_err *err)
     if (rc < 0 || *out != NULL)
         return rc;
     dlc_mtx_lock(&o->token);
-    rc = keeper_control_secret(o->asker, o->config.ns, &secret, err);
+    rc = housekeeping_control_secret(o->asker, o->config.ns, &secret, err);
     dlc_mtx_unlock(&o->token);
     if (rc == 0)
         *out = bootstrap_text(secret, "admin.token");
@@ -315,18 +315,18 @@ static int start_lease(struct dlc_operator *o, struct dlc_err *err)
     return lease_start(&c, &o->lease, err);
 }
 
-static int start_keeper(struct dlc_operator *o, struct dlc_err *err)
+static int start_housekeeping(struct dlc_operator *o, struct dlc_err *err)
 {
-    struct keeper_config c = {.ns = o->config.ns,
-                              .host = o->webhook_host,
-                              .kube = leader_options(o),
-                              .objects = o->objects,
-                              .lease = o->lease,
-                              .serve = o->config.webhook != NULL ? o->serve : NULL,
-                              .manager = manager_config(o),
-                              .certificate_end = &o->certificate_end};
+    struct housekeeping_config c = {.ns = o->config.ns,
+                                    .host = o->webhook_host,
+                                    .kube = leader_options(o),
+                                    .objects = o->objects,
+                                    .lease = o->lease,
+                                    .serve = o->config.webhook != NULL ? o->serve : NULL,
+                                    .manager = manager_config(o),
+                                    .certificate_end = &o->certificate_end};
 
-    return keeper_start(&c, &o->keeper, err);
+    return housekeeping_start(&c, &o->housekeeping, err);
 }
 
 /* Of "HOST:PORT" the host that a certificate can be for; NULL: all of them are meant. Gives. */
@@ -349,12 +349,12 @@ static int start(struct dlc_operator *o, struct dlc_err *err)
     int rc = kube_open(&k, &o->asker, err);
 
     if (rc == 0) /* nodes and managers wait for it; that there is none yet stops nobody */
-        (void)keeper_control_secret(o->asker, o->config.ns, &secret, NULL);
+        (void)housekeeping_control_secret(o->asker, o->config.ns, &secret, NULL);
     json_decref(secret);
     rc = rc == 0 ? start_serving(o, err) : rc;
     rc = rc == 0 ? start_watches(o, err) : rc;
     rc = rc == 0 ? start_lease(o, err) : rc;
-    rc = rc == 0 ? start_keeper(o, err) : rc;
+    rc = rc == 0 ? start_housekeeping(o, err) : rc;
     for (unsigned i = 0; rc == 0 && i < o->config.workers; i++)
         rc = start_worker(o, err);
     atomic_store_explicit(&o->started, rc == 0, memory_order_release);
@@ -402,7 +402,7 @@ void operator_stop(struct dlc_operator **op)
         return;
     atomic_store_explicit(&o->ending, true, memory_order_relaxed);
     stop_workers(o);
-    keeper_stop(&o->keeper);
+    housekeeping_stop(&o->housekeeping);
     if (o->lease != NULL)
         lease_give_up(o->lease);
     if (o->serve != NULL && serve_webhook(o->serve) != NULL)

@@ -26,7 +26,7 @@ static char *pem_of(const json_t *secret, const char *key)
     return pem;
 }
 
-void keeper_certs_of(const json_t *secret, struct certs *out)
+void housekeeping_certs_of(const json_t *secret, struct certs *out)
 {
     out->bundle = pem_of(secret, "ca.crt");
     out->ca_key = pem_of(secret, "ca.key");
@@ -34,7 +34,7 @@ void keeper_certs_of(const json_t *secret, struct certs *out)
     out->key = pem_of(secret, "tls.key");
 }
 
-json_t *keeper_certs_secret(const char *ns, const struct certs *c, const json_t *was)
+json_t *housekeeping_certs_secret(const char *ns, const struct certs *c, const json_t *was)
 {
     json_t *texts = json_pack("{s:s, s:s, s:s, s:s}", "ca.crt", c->bundle, "ca.key", c->ca_key,
                               "tls.crt", c->cert, "tls.key", c->key);
@@ -50,7 +50,7 @@ json_t *keeper_certs_secret(const char *ns, const struct certs *c, const json_t 
 static int write_secret(struct kube *k, const char *ns, const struct certs *c, const json_t *was,
                         struct dlc_err *err)
 {
-    json_t *body = keeper_certs_secret(ns, c, was);
+    json_t *body = housekeeping_certs_secret(ns, c, was);
     int rc = was == NULL ? kube_create(k, KUBE_SECRET, ns, body, NULL, err)
                          : kube_patch(k, KUBE_SECRET, ns, WEBHOOK_SECRET, body, 0, NULL, err);
 
@@ -60,7 +60,7 @@ static int write_secret(struct kube *k, const char *ns, const struct certs *c, c
 
 /* ---- the bundle ---- */
 
-json_t *keeper_bundle_patch(const json_t *config, const char *bundle)
+json_t *housekeeping_bundle_patch(const json_t *config, const char *bundle)
 {
     json_t *hooks = json_array(), *one;
     struct buf b64 = BUF_INIT;
@@ -91,7 +91,7 @@ static int tell_bundle(struct kube *k, const char *bundle, struct dlc_err *err)
     int rc = kube_get(k, KUBE_WEBHOOK, NULL, WEBHOOK_CONFIG, &config, err);
 
     if (rc == 0)
-        patch = keeper_bundle_patch(config, bundle);
+        patch = housekeeping_bundle_patch(config, bundle);
     if (patch != NULL)
         rc = kube_apply(k, KUBE_WEBHOOK, NULL, WEBHOOK_CONFIG, patch, KUBE_FORCE, NULL, err);
     json_decref(patch);
@@ -101,7 +101,7 @@ static int tell_bundle(struct kube *k, const char *bundle, struct dlc_err *err)
 
 /* ---- all ---- */
 
-static int renew(struct kube *k, const struct keeper_config *c, struct certs *certs,
+static int renew(struct kube *k, const struct housekeeping_config *c, struct certs *certs,
                  const json_t *secret, struct dlc_err *err)
 {
     char *service = mem_fmt("%s.%s.svc", SERVICE_NAME, c->ns);
@@ -130,8 +130,8 @@ static int show(struct serve *s, const struct certs *c, struct dlc_err *err)
     return rc;
 }
 
-int keeper_tls(struct kube *k, const struct keeper_config *c, bool leads, int64_t *end,
-               struct dlc_err *err)
+int housekeeping_tls(struct kube *k, const struct housekeeping_config *c, bool leads, int64_t *end,
+                     struct dlc_err *err)
 {
     struct certs certs = CERTS_INIT;
     json_t *secret = NULL;
@@ -139,7 +139,7 @@ int keeper_tls(struct kube *k, const struct keeper_config *c, bool leads, int64_
 
     *end = 0;
     if (rc == 0 || rc == DLC_ENOTFOUND) {
-        keeper_certs_of(secret, &certs);
+        housekeeping_certs_of(secret, &certs);
         rc = leads ? renew(k, c, &certs, secret, err) : rc;
     }
     if (rc == 0 && leads) /* first whom to believe, then what is shown */

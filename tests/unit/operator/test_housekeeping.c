@@ -43,13 +43,13 @@ static int end(void **state)
 
 /* ---- dlcache-manager ---- */
 
-/* The admin's token of what keeper_control_secret() gives. Gives. */
+/* The admin's token of what housekeeping_control_secret() gives. Gives. */
 static char *control(void)
 {
     json_t *out = NULL;
     char *token;
 
-    assert_int_equal(keeper_control_secret(kube, "sys", &out, &err), 0);
+    assert_int_equal(housekeeping_control_secret(kube, "sys", &out, &err), 0);
     assert_null(bootstrap_secret("sys", out)); /* it is whole */
     token = bootstrap_text(out, "admin.token");
     json_decref(out);
@@ -125,11 +125,11 @@ static void test_control_failures(void **state)
 
     (void)state;
     play_says(&server, "GET " CONTROL, 403, "{}", 1);
-    assert_int_equal(keeper_control_secret(kube, "sys", &out, &err), DLC_EDENIED);
+    assert_int_equal(housekeeping_control_secret(kube, "sys", &out, &err), DLC_EDENIED);
     assert_null(out);
     play_expect(&server, "GET " CONTROL); /* nothing is made that may be there */
     play_says(&server, "POST " SECRETS, 500, "{}", 1);
-    assert_int_equal(keeper_control_secret(kube, "sys", &out, &err), DLC_EBUCKET);
+    assert_int_equal(housekeeping_control_secret(kube, "sys", &out, &err), DLC_EBUCKET);
     assert_null(out);
 }
 
@@ -156,7 +156,7 @@ static void test_labels(void **state)
             json_object_set_new(json_at(n, "metadata.labels"), LABEL_NODE, json_string(all[i][1]));
         json_array_append_new(nodes, n);
     }
-    out = keeper_labels(nodes, live);
+    out = housekeeping_labels(nodes, live);
     want = play_parse("[{\"name\": \"lives\", \"label\": \"ready\"},"
                       " {\"name\": \"other\", \"label\": \"ready\"},"
                       " {\"name\": \"dies\", \"label\": null},"
@@ -164,7 +164,7 @@ static void test_labels(void **state)
     assert_true(json_equal(out, want));
     json_decref(out);
     json_decref(want);
-    out = keeper_labels(NULL, live);
+    out = housekeeping_labels(NULL, live);
     assert_int_equal(json_array_size(out), 0);
     json_decref(out);
     json_decref(nodes);
@@ -181,20 +181,20 @@ static void test_certificate_round_trip(void **state)
     json_t *s;
 
     (void)state;
-    keeper_certs_of(NULL, &b);
+    housekeeping_certs_of(NULL, &b);
     assert_true(b.bundle == NULL && b.ca_key == NULL && b.cert == NULL && b.key == NULL);
     assert_int_equal(certs_renew(&a, &names, dlc_wall_seconds(), NULL, &err), 0);
-    s = keeper_certs_secret("sys", &a, NULL);
+    s = housekeeping_certs_secret("sys", &a, NULL);
     assert_string_equal(kube_name(s), WEBHOOK_SECRET);
     assert_string_equal(kube_namespace(s), "sys");
     play_put(&server, TLS, s);
-    keeper_certs_of(s, &b);
+    housekeeping_certs_of(s, &b);
     assert_string_equal(a.bundle, b.bundle);
     assert_string_equal(a.ca_key, b.ca_key);
     assert_string_equal(a.cert, b.cert);
     assert_string_equal(a.key, b.key);
     assert_int_equal(certs_check(&b, &names, dlc_wall_seconds(), NULL), CERTS_GOOD);
-    s = keeper_certs_secret("sys", &a, play_at(&server, TLS)); /* a change of that version */
+    s = housekeeping_certs_secret("sys", &a, play_at(&server, TLS)); /* a change of that version */
     assert_string_equal(kube_version(s), kube_version(play_at(&server, TLS)));
     assert_int_equal(json_object_size(json_object_get(s, "metadata")), 1);
     json_decref(s);
@@ -206,22 +206,22 @@ static void test_bundle(void **state)
 {
     json_t *c = play_parse("{\"webhooks\": [{\"name\": \"a\", \"clientConfig\": {}},"
                            " {\"name\": \"b\", \"clientConfig\": {\"caBundle\": \"cGVt\"}}]}");
-    json_t *p = keeper_bundle_patch(c, "pem"), *want;
+    json_t *p = housekeeping_bundle_patch(c, "pem"), *want;
 
     (void)state;
     want =
         play_parse("{\"webhooks\": [{\"name\": \"a\", \"clientConfig\": {\"caBundle\": "
                    "\"cGVt\"}}, {\"name\": \"b\", \"clientConfig\": {\"caBundle\": \"cGVt\"}}]}");
     assert_true(json_equal(p, want)); /* all of them: what is left out would be taken away */
-    assert_null(keeper_bundle_patch(want, "pem"));
+    assert_null(housekeeping_bundle_patch(want, "pem"));
     json_decref(p);
-    p = keeper_bundle_patch(want, "pen");
+    p = housekeeping_bundle_patch(want, "pen");
     assert_non_null(p);
     json_decref(p);
     json_decref(c);
     json_decref(want);
     c = json_object();
-    assert_null(keeper_bundle_patch(c, "pem"));
+    assert_null(housekeeping_bundle_patch(c, "pem"));
     json_decref(c);
 }
 
@@ -237,37 +237,37 @@ static void test_certificate_of_two_replicas(void **state)
 {
     static struct metrics figures;
     struct serve_config sc = {"127.0.0.1:0", "127.0.0.1:0", &figures, no_state, NULL};
-    struct keeper_config leader = {.ns = "sys", .host = "127.0.0.1"}, follower = leader;
+    struct housekeeping_config leader = {.ns = "sys", .host = "127.0.0.1"}, follower = leader;
     json_t *before;
     int64_t ends, first;
 
     (void)state;
     assert_int_equal(serve_open(&sc, &leader.serve, &err), 0);
     assert_int_equal(serve_open(&sc, &follower.serve, &err), 0);
-    assert_int_equal(keeper_tls(kube, &follower, false, &ends, &err), DLC_ENOTFOUND);
+    assert_int_equal(housekeeping_tls(kube, &follower, false, &ends, &err), DLC_ENOTFOUND);
     assert_int_equal(ends, 0);
     play_expect(&server, "GET " TLS); /* who does not lead writes nothing */
     play_put(&server, CONFIG,
              play_parse("{\"metadata\": {\"name\": \"dlcache\"}, \"webhooks\":"
                         " [{\"name\": \"a\", \"clientConfig\": {}}]}"));
-    assert_int_equal(keeper_tls(kube, &leader, true, &first, &err), 0);
+    assert_int_equal(housekeeping_tls(kube, &leader, true, &first, &err), 0);
     play_expect(&server, "GET " TLS ", POST " SECRETS ", GET " CONFIG ", PATCH " CONFIG);
     assert_true(first > dlc_wall_seconds());
     assert_non_null(serve_webhook(leader.serve));
-    assert_int_equal(keeper_tls(kube, &leader, true, &ends, &err), 0);
+    assert_int_equal(housekeeping_tls(kube, &leader, true, &ends, &err), 0);
     play_expect(&server, "GET " TLS ", GET " CONFIG); /* all is well: nothing is written */
-    assert_int_equal(keeper_tls(kube, &follower, false, &ends, &err), 0);
+    assert_int_equal(housekeeping_tls(kube, &follower, false, &ends, &err), 0);
     play_expect(&server, "GET " TLS);
     assert_int_equal(ends, first);
     assert_non_null(serve_webhook(follower.serve));
     before = json_deep_copy(json_object_get(play_at(&server, CONFIG), "webhooks"));
     json_object_del(server.kept, TLS); /* somebody deleted it */
-    assert_int_equal(keeper_tls(kube, &leader, true, &ends, &err), 0);
+    assert_int_equal(housekeeping_tls(kube, &leader, true, &ends, &err), 0);
     play_expect(&server, "GET " TLS ", POST " SECRETS ", GET " CONFIG ", PATCH " CONFIG);
     assert_false(json_equal(json_object_get(play_at(&server, CONFIG), "webhooks"), before));
     json_decref(before);
     json_object_del(server.kept, CONFIG); /* an installation without a webhook */
-    assert_int_equal(keeper_tls(kube, &leader, true, &ends, &err), 0);
+    assert_int_equal(housekeeping_tls(kube, &leader, true, &ends, &err), 0);
     serve_close(&leader.serve);
     serve_close(&follower.serve);
 }
@@ -277,7 +277,7 @@ static void test_certificate_half_and_late(void **state)
 {
     static struct metrics figures;
     struct serve_config sc = {"127.0.0.1:0", "127.0.0.1:0", &figures, no_state, NULL};
-    struct keeper_config c = {.ns = "sys"};
+    struct housekeeping_config c = {.ns = "sys"};
     int64_t ends;
 
     (void)state;
@@ -285,12 +285,12 @@ static void test_certificate_half_and_late(void **state)
     play_put(&server, TLS,
              play_parse("{\"metadata\": {\"name\": \"dlcache-webhook\"}, \"data\":"
                         " {\"tls.crt\": \"eA==\", \"ca.crt\": \"!\"}}"));
-    assert_int_equal(keeper_tls(kube, &c, false, &ends, &err), 0);
+    assert_int_equal(housekeeping_tls(kube, &c, false, &ends, &err), 0);
     assert_null(serve_webhook(c.serve)); /* no key: nothing to show */
     play_says(&server, "PATCH " TLS, 409, "{\"reason\": \"Conflict\"}", 1);
-    assert_int_equal(keeper_tls(kube, &c, true, &ends, &err), DLC_ECHANGED);
+    assert_int_equal(housekeeping_tls(kube, &c, true, &ends, &err), DLC_ECHANGED);
     assert_null(serve_webhook(c.serve)); /* what is not kept is not shown */
-    assert_int_equal(keeper_tls(kube, &c, true, &ends, &err), 0);
+    assert_int_equal(housekeeping_tls(kube, &c, true, &ends, &err), 0);
     assert_non_null(serve_webhook(c.serve));
     serve_close(&c.serve);
 }
@@ -360,8 +360,8 @@ static void test_the_leader_labels_nodes(void **state)
     struct objects *objects = objects_new(&oc);
     struct lease_config lc = {
         .kube = options, .ns = "sys", .name = "l", .changed = on_lead, .arg = &w};
-    struct keeper_config c = {.ns = "sys", .kube = options, .objects = objects};
-    struct keeper *keeper;
+    struct housekeeping_config c = {.ns = "sys", .kube = options, .objects = objects};
+    struct housekeeping *housekeeping;
     struct lease *lease;
 
     (void)state;
@@ -374,13 +374,13 @@ static void test_the_leader_labels_nodes(void **state)
     c.manager = (struct manager_config){.addresses = server.base, .token = token_of};
     assert_int_equal(lease_start(&lc, &lease, &err), 0);
     c.lease = lease;
-    assert_int_equal(keeper_start(&c, &keeper, &err), 0);
+    assert_int_equal(housekeeping_start(&c, &housekeeping, &err), 0);
     pthread_mutex_lock(&w.mtx);
     while (!w.leads || w.changes < 2)
         pthread_cond_wait(&w.cond, &w.mtx);
     pthread_mutex_unlock(&w.mtx);
-    keeper_stop(&keeper);
-    assert_null(keeper);
+    housekeeping_stop(&housekeeping);
+    assert_null(housekeeping);
     lease_stop(&lease);
     assert_string_equal(node_label("/api/v1/nodes/a"), "ready");
     assert_string_equal(node_label("/api/v1/nodes/b"), "");
