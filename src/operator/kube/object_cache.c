@@ -19,7 +19,8 @@
 
 #define OBJECTS_TAG DLC_TAG4('o', 'b', 'j', 's')
 
-struct shelf {
+/* All objects of one kind. */
+struct kind_cache {
     json_t *by_name;  /* "ns/name" -> object */
     json_t *by_owner; /* uid -> {"ns/name": true} */
     json_t *listed;   /* {"ns/name": true} while a list is read, else NULL */
@@ -31,8 +32,8 @@ struct shelf {
 struct objects {
     uint32_t tag;
     struct objects_config config;
-    struct dlc_mtx mtx;             /* rank LCK_objects */
-    struct shelf shelf[KUBE_KINDS]; /* G: mtx */
+    struct dlc_mtx mtx;                  /* rank LCK_objects */
+    struct kind_cache kinds[KUBE_KINDS]; /* G: mtx */
 };
 
 /* A change, told when the lock is released. Both are references or NULL. */
@@ -48,14 +49,14 @@ static uint64_t number(const char *version)
     return str_parse_u64(version, &v) ? v : 0;
 }
 
-static char *place_of(const char *ns, const char *name)
+static char *namespaced_key(const char *ns, const char *name)
 {
     return mem_fmt("%s/%s", ns != NULL ? ns : "", name);
 }
 
 /* -------- owners -------- */
 
-static void index_owners(struct shelf *s, const json_t *object, const char *place, bool in)
+static void index_owners(struct kind_cache *s, const json_t *object, const char *key, bool in)
 {
     const json_t *owners = json_at(object, "metadata.ownerReferences"), *one;
     size_t i;
@@ -63,19 +64,19 @@ static void index_owners(struct shelf *s, const json_t *object, const char *plac
     json_array_foreach((json_t *)owners, i, one)
     {
         const char *uid = json_string_value(json_object_get(one, "uid"));
-        json_t *places = uid != NULL ? json_object_get(s->by_owner, uid) : NULL;
+        json_t *keys = uid != NULL ? json_object_get(s->by_owner, uid) : NULL;
 
         if (uid == NULL)
             continue;
-        if (in && places == NULL) {
-            places = json_object();
-            json_object_set_new(s->by_owner, uid, places);
+        if (in && keys == NULL) {
+            keys = json_object();
+            json_object_set_new(s->by_owner, uid, keys);
         }
         if (in)
-            json_object_set_new(places, place, json_true());
+            json_object_set_new(keys, key, json_true());
         else
-            json_object_del(places, place);
-        if (!in && json_object_size(places) == 0)
+            json_object_del(keys, key);
+        if (!in && json_object_size(keys) == 0)
             json_object_del(s->by_owner, uid);
     }
 }
@@ -90,25 +91,25 @@ static void tell(struct objects *o, enum kube_kind kind, struct change *c)
     objects_put(o, &c->after);
 }
 
-/* Put `object` in its place, or with NULL take away what is there. */
-static void replace_locked(struct shelf *s, const char *place, json_t *object, struct change *c)
+/* Put `object` under its key; with NULL, remove the one that is there. */
+static void replace_locked(struct kind_cache *s, const char *key, json_t *object, struct change *c)
 {
-    c->before = json_incref(json_object_get(s->by_name, place));
+    c->before = json_incref(json_object_get(s->by_name, key));
     c->after = json_incref(object);
     if (c->before != NULL)
-        index_owners(s, c->before, place, false);
+        index_owners(s, c->before, key, false);
     if (object == NULL) {
-        json_object_del(s->by_name, place);
+        json_object_del(s->by_name, key);
         return;
     }
-    json_object_set(s->by_name, place, object);
-    index_owners(s, object, place, true);
+    json_object_set(s->by_name, key, object);
+    index_owners(s, object, key, true);
 }
 
 /* Does this state say more than what we know? */
-static bool is_news(const struct shelf *s, const char *place, uint64_t version, bool watched)
+static bool is_news(const struct kind_cache *s, const char *key, uint64_t version, bool watched)
 {
-    const json_t *old = json_object_get(s->by_name, place);
+    const json_t *old = json_object_get(s->by_name, key);
 
     if (version == 0 || (watched && s->fresh))
         return true;
@@ -130,25 +131,25 @@ static void slim(struct objects *o, enum kube_kind kind, json_t *object)
 
 static void keep(struct objects *o, enum kube_kind kind, json_t **object, bool watched)
 {
-    struct shelf *s = &o->shelf[kind];
-    char *place = place_of(kube_namespace(*object), kube_name(*object));
+    struct kind_cache *s = &o->kinds[kind];
+    char *key = namespaced_key(kube_namespace(*object), kube_name(*object));
     uint64_t version = number(kube_version(*object));
     struct change c = {NULL, NULL};
 
     slim(o, kind, *object);
     dlc_mtx_lock(&o->mtx);
     dlc_check(o->tag == OBJECTS_TAG);
-    if (is_news(s, place, version, watched))
-        replace_locked(s, place, *object, &c);
+    if (is_news(s, key, version, watched))
+        replace_locked(s, key, *object, &c);
     if (watched && s->listed != NULL)
-        json_object_set_new(s->listed, place, json_true());
+        json_object_set_new(s->listed, key, json_true());
     else if (watched)
         s->upto = DLC_MAX(s->upto, version);
     json_decref(*object);
     *object = NULL;
     dlc_mtx_unlock(&o->mtx);
     tell(o, kind, &c);
-    mem_free(&place);
+    mem_free(&key);
 }
 
 void objects_note(struct objects *o, enum kube_kind kind, json_t **object)
@@ -163,27 +164,27 @@ void objects_seen(struct objects *o, enum kube_kind kind, json_t **object)
 
 void objects_gone(struct objects *o, enum kube_kind kind, json_t **object)
 {
-    struct shelf *s = &o->shelf[kind];
-    char *place = place_of(kube_namespace(*object), kube_name(*object));
+    struct kind_cache *s = &o->kinds[kind];
+    char *key = namespaced_key(kube_namespace(*object), kube_name(*object));
     uint64_t version = number(kube_version(*object));
     struct change c = {NULL, NULL};
     const json_t *old;
 
     dlc_mtx_lock(&o->mtx);
-    old = json_object_get(s->by_name, place);
+    old = json_object_get(s->by_name, key);
     if (old != NULL && (version == 0 || version >= number(kube_version(old))))
-        replace_locked(s, place, NULL, &c); /* else: made again since, as an answer showed */
+        replace_locked(s, key, NULL, &c); /* else: made again since, as an answer showed */
     s->upto = DLC_MAX(s->upto, version);
     json_decref(*object);
     *object = NULL;
     dlc_mtx_unlock(&o->mtx);
     tell(o, kind, &c);
-    mem_free(&place);
+    mem_free(&key);
 }
 
 void objects_upto(struct objects *o, enum kube_kind kind, const char *version)
 {
-    struct shelf *s = &o->shelf[kind];
+    struct kind_cache *s = &o->kinds[kind];
 
     dlc_mtx_lock(&o->mtx);
     s->upto = DLC_MAX(s->upto, number(version));
@@ -194,7 +195,7 @@ void objects_upto(struct objects *o, enum kube_kind kind, const char *version)
 
 void objects_list_begin(struct objects *o, enum kube_kind kind)
 {
-    struct shelf *s = &o->shelf[kind];
+    struct kind_cache *s = &o->kinds[kind];
 
     dlc_mtx_lock(&o->mtx);
     json_decref(s->listed);
@@ -203,26 +204,26 @@ void objects_list_begin(struct objects *o, enum kube_kind kind)
 }
 
 /* The names of what the list of this version did not show and should have. Gives. */
-static json_t *missing_locked(struct shelf *s, uint64_t version)
+static json_t *missing_locked(struct kind_cache *s, uint64_t version)
 {
     json_t *missing = json_array(), *object;
-    const char *place;
+    const char *key;
 
-    json_object_foreach(s->by_name, place, object)
+    json_object_foreach(s->by_name, key, object)
     {
         bool older = s->fresh || version == 0 || number(kube_version(object)) <= version;
 
-        if (older && json_object_get(s->listed, place) == NULL)
-            json_array_append_new(missing, json_string(place));
+        if (older && json_object_get(s->listed, key) == NULL)
+            json_array_append_new(missing, json_string(key));
     }
     return missing;
 }
 
 bool objects_list_end(struct objects *o, enum kube_kind kind, const char *version)
 {
-    struct shelf *s = &o->shelf[kind];
+    struct kind_cache *s = &o->kinds[kind];
     uint64_t v = number(version);
-    json_t *missing = NULL, *place;
+    json_t *missing = NULL, *key;
     struct change *changes;
     bool backwards;
     size_t i, n = 0;
@@ -238,8 +239,8 @@ bool objects_list_end(struct objects *o, enum kube_kind kind, const char *versio
     s->fresh = backwards;
     n = json_array_size(missing);
     changes = mem_zero((n + 1) * sizeof(*changes));
-    json_array_foreach(missing, i, place)
-        replace_locked(s, json_string_value(place), NULL, &changes[i]);
+    json_array_foreach(missing, i, key)
+        replace_locked(s, json_string_value(key), NULL, &changes[i]);
     json_decref(s->listed);
     s->listed = NULL;
     dlc_mtx_unlock(&o->mtx);
@@ -254,14 +255,14 @@ bool objects_list_end(struct objects *o, enum kube_kind kind, const char *versio
 
 json_t *objects_get(struct objects *o, enum kube_kind kind, const char *ns, const char *name)
 {
-    char *place = place_of(ns, name);
+    char *key = namespaced_key(ns, name);
     json_t *found;
 
     dlc_mtx_lock(&o->mtx);
     dlc_check(o->tag == OBJECTS_TAG);
-    found = json_incref(json_object_get(o->shelf[kind].by_name, place));
+    found = json_incref(json_object_get(o->kinds[kind].by_name, key));
     dlc_mtx_unlock(&o->mtx);
-    mem_free(&place);
+    mem_free(&key);
     return found;
 }
 
@@ -273,10 +274,10 @@ static bool is_in(const json_t *object, const char *ns)
 json_t *objects_all(struct objects *o, enum kube_kind kind, const char *ns)
 {
     json_t *found = json_array(), *object;
-    const char *place;
+    const char *key;
 
     dlc_mtx_lock(&o->mtx);
-    json_object_foreach(o->shelf[kind].by_name, place, object)
+    json_object_foreach(o->kinds[kind].by_name, key, object)
     {
         if (is_in(object, ns))
             json_array_append(found, object);
@@ -287,13 +288,13 @@ json_t *objects_all(struct objects *o, enum kube_kind kind, const char *ns)
 
 json_t *objects_owned(struct objects *o, enum kube_kind kind, const char *uid)
 {
-    struct shelf *s = &o->shelf[kind];
+    struct kind_cache *s = &o->kinds[kind];
     json_t *found = json_array(), *mark;
-    const char *place;
+    const char *key;
 
     dlc_mtx_lock(&o->mtx);
-    json_object_foreach(json_object_get(s->by_owner, uid), place, mark)
-        json_array_append(found, json_object_get(s->by_name, place));
+    json_object_foreach(json_object_get(s->by_owner, uid), key, mark)
+        json_array_append(found, json_object_get(s->by_name, key));
     dlc_mtx_unlock(&o->mtx);
     return found;
 }
@@ -315,7 +316,7 @@ size_t objects_count(struct objects *o, enum kube_kind kind)
     size_t n;
 
     dlc_mtx_lock(&o->mtx);
-    n = json_object_size(o->shelf[kind].by_name);
+    n = json_object_size(o->kinds[kind].by_name);
     dlc_mtx_unlock(&o->mtx);
     return n;
 }
@@ -325,7 +326,7 @@ bool objects_synced(struct objects *o, enum kube_kind kind)
     bool synced;
 
     dlc_mtx_lock(&o->mtx);
-    synced = o->shelf[kind].synced;
+    synced = o->kinds[kind].synced;
     dlc_mtx_unlock(&o->mtx);
     return synced;
 }
@@ -341,8 +342,8 @@ struct objects *objects_new(const struct objects_config *c)
         o->config = *c;
     dlc_mtx_init(&o->mtx, LCK_objects);
     for (int i = 0; i < KUBE_KINDS; i++) {
-        o->shelf[i].by_name = json_object();
-        o->shelf[i].by_owner = json_object();
+        o->kinds[i].by_name = json_object();
+        o->kinds[i].by_owner = json_object();
     }
     return o;
 }
@@ -356,9 +357,9 @@ void objects_free(struct objects **op)
         return;
     dlc_check(o->tag == OBJECTS_TAG);
     for (int i = 0; i < KUBE_KINDS; i++) {
-        json_decref(o->shelf[i].by_name);
-        json_decref(o->shelf[i].by_owner);
-        json_decref(o->shelf[i].listed);
+        json_decref(o->kinds[i].by_name);
+        json_decref(o->kinds[i].by_owner);
+        json_decref(o->kinds[i].listed);
     }
     dlc_mtx_release(&o->mtx);
     o->tag = 0;
