@@ -22,7 +22,7 @@
         "background", 'b', NULL, "Do not wait for the nodes.", on, NULL                            \
     }
 
-struct order {
+struct dataset_command {
     const char *name, *op;
     const char *what; /* for the bar: "samples" */
     json_t *body;
@@ -66,10 +66,10 @@ static int wait_state(struct api *api, const char *name, struct progress *bar, s
 }
 
 /* How many samples there are to warm, as far as the dataset was listed. */
-static uint64_t samples_of(struct api *api, const struct order *o)
+static uint64_t samples_of(struct api *api, const struct dataset_command *c)
 {
-    const char *split = json_text_at(o->body, "split");
-    char *path = path_of(o->name, NULL);
+    const char *split = json_text_at(c->body, "split");
+    char *path = path_of(c->name, NULL);
     struct dlc_err err = DLC_ERR_INIT;
     json_t *d = NULL, *s;
     uint64_t n;
@@ -87,41 +87,41 @@ static uint64_t samples_of(struct api *api, const struct order *o)
     return n;
 }
 
-/* Give the order, wait, and fetch what the dataset is like then. */
-static int carry_out(struct api *api, const struct order *o, struct progress *bar, json_t **answer,
-                     struct dlc_err *err)
+/* Send the command, wait for the nodes, and fetch the dataset as it is then. */
+static int send_and_wait(struct api *api, const struct dataset_command *c, struct progress *bar,
+                         json_t **answer, struct dlc_err *err)
 {
-    struct follow f = {.api = api};
-    char *path = path_of(o->name, o->op), *shown = path_of(o->name, NULL);
-    bool follows = !o->background && !o->by_state;
-    int rc = follows ? follow_begin(&f, api, o->name, o->op, err) : 0;
+    struct wait_nodes w = {.api = api};
+    char *path = path_of(c->name, c->op), *shown = path_of(c->name, NULL);
+    bool waits = !c->background && !c->by_state;
+    int rc = waits ? wait_nodes_begin(&w, api, c->name, c->op, err) : 0;
 
     if (rc == 0)
-        rc = api_call(api, "POST", path, json_incref(o->body), answer, err);
-    if (rc < 0 || o->background)
+        rc = api_call(api, "POST", path, json_incref(c->body), answer, err);
+    if (rc < 0 || c->background)
         goto out;
-    if (follows) {
-        f.total = strcmp(o->op, "warm") == 0 ? samples_of(api, o) : 0;
-        rc = follow_wait(&f, json_object_get(*answer, "nodes"), bar, err);
+    if (waits) {
+        w.total = strcmp(c->op, "warm") == 0 ? samples_of(api, c) : 0;
+        rc = wait_nodes_run(&w, json_object_get(*answer, "nodes"), bar, err);
         if (rc == 0)
-            rc = follow_result(&f, err);
+            rc = wait_nodes_result(&w, err);
     } else {
-        rc = wait_state(api, o->name, bar, err);
+        rc = wait_state(api, c->name, bar, err);
     }
     if (rc == 0) {
         json_decref(*answer);
         rc = api_call(api, "GET", shown, NULL, answer, err);
     }
 out:
-    follow_release(&f);
+    wait_nodes_release(&w);
     mem_free(&path);
     mem_free(&shown);
     return rc;
 }
 
-/* Takes o->body. */
-static int run_order(const struct command *cmd, const struct args *a, const struct order *o,
-                     api_print_f *print)
+/* Takes c->body. */
+static int run_dataset_command(const struct command *cmd, const struct args *a,
+                               const struct dataset_command *c, api_print_f *print)
 {
     struct api api = API_INIT;
     struct progress bar;
@@ -129,16 +129,16 @@ static int run_order(const struct command *cmd, const struct args *a, const stru
     json_t *answer = NULL;
     int rc = api_open(&api, &a->config, &err);
 
-    progress_init(&bar, o->what, a->quiet || o->json);
+    progress_init(&bar, c->what, a->quiet || c->json);
     if (rc == 0)
-        rc = carry_out(&api, o, &bar, &answer, &err);
+        rc = send_and_wait(&api, c, &bar, &answer, &err);
     progress_end(&bar);
     api_close(&api);
-    json_decref(o->body);
-    if (rc == 0 && o->json)
+    json_decref(c->body);
+    if (rc == 0 && c->json)
         print_json(json_incref(answer), true);
-    else if (rc == 0 && o->background)
-        printf("ordered; see `dlcache dataset show %s`\n", o->name);
+    else if (rc == 0 && c->background)
+        printf("ordered; see `dlcache dataset show %s`\n", c->name);
     else if (rc == 0)
         print(answer, NULL);
     json_decref(answer);
@@ -159,15 +159,15 @@ static void say_listed(const json_t *d, void *arg)
 
 static int snapshot(const struct command *cmd, int argc, char **argv)
 {
-    struct order o = {.op = "snapshot", .what = "objects"};
-    const struct args_option options[] = {BACKGROUND(&o.background), API_JSON(&o.json), API_END};
+    struct dataset_command c = {.op = "snapshot", .what = "objects"};
+    const struct args_option options[] = {BACKGROUND(&c.background), API_JSON(&c.json), API_END};
     struct args a = ARGS_INIT;
     char *path;
     int status;
 
     if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status)) {
-        o.name = a.operands[0];
-        status = run_order(cmd, &a, &o, say_listed);
+        c.name = a.operands[0];
+        status = run_dataset_command(cmd, &a, &c, say_listed);
     }
     mem_free(&path);
     args_release(&a);
@@ -191,7 +191,7 @@ static void say_warm(const json_t *d, void *arg)
 int cli_dataset_warm(const struct command *cmd, const struct args *a,
                      const struct dataset_warming *w)
 {
-    const struct order o = {
+    const struct dataset_command c = {
         .name = w->name,
         .op = "warm",
         .what = "samples",
@@ -200,7 +200,7 @@ int cli_dataset_warm(const struct command *cmd, const struct args *a,
         .background = w->background,
     };
 
-    return run_order(cmd, a, &o, say_warm);
+    return run_dataset_command(cmd, a, &c, say_warm);
 }
 
 static int warm(const struct command *cmd, int argc, char **argv)
@@ -240,14 +240,14 @@ static void say_evicted(const json_t *d, void *arg)
 
 static int evict(const struct command *cmd, int argc, char **argv)
 {
-    struct order o = {.op = "evict", .what = "nodes"};
+    struct dataset_command c = {.op = "evict", .what = "nodes"};
     const char *tier = "all";
     bool force = false;
     const struct args_option options[] = {
         {"tier", 't', "TIER", "From where: memory, disk or all (default).", NULL, &tier},
         {"force", 'f', NULL, "Also when jobs run on it.", &force, NULL},
-        BACKGROUND(&o.background),
-        API_JSON(&o.json),
+        BACKGROUND(&c.background),
+        API_JSON(&c.json),
         API_END,
     };
     struct args a = ARGS_INIT;
@@ -256,9 +256,9 @@ static int evict(const struct command *cmd, int argc, char **argv)
 
     if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status) &&
         args_choice(cmd, "tier", tier, "memory|disk|all", &status)) {
-        o.name = a.operands[0];
-        o.body = json_pack("{s:s, s:b}", "tier", tier, "force", force);
-        status = run_order(cmd, &a, &o, say_evicted);
+        c.name = a.operands[0];
+        c.body = json_pack("{s:s, s:b}", "tier", tier, "force", force);
+        status = run_dataset_command(cmd, &a, &c, say_evicted);
     }
     mem_free(&path);
     args_release(&a);
@@ -295,14 +295,14 @@ static int move_body(const struct args *a, const char *count, bool all, json_t *
 
 static int move(const struct command *cmd, int argc, char **argv)
 {
-    struct order o = {.op = "move", .what = "samples", .by_state = true};
+    struct dataset_command c = {.op = "move", .what = "samples", .by_state = true};
     const char *count = NULL;
     bool all = false;
     const struct args_option options[] = {
         {"count", 'n', "N", "Let the manager choose N nodes.", NULL, &count},
         {"all", 'a', NULL, "To all nodes.", &all, NULL},
-        BACKGROUND(&o.background),
-        API_JSON(&o.json),
+        BACKGROUND(&c.background),
+        API_JSON(&c.json),
         API_END,
     };
     struct args a = ARGS_INIT;
@@ -311,11 +311,11 @@ static int move(const struct command *cmd, int argc, char **argv)
     int status;
 
     if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status)) {
-        o.name = a.operands[0];
-        if (move_body(&a, count, all, &o.body, &err) == 0) {
-            status = run_order(cmd, &a, &o, say_moved);
+        c.name = a.operands[0];
+        if (move_body(&a, count, all, &c.body, &err) == 0) {
+            status = run_dataset_command(cmd, &a, &c, say_moved);
         } else {
-            json_decref(o.body);
+            json_decref(c.body);
             status = cli_fail(cmd, &err);
         }
     }

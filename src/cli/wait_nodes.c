@@ -62,15 +62,15 @@ static int newest_event(struct api *api, uint64_t *out, struct dlc_err *err)
     return rc;
 }
 
-static struct follow_node *node_of(struct follow *f, const char *name)
+static struct node_progress *node_of(struct wait_nodes *w, const char *name)
 {
-    for (size_t i = 0; i < f->n; i++)
-        if (strcmp(f->nodes[i].name, name) == 0)
-            return &f->nodes[i];
+    for (size_t i = 0; i < w->n; i++)
+        if (strcmp(w->nodes[i].name, name) == 0)
+            return &w->nodes[i];
     return NULL;
 }
 
-static void end_node(struct follow_node *n, const char *error)
+static void end_node(struct node_progress *n, const char *error)
 {
     if (n->over)
         return;
@@ -86,57 +86,57 @@ static const char *error_of(const json_t *event, const char *otherwise)
     return s[0] != '\0' ? s : otherwise;
 }
 
-static void forget_nodes(struct follow *f)
+static void forget_nodes(struct wait_nodes *w)
 {
-    for (size_t i = 0; i < f->n; i++) {
-        mem_free(&f->nodes[i].name);
-        mem_free(&f->nodes[i].error);
+    for (size_t i = 0; i < w->n; i++) {
+        mem_free(&w->nodes[i].name);
+        mem_free(&w->nodes[i].error);
     }
-    mem_free(&f->nodes);
-    f->n = 0;
+    mem_free(&w->nodes);
+    w->n = 0;
 }
 
-static void take_names(struct follow *f, const json_t *nodes)
+static void take_names(struct wait_nodes *w, const json_t *nodes)
 {
-    forget_nodes(f);
-    f->n = json_array_size(nodes);
-    f->nodes = mem_zero(DLC_MAX(f->n, 1) * sizeof(*f->nodes));
-    for (size_t i = 0; i < f->n; i++) {
+    forget_nodes(w);
+    w->n = json_array_size(nodes);
+    w->nodes = mem_zero(DLC_MAX(w->n, 1) * sizeof(*w->nodes));
+    for (size_t i = 0; i < w->n; i++) {
         const char *name = json_string_value(json_array_get(nodes, i));
 
-        f->nodes[i].name = mem_str(name != NULL ? name : "");
+        w->nodes[i].name = mem_str(name != NULL ? name : "");
     }
-    f->missed = 0;
+    w->missed = 0;
 }
 
 /* "dataset.listed", "dataset.failed"; "dataset.snapshot": another node lists it from now on. */
-static void take_listing(struct follow *f, const char *type, const json_t *event)
+static void take_listing(struct wait_nodes *w, const char *type, const json_t *event)
 {
     if (strcmp(type, "snapshot") == 0)
-        take_names(f, json_object_get(event, "nodes"));
-    if (strcmp(type, "failed") == 0 && f->error == NULL)
-        f->error = mem_str(error_of(event, "it was not said why"));
-    f->over = f->over || strcmp(type, "listed") == 0 || strcmp(type, "failed") == 0;
+        take_names(w, json_object_get(event, "nodes"));
+    if (strcmp(type, "failed") == 0 && w->error == NULL)
+        w->error = mem_str(error_of(event, "it was not said why"));
+    w->over = w->over || strcmp(type, "listed") == 0 || strcmp(type, "failed") == 0;
 }
 
 /* "dataset.warm.done", "dataset.warm.failed" of a node. */
-static void take_event(struct follow *f, const json_t *event)
+static void take_event(struct wait_nodes *w, const json_t *event)
 {
     const char *type = json_text_at(event, "type");
-    struct follow_node *n = node_of(f, json_text_at(event, "node"));
-    size_t len = strlen(f->op);
+    struct node_progress *n = node_of(w, json_text_at(event, "node"));
+    size_t len = strlen(w->op);
 
-    if (strcmp(json_text_at(event, "dataset"), f->dataset) != 0 ||
+    if (strcmp(json_text_at(event, "dataset"), w->dataset) != 0 ||
         strncmp(type, "dataset.", 8) != 0)
         return;
     type += 8;
     if (strcmp(type, "deleted") == 0) {
-        f->over = true;
-        if (f->error == NULL)
-            f->error = mem_str("it was deleted meanwhile");
-    } else if (strcmp(f->op, "snapshot") == 0) {
-        take_listing(f, type, event);
-    } else if (n != NULL && strncmp(type, f->op, len) == 0 && type[len] == '.') {
+        w->over = true;
+        if (w->error == NULL)
+            w->error = mem_str("it was deleted meanwhile");
+    } else if (strcmp(w->op, "snapshot") == 0) {
+        take_listing(w, type, event);
+    } else if (n != NULL && strncmp(type, w->op, len) == 0 && type[len] == '.') {
         end_node(n, strcmp(type + len, ".failed") == 0 ? error_of(event, "it was not said why")
                                                        : NULL);
     }
@@ -144,21 +144,21 @@ static void take_event(struct follow *f, const json_t *event)
 
 static bool on_line(const char *line, void *arg)
 {
-    struct follow *f = arg;
+    struct wait_nodes *w = arg;
     json_t *event = json_loads(line, 0, NULL);
 
     if (event != NULL) {
-        f->after = DLC_MAX(f->after, json_u64_at(event, "seq"));
-        take_event(f, event);
+        w->after = DLC_MAX(w->after, json_u64_at(event, "seq"));
+        take_event(w, event);
     }
     json_decref(event);
     return true;
 }
 
-static int look_at_events(struct follow *f, struct dlc_err *err)
+static int read_events(struct wait_nodes *w, struct dlc_err *err)
 {
-    char *path = mem_fmt("/v1/events?after=%llu", (unsigned long long)f->after);
-    int rc = api_lines(f->api, path, on_line, f, err);
+    char *path = mem_fmt("/v1/events?after=%llu", (unsigned long long)w->after);
+    int rc = api_lines(w->api, path, on_line, w, err);
 
     mem_free(&path);
     return rc;
@@ -166,16 +166,16 @@ static int look_at_events(struct follow *f, struct dlc_err *err)
 
 /* ---- how far ---- */
 
-static int look_at_dataset(struct follow *f, char phase[static 32], struct dlc_err *err)
+static int read_dataset(struct wait_nodes *w, char phase[static 32], struct dlc_err *err)
 {
-    char *path = mem_fmt("/v1/datasets/%s", f->dataset);
+    char *path = mem_fmt("/v1/datasets/%s", w->dataset);
     json_t *d = NULL, *p;
-    int rc = api_call(f->api, "GET", path, NULL, &d, err);
+    int rc = api_call(w->api, "GET", path, NULL, &d, err);
     size_t i;
 
     json_array_foreach(json_object_get(d, "preparation"), i, p)
     {
-        struct follow_node *n = node_of(f, json_text_at(p, "node"));
+        struct node_progress *n = node_of(w, json_text_at(p, "node"));
 
         if (n == NULL || n->over)
             continue;
@@ -190,122 +190,123 @@ static int look_at_dataset(struct follow *f, char phase[static 32], struct dlc_e
 }
 
 /* A listing: the manager gives it to another node, if there is one. */
-static void miss_node(struct follow *f, const char *name)
+static void miss_node(struct wait_nodes *w, const char *name)
 {
-    if (++f->missed < MISSED_MOST || f->over)
+    if (++w->missed < MISSED_MOST || w->over)
         return;
-    f->over = true;
-    mem_free(&f->error);
-    f->error =
+    w->over = true;
+    mem_free(&w->error);
+    w->error =
         mem_fmt("node %s, which was to list it, has left or is not heard of any more, and no "
                 "other node is there to do it; start one (`dlcache node`, `dlcache node ls`)"
                 " and say `dlcache dataset snapshot %s` again",
-                name, f->dataset);
+                name, w->dataset);
 }
 
-static void note_state(struct follow *f, struct follow_node *n, const char *state)
+static void note_state(struct wait_nodes *w, struct node_progress *n, const char *state)
 {
     bool left = strcmp(state, "left") == 0;
 
     if (!left && strcmp(state, "gone") != 0)
-        f->missed = 0;
-    else if (strcmp(f->op, "snapshot") == 0)
-        miss_node(f, n->name);
+        w->missed = 0;
+    else if (strcmp(w->op, "snapshot") == 0)
+        miss_node(w, n->name);
     else
         end_node(n, left ? "the node has left the cluster" : "the node is not heard of any more");
 }
 
 /* Is everybody that we wait for still there? */
-static int look_at_nodes(struct follow *f, struct dlc_err *err)
+static int look_at_nodes(struct wait_nodes *w, struct dlc_err *err)
 {
     json_t *all = NULL, *v;
-    int rc = api_list(f->api, "/v1/nodes", &all, err);
+    int rc = api_list(w->api, "/v1/nodes", &all, err);
     size_t i;
 
-    for (size_t k = 0; rc == 0 && k < f->n; k++) {
+    for (size_t k = 0; rc == 0 && k < w->n; k++) {
         const char *state = "left";
 
         json_array_foreach(json_object_get(all, "items"), i, v)
         {
-            if (strcmp(json_text_at(v, "name"), f->nodes[k].name) == 0)
+            if (strcmp(json_text_at(v, "name"), w->nodes[k].name) == 0)
                 state = json_text_at(v, "state");
         }
-        note_state(f, &f->nodes[k], state);
+        note_state(w, &w->nodes[k], state);
     }
     json_decref(all);
     return rc;
 }
 
-static bool is_over(const struct follow *f)
+static bool is_over(const struct wait_nodes *w)
 {
-    bool all = f->n > 0;
+    bool all = w->n > 0;
 
-    for (size_t i = 0; i < f->n; i++)
-        all = all && f->nodes[i].over;
-    return f->over || all;
+    for (size_t i = 0; i < w->n; i++)
+        all = all && w->nodes[i].over;
+    return w->over || all;
 }
 
-static void paint(const struct follow *f, const char *phase, struct progress *bar)
+static void paint(const struct wait_nodes *w, const char *phase, struct progress *bar)
 {
     uint64_t done = 0, total = 0, bytes = 0;
 
-    for (size_t i = 0; i < f->n; i++) {
-        done += f->nodes[i].done;
-        total += f->nodes[i].total;
-        bytes += f->nodes[i].bytes;
+    for (size_t i = 0; i < w->n; i++) {
+        done += w->nodes[i].done;
+        total += w->nodes[i].total;
+        bytes += w->nodes[i].bytes;
     }
     /* Nodes that have not begun do not know their share: that of the whole is known. */
-    progress_update(bar, phase, done, DLC_MAX(total, f->total), bytes, 0);
+    progress_update(bar, phase, done, DLC_MAX(total, w->total), bytes, 0);
 }
 
-int follow_wait(struct follow *f, const json_t *nodes, struct progress *bar, struct dlc_err *err)
+int wait_nodes_run(struct wait_nodes *w, const json_t *nodes, struct progress *bar,
+                   struct dlc_err *err)
 {
     char phase[32] = "waiting";
     int rc = 0;
 
-    take_names(f, nodes);
+    take_names(w, nodes);
     for (unsigned i = 0; rc == 0; i++) {
-        rc = look_at_events(f, err);
-        if (rc == 0 && !is_over(f))
-            rc = look_at_dataset(f, phase, err);
-        if (rc == 0 && !is_over(f) && i % NODES_EVERY == 0)
-            rc = look_at_nodes(f, err);
-        if (rc < 0 || is_over(f))
+        rc = read_events(w, err);
+        if (rc == 0 && !is_over(w))
+            rc = read_dataset(w, phase, err);
+        if (rc == 0 && !is_over(w) && i % NODES_EVERY == 0)
+            rc = look_at_nodes(w, err);
+        if (rc < 0 || is_over(w))
             break;
-        paint(f, phase, bar);
+        paint(w, phase, bar);
         dlc_sleep(LOOK_EVERY);
     }
     return rc;
 }
 
-int follow_begin(struct follow *f, struct api *api, const char *dataset, const char *op,
-                 struct dlc_err *err)
+int wait_nodes_begin(struct wait_nodes *w, struct api *api, const char *dataset, const char *op,
+                     struct dlc_err *err)
 {
-    *f = (struct follow){.api = api, .dataset = mem_str(dataset), .op = op};
-    return newest_event(api, &f->after, err);
+    *w = (struct wait_nodes){.api = api, .dataset = mem_str(dataset), .op = op};
+    return newest_event(api, &w->after, err);
 }
 
-int follow_result(const struct follow *f, struct dlc_err *err)
+int wait_nodes_result(const struct wait_nodes *w, struct dlc_err *err)
 {
     size_t failed = 0;
-    const struct follow_node *first = NULL;
+    const struct node_progress *first = NULL;
 
-    if (f->error != NULL)
-        return dlc_err_set(err, DLC_EBUCKET, "%s: %s", f->dataset, f->error);
-    for (size_t i = f->n; i-- > 0;)
-        if (f->nodes[i].error != NULL) {
-            first = &f->nodes[i];
+    if (w->error != NULL)
+        return dlc_err_set(err, DLC_EBUCKET, "%s: %s", w->dataset, w->error);
+    for (size_t i = w->n; i-- > 0;)
+        if (w->nodes[i].error != NULL) {
+            first = &w->nodes[i];
             failed++;
         }
     if (failed == 0)
         return 0;
-    return dlc_err_set(err, DLC_EBUCKET, "%zu of %zu nodes failed; %s: %s", failed, f->n,
+    return dlc_err_set(err, DLC_EBUCKET, "%zu of %zu nodes failed; %s: %s", failed, w->n,
                        first->name, first->error);
 }
 
-void follow_release(struct follow *f)
+void wait_nodes_release(struct wait_nodes *w)
 {
-    forget_nodes(f);
-    mem_free(&f->dataset);
-    mem_free(&f->error);
+    forget_nodes(w);
+    mem_free(&w->dataset);
+    mem_free(&w->error);
 }

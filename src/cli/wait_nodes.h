@@ -14,33 +14,34 @@
 #include "cli/manager_client.h"
 #include "cli/progress.h"
 
-struct follow_node {
+struct node_progress {
     char *name, *error; /* error: NULL while it goes well */
     bool over;
     uint64_t done, total, bytes;
 };
 
-struct follow {
+struct wait_nodes {
     struct api *api;
     char *dataset;
     const char *op; /* "warm", "evict", "snapshot" */
     uint64_t after; /* the last event seen */
     uint64_t total; /* of samples, when it is known; 0 */
-    struct follow_node *nodes;
+    struct node_progress *nodes;
     size_t n;
     bool over;       /* snapshot: it is listed */
     char *error;     /* snapshot: why not */
-    unsigned missed; /* snapshot: looks at which the node that lists was not there */
+    unsigned missed; /* snapshot: checks at which the node that lists was not there */
 };
 
-/* Before the order is given: events up to now are of no interest. Gives *f; return it with
- * follow_release(). */
-int follow_begin(struct follow *f, struct api *api, const char *dataset, const char *op,
-                 struct dlc_err *err);
-/* Until all `nodes` (names; borrowed) are done. How it went for each is in f->nodes. */
-int follow_wait(struct follow *f, const json_t *nodes, struct progress *bar, struct dlc_err *err);
+/* Before the command is sent: earlier events do not count. Gives *w; return it with
+ * wait_nodes_release(). */
+int wait_nodes_begin(struct wait_nodes *w, struct api *api, const char *dataset, const char *op,
+                     struct dlc_err *err);
+/* Until all `nodes` (names; borrowed) are done. How it went for each is in w->nodes. */
+int wait_nodes_run(struct wait_nodes *w, const json_t *nodes, struct progress *bar,
+                   struct dlc_err *err);
 /* DLC_EBUCKET when some failed, with the first reason. */
-int follow_result(const struct follow *f, struct dlc_err *err);
-void follow_release(struct follow *f);
+int wait_nodes_result(const struct wait_nodes *w, struct dlc_err *err);
+void wait_nodes_release(struct wait_nodes *w);
 
 #endif
