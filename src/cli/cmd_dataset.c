@@ -13,11 +13,12 @@
 
 /* ---- create ---- */
 
-struct making {
+struct create_options {
     const char *splits, *tenant, *nodes, *node_count;
 };
 
-static int describe(const struct args *a, const struct making *m, json_t **out, struct dlc_err *err)
+static int describe(const struct args *a, const struct create_options *m, json_t **out,
+                    struct dlc_err *err)
 {
     json_t *body = *out = json_object();
     int rc = ctl_check_url(a->operands[1], err);
@@ -46,7 +47,7 @@ static void say_created(const json_t *d, void *arg)
 static int create(const struct command *cmd, int argc, char **argv)
 {
     bool json = false;
-    struct making m = {NULL, NULL, NULL, NULL};
+    struct create_options m = {NULL, NULL, NULL, NULL};
     const struct args_option options[] = {
         {"split", 's', "NAMES", "Splits that matter, with commas: train,validation. Default: all.",
          NULL, &m.splits},

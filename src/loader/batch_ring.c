@@ -16,7 +16,7 @@
 
 static size_t bytes_of(const struct dlc_loader *l)
 {
-    return (size_t)l->batch * l->making.bytes;
+    return (size_t)l->batch * l->decode.bytes;
 }
 
 /* Huge pages where there are any: a batch is written once and read once. */
@@ -55,7 +55,7 @@ struct slot *slot_new(struct dlc_loader *l, struct dlc_err *err)
         dlc_err_set(err, DLC_ENOMEM,
                     "no memory for a batch of %u samples of %zu bytes: make the batch or the ring "
                     "smaller, or put batches back",
-                    l->batch, l->making.bytes);
+                    l->batch, l->decode.bytes);
         slot_free(&s);
     }
     return s;
@@ -168,7 +168,7 @@ void ring_progress_locked(struct dlc_loader *l, struct dlc_progress *p)
 
 static void move_sample(struct slot *s, uint32_t to, uint32_t from)
 {
-    size_t bytes = s->loader->making.bytes;
+    size_t bytes = s->loader->decode.bytes;
 
     memcpy(s->data + to * bytes, s->data + from * bytes, bytes);
     s->index[to] = s->index[from];

@@ -51,9 +51,9 @@ static int check_spec(const struct dlc_loader_spec *spec, struct dlc_err *err)
 int64_t dlc_loader_bytes(const struct dlc_loader_spec *spec, uint32_t *count)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct making m;
+    struct decode_spec m;
 
-    if (check_spec(spec, &err) < 0 || making_init(&m, spec, &err) < 0)
+    if (check_spec(spec, &err) < 0 || decode_spec_init(&m, spec, &err) < 0)
         return client_fail(&err);
     if (count != NULL)
         *count = ring_of(spec);
@@ -104,7 +104,7 @@ static int begin(struct dlc_loader *l, const struct dlc_loader_spec *spec, struc
 {
     unsigned most = spec->threads_most != 0 ? spec->threads_most : host_cores();
     unsigned threads = spec->threads != 0 ? spec->threads : DLC_MIN(most, LOADER_THREADS);
-    int rc = making_init(&l->making, spec, err);
+    int rc = decode_spec_init(&l->decode, spec, err);
 
     if (rc == 0)
         rc = make_slots(l, err);
@@ -115,7 +115,7 @@ static int begin(struct dlc_loader *l, const struct dlc_loader_spec *spec, struc
     l->first_epoch = spec->epoch;
     decoded_policy_begin(&l->decoded,
                          spec->kind == DLC_IMAGES ? (enum dlc_switch)spec->decoded_cache : DLC_OFF,
-                         l->ds, making_decoded_key(&l->making));
+                         l->ds, decode_spec_decoded_key(&l->decode));
     rc = crew_start(l, threads, err);
     if (rc == 0)
         pace_init(&l->pace, l->started);
@@ -312,11 +312,11 @@ static struct decoded_policy_batch account_locked(struct dlc_loader *l, const st
 static void give(struct dlc_loader *l, struct slot *s, uint32_t samples, struct dlc_batch *out)
 {
     *out = (struct dlc_batch){.data = s->data,
-                              .bytes = l->making.bytes,
+                              .bytes = l->decode.bytes,
                               .samples = samples,
                               .index = s->index,
                               .labels = s->labels,
-                              .lengths = l->making.kind == DLC_AUDIO ? s->lengths : NULL,
+                              .lengths = l->decode.kind == DLC_AUDIO ? s->lengths : NULL,
                               .epoch = l->epoch,
                               .position = l->position,
                               .priv = {(uintptr_t)s}};

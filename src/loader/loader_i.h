@@ -84,7 +84,7 @@ struct worker {
     struct dlc_loader *loader;
     unsigned number;
     pthread_t thread;
-    struct maker *maker;
+    struct sample_decoder *decoder;
     struct interrupt interrupt; /* gives up waits when the loader closes or seeks */
 };
 
@@ -92,7 +92,7 @@ struct dlc_loader {
     uint32_t tag;
     pid_t pid; /* (L5) */
     struct dlc_dataset *ds;
-    struct making making;
+    struct decode_spec decode;
     struct rows rows;
     struct dlc_order order; /* as it is told to the daemon */
     struct order_spec spec; /* the same, for computing */

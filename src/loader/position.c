@@ -55,7 +55,7 @@ static int init_rows(struct dlc_loader *l, const struct dlc_loader_spec *spec, s
 
     if (spec->kind != DLC_TENSORS || spec->tensor.rows == 0)
         return 0;
-    rc = rows_init(&l->rows, l->ds, &l->making, l->spec.first, l->spec.n, err);
+    rc = rows_init(&l->rows, l->ds, &l->decode, l->spec.first, l->spec.n, err);
     if (rc < 0)
         return rc;
     l->order.rank = 0;

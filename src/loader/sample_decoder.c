@@ -30,7 +30,7 @@ static int image_type_of(uint32_t dtype, enum image_type *out, struct dlc_err *e
     }
 }
 
-static int init_image(struct making *m, const struct dlc_image *d, struct dlc_err *err)
+static int init_image(struct decode_spec *m, const struct dlc_image *d, struct dlc_err *err)
 {
     struct image_spec *s = &m->image;
     int rc;
@@ -63,7 +63,7 @@ static int init_image(struct making *m, const struct dlc_image *d, struct dlc_er
     return rc;
 }
 
-static int init_audio(struct making *m, const struct dlc_audio *d, struct dlc_err *err)
+static int init_audio(struct decode_spec *m, const struct dlc_audio *d, struct dlc_err *err)
 {
     struct audio_spec *s = &m->audio;
     int rc;
@@ -102,7 +102,7 @@ static bool tensor_type_of(uint32_t dtype, enum tensor_type *out)
     return true;
 }
 
-static int init_tensor(struct making *m, const struct dlc_tensor *d, struct dlc_err *err)
+static int init_tensor(struct decode_spec *m, const struct dlc_tensor *d, struct dlc_err *err)
 {
     struct tensor_spec *s = &m->tensor;
     int rc;
@@ -123,9 +123,9 @@ static int init_tensor(struct making *m, const struct dlc_tensor *d, struct dlc_
     return rc;
 }
 
-int making_init(struct making *m, const struct dlc_loader_spec *spec, struct dlc_err *err)
+int decode_spec_init(struct decode_spec *m, const struct dlc_loader_spec *spec, struct dlc_err *err)
 {
-    *m = (struct making){.kind = (enum dlc_loader_kind)spec->kind, .seed = spec->order.seed};
+    *m = (struct decode_spec){.kind = (enum dlc_loader_kind)spec->kind, .seed = spec->order.seed};
     switch (m->kind) {
     case DLC_IMAGES: return init_image(m, &spec->image, err);
     case DLC_AUDIO: return init_audio(m, &spec->audio, err);
@@ -138,15 +138,15 @@ int making_init(struct making *m, const struct dlc_loader_spec *spec, struct dlc
 
 /* ---- one sample ---- */
 
-struct maker {
-    const struct making *m;
+struct sample_decoder {
+    const struct decode_spec *m;
     struct image_scratch *image;
     struct audio_scratch *audio;
 };
 
-struct maker *maker_new(const struct making *m)
+struct sample_decoder *sample_decoder_new(const struct decode_spec *m)
 {
-    struct maker *k = mem_new(struct maker);
+    struct sample_decoder *k = mem_new(struct sample_decoder);
 
     k->m = m;
     if (m->kind == DLC_IMAGES)
@@ -156,9 +156,9 @@ struct maker *maker_new(const struct making *m)
     return k;
 }
 
-void maker_free(struct maker **mp)
+void sample_decoder_free(struct sample_decoder **mp)
 {
-    struct maker *k = *mp;
+    struct sample_decoder *k = *mp;
 
     *mp = NULL;
     if (k == NULL)
@@ -168,14 +168,14 @@ void maker_free(struct maker **mp)
     mem_free(&k);
 }
 
-static int make_image(struct maker *k, enum maker_input input, const void *data, size_t len,
-                      uint64_t key, void *out, struct dlc_err *err)
+static int make_image(struct sample_decoder *k, enum sample_encoding input, const void *data,
+                      size_t len, uint64_t key, void *out, struct dlc_err *err)
 {
     const struct image_spec *s = &k->m->image;
     struct image_head head;
     struct image_plan plan;
-    int rc = input == MAKER_DECODED ? image_decoded_head(data, len, &head, err)
-                                    : image_read_head(data, len, s, &head, err);
+    int rc = input == SAMPLE_DECODED ? image_decoded_head(data, len, &head, err)
+                                     : image_read_head(data, len, s, &head, err);
 
     if (rc < 0)
         return rc;
@@ -184,7 +184,7 @@ static int make_image(struct maker *k, enum maker_input input, const void *data,
 }
 
 static int make_tensor(const struct tensor_spec *s, const void *data, size_t len,
-                       const struct making_part *part, void *out, struct dlc_err *err)
+                       const struct sample_part *part, void *out, struct dlc_err *err)
 {
     struct tensor_rows rows;
     int rc = tensor_open(data, len, s, &rows, err);
@@ -197,17 +197,19 @@ static int make_tensor(const struct tensor_spec *s, const void *data, size_t len
     return tensor_make(&rows, s, part->row, 1, out, err);
 }
 
-uint64_t making_key(const struct making *m, uint64_t epoch, uint64_t sample, uint64_t place)
+uint64_t decode_spec_random_key(const struct decode_spec *m, uint64_t epoch, uint64_t sample,
+                                uint64_t place)
 {
     uint64_t key = image_key(m->seed, epoch, sample);
 
     return place == 0 ? key : image_key(key, place, 0);
 }
 
-int maker_make(struct maker *k, enum maker_input input, const void *data, size_t len, uint64_t key,
-               const struct making_part *part, void *out, uint32_t *length, struct dlc_err *err)
+int sample_decoder_run(struct sample_decoder *k, enum sample_encoding input, const void *data,
+                       size_t len, uint64_t key, const struct sample_part *part, void *out,
+                       uint32_t *length, struct dlc_err *err)
 {
-    const struct making *m = k->m;
+    const struct decode_spec *m = k->m;
 
     *length = 0;
     switch (m->kind) {
@@ -218,7 +220,7 @@ int maker_make(struct maker *k, enum maker_input input, const void *data, size_t
     return dlc_err_set(err, DLC_EINVAL, "a loader of no kind");
 }
 
-uint64_t making_decoded_key(const struct making *m)
+uint64_t decode_spec_decoded_key(const struct decode_spec *m)
 {
     const struct image_spec *s = &m->image;
     const double told[] = {DECODED_VERSION,      s->crop,     s->width,    s->height,   s->resize,
@@ -228,8 +230,9 @@ uint64_t making_decoded_key(const struct making *m)
     return m->kind == DLC_IMAGES ? hash64(told, sizeof(told)) : 0;
 }
 
-bool maker_decoded(struct maker *k, struct decoded_policy *policy, const void *data, size_t len,
-                   uint64_t sample, struct decoded_sample *out)
+bool sample_decoder_make_decoded(struct sample_decoder *k, struct decoded_policy *policy,
+                                 const void *data, size_t len, uint64_t sample,
+                                 struct decoded_sample *out)
 {
     const struct image_spec *s = &k->m->image;
     struct image_head head;

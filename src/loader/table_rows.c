@@ -24,7 +24,7 @@ static int read_first(struct dlc_dataset *ds, const struct tensor_spec *s, uint6
     return rc;
 }
 
-int rows_init(struct rows *r, struct dlc_dataset *ds, const struct making *m, uint64_t first,
+int rows_init(struct rows *r, struct dlc_dataset *ds, const struct decode_spec *m, uint64_t first,
               uint64_t n, struct dlc_err *err)
 {
     uint64_t head = 0, each = 1, sum = 0;
@@ -54,12 +54,12 @@ void rows_release(struct rows *r)
     r->n = 0;
 }
 
-struct making_part rows_find(const struct rows *r, uint64_t number)
+struct sample_part rows_find(const struct rows *r, uint64_t number)
 {
     uint64_t low = 0, high = r->n; /* starts[low] <= number < starts[high] */
 
     if (r->n == 0)
-        return (struct making_part){number, 0, 1};
+        return (struct sample_part){number, 0, 1};
     while (high - low > 1) {
         uint64_t middle = low + (high - low) / 2;
 
@@ -68,6 +68,6 @@ struct making_part rows_find(const struct rows *r, uint64_t number)
         else
             high = middle;
     }
-    return (struct making_part){r->first + low, number - r->starts[low],
+    return (struct sample_part){r->first + low, number - r->starts[low],
                                 r->starts[low + 1] - r->starts[low]};
 }

@@ -20,11 +20,11 @@ struct rows {
 };
 
 /* Of partitions [first, first + n). The first one is read, for its header. */
-int rows_init(struct rows *r, struct dlc_dataset *ds, const struct making *m, uint64_t first,
+int rows_init(struct rows *r, struct dlc_dataset *ds, const struct decode_spec *m, uint64_t first,
               uint64_t n, struct dlc_err *err);
 void rows_release(struct rows *r);
 
 /* Which sample of the dataset, and what of it. */
-struct making_part rows_find(const struct rows *r, uint64_t number);
+struct sample_part rows_find(const struct rows *r, uint64_t number);
 
 #endif

@@ -143,29 +143,29 @@ static uint64_t key_of(const struct dlc_loader *l, const struct slot *s, uint32_
 
     if (l->placed)
         place = 1 + (s->begin + k) * l->spec.world + l->spec.rank;
-    return making_key(&l->making, s->epoch, sample, place);
+    return decode_spec_random_key(&l->decode, s->epoch, sample, place);
 }
 
 static int make_from(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
-                     const struct making_part *part, enum maker_input input, const void *data,
+                     const struct sample_part *part, enum sample_encoding input, const void *data,
                      size_t len, struct dlc_err *err)
 {
     struct slot *s = h->slot;
 
-    return maker_make(w->maker, input, data, len, key_of(l, s, k, part->sample), part,
-                      s->data + k * l->making.bytes, &s->lengths[k], err);
+    return sample_decoder_run(w->decoder, input, data, len, key_of(l, s, k, part->sample), part,
+                              s->data + k * l->decode.bytes, &s->lengths[k], err);
 }
 
 /* From a decoded sample that is kept. False: there is none that is any good. */
 static bool make_from_kept(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
-                           const struct making_part *part)
+                           const struct sample_part *part)
 {
     struct decoded_sample d;
     int rc;
 
     if (h->got.data != NULL || !decoded_policy_get(&l->decoded, part->sample, &d))
         return false;
-    rc = make_from(l, w, h, k, part, MAKER_DECODED, d.data, d.len, NULL);
+    rc = make_from(l, w, h, k, part, SAMPLE_DECODED, d.data, d.len, NULL);
     decoded_policy_put(&l->decoded, &d);
     if (rc == 0)
         decoded_policy_count(&l->decoded, true);
@@ -177,7 +177,7 @@ static bool make_from_kept(struct dlc_loader *l, struct worker *w, struct haul *
 static int make_sample(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
                        struct dlc_err *err)
 {
-    struct making_part part = rows_find(&l->rows, h->slot->index[k]);
+    struct sample_part part = rows_find(&l->rows, h->slot->index[k]);
     struct dlc_view v = {0};
     struct decoded_sample d;
     int rc;
@@ -189,11 +189,11 @@ static int make_sample(struct dlc_loader *l, struct worker *w, struct haul *h, u
         return rc;
     if (rc < 0)
         return dlc_err_set(err, rc, "%s", dlc_last_error());
-    if (maker_decoded(w->maker, &l->decoded, v.data, v.len, part.sample, &d)) {
-        rc = make_from(l, w, h, k, &part, MAKER_DECODED, d.data, d.len, err);
+    if (sample_decoder_make_decoded(w->decoder, &l->decoded, v.data, v.len, part.sample, &d)) {
+        rc = make_from(l, w, h, k, &part, SAMPLE_DECODED, d.data, d.len, err);
         decoded_policy_put(&l->decoded, &d);
     } else {
-        rc = make_from(l, w, h, k, &part, MAKER_ENCODED, v.data, v.len, err);
+        rc = make_from(l, w, h, k, &part, SAMPLE_ENCODED, v.data, v.len, err);
     }
     dlc_put(l->ds, &v);
     if (rc == 0)
@@ -317,13 +317,14 @@ static int start_one(struct dlc_loader *l, struct dlc_err *err)
     sigset_t all, before;
     int rc;
 
-    *w = (struct worker){.loader = l, .number = l->started, .maker = maker_new(&l->making)};
+    *w = (struct worker){
+        .loader = l, .number = l->started, .decoder = sample_decoder_new(&l->decode)};
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the caller's threads */
     rc = os_thread(&w->thread, worker_main, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0) {
-        maker_free(&w->maker);
+        sample_decoder_free(&w->decoder);
         mem_free(&w);
         return dlc_err_set(err, DLC_ENOMEM, "cannot start thread %u of the loader: %s",
                            l->started + 1, strerror(rc));
@@ -383,7 +384,7 @@ void crew_stop(struct dlc_loader *l)
         struct worker *w = l->workers[i];
 
         pthread_join(w->thread, NULL);
-        maker_free(&w->maker);
+        sample_decoder_free(&w->decoder);
         mem_free(&w);
     }
     l->started = 0;

@@ -16,26 +16,26 @@ static void test_defaults_of_images(void **state)
 {
     struct dlc_loader_spec spec = images();
     struct dlc_err err = DLC_ERR_INIT;
-    struct making m;
+    struct decode_spec m;
 
     (void)state;
-    assert_int_equal(making_init(&m, &spec, &err), 0);
+    assert_int_equal(decode_spec_init(&m, &spec, &err), 0);
     assert_int_equal(m.bytes, 20 * 10 * 3);
     assert_true(m.image.scale[0] == 0.08 && m.image.scale[1] == 1);
     assert_true(m.image.ratio[0] == 0.75);
     assert_true(m.image.brightness[0] == 1 && m.image.brightness[1] == 1);
     assert_true(m.image.hue[0] == 0 && m.image.hue[1] == 0);
     spec.image.dtype = DLC_F16;
-    assert_int_equal(making_init(&m, &spec, &err), 0);
+    assert_int_equal(decode_spec_init(&m, &spec, &err), 0);
     assert_int_equal(m.bytes, 20 * 10 * 3 * 2);
 }
 
 static void refuse(const struct dlc_loader_spec *spec, const char *word)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct making m;
+    struct decode_spec m;
 
-    assert_int_equal(making_init(&m, spec, &err), DLC_EINVAL);
+    assert_int_equal(decode_spec_init(&m, spec, &err), DLC_EINVAL);
     if (strstr(err.text, word) == NULL)
         fail_msg("no '%s' in: %s", word, err.text);
 }
@@ -63,36 +63,40 @@ static void test_tensors(void **state)
         .tensor = {.dtype = DLC_F32, .raw = 1, .stored = DLC_U8, .ndim = 2, .shape = {2, 2}}};
     const unsigned char raw[4] = {1, 2, 3, 255};
     struct dlc_err err = DLC_ERR_INIT;
-    const struct making_part part = {0, 0, 1};
-    struct making m;
-    struct maker *k;
+    const struct sample_part part = {0, 0, 1};
+    struct decode_spec m;
+    struct sample_decoder *k;
     uint32_t length;
     float out[4];
 
     (void)state;
-    assert_int_equal(making_init(&m, &spec, &err), 0);
+    assert_int_equal(decode_spec_init(&m, &spec, &err), 0);
     assert_int_equal(m.bytes, sizeof(out));
-    k = maker_new(&m);
-    assert_int_equal(maker_make(k, MAKER_ENCODED, raw, 4, 0, &part, out, &length, &err), 0);
+    k = sample_decoder_new(&m);
+    assert_int_equal(sample_decoder_run(k, SAMPLE_ENCODED, raw, 4, 0, &part, out, &length, &err),
+                     0);
     assert_true(out[0] == 1 && out[3] == 255);
-    assert_true(maker_make(k, MAKER_ENCODED, raw, 3, 0, &part, out, &length, &err) < 0);
-    maker_free(&k);
+    assert_true(sample_decoder_run(k, SAMPLE_ENCODED, raw, 3, 0, &part, out, &length, &err) < 0);
+    sample_decoder_free(&k);
     assert_null(k);
 }
 
 static void test_keys(void **state)
 {
-    const struct making m = {.seed = 3}, other = {.seed = 4};
+    const struct decode_spec m = {.seed = 3}, other = {.seed = 4};
 
     (void)state;
-    assert_true(making_key(&m, 1, 2, 0) == making_key(&m, 1, 2, 0));
-    assert_true(making_key(&m, 1, 2, 0) != making_key(&other, 1, 2, 0));
-    assert_true(making_key(&m, 1, 2, 0) != making_key(&m, 1, 2, 1)); /* no place is not the first */
-    assert_true(making_key(&m, 1, 2, 1) == making_key(&m, 1, 2, 1));
-    assert_true(making_key(&m, 1, 2, 1) != making_key(&m, 1, 2, 2)); /* the same sample again */
-    assert_true(making_key(&m, 1, 2, 1) != making_key(&m, 1, 3, 1)); /* another one at a place */
-    assert_true(making_key(&m, 1, 2, 1) != making_key(&m, 2, 2, 1));
-    assert_true(making_key(&m, 1, 2, 1) != making_key(&other, 1, 2, 1));
+    assert_true(decode_spec_random_key(&m, 1, 2, 0) == decode_spec_random_key(&m, 1, 2, 0));
+    assert_true(decode_spec_random_key(&m, 1, 2, 0) != decode_spec_random_key(&other, 1, 2, 0));
+    assert_true(decode_spec_random_key(&m, 1, 2, 0) !=
+                decode_spec_random_key(&m, 1, 2, 1)); /* no place is not the first */
+    assert_true(decode_spec_random_key(&m, 1, 2, 1) == decode_spec_random_key(&m, 1, 2, 1));
+    assert_true(decode_spec_random_key(&m, 1, 2, 1) !=
+                decode_spec_random_key(&m, 1, 2, 2)); /* the same sample again */
+    assert_true(decode_spec_random_key(&m, 1, 2, 1) !=
+                decode_spec_random_key(&m, 1, 3, 1)); /* another one at a place */
+    assert_true(decode_spec_random_key(&m, 1, 2, 1) != decode_spec_random_key(&m, 2, 2, 1));
+    assert_true(decode_spec_random_key(&m, 1, 2, 1) != decode_spec_random_key(&other, 1, 2, 1));
 }
 
 int main(void)
