@@ -15,11 +15,11 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 
-#define GRAIN_NS 100000.0 /* a haul should take as long: locks then cost nothing */
+#define GRAIN_NS 100000.0 /* a work item should take as long: locks then cost nothing */
 #define WEIGHT   0.05
 #define NICER    5 /* the thread that trains comes first: the GPU waits for it */
 
-struct haul {
+struct work_item {
     struct slot *slot;
     uint32_t first, n;
     bool wait;           /* for its bytes */
@@ -44,24 +44,24 @@ static void drop_late_locked(struct dlc_loader *l, uint32_t i)
 }
 
 /* The oldest late sample, if its bytes have come or if they shall be waited for. */
-static bool take_late_locked(struct dlc_loader *l, struct haul *h, bool wait)
+static bool take_late_locked(struct dlc_loader *l, struct work_item *item, bool wait)
 {
     struct late first;
 
     if (l->n_late == 0)
         return false;
     first = l->late[0];
-    if (!wait && dlc_try_get(l->ds, sample_of(l, first.slot, first.k), &h->got) < 0)
+    if (!wait && dlc_try_get(l->ds, sample_of(l, first.slot, first.k), &item->got) < 0)
         return false;
-    h->slot = first.slot;
-    h->first = first.k;
-    h->n = 1;
-    h->wait = wait;
+    item->slot = first.slot;
+    item->first = first.k;
+    item->n = 1;
+    item->wait = wait;
     drop_late_locked(l, 0);
     return true;
 }
 
-static bool take_fresh_locked(struct dlc_loader *l, struct haul *h)
+static bool take_fresh_locked(struct dlc_loader *l, struct work_item *item)
 {
     struct slot *s = ring_fresh_locked(l);
     uint32_t share;
@@ -69,17 +69,18 @@ static bool take_fresh_locked(struct dlc_loader *l, struct haul *h)
     if (s == NULL)
         return false;
     share = DLC_MAX((s->n - s->taken) / (2 * l->wanted), 1u); /* some for the others */
-    h->slot = s;
-    h->first = s->taken;
-    h->n = DLC_MIN(DLC_MIN(l->grain, share), s->n - s->taken);
-    s->taken += h->n;
+    item->slot = s;
+    item->first = s->taken;
+    item->n = DLC_MIN(DLC_MIN(l->grain, share), s->n - s->taken);
+    s->taken += item->n;
     return true;
 }
 
-static bool take_locked(struct dlc_loader *l, struct haul *h)
+static bool take_locked(struct dlc_loader *l, struct work_item *item)
 {
-    *h = (struct haul){0};
-    return take_late_locked(l, h, false) || take_fresh_locked(l, h) || take_late_locked(l, h, true);
+    *item = (struct work_item){0};
+    return take_late_locked(l, item, false) || take_fresh_locked(l, item) ||
+           take_late_locked(l, item, true);
 }
 
 /* ---- making ---- */
@@ -90,9 +91,9 @@ static bool is_bad(int rc)
     return rc == DLC_EINVAL || rc == DLC_ECORRUPT || rc == DLC_ECHANGED || rc == DLC_ENOTFOUND;
 }
 
-static void fail(struct dlc_loader *l, struct haul *h, uint32_t k, struct dlc_err *err)
+static void fail(struct dlc_loader *l, struct work_item *item, uint32_t k, struct dlc_err *err)
 {
-    struct slot *s = h->slot;
+    struct slot *s = item->slot;
     char key[300];
     int n = dlc_key(l->ds, sample_of(l, s, k), key, sizeof(key));
 
@@ -118,20 +119,20 @@ static int64_t label_of(struct dlc_dataset *ds, uint64_t sample)
 }
 
 /* The bytes of sample k. DLC_EMISS: not now. DLC_ECANCELED: nobody wants them any more. */
-static int get(struct dlc_loader *l, struct haul *h, uint32_t k, struct dlc_view *v)
+static int get(struct dlc_loader *l, struct work_item *item, uint32_t k, struct dlc_view *v)
 {
     struct dlc_mono start;
     int rc;
 
-    if (h->got.data != NULL) {
-        *v = h->got;
+    if (item->got.data != NULL) {
+        *v = item->got;
         return 0;
     }
-    if (!h->wait)
-        return dlc_try_get(l->ds, sample_of(l, h->slot, k), v);
+    if (!item->wait)
+        return dlc_try_get(l->ds, sample_of(l, item->slot, k), v);
     start = dlc_mono_now();
-    rc = dlc_get(l->ds, sample_of(l, h->slot, k), v);
-    h->starved_ns += (uint64_t)dlc_mono_since(start).ns;
+    rc = dlc_get(l->ds, sample_of(l, item->slot, k), v);
+    item->starved_ns += (uint64_t)dlc_mono_since(start).ns;
     return rc;
 }
 
@@ -146,26 +147,26 @@ static uint64_t key_of(const struct dlc_loader *l, const struct slot *s, uint32_
     return decode_spec_random_key(&l->decode, s->epoch, sample, place);
 }
 
-static int make_from(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
+static int make_from(struct dlc_loader *l, struct worker *w, struct work_item *item, uint32_t k,
                      const struct sample_part *part, enum sample_encoding input, const void *data,
                      size_t len, struct dlc_err *err)
 {
-    struct slot *s = h->slot;
+    struct slot *s = item->slot;
 
     return sample_decoder_run(w->decoder, input, data, len, key_of(l, s, k, part->sample), part,
                               s->data + k * l->decode.bytes, &s->lengths[k], err);
 }
 
 /* From a decoded sample that is kept. False: there is none that is any good. */
-static bool make_from_kept(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
-                           const struct sample_part *part)
+static bool make_from_kept(struct dlc_loader *l, struct worker *w, struct work_item *item,
+                           uint32_t k, const struct sample_part *part)
 {
     struct decoded_sample d;
     int rc;
 
-    if (h->got.data != NULL || !decoded_policy_get(&l->decoded, part->sample, &d))
+    if (item->got.data != NULL || !decoded_policy_get(&l->decoded, part->sample, &d))
         return false;
-    rc = make_from(l, w, h, k, part, SAMPLE_DECODED, d.data, d.len, NULL);
+    rc = make_from(l, w, item, k, part, SAMPLE_DECODED, d.data, d.len, NULL);
     decoded_policy_put(&l->decoded, &d);
     if (rc == 0)
         decoded_policy_count(&l->decoded, true);
@@ -174,26 +175,26 @@ static bool make_from_kept(struct dlc_loader *l, struct worker *w, struct haul *
 
 /* From a decoded sample that is kept, or from the bytes, of which a decoded sample is made if one
  * is wanted. DLC_EMISS and DLC_ECANCELED as get(). */
-static int make_sample(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k,
+static int make_sample(struct dlc_loader *l, struct worker *w, struct work_item *item, uint32_t k,
                        struct dlc_err *err)
 {
-    struct sample_part part = rows_find(&l->rows, h->slot->index[k]);
+    struct sample_part part = rows_find(&l->rows, item->slot->index[k]);
     struct dlc_view v = {0};
     struct decoded_sample d;
     int rc;
 
-    if (make_from_kept(l, w, h, k, &part))
+    if (make_from_kept(l, w, item, k, &part))
         return 0;
-    rc = get(l, h, k, &v);
+    rc = get(l, item, k, &v);
     if (rc == DLC_EMISS || rc == DLC_ECANCELED)
         return rc;
     if (rc < 0)
         return dlc_err_set(err, rc, "%s", dlc_last_error());
     if (sample_decoder_make_decoded(w->decoder, &l->decoded, v.data, v.len, part.sample, &d)) {
-        rc = make_from(l, w, h, k, &part, SAMPLE_DECODED, d.data, d.len, err);
+        rc = make_from(l, w, item, k, &part, SAMPLE_DECODED, d.data, d.len, err);
         decoded_policy_put(&l->decoded, &d);
     } else {
-        rc = make_from(l, w, h, k, &part, SAMPLE_ENCODED, v.data, v.len, err);
+        rc = make_from(l, w, item, k, &part, SAMPLE_ENCODED, v.data, v.len, err);
     }
     dlc_put(l->ds, &v);
     if (rc == 0)
@@ -201,65 +202,65 @@ static int make_sample(struct dlc_loader *l, struct worker *w, struct haul *h, u
     return rc;
 }
 
-static void make_one(struct dlc_loader *l, struct worker *w, struct haul *h, uint32_t k)
+static void make_one(struct dlc_loader *l, struct worker *w, struct work_item *item, uint32_t k)
 {
-    struct slot *s = h->slot;
+    struct slot *s = item->slot;
     struct dlc_err err = DLC_ERR_INIT;
-    int rc = make_sample(l, w, h, k, &err);
+    int rc = make_sample(l, w, item, k, &err);
 
     if (rc == DLC_EMISS || rc == DLC_ECANCELED) {
-        h->missed[h->n_missed++] = k;
+        item->missed[item->n_missed++] = k;
         return;
     }
     s->labels[k] = label_of(l->ds, sample_of(l, s, k));
     if (rc < 0)
-        fail(l, h, k, &err);
-    h->n_done++;
+        fail(l, item, k, &err);
+    item->n_done++;
 }
 
-static void make(struct dlc_loader *l, struct worker *w, struct haul *h)
+static void make(struct dlc_loader *l, struct worker *w, struct work_item *item)
 {
     struct dlc_mono start = dlc_mono_now();
     uint64_t ask[LOADER_GRAIN];
 
-    for (uint32_t i = 0; i < h->n; i++)
-        make_one(l, w, h, h->first + i);
-    h->busy_ns = (uint64_t)dlc_mono_since(start).ns - h->starved_ns;
-    for (uint32_t i = 0; i < h->n_missed; i++)
-        ask[i] = sample_of(l, h->slot, h->missed[i]);
+    for (uint32_t i = 0; i < item->n; i++)
+        make_one(l, w, item, item->first + i);
+    item->busy_ns = (uint64_t)dlc_mono_since(start).ns - item->starved_ns;
+    for (uint32_t i = 0; i < item->n_missed; i++)
+        ask[i] = sample_of(l, item->slot, item->missed[i]);
     /* relaxed: it is looked at again under the lock */
-    if (h->n_missed > 0 && !atomic_load_explicit(&l->stop, memory_order_relaxed))
-        dlc_prefetch(l->ds, ask, h->n_missed);
+    if (item->n_missed > 0 && !atomic_load_explicit(&l->stop, memory_order_relaxed))
+        dlc_prefetch(l->ds, ask, item->n_missed);
 }
 
 /* ---- finishing ---- */
 
-static void measure_locked(struct dlc_loader *l, const struct haul *h)
+static void measure_locked(struct dlc_loader *l, const struct work_item *item)
 {
-    double each = (double)h->busy_ns / h->n_done;
+    double each = (double)item->busy_ns / item->n_done;
 
     l->sample_ns += (l->sample_ns > 0 ? WEIGHT : 1) * (each - l->sample_ns);
     l->grain = (uint32_t)DLC_CLAMP(GRAIN_NS / DLC_MAX(l->sample_ns, 1.0), 1.0, LOADER_GRAIN);
 }
 
-static void finish_locked(struct dlc_loader *l, struct haul *h)
+static void finish_locked(struct dlc_loader *l, struct work_item *item)
 {
-    struct slot *s = h->slot;
+    struct slot *s = item->slot;
 
-    l->stats.busy_ns += h->busy_ns;
-    l->stats.starved_ns += h->starved_ns;
+    l->stats.busy_ns += item->busy_ns;
+    l->stats.starved_ns += item->starved_ns;
     if (atomic_load(&l->stop))
         return; /* the batch is forgotten in a moment */
-    for (uint32_t i = 0; i < h->n_missed; i++) {
+    for (uint32_t i = 0; i < item->n_missed; i++) {
         mem_reserve(l->late, l->n_late, l->cap_late);
-        l->late[l->n_late++] = (struct late){s, h->missed[i]};
+        l->late[l->n_late++] = (struct late){s, item->missed[i]};
     }
-    if (h->n_missed > 1)
+    if (item->n_missed > 1)
         dlc_cond_broadcast(&l->work); /* others may sleep */
-    s->busy_ns += h->busy_ns;
-    s->done += h->n_done;
-    if (h->n_done > 0)
-        measure_locked(l, h);
+    s->busy_ns += item->busy_ns;
+    s->done += item->n_done;
+    if (item->n_done > 0)
+        measure_locked(l, item);
     if (s->done == s->n && l->queue.next == &s->link)
         dlc_cond_signal(&l->ready);
 }
@@ -274,14 +275,14 @@ static bool asked_to_stop(struct interrupt *i)
     return atomic_load_explicit(&w->loader->stop, memory_order_relaxed);
 }
 
-static void work_locked(struct dlc_loader *l, struct worker *w, struct haul *h)
+static void work_locked(struct dlc_loader *l, struct worker *w, struct work_item *item)
 {
     l->running++;
     dlc_mtx_unlock(&l->mtx);
     w->interrupt = (struct interrupt){.ask = asked_to_stop};
-    make(l, w, h);
+    make(l, w, item);
     dlc_mtx_lock(&l->mtx);
-    finish_locked(l, h);
+    finish_locked(l, item);
     if (--l->running == 0 && atomic_load(&l->stop))
         dlc_cond_broadcast(&l->quiet);
 }
@@ -290,7 +291,7 @@ static void *worker_main(void *arg)
 {
     struct worker *w = arg;
     struct dlc_loader *l = w->loader;
-    struct haul *h = mem_new(struct haul);
+    struct work_item *item = mem_new(struct work_item);
     char name[16];
 
     snprintf(name, sizeof(name), "dlc-load-%u", w->number % 1000);
@@ -301,13 +302,13 @@ static void *worker_main(void *arg)
     while (!l->closing) {
         if (w->number >= l->wanted)
             dlc_cond_wait(&l->spare_time, &l->mtx);
-        else if (!atomic_load(&l->stop) && take_locked(l, h))
-            work_locked(l, w, h);
+        else if (!atomic_load(&l->stop) && take_locked(l, item))
+            work_locked(l, w, item);
         else
             dlc_cond_wait(&l->work, &l->mtx);
     }
     dlc_mtx_unlock(&l->mtx);
-    mem_free(&h);
+    mem_free(&item);
     return NULL;
 }
 
