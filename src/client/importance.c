@@ -114,8 +114,8 @@ static char *job_of(const struct dlc_importance *s, bool *own, struct dlc_err *e
 /* The job's weights: the daemon's, or our own where there is none or where it has no place for more
  * (then it is asked again when importance is begun again). NULL without an error: those in use are
  * the ones. */
-static int weighed_of(struct dlc_dataset *ds, const char *job, bool own, struct weighed **out,
-                      struct dlc_err *err)
+static int mapped_weights_of(struct dlc_dataset *ds, const char *job, bool own,
+                             struct mapped_weights **out, struct dlc_err *err)
 {
     const struct importance *im = &ds->importance;
     bool same = im->job != NULL && strcmp(im->job, job) == 0;
@@ -123,23 +123,23 @@ static int weighed_of(struct dlc_dataset *ds, const char *job, bool own, struct 
     int rc = DLC_ENODAEMON;
 
     *out = NULL;
-    /* im->weighed changes under dataset.mtx only, which we hold */
-    if (same && im->weighed != NULL && (a == NULL || im->weighed->generation == a->generation))
+    /* im->mapped changes under dataset.mtx only, which we hold */
+    if (same && im->mapped != NULL && (a == NULL || im->mapped->generation == a->generation))
         rc = 0;
     else if (a != NULL)
-        rc = weighed_ask(ds, a, job, own, out, err);
+        rc = mapped_weights_ask(ds, a, job, own, out, err);
     if (a != NULL && (rc == DLC_ENODAEMON || rc == DLC_ETIMEDOUT))
         dataset_lost(ds, a);
     if (a != NULL)
         dataset_detach(ds, a);
     if (rc != DLC_ENODAEMON && rc != DLC_ETIMEDOUT && rc != DLC_EBUSY)
         return rc;
-    if (same && im->weighed != NULL)
+    if (same && im->mapped != NULL)
         return 0;
     if (rc == DLC_EBUSY)
         log_warn("%s: this process weighs samples by itself, and shares it with no other: %s",
                  ds->shown, err->text);
-    return weighed_own(ds, out, err);
+    return mapped_weights_own(ds, out, err);
 }
 
 /* Takes job when it succeeds. */
@@ -147,14 +147,14 @@ static int begin_locked(struct dlc_dataset *ds, char **job, bool own, struct dlc
 {
     struct importance *im = &ds->importance;
     bool same = im->job != NULL && strcmp(im->job, *job) == 0;
-    struct weighed *w;
+    struct mapped_weights *w;
     char *before;
-    int rc = weighed_of(ds, *job, own, &w, err);
+    int rc = mapped_weights_of(ds, *job, own, &w, err);
 
     if (rc < 0)
         return rc;
     if (w != NULL)
-        weighed_install(ds, w, same);
+        mapped_weights_install(ds, w, same);
     if (same)
         return 0;
     client_lock();
@@ -240,9 +240,9 @@ int dlc_learn(struct dlc_dataset *ds, uint64_t epoch, const uint64_t *samples, c
     int rc;
 
     dlc_mtx_lock(&im->mtx);
-    rc = im->weighed == NULL ? none_begun(&err)
-                             : weights_learn(&im->weighed->w, im->rule, &im->scale, epoch, samples,
-                                             losses, n, &learnt, &err);
+    rc = im->mapped == NULL ? none_begun(&err)
+                            : weights_learn(&im->mapped->w, im->rule, &im->scale, epoch, samples,
+                                            losses, n, &learnt, &err);
     dlc_mtx_unlock(&im->mtx);
     if (out != NULL)
         *out = (struct dlc_learnt){
@@ -283,7 +283,7 @@ static int64_t draw(struct dlc_dataset *ds, uint64_t epoch, uint64_t *list, uint
                     struct draw_figures *out, struct dlc_err *err)
 {
     struct attachment *a = dataset_checked(ds); /* the weights are those of the daemon there is */
-    struct weighed *w = weighed_get(ds);
+    struct mapped_weights *w = mapped_weights_get(ds);
     struct seen seen = {.slots = a != NULL ? a->slots : NULL, .samples = ds->importance.samples};
     struct draw_spec spec = ds->importance.spec;
     int64_t got;
@@ -303,7 +303,7 @@ static int64_t draw(struct dlc_dataset *ds, uint64_t epoch, uint64_t *list, uint
         got = rc < 0 ? rc : got;
     }
 out:
-    weighed_put(ds, &w);
+    mapped_weights_put(ds, &w);
     if (a != NULL)
         dataset_detach(ds, a);
     return got;
@@ -328,17 +328,17 @@ int64_t dlc_draw(struct dlc_dataset *ds, uint64_t epoch, uint64_t *list, uint64_
 /* ---- saving and bringing back ---- */
 
 /* The weights, if there are some and samples [first, first + n) of them. Gives; NULL: *err. */
-static struct weighed *weighed_range(struct dlc_dataset *ds, uint64_t first, uint64_t n,
-                                     struct dlc_err *err)
+static struct mapped_weights *mapped_weights_range(struct dlc_dataset *ds, uint64_t first,
+                                                   uint64_t n, struct dlc_err *err)
 {
-    struct weighed *w = weighed_get(ds);
+    struct mapped_weights *w = mapped_weights_get(ds);
 
     if (w == NULL) {
         none_begun(err);
     } else if (first > w->w.n || n > w->w.n - first) {
         dlc_err_set(err, DLC_EINVAL, "weights of %llu samples from %llu on: the dataset has %llu",
                     (unsigned long long)n, (unsigned long long)first, (unsigned long long)w->w.n);
-        weighed_put(ds, &w);
+        mapped_weights_put(ds, &w);
     }
     return w;
 }
@@ -346,13 +346,13 @@ static struct weighed *weighed_range(struct dlc_dataset *ds, uint64_t first, uin
 int dlc_weights(struct dlc_dataset *ds, uint64_t first, uint64_t n, float *out)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct weighed *w = weighed_range(ds, first, n, &err);
+    struct mapped_weights *w = mapped_weights_range(ds, first, n, &err);
 
     if (w == NULL)
         return client_fail(&err);
     for (uint64_t i = 0; i < n; i++)
         out[i] = weights_get(&w->w, first + i);
-    weighed_put(ds, &w);
+    mapped_weights_put(ds, &w);
     return 0;
 }
 
@@ -370,18 +370,18 @@ static int check_weights(uint64_t first, uint64_t n, const float *in)
 int dlc_set_weights(struct dlc_dataset *ds, uint64_t first, uint64_t n, const float *in)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    struct weighed *w = weighed_range(ds, first, n, &err);
+    struct mapped_weights *w = mapped_weights_range(ds, first, n, &err);
     int rc;
 
     if (w == NULL)
         return client_fail(&err);
     rc = check_weights(first, n, in);
-    weighed_put(ds, &w);
+    mapped_weights_put(ds, &w);
     if (rc < 0)
         return rc;
     dlc_mtx_lock(&ds->importance.mtx); /* (LEARN-1) */
     for (uint64_t i = 0; i < n; i++)
-        weights_set(&ds->importance.weighed->w, first + i, in[i]);
+        weights_set(&ds->importance.mapped->w, first + i, in[i]);
     dlc_mtx_unlock(&ds->importance.mtx);
     return 0;
 }

@@ -16,9 +16,9 @@
 #include "importance/weights.h"
 #include "ipc/frame.h"
 
-static void weighed_free(struct weighed **wp)
+static void mapped_weights_free(struct mapped_weights **wp)
 {
-    struct weighed *w = *wp;
+    struct mapped_weights *w = *wp;
 
     *wp = NULL;
     if (w == NULL)
@@ -27,19 +27,19 @@ static void weighed_free(struct weighed **wp)
     mem_free(&w);
 }
 
-struct weighed *weighed_get(struct dlc_dataset *ds)
+struct mapped_weights *mapped_weights_get(struct dlc_dataset *ds)
 {
-    struct weighed *w;
+    struct mapped_weights *w;
 
     dlc_mtx_lock(&ds->importance.mtx);
-    w = ds->importance.weighed;
+    w = ds->importance.mapped;
     if (w != NULL)
         w->refs++;
     dlc_mtx_unlock(&ds->importance.mtx);
     return w;
 }
 
-void weighed_put(struct dlc_dataset *ds, struct weighed **wp)
+void mapped_weights_put(struct dlc_dataset *ds, struct mapped_weights **wp)
 {
     bool last;
 
@@ -49,14 +49,14 @@ void weighed_put(struct dlc_dataset *ds, struct weighed **wp)
     last = --(*wp)->refs == 0;
     dlc_mtx_unlock(&ds->importance.mtx);
     if (last)
-        weighed_free(wp);
+        mapped_weights_free(wp);
     *wp = NULL;
 }
 
 /* Map what the descriptor is of. Takes fd. Gives *out. */
-static int weighed_map(int fd, uint64_t n, struct weighed **out, struct dlc_err *err)
+static int mapped_weights_map(int fd, uint64_t n, struct mapped_weights **out, struct dlc_err *err)
 {
-    struct weighed *w = mem_new(struct weighed);
+    struct mapped_weights *w = mem_new(struct mapped_weights);
     struct stat st;
     int rc;
 
@@ -73,7 +73,8 @@ static int weighed_map(int fd, uint64_t n, struct weighed **out, struct dlc_err 
     return rc;
 }
 
-int weighed_own(const struct dlc_dataset *ds, struct weighed **out, struct dlc_err *err)
+int mapped_weights_own(const struct dlc_dataset *ds, struct mapped_weights **out,
+                       struct dlc_err *err)
 {
     int fd = os_memfd("dlcache-weights"), rc;
 
@@ -84,18 +85,18 @@ int weighed_own(const struct dlc_dataset *ds, struct weighed **out, struct dlc_e
         os_close(&fd);
         return rc;
     }
-    rc = weighed_map(fd, ds->n, out, err);
+    rc = mapped_weights_map(fd, ds->n, out, err);
     if (rc == 0) {
         weights_format((*out)->map, ds->n, catalog_snapshot(ds->catalog));
         rc = weights_open(&(*out)->w, (*out)->map, (*out)->size, ds->n, err);
     }
     if (rc < 0)
-        weighed_free(out);
+        mapped_weights_free(out);
     return rc;
 }
 
-int weighed_ask(struct dlc_dataset *ds, struct attachment *a, const char *job, bool own,
-                struct weighed **out, struct dlc_err *err)
+int mapped_weights_ask(struct dlc_dataset *ds, struct attachment *a, const char *job, bool own,
+                       struct mapped_weights **out, struct dlc_err *err)
 {
     json_t *ask = json_pack("{s:s, s:s, s:b}", "op", "weights", "job", job, "own", (int)own);
     struct msg m = MSG_INIT;
@@ -103,13 +104,13 @@ int weighed_ask(struct dlc_dataset *ds, struct attachment *a, const char *job, b
 
     *out = NULL;
     if (rc == 0)
-        rc = weighed_map(msg_take_fd(&m, 0), ds->n, out, err);
+        rc = mapped_weights_map(msg_take_fd(&m, 0), ds->n, out, err);
     if (rc == 0)
         rc = weights_open(&(*out)->w, (*out)->map, (*out)->size, ds->n, err);
     if (rc == 0)
         (*out)->generation = a->generation;
     else
-        weighed_free(out);
+        mapped_weights_free(out);
     json_decref(ask);
     msg_release(&m);
     return rc;
@@ -125,34 +126,34 @@ static void bring_along(struct weights *to, const struct weights *from)
     }
 }
 
-void weighed_install(struct dlc_dataset *ds, struct weighed *w, bool same_job)
+void mapped_weights_install(struct dlc_dataset *ds, struct mapped_weights *w, bool same_job)
 {
     struct importance *im = &ds->importance;
-    struct weighed *before;
+    struct mapped_weights *before;
 
     dlc_mtx_lock(&im->mtx);
-    before = im->weighed;
+    before = im->mapped;
     if (before != NULL && same_job)
         bring_along(&w->w, &before->w);
     client_lock();
-    im->weighed = w;
+    im->mapped = w;
     client_unlock();
     dlc_mtx_unlock(&im->mtx);
-    weighed_put(ds, &before);
+    mapped_weights_put(ds, &before);
 }
 
 int importance_tell(struct dlc_dataset *ds, struct attachment *a, struct dlc_err *err)
 {
     const struct importance *im = &ds->importance;
-    struct weighed *w;
+    struct mapped_weights *w;
     int rc;
 
     dlc_mtx_assert_held(&ds->mtx);
     if (im->job == NULL)
         return 0;
-    rc = weighed_ask(ds, a, im->job, im->own, &w, err);
+    rc = mapped_weights_ask(ds, a, im->job, im->own, &w, err);
     if (rc == 0)
-        weighed_install(ds, w, true);
+        mapped_weights_install(ds, w, true);
     return rc;
 }
 
@@ -163,7 +164,7 @@ void importance_init(struct importance *im)
 
 void importance_release(struct importance *im)
 {
-    weighed_free(&im->weighed);
+    mapped_weights_free(&im->mapped);
     mem_free(&im->job);
     mem_free(&im->samples);
     im->scale = (struct weights_scale){0};

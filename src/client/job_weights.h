@@ -28,13 +28,13 @@ struct importance {
     bool own;              /* the job has no name: the process's. G: dataset.mtx */
     struct draw_spec spec; /* one thread at a time, by contract */
     uint64_t *samples; /* sample numbers of the spec's places; NULL: the same. One thread, too */
-    enum weights_rule rule;     /* G: mtx */
-    struct weights_scale scale; /* G: mtx */
-    struct weighed *weighed;    /* G: mtx; changed under the process-wide lock too */
+    enum weights_rule rule;                /* G: mtx */
+    struct weights_scale scale;            /* G: mtx */
+    struct mapped_weights *mapped; /* G: mtx; changed under the process-wide lock too */
 };
 
-/* Weights that are mapped. */
-struct weighed {
+/* The weights of a job in shared memory that is mapped here. */
+struct mapped_weights {
     unsigned refs;       /* G: importance.mtx */
     uint64_t generation; /* of the attachment they came through; 0: our own */
     struct weights w;
@@ -42,16 +42,17 @@ struct weighed {
     size_t size;
 };
 
-/* NULL: dlc_importance() was not called. Gives; return it with weighed_put(). */
-struct weighed *weighed_get(struct dlc_dataset *ds);
-void weighed_put(struct dlc_dataset *ds, struct weighed **wp);
+/* NULL: dlc_importance() was not called. Gives; return it with mapped_weights_put(). */
+struct mapped_weights *mapped_weights_get(struct dlc_dataset *ds);
+void mapped_weights_put(struct dlc_dataset *ds, struct mapped_weights **wp);
 /* In memory of our own. */
-int weighed_own(const struct dlc_dataset *ds, struct weighed **out, struct dlc_err *err);
+int mapped_weights_own(const struct dlc_dataset *ds, struct mapped_weights **out,
+                       struct dlc_err *err);
 /* The daemon's. Returns as attach_call(). */
-int weighed_ask(struct dlc_dataset *ds, struct attachment *a, const char *job, bool own,
-                struct weighed **out, struct dlc_err *err);
+int mapped_weights_ask(struct dlc_dataset *ds, struct attachment *a, const char *job, bool own,
+                       struct mapped_weights **out, struct dlc_err *err);
 /* Use these from now on. Takes. (LEARN-1) */
-void weighed_install(struct dlc_dataset *ds, struct weighed *w, bool same_job);
+void mapped_weights_install(struct dlc_dataset *ds, struct mapped_weights *w, bool same_job);
 
 /* Map the weights that a daemon keeps for the job, if there is one, and send it those that are new
  * to it. The caller holds dataset.mtx. Returns as reading_tell(). */

@@ -42,17 +42,18 @@
 
 /* ---- memory ---- */
 
-/* Begins a piece of memory that is kept. */
-struct spare {
+/* Header of the memory that large_free() keeps for the next large_alloc(). */
+struct reusable_map {
     uint64_t len;
 };
-static _Atomic(struct spare *) spare; /* W, R any thread; who exchanges it owns what it got */
+/* W, R any thread: the thread that exchanges it owns what it got. */
+static _Atomic(struct reusable_map *) last_freed;
 
 /* At least size bytes, *len of them; NULL with errno. */
 static void *large_alloc(uint64_t size, uint64_t *len)
 {
     /* acq_rel, here and below: what one thread has written there, another may now write over */
-    struct spare *s = atomic_exchange_explicit(&spare, NULL, memory_order_acq_rel);
+    struct reusable_map *s = atomic_exchange_explicit(&last_freed, NULL, memory_order_acq_rel);
 
     if (s != NULL && s->len >= size && s->len / 2 <= size) {
         *len = s->len;
@@ -68,11 +69,11 @@ static void *large_alloc(uint64_t size, uint64_t *len)
 
 void large_free(void *p, uint64_t len)
 {
-    struct spare *s = p;
+    struct reusable_map *s = p;
 
     os_madvise(p, len, MADV_FREE);
     s->len = len;
-    s = atomic_exchange_explicit(&spare, s, memory_order_acq_rel);
+    s = atomic_exchange_explicit(&last_freed, s, memory_order_acq_rel);
     if (s != NULL)
         os_unmap(s, s->len);
 }

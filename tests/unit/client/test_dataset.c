@@ -442,13 +442,13 @@ static void test_not_told(void **state)
     (void)state;
     follow();
     assert_int_equal(dlc_importance(ds, &importance), 0);
-    assert_int_equal(ds->importance.weighed->generation, ds->cur->generation);
+    assert_int_equal(ds->importance.mapped->generation, ds->cur->generation);
     lose();
     daemon_start(&d);
     fault_plan(&(struct fault_plan){.calls = FAULT_CALL(memfd), .nth = 1, .pid = getpid()});
     assert_true(attaches());
     assert_true(fault_disarm());
-    assert_int_equal(ds->importance.weighed->generation, ds->cur->generation);
+    assert_int_equal(ds->importance.mapped->generation, ds->cur->generation);
 }
 
 /* The daemon dies while it is told: there is none. */
