@@ -4,7 +4,7 @@
  * heartbeats. Counted since the node was started.
  *
  * (N1) The sum of a dataset never decreases: the counts of a freed dataset are kept, since it may
- *      be opened or listed again under the same name. The latest PAST_MAX are kept.
+ *      be opened or listed again under the same name. The latest CLOSED_MAX are kept.
  */
 #include "cluster/cost.h"
 
@@ -17,39 +17,39 @@
 #include "daemon/events.h"
 #include "daemon/state.h"
 
-#define PAST_MAX 256u
+#define CLOSED_MAX 256u
 
-struct spent {
+struct dataset_cost {
     char *of; /* TENANT/NAME: a name that was freed may be another tenant's by now */
     uint64_t money_nano, requests, bytes;
 };
 
-static struct spent *past_of(struct node *n, const char *of)
+static struct dataset_cost *closed_cost(struct node *n, const char *of)
 {
-    struct spent *s;
+    struct dataset_cost *s;
 
-    for (size_t i = 0; i < n->member->n_spent; i++)
-        if (strcmp(n->member->spent[i].of, of) == 0)
-            return &n->member->spent[i];
-    if (n->member->n_spent == PAST_MAX) {
-        mem_free(&n->member->spent[0].of);
-        memmove(&n->member->spent[0], &n->member->spent[1],
-                --n->member->n_spent * sizeof(n->member->spent[0]));
+    for (size_t i = 0; i < n->member->n_costs; i++)
+        if (strcmp(n->member->costs[i].of, of) == 0)
+            return &n->member->costs[i];
+    if (n->member->n_costs == CLOSED_MAX) {
+        mem_free(&n->member->costs[0].of);
+        memmove(&n->member->costs[0], &n->member->costs[1],
+                --n->member->n_costs * sizeof(n->member->costs[0]));
     }
-    mem_reserve(n->member->spent, n->member->n_spent, n->member->cap_spent);
-    s = &n->member->spent[n->member->n_spent++];
-    *s = (struct spent){.of = mem_str(of)};
+    mem_reserve(n->member->costs, n->member->n_costs, n->member->cap_costs);
+    s = &n->member->costs[n->member->n_costs++];
+    *s = (struct dataset_cost){.of = mem_str(of)};
     return s;
 }
 
 void cost_keep(struct dataset *ds)
 {
     const struct bucket_tally *t = ds->tally;
-    struct spent *s;
+    struct dataset_cost *s;
 
     if (ds->cid == NULL || t->requests == 0)
         return;
-    s = past_of(ds->node, ds->shared_as);
+    s = closed_cost(ds->node, ds->shared_as);
     s->money_nano += t->money_nano;
     s->requests += t->requests;
     s->bytes += t->bytes;
@@ -70,9 +70,9 @@ json_t *cost_figures(const struct node *n)
 {
     json_t *all = json_object();
 
-    for (size_t i = 0; i < n->member->n_spent; i++)
-        add(all, n->member->spent[i].of, n->member->spent[i].money_nano,
-            n->member->spent[i].requests, n->member->spent[i].bytes);
+    for (size_t i = 0; i < n->member->n_costs; i++)
+        add(all, n->member->costs[i].of, n->member->costs[i].money_nano,
+            n->member->costs[i].requests, n->member->costs[i].bytes);
     dlc_list_each (l, &n->datasets) {
         const struct dataset *ds = dlc_container(l, struct dataset, link);
 
@@ -84,10 +84,10 @@ json_t *cost_figures(const struct node *n)
 
 void cost_close(struct node *n)
 {
-    for (size_t i = 0; i < n->member->n_spent; i++)
-        mem_free(&n->member->spent[i].of);
-    mem_free(&n->member->spent);
-    n->member->n_spent = n->member->cap_spent = 0;
+    for (size_t i = 0; i < n->member->n_costs; i++)
+        mem_free(&n->member->costs[i].of);
+    mem_free(&n->member->costs);
+    n->member->n_costs = n->member->cap_costs = 0;
 }
 
 const struct node_events cost_events = {.dataset_closing = cost_keep};

@@ -19,7 +19,7 @@ struct batch;
 struct node;
 struct past_job;
 struct peer_server;
-struct spent;
+struct dataset_cost;
 
 struct member {
     struct node *node;
@@ -42,8 +42,8 @@ struct member {
     struct batch *batch;        /* report.c: rows in flight to the manager */
     struct past_job *past_jobs; /* report.c: reads of ended sessions, by job */
     size_t n_past_jobs, cap_past_jobs;
-    struct spent *spent; /* cost.c: on datasets that have been freed */
-    size_t n_spent, cap_spent;
+    struct dataset_cost *costs; /* cost.c: on datasets that have been freed */
+    size_t n_costs, cap_costs;
 };
 
 #endif

@@ -20,7 +20,7 @@
 
 #define SERVED_LATELY DLC_SEC(60)
 
-enum whose { WHOSE_UNKNOWN, WHOSE_OURS, WHOSE_THEIRS };
+enum owner { OWNER_UNKNOWN, OWNER_THIS_NODE, OWNER_PEER };
 
 static bool is_shared(const struct dataset *ds)
 {
@@ -44,47 +44,47 @@ static bool object_of(const struct dataset *ds, uint64_t sample, struct catalog_
     return rc == 0;
 }
 
-static enum whose look_up(struct dataset *ds, uint64_t sample)
+static enum owner find_owner(struct dataset *ds, uint64_t sample)
 {
     struct catalog_entry object;
     struct cluster_peer peer;
 
     if (!object_of(ds, sample, &object))
-        return WHOSE_OURS; /* it needs no bucket, or the read will say what is wrong */
-    return cluster_owns(ds->node->cluster, ds->cid, object.key, NULL, NULL, &peer) ? WHOSE_OURS
-                                                                                   : WHOSE_THEIRS;
+        return OWNER_THIS_NODE; /* it needs no bucket, or the read will say what is wrong */
+    return cluster_owns(ds->node->cluster, ds->cid, object.key, NULL, NULL, &peer) ? OWNER_THIS_NODE
+                                                                                   : OWNER_PEER;
 }
 
-static uint8_t *remembered(struct dataset *ds)
+static uint8_t *cached_owners(struct dataset *ds)
 {
     uint64_t version = cluster_owners_version(ds->node->cluster);
     size_t bytes = catalog_count(ds->catalog) / 4 + 1;
 
-    if (ds->ownership.whose == NULL) {
-        ds->ownership.whose = mem_zero(bytes);
+    if (ds->ownership.owners == NULL) {
+        ds->ownership.owners = mem_zero(bytes);
         ds->ownership.version = version;
     } else if (ds->ownership.version != version) {
-        memset(ds->ownership.whose, 0, bytes);
+        memset(ds->ownership.owners, 0, bytes);
         ds->ownership.version = version;
     }
-    return ds->ownership.whose;
+    return ds->ownership.owners;
 }
 
 bool dataset_owns(struct dataset *ds, uint64_t sample)
 {
     unsigned shift = (unsigned)(sample % 4) * 2;
     uint8_t *at;
-    unsigned whose;
+    unsigned owner;
 
     if (!is_shared(ds))
         return true;
-    at = remembered(ds) + sample / 4;
-    whose = (*at >> shift) & 3u;
-    if (whose == WHOSE_UNKNOWN) {
-        whose = look_up(ds, sample);
-        *at = (uint8_t)(*at | whose << shift);
+    at = cached_owners(ds) + sample / 4;
+    owner = (*at >> shift) & 3u;
+    if (owner == OWNER_UNKNOWN) {
+        owner = find_owner(ds, sample);
+        *at = (uint8_t)(*at | owner << shift);
     }
-    return whose == WHOSE_OURS;
+    return owner == OWNER_THIS_NODE;
 }
 
 static bool unusable(const struct cluster_peer *peer, void *arg)
@@ -125,7 +125,7 @@ uint64_t dataset_owned_bytes(const struct dataset *ds)
 
 static void ownership_free(struct dataset *ds)
 {
-    mem_free(&ds->ownership.whose);
+    mem_free(&ds->ownership.owners);
 }
 
 const struct node_events ownership_events = {.dataset_freed = ownership_free};

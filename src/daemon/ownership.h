@@ -17,7 +17,7 @@ struct node_events;
 
 /* Cached answers of a dataset. */
 struct ownership {
-    uint8_t *whose;            /* two bits per sample: enum whose; forgotten with each view */
+    uint8_t *owners;           /* two bits per sample: enum owner; cleared with each view */
     uint64_t version;          /* cluster_owners_version() of them */
     bool read_elsewhere;       /* the view says that other nodes read it ... */
     bool joined;               /* ... and the disk tier counts those as a job */

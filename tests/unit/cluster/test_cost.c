@@ -87,7 +87,7 @@ static void test_it_never_falls(void **state)
     open_one(&a, "ann/d", 1);
     assert_int_equal(said("ann/d"), 8);
     free_one(&alone);
-    assert_int_equal(m.n_spent, 1);
+    assert_int_equal(m.n_costs, 1);
 }
 
 static void test_a_name_of_two_tenants(void **state)
@@ -113,7 +113,7 @@ static void test_the_oldest_are_forgotten(void **state)
         open_one(&o, of, 2);
         free_one(&o);
     }
-    assert_int_equal(m.n_spent, 256);
+    assert_int_equal(m.n_costs, 256);
     assert_int_equal(said("ann/d0"), -1);
     assert_int_equal(said("ann/d299"), 2);
 }
