@@ -37,8 +37,8 @@
 #include "cluster/peer/view.h"
 #include "daemon/work.h"
 
-#define LEFT_MAX 32 /* datasets that are opened again */
-#define NOTE_MAX 4096
+#define ENTRIES_MAX 32 /* datasets that are opened again */
+#define RECORD_MAX  4096
 
 /* ---- which one ---- */
 
@@ -68,10 +68,10 @@ struct dataset *inventory_still_open(struct node *n, const char *name, const cha
     return found;
 }
 
-/* ---- notes ---- */
+/* ---- records ---- */
 
 /* Gives; NULL: that is no name. */
-static char *note_path(const struct node *n, const char *name, const char *tenant)
+static char *record_path(const struct node *n, const char *name, const char *tenant)
 {
     if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL ||
         strchr(tenant, '/') != NULL)
@@ -80,35 +80,37 @@ static char *note_path(const struct node *n, const char *name, const char *tenan
 }
 
 /* It is open: remember where its chunks are. X */
-static void inventory_note(const struct dataset *ds)
+static void record_write(const struct dataset *ds)
 {
-    char *path =
-        ds->cid != NULL && ds->node->disk != NULL ? note_path(ds->node, ds->cid, ds->tenant) : NULL;
+    char *path = ds->cid != NULL && ds->node->disk != NULL
+                     ? record_path(ds->node, ds->cid, ds->tenant)
+                     : NULL;
     struct dlc_err err = DLC_ERR_INIT;
     struct buf old = BUF_INIT;
-    char *note;
+    char *record;
 
     if (path == NULL)
         return;
-    note = mem_fmt("{\"catalog\": \"%s\", \"disk\": \"%016llx\", \"tenant\": \"%s\"}\n",
-                   strrchr(ds->catalog_path, '/') + 1, (unsigned long long)ds->disk.id, ds->tenant);
-    if ((os_read_file(path, NOTE_MAX, &old, NULL) < 0 || strcmp(buf_str(&old), note) != 0) &&
-        os_write_file(path, note, strlen(note), 0600, &err) < 0)
+    record =
+        mem_fmt("{\"catalog\": \"%s\", \"disk\": \"%016llx\", \"tenant\": \"%s\"}\n",
+                strrchr(ds->catalog_path, '/') + 1, (unsigned long long)ds->disk.id, ds->tenant);
+    if ((os_read_file(path, RECORD_MAX, &old, NULL) < 0 || strcmp(buf_str(&old), record) != 0) &&
+        os_write_file(path, record, strlen(record), 0600, &err) < 0)
         log_warn("%s is not remembered: %s", ds->cid, err.text);
     buf_release(&old);
-    mem_free(&note);
+    mem_free(&record);
     mem_free(&path);
 }
 
-/* Gives the catalog; NULL: there is no note, or it makes no sense. */
-static struct catalog *read_note(const struct node *n, const char *path, uint64_t *disk_id)
+/* Gives the catalog; NULL: there is no record, or it makes no sense. */
+static struct catalog *record_read(const struct node *n, const char *path, uint64_t *disk_id)
 {
     struct buf text = BUF_INIT;
-    json_t *note = os_read_file(path, NOTE_MAX, &text, NULL) < 0
-                       ? NULL
-                       : json_loadb(buf_str(&text), text.len, JSON_REJECT_DUPLICATES, NULL);
-    const char *file = json_string_value(json_object_get(note, "catalog"));
-    const char *disk = json_string_value(json_object_get(note, "disk"));
+    json_t *record = os_read_file(path, RECORD_MAX, &text, NULL) < 0
+                         ? NULL
+                         : json_loadb(buf_str(&text), text.len, JSON_REJECT_DUPLICATES, NULL);
+    const char *file = json_string_value(json_object_get(record, "catalog"));
+    const char *disk = json_string_value(json_object_get(record, "disk"));
     struct catalog *c = NULL;
     unsigned char raw[8];
     char *where;
@@ -124,18 +126,18 @@ static struct catalog *read_note(const struct node *n, const char *path, uint64_
             c = NULL;
         mem_free(&where);
     }
-    json_decref(note);
+    json_decref(record);
     return c;
 }
 
 uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, const char *url)
 {
-    char *path = note_path(n, name, tenant);
+    char *path = record_path(n, name, tenant);
     struct catalog *c = NULL;
     uint64_t disk_id = 0, bytes = 0;
 
     if (path != NULL)
-        c = read_note(n, path, &disk_id);
+        c = record_read(n, path, &disk_id);
     if (c != NULL && lies_at(catalog_url(c), url)) {
         bytes = catalog_drop_chunks(n->disk, c, disk_id);
         os_unlink(path);
@@ -147,104 +149,106 @@ uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, co
 
 /* ---- opening again ---- */
 
-/* One look at all that is left. */
-struct look {
+/* The pass over all records when the daemon starts: each dataset is looked up at the manager. */
+struct inventory_scan {
     struct node *node;
-    unsigned asked; /* how many answers are to come, and one for who asks */
+    unsigned asked; /* answers to come, plus one while the directory is read */
     bool any;       /* the manager knows some of it */
-    struct looked_for *unknown[LEFT_MAX];
+    struct inventory_entry *unknown[ENTRIES_MAX];
     unsigned n_unknown;
     struct work work;
     struct task task;
 };
 
-struct looked_for {
-    struct look *look;
+/* One record. */
+struct inventory_entry {
+    struct inventory_scan *scan;
     char *name, *tenant;
 };
 
-static void looked_for_free(struct looked_for *f)
+static void inventory_entry_free(struct inventory_entry *f)
 {
     mem_free(&f->name);
     mem_free(&f->tenant);
     mem_free(&f);
 }
 
-static void look_free(struct look *k)
+static void inventory_scan_free(struct inventory_scan *scan)
 {
-    for (unsigned i = 0; i < k->n_unknown; i++)
-        looked_for_free(k->unknown[i]);
-    mem_free(&k);
+    for (unsigned i = 0; i < scan->n_unknown; i++)
+        inventory_entry_free(scan->unknown[i]);
+    mem_free(&scan);
 }
 
 static void drop_unknown(struct work *w)
 {
-    struct look *k = dlc_container(w, struct look, work);
+    struct inventory_scan *scan = dlc_container(w, struct inventory_scan, work);
 
-    for (unsigned i = 0; i < k->n_unknown; i++)
-        inventory_drop(k->node, k->unknown[i]->name, k->unknown[i]->tenant, "");
-    loop_post(k->node->loop, &k->task);
+    for (unsigned i = 0; i < scan->n_unknown; i++)
+        inventory_drop(scan->node, scan->unknown[i]->name, scan->unknown[i]->tenant, "");
+    loop_post(scan->node->loop, &scan->task);
 }
 
-static void dropped(struct task *t)
+static void scan_dropped(struct task *t)
 {
-    struct look *k = dlc_container(t, struct look, task);
+    struct inventory_scan *scan = dlc_container(t, struct inventory_scan, task);
 
-    k->node->pending--;
-    look_free(k);
+    scan->node->pending--;
+    inventory_scan_free(scan);
 }
 
 /* What was deleted while we were away nobody told us to evict. But a manager that knows nothing of
  * what we have may have lost its store: what lies here is all that is left of it. */
-static void answered(struct look *k)
+static void scan_answered(struct inventory_scan *scan)
 {
-    struct node *n = k->node;
+    struct node *n = scan->node;
 
-    if (--k->asked > 0)
+    if (--scan->asked > 0)
         return;
-    for (unsigned i = 0; i < k->n_unknown; i++)
+    for (unsigned i = 0; i < scan->n_unknown; i++)
         log_info("%s is left here and not known to the manager any more: it %s",
-                 k->unknown[i]->name, k->any ? "goes" : "stays, as all the rest");
-    if (k->n_unknown == 0 || !k->any || n->stopping) {
-        look_free(k);
+                 scan->unknown[i]->name, scan->any ? "goes" : "stays, as all the rest");
+    if (scan->n_unknown == 0 || !scan->any || n->stopping) {
+        inventory_scan_free(scan);
         return;
     }
-    k->work.run = drop_unknown;
-    k->task.run = dropped;
+    scan->work.run = drop_unknown;
+    scan->task.run = scan_dropped;
     n->pending++;
-    work_run(n->work, WORK_BACKGROUND, &k->work);
+    work_run(n->work, WORK_BACKGROUND, &scan->work);
 }
 
-static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
+static void scan_granted(struct node *n, const struct grant *g, const struct dlc_err *err,
+                         void *arg)
 {
-    struct looked_for *f = arg;
-    struct look *k = f->look;
+    struct inventory_entry *f = arg;
+    struct inventory_scan *scan = f->scan;
     bool known = g != NULL && strcmp(g->tenant, f->tenant) == 0; /* else its name is another's */
 
     if (known && !n->stopping)
         dataset_reopen(
             n, &(struct open_request){
                    .url = g->url, .endpoint = g->endpoint, .anonymous = g->anonymous, .grant = g});
-    k->any = k->any || known;
+    scan->any = scan->any || known;
     if (!known && (g != NULL || err->code == DLC_ENOTFOUND))
-        k->unknown[k->n_unknown++] = f;
+        scan->unknown[scan->n_unknown++] = f;
     else
-        looked_for_free(f);
-    answered(k);
+        inventory_entry_free(f);
+    scan_answered(scan);
 }
 
 /* at: the '@' in the name of the file. */
-static void open_one(struct look *k, const char *file, const char *at)
+static void scan_open(struct inventory_scan *scan, const char *file, const char *at)
 {
-    struct looked_for *f = mem_new(struct looked_for);
+    struct inventory_entry *f = mem_new(struct inventory_entry);
     char *url;
 
-    f->look = k;
+    f->scan = scan;
     f->name = mem_strn(file, (size_t)(at - file));
     f->tenant = mem_strn(at + 1, strlen(at + 1) - strlen(".left"));
     url = mem_fmt("dlcache://%s", f->name);
-    k->asked++;
-    resolve(k->node, NULL, url, NULL, GRANT_LIFE, on_granted, f);
+    scan->asked++;
+    resolve(scan->node, NULL, url, NULL, GRANT_LIFE, scan_granted, f);
     mem_free(&url);
 }
 
@@ -252,23 +256,23 @@ void inventory_open(struct node *n)
 {
     char *path = mem_fmt("%s/catalogs", n->config->dir);
     DIR *dir = n->disk != NULL ? os_opendir(path) : NULL;
-    struct look *k = mem_new(struct look);
+    struct inventory_scan *scan = mem_new(struct inventory_scan);
     const struct dirent *e;
     unsigned found = 0;
 
-    k->node = n;
-    k->asked = 1;
-    while (dir != NULL && found < LEFT_MAX && (e = os_readdir(dir)) != NULL) {
+    scan->node = n;
+    scan->asked = 1;
+    while (dir != NULL && found < ENTRIES_MAX && (e = os_readdir(dir)) != NULL) {
         const char *at = strchr(e->d_name, '@');
 
         if (e->d_name[0] == '.' || at == NULL || !str_ends(at, ".left"))
             continue;
         found++;
-        open_one(k, e->d_name, at);
+        scan_open(scan, e->d_name, at);
     }
     os_closedir(&dir);
     mem_free(&path);
-    answered(k);
+    scan_answered(scan);
 }
 
-const struct node_events inventory_events = {.catalog_loaded = inventory_note};
+const struct node_events inventory_events = {.catalog_loaded = record_write};
