@@ -34,8 +34,8 @@ const bool node_has_control = true;
 #define RETRY_FIRST  DLC_MS(100)
 #define RETRY_MOST   2 /* heartbeats until it is tried again to find a manager */
 
-/* What the loop is asked for, or told, between two requests. */
-struct errand {
+/* A function that the agent has the loop run, between two requests to the manager. */
+struct loop_call {
     struct task task;
     struct agent *agent;
     json_t *body; /* the loop's answer, or what it is told */
@@ -229,7 +229,7 @@ static void *asking_main(void *arg)
 
 /* ---- between the beating thread and the loop ---- */
 
-static void errand_done(struct errand *e)
+static void loop_call_done(struct loop_call *e)
 {
     struct agent *a = e->agent;
 
@@ -240,7 +240,7 @@ static void errand_done(struct errand *e)
 }
 
 /* The loop runs for as long as we do. */
-static void on_loop(struct errand *e, void (*run)(struct task *))
+static void loop_call_run(struct loop_call *e, void (*run)(struct task *))
 {
     struct agent *a = e->agent;
 
@@ -254,23 +254,23 @@ static void on_loop(struct errand *e, void (*run)(struct task *))
 
 static void gather(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct loop_call *e = dlc_container(t, struct loop_call, task);
 
     e->body = e->agent->ops->gather(e->agent->node, &e->more);
     json_object_set_new(e->body, "instance", json_string(e->agent->identity.instance));
-    errand_done(e);
+    loop_call_done(e);
 }
 
 /* What the manager said, or that it did not hear us. */
 static void digest(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct loop_call *e = dlc_container(t, struct loop_call, task);
 
     e->agent->ops->digest(e->agent->node, &(struct agent_news){.answer = e->body,
                                                                .sent = e->sent,
                                                                .joined = e->joined,
                                                                .well = e->well});
-    errand_done(e);
+    loop_call_done(e);
 }
 
 /* ---- membership ---- */
@@ -329,9 +329,9 @@ static json_t *introduction(struct agent *a)
 /* Hand the answer to the loop. Takes answer. */
 static void told(struct agent *a, json_t *answer, const json_t *sent, bool joined, bool well)
 {
-    struct errand e = {.agent = a, .body = answer, .sent = sent, .joined = joined, .well = well};
+    struct loop_call e = {.agent = a, .body = answer, .sent = sent, .joined = joined, .well = well};
 
-    on_loop(&e, digest);
+    loop_call_run(&e, digest);
     json_decref(answer);
 }
 
@@ -377,12 +377,12 @@ static int beat_bare(struct agent *a, struct http_client *http, const char *path
 static int beat(struct agent *a, struct http_client *http, const char *path, struct dlc_dur *again,
                 struct dlc_err *err)
 {
-    struct errand e = {.agent = a};
+    struct loop_call e = {.agent = a};
     json_t *answer = NULL;
     bool well;
     int rc;
 
-    on_loop(&e, gather);
+    loop_call_run(&e, gather);
     rc = http_json(http, "POST", path, e.body, &answer, NULL, err);
     well = rc == 0;
     if (rc == DLC_EINVAL)

@@ -33,16 +33,16 @@
 #include "order/schedule.h"
 #include "order/substitution.h"
 
-#define ERRANDS_MAX 16 /* of one client; the library has one at a time */
+#define BACKGROUND_MAX 16 /* of one client; the library sends one at a time */
 
 static bool reads_samples(const struct conn *c)
 {
     return c->session != NULL && c->session->decoded == NULL;
 }
 
-/* ---- work away from the loop ---- */
+/* ---- commands that a worker thread executes ---- */
 
-struct errand {
+struct background_command {
     struct work work;
     struct task task;
     struct node *node;
@@ -71,16 +71,16 @@ struct errand {
 };
 
 /* NULL: the client asks for more at once than it could want; it has been told. */
-static struct errand *errand_new(struct conn *c, struct dataset *ds)
+static struct background_command *background_new(struct conn *c, struct dataset *ds)
 {
-    struct errand *e;
+    struct background_command *e;
 
-    if (c->errands >= ERRANDS_MAX) {
+    if (c->n_background >= BACKGROUND_MAX) {
         conn_fail(c, DLC_EBUSY, "too many questions at once: wait for the answers");
         return NULL;
     }
-    e = mem_new(struct errand);
-    c->errands++;
+    e = mem_new(struct background_command);
+    c->n_background++;
     e->node = c->node;
     e->node->pending++;
     e->conn = c->id;
@@ -91,20 +91,20 @@ static struct errand *errand_new(struct conn *c, struct dataset *ds)
     return e;
 }
 
-static void errand_run(struct errand *e, enum work_class class, void (*work)(struct work *),
-                       void (*back)(struct task *))
+static void background_run(struct background_command *e, enum work_class class,
+                           void (*work)(struct work *), void (*back)(struct task *))
 {
     e->work.run = work;
     e->task.run = back;
     work_run(e->node->work, class, &e->work);
 }
 
-static void errand_end(struct errand *e)
+static void background_end(struct background_command *e)
 {
     struct conn *c = conn_by_id(e->node, e->conn);
 
     if (c != NULL)
-        c->errands--;
+        c->n_background--;
     e->node->pending--;
     if (e->ds != NULL)
         dataset_put(&e->ds);
@@ -116,7 +116,7 @@ static void errand_end(struct errand *e)
 
 static void map_work(struct work *w)
 {
-    struct errand *e = dlc_container(w, struct errand, work);
+    struct background_command *e = dlc_container(w, struct background_command, work);
 
     if (e->suspects)
         e->rc = disk_verify(e->node->disk, e->chunk, e->size, &e->err);
@@ -125,7 +125,7 @@ static void map_work(struct work *w)
     loop_post(e->node->loop, &e->task);
 }
 
-static json_t *map_answer(const struct errand *e)
+static json_t *map_answer(const struct background_command *e)
 {
     char checksum[17];
 
@@ -135,14 +135,14 @@ static json_t *map_answer(const struct errand *e)
 
 static void map_back(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct background_command *e = dlc_container(t, struct background_command, task);
     struct conn *c = conn_by_id(e->node, e->conn);
 
     if (c != NULL && e->rc < 0)
         conn_fail_err(c, &e->err);
     else if (c != NULL)
         conn_send(c, map_answer(e), &e->fd, 1);
-    errand_end(e);
+    background_end(e);
 }
 
 static void op_map(struct conn *c, struct msg *m)
@@ -150,7 +150,7 @@ static void op_map(struct conn *c, struct msg *m)
     json_int_t sample = json_integer_value(json_object_get(m->body, "sample"));
     struct catalog_entry entry;
     struct dlc_err err;
-    struct errand *e;
+    struct background_command *e;
 
     if (!reads_samples(c) || c->node->disk == NULL || sample < 0) {
         conn_fail(c, DLC_EINVAL, "map: needs an open dataset, a disk tier and a sample number");
@@ -166,21 +166,21 @@ static void op_map(struct conn *c, struct msg *m)
         conn_fail_err(c, &err);
         return;
     }
-    e = errand_new(c, c->session->ds);
+    e = background_new(c, c->session->ds);
     if (e == NULL)
         return;
     e->chunk = dataset_chunk(e->ds, entry.key, entry.etag);
     e->size = entry.size;
     e->suspects = json_is_true(json_object_get(m->body, "suspects"));
     /* To verify takes long, and clients may suspect what they like. */
-    errand_run(e, e->suspects ? WORK_BACKGROUND : WORK_DEMAND, map_work, map_back);
+    background_run(e, e->suspects ? WORK_BACKGROUND : WORK_DEMAND, map_work, map_back);
 }
 
 /* ---- evict ---- */
 
 static void evict_work(struct work *w)
 {
-    struct errand *e = dlc_container(w, struct errand, work);
+    struct background_command *e = dlc_container(w, struct background_command, work);
 
     e->disk_bytes = e->ds != NULL ? dataset_drop_chunks(e->ds) : disk_drop_all(e->node->disk);
     loop_post(e->node->loop, &e->task);
@@ -188,7 +188,7 @@ static void evict_work(struct work *w)
 
 static void evict_back(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct background_command *e = dlc_container(t, struct background_command, task);
     struct conn *c = conn_by_id(e->node, e->conn);
 
     if (c != NULL)
@@ -196,19 +196,19 @@ static void evict_back(struct task *t)
                   json_pack("{s:b, s:I, s:I}", "ok", 1, "memory_bytes", (json_int_t)e->memory_bytes,
                             "disk_bytes", (json_int_t)e->disk_bytes),
                   NULL, 0);
-    errand_end(e);
+    background_end(e);
 }
 
-static void evict_memory_done(struct errand *e)
+static void evict_memory_done(struct background_command *e)
 {
     if (e->from_disk)
-        errand_run(e, WORK_BACKGROUND, evict_work, evict_back);
+        background_run(e, WORK_BACKGROUND, evict_work, evict_back);
     else
         evict_back(&e->task);
 }
 
 /* The dataset to evict from: the one that was asked for or, of all, the one of the next number. */
-static struct dataset *evict_from(const struct errand *e)
+static struct dataset *evict_from(const struct background_command *e)
 {
     struct dataset *next = NULL;
 
@@ -226,7 +226,7 @@ static struct dataset *evict_from(const struct errand *e)
 /* Whoever empties a tier wants the memory before the answer. */
 static void give_back_step(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct background_command *e = dlc_container(t, struct background_command, task);
 
     if (memory_free_some(e->node->memory))
         loop_post(e->node->loop, t);
@@ -237,7 +237,7 @@ static void give_back_step(struct task *t)
 /* A slice in each turn of the loop. */
 static void evict_step(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct background_command *e = dlc_container(t, struct background_command, task);
     struct dataset *ds = evict_from(e);
 
     if (ds == NULL) {
@@ -262,7 +262,7 @@ static void op_evict(struct conn *c, struct msg *m)
     const char *tier = json_string_value(json_object_get(m->body, "tier"));
     bool all = tier == NULL || strcmp(tier, "all") == 0;
     struct dataset *ds = url != NULL ? dataset_find(c->node, url) : NULL;
-    struct errand *e;
+    struct background_command *e;
 
     if (!all && strcmp(tier, "memory") != 0 && strcmp(tier, "disk") != 0) {
         conn_fail(c, DLC_EINVAL, "evict: tier is memory, disk or all");
@@ -272,7 +272,7 @@ static void op_evict(struct conn *c, struct msg *m)
         conn_fail(c, DLC_ENOTFOUND, "no dataset of that URL is open (see `dlcache stat`)");
         return;
     }
-    e = errand_new(c, ds);
+    e = background_new(c, ds);
     if (e == NULL)
         return;
     e->from_disk = c->node->disk != NULL && (all || strcmp(tier, "disk") == 0);
@@ -312,7 +312,7 @@ static uint64_t *read_numbers(int fd, uint64_t n, struct dlc_err *err)
 /* A list, its copy and its index are long: up to 1.2 GB. So all that is done away from the loop. */
 static void list_work(struct work *w)
 {
-    struct errand *e = dlc_container(w, struct errand, work);
+    struct background_command *e = dlc_container(w, struct background_command, work);
     uint64_t *list = read_numbers(e->fd, e->order.length, &e->err);
 
     if (list != NULL)
@@ -322,7 +322,7 @@ static void list_work(struct work *w)
 }
 
 /* The session follows it, or has one list more. 0 or DLC_E*. */
-static int follow_list(struct session *s, struct errand *e)
+static int follow_list(struct session *s, struct background_command *e)
 {
     if (e->list == NULL)
         return e->err.code;
@@ -338,7 +338,7 @@ static int follow_list(struct session *s, struct errand *e)
 
 static void list_back(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct background_command *e = dlc_container(t, struct background_command, task);
     struct conn *c = conn_by_id(e->node, e->conn);
 
     if (c != NULL)
@@ -352,7 +352,7 @@ static void list_back(struct task *t)
     else if (c != NULL)
         conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
     schedule_list_free(&e->list);
-    errand_end(e);
+    background_end(e);
 }
 
 static void order_list(struct conn *c, struct msg *m, bool more)
@@ -360,7 +360,7 @@ static void order_list(struct conn *c, struct msg *m, bool more)
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t samples = catalog_count(c->session->ds->catalog), bytes;
     int64_t length = m->n_fds > 0 ? numbers_in(m->fds[0], &err) : 0; /* sealed: does not wait */
-    struct errand *e;
+    struct background_command *e;
 
     bytes = schedule_list_bytes((uint64_t)DLC_MAX(length, 0), samples);
     if (length < 0 || order_length_check((uint64_t)length, samples, &err) < 0 ||
@@ -368,7 +368,7 @@ static void order_list(struct conn *c, struct msg *m, bool more)
         conn_fail_err(c, &err);
         return;
     }
-    e = errand_new(c, c->session->ds);
+    e = background_new(c, c->session->ds);
     if (e == NULL)
         return;
     c->lists += bytes;
@@ -380,7 +380,7 @@ static void order_list(struct conn *c, struct msg *m, bool more)
     e->order.epochs = json_u64_at(m->body, "epochs");
     e->order.begin = json_u64_at(m->body, "begin");
     e->fd = msg_take_fd(m, 0);
-    errand_run(e, WORK_COPY, list_work, list_back);
+    background_run(e, WORK_COPY, list_work, list_back);
 }
 
 static struct schedule *computed_order(struct session *s, const json_t *body, const char *kind,
@@ -432,7 +432,7 @@ static int take_swaps(struct schedule *t, int fd, uint64_t pos, struct dlc_err *
 /* Up to 128 MB of them. Nobody else has the schedule yet. */
 static void swaps_work(struct work *w)
 {
-    struct errand *e = dlc_container(w, struct errand, work);
+    struct background_command *e = dlc_container(w, struct background_command, work);
 
     e->rc = take_swaps(e->computed, e->fd, e->order.position, &e->err);
     os_close(&e->fd);
@@ -441,7 +441,7 @@ static void swaps_work(struct work *w)
 
 static void swaps_back(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct background_command *e = dlc_container(t, struct background_command, task);
     struct conn *c = conn_by_id(e->node, e->conn);
 
     if (c != NULL && c->session != NULL && e->rc < 0) {
@@ -452,13 +452,13 @@ static void swaps_back(struct task *t)
         conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
     }
     schedule_free(&e->computed);
-    errand_end(e);
+    background_end(e);
 }
 
 /* Takes t. */
 static void order_swaps(struct conn *c, struct msg *m, struct schedule *t, uint64_t pos)
 {
-    struct errand *e = errand_new(c, c->session->ds);
+    struct background_command *e = background_new(c, c->session->ds);
 
     if (e == NULL) {
         schedule_free(&t);
@@ -467,7 +467,7 @@ static void order_swaps(struct conn *c, struct msg *m, struct schedule *t, uint6
     e->computed = t;
     e->order.position = pos;
     e->fd = msg_take_fd(m, 0);
-    errand_run(e, WORK_COPY, swaps_work, swaps_back);
+    background_run(e, WORK_COPY, swaps_work, swaps_back);
 }
 
 static bool is_order_kind(const char *kind)

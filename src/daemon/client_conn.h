@@ -39,7 +39,7 @@ struct conn {
     struct session *session; /* NULL: none yet */
     struct dlc_list waiting; /* in dataset.opening.openers while it is being listed */
     struct dataset *opening;
-    unsigned errands;                      /* disk tier work in progress for it */
+    unsigned n_background;                 /* commands that worker threads execute for it */
     uint64_t lists;                        /* bytes of its orders' lists that are being read */
     bool asking;                           /* waits for the manager to permit the open */
     char *job;                             /* the client's name for its job; or NULL */

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-struct errand {
+struct loop_call {
     struct task task;
     struct origin_run *run;
     struct attempt *attempt;
@@ -15,7 +15,7 @@ struct errand {
 
 static void on_done(struct attempt *a)
 {
-    struct errand *e = a->owner;
+    struct loop_call *e = a->owner;
 
     dlc_check(e->started);
     sem_post(&e->run->done);
@@ -23,7 +23,7 @@ static void on_done(struct attempt *a)
 
 static void start(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct loop_call *e = dlc_container(t, struct loop_call, task);
     struct origin *o = e->run->origin;
 
     o->ops->start(o, e->attempt);
@@ -32,7 +32,7 @@ static void start(struct task *t)
 
 static void start_and_cancel(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct loop_call *e = dlc_container(t, struct loop_call, task);
     struct origin *o = e->run->origin;
 
     start(t);
@@ -47,7 +47,7 @@ static void wait_for(struct origin_run *r)
 
 static void run(struct origin_run *r, struct attempt *a, void (*how)(struct task *))
 {
-    struct errand e = {.task.run = how, .run = r, .attempt = a};
+    struct loop_call e = {.task.run = how, .run = r, .attempt = a};
 
     a->done = on_done;
     a->owner = &e;
@@ -67,7 +67,7 @@ void origin_run_cancelled(struct origin_run *r, struct attempt *a)
 
 static void open_lane(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct loop_call *e = dlc_container(t, struct loop_call, task);
     struct origin *o = e->run->origin;
 
     dlc_check(o->ops->lane_open(o, 0, e->run->thread.loop, NULL) == 0);
@@ -76,7 +76,7 @@ static void open_lane(struct task *t)
 
 static void close_lane(struct task *t)
 {
-    struct errand *e = dlc_container(t, struct errand, task);
+    struct loop_call *e = dlc_container(t, struct loop_call, task);
     struct origin *o = e->run->origin;
 
     o->ops->lane_close(o, 0);
@@ -85,7 +85,7 @@ static void close_lane(struct task *t)
 
 void origin_run_open(struct origin_run *r, struct origin *o)
 {
-    struct errand e = {.task.run = open_lane, .run = r};
+    struct loop_call e = {.task.run = open_lane, .run = r};
 
     r->origin = o;
     sem_init(&r->done, 0, 0);
@@ -96,7 +96,7 @@ void origin_run_open(struct origin_run *r, struct origin *o)
 
 void origin_run_close(struct origin_run *r)
 {
-    struct errand e = {.task.run = close_lane, .run = r};
+    struct loop_call e = {.task.run = close_lane, .run = r};
 
     loop_post(r->thread.loop, &e.task);
     wait_for(r);
