@@ -4,11 +4,11 @@
  * named by the object's key, '/', and what the scanner calls them. A table that is not larger than
  * a partition, or turns out to be a single one, stays the object it is.
  *
- * Objects are scanned several at once (layout.parallel), because a scan waits for the bucket most of
- * the time. Samples are added in the order of the objects: a thread adds those that it finds while
- * it is its object's turn, and keeps them until then, up to KEEP_MAX.
+ * Objects are scanned several at once (layout.parallel), because a scan waits for the bucket most
+ * of the time. Samples are added in the order of the objects: a thread adds those that it finds while
+ * it is its object's turn, and keeps them until then, up to DEFERRED_MAX.
  *
- *     take the next object --> scan --> wait for the turn --> add what was kept --> next turn
+ *     take the next object --> scan --> wait for the turn --> add deferred samples --> next turn
  *
  * (ORDER-1) The builder is changed by the thread whose turn it is, and by no other.
  * (ORDER-2) Objects are taken in order, so that the one whose turn it is, is being scanned.
@@ -28,8 +28,8 @@
 #define PROBE_MEMBERS 1000 /* looked at to see whether members group */
 #define PROBE_ENOUGH  1    /* what found() returns to end the probe */
 
-#define KEEP_MAX ((size_t)4 << 20) /* bytes of samples that one object keeps until its turn */
-#define AT_ONCE  64                /* objects, at most */
+#define DEFERRED_MAX ((size_t)4 << 20) /* bytes of samples that one object keeps until its turn */
+#define AT_ONCE      64                /* objects, at most */
 
 static uint64_t partition_of(const struct plan *p)
 {
@@ -146,10 +146,11 @@ struct scanning {
     struct piece *first_pieces;
     size_t n_first;
     struct buf first_bytes;
-    struct buf kept; /* struct kept, name, pieces, bytes of inline pieces; and so on */
+    struct buf deferred; /* of each: deferred_sample, name, pieces, bytes of inline pieces */
 };
 
-struct kept {
+/* A sample that was found before the turn of its object: its header in `deferred`. */
+struct deferred_sample {
     size_t name_len, n_pieces;
 };
 
@@ -181,28 +182,28 @@ static void set_pieces(struct scanning *g, const void *pieces, size_t n)
         memcpy(g->pieces, pieces, n * sizeof(*g->pieces));
 }
 
-static void keep(struct scanning *g, const char *name, size_t len, const struct piece *pieces,
-                 size_t n)
+static void defer_sample(struct scanning *g, const char *name, size_t len,
+                         const struct piece *pieces, size_t n)
 {
-    struct kept k = {len, n};
+    struct deferred_sample k = {len, n};
 
-    buf_add(&g->kept, &k, sizeof(k));
-    buf_add(&g->kept, name, len);
-    buf_add(&g->kept, pieces, n * sizeof(*pieces));
+    buf_add(&g->deferred, &k, sizeof(k));
+    buf_add(&g->deferred, name, len);
+    buf_add(&g->deferred, pieces, n * sizeof(*pieces));
     for (size_t i = 0; i < n; i++)
         if (pieces[i].kind == PIECE_INLINE)
-            buf_add(&g->kept, pieces[i].bytes, pieces[i].length);
+            buf_add(&g->deferred, pieces[i].bytes, pieces[i].length);
 }
 
-/* It is the object's turn: add what was kept. */
-static int add_kept(struct scanning *g, struct dlc_err *err)
+/* It is the turn of this object: add the samples that were found before. */
+static int add_deferred(struct scanning *g, struct dlc_err *err)
 {
-    const char *p = buf_str(&g->kept), *end = p + g->kept.len;
+    const char *p = buf_str(&g->deferred), *end = p + g->deferred.len;
     int rc = 0;
 
     while (p < end && rc == 0) {
         const char *name;
-        struct kept k;
+        struct deferred_sample k;
 
         memcpy(&k, p, sizeof(k));
         name = p + sizeof(k);
@@ -215,7 +216,7 @@ static int add_kept(struct scanning *g, struct dlc_err *err)
             }
         rc = add_now(g, name, k.name_len, k.n_pieces, err);
     }
-    buf_release(&g->kept);
+    buf_release(&g->deferred);
     return rc;
 }
 
@@ -232,14 +233,14 @@ static int add_sample(struct scanning *g, const char *name, size_t len, const st
     if (crew_is_over(g->crew))
         return over(err);
     g->mine = g->mine || crew_has_turn(g->crew, g->object);
-    if (!g->mine && g->kept.len < KEEP_MAX) {
-        keep(g, name, len, pieces, n);
+    if (!g->mine && g->deferred.len < DEFERRED_MAX) {
+        defer_sample(g, name, len, pieces, n);
         return 0;
     }
     if (!g->mine && !crew_wait(g->crew, g->object))
         return over(err);
-    if (g->kept.len > 0)
-        rc = add_kept(g, err);
+    if (g->deferred.len > 0)
+        rc = add_deferred(g, err);
     set_pieces(g, pieces, n);
     return rc < 0 ? rc : add_now(g, name, len, n, err);
 }
@@ -287,7 +288,7 @@ static void scanning_release(struct scanning *g)
     buf_release(&g->name);
     buf_release(&g->first);
     buf_release(&g->first_bytes);
-    buf_release(&g->kept);
+    buf_release(&g->deferred);
     mem_free(&g->pieces);
     mem_free(&g->first_pieces);
 }
@@ -333,7 +334,7 @@ static int run_scan(struct plan *p, const struct scanner *scanner, struct scanni
     if (!crew_wait(g->crew, g->object))
         return over(err);
     if (rc == 0)
-        rc = add_kept(g, err);
+        rc = add_deferred(g, err);
     if (rc == 0 && scan.derived_size > 0)
         rc = catalog_builder_derived(l->builder, g->object, scan.derived_size, err);
     if (rc == 0 && g->tabular && g->n == 1)

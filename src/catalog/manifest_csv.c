@@ -8,10 +8,10 @@
 #include "base/mem.h"
 #include "catalog/manifest_i.h"
 
-enum place { AT_START, IN_FIELD, IN_QUOTES, AFTER_QUOTES };
+enum csv_state { CSV_FIELD_START, CSV_FIELD, CSV_QUOTED, CSV_QUOTE_END };
 
 struct csv {
-    enum place place;
+    enum csv_state state;
     uint64_t quote_line; /* where the quotes were opened */
     bool row_over;
 };
@@ -20,13 +20,13 @@ static void end_row(struct rows *r, struct csv *c)
 {
     size_t from = r->n == 0 ? 0 : r->ends[r->n - 1];
 
-    if (c->place != AFTER_QUOTES && r->text.len > from && r->text.data[r->text.len - 1] == '\r')
+    if (c->state != CSV_QUOTE_END && r->text.len > from && r->text.data[r->text.len - 1] == '\r')
         r->text.len--;
-    if (r->n > 0 || r->text.len > 0 || c->place == AFTER_QUOTES) {
+    if (r->n > 0 || r->text.len > 0 || c->state == CSV_QUOTE_END) {
         rows_end_field(r);
         c->row_over = true;
     }
-    c->place = AT_START;
+    c->state = CSV_FIELD_START;
 }
 
 /* Outside of quotes. */
@@ -39,18 +39,18 @@ static int plain(struct rows *r, struct csv *c, char ch, struct dlc_err *err)
         r->next_line++;
     } else if (ch == r->delimiter) {
         rows_end_field(r);
-        c->place = AT_START;
-    } else if (ch == '"' && c->place == AT_START) {
-        c->place = IN_QUOTES;
+        c->state = CSV_FIELD_START;
+    } else if (ch == '"' && c->state == CSV_FIELD_START) {
+        c->state = CSV_QUOTED;
         c->quote_line = r->next_line;
-    } else if (c->place == AFTER_QUOTES && ch != '\r') {
+    } else if (c->state == CSV_QUOTE_END && ch != '\r') {
         return dlc_err_set(err, DLC_EINVAL,
                            "%s, line %llu: text after the quotes that end a field; write a quote "
                            "inside quotes twice",
                            r->source->name, (unsigned long long)r->next_line);
-    } else if (c->place != AFTER_QUOTES) {
+    } else if (c->state != CSV_QUOTE_END) {
         buf_addc(&r->text, ch);
-        c->place = IN_FIELD;
+        c->state = CSV_FIELD;
     }
     return 0;
 }
@@ -66,13 +66,13 @@ static int step(struct rows *r, struct csv *c, char ch, struct dlc_err *err)
     if (ch == '\0')
         return dlc_err_set(err, DLC_EINVAL, "%s, line %llu: a NUL byte; is it a text file?",
                            r->source->name, (unsigned long long)r->next_line);
-    if (c->place == AFTER_QUOTES && ch == '"') {
+    if (c->state == CSV_QUOTE_END && ch == '"') {
         buf_addc(&r->text, ch);
-        c->place = IN_QUOTES;
-    } else if (c->place != IN_QUOTES) {
+        c->state = CSV_QUOTED;
+    } else if (c->state != CSV_QUOTED) {
         return plain(r, c, ch, err);
     } else if (ch == '"') {
-        c->place = AFTER_QUOTES;
+        c->state = CSV_QUOTE_END;
     } else {
         r->next_line += ch == '\n';
         buf_addc(&r->text, ch);
@@ -82,7 +82,7 @@ static int step(struct rows *r, struct csv *c, char ch, struct dlc_err *err)
 
 int rows_next_csv(struct rows *r, struct dlc_err *err)
 {
-    struct csv c = {.place = AT_START};
+    struct csv c = {.state = CSV_FIELD_START};
     int rc;
 
     buf_clear(&r->text);
@@ -99,7 +99,7 @@ int rows_next_csv(struct rows *r, struct dlc_err *err)
     }
     if (rc < 0)
         return rc;
-    if (c.place == IN_QUOTES)
+    if (c.state == CSV_QUOTED)
         return dlc_err_set(err, DLC_EINVAL, "%s, line %llu: quotes that are opened and not closed",
                            r->source->name, (unsigned long long)c.quote_line);
     end_row(r, &c);
