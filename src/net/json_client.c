@@ -13,14 +13,14 @@
 #include "net/curl_headers.h"
 #include "net/sync_call.h"
 
-#define CLIENT_TAG DLC_TAG4('h', 't', 'c', 'l')
-#define PLACES_MAX 16
-#define BODY_MAX   (64u << 20)
-#define PAGE       "1000"
-#define LINE_MOST  (1u << 20)
+#define CLIENT_TAG    DLC_TAG4('h', 't', 'c', 'l')
+#define ADDRESSES_MAX 16
+#define BODY_MAX      (64u << 20)
+#define PAGE          "1000"
+#define LINE_MOST     (1u << 20)
 
-/* One of the addresses. */
-struct place {
+/* One of the addresses that the client was given. */
+struct server_address {
     char *shown; /* as it was given */
     char *url;   /* what paths are put behind */
     char *path;  /* of a Unix socket; NULL: none */
@@ -29,8 +29,8 @@ struct place {
 struct http_client {
     uint32_t tag;
     struct sync_handle *handle;
-    struct place places[PLACES_MAX];
-    size_t n_places, at; /* at: the one that answered last */
+    struct server_address addresses[ADDRESSES_MAX];
+    size_t n_addresses, at; /* at: the one that answered last */
     char *token_line, *ca;
     struct dlc_dur timeout;
     bool repeatable;
@@ -49,14 +49,14 @@ struct call {
 
 /* -------- addresses -------- */
 
-static void place_release(struct place *p)
+static void address_release(struct server_address *p)
 {
     mem_free(&p->shown);
     mem_free(&p->url);
     mem_free(&p->path);
 }
 
-static int place_init(struct place *p, const char *text, size_t len, struct dlc_err *err)
+static int address_init(struct server_address *p, const char *text, size_t len, struct dlc_err *err)
 {
     char *shown = mem_strn(text, len);
     size_t n;
@@ -82,20 +82,21 @@ static int place_init(struct place *p, const char *text, size_t len, struct dlc_
     return 0;
 }
 
-static int parse_places(struct http_client *c, const char *base, struct dlc_err *err)
+static int parse_addresses(struct http_client *c, const char *base, struct dlc_err *err)
 {
     int rc = 0;
 
     while (*base != '\0' && rc == 0) {
         size_t n = strcspn(base, ",");
 
-        if (n > 0 && c->n_places == PLACES_MAX)
-            return dlc_err_set(err, DLC_EINVAL, "more than %d addresses of managers", PLACES_MAX);
+        if (n > 0 && c->n_addresses == ADDRESSES_MAX)
+            return dlc_err_set(err, DLC_EINVAL, "more than %d addresses of managers",
+                               ADDRESSES_MAX);
         if (n > 0)
-            rc = place_init(&c->places[c->n_places++], base, n, err);
+            rc = address_init(&c->addresses[c->n_addresses++], base, n, err);
         base += n + (base[n] == ',');
     }
-    if (rc == 0 && c->n_places == 0)
+    if (rc == 0 && c->n_addresses == 0)
         rc = dlc_err_set(err, DLC_EINVAL, "no address of a manager was given");
     return rc;
 }
@@ -126,7 +127,8 @@ static bool on_line(const char *line, size_t len, void *arg)
     return k->each(line, k->arg);
 }
 
-static int explain(struct call *k, const struct place *p, CURLcode code, struct dlc_err *err)
+static int explain(struct call *k, const struct server_address *p, CURLcode code,
+                   struct dlc_err *err)
 {
     const char *why = k->http.why;
 
@@ -159,7 +161,7 @@ static bool was_not_sent(CURLcode code)
 }
 
 /* Ask one. *again: another may be asked. */
-static int ask_one(struct call *k, const struct place *p, bool *again, struct dlc_err *err)
+static int ask_one(struct call *k, const struct server_address *p, bool *again, struct dlc_err *err)
 {
     struct sync_call *h = &k->http;
     struct curl_slist *lines = header_lines(k);
@@ -199,12 +201,12 @@ static int ask(struct call *k, const char *method, struct dlc_err *err)
                                  .each = k->each != NULL ? on_line : NULL,
                                  .arg = k,
                                  .body = BUF_INIT};
-    for (size_t i = 0; i < c->n_places && again; i++) {
-        c->at = (first + i) % c->n_places;
-        rc = ask_one(k, &c->places[c->at], &again, err);
+    for (size_t i = 0; i < c->n_addresses && again; i++) {
+        c->at = (first + i) % c->n_addresses;
+        rc = ask_one(k, &c->addresses[c->at], &again, err);
     }
     if (rc < 0 || k->http.status == 503)
-        c->at = (c->at + 1) % c->n_places; /* another one first, the next time */
+        c->at = (c->at + 1) % c->n_addresses; /* another one first, the next time */
     header_lines_free(&c->extra);
     return rc;
 }
@@ -362,7 +364,7 @@ int http_client_open(const struct http_client_config *cfg, struct http_client **
     c->repeatable = cfg->repeatable;
     c->token_line = cfg->token != NULL ? mem_fmt("Authorization: Bearer %s", cfg->token) : NULL;
     c->ca = ca != NULL && *ca != '\0' ? mem_str(ca) : NULL;
-    rc = parse_places(c, cfg->base, err);
+    rc = parse_addresses(c, cfg->base, err);
     if (rc < 0)
         http_client_close(&c);
     *out = c;
@@ -379,8 +381,8 @@ void http_client_close(struct http_client **cp)
     dlc_check(c->tag == CLIENT_TAG);
     sync_handle_free(&c->handle);
     header_lines_free(&c->extra);
-    for (size_t i = 0; i < c->n_places; i++)
-        place_release(&c->places[i]);
+    for (size_t i = 0; i < c->n_addresses; i++)
+        address_release(&c->addresses[i]);
     secret_free(&c->token_line);
     mem_free(&c->ca);
     c->tag = 0;
@@ -398,7 +400,7 @@ void http_client_header(struct http_client *c, const char *name, const char *val
 
 const char *http_client_at(const struct http_client *c)
 {
-    return c->places[c->at].shown;
+    return c->addresses[c->at].shown;
 }
 
 char *http_escape(const char *text)

@@ -7,11 +7,11 @@
     ". Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; --anonymous for a public " \
     "bucket"
 
-static const struct place {
+static const struct chain_step {
     const char *name;
     int (*find)(struct lookup *l, struct credentials *out, struct dlc_err *err);
     bool of_environment; /* passed over when the user named a profile for this bucket */
-} places[] = {
+} steps[] = {
     {"environment", find_in_environment, true},
     {"web identity", find_web_identity, true},
     {"profile", find_in_profile, false},
@@ -47,8 +47,8 @@ int chain_find(struct lookup *l, struct credentials *out, struct dlc_err *err)
     int rc = LOOKUP_ELSEWHERE;
 
     *out = (struct credentials)CREDENTIALS_INIT;
-    for (size_t i = 0; i < DLC_COUNT(places) && rc == LOOKUP_ELSEWHERE; i++) {
-        const struct place *p = &places[i];
+    for (size_t i = 0; i < DLC_COUNT(steps) && rc == LOOKUP_ELSEWHERE; i++) {
+        const struct chain_step *p = &steps[i];
 
         if (l->profile_only && p->of_environment)
             rc = lookup_elsewhere(l, "not asked, a profile is named");
