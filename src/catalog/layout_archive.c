@@ -5,8 +5,8 @@
  * a partition, or turns out to be a single one, stays the object it is.
  *
  * Objects are scanned several at once (layout.parallel), because a scan waits for the bucket most
- * of the time. Samples are added in the order of the objects: a thread adds those that it finds while
- * it is its object's turn, and keeps them until then, up to DEFERRED_MAX.
+ * of the time. Samples are added in the order of the objects: a thread adds those that it finds
+ * while it is its object's turn, and keeps them until then, up to DEFERRED_MAX.
  *
  *     take the next object --> scan --> wait for the turn --> add deferred samples --> next turn
  *
