@@ -5,7 +5,7 @@
 
 #include <sys/socket.h>
 
-#include "async_place.h"
+#include "async_test_server.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "raw.h"

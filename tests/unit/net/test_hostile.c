@@ -9,13 +9,13 @@
 #include "base/syscalls.h"
 #include "base/rng.h"
 #include "net/server.h"
-#include "place.h"
+#include "echo_server.h"
 #include "raw.h"
 #include "unit.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: x\r\n\r\n"
 
-static void expect_alive(struct place *p)
+static void expect_alive(struct echo_server *p)
 {
     assert_int_equal(raw_ask(p->address, GET("/echo/a"), NULL), 200);
 }
@@ -27,9 +27,9 @@ struct request {
 
 static void try_all(const struct request *table, size_t n)
 {
-    struct place p;
+    struct echo_server p;
 
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     for (size_t i = 0; i < n; i++) {
         int fd = raw_connect(p.address), status;
 
@@ -41,7 +41,7 @@ static void try_all(const struct request *table, size_t n)
         os_close(&fd);
         expect_alive(&p);
     }
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_paths(void **state)
@@ -152,12 +152,12 @@ static void test_bodies(void **state)
 static void test_bytes_of_zero(void **state)
 {
     static const char *const parts[] = {"GET /echo/a", "/b HTTP/1.1\r\nHost: x\r\n\r\n"};
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT, answer = BUF_INIT;
     int status;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     buf_adds(&b, parts[0]);
     buf_addc(&b, '\0');
     buf_adds(&b, parts[1]);
@@ -171,17 +171,17 @@ static void test_bytes_of_zero(void **state)
     expect_alive(&p);
     buf_release(&b);
     buf_release(&answer);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_deep_json(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
     const size_t deep = 400000;
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.max_values = 1u << 20});
+    echo_server_open(&p, &(struct http_server_config){.max_values = 1u << 20});
     buf_addf(&b,
              "POST /echo/a HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n{\"a\":", deep + 5);
     for (size_t i = 0; i < deep; i++)
@@ -189,17 +189,17 @@ static void test_deep_json(void **state)
     assert_int_equal(raw_ask_n(p.address, b.data, b.len, NULL), 400);
     expect_alive(&p);
     buf_release(&b);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_huge_heads(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
     int status;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     buf_adds(&b, "GET /echo/");
     for (int i = 0; i < 100000; i++)
         buf_addc(&b, 'a');
@@ -215,7 +215,7 @@ static void test_huge_heads(void **state)
     assert_true(status == 0 || (status >= 400 && status < 500));
     expect_alive(&p);
     buf_release(&b);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 /* A body in pieces, without a length, that does not end. */
@@ -224,11 +224,11 @@ static void test_endless_body(void **state)
     static const char head[] = "POST /echo/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
                                "Content-Type: application/json\r\n\r\n";
     static char chunk[6 + 65536 + 2];
-    struct place p;
+    struct echo_server p;
     int fd, n = 0;
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.max_body = 100000});
+    echo_server_open(&p, &(struct http_server_config){.max_body = 100000});
     memcpy(chunk, "10000\r\n", 7);
     memset(chunk + 7, ' ', sizeof(chunk) - 9);
     memcpy(chunk + sizeof(chunk) - 2, "\r\n", 2);
@@ -239,16 +239,16 @@ static void test_endless_body(void **state)
     assert_true(n < 1000); /* somebody hung up */
     os_close(&fd);
     expect_alive(&p);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_a_body_that_is_a_little_too_large(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.max_body = 10});
+    echo_server_open(&p, &(struct http_server_config){.max_body = 10});
     assert_int_equal(
         raw_ask(p.address,
                 "POST /echo/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
@@ -261,7 +261,7 @@ static void test_a_body_that_is_a_little_too_large(void **state)
                              &b),
                      200);
     buf_release(&b);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 /* Nobody keeps the body of a stranger: it is refused by the head alone. */
@@ -269,17 +269,17 @@ static void test_a_token_comes_before_a_body(void **state)
 {
     static const char head[] = "POST /private HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n"
                                "Content-Type: application/json\r\n\r\n";
-    struct place p;
+    struct echo_server p;
     int fd;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     fd = raw_connect(p.address);
     raw_send(fd, head, sizeof(head) - 1);
     assert_int_equal(raw_answer(fd, NULL), 401);
     os_close(&fd);
     expect_alive(&p);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 #define POST_OF(length)                                                                            \
@@ -290,11 +290,11 @@ static void test_bodies_of_all(void **state)
 {
     static const char first[] = POST_OF("Content-Length: 80");
     static const char pieces[] = POST_OF("Transfer-Encoding: chunked");
-    struct place p;
+    struct echo_server p;
     int fd, status, tries = 0;
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.max_body = 100, .max_bodies = 100});
+    echo_server_open(&p, &(struct http_server_config){.max_body = 100, .max_bodies = 100});
     fd = raw_connect(p.address);
     raw_send(fd, first, sizeof(first) - 1);
     do /* the head may still be on its way */
@@ -309,17 +309,17 @@ static void test_bodies_of_all(void **state)
         status = raw_ask(p.address,
                          POST_OF("Content-Length: 31") "{\"abc\": \"12345678901234567890\"}", NULL);
     assert_int_equal(status, 200);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 /* A megabyte of "0,0,0," would take 16 times its size once it is parsed. */
 static void test_too_many_values(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.max_values = 20});
+    echo_server_open(&p, &(struct http_server_config){.max_values = 20});
     assert_int_equal(
         raw_ask(p.address, POST_OF("Content-Length: 25") "{\"a\":[0,0,0,0,0,0,0,0,0]}", &b), 200);
     assert_int_equal(
@@ -329,20 +329,20 @@ static void test_too_many_values(void **state)
             &b),
         413);
     buf_release(&b);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 /* Four megabytes in drops: cut off after twice `idle` and four seconds. */
 static void test_an_answer_must_be_taken(void **state)
 {
     struct dlc_mono end = dlc_mono_add(dlc_mono_now(), DLC_SEC(20));
-    struct place p;
+    struct echo_server p;
     char byte;
     int fd;
     ssize_t n;
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.idle = DLC_SEC(1)});
+    echo_server_open(&p, &(struct http_server_config){.idle = DLC_SEC(1)});
     fd = raw_connect(p.unix_path); /* the kernel keeps less of it than of TCP */
     raw_send(fd, GET("/data/4000000"), strlen(GET("/data/4000000")));
     do {
@@ -354,19 +354,19 @@ static void test_an_answer_must_be_taken(void **state)
     assert_true(n <= 0);
     os_close(&fd);
     expect_alive(&p);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_pipelined(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT, all = BUF_INIT;
     const char *at;
     char want[40];
     int fd;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     for (int i = 0; i < 50; i++)
         buf_addf(&b, "GET /echo/n%d HTTP/1.1\r\nHost: x\r\n%s\r\n", i,
                  i == 49 ? "Connection: close\r\n" : "");
@@ -382,18 +382,18 @@ static void test_pipelined(void **state)
     os_close(&fd);
     buf_release(&b);
     buf_release(&all);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 /* Clients that send a byte now and then, or none, hold only themselves. */
 static void test_slow_clients_hold_nobody(void **state)
 {
-    struct place p;
+    struct echo_server p;
     int fds[100];
     struct dlc_mono from = dlc_mono_now();
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.idle = DLC_SEC(1)});
+    echo_server_open(&p, &(struct http_server_config){.idle = DLC_SEC(1)});
     for (size_t i = 0; i < unit_count(fds); i++) {
         fds[i] = raw_connect(p.address);
         raw_send(fds[i], "GET /echo/a HT", i % 15);
@@ -405,18 +405,18 @@ static void test_slow_clients_hold_nobody(void **state)
         raw_rest(fds[i], NULL); /* in the end they are sent away */
         os_close(&fds[i]);
     }
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 /* One that drips is alive for the idle clock, but its head must be complete some day. */
 static void test_a_head_in_drops_is_not_waited_for_for_ever(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct dlc_mono from = dlc_mono_now();
     int fd;
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.idle = DLC_SEC(1)});
+    echo_server_open(&p, &(struct http_server_config){.idle = DLC_SEC(1)});
     fd = raw_connect(p.address);
     raw_send(fd, "GET /echo/a HTTP/1.1\r\n", 22);
     while (send(fd, "X", 1, MSG_NOSIGNAL) == 1) {
@@ -424,16 +424,16 @@ static void test_a_head_in_drops_is_not_waited_for_for_ever(void **state)
         expect_alive(&p);
     }
     os_close(&fd);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_those_who_do_not_read(void **state)
 {
-    struct place p;
+    struct echo_server p;
     int fds[20];
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.idle = DLC_SEC(1)});
+    echo_server_open(&p, &(struct http_server_config){.idle = DLC_SEC(1)});
     for (size_t i = 0; i < unit_count(fds); i++) {
         fds[i] = raw_connect(p.address);
         raw_send(fds[i], GET("/data/4000000"), strlen(GET("/data/4000000")));
@@ -446,18 +446,18 @@ static void test_those_who_do_not_read(void **state)
     expect_alive(&p);
     for (size_t i = 1; i < unit_count(fds); i += 2)
         os_close(&fds[i]);
-    place_close(&p);
+    echo_server_close(&p);
     assert_int_equal(p.done, unit_count(fds));
 }
 
 static void test_random_bytes(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct rng rng = {7};
     char data[600];
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     for (int i = 0; i < 300; i++) {
         size_t n = 1 + rng_below(&rng, sizeof(data) - 1);
         int fd = raw_connect(p.address), from = 0;
@@ -473,17 +473,17 @@ static void test_random_bytes(void **state)
         os_close(&fd);
     }
     expect_alive(&p);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_more_connections_than_allowed(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct dlc_mono from = dlc_mono_now();
     int fds[30];
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.connections = 10, .idle = DLC_SEC(1)});
+    echo_server_open(&p, &(struct http_server_config){.connections = 10, .idle = DLC_SEC(1)});
     for (size_t i = 0; i < unit_count(fds); i++)
         fds[i] = raw_connect(p.address);
     raw_rest(fds[unit_count(fds) - 1], NULL);               /* turned away */
@@ -491,7 +491,7 @@ static void test_more_connections_than_allowed(void **state)
         assert_true(dlc_mono_since(from).ns < DLC_SEC(30).ns);
     for (size_t i = 0; i < unit_count(fds); i++)
         os_close(&fds[i]);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 int main(void)

@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "odd.h"
-#include "place.h"
+#include "echo_server.h"
 #include "unit.h"
 
 static struct http_client *client_of(const char *base, const char *token, struct dlc_dur timeout)
@@ -35,7 +35,7 @@ static const char *text_at(const json_t *j, const char *name)
 
 static void test_json_there_and_back(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct http_client *c;
     json_t *body = json_pack("{s:i}", "k", 42), *out;
     char *name = http_escape("a/b c"), *path = mem_fmt("/echo/x%%25/%s?q=1%%2B2", "yes");
@@ -44,7 +44,7 @@ static void test_json_there_and_back(void **state)
 
     (void)state;
     assert_string_equal(name, "a%2Fb%20c");
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     c = client_at(p.address);
     assert_int_equal(http_json(c, "GET", path, NULL, &out, &status, &err), 0);
     assert_int_equal(status, 200);
@@ -67,7 +67,7 @@ static void test_json_there_and_back(void **state)
     assert_true(json_is_true(json_object_get(out, "local")));
     json_decref(out);
     http_client_close(&c);
-    place_close(&p);
+    echo_server_close(&p);
     json_decref(body);
     mem_free(&name);
     mem_free(&path);
@@ -83,14 +83,14 @@ static void test_statuses_are_errors(void **state)
         {"GET", "/fail", 507, DLC_ENOSPACE},     {"DELETE", "/fail", 405, DLC_EINVAL},
         {"GET", "/echo/%zz", 400, DLC_EINVAL},
     };
-    struct place p;
+    struct echo_server p;
     struct http_client *c;
     struct dlc_err err;
     json_t *out;
     int status;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     c = client_at(p.address);
     for (size_t i = 0; i < unit_count(table); i++) {
         assert_int_equal(http_json(c, table[i].method, table[i].path, NULL, &out, &status, &err),
@@ -102,7 +102,7 @@ static void test_statuses_are_errors(void **state)
     assert_int_equal(http_json(c, "GET", "/fail", NULL, &out, NULL, &err), DLC_ENOSPACE);
     assert_string_equal(err.text, "3 bytes are missing; make room");
     http_client_close(&c);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 struct lines {
@@ -121,13 +121,13 @@ static bool each(const char *line, void *arg)
 
 static void test_lines(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct http_client *c;
     struct lines l = {0};
     struct dlc_err err;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     c = client_at(p.address);
     assert_int_equal(http_lines(c, "/stream/5000", each, &l, &err), 0);
     assert_int_equal(l.n, 5000);
@@ -137,7 +137,7 @@ static void test_lines(void **state)
     assert_int_equal(http_lines(c, "/fail", each, &l, &err), DLC_ENOSPACE);
     assert_string_equal(err.text, "3 bytes are missing; make room");
     http_client_close(&c);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_bad_addresses(void **state)
@@ -222,13 +222,13 @@ static void test_several_addresses(void **state)
     struct http_client *c;
     struct dlc_err err;
     struct odd busy, silent;
-    struct place p;
+    struct echo_server p;
     char dead[64], base[400];
     json_t *out;
     int status;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     odd_open(&busy, "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
     odd_dead(dead);
     snprintf(base, sizeof(base), "%s,%s,unix:%s", dead, busy.base, p.unix_path);
@@ -269,7 +269,7 @@ static void test_several_addresses(void **state)
     http_client_close(&c);
     odd_close(&silent);
     odd_close(&busy);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 int main(void)

@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 #include "base/syscalls.h"
-#include "place.h"
+#include "echo_server.h"
 #include "raw.h"
 #include "unit.h"
 
@@ -50,12 +50,12 @@ static void expect_problem(const struct buf *b, int status)
 
 static void test_parameters_query_and_headers(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
     json_t *j;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     assert_int_equal(raw_ask(p.address,
                              "GET /echo/a%20b/%C3%A4?q=1+2%263&z HTTP/1.1\r\nHost: x\r\n"
                              "X-Test: here\r\nAuthorization: bearer  t0k\r\n\r\n",
@@ -73,17 +73,17 @@ static void test_parameters_query_and_headers(void **state)
     assert_true(json_is_false(json_object_get(j, "local")));
     json_decref(j);
     buf_release(&b);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_bodies(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
     json_t *j;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     assert_int_equal(raw_ask(p.address,
                              "POST /echo/a HTTP/1.1\r\nHost: x\r\nContent-Type: application/json; "
                              "charset=utf-8\r\nContent-Length: 9\r\n\r\n{\"k\": 42}",
@@ -108,7 +108,7 @@ static void test_bodies(void **state)
     assert_null(json_object_get(j, "body"));
     json_decref(j);
     buf_release(&b);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_refusals(void **state)
@@ -139,11 +139,11 @@ static void test_refusals(void **state)
         {"POST /echo/a HTTP/1.1\r\nHost: x\r\nContent-Length: 13\r\n\r\n{\"a\":1,\"a\":2}", 400},
         {GET("/fail"), 507},
     };
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     for (size_t i = 0; i < unit_count(table); i++) {
         int status = raw_ask(p.address, table[i].text, &b);
 
@@ -154,16 +154,16 @@ static void test_refusals(void **state)
     assert_int_equal(raw_ask(p.address, "PATCH /echo/a HTTP/1.1\r\nHost: x\r\n\r\n", &b), 405);
     assert_non_null(strstr(b.data, "Allow: GET, POST, PUT\r\n"));
     buf_release(&b);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_check(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     assert_int_equal(raw_ask(p.address, GET("/private"), &b), 401);
     assert_non_null(strstr(b.data, "WWW-Authenticate: Bearer\r\n"));
     assert_int_equal(raw_ask(p.address,
@@ -179,18 +179,18 @@ static void test_check(void **state)
                 "GET /private HTTP/1.1\r\nHost: x\r\nAuthorization: Basic secret\r\n\r\n", NULL),
         401);
     buf_release(&b);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_data_is_sent_and_given_back(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
     const char *end;
     size_t n = 3000000;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     assert_int_equal(raw_ask(p.address, GET("/data/3000000"), &b), 200);
     assert_non_null(strstr(b.data, "Dlcache-From: memory\r\n"));
     assert_non_null(strstr(b.data, "Content-Type: application/octet-stream\r\n"));
@@ -205,12 +205,12 @@ static void test_data_is_sent_and_given_back(void **state)
                              &b),
                      200);
     assert_non_null(strstr(b.data, "Content-Length: 17\r\n\r\n"));
-    place_close(&p);
+    echo_server_close(&p);
     assert_int_equal(p.done, 3);
     buf_release(&b);
 }
 
-static void ask_range(const struct place *p, const char *range, struct buf *b, int status)
+static void ask_range(const struct echo_server *p, const char *range, struct buf *b, int status)
 {
     char text[200];
 
@@ -220,12 +220,12 @@ static void ask_range(const struct place *p, const char *range, struct buf *b, i
 
 static void test_ranges(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
     const char *end;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     ask_range(&p, "Range: bytes=300-509", &b, 206);
     assert_non_null(strstr(b.data, "Content-Range: bytes 300-509/1000\r\n"));
     assert_non_null(strstr(b.data, "Content-Length: 210\r\n"));
@@ -242,14 +242,14 @@ static void test_ranges(void **state)
     ask_range(&p, "Range: bytes=1-2\r\nIf-Range: \"x\"", &b, 200);
     ask_range(&p, "X: y", &b, 200);
     assert_non_null(strstr(b.data, "Accept-Ranges: bytes\r\n"));
-    place_close(&p);
+    echo_server_close(&p);
     assert_int_equal(p.done, 6);
     buf_release(&b);
 }
 
 static void test_unix_socket(void **state)
 {
-    struct place p, q;
+    struct echo_server p, q;
     struct buf b = BUF_INIT;
     struct http_server_config c = {0};
     struct http_server *second = NULL;
@@ -259,7 +259,7 @@ static void test_unix_socket(void **state)
     json_t *j;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     memcpy(path, p.unix_path, sizeof(path));
     assert_int_equal(lstat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
@@ -271,7 +271,7 @@ static void test_unix_socket(void **state)
     assert_int_equal(http_server_open(&c, &second, &err), DLC_EBUSY);
     assert_null(second);
     assert_int_equal(raw_ask(path, GET("/echo/a"), NULL), 200); /* the first is still there */
-    place_close(&p);
+    echo_server_close(&p);
     assert_int_equal(lstat(path, &st), -1);
     assert_int_equal(os_write_file(path, "x", 1, 0600, NULL), 0);
     assert_int_equal(http_server_open(&c, &second, &err), DLC_EINVAL); /* not ours to remove */
@@ -283,9 +283,9 @@ static void test_unix_socket(void **state)
     snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
     assert_int_equal(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
     os_close(&fd);
-    place_open(&q, NULL);
+    echo_server_open(&q, NULL);
     assert_int_equal(raw_ask(path, GET("/echo/a"), NULL), 200);
-    place_close(&q);
+    echo_server_close(&q);
     buf_release(&b);
 }
 
@@ -318,11 +318,11 @@ static void test_addresses(void **state)
 
 static void test_streams(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     assert_int_equal(
         raw_ask(p.address, "GET /stream/3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", &b),
         200);
@@ -330,7 +330,7 @@ static void test_streams(void **state)
     assert_non_null(strstr(b.data, "{\"i\": 0}\n"));
     assert_non_null(strstr(b.data, "{\"i\": 2}\n"));
     assert_non_null(strstr(b.data, "0\r\n\r\n"));
-    place_close(&p);
+    echo_server_close(&p);
     assert_int_equal(p.done, 1);
     buf_release(&b);
 }
@@ -348,18 +348,18 @@ static void wait_for(_Atomic int *v, int value)
 
 static void test_a_stream_ends_when_its_client_goes(void **state)
 {
-    struct place p;
+    struct echo_server p;
     int fd;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     fd = raw_connect(p.address);
     raw_send(fd, GET("/stream/0"), strlen(GET("/stream/0")));
     wait_for(&p.streams, 1);
     assert_int_equal(p.done, 0);
     os_close(&fd);
     wait_for(&p.done, 1);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 /* Silence of the server is no reason to end it: nobody waits for the client. */
@@ -367,11 +367,11 @@ static void test_a_stream_that_nobody_reads_ends(void **state)
 {
     static const char much[] = GET("/stream/100000000"), none[] = GET("/stream/0");
     const struct http_server_config like = {.idle = DLC_SEC(1)};
-    struct place p;
+    struct echo_server p;
     int quiet, unread;
 
     (void)state;
-    place_open(&p, &like);
+    echo_server_open(&p, &like);
     quiet = raw_connect(p.address);
     raw_send(quiet, none, sizeof(none) - 1);
     wait_for(&p.streams, 1);
@@ -383,21 +383,21 @@ static void test_a_stream_that_nobody_reads_ends(void **state)
     assert_int_equal(p.done, 1); /* the other goes on */
     os_close(&quiet);
     wait_for(&p.done, 2);
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_closing_ends_streams_well(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct buf b = BUF_INIT;
     int fd;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     fd = raw_connect(p.address);
     raw_send(fd, GET("/stream/0"), strlen(GET("/stream/0")));
     wait_for(&p.streams, 1);
-    place_close(&p);
+    echo_server_close(&p);
     assert_int_equal(p.done, 1);
     assert_int_equal(raw_answer(fd, &b), 200);
     assert_non_null(strstr(b.data, "\r\n\r\n0\r\n\r\n")); /* an end, not a cut */
@@ -407,19 +407,19 @@ static void test_closing_ends_streams_well(void **state)
 
 static void *closer(void *arg)
 {
-    place_close(arg);
+    echo_server_close(arg);
     return NULL;
 }
 
 static void test_closing_waits_for_handlers(void **state)
 {
     static const char post[] = "POST /block HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
-    struct place p;
+    struct echo_server p;
     pthread_t thread;
     int fd;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     fd = raw_connect(p.address);
     raw_send(fd, post, sizeof(post) - 1);
     sem_wait(&p.entered);
@@ -436,7 +436,7 @@ static void test_closing_waits_for_handlers(void **state)
 
 static void *ask_often(void *arg)
 {
-    struct place *p = arg;
+    struct echo_server *p = arg;
     int fd = raw_connect(p->address);
     intptr_t good = 0;
 
@@ -451,10 +451,10 @@ static void *ask_often(void *arg)
 static void test_two_hundred_connections(void **state)
 {
     pthread_t threads[200];
-    struct place p;
+    struct echo_server p;
 
     (void)state;
-    place_open(&p, NULL);
+    echo_server_open(&p, NULL);
     for (size_t i = 0; i < unit_count(threads); i++)
         assert_int_equal(pthread_create(&threads[i], NULL, ask_often, &p), 0);
     for (size_t i = 0; i < unit_count(threads); i++) {
@@ -463,7 +463,7 @@ static void test_two_hundred_connections(void **state)
         pthread_join(threads[i], &good);
         assert_int_equal((intptr_t)good, 20);
     }
-    place_close(&p);
+    echo_server_close(&p);
     assert_int_equal(p.done, 200 * 20);
 }
 

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "net/json_client.h"
-#include "place.h"
+#include "echo_server.h"
 #include "raw.h"
 #include "unit.h"
 
@@ -45,12 +45,12 @@ static int get(const char *base, const char *ca, struct dlc_err *err)
 
 static void test_the_certificate_is_checked(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct dlc_err err;
     char base[300];
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.tls_cert = cert, .tls_key = key});
+    echo_server_open(&p, &(struct http_server_config){.tls_cert = cert, .tls_key = key});
     snprintf(base, sizeof(base), "https://%s", p.address);
     assert_int_equal(get(base, cert, &err), 0);
     assert_int_equal(get(base, NULL, &err), DLC_EDENIED); /* nobody vouches for it */
@@ -61,7 +61,7 @@ static void test_the_certificate_is_checked(void **state)
     assert_int_equal(get(base, cert, &err), DLC_EBUCKET); /* not TLS */
     snprintf(base, sizeof(base), "unix:%s", p.unix_path);
     assert_int_equal(get(base, NULL, &err), 0); /* the Unix socket needs none */
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static bool each(const char *line, void *arg)
@@ -73,7 +73,7 @@ static bool each(const char *line, void *arg)
 
 static void test_streams_and_the_end(void **state)
 {
-    struct place p;
+    struct echo_server p;
     struct http_client_config c = {.ca = cert};
     struct http_client *client;
     struct dlc_err err;
@@ -81,27 +81,27 @@ static void test_streams_and_the_end(void **state)
     int n = 0;
 
     (void)state;
-    place_open(&p, &(struct http_server_config){.tls_cert = cert, .tls_key = key});
+    echo_server_open(&p, &(struct http_server_config){.tls_cert = cert, .tls_key = key});
     snprintf(base, sizeof(base), "https://%s", p.address);
     c.base = base;
     assert_int_equal(http_client_open(&c, &client, &err), 0);
     assert_int_equal(http_lines(client, "/stream/1000", each, &n, &err), 0);
     assert_int_equal(n, 1000);
-    place_close(&p); /* with the client's connection open */
+    echo_server_close(&p); /* with the client's connection open */
     http_client_close(&client);
 }
 
 static void test_handshakes_that_are_none(void **state)
 {
     static const char hello[] = "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
-    struct place p;
+    struct echo_server p;
     struct dlc_err err;
     char base[300];
     int fds[50];
 
     (void)state;
-    place_open(&p,
-               &(struct http_server_config){.tls_cert = cert, .tls_key = key, .idle = DLC_SEC(4)});
+    echo_server_open(
+        &p, &(struct http_server_config){.tls_cert = cert, .tls_key = key, .idle = DLC_SEC(4)});
     snprintf(base, sizeof(base), "https://%s", p.address);
     for (size_t i = 0; i < unit_count(fds); i++) {
         fds[i] = raw_connect(p.address);
@@ -112,7 +112,7 @@ static void test_handshakes_that_are_none(void **state)
         raw_rest(fds[i], NULL); /* sent away in the end */
         os_close(&fds[i]);
     }
-    place_close(&p);
+    echo_server_close(&p);
 }
 
 static void test_bad_files(void **state)

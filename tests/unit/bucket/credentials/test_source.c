@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "bucket/aws_place.h"
+#include "bucket/aws_home.h"
 #include "base/check.h"
 #include "base/fault.h"
 #include "base/mem.h"
@@ -57,7 +57,7 @@ static void answer(void *priv, const struct tiny_request *r, struct buf *out)
 
 static int set_up(void **state)
 {
-    int rc = aws_place_set_up(state);
+    int rc = aws_home_set_up(state);
 
     memset(&service, 0, sizeof(service));
     dlc_mtx_init(&service.mtx, LCK_sync);
@@ -75,7 +75,7 @@ static int tear_down(void **state)
     tiny_http_stop(&service.http);
     dlc_cond_release(&service.cond);
     dlc_mtx_release(&service.mtx);
-    return aws_place_tear_down(state);
+    return aws_home_tear_down(state);
 }
 
 /* What the service gives from now on. */
@@ -132,7 +132,7 @@ static void assert_got(struct credential_source *s, const char *access, unsigned
 {
     struct dlc_err err = DLC_ERR_INIT;
     struct credentials_ref *r;
-    int rc = aws_place_get(s, &r, &err);
+    int rc = aws_home_get(s, &r, &err);
 
     if (rc != 0)
         fail_msg("%s", err.text);
@@ -147,7 +147,7 @@ static void assert_fails(struct credential_source *s, const char *words)
     struct dlc_err err = DLC_ERR_INIT;
     struct credentials_ref *r;
 
-    assert_int_equal(aws_place_get(s, &r, &err), DLC_EDENIED);
+    assert_int_equal(aws_home_get(s, &r, &err), DLC_EDENIED);
     assert_non_null(strstr(err.text, words));
     assert_null(r);
 }
@@ -335,12 +335,12 @@ static void test_changed_file(void **state)
     struct credential_source *s;
 
     (void)state;
-    aws_place_file(".aws/credentials",
-                   "[default]\naws_access_key_id = OLD\naws_secret_access_key = hush\n");
+    aws_home_file(".aws/credentials",
+                  "[default]\naws_access_key_id = OLD\naws_secret_access_key = hush\n");
     s = source_new();
     assert_got(s, "OLD", 1);
-    aws_place_file(".aws/credentials",
-                   "[default]\naws_access_key_id = NEW\naws_secret_access_key = hush\n");
+    aws_home_file(".aws/credentials",
+                  "[default]\naws_access_key_id = NEW\naws_secret_access_key = hush\n");
     assert_got(s, "OLD", 1);
     credential_source_expire(s, 1);
     assert_got(s, "NEW", 2);
@@ -436,7 +436,7 @@ static void test_free_while_looking(void **state)
     signal_await(&a);
     service_set(1, dlc_wall_seconds() + 3600, false, false);
 
-    aws_place_file(".aws/config", "[default]\ncredential_process = tail -f /dev/null\n");
+    aws_home_file(".aws/config", "[default]\ncredential_process = tail -f /dev/null\n");
     s = source_new();
     assert_int_equal(get_now(s, &l, &b, &r), DLC_EBUSY);
     credential_source_free(&s);
@@ -451,7 +451,7 @@ static void test_anonymous(void **state)
 
     (void)state;
     c.anonymous = true;
-    assert_int_equal(aws_place_find(&c, &r, NULL), 0);
+    assert_int_equal(aws_home_find(&c, &r, NULL), 0);
     assert_null(r);
     assert_int_equal(service_requests(), 0);
 }
@@ -478,9 +478,9 @@ static void test_region_and_endpoint(void **state)
 
     (void)state;
     expect_settings(&c, NULL, NULL);
-    aws_place_file(".aws/config", "[default]\nregion = r-prof\nendpoint_url = http://prof\n"
-                                  "[profile sv]\nservices = mine\nendpoint_url = http://prof\n"
-                                  "[services mine]\ns3 =\n  endpoint_url = http://service\n");
+    aws_home_file(".aws/config", "[default]\nregion = r-prof\nendpoint_url = http://prof\n"
+                                 "[profile sv]\nservices = mine\nendpoint_url = http://prof\n"
+                                 "[services mine]\ns3 =\n  endpoint_url = http://service\n");
     expect_settings(&c, "r-prof", "http://prof");
     c.profile = "sv";
     expect_settings(&c, NULL, "http://service");
@@ -517,8 +517,8 @@ static void test_faults(void **state)
     bool fired = true;
 
     (void)state;
-    aws_place_file(".aws/config", "[default]\nregion = eu-west-1\n");
-    aws_place_file(".aws/credentials", "[default]\naws_access_key_id = A\n");
+    aws_home_file(".aws/config", "[default]\nregion = eu-west-1\n");
+    aws_home_file(".aws/credentials", "[default]\naws_access_key_id = A\n");
     for (int nth = 1; fired; nth++) {
         struct dlc_err err = DLC_ERR_INIT;
         struct credential_source *s;

@@ -3,7 +3,7 @@
 #include "bucket/origins/origin.h"
 
 #include "base/mem.h"
-#include "bucket/aws_place.h"
+#include "bucket/aws_home.h"
 #include "bucket/origin_run.h"
 #include "unit.h"
 
@@ -31,7 +31,7 @@ static int set_up_with(bool anonymous)
 
 static int set_up(void **state)
 {
-    aws_place_set_up(state);
+    aws_home_set_up(state);
     setenv("AWS_ACCESS_KEY_ID", "AKIDTEST", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "very-secret", 1);
     return set_up_with(false);
@@ -39,7 +39,7 @@ static int set_up(void **state)
 
 static int set_up_session(void **state)
 {
-    aws_place_set_up(state);
+    aws_home_set_up(state);
     setenv("AWS_ACCESS_KEY_ID", "AKIDTEST", 1);
     setenv("AWS_SECRET_ACCESS_KEY", "very-secret", 1);
     setenv("AWS_SESSION_TOKEN", "old-token", 1);
@@ -48,13 +48,13 @@ static int set_up_session(void **state)
 
 static int set_up_anonymous(void **state)
 {
-    aws_place_set_up(state);
+    aws_home_set_up(state);
     return set_up_with(true);
 }
 
 static int set_up_nobody(void **state)
 {
-    aws_place_set_up(state);
+    aws_home_set_up(state);
     return set_up_with(false);
 }
 
@@ -62,7 +62,7 @@ static int tear_down(void **state)
 {
     origin_run_close(&lane);
     script_stop(&server);
-    return aws_place_tear_down(state);
+    return aws_home_tear_down(state);
 }
 
 static struct attempt get(bool whole)

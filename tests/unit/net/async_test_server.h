@@ -4,8 +4,8 @@
  * 100 bytes after release_held(); /echo/A: the request as JSON; /file/N: N bytes of a file that
  * holds the same bytes, ASYNC_FILE of them.
  */
-#ifndef DLC_TEST_ASYNC_PLACE_H
-#define DLC_TEST_ASYNC_PLACE_H
+#ifndef DLC_TEST_ASYNC_TEST_SERVER_H
+#define DLC_TEST_ASYNC_TEST_SERVER_H
 
 #include <poll.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@
 #define HELD_MAX   4096
 #define LONG       "16777216" /* bytes: more than sockets hold */
 
-struct async_place {
+struct async_test_server {
     struct async_server *server;
     const char *address;
     struct pool *pool;
@@ -33,7 +33,7 @@ struct async_place {
     struct async_call *held[HELD_MAX]; /* G: mtx: that wait for release_held() */
     _Atomic int n_held;                /* W: under mtx */
 };
-extern struct async_place s;
+extern struct async_test_server s;
 
 #define WAIT_FOR(condition)                                                                        \
     do {                                                                                           \

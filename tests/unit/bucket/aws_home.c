@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "aws_place.h"
+#include "aws_home.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,7 +34,7 @@ static void clear_environment(void)
     }
 }
 
-int aws_place_set_up(void **state)
+int aws_home_set_up(void **state)
 {
     (void)state;
     clear_environment();
@@ -45,7 +45,7 @@ int aws_place_set_up(void **state)
     return 0;
 }
 
-int aws_place_tear_down(void **state)
+int aws_home_tear_down(void **state)
 {
     (void)state;
     loop_thread_stop(&loop);
@@ -53,7 +53,7 @@ int aws_place_tear_down(void **state)
     return 0;
 }
 
-const char *aws_place_path(const char *name)
+const char *aws_home_path(const char *name)
 {
     static char path[256];
 
@@ -61,9 +61,9 @@ const char *aws_place_path(const char *name)
     return path;
 }
 
-void aws_place_file(const char *name, const char *text)
+void aws_home_file(const char *name, const char *text)
 {
-    const char *path = aws_place_path(name);
+    const char *path = aws_home_path(name);
     char *dir = mem_strn(path, (size_t)(strrchr(path, '/') - path));
 
     dlc_check(os_mkdirs(dir, 0700) == 0);
@@ -88,7 +88,7 @@ static void on_ready(struct task *t)
     dlc_mtx_unlock(&w->mtx);
 }
 
-int aws_place_get(struct credential_source *s, struct credentials_ref **out, struct dlc_err *err)
+int aws_home_get(struct credential_source *s, struct credentials_ref **out, struct dlc_err *err)
 {
     struct wait w = {.ready.run = on_ready};
     int rc;
@@ -107,24 +107,24 @@ int aws_place_get(struct credential_source *s, struct credentials_ref **out, str
     return rc;
 }
 
-int aws_place_find(const struct bucket_config *c, struct credentials_ref **out, struct dlc_err *err)
+int aws_home_find(const struct bucket_config *c, struct credentials_ref **out, struct dlc_err *err)
 {
     struct credential_source *s;
     int rc = credential_source_new(c, &s, err);
 
     *out = NULL;
     if (rc == 0)
-        rc = aws_place_get(s, out, err);
+        rc = aws_home_get(s, out, err);
     credential_source_free(&s);
     return rc;
 }
 
-void aws_place_expect(const char *access, const char *secret, const char *token)
+void aws_home_expect(const char *access, const char *secret, const char *token)
 {
     struct bucket_config c = BUCKET_CONFIG_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     struct credentials_ref *r;
-    int rc = aws_place_find(&c, &r, &err);
+    int rc = aws_home_find(&c, &r, &err);
 
     assert_string_equal(err.code == DLC_EBUSY ? "" : err.text, "");
     assert_int_equal(rc, 0);
@@ -137,12 +137,12 @@ void aws_place_expect(const char *access, const char *secret, const char *token)
     credentials_put(&r);
 }
 
-void aws_place_expect_error(int code, const char *words)
+void aws_home_expect_error(int code, const char *words)
 {
     struct bucket_config c = BUCKET_CONFIG_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     struct credentials_ref *r;
-    int rc = aws_place_find(&c, &r, &err);
+    int rc = aws_home_find(&c, &r, &err);
 
     if (strstr(err.text, words) == NULL)
         fail_msg("\"%s\" lacks \"%s\"", err.text, words);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "async_place.h"
+#include "async_test_server.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include "base/syscalls.h"
 #include "raw.h"
 
-struct async_place s;
+struct async_test_server s;
 
 /* ---- handlers ---- */
 

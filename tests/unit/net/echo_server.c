@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "place.h"
+#include "echo_server.h"
 
 #include <time.h>
 
@@ -23,7 +23,7 @@ static void on_echo(struct http_request *r, struct http_reply *reply, void *ctx)
 
 static void on_done(void *arg)
 {
-    struct place *p = arg;
+    struct echo_server *p = arg;
 
     p->done++;
 }
@@ -42,7 +42,7 @@ static void on_data(struct http_request *r, struct http_reply *reply, void *ctx)
 }
 
 struct stream {
-    struct place *p;
+    struct echo_server *p;
     int i, n;
 };
 
@@ -89,7 +89,7 @@ static void on_stream(struct http_request *r, struct http_reply *reply, void *ct
 
 static void on_block(struct http_request *r, struct http_reply *reply, void *ctx)
 {
-    struct place *p = ctx;
+    struct echo_server *p = ctx;
 
     (void)r;
     sem_post(&p->entered);
@@ -134,7 +134,7 @@ static const struct http_route routes[] = {
     {NULL, NULL, 0, NULL},
 };
 
-void place_open(struct place *p, const struct http_server_config *like)
+void echo_server_open(struct echo_server *p, const struct http_server_config *like)
 {
     struct http_server_config c = {0};
     struct dlc_err err = DLC_ERR_INIT;
@@ -156,7 +156,7 @@ void place_open(struct place *p, const struct http_server_config *like)
     p->address = http_server_address(p->server);
 }
 
-void place_close(struct place *p)
+void echo_server_close(struct echo_server *p)
 {
     http_server_close(&p->server);
     sem_destroy(&p->entered);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A server with a few routes that answer with what they were asked, for tests. */
-#ifndef DLC_TEST_PLACE_H
-#define DLC_TEST_PLACE_H
+#ifndef DLC_TEST_ECHO_SERVER_H
+#define DLC_TEST_ECHO_SERVER_H
 
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@
  * GET  /fail              a problem
  * GET  /private           (POST too) refused by check() unless the token is "secret"
  */
-struct place {
+struct echo_server {
     struct http_server *server;
     const char *address;
     char unix_path[256];
@@ -25,7 +25,8 @@ struct place {
     sem_t entered, release;
 };
 
-void place_open(struct place *p, const struct http_server_config *like); /* like: may be NULL */
-void place_close(struct place *p);
+void echo_server_open(struct echo_server *p,
+                      const struct http_server_config *like); /* like: may be NULL */
+void echo_server_close(struct echo_server *p);
 
 #endif
