@@ -28,8 +28,8 @@ struct importance {
     bool own;              /* the job has no name: the process's. G: dataset.mtx */
     struct draw_spec spec; /* one thread at a time, by contract */
     uint64_t *samples; /* sample numbers of the spec's places; NULL: the same. One thread, too */
-    enum weights_rule rule;                /* G: mtx */
-    struct weights_scale scale;            /* G: mtx */
+    enum weights_rule rule;        /* G: mtx */
+    struct weights_scale scale;    /* G: mtx */
     struct mapped_weights *mapped; /* G: mtx; changed under the process-wide lock too */
 };
 
