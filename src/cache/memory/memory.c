@@ -44,7 +44,7 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
 
     *out = NULL;
     max = clamp_ceiling(max, ARENA_MAX, page);
-    rc = segment_open(&seg, "dlcache-segment", max, SEGMENT_CLIENTS_READ, err);
+    rc = segment_open(&seg, "dlcache-segment", max, SEGMENT_CLIENTS_READ_PUNCHED, err);
     if (rc < 0)
         return rc;
     struct memory *m = mem_new(struct memory);
@@ -261,14 +261,12 @@ void mem_index_free(struct mem_index **xp)
  */
 static bool index_release_some(struct mem_index *x)
 {
-    uint64_t most = DLC_MAX(x->seg.size, fills_size(x->n)), at = x->released;
+    uint64_t size = fills_size(x->n), at = x->released;
 
-    if (at < x->seg.size)
-        os_punch(x->seg.fd, at, DLC_MIN(STEP_BYTES, x->seg.size - at));
-    if (at < fills_size(x->n))
-        os_discard((char *)x->fills + at, (size_t)DLC_MIN(STEP_BYTES, fills_size(x->n) - at));
+    if (at < size)
+        os_discard((char *)x->fills + at, (size_t)DLC_MIN(STEP_BYTES, size - at));
     x->released += STEP_BYTES;
-    return x->released < most;
+    return x->released < size;
 }
 
 static void index_release(struct mem_index *x)
@@ -277,7 +275,7 @@ static void index_release(struct mem_index *x)
     dlc_list_remove(&x->node);
     os_unmap(x->fills, fills_size(x->n));
     map_release(&x->pinned);
-    segment_close(&x->seg);
+    segment_close_later(&x->seg);
     x->tag = 0;
     mem_free(&x);
 }

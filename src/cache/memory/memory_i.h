@@ -70,7 +70,7 @@ struct mem_index {
     uint64_t n;
     bool decoded;            /* of decoded samples: they leave first */
     uint64_t freeing;        /* in memory.freed: the samples before this one have left */
-    uint64_t released;       /* in memory.freed: bytes of `seg` and `fills` given back */
+    uint64_t released;       /* in memory.freed: bytes of `fills` given back */
     struct mem_fill **fills; /* of each sample that is FILLING or RESIDENT; else NULL. Sparse */
     struct map pinned;       /* number -> this index, as of the last scan */
     struct dlc_list sessions;

@@ -10,14 +10,26 @@
 
 #include "base/buf.h"
 #include "base/check.h"
+#include "base/mem.h"
 #include "base/syscalls.h"
 
-static int seal(int fd)
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010 /* Linux 5.1 */
+#endif
+
+#define CLOSE_STEP  ((uint64_t)8 << 20) /* bytes unmapped in one call: others map meanwhile */
+#define CLOSE_STACK ((size_t)64 << 10)
+
+/* After our writable mapping was made: it stays writable. (S1), (S2) */
+static int seal(int fd, enum segment_access access)
 {
-    return os_fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+    int seals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+
+    return os_fcntl(fd, F_ADD_SEALS,
+                    access == SEGMENT_CLIENTS_READ ? seals | F_SEAL_FUTURE_WRITE : seals);
 }
 
-/* A second, read-only open file of the same memory. (S2) */
+/* A second, read-only open file of the same memory. (S3) */
 static int open_read_only(int fd)
 {
     char path[40];
@@ -53,11 +65,12 @@ int segment_open(struct segment *s, const char *name, uint64_t size, enum segmen
                          name, (unsigned long long)size);
         goto out;
     }
-    if (seal(s->fd) < 0) {
-        rc = dlc_err_sys(err, "shared memory %s: cannot seal its size", name);
+    if (seal(s->fd, access) < 0) {
+        rc = dlc_err_sys(err, "shared memory %s: cannot seal it (is this Linux older than 5.1?)",
+                         name);
         goto out;
     }
-    s->client_fd = access == SEGMENT_CLIENTS_WRITE ? s->fd : open_read_only(s->fd);
+    s->client_fd = access == SEGMENT_CLIENTS_READ_PUNCHED ? open_read_only(s->fd) : s->fd;
     if (s->client_fd < 0)
         rc = dlc_err_sys(err, "shared memory %s: cannot open it read-only (is /proc mounted?)",
                          name);
@@ -76,6 +89,33 @@ void segment_close(struct segment *s)
         os_close(&s->client_fd);
     os_close(&s->fd);
     *s = (struct segment)SEGMENT_INIT;
+}
+
+static void *close_main(void *arg)
+{
+    struct segment *s = arg;
+
+    for (uint64_t at = 0; at < s->size; at += CLOSE_STEP)
+        os_unmap((char *)s->map + at, (size_t)DLC_MIN(CLOSE_STEP, s->size - at));
+    s->map = NULL;
+    segment_close(s); /* the kernel frees the pages here, if no client maps them */
+    mem_free(&s);
+    return NULL;
+}
+
+void segment_close_later(struct segment *s)
+{
+    struct segment *copy;
+
+    if (s->size <= CLOSE_STEP) {
+        segment_close(s);
+        return;
+    }
+    copy = mem_new(struct segment);
+    *copy = *s;
+    *s = (struct segment)SEGMENT_INIT;
+    if (os_thread_detached(CLOSE_STACK, close_main, copy) != 0)
+        close_main(copy);
 }
 
 uint64_t segment_owner_start(void)

@@ -4,9 +4,12 @@
  *
  * (S1) Its size never changes: growing, shrinking and further sealing are sealed off before anybody
  * gets a descriptor, so a client cannot make the daemon's loads fail with SIGBUS.
- * (S2) A descriptor of a read-only segment was opened for reading, of a file with mode 0400: it can
- * neither be mapped writable nor opened again for writing by another user. (F_SEAL_FUTURE_WRITE
- * would say the same, but then the kernel refuses to punch holes, also to us.)
+ * (S2) Nobody but the daemon writes memory that clients only read, its own user and root included:
+ * once the daemon has mapped it, F_SEAL_FUTURE_WRITE refuses every write, writable mapping and
+ * punched hole through any descriptor, also one that a client opened again by /proc/self/fd. So the
+ * daemon gives such memory back only by closing it.
+ * (S3) The exception is memory whose pages are given back one by one: its descriptor was opened for
+ * reading, of a file with mode 0400. Root and the file's owner can open that again for writing.
  */
 #ifndef DLC_CACHE_MEMORY_SEGMENT_I_H
 #define DLC_CACHE_MEMORY_SEGMENT_I_H
@@ -18,7 +21,7 @@
 
 struct segment {
     int fd;        /* ours, writable */
-    int client_fd; /* what clients get; the same as fd when they may write */
+    int client_fd; /* what clients get; the same as fd except of (S3) */
     void *map;     /* size bytes, writable */
     uint64_t size;
 };
@@ -28,12 +31,18 @@ struct segment {
         -1, -1, NULL, 0                                                                            \
     }
 
-enum segment_access { SEGMENT_CLIENTS_READ, SEGMENT_CLIENTS_WRITE };
+enum segment_access {
+    SEGMENT_CLIENTS_READ,         /* (S2) */
+    SEGMENT_CLIENTS_READ_PUNCHED, /* (S3) */
+    SEGMENT_CLIENTS_WRITE
+};
 
 /* name is what /proc/PID/maps shows. size is not 0. On failure *s is SEGMENT_INIT. */
 int segment_open(struct segment *s, const char *name, uint64_t size, enum segment_access access,
                  struct dlc_err *err);
 void segment_close(struct segment *s); /* leaves SEGMENT_INIT */
+/* The same, on a thread of its own when it is large: freeing a gigabyte takes a tenth of a second. */
+void segment_close_later(struct segment *s);
 
 /* When this process started, in clock ticks since boot; 0 when /proc does not say. */
 uint64_t segment_owner_start(void);
