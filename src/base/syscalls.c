@@ -161,6 +161,16 @@ void *os_map_private(size_t len)
     return p == MAP_FAILED ? NULL : p;
 }
 
+void *os_map_again(void *map, size_t len, void *at)
+{
+    void *p;
+
+    if (faulty(mmap))
+        return NULL;
+    p = mremap(map, 0, len, MREMAP_MAYMOVE | MREMAP_FIXED, at); /* 0: the old one stays */
+    return p == MAP_FAILED ? NULL : p;
+}
+
 void os_unmap(const void *p, size_t len)
 {
     faulty(munmap); /* may take long, but does not fail */

@@ -53,6 +53,9 @@ void os_fake_page_size(uint64_t bytes);
 void *os_map(int fd, uint64_t off, size_t len, bool writable); /* MAP_SHARED; NULL on failure */
 /* Zeroed memory of this process, which exists only where it was written. NULL on failure. */
 void *os_map_private(size_t len);
+/* Map what is mapped shared at `map` a second time at `at`, in place of what is there: `at`, or NULL.
+ */
+void *os_map_again(void *map, size_t len, void *at);
 void os_unmap(const void *p, size_t len);
 void os_discard(void *p, size_t len); /* whole pages of os_map_private(): they are zero again */
 

@@ -11,7 +11,6 @@
 
 #include <math.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -68,37 +67,6 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
     return 0;
 }
 
-/* ---- whose end is the daemon's ---- */
-
-void memory_set_owner(struct memory *m)
-{
-    struct shm_segment_hdr *h = m->seg.map;
-    size_t len;
-
-    dlc_check(m->libc_list == NULL);
-    if (os_get_robust_list(&m->libc_list, &len) < 0)
-        return;
-    m->owner_entry.next = &m->owner_list.list;
-    m->owner_list = (struct robust_list_head){
-        .list = {&m->owner_entry},
-        .futex_offset = (long)((intptr_t)&h->owner - (intptr_t)&m->owner_entry)};
-    if (os_set_robust_list(&m->owner_list) < 0) {
-        m->libc_list = NULL; /* then clients notice by the socket, when they next look at it */
-        return;
-    }
-    atomic_store_explicit(&h->owner, (uint32_t)gettid(), memory_order_relaxed); /* R clients */
-}
-
-static void end_ownership(struct memory *m)
-{
-    struct shm_segment_hdr *h = m->seg.map;
-
-    if (m->libc_list == NULL)
-        return;
-    os_set_robust_list(m->libc_list);
-    atomic_store_explicit(&h->owner, SHM_OWNER_DIED, memory_order_relaxed); /* R clients */
-}
-
 void memory_free(struct memory **mp)
 {
     struct memory *m = *mp;
@@ -113,7 +81,7 @@ void memory_free(struct memory **mp)
     arena_release(&m->arena);
     policy_free(&m->policy);
     policy_free(&m->decoded_order);
-    end_ownership(m);
+    memory_end_owner(m);
     segment_close(&m->seg);
     m->tag = 0;
     mem_free(&m);

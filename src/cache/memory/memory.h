@@ -36,7 +36,7 @@ uint64_t memory_size(const struct memory *m); /* of the mapping */
 /* The daemon is ending: clients are notified, and from now on no byte of the segment changes. */
 void memory_set_closing(struct memory *m);
 
-/* Clients are notified when the calling thread ends, also when it is killed. One memory per thread.
+/* Clients are notified when the calling thread ends, also when it is killed. That thread frees it.
  */
 void memory_set_owner(struct memory *m);
 

@@ -39,11 +39,7 @@
 struct memory {
     uint32_t tag;
     struct segment seg;
-    /* The robust list that the kernel reads when the owner's thread ends; and the one that libc had
-     * there. */
-    struct robust_list_head owner_list;
-    struct robust_list owner_entry;
-    struct robust_list_head *libc_list;
+    struct robust_list *owner_entry; /* owner.c; NULL: no thread owns it */
     struct arena arena;
     uint64_t wanted;  /* where the ceiling is going */
     bool above;       /* a fill was published above the ceiling */
@@ -140,6 +136,10 @@ static inline double memory_now(void)
 {
     return (double)dlc_mono_now().ns / 1e9;
 }
+
+/* ---- owner.c ---- */
+
+void memory_end_owner(struct memory *m); /* its clients are told that the owner has ended */
 
 /* ---- evict.c ---- */
 

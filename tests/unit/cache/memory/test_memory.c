@@ -162,6 +162,70 @@ static void test_owner_dies(void **state)
     os_unmap(seg, MB);
 }
 
+/* Own three, give up those of `without` (bits), and be killed. */
+static void owner_of_three_dies(struct memory *m[static 3], unsigned without)
+{
+    pid_t pid = fork();
+    int status;
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        for (unsigned i = 0; i < 3; i++)
+            memory_set_owner(m[i]);
+        for (unsigned i = 0; i < 3; i++)
+            if ((without >> i & 1) != 0)
+                memory_free(&m[i]);
+        kill(getpid(), SIGKILL);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* One thread owns the memories of several tenants. */
+static void test_owner_of_several_dies(void **state)
+{
+    (void)state;
+    for (unsigned without = 0; without < 8; without++) {
+        struct shm_segment_hdr *h[3];
+        struct memory *m[3];
+
+        for (unsigned i = 0; i < 3; i++) {
+            assert_int_equal(memory_new(MB, MB, &m[i], NULL), 0);
+            h[i] = m[i]->seg.map;
+        }
+        owner_of_three_dies(m, without);
+        for (unsigned i = 0; i < 3; i++) {
+            assert_int_equal(atomic_load(&h[i]->owner), SHM_OWNER_DIED);
+            memory_set_owner(m[i]);
+            assert_int_equal(atomic_load(&h[i]->owner), gettid());
+        }
+        memory_free(&m[without % 3]);
+        for (unsigned i = 0; i < 3; i++)
+            if (m[i] != NULL) {
+                assert_int_equal(atomic_load(&h[i]->owner), gettid());
+                memory_free(&m[i]);
+            }
+    }
+}
+
+/* The pointers of the list say where the daemon's memory lies: no client sees them. */
+static void test_owner_hides_its_addresses(void **state)
+{
+    static const char zeros[SHM_HDR_SIZE];
+    struct memory *m;
+    const char *seg;
+
+    (void)state;
+    assert_int_equal(memory_new(MB, MB, &m, NULL), 0);
+    memory_set_owner(m);
+    seg = os_map(memory_fd(m), 0, MB, false);
+    assert_non_null(seg);
+    assert_memory_equal(seg + sizeof(struct shm_segment_hdr), zeros,
+                        SHM_HDR_SIZE - sizeof(struct shm_segment_hdr));
+    os_unmap(seg, MB);
+    memory_free(&m);
+}
+
 /* A daemon that ends asks nobody any more what is pinned: what clients read must stay as it is. */
 static void test_closing_takes_no_more(void **state)
 {
@@ -776,6 +840,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_headers),
         cmocka_unit_test(test_owner_dies),
+        cmocka_unit_test(test_owner_of_several_dies),
+        cmocka_unit_test(test_owner_hides_its_addresses),
         T(test_closing_takes_no_more),
         T(test_clients_cannot_write_or_resize),
         cmocka_unit_test(test_faults),
