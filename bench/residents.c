@@ -43,10 +43,10 @@ int __wrap_session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     for (uint64_t i = 0; i < residents; i++) {
         struct mem_fill *f;
 
-        if (memory_reserve(ds->node->memory, ds->index, i, SIZE, &f) < 0)
+        if (memory_reserve(dataset_memory(ds), ds->index, i, SIZE, &f) < 0)
             abort();
         memcpy(mem_fill_data(f), &i, sizeof(i));
-        memory_publish(ds->node->memory, &f);
+        memory_publish(dataset_memory(ds), &f);
     }
     residents = 0;
     return __real_session_new(c, ds, err);

@@ -312,7 +312,7 @@ static int open_inside(struct agent *a, struct dlc_err *err)
 static json_t *introduction(struct agent *a)
 {
     const struct node_cluster *m = a->node->membership;
-    uint64_t memory = memory_size(a->node->memory); /* all else there is the loop's */
+    uint64_t memory = a->node->memories.max; /* all else there is the loop's */
     char *address = m->advertise != NULL ? mem_str(m->advertise)
                     : a->address != NULL ? mem_fmt("http://%s", a->address)
                                          : mem_str("");

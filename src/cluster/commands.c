@@ -177,9 +177,9 @@ static void evict_step(struct task *t)
 
     if (!o->evicted && !dataset_evict_some(o->ds, &o->at, &o->memory_bytes)) {
         o->evicted = true;
-        memory_give_back(o->node->memory);
+        memory_give_back(dataset_memory(o->ds));
     }
-    if (!o->evicted || memory_free_some(o->node->memory))
+    if (!o->evicted || memory_free_some(dataset_memory(o->ds)))
         loop_post(o->node->loop, t);
     else
         evict_disk(o);

@@ -177,7 +177,7 @@ static void release_held(struct task *t)
 {
     struct peer_request *a = ask_of(dlc_container(t, struct peer_request, task));
 
-    memory_unhold(a->peer_server->node->memory, a->ds->index, a->sample);
+    memory_unhold(dataset_memory(a->ds), a->ds->index, a->sample);
     a->peer_server->held -= a->len;
     end(a);
 }
@@ -196,20 +196,20 @@ static void hold(struct peer_request *a)
     struct peer_server *d = a->peer_server;
     struct http_reply reply = {.type = "application/octet-stream", .done = on_sent, .arg = a};
 
-    reply.data = memory_hold(ds->node->memory, ds->index, a->sample, &a->len);
+    reply.data = memory_hold(dataset_memory(ds), ds->index, a->sample, &a->len);
     if (reply.data == NULL) {
         fail(a, DLC_EBUSY, "the sample left memory as it came");
         return;
     }
-    if (d->held > memory_ceiling(ds->node->memory) / HELD_SHARE) {
-        memory_unhold(ds->node->memory, ds->index, a->sample);
+    if (d->held > memory_ceiling(dataset_memory(ds)) / HELD_SHARE) {
+        memory_unhold(dataset_memory(ds), ds->index, a->sample);
         fail(a, DLC_ENOSPACE, "too much memory is held for peers that do not read");
         return;
     }
     a->checksum = mem_index_checksum(ds->index, a->sample);
     reply.data_len = a->len;
     d->held += a->len;
-    memory_touch(ds->node->memory, ds->index, a->sample);
+    memory_touch(dataset_memory(ds), ds->index, a->sample);
     ds->peer.served++;
     ds->peer.served_bytes += a->len;
     count(peer_served);

@@ -542,7 +542,7 @@ json_t *report_figures(struct node *n)
     struct memory_figures m;
     struct disk_figures d = {0};
 
-    memory_figures(n->memory, &m);
+    tenant_memories_figures(&n->memories, &m);
     if (n->disk != NULL)
         disk_figures(n->disk, &d);
     dlc_list_each (l, &n->datasets) {

@@ -61,7 +61,7 @@ static bool fits(const struct dataset *ds, enum budget b, uint64_t limit)
 
 bool budget_for_prefetch(const struct dataset *ds)
 {
-    uint64_t ceiling = memory_ceiling(ds->node->memory);
+    uint64_t ceiling = memory_ceiling(dataset_memory(ds));
 
     return fits(ds, BUDGET_FETCHES, FETCHES_MAX) && fits(ds, BUDGET_FILLING, ceiling / 4) &&
            fits(ds, BUDGET_STORING, DLC_MIN(ceiling / 4, work_bytes(WORK_STORE)) / 2);
@@ -69,7 +69,7 @@ bool budget_for_prefetch(const struct dataset *ds)
 
 bool budget_for_store(const struct dataset *ds, uint64_t bytes)
 {
-    uint64_t limit = DLC_MIN(memory_ceiling(ds->node->memory) / 4, work_bytes(WORK_STORE));
+    uint64_t limit = DLC_MIN(memory_ceiling(dataset_memory(ds)) / 4, work_bytes(WORK_STORE));
 
     return fits(ds, BUDGET_STORING, limit) && ds->node->used[BUDGET_STORING] + bytes <= 2 * limit;
 }

@@ -228,7 +228,7 @@ static void give_back_step(struct task *t)
 {
     struct background_command *e = dlc_container(t, struct background_command, task);
 
-    if (memory_free_some(e->node->memory))
+    if (tenant_memories_free_some(&e->node->memories))
         loop_post(e->node->loop, t);
     else
         evict_memory_done(e);
@@ -241,7 +241,7 @@ static void evict_step(struct task *t)
     struct dataset *ds = evict_from(e);
 
     if (ds == NULL) {
-        memory_give_back(e->node->memory);
+        tenant_memories_give_back(&e->node->memories);
         t->run = give_back_step;
         give_back_step(t);
         return;
@@ -574,7 +574,7 @@ static void op_dump(struct conn *c, struct msg *m)
     struct buf text = BUF_INIT;
 
     (void)m;
-    memory_dump(c->node->memory, &text);
+    tenant_memories_dump(&c->node->memories, &text);
     conn_send(c, json_pack("{s:b, s:o}", "ok", 1, "text", msg_string(buf_str(&text))), NULL, 0);
     buf_release(&text);
 }

@@ -79,19 +79,19 @@ static void follow_limits(struct node *n)
     struct mem_wish wish;
     uint64_t ceiling;
 
-    memory_figures(n->memory, &f);
+    tenant_memories_figures(&n->memories, &f);
     host_memory_read(&n->machine);
     wish = (struct mem_wish){
         .configured = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory,
-        .ceiling = f.ceiling,
+        .ceiling = n->memories.ceiling,
         .used = f.populated,
     };
     ceiling = DLC_MIN(mem_limit_now(&n->machine, &wish), f.max);
-    if (ceiling == f.ceiling)
+    if (ceiling == n->memories.ceiling)
         return;
-    log_debug("memory ceiling %llu -> %llu", (unsigned long long)f.ceiling,
+    log_debug("memory ceiling %llu -> %llu", (unsigned long long)n->memories.ceiling,
               (unsigned long long)ceiling);
-    memory_set_ceiling(n->memory, ceiling);
+    tenant_memories_set_ceiling(&n->memories, ceiling);
 }
 
 static void say_progress(struct node *n)
@@ -115,7 +115,7 @@ static void conns_close(struct dlc_list *conns)
 static void wind_down(struct node *n)
 {
     loop_limit_turns(n->loop, (struct dlc_dur){0}); /* nobody is served any more */
-    memory_set_closing(n->memory);
+    tenant_memories_set_closing(&n->memories);
     if (os_ftruncate(n->lock_fd, 0) < 0) /* no pid: who wants the directory now waits for us */
         log_debug("cannot empty the lock file");
     server_close(n);
@@ -147,7 +147,7 @@ static bool free_idle(struct node *n, struct dlc_mono now)
         if (dataset_evict_some(ds, &ds->emptied, &bytes))
             return true;
         ds->emptied = (struct evict_place){0};
-        memory_give_back(n->memory);
+        memory_give_back(dataset_memory(ds));
         log_info("%s was not used for long: its memory is given back", ds->url.shown);
     }
     return false;
@@ -157,7 +157,7 @@ static bool free_idle(struct node *n, struct dlc_mono now)
 static void on_freeing(struct timer *t)
 {
     struct node *n = dlc_container(t, struct node, freeing);
-    bool more = memory_free_some(n->memory);
+    bool more = tenant_memories_free_some(&n->memories);
 
     dlc_list_each (l, &n->datasets)
         more |= bypass_leave_some(dlc_container(l, struct dataset, link));
@@ -192,8 +192,7 @@ static void on_tick(struct timer *t)
             loop_timer_set(n->loop, t, dlc_mono_add(now, DLC_MS(5)));
         return;
     }
-    memory_beat(n->memory);
-    memory_tick(n->memory);
+    tenant_memories_tick(&n->memories);
     if (n->disk != NULL)
         disk_tick(n->disk);
     loop_timer_set(n->loop, &n->freeing, now);
@@ -295,7 +294,6 @@ static int open_memory(struct node *n, struct dlc_err *err)
     const struct policy_ops *policy = policy_find(n->config->memory_policy);
     uint64_t max, now, allowed;
     char a[24], b[24];
-    int rc;
 
     if (policy == NULL && strcmp(n->config->memory_policy, "auto") != 0)
         return dlc_err_set(
@@ -310,12 +308,11 @@ static int open_memory(struct node *n, struct dlc_err *err)
     if (asked > allowed)
         log_warn("--memory %s is more than this machine or its cgroup allows: using at most %s",
                  str_size(asked, a), str_size(allowed, b));
-    rc = memory_new(max, DLC_MIN(now, max), &n->memory, err);
-    if (rc == 0)
-        memory_set_owner(n->memory);
-    if (rc == 0 && policy != NULL)
-        memory_set_policy(n->memory, policy);
-    return rc;
+    tenant_memories_init(&n->memories, max, now, policy);
+    /* Where tokens decide, each tenant's is made with its first dataset. */
+    if (n->cluster_ops != NULL && !n->membership->inside)
+        return 0;
+    return tenant_memory_get(&n->memories, "", &n->own_memory, err);
 }
 
 /* What the settings call auto: 5 % of the file system, at least 1 GB. */
@@ -410,8 +407,8 @@ static void node_close(struct node *n)
     server_close(n);
     reserve_release(n);
     disk_close(&n->disk);
-    if (n->memory != NULL)
-        memory_free(&n->memory);
+    tenant_memory_put(&n->own_memory);
+    tenant_memories_free(&n->memories);
     if (n->signals.fd >= 0 && n->loop != NULL)
         loop_watch_del(n->loop, &n->signals);
     os_close(&n->signals.fd);

@@ -100,6 +100,7 @@ static void dataset_free(struct dataset *ds)
     events_raise(ds->node, dataset_closing, ds);
     if (ds->index != NULL)
         mem_index_free(&ds->index);
+    tenant_memory_put(&ds->tenant_memory);
     if (ds->bucket != NULL)
         dataset_close(ds, true);
     else
@@ -277,7 +278,9 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     dlc_list_init(&ds->backlog.link);
     dlc_list_push_tail(&n->datasets, &ds->link);
     set_owner(ds, w->grant);
-    if (url_parse(&ds->url, w->url, err) < 0 || open_bucket(ds, err) < 0) {
+    if (url_parse(&ds->url, w->url, err) < 0 ||
+        tenant_memory_get(&n->memories, "", &ds->tenant_memory, err) < 0 ||
+        open_bucket(ds, err) < 0) {
         dataset_put(&ds);
         return NULL;
     }

@@ -32,6 +32,7 @@
 #include "daemon/prefetch/next_use.h"
 #include "daemon/prefetch/prefetch.h"
 #include "daemon/prefetch/read_outcomes.h"
+#include "daemon/tenant_memory.h"
 
 struct bucket;
 struct bucket_tally;
@@ -89,6 +90,7 @@ struct dataset {
     char *shared_as; /* its name in the shared Redis, which includes the tenant */
     char *catalog_path;
     struct catalog *catalog;
+    struct tenant_memory *tenant_memory; /* where its samples lie */
     struct mem_index *index;
     struct bucket *bucket;
     struct bucket_tally *tally; /* of all its buckets: its own and those that make catalogs */
@@ -113,6 +115,11 @@ struct dataset {
     struct peer_counts peer;    /* ... and so are these */
     struct report *report;
 };
+
+static inline struct memory *dataset_memory(const struct dataset *ds)
+{
+    return ds->tenant_memory->memory;
+}
 
 /* A request to open a dataset. All borrowed. */
 struct open_request {

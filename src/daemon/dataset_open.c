@@ -91,7 +91,7 @@ static int dataset_ready(struct dataset *ds, struct dlc_err *err)
                            ds->catalog_path);
     }
     n = catalog_count(ds->catalog);
-    rc = mem_index_new(ds->node->memory, n, catalog_snapshot(ds->catalog), &ds->index, err);
+    rc = mem_index_new(dataset_memory(ds), n, catalog_snapshot(ds->catalog), &ds->index, err);
     if (rc < 0) {
         catalog_close(&ds->catalog);
         return rc;

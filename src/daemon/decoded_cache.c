@@ -9,7 +9,7 @@
  *            \--> no room, or it is there already
  *
  * (G1) A decoded sample takes memory that is free and that no dataset in use could fill with
- *      samples.
+ *      samples: of its tenant.
  * (G2) The daemon checks its own copy, which no client can write. If the client changes the upload
  *      slot while it is copied, the checksum does not match.
  * (G3) A decoded cache belongs to a user and a token: a process cannot inject decoded data into
@@ -102,7 +102,7 @@ int decoded_get(struct dataset *ds, const unsigned char key[static SHA256_LEN],
         if (n >= SHELVES_MAX)
             decoded_free(old);
         s = mem_new(struct decoded_cache);
-        rc = mem_index_new(ds->node->memory, catalog_count(ds->catalog),
+        rc = mem_index_new(dataset_memory(ds), catalog_count(ds->catalog),
                            catalog_snapshot(ds->catalog), &s->index, err);
         if (rc < 0) {
             mem_free(&s);
@@ -176,59 +176,51 @@ void decoded_caches_figures(const struct dataset *ds, uint64_t *samples, uint64_
 
 /* ---- room ---- */
 
-/* (G1): what datasets in use may still bring in. */
-static uint64_t still_to_come(struct node *n)
+/* Of each memory: what datasets in use may still bring in (G1), and what (G4) would free. */
+static void count_room(struct node *n)
 {
-    uint64_t bytes = 0;
+    dlc_list_each (l, &n->memories.all) {
+        struct tenant_memory *m = dlc_container(l, struct tenant_memory, link);
 
+        m->to_come = m->idle = 0;
+    }
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
         if (ds->state == DATASET_READY && ds->refs > 0)
-            bytes += catalog_bytes(ds->catalog) -
-                     DLC_MIN(catalog_bytes(ds->catalog), mem_index_bytes(ds->index));
-    }
-    return bytes;
-}
-
-static uint64_t idle_bytes(struct node *n)
-{
-    uint64_t bytes = 0;
-
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
+            ds->tenant_memory->to_come +=
+                catalog_bytes(ds->catalog) -
+                DLC_MIN(catalog_bytes(ds->catalog), mem_index_bytes(ds->index));
         dlc_list_each (k, &ds->decoded_caches) {
             const struct decoded_cache *s = dlc_container(k, struct decoded_cache, link);
 
-            bytes += s->users == 0 ? mem_index_bytes(s->index) : 0;
+            ds->tenant_memory->idle += s->users == 0 ? mem_index_bytes(s->index) : 0;
         }
     }
-    return bytes;
 }
 
-/* (G1), and what (G4) would free. */
-static uint64_t room_of(struct node *n)
+/* As counted. */
+static uint64_t room_of(const struct tenant_memory *m)
 {
-    uint64_t keep = still_to_come(n), idle = idle_bytes(n), both = DLC_MIN(keep, idle);
+    uint64_t both = DLC_MIN(m->to_come, m->idle);
 
-    return memory_room_decoded(n->memory, keep - both) + (idle - both);
+    return memory_room_decoded(m->memory, m->to_come - both) + (m->idle - both);
 }
 
 void decoded_caches_tell_room(struct node *n)
 {
-    uint64_t room = room_of(n);
-
+    count_room(n);
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
         dlc_list_each (k, &ds->decoded_caches)
-            mem_index_tell_room(dlc_container(k, struct decoded_cache, link)->index, room);
+            mem_index_tell_room(dlc_container(k, struct decoded_cache, link)->index,
+                                room_of(ds->tenant_memory));
     }
 }
 
-/* (G4): some of the cache that was left longest ago. False: there is none. */
-static bool clear_some(struct node *n)
+/* (G4): some of the cache in this memory that was left longest ago. False: there is none. */
+static bool clear_some(struct node *n, const struct tenant_memory *m)
 {
     struct decoded_cache *oldest = NULL;
     uint64_t bytes = 0;
@@ -239,7 +231,7 @@ static bool clear_some(struct node *n)
         dlc_list_each (k, &ds->decoded_caches) {
             struct decoded_cache *s = dlc_container(k, struct decoded_cache, link);
 
-            if (s->users == 0 && mem_index_resident(s->index) > 0 &&
+            if (ds->tenant_memory == m && s->users == 0 && mem_index_resident(s->index) > 0 &&
                 (oldest == NULL || s->last_used.ns < oldest->last_used.ns))
                 oldest = s;
         }
@@ -282,12 +274,13 @@ static void copied(struct task *t)
     struct conn *c = conn_by_id(g->node, g->conn);
 
     if (g->sound) {
-        memory_publish(g->node->memory, &g->fill);
+        memory_publish(dataset_memory(g->ds), &g->fill);
     } else {
-        memory_abandon(g->node->memory, &g->fill);
+        memory_abandon(dataset_memory(g->ds), &g->fill);
         count(decoded_bad);
     }
-    mem_index_tell_room(g->decoded->index, room_of(g->node));
+    count_room(g->node);
+    mem_index_tell_room(g->decoded->index, room_of(g->ds->tenant_memory));
     if (c != NULL && c->session != NULL)
         g->done(c->session, g->slot, g->sound ? 0 : DLC_ECORRUPT);
     g->node->pending--;
@@ -300,6 +293,7 @@ static void copied(struct task *t)
 int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t len,
                    decoded_uploaded_f *done)
 {
+    struct tenant_memory *m = s->ds->tenant_memory;
     struct node *n = s->ds->node;
     unsigned steps = CLEAR_STEPS;
     struct mem_fill *fill;
@@ -308,10 +302,10 @@ int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t l
 
     if (mem_index_known(s->decoded->index, sample))
         return 0;
-    do
-        rc = memory_reserve_decoded(n->memory, s->decoded->index, sample, len, still_to_come(n),
-                                    &fill);
-    while (rc < 0 && len <= room_of(n) && steps-- > 0 && clear_some(n));
+    do {
+        count_room(n);
+        rc = memory_reserve_decoded(m->memory, s->decoded->index, sample, len, m->to_come, &fill);
+    } while (rc < 0 && len <= room_of(m) && steps-- > 0 && clear_some(n, m));
     if (rc < 0) {
         count(decoded_refusals);
         return rc;

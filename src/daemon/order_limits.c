@@ -53,7 +53,7 @@ static const char *tenant_of(const struct conn *c)
 
 int order_budget_check(const struct conn *c, bool more, uint64_t bytes, struct dlc_err *err)
 {
-    uint64_t budget = DLC_MAX(LISTS_OF_USER, memory_ceiling(c->node->memory) / 4), used = 0;
+    uint64_t budget = DLC_MAX(LISTS_OF_USER, c->node->memories.ceiling / 4), used = 0;
 
     dlc_list_each (l, &c->node->conns) {
         const struct conn *o = dlc_container(l, struct conn, link);

@@ -151,7 +151,7 @@ static json_t *memory_json(struct node *n)
 {
     struct memory_figures f;
 
-    memory_figures(n->memory, &f);
+    tenant_memories_figures(&n->memories, &f);
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "max", (json_int_t)f.max, "ceiling",
                      (json_int_t)f.ceiling, "used", (json_int_t)f.used, "retired",
                      (json_int_t)f.retired, "residents", (json_int_t)f.residents, "decoded",

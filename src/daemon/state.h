@@ -19,6 +19,7 @@
 #include "daemon/budget.h"
 #include "daemon/events.h"
 #include "daemon/reserve.h"
+#include "daemon/tenant_memory.h"
 
 struct client_ops;
 struct cluster;
@@ -29,7 +30,6 @@ struct ending;
 struct fetch_pipeline;
 struct loop;
 struct member;
-struct memory;
 struct node_cluster;
 struct peers;
 struct shared;
@@ -39,8 +39,9 @@ struct node {
     const struct config *config;
     struct loop *loop;
     struct work_queues *work;
-    struct memory *memory;
-    struct disk *disk; /* NULL: no disk tier */
+    struct tenant_memories memories;
+    struct tenant_memory *own_memory; /* where there may be no tenants: kept from start to end */
+    struct disk *disk;                /* NULL: no disk tier */
     struct fetch_pipeline *fetches;
     struct host_memory machine;
 

@@ -68,6 +68,9 @@ void tenant_memories_set_ceiling(struct tenant_memories *t, uint64_t bytes)
 void tenant_memories_init(struct tenant_memories *t, uint64_t max, uint64_t ceiling,
                           const struct policy_ops *policy)
 {
+    uint64_t page = os_page_size();
+
+    max = DLC_MAX(max / page * page, least_ceiling());
     *t = (struct tenant_memories){.max = max, .ceiling = DLC_MIN(ceiling, max), .policy = policy};
     dlc_list_init(&t->all);
 }

@@ -36,6 +36,8 @@ struct tenant_memory {
     char *tenant;
     struct memory *memory;
     unsigned users; /* datasets that lie in it; and the daemon, of the one it must have */
+
+    uint64_t to_come, idle; /* decoded_cache.c: bytes of its datasets, at the last count */
 };
 
 struct tenant_memories {

@@ -159,7 +159,7 @@ static void fetch_end(struct fetch *f, int rc)
                  f->err.text);
     if (f->fill != NULL) {
         budget_give(ds, BUDGET_FILLING, f->size);
-        memory_abandon(ds->node->memory, &f->fill);
+        memory_abandon(dataset_memory(ds), &f->fill);
     }
     if (f->file != NULL)
         disk_fill_abandon(ds->node->disk, &f->file);
@@ -329,7 +329,7 @@ static void fetch_publish(struct fetch *f)
     fetch_offer(f, mem_fill_data(f->fill));
     budget_give(ds, BUDGET_FILLING, f->size);
     mem_fill_set_checksum(f->fill, f->checksum);
-    memory_publish(ds->node->memory, &f->fill);
+    memory_publish(dataset_memory(ds), &f->fill);
     events_raise(ds->node, sample_resident, ds, f->sample, f->bypass);
     hist_add(&ds->prefetch.latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
     fetch_answer(f, 0);
@@ -389,7 +389,7 @@ static void fetch_arrived(struct fetch *f)
 static void attempt_drop(struct fetch_attempt *a)
 {
     if (a->fill != NULL) {
-        memory_abandon(a->ds->node->memory, &a->fill);
+        memory_abandon(dataset_memory(a->ds), &a->fill);
         budget_give(a->ds, BUDGET_FILLING, a->size);
     }
     attempt_free(a);
@@ -455,7 +455,7 @@ void fetch_attempt_done(struct fetch_attempt *a)
 /* 0: the fetch has memory to write into. */
 static int reserve_memory(struct fetch *f)
 {
-    int rc = memory_reserve(f->ds->node->memory, f->ds->index, f->sample, f->size, &f->fill);
+    int rc = memory_reserve(dataset_memory(f->ds), f->ds->index, f->sample, f->size, &f->fill);
 
     if (rc == 0)
         budget_take(f->ds, BUDGET_FILLING, f->size);
@@ -470,7 +470,7 @@ static int attempt_abandon(struct fetch_attempt *a)
     a->f = NULL;
     if (f->fill == NULL)
         return 0;
-    memory_detach(f->ds->node->memory, f->fill);
+    memory_detach(dataset_memory(f->ds), f->fill);
     f->fill = NULL;
     return reserve_memory(f);
 }

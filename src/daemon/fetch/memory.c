@@ -58,7 +58,7 @@ static void store_free(struct store *s)
 {
     struct dataset *ds = s->ds;
 
-    memory_unhold(ds->node->memory, ds->index, s->sample);
+    memory_unhold(dataset_memory(ds), ds->index, s->sample);
     mem_free(&s);
     dataset_put(&ds);
 }
@@ -101,7 +101,7 @@ static struct store *store_new(const struct fetch *f)
 {
     struct dataset *ds = f->ds;
     uint64_t len;
-    const void *bytes = memory_hold(ds->node->memory, ds->index, f->sample, &len);
+    const void *bytes = memory_hold(dataset_memory(ds), ds->index, f->sample, &len);
     struct store *s;
 
     if (bytes == NULL)

@@ -45,7 +45,7 @@ static void bypass_came(struct dataset *ds, uint64_t sample, bool past)
     uint8_t bit = (uint8_t)(1u << (sample % 8));
 
     if (past && !has_such_sessions(ds)) { /* who asked for it is gone */
-        memory_evict(ds->node->memory, ds->index, sample);
+        memory_evict(dataset_memory(ds), ds->index, sample);
         return;
     }
     if (ds->bypass.passing == NULL && past)

@@ -85,7 +85,7 @@ static void set_idle(struct session *s, bool idle)
 static uint64_t room_for_windows(struct node *n, bool *kept)
 {
     uint64_t owned = 0, half;
-    uint64_t ceiling = memory_ceiling(n->memory);
+    uint64_t ceiling = n->memories.ceiling;
 
     dlc_list_each (l, &n->datasets) /* at most DATASETS_MAX */
         owned += dataset_owned_bytes(dlc_container(l, struct dataset, link));

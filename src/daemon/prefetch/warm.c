@@ -159,7 +159,7 @@ static bool has_room(const struct warm *w)
 
     if (catalog_get(w->ds->catalog, w->next, &next, NULL) < 0)
         return true; /* the fetch will say why not */
-    memory_figures(w->node->memory, &m);
+    memory_figures(dataset_memory(w->ds), &m);
     return m.used - m.decoded_bytes + next.size <=
            m.ceiling - m.ceiling / 16; /* decoded samples go first */
 }

@@ -128,7 +128,8 @@ static int set_up(void **state)
     n.config = &config;
     n.loop = loop_new(NULL);
     loop_stop(n.loop); /* from now on loop_run() is one turn */
-    assert_int_equal(memory_new(1u << 20, 1u << 20, &n.memory, NULL), 0);
+    tenant_memories_init(&n.memories, 1u << 20, 1u << 20, NULL);
+    assert_int_equal(tenant_memory_get(&n.memories, "", &n.own_memory, NULL), 0);
     assert_int_equal(agent_open(&n, &ops, "127.0.0.1:1", &member.agent, &err), 0);
     return 0;
 }
@@ -161,7 +162,8 @@ static int tear_down(void **state)
     pthread_join(t, NULL);
     agent_close(&member.agent);
     cluster_free(&n.cluster);
-    memory_free(&n.memory);
+    tenant_memory_put(&n.own_memory);
+    tenant_memories_free(&n.memories);
     loop_free(&n.loop);
     http_server_close(&server);
     return 0;

@@ -39,14 +39,16 @@ static int set_up(void **state)
     loop_stop(n.loop); /* loop_run() is one turn */
     n.work = work_new(&err);
     assert_non_null(n.work);
-    assert_int_equal(memory_new(4u << 20, 4u << 20, &n.memory, NULL), 0);
+    tenant_memories_init(&n.memories, 4u << 20, 4u << 20, NULL);
+    assert_int_equal(tenant_memory_get(&n.memories, "", &n.own_memory, NULL), 0);
     n.cluster = cluster_new("a");
     assert_int_equal(cluster_take_view(n.cluster, view, &err), 0);
     json_decref(view);
     ds = parts_dataset(&n, "x", parts_catalog("k", N));
     parts_belongs(ds, "train", "ann");
     ds->tally = mem_new(struct bucket_tally);
-    assert_int_equal(mem_index_new(n.memory, N, 1, &ds->index, NULL), 0);
+    ds->tenant_memory = n.own_memory;
+    assert_int_equal(mem_index_new(n.own_memory->memory, N, 1, &ds->index, NULL), 0);
     return 0;
 }
 
@@ -61,7 +63,8 @@ static int tear_down(void **state)
     mem_free(&ds->tally);
     parts_free(ds);
     cluster_free(&n.cluster);
-    memory_free(&n.memory);
+    tenant_memory_put(&n.own_memory);
+    tenant_memories_free(&n.memories);
     loop_free(&n.loop);
     return 0;
 }
@@ -80,8 +83,8 @@ static void bring(uint64_t sample)
 {
     struct mem_fill *f;
 
-    assert_int_equal(memory_reserve(n.memory, ds->index, sample, PARTS_SIZE, &f), 0);
-    memory_publish(n.memory, &f);
+    assert_int_equal(memory_reserve(n.own_memory->memory, ds->index, sample, PARTS_SIZE, &f), 0);
+    memory_publish(n.own_memory->memory, &f);
 }
 
 /* How many rows it would tell: of chunks that came, and that went. */
@@ -112,7 +115,7 @@ static void rows_are_told_until_they_are_heard(void **state)
     tell(7, 0);
     report_heard(&n, true);
     tell(0, 0);
-    memory_evict(n.memory, ds->index, 3);
+    memory_evict(n.own_memory->memory, ds->index, 3);
     walk();
     tell(0, 1);
     report_heard(&n, true);
@@ -153,7 +156,7 @@ static void a_new_state_does_not_hide_what_has_gone(void **state)
     walk();
     tell(2, 0);
     report_heard(&n, false);
-    memory_evict(n.memory, ds->index, 3);
+    memory_evict(n.own_memory->memory, ds->index, 3);
     walk();
     tell(1, 1);
     report_heard(&n, true);

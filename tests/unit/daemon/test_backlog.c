@@ -13,10 +13,12 @@ static int set_up(void **state)
 {
     (void)state;
     parts_node(&n);
-    assert_int_equal(memory_new(8u << 20, 8u << 20, &n.memory, NULL), 0);
+    tenant_memories_init(&n.memories, 8u << 20, 8u << 20, NULL);
+    assert_int_equal(tenant_memory_get(&n.memories, "", &n.own_memory, NULL), 0);
     n.events[0] = &backlog_events;
     ds = parts_dataset(&n, "x", parts_catalog("a", 1));
-    assert_int_equal(mem_index_new(n.memory, N, 1, &ds->index, NULL), 0);
+    ds->tenant_memory = n.own_memory;
+    assert_int_equal(mem_index_new(n.own_memory->memory, N, 1, &ds->index, NULL), 0);
     return 0;
 }
 
@@ -27,7 +29,8 @@ static int tear_down(void **state)
     map_release(&ds->fetching);
     mem_index_free(&ds->index);
     parts_free(ds);
-    memory_free(&n.memory);
+    tenant_memory_put(&n.own_memory);
+    tenant_memories_free(&n.memories);
     return 0;
 }
 
@@ -70,8 +73,8 @@ static void what_is_here_or_on_its_way_is_left_out(void **state)
     (void)state;
     for (uint64_t i = 0; i < 3; i++)
         dataset_backlog_add(ds, i);
-    assert_int_equal(memory_reserve(n.memory, ds->index, 0, 100, &f), 0);
-    memory_publish(n.memory, &f);
+    assert_int_equal(memory_reserve(n.own_memory->memory, ds->index, 0, 100, &f), 0);
+    memory_publish(n.own_memory->memory, &f);
     map_set(&ds->fetching, 1, ds);
     assert_true(dataset_backlog_next(ds, &sample) && sample == 2);
     map_remove(&ds->fetching, 1);

@@ -183,7 +183,8 @@ static int setup(void **state)
     n = (struct node){.loop = loop_new(NULL), .work = work_new(NULL)};
     assert_non_null(n.loop);
     assert_non_null(n.work);
-    assert_int_equal(memory_new(MB, MB, &n.memory, NULL), 0);
+    tenant_memories_init(&n.memories, MB, MB, NULL);
+    assert_int_equal(tenant_memory_get(&n.memories, "", &n.own_memory, NULL), 0);
     n.fetches = fetch_pipeline_new(&n, table, SOURCES, room);
     ds = (struct dataset){.tag = DLC_TAG4('d', 's', 'e', 't'),
                           .node = &n,
@@ -192,7 +193,8 @@ static int setup(void **state)
                           .catalog = parts_catalog("s", N)};
     dlc_list_init(&ds.sessions);
     hist_init(&ds.prefetch.latency, 1000);
-    assert_int_equal(mem_index_new(n.memory, N, 1, &ds.index, NULL), 0);
+    ds.tenant_memory = n.own_memory;
+    assert_int_equal(mem_index_new(n.own_memory->memory, N, 1, &ds.index, NULL), 0);
     return 0;
 }
 
@@ -204,7 +206,8 @@ static int teardown(void **state)
     for (unsigned i = 0; i < N_BUDGETS; i++)
         assert_int_equal(n.used[i], 0);
     mem_index_free(&ds.index);
-    memory_free(&n.memory);
+    tenant_memory_put(&n.own_memory);
+    tenant_memories_free(&n.memories);
     catalog_close(&ds.catalog);
     fetch_pipeline_free(&n.fetches);
     map_release(&ds.fetching);
@@ -250,14 +253,14 @@ static void await(const struct told *t)
 static void assert_resident(uint64_t sample)
 {
     uint64_t len;
-    const unsigned char *p = memory_hold(n.memory, ds.index, sample, &len);
+    const unsigned char *p = memory_hold(n.own_memory->memory, ds.index, sample, &len);
 
     assert_non_null(p);
     assert_int_equal(len, SIZE);
     for (unsigned i = 0; i < SIZE; i++)
         assert_int_equal(p[i], sample);
     assert_int_equal(mem_index_checksum(ds.index, sample), hash64(p, SIZE));
-    memory_unhold(n.memory, ds.index, sample);
+    memory_unhold(n.own_memory->memory, ds.index, sample);
 }
 
 /* ---- tests ---- */
@@ -330,7 +333,7 @@ static void test_all_fail(void **state)
     for (unsigned i = 0; i < SOURCES; i++)
         assert_int_equal(fakes[i].started, 1);
     assert_null(map_get(&ds.fetching, 5));
-    memory_figures(n.memory, &m);
+    memory_figures(n.own_memory->memory, &m);
     assert_int_equal(m.residents, 0);
     want(&t[0], 5); /* it is not remembered */
     await(&t[0]);

@@ -68,7 +68,8 @@ static void set_up(void **state, unsigned samples)
     N = samples;
     w->n.loop = loop_new(NULL);
     assert_non_null(w->n.loop);
-    assert_int_equal(memory_new(ROOM, ROOM, &w->n.memory, NULL), 0);
+    tenant_memories_init(&w->n.memories, ROOM, ROOM, NULL);
+    assert_int_equal(tenant_memory_get(&w->n.memories, "", &w->n.own_memory, NULL), 0);
     dlc_list_init(&w->n.datasets);
     w->n.events[0] = &bypass_events;
     w->n.events[1] = &outcomes_events;
@@ -78,10 +79,11 @@ static void set_up(void **state, unsigned samples)
     dlc_list_init(&w->ds.job_weights);
     dlc_list_push_tail(&w->n.datasets, &w->ds.link);
     hist_init(&w->ds.prefetch.latency, UINT32_MAX);
-    assert_int_equal(mem_index_new(w->n.memory, N, 1, &w->ds.index, NULL), 0);
-    assert_int_equal(mem_index_new(w->n.memory, 10, 1, &w->other, NULL), 0);
+    w->ds.tenant_memory = w->n.own_memory;
+    assert_int_equal(mem_index_new(w->n.own_memory->memory, N, 1, &w->ds.index, NULL), 0);
+    assert_int_equal(mem_index_new(w->n.own_memory->memory, 10, 1, &w->other, NULL), 0);
     for (unsigned i = 0; i < N; i++)
-        bring(w->n.memory, w->ds.index, i, SIZE);
+        bring(w->n.own_memory->memory, w->ds.index, i, SIZE);
     for (unsigned i = 0; i < unit_count(w->s); i++) {
         w->s[i] = (struct session){.ds = &w->ds};
         dlc_list_init(&w->s[i].waiters);
@@ -115,7 +117,8 @@ static int teardown(void **state)
     }
     mem_index_free(&w->ds.index);
     mem_index_free(&w->other);
-    memory_free(&w->n.memory);
+    tenant_memory_put(&w->n.own_memory);
+    tenant_memories_free(&w->n.memories);
     catalog_close(&w->ds.catalog);
     mem_free(&w->ds.outcomes.seen);
     loop_free(&w->n.loop);
@@ -263,15 +266,15 @@ static bool goes(struct world *w, uint64_t newcomer, uint64_t sample)
 {
     bool did, gone[200] = {false};
 
-    bring(w->n.memory, w->other, newcomer, SIZE);
+    bring(w->n.own_memory->memory, w->other, newcomer, SIZE);
     for (uint64_t i = 0; i < N; i++)
         gone[i] = !mem_index_ready(w->ds.index, i);
     did = gone[sample];
-    memory_evict(w->n.memory, w->other, newcomer);
-    memory_tick(w->n.memory);
+    memory_evict(w->n.own_memory->memory, w->other, newcomer);
+    memory_tick(w->n.own_memory->memory);
     for (uint64_t i = 0; i < N; i++) {
         if (gone[i])
-            bring(w->n.memory, w->ds.index, i, SIZE);
+            bring(w->n.own_memory->memory, w->ds.index, i, SIZE);
     }
     return did;
 }
