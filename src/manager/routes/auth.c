@@ -138,6 +138,11 @@ const struct caller *caller_of(const struct http_request *r)
     return &current.who;
 }
 
+const char *role_name(enum role role)
+{
+    return role == ROLE_ADMIN ? "admin" : role == ROLE_NODE ? "node" : "tenant";
+}
+
 bool caller_sees(const struct caller *who, const char *tenant)
 {
     if (who->role == ROLE_ADMIN)
@@ -182,9 +187,7 @@ bool auth_check(struct http_request *r, const struct http_route *route, struct h
     }
     if ((current.who.role & roles) == 0) {
         http_problem(reply, 403, "Not allowed", "a token of role %s may not do this",
-                     current.who.role == ROLE_ADMIN  ? "admin"
-                     : current.who.role == ROLE_NODE ? "node"
-                                                     : "tenant");
+                     role_name(current.who.role));
         return false;
     }
     if (strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0 &&

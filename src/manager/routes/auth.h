@@ -44,6 +44,7 @@ struct caller {
 
 /* The caller that the check has identified; valid in handlers, on their thread. */
 const struct caller *caller_of(const struct http_request *r);
+const char *role_name(enum role role); /* "admin", "node" or "tenant" */
 /* Admins see everything, tenants their own. Nodes see nothing by this. */
 bool caller_sees(const struct caller *who, const char *tenant);
 

@@ -204,3 +204,28 @@ void route_resolve(struct http_request *r, struct http_reply *reply, void *ctx)
     json_decref(secret);
     store_doc_release(&d);
 }
+
+/* ---- whose a token is ---- */
+
+void route_identify(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct api *api = api_of(ctx);
+    struct dlc_err err = DLC_ERR_INIT;
+    const char *token = NULL;
+    const struct field fields[] = {
+        {"token", FIELD_TEXT, true, 256, &token},
+        {NULL},
+    };
+    struct caller who;
+    int rc;
+
+    if (!read_body(r, fields, reply))
+        return;
+    rc = token_caller(api, token, &who, &err);
+    if (rc == DLC_EDENIED)
+        http_problem(reply, 403, "Unknown token", "%s", err.text);
+    else if (rc < 0)
+        reply_store_error(api, r, reply, &err);
+    else
+        reply->body = json_pack("{s:s, s:s}", "role", role_name(who.role), "tenant", who.tenant);
+}

@@ -13,5 +13,7 @@
 #include "net/server.h"
 
 http_handler_f route_resolve;
+/* POST /v1/identify: nodes ask for role and tenant of a token that came over their socket. */
+http_handler_f route_identify;
 
 #endif

@@ -56,5 +56,6 @@ const struct http_route route_table[] = {
     {"GET", "/v1/events", ROLE_ANY, route_events},
     {"GET", "/v1/openapi.json", 0, route_openapi},
     {"POST", "/v1/resolve", ROLE_NODE | ROUTE_READS, route_resolve},
+    {"POST", "/v1/identify", ROLE_NODE | ROUTE_READS, route_identify},
     {NULL, NULL, 0, NULL},
 };
