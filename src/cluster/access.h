@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Asks the manager which dataset a name or URL stands for, and whether the holder of a token may
- * read it.
+ * Asks the manager which dataset a name or URL stands for, whether the holder of a token may read
+ * it, and whose a token is.
  */
 #ifndef DLC_CLUSTER_ACCESS_H
 #define DLC_CLUSTER_ACCESS_H
@@ -15,6 +15,7 @@ struct node;
 /* As cluster_ops.h says; that is how the daemon calls them. */
 void resolve(struct node *n, const char *token, const char *what, const char *endpoint,
              struct dlc_dur life, resolve_f *done, void *arg);
+void identify(struct node *n, const char *token, identify_f *done, void *arg);
 void resolve_again(struct dataset *ds, struct credential_retry *a);
 
 #endif

@@ -212,6 +212,7 @@ const struct cluster_ops membership_ops = {
     .close = membership_close,
     .figures = membership_figures,
     .resolve = resolve,
+    .identify = identify,
     .renew_credentials = resolve_again,
     .borrow_catalog = catalog_from_peer,
     .events = listeners,

@@ -28,6 +28,15 @@ struct node_events;
 /* g: borrowed; NULL: *err has the reason. */
 typedef void resolve_f(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg);
 
+/* The owner of a token, as the manager says. */
+struct token_owner {
+    bool admin;         /* it is a token of admins or of nodes */
+    const char *tenant; /* "": none */
+};
+/* o: borrowed; NULL: *err has the reason. */
+typedef void identify_f(struct node *n, const struct token_owner *o, const struct dlc_err *err,
+                        void *arg);
+
 /* A caller that waits until the manager was asked for new credentials. */
 struct credential_retry {
     struct dlc_list link;
@@ -52,6 +61,8 @@ struct cluster_ops {
      * accepted. */
     void (*resolve)(struct node *n, const char *token, const char *what, const char *endpoint,
                     struct dlc_dur life, resolve_f *done, void *arg);
+    /* Whose is this token? The manager is asked each time, except for the node's own. */
+    void (*identify)(struct node *n, const char *token, identify_f *done, void *arg);
     /* The bucket refuses the dataset's credentials: ask the manager for new ones. */
     void (*renew_credentials)(struct dataset *ds, struct credential_retry *a);
     /* Start to copy the catalog of this snapshot from a peer. False: there is no peer, and done()

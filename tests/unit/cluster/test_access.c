@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The agent speaks with a manager, here a server with three routes; access.c asks through it. */
+/* The agent speaks with a manager, here a server with a few routes; access.c asks through it. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -22,7 +22,7 @@
 /* ---- the manager ---- */
 
 static struct http_server *server;
-static _Atomic unsigned joins, beats, resolves;
+static _Atomic unsigned joins, beats, resolves, identifies;
 static _Atomic bool denies, forgets;
 
 static void on_join(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -65,12 +65,24 @@ static void on_resolve(struct http_request *r, struct http_reply *reply, void *c
                       "url", "s3://data/p/", "endpoint", "anonymous", 0, "region", "credentials");
 }
 
+static void on_identify(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    const char *token = json_string_value(json_object_get(r->body, "token"));
+
+    (void)ctx;
+    identifies++;
+    if (denies)
+        http_problem(reply, 403, "Unknown token", "the token is not known, or no longer");
+    else
+        reply->body = strcmp(token, TOKEN) == 0
+                          ? json_pack("{s:s, s:s}", "role", "tenant", "tenant", "ann")
+                          : json_pack("{s:s, s:s}", "role", "admin", "tenant", "");
+}
+
 static const struct http_route routes[] = {
-    {"PUT", "/v1/nodes/{name}", 0, on_join},
-    {"POST", "/v1/nodes/{name}/heartbeat", 0, on_beat},
-    {"DELETE", "/v1/nodes/{name}", 0, on_leave},
-    {"POST", "/v1/resolve", 0, on_resolve},
-    {NULL, NULL, 0, NULL},
+    {"PUT", "/v1/nodes/{name}", 0, on_join},     {"POST", "/v1/nodes/{name}/heartbeat", 0, on_beat},
+    {"DELETE", "/v1/nodes/{name}", 0, on_leave}, {"POST", "/v1/resolve", 0, on_resolve},
+    {"POST", "/v1/identify", 0, on_identify},    {NULL, NULL, 0, NULL},
 };
 
 /* ---- the node ---- */
@@ -113,7 +125,7 @@ static int set_up(void **state)
     static char base[64], dir[256];
 
     (void)state;
-    joins = beats = resolves = 0;
+    joins = beats = resolves = identifies = 0;
     denies = forgets = false;
     gathered = digested = well = joined = 0;
     assert_int_equal(http_server_open(&sc, &server, &err), 0);
@@ -266,6 +278,52 @@ static void what_is_no_token_is_not_asked_about(void **state)
     assert_int_equal(member.n_resolves, 0);
 }
 
+static bool is_admin;
+
+static void on_owner(struct node *node, const struct token_owner *o, const struct dlc_err *err,
+                     void *arg)
+{
+    assert_ptr_equal(node, &n);
+    assert_null(arg);
+    code = o != NULL ? 0 : err->code;
+    is_admin = o != NULL && o->admin;
+    snprintf(tenant, sizeof(tenant), "%s", o != NULL ? o->tenant : "");
+    answers++;
+}
+
+static void the_owner_of_a_token_is_asked_for(void **state)
+{
+    static char own[] = "dlc_own";
+
+    (void)state;
+    answers = 0;
+    turns_until(digested >= 1);
+    identify(&n, TOKEN, on_owner, NULL);
+    turns_until(answers == 1);
+    assert_int_equal(code, 0);
+    assert_false(is_admin);
+    assert_string_equal(tenant, "ann");
+    identify(&n, "dlc_9123456789012345678901234567890123456789012", on_owner, NULL);
+    turns_until(answers == 2);
+    assert_true(code == 0 && is_admin);
+    assert_string_equal(tenant, "");
+    denies = true;
+    identify(&n, TOKEN, on_owner, NULL);
+    turns_until(answers == 3);
+    assert_int_equal(code, DLC_EDENIED);
+    assert_int_equal(identifies, 3);
+    identify(&n, "hunter2", on_owner, NULL); /* is not asked about */
+    assert_int_equal(answers, 4);
+    assert_int_equal(code, DLC_EDENIED);
+    n.token = own; /* the node knows its own */
+    identify(&n, "dlc_own", on_owner, NULL);
+    assert_int_equal(answers, 5);
+    assert_true(code == 0 && is_admin);
+    n.token = NULL;
+    assert_int_equal(identifies, 3);
+    assert_int_equal(member.n_resolves, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +333,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_same_is_asked_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_denial_revokes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_no_token_is_not_asked_about, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_owner_of_a_token_is_asked_for, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
