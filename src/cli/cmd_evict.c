@@ -26,11 +26,11 @@ static int evict(const struct config *config, const char *url, const char *tier,
     if (rc == 0)
         rc = ctl_open(&c, config, true, err);
     if (rc == 0)
-        rc = ctl_call(&c, request(url, tier), NULL, NULL, answer, err);
+        rc = ctl_call_as(&c, config, request(url, tier), answer, err);
     if (rc == DLC_ENOTFOUND && url != NULL) {
         rc = ctl_open_dataset(&c, config, url, false, show_progress, bar, &opened, err);
         if (rc == 0)
-            rc = ctl_call(&c, request(url, tier), NULL, NULL, answer, err);
+            rc = ctl_call_as(&c, config, request(url, tier), answer, err);
     }
     msg_release(&opened);
     ctl_close(&c);
@@ -96,7 +96,11 @@ const struct command cmd_evict = {
     .summary = "Forget what is cached.",
     .details = "Gives back the memory and disk space of one dataset, or of all. Samples that a "
                "program is\n"
-               "reading stay until it lets go of them. The bucket is not touched.",
+               "reading stay until it lets go of them. The bucket is not touched. On a node of a "
+               "cluster a\n"
+               "tenant's token evicts that tenant's datasets; --all needs the node's own user and "
+               "a token of\n"
+               "nodes or admins.",
     .examples = "  $ dlcache evict s3://my-bucket/train/\n"
                 "  $ dlcache evict --tier memory s3://my-bucket/train/\n"
                 "  $ dlcache evict --all\n",

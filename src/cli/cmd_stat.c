@@ -29,6 +29,12 @@ static const char *share_of(uint64_t part, uint64_t whole, char out[static 24])
     return out;
 }
 
+/* Of all tenants and users, not only the caller's own datasets. */
+static bool shows_all(const json_t *s)
+{
+    return strcmp(json_text_at(s, "scope"), "own") != 0;
+}
+
 static void print_daemon(const json_t *s)
 {
     char up[24], a[24], b[24], c[24], n[32];
@@ -37,8 +43,12 @@ static void print_daemon(const json_t *s)
            (int)json_u64_at(s, "daemon.pid"), json_text_at(s, "daemon.version"),
            str_dur(dlc_dur_of_seconds(json_number_at(s, "daemon.uptime_s")), up),
            (unsigned long long)json_u64_at(s, "daemon.sessions"));
-    printf("         socket %s, data in %s\n", json_text_at(s, "daemon.socket"),
-           json_text_at(s, "daemon.dir"));
+    printf("         socket %s", json_text_at(s, "daemon.socket"));
+    if (!shows_all(s)) {
+        putchar('\n');
+        return;
+    }
+    printf(", data in %s\n", json_text_at(s, "daemon.dir"));
     printf("memory   %s in %s samples; may use %s now, %s at most", size_of(s, "memory.used", a),
            table_count(json_u64_at(s, "memory.residents"), n), size_of(s, "memory.ceiling", b),
            size_of(s, "memory.max", c));
@@ -132,7 +142,10 @@ static void print_datasets(const json_t *s)
     size_t i;
 
     if (json_array_size(list) == 0) {
-        printf("\nno dataset is open\n");
+        printf(shows_all(s)
+                   ? "\nno dataset is open\n"
+                   : "\nno dataset of yours is open here; on a node of a cluster give your "
+                     "token with --token-file or DLCACHE_TOKEN\n");
         return;
     }
     table_init(&t, "dataset|snapshot|>samples|>size|>in memory|>on "
@@ -227,12 +240,13 @@ static void print_answer(const struct options *o, json_t *body)
     } else {
         print_daemon(body);
         print_datasets(body);
-        print_counters(body, o->counters);
+        if (shows_all(body))
+            print_counters(body, o->counters);
     }
 }
 
 /* Datasets come in pages: add those that the first answer does not have. */
-static int add_pages(struct ctl *c, json_t *body, struct dlc_err *err)
+static int add_pages(struct ctl *c, const struct config *config, json_t *body, struct dlc_err *err)
 {
     json_t *datasets = json_object_get(body, "datasets");
     json_int_t next = json_int_at(body, "next");
@@ -241,8 +255,8 @@ static int add_pages(struct ctl *c, json_t *body, struct dlc_err *err)
     while (rc == 0 && next > 0) {
         struct msg page = MSG_INIT;
 
-        rc = ctl_call(c, json_pack("{s:s, s:I}", "op", "stat", "after", next), NULL, NULL, &page,
-                      err);
+        rc = ctl_call_as(c, config, json_pack("{s:s, s:I}", "op", "stat", "after", next), &page,
+                         err);
         if (rc == 0) {
             json_array_extend(datasets, json_object_get(page.body, "datasets"));
             next = json_int_at(page.body, "next");
@@ -254,14 +268,15 @@ static int add_pages(struct ctl *c, json_t *body, struct dlc_err *err)
 }
 
 /* One look at the daemon. */
-static int look(struct ctl *c, const struct options *o, struct dlc_err *err)
+static int look(struct ctl *c, const struct config *config, const struct options *o,
+                struct dlc_err *err)
 {
     struct msg answer = MSG_INIT;
     int rc =
-        ctl_call(c, json_pack("{s:s}", "op", o->dump ? "dump" : "stat"), NULL, NULL, &answer, err);
+        ctl_call_as(c, config, json_pack("{s:s}", "op", o->dump ? "dump" : "stat"), &answer, err);
 
     if (rc == 0 && !o->dump)
-        rc = add_pages(c, answer.body, err);
+        rc = add_pages(c, config, answer.body, err);
     if (rc == 0) {
         if (o->every.ns > 0 && !o->json && isatty(STDOUT_FILENO) == 1)
             fputs("\033[H\033[2J", stdout);
@@ -280,7 +295,7 @@ static int watch(const struct config *config, const struct options *o, struct dl
     int rc = ctl_open(&c, config, false, err);
 
     while (rc == 0) {
-        rc = look(&c, o, err);
+        rc = look(&c, config, o, err);
         if (o->every.ns == 0 || rc < 0 || fflush(stdout) != 0)
             break;
         dlc_sleep(o->every);
@@ -325,7 +340,10 @@ const struct command cmd_stat = {
     .summary = "Show what the daemon holds and does.",
     .details = "Memory and disk in use, the datasets that are open, how often readers found what "
                "they asked\n"
-               "for, how long they waited, and how the bucket answers.",
+               "for, how long they waited, and how the bucket answers. A node of a cluster shows a "
+               "tenant's\n"
+               "token that tenant's datasets, and all figures to its own user with a token of "
+               "nodes or admins.",
     .examples = "  $ dlcache stat\n"
                 "  $ dlcache stat --watch 1s\n"
                 "  $ dlcache stat --json | jq .memory.used\n"

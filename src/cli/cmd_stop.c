@@ -49,7 +49,7 @@ static int stop(const struct config *config, int *pid, struct dlc_err *err)
     if (rc == 0) {
         *pid = c.daemon_pid;
         pidfd = peer_pidfd(c.sock);
-        rc = ctl_call(&c, json_pack("{s:s}", "op", "stop"), NULL, NULL, &answer, err);
+        rc = ctl_call_as(&c, config, json_pack("{s:s}", "op", "stop"), &answer, err);
     }
     if (rc == 0)
         rc = wait_for_end(c.sock, pidfd, err);
@@ -86,8 +86,11 @@ const struct command cmd_stop = {
     .summary = "End the daemon in good order.",
     .details = "Asks the daemon to end and waits until it has. Programs that read from it go on, "
                "straight\n"
-               "from the bucket; what they hold stays valid. The disk tier keeps its contents.",
+               "from the bucket; what they hold stays valid. The disk tier keeps its contents.\n"
+               "A node of a cluster is ended only by its own user or root with a token of nodes or "
+               "admins.",
     .examples = "  $ dlcache stop\n"
-                "  $ dlcache stop --socket /run/dlcache/socket\n",
+                "  $ dlcache stop --socket /run/dlcache/socket\n"
+                "  $ dlcache stop --socket /run/dlcache/socket --token-file node.token\n",
     .run = run,
 };

@@ -110,6 +110,30 @@ int ctl_call(struct ctl *c, json_t *request, ctl_progress_f *on_progress, void *
     return rc;
 }
 
+/* 0, or why the token cannot be had. */
+static int add_token(const struct config *config, json_t *request, struct dlc_err *err)
+{
+    char *token = NULL;
+    int rc = token_load(config, NULL, &token, err);
+
+    if (rc == 0 && token != NULL)
+        json_object_set_new(request, "token", msg_string(token));
+    secret_free(&token);
+    return rc;
+}
+
+int ctl_call_as(struct ctl *c, const struct config *config, json_t *request, struct msg *answer,
+                struct dlc_err *err)
+{
+    int rc = add_token(config, request, err);
+
+    if (rc < 0) {
+        json_decref(request);
+        return rc;
+    }
+    return ctl_call(c, request, NULL, NULL, answer, err);
+}
+
 int ctl_check_url(const char *url, struct dlc_err *err)
 {
     struct url u = URL_INIT;
@@ -145,18 +169,14 @@ int ctl_open_dataset(struct ctl *c, const struct config *config, const char *url
                      struct dlc_err *err)
 {
     const char *endpoint = endpoint_of(config);
-    char *token = NULL;
     json_t *request = json_pack("{s:s, s:o, s:b, s:b}", "op", "open", "url", msg_string(url),
                                 "anonymous", config->anonymous, "refresh", refresh);
 
     if (endpoint != NULL)
         json_object_set_new(request, "endpoint", msg_string(endpoint));
-    if (token_load(config, NULL, &token, err) < 0) {
+    if (add_token(config, request, err) < 0) {
         json_decref(request);
         return err->code;
     }
-    if (token != NULL)
-        json_object_set_new(request, "token", msg_string(token));
-    secret_free(&token);
     return ctl_call(c, request, on_progress, priv, answer, err);
 }

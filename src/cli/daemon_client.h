@@ -44,6 +44,13 @@ typedef void ctl_progress_f(const json_t *p, void *priv);
 int ctl_call(struct ctl *c, json_t *request, ctl_progress_f *on_progress, void *priv,
              struct msg *answer, struct dlc_err *err);
 
+/*
+ * The same with the token of this configuration, if there is one: for operations that a node of a
+ * cluster allows by token. Takes: request.
+ */
+int ctl_call_as(struct ctl *c, const struct config *config, json_t *request, struct msg *answer,
+                struct dlc_err *err);
+
 /* Is this a URL at all? No daemon is started for one that is not. */
 int ctl_check_url(const char *url, struct dlc_err *err);
 
