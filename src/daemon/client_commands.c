@@ -12,6 +12,7 @@
 #include "daemon/client_conn.h"
 #include "daemon/client_fds.h"
 #include "daemon/client_open.h"
+#include "daemon/client_rights.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_table.h"
 #include "daemon/dataset_chunks.h"
@@ -34,6 +35,10 @@
 #include "order/substitution.h"
 
 #define BACKGROUND_MAX 16 /* of one client; the library sends one at a time */
+
+#define OPERATION(name, right, fds) static void op_##name(struct conn *c, struct msg *m);
+#include "daemon/operations.def"
+#undef OPERATION
 
 static bool reads_samples(const struct conn *c)
 {
@@ -256,12 +261,22 @@ static void evict_step(struct task *t)
     loop_post(e->node->loop, t);
 }
 
+/* The dataset that is meant, of those that the caller may evict; NULL: none. */
+static struct dataset *evict_named(const struct conn *c, const char *url)
+{
+    struct dataset *own = c->session != NULL ? c->session->ds : NULL;
+
+    if (own != NULL && dataset_is_at(own, url))
+        return own;
+    return c->admin ? dataset_find(c->node, url) : NULL;
+}
+
 static void op_evict(struct conn *c, struct msg *m)
 {
     const char *url = json_string_value(json_object_get(m->body, "url"));
     const char *tier = json_string_value(json_object_get(m->body, "tier"));
     bool all = tier == NULL || strcmp(tier, "all") == 0;
-    struct dataset *ds = url != NULL ? dataset_find(c->node, url) : NULL;
+    struct dataset *ds = url != NULL ? evict_named(c, url) : NULL;
     struct background_command *e;
 
     if (!all && strcmp(tier, "memory") != 0 && strcmp(tier, "disk") != 0) {
@@ -562,6 +577,16 @@ static void op_warm(struct conn *c, struct msg *m)
         conn_fail(c, DLC_EBUSY, "warm: too many are under way: wait for one to end");
 }
 
+static void op_open(struct conn *c, struct msg *m)
+{
+    client_open(c, m);
+}
+
+static void op_stat(struct conn *c, struct msg *m)
+{
+    stat_handle(c, m);
+}
+
 static void op_stop(struct conn *c, struct msg *m)
 {
     (void)m;
@@ -579,14 +604,11 @@ static void op_dump(struct conn *c, struct msg *m)
     buf_release(&text);
 }
 
-static const struct {
-    const char *name;
-    void (*handle)(struct conn *c, struct msg *m);
-    unsigned fds; /* it takes at most */
-} ops[] = {
-    {"open", client_open, 0}, {"map", op_map, 0},     {"stat", stat_handle, 0},
-    {"warm", op_warm, 0},     {"evict", op_evict, 0}, {"stop", op_stop, 0},
-    {"dump", op_dump, 0},     {"order", op_order, 1}, {"weights", op_weights, 0},
+/* The table: operations.def. */
+static const struct operation ops[] = {
+#define OPERATION(name, right, fds) {#name, RIGHT_##right, fds, op_##name},
+#include "daemon/operations.def"
+#undef OPERATION
 };
 
 /* Handlers see no descriptor that is anything but sealed memory: of other files each call may wait
@@ -620,12 +642,12 @@ static void client_command(struct conn *c, struct msg *m)
     for (size_t i = 0; op != NULL && i < DLC_COUNT(ops); i++) {
         if (strcmp(op, ops[i].name) == 0) {
             if (takes_fds(c, m, ops[i].fds))
-                ops[i].handle(c, m);
+                client_authorise(c, m, &ops[i]);
             return;
         }
     }
     conn_fail(c, DLC_EINVAL,
-              "no such operation: open, map, stat, warm, evict, stop, dump, order, weights");
+              "no such operation: open, map, order, weights, warm, stat, evict, stop, dump");
 }
 
 /* ---- what hangs on a connection ---- */

@@ -394,6 +394,7 @@ void conn_close(struct conn **cp)
     c->node->client_ops->closed(c);
     loop_timer_del(c->node->loop, &c->ender);
     mem_free(&c->job);
+    mem_free(&c->tenant);
     msg_writer_release(&c->writer);
     msg_reader_release(&c->reader);
     loop_watch_del(c->node->loop, &c->watch);

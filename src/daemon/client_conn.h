@@ -47,6 +47,8 @@ struct conn {
     bool wants_decoded;                    /* it opens a decoded cache ... */
     unsigned char decoded_key[SHA256_LEN]; /* ... with this key */
     unsigned char owner[SHA256_LEN];       /* user and token: owner of its weights */
+    bool admin;                            /* of the message that is handled: client_rights.c ... */
+    char *tenant;                          /* ... whose token came with it; NULL: not known */
     bool closing;                          /* to be ended by its next event, ... */
     const char *why;                       /* ... for this reason; a literal */
     struct timer ender;                    /* that event */

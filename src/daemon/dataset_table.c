@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/str.h"
 #include "bucket/url.h"
 #include "catalog/catalog.h"
 #include "daemon/client_conn.h"
@@ -30,6 +31,18 @@ struct dataset *dataset_by_name(struct node *n, const char *name, bool refresh)
             found = ds;
     }
     return found;
+}
+
+bool dataset_is_at(const struct dataset *ds, const char *url)
+{
+    struct url u = URL_INIT;
+    bool same;
+
+    if (str_starts(url, "dlcache://"))
+        return ds->cid != NULL && strcmp(ds->cid, url + strlen("dlcache://")) == 0;
+    same = url_parse(&u, url, NULL) == 0 && strcmp(ds->url.text, u.text) == 0;
+    url_release(&u);
+    return same;
 }
 
 struct dataset *dataset_find(struct node *n, const char *url)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The command `stat` of docs/format/protocol.md: the daemon's figures. Datasets come in pages, so
- * that one answer takes a bounded time to make and to send.
+ * that one answer takes a bounded time to make and to send. Who is not the administrator sees its
+ * own datasets, and no figure that others have a part in.
  */
 #include "daemon/stat.h"
 
@@ -11,6 +12,7 @@
 #include "base/counters.h"
 #include "cluster/peer/redis_tier.h"
 #include "daemon/client_conn.h"
+#include "daemon/client_rights.h"
 #include "daemon/cluster_ops.h"
 #include "daemon/dataset.h"
 #include "daemon/decoded_cache.h"
@@ -182,16 +184,17 @@ static json_t *loop_json(const struct loop *l)
                      (json_int_t)f.slept);
 }
 
-/* The PAGE ready datasets with the lowest ids above `after`, in that order. How many. */
-static unsigned next_page(const struct node *n, uint64_t after, struct dataset *page[static PAGE])
+/* The PAGE ready datasets that the caller may see with the lowest ids above `after`, in that order.
+ * How many. */
+static unsigned next_page(const struct conn *c, uint64_t after, struct dataset *page[static PAGE])
 {
     unsigned have = 0;
 
-    dlc_list_each (l, &n->datasets) {
+    dlc_list_each (l, &c->node->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
         unsigned at;
 
-        if (ds->state != DATASET_READY || ds->id <= after ||
+        if (!client_sees(c, ds) || ds->state != DATASET_READY || ds->id <= after ||
             (have == PAGE && ds->id > page[PAGE - 1]->id))
             continue;
         for (at = DLC_MIN(have, PAGE - 1); at > 0 && page[at - 1]->id > ds->id; at--)
@@ -202,10 +205,10 @@ static unsigned next_page(const struct node *n, uint64_t after, struct dataset *
     return have;
 }
 
-static void add_datasets(json_t *answer, const struct node *n, uint64_t after)
+static void add_datasets(json_t *answer, const struct conn *c, uint64_t after)
 {
     struct dataset *page[PAGE];
-    unsigned have = next_page(n, after, page);
+    unsigned have = next_page(c, after, page);
     json_t *datasets = json_array();
 
     for (unsigned i = 0; i < have; i++)
@@ -215,33 +218,59 @@ static void add_datasets(json_t *answer, const struct node *n, uint64_t after)
         json_object_set_new(answer, "next", json_integer((json_int_t)page[PAGE - 1]->id));
 }
 
-void stat_handle(struct conn *c, struct msg *m)
+/* Of the sessions that the caller may see. */
+static json_t *daemon_json(const struct conn *c)
 {
-    json_int_t after = json_integer_value(json_object_get(m->body, "after"));
     struct node *n = c->node;
-    json_t *all = json_object(), *daemon, *answer;
+    json_t *daemon;
     int sessions = 0;
 
-    if (c->session != NULL)
-        prefetch_look(c->session); /* so that what it has read by now is counted */
-    dlc_list_each (l, &n->conns)
-        sessions += dlc_container(l, struct conn, link)->session != NULL;
+    dlc_list_each (l, &n->conns) {
+        const struct session *s = dlc_container(l, struct conn, link)->session;
+
+        sessions += s != NULL && client_sees(c, s->ds);
+    }
+    daemon = json_pack("{s:i, s:s, s:f, s:o, s:i}", "pid", (int)getpid(), "version", dlc_version(),
+                       "uptime_s", dlc_dur_seconds(dlc_mono_since(n->started)), "socket",
+                       msg_string(n->config->socket), "sessions", sessions);
+    if (c->admin) {
+        json_object_set_new(daemon, "dir", msg_string(n->config->dir));
+        json_object_set_new(daemon, "zombies", json_integer(n->n_zombies));
+    }
+    return daemon;
+}
+
+/* What is of all tenants and users together. */
+static void add_node(json_t *answer, struct node *n)
+{
+    json_t *all = json_object();
+
     for (unsigned i = 0; i < counter_table_len; i++)
         json_object_set_new(all, counter_table[i].name,
                             json_integer((json_int_t)*counter_table[i].value));
-    daemon = json_pack("{s:i, s:s, s:f, s:o, s:o, s:i, s:i}", "pid", (int)getpid(), "version",
-                       dlc_version(), "uptime_s", dlc_dur_seconds(dlc_mono_since(n->started)),
-                       "dir", msg_string(n->config->dir), "socket", msg_string(n->config->socket),
-                       "sessions", sessions, "zombies", (int)n->n_zombies);
-    answer = json_pack("{s:b, s:o, s:o, s:o, s:o, s:o}", "ok", 1, "daemon", daemon, "memory",
-                       memory_json(n), "disk", disk_json(n), "work", work_json(n->work), "counters",
-                       all);
-    add_datasets(answer, n, after > 0 ? (uint64_t)after : 0);
+    json_object_set_new(answer, "memory", memory_json(n));
+    json_object_set_new(answer, "disk", disk_json(n));
+    json_object_set_new(answer, "work", work_json(n->work));
+    json_object_set_new(answer, "counters", all);
     json_object_set_new(answer, "loop", loop_json(n->loop));
     if (n->cluster_ops != NULL)
         n->cluster_ops->figures(n, answer);
     if (n->shared != NULL)
         json_object_set_new(answer, "shared", shared_json(n->shared));
+}
+
+void stat_handle(struct conn *c, struct msg *m)
+{
+    json_int_t after = json_integer_value(json_object_get(m->body, "after"));
+    json_t *answer;
+
+    if (c->session != NULL)
+        prefetch_look(c->session); /* so that what it has read by now is counted */
+    answer = json_pack("{s:b, s:s, s:o}", "ok", 1, "scope", c->admin ? "all" : "own", "daemon",
+                       daemon_json(c));
+    add_datasets(answer, c, after > 0 ? (uint64_t)after : 0);
+    if (c->admin)
+        add_node(answer, c->node);
     if (c->session != NULL) {
         json_t *own = dataset_json(c->session->ds);
 

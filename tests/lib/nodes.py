@@ -37,6 +37,12 @@ class Node(dl.Daemon):
         return [dl.PROGRAM, "node", "--name", self.name, "--listen", self.host.address + ":0", "--log-level",
                 "info", "--manager", self.cluster.addresses(), "--token-file", self.cluster.node_token, *self.flags]
 
+    def cli(self, *args, env=None, **how):
+        """Its administrator has the token of nodes, unless `env` says otherwise."""
+        if args[0] in ("stat", "evict", "stop") and "DLCACHE_TOKEN" not in (env or {}):
+            env = dict(env or {}, DLCACHE_TOKEN_FILE=self.cluster.node_token)
+        return super().cli(*args, env=env, **how)
+
     def view(self):
         """(version, live nodes) as the node knows them."""
         c = self.stat()["cluster"]
