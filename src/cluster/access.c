@@ -27,7 +27,9 @@
 #include "ipc/frame.h"
 
 #define QUESTIONS_MAX 256
-#define TOKEN_LEN     47 /* "dlc_" and 32 bytes in base64url */
+#define STRANGERS_MAX 16          /* of them, for clients of the peer server */
+#define REFUSED_FOR   DLC_SEC(30) /* a token that is not known will not be known soon */
+#define TOKEN_LEN     47          /* "dlc_" and 32 bytes in base64url */
 
 /* A question to the manager, and who waits for its answer: the same is asked once at a time. */
 struct resolve_call {
@@ -37,6 +39,7 @@ struct resolve_call {
     char *token, *what;
     char *key; /* under which the answer is remembered: `what`, and the endpoint of a URL */
     struct dlc_dur life;
+    bool stranger; /* asked for a client of the peer server */
     struct dlc_list waiters;
 };
 
@@ -69,6 +72,36 @@ static void wait_for_it(struct resolve_call *a, resolve_f *done, void *arg)
     dlc_list_push_tail(&a->waiters, &w->link);
 }
 
+/* ---- tokens that the manager does not know ---- */
+
+static struct refused_token *refused_slot(struct node *n, const unsigned char digest[SHA256_LEN])
+{
+    return &n->member->refused_tokens[digest[0] % REFUSED_TOKENS];
+}
+
+static bool token_is_refused(struct node *n, const char *token)
+{
+    unsigned char digest[SHA256_LEN];
+    const struct refused_token *r;
+
+    sha256(token, strlen(token), digest);
+    r = refused_slot(n, digest);
+    return memcmp(r->digest, digest, SHA256_LEN) == 0 && !dlc_mono_passed(r->until, dlc_mono_now());
+}
+
+static void remember_refused(struct node *n, const char *token)
+{
+    unsigned char digest[SHA256_LEN];
+    struct refused_token *r;
+
+    sha256(token, strlen(token), digest);
+    r = refused_slot(n, digest);
+    memcpy(r->digest, digest, SHA256_LEN);
+    r->until = dlc_mono_add(dlc_mono_now(), REFUSED_FOR);
+}
+
+/* ---- questions ---- */
+
 /* Tell all who wait. Nobody joins them any more. */
 static void tell(struct resolve_call *a, bool granted, const struct dlc_err *err)
 {
@@ -77,6 +110,7 @@ static void tell(struct resolve_call *a, bool granted, const struct dlc_err *err
 
     dlc_list_remove(&a->link);
     n->member->n_resolves--;
+    n->member->n_stranger_resolves -= a->stranger;
     while ((l = dlc_list_pop_head(&a->waiters)) != NULL) {
         struct waiter_of_grant *w = dlc_container(l, struct waiter_of_grant, link);
         const struct grant *g = NULL;
@@ -96,6 +130,8 @@ static void not_granted(struct resolve_call *a, struct dlc_err *err)
 
     if (err->code == DLC_EDENIED || err->code == DLC_ENOTFOUND) {
         cluster_revoke(n->cluster, a->token, a->key);
+        if (err->code == DLC_EDENIED && a->token != NULL)
+            remember_refused(n, a->token);
     } else if (a->life.ns > 0 && cluster_granted(n->cluster, a->token, a->key, dlc_mono_now(),
                                                  GRANT_LIFE, &g) != GRANT_NONE) {
         log_info("%s: the manager does not answer; what it said before counts", a->what);
@@ -124,80 +160,106 @@ static bool same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* The same question, if it is under way. Whoever wants the word of now asks for itself. */
-static struct resolve_call *asking_find(struct node *n, const char *token, const char *key,
-                                        struct dlc_dur life)
+struct question {
+    const char *token, *what, *endpoint;
+    struct dlc_dur life;
+    bool stranger;
+};
+
+/* The same question, if it is under way. A caller that wants the word of now asks for itself, and a
+ * program does not wait with a stranger, whose question is asked last. */
+static struct resolve_call *asking_find(struct node *n, const struct question *q, const char *key)
 {
-    if (life.ns > 0)
+    if (q->life.ns > 0)
         dlc_list_each (l, &n->member->resolves) {
             struct resolve_call *a = dlc_container(l, struct resolve_call, link);
 
-            if (strcmp(a->key, key) == 0 && same_text(a->token, token) && a->life.ns > 0)
+            if (strcmp(a->key, key) == 0 && same_text(a->token, q->token) && a->life.ns > 0 &&
+                (q->stranger || !a->stranger))
                 return a;
         }
     return NULL;
 }
 
 /* The manager need not be asked about what cannot be. 0: it may. */
-static int not_worth_asking(const struct node *n, const char *token, struct dlc_err *err)
+static int not_worth_asking(struct node *n, const char *token, bool stranger, struct dlc_err *err)
 {
     if (token != NULL && (strlen(token) != TOKEN_LEN || !str_starts(token, "dlc_")))
         return dlc_err_set(err, DLC_EDENIED, "this is not a token: tokens begin with dlc_");
-    if (n->member->n_resolves >= QUESTIONS_MAX)
+    if (stranger && token != NULL && token_is_refused(n, token))
+        return dlc_err_set(err, DLC_EDENIED, "the manager does not know this token");
+    if (n->member->n_resolves >= QUESTIONS_MAX ||
+        (stranger && n->member->n_stranger_resolves >= STRANGERS_MAX))
         return dlc_err_set(err, DLC_EBUSY,
                            "too many questions to the manager are under way; try again");
     return 0;
 }
 
 /* Takes key. */
-static void ask(struct node *n, const char *token, const char *what, const char *endpoint,
-                char *key, struct dlc_dur life, resolve_f *done, void *arg)
+static void ask(struct node *n, const struct question *q, char *key, resolve_f *done, void *arg)
 {
-    const char *name = name_in(what);
+    const char *name = name_in(q->what);
     struct resolve_call *a;
     json_t *body;
 
     body = json_pack("{s:o}", name != NULL ? "dataset" : "url",
-                     msg_string(name != NULL ? name : what));
-    if (token != NULL)
-        json_object_set_new(body, "token", msg_string(token));
-    if (endpoint != NULL && name == NULL)
-        json_object_set_new(body, "endpoint", msg_string(endpoint));
+                     msg_string(name != NULL ? name : q->what));
+    if (q->token != NULL)
+        json_object_set_new(body, "token", msg_string(q->token));
+    if (q->endpoint != NULL && name == NULL)
+        json_object_set_new(body, "endpoint", msg_string(q->endpoint));
     a = mem_new(struct resolve_call);
     a->node = n;
-    a->token = mem_str(token);
-    a->what = mem_str(what);
+    a->token = mem_str(q->token);
+    a->what = mem_str(q->what);
     a->key = key;
-    a->life = life;
+    a->life = q->life;
+    a->stranger = q->stranger;
     dlc_list_init(&a->waiters);
     wait_for_it(a, done, arg);
     dlc_list_push_tail(&n->member->resolves, &a->link);
     n->member->n_resolves++;
-    a->call = (struct agent_call){
-        .method = "POST", .path = mem_str("/v1/resolve"), .body = body, .done = answered};
+    n->member->n_stranger_resolves += a->stranger;
+    a->call = (struct agent_call){.method = "POST",
+                                  .path = mem_str("/v1/resolve"),
+                                  .body = body,
+                                  .later = q->stranger,
+                                  .done = answered};
     agent_ask(n->member->agent, &a->call);
+}
+
+static void resolve_question(struct node *n, const struct question *q, resolve_f *done, void *arg)
+{
+    char *key = q->endpoint != NULL && name_in(q->what) == NULL
+                    ? mem_fmt("%s\n%s", q->what, q->endpoint)
+                    : mem_str(q->what);
+    const struct grant *g = NULL;
+    enum grant_age age = cluster_granted(n->cluster, q->token, key, dlc_mono_now(), q->life, &g);
+    struct resolve_call *same = asking_find(n, q, key);
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (age == GRANT_FRESH ||
+        (age == GRANT_OLD && q->life.ns > 0 && agent_manager_away(n->member->agent)))
+        done(n, g, NULL, arg);
+    else if (same != NULL)
+        wait_for_it(same, done, arg);
+    else if (not_worth_asking(n, q->token, q->stranger, &err) < 0)
+        done(n, NULL, &err, arg);
+    else
+        ask(n, q, mem_str(key), done, arg);
+    mem_free(&key);
 }
 
 void resolve(struct node *n, const char *token, const char *what, const char *endpoint,
              struct dlc_dur life, resolve_f *done, void *arg)
 {
-    char *key = endpoint != NULL && name_in(what) == NULL ? mem_fmt("%s\n%s", what, endpoint)
-                                                          : mem_str(what);
-    const struct grant *g = NULL;
-    enum grant_age age = cluster_granted(n->cluster, token, key, dlc_mono_now(), life, &g);
-    struct resolve_call *same = asking_find(n, token, key, life);
-    struct dlc_err err = DLC_ERR_INIT;
+    resolve_question(n, &(struct question){token, what, endpoint, life, false}, done, arg);
+}
 
-    if (age == GRANT_FRESH ||
-        (age == GRANT_OLD && life.ns > 0 && agent_manager_away(n->member->agent)))
-        done(n, g, NULL, arg);
-    else if (same != NULL)
-        wait_for_it(same, done, arg);
-    else if (not_worth_asking(n, token, &err) < 0)
-        done(n, NULL, &err, arg);
-    else
-        ask(n, token, what, endpoint, mem_str(key), life, done, arg);
-    mem_free(&key);
+void resolve_for_stranger(struct node *n, const char *token, const char *what, struct dlc_dur life,
+                          resolve_f *done, void *arg)
+{
+    resolve_question(n, &(struct question){token, what, NULL, life, true}, done, arg);
 }
 
 /* ---- whose a token is ---- */
@@ -253,7 +315,7 @@ void identify(struct node *n, const char *token, identify_f *done, void *arg)
         done(n, &node_itself, NULL, arg);
         return;
     }
-    if (not_worth_asking(n, token, &err) < 0) {
+    if (not_worth_asking(n, token, false, &err) < 0) {
         done(n, NULL, &err, arg);
         return;
     }

@@ -61,6 +61,7 @@ struct agent {
     bool broken;            /* G: mtx: there is no control plane, and will be none */
     bool ending;            /* G: mtx */
     struct dlc_list calls;  /* G: mtx */
+    struct dlc_list later;  /* G: mtx: calls that wait until there is no other */
     struct dlc_err trouble; /* G: mtx: why the manager does not answer; code 0: it does */
     _Atomic bool away;      /* W beating, R any, relaxed: a hint */
     bool refused;           /* the beating thread's: the manager did not take the last report */
@@ -141,10 +142,18 @@ void agent_ask(struct agent *a, struct agent_call *c)
         c->rc = dlc_err_set(&c->err, DLC_ECANCELED, "the node is ending");
         loop_post(a->node->loop, &c->task);
     } else {
-        dlc_list_push_tail(&a->calls, &c->link);
+        dlc_list_push_tail(c->later ? &a->later : &a->calls, &c->link);
         dlc_cond_broadcast(&a->wake);
     }
     dlc_mtx_unlock(&a->mtx);
+}
+
+/* The next call; NULL: none waits. With mtx. */
+static struct dlc_list *pop_call(struct agent *a)
+{
+    struct dlc_list *l = dlc_list_pop_head(&a->calls);
+
+    return l != NULL ? l : dlc_list_pop_head(&a->later);
 }
 
 /* Nobody will answer those who wait. */
@@ -153,7 +162,7 @@ static void fail_calls(struct agent *a, const struct dlc_err *err)
     struct dlc_list *l;
 
     dlc_mtx_lock(&a->mtx);
-    while ((l = dlc_list_pop_head(&a->calls)) != NULL) {
+    while ((l = pop_call(a)) != NULL) {
         struct agent_call *c = dlc_container(l, struct agent_call, link);
 
         c->err = *err;
@@ -169,10 +178,11 @@ static struct agent_call *next_call(struct agent *a)
     struct dlc_list *l = NULL;
 
     dlc_mtx_lock(&a->mtx);
-    while (!a->ending && ((!a->ready && !a->broken) || dlc_list_empty(&a->calls)))
+    while (!a->ending &&
+           ((!a->ready && !a->broken) || (dlc_list_empty(&a->calls) && dlc_list_empty(&a->later))))
         dlc_cond_wait(&a->wake, &a->mtx);
     if (!a->ending)
-        l = dlc_list_pop_head(&a->calls);
+        l = pop_call(a);
     dlc_mtx_unlock(&a->mtx);
     return l != NULL ? dlc_container(l, struct agent_call, link) : NULL;
 }
@@ -537,6 +547,7 @@ int agent_open(struct node *n, const struct agent_ops *ops, const char *address,
     dlc_cond_init(&a->wake);
     dlc_cond_init(&a->answered);
     dlc_list_init(&a->calls);
+    dlc_list_init(&a->later);
     n->cluster = cluster_new(a->name);
     *out = a;
     rc = start(&a->beating, beating_main, a, err);

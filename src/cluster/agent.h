@@ -59,6 +59,7 @@ struct agent_call {
     const char *method;
     char *path;                         /* taken */
     json_t *body;                       /* taken; or NULL */
+    bool later;                         /* asked when no other call waits */
     void (*done)(struct agent_call *c); /* L; then release */
 
     int rc;

@@ -11,7 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/clock.h"
 #include "base/event_loop.h"
+#include "base/hash.h"
 #include "base/list.h"
 
 struct agent;
@@ -20,6 +22,14 @@ struct node;
 struct past_job;
 struct peer_server;
 struct dataset_cost;
+
+#define REFUSED_TOKENS 256
+
+/* A token that the manager does not know. */
+struct refused_token {
+    unsigned char digest[SHA256_LEN];
+    struct dlc_mono until;
+};
 
 struct member {
     struct node *node;
@@ -37,7 +47,9 @@ struct member {
     struct dlc_list requests; /* peer_server.c: struct peer_request.link */
     struct dlc_list resolves; /* access.c: struct resolve_call.link */
     unsigned n_resolves;
-    struct dlc_list commands;   /* commands.c: struct node_command.link */
+    unsigned n_stranger_resolves; /* of them, those of the peer server's clients */
+    struct refused_token refused_tokens[REFUSED_TOKENS]; /* access.c: by digest */
+    struct dlc_list commands;                            /* commands.c: struct node_command.link */
     bool sending_weights;       /* weight_exchange.c: a call is on its way */
     struct batch *batch;        /* report.c: rows in flight to the manager */
     struct past_job *past_jobs; /* report.c: reads of ended sessions, by job */

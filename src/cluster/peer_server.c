@@ -18,6 +18,7 @@
  * (B1) Bytes are sent only for the node's own token, or for one that the manager vouches for (K2),
  *      and only those of the asking tenant: as the manager says, or, for a peer, as the peer says
  *      (?tenant=). A name alone proves nothing: it may have been freed and taken by another tenant.
+ *      To ask the manager about tokens of strangers is bounded apart: resolve_for_stranger().
  * (B2) A sample that this node is asking a peer for is refused: that peer may be waiting for us.
  * (B3) Replies hold at most HELD_SHARE of the memory tier, and one sample more: peers that do not
  *      read cannot take the memory from this node's readers. Beyond that a peer is told to read the
@@ -394,7 +395,10 @@ static void ask_manager(struct peer_request *a, struct dlc_dur life)
 {
     char *url = mem_fmt("dlcache://%s", a->cid);
 
-    resolve(a->peer_server->node, a->token, url, NULL, life, on_granted, a);
+    if (a->token != NULL)
+        resolve_for_stranger(a->peer_server->node, a->token, url, life, on_granted, a);
+    else
+        resolve(a->peer_server->node, NULL, url, NULL, life, on_granted, a);
     mem_free(&url);
 }
 

@@ -278,6 +278,57 @@ static void what_is_no_token_is_not_asked_about(void **state)
     assert_int_equal(member.n_resolves, 0);
 }
 
+static void ask_as_stranger(unsigned i)
+{
+    char token[48];
+
+    snprintf(token, sizeof(token), "dlc_%043u", i);
+    resolve_for_stranger(&n, token, "dlcache://train", DLC_SEC(60), on_answer, NULL);
+}
+
+/* Those who reach the peer server's port have a few questions of the many, and wait for programs. */
+static void strangers_leave_questions_to_programs(void **state)
+{
+    (void)state;
+    answers = 0;
+    turns_until(digested >= 1);
+    denies = true;
+    for (unsigned i = 0; i < 300; i++)
+        ask_as_stranger(i);
+    assert_int_equal(answers, 300 - 16);
+    assert_int_equal(code, DLC_EBUSY);
+    denies = false;
+    ask(TOKEN, DLC_SEC(60));
+    assert_int_equal(answers, 300 - 16); /* it is asked */
+    turns_until(answers == 300 + 1);
+    assert_int_equal(member.n_stranger_resolves, 0);
+    assert_int_equal(member.n_resolves, 0);
+}
+
+/* A token that the manager refused costs it no second question of a stranger. */
+static void a_strangers_token_is_asked_about_once(void **state)
+{
+    unsigned asked;
+
+    (void)state;
+    answers = 0;
+    turns_until(digested >= 1);
+    denies = true;
+    ask_as_stranger(1);
+    turns_until(answers == 1);
+    assert_int_equal(code, DLC_EDENIED);
+    asked = resolves;
+    for (unsigned i = 0; i < 10; i++)
+        ask_as_stranger(1);
+    assert_int_equal(answers, 11); /* at once */
+    assert_int_equal(code, DLC_EDENIED);
+    assert_int_equal(resolves, asked);
+    denies = false;
+    ask_as_stranger(2); /* another one */
+    turns_until(answers == 12);
+    assert_int_equal(code, 0);
+}
+
 static bool is_admin;
 
 static void on_owner(struct node *node, const struct token_owner *o, const struct dlc_err *err,
@@ -333,6 +384,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_same_is_asked_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_denial_revokes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_no_token_is_not_asked_about, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(strangers_leave_questions_to_programs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_strangers_token_is_asked_about_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_owner_of_a_token_is_asked_for, set_up, tear_down),
     };
 
