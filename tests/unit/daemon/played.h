@@ -78,7 +78,8 @@ static inline void played_open(struct node *n, uint64_t memory)
     assert_non_null(n->loop);
     n->work = work_new(NULL);
     assert_non_null(n->work);
-    assert_int_equal(memory_new(memory, memory, &n->memory, NULL), 0);
+    tenant_memories_init(&n->memories, memory, memory, NULL);
+    assert_int_equal(tenant_memory_get(&n->memories, "", &n->own_memory, NULL), 0);
     n->fetches = fetch_pipeline_new(n, played_sources, 1, prefetch_pump);
 }
 
@@ -88,7 +89,8 @@ static inline struct dataset *played_dataset(struct node *n, const char *name, u
 
     ds->refs = 1;
     hist_init(&ds->prefetch.latency, 1000);
-    assert_int_equal(mem_index_new(n->memory, samples, 1, &ds->index, NULL), 0);
+    ds->tenant_memory = n->own_memory;
+    assert_int_equal(mem_index_new(n->own_memory->memory, samples, 1, &ds->index, NULL), 0);
     return ds;
 }
 
@@ -108,7 +110,8 @@ static inline void played_close(struct node *n)
         mem_index_free(&ds->index);
     }
     parts_free_all(n);
-    memory_free(&n->memory);
+    tenant_memory_put(&n->own_memory);
+    tenant_memories_free(&n->memories);
     fetch_pipeline_free(&n->fetches);
     work_free(&n->work);
     loop_timer_del(n->loop, &n->pump);

@@ -36,10 +36,12 @@ static int set_up(void **state)
     parts_node(&n);
     n.events[0] = &bypass_events;
     n.cluster = cluster_new("a");
-    assert_int_equal(memory_new(ROOM, ROOM, &n.memory, NULL), 0);
+    tenant_memories_init(&n.memories, ROOM, ROOM, NULL);
+    assert_int_equal(tenant_memory_get(&n.memories, "", &n.own_memory, NULL), 0);
     ds = parts_dataset(&n, "x", parts_catalog("k", N));
     parts_belongs(ds, "train", "ann");
-    assert_int_equal(mem_index_new(n.memory, N, 1, &ds->index, NULL), 0);
+    ds->tenant_memory = n.own_memory;
+    assert_int_equal(mem_index_new(n.own_memory->memory, N, 1, &ds->index, NULL), 0);
     conns[0].job = mem_str("job");
     conns[1].job = mem_str("other");
     for (unsigned i = 0; i < unit_count(s); i++)
@@ -54,7 +56,8 @@ static int tear_down(void **state)
     assert_null(ds->bypass.passing);
     mem_index_free(&ds->index);
     parts_free(ds);
-    memory_free(&n.memory);
+    tenant_memory_put(&n.own_memory);
+    tenant_memories_free(&n.memories);
     cluster_free(&n.cluster);
     mem_free(&conns[0].job);
     mem_free(&conns[1].job);
@@ -78,8 +81,9 @@ static void comes(uint64_t sample, bool past)
     struct mem_fill *f;
 
     if (!mem_index_ready(ds->index, sample)) {
-        assert_int_equal(memory_reserve(n.memory, ds->index, sample, PARTS_SIZE, &f), 0);
-        memory_publish(n.memory, &f);
+        assert_int_equal(memory_reserve(n.own_memory->memory, ds->index, sample, PARTS_SIZE, &f),
+                         0);
+        memory_publish(n.own_memory->memory, &f);
     }
     events_raise(&n, sample_resident, ds, sample, past);
 }

@@ -41,8 +41,8 @@ static void bring(struct mem_index *x, uint64_t sample)
 {
     struct mem_fill *f;
 
-    assert_int_equal(memory_reserve(n.memory, x, sample, PARTS_SIZE, &f), 0);
-    memory_publish(n.memory, &f);
+    assert_int_equal(memory_reserve(n.own_memory->memory, x, sample, PARTS_SIZE, &f), 0);
+    memory_publish(n.own_memory->memory, &f);
 }
 
 static int set_up(void **state)
@@ -56,12 +56,14 @@ static int set_up(void **state)
     n.events[2] = &job_weights_events;
     n.loop = loop_new(NULL);
     n.cluster = cluster_new("a");
-    assert_int_equal(memory_new(room, room, &n.memory, NULL), 0);
+    tenant_memories_init(&n.memories, room, room, NULL);
+    assert_int_equal(tenant_memory_get(&n.memories, "", &n.own_memory, NULL), 0);
     ds = parts_dataset(&n, "x", parts_catalog("k", N));
     dlc_list_init(&ds->job_weights);
     ds->refs = 1;
-    assert_int_equal(mem_index_new(n.memory, N, 1, &ds->index, NULL), 0);
-    assert_int_equal(mem_index_new(n.memory, FILLER + BLOCKS, 1, &other, NULL), 0);
+    ds->tenant_memory = n.own_memory;
+    assert_int_equal(mem_index_new(n.own_memory->memory, N, 1, &ds->index, NULL), 0);
+    assert_int_equal(mem_index_new(n.own_memory->memory, FILLER + BLOCKS, 1, &other, NULL), 0);
     mem_index_set_next_use(other, use_of_other, NULL);
     bring(other, PROBE);
     for (unsigned i = 0; i < BLOCKS - 2; i++)
@@ -86,7 +88,8 @@ static int tear_down(void **state)
     mem_index_free(&ds->index);
     mem_index_free(&other);
     parts_free(ds);
-    memory_free(&n.memory);
+    tenant_memory_put(&n.own_memory);
+    tenant_memories_free(&n.memories);
     cluster_free(&n.cluster);
     loop_free(&n.loop);
     return 0;
@@ -118,8 +121,8 @@ static bool goes_before(uint64_t sample, double use)
     bring(other, NEWCOMER);
     went = !mem_index_ready(ds->index, sample);
     assert_int_equal(went, mem_index_ready(other, PROBE)); /* one of the two */
-    memory_evict(n.memory, other, NEWCOMER);
-    memory_tick(n.memory);
+    memory_evict(n.own_memory->memory, other, NEWCOMER);
+    memory_tick(n.own_memory->memory);
     return went;
 }
 
@@ -136,8 +139,8 @@ static double use_of(uint64_t sample)
         mem_index_forget_uses(ds->index);
         *(goes_before(sample, mid) ? &low : &high) = mid;
     }
-    memory_evict(n.memory, ds->index, sample);
-    memory_tick(n.memory);
+    memory_evict(n.own_memory->memory, ds->index, sample);
+    memory_tick(n.own_memory->memory);
     return low;
 }
 

@@ -125,8 +125,8 @@ static void test_warm_ups(void **state)
     assert_int_equal(played.n_asked, TURN + 50 + 4);
     played_end_all(0);
     assert_true(ended[0] && ended[1]);
-    memory_set_ceiling(n.memory, (uint64_t)400 << 10); /* 100 KiB of it for fetches */
-    memory_evict_all(n.memory, NULL);
+    memory_set_ceiling(n.own_memory->memory, (uint64_t)400 << 10); /* 100 KiB of it for fetches */
+    memory_evict_all(n.own_memory->memory, NULL);
     assert_true(warm_start_order(b, FETCH_MEMORY, 0, N, on_end, &ended[0]));
     played_turn(&n);
     assert_in_range(played.n_held, 50, 110);
@@ -142,7 +142,7 @@ static void test_budget(void **state)
     unsigned before;
 
     (void)state;
-    memory_set_ceiling(n.memory, (uint64_t)400 << 10); /* 100 KiB of it for fetches */
+    memory_set_ceiling(n.own_memory->memory, (uint64_t)400 << 10); /* 100 KiB of it for fetches */
     dlc_clock_advance(DLC_SEC(1));
     played_turn(&n);
     queue(a, 0, N);

@@ -250,12 +250,12 @@ static void test_memory_is_full(void **state)
 
     (void)state;
     played.at_once = true;
-    memory_set_ceiling(n.memory, (uint64_t)1 << 20);
+    memory_set_ceiling(n.own_memory->memory, (uint64_t)1 << 20);
     order(ds, FETCH_MEMORY, 0, N);
     turns(N / 256 + 1);
     assert_int_equal(last.times, 1);
     assert_int_equal(last.failed, 0);
-    memory_figures(n.memory, &m);
+    memory_figures(n.own_memory->memory, &m);
     assert_int_equal(mem_index_resident(ds->index), last.done);
     assert_true(m.used + PARTS_SIZE > m.ceiling - m.ceiling / 16);
     assert_true(m.used - 1024 + PARTS_SIZE <= m.ceiling - m.ceiling / 16);
@@ -273,7 +273,7 @@ static void test_rest_to_disk(void **state)
     (void)state;
     use_disk();
     played.at_once = true;
-    memory_set_ceiling(n.memory, (uint64_t)256 << 10);
+    memory_set_ceiling(n.own_memory->memory, (uint64_t)256 << 10);
     order(ds, FETCH_MEMORY, 0, 400);
     await_asked(400);
     for (unsigned i = 0; i < 10000 && last.times == 0; i++) {
@@ -286,7 +286,7 @@ static void test_rest_to_disk(void **state)
     for (unsigned i = 0; i < 400; i++)
         assert_int_equal(played.to_disk[i], played.asked[i] >= in_memory);
     played.at_once = false;
-    memory_set_ceiling(n.memory, ROOM); /* room that is not asked for */
+    memory_set_ceiling(n.own_memory->memory, ROOM); /* room that is not asked for */
     order(ds, FETCH_DISK, 400, 3);
     await_asked(403);
     assert_true(played.to_disk[400] && played.to_disk[402]);
