@@ -12,7 +12,7 @@
  * (EXT-1) Counts and members of Python objects change under the GIL only. A call that waits, or may
  *      take long, runs without the GIL, on a dataset_ref that it has counted.
  * (EXT-2) A View releases its pin when it is deallocated, in any thread. In a forked child,
- *      libdlcache itself ignores the pins of the parent: (A3) in src/client/client_i.h.
+ *      libdlcache itself ignores the pins of the parent: (ATTACHMENT-3) in src/client/attachment.h.
  * (EXT-3) A wait in the main thread ends when a signal handler raises: nothing is lost, and next()
  *      returns the sample that it waited for at the next call.
  * (EXT-4) There are no globals, so several interpreters may load the module.

@@ -4,10 +4,11 @@
  * every signal, to ask whether its caller still wants the result (Python's Ctrl-C). No check is
  * made unless the caller installed a callback.
  *
- * (I1) The callback runs only while no lock is held that other threads of the caller may wait for:
- *      those of rank LCK_session and the process-wide ones.
- * (I2) Once the answer was yes it stays yes until the caller resets it, so that later attempts
- *      (another daemon, the bucket itself) are cancelled too. Such calls fail with DLC_ECANCELED.
+ * (CANCEL-1) The callback runs only while no lock is held that other threads of the caller may wait
+ *            for: those of rank LCK_session and the process-wide ones.
+ * (CANCEL-2) Once the answer was yes it stays yes until the caller resets it, so that later
+ *            attempts (another daemon, the bucket itself) are cancelled too. Such calls fail with
+ *            DLC_ECANCELED.
  */
 #ifndef DLC_BASE_CANCEL_H
 #define DLC_BASE_CANCEL_H

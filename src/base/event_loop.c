@@ -25,7 +25,7 @@ struct loop {
     _Atomic bool stopping;
     bool running;
 
-    /* This turn's events; loop_watch_del() blanks those of a removed watch (L2). */
+    /* This turn's events; loop_watch_del() blanks those of a removed watch (EVENT-LOOP-2). */
     struct epoll_event events[TURN_EVENTS];
     int n_events, at_event;
 

@@ -7,10 +7,11 @@
  * loop keeps pointers to them only between the call that adds them and the one that removes them
  * (for a task: until it runs).
  *
- * (L1) A posted task runs exactly once, on the loop's thread, in the order of posting per poster.
- * (L2) After loop_watch_del() returns, the callback of the watch is not called again, not even for
- *      an event that epoll has already reported.
- * (L3) loop_stop() makes loop_run() return after the tasks posted before it have run.
+ * (EVENT-LOOP-1) A posted task runs exactly once, on the loop's thread, in the order of posting per
+ *                poster.
+ * (EVENT-LOOP-2) After loop_watch_del() returns, the callback of the watch is not called again, not
+ *                even for an event that epoll has already reported.
+ * (EVENT-LOOP-3) loop_stop() makes loop_run() return after the tasks posted before it have run.
  */
 #ifndef DLC_BASE_EVENT_LOOP_H
 #define DLC_BASE_EVENT_LOOP_H

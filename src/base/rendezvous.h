@@ -3,8 +3,9 @@
  * Owner of a chunk: weighted rendezvous hashing. Pure. Every node computes the same owner from the
  * same view, in whatever order the view lists the nodes.
  *
- * (O1) Shares are proportional to weights.
- * (O2) A node that joins, leaves or changes its weight moves only chunks from or to itself.
+ * (RENDEZVOUS-1) Shares are proportional to weights.
+ * (RENDEZVOUS-2) A node that joins, leaves or changes its weight moves only chunks from or to
+ *                itself.
  */
 #ifndef DLC_BASE_RENDEZVOUS_H
 #define DLC_BASE_RENDEZVOUS_H

@@ -14,12 +14,13 @@
  * A lane is a thread with a loop; it owns its requests, ops and tries from the moment their task
  * runs on it until done() has returned.
  *
- * (B1) All but the fields marked X is touched on the lane's thread only.
- * (B2) ended() of an op is called once per op_submit(), never from inside it, and not after
- *      op_cancel(). The op may be freed in it.
- * (B3) When ended() or op_cancel() returns, no try of the op is left, so nobody writes into dst.
- * (B4) Exactly the bytes of one answer are in dst: a hedge has its own buffer.
- * (B5) A request is in lane->load from its submission until its done() has returned.
+ * (BUCKET-1) All but the fields marked X is touched on the lane's thread only.
+ * (BUCKET-2) ended() of an op is called once per op_submit(), never from inside it, and not after
+ *            op_cancel(). The op may be freed in it.
+ * (BUCKET-3) When ended() or op_cancel() returns, no try of the op is left, so nobody writes into
+ *            dst.
+ * (BUCKET-4) Exactly the bytes of one answer are in dst: a hedge has its own buffer.
+ * (BUCKET-5) A request is in lane->load from its submission until its done() has returned.
  */
 #ifndef DLC_BUCKET_BUCKET_I_H
 #define DLC_BUCKET_BUCKET_I_H
@@ -139,7 +140,7 @@ struct lane {
     uint64_t mean_n, mean_sum;  /* lengths asked for, when there is no hint */
     struct task close_task;
 
-    _Alignas(64) _Atomic unsigned load; /* X: requests given to this lane, see (B5) */
+    _Alignas(64) _Atomic unsigned load; /* X: requests given to this lane, see (BUCKET-5) */
     struct lane_figures figures;        /* X */
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Hedging: when a read has not begun to answer after the time in which 99 of 100 do, ask a second
- * time; the first answer wins. The second answer goes into a buffer of its own (B4), and at most
- * 5 % of reads are asked twice, so that a bucket that is slow for everybody is not asked twice for
- * everything.
+ * time; the first answer wins. The second answer goes into a buffer of its own (BUCKET-4), and at
+ * most 5 % of reads are asked twice, so that a bucket that is slow for everybody is not asked twice
+ * for everything.
  */
 #include "base/counters.h"
 #include "base/mem.h"

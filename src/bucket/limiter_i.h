@@ -12,10 +12,10 @@
  * STEADY  Hill climbing: now and then one step up or down, kept if goodput says so. Down when the
  *         median latency is well above the lowest, which means that requests wait in line.
  *
- * (M1) The limit stays within [1, max].
- * (M2) A decision compares goodput over windows that began one median latency after the limit
- *      changed, in which the lane always had more to ask than it was allowed to.
- * (M3) Throttling cuts the limit at most once in two median latencies.
+ * (LIMITER-1) The limit stays within [1, max].
+ * (LIMITER-2) A decision compares goodput over windows that began one median latency after the
+ *             limit changed, in which the lane always had more to ask than it was allowed to.
+ * (LIMITER-3) Throttling cuts the limit at most once in two median latencies.
  */
 #ifndef DLC_BUCKET_LIMITER_I_H
 #define DLC_BUCKET_LIMITER_I_H

@@ -10,9 +10,10 @@
  * again that earlier pages by folder gave out; those are left out. This relies on origins listing
  * in the order of keys, as s3 and gs do.
  *
- * (L1) Each object is given to page() once.
- * (L2) At most FOLDERS_MAX levels come from folders, unless a LIST is free to the origin.
- * (L3) done() comes after the last page() has returned.
+ * (BUCKET-LIST-1) Each object is given to page() once.
+ * (BUCKET-LIST-2) At most FOLDERS_MAX levels come from folders, unless a LIST is free to the
+ *                 origin.
+ * (BUCKET-LIST-3) done() comes after the last page() has returned.
  */
 #include <string.h>
 

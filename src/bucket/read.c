@@ -3,12 +3,13 @@
  * Reads. Up to SPLIT_ABOVE a read is one op; longer ones are made in parts of PART_BYTES, at most
  * PART_FLYING at once, all on one lane.
  *
- * (R1) All parts are of one version: each is conditional on the caller's ETag or, without one, on
- *      that of the first part, which is then read alone.
- * (R2) done() comes after the last part has ended or has been cancelled: nothing writes into dst.
- * (R3) A whole object that is read in parts has the checksum that the bucket keeps of it, where it
- *      keeps one. It is asked for while the parts come (STAT); where that fails, there is none. An
- *      object that does not have it is read once more.
+ * (BUCKET-READ-1) All parts are of one version: each is conditional on the caller's ETag or,
+ *                 without one, on that of the first part, which is then read alone.
+ * (BUCKET-READ-2) done() comes after the last part has ended or has been cancelled: nothing writes
+ *                 into dst.
+ * (BUCKET-READ-3) A whole object that is read in parts has the checksum that the bucket keeps of
+ *                 it, where it keeps one. It is asked for while the parts come (STAT); where that
+ *                 fails, there is none. An object that does not have it is read once more.
  */
 #include <string.h>
 
@@ -24,7 +25,7 @@ struct split {
     unsigned flying;
     char etag[ETAG_MAX];
     struct op ops[PART_FLYING];
-    struct op stat; /* asks for the checksum (R3) */
+    struct op stat; /* asks for the checksum (BUCKET-READ-3) */
     struct dlc_err stat_err;
     struct part_sums sums;
     bool again;
@@ -173,7 +174,7 @@ static void on_stat(struct op *op)
         parts_end(g);
 }
 
-/* (R3), of the version whose ETag is known now. */
+/* (BUCKET-READ-3), of the version whose ETag is known now. */
 static void ask_checksum(struct reading *g)
 {
     struct split *s = g->split;
@@ -226,7 +227,7 @@ static void split_begin(struct reading *g)
         ask_checksum(g);
         parts_submit(g);
     } else {
-        part_submit(g, &g->split->ops[0]); /* it tells the ETag of the others (R1) */
+        part_submit(g, &g->split->ops[0]); /* it tells the ETag of the others (BUCKET-READ-1) */
     }
 }
 

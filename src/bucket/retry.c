@@ -138,7 +138,7 @@ void try_start(struct op *op, struct try **slot, void *dst)
     o->ops->start(o, a);
 }
 
-/* Nobody waits for this one any more. After it returns nothing of it is left (O1). */
+/* Nobody waits for this one any more. After it returns nothing of it is left (ORIGIN-1). */
 static void try_abandon(struct try **tp)
 {
     struct try *t = *tp;
@@ -216,7 +216,7 @@ static void op_succeeded(struct op *op, struct try *t, struct dlc_mono now)
         op->hedge = NULL;
         if (op->first != NULL) /* it would have taken at least this long */
             hist_add(&l->ttfb, (uint64_t)dlc_mono_sub(now, op->first->started).ns);
-        try_abandon(&op->first); /* before dst is written (B4) */
+        try_abandon(&op->first); /* before dst is written (BUCKET-4) */
         if (op->length > 0)
             memcpy(op->dst, t->buffer, op->length);
         count(bucket_hedges_won);

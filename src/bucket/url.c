@@ -3,9 +3,9 @@
  * Parsing of dataset URLs (url.h). Each scheme has its own function for what follows "://"; the
  * shape options are the same for all, under another name for http(s).
  *
- * (U1) On failure *u is as after url_release().
- * (U2) Parsing the canonical text again gives the same text.
- * (U3) No message shows the query of an http(s) URL or a user name in it: both may be secrets.
+ * (URL-1) On failure *u is as after url_release().
+ * (URL-2) Parsing the canonical text again gives the same text.
+ * (URL-3) No message shows the query of an http(s) URL or a user name in it: both may be secrets.
  */
 #include "bucket/url.h"
 
@@ -142,7 +142,7 @@ static void add_option(struct url *u, bool *first, const char *name, const char 
     *first = false;
 }
 
-/* The layout is part of the name. Values have no '&' and no '?', so that (U2) holds. */
+/* The layout is part of the name. Values have no '&' and no '?', so that (URL-2) holds. */
 static void add_layout(struct url *u)
 {
     const struct url_layout *l = &u->layout;
@@ -213,7 +213,7 @@ static int apply_all(struct url *u, const char *q, struct dlc_err *err)
     }
 }
 
-/* s3, gs, file: take "?name=value&..." off the end of rest, also several, so that (U2) holds. */
+/* s3, gs, file: take "?name=value&..." off the end of rest, also several, so that (URL-2) holds. */
 static int take_options(struct url *u, char *rest, struct dlc_err *err)
 {
     char *q;
@@ -474,7 +474,7 @@ static int parse_name(struct url *u, char *rest, struct dlc_err *err)
 
 /* ---- all ---- */
 
-/* The URL as far as a message may show it (U3). */
+/* The URL as far as a message may show it (URL-3). */
 static int unknown_scheme(const char *text, size_t scheme_len, struct dlc_err *err)
 {
     if (scheme_len == 0 && text[0] == '/')
@@ -488,7 +488,7 @@ static int unknown_scheme(const char *text, size_t scheme_len, struct dlc_err *e
                        (int)DLC_MIN(scheme_len, (size_t)40), text);
 }
 
-/* Gives u->shown (U3). */
+/* Gives u->shown (URL-3). */
 static void show(struct url *u)
 {
     struct buf b = BUF_INIT;

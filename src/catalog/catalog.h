@@ -180,7 +180,7 @@ struct catalog_sample {
     struct piece few[CATALOG_FEW_PIECES];
 };
 /* Gives *out, also on failure: return it with catalog_sample_release(). The pieces are verified:
- * (P1) of docs/design/0003 holds. A sample that is a whole object has one piece. */
+ * (SAMPLES-1) of docs/design/0003 holds. A sample that is a whole object has one piece. */
 int catalog_sample(const struct catalog *c, uint64_t i, struct catalog_sample *out,
                    struct dlc_err *err);
 void catalog_sample_release(struct catalog_sample *s);

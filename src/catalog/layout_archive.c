@@ -10,9 +10,9 @@
  *
  *     take the next object --> scan --> wait for the turn --> add deferred samples --> next turn
  *
- * (ORDER-1) The builder is changed by the thread whose turn it is, and by no other.
- * (ORDER-2) Objects are taken in order, so that the one whose turn it is, is being scanned.
- * (ORDER-3) The failure of the first object in order is reported, as if there were one thread.
+ * (TURN-1) The builder is changed by the thread whose turn it is, and by no other.
+ * (TURN-2) Objects are taken in order, so that the one whose turn it is, is being scanned.
+ * (TURN-3) The failure of the first object in order is reported, as if there were one thread.
  */
 #include "catalog/layout_i.h"
 

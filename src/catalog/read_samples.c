@@ -192,7 +192,7 @@ static bool next_piece(struct decoder *d, struct piece *p, uint32_t *sum)
     return !__builtin_add_overflow(p->offset, p->length, &d->end);
 }
 
-/* The piece lies in what it refers to (P1). */
+/* The piece lies in what it refers to (SAMPLES-1). */
 static bool piece_good(const struct catalog *c, struct piece *p, uint32_t sum,
                        struct catalog_entry *e, uint64_t *checked)
 {

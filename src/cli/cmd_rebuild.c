@@ -6,8 +6,8 @@
  *
  * Beside a catalog may lie a record of its dataset's name and tenant (cluster/disk_inventory.c).
  *
- * (R1) A dataset with a record is registered for its tenant, or not at all: never for another
- *      tenant.
+ * (REBUILD-1) A dataset with a record is registered for its tenant, or not at all: never for
+ *             another tenant.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -5,17 +5,18 @@
  *
  *     cur == NULL --attach--> cur = attachment --daemon lost--> retired --no pins left--> unmapped
  *
- * (A1) A thread pins in the attachment that it found in `cur`, or counts itself among its `users`,
- *      then looks at `cur` again before it touches index or descriptors. A thread that retires an
- *      attachment changes `cur` first and looks at pins and users then. All seq_cst, so memory is
- *      unmapped and descriptors are closed only when no thread uses or will use them; until then
- *      the daemon, if it still lives, keeps the session and its pinned samples.
- * (A2) The session's own memory (pins, cells) and the struct stay until dlc_close(), so that a late
- *      store, or a view that is put late, is harmless; its pages are released when the attachment
- *      is unmapped.
- * (A3) After fork() the child's attachments are `foreign`: the child never writes to the parent's
- *      session and attaches for itself when it first reads. Their mappings are removed at once, or
- *      when the child has put the views that were held at the fork.
+ * (ATTACHMENT-1) A thread pins in the attachment that it found in `cur`, or counts itself among its
+ *                `users`, then looks at `cur` again before it touches index or descriptors. A
+ *                thread that retires an attachment changes `cur` first and looks at pins and users
+ *                then. All seq_cst, so memory is unmapped and descriptors are closed only when no
+ *                thread uses or will use them; until then the daemon, if it still lives, keeps the
+ *                session and its pinned samples.
+ * (ATTACHMENT-2) The session's own memory (pins, cells) and the struct stay until dlc_close(), so
+ *                that a late store, or a view that is put late, is harmless; its pages are released
+ *                when the attachment is unmapped.
+ * (ATTACHMENT-3) After fork() the child's attachments are `foreign`: the child never writes to the
+ *                parent's session and attaches for itself when it first reads. Their mappings are
+ *                removed at once, or when the child has put the views that were held at the fork.
  */
 #ifndef DLC_CLIENT_ATTACHMENT_H
 #define DLC_CLIENT_ATTACHMENT_H
@@ -66,7 +67,7 @@ struct attachment {
     uint64_t swaps_tail;     /* owned by the thread that reads in an order */
     struct catalog *catalog; /* until the dataset takes it */
     char *place, *place_endpoint; /* the same */
-    _Atomic uint32_t users;       /* threads in their slow path; seq_cst: (A1) */
+    _Atomic uint32_t users;       /* threads in their slow path; seq_cst: (ATTACHMENT-1) */
     _Atomic uint64_t hung_at;     /* the heartbeat when a wait was abandoned; 0: none. relaxed */
 };
 

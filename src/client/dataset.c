@@ -34,7 +34,7 @@
 
 /* ---- attaching ---- */
 
-/* Does anybody read there, or may: (A1)? */
+/* Does anybody read there, or may: (ATTACHMENT-1)? */
 static bool in_use(const struct attachment *a)
 {
     if (a->foreign) /* its users are threads of the parent */
@@ -57,8 +57,8 @@ static void add_session(const struct attachment *a, struct dlc_stats *out)
     }
 }
 
-/* Nobody reads there any more: keep its figures and give its pages back. The mapping stays: (A2).
- */
+/* Nobody reads there any more: keep its figures and give its pages back. The mapping stays
+ * (ATTACHMENT-2). */
 static void session_empty(struct dlc_dataset *ds, struct attachment *a)
 {
     if (a->foreign) /* the parent's */

@@ -48,7 +48,8 @@ static inline int hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
     if (e >= 0) {
         *hint = (unsigned)e + 1;
         pin = &b->pins[e];
-        atomic_store(pin, i + 1); /* seq_cst: (M1) with the evictor, (A1) with who retires a */
+        /* seq_cst: (SHM-1) with the evictor, (ATTACHMENT-1) with the thread that retires a */
+        atomic_store(pin, i + 1);
     } else {
         pin = pins_overflow(a, i);
         if (pin == NULL)
@@ -299,7 +300,7 @@ void dlc_put(struct dlc_dataset *ds, struct dlc_view *v)
     if (v->priv[1] > VIEW_MAPPED) {
         struct attachment *a = (void *)(uintptr_t)v->priv[1];
 
-        if (a->foreign) { /* (A3) */
+        if (a->foreign) { /* (ATTACHMENT-3) */
             dataset_put_inherited(ds, a);
         } else {
             atomic_store_explicit((_Atomic uint64_t *)(uintptr_t)v->priv[0], 0,

@@ -12,7 +12,7 @@
 
 #define LOOK_EVERY DLC_MS(100) /* at the daemon, while one waits for it */
 
-/* Is the daemon gone? The caller is a user of `a`, or has pinned there: (A1). */
+/* Is the daemon gone? The caller is a user of `a`, or has pinned there: (ATTACHMENT-1). */
 bool attachment_lost(const struct attachment *a);
 static inline bool attachment_died(const struct attachment *a) /* the same, for hits: one load */
 {

@@ -162,7 +162,7 @@ static void move(struct dlc_dataset *ds)
 {
     struct reading *r = &ds->reading;
 
-    if (r->swaps) { /* (B2) */
+    if (r->swaps) { /* (CLIENT-SUBSTITUTION-2) */
         client_lock();
         schedule_move(r->schedule, r->pos);
         atomic_store_explicit(&ds->at, r->pos, memory_order_relaxed); /* read under the lock */
@@ -348,7 +348,7 @@ static int take_relaxed(struct dlc_dataset *ds, uint64_t *k, uint64_t *sample, s
     uint64_t end = DLC_MIN((uint64_t)READING_WORDS * 64, cursor_left(&r->schedule->cursor, r->pos));
     uint64_t first = UINT64_MAX;
 
-    if (r->swaps) /* (B1) */
+    if (r->swaps) /* (CLIENT-SUBSTITUTION-1) */
         end = DLC_MIN(end, DLC_MAX(r->settled, r->pos + 1) - r->pos);
 
     for (uint64_t i = 0; i < end; i++) {

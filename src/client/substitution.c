@@ -13,10 +13,12 @@
  * SLOTS_MOST loads for each settled position. The client sends each swap to the daemon, then its
  * position (src/daemon/substitution.c); while the ring is full, it settles nothing more.
  *
- * (B1) A position below `settled` is never swapped; one that was read, or dealt, is below it.
- * (B2) Swaps change under the process-wide lock, together with the position, and only while the
- *      attachment that they are sent to is the current one: a thread that announces the order to
- *      another daemon finds all of them, in a consistent state.
+ * (CLIENT-SUBSTITUTION-1) A position below `settled` is never swapped; one that was read, or dealt,
+ *                         is below it.
+ * (CLIENT-SUBSTITUTION-2) Swaps change under the process-wide lock, together with the position, and
+ *                         only while the attachment that they are sent to is the current one: a
+ *                         thread that announces the order to another daemon finds all of them, in a
+ *                         consistent state.
  */
 #include "client/substitution.h"
 
@@ -96,7 +98,8 @@ static bool settle_one(struct dlc_dataset *ds, struct attachment *a, uint64_t p,
     if (q == CURSOR_NEVER)
         return true;
     client_lock();
-    done = atomic_load(&ds->cur) == a && schedule_swap(r->schedule, p, q); /* (B2) */
+    /* (CLIENT-SUBSTITUTION-2) */
+    done = atomic_load(&ds->cur) == a && schedule_swap(r->schedule, p, q);
     client_unlock();
     if (!done)
         return true;

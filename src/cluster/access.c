@@ -4,9 +4,9 @@
  * decides: which dataset it is, its owner, its location and its credentials. daemon/client_open.h
  * says when the manager is asked.
  *
- * (K2) of docs/design/0006: a token that the manager did not vouch for opens nothing. An answer is
- *      valid for a minute at most; while the manager is unreachable, for as long as that lasts. A
- *      caller that asks with a life of 0 gets the manager's current answer, or none.
+ * A token that the manager did not vouch for opens nothing (CLUSTER-2). An answer is valid for a
+ * minute at most; while the manager is unreachable, for as long as that lasts. A caller that asks
+ * with a life of 0 gets the manager's current answer, or none.
  */
 #include "cluster/access.h"
 

@@ -5,9 +5,9 @@
  * heartbeats, one asks questions; both speak HTTP and never touch the node loop's state: they reach
  * it by loop_post().
  *
- * (A1) An unreachable manager only delays news: the view stays, and questions fail at once where
- *      this is known.
- * (A2) A command is reported as done until the manager has confirmed it.
+ * (AGENT-1) An unreachable manager only delays news: the view stays, and questions fail at once
+ *           where this is known.
+ * (AGENT-2) A command is reported as done until the manager has confirmed it.
  */
 #ifndef DLC_CLUSTER_AGENT_H
 #define DLC_CLUSTER_AGENT_H

@@ -6,8 +6,8 @@
  *
  * Commands for one dataset run one after the other, in the order received; an eviction cuts earlier
  * warm-ups short. For every command the manager is asked again who owns the dataset: a name may
- * have been freed and taken by another tenant since (K2). A command applies only to the dataset of
- * the tenant that it names.
+ * have been freed and taken by another tenant since (CLUSTER-2). A command applies only to the
+ * dataset of the tenant that it names.
  */
 #include "cluster/commands.h"
 

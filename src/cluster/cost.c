@@ -3,8 +3,8 @@
  * Bucket traffic of this node for each dataset of the cluster, and its estimated price, for
  * heartbeats. Counted since the node was started.
  *
- * (N1) The sum of a dataset never decreases: the counts of a freed dataset are kept, since it may
- *      be opened or listed again under the same name. The latest CLOSED_MAX are kept.
+ * (COST-1) The sum of a dataset never decreases: the counts of a freed dataset are kept, since it
+ *          may be opened or listed again under the same name. The latest CLOSED_MAX are kept.
  */
 #include "cluster/cost.h"
 

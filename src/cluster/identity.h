@@ -4,9 +4,9 @@
  * directory, kept in DIR/node.id. The manager gives a name to one process at a time; a process that
  * starts again in the directory of its predecessor need not wait until that one is declared dead.
  *
- * (I1) Two processes never show the same directory at the same time: the running process holds a
- *      lock (flock) on the file, which the kernel releases however the process ends. A process that
- *      does not get the lock has no directory.
+ * (IDENTITY-1) Two processes never show the same directory at the same time: the running process
+ *              holds a lock (flock) on the file, which the kernel releases however the process
+ *              ends. A process that does not get the lock has no directory.
  */
 #ifndef DLC_CLUSTER_IDENTITY_H
 #define DLC_CLUSTER_IDENTITY_H

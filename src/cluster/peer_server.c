@@ -15,14 +15,16 @@
  * once (`call` is NULL then) and freed when nothing refers to it: the fetch or the worker that it
  * waits for, and the reply whose bytes it holds.
  *
- * (B1) Bytes are sent only for the node's own token, or for one that the manager vouches for (K2),
- *      and only those of the asking tenant: as the manager says, or, for a peer, as the peer says
- *      (?tenant=). A name alone proves nothing: it may have been freed and taken by another tenant.
- *      To ask the manager about tokens of strangers is bounded apart: resolve_for_stranger().
- * (B2) A sample that this node is asking a peer for is refused: that peer may be waiting for us.
- * (B3) Replies hold at most HELD_SHARE of the memory tier, and one sample more: peers that do not
- *      read cannot take the memory from this node's readers. Beyond that a peer is told to read the
- *      bucket.
+ * (PEER-SERVER-1) Bytes are sent only for the node's own token, or for one that the manager vouches
+ *                 for (CLUSTER-2), and only those of the asking tenant: as the manager says, or,
+ *                 for a peer, as the peer says (?tenant=). A name alone proves nothing: it may have
+ *                 been freed and taken by another tenant. To ask the manager about tokens of
+ *                 strangers is bounded apart: resolve_for_stranger().
+ * (PEER-SERVER-2) A sample that this node is asking a peer for is refused: that peer may be waiting
+ *                 for us.
+ * (PEER-SERVER-3) Replies hold at most HELD_SHARE of the memory tier, and one sample more: peers
+ *                 that do not read cannot take the memory from this node's readers. Beyond that a
+ *                 peer is told to read the bucket.
  */
 #include "cluster/peer_server.h"
 
@@ -75,7 +77,7 @@ struct peer_server {
     unsigned char token[SHA256_LEN];   /* digest of the node's own */
     bool cancelled;                    /* L, and what follows */
     struct refusal refusals[REFUSALS]; /* by hash */
-    uint64_t held;                     /* bytes that replies hold (B3) */
+    uint64_t held;                     /* bytes that replies hold (PEER-SERVER-3) */
 };
 
 struct peer_request {

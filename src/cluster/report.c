@@ -9,9 +9,9 @@
  *
  *     walk: slice --worker--> seen ... all slices --> have      report: have against told --> rows
  *
- * (Q1) told changes only when the manager has confirmed the rows.
- * (Q2) A row says what was true when the walk passed it: it serves display and placement, never
- *      reads.
+ * (HEARTBEAT-1) told changes only when the manager has confirmed the rows.
+ * (HEARTBEAT-2) A row says what was true when the walk passed it: it serves display and placement,
+ *               never reads.
  */
 #include "cluster/report.h"
 

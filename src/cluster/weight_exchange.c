@@ -8,13 +8,15 @@
  *     marks --taken--> samples, kept --posted--> heard by the manager: forgotten
  *                             ^-------away---------|
  *
- * (X1) A mark that was taken is posted, or kept, with its weight at the time of the post: at most
- *      BATCH of a job are kept, the others stay marked.
- * (X2) A received weight does not replace one that was learnt here and is not yet posted, or was
- *      posted just now: it is older, or the other nodes get ours as well.
- * (X3) Without another node, or while the manager is unreachable, nothing is sent and no mark is
- *      taken.
- * (X4) Weights may be freed while a call is in flight: its answer finds them by number.
+ * (WEIGHT-EXCHANGE-1) A mark that was taken is posted, or kept, with its weight at the time of the
+ *                     post: at most BATCH of a job are kept, the others stay marked.
+ * (WEIGHT-EXCHANGE-2) A received weight does not replace one that was learnt here and is not yet
+ *                     posted, or was posted just now: it is older, or the other nodes get ours as
+ *                     well.
+ * (WEIGHT-EXCHANGE-3) Without another node, or while the manager is unreachable, nothing is sent
+ *                     and no mark is taken.
+ * (WEIGHT-EXCHANGE-4) Weights may be freed while a call is in flight: its answer finds them by
+ *                     number.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -147,7 +149,7 @@ static json_t *body_of(const struct dataset *ds, const struct job_weights *w)
 
 /* ---- what comes ---- */
 
-/* (X2) */
+/* (WEIGHT-EXCHANGE-2) */
 static bool is_ours(const struct job_weights *w, uint64_t sample)
 {
     size_t lo = 0, hi = w->send.n;
@@ -213,7 +215,7 @@ static void take_failure(struct job_weights *w, const struct dlc_err *err, struc
     w->send.next = dlc_mono_add(now, AFTER_REFUSAL);
 }
 
-/* (X4) */
+/* (WEIGHT-EXCHANGE-4) */
 static struct job_weights *find(struct node *n, const struct exchange *x)
 {
     dlc_list_each (l, &n->datasets) {

@@ -3,21 +3,23 @@
  * The daemon's socket: accepts connections of permitted users, and sends and receives messages
  * without ever waiting for a client.
  *
- * (C1) A connection is served only if the kernel reports its user as ours, root, or in allow-uid.
- * (C2) The socket's directory is ours and no other user can write to it.
- * (C3) A connection object may be freed inside any of its callbacks, and nowhere else. Code that
- *      needs it later keeps its id.
- * (C4) The daemon may end a connection at any time (invalid messages, a client that does not read),
- *      but not the client's pins: the client may read those samples, and pin others, until it
- *      notices. The connection becomes a zombie. It is shut down for writing, so that the client
- *      notices, and is not served any more. Its session's pins count until the client closes its
- *      end (the library does so when the last view is put) or dies. A process, or a user, with too
- *      many zombies cannot open more sessions and reads past the cache. Pins of a live client are
- *      never dropped.
- * (C5) A shortage of descriptors or memory fails a request, or delays it until the tick. It does
- *      not end a connection.
- * (C6) The loop does not close descriptors that a client sent, nor the socket that they may still
- *      lie in: closing can wait for as long as the client likes (client_fds.h).
+ * (CLIENT-CONN-1) A connection is served only if the kernel reports its user as ours, root, or in
+ *                 allow-uid.
+ * (CLIENT-CONN-2) The socket's directory is ours and no other user can write to it.
+ * (CLIENT-CONN-3) A connection object may be freed inside any of its callbacks, and nowhere else.
+ *                 Code that needs it later keeps its id.
+ * (CLIENT-CONN-4) The daemon may end a connection at any time (invalid messages, a client that does
+ *                 not read), but not the client's pins: the client may read those samples, and pin
+ *                 others, until it notices. The connection becomes a zombie. It is shut down for
+ *                 writing, so that the client notices, and is not served any more. Its session's
+ *                 pins count until the client closes its end (the library does so when the last
+ *                 view is put) or dies. A process, or a user, with too many zombies cannot open
+ *                 more sessions and reads past the cache. Pins of a live client are never dropped.
+ * (CLIENT-CONN-5) A shortage of descriptors or memory fails a request, or delays it until the tick.
+ *                 It does not end a connection.
+ * (CLIENT-CONN-6) The loop does not close descriptors that a client sent, nor the socket that they
+ *                 may still lie in: closing can wait for as long as the client likes
+ *                 (client_fds.h).
  */
 #include "daemon/client_conn.h"
 
@@ -45,7 +47,7 @@
 #define UNREAD_MAX      (8u << 20) /* bytes a client may leave unread before it is dropped */
 #define UNREAD_MESSAGES 64u        /* and messages: each may hold descriptors */
 #define TURN_MESSAGES   16u        /* taken from one client before the others have their turn */
-#define PROCESS_ZOMBIES 16u        /* (C4): that one process may have, */
+#define PROCESS_ZOMBIES 16u        /* (CLIENT-CONN-4): that one process may have, */
 #define USER_ZOMBIES    256u       /* and all of one user */
 
 static struct conn *conn_of(struct watch *w)
@@ -58,7 +60,7 @@ static struct conn *conn_of(struct watch *w)
 
 /* ---- out ---- */
 
-/* To be ended by its next event (C3), which this makes happen. */
+/* To be ended by its next event (CLIENT-CONN-3), which this makes happen. */
 static void conn_doom(struct conn *c, const char *why)
 {
     if (c->closing)
@@ -76,7 +78,7 @@ static void on_ender(struct timer *t)
     conn_end(&c, c->why);
 }
 
-/* (C5): leave it alone until the tick. */
+/* (CLIENT-CONN-5): leave it alone until the tick. */
 static void conn_pause(struct conn *c, const char *what)
 {
     node_short(c->node, what);
@@ -207,7 +209,7 @@ static void refuse_without_fds(struct conn *c)
               "raise its limit on open files (ulimit -n, LimitNOFILE=)");
 }
 
-/* (C6) */
+/* (CLIENT-CONN-6) */
 static void close_fds(struct msg_reader *r, int *fds, unsigned *n)
 {
     client_fds_close(dlc_container(r, struct conn, reader)->node, fds, n);
@@ -223,7 +225,8 @@ static void handle(struct conn *c, struct msg *m)
         c->node->client_ops->message(c, m);
 }
 
-/* (C4): wait until the client lets go. A call that fails here is made again by the next event. */
+/* (CLIENT-CONN-4): wait until the client lets go. A call that fails here is made again by the next
+ * event. */
 static void on_zombie(struct conn *c, uint32_t events)
 {
     if (events & (EPOLLHUP | EPOLLERR))

@@ -53,15 +53,15 @@ struct conn {
     const char *why;                       /* ... for this reason; a literal */
     struct timer ender;                    /* that event */
     bool paused;                           /* out of memory or descriptors: the tick resumes it */
-    bool zombie;                           /* (C4) */
+    bool zombie;                           /* (CLIENT-CONN-4) */
 };
 
 /* Callbacks of the module that owns the state attached to connections. L; none may be NULL. */
 struct client_ops {
     /* A message of a client that has said hello. The caller owns m. */
     void (*message)(struct conn *c, struct msg *m);
-    /* The daemon ends a connection that has a session: it is served no more (C4). Returns how many
-     * samples the client still pins. */
+    /* The daemon ends a connection that has a session: it is served no more (CLIENT-CONN-4).
+     * Returns how many samples the client still pins. */
     uint64_t (*ended)(struct conn *c);
     /* The connection is being freed: release the state attached to it. */
     void (*closed)(struct conn *c);
@@ -72,7 +72,7 @@ int server_open(struct node *n, const struct client_ops *ops, struct dlc_err *er
 int server_listen(struct node *n); /* listens again after descriptors ran out; 0 or -1 */
 void server_close(struct node *n);
 void conn_close(struct conn **cp);
-/* The daemon ends the connection: (C4). `why` is a literal. */
+/* The daemon ends the connection: (CLIENT-CONN-4). `why` is a literal. */
 void conn_end(struct conn **cp, const char *why);
 void conns_resume(struct node *n); /* resumes paused connections; called by the tick */
 /* May it open a session? Not if the daemon had to end too many sessions of this process or user. */

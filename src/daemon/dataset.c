@@ -137,7 +137,7 @@ static const char *effective_endpoint(const struct dataset *ds)
 
 /* What a chunk's name is made of beside key and ETag: the place, not the prefix, so that datasets
  * that overlap share chunks; and the tenant, so that nobody finds what another one paid for with
- * credentials of its own (K2). */
+ * credentials of its own (CLUSTER-2). */
 static uint64_t disk_id_of(const struct dataset *ds)
 {
     bool whole_keys = ds->url.scheme == URL_S3 || ds->url.scheme == URL_GS;

@@ -25,7 +25,7 @@ bool dataset_is_at(const struct dataset *ds, const char *url);
 /* The newest ready one at this URL; NULL: none. */
 struct dataset *dataset_find(struct node *n, const char *url);
 /* The ready dataset with this cluster id; snapshot 0: the newest. tenant NULL: of any tenant; a
- * freed name may belong to another tenant by now (K2). NULL: none. */
+ * freed name may belong to another tenant by now (CLUSTER-2). NULL: none. */
 struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *tenant,
                                    uint64_t snapshot);
 /* The open dataset of that name and snapshot, or the one that is being opened for it. NULL: none.

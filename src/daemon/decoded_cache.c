@@ -8,13 +8,13 @@
  *           \                                                   \--> DLC_ECORRUPT
  *            \--> no room, or it is there already
  *
- * (G1) A decoded sample takes memory that is free and that no dataset in use could fill with
- *      samples: of its tenant.
- * (G2) The daemon checks its own copy, which no client can write. If the client changes the upload
- *      slot while it is copied, the checksum does not match.
- * (G3) A decoded cache belongs to a user and a token: a process cannot inject decoded data into
- *      another user's jobs.
- * (G4) Decoded samples without users are evicted to make room for new ones.
+ * (DECODED-CACHE-1) A decoded sample takes memory that is free and that no dataset in use could
+ *                   fill with samples: of its tenant.
+ * (DECODED-CACHE-2) The daemon checks its own copy, which no client can write. If the client
+ *                   changes the upload slot while it is copied, the checksum does not match.
+ * (DECODED-CACHE-3) A decoded cache belongs to a user and a token: a process cannot inject decoded
+ *                   data into another user's jobs.
+ * (DECODED-CACHE-4) Decoded samples without users are evicted to make room for new ones.
  */
 #include "daemon/decoded_cache.h"
 
@@ -176,7 +176,8 @@ void decoded_caches_figures(const struct dataset *ds, uint64_t *samples, uint64_
 
 /* ---- room ---- */
 
-/* Of each memory: what datasets in use may still bring in (G1), and what (G4) would free. */
+/* Of each memory: what datasets in use may still bring in (DECODED-CACHE-1), and what can be freed
+ * (DECODED-CACHE-4). */
 static void count_room(struct node *n)
 {
     dlc_list_each (l, &n->memories.all) {
@@ -219,7 +220,8 @@ void decoded_caches_tell_room(struct node *n)
     }
 }
 
-/* (G4): some of the cache in this memory that was left longest ago. False: there is none. */
+/* (DECODED-CACHE-4): some of the cache in this memory that was left longest ago. False: there is
+ * none. */
 static bool clear_some(struct node *n, const struct tenant_memory *m)
 {
     struct decoded_cache *oldest = NULL;
@@ -264,7 +266,7 @@ static void copy(struct work *w)
     void *to = mem_fill_data(g->fill);
 
     memcpy(to, mem_upload_slot(g->uploads, g->slot), g->len);
-    g->sound = decoded_is_sound(to, g->len, g->sample); /* (G2) */
+    g->sound = decoded_is_sound(to, g->len, g->sample); /* (DECODED-CACHE-2) */
     loop_post(g->node->loop, &g->task);
 }
 

@@ -25,7 +25,7 @@ struct decoded_cache {
     unsigned char key[SHA256_LEN];
     uint64_t id;
     struct mem_index *index;
-    uint64_t cleared; /* (G4): the decoded samples before this one were evicted */
+    uint64_t cleared; /* (DECODED-CACHE-4): the decoded samples before this one were evicted */
     unsigned users;   /* sessions, and uploads in progress */
     struct dlc_mono last_used;
 };

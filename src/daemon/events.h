@@ -4,11 +4,11 @@
  * happens. The module that raises an event does not know its listeners. A listener defines one
  * `const struct node_events NAME_events`; daemon.c lists them all, including the cluster's.
  *
- * (E1) Listeners are called one after the other, on the thread that raises the event, in the order
- *      of daemon.c's list. None may depend on that order.
- * (E2) An event has no answer. Where one is needed, call a function of a lower module or an
- *      operation of cluster_ops.h.
- * (E3) The list is made before the loop runs and does not change.
+ * (EVENTS-1) Listeners are called one after the other, on the thread that raises the event, in the
+ *            order of daemon.c's list. None may depend on that order.
+ * (EVENTS-2) An event has no answer. Where one is needed, call a function of a lower module or an
+ *            operation of cluster_ops.h.
+ * (EVENTS-3) The list is made before the loop runs and does not change.
  */
 #ifndef DLC_DAEMON_EVENTS_H
 #define DLC_DAEMON_EVENTS_H

@@ -4,13 +4,14 @@
  * (docs/design/0008). They lie in memory that all ranks of a job on this node write; they decide
  * which samples stay in memory (next_use.c).
  *
- * (V1) The daemon does not trust that memory: its size is ours and sealed, a value that is not a
- *      positive finite number counts as never learnt, and one look does a bounded amount of work
- *      whatever is marked.
- * (V2) Weights belong to a user and a token, as decoded caches do: a job of the same name of
- *      another owner has its own weights.
- * (V3) Weights stay when the job's last session ends, for later sessions, until the dataset closes
- *      or another job needs the slot. Weights of a process without a job end with it.
+ * (JOB-WEIGHTS-1) The daemon does not trust that memory: its size is ours and sealed, a value that
+ *                 is not a positive finite number counts as never learnt, and one look does a
+ *                 bounded amount of work whatever is marked.
+ * (JOB-WEIGHTS-2) Weights belong to a user and a token, as decoded caches do: a job of the same
+ *                 name of another owner has its own weights.
+ * (JOB-WEIGHTS-3) Weights stay when the job's last session ends, for later sessions, until the
+ *                 dataset closes or another job needs the slot. Weights of a process without a job
+ *                 end with it.
  */
 #include "daemon/job_weights.h"
 

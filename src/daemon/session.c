@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Sessions: one client process on one dataset. Requests come through the submission ring in shared
- * memory, which the client may fill with anything (N4): the daemon copies every number once and
- * checks the copy; a client that breaks the rules is disconnected (C4). The rules:
+ * memory, which the client may fill with anything (ONE-NODE-4): the daemon copies every number once
+ * and checks the copy; a client that breaks the rules is disconnected (CLIENT-CONN-4). The rules:
  *
- * (S1) tail is at most SHM_RING_LEN ahead of head.
- * (S2) a ring entry is below SHM_CELLS, a sample below the dataset's count, an op known.
- * (S3) a session waits for at most SHM_CELLS fetches at once.
- * (S4) a session of the decoded cache may only submit uploads; upload slot k completes in cell k.
+ * (SESSION-1) tail is at most SHM_RING_LEN ahead of head.
+ * (SESSION-2) a ring entry is below SHM_CELLS, a sample below the dataset's count, an op known.
+ * (SESSION-3) a session waits for at most SHM_CELLS fetches at once.
+ * (SESSION-4) a session of the decoded cache may only submit uploads; upload slot k completes in
+ *             cell k.
  *
  * A client that never stops filling its ring gets SHM_RING_LEN requests per turn, like every other.
  * The doorbell is edge-triggered and never read: the client can change its flags too, so that a
@@ -100,7 +101,7 @@ static void fetched(struct waiter *w, int rc, const char *text)
 
 /* ---- requests ---- */
 
-/* A field that the client may change under us: (N4). */
+/* A field that the client may change under us: (ONE-NODE-4). */
 #define once(field) (*(volatile const __typeof__(field) *)&(field))
 
 static bool ask_fetch(struct session *s, uint32_t cell, uint64_t sample)

@@ -66,7 +66,7 @@ struct node {
     struct dlc_list warms;    /* struct warm.link */
     struct dlc_list deriving; /* assemble.c */
     unsigned n_conns;
-    struct dlc_list zombies; /* struct conn.link: (C4) */
+    struct dlc_list zombies; /* struct conn.link: (CLIENT-CONN-4) */
     unsigned n_zombies;
     bool pauses; /* a connection is paused: the tick looks for it */
     int reserve[RESERVE];

@@ -6,17 +6,19 @@
  * order is *settled*: positions before that do not change any more, and only those are fetched.
  * `horizon` tells the client how far it should settle: the window.
  *
- * (Z1) The client is not trusted: both positions of a swap must be still to come, in one epoch of
- *      the session's order. A client that writes anything else may not swap until it announces an
- *      order again; until then its cursor is followed without swaps, and it waits for samples that
- *      it reads elsewhere.
- * (Z2) Every swap that was made before the client wrote its cursor is known when the daemon acts on
- *      that cursor: the cursor is loaded before the ring.
- * (Z3) Swaps are applied in sequence, each before the cursor passes it. The client may swap in an
- *      epoch that is not ready here yet: it swaps first and then writes its cursor, and may have
- *      read several short epochs since the last look. Such a swap waits in the ring until the
- *      cursor has moved to the beginning of its epoch, or near it. One look does that for the swaps
- *      that were in the ring when it began: SHM_SWAPS times at most.
+ * (DAEMON-SUBSTITUTION-1) The client is not trusted: both positions of a swap must be still to
+ *                         come, in one epoch of the session's order. A client that writes anything
+ *                         else may not swap until it announces an order again; until then its
+ *                         cursor is followed without swaps, and it waits for samples that it reads
+ *                         elsewhere.
+ * (DAEMON-SUBSTITUTION-2) Every swap that was made before the client wrote its cursor is known when
+ *                         the daemon acts on that cursor: the cursor is loaded before the ring.
+ * (DAEMON-SUBSTITUTION-3) Swaps are applied in sequence, each before the cursor passes it. The
+ *                         client may swap in an epoch that is not ready here yet: it swaps first
+ *                         and then writes its cursor, and may have read several short epochs since
+ *                         the last look. Such a swap waits in the ring until the cursor has moved
+ *                         to the beginning of its epoch, or near it. One look does that for the
+ *                         swaps that were in the ring when it began: SHM_SWAPS times at most.
  */
 #include "daemon/substitution.h"
 

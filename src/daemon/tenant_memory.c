@@ -28,7 +28,7 @@ static uint64_t least_ceiling(void)
     return DLC_ALIGN_UP((uint64_t)SHM_HDR_SIZE, os_page_size()) + os_page_size();
 }
 
-static void divide(struct tenant_memories *t) /* (T2) */
+static void divide(struct tenant_memories *t) /* (TENANT-MEMORY-2) */
 {
     struct tenant_share s[TENANT_MEMORIES_MAX];
     struct memory_figures f;
@@ -160,7 +160,7 @@ void tenant_memory_put(struct tenant_memory **mp)
     if (m == NULL)
         return;
     dlc_check(m->users > 0);
-    m->users--; /* (T3): tenant_memories_free_some() does the rest */
+    m->users--; /* (TENANT-MEMORY-3): tenant_memories_free_some() does the rest */
 }
 
 /* ---- all of them ---- */
@@ -175,7 +175,7 @@ void tenant_memories_tick(struct tenant_memories *t)
         divide(t);
 }
 
-/* (T3) */
+/* (TENANT-MEMORY-3) */
 static bool is_empty(const struct tenant_memory *m)
 {
     struct memory_figures f;

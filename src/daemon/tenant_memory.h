@@ -4,14 +4,15 @@
  * (docs/design/0013). Sessions get the descriptor of their dataset's tenant only. A daemon without
  * tenants has one, with the empty name.
  *
- * (T1) A dataset's samples lie in the memory of its tenant, and in no other.
- * (T2) The ceilings add up to at most the node's ceiling; tenant_shares.h divides it, when a tenant
- *      comes and at each tick. A tenant's ceiling is lowered before another one's is raised. What
- *      is pinned above a lowered ceiling, or not given back yet, is in use beside that until
- *      readers let go: they keep their views, and follow_limits() lowers the node's ceiling if the
- *      machine is short of memory.
- * (T3) A memory is made with its first user and freed after its last one, when it is empty. So it
- *      costs nothing to have had many tenants.
+ * (TENANT-MEMORY-1) A dataset's samples lie in the memory of its tenant, and in no other.
+ * (TENANT-MEMORY-2) The ceilings add up to at most the node's ceiling; tenant_shares.h divides it,
+ *                   when a tenant comes and at each tick. A tenant's ceiling is lowered before
+ *                   another one's is raised. What is pinned above a lowered ceiling, or not given
+ *                   back yet, is in use beside that until readers let go: they keep their views,
+ *                   and follow_limits() lowers the node's ceiling if the machine is short of
+ *                   memory.
+ * (TENANT-MEMORY-3) A memory is made with its first user and freed after its last one, when it is
+ *                   empty. So it costs nothing to have had many tenants.
  *
  * All functions are L. No step depends on the number of samples.
  */

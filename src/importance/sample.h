@@ -7,15 +7,15 @@
  *                If that leaves space (replication 0.5), the others repeat, or if all are
  *                resident, those.
  *     coverage   without replacement. First the class of the epoch, one of `every` classes into
- *                which a fixed permutation divides the samples; then others by weight (never learnt:
- *                the mean of the known weights); all shuffled.
+ *                which a fixed permutation divides the samples; then others by weight (never
+ *                learnt: the mean of the known weights); all shuffled.
  *
- * (I2) In an epoch no sample is in the lists of two ranks (except for padding), and all ranks have
- *      the same number of positions, whatever their weights.
- * (I3) coverage: in any `every` consecutive epochs each sample is drawn at least once, on any
- *      number of ranks; within an epoch at most once (except for padding).
- * (D1) The same spec, weights and residents give the same list. Weight and residence of each sample
- *      are read once, so that they may change meanwhile.
+ * (DRAW-2) In an epoch no sample is in the lists of two ranks (except for padding), and all ranks
+ *          have the same number of positions, whatever their weights.
+ * (DRAW-3) coverage: in any `every` consecutive epochs each sample is drawn at least once, on any
+ *          number of ranks; within an epoch at most once (except for padding).
+ * (DRAW-SPEC-1) The same spec, weights and residents give the same list. Weight and residence of
+ *               each sample are read once, so that they may change meanwhile.
  *
  * Pure: no clock, no locks. Scratch: 12 bytes per sample, and 4 per position.
  */

@@ -7,7 +7,7 @@
 
 #include "importance/weights.h"
 
-/* relaxed: weights_mark() comes behind and orders it (W1). */
+/* relaxed: weights_mark() comes behind and orders it (WEIGHT-STORE-1). */
 static inline void weights_store(struct weights *w, uint64_t sample, float weight)
 {
     uint32_t bits;

@@ -6,11 +6,12 @@
  * first pin) and claims entries of it from one thread only. Any thread of that process may clear an
  * entry.
  *
- * (R1) The pin is stored before the slot is loaded, both seq_cst: (M1) of shm.h.
- * (R2) The slot's contents are checked against the size of the segment before use: a broken daemon
- *      must not make a reader leave its mapping.
- * (R3) Clearing is a release and finding an entry free is an acquire, so the reads made under a pin
- *      come before whatever the daemon does once it sees the entry empty or used again.
+ * (PIN-READER-1) The pin is stored before the slot is loaded, both seq_cst: (SHM-1) of shm.h.
+ * (PIN-READER-2) The slot's contents are checked against the size of the segment before use: a
+ *                broken daemon must not make a reader leave its mapping.
+ * (PIN-READER-3) Clearing is a release and finding an entry free is an acquire, so the reads made
+ *                under a pin come before whatever the daemon does once it sees the entry empty or
+ *                used again.
  *
  * The cost of a hit is one xchg and three loads, plus four plain stores for the log.
  */
@@ -60,7 +61,7 @@ static inline bool shm_look(const struct shm_slot *slots, uint64_t sample, uint6
     const struct shm_slot *s = &slots[sample];
     uint64_t w = atomic_load_explicit(&s->where, memory_order_seq_cst);
     while (shm_where_state(w) == SHM_READY) {
-        /* Acquire, so that the second look at where is not made before this. (M2) */
+        /* Acquire, so that the second look at where is not made before this. (SHM-2) */
         uint64_t l = atomic_load_explicit(&s->len, memory_order_acquire);
         uint64_t again = atomic_load_explicit(&s->where, memory_order_seq_cst);
         if (again == w) {

@@ -19,14 +19,14 @@
  *     look at the pins of every session of this index                 (load, seq_cst)
  *     none holds i + 1: the memory is free. Otherwise it stays retired and is looked at again.
  *
- * (M1) Either the reader's load sees EMPTY, or the evictor's look sees the pin: both sides store
- *      first and load then, in the one total order of seq_cst operations.
- * (M2) len changes only while the slot is EMPTY, so a READY where that did not change between two
- *      loads goes with the len read between them.
- * (M3) Only the thread that owns a block claims its pin entries; any thread of that process may
- *      clear them.
- * (M4) The daemon trusts nothing in a session: indices are bounded, fields are copied once, and a
- *      client that lies harms only its own reads.
+ * (SHM-1) Either the reader's load sees EMPTY, or the evictor's look sees the pin: both sides store
+ *         first and load then, in the one total order of seq_cst operations.
+ * (SHM-2) len changes only while the slot is EMPTY, so a READY where that did not change between
+ *         two loads goes with the len read between them.
+ * (SHM-3) Only the thread that owns a block claims its pin entries; any thread of that process may
+ *         clear them.
+ * (SHM-4) The daemon trusts nothing in a session: indices are bounded, fields are copied once, and
+ *         a client that lies harms only its own reads.
  */
 #ifndef DLC_IPC_SHM_H
 #define DLC_IPC_SHM_H

@@ -13,8 +13,8 @@
  * of those that were made have left. Resting, those that are there are still used, which costs
  * nothing. DLC_ON does not rest. Without a daemon there are no decoded samples.
  *
- * (F1) A decoded sample that cannot be used is passed over: the sample is decoded, and nobody is
- *      told.
+ * (DECODED-POLICY-1) A decoded sample that cannot be used is passed over: the sample is decoded,
+ *                    and nobody is told.
  *
  * Threads: any, but decoded_policy_begin() and decoded_policy_step(), which are the consumer's.
  */

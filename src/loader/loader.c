@@ -175,7 +175,7 @@ void dlc_loader_close(struct dlc_loader **lp)
         return;
     loader_of(l);
     if (l->pid != getpid())
-        return; /* (L5) */
+        return; /* (LOADER-RING-5) */
     crew_stop(l);
     free_slots(&l->queue);
     free_slots(&l->spare);
@@ -202,7 +202,7 @@ void dlc_batch_put(struct dlc_batch *b)
         return;
     l = loader_of(s->loader);
     if (l->pid != getpid())
-        return; /* (L5) */
+        return; /* (LOADER-RING-5) */
     dlc_mtx_lock(&l->mtx);
     l->held--;
     if (l->closing || l->slots > l->ring) {

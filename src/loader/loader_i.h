@@ -12,13 +12,16 @@
  * not finished; what is not resident is asked for and put aside (`late`), and a thread waits for
  * bytes only when there is nothing else to do.
  *
- * (L1) What is in a batch follows from (data, spec, seed, epoch, order) alone. Threads write only
- *      into places of their own; holes are closed when the batch is handed out.
- * (L2) Each sample of an epoch is in exactly one batch, or in the report as left out.
- * (L3) No thread of the loader calls back: alloc and free are called by the caller's threads.
- * (L4) Memory is bounded by the ring, by what the consumer holds, and by scratch for each thread.
- * (L5) After fork() the child has no threads here: it may close, and put what it holds, and both
- *      leave all to the parent.
+ * (LOADER-RING-1) What is in a batch follows from (data, spec, seed, epoch, order) alone. Threads
+ *                 write only into places of their own; holes are closed when the batch is handed
+ *                 out.
+ * (LOADER-RING-2) Each sample of an epoch is in exactly one batch, or in the report as left out.
+ * (LOADER-RING-3) No thread of the loader calls back: alloc and free are called by the caller's
+ *                 threads.
+ * (LOADER-RING-4) Memory is bounded by the ring, by what the consumer holds, and by scratch for
+ *                 each thread.
+ * (LOADER-RING-5) After fork() the child has no threads here: it may close, and put what it holds,
+ *                 and both leave all to the parent.
  *
  * One lock, held for moments: never while bytes are waited for, decoded, or memory allocated.
  */
@@ -90,7 +93,7 @@ struct worker {
 
 struct dlc_loader {
     uint32_t tag;
-    pid_t pid; /* (L5) */
+    pid_t pid; /* (LOADER-RING-5) */
     struct dlc_dataset *ds;
     struct decode_spec decode;
     struct rows rows;

@@ -9,9 +9,9 @@
  *
  * Threads plan into the next epoch as soon as its list is there.
  *
- * (P1) Only the consumer changes lists, under the lock; it may read them without it.
- * (P2) A list is freed when all of its batches were handed out, or when no thread works: no thread
- *      plans from it then.
+ * (LOADER-POSITION-1) Only the consumer changes lists, under the lock; it may read them without it.
+ * (LOADER-POSITION-2) A list is freed when all of its batches were handed out, or when no thread
+ *                     works: no thread plans from it then.
  */
 #include "loader/loader_i.h"
 

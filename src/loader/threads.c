@@ -103,8 +103,8 @@ static void fail(struct dlc_loader *l, struct work_item *item, uint32_t k, struc
     dlc_mtx_lock(&l->mtx);
     s->n_bad++;
     bad_add(&l->bad, s->index[k], err->text);
-    if ((l->on_bad == DLC_BAD_RAISE || !is_bad(err->code)) &&
-        (s->err.code == 0 || k < s->err_at)) { /* (L1): the first of the batch, not of the time */
+    /* (LOADER-RING-1): the first of the batch, not of the time */
+    if ((l->on_bad == DLC_BAD_RAISE || !is_bad(err->code)) && (s->err.code == 0 || k < s->err_at)) {
         s->err = *err;
         s->err_at = k;
     }
@@ -136,7 +136,7 @@ static int get(struct dlc_loader *l, struct work_item *item, uint32_t k, struct 
     return rc;
 }
 
-/* (L1): of all ranks no two places of an explicit order are the same. */
+/* (LOADER-RING-1): of all ranks no two places of an explicit order are the same. */
 static uint64_t key_of(const struct dlc_loader *l, const struct slot *s, uint32_t k,
                        uint64_t sample)
 {

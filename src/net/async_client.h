@@ -7,10 +7,11 @@
  *     IDLE --engine_get--> FILLING --engine_send--> FLYING --answer--> ANSWERED --engine_put--> IDLE
  *                                                   FLYING --engine_put (cancel)--> IDLE
  *
- * (H1) done() is called exactly once for each engine_send(), never from inside it, and not at all
- *      after engine_put(). It may send and put any request, also its own.
- * (H2) Bytes go to dst only from an answer that is the one asked for: status 200 or 206, the right
- *      first byte, the right length. dst is not touched after done() or engine_put().
+ * (ASYNC-CLIENT-1) done() is called exactly once for each engine_send(), never from inside it, and
+ *                  not at all after engine_put(). It may send and put any request, also its own.
+ * (ASYNC-CLIENT-2) Bytes go to dst only from an answer that is the one asked for: status 200 or
+ *                  206, the right first byte, the right length. dst is not touched after done() or
+ *                  engine_put().
  *
  * All functions are L: for the loop's thread, once it runs. Not here: what a status means, retries
  * and time limits of whole attempts (bucket, cluster); one request that is waited
@@ -101,7 +102,7 @@ void engine_answer_line(struct engine_answer *a, const char *line, size_t len);
 
 bool engine_success(int status);
 bool engine_expected(
-    const struct engine_request *r); /* is this the answer that was asked for? (H2) */
+    const struct engine_request *r); /* is this the answer that was asked for? (ASYNC-CLIENT-2) */
 /* The transfer has ended so: set rc, retryable and why. */
 void engine_judge(struct engine_request *r, CURLcode code);
 

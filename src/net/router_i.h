@@ -3,9 +3,9 @@
  * Router: parses a request target into decoded path segments and query pairs, and matches patterns
  * of routes. No input or output.
  *
- * (T1) A segment holds neither NUL, '/', control characters nor invalid UTF-8, and is not "." or
- *      "..": a handler can use a parameter as a name.
- * (T2) A name is in the query at most once.
+ * (ROUTER-1) A segment holds neither NUL, '/', control characters nor invalid UTF-8, and is not "."
+ *            or "..": a handler can use a parameter as a name.
+ * (ROUTER-2) A name is in the query at most once.
  */
 #ifndef DLC_NET_ROUTER_I_H
 #define DLC_NET_ROUTER_I_H

@@ -6,8 +6,9 @@
  *     URI --exchange_begin--> head --on_access--> body ... --on_access--> handled --> queued
  *                                                          --exchange_end--> gone
  *
- * (S1) exchange_end() is called for every exchange that began, also when the client goes away.
- * (S2) `busy` counts exchanges from their handler to their end; closing waits for them.
+ * (HTTP-SERVER-1) exchange_end() is called for every exchange that began, also when the client goes
+ *                 away.
+ * (HTTP-SERVER-2) `busy` counts exchanges from their handler to their end; closing waits for them.
  */
 #ifndef DLC_NET_SERVER_I_H
 #define DLC_NET_SERVER_I_H

@@ -5,7 +5,7 @@
  * periodically: each must send a whole request within twice `idle` of its beginning or of the
  * previous reply, and must receive a response of known length at PACE_LEAST or faster.
  *
- * (C1) A connection's descriptor is open as long as it is in the list.
+ * (SERVER-TIMEOUTS-1) A connection's descriptor is open as long as it is in the list.
  */
 #include <errno.h>
 #include <sys/socket.h>

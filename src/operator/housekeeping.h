@@ -8,8 +8,9 @@
  *                               by all; the CA goes into the MutatingWebhookConfiguration "dlcache"
  *     label dlcache.io/node     on Nodes with a live node of the cluster; by the leader
  *
- * (P1) Of objects that others created, only the label and caBundle are changed.
- * (P2) A failure is logged once and retried at the next wake-up; nothing else waits for it.
+ * (HOUSEKEEPING-1) Of objects that others created, only the label and caBundle are changed.
+ * (HOUSEKEEPING-2) A failure is logged once and retried at the next wake-up; nothing else waits for
+ *                  it.
  */
 #ifndef DLC_OPERATOR_HOUSEKEEPING_H
 #define DLC_OPERATOR_HOUSEKEEPING_H

@@ -11,9 +11,10 @@
  *     store                     DLCACHE_STORE: redis://:PASSWORD@dlcache-redis:6379
  *     redis.conf                "requirepass PASSWORD"
  *
- * (T1) Existing members are never changed. A member that was removed is created again.
- * (T2) store and redis.conf are created together; if there is a store already, its Redis is not
- *      ours.
+ * (INSTALL-SECRET-1) Existing members are never changed. A member that was removed is created
+ *                    again.
+ * (INSTALL-SECRET-2) store and redis.conf are created together; if there is a store already, its
+ *                    Redis is not ours.
  */
 #ifndef DLC_OPERATOR_INSTALL_SECRET_H
 #define DLC_OPERATOR_INSTALL_SECRET_H

@@ -3,8 +3,8 @@
  * Prometheus metrics of the operator (text format 0.0.4). Counters are kept here and raised by any
  * thread; gauges are passed in by the caller of a scrape.
  *
- * (M1) Counters only increase, and one scrape shows each at some time during it: they are relaxed
- *      atomics that pair with nothing.
+ * (OPERATOR-METRICS-1) Counters only increase, and one scrape shows each at some time during it:
+ *                      they are relaxed atomics that pair with nothing.
  */
 #ifndef DLC_OPERATOR_METRICS_H
 #define DLC_OPERATOR_METRICS_H

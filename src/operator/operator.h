@@ -7,10 +7,10 @@
  * Every replica watches everything and answers HTTP; only the leader runs passes. A replica that
  * becomes leader enqueues every object once.
  *
- * (N1) A write to Kubernetes needs the Lease (kube_options.may_write), except for the Secret of the
- *      installation, which any replica may create at the start.
- * (N2) No pass runs before every kind was listed: an object that was not seen yet would look
- *      absent.
+ * (OPERATOR-1) A write to Kubernetes needs the Lease (kube_options.may_write), except for the
+ *              Secret of the installation, which any replica may create at the start.
+ * (OPERATOR-2) No pass runs before every kind was listed: an object that was not seen yet would
+ *              look absent.
  */
 #ifndef DLC_OPERATOR_OPERATOR_H
 #define DLC_OPERATOR_OPERATOR_H

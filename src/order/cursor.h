@@ -12,8 +12,9 @@
  * The current epoch and the next one are kept ready. Others are computed on demand, with the same
  * results, only slower; an explicit order has no others.
  *
- * (C1) cursor_move() changes how fast results come, never the results, except that it drops the
- *      explicit lists of past epochs, and the substitutions of epochs that are not ready any more.
+ * (CURSOR-1) cursor_move() changes how fast results come, never the results, except that it drops
+ *            the explicit lists of past epochs, and the substitutions of epochs that are not ready
+ *            any more.
  *
  * Pure: no allocation, no locks, no clock. Owned by one thread at a time.
  */

@@ -11,8 +11,8 @@
  *     padded                  element of order  a  b  c  d  e | a    rank 0: a c e   rank 1: b d a
  *     drop_last                                 a  b  c  d           rank 0: a c     rank 1: b d
  *
- * (O1) Without drop_last every sample is read by some rank in every epoch, and with it no sample is
- *      read twice. A rank by itself never reads a sample twice in an epoch.
+ * (ORDER-1) Without drop_last every sample is read by some rank in every epoch, and with it no
+ *           sample is read twice. A rank by itself never reads a sample twice in an epoch.
  *
  * Pure and X: no allocation, no locks, no clock.
  * Not here: running on over epochs (order/cursor.h), explicit lists (order/next_use_index.h).

@@ -9,8 +9,9 @@
  * walk on: one in nine at n = 129, fewer than one in 30,000 at 10^9. Eight rounds: the statistics
  * of tests/unit/order/test_shuffle.c find four bad up to n = 4,000, six up to 128, eight nowhere.
  *
- * (P1) The same (n, seed, epoch) gives the same order in every version and on every machine: saved
- *      states depend on it, and tests/unit/order/vectors.def holds it in place.
+ * (PERMUTATION-1) The same (n, seed, epoch) gives the same order in every version and on every
+ *                 machine: saved states depend on it, and tests/unit/order/vectors.def holds it in
+ *                 place.
  *
  * Pure and X: no allocation, no locks. Not for secrets.
  */

@@ -8,9 +8,10 @@
  *     is read     d a c b e f        pairs (0, d), (1, a), (3, b)
  *                                    after 0 was passed: (1, a), (3, b)
  *
- * (W1) The samples at positions that are not passed are a permutation of those that are left,
- *      whatever was exchanged: no sample comes twice and none is lost. A sample whose own position
- *      holds another one, and which is at no other position, was read.
+ * (SUBSTITUTION-1) The samples at positions that are not passed are a permutation of those that are
+ *                  left, whatever was exchanged: no sample comes twice and none is lost. A sample
+ *                  whose own position holds another one, and which is at no other position, was
+ *                  read.
  *
  * Positions count from the start of the epoch. For computed orders only: there a rank reads a
  * sample at most once in an epoch. Owned by one thread at a time.
@@ -60,7 +61,8 @@ size_t swaps_list(const struct swaps *w, uint64_t from, struct swap_pair **pairs
 
 /*
  * The pairs that were listed at position `from`, in any order; w is empty before.
- * Returns: 0; DLC_EINVAL when (W1) would not hold, or that many are not possible: w is empty then.
+ * Returns: 0; DLC_EINVAL when (SUBSTITUTION-1) would not hold, or that many are not possible: w is
+ * empty then.
  */
 int swaps_load(struct swaps *w, const struct order *o, const struct swap_pair *pairs, size_t n,
                uint64_t from, struct dlc_err *err);

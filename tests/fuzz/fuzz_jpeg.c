@@ -2,7 +2,7 @@
 /*
  * Arbitrary bytes as a JPEG, to our decoder and to libjpeg. The first byte says what is cut out of
  * it. Both decode the whole image to the same pixels or both refuse it, but for the two cases of
- * (J2); then any part is that of the whole, by fast and portable code alike.
+ * (JPEG-2); then any part is that of the whole, by fast and portable code alike.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -10,9 +10,10 @@
  *     NONE --get--> LOOKING --found--> FRESH --refresh due--> FRESH, LOOKING in the background
  *                           --failed--> FAILED --pause over--> LOOKING
  *
- * (K1) Credentials that have not expired are never withheld because a refresh failed.
- * (K2) A generation number names one set of values: finding the same values again keeps it.
- * (K3) A secret is wiped before its memory is freed, and is in no message.
+ * (CREDENTIALS-1) Credentials that have not expired are never withheld because a refresh failed.
+ * (CREDENTIALS-2) A generation number names one set of values: finding the same values again keeps
+ *                 it.
+ * (CREDENTIALS-3) A secret is wiped before its memory is freed, and is in no message.
  */
 #ifndef DLC_BUCKET_CREDENTIALS_CREDENTIALS_I_H
 #define DLC_BUCKET_CREDENTIALS_CREDENTIALS_I_H

@@ -7,12 +7,13 @@
  *           WAITING --cancel--> DROPPED --worker--> freed
  *           RUNNING --cancel--> (waits for BACK), done(ECANCELED); freed when its task runs
  *
- * (F1) The state changes under the origin's lock. A worker writes into attempt and dst only while
- *      RUNNING, except `received` and `first_byte`, which are the lane's.
- * (F2) When cancel returns, the call's task is in the lane's inbox or will never be posted, so a
- *      lane can stop after its last attempt.
- * (F3) A cancel waits for at most one slice of a read. On a file system that hangs for good (a dead
- *      NFS server) it hangs too, and with it this bucket's lane, but nobody else's.
+ * (FILE-ORIGIN-1) The state changes under the origin's lock. A worker writes into attempt and dst
+ *                 only while RUNNING, except `received` and `first_byte`, which are the lane's.
+ * (FILE-ORIGIN-2) When cancel returns, the call's task is in the lane's inbox or will never be
+ *                 posted, so a lane can stop after its last attempt.
+ * (FILE-ORIGIN-3) A cancel waits for at most one slice of a read. On a file system that hangs for
+ *                 good (a dead NFS server) it hangs too, and with it this bucket's lane, but nobody
+ *                 else's.
  */
 #include <sys/types.h>
 

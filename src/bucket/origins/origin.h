@@ -8,9 +8,9 @@
  * called on the lane's thread, and done() is called there too, exactly once and never from inside
  * start().
  *
- * (O1) After done(), the origin writes neither into the attempt nor into dst.
- * (O2) rc 0 of a GET means that exactly `length` bytes are in dst; length may be 0.
- * (O3) Counters and money are the bucket's; an origin counts nothing.
+ * (ORIGIN-1) After done(), the origin writes neither into the attempt nor into dst.
+ * (ORIGIN-2) rc 0 of a GET means that exactly `length` bytes are in dst; length may be 0.
+ * (ORIGIN-3) Counters and money are the bucket's; an origin counts nothing.
  */
 #ifndef DLC_BUCKET_ORIGINS_ORIGIN_H
 #define DLC_BUCKET_ORIGINS_ORIGIN_H

@@ -8,8 +8,10 @@
  *           --> FAILED (before anything was sent; reported by the task `later`)
  *           --> SENT --answer--> done
  *
- * (S1) A call is in exactly one of: lane->waiting, lane->failed, the HTTP engine (request != NULL).
- * (S2) Places are only added while the origin lives, so a call may keep a pointer to its own.
+ * (S3-ORIGIN-1) A call is in exactly one of: lane->waiting, lane->failed, the HTTP engine (request
+ *               != NULL).
+ * (S3-ORIGIN-2) Places are only added while the origin lives, so a call may keep a pointer to its
+ *               own.
  *
  * A wrong region and expired credentials are put right here (a new place, a new look for
  * credentials) and the attempt is reported as retryable; the bucket above then tries again. That

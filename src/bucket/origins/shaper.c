@@ -8,9 +8,10 @@
  *
  *     begin = max(arrival, link_free)     link_free = end = begin + bytes / bandwidth
  *
- * (S1) arrival, begin and end are exact instants; a timer that fires late delays one answer, not
- * the link. (S2) The part of a transfer that had not happened when it was cancelled is given back
- * to the link.
+ * (SHAPER-1) arrival, begin and end are exact instants; a timer that fires late delays one answer,
+ *            not the link.
+ * (SHAPER-2) The part of a transfer that had not happened when it was cancelled is given back to
+ *            the link.
  */
 #include "base/check.h"
 #include "base/mem.h"

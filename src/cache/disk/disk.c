@@ -7,13 +7,13 @@
  *     (tmp file) --rename--> PRESENT --unlink--> gone
  *                  BUSY               BUSY
  *
- * - (D1) A file under its final name is complete; its bytes never change.
- * - (D2) While a chunk is BUSY one thread changes its file's name, without the lock. All others
+ * - (DISK-1) A file under its final name is complete; its bytes never change.
+ * - (DISK-2) While a chunk is BUSY one thread changes its file's name, without the lock. All others
  *   treat it as absent, or wait if they want to change that name too.
- * - (D3) The files of a shard are changed only after it was scanned, so a scan never finds a file
- *   that the table has forgotten.
- * - (D4) bytes + writing <= limit when the scan has ended, but for a limit just lowered.
- * - (D5) The table is only a hint: a reader that finds the file gone, short or wrong drops the
+ * - (DISK-3) The files of a shard are changed only after it was scanned, so a scan never finds a
+ *   file that the table has forgotten.
+ * - (DISK-4) bytes + writing <= limit when the scan has ended, but for a limit just lowered.
+ * - (DISK-5) The table is only a hint: a reader that finds the file gone, short or wrong drops the
  *   chunk and reports it. Losing a chunk is always harmless.
  *
  * One process owns the root (flock on root/lock). One lock guards the memory; no file operation is

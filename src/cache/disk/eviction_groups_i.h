@@ -10,10 +10,12 @@
  * Group 0 holds chunks that a restart found and that were not used since. It is always INACTIVE,
  * has no worth, and is evicted first.
  *
- * (G1) Groups are in three orders, one for each pressure at which they may be evicted; a group is
- *      in that of its state if it has chunks in its list, otherwise in none.
- * (G2) A chunk is in its group's list unless it is BUSY.
- * (G3) A chunk stays in a group that has jobs; otherwise it moves to the group that uses it.
+ * (EVICTION-GROUPS-1) Groups are in three orders, one for each pressure at which they may be
+ *                     evicted; a group is in that of its state if it has chunks in its list,
+ *                     otherwise in none.
+ * (EVICTION-GROUPS-2) A chunk is in its group's list unless it is BUSY.
+ * (EVICTION-GROUPS-3) A chunk stays in a group that has jobs; otherwise it moves to the group that
+ *                     uses it.
  *
  * No locks, no files, no clock.
  */
@@ -57,7 +59,7 @@ struct groups {
     struct group **v;
     size_t n, cap;
     struct map by_key;
-    struct policy *order[LIFE_DIRE + 1]; /* (G1) */
+    struct policy *order[LIFE_DIRE + 1]; /* (EVICTION-GROUPS-1) */
     struct dlc_list cooling;             /* the next to become INACTIVE first */
     double cool_down;                    /* seconds */
 };
@@ -83,7 +85,7 @@ void groups_link_newest(struct groups *gs, struct chunks *t, uint32_t slot);
 void groups_link_oldest(struct groups *gs, struct chunks *t, uint32_t slot);
 void groups_unlink(struct groups *gs, struct chunks *t, uint32_t slot);
 void groups_touch(struct groups *gs, struct chunks *t, uint32_t slot);
-/* A chunk in a list is used by a group: (G3). */
+/* A chunk in a list is used by a group: (EVICTION-GROUPS-3). */
 void groups_claim(struct groups *gs, struct chunks *t, uint32_t slot, uint32_t number);
 
 /* The group whose oldest chunk is evicted next, and the pressure that this requires. NULL: none. */

@@ -7,7 +7,8 @@
  * its caller does anything: so every holder of the lock knows all earlier notes. If the lock is
  * free, as it mostly is, the loop takes it at once and applies its note itself.
  *
- * (T1) Numbers of groups are assigned here, in the order in which the notes make the groups.
+ * (DISK-NOTES-1) Numbers of groups are assigned here, in the order in which the notes make the
+ *                groups.
  */
 #include "base/mem.h"
 #include "cache/disk/disk_i.h"
@@ -34,7 +35,7 @@ static void apply(struct groups *gs, struct note *note)
     if (note->kind == NOTE_NEW) {
         uint32_t number = groups_find(gs, note->key, note->name, note->at);
 
-        dlc_check(number == note->group); /* (T1) */
+        dlc_check(number == note->group); /* (DISK-NOTES-1) */
         mem_free(&note->name);
         return;
     }

@@ -40,7 +40,7 @@ static struct arena_block *block_of(struct dlc_list *n)
     return dlc_container(n, struct arena_block, node);
 }
 
-/* (A5) Of small ones the one that was freed last comes first: it is warm. */
+/* (ARENA-5) Of small ones the one that was freed last comes first: it is warm. */
 static void bin_insert(struct arena *a, struct arena_block *b)
 {
     struct bin at = bin_of(b->size / ARENA_GRAIN);
@@ -192,7 +192,8 @@ static void absorb(struct arena *a, struct arena_block *b, struct arena_block *n
     mem_free(&n);
 }
 
-/* b is not USED, in no bin and does not cross the ceiling: give it its kind and restore (A3). */
+/* b is not USED, in no bin and does not cross the ceiling: give it its kind and restore
+ * (ARENA-3). */
 static void settle(struct arena *a, struct arena_block *b)
 {
     b->kind = b->off >= a->ceiling ? ARENA_OUT : ARENA_FREE;
@@ -382,7 +383,7 @@ bool arena_move_ceiling(struct arena *a, uint64_t wanted, arena_above_f *above)
     return wanted < a->ceiling ? move_down(a, wanted, above) : move_up(a, wanted);
 }
 
-/* A dirty FREE block that is worth it. (A5) */
+/* A dirty FREE block that is worth it. (ARENA-5) */
 static struct arena_block *dirty_free(struct arena *a)
 {
     struct bin at = bin_of(WORTH_PUNCHING / ARENA_GRAIN);
@@ -454,16 +455,16 @@ uint64_t arena_largest(const struct arena *a)
 static void check_block(const struct arena *a, const struct arena_block *b)
 {
     uint64_t end = arena_block_end(b);
+    bool listed = !dlc_list_empty((struct dlc_list *)&b->node);
 
     dlc_check(b->size > 0 && b->size % ARENA_GRAIN == 0);
-    dlc_check(b->off == (b->prev == NULL ? a->base : arena_block_end(b->prev)));     /* (A1) */
-    dlc_check(b->next == NULL ? a->last == b && end == a->end : b->next->prev == b); /* (A1) */
-    dlc_check(b->kind != ARENA_FREE || end <= a->ceiling);                           /* (A2) */
-    dlc_check(b->kind != ARENA_OUT || b->off >= a->ceiling);                         /* (A2) */
-    dlc_check(b->kind != ARENA_OUT ||
-              b->dirty == !dlc_list_empty((struct dlc_list *)&b->node));              /* (A5) */
-    dlc_check(b->kind == ARENA_USED || b->next == NULL || b->next->kind != b->kind);  /* (A3) */
-    dlc_check(b->kind != ARENA_FREE || !dlc_list_empty((struct dlc_list *)&b->node)); /* (A2) */
+    dlc_check(b->off == (b->prev == NULL ? a->base : arena_block_end(b->prev)));     /* (ARENA-1) */
+    dlc_check(b->next == NULL ? a->last == b && end == a->end : b->next->prev == b); /* (ARENA-1) */
+    dlc_check(b->kind != ARENA_FREE || end <= a->ceiling);                           /* (ARENA-2) */
+    dlc_check(b->kind != ARENA_OUT || b->off >= a->ceiling);                         /* (ARENA-2) */
+    dlc_check(b->kind != ARENA_OUT || b->dirty == listed);                           /* (ARENA-5) */
+    dlc_check(b->kind == ARENA_USED || b->next == NULL || b->next->kind != b->kind); /* (ARENA-3) */
+    dlc_check(b->kind != ARENA_FREE || listed);                                      /* (ARENA-2) */
 }
 
 void arena_check(const struct arena *a)

@@ -7,14 +7,14 @@
  *     base            ceiling                       end
  *      | USED | FREE | USED | OUT | USED | OUT ...  |
  *
- * (A1) The blocks, in address order, cover [base, end) without gap or overlap.
- * (A2) Below the ceiling what is not USED is FREE and lies in one bin; above it is OUT and in none.
- *      A USED block may lie above or across the ceiling after it was lowered; it is cut there when
- *      it is freed.
- * (A3) No two FREE and no two OUT blocks are neighbours.
- * (A4) An OUT or FREE block that is not dirty holds no whole page.
- * (A5) The dirty OUT blocks are in the list `gone`; in a bin of blocks that are worth giving back
- *      the dirty ones come first.
+ * (ARENA-1) The blocks, in address order, cover [base, end) without gap or overlap.
+ * (ARENA-2) Below the ceiling what is not USED is FREE and lies in one bin; above it is OUT and in
+ *           none. A USED block may lie above or across the ceiling after it was lowered; it is cut
+ *           there when it is freed.
+ * (ARENA-3) No two FREE and no two OUT blocks are neighbours.
+ * (ARENA-4) An OUT or FREE block that is not dirty holds no whole page.
+ * (ARENA-5) The dirty OUT blocks are in the list `gone`; in a bin of blocks that are worth giving
+ *           back the dirty ones come first.
  *
  * Bins are two-level segregated lists: a power of two, cut in 32. Allocating and freeing is O(1).
  * The ceiling moves, and pages are given back, in steps of bounded work: the owner's event loop

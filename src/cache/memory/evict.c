@@ -3,17 +3,17 @@
  * Eviction: which samples leave memory, and when their memory may be used again.
  *
  * Evicting is retire (slot EMPTY, state RETIRED) and sweep (look at the pins, free samples without
- * pins): (D1) of memory_i.h. A sweep reads every pin of the index, so victims are retired in
+ * pins): (MEMORY-1) of memory_i.h. A sweep reads every pin of the index, so victims are retired in
  * batches, 1/64 of the ceiling or BATCH_MAX samples at a time, and one sweep serves the batch.
  * Retiring a pinned sample frees nothing and makes its next reader miss, so the pins are looked at
  * before victims are chosen too; those that get pinned in between stay retired.
  *
- * A sample's next use is asked for when it is about to be a victim (D4): of the policy's choices
- * until one has a known next use, and of some at random, because a sample whose use has moved later
- * is far from the front of the policy's order. Answers stay known, so while orders do not change
- * the choice is exact, and after a change it becomes exact at the pace of evictions (at once where
- * there are FEW). The work is bounded for each victim and for each batch; if the bound is reached,
- * the best of those asked is evicted.
+ * A sample's next use is asked for when it is about to be a victim (MEMORY-4): of the policy's
+ * choices until one has a known next use, and of some at random, because a sample whose use has
+ * moved later is far from the front of the policy's order. Answers stay known, so while orders do
+ * not change the choice is exact, and after a change it becomes exact at the pace of evictions (at
+ * once where there are FEW). The work is bounded for each victim and for each batch; if the bound
+ * is reached, the best of those asked is evicted.
  *
  * Samples of decoded indexes are evicted first, then the policy's victims. When that leaves no hole
  * that is large enough, or the sample is larger than a batch, a contiguous window of blocks is
@@ -73,7 +73,7 @@ void memory_retire(struct mem_fill *f)
     uint32_t gen = shm_where_generation(atomic_load_explicit(&s->where, memory_order_relaxed));
 
     dlc_check(f->state == MEM_RESIDENT);
-    /* Pairs with the reader's load after its pin. (M1) */
+    /* Pairs with the reader's load after its pin. (SHM-1) */
     atomic_store_explicit(&s->where, shm_where_make(SHM_EMPTY, 0, gen + 1), memory_order_seq_cst);
     mem_fill_set_known(f, false);
     f->state = MEM_RETIRED;
@@ -113,7 +113,7 @@ static void sweep(struct memory *m, bool all)
         struct mem_index *x = dlc_container(n, struct mem_index, node);
 
         if (x->retired > 0 || (all && x->resident > 0))
-            scan_pins(x); /* after every retirement, so what it does not see is free: (D1) */
+            scan_pins(x); /* after every retirement, so what it does not see is free: (MEMORY-1) */
     }
     dlc_list_each_safe (n, &m->retired) {
         struct mem_fill *f = mem_fill_of(n);

@@ -2,11 +2,11 @@
 /*
  * Computes the ceiling of the memory tier from the limits of the host.
  *
- * (L1) mem_limit_* are pure: the same machine and wish give the same answer.
- * (L2) The answer is never above the configured number and never below 16 MB (or the configured
- *      number, if that is less).
- * (L3) Without pressure and with the machine unchanged, repeated calls converge: small
- *      differences do not move the ceiling.
+ * (MEMORY-LIMITS-1) mem_limit_* are pure: the same machine and wish give the same answer.
+ * (MEMORY-LIMITS-2) The answer is never above the configured number and never below 16 MB (or the
+ *                   configured number, if that is less).
+ * (MEMORY-LIMITS-3) Without pressure and with the machine unchanged, repeated calls converge: small
+ *                   differences do not move the ceiling.
  */
 #include "cache/memory/limits.h"
 

@@ -3,7 +3,7 @@
  * The memory tier's objects and the life of a sample in it. States and invariants are in
  * memory_i.h, the protocol with readers in shm.h.
  *
- * (N1) A slot turns READY in memory_publish() only, after its bytes are written.
+ * (PUBLISH-1) A slot turns READY in memory_publish() only, after its bytes are written.
  *
  * Not here: choosing and freeing victims (evict.c), reading what clients wrote (session_shm.c).
  */
@@ -436,9 +436,9 @@ void memory_publish(struct memory *m, struct mem_fill **fp)
         count(mem_fills);
     }
     /* Release after the EMPTY of the last eviction: a reader that gets this len also gets that
-     * where, or a later one, when it looks again. (M2) */
+     * where, or a later one, when it looks again. (SHM-2) */
     atomic_store_explicit(&s->len, f->len, memory_order_release);
-    /* Release of the bytes to readers. (N1) */
+    /* Release of the bytes to readers. (PUBLISH-1) */
     atomic_store_explicit(&s->where, shm_where_make(SHM_READY, f->block.off, gen),
                           memory_order_release);
     m->above |= arena_block_end(&f->block) > m->arena.ceiling;
@@ -588,7 +588,7 @@ const void *memory_hold(struct memory *m, struct mem_index *x, uint64_t sample, 
     struct mem_fill *f = resident(x, sample);
 
     *len = 0;
-    if (f == NULL || held_retired(m, x, sample) != NULL) /* (D3) */
+    if (f == NULL || held_retired(m, x, sample) != NULL) /* (MEMORY-3) */
         return NULL;
     f->holds++;
     *len = f->len;

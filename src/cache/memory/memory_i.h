@@ -10,13 +10,15 @@
  *     RESIDENT   yes              yes      none                READY
  *     RETIRED    no               no       memory->retired     EMPTY, or READY for a later fill
  *
- * (D1) Memory goes from RESIDENT to free only through RETIRED, and leaves it only after a scan of
- *      the index's pins that began after the slot was EMPTY saw no pin, with no hold left: (N2).
- * (D2) index->pinned says what the last scan of that index saw. It may be out of date, so it only
- *      advises the choice of victims, except in sweep(), which scans first.
- * (D3) At most one copy of a sample has holds at a time, so a sample number says which.
- * (D4) A sample's place in the policy is right while its `known` is its index's `version`; else
- *      evict.c asks for its next use before it makes it a victim, as far as that stays cheap.
+ * (MEMORY-1) Memory goes from RESIDENT to free only through RETIRED, and leaves it only after a
+ *            scan of the index's pins that began after the slot was EMPTY saw no pin, with no hold
+ *            left: (ONE-NODE-2).
+ * (MEMORY-2) index->pinned says what the last scan of that index saw. It may be out of date, so it
+ *            only advises the choice of victims, except in sweep(), which scans first.
+ * (MEMORY-3) At most one copy of a sample has holds at a time, so a sample number says which.
+ * (MEMORY-4) A sample's place in the policy is right while its `known` is its index's `version`;
+ *            else evict.c asks for its next use before it makes it a victim, as far as that stays
+ *            cheap.
  */
 #ifndef DLC_CACHE_MEMORY_MEMORY_I_H
 #define DLC_CACHE_MEMORY_MEMORY_I_H
@@ -53,7 +55,7 @@ struct memory {
     uint64_t retired_bytes;
     uint64_t retired_held; /* retired samples with holds */
     uint64_t residents;
-    uint64_t known;                  /* of those: (D4) */
+    uint64_t known;                  /* of those: (MEMORY-4) */
     uint64_t decoded, decoded_bytes; /* RESIDENT in decoded indexes: how many, and their blocks */
 };
 
@@ -74,7 +76,7 @@ struct mem_index {
     uint64_t filling, retired; /* samples FILLING, RETIRED */
     mem_next_use_f *next_use;  /* NULL: nobody knows */
     void *next_use_arg;
-    uint64_t known;   /* RESIDENT samples that are: (D4) */
+    uint64_t known;   /* RESIDENT samples that are: (MEMORY-4) */
     uint32_t version; /* of next uses; never 0 */
 };
 
@@ -156,7 +158,7 @@ bool memory_is_closing(const struct memory *m);
 struct arena_block *memory_make_room(struct memory *m, uint64_t len);
 void memory_read_logs(struct memory *m);
 
-/* (D4) */
+/* (MEMORY-4) */
 static inline bool mem_fill_known(const struct mem_fill *f)
 {
     return f->known == f->x->version;

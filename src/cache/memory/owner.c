@@ -11,10 +11,10 @@
  *
  *     pages: | entry ...        | header of the segment, with the futex `owner` |
  *
- * (O1) The list can be walked at any moment, since the thread may be killed at any moment: an entry
- *      is complete before it is linked, and is unlinked by one store.
- * (O2) libc's own list of the thread, which has robust mutexes, is out of use while there is ours:
- *      the thread must not lock any.
+ * (OWNER-1) The list can be walked at any moment, since the thread may be killed at any moment: an
+ *           entry is complete before it is linked, and is unlinked by one store.
+ * (OWNER-2) libc's own list of the thread, which has robust mutexes, is out of use while there is
+ *           ours: the thread must not lock any.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -46,7 +46,7 @@ static int begin_list(void)
     return os_set_robust_list(&owned);
 }
 
-/* Written by us, read by the kernel when this thread ends: (O1). */
+/* Written by us, read by the kernel when this thread ends: (OWNER-1). */
 static void link_to(struct robust_list *from, struct robust_list *to)
 {
     atomic_signal_fence(memory_order_seq_cst);

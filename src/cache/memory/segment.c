@@ -20,7 +20,7 @@
 #define CLOSE_STEP  ((uint64_t)8 << 20) /* bytes unmapped in one call: others map meanwhile */
 #define CLOSE_STACK ((size_t)64 << 10)
 
-/* After our writable mapping was made: it stays writable. (S1), (S2) */
+/* After our writable mapping was made: it stays writable. (SEGMENT-1), (SEGMENT-2) */
 static int seal(int fd, enum segment_access access)
 {
     int seals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
@@ -29,7 +29,7 @@ static int seal(int fd, enum segment_access access)
                     access == SEGMENT_CLIENTS_READ ? seals | F_SEAL_FUTURE_WRITE : seals);
 }
 
-/* A second, read-only open file of the same memory. (S3) */
+/* A second, read-only open file of the same memory. (SEGMENT-3) */
 static int open_read_only(int fd)
 {
     char path[40];

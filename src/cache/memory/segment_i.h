@@ -2,14 +2,15 @@
 /*
  * A sparse memfd that the daemon maps writable, once, and hands to clients.
  *
- * (S1) Its size never changes: growing, shrinking and further sealing are sealed off before anybody
- * gets a descriptor, so a client cannot make the daemon's loads fail with SIGBUS.
- * (S2) Nobody but the daemon writes memory that clients only read, its own user and root included:
- * once the daemon has mapped it, F_SEAL_FUTURE_WRITE refuses every write, writable mapping and
- * punched hole through any descriptor, also one that a client opened again by /proc/self/fd. So the
- * daemon gives such memory back only by closing it.
- * (S3) The exception is memory whose pages are given back one by one: its descriptor was opened for
- * reading, of a file with mode 0400. Root and the file's owner can open that again for writing.
+ * (SEGMENT-1) Its size never changes: growing, shrinking and further sealing are sealed off before
+ * anybody gets a descriptor, so a client cannot make the daemon's loads fail with SIGBUS.
+ * (SEGMENT-2) Nobody but the daemon writes memory that clients only read, its own user and root
+ * included: once the daemon has mapped it, F_SEAL_FUTURE_WRITE refuses every write, writable
+ * mapping and punched hole through any descriptor, also one that a client opened again by
+ * /proc/self/fd. So the daemon gives such memory back only by closing it.
+ * (SEGMENT-3) The exception is memory whose pages are given back one by one: its descriptor was
+ * opened for reading, of a file with mode 0400. Root and the file's owner can open that again for
+ * writing.
  */
 #ifndef DLC_CACHE_MEMORY_SEGMENT_I_H
 #define DLC_CACHE_MEMORY_SEGMENT_I_H
@@ -21,7 +22,7 @@
 
 struct segment {
     int fd;        /* ours, writable */
-    int client_fd; /* what clients get; the same as fd except of (S3) */
+    int client_fd; /* what clients get; the same as fd except of (SEGMENT-3) */
     void *map;     /* size bytes, writable */
     uint64_t size;
 };
@@ -32,8 +33,8 @@ struct segment {
     }
 
 enum segment_access {
-    SEGMENT_CLIENTS_READ,         /* (S2) */
-    SEGMENT_CLIENTS_READ_PUNCHED, /* (S3) */
+    SEGMENT_CLIENTS_READ,         /* (SEGMENT-2) */
+    SEGMENT_CLIENTS_READ_PUNCHED, /* (SEGMENT-3) */
     SEGMENT_CLIENTS_WRITE
 };
 

@@ -2,10 +2,10 @@
 /*
  * Sessions: the memory that clients write, and how the daemon reads it (except the ring).
  *
- * (H1) The daemon does not trust this memory: numbers are loaded once and bounded before use, and
- *      the work per session is bounded by its size whatever it holds. A client that lies can keep
- *      samples of its own dataset in memory or spoil their recency; it cannot make the daemon read
- *      or write elsewhere.
+ * (SESSION-SHM-1) The daemon does not trust this memory: numbers are loaded once and bounded before
+ *                 use, and the work per session is bounded by its size whatever it holds. A client
+ *                 that lies can keep samples of its own dataset in memory or spoil their recency;
+ *                 it cannot make the daemon read or write elsewhere.
  */
 #include "base/mem.h"
 #include "cache/memory/memory_i.h"
@@ -62,7 +62,7 @@ void *mem_session_map(const struct mem_session *s)
 struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n)
 {
     struct shm_session_hdr *h = s->seg.map;
-    /* Seq_cst, as in_use and the pins: a client raises it before it pins. (M1) */
+    /* Seq_cst, as in_use and the pins: a client raises it before it pins. (SHM-1) */
     uint32_t high = atomic_load_explicit(&h->blocks_high, memory_order_seq_cst);
 
     *n = DLC_MIN(high, SHM_BLOCKS);
@@ -78,7 +78,8 @@ void session_read_pins(const struct mem_session *s, struct map *pinned, void *ma
         if (atomic_load_explicit(&b->in_use, memory_order_seq_cst) == 0)
             continue;
         for (unsigned i = 0; i < SHM_PINS; i++) {
-            /* Pairs with the reader's seq_cst store (M1), and its release when it clears (R3). */
+            /* Pairs with the reader's seq_cst store (SHM-1), and its release when it clears
+             * (PIN-READER-3). */
             uint64_t pin = atomic_load_explicit(&b->pins[i], memory_order_seq_cst);
 
             if (pin != 0 && pin - 1 < s->x->n)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Memory that the daemon and some clients write together. Sealed like a session: (S1) of
+ * Memory that the daemon and some clients write together. Sealed like a session: (SEGMENT-1) of
  * segment_i.h.
  */
 #include "base/mem.h"

@@ -5,16 +5,20 @@
  *
  * Below, `open` tenants are those with an open dataset, and a tenant wants MAX(demand, least).
  *
- * (B1) The ceilings add up to at most `total`, and each is at least MIN(least, total / n).
- * (B2) An open tenant gets what it wants up to its guaranteed share, which is `total`, less `least`
- *      for each tenant that is not open, divided by the number of open tenants (where `total` is
- *      at least n times `least`). What the others want, have or do does not matter.
- * (B3) A tenant gets more than its guaranteed share only from what others do not want (it borrows),
- *      and no open tenant gets more than another one that gets less than it wants.
- * (B4) What nobody wants stays with those who have it (`now`), so that no sample is evicted for
- *      nothing, and the rest goes to the open tenants in equal parts: nothing is left but a
- *      remainder of less than n bytes. One open tenant alone gets everything.
- * (B5) Equal tenants get equal ceilings; their order in the array does not matter.
+ * (TENANT-SHARES-1) The ceilings add up to at most `total`, and each is at least MIN(least, total /
+ *                   n).
+ * (TENANT-SHARES-2) An open tenant gets what it wants up to its guaranteed share, which is `total`,
+ *                   less `least` for each tenant that is not open, divided by the number of open
+ *                   tenants (where `total` is at least n times `least`). What the others want, have
+ *                   or do does not matter.
+ * (TENANT-SHARES-3) A tenant gets more than its guaranteed share only from what others do not want
+ *                   (it borrows), and no open tenant gets more than another one that gets less than
+ *                   it wants.
+ * (TENANT-SHARES-4) What nobody wants stays with those who have it (`now`), so that no sample is
+ *                   evicted for nothing, and the rest goes to the open tenants in equal parts:
+ *                   nothing is left but a remainder of less than n bytes. One open tenant alone
+ *                   gets everything.
+ * (TENANT-SHARES-5) Equal tenants get equal ceilings; their order in the array does not matter.
  *
  * The work is quadratic in the number of tenants in the worst case, and does not depend on bytes or
  * samples.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Upload slots: memory in which a client hands over decoded samples. Sealed like a session: (S1) of
- * segment_i.h.
+ * Upload slots: memory in which a client hands over decoded samples. Sealed like a session:
+ * (SEGMENT-1) of segment_i.h.
  */
 #include "base/mem.h"
 #include "cache/memory/memory_i.h"

@@ -12,8 +12,10 @@
  * PREPARE: its bytes are being fetched or unpacked. ACTIVE: n jobs read it. COOL_DOWN: no job reads
  * it, but one did a short while ago and may come again. INACTIVE: may be evicted.
  *
- * (L1) Only INACTIVE is evicted; under pressure COOL_DOWN and then ACTIVE too, never PREPARE.
- * (L2) The count of jobs is right in every state: jobs may join and leave in mid-preparation.
+ * (LIFECYCLE-1) Only INACTIVE is evicted; under pressure COOL_DOWN and then ACTIVE too, never
+ *               PREPARE.
+ * (LIFECYCLE-2) The count of jobs is right in every state: jobs may join and leave in
+ *               mid-preparation.
  *
  * A pure state machine: time is passed in, in seconds.
  */

@@ -28,9 +28,11 @@
  * An item may be inserted again after it was removed; what the policy knows of it then goes on,
  * where the policy is one that remembers (lfu is not). A record that is freed is removed first.
  *
- * (P1) policy_victim never returns a held item, unless `pressure` is set and no other is left.
- * (P2) Between two calls that change something, policy_victim returns the same item (but random).
- * (P3) policy_admit changes nothing that can be seen.
+ * (POLICY-1) policy_victim never returns a held item, unless `pressure` is set and no other is
+ *            left.
+ * (POLICY-2) Between two calls that change something, policy_victim returns the same item (but
+ *            random).
+ * (POLICY-3) policy_admit changes nothing that can be seen.
  */
 #ifndef DLC_CACHE_POLICY_POLICY_H
 #define DLC_CACHE_POLICY_POLICY_H

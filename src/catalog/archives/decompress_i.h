@@ -2,8 +2,8 @@
 /*
  * Derived forms: compressed bytes of the source are decoded into the sink, within the limits.
  *
- * (E1) No more than limits.max_derived bytes, and no more than limits.max_ratio times the source's
- *      size (but always 1 MiB), are ever given to the sink.
+ * (DECOMPRESS-1) No more than limits.max_derived bytes, and no more than limits.max_ratio times the
+ *                source's size (but always 1 MiB), are ever given to the sink.
  */
 #ifndef DLC_CATALOG_ARCHIVES_DECOMPRESS_I_H
 #define DLC_CATALOG_ARCHIVES_DECOMPRESS_I_H

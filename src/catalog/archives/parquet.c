@@ -9,8 +9,9 @@
  * is not taken along (column and offset indexes, bloom filters) are dropped; everything else in the
  * footer, known to us or not, is copied as it is.
  *
- * (Q1) The chunks of all groups together are no larger than the file, so samples are not either.
- * (Q2) The footers of all samples together are no larger than the file, or than 64 MiB.
+ * (PARQUET-1) The chunks of all groups together are no larger than the file, so samples are not
+ *             either.
+ * (PARQUET-2) The footers of all samples together are no larger than the file, or than 64 MiB.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * The end record is found from the back, because a comment of up to 64 KiB follows it. Its contents
  * are checked against the size of the file, and each member against the start of the directory.
  *
- * (Z1) Entries are sorted by offset, and no two have the same one.
+ * (ZIP-DIRECTORY-1) Entries are sorted by offset, and no two have the same one.
  */
 #include "catalog/archives/zip_i.h"
 

@@ -4,15 +4,15 @@
  * its own (libcurl multi, keep-alive). A peer is tried once per sample: when it is slow, dead, or
  * refuses, the caller reads the bucket.
  *
- * (P1) done() is called exactly once, on a thread of the peer client, also after close; it must not
- *      block.
- * (P2) A peer that failed three times in a row is not asked for one second, then two, up to 30; one
- *      request then finds out whether it is back.
- * (P3) dst is not touched after done().
- * (P4) An answer carries the checksum of the sample: XXH3, 64 bits, 16 hexadecimal digits in the
- *      header Dlcache-Checksum. An answer without it is rejected. Samples of up to PEERS_SUM_MAX
- *      bytes are compared with it here (DLC_ECORRUPT); the caller compares longer ones, on a thread
- *      that may block.
+ * (PEER-CLIENT-1) done() is called exactly once, on a thread of the peer client, also after close;
+ *                 it must not block.
+ * (PEER-CLIENT-2) A peer that failed three times in a row is not asked for one second, then two, up
+ *                 to 30; one request then finds out whether it is back.
+ * (PEER-CLIENT-3) dst is not touched after done().
+ * (PEER-CLIENT-4) An answer carries the checksum of the sample: XXH3, 64 bits, 16 hexadecimal
+ *                 digits in the header Dlcache-Checksum. An answer without it is rejected. Samples
+ *                 of up to PEERS_SUM_MAX bytes are compared with it here (DLC_ECORRUPT); the caller
+ *                 compares longer ones, on a thread that may block.
  *
  * GET ADDRESS/v1/peer/DATASET/SNAPSHOT/samples/SAMPLE (SNAPSHOT: 16 hexadecimal digits). A request
  * is given up when nothing was received for 4 x the 99th percentile of the times to a first sign,

@@ -4,11 +4,13 @@
  * and number. Optional, and never a reason for a read to fail: a sample that is missing, late,
  * damaged or unreachable is a miss.
  *
- * (G1) done() is called exactly once, on a thread of the tier, also when it closes; it must not
- *      block.
- * (G2) dst is not touched after done().
- * (G3) shared_put() never blocks: a put that does not fit into the queue is dropped and counted.
- * (G4) A sample is returned completely or not at all: its length and checksum are compared.
+ * (REDIS-TIER-1) done() is called exactly once, on a thread of the tier, also when it closes; it
+ *                must not block.
+ * (REDIS-TIER-2) dst is not touched after done().
+ * (REDIS-TIER-3) shared_put() never blocks: a put that does not fit into the queue is dropped and
+ *                counted.
+ * (REDIS-TIER-4) A sample is returned completely or not at all: its length and checksum are
+ *                compared.
  *
  * A Redis that failed three times in a row is not asked for one second, then two, up to 30. Redis
  * evicts by its own policy when its memory is full (maxmemory-policy allkeys-lru).

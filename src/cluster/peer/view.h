@@ -3,10 +3,11 @@
  * A node's knowledge of its cluster: the view (live nodes, owners, readers) and the datasets that
  * its manager has resolved. It only stores; the agent asks. L: the node loop's.
  *
- * (U1) With one view, cluster_owns() gives the same answer on all nodes.
- * (U2) A grant is used for GRANT_LIFE after the manager gave it, and longer only while the manager
- *      cannot be asked.
- * (U3) A grant is found only by the token it was given for, which is kept as its SHA-256.
+ * (CLUSTER-VIEW-1) With one view, cluster_owns() gives the same answer on all nodes.
+ * (CLUSTER-VIEW-2) A grant is used for GRANT_LIFE after the manager gave it, and longer only while
+ *                  the manager cannot be asked.
+ * (CLUSTER-VIEW-3) A grant is found only by the token it was given for, which is kept as its
+ *                  SHA-256.
  */
 #ifndef DLC_CLUSTER_PEER_VIEW_H
 #define DLC_CLUSTER_PEER_VIEW_H

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The fetch pipeline: read-through, one fetch per sample whatever the number of readers (N3). A
- * fetch walks over the table of sources (source.c) until one of them brings the bytes.
+ * The fetch pipeline: read-through, one fetch per sample whatever the number of readers
+ * (ONE-NODE-3). A fetch walks over the table of sources (source.c) until one of them brings the
+ * bytes.
  *
  *                                  .------ retry, once ------.
  *                                  v                         |

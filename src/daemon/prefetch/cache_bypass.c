@@ -9,8 +9,9 @@
  * they are evicted before everything else, and when the last such session ends. Samples that are
  * already here are read as usual, and stay.
  *
- * (Q1) Only samples that were fetched for such sessions alone (`passing`) are evicted in this way:
- *      a fetch of another session, or one that another session joined, makes a sample stay.
+ * (CACHE-BYPASS-1) Only samples that were fetched for such sessions alone (`passing`) are evicted
+ *                  in this way: a fetch of another session, or one that another session joined,
+ *                  makes a sample stay.
  */
 #include "daemon/prefetch/cache_bypass.h"
 

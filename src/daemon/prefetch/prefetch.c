@@ -19,12 +19,13 @@
  * settled yet are not fetched. A late sample holds the cursor while others overtake it. Those count
  * as consumed, so the window stays as many samples ahead of the reader as in a strict order.
  *
- * (F1) ahead is in [pos, pos + window] after each look; everything in [pos, ahead) was resident or
- *      asked for when ahead passed it.
- * (F2) A cursor may jump: then the window starts again at the new position.
- * (F3) A client's cursor is not trusted beyond being a number: positions that the order does not
- *      define are not fetched, memory bounds the window whatever the client says is in hand, and
- *      one look never does more than LOOK_MAX steps of work, and counts COUNT_MAX.
+ * (PREFETCH-1) ahead is in [pos, pos + window] after each look; everything in [pos, ahead) was
+ *              resident or asked for when ahead passed it.
+ * (PREFETCH-2) A cursor may jump: then the window starts again at the new position.
+ * (PREFETCH-3) A client's cursor is not trusted beyond being a number: positions that the order
+ *              does not define are not fetched, memory bounds the window whatever the client says
+ *              is in hand, and one look never does more than LOOK_MAX steps of work, and counts
+ *              COUNT_MAX.
  */
 #include "daemon/prefetch/prefetch.h"
 
@@ -291,7 +292,7 @@ static void look(struct session *s)
 {
     struct reader_state *f = &s->follow;
     struct shm_session_hdr *h = mem_session_map(s->mem);
-    /* acquire: the swaps that were made before it was written are seen below (Z2) */
+    /* acquire (DAEMON-SUBSTITUTION-2): swaps that were made before it was written are seen below */
     uint64_t pos = atomic_load_explicit(&h->cursor, memory_order_acquire);
     /* relaxed: numbers that only grow; a late look only delays */
     uint64_t overtaken = atomic_load_explicit(&h->overtaken, memory_order_relaxed);

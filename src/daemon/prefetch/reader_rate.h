@@ -9,10 +9,11 @@
  * older steps count less and less. Samples and seconds are summed separately, so that a batch which
  * two looks see in halves counts once.
  *
- * (R1) Between two moves the rate does not change, until the pause is longer than the earlier steps
- *      suggest; then it falls. After such a pause its length is unknown: it counts as RATE_PAUSE
- *      steps at most.
- * (R2) Nothing before the first move counts: it is unknown when the reader began to read.
+ * (READER-RATE-1) Between two moves the rate does not change, until the pause is longer than the
+ *                 earlier steps suggest; then it falls. After such a pause its length is unknown:
+ *                 it counts as RATE_PAUSE steps at most.
+ * (READER-RATE-2) Nothing before the first move counts: it is unknown when the reader began to
+ *                 read.
  *
  * Pure: no clock, no locks.
  */

@@ -7,18 +7,20 @@
  * Pure: the bytes of `out` follow from data, spec and key. No thread, no clock, no file. WAV, FLAC
  * and OGG (Vorbis, Opus) through libsndfile, read from memory.
  *
- * (A1) `out` is [channels][samples] or [channels][mels][frames], row-major float32, and written
- *      wholly, or the call fails. What is shorter is padded with zeros (a spectrogram with the
- *      logarithm of its floor), what is longer is cut; *length is the number of samples or frames
- *      that are not padding: at least 1.
- * (A2) Nothing that says it is longer than spec->max_frames is decoded, and no more frames than are
- *      used. Scratch memory is bounded by spec and AUDIO_RATE_MAX, whatever a header says.
- * (A3) From the same frames, decoding equals soundfile.read(dtype="float32") bit by bit; resampling
- *      is that of scipy.signal.resample_poly within 2e-6 of the loudest sample; the spectrogram is
- *      that of mel_i.h within 1e-4 down to 60 dB below the loudest mel of a frame.
- * (A4) The same bytes on every x86 processor: portable code and AVX2 do the same operations in the
- *      same order.
- * (A5) Every number of `out` is finite.
+ * (AUDIO-1) `out` is [channels][samples] or [channels][mels][frames], row-major float32, and
+ *           written wholly, or the call fails. What is shorter is padded with zeros (a spectrogram
+ *           with the logarithm of its floor), what is longer is cut; *length is the number of
+ *           samples or frames that are not padding: at least 1.
+ * (AUDIO-2) Nothing that says it is longer than spec->max_frames is decoded, and no more frames
+ *           than are used. Scratch memory is bounded by spec and AUDIO_RATE_MAX, whatever a header
+ *           says.
+ * (AUDIO-3) From the same frames, decoding equals soundfile.read(dtype="float32") bit by bit;
+ *           resampling is that of scipy.signal.resample_poly within 2e-6 of the loudest sample; the
+ *           spectrogram is that of mel_i.h within 1e-4 down to 60 dB below the loudest mel of a
+ *           frame.
+ * (AUDIO-4) The same bytes on every x86 processor: portable code and AVX2 do the same operations in
+ *           the same order.
+ * (AUDIO-5) Every number of `out` is finite.
  *
  * What is refused: other formats and codecs (DLC_EINVAL); what is damaged or was cut short, has no
  * frames, or has samples that are not numbers or beyond 1e30 (DLC_ECORRUPT).

@@ -15,7 +15,7 @@
 
 #define BLOCK_FLOATS 16384u
 #define STREAMED     0x7f000000u /* a RIFF of this length or more: its writer did not know */
-#define LOUDEST      1e30f       /* no sum of samples overflows (A5) */
+#define LOUDEST      1e30f       /* no sum of samples overflows (AUDIO-5) */
 
 /* libsndfile's view of the bytes. */
 

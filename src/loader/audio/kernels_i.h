@@ -2,7 +2,7 @@
 /*
  * The loops that take the time, once for any processor and once for AVX2: kernels_body_i.h,
  * compiled twice. Both do the same operations in the same order, so that they give the same bytes
- * (A4).
+ * (AUDIO-4).
  */
 #ifndef DLC_LOADER_AUDIO_KERNELS_I_H
 #define DLC_LOADER_AUDIO_KERNELS_I_H

@@ -23,11 +23,12 @@
  * becomes. Pixels then differ a little, most at edges: tests/python/loader/test_image_near.py
  * states and holds the tolerance.
  *
- * (I1) `out` is image_bytes(spec) long and written wholly, or the call fails.
- * (I2) Nothing larger than spec->max_pixels (width x height) is decoded: DLC_EINVAL with the size.
- * (I3) Scratch memory is bounded by a few rows, except progressive JPEG (its coefficients) and
- *      interlaced PNG (its pixels).
- * (I4) Damage in what is read fails with DLC_ECORRUPT. Below the box nothing is read.
+ * (IMAGE-1) `out` is image_bytes(spec) long and written wholly, or the call fails.
+ * (IMAGE-2) Nothing larger than spec->max_pixels (width x height) is decoded: DLC_EINVAL with the
+ *           size.
+ * (IMAGE-3) Scratch memory is bounded by a few rows, except progressive JPEG (its coefficients) and
+ *           interlaced PNG (its pixels).
+ * (IMAGE-4) Damage in what is read fails with DLC_ECORRUPT. Below the box nothing is read.
  */
 #ifndef DLC_LOADER_IMAGE_IMAGE_H
 #define DLC_LOADER_IMAGE_IMAGE_H
@@ -120,8 +121,8 @@ int image_make(struct image_scratch *s, const void *data, size_t len, const stru
  * in the place of the encoded bytes, many times faster. Made for one crop policy and output size:
  * with others image_make() may refuse it (DLC_EINVAL) or give a blurred image.
  *
- * (I5) The caller says that bytes are a decoded image, never the bytes themselves: else an object of
- *      a bucket could pass for one, past the limit of pixels.
+ * (IMAGE-5) The caller says that bytes are a decoded image, never the bytes themselves: else an
+ *           object of a bucket could pass for one, past the limit of pixels.
  *
  * Random crops: the whole image, of a 4:2:0 JPEG its planes (1.5 bytes for each pixel), else RGB
  * (3), reduced by 2, 4 or 8 if the smallest box of the policy stays larger than the output. Without

@@ -10,11 +10,12 @@
  * Pure: numbers in, numbers out. Nothing is allocated and nothing read twice: the bytes may be a
  * view of shared memory or a mapped file, at any alignment.
  *
- * (T1) Rows are what the header says and what is there, both: a header that says more or less than
- *      there are bytes is refused.
- * (T2) Conversion is NumPy's astype() where a number fits: integers keep their value, floats lose
- *      their fraction, float16 and float32 are the nearest, beyond their range infinite. A number
- *      that does not fit an integer (300 in uint8, NaN) is refused, where NumPy makes up another.
+ * (TENSOR-1) Rows are what the header says and what is there, both: a header that says more or less
+ *            than there are bytes is refused.
+ * (TENSOR-2) Conversion is NumPy's astype() where a number fits: integers keep their value, floats
+ *            lose their fraction, float16 and float32 are the nearest, beyond their range infinite.
+ *            A number that does not fit an integer (300 in uint8, NaN) is refused, where NumPy
+ *            makes up another.
  */
 #ifndef DLC_LOADER_TENSOR_TENSOR_H
 #define DLC_LOADER_TENSOR_TENSOR_H

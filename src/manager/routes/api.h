@@ -11,7 +11,7 @@
  *
  * (API-1) Only the leader writes: on other managers the check before each handler refuses every
  *         method but GET (and routes marked ROUTE_READS) with 503. The store refuses writes that
- *         slip through as the lock is lost (D2).
+ *         slip through as the lock is lost (MANAGER-STORE-2).
  * (API-2) A caller that may not see a document gets the answer for one that does not exist.
  * (API-3) A handler answers by reply_doc() or with named fields: no document of the store is sent
  *         unchanged.

@@ -8,8 +8,8 @@
  * the cost of a page depends on its own size, not on the number of chunks: no run is read more than
  * a few rows further than the page needs.
  *
- * (P1) A page looks at no more than PAGE_SCAN rows: if a filter by state finds few, the page is
- *      short, or empty, and has a cursor.
+ * (CHUNK-MERGE-1) A page looks at no more than PAGE_SCAN rows: if a filter by state finds few, the
+ *                 page is short, or empty, and has a cursor.
  */
 #ifndef DLC_MANAGER_STORE_CHUNK_MERGE_I_H
 #define DLC_MANAGER_STORE_CHUNK_MERGE_I_H

@@ -16,11 +16,11 @@
  * (chunk_merge.c). Names are percent-encoded after the braces; HASH is of the names before
  * encoding.
  *
- * (C1) Sums are changed by the script that changes chunks, by the difference. It refuses a fence
- *      that is older than the run's.
- * (C2) The two sets are written after the chunks, and a drop looks for chunks again after it
- *      removed a name: so a name is missing only where there is nothing, or where a writer died in
- *      between (its next batch, or a rebuild, repairs that).
+ * (REDIS-CHUNKS-1) Sums are changed by the script that changes chunks, by the difference. It
+ *                  refuses a fence that is older than the run's.
+ * (REDIS-CHUNKS-2) The two sets are written after the chunks, and a drop looks for chunks again
+ *                  after it removed a name: so a name is missing only where there is nothing, or
+ *                  where a writer died in between (its next batch, or a rebuild, repairs that).
  */
 #include <inttypes.h>
 #include <math.h>
@@ -259,7 +259,7 @@ static int by_run(const void *a, const void *b)
     return order != 0 ? order : (x->at > y->at) - (x->at < y->at);
 }
 
-/* By run, and of each chunk only its last word: commands of a call have no order (R3). */
+/* By run, and of each chunk only its last word: commands of a call have no order (REDIS-3). */
 static size_t sort_items(const struct store_chunk *c, size_t n, struct item *items)
 {
     size_t kept = 0;

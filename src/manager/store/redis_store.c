@@ -3,7 +3,7 @@
  * The Redis store: documents, locks, events (chunks: redis_chunks.c).
  *
  * All keys lie in one slot, {PREFIX}, so that a script can check the fence and write in one step
- * (D2); the data is small, and only managers read it:
+ * (MANAGER-STORE-2); the data is small, and only managers read it:
  *
  *     {P}:doc:KIND:ID           hash: v version, t tenant, b body
  *     {P}:ids:KIND[:TENANT]     sorted set of ids, by name: lists are ranges of it

@@ -2,9 +2,10 @@
 /*
  * Encryption of secrets in the store: AES-256-GCM with one key per cluster.
  *
- * (S1) A text sealed for one owner cannot be opened for another: the owner's name is authenticated.
- * (S2) Keys and opened texts are wiped when they are given back.
- * (S3) No message contains any of them.
+ * (SEAL-1) A text sealed for one owner cannot be opened for another: the owner's name is
+ *          authenticated.
+ * (SEAL-2) Keys and opened texts are wiped when they are given back.
+ * (SEAL-3) No message contains any of them.
  */
 #ifndef DLC_MANAGER_STORE_SEAL_H
 #define DLC_MANAGER_STORE_SEAL_H

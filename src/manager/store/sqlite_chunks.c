@@ -5,8 +5,9 @@
  * (chunk_merge.c), and a node or a dataset is removed by deleting ranges. No second index: it would
  * double file size and time.
  *
- * (S1) `sum` holds for each (dataset, node) with chunks their number and bytes; the transaction
- *      that changes chunks changes it by the difference. A row with no chunks is removed.
+ * (SQLITE-CHUNKS-1) `sum` holds for each (dataset, node) with chunks their number and bytes; the
+ *                   transaction that changes chunks changes it by the difference. A row with no
+ *                   chunks is removed.
  */
 #include <string.h>
 

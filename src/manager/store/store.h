@@ -6,14 +6,15 @@
  * All functions block, may be called by any thread, and are never called on the data path. A store
  * that cannot be reached gives DLC_EBUCKET; the next call tries again.
  *
- * (D1) A document's version grows by one with each write; a write that expects another version has
- *      no effect (DLC_EBUSY).
- * (D2) After store_set_fence(f), a write of a document or event through any handle with a smaller
- *      fence has no effect (DLC_EBUSY). The same holds for a write to chunks of a dataset on a node
- *      after one with a larger fence wrote to the same run of them.
- * (D3) A batch of chunks is written completely or, after a failure, may be written again: writing
- *      the same chunk twice changes nothing.
- * (D4) Secrets arrive here encrypted: the store does not look into bodies.
+ * (MANAGER-STORE-1) A document's version grows by one with each write; a write that expects another
+ *                   version has no effect (DLC_EBUSY).
+ * (MANAGER-STORE-2) After store_set_fence(f), a write of a document or event through any handle
+ *                   with a smaller fence has no effect (DLC_EBUSY). The same holds for a write to
+ *                   chunks of a dataset on a node after one with a larger fence wrote to the same
+ *                   run of them.
+ * (MANAGER-STORE-3) A batch of chunks is written completely or, after a failure, may be written
+ *                   again: writing the same chunk twice changes nothing.
+ * (MANAGER-STORE-4) Secrets arrive here encrypted: the store does not look into bodies.
  */
 #ifndef DLC_MANAGER_STORE_STORE_H
 #define DLC_MANAGER_STORE_STORE_H

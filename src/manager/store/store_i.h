@@ -18,7 +18,7 @@
 struct chunk_stream;
 struct page_range;
 
-/* Any thread. All are required. fence: 0, or the fence of the write (D2). */
+/* Any thread. All are required. fence: 0, or the fence of the write (MANAGER-STORE-2). */
 struct store_ops {
     const char *(*kind)(const struct store *m);
     void (*close)(struct store *m);

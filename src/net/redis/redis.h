@@ -4,10 +4,10 @@
  * one per server at a time, to all servers at once. Redirections are followed, lost connections are
  * opened again, fail-overs are waited for, until a deadline.
  *
- * (R1) A command may run more than once: after a broken connection it is unknown whether it ran.
- *      Send only commands that may be repeated.
- * (R2) The keys of one command lie in one slot. Braces put them there: {tag}.
- * (R3) Commands of one call may run in any order.
+ * (REDIS-1) A command may run more than once: after a broken connection it is unknown whether it
+ *           ran. Send only commands that may be repeated.
+ * (REDIS-2) The keys of one command lie in one slot. Braces put them there: {tag}.
+ * (REDIS-3) Commands of one call may run in any order.
  *
  * Any thread; a call uses connections of its own, which are kept for the next.
  */

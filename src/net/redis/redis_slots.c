@@ -2,7 +2,8 @@
 /*
  * Servers of a Redis Cluster: their idle connections, and which slots each of them has.
  *
- * (N1) The number of a server is valid as long as the client lives: none is ever removed.
+ * (REDIS-SLOTS-1) The number of a server is valid as long as the client lives: none is ever
+ *                 removed.
  */
 #include <string.h>
 

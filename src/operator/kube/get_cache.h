@@ -4,11 +4,12 @@
  * to list them, or would return far too many: Secrets, and ConfigMaps of users. A thousand DLTPods
  * of a namespace cost one request, not a thousand.
  *
- * (F1) An entry is at most FETCHED_GOOD old; an entry for a missing object, FETCHED_MISSING. The
- *      operator's own writes are visible at once.
- * (F2) Every caller gets its own copy.
- * (F3) An entry holds only the fields that the operator reads, no value over FETCHED_VALUE, and is
- *      dropped when it expires: foreign Secrets cannot fill the memory.
+ * (GET-CACHE-1) An entry is at most FETCHED_GOOD old; an entry for a missing object,
+ *               FETCHED_MISSING. The operator's own writes are visible at once.
+ * (GET-CACHE-2) Every caller gets its own copy.
+ * (GET-CACHE-3) An entry holds only the fields that the operator reads, no value over
+ *               FETCHED_VALUE, and is dropped when it expires: foreign Secrets cannot fill the
+ *               memory.
  */
 #ifndef DLC_OPERATOR_KUBE_GET_CACHE_H
 #define DLC_OPERATOR_KUBE_GET_CACHE_H

@@ -2,14 +2,15 @@
 /*
  * One API server of Kubernetes: blocking requests over a connection that stays open.
  *
- * (K1) A `struct kube` belongs to one thread; only kube_interrupt() may come from another. They
- *      share nothing but the config (borrowed, never changed) and the metrics.
- * (K2) Nothing is tried a second time here: a write that comes late could be an old leader's. What
- *      failed goes back into the queue, not before kube_retry_after().
- * (K3) With may_write, no write begins unless it says yes; and none is under way for longer than
- *      the timeout, which must be less than what is left of a lease when it says no (lease.h).
- * (K4) An object is at most KUBE_OBJECT_MAX bytes of JSON, an answer at most KUBE_ANSWER_MAX. Lists
- *      come in pages, smaller ones when a page would be larger.
+ * (KUBE-1) A `struct kube` belongs to one thread; only kube_interrupt() may come from another. They
+ *          share nothing but the config (borrowed, never changed) and the metrics.
+ * (KUBE-2) Nothing is tried a second time here: a write that comes late could be an old leader's.
+ *          What failed goes back into the queue, not before kube_retry_after().
+ * (KUBE-3) With may_write, no write begins unless it says yes; and none is under way for longer
+ *          than the timeout, which must be less than what is left of a lease when it says no
+ *          (lease.h).
+ * (KUBE-4) An object is at most KUBE_OBJECT_MAX bytes of JSON, an answer at most KUBE_ANSWER_MAX.
+ *          Lists come in pages, smaller ones when a page would be larger.
  *
  * Errors: 401, 403 DLC_EDENIED; 404 DLC_ENOTFOUND; 409 DLC_EBUSY when the name is taken
  * (AlreadyExists) and DLC_ECHANGED otherwise (another version, uid or field manager); 410

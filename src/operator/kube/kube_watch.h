@@ -6,9 +6,10 @@
  *                         WATCH --410, invalid, refused--> LIST
  *     any --failed--> back-off with jitter, 50 ms .. 30 s, or what the server asked for --> again
  *
- * (W1) The cache never loses a change: what happened between two versions is seen either as events
- *      or by the next list, which also reports deletions.
- * (W2) An event is applied whole before the next line is read; its version counts only then.
+ * (KUBE-WATCH-1) The cache never loses a change: what happened between two versions is seen either
+ *                as events or by the next list, which also reports deletions.
+ * (KUBE-WATCH-2) An event is applied whole before the next line is read; its version counts only
+ *                then.
  */
 #ifndef DLC_OPERATOR_KUBE_KUBE_WATCH_H
 #define DLC_OPERATOR_KUBE_KUBE_WATCH_H

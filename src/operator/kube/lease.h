@@ -6,17 +6,17 @@
  *     LEADING --renewed every 3/20 of the duration--> LEADING
  *     LEADING --another holder, or 3/5 of it without a renewal--> FOLLOWING
  *
- * (E1) Clocks of two machines are never compared: a candidate waits until the record has not
- *      changed for 9/10 of the duration on its own monotonic clock; renewTime is only a text that
- *      changes.
- * (E2) A replica leads until 3/5 of the duration after the start of its last successful renewal;
- *      requests under way end within 1/5 (kube_options.timeout is lease_timeout()); other replicas
- *      begin 9/10 after they saw the record, which was later, by at most 1/20 and a request. So
- *      fail-over takes no longer than the duration.
- * (E3) Every write to the Lease carries the version that it was decided on: of two candidates one
- *      wins.
- * (E4) An identity is used by one start only, so that a restarted process does not believe that it
- *      leads.
+ * (LEASE-1) Clocks of two machines are never compared: a candidate waits until the record has not
+ *           changed for 9/10 of the duration on its own monotonic clock; renewTime is only a text
+ *           that changes.
+ * (LEASE-2) A replica leads until 3/5 of the duration after the start of its last successful
+ *           renewal; requests under way end within 1/5 (kube_options.timeout is lease_timeout());
+ *           other replicas begin 9/10 after they saw the record, which was later, by at most 1/20
+ *           and a request. So fail-over takes no longer than the duration.
+ * (LEASE-3) Every write to the Lease carries the version that it was decided on: of two candidates
+ *           one wins.
+ * (LEASE-4) An identity is used by one start only, so that a restarted process does not believe
+ *           that it leads.
  */
 #ifndef DLC_OPERATOR_KUBE_LEASE_H
 #define DLC_OPERATOR_KUBE_LEASE_H

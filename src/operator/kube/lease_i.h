@@ -51,7 +51,7 @@ json_t *lease_record(const struct lease_view *v, enum lease_step step, const jso
                      const char *ns, const char *name, const char *now);
 /* The record with nobody in it: another may take it at once. Gives. */
 json_t *lease_farewell(const json_t *lease, const char *now);
-bool lease_view_holds(const struct lease_view *v, struct dlc_mono now); /* (E2) */
+bool lease_view_holds(const struct lease_view *v, struct dlc_mono now); /* (LEASE-2) */
 /* When to look next. */
 struct dlc_mono lease_next(const struct lease_view *v, struct dlc_mono now);
 void lease_view_release(struct lease_view *v);

@@ -2,12 +2,14 @@
 /*
  * Informer cache: kind, namespace and name -> JSON as the API server last returned it.
  *
- * (O1) An object in the cache is never changed, only replaced: readers share it. They release it
- *      with objects_put(), never with json_decref() alone (it is freed under the lock).
- * (O2) Versions only increase: an older state never replaces a newer one, and a state that the
- *      watch has already passed does not bring back a deleted object.
- * (O3) changed() runs on the writing thread after the cache has changed, without a lock; calls of
- *      two threads may come in any order. So: put a key into the queue, then read the cache.
+ * (OBJECT-CACHE-1) An object in the cache is never changed, only replaced: readers share it. They
+ *                  release it with objects_put(), never with json_decref() alone (it is freed under
+ *                  the lock).
+ * (OBJECT-CACHE-2) Versions only increase: an older state never replaces a newer one, and a state
+ *                  that the watch has already passed does not bring back a deleted object.
+ * (OBJECT-CACHE-3) changed() runs on the writing thread after the cache has changed, without a
+ *                  lock; calls of two threads may come in any order. So: put a key into the queue,
+ *                  then read the cache.
  *
  * metadata.managedFields and the annotation of kubectl's last apply are dropped on the way in.
  */

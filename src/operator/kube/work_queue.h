@@ -6,12 +6,12 @@
  *                                               WORKED ON --again, failed--> DUE later
  *                        WORKED ON --add--> WORKED ON + wanted --done, failed--> DUE at once, later
  *
- * (Q1) A key is worked on by one thread at a time. (Q2) A key added while it is worked on comes
- * again. (Q3) After the nth failure in a row a key waits first * 2^(n-1), at most `most`, less up
- * to a tenth of it by chance; success forgets. (Q4) An add makes a waiting key due at once; one
- * that failed, not before its back-off or a second is over, whichever is shorter, nor before the
- * time that the server asked for (at_least): its own writes must not wake it in circles. Equal
- * times: first come, first served.
+ * (WORK-QUEUE-1) A key is worked on by one thread at a time. (WORK-QUEUE-2) A key added while it is
+ * worked on comes again. (WORK-QUEUE-3) After the nth failure in a row a key waits first * 2^(n-1),
+ * at most `most`, less up to a tenth of it by chance; success forgets. (WORK-QUEUE-4) An add makes
+ * a waiting key due at once; one that failed, not before its back-off or a second is over,
+ * whichever is shorter, nor before the time that the server asked for (at_least): its own writes
+ * must not wake it in circles. Equal times: first come, first served.
  */
 #ifndef DLC_OPERATOR_KUBE_WORK_QUEUE_H
 #define DLC_OPERATOR_KUBE_WORK_QUEUE_H

@@ -3,12 +3,13 @@
  * Manifests: the objects that a DLTPod needs, as JSON. Pure; the same input gives the same bytes:
  * members in a fixed order, nothing from the clock or a random generator.
  *
- * (B1) Every object names the DLTPod as its controller (except the tenant's Secret, which belongs
- *      to its namespace) and has LABEL_MANAGED.
- * (B2) The user's container settings go into the pod unchanged; the operator's additions come after
- *      them and never replace them, except for the variables DLCACHE_*.
- * (B3) Nothing is privileged: no escalation, no system calls beyond the runtime's default, no
- *      Kubernetes token; of the host only the directory with the node's socket, read-only.
+ * (MANIFEST-1) Every object names the DLTPod as its controller (except the tenant's Secret, which
+ *              belongs to its namespace) and has LABEL_MANAGED.
+ * (MANIFEST-2) The user's container settings go into the pod unchanged; the operator's additions
+ *              come after them and never replace them, except for the variables DLCACHE_*.
+ * (MANIFEST-3) Nothing is privileged: no escalation, no system calls beyond the runtime's default,
+ *              no Kubernetes token; of the host only the directory with the node's socket,
+ *              read-only.
  */
 #ifndef DLC_OPERATOR_RECONCILE_MANIFEST_H
 #define DLC_OPERATOR_RECONCILE_MANIFEST_H

@@ -3,11 +3,11 @@
  * One pass of a worker over one object: observe (observe.c), decide (reconcile.h), execute
  * (execute.c), and repeat while the decision asks for it.
  *
- * (T1) Nothing is remembered between passes except what the caches hold.
- * (T2) Actions are executed in order; the first that fails ends the pass, and the key is queued
- *      again.
- * (T3) An object is created by POST, never by a write that would change an existing one.
- * (T4) No action begins, in Kubernetes or at the manager, unless this replica leads.
+ * (PASS-1) Nothing is remembered between passes except what the caches hold.
+ * (PASS-2) Actions are executed in order; the first that fails ends the pass, and the key is queued
+ *          again.
+ * (PASS-3) An object is created by POST, never by a write that would change an existing one.
+ * (PASS-4) No action begins, in Kubernetes or at the manager, unless this replica leads.
  */
 #ifndef DLC_OPERATOR_RECONCILE_PASS_H
 #define DLC_OPERATOR_RECONCILE_PASS_H

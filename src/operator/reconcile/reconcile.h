@@ -16,17 +16,19 @@
  *     Placed, Running --template changed, node lost--> Placed
  *     any --deleted--> job deregistered, pods deleted, data handed on --> finalizer dropped
  *
- * (R1) The same observed state gives the same actions; from any state that a crash can leave,
- *      repeated rounds reach the same end. All state is in Kubernetes and in the manager.
- * (R2) An object that does not name this DLTPod's uid as its owner is not ours: it is neither
- *      changed nor deleted. The conflict is a condition and an event.
- * (R3) The finalizer is dropped only when the jobs are deregistered, or the manager says that it
- *      does not know them.
- * (R4) A DLTPod with one pod costs at most 12 writes to the API server from creation to running and
- *      deletion, beside those of its namespace's tenant (once) and figures (once a minute at most).
- * (R5) While the manager does not answer, the operator changes only conditions, and deletes the
- *      pods of deleted objects.
- * (R6) A status is written only if it differs from the one that is there.
+ * (RECONCILE-1) The same observed state gives the same actions; from any state that a crash can
+ *               leave, repeated rounds reach the same end. All state is in Kubernetes and in the
+ *               manager.
+ * (RECONCILE-2) An object that does not name this DLTPod's uid as its owner is not ours: it is
+ *               neither changed nor deleted. The conflict is a condition and an event.
+ * (RECONCILE-3) The finalizer is dropped only when the jobs are deregistered, or the manager says
+ *               that it does not know them.
+ * (RECONCILE-4) A DLTPod with one pod costs at most 12 writes to the API server from creation to
+ *               running and deletion, beside those of its namespace's tenant (once) and figures
+ *               (once a minute at most).
+ * (RECONCILE-5) While the manager does not answer, the operator changes only conditions, and
+ *               deletes the pods of deleted objects.
+ * (RECONCILE-6) A status is written only if it differs from the one that is there.
  *
  * Jobs are found again by a key that is made of uid, job, what is asked for, and the number of the
  * job before (status.jobs[].id): sent twice it makes one job; after that one was lost, another.
@@ -145,7 +147,7 @@ json_t *observed_names(const struct observed *o, enum kube_kind kind);
     ACTION(MAKE_DATASET, true, 0)    /* job; body: POST /v1/datasets, 409 is well: GET; 404: no    \
                                       * such tenant */                                             \
     ACTION(END_DATASET, true, 0)     /* job; name: DELETE /v1/datasets/NAME; 404 is well */        \
-    ACTION(LIST, true, 0)            /* job; name: POST .../snapshot: list the bucket again */      \
+    ACTION(LIST, true, 0)            /* job; name: POST .../snapshot: list the bucket again */     \
     ACTION(WARM, true, 0)            /* job; name, body: POST .../warm */                          \
     ACTION(EVICT, true, 0)           /* job; name, body: POST .../evict; 409 is well */            \
     ACTION(MAKE_JOB, true, 0)        /* job; key, body: POST /v1/jobs with Idempotency-Key */      \

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Deletion of a DLTPod. (R3) Its jobs are deregistered first. A job that was created just before a
- * crash, whose number nobody recorded, is found by sending its idempotency key again, and then
- * deregistered. The data stays for the DLTPod's retention, as a CachedDataset that expires by
+ * Deletion of a DLTPod. (RECONCILE-3) Its jobs are deregistered first. A job that was created just
+ * before a crash, whose number nobody recorded, is found by sending its idempotency key again, and
+ * then deregistered. The data stays for the DLTPod's retention, as a CachedDataset that expires by
  * itself. The operator deletes the pods itself, because the garbage collector, which deletes all
  * other owned objects, is slow.
  */

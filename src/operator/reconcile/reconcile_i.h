@@ -146,7 +146,7 @@ struct work {
 
 /* reconcile_job.c */
 /* Is this dataset of the control plane the data that is meant? Other data that bears our name is
- * neither read nor deleted (R2). */
+ * neither read nor deleted (RECONCILE-2). */
 bool data_is(const json_t *body, const char *tenant, const struct spec_data *d);
 void job_init(struct work *w, struct round *r, size_t i);
 void job_release_work(struct work *w);

@@ -3,10 +3,10 @@
  * Reverse index: which DLTPods and CachedDatasets refer to a dataset of the manager or to a Secret,
  * so that a change of one does not need a scan of all objects.
  *
- * (U1) Objects that are being deleted refer to nothing. A finished DLTPod refers to no Secret, and
- *      not to data that it has released.
- * (U2) users_changed() reads the cache itself: calls for one object may come in any order, and the
- *      last one finds the last state.
+ * (REFERENCES-1) Objects that are being deleted refer to nothing. A finished DLTPod refers to no
+ *                Secret, and not to data that it has released.
+ * (REFERENCES-2) users_changed() reads the cache itself: calls for one object may come in any
+ *                order, and the last one finds the last state.
  */
 #ifndef DLC_OPERATOR_RECONCILE_REFERENCES_H
 #define DLC_OPERATOR_RECONCILE_REFERENCES_H

@@ -3,9 +3,9 @@
  * A DLTPod or a CachedDataset as C: what the CRD (deploy/crd) lets through, with its defaults.
  * Pure.
  *
- * (S1) What the schema refuses is refused here too, with the same field's name: an object may be
- *      older than the schema. (S2) Texts and JSON in a spec are borrowed from the object, which
- *      outlives it; a default is a literal.
+ * (SPEC-1) What the schema refuses is refused here too, with the same field's name: an object may
+ *          be older than the schema. (SPEC-2) Texts and JSON in a spec are borrowed from the
+ *          object, which outlives it; a default is a literal.
  *
  * Fields that only pass through to the pod (env, volumes, ...) stay JSON.
  */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Status and events of an object. (R6) Figures alone are written once a minute at most. */
+/* Status and events of an object. (RECONCILE-6) Figures alone are written once a minute at most. */
 #include "operator/reconcile/reconcile_i.h"
 
 #include <math.h>

@@ -316,7 +316,7 @@ static X509 *make_cert(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key, const struct c
 
 /* -------- renewing -------- */
 
-/* The new CA, and after it the one that was first until now, while it is good. (C2) */
+/* The new CA, and after it the one that was first until now, while it is good. (CERTS-2) */
 static char *bundle_of(X509 *ca, const char *before, int64_t now)
 {
     X509 *old = nth_cert(before, 0);

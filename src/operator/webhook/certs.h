@@ -6,13 +6,13 @@
  *
  *     (nothing) --renew--> GOOD --CERTS_RENEW before its end--> DUE --renew--> GOOD
  *
- * (C1) certs_renew() changes what is due and nothing else: the server certificate when its end is
- *      near or its names differ; the CA, and the server certificate with it, when the CA's end is
- *      near or the parts do not match.
- * (C2) After the CA has changed, the bundle also holds the previous one until that expires: a
- *      server certificate of the old CA stays valid, and the order in which replicas, bundle and
- *      server change does not matter.
- * (C3) No certificate outlives its CA.
+ * (CERTS-1) certs_renew() changes what is due and nothing else: the server certificate when its end
+ *           is near or its names differ; the CA, and the server certificate with it, when the CA's
+ *           end is near or the parts do not match.
+ * (CERTS-2) After the CA has changed, the bundle also holds the previous one until that expires: a
+ *           server certificate of the old CA stays valid, and the order in which replicas, bundle
+ *           and server change does not matter.
+ * (CERTS-3) No certificate outlives its CA.
  */
 #ifndef DLC_OPERATOR_WEBHOOK_CERTS_H
 #define DLC_OPERATOR_WEBHOOK_CERTS_H

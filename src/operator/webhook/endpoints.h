@@ -7,11 +7,11 @@
  *     GET  /metrics       Prometheus (metrics.h)
  *     POST /mutate-pods   the webhook, over TLS, at an address of its own
  *
- * (V1) A replica that does not lead is ready too: it answers the webhook, and takes over. One that
- *      is configured to answer the webhook is ready when it does.
- * (V2) serve_tls() changes the certificate without refusing a client: connections that are open are
- *      served until the next change after this one.
- * (V3) No response needs a lock of the operator's for longer than state() does.
+ * (ENDPOINTS-1) A replica that does not lead is ready too: it answers the webhook, and takes over.
+ *               One that is configured to answer the webhook is ready when it does.
+ * (ENDPOINTS-2) serve_tls() changes the certificate without refusing a client: connections that are
+ *               open are served until the next change after this one.
+ * (ENDPOINTS-3) No response needs a lock of the operator's for longer than state() does.
  */
 #ifndef DLC_OPERATOR_WEBHOOK_ENDPOINTS_H
 #define DLC_OPERATOR_WEBHOOK_ENDPOINTS_H

@@ -9,12 +9,12 @@
  * the tenant's token, and DLCACHE_SOCKET, DLCACHE_DATASET and DLCACHE_TOKEN_FILE; the pod goes to
  * nodes with LABEL_NODE.
  *
- * (H1) The response always allows the pod. Unexpected parts are left unchanged, with a warning that
- *      the user of kubectl sees.
- * (H2) Nothing of the pod is replaced or removed: a variable or a mount of the same name or path
- *      stays; if a volume has our name, ours gets another.
- * (H3) A patched pod is left unchanged when it is reviewed again; a container that was added since
- *      gets its part.
+ * (WEBHOOK-1) The response always allows the pod. Unexpected parts are left unchanged, with a
+ *             warning that the user of kubectl sees.
+ * (WEBHOOK-2) Nothing of the pod is replaced or removed: a variable or a mount of the same name or
+ *             path stays; if a volume has our name, ours gets another.
+ * (WEBHOOK-3) A patched pod is left unchanged when it is reviewed again; a container that was added
+ *             since gets its part.
  *
  * Not here: the route and TLS (endpoints.c), which pods are sent at all (the
  * MutatingWebhookConfiguration).

@@ -153,7 +153,7 @@ static int list_all(struct store *s, struct seen *seen, const char *prefix, bool
     assert_int_equal(f->flying, 0);
     assert_true(f->flying_max <= 32);
     bucket_close(&b);
-    assert_int_equal(seen->twice, 0); /* (L1) */
+    assert_int_equal(seen->twice, 0); /* (BUCKET-LIST-1) */
     assert_int_equal(seen->wrong, 0);
     mem_free(&seen->bits);
     return rc;

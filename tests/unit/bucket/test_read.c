@@ -99,7 +99,7 @@ static void test_no_parts_up_to_16_MiB(void **state)
     fake_read_release(&x);
 }
 
-/* Without an ETag, the first part says which version the others must be of (R1). */
+/* Without an ETag, the first part says which version the others must be of (BUCKET-READ-1). */
 static void test_parts_of_one_version(void **state)
 {
     struct parts_log log = {.fail_nth = 0};
@@ -118,7 +118,7 @@ static void test_parts_of_one_version(void **state)
     fake_read_release(&x);
 }
 
-/* ---- the checksum of an object that comes in parts (R3) ---- */
+/* ---- the checksum of an object that comes in parts (BUCKET-READ-3) ---- */
 
 struct sums_log {
     struct object_checksum sum;
@@ -241,7 +241,7 @@ static _Atomic unsigned flying_at_done;
 
 static void on_failed_read(struct bucket_read *r)
 {
-    flying_at_done = flying_fake->flying; /* (R2) */
+    flying_at_done = flying_fake->flying; /* (BUCKET-READ-2) */
     dlc_container(r, struct fake_read, r)->done++;
 }
 

@@ -68,7 +68,7 @@ static void test_good(void **state)
         assert_string_equal(u.bucket, g->bucket);
         assert_string_equal(u.prefix, g->prefix);
         assert_string_equal(u.text, g->canonical);
-        assert_int_equal(url_parse(&again, u.text, &err), 0); /* (U2) */
+        assert_int_equal(url_parse(&again, u.text, &err), 0); /* (URL-2) */
         assert_string_equal(again.text, u.text);
         assert_false(again.shape.active);
         url_release(&again);
@@ -138,7 +138,7 @@ static void test_bad(void **state)
         assert_int_equal(err.code, DLC_EINVAL);
         if (strstr(err.text, bads[i].says) == NULL)
             fail_msg("%s: says '%s', not '%s'", bads[i].text, err.text, bads[i].says);
-        assert_null(u.text); /* (U1) */
+        assert_null(u.text); /* (URL-1) */
         assert_null(u.bucket);
     }
 }

@@ -466,7 +466,8 @@ static void test_every_byte(void **state)
     buf_release(&file);
 }
 
-/* Sample blocks whose checksum fits but whose bytes are nonsense: (P1) holds or it is refused. */
+/* Sample blocks whose checksum fits but whose bytes are nonsense: (SAMPLES-1) holds or it is
+ * refused. */
 static void test_lying_samples(void **state)
 {
     struct catalog_builder *b = catalog_builder_new();

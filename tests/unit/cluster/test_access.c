@@ -243,7 +243,8 @@ static void the_same_is_asked_once(void **state)
     assert_int_equal(resolves, 2);
 }
 
-/* (K2): what the manager takes back counts from then on, also for those who would do with less. */
+/* (CLUSTER-2): what the manager takes back counts from then on, also for those who would do with
+ * less. */
 static void a_denial_revokes(void **state)
 {
     (void)state;

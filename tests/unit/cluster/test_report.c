@@ -99,7 +99,7 @@ static void tell(unsigned put, unsigned gone)
     json_decref(rows);
 }
 
-/* (Q1) */
+/* (HEARTBEAT-1) */
 static void rows_are_told_until_they_are_heard(void **state)
 {
     (void)state;

@@ -138,7 +138,7 @@ static void messages_reach_the_owner(void **state)
     assert_int_equal(n.n_conns, 0);
 }
 
-/* (C4): what a client pins outlives the connection that the daemon ended. */
+/* (CLIENT-CONN-4): what a client pins outlives the connection that the daemon ended. */
 static void an_ended_connection_stays_until_the_client_lets_go(void **state)
 {
     struct dlc_err err;

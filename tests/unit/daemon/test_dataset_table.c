@@ -41,7 +41,7 @@ static void a_refresh_joins_the_listing(void **state)
     assert_ptr_equal(dataset_by_name(&n, "x", false), listing);
 }
 
-/* (K2): a name that was freed may be another tenant's by now. */
+/* (CLUSTER-2): a name that was freed may be another tenant's by now. */
 static void a_name_is_found_with_its_tenant(void **state)
 {
     struct dataset *ann = parts_dataset(&n, "x", parts_catalog("a", 3));

@@ -113,7 +113,7 @@ static void test_numbers_begin_at_first(void **state)
     }
 }
 
-/* (I2), with weights and residents that differ from rank to rank. */
+/* (DRAW-2), with weights and residents that differ from rank to rank. */
 static void check_ranks(struct rng *r, enum draw_mode mode, uint64_t n, uint32_t world)
 {
     static uint16_t ranks[500]; /* how many ranks have a sample */

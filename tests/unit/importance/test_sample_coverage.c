@@ -11,7 +11,8 @@ static struct drawing d;
 
 /* ---- the floor ---- */
 
-/* (I3) Any `every` epochs, each on another number of ranks, with other weights and residents. */
+/* (DRAW-3) Any `every` epochs, each on another number of ranks, with other weights and
+ * residents. */
 static void check_floor(struct rng *r, uint64_t n, uint32_t every)
 {
     static unsigned last[400], met[400]; /* 1 + the epoch of the last draw, or 0 */

@@ -134,7 +134,7 @@ static void test_marks_are_taken_once_and_in_order(void **state)
     free(w.hdr);
 }
 
-/* (W3) A look that stops in the middle of a word loses nothing. */
+/* (WEIGHT-STORE-3) A look that stops in the middle of a word loses nothing. */
 static void test_a_look_may_stop_anywhere(void **state)
 {
     struct weights w = opened(20000);
@@ -227,7 +227,8 @@ static void *store(void *arg)
     return NULL;
 }
 
-/* (W1) Who takes all marks while others store has seen the last value of each in the end. */
+/* (WEIGHT-STORE-1) Who takes all marks while others store has seen the last value of each in the
+ * end. */
 static void test_no_store_is_missed(void **state)
 {
     struct weights w = opened(STORERS * SAMPLES);

@@ -468,7 +468,7 @@ static void test_refusals(void **state)
     dlc_close(&ds);
 }
 
-/* (L5): the child may close and put, and the parent does not notice. */
+/* (LOADER-RING-5): the child may close and put, and the parent does not notice. */
 static void test_fork(void **state)
 {
     struct dlc_dataset *ds = open_raw("");

@@ -160,7 +160,7 @@ static void test_odd_numbers(void **state)
     assert_int_equal(answer_to((const char *const[]){"HTTP/1.1 abc", NULL}).status, 0);
 }
 
-/* (H2) */
+/* (ASYNC-CLIENT-2) */
 static void test_expected(void **state)
 {
     static const struct {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * (R1) Whole lives of DLTPods and CachedDatasets, and the same again with the operator killed after
- * each single action: where a life comes to rest, and at its end, the two worlds are the same. (R4)
- * is counted on the way.
+ * (RECONCILE-1) Whole lives of DLTPods and CachedDatasets, and the same again with the operator
+ * killed after each single action: where a life comes to rest, and at its end, the two worlds are
+ * the same. (RECONCILE-4) is counted on the way.
  */
 #include "world.h"
 
@@ -350,7 +350,7 @@ static void test_manager_goes(void **state)
     free(want);
 }
 
-/* (R4) Writes to the API server, of which the tenant's are the namespace's. */
+/* (RECONCILE-4) Writes to the API server, of which the tenant's are the namespace's. */
 static void test_calls(void **state)
 {
     struct rests r = {.n = 0};

@@ -66,7 +66,7 @@ static void check_everything(const struct order_spec *spec, const struct cursor 
         }
 }
 
-/* Wherever the reader is, forward, back or past the end, the answers are the same (C1). */
+/* Wherever the reader is, forward, back or past the end, the answers are the same (CURSOR-1). */
 static void test_answers_against_a_scan(void **state)
 {
     static const struct {

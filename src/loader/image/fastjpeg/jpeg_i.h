@@ -11,13 +11,13 @@
  *     idct*.c        coefficients to samples
  *     jpeg.c         which rows and columns, and what becomes of the samples
  *
- * (J1) Pixels are libjpeg-turbo's, byte for byte, those of a whole decode however little is cut
- *      out. That holds for hostile coefficients too, where arithmetic in 16 bits overflows, since
- *      it is done as libjpeg-turbo's vector code does it.
- * (J2) What libjpeg notices and jpeg_turbo.c makes an error is one here. Ours is stricter with
+ * (JPEG-1) Pixels are libjpeg-turbo's, byte for byte, those of a whole decode however little is cut
+ *          out. That holds for hostile coefficients too, where arithmetic in 16 bits overflows,
+ *          since it is done as libjpeg-turbo's vector code does it.
+ * (JPEG-2) What libjpeg notices and jpeg_turbo.c makes an error is one here. Ours is stricter with
  * codes that no table has, which libjpeg passes over in the middle of a large file, and milder with
  *      a file that ends before its last marker but has all its pixels.
- * (J3) Memory: tables, a window of the scan and two rows of MCUs, whatever the image.
+ * (JPEG-3) Memory: tables, a window of the scan and two rows of MCUs, whatever the image.
  */
 #ifndef DLC_LOADER_IMAGE_FASTJPEG_JPEG_I_H
 #define DLC_LOADER_IMAGE_FASTJPEG_JPEG_I_H
@@ -89,7 +89,7 @@ uint32_t jpeg_code_long(const struct jpeg_code *c, uint64_t next, bool ac);
  * The scan as bits. The next `left` ones stand at the top of `bits`; more are loaded from p, eight
  * bytes at a time, out of a window that holds the scan without stuffing, and zeros behind its end.
  *
- * (B1) While p < safe a whole MCU can be read without looking where the window ends.
+ * (JPEG-WINDOW-1) While p < safe a whole MCU can be read without looking where the window ends.
  */
 struct jpeg_bits {
     uint64_t bits;

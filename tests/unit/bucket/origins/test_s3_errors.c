@@ -247,7 +247,7 @@ static void test_verify(void **state)
     }
 }
 
-/* A server that does not know If-Match. (N5) */
+/* A server that does not know If-Match. (ONE-NODE-5) */
 static void test_verify_version(void **state)
 {
     struct engine_request *r = answer(200, NULL, NULL);

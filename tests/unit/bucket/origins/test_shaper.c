@@ -85,7 +85,7 @@ static void test_one_link(void **state)
     bucket_close(&b);
 }
 
-/* The part of the link that a cancelled read had reserved is free again (S2). */
+/* The part of the link that a cancelled read had reserved is free again (SHAPER-2). */
 static void test_cancel_frees_the_link(void **state)
 {
     struct shape s = {.bandwidth = 1000000, .active = true};

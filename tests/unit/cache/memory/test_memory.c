@@ -257,7 +257,7 @@ static void test_clients_cannot_write_or_resize(void **state)
         assert_int_equal(write(ro[i], "x", 1), -1);
     }
     assert_int_equal(fstat(ro[0], &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0400); /* (S3) */
+    assert_int_equal(st.st_mode & 0777, 0400); /* (SEGMENT-3) */
     assert_int_equal(ftruncate(mem_session_fd(w->s), 0), -1);
     assert_int_equal(errno, EPERM);
     assert_int_equal(ftruncate(mem_session_fd(w->s), (off_t)(2 * SHM_SESSION_SIZE)), -1);
@@ -410,7 +410,7 @@ static void test_hold(void **state)
     assert_true(mem_index_ready(w->x, 3)); /* the coldest, but held */
     memory_evict(w->m, w->x, 3);
     put(w, 3, 2000);
-    assert_null(memory_hold(w->m, w->x, 3, &len)); /* the old copy is still held: (D3) */
+    assert_null(memory_hold(w->m, w->x, 3, &len)); /* the old copy is still held: (MEMORY-3) */
     assert_bytes(held, 3, 1000);
     memory_unhold(w->m, w->x, 3);
     assert_non_null(memory_hold(w->m, w->x, 3, &len));

@@ -94,7 +94,7 @@ static void open_world(struct world *w, uint64_t n, uint64_t fit, unsigned reade
 static void close_world(struct world *w)
 {
     mem_index_free(&w->x);
-    assert_int_equal(w->m->known, 0); /* (D4): nothing is counted that is not there */
+    assert_int_equal(w->m->known, 0); /* (MEMORY-4): nothing is counted that is not there */
     memory_free(&w->m);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* (S2): nobody but the daemon writes memory that clients read. */
+/* (SEGMENT-2): nobody but the daemon writes memory that clients read. */
 #include "cache/memory/segment_i.h"
 
 #include <sched.h>

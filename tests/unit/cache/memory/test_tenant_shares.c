@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The division of memory between tenants: (B1) to (B5) over random and hostile numbers, and the
- * cases that people ask about. */
+/* The division of memory between tenants: (TENANT-SHARES-1) to (TENANT-SHARES-5) over random and
+ * hostile numbers, and the cases that people ask about. */
 #include "cache/memory/tenant_shares.h"
 
 #include <setjmp.h>
@@ -33,7 +33,7 @@ static unsigned __int128 sum_of(const struct tenant_share *s, size_t n)
     return sum;
 }
 
-/* (B2) */
+/* (TENANT-SHARES-2) */
 static void check_guarantee(uint64_t total, uint64_t least, const struct tenant_share *s, size_t n)
 {
     size_t open = 0;
@@ -47,24 +47,24 @@ static void check_guarantee(uint64_t total, uint64_t least, const struct tenant_
     for (size_t i = 0; i < n; i++)
         if (s[i].open)
             assert_true(s[i].ceiling >= DLC_MIN(wants_of(&s[i], least), share));
-    assert_true(total - sum_of(s, n) < n); /* (B4) */
+    assert_true(total - sum_of(s, n) < n); /* (TENANT-SHARES-4) */
 }
 
 static void check(uint64_t total, uint64_t least, const struct tenant_share *s, size_t n)
 {
-    assert_true(sum_of(s, n) <= total); /* (B1) */
+    assert_true(sum_of(s, n) <= total); /* (TENANT-SHARES-1) */
     check_guarantee(total, least, s, n);
     for (size_t i = 0; i < n; i++) {
-        assert_true(s[i].ceiling >= DLC_MIN(least, total / n)); /* (B1) */
+        assert_true(s[i].ceiling >= DLC_MIN(least, total / n)); /* (TENANT-SHARES-1) */
         if (!s[i].open)
             assert_true(s[i].ceiling <= least);
         for (size_t k = 0; k < n; k++) {
             bool hungry = s[k].open && s[k].ceiling < wants_of(&s[k], least);
 
             if (hungry && s[i].open)
-                assert_true(s[i].ceiling <= s[k].ceiling); /* (B3) */
+                assert_true(s[i].ceiling <= s[k].ceiling); /* (TENANT-SHARES-3) */
             if (s[i].open == s[k].open && s[i].demand == s[k].demand && s[i].now == s[k].now)
-                assert_int_equal(s[i].ceiling, s[k].ceiling); /* (B5) */
+                assert_int_equal(s[i].ceiling, s[k].ceiling); /* (TENANT-SHARES-5) */
         }
     }
 }
@@ -103,7 +103,7 @@ static void keeps_its_promises(void **state)
             turned[i] = s[n - 1 - i];
         tenant_shares_divide(total, least, turned, n);
         for (size_t i = 0; i < n; i++)
-            assert_int_equal(turned[i].ceiling, s[n - 1 - i].ceiling); /* (B5) */
+            assert_int_equal(turned[i].ceiling, s[n - 1 - i].ceiling); /* (TENANT-SHARES-5) */
     }
 }
 

@@ -2,8 +2,8 @@
 /*
  * For the tests of scanners: run one over memory, keep what it found and what it wrote, and put the
  * samples together from their pieces as the daemon does. Checks on the way what every scanner
- * promises: pieces lie inside their object (P1), reads inside the source (P2), failures have a text
- * that names the source.
+ * promises: pieces lie inside their object (SAMPLES-1), reads inside the source (SAMPLES-2),
+ * failures have a text that names the source.
  */
 #ifndef DLC_TESTS_SCANNING_H
 #define DLC_TESTS_SCANNING_H

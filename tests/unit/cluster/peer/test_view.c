@@ -46,7 +46,7 @@ static char owner_seen_by(struct cluster *c, const char *me, const char *dataset
     return cluster_owns(c, dataset, key, skip, NULL, &p) ? me[0] : p.name[0];
 }
 
-/* (U1) */
+/* (CLUSTER-VIEW-1) */
 static void all_nodes_agree(void **state)
 {
     static const char *const names[] = {"a", "b", "c", "elsewhere"};
@@ -199,7 +199,7 @@ static int grant(struct cluster *c, const char *token, const char *what, const c
     return rc;
 }
 
-/* (U2), (U3) */
+/* (CLUSTER-VIEW-2), (CLUSTER-VIEW-3) */
 static void a_grant_grows_old(void **state)
 {
     struct cluster *c = cluster_new("a");

@@ -145,7 +145,7 @@ static void test_leave_is_interrupted(void **state)
     assert_false(is_here(5000));
 }
 
-/* (Q1) */
+/* (CACHE-BYPASS-1) */
 static void test_which_samples_leave(void **state)
 {
     (void)state;

@@ -109,7 +109,7 @@ static void test_failures_are_not_remembered(void **state)
     assert_int_equal(play_count(&server, "GET "), 3);
 }
 
-/* (F3) */
+/* (GET-CACHE-3) */
 static void test_only_what_is_read(void **state)
 {
     char *large = mem_fmt("%0*d", FETCHED_VALUE + 1, 7);

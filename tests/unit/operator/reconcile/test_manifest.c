@@ -112,7 +112,7 @@ static void test_pod(void **state)
     teardown(&m);
 }
 
-/* (B2) */
+/* (MANIFEST-2) */
 static void test_environment(void **state)
 {
     struct made m;
@@ -141,7 +141,7 @@ static void test_environment(void **state)
     teardown(&m);
 }
 
-/* (B3) */
+/* (MANIFEST-3) */
 static void test_privileges(void **state)
 {
     struct made m;

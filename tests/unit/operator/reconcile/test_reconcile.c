@@ -696,7 +696,7 @@ static void test_transition_times(void **state)
     world_release(&w);
 }
 
-/* (R6) Figures alone are written once a minute. */
+/* (RECONCILE-6) Figures alone are written once a minute. */
 static void test_figures(void **state)
 {
     struct actions a = ACTIONS_INIT;

@@ -230,7 +230,7 @@ static void *change(void *arg)
     return NULL;
 }
 
-/* (U2) Whatever order the calls come in, the last state counts. */
+/* (REFERENCES-2) Whatever order the calls come in, the last state counts. */
 static void test_several_threads(void **state)
 {
     pthread_t threads[3];

@@ -275,7 +275,7 @@ static void test_defaults(void **state)
     json_decref(o);
 }
 
-/* (S1) */
+/* (SPEC-1) */
 static void test_refused(void **state)
 {
     static const struct {
