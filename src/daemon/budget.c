@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Prefetch budgets: limits on the work that runs ahead of readers, shared by all datasets.
+ * Prefetch budgets: limits on the work that runs ahead of readers, shared by all datasets; that of
+ * memory, by the datasets of a tenant, since they fill the same.
  *
  * Each dataset that uses or wants some of a budget has an equal share. A dataset may borrow what
  * others do not use, except for the last quarter: a dataset whose bucket accepts requests and then
@@ -9,6 +10,7 @@
  */
 #include "daemon/budget.h"
 
+#include "catalog/catalog.h"
 #include "daemon/dataset.h"
 #include "daemon/state.h"
 #include "daemon/work.h"
@@ -16,17 +18,23 @@
 #define FETCHES_MAX 4096
 #define COUNT_EVERY DLC_MS(5)
 
+/* By all that share it. */
+static uint64_t *used_of(const struct dataset *ds, enum budget b)
+{
+    return b == BUDGET_FILLING ? &ds->tenant_memory->filling : &ds->node->used[b];
+}
+
 void budget_take(struct dataset *ds, enum budget b, uint64_t amount)
 {
     ds->budget.used[b] += amount;
-    ds->node->used[b] += amount;
+    *used_of(ds, b) += amount;
 }
 
 void budget_give(struct dataset *ds, enum budget b, uint64_t amount)
 {
-    dlc_check(ds->budget.used[b] >= amount && ds->node->used[b] >= amount);
+    dlc_check(ds->budget.used[b] >= amount && *used_of(ds, b) >= amount);
     ds->budget.used[b] -= amount;
-    ds->node->used[b] -= amount;
+    *used_of(ds, b) -= amount;
 }
 
 /* Has it something under way, or waiting? */
@@ -43,33 +51,56 @@ void budget_count(struct node *n)
         return; /* each fetch that ends asks */
     n->shared_at = now;
     n->n_sharing = 0;
-    dlc_list_each (l, &n->datasets)
-        n->n_sharing += wants_some(dlc_container(l, struct dataset, link));
+    dlc_list_each (l, &n->memories.all)
+        dlc_container(l, struct tenant_memory, link)->n_sharing = 0;
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (!wants_some(ds))
+            continue;
+        n->n_sharing++;
+        ds->tenant_memory->n_sharing++;
+    }
+}
+
+void budget_count_to_come(struct node *n)
+{
+    dlc_list_each (l, &n->memories.all)
+        dlc_container(l, struct tenant_memory, link)->to_come = 0;
+    dlc_list_each (l, &n->datasets) {
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->state == DATASET_READY && ds->refs > 0)
+            ds->tenant_memory->to_come +=
+                catalog_bytes(ds->catalog) -
+                DLC_MIN(catalog_bytes(ds->catalog), mem_index_bytes(ds->index));
+    }
 }
 
 static bool fits(const struct dataset *ds, enum budget b, uint64_t limit)
 {
-    uint64_t all = ds->node->used[b], own = ds->budget.used[b];
-    uint64_t share = limit / DLC_MAX(ds->node->n_sharing, 1u);
+    unsigned sharing = b == BUDGET_FILLING ? ds->tenant_memory->n_sharing : ds->node->n_sharing;
+    uint64_t all = *used_of(ds, b), own = ds->budget.used[b];
+    uint64_t share = limit / DLC_MAX(sharing, 1u);
 
     if (own == 0)
         return true;
     if (own < share)
         return all < 2 * limit;
-    return ds->node->n_sharing > 1 ? all < limit / 4 * 3 : all < limit;
+    return sharing > 1 ? all < limit / 4 * 3 : all < limit;
 }
 
 bool budget_for_prefetch(const struct dataset *ds)
 {
-    uint64_t ceiling = memory_ceiling(dataset_memory(ds));
+    uint64_t ceiling = memory_ceiling(dataset_memory(ds)), all = ds->node->memories.ceiling;
 
     return fits(ds, BUDGET_FETCHES, FETCHES_MAX) && fits(ds, BUDGET_FILLING, ceiling / 4) &&
-           fits(ds, BUDGET_STORING, DLC_MIN(ceiling / 4, work_bytes(WORK_STORE)) / 2);
+           fits(ds, BUDGET_STORING, DLC_MIN(all / 4, work_bytes(WORK_STORE)) / 2);
 }
 
 bool budget_for_store(const struct dataset *ds, uint64_t bytes)
 {
-    uint64_t limit = DLC_MIN(memory_ceiling(dataset_memory(ds)) / 4, work_bytes(WORK_STORE));
+    uint64_t limit = DLC_MIN(ds->node->memories.ceiling / 4, work_bytes(WORK_STORE));
 
     return fits(ds, BUDGET_STORING, limit) && ds->node->used[BUDGET_STORING] + bytes <= 2 * limit;
 }

@@ -11,7 +11,7 @@ struct node;
 
 enum budget {
     BUDGET_FETCHES, /* fetches in progress */
-    BUDGET_FILLING, /* bytes of memory that fetches have reserved */
+    BUDGET_FILLING, /* bytes of its tenant's memory that fetches have reserved */
     BUDGET_STORING, /* bytes of memory held while samples are written to disk */
 };
 #define N_BUDGETS 3
@@ -23,6 +23,8 @@ struct budget_use {
 
 void budget_take(struct dataset *ds, enum budget b, uint64_t amount);
 void budget_give(struct dataset *ds, enum budget b, uint64_t amount);
+/* Counts, for each tenant's memory, what its datasets in use may still bring in. */
+void budget_count_to_come(struct node *n);
 void budget_count(struct node *n); /* counts the datasets that share, before prefetches start */
 /* May this dataset start another prefetch? Demand misses do not ask. */
 bool budget_for_prefetch(const struct dataset *ds);

@@ -192,6 +192,8 @@ static void on_tick(struct timer *t)
             loop_timer_set(n->loop, t, dlc_mono_add(now, DLC_MS(5)));
         return;
     }
+    if (n->memories.n > 1)
+        budget_count_to_come(n);
     tenant_memories_tick(&n->memories);
     if (n->disk != NULL)
         disk_tick(n->disk);

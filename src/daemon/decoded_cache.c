@@ -24,6 +24,7 @@
 #include "base/counters.h"
 #include "base/mem.h"
 #include "cache/decoded/decoded_header.h"
+#include "daemon/budget.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
 #include "daemon/events.h"
@@ -180,18 +181,12 @@ void decoded_caches_figures(const struct dataset *ds, uint64_t *samples, uint64_
  * (DECODED-CACHE-4). */
 static void count_room(struct node *n)
 {
-    dlc_list_each (l, &n->memories.all) {
-        struct tenant_memory *m = dlc_container(l, struct tenant_memory, link);
-
-        m->to_come = m->idle = 0;
-    }
+    budget_count_to_come(n);
+    dlc_list_each (l, &n->memories.all)
+        dlc_container(l, struct tenant_memory, link)->idle = 0;
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        if (ds->state == DATASET_READY && ds->refs > 0)
-            ds->tenant_memory->to_come +=
-                catalog_bytes(ds->catalog) -
-                DLC_MIN(catalog_bytes(ds->catalog), mem_index_bytes(ds->index));
         dlc_list_each (k, &ds->decoded_caches) {
             const struct decoded_cache *s = dlc_container(k, struct decoded_cache, link);
 

@@ -70,8 +70,7 @@ struct node {
     unsigned n_zombies;
     bool pauses; /* a connection is paused: the tick looks for it */
     int reserve[RESERVE];
-    uint64_t next_id;   /* of conns and datasets */
-    unsigned n_reading; /* sessions that follow an order and are not idle */
+    uint64_t next_id; /* of conns and datasets */
 
     /* cluster membership; NULL: not in a cluster */
     const struct cluster_ops *cluster_ops;
@@ -82,7 +81,7 @@ struct node {
     struct shared *shared;                 /* the Redis that nodes share */
     char *token;                           /* the node's own: for manager and peers */
 
-    uint64_t used[N_BUDGETS];  /* budget.c: by all datasets */
+    uint64_t used[N_BUDGETS];  /* budget.c: by all datasets, but for BUDGET_FILLING */
     unsigned n_sharing;        /* datasets that use or want some, at the last count ... */
     struct dlc_mono shared_at; /* ... which was then */
     uint64_t pending;          /* work and bucket reads that will still post to the loop */

@@ -28,7 +28,7 @@ static uint64_t least_ceiling(void)
     return DLC_ALIGN_UP((uint64_t)SHM_HDR_SIZE, os_page_size()) + os_page_size();
 }
 
-static void divide(struct tenant_memories *t) /* (TENANT-MEMORY-2) */
+void tenant_memories_divide(struct tenant_memories *t) /* (TENANT-MEMORY-2) */
 {
     struct tenant_share s[TENANT_MEMORIES_MAX];
     struct memory_figures f;
@@ -40,9 +40,10 @@ static void divide(struct tenant_memories *t) /* (TENANT-MEMORY-2) */
     }
     dlc_list_each (l, &t->all) {
         memory_figures(of_link(l)->memory, &f);
-        s[i++] = (struct tenant_share){.open = of_link(l)->users > 0,
-                                       .demand = tenant_demand(f.used, f.ceiling, t->ceiling),
-                                       .now = f.ceiling};
+        s[i++] = (struct tenant_share){
+            .open = of_link(l)->users > 0,
+            .demand = tenant_demand(f.used, of_link(l)->to_come, f.ceiling, t->ceiling),
+            .now = f.ceiling};
     }
     tenant_shares_divide(t->ceiling, least_ceiling(), s, i);
     for (int raise = 0; raise < 2; raise++) {
@@ -60,7 +61,7 @@ void tenant_memories_set_ceiling(struct tenant_memories *t, uint64_t bytes)
     if (bytes == t->ceiling)
         return;
     t->ceiling = bytes;
-    divide(t);
+    tenant_memories_divide(t);
 }
 
 /* ---- life ---- */
@@ -147,7 +148,7 @@ int tenant_memory_get(struct tenant_memories *t, const char *tenant, struct tena
     if (rc < 0)
         return rc;
     if (m->users++ == 0)
-        divide(t); /* at once: what others have to give back takes its time */
+        tenant_memories_divide(t); /* at once: what others have to give back takes its time */
     *out = m;
     return 0;
 }
@@ -172,7 +173,7 @@ void tenant_memories_tick(struct tenant_memories *t)
         memory_tick(of_link(l)->memory);
     }
     if (t->n > 1)
-        divide(t);
+        tenant_memories_divide(t);
 }
 
 /* (TENANT-MEMORY-3) */
@@ -196,7 +197,7 @@ bool tenant_memories_free_some(struct tenant_memories *t)
             return true;
         if (is_empty(m)) {
             release(t, m);
-            divide(t);
+            tenant_memories_divide(t);
         }
     }
     return false;

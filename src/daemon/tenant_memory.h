@@ -38,7 +38,12 @@ struct tenant_memory {
     struct memory *memory;
     unsigned users; /* datasets that lie in it; and the daemon, of the one it must have */
 
-    uint64_t to_come, idle; /* decoded_cache.c: bytes of its datasets, at the last count */
+    /* Counted by others, of its datasets. */
+    uint64_t to_come;   /* budget.c: bytes that those in use may still bring in */
+    uint64_t idle;      /* decoded_cache.c: bytes of decoded samples without users */
+    uint64_t filling;   /* budget.c: bytes that fetches have reserved */
+    unsigned n_sharing; /* budget.c: those that use or want some of it, at the last count */
+    unsigned n_reading; /* prefetch.c: sessions that follow an order and are not idle */
 };
 
 struct tenant_memories {
@@ -61,6 +66,8 @@ int tenant_memory_get(struct tenant_memories *t, const char *tenant, struct tena
 void tenant_memory_put(struct tenant_memory **mp);
 
 void tenant_memories_set_ceiling(struct tenant_memories *t, uint64_t bytes);
+/* Divide it anew (T2), after a change of to_come that cannot wait for the tick. */
+void tenant_memories_divide(struct tenant_memories *t);
 /* Call it periodically: heartbeats, memory_tick() of all, and the division. */
 void tenant_memories_tick(struct tenant_memories *t);
 /* As memory_free_some(), of one that has something to do; also frees what nobody uses. */

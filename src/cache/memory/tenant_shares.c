@@ -71,10 +71,17 @@ void tenant_shares_divide(uint64_t total, uint64_t least, struct tenant_share *s
         fill(left, least, s, n, takes);
 }
 
-uint64_t tenant_demand(uint64_t used, uint64_t ceiling, uint64_t total)
+static uint64_t plus(uint64_t a, uint64_t b)
 {
-    uint64_t ahead = DLC_MIN(AHEAD_MAX, total / 16);
-    uint64_t more = ahead + (used < ceiling - ceiling / 16 ? used / 8 : used);
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
 
-    return more < ahead || used > UINT64_MAX - more ? UINT64_MAX : used + more;
+uint64_t tenant_demand(uint64_t used, uint64_t to_come, uint64_t ceiling, uint64_t total)
+{
+    uint64_t need = plus(used, to_come);
+
+    if (used >= ceiling - ceiling / 8)
+        need = DLC_MAX(need, plus(used, used));
+    /* holes between samples, and what warm-ups leave free */
+    return plus(plus(need, need / 8), DLC_MIN(AHEAD_MAX, total / 16));
 }

@@ -40,8 +40,9 @@ struct tenant_share {
 /* least: what a memory takes when it is empty. */
 void tenant_shares_divide(uint64_t total, uint64_t least, struct tenant_share *s, size_t n);
 
-/* The demand of a tenant that uses so much below such a ceiling, of a node that has `total`. One that is full may have evicted,
- * so what it could use is not known: it asks for twice as much. */
-uint64_t tenant_demand(uint64_t used, uint64_t ceiling, uint64_t total);
+/* The demand of a tenant that uses so much below such a ceiling, and whose datasets in use may bring
+ * in so much more, of a node that has `total`. One that is full may have evicted what is not among
+ * those (decoded samples, samples for peers): it asks for twice as much as it has. */
+uint64_t tenant_demand(uint64_t used, uint64_t to_come, uint64_t ceiling, uint64_t total);
 
 #endif

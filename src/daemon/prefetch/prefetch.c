@@ -66,7 +66,7 @@
 static void count_reading(struct dataset *ds, int more)
 {
     ds->prefetch.n_reading += (unsigned)more;
-    ds->node->n_reading += (unsigned)more;
+    ds->tenant_memory->n_reading += (unsigned)more;
 }
 
 static void set_idle(struct session *s, bool idle)
@@ -81,15 +81,19 @@ static void set_idle(struct session *s, bool idle)
     next_use_changed(s->ds);
 }
 
-/* What windows may take of memory: half of it, but where nodes share datasets not what this one
- * must keep for all, as far as that fits. *kept: something is. */
-static uint64_t room_for_windows(struct node *n, bool *kept)
+/* What windows may take of a tenant's memory: half of it, but where nodes share datasets not what
+ * this one must keep for all, as far as that fits. *kept: something is. */
+static uint64_t room_for_windows(struct node *n, const struct tenant_memory *m, bool *kept)
 {
     uint64_t owned = 0, half;
-    uint64_t ceiling = n->memories.ceiling;
+    uint64_t ceiling = memory_ceiling(m->memory);
 
-    dlc_list_each (l, &n->datasets) /* at most DATASETS_MAX */
-        owned += dataset_owned_bytes(dlc_container(l, struct dataset, link));
+    dlc_list_each (l, &n->datasets) { /* at most DATASETS_MAX */
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (ds->tenant_memory == m)
+            owned += dataset_owned_bytes(ds);
+    }
     half = ceiling / 2;
     *kept = owned > 0 && owned < ceiling;
     owned += ceiling / 64; /* holes between samples, and what is on its way out */
@@ -105,8 +109,8 @@ static uint64_t mean_bytes(const struct dataset *ds)
     return n > 0 ? DLC_MAX(catalog_bytes(ds->catalog) / n, 1u) : 1;
 }
 
-/* Bytes that the windows of others hold or have asked for. What an idle one holds makes way for
- * those who read, but not for other idle ones. */
+/* Bytes that the windows of others in that memory hold or have asked for. What an idle one holds
+ * makes way for those who read, but not for other idle ones. */
 static uint64_t ahead_of_others(const struct session *s)
 {
     uint64_t bytes = 0;
@@ -114,6 +118,8 @@ static uint64_t ahead_of_others(const struct session *s)
     dlc_list_each (d, &s->ds->node->datasets) {
         const struct dataset *ds = dlc_container(d, struct dataset, link);
 
+        if (ds->tenant_memory != s->ds->tenant_memory)
+            continue;
         dlc_list_each (l, &ds->sessions) {
             const struct session *o = dlc_container(l, struct session, link);
 
@@ -130,8 +136,8 @@ static uint64_t ahead_of_others(const struct session *s)
 static uint64_t window_limit(const struct session *s)
 {
     bool kept;
-    uint64_t room = room_for_windows(s->ds->node, &kept);
-    uint64_t part = room / DLC_MAX(s->ds->node->n_reading, 1u);
+    uint64_t room = room_for_windows(s->ds->node, s->ds->tenant_memory, &kept);
+    uint64_t part = room / DLC_MAX(s->ds->tenant_memory->n_reading, 1u);
 
     if (kept)
         part = DLC_MIN(part, room - DLC_MIN(room, ahead_of_others(s)));
@@ -361,7 +367,7 @@ static void on_look(struct timer *t)
                 look(s);
         }
         next_use_heed_weights(ds);
-        if (n->n_reading > ds->prefetch.n_reading)
+        if (ds->tenant_memory->n_reading > ds->prefetch.n_reading)
             next_use_keep_time(ds);
         next = look_again_after(ds, next);
         dataset_put(&ds);

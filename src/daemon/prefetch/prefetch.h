@@ -18,7 +18,7 @@ struct schedule_list;
 struct prefetch_state {
     struct hist latency;  /* of fetches, in microseconds */
     unsigned n_following; /* sessions that announced their order */
-    unsigned n_reading;   /* of those, not idle; node.n_reading is the sum over all datasets */
+    unsigned n_reading;   /* of those, not idle; tenant_memory.n_reading is the sum */
     unsigned n_waiting;   /* sessions whose readers wait */
 };
 

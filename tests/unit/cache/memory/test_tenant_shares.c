@@ -135,7 +135,7 @@ static void what_was_borrowed_comes_back(void **state)
 
     (void)state;
     for (; s[1].now < 32 * GB; ticks++) {
-        s[1].demand = tenant_demand(used, s[1].now, 64 * GB);
+        s[1].demand = tenant_demand(used, 0, s[1].now, 64 * GB);
         tenant_shares_divide(64 * GB, 8192, s, 2);
         assert_int_equal(s[0].ceiling + s[1].ceiling, 64 * GB);
         assert_true(s[1].ceiling >= DLC_MIN(2 * used, 32 * GB));
@@ -181,13 +181,16 @@ static void the_greedy_get_what_is_left(void **state)
 static void the_full_ask_for_more(void **state)
 {
     (void)state;
-    assert_int_equal(tenant_demand(0, 0, 64 * GB), 64 * MB);
-    assert_int_equal(tenant_demand(0, 0, 32 * MB), 2 * MB); /* a small node can be shared too */
-    assert_int_equal(tenant_demand(8 * GB, 64 * GB, 64 * GB), 9 * GB + 64 * MB);
-    assert_int_equal(tenant_demand(8 * GB, 8 * GB, 64 * GB), 16 * GB + 64 * MB);
-    assert_int_equal(tenant_demand(9 * GB, 8 * GB, 64 * GB), 18 * GB + 64 * MB); /* pinned above */
-    assert_int_equal(tenant_demand(UINT64_MAX, 1, UINT64_MAX), UINT64_MAX);
-    assert_int_equal(tenant_demand(UINT64_MAX / 2, UINT64_MAX / 2, UINT64_MAX), UINT64_MAX);
+    assert_int_equal(tenant_demand(0, 0, 0, 64 * GB), 64 * MB);
+    assert_int_equal(tenant_demand(0, 0, 0, 32 * MB), 2 * MB); /* a small node can be shared too */
+    assert_int_equal(tenant_demand(8 * GB, 0, 64 * GB, 64 * GB), 9 * GB + 64 * MB);
+    assert_int_equal(tenant_demand(8 * GB, 16 * GB, 64 * GB, 64 * GB), 27 * GB + 64 * MB);
+    assert_int_equal(tenant_demand(8 * GB, 0, 8 * GB, 64 * GB), 18 * GB + 64 * MB);
+    assert_int_equal(tenant_demand(8 * GB, 4 * GB, 8 * GB, 64 * GB), 18 * GB + 64 * MB);
+    assert_int_equal(tenant_demand(16 * GB, 0, 8 * GB, 64 * GB), 36 * GB + 64 * MB); /* pinned */
+    assert_int_equal(tenant_demand(UINT64_MAX, 0, 1, UINT64_MAX), UINT64_MAX);
+    assert_int_equal(tenant_demand(UINT64_MAX / 2, 0, UINT64_MAX / 2, UINT64_MAX), UINT64_MAX);
+    assert_int_equal(tenant_demand(1, UINT64_MAX, UINT64_MAX, 0), UINT64_MAX);
 }
 
 int main(void)

@@ -205,6 +205,7 @@ static int teardown(void **state)
     assert_int_equal(n.pending, 0);
     for (unsigned i = 0; i < N_BUDGETS; i++)
         assert_int_equal(n.used[i], 0);
+    assert_int_equal(n.own_memory->filling, 0);
     mem_index_free(&ds.index);
     tenant_memory_put(&n.own_memory);
     tenant_memories_free(&n.memories);
@@ -374,7 +375,7 @@ static void test_late_source_cannot_be_stopped(void **state)
     await(&t);
     assert_resident(2);
     a = fakes[0].attempt;
-    used = n.used[BUDGET_FILLING];
+    used = n.own_memory->filling;
     assert_int_equal(used, SIZE);
     bring(a, 99);
     assert_resident(2);

@@ -183,17 +183,17 @@ static void test_begin(void **state)
                      0);
     assert_int_equal(w->ds.prefetch.n_following, 1);
     assert_int_equal(w->ds.prefetch.n_reading, 1);
-    assert_int_equal(w->n.n_reading, 1);
+    assert_int_equal(w->n.own_memory->n_reading, 1);
     look(w, 0, 30);
     assert_int_equal(f->window, 64); /* before anything is measured */
     assert_int_equal(f->ahead, 94);
     follow(w, 0, 7); /* another order of the same session */
     assert_int_equal(w->ds.prefetch.n_following, 1);
-    assert_int_equal(w->n.n_reading, 1);
+    assert_int_equal(w->n.own_memory->n_reading, 1);
     assert_int_equal(f->pos, 7);
     follow(w, 1, 0);
     assert_int_equal(w->ds.prefetch.n_following, 2);
-    assert_int_equal(w->n.n_reading, 2);
+    assert_int_equal(w->n.own_memory->n_reading, 2);
     prefetch_unfollow(&w->s[0]);
     prefetch_unfollow(&w->s[0]);
     assert_int_equal(w->ds.prefetch.n_following, 1);
@@ -315,7 +315,7 @@ static void test_idle(void **state)
     look(w, 0, 1);
     assert_true(f->idle);
     assert_int_equal(w->ds.prefetch.n_reading, 1);
-    assert_int_equal(w->n.n_reading, 1);
+    assert_int_equal(w->n.own_memory->n_reading, 1);
     assert_int_equal(f->ahead, f->pos + f->window); /* what it will need comes all the same */
     look(w, 1, 101);
     look(w, 0, 2); /* it reads again */
@@ -350,11 +350,11 @@ static void test_idle(void **state)
     pass_time(w, DLC_SEC(60));
     look(w, 0, 1);
     assert_true(f->idle);
-    assert_int_equal(w->n.n_reading, 0);
+    assert_int_equal(w->n.own_memory->n_reading, 0);
     look(w, 0, 1); /* nobody reads: the room is there to be shared by none */
     assert_true(f->window > 2);
     prefetch_unfollow(&w->s[0]);
-    assert_int_equal(w->n.n_reading, 0);
+    assert_int_equal(w->n.own_memory->n_reading, 0);
 }
 
 /* Time in which the reader waited is no time in which it read. */
