@@ -106,15 +106,12 @@ static int tenant_of(struct api *api, const unsigned char hash[static SHA256_LEN
     return rc;
 }
 
-int token_caller(struct api *api, const char *token, struct caller *out, struct dlc_err *err)
+int token_hash_caller(struct api *api, const unsigned char hash[static SHA256_LEN],
+                      struct caller *out, struct dlc_err *err)
 {
-    unsigned char hash[SHA256_LEN];
     int rc = 0;
 
     *out = (struct caller){0};
-    if (!looks_like_token(token))
-        return dlc_err_set(err, DLC_EDENIED, "this is not a token: tokens begin with dlc_");
-    token_hash(token, hash);
     if (CRYPTO_memcmp(hash, api->auth.admin_hash, SHA256_LEN) == 0)
         out->role = ROLE_ADMIN;
     else if (CRYPTO_memcmp(hash, api->auth.node_hash, SHA256_LEN) == 0)
@@ -122,6 +119,17 @@ int token_caller(struct api *api, const char *token, struct caller *out, struct 
     else
         rc = tenant_of(api, hash, out, err);
     return rc;
+}
+
+int token_caller(struct api *api, const char *token, struct caller *out, struct dlc_err *err)
+{
+    unsigned char hash[SHA256_LEN];
+
+    *out = (struct caller){0};
+    if (!looks_like_token(token))
+        return dlc_err_set(err, DLC_EDENIED, "this is not a token: tokens begin with dlc_");
+    token_hash(token, hash);
+    return token_hash_caller(api, hash, out, err);
 }
 
 /* ---- the check before each handler ---- */

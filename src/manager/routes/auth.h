@@ -56,6 +56,9 @@ void token_hash(const char *token, unsigned char out[static SHA256_LEN]);
 void token_doc_id(const unsigned char hash[static SHA256_LEN], char out[static TOKEN_ID_LEN + 1]);
 /* Who owns the token? DLC_EDENIED: unknown or expired. DLC_EBUCKET: the store is unreachable. */
 int token_caller(struct api *api, const char *token, struct caller *out, struct dlc_err *err);
+/* The same by the token's hash. */
+int token_hash_caller(struct api *api, const unsigned char hash[static SHA256_LEN],
+                      struct caller *out, struct dlc_err *err);
 /* http_server_config.check */
 bool auth_check(struct http_request *r, const struct http_route *route, struct http_reply *reply,
                 void *ctx);

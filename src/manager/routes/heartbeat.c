@@ -6,8 +6,10 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "cache/policy/lifecycle.h"
 #include "manager/routes/api.h"
+#include "manager/routes/auth.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/nodes.h"
 #include "manager/routes/route_util.h"
@@ -20,6 +22,7 @@
 #define KEY_MAX      1024
 #define ETAG_MAX     1024
 #define DONE_AT_ONCE 1000
+#define SESSIONS_MAX 64
 
 /* ---- chunks ---- */
 
@@ -155,12 +158,12 @@ static bool drop_chunks(struct api *api, const struct http_request *r, const cha
     return rc == 0;
 }
 
-static bool check_rows(const json_t *rows, const char *field, size_t columns, const char *form,
-                       struct http_reply *reply)
+static bool check_rows(const json_t *rows, const char *prefix, const char *field, size_t columns,
+                       const char *form, struct http_reply *reply)
 {
     for (size_t i = 0; i < json_array_size(rows); i++)
         if (json_array_size(json_array_get(rows, i)) != columns) {
-            refuse_field(reply, "chunks.", field, "row %zu is not %s", i, form);
+            refuse_field(reply, prefix, field, "row %zu is not %s", i, form);
             return false;
         }
     return true;
@@ -179,10 +182,58 @@ static bool take_chunks(struct api *api, const struct http_request *r, const cha
     if (chunks == NULL)
         return true;
     return read_object(chunks, "chunks.", fields, reply) &&
-           check_rows(put, "put", 8, "[DATASET, KEY, ETAG, SIZE, COST, REFERENCES, STATE, JOBS]",
-                      reply) &&
-           check_rows(gone, "gone", 2, "[DATASET, KEY]", reply) &&
+           check_rows(put, "chunks.", "put", 8,
+                      "[DATASET, KEY, ETAG, SIZE, COST, REFERENCES, STATE, JOBS]", reply) &&
+           check_rows(gone, "chunks.", "gone", 2, "[DATASET, KEY]", reply) &&
            write_chunks(api, r, node, put, reply) && drop_chunks(api, r, node, gone, reply);
+}
+
+/* ---- sessions ---- */
+
+/* [TOKEN'S SHA-256, DATASET, TENANT] */
+static bool read_session(const json_t *row, unsigned char hash[static SHA256_LEN],
+                         const char **dataset, const char **tenant)
+{
+    const char *hex = text_at(row, 0, 2 * SHA256_LEN);
+
+    *dataset = text_at(row, 1, 255);
+    *tenant = text_at(row, 2, 255);
+    return json_array_size(row) == 3 && hex != NULL && strlen(hex) == 2 * SHA256_LEN &&
+           str_unhex(hex, strlen(hex), hash) && *dataset != NULL && *tenant != NULL;
+}
+
+/* Would its token not open it now? A store that is away takes nothing back. */
+static bool is_revoked(struct api *api, const json_t *row)
+{
+    struct store_doc d = STORE_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    unsigned char hash[SHA256_LEN];
+    const char *dataset, *tenant;
+    struct caller who;
+    bool gone;
+    int rc;
+
+    if (!read_session(row, hash, &dataset, &tenant))
+        return false;
+    rc = token_hash_caller(api, hash, &who, &err);
+    if (rc == 0)
+        rc = store_get(api->tables->store, STORE_DATASET, dataset, &d, &err);
+    gone = rc == DLC_EDENIED || rc == DLC_ENOTFOUND;
+    if (rc == 0) /* a dataset of no tenant is open to every token */
+        gone =
+            strcmp(d.tenant, tenant) != 0 || (tenant[0] != '\0' && strcmp(who.tenant, tenant) != 0);
+    store_doc_release(&d);
+    return gone;
+}
+
+/* Those of the sessions that are to end. Gives. */
+static json_t *revoked_of(struct api *api, const json_t *sessions)
+{
+    json_t *out = json_array(), *row;
+    size_t i;
+
+    json_array_foreach(sessions, i, row) if (is_revoked(api, row)) json_array_append(out, row);
+    return out;
 }
 
 /* ---- the node itself ---- */
@@ -214,6 +265,7 @@ void route_nodes_heartbeat(struct http_request *r, struct http_reply *reply, voi
     struct api *api = api_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
     const json_t *figures = NULL, *done = NULL, *progress = NULL, *chunks = NULL;
+    const json_t *sessions = NULL;
     const char *instance = NULL;
     uint64_t view = 0;
     const struct field fields[] = {
@@ -223,12 +275,14 @@ void route_nodes_heartbeat(struct http_request *r, struct http_reply *reply, voi
         {"progress", FIELD_OBJECT, false, 0, &progress},
         {"commands_done", FIELD_ARRAY, false, DONE_AT_ONCE, &done},
         {"chunks", FIELD_OBJECT, false, 0, &chunks},
+        {"sessions", FIELD_ARRAY, false, SESSIONS_MAX, &sessions},
         {NULL},
     };
     struct dlc_err err = DLC_ERR_INIT;
     bool woke = false;
 
-    if (name == NULL || !read_body(r, fields, reply) || !check_done(done, reply))
+    if (name == NULL || !read_body(r, fields, reply) || !check_done(done, reply) ||
+        !check_rows(sessions, "", "sessions", 3, "[SHA-256 OF THE TOKEN, DATASET, TENANT]", reply))
         return;
     if (instance != NULL && !nodes_is_holder(api->tables, name, instance)) {
         nodes_refuse_name(api, name, "", reply);
@@ -248,5 +302,6 @@ void route_nodes_heartbeat(struct http_request *r, struct http_reply *reply, voi
         reply_store_error(api, r, reply, &err);
         return;
     }
-    nodes_reply(api, name, view, json_object(), 200, 0, reply);
+    nodes_reply(api, name, view, json_pack("{s:o}", "revoked", revoked_of(api, sessions)), 200, 0,
+                reply);
 }
