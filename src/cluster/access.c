@@ -5,7 +5,7 @@
  * says when the manager is asked.
  *
  * A token that the manager did not vouch for opens nothing (CLUSTER-2). An answer is valid for a
- * minute at most; while the manager is unreachable, for as long as that lasts. A caller that asks
+ * minute at most; while the manager is unreachable, for manager-grace (REVOKE-2). A caller that asks
  * with a life of 0 gets the manager's current answer, or none.
  */
 #include "cluster/access.h"
@@ -20,6 +20,7 @@
 #include "base/api_token.h"
 #include "cluster/agent.h"
 #include "cluster/member.h"
+#include "cluster/revocation.h"
 #include "daemon/daemon.h"
 #include "daemon/dataset.h"
 #include "daemon/state.h"
@@ -132,6 +133,9 @@ static void not_granted(struct resolve_call *a, struct dlc_err *err)
         cluster_revoke(n->cluster, a->token, a->key);
         if (err->code == DLC_EDENIED && a->token != NULL)
             remember_refused(n, a->token);
+    } else if (revocation_grace_over(n)) {
+        dlc_err_prefix(err, "the manager is silent for longer than manager-grace, and what it said "
+                            "before counts no more");
     } else if (a->life.ns > 0 && cluster_granted(n->cluster, a->token, a->key, dlc_mono_now(),
                                                  GRANT_LIFE, &g) != GRANT_NONE) {
         log_info("%s: the manager does not answer; what it said before counts", a->what);
@@ -238,8 +242,8 @@ static void resolve_question(struct node *n, const struct question *q, resolve_f
     struct resolve_call *same = asking_find(n, q, key);
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (age == GRANT_FRESH ||
-        (age == GRANT_OLD && q->life.ns > 0 && agent_manager_away(n->member->agent)))
+    if (age == GRANT_FRESH || (age == GRANT_OLD && q->life.ns > 0 &&
+                               agent_manager_away(n->member->agent) && !revocation_grace_over(n)))
         done(n, g, NULL, arg);
     else if (same != NULL)
         wait_for_it(same, done, arg);

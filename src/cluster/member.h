@@ -49,7 +49,11 @@ struct member {
     unsigned n_resolves;
     unsigned n_stranger_resolves; /* of them, those of the peer server's clients */
     struct refused_token refused_tokens[REFUSED_TOKENS]; /* access.c: by digest */
-    struct dlc_list commands;                            /* commands.c: struct node_command.link */
+    /* revocation.c */
+    struct dlc_mono heard;      /* the manager's last answer to a heartbeat; 0: none */
+    bool lists_sessions;        /* the manager takes lists of sessions */
+    uint64_t listed_to;         /* connections up to this id were listed; 0: begin again */
+    struct dlc_list commands;   /* commands.c: struct node_command.link */
     bool sending_weights;       /* weight_exchange.c: a call is on its way */
     struct batch *batch;        /* report.c: rows in flight to the manager */
     struct past_job *past_jobs; /* report.c: reads of ended sessions, by job */

@@ -18,6 +18,7 @@
 #include "cluster/peer_server.h"
 #include "cluster/peer/redis_tier.h"
 #include "cluster/report.h"
+#include "cluster/revocation.h"
 #include "cluster/peer/view.h"
 #include "cluster/view_change.h"
 #include "cluster/weight_exchange.h"
@@ -31,13 +32,15 @@
 
 static json_t *gather(struct node *n, bool *more)
 {
-    json_t *chunks = report_chunks(n, more);
+    json_t *chunks = report_chunks(n, more), *sessions = revocation_rows(n);
     json_t *body = json_pack("{s:I, s:o, s:o, s:o}", "view",
                              (json_int_t)cluster_version(n->cluster), "figures", report_figures(n),
                              "progress", report_progress(n), "commands_done", commands_done(n));
 
     if (chunks != NULL)
         json_object_set_new(body, "chunks", chunks);
+    if (sessions != NULL)
+        json_object_set_new(body, "sessions", sessions);
     return body;
 }
 
@@ -68,6 +71,8 @@ static void digest(struct node *n, const struct agent_news *news)
         n->member->inventory = true;
     }
     report_heard(n, news->well);
+    if (news->well)
+        revocation_heard(n, news->answer);
     if (news->well && news->sent != NULL)
         commands_heard(n, json_object_get(news->sent, "commands_done"));
     if (json_is_object(view))
@@ -167,6 +172,7 @@ static void membership_tick(struct node *n)
     if (n->member->stop_again)
         node_stop(n);
     report_tick(n);
+    revocation_tick(n);
     job_weights_all_send(n);
 }
 

@@ -60,8 +60,7 @@ static struct conn *conn_of(struct watch *w)
 
 /* ---- out ---- */
 
-/* To be ended by its next event (CLIENT-CONN-3), which this makes happen. */
-static void conn_doom(struct conn *c, const char *why)
+void conn_end_soon(struct conn *c, const char *why)
 {
     if (c->closing)
         return;
@@ -91,7 +90,7 @@ static void conn_flush(struct conn *c)
     int rc = msg_writer_flush(&c->writer, c->watch.fd, NULL);
 
     if (c->writer.waiting > UNREAD_MAX || c->writer.n > UNREAD_MESSAGES)
-        conn_doom(c, "it does not read what it asked for");
+        conn_end_soon(c, "it does not read what it asked for");
     if (rc < 0 && c->writer.failure == MSG_SHORTAGE) {
         conn_pause(c, "cannot answer a client");
         return;
@@ -99,7 +98,7 @@ static void conn_flush(struct conn *c)
     if (rc < 0 && c->writer.failure == MSG_CLOSED)
         msg_writer_release(&c->writer); /* the reader will see that, too, and close */
     else if (rc < 0)
-        conn_doom(c, "it cannot be written to");
+        conn_end_soon(c, "it cannot be written to");
     if (loop_watch_set(c->node->loop, &c->watch, rc == 0 ? EPOLLIN | EPOLLOUT : EPOLLIN) < 0)
         conn_pause(c, "cannot wait for a client");
 }
@@ -147,7 +146,7 @@ void conn_send(struct conn *c, json_t *body, const int *fds, unsigned n_fds)
     if (n_fds > 0)
         conn_fail_err(c, &err);
     else
-        conn_doom(c, "an answer cannot be sent"); /* too large: a bug of ours */
+        conn_end_soon(c, "an answer cannot be sent"); /* too large: a bug of ours */
 }
 
 void conn_progress(struct conn *c, json_t *progress)
@@ -182,7 +181,7 @@ static void greet(struct conn *c, const struct msg *m)
         count(sessions_refused);
         conn_fail(c, DLC_EPROTO,
                   "hello takes no descriptors: send them with the order they are of");
-        conn_doom(c, "it sent descriptors before hello");
+        conn_end_soon(c, "it sent descriptors before hello");
         return;
     }
     if (op == NULL || strcmp(op, "hello") != 0 || version != PROTOCOL_VERSION) {
@@ -190,7 +189,7 @@ static void greet(struct conn *c, const struct msg *m)
         conn_fail(c, DLC_EPROTO,
                   "the client speaks another version of the protocol: use the same version of "
                   "dlcache for library and daemon (restart the daemon after an upgrade)");
-        conn_doom(c, "it speaks another version of the protocol");
+        conn_end_soon(c, "it speaks another version of the protocol");
         return;
     }
     c->greeted = true;

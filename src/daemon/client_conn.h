@@ -43,6 +43,8 @@ struct conn {
     uint64_t lists;                        /* bytes of its orders' lists that are being read */
     bool asking;                           /* waits for the manager to permit the open */
     char *job;                             /* the client's name for its job; or NULL */
+    bool by_token;                         /* its session was opened by a token ... */
+    unsigned char token[SHA256_LEN];       /* ... with this digest */
     uint64_t snapshot;                     /* the snapshot to open; 0: the newest */
     bool wants_decoded;                    /* it opens a decoded cache ... */
     unsigned char decoded_key[SHA256_LEN]; /* ... with this key */
@@ -74,6 +76,8 @@ void server_close(struct node *n);
 void conn_close(struct conn **cp);
 /* The daemon ends the connection: (CLIENT-CONN-4). `why` is a literal. */
 void conn_end(struct conn **cp, const char *why);
+/* The same by its next event (C3), which this makes happen. */
+void conn_end_soon(struct conn *c, const char *why);
 void conns_resume(struct node *n); /* resumes paused connections; called by the tick */
 /* May it open a session? Not if the daemon had to end too many sessions of this process or user. */
 int conn_may_open(const struct conn *c, struct dlc_err *err);

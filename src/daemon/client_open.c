@@ -102,6 +102,9 @@ static void open_url(struct conn *c, const json_t *body)
     }
     mem_free(&c->job);
     c->job = mem_str(job);
+    c->by_token = token != NULL;
+    if (c->by_token)
+        sha256(token, strlen(token), c->token);
     decoded_key(c->owner, c->uid, token, "");
     c->wants_decoded = policy != NULL;
     if (c->wants_decoded)

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Revocation: ends sessions that their token no longer permits.
+ *
+ * A session is opened once and lasts for days, while tokens are rotated and tenants, datasets and
+ * grants deleted. So each heartbeat lists sessions as [DIGEST OF THE TOKEN, DATASET, TENANT], a few
+ * at a time and each kind once, and the manager answers with those that it would not permit now.
+ * They are ended; what they pin counts until the client lets go (C4).
+ *
+ * (REVOKE-1) A session ends within two heartbeats after the manager took back what permitted it, if
+ *            the node has at most REVOKE_ROWS kinds of them; with more, after as many as it takes to
+ *            list them all.
+ * (REVOKE-2) While the manager is not heard, what it said before counts for manager-grace. Then
+ *            sessions of tokens end, and nothing is opened by token until it is heard.
+ */
+#ifndef DLC_CLUSTER_REVOCATION_H
+#define DLC_CLUSTER_REVOCATION_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#define REVOKE_ROWS 64
+
+struct node;
+
+/* Rows for the next heartbeat, or NULL: none, or a manager that does not know them. Gives. */
+json_t *revocation_rows(struct node *n);
+/* The manager has answered a heartbeat. */
+void revocation_heard(struct node *n, const json_t *answer);
+void revocation_tick(struct node *n);
+/* Has the manager been silent for longer than manager-grace? */
+bool revocation_grace_over(const struct node *n);
+
+#endif
