@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/address_rules.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -92,6 +93,16 @@ static bool is_uid_list(const char *s)
     return true;
 }
 
+static bool is_network_list(const char *s)
+{
+    struct address_rules r = ADDRESS_RULES_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    bool ok = address_rules_parse(&r, s, &err) == 0;
+
+    address_rules_release(&r);
+    return ok;
+}
+
 /* Texts have a test, numbers a range (times in seconds). */
 static const struct rule {
     const char *flag, *allowed;
@@ -102,6 +113,10 @@ static const struct rule {
     {"log-level", "error, warn, info or debug", is_log_level, 0, 0},
     {"endpoint", "a URL that begins with http:// or https://", is_endpoint, 0, 0},
     {"allow-uid", "user numbers separated by commas, such as 1000,1001", is_uid_list, 0, 0},
+    {"tenant-networks",
+     "networks separated by commas, such as 10.0.0.0/8,fd12::/48, without bits after the prefix",
+     is_network_list, 0, 0},
+    {"tenant-proxy", "a URL that begins with http:// or https://", is_endpoint, 0, 0},
     {"memory", "auto, or at least 1 byte", NULL, 1, 0x1p62},
     {"lanes", "0 to 64", NULL, 0, 64},
     {"max-requests", "1 to 65536", NULL, 1, 65536},

@@ -15,7 +15,8 @@ static const char *placeholder(const struct config_option *o)
     } texts[] = {
         {"socket", "PATH"},       {"dir", "DIR"},         {"endpoint", "URL"},
         {"region", "NAME"},       {"profile", "NAME"},    {"path-style", "CHOICE"},
-        {"allow-uid", "UID,..."}, {"log-level", "LEVEL"},
+        {"allow-uid", "UID,..."}, {"log-level", "LEVEL"}, {"tenant-networks", "CIDR,..."},
+        {"tenant-proxy", "URL"},
     };
     static const char *const by_type[] = {
         [TYPE_text] = "TEXT", [TYPE_size] = "SIZE",  [TYPE_dur] = "TIME",

@@ -23,6 +23,7 @@
 #include "base/event_loop.h"
 #include "bucket/url.h"
 
+struct address_rules;
 struct bucket;
 
 #define ETAG_MAX 128 /* with its NUL; ETags are kept without quotes and without W/ */
@@ -52,7 +53,10 @@ struct bucket_config {
     const char *region;  /* NULL: environment, profile, then us-east-1 */
     const char *profile; /* NULL: AWS_PROFILE, then "default" */
     bool anonymous;
-    bool no_link_local;       /* a tenant has chosen the address: net/async_client.h */
+    /* A tenant has chosen the address: where it may lead, and the proxy to use (NULL: none, not
+     * that of the environment). Both are borrowed until bucket_close(). NULL: anywhere. */
+    const struct address_rules *address_rules;
+    const char *proxy;
     bool confined;            /* file: links do not lead out of the root */
     struct bucket_keys *keys; /* NULL: look for credentials. file and http ignore them */
     int path_style;           /* 1 yes, 0 no, -1: yes for custom endpoints */

@@ -455,7 +455,9 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     n->tick.fire = on_tick;
     n->pump.fire = prefetch_pump_again;
     n->freeing.fire = on_freeing;
-    rc = node_open(n, err);
+    rc = address_rules_parse(&n->tenant_networks, c->tenant_networks, err);
+    if (rc == 0)
+        rc = node_open(n, err);
     if (rc == 0) {
         log_info("serving at %s, data in %s", c->socket, c->dir);
         if (start != NULL && start->ready != NULL)
@@ -468,6 +470,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     node_close(n);
     ending_over(n);
     fetch_pipeline_free(&n->fetches);
+    address_rules_release(&n->tenant_networks);
     mem_free(&n);
     return rc;
 }

@@ -151,6 +151,14 @@ static uint64_t disk_id_of(const struct dataset *ds)
     return id;
 }
 
+/* Addresses of clouds and those in the daemon's own settings are its operator's choice. */
+static bool tenant_chose_address(const struct dataset *ds)
+{
+    bool web = ds->url.scheme == URL_HTTP || ds->url.scheme == URL_HTTPS;
+
+    return ds->cid != NULL && ds->tenant[0] != '\0' && (web || ds->asked.endpoint != NULL);
+}
+
 struct bucket_config dataset_bucket_config(const struct dataset *ds)
 {
     const struct config *c = ds->node->config;
@@ -167,7 +175,10 @@ struct bucket_config dataset_bucket_config(const struct dataset *ds)
     bc.anonymous = ds->asked.anonymous || (c->anonymous && ds->credentials.keys == NULL) ||
                    dataset_lacks_credentials(ds);
     bc.confined = ds->asked.confined;
-    bc.no_link_local = ds->cid != NULL && ds->tenant[0] != '\0';
+    if (tenant_chose_address(ds)) {
+        bc.address_rules = &ds->node->tenant_networks;
+        bc.proxy = c->tenant_proxy[0] != '\0' ? c->tenant_proxy : NULL;
+    }
     if (str_parse_bool(c->path_style, &path_style))
         bc.path_style = path_style;
     bc.lanes = (unsigned)c->lanes;

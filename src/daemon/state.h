@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/address_rules.h"
 #include "base/clock.h"
 #include "base/event_loop.h"
 #include "base/list.h"
@@ -37,6 +38,7 @@ struct work_queues;
 
 struct node {
     const struct config *config;
+    struct address_rules tenant_networks; /* those of the settings */
     struct loop *loop;
     struct work_queues *work;
     struct tenant_memories memories;

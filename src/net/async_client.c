@@ -16,7 +16,6 @@
  */
 #include "net/async_client.h"
 
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,7 +51,9 @@ struct engine {
     unsigned out;         /* requests not idle */
     long connect_ms;
     const char *ca_file; /* NULL: the system's */
-    bool direct, no_link_local;
+    bool direct;
+    const struct address_rules *rules; /* NULL: none */
+    const char *proxy;                 /* with rules; NULL: none */
 };
 
 static struct engine *engine_of(void *priv)
@@ -203,26 +204,11 @@ static struct sock *sock_add(struct engine *h, int fd)
     return s;
 }
 
-static bool v4_link_local(const unsigned char a[static 4])
+/* With a proxy, connections lead to the proxy alone, which an operator of this host has chosen. */
+static bool may_connect(const struct engine *h, const struct engine_request *r,
+                        const struct sockaddr *a)
 {
-    return a[0] == 169 && a[1] == 254;
-}
-
-/* Is it a place where clouds give a machine its credentials? */
-static bool is_link_local(const struct sockaddr *a)
-{
-    static const unsigned char aws6[16] = {0xfd, 0x00, 0x0e, 0xc2, 0, 0, 0, 0,
-                                           0,    0,    0,    0,    0, 0, 2, 0x54};
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)a;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)a;
-
-    if (a->sa_family == AF_INET)
-        return v4_link_local((const unsigned char *)&v4->sin_addr);
-    if (a->sa_family != AF_INET6)
-        return false;
-    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
-        return v4_link_local(&v6->sin6_addr.s6_addr[12]);
-    return IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) || memcmp(&v6->sin6_addr, aws6, sizeof(aws6)) == 0;
+    return h->rules == NULL || h->proxy != NULL || r->inward || address_rules_allow(h->rules, a);
 }
 
 static curl_socket_t on_socket_open(void *priv, curlsocktype purpose, struct curl_sockaddr *addr)
@@ -232,8 +218,8 @@ static curl_socket_t on_socket_open(void *priv, curlsocktype purpose, struct cur
     int fd;
 
     (void)purpose;
-    if (h->no_link_local && !r->inward && is_link_local(&addr->addr)) {
-        r->kept_out = true;
+    if (!may_connect(h, r, &addr->addr)) {
+        memcpy(&r->refused, &addr->addr, DLC_MIN(addr->addrlen, sizeof(r->refused)));
         return CURL_SOCKET_BAD;
     }
     fd = os_socket(addr->family, addr->socktype);
@@ -302,6 +288,20 @@ static void finish(struct engine_request *r, CURLcode code)
     r->done(r);
 }
 
+/* Metadata services are asked directly, and no other request gets their connection: it would reach
+ * them without on_socket_open(). */
+static void set_route(struct engine_request *r)
+{
+    const char *proxy = r->inward ? NULL : r->http->proxy;
+
+    if (r->http->rules == NULL)
+        return;
+    curl_easy_setopt(r->easy, CURLOPT_FORBID_REUSE, r->inward ? 1L : 0L);
+    curl_easy_setopt(r->easy, CURLOPT_PROXY, proxy != NULL ? proxy : "");
+    curl_easy_setopt(r->easy, CURLOPT_NOPROXY, proxy != NULL ? "" : "*");
+    r->was_inward = r->inward;
+}
+
 static void set_up_easy(struct engine *h, struct engine_request *r)
 {
     CURL *e = r->easy;
@@ -323,6 +323,7 @@ static void set_up_easy(struct engine *h, struct engine_request *r)
     curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, h);
     if (h->ca_file != NULL)
         curl_easy_setopt(e, CURLOPT_CAINFO, h->ca_file);
+    set_route(r);
 }
 
 static struct engine_request *request_new(struct engine *h)
@@ -359,7 +360,8 @@ struct engine_request *engine_get(struct engine *h)
     buf_clear(&r->body);
     r->n_lines = 0;
     r->head = r->follow = r->ranged = r->inward = false;
-    r->unexpected = r->kept_out = false;
+    r->unexpected = false;
+    r->refused.ss_family = AF_UNSPEC;
     r->dst = NULL;
     r->dst_len = r->offset = r->got = 0;
     r->body_max = 0;
@@ -437,6 +439,8 @@ void engine_send(struct engine_request *r)
         curl_easy_setopt(r->easy, r->head ? CURLOPT_NOBODY : CURLOPT_HTTPGET, 1L);
         r->was_head = r->head;
     }
+    if (r->inward != r->was_inward)
+        set_route(r);
     if (r->follow != r->was_follow) {
         curl_easy_setopt(r->easy, CURLOPT_FOLLOWLOCATION, r->follow ? 1L : 0L);
         r->was_follow = r->follow;
@@ -479,8 +483,9 @@ int engine_new(struct loop *loop, const struct engine_config *c, struct engine *
     dlc_list_init(&h->idle);
     h->connect_ms = (long)(c->connect_timeout.ns / 1000000);
     h->ca_file = c->ca != NULL ? c->ca : find_ca_file();
-    h->direct = c->direct;
-    h->no_link_local = c->no_link_local;
+    h->direct = c->direct || c->rules != NULL;
+    h->rules = c->rules;
+    h->proxy = c->rules != NULL ? c->proxy : NULL;
     curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, on_socket_want);
     curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, h);
     curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, on_timer_want);

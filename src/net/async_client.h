@@ -23,7 +23,9 @@
 #include <curl/curl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
+#include "base/address_rules.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/list.h"
@@ -60,7 +62,7 @@ struct engine_request {
     /* The question: filled by the owner after engine_get(). */
     struct buf url; /* absolute, encoded */
     bool head;
-    bool inward;      /* it goes to a metadata service for our own sake: see no_link_local */
+    bool inward;      /* it goes to a metadata service for our own sake: no proxy, no rules */
     bool follow;      /* redirects, also to other hosts: not for requests with credentials */
     void *dst;        /* where the body goes; NULL: into body */
     uint64_t offset;  /* with dst and ranged */
@@ -90,7 +92,8 @@ struct engine_request {
     size_t n_lines;
     struct curl_slist nodes[ENGINE_HEADERS_MAX];
     uint64_t got; /* bytes written to dst */
-    bool flying, was_head, was_follow, unexpected, kept_out;
+    bool flying, was_head, was_follow, was_inward, unexpected;
+    struct sockaddr_storage refused; /* the address that the rules refused last; family 0: none */
     char curl_error[CURL_ERROR_SIZE];
     struct dlc_list link;
 };
@@ -111,9 +114,13 @@ struct engine_config {
     struct dlc_dur connect_timeout;
     const char *ca; /* PEM file, borrowed; NULL: AWS_CA_BUNDLE, SSL_CERT_FILE, the system's */
     bool direct;    /* through no proxy, whatever the environment says */
-    /* Where this host is given its credentials is out of reach, whatever a name resolves to and
-     * wherever a redirect leads: for URLs that somebody else has chosen. */
-    bool no_link_local;
+    /* For URLs that somebody else has chosen: where connections may lead, whatever a name resolves
+     * to and wherever a redirect points. No proxy of the environment is used then, since a proxy
+     * would resolve names itself. Borrowed until engine_free(); NULL: anywhere. */
+    const struct address_rules *rules;
+    /* With rules: all requests go through this proxy, which judges addresses instead. Borrowed
+     * until engine_free(); NULL: none. */
+    const char *proxy;
 };
 int engine_new(struct loop *loop, const struct engine_config *c, struct engine **out,
                struct dlc_err *err);

@@ -316,6 +316,18 @@ static void fail_curl(struct engine_request *r, CURLcode code)
     }
 }
 
+static void refuse_address(struct engine_request *r)
+{
+    const struct sockaddr *a = (const struct sockaddr *)&r->refused;
+    char text[64];
+
+    address_text(a, text);
+    refuse(r, DLC_EDENIED,
+           "it leads to %s, %s: datasets of tenants are read at public addresses only; an operator "
+           "of this node allows others with --tenant-networks",
+           text, address_kind_text(address_kind_of(a)));
+}
+
 void engine_judge(struct engine_request *r, CURLcode code)
 {
     bool wants_data = r->dst != NULL && !r->head && engine_success(r->answer.status);
@@ -323,10 +335,8 @@ void engine_judge(struct engine_request *r, CURLcode code)
     r->rc = 0;
     if (r->unexpected || (code == CURLE_OK && wants_data && !engine_expected(r)))
         fail_unexpected(r);
-    else if (code != CURLE_OK && r->kept_out)
-        refuse(r, DLC_EDENIED,
-               "it leads to a link-local address, where machines are given credentials: no "
-               "dataset of a tenant is read there");
+    else if (code != CURLE_OK && r->refused.ss_family != AF_UNSPEC)
+        refuse_address(r);
     else if (code != CURLE_OK)
         fail_curl(r, code);
     else if (wants_data && r->got < r->dst_len)

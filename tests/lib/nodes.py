@@ -23,6 +23,8 @@ import manager
 from hosts_local import HERE
 
 NAMES = ("a", "b", "c", "d", "e", "f")
+# Buckets of tenants are on loopback, or on a host of hosts.Net: not public, so they must be allowed.
+NETWORKS = ("--tenant-networks", "127.0.0.0/8,10.77.0.0/24")
 AWAY = -8  # DLC_EBUCKET: what a client is told when the manager cannot be asked
 
 
@@ -180,10 +182,10 @@ class Cluster:
 
     def __init__(self, n, *flags, memory="64MB", disk="0", manager_flags=("--node-ttl", "2s"), env=None, managers=1,
                  store=None):
-        self.managers = [manager.Manager(*manager_flags, name=name, store=store, host=self.place(name))
+        self.managers = [manager.Manager(*NETWORKS, *manager_flags, name=name, store=store, host=self.place(name))
                          for name in ("m", "m2", "m3")[:managers]]
         self.manager = self.managers[0]
-        self.flags, self.env = ["--memory", memory, "--disk", disk, "--no-hedge", *flags], dict(env or {})
+        self.flags, self.env = ["--memory", memory, "--disk", disk, "--no-hedge", *NETWORKS, *flags], dict(env or {})
         self.n, self.nodes, self.readers = n, [], []
         self.node_token = dl.path("m/node.token")
         self.stack = contextlib.ExitStack()

@@ -43,7 +43,8 @@ struct web {
     char *base;
     unsigned connections; /* per lane */
     struct dlc_dur connect_timeout;
-    bool no_link_local;
+    const struct address_rules *address_rules; /* borrowed, as in bucket_config */
+    const char *proxy;
     struct web_lane lanes[];
 };
 
@@ -440,7 +441,8 @@ static int web_lane_open(struct origin *o, unsigned lane, struct loop *loop, str
     return engine_new(loop,
                       &(struct engine_config){.connections = w->connections,
                                               .connect_timeout = w->connect_timeout,
-                                              .no_link_local = w->no_link_local},
+                                              .rules = w->address_rules,
+                                              .proxy = w->proxy},
                       &w->lanes[lane].http, err);
 }
 
@@ -479,7 +481,8 @@ int origin_http_new(const struct url *u, const struct bucket_config *c, unsigned
     w->base = mem_fmt("%s://%s%s%s", u->scheme == URL_HTTPS ? "https" : "http", u->bucket,
                       u->prefix[0] == '/' ? "" : "/", u->prefix);
     w->connections = limit / lanes + 1;
-    w->no_link_local = c->no_link_local;
+    w->address_rules = c->address_rules;
+    w->proxy = c->proxy;
     w->connect_timeout = c->connect_timeout.ns != 0 ? c->connect_timeout : DLC_SEC(5);
     *out = &w->origin;
     return 0;

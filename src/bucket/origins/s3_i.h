@@ -139,7 +139,8 @@ struct s3 {
     int path_style;
     unsigned connections; /* per lane */
     struct dlc_dur connect_timeout;
-    bool no_link_local;
+    const struct address_rules *address_rules; /* borrowed, as in bucket_config */
+    const char *proxy;
     _Atomic(struct s3_place *) place; /* W: any lane, by exchange; R: any */
     _Atomic unsigned moves;           /* how often the region was corrected */
     _Atomic unsigned expired;         /* the latest generation that was refused */

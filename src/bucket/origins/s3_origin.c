@@ -348,7 +348,8 @@ int s3_lane_open(struct origin *o, unsigned lane, struct loop *loop, struct dlc_
     return engine_new(loop,
                       &(struct engine_config){.connections = s->connections,
                                               .connect_timeout = s->connect_timeout,
-                                              .no_link_local = s->no_link_local},
+                                              .rules = s->address_rules,
+                                              .proxy = s->proxy},
                       &l->http, err);
 }
 
@@ -419,7 +420,8 @@ int s3_new(const struct s3_kind *kind, const struct url *u, const struct bucket_
     s->endpoint = mem_str(endpoint);
     s->path_style = c->path_style;
     s->connections = limit / lanes + 1;
-    s->no_link_local = c->no_link_local;
+    s->address_rules = c->address_rules;
+    s->proxy = c->proxy;
     s->connect_timeout = c->connect_timeout.ns != 0 ? c->connect_timeout : DLC_SEC(5);
     for (unsigned i = 0; i < lanes; i++)
         lane_init(s, &s->lanes[i]);

@@ -211,68 +211,109 @@ static void test_cancelled_leave_nothing(void **state)
     server_stop();
 }
 
-/* One request to an address that is out of bounds. */
-struct kept_out {
+/* One request by an engine with rules. */
+struct ruled {
     struct task begin;
     struct loop *loop;
     struct engine *http;
     struct engine_request *request;
     const char *url;
+    int rc;
+    char why[300];
 };
 
-static void on_kept_out(struct engine_request *r)
+static void on_ruled(struct engine_request *r)
 {
-    struct kept_out *x = r->owner;
+    struct ruled *x = r->owner;
 
-    assert_int_equal(r->rc, DLC_EDENIED);
-    assert_false(r->retryable);
-    assert_non_null(strstr(r->why, "link-local"));
+    x->rc = r->rc;
+    if (r->rc < 0)
+        assert_false(r->retryable);
+    snprintf(x->why, sizeof(x->why), "%s", r->rc < 0 ? r->why : "");
     engine_put(&x->request);
     loop_stop(x->loop);
 }
 
-static void begin_kept_out(struct task *t)
+static void begin_ruled(struct task *t)
 {
-    struct kept_out *x = dlc_container(t, struct kept_out, begin);
+    struct ruled *x = dlc_container(t, struct ruled, begin);
 
     x->request = engine_get(x->http);
     buf_adds(&x->request->url, x->url);
     x->request->follow = true;
     x->request->body_max = 100;
-    x->request->done = on_kept_out;
+    x->request->done = on_ruled;
     x->request->owner = x;
     engine_send(x->request);
 }
 
-static void check_kept_out(const char *url)
+static int run_ruled(const char *url, const char *networks, const char *proxy, char why[static 300])
 {
+    struct address_rules rules = ADDRESS_RULES_INIT;
     const struct engine_config c = {
-        .connections = 4, .connect_timeout = DLC_MS(500), .direct = true, .no_link_local = true};
-    struct kept_out x = {.begin.run = begin_kept_out, .url = url};
+        .connections = 4, .connect_timeout = DLC_MS(500), .rules = &rules, .proxy = proxy};
+    struct ruled x = {.begin.run = begin_ruled, .url = url};
 
+    assert_int_equal(address_rules_parse(&rules, networks, NULL), 0);
     x.loop = loop_new(NULL);
     assert_int_equal(engine_new(x.loop, &c, &x.http, NULL), 0);
     loop_post(x.loop, &x.begin);
     loop_run(x.loop);
     engine_free(&x.http);
     loop_free(&x.loop);
+    address_rules_release(&rules);
+    memcpy(why, x.why, sizeof(x.why));
+    return x.rc;
 }
 
-/* By its number, however it is written, and by a redirect: nobody is even asked. */
-static void test_link_local_is_out_of_reach(void **state)
+static void check_refused(const char *url, const char *networks, const char *because)
+{
+    char why[300];
+
+    assert_int_equal(run_ruled(url, networks, NULL, why), DLC_EDENIED);
+    if (strstr(why, because) == NULL || strstr(why, "--tenant-networks") == NULL)
+        fail_msg("%s: %s", url, why);
+}
+
+/* By its number, however it is written, by a name, and by a redirect: nobody is even asked. */
+static void test_rules_refuse_addresses(void **state)
 {
     (void)state;
-    check_kept_out("http://169.254.169.254/latest/meta-data/");
-    check_kept_out("http://2852039166/");
-    check_kept_out("http://[::ffff:169.254.1.2]/");
-    check_kept_out("http://[fe80::1]/");
-    check_kept_out("http://[fd00:ec2::254]/");
+    server_start(1000);
+    check_refused(server.url, "", "127.0.0.1, a loopback address");
+    check_refused("http://localhost/", "", "a loopback address");
+    check_refused("http://10.1.2.3/", "127.0.0.0/8", "10.1.2.3, a private address");
+    check_refused("http://169.254.169.254/latest/meta-data/", "", "a metadata service");
+    check_refused("http://2852039166/", "", "169.254.169.254");
+    check_refused("http://[::ffff:169.254.1.2]/", "", "a link-local address");
+    check_refused("http://[fe80::1]/", "", "a link-local address");
+    check_refused("http://[fd00:ec2::254]/", "", "a metadata service");
+    assert_int_equal(server.connections, 0);
     reply = "HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/latest/\r\n"
             "Content-Length: 0\r\n\r\n";
-    server_start(1000);
-    check_kept_out(server.url);
-    server_stop();
+    check_refused(server.url, "127.0.0.0/8", "a metadata service");
     reply = hello;
+    assert_int_equal(server.connections, 1);
+    server_stop();
+}
+
+/* A proxy of the environment would resolve names itself: it is not used. One that was configured
+ * for tenants is. */
+static void test_rules_and_proxies(void **state)
+{
+    char why[300];
+
+    (void)state;
+    server_start(1000);
+    setenv("http_proxy", server.url, 1);
+    check_refused("http://10.1.2.3/", "127.0.0.0/8", "a private address");
+    assert_int_equal(server.connections, 0);
+    unsetenv("http_proxy");
+    assert_int_equal(run_ruled("http://10.1.2.3/", "", server.url, why), 0);
+    assert_int_equal(server.connections, 1);
+    assert_int_equal(run_ruled(server.url, "127.0.0.0/8", NULL, why), 0);
+    assert_int_equal(server.connections, 2);
+    server_stop();
 }
 
 int main(void)
@@ -281,7 +322,8 @@ int main(void)
         cmocka_unit_test(test_connection_is_kept),
         cmocka_unit_test(test_closed_connection_is_replaced),
         cmocka_unit_test(test_cancelled_leave_nothing),
-        cmocka_unit_test(test_link_local_is_out_of_reach),
+        cmocka_unit_test(test_rules_refuse_addresses),
+        cmocka_unit_test(test_rules_and_proxies),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
