@@ -51,6 +51,7 @@ static int manage(const struct config *config, bool quiet, struct dlc_err *err)
         .tls_cert = or_null(config->tls_cert),
         .tls_key = or_null(config->tls_key),
         .advertise = or_null(config->advertise),
+        .tenant_networks = config->tenant_networks,
         .node_ttl = config->node_ttl,
         .job_ttl = config->job_ttl,
         .lock_ttl = config->lock_ttl,

@@ -304,6 +304,7 @@ static int open_inside(struct agent *a, struct dlc_err *err)
         .tls_cert = or_null(c->tls_cert),
         .tls_key = or_null(c->tls_key),
         .advertise = or_null(c->advertise),
+        .tenant_networks = c->tenant_networks,
         .node_ttl = c->node_ttl,
         .job_ttl = c->job_ttl,
         .lock_ttl = c->lock_ttl,

@@ -193,7 +193,7 @@ static int open_all(struct manager *m, const struct manager_config *config, stru
 int manager_open(const struct manager_config *config, struct manager **out, struct dlc_err *err)
 {
     struct manager *m = mem_new(struct manager);
-    int rc;
+    int rc = 0;
 
     dlc_check(config->dir != NULL && (config->listen != NULL || config->unix_path != NULL));
     tables_init(&m->tables, NULL);
@@ -202,7 +202,10 @@ int manager_open(const struct manager_config *config, struct manager **out, stru
     m->tables.leader.ttl = or_default(config->lock_ttl, DLC_SEC(10));
     m->api = (struct api){.tag = API_TAG, .tables = &m->tables, .started = dlc_mono_now()};
     event_streams_init(&m->api.streams);
-    rc = open_all(m, config, err);
+    if (config->tenant_networks != NULL)
+        rc = address_rules_parse(&m->api.tenant_networks, config->tenant_networks, err);
+    if (rc == 0)
+        rc = open_all(m, config, err);
     if (rc < 0)
         manager_close(&m);
     *out = m;
@@ -219,6 +222,7 @@ void manager_close(struct manager **mp)
     end_thread(m);
     http_server_close(&m->server);
     event_streams_release(&m->api.streams);
+    address_rules_release(&m->api.tenant_networks);
     tables_release(&m->tables);
     seal_close(&m->seal);
     store_close(&m->store);

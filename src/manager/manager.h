@@ -25,10 +25,11 @@ struct manager_config {
     const char *listen;    /* "HOST:PORT"; NULL: only the Unix socket */
     const char *unix_path; /* NULL: none */
     const char *tls_cert, *tls_key;
-    const char *advertise;   /* address for nodes and other managers; NULL: that of listen */
-    struct dlc_dur node_ttl; /* time without a heartbeat after which a node is gone; 0: 10 s */
-    struct dlc_dur job_ttl;  /* 0: 60 s */
-    struct dlc_dur lock_ttl; /* 0: 10 s */
+    const char *advertise;       /* address for nodes and other managers; NULL: that of listen */
+    const char *tenant_networks; /* as address_rules_parse(); NULL: none */
+    struct dlc_dur node_ttl;     /* time without a heartbeat after which a node is gone; 0: 10 s */
+    struct dlc_dur job_ttl;      /* 0: 60 s */
+    struct dlc_dur lock_ttl;     /* 0: 10 s */
 };
 
 int manager_open(const struct manager_config *c, struct manager **out, struct dlc_err *err);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/address_rules.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "manager/routes/auth.h"
@@ -21,15 +22,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void url(const char *text)
 {
     const struct caller tenant = {.role = ROLE_TENANT, .tenant = "a"};
+    const struct address_rules none = ADDRESS_RULES_INIT;
     struct http_reply reply = {0};
 
-    if (dataset_url_ok(&tenant, text, NULL, &reply))
+    if (dataset_url_ok(&tenant, &none, text, NULL, &reply))
         dlc_check(strncasecmp(text, "file:", 5) != 0 && reply.status == 0);
     else
         dlc_check(reply.status == 400 || reply.status == 403);
     json_decref(reply.body);
     reply = (struct http_reply){0};
-    dlc_check(dataset_url_ok(&tenant, "s3://bucket/x", text, &reply) == (reply.status == 0));
+    dlc_check(dataset_url_ok(&tenant, &none, "s3://bucket/x", text, &reply) == (reply.status == 0));
     json_decref(reply.body);
 }
 

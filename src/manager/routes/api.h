@@ -21,6 +21,7 @@
 
 #include <stdint.h>
 
+#include "base/address_rules.h"
 #include "base/clock.h"
 #include "manager/routes/auth.h"
 #include "manager/routes/events.h"
@@ -36,6 +37,7 @@ struct api {
     struct seal *seal;
     struct auth auth;
     struct event_streams streams;
+    struct address_rules tenant_networks; /* besides public addresses */
     struct dlc_mono started;
 };
 

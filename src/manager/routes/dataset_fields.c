@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/routes/dataset_fields.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/address_rules.h"
 #include "base/check.h"
 #include "base/str.h"
 #include "bucket/url.h"
@@ -64,37 +62,41 @@ static bool host_of(const char *url, char out[static 256])
     return out[0] != '\0';
 }
 
-static bool v4_link_local(uint32_t address)
+/* Names under which clouds give machines their credentials. A node has some; a tenant's dataset must
+ * not be a way to them. */
+static bool is_metadata_name(const char *host)
 {
-    return address >> 16 == 0xa9fe; /* 169.254.0.0/16 */
+    static const char *const names[] = {"metadata.google.internal", "metadata", "instance-data"};
+    size_t len = strlen(host);
+
+    while (len > 0 && host[len - 1] == '.')
+        len--;
+    for (size_t i = 0; i < DLC_COUNT(names); i++)
+        if (len == strlen(names[i]) && strncasecmp(host, names[i], len) == 0)
+            return true;
+    return false;
 }
 
-/* Where clouds give machines their credentials. A node has some; a tenant's dataset must not be a
- * way to them. */
-static bool is_metadata_service(const char *host)
+/* Addresses are refused here, where the user sees it; the nodes judge what names resolve to. */
+static bool tenant_host_ok(const struct address_rules *rules, const char *host, const char *field,
+                           struct http_reply *reply)
 {
-    static const unsigned char aws6[16] = {0xfd, 0x00, 0x0e, 0xc2, 0, 0, 0, 0,
-                                           0,    0,    0,    0,    0, 0, 2, 0x54};
-    struct in_addr v4;
-    struct in6_addr v6;
-    char plain[256];
-    size_t len;
+    struct sockaddr_storage ss;
+    const struct sockaddr *a = (const struct sockaddr *)&ss;
+    char text[64];
 
-    snprintf(plain, sizeof(plain), "%s", host);
-    len = strlen(plain);
-    while (len > 0 && plain[len - 1] == '.')
-        plain[--len] = '\0';
-    if (strcasecmp(plain, "metadata.google.internal") == 0 || strcasecmp(plain, "metadata") == 0 ||
-        strcasecmp(plain, "instance-data") == 0)
-        return true;
-    if (inet_aton(plain, &v4) != 0) /* also 0xa9fea9fe and 2852039166, as curl reads them */
-        return v4_link_local(ntohl(v4.s_addr));
-    plain[strcspn(plain, "%")] = '\0';
-    if (inet_pton(AF_INET6, plain, &v6) != 1)
+    if (is_metadata_name(host)) {
+        refuse_field(reply, "", field, "points to a metadata service of the node");
         return false;
-    if (IN6_IS_ADDR_V4MAPPED(&v6))
-        return v4_link_local((uint32_t)v6.s6_addr[12] << 24 | (uint32_t)v6.s6_addr[13] << 16);
-    return IN6_IS_ADDR_LINKLOCAL(&v6) || memcmp(&v6, aws6, sizeof(aws6)) == 0;
+    }
+    if (!address_of_host(host, &ss) || address_rules_allow(rules, a))
+        return true;
+    address_text(a, text);
+    refuse_field(reply, "", field,
+                 "points to %s, %s: datasets of tenants are read at public addresses only; an "
+                 "operator allows others with --tenant-networks of manager and nodes",
+                 text, address_kind_text(address_kind_of(a)));
+    return false;
 }
 
 /* Signatures in a URL are secrets, and end. */
@@ -124,8 +126,8 @@ static bool has_signature(const char *url)
     return false;
 }
 
-bool dataset_web_ok(const struct caller *who, const char *url, const char *field,
-                    struct http_reply *reply)
+bool dataset_web_ok(const struct caller *who, const struct address_rules *rules, const char *url,
+                    const char *field, struct http_reply *reply)
 {
     char host[256];
 
@@ -135,10 +137,8 @@ bool dataset_web_ok(const struct caller *who, const char *url, const char *field
                      "/v1/tenants/NAME/credentials");
         return false;
     }
-    if (who->role != ROLE_ADMIN && is_metadata_service(host)) {
-        refuse_field(reply, "", field, "points to a metadata service of the node");
+    if (who->role != ROLE_ADMIN && !tenant_host_ok(rules, host, field, reply))
         return false;
-    }
     if (has_signature(url)) {
         refuse_field(reply, "", field,
                      "carries a signature or token, which ends and would be stored in clear; "
@@ -148,8 +148,8 @@ bool dataset_web_ok(const struct caller *who, const char *url, const char *field
     return true;
 }
 
-bool dataset_url_ok(const struct caller *who, const char *url, const char *endpoint,
-                    struct http_reply *reply)
+bool dataset_url_ok(const struct caller *who, const struct address_rules *rules, const char *url,
+                    const char *endpoint, struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
     struct url u = URL_INIT;
@@ -169,9 +169,9 @@ bool dataset_url_ok(const struct caller *who, const char *url, const char *endpo
     else if (endpoint != NULL && u.scheme != URL_S3 && u.scheme != URL_GS)
         refuse_field(reply, "", "endpoint", "belongs to s3:// and gs:// only");
     else
-        ok = (endpoint == NULL || dataset_web_ok(who, endpoint, "endpoint", reply)) &&
+        ok = (endpoint == NULL || dataset_web_ok(who, rules, endpoint, "endpoint", reply)) &&
              ((u.scheme != URL_HTTP && u.scheme != URL_HTTPS) ||
-              dataset_web_ok(who, url, "url", reply));
+              dataset_web_ok(who, rules, url, "url", reply));
     url_release(&u);
     return ok;
 }

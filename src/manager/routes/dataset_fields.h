@@ -12,15 +12,16 @@
 
 #include "net/server.h"
 
+struct address_rules;
 struct caller;
 
 /* Names of splits in a body: short, without '/', different. */
 bool splits_ok(const json_t *splits, const char *field, struct http_reply *reply);
-/* May this caller make nodes read from there? */
-bool dataset_url_ok(const struct caller *who, const char *url, const char *endpoint,
-                    struct http_reply *reply);
+/* May this caller make nodes read from there? `rules`: where URLs of tenants may lead. */
+bool dataset_url_ok(const struct caller *who, const struct address_rules *rules, const char *url,
+                    const char *endpoint, struct http_reply *reply);
 /* ... and from this http(s) address? `field` is the name of its field. */
-bool dataset_web_ok(const struct caller *who, const char *url, const char *field,
-                    struct http_reply *reply);
+bool dataset_web_ok(const struct caller *who, const struct address_rules *rules, const char *url,
+                    const char *field, struct http_reply *reply);
 
 #endif

@@ -88,7 +88,7 @@ static bool read_dataset_request(struct api *api, const struct http_request *r,
     };
 
     if (!read_body(r, fields, reply) || !splits_ok(m->splits, "splits", reply) ||
-        !dataset_url_ok(caller_of(r), m->url, m->endpoint, reply) ||
+        !dataset_url_ok(caller_of(r), &api->tenant_networks, m->url, m->endpoint, reply) ||
         !nodes_known(api, m->nodes, "nodes", reply))
         return false;
     if (json_array_size(m->nodes) > 0 && m->node_count > 0) {

@@ -359,15 +359,15 @@ struct credentials {
     bool anonymous;
 };
 
-static bool check_credentials(const struct caller *who, const struct credentials *k,
-                              struct http_reply *reply)
+static bool check_credentials(const struct caller *who, const struct address_rules *rules,
+                              const struct credentials *k, struct http_reply *reply)
 {
     bool keys = k->access_key != NULL || k->secret_key != NULL || k->session_token != NULL;
     const char *e = k->endpoint;
 
     if (e != NULL && !str_starts(e, "http://") && !str_starts(e, "https://"))
         refuse_field(reply, "", "endpoint", "must begin with http:// or https://");
-    else if (e != NULL && !dataset_web_ok(who, e, "endpoint", reply))
+    else if (e != NULL && !dataset_web_ok(who, rules, e, "endpoint", reply))
         ;
     else if (k->anonymous && keys)
         refuse_field(reply, "", "anonymous", "is true, so there can be no keys");
@@ -418,7 +418,8 @@ void route_tenants_put_credentials(struct http_request *r, struct http_reply *re
     uint64_t expect;
 
     if (name == NULL || !read_body(r, fields, reply) ||
-        !check_credentials(caller_of(r), &k, reply) || !read_if_match(r, &expect, reply))
+        !check_credentials(caller_of(r), &api->tenant_networks, &k, reply) ||
+        !read_if_match(r, &expect, reply))
         return;
     sealed = seal_credentials(api, name, &k);
     if (document_change(api->tables, STORE_TENANT, name, expect, set_credentials, sealed, &d,

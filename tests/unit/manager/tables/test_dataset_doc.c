@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "base/mem.h"
+#include "base/address_rules.h"
 #include "manager/routes/auth.h"
 #include "manager/routes/dataset_fields.h"
 #include "manager/tables/dataset_doc.h"
@@ -16,7 +17,6 @@ static const struct {
     {"s3://bucket/train/?split=train", "https://minio.example:9000", 0, 0},
     {"gs://bucket/a/../b", NULL, 0, 0}, /* a key, taken literally */
     {"https://example.org/data/", NULL, 0, 0},
-    {"http://127.0.0.1:9000/data/", NULL, 0, 0},
     {"file:///data/pets", NULL, 0, 403},
     {"file:///etc/../data", NULL, 400, 400},
     {"file://host/data", NULL, 400, 400},
@@ -36,7 +36,18 @@ static const struct {
     {"http://METADATA.google.internal./x", NULL, 0, 400},
     {"s3://bucket/", "http://169.254.169.254", 0, 400},
     {"s3://bucket/", "http://169.254.1.2:80/x", 0, 400},
+    {"http://100.100.100.200/", NULL, 0, 400},
+    {"http://168.63.129.16/", NULL, 0, 400},
     {"http://169.253.169.254/", NULL, 0, 0},
+    /* the node itself and networks that are not public; 10.7.0.0/16 is allowed */
+    {"http://127.0.0.1:9000/data/", NULL, 0, 400},
+    {"http://localhost:9000/data/", NULL, 0, 400},
+    {"http://[::1]/", NULL, 0, 400},
+    {"http://192.168.1.1/", NULL, 0, 400},
+    {"http://[64:ff9b::127.0.0.1]/", NULL, 0, 400},
+    {"s3://bucket/", "http://10.6.0.1:9000", 0, 400},
+    {"s3://bucket/", "http://10.7.0.1:9000", 0, 0},
+    {"https://10.7.255.255/data/", NULL, 0, 0},
     /* secrets */
     {"http://user:secret@example.org/x", NULL, 400, 400},
     {"https://example.org/x?X-Amz-Signature=abc", NULL, 400, 400},
@@ -55,12 +66,15 @@ static void test_urls(void **state)
 {
     const struct caller admin = {.role = ROLE_ADMIN}, tenant = {.role = ROLE_TENANT, .tenant = "a"};
 
+    struct address_rules rules = ADDRESS_RULES_INIT;
+
     (void)state;
+    assert_int_equal(address_rules_parse(&rules, "10.7.0.0/16", NULL), 0);
     for (size_t i = 0; i < 2 * unit_count(urls); i++) {
         const struct caller *who = i % 2 == 0 ? &admin : &tenant;
         int want = i % 2 == 0 ? urls[i / 2].admin : urls[i / 2].tenant;
         struct http_reply reply = {0};
-        bool ok = dataset_url_ok(who, urls[i / 2].url, urls[i / 2].endpoint, &reply);
+        bool ok = dataset_url_ok(who, &rules, urls[i / 2].url, urls[i / 2].endpoint, &reply);
 
         if (ok != (want == 0) || reply.status != want)
             fail_msg("%s %s as %s: %d, status %d", urls[i / 2].url,
@@ -75,6 +89,7 @@ static void test_urls(void **state)
         }
         json_decref(reply.body);
     }
+    address_rules_release(&rules);
 }
 
 /* What a node says, and what becomes of it; NULL: refused. */
