@@ -44,12 +44,21 @@ int os_open(const char *path, int flags, mode_t mode)
     return faulty(open) ? -1 : open(path, flags | O_CLOEXEC, mode);
 }
 
-int os_open_beneath(int dir, const char *path, int flags)
+static int open_resolved(int dir, const char *path, int flags, uint64_t resolve)
 {
-    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    struct open_how how = {.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC), .resolve = resolve};
 
     return faulty(open) ? -1 : (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+}
+
+int os_open_beneath(int dir, const char *path, int flags)
+{
+    return open_resolved(dir, path, flags, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+}
+
+int os_open_without_links(int dir, const char *path, int flags)
+{
+    return open_resolved(dir, path, flags, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
 int os_fsync(int fd)

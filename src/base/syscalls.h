@@ -38,6 +38,8 @@ struct robust_list_head;
 int os_open(const char *path, int flags, mode_t mode); /* adds O_CLOEXEC */
 /* The same of a path that must not leave the directory `dir`, through ".." or links: EXDEV. */
 int os_open_beneath(int dir, const char *path, int flags);
+/* The same, and no part of the path is a symbolic link: ELOOP. */
+int os_open_without_links(int dir, const char *path, int flags);
 int os_fsync(int fd);
 int os_fdatasync(int fd);
 int os_ftruncate(int fd, uint64_t size);

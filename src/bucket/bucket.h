@@ -57,7 +57,10 @@ struct bucket_config {
      * that of the environment). Both are borrowed until bucket_close(). NULL: anywhere. */
     const struct address_rules *address_rules;
     const char *proxy;
-    bool confined;            /* file: links do not lead out of the root */
+    bool confined; /* file: links do not lead out of the root */
+    /* file: the root is this directory or lies below it, and no part of the path in between is a
+     * link. NULL: the root is as it was named. Borrowed for bucket_open(). */
+    const char *below;
     struct bucket_keys *keys; /* NULL: look for credentials. file and http ignore them */
     int path_style;           /* 1 yes, 0 no, -1: yes for custom endpoints */
     unsigned lanes;           /* 0: one per two cores, 1 to 8 */

@@ -30,7 +30,7 @@ enum call_state { CALL_WAITING, CALL_RUNNING, CALL_BACK, CALL_DROPPED };
 
 struct file_origin {
     struct origin o;
-    char *root;
+    char *root, *below; /* below: or NULL */
     bool confined;
     struct pool *pool;
     struct dlc_mtx mtx;   /* rank LCK_origin */
@@ -128,6 +128,7 @@ static void file_start(struct origin *o, struct attempt *a)
     c->loop = f->loops[a->lane];
     c->io.a = a;
     c->io.root = f->root;
+    c->io.below = f->below;
     c->io.confined = f->confined;
     c->io.stop = &c->stop;
     a->rc = 0;
@@ -174,6 +175,7 @@ static void file_free(struct origin *o)
     dlc_cond_release(&f->back);
     dlc_mtx_release(&f->mtx);
     mem_free(&f->root);
+    mem_free(&f->below);
     mem_free(&f);
 }
 
@@ -197,6 +199,7 @@ int origin_file_new(const struct url *u, const struct bucket_config *c, unsigned
     f->o.ops = &file_ops;
     f->o.lanes = lanes;
     f->root = mem_str(u->prefix);
+    f->below = mem_str(c->below);
     f->confined = c->confined;
     dlc_mtx_init(&f->mtx, LCK_origin);
     dlc_cond_init(&f->back);

@@ -10,6 +10,7 @@
 struct file_work {
     struct attempt *a; /* what to do; the answer goes here, but for `received` */
     const char *root;
+    const char *below;         /* the directory that the root must lie below; NULL: any */
     bool confined;             /* links do not lead out of the root */
     const _Atomic bool *stop;  /* set: the answer is not wanted any more */
     _Atomic uint64_t progress; /* bytes read, or entries seen */
@@ -28,6 +29,8 @@ bool file_check_key(struct attempt *a, const char *key);
 /* The root does not exist or is not a directory: says what to do. */
 void file_fail_root(struct attempt *a, const char *root);
 const char *file_base(const char *path);
+/* Open the root itself. With `below`: ELOOP where a part of its path is a link. */
+int file_open_root(const struct file_work *w, int flags);
 /* Open what lies at a key, "" for the root. Confined: EXDEV where a link leads out. */
 int file_open_key(const struct file_work *w, const char *key, int flags);
 /* Stat of what lies at a key; 0 or -1. */

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/syscalls.h"
 #include "bucket/origins/file_i.h"
 
@@ -59,6 +60,11 @@ void file_fail_root(struct attempt *a, const char *root)
         a->rc = dlc_err_set(&a->err, DLC_ENOTFOUND,
                             "%.300s does not exist; check the path, or mount what should be there",
                             root);
+    else if (errno == ELOOP)
+        a->rc = dlc_err_set(&a->err, DLC_EDENIED,
+                            "the path %.300s goes through a symbolic link, which is not followed "
+                            "for other users than the daemon's; name the directory itself",
+                            root);
     else
         file_fail(a, "look at", root);
 }
@@ -83,10 +89,28 @@ bool file_check_key(struct attempt *a, const char *key)
     return ok;
 }
 
-/* The root is as whoever opened the dataset named it: links in it are followed. */
+int file_open_root(const struct file_work *w, int flags)
+{
+    const char *rest;
+    int dir, fd = -1, e;
+
+    if (w->below == NULL)
+        return os_open(w->root, flags, 0);
+    dlc_check(str_starts(w->root, w->below));
+    rest = w->root + strlen(w->below);
+    rest += strspn(rest, "/");
+    dir = os_open(w->below, O_PATH | O_DIRECTORY, 0);
+    if (dir >= 0)
+        fd = os_open_without_links(dir, rest[0] == '\0' ? "." : rest, flags);
+    e = errno;
+    os_close(&dir);
+    errno = e;
+    return fd;
+}
+
 static int open_confined(const struct file_work *w, const char *key, int flags)
 {
-    int root = os_open(w->root, O_PATH | O_DIRECTORY, 0), fd = -1, e;
+    int root = file_open_root(w, O_PATH | O_DIRECTORY), fd = -1, e;
 
     if (root >= 0)
         fd = os_open_beneath(root, key[0] == '\0' ? "." : key, flags);
@@ -144,7 +168,7 @@ static int open_object(struct file_work *w, struct stat *st)
         return -1;
     fd = file_open_key(w, a->key, flags);
     if (fd < 0 && errno == ENOTDIR && strcmp(a->key, file_base(w->root)) == 0)
-        fd = os_open(w->root, flags, 0);
+        fd = file_open_root(w, flags);
     if (fd < 0 && errno == EXDEV && w->confined) {
         a->rc =
             dlc_err_set(&a->err, DLC_EDENIED,

@@ -208,6 +208,18 @@ static void walk_from(struct walk *k, const char *prefix, const struct trail *up
     walk_from(k, slash + 1, &here);
 }
 
+static int stat_root(const struct file_work *w, struct stat *st)
+{
+    int fd = file_open_root(w, O_PATH), rc = -1, e;
+
+    if (fd >= 0)
+        rc = os_fstat(fd, st);
+    e = errno;
+    os_close(&fd);
+    errno = e;
+    return rc;
+}
+
 void file_list(struct file_work *w)
 {
     struct attempt *a = w->a;
@@ -217,7 +229,7 @@ void file_list(struct file_work *w)
 
     if (!file_check_key(a, a->prefix))
         return;
-    if (os_stat(w->root, &st) < 0) {
+    if (stat_root(w, &st) < 0) {
         file_fail_root(a, w->root);
         return;
     }

@@ -247,6 +247,7 @@ static void test_each_wrapper_can_fail(void **state)
     } while (0)
     FAILS(os_open(dir, O_RDONLY, 0) < 0);
     FAILS(os_open_beneath(fd, ".", O_RDONLY) < 0);
+    FAILS(os_open_without_links(fd, ".", O_RDONLY) < 0);
     FAILS(os_memfd("x") < 0);
     FAILS(os_rename(dir, dir) < 0);
     FAILS(os_fsync(fd) < 0);
