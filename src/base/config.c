@@ -103,6 +103,20 @@ static bool is_network_list(const char *s)
     return ok;
 }
 
+static bool is_path_list(const char *s)
+{
+    while (*s != '\0') {
+        size_t n;
+
+        s += strspn(s, " \t");
+        if (*s != '/')
+            return false;
+        n = strcspn(s, ",");
+        s += n + (s[n] == ',');
+    }
+    return true;
+}
+
 /* Texts have a test, numbers a range (times in seconds). */
 static const struct rule {
     const char *flag, *allowed;
@@ -113,6 +127,8 @@ static const struct rule {
     {"log-level", "error, warn, info or debug", is_log_level, 0, 0},
     {"endpoint", "a URL that begins with http:// or https://", is_endpoint, 0, 0},
     {"allow-uid", "user numbers separated by commas, such as 1000,1001", is_uid_list, 0, 0},
+    {"allow-path", "absolute paths separated by commas, such as /data,/srv/team", is_path_list, 0,
+     0},
     {"tenant-networks",
      "networks separated by commas, such as 10.0.0.0/8,fd12::/48, without bits after the prefix",
      is_network_list, 0, 0},

@@ -13,9 +13,11 @@ static const char *placeholder(const struct config_option *o)
     static const struct {
         const char *flag, *text;
     } texts[] = {
-        {"socket", "PATH"},       {"dir", "DIR"},         {"endpoint", "URL"},
-        {"region", "NAME"},       {"profile", "NAME"},    {"path-style", "CHOICE"},
-        {"allow-uid", "UID,..."}, {"log-level", "LEVEL"}, {"tenant-networks", "CIDR,..."},
+        {"socket", "PATH"},       {"dir", "DIR"},
+        {"endpoint", "URL"},      {"region", "NAME"},
+        {"profile", "NAME"},      {"path-style", "CHOICE"},
+        {"allow-uid", "UID,..."}, {"allow-path", "DIR,..."},
+        {"log-level", "LEVEL"},   {"tenant-networks", "CIDR,..."},
         {"tenant-proxy", "URL"},
     };
     static const char *const by_type[] = {

@@ -13,6 +13,7 @@
 #include "daemon/dataset.h"
 #include "daemon/dataset_open.h"
 #include "daemon/decoded_cache.h"
+#include "daemon/other_users.h"
 #include "daemon/state.h"
 
 /* Programs open rarely, often many at once: a second is enough, and what was revoked or listed anew
@@ -70,6 +71,17 @@ static bool may_ask(struct conn *c, const char *token, bool named)
     return true;
 }
 
+/* No manager vouches for the user: the daemon's own settings decide. */
+static void open_for_user(struct conn *c, const struct open_request *w)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (w->foreign && other_user_may_open(c->node->config, w, &err) < 0)
+        conn_fail_err(c, &err);
+    else
+        dataset_open(c, w);
+}
+
 static void open_url(struct conn *c, const json_t *body)
 {
     const char *url = json_string_value(json_object_get(body, "url"));
@@ -111,7 +123,7 @@ static void open_url(struct conn *c, const json_t *body)
         decoded_key(c->decoded_key, c->uid, token, policy);
     if (!named &&
         (c->node->cluster_ops == NULL || (token == NULL && c->node->membership->inside))) {
-        dataset_open(
+        open_for_user(
             c, &(struct open_request){.url = url,
                                       .endpoint = endpoint,
                                       .anonymous = json_is_true(json_object_get(body, "anonymous")),

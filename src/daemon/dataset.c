@@ -14,6 +14,7 @@
 #include "daemon/credentials.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/events.h"
+#include "daemon/other_users.h"
 #include "daemon/state.h"
 #include "daemon/work.h"
 
@@ -43,6 +44,7 @@ static void dataset_release(struct dataset *ds)
     mem_free(&ds->asked.name);
     mem_free(&ds->asked.url);
     mem_free(&ds->asked.endpoint);
+    mem_free(&ds->asked.below);
     mem_free(&ds->cid);
     mem_free(&ds->tenant);
     mem_free(&ds->shared_as);
@@ -175,6 +177,7 @@ struct bucket_config dataset_bucket_config(const struct dataset *ds)
     bc.anonymous = ds->asked.anonymous || (c->anonymous && ds->credentials.keys == NULL) ||
                    dataset_lacks_credentials(ds);
     bc.confined = ds->asked.confined;
+    bc.below = ds->asked.below;
     if (tenant_chose_address(ds)) {
         bc.address_rules = &ds->node->tenant_networks;
         bc.proxy = c->tenant_proxy[0] != '\0' ? c->tenant_proxy : NULL;
@@ -197,9 +200,14 @@ struct bucket_config dataset_bucket_config(const struct dataset *ds)
 
 static int open_bucket(struct dataset *ds, struct dlc_err *err)
 {
-    struct bucket_config bc = dataset_bucket_config(ds);
+    struct bucket_config bc;
     unsigned open = 0;
 
+    if (ds->asked.foreign && ds->cid == NULL && ds->url.scheme == URL_FILE) {
+        ds->asked.below = allowed_path_of(ds->node->config, ds->url.prefix);
+        dlc_check(ds->asked.below != NULL); /* other_user_may_open() */
+    }
+    bc = dataset_bucket_config(ds);
     dlc_list_each (l, &ds->node->datasets)
         open++;
     if (bc.lanes == 0 && open > MANY)

@@ -63,6 +63,7 @@ struct dataset_asked {
     char *region;   /* of a tenant; or NULL */
     bool anonymous;
     bool foreign;  /* by another user than the daemon's */
+    char *below;   /* a directory opened by another user: of --allow-path; or NULL */
     bool confined; /* a directory, of a tenant or opened by another user: links stay below it */
 };
 
