@@ -68,7 +68,7 @@ json_t *revocation_rows(struct node *n)
     return rows;
 }
 
-/* Ended by their next event: their connections may not be freed here (C3). */
+/* Ended by their next event: their connections may not be freed here (CLIENT-CONN-3). */
 static void end_sessions(struct node *n, const unsigned char *token, const char *cid,
                          const char *tenant, const char *why)
 {

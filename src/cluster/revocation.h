@@ -5,7 +5,7 @@
  * A session is opened once and lasts for days, while tokens are rotated and tenants, datasets and
  * grants deleted. So each heartbeat lists sessions as [DIGEST OF THE TOKEN, DATASET, TENANT], a few
  * at a time and each kind once, and the manager answers with those that it would not permit now.
- * They are ended; what they pin counts until the client lets go (C4).
+ * They are ended; what they pin counts until the client lets go (CLIENT-CONN-4).
  *
  * (REVOKE-1) A session ends within two heartbeats after the manager took back what permitted it, if
  *            the node has at most REVOKE_ROWS kinds of them; with more, after as many as it takes to

@@ -76,7 +76,7 @@ void server_close(struct node *n);
 void conn_close(struct conn **cp);
 /* The daemon ends the connection: (CLIENT-CONN-4). `why` is a literal. */
 void conn_end(struct conn **cp, const char *why);
-/* The same by its next event (C3), which this makes happen. */
+/* The same by its next event (CLIENT-CONN-3), which this makes happen. */
 void conn_end_soon(struct conn *c, const char *why);
 void conns_resume(struct node *n); /* resumes paused connections; called by the tick */
 /* May it open a session? Not if the daemon had to end too many sessions of this process or user. */

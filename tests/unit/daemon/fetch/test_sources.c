@@ -116,7 +116,8 @@ static int set_up(void **state)
     bc.tally = &tally;
     assert_int_equal(bucket_open(&ds->url, &bc, &ds->bucket, &err), 0);
     ds->catalog = catalog_of_files();
-    assert_int_equal(mem_index_new(n.memory, N, 1, &ds->index, NULL), 0);
+    ds->tenant_memory = n.own_memory;
+    assert_int_equal(mem_index_new(n.own_memory->memory, N, 1, &ds->index, NULL), 0);
     return 0;
 }
 
@@ -220,14 +221,14 @@ static bool on_disk(uint64_t sample)
 static void assert_resident(uint64_t sample)
 {
     uint64_t len;
-    const unsigned char *p = memory_hold(n.memory, ds->index, sample, &len);
+    const unsigned char *p = memory_hold(n.own_memory->memory, ds->index, sample, &len);
 
     assert_non_null(p);
     assert_int_equal(len, PARTS_SIZE);
     for (unsigned i = 0; i < PARTS_SIZE; i++)
         assert_int_equal(p[i], sample);
     assert_int_equal(mem_index_checksum(ds->index, sample), hash64(p, PARTS_SIZE));
-    memory_unhold(n.memory, ds->index, sample);
+    memory_unhold(n.own_memory->memory, ds->index, sample);
 }
 
 /* ---- threads of a work class that hang ---- */
@@ -273,12 +274,12 @@ static void test_bucket_then_disk(void **state)
     assert_resident(3);
     assert_int_equal(ds->outcomes.fetched, 1);
     assert_true(on_disk(3)); /* a copy */
-    memory_evict(n.memory, ds->index, 3);
+    memory_evict(n.own_memory->memory, ds->index, 3);
     assert_int_equal(unlink(file_of(3)), 0);
     assert_int_equal(get(3), 0);
     assert_resident(3);
     assert_int_equal(ds->outcomes.fetched, 1);
-    memory_evict(n.memory, ds->index, 3);
+    memory_evict(n.own_memory->memory, ds->index, 3);
     disk_drop(n.disk, chunk_of(3));
     before = tally.requests;
     assert_int_equal(get(3), DLC_ENOTFOUND);
@@ -306,9 +307,9 @@ static void test_disk_goal(void **state)
     assert_int_equal(ds->outcomes.fetched, 1);
     assert_int_equal(to_disk(2), 0); /* resident and on disk */
     assert_int_equal(counters.disk_stores, stores + 1);
-    memory_evict(n.memory, ds->index, 2);
-    memory_tick(n.memory); /* nobody holds it any more */
-    assert_null(memory_hold(n.memory, ds->index, 2, &stores));
+    memory_evict(n.own_memory->memory, ds->index, 2);
+    memory_tick(n.own_memory->memory); /* nobody holds it any more */
+    assert_null(memory_hold(n.own_memory->memory, ds->index, 2, &stores));
 }
 
 /* A daemon that ends stores nothing more, and says so to those that wait. */
@@ -360,9 +361,9 @@ static void test_corrupt_memory(void **state)
     }
     assert_int_equal(n.used[BUDGET_STORING], PARTS_SIZE); /* the copy waits */
     assert_int_equal(n.used[BUDGET_FETCHES], 1);
-    p = (unsigned char *)(uintptr_t)memory_hold(n.memory, ds->index, 4, &len);
+    p = (unsigned char *)(uintptr_t)memory_hold(n.own_memory->memory, ds->index, 4, &len);
     p[5] ^= 1;
-    memory_unhold(n.memory, ds->index, 4);
+    memory_unhold(n.own_memory->memory, ds->index, 4);
     unblock();
     settle();
     assert_int_equal(counters.mem_corrupt, corrupt + 1);
@@ -423,7 +424,7 @@ static bool disk_takes(uint64_t sample, struct dlc_dur d)
     uint64_t hedges = counters.disk_hedges;
     struct reader r;
 
-    memory_evict(n.memory, ds->index, sample);
+    memory_evict(n.own_memory->memory, ds->index, sample);
     block(WORK_DEMAND);
     want(&r, sample, NULL);
     dlc_clock_advance(d);
@@ -593,7 +594,7 @@ static void test_stalls(void **state)
     dlc_clock_advance(DLC_SEC(3));
     settle();
     assert_in_range(ns[STALLED_MEMORY], DLC_SEC(3).ns, DLC_SEC(30).ns);
-    memory_evict(n.memory, ds->index, 3);
+    memory_evict(n.own_memory->memory, ds->index, 3);
     want(&r, 3, &s); /* from disk, whatever else is short */
     settle();
     assert_true(ns[STALLED_DISK] > 0);
