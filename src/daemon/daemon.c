@@ -160,7 +160,7 @@ static void on_freeing(struct timer *t)
     bool more = tenant_memories_free_some(&n->memories);
 
     dlc_list_each (l, &n->datasets)
-        more |= bypass_leave_some(dlc_container(l, struct dataset, link));
+        more |= bypass_evict_some(dlc_container(l, struct dataset, link));
 
     if ((free_idle(n, loop_now(n->loop)) || more) && !n->stopping)
         loop_timer_set(n->loop, t, loop_now(n->loop));

@@ -57,8 +57,8 @@ struct session {
     struct dlc_list waiters; /* struct waiter.of_session */
     unsigned n_waiters;      /* an honest client has at most one per cell */
     struct reader_state follow;
-    bool past;     /* cache_bypass.c: its job bypasses the cache ... */
-    uint64_t part; /* ... and may hold this many bytes at a time on this node; 0: no limit */
+    bool bypasses_cache; /* cache_bypass.c: its job bypasses the cache ... */
+    uint64_t part;       /* ... and may hold this many bytes at a time on this node; 0: no limit */
     struct decoded_cache *decoded;                /* NULL: it reads samples */
     struct mem_uploads *uploads;                  /* with decoded */
     unsigned n_uploads;                           /* that are being copied */

@@ -64,8 +64,8 @@ struct cluster_use {
 struct cluster_use cluster_use(const struct cluster *c, const char *dataset);
 
 struct cluster_job {
-    bool past;     /* it bypasses the cache */
-    uint64_t part; /* bytes at a time on a node; 0: no limit */
+    bool bypasses_cache; /* it bypasses the cache */
+    uint64_t part;       /* bytes at a time on a node; 0: no limit */
 };
 /* Zeros when the view does not mention it, or not with this dataset. */
 struct cluster_job cluster_job(const struct cluster *c, const char *id, const char *dataset);

@@ -654,7 +654,7 @@ void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, stru
             l->ended(l, 0, 0, NULL);
         return;
     }
-    r.bypass = w != NULL && w->session != NULL && w->session->past;
+    r.bypass = w != NULL && w->session != NULL && w->session->bypasses_cache;
     fetch_request(ds, sample, &r);
 }
 

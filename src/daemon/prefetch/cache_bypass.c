@@ -9,7 +9,7 @@
  * they are evicted before everything else, and when the last such session ends. Samples that are
  * already here are read as usual, and stay.
  *
- * (CACHE-BYPASS-1) Only samples that were fetched for such sessions alone (`passing`) are evicted
+ * (CACHE-BYPASS-1) Only samples that were fetched for such sessions alone (`samples`) are evicted
  *                  in this way: a fetch of another session, or one that another session joined,
  *                  makes a sample stay.
  */
@@ -28,75 +28,75 @@
 
 #define STEP 4096u /* samples looked at in one turn of the loop */
 
-static bool is_passing(const struct dataset *ds, uint64_t sample)
+static bool is_bypass_only(const struct dataset *ds, uint64_t sample)
 {
-    return ds->bypass.passing != NULL && (ds->bypass.passing[sample / 8] >> (sample % 8) & 1u) != 0;
+    return ds->bypass.samples != NULL && (ds->bypass.samples[sample / 8] >> (sample % 8) & 1u) != 0;
 }
 
-static bool has_such_sessions(const struct dataset *ds)
+static bool has_bypass_sessions(const struct dataset *ds)
 {
     dlc_list_each (l, &ds->sessions)
-        if (dlc_container(l, struct session, link)->past)
+        if (dlc_container(l, struct session, link)->bypasses_cache)
             return true;
     return false;
 }
 
-static void bypass_came(struct dataset *ds, uint64_t sample, bool past)
+static void bypass_sample_resident(struct dataset *ds, uint64_t sample, bool bypass)
 {
     uint8_t bit = (uint8_t)(1u << (sample % 8));
 
-    if (past && !has_such_sessions(ds)) { /* who asked for it is gone */
+    if (bypass && !has_bypass_sessions(ds)) { /* who asked for it is gone */
         memory_evict(dataset_memory(ds), ds->index, sample);
         return;
     }
-    if (ds->bypass.passing == NULL && past)
-        ds->bypass.passing = mem_zero(catalog_count(ds->catalog) / 8 + 1);
-    if (past)
-        ds->bypass.passing[sample / 8] |= bit;
-    else if (ds->bypass.passing != NULL)
-        ds->bypass.passing[sample / 8] &= (uint8_t)~bit;
+    if (ds->bypass.samples == NULL && bypass)
+        ds->bypass.samples = mem_zero(catalog_count(ds->catalog) / 8 + 1);
+    if (bypass)
+        ds->bypass.samples[sample / 8] |= bit;
+    else if (ds->bypass.samples != NULL)
+        ds->bypass.samples[sample / 8] &= (uint8_t)~bit;
 }
 
-bool bypass_passed(struct dataset *ds, uint64_t sample)
+bool bypass_evict_read(struct dataset *ds, uint64_t sample)
 {
-    return is_passing(ds, sample) && memory_evict_soon(ds->index, sample);
+    return is_bypass_only(ds, sample) && memory_evict_soon(ds->index, sample);
 }
 
 /* ---- who ---- */
 
-void bypass_look_up(struct session *s)
+void bypass_update(struct session *s)
 {
     const struct dataset *ds = s->ds;
     struct cluster_job job = {false, 0};
 
     if (s->conn->job != NULL && ds->cid != NULL && ds->node->cluster != NULL)
         job = cluster_job(ds->node->cluster, s->conn->job, ds->cid);
-    s->past = job.past;
+    s->bypasses_cache = job.bypasses_cache;
     s->part = job.part;
 }
 
 void bypass_changed(struct dataset *ds)
 {
     dlc_list_each (l, &ds->sessions)
-        bypass_look_up(dlc_container(l, struct session, link));
+        bypass_update(dlc_container(l, struct session, link));
 }
 
-bool bypass_leave_some(struct dataset *ds)
+bool bypass_evict_some(struct dataset *ds)
 {
     uint64_t n, end;
 
-    if (ds->bypass.passing == NULL || has_such_sessions(ds)) {
-        ds->bypass.left = 0;
+    if (ds->bypass.samples == NULL || has_bypass_sessions(ds)) {
+        ds->bypass.evicted_to = 0;
         return false;
     }
     n = catalog_count(ds->catalog);
-    end = DLC_MIN(n, ds->bypass.left + STEP);
-    for (; ds->bypass.left < end; ds->bypass.left++)
-        bypass_passed(ds, ds->bypass.left);
+    end = DLC_MIN(n, ds->bypass.evicted_to + STEP);
+    for (; ds->bypass.evicted_to < end; ds->bypass.evicted_to++)
+        bypass_evict_read(ds, ds->bypass.evicted_to);
     if (end < n)
         return true;
-    ds->bypass.left = 0;
-    mem_free(&ds->bypass.passing);
+    ds->bypass.evicted_to = 0;
+    mem_free(&ds->bypass.samples);
     return false;
 }
 
@@ -117,8 +117,8 @@ uint64_t bypass_part(const struct session *s)
 
 static void bypass_free(struct dataset *ds)
 {
-    mem_free(&ds->bypass.passing);
+    mem_free(&ds->bypass.samples);
 }
 
 const struct node_events bypass_events = {.dataset_freed = bypass_free,
-                                          .sample_resident = bypass_came};
+                                          .sample_resident = bypass_sample_resident};

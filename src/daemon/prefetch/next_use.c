@@ -93,15 +93,16 @@ static double next_use(struct dataset *ds, uint64_t sample, unsigned *steps)
         const struct reader_state *f = &s->follow;
         uint64_t at;
 
-        kept = kept || (f->active && !s->past);
+        kept = kept || (f->active && !s->bypasses_cache);
         if (!f->active || f->idle)
             continue;
         ++*steps;
         count(next_use_steps);
         at = cursor_next_use(&f->schedule->cursor, sample, f->pos);
-        if (at == CURSOR_LATER && !s->past)
+        if (at == CURSOR_LATER && !s->bypasses_cache)
             soonest = fmin(soonest, expected_use(s, sample));
-        if (at >= CURSOR_LATER || (s->past && at >= DLC_MAX(f->ahead, f->pos + f->window)))
+        if (at >= CURSOR_LATER ||
+            (s->bypasses_cache && at >= DLC_MAX(f->ahead, f->pos + f->window)))
             continue; /* it keeps nothing beyond its window */
         soonest = fmin(soonest, substitution_distance(f, at));
         in_window = in_window || at <= f->ahead; /* f->window may change before it is filled */

@@ -217,7 +217,7 @@ static void pass(struct session *s, uint64_t pos)
     for (uint64_t a = from; a < pos; a++) {
         uint64_t sample = count_passed(s, a);
 
-        if (!s->past || next_use_known(ds, sample) || !bypass_passed(ds, sample))
+        if (!s->bypasses_cache || next_use_known(ds, sample) || !bypass_evict_read(ds, sample))
             memory_forget_use(ds->index, sample);
     }
 }
@@ -253,7 +253,7 @@ static void fill_window(struct session *s)
         if (mem_index_ready(s->ds->index, sample)) {
             if (s->ds->cid != NULL) /* borrowed: from here on it counts as needed soon */
                 memory_use_is_sooner(s->ds->index, sample);
-        } else if (map_get(&s->ds->fetching, sample) == NULL && s->past) {
+        } else if (map_get(&s->ds->fetching, sample) == NULL && s->bypasses_cache) {
             fetch_bypass(s->ds, sample);
         } else if (map_get(&s->ds->fetching, sample) == NULL) {
             fetch_start(s->ds, sample, FETCH_MEMORY, NULL, NULL);

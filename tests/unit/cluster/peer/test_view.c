@@ -271,14 +271,14 @@ static void some_jobs_keep_nothing(void **state)
          "{\"version\": 1, \"nodes\": [], \"jobs\": [{\"id\": \"j-1\", \"dataset\": \"d\", "
          "\"part\": 100}, {\"id\": \"j-2\", \"dataset\": \"d\", \"part\": -1}, {\"id\": 7}, 8]}",
          NULL);
-    assert_true(cluster_job(c, "j-1", "d").past);
+    assert_true(cluster_job(c, "j-1", "d").bypasses_cache);
     assert_int_equal(cluster_job(c, "j-1", "d").part, 100);
-    assert_true(cluster_job(c, "j-2", "d").past);
+    assert_true(cluster_job(c, "j-2", "d").bypasses_cache);
     assert_int_equal(cluster_job(c, "j-2", "d").part, 0);
-    assert_false(cluster_job(c, "j-1", "e").past);
-    assert_false(cluster_job(c, "j-3", "d").past);
+    assert_false(cluster_job(c, "j-1", "e").bypasses_cache);
+    assert_false(cluster_job(c, "j-3", "d").bypasses_cache);
     take(c, "{\"version\": 2, \"nodes\": []}", NULL);
-    assert_false(cluster_job(c, "j-1", "d").past);
+    assert_false(cluster_job(c, "j-1", "d").bypasses_cache);
     cluster_free(&c);
 }
 

@@ -53,7 +53,7 @@ static int tear_down(void **state)
 {
     (void)state;
     events_raise(&n, dataset_freed, ds);
-    assert_null(ds->bypass.passing);
+    assert_null(ds->bypass.samples);
     mem_index_free(&ds->index);
     parts_free(ds);
     tenant_memory_put(&n.own_memory);
@@ -64,9 +64,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void begin(unsigned i, bool past)
+static void begin(unsigned i, bool bypass)
 {
-    s[i].past = past;
+    s[i].bypasses_cache = bypass;
     dlc_list_push_tail(&ds->sessions, &s[i].link);
 }
 
@@ -75,8 +75,8 @@ static void end(unsigned i)
     dlc_list_remove(&s[i].link);
 }
 
-/* A sample is resident now; past: only sessions that bypass the cache have asked for it. */
-static void comes(uint64_t sample, bool past)
+/* A sample is resident now; bypass: only sessions that bypass the cache have asked for it. */
+static void comes(uint64_t sample, bool bypass)
 {
     struct mem_fill *f;
 
@@ -85,7 +85,7 @@ static void comes(uint64_t sample, bool past)
                          0);
         memory_publish(n.own_memory->memory, &f);
     }
-    events_raise(&n, sample_resident, ds, sample, past);
+    events_raise(&n, sample_resident, ds, sample, bypass);
 }
 
 static bool is_here(uint64_t sample)
@@ -98,28 +98,28 @@ static void test_leave_in_steps(void **state)
     const uint64_t theirs[] = {0, 7, 8, 4095, 4096, 8191, 8192, N - 1};
 
     (void)state;
-    assert_false(bypass_leave_some(ds)); /* there was nobody */
+    assert_false(bypass_evict_some(ds)); /* there was nobody */
     begin(0, true);
     for (unsigned i = 0; i < unit_count(theirs); i++)
         comes(theirs[i], true);
     comes(9, false);
     comes(4094, false);
-    assert_false(bypass_leave_some(ds)); /* the session reads them */
+    assert_false(bypass_evict_some(ds)); /* the session reads them */
     assert_true(is_here(0));
     end(0);
     for (unsigned turn = 0; turn < 3; turn++) {
         uint64_t before = 4096 * (turn + 1);
 
-        assert_int_equal(bypass_leave_some(ds), turn < 2);
+        assert_int_equal(bypass_evict_some(ds), turn < 2);
         for (unsigned i = 0; i < unit_count(theirs); i++)
             assert_int_equal(is_here(theirs[i]), theirs[i] >= before);
     }
-    assert_null(ds->bypass.passing);
+    assert_null(ds->bypass.samples);
     assert_true(is_here(9) && is_here(4094));
     begin(0, true); /* and again from the first sample on */
     comes(3, true);
     end(0);
-    assert_true(bypass_leave_some(ds));
+    assert_true(bypass_evict_some(ds));
     assert_false(is_here(3));
 }
 
@@ -131,17 +131,17 @@ static void test_leave_is_interrupted(void **state)
     comes(0, true);
     comes(5000, true);
     end(0);
-    assert_true(bypass_leave_some(ds));
-    assert_int_equal(ds->bypass.left, 4096);
+    assert_true(bypass_evict_some(ds));
+    assert_int_equal(ds->bypass.evicted_to, 4096);
     begin(1, true);
     comes(0, true);
-    assert_false(bypass_leave_some(ds));
+    assert_false(bypass_evict_some(ds));
     end(1);
     begin(2, false); /* reads as usual */
-    assert_true(bypass_leave_some(ds));
+    assert_true(bypass_evict_some(ds));
     assert_false(is_here(0));
     assert_true(is_here(5000));
-    assert_true(bypass_leave_some(ds));
+    assert_true(bypass_evict_some(ds));
     assert_false(is_here(5000));
 }
 
@@ -150,7 +150,7 @@ static void test_which_samples_leave(void **state)
 {
     (void)state;
     comes(1, false);
-    assert_null(ds->bypass.passing);
+    assert_null(ds->bypass.samples);
     comes(2, true); /* the session that asked for it has ended */
     assert_false(is_here(2));
     begin(2, false);
@@ -161,14 +161,14 @@ static void test_which_samples_leave(void **state)
     comes(4, true);
     comes(83, true);
     comes(4, false); /* another session has joined its fetch */
-    assert_false(bypass_passed(ds, 1));
-    assert_false(bypass_passed(ds, 4));
+    assert_false(bypass_evict_read(ds, 1));
+    assert_false(bypass_evict_read(ds, 4));
     assert_true(is_here(1) && is_here(3) && is_here(4));
-    assert_true(bypass_passed(ds, 3));
+    assert_true(bypass_evict_read(ds, 3));
     assert_false(is_here(3));
-    assert_false(bypass_passed(ds, 3)); /* it has gone */
+    assert_false(bypass_evict_read(ds, 3)); /* it has gone */
     comes(83, false);
-    assert_false(bypass_passed(ds, 83));
+    assert_false(bypass_evict_read(ds, 83));
     assert_true(is_here(83));
 }
 
@@ -179,20 +179,20 @@ static void test_sessions_by_the_view(void **state)
     begin(2, false);
     take_view(1, "[{\"id\": \"job\", \"dataset\": \"train\", \"part\": 6000}]");
     bypass_changed(ds);
-    assert_true(s[0].past && s[0].part == PART);
-    assert_true(!s[2].past && s[2].part == 0);
+    assert_true(s[0].bypasses_cache && s[0].part == PART);
+    assert_true(!s[2].bypasses_cache && s[2].part == 0);
     take_view(2, "[{\"id\": \"job\", \"dataset\": \"test\", \"part\": 6000},"
                  " {\"id\": \"other\", \"dataset\": \"train\"}]");
     bypass_changed(ds);
-    assert_true(!s[0].past && s[0].part == 0);
-    assert_true(s[2].past && s[2].part == 0);
+    assert_true(!s[0].bypasses_cache && s[0].part == 0);
+    assert_true(s[2].bypasses_cache && s[2].part == 0);
     s[2].conn = &(struct conn){.job = NULL};
-    bypass_look_up(&s[2]);
-    assert_false(s[2].past);
+    bypass_update(&s[2]);
+    assert_false(s[2].bypasses_cache);
     s[2].conn = &conns[1];
     mem_free(&ds->cid);
-    bypass_look_up(&s[2]); /* the dataset is not the cluster's */
-    assert_false(s[2].past);
+    bypass_update(&s[2]); /* the dataset is not the cluster's */
+    assert_false(s[2].bypasses_cache);
 }
 
 /* The sessions of a job that follow an order share its part. */

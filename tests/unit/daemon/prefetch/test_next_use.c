@@ -272,7 +272,7 @@ static void test_bypass(void **state)
 {
     (void)state;
     turn(DLC_SEC(1));
-    s[0].past = true;
+    s[0].bypasses_cache = true;
     follow(0, 10);
     assert_use(17, now() + 7 * PACE);
     assert_use(18, INFINITY);
@@ -331,12 +331,12 @@ static void test_in_a_cluster(void **state)
     assert_use(theirs, now() + (double)(theirs + 2 * N) * PACE);
     s[0].follow.ahead = theirs;
     assert_use(theirs, now() + (double)theirs * PACE);
-    s[0].past = true; /* keeps nothing, and nobody else reads it here */
+    s[0].bypasses_cache = true; /* keeps nothing, and nobody else reads it here */
     s[0].follow.ahead = N;
     assert_use(late, now() + (double)late * PACE);
     s[0].follow.idle = true;
     assert_use(late, INFINITY);
-    s[0].past = false;
+    s[0].bypasses_cache = false;
     assert_use(late, now() + N / 2 * PACE);
 }
 
@@ -371,9 +371,9 @@ static void test_by_weights(void **state)
     assert_true(s[0].job_weights->mean == 2.5);
     assert_use(50, now() + (4 + 2.5 * 2.5 / 4) * PACE);
     assert_use(51, now() + (4 + 2.5 * 2.5) * PACE);
-    s[0].past = true;
+    s[0].bypasses_cache = true;
     assert_use(51, INFINITY);
-    s[0].past = false;
+    s[0].bypasses_cache = false;
     s[0].follow.pos = 20; /* beyond what is known */
     assert_use(51, now() + 2.5 * 2.5 * PACE);
 }

@@ -462,7 +462,7 @@ static void test_keeps_nothing(void **state)
 {
     struct world *w = *state;
 
-    w->s[0].past = true;
+    w->s[0].bypasses_cache = true;
     events_raise(&w->n, sample_resident, &w->ds, 3, true);
     events_raise(&w->n, sample_resident, &w->ds, 20, true);
     follow(w, 0, 0);
@@ -473,7 +473,7 @@ static void test_keeps_nothing(void **state)
     follow(w, 1, 0); /* somebody who keeps what it needs */
     look(w, 0, 30);
     assert_true(mem_index_ready(w->ds.index, 20));
-    mem_free(&w->ds.bypass.passing);
+    mem_free(&w->ds.bypass.samples);
 }
 
 /* By itself the daemon looks as long as anybody follows an order, and no longer. */
