@@ -342,12 +342,12 @@ static int follow_list(struct session *s, struct background_command *e)
     if (e->list == NULL)
         return e->err.code;
     if (e->order.more)
-        return prefetch_follow_more(s, &e->list, &e->err);
+        return prefetch_append_list(s, &e->list, &e->err);
     /* A cursor never gets that far: positions of all lists that may come can be counted on. */
-    prefetch_follow(s,
-                    schedule_new_list(&e->list, e->order.epoch, e->order.epochs,
-                                      DLC_MIN(e->order.begin, (uint64_t)1 << 62)),
-                    e->order.position, false);
+    prefetch_start(s,
+                   schedule_new_list(&e->list, e->order.epoch, e->order.epochs,
+                                     DLC_MIN(e->order.begin, (uint64_t)1 << 62)),
+                   e->order.position, false);
     return 0;
 }
 
@@ -360,7 +360,7 @@ static void list_back(struct task *t)
         c->lists -= e->order.bytes;
     if (c != NULL && c->session == NULL)
         c = NULL; /* it is on its way out */
-    if (c != NULL && e->order.more && !prefetch_follows_lists(c->session))
+    if (c != NULL && e->order.more && !prefetch_reads_lists(c->session))
         conn_fail(c, DLC_EINVAL, "order: one list more needs an explicit order before it");
     else if (c != NULL && follow_list(c->session, e) < 0)
         conn_fail_err(c, &e->err);
@@ -462,7 +462,7 @@ static void swaps_back(struct task *t)
     if (c != NULL && c->session != NULL && e->rc < 0) {
         conn_fail_err(c, &e->err);
     } else if (c != NULL && c->session != NULL) {
-        prefetch_follow(c->session, e->computed, e->order.position, true);
+        prefetch_start(c->session, e->computed, e->order.position, true);
         e->computed = NULL;
         conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
     }
@@ -500,7 +500,7 @@ static void op_order(struct conn *c, struct msg *m)
     struct schedule *t;
 
     if (json_is_true(json_object_get(m->body, "more"))) {
-        if (reads_samples(c) && prefetch_follows_lists(c->session))
+        if (reads_samples(c) && prefetch_reads_lists(c->session))
             order_list(c, m, true);
         else
             conn_fail(c, DLC_EINVAL, "order: one list more needs an explicit order before it");
@@ -528,7 +528,7 @@ static void op_order(struct conn *c, struct msg *m)
         order_swaps(c, m, t, pos);
         return;
     }
-    prefetch_follow(c->session, t, pos, swaps);
+    prefetch_start(c->session, t, pos, swaps);
     conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
 }
 

@@ -119,7 +119,7 @@ static bool ask_fetch(struct session *s, uint32_t cell, uint64_t sample)
     dlc_list_push_tail(&s->waiters, &w->of_session);
     if (s->n_waiters++ == 0)
         prefetch_waits(s, true);
-    outcomes_waits(s, sample);
+    outcomes_mark_late(s, sample);
     fetch_start(s->ds, sample, FETCH_MEMORY, w, NULL);
     return true;
 }
@@ -355,7 +355,7 @@ void session_abandon(struct session *s)
     if (s->abandoned)
         return;
     s->abandoned = true;
-    prefetch_unfollow(s);
+    prefetch_stop(s);
     while (!dlc_list_empty(&s->waiters))
         waiter_free(dlc_container(s->waiters.next, struct waiter, of_session));
     if (s->mem != NULL && s->decoded == NULL) {

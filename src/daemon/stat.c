@@ -265,7 +265,7 @@ void stat_handle(struct conn *c, struct msg *m)
     json_t *answer;
 
     if (c->session != NULL)
-        prefetch_look(c->session); /* so that what it has read by now is counted */
+        prefetch_poll(c->session); /* so that what it has read by now is counted */
     answer = json_pack("{s:b, s:s, s:o}", "ok", 1, "scope", c->admin ? "all" : "own", "daemon",
                        daemon_json(c));
     add_datasets(answer, c, after > 0 ? (uint64_t)after : 0);

@@ -50,11 +50,11 @@ struct node {
     const struct node_events *events[EVENTS_MAX + 1]; /* event listeners: events.h */
 
     struct watch listener, signals;
-    struct timer looking; /* prefetch.c */
-    struct timer tick;    /* memory, progress, idle */
-    struct timer pump;    /* continues what prefetch_pump() left for the next turn */
-    struct timer freeing; /* gives memory back in steps */
-    bool pumping;         /* a fetch that ends at once must not pump again */
+    struct timer prefetch_timer; /* prefetch.c: polls the cursors */
+    struct timer tick;           /* memory, progress, idle */
+    struct timer pump;           /* continues what prefetch_pump() left for the next turn */
+    struct timer freeing;        /* gives memory back in steps */
+    bool pumping;                /* a fetch that ends at once must not pump again */
     struct dlc_mono started, limits_checked, last_client;
     int lock_fd;
     bool stopping;

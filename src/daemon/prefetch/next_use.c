@@ -116,7 +116,7 @@ static double next_use(struct dataset *ds, uint64_t sample, unsigned *steps)
     return clock_of(ds) + soonest * ds->clock.pace;
 }
 
-static double asked(void *arg, uint64_t sample, unsigned *steps)
+static double next_use_callback(void *arg, uint64_t sample, unsigned *steps)
 {
     return next_use(arg, sample, steps);
 }
@@ -132,7 +132,7 @@ void next_use_changed(struct dataset *ds)
 {
     bool anybody = ds->prefetch.n_following > 0 || ds->cid != NULL;
 
-    mem_index_set_next_use(ds->index, anybody ? asked : NULL, ds);
+    mem_index_set_next_use(ds->index, anybody ? next_use_callback : NULL, ds);
 }
 
 void next_use_begin(struct dataset *ds)
@@ -158,7 +158,7 @@ void next_use_heed_weights(struct dataset *ds)
     }
 }
 
-static void anchor(struct dataset *ds, struct dlc_mono now)
+static void anchor_clock(struct dataset *ds, struct dlc_mono now)
 {
     double took = dlc_dur_seconds(dlc_mono_sub(now, ds->clock.anchored));
 
@@ -177,7 +177,7 @@ void next_use_keep_time(struct dataset *ds)
 
     if (drift > fmax(epoch * DRIFT_MOST, dlc_dur_seconds(PREFETCH_IDLE_AFTER) / 4) &&
         dlc_mono_sub(now, ds->clock.anchored).ns > ANCHOR_LEAST.ns)
-        anchor(ds, now);
+        anchor_clock(ds, now);
 }
 
 const struct node_events next_use_events = {.dataset_ready = next_use_changed};

@@ -19,12 +19,12 @@
  * settled yet are not fetched. A late sample holds the cursor while others overtake it. Those count
  * as consumed, so the window stays as many samples ahead of the reader as in a strict order.
  *
- * (PREFETCH-1) ahead is in [pos, pos + window] after each look; everything in [pos, ahead) was
+ * (PREFETCH-1) ahead is in [pos, pos + window] after each poll; everything in [pos, ahead) was
  *              resident or asked for when ahead passed it.
  * (PREFETCH-2) A cursor may jump: then the window starts again at the new position.
  * (PREFETCH-3) A client's cursor is not trusted beyond being a number: positions that the order
  *              does not define are not fetched, memory bounds the window whatever the client says
- *              is in hand, and one look never does more than LOOK_MAX steps of work, and counts
+ *              is in hand, and one poll never does more than POLL_MAX steps of work, and counts
  *              COUNT_MAX.
  */
 #include "daemon/prefetch/prefetch.h"
@@ -53,11 +53,11 @@
 #define MARGIN     1.3
 #define WINDOW_MIN 8u
 #define WINDOW_NEW 64u    /* before anything is measured */
-#define LOOK_MAX   8192u  /* positions looked at in one look, of each kind */
-#define COUNT_MAX  65536u /* positions counted in one look */
+#define POLL_MAX   8192u  /* positions looked at in one poll, of each kind */
+#define COUNT_MAX  65536u /* positions counted in one poll */
 #define POS_MAX    (UINT64_MAX / 2)
-#define LOOK_LEAST DLC_MS(1)
-#define LOOK_MOST  DLC_MS(20)
+#define POLL_LEAST DLC_MS(1)
+#define POLL_MOST  DLC_MS(20)
 #define WAIT_MAX   DLC_SEC(3600) /* believed of one step */
 
 /* ---- one session ---- */
@@ -71,13 +71,13 @@ static void count_reading(struct dataset *ds, int more)
 
 static void set_idle(struct session *s, bool idle)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *r = &s->follow;
 
-    if (f->idle == idle)
+    if (r->idle == idle)
         return;
-    f->idle = idle;
+    r->idle = idle;
     count_reading(s->ds, idle ? -1 : 1);
-    f->ahead = f->pos; /* when it comes back, what was ahead may have gone */
+    r->ahead = r->pos; /* when it comes back, what was ahead may have gone */
     next_use_changed(s->ds);
 }
 
@@ -146,29 +146,29 @@ static uint64_t window_limit(const struct session *s)
 
 static void set_window(struct session *s)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *r = &s->follow;
     uint64_t limit = window_limit(s), samples = catalog_count(s->ds->catalog);
-    uint64_t want = DLC_MAX(WINDOW_NEW, f->in_hand); /* as much again as was taken at once */
+    uint64_t want = DLC_MAX(WINDOW_NEW, r->in_hand); /* as much again as was taken at once */
     double p99 = (double)hist_percentile(&s->ds->prefetch.latency, 0.99) / 1e6; /* microseconds */
 
-    if (f->rate.per_s > 0 && p99 > 0)
-        want = (uint64_t)(f->rate.per_s * p99 * MARGIN + f->rate.burst) + WINDOW_MIN;
-    want = DLC_MIN(want, samples) + f->in_hand;
+    if (r->rate.per_s > 0 && p99 > 0)
+        want = (uint64_t)(r->rate.per_s * p99 * MARGIN + r->rate.burst) + WINDOW_MIN;
+    want = DLC_MIN(want, samples) + r->in_hand;
     want = DLC_MIN(want, samples); /* then all of it is there */
-    f->short_of_memory = want > limit;
-    f->window = DLC_CLAMP(want + f->overtaken, WINDOW_MIN, limit);
+    r->short_of_memory = want > limit;
+    r->window = DLC_CLAMP(want + r->overtaken, WINDOW_MIN, limit);
 }
 
 void prefetch_waits(struct session *s, bool waits)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *r = &s->follow;
     struct dlc_mono now = dlc_mono_now();
-    bool before = f->waiting_since.ns != 0;
+    bool before = r->waiting_since.ns != 0;
 
     if (before)
-        rate_waited(&f->rate, dlc_mono_sub(now, f->waiting_since));
+        rate_waited(&r->rate, dlc_mono_sub(now, r->waiting_since));
     s->ds->prefetch.n_waiting += (unsigned)waits - (unsigned)before;
-    f->waiting_since = waits ? now : (struct dlc_mono){0};
+    r->waiting_since = waits ? now : (struct dlc_mono){0};
 }
 
 /* Is somebody waiting for what the cursor stands at? Workers have sessions of their own. */
@@ -180,18 +180,18 @@ static bool is_waited_for(const struct session *s)
 /* waited_ns: by all workers together since the order was told, as the client says. */
 static void measure_rate(struct session *s, uint64_t moved, uint64_t waited_ns, struct dlc_mono now)
 {
-    struct reader_state *f = &s->follow;
-    uint64_t more = waited_ns > f->waited_ns ? waited_ns - f->waited_ns : 0;
+    struct reader_state *r = &s->follow;
+    uint64_t more = waited_ns > r->waited_ns ? waited_ns - r->waited_ns : 0;
 
-    if (f->waiting_since.ns != 0)
+    if (r->waiting_since.ns != 0)
         prefetch_waits(s, true); /* count the wait so far */
-    rate_waited(&f->rate, (struct dlc_dur){(int64_t)DLC_MIN(more, (uint64_t)WAIT_MAX.ns)});
-    f->waited_ns = waited_ns;
-    rate_look(&f->rate, moved, is_waited_for(s), now);
+    rate_waited(&r->rate, (struct dlc_dur){(int64_t)DLC_MIN(more, (uint64_t)WAIT_MAX.ns)});
+    r->waited_ns = waited_ns;
+    rate_update(&r->rate, moved, is_waited_for(s), now);
 }
 
 /* The cursor has passed absolute position a. Gives the sample there. */
-static uint64_t count_passed(struct session *s, uint64_t a)
+static uint64_t raise_passed(struct session *s, uint64_t a)
 {
     uint64_t sample = cursor_at(&s->follow.schedule->cursor, a);
 
@@ -199,57 +199,57 @@ static uint64_t count_passed(struct session *s, uint64_t a)
     return sample;
 }
 
-/* The cursor went from f->pos to pos: what it read is needed again later. */
-static void pass(struct session *s, uint64_t pos)
+/* The cursor went from r->pos to pos: what it read is needed again later. */
+static void advance(struct session *s, uint64_t pos)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *r = &s->follow;
     struct dataset *ds = s->ds;
-    uint64_t from = f->pos, moved = pos - from;
+    uint64_t from = r->pos, moved = pos - from;
 
-    f->pos = pos;
+    r->pos = pos;
     ds->clock.progress += (double)moved / DLC_MAX(ds->prefetch.n_reading, 1u);
-    if (moved > LOOK_MAX) {
+    if (moved > POLL_MAX) {
         for (uint64_t a = pos - DLC_MIN(moved, COUNT_MAX); a < pos; a++)
-            count_passed(s, a);
+            raise_passed(s, a);
         next_use_changed(ds);
         return;
     }
     for (uint64_t a = from; a < pos; a++) {
-        uint64_t sample = count_passed(s, a);
+        uint64_t sample = raise_passed(s, a);
 
         if (!s->bypasses_cache || next_use_known(ds, sample) || !bypass_evict_read(ds, sample))
             memory_forget_use(ds->index, sample);
     }
 }
 
-static void jump(struct session *s, uint64_t pos)
+static void restart_window(struct session *s, uint64_t pos)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *r = &s->follow;
 
     set_idle(s, false);
-    schedule_move(f->schedule, pos);
-    f->pos = f->ahead = pos;
-    f->overtaken = 0;
-    f->last_read = loop_now(s->ds->node->loop);
-    rate_restart(&f->rate);
+    schedule_move(r->schedule, pos);
+    r->pos = r->ahead = pos;
+    r->overtaken = 0;
+    r->last_read = loop_now(s->ds->node->loop);
+    rate_restart(&r->rate);
     next_use_changed(s->ds);
 }
 
 static void fill_window(struct session *s)
 {
-    struct reader_state *f = &s->follow;
-    uint64_t end = f->pos + f->window;
+    struct reader_state *r = &s->follow;
+    uint64_t end = r->pos + r->window;
     unsigned steps = 0;
 
-    f->ahead = DLC_MAX(f->ahead, f->pos);
-    if (f->swapping)
-        end = DLC_MIN(end, DLC_MIN(f->settled, f->held));
-    while (f->ahead < end && steps++ < LOOK_MAX) {
-        uint64_t sample = cursor_at(&f->schedule->cursor, f->ahead);
+    r->ahead = DLC_MAX(r->ahead, r->pos);
+    if (r->swapping)
+        end = DLC_MIN(end, DLC_MIN(r->settled, r->held));
+    while (r->ahead < end && steps++ < POLL_MAX) {
+        uint64_t sample = cursor_at(&r->schedule->cursor, r->ahead);
 
         if (sample >= CURSOR_LATER)
             break; /* the end of the last epoch */
-        f->ahead++;
+        r->ahead++;
         if (mem_index_ready(s->ds->index, sample)) {
             if (s->ds->cid != NULL) /* borrowed: from here on it counts as needed soon */
                 memory_use_is_sooner(s->ds->index, sample);
@@ -262,69 +262,69 @@ static void fill_window(struct session *s)
 }
 
 /* A loop with long steps reads in bursts: its pauses are no idleness. */
-static void note_read(struct session *s, uint64_t read, struct dlc_mono now)
+static void update_idle(struct session *s, uint64_t read, struct dlc_mono now)
 {
-    struct reader_state *f = &s->follow;
-    int64_t gap = dlc_mono_sub(now, f->last_read).ns;
+    struct reader_state *r = &s->follow;
+    int64_t gap = dlc_mono_sub(now, r->last_read).ns;
 
     if (read > 0)
-        f->pause.ns = DLC_MAX(gap, f->pause.ns - f->pause.ns / 1024);
+        r->pause.ns = DLC_MAX(gap, r->pause.ns - r->pause.ns / 1024);
     if (read > 0 || is_waited_for(s))
-        f->last_read = now;
+        r->last_read = now;
     set_idle(s,
-             dlc_mono_sub(now, f->last_read).ns > DLC_MAX(PREFETCH_IDLE_AFTER.ns, 4 * f->pause.ns));
+             dlc_mono_sub(now, r->last_read).ns > DLC_MAX(PREFETCH_IDLE_AFTER.ns, 4 * r->pause.ns));
 }
 
 /* The client is at pos. The epochs it went through since we looked, as far as their swaps had to
  * wait for that, are gone through one by one. far: where the first of them begins. */
-static void go(struct session *s, uint64_t pos, uint64_t far, bool jumps)
+static void move_cursor(struct session *s, uint64_t pos, uint64_t far, bool jumps)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *r = &s->follow;
 
     for (; far <= pos; far = substitution_drain(s)) {
         if (!jumps)
-            pass(s, far);
-        schedule_move(f->schedule, far);
+            advance(s, far);
+        schedule_move(r->schedule, far);
     }
     if (jumps)
-        jump(s, pos);
+        restart_window(s, pos);
     else
-        pass(s, pos);
-    schedule_move(f->schedule, pos);
+        advance(s, pos);
+    schedule_move(r->schedule, pos);
     substitution_drain(s);
 }
 
-static void look(struct session *s)
+static void poll_cursor(struct session *s)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *r = &s->follow;
     struct shm_session_hdr *h = mem_session_map(s->mem);
     /* acquire (DAEMON-SUBSTITUTION-2): swaps that were made before it was written are seen below */
     uint64_t pos = atomic_load_explicit(&h->cursor, memory_order_acquire);
-    /* relaxed: numbers that only grow; a late look only delays */
+    /* relaxed: numbers that only grow; a late poll only delays */
     uint64_t overtaken = atomic_load_explicit(&h->overtaken, memory_order_relaxed);
     uint64_t in_hand = atomic_load_explicit(&h->ahead, memory_order_relaxed);
     uint64_t waited_ns = atomic_load_explicit(&h->waited_ns, memory_order_relaxed);
-    uint64_t read_before = f->pos + f->overtaken, far;
+    uint64_t read_before = r->pos + r->overtaken, far;
     struct dlc_mono now = loop_now(s->ds->node->loop);
 
     pos = DLC_MIN(pos, POS_MAX);
     far = substitution_look(s);
-    overtaken = DLC_MIN(overtaken, LOOK_MAX);
-    f->in_hand = DLC_MIN(in_hand, catalog_count(s->ds->catalog));
-    if (pos < f->pos || pos > f->ahead + LOOK_MAX) {
-        go(s, pos, far, true);
+    overtaken = DLC_MIN(overtaken, POLL_MAX);
+    r->in_hand = DLC_MIN(in_hand, catalog_count(s->ds->catalog));
+    if (pos < r->pos || pos > r->ahead + POLL_MAX) {
+        move_cursor(s, pos, far, true);
     } else {
         /* the two numbers are not of one moment: read may seem to go back a little */
         uint64_t read = DLC_MAX(pos + overtaken, read_before) - read_before;
 
-        note_read(s, read, now);
+        update_idle(s, read, now);
         measure_rate(s, read, waited_ns, now);
-        go(s, pos, far, false);
-        f->overtaken = read_before + read - pos;
+        move_cursor(s, pos, far, false);
+        r->overtaken = read_before + read - pos;
     }
-    if (schedule_has_old(f->schedule))
+    if (schedule_has_old(r->schedule))
         job_weights_send_soon(s->job_weights); /* an epoch has ended */
-    schedule_drop(f->schedule);
+    schedule_drop(r->schedule);
     set_window(s);
     substitution_tell(s);
     fill_window(s);
@@ -332,25 +332,25 @@ static void look(struct session *s)
 
 /* ---- all of them ---- */
 
-/* Often enough that the window does not run dry between two looks. */
-static struct dlc_dur look_again_after(const struct dataset *ds, struct dlc_dur least)
+/* Often enough that the window does not run dry between two polls. */
+static struct dlc_dur next_poll_after(const struct dataset *ds, struct dlc_dur least)
 {
     dlc_list_each (l, &ds->sessions) {
-        const struct reader_state *f = &dlc_container(l, struct session, link)->follow;
+        const struct reader_state *r = &dlc_container(l, struct session, link)->follow;
 
-        if (f->active && f->rate.per_s > 0) {
-            struct dlc_dur d = dlc_dur_of_seconds((double)f->window / f->rate.per_s / 16);
+        if (r->active && r->rate.per_s > 0) {
+            struct dlc_dur d = dlc_dur_of_seconds((double)r->window / r->rate.per_s / 16);
 
-            least.ns = DLC_MIN(least.ns, DLC_MAX(d.ns, LOOK_LEAST.ns));
+            least.ns = DLC_MIN(least.ns, DLC_MAX(d.ns, POLL_LEAST.ns));
         }
     }
     return least;
 }
 
-static void on_look(struct timer *t)
+static void poll_all(struct timer *t)
 {
-    struct node *n = dlc_container(t, struct node, looking);
-    struct dlc_dur next = LOOK_MOST;
+    struct node *n = dlc_container(t, struct node, prefetch_timer);
+    struct dlc_dur next = POLL_MOST;
     bool any = false;
 
     dlc_list_each_safe (d, &n->datasets) {
@@ -364,30 +364,30 @@ static void on_look(struct timer *t)
             struct session *s = dlc_container(l, struct session, link);
 
             if (s->follow.active)
-                look(s);
+                poll_cursor(s);
         }
         next_use_heed_weights(ds);
         if (ds->tenant_memory->n_reading > ds->prefetch.n_reading)
             next_use_keep_time(ds);
-        next = look_again_after(ds, next);
+        next = next_poll_after(ds, next);
         dataset_put(&ds);
     }
     if (any && !n->stopping)
         loop_timer_set(n->loop, t, dlc_mono_add(loop_now(n->loop), next));
 }
 
-void prefetch_follow(struct session *s, struct schedule *t, uint64_t pos, bool swapping)
+void prefetch_start(struct session *s, struct schedule *t, uint64_t pos, bool swapping)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *r = &s->follow;
     struct node *n = s->ds->node;
     struct shm_session_hdr *h = mem_session_map(s->mem);
 
-    prefetch_unfollow(s);
-    f->schedule = t;
-    f->active = true;
-    f->idle = false;
+    prefetch_stop(s);
+    r->schedule = t;
+    r->active = true;
+    r->idle = false;
     outcomes_begin(s);
-    f->waited_ns = 0; /* rate and pause stay: it is the same reader */
+    r->waited_ns = 0; /* rate and pause stay: it is the same reader */
     if (s->ds->prefetch.n_following++ == 0)
         next_use_begin(s->ds);
     count_reading(s->ds, 1);
@@ -395,35 +395,35 @@ void prefetch_follow(struct session *s, struct schedule *t, uint64_t pos, bool s
     atomic_store_explicit(&h->overtaken, 0, memory_order_relaxed);
     atomic_store_explicit(&h->ahead, 0, memory_order_relaxed);
     atomic_store_explicit(&h->waited_ns, 0, memory_order_relaxed);
-    jump(s, pos);
+    restart_window(s, pos);
     job_weights_send_soon(s->job_weights);
     set_window(s);
     substitution_begin(s, swapping);
-    n->looking.fire = on_look;
-    loop_timer_set(n->loop, &n->looking, loop_now(n->loop));
+    n->prefetch_timer.fire = poll_all;
+    loop_timer_set(n->loop, &n->prefetch_timer, loop_now(n->loop));
 }
 
-void prefetch_look(struct session *s)
+void prefetch_poll(struct session *s)
 {
     struct dataset *ds = s->ds;
 
     if (!s->follow.active)
         return;
-    ds->refs++; /* as on_look() */
-    look(s);
+    ds->refs++; /* as poll_all() */
+    poll_cursor(s);
     dataset_put(&ds);
 }
 
-bool prefetch_follows_lists(const struct session *s)
+bool prefetch_reads_lists(const struct session *s)
 {
     return s->follow.active && s->follow.schedule->cursor.kind == ORDER_EXPLICIT;
 }
 
-int prefetch_follow_more(struct session *s, struct schedule_list **l, struct dlc_err *err)
+int prefetch_append_list(struct session *s, struct schedule_list **l, struct dlc_err *err)
 {
     int rc;
 
-    look(s); /* the client may just have passed the end of a list */
+    poll_cursor(s); /* the client may just have passed the end of a list */
     rc = schedule_give(s->follow.schedule, l, err);
     if (rc == 0) {
         job_weights_send_soon(s->job_weights); /* it was drawn by what is known now */
@@ -432,16 +432,16 @@ int prefetch_follow_more(struct session *s, struct schedule_list **l, struct dlc
     return rc;
 }
 
-void prefetch_unfollow(struct session *s)
+void prefetch_stop(struct session *s)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *r = &s->follow;
 
-    if (!f->active)
+    if (!r->active)
         return;
-    f->active = false;
-    schedule_free(&f->schedule);
+    r->active = false;
+    schedule_free(&r->schedule);
     s->ds->prefetch.n_following--;
-    if (!f->idle)
+    if (!r->idle)
         count_reading(s->ds, -1);
     next_use_changed(s->ds);
 }

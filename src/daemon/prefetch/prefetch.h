@@ -23,13 +23,13 @@ struct prefetch_state {
 };
 
 /* From now on the session reads in this order, from position pos on. Takes t. */
-void prefetch_follow(struct session *s, struct schedule *t, uint64_t pos, bool swapping);
+void prefetch_start(struct session *s, struct schedule *t, uint64_t pos, bool swapping);
 /* Append a list to the session's explicit order; takes *l on success. Returns: as schedule_give().
  */
-bool prefetch_follows_lists(const struct session *s);
-int prefetch_follow_more(struct session *s, struct schedule_list **l, struct dlc_err *err);
-void prefetch_unfollow(struct session *s); /* no-op without an announced order */
-void prefetch_look(struct session *s);     /* reads its cursor; no-op without an announced order */
+bool prefetch_reads_lists(const struct session *s);
+int prefetch_append_list(struct session *s, struct schedule_list **l, struct dlc_err *err);
+void prefetch_stop(struct session *s); /* no-op without an announced order */
+void prefetch_poll(struct session *s); /* reads its cursor now; no-op without an order */
 /* Readers of the session start, or stop, waiting. */
 void prefetch_waits(struct session *s, bool waits);
 #define PREFETCH_IDLE_AFTER DLC_SEC(1)

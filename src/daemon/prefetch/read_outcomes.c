@@ -27,8 +27,8 @@
 
 static uint8_t *byte_of(const struct dataset *ds, uint64_t sample)
 {
-    return ds->outcomes.seen != NULL && sample < catalog_count(ds->catalog)
-               ? &ds->outcomes.seen[sample / 4]
+    return ds->outcomes.bits != NULL && sample < catalog_count(ds->catalog)
+               ? &ds->outcomes.bits[sample / 4]
                : NULL;
 }
 
@@ -37,7 +37,7 @@ static unsigned shift_of(uint64_t sample)
     return (unsigned)(sample % 4) * 2;
 }
 
-static void outcomes_came(struct dataset *ds, uint64_t sample, bool bypass)
+static void outcomes_sample_resident(struct dataset *ds, uint64_t sample, bool bypass)
 {
     uint8_t *b = byte_of(ds, sample);
 
@@ -46,7 +46,7 @@ static void outcomes_came(struct dataset *ds, uint64_t sample, bool bypass)
         *b &= (uint8_t) ~(USED << shift_of(sample));
 }
 
-void outcomes_waits(struct session *s, uint64_t sample)
+void outcomes_mark_late(struct session *s, uint64_t sample)
 {
     uint8_t *b = byte_of(s->ds, sample);
 
@@ -56,12 +56,12 @@ void outcomes_waits(struct session *s, uint64_t sample)
 
 /* ---- epochs ---- */
 
-static uint64_t all(const struct outcomes_sum *sum)
+static uint64_t outcomes_total(const struct outcomes_sum *sum)
 {
     return sum->reuse + sum->ahead + sum->waited;
 }
 
-static struct outcomes_epoch *another(struct session *s, uint64_t epoch)
+static struct outcomes_epoch *add_epoch(struct session *s, uint64_t epoch)
 {
     memmove(&s->reads[1], &s->reads[0], sizeof(s->reads) - sizeof(s->reads[0]));
     s->n_reads = DLC_MIN(s->n_reads + 1, OUTCOMES_EPOCHS);
@@ -71,10 +71,10 @@ static struct outcomes_epoch *another(struct session *s, uint64_t epoch)
 
 void outcomes_begin(struct session *s)
 {
-    if (s->ds->outcomes.seen == NULL)
-        s->ds->outcomes.seen = mem_zero(catalog_count(s->ds->catalog) / 4 + 1);
-    if (s->n_reads == 0 || all(&s->reads[0].sum) > 0)
-        another(s, 0);
+    if (s->ds->outcomes.bits == NULL)
+        s->ds->outcomes.bits = mem_zero(catalog_count(s->ds->catalog) / 4 + 1);
+    if (s->n_reads == 0 || outcomes_total(&s->reads[0].sum) > 0)
+        add_epoch(s, 0);
 }
 
 static struct outcomes_epoch *epoch_of(struct session *s, uint64_t a)
@@ -83,12 +83,12 @@ static struct outcomes_epoch *epoch_of(struct session *s, uint64_t a)
     uint64_t epoch = 0, k;
 
     cursor_state(&s->follow.schedule->cursor, a, &epoch, &k);
-    if (all(&e->sum) == 0)
+    if (outcomes_total(&e->sum) == 0)
         e->epoch = epoch;
-    return e->epoch == epoch ? e : another(s, epoch);
+    return e->epoch == epoch ? e : add_epoch(s, epoch);
 }
 
-static void add(struct outcomes_sum *sum, unsigned bits)
+static void outcomes_add(struct outcomes_sum *sum, unsigned bits)
 {
     if (bits & LATE)
         sum->waited++;
@@ -98,7 +98,7 @@ static void add(struct outcomes_sum *sum, unsigned bits)
         sum->ahead++;
 }
 
-static void outcomes_passed(struct session *s, uint64_t a, uint64_t sample)
+static void outcomes_count(struct session *s, uint64_t a, uint64_t sample)
 {
     uint8_t *b = byte_of(s->ds, sample);
     unsigned bits;
@@ -107,8 +107,8 @@ static void outcomes_passed(struct session *s, uint64_t a, uint64_t sample)
         return;
     bits = *b >> shift_of(sample) & (USED | LATE);
     *b = (uint8_t)((*b | USED << shift_of(sample)) & ~(LATE << shift_of(sample)));
-    add(&epoch_of(s, a)->sum, bits);
-    add(&s->ds->outcomes.reads, bits);
+    outcomes_add(&epoch_of(s, a)->sum, bits);
+    outcomes_add(&s->ds->outcomes.reads, bits);
 }
 
 /* ---- in words ---- */
@@ -125,7 +125,7 @@ json_t *outcomes_epochs(const struct session *s)
 
     for (unsigned i = 0; i < s->n_reads; i++) {
         const struct outcomes_epoch *e = &s->reads[i];
-        json_t *o = all(&e->sum) > 0 ? outcomes_json(&e->sum) : NULL;
+        json_t *o = outcomes_total(&e->sum) > 0 ? outcomes_json(&e->sum) : NULL;
 
         if (o != NULL) {
             json_object_set_new(o, "epoch", json_integer((json_int_t)e->epoch));
@@ -137,11 +137,11 @@ json_t *outcomes_epochs(const struct session *s)
 
 static void outcomes_free(struct dataset *ds)
 {
-    mem_free(&ds->outcomes.seen);
+    mem_free(&ds->outcomes.bits);
 }
 
 const struct node_events outcomes_events = {
     .dataset_freed = outcomes_free,
-    .sample_resident = outcomes_came,
-    .sample_passed = outcomes_passed,
+    .sample_resident = outcomes_sample_resident,
+    .sample_passed = outcomes_count,
 };

@@ -20,7 +20,7 @@ struct outcomes_sum {
 
 /* Of a dataset. */
 struct outcomes {
-    uint8_t *seen;             /* two bits per sample; NULL: no order was announced yet */
+    uint8_t *bits;             /* two bits per sample; NULL: no order was announced yet */
     struct outcomes_sum reads; /* of all cursors, past and present */
     uint64_t fetched;          /* samples that came from the bucket */
 };
@@ -32,10 +32,10 @@ struct outcomes_epoch {
     struct outcomes_sum sum;
 };
 
-void outcomes_begin(struct session *s);                  /* another order: earlier counts stay */
-void outcomes_waits(struct session *s, uint64_t sample); /* a reader asks for it and waits */
-json_t *outcomes_json(const struct outcomes_sum *sum);   /* Gives */
-json_t *outcomes_epochs(const struct session *s);        /* the latest first. Gives */
+void outcomes_begin(struct session *s); /* another order: earlier counts stay */
+void outcomes_mark_late(struct session *s, uint64_t sample); /* a reader asks for it and waits */
+json_t *outcomes_json(const struct outcomes_sum *sum);       /* Gives */
+json_t *outcomes_epochs(const struct session *s);            /* the latest first. Gives */
 
 extern const struct node_events outcomes_events;
 

@@ -50,7 +50,7 @@ static void end_step(struct rate *r, struct dlc_mono now)
     new_step(r, now);
 }
 
-void rate_look(struct rate *r, uint64_t moved, bool waits, struct dlc_mono now)
+void rate_update(struct rate *r, uint64_t moved, bool waits, struct dlc_mono now)
 {
     if (moved > 0)
         r->burst += ((double)moved - r->burst) / (r->burst > 0 ? 4 : 1);

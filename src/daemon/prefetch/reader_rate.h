@@ -46,6 +46,6 @@ void rate_waited(struct rate *r, struct dlc_dur d);
 
 /* The reader read this many samples since the last look, possibly none. waits: it waits just now,
  * so that it cannot move. */
-void rate_look(struct rate *r, uint64_t moved, bool waits, struct dlc_mono now);
+void rate_update(struct rate *r, uint64_t moved, bool waits, struct dlc_mono now);
 
 #endif

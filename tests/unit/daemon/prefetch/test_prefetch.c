@@ -24,7 +24,7 @@
 #define SIZE     1000u
 #define ROOM     (4096 + N * (uint64_t)1024) /* the segment's header and all samples, to the byte */
 #define TAG      DLC_TAG4('d', 's', 'e', 't')
-#define LOOK_MAX 8192u /* positions that one look goes through */
+#define POLL_MAX 8192u /* positions that one poll goes through */
 
 static unsigned N; /* samples */
 
@@ -110,9 +110,9 @@ static int teardown(void **state)
 {
     struct world *w = *state;
 
-    loop_timer_del(w->n.loop, &w->n.looking);
+    loop_timer_del(w->n.loop, &w->n.prefetch_timer);
     for (unsigned i = 0; i < unit_count(w->s); i++) {
-        prefetch_unfollow(&w->s[i]);
+        prefetch_stop(&w->s[i]);
         mem_session_free(&w->s[i].mem);
     }
     mem_index_free(&w->ds.index);
@@ -120,7 +120,7 @@ static int teardown(void **state)
     tenant_memory_put(&w->n.own_memory);
     tenant_memories_free(&w->n.memories);
     catalog_close(&w->ds.catalog);
-    mem_free(&w->ds.outcomes.seen);
+    mem_free(&w->ds.outcomes.bits);
     loop_free(&w->n.loop);
     mem_free(&w);
     return 0;
@@ -137,7 +137,7 @@ static void turn(struct world *w, struct dlc_dur d)
 /* The loop's time goes on; the tests look themselves. */
 static void pass_time(struct world *w, struct dlc_dur d)
 {
-    loop_timer_del(w->n.loop, &w->n.looking);
+    loop_timer_del(w->n.loop, &w->n.prefetch_timer);
     turn(w, d);
 }
 
@@ -153,14 +153,14 @@ static void follow(struct world *w, unsigned i, uint64_t pos)
     struct schedule *t = schedule_new(&spec, 0, 0, NULL);
 
     assert_non_null(t);
-    prefetch_follow(&w->s[i], t, pos, false);
+    prefetch_start(&w->s[i], t, pos, false);
 }
 
 /* The client's cursor is at pos when the daemon looks. */
 static const struct reader_state *look(struct world *w, unsigned i, uint64_t pos)
 {
     atomic_store(&hdr(w, i)->cursor, pos);
-    prefetch_look(&w->s[i]);
+    prefetch_poll(&w->s[i]);
     return &w->s[i].follow;
 }
 
@@ -169,7 +169,7 @@ static void test_begin(void **state)
     struct world *w = *state;
     const struct reader_state *f = &w->s[0].follow;
 
-    prefetch_look(&w->s[0]); /* follows nothing */
+    prefetch_poll(&w->s[0]); /* follows nothing */
     assert_int_equal(w->ds.refs, 1);
     atomic_store(&hdr(w, 0)->overtaken, 5);
     atomic_store(&hdr(w, 0)->ahead, 6);
@@ -194,8 +194,8 @@ static void test_begin(void **state)
     follow(w, 1, 0);
     assert_int_equal(w->ds.prefetch.n_following, 2);
     assert_int_equal(w->n.own_memory->n_reading, 2);
-    prefetch_unfollow(&w->s[0]);
-    prefetch_unfollow(&w->s[0]);
+    prefetch_stop(&w->s[0]);
+    prefetch_stop(&w->s[0]);
     assert_int_equal(w->ds.prefetch.n_following, 1);
     assert_int_equal(w->ds.prefetch.n_reading, 1);
     assert_int_equal(w->ds.refs, 1);
@@ -239,12 +239,12 @@ static void test_jumps(void **state)
     assert_true(w->ds.clock.progress == 10);
     assert_int_equal(w->ds.outcomes.reads.ahead, 10);
     assert_true(f->ahead >= 109 && f->ahead <= 109 + f->window);
-    far = f->ahead + LOOK_MAX; /* as far as it can have come */
+    far = f->ahead + POLL_MAX; /* as far as it can have come */
     w->ds.clock.progress = 0;
     look(w, 0, far);
     assert_true(w->ds.clock.progress == (double)(far - 109));
     assert_int_equal(w->ds.outcomes.reads.ahead + w->ds.outcomes.reads.reuse, 10 + far - 109);
-    far = f->ahead + LOOK_MAX + 1;
+    far = f->ahead + POLL_MAX + 1;
     w->ds.clock.progress = 0;
     look(w, 0, far);
     assert_int_equal(f->pos, far);
@@ -338,7 +338,7 @@ static void test_idle(void **state)
     look(w, 0, 1); /* a jump wakes it */
     assert_false(f->idle);
     assert_int_equal(w->ds.prefetch.n_reading, 2 - w->s[1].follow.idle);
-    prefetch_unfollow(&w->s[1]);
+    prefetch_stop(&w->s[1]);
     assert_int_equal(w->ds.prefetch.n_reading, 1);
     atomic_store(&hdr(w, 0)->ahead, 1); /* workers read for it: theirs are the waits */
     w->ds.prefetch.n_waiting = 1;
@@ -353,7 +353,7 @@ static void test_idle(void **state)
     assert_int_equal(w->n.own_memory->n_reading, 0);
     look(w, 0, 1); /* nobody reads: the room is there to be shared by none */
     assert_true(f->window > 2);
-    prefetch_unfollow(&w->s[0]);
+    prefetch_stop(&w->s[0]);
     assert_int_equal(w->n.own_memory->n_reading, 0);
 }
 
@@ -416,28 +416,28 @@ static void test_lists(void **state)
     struct schedule_list *l = list_of(10, 5);
     const struct reader_state *f;
 
-    assert_false(prefetch_follows_lists(&w->s[0]));
+    assert_false(prefetch_reads_lists(&w->s[0]));
     follow(w, 1, 0);
-    assert_false(prefetch_follows_lists(&w->s[1]));
-    prefetch_follow(&w->s[0], schedule_new_list(&l, 0, 0, 0), 0, false);
-    assert_true(prefetch_follows_lists(&w->s[0]));
+    assert_false(prefetch_reads_lists(&w->s[1]));
+    prefetch_start(&w->s[0], schedule_new_list(&l, 0, 0, 0), 0, false);
+    assert_true(prefetch_reads_lists(&w->s[0]));
     f = look(w, 0, 0);
     assert_int_equal(f->ahead, 5);
     l = list_of(50, 6);
-    assert_int_equal(prefetch_follow_more(&w->s[0], &l, NULL), 0);
+    assert_int_equal(prefetch_append_list(&w->s[0], &l, NULL), 0);
     assert_null(l);
     look(w, 0, 0);
     assert_int_equal(f->ahead, 11);
     l = list_of(70, 7);
-    assert_true(prefetch_follow_more(&w->s[0], &l, NULL) < 0); /* one ahead is enough */
+    assert_true(prefetch_append_list(&w->s[0], &l, NULL) < 0); /* one ahead is enough */
     assert_non_null(l);
     atomic_store(&hdr(w, 0)->cursor, 6); /* not looked at since */
-    assert_int_equal(prefetch_follow_more(&w->s[0], &l, NULL), 0);
+    assert_int_equal(prefetch_append_list(&w->s[0], &l, NULL), 0);
     assert_int_equal(f->pos, 6);
     look(w, 0, 7);
     assert_int_equal(f->ahead, 18);
-    prefetch_unfollow(&w->s[0]);
-    assert_false(prefetch_follows_lists(&w->s[0]));
+    prefetch_stop(&w->s[0]);
+    assert_false(prefetch_reads_lists(&w->s[0]));
 }
 
 /* Whose cursor stands for a session: its own, or one that hands samples to workers. */
@@ -453,7 +453,7 @@ static void test_whose_cursor(void **state)
     atomic_store(&hdr(w, 0)->ahead, 1);
     look(w, 0, 0);
     assert_ptr_equal(reader_state_of(&w->s[1]), &w->s[0].follow);
-    prefetch_unfollow(&w->s[0]);
+    prefetch_stop(&w->s[0]);
     assert_null(reader_state_of(&w->s[1]));
 }
 
@@ -487,11 +487,11 @@ static void test_looks_by_itself(void **state)
         turn(w, DLC_MS(20));
         assert_int_equal(w->s[0].follow.pos, pos);
         assert_int_equal(w->ds.refs, 1);
-        assert_true(heap_has(&w->n.looking.node));
+        assert_true(heap_has(&w->n.prefetch_timer.node));
     }
-    prefetch_unfollow(&w->s[0]);
+    prefetch_stop(&w->s[0]);
     turn(w, DLC_MS(20));
-    assert_false(heap_has(&w->n.looking.node));
+    assert_false(heap_has(&w->n.prefetch_timer.node));
 }
 
 /* The window: what the reader reads in the time that a fetch takes, as far as memory allows. */
@@ -533,7 +533,7 @@ static void test_window(void **state)
     follow(w, 1, 0);
     look(w, 0, 80);
     assert_int_equal(f->window, half / 2); /* an equal part of it */
-    prefetch_unfollow(&w->s[1]);
+    prefetch_stop(&w->s[1]);
     atomic_store(&hdr(w, 0)->overtaken, 0);
     atomic_store(&hdr(w, 0)->ahead, 80); /* as much again, before anything is measured */
     w->s[0].follow.rate = (struct rate){0};

@@ -35,7 +35,7 @@ static int tear_down(void **state)
     (void)state;
     schedule_free(&s.follow.schedule);
     events_raise(&n, dataset_freed, ds);
-    assert_null(ds->outcomes.seen);
+    assert_null(ds->outcomes.bits);
     parts_free(ds);
     return 0;
 }
@@ -85,15 +85,15 @@ static void test_each_counts_once(void **state)
 {
     (void)state;
     comes(0); /* no order was announced: nothing is kept */
-    outcomes_waits(&s, 0);
-    assert_null(ds->outcomes.seen);
+    outcomes_mark_late(&s, 0);
+    assert_null(ds->outcomes.bits);
     follow();
     for (uint64_t i = 0; i < N; i++)
         comes(i);
-    outcomes_waits(&s, 1);
-    outcomes_waits(&s, 7);
-    outcomes_waits(&s, 7);
-    outcomes_waits(&s, N); /* not a sample */
+    outcomes_mark_late(&s, 1);
+    outcomes_mark_late(&s, 7);
+    outcomes_mark_late(&s, 7);
+    outcomes_mark_late(&s, N); /* not a sample */
     passes(0, N);
     assert_sum(&ds->outcomes.reads, 0, N - 2, 2);
     passes(N, N + 8); /* all are in memory since, and no reader waits any more */
@@ -101,7 +101,7 @@ static void test_each_counts_once(void **state)
     comes(8); /* was evicted, came again */
     passes(N + 8, 2 * N);
     assert_sum(&ds->outcomes.reads, 9, N - 1, 2);
-    outcomes_waits(&s, 0); /* resident by now, or not: the reader waited */
+    outcomes_mark_late(&s, 0); /* resident by now, or not: the reader waited */
     comes(0);
     passes(2 * N, 2 * N + 1);
     assert_sum(&ds->outcomes.reads, 9, N - 1, 3);
@@ -114,11 +114,11 @@ static void test_whose_waits_count(void **state)
 {
     (void)state;
     follow();
-    outcomes_waits(&other, 0);
+    outcomes_mark_late(&other, 0);
     passes(0, 1);
     assert_sum(&ds->outcomes.reads, 0, 1, 0);
     s.follow.in_hand = 1; /* the other is one of its workers */
-    outcomes_waits(&other, 1);
+    outcomes_mark_late(&other, 1);
     passes(1, 2);
     assert_sum(&ds->outcomes.reads, 0, 1, 1);
     assert_epochs("[{\"epoch\": 3, \"reuse\": 0, \"prefetch\": 1, \"waited\": 1}]");
@@ -131,7 +131,7 @@ static void test_epochs(void **state)
     assert_epochs("[]");
     for (uint64_t i = 0; i < N; i++)
         comes(i);
-    outcomes_waits(&s, 0);
+    outcomes_mark_late(&s, 0);
     passes(0, N);
     assert_epochs("[{\"epoch\": 3, \"reuse\": 0, \"prefetch\": 9, \"waited\": 1}]");
     passes(N, N + 4);

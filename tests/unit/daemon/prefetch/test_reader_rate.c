@@ -27,7 +27,7 @@ static void pause_for(struct rate *r, int ms, int look)
 {
     for (int t = 0; t < ms; t += look) {
         now = dlc_mono_add(now, DLC_MS(look));
-        rate_look(r, 0, false, now);
+        rate_update(r, 0, false, now);
     }
 }
 
@@ -37,7 +37,7 @@ static void batches(struct rate *r, unsigned n, uint64_t batch, int ms, int look
     for (unsigned i = 0; i < n; i++) {
         pause_for(r, ms - look, look);
         now = dlc_mono_add(now, DLC_MS(look));
-        rate_look(r, batch, false, now);
+        rate_update(r, batch, false, now);
     }
 }
 
@@ -46,7 +46,7 @@ static void test_moves_all_the_time(void **state)
     struct rate r = {0};
 
     (void)state;
-    rate_look(&r, 0, false, now);
+    rate_update(&r, 0, false, now);
     assert_true(r.per_s == 0);
     batches(&r, 100, 2, 2, 2); /* every look sees two */
     assert_rate(&r, 1000);
@@ -75,11 +75,11 @@ static void test_moves_in_batches(void **state)
         for (unsigned k = 0; k < 50; k++) {
             for (int t = look; t < ms; t += look) {
                 now = dlc_mono_add(now, DLC_MS(look));
-                rate_look(&r, 0, false, now);
+                rate_update(&r, 0, false, now);
                 assert_rate(&r, want);
             }
             now = dlc_mono_add(now, DLC_MS(look));
-            rate_look(&r, loops[i].batch, false, now);
+            rate_update(&r, loops[i].batch, false, now);
             assert_rate(&r, want);
         }
         assert_true(r.burst == (double)loops[i].batch);
@@ -96,9 +96,9 @@ static void test_halves(void **state)
     for (unsigned i = 0; i < 40; i++) {
         pause_for(&r, 190, 5);
         now = dlc_mono_add(now, DLC_MS(5));
-        rate_look(&r, 40, false, now);
+        rate_update(&r, 40, false, now);
         now = dlc_mono_add(now, DLC_MS(5));
-        rate_look(&r, 24, false, now);
+        rate_update(&r, 24, false, now);
         if (i > 10) {
             low = fmin(low, r.per_s);
             high = fmax(high, r.per_s);
@@ -152,7 +152,7 @@ static void test_does_not_fall_while_it_waits(void **state)
     batches(&r, 10, 100, 100, 10);
     for (unsigned i = 0; i < 1000; i++) {
         now = dlc_mono_add(now, DLC_MS(10));
-        rate_look(&r, 0, true, now);
+        rate_update(&r, 0, true, now);
     }
     assert_rate(&r, 1000);
 }
@@ -163,7 +163,7 @@ static void test_begins_with_the_first_move(void **state)
 
     (void)state;
     pause_for(&r, 60000, 20); /* imports, model, first batch */
-    rate_look(&r, 64, false, now);
+    rate_update(&r, 64, false, now);
     assert_true(r.per_s == 0);
     batches(&r, 1, 64, 200, 20);
     assert_rate(&r, 320);
