@@ -550,7 +550,7 @@ static void op_weights(struct conn *c, struct msg *m)
         conn_fail_err(c, &err);
         return;
     }
-    if (s->follow.active)
+    if (s->reader.active)
         next_use_changed(s->ds); /* what was not known may be expected now */
     fd = mem_common_fd(s->job_weights->memory);
     conn_send(c,

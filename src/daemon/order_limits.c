@@ -32,10 +32,10 @@ static uint64_t bytes_kept(const struct session *s)
 {
     uint64_t sum = 0;
 
-    if (s == NULL || !s->follow.active)
+    if (s == NULL || !s->reader.active)
         return 0;
-    for (unsigned i = 0; i < DLC_COUNT(s->follow.schedule->lists); i++) {
-        const struct schedule_list *l = s->follow.schedule->lists[i];
+    for (unsigned i = 0; i < DLC_COUNT(s->reader.schedule->lists); i++) {
+        const struct schedule_list *l = s->reader.schedule->lists[i];
 
         if (l != NULL)
             sum += schedule_list_bytes(l->length, catalog_count(s->ds->catalog));

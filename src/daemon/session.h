@@ -56,7 +56,7 @@ struct session {
     struct timer again;      /* the ring holds more than one turn's work */
     struct dlc_list waiters; /* struct waiter.of_session */
     unsigned n_waiters;      /* an honest client has at most one per cell */
-    struct reader_state follow;
+    struct reader_state reader;
     bool bypasses_cache; /* cache_bypass.c: its job bypasses the cache ... */
     uint64_t part;       /* ... and may hold this many bytes at a time on this node; 0: no limit */
     struct decoded_cache *decoded;                /* NULL: it reads samples */

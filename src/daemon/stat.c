@@ -94,8 +94,8 @@ static json_t *dataset_json(struct dataset *ds)
 
         session_add_stats(session, &sum);
         sessions++;
-        if (session->follow.active)
-            ahead += session->follow.ahead - session->follow.pos;
+        if (session->reader.active)
+            ahead += session->reader.ahead - session->reader.pos;
     }
     sum.pins += zombie_pins(ds);
     o = json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I}",

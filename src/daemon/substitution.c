@@ -42,7 +42,7 @@ static struct shm_session_hdr *hdr_of(const struct session *s)
 
 void substitution_begin(struct session *s, bool may)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *f = &s->reader;
     struct shm_session_hdr *h = hdr_of(s);
 
     f->swapping = may;
@@ -57,7 +57,7 @@ void substitution_begin(struct session *s, bool may)
 
 static bool swap(struct session *s, uint64_t p, uint64_t q)
 {
-    struct schedule *t = s->follow.schedule;
+    struct schedule *t = s->reader.schedule;
 
     if (!schedule_swap(t, p, q))
         return false;
@@ -69,7 +69,7 @@ static bool swap(struct session *s, uint64_t p, uint64_t q)
 
 static void refuse(struct session *s)
 {
-    s->follow.swapping = false;
+    s->reader.swapping = false;
     count(client_nonsense);
     log_warn("client %d swaps what its order does not have, or too much of it: it may not any more",
              (int)s->conn->pid);
@@ -86,7 +86,7 @@ static bool is_far(const struct schedule *t, uint64_t p)
 
 uint64_t substitution_drain(struct session *s)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *f = &s->reader;
     struct shm_session_hdr *h = hdr_of(s);
 
     f->held = SUBSTITUTION_NONE;
@@ -112,7 +112,7 @@ uint64_t substitution_drain(struct session *s)
 
 uint64_t substitution_look(struct session *s)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *f = &s->reader;
     struct shm_session_hdr *h = hdr_of(s);
 
     if (!f->swapping)
@@ -145,7 +145,7 @@ double substitution_distance(const struct reader_state *f, uint64_t at)
 
 void substitution_tell(struct session *s)
 {
-    struct reader_state *f = &s->follow;
+    struct reader_state *f = &s->reader;
 
     /* relaxed: a number that decides how far to look ahead; the client may see it late */
     atomic_store_explicit(&hdr_of(s)->horizon, f->swapping ? f->window : 0, memory_order_relaxed);

@@ -110,7 +110,7 @@ uint64_t bypass_part(const struct session *s)
     dlc_list_each (l, &s->ds->sessions) {
         const struct session *o = dlc_container(l, struct session, link);
 
-        sharing += o->follow.active && o->part > 0 && strcmp(o->conn->job, s->conn->job) == 0;
+        sharing += o->reader.active && o->part > 0 && strcmp(o->conn->job, s->conn->job) == 0;
     }
     return s->part / DLC_MAX(sharing, 1u);
 }

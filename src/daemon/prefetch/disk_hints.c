@@ -81,7 +81,7 @@ void dataset_expect(struct dataset *ds)
     samples = (double)catalog_visible(ds->catalog);
     known = samples > 0 && !dlc_list_empty(&ds->sessions);
     dlc_list_each (l, &ds->sessions) {
-        double left = reads_left(&dlc_container(l, struct session, link)->follow);
+        double left = reads_left(&dlc_container(l, struct session, link)->reader);
 
         known = known && left >= 0;
         reads += left;

@@ -72,9 +72,9 @@ static double shared_use(struct dataset *ds, uint64_t sample, double soonest, bo
  */
 static double expected_use(const struct session *s, uint64_t sample)
 {
-    const struct schedule *t = s->follow.schedule;
+    const struct schedule *t = s->reader.schedule;
     const struct job_weights *w = s->job_weights;
-    uint64_t pos = s->follow.pos;
+    uint64_t pos = s->reader.pos;
 
     if (w == NULL || t->cursor.kind != ORDER_EXPLICIT)
         return INFINITY;
@@ -90,7 +90,7 @@ static double next_use(struct dataset *ds, uint64_t sample, unsigned *steps)
 
     dlc_list_each (l, &ds->sessions) {
         const struct session *s = dlc_container(l, struct session, link);
-        const struct reader_state *f = &s->follow;
+        const struct reader_state *f = &s->reader;
         uint64_t at;
 
         kept = kept || (f->active && !s->bypasses_cache);

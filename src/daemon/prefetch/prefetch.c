@@ -71,7 +71,7 @@ static void count_reading(struct dataset *ds, int more)
 
 static void set_idle(struct session *s, bool idle)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
 
     if (r->idle == idle)
         return;
@@ -123,8 +123,8 @@ static uint64_t ahead_of_others(const struct session *s)
         dlc_list_each (l, &ds->sessions) {
             const struct session *o = dlc_container(l, struct session, link);
 
-            if (o != s && o->follow.active && (s->follow.idle || !o->follow.idle))
-                bytes += (o->follow.ahead - o->follow.pos) * mean_bytes(ds);
+            if (o != s && o->reader.active && (s->reader.idle || !o->reader.idle))
+                bytes += (o->reader.ahead - o->reader.pos) * mean_bytes(ds);
         }
     }
     return bytes;
@@ -146,7 +146,7 @@ static uint64_t window_limit(const struct session *s)
 
 static void set_window(struct session *s)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
     uint64_t limit = window_limit(s), samples = catalog_count(s->ds->catalog);
     uint64_t want = DLC_MAX(WINDOW_NEW, r->in_hand); /* as much again as was taken at once */
     double p99 = (double)hist_percentile(&s->ds->prefetch.latency, 0.99) / 1e6; /* microseconds */
@@ -161,7 +161,7 @@ static void set_window(struct session *s)
 
 void prefetch_waits(struct session *s, bool waits)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
     struct dlc_mono now = dlc_mono_now();
     bool before = r->waiting_since.ns != 0;
 
@@ -174,13 +174,13 @@ void prefetch_waits(struct session *s, bool waits)
 /* Is somebody waiting for what the cursor stands at? Workers have sessions of their own. */
 static bool is_waited_for(const struct session *s)
 {
-    return s->follow.in_hand > 0 ? s->ds->prefetch.n_waiting > 0 : s->n_waiters > 0;
+    return s->reader.in_hand > 0 ? s->ds->prefetch.n_waiting > 0 : s->n_waiters > 0;
 }
 
 /* waited_ns: by all workers together since the order was told, as the client says. */
 static void measure_rate(struct session *s, uint64_t moved, uint64_t waited_ns, struct dlc_mono now)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
     uint64_t more = waited_ns > r->waited_ns ? waited_ns - r->waited_ns : 0;
 
     if (r->waiting_since.ns != 0)
@@ -193,7 +193,7 @@ static void measure_rate(struct session *s, uint64_t moved, uint64_t waited_ns, 
 /* The cursor has passed absolute position a. Gives the sample there. */
 static uint64_t raise_passed(struct session *s, uint64_t a)
 {
-    uint64_t sample = cursor_at(&s->follow.schedule->cursor, a);
+    uint64_t sample = cursor_at(&s->reader.schedule->cursor, a);
 
     events_raise(s->ds->node, sample_passed, s, a, sample);
     return sample;
@@ -202,7 +202,7 @@ static uint64_t raise_passed(struct session *s, uint64_t a)
 /* The cursor went from r->pos to pos: what it read is needed again later. */
 static void advance(struct session *s, uint64_t pos)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
     struct dataset *ds = s->ds;
     uint64_t from = r->pos, moved = pos - from;
 
@@ -224,7 +224,7 @@ static void advance(struct session *s, uint64_t pos)
 
 static void restart_window(struct session *s, uint64_t pos)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
 
     set_idle(s, false);
     schedule_move(r->schedule, pos);
@@ -237,7 +237,7 @@ static void restart_window(struct session *s, uint64_t pos)
 
 static void fill_window(struct session *s)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
     uint64_t end = r->pos + r->window;
     unsigned steps = 0;
 
@@ -264,7 +264,7 @@ static void fill_window(struct session *s)
 /* A loop with long steps reads in bursts: its pauses are no idleness. */
 static void update_idle(struct session *s, uint64_t read, struct dlc_mono now)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
     int64_t gap = dlc_mono_sub(now, r->last_read).ns;
 
     if (read > 0)
@@ -279,7 +279,7 @@ static void update_idle(struct session *s, uint64_t read, struct dlc_mono now)
  * wait for that, are gone through one by one. far: where the first of them begins. */
 static void move_cursor(struct session *s, uint64_t pos, uint64_t far, bool jumps)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
 
     for (; far <= pos; far = substitution_drain(s)) {
         if (!jumps)
@@ -296,7 +296,7 @@ static void move_cursor(struct session *s, uint64_t pos, uint64_t far, bool jump
 
 static void poll_cursor(struct session *s)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
     struct shm_session_hdr *h = mem_session_map(s->mem);
     /* acquire (DAEMON-SUBSTITUTION-2): swaps that were made before it was written are seen below */
     uint64_t pos = atomic_load_explicit(&h->cursor, memory_order_acquire);
@@ -336,7 +336,7 @@ static void poll_cursor(struct session *s)
 static struct dlc_dur next_poll_after(const struct dataset *ds, struct dlc_dur least)
 {
     dlc_list_each (l, &ds->sessions) {
-        const struct reader_state *r = &dlc_container(l, struct session, link)->follow;
+        const struct reader_state *r = &dlc_container(l, struct session, link)->reader;
 
         if (r->active && r->rate.per_s > 0) {
             struct dlc_dur d = dlc_dur_of_seconds((double)r->window / r->rate.per_s / 16);
@@ -363,7 +363,7 @@ static void poll_all(struct timer *t)
         dlc_list_each_safe (l, &ds->sessions) {
             struct session *s = dlc_container(l, struct session, link);
 
-            if (s->follow.active)
+            if (s->reader.active)
                 poll_cursor(s);
         }
         next_use_heed_weights(ds);
@@ -378,7 +378,7 @@ static void poll_all(struct timer *t)
 
 void prefetch_start(struct session *s, struct schedule *t, uint64_t pos, bool swapping)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
     struct node *n = s->ds->node;
     struct shm_session_hdr *h = mem_session_map(s->mem);
 
@@ -407,7 +407,7 @@ void prefetch_poll(struct session *s)
 {
     struct dataset *ds = s->ds;
 
-    if (!s->follow.active)
+    if (!s->reader.active)
         return;
     ds->refs++; /* as poll_all() */
     poll_cursor(s);
@@ -416,7 +416,7 @@ void prefetch_poll(struct session *s)
 
 bool prefetch_reads_lists(const struct session *s)
 {
-    return s->follow.active && s->follow.schedule->cursor.kind == ORDER_EXPLICIT;
+    return s->reader.active && s->reader.schedule->cursor.kind == ORDER_EXPLICIT;
 }
 
 int prefetch_append_list(struct session *s, struct schedule_list **l, struct dlc_err *err)
@@ -424,7 +424,7 @@ int prefetch_append_list(struct session *s, struct schedule_list **l, struct dlc
     int rc;
 
     poll_cursor(s); /* the client may just have passed the end of a list */
-    rc = schedule_give(s->follow.schedule, l, err);
+    rc = schedule_give(s->reader.schedule, l, err);
     if (rc == 0) {
         job_weights_send_soon(s->job_weights); /* it was drawn by what is known now */
         next_use_changed(s->ds);
@@ -434,7 +434,7 @@ int prefetch_append_list(struct session *s, struct schedule_list **l, struct dlc
 
 void prefetch_stop(struct session *s)
 {
-    struct reader_state *r = &s->follow;
+    struct reader_state *r = &s->reader;
 
     if (!r->active)
         return;

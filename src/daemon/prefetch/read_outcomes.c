@@ -82,7 +82,7 @@ static struct outcomes_epoch *epoch_of(struct session *s, uint64_t a)
     struct outcomes_epoch *e = &s->reads[0];
     uint64_t epoch = 0, k;
 
-    cursor_state(&s->follow.schedule->cursor, a, &epoch, &k);
+    cursor_state(&s->reader.schedule->cursor, a, &epoch, &k);
     if (outcomes_total(&e->sum) == 0)
         e->epoch = epoch;
     return e->epoch == epoch ? e : add_epoch(s, epoch);

@@ -6,10 +6,10 @@
 
 const struct reader_state *reader_state_of(const struct session *s)
 {
-    if (s->follow.active)
-        return &s->follow;
+    if (s->reader.active)
+        return &s->reader;
     dlc_list_each (l, &s->ds->sessions) {
-        const struct reader_state *f = &dlc_container(l, struct session, link)->follow;
+        const struct reader_state *f = &dlc_container(l, struct session, link)->reader;
 
         if (f->active && f->in_hand > 0)
             return f;

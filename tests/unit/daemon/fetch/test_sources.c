@@ -584,12 +584,12 @@ static void test_stalls(void **state)
     dlc_clock_advance(DLC_SEC(3));
     settle();
     assert_in_range(ns[STALLED_CLIENT], DLC_SEC(3).ns, DLC_SEC(30).ns);
-    s.follow.active = true;
+    s.reader.active = true;
     want(&r, 2, &s);
     dlc_clock_advance(DLC_SEC(3));
     settle();
     assert_in_range(ns[STALLED_LATENCY], DLC_SEC(3).ns, DLC_SEC(30).ns);
-    s.follow.short_of_memory = true;
+    s.reader.short_of_memory = true;
     want(&r, 3, &s);
     dlc_clock_advance(DLC_SEC(3));
     settle();

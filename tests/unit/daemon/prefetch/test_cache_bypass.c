@@ -204,9 +204,9 @@ static void test_part(void **state)
     assert_true(bypass_part(&s[0]) == UINT64_MAX);
     s[0].part = s[1].part = s[2].part = PART;
     assert_int_equal(bypass_part(&s[0]), PART); /* none of them follows one */
-    s[0].follow.active = true;
+    s[0].reader.active = true;
     assert_int_equal(bypass_part(&s[0]), PART);
-    s[1].follow.active = s[2].follow.active = true;
+    s[1].reader.active = s[2].reader.active = true;
     assert_int_equal(bypass_part(&s[0]), PART / 2);
     assert_int_equal(bypass_part(&s[2]), PART); /* another job's */
     s[1].part = 0;

@@ -82,7 +82,7 @@ static int tear_down(void **state)
     (void)state;
     for (unsigned i = 0; i < unit_count(s); i++) {
         job_weights_put(&s[i].job_weights);
-        schedule_free(&s[i].follow.schedule);
+        schedule_free(&s[i].reader.schedule);
     }
     events_raise(&n, dataset_freed, ds);
     mem_index_free(&ds->index);
@@ -158,13 +158,13 @@ static void follow(unsigned i, uint64_t pos)
 {
     const struct order_spec spec = {.kind = ORDER_SEQUENTIAL, .n = N};
 
-    s[i].follow.schedule = schedule_new(&spec, 0, 0, NULL);
-    assert_non_null(s[i].follow.schedule);
-    schedule_move(s[i].follow.schedule, pos);
-    s[i].follow.active = true;
-    s[i].follow.pos = pos;
-    s[i].follow.window = 8;
-    s[i].follow.ahead = pos + 8;
+    s[i].reader.schedule = schedule_new(&spec, 0, 0, NULL);
+    assert_non_null(s[i].reader.schedule);
+    schedule_move(s[i].reader.schedule, pos);
+    s[i].reader.active = true;
+    s[i].reader.pos = pos;
+    s[i].reader.window = 8;
+    s[i].reader.ahead = pos + 8;
     if (ds->prefetch.n_following++ == 0)
         next_use_begin(ds);
     next_use_changed(ds);
@@ -189,10 +189,10 @@ static void test_by_orders(void **state)
     follow(1, 90);
     assert_use(15, began + 5 * PACE);
     assert_use(9, began + 19 * PACE); /* who needs it first */
-    s[0].follow.idle = true;
+    s[0].reader.idle = true;
     next_use_changed(ds);
     assert_use(15, began + 25 * PACE);
-    s[1].follow.active = false;
+    s[1].reader.active = false;
     next_use_changed(ds);
     assert_use(15, INFINITY);
     ds->prefetch.n_following = 0;
@@ -276,7 +276,7 @@ static void test_bypass(void **state)
     follow(0, 10);
     assert_use(17, now() + 7 * PACE);
     assert_use(18, INFINITY);
-    s[0].follow.ahead = 30; /* the window was larger */
+    s[0].reader.ahead = 30; /* the window was larger */
     assert_use(29, now() + 19 * PACE);
     assert_use(30, INFINITY);
     follow(1, 0);
@@ -327,14 +327,14 @@ static void test_in_a_cluster(void **state)
     near = one(false, 0);
     assert_true(near <= 8);
     assert_use(near, now() + (double)near * PACE);
-    s[0].follow.ahead = theirs - 1;
+    s[0].reader.ahead = theirs - 1;
     assert_use(theirs, now() + (double)(theirs + 2 * N) * PACE);
-    s[0].follow.ahead = theirs;
+    s[0].reader.ahead = theirs;
     assert_use(theirs, now() + (double)theirs * PACE);
     s[0].bypasses_cache = true; /* keeps nothing, and nobody else reads it here */
-    s[0].follow.ahead = N;
+    s[0].reader.ahead = N;
     assert_use(late, now() + (double)late * PACE);
-    s[0].follow.idle = true;
+    s[0].reader.idle = true;
     assert_use(late, INFINITY);
     s[0].bypasses_cache = false;
     assert_use(late, now() + N / 2 * PACE);
@@ -352,10 +352,10 @@ static void test_by_weights(void **state)
     for (unsigned i = 0; i < 5; i++)
         v[i] = 10 + i;
     l = schedule_list_new(v, 5, N, NULL);
-    s[0].follow.schedule = schedule_new_list(&l, 0, 0, 0);
-    s[0].follow.active = true;
-    s[0].follow.pos = 1;
-    s[0].follow.window = 8;
+    s[0].reader.schedule = schedule_new_list(&l, 0, 0, 0);
+    s[0].reader.active = true;
+    s[0].reader.pos = 1;
+    s[0].reader.window = 8;
     ds->prefetch.n_following = 1;
     next_use_begin(ds);
     next_use_changed(ds);
@@ -374,7 +374,7 @@ static void test_by_weights(void **state)
     s[0].bypasses_cache = true;
     assert_use(51, INFINITY);
     s[0].bypasses_cache = false;
-    s[0].follow.pos = 20; /* beyond what is known */
+    s[0].reader.pos = 20; /* beyond what is known */
     assert_use(51, now() + 2.5 * 2.5 * PACE);
 }
 
@@ -389,8 +389,8 @@ static void test_weights_are_heeded(void **state)
     turn(DLC_SEC(1));
     v[0] = 10;
     l = schedule_list_new(v, 1, N, NULL);
-    s[0].follow.schedule = schedule_new_list(&l, 0, 0, 0);
-    s[0].follow.active = true;
+    s[0].reader.schedule = schedule_new_list(&l, 0, 0, 0);
+    s[0].reader.active = true;
     ds->prefetch.n_following = 1;
     assert_int_equal(job_weights_get(&s[0], "job", false, &err), 0);
     next_use_begin(ds);

@@ -161,13 +161,13 @@ static const struct reader_state *look(struct world *w, unsigned i, uint64_t pos
 {
     atomic_store(&hdr(w, i)->cursor, pos);
     prefetch_poll(&w->s[i]);
-    return &w->s[i].follow;
+    return &w->s[i].reader;
 }
 
 static void test_begin(void **state)
 {
     struct world *w = *state;
-    const struct reader_state *f = &w->s[0].follow;
+    const struct reader_state *f = &w->s[0].reader;
 
     prefetch_poll(&w->s[0]); /* follows nothing */
     assert_int_equal(w->ds.refs, 1);
@@ -337,7 +337,7 @@ static void test_idle(void **state)
     assert_true(f->idle);
     look(w, 0, 1); /* a jump wakes it */
     assert_false(f->idle);
-    assert_int_equal(w->ds.prefetch.n_reading, 2 - w->s[1].follow.idle);
+    assert_int_equal(w->ds.prefetch.n_reading, 2 - w->s[1].reader.idle);
     prefetch_stop(&w->s[1]);
     assert_int_equal(w->ds.prefetch.n_reading, 1);
     atomic_store(&hdr(w, 0)->ahead, 1); /* workers read for it: theirs are the waits */
@@ -447,12 +447,12 @@ static void test_whose_cursor(void **state)
 
     assert_null(reader_state_of(&w->s[1]));
     follow(w, 0, 0);
-    assert_ptr_equal(reader_state_of(&w->s[0]), &w->s[0].follow);
+    assert_ptr_equal(reader_state_of(&w->s[0]), &w->s[0].reader);
     look(w, 0, 0);
     assert_null(reader_state_of(&w->s[1]));
     atomic_store(&hdr(w, 0)->ahead, 1);
     look(w, 0, 0);
-    assert_ptr_equal(reader_state_of(&w->s[1]), &w->s[0].follow);
+    assert_ptr_equal(reader_state_of(&w->s[1]), &w->s[0].reader);
     prefetch_stop(&w->s[0]);
     assert_null(reader_state_of(&w->s[1]));
 }
@@ -485,7 +485,7 @@ static void test_looks_by_itself(void **state)
     for (uint64_t pos = 5; pos < 20; pos += 5) {
         atomic_store(&hdr(w, 0)->cursor, pos);
         turn(w, DLC_MS(20));
-        assert_int_equal(w->s[0].follow.pos, pos);
+        assert_int_equal(w->s[0].reader.pos, pos);
         assert_int_equal(w->ds.refs, 1);
         assert_true(heap_has(&w->n.prefetch_timer.node));
     }
@@ -498,7 +498,7 @@ static void test_looks_by_itself(void **state)
 static void test_window(void **state)
 {
     struct world *w = *state;
-    const struct reader_state *f = &w->s[0].follow;
+    const struct reader_state *f = &w->s[0].reader;
     struct conn c = {.job = (char *)(uintptr_t) "job"};
     uint64_t half = ROOM / 2 / SIZE, want;
     double p99;
@@ -536,7 +536,7 @@ static void test_window(void **state)
     prefetch_stop(&w->s[1]);
     atomic_store(&hdr(w, 0)->overtaken, 0);
     atomic_store(&hdr(w, 0)->ahead, 80); /* as much again, before anything is measured */
-    w->s[0].follow.rate = (struct rate){0};
+    w->s[0].reader.rate = (struct rate){0};
     look(w, 0, 80);
     assert_int_equal(f->window, half);
     w->s[0].conn = &c;

@@ -25,15 +25,15 @@ static int set_up(void **state)
     s = other = (struct session){.ds = ds};
     dlc_list_push_tail(&ds->sessions, &s.link);
     dlc_list_push_tail(&ds->sessions, &other.link);
-    s.follow.schedule = schedule_new(&spec, FIRST, 0, NULL);
-    assert_non_null(s.follow.schedule);
+    s.reader.schedule = schedule_new(&spec, FIRST, 0, NULL);
+    assert_non_null(s.reader.schedule);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    schedule_free(&s.follow.schedule);
+    schedule_free(&s.reader.schedule);
     events_raise(&n, dataset_freed, ds);
     assert_null(ds->outcomes.bits);
     parts_free(ds);
@@ -42,7 +42,7 @@ static int tear_down(void **state)
 
 static void follow(void)
 {
-    s.follow.active = true;
+    s.reader.active = true;
     outcomes_begin(&s);
 }
 
@@ -117,7 +117,7 @@ static void test_whose_waits_count(void **state)
     outcomes_mark_late(&other, 0);
     passes(0, 1);
     assert_sum(&ds->outcomes.reads, 0, 1, 0);
-    s.follow.in_hand = 1; /* the other is one of its workers */
+    s.reader.in_hand = 1; /* the other is one of its workers */
     outcomes_mark_late(&other, 1);
     passes(1, 2);
     assert_sum(&ds->outcomes.reads, 0, 1, 1);
