@@ -35,16 +35,16 @@
 #include "daemon/work.h"
 #include "ipc/frame.h"
 
-#define ORDERS_MAX 1024
-#define DONE_BYTES (128u << 10) /* told in one heartbeat */
-#define TRIES_MAX  30           /* to ask whose its dataset is */
+#define COMMANDS_MAX 1024
+#define DONE_BYTES   (128u << 10) /* told in one heartbeat */
+#define TRIES_MAX    30           /* to ask whose its dataset is */
 
 struct node_command {
     struct dlc_list link; /* in member.commands */
     struct node *node;
     char *id;
-    json_t *order;
-    struct dataset_waiter needer;
+    json_t *message;
+    struct dataset_waiter waiter;
     struct dataset *ds; /* with a reference, while it is under way */
     struct work work;
     struct task task;
@@ -57,21 +57,21 @@ struct node_command {
     char *error;    /* NULL: it went well */
 };
 
-static const char *text(const struct node_command *o, const char *name)
+static const char *text(const struct node_command *c, const char *name)
 {
-    const char *s = json_string_value(json_object_get(o->order, name));
+    const char *s = json_string_value(json_object_get(c->message, name));
 
     return s != NULL ? s : "";
 }
 
-static void order_free(struct node_command *o)
+static void command_free(struct node_command *c)
 {
-    dlc_list_remove(&o->link);
-    json_decref(o->order);
-    json_decref(o->result);
-    mem_free(&o->id);
-    mem_free(&o->error);
-    mem_free(&o);
+    dlc_list_remove(&c->link);
+    json_decref(c->message);
+    json_decref(c->result);
+    mem_free(&c->id);
+    mem_free(&c->error);
+    mem_free(&c);
 }
 
 /* A manager takes one line of text; what a bucket or a key says may be anything. Gives. */
@@ -89,112 +89,112 @@ static char *printable(const char *text)
 static void run_waiting(struct node *n);
 
 /* Takes result. */
-static void order_end(struct node_command *o, json_t *result, const char *error)
+static void command_end(struct node_command *c, json_t *result, const char *error)
 {
-    if (o->ds != NULL) { /* as a session's end: what was fetched is not idle at once */
-        o->ds->last_used = dlc_mono_now();
-        dataset_put(&o->ds);
+    if (c->ds != NULL) { /* as a session's end: what was fetched is not idle at once */
+        c->ds->last_used = dlc_mono_now();
+        dataset_put(&c->ds);
     }
-    o->done = true;
-    o->result = result;
+    c->done = true;
+    c->result = result;
     if (error != NULL)
-        o->error = printable(error);
+        c->error = printable(error);
     if (error != NULL)
-        log_warn("order %s (%s of %s): %s", o->id, text(o, "op"), text(o, "dataset"), o->error);
+        log_warn("command %s (%s of %s): %s", c->id, text(c, "op"), text(c, "dataset"), c->error);
     else
-        log_info("order %s (%s of %s) is done", o->id, text(o, "op"), text(o, "dataset"));
-    run_waiting(o->node);
+        log_info("command %s (%s of %s) is done", c->id, text(c, "op"), text(c, "dataset"));
+    run_waiting(c->node);
 }
 
 /* ---- warm ---- */
 
 static void warmed(struct warm *w, void *arg)
 {
-    struct node_command *o = arg;
+    struct node_command *c = arg;
 
-    order_end(o,
-              json_pack("{s:I, s:I, s:I}", "samples", (json_int_t)w->done, "bytes",
-                        (json_int_t)w->bytes, "failed", (json_int_t)w->failed),
-              w->failed > 0 && w->done == 0 ? w->first_error.text : NULL);
+    command_end(c,
+                json_pack("{s:I, s:I, s:I}", "samples", (json_int_t)w->done, "bytes",
+                          (json_int_t)w->bytes, "failed", (json_int_t)w->failed),
+                w->failed > 0 && w->done == 0 ? w->first_error.text : NULL);
 }
 
-static void begin_warm(struct node_command *o)
+static void begin_warm(struct node_command *c)
 {
-    const char *split = text(o, "split");
-    bool disk = strcmp(text(o, "tier"), "disk") == 0 && o->node->disk != NULL;
-    uint64_t first = 0, count = catalog_count(o->ds->catalog);
-    const struct catalog_split *s = split[0] != '\0' ? catalog_split(o->ds->catalog, split) : NULL;
+    const char *split = text(c, "split");
+    bool disk = strcmp(text(c, "tier"), "disk") == 0 && c->node->disk != NULL;
+    uint64_t first = 0, count = catalog_count(c->ds->catalog);
+    const struct catalog_split *s = split[0] != '\0' ? catalog_split(c->ds->catalog, split) : NULL;
 
     if (split[0] != '\0' && s == NULL) {
-        order_end(o, NULL, "the dataset has no split of that name");
+        command_end(c, NULL, "the dataset has no split of that name");
         return;
     }
     if (s != NULL) {
         first = s->first;
         count = s->count;
     }
-    if (!warm_start_order(o->ds, disk ? FETCH_DISK : FETCH_MEMORY, first, count, warmed, o))
-        order_end(o, NULL, "too many warm-ups are under way at this node");
+    if (!warm_start_command(c->ds, disk ? FETCH_DISK : FETCH_MEMORY, first, count, warmed, c))
+        command_end(c, NULL, "too many warm-ups are under way at this node");
 }
 
 /* ---- evict ---- */
 
 static void evict_work(struct work *w)
 {
-    struct node_command *o = dlc_container(w, struct node_command, work);
+    struct node_command *c = dlc_container(w, struct node_command, work);
 
-    o->disk_bytes = o->ds != NULL ? dataset_drop_chunks(o->ds)
-                                  : inventory_drop(o->node, text(o, "dataset"), text(o, "tenant"),
-                                                   text(o, "url"));
-    loop_post(o->node->loop, &o->task);
+    c->disk_bytes = c->ds != NULL ? dataset_drop_chunks(c->ds)
+                                  : inventory_drop(c->node, text(c, "dataset"), text(c, "tenant"),
+                                                   text(c, "url"));
+    loop_post(c->node->loop, &c->task);
 }
 
 static void evicted(struct task *t)
 {
-    struct node_command *o = dlc_container(t, struct node_command, task);
+    struct node_command *c = dlc_container(t, struct node_command, task);
 
-    o->node->pending--;
-    order_end(o,
-              json_pack("{s:I, s:I}", "memory_bytes", (json_int_t)o->memory_bytes, "disk_bytes",
-                        (json_int_t)o->disk_bytes),
-              NULL);
+    c->node->pending--;
+    command_end(c,
+                json_pack("{s:I, s:I}", "memory_bytes", (json_int_t)c->memory_bytes, "disk_bytes",
+                          (json_int_t)c->disk_bytes),
+                NULL);
 }
 
-static void evict_disk(struct node_command *o)
+static void evict_disk(struct node_command *c)
 {
-    o->work.run = evict_work;
-    o->task.run = evicted;
-    if (o->node->disk != NULL && strcmp(text(o, "tier"), "memory") != 0)
-        work_run(o->node->work, WORK_BACKGROUND, &o->work);
+    c->work.run = evict_work;
+    c->task.run = evicted;
+    if (c->node->disk != NULL && strcmp(text(c, "tier"), "memory") != 0)
+        work_run(c->node->work, WORK_BACKGROUND, &c->work);
     else
-        evicted(&o->task);
+        evicted(&c->task);
 }
 
 /* A slice in each turn of the loop; then the pages are given back. */
 static void evict_step(struct task *t)
 {
-    struct node_command *o = dlc_container(t, struct node_command, task);
+    struct node_command *c = dlc_container(t, struct node_command, task);
 
-    if (!o->evicted && !dataset_evict_some(o->ds, &o->at, &o->memory_bytes)) {
-        o->evicted = true;
-        memory_give_back(dataset_memory(o->ds));
+    if (!c->evicted && !dataset_evict_some(c->ds, &c->at, &c->memory_bytes)) {
+        c->evicted = true;
+        memory_give_back(dataset_memory(c->ds));
     }
-    if (!o->evicted || memory_free_some(dataset_memory(o->ds)))
-        loop_post(o->node->loop, t);
+    if (!c->evicted || memory_free_some(dataset_memory(c->ds)))
+        loop_post(c->node->loop, t);
     else
-        evict_disk(o);
+        evict_disk(c);
 }
 
-/* Of a dataset that is open, or of what is left of one (o->ds is NULL). The manager need not know
+/* Of a dataset that is open, or of what is left of one (c->ds is NULL). The manager need not know
  * it any more. */
-static void begin_evict(struct node_command *o)
+static void begin_evict(struct node_command *c)
 {
-    o->node->pending++;
-    o->task.run = evict_step;
-    if (o->ds != NULL && strcmp(text(o, "tier"), "disk") != 0)
-        evict_step(&o->task);
+    c->node->pending++;
+    c->task.run = evict_step;
+    if (c->ds != NULL && strcmp(text(c, "tier"), "disk") != 0)
+        evict_step(&c->task);
     else
-        evict_disk(o);
+        evict_disk(c);
 }
 
 /* ---- snapshot ---- */
@@ -221,78 +221,78 @@ static json_t *split_figures(const struct node *n, const struct catalog *c,
 /* On a worker: adding up the bytes of millions of samples takes a while. */
 static void snapshot_work(struct work *w)
 {
-    struct node_command *o = dlc_container(w, struct node_command, work);
-    const struct catalog *c = o->ds->catalog;
+    struct node_command *c = dlc_container(w, struct node_command, work);
+    const struct catalog *catalog = c->ds->catalog;
     json_t *splits = json_object();
     char snapshot[17];
     bool well = true;
 
-    for (unsigned i = 0; i < catalog_splits(c) && well; i++) {
-        const struct catalog_split *s = catalog_split_at(c, i);
-        json_t *figures = s->hidden ? NULL : split_figures(o->node, c, s);
+    for (unsigned i = 0; i < catalog_splits(catalog) && well; i++) {
+        const struct catalog_split *s = catalog_split_at(catalog, i);
+        json_t *figures = s->hidden ? NULL : split_figures(c->node, catalog, s);
 
         well = s->hidden || figures != NULL;
         if (figures != NULL) /* fails for a name that JSON cannot say: that split is left out */
             json_object_set_new(splits, s->name, figures);
     }
-    snprintf(snapshot, sizeof(snapshot), "%016llx", (unsigned long long)catalog_snapshot(c));
+    snprintf(snapshot, sizeof(snapshot), "%016llx", (unsigned long long)catalog_snapshot(catalog));
     if (well)
-        o->result =
-            json_pack("{s:s, s:I, s:I, s:I, s:O}", "snapshot", snapshot, "samples",
-                      (json_int_t)catalog_visible(c), "objects", (json_int_t)catalog_objects(c),
-                      "bytes", (json_int_t)catalog_bytes(c), "splits", splits);
+        c->result = json_pack("{s:s, s:I, s:I, s:I, s:O}", "snapshot", snapshot, "samples",
+                              (json_int_t)catalog_visible(catalog), "objects",
+                              (json_int_t)catalog_objects(catalog), "bytes",
+                              (json_int_t)catalog_bytes(catalog), "splits", splits);
     json_decref(splits);
-    loop_post(o->node->loop, &o->task);
+    loop_post(c->node->loop, &c->task);
 }
 
 static void snapshot_made(struct task *t)
 {
-    struct node_command *o = dlc_container(t, struct node_command, task);
-    json_t *result = o->result;
+    struct node_command *c = dlc_container(t, struct node_command, task);
+    json_t *result = c->result;
 
-    o->result = NULL;
-    o->node->pending--;
-    order_end(o, result, result == NULL ? "the new catalog cannot be read: list it again" : NULL);
+    c->result = NULL;
+    c->node->pending--;
+    command_end(c, result, result == NULL ? "the new catalog cannot be read: list it again" : NULL);
 }
 
-static void end_snapshot(struct node_command *o)
+static void end_snapshot(struct node_command *c)
 {
-    o->work.run = snapshot_work;
-    o->task.run = snapshot_made;
-    o->node->pending++;
-    work_run(o->node->work, WORK_BACKGROUND, &o->work);
+    c->work.run = snapshot_work;
+    c->task.run = snapshot_made;
+    c->node->pending++;
+    work_run(c->node->work, WORK_BACKGROUND, &c->work);
 }
 
 /* ---- all ---- */
 
 static void on_dataset(struct dataset_waiter *d, struct dataset *ds, const struct dlc_err *err)
 {
-    struct node_command *o = dlc_container(d, struct node_command, needer);
+    struct node_command *c = dlc_container(d, struct node_command, waiter);
 
     if (ds == NULL) {
-        order_end(o, NULL, err->text);
+        command_end(c, NULL, err->text);
         return;
     }
-    o->ds = ds;
+    c->ds = ds;
     ds->refs++;
-    if (strcmp(text(o, "op"), "warm") == 0)
-        begin_warm(o);
+    if (strcmp(text(c, "op"), "warm") == 0)
+        begin_warm(c);
     else
-        end_snapshot(o);
+        end_snapshot(c);
 }
 
 static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
 {
-    struct node_command *o = arg;
-    bool refresh = strcmp(text(o, "op"), "snapshot") == 0;
+    struct node_command *c = arg;
+    bool refresh = strcmp(text(c, "op"), "snapshot") == 0;
 
     if (g == NULL && (err->code == DLC_EBUCKET || err->code == DLC_ETIMEDOUT) &&
-        ++o->tries < TRIES_MAX && !n->stopping)
-        o->begun = false; /* again when the manager is heard */
+        ++c->tries < TRIES_MAX && !n->stopping)
+        c->begun = false; /* again when the manager is heard */
     else if (g == NULL || n->stopping)
-        order_end(o, NULL, g == NULL ? err->text : "the node is ending");
-    else if (strcmp(g->tenant, text(o, "tenant")) != 0)
-        order_end(o, NULL, "a dataset of another tenant has that name by now");
+        command_end(c, NULL, g == NULL ? err->text : "the node is ending");
+    else if (strcmp(g->tenant, text(c, "tenant")) != 0)
+        command_end(c, NULL, "a dataset of another tenant has that name by now");
     else
         dataset_need(n,
                      &(struct open_request){.url = g->url,
@@ -300,7 +300,7 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
                                             .anonymous = g->anonymous,
                                             .refresh = refresh,
                                             .grant = g},
-                     &o->needer);
+                     &c->waiter);
 }
 
 static bool is_known_op(const char *op)
@@ -308,37 +308,37 @@ static bool is_known_op(const char *op)
     return strcmp(op, "warm") == 0 || strcmp(op, "evict") == 0 || strcmp(op, "snapshot") == 0;
 }
 
-static void order_run(struct node_command *o)
+static void command_run(struct node_command *c)
 {
-    struct node *n = o->node;
+    struct node *n = c->node;
     char *url;
 
-    o->begun = true;
-    if (!is_known_op(text(o, "op"))) {
-        order_end(o, NULL, "this node does not know such an order: is it of an older version?");
+    c->begun = true;
+    if (!is_known_op(text(c, "op"))) {
+        command_end(c, NULL, "this node does not know this command: is it of an older version?");
         return;
     }
-    if (strcmp(text(o, "op"), "evict") == 0) {
-        o->ds = inventory_still_open(n, text(o, "dataset"), text(o, "tenant"), text(o, "url"));
-        if (o->ds != NULL)
-            o->ds->refs++;
-        begin_evict(o);
+    if (strcmp(text(c, "op"), "evict") == 0) {
+        c->ds = inventory_still_open(n, text(c, "dataset"), text(c, "tenant"), text(c, "url"));
+        if (c->ds != NULL)
+            c->ds->refs++;
+        begin_evict(c);
         return;
     }
-    url = mem_fmt("dlcache://%s", text(o, "dataset"));
-    resolve(n, NULL, url, NULL, DLC_MS(0), on_granted, o);
+    url = mem_fmt("dlcache://%s", text(c, "dataset"));
+    resolve(n, NULL, url, NULL, DLC_MS(0), on_granted, c);
     mem_free(&url);
 }
 
 /* Is one for the same dataset, given before it, still to be done? */
-static bool must_wait(const struct node_command *o)
+static bool must_wait(const struct node_command *c)
 {
-    dlc_list_each (l, &o->node->member->commands) {
+    dlc_list_each (l, &c->node->member->commands) {
         const struct node_command *p = dlc_container(l, struct node_command, link);
 
-        if (p == o)
+        if (p == c)
             break;
-        if (!p->done && strcmp(text(p, "dataset"), text(o, "dataset")) == 0)
+        if (!p->done && strcmp(text(p, "dataset"), text(c, "dataset")) == 0)
             return true;
     }
     return false;
@@ -347,49 +347,49 @@ static bool must_wait(const struct node_command *o)
 static void run_waiting(struct node *n)
 {
     dlc_list_each (l, &n->member->commands) {
-        struct node_command *o = dlc_container(l, struct node_command, link);
+        struct node_command *c = dlc_container(l, struct node_command, link);
 
-        if (!o->begun && !must_wait(o) && !n->stopping)
-            order_run(o);
+        if (!c->begun && !must_wait(c) && !n->stopping)
+            command_run(c);
     }
 }
 
-static void order_begin(struct node *n, const char *id, const json_t *order)
+static void command_begin(struct node *n, const char *id, const json_t *message)
 {
-    struct node_command *o = mem_new(struct node_command);
+    struct node_command *c = mem_new(struct node_command);
 
-    o->node = n;
-    o->id = mem_str(id);
-    o->order = json_deep_copy(order);
-    o->needer.ready = on_dataset;
-    dlc_list_push_tail(&n->member->commands, &o->link);
-    if (strcmp(text(o, "op"), "evict") == 0)
-        warm_cut(n, text(o, "dataset"), text(o, "tenant"));
+    c->node = n;
+    c->id = mem_str(id);
+    c->message = json_deep_copy(message);
+    c->waiter.ready = on_dataset;
+    dlc_list_push_tail(&n->member->commands, &c->link);
+    if (strcmp(text(c, "op"), "evict") == 0)
+        warm_cut(n, text(c, "dataset"), text(c, "tenant"));
     run_waiting(n);
 }
 
-static struct node_command *order_find(struct node *n, const char *id)
+static struct node_command *command_find(struct node *n, const char *id)
 {
     dlc_list_each (l, &n->member->commands) {
-        struct node_command *o = dlc_container(l, struct node_command, link);
+        struct node_command *c = dlc_container(l, struct node_command, link);
 
-        if (strcmp(o->id, id) == 0)
-            return o;
+        if (strcmp(c->id, id) == 0)
+            return c;
     }
     return NULL;
 }
 
-void commands_take(struct node *n, const json_t *orders)
+void commands_take(struct node *n, const json_t *messages)
 {
     unsigned known = 0;
-    const json_t *order;
+    const json_t *message;
     size_t i;
 
     dlc_list_each (l, &n->member->commands)
         known++;
-    json_array_foreach(orders, i, order)
+    json_array_foreach(messages, i, message)
     {
-        const json_t *id = json_object_get(order, "id");
+        const json_t *id = json_object_get(message, "id");
         char number[32];
         const char *name = json_string_value(id);
 
@@ -397,12 +397,12 @@ void commands_take(struct node *n, const json_t *orders)
             snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(id));
             name = number;
         }
-        if (name == NULL || known >= ORDERS_MAX || order_find(n, name) != NULL || n->stopping)
+        if (name == NULL || known >= COMMANDS_MAX || command_find(n, name) != NULL || n->stopping)
             continue;
         known++;
-        order_begin(n, name, order);
+        command_begin(n, name, message);
     }
-    if (orders != NULL)
+    if (messages != NULL)
         run_waiting(n);
 }
 
@@ -412,16 +412,16 @@ json_t *commands_done(struct node *n)
     size_t bytes = 0;
 
     dlc_list_each (l, &n->member->commands) {
-        const struct node_command *o = dlc_container(l, struct node_command, link);
+        const struct node_command *c = dlc_container(l, struct node_command, link);
         json_t *one;
 
-        if (!o->done)
+        if (!c->done)
             continue;
-        one = json_pack("{s:O}", "id", json_object_get(o->order, "id"));
-        if (o->result != NULL)
-            json_object_set(one, "result", o->result);
-        if (o->error != NULL)
-            json_object_set_new(one, "error", msg_string(o->error));
+        one = json_pack("{s:O}", "id", json_object_get(c->message, "id"));
+        if (c->result != NULL)
+            json_object_set(one, "result", c->result);
+        if (c->error != NULL)
+            json_object_set_new(one, "error", msg_string(c->error));
         bytes += json_dumpb(one, NULL, 0, JSON_COMPACT);
         json_array_append_new(all, one);
         if (bytes > DONE_BYTES)
@@ -430,7 +430,7 @@ json_t *commands_done(struct node *n)
     return all;
 }
 
-void commands_heard(struct node *n, const json_t *done)
+void commands_confirmed(struct node *n, const json_t *done)
 {
     const json_t *one;
     size_t i;
@@ -438,10 +438,11 @@ void commands_heard(struct node *n, const json_t *done)
     json_array_foreach(done, i, one)
     {
         dlc_list_each_safe (l, &n->member->commands) {
-            struct node_command *o = dlc_container(l, struct node_command, link);
+            struct node_command *c = dlc_container(l, struct node_command, link);
 
-            if (o->done && json_equal(json_object_get(o->order, "id"), json_object_get(one, "id")))
-                order_free(o);
+            if (c->done &&
+                json_equal(json_object_get(c->message, "id"), json_object_get(one, "id")))
+                command_free(c);
         }
     }
 }
@@ -449,10 +450,10 @@ void commands_heard(struct node *n, const json_t *done)
 void commands_free(struct node *n)
 {
     while (!dlc_list_empty(&n->member->commands)) {
-        struct node_command *o = dlc_container(n->member->commands.next, struct node_command, link);
+        struct node_command *c = dlc_container(n->member->commands.next, struct node_command, link);
 
-        if (o->ds != NULL)
-            dataset_put(&o->ds);
-        order_free(o);
+        if (c->ds != NULL)
+            dataset_put(&c->ds);
+        command_free(c);
     }
 }

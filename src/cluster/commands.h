@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Carries out the commands that the manager sends to this node: warm, evict, snapshot. */
+/* Executes the commands that the manager sends to this node: warm, evict, snapshot. */
 #ifndef DLC_CLUSTER_COMMANDS_H
 #define DLC_CLUSTER_COMMANDS_H
 
@@ -7,9 +7,9 @@
 
 struct node;
 
-void commands_take(struct node *n, const json_t *orders); /* starts the new ones */
-json_t *commands_done(struct node *n);                    /* for the heartbeat. Gives */
-void commands_heard(struct node *n, const json_t *done);  /* the manager has confirmed these */
+void commands_take(struct node *n, const json_t *messages);  /* starts the new ones */
+json_t *commands_done(struct node *n);                       /* for the heartbeat. Gives */
+void commands_confirmed(struct node *n, const json_t *done); /* the manager has confirmed these */
 void commands_free(struct node *n);
 
 #endif

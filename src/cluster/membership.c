@@ -74,7 +74,7 @@ static void digest(struct node *n, const struct agent_news *news)
     if (news->well)
         revocation_heard(n, news->answer);
     if (news->well && news->sent != NULL)
-        commands_heard(n, json_object_get(news->sent, "commands_done"));
+        commands_confirmed(n, json_object_get(news->sent, "commands_done"));
     if (json_is_object(view))
         take_view(n, view);
     commands_take(n, json_object_get(news->answer, "commands"));

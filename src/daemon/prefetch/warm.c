@@ -121,8 +121,8 @@ bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal)
     return true;
 }
 
-bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
-                      void (*ended)(struct warm *w, void *arg), void *arg)
+bool warm_start_command(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
+                        void (*ended)(struct warm *w, void *arg), void *arg)
 {
     struct warm *w = warm_new(ds, goal);
 

@@ -35,8 +35,8 @@ struct warm {
 bool warm_start(struct conn *c, struct dataset *ds, enum fetch_goal goal);
 /* The same for a command of the manager: those of samples [first, first + count) that this node
  * owns. */
-bool warm_start_order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
-                      void (*ended)(struct warm *w, void *arg), void *arg);
+bool warm_start_command(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count,
+                        void (*ended)(struct warm *w, void *arg), void *arg);
 /* End commands that warm this dataset of the cluster: it is to be evicted. */
 void warm_cut(struct node *n, const char *cid, const char *tenant);
 json_t *warm_figures(const struct warm *w);

@@ -114,8 +114,8 @@ static void test_warm_ups(void **state)
     (void)state;
     queue(a, 0, 2);
     n.pumping = true; /* not yet */
-    assert_true(warm_start_order(b, FETCH_MEMORY, 100, TURN + 50, on_end, &ended[0]));
-    assert_true(warm_start_order(b, FETCH_MEMORY, 500, 2, on_end, &ended[1]));
+    assert_true(warm_start_command(b, FETCH_MEMORY, 100, TURN + 50, on_end, &ended[0]));
+    assert_true(warm_start_command(b, FETCH_MEMORY, 500, 2, on_end, &ended[1]));
     n.pumping = false;
     prefetch_pump(&n);
     for (unsigned i = 0; i < unit_count(first); i++)
@@ -127,7 +127,7 @@ static void test_warm_ups(void **state)
     assert_true(ended[0] && ended[1]);
     memory_set_ceiling(n.own_memory->memory, (uint64_t)400 << 10); /* 100 KiB of it for fetches */
     memory_evict_all(n.own_memory->memory, NULL);
-    assert_true(warm_start_order(b, FETCH_MEMORY, 0, N, on_end, &ended[0]));
+    assert_true(warm_start_command(b, FETCH_MEMORY, 0, N, on_end, &ended[0]));
     played_turn(&n);
     assert_in_range(played.n_held, 50, 110);
     for (unsigned i = 0; i < 100; i++)

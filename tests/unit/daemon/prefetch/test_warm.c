@@ -59,7 +59,7 @@ static void on_end(struct warm *w, void *arg)
 
 static void order(struct dataset *ds, enum fetch_goal goal, uint64_t first, uint64_t count)
 {
-    assert_true(warm_start_order(ds, goal, first, count, on_end, &last));
+    assert_true(warm_start_command(ds, goal, first, count, on_end, &last));
 }
 
 static void use_disk(void)
@@ -231,7 +231,7 @@ static void test_not_too_many(void **state)
     (void)state;
     for (unsigned i = 0; i < 64; i++)
         order(ds, FETCH_MEMORY, 2 * i, 2);
-    assert_false(warm_start_order(ds, FETCH_MEMORY, 200, 1, on_end, &last));
+    assert_false(warm_start_command(ds, FETCH_MEMORY, 200, 1, on_end, &last));
     assert_false(warm_start(&gone, ds, FETCH_MEMORY));
     assert_int_equal(ds->budget.n_warms, 64);
     played_end(played.held[--played.n_held], 0);
