@@ -110,7 +110,7 @@ static void set_figures(struct round *r)
 
 /* Jobs do not know of each other: one that fails does not end the others. When all have ended the
  * DLTPod has, and it has failed if one of them has. */
-static enum phase phase_of(const struct work *w, size_t n)
+static enum phase phase_of(const struct job_round *w, size_t n)
 {
     enum phase least = FAILED, most = PENDING;
     bool running = false;
@@ -126,7 +126,7 @@ static enum phase phase_of(const struct work *w, size_t n)
 }
 
 /* The first that has something else to say than True, or the first. */
-static const struct condition *worst(const struct work *w, size_t n, size_t offset)
+static const struct condition *worst(const struct job_round *w, size_t n, size_t offset)
 {
     const struct condition *first = NULL;
 
@@ -142,7 +142,7 @@ static const struct condition *worst(const struct work *w, size_t n, size_t offs
     return first;
 }
 
-static void set_ends(struct round *r, enum phase p, const struct work *failed)
+static void set_ends(struct round *r, enum phase p, const struct job_round *failed)
 {
     if (p == SUCCEEDED)
         say(r, COND_SUCCEEDED, "True", "Succeeded", "all pods have ended well");
@@ -159,11 +159,11 @@ static void set_ends(struct round *r, enum phase p, const struct work *failed)
             p == SUCCEEDED ? "it has ended well" : "it has not ended");
 }
 
-static void set_conditions(struct round *r, const struct work *w, size_t n)
+static void set_conditions(struct round *r, const struct job_round *w, size_t n)
 {
-    const struct condition *ready = worst(w, n, offsetof(struct work, ready));
-    const struct condition *placed = worst(w, n, offsetof(struct work, placed));
-    const struct work *failed = NULL;
+    const struct condition *ready = worst(w, n, offsetof(struct job_round, ready));
+    const struct condition *placed = worst(w, n, offsetof(struct job_round, placed));
+    const struct job_round *failed = NULL;
     enum phase p = phase_of(w, n);
 
     for (size_t i = 0; i < n && failed == NULL; i++)
@@ -214,7 +214,7 @@ static struct dlc_dur pace(const struct round *r)
 }
 
 /* Has a pod of it the data open? Then nodes say that it lives. */
-static bool is_read(const struct work *w)
+static bool is_read(const struct job_round *w)
 {
     const char *node;
     json_t *f;
@@ -227,7 +227,7 @@ static bool is_read(const struct work *w)
     return false;
 }
 
-static void set_looks(struct round *r, const struct work *w, size_t n)
+static void set_looks(struct round *r, const struct job_round *w, size_t n)
 {
     for (size_t i = 0; i < n && !r->o->manager_away; i++) {
         if (w[i].over && !w[i].registered)
@@ -246,7 +246,7 @@ static void set_looks(struct round *r, const struct work *w, size_t n)
 /* ---- a round ---- */
 
 /* The control plane's side of all jobs. AGAIN: look at the answers before anything else. */
-static enum step control_steps(struct round *r, struct work *w, size_t n)
+static enum step control_steps(struct round *r, struct job_round *w, size_t n)
 {
     const struct observed *o = r->o;
     enum step all = GO, tenant;
@@ -295,7 +295,7 @@ static void say_away(struct round *r)
     look_after(r->out, RECON_LOOK_AWAY);
 }
 
-static void finish(struct round *r, struct work *w, size_t n)
+static void finish(struct round *r, struct job_round *w, size_t n)
 {
     json_t *jobs = json_array();
 
@@ -317,10 +317,10 @@ static void finish(struct round *r, struct work *w, size_t n)
 static void reconcile_jobs(struct round *r)
 {
     size_t n = r->o->spec.n_jobs;
-    struct work *w = mem_zero(n * sizeof(*w));
+    struct job_round *w = mem_zero(n * sizeof(*w));
     enum step s = WAIT;
 
-    r->works = w;
+    r->jobs = w;
     for (size_t i = 0; i < n; i++) {
         job_init(&w[i], r, i);
         pods_see(&w[i]);
@@ -343,7 +343,7 @@ static void reconcile_jobs(struct round *r)
         finish(r, w, n);
     }
     for (size_t i = 0; i < n; i++)
-        job_release_work(&w[i]);
+        job_round_release(&w[i]);
     mem_free(&w);
 }
 

@@ -35,14 +35,14 @@ static bool may_have_job(const struct round *r, size_t i)
 
 static enum step find_job(struct round *r, size_t i)
 {
-    struct work w;
+    struct job_round w;
     bool known;
 
     job_init(&w, r, i);
     known = w.known;
     if (known)
         job_make(&w);
-    job_release_work(&w);
+    job_round_release(&w);
     return known ? AGAIN : GO;
 }
 

@@ -54,11 +54,11 @@ struct condition {
     char reason[64], message[500];
 };
 
-struct work;
+struct job_round;
 struct round {
     const struct observed *o;
-    bool tenant_again;        /* is ordered */
-    const struct work *works; /* of spec.jobs, when they are looked at */
+    bool tenant_again;            /* is ordered */
+    const struct job_round *jobs; /* of spec.jobs, when they are looked at */
     struct actions *out;
     const json_t *was; /* the status that is there; NULL: none */
     struct condition conds[CONDS_DLTPOD];
@@ -114,7 +114,8 @@ bool node_lost(const struct observed *o, const char *name, int64_t *in);
 
 /* ---- one job ---- */
 
-struct work {
+/* What this round has found out about one job, and is doing for it. */
+struct job_round {
     struct round *r;
     size_t i;
     const struct seen_job *j;
@@ -148,22 +149,22 @@ struct work {
 /* Is this dataset of the control plane the data that is meant? Other data that bears our name is
  * neither read nor deleted (RECONCILE-2). */
 bool data_is(const json_t *body, const char *tenant, const struct spec_data *d);
-void job_init(struct work *w, struct round *r, size_t i);
-void job_release_work(struct work *w);
-enum step job_step(struct work *w); /* the control plane's side; sets data, ready */
+void job_init(struct job_round *w, struct round *r, size_t i);
+void job_round_release(struct job_round *w);
+enum step job_step(struct job_round *w); /* the control plane's side; sets data, ready */
 /* What the control plane is told when nothing has to be looked at again: warm-up, and, since a job
  * that is not heard of is ended, that it lives until its pods read. */
-void job_orders(struct work *w);
-json_t *job_entry(const struct work *w); /* of status.jobs; gives */
+void job_orders(struct job_round *w);
+json_t *job_entry(const struct job_round *w); /* of status.jobs; gives */
 /* Register it. The key has a hash of the body in it: a manager refuses a key that it knows with
  * another body, and an operator of another version may make another. */
-void job_make(struct work *w);
-enum step job_end(struct work *w, const char *id); /* deregister it */
+void job_make(struct job_round *w);
+enum step job_end(struct job_round *w, const char *id); /* deregister it */
 void job_note(struct condition *c, const char *status, bool warning, const char *reason,
               const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 /* reconcile_job_end.c */
-enum step job_end_step(struct work *w); /* of one that is over */
+enum step job_end_step(struct job_round *w); /* of one that is over */
 enum step orphan_step(struct round *r, size_t i);
 /* There may be something of it in the control plane: it stays in status.jobs until that is gone. */
 bool orphan_waits(const struct observed *o, size_t i);
@@ -172,9 +173,9 @@ json_t *orphan_entry(const struct observed *o, size_t i); /* gives */
 /* reconcile_pods.c */
 bool pod_has_ended(const json_t *pod);
 void pod_remove(struct actions *out, const json_t *pod, bool now); /* now: without grace */
-void pods_see(struct work *w);                                     /* what they say */
-void pods_act(struct work *w);      /* which are to go; with data GO: which to come */
-void pods_conclude(struct work *w); /* what that makes of the job */
+void pods_see(struct job_round *w);                                /* what they say */
+void pods_act(struct job_round *w);      /* which are to go; with data GO: which to come */
+void pods_conclude(struct job_round *w); /* what that makes of the job */
 
 /* reconcile_delete.c, reconcile_dataset.c */
 void reconcile_away(struct round *r);

@@ -33,7 +33,7 @@ void job_note(struct condition *c, const char *status, bool warning, const char 
 /* ---- begin ---- */
 
 /* False: the ConfigMap is missing or makes no sense, and the condition says so. */
-static bool find_qos(struct work *w)
+static bool find_qos(struct job_round *w)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
@@ -52,7 +52,7 @@ static bool find_qos(struct work *w)
     return false;
 }
 
-void job_init(struct work *w, struct round *r, size_t i)
+void job_init(struct job_round *w, struct round *r, size_t i)
 {
     const struct observed *o = r->o;
     const char *made;
@@ -85,7 +85,7 @@ void job_init(struct work *w, struct round *r, size_t i)
     w->data = WAIT;
 }
 
-void job_release_work(struct work *w)
+void job_round_release(struct job_round *w)
 {
     json_decref(w->nodes);
     json_decref(w->succeeded);
@@ -94,7 +94,7 @@ void job_release_work(struct work *w)
 
 /* ---- the data ---- */
 
-static enum step make_dataset(struct work *w)
+static enum step make_dataset(struct job_round *w)
 {
     const struct response *d = &w->j->data;
     struct action *a;
@@ -134,7 +134,7 @@ bool data_is(const json_t *body, const char *tenant, const struct spec_data *d)
 }
 
 /* Is what the control plane has under this name what we mean? */
-static bool is_meant(struct work *w)
+static bool is_meant(struct job_round *w)
 {
     const json_t *b = w->j->data.body;
     const char *tenant = w->r->o->tenant;
@@ -148,7 +148,7 @@ static bool is_meant(struct work *w)
     return false;
 }
 
-static enum step data_step(struct work *w)
+static enum step data_step(struct job_round *w)
 {
     if (w->j->ref[0] != '\0' &&
         (w->j->cached_dataset == NULL || is_deleted(w->j->cached_dataset))) {
@@ -164,7 +164,7 @@ static enum step data_step(struct work *w)
 
 /* ---- the job ---- */
 
-void job_make(struct work *w)
+void job_make(struct job_round *w)
 {
     struct action *a = add_action(w->r->out, ACT_MAKE_JOB);
     char hash[HASH_LEN];
@@ -176,7 +176,7 @@ void job_make(struct work *w)
              w->j->id);
 }
 
-enum step job_end(struct work *w, const char *id)
+enum step job_end(struct job_round *w, const char *id)
 {
     struct action *a = add_action(w->r->out, ACT_END_JOB);
 
@@ -185,7 +185,7 @@ enum step job_end(struct work *w, const char *id)
     return AGAIN;
 }
 
-static enum step register_job(struct work *w)
+static enum step register_job(struct job_round *w)
 {
     const struct response *j = &w->j->job;
 
@@ -198,7 +198,7 @@ static enum step register_job(struct work *w)
     return AGAIN;
 }
 
-static enum step registration_step(struct work *w)
+static enum step registration_step(struct job_round *w)
 {
     const json_t *b = w->j->job.body;
     bool as_written = b != NULL && strcmp(json_text_at(b, "id"), w->j->id) == 0;
@@ -225,7 +225,7 @@ static enum step registration_step(struct work *w)
 
 /* The manager's figure is that of the registration, which mostly comes before the listing: then it
  * is 0, and the size of the data has to do. */
-static void note_queued(struct work *w)
+static void note_queued(struct job_round *w)
 {
     int64_t need = json_int_at(w->j->job.body, "admission.need");
     int64_t bytes = json_int_at(w->j->data.body, "snapshot.bytes");
@@ -235,7 +235,7 @@ static void note_queued(struct work *w)
              w->j->name, need > 0 ? "" : "up to ", (long long)(need > 0 ? need : bytes));
 }
 
-static enum step admission_step(struct work *w)
+static enum step admission_step(struct job_round *w)
 {
     const json_t *d = w->j->data.body, *b = w->j->job.body;
     const char *state = json_text_at(d, "state");
@@ -258,7 +258,7 @@ static enum step admission_step(struct work *w)
     return GO;
 }
 
-static enum step warm_step(struct work *w)
+static enum step warm_step(struct job_round *w)
 {
     enum spec_warm_up how = w->r->o->spec.warm_up;
 
@@ -274,7 +274,7 @@ static enum step warm_step(struct work *w)
     return WAIT;
 }
 
-void job_orders(struct work *w)
+void job_orders(struct job_round *w)
 {
     struct action *a;
 
@@ -293,10 +293,10 @@ void job_orders(struct work *w)
 
 /* ---- all ---- */
 
-enum step job_step(struct work *w)
+enum step job_step(struct job_round *w)
 {
-    static enum step (*const steps[])(struct work *) = {data_step, registration_step,
-                                                        admission_step, warm_step};
+    static enum step (*const steps[])(struct job_round *) = {data_step, registration_step,
+                                                             admission_step, warm_step};
     enum step s = GO;
 
     if (w->over)
@@ -318,7 +318,7 @@ static void set_time(json_t *o, const char *field, int64_t t)
         json_object_set_new(o, field, json_string(spec_time(t, text)));
 }
 
-json_t *job_entry(const struct work *w)
+json_t *job_entry(const struct job_round *w)
 {
     const char *message = w->failed.status != NULL ? w->failed.message
                           : w->conflict            ? w->placed.message

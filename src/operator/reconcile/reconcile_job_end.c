@@ -14,12 +14,12 @@
 /* ---- of the spec ---- */
 
 /* When the last job of the spec ended that reads the same data; INT64_MAX: one still does. */
-static int64_t last_end(const struct work *w)
+static int64_t last_end(const struct job_round *w)
 {
     int64_t last = w->end_time;
 
     for (size_t i = 0; i < w->r->o->spec.n_jobs; i++) {
-        const struct work *other = &w->r->works[i];
+        const struct job_round *other = &w->r->jobs[i];
 
         if (strcmp(other->j->dataset, w->j->dataset) != 0)
             continue;
@@ -30,7 +30,7 @@ static int64_t last_end(const struct work *w)
     return last;
 }
 
-static enum step give_up_data(struct work *w)
+static enum step give_up_data(struct job_round *w)
 {
     const struct observed *o = w->r->o;
     int64_t left, last = last_end(w);
@@ -59,7 +59,7 @@ static enum step give_up_data(struct work *w)
     return GO;
 }
 
-enum step job_end_step(struct work *w)
+enum step job_end_step(struct job_round *w)
 {
     w->ready = (struct condition){0};
     if (w->registered && w->j->job.body != NULL)

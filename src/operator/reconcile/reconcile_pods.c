@@ -56,7 +56,7 @@ static const char *node_of(const json_t *pod)
     return json_text_at(pod, "spec.nodeName");
 }
 
-static bool is_lost(struct work *w, const json_t *pod)
+static bool is_lost(struct job_round *w, const json_t *pod)
 {
     const char *node = node_of(pod);
     int64_t in = 0;
@@ -70,7 +70,7 @@ static bool is_lost(struct work *w, const json_t *pod)
     return false;
 }
 
-static enum fate fate_of(struct work *w, const json_t *pod)
+static enum fate fate_of(struct job_round *w, const json_t *pod)
 {
     bool lost = is_lost(w, pod);
 
@@ -113,7 +113,7 @@ static bool has_rank(const json_t *ranks, int rank)
 }
 
 /* Has our name and is not ours. That of a DLTPod before this one goes by itself. */
-static void see_foreign(struct work *w, const char *kind, const json_t *object)
+static void see_foreign(struct job_round *w, const char *kind, const json_t *object)
 {
     const char *name = json_text_at(object, "metadata.name");
     bool former =
@@ -128,7 +128,7 @@ static void see_foreign(struct work *w, const char *kind, const json_t *object)
              kind, name);
 }
 
-static const json_t *pod_of(const struct work *w, int rank)
+static const json_t *pod_of(const struct job_round *w, int rank)
 {
     char name[SPEC_NAME_LEN];
 
@@ -136,7 +136,7 @@ static const json_t *pod_of(const struct work *w, int rank)
     return json_find(w->r->o->pods, "metadata.name", name);
 }
 
-static void see_scheduling(struct work *w, const json_t *pod)
+static void see_scheduling(struct job_round *w, const json_t *pod)
 {
     const json_t *c = pod_condition(pod, "PodScheduled");
 
@@ -145,7 +145,7 @@ static void see_scheduling(struct work *w, const json_t *pod)
                  json_text_at(pod, "metadata.name"), json_text_at(c, "message"));
 }
 
-static void see_current(struct work *w, const json_t *pod, int rank)
+static void see_current(struct job_round *w, const json_t *pod, int rank)
 {
     const char *phase = phase_of(pod);
     char why[300];
@@ -165,7 +165,7 @@ static void see_current(struct work *w, const json_t *pod, int rank)
     }
 }
 
-static void see_rank(struct work *w, int rank)
+static void see_rank(struct job_round *w, int rank)
 {
     const json_t *pod = pod_of(w, rank);
     enum fate f;
@@ -186,7 +186,7 @@ static void see_rank(struct work *w, int rank)
         see_current(w, pod, rank);
 }
 
-static enum phase state_of(const struct work *w)
+static enum phase state_of(const struct job_round *w)
 {
     if (w->failed.status != NULL)
         return FAILED;
@@ -198,7 +198,7 @@ static enum phase state_of(const struct work *w)
 }
 
 /* What status says of an end still holds, if it was the end of the same template. */
-static bool was_over(const struct work *w)
+static bool was_over(const struct job_round *w)
 {
     const char *state = json_text_at(w->was, "state");
 
@@ -206,7 +206,7 @@ static bool was_over(const struct work *w)
            (strcmp(state, phase_names[SUCCEEDED]) == 0 || strcmp(state, phase_names[FAILED]) == 0);
 }
 
-static void restore_end(struct work *w)
+static void restore_end(struct job_round *w)
 {
     w->over = true;
     w->state = strcmp(json_text_at(w->was, "state"), phase_names[FAILED]) == 0 ? FAILED : SUCCEEDED;
@@ -215,7 +215,7 @@ static void restore_end(struct work *w)
         job_note(&w->failed, "True", true, "PodFailed", "%s", json_text_at(w->was, "message"));
 }
 
-void pods_see(struct work *w)
+void pods_see(struct job_round *w)
 {
     bool same = strcmp(json_text_at(w->was, "template"), w->template) == 0;
     const json_t *done = same ? json_object_get(w->was, "succeeded") : NULL;
@@ -257,13 +257,13 @@ void pod_remove(struct actions *out, const json_t *pod, bool now)
     remove_object(out, KUBE_POD, pod)->grace_s = now ? 0 : -1;
 }
 
-static void remove_pod(struct work *w, const json_t *pod, bool now)
+static void remove_pod(struct job_round *w, const json_t *pod, bool now)
 {
     pod_remove(w->r->out, pod, now);
     w->away = true;
 }
 
-static bool is_wanted(const struct work *w, const json_t *pod)
+static bool is_wanted(const struct job_round *w, const json_t *pod)
 {
     char name[SPEC_NAME_LEN];
 
@@ -276,7 +276,7 @@ static bool is_wanted(const struct work *w, const json_t *pod)
 
 /* Those of our job that are of another template, of a rank that is not wanted, lost, or of a job
  * that has failed. */
-static void remove_pods(struct work *w)
+static void remove_pods(struct job_round *w)
 {
     const json_t *pod;
     size_t i;
@@ -297,7 +297,7 @@ static void remove_pods(struct work *w)
 
 /* ---- to come ---- */
 
-static bool apply(struct work *w, enum kube_kind kind, json_t *want, const json_t *all,
+static bool apply(struct job_round *w, enum kube_kind kind, json_t *want, const json_t *all,
                   const char *field)
 {
     const char *name = json_text_at(want, "metadata.name");
@@ -319,7 +319,7 @@ static bool apply(struct work *w, enum kube_kind kind, json_t *want, const json_
 }
 
 /* Nothing of the DLTPod is tried again in this round: it would be rejected again. */
-static void see_rejected(struct work *w)
+static void see_rejected(struct job_round *w)
 {
     const struct rejection *no = &w->r->o->rejected;
 
@@ -330,7 +330,7 @@ static void see_rejected(struct work *w)
 
 /* That of another port goes and comes again: ports of a Service are not replaced by an apply.
  * False: it has to go first. */
-static bool apply_service(struct work *w, const struct build_input *in)
+static bool apply_service(struct job_round *w, const struct build_input *in)
 {
     const struct observed *o = w->r->o;
     json_t *want;
@@ -350,7 +350,7 @@ static bool apply_service(struct work *w, const struct build_input *in)
     return false;
 }
 
-static void make_pods(struct work *w)
+static void make_pods(struct job_round *w)
 {
     const struct observed *o = w->r->o;
     struct build_input in = w->in;
@@ -373,7 +373,7 @@ static void make_pods(struct work *w)
     json_decref(nodes);
 }
 
-static int missing(const struct work *w)
+static int missing(const struct job_round *w)
 {
     int n = 0;
 
@@ -382,7 +382,7 @@ static int missing(const struct work *w)
     return n;
 }
 
-void pods_act(struct work *w)
+void pods_act(struct job_round *w)
 {
     remove_pods(w);
     if (w->over || w->data != GO || w->conflict || w->away || w->old + w->going > 0 ||
@@ -394,7 +394,7 @@ void pods_act(struct work *w)
         make_pods(w);
 }
 
-void pods_conclude(struct work *w)
+void pods_conclude(struct job_round *w)
 {
     bool replacing = w->away || w->old + w->going > 0;
 
