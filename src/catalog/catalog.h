@@ -94,7 +94,7 @@ struct catalog_new_sample { /* all borrowed */
 int catalog_builder_sample(struct catalog_builder *b, const struct catalog_new_sample *s,
                            struct dlc_err *err);
 uint64_t catalog_builder_samples(const struct catalog_builder *b); /* added so far */
-/* The derived form of object j has this many bytes. Once per object. */
+/* The unpacked copy of object j has this many bytes. Once per object. */
 int catalog_builder_derived(struct catalog_builder *b, uint64_t j, uint64_t size,
                             struct dlc_err *err);
 /* Sample `target` is the target of sample i; both may still be to come. */
@@ -169,7 +169,7 @@ int catalog_find(const struct catalog *c, const char *key, uint64_t *i);
 
 int catalog_object(const struct catalog *c, uint64_t j, struct catalog_entry *out,
                    struct dlc_err *err);
-/* Bytes of the derived form of object j; DLC_ENOTFOUND: it has none. */
+/* Bytes of the unpacked copy of object j; DLC_ENOTFOUND: it has none. */
 int catalog_derived(const struct catalog *c, uint64_t j, uint64_t *size, struct dlc_err *err);
 
 struct catalog_sample {

@@ -37,7 +37,7 @@ enum catalog_section_id {
     CATALOG_SEC_SAMPLE_BLOCKS = 5,
     CATALOG_SEC_NAMES = 6,   /* pages of u64: hash of name, number of sample; sorted */
     CATALOG_SEC_INLINE = 7,  /* bytes that pieces refer to, each reference with its checksum */
-    CATALOG_SEC_DERIVED = 8, /* pages of pairs of u64: object, size of its derived form; sorted */
+    CATALOG_SEC_DERIVED = 8, /* pages of pairs of u64: object, size of its unpacked copy; sorted */
     CATALOG_SEC_LABELS = 9,  /* pages of u8, u16 or u32: class of each sample */
     CATALOG_SEC_TEXTS = 10,  /* blocks: names of classes, then cells of columns, row by row */
     CATALOG_SEC_TEXT_BLOCKS = 11,

@@ -47,7 +47,7 @@ struct layout {
      * and the following are called on several threads. */
     int (*open)(struct layout *l, uint64_t j, struct source *out, struct dlc_err *err);
     void (*close)(struct layout *l, struct source *s);
-    /* Keeping the derived form of object j: derive() gives a sink, derived() takes it; keep is
+    /* Keeping the unpacked copy of object j: derive() gives a sink, derived() takes it; keep is
      * false when the scan failed. NULL: there is no place for it, and archives that need one fail.
      */
     int (*derive)(struct layout *l, uint64_t j, struct scan_sink **out, struct dlc_err *err);

@@ -162,7 +162,7 @@ static int add_now(struct scanning *g, const char *name, size_t len, size_t n, s
     for (size_t i = 0; i < n; i++) {
         g->pieces[i].object = g->object;
         if (g->pieces[i].kind == PIECE_DERIVED && g->pieces[i].length == 0)
-            g->pieces[i] = (struct piece){.object = g->object}; /* needs no derived form */
+            g->pieces[i] = (struct piece){.object = g->object}; /* needs no unpacked copy */
     }
     g->name.len = g->key_len;
     buf_add(&g->name, name, len);
@@ -293,7 +293,7 @@ static void scanning_release(struct scanning *g)
     mem_free(&g->first_pieces);
 }
 
-/* Where there is no place for a derived form: archives that need none are scanned all the same. */
+/* Without a place for an unpacked copy: archives that need none are scanned all the same. */
 struct no_place {
     struct scan_sink sink;
     const char *name;

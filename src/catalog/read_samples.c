@@ -95,7 +95,7 @@ int catalog_load_samples(struct catalog *c, struct dlc_err *err)
         !pages_fit(&c->labels, c->h.count, width))
         return catalog_corrupt(err, "a section of pages has the wrong length");
     if (c->derived.id != 0 && c->derived.width != 2 * sizeof(uint64_t))
-        return catalog_corrupt(err, "unknown table of derived forms");
+        return catalog_corrupt(err, "unknown table of unpacked copies");
     if (!load_small(c))
         return catalog_corrupt(err, "splits or columns make no sense");
     if (!texts_fit(c))
@@ -408,7 +408,7 @@ int catalog_derived(const struct catalog *c, uint64_t j, uint64_t *size, struct 
             hi = mid;
     }
 none:
-    return dlc_err_set(err, DLC_ENOTFOUND, "object %llu of %s has no derived form",
+    return dlc_err_set(err, DLC_ENOTFOUND, "object %llu of %s has no unpacked copy",
                        (unsigned long long)j, c->url);
 }
 

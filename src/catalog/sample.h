@@ -7,7 +7,7 @@
 
 enum piece_kind {
     PIECE_OBJECT = 0,  /* range of an object */
-    PIECE_DERIVED = 1, /* range of the object's derived form */
+    PIECE_DERIVED = 1, /* range of the object's unpacked copy */
     PIECE_INLINE = 2,  /* bytes in the catalog */
 };
 

@@ -121,7 +121,7 @@ static int derive_range(struct bucket *b, const struct catalog_entry *object, co
     struct scan scan = {.source = &source.source, .sink = &sink.sink, .found = ignore};
 
     if (scanner == NULL || !scanner->derives)
-        return dlc_err_set(err, DLC_ECORRUPT, "%s has no derived form", object->key);
+        return dlc_err_set(err, DLC_ECORRUPT, "%s has no unpacked copy", object->key);
     return scanner->run(&scan, err);
 }
 

@@ -5,7 +5,7 @@
  * Nothing on the data path reports chunks that come and go. Instead each dataset of the cluster is
  * walked over all the time, a slice per tick, and compared with the last report. The loop looks at
  * the memory tier, a worker at the disk tier. A chunk is an object; it is here when any sample of
- * it, or its derived form, is in either tier.
+ * it, or its unpacked copy, is in either tier.
  *
  *     walk: slice --worker--> seen ... all slices --> have      report: have against told --> rows
  *

@@ -22,7 +22,7 @@ struct dataset_disk {
     struct adoption *adoption; /* disk_hints.c; NULL: none is under way */
 };
 
-/* The chunk of an object, and of its derived form. X */
+/* The chunk of an object, and of its unpacked copy. X */
 struct chunk_id dataset_chunk(const struct dataset *ds, const char *key, const char *etag);
 struct chunk_id dataset_derived_chunk(const struct dataset *ds, const struct catalog_entry *object);
 
@@ -30,7 +30,7 @@ void dataset_enter_group(struct dataset *ds);
 void dataset_join(struct dataset *ds); /* a job starts to need it: a session or a warm-up */
 void dataset_leave(struct dataset *ds);
 
-/* X, blocks: drop its chunks from the disk tier, samples and derived forms. Returns bytes freed. */
+/* X, blocks: drop its chunks (samples, unpacked copies) from the disk tier. Returns bytes freed. */
 uint64_t dataset_drop_chunks(const struct dataset *ds);
 /* The same for a dataset that is not open: disk_id names its chunks. */
 uint64_t catalog_drop_chunks(struct disk *d, const struct catalog *c, uint64_t disk_id);

@@ -36,7 +36,7 @@ struct node_events {
     void (*sample_resident)(struct dataset *ds, uint64_t sample, bool bypass);
     /* The session's cursor has passed absolute position `at`, where this sample is. */
     void (*sample_passed)(struct session *s, uint64_t at, uint64_t sample);
-    /* The cost of fetching this sample, or of making the derived form of this object, in the unit
+    /* The cost of fetching this sample, or of making the unpacked copy of this object, in the unit
      * of policy_cost(). Only for datasets that the cluster knows. */
     void (*sample_cost)(struct dataset *ds, uint64_t sample, double cost);
     void (*derived_cost)(struct dataset *ds, uint64_t object, double cost);

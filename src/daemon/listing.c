@@ -40,7 +40,7 @@ struct listing {
     struct dlc_err err;
 };
 
-/* What it took to make derived forms, where they are. */
+/* What it took to make unpacked copies, where they are. */
 static void count_derived(const struct listing *l)
 {
     const struct cataloguer *c = &l->cataloguer;

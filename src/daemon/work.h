@@ -16,7 +16,7 @@ enum work_class {
     WORK_DEMAND,     /* disk reads that a reader waits for */
     WORK_PREFETCH,   /* disk reads ahead of readers */
     WORK_STORE,      /* disk writes */
-    WORK_CATALOG,    /* making catalogs and derived forms: waits for buckets */
+    WORK_CATALOG,    /* making catalogs and unpacked copies: waits for buckets */
     WORK_COPY,       /* memory only: uploads of decoded samples, checksums */
     WORK_BACKGROUND, /* evictions, figures, chunks of an earlier daemon */
     WORK_CLOSE,      /* descriptors that clients chose: client_fds.h */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Arbitrary bytes as an object of one format. The first byte picks options, the rest is the object.
- * Whatever comes: reads lie in the source, pieces in the object or the derived form, failures have
+ * Whatever comes: reads lie in the source, pieces in the object or the unpacked copy, failures have
  * a text, and the limits hold.
  */
 #ifndef DLC_TESTS_FUZZ_SCAN_H

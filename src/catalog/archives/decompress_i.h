@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Derived forms: compressed bytes of the source are decoded into the sink, within the limits.
+ * Unpacked copies: compressed bytes of the source are decoded into the sink, within the limits.
  *
  * (DECOMPRESS-1) No more than limits.max_derived bytes, and no more than limits.max_ratio times the
  *                source's size (but always 1 MiB), are ever given to the sink.
@@ -11,10 +11,10 @@
 #include "catalog/archives/codec_i.h"
 #include "catalog/archives/byte_stream_i.h"
 
-/* May the derived form have this many bytes? 0, or DLC_EINVAL with the limit's name. */
+/* May the unpacked copy have this many bytes? 0, or DLC_EINVAL with the limit's name. */
 int derived_check(const struct scan *s, uint64_t size, struct dlc_err *err);
 
-/* Append to the derived form, checked. */
+/* Append to the unpacked copy, checked. */
 int derived_write(struct scan *s, const void *data, size_t len, struct dlc_err *err);
 
 /* A text for what decoder_begin() and decoder_step() return. `what` is the file, or a member. */

@@ -9,7 +9,7 @@
  * source, the sink or found() returned. Every message begins with the source's name. Samples found
  * before a failure must be thrown away.
  *
- * Not here: which layout uses a scanner, where derived forms are kept.
+ * Not here: which layout uses a scanner, where unpacked copies are kept.
  */
 #ifndef DLC_CATALOG_ARCHIVES_SCAN_H
 #define DLC_CATALOG_ARCHIVES_SCAN_H
@@ -58,7 +58,7 @@ struct scan_limits {
     bool group;               /* archives: WebDataset grouping */
     uint64_t max_members;     /* per archive; 0: 100 million */
     double max_ratio;         /* decompressed over compressed size; 0: 1000 */
-    uint64_t max_derived;     /* bytes of a derived form; 0: no limit but the ratio */
+    uint64_t max_derived;     /* bytes of an unpacked copy; 0: no limit but the ratio */
 };
 
 /* Where the decompressed form goes while it is scanned (the disk tier, a temporary file, memory).
@@ -70,7 +70,7 @@ struct scan_sink {
 struct scan {
     struct source *source;
     struct scan_limits limits;
-    struct scan_sink *sink; /* needed for forms with a derived form; else NULL */
+    struct scan_sink *sink; /* needed for archives that need an unpacked copy; else NULL */
     /* Called for each sample in order. Non-zero ends the scan with that code. */
     int (*found)(struct scan *s, const struct scan_sample *sample, struct dlc_err *err);
     void *priv;

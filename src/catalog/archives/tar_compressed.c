@@ -2,7 +2,7 @@
 /*
  * Compressed tars. The tar is decoded into the sink while its members are found; what follows its
  * end block is decoded too, so that the checksum at the end of the file is always checked and the
- * derived form is the whole tar.
+ * unpacked copy is the whole tar.
  */
 #include "catalog/archives/decompress_i.h"
 #include "catalog/archives/scan_i.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * zip: stored members are ranges of the file; deflated ones (also bzip2 and zstd) are decoded one
- * after the other into the derived form, each checked against its size and CRC.
+ * after the other into the unpacked copy, each checked against its size and CRC.
  *
  * Members are taken in the order of their places, so the file is read once from front to back. A
  * member's data begins after its local header, whose length only the header itself says. Data may

@@ -173,7 +173,7 @@ static void close_object(struct layout *l, struct source *s)
     source_close(s);
 }
 
-/* ---- derived forms ---- */
+/* ---- unpacked copies ---- */
 
 struct derived_sink {
     struct scan_sink sink;
@@ -282,7 +282,7 @@ int cataloguer_derive(struct cataloguer *c, const struct catalog_entry *object, 
     int rc;
 
     if (scanner == NULL || !scanner->derives)
-        return dlc_err_set(err, DLC_ECORRUPT, "%s has no derived form", object->key);
+        return dlc_err_set(err, DLC_ECORRUPT, "%s has no unpacked copy", object->key);
     rc = source_open(c, object->key, strlen(object->key), object->etag, object->size, &source, err);
     if (rc < 0)
         return rc;

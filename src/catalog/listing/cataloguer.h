@@ -14,7 +14,7 @@
 #include "bucket/bucket.h"
 #include "cache/disk/disk.h"
 
-/* How long it took to download an object and to make its derived form. */
+/* How long it took to download an object and to make its unpacked copy. */
 struct derived_time {
     uint64_t object;
     struct dlc_dur took;
@@ -25,7 +25,7 @@ struct cataloguer {
     const struct url *url;
     struct bucket_config config;
     struct catalog_builder *builder; /* cataloguer_run() only */
-    struct disk *disk;               /* where derived forms go; NULL: archives that need one fail */
+    struct disk *disk;               /* of unpacked copies; NULL: archives that need one fail */
     uint64_t disk_id;                /* names its chunks */
     uint32_t group;                  /* of its chunks in the disk tier */
 
@@ -51,13 +51,13 @@ void cataloguer_init(struct cataloguer *c);
 void cataloguer_release(struct cataloguer *c);
 /* Write the catalog to path. */
 int cataloguer_run(struct cataloguer *c, const char *path, struct dlc_err *err);
-/* Make the derived form of an archive again. */
+/* Make the unpacked copy of an archive again. */
 int cataloguer_derive(struct cataloguer *c, const struct catalog_entry *object,
                       struct dlc_err *err);
 /* X: end either soon, with DLC_ECANCELED. */
 void cataloguer_stop(struct cataloguer *c);
 
-/* The chunk of an object's derived form. */
+/* The chunk of an object's unpacked copy. */
 struct chunk_id derived_chunk_id(uint64_t disk_id, const char *key, const char *etag);
 
 /* The prefix to list for a URL; NULL: the URL's own prefix. Gives. */

@@ -10,7 +10,7 @@
 
 /*
  * The catalog that a daemon would make of the same bucket; an empty one if there are no objects.
- * Archives that need a derived form are refused: there is no disk tier to keep it. `seen`, unless
+ * Archives that need an unpacked copy are refused: there is no disk tier to keep it. `seen`, unless
  * NULL, is called with the number of listed objects. Gives *out.
  */
 int list_here(const struct url *u, const struct bucket_config *bc,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Assembles samples from pieces (docs/design/0003): ranges of objects, ranges of an archive's
- * derived form, and bytes of the catalog. The pieces are written one after the other into the
+ * unpacked copy, and bytes of the catalog. The pieces are written one after the other into the
  * memory that a fetch has reserved.
  *
- * Lanes read ranges of objects, all at once; workers read ranges of derived forms from the disk
- * tier. A missing derived form is made again, once for all samples that wait for it:
+ * Lanes read ranges of objects, all at once; workers read ranges of unpacked copies from the disk
+ * tier. A missing unpacked copy is made again, once for all samples that wait for it:
  *
- *     part --worker--> derived form on disk? --yes--> read
+ *     part --worker--> unpacked copy on disk? --yes--> read
  *                           |--no--> loop: join the one that makes it, or make it on a worker
  *                                    --> try again
  *
@@ -50,7 +50,7 @@ struct parts {
     struct dataset *ds;
     struct catalog_sample sample;
     unsigned pending;
-    enum work_class reads; /* of derived forms */
+    enum work_class reads; /* of unpacked copies */
     bool from_bucket;
     bool alone; /* the sample is one part: whoever brings it takes the checksum */
     bool summed;
@@ -62,7 +62,7 @@ struct parts {
     struct part part[];
 };
 
-/* A derived form in the making. */
+/* An unpacked copy that is being made. */
 struct deriving {
     struct dlc_list link; /* in node.deriving */
     struct dlc_list waiting;
@@ -145,7 +145,7 @@ static void read_object(struct part *p)
     bucket_read(p->of->ds->bucket, &p->read);
 }
 
-/* ---- making a derived form again ---- */
+/* ---- making an unpacked copy again ---- */
 
 static void derive_work(struct work *w)
 {
@@ -216,7 +216,7 @@ static void derive_again(struct part *p)
         dlc_list_push_tail(&ds->node->deriving, &g->link);
         ds->refs++;
         ds->node->pending++;
-        log_info("making the derived form of %s again", p->object.key);
+        log_info("making the unpacked copy of %s again", p->object.key);
         work_run(ds->node->work, WORK_CATALOG, &g->work);
     }
     dlc_list_push_tail(&g->waiting, &p->link);
@@ -233,7 +233,7 @@ static void assemble_stop(struct dataset *ds)
     }
 }
 
-/* ---- ranges of derived forms ---- */
+/* ---- ranges of unpacked copies ---- */
 
 static void derived_work(struct work *w)
 {

@@ -120,7 +120,7 @@ static uint64_t adopt_total(const struct dataset *ds)
     return catalog_count(ds->catalog) + catalog_objects(ds->catalog);
 }
 
-/* Sample `at`, or the derived form of an object. */
+/* Sample `at`, or the unpacked copy of an object. */
 static void adopt_one(const struct dataset *ds, uint64_t at)
 {
     uint64_t samples = catalog_count(ds->catalog), size;

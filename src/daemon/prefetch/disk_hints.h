@@ -13,7 +13,7 @@ struct node_events;
 /* Hints about one dataset. All are no-ops without a disk tier. */
 /* A sample of that many bytes came from the bucket. */
 void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, uint64_t bytes);
-/* An object of that many bytes was downloaded and its derived form made. */
+/* An object of that many bytes was downloaded and its unpacked copy made. */
 void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, uint64_t bytes);
 void dataset_expect(struct dataset *ds); /* how often it will still be read; called periodically */
 
