@@ -30,7 +30,6 @@ from typing import Any
 import numpy
 import torch
 import torch.distributed
-from torch.utils.data import Sampler
 
 import dlcache
 from dlcache.errors import other_snapshot
@@ -38,7 +37,7 @@ from dlcache.torch.epoch_rows import EpochRow
 from dlcache.torch.order.importance_weights import (MODES, RULES, DrawSpec, ImportanceFigures,
                                                     ImportanceWeights, flat)
 from dlcache.torch.order.ranks import open_agreed
-from dlcache.torch.order.samplers import distributed
+from dlcache.torch.order.samplers import EpochSampler, distributed
 from dlcache.torch.sources import source_of, split_of
 
 __all__ = ["ImportanceFigures", "ImportanceSampler", "learn"]
@@ -54,7 +53,7 @@ _MEANS = {
             'weight)'}
 
 
-class ImportanceSampler(Sampler):
+class ImportanceSampler(EpochSampler):
     """Indices of the samples that the model has yet to learn, more often than of the others.
 
     Args:
@@ -102,9 +101,6 @@ class ImportanceSampler(Sampler):
         n = len(source[0]) if source[1] is None else len(source[1])
         length = _length_of(n, mode, length, every)
         spec = DrawSpec(mode, rule, rank, world, seed % 2**64, length, every, job or _common_job())
-        self.epoch = 0
-        self._counts = True  # until set_epoch() is called
-        self._start = 0      # of the next epoch: samples that all ranks together have consumed
         self._draws = _EpochDraws(ImportanceWeights(source, spec), replication, prefer)
 
     # What it is
@@ -127,11 +123,6 @@ class ImportanceSampler(Sampler):
         return self._draws.weights.spec.seed
 
     @property
-    def counts(self) -> bool:
-        """The epoch counts by itself."""
-        return self._counts
-
-    @property
     def replication(self) -> float:
         """Of the next epoch that is drawn."""
         return self._draws.replication
@@ -147,15 +138,6 @@ class ImportanceSampler(Sampler):
 
     # Epochs
 
-    def set_epoch(self, epoch: int) -> None:
-        """Say which epoch the next iteration gives, and every one until this is called again."""
-        if epoch < 0:
-            raise ValueError(f"epoch {epoch}: epochs count from 0")
-        if epoch != self.epoch:
-            self._start = 0
-        self.epoch = epoch
-        self._counts = False
-
     def __iter__(self) -> Iterator[int]:
         epoch, _, indices = self.take()
         self.begun(epoch)
@@ -164,11 +146,8 @@ class ImportanceSampler(Sampler):
     def take(self) -> tuple[int, int, numpy.ndarray]:
         """An iteration begins; returns its epoch, how many samples of it all ranks have consumed,
         and the indices that are left."""
-        epoch, start = self.epoch, self._start
-        indices = self._draws.indices(epoch)
-        self._start = 0
-        if self._counts:
-            self.epoch += 1
+        indices = self._draws.indices(self.epoch)  # may fail: then the epoch has not begun
+        epoch, start = self.begin()
         left = -(-max(self._draws.weights.spec.length - start, 0) // self.world)
         return epoch, start, indices[max(len(indices) - left, 0):] if start else indices
 

@@ -44,51 +44,13 @@ def draw_seed(generator: torch.Generator | None) -> int:
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator).item())
 
 
-class Shuffle(Sampler):
-    """Indices 0 to n - 1, each once per epoch, over all ranks.
+class EpochSampler(Sampler):
+    """A sampler with epochs. `epoch` is the one that the next iteration gives. It counts by itself;
+    once set_epoch() was called, only that changes it."""
 
-    Args:
-        source: The number of samples n, or anything with a length, asked at each epoch.
-        shuffle: A new permutation in each epoch; else 0, 1, 2, ...
-        seed: The same on all ranks. None: drawn at first use from `generator`, or from torch's
-            default one.
-        rank, world: Which part of how many. None: as torch.distributed says where it is
-            initialised, else 0 of 1.
-        drop_last: Leave out what does not divide by world; else it is padded.
-
-    `epoch` is the one that the next iteration gives. It counts by itself; once set_epoch() was
-    called, only that changes it.
-    """
-
-    def __init__(self, source: int | Sized, *, shuffle: bool = True, seed: int | None = 0,
-                 rank: int | None = None, world: int | None = None, drop_last: bool = False,
-                 generator: torch.Generator | None = None) -> None:
-        found = distributed() if rank is None or world is None else (0, 1)
-        self.rank = found[0] if rank is None else rank
-        self.world = found[1] if world is None else world
-        if not 0 <= self.rank < self.world:
-            raise ValueError(f"rank {self.rank} of world {self.world}: ranks count from 0 to "
-                             "world - 1")
-        if isinstance(source, int) and source < 0:
-            raise ValueError(f"a shuffle of {source} samples: give a number from 0 on")
-        self.source = source
-        self.shuffle = shuffle
-        self.drop_last = drop_last
-        self.epoch = 0
-        self._seed = seed
-        self._generator = generator
-        self._counts = True  # until set_epoch() is called
-        self._start = 0      # of the next epoch: samples of the global order that were consumed
-
-    @property
-    def n(self) -> int:
-        return self.source if isinstance(self.source, int) else len(self.source)
-
-    @property
-    def seed(self) -> int:
-        if self._seed is None:
-            self._seed = draw_seed(self._generator)
-        return self._seed
+    epoch = 0
+    _counts = True  # until set_epoch() is called
+    _start = 0      # of the next epoch: samples of the global order that were consumed
 
     @property
     def counts(self) -> bool:
@@ -111,6 +73,47 @@ class Shuffle(Sampler):
         if self._counts:
             self.epoch += 1
         return found
+
+
+class Shuffle(EpochSampler):
+    """Indices 0 to n - 1, each once per epoch, over all ranks.
+
+    Args:
+        source: The number of samples n, or anything with a length, asked at each epoch.
+        shuffle: A new permutation in each epoch; else 0, 1, 2, ...
+        seed: The same on all ranks. None: drawn at first use from `generator`, or from torch's
+            default one.
+        rank, world: Which part of how many. None: as torch.distributed says where it is
+            initialised, else 0 of 1.
+        drop_last: Leave out what does not divide by world; else it is padded.
+    """
+
+    def __init__(self, source: int | Sized, *, shuffle: bool = True, seed: int | None = 0,
+                 rank: int | None = None, world: int | None = None, drop_last: bool = False,
+                 generator: torch.Generator | None = None) -> None:
+        found = distributed() if rank is None or world is None else (0, 1)
+        self.rank = found[0] if rank is None else rank
+        self.world = found[1] if world is None else world
+        if not 0 <= self.rank < self.world:
+            raise ValueError(f"rank {self.rank} of world {self.world}: ranks count from 0 to "
+                             "world - 1")
+        if isinstance(source, int) and source < 0:
+            raise ValueError(f"a shuffle of {source} samples: give a number from 0 on")
+        self.source = source
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self._seed = seed
+        self._generator = generator
+
+    @property
+    def n(self) -> int:
+        return self.source if isinstance(self.source, int) else len(self.source)
+
+    @property
+    def seed(self) -> int:
+        if self._seed is None:
+            self._seed = draw_seed(self._generator)
+        return self._seed
 
     def length(self, start: int = 0) -> int:
         """Positions of this rank in what is left behind `start` samples of the global order."""
