@@ -298,7 +298,8 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     dlc_list_push_tail(&n->datasets, &ds->link);
     set_owner(ds, w->grant);
     if (url_parse(&ds->url, w->url, err) < 0 ||
-        tenant_memory_get(&n->memories, "", &ds->tenant_memory, err) < 0 ||
+        tenant_memory_get(&n->memories, ds->tenant != NULL ? ds->tenant : "", &ds->tenant_memory,
+                          err) < 0 ||
         open_bucket(ds, err) < 0) {
         dataset_put(&ds);
         return NULL;
