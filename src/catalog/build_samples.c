@@ -359,6 +359,8 @@ int catalog_builder_sample(struct catalog_builder *b, const struct catalog_new_s
     builder_check(b);
     rc = check_sample(b, s, err);
     if (rc == 0)
+        rc = builder_check_limits(b, err);
+    if (rc == 0)
         rc = encode(b, s, &n, &size, err);
     if (rc == 0)
         rc = add_numbers(b, s, err);

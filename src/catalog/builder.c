@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 
 #define RECORD_MAX   (RECORD_HEAD + CATALOG_KEY_MAX + 1 + CATALOG_TAIL_MAX)
 #define FIRST_ARENA  ((size_t)64 << 10)
@@ -61,6 +62,47 @@ int builder_no_memory(const struct catalog_builder *b, struct dlc_err *err)
     return dlc_err_set(err, DLC_ENOMEM,
                        "no memory for a catalog of more than %zu objects and %llu samples", b->n,
                        (unsigned long long)b->n_samples);
+}
+
+void catalog_builder_limit(struct catalog_builder *b, uint64_t objects, uint64_t bytes)
+{
+    builder_check(b);
+    b->max_objects = objects;
+    b->max_bytes = bytes;
+}
+
+bool catalog_builder_is_full(const struct catalog_builder *b)
+{
+    builder_check(b);
+    return b->full;
+}
+
+static uint64_t builder_bytes(const struct catalog_builder *b)
+{
+    return b->arena_len + b->n * sizeof(b->refs[0]) + b->samples.data.len + b->samples.table.len +
+           b->texts.data.len + b->texts.table.len + b->names.len + b->inlined.len + b->derived.len +
+           b->labels.len + b->targets.len;
+}
+
+/* Before one more is added. */
+int builder_check_limits(struct catalog_builder *b, struct dlc_err *err)
+{
+    bool objects = b->max_objects != 0 && b->n >= b->max_objects && !b->settled;
+    bool bytes = b->max_bytes != 0 && builder_bytes(b) >= b->max_bytes;
+    char size[24];
+
+    b->full = objects || bytes;
+    if (objects)
+        return dlc_err_set(err, DLC_ENOSPACE,
+                           "the listing has more than %llu objects, the most that a dataset may "
+                           "have here: open a longer prefix, or raise the daemon's --max-objects",
+                           (unsigned long long)b->max_objects);
+    if (bytes)
+        return dlc_err_set(err, DLC_ENOSPACE,
+                           "the catalog takes more than %s of memory after %zu objects and %llu "
+                           "samples: open a longer prefix, or raise the daemon's --max-catalog",
+                           str_size(b->max_bytes, size), b->n, (unsigned long long)b->n_samples);
+    return 0;
 }
 
 int builder_bad_name(const char *what, const char *name, size_t len, struct dlc_err *err)
@@ -124,6 +166,8 @@ int catalog_builder_add(struct catalog_builder *b, const char *key, size_t key_l
     if (strlen(etag) >= CATALOG_ETAG_MAX)
         return dlc_err_set(err, DLC_EINVAL, "ETag of %.*s has %zu bytes; at most %d are allowed",
                            (int)DLC_MIN(key_len, 200u), key, strlen(etag), CATALOG_ETAG_MAX - 1);
+    if (builder_check_limits(b, err) < 0)
+        return DLC_ENOSPACE;
     if (reserve(b, err) < 0)
         return DLC_ENOMEM;
     p = b->arena + b->arena_len;

@@ -44,8 +44,10 @@ struct sample_state {
 
 struct catalog_builder {
     uint32_t tag;
-    bool sorted;  /* so far every key was greater than the one before */
-    bool settled; /* no more objects */
+    bool sorted;                     /* so far every key was greater than the one before */
+    bool settled;                    /* no more objects */
+    uint64_t max_objects, max_bytes; /* 0: no limit */
+    bool full;                       /* one of them was met */
     unsigned char *arena;
     size_t arena_len, arena_cap;
     struct record_ref *refs;
@@ -75,6 +77,7 @@ static inline const unsigned char *record_at(const struct catalog_builder *b, si
 }
 
 int builder_no_memory(const struct catalog_builder *b, struct dlc_err *err);
+int builder_check_limits(struct catalog_builder *b, struct dlc_err *err);
 int builder_bad_name(const char *what, const char *name, size_t len, struct dlc_err *err);
 /* All that was added is complete and in order: ready to be written. */
 int builder_seal(struct catalog_builder *b, struct dlc_err *err);

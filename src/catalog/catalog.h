@@ -40,8 +40,12 @@ struct catalog_entry {
 
 struct catalog_builder;
 struct catalog_builder *catalog_builder_new(void);
+/* From now on more objects, or more bytes of memory for all that was added, are DLC_ENOSPACE. 0: no
+ * limit, as at first. */
+void catalog_builder_limit(struct catalog_builder *b, uint64_t objects, uint64_t bytes);
+bool catalog_builder_is_full(const struct catalog_builder *b); /* one of these has failed so */
 /* Add an object; in any order. DLC_EINVAL: key too long, empty or with a NUL inside, ETag too long;
- * DLC_ENOMEM. */
+ * DLC_ENOMEM; DLC_ENOSPACE. */
 int catalog_builder_add(struct catalog_builder *b, const char *key, size_t key_len, uint64_t size,
                         const char *etag, struct dlc_err *err);
 uint64_t catalog_builder_count(const struct catalog_builder *b); /* objects */

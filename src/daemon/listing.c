@@ -10,6 +10,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/config.h"
+#include "base/counters.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "catalog/listing/cataloguer.h"
@@ -22,6 +25,8 @@
 #include "daemon/state.h"
 #include "base/thread_pool.h"
 #include "daemon/work.h"
+
+#define CATALOG_LEAST ((uint64_t)256 << 20) /* bytes that a catalog may have on any machine */
 
 struct listing {
     struct dataset *ds;
@@ -51,10 +56,20 @@ static void count_derived(const struct listing *l)
             dataset_derived(l->ds, c->derived[i].object, c->derived[i].took, e.size);
 }
 
+/* A bucket that lists for ever, or much more than this daemon has memory for. */
+static void listing_refused(struct listing *l)
+{
+    count(quota_refusals);
+    dlc_err_prefix(&l->err, "%s", l->ds->url.shown);
+    log_warn("%s", l->err.text);
+}
+
 static void listing_end(struct listing *l)
 {
     struct dataset *ds = l->ds;
 
+    if (catalog_builder_is_full(l->builder))
+        listing_refused(l);
     ds->opening.listing = NULL;
     l->done(ds, l->rc, &l->catalog, &l->err);
     if (ds->state == DATASET_READY)
@@ -194,6 +209,16 @@ static void on_listed(struct bucket_list *bl)
     loop_post(l->ds->node->loop, &l->task);
 }
 
+/* Catalogs lie in memory that no tier accounts for, while they are made and while they are open. */
+static uint64_t most_catalog_bytes(const struct node *n)
+{
+    uint64_t allowed = DLC_MIN(n->machine.total, n->machine.cgroup_max);
+
+    if (n->config->max_catalog != CONFIG_AUTO)
+        return n->config->max_catalog;
+    return DLC_MAX(allowed / 4, CATALOG_LEAST);
+}
+
 void listing_start(struct dataset *ds, listing_done_f *done)
 {
     struct listing *l = mem_new(struct listing);
@@ -201,6 +226,7 @@ void listing_start(struct dataset *ds, listing_done_f *done)
     l->ds = ds;
     l->done = done;
     l->builder = catalog_builder_new();
+    catalog_builder_limit(l->builder, ds->node->config->max_objects, most_catalog_bytes(ds->node));
     cataloguer_init(&l->cataloguer);
     l->prefix = list_prefix(&ds->url);
     l->task.run = listing_on_loop;

@@ -355,14 +355,65 @@ static void test_bad_paths(void **state)
     catalog_builder_free(&b);
 }
 
+/* A listing that does not end fails by number or by memory, and says which setting that is. */
+static void test_limits(void **state)
+{
+    struct catalog_builder *b = catalog_builder_new();
+    struct dlc_err err = DLC_ERR_INIT;
+    const struct piece piece = {.kind = PIECE_OBJECT, .length = 1};
+    char key[64];
+    unsigned i = 0;
+
+    (void)state;
+    catalog_builder_limit(b, 3, 0);
+    add(b, "a", 1, "");
+    add(b, "b", 1, "");
+    add(b, "c", 1, "");
+    assert_false(catalog_builder_is_full(b));
+    assert_int_equal(catalog_builder_add(b, "d", 1, 1, "", &err), DLC_ENOSPACE);
+    assert_non_null(strstr(err.text, "--max-objects"));
+    assert_true(catalog_builder_is_full(b));
+    catalog_builder_free(&b);
+
+    b = catalog_builder_new();
+    catalog_builder_limit(b, 0, 100000);
+    while (snprintf(key, sizeof(key), "%040u", i) > 0 &&
+           catalog_builder_add(b, key, strlen(key), 1, "", &err) == 0)
+        i++;
+    assert_true(i > 100000 / 100 && i < 100000 / 40);
+    assert_int_equal(err.code, DLC_ENOSPACE);
+    assert_non_null(strstr(err.text, "--max-catalog"));
+    catalog_builder_free(&b);
+
+    b = catalog_builder_new();
+    add(b, "one", 1000000, "");
+    catalog_builder_settle(b);
+    catalog_builder_limit(b, 1, 100000);
+    for (i = 0, err = (struct dlc_err)DLC_ERR_INIT; err.code == 0; i++) {
+        const struct catalog_new_sample s = {
+            .name = key, .name_len = 40, .n_pieces = 1, .pieces = &piece, .label = SAMPLE_NO_LABEL};
+
+        snprintf(key, sizeof(key), "%040u", i);
+        catalog_builder_sample(b, &s, &err);
+    }
+    assert_int_equal(err.code, DLC_ENOSPACE);
+    catalog_builder_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty),       cmocka_unit_test(test_etags_and_sizes),
-        cmocka_unit_test(test_head),        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_block_ends),  cmocka_unit_test(test_duplicates),
-        cmocka_unit_test(test_odd_keys),    cmocka_unit_test(test_build_faults),
-        cmocka_unit_test(test_open_faults), cmocka_unit_test(test_bad_paths),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_etags_and_sizes),
+        cmocka_unit_test(test_head),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_block_ends),
+        cmocka_unit_test(test_duplicates),
+        cmocka_unit_test(test_odd_keys),
+        cmocka_unit_test(test_build_faults),
+        cmocka_unit_test(test_open_faults),
+        cmocka_unit_test(test_bad_paths),
     };
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
