@@ -39,6 +39,7 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "daemon/client_fds.h"
+#include "daemon/client_quota.h"
 #include "daemon/reserve.h"
 #include "daemon/state.h"
 #include "base/config.h"
@@ -267,29 +268,34 @@ static void on_conn(struct watch *w, uint32_t events)
 
 /* ---- who may ---- */
 
-/* Out of descriptors: tell the next client so, by means of the reserve. False: it cannot be. */
-static bool turn_away(struct node *n, int listener)
+/* Say so, and close. */
+static void refuse_client(struct node *n, int *fd, const char *text)
 {
     struct msg_writer w = MSG_WRITER_INIT;
     struct dlc_err err;
-    json_t *body;
+    json_t *body = json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_EBUSY, "error", text);
+
+    if (msg_writer_add(&w, *fd, body, NULL, 0, &err) == 0)
+        msg_writer_flush(&w, *fd, &err); /* small, and the buffer is empty */
+    msg_writer_release(&w);
+    json_decref(body);
+    count(sessions_refused);
+    client_sock_close(n, fd);
+}
+
+/* Out of descriptors: tell the next client so, by means of the reserve. False: it cannot be. */
+static bool turn_away(struct node *n, int listener)
+{
     bool away;
     int fd;
 
     reserve_lend(n);
     fd = os_accept(listener);
-    if (fd >= 0) {
-        body = json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_EBUSY, "error",
-                         "the daemon has no descriptor left for another client: raise its limit on "
-                         "open files (ulimit -n, LimitNOFILE=), or try again later");
-        if (msg_writer_add(&w, fd, body, NULL, 0, &err) == 0)
-            msg_writer_flush(&w, fd, &err); /* small, and the buffer is empty */
-        msg_writer_release(&w);
-        json_decref(body);
-        count(sessions_refused);
-    }
     away = fd >= 0;
-    client_sock_close(n, &fd);
+    if (away)
+        refuse_client(n, &fd,
+                      "the daemon has no descriptor left for another client: raise its limit on "
+                      "open files (ulimit -n, LimitNOFILE=), or try again later");
     node_short(n, "a client was turned away");
     reserve_fill(n);
     return away;
@@ -301,6 +307,7 @@ static void on_listener(struct watch *w, uint32_t events)
     int fd = os_accept(w->fd);
     struct ucred cred;
     socklen_t len = sizeof(cred);
+    struct dlc_err err = DLC_ERR_INIT;
     struct conn *c;
 
     (void)events;
@@ -314,6 +321,10 @@ static void on_listener(struct watch *w, uint32_t events)
         count(sessions_refused);
         log_warn("refused user %d: allow it with --allow-uid %d", (int)cred.uid, (int)cred.uid);
         client_sock_close(n, &fd);
+        return;
+    }
+    if (quota_connection(n, cred.uid, &err) < 0) {
+        refuse_client(n, &fd, err.text);
         return;
     }
     c = mem_new(struct conn);

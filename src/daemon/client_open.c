@@ -46,6 +46,7 @@ static void open_granted(struct node *n, const struct grant *g, const struct dlc
                                                .endpoint = g->endpoint,
                                                .anonymous = g->anonymous,
                                                .refresh = o->refresh,
+                                               .uid = c->uid,
                                                .foreign = !is_own(c),
                                                .snapshot = c->snapshot,
                                                .grant = g});
@@ -128,6 +129,7 @@ static void open_url(struct conn *c, const json_t *body)
                                       .endpoint = endpoint,
                                       .anonymous = json_is_true(json_object_get(body, "anonymous")),
                                       .refresh = refresh,
+                                      .uid = c->uid,
                                       .foreign = !is_own(c),
                                       .snapshot = c->snapshot});
         return;

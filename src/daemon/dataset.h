@@ -126,6 +126,7 @@ static inline struct memory *dataset_memory(const struct dataset *ds)
 struct open_request {
     const char *url, *endpoint; /* endpoint may be NULL */
     bool anonymous, refresh;
+    uid_t uid;                 /* of the client; 0 too where no client asks */
     bool foreign;              /* asked by another user than the daemon's and root */
     uint64_t snapshot;         /* 0: the newest */
     const struct grant *grant; /* of a cluster; NULL: nobody's */

@@ -22,6 +22,7 @@
 #include "cluster/peer/view.h"
 #include "daemon/catalog_load.h"
 #include "daemon/client_conn.h"
+#include "daemon/client_quota.h"
 #include "daemon/cluster_ops.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_table.h"
@@ -233,6 +234,8 @@ static struct dataset *find_or_begin(struct node *n, const struct open_request *
     struct dataset *ds = find_wanted(n, w);
 
     *begun = false;
+    if (quota_dataset(n, w, ds, err) < 0)
+        return NULL;
     if (ds != NULL) {
         ds->refs++;
         return ds;
@@ -394,9 +397,11 @@ void dataset_open(struct conn *c, const struct open_request *asked)
 {
     struct dlc_err err = DLC_ERR_INIT;
     struct open_request w = wanted_of(c, asked);
-    bool begun;
-    struct dataset *ds = find_or_begin(c->node, &w, &begun, &err);
+    struct dataset *ds = NULL;
+    bool begun = false;
 
+    if (quota_session(c, &w, &err) == 0)
+        ds = find_or_begin(c->node, &w, &begun, &err);
     if (ds == NULL) {
         conn_fail_err(c, &err);
         return;
