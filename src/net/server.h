@@ -37,6 +37,7 @@ struct http_request {
     const char *method, *path;
     const char *params[HTTP_PARAMS]; /* of the pattern's {…}, in order */
     const char *token;               /* Authorization: Bearer …; NULL: none */
+    const char *as_tenant;           /* Dlcache-As-Tenant: …; NULL: none */
     bool local;                      /* through a Unix socket, by a user we trust */
     const json_t *body;              /* NULL: none */
     const struct target *target;     /* the server's, and what follows */

@@ -203,6 +203,7 @@ static void fill_request(struct exchange *x, const char *url, const char *method
     x->request.method = method;
     x->request.path = url;
     x->request.token = bearer(&x->request);
+    x->request.as_tenant = http_header(&x->request, "Dlcache-As-Tenant");
     x->request.local = x->listener->local && info != NULL && listen_trusts(info->connect_fd);
 }
 

@@ -170,6 +170,28 @@ static void refuse_token(struct api *api, struct http_request *r, struct http_re
         reply_store_error(api, r, reply, err);
 }
 
+/* An admin may act for a tenant, and has the tenant's rights for this request alone: the operator
+ * registers what users of a namespace wrote. */
+static bool act_as_tenant(const struct http_request *r, struct http_reply *reply)
+{
+    const char *name = r->as_tenant;
+
+    if (name == NULL)
+        return true;
+    if (current.who.role != ROLE_ADMIN) {
+        http_problem(reply, 403, "Not allowed", "only an admin may act for a tenant");
+        return false;
+    }
+    if (!str_is_name(name)) {
+        http_problem(reply, 400, "Bad header",
+                     "Dlcache-As-Tenant: a tenant is named by " STR_NAME_RULE);
+        return false;
+    }
+    current.who.role = ROLE_TENANT;
+    snprintf(current.who.tenant, sizeof(current.who.tenant), "%s", name);
+    return true;
+}
+
 bool auth_check(struct http_request *r, const struct http_route *route, struct http_reply *reply,
                 void *ctx)
 {
@@ -193,6 +215,8 @@ bool auth_check(struct http_request *r, const struct http_route *route, struct h
                      "this needs a token: send Authorization: Bearer TOKEN");
         return false;
     }
+    if (!act_as_tenant(r, reply))
+        return false;
     if ((current.who.role & roles) == 0) {
         http_problem(reply, 403, "Not allowed", "a token of role %s may not do this",
                      role_name(current.who.role));
