@@ -9,6 +9,7 @@
 struct manager {
     struct manager_config config;
     struct http_client *http; /* NULL: not asked yet, or turned away */
+    const char *tenant;       /* for which the next request is made; NULL: none. Borrowed */
     int status;
 };
 
@@ -57,7 +58,7 @@ static enum manager_said said(struct manager *m, int rc)
         return MANAGER_OK;
     if (m->status == 401)
         http_client_close(&m->http); /* it may be another one by now */
-    if (m->status == 401 || m->status == 403)
+    if (m->status == 401 || (m->status == 403 && m->tenant == NULL))
         return MANAGER_AWAY;
     if (m->status == 404)
         return MANAGER_ABSENT;
@@ -79,6 +80,8 @@ static enum manager_said ask(struct manager *m, const char *method, const char *
         return MANAGER_AWAY;
     if (key != NULL)
         http_client_header(m->http, "Idempotency-Key", key);
+    if (m->tenant != NULL)
+        http_client_header(m->http, "Dlcache-As-Tenant", m->tenant);
     rc = http_json(m->http, method, path, body, &answer, &m->status, err);
     if (rc == 0 && out != NULL)
         *out = answer;
@@ -136,8 +139,11 @@ enum manager_said manager_make_dataset(struct manager *m, const json_t *body, js
                                        struct dlc_err *err)
 {
     const char *name = json_string_value(json_object_get(body, "name"));
-    enum manager_said s = ask(m, "POST", "/v1/datasets", NULL, body, out, err);
+    enum manager_said s;
 
+    m->tenant = json_string_value(json_object_get(body, "tenant"));
+    s = ask(m, "POST", "/v1/datasets", NULL, body, out, err);
+    m->tenant = NULL;
     return s == MANAGER_REFUSED && m->status == 409 ? manager_dataset(m, name, out, err) : s;
 }
 
@@ -206,5 +212,10 @@ enum manager_said manager_tenant(struct manager *m, const char *name, char **tok
 enum manager_said manager_credentials(struct manager *m, const char *tenant, const json_t *body,
                                       struct dlc_err *err)
 {
-    return ask_of(m, "PUT", "tenants", tenant, "credentials", body, NULL, err);
+    enum manager_said s;
+
+    m->tenant = tenant;
+    s = ask_of(m, "PUT", "tenants", tenant, "credentials", body, NULL, err);
+    m->tenant = NULL;
+    return s;
 }

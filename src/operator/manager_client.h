@@ -9,6 +9,10 @@
  *     REFUSED  another 4xx, or 507: the manager will not do it, and says why
  *     AWAY     no response, 5xx, or an invalid token: try later
  *
+ * The operator is an admin. What users of a namespace wrote (datasets, credentials) it sends with
+ * the rights of their tenant only, so that the manager's rules for tenants hold: no files of the
+ * nodes, no addresses inside the cluster. 403 is REFUSED then.
+ *
  * With REFUSED and AWAY *err says why, and manager_status() is the HTTP status.
  */
 #ifndef DLC_OPERATOR_MANAGER_CLIENT_H

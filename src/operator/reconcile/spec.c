@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "base/str.h"
 
 const char *const spec_splits[SPEC_SPLITS] = {"train", "validation", "test"};
 
@@ -53,6 +54,54 @@ static bool read_text(const struct at *a, const char *field, size_t most, const 
         return wrong(a, field, "must be a text of 1 to %zu characters", most);
     *out = s;
     return true;
+}
+
+/* "host[:port]" before the path: not empty, no user name, one word. */
+static bool is_authority(const char *s)
+{
+    size_t len = strcspn(s, "/?#");
+
+    return len > 0 && strcspn(s, "@ \t\r\n\\") >= len;
+}
+
+static bool has_scheme(const char *s, const char *const *schemes)
+{
+    for (; *schemes != NULL; schemes++)
+        if (str_starts(s, *schemes))
+            return is_authority(s + strlen(*schemes));
+    return false;
+}
+
+/* The schema says so too, but an object may be older than the schema, and the schema than us: what
+ * tenants must not make nodes read is judged here, whatever let the object in. */
+static bool read_bucket(const struct at *a, size_t most, const char **out)
+{
+    static const char *const schemes[] = {"s3://", "gs://", "http://", "https://", NULL};
+    const char *s = NULL;
+
+    if (!read_text(a, "bucket", most, &s) || s == NULL)
+        return s == NULL && json_object_get(a->o, "bucket") == NULL;
+    if (str_starts(s, "file:"))
+        return wrong(a, "bucket",
+                     "file:// is a path on the nodes themselves, which is not for namespaces; an "
+                     "admin may register it at the manager");
+    if (!has_scheme(s, schemes) && s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-")] != '\0')
+        return wrong(
+            a, "bucket",
+            "must be s3://BUCKET/PREFIX/, gs://BUCKET/PREFIX/, an http(s) URL without user "
+            "name, or the name of a bucket");
+    *out = s;
+    return true;
+}
+
+static bool read_endpoint(const struct at *a, const char **out)
+{
+    static const char *const schemes[] = {"http://", "https://", NULL};
+
+    if (!read_text(a, "endpoint", 1024, out))
+        return false;
+    return *out == NULL || has_scheme(*out, schemes) ||
+           wrong(a, "endpoint", "must be http://HOST[:PORT] or https://HOST[:PORT]");
 }
 
 static bool read_int(const struct at *a, const char *field, int64_t least, int64_t most,
@@ -174,8 +223,7 @@ static bool read_data(const struct at *job, struct spec_data *d)
     if (a.o == NULL)
         return wrong(&a, "", "is missing");
     if (!read_ref(&a, "datasetRef", &d->ref) || !read_text(&a, "name", SPEC_NAME_MAX, &d->name) ||
-        !read_text(&a, "bucket", 2048, &d->bucket) ||
-        !read_text(&a, "endpoint", 1024, &d->endpoint) || !read_keys(&a, d))
+        !read_bucket(&a, 2048, &d->bucket) || !read_endpoint(&a, &d->endpoint) || !read_keys(&a, d))
         return false;
     if ((d->ref != NULL) == (d->bucket != NULL))
         return wrong(&a, "", "say exactly one of datasetRef (a CachedDataset) and bucket");
@@ -296,8 +344,8 @@ int dataset_spec_parse(struct dataset_spec *s, const json_t *object, struct dlc_
     struct at a;
 
     *s = (struct dataset_spec){.retention_s = SPEC_FOREVER};
-    if (!begin(&a, object, err) || !read_text(&a, "bucket", SPEC_URL_MAX, &s->bucket) ||
-        !read_text(&a, "endpoint", 1024, &s->endpoint) || !read_ref(&a, "secretRef", &s->secret) ||
+    if (!begin(&a, object, err) || !read_bucket(&a, SPEC_URL_MAX, &s->bucket) ||
+        !read_endpoint(&a, &s->endpoint) || !read_ref(&a, "secretRef", &s->secret) ||
         !read_texts(&a, "splits", &s->splits) || !read_texts(&a, "nodeNames", &s->node_names) ||
         !read_int(&a, "nodeCount", 1, 1000, &count) || !read_bool(&a, "warm", &s->warm) ||
         !read_choice(&a, "tier", tiers, DLC_COUNT(tiers), &tier) ||

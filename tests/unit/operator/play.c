@@ -237,6 +237,7 @@ static bool receive(struct play *p, int fd, struct request *r)
     if (n > 0 && sscanf(b.data, "%7s %255[^ ?]", r->method, r->path) == 2) {
         header(b.data, "Authorization: Bearer ", p->token, sizeof(p->token));
         header(b.data, "Idempotency-Key: ", p->idempotent, sizeof(p->idempotent));
+        header(b.data, "Dlcache-As-Tenant: ", p->as_tenant, sizeof(p->as_tenant));
         r->body = json_loads(end + 4, 0, NULL);
         snprintf(r->what, sizeof(r->what), "%s %s", r->method, r->path);
     }

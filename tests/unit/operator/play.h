@@ -30,11 +30,11 @@ struct play {
     char base[64];       /* "http://127.0.0.1:PORT" */
     pthread_mutex_t mtx; /* held while it answers: who locks it makes clients wait */
     int version;
-    json_t *kept;                   /* path -> object */
-    json_t *says;                   /* "METHOD PATH" -> [{"status", "body", "times"}] */
-    json_t *bodies;                 /* "METHOD PATH" -> the last body that was sent there */
-    struct buf asked;               /* "METHOD PATH\n" of every request, without the query */
-    char token[64], idempotent[80]; /* of the last request; "": none */
+    json_t *kept;     /* path -> object */
+    json_t *says;     /* "METHOD PATH" -> [{"status", "body", "times"}] */
+    json_t *bodies;   /* "METHOD PATH" -> the last body that was sent there */
+    struct buf asked; /* "METHOD PATH\n" of every request, without the query */
+    char token[64], idempotent[80], as_tenant[64]; /* of the last request; "": none */
 };
 
 void play_open(struct play *p);

@@ -160,6 +160,25 @@ static void test_a_dataset_that_is_there(void **state)
     json_decref(body);
 }
 
+/* What users of a namespace wrote has the rights of their tenant, not ours. */
+static void test_datasets_and_credentials_are_sent_for_the_tenant(void **state)
+{
+    json_t *body = json_pack("{s:s, s:s, s:s}", "name", "ns.d", "url", "file:///etc/dlcache/",
+                             "tenant", "ns"),
+           *out = NULL;
+
+    (void)state;
+    play_says(&server, "POST /v1/datasets", 403, "{\"detail\": \"file:// is a path\"}", 1);
+    assert_int_equal(manager_make_dataset(m, body, &out, &err), MANAGER_REFUSED);
+    assert_string_equal(server.as_tenant, "ns");
+    play_says(&server, "PUT /v1/tenants/ns/credentials", 204, NULL, 1);
+    assert_int_equal(manager_credentials(m, "ns", body, &err), MANAGER_OK);
+    assert_string_equal(server.as_tenant, "ns");
+    manager_end_job(m, "j-1", &err);
+    assert_string_equal(server.as_tenant, ""); /* of those requests alone */
+    json_decref(body);
+}
+
 static void test_tenants(void **state)
 {
     char *t = NULL;
@@ -245,6 +264,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_the_token_is_asked_again, fresh, end),
         cmocka_unit_test_setup_teardown(test_a_job_is_made_once, fresh, end),
         cmocka_unit_test_setup_teardown(test_a_dataset_that_is_there, fresh, end),
+        cmocka_unit_test_setup_teardown(test_datasets_and_credentials_are_sent_for_the_tenant,
+                                        fresh, end),
         cmocka_unit_test_setup_teardown(test_tenants, fresh, end),
         cmocka_unit_test_setup_teardown(test_routes, fresh, end),
     };

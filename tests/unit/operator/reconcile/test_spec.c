@@ -374,6 +374,18 @@ static void test_dataset(void **state)
         const char *spec, *words; /* NULL: good */
     } rows[] = {
         {"{\"bucket\": \"s3://b/\"}", NULL},
+        {"{\"bucket\": \"https://h:8080/d.list?x=@\"}", NULL},
+        {"{\"bucket\": \"birds.v2\"}", NULL},
+        {"{\"bucket\": \"file:///etc/dlcache/\"}", "spec.bucket: file:// is a path on the nodes"},
+        {"{\"bucket\": \"file:/etc/dlcache/\"}", "spec.bucket: file:// is a path on the nodes"},
+        {"{\"bucket\": \"FILE:///etc/dlcache/\"}", "spec.bucket: must be"},
+        {"{\"bucket\": \"/etc/dlcache/\"}", "spec.bucket: must be"},
+        {"{\"bucket\": \"dlcache://other\"}", "spec.bucket: must be"},
+        {"{\"bucket\": \"https://user:pass@h/\"}", "spec.bucket: must be"},
+        {"{\"bucket\": \"s3://\"}", "spec.bucket: must be"},
+        {"{\"bucket\": \"b\", \"endpoint\": \"file:///etc\"}", "spec.endpoint: must be"},
+        {"{\"bucket\": \"b\", \"endpoint\": \"http://u@h\"}", "spec.endpoint: must be"},
+        {"{\"bucket\": \"b\", \"endpoint\": \"http://minio:9000\"}", NULL},
         {"{}", "spec.bucket: is missing"},
         {"{\"bucket\": \"b\", \"nodeCount\": 1, \"nodeNames\": [\"n\"]}", "exclude each other"},
         {"{\"bucket\": \"b\", \"nodeCount\": 0}", "spec.nodeCount: must be a number from 1"},
