@@ -66,6 +66,17 @@ static const json_t *held(struct pass *p, json_t *object)
     return object;
 }
 
+/* Namespaces decide whether we may read their Secrets: that they do not let us is news for the user
+ * of the object, not a failure of ours. */
+static int observe_secret(struct pass *p, struct dlc_err *err)
+{
+    struct observed *o = &p->seen;
+    int rc = fetch(p, KUBE_SECRET, o->secret, &o->secret_object, err);
+
+    o->secret_forbidden = rc == DLC_EDENIED && kube_status(p->reconciler->kube) == 403;
+    return o->secret_forbidden ? 0 : rc;
+}
+
 static int observe_names(struct pass *p, struct dlc_err *err)
 {
     struct observed *o = &p->seen;
@@ -75,7 +86,7 @@ static int observe_names(struct pass *p, struct dlc_err *err)
     if (reads)
         rc = fetch(p, KUBE_SECRET, TENANT_SECRET, &o->tenant_secret, err);
     if (rc == 0 && reads)
-        rc = fetch(p, KUBE_SECRET, o->secret, &o->secret_object, err);
+        rc = observe_secret(p, err);
     for (size_t i = 0; rc == 0 && i < o->n_jobs; i++) {
         struct seen_job *j = &o->jobs[i];
 

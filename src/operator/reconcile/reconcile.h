@@ -97,6 +97,7 @@ struct observed {
     bool manager_away;       /* no question was answered */
     char manager_error[200]; /* why */
     const json_t *tenant_secret, *secret_object;
+    bool secret_forbidden; /* we may not read secret_object: the namespace has not bound the role */
     /* Another DLTPod or CachedDataset of this namespace names the Secret that the annotation
      * ANNOTATION_CREDENTIALS of the tenant's Secret names. */
     bool credentials_used;

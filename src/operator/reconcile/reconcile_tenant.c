@@ -53,6 +53,15 @@ static enum step credentials_step(struct round *r)
     const char *have = annotation(o->tenant_secret, ANNOTATION_CREDENTIALS);
     char want[256];
 
+    if (o->secret_forbidden) {
+        warn(r, COND_DATASET, "False", "SecretForbidden",
+             "the operator may not read Secret %s of namespace %s; let it: kubectl -n %s create "
+             "rolebinding dlcache-secrets --clusterrole dlcache-secrets --serviceaccount "
+             "dlcache-system:dlcache-operator",
+             o->secret, o->tenant, o->tenant);
+        look_after(r->out, RECON_LOOK_WAITING);
+        return WAIT;
+    }
     if (o->secret_object == NULL) {
         warn(r, COND_DATASET, "False", "SecretMissing",
              "Secret %s does not exist in namespace %s; make it, or correct spec.secretRef",

@@ -312,7 +312,8 @@ void world_observe(struct world *w, const char *kind, const char *name, struct o
     if (w->away)
         snprintf(o->manager_error, sizeof(o->manager_error), "connection refused");
     o->tenant_secret = world_get(w, "Secret", TENANT_SECRET);
-    o->secret_object = world_get(w, "Secret", o->secret);
+    o->secret_forbidden = w->secret_forbidden;
+    o->secret_object = o->secret_forbidden ? NULL : world_get(w, "Secret", o->secret);
     if (o->tenant_secret != NULL) {
         const char *used =
             text(json_object_get(meta(o->tenant_secret), "annotations"), ANNOTATION_CREDENTIALS);

@@ -26,12 +26,13 @@ struct world {
     int version;
 
     /* what fails */
-    bool away;           /* the manager */
-    bool deaf;           /* nobody lists buckets */
-    bool idle;           /* nobody binds or starts pods */
-    const char *bad_url; /* the bucket that does not exist */
-    int refuse_jobs;     /* HTTP status */
-    const char *reject;  /* the kind that the API server does not take */
+    bool away;             /* the manager */
+    bool deaf;             /* nobody lists buckets */
+    bool idle;             /* nobody binds or starts pods */
+    bool secret_forbidden; /* the namespace does not let us read its Secrets */
+    const char *bad_url;   /* the bucket that does not exist */
+    int refuse_jobs;       /* HTTP status */
+    const char *reject;    /* the kind that the API server does not take */
 
     /* what was done */
     int actions, calls, control;

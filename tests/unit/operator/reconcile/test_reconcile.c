@@ -126,6 +126,12 @@ static void secret_there(struct world *w)
     world_secret(w, "keys");
 }
 
+static void secret_forbidden(struct world *w)
+{
+    secret_there(w);
+    w->secret_forbidden = true;
+}
+
 static void foreign_tenant_secret(struct world *w)
 {
     world_secret(w, TENANT_SECRET);
@@ -497,6 +503,8 @@ static const struct row {
      "False:SecretIncomplete", "no secret_key"},
     {"a Secret has an empty key", blank_secret, "STATUS Pending; EVENT SecretIncomplete!", DATA,
      "False:SecretIncomplete", "no access_key"},
+    {"a Secret may not be read", secret_forbidden, "STATUS Pending; EVENT SecretForbidden!", DATA,
+     "False:SecretForbidden", "create rolebinding dlcache-secrets"},
     {"the Secret is there", secret_there, "CREDENTIALS; again", NULL, NULL, NULL},
     {"the tenant's Secret is somebody's", foreign_tenant_secret,
      "STATUS Pending; EVENT ForeignObject!", DATA, "False:ForeignObject", "left alone"},
