@@ -59,6 +59,14 @@ def pick(objects, kind, name):
     return next(o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name)
 
 
+def secrets_binding(ns):
+    """What lets the operator read Secrets of a namespace (docs/kubernetes.md)."""
+    return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+            "metadata": {"name": "dlcache-secrets", "namespace": ns},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "dlcache-secrets"},
+            "subjects": [{"kind": "ServiceAccount", "name": "dlcache-operator", "namespace": NAMESPACE}]}
+
+
 def pods(objects):
     """(name, pod spec) of everything that makes pods."""
     for o in objects:

@@ -153,7 +153,7 @@ class World:
             self.kubeconfig = self.config_of("operator")
             for name in self.nodes:
                 self.k.node(name, **self.kube.get(name, {}))
-            self.k.namespace(NS)
+            self.namespace(NS)
             self.stack = stack.pop_all()
         return self
 
@@ -166,6 +166,11 @@ class World:
         self.k.apply({"apiVersion": "v1", "kind": "List", "items": [o for o in base if o["kind"] in kinds]})
         self.k.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd/dltpods.dlcache.io",
                        "crd/cacheddatasets.dlcache.io")
+
+    def namespace(self, name):
+        """A namespace whose Secrets the operator may read."""
+        self.k.namespace(name)
+        self.k.apply(deploy.secrets_binding(name))
 
     def config_of(self, name, server=None):
         """A kubeconfig of the operator's account."""
