@@ -104,6 +104,46 @@ static bool read_endpoint(const struct at *a, const char **out)
            wrong(a, "endpoint", "must be http://HOST[:PORT] or https://HOST[:PORT]");
 }
 
+/* Pods are made by the operator, so rules for users who make pods do not see them: only volumes that
+ * give no access to the machine, as the Pod Security level "restricted" has them. */
+static bool is_allowed_volume(const char *kind)
+{
+    static const char *const allowed[] = {"configMap", "csi",       "downwardAPI",
+                                          "emptyDir",  "ephemeral", "image",
+                                          "projected", "secret",    "persistentVolumeClaim"};
+
+    for (size_t i = 0; i < DLC_COUNT(allowed); i++)
+        if (strcmp(kind, allowed[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool check_volumes(const struct at *a)
+{
+    json_t *list = json_object_get(a->o, "volumes"), *one, *v;
+    const char *key;
+    size_t i;
+
+    if (list != NULL && !json_is_array(list))
+        return wrong(a, "volumes", "must be a list");
+    json_array_foreach(list, i, one)
+    {
+        if (!json_is_object(one))
+            return wrong(a, "volumes", "must be a list of objects");
+        json_object_foreach(
+            one, key,
+            v) if (strcmp(key, "name") != 0 &&
+                   !is_allowed_volume(key)) return wrong(a, "volumes",
+                                                         "a volume of kind %.40s is not allowed; "
+                                                         "use configMap, csi, "
+                                                         "downwardAPI, emptyDir, ephemeral, image, "
+                                                         "persistentVolumeClaim, "
+                                                         "projected or secret",
+                                                         key);
+    }
+    return true;
+}
+
 static bool read_int(const struct at *a, const char *field, int64_t least, int64_t most,
                      int64_t *out)
 {
@@ -299,7 +339,7 @@ static bool read_spec(struct spec *s, const struct at *a)
         !read_int(a, "masterPort", 1, 65535, &port) ||
         !read_choice(a, "warmUp", warm_ups, DLC_COUNT(warm_ups), &warm_up) ||
         !read_retention(a, &s->retention_s) || !read_text(a, "nodeName", 253, &s->node_name) ||
-        !read_texts(a, "nodeSequence", &s->node_sequence))
+        !read_texts(a, "nodeSequence", &s->node_sequence) || !check_volumes(a))
         return false;
     if (s->node_name != NULL && s->node_sequence != NULL)
         return wrong(a, "", "nodeName and nodeSequence exclude each other");

@@ -307,6 +307,16 @@ static void test_refused(void **state)
          "spec.jobs[0].qos.partitionLimit: must be a number of bytes"},
         {"{\"jobs\": [" JOB(DATA ", \"qos\": {\"useCache\": 1}") "]}",
          "spec.jobs[0].qos.useCache: must be true or false"},
+        {"{\"jobs\": [" JOB(DATA) "], \"volumes\": [{\"name\": \"v\", \"hostPath\": {\"path\": "
+                                  "\"/\"}}]}",
+         "spec.volumes: a volume of kind hostPath is not allowed"},
+        {"{\"jobs\": [" JOB(DATA) "], \"volumes\": [{\"name\": \"v\", \"emptyDir\": {}}, "
+                                  "{\"name\": \"w\", \"emptyDir\": {}, \"nfs\": {}}]}",
+         "spec.volumes: a volume of kind nfs is not allowed"},
+        {"{\"jobs\": [" JOB(DATA) "], \"volumes\": {}}", "spec.volumes: must be a list"},
+        {"{\"jobs\": [" JOB(DATA) "], \"volumes\": [7]}", "spec.volumes: must be a list of"},
+        {"{\"jobs\": [" JOB("\"dataSource\": {\"bucket\": \"file:///etc/\"}") "]}",
+         "spec.jobs[0].dataSource.bucket: file:// is a path"},
         {"{\"replicas\": 0, \"jobs\": [" JOB(DATA) "]}", "spec.replicas: must be a number from 1"},
         {"{\"replicas\": \"2\", \"jobs\": [" JOB(DATA) "]}", "spec.replicas: must be a number"},
         {"{\"retention\": \"soon\", \"jobs\": [" JOB(DATA) "]}",
