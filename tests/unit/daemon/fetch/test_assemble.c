@@ -144,7 +144,8 @@ static int set_up(void **state)
     bc.tally = &tally;
     assert_int_equal(bucket_open(&ds->url, &bc, &ds->bucket, &err), 0);
     ds->catalog = make_catalog();
-    assert_int_equal(mem_index_new(n.memory, N, 1, &ds->index, NULL), 0);
+    ds->tenant_memory = n.own_memory;
+    assert_int_equal(mem_index_new(n.own_memory->memory, N, 1, &ds->index, NULL), 0);
     return 0;
 }
 
@@ -391,11 +392,11 @@ static void test_fetched(void **state)
             played_turn(&n);
             poll(NULL, 0, !answered);
         }
-        bytes = memory_hold(n.memory, ds->index, samples[i], &len);
+        bytes = memory_hold(n.own_memory->memory, ds->index, samples[i], &len);
         assert_non_null(bytes);
         assert_memory_equal(bytes, a.bytes, len);
         assert_true(mem_index_checksum(ds->index, samples[i]) == hash64(bytes, len));
-        memory_unhold(n.memory, ds->index, samples[i]);
+        memory_unhold(n.own_memory->memory, ds->index, samples[i]);
     }
     assert_int_equal(ds->outcomes.fetched, 2); /* the others needed no bucket */
     while (n.pending > 0) {
