@@ -364,7 +364,7 @@ static void test_each_call_of_the_daemon_fails(void **state)
 static void test_each_file_call_of_the_daemon_fails(void **state)
 {
     (void)state;
-    sweep_daemon(OTHER_CALLS, 100);
+    sweep_daemon(OTHER_CALLS, 60);
 }
 
 /* The calls of its start and its end. It starts, or ends with a message. */
