@@ -231,7 +231,8 @@ static void test_given_up(void **state)
 /* A daemon that does not answer `map`. */
 static void test_map_in_time(void **state)
 {
-    struct attachment a = {.foreign = false};
+    static struct shm_segment_hdr no_heartbeat;
+    struct attachment a = {.segment = (void *)&no_heartbeat};
     struct dlc_err err = DLC_ERR_INIT;
     struct dlc_view v;
     int fds[2];
