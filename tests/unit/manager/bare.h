@@ -73,6 +73,28 @@ static inline void bare_close(struct tables **tp)
     mem_free(&b);
 }
 
+/* Write a new document as the routes do, and tell the table that holds its kind. Takes body. */
+static inline void bare_put(struct tables *t, enum store_kind kind, const char *id,
+                            const char *tenant, json_t *body)
+{
+    struct store_doc d = {(char *)id, (char *)tenant, body, 0};
+
+    assert_non_null(body);
+    ok(store_put(t->store, kind, &d, STORE_NEW, &err));
+    if (kind == STORE_NODE)
+        nodes_remember(t, &d, true);
+    else if (kind == STORE_DATASET)
+        dataset_written(t, 0, &d);
+    json_decref(body);
+}
+
+/* A live node with room for so many bytes. */
+static inline void bare_put_node(struct tables *t, const char *name, int capacity)
+{
+    bare_put(t, STORE_NODE, name, "",
+             json_pack("{s:s, s:s, s:i}", "address", "", "state", "live", "capacity", capacity));
+}
+
 /* Until cond is true, 20 s at most. */
 #define bare_wait(cond)                                                                            \
     do {                                                                                           \
