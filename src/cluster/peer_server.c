@@ -55,12 +55,12 @@
 #include "cluster/peer/view.h"
 #include "daemon/work.h"
 
-#define DOOR_TAG    DLC_TAG4('d', 'o', 'o', 'r')
-#define ASK_TAG     DLC_TAG4('a', 's', 'k', 's')
-#define PIECE       (384u << 10) /* of a catalog, in one answer */
-#define HELD_SHARE  2            /* half of the memory tier */
-#define REFUSALS    16
-#define REFUSED_FOR DLC_SEC(1)
+#define PEER_SERVER_TAG  DLC_TAG4('p', 'e', 'e', 's')
+#define PEER_REQUEST_TAG DLC_TAG4('p', 'e', 'e', 'r')
+#define PIECE            (384u << 10) /* of a catalog, in one answer */
+#define HELD_SHARE       2            /* half of the memory tier */
+#define REFUSALS         16
+#define REFUSED_FOR      DLC_SEC(1)
 
 /* A dataset that could not be opened: for a moment nobody need try again. */
 struct refusal {
@@ -93,7 +93,7 @@ struct peer_request {
 
     struct dlc_list link; /* in member.requests until it is answered */
     struct task task;
-    struct dataset_waiter needer;
+    struct dataset_waiter dataset_waiter;
     struct waiter waiter;
     struct dataset *ds; /* with a reference */
     bool resident;      /* it was when we were asked */
@@ -108,15 +108,15 @@ struct peer_request {
     uint64_t checksum; /* of the sample, as it was when it came */
 };
 
-static struct peer_request *ask_of(void *arg)
+static struct peer_request *request_of(void *arg)
 {
     struct peer_request *a = arg;
 
-    dlc_check(a != NULL && a->tag == ASK_TAG);
+    dlc_check(a != NULL && a->tag == PEER_REQUEST_TAG);
     return a;
 }
 
-static void ask_free(struct peer_request *a)
+static void request_free(struct peer_request *a)
 {
     dlc_check(a->call == NULL && a->ds == NULL);
     secret_free(&a->token);
@@ -160,7 +160,7 @@ static void end(struct peer_request *a)
     if (a->ds != NULL)
         dataset_put(&a->ds);
     n->pending--;
-    ask_free(a);
+    request_free(a);
 }
 
 static void fail(struct peer_request *a, int rc, const char *text)
@@ -178,7 +178,7 @@ static void fail(struct peer_request *a, int rc, const char *text)
 
 static void release_held(struct task *t)
 {
-    struct peer_request *a = ask_of(dlc_container(t, struct peer_request, task));
+    struct peer_request *a = request_of(dlc_container(t, struct peer_request, task));
 
     memory_unhold(dataset_memory(a->ds), a->ds->index, a->sample);
     a->peer_server->held -= a->len;
@@ -188,7 +188,7 @@ static void release_held(struct task *t)
 /* On a loop of the server: the bytes are out, or the peer has gone. */
 static void on_sent(void *arg)
 {
-    struct peer_request *a = ask_of(arg);
+    struct peer_request *a = request_of(arg);
 
     loop_post(a->peer_server->node->loop, &a->task);
 }
@@ -272,7 +272,7 @@ static struct file_sum *sum_begin(const struct peer_request *a)
 
 static void on_opened(struct task *t)
 {
-    struct peer_request *a = ask_of(dlc_container(t, struct peer_request, task));
+    struct peer_request *a = request_of(dlc_container(t, struct peer_request, task));
     struct http_reply reply = {.type = "application/octet-stream", .file = true};
 
     if (a->rc < 0) {
@@ -296,7 +296,7 @@ static void on_opened(struct task *t)
 
 static void open_work(struct work *w)
 {
-    struct peer_request *a = ask_of(dlc_container(w, struct peer_request, work));
+    struct peer_request *a = request_of(dlc_container(w, struct peer_request, work));
 
     /* It is not verified before: that takes as long as to send it, and the peer compares. */
     a->rc = disk_open_chunk(a->peer_server->node->disk, a->chunk, a->len, &a->fd, &a->checksum,
@@ -318,7 +318,7 @@ static void open_large(struct peer_request *a, const struct catalog_entry *e)
 
 static void on_fetched(struct waiter *w, int rc, const char *text)
 {
-    struct peer_request *a = ask_of(dlc_container(w, struct peer_request, waiter));
+    struct peer_request *a = request_of(dlc_container(w, struct peer_request, waiter));
     struct catalog_entry e;
 
     if (a->call == NULL) /* cancelled: nobody waits for it any more */
@@ -378,7 +378,7 @@ static bool is_refused(const struct peer_request *a)
 
 static void on_dataset(struct dataset_waiter *d, struct dataset *ds, const struct dlc_err *err)
 {
-    struct peer_request *a = ask_of(dlc_container(d, struct peer_request, needer));
+    struct peer_request *a = request_of(dlc_container(d, struct peer_request, dataset_waiter));
 
     if (ds == NULL) {
         *refusal_of(a) =
@@ -406,7 +406,7 @@ static void ask_manager(struct peer_request *a, struct dlc_dur life)
 
 static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
 {
-    struct peer_request *a = ask_of(arg);
+    struct peer_request *a = request_of(arg);
     struct dataset *ds;
 
     if (g != NULL && a->token != NULL && a->tenant == NULL)
@@ -434,7 +434,7 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
                                             .anonymous = g->anonymous,
                                             .snapshot = a->snapshot,
                                             .grant = g},
-                     &a->needer);
+                     &a->dataset_waiter);
 }
 
 /* ---- catalogs ---- */
@@ -459,7 +459,7 @@ static json_t *catalog_piece(const struct catalog *c, uint64_t at)
 
 static void on_catalog_read(struct task *t)
 {
-    struct peer_request *a = ask_of(dlc_container(t, struct peer_request, task));
+    struct peer_request *a = request_of(dlc_container(t, struct peer_request, task));
     struct http_reply reply = {.body = a->piece};
 
     if (a->piece == NULL) {
@@ -475,7 +475,7 @@ static void on_catalog_read(struct task *t)
 
 static void catalog_work(struct work *w)
 {
-    struct peer_request *a = ask_of(dlc_container(w, struct peer_request, work));
+    struct peer_request *a = request_of(dlc_container(w, struct peer_request, work));
 
     a->piece = catalog_piece(a->ds->catalog, a->sample);
     loop_post(a->peer_server->node->loop, &a->task);
@@ -498,14 +498,14 @@ static void give_catalog(struct peer_request *a, struct dataset *ds)
 
 static void on_ask(struct task *t)
 {
-    struct peer_request *a = ask_of(dlc_container(t, struct peer_request, task));
+    struct peer_request *a = request_of(dlc_container(t, struct peer_request, task));
     struct node *n = a->peer_server->node;
     struct dataset *ds =
         a->token == NULL ? dataset_of_cluster(n, a->cid, a->tenant, a->snapshot) : NULL;
 
     n->pending++;
     dlc_list_push_tail(&n->member->requests, &a->link);
-    a->needer.ready = on_dataset;
+    a->dataset_waiter.ready = on_dataset;
     if (a->peer_server->cancelled || n->stopping) {
         fail(a, DLC_ECANCELED, "the node is ending");
     } else if (a->catalog) {
@@ -551,7 +551,7 @@ static void ask_node(struct peer_server *d, struct async_call *call, const struc
     uint64_t snapshot, sample;
     struct peer_request *a;
 
-    dlc_check(d->tag == DOOR_TAG);
+    dlc_check(d->tag == PEER_SERVER_TAG);
     if (r->token == NULL) {
         count(peer_refused);
         http_problem(&reply, 401, "No token",
@@ -567,7 +567,7 @@ static void ask_node(struct peer_server *d, struct async_call *call, const struc
         return;
     }
     a = mem_new(struct peer_request);
-    a->tag = ASK_TAG;
+    a->tag = PEER_REQUEST_TAG;
     a->peer_server = d;
     a->call = call;
     a->snapshot = snapshot;
@@ -627,7 +627,7 @@ int peer_server_open(struct node *n, const char *listen, struct peer_server **ou
         .address = listen, .routes = routes, .ctx = d, .run = run_read};
     int rc;
 
-    d->tag = DOOR_TAG;
+    d->tag = PEER_SERVER_TAG;
     d->node = n;
     if (n->token != NULL)
         sha256(n->token, strlen(n->token), d->token);

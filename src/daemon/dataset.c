@@ -95,7 +95,7 @@ static void dataset_close(struct dataset *ds, bool whole)
 static void dataset_free(struct dataset *ds)
 {
     dlc_check(dlc_list_empty(&ds->sessions) && dlc_list_empty(&ds->opening.openers));
-    dlc_check(dlc_list_empty(&ds->opening.needers));
+    dlc_check(dlc_list_empty(&ds->opening.waiters));
     dlc_check(ds->fetching.n == 0 && ds->opening.listing == NULL);
     dlc_list_remove(&ds->link);
     dlc_list_remove(&ds->backlog.link);
@@ -293,7 +293,7 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     dlc_list_init(&ds->decoded_caches);
     dlc_list_init(&ds->job_weights);
     dlc_list_init(&ds->opening.openers);
-    dlc_list_init(&ds->opening.needers);
+    dlc_list_init(&ds->opening.waiters);
     dlc_list_init(&ds->backlog.link);
     dlc_list_push_tail(&n->datasets, &ds->link);
     set_owner(ds, w->grant);

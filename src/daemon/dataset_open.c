@@ -48,7 +48,7 @@ static void answer_openers(struct dataset *ds)
 {
     struct dlc_list *n;
 
-    while ((n = dlc_list_pop_head(&ds->opening.needers)) != NULL) {
+    while ((n = dlc_list_pop_head(&ds->opening.waiters)) != NULL) {
         struct dataset_waiter *d = dlc_container(n, struct dataset_waiter, link);
         struct dataset *ref = ds;
 
@@ -123,10 +123,10 @@ static void move_openers(struct dataset *ds, struct dataset *old)
         old->refs++;
         dataset_put(&ref);
     }
-    while ((n = dlc_list_pop_head(&ds->opening.needers)) != NULL) {
+    while ((n = dlc_list_pop_head(&ds->opening.waiters)) != NULL) {
         struct dataset *ref = ds;
 
-        dlc_list_push_tail(&old->opening.needers, n);
+        dlc_list_push_tail(&old->opening.waiters, n);
         old->refs++;
         dataset_put(&ref);
     }
@@ -358,7 +358,7 @@ static void begin(struct dataset *ds, bool refresh)
 static void reopened(struct dataset *ds)
 {
     if (ds->catalog != NULL || !dlc_list_empty(&ds->opening.openers) ||
-        !dlc_list_empty(&ds->opening.needers))
+        !dlc_list_empty(&ds->opening.waiters))
         begin_loaded(ds);
     else
         ds->stale = true; /* nothing counts that is stored, and nobody waits */
@@ -435,7 +435,7 @@ void dataset_need(struct node *n, const struct open_request *w, struct dataset_w
         d->ready(d, ds, &err);
     } else {
         ds->refs++;
-        dlc_list_push_tail(&ds->opening.needers, &d->link);
+        dlc_list_push_tail(&ds->opening.waiters, &d->link);
     }
     if (begun)
         begin(ds, w->refresh);

@@ -29,7 +29,7 @@ struct dataset_opening {
     struct listing *listing;
     struct dlc_err error;    /* DATASET_FAILED */
     struct dlc_list openers; /* struct conn.waiting */
-    struct dlc_list needers; /* struct dataset_waiter.link */
+    struct dlc_list waiters; /* struct dataset_waiter.link */
 };
 
 /* Find or start; the connection is answered when the dataset is READY or FAILED. */
