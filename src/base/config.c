@@ -357,6 +357,13 @@ static int resolve(struct config *c, struct dlc_err *err)
 
 /* ---- sources ---- */
 
+static bool has_password(const char *value)
+{
+    const char *at = str_starts(value, "redis://") ? strchr(value, '@') : NULL;
+
+    return at != NULL && memchr(value + 8, ':', (size_t)(at - value) - 8) != NULL;
+}
+
 int config_set(struct config *c, const char *flag, const char *value, struct dlc_err *err)
 {
     const struct config_option *o = find(flag);
@@ -366,6 +373,10 @@ int config_set(struct config *c, const char *flag, const char *value, struct dlc
         return unknown(flag, "--", err);
     if (value == NULL && o->type != TYPE_flag)
         return dlc_err_set(err, DLC_EINVAL, "--%s needs a value: %s", flag, type_allows[o->type]);
+    if (value != NULL && has_password(value))
+        log_warn("--%s: every user of this machine can read a password on a command line; use "
+                 "--%s-file or $%s",
+                 flag, flag, o->env);
     rc = assign(c, o, value == NULL ? "true" : value, err);
     if (rc == 0)
         rc = resolve(c, err);

@@ -17,6 +17,7 @@ static const char *placeholder(const struct config_option *o)
         {"endpoint", "URL"},      {"region", "NAME"},
         {"profile", "NAME"},      {"path-style", "CHOICE"},
         {"allow-uid", "UID,..."}, {"allow-path", "DIR,..."},
+        {"store-file", "PATH"},   {"shared-file", "PATH"},
         {"log-level", "LEVEL"},   {"tenant-networks", "CIDR,..."},
         {"tenant-proxy", "URL"},
     };

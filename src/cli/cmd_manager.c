@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/process_secrets.h"
 #include "cli/commands.h"
 #include "manager/manager.h"
 
@@ -90,7 +91,9 @@ static int run(const struct command *cmd, int argc, char **argv)
 
     if (args_parse(&a, cmd, NULL, argc, argv, &status)) {
         status = CLI_OK;
-        if (check(&a.config, &err) < 0 || manage(&a.config, a.quiet, &err) < 0)
+        process_keep_secrets();
+        if (check(&a.config, &err) < 0 || config_read_url_files(&a.config, &err) < 0 ||
+            manage(&a.config, a.quiet, &err) < 0)
             status = cli_fail(cmd, &err);
     }
     args_release(&a);

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "base/process_secrets.h"
 #include "cli/commands.h"
 #include "cluster/agent.h"
 #include "cluster/membership.h"
@@ -80,10 +81,12 @@ static int run(const struct command *cmd, int argc, char **argv)
     if (args_parse(&a, cmd, options, argc, argv, &status)) {
         j.quiet = a.quiet;
         log_level_parse(a.config.log_level, &log_threshold);
-        status =
-            check(&m, &a.config, capacity, gpus, &err) < 0 || node_main(&a.config, &start, &err) < 0
-                ? cli_fail(cmd, &err)
-                : CLI_OK;
+        process_keep_secrets();
+        status = check(&m, &a.config, capacity, gpus, &err) < 0 ||
+                         config_read_url_files(&a.config, &err) < 0 ||
+                         node_main(&a.config, &start, &err) < 0
+                     ? cli_fail(cmd, &err)
+                     : CLI_OK;
     }
     args_release(&a);
     return status;

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
+#include "base/process_secrets.h"
 #include "cli/commands.h"
 #include "cluster/agent.h"
 #include "cluster/membership.h"
@@ -148,10 +149,16 @@ static int run(const struct command *cmd, int argc, char **argv)
     };
     const struct node_start start = {announce, &s, node_has_control ? &s.cluster : NULL,
                                      &membership_ops};
+    struct dlc_err err = DLC_ERR_INIT;
     int status;
 
     if (args_parse(&a, cmd, options, argc, argv, &status)) {
         s.quiet = a.quiet;
+        if (config_read_url_files(&a.config, &err) < 0) {
+            status = cli_fail(cmd, &err);
+            args_release(&a);
+            return status;
+        }
         s.cluster.api = a.config.listen[0] != '\0' ? a.config.listen : NULL;
         status = background ? serve_behind(cmd, &s) : serve(cmd, &a.config, &start);
     }
