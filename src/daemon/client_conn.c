@@ -439,11 +439,15 @@ static int socket_dir(const char *path, struct dlc_err *err)
 {
     char *copy = mem_str(path);
     const char *dir = dirname(copy);
-    struct stat st;
+    struct stat st, link;
     int rc = 0;
 
-    if (os_mkdirs(dir, 0700) < 0 || os_stat(dir, &st) < 0)
+    if (os_mkdirs(dir, 0700) < 0 || os_stat(dir, &st) < 0 || os_lstat(dir, &link) < 0)
         rc = dlc_err_sys(err, "cannot make %s for the daemon's socket", dir);
+    else if (S_ISLNK(link.st_mode) && link.st_uid != geteuid() && link.st_uid != 0)
+        rc = dlc_err_set(err, DLC_EDENIED,
+                         "%s is a link of user %d: choose another place with --socket", dir,
+                         (int)link.st_uid);
     else if (st.st_uid != geteuid() && st.st_uid != 0)
         rc = dlc_err_set(
             err, DLC_EDENIED,
@@ -452,6 +456,11 @@ static int socket_dir(const char *path, struct dlc_err *err)
     else if ((st.st_mode & S_IWOTH) != 0 && (st.st_mode & S_ISVTX) == 0)
         rc = dlc_err_set(err, DLC_EDENIED,
                          "anybody may write to %s: choose a private directory with --socket", dir);
+    else if ((st.st_mode & S_IWGRP) != 0 && (st.st_mode & S_ISVTX) == 0)
+        rc = dlc_err_set(err, DLC_EDENIED,
+                         "group %d may write to %s, and could put a socket of its own there: "
+                         "`chmod g-w` it, or choose a private directory with --socket",
+                         (int)st.st_gid, dir);
     mem_free(&copy);
     return rc;
 }
