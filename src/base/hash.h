@@ -18,6 +18,16 @@ void hash64_add(struct hash64_stream *h, const void *data, size_t len);
 uint64_t hash64_end(struct hash64_stream **hp); /* takes it; NULL is allowed */
 
 void sha256(const void *data, size_t len, unsigned char out[static SHA256_LEN]);
+/*
+ * A name made of texts: the first 16 bytes of SHA-256 over all of them, each after its length, so
+ * that {"ab", "c"} and {"a", "bc"} differ. For names that separate tenants: nobody can make a text
+ * with the name of another one. The first part says what is named.
+ */
+struct name_hash {
+    uint64_t hi, lo;
+};
+struct name_hash name_hash_of(const char *const *parts, size_t n);
+
 void hmac_sha256(const void *key, size_t key_len, const void *data, size_t len,
                  unsigned char out[static SHA256_LEN]);
 

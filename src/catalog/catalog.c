@@ -134,13 +134,12 @@ out:
     return rc;
 }
 
-char *catalog_path(const char *dir, const char *endpoint, const char *url)
+char *catalog_path(const char *dir, const char *const *parts, size_t n)
 {
-    char *place = mem_fmt("%s %s", endpoint, url);
-    char *path = mem_fmt("%s/catalogs/%016llx.cat", dir, (unsigned long long)hash64_str(place));
+    struct name_hash h = name_hash_of(parts, n);
 
-    mem_free(&place);
-    return path;
+    return mem_fmt("%s/catalogs/%016llx%016llx.cat", dir, (unsigned long long)h.hi,
+                   (unsigned long long)h.lo);
 }
 
 int catalog_open(const char *path, struct catalog **out, struct dlc_err *err)

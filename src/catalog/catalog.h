@@ -110,9 +110,9 @@ int catalog_builder_finish(struct catalog_builder *b, const char *path, const ch
                            struct dlc_err *err);
 void catalog_builder_free(struct catalog_builder **bp);
 
-/* Where the catalog of `url` (canonical, without shape) at `endpoint` ("" when it has none) is kept
- * below the daemon's directory. Gives. */
-char *catalog_path(const char *dir, const char *endpoint, const char *url);
+/* Where a catalog is kept below the daemon's directory: `parts` say whose it is, where its bucket is
+ * and its URL (canonical, without shape), as name_hash_of() takes them. Gives. */
+char *catalog_path(const char *dir, const char *const *parts, size_t n);
 
 struct catalog;
 

@@ -8,8 +8,8 @@
  * `dlcache rebuild` restores a dataset's name and tenant. Two tenants may have used one name in
  * turn: each has a file of its own.
  *
- *     DIR/catalogs/NAME@TENANT.left   {"catalog": "0123456789abcdef.cat", "disk":
- *                                      "0123456789abcdef", "tenant": "TENANT"}
+ *     DIR/catalogs/NAME@TENANT.left   {"catalog": "ID.cat", "disk": "32 hexadecimal digits",
+ *                                      "tenant": "TENANT"}
  *
  * The record is about the snapshot that was listed last: chunks of older ones are evicted when
  * space is needed.
@@ -17,6 +17,7 @@
 #include "cluster/disk_inventory.h"
 
 #include <dirent.h>
+#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,9 +92,9 @@ static void record_write(const struct dataset *ds)
 
     if (path == NULL)
         return;
-    record =
-        mem_fmt("{\"catalog\": \"%s\", \"disk\": \"%016llx\", \"tenant\": \"%s\"}\n",
-                strrchr(ds->catalog_path, '/') + 1, (unsigned long long)ds->disk.id, ds->tenant);
+    record = mem_fmt("{\"catalog\": \"%s\", \"disk\": \"%016llx%016llx\", \"tenant\": \"%s\"}\n",
+                     strrchr(ds->catalog_path, '/') + 1, (unsigned long long)ds->disk.id.hi,
+                     (unsigned long long)ds->disk.id.lo, ds->tenant);
     if ((os_read_file(path, RECORD_MAX, &old, NULL) < 0 || strcmp(buf_str(&old), record) != 0) &&
         os_write_file(path, record, strlen(record), 0600, &err) < 0)
         log_warn("%s is not remembered: %s", ds->cid, err.text);
@@ -103,7 +104,8 @@ static void record_write(const struct dataset *ds)
 }
 
 /* Gives the catalog; NULL: there is no record, or it makes no sense. */
-static struct catalog *record_read(const struct node *n, const char *path, uint64_t *disk_id)
+static struct catalog *record_read(const struct node *n, const char *path,
+                                   struct name_hash *disk_id)
 {
     struct buf text = BUF_INIT;
     json_t *record = os_read_file(path, RECORD_MAX, &text, NULL) < 0
@@ -112,15 +114,13 @@ static struct catalog *record_read(const struct node *n, const char *path, uint6
     const char *file = json_string_value(json_object_get(record, "catalog"));
     const char *disk = json_string_value(json_object_get(record, "disk"));
     struct catalog *c = NULL;
-    unsigned char raw[8];
+    uint64_t raw[2];
     char *where;
 
     buf_release(&text);
-    if (file != NULL && strchr(file, '/') == NULL && disk != NULL && strlen(disk) == 16 &&
-        str_unhex(disk, 16, raw)) {
-        *disk_id = 0;
-        for (unsigned i = 0; i < sizeof(raw); i++)
-            *disk_id = *disk_id << 8 | raw[i];
+    if (file != NULL && strchr(file, '/') == NULL && disk != NULL && strlen(disk) == 32 &&
+        str_unhex(disk, 32, (unsigned char *)raw)) {
+        *disk_id = (struct name_hash){be64toh(raw[0]), be64toh(raw[1])};
         where = mem_fmt("%s/catalogs/%s", n->config->dir, file);
         if (catalog_open(where, &c, NULL) < 0)
             c = NULL;
@@ -134,7 +134,8 @@ uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, co
 {
     char *path = record_path(n, name, tenant);
     struct catalog *c = NULL;
-    uint64_t disk_id = 0, bytes = 0;
+    struct name_hash disk_id = {0, 0};
+    uint64_t bytes = 0;
 
     if (path != NULL)
         c = record_read(n, path, &disk_id);

@@ -140,17 +140,21 @@ static const char *effective_endpoint(const struct dataset *ds)
 /* What a chunk's name is made of beside key and ETag: the place, not the prefix, so that datasets
  * that overlap share chunks; and the tenant, so that nobody finds what another one paid for with
  * credentials of its own (CLUSTER-2). */
-static uint64_t disk_id_of(const struct dataset *ds)
+static struct name_hash disk_id_of(const struct dataset *ds)
 {
     bool whole_keys = ds->url.scheme == URL_S3 || ds->url.scheme == URL_GS;
-    const char *end = ds->cid != NULL ? ds->tenant : ds->asked.confined ? "confined" : "";
-    char *place = mem_fmt("%d %s %s%s%s%s", (int)ds->url.scheme, effective_endpoint(ds),
-                          ds->url.bucket, whole_keys ? "" : ds->url.prefix,
-                          ds->cid != NULL || ds->asked.confined ? "\n" : "", end);
-    uint64_t id = hash64_str(place);
+    char scheme[16];
+    const char *const parts[] = {"dlcache place",
+                                 scheme,
+                                 effective_endpoint(ds),
+                                 ds->url.bucket,
+                                 whole_keys ? "" : ds->url.prefix,
+                                 ds->cid != NULL ? "tenant" : "",
+                                 ds->cid != NULL ? ds->tenant : "",
+                                 ds->cid == NULL && ds->asked.confined ? "confined" : ""};
 
-    mem_free(&place);
-    return id;
+    snprintf(scheme, sizeof(scheme), "%d", (int)ds->url.scheme);
+    return name_hash_of(parts, DLC_COUNT(parts));
 }
 
 /* Addresses of clouds and those in the daemon's own settings are its operator's choice. */
@@ -260,14 +264,14 @@ static void set_owner(struct dataset *ds, const struct grant *g)
 
 static char *catalog_path_of(const struct dataset *ds)
 {
-    const char *endpoint = effective_endpoint(ds);
-    char *whose = mem_fmt("%s%s%s%s", endpoint, ds->cid != NULL ? "\n" : "",
-                          ds->cid != NULL ? ds->tenant : "",
-                          ds->asked.confined ? "\nconfined" : ""); /* another listing */
-    char *path = catalog_path(ds->node->config->dir, whose, ds->url.text);
+    const char *const parts[] = {"dlcache catalog",
+                                 effective_endpoint(ds),
+                                 ds->cid != NULL ? "tenant" : "",
+                                 ds->cid != NULL ? ds->tenant : "",
+                                 ds->asked.confined ? "confined" : "", /* another listing */
+                                 ds->url.text};
 
-    mem_free(&whose);
-    return path;
+    return catalog_path(ds->node->config->dir, parts, DLC_COUNT(parts));
 }
 
 struct dataset *dataset_new(struct node *n, const struct open_request *w, struct dlc_err *err)

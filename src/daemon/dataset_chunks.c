@@ -53,7 +53,7 @@ static uint64_t drop(struct disk *d, struct chunk_id id, uint64_t size)
     return size;
 }
 
-uint64_t catalog_drop_chunks(struct disk *d, const struct catalog *c, uint64_t disk_id)
+uint64_t catalog_drop_chunks(struct disk *d, const struct catalog *c, struct name_hash disk_id)
 {
     struct catalog_entry e;
     uint64_t bytes = 0, size;

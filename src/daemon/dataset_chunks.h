@@ -17,7 +17,7 @@ struct catalog_entry;
 struct dataset;
 
 struct dataset_disk {
-    uint64_t id;               /* names its chunks: independent of shape */
+    struct name_hash id;       /* names its chunks: independent of shape */
     uint32_t group;            /* that they are counted in */
     struct adoption *adoption; /* disk_hints.c; NULL: none is under way */
 };
@@ -33,6 +33,6 @@ void dataset_leave(struct dataset *ds);
 /* X, blocks: drop its chunks (samples, unpacked copies) from the disk tier. Returns bytes freed. */
 uint64_t dataset_drop_chunks(const struct dataset *ds);
 /* The same for a dataset that is not open: disk_id names its chunks. */
-uint64_t catalog_drop_chunks(struct disk *d, const struct catalog *c, uint64_t disk_id);
+uint64_t catalog_drop_chunks(struct disk *d, const struct catalog *c, struct name_hash disk_id);
 
 #endif

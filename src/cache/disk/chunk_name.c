@@ -1,28 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/disk/chunk_name_i.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <xxhash.h>
-
 #include "base/check.h"
 
-struct chunk_id chunk_id_of(uint64_t dataset, const char *key, const char *etag)
+struct chunk_id chunk_id_of(struct name_hash place, const char *key, const char *etag)
 {
-    struct {
-        uint64_t dataset;
-        XXH128_hash_t key, etag;
-    } parts = {
-        .dataset = dataset,
-        .key = XXH3_128bits(key, strlen(key)),
-        .etag = XXH3_128bits(etag, strlen(etag)),
-    };
-    XXH128_hash_t h = XXH3_128bits(&parts, sizeof(parts));
+    char in[33];
+    const char *const parts[] = {"dlcache chunk", in, key, etag};
+    struct name_hash h;
 
-    static_assert(sizeof(parts) == 40, "no padding: it would be hashed");
-    return (struct chunk_id){.hi = h.high64, .lo = h.low64};
+    snprintf(in, sizeof(in), "%016llx%016llx", (unsigned long long)place.hi,
+             (unsigned long long)place.lo);
+    h = name_hash_of(parts, DLC_COUNT(parts));
+    return (struct chunk_id){.hi = h.hi, .lo = h.lo};
 }
 
 void chunk_name_format(const struct chunk_name *n, char out[static NAME_MAX_LEN])

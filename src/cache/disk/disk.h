@@ -29,6 +29,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "cache/policy/lifecycle.h"
 
 struct disk;
@@ -38,8 +39,8 @@ struct chunk_id {
     uint32_t group; /* that uses it, of disk_group(); 0: none. Not a part of the name */
 };
 
-/* In group 0. */
-struct chunk_id chunk_id_of(uint64_t dataset, const char *key, const char *etag);
+/* In group 0. `place` names bucket and tenant. */
+struct chunk_id chunk_id_of(struct name_hash place, const char *key, const char *etag);
 
 struct disk_config {
     const char *root;

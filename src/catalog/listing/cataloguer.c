@@ -183,7 +183,7 @@ struct derived_sink {
     struct dlc_mono begun;
 };
 
-struct chunk_id derived_chunk_id(uint64_t disk_id, const char *key, const char *etag)
+struct chunk_id derived_chunk_id(struct name_hash disk_id, const char *key, const char *etag)
 {
     char *name = mem_fmt("%s\nderived", key); /* no key of a bucket that we list ends like this */
     struct chunk_id id = chunk_id_of(disk_id, name, etag);

@@ -26,7 +26,7 @@ struct cataloguer {
     struct bucket_config config;
     struct catalog_builder *builder; /* cataloguer_run() only */
     struct disk *disk;               /* of unpacked copies; NULL: archives that need one fail */
-    uint64_t disk_id;                /* names its chunks */
+    struct name_hash disk_id;        /* names its chunks */
     uint32_t group;                  /* of its chunks in the disk tier */
 
     /* W the running thread, R any, relaxed: for progress only */
@@ -58,7 +58,7 @@ int cataloguer_derive(struct cataloguer *c, const struct catalog_entry *object,
 void cataloguer_stop(struct cataloguer *c);
 
 /* The chunk of an object's unpacked copy. */
-struct chunk_id derived_chunk_id(uint64_t disk_id, const char *key, const char *etag);
+struct chunk_id derived_chunk_id(struct name_hash disk_id, const char *key, const char *etag);
 
 /* The prefix to list for a URL; NULL: the URL's own prefix. Gives. */
 char *list_prefix(const struct url *u);

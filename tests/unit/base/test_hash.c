@@ -55,12 +55,33 @@ static void test_in_pieces(void **state)
     }
 }
 
+/* Names separate tenants: where one part ends and the next begins counts, and the value is that of
+ * SHA-256, which is on disks. */
+static void test_names(void **state)
+{
+    const struct {
+        const char *parts[3];
+        size_t n;
+    } others[] = {
+        {{"ab", "c"}, 2},     {{"abc"}, 1},     {{"a", "b", "c"}, 3},
+        {{"a", "bc", ""}, 3}, {{"", "abc"}, 2},
+    };
+    struct name_hash h = name_hash_of((const char *const[]){"a", "bc"}, 2);
+
+    (void)state;
+    assert_int_equal(h.hi, 0x9a8acca1b6c6c0beu);
+    assert_int_equal(h.lo, 0xfd3fbc756aed625du);
+    for (size_t i = 0; i < unit_count(others); i++)
+        assert_true(name_hash_of(others[i].parts, others[i].n).hi != h.hi);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_digests),
         cmocka_unit_test(test_fast_hash),
         cmocka_unit_test(test_in_pieces),
+        cmocka_unit_test(test_names),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

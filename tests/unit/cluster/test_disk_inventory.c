@@ -57,7 +57,7 @@ static struct dataset *open_one(const char *cid, const char *tenant)
     struct catalog_entry e;
 
     parts_belongs(ds, cid, tenant);
-    ds->disk.id = 0x1234;
+    ds->disk.id = (struct name_hash){0x1234, 0x5678};
     ds->catalog_path = mem_fmt("%s/catalogs/%s.cat", dir, tenant);
     unit_path("catalog", from);
     assert_int_equal(catalog_install(from, ds->catalog_path, &err), 0);

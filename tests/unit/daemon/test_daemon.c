@@ -325,7 +325,7 @@ static void test_damaged_catalog(void **state)
     dlc_close(&ds);
     daemon_stop(&d);
     assert_int_equal(url_parse(&u, url, &err), 0);
-    path = catalog_path(d.dir, "", u.text);
+    path = catalog_path(d.dir, (const char *const[]){"dlcache catalog", "", "", "", "", u.text}, 6);
     assert_int_equal(access(path, F_OK), 0);
     assert_int_equal(os_write_file(path, "nonsense", 8, 0600, &err), 0);
     daemon_start(&d);

@@ -4,22 +4,27 @@
 
 #include "base/check.h"
 
+#define PLACE(n) ((struct name_hash){0, n})
+
 static void test_ids(void **state)
 {
-    struct chunk_id a = chunk_id_of(1, "key", "etag");
+    struct chunk_id a = chunk_id_of(PLACE(1), "key", "etag");
     const struct chunk_id others[] = {
-        chunk_id_of(2, "key", "etag"), chunk_id_of(1, "keye", "tag"), chunk_id_of(1, "ke", "yetag"),
-        chunk_id_of(1, "etag", "key"), chunk_id_of(1, "key", ""),     chunk_id_of(1, "", "etag"),
+        chunk_id_of(PLACE(2), "key", "etag"), chunk_id_of(PLACE(1), "keye", "tag"),
+        chunk_id_of(PLACE(1), "ke", "yetag"), chunk_id_of(PLACE(1), "etag", "key"),
+        chunk_id_of(PLACE(1), "key", ""),     chunk_id_of(PLACE(1), "", "etag"),
     };
-    struct chunk_id again = chunk_id_of(1, "key", "etag");
+    struct chunk_id again = chunk_id_of(PLACE(1), "key", "etag");
 
     (void)state;
     assert_memory_equal(&a, &again, sizeof(a));
     for (unsigned i = 0; i < DLC_COUNT(others); i++)
         assert_memory_not_equal(&a, &others[i], sizeof(a));
-    /* Ids are in file names: they may never change. */
-    assert_int_equal(a.hi, 0x6024e948f48b1e8eu);
-    assert_int_equal(a.lo, 0xfa1b29a246982e3cu);
+    assert_true(chunk_id_of((struct name_hash){1, 1}, "key", "etag").lo != a.lo);
+    /* Ids are in file names: they may never change. SHA-256, so that no tenant can make a key whose
+     * id is that of another tenant's chunk. */
+    assert_int_equal(a.hi, 0x6d7a17bba890542u);
+    assert_int_equal(a.lo, 0xc99da559e02defd7u);
 }
 
 static void test_names(void **state)

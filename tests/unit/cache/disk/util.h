@@ -72,7 +72,7 @@ __attribute__((unused)) static struct chunk_id id_of(unsigned i)
     char key[16];
 
     snprintf(key, sizeof(key), "%u", i);
-    return chunk_id_of(1, key, "etag");
+    return chunk_id_of((struct name_hash){0, 1}, key, "etag");
 }
 
 /* The bytes of chunk i; gives them. */
