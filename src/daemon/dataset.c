@@ -18,8 +18,9 @@
 #include "daemon/state.h"
 #include "daemon/work.h"
 
-#define DATASET_TAG DLC_TAG4('d', 's', 'e', 't')
-#define MANY        32 /* datasets, from which on each has one thread for its bucket, not several */
+#define DATASET_TAG  DLC_TAG4('d', 's', 'e', 't')
+#define OF_ALL_USERS "*" /* no tenant has such a name */
+#define MANY         32 /* datasets, from which on each has one thread for its bucket, not several */
 
 /* ---- references ---- */
 
@@ -274,6 +275,19 @@ static char *catalog_path_of(const struct dataset *ds)
     return catalog_path(ds->node->config->dir, parts, DLC_COUNT(parts));
 }
 
+/* The memory in which its samples lie: that of its tenant. Without one, what the daemon's user alone
+ * may open lies apart from what users of --allow-uid may open, too: they have one for all of them,
+ * since they share such datasets. Datasets of the same name have the same memory. */
+static const char *memory_name(const struct dataset *ds)
+{
+    bool own = ds->cid == NULL && !ds->asked.foreign &&
+               (ds->url.scheme == URL_FILE || ds->asked.endpoint != NULL);
+
+    if (ds->tenant != NULL && ds->tenant[0] != '\0')
+        return ds->tenant;
+    return own || ds->node->config->allow_uid[0] == '\0' ? "" : OF_ALL_USERS;
+}
+
 struct dataset *dataset_new(struct node *n, const struct open_request *w, struct dlc_err *err)
 {
     struct dataset *ds = mem_new(struct dataset);
@@ -302,8 +316,7 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     dlc_list_push_tail(&n->datasets, &ds->link);
     set_owner(ds, w->grant);
     if (url_parse(&ds->url, w->url, err) < 0 ||
-        tenant_memory_get(&n->memories, ds->tenant != NULL ? ds->tenant : "", &ds->tenant_memory,
-                          err) < 0 ||
+        tenant_memory_get(&n->memories, memory_name(ds), &ds->tenant_memory, err) < 0 ||
         open_bucket(ds, err) < 0) {
         dataset_put(&ds);
         return NULL;
