@@ -56,7 +56,7 @@
 #include "daemon/work.h"
 
 #define PEER_SERVER_TAG  DLC_TAG4('p', 'e', 'e', 's')
-#define PEER_REQUEST_TAG DLC_TAG4('p', 'e', 'e', 'r')
+#define PEER_REQUEST_TAG DLC_TAG4('p', 'r', 'q', 's')
 #define PIECE            (384u << 10) /* of a catalog, in one answer */
 #define HELD_SHARE       2            /* half of the memory tier */
 #define REFUSALS         16

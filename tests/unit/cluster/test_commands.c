@@ -72,7 +72,7 @@ static struct dataset *open_one(const char *cid, const char *tenant, uint64_t di
     struct catalog_entry e;
 
     parts_belongs(ds, cid, tenant);
-    ds->disk.id = disk_id;
+    ds->disk.id = (struct name_hash){0, disk_id};
     ds->refs = 1;
     ds->catalog_path = mem_fmt("%s/catalogs/%s.cat", dir, tenant);
     unit_path("catalog", from);
