@@ -28,6 +28,7 @@
 #include "ipc/frame.h"
 
 #define QUESTIONS_MAX 256
+#define UNKNOWN_MAX   192         /* of them, about tokens that were never granted anything here */
 #define STRANGERS_MAX 16          /* of them, for clients of the peer server */
 #define REFUSED_FOR   DLC_SEC(30) /* a token that is not known will not be known soon */
 #define TOKEN_LEN     47          /* "dlc_" and 32 bytes in base64url */
@@ -101,6 +102,35 @@ static void remember_refused(struct node *n, const char *token)
     r->until = dlc_mono_add(dlc_mono_now(), REFUSED_FOR);
 }
 
+/* ---- tokens that were granted something here ---- */
+
+/* Tenants whose programs run here go before whoever sends tokens by the hundred. */
+static unsigned char *known_slot(struct node *n, const unsigned char digest[SHA256_LEN])
+{
+    return n->member->known_tokens[(digest[0] << 8 | digest[1]) % KNOWN_TOKENS];
+}
+
+static void remember_known(struct node *n, const char *token)
+{
+    unsigned char digest[SHA256_LEN];
+
+    if (token == NULL)
+        return;
+    sha256(token, strlen(token), digest);
+    memcpy(known_slot(n, digest), digest, SHA256_LEN);
+}
+
+/* token NULL: the node itself asks. */
+static bool token_is_known(struct node *n, const char *token)
+{
+    unsigned char digest[SHA256_LEN];
+
+    if (token == NULL)
+        return true;
+    sha256(token, strlen(token), digest);
+    return memcmp(known_slot(n, digest), digest, SHA256_LEN) == 0;
+}
+
 /* ---- questions ---- */
 
 /* Tell all who wait. Nobody joins them any more. */
@@ -152,10 +182,12 @@ static void answered(struct agent_call *call)
     struct dlc_err err = call->err;
 
     if (call->rc == 0 &&
-        cluster_grant(c, a->token, a->key, call->answer, dlc_mono_now(), &err) == 0)
+        cluster_grant(c, a->token, a->key, call->answer, dlc_mono_now(), &err) == 0) {
+        remember_known(a->node, a->token);
         tell(a, true, &err);
-    else
+    } else {
         not_granted(a, &err);
+    }
     asking_free(a);
 }
 
@@ -192,7 +224,7 @@ static int not_worth_asking(struct node *n, const char *token, bool stranger, st
         return dlc_err_set(err, DLC_EDENIED, "this is not a token: tokens begin with dlc_");
     if (stranger && token != NULL && token_is_refused(n, token))
         return dlc_err_set(err, DLC_EDENIED, "the manager does not know this token");
-    if (n->member->n_resolves >= QUESTIONS_MAX ||
+    if (n->member->n_resolves >= (token_is_known(n, token) ? QUESTIONS_MAX : UNKNOWN_MAX) ||
         (stranger && n->member->n_stranger_resolves >= STRANGERS_MAX))
         return dlc_err_set(err, DLC_EBUSY,
                            "too many questions to the manager are under way; try again");
@@ -227,7 +259,7 @@ static void ask(struct node *n, const struct question *q, char *key, resolve_f *
     a->call = (struct agent_call){.method = "POST",
                                   .path = mem_str("/v1/resolve"),
                                   .body = body,
-                                  .later = q->stranger,
+                                  .later = q->stranger || !token_is_known(n, q->token),
                                   .done = answered};
     agent_ask(n->member->agent, &a->call);
 }
@@ -330,6 +362,7 @@ void identify(struct node *n, const char *token, identify_f *done, void *arg)
     a->call = (struct agent_call){.method = "POST",
                                   .path = mem_str("/v1/identify"),
                                   .body = json_pack("{s:o}", "token", msg_string(token)),
+                                  .later = !token_is_known(n, token),
                                   .done = identified};
     n->member->n_resolves++;
     agent_ask(n->member->agent, &a->call);

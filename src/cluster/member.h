@@ -24,6 +24,7 @@ struct peer_server;
 struct dataset_cost;
 
 #define REFUSED_TOKENS 256
+#define KNOWN_TOKENS   1024
 
 /* A token that the manager does not know. */
 struct refused_token {
@@ -48,7 +49,8 @@ struct member {
     struct dlc_list resolves; /* access.c: struct resolve_call.link */
     unsigned n_resolves;
     unsigned n_stranger_resolves; /* of them, those of the peer server's clients */
-    struct refused_token refused_tokens[REFUSED_TOKENS]; /* access.c: by digest */
+    struct refused_token refused_tokens[REFUSED_TOKENS];  /* access.c: by digest */
+    unsigned char known_tokens[KNOWN_TOKENS][SHA256_LEN]; /* the same: those that were granted */
     /* revocation.c */
     struct dlc_mono heard;      /* the manager's last answer to a heartbeat; 0: none */
     bool lists_sessions;        /* the manager takes lists of sessions */

@@ -306,6 +306,31 @@ static void strangers_leave_questions_to_programs(void **state)
     assert_int_equal(member.n_resolves, 0);
 }
 
+/* Nor does a program with tokens that nobody was granted anything for. */
+static void unknown_tokens_leave_questions_to_known_ones(void **state)
+{
+    char token[48];
+
+    (void)state;
+    answers = 0;
+    turns_until(digested >= 1);
+    ask(TOKEN, DLC_SEC(60));
+    turns_until(answers == 1);
+    answers = 0;
+    denies = true;
+    for (unsigned i = 0; i < 300; i++) {
+        snprintf(token, sizeof(token), "dlc_%043u", i);
+        ask(token, DLC_SEC(60));
+    }
+    assert_int_equal(answers, 300 - 192);
+    assert_int_equal(code, DLC_EBUSY);
+    denies = false;
+    ask(TOKEN, DLC_MS(0));
+    assert_int_equal(answers, 300 - 192); /* it is asked */
+    turns_until(answers == 300 + 1);
+    assert_int_equal(member.n_resolves, 0);
+}
+
 /* A token that the manager refused costs it no second question of a stranger. */
 static void a_strangers_token_is_asked_about_once(void **state)
 {
@@ -386,6 +411,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_denial_revokes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_no_token_is_not_asked_about, set_up, tear_down),
         cmocka_unit_test_setup_teardown(strangers_leave_questions_to_programs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(unknown_tokens_leave_questions_to_known_ones, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_strangers_token_is_asked_about_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_owner_of_a_token_is_asked_for, set_up, tear_down),
     };
