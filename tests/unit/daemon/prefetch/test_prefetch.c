@@ -6,6 +6,7 @@
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
 #include "daemon/events.h"
+#include "daemon/job_weights.h"
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/prefetch/prefetch.h"
 #include "daemon/prefetch/read_outcomes.h"
@@ -291,6 +292,8 @@ static void test_victims(void **state)
     assert_true(goes(w, 1, 9));
     look(w, 0, 30);
     assert_true(goes(w, 2, 29));
+    look(w, 0, 30 + POLL_MAX + 5); /* a move that is too long to go through */
+    assert_true(goes(w, 5, (30 + POLL_MAX + 4) % N));
     look(w, 0, 600 * N); /* far ahead, where an epoch begins */
     assert_true(goes(w, 3, N - 1));
     look(w, 0, 40);
@@ -494,6 +497,40 @@ static void test_looks_by_itself(void **state)
     assert_false(heap_has(&w->n.prefetch_timer.node));
 }
 
+/* The cursor of a fast reader is polled more often, so that its window does not run dry. */
+static void test_looks_often(void **state)
+{
+    struct world *w = *state;
+
+    follow(w, 0, 0);
+    w->s[0].reader.rate = (struct rate){.per_s = 1e6};
+    turn(w, DLC_MS(20));
+    w->s[0].reader.rate = (struct rate){.per_s = 1e6};
+    atomic_store(&hdr(w, 0)->cursor, 5);
+    turn(w, DLC_MS(3));
+    assert_int_equal(w->s[0].reader.pos, 5);
+}
+
+/* A list is announced to the other nodes with the weights by which it was drawn. */
+static void test_list_sends_weights(void **state)
+{
+    struct world *w = *state;
+    struct job_weights weights = {.send.next = {INT64_MAX}};
+    struct schedule_list *l = list_of(10, 5);
+
+    prefetch_start(&w->s[0], schedule_new_list(&l, 0, 0, 0), 0, false);
+    w->s[0].job_weights = &weights;
+    l = list_of(50, 6);
+    assert_int_equal(prefetch_append_list(&w->s[0], &l, NULL), 0);
+    assert_true(weights.send.next.ns < INT64_MAX);
+    weights.send.next.ns = INT64_MAX;
+    l = list_of(70, 7);
+    assert_true(prefetch_append_list(&w->s[0], &l, NULL) < 0);
+    assert_true(weights.send.next.ns == INT64_MAX);
+    w->s[0].job_weights = NULL;
+    schedule_list_free(&l);
+}
+
 /* The window: what the reader reads in the time that a fetch takes, as far as memory allows. */
 static void test_window(void **state)
 {
@@ -525,6 +562,12 @@ static void test_window(void **state)
     look(w, 0, 80);
     assert_int_equal(f->overtaken, 5);
     assert_int_equal(f->window, want + 15);
+    atomic_store(&hdr(w, 0)->overtaken, UINT32_MAX); /* nonsense */
+    look(w, 0, 80);
+    assert_int_equal(f->overtaken, POLL_MAX);
+    atomic_store(&hdr(w, 0)->overtaken, 5);
+    prefetch_stop(&w->s[0]);
+    follow(w, 0, 80);
     atomic_store(&hdr(w, 0)->ahead, UINT64_MAX); /* not more than there are, and than fit */
     look(w, 0, 80);
     assert_int_equal(f->in_hand, N);
@@ -562,6 +605,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_whose_cursor, setup, teardown),
         cmocka_unit_test_setup_teardown(test_keeps_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_looks_by_itself, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_looks_often, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_list_sends_weights, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
