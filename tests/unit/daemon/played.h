@@ -18,7 +18,8 @@
 #define PLAYED_MAX 4096
 
 static struct {
-    bool at_once; /* serve at once */
+    bool at_once;  /* serve at once */
+    bool unsummed; /* without a checksum */
     struct fetch_attempt *held[PLAYED_MAX];
     uint64_t asked[PLAYED_MAX]; /* samples, in the order in which they were asked for */
     bool to_disk[PLAYED_MAX];
@@ -34,7 +35,7 @@ static inline void played_end(struct fetch_attempt *a, int rc)
     } else {
         memset(a->dst, (int)a->f->sample, a->size);
         a->checksum = hash64(a->dst, a->size);
-        a->sum = FETCH_SUM_KNOWN;
+        a->sum = played.unsummed ? FETCH_SUM_NONE : FETCH_SUM_KNOWN;
     }
     fetch_attempt_ended(a);
 }
