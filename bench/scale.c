@@ -72,7 +72,9 @@ static int fill(struct catalog_builder *b, uint64_t n, struct dlc_err *err)
 
 static int build(const char *dir, const char *url, uint64_t n)
 {
-    char *path = catalog_path(dir, (const char *const[]){"", url}, 2);
+    /* As the daemon names it: nobody's, and no endpoint. */
+    const char *const parts[] = {"dlcache catalog", "", "", "", "", url};
+    char *path = catalog_path(dir, parts, sizeof(parts) / sizeof(parts[0]));
     struct catalog_builder *b = catalog_builder_new();
     struct dlc_err err = DLC_ERR_INIT;
     struct catalog *c = NULL;
