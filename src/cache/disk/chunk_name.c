@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/disk/chunk_name_i.h"
 
+#include <endian.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
+#include "base/str.h"
 
 struct chunk_id chunk_id_of(struct name_hash place, const char *key, const char *etag)
 {
     char in[33];
     const char *const parts[] = {"dlcache chunk", in, key, etag};
     struct name_hash h;
+    const uint64_t raw[2] = {htobe64(place.hi), htobe64(place.lo)};
 
-    snprintf(in, sizeof(in), "%016llx%016llx", (unsigned long long)place.hi,
-             (unsigned long long)place.lo);
+    str_hex(raw, sizeof(raw), in);
     h = name_hash_of(parts, DLC_COUNT(parts));
     return (struct chunk_id){.hi = h.hi, .lo = h.lo};
 }
