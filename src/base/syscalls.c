@@ -134,6 +134,26 @@ void *os_map(int fd, uint64_t off, size_t len, bool writable)
     return p == MAP_FAILED ? NULL : p;
 }
 
+void *os_map_at(void *p, int fd, size_t len, bool writable)
+{
+    int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+
+    if (faulty(mmap_at))
+        return NULL;
+    p = mmap(p, len, prot, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void *os_reserve(void *p, size_t len)
+{
+    int fixed = p != NULL ? MAP_FIXED : 0;
+
+    if (p != NULL ? faulty(mmap_at) : faulty(mmap))
+        return NULL;
+    p = mmap(p, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
 uint64_t os_next_data(int fd, uint64_t off)
 {
     off_t at = lseek(fd, (off_t)off, SEEK_DATA);

@@ -53,6 +53,11 @@ uint64_t os_next_data(int fd, uint64_t off);      /* from off on; UINT64_MAX: on
 uint64_t os_page_size(void);
 void os_fake_page_size(uint64_t bytes);
 void *os_map(int fd, uint64_t off, size_t len, bool writable); /* MAP_SHARED; NULL on failure */
+/* The same of the whole file, in place of whatever is mapped at p. */
+void *os_map_at(void *p, int fd, size_t len, bool writable);
+/* Addresses without memory, which cannot be accessed; p not NULL: in place of whatever is mapped
+ * there. NULL on failure: then that stays. */
+void *os_reserve(void *p, size_t len);
 /* Zeroed memory of this process, which exists only where it was written. NULL on failure. */
 void *os_map_private(size_t len);
 /* Map what is mapped shared at `map` a second time at `at`, in place of what is there: `at`, or NULL.
