@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Attaching to a daemon: say hello, open the dataset, receive five descriptors, map and check them.
+ * Attaching to a daemon: say hello, open the dataset, receive six descriptors, map and check them.
+ * Extents of samples are mapped later: extents.h.
  */
 #include "client/attach.h"
 
@@ -27,6 +28,7 @@
 #include "client/attachment.h"
 #include "client/daemon.h"
 #include "client/dataset.h"
+#include "client/extents.h"
 #include "client/heartbeat.h"
 #include "client/pins.h"
 #include "client/watch.h"
@@ -239,7 +241,7 @@ static void *map_fd(struct msg *m, unsigned i, uint64_t size, bool writable, str
 
 static int check_maps(struct attachment *a, struct dlc_err *err)
 {
-    const struct shm_segment_hdr *seg = (const void *)a->segment;
+    const struct shm_segment_hdr *seg = a->header;
     const struct shm_index_hdr *idx = a->index_map;
 
     if (seg->magic != SHM_SEGMENT_MAGIC || idx->magic != SHM_INDEX_MAGIC ||
@@ -253,14 +255,14 @@ static int check_maps(struct attachment *a, struct dlc_err *err)
         idx->slots_off != SHM_HDR_SIZE)
         return dlc_err_set(err, DLC_EPROTO, "the daemon's index does not fit its size");
     a->slots = (const struct shm_slot *)((const char *)a->index_map + SHM_HDR_SIZE);
-    return 0;
+    return extents_attach(a, err);
 }
 
 static int map_uploads(struct attachment *a, struct msg *m, struct dlc_err *err)
 {
-    if (m->n_fds != 6) /* it does not know the decoded cache, and gave us the samples */
+    if (m->n_fds != 7) /* it does not know the decoded cache, and gave us the samples */
         return dlc_err_set(err, DLC_EPROTO, "the daemon is too old to keep decoded samples");
-    a->uploads = map_fd(m, 5, SHM_UPLOADS_SIZE, true, err);
+    a->uploads = map_fd(m, 6, SHM_UPLOADS_SIZE, true, err);
     return a->uploads != NULL ? 0 : err->code;
 }
 
@@ -268,12 +270,13 @@ static int map_all(struct attachment *a, struct msg *m, uint64_t snapshot, struc
 {
     int fd, rc;
 
-    a->segment_size = (uint64_t)json_integer_value(json_object_get(m->body, "segment_size"));
+    a->header_size = (uint64_t)json_integer_value(json_object_get(m->body, "segment_size"));
     a->index_size = (uint64_t)json_integer_value(json_object_get(m->body, "index_size"));
-    if (m->n_fds < 5 || a->segment_size < SHM_HDR_SIZE || a->index_size < SHM_HDR_SIZE)
+    if (m->n_fds < 5 || a->header_size < SHM_HDR_SIZE || a->index_size < SHM_HDR_SIZE)
         return dlc_err_set(err, DLC_EPROTO, "the daemon's answer lacks descriptors");
     a->doorbell = msg_take_fd(m, 3);
-    if ((a->segment = map_fd(m, 0, a->segment_size, false, err)) == NULL ||
+    a->bell = m->n_fds > 5 ? msg_take_fd(m, 5) : -1; /* of an older version: check_maps() tells */
+    if ((a->header = map_fd(m, 0, a->header_size, false, err)) == NULL ||
         (a->index_map = map_fd(m, 1, a->index_size, false, err)) == NULL ||
         (a->session = map_fd(m, 2, SHM_SESSION_SIZE, true, err)) == NULL)
         return err->code;
@@ -308,7 +311,7 @@ static int attach_once(struct dlc_dataset *ds, const struct attach_how *how,
     struct msg m = MSG_INIT;
     int rc;
 
-    a->doorbell = -1;
+    a->doorbell = a->bell = -1;
     a->overflow = UINT32_MAX;
     a->generation = 1 + atomic_fetch_add_explicit(&generations, 1, memory_order_relaxed);
     dlc_mtx_init(&a->mtx, LCK_session);
@@ -359,16 +362,19 @@ void attachment_unmap(struct attachment *a)
     if (a->unmapped)
         return;
     a->unmapped = true;
+    os_unmap(a->header, a->header_size);
     os_unmap(a->segment, a->segment_size);
     os_unmap(a->index_map, a->index_size);
     os_unmap(a->uploads, SHM_UPLOADS_SIZE);
     a->uploads = NULL;
+    a->header = NULL;
     a->segment = NULL;
     a->slots = NULL;
+    if (a->watched)
+        watch_remove(a->bell);
     os_close(&a->sock);
     os_close(&a->doorbell);
-    if (a->watched)
-        watch_remove();
+    os_close(&a->bell);
     a->watched = false;
 }
 
@@ -385,6 +391,7 @@ void attachment_free(struct attachment **ap)
     catalog_close(&a->catalog);
     mem_free(&a->place);
     mem_free(&a->place_endpoint);
+    mem_free(&a->mapped);
     dlc_mtx_release(&a->mtx);
     dlc_mtx_release(&a->rpc);
     mem_free(&a);

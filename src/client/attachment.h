@@ -41,14 +41,25 @@ struct attachment {
     bool foreign;         /* inherited over fork */
     uint64_t inherited;   /* G: the process-wide lock: pins at the last fork; in the child: views of
                            * them that it has not put */
-    bool unmapped; /* segment, index and descriptors are released; G: the process-wide lock */
+    bool
+        unmapped; /* header, segment, index and descriptors are released; G: the process-wide lock */
     int sock, doorbell;
+    int bell; /* rung by the daemon when it has dropped extents */
     uint64_t snapshot;
 
     bool watched; /* by watch.h */
-    const char *segment;
+    const struct shm_segment_hdr *header;
+    uint64_t header_size;
+    /* The range of addresses of all extents, and what is mapped there: extents.h */
+    char *segment;
+    uint64_t segment_size;
+    unsigned extent_shift;
+    uint32_t n_extents;
+    _Atomic uint32_t *mapped; /* of each extent its generation, 0: nothing; as long as the struct */
+    _Atomic uint64_t drops_seen; /* W: under the process-wide lock; relaxed */
+    _Atomic int64_t map_again;   /* ns: do not map extents before; it failed. relaxed */
     const struct shm_slot *slots;
-    uint64_t segment_size, index_size, n;
+    uint64_t index_size, n;
     const void *index_map;
 
     struct shm_session_hdr *session; /* SHM_SESSION_SIZE bytes */

@@ -16,6 +16,7 @@
 #include "catalog/catalog.h"
 #include "client/attach.h"
 #include "client/attachment.h"
+#include "client/extents.h"
 #include "client/heartbeat.h"
 #include "client/job_weights.h"
 #include "client/process.h"
@@ -93,9 +94,7 @@ void dataset_reap(struct dlc_dataset *ds)
 /* Stop using the current attachment. It is mapped: nobody can have retired it. */
 static void retire_locked(struct dlc_dataset *ds, struct attachment *a)
 {
-    const struct shm_segment_hdr *seg = (const void *)a->segment;
-
-    if (atomic_load(&seg->closing) != 0)
+    if (atomic_load(&a->header->closing) != 0)
         ds->spawn_from = dlc_mono_add(dlc_mono_now(), STOPPED);
     ds->lost = true;
     atomic_store(&ds->cur, NULL);
@@ -119,6 +118,22 @@ static void daemon_gone(uint64_t generation)
     }
     client_unlock();
 }
+
+/* On the watch thread: the daemon has dropped extents, and wants the memory now. */
+static void extents_dropped(uint64_t generation)
+{
+    client_lock();
+    dlc_list_each (l, &client_datasets) {
+        struct dlc_dataset *ds = dlc_container(l, struct dlc_dataset, link);
+        struct attachment *a = atomic_load(&ds->cur);
+
+        if (a != NULL && a->generation == generation)
+            extents_unmap_dropped(a);
+    }
+    client_unlock();
+}
+
+static const struct watch_calls watch_calls = {.gone = daemon_gone, .bell = extents_dropped};
 
 void dataset_put_inherited(struct dlc_dataset *ds, struct attachment *a)
 {
@@ -147,7 +162,7 @@ void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a)
     ds->spawn_from = (struct dlc_mono){0};
     atomic_store(&ds->cur, a);
     atomic_store_explicit(&ds->said, false, memory_order_relaxed);
-    a->watched = watch_add(a->sock, a->generation, daemon_gone);
+    a->watched = watch_add(a->sock, a->bell, a->generation, &watch_calls);
     client_unlock();
 }
 
@@ -335,6 +350,8 @@ struct attachment *dataset_checked_until(struct dlc_dataset *ds, struct dlc_mono
      * store and its look at `cur` may change places), and who retires it may still see the pin. */
     if (atomic_load_explicit(&ds->unreaped, memory_order_relaxed))
         dataset_reap(ds);
+    if (a != NULL)
+        extents_look(a);
     return a != NULL ? a : attached_until(ds, deadline);
 }
 

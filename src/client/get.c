@@ -15,6 +15,7 @@
 #include "client/attachment.h"
 #include "client/bypass.h"
 #include "client/dataset.h"
+#include "client/extents.h"
 #include "client/heartbeat.h"
 #include "client/large_samples.h"
 #include "client/last_error.h"
@@ -24,15 +25,17 @@
 #include "ipc/shm.h"
 
 #define EVICTED_RETRIES 8
+#define MAP_PAUSE       DLC_SEC(1) /* before extents are mapped again, after it failed */
+#define HIT_UNMAPPED    1  /* it is resident, in an extent that this process has not mapped */
 #define ASK_AHEAD       64 /* samples of dlc_get_many() on their way at once */
 
 /* ---- hit ---- */
 
-/* 0: the sample is resident and *out a view of it. DLC_EMISS: it is not. DLC_ENODAEMON: the daemon
+/* 0: the sample is resident and *out a view of it. HIT_UNMAPPED: it is resident. DLC_EMISS: it is not. DLC_ENODAEMON: the daemon
  * has died; its memory goes back as soon as nobody uses it. DLC_EBUSY: this process holds as many
  * views as there are pins. */
-static inline int hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
-                      struct dlc_view *out)
+static inline int hit_mapped(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
+                             struct dlc_view *out)
 {
     unsigned *hint;
     struct shm_pin_block *b = pins_block(a, &hint);
@@ -61,10 +64,64 @@ static inline int hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
         atomic_store_explicit(pin, 0, memory_order_release);
         return died ? DLC_ENODAEMON : DLC_EMISS;
     }
+    if (!extents_are_mapped(a, offset, len)) {
+        atomic_store_explicit(pin, 0, memory_order_release);
+        return HIT_UNMAPPED;
+    }
     if (b != NULL)
         shm_log(b, i, len);
     *out = (struct dlc_view){a->segment + offset, len, {(uintptr_t)pin, (uintptr_t)a}};
     return 0;
+}
+
+/* Map what it lies in: a question to the daemon, once for each extent. A daemon that does not answer
+ * is lost, since its answer may still come. DLC_EBUSY: it cannot be mapped, and is not tried again at
+ * once: this process may have no descriptor or mapping left. */
+static int map_and_hit_as_user(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
+                               struct dlc_view *out)
+{
+    struct dlc_mono now = dlc_mono_now(),
+                    deadline = dlc_mono_add(now, (struct dlc_dur){ds->timeout.ns / 2});
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = HIT_UNMAPPED;
+
+    if (now.ns < atomic_load_explicit(&a->map_again, memory_order_relaxed))
+        return DLC_EBUSY;
+    for (int turn = 0; turn < EVICTED_RETRIES && rc == HIT_UNMAPPED; turn++) {
+        rc = extents_map(a, i, deadline, &err);
+        if (rc == DLC_ENODAEMON || rc == DLC_ETIMEDOUT) {
+            dataset_lost(ds, a);
+            return DLC_EMISS;
+        }
+        if (rc < 0) {
+            log_info("%s: samples are read past the daemon for a moment: %s", ds->shown, err.text);
+            atomic_store_explicit(&a->map_again, dlc_mono_add(now, MAP_PAUSE).ns,
+                                  memory_order_relaxed);
+            return DLC_EBUSY;
+        }
+        rc = hit_mapped(ds, a, i, out);
+    }
+    return rc == HIT_UNMAPPED ? DLC_EMISS : rc;
+}
+
+__attribute__((noinline)) static int map_and_hit(struct dlc_dataset *ds, uint64_t i,
+                                                 struct dlc_view *out)
+{
+    struct attachment *a = dataset_current(ds);
+    int rc = a != NULL ? map_and_hit_as_user(ds, a, i, out) : DLC_EMISS;
+
+    if (a != NULL)
+        dataset_detach(ds, a);
+    return rc;
+}
+
+/* The same, mapping extents that are not mapped yet. */
+static inline int hit(struct dlc_dataset *ds, struct attachment *a, uint64_t i,
+                      struct dlc_view *out)
+{
+    int rc = hit_mapped(ds, a, i, out);
+
+    return __builtin_expect(rc == HIT_UNMAPPED, 0) ? map_and_hit(ds, i, out) : rc;
 }
 
 static int no_such_sample(const struct dlc_dataset *ds, uint64_t i)

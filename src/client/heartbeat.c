@@ -22,7 +22,7 @@ bool attachment_lost(const struct attachment *a)
 
 static const struct shm_segment_hdr *segment_of(const struct attachment *a)
 {
-    return (const void *)a->segment; /* mapped: we are a user */
+    return a->header; /* mapped: we are a user */
 }
 
 bool attachment_hangs(struct attachment *a)

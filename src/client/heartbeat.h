@@ -16,10 +16,8 @@
 bool attachment_lost(const struct attachment *a);
 static inline bool attachment_died(const struct attachment *a) /* the same, for hits: one load */
 {
-    const struct shm_segment_hdr *seg = (const void *)a->segment;
-
     /* relaxed: no data goes with it */
-    return (atomic_load_explicit(&seg->owner, memory_order_relaxed) & SHM_OWNER_DIED) != 0;
+    return (atomic_load_explicit(&a->header->owner, memory_order_relaxed) & SHM_OWNER_DIED) != 0;
 }
 
 /* It hung during an earlier wait, and has not moved since. */

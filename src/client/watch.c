@@ -14,16 +14,17 @@
 #define AT_ONCE  16
 #define A_MOMENT 1000 /* milliseconds */
 #define STACK    ((size_t)256 << 10)
-#define NOBODY   UINT64_MAX /* no connection has this number */
+#define NOBODY   UINT64_MAX          /* no connection has this number */
+#define BELL     ((uint64_t)1 << 63) /* nor one with this bit: it is the bell of the rest */
 
 /*
  * An epoll instance, not poll(): it keeps no reference to what it watches, so that a connection
  * that is closed here ends at once and leaves the set by itself.
  */
-static int set = -1, wake = -1;     /* written once, before the thread starts */
-static void (*call_gone)(uint64_t); /* the same */
-static bool running;                /* G: the process-wide lock: there is a thread */
-static _Atomic unsigned watched;    /* grows under the lock; seq_cst: the thread ends by it */
+static int set = -1, wake = -1;        /* written once, before the thread starts */
+static const struct watch_calls *call; /* the same */
+static bool running;                   /* G: the process-wide lock: there is a thread */
+static _Atomic unsigned watched;       /* grows under the lock; seq_cst: the thread ends by it */
 
 /* The thread's last look: who attaches later starts another one. */
 static bool may_end(void)
@@ -38,25 +39,39 @@ static bool may_end(void)
     return end;
 }
 
+/* A connection has ended, or a bell was rung. True: ended. */
+static bool watch_tell(uint64_t number)
+{
+    bool bell = (number & BELL) != 0;
+
+    if (bell)
+        call->bell(number & ~BELL);
+    else
+        call->gone(number);
+    return !bell;
+}
+
 static void *watch_main(void *arg)
 {
     int n, timeout = -1;
+    bool ended;
     struct epoll_event ev[AT_ONCE];
 
     (void)arg;
     prctl(PR_SET_NAME, "dlcache-watch");
     /* An error: the program has closed the set behind our back. */
     while ((n = os_epoll_wait(set, ev, AT_ONCE, timeout)) >= 0 || errno == EINTR) {
+        ended = false;
         for (int i = 0; i < n; i++) {
             if (ev[i].data.u64 != NOBODY)
-                call_gone(ev[i].data.u64);
+                ended |= watch_tell(ev[i].data.u64);
             else if (may_end())
                 return NULL;
         }
         if (n == 0)
-            call_gone(0);
-        if (n >= 0)
-            timeout = n > 0 ? A_MOMENT : -1;
+            call->gone(0);
+        if (n == 0 || ended)
+            timeout = ended ? A_MOMENT : -1;
     }
     return NULL;
 }
@@ -78,12 +93,14 @@ static void open_set(void)
     }
 }
 
-bool watch_add(int sock, uint64_t number, void (*gone)(uint64_t number))
+bool watch_add(int sock, int bell, uint64_t number, const struct watch_calls *calls)
 {
     /* ONESHOT: a connection that has ended would wake the thread again while a view is held. */
     struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = number};
+    /* Edge-triggered: it is never read, so that the thread sleeps until it is rung again. */
+    struct epoll_event rung = {.events = EPOLLIN | EPOLLET, .data.u64 = number | BELL};
 
-    call_gone = gone;
+    call = calls;
     if (set < 0)
         open_set();
     if (set < 0)
@@ -92,12 +109,18 @@ bool watch_add(int sock, uint64_t number, void (*gone)(uint64_t number))
         running = os_thread_detached(STACK, watch_main, NULL) == 0;
     if (!running || os_epoll_ctl(set, EPOLL_CTL_ADD, sock, &ev) < 0)
         return false; /* a thread that has nothing to watch is there for the next one */
+    if (bell >= 0 && os_epoll_ctl(set, EPOLL_CTL_ADD, bell, &rung) < 0) {
+        os_epoll_remove(set, sock);
+        return false;
+    }
     atomic_fetch_add(&watched, 1);
     return true;
 }
 
-void watch_remove(void)
+void watch_remove(int bell)
 {
+    if (bell >= 0) /* the daemon has it open, too: closing it here would leave it in the set */
+        os_epoll_remove(set, bell);
     if (atomic_fetch_sub(&watched, 1) == 1)
         os_wake(wake);
 }

@@ -7,8 +7,9 @@
  * (WATCH-1) The thread works only under the process-wide lock, which fork() takes too: a fork finds
  *           it asleep or waiting for that lock, and never with a lock of malloc, stdio or the
  *           loader.
- * (WATCH-2) It blocks all signals and does not wake while its daemons live. It ends when nothing is
- *           attached any more. The library is not unloaded under it (-z nodelete).
+ * (WATCH-2) It blocks all signals and does not wake while its daemons live and keep their memory. It
+ *           ends when nothing is attached any more. The library is not unloaded under it (-z
+ *           nodelete).
  */
 #ifndef DLC_CLIENT_WATCH_H
 #define DLC_CLIENT_WATCH_H
@@ -18,12 +19,17 @@
 
 /*
  * Watch a connection until watch_remove(), with the process-wide lock held. `gone` is called on the
- * thread, without the lock, when the other end is gone; and with 0 a moment after that, once. A
+ * thread, without the lock, when the other end is gone; and with 0 a moment after that, once. `bell`
+ * is called when the daemon rings the bell, an eventfd, unless that is negative. A
  * connection is identified by a number: its descriptor may have been reused by then. False: it
  * cannot be watched; the next call notices.
  */
-bool watch_add(int sock, uint64_t number, void (*gone)(uint64_t number));
-void watch_remove(void);   /* one of those that were added is closed, or will be at once */
-void watch_in_child(void); /* of fork(), with the lock held: nothing is watched there */
+struct watch_calls {
+    void (*gone)(uint64_t number);
+    void (*bell)(uint64_t number);
+};
+bool watch_add(int sock, int bell, uint64_t number, const struct watch_calls *calls);
+void watch_remove(int bell); /* one of those that were added is closed, or will be at once */
+void watch_in_child(void);   /* of fork(), with the lock held: nothing is watched there */
 
 #endif

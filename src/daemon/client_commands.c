@@ -604,6 +604,30 @@ static void op_dump(struct conn *c, struct msg *m)
     buf_release(&text);
 }
 
+/* ---- extents: descriptors of the segment's memory ---- */
+
+static void op_extents(struct conn *c, struct msg *m)
+{
+    json_int_t from = json_integer_value(json_object_get(m->body, "from"));
+    struct mem_extent some[MSG_FDS];
+    int fds[MSG_FDS];
+    unsigned n;
+    json_t *all;
+
+    if (c->session == NULL || from < 0) {
+        conn_fail(c, DLC_EINVAL, "extents: open a dataset first, and give the number of an extent");
+        return;
+    }
+    n = mem_session_extents(c->session->mem, (uint64_t)from, some, MSG_FDS);
+    all = json_array();
+    for (unsigned i = 0; i < n; i++) {
+        json_array_append_new(
+            all, json_pack("[I, I]", (json_int_t)some[i].number, (json_int_t)some[i].generation));
+        fds[i] = some[i].fd;
+    }
+    conn_send(c, json_pack("{s:b, s:o}", "ok", 1, "extents", all), fds, n);
+}
+
 /* The table: operations.def. */
 static const struct operation ops[] = {
 #define OPERATION(name, right, fds) {#name, RIGHT_##right, fds, op_##name},
@@ -646,8 +670,9 @@ static void client_command(struct conn *c, struct msg *m)
             return;
         }
     }
-    conn_fail(c, DLC_EINVAL,
-              "no such operation: open, map, order, weights, warm, stat, evict, stop, dump");
+    conn_fail(
+        c, DLC_EINVAL,
+        "no such operation: open, map, extents, order, weights, warm, stat, evict, stop, dump");
 }
 
 /* ---- what hangs on a connection ---- */

@@ -258,7 +258,7 @@ static json_t *welcome(const struct session *s)
     o = json_pack("{s:b, s:I, s:I, s:I, s:s, s:I, s:I}", "ok", 1, "dataset", (json_int_t)ds->id,
                   "samples", (json_int_t)catalog_visible(ds->catalog), "bytes",
                   (json_int_t)catalog_bytes(ds->catalog), "snapshot", snapshot, "segment_size",
-                  (json_int_t)memory_size(dataset_memory(ds)), "index_size",
+                  (json_int_t)memory_header_size(dataset_memory(ds)), "index_size",
                   (json_int_t)mem_index_size(index_of(s)));
     if (ds->cid != NULL) { /* it may have been opened by its name */
         json_object_set_new(o, "url", msg_string(ds->asked.url));
@@ -326,8 +326,9 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     rc = conn_send_fds(c, welcome(s),
                        (int[]){memory_fd(dataset_memory(ds)), mem_index_fd(index_of(s)),
                                mem_session_fd(s->mem), s->doorbell.fd, catalog_fd(ds->catalog),
+                               mem_session_bell(s->mem),
                                s->uploads != NULL ? mem_uploads_fd(s->uploads) : -1},
-                       s->uploads != NULL ? 6 : 5, err);
+                       s->uploads != NULL ? 7 : 6, err);
     if (rc == 0)
         count(sessions_opened);
 out:

@@ -4,10 +4,15 @@
  * format (docs/format/shm.md). Little-endian, fixed widths, offsets instead of pointers,
  * append-only.
  *
- *   segment   [hdr 4096 | arena ...]                     clients: read only
+ *   segment   [hdr 4096 | generation of extent 0 | ...]  clients: read only
+ *   extents   [sample bytes ...]                         clients: read only
  *   index     [hdr 4096 | slot 0 | slot 1 | ...]         clients: read only
  *   session   [hdr 4096 | ring | cells | pin blocks]     clients: read and write
  *   uploads   [upload slot 0 | upload slot 1 | ...]      clients: read and write
+ *
+ * The extents lie side by side in one range of addresses, which offsets in slots refer to. Clients
+ * reserve that range and map extents into it when they first meet a slot that lies there; the
+ * daemon drops extents, and makes others at their place: (SHM-5).
  *
  * Reading sample i (client):
  *     pin = i + 1 into a free entry of the thread's own pin block     (store, seq_cst)
@@ -27,6 +32,10 @@
  *         clear them.
  * (SHM-4) The daemon trusts nothing in a session: indices are bounded, fields are copied once, and
  *         a client that lies harms only its own reads.
+ * (SHM-5) A client touches an extent only if the generation that it has mapped is that of the
+ *         table, which it loads after the slot was READY under its pin. The daemon changes a
+ *         generation only while no sample there is READY or pinned, so it stays until the pin is
+ *         cleared.
  */
 #ifndef DLC_IPC_SHM_H
 #define DLC_IPC_SHM_H
@@ -39,7 +48,7 @@
 #define SHM_SEGMENT_MAGIC 0x67655364u /* "dSeg" */
 #define SHM_INDEX_MAGIC   0x78644964u /* "dIdx" */
 #define SHM_SESSION_MAGIC 0x73655364u /* "dSes" */
-#define SHM_VERSION       2u
+#define SHM_VERSION       3u
 #define SHM_HDR_SIZE      4096u
 #define SHM_GRAIN         64u /* arena allocations are multiples of this */
 
@@ -91,7 +100,7 @@ struct shm_index_hdr {
 
 struct shm_segment_hdr {
     uint32_t magic, version;
-    uint64_t size; /* of the whole memfd */
+    uint64_t size; /* of the range of addresses that the extents make up */
     uint32_t owner_pid;
     uint32_t reserved;
     uint64_t owner_start;     /* clock ticks since boot: pid alone is reused */
@@ -106,11 +115,22 @@ struct shm_segment_hdr {
      * daemon and kernel, R clients, relaxed */
     _Atomic uint32_t owner;
     uint32_t reserved3[15];
+    uint32_t extent_shift; /* an extent has 2^this bytes; the last one may have less */
+    uint32_t n_extents;
+    _Atomic uint64_t drops; /* extents dropped so far. W daemon, release, after the table */
 };
 #define SHM_OWNER_DIED 0x40000000u /* FUTEX_OWNER_DIED */
 static_assert(offsetof(struct shm_segment_hdr, heartbeat) == 40 &&
-                  offsetof(struct shm_segment_hdr, owner) == 64,
+                  offsetof(struct shm_segment_hdr, owner) == 64 &&
+                  offsetof(struct shm_segment_hdr, extent_shift) == 128,
               "segment header is ABI");
+
+/* The table: of each extent the generation of the memory that is there now. 0: none. W daemon, R
+ * clients */
+static inline _Atomic uint32_t *shm_generations(const struct shm_segment_hdr *h)
+{
+    return (_Atomic uint32_t *)((uintptr_t)h + SHM_HDR_SIZE);
+}
 
 /* ---- session ---- */
 
@@ -186,7 +206,9 @@ struct shm_session_hdr {
     _Atomic uint64_t cursor;      /* W client: how far it is in its order, in samples */
     _Atomic uint64_t ahead;       /* W client: samples from there on that its workers have */
     _Atomic uint64_t waited_ns;   /* W client: time they waited since the order was announced */
-    uint8_t pad3[32];
+    /* W client: it maps none of the extents that were among the first so many drops, and will not */
+    _Atomic uint64_t drops_seen;
+    uint8_t pad3[24];
     /* Substitution: swap k is swaps[k % SHM_SWAPS]; the client writes it, then swaps_tail, then
      * settled, then cursor, each with release; the daemon loads them in reverse, with acquire. */
     _Atomic uint64_t swaps_tail; /* W client: swaps ever made; free-running */

@@ -229,7 +229,7 @@ uint64_t arena_rounded(uint64_t len)
 void arena_init(struct arena *a, uint64_t base, uint64_t ceiling, uint64_t end, uint64_t page,
                 size_t block_size)
 {
-    dlc_check(base % ARENA_GRAIN == 0 && ceiling % page == 0 && end % page == 0);
+    dlc_check(base % ARENA_GRAIN == 0 && ceiling % ARENA_GRAIN == 0 && end % ARENA_GRAIN == 0);
     dlc_check(base < ceiling && ceiling <= end && end <= ARENA_MAX);
     dlc_check(block_size >= sizeof(struct arena_block));
     *a = (struct arena){
@@ -377,7 +377,7 @@ static bool move_up(struct arena *a, uint64_t wanted)
 
 bool arena_move_ceiling(struct arena *a, uint64_t wanted, arena_above_f *above)
 {
-    dlc_check(wanted % a->page == 0 && wanted > a->base && wanted <= a->end);
+    dlc_check(wanted % ARENA_GRAIN == 0 && wanted > a->base && wanted <= a->end);
     if (wanted == a->ceiling)
         return true;
     return wanted < a->ceiling ? move_down(a, wanted, above) : move_up(a, wanted);

@@ -12,7 +12,7 @@
  *           none. A USED block may lie above or across the ceiling after it was lowered; it is cut
  *           there when it is freed.
  * (ARENA-3) No two FREE and no two OUT blocks are neighbours.
- * (ARENA-4) An OUT or FREE block that is not dirty holds no whole page.
+ * (ARENA-4) An OUT or FREE block that is not dirty holds no whole page of `page` bytes.
  * (ARENA-5) The dirty OUT blocks are in the list `gone`; in a bin of blocks that are worth giving
  *           back the dirty ones come first.
  *
@@ -57,7 +57,7 @@ struct arena {
     struct arena_block *first, *last;
     struct arena_block *top; /* the highest that begins below the ceiling */
     uint64_t base, ceiling, end;
-    uint64_t page;       /* of memory */
+    uint64_t page;       /* what is given back at once: the steps of the ceiling */
     uint64_t used, free; /* bytes of USED and FREE blocks */
     size_t block_size;   /* of a descriptor: the owner's struct begins with arena_block */
     struct dlc_list gone;
@@ -68,7 +68,7 @@ struct arena {
     struct dlc_list bins[ARENA_FL][ARENA_SL];
 };
 
-/* base is a multiple of the grain, ceiling and end of the page. Descriptors are block_size bytes;
+/* base, ceiling and end are multiples of the grain. Descriptors are block_size bytes;
  * what follows the arena_block is the owner's, and not cleared. */
 void arena_init(struct arena *a, uint64_t base, uint64_t ceiling, uint64_t end, uint64_t page,
                 size_t block_size);

@@ -18,7 +18,7 @@ static void dump_more(struct buf *out, uint64_t n, const char *what)
 
 static void dump_segment(const struct memory *m, struct buf *out)
 {
-    const struct shm_segment_hdr *h = m->seg.map;
+    const struct shm_segment_hdr *h = extents_header(&m->extents);
     const struct arena *a = &m->arena;
 
     buf_addf(out, "segment version %u, size %" PRIu64 ", owner pid %u started %" PRIu64 "%s\n",
@@ -28,6 +28,10 @@ static void dump_segment(const struct memory *m, struct buf *out)
              a->free);
     buf_addf(out, ", largest hole %" PRIu64 "%s\n", arena_largest(a),
              !dlc_list_empty(&a->gone) ? ", pages to give back" : "");
+    buf_addf(out, "extents %u of %" PRIu64 " bytes, dropped so far %" PRIu64, m->extents.n,
+             extents_granularity(&m->extents), m->extents.drops);
+    buf_addf(out, ", dropped and not yet unmapped by clients %" PRIu64 " bytes\n",
+             m->extents.dropped_bytes);
     buf_addf(out, "samples %" PRIu64 " resident; retired %" PRIu64 " bytes\n", m->residents,
              m->retired_bytes);
 }

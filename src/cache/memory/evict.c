@@ -36,8 +36,7 @@
 #define FEW         64                  /* residents that are all asked about */
 #define CANDIDATES  32                  /* cold samples around which a window is tried */
 #define PASS_MAX    16384               /* blocks looked at for a window anywhere */
-#define PUNCH_STEP  ((uint64_t)8 << 20) /* bytes whose pages are given back in one call: 1 ms */
-#define PUNCH_CALLS 1                   /* of one step */
+#define GIVE_BACK   ((uint64_t)8 << 20) /* bytes dropped in one step, in whole extents: 1 ms */
 #define WINDOWS     4 /* windows evicted before giving up: each failed because a reader was quick */
 
 void memory_read_logs(struct memory *m)
@@ -135,23 +134,40 @@ void memory_sweep_retired(struct memory *m)
 
 /* ---- ceiling ---- */
 
-/* A step of bounded work: holes cost nothing, and are skipped. */
-static uint64_t punch(void *arg, uint64_t off, uint64_t len)
+/* Drops at most one extent. */
+static uint64_t give_back(void *arg, uint64_t off, uint64_t len)
 {
     struct memory *m = arg;
-    uint64_t data, end;
 
     /* A daemon that ends leaves its bytes to readers that hold views (they cannot keep a session);
      * the kernel takes the memory with the last mapping. */
-    if (memory_is_closing(m))
-        return len;
-    data = os_next_data(m->seg.fd, off);
-    if (data >= off + len)
-        return len;
-    end = off + len;
-    if (end - data > PUNCH_STEP) /* on a page: else that one would stay, being hit in two halves */
-        end = (data + PUNCH_STEP) & ~(m->arena.page - 1);
-    return os_punch(m->seg.fd, data, end - data) == 0 ? end - off : 0;
+    return memory_is_closing(m) ? len : extents_release(&m->extents, off, len);
+}
+
+/* Have clients unmap the extents that were dropped, however idle they are. */
+static void ring_bells(struct memory *m)
+{
+    dlc_list_each (i, &m->indexes) {
+        struct mem_index *x = dlc_container(i, struct mem_index, node);
+
+        dlc_list_each (s, &x->sessions)
+            os_wake(dlc_container(s, struct mem_session, node)->bell);
+    }
+}
+
+/* (EXT-3) */
+static bool held_by_client(void *arg, uint32_t k, uint32_t generation, uint64_t number)
+{
+    struct memory *m = arg;
+
+    dlc_list_each (i, &m->indexes) {
+        struct mem_index *x = dlc_container(i, struct mem_index, node);
+
+        dlc_list_each (s, &x->sessions)
+            if (session_holds(dlc_container(s, struct mem_session, node), k, generation, number))
+                return true;
+    }
+    return false;
 }
 
 static void retire_above(struct arena_block *b)
@@ -173,13 +189,53 @@ static void retire_published_above(struct memory *m)
             retire_above(b);
 }
 
+/* Where the ceiling may go now: not up over dropped extents that clients may still map. (EXT-3) */
+static uint64_t reachable_ceiling(const struct memory *m)
+{
+    uint64_t now = m->arena.ceiling, all = m->extents.dropped_bytes;
+
+    if (m->wanted <= now || all == 0)
+        return m->wanted;
+    return DLC_MAX(now, (m->wanted - DLC_MIN(m->wanted, all)) & ~(m->arena.page - 1));
+}
+
+static unsigned drops_of_step(const struct memory *m)
+{
+    return (unsigned)DLC_MAX(GIVE_BACK / extents_granularity(&m->extents), 1u);
+}
+
+/* Nothing is used: every extent can go, also one that the ceiling cuts and holes that are small.
+ * True: there are more. */
+static bool drop_all(struct memory *m)
+{
+    uint64_t drops = m->extents.drops, most = drops + drops_of_step(m);
+
+    if (memory_is_closing(m) || m->arena.used > 0)
+        return false;
+    if (!m->giving_back && m->arena.ceiling >= extents_granularity(&m->extents))
+        return false;
+    do
+        drops = m->extents.drops;
+    while (extents_release(&m->extents, 0, m->extents.size) > 0 && m->extents.drops != drops &&
+           m->extents.drops < most);
+    return m->extents.drops != drops;
+}
+
 bool memory_settle_ceiling(struct memory *m)
 {
-    bool there = arena_move_ceiling(&m->arena, m->wanted, retire_above), more;
+    uint64_t drops = m->extents.drops;
+    bool there, more;
 
+    extents_forget_dropped(&m->extents, held_by_client, m);
+    there = arena_move_ceiling(&m->arena, reachable_ceiling(m), retire_above);
     retire_published_above(m);
     memory_sweep_retired(m);
-    more = arena_drain(&m->arena, m->giving_back, PUNCH_CALLS, punch, m);
+    more = arena_drain(&m->arena, m->giving_back, drops_of_step(m), give_back, m);
+    more = more || drop_all(m);
+    if (m->extents.drops != drops) {
+        ring_bells(m);
+        extents_forget_dropped(&m->extents, held_by_client, m); /* those that nobody mapped */
+    }
     if (there && !more)
         m->giving_back = false;
     return !there || more;

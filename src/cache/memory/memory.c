@@ -10,7 +10,6 @@
 #include "cache/memory/memory.h"
 
 #include <math.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -29,35 +28,43 @@ static_assert(SHM_HDR_SIZE % ARENA_GRAIN == 0, "the arena begins on a grain");
 
 /* ---- segment ---- */
 
-/* Whole pages; at the least one besides that of the header. */
-static uint64_t clamp_ceiling(uint64_t bytes, uint64_t max, uint64_t page)
+/* Whole extents, or all, so that what lies above it can be given back; of less than one whole pages,
+ * at the least one besides that of the header: then the extent goes when it is empty. */
+static uint64_t clamp_ceiling(const struct extents *e, uint64_t bytes)
 {
-    return DLC_CLAMP(bytes, DLC_ALIGN_UP((uint64_t)SHM_HDR_SIZE, page) + page, max) & ~(page - 1);
+    uint64_t one = extents_granularity(e);
+    uint64_t least = DLC_ALIGN_UP((uint64_t)SHM_HDR_SIZE, e->page) + e->page;
+
+    if (bytes >= e->size)
+        return e->size;
+    return DLC_CLAMP(bytes >= one ? bytes & ~(one - 1) : bytes & ~(e->page - 1), least, e->size);
 }
 
 int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_err *err)
 {
     uint64_t page = os_page_size();
-    struct segment seg;
+    struct memory *m = mem_new(struct memory);
+    struct extents *e = &m->extents;
     int rc;
 
     *out = NULL;
-    max = clamp_ceiling(max, ARENA_MAX, page);
-    rc = segment_open(&seg, "dlcache-segment", max, SEGMENT_CLIENTS_READ_PUNCHED, err);
-    if (rc < 0)
+    max = DLC_CLAMP(max, DLC_ALIGN_UP((uint64_t)SHM_HDR_SIZE, page) + page, ARENA_MAX);
+    rc = extents_open(e, max & ~(page - 1), err);
+    if (rc < 0) {
+        mem_free(&m);
         return rc;
-    struct memory *m = mem_new(struct memory);
-    struct shm_segment_hdr *h = seg.map;
-
-    *h = (struct shm_segment_hdr){.magic = SHM_SEGMENT_MAGIC,
-                                  .version = SHM_VERSION,
-                                  .size = max,
-                                  .owner_pid = (uint32_t)getpid(),
-                                  .owner_start = segment_owner_start()};
+    }
     m->tag = MEMORY_TAG;
-    m->seg = seg;
-    m->wanted = clamp_ceiling(ceiling, max, page);
-    arena_init(&m->arena, SHM_HDR_SIZE, m->wanted, max, page, sizeof(struct mem_fill));
+    *extents_header(e) = (struct shm_segment_hdr){.magic = SHM_SEGMENT_MAGIC,
+                                                  .version = SHM_VERSION,
+                                                  .size = e->size,
+                                                  .owner_pid = (uint32_t)getpid(),
+                                                  .owner_start = segment_owner_start(),
+                                                  .extent_shift = e->shift,
+                                                  .n_extents = e->n};
+    m->wanted = clamp_ceiling(e, ceiling);
+    arena_init(&m->arena, SHM_HDR_SIZE, m->wanted, e->size, extents_granularity(e),
+               sizeof(struct mem_fill));
     dlc_list_init(&m->indexes);
     m->policy = policy_new(&policy_clairvoyant, NULL);
     m->decoded_order = policy_new(&policy_clairvoyant, NULL);
@@ -82,38 +89,43 @@ void memory_free(struct memory **mp)
     policy_free(&m->policy);
     policy_free(&m->decoded_order);
     memory_end_owner(m);
-    segment_close(&m->seg);
+    extents_close(&m->extents);
     m->tag = 0;
     mem_free(&m);
 }
 
 int memory_fd(const struct memory *m)
 {
-    return m->seg.client_fd;
+    return m->extents.header.fd;
+}
+
+uint64_t memory_header_size(const struct memory *m)
+{
+    return m->extents.header.size;
 }
 
 uint64_t memory_size(const struct memory *m)
 {
-    return m->seg.size;
+    return m->extents.size;
 }
 
 void memory_set_closing(struct memory *m)
 {
-    struct shm_segment_hdr *h = m->seg.map;
+    struct shm_segment_hdr *h = extents_header(&m->extents);
 
     atomic_store_explicit(&h->closing, 1, memory_order_release); /* R clients */
 }
 
 bool memory_is_closing(const struct memory *m)
 {
-    const struct shm_segment_hdr *h = m->seg.map;
+    const struct shm_segment_hdr *h = extents_header(&m->extents);
 
     return atomic_load_explicit(&h->closing, memory_order_relaxed) != 0; /* our own store */
 }
 
 void memory_beat(struct memory *m)
 {
-    struct shm_segment_hdr *h = m->seg.map;
+    struct shm_segment_hdr *h = extents_header(&m->extents);
 
     atomic_store_explicit(&h->heartbeat, (uint64_t)dlc_mono_now().ns,
                           memory_order_relaxed); /* R clients */
@@ -126,10 +138,7 @@ uint64_t memory_ceiling(const struct memory *m)
 
 void memory_figures(const struct memory *m, struct memory_figures *out)
 {
-    struct stat st = {0};
-
-    os_fstat(m->seg.fd, &st);
-    *out = (struct memory_figures){.max = m->seg.size,
+    *out = (struct memory_figures){.max = m->extents.size,
                                    .ceiling = m->arena.ceiling,
                                    .used = m->arena.used,
                                    .retired = m->retired_bytes,
@@ -137,12 +146,12 @@ void memory_figures(const struct memory *m, struct memory_figures *out)
                                    .decoded = m->decoded,
                                    .decoded_bytes = m->decoded_bytes,
                                    .largest_free = arena_largest(&m->arena),
-                                   .populated = (uint64_t)st.st_blocks * 512};
+                                   .populated = extents_populated(&m->extents)};
 }
 
 void memory_set_ceiling(struct memory *m, uint64_t bytes)
 {
-    uint64_t wanted = clamp_ceiling(bytes, m->seg.size, m->arena.page);
+    uint64_t wanted = clamp_ceiling(&m->extents, bytes);
 
     if (wanted == m->wanted)
         return;
@@ -265,7 +274,7 @@ bool memory_free_some(struct memory *m)
 
 int mem_index_fd(const struct mem_index *x)
 {
-    return x->seg.client_fd;
+    return x->seg.fd;
 }
 
 uint64_t mem_index_size(const struct mem_index *x)
@@ -338,6 +347,14 @@ static struct mem_fill *fill_begin(struct mem_index *x, struct arena_block *b, u
     return f;
 }
 
+/* Have memory under the block; else it is freed. */
+static struct arena_block *with_memory(struct memory *m, struct arena_block *b)
+{
+    if (b != NULL && !extents_ensure(&m->extents, b->off, b->size))
+        arena_free(&m->arena, &b);
+    return b;
+}
+
 int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
                    struct mem_fill **out)
 {
@@ -353,6 +370,7 @@ int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint6
     b = arena_alloc(&m->arena, len);
     if (b == NULL)
         b = memory_make_room(m, len);
+    b = with_memory(m, b);
     if (b == NULL) {
         count(mem_bypasses);
         return DLC_EBYPASS;
@@ -378,7 +396,7 @@ int memory_reserve_decoded(struct memory *m, struct mem_index *x, uint64_t sampl
     *out = NULL;
     if (len <= UINT32_MAX && !memory_is_closing(m) &&
         arena_rounded(len) <= memory_room_decoded(m, keep))
-        b = arena_alloc_high(&m->arena, len);
+        b = with_memory(m, arena_alloc_high(&m->arena, len));
     if (b == NULL)
         return DLC_EBUSY;
     *out = fill_begin(x, b, sample, len);
@@ -387,7 +405,7 @@ int memory_reserve_decoded(struct memory *m, struct mem_index *x, uint64_t sampl
 
 void *mem_fill_data(const struct mem_fill *f)
 {
-    return (char *)f->x->m->seg.map + f->block.off;
+    return f->x->m->extents.map + f->block.off;
 }
 
 void mem_fill_set_checksum(struct mem_fill *f, uint64_t checksum)

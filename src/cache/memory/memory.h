@@ -30,9 +30,10 @@ struct policy_ops;
 int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_err *err);
 void memory_free(struct memory **mp); /* sessions and indexes must be gone */
 
-/* A descriptor of the segment that can only be mapped read-only. Borrowed. */
+/* A descriptor of the segment's header, which can only be mapped read-only. Borrowed. */
 int memory_fd(const struct memory *m);
-uint64_t memory_size(const struct memory *m); /* of the mapping */
+uint64_t memory_header_size(const struct memory *m); /* of its mapping */
+uint64_t memory_size(const struct memory *m);        /* of the range of all extents */
 /* The daemon is ending: clients are notified, and from now on no byte of the segment changes. */
 void memory_set_closing(struct memory *m);
 
@@ -63,6 +64,15 @@ int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_er
 void mem_session_free(struct mem_session **sp); /* its pins no longer count */
 int mem_session_fd(const struct mem_session *s);
 void *mem_session_map(const struct mem_session *s); /* SHM_SESSION_SIZE bytes, hostile */
+int mem_session_bell(const struct mem_session *s);  /* an eventfd, rung when extents were dropped */
+
+/* Extents of the segment from number `from` on, in order: n of them, or as many as there are. */
+struct mem_extent {
+    uint32_t number, generation;
+    int fd; /* read-only. Borrowed, until the next call that evicts */
+};
+unsigned mem_session_extents(struct mem_session *s, uint64_t from, struct mem_extent *out,
+                             unsigned n);
 
 /*
  * The upload slots of a session of the decoded cache: SHM_UPLOADS_SIZE bytes, sparse, which the
@@ -164,8 +174,8 @@ struct memory_figures {
     uint64_t residents;                   /* samples */
     uint64_t decoded, decoded_bytes;      /* in decoded indexes; counted in used */
     uint64_t largest_free;
-    uint64_t populated; /* bytes of memory the kernel has given to the segment: what counts in
-                           struct mem_wish as used, since holes keep their pages */
+    uint64_t populated; /* bytes of memory the kernel has given to the segment, with dropped extents
+                           that clients may still map: what counts in struct mem_wish as used */
 };
 void memory_beat(struct memory *m); /* tells clients that the loop runs; now and then */
 uint64_t memory_ceiling(const struct memory *m);                         /* bytes; asks nobody */

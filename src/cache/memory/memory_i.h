@@ -30,6 +30,7 @@
 #include "base/list.h"
 #include "base/u64map.h"
 #include "cache/memory/arena_i.h"
+#include "cache/memory/extents_i.h"
 #include "cache/memory/memory.h"
 #include "cache/memory/segment_i.h"
 #include "cache/policy/policy.h"
@@ -40,7 +41,7 @@
 
 struct memory {
     uint32_t tag;
-    struct segment seg;
+    struct extents extents;
     struct robust_list *owner_entry; /* owner.c; NULL: no thread owns it */
     struct arena arena;
     uint64_t wanted;  /* where the ceiling is going */
@@ -85,6 +86,8 @@ struct mem_session {
     struct dlc_list node;
     struct mem_index *x;
     struct segment seg;
+    uint32_t *given; /* of each extent the generation whose descriptor it got last; 0: none */
+    int bell;        /* an eventfd: rung when extents were dropped */
     uint64_t log_seen[SHM_BLOCKS]; /* of each block: the log_seq up to which it was read */
 };
 
@@ -131,6 +134,8 @@ static inline struct mem_fill *mem_fill_of_block(struct arena_block *b)
 /* The pin blocks that may be in use: [0, *n). */
 struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n);
 void session_read_logs(struct mem_session *s); /* recency */
+/* Was it given this extent, and has not said that it unmapped it? */
+bool session_holds(const struct mem_session *s, uint32_t k, uint32_t generation, uint64_t number);
 void session_read_pins(const struct mem_session *s, struct map *pinned, void *mark);
 
 /* The policy's time: seconds that never run backwards. */

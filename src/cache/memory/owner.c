@@ -56,7 +56,7 @@ static void link_to(struct robust_list *from, struct robust_list *to)
 
 void memory_set_owner(struct memory *m)
 {
-    struct shm_segment_hdr *h = m->seg.map;
+    struct shm_segment_hdr *h = extents_header(&m->extents);
     char *pages;
 
     dlc_check(m->owner_entry == NULL);
@@ -80,7 +80,7 @@ void memory_set_owner(struct memory *m)
 
 void memory_end_owner(struct memory *m)
 {
-    struct shm_segment_hdr *h = m->seg.map;
+    struct shm_segment_hdr *h = extents_header(&m->extents);
     struct robust_list *before = &owned.list;
 
     if (m->owner_entry == NULL)

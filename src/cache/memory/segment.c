@@ -20,24 +20,12 @@
 #define CLOSE_STEP  ((uint64_t)8 << 20) /* bytes unmapped in one call: others map meanwhile */
 #define CLOSE_STACK ((size_t)64 << 10)
 
-/* After our writable mapping was made: it stays writable. (SEGMENT-1), (SEGMENT-2) */
-static int seal(int fd, enum segment_access access)
+int segment_seal(int fd, enum segment_access access)
 {
     int seals = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
 
     return os_fcntl(fd, F_ADD_SEALS,
                     access == SEGMENT_CLIENTS_READ ? seals | F_SEAL_FUTURE_WRITE : seals);
-}
-
-/* A second, read-only open file of the same memory. (SEGMENT-3) */
-static int open_read_only(int fd)
-{
-    char path[40];
-
-    if (os_fchmod(fd, 0400) < 0)
-        return -1;
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    return os_open(path, O_RDONLY, 0);
 }
 
 int segment_open(struct segment *s, const char *name, uint64_t size, enum segment_access access,
@@ -65,17 +53,12 @@ int segment_open(struct segment *s, const char *name, uint64_t size, enum segmen
                          name, (unsigned long long)size);
         goto out;
     }
-    if (seal(s->fd, access) < 0) {
+    if (segment_seal(s->fd, access) < 0) {
         rc = dlc_err_sys(err, "shared memory %s: cannot seal it (is this Linux older than 5.1?)",
                          name);
         goto out;
     }
-    s->client_fd = access == SEGMENT_CLIENTS_READ_PUNCHED ? open_read_only(s->fd) : s->fd;
-    if (s->client_fd < 0)
-        rc = dlc_err_sys(err, "shared memory %s: cannot open it read-only (is /proc mounted?)",
-                         name);
-    else
-        os_madvise(s->map, size, MADV_DONTDUMP); /* a hint: keeps sample bytes out of core files */
+    os_madvise(s->map, size, MADV_DONTDUMP); /* a hint: keeps sample bytes out of core files */
 out:
     if (rc < 0)
         segment_close(s);
@@ -85,8 +68,6 @@ out:
 void segment_close(struct segment *s)
 {
     os_unmap(s->map, s->size);
-    if (s->client_fd != s->fd)
-        os_close(&s->client_fd);
     os_close(&s->fd);
     *s = (struct segment)SEGMENT_INIT;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A sparse memfd that the daemon maps writable, once, and hands to clients.
+ * A sparse memfd that the daemon maps writable, once, and hands to clients: all shared memory but
+ * that of samples (extents_i.h).
  *
  * (SEGMENT-1) Its size never changes: growing, shrinking and further sealing are sealed off before
  * anybody gets a descriptor, so a client cannot make the daemon's loads fail with SIGBUS.
@@ -8,9 +9,6 @@
  * included: once the daemon has mapped it, F_SEAL_FUTURE_WRITE refuses every write, writable
  * mapping and punched hole through any descriptor, also one that a client opened again by
  * /proc/self/fd. So the daemon gives such memory back only by closing it.
- * (SEGMENT-3) The exception is memory whose pages are given back one by one: its descriptor was
- * opened for reading, of a file with mode 0400. Root and the file's owner can open that again for
- * writing.
  */
 #ifndef DLC_CACHE_MEMORY_SEGMENT_I_H
 #define DLC_CACHE_MEMORY_SEGMENT_I_H
@@ -21,22 +19,17 @@
 #include "base/err.h"
 
 struct segment {
-    int fd;        /* ours, writable */
-    int client_fd; /* what clients get; the same as fd except of (SEGMENT-3) */
-    void *map;     /* size bytes, writable */
+    int fd;
+    void *map; /* size bytes, writable */
     uint64_t size;
 };
 
 #define SEGMENT_INIT                                                                               \
     {                                                                                              \
-        -1, -1, NULL, 0                                                                            \
+        -1, NULL, 0                                                                                \
     }
 
-enum segment_access {
-    SEGMENT_CLIENTS_READ,         /* (SEGMENT-2) */
-    SEGMENT_CLIENTS_READ_PUNCHED, /* (SEGMENT-3) */
-    SEGMENT_CLIENTS_WRITE
-};
+enum segment_access { SEGMENT_CLIENTS_READ /* (SEGMENT-2) */, SEGMENT_CLIENTS_WRITE };
 
 /* name is what /proc/PID/maps shows. size is not 0. On failure *s is SEGMENT_INIT. */
 int segment_open(struct segment *s, const char *name, uint64_t size, enum segment_access access,
@@ -44,6 +37,9 @@ int segment_open(struct segment *s, const char *name, uint64_t size, enum segmen
 void segment_close(struct segment *s); /* leaves SEGMENT_INIT */
 /* The same, on a thread of its own when it is large: freeing a gigabyte takes a tenth of a second. */
 void segment_close_later(struct segment *s);
+
+/* Call it once the memory is mapped writable: that mapping stays so. */
+int segment_seal(int fd, enum segment_access access);
 
 /* When this process started, in clock ticks since boot; 0 when /proc does not say. */
 uint64_t segment_owner_start(void);

@@ -8,6 +8,7 @@
  *                 it cannot make the daemon read or write elsewhere.
  */
 #include "base/mem.h"
+#include "base/syscalls.h"
 #include "cache/memory/memory_i.h"
 
 int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_err *err)
@@ -18,6 +19,12 @@ int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_er
     *out = NULL;
     if (rc < 0)
         return rc;
+    int bell = os_eventfd();
+    if (bell < 0) {
+        rc = dlc_err_sys(err, "shared memory of a session: cannot make its bell");
+        segment_close(&seg);
+        return rc;
+    }
     struct mem_session *s = mem_new(struct mem_session);
     struct shm_session_hdr *h = seg.map;
 
@@ -26,10 +33,13 @@ int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_er
                                   .ring_off = SHM_RING_OFF,
                                   .cells_off = SHM_CELLS_OFF,
                                   .blocks_off = SHM_BLOCKS_OFF,
+                                  .drops_seen = x->m->extents.drops, /* it maps nothing yet */
                                   .need_wake = 1}; /* nobody looks at the ring yet */
     s->tag = MEM_SESSION_TAG;
     s->x = x;
     s->seg = seg;
+    s->bell = bell;
+    s->given = mem_zero(x->m->extents.n * sizeof(*s->given));
     dlc_list_push_tail(&x->sessions, &s->node);
     *out = s;
     return 0;
@@ -45,13 +55,44 @@ void mem_session_free(struct mem_session **sp)
     dlc_check(s->tag == MEM_SESSION_TAG);
     dlc_list_remove(&s->node);
     segment_close(&s->seg);
+    os_close(&s->bell);
+    mem_free(&s->given);
     s->tag = 0;
     mem_free(&s);
 }
 
 int mem_session_fd(const struct mem_session *s)
 {
-    return s->seg.client_fd;
+    return s->seg.fd;
+}
+
+int mem_session_bell(const struct mem_session *s)
+{
+    return s->bell;
+}
+
+unsigned mem_session_extents(struct mem_session *s, uint64_t from, struct mem_extent *out,
+                             unsigned n)
+{
+    const struct extents *e = &s->x->m->extents;
+    unsigned found = 0;
+
+    for (uint64_t k = from; k < e->n && found < n; k++) {
+        if (e->all[k].fd < 0)
+            continue;
+        out[found++] = (struct mem_extent){(uint32_t)k, e->all[k].generation, e->all[k].fd};
+        s->given[k] = e->all[k].generation;
+    }
+    return found;
+}
+
+bool session_holds(const struct mem_session *s, uint32_t k, uint32_t generation, uint64_t number)
+{
+    const struct shm_session_hdr *h = s->seg.map;
+
+    /* acquire: pairs with the client's store after it unmapped */
+    return s->given[k] == generation &&
+           atomic_load_explicit(&h->drops_seen, memory_order_acquire) < number;
 }
 
 void *mem_session_map(const struct mem_session *s)

@@ -36,7 +36,7 @@ void mem_common_free(struct mem_common **cp)
 
 int mem_common_fd(const struct mem_common *c)
 {
-    return c->seg.client_fd;
+    return c->seg.fd;
 }
 
 void *mem_common_map(const struct mem_common *c)

@@ -43,7 +43,7 @@ void mem_uploads_put(struct mem_uploads **gp)
 
 int mem_uploads_fd(const struct mem_uploads *g)
 {
-    return g->seg.client_fd;
+    return g->seg.fd;
 }
 
 const void *mem_upload_slot(const struct mem_uploads *g, uint32_t number)

@@ -232,7 +232,7 @@ static void test_given_up(void **state)
 static void test_map_in_time(void **state)
 {
     static struct shm_segment_hdr no_heartbeat;
-    struct attachment a = {.segment = (void *)&no_heartbeat};
+    struct attachment a = {.header = &no_heartbeat};
     struct dlc_err err = DLC_ERR_INIT;
     struct dlc_view v;
     int fds[2];

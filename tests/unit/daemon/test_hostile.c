@@ -255,9 +255,9 @@ static void attach_to(struct session_of *s, const char *decoded)
     if (decoded != NULL)
         json_object_set_new(ask, "decoded", json_string(decoded));
     tell(s->sock, ask, &m);
-    assert_int_equal(m.n_fds, decoded != NULL ? 6 : 5);
+    assert_int_equal(m.n_fds, decoded != NULL ? 7 : 6);
     if (decoded != NULL) {
-        fd = msg_take_fd(&m, 5);
+        fd = msg_take_fd(&m, 6);
         s->uploads = os_map(fd, 0, SHM_UPLOADS_SIZE, true);
         assert_non_null(s->uploads);
         os_close(&fd);

@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 
+#include "base/check.h"
 #include "base/fault.h"
 #include "ipc/pin_reader.h"
 #include "ipc/shm.h"
@@ -43,9 +44,10 @@ static int teardown(void **state)
 
 struct client {
     int sock, doorbell;
-    const char *segment;
+    const struct shm_segment_hdr *header;
+    char *segment;
     const char *index;
-    size_t segment_size, index_size;
+    size_t header_size, segment_size, index_size;
     struct shm_session_hdr *h;
     _Atomic uint32_t *ring;
     struct shm_cell *cells;
@@ -88,6 +90,27 @@ static bool holds(const struct client *c)
     return c->len == SIZE && is_sample(&v, HELD);
 }
 
+/* All of them, as the library does when it meets a sample in one. */
+static void map_extents(struct client *c)
+{
+    uint64_t one = (uint64_t)1 << c->header->extent_shift;
+    json_int_t k = 0;
+
+    for (unsigned n = 1; n > 0; k++) {
+        struct msg m = MSG_INIT;
+
+        tell(c->sock, json_pack("{s:s, s:I}", "op", "extents", "from", k), &m);
+        n = m.n_fds;
+        for (unsigned i = 0; i < n; i++) {
+            k = json_integer_value(
+                json_array_get(json_array_get(json_object_get(m.body, "extents"), i), 0));
+            assert_non_null(os_map_at(c->segment + (uint64_t)k * one, m.fds[i],
+                                      DLC_MIN(one, c->segment_size - (uint64_t)k * one), false));
+        }
+        msg_release(&m);
+    }
+}
+
 /* A session that holds a view of sample HELD. */
 static void attach(struct client *c)
 {
@@ -96,9 +119,12 @@ static void attach(struct client *c)
     c->sock = dial_greeted(&d);
     tell(c->sock, json_pack("{s:s, s:s}", "op", "open", "url", url), &m);
     assert_true(json_is_true(json_object_get(m.body, "ok")));
-    c->segment_size = (size_t)json_integer_value(json_object_get(m.body, "segment_size"));
+    c->header_size = (size_t)json_integer_value(json_object_get(m.body, "segment_size"));
     c->index_size = (size_t)json_integer_value(json_object_get(m.body, "index_size"));
-    c->segment = map_of(&m, 0, c->segment_size, false);
+    c->header = map_of(&m, 0, c->header_size, false);
+    c->segment_size = c->header->size;
+    c->segment = os_reserve(NULL, c->segment_size);
+    assert_non_null(c->segment);
     c->index = map_of(&m, 1, c->index_size, false);
     c->h = map_of(&m, 2, SHM_SESSION_SIZE, true);
     c->doorbell = msg_take_fd(&m, 3);
@@ -109,12 +135,14 @@ static void attach(struct client *c)
     atomic_store(&c->h->blocks_high, 1);
     atomic_store(&c->block->in_use, 1);
     until((read_one(other, HELD), pin(c))); /* it may be evicted between the two */
+    map_extents(c);
     assert_true(holds(c));
 }
 
 static void let_go(struct client *c)
 {
     shm_unpin(c->block, 0);
+    os_unmap(c->header, c->header_size);
     os_unmap(c->segment, c->segment_size);
     os_unmap(c->index, c->index_size);
     os_unmap(c->h, SHM_SESSION_SIZE);
@@ -364,7 +392,7 @@ static void test_a_session_that_cannot_be_made(void **state)
         msg_release(&m);
         tell(sock, json_pack("{s:s, s:s}", "op", "open", "url", url), &m); /* on the same */
         assert_true(json_is_true(json_object_get(m.body, "ok")));
-        assert_int_equal(m.n_fds, 5);
+        assert_int_equal(m.n_fds, 6);
         msg_release(&m);
         os_close(&sock);
     }

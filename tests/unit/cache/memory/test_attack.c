@@ -47,6 +47,7 @@
 struct tally {
     _Atomic uint64_t reads, wrong;
     _Atomic uint32_t stop;
+    _Atomic int fds[CLIENT_EXTENTS]; /* of the daemon's extents */
 };
 
 /* ---- bytes ---- */
@@ -122,6 +123,8 @@ static void read_until_stop(struct client *c, struct tally *t, uint64_t seed)
             }
         }
         release_held(&held[drop % HELD], b, drop % HELD, t);
+        if (!c->all_mapped && rng_below(&r, 64) == 0)
+            client_unmap_dropped(c);
     }
     for (unsigned i = 0; i < HELD; i++)
         release_held(&held[i], b, i, t);
@@ -180,6 +183,8 @@ static void fill_one(struct daemon *d, uint64_t sample)
         assert_true(rc == DLC_EBYPASS || rc == DLC_ELARGE);
         return;
     }
+    for (uint32_t k = 0; k < d->m->extents.n; k++)
+        atomic_store(&d->tally->fds[k], d->m->extents.all[k].fd);
     write_bytes(mem_fill_data(f), sample, ++d->fills, len);
     if (rng_below(&d->r, 16) == 0)
         memory_abandon(d->m, &f);
@@ -243,6 +248,9 @@ static pid_t spawn(struct daemon *d, int i)
     if (getppid() != parent)
         _exit(0);
     client_open(&c, d->m, d->x, d->sessions[i]);
+    c.from = NULL;
+    c.fds = d->tally->fds;
+    c.pid = parent;
     if (i == READERS)
         write_garbage(&c, seed);
     read_until_stop(&c, d->tally, seed);
@@ -314,8 +322,10 @@ static void *reader_main(void *arg)
 /* The daemon's own mapping, so that the sanitizer sees both sides at one address. */
 static void reader_start(struct reader *r, struct daemon *d, int i, void *(*body)(void *))
 {
-    r->c = (struct client){.segment = d->m->seg.map,
-                           .segment_size = d->m->seg.size,
+    r->c = (struct client){.segment = d->m->extents.map,
+                           .segment_size = d->m->extents.size,
+                           .header = extents_header(&d->m->extents),
+                           .all_mapped = true,
                            .slots = d->x->slots,
                            .n_slots = d->x->n,
                            .session = mem_session_map(d->sessions[i])};
