@@ -34,7 +34,7 @@ static inline void played_end(struct fetch_attempt *a, int rc)
         dlc_err_set(&a->err, rc, "sample %llu failed", (unsigned long long)a->f->sample);
     } else {
         memset(a->dst, (int)a->f->sample, a->size);
-        a->checksum = hash64(a->dst, a->size);
+        a->checksum = played.unsummed ? 0 : hash64(a->dst, a->size);
         a->sum = played.unsummed ? FETCH_SUM_NONE : FETCH_SUM_KNOWN;
     }
     fetch_attempt_ended(a);

@@ -146,6 +146,8 @@ static void test_there_and_back(void **state)
 /* What goes to disk is stored, too, with a checksum of its own. */
 static void test_disk_goal(void **state)
 {
+    struct disk_figures f;
+
     (void)state;
     played.unsummed = true;
     get(5, FETCH_DISK);
@@ -153,6 +155,10 @@ static void test_disk_goal(void **state)
     disk_drop_all(n.disk);
     get(5, FETCH_MEMORY);
     assert_int_equal(played.n_asked, 1);
+    get(5, FETCH_DISK); /* from Redis to a file */
+    assert_int_equal(played.n_asked, 1);
+    disk_figures(n.disk, &f);
+    assert_int_equal(f.chunks, 1);
 }
 
 static void test_not_shared(void **state)
