@@ -35,7 +35,7 @@ static int set_up(void **state)
     log_threshold = LOG_ERROR;
     a = mem_new(struct attachment);
     segment = mem_zero(sizeof(*segment));
-    a->segment = (char *)segment;
+    a->header = segment;
     a->session = (struct shm_session_hdr *)session;
     a->ring = (_Atomic uint32_t *)(session + SHM_RING_OFF);
     a->cells = (struct shm_cell *)(session + SHM_CELLS_OFF);
