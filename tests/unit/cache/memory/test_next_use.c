@@ -369,12 +369,69 @@ static void test_nobody_knows(void **state)
     close_world(&w);
 }
 
+/* ---- a few samples whose next uses the test sets ---- */
+
+static double uses[10];
+
+static double use_of(void *arg, uint64_t sample, unsigned *steps)
+{
+    (void)arg;
+    ++*steps;
+    return uses[sample];
+}
+
+static void bring(struct memory *m, struct mem_index *x, uint64_t sample)
+{
+    struct mem_fill *f;
+
+    assert_int_equal(memory_reserve(m, x, sample, SIZE - 24, &f), 0);
+    assert_true(mem_index_known(x, sample) && !mem_index_ready(x, sample));
+    memory_publish(m, &f);
+    assert_true(mem_index_known(x, sample) && mem_index_ready(x, sample));
+}
+
+/* A next use that is sooner than was answered is asked for before the sample goes. */
+static void test_sooner(void **state)
+{
+    uint64_t room = 4096 + 4 * SIZE;
+    struct memory *m;
+    struct mem_index *x;
+
+    (void)state;
+    assert_int_equal(memory_new(room, room, &m, NULL), 0);
+    assert_int_equal(mem_index_new(m, 10, 1, &x, NULL), 0);
+    mem_index_set_next_use(x, use_of, NULL);
+    for (uint64_t i = 0; i < 10; i++)
+        uses[i] = 10 * (double)(i + 1);
+    assert_false(mem_index_known(x, 0));
+    assert_false(mem_index_known(x, 10)); /* not a sample */
+    for (uint64_t i = 0; i < 4; i++)
+        bring(m, x, i);
+    uses[4] = 1;
+    bring(m, x, 4);
+    assert_false(mem_index_ready(x, 3)); /* needed last */
+    assert_false(mem_index_known(x, 3));
+    uses[2] = 2; /* and not 30, as was answered */
+    memory_use_is_sooner(x, 2);
+    memory_use_is_sooner(x, 3); /* not here: nothing happens */
+    uses[5] = 1;
+    bring(m, x, 5);
+    assert_true(mem_index_ready(x, 2));
+    assert_false(mem_index_ready(x, 1));
+    mem_index_free(&x);
+    memory_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_changes_ask_nobody), cmocka_unit_test(test_a_batch_is_bounded),
-        cmocka_unit_test(test_exact_when_few),     cmocka_unit_test(test_hit_ratio),
-        cmocka_unit_test(test_nobody_knows),       cmocka_unit_test(test_freed_in_steps),
+        cmocka_unit_test(test_changes_ask_nobody),
+        cmocka_unit_test(test_a_batch_is_bounded),
+        cmocka_unit_test(test_exact_when_few),
+        cmocka_unit_test(test_hit_ratio),
+        cmocka_unit_test(test_nobody_knows),
+        cmocka_unit_test(test_freed_in_steps),
+        cmocka_unit_test(test_sooner),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
