@@ -305,6 +305,20 @@ static void list_for_a_shuffle(void)
     cursor_give(&c, &ix, NULL);
 }
 
+/* Epochs of a computed order begin at multiples of its length; of an empty one anywhere. */
+static void test_starts(void **state)
+{
+    struct order_spec spec = spec_of(ORDER_SHUFFLED, 10, 0, 1, false);
+    struct order_spec none = spec_of(ORDER_SHUFFLED, 1, 0, 2, true);
+    struct cursor c = make(&spec, 3), empty = make(&none, 3);
+
+    (void)state;
+    for (uint64_t a = 0; a <= 40; a++)
+        assert_int_equal(cursor_is_start(&c, a), a % 10 == 0);
+    assert_int_equal(empty.length, 0);
+    assert_true(cursor_is_start(&empty, 0) && cursor_is_start(&empty, 1));
+}
+
 static void test_misuse_is_caught(void **state)
 {
     (void)state;
@@ -322,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_explicit_lists_come_one_by_one),
         cmocka_unit_test(test_explicit_lists_from_a_place_on),
         cmocka_unit_test(test_empty_explicit_list),
+        cmocka_unit_test(test_starts),
         cmocka_unit_test(test_bad_input),
         cmocka_unit_test(test_misuse_is_caught),
     };
