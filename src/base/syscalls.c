@@ -154,15 +154,6 @@ void *os_reserve(void *p, size_t len)
     return p == MAP_FAILED ? NULL : p;
 }
 
-uint64_t os_next_data(int fd, uint64_t off)
-{
-    off_t at = lseek(fd, (off_t)off, SEEK_DATA);
-
-    if (at < 0)
-        return errno == ENXIO ? UINT64_MAX : off; /* who cannot say has data everywhere */
-    return (uint64_t)at;
-}
-
 static uint64_t fake_page_size;
 
 uint64_t os_page_size(void)
