@@ -155,7 +155,7 @@ static void ring_bells(struct memory *m)
     }
 }
 
-/* (EXT-3) */
+/* (EXTENT-3) */
 static bool held_by_client(void *arg, uint32_t k, uint32_t generation, uint64_t number)
 {
     struct memory *m = arg;
@@ -189,7 +189,7 @@ static void retire_published_above(struct memory *m)
             retire_above(b);
 }
 
-/* Where the ceiling may go now: not up over dropped extents that clients may still map. (EXT-3) */
+/* Where the ceiling may go now: by (EXTENT-3) not up over dropped extents that clients may map. */
 static uint64_t reachable_ceiling(const struct memory *m)
 {
     uint64_t now = m->arena.ceiling, all = m->extents.dropped_bytes;

@@ -131,7 +131,7 @@ static bool extent_make(struct extents *e, uint32_t k)
         return false;
     }
     e->all[k].fd = fd;
-    /* Before the first slot that lies here is READY: (EXT-1). R clients */
+    /* Before the first slot that lies here is READY: (EXTENT-1). R clients */
     atomic_store_explicit(generation_in_table(e, k), e->all[k].generation, memory_order_release);
     return true;
 }

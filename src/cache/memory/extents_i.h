@@ -11,14 +11,15 @@
  * long as they are attached. A block of the arena may lie across extents: the range is contiguous
  * for the daemon and for clients.
  *
- * (EXT-1) A slot is READY only while the extents under it are LIVE, and their generations are in the
- *         table before it is: a reader whose pin counts and whose own mapping has the generation of
- *         the table reads the right memory.
- * (EXT-2) An extent is dropped only when no block in it is used, so no pin that counts lies in it.
- * (EXT-3) A dropped extent counts as populated until every session that was given its descriptor
- *         has written a `drops_seen` at or above its number, or has ended: until then clients may
- *         map it. The ceiling is not raised over it. A client that lies keeps memory that nobody counts;
- *         the limits of the host notice (limits.c), and lower the ceiling of the tenant it reads.
+ * (EXTENT-1) A slot is READY only while the extents under it are LIVE, and their generations are
+ *            in the table before it is: a reader whose pin counts and whose own mapping has the
+ *            generation of the table reads the right memory.
+ * (EXTENT-2) An extent is dropped only when no block in it is used, so no pin that counts lies in
+ *            it.
+ * (EXTENT-3) A dropped extent counts as populated until every session that was given its descriptor
+ *            has written a `drops_seen` at or above its number, or has ended: until then clients
+ *            may map it. The ceiling is not raised over it. A client that lies keeps memory that
+ *            nobody counts; the limits of the host notice (limits.c), and lower the ceiling.
  *
  * All functions belong to the node loop. A thread removes the mappings of large dropped extents:
  * freeing 256 MB takes 30 ms.
@@ -51,7 +52,7 @@ struct extents {
     struct extent *all;
     uint32_t generations;    /* given out so far */
     uint64_t drops;          /* so far */
-    struct dlc_list dropped; /* struct dropped, the oldest first: (EXT-3) */
+    struct dlc_list dropped; /* struct dropped, the oldest first: (EXTENT-3) */
     uint64_t dropped_bytes;  /* of them */
     struct pool *freeing;    /* NULL: not needed yet */
     struct dlc_mtx mtx;      /* rank LCK_extents: what is mapped where */
@@ -83,7 +84,7 @@ typedef bool extents_held_f(void *arg, uint32_t k, uint32_t generation, uint64_t
 /* Forget the dropped extents that nobody holds; fn NULL: all. */
 void extents_forget_dropped(struct extents *e, extents_held_f *fn, void *arg);
 
-/* Bytes that the kernel has given, with those of dropped extents: (EXT-3). A call per extent. */
+/* Bytes that the kernel has given, with those of dropped extents: (EXTENT-3). A call per extent. */
 uint64_t extents_populated(const struct extents *e);
 
 #endif

@@ -142,7 +142,7 @@ static void test_less_than_one(void **state)
     assert_int_equal(memory_ceiling(w->m), 3 * EXTENT);
 }
 
-/* (EXT-3) */
+/* (EXTENT-3) */
 static void test_count_until_unmapped(void **state)
 {
     struct world *w = *state;

@@ -644,7 +644,7 @@ static void test_shrink_and_grow(void **state)
     shm_unpin(w->b, 0);
     memory_tick(w->m);
     assert_int_equal(figures(w).retired, 0);
-    assert_true(populated(w) > MB); /* the client still maps some: (EXT-3) */
+    assert_true(populated(w) > MB); /* the client still maps some: (EXTENT-3) */
     memory_set_ceiling(w->m, 100 * MB);
     assert_true(figures(w).ceiling < 8 * MB);
     client_unmap_dropped(&w->c);
