@@ -26,9 +26,12 @@ def _parts(pid):
                     pass
     for fd in os.listdir("/proc/%d/fd" % pid):
         path = "/proc/%d/fd/%s" % (pid, fd)
-        if "memfd:" in os.readlink(path):
-            with open(path, "rb") as f:
-                yield f.read()
+        try:
+            if "memfd:" in os.readlink(path):
+                with open(path, "rb") as f:
+                    yield f.read()
+        except FileNotFoundError:  # it was closed just now
+            pass
 
 
 def count(pid, *marks):
