@@ -318,7 +318,10 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
         rc = dlc_err_sys(err, "cannot make a session");
     if (rc < 0 && is_shortage(errno)) {
         node_short(c->node, "cannot make a session");
-        err->code = rc = DLC_EBUSY;
+        rc =
+            dlc_err_set(err, DLC_EBUSY,
+                        "cannot make a session: the daemon has no descriptor or memory left: raise "
+                        "its limit on open files (ulimit -n, LimitNOFILE=)");
     }
     if (rc < 0)
         goto out;
