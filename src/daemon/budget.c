@@ -17,6 +17,7 @@
 
 #define FETCHES_MAX 4096
 #define COUNT_EVERY DLC_MS(5)
+#define FULL_FOR    DLC_MS(20)
 
 /* By all that share it. */
 static uint64_t *used_of(const struct dataset *ds, enum budget b)
@@ -90,11 +91,17 @@ static bool fits(const struct dataset *ds, enum budget b, uint64_t limit)
     return sharing > 1 ? all < limit / 4 * 3 : all < limit;
 }
 
+void budget_memory_full(struct dataset *ds)
+{
+    ds->tenant_memory->full_until = dlc_mono_add(loop_now(ds->node->loop), FULL_FOR);
+}
+
 bool budget_for_prefetch(const struct dataset *ds)
 {
     uint64_t ceiling = memory_ceiling(dataset_memory(ds)), all = ds->node->memories.ceiling;
 
-    return fits(ds, BUDGET_FETCHES, FETCHES_MAX) && fits(ds, BUDGET_FILLING, ceiling / 4) &&
+    return loop_now(ds->node->loop).ns >= ds->tenant_memory->full_until.ns &&
+           fits(ds, BUDGET_FETCHES, FETCHES_MAX) && fits(ds, BUDGET_FILLING, ceiling / 4) &&
            fits(ds, BUDGET_STORING, DLC_MIN(all / 4, work_bytes(WORK_STORE)) / 2);
 }
 

@@ -26,6 +26,9 @@ void budget_give(struct dataset *ds, enum budget b, uint64_t amount);
 /* Counts, for each tenant's memory, what its datasets in use may still bring in. */
 void budget_count_to_come(struct node *n);
 void budget_count(struct node *n); /* counts the datasets that share, before prefetches start */
+/* All memory of its tenant is pinned or being filled: no prefetch tries again for a while, since
+ * finding that out takes a look at every pin. */
+void budget_memory_full(struct dataset *ds);
 /* May this dataset start another prefetch? Demand misses do not ask. */
 bool budget_for_prefetch(const struct dataset *ds);
 /* May this many more bytes of the dataset wait to be written to disk? */

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/list.h"
 #include "cache/memory/memory.h"
@@ -39,11 +40,12 @@ struct tenant_memory {
     unsigned users; /* datasets that lie in it; and the daemon, of the one it must have */
 
     /* Counted by others, of its datasets. */
-    uint64_t to_come;   /* budget.c: bytes that those in use may still bring in */
-    uint64_t idle;      /* decoded_cache.c: bytes of decoded samples without users */
-    uint64_t filling;   /* budget.c: bytes that fetches have reserved */
-    unsigned n_sharing; /* budget.c: those that use or want some of it, at the last count */
-    unsigned n_reading; /* prefetch.c: sessions that follow an order and are not idle */
+    uint64_t to_come;           /* budget.c: bytes that those in use may still bring in */
+    uint64_t idle;              /* decoded_cache.c: bytes of decoded samples without users */
+    uint64_t filling;           /* budget.c: bytes that fetches have reserved */
+    unsigned n_sharing;         /* budget.c: those that use or want some of it, at the last count */
+    unsigned n_reading;         /* prefetch.c: sessions that follow an order and are not idle */
+    struct dlc_mono full_until; /* budget.c: all of it was pinned; prefetches wait until then */
 };
 
 struct tenant_memories {

@@ -612,6 +612,8 @@ static void fetch_begin(struct fetch *f, enum fetch_goal goal)
     }
     if (rc == DLC_ELARGE) /* the memory tier counts its own */
         count(mem_bypasses);
+    else
+        budget_memory_full(f->ds);
     fetch_end(f, DLC_EBYPASS);
 }
 

@@ -2,6 +2,7 @@
 /* Queued prefetches: in which order they start, how many in one turn of the loop, and when none. */
 #include "daemon/played.h"
 
+#include "base/counters.h"
 #include "daemon/backlog.h"
 #include "daemon/prefetch/warm.h"
 
@@ -163,6 +164,45 @@ static void test_budget(void **state)
     assert_int_equal(a->backlog.len + b->backlog.len, 0);
 }
 
+/* All memory is pinned: each try takes a look at every pin, so there is one, and others after a
+ * while. Before, one client could keep the loop busy with 256 of them in each turn. */
+static void test_memory_is_pinned(void **state)
+{
+    struct memory *m = n.own_memory->memory;
+    struct dataset *ds = played_dataset(&n, "a", N);
+    uint64_t len, bypasses, held = 0;
+
+    (void)state;
+    memory_set_ceiling(m, (uint64_t)400 << 10);
+    played.at_once = true;
+    for (; held < N / 2; held++) {
+        queue(ds, held, 1);
+        prefetch_pump(&n);
+        played_turn(&n);
+        if (memory_hold(m, ds->index, held, &len) == NULL)
+            break;
+    }
+    assert_in_range(held, 100, N / 2 - 1); /* the next one found no room */
+    dlc_clock_advance(DLC_MS(30));
+    played_turn(&n);
+    bypasses = atomic_load(&counters.mem_bypasses);
+    queue(ds, N / 2, N / 2);
+    prefetch_pump(&n);
+    prefetch_pump(&n);
+    assert_int_equal(atomic_load(&counters.mem_bypasses) - bypasses, 1);
+    assert_int_equal(ds->backlog.len, N / 2 - 1);
+    while (held > 0)
+        memory_unhold(m, ds->index, --held);
+    memory_tick(m);
+    dlc_clock_advance(DLC_MS(30));
+    played_turn(&n);
+    prefetch_pump(&n);
+    played_turn(&n);
+    while (ds->backlog.len > 0) /* they all fit, one after the other */
+        played_turn(&n);
+    memory_tick(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -172,6 +212,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_not_while_it_stops, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_warm_ups, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_budget, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_memory_is_pinned, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
