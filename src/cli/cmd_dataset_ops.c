@@ -138,7 +138,7 @@ static int run_dataset_command(const struct command *cmd, const struct args *a,
     if (rc == 0 && c->json)
         print_json(json_incref(answer), true);
     else if (rc == 0 && c->background)
-        printf("ordered; see `dlcache dataset show %s`\n", c->name);
+        printf("asked for; `dlcache dataset show %s` shows how far it is\n", c->name);
     else if (rc == 0)
         print(answer, NULL);
     json_decref(answer);
