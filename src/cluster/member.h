@@ -55,6 +55,7 @@ struct member {
     struct dlc_mono heard;      /* the manager's last answer to a heartbeat; 0: none */
     bool lists_sessions;        /* the manager takes lists of sessions */
     uint64_t listed_to;         /* connections up to this id were listed; 0: begin again */
+    uint64_t unlisted_to;       /* those up to this id are of a store that was lost */
     struct dlc_list commands;   /* commands.c: struct node_command.link */
     bool sending_weights;       /* weight_exchange.c: a call is on its way */
     struct batch *batch;        /* report.c: rows in flight to the manager */

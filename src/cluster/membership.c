@@ -66,6 +66,8 @@ static void digest(struct node *n, const struct agent_news *news)
     if (news->joined) {
         cluster_joined(n->cluster);
         report_again(n);
+        if (json_is_false(json_object_get(news->answer, "known")))
+            revocation_store_is_new(n);
         if (!n->member->inventory)
             inventory_open(n);
         n->member->inventory = true;

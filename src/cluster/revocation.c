@@ -49,7 +49,7 @@ json_t *revocation_rows(struct node *n)
         const struct conn *c = dlc_container(l, struct conn, link);
         unsigned i = 0;
 
-        if (c->id <= n->member->listed_to || !is_by_token(c))
+        if (c->id <= DLC_MAX(n->member->listed_to, n->member->unlisted_to) || !is_by_token(c))
             continue;
         while (i < have && !same_kind(kinds[i], c))
             i++;
@@ -107,6 +107,12 @@ void revocation_heard(struct node *n, const json_t *answer)
         cluster_forget(n->cluster, cid); /* what is known of it is asked again */
         end_sessions(n, token, cid, tenant, "its token was taken back, or its dataset deleted");
     }
+}
+
+void revocation_store_is_new(struct node *n)
+{
+    if (!dlc_list_empty(&n->conns))
+        n->member->unlisted_to = dlc_container(n->conns.prev, struct conn, link)->id;
 }
 
 bool revocation_grace_over(const struct node *n)

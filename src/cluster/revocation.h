@@ -12,6 +12,8 @@
  *            list them all.
  * (REVOKE-2) While the manager is not heard, what it said before counts for manager-grace. Then
  *            sessions of tokens end, and nothing is opened by token until it is heard.
+ * (REVOKE-3) A store that was lost takes nothing back: sessions that were opened before are not
+ *            listed to a manager whose store does not know this node.
  */
 #ifndef DLC_CLUSTER_REVOCATION_H
 #define DLC_CLUSTER_REVOCATION_H
@@ -28,6 +30,9 @@ struct node;
 json_t *revocation_rows(struct node *n);
 /* The manager has answered a heartbeat. */
 void revocation_heard(struct node *n, const json_t *answer);
+/* The store did not know this node when it joined: tokens and datasets of before are not known
+ * there either (REVOKE-3). */
+void revocation_store_is_new(struct node *n);
 void revocation_tick(struct node *n);
 /* Has the manager been silent for longer than manager-grace? */
 bool revocation_grace_over(const struct node *n);

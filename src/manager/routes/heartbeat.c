@@ -226,13 +226,18 @@ static bool is_revoked(struct api *api, const json_t *row)
     return gone;
 }
 
-/* Those of the sessions that are to end. Gives. */
-static json_t *revoked_of(struct api *api, const json_t *sessions)
+/* Those of the node's sessions that are to end. A store that does not know the node has lost more
+ * than that, and takes nothing back. Gives. */
+static json_t *revoked_of(struct api *api, const char *node, const json_t *sessions)
 {
+    struct store_doc d = STORE_DOC_INIT;
     json_t *out = json_array(), *row;
     size_t i;
 
     json_array_foreach(sessions, i, row) if (is_revoked(api, row)) json_array_append(out, row);
+    if (json_array_size(out) > 0 && store_get(api->tables->store, STORE_NODE, node, &d, NULL) < 0)
+        json_array_clear(out);
+    store_doc_release(&d);
     return out;
 }
 
@@ -302,6 +307,6 @@ void route_nodes_heartbeat(struct http_request *r, struct http_reply *reply, voi
         reply_store_error(api, r, reply, &err);
         return;
     }
-    nodes_reply(api, name, view, json_pack("{s:o}", "revoked", revoked_of(api, sessions)), 200, 0,
-                reply);
+    nodes_reply(api, name, view, json_pack("{s:o}", "revoked", revoked_of(api, name, sessions)),
+                200, 0, reply);
 }

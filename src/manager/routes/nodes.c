@@ -303,6 +303,7 @@ void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ct
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t expect;
     bool is_new = false;
+    json_t *doc;
 
     if (name == NULL || !read_body(r, fields, reply) || !check_address(j.address, reply) ||
         !read_if_match(r, &expect, reply))
@@ -318,8 +319,9 @@ void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ct
         log_info("node %s joins: %s", name, j.address);
         if (is_new)
             event_log(api->tables->store, "", "node.joined", json_pack("{s:s}", "name", name));
-        nodes_reply(api, name, 0, node_doc(api, &d, caller_of(r)), is_new ? 201 : 200, d.version,
-                    reply);
+        doc = node_doc(api, &d, caller_of(r));
+        json_object_set_new(doc, "known", json_boolean(!is_new));
+        nodes_reply(api, name, 0, doc, is_new ? 201 : 200, d.version, reply);
     }
     store_doc_release(&d);
 }
