@@ -84,6 +84,7 @@ static int tear_down(void **state)
         job_weights_put(&s[i].job_weights);
         schedule_free(&s[i].reader.schedule);
     }
+    events_raise(&n, dataset_closing, ds);
     events_raise(&n, dataset_freed, ds);
     mem_index_free(&ds->index);
     mem_index_free(&other);
