@@ -51,7 +51,14 @@ static bool may_pass(int e)
 void file_fail(struct attempt *a, const char *what, const char *path)
 {
     a->retryable = may_pass(errno);
-    a->rc = dlc_err_sys(&a->err, "cannot %s %.300s", what, path);
+    if (errno == ENOSYS)
+        a->rc = dlc_err_set(&a->err, DLC_EIO,
+                            "cannot %s %.300s: files of tenants and of other users are opened by "
+                            "openat2(), which this kernel lacks (before Linux 5.6) or a sandbox "
+                            "forbids (RestrictSUIDSGID= of systemd)",
+                            what, path);
+    else
+        a->rc = dlc_err_sys(&a->err, "cannot %s %.300s", what, path);
 }
 
 void file_fail_root(struct attempt *a, const char *root)

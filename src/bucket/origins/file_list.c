@@ -145,6 +145,16 @@ static void read_entries(struct walk *k, DIR *dir, const char *filter, const str
     }
 }
 
+static void fail_directory(struct walk *k)
+{
+    int e = errno;
+    char *path = mem_fmt("%s/%s", k->w->root, buf_str(&k->key));
+
+    errno = e;
+    file_fail(k->w->a, "open the directory", path);
+    mem_free(&path);
+}
+
 /* Read the directory k->key: entries whose names begin with filter. */
 static void read_dir(struct walk *k, const char *filter, const struct trail *up)
 {
@@ -164,11 +174,11 @@ static void read_dir(struct walk *k, const char *filter, const struct trail *up)
     if (fd < 0) {
         if (errno != ENOENT && errno != ENOTDIR && !leads_out(k))
             /* else gone meanwhile, or no such prefix: no objects */
-            file_fail(a, "open directory", buf_str(&k->key));
+            fail_directory(k);
         goto out;
     }
     if (os_fstat(fd, &st) < 0 || (dir = os_fdopendir(&fd)) == NULL) {
-        file_fail(a, "open directory", buf_str(&k->key));
+        fail_directory(k);
         goto out;
     }
     here.dev = st.st_dev;

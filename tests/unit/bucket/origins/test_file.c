@@ -2,6 +2,7 @@
 /* file:// buckets on a real directory: odd names, links, versions, faults. */
 #include "bucket/bucket.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -387,6 +388,35 @@ static void test_links_that_escape(void **state)
     mem_free(&top);
 }
 
+/* A sandbox or an old kernel refuses openat2(): the error says where, and what to do. */
+static void test_openat2_is_refused(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct bucket *b;
+    struct listed x;
+    char data[4];
+
+    (void)state;
+    put("sub/a", "own", 3);
+    confined = true;
+    b = open_at(root);
+    for (int nth = 1; nth <= 3; nth++) {
+        fault_plan(&(struct fault_plan){
+            .calls = FAULT_CALL(open), .nth = nth, .times = 100, .error = ENOSYS});
+        assert_int_equal(list(b, "", &x, &err), DLC_EIO);
+        assert_true(fault_disarm());
+        assert_non_null(strstr(err.text, root));
+        assert_non_null(strstr(err.text, "openat2()"));
+        listed_release(&x);
+    }
+    fault_plan(
+        &(struct fault_plan){.calls = FAULT_CALL(open), .nth = 2, .times = 100, .error = ENOSYS});
+    assert_int_equal(bucket_read_wait(b, "sub/a", NULL, 0, 3, false, data, &err), DLC_EIO);
+    assert_true(fault_disarm());
+    assert_non_null(strstr(err.text, "openat2()"));
+    bucket_close(&b);
+}
+
 static void test_large_file_in_parts(void **state)
 {
     const size_t len = (40u << 20) + 7;
@@ -515,6 +545,7 @@ int main(void)
         CASE(test_changed_file),
         CASE(test_keys_that_escape),
         CASE(test_links_that_escape),
+        CASE(test_openat2_is_refused),
         CASE(test_large_file_in_parts),
         CASE(test_close_while_reading),
         CASE(test_read_faults),
