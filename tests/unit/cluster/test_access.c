@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The agent speaks with a manager, here a server with a few routes; access.c asks through it. */
-#include "unit.h"
+#include "cluster/turns.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -112,12 +112,6 @@ static void digest(struct node *node, const struct agent_news *news)
 
 static const struct agent_ops ops = {gather, digest};
 
-#define turns_until(condition)                                                                     \
-    while (!(condition)) {                                                                         \
-        loop_run(n.loop);                                                                          \
-        sched_yield();                                                                             \
-    }
-
 static int set_up(void **state)
 {
     const struct http_server_config sc = {.address = "127.0.0.1:0", .routes = routes};
@@ -146,33 +140,10 @@ static int set_up(void **state)
     return 0;
 }
 
-static bool gone;
-
-static void left(struct task *t)
-{
-    (void)t;
-    gone = true;
-}
-
-static struct task left_task = {.run = left};
-
-static void *leave_main(void *arg)
-{
-    agent_leave(arg);
-    loop_post(n.loop, &left_task);
-    return NULL;
-}
-
 static int tear_down(void **state)
 {
-    pthread_t t;
-
     (void)state;
-    gone = false;
-    assert_int_equal(pthread_create(&t, NULL, leave_main, member.agent), 0);
-    turns_until(gone);
-    pthread_join(t, NULL);
-    agent_close(&member.agent);
+    agent_end(&member.agent, n.loop);
     cluster_free(&n.cluster);
     tenant_memory_put(&n.own_memory);
     tenant_memories_free(&n.memories);
@@ -184,7 +155,7 @@ static int tear_down(void **state)
 static void it_joins_then_beats(void **state)
 {
     (void)state;
-    turns_until(digested >= 4);
+    turns_until(n.loop, digested >= 4);
     assert_int_equal(joined, 1);
     assert_int_equal(well, 3);
     assert_int_equal(joins, 1);
@@ -195,7 +166,7 @@ static void a_manager_that_forgot_us_is_joined_again(void **state)
 {
     (void)state;
     forgets = true;
-    turns_until(digested >= 4); /* joined, not known, joined, well */
+    turns_until(n.loop, digested >= 4); /* joined, not known, joined, well */
     assert_int_equal(joined, 2);
     assert_int_equal(well, 1);
     assert_false(agent_manager_away(member.agent));
@@ -227,11 +198,11 @@ static void the_same_is_asked_once(void **state)
 {
     (void)state;
     answers = 0;
-    turns_until(digested >= 1);
+    turns_until(n.loop, digested >= 1);
     for (unsigned i = 0; i < 3; i++)
         ask(TOKEN, DLC_SEC(60));
     assert_int_equal(answers, 0);
-    turns_until(answers == 3);
+    turns_until(n.loop, answers == 3);
     assert_int_equal(code, 0);
     assert_string_equal(tenant, "ann");
     assert_int_equal(resolves, 1);
@@ -239,7 +210,7 @@ static void the_same_is_asked_once(void **state)
     assert_int_equal(answers, 4); /* at once */
     assert_int_equal(resolves, 1);
     ask(TOKEN, DLC_MS(0)); /* the manager's word of now */
-    turns_until(answers == 5);
+    turns_until(n.loop, answers == 5);
     assert_int_equal(resolves, 2);
 }
 
@@ -249,16 +220,16 @@ static void a_denial_revokes(void **state)
 {
     (void)state;
     answers = 0;
-    turns_until(digested >= 1);
+    turns_until(n.loop, digested >= 1);
     ask(TOKEN, DLC_SEC(60));
-    turns_until(answers == 1);
+    turns_until(n.loop, answers == 1);
     assert_int_equal(code, 0);
     denies = true;
     ask(TOKEN, DLC_MS(0));
-    turns_until(answers == 2);
+    turns_until(n.loop, answers == 2);
     assert_int_equal(code, DLC_EDENIED);
     ask(TOKEN, DLC_SEC(60));
-    turns_until(answers == 3);
+    turns_until(n.loop, answers == 3);
     assert_int_equal(code, DLC_EDENIED);
     assert_int_equal(resolves, 3);
 }
@@ -267,7 +238,7 @@ static void what_is_no_token_is_not_asked_about(void **state)
 {
     (void)state;
     answers = 0;
-    turns_until(digested >= 1);
+    turns_until(n.loop, digested >= 1);
     ask("hunter2", DLC_SEC(60));
     assert_int_equal(answers, 1);
     assert_int_equal(code, DLC_EDENIED);
@@ -292,7 +263,7 @@ static void strangers_leave_questions_to_programs(void **state)
 {
     (void)state;
     answers = 0;
-    turns_until(digested >= 1);
+    turns_until(n.loop, digested >= 1);
     denies = true;
     for (unsigned i = 0; i < 300; i++)
         ask_as_stranger(i);
@@ -301,7 +272,7 @@ static void strangers_leave_questions_to_programs(void **state)
     denies = false;
     ask(TOKEN, DLC_SEC(60));
     assert_int_equal(answers, 300 - 16); /* it is asked */
-    turns_until(answers == 300 + 1);
+    turns_until(n.loop, answers == 300 + 1);
     assert_int_equal(member.n_stranger_resolves, 0);
     assert_int_equal(member.n_resolves, 0);
 }
@@ -313,9 +284,9 @@ static void unknown_tokens_leave_questions_to_known_ones(void **state)
 
     (void)state;
     answers = 0;
-    turns_until(digested >= 1);
+    turns_until(n.loop, digested >= 1);
     ask(TOKEN, DLC_SEC(60));
-    turns_until(answers == 1);
+    turns_until(n.loop, answers == 1);
     answers = 0;
     denies = true;
     for (unsigned i = 0; i < 300; i++) {
@@ -327,7 +298,7 @@ static void unknown_tokens_leave_questions_to_known_ones(void **state)
     denies = false;
     ask(TOKEN, DLC_MS(0));
     assert_int_equal(answers, 300 - 192); /* it is asked */
-    turns_until(answers == 300 + 1);
+    turns_until(n.loop, answers == 300 + 1);
     assert_int_equal(member.n_resolves, 0);
 }
 
@@ -338,10 +309,10 @@ static void a_strangers_token_is_asked_about_once(void **state)
 
     (void)state;
     answers = 0;
-    turns_until(digested >= 1);
+    turns_until(n.loop, digested >= 1);
     denies = true;
     ask_as_stranger(1);
-    turns_until(answers == 1);
+    turns_until(n.loop, answers == 1);
     assert_int_equal(code, DLC_EDENIED);
     asked = resolves;
     for (unsigned i = 0; i < 10; i++)
@@ -351,7 +322,7 @@ static void a_strangers_token_is_asked_about_once(void **state)
     assert_int_equal(resolves, asked);
     denies = false;
     ask_as_stranger(2); /* another one */
-    turns_until(answers == 12);
+    turns_until(n.loop, answers == 12);
     assert_int_equal(code, 0);
 }
 
@@ -374,19 +345,19 @@ static void the_owner_of_a_token_is_asked_for(void **state)
 
     (void)state;
     answers = 0;
-    turns_until(digested >= 1);
+    turns_until(n.loop, digested >= 1);
     identify(&n, TOKEN, on_owner, NULL);
-    turns_until(answers == 1);
+    turns_until(n.loop, answers == 1);
     assert_int_equal(code, 0);
     assert_false(is_admin);
     assert_string_equal(tenant, "ann");
     identify(&n, "dlc_9123456789012345678901234567890123456789012", on_owner, NULL);
-    turns_until(answers == 2);
+    turns_until(n.loop, answers == 2);
     assert_true(code == 0 && is_admin);
     assert_string_equal(tenant, "");
     denies = true;
     identify(&n, TOKEN, on_owner, NULL);
-    turns_until(answers == 3);
+    turns_until(n.loop, answers == 3);
     assert_int_equal(code, DLC_EDENIED);
     assert_int_equal(identifies, 3);
     identify(&n, "hunter2", on_owner, NULL); /* is not asked about */

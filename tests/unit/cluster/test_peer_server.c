@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the server for other nodes answers: to whom, about which dataset and snapshot. */
+#include "cluster/turns.h"
 #include "daemon/parts.h"
 
 #include <pthread.h>
@@ -46,12 +47,6 @@ static int set_up(void **state)
     return 0;
 }
 
-#define turns_until(condition)                                                                     \
-    while (!(condition)) {                                                                         \
-        loop_run(n.loop);                                                                          \
-        sched_yield();                                                                             \
-    }
-
 static _Atomic bool closed;
 
 static void *close_main(void *arg)
@@ -68,7 +63,7 @@ static int tear_down(void **state)
     (void)state;
     closed = false;
     assert_int_equal(pthread_create(&t, NULL, close_main, member.peer_server), 0);
-    turns_until(closed);
+    turns_until(n.loop, closed);
     pthread_join(t, NULL);
     peer_server_free(&member.peer_server);
     assert_int_equal(n.pending, 0);
@@ -112,9 +107,9 @@ static int ask(const char *token, json_t **body)
     struct peer p = {.token = token};
 
     assert_int_equal(pthread_create(&p.thread, NULL, ask_main, &p), 0);
-    turns_until(p.done);
+    turns_until(n.loop, p.done);
     pthread_join(p.thread, NULL);
-    turns_until(n.pending == 0);
+    turns_until(n.loop, n.pending == 0);
     if (body != NULL)
         *body = p.body;
     else

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A node exchanges the weights of a job through a manager, here a server with a few routes. */
+#include "cluster/turns.h"
 #include "daemon/parts.h"
 
 #include <pthread.h>
@@ -127,12 +128,6 @@ static void digest(struct node *node, const struct agent_news *news)
 
 static const struct agent_ops ops = {gather, digest};
 
-#define turns_until(condition)                                                                     \
-    while (!(condition)) {                                                                         \
-        loop_run(n.loop);                                                                          \
-        sched_yield();                                                                             \
-    }
-
 static void take_view(const char *text)
 {
     json_t *view = json_loads(text, 0, NULL);
@@ -180,38 +175,15 @@ static int set_up(void **state)
     assert_int_equal(weights_open(&w.w, at, weights_size(N), N, NULL), 0);
     dlc_list_push_tail(&ds->job_weights, &w.link);
     assert_int_equal(agent_open(&n, &ops, "127.0.0.1:1", &member.agent, &err), 0);
-    turns_until(joined);
+    turns_until(n.loop, joined);
     take_view("{\"version\": 2, \"nodes\": [" NODE("me") ", " NODE("b") "]}");
     return 0;
 }
 
-static bool gone;
-
-static void left(struct task *t)
-{
-    (void)t;
-    gone = true;
-}
-
-static struct task left_task = {.run = left};
-
-static void *leave_main(void *arg)
-{
-    agent_leave(arg);
-    loop_post(n.loop, &left_task);
-    return NULL;
-}
-
 static int tear_down(void **state)
 {
-    pthread_t t;
-
     (void)state;
-    gone = false;
-    assert_int_equal(pthread_create(&t, NULL, leave_main, member.agent), 0);
-    turns_until(gone);
-    pthread_join(t, NULL);
-    agent_close(&member.agent);
+    agent_end(&member.agent, n.loop);
     cluster_free(&n.cluster);
     munmap(w.w.hdr, weights_size(N));
     mem_free(&w.job);
@@ -235,7 +207,7 @@ static void exchange(void)
     w.send.next = (struct dlc_mono){0};
     job_weights_all_send(&n);
     assert_true(member.sending_weights);
-    turns_until(posts > before && !member.sending_weights);
+    turns_until(n.loop, posts > before && !member.sending_weights);
 }
 
 /* Answer with one item; item: as it travels, taken. */
@@ -349,7 +321,7 @@ static void weights_may_go_while_a_call_is_under_way(void **state)
     job_weights_all_send(&n);
     assert_true(member.sending_weights);
     dlc_list_remove(&w.link);
-    turns_until(!member.sending_weights);
+    turns_until(n.loop, !member.sending_weights);
     assert_int_equal(w.send.sent, 0);
     dlc_list_push_tail(&ds->job_weights, &w.link);
 }

@@ -95,6 +95,30 @@ static inline struct dataset *played_dataset(struct node *n, const char *name, u
     return ds;
 }
 
+/* A dataset of a directory of files, without a catalog and an index yet. */
+static inline struct dataset *played_files(struct node *n, const char *files,
+                                           struct bucket_tally *tally)
+{
+    struct bucket_config bc = BUCKET_CONFIG_INIT;
+    struct dataset *ds = parts_dataset(n, "x", NULL);
+    struct dlc_err err = DLC_ERR_INIT;
+    char url[300];
+
+    ds->refs = 1;
+    ds->state = DATASET_READY;
+    ds->disk.group = disk_group(n->disk, 1, "x");
+    ds->tenant_memory = n->own_memory;
+    hist_init(&ds->prefetch.latency, 1000);
+    url_release(&ds->url);
+    snprintf(url, sizeof(url), "file://%s/", files);
+    assert_int_equal(url_parse(&ds->url, url, &err), 0);
+    bc.retries = 0;
+    bc.no_hedge = true;
+    bc.tally = tally;
+    assert_int_equal(bucket_open(&ds->url, &bc, &ds->bucket, &err), 0);
+    return ds;
+}
+
 /* All that was started has ended, and nothing of it is left. */
 static inline void played_close(struct node *n)
 {

@@ -118,9 +118,8 @@ static struct catalog *make_catalog(void)
 
 static int set_up(void **state)
 {
-    struct bucket_config bc = BUCKET_CONFIG_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    char url[300], root[256];
+    char root[256];
 
     (void)state;
     played_open(&n, (uint64_t)1 << 20);
@@ -131,20 +130,9 @@ static int set_up(void **state)
     os_rmtree(unit_path("disk", root));
     assert_int_equal(disk_open(&(struct disk_config){.root = root}, &n.disk, &err), 0);
     write_files();
-    ds = parts_dataset(&n, "x", NULL);
-    ds->refs = 1;
-    ds->state = DATASET_READY;
-    ds->disk.group = disk_group(n.disk, 1, "x");
+    ds = played_files(&n, files, &tally);
     ds->tally = &tally;
-    url_release(&ds->url);
-    snprintf(url, sizeof(url), "file://%s/", files);
-    assert_int_equal(url_parse(&ds->url, url, &err), 0);
-    bc.retries = 0;
-    bc.no_hedge = true;
-    bc.tally = &tally;
-    assert_int_equal(bucket_open(&ds->url, &bc, &ds->bucket, &err), 0);
     ds->catalog = make_catalog();
-    ds->tenant_memory = n.own_memory;
     assert_int_equal(mem_index_new(n.own_memory->memory, N, 1, &ds->index, NULL), 0);
     return 0;
 }

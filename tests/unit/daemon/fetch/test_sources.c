@@ -87,9 +87,7 @@ static void open_disk(void)
 
 static int set_up(void **state)
 {
-    struct bucket_config bc = BUCKET_CONFIG_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    char url[300];
 
     (void)state;
     played_open(&n, ROOM);
@@ -103,20 +101,8 @@ static int set_up(void **state)
     mkdir(files, 0700);
     for (unsigned i = 0; i < N; i++)
         write_file(i, (int)i);
-    ds = parts_dataset(&n, "x", NULL);
-    ds->refs = 1;
-    ds->state = DATASET_READY;
-    ds->disk.group = disk_group(n.disk, 1, "x");
-    hist_init(&ds->prefetch.latency, 1000);
-    url_release(&ds->url);
-    snprintf(url, sizeof(url), "file://%s/", files);
-    assert_int_equal(url_parse(&ds->url, url, &err), 0);
-    bc.retries = 0;
-    bc.no_hedge = true;
-    bc.tally = &tally;
-    assert_int_equal(bucket_open(&ds->url, &bc, &ds->bucket, &err), 0);
+    ds = played_files(&n, files, &tally);
     ds->catalog = catalog_of_files();
-    ds->tenant_memory = n.own_memory;
     assert_int_equal(mem_index_new(n.own_memory->memory, N, 1, &ds->index, NULL), 0);
     return 0;
 }
