@@ -670,9 +670,11 @@ static void client_command(struct conn *c, struct msg *m)
             return;
         }
     }
-    conn_fail(
-        c, DLC_EINVAL,
-        "no such operation: open, map, extents, order, weights, warm, stat, evict, stop, dump");
+    conn_fail(c, DLC_EINVAL, "no such operation; there are:"
+#define OPERATION(name, right, fds) " " #name
+#include "daemon/operations.def"
+#undef OPERATION
+    );
 }
 
 /* ---- what hangs on a connection ---- */
