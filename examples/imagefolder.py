@@ -38,7 +38,8 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true", help="PyTorch's own loader, to compare")
     args = parser.parse_args()
     torch.manual_seed(0)
-    train_at, test_at = (folder(common.url_of(args), name) for name in ("train", "test"))
+    url = common.url_of(args)
+    train_at, test_at = (folder(url, name) for name in ("train", "test"))
 
     if args.plain:
         from torch.utils.data import DataLoader
@@ -54,7 +55,10 @@ def main() -> None:
 
     transform = transforms.Compose([transforms.Resize((args.size, args.size)),
                                     transforms.ToTensor(), transforms.Normalize(0.5, 0.5)])
-    train, test = ImageFolder(train_at, transform), ImageFolder(test_at, transform)
+    if url.startswith("dlcache://"):  # a name has no folders below it: its splits are these
+        train, test = (ImageFolder(url, transform, split=name) for name in ("train", "test"))
+    else:
+        train, test = ImageFolder(train_at, transform), ImageFolder(test_at, transform)
     names = train.classes
     train, test = (common.limited(images, args.limit) for images in (train, test))
     loader = DataLoader(train, args.batch_size, shuffle=True, num_workers=workers)

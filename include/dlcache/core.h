@@ -107,6 +107,9 @@ DLC_API void dlc_close(struct dlc_dataset **ds);
  */
 DLC_API uint64_t dlc_snapshot(const struct dlc_dataset *ds);
 
+/* The URL where the samples lie; of dlcache://NAME the one that was registered. As dlc_key(). */
+DLC_API int dlc_location(const struct dlc_dataset *ds, char *buf, size_t cap);
+
 /* Number of samples, without targets. Threads: any. */
 DLC_API uint64_t dlc_count(const struct dlc_dataset *ds);
 

@@ -161,6 +161,11 @@ class Dataset(_dlcache.Handle):
         return self._cache[name]
 
     @property
+    def location(self) -> str:
+        """The URL where the samples lie; of ``dlcache://NAME`` the one that was registered."""
+        return self._cached("location", self._location)
+
+    @property
     def labels(self) -> Optional[memoryview]:
         """The class of each sample as int64, -1 for those without; None when no sample has one."""
         labels = self._cached("labels", self._labels)

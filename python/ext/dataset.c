@@ -350,6 +350,7 @@ static PyMethodDef dataset_methods[] = {
     {"_labels", dataset_labels, METH_NOARGS, NULL},
     {"_classes", dataset_classes, METH_NOARGS, NULL},
     {"_splits", dataset_splits, METH_NOARGS, NULL},
+    {"_location", dataset_location, METH_NOARGS, NULL},
     {"_columns", dataset_columns, METH_NOARGS, NULL},
     {"_stats", dataset_stats, METH_NOARGS, NULL},
     {"_daemon_stats", dataset_daemon_stats, METH_NOARGS, NULL},

@@ -214,6 +214,24 @@ PyObject *dataset_classes(PyObject *self, PyObject *none)
     return list;
 }
 
+static int64_t copy_location(struct dlc_dataset *ds, uint64_t i, const char *name, char *buf,
+                             size_t cap)
+{
+    (void)i;
+    (void)name;
+    return dlc_location(ds, buf, cap);
+}
+
+PyObject *dataset_location(PyObject *self, PyObject *none)
+{
+    struct dataset_ref *c = dataset_ref_of(self);
+    PyObject *got = c != NULL ? text(c, copy_location, 0, NULL) : NULL;
+
+    (void)none;
+    dataset_ref_put(&c);
+    return got;
+}
+
 PyObject *dataset_columns(PyObject *self, PyObject *none)
 {
     struct dataset_ref *c = dataset_ref_of(self);

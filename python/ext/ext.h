@@ -131,6 +131,7 @@ PyObject *dataset_column(PyObject *self, PyObject *args);
 PyObject *dataset_labels(PyObject *self, PyObject *none);
 PyObject *dataset_classes(PyObject *self, PyObject *none);
 PyObject *dataset_splits(PyObject *self, PyObject *none);
+PyObject *dataset_location(PyObject *self, PyObject *none);
 PyObject *dataset_columns(PyObject *self, PyObject *none);
 PyObject *dataset_stats(PyObject *self, PyObject *none);
 PyObject *dataset_daemon_stats(PyObject *self, PyObject *none);

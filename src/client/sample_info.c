@@ -27,6 +27,11 @@ uint64_t dlc_snapshot(const struct dlc_dataset *ds)
     return catalog_snapshot(ds->catalog);
 }
 
+int dlc_location(const struct dlc_dataset *ds, char *buf, size_t cap)
+{
+    return give_string(ds->place != NULL ? ds->place : ds->url, buf, cap);
+}
+
 uint64_t dlc_count(const struct dlc_dataset *ds)
 {
     return catalog_visible(ds->catalog);

@@ -135,7 +135,7 @@ class Dataset(torch.utils.data.Dataset):
         self._joint = transforms
         self.decode, self.target_decode, self.loader = decode, target_decode, loader
         self.on_error = on_error
-        self._handle: Optional[dlcache.Dataset] = open_agreed(self.url, **options)
+        self._handle: Optional[dlcache.Dataset] = self._first_open(options)
         self._options = dict(options, refresh=False, snapshot=self._handle.snapshot)  # (DATASET-4)
         self._numbers: Sequence[int] = split_of(self._handle, split)
         self._given: Optional[List[Any]] = None  # targets from process()
@@ -145,6 +145,9 @@ class Dataset(torch.utils.data.Dataset):
         self._has_files = len(self) > 0 and self._handle.target(self._numbers[0]) is not None
 
     # -- what is in it
+
+    def _first_open(self, options: Dict[str, Any]) -> dlcache.Dataset:
+        return open_agreed(self.url, **options)
 
     def _choose(self, extensions, is_valid_file) -> None:
         if extensions is None and is_valid_file is None:

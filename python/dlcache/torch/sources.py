@@ -15,7 +15,7 @@ import torch.utils.data
 
 import dlcache
 
-__all__ = ["folders_url_of", "position_of", "release_views", "source_of", "split_of", "url_of"]
+__all__ = ["position_of", "release_views", "source_of", "split_of", "url_of"]
 
 
 def source_of(dataset) -> Optional[Tuple[dlcache.Dataset, Optional[Sequence[int]]]]:
@@ -46,15 +46,6 @@ def url_of(place: Union[str, os.PathLike]) -> str:
         raise FileNotFoundError("%s does not exist; a dataset is named by a path, or by a URL such "
                                 "as s3://bucket/prefix/" % path)
     return "file://" + path + ("/" if os.path.isdir(path) and path != "/" else "")
-
-
-def folders_url_of(place: Union[str, os.PathLike]) -> str:
-    """url_of(), saying that folders are classes unless the URL says what they are."""
-    url = url_of(place)
-    if "layout=" in url:
-        return url
-    name = "dlcache-layout" if url.startswith("http") else "layout"
-    return "%s%s%s=folders" % (url, "&" if "?" in url else "?", name)
 
 
 def split_of(handle: dlcache.Dataset, split: Optional[str]) -> range:
