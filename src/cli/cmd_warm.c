@@ -35,19 +35,23 @@ static int warm(const struct args *a, const char *tier, struct progress *bar, st
 static void print_result(const json_t *answer, const char *tier, double seconds, bool json)
 {
     uint64_t bytes = json_u64_at(answer, "bytes");
-    char n[32], size[24], rate[24];
+    char n[32], total[32], size[24], rate[24];
 
     if (json) {
-        print_json(json_pack("{s:I, s:I, s:I, s:s, s:s, s:f}", "samples",
-                             (json_int_t)json_u64_at(answer, "samples"), "bytes", (json_int_t)bytes,
-                             "failed", (json_int_t)json_u64_at(answer, "failed"), "first_error",
-                             json_text_at(answer, "first_error"), "tier", tier, "seconds", seconds),
+        print_json(json_pack("{s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f}", "samples",
+                             (json_int_t)json_u64_at(answer, "samples"), "total",
+                             (json_int_t)json_u64_at(answer, "total"), "bytes", (json_int_t)bytes,
+                             "failed", (json_int_t)json_u64_at(answer, "failed"), "left",
+                             (json_int_t)json_u64_at(answer, "left"), "error",
+                             json_text_at(answer, "error"), "tier", tier, "seconds", seconds),
                    false);
         return;
     }
-    printf("%s samples are in %s; %s fetched in %.1f s",
+    printf("%s of %s samples are %s; %s fetched in %.1f s",
            table_count(json_u64_at(answer, "samples"), n),
-           strcmp(tier, "disk") == 0 ? "the disk tier" : "memory", str_size(bytes, size), seconds);
+           table_count(json_u64_at(answer, "total"), total),
+           strcmp(tier, "disk") == 0 ? "in the disk tier" : "cached", str_size(bytes, size),
+           seconds);
     if (bytes > 0 && seconds > 0)
         printf(", %s/s", str_size((uint64_t)((double)bytes / seconds), rate));
     putchar('\n');
@@ -106,10 +110,8 @@ static int run(const struct command *cmd, int argc, char **argv)
     }
     print_result(answer.body, tier, dlc_dur_seconds(dlc_mono_since(start)), json);
     status = end_output(cmd);
-    if (json_u64_at(answer.body, "failed") > 0) {
-        dlc_err_set(&err, DLC_EBUCKET, "%llu samples failed; the first: %s",
-                    (unsigned long long)json_u64_at(answer.body, "failed"),
-                    json_text_at(answer.body, "first_error"));
+    if (json_u64_at(answer.body, "failed") + json_u64_at(answer.body, "left") > 0) {
+        dlc_err_set(&err, DLC_ENOSPACE, "%s", json_text_at(answer.body, "error"));
         status = cli_fail(cmd, &err);
     }
 out:

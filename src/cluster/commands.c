@@ -111,11 +111,14 @@ static void command_end(struct node_command *c, json_t *result, const char *erro
 static void warmed(struct warm *w, void *arg)
 {
     struct node_command *c = arg;
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = warm_shortfall(w, &err);
 
     command_end(c,
-                json_pack("{s:I, s:I, s:I}", "samples", (json_int_t)w->done, "bytes",
-                          (json_int_t)w->bytes, "failed", (json_int_t)w->failed),
-                w->failed > 0 && w->done == 0 ? w->first_error.text : NULL);
+                json_pack("{s:I, s:I, s:I, s:I}", "samples", (json_int_t)w->done, "bytes",
+                          (json_int_t)w->bytes, "failed", (json_int_t)w->failed, "left",
+                          (json_int_t)w->left),
+                rc < 0 ? err.text : NULL);
 }
 
 static void begin_warm(struct node_command *c)

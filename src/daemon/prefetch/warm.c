@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/str.h"
 #include "daemon/ownership.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
@@ -25,6 +26,31 @@ json_t *warm_figures(const struct warm *w)
                      (json_int_t)(w->done + w->failed), "total", (json_int_t)w->total, "bytes",
                      (json_int_t)w->bytes, "total_bytes", (json_int_t)catalog_bytes(w->ds->catalog),
                      "failed", (json_int_t)w->failed);
+}
+
+int warm_shortfall(const struct warm *w, struct dlc_err *err)
+{
+    struct memory_figures m;
+    char used[24], limit[24];
+
+    if (w->failed > 0)
+        return dlc_err_set(
+            err, DLC_EBUCKET, "%llu of %llu samples could not be read; the first: %s",
+            (unsigned long long)w->failed, (unsigned long long)w->total, w->first_error.text);
+    if (w->left == 0)
+        return 0;
+    if (w->node->disk != NULL)
+        return dlc_err_set(err, DLC_ENOSPACE,
+                           "%llu of %llu samples are not cached: the disk tier takes no more; "
+                           "`dlcache stat` shows if it is full (give it more with --disk, or evict "
+                           "other datasets) or cannot be written",
+                           (unsigned long long)w->left, (unsigned long long)w->total);
+    memory_figures(dataset_memory(w->ds), &m);
+    return dlc_err_set(err, DLC_ENOSPACE,
+                       "%llu of %llu samples are not cached: memory is full (%s of %s used). Give "
+                       "more with --memory, a disk tier with --disk, or evict other datasets",
+                       (unsigned long long)w->left, (unsigned long long)w->total,
+                       str_size(m.used, used), str_size(m.ceiling, limit));
 }
 
 void warm_progress(struct warm *w)
@@ -50,6 +76,7 @@ void warm_free(struct warm **wp)
 
 static void warm_check_end(struct warm *w)
 {
+    struct dlc_err err = DLC_ERR_INIT;
     struct conn *c;
 
     if (w->running > 0 || w->next < w->end)
@@ -57,11 +84,12 @@ static void warm_check_end(struct warm *w)
     c = w->ended == NULL ? conn_by_id(w->node, w->conn) : NULL;
     if (w->ended != NULL)
         w->ended(w, w->arg);
-    else if (c != NULL)
+    else if (c != NULL && warm_shortfall(w, &err) <= 0)
         conn_send(c,
-                  json_pack("{s:b, s:I, s:I, s:I, s:o}", "ok", 1, "samples", (json_int_t)w->done,
-                            "bytes", (json_int_t)w->bytes, "failed", (json_int_t)w->failed,
-                            "first_error", msg_string(w->first_error.text)),
+                  json_pack("{s:b, s:I, s:I, s:I, s:I, s:I, s:o}", "ok", 1, "samples",
+                            (json_int_t)w->done, "total", (json_int_t)w->total, "bytes",
+                            (json_int_t)w->bytes, "failed", (json_int_t)w->failed, "left",
+                            (json_int_t)w->left, "error", msg_string(err.text)),
                   NULL, 0);
     warm_free(&w);
 }
@@ -78,8 +106,8 @@ static void warm_fetch_ended(struct fetch_listener *l, uint64_t bytes, int rc,
         w->done++;
         w->bytes += bytes;
     } else if (rc == DLC_EBYPASS) {
-        if (w->node->disk != NULL)
-            w->end = w->next; /* the disk takes no more */
+        w->left++;
+        w->full = w->full || w->node->disk != NULL; /* the disk takes no more */
     } else if (w->failed++ == 0 && err != NULL) {
         w->first_error = *err;
     }
@@ -177,11 +205,41 @@ static bool pass_over_theirs(struct warm *w)
     return false;
 }
 
+static bool is_cached(const struct warm *w, uint64_t sample)
+{
+    struct disk *d = w->node->disk;
+    struct catalog_entry e;
+
+    if (mem_index_ready(w->ds->index, sample))
+        return true;
+    return d != NULL && catalog_get(w->ds->catalog, sample, &e, NULL) == 0 &&
+           disk_lookup(d, dataset_chunk(w->ds, e.key, e.etag)) == DISK_PRESENT;
+}
+
+/* Nothing more fits: what of the rest is cached already, and what is left? As warm_step(). */
+static bool count_rest(struct warm *w)
+{
+    for (unsigned i = 0; i < PASS_MAX && w->next < w->end; i++, w->next++) {
+        if (w->ended != NULL && !dataset_owns(w->ds, w->next))
+            w->total--;
+        else if (is_cached(w, w->next))
+            w->done++;
+        else
+            w->left++;
+    }
+    if (w->next < w->end)
+        return true;
+    warm_check_end(w);
+    return false;
+}
+
 bool warm_step(struct warm *w)
 {
     enum fetch_goal goal = w->goal;
 
     dlc_check(w->tag == WARM_TAG);
+    if (w->full)
+        return count_rest(w);
     if (w->ended != NULL && !pass_over_theirs(w))
         return true;
     if (w->next == w->end) {
@@ -190,9 +248,8 @@ bool warm_step(struct warm *w)
     }
     if (goal == FETCH_MEMORY && !mem_index_ready(w->ds->index, w->next) && !has_room(w)) {
         if (w->node->disk == NULL) {
-            w->end = w->next; /* full, and nowhere else to put the rest */
-            warm_check_end(w);
-            return false;
+            w->full = true; /* and nowhere else to put the rest */
+            return count_rest(w);
         }
         goal = FETCH_DISK;
     }

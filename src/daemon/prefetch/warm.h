@@ -26,6 +26,8 @@ struct warm {
     enum fetch_goal goal;
     uint64_t next, end; /* samples [next, end) are still to be started */
     uint64_t done, failed, bytes, running, total;
+    uint64_t left; /* found no room */
+    bool full;     /* start no more: count what is left */
     struct dlc_err first_error;
     void (*ended)(struct warm *w, void *arg); /* replaces the answer to a connection; or NULL */
     void *arg;
@@ -39,6 +41,8 @@ bool warm_start_command(struct dataset *ds, enum fetch_goal goal, uint64_t first
                         void (*ended)(struct warm *w, void *arg), void *arg);
 /* End commands that warm this dataset of the cluster: it is to be evicted. */
 void warm_cut(struct node *n, const char *cid, const char *tenant);
+/* 0: everything is cached. Else what is not and why, with what to do. */
+int warm_shortfall(const struct warm *w, struct dlc_err *err);
 json_t *warm_figures(const struct warm *w);
 /* Start one more fetch; false: nothing left to start. */
 bool warm_step(struct warm *w);

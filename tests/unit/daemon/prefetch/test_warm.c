@@ -21,7 +21,7 @@
 static struct node n;
 static struct {
     unsigned times;
-    uint64_t done, failed, bytes, total;
+    uint64_t done, failed, left, bytes, total;
     char text[500];
 } last;
 
@@ -52,6 +52,7 @@ static void on_end(struct warm *w, void *arg)
     last.times++;
     last.done = w->done;
     last.failed = w->failed;
+    last.left = w->left;
     last.bytes = w->bytes;
     last.total = w->total;
     snprintf(last.text, sizeof(last.text), "%s", w->first_error.text);
@@ -257,6 +258,7 @@ static void test_memory_is_full(void **state)
     assert_int_equal(last.failed, 0);
     memory_figures(n.own_memory->memory, &m);
     assert_int_equal(mem_index_resident(ds->index), last.done);
+    assert_int_equal(last.left, N - last.done);
     assert_true(m.used + PARTS_SIZE > m.ceiling - m.ceiling / 16);
     assert_true(m.used - 1024 + PARTS_SIZE <= m.ceiling - m.ceiling / 16);
     order(ds, FETCH_MEMORY, last.done - 5, 5); /* those are here: no room is needed */
@@ -293,9 +295,10 @@ static void test_rest_to_disk(void **state)
     played_end_all(DLC_EBYPASS);
     assert_int_equal(last.times, 2);
     assert_int_equal(last.done + last.failed, 0);
+    assert_int_equal(last.left, 3);
 }
 
-/* No room is not an error. Without a disk the walk goes on: memory may have room again. */
+/* No room is counted. Without a disk the walk goes on: memory may have room again. */
 static void test_no_room(void **state)
 {
     struct dataset *ds = played_dataset(&n, "a", N);
@@ -310,12 +313,13 @@ static void test_no_room(void **state)
     assert_int_equal(last.times, 1);
     assert_int_equal(last.done, 299);
     assert_int_equal(last.failed, 0);
+    assert_int_equal(last.left, 1);
 }
 
 /* With one, the walk ends: there is nowhere to put the rest. */
 static void test_disk_is_full(void **state)
 {
-    struct dataset *ds = played_dataset(&n, "a", N);
+    struct dataset *ds = played_dataset(&n, "b", N);
 
     (void)state;
     use_disk();
@@ -327,6 +331,7 @@ static void test_disk_is_full(void **state)
     played_end_all(DLC_EBUCKET);
     assert_int_equal(last.times, 1);
     assert_int_equal(last.failed, 255);
+    assert_int_equal(last.left, N - 255);
 }
 
 /* ---- what a client is told ---- */
@@ -409,8 +414,9 @@ static void test_answer(void **state)
                        (int)(FEW * PARTS_SIZE), "failed", 1));
     played_end_all(0);
     hear(fd,
-         json_pack("{s:b, s:i, s:i, s:i, s:s}", "ok", 1, "samples", (int)FEW - 1, "bytes",
-                   (int)((FEW - 1) * PARTS_SIZE), "failed", 1, "first_error", "sample 19 failed"));
+         json_pack("{s:b, s:i, s:i, s:i, s:i, s:i, s:s}", "ok", 1, "samples", (int)FEW - 1, "total",
+                   (int)FEW, "bytes", (int)((FEW - 1) * PARTS_SIZE), "failed", 1, "left", 0,
+                   "error", "1 of 20 samples could not be read; the first: sample 19 failed"));
     conn_close(&caller);
     os_close(&fd);
     server_close(&n);
