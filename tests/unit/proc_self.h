@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What this process maps and has open, as the kernel says it: a test sees what was left behind. */
+#ifndef DLC_TESTS_PROC_SELF_H
+#define DLC_TESTS_PROC_SELF_H
+
+#include "unit.h"
+
+#include <dirent.h>
+
+/* Mappings whose line holds `name`. */
+static inline unsigned proc_mapped(const char *name)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[512];
+    unsigned n = 0;
+
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f) != NULL)
+        n += strstr(line, name) != NULL;
+    fclose(f);
+    return n;
+}
+
+/* All of them. */
+static inline unsigned proc_mappings(void)
+{
+    return proc_mapped("-");
+}
+
+/* The flag of two letters ("dd": not in core files) of all mappings whose line holds `name`. */
+static inline bool proc_all_have_flag(const char *name, const char *flag)
+{
+    FILE *f = fopen("/proc/self/smaps", "re");
+    unsigned with = 0, without = 0;
+    char line[512], word[8];
+    bool here = false;
+
+    assert_non_null(f);
+    snprintf(word, sizeof(word), " %s ", flag);
+    while (fgets(line, sizeof(line), f) != NULL) {
+        here = here || strstr(line, name) != NULL;
+        if (!here || strncmp(line, "VmFlags:", 8) != 0)
+            continue;
+        here = false;
+        with += strstr(line, word) != NULL;
+        without += strstr(line, word) == NULL;
+    }
+    fclose(f);
+    return with > 0 && without == 0;
+}
+
+static inline unsigned proc_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    unsigned n = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        n++;
+    closedir(dir);
+    return n;
+}
+
+#endif
