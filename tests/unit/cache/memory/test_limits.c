@@ -76,6 +76,13 @@ static const struct row rows[] = {
      30 * GB},
     {"pressure stops at the floor", {100 * GB, 60 * GB, NONE, 0, 90}, {0, 17 * MB, 0}, 16 * MB},
     {"configured was lowered", {100 * GB, 60 * GB, NONE, 0, 0}, {2 * GB, 8 * GB, 8 * GB}, 2 * GB},
+    {"configured was lowered a little: no exception for that",
+     {100 * GB, 60 * GB, NONE, 0, 0},
+     {8000 * MB, 8 * GB, 8 * GB},
+     8000 * MB},
+    {"pressure is calm below 1", {100 * GB, 60 * GB, NONE, 0, 1}, {0, 8 * GB, 8 * GB}, 8 * GB},
+    {"pressure is high above 10", {100 * GB, 60 * GB, NONE, 0, 10}, {0, 8 * GB, 8 * GB}, 8 * GB},
+    {"pressure is dire above 40", {100 * GB, 60 * GB, NONE, 0, 40}, {0, 8 * GB, 8 * GB}, 7 * GB},
 };
 
 static void test_rule(void **state)
