@@ -114,6 +114,35 @@ static void test_takes_what_is_free(void **state)
     assert_int_equal(counters.mem_evictions, w->evictions);
 }
 
+/* While the daemon ends: who holds a view of what was there is not asked any more. */
+static void test_closing(void **state)
+{
+    struct world *w = *state;
+
+    assert_int_equal(put_form(w, 0, 100 * KB, 0), 0);
+    memory_set_closing(w->m);
+    assert_int_equal(put_form(w, 1, 100 * KB, 0), DLC_EBUSY);
+    assert_false(mem_index_known(w->decoded, 1));
+}
+
+/* The longest that a slot can describe. */
+static void test_longest(void **state)
+{
+    struct memory *m;
+    struct mem_index *x;
+    struct mem_fill *f;
+
+    (void)state;
+    assert_int_equal(memory_new(8192 * MB, 8192 * MB, &m, NULL), 0);
+    assert_int_equal(mem_index_new(m, 1, 1, &x, NULL), 0);
+    mem_index_set_decoded(x);
+    assert_int_equal(memory_reserve_decoded(m, x, 0, (uint64_t)UINT32_MAX + 1, 0, &f), DLC_EBUSY);
+    assert_int_equal(memory_reserve_decoded(m, x, 0, UINT32_MAX, 0, &f), 0);
+    memory_abandon(m, &f);
+    mem_index_free(&x);
+    memory_free(&m);
+}
+
 /* Memory full of samples: nothing leaves for a decoded sample. */
 static void test_evicts_nothing(void **state)
 {
@@ -222,6 +251,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_takes_what_is_free, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_closing, setup, teardown),
+        cmocka_unit_test(test_longest),
         cmocka_unit_test_setup_teardown(test_evicts_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_leaves_first, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ceiling, setup, teardown),

@@ -114,6 +114,29 @@ static void test_make_fails(void **state)
     extents_close(&e);
 }
 
+/* Standard input was closed: 0 is a descriptor like any other. */
+static void test_descriptor_0(void **state)
+{
+    int input = dup(STDIN_FILENO);
+    struct extents e;
+
+    (void)state;
+    assert_int_equal(extents_open(&e, SMALL, NULL), 0);
+    close(STDIN_FILENO);
+    assert_true(extents_ensure(&e, 0, 1));
+    assert_int_equal(e.all[0].fd, STDIN_FILENO);
+    assert_true(extents_ensure(&e, 0, 1)); /* it is there */
+    assert_int_equal(e.all[0].fd, STDIN_FILENO);
+    assert_int_equal(extents_populated(&e), 0);
+    e.map[0] = 'a';
+    assert_int_equal(extents_populated(&e), os_page_size());
+    assert_int_equal(extents_release(&e, 0, e.size), extents_granularity(&e));
+    assert_int_equal(e.drops, 1);
+    extents_close(&e);
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    close(input);
+}
+
 static void test_open_fails(void **state)
 {
     unsigned before = proc_descriptors();
@@ -160,7 +183,7 @@ int main(void)
         cmocka_unit_test(test_small),         cmocka_unit_test(test_large),
         cmocka_unit_test(test_last_is_short), cmocka_unit_test(test_samples_stay_out_of_core_files),
         cmocka_unit_test(test_make_fails),    cmocka_unit_test(test_open_fails),
-        cmocka_unit_test(test_no_leak),
+        cmocka_unit_test(test_descriptor_0),  cmocka_unit_test(test_no_leak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,6 +177,50 @@ static void test_a_batch_is_bounded(void **state)
     close_world(&w);
 }
 
+/* Answers that cost so much that few can be asked for one victim. */
+struct costly {
+    uint64_t asked[4096];
+    unsigned n;
+};
+
+static double costly_use(void *arg, uint64_t sample, unsigned *steps)
+{
+    struct costly *c = arg;
+
+    c->asked[c->n++ % DLC_COUNT(c->asked)] = sample;
+    *steps += 10;
+    return 1000 + (double)(sample * 7919 % 1009);
+}
+
+/* The bound is reached before one is met that was known: of those asked, the one used last goes. */
+static void test_best_of_those_asked(void **state)
+{
+    const unsigned at_random = 8, most = 24; /* 256 steps of 11 each */
+    struct costly *c = mem_new(struct costly);
+    struct world w;
+    double last = 0;
+    uint64_t best = 0;
+
+    (void)state;
+    open_world(&w, 1001, 1000, 0);
+    mem_index_set_next_use(w.x, costly_use, c);
+    for (uint64_t i = 0; i < 1001; i++)
+        put(&w, i);
+    assert_true(c->n >= most);
+    for (unsigned k = at_random; k < most; k++) {
+        unsigned steps = 0;
+        struct costly other = {.n = 0};
+        double when = costly_use(&other, c->asked[k], &steps);
+
+        best = when > last ? c->asked[k] : best;
+        last = fmax(last, when);
+    }
+    assert_false(mem_index_ready(w.x, best));
+    mem_index_set_next_use(w.x, NULL, NULL);
+    close_world(&w);
+    mem_free(&c);
+}
+
 /* An index that is freed, or emptied, costs a step at a time; what is left of it leaves first. */
 static void test_freed_in_steps(void **state)
 {
@@ -425,13 +469,10 @@ static void test_sooner(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_changes_ask_nobody),
-        cmocka_unit_test(test_a_batch_is_bounded),
-        cmocka_unit_test(test_exact_when_few),
-        cmocka_unit_test(test_hit_ratio),
-        cmocka_unit_test(test_nobody_knows),
-        cmocka_unit_test(test_freed_in_steps),
-        cmocka_unit_test(test_sooner),
+        cmocka_unit_test(test_changes_ask_nobody),  cmocka_unit_test(test_a_batch_is_bounded),
+        cmocka_unit_test(test_best_of_those_asked), cmocka_unit_test(test_exact_when_few),
+        cmocka_unit_test(test_hit_ratio),           cmocka_unit_test(test_nobody_knows),
+        cmocka_unit_test(test_freed_in_steps),      cmocka_unit_test(test_sooner),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,10 +112,12 @@ static void test_open_fails(void **state)
                  {FAULT_CALL(mmap), "cannot map 4096 bytes"},
                  {FAULT_CALL(fcntl), "cannot seal it"}};
     unsigned before = proc_descriptors();
+    char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     (void)state;
+    page[0] = 1;
     for (size_t i = 0; i < unit_count(cases); i++) {
-        struct segment s;
+        struct segment s = {.map = page, .size = 4096}; /* of before: not ours */
         struct dlc_err err = DLC_ERR_INIT;
 
         fault_plan(&(struct fault_plan){.calls = cases[i].call, .nth = 1});
@@ -127,7 +129,24 @@ static void test_open_fails(void **state)
         assert_null(s.map);
         assert_int_equal(proc_mapped("test-fails"), 0);
         assert_int_equal(proc_descriptors(), before);
+        assert_int_equal(page[0], 1);
     }
+    munmap(page, 4096);
+}
+
+/* Standard input was closed: 0 is a descriptor like any other. */
+static void test_descriptor_0(void **state)
+{
+    int input = dup(STDIN_FILENO);
+    struct segment s;
+
+    (void)state;
+    close(STDIN_FILENO);
+    assert_int_equal(segment_open(&s, "test-input", 4096, SEGMENT_CLIENTS_READ, NULL), 0);
+    assert_int_equal(s.fd, STDIN_FILENO);
+    segment_close(&s);
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    close(input);
 }
 
 /* ---- closing later ---- */
@@ -161,6 +180,38 @@ static void test_close_later(void **state)
     close_later((uint64_t)20 << 20); /* not a multiple of a step */
     close_later((uint64_t)8 << 20);
     close_later(4096);
+}
+
+static struct segment watched;
+static _Atomic unsigned unmaps;
+
+/* Between the last step and the end somebody maps something where the segment was. */
+static void map_there(enum fault_call call, int fd)
+{
+    (void)fd;
+    if (call == CALL_munmap && atomic_fetch_add(&unmaps, 1) == 3)
+        mmap(watched.map, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+             0);
+}
+
+static void test_close_later_once(void **state)
+{
+    unsigned before = proc_descriptors();
+    unsigned char in_core;
+    struct segment s;
+
+    (void)state;
+    assert_int_equal(segment_open(&s, "test-once", (uint64_t)20 << 20, SEGMENT_CLIENTS_READ, NULL),
+                     0);
+    watched = s;
+    fault_observe(map_there);
+    segment_close_later(&s);
+    while (proc_descriptors() != before)
+        sched_yield();
+    fault_observe(NULL);
+    assert_int_equal(atomic_load(&unmaps), 4); /* three steps, then nothing */
+    assert_int_equal(mincore(watched.map, 4096, &in_core), 0);
+    munmap(watched.map, 4096);
 }
 
 /* No thread can be had: it is closed at once. */
@@ -223,7 +274,9 @@ int main(void)
         cmocka_unit_test(test_close),
         cmocka_unit_test(test_samples_stay_out_of_core_files),
         cmocka_unit_test(test_open_fails),
+        cmocka_unit_test(test_descriptor_0),
         cmocka_unit_test(test_close_later),
+        cmocka_unit_test(test_close_later_once),
         cmocka_unit_test(test_close_without_a_thread),
         cmocka_unit_test(test_owner_start),
     };

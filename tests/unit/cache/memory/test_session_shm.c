@@ -127,6 +127,24 @@ static void test_gives_extents(void **state)
     assert_int_equal(mem_session_extents(w->s, UINT64_MAX, all, unit_count(all)), 0);
 }
 
+/* Standard input was closed: 0 is a descriptor like any other. */
+static void test_gives_descriptor_0(void **state)
+{
+    struct world *w = *state;
+    int input = dup(STDIN_FILENO);
+    struct mem_extent one;
+
+    close(STDIN_FILENO);
+    put(w, 1, 1000);
+    assert_int_equal(mem_session_extents(w->s, 0, &one, 1), 1);
+    assert_int_equal(one.fd, STDIN_FILENO);
+    memory_evict(w->m, w->x, 1);
+    memory_give_back(w->m);
+    memory_tick(w->m);
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    close(input);
+}
+
 /* (EXTENT-3): what it was given counts until it says that it has unmapped it. */
 static void test_holds(void **state)
 {
@@ -219,8 +237,14 @@ static void test_blocks_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_refused), T(test_begins), T(test_gives_extents),      T(test_holds),
-        T(test_stats),   T(test_pins),   T(test_blocks_are_bounded),
+        T(test_refused),
+        T(test_begins),
+        T(test_gives_extents),
+        T(test_holds),
+        T(test_gives_descriptor_0),
+        T(test_stats),
+        T(test_pins),
+        T(test_blocks_are_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

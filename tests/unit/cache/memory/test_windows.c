@@ -198,6 +198,73 @@ static void test_anywhere(void **state)
         assert_int_equal(mem_index_ready(w->x, i), i != 167 && i != 168 && i != 179);
 }
 
+/* A small arena is looked at from its beginning, also where decoded samples are in the majority. */
+static void test_anywhere_beside_decoded(void **state)
+{
+    struct world *w = *state;
+    struct mem_index *decoded;
+    struct mem_fill *f;
+    uint64_t len;
+
+    memory_evict_all(w->m, w->x);
+    assert_int_equal(mem_index_new(w->m, 100, 2, &decoded, NULL), 0);
+    mem_index_set_decoded(decoded);
+    for (unsigned i = 0; i < 80; i++)
+        assert_int_equal(put(w, i, 40 * KB), 0);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(memory_reserve_decoded(w->m, decoded, i, 5 * KB, 0, &f), 0);
+        memory_publish(w->m, &f);
+        assert_non_null(memory_hold(w->m, decoded, i, &len));
+    }
+    for (unsigned i = 3; i < 80; i += 2) /* between them one stands alone */
+        assert_non_null(memory_hold(w->m, w->x, i, &len));
+    for (unsigned i = 100; arena_largest(&w->m->arena) >= 40 * KB; i++) { /* what is free */
+        assert_int_equal(put(w, i, 40 * KB), 0);
+        assert_non_null(memory_hold(w->m, w->x, i, &len));
+    }
+    for (unsigned i = 0; i < 3; i++)
+        memory_touch(w->m, w->x, i); /* the only neighbours that can go: used last */
+    assert_int_equal(put(w, NEW, 100 * KB), 0);
+    for (unsigned i = 0; i < 3; i++)
+        assert_false(mem_index_ready(w->x, i));
+    for (unsigned i = 0; i < 1000; i++)
+        if (w->x->fills[i] != NULL && w->x->fills[i]->holds > 0)
+            memory_unhold(w->m, w->x, i);
+    for (unsigned i = 0; i < 100; i++)
+        memory_unhold(w->m, decoded, i);
+    mem_index_free(&decoded);
+}
+
+/* So many samples that one pass does not look at all of them, and the only hole that can be made is at
+ * the end: who asks again looks elsewhere. */
+static void test_anywhere_in_a_large_arena(void **state)
+{
+    const unsigned n = 20000, held = 17000, alone = 100;
+    struct world w = {0};
+    unsigned tries = 1;
+    uint64_t len;
+
+    (void)state;
+    assert_int_equal(memory_new(4 * KB + n * 256, 4 * KB + n * 256, &w.m, NULL), 0);
+    assert_int_equal(mem_index_new(w.m, n + 1, 1, &w.x, NULL), 0);
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(put(&w, i, 256), 0);
+    for (unsigned i = 0; i < held; i++) /* the coldest stand alone, between those */
+        if (i >= alone || i % 2 == 0)
+            assert_non_null(memory_hold(w.m, w.x, i, &len));
+    while (put(&w, n, 256 * KB) < 0)
+        assert_true(++tries < 40); /* of four that begin anywhere one fails, at most */
+    for (unsigned i = 0; i < held; i++) {
+        assert_true(mem_index_ready(w.x, i));
+        if (i >= alone || i % 2 == 0)
+            memory_unhold(w.m, w.x, i);
+    }
+    mem_index_free(&w.x);
+    while (memory_free_some(w.m))
+        ;
+    memory_free(&w.m);
+}
+
 /* Small ones go in batches of a 64th of the ceiling, in the order of their last use. */
 static void test_batch(void **state)
 {
@@ -284,6 +351,8 @@ int main(void)
         T(test_batch_of_small_ones),
         T(test_steps),
         T(test_anywhere),
+        T(test_anywhere_beside_decoded),
+        cmocka_unit_test(test_anywhere_in_a_large_arena),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
