@@ -22,6 +22,8 @@ static void pop_rank(enum lock_rank rank)
     dlc_check(n_held > 0 && held_ranks[n_held - 1] == (unsigned)rank);
     n_held--;
 }
+
+#define release_check(cond) dlc_check(cond)
 #else
 static void push_rank(enum lock_rank rank)
 {
@@ -31,6 +33,10 @@ static void pop_rank(enum lock_rank rank)
 {
     (void)rank;
 }
+
+/* In a forked child a thread of the parent may seem to hold it; that is no reason to end a
+ * training process. */
+#define release_check(cond) ((void)(cond))
 #endif
 
 void dlc_mtx_init(struct dlc_mtx *m, enum lock_rank rank)
@@ -42,7 +48,9 @@ void dlc_mtx_init(struct dlc_mtx *m, enum lock_rank rank)
 
 void dlc_mtx_release(struct dlc_mtx *m)
 {
-    pthread_mutex_destroy(&m->m);
+    int rc = pthread_mutex_destroy(&m->m);
+
+    release_check(rc == 0);
 }
 
 void dlc_mtx_lock(struct dlc_mtx *m)
@@ -68,6 +76,7 @@ void dlc_mtx_unlock(struct dlc_mtx *m)
 {
     enum lock_rank rank = m->rank; /* once unlocked, *m may be gone */
 
+    dlc_check(m->held);
     m->held = 0;
     dlc_check(pthread_mutex_unlock(&m->m) == 0);
     pop_rank(rank);
@@ -95,6 +104,7 @@ void dlc_cond_release(struct dlc_cond *c)
 
 void dlc_cond_wait(struct dlc_cond *c, struct dlc_mtx *m)
 {
+    dlc_check(m->held);
     m->held = 0;
     dlc_check(pthread_cond_wait(&c->c, &m->m) == 0);
     m->held = 1;
@@ -110,6 +120,7 @@ int dlc_cond_wait_for(struct dlc_cond *c, struct dlc_mtx *m, struct dlc_dur d)
     ns = (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec + d.ns;
     ts.tv_sec = (time_t)(ns / 1000000000);
     ts.tv_nsec = (long)(ns % 1000000000);
+    dlc_check(m->held);
     m->held = 0;
     rc = pthread_cond_timedwait(&c->c, &m->m, &ts);
     m->held = 1;

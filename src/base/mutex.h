@@ -2,7 +2,8 @@
 /*
  * Mutexes with a rank from tbl/locks.def. A thread takes them in increasing rank only; sanitizer
  * and debug builds (DLC_DEBUG) abort on a violation. Most of dlcache needs none: see
- * docs/design/0001.
+ * docs/design/0001. Unlocking one, or waiting with one, that nobody holds aborts in every build;
+ * releasing one that is held does in those with DLC_DEBUG.
  */
 #ifndef DLC_BASE_MUTEX_H
 #define DLC_BASE_MUTEX_H
@@ -21,7 +22,7 @@ enum lock_rank {
 struct dlc_mtx {
     pthread_mutex_t m;
     enum lock_rank rank;
-    int held; /* debug builds: held by somebody; G: m */
+    int held; /* by somebody; G: m */
 };
 
 struct dlc_cond {

@@ -107,6 +107,63 @@ static void test_assert_held(void **state)
     assert_true(unit_aborts(assert_held_of_a_free_one));
 }
 
+static void unlock_a_free_one(void)
+{
+    struct dlc_mtx m;
+
+    dlc_mtx_init(&m, LCK_pool);
+    dlc_mtx_unlock(&m);
+}
+
+static void wait_with_a_free_one(void)
+{
+    struct dlc_mtx m;
+    struct dlc_cond c;
+
+    dlc_mtx_init(&m, LCK_pool);
+    dlc_cond_init(&c);
+    dlc_cond_wait_for(&c, &m, DLC_MS(1));
+}
+
+static void wait_for_ever_with_a_free_one(void)
+{
+    struct dlc_mtx m;
+    struct dlc_cond c;
+
+    dlc_mtx_init(&m, LCK_pool);
+    dlc_cond_init(&c);
+    alarm(5); /* SIGALRM is not SIGABRT */
+    dlc_cond_wait(&c, &m);
+}
+
+/* A lock that was left out is found the first time, not when two threads meet. */
+static void test_nobody_holds_it(void **state)
+{
+    (void)state;
+    assert_true(unit_aborts(unlock_a_free_one));
+    assert_true(unit_aborts(wait_with_a_free_one));
+    assert_true(unit_aborts(wait_for_ever_with_a_free_one));
+}
+
+static void release_a_held_one(void)
+{
+    struct dlc_mtx m;
+
+    dlc_mtx_init(&m, LCK_pool);
+    dlc_mtx_lock(&m);
+    dlc_mtx_release(&m);
+}
+
+static void test_release_of_a_held_one(void **state)
+{
+    (void)state;
+#ifdef DLC_DEBUG
+    assert_true(unit_aborts(release_a_held_one));
+#else
+    assert_false(unit_aborts(release_a_held_one));
+#endif
+}
+
 static void take_in_falling_rank(void)
 {
     struct dlc_mtx low, high;
@@ -146,6 +203,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_assert_held),
+        cmocka_unit_test(test_nobody_holds_it),
+        cmocka_unit_test(test_release_of_a_held_one),
         cmocka_unit_test(test_ranks_are_kept_in_debug_builds),
         cmocka_unit_test(test_excludes),
         cmocka_unit_test(test_broadcast_wakes_all),
