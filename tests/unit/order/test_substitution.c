@@ -122,11 +122,14 @@ static void test_pairs_that_cannot_be(void **state)
         {{{5, 106}, {7, 106}}, 2},          /* one at two positions */
         {{{5, 106}}, 1},                    /* and it is at its own as well */
         {{{5, 106}, {6, 107}}, 2},          /* the same, farther away */
+        {{{5, 101}, {5, 102}}, 2},          /* two late ones at one position */
+        {{{5, 101}, {7, 101}}, 2},          /* a late one at two positions */
         {{{UINT64_MAX, 106}, {6, 105}}, 2}, /* numbers that wrap */
         {{{5, UINT64_MAX}, {6, 105}}, 2},
     };
     struct order o = order_of(ORDER_SEQUENTIAL, 10, 0, 1);
     struct dlc_err err = DLC_ERR_INIT;
+    struct swap_pair *pairs;
     struct swaps w = SWAPS_INIT;
 
     (void)state;
@@ -140,6 +143,40 @@ static void test_pairs_that_cannot_be(void **state)
     assert_true(swaps_next(&w, &o, 106, 4) == ORDER_NONE);
     assert_int_equal(swaps_next(&w, &o, 101, 4), 6);
     swaps_release(&w);
+    /* The first sample of the epoch comes late, at the last position. */
+    assert_int_equal(swaps_load(&w, &o, (struct swap_pair[]){{9, 100}}, 1, 4, &err), 0);
+    assert_int_equal(swaps_at(&w, &o, 9), 100);
+    assert_int_equal(swaps_list(&w, 4, &pairs), 1); /* and is told on */
+    assert_int_equal(pairs[0].position, 9);
+    assert_int_equal(pairs[0].sample, 100);
+    mem_free(&pairs);
+    assert_int_equal(swaps_list(&w, 10, &pairs), 0);
+    assert_null(pairs);
+    swaps_release(&w);
+}
+
+/* A list of more pairs than are possible is refused before it is read. */
+static void test_too_many(void **state)
+{
+    struct order o = order_of(ORDER_SEQUENTIAL, 2 * SWAPS_MAX, 0, 1);
+    struct dlc_err err = DLC_ERR_INIT;
+    struct swaps w = SWAPS_INIT;
+    struct swap_pair *pairs = mem_alloc((SWAPS_MAX + 2) * sizeof(*pairs));
+
+    (void)state;
+    for (uint64_t k = 0; k < SWAPS_MAX + 2; k++)
+        pairs[k] = (struct swap_pair){k, FIRST + (k ^ 1)};
+    assert_int_equal(swaps_load(&w, &o, pairs, SWAPS_MAX + 2, 0, &err), DLC_EINVAL);
+    assert_int_equal(swaps_load(&w, &o, pairs, SWAPS_MAX, 0, &err), 0);
+    assert_int_equal(w.at.n, SWAPS_MAX);
+    assert_false(swaps_exchange(&w, &o, SWAPS_MAX, SWAPS_MAX + 1)); /* full */
+    assert_int_equal(swaps_at(&w, &o, SWAPS_MAX), FIRST + SWAPS_MAX);
+    swaps_pass(&w, 0, 2); /* two are read: room for two */
+    assert_true(swaps_exchange(&w, &o, SWAPS_MAX, SWAPS_MAX + 1));
+    assert_int_equal(swaps_at(&w, &o, SWAPS_MAX), FIRST + SWAPS_MAX + 1);
+    assert_false(swaps_exchange(&w, &o, SWAPS_MAX + 2, SWAPS_MAX + 3));
+    swaps_release(&w);
+    mem_free(&pairs);
 }
 
 /* ---- of a told order: two epochs at a time ---- */
@@ -259,11 +296,9 @@ static void test_explicit_orders_have_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_a_list),
-        cmocka_unit_test(test_pairs_that_cannot_be),
-        cmocka_unit_test(test_over_the_ends_of_epochs),
-        cmocka_unit_test(test_jumps_forget),
-        cmocka_unit_test(test_explicit_orders_have_none),
+        cmocka_unit_test(test_against_a_list), cmocka_unit_test(test_pairs_that_cannot_be),
+        cmocka_unit_test(test_too_many),       cmocka_unit_test(test_over_the_ends_of_epochs),
+        cmocka_unit_test(test_jumps_forget),   cmocka_unit_test(test_explicit_orders_have_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
