@@ -210,6 +210,32 @@ static void test_hint(void **state)
     fake_read_release(&x);
 }
 
+/* ---- figures ---- */
+
+/* Those of all lanes together. */
+static void test_figures_of_lanes(void **state)
+{
+    enum { LANES = 3, N = 9 };
+    struct bucket_config config = BUCKET_CONFIG_INIT;
+    struct bucket_figures g;
+    struct fake_read x[N] = {0};
+    struct bucket *b;
+
+    (void)state;
+    config.max_requests = LANES; /* one for each */
+    config.no_hedge = true;
+    b = fake_bucket(fake_new(LANES, script_hang), &config);
+    for (unsigned i = 0; i < N; i++)
+        fake_read(b, &x[i], "k", 10);
+    /* more for a moment: a lane may borrow what another one has begun to use */
+    wait_until((bucket_figures(b, &g), g.in_flight >= LANES && g.in_flight < N));
+    assert_int_equal(g.limit, LANES);
+    assert_int_equal(g.queued, N - g.in_flight);
+    bucket_close(&b);
+    for (unsigned i = 0; i < N; i++)
+        fake_read_release(&x[i]);
+}
+
 /* ---- close ---- */
 
 /* A read whose done() asks again for a while, whatever the answer. */
@@ -263,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_open_fails),
         cmocka_unit_test(test_prices),
         cmocka_unit_test(test_hint),
+        cmocka_unit_test(test_figures_of_lanes),
         cmocka_unit_test(test_close_waits_for_later_requests),
     };
 
