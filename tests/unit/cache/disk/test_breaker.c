@@ -2,6 +2,7 @@
 /* The circuit breaker: when it opens, what it keeps from the disk, and when it closes. */
 #include "util.h"
 
+#include "base/fault.h"
 #include "cache/disk/disk_i.h"
 
 static bool is(struct disk *d, const char *state)
@@ -92,9 +93,234 @@ static void test_a_probe_that_fails(void **state)
     disk_close(&d);
 }
 
+/* ---- the breaker alone, without the watch thread: only the test looks ---- */
+
+static void bare(struct disk *d)
+{
+    char *tmp = mem_fmt("%s/tmp", root);
+
+    *d = (struct disk){.tag = DISK_TAG, .root = root};
+    assert_int_equal(os_mkdirs(tmp, 0700), 0);
+    mem_free(&tmp);
+}
+
+static const char *state_of(struct disk *d, const char **why)
+{
+    struct disk_figures f;
+
+    breaker_figures(d, &f);
+    if (why != NULL)
+        *why = f.breaker_why;
+    return f.breaker;
+}
+
+static bool is_open(struct disk *d)
+{
+    const char *state = state_of(d, NULL);
+
+    assert_int_equal(strcmp(state, "closed") != 0, disk_is_bypassed(d));
+    return disk_is_bypassed(d);
+}
+
+/* Two seconds, and one more for each 10 MB. */
+static void test_large_operations_have_longer(void **state)
+{
+    struct disk d;
+    struct disk_op op;
+    const char *why;
+
+    (void)state;
+    bare(&d);
+    op = disk_op_begin(&d, DISK_OP_READ, 1000000000);
+    dlc_clock_advance(DLC_MS(100500));
+    disk_tick(&d);
+    assert_false(is_open(&d));
+    dlc_clock_advance(DLC_SEC(2));
+    disk_tick(&d);
+    assert_true(is_open(&d));
+    assert_string_equal(state_of(&d, &why), "open");
+    assert_string_equal(why, "an operation does not end");
+    disk_op_end(&d, &op, true);
+    assert_true(is_open(&d)); /* it is tried out first */
+}
+
+/* More at once than there are places: the rest is not watched, and all are forgotten. */
+static void test_many_operations_at_once(void **state)
+{
+    enum { N = BREAKER_OPS + 3 };
+    struct disk d;
+    struct disk_op op[N];
+
+    (void)state;
+    bare(&d);
+    for (unsigned i = 0; i < N; i++) {
+        op[i] = disk_op_begin(&d, DISK_OP_READ, 0);
+        assert_int_equal(op[i].slot, i < BREAKER_OPS ? (int)i : -1);
+    }
+    for (unsigned i = 0; i < N; i++)
+        disk_op_end(&d, &op[i], true);
+    op[0] = disk_op_begin(&d, DISK_OP_WRITE, 0);
+    assert_int_equal(op[0].slot, 0);
+    disk_op_end(&d, &op[0], true);
+    dlc_clock_advance(DLC_SEC(10));
+    disk_tick(&d);
+    assert_false(is_open(&d));
+    /* the last place is looked at as the first one is */
+    for (unsigned i = 0; i < BREAKER_OPS; i++)
+        op[i] = disk_op_begin(&d, DISK_OP_READ, 0);
+    for (unsigned i = 0; i + 1 < BREAKER_OPS; i++)
+        disk_op_end(&d, &op[i], true);
+    dlc_clock_advance(DLC_SEC(3));
+    disk_tick(&d);
+    assert_true(is_open(&d));
+}
+
+/* Operations that end well, but only after their time, count as failures. */
+static void test_slow_operations(void **state)
+{
+    struct disk d;
+    const char *why;
+
+    (void)state;
+    bare(&d);
+    for (unsigned i = 0; i < 16; i++) {
+        struct disk_op op = disk_op_begin(&d, DISK_OP_WRITE, 30000000);
+
+        assert_false(is_open(&d));
+        dlc_clock_advance(DLC_MS(i < 8 ? 4000 : 5100)); /* 5 s are allowed */
+        disk_op_end(&d, &op, true);
+    }
+    assert_true(is_open(&d));
+    assert_string_equal(state_of(&d, &why), "open");
+    assert_string_equal(why, "reads and writes fail");
+}
+
+/* One opening however many fail, and a second of rest before anything is tried. */
+static void test_opens_once(void **state)
+{
+    struct disk d;
+    uint64_t opens = count_read(disk_breaker_opens);
+    const char *why;
+
+    (void)state;
+    bare(&d);
+    end_some(&d, DISK_OP_READ, 20, false);
+    end_some(&d, DISK_OP_WRITE, 20, false);
+    assert_int_equal(count_read(disk_breaker_opens), opens + 1);
+    breaker_look(&d);
+    assert_true(is_open(&d));
+    dlc_clock_advance(DLC_MS(100));
+    breaker_look(&d);
+    assert_true(is_open(&d));
+    dlc_clock_advance(DLC_SEC(1));
+    breaker_look(&d);
+    assert_false(is_open(&d));
+    assert_string_equal(state_of(&d, &why), "closed");
+    assert_string_equal(why, "");
+    /* what failed before does not count any more */
+    end_some(&d, DISK_OP_READ, 7, false);
+    end_some(&d, DISK_OP_WRITE, 7, false);
+    assert_false(is_open(&d));
+    end_some(&d, DISK_OP_WRITE, 1, false);
+    assert_int_equal(count_read(disk_breaker_opens), opens + 2);
+}
+
+/* Fail what a probe does, and see how long it waits until the next one. */
+static void test_waits_longer_each_time(void **state)
+{
+    static const int waits[] = {1, 2, 4, 8, 16, 32, 32};
+    struct disk d;
+
+    (void)state;
+    bare(&d);
+    for (unsigned round = 0; round < 2; round++) { /* what goes well makes it short again */
+        end_some(&d, DISK_OP_READ, 8, false);
+        for (unsigned i = 0; i < DLC_COUNT(waits); i++) {
+            fault_plan(&(struct fault_plan){.calls = FAULT_CALL(open), .nth = 1, .times = 100});
+            dlc_clock_advance(DLC_MS(waits[i] * 1000 - 900));
+            breaker_look(&d);
+            assert_int_equal(fault_hits(), 0); /* too early */
+            dlc_clock_advance(DLC_SEC(1));
+            breaker_look(&d);
+            assert_int_equal(fault_hits(), 1);
+            assert_true(fault_disarm());
+            assert_string_equal(state_of(&d, NULL), "open");
+        }
+        dlc_clock_advance(DLC_SEC(33));
+        breaker_look(&d);
+        assert_false(is_open(&d));
+    }
+    assert_int_equal(count_files("tmp", ""), 0);
+}
+
+/* Each part of the probe counts: what cannot be written, read or is late leaves it open. */
+static void test_probe(void **state)
+{
+    static const uint64_t calls[] = {FAULT_CALL(open), FAULT_CALL(write), FAULT_CALL(read)};
+    struct disk d;
+
+    (void)state;
+    for (unsigned i = 0; i < DLC_COUNT(calls); i++) {
+        bare(&d);
+        end_some(&d, DISK_OP_READ, 8, false);
+        dlc_clock_advance(DLC_MS(1100));
+        fault_plan(&(struct fault_plan){.calls = calls[i], .nth = 1});
+        breaker_look(&d);
+        assert_true(fault_disarm());
+        assert_true(is_open(&d));
+        assert_int_equal(count_files("tmp", ""), 0);
+    }
+    bare(&d);
+    end_some(&d, DISK_OP_READ, 8, false);
+    dlc_clock_advance(DLC_MS(1100));
+    fault_plan(&(struct fault_plan){
+        .calls = FAULT_CALL(write), .nth = 1, .mode = FAULT_DELAY, .delay_ms = 1100});
+    breaker_look(&d);
+    assert_true(fault_disarm());
+    assert_true(is_open(&d));
+}
+
+/* A file system that refuses writes is read on; the probe of it writes nothing. */
+static void test_read_only(void **state)
+{
+    static const int errors[] = {EROFS, EACCES, EPERM};
+    struct disk d;
+
+    (void)state;
+    bare(&d);
+    disk_note_write_error(&d, EIO);
+    disk_note_write_error(&d, ENOSPC);
+    assert_false(d.read_only);
+    for (unsigned i = 0; i < DLC_COUNT(errors); i++) {
+        bare(&d);
+        disk_note_write_error(&d, errors[i]);
+        assert_true(d.read_only);
+        assert_false(is_open(&d));
+    }
+    end_some(&d, DISK_OP_READ, 8, false);
+    dlc_clock_advance(DLC_MS(1100));
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(write), .nth = 1, .times = 100});
+    breaker_look(&d);
+    assert_false(fault_disarm());
+    assert_false(is_open(&d));
+    end_some(&d, DISK_OP_READ, 8, false);
+    dlc_clock_advance(DLC_MS(1100));
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(open), .nth = 1});
+    breaker_look(&d);
+    assert_true(fault_disarm());
+    assert_true(is_open(&d));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        disk_test(test_large_operations_have_longer),
+        disk_test(test_many_operations_at_once),
+        disk_test(test_slow_operations),
+        disk_test(test_opens_once),
+        disk_test(test_waits_longer_each_time),
+        disk_test(test_probe),
+        disk_test(test_read_only),
         disk_test(test_an_operation_that_is_overdue),
         disk_test(test_failures_in_a_row),
         disk_test(test_a_probe_that_fails),
