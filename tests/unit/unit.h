@@ -4,6 +4,7 @@
 #ifndef DLC_TESTS_UNIT_H
 #define DLC_TESTS_UNIT_H
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -48,6 +49,14 @@ static inline bool unit_aborts(void (*f)(void))
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+/* Bytes that malloc() has given out, for tests of leaks: compare before and after many rounds. */
+static inline size_t unit_heap(void)
+{
+    struct mallinfo2 m = mallinfo2();
+
+    return m.uordblks + m.hblkhd;
 }
 
 #endif

@@ -280,6 +280,42 @@ static void test_close_waits_for_later_requests(void **state)
     }
 }
 
+/* ---- memory ---- */
+
+static void open_and_close(void)
+{
+    struct bucket_config config = BUCKET_CONFIG_INIT;
+    struct fake_read x = {.done = 0};
+    struct bucket *b = NULL;
+    struct bucket_stat st;
+
+    config.lanes = 1;
+    assert_int_equal(open_url("file:///tmp", &config, &b, NULL), 0);
+    bucket_close(&b);
+    b = fake_bucket(fake_new(1, script_ok), NULL);
+    fake_read(b, &x, "k", 10);
+    wait_until(x.done);
+    assert_int_equal(bucket_stat_wait(b, "k", &st, NULL), 0);
+    assert_int_equal(bucket_list_wait(b, "", on_page, NULL, NULL), 0);
+    bucket_close(&b);
+    fake_read_release(&x);
+}
+
+/* A daemon opens a bucket for each dataset, and closes it. */
+static void test_no_leak(void **state)
+{
+    enum { ROUNDS = 300 };
+    size_t before;
+
+    (void)state;
+    for (unsigned i = 0; i < 20; i++)
+        open_and_close();
+    before = unit_heap();
+    for (unsigned i = 0; i < ROUNDS; i++)
+        open_and_close();
+    assert_true(unit_heap() < before + ROUNDS * 16); /* the smallest block is of 32 bytes */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +327,7 @@ int main(void)
         cmocka_unit_test(test_hint),
         cmocka_unit_test(test_figures_of_lanes),
         cmocka_unit_test(test_close_waits_for_later_requests),
+        cmocka_unit_test(test_no_leak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
