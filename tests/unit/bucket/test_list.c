@@ -25,6 +25,8 @@ struct store {
     unsigned fail_nth; /* this attempt fails for good */
     unsigned flaky;    /* every so many attempts fail retryably; 0: none */
     bool repeats;      /* always the same continuation */
+    bool folders_free; /* the origin's LIST costs nothing */
+    const char *root;  /* the prefix of the URL; NULL: none */
     const char *bad_folder;
     _Atomic unsigned flat, by_folder;
 };
@@ -116,7 +118,8 @@ struct seen {
     unsigned char *bits; /* one byte per key */
     uint64_t n, twice, wrong;
     uint64_t stop_after; /* pages; 0: never */
-    _Atomic int inside;  /* page() calls under way */
+    uint64_t pages;
+    _Atomic int inside; /* page() calls under way */
 };
 
 static bool on_page(struct bucket_list *l, const struct bucket_object *objects, size_t n)
@@ -125,6 +128,8 @@ static bool on_page(struct bucket_list *l, const struct bucket_object *objects, 
     char key[64];
 
     assert_int_equal(++seen->inside, 1);
+    assert_true(n > 0);
+    seen->pages++;
     for (size_t i = 0; i < n; i++) {
         uint64_t id = objects[i].size;
 
@@ -134,19 +139,25 @@ static bool on_page(struct bucket_list *l, const struct bucket_object *objects, 
         seen->n++;
     }
     seen->inside--;
+    assert_int_equal(l->n_objects, seen->n); /* as far as it came */
+    assert_true(l->n_pages >= seen->pages);
     return seen->stop_after == 0 || --seen->stop_after > 0;
 }
 
 static int list_all(struct store *s, struct seen *seen, const char *prefix, bool folders,
                     struct dlc_err *err)
 {
+    const struct bucket_config config = BUCKET_CONFIG_INIT;
     struct fake *f = fake_new(2, script_list);
-    struct bucket *b;
+    struct bucket *b = NULL;
     int rc;
 
     f->priv = s;
     f->ops.folders = folders;
-    b = fake_bucket(f, NULL);
+    f->ops.folders_free = s->folders_free;
+    assert_int_equal(
+        bucket_open_origin(&f->o, s->root == NULL ? "" : s->root, &config, f->o.lanes, &b, NULL),
+        0);
     *seen = (struct seen){.store = s, .stop_after = seen->stop_after};
     seen->bits = mem_zero(s->n);
     rc = bucket_list_wait(b, prefix, on_page, seen, err);
@@ -218,6 +229,19 @@ static void test_prefix(void **state)
     assert_int_equal(seen.n, 0);
 }
 
+/* No prefix named: that of the URL. */
+static void test_root(void **state)
+{
+    struct store s = {.n = 20000, .key = key_tree, .page = 1000, .root = "train/class03/"};
+    struct seen seen = {.n = 0};
+
+    (void)state;
+    assert_int_equal(list_all(&s, &seen, NULL, true, NULL), 0);
+    assert_int_equal(seen.n, 1000);
+    assert_int_equal(list_all(&s, &seen, "train/class04/part7/", true, NULL), 0);
+    assert_int_equal(seen.n, 100);
+}
+
 static void test_origin_without_folders(void **state)
 {
     struct store s = {.n = 20000, .key = key_tree, .page = 1000};
@@ -254,6 +278,67 @@ static void test_many_folders_turn_flat(void **state)
     assert_int_equal(seen.n, 200000);
     assert_in_range(s.by_folder, 1, 3);
     assert_in_range(s.flat, 200, 201);
+}
+
+/* 1024 folders of one level are worth a request each, one more is not. */
+static void test_folders_of_one_level(void **state)
+{
+    struct seen seen = {.n = 0};
+
+    (void)state;
+    for (size_t page = 100; page <= 10000; page *= 100) {
+        struct store few = {.n = 1024, .key = key_folders, .page = page};
+        struct store many = {.n = 1025, .key = key_folders, .page = page};
+
+        assert_int_equal(list_all(&few, &seen, NULL, true, NULL), 0);
+        assert_int_equal(seen.n, 1024);
+        assert_int_equal(few.by_folder, 1024 + (page < 1024 ? 11 : 1));
+        assert_int_equal(few.flat, 0);
+        assert_int_equal(list_all(&many, &seen, NULL, true, NULL), 0);
+        assert_int_equal(seen.n, 1025);
+        assert_int_equal(many.by_folder, page < 1024 ? 11 : 1);
+        assert_int_equal(many.flat, page < 1024 ? 11 : 1);
+    }
+}
+
+static unsigned deep; /* folders in each folder of the first level */
+
+static void key_two_levels(uint64_t i, char out[static 64])
+{
+    snprintf(out, 64, "%04d/%04d/x", (int)(i / deep), (int)(i % deep));
+}
+
+/* Three folders of 768 each are listed by folder; of forty, the fifth or so is one too many. */
+static void test_folders_in_all(void **state)
+{
+    struct seen seen = {.n = 0};
+    struct store s;
+
+    (void)state;
+    deep = 768;
+    s = (struct store){.n = 3 * 768, .key = key_two_levels, .page = 1000};
+    assert_int_equal(list_all(&s, &seen, NULL, true, NULL), 0);
+    assert_int_equal(seen.n, 3 * 768);
+    assert_int_equal(s.flat, 0);
+    assert_int_equal(s.by_folder, 1 + 3 + 3 * 768);
+    s = (struct store){.n = 40 * 768, .key = key_two_levels, .page = 1000};
+    assert_int_equal(list_all(&s, &seen, NULL, true, NULL), 0);
+    assert_int_equal(seen.n, 40 * 768);
+    assert_true(s.flat >= 35);
+    assert_in_range(s.flat + s.by_folder, 1000, 4096);
+}
+
+/* A directory's LIST costs nothing: all are listed by folder. */
+static void test_origin_whose_folders_are_free(void **state)
+{
+    struct store s = {.n = 9000, .key = key_folders, .page = 1000, .folders_free = true};
+    struct seen seen = {.n = 0};
+
+    (void)state;
+    assert_int_equal(list_all(&s, &seen, NULL, true, NULL), 0);
+    assert_int_equal(seen.n, 9000);
+    assert_int_equal(s.flat, 0);
+    assert_int_equal(s.by_folder, 9 + 9000);
 }
 
 /* Pages of objects were given out before the many folders showed up. */
@@ -325,6 +410,7 @@ static void test_flaky_pages(void **state)
     assert_int_equal(list_all(&s, &seen, NULL, true, &err), 0);
     assert_int_equal(seen.n, 5000);
     assert_int_equal(err.code, 0);
+    assert_string_equal(err.text, "");
 }
 
 static void test_nonsense(void **state)
@@ -349,6 +435,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tree),
         cmocka_unit_test(test_prefix),
+        cmocka_unit_test(test_root),
+        cmocka_unit_test(test_folders_of_one_level),
+        cmocka_unit_test(test_folders_in_all),
+        cmocka_unit_test(test_origin_whose_folders_are_free),
         cmocka_unit_test(test_origin_without_folders),
         cmocka_unit_test(test_million_keys_in_one_folder),
         cmocka_unit_test(test_many_folders_turn_flat),
