@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "bucket/url.h"
 
 struct good {
@@ -52,6 +46,25 @@ static const struct good goods[] = {
     {"http://h/p?dlcache-seed=2", URL_HTTP, "h", "/p", "http://h/p"},
     {"http://h?q=1", URL_HTTP, "h", "/?q=1", "http://h/?q=1"},
     {"http://h/p?latency=3", URL_HTTP, "h", "/p?latency=3", "http://h/p?latency=3"},
+    {"http://h:1/", URL_HTTP, "h:1", "/", "http://h:1/"},
+    {"http://h:65535/", URL_HTTP, "h:65535", "/", "http://h:65535/"},
+    {"http://[::]/", URL_HTTP, "[::]", "/", "http://[::]/"},
+    {"http://[::ffff:1.2.3.4]:80/", URL_HTTP, "[::ffff:1.2.3.4]", "/", "http://[::ffff:1.2.3.4]/"},
+    {"http://h/p?&&x", URL_HTTP, "h", "/p?x", "http://h/p?x"},
+    {"http://h/!~", URL_HTTP, "h", "/!~", "http://h/!~"},
+    {"http://h/p?dlcache-x", URL_HTTP, "h", "/p?dlcache-x", "http://h/p?dlcache-x"},
+    {"s3://abc", URL_S3, "abc", "", "s3://abc/"},
+    {"s3://9-_.z/k", URL_S3, "9-_.z", "k", "s3://9-_.z/k"},
+    {"file:///...", URL_FILE, "", "/...", "file:///..."},
+    {"file:///.a/a./b..", URL_FILE, "", "/.a/a./b..", "file:///.a/a./b.."},
+    {"file:///a?1x=2", URL_FILE, "", "/a?1x=2", "file:///a?1x=2"},
+    {"file:///d?errors=0", URL_FILE, "", "/d", "file:///d"},
+    {"file:///d?errors=1&bandwidth=1", URL_FILE, "", "/d", "file:///d"},
+    {"file:///d?partition=1", URL_FILE, "", "/d", "file:///d?partition=1"},
+    {"file:///d?split=a&split=b&layout=flat&layout=pairs", URL_FILE, "", "/d",
+     "file:///d?layout=pairs&split=b"},
+    {"dlcache://a", URL_NAMED, "a", "", "dlcache://a"},
+    {"dlcache://0a._-/", URL_NAMED, "0a._-", "", "dlcache://0a._-"},
 };
 
 static void test_good(void **state)
@@ -124,6 +137,21 @@ static const struct {
     {"http://h/a\nb", "control character"},
     {"http://h/?dlcache-colour=red", "'colour' is unknown"},
     {"http://h/?dlcache-errors=x", "option errors"},
+    {"http://[::g]/", "not a host name"},
+    {"http://[]/", "not a host name"},
+    {"http://[:]/", "not a host name"},
+    {"http://[::1/", "not a host name"},
+    {"http://h/\x7f", "control character"},
+    {"file:///a?errors=-0.1", "a share from 0 to 1"},
+    {"file:///a?errors=1.1", "a share from 0 to 1"},
+    {"file:///a?errors=2&colour=red", "a share from 0 to 1"},
+    {"file:///a?colour=red&latency=1s", "'colour' is unknown"},
+    {"dlcache://", "not the name of a dataset"},
+    {"dlcache:///", "not the name of a dataset"},
+    {"dlcache://a//", "not the name of a dataset"},
+    {"dlcache://A", "1 to 63"},
+    {"dlcache://-a", "not the name of a dataset"},
+    {"dlcache://a b", "not the name of a dataset"},
 };
 
 static void test_bad(void **state)
@@ -159,6 +187,116 @@ static void test_secrets_stay_out(void **state)
         assert_int_equal(url_parse(&u, texts[i], &err), DLC_EINVAL);
         assert_null(strstr(err.text, "hunter2"));
     }
+}
+
+/* People see the URL without what may be a secret. */
+static void test_shown(void **state)
+{
+    static const char *const texts[][2] = {
+        {"https://h/p?token=hunter2", "https://h/p"},
+        {"http://h:81/p", "http://h:81/p"},
+        {"s3://bkt/a?b", "s3://bkt/a?b"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < DLC_COUNT(texts); i++) {
+        struct url u = URL_INIT;
+
+        assert_int_equal(url_parse(&u, texts[i][0], NULL), 0);
+        assert_true(str_starts(u.shown, texts[i][1]));
+        assert_null(strstr(u.shown, "hunter2"));
+        url_release(&u);
+    }
+}
+
+/* The layout that is said, and what says nothing. */
+static void test_layout(void **state)
+{
+    struct url u = URL_INIT;
+
+    (void)state;
+    assert_int_equal(url_parse(&u, "file:///d", NULL), 0);
+    assert_null(u.layout.layout);
+    assert_int_equal(u.layout.partition, 0);
+    assert_int_equal(u.layout.group, -1);
+    url_release(&u);
+    assert_int_equal(
+        url_parse(&u, "file:///d?group=yes&manifest=m&split=s&partition=2&layout=table", NULL), 0);
+    assert_string_equal(u.layout.layout, "table");
+    assert_string_equal(u.layout.manifest, "m");
+    assert_string_equal(u.layout.split, "s");
+    assert_int_equal(u.layout.partition, 2);
+    assert_int_equal(u.layout.group, 1);
+    assert_false(u.shape.active);
+    url_release(&u);
+    assert_int_equal(url_parse(&u, "file:///d?group=no", NULL), 0);
+    assert_int_equal(u.layout.group, 0);
+    url_release(&u);
+}
+
+/* before, n letters, after. */
+static bool takes(const char *before, size_t n, const char *after)
+{
+    char *letters = mem_zero(n + 1), *text;
+    struct url u = URL_INIT;
+    int rc;
+
+    memset(letters, 'a', n);
+    text = mem_fmt("%s%s%s", before, letters, after);
+    rc = url_parse(&u, text, NULL);
+    assert_int_equal(rc == 0, u.text != NULL);
+    url_release(&u);
+    mem_free(&letters);
+    mem_free(&text);
+    return rc == 0;
+}
+
+static void test_lengths(void **state)
+{
+    static const struct {
+        const char *before, *after;
+        size_t least, most;
+    } table[] = {
+        {"s3://", "/k", 3, 63},   {"gs://", "/k", 3, 222},    {"gs://bkt/", "", 0, 1024},
+        {"http://", "/", 1, 253}, {"dlcache://", "/", 1, 63}, {"http://h/", "", 0, 8183},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < DLC_COUNT(table); i++) {
+        assert_true(takes(table[i].before, table[i].least, table[i].after));
+        assert_true(takes(table[i].before, table[i].most, table[i].after));
+        assert_false(takes(table[i].before, table[i].most + 1, table[i].after));
+        if (table[i].least > 0)
+            assert_false(takes(table[i].before, table[i].least - 1, table[i].after));
+    }
+}
+
+static void parse_all(void)
+{
+    for (size_t i = 0; i < DLC_COUNT(goods); i++) {
+        struct url u = URL_INIT;
+
+        assert_int_equal(url_parse(&u, goods[i].text, NULL), 0);
+        url_release(&u);
+    }
+    for (size_t i = 0; i < DLC_COUNT(bads); i++) {
+        struct url u = URL_INIT;
+
+        assert_int_equal(url_parse(&u, bads[i].text, NULL), DLC_EINVAL); /* nothing to release */
+    }
+}
+
+static void test_no_leak(void **state)
+{
+    enum { ROUNDS = 100 };
+    size_t before;
+
+    (void)state;
+    parse_all();
+    before = unit_heap();
+    for (unsigned i = 0; i < ROUNDS; i++)
+        parse_all();
+    assert_true(unit_heap() < before + ROUNDS * 16);
 }
 
 static void test_shape(void **state)
@@ -216,8 +354,10 @@ static void test_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),  cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_shape), cmocka_unit_test(test_secrets_stay_out),
+        cmocka_unit_test(test_shown),   cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_lengths), cmocka_unit_test(test_no_leak),
+        cmocka_unit_test(test_good),    cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_shape),   cmocka_unit_test(test_secrets_stay_out),
         cmocka_unit_test(test_long),
     };
 
