@@ -17,7 +17,7 @@
 #include "base/api_token.h"
 #include "cache/memory/memory.h"
 #include "manager/manager.h"
-#include "net/json_client.h"
+#include "net/manager_client.h"
 #include "cluster/identity.h"
 #include "daemon/state.h"
 #include "cluster/peer/view.h"
@@ -187,17 +187,16 @@ static struct agent_call *next_call(struct agent *a)
     return l != NULL ? dlc_container(l, struct agent_call, link) : NULL;
 }
 
-static struct http_client *client(struct agent *a, struct dlc_dur timeout, struct dlc_err *err)
+static int open_client(struct agent *a, struct manager_client **out, struct dlc_err *err)
 {
-    const struct http_client_config c = {
-        .base = a->base,
-        .token = a->node->token,
-        .timeout = timeout,
-        .repeatable = true, /* heartbeats and questions whose a token is */
+    const struct manager_client_config c = {
+        .http.base = a->base,
+        .http.token = a->node->token,
+        .http.timeout = CALL_TIMEOUT,
+        .http.repeatable = true, /* heartbeats and questions whose a token is */
     };
-    struct http_client *out = NULL;
 
-    return http_client_open(&c, &out, err) == 0 ? out : NULL;
+    return manager_client_open(&c, out, err);
 }
 
 /* Why there is nobody to ask; 0: there is. */
@@ -217,23 +216,25 @@ static int nobody(struct agent *a, struct dlc_err *err)
 static void *asking_main(void *arg)
 {
     struct agent *a = agent_of(arg);
-    struct http_client *http = NULL;
+    struct manager_client *client = NULL;
     struct agent_call *c;
-    int status;
 
     pthread_setname_np(pthread_self(), "dlc-ask");
     while ((c = next_call(a)) != NULL) {
-        status = -1;
+        bool sent;
+
         c->rc = nobody(a, &c->err);
-        if (c->rc == 0 && http == NULL && (http = client(a, CALL_TIMEOUT, &c->err)) == NULL)
-            c->rc = c->err.code;
-        if (c->rc == 0)
-            c->rc = http_json(http, c->method, c->path, c->body, &c->answer, &status, &c->err);
-        if (c->rc < 0 && status == 0) /* who came meanwhile would wait as long for the same */
+        if (c->rc == 0 && client == NULL)
+            c->rc = open_client(a, &client, &c->err);
+        sent = c->rc == 0;
+        if (sent)
+            c->rc = manager_client_call(client, c->method, c->path, c->body, &c->answer, &c->err);
+        /* Nobody answered: callers that came meanwhile would wait as long for the same. */
+        if (c->rc < 0 && sent && manager_client_status(client) == 0)
             fail_calls(a, &c->err);
         loop_post(a->node->loop, &c->task);
     }
-    http_client_close(&http);
+    manager_client_close(&client);
     return NULL;
 }
 
@@ -346,14 +347,14 @@ static void told(struct agent *a, json_t *answer, const json_t *sent, bool joine
     json_decref(answer);
 }
 
-static int join(struct agent *a, struct http_client *http, const char *path, json_t *who,
+static int join(struct agent *a, struct manager_client *client, const char *path, json_t *who,
                 struct dlc_err *err)
 {
     json_t *answer = NULL;
-    int rc = http_json(http, "PUT", path, who, &answer, NULL, err);
+    int rc = manager_client_call(client, "PUT", path, who, &answer, err);
 
     if (rc == 0) {
-        log_info("joined the manager at %s as %s", http_client_at(http), a->name);
+        log_info("joined the manager at %s as %s", manager_client_address(client), a->name);
         told(a, answer, NULL, true, false);
     }
     return rc;
@@ -368,7 +369,7 @@ static struct dlc_dur interval_of(const json_t *answer)
 
 /* The manager does not want what we tell it: it hears at least that we are there. Nothing counts as
  * told, and what we have done is told again. */
-static int beat_bare(struct agent *a, struct http_client *http, const char *path,
+static int beat_bare(struct agent *a, struct manager_client *client, const char *path,
                      const json_t *told, json_t **answer, struct dlc_err *err)
 {
     json_t *bare = json_pack("{s:O, s:O}", "view", json_object_get(told, "view"), "instance",
@@ -379,14 +380,14 @@ static int beat_bare(struct agent *a, struct http_client *http, const char *path
         log_warn("the manager refuses what it is told: %s", err->text);
     a->refused = true;
     *err = (struct dlc_err)DLC_ERR_INIT;
-    rc = http_json(http, "POST", path, bare, answer, NULL, err);
+    rc = manager_client_call(client, "POST", path, bare, answer, err);
     json_decref(bare);
     return rc;
 }
 
 /* *again: how long until the next one. */
-static int beat(struct agent *a, struct http_client *http, const char *path, struct dlc_dur *again,
-                struct dlc_err *err)
+static int beat(struct agent *a, struct manager_client *client, const char *path,
+                struct dlc_dur *again, struct dlc_err *err)
 {
     struct loop_call e = {.agent = a};
     json_t *answer = NULL;
@@ -394,10 +395,10 @@ static int beat(struct agent *a, struct http_client *http, const char *path, str
     int rc;
 
     loop_call_run(&e, gather);
-    rc = http_json(http, "POST", path, e.body, &answer, NULL, err);
+    rc = manager_client_call(client, "POST", path, e.body, &answer, err);
     well = rc == 0;
     if (rc == DLC_EINVAL)
-        rc = beat_bare(a, http, path, e.body, &answer, err);
+        rc = beat_bare(a, client, path, e.body, &answer, err);
     else if (well)
         a->refused = false;
     *again = well && e.more ? DLC_MS(0) : interval_of(answer);
@@ -420,19 +421,19 @@ static bool pause_for(struct agent *a, struct dlc_dur d)
     return !ending;
 }
 
-static void leave(struct agent *a, struct http_client *http, const char *path)
+static void leave(struct agent *a, struct manager_client *client, const char *path)
 {
     char *ours = mem_fmt("%s?instance=%s", path, a->identity.instance);
     struct dlc_err err = DLC_ERR_INIT;
     json_t *answer = NULL;
 
-    if (http_json(http, "DELETE", ours, NULL, &answer, NULL, &err) < 0)
+    if (manager_client_call(client, "DELETE", ours, NULL, &answer, &err) < 0)
         log_info("could not tell the manager that this node leaves: %s", err.text);
     json_decref(answer);
     mem_free(&ours);
 }
 
-static void be_member(struct agent *a, struct http_client *http)
+static void be_member(struct agent *a, struct manager_client *client)
 {
     char *path = mem_fmt("/v1/nodes/%s", a->name), *heart = mem_fmt("%s/heartbeat", path);
     json_t *who = introduction(a);
@@ -444,10 +445,10 @@ static void be_member(struct agent *a, struct http_client *http)
         int rc = 0;
 
         if (!joined)
-            rc = join(a, http, path, who, &err);
+            rc = join(a, client, path, who, &err);
         joined = joined || rc == 0;
         if (joined)
-            rc = beat(a, http, heart, &again, &err);
+            rc = beat(a, client, heart, &again, &err);
         if (rc == DLC_ENOTFOUND) {
             joined = false; /* a manager that does not know us */
             again = DLC_MS(0);
@@ -462,7 +463,7 @@ static void be_member(struct agent *a, struct http_client *http)
         note(a, rc == DLC_ENOTFOUND ? 0 : rc, &err);
     } while (pause_for(a, again));
     if (joined && !agent_manager_away(a))
-        leave(a, http, path);
+        leave(a, client, path);
     json_decref(who);
     mem_free(&heart);
     mem_free(&path);
@@ -471,15 +472,15 @@ static void be_member(struct agent *a, struct http_client *http)
 static void *beating_main(void *arg)
 {
     struct agent *a = agent_of(arg);
-    struct http_client *http = NULL;
+    struct manager_client *client = NULL;
     struct dlc_err err = DLC_ERR_INIT;
     int rc = 0;
 
     pthread_setname_np(pthread_self(), "dlc-agent");
     if (a->node->membership->inside)
         rc = open_inside(a, &err);
-    if (rc == 0 && (http = client(a, CALL_TIMEOUT, &err)) == NULL)
-        rc = err.code;
+    if (rc == 0)
+        rc = open_client(a, &client, &err);
     if (rc < 0)
         dlc_err_prefix(&err, "no control plane");
     note(a, rc, &err);
@@ -490,8 +491,8 @@ static void *beating_main(void *arg)
     dlc_cond_broadcast(&a->wake);
     dlc_mtx_unlock(&a->mtx);
     if (rc == 0)
-        be_member(a, http);
-    http_client_close(&http);
+        be_member(a, client);
+    manager_client_close(&client);
     return NULL;
 }
 
