@@ -25,7 +25,7 @@ enum part { PART_TLS, PART_NODES, PARTS };
 struct housekeeping {
     struct housekeeping_config config;
     struct kube *kube;
-    struct manager *manager;
+    struct manager_client *manager;
     pthread_t thread;
     bool led; /* at the last check */
     struct dlc_mono next[PARTS];
@@ -194,7 +194,7 @@ static void *run(void *arg)
 
 static void housekeeping_free(struct housekeeping *k)
 {
-    manager_free(&k->manager);
+    manager_client_close(&k->manager);
     kube_close(&k->kube);
     dlc_cond_release(&k->woken);
     dlc_mtx_release(&k->mtx);
@@ -211,8 +211,9 @@ int housekeeping_start(const struct housekeeping_config *c, struct housekeeping 
     k->config = *c;
     dlc_mtx_init(&k->mtx, LCK_housekeeping);
     dlc_cond_init(&k->woken);
-    k->manager = manager_new(&c->manager);
-    rc = kube_open(&c->kube, &k->kube, err);
+    rc = manager_client_open(&c->manager, &k->manager, err);
+    if (rc == 0)
+        rc = kube_open(&c->kube, &k->kube, err);
     if (rc == 0 && os_thread(&k->thread, run, k) != 0)
         rc = dlc_err_set(err, DLC_ENOMEM, "cannot start the housekeeping thread");
     if (rc < 0) {

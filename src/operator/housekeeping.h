@@ -17,7 +17,7 @@
 
 #include "operator/kube/kube.h"
 #include "operator/kube/lease.h"
-#include "operator/manager_client.h"
+#include "operator/manager_calls.h"
 #include "operator/kube/object_cache.h"
 #include "operator/webhook/endpoints.h"
 
@@ -34,7 +34,7 @@ struct housekeeping_config {
     struct objects *objects;
     const struct lease *lease;
     struct serve *serve; /* NULL: no webhook */
-    struct manager_config manager;
+    struct manager_client_config manager;
     _Atomic int64_t *certificate_end; /* Unix time; 0: there is none. Written, relaxed */
 };
 

@@ -178,31 +178,32 @@ static struct kube_options leader_options(struct dlc_operator *o)
     return k;
 }
 
-static struct manager_config manager_config(struct dlc_operator *o)
+static struct manager_client_config manager_config(struct dlc_operator *o)
 {
-    return (struct manager_config){.addresses = o->config.config->manager,
-                                   .timeout = lease_timeout(o->config.lease),
-                                   .token = find_token,
-                                   .arg = o};
+    return (struct manager_client_config){.http.base = o->config.config->manager,
+                                          .http.timeout = lease_timeout(o->config.lease),
+                                          .find_token = find_token,
+                                          .arg = o};
 }
 
 static int start_worker(struct dlc_operator *o, struct dlc_err *err)
 {
     struct worker *w = &o->workers[o->n_workers];
     struct kube_options k = leader_options(o);
-    struct manager_config m = manager_config(o);
+    struct manager_client_config m = manager_config(o);
     int rc;
 
     w->of = o;
     w->reconciler = (struct reconciler){o->objects, o->fetched, o->users, &o->tenants, NULL, NULL};
     rc = kube_open(&k, &w->reconciler.kube, err);
-    if (rc < 0)
-        return rc;
-    w->reconciler.manager = manager_new(&m);
-    if (os_thread(&w->thread, work, w) != 0) {
+    if (rc == 0)
+        rc = manager_client_open(&m, &w->reconciler.manager, err);
+    if (rc == 0 && os_thread(&w->thread, work, w) != 0)
+        rc = dlc_err_set(err, DLC_ENOMEM, "no thread for a worker");
+    if (rc < 0) {
         kube_close(&w->reconciler.kube);
-        manager_free(&w->reconciler.manager);
-        return dlc_err_set(err, DLC_ENOMEM, "no thread for a worker");
+        manager_client_close(&w->reconciler.manager);
+        return rc;
     }
     o->n_workers++;
     return 0;
@@ -219,7 +220,7 @@ static void stop_workers(struct dlc_operator *o)
 
         pthread_join(w->thread, NULL);
         kube_close(&w->reconciler.kube);
-        manager_free(&w->reconciler.manager);
+        manager_client_close(&w->reconciler.manager);
     }
     o->n_workers = 0;
 }

@@ -298,7 +298,7 @@ static enum action_result send_credentials(struct pass *p, const struct action *
     s = manager_credentials(p->reconciler->manager, a->name, body, err);
     json_decref(body);
     if (s == MANAGER_REFUSED || s == MANAGER_ABSENT) {
-        p->seen.credentials_refused = manager_status(p->reconciler->manager);
+        p->seen.credentials_refused = manager_client_status(p->reconciler->manager);
         snprintf(p->seen.credentials_error, sizeof(p->seen.credentials_error), "%s", err->text);
         return ACTION_DONE;
     }
@@ -337,7 +337,7 @@ static enum action_result put(struct pass *p, struct response *to, enum manager_
     if (s == MANAGER_OK)
         response_set(to, body);
     else
-        response_refused(to, manager_status(p->reconciler->manager), err->text);
+        response_refused(to, manager_client_status(p->reconciler->manager), err->text);
     return ACTION_DONE;
 }
 
@@ -365,7 +365,7 @@ static enum action_result do_end(struct pass *p, const struct action *a, struct 
     if (s == MANAGER_AWAY)
         return away(p, err);
     if (s == MANAGER_REFUSED)
-        response_refused(to, manager_status(p->reconciler->manager), err->text);
+        response_refused(to, manager_client_status(p->reconciler->manager), err->text);
     else
         response_ended(to);
     return ACTION_DONE;
@@ -379,8 +379,9 @@ static enum action_result do_order(struct pass *p, const struct action *a, struc
     if (s == MANAGER_AWAY)
         return away(p, err);
     if (s == MANAGER_REFUSED &&
-        !(a->kind == ACT_EVICT && manager_status(p->reconciler->manager) == 409))
-        response_refused(&job_of(p, a)->data, manager_status(p->reconciler->manager), err->text);
+        !(a->kind == ACT_EVICT && manager_client_status(p->reconciler->manager) == 409))
+        response_refused(&job_of(p, a)->data, manager_client_status(p->reconciler->manager),
+                         err->text);
     return ACTION_DONE;
 }
 

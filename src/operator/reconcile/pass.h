@@ -14,7 +14,7 @@
 
 #include "base/mutex.h"
 #include "operator/kube/get_cache.h"
-#include "operator/manager_client.h"
+#include "operator/manager_calls.h"
 #include "operator/reconcile/reconcile.h"
 #include "operator/reconcile/references.h"
 
@@ -26,7 +26,7 @@ struct reconciler {
     struct users *users;
     struct dlc_mtx *tenants; /* one tenant is made at a time */
     struct kube *kube;
-    struct manager *manager;
+    struct manager_client *manager;
 };
 
 /*

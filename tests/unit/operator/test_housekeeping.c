@@ -371,7 +371,7 @@ static void test_the_leader_labels_nodes(void **state)
     put_node(objects, "a", NULL);
     put_node(objects, "b", "ready");
     assert_true(objects_list_end(objects, KUBE_NODE, "2"));
-    c.manager = (struct manager_config){.addresses = server.base, .token = token_of};
+    c.manager = (struct manager_client_config){.http.base = server.base, .find_token = token_of};
     assert_int_equal(lease_start(&lc, &lease, &err), 0);
     c.lease = lease;
     assert_int_equal(housekeeping_start(&c, &housekeeping, &err), 0);

@@ -70,7 +70,7 @@ static int fresh(void **state)
     const struct objects_config oc = {.changed = on_change};
     const struct kube_options ko = {
         .config = &config, .timeout = DLC_SEC(10), .may_write = may_write};
-    const struct manager_config mc = {.addresses = server.base, .token = token_of};
+    const struct manager_client_config mc = {.http.base = server.base, .find_token = token_of};
 
     (void)state;
     memset(&err, 0, sizeof(err));
@@ -82,7 +82,7 @@ static int fresh(void **state)
     reconciler.users = users_new(reconciler.objects);
     reconciler.fetched = fetched_new();
     reconciler.tenants = &tenants;
-    reconciler.manager = manager_new(&mc);
+    assert_int_equal(manager_client_open(&mc, &reconciler.manager, &err), 0);
     assert_int_equal(kube_open(&ko, &reconciler.kube, &err), 0);
     for (size_t i = 0; i < unit_count(watched); i++) {
         objects_list_begin(reconciler.objects, watched[i]);
@@ -99,7 +99,7 @@ static int end(void **state)
 {
     (void)state;
     kube_close(&reconciler.kube);
-    manager_free(&reconciler.manager);
+    manager_client_close(&reconciler.manager);
     fetched_free(&reconciler.fetched);
     users_free(&reconciler.users);
     objects_free(&reconciler.objects);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The manager's client: what it makes of answers, and what it sends. Real ones: tests/k8s. */
-#include "operator/manager_client.h"
+#include "operator/manager_calls.h"
 
 #include "base/mem.h"
 #include "base/api_token.h"
@@ -10,7 +10,7 @@
 
 static struct dlc_err err;
 static struct play server;
-static struct manager *m;
+static struct manager_client *m;
 static const char *token; /* who we are; NULL: nobody knows */
 static int tokens;        /* how often that was asked */
 
@@ -24,21 +24,21 @@ static int who(void *arg, char **out, struct dlc_err *e)
 
 static int fresh(void **state)
 {
-    struct manager_config c = {.addresses = server.base, .token = who, .arg = &tokens};
+    struct manager_client_config c = {.http.base = server.base, .find_token = who, .arg = &tokens};
 
     (void)state;
     memset(&err, 0, sizeof(err));
     token = "first";
     tokens = 0;
     play_open(&server);
-    m = manager_new(&c);
+    assert_int_equal(manager_client_open(&c, &m, &err), 0);
     return 0;
 }
 
 static int end(void **state)
 {
     (void)state;
-    manager_free(&m);
+    manager_client_close(&m);
     assert_null(m);
     play_close(&server);
     return 0;
@@ -66,7 +66,7 @@ static void test_four_answers(void **state)
         play_says(&server, "GET /v1/datasets/d", cases[i].status,
                   "{\"name\": \"d\", \"detail\": \"words\"}", 1);
         assert_int_equal(manager_dataset(m, "d", &out, &err), cases[i].said);
-        assert_int_equal(manager_status(m), cases[i].status);
+        assert_int_equal(manager_client_status(m), cases[i].status);
         assert_true(ok == (out != NULL));
         if (!ok)
             assert_true(err.code < 0 && err.text[0] != '\0');
@@ -80,15 +80,17 @@ static void test_four_answers(void **state)
 
 static void test_nobody(void **state)
 {
-    struct manager_config c = {.addresses = "http://127.0.0.1:1", .token = who, .arg = &tokens};
-    struct manager *dead = manager_new(&c);
+    struct manager_client_config c = {
+        .http.base = "http://127.0.0.1:1", .find_token = who, .arg = &tokens};
+    struct manager_client *dead = NULL;
     json_t *out = NULL;
 
     (void)state;
+    assert_int_equal(manager_client_open(&c, &dead, &err), 0);
     assert_int_equal(manager_job(dead, "j", &out, &err), MANAGER_AWAY);
-    assert_int_equal(manager_status(dead), 0);
+    assert_int_equal(manager_client_status(dead), 0);
     assert_true(err.code < 0);
-    manager_free(&dead);
+    manager_client_close(&dead);
     token = NULL;
     assert_int_equal(manager_job(m, "j", &out, &err), MANAGER_AWAY);
     assert_string_equal(err.text, "no token yet");
@@ -155,7 +157,7 @@ static void test_a_dataset_that_is_there(void **state)
     play_says(&server, "POST /v1/datasets", 422, "{\"detail\": \"bad url\"}", 1);
     play_expect(&server, "POST /v1/datasets, GET /v1/datasets/ns.d");
     assert_int_equal(manager_make_dataset(m, body, &out, &err), MANAGER_REFUSED);
-    assert_int_equal(manager_status(m), 422);
+    assert_int_equal(manager_client_status(m), 422);
     play_expect(&server, "POST /v1/datasets"); /* other refusals are refusals */
     json_decref(body);
 }
