@@ -19,7 +19,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "catalog/catalog.h"
-#include "cli/manager_client.h"
+#include "cli/manager_commands.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/resource_name.h"

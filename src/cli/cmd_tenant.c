@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "cli/manager_client.h"
+#include "cli/manager_commands.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/cmd_tenant.h"

@@ -18,7 +18,7 @@
 #include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/str.h"
-#include "cli/manager_client.h"
+#include "cli/manager_commands.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/credential_input.h"

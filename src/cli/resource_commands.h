@@ -6,7 +6,7 @@
 #ifndef DLC_CLI_RESOURCE_COMMANDS_H
 #define DLC_CLI_RESOURCE_COMMANDS_H
 
-#include "cli/manager_client.h"
+#include "cli/manager_commands.h"
 #include "cli/table.h"
 
 struct kind {

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#include "cli/manager_client.h"
+#include "cli/manager_commands.h"
 #include "cli/progress.h"
 
 struct node_progress {

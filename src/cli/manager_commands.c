@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/manager_client.h"
+#include "cli/manager_commands.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/resource_name.h"
-#include "net/json_client.h"
+#include "net/manager_client.h"
 
 #define STARTING DLC_SEC(3)
 
@@ -97,10 +97,10 @@ int api_open(struct api *a, const struct config *c, struct dlc_err *err)
     if (rc == 0)
         rc = find_token(c, local, &token, err);
     if (rc == 0) {
-        const struct http_client_config hc = {.base = base, .token = token};
+        const struct manager_client_config mc = {.http.base = base, .http.token = token};
 
         a->has_token = token != NULL || local;
-        rc = http_client_open(&hc, &a->http, err);
+        rc = manager_client_open(&mc, &a->manager, err);
     }
     secret_free(&token);
     mem_free(&base);
@@ -109,60 +109,56 @@ int api_open(struct api *a, const struct config *c, struct dlc_err *err)
 
 void api_close(struct api *a)
 {
-    http_client_close(&a->http);
+    manager_client_close(&a->manager);
 }
 
 /* ---- asking ---- */
 
-static int explain(const struct api *a, int status, struct dlc_err *err)
+static int explain(const struct api *a, struct dlc_err *err)
 {
+    int status = manager_client_status(a->manager);
     struct dlc_err said = *err;
 
     if (status == 401 && !a->has_token)
         dlc_err_set(err, DLC_EDENIED,
                     "%s wants a token: name its file with --token-file, or set DLCACHE_TOKEN",
-                    http_client_at(a->http));
+                    manager_client_address(a->manager));
     else if (status == 401)
         dlc_err_set(err, DLC_EDENIED,
                     "%s does not take this token (--token-file, DLCACHE_TOKEN): %s",
-                    http_client_at(a->http), said.text);
+                    manager_client_address(a->manager), said.text);
     return err->code;
 }
 
 int api_call(struct api *a, const char *method, const char *path, json_t *body, json_t **out,
              struct dlc_err *err)
 {
-    int status = 0, rc = http_json(a->http, method, path, body, out, &status, err);
+    int rc = manager_client_call(a->manager, method, path, body, out, err);
 
     json_decref(body);
-    return rc < 0 ? explain(a, status, err) : 0;
+    return rc < 0 ? explain(a, err) : 0;
 }
 
 int api_lines(struct api *a, const char *path, bool (*each)(const char *line, void *arg), void *arg,
               struct dlc_err *err)
 {
-    return http_lines(a->http, path, each, arg, err);
+    return manager_client_lines(a->manager, path, each, arg, err);
 }
 
 int api_pages(struct api *a, const char *path, api_page_f *each, void *arg, struct dlc_err *err)
 {
-    int status = 0, rc = http_pages(a->http, path, each, arg, &status, err);
+    int rc = manager_client_pages(a->manager, path, each, arg, err);
 
-    return rc < 0 ? explain(a, status, err) : 0;
-}
-
-static void collect(const json_t *items, void *arg)
-{
-    json_array_extend(arg, (json_t *)items);
+    return rc < 0 ? explain(a, err) : 0;
 }
 
 int api_list(struct api *a, const char *path, json_t **out, struct dlc_err *err)
 {
-    json_t *all = json_array();
-    int rc = api_pages(a, path, collect, all, err);
+    json_t *all = NULL;
+    int rc = manager_client_list(a->manager, path, &all, err);
 
-    *out = json_pack("{s:o}", "items", all);
-    return rc;
+    *out = rc == 0 ? json_pack("{s:o}", "items", all) : NULL;
+    return rc < 0 ? explain(a, err) : 0;
 }
 
 /* ---- parts of requests ---- */

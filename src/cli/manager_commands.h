@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The command line's client of the manager's HTTP API (docs/design/0006-cluster.md): finds the
- * manager and the token, follows pages to their end, shows responses as tables or as they came.
+ * What commands that ask the manager have in common, on net/manager_client.h: find the manager and
+ * the token, make the parts of a request, show the answer as a table or as it came.
  *
  * Address: --manager, DLCACHE_MANAGER, else the Unix socket of the daemon's embedded manager
  * (SOCKET.api), else that of a `dlcache manager` with the same --dir. Token: as token_load(), else
  * admin.token in --dir if it can be read; a Unix socket needs none.
  */
-#ifndef DLC_CLI_MANAGER_CLIENT_H
-#define DLC_CLI_MANAGER_CLIENT_H
+#ifndef DLC_CLI_MANAGER_COMMANDS_H
+#define DLC_CLI_MANAGER_COMMANDS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,10 +19,10 @@
 #include "base/err.h"
 #include "cli/args.h"
 
-struct http_client;
+struct manager_client;
 
 struct api {
-    struct http_client *http;
+    struct manager_client *manager;
     bool has_token; /* we show one */
 };
 
