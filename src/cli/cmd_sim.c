@@ -26,7 +26,7 @@
 
 /* As given on the command line. */
 struct texts {
-    const char *trace, *workload, *policies, *capacity, *clock, *half_life, *seed, *plot, *measure;
+    const char *trace, *workload, *policies, *capacity, *clock, *half_life, *seed, *measure;
     const char *chunks, *parallel, *shuffles, *each; /* mix */
     const char *samples, *epochs, *jobs, *draw;      /* epochs */
     const char *price_request, *price_gb;
@@ -276,28 +276,15 @@ static int run_mix(struct setup *s, struct dlc_err *err)
     return 0;
 }
 
-static int write_file(const char *path, const struct buf *b, struct dlc_err *err)
-{
-    return os_write_file(path, buf_str(b), b->len, 0644, err);
-}
-
 static int show_results(struct setup *s, struct dlc_err *err)
 {
-    struct buf svg = BUF_INIT;
-    int rc = 0;
-
     if (s->text.json)
         print_json(sim_report_json(&s->report), false);
     else
         sim_report_tables(&s->report);
-    if (s->text.plot != NULL) {
-        sim_report_plot(&s->report, &svg);
-        rc = write_file(s->text.plot, &svg, err);
-    }
-    if (rc == 0 && s->text.each != NULL)
-        rc = write_file(s->text.each, &s->each, err);
-    buf_release(&svg);
-    return rc;
+    if (s->text.each == NULL)
+        return 0;
+    return os_write_file(s->text.each, buf_str(&s->each), s->each.len, 0644, err);
 }
 
 static int simulate(struct setup *s, bool quiet, struct dlc_err *err)
@@ -345,7 +332,6 @@ static int run(const struct command *cmd, int argc, char **argv)
         {"workload", 'w', "NAME", "Or make one: mix (default) or epochs.", NULL, &x->workload},
         {"policies", 'p', "A,B", "Which policies; the list is below.", NULL, &x->policies},
         {"capacity", 'c', "A,B", "Sizes (160GB) or shares of the data (20%).", NULL, &x->capacity},
-        {"plot", 0, "FILE.svg", "Draw the curves.", NULL, &x->plot},
         {"measure", 'm', "WHAT", "What to compare: seconds, hits, bytes or money.", NULL,
          &x->measure},
         {"json", 0, NULL, "Print a JSON object.", &x->json, NULL},
@@ -412,7 +398,7 @@ const struct command cmd_sim = {
         "is\n"
         "training: every sample in every epoch, in a fresh order.",
     .examples = "  $ dlcache sim\n"
-                "  $ dlcache sim --plot policies.svg\n"
+                "  $ dlcache sim --json | python3 -m dlcache.torch.sim_plot policies.svg\n"
                 "  $ dlcache sim -w epochs -p lru,worth,clairvoyant -c 10%,20%,40%\n"
                 "  $ dlcache sim -w epochs --draw importance -p lru,importance --json\n"
                 "  $ dlcache sim --trace yesterday.trace -c 500GB,1TB,2TB\n",

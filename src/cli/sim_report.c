@@ -4,10 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/str.h"
 #include "cli/table.h"
-#include "sim/svg_chart.h"
 
 #define MATRIX_COLUMNS 12 /* capacities beside each other */
 
@@ -129,17 +127,19 @@ static json_t *json_contender(const struct sim_report *r, unsigned i)
     const struct study *s = r->study;
     struct sim_result x = study_total(s, i);
     double rows = (double)s->rows, all = rows * s->n_capacities;
-    json_t *seconds = json_array(), *hits = json_array();
+    json_t *seconds = json_array(), *hits = json_array(), *measured = json_array();
 
     for (unsigned c = 0; c < s->n_capacities; c++) {
         json_array_append_new(seconds, json_real(s->results[c][i].seconds / rows));
         json_array_append_new(hits, json_real(hit_share(&s->results[c][i])));
+        json_array_append_new(measured, json_real(measure(r, &s->results[c][i], rows)));
     }
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "seconds", x.seconds / all,
-                     "hit_share", hit_share(&x), "misses", (double)(x.reads - x.hits) / all,
-                     "not_kept", (double)x.refused / all, "evictions", (double)x.evictions / all,
-                     "bytes", (double)x.miss_bytes / all, "money", x.money / all,
-                     "seconds_by_capacity", seconds, "hit_share_by_capacity", hits);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "seconds",
+                     x.seconds / all, "hit_share", hit_share(&x), "misses",
+                     (double)(x.reads - x.hits) / all, "not_kept", (double)x.refused / all,
+                     "evictions", (double)x.evictions / all, "bytes", (double)x.miss_bytes / all,
+                     "money", x.money / all, "seconds_by_capacity", seconds,
+                     "hit_share_by_capacity", hits, "measure_by_capacity", measured);
 }
 
 json_t *sim_report_json(const struct sim_report *r)
@@ -151,52 +151,11 @@ json_t *sim_report_json(const struct sim_report *r)
         json_array_append_new(capacities, json_integer((json_int_t)s->capacities[c]));
     for (unsigned i = 0; i < s->n_contenders; i++)
         json_object_set_new(all, s->contenders[i]->name, json_contender(r, i));
-    out = json_pack("{s:s, s:I, s:I, s:o, s:o}", "workload", r->workload, "bytes",
+    out = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o}", "workload", r->workload, "title",
+                    r->title, "subtitle", r->subtitle, "measure", measure_name(r), "bytes",
                     (json_int_t)r->bytes, "rows", (json_int_t)(s->rows * s->n_capacities),
                     "capacities", capacities, "policies", all);
     if (r->coverage > 0)
         json_object_set_new(out, "coverage", json_real(r->coverage));
     return out;
-}
-
-/* ---- chart ---- */
-
-static enum plot_style style_of(const struct sim_contender *c)
-{
-    if (c->ops == NULL || c->ops == &policy_clairvoyant)
-        return PLOT_BOUND;
-    if (c->ops == &policy_worth)
-        return c->declares ? PLOT_OURS : PLOT_OURS_TOO;
-    return PLOT_PLAIN;
-}
-
-void sim_report_plot(const struct sim_report *r, struct buf *svg)
-{
-    const struct study *s = r->study;
-    static double y[STUDY_CONTENDERS][STUDY_CAPACITIES];
-    double x[STUDY_CAPACITIES];
-    char names[STUDY_CAPACITIES][24];
-    const char *x_names[STUDY_CAPACITIES];
-    struct plot p = {.title = r->title,
-                     .subtitle = r->subtitle,
-                     .x_label = r->shares != NULL ? "capacity, share of the data" : "capacity",
-                     .y_label = measure_name(r),
-                     .x = x,
-                     .x_names = x_names,
-                     .n = s->n_capacities,
-                     .n_series = s->n_contenders};
-
-    dlc_check(s->n_contenders <= PLOT_SERIES);
-    if (strcmp(r->measure, "hits") == 0)
-        p.top = 1;
-    for (unsigned c = 0; c < s->n_capacities; c++) {
-        x[c] = (double)s->capacities[c];
-        x_names[c] = capacity_name(r, c, names[c]);
-        for (unsigned i = 0; i < s->n_contenders; i++)
-            y[i][c] = measure(r, &s->results[c][i], (double)s->rows);
-    }
-    for (unsigned i = 0; i < s->n_contenders; i++)
-        p.series[i] =
-            (struct plot_series){s->contenders[i]->name, y[i], style_of(s->contenders[i])};
-    plot_svg(&p, svg);
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Output of `dlcache sim`: tables, JSON, a chart. */
+/*
+ * Output of `dlcache sim`: tables and JSON. Charts are drawn from the JSON by Python
+ * (dlcache.torch.sim_plot), which draws all charts of this project.
+ */
 #ifndef DLC_CLI_SIM_REPORT_H
 #define DLC_CLI_SIM_REPORT_H
 
@@ -20,6 +23,5 @@ struct sim_report {
 
 void sim_report_tables(const struct sim_report *r);
 json_t *sim_report_json(const struct sim_report *r); /* gives a reference */
-void sim_report_plot(const struct sim_report *r, struct buf *svg);
 
 #endif

@@ -18,7 +18,7 @@ from typing import Any, Callable, List, Mapping, NamedTuple, Sequence, Tuple
 
 from dlcache.torch.format import clock, count, share
 
-__all__ = ["lines", "svg"]
+__all__ = ["curves", "lines", "svg"]
 
 WIDTH, HEIGHT = 900.0, 600.0
 LEFT, RIGHT, TOP = 78.0, 136.0, 112.0
@@ -26,10 +26,12 @@ PANELS = ((TOP, 170.0), (TOP + 214, 120.0), (TOP + 378, 62.0), (TOP + 486, 100.0
 MORE = 144.0   # height of the picture for the last one
 COLUMNS = 120  # bursts of batches are not what one wants to see
 LABELS = 14    # most epochs that are named
+KEY = 36       # from one name at the right edge to the next
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 # Told apart by people who see colours differently, too.
 COLOURS = {"start": "#8a939e", "bucket": "#d55e00", "workers": "#e69f00", "transport": "#cc79a7"}
-LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")
+LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a5195", "#8c6d31",
+         "#b33a3a", "#4c9f70", "#6b6ecf", "#8a939e")
 STYLE = """
 text { font-family: %s; font-size: 12.5px; fill: #1b1f24 }
 .faint { fill: #667180 } .title { font-size: 18px; font-weight: 600 } .name { font-weight: 600 }
@@ -65,21 +67,31 @@ def svg(report: Any) -> str:
 def lines(title: str, subtitle: str, shares: Mapping[str, Sequence[float]]) -> str:
     """The text of an SVG file with some shares (0 to 1) by epoch, a line for each name."""
     n = max([len(values) for values in shares.values()] + [1])
-    x = _Axis(1, max(n, 2), LEFT, WIDTH - RIGHT)
-    y, rules = _panel(0, "", 1.0, 0.2, _percent)
-    out = _head(title, subtitle, 340.0) + rules
-    step = max(1, math.ceil(n / LABELS))
-    for epoch in range(1, n + 1, step):
-        out.append(_text(x(epoch), y.begin + 20, str(epoch), "faint", "middle"))
-    out.append(_text((LEFT + WIDTH - RIGHT) / 2, y.begin + 40, "epoch", "faint", "middle"))
-    for k, (name, values) in enumerate(shares.items()):
-        corners = " ".join(f"{x(i):.1f},{y(v):.1f}" for i, v in enumerate(values, 1))
+    return curves(title, subtitle, shares, [(i, str(i)) for i in range(1, n + 1)], "epoch")
+
+
+def curves(title: str, subtitle: str, values_of: Mapping[str, Sequence[float]],
+           ticks: Sequence[Tuple[float, str]], x_name: str, y_name: str = "",
+           shares: bool = True) -> str:
+    """The text of an SVG file with a line for each name, over ticks: (position, text)."""
+    highest = max([v for values in values_of.values() for v in values] + [1.0 if shares else 1e-9])
+    step, number = (0.2, _percent) if shares else (_nice(highest / 5), count)
+    first, last = ticks[0][0], ticks[-1][0]
+    x = _Axis(first, last if last > first else first + 1, LEFT, WIDTH - RIGHT)
+    height = max(170.0, KEY * len(values_of))
+    y, rules = _panel((TOP, height), y_name, math.ceil(highest / step) * step, step, number)
+    out = _head(title, subtitle, TOP + height + 58) + rules
+    for at, name in ticks[::max(1, math.ceil(len(ticks) / LABELS))]:
+        out.append(_text(x(at), y.begin + 20, name, "faint", "middle"))
+    out.append(_text((LEFT + WIDTH - RIGHT) / 2, y.begin + 40, x_name, "faint", "middle"))
+    for k, (name, values) in enumerate(values_of.items()):
+        points = [(x(at), y(v)) for (at, _), v in zip(ticks, values)]
+        corners = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
         colour = LINES[k % len(LINES)]
         out.append(f'<polyline points="{corners}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        out += [f'<circle cx="{x(i):.1f}" cy="{y(v):.1f}" r="3" fill="{colour}"/>'
-                for i, v in enumerate(values, 1)]
-        last = share(values[-1]) if values else "-"
-        out += _key(WIDTH - RIGHT + 18, TOP + 10 + 36 * k, colour, name, last)
+        out += [f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{colour}"/>' for a, b in points]
+        end = "-" if not values else (share if shares else count)(values[-1])
+        out += _key(WIDTH - RIGHT + 18, TOP + 10 + KEY * k, colour, name, end)
     return "\n".join(out + ["</svg>", ""])
 
 
@@ -155,10 +167,10 @@ def _subtitle(report: Any) -> str:
     return f"in {clock(report.wall_s)}, stalled {share(report.stalled_share)} of it{hits}"
 
 
-def _panel(which: int, name: str, top: float, step: float,
+def _panel(place: Tuple[float, float], name: str, top: float, step: float,
            number: Callable[[float], str]) -> Tuple[_Axis, List[str]]:
     """An axis from 0 to `top` and its rules."""
-    y0, height = PANELS[which]
+    y0, height = place
     axis = _Axis(0.0, top, y0 + height, y0)
     out = [_text(LEFT - 56, y0 - 12, name, "name")]
     for i in range(round(top / step) + 1):
@@ -197,7 +209,7 @@ def _rate_panel(columns: Sequence[Any], x: _Axis) -> List[str]:
     rates = [p.samples / p.wall_s if p.wall_s > 0 else 0.0 for p in columns]
     top = max(rates + [1e-9])
     step = _nice(top / 5)
-    y, out = _panel(0, "samples/s", math.ceil(top / step) * step, step, count)
+    y, out = _panel(PANELS[0], "samples/s", math.ceil(top / step) * step, step, count)
     return out + _curve(columns, rates, x, y, "rate")
 
 
@@ -205,7 +217,7 @@ def _stall_panel(columns: Sequence[Any], causes: dict, x: _Axis) -> List[str]:
     """Shares stacked: the cause that took most lies at the bottom."""
     top = max([sum(p.waited.values()) / p.wall_s for p in columns if p.wall_s > 0] + [0.04])
     step = _nice(min(1.0, top) / 4)
-    y, out = _panel(1, "stalled", min(1.0, math.ceil(top / step) * step), step, _percent)
+    y, out = _panel(PANELS[1], "stalled", min(1.0, math.ceil(top / step) * step), step, _percent)
     base = [0.0] * len(columns)
     key_y = PANELS[1][0] + 10
     for cause in sorted(causes, key=lambda c: -causes[c]):
@@ -217,7 +229,7 @@ def _stall_panel(columns: Sequence[Any], causes: dict, x: _Axis) -> List[str]:
         colour = COLOURS.get(cause, "#7a5195")
         out.append(f'<polygon fill="{colour}" points="{" ".join(corners)}"/>')
         out += _key(WIDTH - RIGHT + 18, key_y, colour, cause, share(causes[cause]))
-        key_y += 36
+        key_y += KEY
         base = tops
     return out
 
@@ -226,7 +238,7 @@ def _worker_panel(columns: Sequence[Any], x: _Axis) -> List[str]:
     numbers = [p.workers for p in columns]
     top = max([math.ceil(n) for n in numbers] + [1])
     step = max(1.0, _nice(top / 3))
-    y, out = _panel(2, "workers", math.ceil(top / step) * step, step, count)
+    y, out = _panel(PANELS[2], "workers", math.ceil(top / step) * step, step, count)
     return out + _curve(columns, numbers, x, y, "count")
 
 
@@ -237,7 +249,7 @@ class _EpochSpan(NamedTuple):
 
 def _epoch_panel(rows: Sequence[Any], x: _Axis) -> List[str]:
     """Each epoch as wide as it took."""
-    y, out = _panel(3, "epochs: samples seen, and hits", 1.0, 0.25, _percent)
+    y, out = _panel(PANELS[3], "epochs: samples seen, and hits", 1.0, 0.25, _percent)
     spans = [_EpochSpan(row.begin_s, row.end_s - row.begin_s) for row in rows]
     key_y = PANELS[3][0] + 10
     for name, values, colour in (("hits", [r.hit_share for r in rows], LINES[4]),
@@ -245,7 +257,7 @@ def _epoch_panel(rows: Sequence[Any], x: _Axis) -> List[str]:
         corners = _steps(spans, values, x, y) + _steps(spans, [0.0] * len(rows), x, y)[::-1]
         out.append(f'<polygon fill="{colour}" opacity=".45" points="{" ".join(corners)}"/>')
         out += _key(WIDTH - RIGHT + 18, key_y, colour, name, share(values[-1]))
-        key_y += 36
+        key_y += KEY
     seen = " ".join(_steps(spans, [r.coverage for r in rows], x, y))
     out.append(f'<polyline class="rate" points="{seen}"/>')
     return out + _key(WIDTH - RIGHT + 18, key_y, LINES[0], "seen", share(rows[-1].coverage))

@@ -7,8 +7,9 @@ import random
 import tempfile
 import unittest
 import xml.dom.minidom
+from unittest import mock
 
-from dlcache.torch import format as fmt, plot, report
+from dlcache.torch import format as fmt, plot, report, sim_plot
 from dlcache.torch.epoch_rows import ROWS, EpochRow
 from dlcache.torch.report import POINTS, Progress, ReportBuilder
 
@@ -178,6 +179,31 @@ class EpochState(unittest.TestCase):
             text = plot.lines("title <1>", "more", shares)
             xml.dom.minidom.parseString(text)
         self.assertIn("b &amp; c", text)
+
+
+    def test_simulation(self):
+        """What `dlcache sim --json` prints, as a program draws it."""
+        found = {"title": "a & b", "subtitle": "", "measure": "seconds", "capacities": [10 ** 9, 4 * 10 ** 9],
+                 "policies": {"p%d" % i: {"measure_by_capacity": [900, 5 * i]} for i in range(12)}}
+        root = xml.dom.minidom.parseString(sim_plot.svg(found)).documentElement
+        self.assertEqual(len(root.getElementsByTagName("polyline")), 12)
+        texts = root.getElementsByTagName("text")
+        self.assertLessEqual({"p11", "1.0 GB", "4.0 GB", "1,000"}, {t.firstChild.data for t in texts if t.firstChild})
+        for t in texts:
+            self.assertLess(float(t.getAttribute("y")), float(root.getAttribute("height")))
+        found.update(measure="share of reads that hit", capacities=[1])
+        self.assertIn(">100 %<", sim_plot.svg(found).replace("900", "0.9"))
+
+    def test_simulation_program(self):
+        said = {"title": "t", "subtitle": "", "measure": "seconds", "capacities": [1],
+                "policies": {"lru": {"measure_by_capacity": [2.5]}}}
+        with tempfile.TemporaryDirectory() as d:
+            for text, status in ((json.dumps(said), 0), ("{}", 1), ("no", 1)):
+                with mock.patch("sys.stdin", io.StringIO(text)), mock.patch("sys.stderr", io.StringIO()):
+                    self.assertEqual(sim_plot.main([d + "/a.svg"]), status)
+            xml.dom.minidom.parse(d + "/a.svg")
+            with mock.patch("sys.stderr", io.StringIO()):
+                self.assertEqual(sim_plot.main([]), 2)
 
 
 class Bucket(unittest.TestCase):
