@@ -398,3 +398,8 @@ void session_free(struct session **sp)
     s->tag = 0;
     mem_free(&s);
 }
+
+bool session_reads_samples(const struct session *s)
+{
+    return s != NULL && s->decoded == NULL;
+}

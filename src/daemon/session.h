@@ -86,6 +86,8 @@ static inline void session_answer(struct waiter *w, int rc, const char *text)
 
 int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err); /* answers the client */
 void session_free(struct session **sp);
+/* Does it read samples as they are, not decoded ones? False for NULL: no dataset is open. */
+bool session_reads_samples(const struct session *s);
 /* Stop serving it. Its pins count, and its dataset stays, until session_free(). */
 void session_abandon(struct session *s);
 void session_add_stats(const struct session *s, struct mem_session_stats *sum);
