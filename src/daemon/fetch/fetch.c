@@ -45,6 +45,7 @@
 #include "daemon/dataset.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/events.h"
+#include "daemon/fetch/hedge.h"
 #include "daemon/fetch/source.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
@@ -52,16 +53,13 @@
 #define FETCH_TAG   DLC_TAG4('f', 't', 'c', 'h')
 #define ATTEMPT_TAG DLC_TAG4('f', 'a', 't', 't')
 #define SUM_SMALL   (4u << 20) /* bytes: less than a millisecond */
-#define CHECK_EVERY DLC_MS(25) /* for late attempts */
 
 struct fetch_pipeline {
     struct node *node;
     const struct fetch_source *const *sources;
     unsigned n_sources;
     void (*room)(struct node *n);
-    struct dlc_list watched; /* struct fetch_attempt.link: may become late */
-    struct timer late;
-    struct hist latency[]; /* of each source's attempts, in microseconds */
+    struct hedge *hedge;
 };
 
 /* Who wants a sample, and what for. */
@@ -177,25 +175,6 @@ void fetch_room(struct node *n)
 
 static void attempt_on_loop(struct task *t);
 
-static struct dlc_dur patience(const struct fetch *f, const struct fetch_source *s)
-{
-    int64_t us = (int64_t)hist_percentile(&pipeline_of(f)->latency[f->row], 0.99) * 4;
-
-    us = DLC_CLAMP(us, s->least.ns / 1000, s->most.ns / 1000) + (int64_t)(f->size / s->slowest);
-    return (struct dlc_dur){us * (f->last_try ? 10000 : 1000)};
-}
-
-static void attempt_watch(struct fetch_attempt *a)
-{
-    struct fetch_pipeline *p = pipeline_of(a->f);
-    struct loop *l = p->node->loop;
-
-    a->due = dlc_mono_add(a->began, patience(a->f, a->source));
-    if (dlc_list_empty(&p->watched))
-        loop_timer_set(l, &p->late, dlc_mono_add(loop_now(l), CHECK_EVERY));
-    dlc_list_push_tail(&p->watched, &a->link);
-}
-
 static void attempt_free(struct fetch_attempt *a)
 {
     struct dataset *ds = a->ds;
@@ -228,8 +207,7 @@ static bool attempt_start(struct fetch *f, const struct fetch_source *s)
     f->attempt = a;
     f->ds->refs++;
     f->ds->node->pending++;
-    if (s->slowest > 0)
-        attempt_watch(a);
+    hedge_watch(pipeline_of(f)->hedge, a, f->row, f->last_try);
     if (s->start(a)) /* perhaps it has ended by now */
         return true;
     f->attempt = NULL;
@@ -407,9 +385,7 @@ void fetch_attempt_ended(struct fetch_attempt *a)
         return;
     }
     a->took = dlc_mono_since(a->began);
-    dlc_list_remove(&a->link);
-    if (s->slowest > 0)
-        hist_add(&pipeline_of(f)->latency[f->row], (uint64_t)a->took.ns / 1000);
+    hedge_ended(pipeline_of(f)->hedge, a, f->row);
     if (a->rc == 0) {
         fetch_arrived(f);
         return;
@@ -493,25 +469,6 @@ static void attempt_late(struct fetch_attempt *a)
         fetch_try_next(f);
     else
         fetch_end(f, DLC_EBYPASS);
-}
-
-static void check_late(struct timer *t)
-{
-    struct fetch_pipeline *p = dlc_container(t, struct fetch_pipeline, late);
-    struct loop *loop = p->node->loop;
-    struct dlc_list late, *l;
-
-    dlc_list_init(&late);
-    dlc_list_each_safe (n, &p->watched) {
-        if (!dlc_mono_passed(dlc_container(n, struct fetch_attempt, link)->due, loop_now(loop)))
-            continue;
-        dlc_list_remove(n);
-        dlc_list_push_tail(&late, n);
-    }
-    while ((l = dlc_list_pop_head(&late)) != NULL)
-        attempt_late(dlc_container(l, struct fetch_attempt, link));
-    if (!dlc_list_empty(&p->watched))
-        loop_timer_set(loop, t, dlc_mono_add(loop_now(loop), CHECK_EVERY));
 }
 
 /* ---- PREPARE: a file for the disk goal ---- */
@@ -684,20 +641,19 @@ bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)
 struct fetch_pipeline *fetch_pipeline_new(struct node *n, const struct fetch_source *const *sources,
                                           unsigned n_sources, void (*room)(struct node *n))
 {
-    struct fetch_pipeline *p = mem_zero(sizeof(*p) + n_sources * sizeof(p->latency[0]));
+    struct fetch_pipeline *p = mem_new(struct fetch_pipeline);
 
     p->node = n;
     p->sources = sources;
     p->n_sources = n_sources;
     p->room = room;
-    p->late.fire = check_late;
-    dlc_list_init(&p->watched);
-    for (unsigned i = 0; i < n_sources; i++)
-        hist_init(&p->latency[i], 1000);
+    p->hedge = hedge_new(n, n_sources, attempt_late);
     return p;
 }
 
 void fetch_pipeline_free(struct fetch_pipeline **pp)
 {
+    if (*pp != NULL)
+        hedge_free(&(*pp)->hedge);
     mem_free(pp);
 }
