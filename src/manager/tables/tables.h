@@ -9,7 +9,7 @@
  *           |               |               |                  |                |
  *     node_commands   job_table   node_table   cluster_view    |                |
  *           |               |          |            |          |                |
- *     documents   dataset_index   leader   event_log   job_doc   dataset_doc ---+
+ *     documents   dataset_index   leader   event_log   job_doc   dataset_doc ---+   cluster_keys
  *           |
  *     manager/store
  *
