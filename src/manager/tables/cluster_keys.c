@@ -119,24 +119,43 @@ static int keys_of_body(const json_t *body, const struct seal *seal,
     return rc;
 }
 
+/* Gives a new key as the document has it, or NULL. */
+static json_t *new_item(const struct seal *seal, enum cluster_key_purpose purpose,
+                        struct dlc_err *err)
+{
+    EVP_PKEY *pair = key_make(purpose);
+    json_t *item = NULL;
+
+    if (pair != NULL)
+        item = json_pack("{s:I, s:o}", "made_ms", (json_int_t)wall_ms(), "private",
+                         key_seal(pair, seal, purpose));
+    else
+        dlc_err_set(err, DLC_EIO, "OpenSSL cannot make a key pair");
+    ERR_clear_error();
+    EVP_PKEY_free(pair);
+    return item;
+}
+
 /* DLC_EBUSY: another manager was first. */
 static int keys_make(struct store *store, const struct seal *seal, enum cluster_key_purpose purpose,
                      const char *id, struct dlc_err *err)
 {
-    EVP_PKEY *pair = key_make(purpose);
     struct store_doc d = {(char *)(uintptr_t)id, (char *)"", NULL, 0};
+    json_t *item = new_item(seal, purpose, err);
     int rc;
 
-    if (pair == NULL) {
-        ERR_clear_error();
-        return dlc_err_set(err, DLC_EIO, "OpenSSL cannot make a key pair");
-    }
-    d.body = json_pack("{s:[{s:I, s:o}]}", "keys", "made_ms", (json_int_t)wall_ms(), "private",
-                       key_seal(pair, seal, purpose));
-    EVP_PKEY_free(pair);
+    if (item == NULL)
+        return err->code;
+    d.body = json_pack("{s:[o]}", "keys", item);
     rc = store_put(store, STORE_MANAGER, &d, STORE_NEW, err);
     json_decref(d.body);
     return rc;
+}
+
+static void document_id(enum cluster_key_purpose purpose, char out[static ID_MAX])
+{
+    dlc_check(purpose < CLUSTER_KEY_PURPOSES);
+    snprintf(out, ID_MAX, "cluster_key.%s", names[purpose]);
 }
 
 int cluster_keys_get(struct store *store, const struct seal *seal, enum cluster_key_purpose purpose,
@@ -148,8 +167,7 @@ int cluster_keys_get(struct store *store, const struct seal *seal, enum cluster_
     int rc;
 
     memset(out, 0, sizeof(*out));
-    dlc_check(purpose < CLUSTER_KEY_PURPOSES);
-    snprintf(id, sizeof(id), "cluster_key.%s", names[purpose]);
+    document_id(purpose, id);
     rc = store_get(store, STORE_MANAGER, id, &d, &why);
     if (rc == DLC_ENOTFOUND) {
         rc = keys_make(store, seal, purpose, id, &why);
@@ -167,4 +185,32 @@ int cluster_keys_get(struct store *store, const struct seal *seal, enum cluster_
                            names[purpose], id, why.text);
     }
     return 0;
+}
+
+int cluster_keys_add(struct store *store, const struct seal *seal, enum cluster_key_purpose purpose,
+                     size_t drop, struct dlc_err *err)
+{
+    struct store_doc d = STORE_DOC_INIT;
+    struct dlc_err why = DLC_ERR_INIT;
+    char id[ID_MAX];
+    json_t *list, *item = NULL;
+    int rc;
+
+    document_id(purpose, id);
+    rc = store_get(store, STORE_MANAGER, id, &d, &why);
+    list = json_object_get(d.body, "keys");
+    if (rc == 0 && json_array_size(list) - DLC_MIN(drop, json_array_size(list)) >= CLUSTER_KEYS_MAX)
+        rc = dlc_err_set(&why, DLC_ENOSPACE, "there are %d keys already", CLUSTER_KEYS_MAX);
+    if (rc == 0 && (item = new_item(seal, purpose, &why)) == NULL)
+        rc = why.code;
+    if (rc == 0) {
+        for (; drop > 0; drop--)
+            json_array_remove(list, 0);
+        json_array_append_new(list, item);
+        rc = store_put(store, STORE_MANAGER, &d, d.version, &why);
+    }
+    store_doc_release(&d);
+    return rc == 0 ? 0
+                   : dlc_err_set(err, rc, "the cluster gets no new %s key: %s", names[purpose],
+                                 why.text);
 }

@@ -48,6 +48,10 @@ struct cluster_keys {
  */
 int cluster_keys_get(struct store *store, const struct seal *seal, enum cluster_key_purpose purpose,
                      struct cluster_keys *out, struct dlc_err *err);
+/* Add a new key to those that there are, and drop the oldest `drop` of them. DLC_EBUSY: another
+ * manager changed them at the same time; DLC_ENOTFOUND: there is none yet. */
+int cluster_keys_add(struct store *store, const struct seal *seal, enum cluster_key_purpose purpose,
+                     size_t drop, struct dlc_err *err);
 void cluster_keys_release(struct cluster_keys *k); /* wipes; zeroed is allowed */
 /* The one that signs: the newest. Borrowed from *k. */
 const struct cluster_key *cluster_keys_signer(const struct cluster_keys *k);

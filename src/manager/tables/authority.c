@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manager/tables/authority.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <openssl/bio.h>
+#include <openssl/bn.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rand.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include "base/buf.h"
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "manager/store/wall_time.h"
+#include "manager/tables/cluster_keys.h"
+
+#define SKEW_S      3600 /* clocks of nodes may be behind */
+#define AUTHORITY_S (10 * 365 * 86400LL)
+#define SERIAL      16
+#define KEY_ID      16 /* hexadecimal digits in the name of an authority */
+
+void authority_certificate_release(struct authority_certificate *c)
+{
+    mem_free(&c->cert);
+    mem_free(&c->authorities);
+}
+
+/* ---- parts of certificates ---- */
+
+static bool add_extension(X509 *x, X509 *issuer, int nid, const char *value)
+{
+    X509V3_CTX ctx;
+    X509_EXTENSION *e;
+    bool ok;
+
+    X509V3_set_ctx_nodb(&ctx);
+    X509V3_set_ctx(&ctx, issuer, x, NULL, NULL, 0);
+    e = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
+    ok = e != NULL && X509_add_ext(x, e, -1) == 1;
+    X509_EXTENSION_free(e);
+    return ok;
+}
+
+static bool set_serial(X509 *x, const unsigned char bytes[static SERIAL])
+{
+    BIGNUM *n = BN_bin2bn(bytes, SERIAL, NULL);
+    bool ok = n != NULL && BN_to_ASN1_INTEGER(n, X509_get_serialNumber(x)) != NULL;
+
+    BN_free(n);
+    return ok;
+}
+
+/* All but issuer, extensions and signature. */
+static X509 *blank(EVP_PKEY *key, const char *subject, const unsigned char serial[static SERIAL],
+                   int64_t from, int64_t to)
+{
+    X509 *x = X509_new();
+
+    if (x != NULL && X509_set_version(x, 2) == 1 && set_serial(x, serial) &&
+        X509_NAME_add_entry_by_txt(X509_get_subject_name(x), "CN", MBSTRING_UTF8,
+                                   (const unsigned char *)subject, -1, -1, 0) == 1 &&
+        ASN1_TIME_set(X509_getm_notBefore(x), (time_t)from) != NULL &&
+        ASN1_TIME_set(X509_getm_notAfter(x), (time_t)to) != NULL && X509_set_pubkey(x, key) == 1)
+        return x;
+    X509_free(x);
+    return NULL;
+}
+
+/* ---- the authorities ---- */
+
+/* The certificate of an authority follows from its key and age. Its signature differs each time,
+ * which nobody looks at: an authority is trusted by its name and key. */
+static X509 *authority_of(const struct cluster_key *k)
+{
+    unsigned char hash[SHA256_LEN], *der = NULL;
+    int len = i2d_PUBKEY(k->pair, &der);
+    int64_t made = k->made_ms / 1000;
+    char name[64] = "dlcache cluster ";
+    X509 *x = NULL;
+
+    if (len > 0) {
+        sha256(der, (size_t)len, hash);
+        OPENSSL_free(der);
+        str_hex(hash, KEY_ID / 2, name + strlen(name));
+        hash[0] &= 0x7f; /* a serial number is positive */
+        x = blank(k->pair, name, hash, made - SKEW_S, made + AUTHORITY_S);
+    }
+    if (x != NULL && X509_set_issuer_name(x, X509_get_subject_name(x)) == 1 &&
+        add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+        add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+        add_extension(x, x, NID_subject_key_identifier, "hash") &&
+        X509_sign(x, k->pair, EVP_sha256()) > 0)
+        return x;
+    X509_free(x);
+    return NULL;
+}
+
+static void add_pem(struct buf *to, X509 *x)
+{
+    BIO *b = BIO_new(BIO_s_mem());
+    char *data = NULL;
+    long len;
+
+    dlc_check(b != NULL && PEM_write_bio_X509(b, x) == 1);
+    len = BIO_get_mem_data(b, &data);
+    buf_add(to, data, (size_t)len);
+    BIO_free(b);
+}
+
+/* (AUTHORITY-2) */
+static const struct cluster_key *signer(const struct cluster_keys *k, struct dlc_dur life)
+{
+    int64_t until = wall_ms() - life.ns / 1000000;
+
+    for (size_t i = k->n; i-- > 1;)
+        if (k->v[i].made_ms <= until)
+            return &k->v[i];
+    return &k->v[0];
+}
+
+static char *authorities_text(const struct cluster_keys *k)
+{
+    struct buf b = BUF_INIT;
+
+    for (size_t i = 0; i < k->n; i++) {
+        X509 *x = authority_of(&k->v[i]);
+
+        if (x != NULL)
+            add_pem(&b, x);
+        X509_free(x);
+    }
+    return buf_take(&b);
+}
+
+/* ---- a node's ---- */
+
+/* The public key of a request whose signature is right. Gives, or NULL. */
+static EVP_PKEY *request_key(const char *pem)
+{
+    BIO *b = BIO_new_mem_buf(pem, -1);
+    X509_REQ *r = b != NULL ? PEM_read_bio_X509_REQ(b, NULL, NULL, NULL) : NULL;
+    EVP_PKEY *key = r != NULL ? X509_REQ_get_pubkey(r) : NULL;
+
+    if (key != NULL && (EVP_PKEY_get_base_id(key) != EVP_PKEY_EC || EVP_PKEY_get_bits(key) != 256 ||
+                        X509_REQ_verify(r, key) != 1)) {
+        EVP_PKEY_free(key);
+        key = NULL;
+    }
+    X509_REQ_free(r);
+    BIO_free(b);
+    return key;
+}
+
+/* (AUTHORITY-1) node is a name by str_is_name(): it cannot break out of the extension's text. */
+static X509 *node_certificate(EVP_PKEY *key, const char *node, const struct cluster_key *ca,
+                              struct dlc_dur life)
+{
+    X509 *issuer = authority_of(ca), *x = NULL;
+    int64_t now = wall_ms() / 1000, end = now + DLC_MAX(life.ns / DLC_SEC(1).ns, 1);
+    unsigned char serial[SERIAL];
+    char alt[160];
+    bool ok;
+
+    snprintf(alt, sizeof(alt), "DNS:%s%s", node, AUTHORITY_DOMAIN);
+    if (issuer != NULL && RAND_bytes(serial, SERIAL) == 1) {
+        serial[0] &= 0x7f;
+        x = blank(key, node, serial, now - SKEW_S, DLC_MIN(end, ca->made_ms / 1000 + AUTHORITY_S));
+    }
+    ok = x != NULL && X509_set_issuer_name(x, X509_get_subject_name(issuer)) == 1 &&
+         add_extension(x, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
+         add_extension(x, issuer, NID_key_usage, "critical,digitalSignature") &&
+         add_extension(x, issuer, NID_ext_key_usage, "serverAuth,clientAuth") &&
+         add_extension(x, issuer, NID_subject_key_identifier, "hash") &&
+         add_extension(x, issuer, NID_authority_key_identifier, "keyid:always") &&
+         add_extension(x, issuer, NID_subject_alt_name, alt) &&
+         X509_sign(x, ca->pair, EVP_sha256()) > 0;
+    X509_free(issuer);
+    if (ok)
+        return x;
+    X509_free(x);
+    return NULL;
+}
+
+static int64_t end_of(const X509 *x)
+{
+    struct tm tm;
+
+    return ASN1_TIME_to_tm(X509_get0_notAfter(x), &tm) == 1 ? (int64_t)timegm(&tm) : 0;
+}
+
+int authority_sign(struct store *store, const struct seal *seal, const char *node,
+                   const char *request, struct dlc_dur life, struct authority_certificate *out,
+                   struct dlc_err *err)
+{
+    EVP_PKEY *key = strlen(request) <= AUTHORITY_REQUEST_MAX ? request_key(request) : NULL;
+    struct cluster_keys keys = {0};
+    struct buf pem = BUF_INIT;
+    X509 *x = NULL;
+    int rc = 0;
+
+    memset(out, 0, sizeof(*out));
+    dlc_check(str_is_name(node));
+    if (key == NULL)
+        rc = dlc_err_set(err, DLC_EINVAL,
+                         "this is not a certificate request (PEM) signed with its own P-256 key");
+    if (rc == 0)
+        rc = cluster_keys_get(store, seal, CLUSTER_KEY_AUTHORITY, &keys, err);
+    if (rc == 0 && (x = node_certificate(key, node, signer(&keys, life), life)) == NULL)
+        rc = dlc_err_set(err, DLC_EIO, "OpenSSL cannot make a certificate for node %s", node);
+    if (rc == 0) {
+        add_pem(&pem, x);
+        out->cert = buf_take(&pem);
+        out->authorities = authorities_text(&keys);
+        out->not_after = end_of(x);
+    }
+    ERR_clear_error();
+    X509_free(x);
+    EVP_PKEY_free(key);
+    cluster_keys_release(&keys);
+    return rc;
+}
+
+/* How many of the oldest keys are not needed: the next one has signed for as long as a certificate
+ * lives. */
+static size_t unneeded(const struct cluster_keys *k, struct dlc_dur life)
+{
+    int64_t until = wall_ms() - 2 * (life.ns / 1000000);
+    size_t n = 0;
+
+    while (n + 1 < k->n && k->v[n + 1].made_ms <= until)
+        n++;
+    return n;
+}
+
+int authority_rotate(struct store *store, const struct seal *seal, struct dlc_dur life,
+                     struct dlc_err *err)
+{
+    struct cluster_keys keys = {0};
+    int rc = cluster_keys_get(store, seal, CLUSTER_KEY_AUTHORITY, &keys, err);
+    int64_t signs_ms;
+
+    if (rc < 0)
+        return rc;
+    signs_ms = cluster_keys_signer(&keys)->made_ms + life.ns / 1000000;
+    if (keys.n > 1 && signs_ms > wall_ms())
+        rc = dlc_err_set(err, DLC_EBUSY,
+                         "the authority is being replaced already: the new key signs in %lld s; "
+                         "try again then",
+                         (long long)(signs_ms - wall_ms() + 999) / 1000);
+    else
+        rc = cluster_keys_add(store, seal, CLUSTER_KEY_AUTHORITY, unneeded(&keys, life), err);
+    cluster_keys_release(&keys);
+    return rc;
+}
