@@ -33,7 +33,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -42,15 +41,14 @@
 #include "net/async_server_i.h"
 #include "net/server_reply_i.h"
 
-#define CONN_TAG    DLC_TAG4('a', 's', 'c', 'n')
-#define CALL_TAG    DLC_TAG4('a', 's', 'c', 'l')
-#define SEND_MAX    (512u << 10) /* to one client in one turn */
-#define SMALL       4096u        /* a larger buffer is not kept between requests */
-#define SIGN_AFTER  DLC_MS(10)
-#define SIGN_EVERY  DLC_MS(500)
-#define LINGER      DLC_SEC(1)
-#define LINGER_MAX  (1u << 20)
-#define DATE_LENGTH 40
+#define CONN_TAG   DLC_TAG4('a', 's', 'c', 'n')
+#define CALL_TAG   DLC_TAG4('a', 's', 'c', 'l')
+#define SEND_MAX   (512u << 10) /* to one client in one turn */
+#define SMALL      4096u        /* a larger buffer is not kept between requests */
+#define SIGN_AFTER DLC_MS(10)
+#define SIGN_EVERY DLC_MS(500)
+#define LINGER     DLC_SEC(1)
+#define LINGER_MAX (1u << 20)
 
 enum conn_state { CONN_HEAD, CONN_WAIT, CONN_SEND, CONN_FILE, CONN_DRAIN };
 
@@ -265,72 +263,6 @@ static void on_piece(struct async_file *f, void *arg)
 
 /* ---- replies ---- */
 
-static const char *reason_of(int status)
-{
-    static const struct {
-        int status;
-        const char *text;
-    } table[] = {
-        {200, "OK"},
-        {206, "Partial Content"},
-        {400, "Bad Request"},
-        {401, "Unauthorized"},
-        {403, "Forbidden"},
-        {404, "Not Found"},
-        {405, "Method Not Allowed"},
-        {409, "Conflict"},
-        {416, "Range Not Satisfiable"},
-        {431, "Request Header Fields Too Large"},
-        {503, "Service Unavailable"},
-        {505, "HTTP Version Not Supported"},
-        {507, "Insufficient Storage"},
-    };
-
-    for (size_t i = 0; i < DLC_COUNT(table); i++)
-        if (table[i].status == status)
-            return table[i].text;
-    return "Other";
-}
-
-static void add_field(struct buf *b, const char *name, const char *value)
-{
-    if (value != NULL && strpbrk(value, "\r\n") == NULL)
-        buf_addf(b, "%s: %s\r\n", name, value);
-}
-
-static void add_date(struct buf *b)
-{
-    char text[DATE_LENGTH];
-    time_t now = time(NULL);
-    struct tm tm;
-
-    gmtime_r(&now, &tm);
-    strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm);
-    add_field(b, "Date", text);
-}
-
-/* The reply's head; len: of its body. */
-static void add_head(struct async_conn *c, const struct http_reply *reply, uint64_t len)
-{
-    int status = reply->status == 0 ? 200 : reply->status;
-    const char *type = reply->type != NULL   ? reply->type
-                       : reply->body != NULL ? "application/json"
-                                             : "application/octet-stream";
-    struct buf *b = &c->out;
-
-    buf_addf(b, "HTTP/1.1 %d %s\r\nContent-Length: %llu\r\n", status, reason_of(status),
-             (unsigned long long)len);
-    add_date(b);
-    add_field(b, "Content-Type", type);
-    add_field(b, "Cache-Control", "no-store");
-    add_field(b, "Retry-After", reply->retry_after);
-    for (size_t i = 0; i < HTTP_HEADERS && reply->headers[i].name != NULL; i++)
-        add_field(b, reply->headers[i].name, reply->headers[i].value);
-    if (!c->keep)
-        add_field(b, "Connection", "close");
-    buf_adds(b, "\r\n");
-}
-
 static void file_drop(struct http_reply *reply)
 {
     os_close(&reply->file_fd);
@@ -346,7 +278,7 @@ static bool conn_reply(struct async_conn *c, struct http_reply *reply)
     bool file = reply->file && reply->body == NULL && !c->head_only && len > 0;
 
     c->keep = c->keep && !c->lane->closing;
-    add_head(c, reply, len);
+    async_reply_head(&c->out, reply, len, c->keep);
     c->state = CONN_SEND;
     c->done = reply->done;
     c->arg = reply->arg;

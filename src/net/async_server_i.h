@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside the asynchronous server: async_server.c (loops, accepting, limits), async_server_conn.c
- * (connections and calls), async_server_file.c (replies from files). */
+ * (connections and calls), async_server_head.c (heads of replies), async_server_file.c (replies
+ * from files). */
 #ifndef DLC_NET_ASYNC_SERVER_I_H
 #define DLC_NET_ASYNC_SERVER_I_H
 
@@ -60,6 +61,9 @@ bool async_conn_shed(struct async_lane *l); /* the one that is idle longest; fal
 void async_conn_sweep(struct async_lane *l);
 /* All that are idle; `all`: the others too. */
 void async_conn_close_all(struct async_lane *l, bool all);
+
+/* async_server_head.c: adds the head of a reply; len: of its body. */
+void async_reply_head(struct buf *b, const struct http_reply *reply, uint64_t len, bool keep);
 
 /*
  * async_server_file.c: the rest of a file, piece by piece. A piece is read by a worker, who may
