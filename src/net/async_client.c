@@ -28,6 +28,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "net/curl_init.h"
+#include "net/curl_tls.h"
 
 #define ENGINE_TAG  DLC_TAG4('h', 't', 'e', 'n')
 #define REQUEST_TAG DLC_TAG4('h', 'r', 'e', 'q')
@@ -54,6 +55,7 @@ struct engine {
     bool direct;
     const struct address_rules *rules; /* NULL: none */
     const char *proxy;                 /* with rules; NULL: none */
+    struct tls_identity *identity;     /* of requests to nodes; NULL: none */
 };
 
 static struct engine *engine_of(void *priv)
@@ -341,6 +343,8 @@ static struct engine_request *request_new(struct engine *h)
 static void request_free(struct engine_request *r)
 {
     curl_easy_cleanup(r->easy);
+    tls_identity_put(&r->identity);
+    buf_release(&r->connect_to);
     buf_release(&r->url);
     buf_release(&r->body);
     buf_release(&r->text);
@@ -359,7 +363,8 @@ struct engine_request *engine_get(struct engine *h)
     buf_clear(&r->text);
     buf_clear(&r->body);
     r->n_lines = 0;
-    r->head = r->follow = r->ranged = r->inward = false;
+    buf_clear(&r->connect_to);
+    r->head = r->follow = r->ranged = r->inward = r->to_node = false;
     r->unexpected = false;
     r->refused.ss_family = AF_UNSPEC;
     r->dst = NULL;
@@ -429,6 +434,43 @@ static struct curl_slist *header_list(struct engine_request *r)
     return r->n_lines > 0 ? r->nodes : NULL;
 }
 
+bool engine_address(struct engine_request *r, const char *address, const char *node)
+{
+    size_t n = strlen(address);
+
+    if (node != NULL) {
+        r->to_node = true;
+        return curl_tls_node_url(address, node, &r->url, &r->connect_to);
+    }
+    while (n > 0 && address[n - 1] == '/')
+        n--;
+    buf_add(&r->url, address, n);
+    return n > 0;
+}
+
+/* The handle keeps what it was given for its next request to a node. */
+static void set_node(struct engine_request *r)
+{
+    struct tls_identity *id = r->http->identity;
+
+    dlc_check(id != NULL);
+    r->connect_to_node = (struct curl_slist){.data = r->connect_to.data};
+    curl_easy_setopt(r->easy, CURLOPT_CONNECT_TO, &r->connect_to_node);
+    if (id != r->identity) {
+        curl_tls_use(r->easy, id);
+        tls_identity_put(&r->identity);
+        r->identity = tls_identity_get(id);
+    }
+}
+
+void engine_identity(struct engine *h, struct tls_identity *id)
+{
+    if (h->identity == id)
+        return;
+    tls_identity_put(&h->identity);
+    h->identity = tls_identity_get(id);
+}
+
 void engine_send(struct engine_request *r)
 {
     engine_answer_clear(&r->answer);
@@ -441,6 +483,9 @@ void engine_send(struct engine_request *r)
     }
     if (r->inward != r->was_inward)
         set_route(r);
+    dlc_check(r->to_node || r->identity == NULL); /* one kind of request in each engine */
+    if (r->to_node)
+        set_node(r);
     if (r->follow != r->was_follow) {
         curl_easy_setopt(r->easy, CURLOPT_FOLLOWLOCATION, r->follow ? 1L : 0L);
         r->was_follow = r->follow;
@@ -509,6 +554,7 @@ void engine_free(struct engine **hp)
         request_free(dlc_container(n, struct engine_request, link));
     curl_multi_cleanup(h->multi); /* closes the connections: on_socket_close */
     loop_timer_del(h->loop, &h->timer);
+    tls_identity_put(&h->identity);
     for (size_t fd = 0; fd < h->n_socks; fd++)
         sock_remove(h, (int)fd);
     mem_free(&h->socks);

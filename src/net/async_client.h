@@ -31,6 +31,7 @@
 #include "base/list.h"
 #include "base/err.h"
 #include "base/event_loop.h"
+#include "net/tls_identity.h"
 
 #define ENGINE_ETAG_MAX    128
 #define ENGINE_UNKNOWN     UINT64_MAX
@@ -87,7 +88,11 @@ struct engine_request {
     uint32_t tag;
     struct engine *http;
     CURL *easy;
-    struct buf text; /* header lines, each with its NUL */
+    struct tls_identity *identity;     /* that the handle was given; NULL: none */
+    struct buf connect_to;             /* "": as the URL says */
+    struct curl_slist connect_to_node; /* of it */
+    bool to_node;                      /* it goes to a node, by name */
+    struct buf text;                   /* header lines, each with its NUL */
     size_t lines[ENGINE_HEADERS_MAX];
     size_t n_lines;
     struct curl_slist nodes[ENGINE_HEADERS_MAX];
@@ -126,8 +131,17 @@ int engine_new(struct loop *loop, const struct engine_config *c, struct engine *
                struct dlc_err *err);
 void engine_free(struct engine **hp); /* no request is out; not from inside done() */
 
+/* For requests to nodes from now on: our certificate, and whom to trust. Takes a reference. Those
+ * under way, and their connections, keep what they began with. */
+void engine_identity(struct engine *h, struct tls_identity *id);
+
 struct engine_request *engine_get(struct engine *h); /* gives a blank one */
 void engine_put(struct engine_request **rp);         /* takes it; cancels it if it is under way */
+
+/* Begin the URL, which is empty: "http://HOST:PORT" or "https://HOST:PORT". node: the server must
+ * show the certificate of this node, and the address be https://; engine_identity() was called.
+ * NULL: as for any URL. False: the address is wrong. */
+bool engine_address(struct engine_request *r, const char *address, const char *node);
 
 /* Add a header line. The value is one line of text. */
 void engine_header(struct engine_request *r, const char *fmt, ...)

@@ -27,6 +27,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "net/async_server_i.h"
+#include "net/async_server_tls_i.h"
 #include "net/listen_i.h"
 
 #define SERVER_TAG   DLC_TAG4('a', 's', 's', 'v')
@@ -115,9 +116,22 @@ static void refuse(struct async_server *s, int fd)
         log_warn("http %s: a connection is refused; at most %u are taken in all, and %u of one "
                  "address",
                  s->address, s->config.connections, s->config.per_address);
-    os_sendmsg(fd, &h, MSG_DONTWAIT);
+    if (!s->config.tls)
+        os_sendmsg(fd, &h, MSG_DONTWAIT);
     os_shutdown(fd, SHUT_WR);
     os_close(&fd);
+}
+
+/* Gives what a new connection begins with; NULL: nothing is there. */
+static struct async_tls *tls_of(struct async_server *s, int fd)
+{
+    struct async_tls *tls = NULL;
+
+    dlc_mtx_lock(&s->mtx);
+    if (s->tls != NULL)
+        tls = async_tls_new(s->tls, fd); /* takes a reference of its own */
+    dlc_mtx_unlock(&s->mtx);
+    return tls;
 }
 
 static void on_handover(struct task *t)
@@ -126,20 +140,23 @@ static void on_handover(struct task *t)
     struct async_lane *l = o->lane;
     struct async_server *s = l->server;
     bool shed = o->over && !l->closing && async_conn_shed(l);
+    struct async_tls *tls = s->config.tls && !l->closing ? tls_of(s, o->fd) : NULL;
+    bool bare = s->config.tls && tls == NULL; /* no certificate yet, or no memory */
 
     if (shed) {
         dlc_mtx_lock(&s->mtx);
         s->counts.shed++;
         dlc_mtx_unlock(&s->mtx);
     }
-    if (l->closing || (o->over && !shed)) {
+    if (l->closing || bare || (o->over && !shed)) {
         async_uncount(s, o->address);
-        if (l->closing)
+        async_tls_free(&tls);
+        if (l->closing || bare)
             os_close(&o->fd);
         else
             refuse(s, o->fd);
     } else {
-        async_conn_open(l, o->fd, o->address);
+        async_conn_open(l, o->fd, o->address, tls);
     }
     mem_free(&o);
 }
@@ -368,11 +385,36 @@ void async_server_close(struct async_server **sp)
     os_close(&s->listener.fd);
     dlc_check(s->counts.connections == 0);
     map_release(&s->addresses);
+    async_tls_context_put(&s->tls);
     dlc_cond_release(&s->quiet);
     dlc_mtx_release(&s->mtx);
     mem_free(&s->address);
     s->tag = 0;
     mem_free(&s);
+}
+
+int async_server_identity(struct async_server *s, const struct tls_identity *id,
+                          struct dlc_err *err)
+{
+    struct ssl_ctx_st *fresh = NULL, *old;
+    int rc = async_tls_context_new(id, &fresh, err);
+
+    dlc_check(s->config.tls);
+    if (rc < 0)
+        return rc;
+    dlc_mtx_lock(&s->mtx);
+    old = s->tls;
+    s->tls = fresh;
+    dlc_mtx_unlock(&s->mtx);
+    async_tls_context_put(&old);
+    return 0;
+}
+
+void async_count_stranger(struct async_server *s)
+{
+    dlc_mtx_lock(&s->mtx);
+    s->counts.strangers++;
+    dlc_mtx_unlock(&s->mtx);
 }
 
 const char *async_server_address(const struct async_server *s)

@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/thread_pool.h"
 #include "net/server.h"
+#include "net/tls_identity.h"
 
 struct async_server;
 struct async_call;
@@ -43,6 +44,9 @@ struct async_server_config {
     /* X: run work that reads a piece of a file; false: not now, the reply is cut. NULL: no reply
      * is a file. */
     bool (*run)(struct work *w, uint64_t bytes, void *ctx);
+    /* Connections speak TLS, and show a certificate of the cluster. Before async_server_identity()
+     * none is taken. */
+    bool tls;
 };
 #define ASYNC_LOOPS_MAX    4
 #define ASYNC_MIN_PROGRESS (64u << 10)
@@ -53,6 +57,10 @@ int async_server_open(const struct async_server_config *c, struct async_server *
  * until all calls were answered. */
 void async_server_close(struct async_server **sp);
 const char *async_server_address(const struct async_server *s);
+/* X: with config.tls: new connections begin with this identity. Those that there are keep theirs.
+ */
+int async_server_identity(struct async_server *s, const struct tls_identity *id,
+                          struct dlc_err *err);
 
 /* X: takes what *reply holds, and the call. reply->done, when given, is called on a loop of the
  * server: exactly once, when nothing of the reply is needed any more. */
@@ -63,6 +71,7 @@ struct async_figures {
     uint64_t accepted, refused; /* refused: beyond a limit */
     uint64_t shed;              /* idle connections that were closed for new ones */
     uint64_t late;              /* that were closed because the client was too slow */
+    uint64_t strangers;         /* that ended before they showed a certificate of the cluster */
 };
 void async_figures(struct async_server *s, struct async_figures *out); /* X */
 

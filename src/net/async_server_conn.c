@@ -39,6 +39,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "net/async_server_i.h"
+#include "net/async_server_tls_i.h"
 #include "net/server_reply_i.h"
 
 #define CONN_TAG   DLC_TAG4('a', 's', 'c', 'n')
@@ -62,6 +63,7 @@ struct async_conn {
     struct timer timer; /* of the state */
     enum conn_state state;
     bool keep, head_only;
+    struct async_tls *tls; /* NULL: plain */
     struct buf in;
     size_t scanned; /* of in: no head ends there */
     struct async_call *call;
@@ -86,6 +88,7 @@ struct async_call {
     struct request_head head;
     struct target target;
     struct http_request request;
+    char node[TLS_NAME_MAX];
     struct http_reply reply;
     struct task task;
 };
@@ -132,6 +135,9 @@ static void conn_close(struct async_conn *c)
     dlc_check(c->tag == CONN_TAG);
     loop_watch_del(l->thread.loop, &c->watch);
     loop_timer_del(l->thread.loop, &c->timer);
+    if (c->tls != NULL && !async_tls_is_open(c->tls))
+        async_count_stranger(l->server);
+    async_tls_free(&c->tls);
     os_close(&c->watch.fd);
     if (c->call != NULL)
         c->call->conn = NULL;
@@ -173,6 +179,8 @@ static bool conn_watch(struct async_conn *c, uint32_t events)
  * kernel reset the connection. */
 static bool conn_drain(struct async_conn *c)
 {
+    if (c->tls != NULL)
+        async_tls_end(c->tls);
     if (c->lane->closing || os_shutdown(c->watch.fd, SHUT_WR) < 0) {
         conn_close(c);
         return false;
@@ -220,6 +228,20 @@ static bool conn_next_piece(struct async_conn *c)
     return false;
 }
 
+/* As sendmsg(); counts what the client's host has taken. */
+static ssize_t conn_send(struct async_conn *c, const struct msghdr *h)
+{
+    uint64_t before = c->tls != NULL ? async_tls_written(c->tls) : 0;
+    ssize_t n = c->tls != NULL ? async_tls_send(c->tls, h->msg_iov, h->msg_iovlen)
+                               : os_sendmsg(c->watch.fd, h, MSG_DONTWAIT);
+
+    if (c->tls != NULL)
+        c->sent += async_tls_written(c->tls) - before;
+    else
+        c->sent += n > 0 ? (uint64_t)n : 0;
+    return n;
+}
+
 static bool conn_flush(struct async_conn *c)
 {
     size_t rest = c->out.len - c->out_at, n;
@@ -233,16 +255,16 @@ static bool conn_flush(struct async_conn *c)
         iov[h.msg_iovlen++] =
             (struct iovec){(void *)(uintptr_t)(c->data + c->data_at),
                            (size_t)DLC_MIN(c->data_len - c->data_at, (uint64_t)SEND_MAX)};
-    sent = os_sendmsg(c->watch.fd, &h, MSG_DONTWAIT);
+    sent = conn_send(c, &h);
     if (sent < 0 && errno != EAGAIN) {
         conn_close(c);
         return false;
     }
-    c->sent += sent > 0 ? (uint64_t)sent : 0;
     n = DLC_MIN((size_t)DLC_MAX(sent, 0), rest);
     c->out_at += n;
     c->data_at += (uint64_t)DLC_MAX(sent, 0) - n;
-    if (c->out_at < c->out.len || c->data_at < c->data_len)
+    if (c->out_at < c->out.len || c->data_at < c->data_len ||
+        (c->tls != NULL && async_tls_unsent(c->tls) > 0))
         return conn_send_later(c);
     return conn_next_piece(c);
 }
@@ -277,7 +299,7 @@ static bool conn_reply(struct async_conn *c, struct http_reply *reply)
     uint64_t len = text != NULL ? strlen(text) : reply->body != NULL ? 0 : reply->data_len;
     bool file = reply->file && reply->body == NULL && !c->head_only && len > 0;
 
-    c->keep = c->keep && !c->lane->closing;
+    c->keep = c->keep && !c->lane->closing && (c->tls == NULL || !async_tls_is_expired(c->tls));
     async_reply_head(&c->out, reply, len, c->keep);
     c->state = CONN_SEND;
     c->done = reply->done;
@@ -353,7 +375,7 @@ static void conn_sign(struct async_conn *c)
     struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
 
     /* A part of it would garble what follows. */
-    if (os_sendmsg(c->watch.fd, &h, MSG_DONTWAIT) != (ssize_t)iov.iov_len)
+    if (conn_send(c, &h) != (ssize_t)iov.iov_len)
         conn_close(c);
     else
         conn_set_timer(c, SIGN_EVERY);
@@ -422,6 +444,9 @@ static bool conn_begin(struct async_conn *c, size_t n)
     call->request.path = call->head.target;
     call->request.token = call->head.token;
     call->request.target = &call->target;
+    if (c->tls != NULL)
+        snprintf(call->node, sizeof(call->node), "%s", async_tls_node(c->tls));
+    call->request.node = c->tls != NULL ? call->node : NULL;
     call->conn = c;
     c->call = call;
     c->state = CONN_WAIT;
@@ -443,6 +468,10 @@ static bool conn_wait_head(struct async_conn *c)
         buf_release(&c->in); /* thousands may be idle */
         c->since = loop_now(loop_of(c));
         dlc_list_push_tail(&c->lane->idle, &c->link);
+        if (c->tls != NULL && async_tls_is_open(c->tls))
+            loop_timer_del(loop_of(c), &c->timer);
+        else if (c->tls != NULL && !heap_has(&c->timer.node))
+            conn_set_timer(c, c->lane->server->config.head); /* of the handshake */
     } else {
         dlc_list_push_tail(&c->lane->conns, &c->link);
         if (!heap_has(&c->timer.node))
@@ -461,6 +490,28 @@ static void skip_empty_lines(struct buf *in)
     if (n > 0)
         memmove(in->data, in->data + n, in->len - n);
     in->len -= n;
+}
+
+static ssize_t conn_receive(struct async_conn *c, size_t most)
+{
+    struct iovec iov = {c->lane->scratch, most};
+    struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    if (c->tls != NULL && c->state != CONN_DRAIN)
+        return async_tls_receive(c->tls, c->lane->scratch, most);
+    return os_recvmsg(c->watch.fd, &h, MSG_DONTWAIT);
+}
+
+/* Did OpenSSL hold more of the head? The socket would not report it. */
+static bool conn_read_held(struct async_conn *c)
+{
+    ssize_t n = c->tls != NULL && async_tls_has_input(c->tls)
+                    ? conn_receive(c, REQUEST_HEAD_MAX - c->in.len)
+                    : 0;
+
+    if (n > 0)
+        buf_add(&c->in, c->lane->scratch, (size_t)n);
+    return n > 0; /* an end or a fault is seen again when the socket is read */
 }
 
 /* Begin requests that were read, one after the other, until one has to be waited for. */
@@ -484,25 +535,19 @@ static void conn_advance(struct async_conn *c)
             buf_clear(&c->in);
             alive = large ? conn_refuse(c, 431, "Too large", "a head has at most 16 KiB")
                           : conn_refuse(c, 400, "Bad request", "this is not HTTP/1.1");
-        } else {
+        } else if (!conn_read_held(c)) {
             conn_wait_head(c);
             return;
         }
     }
 }
 
-static ssize_t conn_receive(struct async_conn *c, size_t most)
-{
-    struct iovec iov = {c->lane->scratch, most};
-    struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
-
-    return os_recvmsg(c->watch.fd, &h, MSG_DONTWAIT);
-}
-
 static void conn_read(struct async_conn *c)
 {
     ssize_t n = conn_receive(c, REQUEST_HEAD_MAX - c->in.len);
 
+    if (n < 0 && errno == EAGAIN && c->tls != NULL && c->in.len == 0)
+        conn_wait_head(c); /* the handshake may be over */
     if (n < 0 && errno == EAGAIN)
         return;
     if (n <= 0) {
@@ -572,7 +617,7 @@ static void on_timer(struct timer *t)
 
 /* ---- for async_server.c ---- */
 
-void async_conn_open(struct async_lane *l, int fd, uint64_t address)
+void async_conn_open(struct async_lane *l, int fd, uint64_t address, struct async_tls *tls)
 {
     struct async_conn *c = mem_new(struct async_conn);
 
@@ -583,6 +628,7 @@ void async_conn_open(struct async_lane *l, int fd, uint64_t address)
     c->watch.ready = on_event;
     c->timer.fire = on_timer;
     dlc_list_init(&c->link);
+    c->tls = tls;
     conn_wait_head(c);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inside the asynchronous server: async_server.c (loops, accepting, limits), async_server_conn.c
  * (connections and calls), async_server_head.c (heads of replies), async_server_file.c (replies
- * from files). */
+ * from files), async_server_tls.c (TLS of a connection). */
 #ifndef DLC_NET_ASYNC_SERVER_I_H
 #define DLC_NET_ASYNC_SERVER_I_H
 
@@ -31,6 +31,8 @@ struct async_lane {
     char scratch[REQUEST_HEAD_MAX];
 };
 
+struct ssl_ctx_st;
+
 struct async_server {
     uint32_t tag;
     struct async_server_config config; /* address: not kept */
@@ -45,7 +47,8 @@ struct async_server {
 
     struct dlc_mtx mtx; /* rank LCK_http */
     struct dlc_cond quiet;
-    struct map addresses;        /* G: mtx: hash of an address -> its connections */
+    struct ssl_ctx_st *tls; /* G: mtx: of new connections; NULL: plain, or no certificate yet */
+    struct map addresses;   /* G: mtx: hash of an address -> its connections */
     struct async_figures counts; /* G: mtx; loops is not used */
     struct log_limit refusals;   /* G: mtx */
 };
@@ -53,10 +56,13 @@ struct async_server {
 /* A connection is counted from its acceptance to its end. */
 void async_uncount(struct async_server *s, uint64_t address);
 void async_count_late(struct async_server *s);
+void async_count_stranger(struct async_server *s);
 void async_lane_check_gone(struct async_lane *l); /* L: tells the closer when it is so */
 
-/* async_server_conn.c: L. Takes fd. */
-void async_conn_open(struct async_lane *l, int fd, uint64_t address);
+struct async_tls;
+
+/* async_server_conn.c: L. Takes fd and tls (NULL: plain). */
+void async_conn_open(struct async_lane *l, int fd, uint64_t address, struct async_tls *tls);
 bool async_conn_shed(struct async_lane *l); /* the one that is idle longest; false: none is */
 void async_conn_sweep(struct async_lane *l);
 /* All that are idle; `all`: the others too. */

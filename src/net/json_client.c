@@ -11,6 +11,7 @@
 #include "base/secret.h"
 #include "base/str.h"
 #include "net/curl_headers.h"
+#include "net/curl_tls.h"
 #include "net/sync_call.h"
 
 #define CLIENT_TAG    DLC_TAG4('h', 't', 'c', 'l')
@@ -32,6 +33,8 @@ struct http_client {
     struct server_address addresses[ADDRESSES_MAX];
     size_t n_addresses, at; /* at: the one that answered last */
     char *token_line, *ca;
+    struct tls_identity *identity; /* NULL: none */
+    struct buf connect_to;         /* of a node; "": any server */
     struct dlc_dur timeout;
     bool repeatable;
     struct curl_slist *extra; /* for the next request */
@@ -190,6 +193,7 @@ static int ask(struct call *k, const char *method, struct dlc_err *err)
 {
     struct http_client *c = k->client;
     size_t first = c->at;
+    struct curl_slist to_node = {.data = c->connect_to.data};
     bool again = true;
     int rc = 0;
 
@@ -198,9 +202,18 @@ static int ask(struct call *k, const char *method, struct dlc_err *err)
                                  .timeout = c->timeout,
                                  .most = k->each != NULL ? LINE_MOST : BODY_MAX,
                                  .tls = {.ca_file = c->ca},
+                                 .connect_to = c->connect_to.len > 0 ? &to_node : NULL,
                                  .each = k->each != NULL ? on_line : NULL,
                                  .arg = k,
                                  .body = BUF_INIT};
+    if (c->identity != NULL) {
+        k->http.tls.cert_pem = c->identity->cert;
+        k->http.tls.key_pem = c->identity->key;
+    }
+    if (c->connect_to.len > 0) {
+        k->http.tls.ca_pem = c->identity->authorities;
+        k->http.tls.only_this_ca = true;
+    }
     for (size_t i = 0; i < c->n_addresses && again; i++) {
         c->at = (first + i) % c->n_addresses;
         rc = ask_one(k, &c->addresses[c->at], &again, err);
@@ -342,6 +355,23 @@ int http_lines(struct http_client *c, const char *path, bool (*each)(const char 
     return rc;
 }
 
+/* The server is asked by the name of the node, which its certificate must have. */
+static int name_node(struct http_client *c, const char *node, struct dlc_err *err)
+{
+    struct server_address *p = &c->addresses[0];
+    struct buf url = BUF_INIT;
+
+    if (c->n_addresses != 1 || c->identity == NULL ||
+        !curl_tls_node_url(p->url, node, &url, &c->connect_to)) {
+        buf_release(&url);
+        return dlc_err_set(err, DLC_EINVAL, "%s is not the address of a node that speaks TLS",
+                           p->shown);
+    }
+    mem_free(&p->url);
+    p->url = buf_take(&url);
+    return 0;
+}
+
 int http_client_open(const struct http_client_config *cfg, struct http_client **out,
                      struct dlc_err *err)
 {
@@ -364,11 +394,23 @@ int http_client_open(const struct http_client_config *cfg, struct http_client **
     c->repeatable = cfg->repeatable;
     c->token_line = cfg->token != NULL ? mem_fmt("Authorization: Bearer %s", cfg->token) : NULL;
     c->ca = ca != NULL && *ca != '\0' ? mem_str(ca) : NULL;
+    c->identity = tls_identity_get(cfg->identity);
     rc = parse_addresses(c, cfg->base, err);
+    if (rc == 0 && cfg->node != NULL)
+        rc = name_node(c, cfg->node, err);
     if (rc < 0)
         http_client_close(&c);
     *out = c;
     return rc;
+}
+
+void http_client_identity(struct http_client *c, struct tls_identity *id)
+{
+    dlc_check(c->tag == CLIENT_TAG);
+    if (id == c->identity)
+        return;
+    tls_identity_put(&c->identity);
+    c->identity = tls_identity_get(id);
 }
 
 void http_client_close(struct http_client **cp)
@@ -384,6 +426,8 @@ void http_client_close(struct http_client **cp)
     for (size_t i = 0; i < c->n_addresses; i++)
         address_release(&c->addresses[i]);
     secret_free(&c->token_line);
+    tls_identity_put(&c->identity);
+    buf_release(&c->connect_to);
     mem_free(&c->ca);
     c->tag = 0;
     mem_free(&c);

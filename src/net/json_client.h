@@ -16,14 +16,20 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "net/tls_identity.h"
 
 struct http_client;
 
 struct http_client_config {
     const char *base; /* "http://host:port", "https://…", "unix:/path", several with commas: tried
                        * in turn when one does not answer or says it does not lead (503) */
-    const char *token;      /* NULL: none */
-    const char *ca;         /* PEM file; NULL: the system's */
+    const char *token; /* NULL: none */
+    const char *ca;    /* PEM file; NULL: the system's */
+    /* Its certificate is shown to servers. A reference is taken; NULL: none. */
+    struct tls_identity *identity;
+    /* The server is this node: it must show its certificate, of an authority of `identity`. base is
+     * one https:// address. NULL: any server. */
+    const char *node;
     struct dlc_dur timeout; /* 0: 30 s */
     bool repeatable;        /* a POST done twice does no harm either */
 };
@@ -34,6 +40,8 @@ void http_client_close(struct http_client **cp);
 
 /* One more header for the next request alone: "If-Match", "Idempotency-Key". */
 void http_client_header(struct http_client *c, const char *name, const char *value);
+/* Show another certificate from the next request on. Takes a reference. */
+void http_client_identity(struct http_client *c, struct tls_identity *id);
 /* The address that answered last, or will be asked first. */
 const char *http_client_at(const struct http_client *c);
 

@@ -38,6 +38,7 @@ struct http_request {
     const char *params[HTTP_PARAMS]; /* of the pattern's {…}, in order */
     const char *token;               /* Authorization: Bearer …; NULL: none */
     const char *as_tenant;           /* Dlcache-As-Tenant: …; NULL: none */
+    const char *node;                /* as the client's certificate says; NULL: it has none */
     bool local;                      /* through a Unix socket, by a user we trust */
     const json_t *body;              /* NULL: none */
     const struct target *target;     /* the server's, and what follows */

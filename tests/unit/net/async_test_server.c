@@ -52,8 +52,8 @@ static void on_echo(struct async_call *call, const struct http_request *r, void 
     struct http_reply reply = {0};
 
     (void)ctx;
-    reply.body = json_pack("{s:s, s:s, s:s*, s:s*}", "method", r->method, "a", r->params[0], "q", q,
-                           "token", r->token);
+    reply.body = json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "method", r->method, "a", r->params[0],
+                           "q", q, "token", r->token, "node", r->node);
     async_answer(call, &reply);
 }
 
