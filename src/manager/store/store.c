@@ -25,19 +25,16 @@ int store_open(const char *url, struct store **out, struct dlc_err *err)
     *out = NULL;
     if (str_starts(url, "sqlite:") && url[7] != '\0')
         return sqlite_store_open(url + 7, out, err);
-    if (str_starts(url, "redis://"))
+    if (str_starts(url, "redis://") || str_starts(url, "rediss://"))
 #ifdef DLC_REDIS
         return redis_store_open(url, out, err);
 #else
         return dlc_err_set(err, DLC_EINVAL,
                            "this dlcache was built without Redis (meson -Dredis=enabled)");
 #endif
-    if (str_starts(url, "rediss://"))
-        return dlc_err_set(err, DLC_EINVAL,
-                           "store: Redis over TLS is not supported; use redis:// through a tunnel");
     return dlc_err_set(
         err, DLC_EINVAL,
-        "a store is sqlite:PATH or redis://[USER:PASSWORD@]HOST:PORT[,...][/PREFIX]");
+        "a store is sqlite:PATH or redis[s]://[USER:PASSWORD@]HOST:PORT[,...][/PREFIX]");
 }
 
 static struct store *checked(struct store *m)

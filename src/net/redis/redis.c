@@ -335,12 +335,12 @@ static bool fly_once(struct call *k, struct pollfd *fds, struct dlc_mono until)
         }
         if ((fds[i].revents & POLLOUT) != 0 &&
             redis_conn_send(f->conn, f->out.data, f->out.len, &f->sent) < 0) {
-            flight_lost(k, f, strerror(errno));
+            flight_lost(k, f, redis_conn_why(f->conn));
             continue;
         }
         if ((fds[i].revents & (POLLIN | POLLHUP | POLLERR)) != 0) {
             if (redis_conn_receive(f->conn) < 0)
-                flight_lost(k, f, strerror(errno));
+                flight_lost(k, f, redis_conn_why(f->conn));
             else
                 take_replies(k, f);
         }

@@ -28,13 +28,19 @@
 
 struct redis;
 
-/* "redis://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/PREFIX][?timeout=5s]" */
+/*
+ * "redis://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]...][/PREFIX][?timeout=5s]"; rediss:// is the
+ * same over TLS, with &ca=FILE (of who signs the servers' certificates; default: the system's) and
+ * &cert=FILE&key=FILE (ours, where the server asks for one).
+ */
 struct redis_url {
     char *user, *password; /* NULL: none */
     char **hosts;
     uint16_t *ports;
     size_t n;
     char *prefix; /* NULL: none */
+    bool tls;
+    char *ca, *cert, *key; /* NULL: none */
     struct dlc_dur timeout;
 };
 int redis_url_parse(const char *url, struct redis_url *out, struct dlc_err *err);

@@ -2,7 +2,7 @@
 /*
  * A connection to one Redis server. hiredis parses what comes; sending, receiving and waiting are
  * done here, without blocking, because hiredis has no deadline for a whole call and dies of
- * SIGPIPE.
+ * SIGPIPE. TLS: redis_tls.c.
  */
 #include <errno.h>
 #include <limits.h>
@@ -134,6 +134,8 @@ int redis_conn_open(const struct redis_url *u, const char *address, struct dlc_m
     c->reader = redisReaderCreate();
     dlc_check(c->reader != NULL);
     rc = connect_to(address, deadline, &c->fd, err);
+    if (rc == 0 && u->tls)
+        rc = redis_tls_open(u, address, c->fd, deadline, &c->tls, err);
     if (rc == 0)
         rc = authenticate(c, u, address, deadline, err);
     if (rc < 0)
@@ -149,6 +151,7 @@ void redis_conn_close(struct redis_conn **cp)
     *cp = NULL;
     if (c == NULL)
         return;
+    redis_tls_close(&c->tls);
     os_close(&c->fd);
     redisReaderFree(c->reader);
     mem_free(&c);
@@ -159,6 +162,13 @@ int redis_conn_send(struct redis_conn *c, const char *data, size_t len, size_t *
     while (*at < len) {
         ssize_t n;
 
+        if (c->tls != NULL) {
+            n = redis_tls_send(c->tls, data + *at, len - *at, c->tls_error);
+            if (n <= 0)
+                return (int)n;
+            *at += (size_t)n;
+            continue;
+        }
         n = os_send(c->fd, data + *at, len - *at, 0);
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return 0;
@@ -169,11 +179,27 @@ int redis_conn_send(struct redis_conn *c, const char *data, size_t len, size_t *
     return 0;
 }
 
+/* All that OpenSSL has decrypted: poll() would wait for more. */
+static int receive_tls(struct redis_conn *c, char *data, size_t cap)
+{
+    do {
+        ssize_t n = redis_tls_receive(c->tls, data, cap, c->tls_error);
+
+        if (n <= 0)
+            return (int)n;
+        if (redisReaderFeed(c->reader, data, (size_t)n) != REDIS_OK)
+            return -1;
+    } while (redis_tls_has_more(c->tls));
+    return 0;
+}
+
 int redis_conn_receive(struct redis_conn *c)
 {
     char data[65536];
     ssize_t n;
 
+    if (c->tls != NULL)
+        return receive_tls(c, data, sizeof(data));
     n = os_recv(c->fd, data, sizeof(data), 0);
     if (n < 0)
         return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
@@ -182,6 +208,11 @@ int redis_conn_receive(struct redis_conn *c)
         return -1;
     }
     return redisReaderFeed(c->reader, data, (size_t)n) == REDIS_OK ? 0 : -1;
+}
+
+const char *redis_conn_why(const struct redis_conn *c)
+{
+    return c->tls_error[0] != '\0' ? c->tls_error : strerror(errno);
 }
 
 int redis_conn_reply(struct redis_conn *c, redisReply **out)
@@ -215,6 +246,19 @@ static int exchange(struct redis_conn *c, const struct buf *b, struct dlc_mono d
     return 0;
 }
 
+/* A server that wants our certificate says so only after the handshake (TLS 1.3). */
+static int call_error(const struct redis_conn *c, struct dlc_err *err)
+{
+    const char *why = redis_conn_why(c);
+
+    if (strstr(why, "alert") != NULL && strstr(why, "certificate") != NULL)
+        return dlc_err_set(err, DLC_EDENIED,
+                           "Redis refuses our certificate (%s); name one that it knows in the URL: "
+                           "rediss://...?cert=FILE&key=FILE",
+                           why);
+    return dlc_err_set(err, DLC_EBUCKET, "Redis: %s", why);
+}
+
 int redis_conn_call(struct redis_conn *c, struct dlc_mono deadline, redisReply **out,
                     struct dlc_err *err, ...)
 {
@@ -232,7 +276,7 @@ int redis_conn_call(struct redis_conn *c, struct dlc_mono deadline, redisReply *
     buf_addf(&whole, "*%u\r\n", n);
     buf_add(&whole, args.data, args.len);
     if (exchange(c, &whole, deadline, out) < 0)
-        rc = dlc_err_set(err, DLC_EBUCKET, "Redis: %s", strerror(errno));
+        rc = call_error(c, err);
     buf_release(&args);
     buf_release(&whole);
     return rc;

@@ -3,6 +3,8 @@
 #ifndef DLC_NET_REDIS_REDIS_I_H
 #define DLC_NET_REDIS_REDIS_I_H
 
+#include <sys/types.h>
+
 #include "base/mutex.h"
 #include "net/redis/redis.h"
 
@@ -11,11 +13,13 @@
  */
 struct redis_conn {
     int fd;
+    struct ssl_st *tls; /* NULL: plain */
+    char tls_error[80]; /* of OpenSSL; "": errno says what happened */
     redisReader *reader;
     struct redis_conn *next; /* idle ones of a server */
 };
 
-/* With AUTH when u has a password. */
+/* With TLS when u says so, with AUTH when u has a password. */
 int redis_conn_open(const struct redis_url *u, const char *address, struct dlc_mono deadline,
                     struct redis_conn **out, struct dlc_err *err);
 void redis_conn_close(struct redis_conn **cp);
@@ -23,6 +27,8 @@ void redis_conn_close(struct redis_conn **cp);
 int redis_conn_send(struct redis_conn *c, const char *data, size_t len, size_t *at);
 /* Take in what is there. -1: the connection is lost. */
 int redis_conn_receive(struct redis_conn *c);
+/* Why the connection was lost, after -1. */
+const char *redis_conn_why(const struct redis_conn *c);
 /* The next whole reply, or NULL. -1: not the protocol. */
 int redis_conn_reply(struct redis_conn *c, redisReply **out);
 /* Send and wait for one reply; "CLUSTER", "SLOTS", NULL. */
@@ -31,6 +37,17 @@ int redis_conn_call(struct redis_conn *c, struct dlc_mono deadline, redisReply *
 /* poll() until the deadline; false: it passed. */
 struct pollfd;
 bool redis_wait(struct pollfd *fds, size_t n, struct dlc_mono deadline);
+
+/* ---- redis_tls.c ---- */
+
+/* TLS over a connected socket. DLC_EDENIED: the certificate is refused; DLC_EINVAL: a file of u. */
+int redis_tls_open(const struct redis_url *u, const char *address, int fd, struct dlc_mono deadline,
+                   struct ssl_st **out, struct dlc_err *err);
+void redis_tls_close(struct ssl_st **sp);
+/* Bytes, 0: not now, -1 with errno and perhaps a text: lost. */
+ssize_t redis_tls_send(struct ssl_st *ssl, const void *data, size_t len, char why[static 80]);
+ssize_t redis_tls_receive(struct ssl_st *ssl, void *data, size_t cap, char why[static 80]);
+bool redis_tls_has_more(const struct ssl_st *ssl); /* which poll() does not see */
 
 /* ---- redis_slots.c ---- */
 

@@ -13,7 +13,8 @@
 static int bad(struct dlc_err *err, const char *what)
 {
     return dlc_err_set(err, DLC_EINVAL,
-                       "store: %s; it is redis://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...][/PREFIX]",
+                       "store: %s; it is redis[s]://[USER:PASSWORD@]HOST:PORT[,HOST:PORT...]"
+                       "[/PREFIX][?timeout=5s&ca=FILE&cert=FILE&key=FILE]",
                        what);
 }
 
@@ -22,6 +23,9 @@ void redis_url_release(struct redis_url *u)
     mem_free(&u->user);
     mem_free(&u->password);
     mem_free(&u->prefix);
+    mem_free(&u->ca);
+    mem_free(&u->cert);
+    mem_free(&u->key);
     for (size_t i = 0; i < u->n; i++)
         mem_free(&u->hosts[i]);
     mem_free(&u->hosts);
@@ -82,7 +86,7 @@ static int decode(const char *s, size_t len, char **out, struct dlc_err *err)
     if (good && b.len > 0)
         *out = mem_str(b.data);
     buf_release(&b);
-    return good ? 0 : bad(err, "user or password has a bad %XX");
+    return good ? 0 : bad(err, "there is a bad %XX");
 }
 
 static int parse_user(const char *s, size_t len, struct redis_url *out, struct dlc_err *err)
@@ -94,6 +98,43 @@ static int parse_user(const char *s, size_t len, struct redis_url *out, struct d
     if (colon == NULL)
         return decode(s, len, &out->password, err);
     return rc < 0 ? rc : decode(colon + 1, len - user - 1, &out->password, err);
+}
+
+/* "NAME=VALUE" */
+static int parse_setting(const char *s, size_t len, struct redis_url *out, struct dlc_err *err)
+{
+    const struct {
+        const char *name;
+        char **value;
+    } files[] = {{"ca=", &out->ca}, {"cert=", &out->cert}, {"key=", &out->key}};
+    char *one = mem_strn(s, len);
+    int rc = bad(err, "after '?' there may be timeout=5s, and with rediss:// ca, cert and key");
+
+    if (str_starts(one, "timeout=") && str_parse_dur(one + 8, &out->timeout) && out->timeout.ns > 0)
+        rc = 0;
+    for (size_t i = 0; out->tls && i < sizeof(files) / sizeof(files[0]); i++) {
+        size_t name = strlen(files[i].name);
+
+        if (str_starts(one, files[i].name) && *files[i].value == NULL && len > name)
+            rc = decode(s + name, len - name, files[i].value, err);
+    }
+    mem_free(&one);
+    return rc;
+}
+
+static int parse_query(const char *s, struct redis_url *out, struct dlc_err *err)
+{
+    for (;; s++) {
+        size_t len = strcspn(s, "&");
+        int rc = parse_setting(s, len, out, err);
+
+        if (rc < 0)
+            return rc;
+        s += len;
+        if (*s == '\0')
+            break;
+    }
+    return (out->cert == NULL) == (out->key == NULL) ? 0 : bad(err, "cert and key need each other");
 }
 
 static int parse_tail(const char *s, struct redis_url *out, struct dlc_err *err)
@@ -109,12 +150,7 @@ static int parse_tail(const char *s, struct redis_url *out, struct dlc_err *err)
                 strlen(out->prefix))
             return bad(err, "a prefix has up to 64 letters, digits, '.', '_' and '-'");
     }
-    if (query[0] == '\0')
-        return 0;
-    if (!str_starts(query, "?timeout=") || !str_parse_dur(query + 9, &out->timeout) ||
-        out->timeout.ns <= 0)
-        return bad(err, "after '?' there may be timeout=5s");
-    return 0;
+    return query[0] == '\0' ? 0 : parse_query(query + 1, out, err);
 }
 
 int redis_url_parse(const char *url, struct redis_url *out, struct dlc_err *err)
@@ -122,10 +158,10 @@ int redis_url_parse(const char *url, struct redis_url *out, struct dlc_err *err)
     const char *s, *end, *at;
     int rc = 0;
 
-    *out = (struct redis_url){.timeout = DLC_SEC(5)};
-    if (!str_starts(url, "redis://"))
+    *out = (struct redis_url){.timeout = DLC_SEC(5), .tls = str_starts(url, "rediss://")};
+    if (!out->tls && !str_starts(url, "redis://"))
         return bad(err, "not redis://");
-    s = url + strlen("redis://");
+    s = strstr(url, "://") + 3;
     end = s + strcspn(s, "/?");
     at = memrchr(s, '@', (size_t)(end - s));
     if (at != NULL) {

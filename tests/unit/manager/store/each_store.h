@@ -39,7 +39,7 @@ static inline int each_open(void **state)
     each_current->url(f->url);
     *state = f;
     if (store_open(f->url, &f->m, &err) == 0)
-        return strcmp(store_backend(f->m), each_current->name);
+        return strcmp(store_backend(f->m), each_current->backend);
     print_error("%s\n", err.text);
     return -1;
 }

@@ -114,7 +114,25 @@ static bool says(struct redis_servers *r, unsigned i, const char *command, const
     return good;
 }
 
-static void run_server(const struct redis_servers *r, int port, const char *dir, const char *log)
+static void add_tls(const struct redis_servers *r, int port, const char **argv, size_t *n)
+{
+    static char files[3][256], number[16];
+    const char *more[] = {"--tls-port",         number,   "--tls-ca-cert-file", files[0],
+                          "--tls-cert-file",    files[1], "--tls-key-file",     files[2],
+                          "--tls-auth-clients", "no"};
+
+    snprintf(number, sizeof(number), "%d", port);
+    unit_path("ca.pem", files[0]);
+    unit_path("server.pem", files[1]);
+    unit_path("server.key", files[2]);
+    if (r->mutual)
+        more[9] = "yes";
+    memcpy(argv + *n, more, sizeof(more));
+    *n += unit_count(more);
+}
+
+static void run_server(const struct redis_servers *r, const struct redis_server *s, const char *dir,
+                       const char *log)
 {
     char number[16], config[32];
     const char *argv[40] = {"redis-server",
@@ -136,8 +154,10 @@ static void run_server(const struct redis_servers *r, int port, const char *dir,
                             "0"};
     size_t n = 17;
 
-    snprintf(number, sizeof(number), "%d", port);
-    snprintf(config, sizeof(config), "nodes-%d.conf", port);
+    snprintf(number, sizeof(number), "%d", s->port);
+    snprintf(config, sizeof(config), "nodes-%d.conf", s->port);
+    if (s->tls_port != 0)
+        add_tls(r, s->tls_port, argv, &n);
     if (r->cluster) {
         const char *more[] = {"--cluster-enabled",      "yes", "--cluster-config-file", config,
                               "--cluster-node-timeout", "1000"};
@@ -167,7 +187,7 @@ void redis_server_start(struct redis_servers *r, unsigned i)
     r->s[i].pid = fork();
     assert_true(r->s[i].pid >= 0);
     if (r->s[i].pid == 0)
-        run_server(r, r->s[i].port, dir, log);
+        run_server(r, &r->s[i], dir, log);
     while (!says(r, i, "PING", "PONG")) {
         int status;
 
@@ -211,6 +231,41 @@ void redis_servers_start_one(struct redis_servers *r, const char *password)
     *r = (struct redis_servers){.n = 1};
     if (password != NULL)
         snprintf(r->password, sizeof(r->password), "%s", password);
+    start(r);
+}
+
+/* A CA, and certificates that it signs; another CA. */
+static void make_certificates(void)
+{
+    static const char script[] =
+        "cd '%s' && test -e server.pem || {"
+        " key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2';"
+        " for ca in ca other-ca; do"
+        "  openssl req -x509 $key -subj /CN=$ca -keyout $ca.key -out $ca.pem || exit 1; done;"
+        " for name in server client; do"
+        "  openssl req $key -subj /CN=$name -addext subjectAltName=IP:127.0.0.1,DNS:redis.test"
+        "   -keyout $name.key -out $name.csr && openssl x509 -req -in $name.csr -CA ca.pem"
+        "   -CAkey ca.key -CAcreateserial -days 2 -copy_extensions copy -out $name.pem || exit 1;"
+        " done; } >openssl.log 2>&1";
+    char dir[256], command[1024];
+
+    unit_path(".", dir);
+    snprintf(command, sizeof(command), script, dir);
+    assert_int_equal(system(command), 0); /* see openssl.log */
+}
+
+const char *redis_servers_file(const char *name, char out[static 256])
+{
+    return unit_path(name, out);
+}
+
+void redis_servers_start_tls(struct redis_servers *r, const char *password, bool mutual)
+{
+    make_certificates();
+    *r = (struct redis_servers){.n = 1, .mutual = mutual};
+    if (password != NULL)
+        snprintf(r->password, sizeof(r->password), "%s", password);
+    r->s[0].tls_port = free_port();
     start(r);
 }
 
@@ -280,11 +335,12 @@ void redis_servers_url(const struct redis_servers *r, char out[static 400])
 {
     struct buf b = BUF_INIT;
 
-    buf_adds(&b, "redis://");
+    buf_adds(&b, r->s[0].tls_port != 0 ? "rediss://" : "redis://");
     if (r->password[0] != '\0')
         buf_addf(&b, ":%s@", r->password);
     for (unsigned i = 0; i < r->n; i++)
-        buf_addf(&b, "%s127.0.0.1:%d", i > 0 ? "," : "", r->s[i].port);
+        buf_addf(&b, "%s127.0.0.1:%d", i > 0 ? "," : "",
+                 r->s[i].tls_port != 0 ? r->s[i].tls_port : r->s[i].port);
     snprintf(out, 400, "%s", buf_str(&b));
     buf_release(&b);
 }

@@ -30,6 +30,26 @@ static bool redis_start(void)
     return true;
 }
 
+static bool tls_start(void)
+{
+    if (!redis_servers_exist())
+        return false;
+    redis_servers_start_tls(&servers, "secret-of-the-test", true);
+    return true;
+}
+
+static void tls_url(char out[static 512])
+{
+    char base[400], ca[256], cert[256], key[256];
+    int n;
+
+    redis_servers_url(&servers, base);
+    n = snprintf(out, 512, "%s/t%u?ca=%s&cert=%s&key=%s", base, serial++,
+                 redis_servers_file("ca.pem", ca), redis_servers_file("client.pem", cert),
+                 redis_servers_file("client.key", key));
+    assert_in_range(n, 1, 511);
+}
+
 static bool cluster_start(void)
 {
     if (!redis_servers_exist())
@@ -53,10 +73,11 @@ static void redis_url(char out[static 512])
 #endif
 
 const struct test_store stores[] = {
-    {"sqlite", NULL, sqlite_url, NULL},
+    {"sqlite", "sqlite", NULL, sqlite_url, NULL},
 #ifdef DLC_REDIS
-    {"redis", redis_start, redis_url, redis_stop},
-    {"redis cluster", cluster_start, redis_url, redis_stop},
+    {"redis", "redis", redis_start, redis_url, redis_stop},
+    {"rediss", "redis", tls_start, tls_url, redis_stop},
+    {"redis cluster", "redis cluster", cluster_start, redis_url, redis_stop},
 #endif
 };
 const size_t n_stores = unit_count(stores);

@@ -6,7 +6,7 @@
 #include "manager/store/store.h"
 
 struct test_store {
-    const char *name;
+    const char *name, *backend;
     bool (*start)(void);               /* once; NULL: nothing to start. False: cannot run here */
     void (*url)(char out[static 512]); /* of another, empty store each time */
     void (*stop)(void);                /* may be NULL */

@@ -51,7 +51,6 @@ static void test_file(void **state)
     store_close(&m);
     assert_int_equal(store_open("sqlite:", &m, &err), DLC_EINVAL);
     assert_int_equal(store_open("postgres://x", &m, &err), DLC_EINVAL);
-    assert_int_equal(store_open("rediss://x", &m, &err), DLC_EINVAL);
     assert_true(open_path("/proc/no/such/manager.db", &m) < 0);
     assert_non_null(strstr(err.text, "/proc/no/such"));
     assert_null(m);

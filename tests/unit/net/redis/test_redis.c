@@ -56,11 +56,33 @@ static int stop_cluster(void **state)
 static void test_urls(void **state)
 {
     static const char *const bad[] = {
-        "redis://",      "redis://:0",      "redis://h:0",   "redis://h:65536",
-        "redis://h:x",   "redis://h,",      "redis://,h",    "redis://h/a b",
-        "redis://h/{a}", "redis://u:%zz@h", "redis://h?x=1", "redis://h?timeout=0",
-        "redis://u:p@",  "http://h",        "redis://h h",   "redis://u:secret%00@h",
-        "redis://[::1",  "redis://h/a/b",   "redis://h:1:2",
+        "redis://",
+        "redis://:0",
+        "redis://h:0",
+        "redis://h:65536",
+        "redis://h:x",
+        "redis://h,",
+        "redis://,h",
+        "redis://h/a b",
+        "redis://h/{a}",
+        "redis://u:%zz@h",
+        "redis://h?x=1",
+        "redis://h?timeout=0",
+        "redis://u:p@",
+        "http://h",
+        "redis://h h",
+        "redis://u:secret%00@h",
+        "redis://[::1",
+        "redis://h/a/b",
+        "redis://h:1:2",
+        "rediss://",
+        "redis://h?ca=/x",
+        "rediss://h?ca=",
+        "rediss://h?cert=/x",
+        "rediss://h?key=/x",
+        "rediss://h?ca=/x&ca=/y",
+        "rediss://h?ca=/x&",
+        "rediss://h?ca=%00",
     };
     struct redis_url u;
 
@@ -81,7 +103,15 @@ static void test_urls(void **state)
     assert_string_equal(u.prefix, "pre.fix");
     assert_int_equal(u.timeout.ns, 250000000);
     redis_url_release(&u);
+    ok(redis_url_parse("rediss://h/p?ca=/c%26a&timeout=2s&key=/k&cert=/c", &u, &err));
+    assert_true(u.tls);
+    assert_string_equal(u.ca, "/c&a");
+    assert_string_equal(u.cert, "/c");
+    assert_string_equal(u.key, "/k");
+    assert_int_equal(u.timeout.ns, 2000000000);
+    redis_url_release(&u);
     ok(redis_url_parse("redis://:pass@h", &u, &err));
+    assert_false(u.tls);
     assert_null(u.user);
     assert_string_equal(u.password, "pass");
     redis_url_release(&u);
