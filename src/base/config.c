@@ -359,9 +359,12 @@ static int resolve(struct config *c, struct dlc_err *err)
 
 static bool has_password(const char *value)
 {
-    const char *at = str_starts(value, "redis://") ? strchr(value, '@') : NULL;
+    const char *user = str_starts(value, "redis://")    ? value + 8
+                       : str_starts(value, "rediss://") ? value + 9
+                                                        : "";
+    const char *at = strchr(user, '@');
 
-    return at != NULL && memchr(value + 8, ':', (size_t)(at - value) - 8) != NULL;
+    return at != NULL && memchr(user, ':', (size_t)(at - user)) != NULL;
 }
 
 int config_set(struct config *c, const char *flag, const char *value, struct dlc_err *err)

@@ -6,16 +6,19 @@
         c.ask(0, "DBSIZE")                      a command to server 0; strings, integers, None, lists
         c.kill(c.owner(b"{dlcache}"))           SIGKILL for the server that has this key
         c.start(0)                              again, with its data
+    with redisd.One(tls=k8s.Certificates(dir)) as r:    TLS only, as `server` of that CA; r.url "rediss://..."
 
 Needs redis-server (tools/deps test) and nothing else. Ports are free ones; data lies in a directory of the
 caller's or a temporary one; servers die with the process. tests/unit/manager/store/redis_servers.c is the same in C.
 """
+import contextlib
 import ctypes
 import os
 import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -66,9 +69,12 @@ def slot(key):
     return crc % 16384
 
 
-def call(host, port, *words, password=None, timeout=5.0):
+def call(host, port, *words, password=None, timeout=5.0, tls=None):
     """One command over a connection of its own."""
-    with socket.create_connection((host, port), timeout) as s, s.makefile("rb") as f:
+    with contextlib.ExitStack() as stack:
+        s = stack.enter_context(socket.create_connection((host, port), timeout))
+        s = stack.enter_context(tls.wrap_socket(s, server_hostname=host)) if tls else s
+        f = stack.enter_context(s.makefile("rb"))
         def send(*args):
             args = [a if isinstance(a, bytes) else str(a).encode() for a in args]
             s.sendall(b"*%d\r\n" % len(args) + b"".join(b"$%d\r\n%s\r\n" % (len(a), a) for a in args))
@@ -109,7 +115,8 @@ def _wait(condition, what, timeout=40.0):
 class Servers:
     """flags: more settings of redis-server. places: where each runs (hosts.Host); here unless told."""
 
-    def __init__(self, n, *flags, password=None, dir=None, places=None, ports=None, persist=True):
+    def __init__(self, n, *flags, password=None, dir=None, places=None, ports=None, persist=True,
+                 tls=None):
         self.n, self.flags, self.password, self.places = n, list(flags), password, places or [HERE] * n
         self.own = dir is None
         self.dir = dir or tempfile.mkdtemp(prefix="redis-", dir=os.environ.get("TEST_DIR"))
@@ -117,6 +124,7 @@ class Servers:
         self.ports = ports or []
         self.persist = persist
         self.processes = [None] * n
+        self.tls, self.context = tls, tls and ssl.create_default_context(cafile=tls.path("ca.crt"))
 
     def argv(self, i):
         here = os.path.join(self.dir, "redis-%d" % i)
@@ -124,6 +132,11 @@ class Servers:
         argv = ["redis-server", "--port", str(self.ports[i]), "--bind", self.hosts[i], "--dir", here,
                 "--save", "", "--appendonly", "yes" if self.persist else "no", "--appendfsync", "no",
                 "--logfile", here + "/log", "--repl-diskless-sync-delay", "0", "--protected-mode", "no"]
+        if self.tls:
+            argv[1] = "--tls-port"
+            argv += ["--port", "0", "--tls-cluster", "yes", "--tls-replication", "yes", "--tls-auth-clients", "no",
+                     "--tls-ca-cert-file", self.tls.path("ca.crt"), "--tls-cert-file", self.tls.path("server.crt"),
+                     "--tls-key-file", self.tls.path("server.key")]
         if self.password:
             argv += ["--requirepass", self.password, "--masterauth", self.password]
         return self.places[i].command(argv + self.flags)
@@ -147,7 +160,7 @@ class Servers:
         """A command to server i; one text is split at blanks."""
         words = words[0].split() if len(words) == 1 and isinstance(words[0], str) else words
         with self.places[i].inside():
-            return call(self.hosts[i], self.ports[i], *words, password=self.password)
+            return call(self.hosts[i], self.ports[i], *words, password=self.password, tls=self.context)
 
     def signal(self, i, number):
         self.processes[i].send_signal(number)
@@ -167,7 +180,7 @@ class Servers:
     @property
     def url(self):
         who = ":%s@" % self.password if self.password else ""
-        return "redis://" + who + ",".join("%s:%d" % p for p in zip(self.hosts, self.ports))
+        return ("rediss://" if self.tls else "redis://") + who + ",".join("%s:%d" % p for p in zip(self.hosts, self.ports))
 
     def pids(self):
         return [p.pid for p in self.processes if p is not None]

@@ -33,7 +33,7 @@ struct store;
 
 /*
  * url: "sqlite:PATH" (created if missing, migrated if old, refused if newer), or
- * "redis://[user:password@]HOST:PORT[,HOST:PORT...][/PREFIX]"; a Cluster is detected.
+ * "redis[s]://[user:password@]HOST:PORT[,HOST:PORT...][/PREFIX]"; a Cluster is detected.
  */
 int store_open(const char *url, struct store **out, struct dlc_err *err);
 void store_close(struct store **mp);
