@@ -231,6 +231,22 @@ static int not_worth_asking(struct node *n, const char *token, bool stranger, st
     return 0;
 }
 
+/* Who we are, and, where no program's token is sent, one by whose right a program has it open. */
+static void introduce(struct node *n, const char *token, const char *name, json_t *body)
+{
+    const struct agent *a = n->member->agent;
+    const unsigned char *session =
+        token == NULL && name != NULL ? revocation_token_on(n, name) : NULL;
+    char digest[2 * SHA256_LEN + 1];
+
+    json_object_set_new(body, "node", msg_string(agent_name(a)));
+    json_object_set_new(body, "instance", msg_string(agent_instance(a)));
+    if (session != NULL) {
+        str_hex(session, SHA256_LEN, digest);
+        json_object_set_new(body, "session", json_string(digest));
+    }
+}
+
 /* Takes key. */
 static void ask(struct node *n, const struct question *q, char *key, resolve_f *done, void *arg)
 {
@@ -244,6 +260,7 @@ static void ask(struct node *n, const struct question *q, char *key, resolve_f *
         json_object_set_new(body, "token", msg_string(q->token));
     if (q->endpoint != NULL && name == NULL)
         json_object_set_new(body, "endpoint", msg_string(q->endpoint));
+    introduce(n, q->token, name, body);
     a = mem_new(struct resolve_call);
     a->node = n;
     a->token = mem_str(q->token);

@@ -75,6 +75,16 @@ static struct agent *agent_of(void *arg)
     return a;
 }
 
+const char *agent_name(const struct agent *a)
+{
+    return a->name;
+}
+
+const char *agent_instance(const struct agent *a)
+{
+    return a->identity.instance;
+}
+
 bool agent_manager_away(const struct agent *a)
 {
     return atomic_load_explicit(&a->away, memory_order_relaxed); /* with note() */

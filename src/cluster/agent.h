@@ -50,6 +50,9 @@ void agent_leave(struct agent *a);
 /* After the loop has ended; closes a manager inside this process. */
 void agent_close(struct agent **ap);
 
+/* X: as which node the manager knows this process: its name, and the number of this run. */
+const char *agent_name(const struct agent *a);
+const char *agent_instance(const struct agent *a);
 bool agent_manager_away(const struct agent *a); /* X: it has not answered lately */
 /* Latest state of the connection to the manager, for display. Gives. X. */
 json_t *agent_figures(struct agent *a);

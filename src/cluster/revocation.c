@@ -68,6 +68,17 @@ json_t *revocation_rows(struct node *n)
     return rows;
 }
 
+const unsigned char *revocation_token_on(const struct node *n, const char *dataset)
+{
+    dlc_list_each (l, &n->conns) {
+        const struct conn *c = dlc_container(l, struct conn, link);
+
+        if (is_by_token(c) && strcmp(c->session->ds->cid, dataset) == 0)
+            return c->token;
+    }
+    return NULL;
+}
+
 /* Ended by their next event: their connections may not be freed here (CLIENT-CONN-3). */
 static void end_sessions(struct node *n, const unsigned char *token, const char *cid,
                          const char *tenant, const char *why)

@@ -34,6 +34,9 @@ void revocation_heard(struct node *n, const json_t *answer);
  * there either (REVOKE-3). */
 void revocation_store_is_new(struct node *n);
 void revocation_tick(struct node *n);
+/* SHA-256 of a token by which some session here has the dataset open; NULL: none. Borrowed until
+ * the loop's next event. */
+const unsigned char *revocation_token_on(const struct node *n, const char *dataset);
 /* Has the manager been silent for longer than manager-grace? */
 bool revocation_grace_over(const struct node *n);
 

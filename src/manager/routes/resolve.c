@@ -8,12 +8,14 @@
 #include "base/str.h"
 #include "manager/routes/api.h"
 #include "manager/routes/json_fields.h"
+#include "manager/routes/node_access.h"
 #include "manager/routes/route_util.h"
 #include "manager/store/seal.h"
 
 struct resolve_request {
     const char *token, *dataset, *url, *endpoint;
     struct caller who; /* role 0: the node itself */
+    struct node_asker node;
 };
 
 /* ---- which dataset ---- */
@@ -81,6 +83,8 @@ static int find_dataset(struct api *api, const struct resolve_request *q, struct
     rc = store_get(api->tables->store, STORE_DATASET, q->dataset, out, err);
     if (rc == DLC_ENOTFOUND || (rc == 0 && !may_read(q, out->tenant)))
         rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset %s for this token", q->dataset);
+    if (rc == 0 && q->who.role == 0)
+        rc = node_access_check(api, &q->node, out, err);
     return rc;
 }
 
@@ -154,6 +158,9 @@ static bool read_request(struct api *api, const struct http_request *r, struct r
         {"dataset", FIELD_NAME, false, 0, &q->dataset},
         {"url", FIELD_TEXT, false, 4096, &q->url},
         {"endpoint", FIELD_TEXT0, false, 1024, &q->endpoint},
+        {"node", FIELD_NAME, false, 0, &q->node.name},
+        {"instance", FIELD_TEXT, false, 64, &q->node.instance},
+        {"session", FIELD_TEXT, false, 2 * SHA256_LEN, &q->node.session},
         {NULL},
     };
     struct dlc_err err = DLC_ERR_INIT;
@@ -186,15 +193,21 @@ void route_resolve(struct http_request *r, struct http_reply *reply, void *ctx)
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     json_t *secret = NULL;
+    bool refused;
     int rc;
 
     if (!read_request(api, r, &q, reply))
         return;
     rc = find_dataset(api, &q, &d, &err);
+    refused = rc == DLC_EDENIED || rc == DLC_EBUSY;
     if (rc == 0)
         rc = credentials_of(api, d.tenant, &secret, &err);
     if (rc == 0) {
         reply_doc(reply, 200, answer(&d, secret), d.version);
+    } else if (refused) {
+        log_info("%s: not for node %s: %s", d.id, q.node.name != NULL ? q.node.name : "?",
+                 err.text);
+        http_problem(reply, rc == DLC_EBUSY ? 503 : 403, "Not for this node", "%s", err.text);
     } else if (rc == DLC_EDENIED || rc == DLC_ECORRUPT) {
         log_error("%s", err.text);
         http_problem(reply, 500, "Credentials unreadable", "%s", err.text);
