@@ -162,3 +162,30 @@ bool listen_trusts(int fd)
         return false;
     return cred.uid == 0 || cred.uid == geteuid();
 }
+
+void listen_peer(int fd, int64_t *uid, int64_t *pid)
+{
+    struct ucred cred;
+    socklen_t len = sizeof(cred);
+
+    *uid = *pid = -1;
+    if (os_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 && len == sizeof(cred)) {
+        *uid = cred.uid;
+        *pid = cred.pid;
+    }
+}
+
+void listen_address(const struct sockaddr *a, char *out, size_t len)
+{
+    socklen_t size = a == NULL                  ? 0
+                     : a->sa_family == AF_INET  ? sizeof(struct sockaddr_in)
+                     : a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                : 0;
+    char host[64], port[16];
+
+    if (size == 0 || getnameinfo(a, size, host, sizeof(host), port, sizeof(port),
+                                 NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        snprintf(out, len, "unknown");
+    else
+        snprintf(out, len, a->sa_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
+}

@@ -40,6 +40,9 @@ struct http_request {
     const char *as_tenant;           /* Dlcache-As-Tenant: …; NULL: none */
     const char *node;                /* as the client's certificate says; NULL: it has none */
     bool local;                      /* through a Unix socket, by a user we trust */
+    const char *id;                  /* 16 hexadecimal digits; the reply has it as X-Request-Id */
+    const char *address;             /* of the caller: HOST:PORT, or "unix" */
+    int64_t uid, pid;                /* of the caller through a Unix socket; -1: not known */
     const json_t *body;              /* NULL: none */
     const struct target *target;     /* the server's, and what follows */
     void *priv;
@@ -119,6 +122,9 @@ struct http_server_config {
      * has filled the reply (401, 403). */
     bool (*check)(struct http_request *r, const struct http_route *route, struct http_reply *reply,
                   void *ctx);
+    /* Called with the reply of each request that `check` has seen, before it is sent. NULL: none. */
+    void (*answered)(struct http_request *r, const struct http_route *route,
+                     const struct http_reply *reply, void *ctx);
 };
 
 int http_server_open(const struct http_server_config *c, struct http_server **out,

@@ -56,6 +56,8 @@ struct http_server {
     bool watch_ends; /* G: mtx */
 };
 
+#define HTTP_ADDRESS 64 /* "[IPv6%scope]:port" */
+
 struct exchange {
     uint32_t tag;
     struct http_server *server;
@@ -70,6 +72,8 @@ struct exchange {
     size_t reserved;  /* of http_server.bodies */
     size_t swallowed; /* of a body that is too large */
     bool begun, busy, large;
+    bool checked; /* config.check was called: config.answered follows */
+    char id[17], address[HTTP_ADDRESS];
 };
 
 /* Connections (server_timeouts.c). */

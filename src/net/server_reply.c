@@ -279,10 +279,13 @@ enum MHD_Result exchange_reply(struct exchange *x, struct http_reply *reply)
 
     reply_cut_range(reply, http_header(&x->request, "Range"),
                     http_header(&x->request, "If-Range") != NULL);
+    if (x->checked && x->server->config.answered != NULL)
+        x->server->config.answered(&x->request, x->route, reply, x->server->config.ctx);
     out = response_new(x, reply, &type);
     if (out != NULL) {
         add_headers(out, reply, type,
                     atomic_load_explicit(&x->server->closing, memory_order_relaxed));
+        add_header(out, "X-Request-Id", x->request.id);
         rc = MHD_queue_response(x->connection, reply->status == 0 ? 200 : (unsigned)reply->status,
                                 out);
         MHD_destroy_response(out); /* ours; the connection has its own reference */

@@ -5,12 +5,15 @@
  * queued in the first or the last of these calls.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/check.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/str.h"
@@ -177,6 +180,7 @@ static bool check_caller(struct exchange *x, struct http_reply *reply)
 {
     const struct http_server_config *c = &x->server->config;
 
+    x->checked = c->check != NULL;
     return c->check == NULL || c->check(&x->request, x->route, reply, c->ctx);
 }
 
@@ -195,11 +199,28 @@ static bool check_head(struct exchange *x, const char *method, struct http_reply
            check_caller(x, reply) && reserve_body(x, reply);
 }
 
+static void fill_address(struct exchange *x, int fd)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    snprintf(x->address, sizeof(x->address), "unix");
+    x->request.uid = x->request.pid = -1;
+    if (x->listener->local)
+        listen_peer(fd, &x->request.uid, &x->request.pid);
+    else
+        listen_address(info != NULL ? info->client_addr : NULL, x->address, sizeof(x->address));
+}
+
 static void fill_request(struct exchange *x, const char *url, const char *method)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 
+    snprintf(x->id, sizeof(x->id), "%016" PRIx64, rng_seed());
+    x->request.id = x->id;
+    x->request.address = x->address;
+    fill_address(x, info != NULL ? info->connect_fd : -1);
     x->request.method = method;
     x->request.path = url;
     x->request.token = bearer(&x->request);
