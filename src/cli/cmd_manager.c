@@ -53,6 +53,7 @@ static int manage(const struct config *config, bool quiet, struct dlc_err *err)
         .tls_key = or_null(config->tls_key),
         .advertise = or_null(config->advertise),
         .tenant_networks = config->tenant_networks,
+        .audit_log = or_null(config->audit_log),
         .node_ttl = config->node_ttl,
         .job_ttl = config->job_ttl,
         .lock_ttl = config->lock_ttl,

@@ -316,6 +316,7 @@ static int open_inside(struct agent *a, struct dlc_err *err)
         .tls_key = or_null(c->tls_key),
         .advertise = or_null(c->advertise),
         .tenant_networks = c->tenant_networks,
+        .audit_log = or_null(c->audit_log),
         .node_ttl = c->node_ttl,
         .job_ttl = c->job_ttl,
         .lock_ttl = c->lock_ttl,

@@ -12,6 +12,7 @@
 #include "base/syscalls.h"
 #include "manager/fingerprints.h"
 #include "manager/routes/api.h"
+#include "manager/routes/audit.h"
 #include "manager/routes/idempotency.h"
 #include "manager/routes/route_table.h"
 #include "manager/store/seal.h"
@@ -145,6 +146,7 @@ static int open_server(struct manager *m, const struct manager_config *config, s
         .routes = route_table,
         .ctx = &m->api,
         .check = auth_check,
+        .answered = audit_request,
     };
     struct leader *leader = &m->tables.leader;
     int rc = http_server_open(&h, &m->server, err);
@@ -204,6 +206,8 @@ int manager_open(const struct manager_config *config, struct manager **out, stru
     event_streams_init(&m->api.streams);
     if (config->tenant_networks != NULL)
         rc = address_rules_parse(&m->api.tenant_networks, config->tenant_networks, err);
+    if (rc == 0 && config->audit_log != NULL)
+        rc = audit_log_open(config->audit_log, &m->api.audit, err);
     if (rc == 0)
         rc = open_all(m, config, err);
     if (rc < 0)
@@ -224,6 +228,7 @@ void manager_close(struct manager **mp)
     event_streams_release(&m->api.streams);
     address_rules_release(&m->api.tenant_networks);
     tables_release(&m->tables);
+    audit_log_close(&m->api.audit);
     seal_close(&m->seal);
     store_close(&m->store);
     free(m->dir);

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/address_rules.h"
+#include "base/audit_log.h"
 #include "base/clock.h"
 #include "manager/routes/auth.h"
 #include "manager/routes/events.h"
@@ -38,6 +39,7 @@ struct api {
     struct auth auth;
     struct event_streams streams;
     struct address_rules tenant_networks; /* besides public addresses */
+    struct audit_log *audit;              /* NULL: none */
     struct dlc_mono started;
 };
 

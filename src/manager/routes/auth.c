@@ -188,6 +188,7 @@ static bool act_as_tenant(const struct http_request *r, struct http_reply *reply
         return false;
     }
     current.who.role = ROLE_TENANT;
+    current.who.for_tenant = true;
     snprintf(current.who.tenant, sizeof(current.who.tenant), "%s", name);
     return true;
 }

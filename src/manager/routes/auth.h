@@ -40,6 +40,7 @@ struct auth {
 struct caller {
     enum role role;
     char tenant[NAME_MAX_LEN + 1]; /* of role ROLE_TENANT, else "" */
+    bool for_tenant;               /* an admin that acts as the tenant */
 };
 
 /* The caller that the check has identified; valid in handlers, on their thread. */

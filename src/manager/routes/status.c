@@ -49,8 +49,9 @@ void route_status(struct http_request *r, struct http_reply *reply, void *ctx)
     struct dlc_err err = DLC_ERR_INIT;
     const struct leader *leader = &api->tables->leader;
     bool leads = leader_leads(api->tables);
-    json_t *o = json_pack("{s:s, s:b, s:f}", "version", dlc_version(), "leads", leads, "uptime_s",
-                          dlc_dur_seconds(dlc_mono_since(api->started)));
+    json_t *o = json_pack("{s:s, s:b, s:f, s:I}", "version", dlc_version(), "leads", leads,
+                          "uptime_s", dlc_dur_seconds(dlc_mono_since(api->started)), "audit_lost",
+                          (json_int_t)audit_log_lost(api->audit));
     json_t *counts = count_all(api, caller_of(r), &err);
 
     json_object_set_new(o, "store",
