@@ -9,6 +9,7 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "daemon/background_command.h"
+#include "daemon/client_audit.h"
 #include "daemon/client_conn.h"
 #include "daemon/client_fds.h"
 #include "daemon/client_open.h"
@@ -227,6 +228,7 @@ static void op_evict(struct conn *c, struct msg *m)
     e = background_new(c, ds, sizeof(*e));
     if (e == NULL)
         return;
+    client_audit(c, "evict", ds != NULL ? ds->url.shown : NULL, AUDIT_OK, NULL);
     e->from_disk = c->node->disk != NULL && (all || strcmp(tier, "disk") == 0);
     e->base.task.run = evict_step;
     if (all || strcmp(tier, "memory") == 0)
@@ -298,6 +300,7 @@ static void op_stat(struct conn *c, struct msg *m)
 static void op_stop(struct conn *c, struct msg *m)
 {
     (void)m;
+    client_audit(c, "stop", NULL, AUDIT_OK, NULL);
     conn_send(c, json_pack("{s:b}", "ok", 1), NULL, 0);
     node_stop(c->node);
 }

@@ -38,6 +38,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/str.h"
+#include "daemon/client_audit.h"
 #include "daemon/client_fds.h"
 #include "daemon/client_quota.h"
 #include "daemon/reserve.h"
@@ -319,6 +320,7 @@ static void on_listener(struct watch *w, uint32_t events)
     if (os_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
         !config_trusts(n->config, cred.uid)) {
         count(sessions_refused);
+        client_audit_stranger(n, cred.uid, cred.pid, "not in allow-uid");
         log_warn("refused user %d: allow it with --allow-uid %d", (int)cred.uid, (int)cred.uid);
         client_sock_close(n, &fd);
         return;

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cluster/peer/view.h"
+#include "daemon/client_audit.h"
 #include "daemon/client_conn.h"
 #include "daemon/cluster_ops.h"
 #include "daemon/daemon.h"
@@ -23,12 +24,20 @@
 struct opening {
     uint64_t conn;
     bool refresh;
+    char *url; /* for the audit log */
 };
 
 /* Of the daemon's user, or root, who may read all that the daemon may. */
 static bool is_own(const struct conn *c)
 {
     return c->uid == geteuid() || c->uid == 0;
+}
+
+static void refuse_open(struct conn *c, const char *url, const struct dlc_err *err)
+{
+    client_audit(c, "open", url, err->code == DLC_EDENIED ? AUDIT_REFUSED : AUDIT_FAILED,
+                 err->text);
+    conn_fail_err(c, err);
 }
 
 static void open_granted(struct node *n, const struct grant *g, const struct dlc_err *err,
@@ -40,7 +49,7 @@ static void open_granted(struct node *n, const struct grant *g, const struct dlc
     if (c != NULL)
         c->asking = false;
     if (c != NULL && g == NULL)
-        conn_fail_err(c, err);
+        refuse_open(c, o->url, err);
     else if (c != NULL)
         dataset_open(c, &(struct open_request){.url = g->url,
                                                .endpoint = g->endpoint,
@@ -50,11 +59,12 @@ static void open_granted(struct node *n, const struct grant *g, const struct dlc
                                                .foreign = !is_own(c),
                                                .snapshot = c->snapshot,
                                                .grant = g});
+    mem_free(&o->url);
     mem_free(&o);
 }
 
 /* Does the client say enough for the manager to be asked? */
-static bool may_ask(struct conn *c, const char *token, bool named)
+static bool may_ask(struct conn *c, const char *url, const char *token, bool named)
 {
     if (c->node->cluster_ops == NULL) {
         conn_fail(
@@ -64,6 +74,7 @@ static bool may_ask(struct conn *c, const char *token, bool named)
         return false;
     }
     if (token == NULL && !(named && is_own(c) && c->node->membership->inside)) {
+        client_audit(c, "open", url, AUDIT_REFUSED, "no token");
         conn_fail(c, DLC_EDENIED,
                   "this node belongs to a cluster and needs a token to open anything: set "
                   "DLCACHE_TOKEN or --token-file to the one of your tenant");
@@ -78,7 +89,7 @@ static void open_for_user(struct conn *c, const struct open_request *w)
     struct dlc_err err = DLC_ERR_INIT;
 
     if (w->foreign && other_user_may_open(c->node->config, w, &err) < 0)
-        conn_fail_err(c, &err);
+        refuse_open(c, w->url, &err);
     else
         dataset_open(c, w);
 }
@@ -134,10 +145,10 @@ static void open_url(struct conn *c, const json_t *body)
                                       .snapshot = c->snapshot});
         return;
     }
-    if (!may_ask(c, token, named))
+    if (!may_ask(c, url, token, named))
         return;
     o = mem_new(struct opening);
-    *o = (struct opening){c->id, refresh};
+    *o = (struct opening){c->id, refresh, mem_str(url)};
     c->asking = true;
     c->node->cluster_ops->resolve(c->node, token, url, endpoint, OPEN_LIFE, open_granted, o);
 }

@@ -21,6 +21,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "daemon/client_audit.h"
 #include "daemon/client_conn.h"
 #include "daemon/cluster_ops.h"
 #include "daemon/daemon.h"
@@ -71,7 +72,8 @@ bool client_sees(const struct conn *c, const struct dataset *ds)
 
 /* ---- refusals ---- */
 
-static void refuse(struct conn *c, const struct operation *op, int code, const char *why)
+static void refuse(struct conn *c, const json_t *body, const struct operation *op, int code,
+                   const char *why)
 {
     static struct log_limit limit; /* L */
     char text[320];
@@ -82,10 +84,11 @@ static void refuse(struct conn *c, const struct operation *op, int code, const c
                  "before)",
                  op->name, (int)c->pid, (int)c->uid, why, log_limit_left_out(&limit));
     snprintf(text, sizeof(text), "%s: %s", op->name, why);
+    client_audit(c, op->name, json_string_value(json_object_get(body, "url")), AUDIT_REFUSED, why);
     conn_fail(c, code, text);
 }
 
-static void refuse_admin(struct conn *c, const struct operation *op)
+static void refuse_admin(struct conn *c, const json_t *body, const struct operation *op)
 {
     char why[256];
 
@@ -98,7 +101,7 @@ static void refuse_admin(struct conn *c, const struct operation *op)
         snprintf(why, sizeof(why),
                  "only the user that runs the daemon may (%d, or root), and you are user %d",
                  (int)geteuid(), (int)c->uid);
-    refuse(c, op, DLC_EDENIED, why);
+    refuse(c, body, op, DLC_EDENIED, why);
 }
 
 /* ---- the checks ---- */
@@ -111,11 +114,11 @@ static void authorise_dataset(struct conn *c, struct msg *m, const struct operat
     if (c->admin)
         op->run(c, m);
     else if (json_object_get(m->body, "url") == NULL)
-        refuse_admin(c, op);
+        refuse_admin(c, m->body, op);
     else if (c->session == NULL)
         conn_fail(c, DLC_ENOTFOUND, "open the dataset on this connection first, with your token");
     else if (tenant != NULL && tenant[0] == '\0')
-        refuse(c, op, DLC_EDENIED,
+        refuse(c, m->body, op, DLC_EDENIED,
                "the dataset is of no tenant, all may read it: only the node's administrator may");
     else
         op->run(c, m);
@@ -127,7 +130,7 @@ static void authorise_known(struct conn *c, struct msg *m, const struct operatio
     if (op->right == RIGHT_DATASET)
         authorise_dataset(c, m, op);
     else if (op->right == RIGHT_ADMIN && !c->admin)
-        refuse_admin(c, op);
+        refuse_admin(c, m->body, op);
     else
         op->run(c, m);
 }
@@ -142,7 +145,7 @@ static void on_identified(struct node *n, const struct token_owner *o, const str
     if (c != NULL)
         c->asking = false;
     if (c != NULL && o == NULL) {
-        refuse(c, i->op, err->code, err->text);
+        refuse(c, i->body, i->op, err->code, err->text);
     } else if (c != NULL) {
         c->admin = o->admin && is_owner(c);
         c->tenant = o->admin ? NULL : mem_str(o->tenant);

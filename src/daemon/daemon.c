@@ -21,6 +21,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/audit_log.h"
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -416,6 +417,7 @@ static void node_close(struct node *n)
     os_close(&n->signals.fd);
     loop_free(&n->loop);
     os_close(&n->lock_fd);
+    audit_log_close(&n->audit);
 }
 
 /* One line that people, and tests (tests/lib/dl.py), can find. */
@@ -456,6 +458,8 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     n->pump.fire = prefetch_pump_again;
     n->freeing.fire = on_freeing;
     rc = address_rules_parse(&n->tenant_networks, c->tenant_networks, err);
+    if (rc == 0 && c->audit_log[0] != '\0')
+        rc = audit_log_open(c->audit_log, &n->audit, err);
     if (rc == 0)
         rc = node_open(n, err);
     if (rc == 0) {

@@ -22,6 +22,7 @@
 #include "daemon/reserve.h"
 #include "daemon/tenant_memory.h"
 
+struct audit_log;
 struct client_ops;
 struct cluster;
 struct cluster_ops;
@@ -39,6 +40,7 @@ struct work_queues;
 struct node {
     const struct config *config;
     struct address_rules tenant_networks; /* those of the settings */
+    struct audit_log *audit;              /* NULL: none */
     struct loop *loop;
     struct work_queues *work;
     struct tenant_memories memories;
