@@ -80,13 +80,17 @@ static int describe(const struct asked *o, const char *dataset, json_t *body, st
 /* Its number alone goes to standard output. */
 static void say_created(const json_t *j, void *arg)
 {
+    const char *reason = json_text_at(j, "reason");
     char need[24], room[24];
 
     (void)arg;
-    fprintf(
-        stderr, "the job is %s: it needs %s, and %s are free or may be evicted\n",
-        json_text_at(j, "state"), str_size(json_u64_at(j, "admission.need"), need),
-        str_size(json_u64_at(j, "admission.free") + json_u64_at(j, "admission.evictable"), room));
+    if (reason[0] != '\0')
+        fprintf(stderr, "the job is %s: %s\n", json_text_at(j, "state"), reason);
+    else
+        fprintf(stderr, "the job is %s: it needs %s, and %s are free or may be evicted\n",
+                json_text_at(j, "state"), str_size(json_u64_at(j, "admission.need"), need),
+                str_size(json_u64_at(j, "admission.free") + json_u64_at(j, "admission.evictable"),
+                         room));
     printf("%s\n", json_text_at(j, "id"));
 }
 
@@ -241,6 +245,8 @@ static void print_job(const json_t *j, void *arg)
         printf("tenant     %s\n", json_text_at(j, "tenant"));
     printf("dataset    %s, splits: %s\n", json_text_at(j, "dataset"), splits);
     printf("state      %s\n", json_text_at(j, "state"));
+    if (json_text_at(j, "reason")[0] != '\0')
+        printf("reason     %s\n", json_text_at(j, "reason"));
     printf("created    %s\n", api_time(j, "created", when));
     printf("started    %s\n", api_time(j, "started", when));
     printf("qos        %s, priority %lld\n", qos_text(j, qos),

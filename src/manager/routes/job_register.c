@@ -144,8 +144,8 @@ static void refuse(struct http_reply *reply, const struct job *j, const struct a
 
     http_problem(reply, 507, "No room",
                  "the job needs %llu bytes; %llu are free and %llu may be evicted, of which %llu "
-                 "are promised to others. Wait with \"queue\": true, read fewer splits, or use "
-                 "qos.mode partitioned",
+                 "are promised to others. Let it wait in the queue, read fewer splits, or take the "
+                 "mode partitioned",
                  (unsigned long long)a->need, (unsigned long long)a->free,
                  (unsigned long long)a->evictable, (unsigned long long)a->promised);
     json_object_update(reply->body, numbers);
@@ -242,6 +242,7 @@ void route_jobs_create(struct http_request *r, struct http_reply *reply, void *c
     if (ok) {
         json_t *out = job_json(&d);
 
+        job_add_reason(api, out);
         job_add_live(api, out, d.id);
         reply_doc(reply, 201, out, d.version);
         reply->location = mem_fmt("/v1/jobs/%s", d.id);

@@ -6,10 +6,12 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "manager/routes/api.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/route_util.h"
 #include "manager/tables/capacity.h"
+#include "manager/tables/dataset_doc.h"
 #include "manager/tables/event_log.h"
 #include "manager/tables/job_table.h"
 #include "manager/tables/node_table.h"
@@ -34,6 +36,40 @@ json_t *job_json(const struct store_doc *d)
     add_time_of(out, "created", d->body, "created_ms");
     add_time_of(out, "started", d->body, "started_ms");
     return out;
+}
+
+/* Why a job waits or was refused, and what a person can do. */
+void job_add_reason(struct api *api, json_t *out)
+{
+    const char *state = json_text_at(out, "state"), *name = json_text_at(out, "dataset"), *why;
+    char need[24], room[24];
+    struct store_doc d = STORE_DOC_INIT;
+
+    if (strcmp(state, "running") == 0)
+        return;
+    if (store_get(api->tables->store, STORE_DATASET, name, &d, NULL) < 0)
+        d.body = NULL;
+    why = json_string_value(json_object_get(d.body, "error"));
+    if (dataset_snapshot(d.body) != NULL)
+        json_object_set_new(
+            out, "reason",
+            json_sprintf("it needs %s, and %s are free or may be evicted: end other jobs, add "
+                         "nodes or disk space, read fewer splits, or take the mode partitioned",
+                         str_size(json_u64_at(out, "admission.need"), need),
+                         str_size(json_u64_at(out, "admission.free") +
+                                      json_u64_at(out, "admission.evictable"),
+                                  room)));
+    else if (why != NULL)
+        json_object_set_new(out, "reason",
+                            json_sprintf("dataset %s could not be listed: %s. It is tried again; "
+                                         "the job starts when it succeeds",
+                                         name, why));
+    else
+        json_object_set_new(out, "reason",
+                            json_sprintf("dataset %s is not listed yet; a node does it now, or as "
+                                         "soon as one is there",
+                                         name));
+    store_doc_release(&d);
 }
 
 /* Where it should run, best first: what it asked for by DLCache's rule. */
@@ -115,9 +151,11 @@ static bool job_read(struct api *api, const struct http_request *r, struct store
 
 static json_t *shown(struct api *api, const struct store_doc *d, const struct caller *who)
 {
-    (void)api;
+    json_t *out = job_json(d);
+
     (void)who;
-    return job_json(d);
+    job_add_reason(api, out);
+    return out;
 }
 
 void route_jobs_list(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -138,6 +176,7 @@ void route_jobs_show(struct http_request *r, struct http_reply *reply, void *ctx
     if (!job_read(api, r, &d, reply))
         return;
     out = job_json(&d);
+    job_add_reason(api, out);
     job_add_live(api, out, d.id);
     reply_doc(reply, 200, out, d.version);
     store_doc_release(&d);

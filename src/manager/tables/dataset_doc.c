@@ -125,11 +125,12 @@ json_t *dataset_json(const struct store_doc *d)
             json_object_set(out, copied[i], json_object_get(d->body, copied[i]));
     if (snapshot != NULL)
         json_object_set_new(out, "snapshot", snapshot_json(snapshot));
-    json_object_set_new(out, "state",
-                        json_string(json_object_get(d->body, "error") != NULL    ? "failed"
-                                    : snapshot == NULL                           ? "new"
-                                    : json_object_get(d->body, "moving") != NULL ? "moving"
-                                                                                 : "ready"));
+    json_object_set_new(
+        out, "state",
+        json_string(snapshot != NULL
+                        ? json_object_get(d->body, "moving") != NULL ? "moving" : "ready"
+                    : json_object_get(d->body, "error") != NULL ? "failed"
+                                                                : "new"));
     add_time(out, "created", json_object_get(d->body, "created_ms"));
     return out;
 }
