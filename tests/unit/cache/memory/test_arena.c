@@ -120,6 +120,15 @@ static uint64_t leaked_pages(const struct model *m)
     return n;
 }
 
+static uint64_t held_pages(const struct model *m, uint64_t from)
+{
+    uint64_t n = 0;
+
+    for (uint64_t p = from / m->page; p < m->a.end / m->page; p++)
+        n += m->touched[p];
+    return n;
+}
+
 static void test_simple(void **state)
 {
     struct model m;
@@ -277,6 +286,44 @@ static void test_holes_are_given_back_once(void **state)
     model_release(&m);
 }
 
+/* A hole that was given back in part is used meanwhile: then all of it is looked at again. */
+static void test_a_hole_is_used_while_it_is_given_back(void **state)
+{
+    struct model m;
+
+    (void)state;
+    model_init(&m, 8 * MB, 8 * MB);
+    model_alloc(&m, m.a.free);
+    model_free_at(&m, 0);
+    assert_true(arena_drain(&m.a, true, 3, on_punch, &m));
+    assert_int_equal(m.touched[BASE / m.page], 0);
+    model_alloc(&m, 1000); /* at its beginning */
+    assert_int_equal(m.touched[BASE / m.page], 1);
+    model_free_at(&m, 0);
+    drain(&m, true);
+    assert_int_equal(held_pages(&m, 0), 0);
+    model_release(&m);
+}
+
+/* The same of one that was above the ceiling, and becomes part of a larger one when it rises. */
+static void test_the_ceiling_rises_while_pages_are_given_back(void **state)
+{
+    struct model m;
+
+    (void)state;
+    model_init(&m, 8 * MB, 8 * MB);
+    model_alloc(&m, 2 * MB - BASE);
+    model_alloc(&m, m.a.free);
+    model_free_at(&m, 1);
+    set_ceiling(&m, 4 * MB);
+    assert_true(arena_drain(&m.a, false, 3, on_punch, &m));
+    assert_int_equal(held_pages(&m, 2 * MB), (8 * MB - 2 * MB) / m.page - 3 * 4);
+    set_ceiling(&m, 8 * MB);
+    drain(&m, true);
+    assert_int_equal(held_pages(&m, 2 * MB), 0);
+    model_release(&m);
+}
+
 static uint64_t on_punch_fail(void *arg, uint64_t off, uint64_t len)
 {
     (void)off;
@@ -389,6 +436,8 @@ int main(void)
         cmocka_unit_test(test_the_ceiling_moves_in_steps),
         cmocka_unit_test(test_the_ceiling_rises_in_steps),
         cmocka_unit_test(test_holes_are_given_back_once),
+        cmocka_unit_test(test_a_hole_is_used_while_it_is_given_back),
+        cmocka_unit_test(test_the_ceiling_rises_while_pages_are_given_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
