@@ -6,6 +6,7 @@
 #include "base/syscalls.h"
 #include "cache/memory/memory_i.h"
 #include "client.h"
+#include "single_step.h"
 
 #define MB     ((uint64_t)1 << 20)
 #define EXTENT ((uint64_t)64 << 10) /* of a segment of 8 MB */
@@ -217,6 +218,25 @@ static void test_pins(void **state)
     map_release(&pinned);
 }
 
+#ifdef SINGLE_STEP
+static void evict_1(void *arg)
+{
+    struct world *w = arg;
+
+    memory_evict(w->m, w->x, 1);
+}
+
+/* (SHM-1): the daemon empties the slot before it looks at the pins, and readers see it so. */
+static void test_evictor_stores_with_barrier(void **state)
+{
+    struct world *w = *state;
+
+    put(w, 1, 1000);
+    assert_true(stores_with_barrier(&w->x->slots[1].where, evict_1, w));
+    assert_false(mem_index_ready(w->x, 1));
+}
+#endif
+
 /* A client that claims more blocks than there are. */
 static void test_blocks_are_bounded(void **state)
 {
@@ -237,6 +257,9 @@ static void test_blocks_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+#ifdef SINGLE_STEP
+        T(test_evictor_stores_with_barrier),
+#endif
         T(test_refused),
         T(test_begins),
         T(test_gives_extents),
