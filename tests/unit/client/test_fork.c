@@ -84,6 +84,21 @@ static void test_child_reads(void **state)
     until(stat_of(&d, "datasets", "sessions") == 1);
 }
 
+/* The parent has lost its daemon and waits before it looks for another one. Its child never had one:
+ * it finds the new one at once, and has lost nothing. */
+static void test_child_of_one_that_lost_its_daemon(void **state)
+{
+    struct dlc_stats st;
+
+    (void)state;
+    read_one(ds, 1);
+    daemon_kill(&d);
+    read_one(ds, 1);
+    daemon_start(&d);
+    assert_int_equal(child_of(reads_and_counts), 0);
+    until((read_one(ds, 1), dlc_dataset_stats(ds, &st), st.reconnects == 1));
+}
+
 static struct dlc_view held;
 
 /* How many segments are mapped here. */
@@ -351,10 +366,15 @@ static void test_fork_while_attaching(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_child_reads),          cmocka_unit_test(test_views_of_parent),
-        cmocka_unit_test(test_order_of_parent),      cmocka_unit_test(test_grandchild),
-        cmocka_unit_test(test_fork_among_threads),   cmocka_unit_test(test_exec),
-        cmocka_unit_test(test_fork_while_attaching), cmocka_unit_test(test_two_views_of_parent),
+        cmocka_unit_test(test_child_reads),
+        cmocka_unit_test(test_child_of_one_that_lost_its_daemon),
+        cmocka_unit_test(test_views_of_parent),
+        cmocka_unit_test(test_order_of_parent),
+        cmocka_unit_test(test_grandchild),
+        cmocka_unit_test(test_fork_among_threads),
+        cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_fork_while_attaching),
+        cmocka_unit_test(test_two_views_of_parent),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

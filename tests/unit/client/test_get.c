@@ -2,6 +2,10 @@
 /* What include/dlcache.h promises of a dataset while its daemon lives. */
 #include "daemon.h"
 
+#include <pthread.h>
+
+#include "single_step.h"
+
 #define N    200u
 #define SIZE 5000u
 
@@ -239,6 +243,81 @@ static void test_many_views(void **state)
     dlc_close(&ds);
 }
 
+static void *reads_two(void *arg)
+{
+    struct dlc_dataset *ds = arg;
+    struct dlc_view v[2];
+
+    for (uint64_t i = 0; i < 2; i++)
+        if (dlc_get(ds, i, &v[i]) < 0 || !is_sample(&v[i], i))
+            return arg;
+    dlc_put(ds, &v[0]);
+    dlc_put(ds, &v[1]);
+    return NULL;
+}
+
+/* A thread for which there is no block of pins, and then not even a pin of another one's. */
+static void test_thread_without_a_block(void **state)
+{
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("plain", N, SIZE, "", url), 0);
+    const unsigned all = 57344; /* pins of a session */
+    struct dlc_view *v = mem_alloc(all * sizeof(*v));
+    struct dlc_stats before, after;
+    pthread_t t;
+    void *wrong;
+
+    (void)state;
+    for (unsigned k = 0; k < all; k++)
+        assert_int_equal(dlc_get(ds, k % 4, &v[k]), 0);
+    for (unsigned bypassed = 2; bypassed <= 2; bypassed -= 2) { /* with all held, and with none */
+        dlc_dataset_stats(ds, &before);
+        assert_int_equal(pthread_create(&t, NULL, reads_two, ds), 0);
+        pthread_join(t, &wrong);
+        assert_null(wrong);
+        dlc_dataset_stats(ds, &after);
+        assert_int_equal(after.bypasses - before.bypasses, bypassed);
+        for (unsigned k = 0; k < all; k++)
+            dlc_put(ds, &v[k]);
+    }
+    mem_free(&v);
+    dlc_close(&ds);
+}
+
+#ifdef SINGLE_STEP
+struct hit {
+    struct dlc_dataset *ds;
+    struct dlc_view v;
+    int rc;
+};
+
+static void hit_3(void *arg)
+{
+    struct hit *h = arg;
+
+    h->rc = dlc_try_get(h->ds, 3, &h->v);
+}
+
+/* (SHM-1): a reader pins before it looks at the slot, and the daemon sees it so. */
+static void test_reader_pins_with_barrier(void **state)
+{
+    char url[512];
+    struct hit h = {.ds = open_at(&d, dataset("plain", N, SIZE, "", url), 0)};
+
+    (void)state;
+    read_one(h.ds, 3);
+    assert_int_equal(dlc_try_get(h.ds, 3, &h.v), 0);
+    uint64_t pin = h.v.priv[0];
+    dlc_put(h.ds, &h.v);
+    /* it takes the pins in turn: the next one */
+    assert_true(stores_with_barrier((void *)(uintptr_t)(pin + 8), hit_3, &h));
+    assert_int_equal(h.rc, 0);
+    assert_int_equal(h.v.priv[0], pin + 8);
+    dlc_put(h.ds, &h.v);
+    dlc_close(&h.ds);
+}
+#endif
+
 static void test_views_outlive_eviction(void **state)
 {
     char url[512];
@@ -326,11 +405,20 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_catalog),        cmocka_unit_test(test_get_and_stats),
-        cmocka_unit_test(test_read),           cmocka_unit_test(test_get_many),
-        cmocka_unit_test(test_prefetch),       cmocka_unit_test(test_empty_samples),
-        cmocka_unit_test(test_many_views),     cmocka_unit_test(test_views_outlive_eviction),
-        cmocka_unit_test(test_large_sample),   cmocka_unit_test(test_failures),
+#ifdef SINGLE_STEP
+        cmocka_unit_test(test_reader_pins_with_barrier),
+#endif
+        cmocka_unit_test(test_thread_without_a_block),
+        cmocka_unit_test(test_catalog),
+        cmocka_unit_test(test_get_and_stats),
+        cmocka_unit_test(test_read),
+        cmocka_unit_test(test_get_many),
+        cmocka_unit_test(test_prefetch),
+        cmocka_unit_test(test_empty_samples),
+        cmocka_unit_test(test_many_views),
+        cmocka_unit_test(test_views_outlive_eviction),
+        cmocka_unit_test(test_large_sample),
+        cmocka_unit_test(test_failures),
         cmocka_unit_test(test_try_get_missed),
     };
 
