@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "client/dataset.h"
+#include "proc_self.h"
 
 #define N    30u
 #define SIZE 20000u
@@ -57,6 +58,24 @@ static bool watch_status(const char *name, char line[static 256])
     return found;
 }
 
+/* Does it sleep in epoll_wait() until something happens, however long that takes? */
+static bool sleeps_for_ever(void)
+{
+    unsigned long long timeout = 0;
+    char pid[256], path[300];
+    FILE *f;
+    int n;
+
+    if (!watch_status("Pid", pid))
+        return false;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", atoi(pid));
+    f = fopen(path, "re");
+    n = f != NULL ? fscanf(f, "%*d %*x %*x %*x %llx", &timeout) : 0;
+    if (f != NULL)
+        fclose(f);
+    return n == 1 && (int32_t)timeout == -1;
+}
+
 static void test_idle(void **state)
 {
     struct dlc_dataset *a, *b, *c;
@@ -104,6 +123,7 @@ static void test_held(void **state)
     assert_int_equal(dlc_get(a, 3, &v), 0);
     daemon_kill(&d);
     until(segments_of(getpid()) == 1 && atomic_load(&a->cur) == NULL); /* it has seen both ends */
+    until(sleeps_for_ever()); /* has looked once more, and waits for the view */
     assert_true(is_sample(&v, 3));
     dlc_put(a, &v);
     assert_int_equal(segments_of(getpid()), 0);
@@ -246,6 +266,37 @@ static void test_no_thread(void **state)
     dlc_close(&ds);
 }
 
+/* The set cannot be completed: it is made anew for the next one, which the thread serves to its end.
+ */
+static int watch_after_failure(struct dlc_dataset *ds)
+{
+    unsigned before = proc_descriptors();
+    struct dlc_dataset *a;
+    char line[256];
+
+    (void)ds;
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(epoll_ctl), .nth = 1});
+    a = open_at(&d, url, 0);
+    if (!fault_disarm() || watch_status("State", line))
+        return 1;
+    ds = open_at(&d, other_url, 0);
+    until(watch_status("State", line));
+    dlc_close(&ds);
+    dlc_close(&a);
+    until(!watch_status("State", line));
+    return proc_descriptors() == before + 2 ? 0 : 2; /* the set, and what wakes it */
+}
+
+static void test_set_fails(void **state)
+{
+    struct dlc_dataset *ds = open_at(&d, url, 0);
+    struct child c = fork_child(ds, watch_after_failure, nothing);
+
+    (void)state;
+    child_ends(&c);
+    dlc_close(&ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +305,7 @@ int main(void)
         cmocka_unit_test(test_put_at_that_moment),
         cmocka_unit_test(test_child),
         cmocka_unit_test(test_no_thread),
+        cmocka_unit_test(test_set_fails),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
