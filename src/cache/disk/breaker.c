@@ -92,18 +92,38 @@ struct disk_op disk_op_begin(struct disk *d, enum disk_op_kind kind, uint64_t by
     return op;
 }
 
-void disk_op_end(struct disk *d, const struct disk_op *op, bool well)
+/* What an operation says of the device. */
+enum verdict { WELL, FAILED, NOTHING };
+
+static void op_end(struct disk *d, const struct disk_op *op, enum verdict v)
 {
     struct breaker *b = &d->breaker;
 
-    well = well && dlc_mono_now().ns - op->began <= allowed(op->bytes);
+    if (dlc_mono_now().ns - op->began > allowed(op->bytes))
+        v = FAILED;
     if (op->slot >= 0)
         atomic_store_explicit(&b->due[op->slot], 0, memory_order_relaxed); /* as above */
-    if (well)
+    if (v == WELL)
         atomic_store_explicit(&b->failures[op->kind], 0, memory_order_relaxed); /* a count */
-    else if (atomic_fetch_add_explicit(&b->failures[op->kind], 1, memory_order_relaxed) + 1 >=
-             FAILURES)
+    else if (v == FAILED &&
+             atomic_fetch_add_explicit(&b->failures[op->kind], 1, memory_order_relaxed) + 1 >=
+                 FAILURES)
         trip(d, BREAKER_FAILS);
+}
+
+void disk_op_end(struct disk *d, const struct disk_op *op, bool well)
+{
+    op_end(d, op, well ? WELL : FAILED);
+}
+
+/* A miss, a full disk, a file that was only opened, or we who lack something: that says nothing. If
+ * it counted as well, files that can be opened and not read would never be eight in a row. */
+void disk_op_end_rc(struct disk *d, const struct disk_op *op, int rc)
+{
+    if (rc == DLC_EIO || rc == DLC_ETIMEDOUT)
+        op_end(d, op, FAILED);
+    else
+        op_end(d, op, rc == 0 && op->bytes > 0 ? WELL : NOTHING);
 }
 
 static bool any_overdue(const struct disk *d)

@@ -12,6 +12,7 @@
 #ifndef DLC_CACHE_DISK_DISK_I_H
 #define DLC_CACHE_DISK_DISK_I_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -131,6 +132,21 @@ static inline struct chunk_name chunk_name_of(const struct chunk *c)
     return (struct chunk_name){{c->hi, c->lo, c->group}, c->size, c->checksum};
 }
 
+/* Is it we who lack something, not the device that fails? Then the chunk is none the worse, and the
+ * breaker does not count it. */
+static inline bool disk_we_lack(int e)
+{
+    return e == EMFILE || e == ENFILE || e == ENOMEM;
+}
+
+/* dlc_err_sys() was called for such an error: it has the right words, and EIO for EMFILE. */
+static inline int disk_lacking(struct dlc_err *err)
+{
+    if (err != NULL)
+        err->code = DLC_ENOMEM;
+    return DLC_ENOMEM;
+}
+
 /* The time of lives and policies. */
 static inline double disk_now(void)
 {
@@ -171,9 +187,11 @@ bool disk_remove_locked(struct disk *d, uint32_t slot);
 void disk_refresh(struct disk *d);
 /* breaker.c: the file system refuses writes: remember it, log it once. */
 void disk_note_write_error(struct disk *d, int e);
-/* Around everything that waits for the file system. well: no device error. */
+/* Around everything that waits for the file system. rc: DLC_EIO and DLC_ETIMEDOUT count against the
+ * device, bytes that were read or written count for it. */
 struct disk_op disk_op_begin(struct disk *d, enum disk_op_kind kind, uint64_t bytes);
 void disk_op_end(struct disk *d, const struct disk_op *op, bool well);
+void disk_op_end_rc(struct disk *d, const struct disk_op *op, int rc);
 void breaker_look(struct disk *d); /* the watch thread */
 void breaker_figures(const struct disk *d, struct disk_figures *out);
 /* watch.c: asks every second. */

@@ -39,7 +39,7 @@ static int drop_corrupt(struct disk *d, const struct chunk_name *n, const char *
 static int read_failed(struct disk *d, const struct chunk_name *n, struct dlc_err *err)
 {
     struct disk_path path;
-    int e = errno;
+    int e = errno, rc;
 
     disk_path_of_chunk(d->root, n, &path);
     if (e == ENOENT) {
@@ -47,10 +47,11 @@ static int read_failed(struct disk *d, const struct chunk_name *n, struct dlc_er
         return dlc_err_set(err, DLC_EMISS, "%s is gone", path.s);
     }
     count(disk_errors);
-    if (e != EMFILE && e != ENFILE && e != ENOMEM && !disk_is_bypassed(d))
+    if (!disk_we_lack(e) && !disk_is_bypassed(d))
         disk_forget(d, n);
     errno = e;
-    return dlc_err_sys(err, "cannot read %s", path.s);
+    rc = dlc_err_sys(err, "cannot read %s", path.s);
+    return disk_we_lack(e) ? disk_lacking(err) : rc;
 }
 
 struct found {
@@ -118,12 +119,6 @@ static int open_found(struct disk *d, const struct found *f, int *fd, struct dlc
 static int bypassed(const struct disk *d, struct dlc_err *err)
 {
     return dlc_err_set(err, DLC_EMISS, "disk tier %s is bypassed", d->root);
-}
-
-/* An error of the device's counts against it, other ones do not. */
-static bool was_well(int rc)
-{
-    return rc != DLC_EIO && rc != DLC_ETIMEDOUT;
 }
 
 /* Read all of a file into dst (NULL: nowhere), LARGE bytes at a time so that they are summed while
@@ -194,7 +189,7 @@ int disk_read_sum(struct disk *d, struct chunk_id id, void *dst, uint64_t len, u
     if (rc == 0)
         rc = read_verified(d, fd, &f.name, dst, NULL, err);
     os_close(&fd);
-    disk_op_end(d, &op, was_well(rc));
+    disk_op_end_rc(d, &op, rc);
     if (rc < 0)
         return rc;
     count(disk_hits);
@@ -224,7 +219,7 @@ static int open_chunk(struct disk *d, struct chunk_id id, uint64_t len, int *fd,
     rc = look_up(d, id, len, f, err);
     if (rc == 0)
         rc = open_found(d, f, fd, err);
-    disk_op_end(d, &op, was_well(rc));
+    disk_op_end_rc(d, &op, rc);
     return rc;
 }
 
@@ -302,7 +297,7 @@ static int to_device(struct disk *d, int fd, const struct chunk_name *n, struct 
 
     if (os_fdatasync(fd) < 0 && errno != EROFS && errno != EINVAL) /* nothing to be written */
         rc = read_failed(d, n, err);
-    disk_op_end(d, &op, was_well(rc));
+    disk_op_end_rc(d, &op, rc);
     if (rc == 0)
         os_fadvise(fd, POSIX_FADV_DONTNEED);
     return rc;
@@ -325,7 +320,7 @@ static int verify_once(struct disk *d, int fd, const struct chunk_name *n, struc
     if (rc == 0) {
         op = disk_op_begin(d, DISK_OP_READ, n->size);
         rc = read_verified(d, fd, n, NULL, *out, err);
-        disk_op_end(d, &op, was_well(rc));
+        disk_op_end_rc(d, &op, rc);
     }
     verify_end(d, n, rc == 0 ? *out : NULL);
     if (rc < 0)
@@ -394,7 +389,7 @@ static int read_range(struct disk *d, int fd, const struct chunk_name *name, uin
     if (read_blocks(fd, sums, name->size, off, dst, n, buf) < 0)
         rc = errno == EBADMSG ? drop_corrupt(d, name, "wrong checksum", err)
                               : read_failed(d, name, err);
-    disk_op_end(d, &op, was_well(rc));
+    disk_op_end_rc(d, &op, rc);
     mem_free(&buf);
     block_sums_put(&sums);
     return rc;

@@ -54,12 +54,13 @@ static int may_write(struct disk *d, struct dlc_err *err)
 /* Report a failed write, and give up writing when it was for good. */
 static int write_failed(struct disk *d, const char *path, struct dlc_err *err)
 {
-    int e = errno;
+    int e = errno, rc;
 
     count(disk_errors);
     disk_note_write_error(d, e);
     errno = e;
-    return dlc_err_sys(err, "cannot write %s", path);
+    rc = dlc_err_sys(err, "cannot write %s", path);
+    return disk_we_lack(e) ? disk_lacking(err) : rc;
 }
 
 static void draft_release(struct disk *d, struct draft *f)
@@ -287,12 +288,6 @@ static int store(struct disk *d, struct chunk_id id, const void *data, uint64_t 
     return rc;
 }
 
-/* An error of the device's counts against it, a full disk does not. */
-static bool was_well(int rc)
-{
-    return rc != DLC_EIO && rc != DLC_ETIMEDOUT;
-}
-
 int disk_store_sum(struct disk *d, struct chunk_id id, const void *data, uint64_t len,
                    uint64_t checksum, struct dlc_err *err)
 {
@@ -311,7 +306,7 @@ int disk_store_sum(struct disk *d, struct chunk_id id, const void *data, uint64_
             d->root);
     op = disk_op_begin(d, DISK_OP_WRITE, len);
     rc = store(d, id, data, len, checksum, err);
-    disk_op_end(d, &op, was_well(rc));
+    disk_op_end_rc(d, &op, rc);
     return rc;
 }
 
@@ -356,7 +351,7 @@ int disk_fill_begin(struct disk *d, struct chunk_id id, uint64_t len, struct dis
         rc = write_failed(d, f->draft.path.s, err);
         draft_release(d, &f->draft);
     }
-    disk_op_end(d, &op, was_well(rc));
+    disk_op_end_rc(d, &op, rc);
     if (rc < 0)
         goto out;
     atomic_fetch_add_explicit(&d->n_fills, 1, memory_order_relaxed); /* with disk_close */
@@ -401,7 +396,7 @@ int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size
     op = disk_op_begin(d, DISK_OP_WRITE, len);
     if (os_pwrite_all(f->draft.fd, data, len, f->draft.len) < 0)
         rc = write_failed(d, f->draft.path.s, err);
-    disk_op_end(d, &op, was_well(rc));
+    disk_op_end_rc(d, &op, rc);
     disk_allocated(d, len);
     if (rc < 0)
         disk_unreserve(d, len);
@@ -453,7 +448,7 @@ int disk_fill_commit_sum(struct disk *d, struct disk_fill **fp, const uint64_t *
         draft_release(d, &f->draft);
     else
         rc = draft_commit(d, &f->draft, f->id, sum, err);
-    disk_op_end(d, &op, was_well(rc));
+    disk_op_end_rc(d, &op, rc);
     fill_free(d, &f);
     return rc;
 }

@@ -93,6 +93,54 @@ static void test_a_probe_that_fails(void **state)
     disk_close(&d);
 }
 
+/* Store, fill or read until the breaker opens, with these calls failing so; how often? 0: never. */
+static unsigned failing(const char *what, uint64_t calls, int error)
+{
+    struct disk *d = open_limited(0);
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(store(d, 100 + i, 1000), 0);
+    while (n < 12 && is(d, "closed")) {
+        struct disk_fill *f = NULL;
+        char buf[10];
+
+        fault_plan(&(struct fault_plan){.calls = calls, .nth = 1, .times = 100, .error = error});
+        if (strcmp(what, "store") == 0)
+            assert_true(store(d, n, 1000) < 0);
+        else if (strcmp(what, "fill") == 0)
+            assert_true(disk_fill_begin(d, id_of(n), 1000, &f, NULL) < 0);
+        else if (strcmp(what, "range") == 0)
+            assert_true(disk_read_range(d, id_of(100 + n), 1000, 5, buf, 10, NULL) < 0);
+        else
+            assert_true(fetch(d, 100 + n, 1000) < 0);
+        assert_true(fault_disarm());
+        assert_int_equal(fetch(d, 999, 1000), DLC_EMISS); /* no sign of life */
+        n++;
+    }
+    disk_close(&d);
+    return n < 12 ? n : 0;
+}
+
+/* A device that fails or does not answer counts; what a disk says that is full, or of us, not. */
+static void test_which_errors_count(void **state)
+{
+    (void)state;
+    assert_int_equal(failing("store", FAULT_CALL(write), EIO), 8);
+    assert_int_equal(failing("store", FAULT_CALL(write), ETIMEDOUT), 8);
+    assert_int_equal(failing("store", FAULT_CALL(write), ENOSPC), 0);
+    assert_int_equal(failing("fill", FAULT_CALL(fallocate), EIO), 8);
+    assert_int_equal(failing("fetch", FAULT_CALL(read), EIO), 8);
+    assert_int_equal(failing("fetch", FAULT_CALL(read), ETIMEDOUT), 8);
+    assert_int_equal(failing("fetch", FAULT_CALL(open), EMFILE), 0);
+    assert_int_equal(failing("fetch", FAULT_CALL(open), ENFILE), 0);
+    assert_int_equal(failing("store", FAULT_CALL(open), EMFILE), 0);
+    assert_int_equal(failing("fill", FAULT_CALL(open), EMFILE), 0);
+    assert_int_equal(failing("fill", FAULT_CALL(mmap), ENOMEM), 0);
+    assert_int_equal(failing("range", FAULT_CALL(fsync), EIO), 8);
+    assert_int_equal(failing("range", FAULT_CALL(read), EIO), 8);
+}
+
 /* ---- the breaker alone, without the watch thread: only the test looks ---- */
 
 static void bare(struct disk *d)
@@ -314,6 +362,7 @@ static void test_read_only(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        disk_test(test_which_errors_count),
         disk_test(test_large_operations_have_longer),
         disk_test(test_many_operations_at_once),
         disk_test(test_slow_operations),
