@@ -2,6 +2,8 @@
 /* What a restart finds, and what it passes over. */
 #include "util.h"
 
+#include "base/fault.h"
+
 static void write_at(const char *format, ...)
 {
     char path[PATH_MAX];
@@ -106,13 +108,80 @@ static void test_two_of_one(void **state)
     disk_close(&d);
 }
 
+/* Chunk i, all in one directory: more than are read or sorted at a time. */
+static struct chunk_id in_one_shard(unsigned i)
+{
+    return (struct chunk_id){.hi = (uint64_t)0x42 << 56 | i, .lo = i};
+}
+
+static void test_many_in_one_shard(void **state)
+{
+    enum { N = 700, STAYS = 300 }; /* 437 has no factor in common with N */
+    struct disk *d = open_limited(0);
+    uint64_t bytes = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < N; i++) {
+        struct timespec ts[2] = {{.tv_sec = 1000000000 + i * 437 % N}};
+        struct chunk_name n = {in_one_shard(i), 4, hash64(&i, 4)};
+        struct disk_path path;
+
+        assert_int_equal(disk_store(d, n.id, &i, 4, NULL), 0);
+        disk_path_of_chunk(root, &n, &path);
+        ts[1] = ts[0];
+        assert_int_equal(utimensat(AT_FDCWD, path.s, ts, 0), 0);
+        bytes += 4;
+    }
+    disk_close(&d);
+    d = open_limited(0);
+    assert_int_equal(figures_of(d).chunks, N);
+    assert_int_equal(figures_of(d).bytes, bytes);
+    disk_set_limit(d, STAYS * 4); /* those that were used last */
+    assert_int_equal(figures_of(d).chunks, STAYS);
+    for (unsigned i = 0; i < N; i++) {
+        unsigned got = N, used = i * 437 % N;
+
+        assert_int_equal(disk_read(d, in_one_shard(i), &got, 4, NULL),
+                         used >= N - STAYS ? 0 : DLC_EMISS);
+        assert_int_equal(got, used >= N - STAYS ? i : N);
+    }
+    disk_close(&d);
+}
+
+/* What was used since the restart is not sorted by the time of its file. */
+static void test_used_while_scanning(void **state)
+{
+    struct disk *d = open_limited(0);
+    struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    struct disk_path path;
+
+    (void)state;
+    for (unsigned i = 0; i < 10; i++)
+        store(d, i, 100);
+    disk_close(&d);
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(stat), .nth = 1, .mode = FAULT_HANG});
+    assert_int_equal(disk_open(&(struct disk_config){.root = root}, &d, NULL), 0);
+    while (fault_hanging() == 0) /* the scan asks for the time of the first file */
+        sched_yield();
+    assert_true(figures_of(d).scanning);
+    assert_int_equal(fetch(d, 3, 100), 0);
+    path_of(3, 100, &path);
+    assert_int_equal(utimensat(AT_FDCWD, path.s, old, 0), 0);
+    assert_true(fault_disarm());
+    while (figures_of(d).scanning)
+        sched_yield();
+    disk_set_limit(d, 500);
+    assert_true(disk_has(d, id_of(3)));
+    assert_int_equal(figures_of(d).chunks, 5);
+    disk_close(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        disk_test(test_restart),
-        disk_test(test_close_early),
-        disk_test(test_foreign_files),
-        disk_test(test_two_of_one),
+        disk_test(test_restart),           disk_test(test_close_early),
+        disk_test(test_foreign_files),     disk_test(test_two_of_one),
+        disk_test(test_many_in_one_shard), disk_test(test_used_while_scanning),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
