@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Opening, closing, dropping, one process at a time. */
+#include "unit.h"
 #include "util.h"
 
 #include "cache/disk/disk_i.h"
@@ -81,6 +82,224 @@ static void test_second_process(void **state)
     d = open_limited(0);
     disk_close(&d);
     mem_free(&want);
+}
+
+/* What the lock file says of its owner, however old or long it is. */
+static void test_lock_file(void **state)
+{
+    char *path = mem_fmt("%s/lock", root), *want = mem_fmt("by process %d (", (int)getpid());
+    struct dlc_err err = DLC_ERR_INIT;
+    struct disk *d, *other;
+
+    (void)state;
+    assert_int_equal(os_write_file(path, "12345678901234567890123456789\n", 30, 0600, NULL), 0);
+    d = open_limited(0);
+    assert_int_equal(disk_open(&(struct disk_config){.root = root}, &other, &err), DLC_EBUSY);
+    assert_non_null(strstr(err.text, want));
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(disk_open(&(struct disk_config){.root = root}, &other, &err), DLC_EBUSY);
+    assert_non_null(strstr(err.text, "by process ? ("));
+    disk_close(&d);
+    mem_free(&path);
+    mem_free(&want);
+}
+
+/* The longest path that is taken is one at which chunks can be stored. */
+static void test_longest_root(void **state)
+{
+    char path[PATH_MAX];
+    struct disk *d;
+
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        size_t len = strlen(root), want = PATH_MAX - 128 + (size_t)more;
+
+        memcpy(path, root, len);
+        while (len < want) {
+            size_t part = DLC_MIN(want - len - 1, (size_t)200);
+
+            part -= part > 0 && want - len - 1 - part == 1; /* no room for a part of its own */
+            path[len++] = '/';
+            memset(path + len, 'x', part);
+            len += part;
+        }
+        path[len] = '\0';
+        assert_int_equal(strlen(path), want);
+        assert_int_equal(disk_open(&(struct disk_config){.root = path}, &d, NULL),
+                         more ? DLC_EINVAL : 0);
+        if (d != NULL) {
+            assert_int_equal(store(d, 1, 10), 0);
+            assert_int_equal(fetch(d, 1, 10), 0);
+        }
+        disk_close(&d);
+    }
+}
+
+static _Atomic unsigned syncs;
+
+static void count_syncs(enum fault_call call, int fd)
+{
+    (void)fd;
+    if (call == CALL_fsync)
+        syncs++;
+}
+
+/* With sync the names of the tier's directories last as well; without, nothing is synced. */
+static void test_syncs(void **state)
+{
+    struct disk *d;
+
+    (void)state;
+    for (int sync = 0; sync < 2; sync++) {
+        syncs = 0;
+        fault_observe(count_syncs);
+        d = open_config(&(struct disk_config){.root = root, .sync = sync});
+        fault_observe(NULL);
+        assert_int_equal(syncs, sync ? 4 : 0); /* chunks, tmp, the root, and where it is */
+        disk_close(&d);
+    }
+}
+
+/* Chunks of all groups go, and what is freed is said. */
+static void test_drop_all_groups(void **state)
+{
+    struct disk *d = open_limited(0);
+
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        struct chunk_id id = id_of(i);
+
+        id.group = i % 3 == 0 ? 0 : disk_group(d, i % 3, "name");
+        assert_int_equal(disk_store(d, id, "abcdef", i + 1, NULL), 0);
+    }
+    assert_int_equal(disk_drop_all(d), 21);
+    assert_int_equal(figures_of(d).chunks, 0);
+    assert_int_equal(count_files("chunks", ""), 0);
+    /* a file that stays is not freed, and nobody waits for it to go */
+    store(d, 1, 100);
+    store(d, 2, 100);
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(unlink), .nth = 1});
+    assert_int_equal(disk_drop_all(d), 100);
+    assert_true(fault_disarm());
+    assert_int_equal(figures_of(d).chunks, 1);
+    assert_int_equal(disk_drop_all(d), 100);
+    disk_close(&d);
+}
+
+/* disk_has() of a group makes the chunk its own. */
+static void test_has_claims(void **state)
+{
+    struct disk *d = open_limited(0);
+    struct chunk_id id = id_of(1);
+    struct disk_group_figures g;
+
+    (void)state;
+    store(d, 1, 1000);
+    id.group = disk_group(d, 5, "name");
+    assert_true(disk_has(d, id));
+    disk_group_figures(d, id.group, &g);
+    assert_int_equal(g.chunks, 1);
+    assert_int_equal(g.bytes, 1000);
+    disk_group_figures(d, 0, &g);
+    assert_int_equal(g.chunks, 0);
+    disk_close(&d);
+}
+
+/* What was asked for is what figures say. */
+static void test_figures(void **state)
+{
+    struct disk *d =
+        open_config(&(struct disk_config){.root = root, .limit = 1 << 20, .keep_free = 12345});
+    struct disk_figures f = figures_of(d);
+
+    (void)state;
+    assert_int_equal(f.limit, 1 << 20);
+    assert_int_equal(f.keep_free, 12345);
+    assert_true(f.fs_free > 0 && f.fs_free < UINT64_MAX);
+    assert_int_equal(f.chunks + f.bytes, 0);
+    assert_false(f.scanning || f.read_only);
+    disk_note_write_error(d, EROFS);
+    assert_true(figures_of(d).read_only);
+    assert_int_equal(store(d, 1, 10), DLC_EDENIED);
+    disk_close(&d);
+}
+
+/* Notes that wait for the lock are applied in their order, or forgotten with the tier. */
+static void test_notes(void **state)
+{
+    struct disk *d = open_limited(0);
+    struct disk_group_figures g;
+    uint32_t a, b;
+
+    (void)state;
+    disk_lock(d);
+    a = disk_group(d, 1, "a");
+    b = disk_group(d, 2, "b");
+    assert_int_equal(disk_group(d, 1, "a"), a);
+    assert_int_equal(a, 1);
+    assert_int_equal(b, 2);
+    disk_group_join(d, a);
+    disk_group_join(d, a);
+    disk_group_leave(d, a);
+    disk_group_cost(d, a, 1.5, 100);
+    disk_group_cost(d, a, 2.5, 200);
+    disk_group_cost(d, b, 10, 1000); /* of another: a note of its own */
+    disk_group_cost(d, a, 4, 400);
+    disk_group_expect(d, b, 3);
+    disk_group_cost(d, b, 20, 2000);
+    assert_int_equal(d->notes.n, 2 + 3 + 3 + 1 + 1);
+    disk_unlock(d);
+    disk_group_figures(d, a, &g);
+    assert_int_equal(g.jobs, 1);
+    assert_int_equal(d->notes.n, 0);
+    assert_true(d->groups.v[a]->cost == 8 && d->groups.v[a]->fetched == 700);
+    assert_true(d->groups.v[b]->cost == 30 && d->groups.v[b]->fetched == 3000);
+    disk_group_leave(d, a);
+    disk_group_figures(d, a, &g);
+    assert_int_equal(g.jobs, 0);
+    disk_close(&d);
+}
+
+/* There are 65,535 groups besides the first; who asks for more gets that. */
+static void test_too_many_groups(void **state)
+{
+    struct disk *d = open_limited(0);
+
+    (void)state;
+    for (uint32_t i = 1; i <= UINT16_MAX; i++)
+        assert_int_equal(disk_group(d, 1000 + i, "name"), i);
+    assert_int_equal(disk_group(d, 5, "one more"), 0);
+    assert_int_equal(disk_group(d, 1000 + UINT16_MAX, "name"), UINT16_MAX);
+    disk_close(&d);
+}
+
+static void use_once(void)
+{
+    struct disk *d = open_limited(0);
+    char buf[10];
+    uint32_t group = disk_group(d, 1, "name");
+
+    disk_group_join(d, group);
+    store(d, 1, 1000);
+    fetch(d, 1, 1000);
+    assert_int_equal(disk_read_range(d, id_of(1), 1000, 5, buf, 10, NULL), 0);
+    assert_int_equal(store(d, 2, 1000), 0);
+    disk_drop(d, id_of(2));
+    disk_close(&d);
+}
+
+static void test_no_leak(void **state)
+{
+    enum { ROUNDS = 100 };
+    size_t before;
+
+    (void)state;
+    for (unsigned i = 0; i < 10; i++)
+        use_once();
+    before = unit_heap();
+    for (unsigned i = 0; i < ROUNDS; i++)
+        use_once();
+    assert_true(unit_heap() < before + ROUNDS * 16);
 }
 
 static int open_denied(void)
@@ -173,8 +392,11 @@ static void test_lookup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        disk_test(test_lookup),      disk_test(test_round_trip),     disk_test(test_drop),
-        disk_test(test_replace),     disk_test(test_second_process), disk_test(test_bad_roots),
+        disk_test(test_lock_file),       disk_test(test_longest_root),    disk_test(test_syncs),
+        disk_test(test_drop_all_groups), disk_test(test_has_claims),      disk_test(test_figures),
+        disk_test(test_notes),           disk_test(test_too_many_groups), disk_test(test_no_leak),
+        disk_test(test_lookup),          disk_test(test_round_trip),      disk_test(test_drop),
+        disk_test(test_replace),         disk_test(test_second_process),  disk_test(test_bad_roots),
 #ifndef __SANITIZE_THREAD__
         disk_test(test_open_faults),
 #endif
