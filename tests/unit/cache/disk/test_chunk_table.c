@@ -116,13 +116,49 @@ static void test_million(void **state)
         assert_int_not_equal(
             chunks_add(&t, (struct chunk_id){.hi = rng_next(&r), .lo = rng_next(&r)}, i, i),
             CHUNK_NONE);
+    assert_in_range(t.n_buckets, 1000000, 2097152); /* short chains */
+    assert_in_range(t.cap, 1000000, 1500000);
     assert_true(t.cap * sizeof(*t.chunks) + t.n_buckets * sizeof(*t.buckets) < 100000000);
+    chunks_release(&t);
+}
+
+/* Both halves of an id count, and a chunk that is busy is there but not to be used. */
+static void test_find(void **state)
+{
+    static const struct chunk_id ids[] = {{1, 5, 0}, {2, 5, 0}, {1, 6, 0}, {5, 1, 0}};
+    struct chunks t = CHUNKS_INIT;
+
+    (void)state;
+    assert_int_equal(chunks_find(&t, ids[0]), CHUNK_NONE);
+    assert_int_equal(chunks_find_idle(&t, ids[0]), CHUNK_NONE);
+    for (unsigned i = 0; i < 4; i++)
+        assert_int_equal(chunks_add(&t, ids[i], 100 + i, 200 + i), i);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(chunks_find(&t, ids[i]), i);
+        assert_int_equal(chunks_find_idle(&t, ids[i]), i);
+        assert_int_equal(t.chunks[i].size, 100 + i);
+        assert_int_equal(t.chunks[i].checksum, 200 + i);
+        assert_int_equal(t.chunks[i].flags, CHUNK_USED);
+    }
+    t.chunks[2].flags |= CHUNK_BUSY;
+    assert_int_equal(chunks_find(&t, ids[2]), 2);
+    assert_int_equal(chunks_find_idle(&t, ids[2]), CHUNK_NONE);
+    chunks_remove(&t, 1);
+    assert_int_equal(chunks_find(&t, ids[1]), CHUNK_NONE);
+    assert_int_equal(chunks_find(&t, ids[0]), 0);
+    assert_int_equal(t.n, 3);
+    assert_int_equal(chunks_add(&t, ids[1], 1, 1), 1); /* the slot that is free */
+    chunks_release(&t);
+    assert_null(t.chunks);
+    assert_int_equal(t.n, 0);
+    assert_int_equal(chunks_add(&t, ids[0], 1, 1), 0); /* as new */
     chunks_release(&t);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_find),
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_million),
