@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who goes first: groups by themselves, against a model, and in the tier. */
+#include "unit.h"
 #include "util.h"
 
 #include "cache/disk/eviction_groups_i.h"
@@ -195,6 +196,77 @@ static void test_too_many(void **state)
     groups_leave(&s.groups, groups_get(&s.groups, GROUP_UNKNOWN), 0);
     assert_int_equal(groups_get(&s.groups, GROUP_UNKNOWN)->life.state, LIFE_INACTIVE);
     tear_down(&s);
+}
+
+static void assert_seen(struct setting *s, const struct group *g, enum life_state state,
+                        uint32_t jobs, uint64_t chunks, uint64_t bytes)
+{
+    struct disk_group_figures f;
+
+    groups_seen(&s->groups, g->number, &f);
+    assert_int_equal(f.state, state);
+    assert_int_equal(f.jobs, jobs);
+    assert_int_equal(f.chunks, chunks);
+    assert_int_equal(f.bytes, bytes);
+}
+
+/* Figures follow every change, and a group's first line in the log is not held back. */
+static void test_seen(void **state)
+{
+    struct setting s;
+    struct group *g;
+    uint32_t one, two;
+
+    (void)state;
+    set_up(&s);
+    assert_seen(&s, groups_get(&s.groups, GROUP_UNKNOWN), LIFE_INACTIVE, 0, 0, 0);
+    g = group(&s, 7);
+    assert_true(g->said < -100000);
+    assert_seen(&s, g, LIFE_COOL_DOWN, 0, 0, 0);
+    one = put(&s, g, 1, 100);
+    two = put(&s, g, 2, 30);
+    assert_seen(&s, g, LIFE_COOL_DOWN, 0, 2, 130);
+    groups_join(&s.groups, g, 1);
+    groups_join(&s.groups, g, 2);
+    assert_seen(&s, g, LIFE_ACTIVE, 2, 2, 130);
+    groups_leave(&s.groups, g, 3);
+    assert_seen(&s, g, LIFE_ACTIVE, 1, 2, 130);
+    groups_leave(&s.groups, g, 4);
+    assert_seen(&s, g, LIFE_COOL_DOWN, 0, 2, 130);
+    groups_tick(&s.groups, 4 + COOL - 1);
+    assert_seen(&s, g, LIFE_COOL_DOWN, 0, 2, 130);
+    groups_tick(&s.groups, 4 + COOL + 1);
+    assert_seen(&s, g, LIFE_INACTIVE, 0, 2, 130);
+    groups_touch(&s.groups, &s.table, one);
+    assert_int_equal(g->chunks.oldest, two);
+    groups_unlink(&s.groups, &s.table, one);
+    assert_seen(&s, g, LIFE_INACTIVE, 0, 1, 30);
+    groups_link_oldest(&s.groups, &s.table, one);
+    assert_int_equal(g->chunks.oldest, one);
+    assert_seen(&s, g, LIFE_INACTIVE, 0, 2, 130);
+    groups_claim(&s.groups, &s.table, one, group(&s, 8)->number);
+    assert_seen(&s, g, LIFE_INACTIVE, 0, 1, 30);
+    assert_seen(&s, group(&s, 8), LIFE_COOL_DOWN, 0, 1, 100);
+    tear_down(&s);
+}
+
+static void test_no_leak(void **state)
+{
+    enum { ROUNDS = 200 };
+    size_t before = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 10 + ROUNDS; i++) {
+        struct setting s;
+
+        if (i == 10)
+            before = unit_heap();
+        set_up(&s);
+        put(&s, group(&s, 1), 1, 100);
+        put(&s, group(&s, 2), 2, 100);
+        tear_down(&s);
+    }
+    assert_true(unit_heap() < before + ROUNDS * 16);
 }
 
 /* Random joins, leaves, chunks and time: the victim is always of the least pressure there is, and
@@ -447,6 +519,8 @@ int main(void)
         cmocka_unit_test(test_admission),
         cmocka_unit_test(test_claim),
         cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_seen),
+        cmocka_unit_test(test_no_leak),
         cmocka_unit_test(test_model),
         disk_test(test_larger_than_the_disk),
         disk_test(test_idle_goes_for_active),
