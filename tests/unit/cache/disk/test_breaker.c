@@ -301,10 +301,20 @@ static void test_waits_longer_each_time(void **state)
     assert_int_equal(count_files("tmp", ""), 0);
 }
 
+/* The descriptor that the next open() gives: as it was, if none was left open. */
+static int next_fd(void)
+{
+    int fd = dup(0);
+
+    close(fd);
+    return fd;
+}
+
 /* Each part of the probe counts: what cannot be written, read or is late leaves it open. */
 static void test_probe(void **state)
 {
     static const uint64_t calls[] = {FAULT_CALL(open), FAULT_CALL(write), FAULT_CALL(read)};
+    int fd = next_fd();
     struct disk d;
 
     (void)state;
@@ -316,6 +326,7 @@ static void test_probe(void **state)
         breaker_look(&d);
         assert_true(fault_disarm());
         assert_true(is_open(&d));
+        assert_int_equal(next_fd(), fd);
         assert_int_equal(count_files("tmp", ""), 0);
     }
     bare(&d);
@@ -332,6 +343,7 @@ static void test_probe(void **state)
 static void test_read_only(void **state)
 {
     static const int errors[] = {EROFS, EACCES, EPERM};
+    int fd = next_fd();
     struct disk d;
 
     (void)state;
@@ -351,6 +363,7 @@ static void test_read_only(void **state)
     breaker_look(&d);
     assert_false(fault_disarm());
     assert_false(is_open(&d));
+    assert_int_equal(next_fd(), fd);
     end_some(&d, DISK_OP_READ, 8, false);
     dlc_clock_advance(DLC_MS(1100));
     fault_plan(&(struct fault_plan){.calls = FAULT_CALL(open), .nth = 1});

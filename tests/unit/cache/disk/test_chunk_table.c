@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The table of chunks against a plain array, and its memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/fault.h"
 #include "base/rng.h"
@@ -155,12 +149,29 @@ static void test_find(void **state)
     chunks_release(&t);
 }
 
+static void test_no_leak(void **state)
+{
+    enum { ROUNDS = 100 };
+    size_t before = 0;
+
+    (void)state;
+    for (unsigned round = 0; round < 2 + ROUNDS; round++) {
+        struct chunks t = CHUNKS_INIT;
+
+        if (round == 2)
+            before = unit_heap();
+        for (unsigned i = 0; i < IDS; i++)
+            chunks_add(&t, id_of(i), i, 0);
+        chunks_release(&t);
+    }
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find),
-        cmocka_unit_test(test_model),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_find),    cmocka_unit_test(test_no_leak),
+        cmocka_unit_test(test_model),   cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_million),
     };
 
