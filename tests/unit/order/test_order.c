@@ -262,6 +262,31 @@ static void test_bad_input(void **state)
     }
 }
 
+/* The last sample that there can be, and one more. */
+static void test_limits(void **state)
+{
+    struct order_spec spec = {ORDER_SEQUENTIAL, 2, PERMUTATION_MAX - 2, 0, 0, 1, false};
+    struct order o;
+
+    (void)state;
+    assert_int_equal(order_init(&o, &spec, 5, NULL), 0);
+    assert_int_equal(o.epoch, 5);
+    assert_int_equal(order_at(&o, 1), PERMUTATION_MAX - 1);
+    assert_int_equal(order_next(&o, PERMUTATION_MAX - 1, 0), 1);
+    assert_int_equal(order_next(&o, PERMUTATION_MAX - 1, 1), 1);
+    assert_true(order_next(&o, PERMUTATION_MAX - 1, 2) == ORDER_NONE);
+    assert_true(order_next(&o, PERMUTATION_MAX, 0) == ORDER_NONE);
+    assert_true(order_next(&o, PERMUTATION_MAX - 3, 0) == ORDER_NONE);
+    order_set_epoch(&o, 6);
+    assert_int_equal(o.epoch, 6);
+    spec.first++;
+    assert_int_equal(order_init(&o, &spec, 0, NULL), DLC_EINVAL);
+    spec = (struct order_spec){ORDER_SEQUENTIAL, PERMUTATION_MAX, 0, 0, 0, 0, false};
+    assert_int_equal(order_init(&o, &spec, 0, NULL), 0);
+    assert_int_equal(o.spec.world, 1); /* 0 ranks are one */
+    assert_int_equal(o.length, PERMUTATION_MAX);
+}
+
 static void test_world_larger_than_everything(void **state)
 {
     struct order o = make(ORDER_SHUFFLED, 1, UINT32_MAX - 1, UINT32_MAX, false);
@@ -286,8 +311,10 @@ static void test_explicit_order(void **state)
     struct order o;
 
     (void)state;
-    assert_int_equal(order_init_explicit(&o, list, 5, 0, &err), 0);
+    assert_int_equal(order_init_explicit(&o, list, 5, 9, &err), 0);
     assert_int_equal(o.length, 5);
+    assert_int_equal(o.total, 5);
+    assert_int_equal(o.epoch, 9);
     for (uint64_t k = 0; k < 5; k++)
         assert_int_equal(order_at(&o, k), list[k]);
     assert_int_equal(order_init_explicit(&o, NULL, 0, 0, &err), 0);
@@ -296,6 +323,9 @@ static void test_explicit_order(void **state)
 
     assert_int_equal(order_index_init(&ix, list, 5, 8, &err), 0);
     order_init_indexed(&o, &ix, 2);
+    assert_int_equal(o.length, 5);
+    assert_int_equal(o.total, 5);
+    assert_int_equal(o.epoch, 2);
     assert_int_equal(order_at(&o, 3), 3);
     assert_int_equal(order_next(&o, 7, 0), 0);
     assert_int_equal(order_next(&o, 7, 2), 4);
@@ -337,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_resume_at_another_world_size),
         cmocka_unit_test(test_resume_needs_only_numbers),
         cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_limits),
         cmocka_unit_test(test_world_larger_than_everything),
         cmocka_unit_test(test_explicit_order),
         cmocka_unit_test(test_misuse_is_caught),
