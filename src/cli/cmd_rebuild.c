@@ -25,6 +25,7 @@
 #include "cli/resource_name.h"
 #include "cli/table.h"
 #include "bucket/url.h"
+#include "cluster/disk_inventory.h"
 
 #define COME_BACK DLC_SEC(60)
 
@@ -146,7 +147,7 @@ static void add_catalog(struct rebuilding *r, const char *path, const json_t *no
     catalog_close(&c);
 }
 
-/* DIR/catalogs/NAME@TENANT.left */
+/* DIR/catalogs/NAME@TENANT.owner: cluster/disk_inventory.c writes it. */
 static void read_note(struct rebuilding *r, const char *dir, const char *file)
 {
     char *path = mem_fmt("%s/%s", dir, file), *name;
@@ -180,7 +181,7 @@ static int add_datasets(struct rebuilding *r, struct dlc_err *err)
     if (n < 0 && errno != ENOENT)
         rc = dlc_err_sys(err, "cannot read %s", dir);
     for (int i = 0; i < n; i++)
-        if (str_ends(files[i]->d_name, ".left"))
+        if (str_ends(files[i]->d_name, INVENTORY_SUFFIX))
             read_note(r, dir, files[i]->d_name);
     for (int i = 0; i < n; i++) {
         char *path = mem_fmt("%s/%s", dir, files[i]->d_name);

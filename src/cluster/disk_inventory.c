@@ -8,8 +8,8 @@
  * `dlcache rebuild` restores a dataset's name and tenant. Two tenants may have used one name in
  * turn: each has a file of its own.
  *
- *     DIR/catalogs/NAME@TENANT.left   {"catalog": "ID.cat", "disk": "32 hexadecimal digits",
- *                                      "tenant": "TENANT"}
+ *     DIR/catalogs/NAME@TENANT.owner   {"catalog": "ID.cat", "disk": "32 hexadecimal digits",
+ *                                       "tenant": "TENANT"}
  *
  * The record is about the snapshot that was listed last: chunks of older ones are evicted when
  * space is needed.
@@ -77,7 +77,7 @@ static char *record_path(const struct node *n, const char *name, const char *ten
     if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL ||
         strchr(tenant, '/') != NULL)
         return NULL;
-    return mem_fmt("%s/catalogs/%s@%s.left", n->config->dir, name, tenant);
+    return mem_fmt("%s/catalogs/%s@%s" INVENTORY_SUFFIX, n->config->dir, name, tenant);
 }
 
 /* It is open: remember where its chunks are. X */
@@ -246,7 +246,7 @@ static void scan_open(struct inventory_scan *scan, const char *file, const char 
 
     f->scan = scan;
     f->name = mem_strn(file, (size_t)(at - file));
-    f->tenant = mem_strn(at + 1, strlen(at + 1) - strlen(".left"));
+    f->tenant = mem_strn(at + 1, strlen(at + 1) - strlen(INVENTORY_SUFFIX));
     url = mem_fmt("dlcache://%s", f->name);
     scan->asked++;
     resolve(scan->node, NULL, url, NULL, GRANT_LIFE, scan_granted, f);
@@ -266,7 +266,7 @@ void inventory_open(struct node *n)
     while (dir != NULL && found < ENTRIES_MAX && (e = os_readdir(dir)) != NULL) {
         const char *at = strchr(e->d_name, '@');
 
-        if (e->d_name[0] == '.' || at == NULL || !str_ends(at, ".left"))
+        if (e->d_name[0] == '.' || at == NULL || !str_ends(at, INVENTORY_SUFFIX))
             continue;
         found++;
         scan_open(scan, e->d_name, at);

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#define INVENTORY_SUFFIX ".owner" /* of a record: DIR/catalogs/NAME@TENANT.owner */
+
 struct dataset;
 struct node;
 struct node_events;

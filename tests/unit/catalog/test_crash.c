@@ -109,7 +109,7 @@ static void check_catalogs(const char *dir, int n)
 
 static void check_note(const char *dir, bool written)
 {
-    char *path = path_in(dir, "name@tenant.left");
+    char *path = path_in(dir, "name@tenant.owner");
     struct buf b = BUF_INIT;
     struct dlc_err err = DLC_ERR_INIT;
 
@@ -130,7 +130,7 @@ static void check_space(const char *dir)
     struct dirent *e;
 
     while (d != NULL && (e = readdir(d)) != NULL)
-        if (e->d_name[0] != '.' && !str_ends(e->d_name, ".cat") && !str_ends(e->d_name, ".left"))
+        if (e->d_name[0] != '.' && !str_ends(e->d_name, ".cat") && !str_ends(e->d_name, ".owner"))
             fail_msg("%s was left", e->d_name);
     if (d != NULL)
         closedir(d);
@@ -141,7 +141,7 @@ static void check_space(const char *dir)
 
 static void write_notes(void)
 {
-    char *path = path_in(root, "name@tenant.left");
+    char *path = path_in(root, "name@tenant.owner");
 
     assert_int_equal(os_write_file(path, NOTE_OLD, strlen(NOTE_OLD), 0600, NULL), 0);
     assert_int_equal(os_write_file(path, NOTE_NEW, strlen(NOTE_NEW), 0600, NULL), 0);

@@ -191,7 +191,7 @@ static void test_pruned_alone(void **state)
     static const char *const others[] = {"0123456789abcdee.1111111111111111.cat",
                                          "0123456789abcdef.111111111111111.cat",
                                          "0123456789abcdef.11111111111111zz.cat",
-                                         "0123456789abcdef.1111111111111111.cat.tmp", "x@y.left"};
+                                         "0123456789abcdef.1111111111111111.cat.tmp", "x@y.owner"};
     char *p;
 
     (void)state;
@@ -207,7 +207,7 @@ static void test_pruned_alone(void **state)
 
 static void test_clean(void **state)
 {
-    static const char *const names[] = {"a.cat", "a.cat.12.tmp", "b@c.left",
+    static const char *const names[] = {"a.cat", "a.cat.12.tmp", "b@c.owner",
                                         "a.1111111111111111.cat.tmp"};
     char *sub = mem_fmt("%s/catalogs", dir), *p;
 

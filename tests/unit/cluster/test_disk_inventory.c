@@ -93,7 +93,7 @@ static void chunks_of_an_open_one_are_dropped(void **state)
 /* By name and tenant, as an order of the manager names it; another tenant's stays. */
 static void what_is_left_is_found_by_name_and_tenant(void **state)
 {
-    char *note = mem_fmt("%s/catalogs/train@ann.left", dir);
+    char *note = mem_fmt("%s/catalogs/train@ann.owner", dir);
     struct stat st;
 
     (void)state;
@@ -110,11 +110,27 @@ static void what_is_left_is_found_by_name_and_tenant(void **state)
     mem_free(&note);
 }
 
+/* Files of other names stay, such as the records of versions before 0.1: they had the end ".left". */
+static void records_of_other_names_are_not_read(void **state)
+{
+    char *note = mem_fmt("%s/catalogs/train@ann.owner", dir);
+    char *older = mem_fmt("%s/catalogs/train@ann.left", dir);
+
+    (void)state;
+    parts_free(open_one("train", "ann"));
+    assert_int_equal(rename(note, older), 0);
+    assert_int_equal(inventory_drop(&n, "train", "ann", ""), 0);
+    assert_int_equal(chunks(), N);
+    assert_int_equal(os_unlink(older), 0);
+    mem_free(&older);
+    mem_free(&note);
+}
+
 /* What is nobody's leaves no note: the cluster does not know it. */
 static void what_is_not_the_clusters_is_not_noted(void **state)
 {
     struct dataset *ds = open_one("train", "ann");
-    char *note = mem_fmt("%s/catalogs/train@ann.left", dir);
+    char *note = mem_fmt("%s/catalogs/train@ann.owner", dir);
 
     (void)state;
     assert_int_equal(os_unlink(note), 0);
@@ -143,6 +159,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(chunks_of_an_open_one_are_dropped, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_left_is_found_by_name_and_tenant, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(records_of_other_names_are_not_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_the_clusters_is_not_noted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_open_one_is_found, set_up, tear_down),
     };
