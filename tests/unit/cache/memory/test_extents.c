@@ -1,54 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Extents: they come with samples, go when they are empty, and come again as other memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "world.h"
 
-#include <cmocka.h>
-
-#include "client.h"
 #include "seal_attack.h"
 #include "base/fault.h"
-#include "cache/memory/memory_i.h"
 
 #define MB     ((uint64_t)1 << 20)
 #define EXTENT ((uint64_t)64 << 10) /* of a segment of 8 MB */
 
-struct world {
-    struct memory *m;
-    struct mem_index *x;
-    struct mem_session *s;
-    struct client c;
-    struct shm_pin_block *b;
-};
-
 static int setup(void **state)
 {
-    struct world *w = test_calloc(1, sizeof(*w));
-
-    assert_int_equal(memory_new(8 * MB, 8 * MB, &w->m, NULL), 0);
-    assert_int_equal(mem_index_new(w->m, 1000, 77, &w->x, NULL), 0);
-    assert_int_equal(mem_session_new(w->x, &w->s, NULL), 0);
-    client_open(&w->c, w->m, w->x, w->s);
-    w->b = client_block(&w->c, 0);
-    *state = w;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct world *w = *state;
-
-    client_close(&w->c);
-    mem_session_free(&w->s);
-    mem_index_free(&w->x);
-    memory_free(&w->m);
-    test_free(w);
+    *state = world_new(8 * MB, 8 * MB);
     return 0;
 }
 
@@ -278,7 +240,7 @@ static void test_nobody_else_writes(void **state)
     assert_int_equal(seal_attack(memory_fd(w->m)), 0);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, world_free)
 
 int main(void)
 {

@@ -1,61 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cache/memory/memory.h"
+#include "world.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/fault.h"
 #include "base/syscalls.h"
 #include "base/rng.h"
-#include "client.h"
-#include "cache/memory/memory_i.h"
 
 #define EXTENT ((uint64_t)64 << 10) /* of a small segment */
 #define MB     ((uint64_t)1 << 20)
 
-/* One dataset of 1000 samples and one client in a tier of 4 MB. */
-struct world {
-    struct memory *m;
-    struct mem_index *x;
-    struct mem_session *s;
-    struct client c;
-    struct shm_pin_block *b;
-};
-
 static int setup(void **state)
 {
-    struct world *w = test_calloc(1, sizeof(*w));
-
-    assert_int_equal(memory_new(8 * MB, 4 * MB, &w->m, NULL), 0);
-    assert_int_equal(mem_index_new(w->m, 1000, 77, &w->x, NULL), 0);
-    assert_int_equal(mem_session_new(w->x, &w->s, NULL), 0);
-    client_open(&w->c, w->m, w->x, w->s);
-    w->b = client_block(&w->c, 0);
-    *state = w;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct world *w = *state;
-
-    arena_check(&w->m->arena);
-    client_close(&w->c);
-    mem_session_free(&w->s);
-    mem_index_free(&w->x);
-    memory_free(&w->m);
-    test_free(w);
+    *state = world_new(8 * MB, 4 * MB);
     return 0;
 }
 
@@ -744,7 +704,7 @@ static void test_garbage_session(void **state)
     assert_int_equal(figures(w).retired, 0);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, world_free)
 
 /* ---- limits ---- */
 

@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who goes when a large sample comes: neighbours that make one hole, as few bytes as possible. */
-#include "unit.h"
-
-#include "base/mem.h"
-#include "client.h"
-#include "cache/memory/memory_i.h"
+#include "world.h"
 
 #define KB      ((uint64_t)1024)
 #define CEILING (4096 * KB)
 #define SIZE    (128 * KB)
 #define FILLED  31u /* samples that fit; then there is a hole of 124 KiB */
 #define NEW     500u
-
-struct world {
-    struct memory *m;
-    struct mem_index *x;
-    struct mem_session *s;
-    struct client c;
-    struct shm_pin_block *b;
-};
 
 static int put(struct world *w, uint64_t sample, uint64_t len)
 {
@@ -33,13 +21,8 @@ static int put(struct world *w, uint64_t sample, uint64_t len)
 /* Samples side by side from the first on, the coldest first. */
 static int setup(void **state)
 {
-    struct world *w = mem_new(struct world);
+    struct world *w = world_new(CEILING, CEILING);
 
-    assert_int_equal(memory_new(CEILING, CEILING, &w->m, NULL), 0);
-    assert_int_equal(mem_index_new(w->m, 1000, 1, &w->x, NULL), 0);
-    assert_int_equal(mem_session_new(w->x, &w->s, NULL), 0);
-    client_open(&w->c, w->m, w->x, w->s);
-    w->b = client_block(&w->c, 0);
     for (unsigned i = 0; i < FILLED; i++) {
         uint64_t len;
         const char *data;
@@ -51,19 +34,6 @@ static int setup(void **state)
         memory_unhold(w->m, w->x, 0);
     }
     *state = w;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct world *w = *state;
-
-    arena_check(&w->m->arena);
-    client_close(&w->c);
-    mem_session_free(&w->s);
-    mem_index_free(&w->x);
-    memory_free(&w->m);
-    mem_free(&w);
     return 0;
 }
 
@@ -335,7 +305,7 @@ static void test_steps(void **state)
     mem_index_free(&x);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, world_free)
 
 int main(void)
 {
