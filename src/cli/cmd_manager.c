@@ -57,6 +57,7 @@ static int manage(const struct config *config, bool quiet, struct dlc_err *err)
         .node_ttl = config->node_ttl,
         .job_ttl = config->job_ttl,
         .lock_ttl = config->lock_ttl,
+        .certificate_life = config->certificate_life,
     };
     struct manager *c = NULL;
     sigset_t ends;
@@ -81,6 +82,8 @@ static int check(const struct config *config, struct dlc_err *err)
         return dlc_err_set(err, DLC_EINVAL, "--tls-cert and --tls-key need each other");
     if (config->lock_ttl.ns < DLC_MS(500).ns || config->node_ttl.ns < DLC_MS(500).ns)
         return dlc_err_set(err, DLC_EINVAL, "--lock-ttl and --node-ttl must be 500ms or more");
+    if (config->certificate_life.ns < DLC_SEC(2).ns)
+        return dlc_err_set(err, DLC_EINVAL, "--certificate-life must be 2s or more");
     return 0;
 }
 

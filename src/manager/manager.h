@@ -31,6 +31,7 @@ struct manager_config {
     struct dlc_dur node_ttl;     /* time without a heartbeat after which a node is gone; 0: 10 s */
     struct dlc_dur job_ttl;      /* 0: 60 s */
     struct dlc_dur lock_ttl;     /* 0: 10 s */
+    struct dlc_dur certificate_life; /* of certificates of nodes; 0: 48 h */
 };
 
 int manager_open(const struct manager_config *c, struct manager **out, struct dlc_err *err);

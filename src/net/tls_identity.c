@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/secret.h"
+#include "base/str.h"
 
 #define IDENTITY_TAG DLC_TAG4('t', 'l', 's', 'i')
 
@@ -59,21 +60,23 @@ int tls_request_new(const char *node, char **key, char **request, struct dlc_err
 {
     EVP_PKEY *pair = EVP_EC_gen("P-256");
     X509_REQ *r = pair != NULL ? request_for(node, pair) : NULL;
-    BIO *a = BIO_new(BIO_s_mem()), *b = BIO_new(BIO_s_mem());
-    int rc = 0;
+    BIO *b = BIO_new(BIO_s_mem());
+    unsigned char *der = NULL;
+    int len = r != NULL ? i2d_X509_REQ(r, &der) : 0, rc = 0;
+    struct buf text = BUF_INIT;
 
-    dlc_check(a != NULL && b != NULL);
+    dlc_check(b != NULL);
     *key = *request = NULL;
-    if (r == NULL || PEM_write_bio_PKCS8PrivateKey(a, pair, NULL, NULL, 0, NULL, NULL) != 1 ||
-        PEM_write_bio_X509_REQ(b, r) != 1) {
+    if (len <= 0 || PEM_write_bio_PKCS8PrivateKey(b, pair, NULL, NULL, 0, NULL, NULL) != 1) {
         ERR_clear_error();
-        BIO_free(a);
         BIO_free(b);
         rc = dlc_err_set(err, DLC_EIO, "OpenSSL cannot make a request for a certificate");
     } else {
-        *key = text_of(a);
-        *request = text_of(b);
+        *key = text_of(b);
+        str_base64(der, (size_t)len, &text);
+        *request = buf_take(&text);
     }
+    OPENSSL_free(der);
     X509_REQ_free(r);
     EVP_PKEY_free(pair);
     return rc;

@@ -29,8 +29,8 @@ struct tls_identity {
     int64_t not_after;              /* Unix time */
 };
 
-/* A new key pair, and a request for a certificate of this node. Gives both as PEM; the key is
- * wiped by secret_free(). */
+/* A new key pair, and a request for a certificate of this node. Gives the key as PEM, to be wiped
+ * by secret_free(), and the request (PKCS #10, DER) in base64. */
 int tls_request_new(const char *node, char **key, char **request, struct dlc_err *err);
 
 /* From what a manager gave. Borrows the texts. DLC_EPROTO: the certificate is not of this key, not

@@ -40,6 +40,7 @@ struct api {
     struct event_streams streams;
     struct address_rules tenant_networks; /* besides public addresses */
     struct audit_log *audit;              /* NULL: none */
+    struct dlc_dur certificate_life;      /* of nodes */
     struct dlc_mono started;
 };
 

@@ -11,9 +11,11 @@
 #include "base/str.h"
 #include "manager/routes/api.h"
 #include "manager/routes/json_fields.h"
+#include "manager/routes/node_certificate.h"
 #include "manager/routes/route_util.h"
 #include "manager/routes/view_reply.h"
 #include "manager/store/wall_time.h"
+#include "manager/tables/authority.h"
 #include "manager/tables/cluster_view.h"
 #include "manager/tables/command_results.h"
 #include "manager/tables/documents.h"
@@ -290,6 +292,7 @@ void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ct
     struct api *api = api_of(ctx);
     const char *name = read_name(r, 0, "node", reply);
     struct join_request j = {.instance = "", .directory = ""};
+    const char *request = NULL;
     const struct field fields[] = {
         {"address", FIELD_TEXT0, true, ADDRESS_MAX, &j.address},
         {"instance", FIELD_TEXT, false, INSTANCE_MAX, &j.instance},
@@ -297,6 +300,7 @@ void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ct
         {"capacity", FIELD_U64, true, 0, &j.capacity},
         {"memory", FIELD_U64, false, 0, &j.memory},
         {"gpus", FIELD_U64, false, 1024, &j.gpus},
+        {"certificate_request", FIELD_TEXT, false, AUTHORITY_REQUEST_MAX, &request},
         {NULL},
     };
     struct store_doc d = STORE_DOC_INIT;
@@ -321,7 +325,10 @@ void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ct
             event_log(api->tables->store, "", "node.joined", json_pack("{s:s}", "name", name));
         doc = node_doc(api, &d, caller_of(r));
         json_object_set_new(doc, "known", json_boolean(!is_new));
-        nodes_reply(api, name, 0, doc, is_new ? 201 : 200, d.version, reply);
+        if (request == NULL || node_certificate_add(api, name, request, doc, reply))
+            nodes_reply(api, name, 0, doc, is_new ? 201 : 200, d.version, reply);
+        else
+            json_decref(doc);
     }
     store_doc_release(&d);
 }

@@ -10,6 +10,7 @@
 #include "manager/routes/heartbeat.h"
 #include "manager/routes/job_register.h"
 #include "manager/routes/jobs.h"
+#include "manager/routes/node_certificate.h"
 #include "manager/routes/nodes.h"
 #include "manager/routes/openapi.h"
 #include "manager/routes/resolve.h"
@@ -53,6 +54,7 @@ const struct http_route route_table[] = {
     {"POST", "/v1/nodes/{name}/drain", ROLE_ADMIN, route_nodes_drain},
     {"POST", "/v1/nodes/{name}/rejoin", ROLE_ADMIN, route_nodes_rejoin},
     {"POST", "/v1/nodes/{name}/heartbeat", ROLE_NODE, route_nodes_heartbeat},
+    {"POST", "/v1/nodes/{name}/certificate", ROLE_NODE, route_nodes_certificate},
     {"GET", "/v1/events", ROLE_ANY, route_events},
     {"GET", "/v1/openapi.json", 0, route_openapi},
     {"POST", "/v1/resolve", ROLE_NODE | ROUTE_READS, route_resolve},

@@ -143,11 +143,18 @@ static char *authorities_text(const struct cluster_keys *k)
 /* ---- a node's ---- */
 
 /* The public key of a request whose signature is right. Gives, or NULL. */
-static EVP_PKEY *request_key(const char *pem)
+static EVP_PKEY *request_key(const char *text)
 {
-    BIO *b = BIO_new_mem_buf(pem, -1);
-    X509_REQ *r = b != NULL ? PEM_read_bio_X509_REQ(b, NULL, NULL, NULL) : NULL;
-    EVP_PKEY *key = r != NULL ? X509_REQ_get_pubkey(r) : NULL;
+    struct buf der = BUF_INIT;
+    const unsigned char *at;
+    X509_REQ *r = NULL;
+    EVP_PKEY *key;
+
+    if (str_unbase64(text, &der) && der.len > 0) {
+        at = (const unsigned char *)der.data;
+        r = d2i_X509_REQ(NULL, &at, (long)der.len);
+    }
+    key = r != NULL ? X509_REQ_get_pubkey(r) : NULL;
 
     if (key != NULL && (EVP_PKEY_get_base_id(key) != EVP_PKEY_EC || EVP_PKEY_get_bits(key) != 256 ||
                         X509_REQ_verify(r, key) != 1)) {
@@ -155,7 +162,7 @@ static EVP_PKEY *request_key(const char *pem)
         key = NULL;
     }
     X509_REQ_free(r);
-    BIO_free(b);
+    buf_release(&der);
     return key;
 }
 
@@ -209,8 +216,10 @@ int authority_sign(struct store *store, const struct seal *seal, const char *nod
     memset(out, 0, sizeof(*out));
     dlc_check(str_is_name(node));
     if (key == NULL)
-        rc = dlc_err_set(err, DLC_EINVAL,
-                         "this is not a certificate request (PEM) signed with its own P-256 key");
+        rc = dlc_err_set(
+            err, DLC_EINVAL,
+            "this is not a certificate request (PKCS #10 in base64) that was signed with its "
+            "own P-256 key");
     if (rc == 0)
         rc = cluster_keys_get(store, seal, CLUSTER_KEY_AUTHORITY, &keys, err);
     if (rc == 0 && (x = node_certificate(key, node, signer(&keys, life), life)) == NULL)

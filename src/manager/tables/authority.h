@@ -29,7 +29,7 @@ struct authority_certificate {
 };
 void authority_certificate_release(struct authority_certificate *c); /* zeroed is allowed */
 
-/* A certificate for this node. request: PEM. Gives *out. DLC_EINVAL: it is not a request that was
+/* A certificate for this node. request: PKCS #10, DER in base64. Gives *out. DLC_EINVAL: it is not a request that was
  * signed with its own P-256 key. */
 int authority_sign(struct store *store, const struct seal *seal, const char *node,
                    const char *request, struct dlc_dur life, struct authority_certificate *out,

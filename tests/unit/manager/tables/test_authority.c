@@ -86,8 +86,7 @@ static void test_a_certificate_names_its_node_alone(void **state)
 
 static void test_what_is_not_a_request(void **state)
 {
-    static const char *const texts[] = {
-        "", "x", "-----BEGIN CERTIFICATE REQUEST-----\nMAA=\n-----END CERTIFICATE REQUEST-----\n"};
+    static const char *const texts[] = {"", "x", "MAA=", "AAAA"};
     struct authority_certificate c;
     char *key = NULL, *request = NULL, *middle;
 
@@ -97,7 +96,7 @@ static void test_what_is_not_a_request(void **state)
         assert_null(c.cert);
     }
     ok(tls_request_new("a", &key, &request, &err)); /* its signature is wrong */
-    middle = request + strlen(request) - 60;
+    middle = request + strlen(request) - 40;
     *middle = *middle == 'A' ? 'B' : 'A';
     assert_int_equal(authority_sign(store_of(state), seal, "a", request, DAY, &c, &err),
                      DLC_EINVAL);
