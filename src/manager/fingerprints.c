@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/syscalls.h"
+#include "manager/tables/key_record.h"
 
 #define PRINT_LEN 16
 #define TRIES     8
@@ -18,33 +19,10 @@ struct prints {
     char admin[PRINT_LEN + 1], node[PRINT_LEN + 1];
 };
 
-/* ---- the key ---- */
-
-static int check_key(const struct fingerprints *f, struct dlc_err *err)
-{
-    struct store_doc d = STORE_DOC_INIT;
-    const char *was;
-    int rc = store_get(f->store, STORE_MANAGER, "key", &d, err);
-
-    if (rc == DLC_ENOTFOUND) {
-        struct store_doc made = {(char *)"key", (char *)"", NULL, 0};
-
-        made.body = json_pack("{s:s}", "id", seal_key_id(f->seal));
-        rc = store_put(f->store, STORE_MANAGER, &made, STORE_NEW, err);
-        json_decref(made.body);
-        if (rc == DLC_EBUSY) /* another manager made it just now */
-            rc = store_get(f->store, STORE_MANAGER, "key", &d, err);
-    }
-    was = json_string_value(json_object_get(d.body, "id"));
-    if (rc == 0 && was != NULL && strcmp(was, seal_key_id(f->seal)) != 0)
-        rc = dlc_err_set(err, DLC_EDENIED,
-                         "the store's secrets are encrypted with key %.16s, but %s holds key %s: "
-                         "copy manager.key, admin.token and node.token from the directory of the "
-                         "manager that made the store, or set DLCACHE_MANAGER_KEY",
-                         was, seal_source(f->seal), seal_key_id(f->seal));
-    store_doc_release(&d);
-    return rc;
-}
+/* Those of the files: each may hold an older token besides. */
+struct own_prints {
+    struct prints first, second; /* empty texts: there is none */
+};
 
 /* ---- the tokens ---- */
 
@@ -56,13 +34,29 @@ static void print_of(const unsigned char hash[static SHA256_LEN], char out[stati
     str_hex(print, PRINT_LEN / 2, out);
 }
 
-static struct prints prints_here(const struct fingerprints *f)
+static struct own_prints prints_here(const struct fingerprints *f)
 {
-    struct prints p;
+    struct own_prints p = {{"", ""}, {"", ""}};
+    struct auth_tokens t;
 
-    print_of(f->auth->admin_hash, p.admin);
-    print_of(f->auth->node_hash, p.node);
+    auth_tokens_get(f->auth, &t);
+    print_of(t.admin.hash[0], p.first.admin);
+    print_of(t.node.hash[0], p.first.node);
+    if (t.admin.n > 1)
+        print_of(t.admin.hash[1], p.second.admin);
+    if (t.node.n > 1)
+        print_of(t.node.hash[1], p.second.node);
     return p;
+}
+
+static bool has_admin(const struct own_prints *here, const char *print)
+{
+    return strcmp(here->first.admin, print) == 0 || strcmp(here->second.admin, print) == 0;
+}
+
+static bool has_node(const struct own_prints *here, const char *print)
+{
+    return strcmp(here->first.node, print) == 0 || strcmp(here->second.node, print) == 0;
 }
 
 static void copy_print(const json_t *body, const char *name, char out[static PRINT_LEN + 1])
@@ -127,11 +121,11 @@ static int write_agreed(const char *path, const struct prints *p, struct dlc_err
     return rc;
 }
 
-static int refuse(const struct fingerprints *f, const struct prints *here,
+static int refuse(const struct fingerprints *f, const struct own_prints *here,
                   const struct prints *there, struct dlc_err *err)
 {
-    bool admin = strcmp(here->admin, there->admin) != 0;
-    bool node = strcmp(here->node, there->node) != 0;
+    bool admin = !has_admin(here, there->admin);
+    bool node = !has_node(here, there->node);
     struct store_doc d = STORE_DOC_INIT;
     const char *leader = NULL;
     int rc;
@@ -149,7 +143,7 @@ static int refuse(const struct fingerprints *f, const struct prints *here,
 }
 
 /* One step; DLC_EBUSY: another manager was faster, look again. */
-static int agree_once(const struct fingerprints *f, const char *path, const struct prints *here,
+static int agree_once(const struct fingerprints *f, const char *path, const struct own_prints *here,
                       struct dlc_err *err)
 {
     struct prints there, agreed = prints_agreed(path);
@@ -157,12 +151,12 @@ static int agree_once(const struct fingerprints *f, const char *path, const stru
     int rc = prints_there(f, &there, &version, err);
 
     if (rc == DLC_ENOTFOUND)
-        return put_prints(f, here, STORE_NEW, err);
-    if (rc < 0 || same(here, &there))
+        return put_prints(f, &here->first, STORE_NEW, err);
+    if (rc < 0 || same(&here->first, &there))
         return rc;
-    if (!same(&agreed, &there))
+    if (!same(&agreed, &there) && !(has_admin(here, there.admin) && has_node(here, there.node)))
         return refuse(f, here, &there, err);
-    rc = put_prints(f, here, version, err);
+    rc = put_prints(f, &here->first, version, err);
     if (rc == 0)
         log_warn("tokens in %s are new: copy them to the directories of the other managers, and to "
                  "whoever uses them",
@@ -173,8 +167,8 @@ static int agree_once(const struct fingerprints *f, const char *path, const stru
 int fingerprints_agree(const struct fingerprints *f, struct dlc_err *err)
 {
     char *path = mem_fmt("%s/manager.agreed", f->dir);
-    struct prints here = prints_here(f);
-    int rc = check_key(f, err);
+    struct own_prints here = prints_here(f);
+    int rc = key_record_follow(f->store, f->seal, err);
 
     if (rc == 0) {
         rc = DLC_EBUSY;
@@ -182,17 +176,21 @@ int fingerprints_agree(const struct fingerprints *f, struct dlc_err *err)
             rc = agree_once(f, path, &here, err);
     }
     if (rc == 0)
-        rc = write_agreed(path, &here, err);
+        rc = write_agreed(path, &here.first, err);
     mem_free(&path);
     return rc;
 }
 
 bool fingerprints_match(const struct fingerprints *f, struct dlc_err *err)
 {
-    struct prints here = prints_here(f), there;
+    struct own_prints here = prints_here(f);
+    struct prints there;
     uint64_t version;
 
-    if (prints_there(f, &there, &version, NULL) < 0 || same(&here, &there))
+    if (key_record_follow(f->store, f->seal, err) == DLC_EDENIED)
+        return false;
+    if (prints_there(f, &there, &version, NULL) < 0 ||
+        (has_admin(&here, there.admin) && has_node(&here, there.node)))
         return true; /* a store that does not answer is another matter */
     refuse(f, &here, &there, err);
     return false;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Fingerprints of the secrets that all managers of one store must share: the key of its secrets,
- * and the tokens of admins and nodes. The store has these fingerprints, so that a manager with
+ * Fingerprints of the secrets that all managers of one store must share: the key that seals
+ * (tables/key_record.h), and the tokens of admins and nodes. The store has these fingerprints, so that a manager with
  * other secrets reports that when it starts, and not when a node is refused after a fail-over.
  *
- * "key" of kind STORE_MANAGER: {"id"}; "tokens": {"admin", "node"}. Beside the token files lies
+ * "tokens" of kind STORE_MANAGER: {"admin", "node"}, of the first token of each file. Beside the token files lies
  * manager.agreed: the fingerprints that this directory and the store last agreed on. It
  * distinguishes a token that was replaced on purpose (its file removed) from one that never
  * belonged to the cluster:
  *
  *     ours as the store's                          go on
+ *     ours are new, the store's are second here    the store takes ours: a rotation with overlap
  *     another, and agreed as the store's           replaced here: the store takes ours
  *     another, and agreed as something else        refused: copy the files
  *
@@ -29,8 +30,8 @@
 /* The secrets to compare. All are borrowed. */
 struct fingerprints {
     struct store *store;
-    const struct seal *seal;
-    const struct auth *auth;
+    struct seal *seal;
+    struct auth *auth;
     const char *dir;
 };
 

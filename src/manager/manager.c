@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/syscalls.h"
@@ -20,8 +21,9 @@
 #include "manager/tables/tables.h"
 #include "net/server.h"
 
-#define TICK        DLC_MS(100)
-#define PURGE_EVERY DLC_SEC(3600)
+#define TICK         DLC_MS(100)
+#define PURGE_EVERY  DLC_SEC(3600)
+#define RELOAD_EVERY DLC_SEC(1)
 
 struct manager {
     char *dir;
@@ -33,8 +35,8 @@ struct manager {
     struct http_server *server;
     pthread_t thread;
     bool has_thread;
-    bool ending;              /* G: tables.mtx */
-    struct dlc_mono purge_at; /* the thread's */
+    bool ending;                         /* G: tables.mtx */
+    struct dlc_mono purge_at, reload_at; /* the thread's */
 };
 
 static struct dlc_dur or_default(struct dlc_dur d, struct dlc_dur otherwise)
@@ -56,10 +58,32 @@ static bool may_lead(void *ctx, struct dlc_err *err)
 
 static const struct leader_hooks leader_hooks = {.may_lead = may_lead, .begin = tables_load};
 
+/* Keys and tokens that were replaced in their files count without a restart. */
+static void reload_secrets(struct manager *m)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    int keys = seal_reload(m->seal, &err), tokens;
+
+    if (keys > 0)
+        log_info("%s was read again", seal_source(m->seal));
+    else if (keys < 0)
+        log_error("the keys stay as they were: %s", err.text);
+    err = (struct dlc_err)DLC_ERR_INIT;
+    tokens = auth_reload(&m->api.auth, &err);
+    if (tokens > 0 && fingerprints_agree(&m->fingerprints, &err) == 0)
+        log_info("tokens in %s were read again", m->dir);
+    else if (tokens != 0)
+        log_error("tokens in %s: %s", m->dir, err.text);
+}
+
 static void tick(struct manager *m)
 {
     struct dlc_mono now = dlc_mono_now();
 
+    if (now.ns >= m->reload_at.ns) {
+        reload_secrets(m);
+        m->reload_at = dlc_mono_add(now, RELOAD_EVERY);
+    }
     tables_tick(&m->tables);
     if (now.ns >= m->purge_at.ns && leader_holds(&m->tables)) {
         idempotency_purge(&m->api);
@@ -230,6 +254,7 @@ void manager_close(struct manager **mp)
     address_rules_release(&m->api.tenant_networks);
     tables_release(&m->tables);
     audit_log_close(&m->api.audit);
+    auth_release(&m->api.auth);
     seal_close(&m->seal);
     store_close(&m->store);
     free(m->dir);

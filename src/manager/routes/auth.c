@@ -19,6 +19,8 @@
 #include "manager/routes/route_util.h"
 #include "manager/store/wall_time.h"
 
+#define TOKEN_FILE_MAX 4096
+
 /* ---- tokens ---- */
 
 void token_new(char out[static TOKEN_LEN + 1])
@@ -106,15 +108,27 @@ static int tenant_of(struct api *api, const unsigned char hash[static SHA256_LEN
     return rc;
 }
 
+/* Compares with all, in constant time. */
+static bool file_has(const struct file_tokens *f, const unsigned char hash[static SHA256_LEN])
+{
+    bool found = false;
+
+    for (size_t i = 0; i < f->n; i++)
+        found |= CRYPTO_memcmp(hash, f->hash[i], SHA256_LEN) == 0;
+    return found;
+}
+
 int token_hash_caller(struct api *api, const unsigned char hash[static SHA256_LEN],
                       struct caller *out, struct dlc_err *err)
 {
+    struct auth_tokens files;
     int rc = 0;
 
     *out = (struct caller){0};
-    if (CRYPTO_memcmp(hash, api->auth.admin_hash, SHA256_LEN) == 0)
+    auth_tokens_get(&api->auth, &files);
+    if (file_has(&files.admin, hash))
         out->role = ROLE_ADMIN;
-    else if (CRYPTO_memcmp(hash, api->auth.node_hash, SHA256_LEN) == 0)
+    else if (file_has(&files.node, hash))
         out->role = ROLE_NODE;
     else
         rc = tenant_of(api, hash, out, err);
@@ -233,56 +247,135 @@ bool auth_check(struct http_request *r, const struct http_route *route, struct h
 
 /* ---- the files ---- */
 
-static int read_token_file(const char *path, unsigned char hash[static SHA256_LEN],
-                           struct dlc_err *err)
+/* Cuts the text into its tokens. */
+static int parse_tokens(char *text, const char *path, struct file_tokens *out, struct dlc_err *err)
+{
+    char *rest = NULL;
+
+    out->n = 0;
+    for (char *t = strtok_r(text, " \t\r\n", &rest); t != NULL;
+         t = strtok_r(NULL, " \t\r\n", &rest)) {
+        if (out->n == AUTH_FILE_TOKENS)
+            return dlc_err_set(err, DLC_EINVAL,
+                               "%s holds more than %d tokens: keep the new one and the one before",
+                               path, AUTH_FILE_TOKENS);
+        if (!looks_like_token(t))
+            return dlc_err_set(err, DLC_EINVAL,
+                               "%s: token %zu is not a token; remove the file, and a new one is "
+                               "made",
+                               path, out->n + 1);
+        token_hash(t, out->hash[out->n++]);
+    }
+    return out->n > 0 ? 0
+                      : dlc_err_set(err, DLC_EINVAL,
+                                    "%s holds no token: remove it, and a new one is made", path);
+}
+
+static int read_token_file(const char *path, struct file_tokens *out, struct dlc_err *err)
 {
     struct buf b = BUF_INIT;
     struct stat st;
-    int rc = os_read_file(path, 4096, &b, err);
-    const char *token = rc == 0 && b.len > 0 ? str_trim(b.data) : "";
+    int rc;
 
+    buf_reserve(&b, TOKEN_FILE_MAX + 1); /* growing would leave copies behind */
+    rc = os_read_file(path, TOKEN_FILE_MAX, &b, err);
     if (rc == 0 && os_stat(path, &st) < 0)
         rc = dlc_err_sys(err, "cannot look at %s", path);
     if (rc == 0 && (st.st_mode & 077) != 0)
         rc = dlc_err_set(err, DLC_EDENIED,
                          "%s can be read by others: remove it, and a new one is made", path);
-    if (rc == 0 && !looks_like_token(token))
-        rc = dlc_err_set(err, DLC_EINVAL, "%s holds no token: remove it, and a new one is made",
-                         path);
     if (rc == 0)
-        token_hash(token, hash);
+        rc = parse_tokens((char *)(uintptr_t)buf_str(&b), path, out, err);
     if (b.data != NULL)
         OPENSSL_cleanse(b.data, b.cap);
     buf_release(&b);
     return rc;
 }
 
-static int open_token_file(const char *dir, const char *name, unsigned char hash[static SHA256_LEN],
-                           struct dlc_err *err)
+static int make_token_file(const char *path, struct dlc_err *err)
 {
-    char *path = mem_fmt("%s/%s", dir, name), token[TOKEN_LEN + 2];
+    char token[TOKEN_LEN + 2];
+    int rc;
+
+    token_new(token);
+    token[TOKEN_LEN] = '\n';
+    rc = os_write_file(path, token, TOKEN_LEN + 1, 0600, err);
+    OPENSSL_cleanse(token, sizeof(token));
+    return rc;
+}
+
+static int open_token_file(const struct auth *a, const char *name, struct file_stamp *stamp,
+                           bool make, struct file_tokens *out, struct dlc_err *err)
+{
+    char *path = mem_fmt("%s/%s", a->dir, name);
     int rc = 0;
 
-    if (os_access(path, F_OK) < 0 && errno == ENOENT) {
-        token_new(token);
-        token[TOKEN_LEN] = '\n';
-        rc = os_write_file(path, token, TOKEN_LEN + 1, 0600, err);
-        OPENSSL_cleanse(token, sizeof(token));
-    }
+    if (make && os_access(path, F_OK) < 0 && errno == ENOENT)
+        rc = make_token_file(path, err);
+    file_stamp_take(stamp, path);
     if (rc == 0)
-        rc = read_token_file(path, hash, err);
+        rc = read_token_file(path, out, err);
     mem_free(&path);
+    return rc;
+}
+
+static int load_files(struct auth *a, bool make, struct dlc_err *err)
+{
+    struct auth_tokens t;
+    int rc = open_token_file(a, "admin.token", &a->admin_file, make, &t.admin, err);
+
+    if (rc == 0)
+        rc = open_token_file(a, "node.token", &a->node_file, make, &t.node, err);
+    for (size_t i = 0; rc == 0 && i < t.admin.n; i++)
+        if (file_has(&t.node, t.admin.hash[i]))
+            rc = dlc_err_set(err, DLC_EINVAL,
+                             "%s: admin.token and node.token hold the same token; remove one of "
+                             "them",
+                             a->dir);
+    if (rc == 0) {
+        dlc_mtx_lock(&a->mtx);
+        a->tokens = t;
+        dlc_mtx_unlock(&a->mtx);
+    }
     return rc;
 }
 
 int auth_open(struct auth *a, const char *dir, struct dlc_err *err)
 {
-    int rc = open_token_file(dir, "admin.token", a->admin_hash, err);
+    auth_release(a);
+    *a = (struct auth){.dir = mem_str(dir)};
+    dlc_mtx_init(&a->mtx, LCK_auth);
+    return load_files(a, true, err);
+}
 
-    if (rc == 0)
-        rc = open_token_file(dir, "node.token", a->node_hash, err);
-    if (rc == 0 && CRYPTO_memcmp(a->admin_hash, a->node_hash, SHA256_LEN) == 0)
-        rc = dlc_err_set(err, DLC_EINVAL,
-                         "%s: admin.token and node.token are the same; remove one of them", dir);
-    return rc;
+void auth_release(struct auth *a)
+{
+    if (a->dir != NULL)
+        dlc_mtx_release(&a->mtx);
+    mem_free(&a->dir);
+}
+
+static bool file_changed(const struct auth *a, const char *name, struct file_stamp *stamp)
+{
+    char *path = mem_fmt("%s/%s", a->dir, name);
+    bool changed = file_stamp_take(stamp, path);
+
+    mem_free(&path);
+    return changed;
+}
+
+int auth_reload(struct auth *a, struct dlc_err *err)
+{
+    bool admin = file_changed(a, "admin.token", &a->admin_file);
+    bool node = file_changed(a, "node.token", &a->node_file);
+    int rc = admin || node ? load_files(a, false, err) : 0;
+
+    return rc == 0 ? admin || node : rc;
+}
+
+void auth_tokens_get(struct auth *a, struct auth_tokens *out)
+{
+    dlc_mtx_lock(&a->mtx);
+    *out = a->tokens;
+    dlc_mtx_unlock(&a->mtx);
 }

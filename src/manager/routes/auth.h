@@ -3,8 +3,8 @@
  * Tokens and roles: who a caller is, and the check before each handler.
  *
  * A token is "dlc_" and 32 random bytes in base64url; only its SHA-256 is stored. The tokens of
- * admins and nodes lie in DIR, readable for whoever may read the manager's directory. A tenant's
- * document lists the hashes of its tokens ("tokens": [{"hash", "until_ms"}], until_ms 0: for ever);
+ * admins and nodes lie in DIR, readable for whoever may read the manager's directory: one or two in
+ * each file, a line each. Both count; files that change are read again. A tenant's document lists the hashes of its tokens ("tokens": [{"hash", "until_ms"}], until_ms 0: for ever);
  * "token.HASH" of kind STORE_MANAGER names the tenant of a token. The document decides: an entry
  * that a crash has left grants nothing.
  *
@@ -17,7 +17,9 @@
 #include <stdbool.h>
 
 #include "base/err.h"
+#include "base/file_stamp.h"
 #include "base/hash.h"
+#include "base/mutex.h"
 #include "manager/store/store.h"
 #include "net/server.h"
 
@@ -33,8 +35,22 @@ enum role {
 };
 /* A route with roles 0 needs no token. */
 
+#define AUTH_FILE_TOKENS 2 /* a new one first, and the one before it while it is replaced */
+
+struct file_tokens {
+    unsigned char hash[AUTH_FILE_TOKENS][SHA256_LEN];
+    size_t n;
+};
+
+struct auth_tokens {
+    struct file_tokens admin, node;
+};
+
 struct auth {
-    unsigned char admin_hash[SHA256_LEN], node_hash[SHA256_LEN];
+    struct dlc_mtx mtx;        /* rank LCK_auth */
+    struct auth_tokens tokens; /* G: mtx */
+    char *dir;
+    struct file_stamp admin_file, node_file; /* the thread's that reloads */
 };
 
 struct caller {
@@ -63,7 +79,13 @@ int token_hash_caller(struct api *api, const unsigned char hash[static SHA256_LE
 /* http_server_config.check */
 bool auth_check(struct http_request *r, const struct http_route *route, struct http_reply *reply,
                 void *ctx);
-/* Reads the token files in dir; creates those that are missing. */
+/* Reads the token files in dir; creates those that are missing. *a is zeroed, or was opened before.
+ * Release it also after a failure. */
 int auth_open(struct auth *a, const char *dir, struct dlc_err *err);
+void auth_release(struct auth *a); /* zeroed is allowed */
+/* Reads the files again if one of them changed. 1: it did, and its tokens count. On failure those
+ * from before do. */
+int auth_reload(struct auth *a, struct dlc_err *err);
+void auth_tokens_get(struct auth *a, struct auth_tokens *out);
 
 #endif

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,8 +20,10 @@
 
 #include "base/buf.h"
 #include "base/check.h"
+#include "base/file_stamp.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/mutex.h"
 #include "base/syscalls.h"
 #include "base/str.h"
 
@@ -29,17 +32,32 @@
 #define TAG_LEN    16
 #define SEALED_MAX (1 << 20)
 #define KEY_ENV    "DLCACHE_MANAGER_KEY"
+#define FILE_MAX   4096
+#define SEPARATORS " \t\r\n,"
 
 #define SECRETS_TAG DLC_TAG4('s', 'c', 'r', 't')
 
-struct seal {
-    uint32_t tag;
+struct ring_key {
     unsigned char key[KEY_LEN];
-    char id[17];
-    char *source;
+    char id[SEAL_KEY_ID_LEN + 1];
 };
 
-/* ---- the key ---- */
+struct ring {
+    struct ring_key keys[SEAL_KEYS_MAX]; /* in the order of the source */
+    size_t n;
+    size_t sealing; /* which of them seals */
+};
+
+struct seal {
+    uint32_t tag;
+    char *source; /* path of the file, or the variable's name */
+    bool from_file;
+    struct file_stamp stamp; /* the thread's that reloads */
+    struct dlc_mtx mtx;      /* rank LCK_seal */
+    struct ring ring;        /* G: mtx */
+};
+
+/* ---- the keys ---- */
 
 static void wipe_buf(struct buf *b)
 {
@@ -61,6 +79,45 @@ static bool parse_key(const char *text, unsigned char key[static KEY_LEN])
         memcpy(key, b.data, KEY_LEN);
     wipe_buf(&b);
     return ok;
+}
+
+static const struct ring_key *ring_find(const struct ring *r, const char *id)
+{
+    for (size_t i = 0; i < r->n; i++)
+        if (strcmp(r->keys[i].id, id) == 0)
+            return &r->keys[i];
+    return NULL;
+}
+
+/* Cuts the text into its keys. */
+static int ring_parse(struct ring *r, char *text, const char *source, struct dlc_err *err)
+{
+    unsigned char hash[SHA256_LEN];
+    char *rest = NULL;
+
+    memset(r, 0, sizeof(*r));
+    for (char *word = strtok_r(text, SEPARATORS, &rest); word != NULL;
+         word = strtok_r(NULL, SEPARATORS, &rest)) {
+        struct ring_key *k = &r->keys[r->n];
+
+        if (r->n == SEAL_KEYS_MAX)
+            return dlc_err_set(err, DLC_EINVAL, "%s holds more than %d keys: remove old ones",
+                               source, SEAL_KEYS_MAX);
+        if (!parse_key(word, k->key))
+            return dlc_err_set(err, DLC_EINVAL,
+                               "%s: key %zu is not a key: write 64 hexadecimal digits or 32 bytes "
+                               "in base64",
+                               source, r->n + 1);
+        hmac_sha256(k->key, KEY_LEN, "dlcache key id", 14, hash);
+        str_hex(hash, SEAL_KEY_ID_LEN / 2, k->id);
+        if (ring_find(r, k->id) != NULL)
+            return dlc_err_set(err, DLC_EINVAL, "%s holds key %s twice: remove one", source, k->id);
+        r->n++;
+    }
+    return r->n > 0 ? 0
+                    : dlc_err_set(err, DLC_EINVAL,
+                                  "%s holds no key: 64 hexadecimal digits or 32 bytes in base64",
+                                  source);
 }
 
 static int make_key_file(const char *path, struct dlc_err *err)
@@ -92,21 +149,44 @@ static int check_mode(const char *path, struct dlc_err *err)
     return 0;
 }
 
-static int load_key_file(struct seal *s, const char *dir, struct dlc_err *err)
+static int read_key_file(const char *path, struct ring *out, struct dlc_err *err)
 {
     struct buf b = BUF_INIT;
+    int rc = check_mode(path, err);
+
+    buf_reserve(&b, FILE_MAX + 1); /* growing would leave copies of a key behind */
+    if (rc == 0)
+        rc = os_read_file(path, FILE_MAX, &b, err);
+    if (rc == 0) {
+        buf_addc(&b, '\n');
+        rc = ring_parse(out, b.data, path, err);
+    }
+    wipe_buf(&b);
+    return rc;
+}
+
+static int load_file(struct seal *s, const char *dir, struct dlc_err *err)
+{
     int rc = 0;
 
+    s->from_file = true;
     s->source = mem_fmt("%s/manager.key", dir);
     if (os_access(s->source, F_OK) < 0 && errno == ENOENT)
         rc = make_key_file(s->source, err);
-    if (rc == 0)
-        rc = check_mode(s->source, err);
-    if (rc == 0)
-        rc = os_read_file(s->source, 4096, &b, err);
-    if (rc == 0 && (b.len == 0 || !parse_key(str_trim(b.data), s->key)))
-        rc = dlc_err_set(err, DLC_EINVAL,
-                         "%s holds no key: 64 hexadecimal digits or 32 bytes in base64", s->source);
+    file_stamp_take(&s->stamp, s->source);
+    return rc == 0 ? read_key_file(s->source, &s->ring, err) : rc;
+}
+
+static int load_env(struct seal *s, const char *env, struct dlc_err *err)
+{
+    struct buf b = BUF_INIT;
+    int rc;
+
+    s->source = mem_str(KEY_ENV);
+    buf_reserve(&b, strlen(env) + 1);
+    buf_adds(&b, env);
+    buf_addc(&b, '\n');
+    rc = ring_parse(&s->ring, b.data, KEY_ENV, err);
     wipe_buf(&b);
     return rc;
 }
@@ -115,27 +195,15 @@ int seal_open(const char *dir, struct seal **out, struct dlc_err *err)
 {
     struct seal *s = mem_new(struct seal);
     const char *env = getenv(KEY_ENV);
-    unsigned char hash[SHA256_LEN];
-    int rc = 0;
+    int rc;
 
     s->tag = SECRETS_TAG;
-    if (env == NULL) {
-        rc = load_key_file(s, dir, err);
-    } else {
-        s->source = mem_str(KEY_ENV);
-        if (!parse_key(env, s->key))
-            rc = dlc_err_set(err, DLC_EINVAL,
-                             KEY_ENV
-                             " is not a key: write 64 hexadecimal digits or 32 bytes in base64");
-    }
-    if (rc < 0) {
+    dlc_mtx_init(&s->mtx, LCK_seal);
+    rc = env != NULL ? load_env(s, env, err) : load_file(s, dir, err);
+    if (rc < 0)
         seal_close(&s);
-        return rc;
-    }
-    hmac_sha256(s->key, KEY_LEN, "dlcache key id", 14, hash);
-    str_hex(hash, 8, s->id);
     *out = s;
-    return 0;
+    return rc;
 }
 
 void seal_close(struct seal **sp)
@@ -147,13 +215,36 @@ void seal_close(struct seal **sp)
         return;
     dlc_check(s->tag == SECRETS_TAG);
     mem_free(&s->source);
+    dlc_mtx_release(&s->mtx);
     OPENSSL_cleanse(s, sizeof(*s));
     mem_free(&s);
 }
 
-const char *seal_key_id(const struct seal *s)
+int seal_reload(struct seal *s, struct dlc_err *err)
 {
-    return s->id;
+    char sealing[SEAL_KEY_ID_LEN + 1];
+    const struct ring_key *kept;
+    struct ring fresh;
+    int rc;
+
+    if (!s->from_file || !file_stamp_take(&s->stamp, s->source))
+        return 0;
+    rc = read_key_file(s->source, &fresh, err);
+    seal_key_id(s, sealing);
+    kept = rc == 0 ? ring_find(&fresh, sealing) : NULL;
+    if (rc == 0 && kept == NULL)
+        rc = dlc_err_set(err, DLC_EDENIED,
+                         "%s lacks key %s, which seals the records of the store: put it back, and "
+                         "run `dlcache manager rekey` before it is removed",
+                         s->source, sealing);
+    if (rc == 0) {
+        fresh.sealing = (size_t)(kept - fresh.keys);
+        dlc_mtx_lock(&s->mtx);
+        s->ring = fresh;
+        dlc_mtx_unlock(&s->mtx);
+    }
+    OPENSSL_cleanse(&fresh, sizeof(fresh));
+    return rc == 0 ? 1 : rc;
 }
 
 const char *seal_source(const struct seal *s)
@@ -161,10 +252,78 @@ const char *seal_source(const struct seal *s)
     return s->source;
 }
 
+/* ---- which key ---- */
+
+/* The ring belongs to the seal, which is const for those that only use it. */
+static struct ring *ring_lock(const struct seal *s)
+{
+    struct seal *own = (struct seal *)(uintptr_t)s;
+
+    dlc_check(s->tag == SECRETS_TAG);
+    dlc_mtx_lock(&own->mtx);
+    return &own->ring;
+}
+
+static void ring_unlock(const struct seal *s)
+{
+    dlc_mtx_unlock(&((struct seal *)(uintptr_t)s)->mtx);
+}
+
+/* A copy of the key with this id, NULL: of the one that seals. The caller wipes it. */
+static bool key_copy(const struct seal *s, const char *id, struct ring_key *out)
+{
+    const struct ring *r = ring_lock(s);
+    const struct ring_key *k = id != NULL ? ring_find(r, id) : &r->keys[r->sealing];
+
+    if (k != NULL)
+        *out = *k;
+    ring_unlock(s);
+    return k != NULL;
+}
+
+void seal_key_id(const struct seal *s, char out[static SEAL_KEY_ID_LEN + 1])
+{
+    const struct ring *r = ring_lock(s);
+
+    memcpy(out, r->keys[r->sealing].id, SEAL_KEY_ID_LEN + 1);
+    ring_unlock(s);
+}
+
+void seal_first_id(const struct seal *s, char out[static SEAL_KEY_ID_LEN + 1])
+{
+    const struct ring *r = ring_lock(s);
+
+    memcpy(out, r->keys[0].id, SEAL_KEY_ID_LEN + 1);
+    ring_unlock(s);
+}
+
+size_t seal_key_ids(const struct seal *s, char out[static SEAL_KEYS_MAX][SEAL_KEY_ID_LEN + 1])
+{
+    const struct ring *r = ring_lock(s);
+    size_t n = r->n;
+
+    for (size_t i = 0; i < n; i++)
+        memcpy(out[i], r->keys[i].id, SEAL_KEY_ID_LEN + 1);
+    ring_unlock(s);
+    return n;
+}
+
+bool seal_use(struct seal *s, const char *id)
+{
+    struct ring *r = ring_lock(s);
+    const struct ring_key *k = ring_find(r, id);
+
+    if (k != NULL)
+        r->sealing = (size_t)(k - r->keys);
+    ring_unlock(s);
+    return k != NULL;
+}
+
 /* ---- seal and open ---- */
 
 json_t *seal_text(const struct seal *s, const char *owner, const char *text)
 {
+    struct ring_key k;
     size_t len = strlen(text);
     unsigned char *out = mem_alloc(NONCE_LEN + len + TAG_LEN);
     EVP_CIPHER_CTX *ctx = EVP_CIPHER_CTX_new();
@@ -173,9 +332,9 @@ json_t *seal_text(const struct seal *s, const char *owner, const char *text)
     int n = 0, m = 0;
     bool ok;
 
-    dlc_check(s->tag == SECRETS_TAG && len <= SEALED_MAX);
+    dlc_check(s->tag == SECRETS_TAG && len <= SEALED_MAX && key_copy(s, NULL, &k));
     ok = ctx != NULL && RAND_bytes(out, NONCE_LEN) == 1 &&
-         EVP_EncryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, s->key, out) == 1 &&
+         EVP_EncryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, k.key, out) == 1 &&
          EVP_EncryptUpdate(ctx, NULL, &n, (const unsigned char *)owner, (int)strlen(owner)) == 1 &&
          EVP_EncryptUpdate(ctx, out + NONCE_LEN, &n, (const unsigned char *)text, (int)len) == 1 &&
          EVP_EncryptFinal_ex(ctx, out + NONCE_LEN + n, &m) == 1 &&
@@ -183,14 +342,15 @@ json_t *seal_text(const struct seal *s, const char *owner, const char *text)
     dlc_check(ok); /* nothing but a broken OpenSSL fails here, and clear text may not leave */
     EVP_CIPHER_CTX_free(ctx);
     str_base64(out, NONCE_LEN + len + TAG_LEN, &b64);
-    sealed = json_pack("{s:s, s:s}", "key", s->id, "sealed", buf_str(&b64));
+    sealed = json_pack("{s:s, s:s, s:s}", "key", k.id, "owner", owner, "sealed", buf_str(&b64));
+    OPENSSL_cleanse(&k, sizeof(k));
     buf_release(&b64);
     mem_free(&out);
     return sealed;
 }
 
 /* Gives the text, or NULL when a bit of it, of the owner or of the key differs. */
-static char *open_bytes(const struct seal *s, const char *owner, const unsigned char *in,
+static char *open_bytes(const struct ring_key *k, const char *owner, const unsigned char *in,
                         size_t in_len)
 {
     size_t len = in_len - NONCE_LEN - TAG_LEN;
@@ -201,7 +361,7 @@ static char *open_bytes(const struct seal *s, const char *owner, const unsigned 
     bool ok;
 
     memcpy(tag, in + NONCE_LEN + len, TAG_LEN);
-    ok = ctx != NULL && EVP_DecryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, s->key, in) == 1 &&
+    ok = ctx != NULL && EVP_DecryptInit_ex(ctx, EVP_aes_256_gcm(), NULL, k->key, in) == 1 &&
          EVP_DecryptUpdate(ctx, NULL, &n, (const unsigned char *)owner, (int)strlen(owner)) == 1 &&
          EVP_DecryptUpdate(ctx, (unsigned char *)text, &n, in + NONCE_LEN, (int)len) == 1 &&
          EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_GCM_SET_TAG, TAG_LEN, tag) == 1 &&
@@ -221,26 +381,93 @@ int unseal_text(const struct seal *s, const char *owner, const json_t *sealed, c
     const char *key = json_string_value(json_object_get(sealed, "key"));
     const char *b64 = json_string_value(json_object_get(sealed, "sealed"));
     struct buf b = BUF_INIT;
+    struct ring_key k;
     int rc = 0;
 
-    dlc_check(s->tag == SECRETS_TAG);
     *out = NULL;
     if (key == NULL || b64 == NULL || !str_unbase64(b64, &b) || b.len < NONCE_LEN + TAG_LEN ||
         b.len > SEALED_MAX + NONCE_LEN + TAG_LEN)
         rc = dlc_err_set(err, DLC_ECORRUPT, "what is stored as a secret of %s is none", owner);
-    else if (strcmp(key, s->id) != 0)
-        rc = dlc_err_set(
-            err, DLC_EDENIED,
-            "a secret of %s was encrypted with key %.16s, but %s holds key %s: give the "
-            "manager the old key, or set the secret again",
-            owner, key, s->source, s->id);
-    else if ((*out = open_bytes(s, owner, (const unsigned char *)b.data, b.len)) == NULL)
+    else if (!key_copy(s, key, &k))
+        rc =
+            dlc_err_set(err, DLC_EDENIED,
+                        "a secret of %s was encrypted with key %.16s, which %s does not hold: give "
+                        "the manager that key, or set the secret again",
+                        owner, key, s->source);
+    else if ((*out = open_bytes(&k, owner, (const unsigned char *)b.data, b.len)) == NULL)
         rc = dlc_err_set(err, DLC_ECORRUPT,
                          "a secret of %s does not decrypt: it was changed, or belongs to another; "
                          "set it again",
                          owner);
+    OPENSSL_cleanse(&k, sizeof(k));
     buf_release(&b);
     return rc;
+}
+
+/* ---- all sealed texts of a value ---- */
+
+static const char *sealed_by(const json_t *v)
+{
+    return json_is_string(json_object_get(v, "sealed"))
+               ? json_string_value(json_object_get(v, "key"))
+               : NULL;
+}
+
+/* 1: another key had sealed it. */
+static int seal_one_again(const struct seal *s, json_t *sealed, struct dlc_err *err)
+{
+    const char *owner = json_string_value(json_object_get(sealed, "owner"));
+    char now[SEAL_KEY_ID_LEN + 1], *text = NULL;
+    json_t *fresh;
+    int rc;
+
+    seal_key_id(s, now);
+    if (strcmp(sealed_by(sealed), now) == 0)
+        return 0;
+    rc = unseal_text(s, owner != NULL ? owner : "", sealed, &text, err);
+    if (rc < 0)
+        return rc;
+    fresh = seal_text(s, owner, text);
+    secret_wipe(&text);
+    json_object_update(sealed, fresh);
+    json_decref(fresh);
+    return 1;
+}
+
+int seal_again(const struct seal *s, json_t *value, struct dlc_err *err)
+{
+    int n = 0, rc = 0;
+    const char *name;
+    json_t *v;
+    size_t i;
+
+    if (sealed_by(value) != NULL)
+        return seal_one_again(s, value, err);
+    json_object_foreach(value, name, v)
+    {
+        rc = rc < 0 ? rc : seal_again(s, v, err);
+        n += rc > 0 ? rc : 0;
+    }
+    json_array_foreach(value, i, v)
+    {
+        rc = rc < 0 ? rc : seal_again(s, v, err);
+        n += rc > 0 ? rc : 0;
+    }
+    return rc < 0 ? rc : n;
+}
+
+void seal_each_key(const json_t *value, void (*each)(const char *id, void *arg), void *arg)
+{
+    const char *name;
+    json_t *v;
+    size_t i;
+
+    if (sealed_by(value) != NULL) {
+        each(sealed_by(value), arg);
+        return;
+    }
+    json_object_foreach((json_t *)(uintptr_t)value, name, v) seal_each_key(v, each, arg);
+    json_array_foreach(value, i, v) seal_each_key(v, each, arg);
 }
 
 void secret_wipe(char **text)

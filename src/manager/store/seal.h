@@ -1,34 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Encryption of secrets in the store: AES-256-GCM with one key per cluster.
+ * The key ring of a cluster: encryption and authentication of what lies in the store.
+ *
+ * A ring has 1 to SEAL_KEYS_MAX keys. One of them seals, all of them open. Managers of one store
+ * agree on the one that seals by a record of the store (fingerprints.h), not by the order of their
+ * files, so that rings that merely overlap work together while a key is replaced.
  *
  * (SEAL-1) A text sealed for one owner cannot be opened for another: the owner's name is
  *          authenticated.
  * (SEAL-2) Keys and opened texts are wiped when they are given back.
  * (SEAL-3) No message contains any of them.
+ * (SEAL-4) The key that seals stays in the ring: a file without it is not taken over.
+ *
+ * Threads: any.
  */
 #ifndef DLC_MANAGER_STORE_SEAL_H
 #define DLC_MANAGER_STORE_SEAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <jansson.h>
 
 #include "base/err.h"
 
+#define SEAL_KEYS_MAX   8
+#define SEAL_KEY_ID_LEN 16 /* hexadecimal digits; they reveal nothing about the key */
+
 struct seal;
 
-/* The key of DLCACHE_MANAGER_KEY, or of DIR/manager.key, which is created if it is missing. */
+/*
+ * The keys of DLCACHE_MANAGER_KEY, separated by blanks or commas, or of DIR/manager.key, one a line;
+ * the file is created if it is missing. The first one seals until seal_use() names another.
+ */
 int seal_open(const char *dir, struct seal **out, struct dlc_err *err);
 void seal_close(struct seal **sp);
-const char *seal_key_id(const struct seal *s); /* 16 hex digits; reveals nothing about the key */
-const char *seal_source(const struct seal *s); /* where the key came from, for messages */
+/* Read the file again if it changed. 1: it did, and the ring is the file's. On failure the ring
+ * stays as it was. */
+int seal_reload(struct seal *s, struct dlc_err *err);
+const char *seal_source(const struct seal *s); /* where the keys came from, for messages */
 
-/* Gives {"key": ID, "sealed": BASE64}. */
+/* The key that seals, and the first one of the source: the one that shall. */
+void seal_key_id(const struct seal *s, char out[static SEAL_KEY_ID_LEN + 1]);
+void seal_first_id(const struct seal *s, char out[static SEAL_KEY_ID_LEN + 1]);
+/* The ids of all keys, in the order of the source. Returns how many. */
+size_t seal_key_ids(const struct seal *s, char out[static SEAL_KEYS_MAX][SEAL_KEY_ID_LEN + 1]);
+/* Seal with this key from now on. False: it is not in the ring. */
+bool seal_use(struct seal *s, const char *id);
+
+/* Gives {"key": ID, "owner": OWNER, "sealed": BASE64}. */
 json_t *seal_text(const struct seal *s, const char *owner, const char *text);
 /* Gives *out; return it with secret_wipe(). DLC_EDENIED: another key; DLC_ECORRUPT. */
 int unseal_text(const struct seal *s, const char *owner, const json_t *sealed, char **out,
                 struct dlc_err *err);
+/* Seal every sealed text in a JSON value again that another key sealed, in place. Returns how many,
+ * or as unseal_text(). */
+int seal_again(const struct seal *s, json_t *value, struct dlc_err *err);
+/* Call each() with the id of the key of every sealed text in a JSON value. */
+void seal_each_key(const json_t *value, void (*each)(const char *id, void *arg), void *arg);
+
 void secret_wipe(char **text); /* overwrites, frees, sets to NULL */
 /* Overwrite the texts of a JSON value, then drop the reference: it must be the only one. */
 void secret_wipe_json(json_t **j);

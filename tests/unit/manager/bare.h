@@ -69,6 +69,7 @@ static inline void bare_close(struct tables **tp)
     *tp = NULL;
     tables_release(&b->tables);
     store_close(&store);
+    auth_release(&b->api.auth);
     mem_free(&b->dir);
     mem_free(&b);
 }

@@ -103,6 +103,47 @@ static void test_files_are_made_once(void **state)
     bare_close(&c);
 }
 
+/* A file may hold the new token and the one before; it is read again when it changes. */
+static void test_two_tokens_in_a_file(void **state)
+{
+    struct tables *c = start(state);
+    struct auth *auth = &bare_api(c)->auth;
+    char old[TOKEN_LEN + 1], new[TOKEN_LEN + 1], *path, *text;
+    struct caller who;
+
+    read_file(c, "node.token", old);
+    token_new(new);
+    path = mem_fmt("%s/node.token", c->leader.dir);
+    text = mem_fmt("%s\n%s\n", new, old);
+    assert_int_equal(auth_reload(auth, &err), 0);
+    assert_int_equal(token_caller(bare_api(c), new, &who, &err), DLC_EDENIED);
+    ok(os_write_file(path, text, strlen(text), 0600, &err));
+    assert_int_equal(auth_reload(auth, &err), 1);
+    ok(token_caller(bare_api(c), new, &who, &err));
+    assert_int_equal(who.role, ROLE_NODE);
+    ok(token_caller(bare_api(c), old, &who, &err));
+    assert_int_equal(who.role, ROLE_NODE);
+    ok(os_write_file(path, new, TOKEN_LEN, 0600, &err));
+    assert_int_equal(auth_reload(auth, &err), 1);
+    ok(token_caller(bare_api(c), new, &who, &err));
+    assert_int_equal(token_caller(bare_api(c), old, &who, &err), DLC_EDENIED);
+
+    /* What is wrong leaves the tokens as they are. */
+    ok(os_write_file(path, "dlc_short", 9, 0600, &err));
+    assert_int_equal(auth_reload(auth, &err), DLC_EINVAL);
+    ok(token_caller(bare_api(c), new, &who, &err));
+    mem_free(&text);
+    text = mem_fmt("%s\n%s\n%s\n", new, old, old);
+    ok(os_write_file(path, text, strlen(text), 0600, &err));
+    assert_int_equal(auth_reload(auth, &err), DLC_EINVAL);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(auth_reload(auth, &err), 0);
+    ok(token_caller(bare_api(c), new, &who, &err));
+    mem_free(&text);
+    mem_free(&path);
+    bare_close(&c);
+}
+
 static void test_tenants_tokens(void **state)
 {
     struct tables *c = start(state);
@@ -212,6 +253,7 @@ int main(void)
     const struct each_case cases[] = {
         {"tokens are random", test_tokens_are_random},
         {"files are made once", test_files_are_made_once},
+        {"two tokens in a file", test_two_tokens_in_a_file},
         {"tenants' tokens", test_tenants_tokens},
         {"the check", test_the_check},
         {"who sees what", test_who_sees_what},
