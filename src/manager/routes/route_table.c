@@ -10,6 +10,7 @@
 #include "manager/routes/heartbeat.h"
 #include "manager/routes/job_register.h"
 #include "manager/routes/jobs.h"
+#include "manager/routes/keys.h"
 #include "manager/routes/node_certificate.h"
 #include "manager/routes/nodes.h"
 #include "manager/routes/openapi.h"
@@ -56,6 +57,8 @@ const struct http_route route_table[] = {
     {"POST", "/v1/nodes/{name}/heartbeat", ROLE_NODE, route_nodes_heartbeat},
     {"POST", "/v1/nodes/{name}/certificate", ROLE_NODE, route_nodes_certificate},
     {"GET", "/v1/events", ROLE_ANY, route_events},
+    {"GET", "/v1/keys", ROLE_ADMIN, route_keys_list},
+    {"POST", "/v1/keys/rekey", ROLE_ADMIN, route_keys_rekey},
     {"GET", "/v1/openapi.json", 0, route_openapi},
     {"POST", "/v1/resolve", ROLE_NODE | ROUTE_READS, route_resolve},
     {"POST", "/v1/identify", ROLE_NODE | ROUTE_READS, route_identify},
