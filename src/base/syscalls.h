@@ -24,10 +24,13 @@
 
 struct addrinfo;
 struct epoll_event;
+struct sock_fprog;
 struct stat;
 struct statvfs;
 struct statx;
 struct timespec;
+struct __user_cap_data_struct;
+struct __user_cap_header_struct;
 
 struct robust_list_head;
 
