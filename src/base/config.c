@@ -72,6 +72,11 @@ static bool is_log_level(const char *s)
     return log_level_parse(s, &l);
 }
 
+static bool is_sandbox(const char *s)
+{
+    return strcmp(s, "auto") == 0 || strcmp(s, "require") == 0 || strcmp(s, "off") == 0;
+}
+
 static bool is_endpoint(const char *s)
 {
     return s[0] == '\0' || str_starts(s, "http://") || str_starts(s, "https://");
@@ -125,6 +130,7 @@ static const struct rule {
 } rules[] = {
     {"path-style", "auto, true or false", is_path_style, 0, 0},
     {"log-level", "error, warn, info or debug", is_log_level, 0, 0},
+    {"sandbox", "auto, require or off", is_sandbox, 0, 0},
     {"endpoint", "a URL that begins with http:// or https://", is_endpoint, 0, 0},
     {"allow-uid", "user numbers separated by commas, such as 1000,1001", is_uid_list, 0, 0},
     {"allow-path", "absolute paths separated by commas, such as /data,/srv/team", is_path_list, 0,

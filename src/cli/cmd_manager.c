@@ -10,6 +10,7 @@
 #include "base/process_secrets.h"
 #include "cli/commands.h"
 #include "manager/manager.h"
+#include "sandbox/sandbox.h"
 
 #define LISTEN_DEFAULT "127.0.0.1:7070"
 
@@ -59,13 +60,16 @@ static int manage(const struct config *config, bool quiet, struct dlc_err *err)
         .lock_ttl = config->lock_ttl,
         .certificate_life = config->certificate_life,
     };
+    const struct sandbox_plan plan = {.role = SANDBOX_MANAGER, .config = config};
     struct manager *c = NULL;
     sigset_t ends;
     int rc, signal_number;
 
     log_level_parse(config->log_level, &log_threshold);
     block_end_signals(&ends);
-    rc = manager_open(&cc, &c, err);
+    rc = sandbox_enter(&plan, err);
+    if (rc == 0)
+        rc = manager_open(&cc, &c, err);
     if (rc == 0) {
         if (!quiet)
             announce(c, config, socket);

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "cli/commands.h"
 #include "operator/operator.h"
+#include "sandbox/sandbox.h"
 
 #define LISTEN_DEFAULT "127.0.0.1:8080"
 #define NS_DEFAULT     "dlcache-system"
@@ -58,12 +59,15 @@ static int operate(const struct options *o, const struct config *config, bool qu
 {
     struct kube_config kube = KUBE_CONFIG_INIT;
     struct operator_config c = {.kube = &kube, .config = config, .webhook = o->webhook};
+    const struct sandbox_plan plan = {SANDBOX_OPERATOR, config, o->webhook, NULL};
     struct dlc_operator *running = NULL;
     sigset_t ends;
     int rc = check(&c, o, config, err), number;
 
     log_level_parse(config->log_level, &log_threshold);
     block_end_signals(&ends);
+    if (rc == 0)
+        rc = sandbox_enter(&plan, err);
     if (rc == 0)
         rc = kube_config_load(&kube, o->kubeconfig, o->context, err);
     if (rc == 0) {
