@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -57,5 +58,8 @@ int sts_web_identity(struct lookup *l, const struct role *r, const char *token_f
 /* Run a shell command that prints credentials as JSON. */
 int process_credentials(struct lookup *l, const char *command, struct credentials *out,
                         struct dlc_err *err);
+/* Start a shell command in a process group of its own, with its output to out_fd. 0 or -1 with
+ * errno. */
+int command_spawn(const char *command, int out_fd, pid_t *pid);
 
 #endif

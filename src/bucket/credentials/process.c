@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * credential_process: a command of the user's that prints credentials as JSON. It runs in a process
- * group of its own with an empty standard input and our standard error, for at most a minute.
+ * group of its own with an empty standard input and our standard error, for at most a minute. In a
+ * sandbox, which starts no programs, a helper runs it (command_helper.h).
  */
 #include "bucket/credentials/lookup_i.h"
 
@@ -17,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/syscalls.h"
+#include "bucket/credentials/command_helper.h"
 #include "bucket/credentials/parse_i.h"
 #include "base/secret.h"
 
@@ -25,7 +27,7 @@
 
 extern char **environ;
 
-static int spawn(const char *command, int out_fd, pid_t *pid)
+int command_spawn(const char *command, int out_fd, pid_t *pid)
 {
     char sh[] = "sh", opt[] = "-c", *argv[] = {sh, opt, (char *)(uintptr_t)command, NULL};
     posix_spawn_file_actions_t files;
@@ -36,6 +38,7 @@ static int spawn(const char *command, int out_fd, pid_t *pid)
     sigemptyset(&none);
     sigemptyset(&usual);
     sigaddset(&usual, SIGPIPE);
+    sigaddset(&usual, SIGINT);
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&files, out_fd, STDOUT_FILENO);
@@ -109,19 +112,48 @@ static int reap(pid_t pid, int rc, int stop_fd, struct dlc_mono deadline, int *s
     return rc;
 }
 
-static int run(const char *command, int stop_fd, struct buf *out, int *status, struct dlc_err *err)
+/* The same of a command that the helper runs: it kills what it runs when the connection closes. */
+static int reap_helped(int *conn, int rc, int stop_fd, struct dlc_mono deadline, int *status)
+{
+    if (rc == 0)
+        rc = wait_for(*conn, stop_fd, deadline);
+    if (rc == 0 && os_read(*conn, status, sizeof(*status)) != (ssize_t)sizeof(*status))
+        rc = DLC_EIO;
+    os_close(conn);
+    return rc;
+}
+
+/* Either *pid or *conn says who runs it. */
+static int start(const struct lookup *l, const char *command, int out_fd, pid_t *pid, int *conn,
+                 struct dlc_err *err)
+{
+    int rc = command_helper_runs() ? command_helper_request(l->profile, out_fd, conn)
+                                   : command_spawn(command, out_fd, pid);
+
+    if (rc == 0)
+        return 0;
+    if (errno == EPERM)
+        return dlc_err_set(err, DLC_EDENIED,
+                           "the sandbox of this daemon runs no commands, since no profile named "
+                           "one when the daemon started: restart it");
+    return dlc_err_sys(err, "cannot run /bin/sh");
+}
+
+static int run(const struct lookup *l, const char *command, struct buf *out, int *status,
+               struct dlc_err *err)
 {
     struct dlc_mono deadline = dlc_mono_add(dlc_mono_now(), TIME_LIMIT);
-    int fds[2], rc;
-    pid_t pid;
+    int fds[2], conn = -1, rc;
+    pid_t pid = -1;
 
     if (os_pipe(fds) < 0)
         return dlc_err_sys(err, "cannot make a pipe");
-    rc = spawn(command, fds[1], &pid) < 0 ? dlc_err_sys(err, "cannot run /bin/sh") : 0;
+    rc = start(l, command, fds[1], &pid, &conn, err);
     os_close(&fds[1]);
     if (rc == 0) {
-        rc = read_output(fds[0], stop_fd, deadline, out);
-        rc = reap(pid, rc, stop_fd, deadline, status);
+        rc = read_output(fds[0], l->stop_fd, deadline, out);
+        rc = conn >= 0 ? reap_helped(&conn, rc, l->stop_fd, deadline, status)
+                       : reap(pid, rc, l->stop_fd, deadline, status);
         if (rc < 0)
             dlc_err_set(err, rc, "%s",
                         rc == DLC_ETIMEDOUT   ? "no answer in 60 s"
@@ -139,7 +171,7 @@ int process_credentials(struct lookup *l, const char *command, struct credential
     struct buf text = BUF_INIT;
     int status = 0, rc;
 
-    rc = run(command, l->stop_fd, &text, &status, err);
+    rc = run(l, command, &text, &status, err);
     if (rc == 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
         rc = dlc_err_set(err, DLC_EDENIED, "it ended with %s %d; try it by hand",
                          WIFEXITED(status) ? "status" : "signal",
