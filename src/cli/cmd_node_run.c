@@ -6,10 +6,12 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "base/process_secrets.h"
+#include "bucket/credentials/command_helper.h"
 #include "cli/commands.h"
 #include "cluster/agent.h"
 #include "cluster/membership.h"
 #include "daemon/daemon.h"
+#include "sandbox/sandbox.h"
 
 struct joining {
     const struct config *config;
@@ -75,6 +77,7 @@ static int run(const struct command *cmd, int argc, char **argv)
     struct args a = ARGS_INIT;
     struct joining j = {&a.config, false};
     const struct node_start start = {announce, &j, &m, &membership_ops};
+    const struct sandbox_plan plan = {SANDBOX_NODE, &a.config, NULL, command_helper_start};
     struct dlc_err err = DLC_ERR_INIT;
     int status;
 
@@ -84,7 +87,7 @@ static int run(const struct command *cmd, int argc, char **argv)
         process_keep_secrets();
         status = check(&m, &a.config, capacity, gpus, &err) < 0 ||
                          config_read_url_files(&a.config, &err) < 0 ||
-                         node_main(&a.config, &start, &err) < 0
+                         sandbox_enter(&plan, &err) < 0 || node_main(&a.config, &start, &err) < 0
                      ? cli_fail(cmd, &err)
                      : CLI_OK;
     }

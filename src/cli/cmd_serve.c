@@ -17,10 +17,12 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "base/process_secrets.h"
+#include "bucket/credentials/command_helper.h"
 #include "cli/commands.h"
 #include "cluster/agent.h"
 #include "cluster/membership.h"
 #include "daemon/daemon.h"
+#include "sandbox/sandbox.h"
 
 #define LOG_MAX (1 << 20) /* an older log is begun again when it is larger than that */
 
@@ -45,10 +47,13 @@ static void announce(void *arg)
 static int serve(const struct command *cmd, const struct config *config,
                  const struct node_start *start)
 {
+    const struct sandbox_plan plan = {SANDBOX_SERVE, config, NULL, command_helper_start};
     struct dlc_err err = DLC_ERR_INIT;
 
     log_level_parse(config->log_level, &log_threshold);
-    return node_main(config, start, &err) < 0 ? cli_fail(cmd, &err) : CLI_OK;
+    if (sandbox_enter(&plan, &err) < 0 || node_main(config, start, &err) < 0)
+        return cli_fail(cmd, &err);
+    return CLI_OK;
 }
 
 /* ---- background ---- */
