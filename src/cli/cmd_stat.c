@@ -35,6 +35,39 @@ static bool shows_all(const json_t *s)
     return strcmp(json_text_at(s, "scope"), "own") != 0;
 }
 
+/* "sandbox  capabilities (none), seccomp (allow-list); not in force: landlock (why)" */
+static void print_sandbox(const json_t *parts)
+{
+    static const char *const groups[] = {"in force: ", "not in force: "};
+    const char *name;
+    json_t *part;
+    bool any = false;
+
+    for (size_t g = 0; g < 2; g++) {
+        bool first = true;
+
+        json_object_foreach((json_t *)(uintptr_t)parts, name, part)
+        {
+            const char *text = json_string_value(part);
+
+            if (text == NULL || !str_starts(text, groups[g]))
+                continue;
+            if (!any)
+                printf("sandbox  ");
+            printf("%s%s (%s)",
+                   !first   ? ", "
+                   : g == 0 ? ""
+                   : any    ? "; not in force: "
+                            : "not in force: ",
+                   name, text + strlen(groups[g]));
+            any = true;
+            first = false;
+        }
+    }
+    if (any)
+        putchar('\n');
+}
+
 static void print_daemon(const json_t *s)
 {
     char up[24], a[24], b[24], c[24], n[32];
@@ -49,6 +82,7 @@ static void print_daemon(const json_t *s)
         return;
     }
     printf(", data in %s\n", json_text_at(s, "daemon.dir"));
+    print_sandbox(json_object_get(json_object_get(s, "daemon"), "sandbox"));
     printf("memory   %s in %s samples; may use %s now, %s at most", size_of(s, "memory.used", a),
            table_count(json_u64_at(s, "memory.residents"), n), size_of(s, "memory.ceiling", b),
            size_of(s, "memory.max", c));

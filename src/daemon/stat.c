@@ -26,6 +26,7 @@
 #include "cache/policy/lifecycle.h"
 #include "catalog/catalog.h"
 #include "daemon/work.h"
+#include "sandbox/sandbox.h"
 
 #define PAGE 16u /* datasets in one answer */
 
@@ -218,6 +219,21 @@ static void add_datasets(json_t *answer, const struct conn *c, uint64_t after)
         json_object_set_new(answer, "next", json_integer((json_int_t)page[PAGE - 1]->id));
 }
 
+/* What the kernel holds this process to: "in force: ..." or "not in force: why" by part. */
+static json_t *sandbox_json(void)
+{
+    const struct sandbox_part *parts;
+    json_t *o = json_object();
+    unsigned n;
+
+    parts = sandbox_parts(&n);
+    for (unsigned i = 0; i < n; i++)
+        json_object_set_new(
+            o, parts[i].name,
+            json_sprintf("%s: %s", parts[i].in_force ? "in force" : "not in force", parts[i].text));
+    return o;
+}
+
 /* Of the sessions that the caller may see. */
 static json_t *daemon_json(const struct conn *c)
 {
@@ -236,6 +252,7 @@ static json_t *daemon_json(const struct conn *c)
     if (c->admin) {
         json_object_set_new(daemon, "dir", msg_string(n->config->dir));
         json_object_set_new(daemon, "zombies", json_integer(n->n_zombies));
+        json_object_set_new(daemon, "sandbox", sandbox_json());
     }
     return daemon;
 }
