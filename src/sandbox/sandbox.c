@@ -16,6 +16,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/syscalls.h"
+#include "sandbox/landlock_i.h"
+#include "sandbox/paths_i.h"
 #include "sandbox/privileges_i.h"
 #include "sandbox/seccomp_i.h"
 
@@ -25,11 +27,12 @@
 #define SANITIZER 0
 #endif
 
-enum part { PART_CAPABILITIES, PART_NO_NEW_PRIVS, PART_SECCOMP, N_PARTS };
+enum part { PART_CAPABILITIES, PART_NO_NEW_PRIVS, PART_LANDLOCK, PART_SECCOMP, N_PARTS };
 
 static struct sandbox_part parts[N_PARTS] = {
     [PART_CAPABILITIES] = {.name = "capabilities"},
     [PART_NO_NEW_PRIVS] = {.name = "no_new_privs"},
+    [PART_LANDLOCK] = {.name = "landlock"},
     [PART_SECCOMP] = {.name = "seccomp"},
 };
 static bool entered;
@@ -112,6 +115,30 @@ static void forbid_new_privileges(void)
         part_set(PART_NO_NEW_PRIVS, true, "set");
 }
 
+static void confine_files(const struct sandbox_plan *plan)
+{
+    struct landlock l;
+
+    if (SANITIZER)
+        part_set(PART_LANDLOCK, false, "a sanitizer writes reports anywhere");
+    else if (!parts[PART_NO_NEW_PRIVS].in_force)
+        part_set(PART_LANDLOCK, false, "needs no_new_privs");
+    else if (landlock_open(&l) < 0)
+        part_set(PART_LANDLOCK, false, "%s",
+                 errno == ENOSYS || errno == EOPNOTSUPP
+                     ? "this kernel has none, or one older than Linux 5.19"
+                     : strerror(errno));
+    else {
+        paths_allow(plan, &l);
+        if (landlock_enter(&l) < 0)
+            part_set(PART_LANDLOCK, false, "%s", strerror(errno));
+        else
+            part_set(PART_LANDLOCK, true, "ABI %d%s", l.abi,
+                     paths_reads_everything(plan) ? ": writes confined, reads open"
+                                                  : ": reads and writes confined");
+    }
+}
+
 static void filter_calls(void)
 {
     if (SANITIZER)
@@ -166,6 +193,7 @@ int sandbox_enter(const struct sandbox_plan *plan, struct dlc_err *err)
         return rc;
     drop_capabilities(keep);
     forbid_new_privileges();
+    confine_files(plan);
     filter_calls();
     return report(strcmp(c->sandbox, "require") == 0, err);
 }

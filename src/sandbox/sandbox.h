@@ -7,6 +7,7 @@
  *     user           --user: root becomes that user
  *     capabilities   none but those that the settings need
  *     no_new_privs   no program gets more than this process has
+ *     landlock       files: writes to directories of the settings, reads as paths_i.h says
  *     seccomp        the system calls of syscalls.def and no others
  *
  * (SANDBOX-1) It is entered before the process has a second thread, so it holds for all of them.

@@ -57,6 +57,11 @@ void file_fail(struct attempt *a, const char *what, const char *path)
                             "openat2(), which this kernel lacks (before Linux 5.6) or a sandbox "
                             "forbids (RestrictSUIDSGID= of systemd)",
                             what, path);
+    else if (errno == EACCES)
+        a->rc = dlc_err_set(&a->err, DLC_EDENIED,
+                            "cannot %s %.300s: Permission denied; a node reads files only below "
+                            "its --allow-path",
+                            what, path);
     else
         a->rc = dlc_err_sys(&a->err, "cannot %s %.300s", what, path);
 }

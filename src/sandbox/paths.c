@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sandbox/paths_i.h"
+
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "base/syscalls.h"
+
+/* Of libraries and of the kernel. What is a secret of processes is not to be had by /proc: Landlock
+ * also refuses what only a tracer may read. */
+static const char *const system_paths[] = {
+    "/usr",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/proc",
+    "/sys",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/zero",
+    "/run/systemd/resolve",
+    "/run/nscd",
+    "/run/resolvconf",
+    "/run/secrets",
+    "/run/NetworkManager",
+    "/var/lib/ca-certificates",
+};
+
+/* Of /etc, for root: the whole directory would have the passwords in it. */
+static const char *const etc_of_root[] = {
+    "/etc/ca-certificates", "/etc/crypto-policies", "/etc/dlcache",   "/etc/gai.conf",
+    "/etc/gnutls",          "/etc/group",           "/etc/host.conf", "/etc/hostname",
+    "/etc/hosts",           "/etc/ld.so.cache",     "/etc/localtime", "/etc/machine-id",
+    "/etc/nsswitch.conf",   "/etc/passwd",          "/etc/pkcs11",    "/etc/pki",
+    "/etc/protocols",       "/etc/resolv.conf",     "/etc/services",  "/etc/ssl",
+};
+
+/* Files that the environment names. */
+static const char *const variables[] = {
+    "AWS_CA_BUNDLE",
+    "AWS_CONFIG_FILE",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "CLOUDSDK_CONFIG",
+    "CURL_CA_BUNDLE",
+    "DLCACHE_CONFIG",
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "HOSTALIASES",
+    "OPENSSL_CONF",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+};
+
+/* Below the home directory. */
+static const char *const homes[] = {".aws", ".config/gcloud"};
+
+static bool is_daemon(const struct sandbox_plan *plan)
+{
+    return plan->role == SANDBOX_SERVE || plan->role == SANDBOX_NODE;
+}
+
+bool paths_reads_everything(const struct sandbox_plan *plan)
+{
+    return plan->role == SANDBOX_SERVE ||
+           (plan->role == SANDBOX_OPERATOR && getenv("KUBERNETES_SERVICE_HOST") == NULL);
+}
+
+/* Is a directory one that others keep files in too? */
+static bool is_shared_dir(const char *dir)
+{
+    static const char *const shared[] = {"/", "/etc", "/tmp", "/var/tmp", "/home"};
+    const char *home = getenv("HOME");
+
+    for (size_t i = 0; i < DLC_COUNT(shared); i++) {
+        if (strcmp(dir, shared[i]) == 0)
+            return true;
+    }
+    return home != NULL && strcmp(dir, home) == 0;
+}
+
+/* A file that a setting names, and what replaces it there: its directory, if that is not shared. */
+static void allow_file(struct landlock *l, const char *path)
+{
+    char *copy = mem_str(path), *dir = os_realpath(dirname(copy));
+
+    if (path[0] != '\0' && dir != NULL) {
+        landlock_allow(l, path, LANDLOCK_READ);
+        if (!is_shared_dir(dir))
+            landlock_allow(l, dir, LANDLOCK_READ);
+    }
+    free(dir);
+    mem_free(&copy);
+}
+
+static void allow_list(struct landlock *l, const char *list)
+{
+    while (*list != '\0') {
+        size_t n = strcspn(list, ",");
+        char *one = mem_strn(list, n);
+
+        landlock_allow(l, str_trim(one), LANDLOCK_READ);
+        mem_free(&one);
+        list += n + (list[n] == ',');
+    }
+}
+
+static void allow_reads(const struct config *c, struct landlock *l)
+{
+    const char *const files[] = {c->tls_cert, c->tls_key, c->token_file, c->store_file,
+                                 c->shared_file};
+    const char *home = getenv("HOME");
+
+    for (size_t i = 0; i < DLC_COUNT(system_paths); i++)
+        landlock_allow(l, system_paths[i], LANDLOCK_READ);
+    if (geteuid() != 0)
+        landlock_allow(l, "/etc", LANDLOCK_READ);
+    for (size_t i = 0; geteuid() == 0 && i < DLC_COUNT(etc_of_root); i++)
+        landlock_allow(l, etc_of_root[i], LANDLOCK_READ);
+    for (size_t i = 0; i < DLC_COUNT(files); i++)
+        allow_file(l, files[i]);
+    for (size_t i = 0; i < DLC_COUNT(variables); i++) {
+        if (getenv(variables[i]) != NULL)
+            allow_file(l, getenv(variables[i]));
+    }
+    for (size_t i = 0; home != NULL && i < DLC_COUNT(homes); i++) {
+        char *path = mem_fmt("%s/%s", home, homes[i]);
+
+        landlock_allow(l, path, LANDLOCK_READ);
+        mem_free(&path);
+    }
+    allow_list(l, c->allow_path);
+}
+
+static void allow_dir(struct landlock *l, const char *path)
+{
+    if (os_access(path, F_OK) == 0 || os_mkdirs(path, 0700) == 0)
+        landlock_allow(l, path, LANDLOCK_WRITE);
+}
+
+static void allow_dir_of(struct landlock *l, const char *path)
+{
+    char *copy = mem_str(path);
+
+    allow_dir(l, dirname(copy));
+    mem_free(&copy);
+}
+
+void paths_allow(const struct sandbox_plan *plan, struct landlock *l)
+{
+    const struct config *c = plan->config;
+
+    if (paths_reads_everything(plan))
+        landlock_allow(l, "/", LANDLOCK_READ);
+    else
+        allow_reads(c, l);
+    landlock_allow(l, "/dev/null", LANDLOCK_WRITE);
+    if (plan->role == SANDBOX_OPERATOR)
+        return;
+    allow_dir(l, c->dir);
+    if (is_daemon(plan))
+        allow_dir_of(l, c->socket);
+    if (str_starts(c->store, "sqlite:"))
+        allow_dir_of(l, c->store + strlen("sqlite:"));
+}
