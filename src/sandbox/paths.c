@@ -4,6 +4,7 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -110,10 +111,50 @@ static void allow_list(struct landlock *l, const char *list)
     }
 }
 
+/* ca=FILE, cert=FILE and key=FILE in the query of the URL of a Redis. */
+static void allow_files_of_url(struct landlock *l, const char *url)
+{
+    const char *p = strchr(url, '?');
+
+    while (p != NULL && *p != '\0') {
+        size_t n = strcspn(++p, "&");
+        char *one = mem_strn(p, n), *value = strchr(one, '=');
+
+        if (value != NULL)
+            allow_file(l, value + 1);
+        mem_free(&one);
+        p += n;
+    }
+}
+
+/* Every setting may name a file, also one that this list does not know yet. */
+static void allow_setting(struct landlock *l, const char *value)
+{
+    struct stat st;
+
+    if (os_stat(value, &st) == 0 && S_ISREG(st.st_mode))
+        allow_file(l, value);
+}
+
+#define allow_setting_text(value)   allow_setting(l, value)
+#define allow_setting_size(value)   (void)(value)
+#define allow_setting_dur(value)    (void)(value)
+#define allow_setting_number(value) (void)(value)
+#define allow_setting_real(value)   (void)(value)
+#define allow_setting_flag(value)   (void)(value)
+
+static void allow_settings(const struct config *c, struct landlock *l)
+{
+#define OPTION(field, type, def, flag, env, help) allow_setting_##type(c->field);
+#include "base/tbl/options.def"
+#undef OPTION
+    allow_files_of_url(l, c->store);
+    allow_files_of_url(l, c->shared);
+    allow_list(l, c->allow_path);
+}
+
 static void allow_reads(const struct config *c, struct landlock *l)
 {
-    const char *const files[] = {c->tls_cert, c->tls_key, c->token_file, c->store_file,
-                                 c->shared_file};
     const char *home = getenv("HOME");
 
     for (size_t i = 0; i < DLC_COUNT(system_paths); i++)
@@ -122,8 +163,6 @@ static void allow_reads(const struct config *c, struct landlock *l)
         landlock_allow(l, "/etc", LANDLOCK_READ);
     for (size_t i = 0; geteuid() == 0 && i < DLC_COUNT(etc_of_root); i++)
         landlock_allow(l, etc_of_root[i], LANDLOCK_READ);
-    for (size_t i = 0; i < DLC_COUNT(files); i++)
-        allow_file(l, files[i]);
     for (size_t i = 0; i < DLC_COUNT(variables); i++) {
         if (getenv(variables[i]) != NULL)
             allow_file(l, getenv(variables[i]));
@@ -134,20 +173,21 @@ static void allow_reads(const struct config *c, struct landlock *l)
         landlock_allow(l, path, LANDLOCK_READ);
         mem_free(&path);
     }
-    allow_list(l, c->allow_path);
+    allow_settings(c, l);
 }
 
-static void allow_dir(struct landlock *l, const char *path)
+/* `make`: the process makes it itself if it does not exist. */
+static void allow_dir(struct landlock *l, const char *path, bool make)
 {
-    if (os_access(path, F_OK) == 0 || os_mkdirs(path, 0700) == 0)
+    if (!make || os_access(path, F_OK) == 0 || os_mkdirs(path, 0700) == 0)
         landlock_allow(l, path, LANDLOCK_WRITE);
 }
 
-static void allow_dir_of(struct landlock *l, const char *path)
+static void allow_dir_of(struct landlock *l, const char *path, bool make)
 {
     char *copy = mem_str(path);
 
-    allow_dir(l, dirname(copy));
+    allow_dir(l, dirname(copy), make);
     mem_free(&copy);
 }
 
@@ -162,9 +202,11 @@ void paths_allow(const struct sandbox_plan *plan, struct landlock *l)
     landlock_allow(l, "/dev/null", LANDLOCK_WRITE);
     if (plan->role == SANDBOX_OPERATOR)
         return;
-    allow_dir(l, c->dir);
+    allow_dir(l, c->dir, true);
     if (is_daemon(plan))
-        allow_dir_of(l, c->socket);
+        allow_dir_of(l, c->socket, true);
     if (str_starts(c->store, "sqlite:"))
-        allow_dir_of(l, c->store + strlen("sqlite:"));
+        allow_dir_of(l, c->store + strlen("sqlite:"), false);
+    if (c->audit_log[0] != '\0')
+        allow_dir_of(l, c->audit_log, false); /* a new file is made there after logrotate */
 }

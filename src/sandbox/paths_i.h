@@ -2,7 +2,8 @@
 /*
  * Which files a server process needs after its start, by its role and settings.
  *
- *     writes      --dir, the directory of the socket, that of an SQLite store; nothing else
+ *     writes      --dir, the directories of the socket, of an SQLite store, of --audit-log;
+ *                 nothing else
  *     reads       `serve`: everything, since its user opens file:// datasets anywhere; likewise
  *                 `operator` with a kubeconfig file, which names files anywhere
  *                 others: what libraries read (certificates, name resolution), credentials,

@@ -176,11 +176,29 @@ static void test_store_of_a_manager(void **state)
     char path[256], url[300];
 
     (void)state;
+    mkdir(unit_path("store", path), 0700);
     snprintf(url, sizeof(url), "sqlite:%s", unit_path("store/manager.db", path));
     assert_int_equal(config_set(&config, "store", url, NULL), 0);
     assert_int_equal(confined(SANDBOX_MANAGER, to_write, path), WORKED);
     assert_int_equal(confined(SANDBOX_MANAGER, to_write, unit_path("store/manager.db-wal", path)),
                      WORKED);
+}
+
+/* Certificates of a Redis; a directory in which the audit log is begun again. */
+static void test_files_of_settings(void **state)
+{
+    char path[256], url[600];
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++)
+        mkdir(unit_path((const char *const[]){"tls", "log"}[i], path), 0700);
+    snprintf(url, sizeof(url), "rediss://127.0.0.1:1/x?timeout=5s&ca=%s", make_file("tls/ca.pem"));
+    assert_int_equal(confined(SANDBOX_NODE, to_read, make_file("tls/ca.pem")), EACCES);
+    assert_int_equal(config_set(&config, "shared", url, NULL), 0);
+    assert_int_equal(confined(SANDBOX_NODE, to_read, make_file("tls/ca.pem")), WORKED);
+    assert_int_equal(config_set(&config, "audit-log", unit_path("log/audit", path), NULL), 0);
+    assert_int_equal(confined(SANDBOX_MANAGER, to_write, path), WORKED);
+    assert_int_equal(confined(SANDBOX_MANAGER, to_write, unit_path("log/audit.1", path)), WORKED);
 }
 
 /* serve: its user opens datasets anywhere. */
@@ -199,6 +217,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_writes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_renames, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_store_of_a_manager, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_files_of_settings, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reads_of_serve, set_up, tear_down),
     };
 
