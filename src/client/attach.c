@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Attaching to a daemon: say hello, open the dataset, receive six descriptors, map and check them.
- * Extents of samples are mapped later: extents.h.
+ * Attaching to a daemon: say hello, open the dataset, receive six descriptors, map and check them,
+ * and map the extents of samples that there are: extents.h.
  */
 #include "client/attach.h"
 
@@ -275,7 +275,8 @@ static int map_all(struct attachment *a, struct msg *m, uint64_t snapshot, struc
     if (m->n_fds < 5 || a->header_size < SHM_HDR_SIZE || a->index_size < SHM_HDR_SIZE)
         return dlc_err_set(err, DLC_EPROTO, "the daemon's answer lacks descriptors");
     a->doorbell = msg_take_fd(m, 3);
-    a->bell = m->n_fds > 5 ? msg_take_fd(m, 5) : -1; /* of an older version: check_maps() tells */
+    a->channel =
+        m->n_fds > 5 ? msg_take_fd(m, 5) : -1; /* of an older version: check_maps() tells */
     if ((a->header = map_fd(m, 0, a->header_size, false, err)) == NULL ||
         (a->index_map = map_fd(m, 1, a->index_size, false, err)) == NULL ||
         (a->session = map_fd(m, 2, SHM_SESSION_SIZE, true, err)) == NULL)
@@ -311,7 +312,7 @@ static int attach_once(struct dlc_dataset *ds, const struct attach_how *how,
     struct msg m = MSG_INIT;
     int rc;
 
-    a->doorbell = a->bell = -1;
+    a->doorbell = a->channel = -1;
     a->overflow = UINT32_MAX;
     a->generation = 1 + atomic_fetch_add_explicit(&generations, 1, memory_order_relaxed);
     dlc_mtx_init(&a->mtx, LCK_session);
@@ -328,6 +329,8 @@ static int attach_once(struct dlc_dataset *ds, const struct attach_how *how,
     if (rc == 0)
         take_place(a, &m);
     msg_release(&m);
+    if (rc == 0)
+        rc = extents_map_ahead(a, how->deadline, err);
     if (rc < 0)
         attachment_free(&a);
     *out = a;
@@ -364,6 +367,7 @@ void attachment_unmap(struct attachment *a)
     a->unmapped = true;
     os_unmap(a->header, a->header_size);
     os_unmap(a->segment, a->segment_size);
+    extents_unmapped(a);
     os_unmap(a->index_map, a->index_size);
     os_unmap(a->uploads, SHM_UPLOADS_SIZE);
     a->uploads = NULL;
@@ -371,10 +375,10 @@ void attachment_unmap(struct attachment *a)
     a->segment = NULL;
     a->slots = NULL;
     if (a->watched)
-        watch_remove(a->bell);
+        watch_remove(a->channel);
     os_close(&a->sock);
     os_close(&a->doorbell);
-    os_close(&a->bell);
+    os_close(&a->channel);
     a->watched = false;
 }
 

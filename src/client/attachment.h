@@ -44,7 +44,7 @@ struct attachment {
     bool
         unmapped; /* header, segment, index and descriptors are released; G: the process-wide lock */
     int sock, doorbell;
-    int bell; /* rung by the daemon when it has dropped extents */
+    int channel; /* over which the daemon tells of extents: (EXTENTS-3) */
     uint64_t snapshot;
 
     bool watched; /* by watch.h */
@@ -57,6 +57,7 @@ struct attachment {
     uint32_t n_extents;
     _Atomic uint32_t *mapped; /* of each extent its generation, 0: nothing; as long as the struct */
     _Atomic uint64_t drops_seen; /* W: under the process-wide lock; relaxed */
+    uint32_t n_mapped;           /* extents; G: the process-wide lock */
     _Atomic int64_t map_again;   /* ns: do not map extents before; it failed. relaxed */
     const struct shm_slot *slots;
     uint64_t index_size, n;

@@ -119,8 +119,8 @@ static void daemon_gone(uint64_t generation)
     client_unlock();
 }
 
-/* On the watch thread: the daemon has dropped extents, and wants the memory now. */
-static void extents_dropped(uint64_t generation)
+/* On the watch thread: the daemon has made extents, or dropped some and wants the memory now. */
+static void extents_changed(uint64_t generation)
 {
     client_lock();
     dlc_list_each (l, &client_datasets) {
@@ -128,12 +128,12 @@ static void extents_dropped(uint64_t generation)
         struct attachment *a = atomic_load(&ds->cur);
 
         if (a != NULL && a->generation == generation)
-            extents_unmap_dropped(a);
+            extents_follow(a);
     }
     client_unlock();
 }
 
-static const struct watch_calls watch_calls = {.gone = daemon_gone, .bell = extents_dropped};
+static const struct watch_calls watch_calls = {.gone = daemon_gone, .channel = extents_changed};
 
 void dataset_put_inherited(struct dlc_dataset *ds, struct attachment *a)
 {
@@ -162,7 +162,7 @@ void dataset_attach_to(struct dlc_dataset *ds, struct attachment *a)
     ds->spawn_from = (struct dlc_mono){0};
     atomic_store(&ds->cur, a);
     atomic_store_explicit(&ds->said, false, memory_order_relaxed);
-    a->watched = watch_add(a->sock, a->bell, a->generation, &watch_calls);
+    a->watched = watch_add(a->sock, a->channel, a->generation, &watch_calls);
     client_unlock();
 }
 

@@ -3,12 +3,19 @@
  * The client's mappings of extents: (SHM-5) of shm.h. Each lies at its place in the range that the
  * attachment has reserved; the rest of the range cannot be accessed.
  *
- *     nothing --a slot is READY there--> mapped --dropped by the daemon: the bell--> nothing
- *                                        mapped --another one at its place: READY--> mapped
+ *     nothing --made by the daemon--> mapped --dropped by the daemon--> nothing
+ *                                     mapped --another one at its place--> mapped
+ *
+ * All that there are are asked for when the process attaches. Later ones come over the channel, a
+ * socket, which the watch thread reads: a reader seldom meets a sample in an extent that is not
+ * mapped, and then it looks into the channel and asks for what is not there.
  *
  * (EXTENTS-1) What is mapped where changes under the process-wide lock, which fork() takes, too.
  * (EXTENTS-2) Only an extent whose generation has gone from the daemon's table is unmapped or
  *             replaced. The daemon drops none with a pin that counts, so no view lies there.
+ * (EXTENTS-3) The channel is read under that lock, without memory of malloc: descriptors from there
+ *             are in no child, and the watch thread may do it (WATCH-1). All that came is taken
+ *             before the daemon is told that what it dropped is unmapped.
  */
 #ifndef DLC_CLIENT_EXTENTS_H
 #define DLC_CLIENT_EXTENTS_H
@@ -49,9 +56,16 @@ static inline bool extents_are_mapped(const struct attachment *a, uint64_t offse
 int extents_map(struct attachment *a, uint64_t sample, struct dlc_mono deadline,
                 struct dlc_err *err);
 
-/* Unmap what the daemon has dropped, and tell it so. With the process-wide lock held. */
-void extents_unmap_dropped(struct attachment *a);
-/* The same without the lock, for calls that wait anyway: the bell may not be watched. */
+/* Map what there is, for who attaches: nobody else has `a` yet. Errors are those of a daemon that does
+ * not answer; what cannot be mapped here is tried again when it is read. */
+int extents_map_ahead(struct attachment *a, struct dlc_mono deadline, struct dlc_err *err);
+void extents_unmapped(struct attachment *a); /* the whole range was */
+
+/* Map what the daemon has made, unmap what it has dropped, and tell it so. With the process-wide
+ * lock held. */
+void extents_follow(struct attachment *a);
+/* The same if some were dropped, without the lock, for calls that wait anyway: the channel may not be
+ * watched. */
 void extents_look(struct attachment *a);
 
 #endif

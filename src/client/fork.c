@@ -40,7 +40,7 @@ static void before_fork(void)
 static void disown(struct attachment *a)
 {
     a->foreign = true;
-    a->sock = a->doorbell = a->bell = -1; /* base/fork_fds.h has closed them */
+    a->sock = a->doorbell = a->channel = -1; /* base/fork_fds.h has closed them */
     a->watched = false;
     dlc_mtx_init(&a->mtx, LCK_session);
     dlc_mtx_init(&a->rpc, LCK_rpc);

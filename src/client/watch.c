@@ -15,7 +15,7 @@
 #define A_MOMENT 1000 /* milliseconds */
 #define STACK    ((size_t)256 << 10)
 #define NOBODY   UINT64_MAX          /* no connection has this number */
-#define BELL     ((uint64_t)1 << 63) /* nor one with this bit: it is the bell of the rest */
+#define CHANNEL  ((uint64_t)1 << 63) /* nor one with this bit: it is the channel of the rest */
 
 /*
  * An epoll instance, not poll(): it keeps no reference to what it watches, so that a connection
@@ -39,16 +39,16 @@ static bool may_end(void)
     return end;
 }
 
-/* A connection has ended, or a bell was rung. True: ended. */
+/* A connection has ended, or something came over a channel. True: ended. */
 static bool watch_tell(uint64_t number)
 {
-    bool bell = (number & BELL) != 0;
+    bool channel = (number & CHANNEL) != 0;
 
-    if (bell)
-        call->bell(number & ~BELL);
+    if (channel)
+        call->channel(number & ~CHANNEL);
     else
         call->gone(number);
-    return !bell;
+    return !channel;
 }
 
 static void *watch_main(void *arg)
@@ -93,12 +93,12 @@ static void open_set(void)
     }
 }
 
-bool watch_add(int sock, int bell, uint64_t number, const struct watch_calls *calls)
+bool watch_add(int sock, int channel, uint64_t number, const struct watch_calls *calls)
 {
     /* ONESHOT: a connection that has ended would wake the thread again while a view is held. */
     struct epoll_event ev = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.u64 = number};
-    /* Edge-triggered: it is never read, so that the thread sleeps until it is rung again. */
-    struct epoll_event rung = {.events = EPOLLIN | EPOLLET, .data.u64 = number | BELL};
+    /* Edge-triggered: a reader may take what came, and the end of a channel wakes only once. */
+    struct epoll_event came = {.events = EPOLLIN | EPOLLET, .data.u64 = number | CHANNEL};
 
     call = calls;
     if (set < 0)
@@ -109,7 +109,7 @@ bool watch_add(int sock, int bell, uint64_t number, const struct watch_calls *ca
         running = os_thread_detached(STACK, watch_main, NULL) == 0;
     if (!running || os_epoll_ctl(set, EPOLL_CTL_ADD, sock, &ev) < 0)
         return false; /* a thread that has nothing to watch is there for the next one */
-    if (bell >= 0 && os_epoll_ctl(set, EPOLL_CTL_ADD, bell, &rung) < 0) {
+    if (channel >= 0 && os_epoll_ctl(set, EPOLL_CTL_ADD, channel, &came) < 0) {
         os_epoll_remove(set, sock);
         return false;
     }
@@ -117,10 +117,10 @@ bool watch_add(int sock, int bell, uint64_t number, const struct watch_calls *ca
     return true;
 }
 
-void watch_remove(int bell)
+void watch_remove(int channel)
 {
-    if (bell >= 0) /* the daemon has it open, too: closing it here would leave it in the set */
-        os_epoll_remove(set, bell);
+    if (channel >= 0) /* it may still be in flight to a process that was not told to take it */
+        os_epoll_remove(set, channel);
     if (atomic_fetch_sub(&watched, 1) == 1)
         os_wake(wake);
 }

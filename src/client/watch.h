@@ -7,7 +7,7 @@
  * (WATCH-1) The thread works only under the process-wide lock, which fork() takes too: a fork finds
  *           it asleep or waiting for that lock, and never with a lock of malloc, stdio or the
  *           loader.
- * (WATCH-2) It blocks all signals and does not wake while its daemons live and keep their memory. It
+ * (WATCH-2) It blocks all signals and does not wake while its daemons live and keep the memory that they have. It
  *           ends when nothing is attached any more. The library is not unloaded under it (-z
  *           nodelete).
  */
@@ -19,17 +19,17 @@
 
 /*
  * Watch a connection until watch_remove(), with the process-wide lock held. `gone` is called on the
- * thread, without the lock, when the other end is gone; and with 0 a moment after that, once. `bell`
- * is called when the daemon rings the bell, an eventfd, unless that is negative. A
+ * thread, without the lock, when the other end is gone; and with 0 a moment after that, once. `channel`
+ * is called when something has come over that socket, unless it is negative. A
  * connection is identified by a number: its descriptor may have been reused by then. False: it
  * cannot be watched; the next call notices.
  */
 struct watch_calls {
     void (*gone)(uint64_t number);
-    void (*bell)(uint64_t number);
+    void (*channel)(uint64_t number);
 };
-bool watch_add(int sock, int bell, uint64_t number, const struct watch_calls *calls);
-void watch_remove(int bell); /* one of those that were added is closed, or will be at once */
-void watch_in_child(void);   /* of fork(), with the lock held: nothing is watched there */
+bool watch_add(int sock, int channel, uint64_t number, const struct watch_calls *calls);
+void watch_remove(int channel); /* one of those that were added is closed, or will be at once */
+void watch_in_child(void);      /* of fork(), with the lock held: nothing is watched there */
 
 #endif

@@ -296,7 +296,7 @@ static int make_doorbell(struct session *s, struct dlc_err *err)
 int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
 {
     struct session *s = mem_new(struct session);
-    int rc;
+    int rc, channel;
 
     s->tag = SESSION_TAG;
     s->conn = c;
@@ -326,12 +326,13 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     if (rc < 0)
         goto out;
     atomic_store(&hdr_of(s)->need_wake, 1);
+    channel = mem_session_take_channel(s->mem);
     rc = conn_send_fds(c, welcome(s),
                        (int[]){memory_fd(dataset_memory(ds)), mem_index_fd(index_of(s)),
                                mem_session_fd(s->mem), s->doorbell.fd, catalog_fd(ds->catalog),
-                               mem_session_bell(s->mem),
-                               s->uploads != NULL ? mem_uploads_fd(s->uploads) : -1},
+                               channel, s->uploads != NULL ? mem_uploads_fd(s->uploads) : -1},
                        s->uploads != NULL ? 7 : 6, err);
+    os_close(&channel);
     if (rc == 0)
         count(sessions_opened);
 out:
@@ -370,6 +371,8 @@ void session_abandon(struct session *s)
         session_add_stats(s, &s->ds->readers.ended);
         s->ds->readers.ended.pins = 0; /* told by zombies, or no more */
     }
+    if (s->mem != NULL)
+        mem_session_hang_up(s->mem);
     mem_uploads_put(&s->uploads);
     loop_timer_del(s->ds->node->loop, &s->again);
     loop_watch_del(s->ds->node->loop, &s->doorbell);

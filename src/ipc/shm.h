@@ -11,8 +11,8 @@
  *   uploads   [upload slot 0 | upload slot 1 | ...]      clients: read and write
  *
  * The extents lie side by side in one range of addresses, which offsets in slots refer to. Clients
- * reserve that range and map extents into it when they first meet a slot that lies there; the
- * daemon drops extents, and makes others at their place: (SHM-5).
+ * reserve that range and map extents into it, ahead of use where they can; the daemon drops extents,
+ * and makes others at their place: (SHM-5).
  *
  * Reading sample i (client):
  *     pin = i + 1 into a free entry of the thread's own pin block     (store, seq_cst)
@@ -131,6 +131,16 @@ static inline _Atomic uint32_t *shm_generations(const struct shm_segment_hdr *h)
 {
     return (_Atomic uint32_t *)((uintptr_t)h + SHM_HDR_SIZE);
 }
+
+/*
+ * A packet on the channel of a session, a socket: extent `number` was made, and its descriptor comes
+ * along. SHM_EXTENTS_DROPPED: look at the table and at `drops`, after all packets before it.
+ */
+struct shm_extent_note {
+    uint32_t number, generation;
+};
+static_assert(sizeof(struct shm_extent_note) == 8, "note is ABI");
+#define SHM_EXTENTS_DROPPED UINT32_MAX
 
 /* ---- session ---- */
 

@@ -25,7 +25,6 @@
 
 #include "base/counters.h"
 #include "base/u64map.h"
-#include "base/syscalls.h"
 #include "cache/memory/memory_i.h"
 
 #define BATCH_SHIFT 6                   /* a batch is ceiling >> this */
@@ -144,17 +143,6 @@ static uint64_t give_back(void *arg, uint64_t off, uint64_t len)
     return memory_is_closing(m) ? len : extents_release(&m->extents, off, len);
 }
 
-/* Have clients unmap the extents that were dropped, however idle they are. */
-static void ring_bells(struct memory *m)
-{
-    dlc_list_each (i, &m->indexes) {
-        struct mem_index *x = dlc_container(i, struct mem_index, node);
-
-        dlc_list_each (s, &x->sessions)
-            os_wake(dlc_container(s, struct mem_session, node)->bell);
-    }
-}
-
 /* (EXTENT-3) */
 static bool held_by_client(void *arg, uint32_t k, uint32_t generation, uint64_t number)
 {
@@ -233,11 +221,12 @@ bool memory_settle_ceiling(struct memory *m)
     more = arena_drain(&m->arena, m->giving_back, drops_of_step(m), give_back, m);
     more = more || drop_all(m);
     if (m->extents.drops != drops) {
-        ring_bells(m);
+        memory_announce(m); /* clients unmap them, however idle they are */
         extents_forget_dropped(&m->extents, held_by_client, m); /* those that nobody mapped */
     }
     if (there && !more)
         m->giving_back = false;
+    more = memory_announce_some(m) || more;
     return !there || more;
 }
 

@@ -66,6 +66,7 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
     arena_init(&m->arena, SHM_HDR_SIZE, m->wanted, e->size, extents_granularity(e),
                sizeof(struct mem_fill));
     dlc_list_init(&m->indexes);
+    dlc_list_init(&m->sessions);
     m->policy = policy_new(&policy_clairvoyant, NULL);
     m->decoded_order = policy_new(&policy_clairvoyant, NULL);
     dlc_list_init(&m->retired);
@@ -166,6 +167,8 @@ void memory_set_ceiling(struct memory *m, uint64_t bytes)
 void memory_tick(struct memory *m)
 {
     memory_read_logs(m);
+    if (m->n_behind > 0)
+        memory_announce(m);
     memory_settle_ceiling(m);
 }
 
@@ -350,8 +353,12 @@ static struct mem_fill *fill_begin(struct mem_index *x, struct arena_block *b, u
 /* Have memory under the block; else it is freed. */
 static struct arena_block *with_memory(struct memory *m, struct arena_block *b)
 {
+    uint32_t made = m->extents.generations;
+
     if (b != NULL && !extents_ensure(&m->extents, b->off, b->size))
         arena_free(&m->arena, &b);
+    if (m->extents.generations != made)
+        memory_announce(m); /* before the sample is READY */
     return b;
 }
 

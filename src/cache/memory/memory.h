@@ -64,7 +64,9 @@ int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_er
 void mem_session_free(struct mem_session **sp); /* its pins no longer count */
 int mem_session_fd(const struct mem_session *s);
 void *mem_session_map(const struct mem_session *s); /* SHM_SESSION_SIZE bytes, hostile */
-int mem_session_bell(const struct mem_session *s);  /* an eventfd, rung when extents were dropped */
+/* The client's end of its channel: a socket over which it hears of extents. Gives, once. */
+int mem_session_take_channel(struct mem_session *s);
+void mem_session_hang_up(struct mem_session *s); /* it hears no more of extents */
 
 /* Extents of the segment from number `from` on, in order: n of them, or as many as there are. */
 struct mem_extent {

@@ -48,6 +48,10 @@ struct memory {
     bool above;       /* a fill was published above the ceiling */
     bool giving_back; /* pages of large holes below the ceiling, too */
     struct dlc_list indexes;
+    struct dlc_list sessions; /* of all indexes: mem_session.of_memory; those to be told first */
+    unsigned n_sessions;
+    unsigned untold;       /* sessions at the head that may not know of all extents */
+    unsigned n_behind;     /* sessions whose channel was full */
     struct policy *policy; /* which of the RESIDENT goes next, */
     struct policy
         *decoded_order;      /* after all those that are in decoded indexes, the lowest first */
@@ -87,7 +91,12 @@ struct mem_session {
     struct mem_index *x;
     struct segment seg;
     uint32_t *given; /* of each extent the generation whose descriptor it got last; 0: none */
-    int bell;        /* an eventfd: rung when extents were dropped */
+    /* announce.c */
+    struct dlc_list of_memory;
+    int channel, client_end;       /* -1: closed */
+    uint32_t told_made;            /* extents.generations */
+    uint64_t told_drops;           /* extents.drops */
+    bool behind;                   /* there is more to tell */
     uint64_t log_seen[SHM_BLOCKS]; /* of each block: the log_seq up to which it was read */
 };
 
@@ -147,6 +156,14 @@ static inline double memory_now(void)
 /* ---- owner.c ---- */
 
 void memory_end_owner(struct memory *m); /* its clients are told that the owner has ended */
+
+/* ---- announce.c ---- */
+
+int channel_open(struct mem_session *s); /* 0, or -1 with errno */
+void channel_join(struct mem_session *s);
+void channel_leave(struct mem_session *s);
+void memory_announce(struct memory *m);      /* extents were made or dropped: begin to tell */
+bool memory_announce_some(struct memory *m); /* a step; true: there is more to do at once */
 
 /* ---- evict.c ---- */
 

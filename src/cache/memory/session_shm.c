@@ -19,13 +19,14 @@ int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_er
     *out = NULL;
     if (rc < 0)
         return rc;
-    int bell = os_eventfd();
-    if (bell < 0) {
-        rc = dlc_err_sys(err, "shared memory of a session: cannot make its bell");
+    struct mem_session *s = mem_new(struct mem_session);
+
+    if (channel_open(s) < 0) {
+        rc = dlc_err_sys(err, "shared memory of a session: cannot make its channel");
         segment_close(&seg);
+        mem_free(&s);
         return rc;
     }
-    struct mem_session *s = mem_new(struct mem_session);
     struct shm_session_hdr *h = seg.map;
 
     *h = (struct shm_session_hdr){.magic = SHM_SESSION_MAGIC,
@@ -38,9 +39,9 @@ int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_er
     s->tag = MEM_SESSION_TAG;
     s->x = x;
     s->seg = seg;
-    s->bell = bell;
     s->given = mem_zero(x->m->extents.n * sizeof(*s->given));
     dlc_list_push_tail(&x->sessions, &s->node);
+    channel_join(s);
     *out = s;
     return 0;
 }
@@ -54,8 +55,8 @@ void mem_session_free(struct mem_session **sp)
         return;
     dlc_check(s->tag == MEM_SESSION_TAG);
     dlc_list_remove(&s->node);
+    channel_leave(s);
     segment_close(&s->seg);
-    os_close(&s->bell);
     mem_free(&s->given);
     s->tag = 0;
     mem_free(&s);
@@ -64,11 +65,6 @@ void mem_session_free(struct mem_session **sp)
 int mem_session_fd(const struct mem_session *s)
 {
     return s->seg.fd;
-}
-
-int mem_session_bell(const struct mem_session *s)
-{
-    return s->bell;
 }
 
 unsigned mem_session_extents(struct mem_session *s, uint64_t from, struct mem_extent *out,

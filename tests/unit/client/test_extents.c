@@ -58,7 +58,7 @@ static void read_all(struct dlc_dataset *ds)
         read_one(ds, i);
 }
 
-/* A client that makes no call gives memory back: its thread hears the bell. */
+/* A client that makes no call gives memory back: its thread hears of it. */
 static void test_idle_client_unmaps(void **state)
 {
     struct dlc_dataset *ds = open_at(&d, url, 5000);
@@ -98,6 +98,51 @@ static void test_a_late_client_hits(void **state)
     assert_int_equal(st.misses, 0);
     dlc_close(&late);
     dlc_close(&ds);
+}
+
+/* A process that has read nothing maps what is there when it opens, and later what others bring. */
+static void test_mapped_ahead(void **state)
+{
+    struct dlc_dataset *idle = open_at(&d, url, 5000), *ds = open_at(&d, url, 5000), *late;
+    unsigned n;
+
+    (void)state;
+    evict_all();
+    until(mapped() == 0);
+    read_all(ds);
+    until(mapped() >= 20 && mapped() % 2 == 0); /* both of them */
+    n = mapped() / 2;
+    late = open_at(&d, url, 5000);
+    assert_int_equal(mapped(), 3 * n);
+    evict_all();
+    until(mapped() == 0);
+    dlc_close(&late);
+    dlc_close(&ds);
+    dlc_close(&idle);
+}
+
+/* What is resident is read while the daemon stands still, also by who has read nothing. */
+static void test_read_while_daemon_stands(void **state)
+{
+    struct dlc_dataset *idle = open_at(&d, url, 5000), *ds = open_at(&d, url, 5000), *late;
+    struct dlc_stats st;
+
+    (void)state;
+    read_all(ds);
+    late = open_at(&d, url, 5000);
+    assert_int_equal(kill(d.pid, SIGSTOP), 0);
+    read_all(late);
+    read_all(idle);
+    assert_int_equal(kill(d.pid, SIGCONT), 0);
+    dlc_dataset_stats(late, &st);
+    assert_int_equal(st.hits, N);
+    assert_int_equal(st.misses + st.bypasses, 0);
+    dlc_dataset_stats(idle, &st);
+    assert_int_equal(st.hits, N);
+    assert_int_equal(st.misses + st.bypasses, 0);
+    dlc_close(&late);
+    dlc_close(&ds);
+    dlc_close(&idle);
 }
 
 static void child_checks(struct dlc_dataset *ds, struct dlc_view *held, int from)
@@ -161,6 +206,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idle_client_unmaps),
         cmocka_unit_test(test_a_late_client_hits),
+        cmocka_unit_test(test_mapped_ahead),
+        cmocka_unit_test(test_read_while_daemon_stands),
         cmocka_unit_test(test_child),
         cmocka_unit_test(test_daemon_is_killed),
     };

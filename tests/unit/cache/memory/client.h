@@ -109,7 +109,7 @@ static inline bool client_map(struct client *c, uint64_t k)
     return now != 0 && c->mapped[k] == now;
 }
 
-/* As the library does when the bell is rung. */
+/* As the library does when it hears of drops. */
 static inline void client_unmap_dropped(struct client *c)
 {
     struct shm_session_hdr *h = (void *)c->session;

@@ -598,6 +598,8 @@ static void test_shrink_and_grow(void **state)
     kept = client_read(&w->c, w->b, 0, 38, &len);
     assert_true((const char *)kept - w->c.segment > (ptrdiff_t)MB);
     memory_set_ceiling(w->m, MB);
+    client_unmap_dropped(&w->c);
+    memory_tick(w->m);
     assert_true(populated(w) <= MB + 100 * 1000 + 2 * EXTENT); /* the pinned one's extents */
     assert_true(mem_index_resident(w->x) >= 9);
     assert_bytes(kept, 38, 100 * 1000);
@@ -631,6 +633,8 @@ static void test_shrink_under_a_fill(void **state)
     assert_true(mem_index_ready(w->x, 900));
     memory_tick(w->m);
     assert_false(mem_index_ready(w->x, 900));
+    client_unmap_dropped(&w->c);
+    memory_tick(w->m);
     assert_true(populated(w) <= MB);
 }
 
@@ -644,6 +648,8 @@ static void test_evict_all_gives_memory_back(void **state)
     assert_non_null(client_read(&w->c, w->b, 0, 7, &len));
     assert_int_equal(memory_evict_all(w->m, NULL), 30 * 100 * 1000);
     assert_int_equal(mem_index_resident(w->x), 0);
+    client_unmap_dropped(&w->c);
+    memory_tick(w->m);
     assert_true(populated(w) <= MB);
     shm_unpin(w->b, 0);
 }
