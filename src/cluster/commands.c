@@ -325,6 +325,8 @@ static void command_run(struct node_command *c)
         c->ds = inventory_still_open(n, text(c, "dataset"), text(c, "tenant"), text(c, "url"));
         if (c->ds != NULL)
             c->ds->refs++;
+        if (c->ds != NULL && json_is_true(json_object_get(c->message, "deleted")))
+            dataset_forget(c->ds); /* closes with its last session: there is no next run */
         begin_evict(c);
         return;
     }

@@ -345,13 +345,22 @@ static bool read_force(const struct http_request *r, bool *force, struct http_re
     return false;
 }
 
+/* An open one stays for the next run, unless there will be none. Gives. */
+static json_t *last_eviction(const struct store_doc *d)
+{
+    json_t *command = dataset_command(d, "evict", "all");
+
+    json_object_set_new(command, "deleted", json_true());
+    return command;
+}
+
 /* The nodes are told to forget it; what they do not hear now their next cleaning finds. */
 static void forget(struct api *api, const struct store_doc *d)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
     if (commands_withdraw(api->tables, d, &err) < 0 ||
-        command_send_all(api->tables, NULL, dataset_command(d, "evict", "all"), &err) < 0 ||
+        command_send_all(api->tables, NULL, last_eviction(d), &err) < 0 ||
         store_chunks_drop(api->tables->store, d->id, NULL, &err) < 0)
         log_warn("dataset %s is deleted, but: %s", d->id, err.text);
     event_log(api->tables->store, d->tenant, "dataset.deleted",

@@ -206,6 +206,22 @@ static void an_open_dataset_is_evicted_and_released(void **state)
     json_decref(done);
 }
 
+/* Of a deleted one nothing stays for the next run: it goes with its last user. */
+static void a_deleted_dataset_is_forgotten(void **state)
+{
+    struct dataset *ds = open_one("train", "ann", 7), *other = open_one("train", "bob", 8);
+
+    (void)state;
+    take("[{'id': 1, 'op': 'evict', 'dataset': 'train', 'tenant': 'ann', 'tier': 'disk'},"
+         " {'id': 2, 'op': 'evict', 'dataset': 'train', 'tenant': 'ann', 'tier': 'disk',"
+         "  'deleted': true}]");
+    assert_false(ds->stale); /* an eviction alone leaves it open */
+    json_decref(run_until(2));
+    assert_true(ds->stale);
+    assert_int_equal(ds->refs, 1); /* its session's */
+    assert_false(other->stale);
+}
+
 /* Commands for one dataset run one after the other; those for another do not wait. */
 static void commands_of_one_dataset_run_in_order(void **state)
 {
@@ -257,6 +273,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_command_is_executed_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_tenants_chunks_stay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_open_dataset_is_evicted_and_released, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_deleted_dataset_is_forgotten, set_up, tear_down),
         cmocka_unit_test_setup_teardown(commands_of_one_dataset_run_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_unknown_command_fails, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_daemon_that_ends_begins_nothing, set_up, tear_down),
