@@ -222,6 +222,7 @@ bool memory_settle_ceiling(struct memory *m)
     more = more || drop_all(m);
     if (m->extents.drops != drops) {
         memory_announce(m); /* clients unmap them, however idle they are */
+        extents_look_freed(&m->extents);
         extents_forget_dropped(&m->extents, held_by_client, m); /* those that nobody mapped */
     }
     if (there && !more)

@@ -22,6 +22,8 @@ struct dropped {
     uint32_t k, generation;
     uint64_t number; /* of the drop */
     uint64_t bytes;  /* that it holds */
+    uint64_t inode;  /* 0: the kernel does not tell when it is freed */
+    bool freed;      /* it is */
 };
 
 /* A dropped extent that the daemon still maps. */
@@ -86,6 +88,7 @@ int extents_open(struct extents *e, uint64_t size, struct dlc_err *err)
     e->all = mem_alloc(e->n * sizeof(*e->all));
     for (uint32_t k = 0; k < e->n; k++)
         e->all[k] = (struct extent){-1, 0};
+    freed_open(&e->freed);
     dlc_mtx_init(&e->mtx, LCK_extents);
     return 0;
 }
@@ -98,6 +101,7 @@ void extents_close(struct extents *e)
     mem_free(&e->all);
     os_unmap(e->map, e->size);
     extents_forget_dropped(e, NULL, NULL);
+    freed_close(&e->freed);
     segment_close(&e->header);
     dlc_mtx_release(&e->mtx);
 }
@@ -188,7 +192,8 @@ static void extent_drop(struct extents *e, uint32_t k)
     *d = (struct dropped){.k = k,
                           .generation = e->all[k].generation,
                           .number = ++e->drops,
-                          .bytes = (uint64_t)st.st_blocks * 512};
+                          .bytes = (uint64_t)st.st_blocks * 512,
+                          .inode = freed_watch(&e->freed, e->all[k].fd)};
     dlc_list_push_tail(&e->dropped, &d->node);
     e->dropped_bytes += d->bytes;
     *f = (struct freeing){.work.run = free_work,
@@ -219,12 +224,31 @@ uint64_t extents_release(struct extents *e, uint64_t off, uint64_t len)
     return len;
 }
 
+void extents_look_freed(struct extents *e)
+{
+    struct map kept = {0};
+
+    if (!dlc_list_empty(&e->dropped) && freed_read(&e->freed, &kept)) {
+        dlc_list_each (n, &e->dropped) {
+            struct dropped *d = dlc_container(n, struct dropped, node);
+
+            d->freed = d->inode != 0 && map_get(&kept, d->inode) == NULL;
+        }
+    }
+    map_release(&kept);
+}
+
+static bool is_kept(const struct dropped *d, extents_held_f *fn, void *arg)
+{
+    return d->inode != 0 ? !d->freed : fn(arg, d->k, d->generation, d->number);
+}
+
 void extents_forget_dropped(struct extents *e, extents_held_f *fn, void *arg)
 {
     dlc_list_each_safe (n, &e->dropped) {
         struct dropped *d = dlc_container(n, struct dropped, node);
 
-        if (fn != NULL && fn(arg, d->k, d->generation, d->number))
+        if (fn != NULL && is_kept(d, fn, arg))
             continue;
         e->dropped_bytes -= d->bytes;
         dlc_list_remove(&d->node);

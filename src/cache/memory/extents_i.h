@@ -16,10 +16,12 @@
  *            generation of the table reads the right memory.
  * (EXTENT-2) An extent is dropped only when no block in it is used, so no pin that counts lies in
  *            it.
- * (EXTENT-3) A dropped extent counts as populated until every session that was given its descriptor
- *            has written a `drops_seen` at or above its number, or has ended: until then clients
- *            may map it. The ceiling is not raised over it. A client that lies keeps memory that
- *            nobody counts; the limits of the host notice (limits.c), and lower the ceiling.
+ * (EXTENT-3) A dropped extent counts as populated until the kernel has freed it (freed_i.h): a
+ *            client that keeps it, whatever it says, keeps memory that its tenant pays for. The
+ *            ceiling is not raised over it. Where the kernel does not tell, it counts until every
+ *            session that was given its descriptor has written a `drops_seen` at or above its
+ *            number, or has ended; a client that lies there keeps memory that nobody counts, and the
+ *            limits of the host notice (limits.c) and lower the ceiling.
  *
  * All functions belong to the node loop. A thread removes the mappings of large dropped extents:
  * freeing 256 MB takes 30 ms.
@@ -33,6 +35,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "base/mutex.h"
+#include "cache/memory/freed_i.h"
 #include "cache/memory/segment_i.h"
 #include "ipc/shm.h"
 
@@ -54,6 +57,7 @@ struct extents {
     uint64_t drops;          /* so far */
     struct dlc_list dropped; /* struct dropped, the oldest first: (EXTENT-3) */
     uint64_t dropped_bytes;  /* of them */
+    struct freed freed;      /* which of them are kept by somebody */
     struct pool *freeing;    /* NULL: not needed yet */
     struct dlc_mtx mtx;      /* rank LCK_extents: what is mapped where */
 };
@@ -79,9 +83,11 @@ bool extents_ensure(struct extents *e, uint64_t off, uint64_t len);
  * many bytes from off on need not be looked at again. */
 uint64_t extents_release(struct extents *e, uint64_t off, uint64_t len);
 
-/* May a client still map extent k as it was until drop `number`? */
+/* Ask the kernel which of the dropped extents it has freed. */
+void extents_look_freed(struct extents *e);
+/* May a client still map extent k as it was until drop `number`? Asked where the kernel does not tell. */
 typedef bool extents_held_f(void *arg, uint32_t k, uint32_t generation, uint64_t number);
-/* Forget the dropped extents that nobody holds; fn NULL: all. */
+/* Forget the dropped extents that nobody holds, as of the last look; fn NULL: all. */
 void extents_forget_dropped(struct extents *e, extents_held_f *fn, void *arg);
 
 /* Bytes that the kernel has given, with those of dropped extents: (EXTENT-3). A call per extent. */

@@ -169,6 +169,7 @@ void memory_tick(struct memory *m)
     memory_read_logs(m);
     if (m->n_behind > 0)
         memory_announce(m);
+    extents_look_freed(&m->extents);
     memory_settle_ceiling(m);
 }
 

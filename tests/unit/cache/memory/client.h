@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 #include "base/syscalls.h"
@@ -27,6 +28,7 @@ struct client {
     char *session;
     bool all_mapped; /* the range is the daemon's own */
     uint32_t mapped[CLIENT_EXTENTS];
+    int channel;              /* with packets that hold extents */
     struct mem_session *from; /* of this process, which gives extents; or: */
     const _Atomic int *fds;   /* those of the process `pid`, for each extent */
     int pid;
@@ -36,6 +38,7 @@ static inline void client_open(struct client *c, const struct memory *m, const s
                                struct mem_session *s)
 {
     *c = (struct client){.from = s,
+                         .channel = mem_session_take_channel(s),
                          .header_size = memory_header_size(m),
                          .segment_size = memory_size(m),
                          .index_size = mem_index_size(x)};
@@ -56,6 +59,7 @@ static inline void client_close(struct client *c)
     os_unmap(c->segment, c->segment_size);
     os_unmap(c->index, c->index_size);
     os_unmap(c->session, SHM_SESSION_SIZE);
+    os_close(&c->channel);
 }
 
 /* Block i, claimed. */
@@ -109,12 +113,40 @@ static inline bool client_map(struct client *c, uint64_t k)
     return now != 0 && c->mapped[k] == now;
 }
 
+/* Throw away the extents that came. */
+static inline void client_drain(struct client *c)
+{
+    union {
+        struct cmsghdr align;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct shm_extent_note note;
+    struct iovec iov = {&note, sizeof(note)};
+    int fd;
+
+    for (;;) {
+        struct msghdr h = {.msg_iov = &iov,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof(control)};
+
+        if (c->channel < 0 || os_recvmsg(c->channel, &h, MSG_DONTWAIT) <= 0)
+            return;
+        if (CMSG_FIRSTHDR(&h) != NULL) {
+            memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&h)), sizeof(fd));
+            os_close(&fd);
+        }
+    }
+}
+
 /* As the library does when it hears of drops. */
 static inline void client_unmap_dropped(struct client *c)
 {
     struct shm_session_hdr *h = (void *)c->session;
     uint64_t drops = atomic_load(&c->header->drops), size;
     char *place;
+
+    client_drain(c);
 
     for (uint32_t k = 0; k < c->header->n_extents; k++) {
         if (c->mapped[k] == 0 || c->mapped[k] == atomic_load(&shm_generations(c->header)[k]))

@@ -101,6 +101,7 @@ static void test_less_than_one(void **state)
     memory_tick(w->m);
     assert_int_equal(live(w->m), 0);
     client_unmap_dropped(&w->c); /* it was given it when it was made */
+    memory_tick(w->m);
     memory_set_ceiling(w->m, 3 * EXTENT + 5000);
     assert_int_equal(memory_ceiling(w->m), 3 * EXTENT);
 }
@@ -129,6 +130,65 @@ static void test_count_until_unmapped(void **state)
     mem_session_free(&idle);
 }
 
+/* (EXTENT-3): a client that says that it unmapped a dropped extent, and keeps it, does so at the
+ * expense of its tenant, where the kernel tells. */
+static void test_a_client_that_lies(void **state)
+{
+    struct world *w = *state;
+    struct mem_extent some[8];
+    int kept;
+
+    put(w->m, w->x, 1, 2 * MB, 'a');
+    assert_int_equal(mem_session_extents(w->s, 0, some, 8), 8);
+    kept = os_dup(some[3].fd);
+    empty(w->m);
+    client_unmap_dropped(&w->c);
+    memory_tick(w->m);
+    assert_int_equal(live(w->m), 0);
+    if (w->m->extents.freed.group >= 0) {
+        assert_int_equal(populated(w->m), EXTENT);
+        memory_set_ceiling(w->m, MB);
+        memory_set_ceiling(w->m, 8 * MB);
+        assert_true(memory_ceiling(w->m) < 8 * MB);
+    }
+    mem_session_free(&w->s); /* nor does it help to leave */
+    memory_tick(w->m);
+    assert_int_equal(populated(w->m) > 0, w->m->extents.freed.group >= 0);
+    os_close(&kept);
+    memory_tick(w->m);
+    assert_int_equal(populated(w->m), 0);
+    assert_int_equal(memory_ceiling(w->m), 8 * MB);
+}
+
+/* The kernel does not tell: their word counts. */
+static void test_no_fanotify(void **state)
+{
+    struct memory *m;
+    struct mem_index *x;
+    struct mem_session *s;
+    struct client c;
+
+    (void)state;
+    fault_plan(&(struct fault_plan){
+        .calls = FAULT_CALL(fanotify), .nth = 1, .times = 1000, .pid = getpid()});
+    assert_int_equal(memory_new(8 * MB, 8 * MB, &m, NULL), 0);
+    assert_int_equal(m->extents.freed.group, -1);
+    assert_int_equal(mem_index_new(m, 10, 1, &x, NULL), 0);
+    assert_int_equal(mem_session_new(x, &s, NULL), 0);
+    client_open(&c, m, x, s);
+    put(m, x, 1, 2 * MB, 'a');
+    empty(m);
+    assert_true(populated(m) >= 2 * MB);
+    client_unmap_dropped(&c);
+    memory_tick(m);
+    assert_int_equal(populated(m), 0);
+    assert_true(fault_disarm());
+    client_close(&c);
+    mem_session_free(&s);
+    mem_index_free(&x);
+    memory_free(&m);
+}
+
 static void test_a_session_that_ends_holds_nothing(void **state)
 {
     struct world *w = *state;
@@ -139,6 +199,8 @@ static void test_a_session_that_ends_holds_nothing(void **state)
     shm_unpin(w->b, 0);
     empty(w->m);
     assert_true(populated(w->m) >= 2 * MB);
+    client_close(&w->c); /* its process has died */
+    client_open(&w->c, w->m, w->x, w->s);
     mem_session_free(&w->s);
     memory_tick(w->m);
     assert_int_equal(populated(w->m), 0);
@@ -238,6 +300,8 @@ int main(void)
         T(test_go_and_come_again),
         T(test_less_than_one),
         T(test_count_until_unmapped),
+        T(test_a_client_that_lies),
+        cmocka_unit_test(test_no_fanotify),
         T(test_a_session_that_ends_holds_nothing),
         T(test_fork),
         cmocka_unit_test(test_large),
