@@ -3,6 +3,7 @@
 #include "daemon.h"
 
 #include "base/check.h"
+#include "base/fault.h"
 #include "order/order.h"
 
 #define N    101u
@@ -425,6 +426,39 @@ static void test_daemon_killed_under_a_leader(void **state)
     dlc_close(&ds);
 }
 
+/* A list that cannot be handed over: the caller is told, since nothing would be fetched ahead. */
+static void test_list_not_handed_over(void **state)
+{
+    const uint64_t list[] = {3, 1, 2};
+    const struct dlc_order o = {.kind = DLC_EXPLICIT, .list = list, .list_len = 3, .epochs = 2};
+    struct dlc_order computed = {.kind = DLC_SHUFFLED};
+    struct dlc_swap swaps[2];
+    unsigned seen[N];
+    uint64_t was[N];
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("o", N, SIZE, "", url), 0);
+
+    (void)state;
+    assert_int_equal(dlc_follow(ds, &computed, 0, 0), 0);
+    assert_int_equal(read_epoch(ds, seen, was), N);
+    computed.relaxed = 1;
+    swaps[0] = (struct dlc_swap){5, was[9]};
+    swaps[1] = (struct dlc_swap){9, was[5]};
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(memfd), .nth = 1});
+    assert_true(dlc_follow_swapped(ds, &computed, 0, 0, swaps, 2) < 0);
+    assert_true(fault_disarm());
+    assert_non_null(strstr(dlc_last_error(), "cannot hand over an order: a list of 32 bytes"));
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(memfd), .nth = 1});
+    assert_true(dlc_follow(ds, &o, 0, 0) < 0);
+    assert_true(fault_disarm());
+    assert_non_null(strstr(dlc_last_error(), "cannot hand over an order: a list of 24 bytes"));
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fcntl), .nth = 1});
+    assert_true(dlc_follow(ds, &o, 0, 0) < 0);
+    assert_true(fault_disarm());
+    assert_int_equal(dlc_follow(ds, &o, 0, 0), 0);
+    dlc_close(&ds);
+}
+
 static void test_bad_orders(void **state)
 {
     const uint64_t beyond[] = {1, N};
@@ -469,6 +503,7 @@ int main(void)
         cmocka_unit_test(test_daemon_killed),
         cmocka_unit_test(test_daemon_killed_under_a_leader),
         cmocka_unit_test(test_bad_orders),
+        cmocka_unit_test(test_list_not_handed_over),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

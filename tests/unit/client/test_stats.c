@@ -137,13 +137,41 @@ static void test_no_daemon(void **state)
     dlc_close(&ds);
 }
 
+/* A daemon that answers stays; one that hangs is lost, since its answer may still come. Nothing keeps
+ * the memory of one that is gone. */
+static void test_lost_or_not(void **state)
+{
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("a", N, SIZE, "", url), 300);
+    struct dlc_stats st;
+
+    (void)state;
+    read_one(ds, 1);
+    for (unsigned i = 0; i < 3; i++)
+        assert_true(dlc_daemon_stats(ds, NULL, 0) > 0);
+    read_one(ds, 1);
+    dlc_dataset_stats(ds, &st);
+    assert_int_equal(st.reconnects, 0);
+    daemon_signal(&d, SIGSTOP);
+    assert_int_equal(dlc_daemon_stats(ds, NULL, 0), DLC_ETIMEDOUT);
+    daemon_signal(&d, SIGCONT);
+    until(dlc_daemon_stats(ds, NULL, 0) > 0);
+    dlc_dataset_stats(ds, &st);
+    assert_int_equal(st.reconnects, 1);
+    read_one(ds, 1);
+    assert_int_equal(segments_of(getpid()), 1);
+    daemon_kill(&d);
+    until(segments_of(getpid()) == 0);
+    daemon_start(&d);
+    dlc_close(&ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_its_own),
-        cmocka_unit_test(test_too_small_a_buffer),
-        cmocka_unit_test(test_stalls_of_workers),
-        cmocka_unit_test(test_no_daemon),
+        cmocka_unit_test(test_each_its_own),      cmocka_unit_test(test_too_small_a_buffer),
+        cmocka_unit_test(test_stalls_of_workers), cmocka_unit_test(test_no_daemon),
+        cmocka_unit_test(test_lost_or_not),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

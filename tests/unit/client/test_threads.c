@@ -6,6 +6,7 @@
 #include <sys/time.h>
 
 #include "base/rng.h"
+#include "client/process.h"
 
 #define N       300u
 #define SIZE    20000u
@@ -216,12 +217,43 @@ static void test_signals(void **state)
     dlc_close(&slow);
 }
 
+static unsigned counted;
+
+static void *counts(void *arg)
+{
+    for (unsigned i = 0; i < 300; i++) {
+        client_lock();
+        unsigned seen = counted;
+        sched_yield(); /* to whoever comes in */
+        counted = seen + 1;
+        client_unlock();
+    }
+    return arg;
+}
+
+/* One thread at a time has the process-wide lock. */
+static void test_lock(void **state)
+{
+    pthread_t t[4];
+
+    (void)state;
+    for (unsigned k = 0; k < 4; k++)
+        assert_int_equal(pthread_create(&t[k], NULL, counts, NULL), 0);
+    for (unsigned k = 0; k < 4; k++)
+        pthread_join(t[k], NULL);
+    assert_int_equal(counted, 4 * 300);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_reads),   cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_thread_churn),   cmocka_unit_test(test_read_in_destructor),
-        cmocka_unit_test(test_put_by_another), cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_random_reads),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_thread_churn),
+        cmocka_unit_test(test_read_in_destructor),
+        cmocka_unit_test(test_put_by_another),
+        cmocka_unit_test(test_signals),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
