@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Samples that the daemon hands over as files. The test plays the daemon: what it answers lies in the
+ * socket before it is asked. */
+#include "proc_self.h"
+
+#include <sys/socket.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/syscalls.h"
+#include "client/large_samples.h"
+#include "ipc/frame.h"
+
+#define SIZE ((uint64_t)700000) /* three blocks, the last one shorter */
+
+struct line {
+    struct shm_segment_hdr header;
+    struct attachment a;
+    int end;
+    char *bytes;
+    struct dlc_view v;
+    struct dlc_err err;
+};
+
+static int setup(void **state)
+{
+    struct line *l = test_calloc(1, sizeof(*l));
+    int fds[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    log_threshold = LOG_ERROR;
+    l->a.header = &l->header;
+    l->a.sock = fds[0];
+    l->end = fds[1];
+    l->bytes = mem_alloc(SIZE);
+    for (uint64_t i = 0; i < SIZE; i++)
+        l->bytes[i] = (char)(i * 7 + i / 1000);
+    dlc_mtx_init(&l->a.rpc, LCK_rpc);
+    *state = l;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct line *l = *state;
+
+    os_close(&l->a.sock);
+    os_close(&l->end);
+    mem_free(&l->bytes);
+    dlc_mtx_release(&l->a.rpc);
+    test_free(l);
+    return 0;
+}
+
+/* Answer with a file of `len` bytes, of which it says `size` and `checksum`. */
+static void answer(struct line *l, uint64_t len, json_int_t size, uint64_t checksum)
+{
+    int fd = os_memfd("file");
+    char hex[17];
+    json_t *body;
+
+    snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)checksum);
+    body = json_pack("{s:b, s:I, s:s}", "ok", 1, "size", size, "checksum", hex);
+    assert_int_equal(os_write_all(fd, l->bytes, len), 0);
+    assert_int_equal(msg_send(l->end, body, &fd, 1, NULL), 0);
+    json_decref(body);
+    os_close(&fd);
+}
+
+static void answer_right(struct line *l)
+{
+    answer(l, SIZE, (json_int_t)SIZE, hash64(l->bytes, SIZE));
+}
+
+static void answer_wrong(struct line *l)
+{
+    answer(l, SIZE, (json_int_t)SIZE, hash64(l->bytes, SIZE) + 1);
+}
+
+static void answer_json(struct line *l, json_t *body)
+{
+    assert_int_equal(msg_send(l->end, body, NULL, 0, NULL), 0);
+    json_decref(body);
+}
+
+static int map(struct line *l)
+{
+    l->err = (struct dlc_err)DLC_ERR_INIT;
+    return miss_map(&l->a, 5, dlc_mono_add(dlc_mono_now(), DLC_SEC(30)), &l->v, &l->err);
+}
+
+/* What was asked: as many questions, the last of which suspects the file or not. */
+static void assert_asked(struct line *l, unsigned n, bool suspects)
+{
+    for (unsigned i = 0; i < n; i++) {
+        struct msg m = MSG_INIT;
+
+        assert_int_equal(msg_recv(l->end, &m, DLC_SEC(30), NULL), 0);
+        assert_string_equal(json_string_value(json_object_get(m.body, "op")), "map");
+        assert_int_equal(json_integer_value(json_object_get(m.body, "sample")), 5);
+        assert_int_equal(json_is_true(json_object_get(m.body, "suspects")), i > 0);
+        assert_true(i + 1 < n || json_is_true(json_object_get(m.body, "suspects")) == suspects);
+        msg_release(&m);
+    }
+}
+
+static void put(struct line *l)
+{
+    assert_int_equal(l->v.priv[1], VIEW_MAPPED);
+    large_free((void *)(uintptr_t)l->v.data, l->v.priv[0]);
+}
+
+static void test_right(void **state)
+{
+    struct line *l = *state;
+
+    answer_right(l);
+    assert_int_equal(map(l), 0);
+    assert_asked(l, 1, false); /* no need to verify it first */
+    assert_int_equal(l->v.len, SIZE);
+    assert_memory_equal(l->v.data, l->bytes, SIZE);
+    put(l);
+}
+
+/* The memory of a view that was put is that of the next one, if it is about as large. */
+static void test_memory_is_used_again(void **state)
+{
+    struct line *l = *state;
+    const void *first;
+    unsigned before;
+
+    answer_right(l);
+    assert_int_equal(map(l), 0);
+    first = l->v.data;
+    put(l);
+    before = proc_mappings();
+    answer(l, SIZE - 1, (json_int_t)SIZE - 1, hash64(l->bytes, SIZE - 1));
+    assert_int_equal(map(l), 0);
+    assert_ptr_equal(l->v.data, first);
+    put(l);
+    for (unsigned i = 0; i < 20; i++) { /* far smaller: not for that; and nothing is kept twice */
+        answer(l, 1000, 1000, hash64(l->bytes, 1000));
+        assert_int_equal(map(l), 0);
+        assert_memory_equal(l->v.data, l->bytes, 1000);
+        put(l);
+        answer_wrong(l);
+        answer_wrong(l);
+        assert_int_equal(map(l), DLC_EBYPASS);
+    }
+    assert_true(proc_mappings() <= before);
+}
+
+static void test_wrong_once(void **state)
+{
+    struct line *l = *state;
+
+    answer_wrong(l);
+    answer_right(l);
+    assert_int_equal(map(l), 0);
+    assert_asked(l, 2, true);
+    assert_memory_equal(l->v.data, l->bytes, SIZE);
+    put(l);
+}
+
+/* The daemon finds it right, and we do not. */
+static void test_wrong_twice(void **state)
+{
+    struct line *l = *state;
+
+    answer_wrong(l);
+    answer_wrong(l);
+    assert_int_equal(map(l), DLC_EBYPASS);
+    assert_asked(l, 2, true);
+}
+
+/* The daemon finds it wrong, too. */
+static void test_dropped(void **state)
+{
+    struct line *l = *state;
+
+    answer_wrong(l);
+    answer_json(l, json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_ECORRUPT, "error", "wrong"));
+    assert_int_equal(map(l), DLC_ECORRUPT);
+    assert_asked(l, 2, true);
+    answer(l, SIZE - 1, (json_int_t)SIZE, 0); /* cut short */
+    answer_json(l, json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_EIO, "error", "device"));
+    assert_int_equal(map(l), DLC_ECORRUPT); /* gone as well */
+    assert_asked(l, 2, true);
+}
+
+static void test_refused(void **state)
+{
+    struct line *l = *state;
+
+    answer_json(l, json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_ENOTFOUND, "error", "no"));
+    assert_int_equal(map(l), DLC_ENOTFOUND);
+    assert_asked(l, 1, false);
+}
+
+static void test_nonsense(void **state)
+{
+    struct line *l = *state;
+    int fd = os_memfd("file");
+    json_t *no_sum = json_pack("{s:b, s:i}", "ok", 1, "size", 10);
+    json_t *bad_sum = json_pack("{s:b, s:i, s:s}", "ok", 1, "size", 10, "checksum", "abc");
+
+    answer_json(l, json_pack("{s:b, s:i, s:s}", "ok", 1, "size", 10, "checksum",
+                             "0123456789abcdef")); /* no file */
+    assert_int_equal(map(l), DLC_EPROTO);
+    assert_int_equal(msg_send(l->end, no_sum, &fd, 1, NULL), 0);
+    assert_int_equal(map(l), DLC_EPROTO);
+    assert_int_equal(msg_send(l->end, bad_sum, &fd, 1, NULL), 0);
+    assert_int_equal(map(l), DLC_EPROTO);
+    answer(l, 10, -1, 0);
+    assert_int_equal(map(l), DLC_EPROTO);
+    assert_non_null(strstr(l->err.text, "without file, size or checksum"));
+    json_decref(no_sum);
+    json_decref(bad_sum);
+    os_close(&fd);
+}
+
+static void test_empty(void **state)
+{
+    struct line *l = *state;
+
+    answer(l, 0, 0, hash64("", 0));
+    assert_int_equal(map(l), 0);
+    assert_int_equal(l->v.len, 0);
+    assert_int_equal(l->v.priv[1], VIEW_HEAP);
+    free((void *)(uintptr_t)l->v.data);
+}
+
+/* Nothing is left open. */
+static void test_descriptors(void **state)
+{
+    struct line *l = *state;
+    unsigned before = proc_descriptors();
+
+    for (unsigned i = 0; i < 3; i++) {
+        answer_right(l);
+        assert_int_equal(map(l), 0);
+        put(l);
+        answer(l, 10, -1, 0);
+        assert_int_equal(map(l), DLC_EPROTO);
+    }
+    assert_int_equal(proc_descriptors(), before);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(test_right),       T(test_memory_is_used_again),
+        T(test_wrong_once),  T(test_wrong_twice),
+        T(test_dropped),     T(test_refused),
+        T(test_nonsense),    T(test_empty),
+        T(test_descriptors),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
