@@ -3,6 +3,8 @@
  * again is used again. Takes the seconds that the thread waits. */
 #include "util.h"
 
+#include <poll.h>
+
 #include "cache/disk/disk_i.h"
 
 /* Wait for what the watch thread does, for a minute at most. */
@@ -11,7 +13,7 @@
         struct dlc_mono began_ = dlc_mono_now();                                                   \
         while (!(cond)) {                                                                          \
             assert_true(dlc_mono_since(began_).ns < DLC_SEC(60).ns);                               \
-            usleep(10000);                                                                         \
+            poll(NULL, 0, 10);                                                                     \
         }                                                                                          \
     } while (0)
 
