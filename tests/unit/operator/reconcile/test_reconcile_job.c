@@ -8,8 +8,12 @@
 #define SPEC_OF(more)                                                                              \
     "{\"jobs\": [{\"name\": \"train\", \"image\": \"torch\", \"dataSource\": {\"name\": "          \
     "\"birds\", \"bucket\": \"s3://b/\"" more "}}]}"
-#define SPEC     SPEC_OF("")
-#define ENDPOINT ", \"endpoint\": \"http://minio:9000\""
+#define SPEC SPEC_OF("")
+#define SPEC_JOB                                                                                   \
+    "{\"name\": \"train\", \"image\": \"torch\", \"dataSource\": {\"name\": \"birds\", "           \
+    "\"bucket\": \"s3://b/\"}}"
+#define WITH(fields, job) "{" fields ", \"jobs\": [" job "]}"
+#define ENDPOINT          ", \"endpoint\": \"http://minio:9000\""
 
 /* One look: the world, what is seen of it, and what is to be done. */
 struct look {
@@ -338,6 +342,14 @@ static void test_qos_goes(void **state)
 
 /* ---- status.jobs ---- */
 
+static bool is_released(const struct look *l)
+{
+    const json_t *status = json_object_get(world_get(&l->w, "DLTPod", "x"), "status");
+
+    return json_is_true(
+        json_object_get(json_array_get(json_object_get(status, "jobs"), 0), "released"));
+}
+
 static void test_entry(void **state)
 {
     const json_t *e;
@@ -370,6 +382,41 @@ static void test_entry(void **state)
     end(&l);
 }
 
+/* Data that was given up is not the job's any more, whatever its retention becomes. */
+static void test_released(void **state)
+{
+    struct look l;
+
+    (void)state;
+    begin(&l, WITH("\"retention\": \"0s\"", SPEC_JOB), 0);
+    world_end_pods(&l.w, "Succeeded");
+    world_settle(&l.w);
+    assert_int_equal(json_object_size(l.w.datasets), 0);
+    assert_true(is_released(&l));
+    world_spec(&l.w, "DLTPod", "x", WITH("\"retention\": \"5h\"", SPEC_JOB));
+    world_settle(&l.w);
+    assert_true(is_released(&l));
+    observe(&l);
+    assert_string_equal(decide(&l), "");
+    end(&l);
+}
+
+/* Two pods, of which one goes already: the former job ends when both are gone, not before. */
+static void test_job_ends_after_its_pods(void **state)
+{
+    struct look l;
+
+    (void)state;
+    begin(&l, WITH("\"replicas\": 2", SPEC_JOB), 0);
+    assert_int_equal(world_count(&l.w, "Pod"), 2);
+    world_delete(&l.w, "Pod", "x-train-0");
+    world_spec(&l.w, "DLTPod", "x", WITH("\"replicas\": 2, \"epochs\": 9", SPEC_JOB));
+    observe(&l);
+    assert_string_equal(decide(&l), "DELETE Pod x-train-1; STATUS Placed");
+    assert_ready(&l, "True:Replacing: pods of the former spec are being replaced");
+    end(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_job_not_asked),   cmocka_unit_test(test_queued),
         cmocka_unit_test(test_ready),           cmocka_unit_test(test_heartbeat),
         cmocka_unit_test(test_qos_goes),        cmocka_unit_test(test_entry),
+        cmocka_unit_test(test_released),        cmocka_unit_test(test_job_ends_after_its_pods),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
