@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Listing over a fake origin that holds a set of keys and pages like a cloud does. */
+#include "unit.h"
+
 #include "bucket/bucket.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/check.h"
 #include "base/counters.h"
@@ -430,6 +423,36 @@ static void test_nonsense(void **state)
     assert_int_equal(list_all(&aside, &seen, "train/", true, &err), DLC_EBUCKET);
 }
 
+/* Listings that end, are stopped, fail, or turn flat. */
+static void list_some(void)
+{
+    struct store tree = {.n = 400, .key = key_tree, .page = 30};
+    struct store fails = {.n = 400, .key = key_tree, .page = 30, .fail_nth = 5};
+    struct store mixed = {.n = 3000, .key = key_mixed, .page = 1000};
+    struct seen seen = {.n = 0};
+
+    assert_int_equal(list_all(&tree, &seen, NULL, true, NULL), 0);
+    seen.stop_after = 2;
+    assert_int_equal(list_all(&tree, &seen, NULL, true, NULL), 0);
+    seen.stop_after = 0;
+    assert_int_equal(list_all(&fails, &seen, NULL, true, NULL), DLC_EDENIED);
+    assert_int_equal(list_all(&mixed, &seen, NULL, true, NULL), 0);
+}
+
+static void test_no_leak(void **state)
+{
+    enum { ROUNDS = 60 };
+    size_t before;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        list_some();
+    before = unit_heap();
+    for (unsigned i = 0; i < ROUNDS; i++)
+        list_some();
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -449,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_page_fails),
         cmocka_unit_test(test_flaky_pages),
         cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_no_leak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
