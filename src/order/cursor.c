@@ -18,6 +18,7 @@ int cursor_init(struct cursor *c, const struct order_spec *spec, uint64_t epoch,
         return rc;
     if (o.length > 0)
         most = (CURSOR_LATER - 1) / o.length;
+    most = DLC_MIN(most - 1, UINT64_MAX - epoch) + 1; /* their numbers do not begin again at 0 */
     *c = (struct cursor){.kind = spec->kind,
                          .epoch = epoch,
                          .epochs = epochs == 0 ? most : DLC_MIN(epochs, most),
