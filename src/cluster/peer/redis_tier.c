@@ -4,9 +4,6 @@
  * each batch as pipelines. The Redis client (net/redis/redis.h) blocks, follows redirections and
  * reconnects, all until the deadline.
  *
- * A value is a checksum of 8 bytes (of the sample and its key, in this machine's byte order) and
- * the sample.
- *
  *     waiting --batch--> asked --reply--> hit or miss
  *     waiting --deadline, Redis is left alone, close--> miss
  */
@@ -26,12 +23,13 @@
 #include "base/syscalls.h"
 #include "net/redis/redis.h"
 #include "cluster/peer/peer_health.h"
+#include "cluster/peer/redis_value.h"
 
 #define SHARED_TAG  DLC_TAG4('s', 'h', 'r', 'd')
 #define THREADS_MAX 16
 #define BATCH       16
 #define BATCH_BYTES (4u << 20)
-#define SUM         sizeof(uint64_t)
+#define SUM         REDIS_VALUE_SUM
 #define TOOK_FADE   4096
 
 /* A sample on its way to Redis. */
@@ -78,12 +76,6 @@ static char *key_of(const struct shared *s, const char *dataset, uint64_t snapsh
                    (unsigned long long)sample);
 }
 
-/* Of a sample and its name: what lies under another name is damage. */
-static uint64_t sum_of(const char *key, uint64_t checksum)
-{
-    return checksum ^ hash64_str(key);
-}
-
 /* -------- the end of a read -------- */
 
 static void end_read(struct shared *s, struct shared_read *r, int rc, bool answered)
@@ -103,21 +95,14 @@ static void end_read(struct shared *s, struct shared_read *r, int rc, bool answe
 /* Is this the sample? Then dst holds it. */
 static bool take_value(struct shared *s, struct shared_read *r, const redisReply *reply)
 {
-    uint64_t sum = 0;
-    bool good = false;
+    bool good;
     char *key;
 
     if (reply->type != REDIS_REPLY_STRING)
         return false;
-    if (reply->len == r->length + SUM) {
-        memcpy(&sum, reply->str, SUM);
-        key = key_of(s, r->dataset, r->snapshot, r->sample);
-        if (r->length > 0)
-            memcpy(r->dst, reply->str + SUM, r->length);
-        r->checksum = hash64(r->dst, r->length); /* of the copy: that is what will be read */
-        good = sum_of(key, r->checksum) == sum;
-        mem_free(&key);
-    }
+    key = key_of(s, r->dataset, r->snapshot, r->sample);
+    good = redis_value_take(key, reply->str, reply->len, r->dst, r->length, &r->checksum);
+    mem_free(&key);
     if (good)
         return true;
     dlc_mtx_lock(&s->mtx);
@@ -343,16 +328,12 @@ static struct put *put_new(struct shared *s, const char *dataset, uint64_t snaps
                            uint64_t sample, const void *data, uint64_t length, uint64_t checksum)
 {
     struct put *p = mem_try_alloc(sizeof(*p) + SUM + length);
-    uint64_t sum;
 
     if (p == NULL)
         return NULL;
     p->key = key_of(s, dataset, snapshot, sample);
     p->length = SUM + length;
-    sum = sum_of(p->key, checksum);
-    memcpy(p->data, &sum, SUM);
-    if (length > 0)
-        memcpy(p->data + SUM, data, length);
+    redis_value_make(p->key, checksum, data, length, p->data);
     return p;
 }
 
