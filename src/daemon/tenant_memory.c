@@ -13,7 +13,8 @@
 /* Addresses for segments: each is as large as the node's could ever be, and a process has 128 TiB.
  */
 #define ADDRESSES ((uint64_t)64 << 40)
-#define RESERVED  16 /* a later segment takes at most 1/16 of what is left */
+#define RESERVED  16                /* a later segment takes at most 1/16 of what is left */
+#define DUMP_MAX  ((size_t)1 << 20) /* bytes: it is one message, made by the loop */
 
 static struct tenant_memory *of_link(struct dlc_list *l)
 {
@@ -238,6 +239,10 @@ void tenant_memories_figures(const struct tenant_memories *t, struct memory_figu
 void tenant_memories_dump(const struct tenant_memories *t, struct buf *out)
 {
     dlc_list_each (l, &t->all) {
+        if (out->len > DUMP_MAX) {
+            buf_addf(out, "... and more tenants: there are %u in all\n", t->n);
+            break;
+        }
         if (t->n > 1)
             buf_addf(out, "tenant \"%s\"\n", of_link(l)->tenant);
         memory_dump(of_link(l)->memory, out);

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The memory tier as text, for debugging (`dlcache stat --shm`). The format is not a contract.
- * Lists are truncated, so the text stays readable with millions of samples.
+ * Lists are truncated, so the text stays readable with millions of samples; and what is not shown is
+ * not looked at for long: the loop makes it, and the work does not grow with what there is.
  */
 #include <inttypes.h>
 
 #include "base/buf.h"
 #include "cache/memory/memory_i.h"
 
-#define SHOWN 100 /* lines of each list */
+#define SHOWN  100  /* lines of each list */
+#define LOOKED 4096 /* entries of each list, and pin blocks in all */
 
 static void dump_more(struct buf *out, uint64_t n, const char *what)
 {
     if (n > SHOWN)
-        buf_addf(out, "    ... and %" PRIu64 " more %s\n", n - SHOWN, what);
+        buf_addf(out, "    ... and %s%" PRIu64 " more %s\n", n < LOOKED ? "" : "at least ",
+                 n - SHOWN, what);
 }
 
 static void dump_segment(const struct memory *m, struct buf *out)
@@ -59,7 +62,7 @@ static void dump_blocks(const struct memory *m, struct buf *out)
     uint64_t n = 0;
 
     buf_adds(out, "blocks in address order\n");
-    for (struct arena_block *b = m->arena.first; b != NULL; b = b->next)
+    for (struct arena_block *b = m->arena.first; b != NULL && n < LOOKED; b = b->next)
         if (n++ < SHOWN)
             dump_block(b, out);
     dump_more(out, n, "blocks");
@@ -70,9 +73,12 @@ static void dump_retired(const struct memory *m, struct buf *out)
     uint64_t n = 0;
 
     buf_adds(out, "retired, the oldest first\n");
-    dlc_list_each (l, &m->retired)
+    dlc_list_each (l, &m->retired) {
         if (n++ < SHOWN)
             dump_block(&mem_fill_of(l)->block, out);
+        if (n == LOOKED)
+            break;
+    }
     dump_more(out, n, "retired");
 }
 
@@ -94,12 +100,19 @@ static void dump_pins(const struct mem_session *s, struct buf *out)
     dump_more(out, pins, "pins");
 }
 
-static void dump_session(const struct mem_session *s, unsigned number, struct buf *out)
+/* *left: pin blocks that may still be looked at. */
+static void dump_session(const struct mem_session *s, unsigned number, unsigned *left,
+                         struct buf *out)
 {
     struct mem_session_stats st;
     unsigned high;
 
     session_blocks(s, &high);
+    if (high > *left) {
+        buf_addf(out, "  session %u: %u blocks, not looked at\n", number, high);
+        return;
+    }
+    *left -= high;
     mem_session_stats(s, &st);
     buf_addf(out, "  session %u: %u blocks, hits %" PRIu64 ", misses %" PRIu64, number, high,
              st.hits, st.misses);
@@ -107,24 +120,43 @@ static void dump_session(const struct mem_session *s, unsigned number, struct bu
     dump_pins(s, out);
 }
 
-static void dump_index(const struct mem_index *x, struct buf *out)
+static void dump_index(const struct mem_index *x, unsigned *left, struct buf *out)
 {
     const struct shm_index_hdr *h = x->seg.map;
-    unsigned number = 0;
+    uint64_t number = 0;
 
     buf_addf(out, "index snapshot %" PRIu64 ", slots %" PRIu64 ", resident %" PRIu64, h->snapshot,
              h->n_slots, x->resident);
     buf_addf(out, " (%" PRIu64 " bytes), filling %" PRIu64 ", retired %" PRIu64 "\n", x->bytes,
              x->filling, x->retired);
-    dlc_list_each (n, &x->sessions)
-        dump_session(dlc_container(n, struct mem_session, node), number++, out);
+    dlc_list_each (n, &x->sessions) {
+        if (number++ < SHOWN)
+            dump_session(dlc_container(n, struct mem_session, node), (unsigned)number - 1, left,
+                         out);
+        if (number == LOOKED)
+            break;
+    }
+    dump_more(out, number, "sessions");
+}
+
+static void dump_indexes(const struct memory *m, struct buf *out)
+{
+    unsigned left = LOOKED;
+    uint64_t n = 0;
+
+    dlc_list_each (l, &m->indexes) {
+        if (n++ < SHOWN)
+            dump_index(dlc_container(l, struct mem_index, node), &left, out);
+        if (n == LOOKED)
+            break;
+    }
+    dump_more(out, n, "indexes");
 }
 
 void memory_dump(const struct memory *m, struct buf *out)
 {
     dump_segment(m, out);
-    dlc_list_each (n, &m->indexes)
-        dump_index(dlc_container(n, struct mem_index, node), out);
+    dump_indexes(m, out);
     dump_blocks(m, out);
     dump_retired(m, out);
 }

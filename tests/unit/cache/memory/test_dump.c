@@ -6,8 +6,9 @@
 #include "cache/memory/memory_i.h"
 #include "client.h"
 
-#define MB    ((uint64_t)1 << 20)
-#define SHOWN 100u /* lines of a list */
+#define MB     ((uint64_t)1 << 20)
+#define SHOWN  100u  /* lines of a list */
+#define LOOKED 4096u /* entries that are looked at */
 
 struct world {
     struct memory *m;
@@ -143,11 +144,42 @@ static void test_long_lists(void **state)
     assert_non_null(strstr(dump(w), "    ... and 3 more pins\n"));
 }
 
+/* The work does not grow with what there is: neither with blocks nor with pins, and a session that
+ * claims all pin blocks costs no more. */
+static void test_looks_at_few(void **state)
+{
+    struct world *w = *state;
+    struct mem_session *more[6];
+    struct mem_index *big;
+    struct mem_fill *f;
+
+    for (unsigned i = 0; i < 6; i++) { /* with 1,024 blocks each: the first three are looked at */
+        assert_int_equal(mem_session_new(w->x, &more[i], NULL), 0);
+        atomic_store(&((struct shm_session_hdr *)mem_session_map(more[i]))->blocks_high,
+                     SHM_BLOCKS);
+    }
+    client_block(&w->c, 0);
+    assert_int_equal(times(dump(w), "blocks, not looked at\n"), 3);
+    assert_int_equal(times(dump(w), "  session "), 7);
+    for (unsigned i = 0; i < 6; i++)
+        mem_session_free(&more[i]);
+    for (unsigned i = 0; i < 900; i++)
+        put(w, i, 1000);
+    assert_non_null(strstr(dump(w), "    ... and 802 more blocks\n"));
+    assert_int_equal(mem_index_new(w->m, LOOKED, 78, &big, NULL), 0);
+    for (unsigned i = 0; i < LOOKED; i++) {
+        assert_int_equal(memory_reserve(w->m, big, i, 64, &f), 0);
+        memory_publish(w->m, &f);
+    }
+    assert_non_null(strstr(dump(w), "    ... and at least 3996 more blocks\n"));
+    mem_index_free(&big);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {T(test_all), T(test_long_lists)};
+    const struct CMUnitTest tests[] = {T(test_all), T(test_long_lists), T(test_looks_at_few)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
