@@ -343,9 +343,21 @@ static void on_listener(struct watch *w, uint32_t events)
     c->writer = (struct msg_writer)MSG_WRITER_INIT;
     dlc_list_init(&c->waiting);
     dlc_list_push_tail(&n->conns, &c->link);
+    map_set(&n->conn_ids, c->id, c);
     n->n_conns++;
     if (loop_watch_set(n->loop, &c->watch, EPOLLIN) < 0)
         conn_pause(c, "cannot wait for a client");
+}
+
+/* It is not among those that are served any more. */
+static void conn_leaves(struct conn *c)
+{
+    struct node *n = c->node;
+
+    dlc_list_remove(&c->link);
+    map_remove(&n->conn_ids, c->id);
+    if (--n->n_conns == 0)
+        map_release(&n->conn_ids);
 }
 
 void conn_end(struct conn **cp, const char *why)
@@ -368,9 +380,8 @@ void conn_end(struct conn **cp, const char *why)
     msg_reader_release(&c->reader);
     os_shutdown(c->watch.fd, SHUT_WR);
     loop_watch_set(n->loop, &c->watch, 0); /* EPOLLHUP comes unasked */
-    dlc_list_remove(&c->link);
+    conn_leaves(c);
     dlc_list_push_tail(&n->zombies, &c->link);
-    n->n_conns--;
     n->n_zombies++;
     count(sessions_ended);
     if (log_limit_allows(&limit))
@@ -414,11 +425,12 @@ void conn_close(struct conn **cp)
     msg_reader_release(&c->reader);
     loop_watch_del(c->node->loop, &c->watch);
     client_sock_close(c->node, &c->watch.fd);
-    dlc_list_remove(&c->link);
-    if (c->zombie)
+    if (c->zombie) {
+        dlc_list_remove(&c->link);
         c->node->n_zombies--;
-    else
-        c->node->n_conns--;
+    } else {
+        conn_leaves(c);
+    }
     c->node->last_client = dlc_mono_now();
     c->tag = 0;
     mem_free(&c);
@@ -426,13 +438,7 @@ void conn_close(struct conn **cp)
 
 struct conn *conn_by_id(struct node *n, uint64_t id)
 {
-    dlc_list_each (l, &n->conns) {
-        struct conn *c = dlc_container(l, struct conn, link);
-
-        if (c->id == id)
-            return c;
-    }
-    return NULL;
+    return map_get(&n->conn_ids, id);
 }
 
 /* ---- the socket ---- */

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/event_loop.h"
 #include "base/list.h"
+#include "base/u64map.h"
 #include "cache/memory/limits.h"
 #include "daemon/budget.h"
 #include "daemon/events.h"
@@ -65,6 +66,7 @@ struct node {
 
     const struct client_ops *client_ops;
     struct dlc_list conns;    /* struct conn.link */
+    struct map conn_ids;      /* conn.id -> struct conn, of those in conns */
     struct dlc_list datasets; /* struct dataset.link */
     struct dlc_list backlogs; /* struct dataset.backlog.link: of those that have one */
     struct dlc_list warms;    /* struct warm.link */

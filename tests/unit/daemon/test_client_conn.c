@@ -143,6 +143,7 @@ static void an_ended_connection_stays_until_the_client_lets_go(void **state)
 {
     struct dlc_err err;
     struct conn *c;
+    uint64_t id;
     int fd = dial();
 
     (void)state;
@@ -151,8 +152,10 @@ static void an_ended_connection_stays_until_the_client_lets_go(void **state)
     loop_run(n.loop);
     c = the_one();
     assert_int_equal(conn_may_open(c, &err), 0);
+    id = c->id;
     conn_end(&c, "a test");
     assert_null(c);
+    assert_null(conn_by_id(&n, id)); /* who answers a command finds nobody */
     assert_int_equal(ended, 1);
     assert_int_equal(closed, 0);
     assert_int_equal(n.n_conns, 0);
@@ -161,6 +164,37 @@ static void an_ended_connection_stays_until_the_client_lets_go(void **state)
     loop_run(n.loop);
     assert_int_equal(closed, 1);
     assert_int_equal(n.n_zombies, 0);
+}
+
+/* By their numbers, whichever have gone. */
+static void connections_are_found_by_number(void **state)
+{
+    int fds[8];
+    uint64_t first;
+
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        fds[i] = dial();
+        hello(fds[i]);
+        say(fds[i], json_pack("{s:s}", "op", "stat"));
+        loop_run(n.loop);
+    }
+    first = dlc_container(n.conns.next, struct conn, link)->id;
+    for (unsigned i = 0; i < 8; i += 2) {
+        os_close(&fds[i]);
+        loop_run(n.loop);
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        struct conn *c = conn_by_id(&n, first + i);
+
+        assert_int_equal(c != NULL, i % 2);
+        assert_true(c == NULL || c->id == first + i);
+    }
+    for (unsigned i = 1; i < 8; i += 2) {
+        os_close(&fds[i]);
+        loop_run(n.loop);
+    }
+    assert_null(n.conn_ids.entries); /* nor is the table kept */
 }
 
 /* Without a session there is nothing to keep. */
@@ -187,6 +221,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(messages_reach_the_owner, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_ended_connection_stays_until_the_client_lets_go, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(connections_are_found_by_number, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_connection_without_a_session_goes_at_once, set_up,
                                         tear_down),
     };
