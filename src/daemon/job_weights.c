@@ -39,7 +39,7 @@ static void job_weights_free(struct job_weights *w)
     dlc_list_remove(&w->link);
     mem_common_free(&w->memory);
     send_release(w);
-    mem_free(&w->uses);
+    mem_common_free(&w->uses_memory);
     mem_free(&w->job);
     mem_free(&w);
 }
@@ -94,9 +94,10 @@ static struct job_weights *job_weights_new(const struct dataset *ds, struct dlc_
         weights_format(mem_common_map(w->memory), n, catalog_snapshot(ds->catalog));
         rc = weights_open(&w->w, mem_common_map(w->memory), weights_size(n), n, err);
     }
-    if (rc == 0 && (w->uses = mem_try_zero(n * sizeof(*w->uses))) == NULL)
-        rc = dlc_err_set(err, DLC_ENOMEM, "weights: no memory for %llu samples",
-                         (unsigned long long)n);
+    if (rc == 0)
+        rc = mem_common_new("dlcache-uses", n * sizeof(*w->uses), &w->uses_memory, err);
+    if (rc == 0)
+        w->uses = mem_common_map(w->uses_memory);
     if (rc < 0) {
         job_weights_free(w);
         return NULL;

@@ -39,13 +39,14 @@ struct job_weights {
     char *job;
     bool own; /* of a process without a job: it goes with its last session */
     unsigned char owner[SHA256_LEN];
-    struct mem_common *memory; /* written by clients */
-    struct weights w;          /* over it */
-    uint16_t *uses;            /* how often each sample was read, also of those that have left */
-    uint64_t place, round;     /* of the marks: where to go on; weights_stored() at 0 */
-    double mean;               /* of the weights that are known; 0: none is */
-    uint64_t learnt;           /* how many those are */
-    struct {                   /* the mean is counted a slice at a time */
+    struct mem_common *memory;      /* written by clients */
+    struct weights w;               /* over it */
+    struct mem_common *uses_memory; /* sparse, and freed by a thread; no client has it */
+    uint16_t *uses;        /* how often each sample was read, also of those that have left */
+    uint64_t place, round; /* of the marks: where to go on; weights_stored() at 0 */
+    double mean;           /* of the weights that are known; 0: none is */
+    uint64_t learnt;       /* how many those are */
+    struct {               /* the mean is counted a slice at a time */
         uint64_t at, stored, learnt;
         double sum;
     } count;

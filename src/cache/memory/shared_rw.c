@@ -30,7 +30,7 @@ void mem_common_free(struct mem_common **cp)
     *cp = NULL;
     if (c == NULL)
         return;
-    segment_close(&c->seg);
+    segment_close_later(&c->seg); /* of a hundred million samples: 430 MB */
     mem_free(&c);
 }
 
