@@ -153,8 +153,10 @@ uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, co
 /* The pass over all records when the daemon starts: each dataset is looked up at the manager. */
 struct inventory_scan {
     struct node *node;
-    unsigned asked; /* answers to come, plus one while the directory is read */
-    bool any;       /* the manager knows some of it */
+    unsigned asked;           /* answers to come, plus one until all are asked for */
+    bool any;                 /* the manager knows some of it */
+    char *files[ENTRIES_MAX]; /* names of records */
+    unsigned n_files;
     struct inventory_entry *unknown[ENTRIES_MAX];
     unsigned n_unknown;
     struct work work;
@@ -253,27 +255,51 @@ static void scan_open(struct inventory_scan *scan, const char *file, const char 
     mem_free(&url);
 }
 
-void inventory_open(struct node *n)
+/* On a worker: the directory may have many names beside the records, and be slow. */
+static void read_names(struct work *w)
 {
-    char *path = mem_fmt("%s/catalogs", n->config->dir);
-    DIR *dir = n->disk != NULL ? os_opendir(path) : NULL;
-    struct inventory_scan *scan = mem_new(struct inventory_scan);
+    struct inventory_scan *scan = dlc_container(w, struct inventory_scan, work);
+    char *path = mem_fmt("%s/catalogs", scan->node->config->dir);
+    DIR *dir = os_opendir(path);
     const struct dirent *e;
-    unsigned found = 0;
 
-    scan->node = n;
-    scan->asked = 1;
-    while (dir != NULL && found < ENTRIES_MAX && (e = os_readdir(dir)) != NULL) {
+    while (dir != NULL && scan->n_files < ENTRIES_MAX && (e = os_readdir(dir)) != NULL) {
         const char *at = strchr(e->d_name, '@');
 
-        if (e->d_name[0] == '.' || at == NULL || !str_ends(at, INVENTORY_SUFFIX))
-            continue;
-        found++;
-        scan_open(scan, e->d_name, at);
+        if (e->d_name[0] != '.' && at != NULL && str_ends(at, INVENTORY_SUFFIX))
+            scan->files[scan->n_files++] = mem_str(e->d_name);
     }
     os_closedir(&dir);
     mem_free(&path);
+    loop_post(scan->node->loop, &scan->task);
+}
+
+static void open_names(struct task *t)
+{
+    struct inventory_scan *scan = dlc_container(t, struct inventory_scan, task);
+
+    scan->node->pending--;
+    for (unsigned i = 0; i < scan->n_files; i++) {
+        if (!scan->node->stopping)
+            scan_open(scan, scan->files[i], strchr(scan->files[i], '@'));
+        mem_free(&scan->files[i]);
+    }
     scan_answered(scan);
+}
+
+void inventory_open(struct node *n)
+{
+    struct inventory_scan *scan;
+
+    if (n->disk == NULL)
+        return;
+    scan = mem_new(struct inventory_scan);
+    scan->node = n;
+    scan->asked = 1;
+    scan->work.run = read_names;
+    scan->task.run = open_names;
+    n->pending++;
+    work_run(n->work, WORK_BACKGROUND, &scan->work);
 }
 
 const struct node_events inventory_events = {.catalog_loaded = record_write};

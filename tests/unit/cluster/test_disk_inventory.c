@@ -2,14 +2,19 @@
 /* What a node has on disk of the cluster's datasets is found again when nobody has them open. */
 #include "daemon/parts.h"
 
+#include <sched.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/config.h"
+#include "base/event_loop.h"
+#include "base/fault.h"
 #include "base/syscalls.h"
 #include "cache/disk/disk.h"
 #include "cluster/disk_inventory.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/events.h"
+#include "daemon/work.h"
 
 #define N 5u
 
@@ -70,6 +75,14 @@ static struct dataset *open_one(const char *cid, const char *tenant)
     events_raise(&n, catalog_loaded, ds);
     return ds;
 }
+
+static void stop_loop(struct timer *t)
+{
+    (void)t;
+    loop_stop(n.loop);
+}
+
+static struct timer stopper = {.fire = stop_loop};
 
 static uint64_t chunks(void)
 {
@@ -153,6 +166,30 @@ static void the_open_one_is_found(void **state)
     assert_null(inventory_still_open(&n, "train", "ann", ""));
 }
 
+/* A directory that is slow, or has many names, does not stop the loop of a node that joins. */
+static void names_are_not_read_by_the_loop(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    (void)state;
+    n.loop = loop_new(&err);
+    n.work = work_new(&err);
+    assert_true(n.loop != NULL && n.work != NULL);
+    fault_plan(&(struct fault_plan){
+        .calls = FAULT_CALL(readdir), .nth = 1, .mode = FAULT_HANG, .pid = getpid()});
+    inventory_open(&n); /* returns, although the call does not */
+    assert_int_equal(n.pending, 1);
+    while (fault_hanging() == 0)
+        sched_yield();
+    assert_true(fault_disarm());
+    while (n.pending > 0) {
+        loop_timer_set(n.loop, &stopper, dlc_mono_add(dlc_mono_now(), DLC_MS(1)));
+        loop_run(n.loop);
+    }
+    work_free(&n.work);
+    loop_free(&n.loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +199,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(records_of_other_names_are_not_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_the_clusters_is_not_noted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_open_one_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_are_not_read_by_the_loop, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
