@@ -278,6 +278,7 @@ static void on_dataset(struct dataset_waiter *d, struct dataset *ds, const struc
     }
     c->ds = ds;
     ds->refs++;
+    ds->deleted = false; /* or it was made again */
     if (strcmp(text(c, "op"), "warm") == 0)
         begin_warm(c);
     else
@@ -326,7 +327,7 @@ static void command_run(struct node_command *c)
         if (c->ds != NULL)
             c->ds->refs++;
         if (c->ds != NULL && json_is_true(json_object_get(c->message, "deleted")))
-            dataset_forget(c->ds); /* closes with its last session: there is no next run */
+            c->ds->deleted = true; /* there is no next run to stay for: report.c */
         begin_evict(c);
         return;
     }

@@ -57,6 +57,7 @@ struct report {
     uint64_t chunks, bytes; /* of have */
     uint64_t seen_chunks, seen_bytes;
     uint64_t cursor; /* word that the next batch begins at */
+    uint64_t n_told; /* bits of told */
     unsigned state;  /* life state that told was told with */
     bool walking;
 
@@ -92,6 +93,15 @@ static void set_bit(uint64_t *bits, uint64_t i)
 static void clear_bit(uint64_t *bits, uint64_t i)
 {
     bits[i / 64] &= ~((uint64_t)1 << (i % 64));
+}
+
+static void set_told(struct report *r, uint64_t object, bool is)
+{
+    r->n_told += (uint64_t)is - (uint64_t)bit(r->told, object);
+    if (is)
+        set_bit(r->told, object);
+    else
+        clear_bit(r->told, object);
 }
 
 static void report_free(struct dataset *ds)
@@ -293,10 +303,14 @@ void report_tick(struct node *n)
 {
     if (n->cluster == NULL || cluster_version(n->cluster) == 0)
         return;
-    dlc_list_each (l, &n->datasets) {
+    dlc_list_each_safe (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
 
-        if (ds->cid != NULL && ds->state == DATASET_READY && !ds->stale)
+        if (ds->cid == NULL || ds->state != DATASET_READY || ds->stale)
+            continue;
+        if (ds->deleted && ds->refs == 0 && (ds->report == NULL || ds->report->n_told == 0))
+            dataset_forget(ds); /* a stale one reports nothing */
+        else
             walk_on(ds);
     }
 }
@@ -308,8 +322,10 @@ void report_again(struct node *n)
     dlc_list_each (l, &n->datasets) {
         struct report *r = dlc_container(l, struct dataset, link)->report;
 
-        if (r != NULL)
-            memset(r->told, 0, r->words * 8);
+        if (r == NULL)
+            continue;
+        memset(r->told, 0, r->words * 8);
+        r->n_told = 0;
     }
 }
 
@@ -410,10 +426,8 @@ void report_heard(struct node *n, bool well)
         struct row *row = &b->rows[i];
         struct report *r = row->ds->report;
 
-        if (well && row->put)
-            set_bit(r->told, row->object);
-        else if (well)
-            clear_bit(r->told, row->object);
+        if (well)
+            set_told(r, row->object, row->put);
         if (well && row->state == r->state)
             clear_bit(r->anew, row->object);
         dataset_put(&row->ds);

@@ -81,6 +81,7 @@ struct dataset {
     enum dataset_state state;
     unsigned refs; /* sessions, openers, warms, fetches */
     bool stale;    /* not the newest: closes with its last session */
+    bool deleted;  /* at the manager: closes when nobody uses it and its chunks are reported gone */
     struct dlc_mono last_used;
     struct evict_place emptied; /* daemon.c: everything before this was evicted */
 

@@ -272,6 +272,7 @@ static json_t *welcome(const struct session *s)
 static int join(struct session *s)
 {
     dlc_list_push_tail(&s->ds->sessions, &s->link);
+    s->ds->deleted = false; /* or it was made again */
     bypass_update(s);
     dataset_join(s->ds);
     return 0;

@@ -206,7 +206,7 @@ static void an_open_dataset_is_evicted_and_released(void **state)
     json_decref(done);
 }
 
-/* Of a deleted one nothing stays for the next run: it goes with its last user. */
+/* Of a deleted one nothing stays for the next run: report.c closes it after its last user. */
 static void a_deleted_dataset_is_forgotten(void **state)
 {
     struct dataset *ds = open_one("train", "ann", 7), *other = open_one("train", "bob", 8);
@@ -215,11 +215,11 @@ static void a_deleted_dataset_is_forgotten(void **state)
     take("[{'id': 1, 'op': 'evict', 'dataset': 'train', 'tenant': 'ann', 'tier': 'disk'},"
          " {'id': 2, 'op': 'evict', 'dataset': 'train', 'tenant': 'ann', 'tier': 'disk',"
          "  'deleted': true}]");
-    assert_false(ds->stale); /* an eviction alone leaves it open */
+    assert_false(ds->deleted); /* an eviction alone leaves it open */
     json_decref(run_until(2));
-    assert_true(ds->stale);
+    assert_true(ds->deleted);
     assert_int_equal(ds->refs, 1); /* its session's */
-    assert_false(other->stale);
+    assert_false(other->deleted);
 }
 
 /* Commands for one dataset run one after the other; those for another do not wait. */
