@@ -56,6 +56,7 @@ static int manage(const struct config *config, bool quiet, struct dlc_err *err)
         .tenant_networks = config->tenant_networks,
         .audit_log = or_null(config->audit_log),
         .node_ttl = config->node_ttl,
+        .ticket_life = config->ticket_life,
         .job_ttl = config->job_ttl,
         .lock_ttl = config->lock_ttl,
         .certificate_life = config->certificate_life,
@@ -88,6 +89,8 @@ static int check(const struct config *config, struct dlc_err *err)
         return dlc_err_set(err, DLC_EINVAL, "--lock-ttl and --node-ttl must be 500ms or more");
     if (config->certificate_life.ns < DLC_SEC(2).ns)
         return dlc_err_set(err, DLC_EINVAL, "--certificate-life must be 2s or more");
+    if (config->ticket_life.ns < DLC_SEC(1).ns)
+        return dlc_err_set(err, DLC_EINVAL, "--ticket-life must be 1s or more");
     return 0;
 }
 

@@ -318,6 +318,7 @@ static int open_inside(struct agent *a, struct dlc_err *err)
         .tenant_networks = c->tenant_networks,
         .audit_log = or_null(c->audit_log),
         .node_ttl = c->node_ttl,
+        .ticket_life = c->ticket_life,
         .job_ttl = c->job_ttl,
         .lock_ttl = c->lock_ttl,
     };

@@ -16,6 +16,7 @@
 #include "manager/routes/audit.h"
 #include "manager/routes/idempotency.h"
 #include "manager/routes/route_table.h"
+#include "manager/routes/tickets.h"
 #include "manager/store/seal.h"
 #include "manager/store/store.h"
 #include "manager/tables/tables.h"
@@ -204,6 +205,8 @@ static int open_all(struct manager *m, const struct manager_config *config, stru
     if (rc == 0)
         rc = agree(m, err);
     if (rc == 0)
+        rc = tickets_open(&m->api, err);
+    if (rc == 0)
         rc = leader_open(&m->tables, err);
     if (rc == 0)
         rc = open_server(m, config, err);
@@ -228,6 +231,7 @@ int manager_open(const struct manager_config *config, struct manager **out, stru
     m->tables.leader.ttl = or_default(config->lock_ttl, DLC_SEC(10));
     m->api = (struct api){.tag = API_TAG, .tables = &m->tables, .started = dlc_mono_now()};
     m->api.certificate_life = or_default(config->certificate_life, DLC_SEC(48 * 3600));
+    m->api.ticket_life = or_default(config->ticket_life, TICKET_LIFE);
     event_streams_init(&m->api.streams);
     if (config->tenant_networks != NULL)
         rc = address_rules_parse(&m->api.tenant_networks, config->tenant_networks, err);
@@ -250,6 +254,7 @@ void manager_close(struct manager **mp)
         return;
     end_thread(m);
     http_server_close(&m->server);
+    tickets_close(&m->api);
     event_streams_release(&m->api.streams);
     address_rules_release(&m->api.tenant_networks);
     tables_release(&m->tables);

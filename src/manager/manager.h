@@ -28,6 +28,7 @@ struct manager_config {
     const char *advertise;       /* address for nodes and other managers; NULL: that of listen */
     const char *tenant_networks; /* as address_rules_parse(); NULL: none */
     const char *audit_log;       /* as audit_log_open(); NULL: none */
+    struct dlc_dur ticket_life;  /* of tickets by which nodes ask each other; 0: 10 min */
     struct dlc_dur node_ttl;     /* time without a heartbeat after which a node is gone; 0: 10 s */
     struct dlc_dur job_ttl;      /* 0: 60 s */
     struct dlc_dur lock_ttl;     /* 0: 10 s */

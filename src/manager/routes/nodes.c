@@ -13,6 +13,7 @@
 #include "manager/routes/json_fields.h"
 #include "manager/routes/node_certificate.h"
 #include "manager/routes/route_util.h"
+#include "manager/routes/tickets.h"
 #include "manager/routes/view_reply.h"
 #include "manager/store/wall_time.h"
 #include "manager/tables/authority.h"
@@ -129,6 +130,7 @@ void nodes_reply(struct api *api, const char *name, uint64_t has, json_t *answer
 
     json_object_set_new(answer, "commands", commands != NULL ? commands : json_array());
     json_object_set_new(answer, "interval_ms", json_integer(interval_ms(api)));
+    json_object_set_new(answer, "tickets", ticket_keys_json(api));
     reply_doc(reply, status, answer, version);
     if (view != NULL && view_names(view, name)) /* (VIEW-6) */
         view_add_to_reply(view, reply);

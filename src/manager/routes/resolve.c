@@ -10,6 +10,7 @@
 #include "manager/routes/json_fields.h"
 #include "manager/routes/node_access.h"
 #include "manager/routes/route_util.h"
+#include "manager/routes/tickets.h"
 #include "manager/store/seal.h"
 
 struct resolve_request {
@@ -148,6 +149,20 @@ static json_t *answer(const struct store_doc *d, const json_t *secret)
     return o;
 }
 
+/* With a ticket for the node, if it has joined; else it gets one when it asks again. */
+static json_t *answer_to(struct api *api, const struct resolve_request *q,
+                         const struct store_doc *d, const json_t *secret)
+{
+    struct store_doc node = STORE_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *o = answer(d, secret);
+
+    if (q->node.name != NULL && node_access_identify(api, &q->node, &node, &err) == 0)
+        ticket_add(api, d->id, d->tenant, q->node.name, o);
+    store_doc_release(&node);
+    return o;
+}
+
 /* ---- the route ---- */
 
 static bool read_request(struct api *api, const struct http_request *r, struct resolve_request *q,
@@ -203,7 +218,7 @@ void route_resolve(struct http_request *r, struct http_reply *reply, void *ctx)
     if (rc == 0)
         rc = credentials_of(api, d.tenant, &secret, &err);
     if (rc == 0) {
-        reply_doc(reply, 200, answer(&d, secret), d.version);
+        reply_doc(reply, 200, answer_to(api, &q, &d, secret), d.version);
     } else if (refused) {
         log_info("%s: not for node %s: %s", d.id, q.node.name != NULL ? q.node.name : "?",
                  err.text);
