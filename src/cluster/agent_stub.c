@@ -27,6 +27,18 @@ void agent_close(struct agent **ap)
     *ap = NULL;
 }
 
+const char *agent_name(const struct agent *a)
+{
+    (void)a;
+    return "";
+}
+
+const char *agent_instance(const struct agent *a)
+{
+    (void)a;
+    return "";
+}
+
 bool agent_manager_away(const struct agent *a)
 {
     (void)a;
@@ -60,6 +72,12 @@ int peer_server_open(struct node *n, const char *listen, struct peer_server **ou
     (void)listen;
     *out = NULL;
     return dlc_err_set(err, DLC_EINVAL, "this dlcache was built without the control plane");
+}
+
+void peer_server_heard(struct peer_server *d, const json_t *tickets)
+{
+    (void)d;
+    (void)tickets;
 }
 
 const char *peer_server_address(const struct peer_server *d)

@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "net/json_client.h"
@@ -36,6 +37,7 @@
 struct borrowing {
     struct dataset *ds;
     uint64_t snapshot;
+    char *ticket;
     char *addresses[PEERS_MAX];
     unsigned n;
     struct work work;
@@ -81,7 +83,7 @@ static int64_t take_piece(struct http_client *http, const char *path, int fd, ui
 static int take_all(struct borrowing *b, const char *address, int fd, struct dlc_err *err)
 {
     const struct http_client_config c = {
-        .base = address, .token = b->ds->node->token, .timeout = ASK_TIMEOUT};
+        .base = address, .token = b->ticket, .timeout = ASK_TIMEOUT};
     char *path = mem_fmt("/v1/peer/%s/%016llx/catalog?tenant=%s", b->ds->cid,
                          (unsigned long long)b->snapshot, b->ds->tenant);
     struct http_client *http = NULL;
@@ -160,6 +162,7 @@ static void borrowed(struct task *t)
     n->pending--;
     for (unsigned i = 0; i < b->n; i++)
         mem_free(&b->addresses[i]);
+    secret_free(&b->ticket);
     mem_free(&b);
     done(ds, rc, &catalog);
     catalog_close(&catalog);
@@ -169,15 +172,20 @@ static void borrowed(struct task *t)
 bool catalog_from_peer(struct dataset *ds, uint64_t snapshot, borrowed_f *done)
 {
     struct node *n = ds->node;
-    struct borrowing *b = mem_new(struct borrowing);
+    struct borrowing *b;
     struct cluster_peer peer;
 
+    if (ds->ticket.text == NULL)
+        return false;
+    b = mem_new(struct borrowing);
+    b->ticket = mem_str(ds->ticket.text);
     b->ds = ds;
     b->snapshot = snapshot;
     b->done = done;
     for (size_t i = 0; b->n < PEERS_MAX && cluster_peer_at(n->cluster, i, &peer); i++)
         b->addresses[b->n++] = mem_str(peer.address);
     if (b->n == 0) {
+        secret_free(&b->ticket);
         mem_free(&b);
         return false;
     }

@@ -18,6 +18,7 @@
 #include "cluster/peer_server.h"
 #include "cluster/peer/redis_tier.h"
 #include "cluster/report.h"
+#include "cluster/tickets.h"
 #include "cluster/revocation.h"
 #include "cluster/peer/view.h"
 #include "cluster/view_change.h"
@@ -72,6 +73,8 @@ static void digest(struct node *n, const struct agent_news *news)
             inventory_open(n);
         n->member->inventory = true;
     }
+    if (n->member->peer_server != NULL)
+        peer_server_heard(n->member->peer_server, json_object_get(news->answer, "tickets"));
     report_heard(n, news->well);
     if (news->well)
         revocation_heard(n, news->answer);
@@ -175,6 +178,7 @@ static void membership_tick(struct node *n)
         node_stop(n);
     report_tick(n);
     revocation_tick(n);
+    tickets_tick(n);
     job_weights_all_send(n);
 }
 

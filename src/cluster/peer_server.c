@@ -15,11 +15,11 @@
  * once (`call` is NULL then) and freed when nothing refers to it: the fetch or the worker that it
  * waits for, and the reply whose bytes it holds.
  *
- * (PEER-SERVER-1) Bytes are sent only for the node's own token, or for one that the manager vouches
- *                 for (CLUSTER-2), and only those of the asking tenant: as the manager says, or,
- *                 for a peer, as the peer says (?tenant=). A name alone proves nothing: it may have
- *                 been freed and taken by another tenant. To ask the manager about tokens of
- *                 strangers is bounded apart: resolve_for_stranger().
+ * (PEER-SERVER-1) Bytes are sent only for a ticket of the manager (ticket_table.h), or for a token
+ *                 that the manager vouches for (CLUSTER-2), and only those of the dataset and tenant
+ *                 that either names. A name alone proves nothing: it may have been freed and taken
+ *                 by another tenant. The token of nodes opens nothing here. To ask the manager about
+ *                 tokens of strangers is bounded apart: resolve_for_stranger().
  * (PEER-SERVER-2) A sample that this node is asking a peer for is refused: that peer may be waiting
  *                 for us.
  * (PEER-SERVER-3) Replies hold at most HELD_SHARE of the memory tier, and one sample more: peers
@@ -37,9 +37,11 @@
 #include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/str.h"
-#include "base/api_token.h"
+#include "base/config.h"
+#include "base/ticket.h"
 #include "net/async_server.h"
 #include "cluster/access.h"
+#include "cluster/ticket_table.h"
 #include "daemon/ownership.h"
 #include "cluster/member.h"
 #include "daemon/dataset.h"
@@ -74,7 +76,7 @@ struct peer_server {
     struct node *node;
     struct async_server *server;
     char *address;
-    unsigned char token[SHA256_LEN];   /* digest of the node's own */
+    struct ticket_table *tickets;
     bool cancelled;                    /* L, and what follows */
     struct refusal refusals[REFUSALS]; /* by hash */
     uint64_t held;                     /* bytes that replies hold (PEER-SERVER-3) */
@@ -84,7 +86,7 @@ struct peer_request {
     uint32_t tag;
     struct peer_server *peer_server;
     struct async_call *call; /* NULL: it was answered */
-    char *token;             /* NULL: the node's own */
+    char *token;             /* NULL: a peer asks, with a ticket */
     char *cid;
     char *tenant; /* whose it must be; with a token that is known when the manager has answered */
     bool anew;    /* what was known of the name was about another tenant: the manager was asked */
@@ -531,32 +533,43 @@ void peer_server_cancel(struct peer_server *d)
 
 /* ---- on a loop of the server: nothing here blocks ---- */
 
-/* Does not tell by its time how much of it was right: digests are compared. */
-static bool is_own_token(const struct peer_server *d, const char *token)
+/* Of a peer: 0 and its ticket, which is for this dataset. Else the reply says why not. */
+static int check_ticket(struct peer_server *d, const struct http_request *r, struct ticket *out,
+                        struct http_reply *reply)
 {
-    unsigned char x[SHA256_LEN];
-    unsigned differ = 0;
+    const char *tenant = http_query(r, "tenant");
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = ticket_table_check(d->tickets, r->token, out, &err);
 
-    sha256(token, strlen(token), x);
-    for (size_t i = 0; i < sizeof(x); i++)
-        differ |= (unsigned)(x[i] ^ d->token[i]);
-    return differ == 0;
+    if (rc == 0 && (strcmp(out->dataset, r->params[0]) != 0 ||
+                    (tenant != NULL && strcmp(out->tenant, tenant) != 0)))
+        rc = dlc_err_set(&err, DLC_EDENIED, "the ticket is for another dataset");
+    if (rc == DLC_EPROTO)
+        rc = DLC_EDENIED;
+    if (rc < 0)
+        refuse(reply, rc, err.text);
+    return rc;
 }
 
 static void ask_node(struct peer_server *d, struct async_call *call, const struct http_request *r,
                      const char *number, bool catalog)
 {
-    const char *tenant = http_query(r, "tenant");
+    bool peer = r->token != NULL && str_starts(r->token, TICKET_PREFIX);
     struct http_reply reply = {0};
     uint64_t snapshot, sample;
     struct peer_request *a;
+    struct ticket ticket;
 
     dlc_check(d->tag == PEER_SERVER_TAG);
     if (r->token == NULL) {
         count(peer_refused);
         http_problem(&reply, 401, "No token",
-                     "send the token of a node or of the dataset's tenant: Authorization: Bearer "
-                     "...");
+                     "send a node's ticket or the token of the dataset's tenant: Authorization: "
+                     "Bearer ...");
+        async_answer(call, &reply);
+        return;
+    }
+    if (peer && check_ticket(d, r, &ticket, &reply) < 0) {
         async_answer(call, &reply);
         return;
     }
@@ -573,10 +586,10 @@ static void ask_node(struct peer_server *d, struct async_call *call, const struc
     a->snapshot = snapshot;
     a->sample = sample;
     a->catalog = catalog;
-    a->token = is_own_token(d, r->token) ? NULL : mem_str(r->token);
+    a->token = peer ? NULL : mem_str(r->token);
     a->cid = mem_str(r->params[0]);
-    if (a->token == NULL)
-        a->tenant = mem_str(tenant != NULL ? tenant : "");
+    if (peer)
+        a->tenant = mem_str(ticket.tenant);
     a->task.run = on_ask;
     dlc_list_init(&a->link);
     loop_post(d->node->loop, &a->task);
@@ -629,11 +642,11 @@ int peer_server_open(struct node *n, const char *listen, struct peer_server **ou
 
     d->tag = PEER_SERVER_TAG;
     d->node = n;
-    if (n->token != NULL)
-        sha256(n->token, strlen(n->token), d->token);
+    d->tickets = ticket_table_new(n->config->manager_grace);
     rc = async_server_open(&c, &d->server, err);
     *out = NULL;
     if (rc < 0) {
+        ticket_table_free(&d->tickets);
         mem_free(&d);
         return rc;
     }
@@ -641,6 +654,11 @@ int peer_server_open(struct node *n, const char *listen, struct peer_server **ou
     log_info("peers are served at %s", d->address);
     *out = d;
     return 0;
+}
+
+void peer_server_heard(struct peer_server *d, const json_t *tickets)
+{
+    ticket_table_heard(d->tickets, tickets);
 }
 
 const char *peer_server_address(const struct peer_server *d)
@@ -672,6 +690,7 @@ void peer_server_free(struct peer_server **dp)
     if (d == NULL)
         return;
     async_server_close(&d->server);
+    ticket_table_free(&d->tickets);
     mem_free(&d->address);
     d->tag = 0;
     mem_free(&d);

@@ -17,6 +17,8 @@ const char *peer_server_address(
     const struct peer_server *d); /* X: the actual HOST:PORT; until peer_server_free() */
 json_t *peer_server_json(
     const struct peer_server *d); /* L: figures, for people; before peer_server_close(). Gives */
+/* L: "tickets" of the manager's answer: by which keys and clock it judges tickets. NULL: none. */
+void peer_server_heard(struct peer_server *d, const json_t *tickets);
 /* L: answers waiting requests: the daemon ends. */
 void peer_server_cancel(struct peer_server *d);
 /* X, not on the loop, which must be running: waits for its loops. */

@@ -2,6 +2,8 @@
 #include "daemon/credentials.h"
 
 #include "base/config.h"
+#include "base/mem.h"
+#include "base/secret.h"
 #include "bucket/bucket.h"
 #include "cluster/peer/view.h"
 #include "daemon/dataset.h"
@@ -25,6 +27,25 @@ bool dataset_credentials_take(struct dataset_credentials *c, const struct grant 
         return false;
     c->version++;
     return true;
+}
+
+void dataset_ticket_take(struct dataset_ticket *t, const struct grant *g)
+{
+    if (g->ticket == NULL || (t->text != NULL && g->ticket_renew.ns < t->renew.ns))
+        return;
+    secret_free(&t->text);
+    t->text = mem_str(g->ticket);
+    t->renew = g->ticket_renew;
+}
+
+void dataset_ticket_refused(struct dataset_ticket *t)
+{
+    t->renew = (struct dlc_mono){0};
+}
+
+void dataset_ticket_release(struct dataset_ticket *t)
+{
+    secret_free(&t->text);
 }
 
 bool dataset_lacks_credentials(const struct dataset *ds)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Credentials of a tenant's dataset: the keys that came with the manager's grant, and the requests
- * that wait for new ones. Calls nothing else of the daemon.
+ * Credentials of a tenant's dataset: the keys that came with the manager's grant, the requests that
+ * wait for new ones, and the ticket by which this node asks its peers for the dataset. Calls nothing
+ * else of the daemon.
  */
 #ifndef DLC_DAEMON_CREDENTIALS_H
 #define DLC_DAEMON_CREDENTIALS_H
@@ -23,6 +24,19 @@ struct dataset_credentials {
     bool renewing;
     struct dlc_mono renewed; /* when the manager was asked last; 0: never */
 };
+
+/* cluster/tickets.c renews it. */
+struct dataset_ticket {
+    char *text; /* NULL: none yet: peers are not asked */
+    struct dlc_mono renew, asked;
+    bool asking;
+};
+
+/* Take over the ticket of a grant, unless it is older. */
+void dataset_ticket_take(struct dataset_ticket *t, const struct grant *g);
+/* A peer refused it: the next one is due. */
+void dataset_ticket_refused(struct dataset_ticket *t);
+void dataset_ticket_release(struct dataset_ticket *t);
 
 /* g: the first grant; NULL: not in a cluster. */
 void dataset_credentials_init(struct dataset_credentials *c, const struct grant *g);

@@ -51,6 +51,7 @@ static void dataset_release(struct dataset *ds)
     mem_free(&ds->shared_as);
     mem_free(&ds->asked.region);
     dataset_credentials_release(&ds->credentials);
+    dataset_ticket_release(&ds->ticket);
     mem_free(&ds->catalog_path);
     mem_free(&ds->tally);
     ds->tag = 0;
@@ -246,6 +247,7 @@ char *dataset_name(const struct open_request *w)
 
 void dataset_take_grant(struct dataset *ds, const struct grant *g)
 {
+    dataset_ticket_take(&ds->ticket, g);
     if (dataset_credentials_take(&ds->credentials, g) && ds->bucket != NULL)
         log_info("%s: the credentials of %s have changed", ds->url.shown, ds->tenant);
 }

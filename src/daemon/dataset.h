@@ -105,6 +105,7 @@ struct dataset {
     /* Each belongs to the module that defines it. */
     struct dataset_opening opening;
     struct dataset_credentials credentials;
+    struct dataset_ticket ticket; /* only with cid */
     struct dataset_disk disk;
     struct dataset_readers readers;
     struct backlog backlog; /* prefetch requests that wait for their turn */
@@ -140,7 +141,7 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
  * without them, and a directory in which links are followed anywhere and one in which they are not.
  */
 char *dataset_name(const struct open_request *w);
-/* Use the credentials of a new grant from the manager. */
+/* Use the credentials and the ticket of a new grant from the manager. */
 void dataset_take_grant(struct dataset *ds, const struct grant *g);
 struct bucket_config dataset_bucket_config(const struct dataset *ds);
 

@@ -47,7 +47,7 @@ void peers_free(struct peers **pp);
 struct peer_read {
     const char *peer;    /* its name, for figures and health */
     const char *address; /* "http://host:port" */
-    const char *token;   /* NULL: none */
+    const char *token;   /* a ticket (base/ticket.h); NULL: none */
     const char *dataset; /* id */
     const char *tenant;  /* its required owner; NULL: as the token says */
     uint64_t snapshot, sample;

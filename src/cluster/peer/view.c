@@ -362,6 +362,7 @@ static void grant_release(struct grant *g)
     secret_free(&g->access_key);
     secret_free(&g->secret_key);
     secret_free(&g->session_token);
+    secret_free(&g->ticket);
     *g = (struct grant){0};
 }
 
@@ -414,9 +415,11 @@ static uint64_t snapshot_of(const json_t *answer)
     return str_parse_hex64(id, &n) ? n : 0;
 }
 
-static int grant_read(struct grant *g, const json_t *answer, struct dlc_err *err)
+static int grant_read(struct grant *g, const json_t *answer, struct dlc_mono now,
+                      struct dlc_err *err)
 {
     const json_t *keys = json_object_get(answer, "credentials");
+    json_int_t life = json_integer_value(json_object_get(answer, "ticket_life_ms"));
 
     *g = (struct grant){
         .dataset = text_of(answer, "dataset"),
@@ -429,6 +432,8 @@ static int grant_read(struct grant *g, const json_t *answer, struct dlc_err *err
         .access_key = text_of(keys, "access_key"),
         .secret_key = text_of(keys, "secret_key"),
         .session_token = text_of(keys, "session_token"),
+        .ticket = text_of(answer, "ticket"),
+        .ticket_renew = dlc_mono_add(now, DLC_MS(DLC_CLAMP(life, 0, 1 << 30) / 2)),
     };
     if (g->tenant == NULL)
         g->tenant = mem_str("");
@@ -457,7 +462,7 @@ int cluster_grant(struct cluster *c, const char *token, const char *what, const 
     unsigned char key[SHA256_LEN];
     struct known *k;
     struct grant g;
-    int rc = grant_read(&g, answer, err);
+    int rc = grant_read(&g, answer, now, err);
 
     if (rc < 0)
         return rc;

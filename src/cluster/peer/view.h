@@ -79,6 +79,8 @@ struct grant {
     bool anonymous;
     uint64_t snapshot;                             /* the current one; 0: none yet */
     char *access_key, *secret_key, *session_token; /* NULL: none were given */
+    char *ticket;                 /* for peers (base/ticket.h); NULL: this node has yet to join */
+    struct dlc_mono ticket_renew; /* when to ask for the next one */
 };
 
 #define GRANT_LIFE DLC_SEC(60)

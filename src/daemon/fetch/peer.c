@@ -8,6 +8,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "cluster/peer/peer_client.h"
 #include "cluster/peer/view.h"
 #include "daemon/dataset.h"
@@ -16,7 +17,7 @@
 
 struct peer_state {
     struct peer_read read;
-    char *name, *address;
+    char *name, *address, *ticket;
 };
 
 static struct peer_state *peer_state(struct fetch_attempt *a)
@@ -26,7 +27,8 @@ static struct peer_state *peer_state(struct fetch_attempt *a)
 
 static bool peer_can_serve(struct fetch *f)
 {
-    return f->ds->node->peers != NULL && !f->for_peer && !f->bypass && f->size > 0;
+    return f->ds->node->peers != NULL && f->ds->ticket.text != NULL && !f->for_peer && !f->bypass &&
+           f->size > 0;
 }
 
 /* On a thread of the peers. */
@@ -51,10 +53,11 @@ static bool peer_start(struct fetch_attempt *a)
         return false;
     s->name = mem_str(peer.name);
     s->address = mem_str(peer.address);
+    s->ticket = mem_str(ds->ticket.text); /* it may be renewed meanwhile */
     s->read = (struct peer_read){
         .peer = s->name,
         .address = s->address,
-        .token = ds->node->token,
+        .token = s->ticket,
         .dataset = ds->cid,
         .tenant = ds->tenant,
         .snapshot = catalog_snapshot(ds->catalog),
@@ -85,6 +88,8 @@ static void peer_failed(struct fetch_attempt *a)
     unsigned long long sample = a->f->sample;
 
     a->ds->peer.misses++;
+    if (s->read.rc == DLC_EDENIED)
+        dataset_ticket_refused(&a->ds->ticket);
     if (s->read.rc == 0)
         peers_verified(a->ds->node->peers, &s->read, false);
     if (s->read.rc == 0 || s->read.mismatch) {
@@ -108,6 +113,7 @@ static void peer_finished(struct fetch_attempt *a, int rc)
         peer_failed(a);
     mem_free(&s->name);
     mem_free(&s->address);
+    secret_free(&s->ticket);
 }
 
 const struct fetch_source fetch_from_peer = {

@@ -68,6 +68,7 @@ static inline void parts_free(struct dataset *ds)
     mem_free(&ds->tenant);
     mem_free(&ds->shared_as);
     mem_free(&ds->catalog_path);
+    dataset_ticket_release(&ds->ticket);
     mem_free(&ds);
 }
 
@@ -83,6 +84,7 @@ static inline void parts_belongs(struct dataset *ds, const char *cid, const char
     ds->cid = mem_str(cid);
     ds->tenant = mem_str(tenant);
     ds->shared_as = mem_fmt("%s/%s", tenant, cid);
+    ds->ticket.text = mem_str("dlt1.of-the-test");
 }
 
 #endif
