@@ -38,8 +38,12 @@ int token_load_file(const char *path, char **out, struct dlc_err *err)
     *out = NULL;
     buf_reserve(&b, TOKEN_MAX * 2);
     rc = os_read_file(path, TOKEN_MAX * 2, &b, err);
-    if (rc == 0)
-        *out = mem_str(str_trim((char *)buf_str(&b)));
+    if (rc == 0) {
+        char *first = str_trim((char *)buf_str(&b));
+
+        first[strcspn(first, "\r\n")] = '\0'; /* the manager's files may hold an older one too */
+        *out = mem_str(str_trim(first));
+    }
     secret_buf_release(&b);
     if (rc == 0)
         rc = check(*out, path, err);

@@ -19,6 +19,7 @@
  * holds any of it.
  */
 int token_load(const struct config *c, const char *given, char **out, struct dlc_err *err);
-int token_load_file(const char *path, char **out, struct dlc_err *err); /* the same */
+/* The same of a file: its first line. The manager's files may hold an older token below it. */
+int token_load_file(const char *path, char **out, struct dlc_err *err);
 
 #endif

@@ -14,7 +14,8 @@
 extern const struct command cmd_serve, cmd_stop, cmd_ls, cmd_cat, cmd_warm, cmd_stat, cmd_evict,
     cmd_bench, cmd_sim, cmd_demo, cmd_manager, cmd_node, cmd_operator, cmd_tenant, cmd_dataset,
     cmd_job, cmd_events, cmd_rebuild, cmd_version;
-extern const struct command *const node_subs[]; /* of cmd_node: those that ask the manager */
+extern const struct command *const node_subs[];    /* of cmd_node: those that ask the manager */
+extern const struct command *const manager_subs[]; /* of cmd_manager, likewise */
 
 extern const struct command *const commands[]; /* ends with NULL */
 

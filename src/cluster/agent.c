@@ -197,11 +197,24 @@ static struct agent_call *next_call(struct agent *a)
     return l != NULL ? dlc_container(l, struct agent_call, link) : NULL;
 }
 
+/* Any thread: what the file holds now, so that a token can be replaced while the node runs. */
+static int find_token(void *arg, char **out, struct dlc_err *err)
+{
+    const struct node *n = agent_of(arg)->node;
+    char *file = mem_fmt("%s/node.token", n->config->dir);
+    int rc = n->membership->inside ? token_load_file(file, out, err)
+                                   : token_load(n->config, NULL, out, err);
+
+    mem_free(&file);
+    return rc;
+}
+
 static int open_client(struct agent *a, struct manager_client **out, struct dlc_err *err)
 {
     const struct manager_client_config c = {
         .http.base = a->base,
-        .http.token = a->node->token,
+        .find_token = find_token,
+        .arg = a,
         .http.timeout = CALL_TIMEOUT,
         .http.repeatable = true, /* heartbeats and questions whose a token is */
     };
@@ -238,6 +251,10 @@ static void *asking_main(void *arg)
             c->rc = open_client(a, &client, &c->err);
         sent = c->rc == 0;
         if (sent)
+            c->rc = manager_client_call(client, c->method, c->path, c->body, &c->answer, &c->err);
+        /* Our token was replaced: the client reads it again. Who asks for a tenant must not hear
+         * that the tenant's is refused. */
+        if (c->rc < 0 && sent && manager_client_status(client) == 401)
             c->rc = manager_client_call(client, c->method, c->path, c->body, &c->answer, &c->err);
         /* Nobody answered: callers that came meanwhile would wait as long for the same. */
         if (c->rc < 0 && sent && manager_client_status(client) == 0)

@@ -81,6 +81,9 @@ static void fill_actor(struct audit_event *e, const struct http_request *r,
 {
     e->role = who->role == 0 ? "unknown" : role_name(who->role);
     e->name = who->role == ROLE_TENANT ? who->tenant : NULL;
+    /* Nodes share a token. A node that asks for itself was identified by the number of its run. */
+    if (who->role == ROLE_NODE && e->outcome == AUDIT_OK)
+        e->name = json_string_value(json_object_get(r->body, "node"));
     e->by = who->for_tenant ? role_name(ROLE_ADMIN) : NULL;
     e->local = r->uid >= 0;
     e->uid = r->uid;

@@ -18,6 +18,7 @@ static const struct {
     {NULL, "env", "file", "env", 0},
     {NULL, NULL, "file", "file", 0},
     {"", "", " file \n", "file", 0},
+    {NULL, NULL, "new\nold\n", "new", 0}, /* one replaces the other */
     {NULL, "env", "two words", "env", 0},
     {NULL, NULL, "two words", NULL, DLC_EINVAL},
     {NULL, NULL, "", NULL, DLC_EINVAL},
