@@ -17,7 +17,8 @@
  *
  * (PEER-SERVER-1) Bytes are sent only for a ticket of the manager (ticket_table.h), or for a token
  *                 that the manager vouches for (CLUSTER-2), and only those of the dataset and tenant
- *                 that either names. A name alone proves nothing: it may have been freed and taken
+ *                 that either names. Where the connection has a client certificate, the ticket is
+ *                 of the node that it names. A name alone proves nothing: it may have been freed and taken
  *                 by another tenant. The token of nodes opens nothing here. To ask the manager about
  *                 tokens of strangers is bounded apart: resolve_for_stranger().
  * (PEER-SERVER-2) A sample that this node is asking a peer for is refused: that peer may be waiting
@@ -537,13 +538,10 @@ void peer_server_cancel(struct peer_server *d)
 static int check_ticket(struct peer_server *d, const struct http_request *r, struct ticket *out,
                         struct http_reply *reply)
 {
-    const char *tenant = http_query(r, "tenant");
+    const struct ticket_use use = {r->params[0], http_query(r, "tenant"), r->node};
     struct dlc_err err = DLC_ERR_INIT;
-    int rc = ticket_table_check(d->tickets, r->token, out, &err);
+    int rc = ticket_table_check(d->tickets, r->token, &use, out, &err);
 
-    if (rc == 0 && (strcmp(out->dataset, r->params[0]) != 0 ||
-                    (tenant != NULL && strcmp(out->tenant, tenant) != 0)))
-        rc = dlc_err_set(&err, DLC_EDENIED, "the ticket is for another dataset");
     if (rc == DLC_EPROTO)
         rc = DLC_EDENIED;
     if (rc < 0)

@@ -190,8 +190,20 @@ static int verify(struct ticket_table *t, const char *text,
     return rc;
 }
 
-int ticket_table_check(struct ticket_table *t, const char *text, struct ticket *out,
-                       struct dlc_err *err)
+static int check_use(const struct ticket *k, const struct ticket_use *use, struct dlc_err *err)
+{
+    if (strcmp(k->dataset, use->dataset) != 0 ||
+        (use->tenant != NULL && strcmp(k->tenant, use->tenant) != 0))
+        return dlc_err_set(err, DLC_EDENIED, "the ticket is for another dataset");
+    if (use->node != NULL && strcmp(k->node, use->node) != 0)
+        return dlc_err_set(err, DLC_EDENIED,
+                           "the ticket is for node %s, and the certificate of node %s", k->node,
+                           use->node);
+    return 0;
+}
+
+int ticket_table_check(struct ticket_table *t, const char *text, const struct ticket_use *use,
+                       struct ticket *out, struct dlc_err *err)
 {
     unsigned char digest[SHA256_LEN];
     const struct verified *v;
@@ -205,5 +217,7 @@ int ticket_table_check(struct ticket_table *t, const char *text, struct ticket *
         rc = check_expiry_locked(t, out, err);
     }
     dlc_mtx_unlock(&t->mtx);
-    return v != NULL ? rc : verify(t, text, digest, out, err);
+    if (v == NULL)
+        rc = verify(t, text, digest, out, err);
+    return rc < 0 ? rc : check_use(out, use, err);
 }

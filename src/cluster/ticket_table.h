@@ -36,11 +36,19 @@ struct ticket_table *ticket_table_new(struct dlc_dur grace);
 void ticket_table_free(struct ticket_table **tp);
 /* The "tickets" of a manager's answer: {"keys", "now_ms"}; NULL and nonsense change nothing. */
 void ticket_table_heard(struct ticket_table *t, const json_t *tickets);
+/* What a peer wants. NULL: not said. */
+struct ticket_use {
+    const char *dataset;
+    const char *tenant;
+    const char *node; /* as the certificate of its connection says */
+};
+
 /*
- * What the ticket says, if it counts now. DLC_EPROTO: it is not a ticket; DLC_EDENIED: another key,
- * or it has expired; DLC_EBUSY: it cannot be judged now.
+ * What the ticket says, if it counts now and for this. DLC_EPROTO: it is not a ticket; DLC_EDENIED:
+ * another key, another dataset, tenant or node, or it has expired; DLC_EBUSY: it cannot be judged
+ * now.
  */
-int ticket_table_check(struct ticket_table *t, const char *text, struct ticket *out,
-                       struct dlc_err *err);
+int ticket_table_check(struct ticket_table *t, const char *text, const struct ticket_use *use,
+                       struct ticket *out, struct dlc_err *err);
 
 #endif

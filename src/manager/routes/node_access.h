@@ -4,7 +4,8 @@
  * of nodes alone opens nothing: it is on every machine.
  *
  * (NODE-ACCESS-1) The asker is a process that has joined: it shows its node's name and the number
- *                 of its run (`instance`), which only it and the manager know.
+ *                 of its run (`instance`), which only it and the manager know. Its certificate, if
+ *                 the connection has one, names the same node.
  * (NODE-ACCESS-2) It may open a dataset that
  *                   - belongs to no tenant (any token may), or
  *                   - is placed on it; a dataset that names no nodes is placed on all, and one
@@ -24,6 +25,7 @@ struct api;
 
 struct node_asker {
     const char *name, *instance; /* NULL: not said */
+    const char *certificate;     /* the node that its certificate names; NULL: it has none */
     const char *session;         /* SHA-256 of a program's token, in hexadecimal; or NULL */
 };
 

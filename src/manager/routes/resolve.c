@@ -211,6 +211,7 @@ void route_resolve(struct http_request *r, struct http_reply *reply, void *ctx)
     bool refused;
     int rc;
 
+    q.node.certificate = r->node;
     if (!read_request(api, r, &q, reply))
         return;
     rc = find_dataset(api, &q, &d, &err);

@@ -67,10 +67,21 @@ static char *make(EVP_PKEY *by, const char *dataset, int64_t expires_ms)
     return buf_take(&text);
 }
 
-static int check(const char *text)
+static int check_as(const char *text, const char *dataset, const char *tenant, const char *node)
 {
     struct ticket k;
-    int rc = ticket_table_check(t, text, &k, &err);
+
+    return ticket_table_check(t, text, &(struct ticket_use){dataset, tenant, node}, &k, &err);
+}
+
+/* Whatever dataset it is for. */
+static int check(const char *text)
+{
+    struct ticket k = {.dataset = "d"};
+    int rc;
+
+    (void)ticket_parse(text, &k, &err);
+    rc = ticket_table_check(t, text, &(struct ticket_use){.dataset = k.dataset}, &k, &err);
 
     if (rc == 0)
         assert_string_equal(k.tenant, "ann");
@@ -97,6 +108,26 @@ static void keys_come_from_the_manager(void **state)
     assert_int_equal(check("dlt1.AAAA"), DLC_EPROTO);
     mem_free(&of_pair);
     mem_free(&of_other);
+}
+
+/* Also one that was verified before. */
+static void only_for_what_it_names(void **state)
+{
+    char *text = make(pair, "d", NOW_MS + 1000); /* of ann, for node b */
+
+    (void)state;
+    hear(pair, NULL, NOW_MS);
+    assert_int_equal(check_as(text, "e", NULL, NULL), DLC_EDENIED);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(check_as(text, "d", NULL, NULL), 0);
+        assert_int_equal(check_as(text, "d", "ann", "b"), 0);
+        assert_int_equal(check_as(text, "e", "ann", "b"), DLC_EDENIED);
+        assert_int_equal(check_as(text, "d", "bob", "b"), DLC_EDENIED);
+        assert_int_equal(check_as(text, "d", "", "b"), DLC_EDENIED);
+        assert_int_equal(check_as(text, "d", "ann", "c"), DLC_EDENIED);
+        assert_non_null(strstr(err.text, "certificate"));
+    }
+    mem_free(&text);
 }
 
 /* (TICKETS-1): whatever the clock of this machine says. */
@@ -144,7 +175,7 @@ static void more_tickets_than_places(void **state)
 
     (void)state;
     hear(pair, NULL, NOW_MS);
-    for (unsigned i = 0; i < 6000; i++) {
+    for (unsigned i = 0; i < 4500; i++) {
         char *text;
 
         snprintf(name, sizeof(name), "d%u", i);
@@ -194,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(keys_come_from_the_manager, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_for_what_it_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(expiry_is_the_managers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_silent_manager_stops_the_clock, set_up, tear_down),
         cmocka_unit_test_setup_teardown(more_tickets_than_places, set_up, tear_down),
