@@ -12,12 +12,18 @@
  * (PARQUET-1) The chunks of all groups together are no larger than the file, so samples are not
  *             either.
  * (PARQUET-2) The footers of all samples together are no larger than the file, or than 64 MiB.
+ * (PARQUET-3) All scans of the process together have at most AT_ONCE bytes of footers in memory, and
+ *             those of footers that are SMALL: hostile files of many datasets cannot fill it.
  */
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/cancel.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "catalog/archives/scan_i.h"
 #include "catalog/archives/thrift_i.h"
@@ -28,6 +34,12 @@
 #define FOOTER_MAX  ((uint32_t)256 << 20)
 #define FOOTERS_MAX ((uint64_t)64 << 20)
 #define CHUNKS_MAX  (SAMPLE_PIECES_MAX - 2)
+
+#define COPIES   3u                              /* the footer, a group of it, that of a sample */
+#define AT_ONCE  ((uint64_t)FOOTER_MAX * COPIES) /* one of the largest */
+#define SMALL    ((uint32_t)4 << 20)             /* waits for nobody */
+#define PATIENCE DLC_SEC(60)
+#define LOOK     DLC_MS(10)
 
 /* Ids of fields in parquet.thrift. */
 enum { FILE_ROWS = 3, FILE_GROUPS = 4, FILE_ENCRYPTION = 8 };
@@ -53,6 +65,7 @@ enum {
 struct parquet {
     struct scan *scan;
     unsigned char *footer;
+    uint64_t taken; /* of AT_ONCE */
     size_t footer_len;
     uint64_t data_end;    /* where the footer begins */
     struct thrift groups; /* at the elements of the list */
@@ -81,6 +94,56 @@ static int encrypted(const struct parquet *q, struct dlc_err *err)
                        q->scan->source->name);
 }
 
+/* ---- memory for footers ---- */
+
+static _Atomic uint64_t taken; /* by all scans */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void in_child(void)
+{
+    atomic_store(&taken, 0); /* its parent's scans are not its own */
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
+static bool take(uint64_t bytes)
+{
+    uint64_t used = atomic_load(&taken);
+
+    do {
+        if (used > 0 && used + bytes > AT_ONCE)
+            return false;
+    } while (!atomic_compare_exchange_weak(&taken, &used, used + bytes));
+    return true;
+}
+
+/* (PARQUET-3): workers wait. */
+static int take_memory(struct parquet *q, struct dlc_err *err)
+{
+    struct dlc_mono end = dlc_mono_add(dlc_mono_now(), PATIENCE);
+    uint64_t bytes = (uint64_t)q->footer_len * COPIES;
+
+    if (q->footer_len <= SMALL)
+        return 0;
+    pthread_once(&once, watch_forks);
+    while (!take(bytes)) {
+        if (interrupted())
+            return interrupt_err(err);
+        if (dlc_mono_passed(end, dlc_mono_now()))
+            return dlc_err_set(
+                err, DLC_EBUSY,
+                "%s: its footer of %zu bytes did not get memory: other parquet files "
+                "with large footers are being read; open it again later",
+                q->scan->source->name, q->footer_len);
+        dlc_sleep(LOOK);
+    }
+    q->taken = bytes;
+    return 0;
+}
+
 static int read_footer(struct parquet *q, struct dlc_err *err)
 {
     struct source *s = q->scan->source;
@@ -101,6 +164,9 @@ static int read_footer(struct parquet *q, struct dlc_err *err)
     if (q->footer_len > s->size - MAGIC_SIZE - TAIL_SIZE || q->footer_len > FOOTER_MAX)
         return damaged(q, "has a footer of an impossible length", err);
     q->data_end = s->size - TAIL_SIZE - q->footer_len;
+    rc = take_memory(q, err);
+    if (rc < 0)
+        return rc;
     q->footer = mem_try_alloc(q->footer_len);
     q->pieces = mem_try_alloc(SAMPLE_PIECES_MAX * sizeof(*q->pieces));
     if (q->footer == NULL || q->pieces == NULL)
@@ -405,6 +471,7 @@ static int run(struct scan *s, struct dlc_err *err)
     mem_free(&q.footer);
     mem_free(&q.pieces);
     buf_release(&q.group);
+    atomic_fetch_sub(&taken, q.taken);
     return rc;
 }
 

@@ -6,6 +6,9 @@
  */
 #include "scanning.h"
 
+#include <pthread.h>
+#include <time.h>
+
 #include "catalog/archives/thrift_i.h"
 
 static struct scanning k;
@@ -347,6 +350,82 @@ static void test_cut_short_and_failures(void **state)
     }
 }
 
+/* ---- memory for footers ---- */
+
+#define LARGE ((uint64_t)256 << 20) /* the largest footer; nothing is written there */
+
+static pthread_mutex_t mtx = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static unsigned reading, most, asked; /* footers that are being read, and their tails. G: mtx */
+
+static void wait_a_moment(void)
+{
+    struct timespec end;
+
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec++;
+    while (asked < 3 || reading < 2)
+        if (pthread_cond_timedwait(&changed, &mtx, &end) != 0 && asked == 3)
+            break;
+}
+
+/* A file with a large footer. Reading that waits for the others to read theirs, and then fails. */
+static int read_slowly(struct source *s, uint64_t off, void *buf, size_t len, struct dlc_err *err)
+{
+    int rc = 0;
+
+    (void)s;
+    pthread_mutex_lock(&mtx);
+    if (len == 8) {
+        memcpy(buf, (unsigned char[]){0, 0, 0, 0x10, 'P', 'A', 'R', '1'}, 8);
+        asked++;
+    } else {
+        assert_int_equal(off, 4);
+        reading++;
+        most = DLC_MAX(most, reading);
+        pthread_cond_broadcast(&changed);
+        wait_a_moment();
+        reading--;
+        rc = dlc_err_set(err, DLC_EBUCKET, "the bucket is away");
+    }
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&mtx);
+    return rc;
+}
+
+static int found_none(struct scan *s, const struct scan_sample *sample, struct dlc_err *err)
+{
+    (void)s;
+    (void)sample;
+    return dlc_err_set(err, DLC_EINVAL, "there is none");
+}
+
+static void *scan_large(void *arg)
+{
+    struct source source = {.name = "l.parquet", .size = LARGE + 12, .read = read_slowly};
+    struct scan scan = {.source = &source, .found = found_none};
+    struct dlc_err err = DLC_ERR_INIT;
+
+    (void)arg;
+    return (void *)(intptr_t)scanner_of("l.parquet")->run(&scan, &err);
+}
+
+/* (PARQUET-3): three scans, of three datasets perhaps, read their footers one after the other. */
+static void test_large_footers_wait(void **state)
+{
+    pthread_t threads[3];
+    void *rc;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, scan_large, NULL), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(threads[i], &rc), 0);
+        assert_int_equal((intptr_t)rc, DLC_EBUCKET);
+    }
+    assert_int_equal(most, 1);
+}
+
 static int tear_down(void **state)
 {
     (void)state;
@@ -367,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_too_much_schema),
         cmocka_unit_test(test_more_pieces_than_a_sample_may_have),
         cmocka_unit_test(test_cut_short_and_failures),
+        cmocka_unit_test(test_large_footers_wait),
     };
 
     return cmocka_run_group_tests(tests, NULL, tear_down);
