@@ -3,8 +3,11 @@
  * socket before it is asked. */
 #include "proc_self.h"
 
+#include <fcntl.h>
+#include <malloc.h>
 #include <sys/socket.h>
 
+#include "base/fault.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -12,7 +15,9 @@
 #include "client/large_samples.h"
 #include "ipc/frame.h"
 
-#define SIZE ((uint64_t)700000) /* three blocks, the last one shorter */
+#define MB   ((uint64_t)1 << 20)
+#define SIZE ((uint64_t)1500000) /* some blocks, the last one shorter */
+#define MOST (2 * MB + 1)
 
 struct line {
     struct shm_segment_hdr header;
@@ -33,8 +38,8 @@ static int setup(void **state)
     l->a.header = &l->header;
     l->a.sock = fds[0];
     l->end = fds[1];
-    l->bytes = mem_alloc(SIZE);
-    for (uint64_t i = 0; i < SIZE; i++)
+    l->bytes = mem_alloc(MOST);
+    for (uint64_t i = 0; i < MOST; i++)
         l->bytes[i] = (char)(i * 7 + i / 1000);
     dlc_mtx_init(&l->a.rpc, LCK_rpc);
     *state = l;
@@ -87,7 +92,7 @@ static void answer_json(struct line *l, json_t *body)
 static int map(struct line *l)
 {
     l->err = (struct dlc_err)DLC_ERR_INIT;
-    return miss_map(&l->a, 5, dlc_mono_add(dlc_mono_now(), DLC_SEC(30)), &l->v, &l->err);
+    return miss_map(&l->a, 5, dlc_mono_add(dlc_mono_now(), DLC_SEC(5)), &l->v, &l->err);
 }
 
 /* What was asked: as many questions, the last of which suspects the file or not. */
@@ -100,6 +105,8 @@ static void assert_asked(struct line *l, unsigned n, bool suspects)
         assert_string_equal(json_string_value(json_object_get(m.body, "op")), "map");
         assert_int_equal(json_integer_value(json_object_get(m.body, "sample")), 5);
         assert_int_equal(json_is_true(json_object_get(m.body, "suspects")), i > 0);
+        assert_true(json_is_true(json_object_get(m.body, "compares")));
+        assert_int_equal(m.n_fds, 0);
         assert_true(i + 1 < n || json_is_true(json_object_get(m.body, "suspects")) == suspects);
         msg_release(&m);
     }
@@ -123,27 +130,43 @@ static void test_right(void **state)
     put(l);
 }
 
+/* Read a sample of so many bytes; was its memory made for it? */
+static bool made_memory(struct line *l, uint64_t size)
+{
+    int made;
+
+    answer(l, size, (json_int_t)size, hash64(l->bytes, size));
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(mmap), .nth = 1000}); /* only counts */
+    assert_int_equal(map(l), 0);
+    made = fault_calls();
+    fault_disarm();
+    assert_memory_equal(l->v.data, l->bytes, size);
+    assert_int_equal(l->v.priv[0] % (2 * MB), 0);
+    assert_in_range(l->v.priv[0], size, 4 * MB);
+    put(l);
+    return made > 0;
+}
+
 /* The memory of a view that was put is that of the next one, if it is about as large. */
 static void test_memory_is_used_again(void **state)
 {
     struct line *l = *state;
-    const void *first;
     unsigned before;
 
-    answer_right(l);
-    assert_int_equal(map(l), 0);
-    first = l->v.data;
-    put(l);
+    made_memory(l, SIZE);
     before = proc_mappings();
-    answer(l, SIZE - 1, (json_int_t)SIZE - 1, hash64(l->bytes, SIZE - 1));
-    assert_int_equal(map(l), 0);
-    assert_ptr_equal(l->v.data, first);
-    put(l);
-    for (unsigned i = 0; i < 20; i++) { /* far smaller: not for that; and nothing is kept twice */
-        answer(l, 1000, 1000, hash64(l->bytes, 1000));
-        assert_int_equal(map(l), 0);
-        assert_memory_equal(l->v.data, l->bytes, 1000);
-        put(l);
+    assert_int_equal(l->v.priv[0], 2 * MB);
+    assert_false(made_memory(l, SIZE - 1));
+    assert_int_equal(l->v.priv[0], 2 * MB);
+    assert_false(made_memory(l, 2 * MB)); /* just large enough */
+    assert_int_equal(l->v.priv[0], 2 * MB);
+    assert_false(made_memory(l, MB)); /* half of it is not wasted */
+    assert_true(made_memory(l, MB - 1));
+    assert_int_equal(l->v.priv[0], 2 * MB);
+    assert_true(made_memory(l, 2 * MB + 1));
+    assert_int_equal(l->v.priv[0], 4 * MB);
+    for (unsigned i = 0; i < 20; i++) { /* one is kept, also when the file is wrong */
+        assert_true(made_memory(l, 1000));
         answer_wrong(l);
         answer_wrong(l);
         assert_int_equal(map(l), DLC_EBYPASS);
@@ -231,20 +254,43 @@ static void test_empty(void **state)
     free((void *)(uintptr_t)l->v.data);
 }
 
-/* Nothing is left open. */
-static void test_descriptors(void **state)
+/* Nothing is left open, standard input included, and nothing leaks. */
+static void test_nothing_is_left(void **state)
 {
     struct line *l = *state;
     unsigned before = proc_descriptors();
+    size_t used = 0;
 
-    for (unsigned i = 0; i < 3; i++) {
-        answer_right(l);
+    for (unsigned i = 0; i < 101; i++) {
+        answer(l, 10, 10, hash64(l->bytes, 10));
         assert_int_equal(map(l), 0);
         put(l);
         answer(l, 10, -1, 0);
         assert_int_equal(map(l), DLC_EPROTO);
+        answer_json(l, json_pack("{s:b, s:i}", "ok", 0, "code", DLC_ENOTFOUND));
+        assert_int_equal(map(l), DLC_ENOTFOUND);
+        assert_asked(l, 1, false);
+        assert_asked(l, 1, false);
+        assert_asked(l, 1, false);
+        used = i == 0 ? mallinfo2().uordblks : used;
     }
     assert_int_equal(proc_descriptors(), before);
+    assert_true(fcntl(STDIN_FILENO, F_GETFD) >= 0);
+    assert_true(mallinfo2().uordblks < used + 3200);
+}
+
+/* Standard input was closed: 0 is a descriptor like any other. */
+static void test_descriptor_0(void **state)
+{
+    struct line *l = *state;
+    int input = dup(STDIN_FILENO);
+
+    close(STDIN_FILENO);
+    answer_right(l);
+    assert_int_equal(map(l), 0);
+    put(l);
+    assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    close(input);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -252,11 +298,11 @@ static void test_descriptors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_right),       T(test_memory_is_used_again),
-        T(test_wrong_once),  T(test_wrong_twice),
-        T(test_dropped),     T(test_refused),
-        T(test_nonsense),    T(test_empty),
-        T(test_descriptors),
+        T(test_right),           T(test_memory_is_used_again),
+        T(test_wrong_once),      T(test_wrong_twice),
+        T(test_dropped),         T(test_refused),
+        T(test_nonsense),        T(test_empty),
+        T(test_nothing_is_left), T(test_descriptor_0),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
