@@ -2,6 +2,10 @@
 /* Forms at a daemon: given by one process, read by another; what does not belong is not given. */
 #include "daemon.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "client/attachment.h"
 #include "client/decoded_cache.h"
 #include "cache/memory/memory.h"
 #include "ipc/shm.h"
@@ -54,6 +58,8 @@ static bool give(struct decoded_handle *k, uint64_t sample)
     return true;
 }
 
+static struct shm_decoded_hdr last_header; /* of what has() found */
+
 static bool has(struct decoded_handle *k, uint64_t sample)
 {
     struct dlc_view v;
@@ -62,6 +68,7 @@ static bool has(struct decoded_handle *k, uint64_t sample)
     if (there) {
         assert_int_equal(v.len, LEN);
         assert_true(is_sample(&v, sample + 7));
+        last_header = *((const struct shm_decoded_hdr *)v.data - 1);
         decoded_handle_put(k, &v);
     }
     return there;
@@ -80,6 +87,8 @@ static void test_given_and_read_by_another(void **state)
     for (unsigned i = 0; i < N; i++) {
         until(has(b, i));
         assert_true(has(a, i));
+        assert_int_equal(last_header.policy, KIND); /* how it was decoded goes with it */
+        assert_int_equal(last_header.sample, i);
         assert_false(has(other, i));
     }
     until((decoded_handle_figures(b, &f), f.samples == N));
@@ -119,6 +128,46 @@ static void test_upload_slots_come_back(void **state)
     assert_false(decoded_handle_reserve(k, SHM_UPLOAD_SIZE, &g[0])); /* too large */
     assert_false(has(k, 0));
     decoded_handle_close(&k);
+}
+
+struct cancelling {
+    struct decoded_handle *k;
+    struct upload g;
+    _Atomic bool begun;
+};
+
+static void *cancels(void *arg)
+{
+    struct cancelling *c = arg;
+
+    atomic_store(&c->begun, true);
+    decoded_handle_cancel(c->k, &c->g);
+    return NULL;
+}
+
+/* Which slots are used is changed by one thread at a time. */
+static void test_slots_are_locked(void **state)
+{
+    struct cancelling c = {.k = handle_at(KIND + 2)};
+    struct attachment *a;
+    unsigned number;
+    pthread_t t;
+
+    (void)state;
+    until(decoded_handle_reserve(c.k, LEN, &c.g));
+    a = c.g.a;
+    number = c.g.number;
+    dlc_mtx_lock(&a->mtx);
+    assert_int_equal(pthread_create(&t, NULL, cancels, &c), 0);
+    until(atomic_load(&c.begun));
+    for (unsigned i = 0; i < 50; i++) {
+        poll(NULL, 0, 1);
+        assert_int_equal(a->upload_used[number], 1);
+    }
+    dlc_mtx_unlock(&a->mtx);
+    pthread_join(t, NULL);
+    assert_int_equal(a->upload_used[number], 0);
+    decoded_handle_close(&c.k);
 }
 
 static void test_kinds_are_bounded(void **state)
@@ -189,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_given_and_read_by_another),
         cmocka_unit_test(test_upload_slots_come_back),
+        cmocka_unit_test(test_slots_are_locked),
         cmocka_unit_test(test_kinds_are_bounded),
         cmocka_unit_test(test_idle_make_room),
         cmocka_unit_test(test_daemon_killed),
