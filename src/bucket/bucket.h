@@ -120,7 +120,6 @@ struct bucket_stat {
     struct dlc_err err;
     uint64_t size;
     char etag[ETAG_MAX];
-    void *engine;
 };
 
 /*
@@ -138,7 +137,6 @@ struct bucket_list {
     int rc;
     struct dlc_err err;
     uint64_t n_objects, n_pages;
-    void *engine;
 };
 
 /* Gives *out. No request is made yet; credentials are looked for when the first one is. */

@@ -100,7 +100,6 @@ struct request {
     struct task submit;
     struct dlc_list link; /* lane->requests */
     struct dlc_mono submitted;
-    bool ended;
     _Atomic unsigned refs; /* X: the lane's, and one for each cancel on its way */
 };
 

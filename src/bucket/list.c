@@ -118,7 +118,6 @@ static void listing_end(struct listing *g, int rc)
         l->err.code = 0;
         l->err.text[0] = '\0';
     }
-    g->req.ended = true;
     l->done(l);
     request_end(&g->req);
 }
@@ -314,7 +313,6 @@ void bucket_list(struct bucket *b, struct bucket_list *l)
 
     dlc_check(l->done != NULL && l->page != NULL);
     g->l = l;
-    l->engine = g;
     l->n_objects = l->n_pages = 0;
     dlc_list_init(&g->pending);
     dlc_list_init(&g->flying);

@@ -36,6 +36,7 @@ struct reading {
     struct bucket_read *r;
     struct op op;        /* of a read that is not split */
     struct split *split; /* NULL: not split */
+    bool ended;          /* a cancel may come later */
 };
 
 static struct reading *reading_of(struct request *q)
@@ -53,7 +54,7 @@ static void reading_end(struct reading *g, int rc)
         r->err.text[0] = '\0';
     }
     r->took = dlc_mono_since(g->req.submitted);
-    g->req.ended = true;
+    g->ended = true;
     r->done(r);
     request_end(&g->req);
 }
@@ -251,7 +252,7 @@ static void reading_abort(struct request *q, int code, const char *why)
 {
     struct reading *g = reading_of(q);
 
-    if (q->ended)
+    if (g->ended)
         return;
     if (g->split != NULL) {
         parts_cancel(g->split);
@@ -300,7 +301,7 @@ static void on_cancel(struct task *t)
     struct cancel *c = dlc_container(t, struct cancel, task);
     struct request *q = &c->g->req;
 
-    if (!q->ended) {
+    if (!c->g->ended) {
         reading_abort(q, DLC_ECANCELED, "cancelled by the caller");
         lane_pump(q->lane);
     }

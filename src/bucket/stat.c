@@ -21,7 +21,6 @@ static void stating_end(struct stating *g, int rc)
         s->err.code = 0;
         s->err.text[0] = '\0';
     }
-    g->req.ended = true;
     s->done(s);
     request_end(&g->req);
 }
@@ -77,7 +76,6 @@ void bucket_stat(struct bucket *b, struct bucket_stat *s)
 
     dlc_check(s->done != NULL && s->key != NULL);
     g->s = s;
-    s->engine = g;
     s->size = 0;
     s->etag[0] = '\0';
     request_submit(&g->req, b, &stating_ops);
