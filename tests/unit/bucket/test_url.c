@@ -36,7 +36,7 @@ static const struct good goods[] = {
      "http://h/p?x=1&y&dlcache-layout=flat"},
     {"http://h/p?dlcache-layout=flat&dlcache-group=1", URL_HTTP, "h", "/p",
      "http://h/p?dlcache-layout=flat&dlcache-group=yes"},
-    {"http://Host", URL_HTTP, "host", "/", "http://host/"},
+    {"http://HosT", URL_HTTP, "host", "/", "http://host/"},
     {"http://host:80/a", URL_HTTP, "host", "/a", "http://host/a"},
     {"https://host:443/a", URL_HTTPS, "host", "/a", "https://host/a"},
     {"https://host:080/a", URL_HTTPS, "host:80", "/a", "https://host:80/a"},
