@@ -310,7 +310,7 @@ static void check_answer(const struct op *op, struct attempt *a)
     } else if (op->etag != NULL && op->etag[0] != '\0' && a->etag_seen[0] != '\0' &&
                strcmp(op->etag, a->etag_seen) != 0) {
         a->rc = dlc_err_set(&a->err, DLC_ECHANGED,
-                            "%.200s has changed: its ETag is %s, not %s; make the catalog anew",
+                            "%.200s has changed: its ETag is %s, not %s; make the catalog again",
                             op->key, a->etag_seen, op->etag);
         a->retryable = false;
     }

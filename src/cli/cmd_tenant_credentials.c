@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `dlcache tenant credentials`: the keys of a tenant's buckets go to the manager. They are asked
- * for on the terminal without echo, or read from a file, standard input or the environment: never
- * from arguments, which everybody on the machine can see.
+ * `dlcache tenant credentials`: sends the keys of a tenant's buckets to the manager. The command
+ * asks for them on the terminal without echo, or reads them from a file, standard input or the
+ * environment; never from arguments, which everybody on the machine can see.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -49,7 +49,7 @@ static void disown(struct attachment *a)
 }
 
 /*
- * The child has one thread, whatever locks others held: make them anew. Its copies of the parent's
+ * The child has one thread, whatever locks others held: make them again. Its copies of the parent's
  * descriptors are closed, those of attachments in the making too (base/fork_fds.h); what lies in
  * shared memory is left alone (ATTACHMENT-3).
  */

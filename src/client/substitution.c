@@ -128,7 +128,7 @@ static void settle_to(struct dlc_dataset *ds, struct attachment *a, uint64_t end
 static void settle_with(struct dlc_dataset *ds, struct attachment *a, uint64_t first, size_t n)
 {
     struct reading *r = &ds->reading;
-    /* relaxed: a number; the daemon says anew how far when it looks */
+    /* relaxed: a number; the daemon says again how far when it looks */
     uint64_t horizon = atomic_load_explicit(&a->session->horizon, memory_order_relaxed);
 
     if (horizon == 0) /* it follows the order as it is: so do we */

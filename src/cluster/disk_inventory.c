@@ -71,7 +71,7 @@ struct dataset *inventory_still_open(struct node *n, const char *name, const cha
 
 /* ---- records ---- */
 
-/* Gives; NULL: that is no name. */
+/* Gives; NULL: that is not a name. */
 static char *record_path(const struct node *n, const char *name, const char *tenant)
 {
     if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL ||

@@ -223,7 +223,7 @@ static void walk_ended(struct report *r)
     disk_group_figures(r->ds->node->disk, r->ds->disk.group, &g);
     state = g.state;
     for (uint64_t w = 0; state != r->state && w < r->words; w++)
-        r->anew[w] |= r->have[w]; /* rows say it: those that stay are told anew */
+        r->anew[w] |= r->have[w]; /* rows say it: those that stay are told again */
     r->state = (unsigned)state;
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Commands of clients over the daemon's socket; docs/format/protocol.md lists them. */
 #include "daemon/client_commands.h"
 
 #include <string.h>

@@ -17,8 +17,8 @@
 #include "daemon/other_users.h"
 #include "daemon/state.h"
 
-/* Programs open rarely, often many at once: a second is enough, and what was revoked or listed anew
- * counts from then on. */
+/* Programs open rarely, often many at once: a second is enough. A revocation or a new listing counts
+ * from then on. */
 #define OPEN_LIFE DLC_SEC(1)
 
 struct opening {

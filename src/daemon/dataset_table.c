@@ -101,7 +101,7 @@ struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *
     }
     if (newest != NULL || snapshot == 0)
         return newest;
-    return stale; /* it was listed anew since: as long as somebody reads it */
+    return stale; /* it was listed again since: as long as somebody reads it */
 }
 
 struct dataset *dataset_to_replace(const struct dataset *ds)

@@ -68,7 +68,7 @@ int tenant_memory_get(struct tenant_memories *t, const char *tenant, struct tena
 void tenant_memory_put(struct tenant_memory **mp);
 
 void tenant_memories_set_ceiling(struct tenant_memories *t, uint64_t bytes);
-/* Divide it anew (TENANT-MEMORY-2), after a change of to_come that cannot wait for the tick. */
+/* Divide it again (TENANT-MEMORY-2), after a change of to_come that cannot wait for the tick. */
 void tenant_memories_divide(struct tenant_memories *t);
 /* Call it periodically: heartbeats, memory_tick() of all, and the division. */
 void tenant_memories_tick(struct tenant_memories *t);

@@ -41,7 +41,7 @@ struct draw_spec {
     uint32_t every;       /* coverage: 1 or more */
     double replication;   /* shade: 0.5, 1, 1.5, ... 100 */
     double prefer;        /* coverage: 1 to 1000: the weight of residents is so many times */
-    /* Of the samples by their numbers. What is no positive finite number: never learnt. */
+    /* Of a sample, by its number. A value that is not positive and finite: never learnt. */
     float (*weight)(const void *arg, uint64_t sample);
     bool (*resident)(const void *arg, uint64_t sample); /* NULL: none is */
     const void *arg;

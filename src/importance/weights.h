@@ -9,7 +9,7 @@
  *
  * (WEIGHT-STORE-1) A store is seen by whoever takes its mark or a later one: the weight is stored
  *                  before the mark is set, and the mark is taken before the weight is loaded.
- * (WEIGHT-STORE-2) What is no positive finite number reads as 0: never learnt.
+ * (WEIGHT-STORE-2) A value that is not a positive finite number reads as 0: never learnt.
  * (WEIGHT-STORE-3) A mark that is set is found by every later look from 0 on until it is taken,
  *                  wherever a look stops. Only the death of a process between the two bits of a
  *                  mark, or before it counts the store, hides it, until another sample of the same

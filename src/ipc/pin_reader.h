@@ -69,7 +69,7 @@ static inline bool shm_look(const struct shm_slot *slots, uint64_t sample, uint6
             *len = (uint32_t)(l & UINT32_MAX);
             return shm_where_valid(w, l, segment_size);
         }
-        w = again; /* evicted and filled anew in between: a new generation each time */
+        w = again; /* evicted and filled again in between: a new generation each time */
     }
     return false;
 }

@@ -3,8 +3,8 @@
  * Answers to HTTP requests, without any input or output: the head, and whether an answer is the one
  * that was asked for.
  *
- * Of the head the few headers that origins look at are picked. That runs for every line of every
- * answer, so a line that is not ours must be known by its length or its first characters.
+ * From the head it takes the few headers that origins use. This runs for every line of every
+ * answer, so the length or the first characters of a line must suffice to skip it.
  */
 #include "net/async_client.h"
 

@@ -144,7 +144,7 @@ static int look(struct credential_source *s, struct credentials *out, struct dlc
         .now = now_of(s),
         .stop_fd = s->stop_fd,
     };
-    int rc = profiles_load(&p, &s->env, err); /* anew: the files may have changed */
+    int rc = profiles_load(&p, &s->env, err); /* again: the files may have changed */
 
     if (rc < 0)
         return rc;

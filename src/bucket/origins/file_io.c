@@ -219,7 +219,7 @@ static bool check_version(struct file_work *w, const struct stat *st)
         a->rc =
             dlc_err_set(&a->err, DLC_ECHANGED,
                         "%.200s in %.100s has changed: its ETag is %s, not %s; make the catalog "
-                        "anew",
+                        "again",
                         a->key, w->root, a->etag_seen, a->etag);
         return false;
     }

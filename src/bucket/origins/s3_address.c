@@ -4,7 +4,7 @@
  * and the one that is sent, byte for byte.
  *
  * The bucket's name goes into the host name (virtual-host style) only where that works: not for
- * names with dots under https, whose certificates do not match, and not for names that are no host
+ * names with dots under https, whose certificates do not match, and not for names that are not host
  * labels.
  */
 #include "bucket/origins/s3_i.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The watch thread of the disk tier: asks for the free space every second, so that figures are
- * fresh although readers of figures never ask, and probes a disk that is bypassed. If the file
- * system hangs, only this thread hangs.
+ * The watch thread of the disk tier: asks the file system for its free space every second, so that
+ * nobody else has to, and probes a disk that is bypassed. If the file system hangs, only this
+ * thread hangs.
  */
 #include "cache/disk/disk_i.h"
 

@@ -15,7 +15,7 @@ const struct policy_ops policy_lru = {
     .key = no_key,
 };
 
-/* Frequency since it came: what went and comes back begins anew. */
+/* Frequency since it came: what went and comes back begins again. */
 static void lfu_used(struct policy *p, struct policy_item *it, double now)
 {
     (void)p;

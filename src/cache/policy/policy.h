@@ -147,7 +147,7 @@ void policy_forget_use(struct policy *p, struct policy_item *it);
 size_t policy_some(struct policy *p, struct policy_item **out, size_t most);
 void policy_weight(struct policy *p, struct policy_item *it, double weight); /* importance */
 void policy_expect(struct policy *p, struct policy_item *it, int32_t runs);  /* worth */
-void policy_set_cost(struct policy *p, struct policy_item *it, double cost); /* measured anew */
+void policy_set_cost(struct policy *p, struct policy_item *it, double cost); /* measured again */
 /* The size of an item that stands for many has changed. */
 void policy_resize(struct policy *p, struct policy_item *it, uint64_t size, double cost);
 

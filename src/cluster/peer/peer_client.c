@@ -63,7 +63,7 @@ struct peer {
     uint64_t probe_address;
 
     struct health health; /* G: mtx, and what follows */
-    uint64_t address;     /* hash of where it was asked last: elsewhere its health is anew */
+    uint64_t address;     /* hash of where it was asked last: health begins again elsewhere */
     struct hist took;     /* ns */
     uint64_t reads, bytes, failures, skipped;
 };

@@ -90,7 +90,7 @@ static void bucket_stat_done(struct bucket_stat *s)
     if (s->rc == 0)
         dlc_err_set(&a->err, DLC_ECHANGED,
                     "%.200s of %.120s is no longer the object that was listed: its ETag was %s and "
-                    "is now %s; list the bucket anew (refresh, `dlcache ls --refresh`)",
+                    "is now %s; list the bucket again (refresh, `dlcache ls --refresh`)",
                     e->key, a->ds->url.shown, e->etag, s->etag);
     fetch_attempt_done(a);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Why readers had to wait: the counters stall_*_ns, so that a slow run can be explained. */
+/* Stall accounting: counts for how long readers waited, by cause (counters stall_*_ns). */
 #include "daemon/fetch/source.h"
 
 #include "base/counters.h"

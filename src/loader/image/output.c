@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The last pass: a row of RGBX becomes what was asked for, in its place in the output.
+ * The last pass of the image pipeline: converts a row of RGBX to the format of the output, and
+ * writes it there.
  *
  * Floats come from a table of 3 x 256 values, computed in the order of torchvision's ToTensor and
  * Normalize: division by 255, minus mean, division by std, each rounded to float32. So they are

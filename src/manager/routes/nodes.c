@@ -267,7 +267,7 @@ static int join(struct api *api, const char *name, uint64_t expect, struct join_
     *is_new = rc == DLC_ENOTFOUND && expect == STORE_ANY;
     if (*is_new)
         rc = join_new(api, name, j, out, err);
-    if (rc == 0) /* it tells anew what it has */
+    if (rc == 0) /* it tells again what it has */
         rc = store_chunks_drop(api->tables->store, NULL, name, err);
     return rc;
 }

@@ -109,7 +109,7 @@ static int credentials_of(struct api *api, const char *tenant, json_t **out, str
     if (rc == 0 && text != NULL) {
         *out = json_loads(text, 0, NULL);
         if (*out == NULL)
-            rc = dlc_err_set(err, DLC_ECORRUPT, "the credentials of %s are no JSON", tenant);
+            rc = dlc_err_set(err, DLC_ECORRUPT, "the credentials of %s are not JSON", tenant);
     }
     secret_wipe(&text);
     store_doc_release(&d);

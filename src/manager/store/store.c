@@ -332,7 +332,7 @@ int store_event(struct store *m, const char *tenant, json_t *body, struct dlc_er
 
     json_decref(body);
     if (rc == 0 && text == NULL)
-        rc = dlc_err_set(err, DLC_EINVAL, "store: an event that is no JSON object");
+        rc = dlc_err_set(err, DLC_EINVAL, "store: an event that is not a JSON object");
     if (rc == 0)
         rc = checked(m)->ops->event(m, whose, text, m->fence, err);
     free(text);

@@ -174,6 +174,6 @@ void datasets_tick(struct tables *t, struct dlc_mono now)
         if (place_again(t, name, &err) == 0)
             json_object_del(t->placement.orphans, name);
         else
-            log_warn("dataset %s is not placed anew: %s", name, err.text);
+            log_warn("dataset %s is not placed again: %s", name, err.text);
     }
 }

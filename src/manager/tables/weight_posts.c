@@ -197,7 +197,7 @@ static int answer(struct tables *t, const struct weight_post *p, const struct gr
     bool lost = g->n > 0 && strcmp(after, suffix_of(g->ids[g->n - 1])) > 0;
     int rc = 0;
 
-    if (lost) /* the store has forgotten some: begin anew, with the sender's own in their places */
+    if (lost) /* the store has forgotten some: begin again, with the sender's own in their places */
         after = "";
     while (i < g->n && strcmp(suffix_of(g->ids[i]), after) <= 0)
         i++;

@@ -15,7 +15,7 @@
  * Errors: 401, 403 DLC_EDENIED; 404 DLC_ENOTFOUND; 409 DLC_EBUSY when the name is taken
  * (AlreadyExists) and DLC_ECHANGED otherwise (another version, uid or field manager); 410
  * DLC_ECHANGED; other 4xx DLC_EINVAL; 429 and 5xx DLC_EBUCKET; nobody answers DLC_EBUCKET or
- * DLC_ETIMEDOUT; an answer that is no JSON or too long DLC_EPROTO; DLC_ECANCELED when interrupted
+ * DLC_ETIMEDOUT; an answer that is not JSON or too long DLC_EPROTO; DLC_ECANCELED when interrupted
  * or refused by may_write. The text is the server's own, with method and object before it.
  */
 #ifndef DLC_OPERATOR_KUBE_KUBE_H
@@ -130,7 +130,7 @@ int kube_list(struct kube *k, enum kube_kind kind, const struct kube_query *q,
 int kube_event(struct kube *k, const json_t *about, const char *type, const char *reason,
                struct dlc_err *err, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
 
-/* Any path of the server: "/version", "/readyz". Gives *out, a text when it is no JSON. */
+/* Any path of the server: "/version", "/readyz". Gives *out, a text when it is not JSON. */
 int kube_raw(struct kube *k, const char *method, const char *path, const json_t *body, json_t **out,
              struct dlc_err *err);
 

@@ -172,7 +172,7 @@ int kube_call_json(struct kube_call *c, json_t **out, struct dlc_err *err)
 
     *out = b->len > 0 ? json_loadb(b->data, b->len, JSON_DECODE_ANY, NULL) : NULL;
     if (*out == NULL)
-        return dlc_err_set(err, DLC_EPROTO, "%s %.*s: the answer is no JSON", c->method,
+        return dlc_err_set(err, DLC_EPROTO, "%s %.*s: the answer is not JSON", c->method,
                            (int)strcspn(c->path, "?"), c->path);
     return 0;
 }

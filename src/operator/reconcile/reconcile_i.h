@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Reconciliation inside.
+ * The parts of reconcile(), private to this directory.
  *
- *     reconcile.c          a DLTPod: what comes first, what its phase is
- *     reconcile_job.c      one of its jobs in the control plane: data, registration, warm-up
- *     reconcile_job_end.c      its end there, and that of its data
- *     reconcile_pods.c     its pods: what they say, which are to go, which to come
+ *     reconcile.c          a DLTPod: the order of its steps, and its phase
+ *     reconcile_job.c      one of its jobs at the manager: data, registration, warm-up
+ *     reconcile_job_end.c  the end of that job, and of its data
+ *     reconcile_pods.c     its pods: their states, which to delete, which to create
  *     reconcile_dataset.c  a CachedDataset
- *     reconcile_delete.c     deletion of a DLTPod
+ *     reconcile_delete.c   deletion of a DLTPod
  *     reconcile_tenant.c   tenant and credentials, for both
- *     node_filter.c              which nodes may run a pod
- *     warm_progress.c           how much of the data is there
+ *     node_filter.c        which nodes may run a pod
+ *     warm_progress.c      how much of the data the nodes hold
  *     status.c             status and events
- *     observed.c           memory
+ *     observed.c           memory of observed states and action lists
  */
 #ifndef DLC_OPERATOR_RECONCILE_RECONCILE_I_H
 #define DLC_OPERATOR_RECONCILE_RECONCILE_I_H
