@@ -115,18 +115,6 @@ int os_fallocate_sure(int fd, uint64_t size)
     return -1;
 }
 
-int os_punch(int fd, uint64_t off, uint64_t len)
-{
-    int rc;
-
-    if (faulty(punch))
-        return -1;
-    do
-        rc = fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len);
-    while (rc < 0 && errno == EINTR);
-    return rc;
-}
-
 void *os_map(int fd, uint64_t off, size_t len, bool writable)
 {
     int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;

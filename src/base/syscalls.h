@@ -49,7 +49,6 @@ int os_ftruncate(int fd, uint64_t size);
 int os_fallocate(int fd, uint64_t size); /* reserve [0, size) */
 /* The same where the file system cannot: by writing. */
 int os_fallocate_sure(int fd, uint64_t size);
-int os_punch(int fd, uint64_t off, uint64_t len); /* give pages back */
 /* Of memory. Tests set another one, a power of two that is a multiple of the real one; 0: the real
  * one. */
 uint64_t os_page_size(void);
