@@ -31,6 +31,9 @@ struct command {
     const struct kind *kind; /* cli/resource_commands.h; for those that say what they are about */
 };
 
+/* In a struct command: exactly one operand, which is said to be missing as `what`. */
+#define ONE_OPERAND(what) .min = 1, .max = 1, .missing = (what)
+
 /*
  * Run cmd with argv[0] its name: the subcommand that argv[1] names, if there is one, else its own
  * run(). That of a command which is nothing but its subcommands is group_run().

@@ -268,8 +268,6 @@ const struct command cmd_bench = {
     .examples = "  $ dlcache bench s3://my-bucket/train/\n"
                 "  $ dlcache bench -n 500 --json gs://my-bucket/train/\n"
                 "  $ dlcache bench 'file:///data/images?latency=30ms'     as if it were far away\n",
-    .min = 1,
-    .max = 1,
-    .missing = "the URL of a dataset",
+    ONE_OPERAND("the URL of a dataset"),
     .run = run,
 };

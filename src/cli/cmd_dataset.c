@@ -235,9 +235,7 @@ static const struct command sub_show = {
                "or warms it\n"
                "now.",
     .examples = "  $ dlcache dataset show imagenet --watch 1s\n",
-    .min = 1,
-    .max = 1,
-    .missing = DATASET_MISSING,
+    ONE_OPERAND(DATASET_MISSING),
     .run = kind_show,
     .kind = &kind_dataset,
 };
@@ -248,9 +246,7 @@ static const struct command sub_rm = {
     .summary = "Forget a dataset and what nodes have of it.",
     .details = "The bucket is not touched. Refused while jobs run on it, unless --force.",
     .examples = "  $ dlcache dataset rm imagenet\n",
-    .min = 1,
-    .max = 1,
-    .missing = DATASET_MISSING,
+    ONE_OPERAND(DATASET_MISSING),
     .run = kind_rm,
     .kind = &kind_dataset,
 };

@@ -111,9 +111,7 @@ const struct command cmd_dataset_chunks = {
                "many were cut\n"
                "from it. All pages are fetched, one at a time.",
     .examples = "  $ dlcache dataset chunks imagenet --node gpu7 --prefix train/n01\n",
-    .min = 1,
-    .max = 1,
-    .missing = DATASET_MISSING,
+    ONE_OPERAND(DATASET_MISSING),
     .kind = &kind_dataset,
     .run = run,
 };

@@ -333,9 +333,7 @@ const struct command cmd_dataset_snapshot = {
     .details = "One node lists it; the others take its catalog over. Jobs that run keep the one "
                "they began with.",
     .examples = "  $ dlcache dataset snapshot imagenet\n",
-    .min = 1,
-    .max = 1,
-    .missing = DATASET_MISSING,
+    ONE_OPERAND(DATASET_MISSING),
     .kind = &kind_dataset,
     .run = snapshot,
 };
@@ -348,9 +346,7 @@ const struct command cmd_dataset_warm = {
                "`dlcache warm NAME` is the same.",
     .examples = "  $ dlcache dataset warm imagenet --split train\n"
                 "  $ dlcache dataset warm imagenet --tier disk --background\n",
-    .min = 1,
-    .max = 1,
-    .missing = DATASET_MISSING,
+    ONE_OPERAND(DATASET_MISSING),
     .kind = &kind_dataset,
     .run = warm,
 };
@@ -361,9 +357,7 @@ const struct command cmd_dataset_evict = {
     .summary = "Have all nodes forget what they cached of it.",
     .details = "Refused while jobs run on it, unless --force. The bucket is not touched.",
     .examples = "  $ dlcache dataset evict imagenet --tier memory\n",
-    .min = 1,
-    .max = 1,
-    .missing = DATASET_MISSING,
+    ONE_OPERAND(DATASET_MISSING),
     .kind = &kind_dataset,
     .run = evict,
 };

@@ -324,9 +324,7 @@ static const struct command sub_create = {
         "(a minute): by nodes it reads from, or `dlcache job heartbeat`.",
     .examples = "  $ job=$(dlcache job create imagenet --split train --epochs 90 --gpus 8)\n"
                 "  $ dlcache job create imagenet --mode partitioned --memory-limit 64GB --queue\n",
-    .min = 1,
-    .max = 1,
-    .missing = "the name of a dataset",
+    ONE_OPERAND("the name of a dataset"),
     .run = create,
 };
 
@@ -347,9 +345,7 @@ static const struct command sub_show = {
     .details = "What nodes say of it: readers, how often they found what they asked for, how long "
                "they waited.",
     .examples = "  $ dlcache job show j-0123456789abcdef --watch 1s\n",
-    .min = 1,
-    .max = 1,
-    .missing = ID,
+    ONE_OPERAND(ID),
     .run = kind_show,
     .kind = &jobs,
 };
@@ -362,9 +358,7 @@ static const struct command sub_heartbeat = {
         "For scripts: nodes say so by themselves while processes read that have its number in\n"
         "DLCACHE_JOB.",
     .examples = "  $ dlcache job heartbeat \"$job\" --epochs-done 3\n",
-    .min = 1,
-    .max = 1,
-    .missing = ID,
+    ONE_OPERAND(ID),
     .run = heartbeat,
     .kind = &jobs,
 };
@@ -375,9 +369,7 @@ static const struct command sub_rm = {
     .summary = "End a job: its room goes to others.",
     .details = "Processes are not touched; they go on reading, as without a job.",
     .examples = "  $ dlcache job rm \"$job\"\n",
-    .min = 1,
-    .max = 1,
-    .missing = ID,
+    ONE_OPERAND(ID),
     .run = kind_rm,
     .kind = &jobs,
 };

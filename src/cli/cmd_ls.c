@@ -297,8 +297,6 @@ const struct command cmd_ls = {
     .examples = "  $ dlcache ls s3://my-bucket/train/\n"
                 "  $ dlcache ls -l -n 10 gs://my-bucket/train/\n"
                 "  $ dlcache ls --json file:///data/images | jq .key\n",
-    .min = 1,
-    .max = 1,
-    .missing = "the URL of a dataset",
+    ONE_OPERAND("the URL of a dataset"),
     .run = run,
 };

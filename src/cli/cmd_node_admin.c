@@ -168,9 +168,7 @@ static const struct command sub_show = {
     .summary = "Show one node: what it has, does, and was told to do.",
     .details = "From peers: samples it got from other nodes. For peers: samples it gave to them.",
     .examples = "  $ dlcache node show gpu7\n",
-    .min = 1,
-    .max = 1,
-    .missing = NAME,
+    ONE_OPERAND(NAME),
     .run = kind_show,
     .kind = &nodes,
 };
@@ -181,9 +179,7 @@ static const struct command sub_drain = {
     .summary = "Give a node's chunks other owners, before it is taken away.",
     .details = "It owns nothing from now on, and still serves what it has. Programs on it go on.",
     .examples = "  $ dlcache node drain gpu7\n",
-    .min = 1,
-    .max = 1,
-    .missing = NAME,
+    ONE_OPERAND(NAME),
     .run = drain,
     .kind = &nodes,
 };
@@ -194,9 +190,7 @@ static const struct command sub_undrain = {
     .summary = "Let it own chunks again.",
     .details = "The opposite of `dlcache node drain`.",
     .examples = "  $ dlcache node undrain gpu7\n",
-    .min = 1,
-    .max = 1,
-    .missing = NAME,
+    ONE_OPERAND(NAME),
     .run = undrain,
     .kind = &nodes,
 };
@@ -207,9 +201,7 @@ static const struct command sub_leave = {
     .summary = "Forget a node that is not coming back.",
     .details = "One that still runs joins again by itself: end it first.",
     .examples = "  $ dlcache node leave gpu7\n",
-    .min = 1,
-    .max = 1,
-    .missing = NAME,
+    ONE_OPERAND(NAME),
     .run = kind_rm,
     .kind = &nodes,
 };

@@ -128,9 +128,7 @@ static const struct command sub_create = {
                "loses it asks\n"
                "for another with `dlcache tenant token`.",
     .examples = "  $ (umask 077; dlcache tenant create vision > vision.token)\n",
-    .min = 1,
-    .max = 1,
-    .missing = NAME,
+    ONE_OPERAND(NAME),
     .run = create,
     .kind = &kind_tenant,
 };
@@ -152,9 +150,7 @@ static const struct command sub_show = {
     .summary = "Show one tenant.",
     .details = "Neither tokens nor credentials are ever shown, only that they are there.",
     .examples = "  $ dlcache tenant show vision\n",
-    .min = 1,
-    .max = 1,
-    .missing = NAME,
+    ONE_OPERAND(NAME),
     .run = kind_show,
     .kind = &kind_tenant,
 };
@@ -165,9 +161,7 @@ static const struct command sub_rm = {
     .summary = "Delete a tenant that has no datasets and jobs.",
     .details = "Its tokens are good for nothing from now on, and its credentials are forgotten.",
     .examples = "  $ dlcache tenant rm vision\n",
-    .min = 1,
-    .max = 1,
-    .missing = NAME,
+    ONE_OPERAND(NAME),
     .run = kind_rm,
     .kind = &kind_tenant,
 };
@@ -180,9 +174,7 @@ static const struct command sub_token = {
                "one. A tenant\n"
                "may do this with its own token.",
     .examples = "  $ dlcache tenant token vision --grace 1h > vision.token\n",
-    .min = 1,
-    .max = 1,
-    .missing = NAME,
+    ONE_OPERAND(NAME),
     .run = token,
     .kind = &kind_tenant,
 };

@@ -243,9 +243,7 @@ const struct command cmd_tenant_credentials = {
     .examples = "  $ dlcache tenant credentials vision\n"
                 "  $ dlcache tenant credentials vision --from-env --region eu-west-1\n"
                 "  $ aws configure export-credentials | dlcache tenant credentials vision -f -\n",
-    .min = 1,
-    .max = 1,
-    .missing = "the name of a tenant",
+    ONE_OPERAND("the name of a tenant"),
     .run = run,
     .kind = &kind_tenant,
 };

@@ -137,8 +137,6 @@ const struct command cmd_warm = {
                 "  $ dlcache warm --tier disk gs://my-bucket/video/\n"
                 "  $ dlcache warm --anonymous --json s3://public-bucket/images/\n"
                 "  $ dlcache warm imagenet --split train\n",
-    .min = 1,
-    .max = 1,
-    .missing = "the URL or name of a dataset",
+    ONE_OPERAND("the URL or name of a dataset"),
     .run = run,
 };
