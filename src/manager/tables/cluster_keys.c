@@ -4,14 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <openssl/bio.h>
-#include <openssl/crypto.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/pem.h"
 #include "manager/store/wall_time.h"
 
 #define ID_MAX 64
@@ -47,47 +45,26 @@ static void key_owner(enum cluster_key_purpose purpose, char out[static ID_MAX])
 
 static json_t *key_seal(EVP_PKEY *pair, const struct seal *seal, enum cluster_key_purpose purpose)
 {
-    BIO *b = BIO_new(BIO_s_secmem());
-    char owner[ID_MAX], *data = NULL, *text;
+    char owner[ID_MAX], *text = pem_of_key(pair);
     json_t *sealed;
-    long len;
 
-    dlc_check(b != NULL && PEM_write_bio_PKCS8PrivateKey(b, pair, NULL, NULL, 0, NULL, NULL) == 1);
-    len = BIO_get_mem_data(b, &data);
-    text = mem_strn(data, (size_t)len);
-    OPENSSL_cleanse(data, (size_t)len);
-    BIO_free(b);
     key_owner(purpose, owner);
     sealed = seal_text(seal, owner, text);
     secret_wipe(&text);
     return sealed;
 }
 
-/* A key that wants a password is not one of ours. */
-static int no_password(char *buf, int size, int rw, void *arg)
-{
-    (void)buf;
-    (void)size;
-    (void)rw;
-    (void)arg;
-    return 0;
-}
-
 static int key_unseal(const json_t *sealed, const struct seal *seal,
                       enum cluster_key_purpose purpose, EVP_PKEY **out, struct dlc_err *err)
 {
     char owner[ID_MAX], *text = NULL;
-    BIO *b;
     int rc;
 
     key_owner(purpose, owner);
     rc = unseal_text(seal, owner, sealed, &text, err);
     if (rc < 0)
         return rc;
-    b = BIO_new_mem_buf(text, -1);
-    *out = b != NULL ? PEM_read_bio_PrivateKey(b, NULL, no_password, NULL) : NULL;
-    BIO_free(b);
-    ERR_clear_error();
+    *out = pem_read_key(text);
     secret_wipe(&text);
     return *out != NULL ? 0 : dlc_err_set(err, DLC_ECORRUPT, "%s is not a private key", owner);
 }

@@ -5,13 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-#include <openssl/bio.h>
 #include <openssl/bn.h>
-#include <openssl/crypto.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
@@ -19,6 +16,7 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/pem.h"
 #include "base/secret.h"
 
 #define SKEW_S    3600 /* clocks of those who look may be behind */
@@ -44,76 +42,6 @@ static int failed(struct dlc_err *err, const char *what)
     return dlc_err_set(err, DLC_EIO, "OpenSSL cannot %s: %s", what, text);
 }
 
-/* -------- PEM -------- */
-
-/* The nth certificate of a text; NULL: there is none. */
-static X509 *nth_cert(const char *pem, int nth)
-{
-    BIO *b = pem != NULL ? BIO_new_mem_buf(pem, -1) : NULL;
-    X509 *x = NULL;
-
-    if (b == NULL)
-        return NULL;
-    for (int i = 0; i <= nth; i++) {
-        X509_free(x);
-        x = PEM_read_bio_X509(b, NULL, NULL, NULL);
-        if (x == NULL)
-            break;
-    }
-    BIO_free(b);
-    ERR_clear_error();
-    return x;
-}
-
-/* Nobody is asked for a password: an encrypted key is none. */
-static int no_password(char *buf, int size, int rw, void *arg)
-{
-    (void)buf;
-    (void)size;
-    (void)rw;
-    (void)arg;
-    return 0;
-}
-
-static EVP_PKEY *read_key(const char *pem)
-{
-    BIO *b = pem != NULL ? BIO_new_mem_buf(pem, -1) : NULL;
-    EVP_PKEY *k = b != NULL ? PEM_read_bio_PrivateKey(b, NULL, no_password, NULL) : NULL;
-
-    BIO_free(b);
-    ERR_clear_error();
-    return k;
-}
-
-/* Gives what was written into a memory BIO, and frees that. */
-static char *text_of(BIO *b)
-{
-    char *data = NULL;
-    long len = BIO_get_mem_data(b, &data);
-    char *text = len > 0 ? mem_strn(data, (size_t)len) : NULL;
-
-    if (len > 0)
-        OPENSSL_cleanse(data, (size_t)len);
-    BIO_free(b);
-    return text;
-}
-
-static char *cert_text(X509 *x)
-{
-    BIO *b = BIO_new(BIO_s_mem());
-
-    dlc_check(b != NULL && PEM_write_bio_X509(b, x) == 1);
-    return text_of(b);
-}
-
-static char *key_text(EVP_PKEY *k)
-{
-    BIO *b = BIO_new(BIO_s_mem());
-
-    dlc_check(b != NULL && PEM_write_bio_PKCS8PrivateKey(b, k, NULL, NULL, 0, NULL, NULL) == 1);
-    return text_of(b);
-}
-
 /* -------- time -------- */
 
 static int64_t unix_of(const ASN1_TIME *t)
@@ -135,7 +63,7 @@ static int64_t begin_of(const X509 *x)
 
 int64_t certs_end(const char *pem)
 {
-    X509 *x = nth_cert(pem, 0);
+    X509 *x = pem_read_cert(pem);
     int64_t end = end_of(x);
 
     X509_free(x);
@@ -195,8 +123,8 @@ static const char *cert_fault(X509 *x, EVP_PKEY *key, EVP_PKEY *ca_key,
 enum certs_state certs_check(const struct certs *c, const struct certs_names *names, int64_t now,
                              struct dlc_err *why)
 {
-    X509 *ca = nth_cert(c->bundle, 0), *cert = nth_cert(c->cert, 0);
-    EVP_PKEY *ca_key = read_key(c->ca_key), *key = read_key(c->key);
+    X509 *ca = pem_read_cert(c->bundle), *cert = pem_read_cert(c->cert);
+    EVP_PKEY *ca_key = pem_read_key(c->ca_key), *key = pem_read_key(c->key);
     const char *fault = ca_fault(ca, ca_key, now);
     enum certs_state s = CERTS_GOOD;
 
@@ -245,20 +173,6 @@ static bool set_serial(X509 *x)
     return ok;
 }
 
-static bool extend(X509 *x, X509 *issuer, int nid, const char *value)
-{
-    X509V3_CTX ctx;
-    X509_EXTENSION *e;
-    bool ok;
-
-    X509V3_set_ctx_nodb(&ctx);
-    X509V3_set_ctx(&ctx, issuer, x, NULL, NULL, 0);
-    e = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
-    ok = e != NULL && X509_add_ext(x, e, -1) == 1;
-    X509_EXTENSION_free(e);
-    return ok;
-}
-
 /* All but extensions and signature. */
 static X509 *blank(EVP_PKEY *key, const char *subject, int64_t now, int64_t end)
 {
@@ -280,9 +194,10 @@ static X509 *make_ca(EVP_PKEY *key, int64_t now)
     X509 *x = blank(key, CA_NAME, now, now + (int64_t)CERTS_CA_DAYS * CERTS_DAY);
 
     if (x != NULL && X509_set_issuer_name(x, X509_get_subject_name(x)) == 1 &&
-        extend(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-        extend(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
-        extend(x, x, NID_subject_key_identifier, "hash") && X509_sign(x, key, EVP_sha256()) > 0)
+        x509_add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+        x509_add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+        x509_add_extension(x, x, NID_subject_key_identifier, "hash") &&
+        X509_sign(x, key, EVP_sha256()) > 0)
         return x;
     X509_free(x);
     return NULL;
@@ -300,12 +215,12 @@ static X509 *make_cert(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key, const struct c
         buf_addf(&alt, "%s%s:%s", i > 0 ? "," : "", is_address(names->v[i]) ? "IP" : "DNS",
                  names->v[i]);
     ok = x != NULL && X509_set_issuer_name(x, X509_get_subject_name(ca)) == 1 &&
-         extend(x, ca, NID_basic_constraints, "critical,CA:FALSE") &&
-         extend(x, ca, NID_key_usage, "critical,digitalSignature") &&
-         extend(x, ca, NID_ext_key_usage, "serverAuth") &&
-         extend(x, ca, NID_subject_key_identifier, "hash") &&
-         extend(x, ca, NID_authority_key_identifier, "keyid:always") &&
-         extend(x, ca, NID_subject_alt_name, buf_str(&alt)) &&
+         x509_add_extension(x, ca, NID_basic_constraints, "critical,CA:FALSE") &&
+         x509_add_extension(x, ca, NID_key_usage, "critical,digitalSignature") &&
+         x509_add_extension(x, ca, NID_ext_key_usage, "serverAuth") &&
+         x509_add_extension(x, ca, NID_subject_key_identifier, "hash") &&
+         x509_add_extension(x, ca, NID_authority_key_identifier, "keyid:always") &&
+         x509_add_extension(x, ca, NID_subject_alt_name, buf_str(&alt)) &&
          X509_sign(x, ca_key, EVP_sha256()) > 0;
     buf_release(&alt);
     if (ok)
@@ -319,14 +234,14 @@ static X509 *make_cert(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key, const struct c
 /* The new CA, and after it the one that was first until now, while it is good. (CERTS-2) */
 static char *bundle_of(X509 *ca, const char *before, int64_t now)
 {
-    X509 *old = nth_cert(before, 0);
-    char *first = cert_text(ca), *second, *out;
+    X509 *old = pem_read_cert(before);
+    char *first = pem_of_cert(ca), *second, *out;
 
     if (old == NULL || end_of(old) <= now) {
         X509_free(old);
         return first;
     }
-    second = cert_text(old);
+    second = pem_of_cert(old);
     out = mem_fmt("%s%s", first, second);
     mem_free(&first);
     mem_free(&second);
@@ -348,7 +263,7 @@ static int renew_ca(struct certs *c, int64_t now, struct dlc_err *err)
         mem_free(&c->bundle);
         c->bundle = bundle;
         secret_free(&c->ca_key);
-        c->ca_key = key_text(key);
+        c->ca_key = pem_of_key(key);
     }
     X509_free(ca);
     EVP_PKEY_free(key);
@@ -358,8 +273,8 @@ static int renew_ca(struct certs *c, int64_t now, struct dlc_err *err)
 static int renew_cert(struct certs *c, const struct certs_names *names, int64_t now,
                       struct dlc_err *err)
 {
-    X509 *ca = nth_cert(c->bundle, 0), *x = NULL;
-    EVP_PKEY *ca_key = read_key(c->ca_key), *key = new_key();
+    X509 *ca = pem_read_cert(c->bundle), *x = NULL;
+    EVP_PKEY *ca_key = pem_read_key(c->ca_key), *key = new_key();
     int rc = 0;
 
     dlc_check(ca != NULL && ca_key != NULL);
@@ -370,8 +285,8 @@ static int renew_cert(struct certs *c, const struct certs_names *names, int64_t 
     } else {
         mem_free(&c->cert);
         secret_free(&c->key);
-        c->cert = cert_text(x);
-        c->key = key_text(key);
+        c->cert = pem_of_cert(x);
+        c->key = pem_of_key(key);
     }
     X509_free(x);
     X509_free(ca);
