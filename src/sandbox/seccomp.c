@@ -21,6 +21,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/check.h"
 #include "base/syscalls.h"
 
@@ -81,7 +82,9 @@ static void emit_rule(struct buf *out, const struct rule *r)
     load(out, offsetof(struct seccomp_data, nr));
 }
 
-unsigned seccomp_program(unsigned refused, struct buf *out)
+/* The program; returns the number of its instructions. `refused` is the answer to a call that is
+ * not in the list, SECCOMP_RET_*. */
+static unsigned seccomp_program(unsigned refused, struct buf *out)
 {
     const uint32_t SELF = (uint32_t)getpid();
     const struct rule rules[] = {
@@ -113,7 +116,8 @@ unsigned seccomp_program(unsigned refused, struct buf *out)
 
 #else
 
-unsigned seccomp_program(unsigned refused, struct buf *out)
+/* This architecture has no list. */
+static unsigned seccomp_program(unsigned refused, struct buf *out)
 {
     (void)refused;
     buf_clear(out);
@@ -128,13 +132,9 @@ unsigned seccomp_program(unsigned refused, struct buf *out)
 static void on_refused(int sig, siginfo_t *info, void *context)
 {
     ucontext_t *uc = context;
-    char line[80];
-    int n = snprintf(line, sizeof(line), "dlcache: BUG: the sandbox refused system call %d\n",
-                     info->si_syscall);
 
     (void)sig;
-    if (write(STDERR_FILENO, line, (size_t)n) < 0)
-        abort();
+    dprintf(STDERR_FILENO, "dlcache: BUG: the sandbox refused system call %d\n", info->si_syscall);
 #ifdef __x86_64__
     uc->uc_mcontext.gregs[REG_RAX] = -EPERM;
 #else

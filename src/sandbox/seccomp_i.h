@@ -10,15 +10,6 @@
 #ifndef DLC_SANDBOX_SECCOMP_I_H
 #define DLC_SANDBOX_SECCOMP_I_H
 
-#include "base/buf.h"
-
-struct sock_filter;
-
-/* The program; returns the number of its instructions. `refused` is the answer to a call that is
- * not in the list, SECCOMP_RET_*. Gives: out, an array of struct sock_filter. 0: this architecture
- * has no list. */
-unsigned seccomp_program(unsigned refused, struct buf *out);
-
 /*
  * Filter the calls of this thread and of those that it starts, for good. 0 or -1 with errno:
  * EINVAL where the kernel has no filters, EOPNOTSUPP on an architecture without a list.

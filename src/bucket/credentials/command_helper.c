@@ -56,7 +56,7 @@ static _Noreturn void work(const char *profile, int fds[static N_FDS])
 
     signal(SIGCHLD, SIG_DFL);
     os_close(&(int){HELPER_FD});
-    dup2(fds[FD_LOG], STDERR_FILENO);
+    os_dup2(fds[FD_LOG], STDERR_FILENO);
     aws_env_read(&env);
     command = profiles_load(&p, &env, &err) == 0 ? profiles_command(&p, profile) : NULL;
     if (command == NULL || command_spawn(command, fds[FD_OUT], &pid) < 0)
@@ -98,8 +98,8 @@ static _Noreturn void help(int fd)
     signal(SIGINT, SIG_IGN);
     signal(SIGCHLD, SIG_IGN);
     for (int i = 0; i <= STDERR_FILENO; i++)
-        dup2(null, i);
-    dup2(fd, HELPER_FD);
+        os_dup2(null, i);
+    os_dup2(fd, HELPER_FD);
     close_range(HELPER_FD + 1, UINT_MAX, 0);
     while (receive(profile, fds)) {
         if (os_fork() == 0)
