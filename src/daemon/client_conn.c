@@ -41,6 +41,7 @@
 #include "daemon/client_audit.h"
 #include "daemon/client_fds.h"
 #include "daemon/client_quota.h"
+#include "daemon/daemon.h"
 #include "daemon/reserve.h"
 #include "daemon/state.h"
 #include "base/config.h"
@@ -498,7 +499,10 @@ int server_open(struct node *n, const struct client_ops *ops, struct dlc_err *er
 {
     const char *path = n->config->socket;
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    bool shared = n->config->allow_uid[0] != '\0';
+    /* Root may attach too, also one without capabilities, to whom a file of another user is closed.
+     * Who it is, is checked when it connects. */
+    bool node = n->membership != NULL && !n->membership->inside;
+    bool shared = n->config->allow_uid[0] != '\0' || node;
     int rc;
 
     if (strlen(path) >= sizeof(addr.sun_path))
