@@ -79,6 +79,8 @@ static json_t *environment(const struct build_input *in, int rank)
             json_array_append_new(env, json_deep_copy(one));
     }
     set_env(env, "DLCACHE_SOCKET", SOCKET_PATH);
+    if (json_find(env, "name", "DLCACHE_ALLOW_UID") == NULL)
+        set_env(env, "DLCACHE_ALLOW_UID", NODE_UID);
     set_env(env, "DLCACHE_TOKEN_FILE", TOKEN_DIR "/token");
     set_env(env, "DLCACHE_JOB", in->job_id);
     set_env(env, "DLCACHE_DATASET", url);

@@ -185,6 +185,7 @@ static void need_container(struct patching *p, const json_t *c, const char *at,
     need_mount(p, c, at, &mounts, SOCKET_DIR, v->socket);
     need_mount(p, c, at, &mounts, TOKEN_DIR, v->token);
     need_variable(p, c, at, &env, "DLCACHE_SOCKET", SOCKET_PATH);
+    need_variable(p, c, at, &env, "DLCACHE_ALLOW_UID", NODE_UID);
     need_variable(p, c, at, &env, "DLCACHE_DATASET", url);
     need_variable(p, c, at, &env, "DLCACHE_TOKEN_FILE", TOKEN_PATH);
 }

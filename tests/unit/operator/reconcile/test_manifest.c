@@ -124,6 +124,7 @@ static void test_environment(void **state)
     assert_string_equal(env(p, "DLCACHE_JOB"), "j-1");
     assert_string_equal(env(p, "DLCACHE_DATASET"), "dlcache://team.birds");
     assert_string_equal(env(p, "DLCACHE_SOCKET"), "/run/dlcache/socket");
+    assert_string_equal(env(p, "DLCACHE_ALLOW_UID"), "43117");
     assert_string_equal(env(p, "DLCACHE_TOKEN_FILE"), "/var/run/secrets/dlcache.io/token");
     assert_string_equal(env(p, "RANK"), "1");
     assert_string_equal(env(p, "WORLD_SIZE"), "2");
