@@ -131,12 +131,28 @@ static int open_dir(struct manager *m, const char *dir, struct dlc_err *err)
     return m->dir != NULL ? 0 : dlc_err_sys(err, "%s", dir);
 }
 
+/* X. */
+static void record_forged(const char *kind, const char *id, const char *why, void *arg)
+{
+    struct manager *m = arg;
+    char *object = mem_fmt("%s/%s", kind, id);
+
+    audit_log_write(m->api.audit, &(struct audit_event){.role = "store",
+                                                        .action = "record.verify",
+                                                        .object = object,
+                                                        .outcome = AUDIT_REFUSED,
+                                                        .reason = why});
+    mem_free(&object);
+}
+
 static int open_store(struct manager *m, const char *url, struct dlc_err *err)
 {
     char *own = mem_fmt("sqlite:%s/manager.db", m->dir);
     int rc = store_open(url != NULL ? url : own, &m->store, err);
 
     m->tables.store = m->store;
+    if (rc == 0)
+        store_authenticate(m->store, m->seal, record_forged, m);
     mem_free(&own);
     return rc;
 }

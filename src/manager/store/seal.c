@@ -38,7 +38,7 @@
 #define SECRETS_TAG DLC_TAG4('s', 'c', 'r', 't')
 
 struct ring_key {
-    unsigned char key[KEY_LEN];
+    unsigned char key[KEY_LEN], mac_key[SHA256_LEN];
     char id[SEAL_KEY_ID_LEN + 1];
 };
 
@@ -89,6 +89,18 @@ static const struct ring_key *ring_find(const struct ring *r, const char *id)
     return NULL;
 }
 
+/* HKDF-SHA-256 (RFC 5869) without salt, for one block: what authenticates does not encrypt. */
+static void derive_mac_key(struct ring_key *k)
+{
+    static const unsigned char salt[SHA256_LEN];
+    static const char info[] = "dlcache record authentication\1"; /* the number of the block */
+    unsigned char prk[SHA256_LEN];
+
+    hmac_sha256(salt, sizeof(salt), k->key, KEY_LEN, prk);
+    hmac_sha256(prk, sizeof(prk), info, sizeof(info) - 1, k->mac_key);
+    OPENSSL_cleanse(prk, sizeof(prk));
+}
+
 /* Cuts the text into its keys. */
 static int ring_parse(struct ring *r, char *text, const char *source, struct dlc_err *err)
 {
@@ -110,6 +122,7 @@ static int ring_parse(struct ring *r, char *text, const char *source, struct dlc
                                source, r->n + 1);
         hmac_sha256(k->key, KEY_LEN, "dlcache key id", 14, hash);
         str_hex(hash, SEAL_KEY_ID_LEN / 2, k->id);
+        derive_mac_key(k);
         if (ring_find(r, k->id) != NULL)
             return dlc_err_set(err, DLC_EINVAL, "%s holds key %s twice: remove one", source, k->id);
         r->n++;
@@ -392,7 +405,7 @@ int unseal_text(const struct seal *s, const char *owner, const json_t *sealed, c
         rc =
             dlc_err_set(err, DLC_EDENIED,
                         "a secret of %s was encrypted with key %.16s, which %s does not hold: give "
-                        "the manager that key, or set the secret again",
+                        "the manager the old key, or set the secret again",
                         owner, key, s->source);
     else if ((*out = open_bytes(&k, owner, (const unsigned char *)b.data, b.len)) == NULL)
         rc = dlc_err_set(err, DLC_ECORRUPT,
@@ -402,6 +415,32 @@ int unseal_text(const struct seal *s, const char *owner, const json_t *sealed, c
     OPENSSL_cleanse(&k, sizeof(k));
     buf_release(&b);
     return rc;
+}
+
+/* ---- authentication ---- */
+
+void seal_mac(const struct seal *s, const void *data, size_t len,
+              char key[static SEAL_KEY_ID_LEN + 1], unsigned char mac[static SEAL_MAC_LEN])
+{
+    struct ring_key k;
+
+    dlc_check(key_copy(s, NULL, &k));
+    memcpy(key, k.id, SEAL_KEY_ID_LEN + 1);
+    hmac_sha256(k.mac_key, sizeof(k.mac_key), data, len, mac);
+    OPENSSL_cleanse(&k, sizeof(k));
+}
+
+int seal_check_mac(const struct seal *s, const void *data, size_t len, const char *key,
+                   const unsigned char mac[static SEAL_MAC_LEN])
+{
+    unsigned char own[SHA256_LEN];
+    struct ring_key k;
+
+    if (!key_copy(s, key, &k))
+        return DLC_EDENIED;
+    hmac_sha256(k.mac_key, sizeof(k.mac_key), data, len, own);
+    OPENSSL_cleanse(&k, sizeof(k));
+    return CRYPTO_memcmp(own, mac, sizeof(own)) == 0 ? 0 : DLC_ECORRUPT;
 }
 
 /* ---- all sealed texts of a value ---- */

@@ -26,6 +26,7 @@
 
 #define SEAL_KEYS_MAX   8
 #define SEAL_KEY_ID_LEN 16 /* hexadecimal digits; they reveal nothing about the key */
+#define SEAL_MAC_LEN    32
 
 struct seal;
 
@@ -58,6 +59,13 @@ int unseal_text(const struct seal *s, const char *owner, const json_t *sealed, c
 int seal_again(const struct seal *s, json_t *value, struct dlc_err *err);
 /* Call each() with the id of the key of every sealed text in a JSON value. */
 void seal_each_key(const json_t *value, void (*each)(const char *id, void *arg), void *arg);
+
+/* Authenticate bytes with the key that seals; key: its id. */
+void seal_mac(const struct seal *s, const void *data, size_t len,
+              char key[static SEAL_KEY_ID_LEN + 1], unsigned char mac[static SEAL_MAC_LEN]);
+/* DLC_EDENIED: that key is not in the ring; DLC_ECORRUPT: the MAC is not of these bytes. */
+int seal_check_mac(const struct seal *s, const void *data, size_t len, const char *key,
+                   const unsigned char mac[static SEAL_MAC_LEN]);
 
 void secret_wipe(char **text); /* overwrites, frees, sets to NULL */
 /* Overwrite the texts of a JSON value, then drop the reference: it must be the only one. */

@@ -13,10 +13,13 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "manager/store/record_auth_i.h"
+#include "manager/store/seal.h"
 #include "manager/store/store_i.h"
 #include "manager/store/chunk_merge_i.h"
 
 #define EACH_PAGE 256
+#define PUT_TRIES 16
 
 /* ---- open and close ---- */
 
@@ -57,6 +60,13 @@ const char *store_backend(const struct store *m)
     return m->ops->kind(m);
 }
 
+void store_authenticate(struct store *m, const struct seal *seal, store_forged_f *forged, void *arg)
+{
+    checked(m)->seal = seal;
+    m->forged = forged;
+    m->forged_arg = arg;
+}
+
 /* ---- arguments ---- */
 
 static int check_id(const char *id, struct dlc_err *err)
@@ -79,21 +89,53 @@ void store_doc_release(struct store_doc *d)
     *d = (struct store_doc)STORE_DOC_INIT;
 }
 
-/* Takes raw's texts. */
-static int doc_of_raw(enum store_kind kind, struct store_raw *raw, struct store_doc *out,
-                      struct dlc_err *err)
+/* tenant: the one whose documents were asked for; NULL: any. */
+static int authenticate(struct store *m, enum store_kind kind, const char *tenant,
+                        struct store_raw *raw, char key[static SEAL_KEY_ID_LEN + 1],
+                        struct dlc_err *err)
 {
-    json_error_t why;
-    json_t *body = json_loadb(raw->body, raw->body_len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
-    int rc = 0;
+    struct dlc_err why = DLC_ERR_INIT;
+    int rc;
 
+    if (m->seal == NULL)
+        return 0;
+    rc = record_open(m->seal, kind, raw, key, &why);
+    if (rc == 0 && tenant != NULL && strcmp(tenant, raw->tenant) != 0)
+        rc = dlc_err_set(&why, DLC_ECORRUPT, "store: %s '%s' is listed under another tenant",
+                         store_kind_name(kind), raw->id);
+    if (rc == 0)
+        return 0;
+    log_error("%s", why.text);
+    if (m->forged != NULL)
+        m->forged(store_kind_name(kind), raw->id, why.text, m->forged_arg);
+    if (err != NULL)
+        *err = why;
+    return rc;
+}
+
+/* Takes raw's texts. */
+static int doc_of_raw(struct store *m, enum store_kind kind, const char *tenant,
+                      struct store_raw *raw, struct store_doc *out, struct dlc_err *err)
+{
+    char key[SEAL_KEY_ID_LEN + 1] = "";
+    int rc = authenticate(m, kind, tenant, raw, key, err);
+    json_error_t why;
+    json_t *body;
+
+    if (rc < 0) {
+        store_raw_release(raw);
+        return rc;
+    }
+    body = json_loadb(raw->body, raw->body_len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
     if (body == NULL) {
         rc = dlc_err_set(err, DLC_ECORRUPT,
                          "store: %s '%s' is not JSON in the store (%s); delete it, or run "
                          "'dlcache rebuild'",
                          store_kind_name(kind), raw->id, why.text);
     } else {
-        *out = (struct store_doc){raw->id, raw->tenant, body, raw->version};
+        *out = (struct store_doc){
+            .id = raw->id, .tenant = raw->tenant, .body = body, .version = raw->version};
+        memcpy(out->key, key, sizeof(key));
         raw->id = raw->tenant = NULL;
     }
     store_raw_release(raw);
@@ -109,7 +151,59 @@ int store_get(struct store *m, enum store_kind kind, const char *id, struct stor
     *out = (struct store_doc)STORE_DOC_INIT;
     if (rc == 0)
         rc = checked(m)->ops->get(m, kind, id, &raw, err);
-    return rc < 0 ? rc : doc_of_raw(kind, &raw, out, err);
+    return rc < 0 ? rc : doc_of_raw(m, kind, NULL, &raw, out, err);
+}
+
+/* The version that is there; 0: none. */
+static int version_of(struct store *m, enum store_kind kind, const char *id, uint64_t *version,
+                      struct dlc_err *err)
+{
+    struct store_raw there = {0};
+    int rc = m->ops->get(m, kind, id, &there, err);
+
+    *version = rc == 0 ? there.version : 0;
+    store_raw_release(&there);
+    return rc == DLC_ENOTFOUND ? 0 : rc;
+}
+
+/* The MAC is over the version that the write makes, so the one before must be known. */
+static int put_known(struct store *m, enum store_kind kind, struct store_raw *raw, uint64_t expect,
+                     struct dlc_err *err)
+{
+    struct store_raw sealed = *raw;
+    int rc;
+
+    sealed.body = record_seal(m->seal, kind, raw, expect + 1, &sealed.body_len);
+    rc = m->ops->put(m, kind, &sealed, expect, m->fence, err);
+    mem_free(&sealed.body);
+    raw->version = sealed.version;
+    return rc;
+}
+
+static int put_any(struct store *m, enum store_kind kind, struct store_raw *raw,
+                   struct dlc_err *err)
+{
+    uint64_t there = 0, again;
+    int rc = version_of(m, kind, raw->id, &there, err);
+
+    for (int i = 0; rc == 0 && i < PUT_TRIES; i++) {
+        rc = put_known(m, kind, raw, there, err);
+        if (rc != DLC_EBUSY)
+            break;
+        if (version_of(m, kind, raw->id, &again, NULL) < 0 || again == there)
+            break; /* not the version: another manager took over */
+        there = again;
+        rc = 0;
+    }
+    return rc;
+}
+
+static int put_raw(struct store *m, enum store_kind kind, struct store_raw *raw, uint64_t expect,
+                   struct dlc_err *err)
+{
+    if (m->seal == NULL)
+        return m->ops->put(m, kind, raw, expect, m->fence, err);
+    return expect == STORE_ANY ? put_any(m, kind, raw, err) : put_known(m, kind, raw, expect, err);
 }
 
 int store_put(struct store *m, enum store_kind kind, struct store_doc *d, uint64_t expect,
@@ -133,7 +227,7 @@ int store_put(struct store *m, enum store_kind kind, struct store_doc *d, uint64
         rc = dlc_err_set(err, DLC_EINVAL, "store: %s '%s' has %zu bytes; allowed are %u",
                          store_kind_name(kind), d->id, raw.body_len, STORE_BODY_MAX);
     else
-        rc = checked(m)->ops->put(m, kind, &raw, expect, m->fence, err);
+        rc = put_raw(checked(m), kind, &raw, expect, err);
     if (rc == 0)
         d->version = raw.version;
     free(raw.body);
@@ -148,33 +242,50 @@ int store_delete(struct store *m, enum store_kind kind, const char *id, uint64_t
     return rc < 0 ? rc : checked(m)->ops->delete_(m, kind, id, expect, m->fence, err);
 }
 
-int store_list(struct store *m, enum store_kind kind, const char *tenant, const char *after,
-               size_t max, struct store_doc *docs, size_t *n, struct dlc_err *err)
+/*
+ * A page of documents. leave_out: those that are not authentic, else they are errors. *last: gives
+ * the last id of the page, whether it was left out or not; NULL: there is no further page.
+ */
+static int list_page(struct store *m, enum store_kind kind, const char *tenant, const char *after,
+                     size_t max, bool leave_out, struct store_doc *docs, size_t *n, char **last,
+                     struct dlc_err *err)
 {
-    struct store_raw *raw;
+    struct store_raw *raw = mem_zero(max * sizeof(*raw));
     size_t got = 0, made = 0;
-    int rc = check_optional("a tenant", tenant, err);
+    int rc = checked(m)->ops->list(m, kind, tenant, after, max, raw, &got, err);
 
-    *n = 0;
-    if (rc == 0)
-        rc = check_optional("an id", after, err);
-    if (rc < 0 || max == 0)
-        return rc;
-    raw = mem_zero(max * sizeof(*raw));
-    rc = checked(m)->ops->list(m, kind, tenant, after, max, raw, &got, err);
+    *last = rc == 0 && got == max ? mem_str(raw[got - 1].id) : NULL;
     for (size_t i = 0; i < got; i++) {
         if (rc == 0) {
-            rc = doc_of_raw(kind, &raw[i], &docs[i], err);
+            rc = doc_of_raw(m, kind, tenant, &raw[i], &docs[made], err);
             made += rc == 0;
+            if (rc == DLC_ECORRUPT && leave_out)
+                rc = 0;
         } else {
             store_raw_release(&raw[i]);
         }
     }
     for (size_t i = 0; rc < 0 && i < made; i++)
         store_doc_release(&docs[i]);
+    if (rc < 0)
+        mem_free(last);
     mem_free(&raw);
+    *n = rc == 0 ? made : 0;
+    return rc;
+}
+
+int store_list(struct store *m, enum store_kind kind, const char *tenant, const char *after,
+               size_t max, struct store_doc *docs, size_t *n, struct dlc_err *err)
+{
+    int rc = check_optional("a tenant", tenant, err);
+    char *last = NULL;
+
+    *n = 0;
     if (rc == 0)
-        *n = made;
+        rc = check_optional("an id", after, err);
+    if (rc == 0 && max > 0)
+        rc = list_page(m, kind, tenant, after, max, false, docs, n, &last, err);
+    mem_free(&last);
     return rc;
 }
 
@@ -182,22 +293,21 @@ int store_each(struct store *m, enum store_kind kind, const char *tenant,
                bool (*each)(struct store_doc *d, void *arg), void *arg, struct dlc_err *err)
 {
     struct store_doc *docs = mem_zero(EACH_PAGE * sizeof(*docs));
-    char *after = NULL;
-    size_t n = EACH_PAGE;
+    bool leave_out = m->seal != NULL;
+    char *after = NULL, *last;
     bool more = true;
-    int rc = 0;
+    size_t n;
+    int rc = check_optional("a tenant", tenant, err);
 
-    while (more && n == EACH_PAGE) {
-        n = 0;
-        rc = store_list(m, kind, tenant, after, EACH_PAGE, docs, &n, err);
-        if (rc < 0)
-            break;
+    while (rc == 0 && more) {
+        rc = list_page(m, kind, tenant, after, EACH_PAGE, leave_out, docs, &n, &last, err);
         mem_free(&after);
-        after = n > 0 ? mem_str(docs[n - 1].id) : NULL;
-        for (size_t i = 0; i < n; i++) {
+        after = last;
+        for (size_t i = 0; rc == 0 && i < n; i++) {
             more = more && each(&docs[i], arg);
             store_doc_release(&docs[i]);
         }
+        more = more && after != NULL;
     }
     mem_free(&after);
     mem_free(&docs);

@@ -15,6 +15,8 @@
  * (MANAGER-STORE-3) A batch of chunks is written completely or, after a failure, may be written
  *                   again: writing the same chunk twice changes nothing.
  * (MANAGER-STORE-4) Secrets arrive here encrypted: the store does not look into bodies.
+ * (MANAGER-STORE-5) Documents are authenticated (record_auth_i.h). Chunks, locks, fences, events and
+ *                   the sorted lists of ids are not: they decide about no access.
  */
 #ifndef DLC_MANAGER_STORE_STORE_H
 #define DLC_MANAGER_STORE_STORE_H
@@ -37,6 +39,15 @@ struct store;
  */
 int store_open(const char *url, struct store **out, struct dlc_err *err);
 void store_close(struct store **mp);
+/*
+ * From now on documents carry MACs of the ring, and those that are not authentic are errors
+ * (DLC_ECORRUPT; DLC_EDENIED: by a key that is not in the ring), which forged() hears of. Borrows
+ * seal and arg. Before the first call that reads or writes; a store without this is for tests.
+ */
+struct seal;
+typedef void store_forged_f(const char *kind, const char *id, const char *why, void *arg);
+void store_authenticate(struct store *m, const struct seal *seal, store_forged_f *forged,
+                        void *arg);
 const char *store_backend(const struct store *m); /* "sqlite", "redis", "redis cluster" */
 
 /* ---- documents ---- */
@@ -61,6 +72,7 @@ struct store_doc {
     char *tenant; /* "": it has no owner */
     json_t *body;
     uint64_t version;
+    char key[17]; /* id of the key that authenticates it; "": none does */
 };
 #define STORE_DOC_INIT                                                                             \
     {                                                                                              \
@@ -81,7 +93,8 @@ int store_delete(struct store *m, enum store_kind kind, const char *id, uint64_t
  */
 int store_list(struct store *m, enum store_kind kind, const char *tenant, const char *after,
                size_t max, struct store_doc *docs, size_t *n, struct dlc_err *err);
-/* Every document of a kind, page by page; each() returns false to end, and may take parts of *d. */
+/* Every document of a kind, page by page; each() returns false to end, and may take parts of *d. One
+ * that is not authentic is left out, so that it does not stop the manager; forged() hears of it. */
 int store_each(struct store *m, enum store_kind kind, const char *tenant,
                bool (*each)(struct store_doc *d, void *arg), void *arg, struct dlc_err *err);
 /* The same without reading them: up to max ids with after < id < before (either NULL: no bound).

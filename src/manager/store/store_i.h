@@ -67,7 +67,10 @@ struct store_ops {
 struct store {
     uint32_t tag;
     const struct store_ops *ops;
-    _Atomic uint64_t fence; /* relaxed: it orders nothing else */
+    _Atomic uint64_t fence;  /* relaxed: it orders nothing else */
+    const struct seal *seal; /* NULL: documents are not authenticated; set before the first use */
+    store_forged_f *forged;
+    void *forged_arg;
 };
 
 int sqlite_store_open(const char *path, struct store **out, struct dlc_err *err);

@@ -30,9 +30,12 @@ static int seal_document(struct store_doc *d, void *arg, struct dlc_err *err)
     const struct seal *seal = arg;
     int rc = seal_again(seal, d->body, err);
 
+    char now[SEAL_KEY_ID_LEN + 1];
+
     if (rc < 0)
         return rc;
-    return rc > 0 ? 0 : 1;
+    seal_key_id(seal, now);
+    return rc > 0 || (d->key[0] != '\0' && strcmp(d->key, now) != 0) ? 0 : 1;
 }
 
 static int rekey_one(struct tables *t, const struct seal *seal, enum store_kind kind,
@@ -138,6 +141,8 @@ static bool count_record(struct store_doc *d, void *arg)
     json_t *keys = json_object(), *v;
     const char *id;
 
+    if (d->key[0] != '\0')
+        add_key(d->key, keys);
     seal_each_key(d->body, add_key, keys);
     json_object_foreach(keys, id, v) json_add_int(arg, id, 1);
     json_decref(keys);
