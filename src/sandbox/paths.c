@@ -28,6 +28,7 @@ static const char *const system_paths[] = {
     "/run/nscd",
     "/run/resolvconf",
     "/run/secrets",
+    "/var/run/secrets",
     "/run/NetworkManager",
     "/var/lib/ca-certificates",
 };
