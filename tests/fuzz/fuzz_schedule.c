@@ -100,17 +100,26 @@ static void save_and_load(const struct run *r)
     mem_free(&pairs);
 }
 
-/* Pairs as a client sends them. */
+/* Pairs as a client sends them with a new order. */
 static void load(struct run *r)
 {
-    struct swap_pair pairs[8];
+    struct run other = {.spec = r->spec};
     struct dlc_err err = DLC_ERR_INIT;
+    struct swap_pair pairs[8];
     size_t n = fuzz_byte(&r->b) % 8;
 
     for (size_t i = 0; i < n; i++)
         pairs[i] = (struct swap_pair){fuzz_take(&r->b), fuzz_take(&r->b)};
-    if (r->spec.kind != ORDER_EXPLICIT && schedule_set_swaps(r->s, pairs, n, &err) < 0)
+    if (r->spec.kind == ORDER_EXPLICIT)
+        return;
+    other.s = schedule_new(&r->spec, r->epoch, r->epochs, &err);
+    dlc_check(other.s != NULL);
+    schedule_move(other.s, r->s->at);
+    if (schedule_set_swaps(other.s, pairs, n, &err) < 0)
         dlc_check(err.text[0] != '\0');
+    for (size_t i = 0; i < n; i++)
+        look(&other, pairs[i].position);
+    schedule_free(&other.s);
 }
 
 static void step(struct run *r)
