@@ -16,6 +16,27 @@
 
 #define CAP_NUMBERS 64 /* more than any kernel has */
 
+/* ---- capabilities ---- */
+
+static int set_capabilities(uint64_t keep, uint64_t *left)
+{
+    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[2];
+    uint32_t have = 0;
+
+    if (os_capget(&head, data) < 0)
+        return -1;
+    for (unsigned i = 0; i < 2; i++) {
+        have |= data[i].permitted | data[i].inheritable;
+        data[i].permitted &= (uint32_t)(keep >> 32 * i);
+        data[i].effective = data[i].permitted;
+        data[i].inheritable = 0;
+    }
+    *left = data[0].effective | (uint64_t)data[1].effective << 32;
+    /* With none there is nothing to drop; the filter of a systemd unit may refuse the call. */
+    return have == 0 ? 0 : os_capset(&head, data);
+}
+
 /* ---- user ---- */
 
 /* A directory that is there already keeps its owner: who made it has said whose it is. */
@@ -39,12 +60,17 @@ static int make_dirs(const struct config *c, const struct passwd *pw, struct dlc
     return rc;
 }
 
+/* Root's capabilities that are to stay would all stay: the others are dropped here, with and without
+ * a sandbox. */
 static int become(const struct passwd *pw, uint64_t keep, struct dlc_err *err)
 {
+    uint64_t left;
+
     if ((keep != 0 && os_prctl(PR_SET_KEEPCAPS, 1) < 0) ||
         initgroups(pw->pw_name, pw->pw_gid) < 0 ||
         setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) < 0 ||
-        setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) < 0)
+        setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) < 0 ||
+        (keep != 0 && set_capabilities(keep, &left) < 0))
         return dlc_err_sys(err, "cannot become user %s", pw->pw_name);
     setenv("HOME", pw->pw_dir, 1); /* credentials are looked for there */
     return 0;
@@ -67,26 +93,7 @@ int privileges_set_user(const struct config *c, uint64_t keep, struct dlc_err *e
     return rc < 0 ? rc : become(&pw, keep, err);
 }
 
-/* ---- capabilities ---- */
-
-static int set_capabilities(uint64_t keep, uint64_t *left)
-{
-    struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
-    struct __user_cap_data_struct data[2];
-    uint32_t have = 0;
-
-    if (os_capget(&head, data) < 0)
-        return -1;
-    for (unsigned i = 0; i < 2; i++) {
-        have |= data[i].permitted | data[i].inheritable;
-        data[i].permitted &= (uint32_t)(keep >> 32 * i);
-        data[i].effective = data[i].permitted;
-        data[i].inheritable = 0;
-    }
-    *left = data[0].effective | (uint64_t)data[1].effective << 32;
-    /* With none there is nothing to drop; the filter of a systemd unit may refuse the call. */
-    return have == 0 ? 0 : os_capset(&head, data);
-}
+/* ---- both ---- */
 
 int privileges_drop(uint64_t keep, uint64_t *left)
 {
