@@ -79,7 +79,8 @@ static void test_refused(void **state)
         assert_int_equal(proc_descriptors(), descriptors);
         assert_int_equal(proc_mapped("dlcache-session"), maps);
     }
-    assert_int_equal(refused, 5); /* memfd, its size, mapping, seals; the bell */
+    assert_int_equal(refused,
+                     7); /* memfd, its size, mapping, seals; the channel and its two limits */
 }
 
 /* Nobody looks at the ring yet: the first request must ring. And it maps no extent of before. */
@@ -150,19 +151,25 @@ static void test_gives_descriptor_0(void **state)
 static void test_holds(void **state)
 {
     struct world *w = *state;
-    struct shm_session_hdr *h = (void *)w->c.session;
+    struct shm_session_hdr *h;
+    struct mem_session *s;
     uint32_t generation;
     struct mem_extent one;
 
     put(w, 1, 2 * EXTENT - SHM_HDR_SIZE);
-    assert_int_equal(mem_session_extents(w->s, 1, &one, 1), 1);
+    assert_int_equal(mem_session_new(w->x, &s, NULL), 0); /* it asks for those that are there */
+    h = mem_session_map(s);
+    assert_int_equal(mem_session_extents(s, 1, &one, 1), 1);
     generation = one.generation;
-    assert_true(session_holds(w->s, 1, generation, 1));
-    assert_false(session_holds(w->s, 1, generation + 1, 1)); /* another one at that place */
-    assert_false(session_holds(w->s, 0, w->m->extents.all[0].generation, 1)); /* not given */
+    assert_true(session_holds(s, 1, generation, 1));
+    assert_false(session_holds(s, 1, generation + 1, 1)); /* another one at that place */
+    assert_false(session_holds(s, 0, w->m->extents.all[0].generation, 1)); /* not given */
     atomic_store(&h->drops_seen, 4);
-    assert_true(session_holds(w->s, 1, generation, 5));
-    assert_false(session_holds(w->s, 1, generation, 4));
+    assert_true(session_holds(s, 1, generation, 5));
+    assert_false(session_holds(s, 1, generation, 4));
+    mem_session_free(&s);
+    /* Who is there when one is made was given it. */
+    assert_true(session_holds(w->s, 0, w->m->extents.all[0].generation, 1));
 }
 
 /* ---- what clients write ---- */
