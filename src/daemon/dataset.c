@@ -13,6 +13,7 @@
 #include "cluster/peer/view.h"
 #include "daemon/credentials.h"
 #include "daemon/dataset_chunks.h"
+#include "daemon/dataset_table.h"
 #include "daemon/events.h"
 #include "daemon/other_users.h"
 #include "daemon/state.h"
@@ -99,7 +100,7 @@ static void dataset_free(struct dataset *ds)
     dlc_check(dlc_list_empty(&ds->sessions) && dlc_list_empty(&ds->opening.openers));
     dlc_check(dlc_list_empty(&ds->opening.waiters));
     dlc_check(ds->fetching.n == 0 && ds->opening.listing == NULL);
-    dlc_list_remove(&ds->link);
+    dataset_table_remove(ds);
     dlc_list_remove(&ds->backlog.link);
     events_raise(ds->node, dataset_closing, ds);
     if (ds->index != NULL)
@@ -315,8 +316,8 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     dlc_list_init(&ds->opening.openers);
     dlc_list_init(&ds->opening.waiters);
     dlc_list_init(&ds->backlog.link);
-    dlc_list_push_tail(&n->datasets, &ds->link);
     set_owner(ds, w->grant);
+    dataset_table_add(ds);
     if (url_parse(&ds->url, w->url, err) < 0 ||
         tenant_memory_get(&n->memories, memory_name(ds), &ds->tenant_memory, err) < 0 ||
         open_bucket(ds, err) < 0) {

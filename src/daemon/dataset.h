@@ -76,7 +76,8 @@ struct dataset_readers {
 struct dataset {
     uint32_t tag;
     struct node *node;
-    struct dlc_list link; /* in node.datasets, in order of use */
+    struct dlc_list link;                /* in node.datasets, in order of use */
+    struct dlc_list same_name, same_cid; /* dataset_table.c */
     uint64_t id;
     enum dataset_state state;
     unsigned refs; /* sessions, openers, warms, fetches */

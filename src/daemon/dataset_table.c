@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include "base/hash.h"
+#include "base/mem.h"
 #include "base/str.h"
+#include "base/u64map.h"
 #include "bucket/url.h"
 #include "catalog/catalog.h"
 #include "daemon/client_conn.h"
@@ -13,6 +16,69 @@
 
 #define IDLE_MAX 32 /* datasets without users that stay for the next run */
 
+/* ---- by name, by cluster id ---- */
+
+/* Datasets whose text has the same hash; most often the same text. */
+struct chain {
+    struct dlc_list all;
+};
+
+static const struct dlc_list *chain_of(const struct map *m, const char *text)
+{
+    static const struct dlc_list none = {(struct dlc_list *)&none, (struct dlc_list *)&none};
+    const struct chain *c = map_get(m, hash64_str(text));
+
+    return c != NULL ? &c->all : &none;
+}
+
+static void chain_add(struct map *m, const char *text, struct dlc_list *node)
+{
+    struct chain *c = map_get(m, hash64_str(text));
+
+    if (c == NULL) {
+        c = mem_new(struct chain);
+        dlc_list_init(&c->all);
+        map_set(m, hash64_str(text), c);
+    }
+    dlc_list_push_tail(&c->all, node);
+}
+
+/* The last of all leaves no table either. */
+static void chain_remove(struct map *m, const char *text, struct dlc_list *node, bool last)
+{
+    struct chain *c = map_get(m, hash64_str(text));
+
+    dlc_list_remove(node);
+    if (c != NULL && dlc_list_empty(&c->all)) {
+        map_remove(m, hash64_str(text));
+        mem_free(&c);
+    }
+    if (last)
+        map_release(m);
+}
+
+void dataset_table_add(struct dataset *ds)
+{
+    struct node *n = ds->node;
+
+    dlc_list_push_tail(&n->datasets, &ds->link);
+    chain_add(&n->by_name, ds->asked.name, &ds->same_name);
+    if (ds->cid != NULL)
+        chain_add(&n->by_cid, ds->cid, &ds->same_cid);
+}
+
+void dataset_table_remove(struct dataset *ds)
+{
+    struct node *n = ds->node;
+
+    dlc_list_remove(&ds->link);
+    chain_remove(&n->by_name, ds->asked.name, &ds->same_name, dlc_list_empty(&n->datasets));
+    if (ds->cid != NULL)
+        chain_remove(&n->by_cid, ds->cid, &ds->same_cid, dlc_list_empty(&n->datasets));
+}
+
+/* ---- lookups ---- */
+
 bool dataset_is_listing(const struct dataset *ds)
 {
     return ds->state == DATASET_LISTING && !ds->opening.loading;
@@ -21,9 +87,10 @@ bool dataset_is_listing(const struct dataset *ds)
 struct dataset *dataset_by_name(struct node *n, const char *name, bool refresh)
 {
     struct dataset *found = NULL;
+    const struct dlc_list *same = chain_of(&n->by_name, name);
 
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    dlc_list_each (l, same) {
+        struct dataset *ds = dlc_container(l, struct dataset, same_name);
 
         bool first = refresh ? dataset_is_listing(ds) : ds->state == DATASET_READY;
 
@@ -86,9 +153,10 @@ struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *
                                    uint64_t snapshot)
 {
     struct dataset *newest = NULL, *stale = NULL;
+    const struct dlc_list *same = chain_of(&n->by_cid, cid);
 
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    dlc_list_each (l, same) {
+        struct dataset *ds = dlc_container(l, struct dataset, same_cid);
 
         if (ds->cid == NULL || ds->state != DATASET_READY || strcmp(ds->cid, cid) != 0 ||
             (tenant != NULL && strcmp(ds->tenant, tenant) != 0) ||
@@ -106,8 +174,10 @@ struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *
 
 struct dataset *dataset_to_replace(const struct dataset *ds)
 {
-    dlc_list_each (l, &ds->node->datasets) {
-        struct dataset *old = dlc_container(l, struct dataset, link);
+    const struct dlc_list *same = chain_of(&ds->node->by_name, ds->asked.name);
+
+    dlc_list_each (l, same) {
+        struct dataset *old = dlc_container(l, struct dataset, same_name);
 
         if (old != ds && !old->stale && old->state == DATASET_READY &&
             strcmp(old->asked.name, ds->asked.name) == 0)
@@ -118,8 +188,10 @@ struct dataset *dataset_to_replace(const struct dataset *ds)
 
 struct dataset *dataset_twin(const struct dataset *ds)
 {
-    dlc_list_each (l, &ds->node->datasets) {
-        struct dataset *twin = dlc_container(l, struct dataset, link);
+    const struct dlc_list *same = chain_of(&ds->node->by_name, ds->asked.name);
+
+    dlc_list_each (l, same) {
+        struct dataset *twin = dlc_container(l, struct dataset, same_name);
 
         if (twin != ds && twin->state == DATASET_READY &&
             strcmp(twin->asked.name, ds->asked.name) == 0 &&
@@ -134,9 +206,10 @@ struct dataset *dataset_twin(const struct dataset *ds)
 struct dataset *dataset_of_snapshot(struct node *n, const char *name, uint64_t snapshot)
 {
     struct dataset *found = NULL;
+    const struct dlc_list *same = chain_of(&n->by_name, name);
 
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    dlc_list_each (l, same) {
+        struct dataset *ds = dlc_container(l, struct dataset, same_name);
         bool is = ds->state == DATASET_READY
                       ? catalog_snapshot(ds->catalog) == snapshot
                       : ds->state == DATASET_LISTING && ds->opening.pinned == snapshot;
@@ -155,10 +228,12 @@ static bool is_of_job(const struct session *s, const struct conn *c)
 
 uint64_t dataset_job_snapshot(const struct conn *c, const char *name)
 {
+    const struct dlc_list *same = chain_of(&c->node->by_name, name);
+
     if (c->job == NULL)
         return 0;
-    dlc_list_each (l, &c->node->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    dlc_list_each (l, same) {
+        struct dataset *ds = dlc_container(l, struct dataset, same_name);
 
         if (ds->state != DATASET_READY || strcmp(ds->asked.name, name) != 0)
             continue;

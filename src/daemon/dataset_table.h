@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The table of open datasets (node.datasets, in order of use): lookups, and the limit on their
- * number. Lookups take no reference and start nothing.
+ * number. Lookups take no reference and start nothing. Those by name and by cluster id look only at
+ * datasets of that name or id, however many are open.
  */
 #ifndef DLC_DAEMON_DATASET_TABLE_H
 #define DLC_DAEMON_DATASET_TABLE_H
@@ -14,6 +15,9 @@ struct dataset;
 struct node;
 
 #define DATASETS_MAX 8192 /* each has a thread and some descriptors */
+
+void dataset_table_add(struct dataset *ds); /* its name and, if it has one, cluster id stay */
+void dataset_table_remove(struct dataset *ds);
 
 /* It is being listed, and will be newer than the stored catalog. */
 bool dataset_is_listing(const struct dataset *ds);

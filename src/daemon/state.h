@@ -65,12 +65,13 @@ struct node {
     struct ending *ending_watch; /* ending.c */
 
     const struct client_ops *client_ops;
-    struct dlc_list conns;    /* struct conn.link */
-    struct map conn_ids;      /* conn.id -> struct conn, of those in conns */
-    struct dlc_list datasets; /* struct dataset.link */
-    struct dlc_list backlogs; /* struct dataset.backlog.link: of those that have one */
-    struct dlc_list warms;    /* struct warm.link */
-    struct dlc_list deriving; /* assemble.c */
+    struct dlc_list conns;      /* struct conn.link */
+    struct map conn_ids;        /* conn.id -> struct conn, of those in conns */
+    struct dlc_list datasets;   /* struct dataset.link */
+    struct map by_name, by_cid; /* dataset_table.c */
+    struct dlc_list backlogs;   /* struct dataset.backlog.link: of those that have one */
+    struct dlc_list warms;      /* struct warm.link */
+    struct dlc_list deriving;   /* assemble.c */
     unsigned n_conns;
     struct dlc_list zombies; /* struct conn.link: (CLIENT-CONN-4) */
     unsigned n_zombies;

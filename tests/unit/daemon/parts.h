@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "catalog/catalog.h"
 #include "daemon/dataset.h"
+#include "daemon/dataset_table.h"
 #include "daemon/state.h"
 
 #define PARTS_SIZE 1000u /* bytes of a sample */
@@ -54,13 +55,13 @@ static inline struct dataset *parts_dataset(struct node *n, const char *name, st
     assert_int_equal(url_parse(&ds->url, "s3://data/p/", NULL), 0);
     dlc_list_init(&ds->sessions);
     dlc_list_init(&ds->backlog.link);
-    dlc_list_push_tail(&n->datasets, &ds->link);
+    dataset_table_add(ds);
     return ds;
 }
 
 static inline void parts_free(struct dataset *ds)
 {
-    dlc_list_remove(&ds->link);
+    dataset_table_remove(ds);
     catalog_close(&ds->catalog);
     url_release(&ds->url);
     mem_free(&ds->asked.name);
@@ -81,7 +82,9 @@ static inline void parts_free_all(struct node *n)
 /* It is the cluster's. */
 static inline void parts_belongs(struct dataset *ds, const char *cid, const char *tenant)
 {
+    dataset_table_remove(ds);
     ds->cid = mem_str(cid);
+    dataset_table_add(ds);
     ds->tenant = mem_str(tenant);
     ds->shared_as = mem_fmt("%s/%s", tenant, cid);
     ds->ticket.text = mem_str("dlt1.of-the-test");

@@ -41,6 +41,43 @@ static void a_refresh_joins_the_listing(void **state)
     assert_ptr_equal(dataset_by_name(&n, "x", false), listing);
 }
 
+/* How many datasets a lookup with this one's name looks at. */
+static unsigned looked_at(const struct dlc_list *same)
+{
+    unsigned looks = 0;
+
+    for (const struct dlc_list *l = same->next; l != same; l = l->next)
+        looks++; /* and the head of the chain for the one that is asked about */
+    return looks;
+}
+
+/* However many others there are, and whichever of them have gone. */
+static void a_lookup_looks_at_its_name_only(void **state)
+{
+    struct dataset *one = parts_dataset(&n, "x", parts_catalog("a", 3)), *two, *other[300];
+    char name[32];
+
+    (void)state;
+    for (unsigned i = 0; i < 300; i++) {
+        snprintf(name, sizeof(name), "other%u", i);
+        other[i] = parts_dataset(&n, name, NULL);
+        parts_belongs(other[i], name, "ann");
+    }
+    two = parts_dataset(&n, "x", NULL);
+    parts_belongs(two, "train", "ann");
+    assert_int_equal(looked_at(&one->same_name), 2);
+    assert_int_equal(looked_at(&two->same_cid), 1);
+    assert_int_equal(looked_at(&other[7]->same_name), 1);
+    parts_free(one);
+    for (unsigned i = 0; i < 300; i += 2)
+        parts_free(other[i]);
+    assert_null(dataset_by_name(&n, "other8", false));
+    assert_ptr_equal(dataset_by_name(&n, "other9", false), other[9]);
+    assert_ptr_equal(dataset_by_name(&n, "x", false), two);
+    parts_free_all(&n);
+    assert_true(n.by_name.entries == NULL && n.by_cid.entries == NULL);
+}
+
 /* (CLUSTER-2): a name that was freed may be another tenant's by now. */
 static void a_name_is_found_with_its_tenant(void **state)
 {
@@ -111,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_refresh_joins_the_listing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lookup_looks_at_its_name_only, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_is_found_with_its_tenant, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stale_one_is_found_by_its_snapshot, set_up, tear_down),
         cmocka_unit_test_setup_teardown(twins_have_one_catalog, set_up, tear_down),
