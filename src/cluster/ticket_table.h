@@ -27,7 +27,7 @@
 
 #define TICKET_SKEW    DLC_SEC(60)
 #define TICKET_SILENCE DLC_SEC(60)
-#define TICKET_CHECKS  1000
+#define TICKET_CHECKS  250
 
 struct ticket_table;
 

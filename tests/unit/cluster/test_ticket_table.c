@@ -180,7 +180,7 @@ static void more_tickets_than_places(void **state)
 
         snprintf(name, sizeof(name), "d%u", i);
         text = make(pair, name, NOW_MS + 1000);
-        if (i % 500 == 0)
+        if (i % 200 == 0)
             dlc_clock_advance(DLC_SEC(1)); /* (TICKETS-4) */
         assert_int_equal(check(text), 0);
         before = counters.peer_tickets_checked;
