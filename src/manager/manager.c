@@ -221,7 +221,7 @@ static int open_all(struct manager *m, const struct manager_config *config, stru
     if (rc == 0)
         rc = agree(m, err);
     if (rc == 0)
-        rc = tickets_open(&m->api, err);
+        rc = tickets_open(&m->api, or_default(config->ticket_life, TICKET_LIFE), err);
     if (rc == 0)
         rc = leader_open(&m->tables, err);
     if (rc == 0)
@@ -247,7 +247,6 @@ int manager_open(const struct manager_config *config, struct manager **out, stru
     m->tables.leader.ttl = or_default(config->lock_ttl, DLC_SEC(10));
     m->api = (struct api){.tag = API_TAG, .tables = &m->tables, .started = dlc_mono_now()};
     m->api.certificate_life = or_default(config->certificate_life, DLC_SEC(48 * 3600));
-    m->api.ticket_life = or_default(config->ticket_life, TICKET_LIFE);
     event_streams_init(&m->api.streams);
     if (config->tenant_networks != NULL)
         rc = address_rules_parse(&m->api.tenant_networks, config->tenant_networks, err);

@@ -27,7 +27,6 @@
 #include "manager/routes/auth.h"
 #include "manager/routes/events.h"
 #include "manager/store/seal.h"
-#include "manager/tables/cluster_keys.h"
 #include "manager/tables/tables.h"
 #include "net/server.h"
 
@@ -43,8 +42,7 @@ struct api {
     struct audit_log *audit;              /* NULL: none */
     struct dlc_dur certificate_life;      /* of nodes */
     struct dlc_mono started;
-    struct cluster_keys ticket_keys;
-    struct dlc_dur ticket_life;
+    struct ticket_signer *tickets;
 };
 
 static inline struct api *api_of(void *ctx)

@@ -7,6 +7,11 @@
  * Expiry is a time of this manager's clock, which heartbeats bring to the nodes; their own clocks do
  * not matter. Managers whose clocks differ by more than TICKET_SKEW (cluster/ticket_table.h) make
  * peers refuse each other, and then nodes read the bucket.
+ *
+ * (SIGNER-1) All managers of a store sign with the same key, TICKET_KEYS_AGE after it changed at the
+ *            latest: also if the store was lost and another manager made a new one.
+ *
+ * Any thread.
  */
 #ifndef DLC_MANAGER_ROUTES_TICKETS_H
 #define DLC_MANAGER_ROUTES_TICKETS_H
@@ -18,11 +23,12 @@
 
 struct api;
 
-#define TICKET_LIFE DLC_SEC(600)
+#define TICKET_LIFE     DLC_SEC(600)
+#define TICKET_KEYS_AGE DLC_SEC(30) /* after which they are read again */
 
-/* The keys of all managers; api->store and api->seal are set. */
-int tickets_open(struct api *api, struct dlc_err *err);
-void tickets_close(struct api *api);
+/* Sets api->tickets; its tables, store and seal are set. */
+int tickets_open(struct api *api, struct dlc_dur life, struct dlc_err *err);
+void tickets_close(struct api *api); /* also when tickets_open() failed or was not called */
 /* Adds "ticket" and "ticket_life_ms" for `node` to an answer. */
 void ticket_add(struct api *api, const char *dataset, const char *tenant, const char *node,
                 json_t *answer);
