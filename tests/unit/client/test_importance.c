@@ -358,6 +358,43 @@ static void test_subset(void **state)
     dlc_close(&ds);
 }
 
+/* It is begun, and begun again without a daemon: weights stay, and nothing of the old one does. */
+static void test_begun_again_without_a_daemon(void **state)
+{
+    struct dlc_dataset *ds = open_at(&d, url, 0);
+
+    (void)state;
+    begin(ds, "again");
+    learn_one(ds, 3, 7);
+    begin(ds, "again");
+    assert_true(weight(ds, 3) == 7);
+    daemon_kill(&d);
+    until(segments_of(getpid()) == 0);
+    begin(ds, "again");
+    assert_true(weight(ds, 3) == 7);
+    begin(ds, "another");
+    assert_true(weight(ds, 3) != 7);
+    daemon_start(&d);
+    dlc_close(&ds);
+}
+
+/* A range without an end goes to the last sample. */
+static void test_to_the_last(void **state)
+{
+    const struct dlc_importance spec = {.mode = DLC_SHADE, .first = N - 10};
+    const struct dlc_importance behind = {.first = N + 1};
+    struct dlc_dataset *ds = open_at(&d, url, 0);
+    uint64_t list[N];
+
+    (void)state;
+    assert_int_equal(dlc_importance(ds, &spec), 0);
+    assert_int_equal(dlc_draw(ds, 0, list, N, NULL), 10);
+    for (unsigned i = 0; i < 10; i++)
+        assert_in_range(list[i], N - 10, N - 1);
+    assert_int_equal(dlc_importance(ds, &behind), DLC_EINVAL);
+    dlc_close(&ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +406,8 @@ int main(void)
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_scale),
         cmocka_unit_test(test_subset),
+        cmocka_unit_test(test_begun_again_without_a_daemon),
+        cmocka_unit_test(test_to_the_last),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
