@@ -127,6 +127,17 @@ static void test_maps(void **state)
     assert_int_equal(proc_descriptors(), before);
 }
 
+/* A sample of no bytes at the beginning of an extent lies there, not in the one before. */
+static void test_empty(void **state)
+{
+    struct world *w = *state;
+
+    place(w, 0, ONE, 0);
+    answer(w, 1, 11, ONE);
+    assert_int_equal(map(w, 0), 0);
+    assert_true(is_there(w, ONE, 0));
+}
+
 static void test_refused(void **state)
 {
     struct world *w = *state;
@@ -187,7 +198,8 @@ static void test_no_leak(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {T(test_maps), T(test_refused), T(test_old), T(test_no_leak)};
+    const struct CMUnitTest tests[] = {T(test_maps), T(test_empty), T(test_refused), T(test_old),
+                                       T(test_no_leak)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
