@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/fault.h"
+#include "client/dataset.h"
 #include "order/order.h"
 
 #define N    101u
@@ -456,6 +457,45 @@ static void test_list_not_handed_over(void **state)
     assert_true(dlc_follow(ds, &o, 0, 0) < 0);
     assert_true(fault_disarm());
     assert_int_equal(dlc_follow(ds, &o, 0, 0), 0);
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(memfd), .nth = 1});
+    assert_true(dlc_follow_more(ds, list, 3) < 0); /* nothing has changed: */
+    assert_true(fault_disarm());
+    assert_int_equal(dlc_follow_more(ds, list, 3), 0);
+    dlc_close(&ds);
+}
+
+/* What is behind the bits of samples that were taken out of turn stays as it is. */
+static void test_bits_end_where_they_end(void **state)
+{
+    const struct dlc_order o = {.kind = DLC_SHUFFLED, .relaxed = 1};
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("o", N, SIZE, "", url), 0);
+    unsigned seen[N];
+
+    (void)state;
+    assert_int_equal(dlc_follow(ds, &o, 0, 0), 0);
+    ds->reading.ahead = 1 << 20;
+    assert_int_equal(read_epoch(ds, seen, NULL), N);
+    assert_int_equal(ds->reading.ahead, 1 << 20);
+    assert_each_once(seen);
+    dlc_close(&ds);
+}
+
+/* A range without an end goes to the last sample. */
+static void test_to_the_last(void **state)
+{
+    const struct dlc_order o = {.kind = DLC_SEQUENTIAL, .first = N - 5, .epochs = 1};
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("o", N, SIZE, "", url), 0);
+    unsigned seen[N];
+    uint64_t list[N];
+
+    (void)state;
+    assert_int_equal(dlc_follow(ds, &o, 0, 0), 0);
+    assert_int_equal(dlc_epoch_length(ds), 5);
+    assert_int_equal(read_epoch(ds, seen, list), 5);
+    for (unsigned i = 0; i < 5; i++)
+        assert_int_equal(list[i], N - 5 + i);
     dlc_close(&ds);
 }
 
@@ -504,6 +544,8 @@ int main(void)
         cmocka_unit_test(test_daemon_killed_under_a_leader),
         cmocka_unit_test(test_bad_orders),
         cmocka_unit_test(test_list_not_handed_over),
+        cmocka_unit_test(test_to_the_last),
+        cmocka_unit_test(test_bits_end_where_they_end),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

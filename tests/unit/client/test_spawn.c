@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/stat.h>
 
 #include "base/clock.h"
@@ -153,6 +154,20 @@ static void test_failures(void **state)
     assert_true(dlc_mono_since(start).ns < DLC_SEC(60).ns);
 }
 
+static void test_no_leak(void **state)
+{
+    struct dlc_err err;
+    size_t used = 0;
+
+    (void)state;
+    assert_int_equal(setenv("DLCACHE_PROGRAM", "/nowhere/dlcache", 1), 0);
+    for (unsigned i = 0; i < 101; i++) {
+        assert_int_equal(spawn(DLC_SEC(30), &err), DLC_ENODAEMON);
+        used = i == 0 ? mallinfo2().uordblks : used;
+    }
+    assert_true(mallinfo2().uordblks < used + 1600);
+}
+
 /* ---- where it is found ---- */
 
 /* In a copy of this test that lies alone in a directory: start what is found. */
@@ -211,9 +226,8 @@ static void test_found(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_signals),
-        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_arguments), cmocka_unit_test(test_signals),
+        cmocka_unit_test(test_failures),  cmocka_unit_test(test_no_leak),
         cmocka_unit_test(test_found),
     };
 
