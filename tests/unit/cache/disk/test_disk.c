@@ -192,6 +192,7 @@ static void test_has_claims(void **state)
     struct disk *d = open_limited(0);
     struct chunk_id id = id_of(1);
     struct disk_group_figures g;
+    char buf[1000];
 
     (void)state;
     store(d, 1, 1000);
@@ -202,6 +203,10 @@ static void test_has_claims(void **state)
     assert_int_equal(g.bytes, 1000);
     disk_group_figures(d, 0, &g);
     assert_int_equal(g.chunks, 0);
+    id.group = disk_group(d, 6, "another"); /* who reads it does so as well */
+    assert_int_equal(disk_read(d, id, buf, 1000, NULL), 0);
+    disk_group_figures(d, id.group, &g);
+    assert_int_equal(g.chunks, 1);
     disk_close(&d);
 }
 
