@@ -29,7 +29,7 @@ _dlcache()
     --config | --socket | --token-file | --from-file) COMPREPLY=($(compgen -f -- "$cur")) && return ;;
     --dir) COMPREPLY=($(compgen -d -- "$cur")) && return ;;
     --log-level) COMPREPLY=($(compgen -W "error warn info debug" -- "$cur")) && return ;;
-    --trace | --chunks | --plot | --each) COMPREPLY=($(compgen -f -- "$cur")) && return ;;
+    --trace | --chunks | --each) COMPREPLY=($(compgen -f -- "$cur")) && return ;;
     --workload | -w) COMPREPLY=($(compgen -W "mix epochs" -- "$cur")) && return ;;
     --measure | -m) COMPREPLY=($(compgen -W "seconds hits bytes money" -- "$cur")) && return ;;
     --mode) COMPREPLY=($(compgen -W "lazy partitioned" -- "$cur")) && return ;;
