@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/pem.h"
 #include "base/secret.h"
 #include "base/str.h"
 
@@ -27,18 +28,6 @@ void tls_node_host(const char *node, char out[static TLS_NODE_HOST_MAX])
     int n = snprintf(out, TLS_NODE_HOST_MAX, "%s%s", node, TLS_NODE_DOMAIN);
 
     dlc_check(n > 0 && n < TLS_NODE_HOST_MAX);
-}
-
-/* Gives what was written into a memory BIO, and frees that. */
-static char *text_of(BIO *b)
-{
-    char *data = NULL;
-    long len = BIO_get_mem_data(b, &data);
-    char *text = mem_strn(data, (size_t)len);
-
-    OPENSSL_cleanse(data, (size_t)len);
-    BIO_free(b);
-    return text;
 }
 
 /* ---- a request ---- */
@@ -60,19 +49,16 @@ int tls_request_new(const char *node, char **key, char **request, struct dlc_err
 {
     EVP_PKEY *pair = EVP_EC_gen("P-256");
     X509_REQ *r = pair != NULL ? request_for(node, pair) : NULL;
-    BIO *b = BIO_new(BIO_s_mem());
     unsigned char *der = NULL;
     int len = r != NULL ? i2d_X509_REQ(r, &der) : 0, rc = 0;
     struct buf text = BUF_INIT;
 
-    dlc_check(b != NULL);
     *key = *request = NULL;
-    if (len <= 0 || PEM_write_bio_PKCS8PrivateKey(b, pair, NULL, NULL, 0, NULL, NULL) != 1) {
+    if (len <= 0) {
         ERR_clear_error();
-        BIO_free(b);
         rc = dlc_err_set(err, DLC_EIO, "OpenSSL cannot make a request for a certificate");
     } else {
-        *key = text_of(b);
+        *key = pem_of_key(pair);
         str_base64(der, (size_t)len, &text);
         *request = buf_take(&text);
     }
@@ -83,33 +69,6 @@ int tls_request_new(const char *node, char **key, char **request, struct dlc_err
 }
 
 /* ---- an identity ---- */
-
-static int no_password(char *buf, int size, int rw, void *arg)
-{
-    (void)buf;
-    (void)size;
-    (void)rw;
-    (void)arg;
-    return 0;
-}
-
-static EVP_PKEY *read_key(const char *pem)
-{
-    BIO *b = BIO_new_mem_buf(pem, -1);
-    EVP_PKEY *k = b != NULL ? PEM_read_bio_PrivateKey(b, NULL, no_password, NULL) : NULL;
-
-    BIO_free(b);
-    return k;
-}
-
-static X509 *read_cert(const char *pem)
-{
-    BIO *b = BIO_new_mem_buf(pem, -1);
-    X509 *x = b != NULL ? PEM_read_bio_X509(b, NULL, NULL, NULL) : NULL;
-
-    BIO_free(b);
-    return x;
-}
 
 /* Gives, or NULL: there is none in it. */
 static X509_STORE *read_authorities(const char *pem)
@@ -173,8 +132,8 @@ static const char *fault_of(const char *node, X509 *x, EVP_PKEY *key, X509_STORE
 int tls_identity_new(const char *node, const char *cert, const char *key, const char *authorities,
                      struct tls_identity **out, struct dlc_err *err)
 {
-    X509 *x = read_cert(cert);
-    EVP_PKEY *pair = read_key(key);
+    X509 *x = pem_read_cert(cert);
+    EVP_PKEY *pair = pem_read_key(key);
     X509_STORE *trusted = read_authorities(authorities);
     const char *fault = fault_of(node, x, pair, trusted);
     int rc = 0;
