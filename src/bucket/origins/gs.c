@@ -186,17 +186,7 @@ static void gs_auth_free(struct s3 *s)
  * is that of the listing.
  */
 static const struct s3_kind kind = {
-    .ops =
-        {
-            .name = "gs",
-            .lane_open = s3_lane_open,
-            .lane_close = s3_lane_close,
-            .start = s3_start,
-            .cancel = s3_cancel,
-            .free = s3_free,
-            .sums = true,
-            .folders = true,
-        },
+    .ops = S3_OPS("gs"),
     .scheme = "gs",
     .cloud = "https://storage.googleapis.com",
     .price_get = 0.0004,

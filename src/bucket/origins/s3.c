@@ -60,17 +60,7 @@ static void s3_auth_free(struct s3 *s)
 
 /* Prices: S3 Standard in us-east-1, transfer to the Internet. */
 static const struct s3_kind kind = {
-    .ops =
-        {
-            .name = "s3",
-            .lane_open = s3_lane_open,
-            .lane_close = s3_lane_close,
-            .start = s3_start,
-            .cancel = s3_cancel,
-            .free = s3_free,
-            .sums = true,
-            .folders = true,
-        },
+    .ops = S3_OPS("s3"),
     .scheme = "s3",
     .cloud = "https://s3.%.amazonaws.com",
     .price_get = 0.0004,

@@ -166,4 +166,11 @@ void s3_start(struct origin *o, struct attempt *a);
 void s3_cancel(struct origin *o, struct attempt *a);
 void s3_free(struct origin *o);
 
+/* struct s3_kind.ops: the same for all kinds but for the name. */
+#define S3_OPS(kind_name)                                                                          \
+    {                                                                                              \
+        .name = (kind_name), .lane_open = s3_lane_open, .lane_close = s3_lane_close,               \
+        .start = s3_start, .cancel = s3_cancel, .free = s3_free, .sums = true, .folders = true     \
+    }
+
 #endif
