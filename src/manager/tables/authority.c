@@ -5,11 +5,9 @@
 #include <string.h>
 #include <time.h>
 
-#include <openssl/bio.h>
 #include <openssl/bn.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
@@ -18,6 +16,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/pem.h"
 #include "base/str.h"
 #include "manager/store/wall_time.h"
 #include "manager/tables/cluster_keys.h"
@@ -34,20 +33,6 @@ void authority_certificate_release(struct authority_certificate *c)
 }
 
 /* ---- parts of certificates ---- */
-
-static bool add_extension(X509 *x, X509 *issuer, int nid, const char *value)
-{
-    X509V3_CTX ctx;
-    X509_EXTENSION *e;
-    bool ok;
-
-    X509V3_set_ctx_nodb(&ctx);
-    X509V3_set_ctx(&ctx, issuer, x, NULL, NULL, 0);
-    e = X509V3_EXT_conf_nid(NULL, &ctx, nid, value);
-    ok = e != NULL && X509_add_ext(x, e, -1) == 1;
-    X509_EXTENSION_free(e);
-    return ok;
-}
 
 static bool set_serial(X509 *x, const unsigned char bytes[static SERIAL])
 {
@@ -94,9 +79,9 @@ static X509 *authority_of(const struct cluster_key *k)
         x = blank(k->pair, name, hash, made - SKEW_S, made + AUTHORITY_S);
     }
     if (x != NULL && X509_set_issuer_name(x, X509_get_subject_name(x)) == 1 &&
-        add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
-        add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
-        add_extension(x, x, NID_subject_key_identifier, "hash") &&
+        x509_add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
+        x509_add_extension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") &&
+        x509_add_extension(x, x, NID_subject_key_identifier, "hash") &&
         X509_sign(x, k->pair, EVP_sha256()) > 0)
         return x;
     X509_free(x);
@@ -105,14 +90,10 @@ static X509 *authority_of(const struct cluster_key *k)
 
 static void add_pem(struct buf *to, X509 *x)
 {
-    BIO *b = BIO_new(BIO_s_mem());
-    char *data = NULL;
-    long len;
+    char *text = pem_of_cert(x);
 
-    dlc_check(b != NULL && PEM_write_bio_X509(b, x) == 1);
-    len = BIO_get_mem_data(b, &data);
-    buf_add(to, data, (size_t)len);
-    BIO_free(b);
+    buf_adds(to, text);
+    mem_free(&text);
 }
 
 /* (AUTHORITY-2) */
@@ -182,12 +163,12 @@ static X509 *node_certificate(EVP_PKEY *key, const char *node, const struct clus
         x = blank(key, node, serial, now - SKEW_S, DLC_MIN(end, ca->made_ms / 1000 + AUTHORITY_S));
     }
     ok = x != NULL && X509_set_issuer_name(x, X509_get_subject_name(issuer)) == 1 &&
-         add_extension(x, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
-         add_extension(x, issuer, NID_key_usage, "critical,digitalSignature") &&
-         add_extension(x, issuer, NID_ext_key_usage, "serverAuth,clientAuth") &&
-         add_extension(x, issuer, NID_subject_key_identifier, "hash") &&
-         add_extension(x, issuer, NID_authority_key_identifier, "keyid:always") &&
-         add_extension(x, issuer, NID_subject_alt_name, alt) &&
+         x509_add_extension(x, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
+         x509_add_extension(x, issuer, NID_key_usage, "critical,digitalSignature") &&
+         x509_add_extension(x, issuer, NID_ext_key_usage, "serverAuth,clientAuth") &&
+         x509_add_extension(x, issuer, NID_subject_key_identifier, "hash") &&
+         x509_add_extension(x, issuer, NID_authority_key_identifier, "keyid:always") &&
+         x509_add_extension(x, issuer, NID_subject_alt_name, alt) &&
          X509_sign(x, ca->pair, EVP_sha256()) > 0;
     X509_free(issuer);
     if (ok)
