@@ -24,6 +24,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/mutex.h"
+#include "base/secret_memory.h"
 #include "base/syscalls.h"
 #include "base/str.h"
 
@@ -54,7 +55,7 @@ struct seal {
     bool from_file;
     struct file_stamp stamp; /* the thread's that reloads */
     struct dlc_mtx mtx;      /* rank LCK_seal */
-    struct ring ring;        /* G: mtx */
+    struct ring *ring;       /* G: mtx */
 };
 
 /* ---- the keys ---- */
@@ -187,7 +188,7 @@ static int load_file(struct seal *s, const char *dir, struct dlc_err *err)
     if (os_access(s->source, F_OK) < 0 && errno == ENOENT)
         rc = make_key_file(s->source, err);
     file_stamp_take(&s->stamp, s->source);
-    return rc == 0 ? read_key_file(s->source, &s->ring, err) : rc;
+    return rc == 0 ? read_key_file(s->source, s->ring, err) : rc;
 }
 
 static int load_env(struct seal *s, const char *env, struct dlc_err *err)
@@ -199,7 +200,7 @@ static int load_env(struct seal *s, const char *env, struct dlc_err *err)
     buf_reserve(&b, strlen(env) + 1);
     buf_adds(&b, env);
     buf_addc(&b, '\n');
-    rc = ring_parse(&s->ring, b.data, KEY_ENV, err);
+    rc = ring_parse(s->ring, b.data, KEY_ENV, err);
     wipe_buf(&b);
     return rc;
 }
@@ -211,6 +212,7 @@ int seal_open(const char *dir, struct seal **out, struct dlc_err *err)
     int rc;
 
     s->tag = SECRETS_TAG;
+    s->ring = secret_map(sizeof(*s->ring));
     dlc_mtx_init(&s->mtx, LCK_seal);
     rc = env != NULL ? load_env(s, env, err) : load_file(s, dir, err);
     if (rc < 0)
@@ -229,7 +231,8 @@ void seal_close(struct seal **sp)
     dlc_check(s->tag == SECRETS_TAG);
     mem_free(&s->source);
     dlc_mtx_release(&s->mtx);
-    OPENSSL_cleanse(s, sizeof(*s));
+    secret_unmap((void **)&s->ring, sizeof(*s->ring));
+    s->tag = 0;
     mem_free(&s);
 }
 
@@ -237,26 +240,27 @@ int seal_reload(struct seal *s, struct dlc_err *err)
 {
     char sealing[SEAL_KEY_ID_LEN + 1];
     const struct ring_key *kept;
-    struct ring fresh;
+    struct ring *fresh;
     int rc;
 
     if (!s->from_file || !file_stamp_take(&s->stamp, s->source))
         return 0;
-    rc = read_key_file(s->source, &fresh, err);
+    fresh = secret_map(sizeof(*fresh));
+    rc = read_key_file(s->source, fresh, err);
     seal_key_id(s, sealing);
-    kept = rc == 0 ? ring_find(&fresh, sealing) : NULL;
+    kept = rc == 0 ? ring_find(fresh, sealing) : NULL;
     if (rc == 0 && kept == NULL)
         rc = dlc_err_set(err, DLC_EDENIED,
                          "%s lacks key %s, which seals the records of the store: put it back, and "
                          "run `dlcache manager rekey` before it is removed",
                          s->source, sealing);
     if (rc == 0) {
-        fresh.sealing = (size_t)(kept - fresh.keys);
+        fresh->sealing = (size_t)(kept - fresh->keys);
         dlc_mtx_lock(&s->mtx);
-        s->ring = fresh;
+        *s->ring = *fresh;
         dlc_mtx_unlock(&s->mtx);
     }
-    OPENSSL_cleanse(&fresh, sizeof(fresh));
+    secret_unmap((void **)&fresh, sizeof(*fresh));
     return rc == 0 ? 1 : rc;
 }
 
@@ -274,7 +278,7 @@ static struct ring *ring_lock(const struct seal *s)
 
     dlc_check(s->tag == SECRETS_TAG);
     dlc_mtx_lock(&own->mtx);
-    return &own->ring;
+    return own->ring;
 }
 
 static void ring_unlock(const struct seal *s)

@@ -293,6 +293,32 @@ static void test_the_key_in_use_is_not_dropped(void **state)
     seal_close(&s);
 }
 
+/* Kilobytes of this process that are locked. */
+static long locked_kb(void)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    long kb = -1;
+
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f) != NULL)
+        if (sscanf(line, "VmLck: %ld", &kb) == 1)
+            break;
+    fclose(f);
+    return kb;
+}
+
+static void test_keys_are_locked_into_memory(void **state)
+{
+    long before = locked_kb();
+    struct seal *s = open_in("locked");
+
+    (void)state;
+    assert_true(locked_kb() > before);
+    seal_close(&s);
+    assert_int_equal(locked_kb(), before);
+}
+
 static void count_id(const char *id, void *arg)
 {
     json_t *n = json_object_get(arg, id);
@@ -357,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_a_ring_opens_with_older_keys),
         cmocka_unit_test(test_the_key_in_use_is_not_dropped),
         cmocka_unit_test(test_all_texts_are_sealed_again),
+        cmocka_unit_test(test_keys_are_locked_into_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
