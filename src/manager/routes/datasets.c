@@ -98,6 +98,21 @@ static bool read_dataset_request(struct api *api, const struct http_request *r,
     return true;
 }
 
+/* What comes before a dot belongs to the tenant of that name, whether there is one or not: nobody
+ * takes the names that the operator gives to the datasets of a namespace. */
+static bool name_is_free_for(const char *tenant, const char *name, struct http_reply *reply)
+{
+    size_t n = strlen(tenant);
+
+    if (strchr(name, '.') == NULL || (str_starts(name, tenant) && name[n] == '.'))
+        return true;
+    refuse_field(reply, "", "name",
+                 "has a dot: such names of yours begin with %s. (or choose one "
+                 "without dots)",
+                 tenant);
+    return false;
+}
+
 /* Whose will it be? Tenants make their own, admins anybody's or nobody's. With jobs.admit held:
  * the tenant stays until the dataset is written. */
 static bool read_tenant(struct api *api, const struct http_request *r, struct dataset_request *m,
@@ -114,6 +129,8 @@ static bool read_tenant(struct api *api, const struct http_request *r, struct da
             return false;
         }
         m->tenant = who->tenant;
+        if (!name_is_free_for(who->tenant, m->name, reply))
+            return false;
     }
     if (m->tenant == NULL) {
         m->tenant = "";
