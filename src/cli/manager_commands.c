@@ -97,7 +97,11 @@ int api_open(struct api *a, const struct config *c, struct dlc_err *err)
     if (rc == 0)
         rc = find_token(c, local, &token, err);
     if (rc == 0) {
-        const struct manager_client_config mc = {.http.base = base, .http.token = token};
+        const struct manager_client_config mc = {
+            .http.base = base,
+            .http.token = token,
+            .http.ca = c->manager_ca[0] != '\0' ? c->manager_ca : NULL,
+        };
 
         a->has_token = token != NULL || local;
         rc = manager_client_open(&mc, &a->manager, err);

@@ -18,6 +18,7 @@
 #include "cache/memory/memory.h"
 #include "manager/manager.h"
 #include "net/manager_client.h"
+#include "cluster/certificate.h"
 #include "cluster/identity.h"
 #include "daemon/state.h"
 #include "cluster/peer/view.h"
@@ -41,6 +42,9 @@ struct loop_call {
     json_t *body; /* the loop's answer, or what it is told */
     const json_t *sent;
     bool joined, well, more;
+    struct tls_identity *certified;
+    int rc;
+    struct dlc_err err;
     bool done; /* G: agent.mtx */
 };
 
@@ -50,14 +54,16 @@ struct agent {
     const struct agent_ops *ops;
     pthread_t beating, asking;
     bool has_beating, has_asking;
-    char *name, *base; /* base: set before `ready` */
-    char *address;     /* of the peer server, or NULL */
+    char *name, *base;               /* base: set before `ready` */
+    char *address;                   /* of the peer server, or NULL */
+    struct certificate *certificate; /* borrowed; NULL: peers speak plain HTTP */
     struct identity identity;
     struct manager *manager; /* inside; the beating thread's, then agent_close()'s */
 
     struct dlc_mtx mtx; /* rank LCK_agent */
     struct dlc_cond wake, answered;
     bool ready;             /* G: mtx: base and the node's token are known */
+    bool certified;         /* G: mtx: there is a certificate */
     bool broken;            /* G: mtx: there is no control plane, and will be none */
     bool ending;            /* G: mtx */
     struct dlc_list calls;  /* G: mtx */
@@ -100,6 +106,7 @@ static void note(struct agent *a, int rc, const struct dlc_err *err)
     dlc_mtx_lock(&a->mtx);
     was = a->trouble.code;
     a->trouble = rc < 0 ? *err : (struct dlc_err)DLC_ERR_INIT;
+    dlc_cond_broadcast(&a->wake);
     dlc_mtx_unlock(&a->mtx);
     if (rc < 0 && was != rc)
         log_warn("manager: %s; going on without it", err->text);
@@ -182,14 +189,21 @@ static void fail_calls(struct agent *a, const struct dlc_err *err)
     dlc_mtx_unlock(&a->mtx);
 }
 
+/* Is there a manager to ask, or is it known that there is none? With mtx. The manager wants our
+ * certificate, which comes with the join. */
+static bool can_ask(const struct agent *a)
+{
+    return a->broken ||
+           (a->ready && (a->certificate == NULL || a->certified || a->trouble.code != 0));
+}
+
 /* The next call, or NULL when the agent ends. */
 static struct agent_call *next_call(struct agent *a)
 {
     struct dlc_list *l = NULL;
 
     dlc_mtx_lock(&a->mtx);
-    while (!a->ending &&
-           ((!a->ready && !a->broken) || (dlc_list_empty(&a->calls) && dlc_list_empty(&a->later))))
+    while (!a->ending && (!can_ask(a) || (dlc_list_empty(&a->calls) && dlc_list_empty(&a->later))))
         dlc_cond_wait(&a->wake, &a->mtx);
     if (!a->ending)
         l = pop_call(a);
@@ -209,17 +223,32 @@ static int find_token(void *arg, char **out, struct dlc_err *err)
     return rc;
 }
 
+static const char *or_null(const char *s)
+{
+    return s != NULL && s[0] != '\0' ? s : NULL;
+}
+
 static int open_client(struct agent *a, struct manager_client **out, struct dlc_err *err)
 {
     const struct manager_client_config c = {
         .http.base = a->base,
         .find_token = find_token,
         .arg = a,
+        .http.ca = or_null(a->node->config->manager_ca),
         .http.timeout = CALL_TIMEOUT,
         .http.repeatable = true, /* heartbeats and questions whose a token is */
     };
 
     return manager_client_open(&c, out, err);
+}
+
+/* The newest one, from the next request on. */
+static void show_certificate(struct agent *a, struct manager_client *client)
+{
+    struct tls_identity *id = certificate_get(a->certificate);
+
+    manager_client_identity(client, id);
+    tls_identity_put(&id);
 }
 
 /* Why there is nobody to ask; 0: there is. */
@@ -228,7 +257,7 @@ static int nobody(struct agent *a, struct dlc_err *err)
     int rc = 0;
 
     dlc_mtx_lock(&a->mtx);
-    if (a->broken) {
+    if (a->broken || (a->certificate != NULL && !a->certified)) {
         *err = a->trouble;
         rc = err->code;
     }
@@ -250,6 +279,8 @@ static void *asking_main(void *arg)
         if (c->rc == 0 && client == NULL)
             c->rc = open_client(a, &client, &c->err);
         sent = c->rc == 0;
+        if (sent)
+            show_certificate(a, client);
         if (sent)
             c->rc = manager_client_call(client, c->method, c->path, c->body, &c->answer, &c->err);
         /* Our token was replaced: the client reads it again. Who asks for a tenant must not hear
@@ -311,12 +342,15 @@ static void digest(struct task *t)
     loop_call_done(e);
 }
 
-/* ---- membership ---- */
-
-static const char *or_null(const char *s)
+static void certified(struct task *t)
 {
-    return s[0] != '\0' ? s : NULL;
+    struct loop_call *e = dlc_container(t, struct loop_call, task);
+
+    e->rc = e->agent->ops->certified(e->agent->node, e->certified, &e->err);
+    loop_call_done(e);
 }
+
+/* ---- membership ---- */
 
 /* The manager of this process: its API answers at SOCKET.api. */
 static int open_inside(struct agent *a, struct dlc_err *err)
@@ -338,6 +372,7 @@ static int open_inside(struct agent *a, struct dlc_err *err)
         .ticket_life = c->ticket_life,
         .job_ttl = c->job_ttl,
         .lock_ttl = c->lock_ttl,
+        .certificate_life = c->certificate_life,
     };
     int rc = manager_open(&cc, &a->manager, err);
 
@@ -354,8 +389,9 @@ static json_t *introduction(struct agent *a)
 {
     const struct node_cluster *m = a->node->membership;
     uint64_t memory = a->node->memories.max; /* all else there is the loop's */
+    const char *scheme = a->certificate != NULL ? "https" : "http";
     char *address = m->advertise != NULL ? mem_str(m->advertise)
-                    : a->address != NULL ? mem_fmt("http://%s", a->address)
+                    : a->address != NULL ? mem_fmt("%s://%s", scheme, a->address)
                                          : mem_str("");
     json_t *o;
 
@@ -376,12 +412,52 @@ static void told(struct agent *a, json_t *answer, const json_t *sent, bool joine
     json_decref(answer);
 }
 
+/* Peers and the manager see it from now on. Takes id. */
+static int use_certificate(struct agent *a, struct manager_client *client, struct tls_identity *id,
+                           struct dlc_err *err)
+{
+    struct loop_call e = {.agent = a, .certified = id};
+
+    loop_call_run(&e, certified);
+    tls_identity_put(&id);
+    if (e.rc < 0) {
+        *err = e.err;
+        return e.rc;
+    }
+    show_certificate(a, client);
+    dlc_mtx_lock(&a->mtx);
+    a->certified = true;
+    dlc_cond_broadcast(&a->wake);
+    dlc_mtx_unlock(&a->mtx);
+    return 0;
+}
+
+/* A failure leaves what there is: it is tried again with the next heartbeat. */
+static int renew_certificate(struct agent *a, struct manager_client *client, const char *path,
+                             struct dlc_err *err)
+{
+    struct tls_identity *id = NULL;
+    int rc =
+        certificate_renew(a->certificate, client, a->name, path, a->identity.instance, &id, err);
+
+    return rc == 0 ? use_certificate(a, client, id, err) : rc;
+}
+
 static int join(struct agent *a, struct manager_client *client, const char *path, json_t *who,
                 struct dlc_err *err)
 {
+    struct tls_identity *id = NULL;
     json_t *answer = NULL;
-    int rc = manager_client_call(client, "PUT", path, who, &answer, err);
+    int rc = a->certificate != NULL ? certificate_ask(a->certificate, a->name, who, err) : 0;
 
+    if (rc == 0)
+        rc = manager_client_call(client, "PUT", path, who, &answer, err);
+    if (rc == 0 && a->certificate != NULL)
+        rc = certificate_take(a->certificate, a->name, answer, &id, err);
+    if (rc == 0 && a->certificate != NULL)
+        rc = use_certificate(a, client, id, err);
+    if (rc < 0)
+        json_decref(answer);
     if (rc == 0) {
         log_info("joined the manager at %s as %s", manager_client_address(client), a->name);
         told(a, answer, NULL, true, false);
@@ -478,11 +554,14 @@ static void be_member(struct agent *a, struct manager_client *client)
         joined = joined || rc == 0;
         if (joined)
             rc = beat(a, client, heart, &again, &err);
+        if (joined && rc == 0 && certificate_is_due(a->certificate, dlc_mono_now()))
+            rc = renew_certificate(a, client, path, &err);
         if (rc == DLC_ENOTFOUND) {
             joined = false; /* a manager that does not know us */
             again = DLC_MS(0);
         } else if (rc < 0) {
-            joined = joined && rc != DLC_EBUSY; /* our name may be another's by now */
+            /* Our name may be another's by now, or our certificate have expired. */
+            joined = joined && rc != DLC_EBUSY && (rc != DLC_EDENIED || a->certificate == NULL);
             patience = backoff_next(patience, RETRY_FIRST, (struct dlc_dur){usual.ns * RETRY_MOST});
             again = patience;
         } else {
@@ -560,8 +639,8 @@ static char *default_name(void)
     return name;
 }
 
-int agent_open(struct node *n, const struct agent_ops *ops, const char *address, struct agent **out,
-               struct dlc_err *err)
+int agent_open(struct node *n, const struct agent_ops *ops, const char *address,
+               struct certificate *certificate, struct agent **out, struct dlc_err *err)
 {
     struct agent *a = mem_new(struct agent);
     const struct node_cluster *m = n->membership;
@@ -571,6 +650,7 @@ int agent_open(struct node *n, const struct agent_ops *ops, const char *address,
     a->node = n;
     a->ops = ops;
     a->address = mem_str(address);
+    a->certificate = certificate;
     a->name = m->name != NULL ? mem_str(m->name) : default_name();
     identity_open(&a->identity, n->config->dir);
     a->base = mem_str(m->inside ? NULL : m->manager);

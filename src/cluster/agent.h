@@ -21,7 +21,9 @@
 #include "base/event_loop.h"
 
 struct agent;
+struct certificate;
 struct node;
+struct tls_identity;
 
 extern const bool node_has_control; /* false: built without the manager */
 
@@ -38,12 +40,14 @@ struct agent_news {
 struct agent_ops {
     json_t *(*gather)(struct node *n, bool *more); /* Gives. *more: send another one at once */
     void (*digest)(struct node *n, const struct agent_news *news);
+    /* L: the node has a certificate, or a new one. Before digest() of the join. */
+    int (*certified)(struct node *n, struct tls_identity *id, struct dlc_err *err);
 };
 
 /* L. Starts the threads; they open a manager inside this process. address: HOST:PORT of the peer
- * server, or NULL. */
-int agent_open(struct node *n, const struct agent_ops *ops, const char *address, struct agent **out,
-               struct dlc_err *err);
+ * server, or NULL. certificate: borrowed; NULL: peers speak plain HTTP. */
+int agent_open(struct node *n, const struct agent_ops *ops, const char *address,
+               struct certificate *certificate, struct agent **out, struct dlc_err *err);
 /* X, not on the loop, which must be running: leaves the manager, ends the threads. Pending calls
  * end with DLC_ECANCELED. */
 void agent_leave(struct agent *a);

@@ -7,12 +7,13 @@
 
 const bool node_has_control = false;
 
-int agent_open(struct node *n, const struct agent_ops *ops, const char *address, struct agent **out,
-               struct dlc_err *err)
+int agent_open(struct node *n, const struct agent_ops *ops, const char *address,
+               struct certificate *certificate, struct agent **out, struct dlc_err *err)
 {
     (void)n;
     (void)ops;
     (void)address;
+    (void)certificate;
     *out = NULL;
     return dlc_err_set(err, DLC_EINVAL, "this dlcache was built without the control plane");
 }
@@ -65,11 +66,12 @@ void agent_call_release(struct agent_call *c)
     c->body = NULL;
 }
 
-int peer_server_open(struct node *n, const char *listen, struct peer_server **out,
+int peer_server_open(struct node *n, const char *listen, bool tls, struct peer_server **out,
                      struct dlc_err *err)
 {
     (void)n;
     (void)listen;
+    (void)tls;
     *out = NULL;
     return dlc_err_set(err, DLC_EINVAL, "this dlcache was built without the control plane");
 }
@@ -78,6 +80,14 @@ void peer_server_heard(struct peer_server *d, const json_t *tickets)
 {
     (void)d;
     (void)tickets;
+}
+
+int peer_server_identity(struct peer_server *d, const struct tls_identity *id, struct dlc_err *err)
+{
+    (void)d;
+    (void)id;
+    (void)err;
+    return 0;
 }
 
 const char *peer_server_address(const struct peer_server *d)

@@ -27,6 +27,8 @@
 #include "daemon/state.h"
 #include "base/thread_pool.h"
 #include "catalog/catalog.h"
+#include "cluster/certificate.h"
+#include "cluster/member.h"
 #include "cluster/peer/view.h"
 #include "daemon/work.h"
 
@@ -38,7 +40,7 @@ struct borrowing {
     struct dataset *ds;
     uint64_t snapshot;
     char *ticket;
-    char *addresses[PEERS_MAX];
+    char *addresses[PEERS_MAX], *names[PEERS_MAX];
     unsigned n;
     struct work work;
     struct task task;
@@ -80,10 +82,15 @@ static int64_t take_piece(struct http_client *http, const char *path, int fd, ui
     return rc;
 }
 
-static int take_all(struct borrowing *b, const char *address, int fd, struct dlc_err *err)
+static int take_all(struct borrowing *b, unsigned i, int fd, struct dlc_err *err)
 {
-    const struct http_client_config c = {
-        .base = address, .token = b->ticket, .timeout = ASK_TIMEOUT};
+    struct certificate *certificate = b->ds->node->member->certificate;
+    struct tls_identity *id = certificate_get(certificate);
+    const struct http_client_config c = {.base = b->addresses[i],
+                                         .token = b->ticket,
+                                         .node = certificate != NULL ? b->names[i] : NULL,
+                                         .identity = id,
+                                         .timeout = ASK_TIMEOUT};
     char *path = mem_fmt("/v1/peer/%s/%016llx/catalog?tenant=%s", b->ds->cid,
                          (unsigned long long)b->snapshot, b->ds->tenant);
     struct http_client *http = NULL;
@@ -97,6 +104,7 @@ static int take_all(struct borrowing *b, const char *address, int fd, struct dlc
     if (rc >= 0 && at < size)
         rc = dlc_err_set(err, DLC_ECANCELED, "the daemon is stopping");
     http_client_close(&http);
+    tls_identity_put(&id);
     mem_free(&path);
     return rc < 0 ? (int)rc : 0;
 }
@@ -114,11 +122,11 @@ static int verify(const struct borrowing *b, const char *file, struct dlc_err *e
     return rc;
 }
 
-static int borrow_from(struct borrowing *b, const char *address, struct dlc_err *err)
+static int borrow_from(struct borrowing *b, unsigned i, struct dlc_err *err)
 {
     char *file = mem_fmt("%s.%llu.tmp", b->ds->catalog_path, (unsigned long long)b->ds->id);
     int fd = os_open(file, O_RDWR | O_CREAT | O_TRUNC, 0600);
-    int rc = fd < 0 ? dlc_err_sys(err, "cannot make %s", file) : take_all(b, address, fd, err);
+    int rc = fd < 0 ? dlc_err_sys(err, "cannot make %s", file) : take_all(b, i, fd, err);
 
     os_close(&fd);
     if (rc == 0)
@@ -139,7 +147,7 @@ static void borrow_work(struct work *w)
 
     b->rc = DLC_ENOTFOUND;
     for (unsigned i = 0; i < b->n && b->rc < 0 && !is_ending(b); i++) {
-        b->rc = borrow_from(b, b->addresses[i], &b->err);
+        b->rc = borrow_from(b, i, &b->err);
         if (b->rc < 0)
             log_debug("no catalog of %s at %s: %s", b->ds->cid, b->addresses[i], b->err.text);
         else
@@ -160,8 +168,10 @@ static void borrowed(struct task *t)
     int rc = b->rc;
 
     n->pending--;
-    for (unsigned i = 0; i < b->n; i++)
+    for (unsigned i = 0; i < b->n; i++) {
         mem_free(&b->addresses[i]);
+        mem_free(&b->names[i]);
+    }
     secret_free(&b->ticket);
     mem_free(&b);
     done(ds, rc, &catalog);
@@ -182,8 +192,10 @@ bool catalog_from_peer(struct dataset *ds, uint64_t snapshot, borrowed_f *done)
     b->ds = ds;
     b->snapshot = snapshot;
     b->done = done;
-    for (size_t i = 0; b->n < PEERS_MAX && cluster_peer_at(n->cluster, i, &peer); i++)
+    for (size_t i = 0; b->n < PEERS_MAX && cluster_peer_at(n->cluster, i, &peer); i++) {
+        b->names[b->n] = mem_str(peer.name);
         b->addresses[b->n++] = mem_str(peer.address);
+    }
     if (b->n == 0) {
         secret_free(&b->ticket);
         mem_free(&b);

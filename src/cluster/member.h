@@ -18,6 +18,7 @@
 
 struct agent;
 struct batch;
+struct certificate;
 struct node;
 struct past_job;
 struct peer_server;
@@ -35,6 +36,7 @@ struct refused_token {
 struct member {
     struct node *node;
     struct agent *agent;             /* set until the node closes */
+    struct certificate *certificate; /* NULL: peers speak plain HTTP */
     struct peer_server *peer_server; /* NULL: no other node can read from this one */
 
     /* membership.c */

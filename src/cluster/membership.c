@@ -10,6 +10,7 @@
 #include "cluster/access.h"
 #include "cluster/agent.h"
 #include "cluster/catalog_from_peer.h"
+#include "cluster/certificate.h"
 #include "cluster/commands.h"
 #include "cluster/cost.h"
 #include "cluster/disk_inventory.h"
@@ -85,7 +86,16 @@ static void digest(struct node *n, const struct agent_news *news)
     commands_take(n, json_object_get(news->answer, "commands"));
 }
 
-static const struct agent_ops agent_does = {.gather = gather, .digest = digest};
+static int certified(struct node *n, struct tls_identity *id, struct dlc_err *err)
+{
+    if (n->member->leaving)
+        return 0;
+    peers_identity(n->peers, id);
+    return peer_server_identity(n->member->peer_server, id, err);
+}
+
+static const struct agent_ops agent_does = {
+    .gather = gather, .digest = digest, .certified = certified};
 
 /* ---- leaving ---- */
 
@@ -133,18 +143,19 @@ static bool leave(struct node *n)
 static int open_parts(struct node *n, struct dlc_err *err)
 {
     const struct node_cluster *s = n->membership;
-    const struct peers_config pc = {0};
+    struct peers_config pc = {0};
     struct member *m = n->member;
-    int rc = 0;
+    int rc = certificate_new(n->config, s, &m->certificate, err);
 
-    if (!s->inside)
+    pc.tls = m->certificate != NULL;
+    if (rc == 0 && !s->inside)
         rc = token_load(n->config, NULL, &n->token, err);
     if (rc == 0 && !s->inside && n->token == NULL)
         rc = dlc_err_set(err, DLC_EDENIED,
                          "a node needs the token of nodes: --token-file with a copy of the "
                          "manager's DIR/node.token");
     if (rc == 0 && s->listen != NULL)
-        rc = peer_server_open(n, s->listen, &m->peer_server, err);
+        rc = peer_server_open(n, s->listen, pc.tls, &m->peer_server, err);
     if (rc == 0 && m->peer_server != NULL && (n->peers = peers_new(&pc, err)) == NULL)
         rc = err->code;
     if (rc == 0 && n->config->shared[0] != '\0')
@@ -167,7 +178,7 @@ static int membership_open(struct node *n, struct dlc_err *err)
         m->left = false;
         rc = agent_open(n, &agent_does,
                         m->peer_server != NULL ? peer_server_address(m->peer_server) : NULL,
-                        &m->agent, err);
+                        m->certificate, &m->agent, err);
     }
     return rc;
 }
@@ -198,6 +209,7 @@ static void membership_close(struct node *n)
     shared_free(&n->shared);
     peer_server_free(&m->peer_server);
     agent_close(&m->agent);
+    certificate_free(&m->certificate);
     cluster_free(&n->cluster);
     secret_free(&n->token);
     report_close(n);
@@ -210,6 +222,8 @@ static void membership_figures(struct node *n, json_t *to)
     struct member *m = n->member;
 
     json_object_set_new(to, "cluster", agent_figures(m->agent));
+    if (m->certificate != NULL)
+        json_object_set_new(to, "certificate", certificate_json(m->certificate));
     if (m->peer_server != NULL && !m->leaving)
         json_object_set_new(to, "peer_server", peer_server_json(m->peer_server));
 }

@@ -630,12 +630,12 @@ static const struct async_route routes[] = {
 
 /* ---- life ---- */
 
-int peer_server_open(struct node *n, const char *listen, struct peer_server **out,
+int peer_server_open(struct node *n, const char *listen, bool tls, struct peer_server **out,
                      struct dlc_err *err)
 {
     struct peer_server *d = mem_new(struct peer_server);
     const struct async_server_config c = {
-        .address = listen, .routes = routes, .ctx = d, .run = run_read};
+        .address = listen, .routes = routes, .ctx = d, .run = run_read, .tls = tls};
     int rc;
 
     d->tag = PEER_SERVER_TAG;
@@ -649,7 +649,7 @@ int peer_server_open(struct node *n, const char *listen, struct peer_server **ou
         return rc;
     }
     d->address = mem_str(async_server_address(d->server));
-    log_info("peers are served at %s", d->address);
+    log_info("peers are served at %s%s", d->address, tls ? " with TLS" : "");
     *out = d;
     return 0;
 }
@@ -657,6 +657,11 @@ int peer_server_open(struct node *n, const char *listen, struct peer_server **ou
 void peer_server_heard(struct peer_server *d, const json_t *tickets)
 {
     ticket_table_heard(d->tickets, tickets);
+}
+
+int peer_server_identity(struct peer_server *d, const struct tls_identity *id, struct dlc_err *err)
+{
+    return async_server_identity(d->server, id, err);
 }
 
 const char *peer_server_address(const struct peer_server *d)
@@ -669,10 +674,11 @@ json_t *peer_server_json(const struct peer_server *d)
     struct async_figures f;
 
     async_figures(d->server, &f);
-    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:I, s:I}", "loops", (int)f.loops, "connections",
-                     (int)f.connections, "accepted", (json_int_t)f.accepted, "refused",
-                     (json_int_t)f.refused, "closed_for_others", (json_int_t)f.shed,
-                     "closed_as_slow", (json_int_t)f.late, "held_bytes", (json_int_t)d->held);
+    return json_pack("{s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "loops", (int)f.loops,
+                     "connections", (int)f.connections, "accepted", (json_int_t)f.accepted,
+                     "refused", (json_int_t)f.refused, "closed_for_others", (json_int_t)f.shed,
+                     "closed_as_slow", (json_int_t)f.late, "without_certificate",
+                     (json_int_t)f.strangers, "held_bytes", (json_int_t)d->held);
 }
 
 void peer_server_close(struct peer_server *d)

@@ -3,16 +3,21 @@
 #ifndef DLC_CLUSTER_PEER_SERVER_H
 #define DLC_CLUSTER_PEER_SERVER_H
 
+#include <stdbool.h>
+
 #include <jansson.h>
 
 #include "base/err.h"
 
 struct peer_server;
 struct node;
+struct tls_identity;
 
-/* L. listen: HOST:PORT. */
-int peer_server_open(struct node *n, const char *listen, struct peer_server **out,
+/* L. listen: HOST:PORT. tls: it serves nobody before peer_server_identity(). */
+int peer_server_open(struct node *n, const char *listen, bool tls, struct peer_server **out,
                      struct dlc_err *err);
+/* L, before peer_server_close(): the certificate of new connections. */
+int peer_server_identity(struct peer_server *d, const struct tls_identity *id, struct dlc_err *err);
 const char *peer_server_address(
     const struct peer_server *d); /* X: the actual HOST:PORT; until peer_server_free() */
 json_t *peer_server_json(

@@ -6,7 +6,8 @@
 
 struct manager_client {
     struct manager_client_config config;
-    struct http_client *http; /* NULL: the token is to be found first */
+    struct http_client *http;      /* NULL: the token is to be found first */
+    struct tls_identity *identity; /* NULL: none */
     int status;
 };
 
@@ -19,6 +20,7 @@ static int connect_http(struct manager_client *c, struct dlc_err *err)
     c->status = 0;
     if (c->http != NULL)
         return 0;
+    http.identity = c->identity;
     if (c->config.find_token != NULL) {
         rc = c->config.find_token(c->config.arg, &token, err);
         http.token = token;
@@ -36,6 +38,7 @@ int manager_client_open(const struct manager_client_config *config, struct manag
     int rc = 0;
 
     c->config = *config;
+    c->identity = tls_identity_get(config->http.identity);
     if (c->config.find_token == NULL)
         rc = connect_http(c, err);
     if (rc < 0)
@@ -49,6 +52,7 @@ void manager_client_close(struct manager_client **cp)
     if (*cp == NULL)
         return;
     http_client_close(&(*cp)->http);
+    tls_identity_put(&(*cp)->identity);
     mem_free(cp);
 }
 
@@ -123,6 +127,16 @@ int manager_client_lines(struct manager_client *c, const char *path,
     int rc = connect_http(c, err);
 
     return rc == 0 ? http_lines(c->http, path, each, arg, err) : rc;
+}
+
+void manager_client_identity(struct manager_client *c, struct tls_identity *id)
+{
+    if (id != c->identity) {
+        tls_identity_put(&c->identity);
+        c->identity = tls_identity_get(id);
+    }
+    if (c->http != NULL)
+        http_client_identity(c->http, id);
 }
 
 int manager_client_status(const struct manager_client *c)

@@ -57,6 +57,8 @@ int manager_client_list(struct manager_client *c, const char *path, json_t **out
 int manager_client_lines(struct manager_client *c, const char *path,
                          bool (*each)(const char *line, void *arg), void *arg, struct dlc_err *err);
 
+/* Show this certificate from the next request on. Takes a reference. */
+void manager_client_identity(struct manager_client *c, struct tls_identity *id);
 int manager_client_status(const struct manager_client *c); /* of the last answer; 0: none came */
 const char *manager_client_address(const struct manager_client *c); /* as http_client_at() */
 

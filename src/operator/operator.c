@@ -180,7 +180,10 @@ static struct kube_options leader_options(struct dlc_operator *o)
 
 static struct manager_client_config manager_config(struct dlc_operator *o)
 {
+    const char *ca = o->config.config->manager_ca;
+
     return (struct manager_client_config){.http.base = o->config.config->manager,
+                                          .http.ca = ca[0] != '\0' ? ca : NULL,
                                           .http.timeout = lease_timeout(o->config.lease),
                                           .find_token = find_token,
                                           .arg = o};

@@ -15,6 +15,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 
@@ -44,12 +45,17 @@ class Unix(http.client.HTTPConnection):
 
 
 class Manager:
-    def __init__(self, *flags, name="m", store=None, env=None, dir=None, listen=None, host=HERE):
+    """certificate: the path of a certificate for TLS, whose key lies beside it (httpd.make_tls())."""
+
+    def __init__(self, *flags, name="m", store=None, env=None, dir=None, listen=None, host=HERE, certificate=None):
         self.name, self.dir, self.host = name, dir or dl.path(name), host
         self.flags = ["--dir", self.dir, "--listen", listen or host.address + ":0", "--log-level", "info",
                       *map(str, flags)]
         if store:
             self.flags += ["--store", store]
+        self.certificate = certificate
+        if certificate:
+            self.flags += ["--tls-cert", certificate, "--tls-key", certificate.replace(".pem", ".key")]
         self.env = dict(os.environ, **(env or {}))
         self.log_path, self.process, self.address = dl.path(name + ".log"), None, None
 
@@ -113,8 +119,13 @@ class Manager:
     def raw(self, method, path, body=None, headers=None, unix=False):
         host, _, port = self.address.rpartition(":")
         limit = 20 * dl.SLOW
-        conn = Unix(os.path.join(self.dir, "manager.sock"), limit) if unix else \
-            http.client.HTTPConnection(host, int(port), timeout=limit)
+        if unix:
+            conn = Unix(os.path.join(self.dir, "manager.sock"), limit)
+        elif self.certificate:
+            conn = http.client.HTTPSConnection(host, int(port), timeout=limit,
+                                               context=ssl.create_default_context(cafile=self.certificate))
+        else:
+            conn = http.client.HTTPConnection(host, int(port), timeout=limit)
         try:
             with self.host.inside():
                 conn.connect()

@@ -178,12 +178,15 @@ class Bucket(faulty.S3):
 
 
 class Cluster:
-    """managers: how many; several need the URL of a store that they share."""
+    """managers: how many; several need the URL of a store that they share. certificate: managers speak TLS with it."""
 
     def __init__(self, n, *flags, memory="64MB", disk="0", manager_flags=("--node-ttl", "2s"), env=None, managers=1,
-                 store=None):
-        self.managers = [manager.Manager(*NETWORKS, *manager_flags, name=name, store=store, host=self.place(name))
+                 store=None, certificate=None):
+        self.managers = [manager.Manager(*NETWORKS, *manager_flags, name=name, store=store, host=self.place(name),
+                                         certificate=certificate)
                          for name in ("m", "m2", "m3")[:managers]]
+        if certificate:
+            flags = ("--manager-ca", certificate, *flags)
         self.manager = self.managers[0]
         self.flags, self.env = ["--memory", memory, "--disk", disk, "--no-hedge", *NETWORKS, *flags], dict(env or {})
         self.n, self.nodes, self.readers = n, [], []
@@ -210,7 +213,8 @@ class Cluster:
             self.ann = self.manager.tenant("ann")
             for name in NAMES[:self.n]:
                 self.add(name)
-            self.settle()
+            if self.n:
+                self.settle()
             self.stack = stack.pop_all()
         return self
 
@@ -222,7 +226,7 @@ class Cluster:
         return self.stack.__exit__(kind, *rest)
 
     def addresses(self):
-        return ",".join("http://" + m.address for m in self.managers)
+        return ",".join(("https://" if m.certificate else "http://") + m.address for m in self.managers)
 
     def add(self, name, *flags):
         node = Node(self, name, *self.flags, *flags, env=self.env, host=self.place(name))

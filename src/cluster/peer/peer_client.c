@@ -79,6 +79,8 @@ struct peers {
 
     struct dlc_mtx mtx; /* rank LCK_peers */
     struct map table;   /* G: mtx: hash of the name -> peer */
+    bool tls;
+    struct tls_identity *identity; /* G: mtx; NULL: none yet */
 };
 
 /* One question under way. */
@@ -307,11 +309,20 @@ static void on_deadline(struct timer *t)
     pump(x);
 }
 
-static void begin_url(struct buf *url, const char *address)
+/* A request to a peer, with our newest identity. NULL: it cannot be asked at that address. */
+static struct engine_request *request_to(struct peer *x, const char *address)
 {
-    buf_adds(url, address);
-    while (url->len > 0 && url->data[url->len - 1] == '/')
-        url->data[--url->len] = '\0';
+    struct peers *p = x->lane->peers;
+    struct engine_request *q = engine_get(x->lane->engine);
+    bool ready;
+
+    dlc_mtx_lock(&p->mtx);
+    engine_identity(x->lane->engine, p->identity);
+    ready = !p->tls || p->identity != NULL;
+    dlc_mtx_unlock(&p->mtx);
+    if (!ready || !engine_address(q, address, p->tls ? x->name : NULL))
+        engine_put(&q);
+    return q;
 }
 
 static void fill(struct peer_call *a, struct engine_request *q)
@@ -320,7 +331,6 @@ static void fill(struct peer_call *a, struct engine_request *q)
     const struct peer_read *r = a->read;
     struct buf line = BUF_INIT;
 
-    begin_url(&q->url, r->address);
     buf_adds(&q->url, "/v1/peer/");
     str_uri_encode(r->dataset, strlen(r->dataset), false, &q->url);
     buf_addf(&q->url, "/%016llx/samples/%llu", (unsigned long long)r->snapshot,
@@ -348,7 +358,13 @@ static void send_now(struct peer_call *a)
     struct peer *x = a->peer;
     struct peers *p = peers_of(a);
 
-    a->request = engine_get(x->lane->engine);
+    a->request = request_to(x, a->read->address);
+    if (a->request == NULL) {
+        fail(a, DLC_EMISS, "not asked: this node speaks TLS with peers, and %s",
+             strncmp(a->read->address, "https:", 6) == 0 ? "has no certificate yet"
+                                                         : "that one does not");
+        return;
+    }
     fill(a, a->request);
     x->in_flight++;
     dlc_list_push_tail(&x->lane->flying, &a->link);
@@ -402,9 +418,10 @@ static void probe(struct peer *x, const char *address)
 
     if (x->probe != NULL) /* at an address where it is not any more */
         probe_over(x);
-    x->probe = engine_get(x->lane->engine);
+    x->probe = request_to(x, address);
+    if (x->probe == NULL)
+        return; /* the next sample tries again */
     x->probe_address = hash64_str(address);
-    begin_url(&x->probe->url, address);
     buf_adds(&x->probe->url, "/v1/health");
     x->probe->body_max = PROBE_MAX;
     x->probe->done = on_probed;
@@ -618,12 +635,25 @@ struct peers *peers_new(const struct peers_config *c, struct dlc_err *err)
     p->least = c->least.ns != 0 ? c->least : DLC_MS(250);
     p->most = c->most.ns != 0 ? c->most : DLC_SEC(2);
     p->ca = mem_str(c->ca);
+    p->tls = c->tls;
     dlc_mtx_init(&p->mtx, LCK_peers);
     for (unsigned i = 0; i < n && rc == 0; i++)
         rc = lane_open(p, &p->lanes[i], err);
     if (rc < 0)
         peers_free(&p);
     return p;
+}
+
+void peers_identity(struct peers *p, struct tls_identity *id)
+{
+    struct tls_identity *old;
+
+    dlc_check(p->tag == PEERS_TAG && p->tls);
+    dlc_mtx_lock(&p->mtx);
+    old = p->identity;
+    p->identity = tls_identity_get(id);
+    dlc_mtx_unlock(&p->mtx);
+    tls_identity_put(&old);
 }
 
 void peers_free(struct peers **pp)
@@ -648,6 +678,7 @@ void peers_free(struct peers **pp)
     }
     map_release(&p->table);
     dlc_mtx_release(&p->mtx);
+    tls_identity_put(&p->identity);
     mem_free(&p->ca);
     p->tag = 0;
     mem_free(&p);

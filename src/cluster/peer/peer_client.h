@@ -14,6 +14,10 @@
  *                 of up to PEERS_SUM_MAX bytes are compared with it here (DLC_ECORRUPT); the caller
  *                 compares longer ones, on a thread that may block.
  *
+ * (PEER-CLIENT-5) With `tls`, a peer is asked only over TLS, with the identity that
+ *                 peers_identity() gave, and only if its certificate has the name of the peer.
+ *                 Before the first identity nobody is asked (DLC_EMISS).
+ *
  * GET ADDRESS/v1/peer/DATASET/SNAPSHOT/samples/SAMPLE (SNAPSHOT: 16 hexadecimal digits). A request
  * is given up when nothing was received for 4 x the 99th percentile of the times to a first sign,
  * within [least, most]. An owner that must wait for its bucket says so (102, net/async_server.h),
@@ -30,6 +34,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "net/tls_identity.h"
 
 struct peers;
 
@@ -39,10 +44,13 @@ struct peers_config {
     unsigned connections;       /* to one peer at most; 0: 16 */
     struct dlc_dur least, most; /* bounds of the deadline; 0: 250 ms, 2 s */
     const char *ca;             /* PEM; NULL: the system's */
+    bool tls;                   /* peers show certificates, and are asked by name (PEER-CLIENT-5) */
 };
 
 struct peers *peers_new(const struct peers_config *c, struct dlc_err *err);
 void peers_free(struct peers **pp);
+/* X, with config.tls: from the next request on. Takes a reference. */
+void peers_identity(struct peers *p, struct tls_identity *id);
 
 struct peer_read {
     const char *peer;    /* its name, for figures and health */

@@ -136,7 +136,7 @@ static int set_up(void **state)
     loop_stop(n.loop); /* from now on loop_run() is one turn */
     tenant_memories_init(&n.memories, 1u << 20, 1u << 20, NULL);
     assert_int_equal(tenant_memory_get(&n.memories, "", &n.own_memory, NULL), 0);
-    assert_int_equal(agent_open(&n, &ops, "127.0.0.1:1", &member.agent, &err), 0);
+    assert_int_equal(agent_open(&n, &ops, "127.0.0.1:1", NULL, &member.agent, &err), 0);
     return 0;
 }
 

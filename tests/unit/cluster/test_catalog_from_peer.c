@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/syscalls.h"
 #include "cluster/catalog_from_peer.h"
+#include "cluster/member.h"
 #include "cluster/peer/view.h"
 #include "daemon/work.h"
 #include "net/server.h"
@@ -58,6 +59,7 @@ static const struct http_route routes[] = {
 /* ---- the node ---- */
 
 static struct node n;
+static struct member member; /* without a certificate: plain HTTP */
 static struct config config;
 static struct dataset *ds;
 static char dir[256];
@@ -98,6 +100,7 @@ static int set_up(void **state)
     assert_int_equal(os_mkdirs(unit_path(name, dir), 0700), 0);
     parts_node(&n);
     memset(&config, 0, sizeof(config));
+    n.member = &member;
     config.dir = dir;
     n.config = &config;
     assert_non_null(n.loop = loop_new(NULL));

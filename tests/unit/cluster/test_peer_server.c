@@ -75,7 +75,7 @@ static int set_up(void **state)
     ds = parts_dataset(&n, "x", parts_catalog("k", N));
     parts_belongs(ds, "train", "ann");
     ds->refs = 1;
-    assert_int_equal(peer_server_open(&n, "127.0.0.1:0", &member.peer_server, NULL), 0);
+    assert_int_equal(peer_server_open(&n, "127.0.0.1:0", false, &member.peer_server, NULL), 0);
     pair = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
     ticket = ticket_for(pair, "train", "ann", NOW_MS + 600000);
     manager_says(pair, NOW_MS);

@@ -174,7 +174,7 @@ static int set_up(void **state)
     weights_format(at, N, catalog_snapshot(ds->catalog));
     assert_int_equal(weights_open(&w.w, at, weights_size(N), N, NULL), 0);
     dlc_list_push_tail(&ds->job_weights, &w.link);
-    assert_int_equal(agent_open(&n, &ops, "127.0.0.1:1", &member.agent, &err), 0);
+    assert_int_equal(agent_open(&n, &ops, "127.0.0.1:1", NULL, &member.agent, &err), 0);
     turns_until(n.loop, joined);
     take_view("{\"version\": 2, \"nodes\": [" NODE("me") ", " NODE("b") "]}");
     return 0;
