@@ -62,8 +62,10 @@ static int decide(const struct config *c, const struct node_cluster *m, bool *tl
                            "https://HOST:PORT",
                            m->advertise);
     if (!*tls && m->listen != NULL && !m->inside)
-        log_warn("peers are not encrypted: samples and tokens cross the network in clear; give the "
-                 "manager a certificate (--tls-cert) and name it by https:// (--manager)");
+        log_warn("peers are not encrypted: samples and tokens cross the network in clear; %s",
+                 https ? "remove --peer-tls off"
+                       : "give the manager a certificate (--tls-cert) and name it by https:// "
+                         "(--manager)");
     return *tls ? curl_tls_check(err) : 0;
 }
 
