@@ -56,7 +56,7 @@ struct agent {
     bool has_beating, has_asking;
     char *name, *base;               /* base: set before `ready` */
     char *address;                   /* of the peer server, or NULL */
-    struct certificate *certificate; /* borrowed; NULL: peers speak plain HTTP */
+    struct certificate *certificate; /* borrowed; NULL: the manager is not at https:// */
     struct identity identity;
     struct manager *manager; /* inside; the beating thread's, then agent_close()'s */
 
@@ -389,7 +389,7 @@ static json_t *introduction(struct agent *a)
 {
     const struct node_cluster *m = a->node->membership;
     uint64_t memory = a->node->memories.max; /* all else there is the loop's */
-    const char *scheme = a->certificate != NULL ? "https" : "http";
+    const char *scheme = certificate_for_peers(a->certificate) ? "https" : "http";
     char *address = m->advertise != NULL ? mem_str(m->advertise)
                     : a->address != NULL ? mem_fmt("%s://%s", scheme, a->address)
                                          : mem_str("");

@@ -45,7 +45,7 @@ struct agent_ops {
 };
 
 /* L. Starts the threads; they open a manager inside this process. address: HOST:PORT of the peer
- * server, or NULL. certificate: borrowed; NULL: peers speak plain HTTP. */
+ * server, or NULL. certificate: borrowed; NULL: the manager is not at https://. */
 int agent_open(struct node *n, const struct agent_ops *ops, const char *address,
                struct certificate *certificate, struct agent **out, struct dlc_err *err);
 /* X, not on the loop, which must be running: leaves the manager, ends the threads. Pending calls

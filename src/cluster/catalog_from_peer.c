@@ -85,10 +85,11 @@ static int64_t take_piece(struct http_client *http, const char *path, int fd, ui
 static int take_all(struct borrowing *b, unsigned i, int fd, struct dlc_err *err)
 {
     struct certificate *certificate = b->ds->node->member->certificate;
-    struct tls_identity *id = certificate_get(certificate);
+    bool tls = certificate_for_peers(certificate);
+    struct tls_identity *id = tls ? certificate_get(certificate) : NULL;
     const struct http_client_config c = {.base = b->addresses[i],
                                          .token = b->ticket,
-                                         .node = certificate != NULL ? b->names[i] : NULL,
+                                         .node = tls ? b->names[i] : NULL,
                                          .identity = id,
                                          .timeout = ASK_TIMEOUT};
     char *path = mem_fmt("/v1/peer/%s/%016llx/catalog?tenant=%s", b->ds->cid,

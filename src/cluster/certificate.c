@@ -19,6 +19,7 @@
 
 struct certificate {
     uint32_t tag;
+    bool peers;               /* peers speak TLS */
     char *key;                /* the agent's thread: of the request that was made last */
     struct dlc_mono renew_at; /* the agent's thread */
 
@@ -66,7 +67,7 @@ static int decide(const struct config *c, const struct node_cluster *m, bool *tl
                  https ? "remove --peer-tls off"
                        : "give the manager a certificate (--tls-cert) and name it by https:// "
                          "(--manager)");
-    return *tls ? curl_tls_check(err) : 0;
+    return https ? curl_tls_check(err) : 0;
 }
 
 int certificate_new(const struct config *c, const struct node_cluster *m, struct certificate **out,
@@ -76,12 +77,18 @@ int certificate_new(const struct config *c, const struct node_cluster *m, struct
     int rc = decide(c, m, &tls, err);
 
     *out = NULL;
-    if (rc == 0 && tls) {
+    if (rc == 0 && !m->inside && is_https(m->manager)) {
         *out = mem_new(struct certificate);
+        (*out)->peers = tls;
         (*out)->tag = CERTIFICATE_TAG;
         dlc_mtx_init(&(*out)->mtx, LCK_certificate);
     }
     return rc;
+}
+
+bool certificate_for_peers(const struct certificate *c)
+{
+    return c != NULL && c->peers;
 }
 
 void certificate_free(struct certificate **cp)

@@ -25,11 +25,13 @@ struct config;
 struct manager_client;
 struct node_cluster;
 
-/* Do peers speak TLS, as the settings say? Gives *out: NULL if not, with a warning in the log.
- * DLC_EINVAL: the settings contradict each other, or libcurl cannot do it. */
+/* Gives *out: NULL if the manager is not at https://, which needs no certificate. DLC_EINVAL: the
+ * settings contradict each other, or libcurl cannot do it. */
 int certificate_new(const struct config *c, const struct node_cluster *m, struct certificate **out,
                     struct dlc_err *err);
 void certificate_free(struct certificate **cp);
+/* Do peers speak TLS? If not, the log has a warning. c may be NULL. */
+bool certificate_for_peers(const struct certificate *c);
 
 /* The agent's thread: adds a request to what the manager is told, with a new key that is kept until
  * its answer. */

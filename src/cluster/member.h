@@ -36,7 +36,7 @@ struct refused_token {
 struct member {
     struct node *node;
     struct agent *agent;             /* set until the node closes */
-    struct certificate *certificate; /* NULL: peers speak plain HTTP */
+    struct certificate *certificate; /* NULL: the manager is not at https:// */
     struct peer_server *peer_server; /* NULL: no other node can read from this one */
 
     /* membership.c */

@@ -88,7 +88,7 @@ static void digest(struct node *n, const struct agent_news *news)
 
 static int certified(struct node *n, struct tls_identity *id, struct dlc_err *err)
 {
-    if (n->member->leaving)
+    if (n->member->leaving || !certificate_for_peers(n->member->certificate))
         return 0;
     peers_identity(n->peers, id);
     return peer_server_identity(n->member->peer_server, id, err);
@@ -147,7 +147,7 @@ static int open_parts(struct node *n, struct dlc_err *err)
     struct member *m = n->member;
     int rc = certificate_new(n->config, s, &m->certificate, err);
 
-    pc.tls = m->certificate != NULL;
+    pc.tls = certificate_for_peers(m->certificate);
     if (rc == 0 && !s->inside)
         rc = token_load(n->config, NULL, &n->token, err);
     if (rc == 0 && !s->inside && n->token == NULL)

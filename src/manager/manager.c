@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/manager.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,9 +178,16 @@ static char *reachable(const char *address, bool tls)
     return mem_fmt("%s://%s", scheme, address);
 }
 
+static void identify(const void *der, size_t len, char node[static TLS_NAME_MAX], void *ctx)
+{
+    static_assert(TLS_NAME_MAX >= NAME_MAX_LEN + 1, "a node's name");
+    authority_identify(&api_of(ctx)->trust, der, len, node);
+}
+
 static int open_server(struct manager *m, const struct manager_config *config, struct dlc_err *err)
 {
-    const struct http_server_config h = {
+    char *authorities = NULL;
+    struct http_server_config h = {
         .address = config->listen,
         .unix_path = config->unix_path,
         .tls_cert = config->tls_cert,
@@ -190,8 +198,16 @@ static int open_server(struct manager *m, const struct manager_config *config, s
         .answered = audit_request,
     };
     struct leader *leader = &m->tables.leader;
-    int rc = http_server_open(&h, &m->server, err);
+    int rc = 0;
 
+    if (config->tls_cert != NULL) {
+        h.identify = identify;
+        rc = authority_list(m->store, m->seal, &authorities, err);
+        h.authorities = authorities;
+    }
+    if (rc == 0)
+        rc = http_server_open(&h, &m->server, err);
+    mem_free(&authorities);
     if (rc < 0)
         return rc;
     dlc_mtx_lock(&m->tables.mtx);
@@ -218,6 +234,8 @@ static int open_all(struct manager *m, const struct manager_config *config, stru
     m->api.seal = m->seal;
     if (rc == 0)
         rc = open_store(m, config->store, err);
+    if (rc == 0)
+        authority_trust_init(&m->api.trust, m->store, m->seal);
     if (rc == 0)
         rc = agree(m, err);
     if (rc == 0)
@@ -275,6 +293,7 @@ void manager_close(struct manager **mp)
     tables_release(&m->tables);
     audit_log_close(&m->api.audit);
     auth_release(&m->api.auth);
+    authority_trust_release(&m->api.trust);
     seal_close(&m->seal);
     store_close(&m->store);
     free(m->dir);

@@ -56,6 +56,8 @@ static int start(struct http_server *s, struct listener *l, struct dlc_err *err)
         {MHD_OPTION_HTTPS_MEM_CERT, 0, s->cert.data},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, s->key.data},
         {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_CIPHERS},
+        {s->authorities.len > 0 ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0,
+         s->authorities.data},
         {MHD_OPTION_END, 0, NULL},
     };
     bool secure = !l->local && s->cert.len > 0;
@@ -128,6 +130,8 @@ static int open_tcp(struct http_server *s, const struct http_server_config *c, s
         if (rc == 0)
             rc = take_pem(c->tls_key, c->tls_text, &s->key, err);
     }
+    if (c->tls_cert != NULL && c->authorities != NULL)
+        buf_adds(&s->authorities, c->authorities);
     if (rc == 0)
         rc = listen_as(s, c, err);
     if (rc == 0)
@@ -160,6 +164,7 @@ static struct http_server *blank(const struct http_server_config *c)
     s->config = *c;
     s->config.address = s->config.unix_path = s->config.tls_cert = s->config.tls_key = NULL;
     s->config.heir_of = NULL;
+    s->config.authorities = NULL;
     if (s->config.connections == 0)
         s->config.connections = 512;
     if (s->config.max_body == 0)
@@ -243,6 +248,7 @@ void http_server_close(struct http_server **sp)
     os_close(&s->local.fd);
     secret_buf_release(&s->key);
     buf_release(&s->cert);
+    buf_release(&s->authorities);
     dlc_check(s->busy == 0);
     dlc_cond_release(&s->quiet);
     dlc_cond_release(&s->watch_wake);

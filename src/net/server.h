@@ -26,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "net/tls_identity.h"
 
 struct http_server;
 struct target;
@@ -39,6 +40,7 @@ struct http_request {
     const char *token;               /* Authorization: Bearer …; NULL: none */
     const char *as_tenant;           /* Dlcache-As-Tenant: …; NULL: none */
     const char *node;                /* as the client's certificate says; NULL: it has none */
+    bool asked_certificate;          /* the client could have shown one */
     bool local;                      /* through a Unix socket, by a user we trust */
     const char *id;                  /* 16 hexadecimal digits; the reply has it as X-Request-Id */
     const char *address;             /* of the caller: HOST:PORT, or "unix" */
@@ -107,6 +109,11 @@ struct http_server_config {
     const char *unix_path;          /* NULL: none; made with mode 0600, replaced when dead */
     const char *tls_cert, *tls_key; /* PEM files; NULL: plain */
     bool tls_text;                  /* they are the PEM texts themselves, not files */
+    /* With TLS: ask clients for a certificate, of these authorities (PEM text, borrowed while it
+     * opens), and have it judged: identify() gets the certificate, whose key the client has, and
+     * sets the name of the node, or leaves it "". NULL: clients are not asked. */
+    const char *authorities;
+    void (*identify)(const void *der, size_t len, char node[static TLS_NAME_MAX], void *ctx);
     /* Listen on the TCP socket of this server, instead of at `address`: for another certificate.
      * From then on that one takes nobody new, and answers who is connected until it is closed. So
      * nobody is turned away. NULL: none. */

@@ -41,7 +41,7 @@ struct http_server {
     char *unix_path;
     dev_t unix_dev; /* of the socket we made there */
     ino_t unix_ino;
-    struct buf cert, key;
+    struct buf cert, key, authorities;
     _Atomic bool closing; /* W closer, R connections, relaxed: a late look costs a request */
 
     struct dlc_mtx mtx; /* rank LCK_http */
@@ -67,6 +67,7 @@ struct exchange {
     struct target target;
     const struct http_route *route;
     struct http_request request;
+    char node[TLS_NAME_MAX];
     json_t *json;
     struct buf body;
     size_t reserved;  /* of http_server.bodies */

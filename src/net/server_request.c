@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include <gnutls/gnutls.h>
+
 #include "base/check.h"
 #include "base/json.h"
 #include "base/mem.h"
@@ -212,6 +214,24 @@ static void fill_address(struct exchange *x, int fd)
         listen_address(info != NULL ? info->client_addr : NULL, x->address, sizeof(x->address));
 }
 
+/* libmicrohttpd has verified that the client has the key of its certificate, and no more. */
+static void fill_node(struct exchange *x)
+{
+    const struct http_server_config *c = &x->server->config;
+    const union MHD_ConnectionInfo *info;
+    const gnutls_datum_t *certs;
+    unsigned n = 0;
+
+    if (c->identify == NULL || x->listener->local || x->server->cert.len == 0)
+        return;
+    x->request.asked_certificate = true;
+    info = MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    certs = info != NULL ? gnutls_certificate_get_peers(info->tls_session, &n) : NULL;
+    if (certs != NULL && n > 0)
+        c->identify(certs[0].data, certs[0].size, x->node, c->ctx);
+    x->request.node = x->node[0] != '\0' ? x->node : NULL;
+}
+
 static void fill_request(struct exchange *x, const char *url, const char *method)
 {
     const union MHD_ConnectionInfo *info =
@@ -225,6 +245,7 @@ static void fill_request(struct exchange *x, const char *url, const char *method
     x->request.path = url;
     x->request.token = bearer(&x->request);
     x->request.as_tenant = http_header(&x->request, "Dlcache-As-Tenant");
+    fill_node(x);
     x->request.local = x->listener->local && info != NULL && listen_trusts(info->connect_fd);
 }
 

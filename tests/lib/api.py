@@ -150,8 +150,8 @@ class Manager(manager.Manager):
         super().__init__(*flags, **how)
         self.seen = set()
 
-    def raw(self, method, path, body=None, headers=None, unix=False):
-        reply = super().raw(method, path, body, headers, unix)
+    def raw(self, method, path, body=None, headers=None, unix=False, identity=None):
+        reply = super().raw(method, path, body, headers, unix, identity)
         if method != "HEAD":
             self.seen.add((method, check(method, path, reply), reply.status))
         return reply

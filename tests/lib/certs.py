@@ -7,17 +7,20 @@
 """
 import base64
 import http.client
-
+import itertools
 import socket
 import ssl
 import subprocess
 
 import dl
 
+serial = itertools.count()
 DOMAIN = ".node.dlcache.internal"
+
 
 def openssl(*args):
     subprocess.run(["openssl", *args], check=True, capture_output=True)
+
 
 def write(name, text):
     path = dl.path(name)
@@ -25,19 +28,23 @@ def write(name, text):
         f.write(text)
     return path
 
+
 def request(name):
     """(path of a new key, request for a certificate as the manager takes it)"""
-    key, req = dl.path("x-%s.key" % name), dl.path("x-%s.req" % name)
+    n = next(serial)
+    key, req = dl.path("x-%s-%d.key" % (name, n)), dl.path("x-%s-%d.req" % (name, n))
     openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=" + name,
             "-keyout", key, "-outform", "DER", "-out", req)
     with open(req, "rb") as f:
         return key, base64.b64encode(f.read()).decode()
+
 
 def joined(manager, name, **more):
     key, req = request(name)
     got = manager.ok("PUT", "/v1/nodes/" + name, dict({"address": "", "capacity": 0, "instance": "i-" + name,
                                                        "certificate_request": req}, **more), token="node").json["certificate"]
     return key, write("x-%s.pem" % name, got["chain"]), write("x-%s.ca" % name, got["authorities"])
+
 
 def forged(name):
     ca, cert = dl.path("forged-ca"), dl.path("forged-" + name)
@@ -49,6 +56,7 @@ def forged(name):
     openssl("x509", "-req", "-in", cert + ".req", "-CA", ca + ".pem", "-CAkey", ca + ".key", "-CAcreateserial", "-days", "2",
             "-extfile", dl.path("forged.ext"), "-out", cert + ".pem")
     return cert + ".key", cert + ".pem", ca + ".pem"
+
 
 def ask(address, node, key=None, cert=None, ca=None, path="/v1/health", token=None):
     """Status of a GET from the peer server of a node; None: it does not answer. Without ca its certificate is not looked at."""
@@ -67,6 +75,6 @@ def ask(address, node, key=None, cert=None, ca=None, path="/v1/health", token=No
     except (ssl.SSLError, ConnectionError, http.client.HTTPException):
         return None
 
+
 def address_of(node):
     return node.log().split("peers are served at ")[-1].split()[0]
-

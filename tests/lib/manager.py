@@ -116,14 +116,16 @@ class Manager:
 
     # ---- requests ----
 
-    def raw(self, method, path, body=None, headers=None, unix=False):
+    def raw(self, method, path, body=None, headers=None, unix=False, identity=None):
         host, _, port = self.address.rpartition(":")
         limit = 20 * dl.SLOW
         if unix:
             conn = Unix(os.path.join(self.dir, "manager.sock"), limit)
         elif self.certificate:
-            conn = http.client.HTTPSConnection(host, int(port), timeout=limit,
-                                               context=ssl.create_default_context(cafile=self.certificate))
+            context = ssl.create_default_context(cafile=self.certificate)
+            if identity:
+                context.load_cert_chain(*identity)
+            conn = http.client.HTTPSConnection(host, int(port), timeout=limit, context=context)
         else:
             conn = http.client.HTTPConnection(host, int(port), timeout=limit)
         try:
@@ -138,8 +140,9 @@ class Manager:
         finally:
             conn.close()
 
-    def call(self, method, path, body=None, token="admin", headers=None, unix=False, secret=False):
-        """secret: the answer may hold one (a new token, credentials for a node)."""
+    def call(self, method, path, body=None, token="admin", headers=None, unix=False, secret=False,
+             identity=None):
+        """secret: the answer may hold one (a new token, credentials for a node). identity: (certificate, key) to show."""
         head = dict(headers or {})
         if token in ("admin", "node"):
             token = self.token(token)
@@ -148,7 +151,7 @@ class Manager:
         if body is not None:
             head["Content-Type"] = "application/json"
             body = body if isinstance(body, (bytes, str)) else json.dumps(body)
-        reply = self.raw(method, path, body, head, unix)
+        reply = self.raw(method, path, body, head, unix, identity)
         if not secret:
             dl.hide_nothing(reply.raw.decode(errors="replace"))
         return reply

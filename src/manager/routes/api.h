@@ -27,6 +27,7 @@
 #include "manager/routes/auth.h"
 #include "manager/routes/events.h"
 #include "manager/store/seal.h"
+#include "manager/tables/authority.h"
 #include "manager/tables/tables.h"
 #include "net/server.h"
 
@@ -41,6 +42,7 @@ struct api {
     struct address_rules tenant_networks; /* besides public addresses */
     struct audit_log *audit;              /* NULL: none */
     struct dlc_dur certificate_life;      /* of nodes */
+    struct authority_trust trust;         /* whose certificates are valid */
     struct dlc_mono started;
     struct ticket_signer *tickets;
 };

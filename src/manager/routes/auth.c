@@ -207,6 +207,34 @@ static bool act_as_tenant(const struct http_request *r, struct http_reply *reply
     return true;
 }
 
+bool caller_is_node(const struct http_request *r, const char *node, struct http_reply *reply)
+{
+    if (node == NULL || r->node == NULL || strcmp(r->node, node) == 0)
+        return true;
+    http_problem(reply, 403, "Not allowed", "the certificate is of node %s, not of %s", r->node,
+                 node);
+    return false;
+}
+
+/* Where the manager speaks TLS, a node shows the certificate that it got with its join, and acts
+ * for no other node. */
+static bool check_certificate(const struct http_request *r, const struct http_route *route,
+                              struct http_reply *reply)
+{
+    bool about_node = str_starts(route->pattern, "/v1/nodes/{name}") &&
+                      strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0;
+
+    if (current.who.role != ROLE_NODE || !r->asked_certificate)
+        return true;
+    if (r->node == NULL && (route->roles & ROUTE_JOINS) == 0) {
+        http_problem(reply, 401, "Certificate missing",
+                     "a node shows its certificate here, which is valid and of this cluster: it "
+                     "gets one when it joins (PUT /v1/nodes/NAME with certificate_request)");
+        return false;
+    }
+    return !about_node || caller_is_node(r, r->params[0], reply);
+}
+
 bool auth_check(struct http_request *r, const struct http_route *route, struct http_reply *reply,
                 void *ctx)
 {
@@ -237,6 +265,8 @@ bool auth_check(struct http_request *r, const struct http_route *route, struct h
                      role_name(current.who.role));
         return false;
     }
+    if (!check_certificate(r, route, reply))
+        return false;
     if (strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0 &&
         (route->roles & ROUTE_READS) == 0 && !leader_leads(api->tables)) {
         reply_not_leading(api, reply);

@@ -32,6 +32,7 @@ enum role {
     ROLE_ANY = ROLE_ADMIN | ROLE_TENANT | ROLE_NODE,
     ROUTE_READS =
         1 << 8, /* of a route: writes nothing although it is not a GET; any manager answers */
+    ROUTE_JOINS = 1 << 9, /* of a route: a node may call it before it has a certificate */
 };
 /* A route with roles 0 needs no token. */
 
@@ -62,6 +63,9 @@ struct caller {
 /* The caller that the check has identified; valid in handlers, on their thread. */
 const struct caller *caller_of(const struct http_request *r);
 const char *role_name(enum role role); /* "admin", "node" or "tenant" */
+/* May the caller speak for this node (NULL: it names none), as far as its certificate says? False:
+ * the reply says why not. */
+bool caller_is_node(const struct http_request *r, const char *node, struct http_reply *reply);
 /* Admins see everything, tenants their own. Nodes see nothing by this. */
 bool caller_sees(const struct caller *who, const char *tenant);
 

@@ -189,6 +189,8 @@ static bool read_request(struct api *api, const struct http_request *r, struct r
     }
     if (q->endpoint != NULL && q->endpoint[0] == '\0')
         q->endpoint = NULL;
+    if (!caller_is_node(r, q->node.name, reply))
+        return false;
     if (q->token == NULL && q->url != NULL) {
         refuse_field(reply, "", "token", "is missing: a node asks for itself by dataset only");
         return false;

@@ -50,7 +50,7 @@ const struct http_route route_table[] = {
     {"POST", "/v1/jobs/{id}/weights", ROLE_NODE, route_jobs_weights},
     {"GET", "/v1/nodes", ROLE_ANY, route_nodes_list},
     {"GET", "/v1/nodes/{name}", ROLE_ANY, route_nodes_show},
-    {"PUT", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, route_nodes_join},
+    {"PUT", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN | ROUTE_JOINS, route_nodes_join},
     {"DELETE", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, route_nodes_leave},
     {"POST", "/v1/nodes/{name}/drain", ROLE_ADMIN, route_nodes_drain},
     {"POST", "/v1/nodes/{name}/rejoin", ROLE_ADMIN, route_nodes_rejoin},

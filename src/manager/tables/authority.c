@@ -24,6 +24,7 @@
 #define SKEW_S      3600 /* clocks of nodes may be behind */
 #define AUTHORITY_S (10 * 365 * 86400LL)
 #define SERIAL      16
+#define TRUST_LIFE  DLC_SEC(10)
 #define KEY_ID      16 /* hexadecimal digits in the name of an authority */
 
 void authority_certificate_release(struct authority_certificate *c)
@@ -217,6 +218,94 @@ int authority_sign(struct store *store, const struct seal *seal, const char *nod
     cluster_keys_release(&keys);
     return rc;
 }
+
+int authority_list(struct store *store, const struct seal *seal, char **out, struct dlc_err *err)
+{
+    struct cluster_keys keys = {0};
+    int rc = cluster_keys_get(store, seal, CLUSTER_KEY_AUTHORITY, &keys, err);
+
+    *out = rc == 0 ? authorities_text(&keys) : NULL;
+    cluster_keys_release(&keys);
+    return rc;
+}
+
+/* ---- whose certificate is this? ---- */
+
+void authority_trust_init(struct authority_trust *t, struct store *store, const struct seal *seal)
+{
+    *t = (struct authority_trust){.store = store, .seal = seal};
+    dlc_mtx_init(&t->mtx, LCK_authority);
+}
+
+void authority_trust_release(struct authority_trust *t)
+{
+    if (t->store == NULL)
+        return;
+    X509_STORE_free(t->trusted);
+    dlc_mtx_release(&t->mtx);
+    memset(t, 0, sizeof(*t));
+}
+
+/* While the store cannot be read, those that were read before are trusted. */
+static void trust_read_locked(struct authority_trust *t)
+{
+    struct cluster_keys keys = {0};
+    X509_STORE *fresh;
+
+    if (t->trusted != NULL && dlc_mono_since(t->read_at).ns < TRUST_LIFE.ns)
+        return;
+    t->read_at = dlc_mono_now();
+    if (cluster_keys_get(t->store, t->seal, CLUSTER_KEY_AUTHORITY, &keys, NULL) < 0)
+        return;
+    fresh = X509_STORE_new();
+    for (size_t i = 0; i < keys.n && fresh != NULL; i++) {
+        X509 *x = authority_of(&keys.v[i]);
+
+        if (x != NULL)
+            X509_STORE_add_cert(fresh, x);
+        X509_free(x);
+    }
+    cluster_keys_release(&keys);
+    X509_STORE_free(t->trusted);
+    t->trusted = fresh;
+}
+
+static bool is_valid(X509_STORE *trusted, X509 *x)
+{
+    X509_STORE_CTX *c = X509_STORE_CTX_new();
+    bool good = trusted != NULL && c != NULL && X509_STORE_CTX_init(c, trusted, x, NULL) == 1 &&
+                X509_STORE_CTX_set_purpose(c, X509_PURPOSE_SSL_CLIENT) == 1 &&
+                X509_verify_cert(c) == 1;
+
+    X509_STORE_CTX_free(c);
+    return good;
+}
+
+/* The subject of a certificate of ours is the name of its node. */
+void authority_identify(struct authority_trust *t, const void *der, size_t len,
+                        char node[static NAME_MAX_LEN + 1])
+{
+    const unsigned char *at = der;
+    X509 *x = d2i_X509(NULL, &at, (long)len);
+    bool good;
+
+    node[0] = '\0';
+    if (x == NULL) {
+        ERR_clear_error();
+        return;
+    }
+    dlc_mtx_lock(&t->mtx);
+    trust_read_locked(t);
+    good = is_valid(t->trusted, x);
+    dlc_mtx_unlock(&t->mtx);
+    if (!good || X509_NAME_get_text_by_NID(X509_get_subject_name(x), NID_commonName, node,
+                                           NAME_MAX_LEN + 1) <= 0)
+        node[0] = '\0';
+    ERR_clear_error();
+    X509_free(x);
+}
+
+/* ---- a new key ---- */
 
 /* How many of the oldest keys are not needed: the next one has signed for as long as a certificate
  * lives. */

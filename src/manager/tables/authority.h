@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/mutex.h"
 #include "manager/store/seal.h"
 #include "manager/store/store.h"
 
@@ -34,6 +35,23 @@ void authority_certificate_release(struct authority_certificate *c); /* zeroed i
 int authority_sign(struct store *store, const struct seal *seal, const char *node,
                    const char *request, struct dlc_dur life, struct authority_certificate *out,
                    struct dlc_err *err);
+
+/* The authorities that are trusted, PEM. Gives *out. */
+int authority_list(struct store *store, const struct seal *seal, char **out, struct dlc_err *err);
+
+/* Whom a manager trusts: the authorities, read again when TRUST_LIFE has passed. */
+struct authority_trust {
+    struct store *store; /* borrowed, as the seal */
+    const struct seal *seal;
+    struct dlc_mtx mtx;            /* rank LCK_authority */
+    struct x509_store_st *trusted; /* G: mtx; NULL: not read yet */
+    struct dlc_mono read_at;       /* G: mtx */
+};
+void authority_trust_init(struct authority_trust *t, struct store *store, const struct seal *seal);
+void authority_trust_release(struct authority_trust *t); /* zeroed is allowed */
+/* The node that a certificate (DER) is for; "" if it is not valid now, or not of the cluster. */
+void authority_identify(struct authority_trust *t, const void *der, size_t len,
+                        char node[static NAME_MAX_LEN + 1]);
 
 /* Begin to replace the key (AUTHORITY-2), and forget those that no valid certificate needs.
  * DLC_EBUSY: it is being replaced already; the message says until when. */
