@@ -78,3 +78,8 @@ def ask(address, node, key=None, cert=None, ca=None, path="/v1/health", token=No
 
 def address_of(node):
     return node.log().split("peers are served at ")[-1].split()[0]
+
+
+def issuer(cert):
+    got = subprocess.run(["openssl", "x509", "-noout", "-issuer", "-in", cert], check=True, capture_output=True, text=True)
+    return got.stdout.strip()

@@ -65,3 +65,24 @@ void route_nodes_certificate(struct http_request *r, struct http_reply *reply, v
     else
         json_decref(answer);
 }
+
+void route_authority_rotate(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct api *api = api_of(ctx);
+    const struct field none[] = {{NULL}};
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc;
+
+    if (!read_body(r, none, reply))
+        return;
+    rc = authority_rotate(api->tables->store, api->seal, api->certificate_life, &err);
+    if (rc == DLC_EBUSY)
+        http_problem(reply, 409, "Being replaced", "%s", err.text);
+    else if (rc < 0)
+        reply_store_error(api, r, reply, &err);
+    else
+        reply_doc(reply, 200,
+                  json_pack("{s:I}", "signs_in_s",
+                            (json_int_t)(api->certificate_life.ns / DLC_SEC(1).ns)),
+                  0);
+}

@@ -57,6 +57,7 @@ const struct http_route route_table[] = {
     {"POST", "/v1/nodes/{name}/heartbeat", ROLE_NODE, route_nodes_heartbeat},
     {"POST", "/v1/nodes/{name}/certificate", ROLE_NODE, route_nodes_certificate},
     {"GET", "/v1/events", ROLE_ANY, route_events},
+    {"POST", "/v1/authority/rotate", ROLE_ADMIN, route_authority_rotate},
     {"GET", "/v1/keys", ROLE_ADMIN, route_keys_list},
     {"POST", "/v1/keys/rekey", ROLE_ADMIN, route_keys_rekey},
     {"GET", "/v1/openapi.json", 0, route_openapi},
