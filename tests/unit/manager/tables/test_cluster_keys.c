@@ -132,7 +132,7 @@ static void test_another_managers_key_is_told(void **state)
     cluster_keys_release(&k);
     assert_int_equal(cluster_keys_get(store_of(state), other, CLUSTER_KEY_TICKETS, &k, &err),
                      DLC_EDENIED);
-    assert_non_null(strstr(err.text, "give the manager that key"));
+    assert_non_null(strstr(err.text, "the manager the old key"));
     seal_close(&s);
     seal_close(&other);
 }
