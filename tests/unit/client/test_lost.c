@@ -204,31 +204,6 @@ static void test_hung(void **state)
     dlc_close(&ds);
 }
 
-/* A sample is resident, in memory that this process has not mapped, and the daemon that would give
- * its descriptor hangs. Its answer comes when nobody waits for it any more: it is not taken for that
- * to another question. */
-static void test_hung_before_mapping(void **state)
-{
-    char url[512];
-    struct dlc_dataset *ds = open_at(&d, dataset("h", N, SIZE, "", url), 0), *late;
-    struct dlc_stats st;
-    struct dlc_view v;
-
-    (void)state;
-    read_one(ds, 0);
-    late = open_at(&d, url, 300);
-    daemon_signal(&d, SIGSTOP);
-    assert_int_equal(dlc_try_get(late, 0, &v), DLC_EMISS);
-    assert_null(late->cur); /* lost */
-    read_one(late, 0);
-    daemon_signal(&d, SIGCONT);
-    until((read_one(late, 0), dlc_dataset_stats(late, &st), st.reconnects == 1));
-    for (unsigned i = 0; i < N; i++)
-        read_one(late, i);
-    dlc_close(&late);
-    dlc_close(&ds);
-}
-
 /* An attachment given up while its daemon lives: views stay good, since the daemon still sees their
  * pins, and the session ends with the last of them. */
 static void test_given_up(void **state)
@@ -308,11 +283,15 @@ static void test_hangs_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed_and_back),     cmocka_unit_test(test_killed_mid_read),
-        cmocka_unit_test(test_stopped_mid_read),    cmocka_unit_test(test_hung),
-        cmocka_unit_test(test_hung_before_mapping), cmocka_unit_test(test_given_up),
-        cmocka_unit_test(test_map_in_time),         cmocka_unit_test(test_hangs_up),
-        cmocka_unit_test(test_missed_reap),         cmocka_unit_test(test_unmapped_after_hints),
+        cmocka_unit_test(test_killed_and_back),
+        cmocka_unit_test(test_killed_mid_read),
+        cmocka_unit_test(test_stopped_mid_read),
+        cmocka_unit_test(test_hung),
+        cmocka_unit_test(test_given_up),
+        cmocka_unit_test(test_map_in_time),
+        cmocka_unit_test(test_hangs_up),
+        cmocka_unit_test(test_missed_reap),
+        cmocka_unit_test(test_unmapped_after_hints),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
