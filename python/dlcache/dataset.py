@@ -163,7 +163,7 @@ class Dataset(_dlcache.Handle):
     @property
     def location(self) -> str:
         """The URL where the samples lie; of ``dlcache://NAME`` the one that was registered."""
-        return self._cached("location", self._location)
+        return str(self._cached("location", self._location))
 
     @property
     def labels(self) -> Optional[memoryview]:

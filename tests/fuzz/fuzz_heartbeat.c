@@ -13,6 +13,7 @@
 #include "base/syscalls.h"
 #include "manager/routes/api.h"
 #include "manager/routes/heartbeat.h"
+#include "manager/routes/tickets.h"
 #include "manager/tables/tables.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -35,6 +36,8 @@ static void put(enum store_kind kind, const char *id, json_t *body)
 
 static void clean(void)
 {
+    tickets_close(&api);
+    seal_close(&api.seal);
     tables_release(&tables);
     store_close(&tables.store);
     os_rmtree(dir);
@@ -59,6 +62,7 @@ static void set_up(void)
               leader_open(&tables, NULL) == 0);
     leader_tick(&tables, dlc_mono_now());
     dlc_check(leader_leads(&tables));
+    dlc_check(seal_open(dir, &api.seal, NULL) == 0 && tickets_open(&api, TICKET_LIFE, NULL) == 0);
     put(STORE_NODE, "a",
         json_pack("{s:s, s:s, s:i}", "address", "", "state", "live", "capacity", 1000));
     put(STORE_DATASET, "d", json_pack("{s:s}", "url", "s3://bucket/d/"));

@@ -25,7 +25,8 @@ class Handle:
     """As dlcache.Dataset, of a list of (key, bytes)."""
 
     def __init__(self, samples, labels=None, classes=(), targets=None, splits=None, columns=None):
-        self.url, self.snapshot = "s3://made/up/", "0123456789abcdef"
+        self.url = self.location = "s3://made/up/"
+        self.snapshot = "0123456789abcdef"
         self.samples, self.labels, self.classes = samples, labels, list(classes)
         self.targets, self.splits, self.table = targets, splits or {}, columns or {}
         self.class_to_idx = {name: k for k, name in enumerate(classes)}
@@ -476,7 +477,7 @@ class Manners(unittest.TestCase):
                 url_of(d + "/no")
         with self.assertRaises(TypeError):
             url_of(3)
-        with mock.patch.object(dlcache, "open", return_value=texts(1)) as opening:
+        with mock.patch.object(dlcache, "open", return_value=Handle([("up/a/0", b"")])) as opening:
             DatasetFolder("http://h/x/?a=b", len)
             DatasetFolder("s3://b/x/", len)
             DatasetFolder("s3://b/x/?layout=flat", len)
