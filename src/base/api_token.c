@@ -40,8 +40,14 @@ int token_load_file(const char *path, char **out, struct dlc_err *err)
     rc = os_read_file(path, TOKEN_MAX * 2, &b, err);
     if (rc == 0) {
         char *first = str_trim((char *)buf_str(&b));
+        size_t len = strcspn(first, "\r\n");
+        const char *rest = first + len + strspn(first + len, "\r\n");
 
-        first[strcspn(first, "\r\n")] = '\0'; /* the manager's files may hold an older one too */
+        /* The manager's files may hold an older one too. */
+        if (rest[0] != '\0' && !str_starts(rest, "dlc_"))
+            rc = dlc_err_set(err, DLC_EINVAL,
+                             "%s: its second line is not a token: tokens begin with dlc_", path);
+        first[len] = '\0';
         *out = mem_str(str_trim(first));
     }
     secret_buf_release(&b);
