@@ -68,20 +68,48 @@ static void print_sandbox(const json_t *parts)
         putchar('\n');
 }
 
+/* A node of a cluster; a daemon with a manager inside stands alone. */
+static bool is_node(const json_t *s)
+{
+    const char *manager = json_text_at(s, "cluster.manager");
+
+    return manager[0] != '\0' && strcmp(manager, "inside") != 0;
+}
+
+static void print_cluster(const json_t *s)
+{
+    const char *trouble = json_text_at(s, "cluster.trouble");
+
+    printf("manager  %s", json_text_at(s, "cluster.manager"));
+    if (json_true_at(s, "cluster.away"))
+        printf(" does not answer: what it said before counts");
+    else
+        printf("; %llu node%s live", (unsigned long long)json_u64_at(s, "cluster.nodes"),
+               json_u64_at(s, "cluster.nodes") == 1 ? "" : "s");
+    if (trouble[0] != '\0')
+        printf("; %s", trouble);
+    if (json_text_at(s, "certificate.expires")[0] != '\0')
+        printf("; certificate until %s", json_text_at(s, "certificate.expires"));
+    putchar('\n');
+}
+
 static void print_daemon(const json_t *s)
 {
     char up[24], a[24], b[24], c[24], n[32];
 
-    printf("daemon   process %d, dlcache %s, up %s, %llu clients\n",
+    printf("daemon   %s%s, process %d, dlcache %s, up %s, %llu clients\n",
+           is_node(s) ? "node " : "stand-alone", is_node(s) ? json_text_at(s, "cluster.name") : "",
            (int)json_u64_at(s, "daemon.pid"), json_text_at(s, "daemon.version"),
            str_dur(dlc_dur_of_seconds(json_number_at(s, "daemon.uptime_s")), up),
            (unsigned long long)json_u64_at(s, "daemon.sessions"));
     printf("         socket %s", json_text_at(s, "daemon.socket"));
-    if (!shows_all(s)) {
-        putchar('\n');
+    if (shows_all(s))
+        printf(", data in %s", json_text_at(s, "daemon.dir"));
+    putchar('\n');
+    if (is_node(s))
+        print_cluster(s);
+    if (!shows_all(s))
         return;
-    }
-    printf(", data in %s\n", json_text_at(s, "daemon.dir"));
     print_sandbox(json_object_get(json_object_get(s, "daemon"), "sandbox"));
     printf("memory   %s in %s samples; may use %s now, %s at most", size_of(s, "memory.used", a),
            table_count(json_u64_at(s, "memory.residents"), n), size_of(s, "memory.ceiling", b),
@@ -121,7 +149,12 @@ static void add_dataset(struct table *t, const json_t *d)
     uint64_t bypasses = json_u64_at(d, "bypasses");
     char a[32], b[24];
 
-    table_add(t, json_text_at(d, "url"));
+    if (json_text_at(d, "name")[0] == '\0')
+        table_add(t, json_text_at(d, "url"));
+    else if (json_text_at(d, "tenant")[0] == '\0')
+        table_add(t, json_text_at(d, "name"));
+    else
+        table_addf(t, "%s of %s", json_text_at(d, "name"), json_text_at(d, "tenant"));
     table_add(t, json_text_at(d, "snapshot"));
     table_add(t, table_count(json_u64_at(d, "samples"), a));
     table_add(t, size_of(d, "bytes", b));

@@ -257,6 +257,18 @@ static json_t *daemon_json(const struct conn *c)
     return daemon;
 }
 
+/* Who gives the answer: everybody may know. */
+static void add_cluster(json_t *answer, struct node *n)
+{
+    json_t *figures = json_object();
+
+    if (n->cluster_ops != NULL)
+        n->cluster_ops->figures(n, figures);
+    if (json_object_get(figures, "cluster") != NULL)
+        json_object_set(answer, "cluster", json_object_get(figures, "cluster"));
+    json_decref(figures);
+}
+
 /* What is of all tenants and users together. */
 static void add_node(json_t *answer, struct node *n)
 {
@@ -288,6 +300,8 @@ void stat_handle(struct conn *c, struct msg *m)
     add_datasets(answer, c, after > 0 ? (uint64_t)after : 0);
     if (c->admin)
         add_node(answer, c->node);
+    else
+        add_cluster(answer, c->node);
     if (c->session != NULL) {
         json_t *own = dataset_json(c->session->ds);
 
