@@ -24,9 +24,12 @@
 #include "client/job_weights.h"
 #include "client/last_error.h"
 #include "client/reading.h"
+#include "ipc/node_marker.h"
+#include "base/cancel.h"
 
 #define DEFAULT_TIMEOUT DLC_SEC(300)
 #define GREETING        DLC_SEC(5) /* which a daemon answers at once; else it hangs */
+#define NODE_PAUSE      DLC_MS(250)
 
 /* The daemon may have been started elsewhere: tell it the endpoint this environment means. */
 static char *endpoint_of(const struct dlc_dataset *ds, enum url_scheme scheme)
@@ -118,6 +121,23 @@ static int open_past_daemon(struct dlc_dataset *ds, struct attach_how *how, stru
     return rc;
 }
 
+/* The node of this machine is down, as *err says: it is started again or upgraded. */
+static int await_node(struct dlc_dataset *ds, const struct attach_how *how, struct attachment **out,
+                      struct dlc_err *err)
+{
+    struct dlc_mono end = dlc_mono_add(dlc_mono_now(), ds->timeout);
+    int rc = DLC_ENODAEMON;
+
+    log_warn("%s: waiting for the node of this machine: %s", ds->shown, err->text);
+    while (rc == DLC_ENODAEMON && !dlc_mono_passed(end, dlc_mono_now())) {
+        if (interrupted())
+            return interrupt_err(err);
+        dlc_sleep(NODE_PAUSE);
+        rc = attachment_new(ds, how, out, err);
+    }
+    return rc;
+}
+
 /* *out stays NULL when it is open, and the daemon hangs. */
 static int open_dataset(struct dlc_dataset *ds, struct attachment **out, struct dlc_err *err)
 {
@@ -127,7 +147,11 @@ static int open_dataset(struct dlc_dataset *ds, struct attachment **out, struct 
                              .silence = ATTACH_SILENCE,
                              .deadline = NO_DEADLINE};
     int rc = attachment_new(ds, &how, out, err);
+    char *node = rc == DLC_ENODAEMON ? node_marker_read(ds->config.socket) : NULL;
 
+    if (node != NULL)
+        rc = await_node(ds, &how, out, err);
+    mem_free(&node);
     return rc == DLC_ETIMEDOUT ? open_past_daemon(ds, &how, out, err) : rc;
 }
 

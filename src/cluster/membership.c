@@ -29,6 +29,7 @@
 #include "daemon/ending.h"
 #include "daemon/events.h"
 #include "daemon/state.h"
+#include "ipc/node_marker.h"
 
 /* ---- what the manager is told, and what it says ---- */
 
@@ -180,6 +181,9 @@ static int membership_open(struct node *n, struct dlc_err *err)
                         m->peer_server != NULL ? peer_server_address(m->peer_server) : NULL,
                         m->certificate, &m->agent, err);
     }
+    if (rc == 0 && !n->membership->inside)
+        rc =
+            node_marker_write(n->config->socket, agent_name(m->agent), n->membership->manager, err);
     return rc;
 }
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The marker of a node: written, replaced, read; other files of that name are none. */
+#include "ipc/node_marker.h"
+
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "base/syscalls.h"
+#include "unit.h"
+
+static char at[256];
+
+static void expect(const char *text)
+{
+    char *got = node_marker_read(at);
+
+    if (text == NULL)
+        assert_null(got);
+    else
+        assert_string_equal(got, text);
+    mem_free(&got);
+}
+
+static void test_written_and_replaced(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    char *file = mem_fmt("%s.node", at);
+    struct stat st;
+
+    (void)state;
+    expect(NULL);
+    assert_int_equal(node_marker_write(at, "gpu1", "https://m:7070", &err), 0);
+    expect("node gpu1 of https://m:7070");
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0644); /* other users are to wait for the node too */
+    assert_int_equal(node_marker_write(at, "gpu2", "https://m:7070,https://n:7070", &err), 0);
+    expect("node gpu2 of https://m:7070,https://n:7070");
+    assert_int_equal(os_write_file(file, "x", 1, 0644, &err), 0);
+    expect(NULL);
+    assert_int_equal(os_unlink(file), 0);
+    expect(NULL);
+    mem_free(&file);
+}
+
+static void test_nowhere_to_write(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    (void)state;
+    assert_int_equal(node_marker_write("/nonexistent/s.sock", "a", "http://m", &err),
+                     DLC_ENOTFOUND);
+    assert_non_null(strstr(err.text, "/nonexistent/s.sock.node"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_written_and_replaced),
+        cmocka_unit_test(test_nowhere_to_write),
+    };
+
+    unit_path("s.sock", at);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
