@@ -18,7 +18,8 @@ static const struct {
     {NULL, "env", "file", "env", 0},
     {NULL, NULL, "file", "file", 0},
     {"", "", " file \n", "file", 0},
-    {NULL, NULL, "new\nold\n", "new", 0}, /* one replaces the other */
+    {NULL, NULL, "dlc_new\ndlc_old\n", "dlc_new", 0}, /* one replaces the other */
+    {NULL, NULL, "dlc_new\nold\n", NULL, DLC_EINVAL},
     {NULL, "env", "two words", "env", 0},
     {NULL, NULL, "two words", NULL, DLC_EINVAL},
     {NULL, NULL, "", NULL, DLC_EINVAL},
