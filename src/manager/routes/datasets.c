@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/short_name.h"
 #include "base/str.h"
 #include "manager/routes/api.h"
 #include "manager/routes/dataset_fields.h"
@@ -98,13 +99,19 @@ static bool read_dataset_request(struct api *api, const struct http_request *r,
     return true;
 }
 
+static bool is_before_dot(const char *name, const char *tenant)
+{
+    return str_starts(name, tenant) && name[strlen(tenant)] == '.';
+}
+
 /* What comes before a dot belongs to the tenant of that name, whether there is one or not: nobody
  * takes the names that the operator gives to the datasets of a namespace. */
 static bool name_is_free_for(const char *tenant, const char *name, struct http_reply *reply)
 {
-    size_t n = strlen(tenant);
+    char brief[SHORT_NAME_LEN];
 
-    if (strchr(name, '.') == NULL || (str_starts(name, tenant) && name[n] == '.'))
+    if (strchr(name, '.') == NULL || is_before_dot(name, tenant) ||
+        is_before_dot(name, short_tenant(tenant, brief)))
         return true;
     refuse_field(reply, "", "name",
                  "has a dot: such names of yours begin with %s. (or choose one "

@@ -11,12 +11,9 @@
 
 #include "base/buf.h"
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/mem.h"
+#include "base/short_name.h"
 #include "base/str.h"
-
-#define HASH_DIGITS 16
-#define NS_MOST     40 /* of a namespace, in a name that has to be cut */
 
 /* Digits with at most one point; gives what follows. No sign, no hexadecimal, no "inf". */
 static bool decimal(const char *s, double *v, const char **rest)
@@ -144,26 +141,11 @@ const char *spec_time(int64_t unix_s, char out[static SPEC_TIME_LEN])
 
 /* ---- names ---- */
 
-/* At most `most` characters: the first of them, sep, and a hash of all where there are more. */
-static void cut(const char *whole, int most, char sep, char out[static SPEC_NAME_LEN])
-{
-    unsigned char hash[SHA256_LEN];
-    char hex[HASH_DIGITS + 1];
-
-    if (strlen(whole) <= (size_t)most) {
-        snprintf(out, SPEC_NAME_LEN, "%s", whole);
-        return;
-    }
-    sha256(whole, strlen(whole), hash);
-    str_hex(hash, HASH_DIGITS / 2, hex);
-    snprintf(out, SPEC_NAME_LEN, "%.*s%c%s", most - HASH_DIGITS - 1, whole, sep, hex);
-}
-
 const char *spec_join(const char *a, char sep, const char *b, char out[static SPEC_NAME_LEN])
 {
     char *whole = mem_fmt("%s%c%s", a, sep, b);
 
-    cut(whole, SPEC_NAME_MAX, '-', out);
+    short_name(whole, SPEC_NAME_MAX, '-', out);
     mem_free(&whole);
     return out;
 }
@@ -174,8 +156,8 @@ const char *spec_dataset(const char *ns, const char *name, char out[static SPEC_
 
     if (strlen(ns) + 1 + strlen(name) <= SPEC_NAME_MAX)
         return spec_join(ns, '.', name, out);
-    cut(ns, NS_MOST, '_', space); /* no namespace is called so */
-    return spec_join(space, '.', name, out);
+    /* No namespace has the '_' of a short one. */
+    return spec_join(short_tenant(ns, space), '.', name, out);
 }
 
 const char *spec_data_name(const char *dltpod, const struct spec_job *j,
