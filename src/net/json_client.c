@@ -32,7 +32,7 @@ struct http_client {
     struct sync_handle *handle;
     struct server_address addresses[ADDRESSES_MAX];
     size_t n_addresses, at; /* at: the one that answered last */
-    char *token_line, *ca;
+    char *token_line, *ca, *ca_pem;
     struct tls_identity *identity; /* NULL: none */
     struct buf connect_to;         /* of a node; "": any server */
     struct dlc_dur timeout;
@@ -201,7 +201,7 @@ static int ask(struct call *k, const char *method, struct dlc_err *err)
                                  .text = k->text,
                                  .timeout = c->timeout,
                                  .most = k->each != NULL ? LINE_MOST : BODY_MAX,
-                                 .tls = {.ca_file = c->ca},
+                                 .tls = {.ca_file = c->ca, .ca_pem = c->ca_pem},
                                  .connect_to = c->connect_to.len > 0 ? &to_node : NULL,
                                  .each = k->each != NULL ? on_line : NULL,
                                  .arg = k,
@@ -210,10 +210,9 @@ static int ask(struct call *k, const char *method, struct dlc_err *err)
         k->http.tls.cert_pem = c->identity->cert;
         k->http.tls.key_pem = c->identity->key;
     }
-    if (c->connect_to.len > 0) {
+    if (c->connect_to.len > 0)
         k->http.tls.ca_pem = c->identity->authorities;
-        k->http.tls.only_this_ca = true;
-    }
+    k->http.tls.only_this_ca = k->http.tls.ca_pem != NULL;
     for (size_t i = 0; i < c->n_addresses && again; i++) {
         c->at = (first + i) % c->n_addresses;
         rc = ask_one(k, &c->addresses[c->at], &again, err);
@@ -394,6 +393,7 @@ int http_client_open(const struct http_client_config *cfg, struct http_client **
     c->repeatable = cfg->repeatable;
     c->token_line = cfg->token != NULL ? mem_fmt("Authorization: Bearer %s", cfg->token) : NULL;
     c->ca = ca != NULL && *ca != '\0' ? mem_str(ca) : NULL;
+    c->ca_pem = mem_str(cfg->ca_pem);
     c->identity = tls_identity_get(cfg->identity);
     rc = parse_addresses(c, cfg->base, err);
     if (rc == 0 && cfg->node != NULL)
@@ -429,6 +429,7 @@ void http_client_close(struct http_client **cp)
     tls_identity_put(&c->identity);
     buf_release(&c->connect_to);
     mem_free(&c->ca);
+    mem_free(&c->ca_pem);
     c->tag = 0;
     mem_free(&c);
 }

@@ -14,7 +14,7 @@ struct manager_client {
 static int connect_http(struct manager_client *c, struct dlc_err *err)
 {
     struct http_client_config http = c->config.http;
-    char *token = NULL;
+    char *token = NULL, *ca = NULL;
     int rc = 0;
 
     c->status = 0;
@@ -25,9 +25,14 @@ static int connect_http(struct manager_client *c, struct dlc_err *err)
         rc = c->config.find_token(c->config.arg, &token, err);
         http.token = token;
     }
+    if (rc == 0 && c->config.find_ca != NULL) {
+        rc = c->config.find_ca(c->config.arg, &ca, err);
+        http.ca_pem = ca;
+    }
     if (rc == 0)
         rc = http_client_open(&http, &c->http, err);
     secret_free(&token);
+    mem_free(&ca);
     return rc;
 }
 
@@ -56,10 +61,12 @@ void manager_client_close(struct manager_client **cp)
     mem_free(cp);
 }
 
-/* After a request: the token may be another one by now. */
+/* After a request: the token may be another one by now, and so may the authority of a server that
+ * was not trusted (DLC_EDENIED without an answer). */
 static int finish(struct manager_client *c, int rc)
 {
-    if (c->status == 401 && c->config.find_token != NULL)
+    if ((c->status == 401 && c->config.find_token != NULL) ||
+        (c->status == 0 && rc == DLC_EDENIED && c->config.find_ca != NULL))
         http_client_close(&c->http);
     return rc;
 }

@@ -25,6 +25,9 @@ struct manager_client_config {
      * that the manager answered with 401. Gives *out. With it, what http points to is borrowed
      * until manager_client_close(). NULL: http.token is the token. */
     int (*find_token)(void *arg, char **out, struct dlc_err *err);
+    /* With find_token: finds http.ca_pem, called when it is, and again after a request whose server
+     * was not trusted. Gives *out, NULL: none. */
+    int (*find_ca)(void *arg, char **out, struct dlc_err *err);
     void *arg;
 };
 

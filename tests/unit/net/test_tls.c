@@ -2,9 +2,10 @@
 /* TLS with a certificate made on the spot. */
 #include <arpa/inet.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
-#include "net/json_client.h"
+#include "net/manager_client.h"
 #include "echo_server.h"
 #include "raw.h"
 #include "unit.h"
@@ -61,6 +62,53 @@ static void test_the_certificate_is_checked(void **state)
     assert_int_equal(get(base, cert, &err), DLC_EBUCKET); /* not TLS */
     snprintf(base, sizeof(base), "unix:%s", p.unix_path);
     assert_int_equal(get(base, NULL, &err), 0); /* the Unix socket needs none */
+    echo_server_close(&p);
+}
+
+/* What the client is told to trust: the server's own certificate, or that of somebody else. */
+static struct buf own = BUF_INIT;
+static bool known;
+static unsigned searches;
+
+static int no_token(void *arg, char **out, struct dlc_err *err)
+{
+    (void)arg;
+    (void)err;
+    *out = mem_str("t");
+    return 0;
+}
+
+static int find_ca(void *arg, char **out, struct dlc_err *err)
+{
+    (void)arg;
+    (void)err;
+    searches++;
+    *out = known ? mem_str(own.data) : NULL;
+    return 0;
+}
+
+/* An authority as text, found before the first request and after a server that was not trusted. */
+static void test_the_authority_is_found_again(void **state)
+{
+    struct echo_server p;
+    struct manager_client_config c = {.find_token = no_token, .find_ca = find_ca};
+    struct manager_client *m;
+    struct dlc_err err;
+    char base[300];
+
+    (void)state;
+    assert_int_equal(os_read_file(cert, 65536, &own, &err), 0);
+    echo_server_open(&p, &(struct http_server_config){.tls_cert = cert, .tls_key = key});
+    snprintf(base, sizeof(base), "https://%s", p.address);
+    c.http.base = base;
+    assert_int_equal(manager_client_open(&c, &m, &err), 0);
+    assert_int_equal(manager_client_call(m, "GET", "/echo/a", NULL, NULL, &err), DLC_EDENIED);
+    known = true;
+    assert_int_equal(manager_client_call(m, "GET", "/echo/a", NULL, NULL, &err), 0);
+    assert_int_equal(manager_client_call(m, "GET", "/echo/a", NULL, NULL, &err), 0);
+    assert_int_equal(searches, 2);
+    manager_client_close(&m);
+    buf_release(&own);
     echo_server_close(&p);
 }
 
@@ -141,6 +189,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_certificate_is_checked),
+        cmocka_unit_test(test_the_authority_is_found_again),
         cmocka_unit_test(test_streams_and_the_end),
         cmocka_unit_test(test_handshakes_that_are_none),
         cmocka_unit_test(test_bad_files),
