@@ -126,7 +126,8 @@ const struct command cmd_operator = {
         "\n"
         "Kubernetes is found by --kubeconfig, $KUBECONFIG, the service account of the pod, or\n"
         "~/.kube/config. The manager's token is that of --token-file or DLCACHE_TOKEN, else\n"
-        "admin.token in the Secret dlcache-manager, which is made when it is missing.\n"
+        "admin.token in the Secret dlcache-manager, which is made when it is missing. A manager\n"
+        "at https:// must have a certificate of --manager-ca, else of ca.crt in that Secret.\n"
         "\n"
         "Of several replicas one leads (Lease dlcache-operator). /healthz, /readyz and /metrics\n"
         "are at --listen, " LISTEN_DEFAULT " unless told otherwise.",

@@ -13,8 +13,7 @@
 int housekeeping_tls(struct kube *k, const struct housekeeping_config *c, bool leads, int64_t *end,
                      struct dlc_err *err);
 
-/* The certificate as a Secret has it, and back. Gives; certs_release(). */
-void housekeeping_certs_of(const json_t *secret, struct certs *out);
+/* The Secret to create, or a merge patch for the one that was. Gives. */
 json_t *housekeeping_certs_secret(const char *ns, const struct certs *c, const json_t *was);
 /* What is to be applied to a MutatingWebhookConfiguration so that every webhook has this bundle.
  * Gives; NULL: they have it. */

@@ -8,7 +8,9 @@
 
 #include "base/buf.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/secret.h"
 #include "base/str.h"
@@ -17,6 +19,9 @@
 
 #define BYTES 32
 #define REDIS "dlcache-redis:6379"
+/* The manager reads its certificate when it starts, so nobody renews it unseen: it outlives
+ * installations. docs/kubernetes-upgrades.md says how to replace it. */
+#define CERT_DAYS 3650
 
 static void random_bytes(unsigned char out[static BYTES])
 {
@@ -73,7 +78,57 @@ static void put_store(json_t *into)
     secret_free(&password);
 }
 
-static json_t *what_is_missing(const json_t *have)
+/* Names of the managers' Services (deploy/), short and long, and where `kubectl port-forward` ends.
+ * Gives each. */
+static size_t service_names(const char *ns, char *names[static CERTS_NAMES_MAX])
+{
+    static const char *const services[] = {"dlcache-manager", "dlcache-manager-b",
+                                           "dlcache-manager-c"};
+    size_t n = 0;
+
+    for (size_t i = 0; i < DLC_COUNT(services); i++) {
+        names[n++] = mem_str(services[i]);
+        names[n++] = mem_fmt("%s.%s", services[i], ns);
+        names[n++] = mem_fmt("%s.%s.svc", services[i], ns);
+        names[n++] = mem_fmt("%s.%s.svc.cluster.local", services[i], ns);
+    }
+    names[n++] = mem_str("localhost");
+    names[n++] = mem_str("127.0.0.1");
+    return n;
+}
+
+void bootstrap_put_certs(json_t *texts, const struct certs *c)
+{
+    json_object_set_new(texts, "ca.crt", json_string(c->bundle));
+    json_object_set_new(texts, "ca.key", json_string(c->ca_key));
+    json_object_set_new(texts, "tls.crt", json_string(c->cert));
+    json_object_set_new(texts, "tls.key", json_string(c->key));
+}
+
+/* (INSTALL-SECRET-3) */
+static void put_certificate(json_t *into, const char *ns, const json_t *have)
+{
+    char *v[CERTS_NAMES_MAX];
+    struct certs_names names = {(const char *const *)v, 0, CERT_DAYS};
+    struct certs c = CERTS_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (has(have, "ca.crt") && has(have, "tls.crt") && has(have, "tls.key"))
+        return;
+    bootstrap_certs(have, &c);
+    mem_free(&c.cert);
+    secret_free(&c.key);
+    names.n = service_names(ns, v);
+    if (certs_renew(&c, &names, dlc_wall_seconds(), NULL, &err) == 0)
+        bootstrap_put_certs(into, &c);
+    else
+        log_warn("no certificate for the managers of namespace %s: %s", ns, err.text);
+    for (size_t i = 0; i < names.n; i++)
+        mem_free(&v[i]);
+    certs_release(&c);
+}
+
+static json_t *what_is_missing(const char *ns, const json_t *have)
 {
     static const char *const tokens[] = {"admin.token", "node.token"};
     json_t *texts = json_object();
@@ -86,12 +141,13 @@ static json_t *what_is_missing(const json_t *have)
         put(texts, "manager.key", new_hex());
     if (!has(have, "store"))
         put_store(texts);
+    put_certificate(texts, ns, have);
     return texts;
 }
 
 json_t *bootstrap_secret(const char *ns, const json_t *have)
 {
-    json_t *texts = what_is_missing(have);
+    json_t *texts = what_is_missing(ns, have);
     const json_t *version = json_at(have, "metadata.resourceVersion");
 
     if (json_object_size(texts) == 0) {
@@ -119,4 +175,22 @@ char *bootstrap_text(const json_t *secret, const char *key)
         OPENSSL_cleanse(b.data, b.cap);
     buf_release(&b);
     return text;
+}
+
+/* With the end of line that a PEM text has. Gives, or NULL. */
+static char *pem_of(const json_t *secret, const char *key)
+{
+    char *trimmed = bootstrap_text(secret, key);
+    char *pem = trimmed != NULL ? mem_fmt("%s\n", trimmed) : NULL;
+
+    secret_free(&trimmed);
+    return pem;
+}
+
+void bootstrap_certs(const json_t *secret, struct certs *out)
+{
+    out->bundle = pem_of(secret, "ca.crt");
+    out->ca_key = pem_of(secret, "ca.key");
+    out->cert = pem_of(secret, "tls.crt");
+    out->key = pem_of(secret, "tls.key");
 }

@@ -93,6 +93,26 @@ static int find_token(void *arg, char **out, struct dlc_err *err)
     return rc;
 }
 
+/* The authority of managers in the installation's Secret, unless --manager-ca names one. Gives. */
+static int find_ca(void *arg, char **out, struct dlc_err *err)
+{
+    struct dlc_operator *o = arg;
+    json_t *secret = NULL;
+    int rc;
+
+    *out = NULL;
+    if (o->config.config->manager_ca[0] != '\0' ||
+        strstr(o->config.config->manager, "https://") == NULL)
+        return 0;
+    dlc_mtx_lock(&o->token);
+    rc = housekeeping_control_secret(o->asker, o->config.ns, &secret, err);
+    dlc_mtx_unlock(&o->token);
+    if (rc == 0)
+        *out = bootstrap_text(secret, "ca.crt");
+    json_decref(secret);
+    return rc;
+}
+
 /* ---- workers ---- */
 
 static bool all_listed(const struct dlc_operator *o)
@@ -186,6 +206,7 @@ static struct manager_client_config manager_config(struct dlc_operator *o)
                                           .http.ca = ca[0] != '\0' ? ca : NULL,
                                           .http.timeout = lease_timeout(o->config.lease),
                                           .find_token = find_token,
+                                          .find_ca = find_ca,
                                           .arg = o};
 }
 

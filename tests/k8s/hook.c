@@ -20,7 +20,7 @@
 #include "operator/webhook/endpoints.h"
 
 static const char *const hosts[] = {"127.0.0.1"};
-static const struct certs_names names = {hosts, 1};
+static const struct certs_names names = {hosts, 1, 0};
 static struct metrics figures;
 
 static void state_of(struct serve_state *out, void *arg)

@@ -189,9 +189,9 @@ static X509 *blank(EVP_PKEY *key, const char *subject, int64_t now, int64_t end)
     return NULL;
 }
 
-static X509 *make_ca(EVP_PKEY *key, int64_t now)
+static X509 *make_ca(EVP_PKEY *key, int days, int64_t now)
 {
-    X509 *x = blank(key, CA_NAME, now, now + (int64_t)CERTS_CA_DAYS * CERTS_DAY);
+    X509 *x = blank(key, CA_NAME, now, now + (int64_t)days * CERTS_DAY);
 
     if (x != NULL && X509_set_issuer_name(x, X509_get_subject_name(x)) == 1 &&
         x509_add_extension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
@@ -206,7 +206,8 @@ static X509 *make_ca(EVP_PKEY *key, int64_t now)
 static X509 *make_cert(EVP_PKEY *key, X509 *ca, EVP_PKEY *ca_key, const struct certs_names *names,
                        int64_t now)
 {
-    int64_t end = now + (int64_t)CERTS_DAYS * CERTS_DAY, last = end_of(ca);
+    int64_t days = names->days > 0 ? names->days : CERTS_DAYS;
+    int64_t end = now + days * CERTS_DAY, last = end_of(ca);
     X509 *x = blank(key, names->v[0], now, DLC_MIN(end, last));
     struct buf alt = BUF_INIT;
     bool ok;
@@ -249,10 +250,10 @@ static char *bundle_of(X509 *ca, const char *before, int64_t now)
     return out;
 }
 
-static int renew_ca(struct certs *c, int64_t now, struct dlc_err *err)
+static int renew_ca(struct certs *c, int days, int64_t now, struct dlc_err *err)
 {
     EVP_PKEY *key = new_key();
-    X509 *ca = key != NULL ? make_ca(key, now) : NULL;
+    X509 *ca = key != NULL ? make_ca(key, days > 0 ? days : CERTS_CA_DAYS, now) : NULL;
     int rc = 0;
 
     if (ca == NULL) {
@@ -321,7 +322,7 @@ int certs_renew(struct certs *c, const struct certs_names *names, int64_t now, b
     if (rc == 0)
         due = certs_check(c, names, now, NULL);
     if (rc == 0 && due == CERTS_CA_DUE)
-        rc = renew_ca(&next, now, err);
+        rc = renew_ca(&next, names->days, now, err);
     if (rc == 0 && due != CERTS_GOOD)
         rc = renew_cert(&next, names, now, err);
     if (rc == 0) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A CA of our own and a server certificate (EC P-256) for the webhook, as PEM texts. Pure: nothing
- * of Kubernetes, files or the clock; the caller stores the texts (in a Secret), publishes the
- * bundle to clients, and calls again periodically.
+ * A CA of our own and a server certificate (EC P-256), for the webhook and for managers, as PEM
+ * texts. Pure: nothing of Kubernetes, files or the clock; the caller stores the texts (in a Secret),
+ * publishes the bundle to clients, and calls again periodically.
  *
  *     (nothing) --renew--> GOOD --CERTS_RENEW before its end--> DUE --renew--> GOOD
  *
@@ -45,6 +45,7 @@ void certs_release(struct certs *c); /* keys are wiped */
 struct certs_names {
     const char *const *v;
     size_t n;
+    int days; /* life of the certificate and of a CA made for it; 0: CERTS_DAYS, CERTS_CA_DAYS */
 };
 
 enum certs_state { CERTS_GOOD, CERTS_DUE, CERTS_CA_DUE };

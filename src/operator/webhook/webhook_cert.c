@@ -16,29 +16,11 @@
 
 /* ---- the Secret ---- */
 
-/* With the end of line that a PEM text has. Gives, or NULL. */
-static char *pem_of(const json_t *secret, const char *key)
-{
-    char *trimmed = bootstrap_text(secret, key);
-    char *pem = trimmed != NULL ? mem_fmt("%s\n", trimmed) : NULL;
-
-    secret_free(&trimmed);
-    return pem;
-}
-
-void housekeeping_certs_of(const json_t *secret, struct certs *out)
-{
-    out->bundle = pem_of(secret, "ca.crt");
-    out->ca_key = pem_of(secret, "ca.key");
-    out->cert = pem_of(secret, "tls.crt");
-    out->key = pem_of(secret, "tls.key");
-}
-
 json_t *housekeeping_certs_secret(const char *ns, const struct certs *c, const json_t *was)
 {
-    json_t *texts = json_pack("{s:s, s:s, s:s, s:s}", "ca.crt", c->bundle, "ca.key", c->ca_key,
-                              "tls.crt", c->cert, "tls.key", c->key);
+    json_t *texts = json_object();
 
+    bootstrap_put_certs(texts, c);
     if (was != NULL)
         return json_pack("{s:{s:s}, s:o}", "metadata", "resourceVersion", kube_version(was),
                          "stringData", texts);
@@ -107,7 +89,7 @@ static int renew(struct kube *k, const struct housekeeping_config *c, struct cer
     char *service = mem_fmt("%s.%s.svc", SERVICE_NAME, c->ns);
     char *whole = mem_fmt("%s.cluster.local", service);
     const char *v[] = {service, whole, c->host};
-    const struct certs_names names = {v, c->host != NULL ? 3 : 2};
+    const struct certs_names names = {v, c->host != NULL ? 3 : 2, 0};
     bool changed = false;
     int rc = certs_renew(certs, &names, dlc_wall_seconds(), &changed, err);
 
@@ -139,7 +121,7 @@ int housekeeping_tls(struct kube *k, const struct housekeeping_config *c, bool l
 
     *end = 0;
     if (rc == 0 || rc == DLC_ENOTFOUND) {
-        housekeeping_certs_of(secret, &certs);
+        bootstrap_certs(secret, &certs);
         rc = leads ? renew(k, c, &certs, secret, err) : rc;
     }
     if (rc == 0 && leads) /* first whom to believe, then what is shown */

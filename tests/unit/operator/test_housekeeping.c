@@ -176,19 +176,19 @@ static void test_labels(void **state)
 static void test_certificate_round_trip(void **state)
 {
     const char *const host[] = {"x.svc"};
-    const struct certs_names names = {host, 1};
+    const struct certs_names names = {host, 1, 0};
     struct certs a = CERTS_INIT, b = CERTS_INIT;
     json_t *s;
 
     (void)state;
-    housekeeping_certs_of(NULL, &b);
+    bootstrap_certs(NULL, &b);
     assert_true(b.bundle == NULL && b.ca_key == NULL && b.cert == NULL && b.key == NULL);
     assert_int_equal(certs_renew(&a, &names, dlc_wall_seconds(), NULL, &err), 0);
     s = housekeeping_certs_secret("sys", &a, NULL);
     assert_string_equal(kube_name(s), WEBHOOK_SECRET);
     assert_string_equal(kube_namespace(s), "sys");
     play_put(&server, TLS, s);
-    housekeeping_certs_of(s, &b);
+    bootstrap_certs(s, &b);
     assert_string_equal(a.bundle, b.bundle);
     assert_string_equal(a.ca_key, b.ca_key);
     assert_string_equal(a.cert, b.cert);

@@ -2,14 +2,26 @@
 #include "operator/install_secret.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/secret.h"
 #include "base/str.h"
 #include "base/api_token.h"
 #include "unit.h"
 
-static const char *const keys[] = {"admin.token", "node.token", "manager.key", "store",
-                                   "redis.conf"};
+static const char *const keys[] = {"admin.token", "node.token", "manager.key",
+                                   "store",       "redis.conf", "ca.crt",
+                                   "ca.key",      "tls.crt",    "tls.key"};
+
+/* How many members are made when this one is missing. */
+static size_t made_with(const char *key)
+{
+    if (strcmp(key, "redis.conf") == 0 || strcmp(key, "ca.key") == 0)
+        return 0; /* its Redis is somebody else's; the certificate is there */
+    if (strcmp(key, "store") == 0)
+        return 2;
+    return strstr(key, "crt") != NULL || strstr(key, "tls") != NULL ? 4 : 1;
+}
 
 /* As the API server keeps it: stringData becomes data. Takes. */
 static json_t *kept(json_t *secret, json_t *made)
@@ -92,15 +104,14 @@ static void test_what_was_taken_out_is_made_anew_and_nothing_else(void **state)
     (void)state;
     for (size_t i = 0; i < unit_count(keys); i++) {
         json_t *s = fresh(), *patch;
-        bool own_redis = strcmp(keys[i], "store") == 0;
 
         json_object_del(json_object_get(s, "data"), keys[i]);
         patch = bootstrap_secret("sys", s);
-        if (strcmp(keys[i], "redis.conf") == 0) { /* its Redis is somebody else's */
+        if (made_with(keys[i]) == 0) {
             assert_null(patch);
         } else {
             assert_int_equal(json_object_size(json_object_get(patch, "stringData")),
-                             own_redis ? 2 : 1);
+                             made_with(keys[i]));
             assert_non_null(json_object_get(json_object_get(patch, "stringData"), keys[i]));
             assert_string_equal(json_string_value(json_object_get(
                                     json_object_get(patch, "metadata"), "resourceVersion")),
@@ -109,6 +120,60 @@ static void test_what_was_taken_out_is_made_anew_and_nothing_else(void **state)
         }
         json_decref(s);
     }
+}
+
+static char *member(const json_t *secret, const char *key)
+{
+    char *text = bootstrap_text(secret, key);
+
+    assert_non_null(text);
+    return text;
+}
+
+/* For every Service of deploy/, by every name that it has inside a cluster, for years. */
+static void test_the_certificate_is_for_the_managers(void **state)
+{
+    static const char *const hosts[] = {"dlcache-manager", "dlcache-manager-b.sys",
+                                        "dlcache-manager-c.sys.svc",
+                                        "dlcache-manager.sys.svc.cluster.local", "127.0.0.1"};
+    const struct certs_names names = {hosts, unit_count(hosts), 0};
+    json_t *s = fresh();
+    struct certs c = CERTS_INIT;
+    int64_t now = dlc_wall_seconds();
+
+    (void)state;
+    bootstrap_certs(s, &c);
+    assert_int_equal(certs_check(&c, &names, now, NULL), CERTS_GOOD);
+    assert_true(certs_end(c.cert) > now + (int64_t)9 * 365 * CERTS_DAY);
+    assert_true(certs_end(c.bundle) >= certs_end(c.cert));
+    certs_release(&c);
+    json_decref(s);
+}
+
+/* Whoever trusts ca.crt trusts a manager with a new certificate too. */
+static void test_a_new_certificate_is_of_the_same_authority(void **state)
+{
+    json_t *s = fresh();
+    char *ca = member(s, "ca.crt"), *cert = member(s, "tls.crt"), *again, *other;
+
+    (void)state;
+    json_object_del(json_object_get(s, "data"), "tls.crt");
+    s = kept(s, bootstrap_secret("sys", s));
+    again = member(s, "ca.crt");
+    other = member(s, "tls.crt");
+    assert_string_equal(ca, again);
+    assert_string_not_equal(cert, other);
+    mem_free(&again);
+    json_object_del(json_object_get(s, "data"), "ca.key"); /* then nobody can sign by it */
+    json_object_del(json_object_get(s, "data"), "tls.key");
+    s = kept(s, bootstrap_secret("sys", s));
+    again = member(s, "ca.crt");
+    assert_string_not_equal(ca, again);
+    mem_free(&ca);
+    mem_free(&cert);
+    mem_free(&again);
+    mem_free(&other);
+    json_decref(s);
 }
 
 static void test_texts_that_are_none(void **state)
@@ -130,6 +195,8 @@ int main(void)
         cmocka_unit_test(test_all_is_made_once),
         cmocka_unit_test(test_what_is_made_is_what_the_manager_takes),
         cmocka_unit_test(test_what_was_taken_out_is_made_anew_and_nothing_else),
+        cmocka_unit_test(test_the_certificate_is_for_the_managers),
+        cmocka_unit_test(test_a_new_certificate_is_of_the_same_authority),
         cmocka_unit_test(test_texts_that_are_none),
     };
 

@@ -13,7 +13,7 @@
 
 static const char *const hosts[] = {"dlcache-operator.dlcache-system.svc", "dlcache-operator",
                                     "127.0.0.1", "::1"};
-static const struct certs_names names = {hosts, unit_count(hosts)};
+static const struct certs_names names = {hosts, unit_count(hosts), 0};
 
 static void renew(struct certs *c, int64_t now, bool changes)
 {
@@ -154,7 +154,7 @@ static void test_a_new_ca_and_the_one_before(void **state)
 static void test_other_names(void **state)
 {
     static const char *const other[] = {"dlcache-operator.elsewhere.svc"};
-    const struct certs_names others = {other, 1};
+    const struct certs_names others = {other, 1, 0};
     struct certs c = CERTS_INIT;
     struct dlc_err why = DLC_ERR_INIT;
     bool changed;
@@ -235,12 +235,13 @@ static void test_names_that_are_none(void **state)
 
     (void)state;
     for (size_t i = 0; i < unit_count(bad); i++) {
-        assert_int_equal(certs_renew(&c, &(struct certs_names){&bad[i], 1}, NOW, &changed, &err),
+        assert_int_equal(certs_renew(&c, &(struct certs_names){&bad[i], 1, 0}, NOW, &changed, &err),
                          DLC_EINVAL);
         assert_false(changed);
         assert_null(c.cert);
     }
-    assert_int_equal(certs_renew(&c, &(struct certs_names){bad, 0}, NOW, NULL, &err), DLC_EINVAL);
+    assert_int_equal(certs_renew(&c, &(struct certs_names){bad, 0, 0}, NOW, NULL, &err),
+                     DLC_EINVAL);
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 #include "unit.h"
 
 static const char *const hosts[] = {"127.0.0.1"};
-static const struct certs_names names = {hosts, 1};
+static const struct certs_names names = {hosts, 1, 0};
 
 struct fixture {
     struct metrics metrics;
