@@ -40,7 +40,7 @@ dlcache-manager{{ if ne . "a" }}-{{ . }}{{ end }}
 {{- define "dlcache.managers" -}}
 {{- $urls := list }}
 {{- range slice (list "a" "b" "c") 0 (int .Values.manager.replicas) }}
-{{- $urls = append $urls (printf "http://%s:7070" (include "dlcache.manager" .)) }}
+{{- $urls = append $urls (printf "https://%s:7070" (include "dlcache.manager" .)) }}
 {{- end }}
 {{- join "," $urls }}
 {{- end }}
