@@ -35,8 +35,6 @@ struct async_tls {
     int64_t not_after; /* of the client's certificate; 0: it was not shown yet */
 };
 
-static _Thread_local char record[RECORD]; /* what is about to be encrypted */
-
 /* ---- what OpenSSL reads from and writes to ---- */
 
 static int on_write(BIO *b, const char *data, int len)
@@ -265,7 +263,7 @@ ssize_t async_tls_receive(struct async_tls *t, void *to, size_t most)
 }
 
 /* The beginning of what is to be sent as one record, so that a small answer is one. */
-static size_t gather(const struct iovec *iov, size_t n, size_t skip)
+static size_t gather(const struct iovec *iov, size_t n, size_t skip, char record[static RECORD])
 {
     size_t len = 0;
 
@@ -283,6 +281,7 @@ static size_t gather(const struct iovec *iov, size_t n, size_t skip)
 
 ssize_t async_tls_send(struct async_tls *t, const struct iovec *iov, size_t n)
 {
+    char record[RECORD]; /* what is about to be encrypted */
     size_t accepted = 0, len;
     int wrote = 1;
 
@@ -290,7 +289,7 @@ ssize_t async_tls_send(struct async_tls *t, const struct iovec *iov, size_t n)
     ERR_clear_error();
     if (!tls_flush(t))
         goto dead;
-    while (t->out.len - t->out_at < OUT_MAX && (len = gather(iov, n, accepted)) > 0) {
+    while (t->out.len - t->out_at < OUT_MAX && (len = gather(iov, n, accepted, record)) > 0) {
         wrote = SSL_write(t->ssl, record, (int)len);
         if (wrote <= 0)
             goto dead; /* the buffer takes everything */

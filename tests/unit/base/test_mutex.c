@@ -157,7 +157,9 @@ static void release_a_held_one(void)
 static void test_release_of_a_held_one(void **state)
 {
     (void)state;
-#ifdef DLC_DEBUG
+#if defined(__SANITIZE_THREAD__)
+    (void)release_a_held_one; /* it reports this itself */
+#elif defined(DLC_DEBUG)
     assert_true(unit_aborts(release_a_held_one));
 #else
     assert_false(unit_aborts(release_a_held_one));
