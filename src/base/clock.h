@@ -26,7 +26,11 @@ void dlc_clock_advance(struct dlc_dur d);
 
 static inline struct dlc_mono dlc_mono_add(struct dlc_mono t, struct dlc_dur d)
 {
-    return (struct dlc_mono){t.ns + d.ns};
+    struct dlc_mono sum;
+
+    if (__builtin_add_overflow(t.ns, d.ns, &sum.ns))
+        sum.ns = INT64_MAX; /* of a deadline that there is not */
+    return sum;
 }
 
 static inline struct dlc_dur dlc_mono_sub(struct dlc_mono a, struct dlc_mono b)

@@ -43,8 +43,7 @@ static void chain_add(struct map *m, const char *text, struct dlc_list *node)
     dlc_list_push_tail(&c->all, node);
 }
 
-/* The last of all leaves no table either. */
-static void chain_remove(struct map *m, const char *text, struct dlc_list *node, bool last)
+static void chain_remove(struct map *m, const char *text, struct dlc_list *node)
 {
     struct chain *c = map_get(m, hash64_str(text));
 
@@ -53,8 +52,6 @@ static void chain_remove(struct map *m, const char *text, struct dlc_list *node,
         map_remove(m, hash64_str(text));
         mem_free(&c);
     }
-    if (last)
-        map_release(m);
 }
 
 void dataset_table_add(struct dataset *ds)
@@ -72,9 +69,13 @@ void dataset_table_remove(struct dataset *ds)
     struct node *n = ds->node;
 
     dlc_list_remove(&ds->link);
-    chain_remove(&n->by_name, ds->asked.name, &ds->same_name, dlc_list_empty(&n->datasets));
+    chain_remove(&n->by_name, ds->asked.name, &ds->same_name);
     if (ds->cid != NULL)
-        chain_remove(&n->by_cid, ds->cid, &ds->same_cid, dlc_list_empty(&n->datasets));
+        chain_remove(&n->by_cid, ds->cid, &ds->same_cid);
+    if (dlc_list_empty(&n->datasets)) { /* the last of all leaves no table either */
+        map_release(&n->by_name);
+        map_release(&n->by_cid);
+    }
 }
 
 /* ---- lookups ---- */

@@ -19,6 +19,13 @@
 
 #include <cmocka.h>
 
+/* Address and thread sanitizers make mlock() a call that does nothing. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNIT_LOCKS_MEMORY 0
+#else
+#define UNIT_LOCKS_MEMORY 1
+#endif
+
 #define unit_count(array) (sizeof(array) / sizeof((array)[0]))
 
 /* A path in the private directory of this run; made at first use when no runner gave one. */

@@ -147,7 +147,7 @@ static void what_is_not_the_clusters_is_not_noted(void **state)
 
     (void)state;
     assert_int_equal(os_unlink(note), 0);
-    mem_free(&ds->cid);
+    parts_leaves(ds);
     events_raise(&n, catalog_loaded, ds);
     assert_int_equal(os_unlink(note), -1);
     mem_free(&note);

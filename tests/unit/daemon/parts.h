@@ -79,6 +79,14 @@ static inline void parts_free_all(struct node *n)
         parts_free(dlc_container(n->datasets.next, struct dataset, link));
 }
 
+/* It is not the cluster's any more. */
+static inline void parts_leaves(struct dataset *ds)
+{
+    dataset_table_remove(ds);
+    mem_free(&ds->cid);
+    dataset_table_add(ds);
+}
+
 /* It is the cluster's. */
 static inline void parts_belongs(struct dataset *ds, const char *cid, const char *tenant)
 {

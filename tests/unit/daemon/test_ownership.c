@@ -58,7 +58,7 @@ static void what_is_nobodys_is_ours(void **state)
     (void)state;
     assert_int_equal(owned(), N); /* no view yet */
     take(TWO);
-    mem_free(&ds->cid); /* not of the cluster */
+    parts_leaves(ds); /* not of the cluster */
     assert_int_equal(owned(), N);
     assert_true(dataset_owned_bytes(ds) == 0);
 }

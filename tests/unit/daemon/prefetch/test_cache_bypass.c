@@ -190,7 +190,7 @@ static void test_sessions_by_the_view(void **state)
     bypass_update(&s[2]);
     assert_false(s[2].bypasses_cache);
     s[2].conn = &conns[1];
-    mem_free(&ds->cid);
+    parts_leaves(ds);
     bypass_update(&s[2]); /* the dataset is not the cluster's */
     assert_false(s[2].bypasses_cache);
 }
