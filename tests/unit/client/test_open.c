@@ -2,6 +2,7 @@
 /* Opening a dataset while the daemon hangs: who can list the bucket does, who cannot waits. */
 // timeout: 120
 #include "daemon.h"
+#include "unit.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,8 +10,9 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#define N    20u
-#define SIZE 5000u
+#define ROUNDS 200u
+#define N      20u
+#define SIZE   5000u
 
 static struct daemon d;
 
@@ -188,6 +190,23 @@ static void test_wrong_words(void **state)
     daemon_signal(&d, SIGCONT);
 }
 
+/* A URL that was refused leaves nothing behind. */
+static void test_refused_and_forgotten(void **state)
+{
+    const struct dlc_options both = {
+        .socket = d.socket, .no_spawn = 1, .refresh = 1, .snapshot = 7};
+    struct dlc_dataset *ds;
+    size_t before = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 2 * ROUNDS; i++) {
+        if (i == ROUNDS)
+            before = unit_heap();
+        assert_int_equal(dlc_open("s3://bucket/a/long/enough/prefix/", &both, &ds), DLC_EINVAL);
+    }
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_mute),
         cmocka_unit_test(test_waits),
         cmocka_unit_test(test_wrong_words),
+        cmocka_unit_test(test_refused_and_forgotten),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
