@@ -164,6 +164,17 @@ static int open_parts(struct node *n, struct dlc_err *err)
     return rc;
 }
 
+static void leave_marker(const struct node *n)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (node_marker_write(n->config->socket, agent_name(n->member->agent), n->membership->manager,
+                          &err) < 0)
+        log_warn("while this node is down, programs may start a stand-alone daemon in its place: "
+                 "%s",
+                 err.text);
+}
+
 static int membership_open(struct node *n, struct dlc_err *err)
 {
     struct member *m = n->member = mem_new(struct member);
@@ -182,8 +193,7 @@ static int membership_open(struct node *n, struct dlc_err *err)
                         m->certificate, &m->agent, err);
     }
     if (rc == 0 && !n->membership->inside)
-        rc =
-            node_marker_write(n->config->socket, agent_name(m->agent), n->membership->manager, err);
+        leave_marker(n);
     return rc;
 }
 

@@ -12,6 +12,9 @@
 #include "daemon/cluster_ops.h"
 #include "daemon/daemon.h"
 #include "net/server.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "ipc/node_marker.h"
 
 #define TOKEN "dlc_0123456789012345678901234567890123456789012"
 
@@ -98,7 +101,7 @@ static void on_tick(struct timer *t)
 static int set_up(void **state)
 {
     const struct http_server_config sc = {.address = "127.0.0.1:0", .routes = routes};
-    static char base[64], dir[256], token[256];
+    static char base[64], dir[256], token[256], at[256];
 
     (void)state;
     joins = beats = leaves = done = 0;
@@ -114,6 +117,7 @@ static int set_up(void **state)
     assert_int_equal(config_load(&config, "/dev/null", &err), 0);
     assert_int_equal(config_set(&config, "dir", unit_path("", dir), &err), 0);
     assert_int_equal(config_set(&config, "token-file", token, &err), 0);
+    assert_int_equal(config_set(&config, "socket", unit_path("s.sock", at), &err), 0);
     settings = (struct node_cluster){.manager = base, .name = "me"};
     parts_node(&n);
     dlc_list_init(&n.warms);
@@ -154,8 +158,13 @@ static int tear_down(void **state)
 
 static void join(void)
 {
+    char *marker;
+
     assert_int_equal(membership_ops.open(&n, &err), 0);
     turns_until(n.loop, beats > 0);
+    marker = node_marker_read(config.socket);
+    assert_true(str_starts(marker, "node me of http://127.0.0.1:"));
+    mem_free(&marker);
 }
 
 /* After a heartbeat that was sent after now. */

@@ -178,7 +178,7 @@ static void test_not_shared(void **state)
     await_puts(0);
     shared_free(&n.shared);
     open_shared(0);
-    mem_free(&ds->cid); /* not of the cluster */
+    parts_leaves(ds); /* not of the cluster */
     get(2, FETCH_MEMORY);
     assert_int_equal(counters.shared_misses, misses);
     await_puts(0);
