@@ -19,8 +19,8 @@ static_assert(CALL_any < 64, "a plan has a bit for each call");
 
 /* W the test, R any; sequentially consistent but for the look at `armed` that is always paid. */
 struct fault_state {
-    _Atomic unsigned armed;                    /* kinds */
-    void (*observer)(enum fault_call, int fd); /* written while `armed` has no FAULT_OBSERVE */
+    _Atomic unsigned armed; /* kinds */
+    void (*_Atomic observer)(enum fault_call, int fd);
     _Atomic int countdown; /* the operation that makes it 0 is the first that is hit */
     _Atomic int hits, hanging;
     _Atomic int last;          /* enum fault_call */
@@ -209,12 +209,14 @@ static void say_hit(enum fault_call call)
 bool fault_hit_call(enum fault_call call, int fd)
 {
     unsigned armed = atomic_load_explicit(&state->armed, memory_order_relaxed); /* see above */
+    void (*observer)(enum fault_call, int);
     struct fault_plan p;
 
     if (armed == 0)
         return false;
-    if ((armed & FAULT_OBSERVE) != 0)
-        state->observer(call, fd);
+    observer = (armed & FAULT_OBSERVE) != 0 ? atomic_load(&state->observer) : NULL;
+    if (observer != NULL) /* else it was taken away just now */
+        observer(call, fd);
     if (!is_due(FAULT_SYSCALL, call, &p))
         return false;
     if (p.loud)
