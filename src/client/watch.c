@@ -100,7 +100,8 @@ bool watch_add(int sock, int channel, uint64_t number, const struct watch_calls 
     /* Edge-triggered: a reader may take what came, and the end of a channel wakes only once. */
     struct epoll_event came = {.events = EPOLLIN | EPOLLET, .data.u64 = number | CHANNEL};
 
-    call = calls;
+    if (call == NULL)
+        call = calls;
     if (set < 0)
         open_set();
     if (set < 0)

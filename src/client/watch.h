@@ -7,9 +7,9 @@
  * (WATCH-1) The thread works only under the process-wide lock, which fork() takes too: a fork finds
  *           it asleep or waiting for that lock, and never with a lock of malloc, stdio or the
  *           loader.
- * (WATCH-2) It blocks all signals and does not wake while its daemons live and keep the memory that they have. It
- *           ends when nothing is attached any more. The library is not unloaded under it (-z
- *           nodelete).
+ * (WATCH-2) It blocks all signals and does not wake while its daemons live and keep the memory that
+ *           they have. It ends when nothing is attached any more. The library is not unloaded under
+ *           it (-z nodelete).
  */
 #ifndef DLC_CLIENT_WATCH_H
 #define DLC_CLIENT_WATCH_H
@@ -19,10 +19,10 @@
 
 /*
  * Watch a connection until watch_remove(), with the process-wide lock held. `gone` is called on the
- * thread, without the lock, when the other end is gone; and with 0 a moment after that, once. `channel`
- * is called when something has come over that socket, unless it is negative. A
- * connection is identified by a number: its descriptor may have been reused by then. False: it
- * cannot be watched; the next call notices.
+ * thread, without the lock, when the other end is gone; and with 0 a moment after that, once.
+ * `channel` is called when something has come over that socket, unless it is negative. A connection
+ * is identified by a number: its descriptor may have been reused by then. False: it cannot be
+ * watched; the next call notices. The calls are the same for all.
  */
 struct watch_calls {
     void (*gone)(uint64_t number);

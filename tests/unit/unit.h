@@ -19,11 +19,11 @@
 
 #include <cmocka.h>
 
-/* Address and thread sanitizers make mlock() a call that does nothing. */
+/* Address and thread sanitizers make mlock() a call that does nothing, and map memory of their own. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UNIT_LOCKS_MEMORY 0
+#define UNIT_SANITIZED 1
 #else
-#define UNIT_LOCKS_MEMORY 1
+#define UNIT_SANITIZED 0
 #endif
 
 #define unit_count(array) (sizeof(array) / sizeof((array)[0]))

@@ -367,7 +367,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_child_reads),
-        cmocka_unit_test(test_child_of_one_that_lost_its_daemon),
         cmocka_unit_test(test_views_of_parent),
         cmocka_unit_test(test_order_of_parent),
         cmocka_unit_test(test_grandchild),
@@ -375,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_exec),
         cmocka_unit_test(test_fork_while_attaching),
         cmocka_unit_test(test_two_views_of_parent),
+        cmocka_unit_test(test_child_of_one_that_lost_its_daemon),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -171,7 +171,8 @@ static void test_memory_is_used_again(void **state)
         answer_wrong(l);
         assert_int_equal(map(l), DLC_EBYPASS);
     }
-    assert_true(proc_mappings() <= before);
+    if (!UNIT_SANITIZED) /* a sanitizer maps memory of its own */
+        assert_true(proc_mappings() <= before);
 }
 
 static void test_wrong_once(void **state)
