@@ -46,7 +46,7 @@ def with_tenants(n, build, home, memory, redis):
                       PYTHONPATH=os.pathsep.join(p for p in sys.path if p))
     import nodes
     rounds = {name: [] for name in NAMES}
-    with nodes.Cluster(1, memory="1GB") as c:
+    with nodes.Cluster(1, "--allow-path", memory, memory="1GB") as c:
         tokens = [c.manager.tenant("t%d" % k) for k in range(n)]
         for k, token in enumerate(tokens):
             data = os.path.join(memory, "t%d" % k)
