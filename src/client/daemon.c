@@ -284,25 +284,10 @@ static int lock_until(int fd, const struct config *c, struct dlc_mono deadline, 
     return 0;
 }
 
-/* The machine is a node of a cluster: its daemon is not ours to start. */
-static int refuse_place_of_node(const struct config *c, struct dlc_err *err)
-{
-    char *node = node_marker_read(c->socket);
-    int rc = 0;
-
-    if (node != NULL)
-        rc = dlc_err_set(err, DLC_ENODAEMON,
-                         "%.300s does not answer at %s: start it again with `dlcache node`, or, if "
-                         "this machine has left the cluster, remove %s.node",
-                         node, c->socket, c->socket);
-    mem_free(&node);
-    return rc;
-}
-
 int daemon_spawn(const struct config *c, struct dlc_mono deadline, struct dlc_err *err)
 {
     char *lock = mem_fmt("%s.start", c->socket), *copy = mem_str(c->socket), *program = NULL;
-    int fd = -1, probe, rc = refuse_place_of_node(c, err);
+    int fd = -1, probe, rc = node_marker_refuse(c->socket, DLC_ENODAEMON, err);
 
     if (rc < 0)
         goto out;

@@ -475,21 +475,6 @@ static int socket_dir(const char *path, struct dlc_err *err)
     return rc;
 }
 
-/* A stand-alone daemon does not take the place of a node that is down. */
-static int refuse_place_of_node(const char *path, struct dlc_err *err)
-{
-    char *node = node_marker_read(path);
-    int rc = 0;
-
-    if (node != NULL)
-        rc = dlc_err_set(err, DLC_EBUSY,
-                         "%s is the place of %.300s: start that again with `dlcache node`, or, if "
-                         "this machine has left the cluster, remove %s.node",
-                         path, node, path);
-    mem_free(&node);
-    return rc;
-}
-
 /* Is somebody listening there? Removes a socket file that nobody answers at. */
 static int socket_clear(const struct sockaddr_un *addr, struct dlc_err *err)
 {
@@ -528,7 +513,7 @@ int server_open(struct node *n, const struct client_ops *ops, struct dlc_err *er
     memcpy(addr.sun_path, path, strlen(path) + 1);
     rc = socket_dir(path, err);
     if (rc == 0 && !node)
-        rc = refuse_place_of_node(path, err);
+        rc = node_marker_refuse(path, DLC_EBUSY, err);
     if (rc == 0)
         rc = socket_clear(&addr, err);
     if (rc < 0)

@@ -39,3 +39,17 @@ char *node_marker_read(const char *socket)
     mem_free(&path);
     return text;
 }
+
+int node_marker_refuse(const char *socket, int code, struct dlc_err *err)
+{
+    char *node = node_marker_read(socket);
+    int rc = 0;
+
+    if (node != NULL)
+        rc = dlc_err_set(err, code,
+                         "%s is the place of %.300s: start that with `dlcache node`, or, if this "
+                         "machine has left the cluster, remove %s.node",
+                         socket, node, socket);
+    mem_free(&node);
+    return rc;
+}

@@ -13,6 +13,9 @@
 int node_marker_write(const char *socket, const char *name, const char *manager,
                       struct dlc_err *err);
 
+/* 0: a stand-alone daemon may serve here. Else `code`, with whose place it is and what to do. */
+int node_marker_refuse(const char *socket, int code, struct dlc_err *err);
+
 /* "node NAME of MANAGER"; NULL: no node was ever here. Gives. */
 char *node_marker_read(const char *socket);
 

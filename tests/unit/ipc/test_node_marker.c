@@ -31,6 +31,8 @@ static void test_written_and_replaced(void **state)
     expect(NULL);
     assert_int_equal(node_marker_write(at, "gpu1", "https://m:7070", &err), 0);
     expect("node gpu1 of https://m:7070");
+    assert_int_equal(node_marker_refuse(at, DLC_EBUSY, &err), DLC_EBUSY);
+    assert_non_null(strstr(err.text, "is the place of node gpu1 of https://m:7070: "));
     assert_int_equal(stat(file, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0644); /* other users are to wait for the node too */
     assert_int_equal(node_marker_write(at, "gpu2", "https://m:7070,https://n:7070", &err), 0);
@@ -39,6 +41,7 @@ static void test_written_and_replaced(void **state)
     expect(NULL);
     assert_int_equal(os_unlink(file), 0);
     expect(NULL);
+    assert_int_equal(node_marker_refuse(at, DLC_EBUSY, &err), 0);
     mem_free(&file);
 }
 
