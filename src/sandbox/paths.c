@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -112,18 +113,19 @@ static void allow_list(struct landlock *l, const char *list)
     }
 }
 
-/* ca=FILE, cert=FILE and key=FILE in the query of the URL of a Redis. */
+/* ca=FILE, cert=FILE and key=FILE in the query of the URL of a Redis, decoded as redis_url.c does. */
 static void allow_files_of_url(struct landlock *l, const char *url)
 {
     const char *p = strchr(url, '?');
 
     while (p != NULL && *p != '\0') {
         size_t n = strcspn(++p, "&");
-        char *one = mem_strn(p, n), *value = strchr(one, '=');
+        const char *value = memchr(p, '=', n);
+        struct buf path = BUF_INIT;
 
-        if (value != NULL)
-            allow_file(l, value + 1);
-        mem_free(&one);
+        if (value != NULL && str_uri_decode(value + 1, n - (size_t)(value + 1 - p), &path))
+            allow_file(l, buf_str(&path));
+        buf_release(&path);
         p += n;
     }
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/str.h"
 #include "base/syscalls.h"
 #include "sandbox/landlock_i.h"
 #include "sandbox/paths_i.h"
@@ -201,6 +202,25 @@ static void test_files_of_settings(void **state)
     assert_int_equal(confined(SANDBOX_MANAGER, to_write, unit_path("log/audit.1", path)), WORKED);
 }
 
+/* A name with characters that a URL cannot hold as they are. */
+static void test_encoded_files_of_settings(void **state)
+{
+    struct buf url = BUF_INIT;
+    char path[256];
+
+    (void)state;
+    mkdir(unit_path("tls & more", path), 0700);
+    unit_path("tls & more/ca 1%.pem", path);
+    buf_adds(&url, "rediss://127.0.0.1:1/x?ca=");
+    str_uri_encode(path, strlen(path), true, &url);
+    buf_adds(&url, "&timeout=5s");
+    make_file("tls & more/ca 1%.pem");
+    assert_int_equal(confined(SANDBOX_MANAGER, to_read, path), EACCES);
+    assert_int_equal(config_set(&config, "store", buf_str(&url), NULL), 0);
+    assert_int_equal(confined(SANDBOX_MANAGER, to_read, path), WORKED);
+    buf_release(&url);
+}
+
 /* serve: its user opens datasets anywhere. */
 static void test_reads_of_serve(void **state)
 {
@@ -218,6 +238,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_renames, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_store_of_a_manager, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_files_of_settings, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_encoded_files_of_settings, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_reads_of_serve, set_up, tear_down),
     };
 
