@@ -66,7 +66,7 @@ static void args_help(const struct command *cmd, const struct args_option *optio
     if (cmd->subs != NULL)
         buf_adds(out, "\nSubcommands:\n");
     for (const struct command *const *s = cmd->subs; s != NULL && *s != NULL; s++)
-        buf_addf(out, "  %-12s %s\n", command_word(*s), (*s)->summary);
+        buf_addf(out, "  %-16s %s\n", command_word(*s), (*s)->summary);
     buf_addf(out, "\nExamples:\n%s\nOptions:\n", cmd->examples);
     for (; options != NULL && options->name != NULL; options++)
         help_option(out, options);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `dlcache manager keys` and `rekey`: the key ring of the cluster, and its change while managers
- * run. */
+/* `dlcache manager keys`, `rekey` and `rotate-authority`: the key ring of the cluster, the key that
+ * signs certificates of nodes, and their change while managers run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -152,6 +152,29 @@ static int rekey(const struct command *cmd, int argc, char **argv)
     return status;
 }
 
+/* ---- rotate-authority ---- */
+
+static void say_rotated(const json_t *answer, void *arg)
+{
+    (void)arg;
+    printf("nodes trust the new key with their next certificates; it signs in %llu s\n",
+           (unsigned long long)json_u64_at(answer, "signs_in_s"));
+}
+
+static int rotate_authority(const struct command *cmd, int argc, char **argv)
+{
+    bool json = false;
+    const struct args_option options[] = {API_JSON(&json), API_END};
+    struct args a = ARGS_INIT;
+    int status;
+
+    if (args_parse(&a, cmd, options, argc, argv, &status))
+        status =
+            api_do(cmd, &a, json, "POST", "/v1/authority/rotate", json_object(), say_rotated, NULL);
+    args_release(&a);
+    return status;
+}
+
 /* ---- help ---- */
 
 static const struct command sub_keys = {
@@ -182,4 +205,18 @@ static const struct command sub_rekey = {
     .run = rekey,
 };
 
-const struct command *const manager_subs[] = {&sub_keys, &sub_rekey, NULL};
+static const struct command sub_rotate_authority = {
+    .name = "manager rotate-authority",
+    .synopsis = "[--json]",
+    .summary = "Begin to replace the key that signs certificates of nodes.",
+    .details =
+        "Nodes trust the new key with their next certificates. It signs after the manager's\n"
+        "--certificate-life, when all have heard of it; nothing is interrupted. The old key\n"
+        "is forgotten with the first rotation that comes later than twice that time, so a\n"
+        "key that leaked is replaced by two rotations. While one is under way, another is\n"
+        "refused.",
+    .examples = "  $ dlcache manager rotate-authority\n",
+    .run = rotate_authority,
+};
+
+const struct command *const manager_subs[] = {&sub_keys, &sub_rekey, &sub_rotate_authority, NULL};

@@ -13,8 +13,8 @@ _dlcache()
         return
     fi
     command=${COMP_WORDS[1]}
-    if [[ " tenant dataset job node " == *" $command "* ]]; then
-        subs=$("$program" "$command" --help 2>/dev/null | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+    if [[ " tenant dataset job node manager " == *" $command "* ]]; then
+        subs=$("$program" "$command" --help 2>/dev/null | sed -n '/^Subcommands:/,/^$/s/^  \([a-z-]*\) .*/\1/p')
         if ((COMP_CWORD == 2)) && [[ $cur != -* ]]; then
             COMPREPLY=($(compgen -W "$subs" -- "$cur"))
             return
