@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cluster/agent.h"
+#include "cluster/agent_i.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -27,11 +27,9 @@
 
 const bool node_has_control = true;
 
-#define AGENT_TAG    DLC_TAG4('a', 'g', 'n', 't')
 #define INTERVAL     DLC_SEC(1)
 #define INTERVAL_MIN 10
 #define INTERVAL_MAX 60000
-#define CALL_TIMEOUT DLC_SEC(5)
 #define RETRY_FIRST  DLC_MS(100)
 #define RETRY_MOST   2 /* heartbeats until it is tried again to find a manager */
 
@@ -47,39 +45,6 @@ struct loop_call {
     struct dlc_err err;
     bool done; /* G: agent.mtx */
 };
-
-struct agent {
-    uint32_t tag;
-    struct node *node;
-    const struct agent_ops *ops;
-    pthread_t beating, asking;
-    bool has_beating, has_asking;
-    char *name, *base;               /* base: set before `ready` */
-    char *address;                   /* of the peer server, or NULL */
-    struct certificate *certificate; /* borrowed; NULL: the manager is not at https:// */
-    struct identity identity;
-    struct manager *manager; /* inside; the beating thread's, then agent_close()'s */
-
-    struct dlc_mtx mtx; /* rank LCK_agent */
-    struct dlc_cond wake, answered;
-    bool ready;             /* G: mtx: base and the node's token are known */
-    bool certified;         /* G: mtx: there is a certificate */
-    bool broken;            /* G: mtx: there is no control plane, and will be none */
-    bool ending;            /* G: mtx */
-    struct dlc_list calls;  /* G: mtx */
-    struct dlc_list later;  /* G: mtx: calls that wait until there is no other */
-    struct dlc_err trouble; /* G: mtx: why the manager does not answer; code 0: it does */
-    _Atomic bool away;      /* W beating, R any, relaxed: a hint */
-    bool refused;           /* the beating thread's: the manager did not take the last report */
-};
-
-static struct agent *agent_of(void *arg)
-{
-    struct agent *a = arg;
-
-    dlc_check(a != NULL && a->tag == AGENT_TAG);
-    return a;
-}
 
 const char *agent_name(const struct agent *a)
 {
@@ -128,172 +93,6 @@ json_t *agent_figures(struct agent *a)
     json_object_set_new(o, "view", json_integer((json_int_t)cluster_version(a->node->cluster)));
     json_object_set_new(o, "nodes", json_integer(cluster_live(a->node->cluster)));
     return o;
-}
-
-/* ---- questions in between ---- */
-
-void agent_call_release(struct agent_call *c)
-{
-    secret_json_wipe(json_object_get(c->answer, "credentials")); /* the only one who has them */
-    mem_free(&c->path);
-    json_decref(c->body);
-    json_decref(c->answer);
-    c->body = c->answer = NULL;
-}
-
-static void call_ended(struct task *t)
-{
-    struct agent_call *c = dlc_container(t, struct agent_call, task);
-
-    c->agent->node->pending--;
-    c->done(c);
-}
-
-void agent_ask(struct agent *a, struct agent_call *c)
-{
-    c->agent = a;
-    c->task.run = call_ended;
-    a->node->pending++;
-    dlc_mtx_lock(&a->mtx);
-    if (a->ending) {
-        c->rc = dlc_err_set(&c->err, DLC_ECANCELED, "the node is ending");
-        loop_post(a->node->loop, &c->task);
-    } else {
-        dlc_list_push_tail(c->later ? &a->later : &a->calls, &c->link);
-        dlc_cond_broadcast(&a->wake);
-    }
-    dlc_mtx_unlock(&a->mtx);
-}
-
-/* The next call; NULL: none waits. With mtx. */
-static struct dlc_list *pop_call(struct agent *a)
-{
-    struct dlc_list *l = dlc_list_pop_head(&a->calls);
-
-    return l != NULL ? l : dlc_list_pop_head(&a->later);
-}
-
-/* Nobody will answer those who wait. */
-static void fail_calls(struct agent *a, const struct dlc_err *err)
-{
-    struct dlc_list *l;
-
-    dlc_mtx_lock(&a->mtx);
-    while ((l = pop_call(a)) != NULL) {
-        struct agent_call *c = dlc_container(l, struct agent_call, link);
-
-        c->err = *err;
-        c->rc = err->code;
-        loop_post(a->node->loop, &c->task);
-    }
-    dlc_mtx_unlock(&a->mtx);
-}
-
-/* Is there a manager to ask, or is it known that there is none? With mtx. The manager wants our
- * certificate, which comes with the join. */
-static bool can_ask(const struct agent *a)
-{
-    return a->broken ||
-           (a->ready && (a->certificate == NULL || a->certified || a->trouble.code != 0));
-}
-
-/* The next call, or NULL when the agent ends. */
-static struct agent_call *next_call(struct agent *a)
-{
-    struct dlc_list *l = NULL;
-
-    dlc_mtx_lock(&a->mtx);
-    while (!a->ending && (!can_ask(a) || (dlc_list_empty(&a->calls) && dlc_list_empty(&a->later))))
-        dlc_cond_wait(&a->wake, &a->mtx);
-    if (!a->ending)
-        l = pop_call(a);
-    dlc_mtx_unlock(&a->mtx);
-    return l != NULL ? dlc_container(l, struct agent_call, link) : NULL;
-}
-
-/* Any thread: what the file holds now, so that a token can be replaced while the node runs. */
-static int find_token(void *arg, char **out, struct dlc_err *err)
-{
-    const struct node *n = agent_of(arg)->node;
-    char *file = mem_fmt("%s/node.token", n->config->dir);
-    int rc = n->membership->inside ? token_load_file(file, out, err)
-                                   : token_load(n->config, NULL, out, err);
-
-    mem_free(&file);
-    return rc;
-}
-
-static const char *or_null(const char *s)
-{
-    return s != NULL && s[0] != '\0' ? s : NULL;
-}
-
-static int open_client(struct agent *a, struct manager_client **out, struct dlc_err *err)
-{
-    const struct manager_client_config c = {
-        .http.base = a->base,
-        .find_token = find_token,
-        .arg = a,
-        .http.ca = or_null(a->node->config->manager_ca),
-        .http.timeout = CALL_TIMEOUT,
-        .http.repeatable = true, /* heartbeats and questions whose a token is */
-    };
-
-    return manager_client_open(&c, out, err);
-}
-
-/* The newest one, from the next request on. */
-static void show_certificate(struct agent *a, struct manager_client *client)
-{
-    struct tls_identity *id = certificate_get(a->certificate);
-
-    manager_client_identity(client, id);
-    tls_identity_put(&id);
-}
-
-/* Why there is nobody to ask; 0: there is. */
-static int nobody(struct agent *a, struct dlc_err *err)
-{
-    int rc = 0;
-
-    dlc_mtx_lock(&a->mtx);
-    if (a->broken || (a->certificate != NULL && !a->certified)) {
-        *err = a->trouble;
-        rc = err->code;
-    }
-    dlc_mtx_unlock(&a->mtx);
-    return rc;
-}
-
-static void *asking_main(void *arg)
-{
-    struct agent *a = agent_of(arg);
-    struct manager_client *client = NULL;
-    struct agent_call *c;
-
-    pthread_setname_np(pthread_self(), "dlc-ask");
-    while ((c = next_call(a)) != NULL) {
-        bool sent;
-
-        c->rc = nobody(a, &c->err);
-        if (c->rc == 0 && client == NULL)
-            c->rc = open_client(a, &client, &c->err);
-        sent = c->rc == 0;
-        if (sent)
-            show_certificate(a, client);
-        if (sent)
-            c->rc = manager_client_call(client, c->method, c->path, c->body, &c->answer, &c->err);
-        /* Our token was replaced: the client reads it again. Who asks for a tenant must not hear
-         * that the tenant's is refused. */
-        if (c->rc < 0 && sent && manager_client_status(client) == 401)
-            c->rc = manager_client_call(client, c->method, c->path, c->body, &c->answer, &c->err);
-        /* Nobody answered: callers that came meanwhile would wait as long for the same. */
-        if (c->rc < 0 && sent && manager_client_status(client) == 0)
-            fail_calls(a, &c->err);
-        loop_post(a->node->loop, &c->task);
-    }
-    manager_client_close(&client);
-    return NULL;
 }
 
 /* ---- between the beating thread and the loop ---- */
@@ -351,6 +150,11 @@ static void certified(struct task *t)
 }
 
 /* ---- membership ---- */
+
+static const char *or_null(const char *s)
+{
+    return s != NULL && s[0] != '\0' ? s : NULL;
+}
 
 /* The manager of this process: its API answers at SOCKET.api. */
 static int open_inside(struct agent *a, struct dlc_err *err)
@@ -424,7 +228,7 @@ static int use_certificate(struct agent *a, struct manager_client *client, struc
         *err = e.err;
         return e.rc;
     }
-    show_certificate(a, client);
+    agent_client_certify(a, client);
     dlc_mtx_lock(&a->mtx);
     a->certified = true;
     dlc_cond_broadcast(&a->wake);
@@ -588,7 +392,7 @@ static void *beating_main(void *arg)
     if (a->node->membership->inside)
         rc = open_inside(a, &err);
     if (rc == 0)
-        rc = open_client(a, &client, &err);
+        rc = agent_client_open(a, &client, &err);
     if (rc < 0)
         dlc_err_prefix(&err, "no control plane");
     note(a, rc, &err);
@@ -664,7 +468,7 @@ int agent_open(struct node *n, const struct agent_ops *ops, const char *address,
     rc = start(&a->beating, beating_main, a, err);
     a->has_beating = rc == 0;
     if (rc == 0)
-        rc = start(&a->asking, asking_main, a, err);
+        rc = start(&a->asking, agent_calls_main, a, err);
     a->has_asking = rc == 0 && a->has_beating;
     return rc;
 }
@@ -683,7 +487,7 @@ void agent_leave(struct agent *a)
     if (a->has_asking)
         pthread_join(a->asking, NULL);
     a->has_beating = a->has_asking = false;
-    fail_calls(a, &ending);
+    agent_calls_fail(a, &ending);
 }
 
 void agent_close(struct agent **ap)
